@@ -1,0 +1,60 @@
+# A thin front door over CMake presets. Every target is idempotent and says what it does; `make help` lists them.
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+ASSAY := build/bin/assay
+RESULTS ?= results/quickstart
+PREFIX ?= $(HOME)/.local
+
+.PHONY: help setup build quickstart test test-slow sanitize gpu-test check format viewer calibrate install clean
+
+help:  ## this list
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
+
+setup:  ## install dependencies (Debian packages, LibTorch, CUDA compiler if missing); downloads are cached
+	@cmake/setup.sh
+
+build: setup  ## compile everything into build/bin
+	@cmake --preset release -Wno-dev --log-level=WARNING
+	@cmake --build --preset release
+
+quickstart: build  ## the first honest A/B: run quickstart.toml on LibTorch's own headers and print the verdicts
+	@$(ASSAY) run experiments/matrices/quickstart.toml --data build/corpus --out $(RESULTS) --fork
+	@$(ASSAY) report $(RESULTS)
+
+test: build  ## build, then all default tests
+	@ctest --preset default
+
+test-slow: build  ## kill -9 at random instants, whole trainings: minutes
+	@ctest --preset slow
+
+gpu-test: build  ## what needs a CUDA GPU
+	@ctest --preset gpu
+
+sanitize:  ## engine, analysis and viewer tests under ASan and UBSan (no LibTorch)
+	@cmake/setup.sh viewer
+	@cmake --preset sanitize -Wno-dev --log-level=WARNING
+	@cmake --build --preset sanitize
+	@ctest --preset sanitize
+
+check: build  ## formatting, lint of the files changed since HEAD, fast tests
+	@cmake/check_format.sh
+	@cmake/lint.sh
+	@ctest --preset default
+
+format:  ## rewrite our sources with clang-format
+	@git ls-files '*.h' '*.cpp' '*.cu' | xargs clang-format -i
+
+calibrate: build  ## 20 short real experiments: does the A/A interval cover 0, and a planted 5 % slow-down 5 %?
+	@tests/calibration/run.sh $(ASSAY) build/corpus results/calibration
+
+viewer:  ## `assay` and `assay-view` for people who only look: no LibTorch, no CUDA; into build/viewer/bin
+	@cmake/setup.sh viewer
+	@cmake --preset viewer -Wno-dev --log-level=WARNING
+	@cmake --build --preset viewer --target assay assay-view
+
+install: build  ## programs, matrices and claims into PREFIX (default ~/.local)
+	@cmake --install build --prefix $(PREFIX)
+
+clean:  ## remove build/ (the download cache stays)
+	@rm -rf build

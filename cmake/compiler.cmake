@@ -1,0 +1,24 @@
+# Compiler settings that must stand before project().
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_CXX_FLAGS_RELEASE "-O2 -g1")  # with asserts
+set(CMAKE_RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/bin")
+
+find_program(ASSAY_CCACHE ccache)
+if(ASSAY_CCACHE)
+  # The precompiled header and unpacked wheels carry fresh time stamps on every machine.
+  set(launcher "${CMAKE_COMMAND}" -E env
+    "CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime" "${ASSAY_CCACHE}")
+  set(CMAKE_CXX_COMPILER_LAUNCHER "${launcher}")
+  set(CMAKE_CUDA_COMPILER_LAUNCHER "${launcher}")
+endif()
+
+if(NOT ASSAY_VIEWER_ONLY)
+  set(CMAKE_CUDA_COMPILER "${ASSAY_NVCC}")
+  set(CMAKE_CUDA_STANDARD 17)
+  # Machine code for Ampere, Hopper and Blackwell; PTX of the newest for what follows.
+  set(CMAKE_CUDA_ARCHITECTURES "80-real;90-real;100-real;100-virtual")
+  set(CMAKE_CUDA_FLAGS_RELEASE "-O2 -lineinfo")
+  set(CMAKE_CUDA_RUNTIME_LIBRARY Shared)  # the one that LibTorch loads
+endif()

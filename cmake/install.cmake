@@ -1,0 +1,10 @@
+# make install PREFIX=…: programs, matrices and claims. The worker keeps the LibTorch path recorded at build time.
+include(GNUInstallDirs)
+set(programs assay assay-view)
+if(NOT ASSAY_VIEWER_ONLY)
+  list(APPEND programs assay-worker)
+  set_target_properties(assay-worker PROPERTIES INSTALL_RPATH_USE_LINK_PATH ON)
+endif()
+install(TARGETS ${programs} RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}")
+install(DIRECTORY experiments/matrices experiments/claims DESTINATION "${CMAKE_INSTALL_DATADIR}/assay")
+install(FILES LICENSE README.md DESTINATION "${CMAKE_INSTALL_DOCDIR}")

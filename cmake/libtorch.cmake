@@ -1,0 +1,32 @@
+# assay::torch: LibTorch from the unpacked PyPI wheels as our own imported targets. The wheel's find_package(Torch)
+# demands a whole CUDA toolkit, takes 12 s and overrides CMAKE_CUDA_ARCHITECTURES (docs/decisions.md).
+enable_language(CUDA)
+
+set(torch_dir "${ASSAY_LIBTORCH_DIR}/torch")
+set(cuda_dir "${ASSAY_LIBTORCH_DIR}/nvidia/cu13")
+
+add_library(assay_cudart INTERFACE)
+add_library(assay::cudart ALIAS assay_cudart)
+target_include_directories(assay_cudart SYSTEM INTERFACE "${cuda_dir}/include")
+target_link_libraries(assay_cudart INTERFACE "${cuda_dir}/lib/libcudart.so.13")
+
+add_library(assay_torch INTERFACE)
+add_library(assay::torch ALIAS assay_torch)
+target_include_directories(assay_torch SYSTEM INTERFACE
+  "${torch_dir}/include" "${torch_dir}/include/torch/csrc/api/include" "${ASSAY_LIBTORCH_DIR}/nvidia/nccl/include")
+# torch_cuda registers its kernels by static initialisation: keep it although no symbol of ours may need it.
+target_link_libraries(assay_torch INTERFACE
+  -Wl,--no-as-needed "${torch_dir}/lib/libtorch.so" "${torch_dir}/lib/libtorch_cuda.so" -Wl,--as-needed
+  "${torch_dir}/lib/libtorch_cpu.so" "${torch_dir}/lib/libc10.so" "${torch_dir}/lib/libc10_cuda.so" assay::cudart)
+# The wheels' libraries find each other by their own run paths; the linker need not resolve them again.
+target_link_options(assay_torch INTERFACE -Wl,--allow-shlib-undefined)
+
+# One shared precompiled header for everything that includes LibTorch: 14 s instead of 39 s a file on one core.
+add_library(assay_torch_headers OBJECT "${PROJECT_SOURCE_DIR}/cmake/torch_headers.cpp")
+target_link_libraries(assay_torch_headers PRIVATE assay::torch assay_warnings)
+target_include_directories(assay_torch_headers PRIVATE "${PROJECT_SOURCE_DIR}")
+target_precompile_headers(assay_torch_headers PRIVATE "${PROJECT_SOURCE_DIR}/model/torch_pch.h")
+
+function(assay_use_torch_headers target)
+  target_precompile_headers(${target} REUSE_FROM assay_torch_headers)
+endfunction()

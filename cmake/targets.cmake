@@ -1,0 +1,45 @@
+# Shared target settings: warnings and sanitizers for our code only; third-party headers are SYSTEM.
+add_library(assay_warnings INTERFACE)
+target_compile_options(assay_warnings INTERFACE
+  $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Wconversion -Wshadow -Werror>)
+target_link_options(assay_warnings INTERFACE -Wl,--build-id=sha1)
+if(ASSAY_SANITIZE)
+  target_compile_options(assay_warnings INTERFACE
+    $<$<COMPILE_LANGUAGE:CXX>:-fsanitize=${ASSAY_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=undefined>)
+  target_link_options(assay_warnings INTERFACE -fsanitize=${ASSAY_SANITIZE})
+endif()
+
+# assay_library(core FILES a.cpp b.cpp LINKS x y): target assay_core, alias assay::core.
+function(assay_library name)
+  cmake_parse_arguments(ARG "" "" "FILES;LINKS" ${ARGN})
+  add_library(assay_${name} STATIC ${ARG_FILES})
+  add_library(assay::${name} ALIAS assay_${name})
+  target_include_directories(assay_${name} PUBLIC "${PROJECT_SOURCE_DIR}")
+  target_link_libraries(assay_${name} PUBLIC ${ARG_LINKS} PRIVATE assay_warnings)
+endfunction()
+
+# assay_program(assay FILES … LINKS …): an executable in build/bin.
+function(assay_program name)
+  cmake_parse_arguments(ARG "" "" "FILES;LINKS" ${ARGN})
+  add_executable(${name} ${ARG_FILES})
+  target_link_libraries(${name} PRIVATE ${ARG_LINKS} assay_warnings)
+  target_include_directories(${name} PRIVATE "${PROJECT_SOURCE_DIR}")
+endfunction()
+
+# assay_test(tests_core FILES … LINKS … [WHOLE]): a GoogleTest program. Its cases are single CTest tests, except with
+# WHOLE (programs that load LibTorch take a second to start): one CTest test for the program.
+function(assay_test name)
+  cmake_parse_arguments(ARG "WHOLE" "" "FILES;LINKS;LABELS" ${ARGN})
+  assay_program(${name} FILES ${ARG_FILES} LINKS ${ARG_LINKS} GTest::gtest_main GTest::gmock)
+  target_compile_definitions(${name} PRIVATE ASSAY_SOURCE_DIR="${PROJECT_SOURCE_DIR}"
+                             ASSAY_BINARY_DIR="${CMAKE_BINARY_DIR}")
+  if(NOT ARG_LABELS)
+    set(ARG_LABELS fast)
+  endif()
+  if(ARG_WHOLE)
+    add_test(NAME ${name} COMMAND ${name})
+    set_tests_properties(${name} PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT 600)
+  else()
+    gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT 300)
+  endif()
+endfunction()

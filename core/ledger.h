@@ -1,0 +1,217 @@
+// Ledger: the one SQLite file of a results directory (`ledger.sqlite`): what was planned, every
+// launch, visit and sample, every gate and decision. One writer (the engine); raw rows are
+// append-only; analysis reads LedgerData only. Schema rules: docs/ledger.md. Times are nanoseconds,
+// sizes bytes, clocks MHz, power watts, temperature degrees C.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/result.h"
+
+namespace assay {
+
+inline constexpr int kLedgerSchema = 1;
+
+struct SpecRow {
+  std::string hash; // content hash of everything that determines the plan (matrix resolved,
+                    // overrides, seed)
+  std::string name;
+  std::uint64_t seed = 0;
+  std::string matrix_toml; // the file as it was read
+  std::string plan_json;   // the resolved plan, for people
+  std::string command;     // the command line that made the plan
+  std::string created_utc;
+  int launches = 0; // timed launches a cell
+  double alpha = 0.05;
+  double sesoi = 0.01; // smallest effect size of interest, as a share of the unit's time
+  double power = 0.8;
+};
+
+struct LevelRow {
+  std::string name, summary, span;
+};
+
+struct OptimizationRow { // copied from the registry at plan time
+  std::string name, summary, equivalence, unit, scope, equality;
+  std::vector<LevelRow> levels; // levels[0] is the reference
+  std::vector<std::pair<std::string, std::string>> also_compare;
+};
+
+struct ClaimRow { // copied from experiments/claims at plan time
+  std::string id, optimization;
+  std::string from, to;     // level names
+  std::string text, source; // quotation and where it stands
+  std::string metric;       // step_time | throughput | peak_memory | unit_time
+  double lo = 0, hi = 0;    // claimed gain in the claim's metric: 0.10 = +10 % throughput, or 10 %
+                            // less time/bytes
+  std::string conditions;   // in words
+  std::string
+      unmet; // why the claim is not tested by any run of this build; "" when a run may test it
+  std::string requires_json; // {"device":"cuda","precision":["bf16"]}: what a cell's config must be
+                             // to meet it
+};
+
+struct CellRow {
+  std::int64_t id = 0;
+  std::string name; // "varlen", "bf16_guard/fp32"
+  std::string optimization;
+  std::string unit;        // train_step | evaluation | optimizer_step
+  std::string config_json; // the resolved TrainConfig of the reference
+  int rounds = 0;          // timed rounds a launch
+  int visit_steps = 1;     // K: units a visit
+  int discard_steps = 0;   // w: of these, the first w are stored and not counted
+};
+
+enum class Role { Reference, Level, Control }; // Control: the reference again (A/A)
+
+struct VariantRow {
+  std::int64_t id = 0, cell = 0;
+  std::string name; // level name; "control" for the control
+  std::string level;
+  Role role = Role::Level;
+  std::string config_json;
+};
+
+enum class LaunchKind { Parity, Timed, Memory };
+enum class LaunchState {
+  Running,
+  Complete,
+  Partial,
+  Failed
+}; // Partial: closed with >= half of its rounds
+
+struct Identity { // where and with what a launch ran; launches with another build are never mixed
+  std::string build, libtorch, cuda, driver, gpu, gpu_uuid, host, boot, cpu, kernel;
+  int cores = 0;
+  int threads = 0;
+  std::string environment; // NCCL_*, OMP_*, MKL_* … as "K=V\n"
+};
+
+struct LaunchRow {
+  std::int64_t id = 0, cell = 0;
+  LaunchKind kind = LaunchKind::Timed;
+  int index = 0, attempt = 0;
+  LaunchState state = LaunchState::Running;
+  std::string reason; // why it failed or is partial
+  std::string started_utc, ended_utc;
+  std::string build_order; // variant names in the order in which replicas were built
+  int rounds_planned = 0;
+  bool steady = true; // warm-up ended by its rule; false: the cap ended it
+  Identity identity;
+};
+
+// What the machine did while a visit ran. A value that could not be read is absent, never 0.
+struct Covariates {
+  std::optional<double> steal_share; // of all cores' time, 0..1
+  std::optional<double>
+      run_delay_share;         // of the visit's wall time, summed over the worker's compute threads
+  std::optional<double> load1; // load average, 1 minute
+  std::optional<std::int64_t> voluntary_switches, involuntary_switches;
+  std::optional<double> sm_clock_mhz, memory_clock_mhz, power_w, temperature_c;
+  std::optional<std::int64_t> throttle_reasons;  // NVML bits
+  std::optional<std::int64_t> foreign_processes; // other processes on the GPU
+};
+
+struct VisitRow {
+  std::int64_t id = 0, launch = 0, variant = 0;
+  int round = 0, position = 0;
+  bool warmup = false;
+  int steps = 0;                         // counted units (discarded ones not included)
+  std::int64_t wall_ns = 0;              // of the counted units, together
+  std::optional<std::int64_t> device_ns; // by CUDA events, of the counted units
+  std::int64_t tokens = 0;               // of the counted units
+  std::optional<double> loss;            // last counted unit
+  std::int64_t skipped_steps = 0;        // optimizer steps the loss scaler skipped
+  Covariates covariates;
+  std::vector<std::int64_t> sample_ns; // every unit's own time, discarded ones included, in order
+};
+
+struct MetricRow { // one tagged value: "memory/peak_bytes", "engaged/attention/varlen",
+                   // "time/step_ns" …
+  std::int64_t launch = 0;
+  std::int64_t variant = 0; // 0: the launch as a whole
+  std::string path, unit;
+  double value = 0;
+  std::string detail;
+};
+
+struct GateRow { // one parity check of a variant against the reference
+  std::int64_t launch = 0, variant = 0;
+  std::string name; // "bitwise/weights", "isolation/documents", "engaged", "global_state"
+  bool passed = false;
+  double value = 0, bound = 0; // measured difference, allowed difference
+  std::string detail;
+};
+
+struct EventRow { // a data-dependent decision or a mishap
+  std::int64_t launch = 0;
+  int round = -1;
+  std::string utc, kind, detail; // kind: warmup_end | retired | restarted | stopped | resumed
+};
+
+struct LedgerData {
+  SpecRow spec;
+  std::vector<OptimizationRow> optimizations;
+  std::vector<ClaimRow> claims;
+  std::vector<CellRow> cells;
+  std::vector<VariantRow> variants;
+  std::vector<LaunchRow> launches;
+  std::vector<VisitRow> visits;
+  std::vector<MetricRow> metrics;
+  std::vector<GateRow> gates;
+  std::vector<EventRow> events;
+
+  const CellRow& cell(std::int64_t id) const;
+  const VariantRow& variant(std::int64_t id) const;
+};
+
+// Everything in the ledger of a results directory, opened read-only; works beside a running engine,
+// after kill -9, and on a read-only file system. Errors: no such ledger, not a ledger, a newer
+// schema (says which), damaged.
+Result<LedgerData> read_ledger(const std::string& directory);
+
+class Database;
+
+// The engine's handle. Holds the directory's lock for its whole life; throws Failure with the
+// holder's name otherwise.
+class Ledger {
+public:
+  // Opens or creates. A new directory gets `plan` (spec, optimizations, claims, cells, variants);
+  // an existing one must hold the same spec hash.
+  static std::unique_ptr<Ledger> open(const std::string& directory, const LedgerData& plan);
+  ~Ledger();
+
+  std::int64_t start_launch(const LaunchRow& launch); // returns its id; state running
+  void set_identity(std::int64_t launch, const Identity& identity, const std::string& build_order);
+  // One transaction: a round is in the ledger whole, or not at all.
+  void commit_round(const std::vector<VisitRow>& visits, const std::vector<EventRow>& events);
+  void add(const std::vector<MetricRow>& metrics,
+           const std::vector<GateRow>& gates,
+           const std::vector<EventRow>& events);
+  // Ends the launch, checkpoints and syncs to disk.
+  void end_launch(std::int64_t launch, LaunchState state, const std::string& reason, bool steady);
+  // Launches left running by a killed engine become partial (>= half the rounds) or failed, with
+  // the reason.
+  void close_abandoned_launches();
+  // Leaves WAL mode so that the directory can be copied and opened read-only. Called once, at the
+  // end of a run.
+  void finish();
+
+  LedgerData read() const;
+
+private:
+  Ledger() = default;
+  std::unique_ptr<Database> database_;
+  int lock_fd_ = -1;
+};
+
+std::string_view to_string(Role role);
+std::string_view to_string(LaunchKind kind);
+std::string_view to_string(LaunchState state);
+
+} // namespace assay

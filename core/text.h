@@ -1,0 +1,35 @@
+// Small text helpers shared by parsers, messages and reports.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace assay {
+
+// The candidate nearest to `word` by edit distance, or "" when none is near enough to be meant.
+std::string closest(std::string_view word, const std::vector<std::string>& candidates);
+
+// " (did you mean 'x'?)", or "" when nothing is near.
+std::string did_you_mean(std::string_view word, const std::vector<std::string>& candidates);
+
+// Text safe inside HTML elements and quoted attributes.
+std::string escape_html(std::string_view text);
+
+// The text with invalid UTF-8 replaced by U+FFFD and control characters removed: safe for terminals
+// and JSON.
+std::string printable(std::string_view text);
+
+// "2026-11-21T02:31:14Z"
+std::string utc_now();
+
+// 16 hex digits of FNV-1a 64: names content, not a defence against an adversary.
+std::string content_hash(std::string_view bytes);
+
+// "12.3 MiB"
+std::string human_bytes(double bytes);
+
+// "1m 23s", "4.56 s", "12.3 ms", "7.89 us"
+std::string human_seconds(double seconds);
+
+} // namespace assay

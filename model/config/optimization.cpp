@@ -1,0 +1,117 @@
+#include "model/config/optimization.h"
+
+namespace assay {
+
+const Level* Optimization::level(std::string_view level_name) const {
+  for (const Level& row : levels)
+    if (row.name == level_name) return &row;
+  return nullptr;
+}
+
+const Registry<Optimization>& optimizations() {
+  static const Registry<Optimization> registry(
+      "optimization",
+      {
+          {.name = "varlen",
+           .summary = "packed documents attend only inside themselves, through cu_seqlens; "
+                      "DeltaNet state and short "
+                      "convolution are reset at their borders",
+           .equivalence = Equivalence::Objective,
+           .unit = Unit::TrainStep,
+           .scope = Scope::Visit,
+           .levels = {{"mask_dense",
+                       "dense causal mask over the whole row; documents see each other",
+                       [](TrainConfig& c) { c.attention = Attention::MaskDense; },
+                       "attention/mask_dense"},
+                      {"packed",
+                       "the varlen kernel with row ends as cu_seqlens; documents see each other",
+                       [](TrainConfig& c) { c.attention = Attention::Packed; },
+                       "attention/packed"},
+                      {"varlen",
+                       "the varlen kernel with document ends as cu_seqlens",
+                       [](TrainConfig& c) { c.attention = Attention::Varlen; },
+                       "attention/varlen"}},
+           .also_compare = {{"packed", "varlen"}},
+           .equality = "changing one document leaves every output of the others bit-equal; packed "
+                       "= mask_dense and "
+                       "varlen = one forward a document within 1e-5"},
+          {.name = "ema_swap",
+           .summary = "evaluation on the EMA weights without a second copy of the model",
+           .equivalence = Equivalence::Bitwise,
+           .unit = Unit::Evaluation,
+           .scope = Scope::Visit,
+           .levels = {{"clone_copy",
+                       "clone every weight, copy the EMA in, copy the clone back",
+                       [](TrainConfig& c) { c.ema_swap = EmaSwap::CloneCopy; },
+                       "ema/clone_copy"},
+                      {"pointer_swap",
+                       "swap the storage of weight and EMA tensors; their addresses change",
+                       [](TrainConfig& c) { c.ema_swap = EmaSwap::PointerSwap; },
+                       "ema/pointer_swap"},
+                      {"exchange",
+                       "exchange the contents in place in small pieces; addresses stay",
+                       [](TrainConfig& c) { c.ema_swap = EmaSwap::Exchange; },
+                       "ema/exchange"}},
+           .also_compare = {{"pointer_swap", "exchange"}},
+           .equality = "evaluation loss, restored weights and EMA bit-equal"},
+          {.name = "bf16_guard",
+           .summary = "cast q, k, v to bf16 before the delta rule only if they are not bf16",
+           .equivalence = Equivalence::Bitwise,
+           .unit = Unit::TrainStep,
+           .scope = Scope::Visit,
+           .levels = {{"cast_always",
+                       ".to(bf16) on every input",
+                       [](TrainConfig& c) { c.bf16_guard = Bf16Guard::Always; },
+                       "cast/always"},
+                      {"cast_if_needed",
+                       ".to(bf16) behind a test of the dtype",
+                       [](TrainConfig& c) { c.bf16_guard = Bf16Guard::IfNeeded; },
+                       "cast/if_needed"}},
+           .equality = "loss and weights bit-equal after several steps"},
+          {.name = "grad_scaler",
+           .summary = "dynamic loss scaling with device-side unscaling and overflow check",
+           .equivalence = Equivalence::Bitwise,
+           .unit = Unit::TrainStep,
+           .scope = Scope::Visit,
+           .levels =
+               {{"off",
+                 "no loss scaling",
+                 [](TrainConfig& c) { c.grad_scaler = GradScaler::Off; },
+                 "scaler/off"},
+                {"dynamic",
+                 "loss times a power of two, gradients divided by it, overflowing steps skipped",
+                 [](TrainConfig& c) { c.grad_scaler = GradScaler::Dynamic; },
+                 "scaler/dynamic"}},
+           .equality = "power-of-two scale without overflow: fp32 updates bit-equal"},
+          {.name = "planted_slowdown",
+           .summary = "test row: a busy wait of 5 % of the running median step",
+           .equivalence = Equivalence::Bitwise,
+           .unit = Unit::TrainStep,
+           .scope = Scope::Visit,
+           .levels = {{"off", "no wait", [](TrainConfig& c) { c.planted_spin = 0; }, ""},
+                      {"spin5",
+                       "busy wait of 5 % after every step",
+                       [](TrainConfig& c) { c.planted_spin = 0.05; },
+                       "planted/spin"}},
+           .equality = "loss and weights bit-equal after several steps",
+           .hidden = true},
+      });
+  return registry;
+}
+
+std::string_view to_string(Equivalence value) {
+  constexpr std::string_view kNames[] = {"bitwise", "math", "statistical", "objective"};
+  return kNames[static_cast<int>(value)];
+}
+
+std::string_view to_string(Unit value) {
+  constexpr std::string_view kNames[] = {"train_step", "evaluation", "optimizer_step"};
+  return kNames[static_cast<int>(value)];
+}
+
+std::string_view to_string(Scope value) {
+  constexpr std::string_view kNames[] = {"visit", "process"};
+  return kNames[static_cast<int>(value)];
+}
+
+} // namespace assay

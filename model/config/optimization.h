@@ -1,0 +1,48 @@
+// The table of optimizations: one row each. From a row follow `assay list`, matrix validation, the
+// parity gate, the engaged proof, the smoke tests, the documentation table and the report text.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "core/registry.h"
+#include "model/config/train_config.h"
+
+namespace assay {
+
+enum class Equivalence { Bitwise, Math, Statistical, Objective };
+enum class Unit { TrainStep, Evaluation, OptimizerStep }; // what one visit times
+enum class Scope { Visit, Process };
+
+struct Level {
+  std::string name;
+  std::string summary;
+  std::function<void(TrainConfig&)> apply; // edits only its own key
+  std::string span; // span or counter that only this level shows; "" when the row has none
+};
+
+struct Optimization {
+  std::string name;
+  std::string summary;
+  Equivalence equivalence;
+  Unit unit;
+  Scope scope;
+  std::vector<Level> levels; // levels[0] is the reference
+  // Comparisons beyond "each level against the reference": {from, to} level names.
+  std::vector<std::pair<std::string, std::string>> also_compare = {};
+  std::string equality; // what the parity gate proves, in one line
+  bool hidden = false;  // a test row: not listed, not completed
+
+  const Level* level(std::string_view level_name) const;
+};
+
+const Registry<Optimization>& optimizations();
+
+std::string_view to_string(Equivalence value);
+std::string_view to_string(Unit value);
+std::string_view to_string(Scope value);
+
+} // namespace assay
