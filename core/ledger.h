@@ -65,6 +65,7 @@ struct CellRow {
   int rounds = 0;          // timed rounds a launch
   int visit_steps = 1;     // K: units a visit
   int discard_steps = 0;   // w: of these, the first w are stored and not counted
+  int launches = 0;        // timed launches; 0: the spec's
 };
 
 enum class Role { Reference, Level, Control }; // Control: the reference again (A/A)

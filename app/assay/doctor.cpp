@@ -1,0 +1,117 @@
+// `assay doctor`: what this machine can do, and why not.
+#include <unistd.h>
+
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "app/assay/programs.h"
+#include "app/assay/verbs.h"
+#include "core/result.h"
+#include "core/text.h"
+#include "profilers/machine_info.h"
+#include "profilers/noise_check.h"
+#include "profilers/nvml_sampler.h"
+
+namespace assay::cli {
+
+namespace {
+
+using nlohmann::json;
+
+struct Check {
+  std::string name;
+  bool ok; // false: a feature is missing, with the reason in `text`
+  std::string text;
+};
+
+Check check_worker() {
+  const auto path = [] { return program_path("assay-worker"); };
+  try {
+    const json identity = json::parse(capture(path(), {"identity"}));
+    const std::string gpu = identity.at("gpu");
+    return {"worker",
+            true,
+            fmt::format("LibTorch {}, build {}, {}",
+                        identity.at("libtorch").get<std::string>(),
+                        identity.at("build").get<std::string>().substr(0, 12),
+                        gpu.empty()
+                            ? "no usable CUDA GPU: experiments run with --device cpu"
+                            : "CUDA " + identity.at("cuda").get<std::string>() + " on " + gpu)};
+  } catch (const std::exception& error) {
+    return {"worker", false, error.what()};
+  }
+}
+
+Check check_gpus() {
+  const Result<std::vector<GpuInfo>> gpus = list_gpus();
+  if (!gpus) return {"GPU (NVML)", false, gpus.error().message};
+  std::string text;
+  for (const GpuInfo& gpu : *gpus)
+    text += fmt::format("{}{} (driver {})", text.empty() ? "" : ", ", gpu.name, gpu.driver);
+  return {"GPU (NVML)", !gpus->empty(), gpus->empty() ? "the driver reports no GPU" : text};
+}
+
+// The toolkit that would build CUDA code here: the one setup recorded, else nvcc on PATH.
+Check check_compiler() {
+  for (const std::string& candidate : {std::string("/usr/local/cuda/bin/nvcc")})
+    if (::access(candidate.c_str(), X_OK) == 0) return {"CUDA compiler", true, candidate};
+  return {
+      "CUDA compiler", true, "none installed; `make build` takes 13.0 from PyPI into the cache"};
+}
+
+Check check_noise_level() {
+  const NoiseCheck noise = check_noise();
+  std::string text =
+      fmt::format("slices of {:.2f} ms vary by {:.2f} % (robust sd), slowest {:.2f}x",
+                  noise.median_ms,
+                  noise.spread * 100,
+                  noise.slowest);
+  if (noise.worst_steal) text += fmt::format(", worst steal {:.1f} %", *noise.worst_steal * 100);
+  if (noise.run_delay) text += fmt::format(", waited for a core {:.1f} %", *noise.run_delay * 100);
+  const bool quiet = noise.spread < 0.05 && noise.run_delay.value_or(0) < 0.2;
+  return {"noise",
+          quiet,
+          text + (quiet ? "" : "; other work runs here: stop it, or expect wide intervals")};
+}
+
+int doctor(bool as_json) {
+  const MachineInfo machine = machine_info();
+  std::vector<Check> checks;
+  checks.push_back(
+      {"machine",
+       true,
+       fmt::format("{}, {} of {} cores usable, {}, {}{}",
+                   machine.cpu,
+                   machine.usable_cores,
+                   machine.cores,
+                   machine.memory_bytes ? human_bytes(static_cast<double>(*machine.memory_bytes))
+                                        : "memory unknown",
+                   machine.os,
+                   machine.virtualised.value_or(false) ? ", virtual machine" : "")});
+  checks.push_back(check_worker());
+  checks.push_back(check_gpus());
+  checks.push_back(check_compiler());
+  checks.push_back(check_noise_level());
+  json rows = json::array();
+  for (const Check& check : checks) {
+    if (as_json)
+      rows.push_back({{"name", check.name}, {"ok", check.ok}, {"text", check.text}});
+    else
+      fmt::print("{} {:<14} {}\n", check.ok ? "ok  " : "no  ", check.name, check.text);
+  }
+  if (as_json) fmt::print("{}\n", rows.dump(2));
+  return checks[1].ok ? kOk : kBadInput;
+}
+
+} // namespace
+
+void add_doctor(CLI::App& app, int& exit_code) {
+  CLI::App* command = app.add_subcommand("doctor", "what this machine can do, and why not");
+  auto as_json = std::make_shared<bool>(false);
+  command->add_flag("--json", *as_json, "print JSON");
+  command->callback([as_json, &exit_code] { exit_code = doctor(*as_json); });
+}
+
+} // namespace assay::cli

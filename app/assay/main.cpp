@@ -1,0 +1,38 @@
+// assay: plans, runs and judges experiments. Loads no LibTorch and answers --version in
+// milliseconds; everything that trains runs in assay-worker processes.
+#include <fmt/format.h>
+
+#include <cstdio>
+
+#include "app/assay/verbs.h"
+#include "core/result.h"
+
+int main(int argc, char** argv) {
+  using namespace assay;
+  CLI::App app("Assay: is this training optimization real, on this machine, for this model?",
+               "assay");
+  app.set_version_flag("--version", "assay " ASSAY_VERSION);
+  app.require_subcommand(1);
+  int exit_code = cli::kOk;
+  cli::add_list(app);
+  cli::add_plan(app, exit_code);
+  cli::add_run(app, exit_code);
+  cli::add_status(app, exit_code);
+  cli::add_report(app, exit_code);
+  cli::add_merge(app, exit_code);
+  cli::add_programs(app);
+  cli::add_doctor(app, exit_code);
+  cli::add_completion(app);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? cli::kOk : cli::kBadInput;
+  } catch (const Failure& failure) {
+    fmt::print(stderr, "error: {}\n", failure.what());
+    return failure.kind() == Failure::Kind::BadInput ? cli::kBadInput : cli::kInternal;
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "internal error: {}\n", error.what());
+    return cli::kInternal;
+  }
+  return exit_code;
+}

@@ -1,0 +1,111 @@
+#include "app/assay/programs.h"
+
+#include <fmt/ranges.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstring>
+#include <filesystem>
+
+#include "app/assay/verbs.h"
+#include "core/result.h"
+
+namespace assay::cli {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+fs::path own_directory() {
+  return fs::read_symlink("/proc/self/exe").parent_path();
+}
+
+std::vector<char*> argument_vector(std::vector<std::string>& arguments) {
+  std::vector<char*> result;
+  for (std::string& argument : arguments) result.push_back(argument.data());
+  result.push_back(nullptr);
+  return result;
+}
+
+} // namespace
+
+std::string program_path(const std::string& name) {
+  const fs::path path = own_directory() / name;
+  if (!fs::exists(path))
+    bad_input("{} is not beside {}; build it with `make {}`",
+              name,
+              (own_directory() / "assay").string(),
+              name == "assay-view" ? "viewer" : "build");
+  return path.string();
+}
+
+std::string data_directory(const std::string& name) {
+  for (const fs::path& path : {own_directory() / "../share/assay" / name,
+                               own_directory() / "../../experiments" / name,
+                               own_directory() / "../../../experiments" / name})
+    if (fs::is_directory(path)) return fs::canonical(path).string();
+  bad_input("the directory of {} is neither in an installation nor in a source tree around {}",
+            name,
+            own_directory().string());
+}
+
+void become(const std::string& program, const std::vector<std::string>& arguments) {
+  std::vector<std::string> all{program};
+  all.insert(all.end(), arguments.begin(), arguments.end());
+  ::execv(program.c_str(), argument_vector(all).data());
+  internal_error("cannot start {}: {}", program, std::strerror(errno));
+}
+
+std::string capture(const std::string& program, const std::vector<std::string>& arguments) {
+  std::array<int, 2> pipe{};
+  if (::pipe(pipe.data()) != 0) internal_error("pipe: {}", std::strerror(errno));
+  const pid_t child = ::fork();
+  if (child < 0) internal_error("fork: {}", std::strerror(errno));
+  if (child == 0) {
+    ::dup2(pipe[1], STDOUT_FILENO);
+    ::close(pipe[0]);
+    ::close(pipe[1]);
+    std::vector<std::string> all{program};
+    all.insert(all.end(), arguments.begin(), arguments.end());
+    ::execv(program.c_str(), argument_vector(all).data());
+    ::_exit(127);
+  }
+  ::close(pipe[1]);
+  std::string output;
+  std::array<char, 4096> buffer{};
+  for (ssize_t n = 0; (n = ::read(pipe[0], buffer.data(), buffer.size())) != 0;) {
+    if (n < 0 && errno != EINTR) break;
+    if (n > 0) output.append(buffer.data(), static_cast<std::size_t>(n));
+  }
+  ::close(pipe[0]);
+  int status = 0;
+  while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  }
+  if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
+    internal_error("{} {} failed (status {})", program, fmt::join(arguments, " "), status);
+  return output;
+}
+
+void add_programs(CLI::App& app) {
+  const auto forward = [&app](const std::string& verb,
+                              const std::string& program,
+                              bool pass_verb,
+                              const std::string& summary) {
+    CLI::App* command = app.add_subcommand(verb, summary);
+    command->prefix_command();
+    command->set_help_flag(); // the program itself answers --help
+    command->callback([command, verb, program, pass_verb] {
+      std::vector<std::string> arguments = command->remaining();
+      if (pass_verb) arguments.insert(arguments.begin(), verb);
+      become(program_path(program), arguments);
+    });
+  };
+  forward("train", "assay-worker", true, "train a model alone, with checkpoints");
+  forward("evaluate", "assay-worker", true, "nats/token and bits/byte of a checkpoint");
+  forward("generate", "assay-worker", true, "sample text from a checkpoint");
+  forward("tokenizer", "assay-worker", true, "train a SentencePiece model on a corpus");
+  forward("view", "assay-view", false, "open a results directory in the viewer");
+}
+
+} // namespace assay::cli

@@ -1,0 +1,29 @@
+// Which build this is and where it runs. Launches of different builds are never mixed.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "core/ledger.h"
+#include "model/config/train_config.h"
+#include "profilers/covariate_sampler.h"
+
+namespace assay::worker {
+
+// The linker's build id of this program: equal sources, flags and libraries give equal ids.
+std::string build_id();
+
+// Sets LibTorch's thread counts for the process; called once, before any operator runs.
+void set_threads(const TrainConfig& config);
+
+// CUDA and GPU fields stay "" without a usable GPU.
+Identity identity();
+nlohmann::json to_json(const Identity& identity);
+
+// A sampler that reads the GPU LibTorch uses, where there is one and NVML can be loaded.
+CovariateSampler make_sampler(const TrainConfig& config);
+
+// Throws bad input, with the cause, when the configuration asks for a GPU that LibTorch cannot use.
+void require_device(const TrainConfig& config);
+
+} // namespace assay::worker

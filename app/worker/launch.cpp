@@ -1,0 +1,307 @@
+#include "app/worker/launch.h"
+
+#include <c10/core/Allocator.h>
+#include <c10/util/Exception.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <new>
+#include <numeric>
+#include <random>
+
+#include "core/text.h"
+#include "model/gates.h"
+#include "model/global_state.h"
+#include "model/peak_memory.h"
+#include "model/segments.h"
+
+namespace assay::worker {
+
+namespace {
+
+using nlohmann::json;
+
+constexpr int kParityUnits = 4; // optimizer steps that a bitwise gate compares
+constexpr int kEvaluationWarmSteps =
+    8; // train steps before evaluations are timed: the EMA leaves the weights
+
+json covariates_to_json(const Covariates& c) {
+  json out = json::object();
+  const auto put = [&](const char* key, const auto& value) {
+    if (value) out[key] = *value;
+  };
+  put("steal_share", c.steal_share);
+  put("run_delay_share", c.run_delay_share);
+  put("load1", c.load1);
+  put("voluntary_switches", c.voluntary_switches);
+  put("involuntary_switches", c.involuntary_switches);
+  put("sm_clock_mhz", c.sm_clock_mhz);
+  put("memory_clock_mhz", c.memory_clock_mhz);
+  put("power_w", c.power_w);
+  put("temperature_c", c.temperature_c);
+  put("throttle_reasons", c.throttle_reasons);
+  put("foreign_processes", c.foreign_processes);
+  return out;
+}
+
+json visit_to_json(std::size_t variant,
+                   std::size_t position,
+                   const VisitResult& visit,
+                   const Covariates& covariates) {
+  json out = {{"variant", variant},
+              {"position", position},
+              {"steps", visit.steps},
+              {"wall_ns", visit.wall_ns},
+              {"tokens", visit.tokens},
+              {"loss", visit.loss},
+              {"skipped_steps", visit.skipped_steps},
+              {"sample_ns", visit.sample_ns},
+              {"covariates", covariates_to_json(covariates)}};
+  if (visit.device_ns) out["device_ns"] = *visit.device_ns;
+  return out;
+}
+
+json metric(
+    json variant, std::string path, std::string unit, double value, std::string detail = "") {
+  return {{"variant", std::move(variant)},
+          {"path", std::move(path)},
+          {"unit", std::move(unit)},
+          {"value", value},
+          {"detail", std::move(detail)}};
+}
+
+// Runs `body`; running out of memory becomes the variant's retirement.
+template <class Body> auto guard_memory(std::size_t variant, const std::string& name, Body body) {
+  try {
+    return body();
+  } catch (const std::bad_alloc&) {
+    throw Retired{variant, "out of memory in variant '" + name + "'"};
+  } catch (const c10::Error& error) {
+    const std::string text = error.what_without_backtrace();
+    if (text.find("can't allocate memory") == std::string::npos &&
+        text.find("out of memory") == std::string::npos)
+      throw;
+    throw Retired{variant,
+                  "out of memory in variant '" + name + "': " + text.substr(0, text.find('\n'))};
+  }
+}
+
+double median(std::vector<double> values) {
+  std::nth_element(values.begin(),
+                   values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2),
+                   values.end());
+  return values[values.size() / 2];
+}
+
+std::vector<std::size_t> permutation(std::size_t count, std::uint64_t seed) {
+  std::vector<std::size_t> order(count);
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::mt19937_64 generator(seed);
+  for (std::size_t i = count; i > 1; --i) std::swap(order[i - 1], order[generator() % i]);
+  return order;
+}
+
+} // namespace
+
+Launch::Launch(const json& message, CovariateSampler sampler)
+    : kind_(message.at("kind")), unit_(message.at("unit")),
+      optimization_(
+          value_or_throw(optimizations().lookup(message.at("optimization").get<std::string>()))),
+      visit_steps_(message.value("visit_steps", 1)),
+      discard_steps_(message.value("discard_steps", 0)), seed_(message.at("seed")),
+      sampler_(std::move(sampler)) {
+  for (const json& item : message.at("variants")) {
+    VariantSpec spec{item.at("name"),
+                     item.at("level"),
+                     item.at("role"),
+                     value_or_throw(config_from_json(item.at("config")))};
+    spec.config = value_or_throw(resolve(spec.config));
+    variants_.push_back(std::move(spec));
+  }
+  if (variants_.empty()) bad_input("a launch needs at least one variant");
+  source_ = open_data(reference());
+  train_data_ = std::make_unique<DataStream>(source_, reference(), Split::Train);
+  held_out_data_ = std::make_unique<DataStream>(source_, reference(), Split::HeldOut);
+  build_replicas();
+}
+
+void Launch::build_replicas() {
+  const auto start = std::chrono::steady_clock::now();
+  replicas_.resize(variants_.size());
+  build_order_ = permutation(variants_.size(), seed_);
+  if (kind_ == "timed" || kind_ == "probe") {
+    for (const std::size_t i : build_order_) {
+      guard_memory(i, variants_[i].name, [&] {
+        const std::int64_t before = current_bytes(variants_[i].config.device);
+        replicas_[i].trainer = std::make_unique<Trainer>(variants_[i].config);
+        replicas_[i].bytes = current_bytes(variants_[i].config.device) - before;
+      });
+    }
+    if (unit_ == "evaluation") warm_evaluation_replicas();
+  }
+  state_hash_ = global_state_hash();
+  build_seconds_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+// Evaluation is timed between train steps in real use: a few steps make the EMA differ from the
+// weights, and tell what a step costs, so that the effect can be stated per step as well.
+void Launch::warm_evaluation_replicas() {
+  std::vector<double> step_ns;
+  for (int step = 0; step < kEvaluationWarmSteps; ++step) {
+    UnitData data;
+    for (std::int64_t i = 0; i < reference().accumulate; ++i) {
+      data.push_back(train_data_->next());
+      prepare(data.back(), reference());
+    }
+    train_data_->pause();
+    for (const std::size_t i : build_order_) {
+      guard_memory(i, variants_[i].name, [&] {
+        const VisitResult visit = run_visit(*replicas_[i].trainer, false, {data}, 0);
+        if (step >= kEvaluationWarmSteps / 2) step_ns.push_back(static_cast<double>(visit.wall_ns));
+      });
+    }
+    train_data_->resume();
+  }
+  step_ns_ = median(step_ns);
+}
+
+UnitData Launch::next_unit_data(const VariantSpec& spec) {
+  const bool evaluation = unit_ == "evaluation";
+  DataStream& stream = evaluation ? *held_out_data_ : *train_data_;
+  UnitData data;
+  for (std::int64_t i = 0; i < (evaluation ? spec.config.eval_batches : spec.config.accumulate);
+       ++i) {
+    data.push_back(stream.next());
+    prepare(data.back(), spec.config);
+  }
+  return data;
+}
+
+json Launch::built() const {
+  json names = json::array(), bytes = json::array();
+  for (const std::size_t i : build_order_) names.push_back(variants_[i].name);
+  for (const Replica& replica : replicas_) bytes.push_back(replica.bytes);
+  return {{"event", "built"},
+          {"build_order", names},
+          {"seconds", build_seconds_},
+          {"parameters", model_size(reference()).parameters},
+          {"bytes", bytes}};
+}
+
+json Launch::round(const json& message) {
+  std::vector<UnitData> units;
+  for (int i = 0; i < visit_steps_; ++i) units.push_back(next_unit_data(variants_.front()));
+  train_data_->pause();
+  held_out_data_->pause();
+  json visits = json::array();
+  const json& order = message.at("order");
+  for (std::size_t position = 0; position < order.size(); ++position) {
+    const auto variant = order[position].get<std::size_t>();
+    if (variant >= replicas_.size())
+      bad_input("round names variant {}, the launch has {}", variant, replicas_.size());
+    const VisitResult visit = guard_memory(variant, variants_[variant].name, [&] {
+      sampler_.begin();
+      return run_visit(*replicas_[variant].trainer, unit_ == "evaluation", units, discard_steps_);
+    });
+    const Covariates covariates = sampler_.end();
+    if (!std::isfinite(visit.loss))
+      throw Retired{variant,
+                    fmt::format("loss of variant '{}' is {} in round {}",
+                                variants_[variant].name,
+                                visit.loss,
+                                message.at("round").get<int>())};
+    if (const std::uint64_t now = global_state_hash(); now != state_hash_)
+      internal_error("variant '{}' changed LibTorch's global state (hash {:x}, was {:x})",
+                     variants_[variant].name,
+                     now,
+                     state_hash_);
+    visits.push_back(visit_to_json(variant, position, visit, covariates));
+  }
+  train_data_->resume();
+  held_out_data_->resume();
+  return {{"event", "round"}, {"round", message.at("round")}, {"visits", visits}};
+}
+
+json Launch::parity() {
+  json gates = json::array(), metrics = json::array();
+  std::vector<Batch> batches;
+  for (int i = 0; i < kParityUnits; ++i) {
+    batches.push_back(train_data_->next());
+    prepare(batches.back(), reference());
+  }
+  for (std::size_t i = 0; i < variants_.size(); ++i) {
+    const VariantSpec& spec = variants_[i];
+    if (spec.role == "control") continue;
+    guard_memory(i, spec.name, [&] {
+      if (spec.role == "level") {
+        for (const GateResult& gate : run_gates(*optimization_, reference(), spec.config, batches))
+          gates.push_back({{"variant", i},
+                           {"name", gate.name},
+                           {"passed", gate.passed},
+                           {"value", gate.value},
+                           {"bound", gate.bound},
+                           {"detail", gate.detail}});
+      }
+      const Instrumented seen = instrument(*optimization_, spec.config, batches);
+      for (const auto& [name, count] : seen.spans)
+        metrics.push_back(metric(i, "engaged/" + name, "spans", static_cast<double>(count)));
+      for (const auto& [name, count] : seen.counters)
+        metrics.push_back(metric(i, name, "count", static_cast<double>(count)));
+      for (const auto& [name, count] : seen.operators)
+        metrics.push_back(metric(i, "ops/" + name, "calls", static_cast<double>(count)));
+    });
+  }
+  return {{"event", "parity"}, {"gates", gates}, {"metrics", metrics}};
+}
+
+json Launch::memory() {
+  json metrics = json::array();
+  for (std::size_t i = 0; i < variants_.size(); ++i) {
+    const VariantSpec& spec = variants_[i];
+    if (spec.role == "control") continue;
+    guard_memory(i, spec.name, [&] {
+      Trainer trainer(spec.config);
+      const UnitData steps{next_unit_data(spec)};
+      UnitData training;
+      for (std::int64_t m = 0; m < spec.config.accumulate; ++m) {
+        training.push_back(train_data_->next());
+        prepare(training.back(), spec.config);
+      }
+      (void)trainer.step(training);
+      (void)run_visit(trainer, unit_ == "evaluation", {steps}, 0);
+      PeakMemory peak(spec.config.device);
+      (void)run_visit(trainer, unit_ == "evaluation", {steps}, 0);
+      metrics.push_back(
+          metric(i, "memory/peak_bytes", "bytes", static_cast<double>(peak.peak_bytes())));
+      metrics.push_back(
+          metric(i, "memory/start_bytes", "bytes", static_cast<double>(peak.start_bytes())));
+    });
+  }
+  return {{"event", "memory"}, {"metrics", metrics}};
+}
+
+json Launch::probe() {
+  std::vector<double> unit_ns;
+  for (int i = 0; i < 4; ++i) {
+    const std::vector<UnitData> units(static_cast<std::size_t>(visit_steps_),
+                                      next_unit_data(variants_.front()));
+    const VisitResult visit =
+        run_visit(*replicas_.front().trainer, unit_ == "evaluation", units, discard_steps_);
+    unit_ns.push_back(static_cast<double>(visit.wall_ns) / visit.steps);
+  }
+  return {{"event", "probe"},
+          {"unit_ns", median(unit_ns)},
+          {"bytes", current_bytes(reference().device)},
+          {"build_seconds", build_seconds_}};
+}
+
+json Launch::bye() const {
+  json metrics = json::array();
+  if (step_ns_ > 0)
+    metrics.push_back(metric(
+        nullptr, "time/step_ns", "ns", step_ns_, "median train step beside the timed evaluations"));
+  return {{"event", "bye"}, {"metrics", metrics}};
+}
+
+} // namespace assay::worker

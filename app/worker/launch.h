@@ -1,0 +1,69 @@
+// One launch: the replicas of a group of variants in this process, and the rounds, gates and
+// measurements that the engine asks for. docs/protocol.md gives the messages; all times are
+// nanoseconds.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "app/worker/visit.h"
+#include "model/config/optimization.h"
+#include "model/data/loader.h"
+#include "model/trainer.h"
+#include "profilers/covariate_sampler.h"
+
+namespace assay::worker {
+
+struct VariantSpec {
+  std::string name, level, role;
+  TrainConfig config;
+};
+
+// Variants that must leave the launch: the round that showed it is not answered.
+struct Retired {
+  std::size_t variant;
+  std::string reason;
+};
+
+class Launch {
+public:
+  // Parses a "launch" message; builds replicas for timed and probe launches in an order permuted by
+  // its seed.
+  Launch(const nlohmann::json& message, CovariateSampler sampler);
+
+  nlohmann::json built() const; // answer to "launch"
+  nlohmann::json round(const nlohmann::json& message);
+  nlohmann::json parity();
+  nlohmann::json memory();
+  nlohmann::json probe();
+  nlohmann::json bye() const;
+
+private:
+  struct Replica {
+    std::unique_ptr<Trainer> trainer;
+    std::int64_t bytes = 0;
+  };
+  void build_replicas();
+  void warm_evaluation_replicas();
+  UnitData next_unit_data(const VariantSpec& spec);
+  const TrainConfig& reference() const { return variants_.front().config; }
+
+  std::string kind_, unit_;
+  const Optimization* optimization_ = nullptr;
+  std::vector<VariantSpec> variants_;
+  int visit_steps_ = 1, discard_steps_ = 0;
+  std::uint64_t seed_ = 0;
+  std::unique_ptr<DataStream> train_data_, held_out_data_;
+  std::vector<Replica> replicas_;
+  std::vector<std::size_t> build_order_;
+  double build_seconds_ = 0;
+  double step_ns_ = 0;           // median train step of the reference, for evaluation units
+  std::uint64_t state_hash_ = 0; // of LibTorch's global state after building
+  CovariateSampler sampler_;
+  DataSource source_;
+};
+
+} // namespace assay::worker

@@ -1,0 +1,38 @@
+// assay-worker: the embedded trainer in a process of its own. `assay` starts it; nobody needs to
+// call it by hand.
+#include <fmt/format.h>
+
+#include <cstdio>
+
+#include "app/worker/identity.h"
+#include "app/worker/worker.h"
+#include "core/result.h"
+
+int main(int argc, char** argv) {
+  using namespace assay;
+  CLI::App app("Assay's embedded trainer", "assay");
+  app.require_subcommand(1);
+  int exit_code = 0;
+  app.add_subcommand("engine", "serve `assay run`")->group("")->callback([&] {
+    exit_code = worker::serve_engine();
+  });
+  app.add_subcommand("identity", "print this build and its GPU as JSON")->group("")->callback([] {
+    fmt::print("{}\n", worker::to_json(worker::identity()).dump());
+  });
+  worker::add_train(app, exit_code);
+  worker::add_evaluate(app, exit_code);
+  worker::add_generate(app, exit_code);
+  worker::add_tokenizer(app, exit_code);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : 2;
+  } catch (const Failure& failure) {
+    fmt::print(stderr, "error: {}\n", failure.what());
+    return failure.kind() == Failure::Kind::BadInput ? 2 : 1;
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "internal error: {}\n", error.what());
+    return 1;
+  }
+  return exit_code;
+}

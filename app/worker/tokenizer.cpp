@@ -1,0 +1,61 @@
+// `assay tokenizer train`: a SentencePiece model from a corpus, offline.
+#include "model/data/tokenizer.h"
+
+#include <cstdio>
+#include <memory>
+
+#include "app/worker/worker.h"
+#include "core/result.h"
+#include "core/text.h"
+
+namespace assay::worker {
+
+namespace {
+
+struct TokenizerOptions {
+  std::string data, out = "tokenizer.model";
+  std::int64_t vocab_size = 8192;
+  TokenizerTraining training;
+  double sample_mb = 16;
+};
+
+int train(const TokenizerOptions& options) {
+  TokenizerTraining training = options.training;
+  training.sample_bytes = static_cast<std::uint64_t>(options.sample_mb * 1e6);
+  training.progress = [](std::string_view line) { fmt::print(stderr, "{}\n", line); };
+  const TrainedTokenizer result =
+      train_tokenizer(*open_corpus(options.data), options.vocab_size, options.out, training);
+  fmt::print("{}: {} pieces from {} of {} documents\n",
+             options.out,
+             result.vocab_size,
+             human_bytes(static_cast<double>(result.sample_bytes)),
+             result.sample_documents);
+  return 0;
+}
+
+} // namespace
+
+void add_tokenizer(CLI::App& parent, int& exit_code) {
+  CLI::App* group = parent.add_subcommand("tokenizer", "tokenizers")->require_subcommand(1);
+  CLI::App* command = group->add_subcommand("train", "train a SentencePiece model on a corpus");
+  auto options = std::make_shared<TokenizerOptions>();
+  command->add_option("--data", options->data, "directory of text files, text file or JSONL")
+      ->required();
+  command->add_option("--out", options->out, "model file to write")->capture_default_str();
+  command->add_option("--vocab-size", options->vocab_size, "pieces")
+      ->capture_default_str()
+      ->check(CLI::Range(260, 1000000));
+  command->add_option("--model-type", options->training.model_type, "unigram or bpe")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"unigram", "bpe"}));
+  command->add_option("--sample-mb", options->sample_mb, "text to learn from")
+      ->capture_default_str()
+      ->check(CLI::PositiveNumber);
+  command->add_option("--seed", options->training.seed, "of the sample")->capture_default_str();
+  command->add_option("--threads", options->training.threads, "training threads")
+      ->capture_default_str()
+      ->check(CLI::PositiveNumber);
+  command->callback([options, &exit_code] { exit_code = train(*options); });
+}
+
+} // namespace assay::worker

@@ -1,0 +1,90 @@
+#include "app/worker/visit.h"
+
+#include <ATen/cuda/CUDAEvent.h>
+#include <c10/cuda/CUDAFunctions.h>
+#include <c10/cuda/CUDAStream.h>
+
+#include <chrono>
+#include <cmath>
+
+namespace assay::worker {
+
+namespace {
+
+std::int64_t now_ns() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+// Clock of one visit. On the CPU a unit's time is the host clock around it. On a GPU the host runs
+// ahead, so a unit's time is the distance of CUDA events, and the host clock is read only with the
+// device drained.
+class VisitClock {
+public:
+  VisitClock(bool cuda, std::size_t units) : cuda_(cuda), marks_(units + 1) {
+    if (cuda_)
+      for (at::cuda::CUDAEvent& event : events_ = std::vector<at::cuda::CUDAEvent>(units + 1))
+        event = at::cuda::CUDAEvent(cudaEventDefault);
+  }
+  void drain() const {
+    if (cuda_) c10::cuda::device_synchronize();
+  }
+  void mark(std::size_t unit) {
+    if (cuda_) events_[unit].record(c10::cuda::getCurrentCUDAStream());
+    marks_[unit] = now_ns();
+  }
+  std::int64_t between(std::size_t from, std::size_t to) const {
+    if (cuda_)
+      return std::llround(static_cast<double>(events_[from].elapsed_time(events_[to])) * 1e6);
+    return marks_[to] - marks_[from];
+  }
+
+private:
+  bool cuda_;
+  std::vector<std::int64_t> marks_;
+  std::vector<at::cuda::CUDAEvent> events_;
+};
+
+double run_unit(Trainer& trainer, bool evaluation, const UnitData& data, StepResult& last) {
+  if (evaluation) return trainer.evaluate(data).nats_per_token;
+  last = trainer.step(data);
+  return 0;
+}
+
+} // namespace
+
+VisitResult
+run_visit(Trainer& trainer, bool evaluation, const std::vector<UnitData>& units, int discard) {
+  const bool cuda = trainer.config().device == Device::Cuda;
+  VisitClock clock(cuda, units.size());
+  VisitResult result;
+  const std::int64_t skipped_before = trainer.skipped_steps();
+  StepResult last;
+  clock.drain();
+  std::int64_t start = now_ns();
+  clock.mark(0);
+  for (std::size_t i = 0; i < units.size(); ++i) {
+    if (i == static_cast<std::size_t>(discard) && i > 0) {
+      clock.drain();
+      start = now_ns();
+    }
+    const double loss = run_unit(trainer, evaluation, units[i], last);
+    clock.mark(i + 1);
+    if (evaluation) result.loss = loss;
+  }
+  clock.drain();
+  result.wall_ns = now_ns() - start;
+  if (!evaluation) result.loss = last.loss();
+  result.skipped_steps = trainer.skipped_steps() - skipped_before;
+  result.steps = static_cast<int>(units.size()) - discard;
+  if (cuda) result.device_ns = clock.between(static_cast<std::size_t>(discard), units.size());
+  for (std::size_t i = 0; i < units.size(); ++i) {
+    result.sample_ns.push_back(clock.between(i, i + 1));
+    if (i < static_cast<std::size_t>(discard)) continue;
+    for (const Batch& batch : units[i]) result.tokens += batch.token_count();
+  }
+  return result;
+}
+
+} // namespace assay::worker

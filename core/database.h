@@ -1,0 +1,111 @@
+// A thin RAII wrapper of SQLite: connection, statement, transaction. Every failure is a
+// DatabaseError that says which file and what SQLite said, with the place in our source.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <source_location>
+#include <string>
+#include <string_view>
+
+#include "core/result.h"
+
+struct sqlite3;
+struct sqlite3_stmt;
+
+namespace assay {
+
+class DatabaseError : public Failure {
+public:
+  DatabaseError(int code, const std::string& message);
+  int code() const { return code_; } // SQLite's primary result code
+  bool is_full() const;              // no space, or a file size limit
+  bool is_damaged() const;           // not a database, or a torn one
+  bool is_read_only() const;         // the file or its directory cannot be written
+  bool is_busy() const;              // another connection holds a lock
+
+private:
+  int code_;
+};
+
+class Statement {
+public:
+  using Here = std::source_location;
+
+  template <class T> Statement& bind(int index, const std::optional<T>& value) {
+    return value ? bind(index, *value) : bind_null(index);
+  }
+  Statement& bind(int index, std::int64_t value, Here here = Here::current());
+  Statement& bind(int index, int value, Here here = Here::current());
+  Statement& bind(int index, double value, Here here = Here::current());
+  Statement& bind(int index, std::string_view value, Here here = Here::current());
+  Statement& bind_null(int index, Here here = Here::current());
+
+  bool step(Here here = Here::current()); // true: a row is ready
+  void run(Here here = Here::current());  // to its end, then ready to be bound again
+
+  // Columns of the current row, from 0.
+  std::int64_t integer(int column) const;
+  double real(int column) const;
+  std::string text(int column) const;
+  std::optional<std::int64_t> maybe_integer(int column) const;
+  std::optional<double> maybe_real(int column) const;
+
+private:
+  friend class Database;
+  struct Finalizer {
+    void operator()(sqlite3_stmt* statement) const;
+  };
+  Statement(const class Database& database, sqlite3_stmt* statement)
+      : database_(&database), statement_(statement) {}
+  void check(int code, Here here) const;
+
+  const Database* database_;
+  std::unique_ptr<sqlite3_stmt, Finalizer> statement_;
+};
+
+class Database {
+public:
+  using Here = std::source_location;
+  enum class Mode { ReadOnly, Immutable, ReadWrite, Create };
+
+  // Immutable: read-only without locks or shared memory, for a file that nobody writes.
+  Database(std::string path, Mode mode, Here here = Here::current());
+  Database(const Database&) = delete;
+  Database& operator=(const Database&) = delete;
+  ~Database();
+
+  Statement prepare(std::string_view sql, Here here = Here::current()) const;
+  void execute(const std::string& sql,
+               Here here = Here::current()) const; // several statements, no results
+  std::int64_t integer(std::string_view sql,
+                       Here here = Here::current()) const; // first column of the first row
+  std::int64_t last_id() const;
+  const std::string& path() const { return path_; }
+
+  [[noreturn]] void raise(int code, Here here) const;
+
+private:
+  struct Closer {
+    void operator()(sqlite3* handle) const;
+  };
+  std::string path_;
+  std::unique_ptr<sqlite3, Closer> handle_;
+};
+
+// Rolls back unless committed.
+class Transaction {
+public:
+  explicit Transaction(const Database& database, const char* begin = "BEGIN IMMEDIATE");
+  ~Transaction();
+  Transaction(const Transaction&) = delete;
+  Transaction& operator=(const Transaction&) = delete;
+  void commit();
+
+private:
+  const Database& database_;
+  bool open_ = true;
+};
+
+} // namespace assay

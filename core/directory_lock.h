@@ -1,0 +1,16 @@
+// Who may write a results directory: a lock file that the kernel frees when its holder dies, and
+// that names the holder.
+#pragma once
+
+#include <string>
+
+namespace assay {
+
+// Takes the lock for the life of the returned file descriptor. Throws Failure with the holder's
+// process, command and host when it is taken.
+int lock_directory(const std::string& directory);
+
+// "process 123 (assay run …) on host", or "" when nobody holds the lock. For `assay status`.
+std::string lock_holder(const std::string& directory);
+
+} // namespace assay

@@ -1,0 +1,25 @@
+// The tables of `ledger.sqlite` (docs/ledger.md) and the marks by which the file is known.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "core/result.h"
+
+namespace assay::ledger_schema {
+
+inline constexpr const char* kFileName = "ledger.sqlite";
+inline constexpr const char* kLockName = "ledger.lock";
+inline constexpr std::int32_t kApplicationId = 0x41535359; // "ASSY"
+
+extern const char* const kTables; // CREATE TABLE statements of schema kLedgerSchema
+
+// Whether the file at `path` carries our marks, by its first bytes alone. The error says what it is
+// instead: missing, of another program, empty or cut off, of a newer schema.
+Result<bool> check_file(const std::string& path);
+// The same for a version that was read through SQLite (it may stand in the WAL only).
+Result<bool> check_version(const std::string& path, std::int64_t version);
+
+Error damaged(const std::string& path, const std::string& cause);
+
+} // namespace assay::ledger_schema

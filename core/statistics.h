@@ -1,0 +1,81 @@
+// Statistics of paired timings: robust location, exact intervals, launch-level t intervals, power.
+// Pure functions; every formula with its source is in docs/statistics.md. Reference values:
+// tests/core/scipy_vectors.json.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+namespace assay {
+
+struct Interval {
+  double lower = 0, upper = 0;
+
+  bool contains(double value) const { return lower <= value && value <= upper; }
+  bool overlaps(const Interval& other) const {
+    return lower <= other.upper && other.lower <= upper;
+  }
+  double half_width() const { return (upper - lower) / 2; }
+};
+
+double mean(const std::vector<double>& values);      // needs 1 value
+double sample_sd(const std::vector<double>& values); // divisor n - 1; needs 2 values
+
+// Linear interpolation between order statistics (Hyndman and Fan, type 7). Needs 1 value,
+// 0 <= p <= 1.
+double quantile(std::vector<double> values, double p);
+double median(std::vector<double> values);
+// Median absolute deviation from the median, not scaled. Times 1.4826 it estimates a normal sd.
+double mad(const std::vector<double>& values);
+// Median of the n (n + 1) / 2 Walsh averages (Hodges and Lehmann 1963, one sample). Memory O(n^2).
+double hodges_lehmann(const std::vector<double>& values);
+
+// k = max {j : P(Bin(n, 1/2) < j) <= alpha / 2}; 0 when n is too small for an interval.
+std::size_t median_rank(std::size_t n, double alpha);
+// Exact interval of the median, [d_(k), d_(n+1-k)], whatever the (continuous) distribution.
+// Nothing when there are too few values (below 6 at alpha .05).
+std::optional<Interval> median_interval(std::vector<double> values, double alpha);
+// Two-sided exact p that a fair coin gives `positive` heads in `n` throws or a rarer count.
+double sign_test_p(std::size_t positive, std::size_t n);
+// Two-sided Fisher exact p of the table {{a, b}, {c, d}}: the sum of all tables that are not more
+// probable.
+double fisher_exact_p(std::int64_t a, std::int64_t b, std::int64_t c, std::int64_t d);
+
+// Student quantile: P(T_df <= result) = p.
+double student_quantile(double p, double df);
+// mean +- t_{1 - alpha/2, n - 1} s / sqrt(n). Nothing below 2 values.
+std::optional<Interval> t_interval(const std::vector<double>& values, double alpha);
+// Two-sided p of the hypothesis that the mean is 0. Nothing below 2 values.
+std::optional<double> t_test_p(const std::vector<double>& values);
+
+// Standard error of a median from its exact 95 % interval: (d_(n+1-k) - d_(k)) / 3.92. Nothing when
+// there is no such interval.
+std::optional<double> median_standard_error(const std::vector<double>& values);
+
+// Where the spread of launch medians comes from: s_between^2 = max(s_L^2 - mean se_l^2, 0).
+struct LaunchSpread {
+  double total_variance = 0;   // s_L^2, of the launch values
+  double within_variance = 0;  // mean se_l^2, what pairs inside a launch explain
+  double between_variance = 0; // what they do not: layout, allocator, placement
+};
+// `errors`: standard errors of the launch values, as many as are known. Nothing below 2 values.
+std::optional<LaunchSpread> launch_spread(const std::vector<double>& values,
+                                          const std::vector<double>& errors);
+
+// Smallest effect that a test at `alpha` sees with probability `power`:
+// (t_{1 - alpha/2, L - 1} + t_{power, L - 1}) sqrt((s_between^2 + mean se_l^2) / L). Needs 2
+// launches.
+double minimum_detectable_effect(const LaunchSpread& spread,
+                                 int launches,
+                                 double alpha,
+                                 double power);
+
+// Power of the two-sided t test over launches at a true effect, non-central t. `launch_sd`: of one
+// launch value. Needs 2 launches.
+double t_test_power(double effect, double launch_sd, int launches, double alpha);
+// Fewest launches (at most `limit`) with at least that power; nothing when `limit` is not enough.
+std::optional<int> launches_needed(
+    double effect, double launch_sd, double alpha, double power, int limit = 1000);
+
+} // namespace assay

@@ -1,0 +1,295 @@
+#include "model/data/corpus.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "core/result.h"
+#include "core/text.h"
+#include "model/data/seeded_random.h"
+
+namespace assay {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::size_t kSniff =
+    8192; // bytes looked at to tell text from binary when a corpus is opened
+constexpr std::uint64_t kHeldOutEvery = 20;
+constexpr std::uint64_t kSplitSeed = 0x5b17; // changing it changes every split
+constexpr std::uint64_t kMinPiece = 4096;    // pieces of a single text file
+constexpr std::uint64_t kMaxPiece = std::uint64_t{1} << 20;
+constexpr std::uint64_t kPieces = 100;
+
+std::uint64_t split_hash(std::uint64_t document) {
+  return mix(document ^ (kSplitSeed << 32));
+}
+
+bool is_jsonl(const std::string& path) {
+  const std::string name = path.ends_with(".gz") ? path.substr(0, path.size() - 3) : path;
+  return name.ends_with(".jsonl") || name.ends_with(".ndjson");
+}
+
+bool hidden(const fs::path& path) {
+  return path.filename().native().starts_with('.');
+}
+
+// Regular files below a directory, sorted by path. Names that begin with a dot are left out, with
+// all below them.
+std::vector<std::string> list_files(const std::string& directory) {
+  std::vector<std::string> files;
+  try {
+    for (fs::recursive_directory_iterator it(directory), end; it != end; ++it) {
+      if (hidden(it->path())) {
+        if (it->is_directory()) it.disable_recursion_pending();
+        continue;
+      }
+      const fs::file_type type = it->status().type();
+      if (type == fs::file_type::regular || type == fs::file_type::not_found)
+        files.push_back(it->path().string());
+    }
+  } catch (const fs::filesystem_error& error) {
+    bad_input("'{}' cannot be listed: {}", error.path1().string(), error.code().message());
+  }
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
+enum class Look { Text, Binary, Empty };
+
+Look look_at(const TextFile& file) {
+  std::size_t seen = 0;
+  bool binary = false;
+  file.scan([&](std::string_view chunk) {
+    const std::string_view part = chunk.substr(0, kSniff - seen);
+    seen += part.size();
+    binary = part.find('\0') != std::string_view::npos;
+    return !binary && seen < kSniff;
+  });
+  if (binary) return Look::Binary;
+  return seen == 0 ? Look::Empty : Look::Text;
+}
+
+TextRange
+make_range(const TextFile& file, std::uint64_t offset, std::uint64_t end, std::uint64_t line) {
+  constexpr std::uint64_t kMax = std::numeric_limits<std::uint32_t>::max();
+  if (end - offset > kMax || line > kMax) {
+    bad_input("{}:{}: the line is longer than 4 GiB or the file has too many lines; split the file",
+              file.path(),
+              line);
+  }
+  return {offset, static_cast<std::uint32_t>(end - offset), static_cast<std::uint32_t>(line)};
+}
+
+// The lines that are not blank.
+std::vector<TextRange> index_lines(TextFile& file) {
+  std::vector<TextRange> lines;
+  std::uint64_t offset = 0;
+  std::uint64_t begin = 0;
+  std::uint64_t line = 1;
+  bool blank = true;
+  const auto finish = [&](std::uint64_t end) {
+    if (!blank) lines.push_back(make_range(file, begin, end, line));
+    blank = true;
+    ++line;
+    begin = end + 1;
+  };
+  file.index([&](std::string_view chunk) {
+    for (std::size_t i = 0; i < chunk.size(); ++i) {
+      const char c = chunk[i];
+      if (c == '\n') {
+        finish(offset + i);
+      } else if (c != ' ' && c != '\t' && c != '\r') {
+        blank = false;
+      }
+    }
+    offset += chunk.size();
+    return true;
+  });
+  finish(offset);
+  return lines;
+}
+
+// Where one text file is cut into documents: at the first line end past each multiple of the piece
+// size, or, in a line longer than that again, before the next UTF-8 character. Empty: the file is
+// binary.
+std::vector<TextRange> index_pieces(TextFile& file) {
+  std::uint64_t length = 0;
+  bool binary = false;
+  file.scan([&](std::string_view chunk) {
+    length += chunk.size();
+    binary = chunk.find('\0') != std::string_view::npos;
+    return !binary;
+  });
+  if (binary) return {};
+  std::uint64_t piece = std::clamp(length / kPieces, kMinPiece, kMaxPiece);
+  if (length < 2 * piece) piece = (length + 1) / 2;
+
+  std::vector<TextRange> pieces;
+  std::uint64_t begin = 0;
+  std::uint64_t at = 0;
+  char previous = 0;
+  file.index([&](std::string_view chunk) {
+    for (const char c : chunk) {
+      const std::uint64_t size = at - begin;
+      const bool line_start = previous == '\n';
+      const bool character_start = (static_cast<unsigned char>(c) & 0xc0) != 0x80;
+      if ((size >= piece && line_start) || (size >= 2 * piece && character_start)) {
+        pieces.push_back(make_range(file, begin, at, 0));
+        begin = at;
+      }
+      previous = c;
+      ++at;
+    }
+    return true;
+  });
+  if (at > begin) pieces.push_back(make_range(file, begin, at, 0));
+  if (pieces.size() == 1 && at >= 2) { // a short file whose last line is most of it
+    pieces = {make_range(file, 0, at / 2, 0), make_range(file, at / 2, at, 0)};
+  }
+  return pieces;
+}
+
+std::string parse_record(const std::string& line, const std::string& where) {
+  try {
+    const nlohmann::json record = nlohmann::json::parse(line);
+    if (record.is_object() && record.contains("text") && record["text"].is_string()) {
+      return record["text"].get<std::string>();
+    }
+  } catch (const nlohmann::json::exception& error) {
+    bad_input("{}: malformed JSON ({}); every line must be one object with a \"text\" field",
+              where,
+              printable(error.what()));
+  }
+  bad_input("{}: the record has no \"text\" field that is a string; every line must be like "
+            "{{\"text\": \"…\"}}",
+            where);
+}
+
+} // namespace
+
+std::string_view to_string(Split split) {
+  return split == Split::Train ? "train" : "held_out";
+}
+
+Corpus Corpus::open(const std::string& path) {
+  constexpr std::string_view kWhat =
+      "a directory of text files, a text file, or JSONL with a \"text\" field";
+  if (path.empty()) bad_input("no data given: set `data` to {}", kWhat);
+  std::error_code error;
+  const fs::file_status status = fs::status(path, error);
+  if (!fs::exists(status)) bad_input("data '{}' does not exist: give {}", path, kWhat);
+
+  Corpus corpus;
+  corpus.path_ = path;
+  if (fs::is_directory(status)) {
+    const std::vector<std::string> files = list_files(path);
+    if (files.empty())
+      bad_input("data '{}' holds no file: put text files into it, or give another directory", path);
+    for (const std::string& file : files) corpus.add_file(file, files.size() == 1);
+  } else {
+    corpus.add_file(path, true);
+  }
+  if (corpus.documents_ == 0) {
+    bad_input("data '{}' holds no text: {} files are binary (they hold NUL bytes) and {} are "
+              "empty; give {}",
+              path,
+              corpus.skipped_binary_,
+              corpus.skipped_empty_,
+              kWhat);
+  }
+  return corpus;
+}
+
+void Corpus::add_file(const std::string& path, bool only_source) {
+  auto file = std::make_shared<TextFile>(path);
+  const Look look = look_at(*file);
+  if (look == Look::Binary) ++skipped_binary_;
+  if (look == Look::Empty) ++skipped_empty_;
+  if (look != Look::Text) return;
+
+  CorpusSource source{path, CorpusSource::Kind::WholeFile, documents_, nullptr, {}};
+  std::uint64_t count = 1;
+  if (is_jsonl(path) || only_source) {
+    source.kind = is_jsonl(path) ? CorpusSource::Kind::Jsonl : CorpusSource::Kind::Pieces;
+    source.ranges = is_jsonl(path) ? index_lines(*file) : index_pieces(*file);
+    count = source.ranges.size();
+    if (count == 0) {
+      ++(is_jsonl(path) ? skipped_empty_ : skipped_binary_);
+      return;
+    }
+    source.file = file;
+  }
+  const std::string relative = fs::path(path).lexically_relative(path_).generic_string();
+  fingerprint_ =
+      content_hash(fmt::format("{}|{}|{}|{}", fingerprint_, relative, file->stored_bytes(), count));
+  sources_.push_back(std::move(source));
+  documents_ += count;
+  // A file of the wrong shape is refused when it is opened; later lines are checked when they are
+  // read.
+  if (sources_.back().kind == CorpusSource::Kind::Jsonl) (void)read(documents_ - count);
+}
+
+const CorpusSource& Corpus::source_of(std::uint64_t document) const {
+  if (document >= documents_)
+    internal_error("document {} of {} was asked for", document, documents_);
+  const auto after = std::upper_bound(sources_.begin(),
+                                      sources_.end(),
+                                      document,
+                                      [](std::uint64_t index, const CorpusSource& source) {
+                                        return index < source.first_document;
+                                      });
+  return *std::prev(after);
+}
+
+std::string Corpus::name(std::uint64_t document) const {
+  const CorpusSource& source = source_of(document);
+  if (source.kind == CorpusSource::Kind::WholeFile) return source.path;
+  const TextRange& range = source.ranges[document - source.first_document];
+  if (source.kind == CorpusSource::Kind::Jsonl)
+    return fmt::format("{}:{}", source.path, range.line);
+  return fmt::format("{} (bytes {} to {})", source.path, range.offset, range.offset + range.size);
+}
+
+std::optional<std::string> Corpus::read(std::uint64_t document) const {
+  const CorpusSource& source = source_of(document);
+  std::string text;
+  if (source.kind == CorpusSource::Kind::WholeFile) {
+    text = TextFile(source.path).read_all();
+  } else {
+    const TextRange& range = source.ranges[document - source.first_document];
+    text = source.file->read(range.offset, range.size);
+    if (source.kind == CorpusSource::Kind::Jsonl) text = parse_record(text, name(document));
+  }
+  if (text.find('\0') != std::string::npos) return std::nullopt;
+  return text;
+}
+
+std::vector<std::uint64_t> Corpus::documents(Split split) const {
+  if (documents_ < 2) {
+    bad_input("data '{}' has a single document, and the held-out split needs one of its own: add "
+              "documents",
+              path_);
+  }
+  std::uint64_t held_out = 0;
+  std::uint64_t lowest = 0;  // the document that is held out when the rule finds none
+  std::uint64_t highest = 0; // the document that trains when the rule holds out all
+  for (std::uint64_t i = 0; i < documents_; ++i) {
+    if (split_hash(i) % kHeldOutEvery == 0) ++held_out;
+    if (split_hash(i) < split_hash(lowest)) lowest = i;
+    if (split_hash(i) > split_hash(highest)) highest = i;
+  }
+  std::vector<std::uint64_t> chosen;
+  for (std::uint64_t i = 0; i < documents_; ++i) {
+    bool held = split_hash(i) % kHeldOutEvery == 0;
+    if (held_out == 0) held = i == lowest;
+    if (held_out == documents_) held = i != highest;
+    if (held == (split == Split::HeldOut)) chosen.push_back(i);
+  }
+  return chosen;
+}
+
+} // namespace assay

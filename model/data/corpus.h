@@ -1,0 +1,73 @@
+// Corpus: the documents of a directory of text files, of one text file, or of JSONL. Opening lists
+// and indexes; the text of a document is read when it is asked for, so a corpus may be larger than
+// memory.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "model/data/text_file.h"
+
+namespace assay {
+
+enum class Split { Train, HeldOut };
+std::string_view to_string(Split split);
+
+// Where a document lies inside a file that holds many.
+struct TextRange {
+  std::uint64_t offset = 0;
+  std::uint32_t size = 0;
+  std::uint32_t line = 0; // 1-based, for messages; 0: not a line
+};
+
+struct CorpusSource {
+  enum class Kind { WholeFile, Jsonl, Pieces };
+  std::string path;
+  Kind kind = Kind::WholeFile;
+  std::uint64_t first_document = 0;     // index in the corpus of its first document
+  std::shared_ptr<const TextFile> file; // kept open for Jsonl and Pieces; null for WholeFile
+  std::vector<TextRange> ranges;        // of Jsonl and Pieces
+};
+
+class Corpus {
+public:
+  // Throws bad input: missing path, unreadable file, malformed JSONL, or nothing but binary or
+  // empty files.
+  static Corpus open(const std::string& path);
+
+  // Number of documents; a document found to be binary only when it is read still counts.
+  std::uint64_t size() const { return documents_; }
+  // The text of a document, any thread. Nothing for one that holds a NUL byte beyond what open()
+  // looked at.
+  std::optional<std::string> read(std::uint64_t document) const;
+  // "dir/file.txt" or "file.jsonl:17"
+  std::string name(std::uint64_t document) const;
+
+  // Indices of the split's documents, ascending. A document's split follows from its index alone.
+  // Throws bad input when the corpus has a single document, which cannot be in both.
+  std::vector<std::uint64_t> documents(Split split) const;
+
+  const std::string& path() const { return path_; }
+  std::uint64_t skipped_binary() const { return skipped_binary_; }
+  std::uint64_t skipped_empty() const { return skipped_empty_; }
+  // Changes when a file is added, removed, renamed or resized: a resumed run must see the same
+  // documents.
+  std::string fingerprint() const { return fingerprint_; }
+
+private:
+  void add_file(const std::string& path, bool only_source);
+  const CorpusSource& source_of(std::uint64_t document) const;
+
+  std::string path_;
+  std::vector<CorpusSource> sources_;
+  std::uint64_t documents_ = 0;
+  std::uint64_t skipped_binary_ = 0;
+  std::uint64_t skipped_empty_ = 0;
+  std::string fingerprint_;
+};
+
+} // namespace assay

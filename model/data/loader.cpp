@@ -1,0 +1,81 @@
+#include "model/data/loader.h"
+
+#include <utility>
+
+#include "core/result.h"
+
+namespace assay {
+namespace {
+
+at::Tensor copy_int32(const std::vector<std::int32_t>& values) {
+  return at::from_blob(const_cast<std::int32_t*>(values.data()),
+                       {static_cast<std::int64_t>(values.size())},
+                       at::kInt)
+      .clone();
+}
+
+at::Tensor
+copy_matrix(const std::vector<std::int64_t>& values, std::int64_t rows, std::int64_t columns) {
+  return at::from_blob(const_cast<std::int64_t*>(values.data()), {rows, columns}, at::kLong)
+      .clone();
+}
+
+Segments make_segments(std::vector<std::int32_t> cumulative, std::int64_t max_len) {
+  Segments segments;
+  segments.cu = copy_int32(cumulative);
+  segments.cu_host = std::move(cumulative);
+  segments.max_len = max_len;
+  return segments;
+}
+
+PrefetchOptions prefetch_options(const TrainConfig& config, Split split) {
+  const std::int64_t tokens = config.prefetch_batches * config.batch_rows * config.seq_len;
+  if (tokens < 1) {
+    bad_input("prefetch_batches ({}), batch_rows ({}) and seq_len ({}) must be positive",
+              config.prefetch_batches,
+              config.batch_rows,
+              config.seq_len);
+  }
+  return {split, config.seed, config.tokenizer_threads, static_cast<std::uint64_t>(tokens)};
+}
+
+} // namespace
+
+DataSource open_data(const TrainConfig& config) {
+  std::shared_ptr<const Tokenizer> tokenizer = open_tokenizer(config.tokenizer);
+  if (config.vocab_size != 0 && config.vocab_size < tokenizer->vocab_size()) {
+    bad_input("vocab_size is {}, but tokenizer '{}' has {} ids: leave vocab_size out, or give at "
+              "least that",
+              config.vocab_size,
+              config.tokenizer,
+              tokenizer->vocab_size());
+  }
+  return {std::make_shared<const Corpus>(Corpus::open(config.data)), std::move(tokenizer)};
+}
+
+DataStream::DataStream(DataSource source, const TrainConfig& config, Split split)
+    : source_(std::move(source)), rows_(config.batch_rows), seq_len_(config.seq_len),
+      prefetch_(source_.corpus, source_.tokenizer, prefetch_options(config, split)),
+      packer_(rows_, seq_len_, [this] { return prefetch_.next(); }) {}
+
+Batch DataStream::next() {
+  PackedBatch packed = packer_.next();
+  std::vector<std::int32_t> row_ends(static_cast<std::size_t>(rows_ + 1));
+  for (std::int64_t row = 0; row <= rows_; ++row) {
+    row_ends[static_cast<std::size_t>(row)] = static_cast<std::int32_t>(row * seq_len_);
+  }
+  Batch batch;
+  batch.tokens = copy_matrix(packed.tokens, rows_, seq_len_);
+  batch.targets = copy_matrix(packed.targets, rows_, seq_len_);
+  batch.rows = make_segments(std::move(row_ends), seq_len_);
+  batch.documents = make_segments(std::move(packed.cu_documents), packed.max_document);
+  batch.bytes = packed.bytes;
+  return batch;
+}
+
+void DataStream::seek(const DataPosition& position) {
+  prefetch_.seek(position);
+  packer_.seek(position);
+}
+
+} // namespace assay

@@ -1,0 +1,57 @@
+// DataStream: an endless, exactly resumable stream of batches of one split of a corpus.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "model/config/train_config.h"
+#include "model/data/batch.h"
+#include "model/data/corpus.h"
+#include "model/data/packing.h"
+#include "model/data/prefetch.h"
+#include "model/data/tokenizer.h"
+
+namespace assay {
+
+// What both splits share. Opened before the model is built, which needs the vocabulary's size.
+struct DataSource {
+  std::shared_ptr<const Corpus> corpus;
+  std::shared_ptr<const Tokenizer> tokenizer;
+};
+
+// Opens config.data and config.tokenizer. Throws bad input, also when the config's vocab_size (if
+// set) is too small.
+DataSource open_data(const TrainConfig& config);
+
+class DataStream {
+public:
+  // Needs a resolved config (seq_len, batch_rows). Begins at position {0, 0, 0}; threads start at
+  // once.
+  DataStream(DataSource source, const TrainConfig& config, Split split);
+  DataStream(const DataStream&) = delete; // the packer refers to the prefetch beside it
+  DataStream& operator=(const DataStream&) = delete;
+
+  // CPU tensors; prepare() (model/segments.h) moves them and adds the chunk layout. An error of a
+  // tokenizing thread is thrown by the call that reaches its document.
+  Batch next();
+
+  DataPosition position() const { return packer_.position(); }
+  void seek(const DataPosition& position);
+
+  // Returns once every thread is idle. While paused, next() serves what is ready and throws instead
+  // of waiting.
+  void pause() { prefetch_.pause(); }
+  void resume() { prefetch_.resume(); }
+
+  std::int64_t wait_ns() const { return prefetch_.wait_ns(); }
+  const DataSource& source() const { return source_; }
+
+private:
+  DataSource source_;
+  std::int64_t rows_;
+  std::int64_t seq_len_;
+  Prefetch prefetch_;
+  Packer packer_;
+};
+
+} // namespace assay

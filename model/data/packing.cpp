@@ -1,0 +1,80 @@
+#include "model/data/packing.h"
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+#include "core/result.h"
+#include "model/data/seeded_random.h"
+
+namespace assay {
+
+std::vector<std::uint64_t>
+shuffled(std::vector<std::uint64_t> documents, std::uint64_t seed, std::uint64_t epoch) {
+  SeededRandom random(mix(seed) ^ epoch);
+  for (std::size_t i = documents.size(); i > 1; --i)
+    std::swap(documents[i - 1], documents[random.below(i)]);
+  return documents;
+}
+
+Packer::Packer(std::int64_t rows, std::int64_t seq_len, Source source)
+    : rows_(rows), seq_len_(seq_len), source_(std::move(source)) {
+  if (rows <= 0 || seq_len <= 0)
+    bad_input("batch_rows ({}) and seq_len ({}) must be positive", rows, seq_len);
+}
+
+void Packer::seek(const DataPosition& position) {
+  current_.reset();
+  position_ = position;
+}
+
+PackedBatch Packer::next() {
+  PackedBatch batch;
+  batch.tokens.reserve(static_cast<std::size_t>(rows_ * seq_len_));
+  batch.targets.reserve(static_cast<std::size_t>(rows_ * seq_len_));
+  batch.cu_documents.push_back(0);
+  for (std::int64_t row = 0; row < rows_; ++row) {
+    for (std::int64_t room = seq_len_; room > 0;) room -= fill(batch, room);
+  }
+  return batch;
+}
+
+// Appends one segment of at most `room` positions and returns its length, which is at least 1.
+std::int64_t Packer::fill(PackedBatch& batch, std::int64_t room) {
+  if (current_ == nullptr) {
+    current_ = source_();
+    if (position_.offset == 0) position_ = current_->start;
+    const bool same =
+        position_.epoch == current_->start.epoch && position_.document == current_->start.document;
+    if (!same || position_.offset >= current_->positions()) {
+      current_.reset();
+      bad_input("the data position (epoch {}, document {}, offset {}) does not exist: the data or "
+                "the tokenizer changed",
+                position_.epoch,
+                position_.document,
+                position_.offset);
+    }
+  }
+  const Encoding& encoding = current_->encoding;
+  const std::uint64_t take = std::min<std::uint64_t>(static_cast<std::uint64_t>(room),
+                                                     current_->positions() - position_.offset);
+  const auto first = static_cast<std::ptrdiff_t>(position_.offset);
+  const auto last = static_cast<std::ptrdiff_t>(position_.offset + take);
+  batch.tokens.insert(
+      batch.tokens.end(), encoding.ids.begin() + first, encoding.ids.begin() + last);
+  batch.targets.insert(
+      batch.targets.end(), encoding.ids.begin() + first + 1, encoding.ids.begin() + last + 1);
+  batch.bytes += std::accumulate(
+      encoding.bytes.begin() + first + 1, encoding.bytes.begin() + last + 1, std::int64_t{0});
+  batch.cu_documents.push_back(static_cast<std::int32_t>(batch.tokens.size()));
+  batch.max_document = std::max(batch.max_document, static_cast<std::int64_t>(take));
+
+  position_.offset += take;
+  if (position_.offset == current_->positions()) {
+    position_ = current_->after;
+    current_.reset();
+  }
+  return static_cast<std::int64_t>(take);
+}
+
+} // namespace assay

@@ -1,0 +1,71 @@
+// Packing: documents, in a seeded order, laid end to end into rows without padding. Plain vectors,
+// no LibTorch.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "model/data/tokenizer.h"
+
+namespace assay {
+
+// The next position that a stream will hand out. Saved in checkpoints.
+struct DataPosition {
+  std::uint64_t epoch = 0;
+  std::uint64_t document = 0; // index into the epoch's shuffled order
+  std::uint64_t offset = 0;   // positions of that document already handed out
+
+  bool operator==(const DataPosition&) const = default;
+};
+
+// The order of one epoch: a permutation of `documents` that depends on seed and epoch alone (not on
+// the standard library, whose shuffles differ).
+std::vector<std::uint64_t>
+shuffled(std::vector<std::uint64_t> documents, std::uint64_t seed, std::uint64_t epoch);
+
+// A document ready for packing: the n ids of its text and its end of document, which give n-1
+// positions.
+struct TokenizedDocument {
+  DataPosition start; // offset 0
+  DataPosition after; // start of the document that follows in the order
+  Encoding encoding;  // with the end of document, of 0 bytes
+
+  std::uint64_t positions() const { return encoding.ids.empty() ? 0 : encoding.ids.size() - 1; }
+};
+
+// B rows of T positions.
+struct PackedBatch {
+  std::vector<std::int64_t> tokens;  // [B*T]
+  std::vector<std::int64_t> targets; // [B*T] the next token of the same document
+  std::vector<std::int32_t>
+      cu_documents; // cumulative ends, from 0 to B*T; a row's end is always one of them
+  std::int64_t max_document = 0; // longest segment
+  std::int64_t bytes = 0;        // text bytes that the targets stand for
+};
+
+using DocumentPtr = std::shared_ptr<const TokenizedDocument>;
+
+// Cuts a sequence of documents into batches and knows exactly where it stands.
+class Packer {
+public:
+  using Source = std::function<DocumentPtr()>; // the next document in order; never null
+  Packer(std::int64_t rows, std::int64_t seq_len, Source source);
+
+  PackedBatch next();
+  DataPosition position() const { return position_; }
+  // The source must continue with the document at `position`.
+  void seek(const DataPosition& position);
+
+private:
+  std::int64_t fill(PackedBatch& batch, std::int64_t room);
+
+  std::int64_t rows_;
+  std::int64_t seq_len_;
+  Source source_;
+  DocumentPtr current_;
+  DataPosition position_;
+};
+
+} // namespace assay

@@ -1,0 +1,43 @@
+#include "model/rms_norm.h"
+
+#include <torch/csrc/autograd/custom_function.h>
+
+namespace assay {
+
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::tensor_list;
+
+at::ScalarType compute_type(const at::Tensor& x) {
+  return x.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
+}
+
+struct L2Norm : torch::autograd::Function<L2Norm> {
+  static at::Tensor forward(AutogradContext* ctx, const at::Tensor& x) {
+    const at::Tensor full = x.to(compute_type(x));
+    const at::Tensor inverse = (full * full).sum(-1, true).add_(kNormEps).rsqrt_();
+    const at::Tensor y = full * inverse;
+    ctx->save_for_backward({y, inverse});
+    return y.to(x.scalar_type());
+  }
+  // y = x r: dx = r (dy - y <y, dy>)
+  static tensor_list backward(AutogradContext* ctx, const tensor_list& grads) {
+    const tensor_list saved = ctx->get_saved_variables();
+    const at::Tensor &y = saved[0], &inverse = saved[1];
+    const at::Tensor dy = grads[0].to(y.scalar_type());
+    const at::Tensor dx = at::addcmul(dy, y, (y * dy).sum(-1, true), -1).mul_(inverse);
+    return {dx.to(grads[0].scalar_type())};
+  }
+};
+
+}  // namespace
+
+at::Tensor rms_norm(const at::Tensor& x, const at::Tensor& weight) {
+  const at::Tensor full = x.to(compute_type(x));
+  return std::get<0>(at::_fused_rms_norm(full, {full.size(-1)}, weight, kNormEps));
+}
+
+at::Tensor l2_norm(const at::Tensor& x) { return L2Norm::apply(x); }
+
+}  // namespace assay

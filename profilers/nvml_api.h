@@ -1,0 +1,47 @@
+// NvmlApi: the few NVML functions in use, as pointers taken from the driver's libnvidia-ml.so.1 at
+// run time. Programs start without a GPU or driver, no NVIDIA header is needed to build, and tests
+// put their own functions here. Types mirror nvml.h (stable ABI since driver 510, for the _v3
+// process list).
+#pragma once
+
+#include <memory>
+
+#include "core/result.h"
+
+namespace assay {
+
+struct NvmlProcess { // nvmlProcessInfo_v2_t, as nvmlDeviceGetComputeRunningProcesses_v3 fills it
+  unsigned pid;
+  unsigned long long used_gpu_memory; // bytes
+  unsigned gpu_instance, compute_instance;
+};
+
+struct NvmlApi {
+  using Status = int; // nvmlReturn_t
+  using Device = void*;
+  static constexpr Status kSuccess = 0, kNotSupported = 3, kInsufficientSize = 7;
+  static constexpr int kSmClock = 1, kMemoryClock = 2; // nvmlClockType_t
+  static constexpr int kGpuTemperature = 0;            // nvmlTemperatureSensors_t
+
+  Status (*init)() = nullptr;
+  Status (*shutdown)() = nullptr;
+  const char* (*error_string)(Status) = nullptr;
+  Status (*driver_version)(char*, unsigned) = nullptr;
+  Status (*device_count)(unsigned*) = nullptr;
+  Status (*device_by_index)(unsigned, Device*) = nullptr;
+  Status (*device_by_uuid)(const char*, Device*) = nullptr;
+  Status (*name)(Device, char*, unsigned) = nullptr;
+  Status (*uuid)(Device, char*, unsigned) = nullptr;
+  Status (*clock)(Device, int, unsigned*) = nullptr;                 // MHz
+  Status (*power)(Device, unsigned*) = nullptr;                      // milliwatts
+  Status (*temperature)(Device, int, unsigned*) = nullptr;           // degrees C
+  Status (*throttle_reasons)(Device, unsigned long long*) = nullptr; // bits
+  Status (*processes)(Device, unsigned*, NvmlProcess*) = nullptr;    // in: room, out: count
+
+  std::shared_ptr<void> library; // keeps the functions loaded
+};
+
+// Loads the driver's library. The error says what is missing: no driver, or a driver too old.
+Result<NvmlApi> load_nvml(const char* library = "libnvidia-ml.so.1");
+
+} // namespace assay

@@ -1,0 +1,58 @@
+#!/usr/bin/env python3
+"""Includes point downwards only: fails, naming file and line, on an include that architecture does not allow.
+
+usage: include_direction.py SOURCE_DIR
+"""
+import pathlib
+import re
+import sys
+
+# Folder of the including file -> folders it may include from. The longest matching prefix counts.
+ALLOWED = {
+    "core": {"core"},
+    "kernels": {"kernels", "core"},
+    "model/config": {"model/config", "core"},
+    "model": {"model", "model/config", "kernels", "core"},
+    "profilers": {"profilers", "core"},
+    "experiments/analysis": {"experiments/analysis", "core"},
+    "experiments": {"experiments", "experiments/analysis", "model/config", "core"},
+    "ui": {"ui", "experiments/analysis", "core"},
+    "app/assay": {"app/assay", "experiments", "experiments/analysis", "model/config", "profilers", "core"},
+    "app/worker": {"app/worker", "experiments", "model", "model/config", "kernels", "profilers", "core"},
+    "app/view": {"app/view", "ui", "experiments/analysis", "core"},
+}
+# The worker may speak the engine's protocol and nothing else of it.
+WORKER_FROM_EXPERIMENTS = {"experiments/protocol.h"}
+LIBTORCH_OR_CUDA = re.compile(r"^(torch|ATen|c10|caffe2|cuda|cudnn|cublas|nccl|cupti|nvml)")
+LIBTORCH_FREE = ("core", "experiments", "ui", "model/config", "app/assay", "app/view", "profilers")
+
+
+def layer(path: str) -> str:
+    matches = [name for name in ALLOWED if path.startswith(name + "/")]
+    return max(matches, key=len) if matches else ""
+
+
+def problems(root: pathlib.Path):
+    for top in ("app", "core", "experiments", "kernels", "model", "profilers", "ui"):
+        for path in sorted((root / top).rglob("*")):
+            if path.suffix not in (".h", ".cpp", ".cu"):
+                continue
+            name = str(path.relative_to(root))
+            for number, line in enumerate(path.read_text().splitlines(), 1):
+                match = re.match(r'\s*#\s*include\s*([<"])([^>"]+)[>"]', line)
+                if not match:
+                    continue
+                quote, target = match.groups()
+                if LIBTORCH_OR_CUDA.match(target) and name.startswith(LIBTORCH_FREE):
+                    yield f"{name}:{number}: LibTorch or CUDA header <{target}> is not allowed in this folder"
+                if path.suffix == ".cu" and re.match(r"^(torch|ATen|c10)/", target):
+                    yield f"{name}:{number}: LibTorch header <{target}> in a .cu file"
+                if quote == '"' and (root / target).exists() and layer(target) not in ALLOWED[layer(name)]:
+                    yield f"{name}:{number}: {layer(name)}/ may not include {target}"
+                if name.startswith("app/worker/") and target.startswith("experiments/") and target not in WORKER_FROM_EXPERIMENTS:
+                    yield f"{name}:{number}: the worker may include only the protocol from experiments/, not {target}"
+
+
+found = list(problems(pathlib.Path(sys.argv[1])))
+print("\n".join(found) if found else "every include points downwards")
+sys.exit(1 if found else 0)

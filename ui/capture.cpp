@@ -1,0 +1,93 @@
+#include "ui/capture.h"
+
+#include <zlib.h>
+
+#include <cassert>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <string_view>
+#include <system_error>
+
+namespace assay {
+namespace {
+
+void put_u32(std::string& out, std::uint32_t value) {
+  for (int shift = 24; shift >= 0; shift -= 8) out += static_cast<char>((value >> shift) & 0xff);
+}
+
+// length, type, data, CRC of type and data
+void put_chunk(std::string& out, std::string_view type, const std::string& data) {
+  put_u32(out, static_cast<std::uint32_t>(data.size()));
+  const std::size_t start = out.size();
+  out += type;
+  out += data;
+  put_u32(out,
+          static_cast<std::uint32_t>(::crc32(0,
+                                             reinterpret_cast<const Bytef*>(out.data() + start),
+                                             static_cast<uInt>(out.size() - start))));
+}
+
+// Filter 2 (Up): each byte less the one above; screens have long equal columns.
+std::string filter_rows(const Image& image) {
+  const std::size_t row_bytes = static_cast<std::size_t>(image.width) * 3;
+  std::string rows;
+  rows.reserve((row_bytes + 1) * static_cast<std::size_t>(image.height));
+  for (std::size_t y = 0; y < static_cast<std::size_t>(image.height); ++y) {
+    rows += '\2';
+    const std::uint8_t* const row = image.rgb.data() + y * row_bytes;
+    for (std::size_t x = 0; x < row_bytes; ++x)
+      rows += static_cast<char>(row[x] - (y == 0 ? 0 : *(row + x - row_bytes)));
+  }
+  return rows;
+}
+
+std::string deflate_all(const std::string& bytes) {
+  uLongf size = ::compressBound(bytes.size());
+  std::string packed(size, '\0');
+  const int status = ::compress2(reinterpret_cast<Bytef*>(packed.data()),
+                                 &size,
+                                 reinterpret_cast<const Bytef*>(bytes.data()),
+                                 bytes.size(),
+                                 6);
+  if (status != Z_OK) internal_error("zlib could not compress {} bytes of a picture: {}", bytes.size(), status);
+  packed.resize(size);
+  return packed;
+}
+
+} // namespace
+
+std::string encode_png(const Image& image) {
+  assert(image.rgb.size() == 3 * static_cast<std::size_t>(image.width) * static_cast<std::size_t>(image.height));
+  std::string out("\x89PNG\r\n\x1a\n", 8);
+  std::string header;
+  put_u32(header, static_cast<std::uint32_t>(image.width));
+  put_u32(header, static_cast<std::uint32_t>(image.height));
+  header += std::string("\x08\x02\x00\x00\x00", 5); // 8 bits, RGB, deflate, filters per row, not interlaced
+  put_chunk(out, "IHDR", header);
+  put_chunk(out, "IDAT", deflate_all(filter_rows(image)));
+  put_chunk(out, "IEND", "");
+  return out;
+}
+
+Result<std::size_t> write_png(const Image& image, const std::string& path) {
+  const std::string bytes = encode_png(image);
+  const std::string part = path + ".part";
+  errno = 0;
+  std::ofstream file(part, std::ios::binary | std::ios::trunc);
+  file.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+  file.close();
+  if (!file) {
+    const Error error = fail("cannot write the picture {}: {}", path, std::strerror(errno));
+    std::error_code ignored; // the write's own error is the one to report
+    std::filesystem::remove(part, ignored);
+    return error;
+  }
+  std::error_code renamed;
+  std::filesystem::rename(part, path, renamed);
+  if (renamed) return fail("cannot write the picture {}: {}", path, renamed.message());
+  return bytes.size();
+}
+
+} // namespace assay

@@ -1,0 +1,24 @@
+// A picture in memory, and PNG files from it (zlib only).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "core/result.h"
+
+namespace assay {
+
+struct Image {
+  int width = 0, height = 0;
+  std::vector<std::uint8_t> rgb; // 3 bytes a pixel, rows from the top
+};
+
+// The bytes of a PNG file: 8 bit RGB, one IDAT chunk, every row with filter Up (RFC 2083).
+std::string encode_png(const Image& image);
+
+// Writes the file through a neighbour that is renamed at the end; returns its size in bytes.
+Result<std::size_t> write_png(const Image& image, const std::string& path);
+
+} // namespace assay

@@ -1,0 +1,136 @@
+#include "ui/widgets.h"
+
+#include <algorithm>
+
+namespace assay {
+namespace {
+
+// Maps percent to pixels of one bar and draws its parts; what lies outside ends at the edge.
+class BarPainter {
+public:
+  BarPainter(ImVec2 corner, ImVec2 size, double axis)
+      : draw_(ImGui::GetWindowDrawList()), corner_(corner), size_(size), axis_(axis) {}
+
+  float x(double percent) const {
+    const double share = (std::clamp(percent, -axis_, axis_) + axis_) / (2 * axis_);
+    return corner_.x + static_cast<float>(share) * size_.x;
+  }
+  float y(float share) const { return corner_.y + share * size_.y; }
+
+  void area(double lo, double hi, float top, float bottom, ImU32 color) const {
+    draw_->AddRectFilled(ImVec2(x(lo), y(top)), ImVec2(std::max(x(hi), x(lo) + 1), y(bottom)), color);
+  }
+  void vertical(double at, float top, float bottom, ImU32 color, float width) const {
+    draw_->AddLine(ImVec2(x(at), y(top)), ImVec2(x(at), y(bottom)), color, width);
+  }
+  void interval(const IntervalPicture& picture, ImU32 color, float line) const;
+
+private:
+  ImDrawList* draw_;
+  ImVec2 corner_, size_;
+  double axis_;
+};
+
+void BarPainter::interval(const IntervalPicture& picture, ImU32 color, float line) const {
+  draw_->AddLine(ImVec2(x(picture.lo), y(0.5F)), ImVec2(x(picture.hi), y(0.5F)), color, line);
+  vertical(picture.lo, 0.28F, 0.72F, color, line);
+  vertical(picture.hi, 0.28F, 0.72F, color, line);
+  const float half = size_.y * 0.16F; // B is always a square
+  const ImVec2 centre(x(picture.point), y(0.5F));
+  const ImVec2 low(centre.x - half, centre.y - half), high(centre.x + half, centre.y + half);
+  const bool unclear = picture.lo <= 0 && picture.hi >= 0;
+  draw_->AddRectFilled(low, high, unclear ? ImGui::GetColorU32(ImGuiCol_WindowBg) : color);
+  draw_->AddRect(low, high, color, 0, 0, line);
+}
+
+void centred(Color color, std::string_view words, float width) {
+  const float left = ImGui::GetCursorPosX();
+  const ImVec2 size = ImGui::CalcTextSize(words.data(), words.data() + words.size(), false, width);
+  ImGui::SetCursorPosX(left + std::max(0.0F, (width - size.x) / 2));
+  ImGui::PushTextWrapPos(left + width);
+  text(color, words);
+  ImGui::PopTextWrapPos();
+}
+
+} // namespace
+
+ImVec4 to_vec4(Color color, float alpha) {
+  return {static_cast<float>(color.r) / 255, static_cast<float>(color.g) / 255, static_cast<float>(color.b) / 255, alpha};
+}
+
+ImU32 to_u32(Color color, float alpha) { return ImGui::ColorConvertFloat4ToU32(to_vec4(color, alpha)); }
+
+void text(Color color, std::string_view words) {
+  ImGui::PushStyleColor(ImGuiCol_Text, to_vec4(color));
+  ImGui::TextUnformatted(words.data(), words.data() + words.size());
+  ImGui::PopStyleColor();
+}
+
+void text_wrapped(Color color, std::string_view words) {
+  ImGui::PushTextWrapPos(0);
+  text(color, words);
+  ImGui::PopTextWrapPos();
+}
+
+void badge(const Palette& palette, Tone tone, std::string_view words) {
+  const float em = ImGui::GetFontSize();
+  const ImVec2 corner = ImGui::GetCursorScreenPos();
+  const ImVec2 inside = ImGui::CalcTextSize(words.data(), words.data() + words.size());
+  const ImVec2 padding(em * 0.5F, em * 0.12F);
+  const ImVec2 end(corner.x + inside.x + 2 * padding.x, corner.y + inside.y + 2 * padding.y);
+  ImDrawList* const draw = ImGui::GetWindowDrawList();
+  draw->AddRectFilled(corner, end, to_u32(palette.tone(tone)));
+  draw->AddText(ImVec2(corner.x + padding.x, corner.y + padding.y), to_u32(palette.on_badge), words.data(),
+                words.data() + words.size());
+  ImGui::Dummy(ImVec2(end.x - corner.x, end.y - corner.y));
+}
+
+void interval_bar(const Palette& palette, const IntervalPicture& picture, double axis, ImVec2 size) {
+  const float line = std::max(1.0F, ImGui::GetFontSize() / 9);
+  const BarPainter painter(ImGui::GetCursorScreenPos(), size, axis);
+  if (picture.claim_lo && picture.claim_hi)
+    painter.area(*picture.claim_lo, *picture.claim_hi, 0.04F, 0.96F, to_u32(palette.claim));
+  if (picture.band_lo && picture.band_hi)
+    painter.area(*picture.band_lo, *picture.band_hi, 0.16F, 0.84F, to_u32(palette.band));
+  painter.vertical(0, 0, 1, to_u32(palette.muted), line * 0.6F);
+  const bool unclear = picture.lo <= 0 && picture.hi >= 0;
+  painter.interval(picture, to_u32(unclear ? palette.neutral : palette.level), line);
+  ImGui::Dummy(size);
+}
+
+void interval_legend(const Palette& palette) {
+  const float em = ImGui::GetFontSize();
+  const auto swatch = [&](Color color, const char* words) {
+    const ImVec2 corner = ImGui::GetCursorScreenPos();
+    ImGui::GetWindowDrawList()->AddRectFilled(
+        ImVec2(corner.x, corner.y + em * 0.2F), ImVec2(corner.x + em, corner.y + em * 0.85F), to_u32(color));
+    ImGui::Dummy(ImVec2(em, em));
+    ImGui::SameLine(0, em * 0.4F);
+    text(palette.muted, words);
+    ImGui::SameLine(0, em * 1.2F);
+  };
+  swatch(palette.level, "measured, 95 % interval");
+  swatch(palette.claim, "claimed range");
+  swatch(palette.band, "A/A band");
+  text(palette.muted, "left of zero is faster; a hollow square covers zero");
+}
+
+void notice(const Palette& palette, const Notice& notice, bool failed) {
+  const float em = ImGui::GetFontSize();
+  const float left = ImGui::GetCursorPosX();
+  const float available = ImGui::GetContentRegionAvail().x;
+  const float width = std::min(available, 52 * em);
+  ImGui::SetCursorPosY(ImGui::GetCursorPosY() + ImGui::GetContentRegionAvail().y * 0.28F);
+  const auto line = [&](Color color, const std::string& words) {
+    ImGui::SetCursorPosX(left + (available - width) / 2);
+    centred(color, words, width);
+    ImGui::Dummy(ImVec2(0, em * 0.4F));
+  };
+  ImGui::PushFont(nullptr, ImGui::GetStyle().FontSizeBase * 1.5F);
+  line(failed ? palette.bad : palette.text, notice.title);
+  ImGui::PopFont();
+  line(palette.text, notice.explanation);
+  if (!notice.action.empty()) line(palette.accent, notice.action);
+}
+
+} // namespace assay

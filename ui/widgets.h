@@ -1,0 +1,32 @@
+// Small drawn things that screens share. Sizes come from the font, never from pixels.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "imgui.h"
+#include "ui/theme.h"
+#include "ui/verdict_model.h"
+
+namespace assay {
+
+ImVec4 to_vec4(Color color, float alpha = 1);
+ImU32 to_u32(Color color, float alpha = 1);
+
+void text(Color color, std::string_view words);         // one line
+void text_wrapped(Color color, std::string_view words); // to the width that is left
+
+// Words on a filled rectangle.
+void badge(const Palette& palette, Tone tone, std::string_view words);
+
+// The picture of one effect: claimed range and A/A band as areas, zero as a line, the interval with its point on top.
+// An interval that covers zero is drawn hollow. `axis`: the width shows -axis … +axis percent.
+void interval_bar(const Palette& palette, const IntervalPicture& picture, double axis, ImVec2 size);
+
+// What the parts of interval_bar mean, in a row.
+void interval_legend(const Palette& palette);
+
+// Centred: title, explanation, and the command that helps, ready to be copied.
+void notice(const Palette& palette, const Notice& notice, bool failed);
+
+} // namespace assay
