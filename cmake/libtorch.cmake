@@ -14,6 +14,8 @@ add_library(assay_torch INTERFACE)
 add_library(assay::torch ALIAS assay_torch)
 target_include_directories(assay_torch SYSTEM INTERFACE
   "${torch_dir}/include" "${torch_dir}/include/torch/csrc/api/include" "${ASSAY_LIBTORCH_DIR}/nvidia/nccl/include")
+# LibTorch's folder carries its own newer {fmt} headers, found before Debian's; its compiled part is not exported.
+target_compile_definitions(assay_torch INTERFACE FMT_HEADER_ONLY=1)
 # torch_cuda registers its kernels by static initialisation: keep it although no symbol of ours may need it.
 target_link_libraries(assay_torch INTERFACE
   -Wl,--no-as-needed "${torch_dir}/lib/libtorch.so" "${torch_dir}/lib/libtorch_cuda.so" -Wl,--as-needed

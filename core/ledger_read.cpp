@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <limits>
 #include <unordered_map>
 
 #include "core/database.h"
@@ -207,12 +208,16 @@ std::vector<VisitRow> read_visits(const Database& db) {
   return rows;
 }
 
+double number(const Statement& s, int column) {
+  return s.maybe_real(column).value_or(std::numeric_limits<double>::quiet_NaN());
+}
+
 std::vector<MetricRow> read_metrics(const Database& db) {
   std::vector<MetricRow> rows;
   Statement s =
       db.prepare("SELECT launch, variant, path, unit, value, detail FROM metric ORDER BY id");
   while (s.step())
-    rows.push_back({s.integer(0), s.integer(1), s.text(2), s.text(3), s.real(4), s.text(5)});
+    rows.push_back({s.integer(0), s.integer(1), s.text(2), s.text(3), number(s, 4), s.text(5)});
   return rows;
 }
 
@@ -225,8 +230,8 @@ std::vector<GateRow> read_gates(const Database& db) {
                     s.integer(1),
                     s.text(2),
                     s.integer(3) != 0,
-                    s.real(4),
-                    s.real(5),
+                    number(s, 4),
+                    number(s, 5),
                     s.text(6)});
   return rows;
 }

@@ -16,7 +16,7 @@ template <class... Values> void insert(Statement& statement, const Values&... va
   statement.run();
 }
 
-// SQLite stores NaN as NULL, and the columns of measured values do not take NULL.
+// NaN is stored as NULL and read back as NaN.
 std::optional<double> finite(double value) {
   return std::isnan(value) ? std::nullopt : std::optional(value);
 }
@@ -207,7 +207,7 @@ void insert_metrics(const Database& db, const std::vector<MetricRow>& rows) {
                             "(?1, ?2, ?3, ?4, ?5, ?6)");
   for (const MetricRow& m : rows) {
     const auto variant = m.variant == 0 ? std::nullopt : std::optional(m.variant);
-    insert(in, m.launch, variant, m.path, m.unit, m.value, m.detail);
+    insert(in, m.launch, variant, m.path, m.unit, finite(m.value), m.detail);
   }
 }
 

@@ -45,7 +45,7 @@ NoiseCheck summarize_slices(const std::vector<double>& slice_ms) {
   check.slices = static_cast<int>(slice_ms.size());
   check.median_ms = median(slice_ms);
   check.slowest = *std::max_element(slice_ms.begin(), slice_ms.end()) / check.median_ms;
-  check.spread =  1.4826 * mad(slice_ms) / check.median_ms;
+  check.spread = 1.4826 * mad(slice_ms) / check.median_ms;
   return check;
 }
 

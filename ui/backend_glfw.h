@@ -1,4 +1,5 @@
-// GlfwBackend: a window on the user's display. Frames are drawn after input only, so that an idle window costs nothing.
+// GlfwBackend: a window on the user's display. Frames are drawn after input only, so that an idle
+// window costs nothing.
 #pragma once
 
 #include <functional>
@@ -14,7 +15,8 @@ namespace assay {
 class GlfwBackend {
 public:
   // Needs a UiContext. Fails without a display, with GLFW's reason.
-  static Result<std::unique_ptr<GlfwBackend>> create(const std::string& title, int width, int height);
+  static Result<std::unique_ptr<GlfwBackend>>
+  create(const std::string& title, int width, int height);
   ~GlfwBackend();
 
   float display_scale() const; // of the monitor, 1 = 96 dots per inch

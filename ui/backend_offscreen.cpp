@@ -39,14 +39,22 @@ const char* OffscreenBackend::Gl::open_context() {
   if (display == EGL_NO_DISPLAY) return "EGL has no surfaceless platform";
   if (eglInitialize(display, nullptr, nullptr) == EGL_FALSE) return "EGL does not start";
   if (eglBindAPI(EGL_OPENGL_API) == EGL_FALSE) return "EGL has no OpenGL";
-  const EGLint wanted[] = {EGL_SURFACE_TYPE, EGL_PBUFFER_BIT, // the default, a window, matches nothing here
-                           EGL_RENDERABLE_TYPE, EGL_OPENGL_BIT, EGL_NONE};
+  const EGLint wanted[] = {EGL_SURFACE_TYPE,
+                           EGL_PBUFFER_BIT, // the default, a window, matches nothing here
+                           EGL_RENDERABLE_TYPE,
+                           EGL_OPENGL_BIT,
+                           EGL_NONE};
   EGLConfig config = nullptr;
   EGLint count = 0;
   if (eglChooseConfig(display, wanted, &config, 1, &count) == EGL_FALSE || count == 0)
     return "EGL has no OpenGL configuration";
-  const EGLint version[] = {EGL_CONTEXT_MAJOR_VERSION, 3, EGL_CONTEXT_MINOR_VERSION, 3,
-                            EGL_CONTEXT_OPENGL_PROFILE_MASK, EGL_CONTEXT_OPENGL_CORE_PROFILE_BIT, EGL_NONE};
+  const EGLint version[] = {EGL_CONTEXT_MAJOR_VERSION,
+                            3,
+                            EGL_CONTEXT_MINOR_VERSION,
+                            3,
+                            EGL_CONTEXT_OPENGL_PROFILE_MASK,
+                            EGL_CONTEXT_OPENGL_CORE_PROFILE_BIT,
+                            EGL_NONE};
   context = eglCreateContext(display, config, EGL_NO_CONTEXT, version);
   if (context == EGL_NO_CONTEXT) return "EGL gives no OpenGL 3.3 context";
   if (eglMakeCurrent(display, EGL_NO_SURFACE, EGL_NO_SURFACE, context) == EGL_FALSE)
@@ -77,7 +85,10 @@ Result<std::unique_ptr<OffscreenBackend>> OffscreenBackend::create(int width, in
   if (problem != nullptr)
     return fail("cannot draw a picture of {}x{}: {} (EGL error 0x{:x}); Debian's libegl1 and "
                 "libgl1-mesa-dri provide what is needed",
-                width, height, problem, eglGetError());
+                width,
+                height,
+                problem,
+                eglGetError());
   return backend;
 }
 
@@ -98,12 +109,14 @@ Image OffscreenBackend::render(const std::function<void()>& draw, int frames) {
     glClear(GL_COLOR_BUFFER_BIT);
     ImGui_ImplOpenGL3_RenderDrawData(ImGui::GetDrawData());
   }
-  Image image{width_, height_, std::vector<std::uint8_t>(static_cast<std::size_t>(3 * width_ * height_))};
+  Image image{
+      width_, height_, std::vector<std::uint8_t>(static_cast<std::size_t>(3 * width_ * height_))};
   glPixelStorei(GL_PACK_ALIGNMENT, 1);
   glReadPixels(0, 0, width_, height_, GL_RGB, GL_UNSIGNED_BYTE, image.rgb.data());
   const auto row = static_cast<std::ptrdiff_t>(3 * width_); // OpenGL's rows start at the bottom
   for (std::ptrdiff_t top = 0, bottom = height_ - 1; top < bottom; ++top, --bottom)
-    std::swap_ranges(image.rgb.begin() + top * row, image.rgb.begin() + (top + 1) * row,
+    std::swap_ranges(image.rgb.begin() + top * row,
+                     image.rgb.begin() + (top + 1) * row,
                      image.rgb.begin() + bottom * row);
   return image;
 }

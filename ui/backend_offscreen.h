@@ -1,4 +1,5 @@
-// OffscreenBackend: draws without a display, a window system or a GPU: EGL surfaceless, OpenGL 3.3, a framebuffer object.
+// OffscreenBackend: draws without a display, a window system or a GPU: EGL surfaceless, OpenGL 3.3,
+// a framebuffer object.
 #pragma once
 
 #include <functional>
@@ -15,8 +16,8 @@ public:
   static Result<std::unique_ptr<OffscreenBackend>> create(int width, int height);
   ~OffscreenBackend();
 
-  // Runs `draw` between ImGui's NewFrame and Render, `frames` times, and returns the last picture. Layout settles in the
-  // second frame, so that three are enough.
+  // Runs `draw` between ImGui's NewFrame and Render, `frames` times, and returns the last picture.
+  // Layout settles in the second frame, so that three are enough.
   Image render(const std::function<void()>& draw, int frames = 3);
 
 private:

@@ -51,7 +51,8 @@ std::string deflate_all(const std::string& bytes) {
                                  reinterpret_cast<const Bytef*>(bytes.data()),
                                  bytes.size(),
                                  6);
-  if (status != Z_OK) internal_error("zlib could not compress {} bytes of a picture: {}", bytes.size(), status);
+  if (status != Z_OK)
+    internal_error("zlib could not compress {} bytes of a picture: {}", bytes.size(), status);
   packed.resize(size);
   return packed;
 }
@@ -59,12 +60,14 @@ std::string deflate_all(const std::string& bytes) {
 } // namespace
 
 std::string encode_png(const Image& image) {
-  assert(image.rgb.size() == 3 * static_cast<std::size_t>(image.width) * static_cast<std::size_t>(image.height));
+  assert(image.rgb.size() ==
+         3 * static_cast<std::size_t>(image.width) * static_cast<std::size_t>(image.height));
   std::string out("\x89PNG\r\n\x1a\n", 8);
   std::string header;
   put_u32(header, static_cast<std::uint32_t>(image.width));
   put_u32(header, static_cast<std::uint32_t>(image.height));
-  header += std::string("\x08\x02\x00\x00\x00", 5); // 8 bits, RGB, deflate, filters per row, not interlaced
+  header += std::string("\x08\x02\x00\x00\x00",
+                        5); // 8 bits, RGB, deflate, filters per row, not interlaced
   put_chunk(out, "IHDR", header);
   put_chunk(out, "IDAT", deflate_all(filter_rows(image)));
   put_chunk(out, "IEND", "");

@@ -1,4 +1,5 @@
-// What stands behind the selected row: reasons, claims, gates and memory as text, every launch's own effect as a plot.
+// What stands behind the selected row: reasons, claims, gates and memory as text, every launch's
+// own effect as a plot.
 #pragma once
 
 namespace assay {

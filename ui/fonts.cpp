@@ -2,7 +2,8 @@
 
 #include "imgui.h"
 
-// The files' bytes, put into the program by the assembler: a source array of 1 MB would take a minute to compile.
+// The files' bytes, put into the program by the assembler: a source array of 1 MB would take a
+// minute to compile.
 #define ASSAY_EMBED(name, file)                                                                    \
   __asm__(".pushsection .rodata\n.balign 16\n.global " #name "\n" #name ":\n.incbin \"" file       \
           "\"\n.global " #name "_end\n" #name "_end:\n.popsection\n");                             \

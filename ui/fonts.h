@@ -1,4 +1,5 @@
-// The embedded fonts: Roboto Medium, and DejaVu Sans for signs that Roboto lacks (arrows, shapes, Greek).
+// The embedded fonts: Roboto Medium, and DejaVu Sans for signs that Roboto lacks (arrows, shapes,
+// Greek).
 #pragma once
 
 namespace assay {

@@ -2,7 +2,8 @@
 #pragma once
 
 namespace assay {
-// Throws Failure (internal) with the place; the library's own assert would end the process without a message to people.
+// Throws Failure (internal) with the place; the library's own assert would end the process without
+// a message to people.
 [[noreturn]] void imgui_assertion_failed(const char* expression, const char* file, int line);
 } // namespace assay
 

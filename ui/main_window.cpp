@@ -12,9 +12,10 @@
 namespace assay {
 namespace {
 
-constexpr ImGuiWindowFlags kFixed = ImGuiWindowFlags_NoDecoration | ImGuiWindowFlags_NoMove |
-                                    ImGuiWindowFlags_NoSavedSettings | ImGuiWindowFlags_NoBringToFrontOnFocus |
-                                    ImGuiWindowFlags_NoBackground; // the backend's clear is cheaper than a fill
+constexpr ImGuiWindowFlags kFixed =
+    ImGuiWindowFlags_NoDecoration | ImGuiWindowFlags_NoMove | ImGuiWindowFlags_NoSavedSettings |
+    ImGuiWindowFlags_NoBringToFrontOnFocus |
+    ImGuiWindowFlags_NoBackground; // the backend's clear is cheaper than a fill
 
 void draw_header(const Workspace& workspace) {
   const Palette& colors = palette(workspace.theme);
@@ -22,26 +23,35 @@ void draw_header(const Workspace& workspace) {
   text(colors.text, workspace.model.name.empty() ? "Assay" : workspace.model.name);
   ImGui::PopFont();
   for (const std::string& line : workspace.model.provenance) text_wrapped(colors.muted, line);
+  for (const std::string& line : workspace.model.alarms) text_wrapped(colors.warning, "! " + line);
   ImGui::Separator();
 }
 
 void draw_footer(const Workspace& workspace) {
   const Palette& colors = palette(workspace.theme);
+  const std::string_view all =
+      "Up/Down row   Page Up/Down details   F5 read again   Ctrl + - 0 text size   Ctrl T theme   "
+      "? keys and colours   Ctrl Q quit";
+  const bool fits =
+      ImGui::CalcTextSize(all.data(), all.data() + all.size()).x < ImGui::GetContentRegionAvail().x;
   ImGui::Separator();
-  text(colors.muted, "Up/Down row   Page Up/Down details   F5 read again   Ctrl + - 0 text size   Ctrl T theme   ? keys and signs   Ctrl Q quit");
+  text(colors.muted, fits ? all : "? keys and colours");
 }
 
 // The table takes what its rows need, at most 60 % of the space; the details get the rest.
 float table_height(const Workspace& workspace, float available) {
-  const float row = ImGui::GetFontSize() * 4.6F;
-  return std::min(available * 0.6F, row * static_cast<float>(workspace.model.rows.size()) + 2.5F * ImGui::GetFontSize());
+  const float row = ImGui::GetFontSize() * 3.2F;
+  return std::min(available * 0.6F,
+                  row * static_cast<float>(workspace.model.rows.size()) +
+                      2.5F * ImGui::GetFontSize());
 }
 
 void draw_verdicts(Workspace& workspace, float height) {
   const Palette& colors = palette(workspace.theme);
   interval_legend(colors);
   const float available = height - ImGui::GetTextLineHeightWithSpacing();
-  if (ImGui::BeginChild("table", ImVec2(0, table_height(workspace, available)))) draw_verdict_table(workspace);
+  if (ImGui::BeginChild("table", ImVec2(0, table_height(workspace, available))))
+    draw_verdict_table(workspace);
   ImGui::EndChild();
   ImGui::Separator();
   const float footer = ImGui::GetTextLineHeightWithSpacing() + ImGui::GetStyle().ItemSpacing.y;
@@ -59,11 +69,13 @@ void draw_help(Workspace& workspace) {
   const Palette& colors = palette(workspace.theme);
   const float em = ImGui::GetFontSize();
   const ImVec2 display = ImGui::GetIO().DisplaySize;
-  ImGui::SetNextWindowPos(ImVec2(display.x / 2, display.y / 2), ImGuiCond_Always, ImVec2(0.5F, 0.5F));
+  ImGui::SetNextWindowPos(
+      ImVec2(display.x / 2, display.y / 2), ImGuiCond_Always, ImVec2(0.5F, 0.5F));
   ImGui::PushStyleColor(ImGuiCol_WindowBg, to_vec4(colors.panel));
   ImGui::PushStyleVar(ImGuiStyleVar_WindowBorderSize, 1);
   const ImGuiWindowFlags flags = ImGuiWindowFlags_NoDecoration | ImGuiWindowFlags_NoMove |
-                                 ImGuiWindowFlags_NoSavedSettings | ImGuiWindowFlags_AlwaysAutoResize;
+                                 ImGuiWindowFlags_NoSavedSettings |
+                                 ImGuiWindowFlags_AlwaysAutoResize;
   if (ImGui::Begin("help", nullptr, flags)) {
     text(colors.accent, "Keys");
     for (const Command& command : commands()) {
@@ -73,10 +85,13 @@ void draw_help(Workspace& workspace) {
     }
     ImGui::Dummy(ImVec2(0, em * 0.5F));
     text(colors.accent, "Colours of a verdict (the words decide)");
-    draw_sign(colors, Tone::Good, "good", "the effect is real and harmless");
+    draw_sign(colors, Tone::Good, "good", "a true gain that leaves the training unharmed");
     draw_sign(colors, Tone::Bad, "bad", "slower, harmful, or the claim is refuted");
-    draw_sign(colors, Tone::Warning, "caution", "cannot be judged as it stands; the reason is beside it");
-    draw_sign(colors, Tone::Neutral, "open", "no effect, or not enough evidence");
+    draw_sign(colors,
+              Tone::Mixed,
+              "mixed",
+              "a true gain that misses its claim, or a claim kept at a cost");
+    draw_sign(colors, Tone::Neutral, "open", "no effect, not enough evidence, or nothing to judge");
   }
   ImGui::End();
   ImGui::PopStyleVar();

@@ -1,4 +1,5 @@
-// The viewer's one window: header, verdict table, details of the selected row, key line; help on top.
+// The viewer's one window: header, verdict table, details of the selected row, key line; help on
+// top.
 #pragma once
 
 namespace assay {

@@ -7,16 +7,6 @@ namespace {
 
 using nlohmann::ordered_json;
 
-const char* name_of(Tone tone) {
-  switch (tone) {
-  case Tone::Good: return "good";
-  case Tone::Bad: return "bad";
-  case Tone::Warning: return "caution";
-  case Tone::Neutral: return "open";
-  }
-  return "open";
-}
-
 ordered_json range(const std::optional<double>& lo, const std::optional<double>& hi) {
   if (!lo || !hi) return nullptr;
   return ordered_json::array({*lo, *hi});
@@ -35,7 +25,7 @@ ordered_json details(const std::vector<DetailSection>& sections) {
   for (const DetailSection& section : sections) {
     ordered_json lines = ordered_json::array();
     for (const DetailLine& line : section.lines)
-      lines.push_back({{"label", line.label}, {"text", line.text}, {"tone", name_of(line.tone)}});
+      lines.push_back({{"label", line.label}, {"text", line.text}, {"tone", to_string(line.tone)}});
     all.push_back({{"title", section.title}, {"lines", lines}});
   }
   return all;
@@ -44,10 +34,19 @@ ordered_json details(const std::vector<DetailSection>& sections) {
 ordered_json to_json(const VerdictRowModel& row) {
   ordered_json launches = ordered_json::array();
   for (const LaunchPoint& launch : row.launches)
-    launches.push_back({{"label", launch.label}, {"point_percent", launch.value}, {"interval_percent", {launch.lo, launch.hi}}});
-  return {{"optimization", row.optimization}, {"comparison", row.comparison}, {"effect", row.effect},
-          {"mde", row.mde}, {"memory", row.memory}, {"badge", row.badge}, {"headline", row.headline},
-          {"tone", name_of(row.tone)}, {"interval", interval(row.interval)}, {"details", details(row.details)},
+    launches.push_back({{"label", launch.label},
+                        {"point_percent", launch.value},
+                        {"interval_percent", {launch.lo, launch.hi}}});
+  return {{"optimization", row.optimization},
+          {"comparison", row.comparison},
+          {"effect", row.effect},
+          {"mde", row.mde},
+          {"memory", row.memory},
+          {"badge", row.badge},
+          {"headline", row.headline},
+          {"tone", to_string(row.tone)},
+          {"interval", interval(row.interval)},
+          {"details", details(row.details)},
           {"launches", launches}};
 }
 
@@ -58,10 +57,16 @@ std::string to_json_text(const VerdictModel& model) {
   for (const VerdictRowModel& row : model.rows) rows.push_back(to_json(row));
   ordered_json notice = nullptr;
   if (model.notice)
-    notice = {{"title", model.notice->title}, {"explanation", model.notice->explanation},
-              {"action", model.notice->action}, {"failed", model.failed}};
-  const ordered_json all{{"name", model.name}, {"provenance", model.provenance}, {"axis_percent", model.axis},
-                         {"rows", rows}, {"notice", notice}};
+    notice = {{"title", model.notice->title},
+              {"explanation", model.notice->explanation},
+              {"action", model.notice->action},
+              {"failed", model.failed}};
+  const ordered_json all{{"name", model.name},
+                         {"provenance", model.provenance},
+                         {"alarms", model.alarms},
+                         {"axis_percent", model.axis},
+                         {"rows", rows},
+                         {"notice", notice}};
   return all.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n";
 }
 

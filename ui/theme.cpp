@@ -6,13 +6,16 @@
 #include "imgui.h"
 #include "implot.h"
 
+#include "experiments/analysis/verdict.h"
 #include "ui/widgets.h"
 
 namespace assay {
 namespace {
 
 constexpr Color hex(std::uint32_t rgb) {
-  return {static_cast<std::uint8_t>(rgb >> 16), static_cast<std::uint8_t>(rgb >> 8), static_cast<std::uint8_t>(rgb)};
+  return {static_cast<std::uint8_t>(rgb >> 16),
+          static_cast<std::uint8_t>(rgb >> 8),
+          static_cast<std::uint8_t>(rgb)};
 }
 
 constexpr Palette kDark{.window = hex(0x14171b),
@@ -68,11 +71,16 @@ void apply_imgui_colors(const Palette& p, ImVec4* colors) {
   colors[ImGuiCol_TextDisabled] = to_vec4(p.muted);
   colors[ImGuiCol_TextLink] = to_vec4(p.accent);
   colors[ImGuiCol_WindowBg] = to_vec4(p.window);
-  for (const int border : {ImGuiCol_Border, ImGuiCol_Separator, ImGuiCol_TableBorderLight,
-                           ImGuiCol_TableBorderStrong, ImGuiCol_ScrollbarGrab})
+  for (const int border : {ImGuiCol_Border,
+                           ImGuiCol_Separator,
+                           ImGuiCol_TableBorderLight,
+                           ImGuiCol_TableBorderStrong,
+                           ImGuiCol_ScrollbarGrab})
     colors[border] = to_vec4(p.border);
-  for (const int grab : {ImGuiCol_ScrollbarGrabHovered, ImGuiCol_ScrollbarGrabActive,
-                         ImGuiCol_SeparatorHovered, ImGuiCol_SeparatorActive})
+  for (const int grab : {ImGuiCol_ScrollbarGrabHovered,
+                         ImGuiCol_ScrollbarGrabActive,
+                         ImGuiCol_SeparatorHovered,
+                         ImGuiCol_SeparatorActive})
     colors[grab] = to_vec4(p.accent);
   for (const int selected : {ImGuiCol_Header, ImGuiCol_HeaderHovered, ImGuiCol_HeaderActive})
     colors[selected] = to_vec4(p.selected);
@@ -97,15 +105,21 @@ void apply_plot_colors(const Palette& p) {
 
 Color Palette::tone(Tone tone) const {
   switch (tone) {
-  case Tone::Good: return good;
-  case Tone::Bad: return bad;
-  case Tone::Warning: return warning;
-  case Tone::Neutral: return neutral;
+  case Tone::Good:
+    return good;
+  case Tone::Bad:
+    return bad;
+  case Tone::Mixed:
+    return warning;
+  case Tone::Neutral:
+    return neutral;
   }
   return neutral;
 }
 
-const Palette& palette(ThemeKind kind) { return kind == ThemeKind::Dark ? kDark : kLight; }
+const Palette& palette(ThemeKind kind) {
+  return kind == ThemeKind::Dark ? kDark : kLight;
+}
 
 std::optional<ThemeKind> parse_theme(std::string_view name) {
   if (name == "dark") return ThemeKind::Dark;
@@ -114,7 +128,7 @@ std::optional<ThemeKind> parse_theme(std::string_view name) {
 }
 
 double contrast(Color a, Color b) {
-  const auto [dark, light] = std::minmax(luminance(a), luminance(b));
+  const auto [dark, light] = std::minmax({luminance(a), luminance(b)});
   return (light + 0.05) / (dark + 0.05);
 }
 
@@ -124,6 +138,7 @@ void apply_theme(ThemeKind kind, float scale) {
   style.WindowBorderSize = 0;
   style.WindowPadding = ImVec2(14, 12);
   style.CellPadding = ImVec2(8, 5);
+  style.FramePadding = ImVec2(4, 2);
   style.ItemSpacing = ImVec2(8, 6);
   style.ScrollbarSize = 12;
   apply_imgui_colors(palette(kind), style.Colors);

@@ -1,5 +1,5 @@
-// Colours and spacing. Every text colour has a contrast of at least 4.5:1 on every surface it is drawn on (WCAG 2.1,
-// success criterion 1.4.3); a test computes it.
+// Colours and spacing. Every text colour has a contrast of at least 4.5:1 on every surface it is
+// drawn on (WCAG 2.1, success criterion 1.4.3); a test computes it.
 #pragma once
 
 #include <cstdint>
@@ -13,16 +13,16 @@ struct Color {
   constexpr bool operator==(const Color&) const = default;
 };
 
-enum class Tone { Good, Bad, Neutral, Warning }; // of a verdict; its words carry the meaning, the tone comes third
+enum class Tone; // experiments/analysis/verdict.h; words carry the meaning, the colour comes third
 
 struct Palette {
   Color window, panel, panel_alternate, selected; // surfaces
   Color border;
-  Color text, muted, accent;                      // text
-  Color good, bad, neutral, warning;              // text and marks
-  Color on_badge;                                 // text on a badge filled with one of the four above
-  Color reference, level;                         // A and B (Okabe-Ito blue and orange): marks only
-  Color band, claim;                              // A/A band, claimed range: areas behind marks
+  Color text, muted, accent;         // text
+  Color good, bad, neutral, warning; // text and marks
+  Color on_badge;                    // text on a badge filled with one of the four above
+  Color reference, level;            // A and B (Okabe-Ito blue and orange): marks only
+  Color band, claim;                 // A/A band, claimed range: areas behind marks
 
   Color tone(Tone tone) const;
 };

@@ -8,7 +8,10 @@
 namespace assay {
 
 void imgui_assertion_failed(const char* expression, const char* file, int line) {
-  internal_error("the user interface library refused '{}' at {}:{}; please report this", expression, file, line);
+  internal_error("the user interface library refused '{}' at {}:{}; please report this",
+                 expression,
+                 file,
+                 line);
 }
 
 UiContext::UiContext() {

@@ -1,4 +1,5 @@
-// UiContext: the ImGui and ImPlot contexts of this process, with our fonts and without files of their own.
+// UiContext: the ImGui and ImPlot contexts of this process, with our fonts and without files of
+// their own.
 #pragma once
 
 namespace assay {

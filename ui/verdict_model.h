@@ -1,5 +1,6 @@
-// What the verdict screen says, as plain data: computed from a ledger by experiments/analysis, drawn by verdict_table and
-// details_panel, written by --dump-model. Texts are analysis' own; this file only arranges them.
+// What the verdict screen says, as plain data: computed from a ledger by experiments/analysis,
+// drawn by verdict_table and details_panel, written by --dump-model. Texts are analysis' own; this
+// file only arranges them.
 #pragma once
 
 #include <optional>
@@ -8,11 +9,12 @@
 
 #include "core/ledger.h"
 #include "core/result.h"
-#include "ui/theme.h"
+#include "experiments/analysis/verdict.h"
 
 namespace assay {
 
-// An effect on the axis "change of the measured time, in percent of the reference"; negative is faster.
+// An effect on the axis "change of the measured time, in percent of the reference"; negative is
+// faster.
 struct IntervalPicture {
   double point = 0, lo = 0, hi = 0;
   std::optional<double> claim_lo, claim_hi; // the claimed range on the same axis
@@ -52,13 +54,14 @@ struct Notice { // a screen without rows: what is so, and what to do
 struct VerdictModel {
   std::string name;                    // of the plan
   std::vector<std::string> provenance; // lines: spec, machine, build
+  std::vector<std::string> alarms;     // what to know before believing the table
   std::vector<VerdictRowModel> rows;
   double axis = 1; // the interval axis runs from -axis to +axis percent
   std::optional<Notice> notice;
   bool failed = false; // the notice tells of an error
 };
 
-VerdictModel verdict_model(const std::string& directory, const Result<LedgerData>& ledger);
+VerdictModel verdict_model(const Result<LedgerData>& ledger);
 
 // Half-width of an axis that shows every row: intervals whole, claims as far as three times that.
 double axis_of(const std::vector<VerdictRowModel>& rows);

@@ -18,7 +18,8 @@ public:
   float y(float share) const { return corner_.y + share * size_.y; }
 
   void area(double lo, double hi, float top, float bottom, ImU32 color) const {
-    draw_->AddRectFilled(ImVec2(x(lo), y(top)), ImVec2(std::max(x(hi), x(lo) + 1), y(bottom)), color);
+    draw_->AddRectFilled(
+        ImVec2(x(lo), y(top)), ImVec2(std::max(x(hi), x(lo) + 1), y(bottom)), color);
   }
   void vertical(double at, float top, float bottom, ImU32 color, float width) const {
     draw_->AddLine(ImVec2(x(at), y(top)), ImVec2(x(at), y(bottom)), color, width);
@@ -33,9 +34,9 @@ private:
 
 void BarPainter::interval(const IntervalPicture& picture, ImU32 color, float line) const {
   draw_->AddLine(ImVec2(x(picture.lo), y(0.5F)), ImVec2(x(picture.hi), y(0.5F)), color, line);
-  vertical(picture.lo, 0.28F, 0.72F, color, line);
-  vertical(picture.hi, 0.28F, 0.72F, color, line);
-  const float half = size_.y * 0.16F; // B is always a square
+  vertical(picture.lo, 0.22F, 0.78F, color, line);
+  vertical(picture.hi, 0.22F, 0.78F, color, line);
+  const float half = size_.y * 0.13F; // B is always a square
   const ImVec2 centre(x(picture.point), y(0.5F));
   const ImVec2 low(centre.x - half, centre.y - half), high(centre.x + half, centre.y + half);
   const bool unclear = picture.lo <= 0 && picture.hi >= 0;
@@ -55,10 +56,15 @@ void centred(Color color, std::string_view words, float width) {
 } // namespace
 
 ImVec4 to_vec4(Color color, float alpha) {
-  return {static_cast<float>(color.r) / 255, static_cast<float>(color.g) / 255, static_cast<float>(color.b) / 255, alpha};
+  return {static_cast<float>(color.r) / 255,
+          static_cast<float>(color.g) / 255,
+          static_cast<float>(color.b) / 255,
+          alpha};
 }
 
-ImU32 to_u32(Color color, float alpha) { return ImGui::ColorConvertFloat4ToU32(to_vec4(color, alpha)); }
+ImU32 to_u32(Color color, float alpha) {
+  return ImGui::ColorConvertFloat4ToU32(to_vec4(color, alpha));
+}
 
 void text(Color color, std::string_view words) {
   ImGui::PushStyleColor(ImGuiCol_Text, to_vec4(color));
@@ -76,17 +82,22 @@ void badge(const Palette& palette, Tone tone, std::string_view words) {
   const float em = ImGui::GetFontSize();
   const ImVec2 corner = ImGui::GetCursorScreenPos();
   const ImVec2 inside = ImGui::CalcTextSize(words.data(), words.data() + words.size());
-  const ImVec2 padding(em * 0.5F, em * 0.12F);
+  const ImVec2 padding(em * 0.5F, ImGui::GetStyle().FramePadding.y);
   const ImVec2 end(corner.x + inside.x + 2 * padding.x, corner.y + inside.y + 2 * padding.y);
   ImDrawList* const draw = ImGui::GetWindowDrawList();
   draw->AddRectFilled(corner, end, to_u32(palette.tone(tone)));
-  draw->AddText(ImVec2(corner.x + padding.x, corner.y + padding.y), to_u32(palette.on_badge), words.data(),
+  draw->AddText(ImVec2(corner.x + padding.x, corner.y + padding.y),
+                to_u32(palette.on_badge),
+                words.data(),
                 words.data() + words.size());
   ImGui::Dummy(ImVec2(end.x - corner.x, end.y - corner.y));
 }
 
-void interval_bar(const Palette& palette, const IntervalPicture& picture, double axis, ImVec2 size) {
-  const float line = std::max(1.0F, ImGui::GetFontSize() / 9);
+void interval_bar(const Palette& palette,
+                  const IntervalPicture& picture,
+                  double axis,
+                  ImVec2 size) {
+  const float line = std::max(1.0F, ImGui::GetFontSize() / 10);
   const BarPainter painter(ImGui::GetCursorScreenPos(), size, axis);
   if (picture.claim_lo && picture.claim_hi)
     painter.area(*picture.claim_lo, *picture.claim_hi, 0.04F, 0.96F, to_u32(palette.claim));
@@ -98,21 +109,44 @@ void interval_bar(const Palette& palette, const IntervalPicture& picture, double
   ImGui::Dummy(size);
 }
 
+void axis_labels(const Palette& palette, double axis, float width) {
+  const ImVec2 corner = ImGui::GetCursorScreenPos();
+  ImDrawList* const draw = ImGui::GetWindowDrawList();
+  const std::string ends[] = {fmt::format("{:+.2g} %", -axis), "0", fmt::format("{:+.2g} %", axis)};
+  float share = 0;
+  for (const std::string& words : ends) {
+    const float x = corner.x + share * (width - ImGui::CalcTextSize(words.c_str()).x);
+    draw->AddText(ImVec2(x, corner.y), to_u32(palette.muted), words.c_str());
+    share += 0.5F;
+  }
+}
+
 void interval_legend(const Palette& palette) {
   const float em = ImGui::GetFontSize();
+  const float right = ImGui::GetCursorScreenPos().x + ImGui::GetContentRegionAvail().x;
+  // Continues the line if the words still fit.
+  const auto place = [&](const char* words, float extra) {
+    ImGui::SameLine(0, 1.2F * em);
+    if (ImGui::GetCursorScreenPos().x + extra + ImGui::CalcTextSize(words).x > right)
+      ImGui::NewLine();
+  };
   const auto swatch = [&](Color color, const char* words) {
     const ImVec2 corner = ImGui::GetCursorScreenPos();
-    ImGui::GetWindowDrawList()->AddRectFilled(
-        ImVec2(corner.x, corner.y + em * 0.2F), ImVec2(corner.x + em, corner.y + em * 0.85F), to_u32(color));
+    ImGui::GetWindowDrawList()->AddRectFilled(ImVec2(corner.x, corner.y + em * 0.2F),
+                                              ImVec2(corner.x + em, corner.y + em * 0.85F),
+                                              to_u32(color));
     ImGui::Dummy(ImVec2(em, em));
     ImGui::SameLine(0, em * 0.4F);
     text(palette.muted, words);
-    ImGui::SameLine(0, em * 1.2F);
   };
   swatch(palette.level, "measured, 95 % interval");
+  place("claimed range", 1.4F * em);
   swatch(palette.claim, "claimed range");
+  place("A/A band", 1.4F * em);
   swatch(palette.band, "A/A band");
-  text(palette.muted, "left of zero is faster; a hollow square covers zero");
+  const char* const reading = "change of time, left of 0 is faster; a hollow square covers 0";
+  place(reading, 0);
+  text(palette.muted, reading);
 }
 
 void notice(const Palette& palette, const Notice& notice, bool failed) {

@@ -19,9 +19,13 @@ void text_wrapped(Color color, std::string_view words); // to the width that is 
 // Words on a filled rectangle.
 void badge(const Palette& palette, Tone tone, std::string_view words);
 
-// The picture of one effect: claimed range and A/A band as areas, zero as a line, the interval with its point on top.
-// An interval that covers zero is drawn hollow. `axis`: the width shows -axis … +axis percent.
+// The picture of one effect: claimed range and A/A band as areas, zero as a line, the interval with
+// its point on top. An interval that covers zero is drawn hollow. `axis`: the width shows -axis …
+// +axis percent.
 void interval_bar(const Palette& palette, const IntervalPicture& picture, double axis, ImVec2 size);
+
+// "-5 %", "0" and "+5 %" above the ends and the middle of bars of this width; on the current line.
+void axis_labels(const Palette& palette, double axis, float width);
 
 // What the parts of interval_bar mean, in a row.
 void interval_legend(const Palette& palette);

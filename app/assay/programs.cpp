@@ -7,6 +7,7 @@
 #include <array>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 
 #include "app/assay/verbs.h"
 #include "core/result.h"
@@ -48,6 +49,18 @@ std::string data_directory(const std::string& name) {
   bad_input("the directory of {} is neither in an installation nor in a source tree around {}",
             name,
             own_directory().string());
+}
+
+std::string command_line() {
+  std::ifstream file("/proc/self/cmdline", std::ios::binary);
+  std::string line, argument;
+  while (std::getline(file, argument, '\0')) {
+    if (line.empty()) argument = fs::path(argument).filename().string();
+    const bool plain =
+        !argument.empty() && argument.find_first_of(" \t\n'\"\\$*?") == std::string::npos;
+    line += (line.empty() ? "" : " ") + (plain ? argument : "'" + argument + "'");
+  }
+  return line;
 }
 
 void become(const std::string& program, const std::vector<std::string>& arguments) {

@@ -11,6 +11,9 @@ std::string
 program_path(const std::string& name); // throws Failure naming the target that builds it
 std::string data_directory(const std::string& name); // "claims" or "matrices"
 
+// This process's own command line, as typed, the program by its name alone.
+std::string command_line();
+
 // Replaces this process. Returns only by throwing.
 [[noreturn]] void become(const std::string& program, const std::vector<std::string>& arguments);
 

@@ -1,4 +1,5 @@
-// assay-view: shows a results directory in a window, or draws it into a PNG where there is no display.
+// assay-view: shows a results directory in a window, or draws it into a PNG where there is no
+// display.
 #include <CLI/CLI.hpp>
 
 #include <cstdio>
@@ -35,7 +36,8 @@ void parse_size(Options& options) {
     bad_input("--size {}: expected WIDTHxHEIGHT, for example 1600x1000", printable(options.size));
   options.width = std::stoi(match[1]);
   options.height = std::stoi(match[2]);
-  if (std::min(options.width, options.height) < 200 || std::max(options.width, options.height) > kMaxPixels)
+  if (std::min(options.width, options.height) < 200 ||
+      std::max(options.width, options.height) > kMaxPixels)
     bad_input("--size {}: each edge must be 200 to {} pixels", options.size, kMaxPixels);
 }
 
@@ -59,8 +61,11 @@ void show_window(Workspace& workspace, const Options& options) {
   const std::string title = "Assay - " + printable(options.directory);
   const auto backend = GlfwBackend::create(title, options.width, options.height);
   if (!backend)
-    internal_error("{}\n  draw a picture instead: assay-view {} --screenshot view.png\n  or print the verdicts:  assay report {}",
-                   backend.error().message, printable(options.directory), printable(options.directory));
+    internal_error("{}\n  draw a picture instead: assay-view {} --screenshot view.png\n  or print "
+                   "the verdicts:  assay report {}",
+                   backend.error().message,
+                   printable(options.directory),
+                   printable(options.directory));
   workspace.scale = workspace.initial_scale = options.scale * (*backend)->display_scale();
   set_scale(workspace, workspace.scale);
   (*backend)->run([&] {
@@ -90,11 +95,17 @@ int run(int argc, char** argv) {
   CLI::App app{"Shows the verdicts of a results directory."};
   Options options;
   app.add_option("DIR", options.directory, "results directory of `assay run`")->required();
-  app.add_option("--screenshot", options.screenshot, "draw into this PNG file and end; needs no display");
-  app.add_option("--dump-model", options.dump_model, "write what the screen says into this JSON file and end");
+  app.add_option(
+      "--screenshot", options.screenshot, "draw into this PNG file and end; needs no display");
+  app.add_option(
+      "--dump-model", options.dump_model, "write what the screen says into this JSON file and end");
   app.add_option("--size", options.size, "WIDTHxHEIGHT in pixels")->capture_default_str();
-  app.add_option("--theme", options.theme)->check(CLI::IsMember({"dark", "light"}))->capture_default_str();
-  app.add_option("--scale", options.scale, "text size")->check(CLI::Range(kMinScale, kMaxScale))->capture_default_str();
+  app.add_option("--theme", options.theme)
+      ->check(CLI::IsMember({"dark", "light"}))
+      ->capture_default_str();
+  app.add_option("--scale", options.scale, "text size")
+      ->check(CLI::Range(kMinScale, kMaxScale))
+      ->capture_default_str();
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

@@ -261,17 +261,18 @@ json Launch::memory() {
     const VariantSpec& spec = variants_[i];
     if (spec.role == "control") continue;
     guard_memory(i, spec.name, [&] {
+      PeakMemory peak(spec.config.device);  // counts from here on, so the replica is built after it
       Trainer trainer(spec.config);
-      const UnitData steps{next_unit_data(spec)};
       UnitData training;
       for (std::int64_t m = 0; m < spec.config.accumulate; ++m) {
         training.push_back(train_data_->next());
         prepare(training.back(), spec.config);
       }
       (void)trainer.step(training);
-      (void)run_visit(trainer, unit_ == "evaluation", {steps}, 0);
-      PeakMemory peak(spec.config.device);
-      (void)run_visit(trainer, unit_ == "evaluation", {steps}, 0);
+      const std::vector<UnitData> units{next_unit_data(spec)};
+      (void)run_visit(trainer, unit_ == "evaluation", units, 0);
+      peak.restart();
+      (void)run_visit(trainer, unit_ == "evaluation", units, 0);
       metrics.push_back(
           metric(i, "memory/peak_bytes", "bytes", static_cast<double>(peak.peak_bytes())));
       metrics.push_back(

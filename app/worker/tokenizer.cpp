@@ -24,7 +24,7 @@ int train(const TokenizerOptions& options) {
   training.sample_bytes = static_cast<std::uint64_t>(options.sample_mb * 1e6);
   training.progress = [](std::string_view line) { fmt::print(stderr, "{}\n", line); };
   const TrainedTokenizer result =
-      train_tokenizer(*open_corpus(options.data), options.vocab_size, options.out, training);
+      train_tokenizer(Corpus::open(options.data), options.vocab_size, options.out, training);
   fmt::print("{}: {} pieces from {} of {} documents\n",
              options.out,
              result.vocab_size,

@@ -98,6 +98,16 @@ std::unordered_map<std::string, std::string> trainer_arguments(std::int64_t voca
           {"minloglevel", "2"}};
 }
 
+// SentencePiece's reason without its own source location: "… [condition] Vocabulary size too high
+// (…). Please …".
+std::string reason(const sentencepiece::util::Status& status) {
+  const std::string text = status.ToString();
+  const std::size_t location = text.rfind("] ");
+  std::string cause = printable(location == std::string::npos ? text : text.substr(location + 2));
+  while (cause.ends_with('.')) cause.pop_back();
+  return cause;
+}
+
 void report(const TokenizerTraining& options, const std::string& line) {
   if (options.progress) options.progress(line);
 }
@@ -121,12 +131,12 @@ std::string train_model(const Sample& sample,
   }
   const sentencepiece::util::Status status = training.get();
   if (!status.ok()) {
-    bad_input("a vocabulary of {} cannot be trained on {} of '{}': {}; give another --vocab-size "
-              "or more text",
+    bad_input("a vocabulary of {} cannot be trained on {} of '{}': {}; give more text "
+              "or another size",
               vocab_size,
               human_bytes(static_cast<double>(sample.bytes)),
               data,
-              printable(status.ToString()));
+              reason(status));
   }
   return model;
 }

@@ -1,0 +1,39 @@
+#include "app/assay/matrix_options.h"
+
+#include <fmt/format.h>
+
+#include "app/assay/programs.h"
+#include "core/result.h"
+#include "experiments/matrix.h"
+
+namespace assay::cli {
+
+void MatrixOptions::add_to(CLI::App& command) {
+  command.add_option("matrix", matrix_, "matrix file (docs/matrix.md)")->required();
+  command.add_option("--data", data_, "training data: same as --set base.data=PATH");
+  command.add_option("--device", device_, "cpu or cuda: same as --set base.device=…");
+  command
+      .add_option(
+          "--launches", launches_, "timed launches a cell: same as --set experiment.launches=N")
+      ->check(CLI::PositiveNumber);
+  command.add_option("--set",
+                     overrides_,
+                     "override a value of the matrix: base.seq_len=256, experiment.seed=7, "
+                     "measure.sesoi=\"0.5%\"");
+}
+
+Plan MatrixOptions::load() const {
+  // A TOML literal string keeps backslashes; a quote in a path needs the other kind of string.
+  const auto quoted = [](const std::string& text) {
+    return text.find('\'') == std::string::npos ? "'" + text + "'" : '"' + text + '"';
+  };
+  std::vector<std::string> overrides = overrides_;
+  if (!data_.empty()) overrides.push_back("base.data=" + quoted(data_));
+  if (!device_.empty()) overrides.push_back("base.device=" + quoted(device_));
+  if (launches_ > 0) overrides.push_back(fmt::format("experiment.launches={}", launches_));
+  const Matrix matrix = value_or_throw(load_matrix(matrix_, overrides));
+  return value_or_throw(
+      make_plan(matrix, {.claims_directory = data_directory("claims"), .command = command_line()}));
+}
+
+} // namespace assay::cli

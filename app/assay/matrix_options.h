@@ -1,0 +1,25 @@
+// What `plan` and `run` share: the matrix, its overrides and the plan made of them.
+#pragma once
+
+#include <CLI/CLI.hpp>
+
+#include <string>
+#include <vector>
+
+#include "experiments/plan.h"
+
+namespace assay::cli {
+
+class MatrixOptions {
+public:
+  void add_to(CLI::App& command);
+  // Throws Failure with every problem of matrix, claims and overrides at once.
+  Plan load() const;
+
+private:
+  std::string matrix_, data_, device_;
+  std::vector<std::string> overrides_;
+  int launches_ = 0;
+};
+
+} // namespace assay::cli

@@ -1,0 +1,115 @@
+// `assay plan`: what a matrix will measure, how long it takes and how small an effect it can see.
+#include "experiments/plan.h"
+
+#include <cmath>
+#include <cstdio>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "app/assay/matrix_options.h"
+#include "app/assay/programs.h"
+#include "app/assay/verbs.h"
+#include "core/result.h"
+#include "core/text.h"
+#include "experiments/runner.h"
+
+namespace assay::cli {
+
+namespace {
+
+using nlohmann::json;
+
+struct Options {
+  MatrixOptions matrix;
+  bool no_probe = false, json = false;
+};
+
+// One short worker launch a cell, for the time of a unit on this machine.
+std::map<std::int64_t, ProbeResult> probe(const Plan& plan) {
+  namespace fs = std::filesystem;
+  const fs::path logs =
+      fs::temp_directory_path() /
+      fmt::format("assay-plan-{}", content_hash(plan.ledger.spec.hash + utc_now()));
+  fs::create_directories(logs);
+  RunOptions options;
+  options.worker_path = program_path("assay-worker");
+  Result<std::map<std::int64_t, ProbeResult>> probes = probe_plan(plan, options, logs.string());
+  std::error_code ignored;
+  fs::remove_all(logs, ignored);
+  return value_or_throw(std::move(probes));
+}
+
+json cell_json(const Plan& plan, const CellEstimate& cell) {
+  json variants = json::array();
+  for (const VariantRow* variant : variants_of(plan.ledger, cell.cell))
+    variants.push_back(variant->name);
+  json row = {{"cell", plan.ledger.cell(cell.cell).name},
+              {"variants", variants},
+              {"launches", cell.launches},
+              {"rounds", cell.rounds},
+              {"memory_bytes", cell.memory_bytes}};
+  if (cell.seconds) row["seconds"] = *cell.seconds;
+  if (cell.mde) row["mde"] = std::expm1(*cell.mde);
+  return row;
+}
+
+void print_plan(const Plan& plan, const PlanEstimate& estimate) {
+  fmt::print("{} (spec {})\n", printable(plan.ledger.spec.name), plan.ledger.spec.hash);
+  fmt::print("  {:<22} {:<44} {:>8} {:>7} {:>10} {:>9} {:>8}\n",
+             "cell",
+             "variants",
+             "launches",
+             "rounds",
+             "memory",
+             "time",
+             "MDE");
+  for (const CellEstimate& cell : estimate.cells) {
+    std::string variants;
+    for (const VariantRow* variant : variants_of(plan.ledger, cell.cell))
+      variants += (variants.empty() ? "" : " ") + variant->name;
+    fmt::print("  {:<22} {:<44} {:>8} {:>7} {:>10} {:>9} {:>8}\n",
+               printable(plan.ledger.cell(cell.cell).name),
+               variants,
+               cell.launches,
+               cell.rounds,
+               human_bytes(static_cast<double>(cell.memory_bytes)),
+               cell.seconds ? human_seconds(*cell.seconds) : "-",
+               cell.mde ? fmt::format("{:.2g} %", std::expm1(*cell.mde) * 100) : "-");
+  }
+  fmt::print("total time {}; MDE: smallest effect seen with the planned power, for pairs that vary "
+             "by {:.0f} % (sd)\n",
+             estimate.seconds ? human_seconds(*estimate.seconds) : "unknown without a probe",
+             estimate.pair_sd * 100);
+  for (const std::string& note : plan.notes) fmt::print("note: {}\n", printable(note));
+}
+
+} // namespace
+
+void add_plan(CLI::App& app, int&) {
+  CLI::App* command =
+      app.add_subcommand("plan", "cells, launches, predicted time, memory and MDE of a matrix");
+  auto options = std::make_shared<Options>();
+  options->matrix.add_to(*command);
+  command->add_flag(
+      "--no-probe", options->no_probe, "do not run the short probe that predicts time");
+  command->add_flag("--json", options->json, "print JSON");
+  command->callback([options] {
+    const Plan plan = options->matrix.load();
+    const PlanEstimate result =
+        estimate(plan, options->no_probe ? std::map<std::int64_t, ProbeResult>{} : probe(plan));
+    if (!options->json) return print_plan(plan, result);
+    json cells = json::array();
+    for (const CellEstimate& cell : result.cells) cells.push_back(cell_json(plan, cell));
+    json out = {{"name", plan.ledger.spec.name},
+                {"spec", plan.ledger.spec.hash},
+                {"cells", cells},
+                {"pair_sd", result.pair_sd},
+                {"notes", plan.notes}};
+    if (result.seconds) out["seconds"] = *result.seconds;
+    fmt::print("{}\n", out.dump(2));
+  });
+}
+
+} // namespace assay::cli

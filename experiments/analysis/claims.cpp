@@ -1,0 +1,96 @@
+#include "experiments/analysis/claims.h"
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+namespace assay {
+
+namespace {
+
+using nlohmann::json;
+
+std::string words(const json& value) {
+  return value.is_string() ? value.get<std::string>() : value.dump();
+}
+
+bool in_range(const json& value, const json& range) {
+  if (!value.is_number()) return false;
+  const double number = value.get<double>();
+  return (!range.contains("min") || number >= range["min"].get<double>()) &&
+         (!range.contains("max") || number <= range["max"].get<double>());
+}
+
+bool accepts(const json& needed, const json& value) {
+  if (needed.is_array())
+    return std::any_of(needed.begin(), needed.end(), [&](const json& x) { return x == value; });
+  if (needed.is_object()) return in_range(value, needed);
+  return needed == value;
+}
+
+bool accepts_gpu(const json& needed, const std::string& gpu) {
+  const json list = needed.is_array() ? needed : json::array({needed});
+  return std::any_of(list.begin(), list.end(), [&](const json& name) {
+    return name.is_string() && gpu.find(name.get<std::string>()) != std::string::npos;
+  });
+}
+
+} // namespace
+
+std::optional<ClaimMetric> claim_metric(const std::string& name) {
+  if (name == "step_time") return ClaimMetric::StepTime;
+  if (name == "unit_time") return ClaimMetric::UnitTime;
+  if (name == "throughput") return ClaimMetric::Throughput;
+  if (name == "peak_memory") return ClaimMetric::PeakMemory;
+  return std::nullopt;
+}
+
+double gain_of(ClaimMetric metric, double theta) {
+  return metric == ClaimMetric::Throughput ? std::expm1(-theta) : -std::expm1(theta);
+}
+
+Interval gain_of(ClaimMetric metric, const Interval& theta) {
+  return {gain_of(metric, theta.upper), gain_of(metric, theta.lower)};
+}
+
+double theta_of(ClaimMetric metric, double gain) {
+  return metric == ClaimMetric::Throughput ? -std::log1p(gain) : std::log1p(-gain);
+}
+
+double sesoi_gain(ClaimMetric metric, double sesoi) {
+  return metric == ClaimMetric::Throughput ? sesoi / (1 - sesoi) : sesoi;
+}
+
+ClaimDecision decide_claim(const Interval& claimed, const Interval& measured, double sesoi) {
+  const double lo = claimed.lower;
+  const auto [l, u] = measured;
+  // A claim of a bounded cost (lo < 0) is kept by a small loss, so a loss is not its opposite.
+  if (u < 0 && lo >= 0) return {ClaimState::Opposite, false};
+  if (l >= lo) return {ClaimState::Confirmed, l > claimed.upper};
+  if (u < std::min(lo, sesoi)) return {ClaimState::Refuted, false};
+  if (l > 0 && u < lo) return {ClaimState::Shortfall, false};
+  if (l > sesoi && u >= lo) return {ClaimState::Consistent, false};
+  return {ClaimState::Undecided, false};
+}
+
+std::string unmet_conditions(const ClaimRow& claim, const CellRow& cell, const std::string& gpu) {
+  if (claim.requires_json.empty()) return "";
+  const json needs = json::parse(claim.requires_json, nullptr, false);
+  if (!needs.is_object()) return "the claim's conditions cannot be read";
+  const json config = json::parse(cell.config_json, nullptr, false);
+  std::string unmet;
+  const auto add = [&](const std::string& text) { unmet += (unmet.empty() ? "" : "; ") + text; };
+  for (const auto& [key, needed] : needs.items()) {
+    if (key == "gpu") {
+      if (!accepts_gpu(needed, gpu))
+        add(fmt::format("the claim needs a {}, this is {}", words(needed), gpu.empty() ? "no GPU" : gpu));
+    } else if (!config.is_object() || !config.contains(key)) {
+      add(fmt::format("the claim needs {} {}, the cell has no such key", key, words(needed)));
+    } else if (!accepts(needed, config[key])) {
+      add(fmt::format("{} is {}, the claim needs {}", key, words(config[key]), words(needed)));
+    }
+  }
+  return unmet;
+}
+
+} // namespace assay

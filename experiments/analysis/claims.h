@@ -1,0 +1,54 @@
+// Claims: a published gain against the measured one, in the claim's own metric.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <string>
+
+#include "core/ledger.h"
+#include "core/statistics.h"
+#include "experiments/analysis/verdict.h"
+
+namespace assay {
+
+enum class ClaimMetric { StepTime, UnitTime, Throughput, PeakMemory };
+// Nothing for a metric that this build cannot measure.
+std::optional<ClaimMetric> claim_metric(const std::string& name);
+
+// Gain in the claim's metric for theta = ln(B / A): throughput 1/ratio - 1, otherwise 1 - ratio
+// (share of time or bytes saved). Falls as theta grows.
+double gain_of(ClaimMetric metric, double theta);
+Interval gain_of(ClaimMetric metric, const Interval& theta);
+// Its inverse; needs gain > -1 for throughput, gain < 1 otherwise.
+double theta_of(ClaimMetric metric, double gain);
+// The smallest effect of interest, a share of time or bytes, as a gain in the metric.
+double sesoi_gain(ClaimMetric metric, double sesoi);
+
+struct ClaimDecision {
+  ClaimState state = ClaimState::Undecided;
+  bool exceeds = false; // the whole interval lies above the claimed range
+};
+// The claim rule for a gain with claimed [lo, hi] and measured interval [l, u]:
+// OPPOSITE u < 0 <= lo; CONFIRMED l >= lo; REFUTED u < min(lo, s); SHORTFALL l > 0 and u < lo;
+// CONSISTENT l > s and u >= lo; else UNDECIDED.
+ClaimDecision decide_claim(const Interval& claimed, const Interval& measured, double sesoi);
+
+struct ClaimResult {
+  ClaimRow claim;
+  // The comparison that speaks to it: indices into Report::cells and CellReport::comparisons;
+  // nothing when no cell of the matrix has both levels.
+  std::optional<std::size_t> cell, comparison;
+  ClaimState state = ClaimState::NotTested;
+  bool exceeds = false, provisional = false;
+  std::string reason;
+  std::optional<double> gain; // measured, in the claim's metric
+  std::optional<Interval> gain_95, gain_judged;
+  bool end_to_end = false; // measured on another unit and converted to the whole step
+};
+
+// What of `requires_json` the cell does not meet ("precision is fp32, the claim needs bf16"), or "".
+// Keys are TrainConfig keys, or "gpu" (part of the board's name); values are scalars, lists of
+// scalars, or {"min":…, "max":…}.
+std::string unmet_conditions(const ClaimRow& claim, const CellRow& cell, const std::string& gpu);
+
+} // namespace assay

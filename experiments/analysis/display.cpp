@@ -1,0 +1,154 @@
+#include "experiments/analysis/display.h"
+
+#include <array>
+#include <cmath>
+#include <map>
+
+namespace assay {
+
+namespace {
+
+// Three significant digits from 1 % up, two decimals below.
+int decimals(double percent) {
+  const double size = std::abs(percent);
+  if (size < 9.995) return 2;
+  return size < 99.95 ? 1 : 0;
+}
+
+// Never "-0.00".
+double rounded(double percent, int places) {
+  const double scale = std::pow(10, places);
+  const double value = std::round(percent * scale) / scale;
+  return value == 0 ? 0 : value;
+}
+
+std::string signed_percent(double share, int places) {
+  return fmt::format("{:+.{}f}", rounded(100 * share, places), places);
+}
+
+std::string bracket(const Interval& shares) {
+  const int places = std::min(decimals(100 * shares.lower), decimals(100 * shares.upper));
+  return fmt::format("[{}, {}] %", signed_percent(shares.lower, places), signed_percent(shares.upper, places));
+}
+
+Interval change(const Interval& log) { return {std::expm1(log.lower), std::expm1(log.upper)}; }
+
+} // namespace
+
+std::string share_text(double share) {
+  const int places = decimals(100 * share);
+  const bool whole = std::abs(100 * share - std::round(100 * share)) < 1e-9;
+  return fmt::format("{:.{}f} %", rounded(100 * share, places), whole ? 0 : places);
+}
+
+std::string change_text(double share) {
+  if (!std::isfinite(share)) return "-";
+  return signed_percent(share, decimals(100 * share)) + " %";
+}
+
+std::string effect_text(const Estimate& log) { return change_text(std::expm1(log.value)); }
+
+std::string interval_text(const std::optional<Interval>& log) {
+  return log ? bracket(change(*log)) : "-";
+}
+
+std::string gain_range_text(double lo, double hi) {
+  const auto number = [](double share) {
+    std::string text = fmt::format("{:+.4g}", rounded(100 * share, 4));
+    return text == "+0" ? std::string("0") : text;
+  };
+  if (lo == hi) return number(lo) + " %";
+  return fmt::format("{} to {} %", number(lo), number(hi));
+}
+
+std::string unit_time_text(const Effect& effect) {
+  struct Scale {
+    const char* unit;
+    double ns;
+  };
+  constexpr std::array<Scale, 4> kScales{{{"s", 1e9}, {"ms", 1e6}, {"us", 1e3}, {"ns", 1}}};
+  std::size_t i = 0;
+  while (i + 1 < kScales.size() && effect.a_ns < kScales[i].ns) ++i;
+  return fmt::format("{:#.4g} -> {:#.4g} {}", effect.a_ns / kScales[i].ns, effect.b_ns / kScales[i].ns, kScales[i].unit);
+}
+
+std::string memory_text(const std::optional<MemoryEffect>& memory) {
+  if (!memory) return "-";
+  const std::string value = effect_text(memory->log_ratio);
+  if (memory->exact || !memory->log_ratio.at_95) return value;
+  return value + " " + interval_text(memory->log_ratio.at_95);
+}
+
+std::string mde_text(const std::optional<Effect>& effect) {
+  return effect && effect->mde ? share_text(std::expm1(*effect->mde)) : "-";
+}
+
+std::string verdict_word(const Verdict& verdict) {
+  const bool meaningful = verdict.validity != Validity::ParityFailed &&
+                          verdict.validity != Validity::NotEngaged &&
+                          verdict.validity != Validity::NotApplicable;
+  if (meaningful && verdict.quality == Quality::Harmed) return "HARMED";
+  return std::string(verdict.validity == Validity::Ok ? to_string(verdict.speed)
+                                                      : to_string(verdict.validity));
+}
+
+std::string claimed_text(const ClaimRow& claim) {
+  const auto metric = claim_metric(claim.metric);
+  const char* words = !metric                              ? ""
+                      : *metric == ClaimMetric::Throughput ? "throughput"
+                      : *metric == ClaimMetric::StepTime   ? "less step time"
+                      : *metric == ClaimMetric::UnitTime   ? "less time of the unit"
+                                                           : "less peak memory";
+  return fmt::format("{} {}", gain_range_text(claim.lo, claim.hi), metric ? words : claim.metric);
+}
+
+std::string measured_text(const ClaimResult& result) {
+  if (!result.gain) return "not measured";
+  std::string text = change_text(*result.gain);
+  if (result.gain_95 && result.gain_95->upper > result.gain_95->lower)
+    text += " " + bracket(*result.gain_95);
+  return text + (result.end_to_end ? " end to end" : "");
+}
+
+std::string claim_state_text(const ClaimResult& result) {
+  std::string text(to_string(result.state));
+  const bool decided = result.state != ClaimState::NotTested &&
+                       result.state != ClaimState::ConditionsNotMet &&
+                       result.state != ClaimState::Undecided;
+  if (!decided) return text;
+  if (result.exceeds && result.provisional) return text + " (exceeds, provisional)";
+  if (result.exceeds) return text + " (exceeds)";
+  return result.provisional ? text + " (provisional)" : text;
+}
+
+std::string control_text(const CellReport& cell) {
+  if (!cell.control) return "no A/A control in this cell";
+  if (!cell.control->comparison.effect) return "A/A control not measured yet";
+  const Estimate& theta = cell.control->comparison.effect->theta;
+  return fmt::format("A/A control {} {}{}", effect_text(theta), interval_text(theta.at_95), cell.control->alarm ? " ALARM" : "");
+}
+
+std::string comparison_text(const Comparison& comparison) {
+  return comparison.b + " against " + comparison.a;
+}
+
+std::string summary_text(const Report& report) {
+  std::map<std::string, int> counts;
+  int total = 0;
+  for (const CellReport& cell : report.cells)
+    for (const Comparison& comparison : cell.comparisons) {
+      ++counts[verdict_word(comparison.verdict)];
+      ++total;
+    }
+  std::string text = fmt::format("{} comparison{}", total, total == 1 ? "" : "s");
+  const char* separator = ": ";
+  for (const char* word : {"FASTER", "SLOWER", "NO_EFFECT", "INCONCLUSIVE", "HARMED", "PARITY_FAILED",
+                           "NOT_ENGAGED", "NOT_APPLICABLE", "INVALID", "CONTENDED", "INCOMPLETE"})
+    if (const auto found = counts.find(word); found != counts.end()) {
+      text += fmt::format("{}{} {}", separator, found->second, word);
+      separator = ", ";
+    }
+  return text;
+}
+
+} // namespace assay

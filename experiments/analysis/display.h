@@ -1,0 +1,40 @@
+// The words and numbers that people read. Command line, HTML page and viewer call these, so that
+// they say the same. Effects are shown as the change of time in %, intervals likewise; ASCII only,
+// except the minus-free "·".
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "experiments/analysis/report.h"
+
+namespace assay {
+
+std::string share_text(double share);         // 0.0123 -> "1.23 %"
+std::string change_text(double share);        // signed: "-6.10 %", "+0.02 %"
+std::string effect_text(const Estimate& log); // change of time or bytes: "-6.10 %"
+std::string interval_text(const std::optional<Interval>& log); // "[-7.01, -5.22] %", or "-"
+std::string gain_range_text(double lo, double hi);             // "+10 to +15 %"
+
+// "97.1 -> 91.2 ms": median time of a unit, one unit for both.
+std::string unit_time_text(const Effect& effect);
+// "-20.1 %", "-20.1 % [-21, -19] %" when launches differ, "-" when not measured.
+std::string memory_text(const std::optional<MemoryEffect>& memory);
+std::string mde_text(const std::optional<Effect>& effect); // "0.81 %", or "-"
+
+// "FASTER", "NO_EFFECT", or the validity when it is not OK; HARMED when training is.
+std::string verdict_word(const Verdict& verdict);
+// "+10 to +15 % throughput"
+std::string claimed_text(const ClaimRow& claim);
+// "measured +14.0 % [+13.0, +15.1] %", or "not measured"
+std::string measured_text(const ClaimResult& result);
+// "CONFIRMED (exceeds, provisional)"
+std::string claim_state_text(const ClaimResult& result);
+// "A/A control +0.12 % [-0.40, +0.63] %", or why there is none
+std::string control_text(const CellReport& cell);
+// "varlen against mask_dense"
+std::string comparison_text(const Comparison& comparison);
+// One sentence for the top of a report: how many comparisons are faster, slower, …
+std::string summary_text(const Report& report);
+
+} // namespace assay

@@ -1,0 +1,177 @@
+#include "experiments/analysis/judge.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "experiments/analysis/display.h"
+
+namespace assay {
+
+namespace {
+
+std::size_t launches_of(const Comparison& comparison) {
+  return comparison.effect ? comparison.effect->launches.size() : 0;
+}
+
+std::string too_few_launches(const Comparison& comparison) {
+  return fmt::format("{} of at least {} timed launches are complete", launches_of(comparison), kProvisionalLaunches);
+}
+
+void judge_validity(Comparison& comparison, const CellContext& context) {
+  Verdict& verdict = comparison.verdict;
+  const Evidence& evidence = comparison.evidence;
+  const auto set = [&](Validity validity, const std::string& reason) {
+    verdict.validity = validity;
+    verdict.reasons.push_back(reason);
+  };
+  if (evidence.validity != Validity::Ok && evidence.validity != Validity::Incomplete)
+    return set(evidence.validity, evidence.reason);
+  if (!context.invalid.empty()) return set(Validity::Invalid, context.invalid);
+  if (evidence.validity == Validity::Incomplete) return set(Validity::Incomplete, evidence.reason);
+  if (launches_of(comparison) < static_cast<std::size_t>(kProvisionalLaunches) &&
+      comparison.pairs.contended.empty())
+    return set(Validity::Incomplete, too_few_launches(comparison));
+  if (!comparison.pairs.contended.empty()) return set(Validity::Contended, comparison.pairs.contended);
+  verdict.validity = Validity::Ok;
+}
+
+std::string inconclusive_reason(const Comparison& comparison, double sesoi) {
+  std::string text = fmt::format("the interval holds 0 and reaches beyond +-{}", share_text(sesoi));
+  if (!comparison.effect->mde) return text;
+  text += fmt::format("; {} would be seen", share_text(std::expm1(*comparison.effect->mde)));
+  if (const auto& needed = comparison.effect->launches_for_sesoi)
+    text += fmt::format(", {} takes about {} launches", share_text(sesoi), *needed);
+  return text;
+}
+
+void explain_speed(Comparison& comparison, double sesoi) {
+  Verdict& verdict = comparison.verdict;
+  if (verdict.speed == Speed::NoEffect)
+    verdict.reasons.push_back(fmt::format("the interval lies within +-{}", share_text(sesoi)));
+  if (verdict.speed == Speed::Inconclusive)
+    verdict.reasons.push_back(inconclusive_reason(comparison, sesoi));
+}
+
+void explain_work(Comparison& comparison) {
+  Verdict& verdict = comparison.verdict;
+  const bool differs = verdict.speed == Speed::Faster || verdict.speed == Speed::Slower;
+  if (comparison.evidence.same_work && !differs) {
+    verdict.tags.push_back(Tag::NoOp);
+    verdict.reasons.push_back(comparison.evidence.same_work_proof);
+  } else if (comparison.evidence.same_work) {
+    verdict.reasons.push_back("operators are identical by name, yet times differ: the difference is inside them");
+  }
+}
+
+void tag_precision(Comparison& comparison) {
+  Verdict& verdict = comparison.verdict;
+  if (launches_of(comparison) < static_cast<std::size_t>(kFullLaunches)) {
+    verdict.tags.push_back(Tag::Provisional);
+    verdict.reasons.push_back(
+        fmt::format("{} launches; {} make a full verdict", launches_of(comparison), kFullLaunches));
+  }
+  if (comparison.effect->tail) {
+    verdict.tags.push_back(Tag::Tail);
+    verdict.reasons.push_back(
+        fmt::format("rare long steps turn the sign: by total time {}", effect_text(comparison.effect->throughput)));
+  }
+  const auto unsteady = std::count_if(comparison.pairs.launches.begin(),
+                                      comparison.pairs.launches.end(),
+                                      [](const LaunchPairs& launch) { return !launch.steady; });
+  if (unsteady > 0) {
+    verdict.tags.push_back(Tag::NotSteady);
+    verdict.reasons.push_back(fmt::format("warm-up hit its cap in {} of {} launches", unsteady, comparison.pairs.launches.size()));
+  }
+}
+
+// Time or memory, in the claim's metric, as far as it is known.
+void measure_claim(ClaimResult& result, ClaimMetric metric, const CellRow& cell, const Comparison& comparison) {
+  const Estimate* measured = nullptr;
+  if (metric == ClaimMetric::PeakMemory) {
+    if (comparison.memory) measured = &comparison.memory->log_ratio;
+  } else if (cell.unit != "train_step" && metric != ClaimMetric::UnitTime) {
+    result.end_to_end = true;
+    if (comparison.end_to_end) measured = &comparison.end_to_end->log_ratio;
+  } else if (comparison.effect) {
+    measured = &comparison.effect->theta;
+  }
+  if (!measured) return;
+  result.gain = gain_of(metric, measured->value);
+  if (measured->at_95) result.gain_95 = gain_of(metric, *measured->at_95);
+  if (measured->judged) result.gain_judged = gain_of(metric, *measured->judged);
+  const int full = metric == ClaimMetric::PeakMemory ? kProvisionalLaunches : kFullLaunches;
+  result.provisional = static_cast<int>(measured->by_launch.size()) < full;
+}
+
+// A memory figure does not depend on times, so only the parity side of validity can spoil it.
+std::string why_not_judged(const Comparison& comparison, ClaimMetric metric) {
+  const Validity validity = comparison.verdict.validity;
+  const bool time_only = validity == Validity::Contended || validity == Validity::Invalid ||
+                         (validity == Validity::Incomplete && comparison.evidence.validity == Validity::Ok);
+  if (validity == Validity::Ok || (metric == ClaimMetric::PeakMemory && time_only)) return "";
+  return comparison.verdict.reasons.empty() ? std::string(to_string(validity)) : comparison.verdict.reasons.front();
+}
+
+} // namespace
+
+Speed judge_speed(const Estimate& theta, double sesoi) {
+  if (!theta.judged) return Speed::Inconclusive;
+  if (std::expm1(theta.judged->lower) > -sesoi && std::expm1(theta.judged->upper) < sesoi)
+    return Speed::NoEffect;
+  if (theta.judged->upper < 0) return Speed::Faster;
+  if (theta.judged->lower > 0) return Speed::Slower;
+  return Speed::Inconclusive;
+}
+
+void judge(Comparison& comparison, const CellContext& context) {
+  Verdict& verdict = comparison.verdict;
+  verdict.quality = comparison.evidence.quality;
+  judge_validity(comparison, context);
+  if (verdict.validity == Validity::Ok) {
+    verdict.speed = judge_speed(comparison.effect->theta, context.sesoi);
+    explain_speed(comparison, context.sesoi);
+    explain_work(comparison);
+    tag_precision(comparison);
+  }
+  if (verdict.quality == Quality::Unknown || verdict.quality == Quality::Harmed)
+    verdict.reasons.push_back(comparison.evidence.quality_reason);
+  if (verdict.quality == Quality::Harmed) // the harm leads
+    std::rotate(verdict.reasons.begin(), verdict.reasons.end() - 1, verdict.reasons.end());
+  if (comparison.pairs.skipped_a + comparison.pairs.skipped_b > 0)
+    verdict.reasons.push_back(fmt::format("the loss scaler skipped {} steps of A and {} of B",
+                                          comparison.pairs.skipped_a,
+                                          comparison.pairs.skipped_b));
+}
+
+ClaimResult judge_claim(const ClaimRow& claim,
+                        const CellRow& cell,
+                        const Comparison& comparison,
+                        const std::string& gpu,
+                        double sesoi) {
+  ClaimResult result;
+  result.claim = claim;
+  const auto metric = claim_metric(claim.metric);
+  if (metric) measure_claim(result, *metric, cell, comparison);
+  if (!claim.unmet.empty()) {
+    result.reason = claim.unmet;
+  } else if (!metric) {
+    result.reason = fmt::format("'{}' is not measured", claim.metric);
+  } else if (const std::string unmet = unmet_conditions(claim, cell, gpu); !unmet.empty()) {
+    result.state = ClaimState::ConditionsNotMet;
+    result.reason = unmet;
+  } else if (const std::string why = why_not_judged(comparison, *metric); !why.empty()) {
+    result.state = ClaimState::Undecided;
+    result.reason = why;
+  } else if (!result.gain_judged) {
+    result.state = ClaimState::Undecided;
+    result.reason = result.gain ? "one launch gives no interval" : "not measured yet";
+  } else {
+    const ClaimDecision decision =
+        decide_claim({claim.lo, claim.hi}, *result.gain_judged, sesoi_gain(*metric, sesoi));
+    result.state = decision.state;
+    result.exceeds = decision.exceeds;
+  }
+  return result;
+}
+
+} // namespace assay

@@ -1,0 +1,30 @@
+// From measured effect and evidence to the four fields of a verdict, with the reasons in words.
+#pragma once
+
+#include <string>
+
+#include "experiments/analysis/report.h"
+
+namespace assay {
+
+// What holds for every comparison of a cell.
+struct CellContext {
+  std::string invalid; // why nothing in the cell can be believed, or ""
+  double sesoi = 0.01;
+};
+
+// Speed alone: inside +-sesoi NO_EFFECT, else by the side of 0 on which the whole judged interval
+// lies, else INCONCLUSIVE.
+Speed judge_speed(const Estimate& theta, double sesoi);
+
+// Fills comparison.verdict except its claim.
+void judge(Comparison& comparison, const CellContext& context);
+
+// `claim` against one comparison.
+ClaimResult judge_claim(const ClaimRow& claim,
+                        const CellRow& cell,
+                        const Comparison& comparison,
+                        const std::string& gpu,
+                        double sesoi);
+
+} // namespace assay

@@ -1,0 +1,23 @@
+// Renderers of a Report (docs/report-schema.md). None computes a figure; all show every row.
+#pragma once
+
+#include <string>
+
+#include "experiments/analysis/report.h"
+
+namespace assay {
+
+struct TableStyle {
+  int width = 100;     // columns; lines wrap at words
+  bool unicode = true; // false: ASCII only
+  bool color = false;  // ANSI colours beside the words, never instead of them
+};
+
+std::string render_table(const Report& report, const TableStyle& style);
+std::string render_markdown(const Report& report); // GitHub-flavoured
+std::string render_json(const Report& report);     // schema_version kReportSchema
+std::string render_html(const Report& report);     // one self-contained page, no scripts
+// Tidy, one row per visit of every launch, RFC 4180.
+std::string render_csv(const LedgerData& data);
+
+} // namespace assay

@@ -1,0 +1,240 @@
+#include <algorithm>
+#include <array>
+
+#include "core/text.h"
+#include "experiments/analysis/display.h"
+#include "experiments/analysis/render.h"
+
+namespace assay {
+
+namespace {
+
+constexpr std::size_t kColumns = 6;
+using Row = std::array<std::string, kColumns>;
+constexpr int kIndent = 4;
+
+// Columns on screen: code points. Names are printable text; double-width letters are not expected.
+std::size_t display_width(const std::string& text) {
+  return static_cast<std::size_t>(
+      std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xC0) != 0x80; }));
+}
+
+std::string padded(const std::string& text, std::size_t width, bool right) {
+  const std::size_t have = display_width(text);
+  const std::string space(have < width ? width - have : 0, ' ');
+  return right ? space + text : text + space;
+}
+
+// Breaks at spaces; a word longer than the line is cut.
+std::vector<std::string> wrapped(const std::string& text, std::size_t width) {
+  std::vector<std::string> lines(1);
+  std::size_t at = 0;
+  while (at < text.size()) {
+    std::size_t end = std::min(text.find(' ', at), text.size());
+    std::string word = text.substr(at, end - at);
+    at = end + 1;
+    while (display_width(word) > width) {
+      std::size_t cut = 0;
+      for (std::size_t seen = 0; cut < word.size(); ++cut)
+        if ((word[cut] & 0xC0) != 0x80 && seen++ == width) break;
+      if (!lines.back().empty()) lines.emplace_back();
+      lines.back() = word.substr(0, cut);
+      lines.emplace_back();
+      word = word.substr(cut);
+    }
+    if (lines.back().empty()) lines.back() = word;
+    else if (display_width(lines.back()) + 1 + display_width(word) <= width) lines.back() += " " + word;
+    else lines.push_back(word);
+  }
+  return lines;
+}
+
+class Writer {
+public:
+  explicit Writer(const TableStyle& style) : style_(style), width_(static_cast<std::size_t>(std::max(style.width, 40))) {}
+
+  void line(const std::string& text, std::size_t indent = 0, const std::string& mark = "") {
+    const std::string clean = plain(printable(text));
+    std::string lead = std::string(indent, ' ') + mark;
+    for (const std::string& part : wrapped(clean, width_ - indent - display_width(mark))) {
+      out_ += lead + part + "\n";
+      lead = std::string(indent + display_width(mark), ' ');
+    }
+  }
+  void raw(const std::string& text) { out_ += text + "\n"; }
+  void rule(std::size_t width) {
+    std::string text;
+    for (std::size_t i = 0; i < std::min(width, width_); ++i) text += style_.unicode ? "─" : "-";
+    raw(text);
+  }
+  std::string colored(const std::string& text, Tone tone) const {
+    constexpr std::array<const char*, 4> kCodes{"32", "33", "2", "31"};
+    if (!style_.color) return text;
+    return fmt::format("\x1b[{}m{}\x1b[0m", kCodes[static_cast<std::size_t>(tone)], text);
+  }
+  // Arrow, dot and rule have ASCII forms; whatever else is not ASCII becomes '?'.
+  std::string plain(const std::string& text) const {
+    std::string result;
+    for (std::size_t i = 0; i < text.size(); ++i) {
+      const auto byte = static_cast<unsigned char>(text[i]);
+      if (style_.unicode && text.compare(i, 2, "->") == 0) {
+        result += "→";
+        ++i;
+      } else if (style_.unicode || byte < 0x80) {
+        result += text[i];
+      } else if (byte >= 0xC0) {
+        const bool dot = text.compare(i, 2, "·") == 0;
+        result += dot ? "/" : "?";
+      }
+    }
+    return result;
+  }
+  std::size_t width() const { return width_; }
+  std::string take() { return std::move(out_); }
+
+private:
+  TableStyle style_;
+  std::size_t width_;
+  std::string out_;
+};
+
+constexpr std::array<bool, kColumns> kRightAligned{false, true, true, true, true, false};
+
+Row comparison_row(const Comparison& comparison) {
+  const bool measured = comparison.effect.has_value();
+  return {printable(comparison.b) + " vs " + printable(comparison.a),
+          measured ? effect_text(comparison.effect->theta) : "-",
+          measured ? interval_text(comparison.effect->theta.at_95) : "-",
+          mde_text(comparison.effect),
+          comparison.memory ? effect_text(comparison.memory->log_ratio) : "-",
+          verdict_word(comparison.verdict)};
+}
+
+std::array<std::size_t, kColumns> column_widths(const Report& report, const Row& header) {
+  std::array<std::size_t, kColumns> widths{};
+  const auto grow = [&](const Row& row) {
+    for (std::size_t i = 0; i < kColumns; ++i)
+      widths[i] = std::max(widths[i], display_width(row[i]));
+  };
+  grow(header);
+  for (const CellReport& cell : report.cells)
+    for (const Comparison& comparison : cell.comparisons) grow(comparison_row(comparison));
+  return widths;
+}
+
+std::size_t total_width(const std::array<std::size_t, kColumns>& widths) {
+  std::size_t total = 2;
+  for (const std::size_t width : widths) total += width + 2;
+  return total - 2;
+}
+
+// One line of columns; where the terminal is too narrow, the names stand on a line of their own.
+void put_row(Writer& out, const Row& row, std::array<std::size_t, kColumns> widths, Tone tone, bool header) {
+  std::string text = "  ";
+  std::size_t first = 0;
+  if (total_width(widths) > out.width()) {
+    out.line(row[0], 2);
+    text = "    ";
+    first = 1;
+  }
+  for (std::size_t i = first; i < kColumns; ++i) {
+    const bool last = i + 1 == kColumns;
+    const std::string cell = out.plain(row[i]);
+    if (last) text += header ? cell : out.colored(cell, tone);
+    else text += padded(cell, widths[i], kRightAligned[i]) + "  ";
+  }
+  out.raw(text);
+}
+
+void put_claim(Writer& out, const ClaimResult& claim) {
+  std::string text = fmt::format("claim {}: {}; {}; {}",
+                                 claim.claim.id,
+                                 claimed_text(claim.claim),
+                                 measured_text(claim),
+                                 claim_state_text(claim));
+  if (!claim.reason.empty()) text += ": " + claim.reason;
+  out.line(text, kIndent);
+}
+
+void put_comparison(Writer& out,
+                    const Report& report,
+                    std::size_t cell,
+                    std::size_t index,
+                    const std::array<std::size_t, kColumns>& widths) {
+  const Comparison& comparison = report.cells[cell].comparisons[index];
+  const Headline head = headline(comparison.verdict);
+  put_row(out, comparison_row(comparison), widths, head.tone, false);
+  std::string text = head.text;
+  for (const std::string& reason : comparison.verdict.reasons) text += "; " + reason;
+  if (comparison.effect) text += fmt::format(" (unit {})", unit_time_text(*comparison.effect));
+  out.line(text, kIndent);
+  if (comparison.device)
+    out.line(fmt::format("device time {} {}", effect_text(*comparison.device), interval_text(comparison.device->at_95)), kIndent);
+  if (comparison.end_to_end)
+    out.line(fmt::format("end to end {} {}: one {} per {:.0f} step{} of {}",
+                         effect_text(comparison.end_to_end->log_ratio),
+                         interval_text(comparison.end_to_end->log_ratio.at_95),
+                         report.cells[cell].cell.unit,
+                         comparison.end_to_end->every,
+                         comparison.end_to_end->every == 1 ? "" : "s",
+                         human_seconds(comparison.end_to_end->step_ns * 1e-9)),
+             kIndent);
+  for (const ClaimResult* claim : claims_of(report, cell, index)) put_claim(out, *claim);
+}
+
+void put_untested(Writer& out, const Report& report) {
+  bool first = true;
+  for (const ClaimResult& claim : report.claims) {
+    if (claim.cell) continue;
+    if (first) out.line("claims without a comparison");
+    first = false;
+    put_claim(out, claim);
+  }
+}
+
+void put_list(Writer& out, const char* title, const std::vector<std::string>& items) {
+  if (items.empty()) return;
+  out.raw("");
+  out.line(title);
+  for (const std::string& item : items) out.line(item, 2, "- ");
+}
+
+std::string cell_line(const CellReport& cell) {
+  return fmt::format("{} ({}; {} of {} launches; {})",
+                     cell.cell.name,
+                     cell.cell.unit,
+                     cell.timed_launches,
+                     cell.planned_launches,
+                     control_text(cell));
+}
+
+} // namespace
+
+std::string render_table(const Report& report, const TableStyle& style) {
+  Writer out(style);
+  out.line(fmt::format("{}: {}", report.spec.name.empty() ? "unnamed plan" : report.spec.name, summary_text(report)));
+  if (report.cells.empty()) out.line("the plan has no cells");
+  const Row header{"", "time", "95 % interval", "MDE", "memory", "verdict"};
+  const auto widths = column_widths(report, header);
+  for (std::size_t cell = 0; cell < report.cells.size(); ++cell) {
+    out.raw("");
+    out.line(cell_line(report.cells[cell]));
+    put_row(out, header, widths, Tone::Neutral, true);
+    out.rule(total_width(widths));
+    for (std::size_t i = 0; i < report.cells[cell].comparisons.size(); ++i)
+      put_comparison(out, report, cell, i, widths);
+  }
+  out.raw("");
+  put_untested(out, report);
+  out.line(fmt::format("time: change of a unit's wall time, paired. MDE: smallest effect seen with {:.0f} % "
+                       "probability. Verdicts read the {:.4g} % interval ({} claim test{}).",
+                       100 * report.spec.power,
+                       100 * (1 - report.judged_alpha),
+                       report.judgements,
+                       report.judgements == 1 ? "" : "s"));
+  put_list(out, "alarms", report.alarms);
+  put_list(out, "missing", report.missing);
+  return out.take();
+}
+
+} // namespace assay

@@ -1,0 +1,84 @@
+// Report: everything that is known about a results directory, as plain data. Terminal table,
+// Markdown, JSON, HTML and the viewer all render this and compute nothing of their own. A pure
+// function of the ledger: no clock, no machine, the same bytes every time.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/ledger.h"
+#include "experiments/analysis/claims.h"
+#include "experiments/analysis/cost.h"
+#include "experiments/analysis/effect.h"
+#include "experiments/analysis/evidence.h"
+#include "experiments/analysis/pairs.h"
+#include "experiments/analysis/verdict.h"
+
+namespace assay {
+
+inline constexpr int kReportSchema = 1;
+// A/A: the control's effect makes a cell INVALID when p is below this and the effect is of interest.
+inline constexpr double kControlAlarmP = 0.005;
+
+// B against A in one cell.
+struct Comparison {
+  std::string a, b; // variant names
+  std::int64_t a_id = 0, b_id = 0;
+  bool against_reference = true; // false: one of the row's also_compare pairs
+  PairSet pairs;
+  std::optional<Effect> effect;     // pairs that were not disturbed
+  std::optional<Effect> effect_all; // every pair
+  std::optional<Estimate> device;   // device busy time, a second column
+  std::optional<Estimate> position; // second visit against first, a health figure
+  std::optional<EndToEnd> end_to_end;
+  std::optional<MemoryEffect> memory;
+  Evidence evidence;
+  Verdict verdict;
+};
+
+struct ControlReport {
+  Comparison comparison; // control against reference; its verdict is not used
+  bool alarm = false;    // p < .005 and |effect| above the smallest effect of interest
+};
+
+struct CellReport {
+  CellRow cell;
+  std::string summary, equivalence; // of the optimization
+  std::optional<ControlReport> control;
+  std::vector<Comparison> comparisons;
+  int timed_launches = 0; // that count
+  int planned_launches = 0;
+  std::vector<std::string> missing; // what the plan still owes
+};
+
+struct LaunchSummary {
+  LaunchRow row;
+  std::string cell;
+  int rounds = 0; // timed ones that are in the ledger
+  int warmup_rounds = 0;
+};
+
+struct Report {
+  SpecRow spec;
+  int judgements = 1;         // m: claim-comparison pairs that are tested
+  double judged_alpha = 0.05; // alpha / m
+  std::vector<CellReport> cells;
+  std::vector<ClaimResult> claims;
+  std::vector<LaunchSummary> launches; // all, failed ones included
+  std::vector<std::string> alarms;     // what a reader must know before believing the table
+  std::vector<std::string> missing;
+  std::vector<EventRow> events;
+
+  bool complete() const { return missing.empty(); }
+};
+
+// Succeeds on every ledger, unfinished and empty ones included.
+Report analyze(const LedgerData& data);
+
+// The claim results that a comparison of a cell bears on, in ledger order.
+std::vector<const ClaimResult*>
+claims_of(const Report& report, std::size_t cell, std::size_t comparison);
+
+} // namespace assay

@@ -1,0 +1,27 @@
+// Inline SVG plots of a report page. Colours are CSS classes of the page, so that they follow its
+// light or dark scheme. Axes show the change of time in %.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "experiments/analysis/report.h"
+
+namespace assay {
+
+struct ForestRow {
+  std::string label, detail;       // "varlen: varlen vs mask_dense", "FASTER"
+  double point = 0;                // log ratio
+  std::optional<Interval> at_95;   // log ratios, as are the next two
+  std::optional<Interval> band;    // of the cell's A/A control
+  std::optional<Interval> claimed;
+  bool control = false; // the A/A row itself
+};
+
+// Intervals on one axis, with the claimed range and the A/A band behind each.
+std::string forest_svg(const std::vector<ForestRow>& rows);
+// Every pair of a comparison, one column a launch, with median and exact interval of each launch.
+std::string pairs_svg(const Comparison& comparison, const std::optional<Interval>& band);
+
+} // namespace assay

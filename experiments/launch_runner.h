@@ -1,0 +1,70 @@
+// One launch: a worker process from hello to bye, its rows written as they come.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "experiments/plan_state.h"
+#include "experiments/protocol.h"
+#include "experiments/runner.h"
+#include "experiments/schedule.h"
+#include "experiments/warmup.h"
+#include "experiments/worker_process.h"
+
+namespace assay {
+
+struct LaunchContext {
+  const LedgerData& data; // plan, launches, gates, events so far
+  Ledger& ledger;
+  const RunOptions& options;
+  Schedule schedule;
+  std::string log_directory;
+  std::string build;                    // of earlier launches, or ""
+  std::function<std::string()> stopped; // why to stop after this round, or ""
+  std::function<void(int round, bool warmup, int warmup_round)> on_round;
+};
+
+// What a launch left behind besides visits.
+struct LaunchOutcome {
+  LaunchRow row; // as it ended
+  std::vector<GateRow> gates;
+  std::vector<EventRow> events;
+};
+
+class LaunchRunner {
+public:
+  LaunchRunner(LaunchContext& context, const LaunchTask& task);
+
+  // Throws Failure when the whole run has to end: bad input, another build, a full disk. The
+  // launch's row is closed first where that is possible.
+  LaunchOutcome run();
+
+private:
+  struct End; // why a launch ended before its time
+
+  void converse(WorkerProcess& worker);
+  nlohmann::json
+  ask(WorkerProcess& worker, const nlohmann::json& request, const char* event, double timeout);
+  void greet(WorkerProcess& worker);
+  void build(WorkerProcess& worker);
+  void rounds(WorkerProcess& worker);
+  void one_round(WorkerProcess& worker, int round, WarmUp& warmup);
+  void store_gates_and_metrics(const nlohmann::json& event, bool gates);
+  void finish(WorkerProcess& worker);
+  void close(const End& end);
+  void add_event(int round, const char* kind, const std::string& detail);
+  double round_timeout() const;
+
+  LaunchContext& context_;
+  const CellRow& cell_;
+  LaunchTask task_;
+  LaunchRequest request_;
+  LaunchOutcome outcome_;
+  int timed_rounds_ = 0;
+  std::vector<double> round_seconds_;
+};
+
+} // namespace assay

@@ -1,0 +1,56 @@
+// A matrix file: what a person asks for (docs/matrix.md). Strict TOML; nothing is resolved here.
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/result.h"
+
+namespace assay {
+
+// TrainConfig keys as they were written, with the place to blame ("quickstart.toml:12").
+struct ConfigValue {
+  std::string key;
+  nlohmann::json value;
+  std::string where;
+};
+
+struct MatrixCell {
+  std::string name, optimization;
+  std::vector<std::string> levels; // empty: all
+  std::vector<ConfigValue> set;
+  std::optional<int> rounds, visit_steps, discard_steps, launches;
+  std::string where;
+};
+
+struct Matrix {
+  std::string file; // as given
+  std::string text; // as read
+  std::vector<std::string> overrides;
+  std::string name;
+  std::uint64_t seed = 1;
+  int launches = 5;                     // timed launches a cell
+  std::optional<double> budget_seconds; // wall time after which `run` stops
+  std::vector<ConfigValue> base;
+  std::vector<MatrixCell> cells;
+  std::optional<double> sesoi; // absent: 1 % on the CPU, 0.5 % on a GPU
+  double alpha = 0.05, power = 0.8;
+  std::optional<int> rounds, visit_steps, discard_steps; // [measure]: defaults for all cells
+  std::vector<std::string> claim_files; // empty: every file of the claims directory
+};
+
+// `overrides` are "base.seq_len=256", "experiment.launches=3", … applied before anything is
+// checked. All problems are reported at once, each as FILE:LINE.
+Result<Matrix> parse_matrix(const std::string& text,
+                            const std::string& file,
+                            const std::vector<std::string>& overrides = {});
+Result<Matrix> load_matrix(const std::string& path, const std::vector<std::string>& overrides = {});
+
+// "90", "90s", "25m", "1h30m" in seconds.
+Result<double> parse_duration(const std::string& text);
+
+} // namespace assay

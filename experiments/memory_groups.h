@@ -1,0 +1,21 @@
+// Which variants of a cell fit one process together.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "model/config/train_config.h"
+
+namespace assay {
+
+// Bytes of a group of replicas: weights, gradients, optimizer and EMA of each, the control's second
+// copy of the reference (the first config), and the activations of the largest, since visits take
+// turns.
+std::int64_t group_bytes(const std::vector<TrainConfig>& group);
+
+// Indices of `levels` (the first is the reference) in groups; each starts with the reference and
+// holds as many levels as fit `limit` bytes. A group of one level may exceed it: the caller checks.
+std::vector<std::vector<std::size_t>> memory_groups(const std::vector<TrainConfig>& levels,
+                                                    std::int64_t limit);
+
+} // namespace assay

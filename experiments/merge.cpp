@@ -1,0 +1,134 @@
+#include "experiments/merge.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+
+#include "core/ledger.h"
+
+namespace assay {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+// A launch with what belongs to it.
+struct Bundle {
+  LaunchRow launch;
+  std::vector<VisitRow> visits;
+  std::vector<MetricRow> metrics;
+  std::vector<GateRow> gates;
+  std::vector<EventRow> events;
+
+  std::size_t rows() const { return visits.size() + metrics.size() + gates.size() + events.size(); }
+};
+
+std::string launch_key(const Bundle& b) {
+  const LaunchRow& l = b.launch;
+  std::string key = fmt::format("{}|{}|{}|{}|{}|{}|{}|{}",
+                                l.started_utc,
+                                l.cell,
+                                to_string(l.kind),
+                                l.index,
+                                l.attempt,
+                                l.identity.host,
+                                l.identity.boot,
+                                l.identity.build);
+  // Two hosts may share a name; their first round's times do not agree to the nanosecond.
+  for (const VisitRow& visit : b.visits)
+    if (visit.round == 0) key += fmt::format("|{}:{}", visit.variant, visit.wall_ns);
+  return key;
+}
+
+std::vector<Bundle> bundles(const LedgerData& data) {
+  std::map<std::int64_t, Bundle> by_launch;
+  for (const LaunchRow& row : data.launches) by_launch[row.id].launch = row;
+  for (const VisitRow& row : data.visits) by_launch[row.launch].visits.push_back(row);
+  for (const MetricRow& row : data.metrics) by_launch[row.launch].metrics.push_back(row);
+  for (const GateRow& row : data.gates) by_launch[row.launch].gates.push_back(row);
+  for (const EventRow& row : data.events) by_launch[row.launch].events.push_back(row);
+  std::vector<Bundle> result;
+  for (auto& [id, bundle] : by_launch) result.push_back(std::move(bundle));
+  return result;
+}
+
+void write(Ledger& ledger, Bundle& bundle) {
+  const std::int64_t id = ledger.start_launch(bundle.launch);
+  for (VisitRow& row : bundle.visits) row.launch = id;
+  for (MetricRow& row : bundle.metrics) row.launch = id;
+  for (GateRow& row : bundle.gates) row.launch = id;
+  for (EventRow& row : bundle.events) row.launch = id;
+  ledger.commit_round(bundle.visits, {});
+  ledger.add(bundle.metrics, bundle.gates, bundle.events);
+}
+
+std::string build_of(const LedgerData& data) {
+  for (const LaunchRow& launch : data.launches)
+    if (!launch.identity.build.empty()) return launch.identity.build;
+  return "";
+}
+
+Result<std::vector<LedgerData>> read_inputs(const std::vector<std::string>& inputs) {
+  if (inputs.size() < 2) return fail("merge needs at least two results directories");
+  std::vector<LedgerData> all;
+  std::string build, build_from;
+  for (const std::string& directory : inputs) {
+    Result<LedgerData> data = read_ledger(directory);
+    if (!data) return data.error();
+    if (!all.empty() && data->spec.hash != all.front().spec.hash)
+      return fail(
+          "{} holds plan '{}' ({}), {} holds '{}' ({}): only results of one plan can be merged",
+          inputs.front(),
+          all.front().spec.name,
+          all.front().spec.hash,
+          directory,
+          data->spec.name,
+          data->spec.hash);
+    const std::string own = build_of(*data);
+    if (!build.empty() && !own.empty() && own != build)
+      return fail(
+          "{} was measured by build {}, {} by build {}: launches of two builds are never mixed",
+          build_from,
+          build,
+          directory,
+          own);
+    if (build.empty() && !own.empty()) build = own, build_from = directory;
+    all.push_back(std::move(*data));
+  }
+  return all;
+}
+
+} // namespace
+
+Result<MergeSummary> merge_ledgers(const std::vector<std::string>& inputs,
+                                   const std::string& output) {
+  if (fs::exists(output))
+    return fail("{}: exists already; name a new directory for the merged results", output);
+  Result<std::vector<LedgerData>> all = read_inputs(inputs);
+  if (!all) return all.error();
+  MergeSummary summary;
+  std::map<std::string, Bundle>
+      kept; // by start time, so that the result does not depend on the order of inputs
+  for (const LedgerData& data : *all) {
+    for (Bundle& bundle : bundles(data)) {
+      const auto [place, fresh] = kept.try_emplace(launch_key(bundle), bundle);
+      if (!fresh) ++summary.duplicates;
+      if (!fresh && bundle.rows() > place->second.rows()) place->second = std::move(bundle);
+    }
+  }
+  // Written beside and renamed when whole.
+  const std::string fresh = output + ".new";
+  fs::remove_all(fresh);
+  {
+    LedgerData plan = all->front();
+    plan.launches.clear();
+    const std::unique_ptr<Ledger> ledger = Ledger::open(fresh, plan);
+    for (auto& [key, bundle] : kept) write(*ledger, bundle);
+    ledger->finish();
+  }
+  fs::rename(fresh, output);
+  summary.launches = static_cast<int>(kept.size());
+  return summary;
+}
+
+} // namespace assay

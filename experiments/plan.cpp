@@ -1,0 +1,360 @@
+#include "experiments/plan.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <set>
+
+#include "core/text.h"
+#include "experiments/claims.h"
+#include "experiments/memory_groups.h"
+#include "experiments/plan_hash.h"
+#include "model/config/optimization.h"
+
+namespace assay {
+
+namespace {
+
+constexpr double kMemoryShare = 0.70; // of host or device memory that replicas may take
+constexpr int kRoundsCpu = 40, kRoundsGpu = 60;
+constexpr int kVisitStepsGpu = 5, kDiscardGpu = 1, kFewestStepsGpu = 4;
+constexpr double kSesoiCpu = 0.01, kSesoiGpu = 0.005;
+
+struct Problems {
+  std::vector<std::string> messages;
+  void add(const std::string& message) {
+    if (std::find(messages.begin(), messages.end(), message) == messages.end())
+      messages.push_back(message);
+  }
+};
+
+// A variant before it has an id.
+struct Draft {
+  const Level* level;
+  TrainConfig config;
+};
+
+std::int64_t host_memory() {
+  return std::int64_t{::sysconf(_SC_PHYS_PAGES)} * std::int64_t{::sysconf(_SC_PAGE_SIZE)};
+}
+
+// Keys that the optimization's levels set.
+std::set<std::string> switched_keys(const Optimization& row) {
+  std::set<std::string> keys;
+  for (const Level& level : row.levels) {
+    TrainConfig reference, changed;
+    row.levels.front().apply(reference);
+    level.apply(changed);
+    const nlohmann::json a = to_json(reference), b = to_json(changed);
+    for (const auto& [key, value] : a.items())
+      if (b.at(key) != value) keys.insert(key);
+  }
+  return keys;
+}
+
+OptimizationRow copy_row(const Optimization& row) {
+  OptimizationRow copy{row.name,
+                       row.summary,
+                       std::string(to_string(row.equivalence)),
+                       std::string(to_string(row.unit)),
+                       std::string(to_string(row.scope)),
+                       row.equality,
+                       {},
+                       row.also_compare};
+  for (const Level& level : row.levels)
+    copy.levels.push_back({level.name, level.summary, level.span});
+  return copy;
+}
+
+// Builds the rows of a plan cell by cell.
+class Planner {
+public:
+  Planner(const Matrix& matrix, const PlanOptions& options) : matrix_(matrix), options_(options) {}
+
+  Result<Plan> run() {
+    for (const MatrixCell& cell : matrix_.cells) add_cell(cell);
+    add_claims();
+    if (!problems_.messages.empty()) return fail("{}", fmt::join(problems_.messages, "\n"));
+    finish_spec();
+    return std::move(plan_);
+  }
+
+private:
+  void add_cell(const MatrixCell& cell);
+  const Optimization* checked_row(const MatrixCell& cell);
+  std::vector<Draft> drafts(const MatrixCell& cell, const Optimization& row);
+  void check_data(const TrainConfig& config);
+  std::vector<std::vector<Draft>> groups(const MatrixCell& cell, const std::vector<Draft>& all);
+  void write_cell(const MatrixCell& cell,
+                  const Optimization& row,
+                  const std::string& name,
+                  const std::vector<Draft>& group);
+  void visit_shape(const MatrixCell& cell, bool gpu, CellRow& row);
+  void add_claims();
+  void finish_spec();
+
+  const Matrix& matrix_;
+  const PlanOptions& options_;
+  Problems problems_;
+  Plan plan_;
+  bool any_gpu_ = false;
+};
+
+void Planner::add_cell(const MatrixCell& cell) {
+  const Optimization* row = checked_row(cell);
+  if (row == nullptr) return;
+  const std::vector<Draft> all = drafts(cell, *row);
+  if (all.empty()) return;
+  if (all.size() < 2) {
+    problems_.add(fmt::format("{}: cell '{}' names no level beside the reference '{}'",
+                              cell.where,
+                              printable(cell.name),
+                              row->levels.front().name));
+    return;
+  }
+  check_data(all.front().config);
+  const auto split = groups(cell, all);
+  for (std::size_t i = 0; i < split.size(); ++i)
+    write_cell(cell,
+               *row,
+               split.size() == 1 ? cell.name : fmt::format("{}/group{}", cell.name, i + 1),
+               split[i]);
+}
+
+const Optimization* Planner::checked_row(const MatrixCell& cell) {
+  const Result<const Optimization*> row = optimizations().lookup(cell.optimization);
+  if (!row) {
+    problems_.add(fmt::format("{}: {}; `assay list` shows all", cell.where, row.error().message));
+    return nullptr;
+  }
+  if ((*row)->scope == Scope::Process) {
+    problems_.add(fmt::format("{}: optimization '{}' changes its whole process and cannot run as "
+                              "twins; this build knows no other way",
+                              cell.where,
+                              cell.optimization));
+    return nullptr;
+  }
+  const std::set<std::string> switched = switched_keys(**row);
+  for (const ConfigValue& value : cell.set)
+    if (switched.contains(value.key))
+      problems_.add(
+          fmt::format("{}: '{}' is what optimization '{}' switches; remove it, or choose `levels`",
+                      value.where,
+                      value.key,
+                      cell.optimization));
+  std::vector<std::string> names;
+  for (const Level& level : (*row)->levels) names.push_back(level.name);
+  for (const std::string& level : cell.levels)
+    if ((*row)->level(level) == nullptr)
+      problems_.add(fmt::format("{}: unknown level '{}' of optimization '{}'{}",
+                                cell.where,
+                                printable(level),
+                                cell.optimization,
+                                did_you_mean(level, names)));
+  return *row;
+}
+
+// The reference first, then the chosen levels in the registry's order; empty after a problem.
+std::vector<Draft> Planner::drafts(const MatrixCell& cell, const Optimization& row) {
+  TrainConfig base;
+  for (const auto* values : {&matrix_.base, &cell.set}) {
+    for (const ConfigValue& value : *values) {
+      if (const Result<bool> ok = set_key(base, value.key, value.value); !ok) {
+        problems_.add(fmt::format("{}: {}", value.where, ok.error().message));
+        return {};
+      }
+    }
+  }
+  std::vector<Draft> result;
+  for (const Level& level : row.levels) {
+    const bool chosen =
+        cell.levels.empty() || &level == &row.levels.front() ||
+        std::find(cell.levels.begin(), cell.levels.end(), level.name) != cell.levels.end();
+    if (!chosen) continue;
+    TrainConfig config = base;
+    level.apply(config);
+    Result<TrainConfig> resolved = resolve(config);
+    if (!resolved) {
+      problems_.add(fmt::format(
+          "{}: cell '{}': {}", cell.where, printable(cell.name), resolved.error().message));
+      return {};
+    }
+    result.push_back({&level, std::move(*resolved)});
+  }
+  return result;
+}
+
+void Planner::check_data(const TrainConfig& config) {
+  if (config.data.empty())
+    problems_.add("no training data: give --data PATH, or `data` under [base]");
+  else if (std::error_code ignored; !std::filesystem::exists(config.data, ignored))
+    problems_.add(
+        fmt::format("{}: no such file or directory (the training data)", printable(config.data)));
+  if (std::error_code ignored;
+      config.tokenizer != "bytes" && !std::filesystem::exists(config.tokenizer, ignored))
+    problems_.add(fmt::format("{}: no such file (the tokenizer)", printable(config.tokenizer)));
+}
+
+std::vector<TrainConfig> configs(const std::vector<Draft>& drafts) {
+  std::vector<TrainConfig> result;
+  for (const Draft& draft : drafts) result.push_back(draft.config);
+  return result;
+}
+
+// As many levels beside the reference and its control as fit the memory.
+std::vector<std::vector<Draft>> Planner::groups(const MatrixCell& cell,
+                                                const std::vector<Draft>& all) {
+  const bool gpu = all.front().config.device == Device::Cuda;
+  const std::int64_t memory = gpu                               ? options_.device_memory_bytes
+                              : options_.host_memory_bytes != 0 ? options_.host_memory_bytes
+                                                                : host_memory();
+  if (memory == 0) return {all};
+  const auto limit = static_cast<std::int64_t>(kMemoryShare * static_cast<double>(memory));
+  const std::string limit_text = human_bytes(static_cast<double>(limit));
+  std::vector<std::vector<Draft>> result;
+  for (const std::vector<std::size_t>& indices : memory_groups(configs(all), limit)) {
+    std::vector<Draft> group;
+    for (const std::size_t i : indices) group.push_back(all[i]);
+    if (const std::int64_t bytes = group_bytes(configs(group)); bytes > limit)
+      problems_.add(
+          fmt::format("{}: cell '{}' needs {} for level '{}', its reference and the control; 70 % "
+                      "of this {}'s memory is {}. Choose a smaller preset or fewer rows",
+                      cell.where,
+                      printable(cell.name),
+                      human_bytes(static_cast<double>(bytes)),
+                      group.back().level->name,
+                      gpu ? "GPU" : "machine",
+                      limit_text));
+    result.push_back(std::move(group));
+  }
+  if (result.size() > 1)
+    plan_.notes.push_back(
+        fmt::format("cell '{}' is split into {} groups, each with its own reference and control: "
+                    "all together they need {}, and {} are to be used",
+                    cell.name,
+                    result.size(),
+                    human_bytes(static_cast<double>(group_bytes(configs(all)))),
+                    limit_text));
+  return result;
+}
+
+void Planner::visit_shape(const MatrixCell& cell, bool gpu, CellRow& row) {
+  row.rounds = cell.rounds.value_or(matrix_.rounds.value_or(gpu ? kRoundsGpu : kRoundsCpu));
+  row.visit_steps =
+      cell.visit_steps.value_or(matrix_.visit_steps.value_or(gpu ? kVisitStepsGpu : 1));
+  row.discard_steps =
+      cell.discard_steps.value_or(matrix_.discard_steps.value_or(gpu ? kDiscardGpu : 0));
+  row.launches = cell.launches.value_or(matrix_.launches);
+  if (row.discard_steps >= row.visit_steps)
+    problems_.add(
+        fmt::format("{}: cell '{}': discard_steps = {} leaves nothing of visit_steps = {}",
+                    cell.where,
+                    printable(cell.name),
+                    row.discard_steps,
+                    row.visit_steps));
+  if (gpu && (row.visit_steps < kFewestStepsGpu || row.discard_steps < 1))
+    problems_.add(fmt::format("{}: cell '{}': a visit on a GPU takes at least {} steps with the "
+                              "first discarded; leave visit_steps and discard_steps out",
+                              cell.where,
+                              printable(cell.name),
+                              kFewestStepsGpu));
+}
+
+void Planner::write_cell(const MatrixCell& cell,
+                         const Optimization& row,
+                         const std::string& name,
+                         const std::vector<Draft>& group) {
+  LedgerData& ledger = plan_.ledger;
+  for (const CellRow& other : ledger.cells)
+    if (other.name == name) {
+      problems_.add(fmt::format(
+          "{}: two cells are named '{}'; give each its own `name`", cell.where, printable(name)));
+      return;
+    }
+  if (std::none_of(ledger.optimizations.begin(),
+                   ledger.optimizations.end(),
+                   [&](const OptimizationRow& o) { return o.name == row.name; }))
+    ledger.optimizations.push_back(copy_row(row));
+  const bool gpu = group.front().config.device == Device::Cuda;
+  any_gpu_ = any_gpu_ || gpu;
+  const std::string reference = to_json(group.front().config).dump();
+  CellRow out;
+  out.id = static_cast<std::int64_t>(ledger.cells.size()) + 1;
+  out.name = name;
+  out.optimization = row.name;
+  out.unit = to_string(row.unit);
+  out.config_json = reference;
+  visit_shape(cell, gpu, out);
+  const auto add = [&](const std::string& variant,
+                       const std::string& level,
+                       Role role,
+                       const std::string& config) {
+    ledger.variants.push_back({static_cast<std::int64_t>(ledger.variants.size()) + 1,
+                               out.id,
+                               variant,
+                               level,
+                               role,
+                               config});
+  };
+  for (const Draft& draft : group)
+    add(draft.level->name,
+        draft.level->name,
+        &draft == &group.front() ? Role::Reference : Role::Level,
+        to_json(draft.config).dump());
+  add("control", group.front().level->name, Role::Control, reference);
+  ledger.cells.push_back(std::move(out));
+}
+
+// Claims of the plan's optimizations, as they stand now.
+void Planner::add_claims() {
+  if (options_.claims_directory.empty() && matrix_.claim_files.empty()) return;
+  std::vector<std::string> files;
+  for (const std::string& file : matrix_.claim_files)
+    files.push_back((std::filesystem::path(options_.claims_directory) / file).string());
+  Result<std::vector<ClaimRow>> claims =
+      files.empty() ? load_claims(options_.claims_directory) : load_claim_files(files);
+  if (!claims) return problems_.add(claims.error().message);
+  for (ClaimRow& claim : *claims) {
+    const bool planned =
+        std::any_of(plan_.ledger.optimizations.begin(),
+                    plan_.ledger.optimizations.end(),
+                    [&](const OptimizationRow& o) { return o.name == claim.optimization; });
+    if (planned) plan_.ledger.claims.push_back(std::move(claim));
+  }
+}
+
+void Planner::finish_spec() {
+  SpecRow& spec = plan_.ledger.spec;
+  spec.name = matrix_.name;
+  spec.seed = matrix_.seed;
+  spec.matrix_toml = matrix_.text;
+  spec.command = options_.command;
+  spec.created_utc = utc_now();
+  spec.launches = matrix_.launches;
+  spec.alpha = matrix_.alpha;
+  spec.power = matrix_.power;
+  spec.sesoi = matrix_.sesoi.value_or(any_gpu_ ? kSesoiGpu : kSesoiCpu);
+  spec.plan_json = plan_json(plan_.ledger);
+  spec.hash = content_hash(spec.plan_json);
+  plan_.budget_seconds = matrix_.budget_seconds;
+}
+
+} // namespace
+
+Result<Plan> make_plan(const Matrix& matrix, const PlanOptions& options) {
+  return Planner(matrix, options).run();
+}
+
+int timed_launches(const LedgerData& plan, const CellRow& cell) {
+  return cell.launches > 0 ? cell.launches : plan.spec.launches;
+}
+
+std::vector<const VariantRow*> variants_of(const LedgerData& plan, std::int64_t cell) {
+  std::vector<const VariantRow*> result;
+  for (const VariantRow& variant : plan.variants)
+    if (variant.cell == cell) result.push_back(&variant);
+  return result;
+}
+
+} // namespace assay

@@ -1,0 +1,151 @@
+#include "experiments/plan_state.h"
+
+#include <algorithm>
+
+#include "experiments/plan.h"
+
+namespace assay {
+
+namespace {
+
+struct Slot {
+  const CellRow* cell;
+  LaunchKind kind;
+  int index;
+};
+
+enum class SlotState { Missing, Done, Partial, GivenUp };
+
+std::vector<Slot> all_slots(const LedgerData& data) {
+  std::vector<Slot> slots;
+  for (const LaunchKind kind : {LaunchKind::Parity, LaunchKind::Memory})
+    for (const CellRow& cell : data.cells) slots.push_back({&cell, kind, 1});
+  int most = 0;
+  for (const CellRow& cell : data.cells) most = std::max(most, timed_launches(data, cell));
+  for (int index = 1; index <= most; ++index)
+    for (const CellRow& cell : data.cells)
+      if (index <= timed_launches(data, cell)) slots.push_back({&cell, LaunchKind::Timed, index});
+  return slots;
+}
+
+bool fills(const LaunchRow& launch, const Slot& slot) {
+  return launch.cell == slot.cell->id && launch.kind == slot.kind && launch.index == slot.index;
+}
+
+// Stopped from outside, or closed to go on without a variant: no failure of the launch.
+bool ended_by_event(const LedgerData& data, std::int64_t launch) {
+  return std::any_of(data.events.begin(), data.events.end(), [&](const EventRow& e) {
+    return e.launch == launch && (e.kind == "stopped" || e.kind == "retired");
+  });
+}
+
+SlotState slot_state(const LedgerData& data, const Slot& slot, std::int64_t since) {
+  int failures = 0;
+  for (const LaunchRow& launch : data.launches) {
+    if (!fills(launch, slot)) continue;
+    if (launch.state == LaunchState::Complete) return SlotState::Done;
+    if (launch.state == LaunchState::Partial) return SlotState::Partial;
+    if (launch.state == LaunchState::Failed && launch.id > since &&
+        !ended_by_event(data, launch.id))
+      ++failures;
+  }
+  return failures >= kAttempts ? SlotState::GivenUp : SlotState::Missing;
+}
+
+std::string last_reason(const LedgerData& data, const Slot& slot) {
+  std::string reason;
+  for (const LaunchRow& launch : data.launches)
+    if (fills(launch, slot) && !launch.reason.empty()) reason = launch.reason;
+  return reason;
+}
+
+std::string slot_name(const Slot& slot) {
+  if (slot.kind != LaunchKind::Timed)
+    return fmt::format("{}, {} launch", slot.cell->name, to_string(slot.kind));
+  return fmt::format("{}, timed launch {}", slot.cell->name, slot.index);
+}
+
+} // namespace
+
+std::map<std::int64_t, std::string> excluded_variants(const LedgerData& data, std::int64_t cell) {
+  std::map<std::int64_t, std::string> excluded;
+  const auto of_cell = [&](std::int64_t launch) {
+    return std::any_of(data.launches.begin(), data.launches.end(), [&](const LaunchRow& row) {
+      return row.id == launch && row.cell == cell;
+    });
+  };
+  for (const GateRow& gate : data.gates)
+    if (!gate.passed && gate.variant != 0 && of_cell(gate.launch))
+      excluded.emplace(gate.variant,
+                       fmt::format("gate {} failed: {} (allowed {}). {}",
+                                   gate.name,
+                                   gate.value,
+                                   gate.bound,
+                                   gate.detail));
+  for (const EventRow& event : data.events) {
+    if (event.kind != "retired" || !of_cell(event.launch)) continue;
+    for (const VariantRow* variant : variants_of(data, cell))
+      if (event.detail.starts_with(variant->name + ": "))
+        excluded.emplace(variant->id, event.detail.substr(variant->name.size() + 2));
+  }
+  return excluded;
+}
+
+std::string blocked(const LedgerData& data, const CellRow& cell, std::int64_t since) {
+  if (const Slot parity{&cell, LaunchKind::Parity, 1};
+      slot_state(data, parity, since) == SlotState::GivenUp)
+    return "its parity launch failed: " + last_reason(data, parity);
+  const auto excluded = excluded_variants(data, cell.id);
+  bool any_level = false;
+  for (const VariantRow* variant : variants_of(data, cell.id)) {
+    const auto found = excluded.find(variant->id);
+    if (variant->role == Role::Reference && found != excluded.end())
+      return "its reference cannot be measured: " + found->second;
+    any_level = any_level || (variant->role == Role::Level && found == excluded.end());
+  }
+  return any_level ? "" : "no level beside the reference is left to measure";
+}
+
+std::vector<LaunchTask> missing_launches(const LedgerData& data, std::int64_t since) {
+  std::map<std::int64_t, bool> is_blocked;
+  for (const CellRow& cell : data.cells) is_blocked[cell.id] = !blocked(data, cell, since).empty();
+  std::vector<LaunchTask> tasks;
+  for (const Slot& slot : all_slots(data)) {
+    if (is_blocked[slot.cell->id] || slot_state(data, slot, since) != SlotState::Missing) continue;
+    const auto attempts = std::count_if(data.launches.begin(),
+                                        data.launches.end(),
+                                        [&](const LaunchRow& l) { return fills(l, slot); });
+    tasks.push_back({slot.cell->id, slot.kind, slot.index, static_cast<int>(attempts)});
+  }
+  return tasks;
+}
+
+PlanProgress plan_progress(const LedgerData& data, std::int64_t since) {
+  PlanProgress progress;
+  std::map<std::int64_t, std::string> why;
+  for (const CellRow& cell : data.cells) {
+    why[cell.id] = blocked(data, cell, since);
+    if (!why[cell.id].empty())
+      progress.problems.push_back(fmt::format("{}: {}", cell.name, why[cell.id]));
+    for (const auto& [variant, reason] : excluded_variants(data, cell.id))
+      progress.problems.push_back(
+          fmt::format("{}: {} is not timed: {}", cell.name, data.variant(variant).name, reason));
+  }
+  for (const Slot& slot : all_slots(data)) {
+    ++progress.planned;
+    const SlotState state = slot_state(data, slot, since);
+    if (state == SlotState::Done || state == SlotState::Partial) ++progress.done;
+    if (state == SlotState::Partial) ++progress.partial;
+    if (state == SlotState::GivenUp) {
+      ++progress.failed;
+      if (slot.kind != LaunchKind::Parity)
+        progress.problems.push_back(
+            fmt::format("{}: {}", slot_name(slot), last_reason(data, slot)));
+    }
+    if (state == SlotState::Missing)
+      ++(why[slot.cell->id].empty() ? progress.missing : progress.not_run);
+  }
+  return progress;
+}
+
+} // namespace assay

@@ -1,0 +1,275 @@
+#include "experiments/runner.h"
+
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <unistd.h>
+
+#include "core/directory_lock.h"
+#include "core/ledger_schema.h"
+#include "core/text.h"
+#include "experiments/launch_runner.h"
+#include "experiments/stop_signal.h"
+
+namespace assay {
+
+namespace fs = std::filesystem;
+using Clock = std::chrono::steady_clock;
+
+namespace {
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+// The build that measured what a ledger holds, or "".
+std::string measured_build(const LedgerData& data) {
+  for (const LaunchRow& launch : data.launches)
+    if (!launch.identity.build.empty()) return launch.identity.build;
+  return "";
+}
+
+void make_directory(const std::string& directory) {
+  std::error_code error;
+  fs::create_directories(directory, error);
+  if (error)
+    bad_input("{}: cannot be created ({}); choose another results directory with --out",
+              directory,
+              error.message());
+}
+
+std::string worker_build(const RunOptions& options, const std::string& log_directory) {
+  make_directory(log_directory);
+  WorkerProcess worker(options.worker_path,
+                       options.worker_arguments,
+                       (fs::path(log_directory) / "hello.log").string());
+  const WorkerReply reply =
+      worker.ask(hello_request(), "hello", WorkerProcess::Seconds(options.setup_timeout_seconds));
+  if (reply.kind != WorkerReply::Kind::Answer)
+    bad_input("{}: {}", options.worker_path, reply.message);
+  return value_or_throw(parse_hello(reply.event)).build;
+}
+
+// With --fork: results of another plan or build, or results that cannot be read, are moved to
+// DIR.1, DIR.2, … Nothing is ever deleted.
+std::string set_aside(const Plan& plan, const std::string& directory, const RunOptions& options) {
+  if (!fs::exists(fs::path(directory) / ledger_schema::kFileName)) return "";
+  const int lock = lock_directory(directory);
+  const Result<LedgerData> old = read_ledger(directory);
+  bool keep = old && old->spec.hash == plan.ledger.spec.hash;
+  if (keep && !measured_build(*old).empty())
+    keep = measured_build(*old) == worker_build(options, (fs::path(directory) / "logs").string());
+  std::string target;
+  if (!keep) {
+    std::string stem = directory;
+    while (stem.size() > 1 && stem.back() == '/') stem.pop_back();
+    for (int i = 1; target.empty() || fs::exists(target); ++i)
+      target = fmt::format("{}.{}", stem, i);
+    fs::rename(stem, target);
+  }
+  ::close(lock);
+  return target;
+}
+
+// Durations of launches seen in this run, for the time that is left.
+class Eta {
+public:
+  void finished(const LaunchTask& task, double seconds) {
+    seen_[{task.cell, task.kind}].push_back(seconds);
+  }
+
+  std::optional<double> left(const std::vector<LaunchTask>& after,
+                             std::optional<double> current_left) const {
+    if (!current_left) return std::nullopt;
+    double total = *current_left;
+    for (const LaunchTask& task : after) {
+      const std::optional<double> typical = expected(task);
+      if (!typical) return std::nullopt;
+      total += *typical;
+    }
+    return total;
+  }
+
+  // The mean of the cell's launches of this kind; else that of all launches of this kind.
+  std::optional<double> expected(const LaunchTask& task) const {
+    double sum = 0, n = 0;
+    if (const auto own = seen_.find({task.cell, task.kind}); own != seen_.end()) {
+      for (const double s : own->second) sum += s, ++n;
+    } else {
+      for (const auto& [key, values] : seen_)
+        if (key.second == task.kind)
+          for (const double s : values) sum += s, ++n;
+    }
+    return n > 0 ? std::optional(sum / n) : std::nullopt;
+  }
+
+private:
+  std::map<std::pair<std::int64_t, LaunchKind>, std::vector<double>> seen_;
+};
+
+class Runner {
+public:
+  Runner(const Plan& plan, const std::string& directory, const RunOptions& options)
+      : options_(options), deadline_seconds_(options.stop_after_seconds ? options.stop_after_seconds
+                                                                        : plan.budget_seconds) {
+    if (options.fork) summary_.set_aside = set_aside(plan, directory, options);
+    ledger_ = Ledger::open(directory, plan.ledger);
+    log_directory_ = (fs::path(directory) / "logs").string();
+    make_directory(log_directory_);
+    ledger_->close_abandoned_launches();
+    data_ = ledger_->read();
+    data_.visits.clear(); // the plan's state needs none, and there may be millions
+    data_.visits.shrink_to_fit();
+    refuse_other_build();
+    for (const LaunchRow& launch : data_.launches) since_ = std::max(since_, launch.id);
+  }
+
+  RunSummary run() {
+    std::vector<LaunchTask> tasks = missing_launches(data_, since_);
+    for (; !tasks.empty(); tasks = missing_launches(data_, since_)) {
+      summary_.stopped = why_stop();
+      if (!summary_.stopped.empty()) break;
+      run_launch(tasks);
+    }
+    summary_.progress = plan_progress(data_, since_);
+    summary_.outcome =
+        tasks.empty() ? RunSummary::Outcome::Complete : RunSummary::Outcome::Incomplete;
+    ledger_->finish();
+    return std::move(summary_);
+  }
+
+private:
+  void refuse_other_build() {
+    build_ = measured_build(data_);
+    if (build_.empty() || missing_launches(data_).empty()) return;
+    if (const std::string build = worker_build(options_, log_directory_); build != build_)
+      bad_input("these results were measured by build {}, and the worker is build {}: launches of "
+                "two builds are never mixed. Use --fork to set the old results aside "
+                "and start again, or bring that build back",
+                build_,
+                build);
+  }
+
+  std::string why_stop() const {
+    if (StopSignal::count() > 0) return "SIGINT or SIGTERM";
+    if (deadline_seconds_ && seconds_since(start_) >= *deadline_seconds_)
+      return fmt::format("the time limit of {}", human_seconds(*deadline_seconds_));
+    return "";
+  }
+
+  void run_launch(const std::vector<LaunchTask>& tasks) {
+    const LaunchTask& task = tasks.front();
+    const std::vector<LaunchTask> after(tasks.begin() + 1, tasks.end());
+    const auto start = Clock::now();
+    RunProgress progress = describe(task, static_cast<int>(tasks.size()));
+    progress.eta_seconds = eta_.left(after, eta_.expected(task));
+    report(progress);
+    LaunchContext context{data_,
+                          *ledger_,
+                          options_,
+                          {data_.spec.hash, data_.spec.seed},
+                          log_directory_,
+                          build_,
+                          [this] { return why_stop(); },
+                          {}};
+    context.on_round = [&](int round, bool warmup, int rounds_done) {
+      progress.round = round;
+      progress.warmup = warmup;
+      progress.warmup_round = warmup ? rounds_done : 0;
+      const double share =
+          static_cast<double>(rounds_done) / (rounds_done - round + progress.rounds);
+      const double elapsed = seconds_since(start);
+      progress.eta_seconds = eta_.left(after, elapsed / share - elapsed);
+      report(progress);
+    };
+    const LaunchOutcome outcome = LaunchRunner(context, task).run();
+    build_ = context.build;
+    data_.launches.push_back(outcome.row);
+    data_.gates.insert(data_.gates.end(), outcome.gates.begin(), outcome.gates.end());
+    data_.events.insert(data_.events.end(), outcome.events.begin(), outcome.events.end());
+    if (outcome.row.state == LaunchState::Complete) eta_.finished(task, seconds_since(start));
+    note_trouble(progress, outcome);
+  }
+
+  RunProgress describe(const LaunchTask& task, int missing) const {
+    const CellRow& cell = data_.cell(task.cell);
+    RunProgress progress;
+    const PlanProgress state = plan_progress(data_, since_);
+    progress.launches = state.planned - state.not_run;
+    progress.launch_number = progress.launches - missing + 1;
+    progress.cell = cell.name;
+    progress.task = task;
+    progress.rounds = task.kind == LaunchKind::Timed ? cell.rounds : 0;
+    return progress;
+  }
+
+  void note_trouble(RunProgress progress, const LaunchOutcome& outcome) {
+    std::string note = outcome.row.reason;
+    for (const GateRow& gate : outcome.gates)
+      if (!gate.passed)
+        note += fmt::format("{}{} does not pass {} and is not timed",
+                            note.empty() ? "" : "; ",
+                            data_.variant(gate.variant).name,
+                            gate.name);
+    if (note.empty()) return;
+    progress.note = note;
+    report(progress);
+  }
+
+  void report(const RunProgress& progress) const {
+    if (options_.progress) options_.progress(progress);
+  }
+
+  const RunOptions& options_;
+  StopSignal signals_;
+  Clock::time_point start_ = Clock::now();
+  std::optional<double> deadline_seconds_;
+  RunSummary summary_;
+  std::unique_ptr<Ledger> ledger_;
+  LedgerData data_; // without visits, kept up to date
+  std::string log_directory_, build_;
+  std::int64_t since_ = 0; // the newest launch before this run: older failures get another chance
+  Eta eta_;
+};
+
+} // namespace
+
+RunSummary run_plan(const Plan& plan, const std::string& directory, const RunOptions& options) {
+  return Runner(plan, directory, options).run();
+}
+
+Result<std::map<std::int64_t, ProbeResult>>
+probe_plan(const Plan& plan, const RunOptions& options, const std::string& log_directory) {
+  make_directory(log_directory);
+  std::map<std::int64_t, ProbeResult> probes;
+  const WorkerProcess::Seconds timeout(options.setup_timeout_seconds);
+  for (const CellRow& cell : plan.ledger.cells) {
+    const VariantRow& reference = *variants_of(plan.ledger, cell.id).front();
+    LaunchRequest request{
+        "probe",
+        plan.ledger.spec.seed,
+        cell.unit,
+        cell.optimization,
+        cell.visit_steps,
+        cell.discard_steps,
+        {{reference.id, reference.name, reference.level, reference.role, reference.config_json}}};
+    WorkerProcess worker(options.worker_path,
+                         options.worker_arguments,
+                         (fs::path(log_directory) / fmt::format("probe-{}.log", cell.id)).string());
+    WorkerReply reply = worker.ask(hello_request(), "hello", timeout);
+    if (reply.kind == WorkerReply::Kind::Answer)
+      reply = worker.ask(launch_request(request), "built", timeout);
+    if (reply.kind == WorkerReply::Kind::Answer)
+      reply = worker.ask(plain_request("probe"), "probe", timeout);
+    if (reply.kind == WorkerReply::Kind::Retired)
+      return fail("cell '{}': {}", cell.name, printable(reply.event.value("reason", "retired")));
+    if (reply.kind != WorkerReply::Kind::Answer)
+      return fail("cell '{}': {}", cell.name, reply.message);
+    const Result<ProbeResult> probe = parse_probe(reply.event);
+    if (!probe) return probe.error();
+    probes.emplace(cell.id, *probe);
+  }
+  return probes;
+}
+
+} // namespace assay

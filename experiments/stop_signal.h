@@ -1,0 +1,23 @@
+// SIGINT and SIGTERM while a plan runs: the first asks to stop after the round, the second to stop
+// now. Restores the previous handlers at the end of its life; one at a time.
+#pragma once
+
+#include <csignal>
+
+namespace assay {
+
+class StopSignal {
+public:
+  StopSignal();
+  ~StopSignal();
+  StopSignal(const StopSignal&) = delete;
+  StopSignal& operator=(const StopSignal&) = delete;
+
+  static int count(); // signals since construction
+
+private:
+  struct sigaction previous_int_ {};
+  struct sigaction previous_term_ {};
+};
+
+} // namespace assay

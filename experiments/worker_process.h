@@ -1,0 +1,60 @@
+// One worker process: started with a socket on stdin, a pipe on file descriptor 3 and a log for its
+// output; killed with its process group when this object ends, and by the kernel when the engine
+// dies.
+#pragma once
+
+#include <sys/types.h>
+
+#include <chrono>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+namespace assay {
+
+struct WorkerReply {
+  enum class Kind {
+    Answer,      // the expected event
+    Retired,     // a variant must leave the launch
+    BadInput,    // the worker says what a person must change
+    Failed,      // any other error event, death, hang, or an answer out of turn
+    Interrupted, // a second SIGINT or SIGTERM came while waiting
+  };
+  Kind kind = Kind::Failed;
+  nlohmann::json event; // of Answer and Retired
+  std::string message;  // of BadInput and Failed: cause, and the log's last lines
+};
+
+class WorkerProcess {
+public:
+  using Seconds = std::chrono::duration<double>;
+
+  // Throws Failure when `program` cannot be started.
+  WorkerProcess(const std::string& program,
+                const std::vector<std::string>& arguments,
+                std::string log_path);
+  ~WorkerProcess();
+  WorkerProcess(const WorkerProcess&) = delete;
+  WorkerProcess& operator=(const WorkerProcess&) = delete;
+
+  // Sends a request and waits for `event`. "progress" events restart the timeout.
+  WorkerReply ask(const nlohmann::json& request, const char* event, Seconds timeout);
+
+  // Closes stdin and waits for the exit; "" after status 0, else what happened.
+  std::string finish(Seconds timeout);
+
+private:
+  enum class Read { Line, End, TimedOut, Interrupted };
+  Read read_line(std::string& line, std::chrono::steady_clock::time_point deadline);
+  bool send(const nlohmann::json& request);
+  WorkerReply interpret(const nlohmann::json& event, const char* expected);
+  WorkerReply failed(const std::string& message);
+  std::string death(); // reaps; "was killed by signal 9 (Killed)"
+  void kill_group();
+
+  pid_t pid_ = -1;
+  int requests_ = -1, events_ = -1;
+  std::string log_path_, buffer_, exit_text_;
+};
+
+} // namespace assay

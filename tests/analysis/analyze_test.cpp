@@ -1,0 +1,369 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "core/statistics.h"
+#include "experiments/analysis/display.h"
+#include "experiments/analysis/judge.h"
+#include "experiments/analysis/report.h"
+#include "tests/analysis/synthetic_ledger.h"
+
+namespace assay {
+namespace {
+
+using synthetic::step_time_claim;
+using synthetic::synthetic_ledger;
+using synthetic::SyntheticCell;
+using synthetic::SyntheticPlan;
+using synthetic::two_level_cell;
+using testing::Contains;
+using testing::HasSubstr;
+
+SyntheticPlan plan_of(SyntheticCell cell) {
+  SyntheticPlan plan;
+  plan.seed = 5;
+  plan.noise = 0.02;
+  plan.cells = {std::move(cell)};
+  return plan;
+}
+
+const Comparison& first(const Report& report) { return report.cells.at(0).comparisons.at(0); }
+
+// Ten rounds of two variants with exact times, one launch: every figure can be done by hand.
+TEST(Effect, ByHand) {
+  LedgerData data = synthetic_ledger(plan_of(two_level_cell(0)));
+  const double ratios[] = {.90, .80, .95, .85, .70, .92, .88, .99, .60, .91};
+  for (VisitRow& visit : data.visits) {
+    const int i = (visit.round + 7) % 10; // timed rounds start at 3
+    visit.wall_ns = visit.variant == 2 ? std::llround(1e9 * ratios[i]) : 1'000'000'000;
+  }
+  const Report report = analyze(data);
+  const Effect& effect = *first(report).effect;
+  EXPECT_NEAR(effect.theta.value, (std::log(.88) + std::log(.90)) / 2, 1e-9);
+  EXPECT_NEAR(effect.throughput.value, std::log(.85), 1e-9);
+  EXPECT_NEAR(effect.a_ns, 1e9, 1);
+  EXPECT_EQ(effect.launches.size(), 5u);
+  EXPECT_EQ(effect.launches[0].pairs, 40u);
+  EXPECT_EQ(first(report).verdict.speed, Speed::Faster);
+}
+
+TEST(Effect, RoundsThatLackAVariantAndWarmupAreNoPairs) {
+  LedgerData data = synthetic_ledger(plan_of(two_level_cell(0)));
+  std::erase_if(data.visits, [](const VisitRow& v) { return v.variant == 2 && v.round == 10; });
+  EXPECT_EQ(first(analyze(data)).pairs.pairs, 5 * 39);
+}
+
+TEST(Effect, PartialLaunchCountsFromHalfItsRounds) {
+  LedgerData data = synthetic_ledger(plan_of(two_level_cell(-0.1)));
+  const auto launch = std::find_if(data.launches.begin(), data.launches.end(), [](const LaunchRow& l) { return l.kind == LaunchKind::Timed; });
+  launch->state = LaunchState::Partial;
+  const auto keep = [&](int rounds) {
+    LedgerData copy = data;
+    std::erase_if(copy.visits, [&](const VisitRow& v) { return v.launch == launch->id && v.round >= 3 + rounds; });
+    return first(analyze(copy)).effect->launches.size();
+  };
+  EXPECT_EQ(keep(20), 5u);
+  EXPECT_EQ(keep(19), 4u);
+  launch->state = LaunchState::Failed;
+  EXPECT_EQ(keep(40), 4u);
+  launch->state = LaunchState::Running;
+  EXPECT_EQ(keep(40), 4u);
+}
+
+TEST(Effect, NoSingleOutlierIsDropped) {
+  LedgerData data = synthetic_ledger(plan_of(two_level_cell(0)));
+  const double before = first(analyze(data)).effect->throughput.value;
+  for (VisitRow& visit : data.visits)
+    if (visit.variant == 2 && visit.round == 20) visit.wall_ns *= 40;
+  const Comparison after = first(analyze(data));
+  EXPECT_GT(after.effect->throughput.value, before + 0.4);
+  EXPECT_EQ(after.pairs.excluded, 0);
+}
+
+TEST(Effect, TailTagWhenRareStallsTurnTheSign) {
+  LedgerData data = synthetic_ledger(plan_of(two_level_cell(-0.05)));
+  for (VisitRow& visit : data.visits)
+    if (visit.variant == 2 && visit.round % 8 == 0) visit.wall_ns *= 5;
+  const Report report = analyze(data);
+  EXPECT_TRUE(first(report).verdict.has(Tag::Tail));
+  EXPECT_EQ(first(report).verdict.speed, Speed::Faster);
+  EXPECT_THAT(first(report).verdict.reasons, Contains(HasSubstr("rare long steps")));
+}
+
+TEST(Effect, PositionAndDeviceTimes) {
+  SyntheticCell cell = two_level_cell(-0.1);
+  cell.device_times = true;
+  LedgerData data = synthetic_ledger(plan_of(cell));
+  for (VisitRow& visit : data.visits) visit.wall_ns = std::llround(static_cast<double>(visit.wall_ns) * std::exp(0.04 * visit.position));
+  const Report report = analyze(data);
+  EXPECT_NEAR(first(report).position->value, 0.04 * 4 / 3, 0.02) << "mean distance of two of three positions is 4/3";
+  EXPECT_NEAR(first(report).device->value, -0.1, 0.01);
+  for (VisitRow& visit : data.visits)
+    if (visit.round == 12) visit.device_ns.reset();
+  EXPECT_FALSE(first(analyze(data)).device) << "never from a part of the pairs";
+}
+
+TEST(Exclusion, DisturbedPairsGoAndTheAllDataResultStays) {
+  SyntheticCell cell = two_level_cell(-0.1);
+  cell.disturbed_share = 0.03;
+  LedgerData data = synthetic_ledger(plan_of(cell));
+  for (VisitRow& visit : data.visits)
+    if (*visit.covariates.steal_share > 0.05 && visit.variant == 2) visit.wall_ns *= 3;
+  const Comparison comparison = first(analyze(data));
+  EXPECT_GT(comparison.pairs.excluded, 3);
+  EXPECT_EQ(comparison.verdict.validity, Validity::Ok);
+  EXPECT_LT(comparison.effect->throughput.value, comparison.effect_all->throughput.value - 0.02);
+}
+
+TEST(Exclusion, TooManyOrByArmIsContended) {
+  SyntheticCell cell = two_level_cell(-0.1);
+  cell.disturbed_share = 0.2;
+  const Report many = analyze(synthetic_ledger(plan_of(cell)));
+  EXPECT_EQ(first(many).verdict.validity, Validity::Contended);
+  EXPECT_THAT(first(many).verdict.reasons, Contains(HasSubstr("pairs disturbed")));
+  EXPECT_TRUE(first(many).effect_all);
+  cell.disturbed_share = 0;
+  cell.disturbed_b_share = 0.1;
+  const Report by_arm = analyze(synthetic_ledger(plan_of(cell)));
+  EXPECT_EQ(first(by_arm).verdict.validity, Validity::Contended);
+  EXPECT_THAT(first(by_arm).verdict.reasons, Contains(HasSubstr("differ by arm")));
+}
+
+TEST(Exclusion, EachCovariateHasItsLimit) {
+  const auto with = [](auto field, auto value) {
+    Covariates covariates;
+    covariates.*field = value;
+    return disturbance(covariates);
+  };
+  EXPECT_EQ(disturbance(Covariates{}), "");
+  EXPECT_EQ(with(&Covariates::steal_share, 0.05), "");
+  EXPECT_EQ(with(&Covariates::steal_share, 0.12), "steal 12 %");
+  EXPECT_EQ(with(&Covariates::run_delay_share, 0.20), "");
+  EXPECT_EQ(with(&Covariates::run_delay_share, 0.21), "run delay 21 %");
+  EXPECT_EQ(with(&Covariates::throttle_reasons, 0x4), "") << "the software power cap is an effect";
+  EXPECT_EQ(with(&Covariates::throttle_reasons, 0x8), "hardware throttle 0x8");
+  EXPECT_EQ(with(&Covariates::foreign_processes, 1), "1 other process on the GPU");
+}
+
+TEST(Validity, UnequalWorkNamesItself) {
+  LedgerData data = synthetic_ledger(plan_of(two_level_cell(-0.1)));
+  for (VisitRow& visit : data.visits)
+    if (visit.variant == 2 && visit.round == 7) visit.tokens = 250;
+  const Report report = analyze(data);
+  EXPECT_EQ(first(report).verdict.validity, Validity::Invalid);
+  EXPECT_THAT(first(report).verdict.reasons.at(0), HasSubstr("launch 0 round 7: tokens 256 against 250"));
+}
+
+TEST(Validity, SkippedScalerStepsAreReportedNotAMismatch) {
+  LedgerData data = synthetic_ledger(plan_of(two_level_cell(-0.1)));
+  for (VisitRow& visit : data.visits)
+    if (visit.variant == 2 && visit.round == 7) visit.skipped_steps = 1;
+  const Report report = analyze(data);
+  EXPECT_EQ(first(report).verdict.validity, Validity::Ok);
+  EXPECT_THAT(first(report).verdict.reasons, Contains("the loss scaler skipped 0 steps of A and 5 of B"));
+}
+
+TEST(Validity, ControlAlarmNeedsSizeAndEvidence) {
+  SyntheticCell cell = two_level_cell(-0.1);
+  cell.control_effect = 0.05;
+  const Report broken = analyze(synthetic_ledger(plan_of(cell)));
+  EXPECT_TRUE(broken.cells[0].control->alarm);
+  EXPECT_EQ(first(broken).verdict.validity, Validity::Invalid);
+  EXPECT_THAT(first(broken).verdict.reasons.at(0), HasSubstr("A/A control differs"));
+  EXPECT_FALSE(broken.alarms.empty());
+  SyntheticPlan tiny = plan_of(cell);
+  tiny.cells[0].control_effect = 0.008; // significant, below the smallest effect of interest
+  tiny.noise = 0.001;
+  tiny.tail_share = 0;
+  const Report small = analyze(synthetic_ledger(tiny));
+  EXPECT_LT(*small.cells[0].control->comparison.effect->theta.p, kControlAlarmP);
+  EXPECT_FALSE(small.cells[0].control->alarm);
+}
+
+TEST(Validity, MixedBuildsAreInvalid) {
+  LedgerData data = synthetic_ledger(plan_of(two_level_cell(-0.1)));
+  data.launches[2].identity.build = "other";
+  EXPECT_THAT(first(analyze(data)).verdict.reasons.at(0), HasSubstr("2 builds are mixed"));
+}
+
+TEST(Evidence, FailedGateNamesItsFigures) {
+  SyntheticCell cell = two_level_cell(-0.1);
+  cell.levels[1].gate_passes = false;
+  const Report report = analyze(synthetic_ledger(plan_of(cell)));
+  EXPECT_EQ(first(report).verdict.validity, Validity::ParityFailed);
+  EXPECT_EQ(first(report).verdict.reasons.at(0), "gate bitwise/weights of fast: 0.25, allowed 0 (largest difference of a weight)");
+}
+
+TEST(Evidence, LevelMustShowItsOwnSpanAndNotTheOthers) {
+  SyntheticCell cell = two_level_cell(-0.1);
+  cell.levels[1].engaged = false; // shows the reference's span instead of its own
+  const Report report = analyze(synthetic_ledger(plan_of(cell)));
+  EXPECT_EQ(first(report).verdict.validity, Validity::NotEngaged);
+  LedgerData both = synthetic_ledger(plan_of(two_level_cell(-0.1)));
+  both.metrics.push_back({1, 2, "engaged/ema_swap/slow", "", 1, ""});
+  EXPECT_EQ(first(analyze(both)).verdict.validity, Validity::NotEngaged);
+  EXPECT_THAT(first(analyze(both)).verdict.reasons.at(0), HasSubstr("fast showed ema_swap/slow"));
+  LedgerData gate = synthetic_ledger(plan_of(two_level_cell(-0.1)));
+  gate.gates.push_back({1, 2, "engaged", false, 0, 1, "kernel missing"});
+  EXPECT_EQ(first(analyze(gate)).verdict.validity, Validity::NotEngaged);
+}
+
+TEST(Evidence, IdenticalWorkIsANoOpWithProof) {
+  SyntheticCell cell = two_level_cell(0);
+  cell.levels[1].same_work = true;
+  SyntheticPlan plan = plan_of(cell);
+  plan.noise = 0.01;
+  plan.rounds = 80;
+  const Report report = analyze(synthetic_ledger(plan));
+  EXPECT_TRUE(first(report).verdict.has(Tag::NoOp));
+  EXPECT_EQ(first(report).verdict.speed, Speed::NoEffect);
+  EXPECT_THAT(first(report).verdict.reasons, Contains(HasSubstr("copies 0 · 0")));
+  plan.cells[0].levels[1].effect = -0.1; // same operators, less time: the work inside them differs
+  const Report inside = analyze(synthetic_ledger(plan));
+  EXPECT_FALSE(first(inside).verdict.has(Tag::NoOp));
+  EXPECT_EQ(first(inside).verdict.speed, Speed::Faster);
+}
+
+TEST(Evidence, QualityByClassAndGate) {
+  const auto quality = [](const std::string& equivalence, const std::string& gate) {
+    SyntheticCell cell = two_level_cell(-0.1);
+    cell.equivalence = equivalence;
+    cell.levels[1].gate = gate;
+    return first(analyze(synthetic_ledger(plan_of(cell)))).verdict.quality;
+  };
+  EXPECT_EQ(quality("bitwise", "bitwise/weights"), Quality::Bitwise);
+  EXPECT_EQ(quality("bitwise", "math/weights"), Quality::Equivalent);
+  EXPECT_EQ(quality("math", "math/gradients"), Quality::Equivalent);
+  EXPECT_EQ(quality("objective", "isolation/documents"), Quality::Unknown);
+  EXPECT_EQ(quality("statistical", "bitwise/weights"), Quality::Unknown);
+  EXPECT_EQ(quality("bitwise", "isolation/documents"), Quality::Unknown);
+}
+
+TEST(Evidence, NanOnlyInBHarms) {
+  SyntheticCell cell = two_level_cell(-0.1);
+  cell.levels[1].nan_in_launch = 1;
+  const Report report = analyze(synthetic_ledger(plan_of(cell)));
+  EXPECT_EQ(first(report).verdict.quality, Quality::Harmed);
+  EXPECT_EQ(headline(first(report).verdict).text, "harms training");
+  EXPECT_THAT(report.missing, Contains(HasSubstr("fast was retired: loss of variant 'fast' is nan")));
+  cell.levels[0].nan_in_launch = 1; // the reference too: the toggle is not the cause
+  EXPECT_EQ(first(analyze(synthetic_ledger(plan_of(cell)))).verdict.quality, Quality::Bitwise);
+}
+
+TEST(Memory, EqualLaunchesAreExact) {
+  SyntheticCell cell = two_level_cell(0);
+  cell.levels[1].memory_ratio = 0.8;
+  LedgerData data = synthetic_ledger(plan_of(cell));
+  EXPECT_TRUE(first(analyze(data)).memory->exact);
+  EXPECT_EQ(memory_text(first(analyze(data)).memory), "-20.0 %");
+  for (MetricRow& metric : data.metrics)
+    if (metric.path == "memory/peak_bytes" && metric.variant == 2) metric.value *= 1 + 0.01 * static_cast<double>(metric.launch % 3);
+  EXPECT_FALSE(first(analyze(data)).memory->exact);
+  EXPECT_GT(first(analyze(data)).memory->log_ratio.at_95->half_width(), 0.001);
+}
+
+TEST(EndToEnd, EvaluationSharesTheInterval) {
+  SyntheticCell cell = two_level_cell(std::log(0.5));
+  cell.unit = "evaluation"; // 15 ms against 7.5 ms, every 100 steps of 30 ms
+  LedgerData data = synthetic_ledger(plan_of(cell));
+  data.claims = {step_time_claim(0.001, 0.004)};
+  const Report report = analyze(data);
+  const double a = first(report).effect->a_ns;
+  EXPECT_NEAR(first(report).end_to_end->log_ratio.value, std::log1p(-0.5 * a / (100 * 30e6 + a)), 2e-5);
+  EXPECT_TRUE(report.claims[0].end_to_end);
+  EXPECT_EQ(report.claims[0].state, ClaimState::Confirmed);
+}
+
+TEST(Claims, ThroughputIsConvertedAndSeveralClaimsNarrowAlpha) {
+  SyntheticPlan plan = plan_of(two_level_cell(std::log(1 / 1.25)));
+  ClaimRow claim = step_time_claim(0.20, 0.22);
+  claim.metric = "throughput";
+  ClaimRow unmet = step_time_claim(0.1, 0.2);
+  unmet.id = "unmet";
+  unmet.unmet = "FP8 does not exist here";
+  ClaimRow gpu = step_time_claim(0.1, 0.2);
+  gpu.id = "gpu";
+  gpu.requires_json = R"({"device":"cuda"})";
+  ClaimRow memory = step_time_claim(0.1, 0.2);
+  memory.id = "memory";
+  memory.metric = "peak_memory";
+  ClaimRow elsewhere = step_time_claim(0.1, 0.2);
+  elsewhere.id = "elsewhere";
+  elsewhere.optimization = "nothing";
+  plan.claims = {unmet, claim, gpu, memory, elsewhere};
+  const Report report = analyze(synthetic_ledger(plan));
+  EXPECT_EQ(report.judgements, 2) << "unmet, conditions not met and elsewhere are not tested";
+  EXPECT_DOUBLE_EQ(report.judged_alpha, 0.025);
+  ASSERT_EQ(report.claims.size(), 5u);
+  EXPECT_EQ(report.claims[0].state, ClaimState::NotTested);
+  EXPECT_EQ(report.claims[0].reason, "FP8 does not exist here");
+  EXPECT_NEAR(*report.claims[1].gain, 0.25, 0.02);
+  EXPECT_EQ(claim_state_text(report.claims[1]), "CONFIRMED (exceeds)");
+  EXPECT_EQ(report.claims[2].state, ClaimState::ConditionsNotMet);
+  EXPECT_TRUE(report.claims[2].gain) << "what was measured is still shown";
+  EXPECT_EQ(report.claims[3].state, ClaimState::Refuted) << "no memory was saved";
+  EXPECT_EQ(report.claims[4].reason, "no cell of the matrix compares these levels");
+  EXPECT_EQ(first(report).verdict.claim, ClaimState::Confirmed) << "the first claim that was judged";
+}
+
+TEST(Verdicts, AlsoCompareAddsItsPairs) {
+  SyntheticCell cell = two_level_cell(-0.1);
+  cell.levels.push_back({.name = "faster", .effect = -0.2});
+  cell.also_compare = {{"fast", "faster"}};
+  const Report report = analyze(synthetic_ledger(plan_of(cell)));
+  ASSERT_EQ(report.cells[0].comparisons.size(), 3u);
+  const Comparison& extra = report.cells[0].comparisons[2];
+  EXPECT_EQ(comparison_text(extra), "faster against fast");
+  EXPECT_NEAR(extra.effect->theta.value, -0.1, 0.01);
+  EXPECT_FALSE(extra.against_reference);
+  EXPECT_EQ(extra.verdict.quality, Quality::Bitwise);
+}
+
+TEST(Verdicts, SpeedRule) {
+  const auto speed = [](double low, double high) {
+    Estimate theta;
+    theta.judged = Interval{std::log1p(low), std::log1p(high)};
+    return judge_speed(theta, 0.01);
+  };
+  EXPECT_EQ(speed(-0.05, -0.02), Speed::Faster);
+  EXPECT_EQ(speed(0.001, 0.02), Speed::Slower);
+  EXPECT_EQ(speed(-0.009, 0.009), Speed::NoEffect);
+  EXPECT_EQ(speed(-0.009, -0.004), Speed::NoEffect) << "true, and too small to be of interest";
+  EXPECT_EQ(speed(-0.02, 0.005), Speed::Inconclusive);
+  EXPECT_EQ(judge_speed(Estimate{}, 0.01), Speed::Inconclusive);
+}
+
+TEST(Verdicts, UnfinishedLedgersSayWhatIsMissing) {
+  EXPECT_TRUE(analyze(LedgerData{}).cells.empty());
+  SyntheticCell cell = two_level_cell(-0.1);
+  for (int timed = 0; timed <= 5; ++timed) {
+    cell.timed_launches = timed;
+    cell.memory_launches = 0;
+    const Report report = analyze(synthetic_ledger(plan_of(cell)));
+    const Verdict& verdict = first(report).verdict;
+    EXPECT_EQ(first(report).effect.has_value(), timed > 0);
+    EXPECT_EQ(verdict.validity, timed < 3 ? Validity::Incomplete : Validity::Ok) << timed;
+    EXPECT_EQ(verdict.has(Tag::Provisional), timed == 3 || timed == 4) << timed;
+    EXPECT_THAT(report.missing, Contains("ema_swap: memory launch"));
+    if (timed < 5)
+      EXPECT_THAT(report.missing, Contains(fmt::format("ema_swap: {} of 5 timed launches", 5 - timed)));
+  }
+  cell.timed_launches = 5;
+  cell.parity_launches = 0;
+  const Report no_parity = analyze(synthetic_ledger(plan_of(cell)));
+  EXPECT_EQ(first(no_parity).verdict.validity, Validity::Incomplete);
+  EXPECT_EQ(first(no_parity).verdict.quality, Quality::Unknown);
+  EXPECT_EQ(first(no_parity).verdict.reasons.at(0), "no parity launch is complete");
+}
+
+TEST(Verdicts, UnsteadyLaunchesAreTagged) {
+  SyntheticCell cell = two_level_cell(-0.1);
+  cell.steady = false;
+  const Report report = analyze(synthetic_ledger(plan_of(cell)));
+  EXPECT_TRUE(first(report).verdict.has(Tag::NotSteady));
+  EXPECT_EQ(first(report).verdict.validity, Validity::Ok);
+}
+
+} // namespace
+} // namespace assay

@@ -1,0 +1,61 @@
+// A ledger with known effects and a realistic noise, for tests of analysis, report and viewer:
+// per launch a common drift and a contrast of its own, per visit heavy-tailed noise. A pure
+// function of the plan, seed included.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "core/ledger.h"
+
+namespace assay::synthetic {
+
+struct SyntheticLevel {
+  std::string name;
+  double effect = 0;       // true ln(time / reference's time)
+  double memory_ratio = 1; // peak bytes against the reference's
+  bool gate_passes = true;
+  std::string gate = "bitwise/weights";
+  bool engaged = true;    // shows its own span
+  bool same_work = false; // operator histogram and copies of the reference
+  int nan_in_launch = -1; // retired in this launch: the loss became NaN
+};
+
+struct SyntheticCell {
+  std::string name = "ema_swap";
+  std::string optimization = "ema_swap";
+  std::string unit = "train_step";
+  std::string equivalence = "bitwise";
+  std::string config_json = R"({"device":"cpu","precision":"fp32","eval_interval":100})";
+  std::vector<SyntheticLevel> levels; // the first is the reference
+  std::vector<std::pair<std::string, std::string>> also_compare;
+  double unit_ns = 15e6;
+  double control_effect = 0;    // true effect of the A/A control: 0 unless the engine is broken
+  double disturbed_share = 0;   // visits with steal beyond the limit
+  double disturbed_b_share = 0; // the same, in variants other than the reference only
+  int parity_launches = 1, timed_launches = 5, memory_launches = 3;
+  bool steady = true;
+  bool device_times = false;
+};
+
+struct SyntheticPlan {
+  std::string name = "synthetic";
+  std::uint64_t seed = 1;
+  int launches = 5, rounds = 40;
+  double noise = 0.06;    // sd of a visit's log time
+  double launch_sd = 0.0; // sd of a variant's own contrast by launch
+  double tail_share = 0.02, tail_size = 0.5;
+  double sesoi = 0.01;
+  std::vector<SyntheticCell> cells;
+  std::vector<ClaimRow> claims;
+};
+
+LedgerData synthetic_ledger(const SyntheticPlan& plan);
+
+// A cell with the levels "slow" and "fast", the latter with the given effect.
+SyntheticCell two_level_cell(double effect);
+// A claim that "fast" saves lo … hi of the step time.
+ClaimRow step_time_claim(double lo, double hi);
+
+} // namespace assay::synthetic

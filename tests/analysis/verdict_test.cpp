@@ -1,0 +1,93 @@
+#include "experiments/analysis/verdict.h"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <sstream>
+
+namespace assay {
+namespace {
+
+constexpr int kValidities = 7, kSpeeds = 4, kQualities = 4, kClaims = 8;
+
+template <class F> void for_all(F body) {
+  for (int v = 0; v < kValidities; ++v)
+    for (int s = 0; s < kSpeeds; ++s)
+      for (int q = 0; q < kQualities; ++q)
+        for (int c = 0; c < kClaims; ++c) {
+          Verdict verdict;
+          verdict.validity = static_cast<Validity>(v);
+          verdict.speed = static_cast<Speed>(s);
+          verdict.quality = static_cast<Quality>(q);
+          verdict.claim = static_cast<ClaimState>(c);
+          body(verdict);
+        }
+}
+
+std::string describe(const Verdict& verdict) {
+  std::ostringstream out;
+  out << to_string(verdict.validity) << ',' << to_string(verdict.speed) << ',' << to_string(verdict.quality) << ','
+      << to_string(verdict.claim);
+  return out.str();
+}
+
+// The committed table says what every combination of the four fields reads. A change of the rule
+// shows as a change of this file.
+TEST(Headline, EveryCombinationReadsAsCommitted) {
+  std::ifstream file(ASSAY_SOURCE_DIR "/tests/analysis/headlines.csv");
+  ASSERT_TRUE(file) << "tests/analysis/headlines.csv is missing";
+  std::string line;
+  std::getline(file, line);
+  EXPECT_EQ(line, "validity,speed,quality,claim,tone,headline");
+  int rows = 0;
+  for_all([&](const Verdict& verdict) {
+    std::getline(file, line);
+    const Headline head = headline(verdict);
+    EXPECT_EQ(line, describe(verdict) + "," + std::string(to_string(head.tone)) + ",\"" + head.text + "\"");
+    ++rows;
+  });
+  EXPECT_EQ(rows, kValidities * kSpeeds * kQualities * kClaims);
+  EXPECT_FALSE(std::getline(file, line)) << "more rows than combinations";
+}
+
+TEST(Headline, GreenNeedsAnUnharmedTrainingAndAGain) {
+  for_all([](const Verdict& verdict) {
+    const Headline head = headline(verdict);
+    if (head.tone != Tone::Good) return;
+    EXPECT_EQ(verdict.validity, Validity::Ok) << describe(verdict);
+    EXPECT_TRUE(verdict.quality == Quality::Bitwise || verdict.quality == Quality::Equivalent) << describe(verdict);
+    EXPECT_TRUE(verdict.speed == Speed::Faster || verdict.claim == ClaimState::Confirmed) << describe(verdict);
+    EXPECT_NE(verdict.speed, Speed::Slower) << describe(verdict);
+  });
+}
+
+TEST(Headline, RedNeedsEvidence) {
+  for_all([](const Verdict& verdict) {
+    if (headline(verdict).tone != Tone::Bad) return;
+    EXPECT_TRUE(verdict.validity == Validity::ParityFailed || verdict.quality == Quality::Harmed ||
+                verdict.speed == Speed::Slower || verdict.claim == ClaimState::Refuted ||
+                verdict.claim == ClaimState::Opposite)
+        << describe(verdict);
+  });
+}
+
+TEST(Headline, FasterWithoutQualityEvidenceSaysSo) {
+  for_all([](const Verdict& verdict) {
+    if (verdict.validity != Validity::Ok || verdict.speed != Speed::Faster || verdict.quality != Quality::Unknown) return;
+    EXPECT_NE(headline(verdict).text.find("quality unproven"), std::string::npos) << describe(verdict);
+  });
+}
+
+TEST(Headline, TagsAreAppendedToValidVerdictsOnly) {
+  Verdict verdict;
+  verdict.validity = Validity::Ok;
+  verdict.speed = Speed::NoEffect;
+  verdict.quality = Quality::Bitwise;
+  verdict.tags = {Tag::NoOp, Tag::Provisional};
+  EXPECT_EQ(headline(verdict).text, "no effect, both sides do the same work (provisional)");
+  verdict.validity = Validity::Contended;
+  EXPECT_EQ(headline(verdict).text, "no verdict: the machine was disturbed");
+}
+
+} // namespace
+} // namespace assay

@@ -1,0 +1,171 @@
+// kill -9 of engines and workers at random instants of a small plan. What must hold at every stage:
+// the ledger can be read, every round in it is whole, no round that was there is lost, none stands
+// twice; and in the end the plan completes.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <map>
+#include <random>
+#include <set>
+#include <thread>
+
+#include "experiments/plan_state.h"
+#include "tests/experiments/support.h"
+
+namespace assay {
+namespace {
+
+using namespace test;
+namespace fs = std::filesystem;
+using std::chrono::microseconds;
+
+constexpr int kInstants = 50;
+constexpr const char* kBehaviour = "sleep_us=2000"; // 16 rounds a launch: about 40 ms
+
+pid_t start_engine(const std::string& matrix, const std::string& data, const std::string& results) {
+  const pid_t pid = ::fork();
+  if (pid == 0) {
+    ::execl(ASSAY_ENGINE_DRIVER,
+            ASSAY_ENGINE_DRIVER,
+            matrix.c_str(),
+            data.c_str(),
+            results.c_str(),
+            ASSAY_FAKE_WORKER,
+            nullptr);
+    ::_exit(127);
+  }
+  return pid;
+}
+
+int wait_for(pid_t pid) {
+  int status = 0;
+  ::waitpid(pid, &status, 0);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+}
+
+// The first child of a process, or 0.
+pid_t child_of(pid_t pid) {
+  std::ifstream file(fmt::format("/proc/{}/task/{}/children", pid, pid));
+  pid_t child = 0;
+  file >> child;
+  return child;
+}
+
+using RoundKey = std::pair<std::int64_t, int>;                           // launch, round
+using Rounds = std::map<RoundKey, std::map<std::int64_t, std::int64_t>>; // variant -> time
+
+// Reads the ledger and checks that it is consistent with itself.
+Rounds check(const std::string& results) {
+  const Result<LedgerData> data = read_ledger(results);
+  if (!data) {
+    ADD_FAILURE() << data.error().message;
+    return {};
+  }
+  Rounds rounds;
+  for (const VisitRow& visit : data->visits) {
+    const bool fresh =
+        rounds[{visit.launch, visit.round}].emplace(visit.variant, visit.wall_ns).second;
+    EXPECT_TRUE(fresh) << "visit stands twice: launch " << visit.launch << " round " << visit.round;
+    EXPECT_EQ(visit.sample_ns.size(), 1u);
+  }
+  for (const LaunchRow& launch : data->launches) {
+    int next = 0;
+    for (const auto& [key, visits] : rounds) {
+      if (key.first != launch.id) continue;
+      EXPECT_EQ(key.second, next++) << "a round is missing in launch " << launch.id;
+      EXPECT_EQ(visits.size(), variants_of(*data, launch.cell).size()) << "a torn round";
+    }
+  }
+  const PlanProgress progress = plan_progress(*data);
+  EXPECT_EQ(progress.done + progress.missing + progress.failed + progress.not_run,
+            progress.planned);
+  return rounds;
+}
+
+void expect_kept(const Rounds& before, const Rounds& after) {
+  for (const auto& [key, visits] : before) {
+    const auto found = after.find(key);
+    ASSERT_NE(found, after.end()) << "lost launch " << key.first << " round " << key.second;
+    EXPECT_EQ(found->second, visits);
+  }
+}
+
+class Kill9 : public testing::Test {
+protected:
+  std::string results_ = scratch_ / "r";
+  std::string matrix_ = scratch_.write("small.toml", kSmallMatrix);
+  std::string data_ = scratch_.write("corpus.txt", "text");
+  FakeBehaviour behaviour_{kBehaviour};
+
+  void finish_and_check(const Rounds& before) {
+    ASSERT_EQ(wait_for(start_engine(matrix_, data_, results_)), 0);
+    const Rounds after = check(results_);
+    expect_kept(before, after);
+    const LedgerData data = value_or_throw(read_ledger(results_));
+    const PlanProgress progress = plan_progress(data);
+    EXPECT_EQ(progress.missing, 0);
+    EXPECT_EQ(progress.done, 8);
+    for (const LaunchRow& launch : data.launches) EXPECT_NE(launch.state, LaunchState::Running);
+  }
+
+private:
+  Scratch scratch_;
+};
+
+TEST_F(Kill9, EngineAtRandomInstants) {
+  std::mt19937 random(20260101);
+  Rounds before;
+  int killed = 0;
+  for (int i = 0; i < kInstants; ++i) {
+    const pid_t engine = start_engine(matrix_, data_, results_);
+    std::this_thread::sleep_for(microseconds(std::uniform_int_distribution(500, 120'000)(random)));
+    const pid_t worker = child_of(engine);
+    ::kill(engine, SIGKILL);
+    if (wait_for(engine) == -SIGKILL) ++killed;
+    if (fs::exists(results_ + "/ledger.sqlite")) {
+      const Rounds after = check(results_);
+      expect_kept(before, after);
+      before = after;
+    }
+    // The worker never outlives its engine.
+    for (int wait = 0; worker > 0 && ::kill(worker, 0) == 0 && wait < 200; ++wait)
+      std::this_thread::sleep_for(microseconds(5000));
+    EXPECT_TRUE(worker <= 0 || ::kill(worker, 0) != 0)
+        << "worker " << worker << " outlived its engine";
+    if (i % 10 == 9) { // a fresh directory, so that early instants are hit again
+      finish_and_check(before);
+      fs::remove_all(results_);
+      before.clear();
+    }
+  }
+  EXPECT_GT(killed, kInstants / 2);
+}
+
+TEST_F(Kill9, WorkersAtRandomInstants) {
+  std::mt19937 random(20260102);
+  int killed = 0;
+  for (int trial = 0; killed < kInstants && trial < kInstants; ++trial) {
+    const pid_t engine = start_engine(matrix_, data_, results_);
+    int status = 0;
+    // Rarely enough that a launch gets two tries in between.
+    while (::waitpid(engine, &status, WNOHANG) == 0) {
+      std::this_thread::sleep_for(
+          microseconds(std::uniform_int_distribution(60'000, 160'000)(random)));
+      if (const pid_t worker = child_of(engine); worker > 0 && ::kill(worker, SIGKILL) == 0)
+        ++killed;
+      if (fs::exists(results_ + "/ledger.sqlite")) check(results_);
+    }
+    EXPECT_TRUE(WIFEXITED(status)) << status;
+    EXPECT_EQ(WEXITSTATUS(status), 0);
+    finish_and_check(check(results_));
+    fs::remove_all(results_);
+  }
+  EXPECT_GE(killed, kInstants);
+}
+
+} // namespace
+} // namespace assay

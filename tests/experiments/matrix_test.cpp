@@ -1,0 +1,180 @@
+#include "experiments/matrix.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace assay {
+namespace {
+
+using testing::HasSubstr;
+
+const std::string kHead = "version = 1\n[experiment]\nname = \"t\"\n";
+const std::string kCell = "[[cell]]\noptimization = \"ema_swap\"\n";
+
+std::string problem(const std::string& text, const std::vector<std::string>& overrides = {}) {
+  const Result<Matrix> matrix = parse_matrix(text, "m.toml", overrides);
+  return matrix ? "" : matrix.error().message;
+}
+
+TEST(Matrix, ReadsACell) {
+  const Matrix matrix = value_or_throw(parse_matrix(kHead + R"(seed = 9
+launches = 3
+budget = "1h30m"
+[base]
+lr = 1
+[measure]
+sesoi = "0.5%"
+alpha = 0.1
+interleave = "twin"
+[[cell]]
+name = "a/b"
+optimization = "ema_swap"
+levels = ["exchange"]
+set = { eval_batches = 1 }
+rounds = 12
+visit_steps = 4
+discard_steps = 1
+launches = 7
+[claims]
+files = ["x.toml"]
+)",
+                                                    "m.toml"));
+  EXPECT_EQ(matrix.seed, 9u);
+  EXPECT_EQ(matrix.launches, 3);
+  EXPECT_DOUBLE_EQ(*matrix.budget_seconds, 5400);
+  EXPECT_DOUBLE_EQ(*matrix.sesoi, 0.005);
+  EXPECT_DOUBLE_EQ(matrix.alpha, 0.1);
+  ASSERT_EQ(matrix.cells.size(), 1u);
+  const MatrixCell& cell = matrix.cells[0];
+  EXPECT_EQ(cell.name, "a/b");
+  EXPECT_EQ(cell.levels, std::vector<std::string>{"exchange"});
+  EXPECT_EQ(cell.set.at(0).key, "eval_batches");
+  EXPECT_EQ(cell.rounds, 12);
+  EXPECT_EQ(cell.visit_steps, 4);
+  EXPECT_EQ(cell.discard_steps, 1);
+  EXPECT_EQ(cell.launches, 7);
+  EXPECT_EQ(matrix.claim_files, std::vector<std::string>{"x.toml"});
+}
+
+TEST(Matrix, AnUnknownKeyNamesItsLineAndNeighbour) {
+  EXPECT_THAT(
+      problem(kHead + "launchs = 3\n" + kCell),
+      HasSubstr("m.toml:4: unknown key 'launchs' in [experiment] (did you mean 'launches'?)"));
+  EXPECT_THAT(problem(kHead + "[base]\nseq_length = 3\n" + kCell),
+              HasSubstr("m.toml:5: unknown key 'seq_length'"));
+  EXPECT_THAT(problem(kHead + kCell + "sett = {}\n"),
+              HasSubstr("m.toml:6: unknown key 'sett' in [[cell]] (did you mean 'set'?)"));
+  EXPECT_THAT(problem(kHead + kCell + "[measur]\n"),
+              HasSubstr("unknown key 'measur' in the matrix (did you mean 'measure'?)"));
+}
+
+TEST(Matrix, AWrongTypeNamesItsLine) {
+  EXPECT_THAT(problem(kHead + "launches = \"3\"\n" + kCell),
+              HasSubstr("m.toml:4: [experiment] launches takes an integer from 1"));
+  EXPECT_THAT(problem(kHead + "launches = 0\n" + kCell), HasSubstr("m.toml:4"));
+  EXPECT_THAT(problem(kHead + "[base]\nseq_len = \"long\"\n" + kCell),
+              HasSubstr("m.toml:5: key 'seq_len' takes int"));
+  EXPECT_THAT(problem(kHead + "[measure]\nsesoi = \"5\"\n" + kCell),
+              HasSubstr("m.toml:5: [measure] sesoi takes a share"));
+  EXPECT_THAT(problem(kHead + "cell = 3\n"), HasSubstr("m.toml:4"));
+  EXPECT_THAT(problem(kHead + "budget = \"soon\"\n" + kCell),
+              HasSubstr("m.toml:4: [experiment] budget: 'soon' is no duration"));
+}
+
+TEST(Matrix, ReportsEveryProblemAtOnce) {
+  const std::string text =
+      problem(kHead + "launches = -1\n[base]\nnope = 1\n" + kCell + "rounds = 0\n");
+  EXPECT_THAT(text, HasSubstr("m.toml:4:"));
+  EXPECT_THAT(text, HasSubstr("m.toml:6:"));
+  EXPECT_THAT(text, HasSubstr("m.toml:9:"));
+}
+
+TEST(Matrix, SyntaxErrorsVersionsAndEmptiness) {
+  EXPECT_THAT(problem("version = \n"), HasSubstr("m.toml:1:"));
+  EXPECT_THAT(problem("[experiment]\nname = \"t\"\n" + kCell),
+              HasSubstr("lacks the key 'version'"));
+  EXPECT_THAT(problem("version = 2\n[experiment]\nname = \"t\"\n" + kCell), HasSubstr("m.toml:1:"));
+  EXPECT_THAT(problem(kHead), HasSubstr("asks for nothing"));
+  EXPECT_THAT(problem("version = 1\n" + kCell), HasSubstr("lacks the key 'experiment'"));
+}
+
+TEST(Matrix, RefusesWhatThisBuildDoesNotKnow) {
+  EXPECT_THAT(problem(kHead + kCell + "[toggles.x]\nkey = \"lr\"\n"),
+              HasSubstr("section [toggles] is not supported by this build"));
+  EXPECT_THAT(problem(kHead + kCell + "[measure]\ninterleave = \"turns\"\n"),
+              HasSubstr("interleave = 'turns' is not supported"));
+  EXPECT_THAT(problem(kHead + "[matrix]\ndesign = \"factorial\"\noptimizations = [\"varlen\"]\n"),
+              HasSubstr("design = 'factorial' is not supported"));
+}
+
+TEST(Matrix, PairwiseExpands) {
+  const Matrix matrix = value_or_throw(parse_matrix(kHead + R"([matrix]
+design = "pairwise"
+optimizations = ["varlen", "ema_swap"]
+axes = { seq_len = [128, 256], precision = ["fp32", "bf16"] }
+exclude = [{ optimization = "ema_swap", precision = "bf16" }, { seq_len = 256, precision = "bf16" }]
+include = [{ optimization = "grad_scaler", seq_len = 64 }]
+)",
+                                                    "m.toml"));
+  std::vector<std::string> names;
+  for (const MatrixCell& cell : matrix.cells) names.push_back(cell.name);
+  EXPECT_THAT(names,
+              testing::UnorderedElementsAre("varlen/precision=fp32/seq_len=128",
+                                            "varlen/precision=fp32/seq_len=256",
+                                            "varlen/precision=bf16/seq_len=128",
+                                            "ema_swap/precision=fp32/seq_len=128",
+                                            "ema_swap/precision=fp32/seq_len=256",
+                                            "grad_scaler/seq_len=64"));
+}
+
+TEST(Matrix, PairwiseMistakes) {
+  const std::string start = kHead + "[matrix]\noptimizations = [\"varlen\"]\n";
+  EXPECT_THAT(problem(start + "axes = { seqlen = [1] }\n"),
+              HasSubstr("m.toml:6: unknown key 'seqlen'"));
+  EXPECT_THAT(problem(start + "axes = { seq_len = 1 }\n"), HasSubstr("non-empty array"));
+  EXPECT_THAT(problem(start + "axes = { seq_len = [1] }\nexclude = [{ seq_len = 2 }]\n"),
+              HasSubstr("m.toml:7: [matrix] exclude {\"seq_len\":2} matches no cell"));
+  EXPECT_THAT(problem(start + "include = [{ seq_len = 2 }]\n"),
+              HasSubstr("needs an `optimization`"));
+}
+
+TEST(Matrix, OverridesAreCheckedLikeTheFile) {
+  const Matrix matrix = value_or_throw(parse_matrix(
+      kHead + kCell,
+      "m.toml",
+      {"base.seq_len=64", "base.precision=bf16", "experiment.launches=9", "measure.sesoi=2%"}));
+  EXPECT_EQ(matrix.launches, 9);
+  EXPECT_DOUBLE_EQ(*matrix.sesoi, 0.02);
+  ASSERT_EQ(matrix.base.size(), 2u);
+  EXPECT_THAT(problem(kHead + kCell, {"base.seqlen=64"}),
+              HasSubstr("--set: unknown key 'seqlen' (did you mean 'seq_len'?)"));
+  EXPECT_THAT(problem(kHead + kCell, {"launches"}), HasSubstr("write it as key=value"));
+  EXPECT_THAT(problem(kHead + kCell, {"experiment.launches=many"}),
+              HasSubstr("--set: [experiment] launches takes an integer"));
+  EXPECT_THAT(problem(kHead + kCell, {"cell.rounds=3"}), HasSubstr("'cell' is not a table"));
+}
+
+TEST(Matrix, Durations) {
+  EXPECT_DOUBLE_EQ(value_or_throw(parse_duration("90")), 90);
+  EXPECT_DOUBLE_EQ(value_or_throw(parse_duration("1.5h")), 5400);
+  EXPECT_DOUBLE_EQ(value_or_throw(parse_duration("2m30s")), 150);
+  for (const char* bad : {"", "m", "5x", "-5s", "0s", "5 m"})
+    EXPECT_FALSE(parse_duration(bad)) << bad;
+}
+
+TEST(Matrix, FilesThatCannotBeRead) {
+  EXPECT_THAT(load_matrix("/nowhere.toml").error().message,
+              HasSubstr("/nowhere.toml: cannot be read"));
+  EXPECT_THAT(load_matrix("/tmp").error().message, HasSubstr("is a directory"));
+}
+
+TEST(Matrix, TheShippedOnesParse) {
+  for (const char* name : {"quickstart", "calibration"}) {
+    const Result<Matrix> matrix =
+        load_matrix(std::string(ASSAY_SOURCE_DIR) + "/experiments/matrices/" + name + ".toml");
+    EXPECT_TRUE(matrix) << matrix.error().message;
+  }
+}
+
+} // namespace
+} // namespace assay

@@ -1,0 +1,72 @@
+#include "experiments/merge.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/experiments/support.h"
+
+namespace assay {
+namespace {
+
+using testing::HasSubstr;
+using namespace test;
+namespace fs = std::filesystem;
+
+TEST(Merge, JoinsDifferentLaunchesAndKeepsDuplicatesOnce) {
+  const Scratch scratch;
+  const Plan plan = small_plan(scratch);
+  run_plan(plan, scratch / "a", fake_options());
+  fs::copy(scratch / "a", scratch / "copy", fs::copy_options::recursive);
+  {
+    // Another machine's times differ; the fake's are equal but for its build order, so give it
+    // another host's pace.
+    const FakeBehaviour behaviour("effect=1.5");
+    run_plan(plan, scratch / "b", fake_options());
+  }
+  const MergeSummary merged = value_or_throw(
+      merge_ledgers({scratch / "a", scratch / "copy", scratch / "b"}, scratch / "all"));
+  const LedgerData a = value_or_throw(read_ledger(scratch / "a")),
+                   b = value_or_throw(read_ledger(scratch / "b"));
+  const LedgerData all = value_or_throw(read_ledger(scratch / "all"));
+  const auto timed = [](const LedgerData& d) {
+    return std::count_if(d.launches.begin(), d.launches.end(), [](const LaunchRow& l) {
+      return l.kind == LaunchKind::Timed;
+    });
+  };
+  EXPECT_EQ(timed(all), timed(a) + timed(b));
+  EXPECT_EQ(all.visits.size(), a.visits.size() + b.visits.size());
+  EXPECT_GE(merged.duplicates, static_cast<int>(a.launches.size()));
+  EXPECT_EQ(merged.launches, static_cast<int>(all.launches.size()));
+  // Every visit keeps its launch, samples and covariates.
+  for (const VisitRow& visit : all.visits) {
+    EXPECT_EQ(visit.sample_ns.size(), 1u);
+    EXPECT_EQ(visit.covariates.involuntary_switches, 3);
+  }
+  EXPECT_EQ(plan_progress(all).missing, 0);
+}
+
+TEST(Merge, RefusesOtherPlansBuildsAndExistingOutput) {
+  const Scratch scratch;
+  run_plan(small_plan(scratch), scratch / "a", fake_options());
+  std::string other = kSmallMatrix;
+  other.replace(other.find("seed = 7"), 8, "seed = 8");
+  run_plan(small_plan(scratch, other), scratch / "b", fake_options());
+  EXPECT_THAT(merge_ledgers({scratch / "a", scratch / "b"}, scratch / "out").error().message,
+              HasSubstr("only results of one plan can be merged"));
+  {
+    const FakeBehaviour behaviour("build=fake-2");
+    run_plan(small_plan(scratch), scratch / "c", fake_options());
+  }
+  EXPECT_THAT(merge_ledgers({scratch / "a", scratch / "c"}, scratch / "out").error().message,
+              HasSubstr("launches of two builds are never mixed"));
+  EXPECT_FALSE(fs::exists(scratch / "out"));
+  EXPECT_THAT(merge_ledgers({scratch / "a", scratch / "a"}, scratch / "b").error().message,
+              HasSubstr("exists already"));
+  EXPECT_THAT(merge_ledgers({scratch / "a"}, scratch / "out").error().message,
+              HasSubstr("at least two"));
+  EXPECT_THAT(merge_ledgers({scratch / "a", scratch / "none"}, scratch / "out").error().message,
+              HasSubstr("no such directory"));
+}
+
+} // namespace
+} // namespace assay

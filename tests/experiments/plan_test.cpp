@@ -1,0 +1,202 @@
+#include "experiments/plan.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "tests/experiments/support.h"
+
+namespace assay {
+namespace {
+
+using test::small_plan;
+using testing::HasSubstr;
+
+class PlanTest : public testing::Test {
+protected:
+  std::string
+  problem(const std::string& matrix, PlanOptions options = {}, std::string data = "") const {
+    if (data.empty()) data = scratch_.write("corpus.txt", "text");
+    const Result<Plan> plan = make_plan(
+        value_or_throw(parse_matrix(matrix, "m.toml", {"base.data=\"" + data + "\""})), options);
+    return plan ? "" : plan.error().message;
+  }
+  std::string hash(const std::vector<std::string>& overrides,
+                   const PlanOptions& options = {}) const {
+    std::vector<std::string> all = overrides;
+    all.push_back("base.data=\"" + scratch_.write("corpus.txt", "text") + "\"");
+    return value_or_throw(
+               make_plan(value_or_throw(parse_matrix(test::kSmallMatrix, "m.toml", all)), options))
+        .ledger.spec.hash;
+  }
+  test::Scratch scratch_;
+};
+
+const std::string kHead = "version = 1\n[experiment]\nname = \"t\"\n";
+
+TEST_F(PlanTest, VariantsAreReferenceLevelsAndControl) {
+  const Plan plan = small_plan(scratch_);
+  ASSERT_EQ(plan.ledger.cells.size(), 2u);
+  const auto variants = variants_of(plan.ledger, 1);
+  ASSERT_EQ(variants.size(), 4u);
+  EXPECT_EQ(variants[0]->name, "clone_copy");
+  EXPECT_EQ(variants[0]->role, Role::Reference);
+  EXPECT_EQ(variants[2]->name, "exchange");
+  EXPECT_EQ(variants[2]->role, Role::Level);
+  EXPECT_EQ(variants[3]->name, "control");
+  EXPECT_EQ(variants[3]->level, "clone_copy");
+  EXPECT_EQ(variants[3]->role, Role::Control);
+  EXPECT_EQ(variants[3]->config_json, variants[0]->config_json);
+  const auto config = nlohmann::json::parse(variants[2]->config_json);
+  EXPECT_EQ(config.at("ema_swap"), "exchange");
+  EXPECT_EQ(config.at("d_model"), 160); // resolved from the preset
+  EXPECT_EQ(plan.ledger.cells[0].unit, "evaluation");
+  EXPECT_EQ(plan.ledger.optimizations.at(0).levels.size(), 3u);
+}
+
+TEST_F(PlanTest, ChosenLevelsKeepTheReference) {
+  const Plan plan = small_plan(
+      scratch_, kHead + "[[cell]]\noptimization = \"ema_swap\"\nlevels = [\"exchange\"]\n");
+  const auto variants = variants_of(plan.ledger, 1);
+  ASSERT_EQ(variants.size(), 3u);
+  EXPECT_EQ(variants[0]->name, "clone_copy");
+  EXPECT_EQ(variants[1]->name, "exchange");
+}
+
+TEST_F(PlanTest, TheHashNamesWhatDeterminesTheExperiment) {
+  const std::string base = hash({});
+  EXPECT_EQ(base, hash({}));
+  PlanOptions command;
+  command.command = "another command line";
+  EXPECT_EQ(base, hash({}, command));
+  EXPECT_EQ(base, hash({"experiment.budget=\"3m\""}));
+  EXPECT_NE(base, hash({"experiment.seed=8"}));
+  EXPECT_NE(base, hash({"experiment.launches=3"}));
+  EXPECT_NE(base, hash({"base.seq_len=64"}));
+  EXPECT_NE(base, hash({"measure.alpha=0.01"}));
+  EXPECT_NE(base, hash({"measure.sesoi=0.02"}));
+  PlanOptions claims;
+  claims.claims_directory = std::string(ASSAY_SOURCE_DIR) + "/experiments/claims";
+  EXPECT_NE(base, hash({}, claims));
+}
+
+TEST_F(PlanTest, ClaimsOfThePlannedOptimizationsOnly) {
+  PlanOptions options;
+  options.claims_directory = std::string(ASSAY_SOURCE_DIR) + "/experiments/claims";
+  const std::string data = "base.data=\"" + scratch_.write("corpus.txt", "text") + "\"";
+  const Plan plan = value_or_throw(
+      make_plan(value_or_throw(parse_matrix(test::kSmallMatrix, "m.toml", {data})), options));
+  std::vector<std::string> ids;
+  for (const ClaimRow& claim : plan.ledger.claims) ids.push_back(claim.id);
+  EXPECT_THAT(ids, testing::ElementsAre("bf16-guard-overhead", "ema-swap-memory"));
+}
+
+TEST_F(PlanTest, EveryProblemAtOnce) {
+  const std::string text = problem(kHead + R"(
+[[cell]]
+optimization = "ema_swop"
+[[cell]]
+optimization = "varlen"
+levels = ["varlne"]
+[[cell]]
+optimization = "grad_scaler"
+set = { seq_len = 64, rope_dim = 3, grad_scaler = "off" }
+)",
+                                   {},
+                                   "/nowhere/corpus");
+  EXPECT_THAT(text,
+              HasSubstr("m.toml:5: unknown optimization 'ema_swop' (did you mean 'ema_swap'?)"));
+  EXPECT_THAT(
+      text,
+      HasSubstr(
+          "m.toml:7: unknown level 'varlne' of optimization 'varlen' (did you mean 'varlen'?)"));
+  EXPECT_THAT(text, HasSubstr("key 'rope_dim' must be even"));
+  EXPECT_THAT(text, HasSubstr("'grad_scaler' is what optimization 'grad_scaler' switches"));
+  EXPECT_THAT(text, HasSubstr("/nowhere/corpus: no such file or directory"));
+}
+
+TEST_F(PlanTest, MissingData) {
+  const Result<Plan> plan =
+      make_plan(value_or_throw(parse_matrix(test::kSmallMatrix, "m.toml")), {});
+  ASSERT_FALSE(plan);
+  EXPECT_EQ(plan.error().message,
+            "no training data: give --data PATH, or `data` under [base]"); // once, for two cells
+}
+
+TEST_F(PlanTest, CellsThatMakeNoSense) {
+  const std::string cell = "[[cell]]\noptimization = \"ema_swap\"\n";
+  EXPECT_THAT(problem(kHead + cell + cell), HasSubstr("two cells are named 'ema_swap'"));
+  EXPECT_THAT(problem(kHead + cell + "levels = [\"clone_copy\"]\n"),
+              HasSubstr("names no level beside the reference"));
+  EXPECT_THAT(problem(kHead + cell + "visit_steps = 2\ndiscard_steps = 2\n"),
+              HasSubstr("leaves nothing"));
+  EXPECT_THAT(problem(kHead + cell + "visit_steps = 1\nset = { device = \"cuda\" }\n"),
+              HasSubstr("a visit on a GPU takes at least 4 steps"));
+}
+
+TEST_F(PlanTest, TheGpuHasItsOwnDefaults) {
+  const Plan plan = small_plan(
+      scratch_, kHead + "[base]\ndevice = \"cuda\"\n[[cell]]\noptimization = \"ema_swap\"\n");
+  EXPECT_EQ(plan.ledger.cells[0].visit_steps, 5);
+  EXPECT_EQ(plan.ledger.cells[0].discard_steps, 1);
+  EXPECT_DOUBLE_EQ(plan.ledger.spec.sesoi, 0.005);
+}
+
+// Three varlen variants and the control of `tiny` take about 4 x 20 MB: room for three replicas
+// splits the two levels.
+TEST_F(PlanTest, VariantsThatDoNotFitAreSplit) {
+  const std::string data = "base.data=\"" + scratch_.write("corpus.txt", "text") + "\"";
+  const Matrix matrix = value_or_throw(
+      parse_matrix(kHead + "[[cell]]\noptimization = \"varlen\"\n", "m.toml", {data}));
+  const Plan whole = value_or_throw(make_plan(matrix, {}));
+  const std::int64_t all = estimate(whole).cells[0].memory_bytes;
+  PlanOptions options;
+  options.host_memory_bytes = static_cast<std::int64_t>(static_cast<double>(all) / 0.7) - 1000;
+  const Plan split = value_or_throw(make_plan(matrix, options));
+  ASSERT_EQ(split.ledger.cells.size(), 2u);
+  EXPECT_EQ(split.ledger.cells[1].name, "varlen/group2");
+  for (const CellRow& cell : split.ledger.cells) {
+    const auto variants = variants_of(split.ledger, cell.id);
+    ASSERT_EQ(variants.size(), 3u);
+    EXPECT_EQ(variants[0]->role, Role::Reference);
+    EXPECT_EQ(variants[2]->role, Role::Control);
+  }
+  EXPECT_THAT(split.notes, testing::ElementsAre(HasSubstr("is split into 2 groups")));
+  options.host_memory_bytes = 1 << 20;
+  EXPECT_THAT(make_plan(matrix, options).error().message, HasSubstr("Choose a smaller preset"));
+}
+
+// MDE of the median with sd .1 and 6 rounds, 2 launches, alpha .05, power .8:
+// (t_.975,1 + t_.8,1) * sqrt(pi/2/6) * .1 / sqrt(2) = (12.70620 + 1.37638) * .0511663 / 1.414214
+TEST_F(PlanTest, EstimatesTimeAndDetectableEffect) {
+  const Plan plan = small_plan(scratch_);
+  const PlanEstimate none = estimate(plan);
+  EXPECT_EQ(none.seconds, std::nullopt);
+  EXPECT_DOUBLE_EQ(none.pair_sd, 0.10);
+  EXPECT_NEAR(*none.cells[0].mde, 0.509516, 1e-4);
+  const ProbeResult probe{20e6, 1000, 0.1};
+  const PlanEstimate probed = estimate(plan, {{1, probe}, {2, probe}});
+  // cell 1: 2 launches x (1.2 + 4 (.1 + 18 x .02)) + 2.4 + 4 (.2 + 12 x .02)
+  EXPECT_NEAR(
+      *probed.cells[0].seconds, 2 * (1.2 + 4 * (0.1 + 0.36)) + 2.4 + 4 * (0.2 + 0.24), 1e-9);
+  EXPECT_NEAR(*probed.seconds, *probed.cells[0].seconds + *probed.cells[1].seconds, 1e-9);
+}
+
+TEST_F(PlanTest, QuickstartPlans) {
+  PlanOptions options;
+  options.claims_directory = std::string(ASSAY_SOURCE_DIR) + "/experiments/claims";
+  const std::string data = "base.data=\"" + scratch_.write("corpus.txt", "text") + "\"";
+  for (const char* device : {"cpu", "cuda"}) {
+    const Plan plan = value_or_throw(
+        make_plan(value_or_throw(load_matrix(std::string(ASSAY_SOURCE_DIR) +
+                                                 "/experiments/matrices/quickstart.toml",
+                                             {data, std::string("base.device=") + device})),
+                  options));
+    EXPECT_EQ(plan.ledger.cells.size(), 5u);
+    EXPECT_EQ(plan.ledger.claims.size(), 6u);
+  }
+}
+
+} // namespace
+} // namespace assay

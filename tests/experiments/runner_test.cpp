@@ -1,0 +1,340 @@
+#include "experiments/runner.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <chrono>
+#include <map>
+#include <set>
+
+#include "core/database.h"
+#include "experiments/schedule.h"
+#include "tests/experiments/support.h"
+
+namespace assay {
+namespace {
+
+using testing::HasSubstr;
+using namespace test;
+namespace fs = std::filesystem;
+
+constexpr int kLaunches = 8; // 2 cells x (parity, memory, 2 timed)
+
+class RunnerTest : public testing::Test {
+protected:
+  RunSummary run(const std::string& behaviour = "", RunOptions options = fake_options()) {
+    const FakeBehaviour fake(behaviour + ";count=" + (scratch_ / "count"));
+    return run_plan(plan_, scratch_ / "r", options);
+  }
+  LedgerData ledger() const { return value_or_throw(read_ledger(scratch_ / "r")); }
+  std::vector<LaunchRow> launches(LaunchKind kind, const std::string& cell) const {
+    std::vector<LaunchRow> result;
+    const LedgerData data = ledger();
+    for (const LaunchRow& row : data.launches)
+      if (row.kind == kind && data.cell(row.cell).name == cell) result.push_back(row);
+    return result;
+  }
+  Scratch scratch_;
+  Plan plan_ = small_plan(scratch_);
+};
+
+std::map<int, std::vector<const VisitRow*>> rounds_of(const LedgerData& data, std::int64_t launch) {
+  std::map<int, std::vector<const VisitRow*>> rounds;
+  for (const VisitRow& visit : data.visits)
+    if (visit.launch == launch) rounds[visit.round].push_back(&visit);
+  return rounds;
+}
+
+TEST_F(RunnerTest, RunsTheWholePlan) {
+  const RunSummary summary = run("effect=0.9");
+  EXPECT_EQ(summary.outcome, RunSummary::Outcome::Complete);
+  EXPECT_EQ(summary.progress.done, kLaunches);
+  const LedgerData data = ledger();
+  ASSERT_EQ(data.launches.size(), static_cast<std::size_t>(kLaunches));
+  const Schedule schedule{data.spec.hash, data.spec.seed};
+  for (const LaunchRow& launch : data.launches) {
+    EXPECT_EQ(launch.state, LaunchState::Complete);
+    EXPECT_EQ(launch.identity.build, "fake-1");
+    EXPECT_FALSE(launch.ended_utc.empty());
+    if (launch.kind != LaunchKind::Timed) continue;
+    EXPECT_TRUE(launch.steady);
+    const auto rounds = rounds_of(data, launch.id);
+    ASSERT_EQ(rounds.size(), 16u); // 10 of warm-up, 6 timed
+    for (const auto& [round, visits] : rounds) {
+      const auto variants = variants_of(data, launch.cell);
+      ASSERT_EQ(visits.size(), variants.size());
+      const auto order = schedule.order(
+          data.cell(launch.cell).name, launch.index, launch.attempt, round, variants.size());
+      for (const VisitRow* visit : visits) {
+        EXPECT_EQ(visit->warmup, round < 10);
+        EXPECT_EQ(visit->variant, variants[order[static_cast<std::size_t>(visit->position)]]->id);
+        EXPECT_EQ(visit->covariates.steal_share, 0.01);
+      }
+    }
+  }
+  EXPECT_EQ(std::count_if(data.events.begin(),
+                          data.events.end(),
+                          [](const EventRow& e) { return e.kind == "warmup_end"; }),
+            4);
+  EXPECT_FALSE(fs::exists(scratch_ / "r/ledger.sqlite-wal")); // left WAL mode
+}
+
+TEST_F(RunnerTest, InterleavesCellsByLaunchIndex) {
+  run();
+  const LedgerData data = ledger();
+  std::vector<std::string> order;
+  for (const LaunchRow& l : data.launches)
+    order.push_back(fmt::format("{} {} {}", to_string(l.kind), l.index, l.cell));
+  EXPECT_THAT(order,
+              testing::ElementsAre("parity 1 1",
+                                   "parity 1 2",
+                                   "memory 1 1",
+                                   "memory 1 2",
+                                   "timed 1 1",
+                                   "timed 1 2",
+                                   "timed 2 1",
+                                   "timed 2 2"));
+}
+
+TEST_F(RunnerTest, ACompletePlanIsNotRunAgain) {
+  run();
+  const std::size_t before = ledger().launches.size();
+  EXPECT_EQ(run().outcome, RunSummary::Outcome::Complete);
+  EXPECT_EQ(ledger().launches.size(), before);
+}
+
+TEST_F(RunnerTest, AFailedGateKeepsTheVariantOutOfTiming) {
+  const RunSummary summary = run("fail_gate=pointer_swap");
+  EXPECT_EQ(summary.outcome, RunSummary::Outcome::Complete);
+  EXPECT_THAT(
+      summary.progress.problems,
+      testing::Contains(HasSubstr("ema: pointer_swap is not timed: gate bitwise/weights failed")));
+  const LedgerData data = ledger();
+  for (const VisitRow& visit : data.visits)
+    EXPECT_NE(data.variant(visit.variant).name, "pointer_swap");
+  EXPECT_TRUE(std::any_of(
+      data.gates.begin(), data.gates.end(), [](const GateRow& g) { return !g.passed; }));
+  EXPECT_TRUE(std::any_of(data.visits.begin(), data.visits.end(), [&](const VisitRow& v) {
+    return data.variant(v.variant).name == "exchange";
+  }));
+}
+
+TEST_F(RunnerTest, ACellWithoutLevelsIsNotTimed) {
+  const RunSummary summary = run("fail_gate=cast_if_needed");
+  EXPECT_EQ(summary.outcome, RunSummary::Outcome::Complete);
+  EXPECT_EQ(summary.progress.not_run, 3);
+  EXPECT_THAT(summary.progress.problems,
+              testing::Contains(HasSubstr("guard: no level beside the reference is left")));
+  EXPECT_TRUE(launches(LaunchKind::Timed, "guard").empty());
+  EXPECT_EQ(launches(LaunchKind::Timed, "ema").size(), 2u);
+}
+
+TEST_F(RunnerTest, ADeadWorkerIsTriedAgain) {
+  EXPECT_EQ(run("die=timed/1/12").outcome, RunSummary::Outcome::Complete);
+  const auto timed = launches(LaunchKind::Timed, "ema");
+  ASSERT_EQ(timed.size(), 3u);
+  EXPECT_EQ(timed[0].state, LaunchState::Failed);
+  EXPECT_THAT(timed[0].reason, HasSubstr("killed by signal 9"));
+  EXPECT_THAT(timed[0].reason, HasSubstr("about to die")); // the log's end
+  EXPECT_EQ(timed[1].state, LaunchState::Complete);
+  EXPECT_EQ(timed[1].attempt, 1);
+  EXPECT_EQ(rounds_of(ledger(), timed[0].id).size(), 12u); // what it measured stays
+}
+
+TEST_F(RunnerTest, HalfOfTheRoundsCount) {
+  EXPECT_EQ(run("die=timed/1/13").outcome, RunSummary::Outcome::Complete); // 3 of 6 timed rounds
+  const auto timed = launches(LaunchKind::Timed, "ema");
+  ASSERT_EQ(timed.size(), 2u);
+  EXPECT_EQ(timed[0].state, LaunchState::Partial);
+}
+
+TEST_F(RunnerTest, TwoFailuresAreGivenUpAndTheRunGoesOn) {
+  const RunSummary summary = run("error=timed/*/0");
+  EXPECT_EQ(summary.outcome, RunSummary::Outcome::Complete);
+  EXPECT_EQ(summary.progress.failed, 4);
+  const auto timed = launches(LaunchKind::Timed, "guard");
+  ASSERT_EQ(timed.size(), 4u); // 2 launches x 2 attempts
+  EXPECT_THAT(timed[0].reason, HasSubstr("told to fail with internal"));
+  // A later run gives each another chance.
+  EXPECT_EQ(run().progress.failed, 0);
+  EXPECT_EQ(ledger().launches.back().state, LaunchState::Complete);
+}
+
+TEST_F(RunnerTest, FailuresOfEveryKindAreRowsWithReasons) {
+  for (const auto& [behaviour, reason] :
+       std::map<std::string, std::string>{{"oom=timed/1/3", "ran out of memory"},
+                                          {"exit=timed/1/3", "exited with status 7"},
+                                          {"garbage=timed/1/3", "no JSON object"},
+                                          {"die=timed/1/launch", "killed by signal 9"},
+                                          {"error=timed/1/launch", "told to fail"}}) {
+    fs::remove_all(scratch_ / "r");
+    fs::remove(scratch_ / "count.timed");
+    EXPECT_EQ(run(behaviour).outcome, RunSummary::Outcome::Complete) << behaviour;
+    const auto timed = launches(LaunchKind::Timed, "ema");
+    ASSERT_EQ(timed.size(), 3u) << behaviour;
+    EXPECT_THAT(timed[0].reason, HasSubstr(reason));
+  }
+}
+
+TEST_F(RunnerTest, AHungWorkerIsKilled) {
+  RunOptions options = fake_options();
+  options.least_round_timeout_seconds = 0.3;
+  EXPECT_EQ(run("hang=timed/1/3", options).outcome, RunSummary::Outcome::Complete);
+  const auto timed = launches(LaunchKind::Timed, "ema");
+  ASSERT_EQ(timed.size(), 3u);
+  EXPECT_THAT(timed[0].reason, HasSubstr("gave no answer within"));
+}
+
+TEST_F(RunnerTest, AFailedParityLaunchBlocksItsCellOnly) {
+  const RunSummary summary = run("error=parity/*/parity");
+  EXPECT_EQ(summary.outcome, RunSummary::Outcome::Complete);
+  EXPECT_EQ(summary.progress.failed, 2);
+  EXPECT_EQ(summary.progress.not_run, 6);
+  EXPECT_THAT(summary.progress.problems, testing::Contains(HasSubstr("its parity launch failed")));
+  EXPECT_TRUE(ledger().visits.empty());
+}
+
+TEST_F(RunnerTest, ARetiredVariantLeavesAndTheLaunchRestarts) {
+  const RunSummary summary = run("retire=exchange/11");
+  EXPECT_EQ(summary.outcome, RunSummary::Outcome::Complete);
+  EXPECT_THAT(summary.progress.problems,
+              testing::Contains(HasSubstr("ema: exchange is not timed: loss is nan in round 11")));
+  const LedgerData data = ledger();
+  const auto timed = launches(LaunchKind::Timed, "ema");
+  ASSERT_EQ(timed.size(), 3u);
+  EXPECT_EQ(timed[0].state, LaunchState::Failed);
+  EXPECT_THAT(timed[0].reason, HasSubstr("variant 'exchange' was retired"));
+  EXPECT_EQ(timed[1].index, 1);
+  EXPECT_EQ(timed[1].attempt, 1);
+  for (const auto& [round, visits] : rounds_of(data, timed[1].id)) EXPECT_EQ(visits.size(), 3u);
+  std::set<std::string> kinds;
+  for (const EventRow& event : data.events) kinds.insert(event.kind);
+  EXPECT_TRUE(kinds.count("retired") && kinds.count("restarted"));
+}
+
+TEST_F(RunnerTest, ARetiredReferenceBlocksTheCell) {
+  const RunSummary summary = run("retire=clone_copy/2");
+  EXPECT_EQ(summary.outcome, RunSummary::Outcome::Complete);
+  EXPECT_THAT(summary.progress.problems,
+              testing::Contains(HasSubstr("ema: its reference cannot be measured")));
+  EXPECT_EQ(launches(LaunchKind::Timed, "guard").size(), 2u);
+}
+
+TEST_F(RunnerTest, ARetirementInTheParityLaunch) {
+  EXPECT_EQ(run("retire=exchange/parity").outcome, RunSummary::Outcome::Complete);
+  const LedgerData data = ledger();
+  for (const VisitRow& visit : data.visits) EXPECT_NE(data.variant(visit.variant).name, "exchange");
+  EXPECT_EQ(launches(LaunchKind::Parity, "ema").size(), 2u);
+}
+
+TEST_F(RunnerTest, BadInputEndsTheRunWithTheWorkersWords) {
+  EXPECT_EQ(failure_of([&] { run("bad_input=timed/1/launch"); }), "told to fail with bad_input");
+  EXPECT_EQ(launches(LaunchKind::Timed, "ema").at(0).state, LaunchState::Failed);
+  EXPECT_EQ(run().outcome, RunSummary::Outcome::Complete); // the ledger is intact and resumes
+}
+
+TEST_F(RunnerTest, StopAfterEndsAfterARoundAndResumes) {
+  RunOptions options = fake_options();
+  options.stop_after_seconds = 0.3;
+  const RunSummary first = run("sleep_us=20000", options);
+  EXPECT_EQ(first.outcome, RunSummary::Outcome::Incomplete);
+  EXPECT_THAT(first.stopped, HasSubstr("the time limit of"));
+  EXPECT_GT(first.progress.missing, 0);
+  EXPECT_THAT(ledger().launches.back().reason, HasSubstr("time limit"));
+  const RunSummary second = run();
+  EXPECT_EQ(second.outcome, RunSummary::Outcome::Complete);
+  EXPECT_EQ(second.progress.done, kLaunches);
+  EXPECT_EQ(second.progress.failed, 0);
+}
+
+TEST_F(RunnerTest, TheBudgetIsTheDefaultLimit) {
+  plan_.budget_seconds = 0.2;
+  EXPECT_EQ(run("sleep_us=20000").outcome, RunSummary::Outcome::Incomplete);
+}
+
+TEST_F(RunnerTest, ASignalStopsAfterTheRound) {
+  RunOptions options = fake_options();
+  options.progress = [](const RunProgress& progress) {
+    if (progress.task.kind == LaunchKind::Timed && progress.warmup_round == 3) ::raise(SIGTERM);
+  };
+  const RunSummary summary = run("", options);
+  EXPECT_EQ(summary.outcome, RunSummary::Outcome::Incomplete);
+  EXPECT_EQ(summary.stopped, "SIGINT or SIGTERM");
+  const LedgerData data = ledger();
+  EXPECT_EQ(data.launches.back().state, LaunchState::Failed);
+  EXPECT_EQ(rounds_of(data, data.launches.back().id).size(), 3u);
+  EXPECT_EQ(data.events.back().kind, "stopped");
+}
+
+TEST_F(RunnerTest, AnotherBuildIsRefusedAndForked) {
+  RunOptions options = fake_options();
+  options.stop_after_seconds = 0.2;
+  run("sleep_us=20000", options);
+  const std::string message = failure_of([&] { run("build=fake-2"); });
+  EXPECT_THAT(message, HasSubstr("measured by build fake-1, and the worker is build fake-2"));
+  EXPECT_THAT(message, HasSubstr("--fork"));
+  RunOptions fork = fake_options();
+  fork.fork = true;
+  const RunSummary summary = run("build=fake-2", fork);
+  EXPECT_EQ(summary.outcome, RunSummary::Outcome::Complete);
+  EXPECT_EQ(summary.set_aside, scratch_ / "r.1");
+  EXPECT_EQ(value_or_throw(read_ledger(scratch_ / "r.1")).launches.front().identity.build,
+            "fake-1");
+  for (const LaunchRow& launch : ledger().launches) EXPECT_EQ(launch.identity.build, "fake-2");
+  EXPECT_EQ(run("build=fake-2", fork).set_aside,
+            ""); // the same plan and build: nothing to set aside
+}
+
+TEST_F(RunnerTest, AnotherPlanIsRefusedAndForked) {
+  run();
+  std::string other = kSmallMatrix;
+  other.replace(other.find("seed = 7"), 8, "seed = 8");
+  plan_ = small_plan(scratch_, other);
+  EXPECT_THAT(failure_of([&] { run(); }), HasSubstr("holds another plan"));
+  RunOptions fork = fake_options();
+  fork.fork = true;
+  EXPECT_EQ(run("", fork).set_aside, scratch_ / "r.1");
+}
+
+TEST_F(RunnerTest, AWorkerOfAnotherProtocolIsRefused) {
+  EXPECT_THAT(failure_of([&] { run("protocol=9"); }), HasSubstr("the worker speaks protocol 9"));
+}
+
+TEST_F(RunnerTest, AMissingWorkerIsNamed) {
+  RunOptions options = fake_options();
+  options.worker_path = scratch_ / "no-worker";
+  EXPECT_THAT(failure_of([&] { run("", options); }),
+              HasSubstr("no-worker: the worker cannot be started"));
+}
+
+TEST_F(RunnerTest, ASecondRunnerIsRefusedByName) {
+  const auto held = Ledger::open(scratch_ / "r", plan_.ledger);
+  const std::string message = failure_of([&] { run(); });
+  EXPECT_THAT(message, HasSubstr(fmt::format("is in use by process {} (", ::getpid())));
+  EXPECT_THAT(message, HasSubstr("wait for it or stop it"));
+}
+
+TEST_F(RunnerTest, ProgressCountsUpAndEstimates) {
+  std::vector<RunProgress> seen;
+  RunOptions options = fake_options();
+  options.progress = [&](const RunProgress& progress) { seen.push_back(progress); };
+  run("", options);
+  EXPECT_EQ(seen.front().launch_number, 1);
+  EXPECT_EQ(seen.back().launch_number, kLaunches);
+  EXPECT_EQ(seen.back().launches, kLaunches);
+  EXPECT_EQ(seen.back().round, 6);
+  EXPECT_EQ(seen.back().rounds, 6);
+  EXPECT_EQ(seen.back().cell, "guard");
+  ASSERT_TRUE(seen.back().eta_seconds);
+  EXPECT_LT(*seen.back().eta_seconds, 1.0);
+}
+
+TEST_F(RunnerTest, ProbeMeasuresEveryCell) {
+  const auto probes = value_or_throw(probe_plan(plan_, fake_options(), scratch_ / "probe"));
+  ASSERT_EQ(probes.size(), 2u);
+  EXPECT_DOUBLE_EQ(probes.at(1).unit_ns, 1e6);
+}
+
+} // namespace
+} // namespace assay

@@ -1,0 +1,93 @@
+// Shared by the tests of the engine: a scratch directory, a small plan, the fake worker.
+#pragma once
+
+#include <gtest/gtest.h>
+#include <stdlib.h>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include "experiments/matrix.h"
+#include "experiments/plan.h"
+#include "experiments/runner.h"
+
+namespace assay::test {
+
+class Scratch {
+public:
+  Scratch() {
+    std::string name = (std::filesystem::temp_directory_path() / "assay-test-XXXXXX").string();
+    if (::mkdtemp(name.data()) == nullptr) throw std::runtime_error("mkdtemp failed");
+    path_ = name;
+  }
+  ~Scratch() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  Scratch(const Scratch&) = delete;
+  Scratch& operator=(const Scratch&) = delete;
+
+  std::string operator/(const std::string& name) const { return (path_ / name).string(); }
+
+  std::string write(const std::string& name, const std::string& text) const {
+    std::ofstream(path_ / name, std::ios::binary) << text;
+    return *this / name;
+  }
+
+private:
+  std::filesystem::path path_;
+};
+
+// Two cells (2 + 1 levels beside their references) and few rounds.
+inline const char* const kSmallMatrix = R"(
+version = 1
+[experiment]
+name = "small"
+seed = 7
+launches = 2
+[base]
+preset = "tiny"
+[[cell]]
+name = "ema"
+optimization = "ema_swap"
+rounds = 6
+[[cell]]
+name = "guard"
+optimization = "bf16_guard"
+set = { bf16_delta_inputs = true }
+rounds = 6
+)";
+
+inline Plan small_plan(const Scratch& scratch, const std::string& matrix = kSmallMatrix) {
+  const std::string data = "base.data=\"" + scratch.write("corpus.txt", "some text") + "\"";
+  return value_or_throw(make_plan(value_or_throw(parse_matrix(matrix, "small.toml", {data})), {}));
+}
+
+// Sets the fake worker's behaviour for the life of this object.
+class FakeBehaviour {
+public:
+  explicit FakeBehaviour(const std::string& text) { ::setenv("ASSAY_FAKE", text.c_str(), 1); }
+  ~FakeBehaviour() { ::unsetenv("ASSAY_FAKE"); }
+  FakeBehaviour(const FakeBehaviour&) = delete;
+  FakeBehaviour& operator=(const FakeBehaviour&) = delete;
+};
+
+inline RunOptions fake_options() {
+  RunOptions options;
+  options.worker_path = ASSAY_FAKE_WORKER;
+  options.setup_timeout_seconds = 5;
+  options.least_round_timeout_seconds = 1;
+  return options;
+}
+
+template <class Body> std::string failure_of(Body body) {
+  try {
+    body();
+  } catch (const Failure& failure) {
+    return failure.what();
+  }
+  return "";
+}
+
+} // namespace assay::test

@@ -1,0 +1,92 @@
+// Small configurations, ragged batches and random delta-rule inputs that the trainer's tests share. Fixed seeds.
+#pragma once
+
+#include <ATen/ATen.h>
+#include <ATen/CPUGeneratorImpl.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "model/config/train_config.h"
+#include "model/segments.h"
+
+namespace assay::testing_model {
+
+// A three-layer model of about 10^5 parameters with two rows of 48 tokens.
+inline TrainConfig small_config() {
+  TrainConfig config;
+  config.preset = "tiny";
+  config.pattern = "GMG";
+  config.d_model = 32;
+  config.heads = 2;
+  config.head_dim = 16;
+  config.rope_dim = 8;
+  config.kv_rank = 16;
+  config.ffn_dim = 48;
+  config.vocab_size = 61;
+  config.chunk_size = 16;
+  config.seq_len = 48;
+  config.batch_rows = 2;
+  config.steps = 100;
+  config.warmup_steps = 2;
+  config.lr = 3e-3;
+  return value_or_throw(resolve(config));
+}
+
+// A prepared batch of random tokens whose documents end at `borders` besides the row ends.
+inline Batch random_batch(const TrainConfig& config, std::uint64_t seed, std::vector<std::int32_t> borders) {
+  const at::Generator generator = at::make_generator<at::CPUGeneratorImpl>(seed);
+  const auto draw = [&] {
+    return at::empty({config.batch_rows, config.seq_len}, at::kLong).random_(0, config.vocab_size, generator);
+  };
+  const at::Tensor tokens = draw();
+  Batch batch = make_batch(tokens, draw(), std::move(borders));
+  prepare(batch, config);
+  return batch;
+}
+
+// Documents of 1, 12, 20 and 15 tokens, then 17, 1 and 30.
+inline Batch ragged_batch(const TrainConfig& config, std::uint64_t seed = 3) {
+  return random_batch(config, seed, {1, 13, 33, 65, 66});
+}
+
+inline std::vector<Batch> ragged_batches(const TrainConfig& config, int count) {
+  std::vector<Batch> batches;
+  for (int i = 0; i < count; ++i) batches.push_back(ragged_batch(config, static_cast<std::uint64_t>(10 + i)));
+  return batches;
+}
+
+struct DeltaInputs {
+  at::Tensor q, k, v, g, beta;
+};
+
+// Normalized q and k, log decays scaled by `decay` (0: none; large: the state is forgotten at once).
+inline DeltaInputs random_delta_inputs(std::int64_t tokens, std::int64_t heads, std::int64_t key_width,
+                                       std::int64_t value_width, std::uint64_t seed, double decay = 1.0) {
+  const at::Generator generator = at::make_generator<at::CPUGeneratorImpl>(seed);
+  const auto normal = [&](at::IntArrayRef shape) { return at::empty(shape, at::kDouble).normal_(0, 1, generator); };
+  DeltaInputs in;
+  in.q = normal({tokens, heads, key_width});
+  in.k = normal({tokens, heads, key_width});
+  in.q = in.q / in.q.norm(2, {2}, true);
+  in.k = in.k / in.k.norm(2, {2}, true);
+  in.v = normal({tokens, heads, value_width});
+  in.g = at::softplus(normal({tokens, heads})).mul(-decay);
+  in.beta = normal({tokens, heads}).sigmoid();
+  return in;
+}
+
+inline Segments make_segments(std::vector<std::int32_t> cu, std::int64_t heads, std::int64_t chunk) {
+  TrainConfig config = small_config();
+  config.heads = heads;
+  config.chunk_size = chunk;
+  Segments segments;
+  segments.cu = at::tensor(cu, at::kInt);
+  for (std::size_t i = 1; i < cu.size(); ++i)
+    segments.max_len = std::max<std::int64_t>(segments.max_len, cu[i] - cu[i - 1]);
+  segments.chunks = std::make_shared<const ChunkLayout>(make_chunk_layout(cu, config, at::kCPU));
+  segments.cu_host = std::move(cu);
+  return segments;
+}
+
+}  // namespace assay::testing_model

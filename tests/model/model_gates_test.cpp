@@ -1,0 +1,202 @@
+// Every row of the optimization table passes its gates, and planted wrong functions are rejected by them.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "model/gated_delta_rule.h"
+#include "model/gates.h"
+#include "tests/model/model_fixture.h"
+
+namespace assay {
+namespace {
+
+using testing_model::ragged_batch;
+using testing_model::ragged_batches;
+using testing_model::small_config;
+
+struct RowLevel {
+  const Optimization* row;
+  const Level* level;
+};
+
+std::vector<RowLevel> all_levels() {
+  std::vector<RowLevel> all;
+  for (const Optimization& row : optimizations().all())
+    for (const Level& level : row.levels) all.push_back({&row, &level});
+  return all;
+}
+
+std::string level_name(const testing::TestParamInfo<RowLevel>& info) {
+  return info.param.row->name + "_" + info.param.level->name;
+}
+
+TrainConfig with_level(TrainConfig config, const Level& level) {
+  config.bf16_delta_inputs = true;
+  level.apply(config);
+  return config;
+}
+
+class EveryLevel : public testing::TestWithParam<RowLevel> {};
+
+TEST_P(EveryLevel, PassesItsGates) {
+  const auto& [row, level] = GetParam();
+  TrainConfig base = small_config();
+  if (row->name != "bf16_guard") base.bf16_delta_inputs = false;
+  TrainConfig reference = base, other = base;
+  reference.bf16_delta_inputs = other.bf16_delta_inputs = row->name == "bf16_guard";
+  row->levels.front().apply(reference);
+  level->apply(other);
+  const std::vector<GateResult> gates = run_gates(*row, reference, other, ragged_batches(reference, 4));
+  EXPECT_GE(gates.size(), 2U);
+  for (const GateResult& gate : gates) {
+    EXPECT_TRUE(gate.passed) << gate.name << ": " << gate.value << " > " << gate.bound << " (" << gate.detail << ")";
+    EXPECT_FALSE(gate.detail.empty());
+  }
+}
+
+// One span shows that a level ran, and no other level of its row shows that span.
+TEST_P(EveryLevel, ShowsItsOwnSpan) {
+  const auto& [row, level] = GetParam();
+  const TrainConfig config = with_level(small_config(), *level);
+  const Instrumented seen = instrument(*row, config, ragged_batches(config, 2));
+  for (const Level& other : row->levels) {
+    if (other.span.empty()) continue;
+    const bool shown = seen.spans.count(other.span) > 0 || seen.counters.count(other.span) > 0;
+    EXPECT_EQ(shown, &other == level) << other.span;
+  }
+  EXPECT_FALSE(seen.operators.empty());
+}
+
+INSTANTIATE_TEST_SUITE_P(All, EveryLevel, testing::ValuesIn(all_levels()), level_name);
+
+TEST(Bf16Guard, CountsTheCopiesThatWereMade) {
+  const Optimization& row = *optimizations().find("bf16_guard");
+  for (const Precision precision : {Precision::Fp32, Precision::Bf16}) {
+    for (const Level& level : row.levels) {
+      TrainConfig config = with_level(small_config(), level);
+      config.precision = precision;
+      const Instrumented seen = instrument(row, config, {ragged_batch(config)});
+      EXPECT_EQ(seen.counters.at("copies/bf16_cast"), precision == Precision::Fp32 ? 6 : 0);  // q, k, v of two layers
+    }
+  }
+}
+
+// A broken level must fail its gates: the learning rate differs, the scaler's scale is no power of two.
+TEST(TrainingGates, RejectADifferentUpdate) {
+  const Optimization& row = *optimizations().find("bf16_guard");
+  const TrainConfig reference = small_config();
+  TrainConfig broken = reference;
+  broken.lr *= 1.0001;
+  const auto gates = run_gates(row, reference, broken, ragged_batches(reference, 2));
+  EXPECT_FALSE(gates[0].passed);
+  EXPECT_FALSE(gates[1].passed);
+  TrainConfig scaled = reference;
+  scaled.grad_scaler = GradScaler::Dynamic;
+  scaled.init_scale = 1000.0;
+  const auto scaler_gates = run_gates(*optimizations().find("grad_scaler"), reference, scaled, ragged_batches(reference, 2));
+  EXPECT_FALSE(scaler_gates[0].passed);
+}
+
+TEST(VarlenGates, RejectALevelThatDoesNotIsolate) {
+  const TrainConfig config = small_config();
+  Trainer trainer(config);
+  const Batch batch = ragged_batch(config);
+  const auto packed = [&](const Batch& b) { return trainer.logits(b, Attention::Packed); };
+  const GateResult gate = isolation_gate(packed, batch, batch.documents, config.vocab_size);
+  EXPECT_FALSE(gate.passed);
+  EXPECT_GT(gate.value, 0);
+  EXPECT_FALSE(per_document_gate(packed, batch, config).passed);
+}
+
+// Borders one token late, as when cu_seqlens are taken from the row before the shift.
+TEST(VarlenGates, RejectMisalignedBorders) {
+  const TrainConfig config = small_config();
+  Trainer trainer(config);
+  const Batch batch = ragged_batch(config);
+  const auto misaligned = [&](const Batch& b) {
+    Batch shifted = b;
+    for (std::size_t i = 1; i + 1 < shifted.documents.cu_host.size(); ++i) ++shifted.documents.cu_host[i];
+    prepare(shifted, config);
+    return trainer.logits(shifted);
+  };
+  EXPECT_FALSE(isolation_gate(misaligned, batch, batch.documents, config.vocab_size).passed);
+  EXPECT_FALSE(per_document_gate(misaligned, batch, config).passed);
+}
+
+TEST(VarlenGates, RejectAConvolutionWithoutReset) {
+  const TrainConfig config = small_config();
+  Trainer trainer(config);
+  const Batch batch = ragged_batch(config);
+  const auto leaking = [&](const Batch& b) {
+    Batch mutant = b;
+    ChunkLayout layout = *b.documents.chunks;
+    layout.taps = at::ones_like(layout.taps);
+    mutant.documents.chunks = std::make_shared<const ChunkLayout>(layout);
+    return trainer.logits(mutant);
+  };
+  EXPECT_FALSE(isolation_gate(leaking, batch, batch.documents, config.vocab_size).passed);
+  EXPECT_FALSE(per_document_gate(leaking, batch, config).passed);
+}
+
+TEST(VarlenGates, RejectAStateThatIsNotReset) {
+  const TrainConfig config = small_config();
+  Trainer trainer(config);
+  const Batch batch = ragged_batch(config);
+  const auto leaking = [&](const Batch& b) {
+    Batch mutant = b;
+    ChunkLayout layout = *b.rows.chunks;  // the rows' chunks, the documents' borders for everything else
+    layout.taps = b.documents.chunks->taps;
+    layout.rope_cos = b.documents.chunks->rope_cos;
+    layout.rope_sin = b.documents.chunks->rope_sin;
+    mutant.documents.chunks = std::make_shared<const ChunkLayout>(layout);
+    return trainer.logits(mutant);
+  };
+  EXPECT_FALSE(isolation_gate(leaking, batch, batch.documents, config.vocab_size).passed);
+}
+
+TEST(VarlenGates, RejectAFunctionThatSeesTheFuture) {
+  const TrainConfig config = small_config();
+  Trainer trainer(config);
+  const Batch batch = ragged_batch(config);
+  const auto leaking = [&](const Batch& b) {
+    const at::Tensor logits = trainer.logits(b);
+    return logits + 1e-6 * logits.roll({-1}, {0});
+  };
+  EXPECT_FALSE(causality_gate(leaking, batch, config.vocab_size).passed);
+  const auto blind = [&](const Batch& b) { return at::zeros({b.token_count(), config.vocab_size}); };
+  EXPECT_FALSE(causality_gate(blind, batch, config.vocab_size).passed);
+}
+
+// The erase term taken from the state before its decay: a known wrong fallback of this rule.
+at::Tensor undecayed_erase(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const at::Tensor& g,
+                           const at::Tensor& beta, const Segments& segments) {
+  std::vector<at::Tensor> outputs;
+  for (std::size_t i = 1; i < segments.cu_host.size(); ++i) {
+    at::Tensor state = at::zeros({q.size(1), q.size(2), v.size(2)}, q.options());
+    for (std::int64_t t = segments.cu_host[i - 1]; t < segments.cu_host[i]; ++t) {
+      const at::Tensor kt = k[t].unsqueeze(2);
+      const at::Tensor update =
+          beta[t].view({-1, 1, 1}) * (v[t].unsqueeze(1) - at::bmm(kt.transpose(1, 2), state));
+      state = state * g[t].exp().view({-1, 1, 1}) + at::bmm(kt, update);
+      outputs.push_back(at::bmm(q[t].unsqueeze(1), state).squeeze(1));
+    }
+  }
+  return at::stack(outputs) / std::sqrt(static_cast<double>(q.size(2)));
+}
+
+TEST(DeltaRuleGate, AcceptsTheChunkFormAndRejectsTheUndecayedEraseTerm) {
+  const TrainConfig config = small_config();
+  const Batch batch = ragged_batch(config);
+  EXPECT_TRUE(delta_rule_gate(gated_delta_rule_chunked, batch, config).passed);
+  const GateResult gate = delta_rule_gate(undecayed_erase, batch, config);
+  EXPECT_FALSE(gate.passed);
+  EXPECT_GT(gate.value, 1e-3);
+}
+
+TEST(RelativeRms, NotANumberIsInfinitelyFar) {
+  EXPECT_EQ(relative_rms(at::full({2}, NAN), at::ones({2})), std::numeric_limits<double>::infinity());
+  EXPECT_NEAR(relative_rms(at::full({2}, 1.5), at::ones({2})), 0.5, 1e-12);
+}
+
+}  // namespace
+}  // namespace assay

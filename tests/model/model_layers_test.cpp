@@ -1,0 +1,132 @@
+// Short convolution, norms, rotary angles, attention paths and latent attention against plain references.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "model/attention.h"
+#include "model/families/latent_attention.h"
+#include "model/gates.h"
+#include "model/rms_norm.h"
+#include "model/short_conv.h"
+#include "tests/model/model_fixture.h"
+
+namespace assay {
+namespace {
+
+using testing_model::make_segments;
+using testing_model::small_config;
+
+const std::vector<std::int32_t> kRagged{0, 1, 3, 20, 48};
+
+at::Tensor normal(at::IntArrayRef shape, std::uint64_t seed, at::ScalarType type = at::kDouble) {
+  return at::empty(shape, at::kDouble).normal_(0, 1, at::make_generator<at::CPUGeneratorImpl>(seed)).to(type);
+}
+
+at::Tensor plain_conv(const at::Tensor& x, const at::Tensor& weight, const std::vector<std::int32_t>& cu) {
+  std::vector<at::Tensor> rows;
+  for (std::size_t i = 1; i < cu.size(); ++i) {
+    for (std::int64_t t = cu[i - 1]; t < cu[i]; ++t) {
+      at::Tensor sum = at::zeros({x.size(1)}, x.options());
+      for (std::int64_t j = 0; j < weight.size(1) && t - j >= cu[i - 1]; ++j) sum = sum + weight.select(1, j) * x[t - j];
+      rows.push_back(at::silu(sum));
+    }
+  }
+  return at::stack(rows);
+}
+
+TEST(ShortConv, EqualsTheLoopForwardAndBackward) {
+  const Segments segments = make_segments(kRagged, 2, 16);
+  at::Tensor x = normal({48, 6}, 1).requires_grad_(), w = normal({6, 4}, 2).requires_grad_();
+  const at::Tensor weights = normal({48, 6}, 3);
+  const at::Tensor expected = plain_conv(x, w, kRagged);
+  (expected * weights).sum().backward();
+  const at::Tensor dx = x.grad().clone(), dw = w.grad().clone();
+  x.mutable_grad().reset(), w.mutable_grad().reset();
+  const at::Tensor actual = short_conv(x, w, segments.chunks->taps);
+  (actual * weights).sum().backward();
+  EXPECT_LE(relative_rms(actual, expected), 1e-12);
+  EXPECT_LE(relative_rms(x.grad(), dx), 1e-12);
+  EXPECT_LE(relative_rms(w.grad(), dw), 1e-12);
+}
+
+TEST(Norms, EqualTheirDefinitions) {
+  at::Tensor x = normal({5, 3, 8}, 4).requires_grad_();
+  const at::Tensor weight = normal({8}, 5), out_weights = normal({5, 3, 8}, 6);
+  const at::Tensor plain = x * (x * x).sum(-1, true).add(kNormEps).rsqrt();
+  (plain * out_weights).sum().backward();
+  const at::Tensor dx = x.grad().clone();
+  x.mutable_grad().reset();
+  const at::Tensor actual = l2_norm(x);
+  (actual * out_weights).sum().backward();
+  EXPECT_LE(relative_rms(actual, plain), 1e-12);
+  EXPECT_LE(relative_rms(x.grad(), dx), 1e-12);
+  const at::Tensor rms = x * (x * x).mean(-1, true).add(kNormEps).rsqrt() * weight;
+  EXPECT_LE(relative_rms(rms_norm(x, weight), rms), 1e-12);
+}
+
+TEST(Rope, RotatesInterleavedPairsAndRestartsWithTheSegment) {
+  const Segments segments = make_segments({0, 3, 5}, 2, 16);
+  const at::Tensor x = normal({5, 1, 8}, 7);
+  const at::Tensor y = apply_rope(x, segments.chunks->rope_cos, segments.chunks->rope_sin);
+  const std::int64_t positions[] = {0, 1, 2, 0, 1};
+  for (std::int64_t t = 0; t < 5; ++t) {
+    for (std::int64_t i = 0; i < 4; ++i) {
+      const double angle = static_cast<double>(positions[t]) * std::pow(10000.0, -static_cast<double>(i) / 4.0);
+      const double a = x[t][0][2 * i].item<double>(), b = x[t][0][2 * i + 1].item<double>();
+      EXPECT_NEAR(y[t][0][2 * i].item<double>(), a * std::cos(angle) - b * std::sin(angle), 1e-6);
+      EXPECT_NEAR(y[t][0][2 * i + 1].item<double>(), a * std::sin(angle) + b * std::cos(angle), 1e-6);
+    }
+  }
+}
+
+at::Tensor plain_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                           const std::vector<std::int32_t>& cu, double scale) {
+  std::vector<at::Tensor> parts;
+  for (std::size_t i = 1; i < cu.size(); ++i) {
+    const auto part = [&](const at::Tensor& x) { return x.narrow(0, cu[i - 1], cu[i] - cu[i - 1]).transpose(0, 1); };
+    const at::Tensor above = at::ones({cu[i] - cu[i - 1], cu[i] - cu[i - 1]}, at::kBool).triu(1);
+    const at::Tensor scores = at::bmm(part(q), part(k).transpose(1, 2)) * scale;
+    parts.push_back(at::bmm(scores.masked_fill(above, -INFINITY).softmax(-1), part(v)).transpose(0, 1));
+  }
+  return at::cat(parts);
+}
+
+class AttentionPath : public testing::TestWithParam<Attention> {};
+
+TEST_P(AttentionPath, EqualsPlainSoftmaxForwardAndBackward) {
+  const std::vector<std::int32_t> cu = GetParam() == Attention::Varlen ? kRagged : std::vector<std::int32_t>{0, 24, 48};
+  const Segments segments = make_segments(cu, 2, 16);
+  at::Tensor q = normal({48, 2, 12}, 8).requires_grad_(), k = normal({48, 2, 12}, 9).requires_grad_(),
+             v = normal({48, 2, 8}, 10).requires_grad_();
+  const at::Tensor weights = normal({48, 2, 8}, 11);
+  const at::Tensor expected = plain_attention(q, k, v, cu, 0.3);
+  (expected * weights).sum().backward();
+  std::vector<at::Tensor> expected_grads;
+  for (at::Tensor* x : {&q, &k, &v}) {
+    expected_grads.push_back(x->grad().clone());
+    x->mutable_grad().reset();
+  }
+  const at::Tensor actual = causal_attention(q, k, v, segments, GetParam(), 0.3);
+  (actual * weights).sum().backward();
+  EXPECT_LE(relative_rms(actual, expected), 1e-10);
+  EXPECT_LE(relative_rms(q.grad(), expected_grads[0]), 1e-10);
+  EXPECT_LE(relative_rms(k.grad(), expected_grads[1]), 1e-10);
+  EXPECT_LE(relative_rms(v.grad(), expected_grads[2]), 1e-10);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, AttentionPath,
+                         testing::Values(Attention::MaskDense, Attention::Packed, Attention::Varlen));
+
+TEST(LatentAttention, AbsorbedEqualsNaive) {
+  const TrainConfig config = small_config();
+  ParameterFactory make(at::make_generator<at::CPUGeneratorImpl>(12), at::kCPU);
+  const LatentAttention layer(make, "", config);
+  for (Parameter& parameter : make.take()) parameter.tensor.set_data(parameter.tensor.detach().to(at::kDouble) * 8);
+  const Segments segments = make_segments(kRagged, 2, 16);
+  const at::Tensor x = normal({48, config.d_model}, 13);
+  const at::NoGradGuard no_grad;
+  EXPECT_LE(relative_rms(layer.forward(x, segments, Attention::Varlen), layer.forward_absorbed(x, segments)), 1e-10);
+}
+
+}  // namespace
+}  // namespace assay

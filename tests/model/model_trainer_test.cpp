@@ -1,0 +1,259 @@
+// The trainer as a whole: learning, accumulation, exact resume, generation, precision, memory and global state.
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cmath>
+
+#include "model/gates.h"
+#include "model/generate.h"
+#include "model/global_state.h"
+#include "model/peak_memory.h"
+#include "tests/model/model_fixture.h"
+
+namespace assay {
+namespace {
+
+using testing_model::ragged_batch;
+using testing_model::ragged_batches;
+using testing_model::random_batch;
+using testing_model::small_config;
+
+bool same_weights(const Trainer& a, const Trainer& b) {
+  for (std::size_t i = 0; i < a.parameters().size(); ++i)
+    if (!at::equal(a.parameters()[i].tensor, b.parameters()[i].tensor)) return false;
+  return true;
+}
+
+TEST(Trainer, ParametersCountAsTheConfigSays) {
+  for (const char* preset : {"tiny", "small"}) {
+    TrainConfig config;
+    config.preset = preset;
+    config = value_or_throw(resolve(config));
+    std::int64_t parameters = 0;
+    const Trainer trainer(config);
+    for (const Parameter& parameter : trainer.parameters()) parameters += parameter.tensor.numel();
+    EXPECT_EQ(parameters, model_size(config).parameters) << preset;
+  }
+}
+
+TEST(Trainer, TinyOverfitsOneBatchIn20Steps) {
+  TrainConfig config;
+  config.preset = "tiny";
+  config.warmup_steps = 2;
+  config = value_or_throw(resolve(config));
+  Trainer trainer(config);
+  const Batch batch = random_batch(config, 1, {100, 150});
+  const double first = trainer.step({batch}).loss();
+  EXPECT_NEAR(first, std::log(static_cast<double>(config.vocab_size)), 0.7);
+  double last = 0;
+  for (int i = 0; i < 19; ++i) last = trainer.step({batch}).loss();
+  EXPECT_LT(last, 0.5 * first);
+}
+
+TEST(Trainer, NaiveAndChunkedFormsTrainAlike) {
+  TrainConfig config = small_config(), naive = config;
+  naive.delta_form = DeltaForm::Naive;
+  Trainer a(config), b(naive);
+  const Batch batch = ragged_batch(config);
+  const auto x = a.gradients(batch), y = b.gradients(batch);
+  for (std::size_t i = 0; i < x.size(); ++i) EXPECT_LE(relative_rms(x[i], y[i]), 1e-4) << a.parameters()[i].name;
+}
+
+TEST(Trainer, TwoMicroBatchesAreTheMeanOfTheirGradients) {
+  TrainConfig config = small_config();
+  const std::vector<Batch> batches = ragged_batches(config, 2);
+  Trainer trainer(config);
+  const auto a = trainer.gradients(batches[0]), b = trainer.gradients(batches[1]);
+  double square = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) square += std::pow(((a[i] + b[i]) / 2).norm().item<double>(), 2);
+  EXPECT_NEAR(trainer.step(batches).grad_norm(), std::sqrt(square), 1e-5 * std::sqrt(square));
+}
+
+TEST(Trainer, ResumesBitExactly) {
+  TrainConfig config = small_config();
+  config.grad_scaler = GradScaler::Dynamic;
+  const std::vector<Batch> batches = ragged_batches(config, 4);
+  Trainer whole(config), half(config);
+  for (int i = 0; i < 2; ++i) (void)whole.step({batches[static_cast<std::size_t>(i)]});
+  NamedTensors saved;
+  for (const auto& [name, tensor] : whole.state_tensors()) saved.emplace_back(name, tensor.clone());
+  (void)half.step({batches[3]});
+  half.load_state_tensors(saved);
+  half.set_step_index(whole.step_index());
+  half.set_rng_state(whole.rng_state());
+  for (int i = 2; i < 4; ++i)
+    EXPECT_EQ(whole.step({batches[static_cast<std::size_t>(i)]}).loss(),
+              half.step({batches[static_cast<std::size_t>(i)]}).loss());
+  EXPECT_TRUE(same_weights(whole, half));
+  EXPECT_EQ(whole.evaluate(batches).nats_per_token, half.evaluate(batches).nats_per_token);
+  EXPECT_EQ(whole.rng_state(), half.rng_state());
+}
+
+TEST(Trainer, StateOfAnotherModelIsRefused) {
+  TrainConfig config = small_config(), wider = config;
+  wider.ffn_dim *= 2;
+  Trainer trainer(config);
+  EXPECT_THROW(trainer.load_state_tensors(Trainer(wider).state_tensors()), Failure);
+  EXPECT_THROW(trainer.load_state_tensors({}), Failure);
+  EXPECT_THROW(trainer.set_rng_state("short"), Failure);
+}
+
+TEST(Trainer, SeedAloneDecidesTheWeights) {
+  TrainConfig config = small_config(), other = config;
+  other.seed = 2;
+  Trainer a(config);
+  (void)at::rand({100});  // the global generator plays no part
+  Trainer b(config), c(other);
+  EXPECT_TRUE(same_weights(a, b));
+  EXPECT_FALSE(same_weights(a, c));
+}
+
+class LowPrecision : public testing::TestWithParam<Precision> {};
+
+TEST_P(LowPrecision, LogitsAreNearThoseOfFp32) {
+  TrainConfig exact = small_config(), low = exact;
+  low.precision = GetParam();
+  Trainer a(exact), b(low);
+  const Batch batch = ragged_batch(exact);
+  EXPECT_LE(relative_rms(b.logits(batch), a.logits(batch)), 2e-2);
+  EXPECT_GT(relative_rms(b.logits(batch), a.logits(batch)), 1e-6);  // autocast really ran
+  EXPECT_TRUE(b.step({batch}).finite());
+}
+
+INSTANTIATE_TEST_SUITE_P(All, LowPrecision, testing::Values(Precision::Bf16, Precision::Fp16));
+
+TEST(Trainer, NonFiniteLossIsNamed) {
+  TrainConfig config = small_config();
+  Trainer trainer(config);
+  {
+    const at::NoGradGuard no_grad;
+    trainer.parameters().back().tensor.fill_(NAN);
+  }
+  const StepResult result = trainer.step({ragged_batch(config)});
+  EXPECT_FALSE(result.finite());
+  EXPECT_THROW(require_finite(result, 1), Failure);
+}
+
+TEST(Trainer, AStepReadsNothingBack) {
+  TrainConfig config = small_config();
+  config.grad_scaler = GradScaler::Dynamic;
+  const Instrumented seen = instrument(*optimizations().find("grad_scaler"), config, {ragged_batch(config)});
+  // The CPU's fused AdamW reads its step counter and rate; nothing else does. run_unit itself asks for the loss once.
+  EXPECT_EQ(seen.operators.count("aten::nonzero"), 0U);
+  EXPECT_LE(seen.operators.at("aten::_local_scalar_dense"), 1 + 3 * 50);
+  EXPECT_GT(seen.operators.at("aten::bmm"), 0);
+}
+
+TEST(Trainer, EvaluationIsDocumentIsolatedAtEveryLevel) {
+  TrainConfig config = small_config();
+  const std::vector<Batch> batches = ragged_batches(config, 2);
+  double expected = 0;
+  for (const Attention attention : {Attention::Varlen, Attention::Packed, Attention::MaskDense}) {
+    config.attention = attention;
+    const double loss = Trainer(config).evaluate(batches).nats_per_token;
+    if (attention == Attention::Varlen) expected = loss;
+    EXPECT_EQ(loss, expected);
+  }
+}
+
+TEST(Generate, IsDeterministicAndStaysInTheVocabulary) {
+  const TrainConfig config = small_config();
+  Trainer trainer(config);
+  const Sampling sampling{.max_tokens = 60, .temperature = 0.9, .top_k = 5, .seed = 7, .stop_token = -1};
+  const std::vector<std::int64_t> ids = generate(trainer, {1, 2, 3}, sampling);
+  EXPECT_EQ(ids, generate(trainer, {1, 2, 3}, sampling));
+  ASSERT_EQ(ids.size(), 60U);  // longer than seq_len: the window slides
+  for (const std::int64_t id : ids) EXPECT_TRUE(id >= 0 && id < config.vocab_size);
+  EXPECT_THROW((void)generate(trainer, {}, sampling), Failure);
+  EXPECT_THROW((void)generate(trainer, {config.vocab_size}, sampling), Failure);
+}
+
+TEST(Generate, GreedyFollowsTheLikeliestTokenAndStops) {
+  const TrainConfig config = small_config();
+  Trainer trainer(config);
+  const std::vector<std::int64_t> ids = generate(trainer, {4}, {.max_tokens = 3, .temperature = 0});
+  Batch batch = make_batch(at::tensor({4}, at::kLong).unsqueeze(0), at::tensor({4}, at::kLong).unsqueeze(0), {});
+  prepare(batch, config);
+  EXPECT_EQ(ids[0], trainer.logits(batch)[0].argmax().item<std::int64_t>());
+  EXPECT_TRUE(generate(trainer, {4}, {.max_tokens = 3, .temperature = 0, .stop_token = ids[0]}).empty());
+}
+
+TEST(PeakMemory, SeesWhatATensorTakes) {
+  PeakMemory memory(Device::Cpu);
+  const at::Tensor kept = at::zeros({1 << 20});
+  memory.restart();
+  EXPECT_NEAR(static_cast<double>(memory.start_bytes()), 4 << 20, 1 << 12);
+  { const at::Tensor passing = at::zeros({1 << 19}); }
+  EXPECT_NEAR(static_cast<double>(memory.peak_bytes() - memory.start_bytes()), 2 << 20, 1 << 12);
+}
+
+// Cloning the weights costs one more copy of them; a pointer swap costs nothing; the exchange its scratch.
+TEST(PeakMemory, TellsTheSwapsApart) {
+  double peak[3];
+  std::int64_t bytes = 0;
+  for (const EmaSwap method : {EmaSwap::CloneCopy, EmaSwap::PointerSwap, EmaSwap::Exchange}) {
+    TrainConfig config;
+    config.preset = "tiny";
+    config.ema_swap = method;
+    config = value_or_throw(resolve(config));
+    bytes = 4 * model_size(config).parameters;
+    PeakMemory memory(Device::Cpu);
+    Trainer trainer(config);
+    memory.restart();
+    (void)trainer.use_ema();
+    peak[static_cast<int>(method)] = static_cast<double>(memory.peak_bytes() - memory.start_bytes());
+  }
+  EXPECT_NEAR(peak[0], static_cast<double>(bytes), 0.01 * static_cast<double>(bytes));
+  EXPECT_EQ(peak[1], 0);
+  EXPECT_LE(peak[2], (1 << 18) + 4096);
+}
+
+TEST(GlobalState, HashSeesFlagsThreadsAndTheDefaultGenerator) {
+  const std::uint64_t before = global_state_hash();
+  EXPECT_EQ(before, global_state_hash());
+  at::globalContext().setSDPUseMath(false);
+  EXPECT_NE(before, global_state_hash());
+  at::globalContext().setSDPUseMath(true);
+  EXPECT_EQ(before, global_state_hash());
+  (void)at::rand({1});
+  EXPECT_NE(before, global_state_hash());
+}
+
+TEST(GlobalState, AStepAndAnEvaluationLeaveIt) {
+  TrainConfig config = small_config();
+  config.precision = Precision::Bf16;
+  Trainer trainer(config);
+  const std::vector<Batch> batches = ragged_batches(config, 1);
+  const std::uint64_t before = global_state_hash();
+  (void)trainer.step(batches);
+  (void)trainer.evaluate(batches);
+  (void)generate(trainer, {1}, {.max_tokens = 2});
+  EXPECT_EQ(before, global_state_hash());
+}
+
+TEST(PlantedSpin, LengthensTheStepByItsShare) {
+  TrainConfig config = small_config();
+  config.planted_spin = 2.0;  // a step of three times its length
+  Trainer spun(config);
+  config.planted_spin = 0;
+  Trainer plain(config);
+  const Batch batch = ragged_batch(config);
+  const auto median_ns = [&](Trainer& trainer) {
+    std::vector<double> times;
+    for (int i = 0; i < 21; ++i) {
+      const auto start = std::chrono::steady_clock::now();
+      (void)trainer.step({batch});
+      times.push_back(std::chrono::duration<double, std::nano>(std::chrono::steady_clock::now() - start).count());
+    }
+    std::nth_element(times.begin(), times.begin() + 10, times.end());
+    return times[10];
+  };
+  (void)median_ns(plain);
+  const double base = median_ns(plain);
+  const double ratio = median_ns(spun) / base;
+  EXPECT_GT(ratio, 2.0);
+  EXPECT_LT(ratio, 4.5);
+}
+
+}  // namespace
+}  // namespace assay

@@ -1,0 +1,236 @@
+// What the verdict screen says, from ledgers with known effects, and from directories that cannot
+// be read.
+#include "ui/verdict_model.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "experiments/analysis/display.h"
+#include "experiments/analysis/report.h"
+#include "tests/ui/small_ledger.h"
+#include "ui/model_json.h"
+#include "ui/workspace.h"
+
+namespace assay {
+namespace {
+
+namespace fs = std::filesystem;
+
+const DetailSection& section(const VerdictRowModel& row, const std::string& title) {
+  for (const DetailSection& candidate : row.details)
+    if (candidate.title == title) return candidate;
+  throw std::runtime_error("no section " + title);
+}
+
+std::string all_text(const DetailSection& section) {
+  std::string text;
+  for (const DetailLine& line : section.lines) text += line.label + "|" + line.text + "\n";
+  return text;
+}
+
+bool has(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+TEST(VerdictModel, OneRowAComparisonWithTheWordsOfTheReport) {
+  const LedgerData data = finished();
+  const VerdictModel model = verdict_model(data);
+  const Report report = analyze(data);
+  ASSERT_EQ(model.rows.size(), 2U);
+  EXPECT_FALSE(model.notice);
+  EXPECT_EQ(model.name, "small plan");
+  for (std::size_t i = 0; i < 2; ++i) {
+    const Comparison& comparison = report.cells[i].comparisons[0];
+    const VerdictRowModel& row = model.rows[i];
+    EXPECT_EQ(row.optimization, report.cells[i].cell.name);
+    EXPECT_EQ(row.comparison, comparison_text(comparison));
+    EXPECT_EQ(row.badge, verdict_word(comparison.verdict));
+    EXPECT_EQ(row.headline, headline(comparison.verdict).text);
+    EXPECT_EQ(row.tone, headline(comparison.verdict).tone);
+    EXPECT_EQ(row.mde, mde_text(comparison.effect));
+    EXPECT_EQ(row.memory, "-20.0 %");
+    EXPECT_EQ(row.launches.size(), 5U);
+  }
+  EXPECT_EQ(model.rows[0].badge, "FASTER");
+  EXPECT_EQ(model.rows[1].badge, "NO_EFFECT");
+}
+
+TEST(VerdictModel, TheBarIsTheChangeOfTimeInPercent) {
+  const VerdictModel model = verdict_model(finished());
+  const IntervalPicture& bar = model.rows[0].interval.value();
+  const double planted = 100 * std::expm1(-0.12);
+  EXPECT_NEAR(bar.point, planted, 0.6);
+  EXPECT_LT(bar.lo, planted);
+  EXPECT_GT(bar.hi, planted);
+  EXPECT_LT(bar.hi - bar.lo, 2);
+  // +10 to +15 % throughput takes 1/1.15 to 1/1.10 of the time
+  EXPECT_NEAR(bar.claim_lo.value(), -13.0435, 1e-3);
+  EXPECT_NEAR(bar.claim_hi.value(), -9.0909, 1e-3);
+  EXPECT_LT(bar.band_lo.value(), bar.band_hi.value());
+  EXPECT_LT(std::abs(bar.band_lo.value() + bar.band_hi.value()), 1); // about zero
+  EXPECT_EQ(bar.sesoi, 1);
+  EXPECT_FALSE(model.rows[1].interval->claim_lo);
+  EXPECT_GE(model.axis, std::abs(bar.lo));
+}
+
+TEST(VerdictModel, TheAxisShowsEveryIntervalAndDistantClaimsOnlyInPart) {
+  std::vector<VerdictRowModel> rows(1);
+  EXPECT_EQ(axis_of(rows), 1);
+  rows[0].interval = IntervalPicture{-2, -3, 1, -50, -40, {}, {}, 1};
+  EXPECT_DOUBLE_EQ(axis_of(rows), 1.05 * 9);
+  rows[0].interval->claim_lo = -5;
+  rows[0].interval->claim_hi = -4;
+  EXPECT_DOUBLE_EQ(axis_of(rows), 1.05 * 5);
+  rows[0].interval->hi = 20;
+  EXPECT_DOUBLE_EQ(axis_of(rows), 1.05 * 20);
+}
+
+TEST(VerdictModel, DetailsHoldClaimGatesAndLaunches) {
+  const VerdictModel model = verdict_model(finished());
+  const std::string claims = all_text(section(model.rows[0], "Claims"));
+  EXPECT_TRUE(has(claims, "claimed +10 to +15 % throughput; measured: +")) << claims;
+  EXPECT_TRUE(has(claims, "\"10-15 % more tokens a second\" (seed 3)")) << claims;
+  EXPECT_TRUE(has(claims, "conditions: documents of very different length")) << claims;
+  EXPECT_TRUE(has(all_text(section(model.rows[1], "Claims")), "no published claim"));
+  const std::string gates = all_text(section(model.rows[0], "Gates before timing"));
+  EXPECT_TRUE(has(gates, "passed|bitwise/weights: difference 0, allowed 0")) << gates;
+  EXPECT_TRUE(has(gates, "engaged|varlen/mask_dense x 4 in mask_dense")) << gates;
+  EXPECT_EQ(section(model.rows[0], "Launches").lines.size(), 1U + 3 + 5);
+  EXPECT_TRUE(has(all_text(section(model.rows[0], "Launches")),
+                  "timed 4|complete, 24 of 24 rounds after 3 of warm-up"));
+  EXPECT_TRUE(has(all_text(section(model.rows[0], "Measurement")), "(train_step)"));
+}
+
+TEST(VerdictModel, ClaimsThatNoCellTestsStandWithTheirOptimization) {
+  LedgerData data = finished();
+  ClaimRow claim = data.claims[0];
+  claim.id = "other";
+  claim.to = "fp8";
+  claim.text = "only with another level";
+  data.claims.push_back(claim);
+  const VerdictModel model = verdict_model(data);
+  EXPECT_TRUE(has(all_text(section(model.rows[0], "Claims")), "NOT_TESTED|claimed"));
+  EXPECT_TRUE(has(all_text(section(model.rows[0], "Claims")), "only with another level"));
+  EXPECT_FALSE(has(all_text(section(model.rows[1], "Claims")), "only with another level"));
+}
+
+TEST(VerdictModel, FailedLaunchesAreBadAndRaiseAnAlarm) {
+  LedgerData data = finished();
+  for (LaunchRow& launch : data.launches)
+    if (launch.cell == 1 && launch.kind == LaunchKind::Timed && launch.index == 4) {
+      launch.state = LaunchState::Failed;
+      launch.reason = "the worker was killed";
+    }
+  const VerdictModel model = verdict_model(data);
+  const DetailLine& last = section(model.rows[0], "Launches").lines.back();
+  EXPECT_EQ(last.tone, Tone::Bad);
+  EXPECT_TRUE(has(last.text, "the worker was killed")) << last.text;
+  ASSERT_EQ(model.alarms.size(), 1U);
+  EXPECT_TRUE(has(model.alarms[0], "the worker was killed"));
+  EXPECT_EQ(model.rows[0].launches.size(), 4U);
+}
+
+TEST(VerdictModel, AFailedGateIsBadAndNamed) {
+  SmallPlan plan;
+  plan.parity_passes = false;
+  const VerdictModel model = verdict_model(finished(plan));
+  EXPECT_EQ(model.rows[0].badge, "PARITY_FAILED");
+  const DetailSection& gates = section(model.rows[0], "Gates before timing");
+  EXPECT_EQ(gates.lines[0].label, "FAILED");
+  EXPECT_EQ(gates.lines[0].tone, Tone::Bad);
+  EXPECT_TRUE(has(gates.lines[0].text, "first in h.0"));
+}
+
+TEST(VerdictModel, BeforeTheFirstLaunchItSaysWhatToRun) {
+  const VerdictModel model = verdict_model(planned_only());
+  ASSERT_TRUE(model.notice);
+  EXPECT_FALSE(model.failed);
+  EXPECT_EQ(model.notice->title, "No launch has run yet");
+  EXPECT_EQ(model.notice->action, "assay run small.toml --out results/small");
+}
+
+TEST(VerdictModel, UnfinishedPlansHaveRowsWithoutBars) {
+  SmallPlan plan;
+  plan.launches = 1;
+  const VerdictModel model = verdict_model(finished(plan));
+  EXPECT_FALSE(model.notice);
+  EXPECT_EQ(model.rows[0].badge, "INCOMPLETE");
+  EXPECT_FALSE(model.rows[0].interval); // one launch has no interval
+  EXPECT_EQ(model.rows[0].launches.size(), 1U);
+}
+
+TEST(VerdictModel, HostileTextLosesItsControlCharacters) {
+  LedgerData data = finished();
+  data.spec.name = "na\x1b[31mme";
+  data.claims[0].text = "\xff bad \n bytes";
+  const VerdictModel model = verdict_model(data);
+  EXPECT_FALSE(has(model.name, "\x1b"));
+  const std::string claims = all_text(section(model.rows[0], "Claims"));
+  EXPECT_FALSE(has(claims, "\xff"));
+  EXPECT_TRUE(has(claims, "bad"));
+}
+
+class Directory : public testing::Test {
+protected:
+  Directory() { fs::create_directories(path_); }
+  ~Directory() override { fs::remove_all(path_); }
+  VerdictModel shown() const {
+    Workspace workspace;
+    workspace.directory = path_.string();
+    load(workspace);
+    return workspace.model;
+  }
+  fs::path path_ = fs::temp_directory_path() / ("assay_ui_" + std::to_string(::getpid()));
+};
+
+TEST_F(Directory, AStoredPlanShowsWhatTheRowsSay) {
+  const LedgerData data = finished();
+  store(data, path_.string());
+  EXPECT_EQ(to_json_text(shown()), to_json_text(verdict_model(data)));
+}
+
+TEST_F(Directory, WhatIsNoLedgerIsAnErrorThatNamesIt) {
+  VerdictModel model = shown();
+  EXPECT_TRUE(model.failed);
+  ASSERT_TRUE(model.notice);
+  EXPECT_TRUE(has(model.notice->explanation, path_.string())) << model.notice->explanation;
+  std::ofstream(path_ / "ledger.sqlite")
+      << "this is no database, but long enough to have a header of one hundred bytes or so";
+  model = shown();
+  EXPECT_TRUE(model.failed);
+  EXPECT_TRUE(has(model.notice->explanation, "ledger.sqlite")) << model.notice->explanation;
+}
+
+TEST_F(Directory, ReadingAgainKeepsTheSelectionWhereItCan) {
+  store(finished(), path_.string());
+  Workspace workspace;
+  workspace.directory = path_.string();
+  load(workspace);
+  workspace.selected = 1;
+  load(workspace);
+  EXPECT_EQ(workspace.selected, 1U);
+  fs::remove_all(path_);
+  load(workspace);
+  EXPECT_EQ(workspace.selected, 0U);
+  EXPECT_TRUE(workspace.model.failed);
+}
+
+TEST(ModelJson, HoldsTheScreenAndSurvivesBadBytes) {
+  VerdictModel model = verdict_model(finished());
+  const auto json = nlohmann::json::parse(to_json_text(model));
+  EXPECT_EQ(json["rows"].size(), 2U);
+  EXPECT_EQ(json["rows"][0]["badge"], "FASTER");
+  EXPECT_NEAR(json["rows"][0]["interval"]["claim_percent"][0].get<double>(), -13.0435, 1e-3);
+  EXPECT_TRUE(json["rows"][1]["interval"]["claim_percent"].is_null());
+  EXPECT_TRUE(json["notice"].is_null());
+  model.name = "\xff";
+  EXPECT_EQ(nlohmann::json::parse(to_json_text(model))["name"], "\xef\xbf\xbd");
+}
+
+} // namespace
+} // namespace assay
