@@ -117,7 +117,7 @@ Covariates HostSampler::end() {
   Covariates result;
   result.run_delay_share = run_delay_share(wall);
   if (const std::optional<Switches> now = read_switches(); now && begin_switches_) {
-    result.voluntary_switches = 0;
+    result.voluntary_switches = now->voluntary - begin_switches_->voluntary;
     result.involuntary_switches = now->involuntary - begin_switches_->involuntary;
   }
   // Within one tick nothing is known about steal.

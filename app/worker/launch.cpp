@@ -22,7 +22,8 @@ namespace {
 
 using nlohmann::json;
 
-constexpr int kParityUnits = 4; // optimizer steps that a bitwise gate compares
+constexpr std::size_t kParityUnits = 4; // optimizer steps that a bitwise gate compares
+constexpr int kParityDraws = 400;       // batches looked at for rows of several documents
 constexpr int kEvaluationWarmSteps =
     8; // train steps before evaluations are timed: the EMA leaves the weights
 
@@ -223,13 +224,23 @@ json Launch::round(const json& message) {
   return {{"event", "round"}, {"round", message.at("round")}, {"visits", visits}};
 }
 
+// Batches whose rows hold several documents, as far as the corpus has such: isolation cannot be
+// shown on a single one.
+std::vector<Batch> Launch::parity_batches() {
+  std::vector<Batch> batches;
+  for (int drawn = 0; batches.size() < kParityUnits; ++drawn) {
+    Batch batch = train_data_->next();
+    const bool several = batch.documents.cu_host.size() > batch.rows.cu_host.size();
+    if (!several && drawn < kParityDraws) continue;
+    prepare(batch, reference());
+    batches.push_back(std::move(batch));
+  }
+  return batches;
+}
+
 json Launch::parity() {
   json gates = json::array(), metrics = json::array();
-  std::vector<Batch> batches;
-  for (int i = 0; i < kParityUnits; ++i) {
-    batches.push_back(train_data_->next());
-    prepare(batches.back(), reference());
-  }
+  std::vector<Batch> batches = parity_batches();
   for (std::size_t i = 0; i < variants_.size(); ++i) {
     const VariantSpec& spec = variants_[i];
     if (spec.role == "control") continue;
@@ -261,7 +272,7 @@ json Launch::memory() {
     const VariantSpec& spec = variants_[i];
     if (spec.role == "control") continue;
     guard_memory(i, spec.name, [&] {
-      PeakMemory peak(spec.config.device);  // counts from here on, so the replica is built after it
+      PeakMemory peak(spec.config.device); // counts from here on, so the replica is built after it
       Trainer trainer(spec.config);
       UnitData training;
       for (std::int64_t m = 0; m < spec.config.accumulate; ++m) {

@@ -48,6 +48,7 @@ private:
   };
   void build_replicas();
   void warm_evaluation_replicas();
+  std::vector<Batch> parity_batches();
   UnitData next_unit_data(const VariantSpec& spec);
   const TrainConfig& reference() const { return variants_.front().config; }
 

@@ -1,4 +1,4 @@
-#include <sys/socket.h>
+#include <c10/util/Exception.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -91,6 +91,8 @@ int serve_engine() {
                     failure.what());
     } catch (const std::bad_alloc&) {
       return report("out_of_memory", "the worker ran out of memory");
+    } catch (const c10::Error& error) {
+      return report("internal", error.what_without_backtrace());
     } catch (const std::exception& error) {
       return report("internal", error.what());
     }

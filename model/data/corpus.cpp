@@ -278,13 +278,13 @@ std::vector<std::uint64_t> Corpus::documents(Split split) const {
   std::uint64_t lowest = 0;  // the document that is held out when the rule finds none
   std::uint64_t highest = 0; // the document that trains when the rule holds out all
   for (std::uint64_t i = 0; i < documents_; ++i) {
-    if (split_hash(i) % kHeldOutEvery == 0) ++held_out;
+    if (held_by_rule(i)) ++held_out;
     if (split_hash(i) < split_hash(lowest)) lowest = i;
     if (split_hash(i) > split_hash(highest)) highest = i;
   }
   std::vector<std::uint64_t> chosen;
   for (std::uint64_t i = 0; i < documents_; ++i) {
-    bool held = split_hash(i) % kHeldOutEvery == 0;
+    bool held = held_by_rule(i);
     if (held_out == 0) held = i == lowest;
     if (held_out == documents_) held = i != highest;
     if (held == (split == Split::HeldOut)) chosen.push_back(i);

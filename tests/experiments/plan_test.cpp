@@ -102,6 +102,8 @@ levels = ["varlne"]
 [[cell]]
 optimization = "grad_scaler"
 set = { seq_len = 64, rope_dim = 3, grad_scaler = "off" }
+[[cell]]
+optimization = "bf16_guard"
 )",
                                    {},
                                    "/nowhere/corpus");

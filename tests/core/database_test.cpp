@@ -1,0 +1,76 @@
+#include "core/database.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <unistd.h>
+
+#include <filesystem>
+
+namespace assay {
+namespace {
+
+using testing::HasSubstr;
+
+TEST(Database, BindsAndReadsEveryType) {
+  const Database db(":memory:", Database::Mode::Create);
+  db.execute("CREATE TABLE t(i INTEGER, r REAL, s TEXT, n REAL)");
+  Statement in = db.prepare("INSERT INTO t VALUES (?1, ?2, ?3, ?4)");
+  in.bind(1, std::int64_t{1} << 62)
+      .bind(2, 0.1)
+      .bind(3, std::string_view("a\0b", 3))
+      .bind(4, std::optional<double>());
+  in.run();
+  Statement out = db.prepare("SELECT i, r, s, n FROM t");
+  ASSERT_TRUE(out.step());
+  EXPECT_EQ(out.integer(0), std::int64_t{1} << 62);
+  EXPECT_EQ(out.real(1), 0.1);
+  EXPECT_EQ(out.text(2), std::string("a\0b", 3));
+  EXPECT_EQ(out.maybe_real(3), std::nullopt);
+  EXPECT_EQ(out.maybe_integer(0), std::int64_t{1} << 62);
+  EXPECT_FALSE(out.step());
+}
+
+TEST(Database, ErrorsNameFileCauseAndPlace) {
+  const Database db(":memory:", Database::Mode::Create);
+  const int line = __LINE__ + 2;
+  try {
+    (void)db.prepare("SELECT nothing FROM nowhere");
+    FAIL();
+  } catch (const DatabaseError& error) {
+    EXPECT_THAT(error.what(), HasSubstr(":memory:: no such table: nowhere"));
+    EXPECT_THAT(error.what(), HasSubstr(fmt::format("database_test.cpp:{}", line)));
+  }
+}
+
+TEST(Database, AnUncommittedTransactionIsUndone) {
+  const Database db(":memory:", Database::Mode::Create);
+  db.execute("CREATE TABLE t(x)");
+  {
+    const Transaction transaction(db);
+    db.execute("INSERT INTO t VALUES (1)");
+  }
+  EXPECT_EQ(db.integer("SELECT count(*) FROM t"), 0);
+  Transaction kept(db);
+  db.execute("INSERT INTO t VALUES (1)");
+  kept.commit();
+  EXPECT_EQ(db.integer("SELECT count(*) FROM t"), 1);
+}
+
+TEST(Database, PathsWithUriCharactersWork) {
+  const auto directory =
+      std::filesystem::temp_directory_path() / fmt::format("assay ?#% {}", ::getpid());
+  std::filesystem::create_directories(directory);
+  const std::string path = (directory / "a.sqlite").string();
+  Database(path, Database::Mode::Create).execute("CREATE TABLE t(x)");
+  EXPECT_TRUE(std::filesystem::exists(path));
+  EXPECT_EQ(Database(path, Database::Mode::ReadOnly).integer("SELECT count(*) FROM t"), 0);
+  std::filesystem::remove_all(directory);
+}
+
+TEST(Database, ReadOnlyMeansReadOnly) {
+  EXPECT_THROW(Database("/nowhere/x.sqlite", Database::Mode::ReadOnly), DatabaseError);
+}
+
+} // namespace
+} // namespace assay

@@ -1,0 +1,467 @@
+#include "core/ledger.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/mount.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <limits>
+
+#include "core/database.h"
+#include "core/directory_lock.h"
+#include "core/ledger_schema.h"
+
+namespace assay {
+namespace {
+
+using testing::HasSubstr;
+namespace fs = std::filesystem;
+
+LedgerData small_plan() {
+  LedgerData plan;
+  plan.spec = {"hash-1",
+               "small",
+               0xffff'ffff'ffff'fff0u,
+               "version = 1",
+               "{}",
+               "assay run",
+               "2026-01-01T00:00:00Z",
+               5,
+               0.05,
+               0.01,
+               0.8};
+  plan.optimizations = {{"opt",
+                         "summary",
+                         "bitwise",
+                         "train_step",
+                         "visit",
+                         "equal",
+                         {{"a", "slow", "span/a"}, {"b", "fast", ""}},
+                         {{"a", "b"}}}};
+  plan.claims = {{"c1",
+                  "opt",
+                  "a",
+                  "b",
+                  "« texte »",
+                  "document",
+                  "throughput",
+                  0.1,
+                  0.15,
+                  "on a GPU",
+                  "",
+                  "{}"}};
+  CellRow cell;
+  cell.id = 1;
+  cell.name = "cell";
+  cell.optimization = "opt";
+  cell.unit = "train_step";
+  cell.config_json = "{}";
+  cell.rounds = 4;
+  cell.launches = 3;
+  plan.cells = {cell};
+  plan.variants = {{1, 1, "a", "a", Role::Reference, "{}"},
+                   {2, 1, "b", "b", Role::Level, "{}"},
+                   {3, 1, "control", "a", Role::Control, "{}"}};
+  return plan;
+}
+
+VisitRow visit(std::int64_t launch, std::int64_t variant, int round) {
+  VisitRow row;
+  row.launch = launch;
+  row.variant = variant;
+  row.round = round;
+  row.steps = 2;
+  row.wall_ns = 1000 + round;
+  row.tokens = 64;
+  row.sample_ns = {500, 500 + round};
+  return row;
+}
+
+LaunchRow timed_launch(int index = 1) {
+  LaunchRow row;
+  row.cell = 1;
+  row.kind = LaunchKind::Timed;
+  row.index = index;
+  row.rounds_planned = 4;
+  row.started_utc = "2026-01-01T00:00:00Z";
+  return row;
+}
+
+std::string failure_of(const std::function<void()>& body) {
+  try {
+    body();
+  } catch (const Failure& failure) {
+    return failure.what();
+  }
+  return "";
+}
+
+class LedgerTest : public testing::Test {
+protected:
+  LedgerTest() {
+    std::string name = (fs::temp_directory_path() / "assay-ledger-test-XXXXXX").string();
+    if (::mkdtemp(name.data()) == nullptr) throw std::runtime_error("mkdtemp failed");
+    root_ = name;
+    directory_ = name + "/r";
+  }
+  ~LedgerTest() override {
+    std::error_code ignored;
+    fs::remove_all(root_, ignored);
+  }
+  std::unique_ptr<Ledger> open() const { return Ledger::open(directory_, small_plan()); }
+  std::string file() const { return directory_ + "/ledger.sqlite"; }
+  std::string error() const {
+    const Result<LedgerData> data = read_ledger(directory_);
+    return data ? "" : data.error().message;
+  }
+  std::string root_, directory_;
+};
+
+TEST_F(LedgerTest, KeepsThePlan) {
+  open()->finish();
+  const LedgerData data = value_or_throw(read_ledger(directory_));
+  const LedgerData plan = small_plan();
+  EXPECT_EQ(data.spec.hash, plan.spec.hash);
+  EXPECT_EQ(data.spec.seed, plan.spec.seed);
+  EXPECT_EQ(data.spec.matrix_toml, plan.spec.matrix_toml);
+  EXPECT_EQ(data.spec.launches, 5);
+  EXPECT_EQ(data.spec.sesoi, 0.01);
+  ASSERT_EQ(data.optimizations.size(), 1u);
+  EXPECT_EQ(data.optimizations[0].equality, "equal");
+  EXPECT_EQ(data.optimizations[0].levels.at(0).span, "span/a");
+  EXPECT_EQ(data.optimizations[0].also_compare, plan.optimizations[0].also_compare);
+  EXPECT_EQ(data.claims.at(0).text, "« texte »");
+  EXPECT_EQ(data.claims.at(0).hi, 0.15);
+  EXPECT_EQ(data.cell(1).launches, 3);
+  EXPECT_EQ(data.variant(3).role, Role::Control);
+  EXPECT_THROW(data.variant(4), Failure);
+}
+
+TEST_F(LedgerTest, KeepsEveryRow) {
+  const auto ledger = open();
+  LaunchRow launch = timed_launch();
+  const std::int64_t id = ledger->start_launch(launch);
+  Identity identity{"build",
+                    "2.11",
+                    "13.0",
+                    "580",
+                    "H200",
+                    "GPU-1",
+                    "host",
+                    "boot",
+                    "cpu",
+                    "kernel",
+                    2,
+                    1,
+                    "OMP=1\n"};
+  ledger->set_identity(id, identity, "b a control");
+  VisitRow full = visit(id, 1, 0);
+  full.warmup = true;
+  full.device_ns = 900;
+  full.loss = 2.5;
+  full.skipped_steps = 1;
+  full.covariates = {0.1, 0.2, 0.3, 4, 5, 6.0, 7.0, 8.0, 9.0, 10, 11};
+  VisitRow bare = visit(id, 2, 0);
+  bare.position = 1;
+  ledger->commit_round({full, bare}, {{id, 0, "t", "warmup_end", "steady"}});
+  ledger->add({{id, 0, "time/step_ns", "ns", 5.5, ""},
+               {id, 2, "memory/peak_bytes", "bytes", std::nan(""), "none"}},
+              {{id, 2, "bitwise/weights", false, std::nan(""), 0.25, "why"}},
+              {});
+  ledger->end_launch(id, LaunchState::Partial, "stopped", false);
+  const LedgerData data = ledger->read();
+  const LaunchRow& row = data.launches.at(0);
+  EXPECT_EQ(row.state, LaunchState::Partial);
+  EXPECT_EQ(row.reason, "stopped");
+  EXPECT_FALSE(row.steady);
+  EXPECT_FALSE(row.ended_utc.empty());
+  EXPECT_EQ(row.build_order, "b a control");
+  EXPECT_EQ(row.identity.gpu_uuid, "GPU-1");
+  EXPECT_EQ(row.identity.environment, "OMP=1\n");
+  EXPECT_EQ(row.identity.cores, 2);
+  ASSERT_EQ(data.visits.size(), 2u);
+  EXPECT_TRUE(data.visits[0].warmup);
+  EXPECT_EQ(data.visits[0].device_ns, 900);
+  EXPECT_EQ(data.visits[0].loss, 2.5);
+  EXPECT_EQ(data.visits[0].covariates.steal_share, 0.1);
+  EXPECT_EQ(data.visits[0].covariates.involuntary_switches, 5);
+  EXPECT_EQ(data.visits[0].covariates.temperature_c, 9.0);
+  EXPECT_EQ(data.visits[0].covariates.foreign_processes, 11);
+  EXPECT_EQ(data.visits[1].device_ns, std::nullopt);
+  EXPECT_EQ(data.visits[1].loss, std::nullopt);
+  EXPECT_EQ(data.visits[1].covariates.steal_share, std::nullopt); // absent, not 0
+  EXPECT_EQ(data.visits[1].covariates.throttle_reasons, std::nullopt);
+  EXPECT_EQ(data.visits[1].sample_ns, (std::vector<std::int64_t>{500, 500}));
+  EXPECT_EQ(data.metrics.at(0).variant, 0);
+  EXPECT_TRUE(std::isnan(data.metrics.at(1).value));
+  EXPECT_TRUE(std::isnan(data.gates.at(0).value));
+  EXPECT_EQ(data.gates.at(0).bound, 0.25);
+  EXPECT_FALSE(data.gates.at(0).passed);
+  EXPECT_EQ(data.events.at(0).kind, "warmup_end");
+}
+
+TEST_F(LedgerTest, ARoundIsWholeOrNotThere) {
+  const auto ledger = open();
+  const std::int64_t id = ledger->start_launch(timed_launch());
+  ledger->commit_round({visit(id, 1, 0), visit(id, 2, 0)}, {});
+  EXPECT_THROW(ledger->commit_round({visit(id, 1, 1), visit(id, 99, 1)}, {}),
+               Failure); // no such variant
+  EXPECT_THROW(ledger->commit_round({visit(id, 1, 2), visit(id, 1, 2)}, {}), Failure); // twice
+  EXPECT_EQ(ledger->read().visits.size(), 2u);
+}
+
+TEST_F(LedgerTest, ReadsBesideAWriter) {
+  const auto ledger = open();
+  const std::int64_t id = ledger->start_launch(timed_launch());
+  for (int round = 0; round < 3; ++round) {
+    ledger->commit_round({visit(id, 1, round)}, {});
+    EXPECT_EQ(value_or_throw(read_ledger(directory_)).visits.size(),
+              static_cast<std::size_t>(round + 1));
+  }
+}
+
+TEST_F(LedgerTest, FinishLeavesOneFile) {
+  const auto ledger = open();
+  ledger->end_launch(ledger->start_launch(timed_launch()), LaunchState::Complete, "", true);
+  EXPECT_TRUE(fs::exists(file() + "-wal"));
+  ledger->finish();
+  EXPECT_FALSE(fs::exists(file() + "-wal"));
+  EXPECT_FALSE(fs::exists(file() + "-shm"));
+}
+
+TEST_F(LedgerTest, FinishBesideAReaderKeepsTheLedgerWhole) {
+  const auto ledger = open();
+  ledger->end_launch(ledger->start_launch(timed_launch()), LaunchState::Complete, "", true);
+  {
+    const Database reader(file(), Database::Mode::ReadOnly);
+    const Transaction snapshot(reader, "BEGIN");
+    EXPECT_EQ(reader.integer("SELECT count(*) FROM launch"), 1);
+    ledger->finish();
+  }
+  EXPECT_EQ(value_or_throw(read_ledger(directory_)).launches.size(), 1u);
+}
+
+TEST_F(LedgerTest, TheSecondWriterIsRefusedByName) {
+  const auto ledger = open();
+  const std::string message = failure_of([&] { open(); });
+  EXPECT_THAT(message,
+              HasSubstr(fmt::format("{} is in use by process {} (", directory_, ::getpid())));
+  EXPECT_THAT(message, HasSubstr("wait for it or stop it"));
+  EXPECT_THAT(lock_holder(directory_), HasSubstr(fmt::format("process {}", ::getpid())));
+}
+
+TEST_F(LedgerTest, TheLockEndsWithItsHolder) {
+  open().reset();
+  EXPECT_EQ(lock_holder(directory_), "");
+  EXPECT_NE(open(), nullptr);
+}
+
+TEST_F(LedgerTest, AnotherPlanIsRefused) {
+  open().reset();
+  LedgerData other = small_plan();
+  other.spec.hash = "hash-2";
+  const std::string message = failure_of([&] { Ledger::open(directory_, other); });
+  EXPECT_THAT(message,
+              HasSubstr("holds another plan ('small', hash-1) than this one ('small', hash-2)"));
+  EXPECT_THAT(message, HasSubstr("--fork"));
+}
+
+TEST_F(LedgerTest, AbandonedLaunchesAreClosed) {
+  std::int64_t few = 0, half = 0, parity = 0;
+  {
+    const auto ledger = open();
+    few = ledger->start_launch(timed_launch(1));
+    half = ledger->start_launch(timed_launch(2));
+    LaunchRow check = timed_launch(1);
+    check.kind = LaunchKind::Parity;
+    check.rounds_planned = 0;
+    parity = ledger->start_launch(check);
+    VisitRow warm = visit(few, 1, 0);
+    warm.warmup = true; // does not count
+    ledger->commit_round({warm, visit(few, 1, 1)}, {});
+    ledger->commit_round({visit(half, 1, 0), visit(half, 2, 0)}, {});
+    ledger->commit_round({visit(half, 1, 1), visit(half, 2, 1)}, {});
+  }
+  const auto ledger = open();
+  ledger->close_abandoned_launches();
+  const LedgerData data = ledger->read();
+  EXPECT_EQ(data.launches.at(0).state, LaunchState::Failed);
+  EXPECT_EQ(data.launches.at(1).state, LaunchState::Partial);
+  EXPECT_EQ(data.launches.at(2).state, LaunchState::Failed);
+  EXPECT_THAT(data.launches.at(0).reason, HasSubstr("engine was stopped"));
+  EXPECT_EQ(data.events.size(), 3u);
+  EXPECT_TRUE(few < half && half < parity);
+}
+
+// A writer that dies leaves its WAL; a reader sees every committed round, and changes nothing.
+TEST_F(LedgerTest, ReadsAfterKill9) {
+  const pid_t writer = ::fork();
+  if (writer == 0) {
+    const auto ledger = open();
+    const std::int64_t id = ledger->start_launch(timed_launch());
+    for (int round = 0; round < 20; ++round) ledger->commit_round({visit(id, 1, round)}, {});
+    ::kill(::getpid(), SIGKILL);
+  }
+  int status = 0;
+  ::waitpid(writer, &status, 0);
+  ASSERT_TRUE(WIFSIGNALED(status));
+  ASSERT_GT(fs::file_size(file() + "-wal"), 0u);
+  const auto before = fs::file_size(file());
+  EXPECT_EQ(value_or_throw(read_ledger(directory_)).visits.size(), 20u);
+  EXPECT_EQ(fs::file_size(file()), before);
+  EXPECT_EQ(value_or_throw(read_ledger(directory_)).launches.at(0).state, LaunchState::Running);
+}
+
+TEST_F(LedgerTest, DistinctMessages) {
+  EXPECT_THAT(error(), HasSubstr("no such directory"));
+  fs::create_directories(directory_);
+  EXPECT_THAT(error(), HasSubstr("holds no ledger.sqlite"));
+  std::ofstream(file()) << "not a database, but long enough to be looked at; not a database, but "
+                           "long enough to be looked at";
+  EXPECT_THAT(error(), HasSubstr("not an Assay ledger (it is no SQLite file)"));
+  fs::remove(file());
+  Database(file(), Database::Mode::Create).execute("CREATE TABLE t(x)");
+  EXPECT_THAT(error(), HasSubstr("an SQLite file of another program"));
+  EXPECT_THAT(failure_of([&] { open(); }),
+              HasSubstr("an SQLite file of another program")); // never written to
+  fs::remove(file());
+  std::ofstream(file()).close();
+  EXPECT_THAT(error(), HasSubstr("damaged (the file is empty)"));
+}
+
+TEST_F(LedgerTest, ANewerSchemaIsRefused) {
+  open()->finish();
+  Database(file(), Database::Mode::ReadWrite).execute("PRAGMA user_version = 9");
+  EXPECT_THAT(error(), HasSubstr("its schema 9 is newer than this build reads (1)"));
+  EXPECT_THAT(failure_of([&] { open(); }), HasSubstr("its schema 9 is newer"));
+}
+
+TEST_F(LedgerTest, TruncatedFilesAreDamaged) {
+  {
+    const auto ledger = open();
+    const std::int64_t id = ledger->start_launch(timed_launch());
+    for (int round = 0; round < 400; ++round) ledger->commit_round({visit(id, 1, round)}, {});
+    ledger->finish();
+  }
+  const auto whole = fs::file_size(file());
+  for (const auto size : {whole - 1, whole / 2, std::uintmax_t{4096}, std::uintmax_t{50}}) {
+    fs::resize_file(file(), size);
+    EXPECT_THAT(error(), HasSubstr("damaged")) << size;
+    EXPECT_THAT(failure_of([&] { open(); }), HasSubstr("damaged")) << size;
+  }
+}
+
+TEST_F(LedgerTest, AnUnwritableDirectoryIsNamed) {
+  std::ofstream(root_ + "/file").close();
+  EXPECT_THAT(failure_of([&] { Ledger::open(root_ + "/file/r", small_plan()); }),
+              HasSubstr("/file/r: cannot be created"));
+  EXPECT_THAT(failure_of([&] { Ledger::open("/proc/assay", small_plan()); }), HasSubstr("--out"));
+}
+
+// A full disk, as a limit on the size of files of a child process.
+TEST_F(LedgerTest, AFullDiskIsOneClearErrorAndTheLedgerStaysWhole) {
+  open().reset();
+  int message_pipe[2];
+  ASSERT_EQ(::pipe(message_pipe), 0);
+  const pid_t writer = ::fork();
+  if (writer == 0) {
+    ::signal(SIGXFSZ, SIG_IGN);
+    const auto ledger = open();
+    const std::int64_t id = ledger->start_launch(timed_launch());
+    ledger->commit_round({visit(id, 1, 0)}, {});
+    const rlimit limit{400'000, 400'000};
+    ::setrlimit(RLIMIT_FSIZE, &limit);
+    const std::string message = failure_of([&] {
+      for (int round = 1; round < 100'000; ++round) ledger->commit_round({visit(id, 1, round)}, {});
+    });
+    (void)!::write(message_pipe[1], message.data(), message.size());
+    ::_exit(0);
+  }
+  ::close(message_pipe[1]);
+  std::string message(4096, '\0');
+  const ssize_t size = ::read(message_pipe[0], message.data(), message.size());
+  ::close(message_pipe[0]);
+  int status = 0;
+  ::waitpid(writer, &status, 0);
+  message.resize(static_cast<std::size_t>(std::max<ssize_t>(size, 0)));
+  EXPECT_THAT(message, HasSubstr("the disk is full, or a size limit is reached"));
+  EXPECT_THAT(message, HasSubstr("run the same command again"));
+  const LedgerData data = value_or_throw(read_ledger(directory_));
+  EXPECT_GT(data.visits.size(), 1u);
+  for (std::size_t i = 0; i < data.visits.size(); ++i)
+    EXPECT_EQ(data.visits[i].round, static_cast<int>(i));
+  const auto ledger = open(); // and it goes on
+  ledger->commit_round({visit(1, 1, 1'000'000)}, {});
+}
+
+// Needs the right to mount; elsewhere the RLIMIT_FSIZE test stands for a full disk.
+class MountedLedgerTest : public LedgerTest {
+protected:
+  bool mount_tmpfs(const char* options) {
+    mount_ = root_ + "/mount";
+    fs::create_directories(mount_);
+    directory_ = mount_ + "/r";
+    mounted_ = ::mount("tmpfs", mount_.c_str(), "tmpfs", 0, options) == 0;
+    return mounted_;
+  }
+  ~MountedLedgerTest() override {
+    if (mounted_) ::umount2(mount_.c_str(), MNT_DETACH);
+  }
+  std::string mount_;
+  bool mounted_ = false;
+};
+
+TEST_F(MountedLedgerTest, AFullFileSystem) {
+  if (!mount_tmpfs("size=512k")) GTEST_SKIP() << "mounting needs privileges";
+  std::string message;
+  {
+    const auto ledger = open();
+    const std::int64_t id = ledger->start_launch(timed_launch());
+    message = failure_of([&] {
+      for (int round = 0; round < 100'000; ++round) ledger->commit_round({visit(id, 1, round)}, {});
+    });
+  }
+  EXPECT_THAT(message, HasSubstr("the disk is full"));
+  const LedgerData data = value_or_throw(read_ledger(directory_));
+  for (std::size_t i = 0; i < data.visits.size(); ++i)
+    EXPECT_EQ(data.visits[i].round, static_cast<int>(i));
+}
+
+TEST_F(MountedLedgerTest, AReadOnlyFileSystem) {
+  if (!mount_tmpfs("size=8m")) GTEST_SKIP() << "mounting needs privileges";
+  const auto remount = [&](unsigned long flags) {
+    return ::mount(nullptr, mount_.c_str(), nullptr, MS_REMOUNT | flags, nullptr) == 0;
+  };
+  {
+    const auto ledger = open();
+    ledger->commit_round({visit(ledger->start_launch(timed_launch()), 1, 0)}, {});
+    ledger->finish();
+  }
+  ASSERT_TRUE(remount(MS_RDONLY));
+  EXPECT_EQ(value_or_throw(read_ledger(directory_)).visits.size(), 1u); // finished: one plain file
+  ASSERT_TRUE(remount(0));
+  const pid_t writer = ::fork();
+  if (writer == 0) {
+    const auto ledger = open();
+    ledger->commit_round({visit(1, 1, 1)}, {});
+    ::kill(::getpid(), SIGKILL);
+  }
+  int status = 0;
+  ::waitpid(writer, &status, 0);
+  ASSERT_TRUE(remount(MS_RDONLY));
+  EXPECT_EQ(value_or_throw(read_ledger(directory_)).visits.size(),
+            2u); // killed: WAL and its index are there
+  ASSERT_TRUE(remount(0));
+  fs::remove(file() + "-shm"); // copied without the index
+  ASSERT_TRUE(remount(MS_RDONLY));
+  EXPECT_EQ(value_or_throw(read_ledger(directory_)).visits.size(), 2u);
+}
+
+} // namespace
+} // namespace assay
