@@ -31,8 +31,8 @@ void sync_directory(const std::string& directory) {
 
 [[noreturn]] void raise_full(const std::string& directory, const DatabaseError& error) {
   bad_input(
-      "{}: the ledger cannot grow: the disk is full or a size limit is reached. Everything up "
-      "to the last round is kept; free space and run the same command again ({})",
+      "{}: the ledger cannot be written: the disk is full, or a size limit is reached. "
+      "Everything up to the last round is kept; free space and run the same command again ({})",
       directory,
       error.what());
 }

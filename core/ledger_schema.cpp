@@ -96,6 +96,22 @@ std::int64_t big_endian(const std::array<char, kHeaderBytes>& header, std::size_
   return value;
 }
 
+// SQLite itself does not miss the end of the last page. With a WAL the file may be behind its
+// header for a moment, and SQLite takes the pages from there.
+Result<bool> check_length(const std::string& path, const std::array<char, kHeaderBytes>& header) {
+  std::error_code error;
+  if (const auto wal = std::filesystem::file_size(path + "-wal", error); !error && wal > 0)
+    return true;
+  const std::int64_t stored = big_endian(header, 16) >> 16;
+  const std::int64_t page = stored == 1 ? 65536 : stored;
+  const std::int64_t pages = big_endian(header, 28);
+  const bool count_is_valid = big_endian(header, 24) == big_endian(header, 92);
+  const auto size = static_cast<std::int64_t>(std::filesystem::file_size(path, error));
+  if (!error && count_is_valid && size < page * pages)
+    return damaged(path, fmt::format("cut off after {} of {} bytes", size, page * pages));
+  return true;
+}
+
 } // namespace
 
 Error damaged(const std::string& path, const std::string& cause) {
@@ -135,6 +151,7 @@ Result<bool> check_file(const std::string& path) {
   if (size < kHeaderBytes) return damaged(path, fmt::format("cut off after {} bytes", size));
   if (big_endian(header, 68) != kApplicationId)
     return fail("{}: not an Assay ledger (an SQLite file of another program)", path);
+  if (Result<bool> whole = check_length(path, header); !whole) return whole;
   return check_version(path, big_endian(header, 60));
 }
 

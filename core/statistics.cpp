@@ -50,7 +50,9 @@ double quantile(std::vector<double> values, double p) {
   return low + (place - static_cast<double>(below)) * (high - low);
 }
 
-double median(std::vector<double> values) { return quantile(std::move(values), 0.5); }
+double median(std::vector<double> values) {
+  return quantile(std::move(values), 0.5);
+}
 
 double mad(const std::vector<double>& values) {
   const double center = median(values);
@@ -64,8 +66,7 @@ double hodges_lehmann(const std::vector<double>& values) {
   std::vector<double> averages;
   averages.reserve(values.size() * (values.size() + 1) / 2);
   for (std::size_t i = 0; i < values.size(); ++i)
-    for (std::size_t j = i; j < values.size(); ++j)
-      averages.push_back((values[i] + values[j]) / 2);
+    for (std::size_t j = i; j < values.size(); ++j) averages.push_back((values[i] + values[j]) / 2);
   return median(std::move(averages));
 }
 
@@ -104,8 +105,7 @@ double fisher_exact_p(std::int64_t a, std::int64_t b, std::int64_t c, std::int64
   };
   const double observed = log_probability(a) + std::log(kTieFactor);
   double p = 0;
-  for (std::int64_t x = std::max<std::int64_t>(0, row + column - total);
-       x <= std::min(row, column);
+  for (std::int64_t x = std::max<std::int64_t>(0, row + column - total); x <= std::min(row, column);
        ++x)
     if (const double candidate = log_probability(x); candidate <= observed)
       p += std::exp(candidate);
@@ -119,8 +119,7 @@ double student_quantile(double p, double df) {
 std::optional<Interval> t_interval(const std::vector<double>& values, double alpha) {
   if (values.size() < 2) return std::nullopt;
   const auto n = static_cast<double>(values.size());
-  const double reach =
-      student_quantile(1 - alpha / 2, n - 1) * sample_sd(values) / std::sqrt(n);
+  const double reach = student_quantile(1 - alpha / 2, n - 1) * sample_sd(values) / std::sqrt(n);
   const double center = mean(values);
   return Interval{center - reach, center + reach};
 }
@@ -153,10 +152,8 @@ std::optional<LaunchSpread> launch_spread(const std::vector<double>& values,
   return spread;
 }
 
-double minimum_detectable_effect(const LaunchSpread& spread,
-                                 int launches,
-                                 double alpha,
-                                 double power) {
+double
+minimum_detectable_effect(const LaunchSpread& spread, int launches, double alpha, double power) {
   assert(launches >= 2);
   const double df = launches - 1;
   return (student_quantile(1 - alpha / 2, df) + student_quantile(power, df)) *
@@ -191,8 +188,10 @@ launches_needed(double effect, double launch_sd, double alpha, double power, int
   int low = 2;
   while (low < high) { // power grows with the number of launches
     const int middle = low + (high - low) / 2;
-    if (enough(middle)) high = middle;
-    else low = middle + 1;
+    if (enough(middle))
+      high = middle;
+    else
+      low = middle + 1;
   }
   return low;
 }

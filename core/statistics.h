@@ -66,16 +66,14 @@ std::optional<LaunchSpread> launch_spread(const std::vector<double>& values,
 // Smallest effect that a test at `alpha` sees with probability `power`:
 // (t_{1 - alpha/2, L - 1} + t_{power, L - 1}) sqrt((s_between^2 + mean se_l^2) / L). Needs 2
 // launches.
-double minimum_detectable_effect(const LaunchSpread& spread,
-                                 int launches,
-                                 double alpha,
-                                 double power);
+double
+minimum_detectable_effect(const LaunchSpread& spread, int launches, double alpha, double power);
 
 // Power of the two-sided t test over launches at a true effect, non-central t. `launch_sd`: of one
 // launch value. Needs 2 launches.
 double t_test_power(double effect, double launch_sd, int launches, double alpha);
 // Fewest launches (at most `limit`) with at least that power; nothing when `limit` is not enough.
-std::optional<int> launches_needed(
-    double effect, double launch_sd, double alpha, double power, int limit = 1000);
+std::optional<int>
+launches_needed(double effect, double launch_sd, double alpha, double power, int limit = 1000);
 
 } // namespace assay

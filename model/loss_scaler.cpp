@@ -19,7 +19,7 @@ LossScaler::LossScaler(const TrainConfig& config, at::Device device)
 at::Tensor LossScaler::scale(const at::Tensor& loss) const {
   if (dynamic_) {
     const Span span("scaler/dynamic");
-    return loss * scale_.view({});
+    return loss * scale_.squeeze();
   }
   const Span span("scaler/off");
   return loss;

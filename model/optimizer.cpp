@@ -45,7 +45,7 @@ void AdamW::step(double lr, const at::Tensor& found_inf) {
   steps_.add_(1);
   for (const Group& group : groups_)
     if (!group.weights.empty()) update(group, found_inf);
-  if (found_inf.defined()) steps_.sub_(found_inf.view({}));
+  if (found_inf.defined()) steps_.sub_(found_inf.squeeze());
 }
 
 void AdamW::update(const Group& group, const at::Tensor& found_inf) const {

@@ -10,8 +10,9 @@
 
 int main(int argc, char** argv) {
   using namespace assay;
-  // Workers inherit it. OpenMP threads that spin at a barrier while another process holds their core make a step 10 to
-  // 100 times slower; sleeping ones cost microseconds (docs/decisions.md). A value that the user set stays.
+  // Workers inherit it. OpenMP threads that spin at a barrier while another process holds their
+  // core make a step 10 to 100 times slower; sleeping ones cost microseconds (docs/decisions.md). A
+  // value that the user set stays.
   ::setenv("OMP_WAIT_POLICY", "passive", 0);
   CLI::App app("Assay: is this training optimization real, on this machine, for this model?",
                "assay");

@@ -122,10 +122,13 @@ CovariateSampler make_sampler(const TrainConfig& config) {
   return CovariateSampler();
 }
 
-void require_device(const TrainConfig& config) {
-  if (config.device != Device::Cuda || at::cuda::is_available()) return;
-  bad_input("device 'cuda' was asked for, but LibTorch finds no usable GPU; `assay doctor` says "
-            "why, or use --device cpu");
+void open_device(const TrainConfig& config) {
+  if (config.device != Device::Cuda) return;
+  if (!at::cuda::is_available())
+    bad_input(
+        "device 'cuda' was asked for, but LibTorch finds no usable GPU; `assay doctor` says why, "
+        "or use --device cpu");
+  at::globalContext().lazyInitDevice(at::kCUDA); // the allocator's statistics exist only after it
 }
 
 } // namespace assay::worker

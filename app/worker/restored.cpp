@@ -15,7 +15,7 @@ restore_model(const std::string& path, const std::string& device, const std::str
   value_or_throw(set_key_text(config, "device", device));
   config.data = data;
   restored.config = value_or_throw(resolve(config));
-  require_device(restored.config);
+  open_device(restored.config);
   set_threads(restored.config);
   if (data.empty())
     restored.source.tokenizer = open_tokenizer(config.tokenizer);

@@ -49,7 +49,7 @@ public:
     if (op == "hello") return hello(request);
     if (op == "launch") {
       const TrainConfig config = first_config(request);
-      require_device(config);
+      open_device(config);
       set_threads(config);
       launch_ = std::make_unique<Launch>(request, make_sampler(config));
       return launch_->built();

@@ -124,7 +124,7 @@ public:
     if (config_.data.empty())
       bad_input(
           "no training data: give --data PATH (a directory of text files, a text file or JSONL)");
-    require_device(config_);
+    open_device(config_);
     set_threads(config_);
     source_ = open_data(config_);
     stream_ = std::make_unique<DataStream>(source_, config_, Split::Train);

@@ -51,7 +51,10 @@ std::vector<VariantPair> pairs_to_compare(const LedgerData& data, const CellRow&
   return result;
 }
 
-bool speaks_to(const ClaimRow& claim, const CellRow& cell, const VariantRow& a, const VariantRow& b) {
+bool speaks_to(const ClaimRow& claim,
+               const CellRow& cell,
+               const VariantRow& a,
+               const VariantRow& b) {
   return claim.optimization == cell.optimization && claim.from == a.level && claim.to == b.level;
 }
 
@@ -128,14 +131,20 @@ std::set<std::string> builds_of(const LedgerData& data, const CellRow& cell) {
 std::string why_invalid(const LedgerData& data, const CellReport& cell) {
   for (const Comparison& comparison : cell.comparisons)
     if (!comparison.pairs.work_mismatch.empty())
-      return fmt::format("unequal work, {} against {}: {}", comparison.b, comparison.a, comparison.pairs.work_mismatch);
+      return fmt::format("unequal work, {} against {}: {}",
+                         comparison.b,
+                         comparison.a,
+                         comparison.pairs.work_mismatch);
   if (cell.control && !cell.control->comparison.pairs.work_mismatch.empty())
     return "unequal work of the control: " + cell.control->comparison.pairs.work_mismatch;
   if (const auto builds = builds_of(data, cell.cell); builds.size() > 1)
-    return fmt::format("launches of {} builds are mixed: {}", builds.size(), fmt::join(builds, ", "));
+    return fmt::format(
+        "launches of {} builds are mixed: {}", builds.size(), fmt::join(builds, ", "));
   if (cell.control && cell.control->alarm) {
     const Estimate& theta = cell.control->comparison.effect->theta;
-    return fmt::format("the A/A control differs from the reference: {} (p = {:.2g})", effect_text(theta), *theta.p);
+    return fmt::format("the A/A control differs from the reference: {} (p = {:.2g})",
+                       effect_text(theta),
+                       *theta.p);
   }
   return "";
 }
@@ -149,12 +158,10 @@ void note_missing(const LedgerData& data, CellReport& cell) {
   }
   if (!parity) cell.missing.push_back("parity launch");
   if (cell.timed_launches < cell.planned_launches)
-    cell.missing.push_back(fmt::format("{} of {} timed launches", cell.planned_launches - cell.timed_launches, cell.planned_launches));
+    cell.missing.push_back(fmt::format("{} of {} timed launches",
+                                       cell.planned_launches - cell.timed_launches,
+                                       cell.planned_launches));
   if (!memory) cell.missing.push_back("memory launch");
-  for (const VariantRow& variant : data.variants)
-    if (variant.cell == cell.cell.id)
-      if (const std::string why = retirement(data, variant); !why.empty())
-        cell.missing.push_back(fmt::format("{} was retired: {}", variant.name, why));
 }
 
 // Distinct launch indices that count.
@@ -197,14 +204,18 @@ void adopt_claim(Verdict& verdict, const ClaimResult& result, bool first) {
   if (result.exceeds) verdict.tags.push_back(Tag::Exceeds);
 }
 
-std::vector<ClaimResult> judge_claim_everywhere(const LedgerData& data, Report& report, const ClaimRow& claim) {
+std::vector<ClaimResult>
+judge_claim_everywhere(const LedgerData& data, Report& report, const ClaimRow& claim) {
   std::vector<ClaimResult> results;
   for (std::size_t i = 0; i < report.cells.size(); ++i) {
     CellReport& cell = report.cells[i];
     for (std::size_t j = 0; j < cell.comparisons.size(); ++j) {
       const Comparison& comparison = cell.comparisons[j];
-      if (!speaks_to(claim, cell.cell, data.variant(comparison.a_id), data.variant(comparison.b_id))) continue;
-      ClaimResult result = judge_claim(claim, cell.cell, comparison, gpu_of(data, cell.cell), data.spec.sesoi);
+      if (!speaks_to(
+              claim, cell.cell, data.variant(comparison.a_id), data.variant(comparison.b_id)))
+        continue;
+      ClaimResult result =
+          judge_claim(claim, cell.cell, comparison, gpu_of(data, cell.cell), data.spec.sesoi);
       result.cell = i;
       result.comparison = j;
       results.push_back(std::move(result));
@@ -213,7 +224,8 @@ std::vector<ClaimResult> judge_claim_everywhere(const LedgerData& data, Report& 
   if (results.empty()) {
     ClaimResult untested;
     untested.claim = claim;
-    untested.reason = claim.unmet.empty() ? "no cell of the matrix compares these levels" : claim.unmet;
+    untested.reason =
+        claim.unmet.empty() ? "no cell of the matrix compares these levels" : claim.unmet;
     results.push_back(std::move(untested));
   }
   return results;
@@ -224,7 +236,8 @@ void judge_claims(const LedgerData& data, Report& report) {
     for (ClaimResult& result : judge_claim_everywhere(data, report, claim)) {
       if (result.cell) {
         const bool first = claims_of(report, *result.cell, *result.comparison).empty();
-        adopt_claim(report.cells[*result.cell].comparisons[*result.comparison].verdict, result, first);
+        adopt_claim(
+            report.cells[*result.cell].comparisons[*result.comparison].verdict, result, first);
       }
       report.claims.push_back(std::move(result));
     }
@@ -243,21 +256,26 @@ LaunchSummary summarize(const LedgerData& data, const VisitIndex& visits, const 
   return summary;
 }
 
-void note_alarms(Report& report) {
+void note_alarms(const LedgerData& data, Report& report) {
+  for (const VariantRow& variant : data.variants)
+    if (const std::string why = retirement(data, variant); !why.empty())
+      report.alarms.push_back(fmt::format("{}: retired: {}", data.cell(variant.cell).name, why));
   for (const CellReport& cell : report.cells) {
     if (cell.control && cell.control->alarm)
-      report.alarms.push_back(fmt::format("{}: the A/A control differs from the reference by {}, p = {:.2g}",
-                                          cell.cell.name,
-                                          effect_text(cell.control->comparison.effect->theta),
-                                          *cell.control->comparison.effect->theta.p));
+      report.alarms.push_back(
+          fmt::format("{}: the A/A control differs from the reference by {}, p = {:.2g}",
+                      cell.cell.name,
+                      effect_text(cell.control->comparison.effect->theta),
+                      *cell.control->comparison.effect->theta.p));
     for (const Comparison& comparison : cell.comparisons)
       if (comparison.pairs.excluded > 0)
-        report.alarms.push_back(fmt::format("{}: {} of {} pairs {} against {} excluded (disturbed by other work)",
-                                            cell.cell.name,
-                                            comparison.pairs.excluded,
-                                            comparison.pairs.pairs,
-                                            comparison.b,
-                                            comparison.a));
+        report.alarms.push_back(
+            fmt::format("{}: {} of {} pairs {} against {} excluded (disturbed by other work)",
+                        cell.cell.name,
+                        comparison.pairs.excluded,
+                        comparison.pairs.pairs,
+                        comparison.b,
+                        comparison.a));
   }
   std::set<std::string> hosts, boards;
   for (const LaunchSummary& launch : report.launches) {
@@ -266,7 +284,10 @@ void note_alarms(Report& report) {
     boards.insert(launch.row.identity.gpu_uuid);
   }
   if (hosts.size() > 1 || boards.size() > 1)
-    report.alarms.push_back(fmt::format("launches ran on {} hosts and {} boards; pairs never cross them, but the interval spans them", hosts.size(), boards.size()));
+    report.alarms.push_back(fmt::format("launches ran on {} hosts and {} boards; pairs never cross "
+                                        "them, but the interval spans them",
+                                        hosts.size(),
+                                        boards.size()));
   for (const LaunchSummary& launch : report.launches)
     if (launch.row.state == LaunchState::Failed)
       report.alarms.push_back(fmt::format("{}: {} launch {} (attempt {}) failed: {}",
@@ -291,7 +312,7 @@ Report analyze(const LedgerData& data) {
   judge_claims(data, report);
   for (const LaunchRow& launch : data.launches)
     report.launches.push_back(summarize(data, visits, launch));
-  note_alarms(report);
+  note_alarms(data, report);
   for (const CellReport& cell : report.cells)
     for (const std::string& missing : cell.missing)
       report.missing.push_back(cell.cell.name + ": " + missing);

@@ -83,7 +83,8 @@ std::string unmet_conditions(const ClaimRow& claim, const CellRow& cell, const s
   for (const auto& [key, needed] : needs.items()) {
     if (key == "gpu") {
       if (!accepts_gpu(needed, gpu))
-        add(fmt::format("the claim needs a {}, this is {}", words(needed), gpu.empty() ? "no GPU" : gpu));
+        add(fmt::format(
+            "the claim needs a {}, this is {}", words(needed), gpu.empty() ? "no GPU" : gpu));
     } else if (!config.is_object() || !config.contains(key)) {
       add(fmt::format("the claim needs {} {}, the cell has no such key", key, words(needed)));
     } else if (!accepts(needed, config[key])) {

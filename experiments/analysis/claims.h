@@ -46,8 +46,8 @@ struct ClaimResult {
   bool end_to_end = false; // measured on another unit and converted to the whole step
 };
 
-// What of `requires_json` the cell does not meet ("precision is fp32, the claim needs bf16"), or "".
-// Keys are TrainConfig keys, or "gpu" (part of the board's name); values are scalars, lists of
+// What of `requires_json` the cell does not meet ("precision is fp32, the claim needs bf16"), or
+// "". Keys are TrainConfig keys, or "gpu" (part of the board's name); values are scalars, lists of
 // scalars, or {"min":…, "max":…}.
 std::string unmet_conditions(const ClaimRow& claim, const CellRow& cell, const std::string& gpu);
 

@@ -97,9 +97,9 @@ std::optional<EndToEnd> end_to_end(const LedgerData& data,
   result.step_ns = median(std::move(all));
   std::vector<double> ratios;
   for (const LaunchEffect& launch : effect.launches) {
-    const auto from = std::find_if(pairs.launches.begin(), pairs.launches.end(), [&](const LaunchPairs& x) {
-      return x.launch == launch.launch;
-    });
+    const auto from = std::find_if(pairs.launches.begin(),
+                                   pairs.launches.end(),
+                                   [&](const LaunchPairs& x) { return x.launch == launch.launch; });
     const double a_ns = median_a_ns(*from);
     const auto own = steps.find(launch.launch);
     const double step = own == steps.end() ? result.step_ns : own->second;

@@ -28,10 +28,13 @@ std::string signed_percent(double share, int places) {
 
 std::string bracket(const Interval& shares) {
   const int places = std::min(decimals(100 * shares.lower), decimals(100 * shares.upper));
-  return fmt::format("[{}, {}] %", signed_percent(shares.lower, places), signed_percent(shares.upper, places));
+  return fmt::format(
+      "[{}, {}] %", signed_percent(shares.lower, places), signed_percent(shares.upper, places));
 }
 
-Interval change(const Interval& log) { return {std::expm1(log.lower), std::expm1(log.upper)}; }
+Interval change(const Interval& log) {
+  return {std::expm1(log.lower), std::expm1(log.upper)};
+}
 
 } // namespace
 
@@ -46,7 +49,9 @@ std::string change_text(double share) {
   return signed_percent(share, decimals(100 * share)) + " %";
 }
 
-std::string effect_text(const Estimate& log) { return change_text(std::expm1(log.value)); }
+std::string effect_text(const Estimate& log) {
+  return change_text(std::expm1(log.value));
+}
 
 std::string interval_text(const std::optional<Interval>& log) {
   return log ? bracket(change(*log)) : "-";
@@ -69,7 +74,10 @@ std::string unit_time_text(const Effect& effect) {
   constexpr std::array<Scale, 4> kScales{{{"s", 1e9}, {"ms", 1e6}, {"us", 1e3}, {"ns", 1}}};
   std::size_t i = 0;
   while (i + 1 < kScales.size() && effect.a_ns < kScales[i].ns) ++i;
-  return fmt::format("{:#.4g} -> {:#.4g} {}", effect.a_ns / kScales[i].ns, effect.b_ns / kScales[i].ns, kScales[i].unit);
+  return fmt::format("{:#.4g} -> {:#.4g} {}",
+                     effect.a_ns / kScales[i].ns,
+                     effect.b_ns / kScales[i].ns,
+                     kScales[i].unit);
 }
 
 std::string memory_text(const std::optional<MemoryEffect>& memory) {
@@ -125,7 +133,10 @@ std::string control_text(const CellReport& cell) {
   if (!cell.control) return "no A/A control in this cell";
   if (!cell.control->comparison.effect) return "A/A control not measured yet";
   const Estimate& theta = cell.control->comparison.effect->theta;
-  return fmt::format("A/A control {} {}{}", effect_text(theta), interval_text(theta.at_95), cell.control->alarm ? " ALARM" : "");
+  return fmt::format("A/A control {} {}{}",
+                     effect_text(theta),
+                     interval_text(theta.at_95),
+                     cell.control->alarm ? " ALARM" : "");
 }
 
 std::string comparison_text(const Comparison& comparison) {
@@ -142,8 +153,17 @@ std::string summary_text(const Report& report) {
     }
   std::string text = fmt::format("{} comparison{}", total, total == 1 ? "" : "s");
   const char* separator = ": ";
-  for (const char* word : {"FASTER", "SLOWER", "NO_EFFECT", "INCONCLUSIVE", "HARMED", "PARITY_FAILED",
-                           "NOT_ENGAGED", "NOT_APPLICABLE", "INVALID", "CONTENDED", "INCOMPLETE"})
+  for (const char* word : {"FASTER",
+                           "SLOWER",
+                           "NO_EFFECT",
+                           "INCONCLUSIVE",
+                           "HARMED",
+                           "PARITY_FAILED",
+                           "NOT_ENGAGED",
+                           "NOT_APPLICABLE",
+                           "INVALID",
+                           "CONTENDED",
+                           "INCOMPLETE"})
     if (const auto found = counts.find(word); found != counts.end()) {
       text += fmt::format("{}{} {}", separator, found->second, word);
       separator = ", ";

@@ -43,11 +43,11 @@ struct Effect {
   Estimate theta;      // of the launch medians: the verdict's effect
   Estimate throughput; // of ln(sum b / sum a): rare stalls included
   double hodges_lehmann = 0;
-  double a_ns = 0, b_ns = 0;        // median time of a unit over all counted pairs
+  double a_ns = 0, b_ns = 0; // median time of a unit over all counted pairs
   std::optional<LaunchSpread> spread;
-  std::optional<double> mde;        // at judged_alpha and the planned power
+  std::optional<double> mde;             // at judged_alpha and the planned power
   std::optional<int> launches_for_sesoi; // launches that would see the smallest effect of interest
-  bool tail = false;                // median and sum disagree in sign, intervals apart
+  bool tail = false;                     // median and sum disagree in sign, intervals apart
 };
 
 struct EffectOptions {

@@ -68,8 +68,11 @@ void reject(Evidence& evidence, Validity validity, std::string reason) {
 void judge_gates(Evidence& evidence, const VariantRow& a, const VariantRow& b) {
   for (const GateRow& gate : evidence.gates) {
     if (gate.passed) continue;
-    const std::string whose = gate.variant == a.id ? a.name : gate.variant == b.id ? b.name : "launch";
-    std::string words = fmt::format("gate {} of {}: {:.6g}, allowed {:.6g}", gate.name, whose, gate.value, gate.bound);
+    const std::string whose = gate.variant == a.id   ? a.name
+                              : gate.variant == b.id ? b.name
+                                                     : "launch";
+    std::string words = fmt::format(
+        "gate {} of {}: {:.6g}, allowed {:.6g}", gate.name, whose, gate.value, gate.bound);
     if (!gate.detail.empty()) words += " (" + gate.detail + ")";
     const Validity validity = gate.name == "engaged"      ? Validity::NotEngaged
                               : gate.name == "applicable" ? Validity::NotApplicable
@@ -96,11 +99,16 @@ void judge_engaged(Evidence& evidence,
   if (!own_span.empty()) {
     const double times = count_of(seen, own_span);
     if (times <= 0)
-      reject(evidence, Validity::NotEngaged, fmt::format("{} did not show its own {}", own.name, own_span));
-    evidence.engaged += fmt::format("{}{} x {:.0f} in {}", evidence.engaged.empty() ? "" : ", ", own_span, times, own.name);
+      reject(evidence,
+             Validity::NotEngaged,
+             fmt::format("{} did not show its own {}", own.name, own_span));
+    evidence.engaged += fmt::format(
+        "{}{} x {:.0f} in {}", evidence.engaged.empty() ? "" : ", ", own_span, times, own.name);
   }
   if (!other_span.empty() && count_of(seen, other_span) > 0)
-    reject(evidence, Validity::NotEngaged, fmt::format("{} showed {}, which belongs to the other level", own.name, other_span));
+    reject(evidence,
+           Validity::NotEngaged,
+           fmt::format("{} showed {}, which belongs to the other level", own.name, other_span));
 }
 
 void compare_work(Evidence& evidence,
@@ -109,7 +117,8 @@ void compare_work(Evidence& evidence,
                   const VariantRow& a,
                   const VariantRow& b) {
   const Counts ops_a = counts(data, parity, a, "ops/"), ops_b = counts(data, parity, b, "ops/");
-  const Counts copies_a = counts(data, parity, a, "copies/"), copies_b = counts(data, parity, b, "copies/");
+  const Counts copies_a = counts(data, parity, a, "copies/"),
+               copies_b = counts(data, parity, b, "copies/");
   evidence.same_work = !ops_a.empty() && ops_a == ops_b && copies_a == copies_b;
   if (!evidence.same_work) return;
   double calls = 0, copies = 0;
@@ -117,7 +126,8 @@ void compare_work(Evidence& evidence,
   for (const auto& [name, value] : copies_a) copies += value;
   evidence.same_work_proof = fmt::format("operators {0:.0f} · {0:.0f}, identical by name", calls);
   if (!copies_a.empty())
-    evidence.same_work_proof = fmt::format("copies {0:.0f} · {0:.0f}, ", copies) + evidence.same_work_proof;
+    evidence.same_work_proof =
+        fmt::format("copies {0:.0f} · {0:.0f}, ", copies) + evidence.same_work_proof;
 }
 
 bool shows_nan(const LedgerData& data,
@@ -130,7 +140,8 @@ bool shows_nan(const LedgerData& data,
       if (visit->variant == variant.id && visit->loss && !std::isfinite(*visit->loss)) return true;
   }
   const std::string retired = retirement(data, variant);
-  return retired.find("nan") != std::string::npos || retired.find("inf") != std::string::npos;
+  const auto says = [&](const char* words) { return retired.find(words) != std::string::npos; };
+  return says(" is nan") || says(" is -nan") || says(" is inf") || says(" is -inf");
 }
 
 bool has_gate(const Evidence& evidence, const VariantRow& variant, const std::string& prefix) {
@@ -170,9 +181,10 @@ void judge_quality(Evidence& evidence,
 std::string retirement(const LedgerData& data, const VariantRow& variant) {
   for (const EventRow& event : data.events) {
     if (event.kind != "retired") continue;
-    const bool in_cell = std::any_of(data.launches.begin(), data.launches.end(), [&](const LaunchRow& launch) {
-      return launch.id == event.launch && launch.cell == variant.cell;
-    });
+    const bool in_cell =
+        std::any_of(data.launches.begin(), data.launches.end(), [&](const LaunchRow& launch) {
+          return launch.id == event.launch && launch.cell == variant.cell;
+        });
     // The worker quotes the variant's name; a name at the start is the engine's form.
     const bool names_it = event.detail.find("'" + variant.name + "'") != std::string::npos ||
                           event.detail.rfind(variant.name + ":", 0) == 0 ||
@@ -197,7 +209,8 @@ Evidence gather_evidence(const LedgerData& data,
   if (!parity.complete) reject(evidence, Validity::Incomplete, "no parity launch is complete");
   for (const VariantRow* variant : {&a, &b})
     if (!gates_ran(evidence, *variant))
-      reject(evidence, Validity::Incomplete, fmt::format("no parity gate of {} ran", variant->name));
+      reject(
+          evidence, Validity::Incomplete, fmt::format("no parity gate of {} ran", variant->name));
   const LevelRow* level_a = level_row(data, cell, a.level);
   const LevelRow* level_b = level_row(data, cell, b.level);
   if (parity.complete && level_a && level_b) {
@@ -205,6 +218,8 @@ Evidence gather_evidence(const LedgerData& data,
     judge_engaged(evidence, counts(data, parity, b, "engaged/"), b, level_b->span, level_a->span);
   }
   compare_work(evidence, data, parity, a, b);
+  evidence.retired = retirement(data, b);
+  if (evidence.retired.empty()) evidence.retired = retirement(data, a);
   judge_quality(evidence, equivalence_of(data, cell), a, b);
   if (shows_nan(data, visits, cell, b) && !shows_nan(data, visits, cell, a)) {
     evidence.quality = Quality::Harmed;

@@ -14,7 +14,11 @@ std::size_t launches_of(const Comparison& comparison) {
 }
 
 std::string too_few_launches(const Comparison& comparison) {
-  return fmt::format("{} of at least {} timed launches are complete", launches_of(comparison), kProvisionalLaunches);
+  const std::string count = fmt::format("{} of at least {} timed launches are complete",
+                                        launches_of(comparison),
+                                        kProvisionalLaunches);
+  const std::string& retired = comparison.evidence.retired;
+  return retired.empty() ? count : fmt::format("retired: {}; {}", retired, count);
 }
 
 void judge_validity(Comparison& comparison, const CellContext& context) {
@@ -31,7 +35,8 @@ void judge_validity(Comparison& comparison, const CellContext& context) {
   if (launches_of(comparison) < static_cast<std::size_t>(kProvisionalLaunches) &&
       comparison.pairs.contended.empty())
     return set(Validity::Incomplete, too_few_launches(comparison));
-  if (!comparison.pairs.contended.empty()) return set(Validity::Contended, comparison.pairs.contended);
+  if (!comparison.pairs.contended.empty())
+    return set(Validity::Contended, comparison.pairs.contended);
   verdict.validity = Validity::Ok;
 }
 
@@ -59,7 +64,8 @@ void explain_work(Comparison& comparison) {
     verdict.tags.push_back(Tag::NoOp);
     verdict.reasons.push_back(comparison.evidence.same_work_proof);
   } else if (comparison.evidence.same_work) {
-    verdict.reasons.push_back("operators are identical by name, yet times differ: the difference is inside them");
+    verdict.reasons.push_back(
+        "operators are identical by name, yet times differ: the difference is inside them");
   }
 }
 
@@ -72,20 +78,24 @@ void tag_precision(Comparison& comparison) {
   }
   if (comparison.effect->tail) {
     verdict.tags.push_back(Tag::Tail);
-    verdict.reasons.push_back(
-        fmt::format("rare long steps turn the sign: by total time {}", effect_text(comparison.effect->throughput)));
+    verdict.reasons.push_back(fmt::format("rare long steps turn the sign: by total time {}",
+                                          effect_text(comparison.effect->throughput)));
   }
   const auto unsteady = std::count_if(comparison.pairs.launches.begin(),
                                       comparison.pairs.launches.end(),
                                       [](const LaunchPairs& launch) { return !launch.steady; });
   if (unsteady > 0) {
     verdict.tags.push_back(Tag::NotSteady);
-    verdict.reasons.push_back(fmt::format("warm-up hit its cap in {} of {} launches", unsteady, comparison.pairs.launches.size()));
+    verdict.reasons.push_back(fmt::format(
+        "warm-up hit its cap in {} of {} launches", unsteady, comparison.pairs.launches.size()));
   }
 }
 
 // Time or memory, in the claim's metric, as far as it is known.
-void measure_claim(ClaimResult& result, ClaimMetric metric, const CellRow& cell, const Comparison& comparison) {
+void measure_claim(ClaimResult& result,
+                   ClaimMetric metric,
+                   const CellRow& cell,
+                   const Comparison& comparison) {
   const Estimate* measured = nullptr;
   if (metric == ClaimMetric::PeakMemory) {
     if (comparison.memory) measured = &comparison.memory->log_ratio;
@@ -106,10 +116,12 @@ void measure_claim(ClaimResult& result, ClaimMetric metric, const CellRow& cell,
 // A memory figure does not depend on times, so only the parity side of validity can spoil it.
 std::string why_not_judged(const Comparison& comparison, ClaimMetric metric) {
   const Validity validity = comparison.verdict.validity;
-  const bool time_only = validity == Validity::Contended || validity == Validity::Invalid ||
-                         (validity == Validity::Incomplete && comparison.evidence.validity == Validity::Ok);
+  const bool time_only =
+      validity == Validity::Contended || validity == Validity::Invalid ||
+      (validity == Validity::Incomplete && comparison.evidence.validity == Validity::Ok);
   if (validity == Validity::Ok || (metric == ClaimMetric::PeakMemory && time_only)) return "";
-  return comparison.verdict.reasons.empty() ? std::string(to_string(validity)) : comparison.verdict.reasons.front();
+  return comparison.verdict.reasons.empty() ? std::string(to_string(validity))
+                                            : comparison.verdict.reasons.front();
 }
 
 } // namespace

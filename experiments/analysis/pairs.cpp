@@ -19,9 +19,8 @@ struct RoundVisits {
   const VisitRow* b = nullptr;
 };
 
-std::map<int, RoundVisits> rounds_of(const std::vector<const VisitRow*>& visits,
-                                     std::int64_t a,
-                                     std::int64_t b) {
+std::map<int, RoundVisits>
+rounds_of(const std::vector<const VisitRow*>& visits, std::int64_t a, std::int64_t b) {
   std::map<int, RoundVisits> rounds;
   for (const VisitRow* visit : visits) {
     if (visit->warmup || visit->steps <= 0 || visit->wall_ns <= 0) continue;
@@ -65,17 +64,18 @@ Pair make_pair(int round, const RoundVisits& visits) {
 
 std::string work_mismatch(const LaunchRow& launch, int round, const RoundVisits& visits) {
   const auto differ = [&](const char* what, std::int64_t a, std::int64_t b) {
-    return fmt::format(
-        "launch {} round {}: {} {} against {}", launch.index, round, what, a, b);
+    return fmt::format("launch {} round {}: {} {} against {}", launch.index, round, what, a, b);
   };
-  if (visits.a->steps != visits.b->steps)
-    return differ("units", visits.a->steps, visits.b->steps);
+  if (visits.a->steps != visits.b->steps) return differ("units", visits.a->steps, visits.b->steps);
   if (visits.a->tokens != visits.b->tokens)
     return differ("tokens", visits.a->tokens, visits.b->tokens);
   return "";
 }
 
-void add_round(PairSet& set, LaunchPairs& into, const LaunchRow& launch, int round,
+void add_round(PairSet& set,
+               LaunchPairs& into,
+               const LaunchRow& launch,
+               int round,
                const RoundVisits& visits) {
   if (set.work_mismatch.empty()) set.work_mismatch = work_mismatch(launch, round, visits);
   set.skipped_a += visits.a->skipped_steps;
@@ -93,16 +93,18 @@ void judge_contention(PairSet& set) {
       set.disturbed_a, set.pairs - set.disturbed_a, set.disturbed_b, set.pairs - set.disturbed_b);
   const double share = static_cast<double>(set.excluded) / static_cast<double>(set.pairs);
   if (share > kExcludedLimit)
-    set.contended = fmt::format("{} of {} pairs disturbed by other work on the machine (limit {:.0f} %)",
-                                set.excluded,
-                                set.pairs,
-                                100 * kExcludedLimit);
+    set.contended =
+        fmt::format("{} of {} pairs disturbed by other work on the machine (limit {:.0f} %)",
+                    set.excluded,
+                    set.pairs,
+                    100 * kExcludedLimit);
   else if (set.imbalance_p < kArmImbalanceAlpha)
-    set.contended = fmt::format("disturbed visits differ by arm: {} of A, {} of B in {} pairs (p = {:.2g})",
-                                set.disturbed_a,
-                                set.disturbed_b,
-                                set.pairs,
-                                set.imbalance_p);
+    set.contended =
+        fmt::format("disturbed visits differ by arm: {} of A, {} of B in {} pairs (p = {:.2g})",
+                    set.disturbed_a,
+                    set.disturbed_b,
+                    set.pairs,
+                    set.imbalance_p);
 }
 
 } // namespace
@@ -152,7 +154,8 @@ PairSet collect_pairs(const LedgerData& data,
   for (const LaunchRow& launch : data.launches) {
     if (launch.cell != a.cell || !is_counted(launch)) continue;
     const auto rounds = rounds_of(visits.of_launch(launch.id), a.id, b.id);
-    if (rounds.empty() || 2 * rounds.size() < static_cast<std::size_t>(std::max(0, launch.rounds_planned)))
+    if (rounds.empty() ||
+        2 * rounds.size() < static_cast<std::size_t>(std::max(0, launch.rounds_planned)))
       continue;
     LaunchPairs pairs{launch.id, launch.index, launch.steady, {}};
     for (const auto& [round, both] : rounds) add_round(set, pairs, launch, round, both);

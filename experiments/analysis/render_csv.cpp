@@ -10,7 +10,8 @@ namespace assay {
 namespace {
 
 constexpr const char* kHeader =
-    "cell,optimization,unit,variant,level,role,launch,launch_index,attempt,launch_kind,launch_state,"
+    "cell,optimization,unit,variant,level,role,launch,launch_index,attempt,launch_kind,launch_"
+    "state,"
     "host,gpu,build,visit,round,position,warmup,steps,wall_ns,device_ns,unit_ns,tokens,loss,"
     "skipped_steps,steal_share,run_delay_share,load1,voluntary_switches,involuntary_switches,"
     "sm_clock_mhz,memory_clock_mhz,power_w,temperature_c,throttle_reasons,foreign_processes,"
@@ -43,8 +44,19 @@ std::string visit_fields(const VisitRow& visit) {
                                  visit.tokens,
                                  or_empty(visit.loss),
                                  visit.skipped_steps);
-  text += fmt::format(",{},{},{},{},{}", or_empty(c.steal_share), or_empty(c.run_delay_share), or_empty(c.load1), or_empty(c.voluntary_switches), or_empty(c.involuntary_switches));
-  text += fmt::format(",{},{},{},{},{},{}", or_empty(c.sm_clock_mhz), or_empty(c.memory_clock_mhz), or_empty(c.power_w), or_empty(c.temperature_c), or_empty(c.throttle_reasons), or_empty(c.foreign_processes));
+  text += fmt::format(",{},{},{},{},{}",
+                      or_empty(c.steal_share),
+                      or_empty(c.run_delay_share),
+                      or_empty(c.load1),
+                      or_empty(c.voluntary_switches),
+                      or_empty(c.involuntary_switches));
+  text += fmt::format(",{},{},{},{},{},{}",
+                      or_empty(c.sm_clock_mhz),
+                      or_empty(c.memory_clock_mhz),
+                      or_empty(c.power_w),
+                      or_empty(c.temperature_c),
+                      or_empty(c.throttle_reasons),
+                      or_empty(c.foreign_processes));
   return text + "," + quoted(disturbance(c));
 }
 
@@ -80,7 +92,8 @@ std::string render_csv(const LedgerData& data) {
   for (const LaunchRow& launch : data.launches) launches[launch.id] = launch_fields(launch);
   std::string out = kHeader;
   for (const VisitRow& visit : data.visits)
-    out += fmt::format("{},{},{}\r\n", variants[visit.variant], launches[visit.launch], visit_fields(visit));
+    out += fmt::format(
+        "{},{},{}\r\n", variants[visit.variant], launches[visit.launch], visit_fields(visit));
   return out;
 }
 

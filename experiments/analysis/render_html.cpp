@@ -11,7 +11,9 @@ namespace assay {
 
 namespace {
 
-std::string h(const std::string& text) { return escape_html(text); }
+std::string h(const std::string& text) {
+  return escape_html(text);
+}
 
 std::optional<Interval> band_of(const CellReport& cell) {
   if (!cell.control || !cell.control->comparison.effect) return std::nullopt;
@@ -19,11 +21,13 @@ std::optional<Interval> band_of(const CellReport& cell) {
 }
 
 // The claimed range as a log ratio of time, for claims about what the row shows.
-std::optional<Interval> claimed_range(const std::vector<const ClaimResult*>& claims, bool end_to_end) {
+std::optional<Interval> claimed_range(const std::vector<const ClaimResult*>& claims,
+                                      bool end_to_end) {
   for (const ClaimResult* claim : claims) {
     const auto metric = claim_metric(claim->claim.metric);
     if (!metric || *metric == ClaimMetric::PeakMemory || claim->end_to_end != end_to_end) continue;
-    const double low = theta_of(*metric, claim->claim.hi), high = theta_of(*metric, claim->claim.lo);
+    const double low = theta_of(*metric, claim->claim.hi),
+                 high = theta_of(*metric, claim->claim.lo);
     if (std::isfinite(low) && std::isfinite(high)) return Interval{low, high};
   }
   return std::nullopt;
@@ -38,48 +42,70 @@ std::vector<ForestRow> forest_rows(const Report& report) {
       if (!comparison.effect) continue;
       const auto claims = claims_of(report, i, j);
       const std::string label = cell.cell.name + ": " + comparison_text(comparison);
-      rows.push_back({label, verdict_word(comparison.verdict), comparison.effect->theta.value,
-                      comparison.effect->theta.at_95, band_of(cell), claimed_range(claims, false), false});
+      rows.push_back({label,
+                      verdict_word(comparison.verdict),
+                      comparison.effect->theta.value,
+                      comparison.effect->theta.at_95,
+                      band_of(cell),
+                      claimed_range(claims, false),
+                      false});
       if (comparison.end_to_end && claimed_range(claims, true))
-        rows.push_back({label + ", end to end", "share of training time", comparison.end_to_end->log_ratio.value,
-                        comparison.end_to_end->log_ratio.at_95, std::nullopt, claimed_range(claims, true), false});
+        rows.push_back({label + ", end to end",
+                        "share of training time",
+                        comparison.end_to_end->log_ratio.value,
+                        comparison.end_to_end->log_ratio.at_95,
+                        std::nullopt,
+                        claimed_range(claims, true),
+                        false});
     }
     if (cell.control && cell.control->comparison.effect) {
       const Estimate& theta = cell.control->comparison.effect->theta;
-      rows.push_back({cell.cell.name + ": A/A control", cell.control->alarm ? "ALARM" : "reference against itself",
-                      theta.value, theta.at_95, std::nullopt, std::nullopt, true});
+      rows.push_back({cell.cell.name + ": A/A control",
+                      cell.control->alarm ? "ALARM" : "reference against itself",
+                      theta.value,
+                      theta.at_95,
+                      std::nullopt,
+                      std::nullopt,
+                      true});
     }
   }
   return rows;
 }
 
 std::string verdict_html(const Verdict& verdict) {
-  return fmt::format("<span class=\"verdict {}\">{}</span>", to_string(headline(verdict).tone), h(verdict_word(verdict)));
+  return fmt::format("<span class=\"verdict {}\">{}</span>",
+                     to_string(headline(verdict).tone),
+                     h(verdict_word(verdict)));
 }
 
 std::string tags_html(const Verdict& verdict) {
   std::string out;
-  for (const Tag tag : verdict.tags) out += fmt::format(" <span class=\"tag\">{}</span>", to_string(tag));
+  for (const Tag tag : verdict.tags)
+    out += fmt::format(" <span class=\"tag\">{}</span>", to_string(tag));
   return out;
 }
 
 std::string overview(const Report& report) {
-  std::string out = "<div class=\"wide\"><table><thead><tr><th>cell</th><th>comparison</th><th class=\"num\">time</th>"
-                    "<th class=\"num\">95 % interval</th><th class=\"num\">MDE</th><th class=\"num\">memory</th>"
-                    "<th>verdict</th></tr></thead><tbody>\n";
+  std::string out =
+      "<div class=\"wide\"><table><thead><tr><th>cell</th><th>comparison</th><th "
+      "class=\"num\">time</th>"
+      "<th class=\"num\">95 % interval</th><th class=\"num\">MDE</th><th class=\"num\">memory</th>"
+      "<th>verdict</th></tr></thead><tbody>\n";
   for (const CellReport& cell : report.cells)
     for (const Comparison& comparison : cell.comparisons) {
       const bool measured = comparison.effect.has_value();
-      out += fmt::format("<tr><td>{}</td><td>{}</td><td class=\"num\">{}</td><td class=\"num\">{}</td>"
-                         "<td class=\"num\">{}</td><td class=\"num\">{}</td><td>{}<br><span class=\"muted\">{}</span></td></tr>\n",
-                         h(cell.cell.name),
-                         h(comparison_text(comparison)),
-                         measured ? effect_text(comparison.effect->theta) : "-",
-                         measured ? interval_text(comparison.effect->theta.at_95) : "-",
-                         mde_text(comparison.effect),
-                         memory_text(comparison.memory),
-                         verdict_html(comparison.verdict),
-                         h(headline(comparison.verdict).text));
+      out +=
+          fmt::format("<tr><td>{}</td><td>{}</td><td class=\"num\">{}</td><td class=\"num\">{}</td>"
+                      "<td class=\"num\">{}</td><td class=\"num\">{}</td><td>{}<br><span "
+                      "class=\"muted\">{}</span></td></tr>\n",
+                      h(cell.cell.name),
+                      h(comparison_text(comparison)),
+                      measured ? effect_text(comparison.effect->theta) : "-",
+                      measured ? interval_text(comparison.effect->theta.at_95) : "-",
+                      mde_text(comparison.effect),
+                      memory_text(comparison.memory),
+                      verdict_html(comparison.verdict),
+                      h(headline(comparison.verdict).text));
     }
   return out + "</tbody></table></div>\n";
 }
@@ -112,35 +138,55 @@ std::string end_to_end_row(const CellReport& cell, const Comparison& comparison)
                          human_seconds(value.step_ns * 1e-9)));
 }
 
-std::string both(const Estimate& value) { return effect_text(value) + " " + interval_text(value.at_95); }
+std::string both(const Estimate& value) {
+  return effect_text(value) + " " + interval_text(value.at_95);
+}
 
 std::string time_rows(const Report& report, const Comparison& comparison) {
   if (!comparison.effect) return row("time", "no timed launch counts yet");
   const Effect& effect = *comparison.effect;
   std::string out = row("unit", unit_time_text(effect) + ", median");
-  out += row("time", both(effect.theta) + ", 95 % over " + std::to_string(effect.launches.size()) + " launches");
+  out += row("time",
+             both(effect.theta) + ", 95 % over " + std::to_string(effect.launches.size()) +
+                 " launches");
   if (report.judgements > 1)
-    out += row("judged interval", fmt::format("{} ({:.4g} %)", interval_text(effect.theta.judged), 100 * (1 - report.judged_alpha)));
+    out += row("judged interval",
+               fmt::format("{} ({:.4g} %)",
+                           interval_text(effect.theta.judged),
+                           100 * (1 - report.judged_alpha)));
   out += row("by total time", both(effect.throughput));
   if (comparison.device) out += row("device time", both(*comparison.device));
   out += row("smallest detectable", mde_text(comparison.effect));
   if (comparison.pairs.excluded > 0) {
-    out += row("pairs", fmt::format("{} of {} excluded (disturbed: {} visits of A, {} of B)", comparison.pairs.excluded, comparison.pairs.pairs, comparison.pairs.disturbed_a, comparison.pairs.disturbed_b));
+    out += row("pairs",
+               fmt::format("{} of {} excluded (disturbed: {} visits of A, {} of B)",
+                           comparison.pairs.excluded,
+                           comparison.pairs.pairs,
+                           comparison.pairs.disturbed_a,
+                           comparison.pairs.disturbed_b));
     out += row("with every pair", both(comparison.effect_all->theta));
   } else {
     out += row("pairs", fmt::format("{}, none excluded", comparison.pairs.pairs));
   }
-  if (comparison.position) out += row("second visit of a round", both(*comparison.position) + " against the first");
+  if (comparison.position)
+    out += row("second visit of a round", both(*comparison.position) + " against the first");
   return out;
 }
 
 std::string gates_table(const Comparison& comparison) {
   if (comparison.evidence.gates.empty()) return "";
-  std::string out = fmt::format("<details><summary>{} parity gates</summary><div class=\"wide\"><table><tr><th>gate</th><th>variant</th><th>result</th><th class=\"num\">difference</th><th class=\"num\">allowed</th><th>detail</th></tr>", comparison.evidence.gates.size());
+  std::string out =
+      fmt::format("<details><summary>{} parity gates</summary><div "
+                  "class=\"wide\"><table><tr><th>gate</th><th>variant</th><th>result</th><th "
+                  "class=\"num\">difference</th><th class=\"num\">allowed</th><th>detail</th></tr>",
+                  comparison.evidence.gates.size());
   for (const GateRow& gate : comparison.evidence.gates)
-    out += fmt::format("<tr><td>{}</td><td>{}</td><td>{}</td><td class=\"num\">{:.4g}</td><td class=\"num\">{:.4g}</td><td>{}</td></tr>",
+    out += fmt::format("<tr><td>{}</td><td>{}</td><td>{}</td><td class=\"num\">{:.4g}</td><td "
+                       "class=\"num\">{:.4g}</td><td>{}</td></tr>",
                        h(gate.name),
-                       h(gate.variant == comparison.a_id ? comparison.a : gate.variant == comparison.b_id ? comparison.b : "launch"),
+                       h(gate.variant == comparison.a_id   ? comparison.a
+                         : gate.variant == comparison.b_id ? comparison.b
+                                                           : "launch"),
                        gate.passed ? "passed" : "FAILED",
                        gate.value,
                        gate.bound,
@@ -150,56 +196,73 @@ std::string gates_table(const Comparison& comparison) {
 
 std::string excluded_list(const Comparison& comparison) {
   if (comparison.pairs.excluded == 0) return "";
-  std::string out = fmt::format("<details><summary>{} excluded pairs</summary><ul>", comparison.pairs.excluded);
+  std::string out =
+      fmt::format("<details><summary>{} excluded pairs</summary><ul>", comparison.pairs.excluded);
   for (const LaunchPairs& launch : comparison.pairs.launches)
     for (const Pair& pair : launch.pairs)
       if (!pair.excluded.empty())
-        out += fmt::format("<li>launch {} round {}: {}</li>", launch.index + 1, pair.round, h(pair.excluded));
+        out += fmt::format(
+            "<li>launch {} round {}: {}</li>", launch.index + 1, pair.round, h(pair.excluded));
   return out + "</ul></details>\n";
 }
 
 std::string comparison_card(const Report& report, std::size_t i, std::size_t j) {
   const CellReport& cell = report.cells[i];
   const Comparison& comparison = cell.comparisons[j];
-  std::string out = fmt::format("<section class=\"card\"><header><h3>{}: {}</h3>{}{}</header>\n<p>{}</p>\n",
-                                h(cell.cell.name),
-                                h(comparison_text(comparison)),
-                                verdict_html(comparison.verdict),
-                                tags_html(comparison.verdict),
-                                h(headline(comparison.verdict).text));
+  std::string out =
+      fmt::format("<section class=\"card\"><header><h3>{}: {}</h3>{}{}</header>\n<p>{}</p>\n",
+                  h(cell.cell.name),
+                  h(comparison_text(comparison)),
+                  verdict_html(comparison.verdict),
+                  tags_html(comparison.verdict),
+                  h(headline(comparison.verdict).text));
   if (!comparison.verdict.reasons.empty()) {
     out += "<ul>";
-    for (const std::string& reason : comparison.verdict.reasons) out += "<li>" + h(reason) + "</li>";
+    for (const std::string& reason : comparison.verdict.reasons)
+      out += "<li>" + h(reason) + "</li>";
     out += "</ul>\n";
   }
-  out += "<dl>" + time_rows(report, comparison) + end_to_end_row(cell, comparison) + memory_row(comparison);
-  out += row("quality", fmt::format("{}: {}", to_string(comparison.verdict.quality), comparison.evidence.quality_reason));
+  out += "<dl>" + time_rows(report, comparison) + end_to_end_row(cell, comparison) +
+         memory_row(comparison);
+  out +=
+      row("quality",
+          fmt::format(
+              "{}: {}", to_string(comparison.verdict.quality), comparison.evidence.quality_reason));
   out += row("engaged", comparison.evidence.engaged) + "</dl>\n";
   if (comparison.effect_all) {
     out += pairs_svg(comparison, band_of(cell));
-    out += "<p class=\"muted\">Change of time of each pair, by launch. Line: the launch's median; shade: its exact 95 % interval; grey: 95 % interval of the A/A control; crosses: excluded; triangles: beyond the axis.</p>\n";
+    out += "<p class=\"muted\">Change of time of each pair, by launch. Line: the launch's median; "
+           "shade: its exact 95 % interval; grey: 95 % interval of the A/A control; crosses: "
+           "excluded; triangles: beyond the axis.</p>\n";
   }
   return out + gates_table(comparison) + excluded_list(comparison) + "</section>\n";
 }
 
 std::string claims_section(const Report& report) {
   if (report.claims.empty()) return "";
-  std::string out = "<h2>Claims</h2><div class=\"wide\"><table><thead><tr><th>claim</th><th>claimed</th><th>measured</th><th>state</th></tr></thead><tbody>\n";
+  std::string out = "<h2>Claims</h2><div "
+                    "class=\"wide\"><table><thead><tr><th>claim</th><th>claimed</th><th>measured</"
+                    "th><th>state</th></tr></thead><tbody>\n";
   for (const ClaimResult& claim : report.claims)
-    out += fmt::format("<tr><td>{}<br><span class=\"muted\">“{}”<br>{}</span></td><td>{}<br><span class=\"muted\">{}</span></td><td>{}{}</td><td><span class=\"verdict\">{}</span><br><span class=\"muted\">{}</span></td></tr>\n",
+    out += fmt::format("<tr><td>{}<br><span class=\"muted\">“{}”<br>{}</span></td><td>{}<br><span "
+                       "class=\"muted\">{}</span></td><td>{}{}</td><td><span "
+                       "class=\"verdict\">{}</span><br><span class=\"muted\">{}</span></td></tr>\n",
                        h(claim.claim.id),
                        h(claim.claim.text),
                        h(claim.claim.source),
                        h(claimed_text(claim.claim)),
                        h(claim.claim.conditions),
                        h(measured_text(claim)),
-                       claim.cell ? "<br><span class=\"muted\">in " + h(report.cells[*claim.cell].cell.name) + "</span>" : "",
+                       claim.cell ? "<br><span class=\"muted\">in " +
+                                        h(report.cells[*claim.cell].cell.name) + "</span>"
+                                  : "",
                        h(claim_state_text(claim)),
                        h(claim.reason));
   return out + "</tbody></table></div>\n";
 }
 
-std::string list_section(const char* title, const std::vector<std::string>& items, const char* none) {
+std::string
+list_section(const char* title, const std::vector<std::string>& items, const char* none) {
   std::string out = fmt::format("<h2>{}</h2>", title);
   if (items.empty()) return *none == '\0' ? "" : out + "<p class=\"muted\">" + none + "</p>\n";
   out += "<ul>";
@@ -208,7 +271,8 @@ std::string list_section(const char* title, const std::vector<std::string>& item
 }
 
 std::string identity_words(const Identity& id) {
-  return fmt::format("{} · {} · {} cores, {} threads · {} · LibTorch {} · CUDA {} · driver {} · kernel {} · build {}",
+  return fmt::format("{} · {} · {} cores, {} threads · {} · LibTorch {} · CUDA {} · driver {} · "
+                     "kernel {} · build {}",
                      id.host,
                      id.cpu,
                      id.cores,
@@ -229,16 +293,24 @@ std::string machines(const Report& report) {
     const std::string words = identity_words(id) + id.boot + id.environment;
     if (id.host.empty() || std::find(seen.begin(), seen.end(), words) != seen.end()) continue;
     seen.push_back(words);
-    out += row("machine", identity_words(id)) + row("boot", id.boot) + row("environment", id.environment);
+    out += row("machine", identity_words(id)) + row("boot", id.boot) +
+           row("environment", id.environment);
   }
   return out;
 }
 
 std::string launches_table(const Report& report) {
   if (report.launches.empty()) return "<p class=\"muted\">No launch has started.</p>\n";
-  std::string out = fmt::format("<details><summary>{} launches</summary><div class=\"wide\"><table><tr><th>cell</th><th>kind</th><th class=\"num\">launch</th><th class=\"num\">attempt</th><th>state</th><th class=\"num\">rounds</th><th>started (UTC)</th><th>build order</th></tr>", report.launches.size());
+  std::string out =
+      fmt::format("<details><summary>{} launches</summary><div "
+                  "class=\"wide\"><table><tr><th>cell</th><th>kind</th><th "
+                  "class=\"num\">launch</th><th class=\"num\">attempt</th><th>state</th><th "
+                  "class=\"num\">rounds</th><th>started (UTC)</th><th>build order</th></tr>",
+                  report.launches.size());
   for (const LaunchSummary& launch : report.launches)
-    out += fmt::format("<tr><td>{}</td><td>{}</td><td class=\"num\">{}</td><td class=\"num\">{}</td><td>{}{}</td><td class=\"num\">{} + {} warm-up</td><td>{}</td><td>{}</td></tr>",
+    out += fmt::format("<tr><td>{}</td><td>{}</td><td class=\"num\">{}</td><td "
+                       "class=\"num\">{}</td><td>{}{}</td><td class=\"num\">{} + {} "
+                       "warm-up</td><td>{}</td><td>{}</td></tr>",
                        h(launch.cell),
                        to_string(launch.row.kind),
                        launch.row.index + 1,
@@ -256,40 +328,68 @@ std::string events_list(const Report& report) {
   if (report.events.empty()) return "";
   std::string out = fmt::format("<details><summary>{} events</summary><ul>", report.events.size());
   for (const EventRow& event : report.events)
-    out += fmt::format("<li>{} launch {} round {}: {}: {}</li>", h(event.utc), event.launch, event.round, h(event.kind), h(event.detail));
+    out += fmt::format("<li>{} launch {} round {}: {}: {}</li>",
+                       h(event.utc),
+                       event.launch,
+                       event.round,
+                       h(event.kind),
+                       h(event.detail));
   return out + "</ul></details>\n";
 }
 
 std::string provenance(const Report& report) {
-  std::string out = "<h2>Provenance</h2><dl>" + row("command", report.spec.command) + row("planned", report.spec.created_utc);
+  std::string out = "<h2>Provenance</h2><dl>" + row("command", report.spec.command) +
+                    row("planned", report.spec.created_utc);
   out += row("spec", report.spec.hash) + row("seed", std::to_string(report.spec.seed));
-  out += row("rule", fmt::format("verdicts read the {:.4g} % interval (alpha {} / {} claim tests); effects inside +-{} count as none; power {}",
-                                 100 * (1 - report.judged_alpha), report.spec.alpha, report.judgements, share_text(report.spec.sesoi), report.spec.power));
+  out += row("rule",
+             fmt::format("verdicts read the {:.4g} % interval (alpha {} / {} claim tests); effects "
+                         "inside +-{} count as none; power {}",
+                         100 * (1 - report.judged_alpha),
+                         report.spec.alpha,
+                         report.judgements,
+                         share_text(report.spec.sesoi),
+                         report.spec.power));
   out += machines(report) + "</dl>\n" + launches_table(report) + events_list(report);
-  return out + "<details><summary>matrix</summary><pre>" + h(report.spec.matrix_toml) + "</pre></details>\n";
+  return out + "<details><summary>matrix</summary><pre>" + h(report.spec.matrix_toml) +
+         "</pre></details>\n";
 }
 
 } // namespace
 
 std::string render_html(const Report& report) {
-  const std::string title = report.spec.name.empty() ? "Assay report" : "Assay report: " + report.spec.name;
+  const std::string title =
+      report.spec.name.empty() ? "Assay report" : "Assay report: " + report.spec.name;
   std::string out = "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">"
                     "<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">"
-                    "<title>" + h(title) + "</title><style>" + kHtmlStyle + "</style></head><body><main>\n";
+                    "<title>" +
+                    h(title) + "</title><style>" + kHtmlStyle + "</style></head><body><main>\n";
   out += fmt::format("<h1>{}</h1><p class=\"lead\">{}.</p>\n", h(title), h(summary_text(report)));
   if (!report.complete())
-    out += fmt::format("<p class=\"lead\"><b>The plan is not complete</b>: {} item{} missing, listed below.</p>\n", report.missing.size(), report.missing.size() == 1 ? " is" : "s are");
+    out += fmt::format(
+        "<p class=\"lead\"><b>The plan is not complete</b>: {} item{} missing, listed below.</p>\n",
+        report.missing.size(),
+        report.missing.size() == 1 ? " is" : "s are");
   out += overview(report);
   if (const auto rows = forest_rows(report); !rows.empty()) {
     out += "<h2>Effects on time</h2>\n<div class=\"wide\">" + forest_svg(rows) + "</div>";
-    out += "<p class=\"muted\"><span class=\"key point\"></span>effect with 95 % interval over launches<span class=\"key claimed\"></span>claimed range<span class=\"key band\"></span>95 % interval of the A/A control</p>\n";
+    out += "<p class=\"muted\"><span class=\"key point\"></span>effect with 95 % interval over "
+           "launches<span class=\"key claimed\"></span>claimed range<span class=\"key "
+           "band\"></span>95 % interval of the A/A control</p>\n";
   }
   out += claims_section(report);
-  out += list_section("Alarms", report.alarms, "None.") + list_section("Missing", report.missing, "");
+  out +=
+      list_section("Alarms", report.alarms, "None.") + list_section("Missing", report.missing, "");
   out += "<h2>Comparisons</h2>\n";
   for (std::size_t i = 0; i < report.cells.size(); ++i) {
-    out += fmt::format("<p class=\"muted\">{} ({}, {} of {} launches): {}. {}</p>\n", h(report.cells[i].cell.name), h(report.cells[i].cell.unit), report.cells[i].timed_launches, report.cells[i].planned_launches, h(report.cells[i].summary), h(control_text(report.cells[i])));
-    for (std::size_t j = 0; j < report.cells[i].comparisons.size(); ++j) out += comparison_card(report, i, j);
+    out += fmt::format("<p class=\"muted\">{} ({}, {} of {} launches): {}. {}</p>\n",
+                       h(report.cells[i].cell.name),
+                       h(report.cells[i].cell.unit),
+                       report.cells[i].timed_launches,
+                       report.cells[i].planned_launches,
+                       h(report.cells[i].summary),
+                       h(control_text(report.cells[i])));
+    for (std::size_t j = 0; j < report.cells[i].comparisons.size(); ++j)
+      out += comparison_card(report, i, j);
   }
   return out + provenance(report) + "</main></body></html>\n";
 }

@@ -11,8 +11,12 @@ namespace {
 
 using nlohmann::ordered_json;
 
-ordered_json number(double value) { return std::isfinite(value) ? ordered_json(value) : nullptr; }
-ordered_json text(const std::string& value) { return printable(value); }
+ordered_json number(double value) {
+  return std::isfinite(value) ? ordered_json(value) : nullptr;
+}
+ordered_json text(const std::string& value) {
+  return printable(value);
+}
 
 template <class T, class F> ordered_json maybe(const std::optional<T>& value, F convert) {
   return value ? convert(*value) : ordered_json(nullptr);
@@ -59,7 +63,8 @@ ordered_json effect(const Effect& value) {
           {"b_unit_ns", number(value.b_ns)},
           {"launch_spread", maybe(value.spread, spread)},
           {"minimum_detectable_effect", maybe(value.mde, number)},
-          {"launches_for_sesoi", maybe(value.launches_for_sesoi, [](int x) { return ordered_json(x); })},
+          {"launches_for_sesoi",
+           maybe(value.launches_for_sesoi, [](int x) { return ordered_json(x); })},
           {"launches", launches}};
 }
 
@@ -72,7 +77,9 @@ ordered_json memory(const MemoryEffect& value) {
 }
 
 ordered_json end_to_end_json(const EndToEnd& value) {
-  return {{"step_ns", number(value.step_ns)}, {"every", value.every}, {"time", estimate_json(value.log_ratio)}};
+  return {{"step_ns", number(value.step_ns)},
+          {"every", value.every},
+          {"time", estimate_json(value.log_ratio)}};
 }
 
 ordered_json pairs(const PairSet& value) {
@@ -80,7 +87,8 @@ ordered_json pairs(const PairSet& value) {
   for (const LaunchPairs& launch : value.launches)
     for (const Pair& pair : launch.pairs)
       if (!pair.excluded.empty())
-        excluded.push_back({{"launch", launch.launch}, {"round", pair.round}, {"reason", pair.excluded}});
+        excluded.push_back(
+            {{"launch", launch.launch}, {"round", pair.round}, {"reason", pair.excluded}});
   return {{"total", value.pairs},
           {"excluded", value.excluded},
           {"disturbed_a", value.disturbed_a},
@@ -94,9 +102,10 @@ ordered_json pairs(const PairSet& value) {
 ordered_json evidence(const Evidence& value, const Comparison& comparison) {
   ordered_json gates = ordered_json::array();
   for (const GateRow& gate : value.gates)
-    gates.push_back({{"variant", text(gate.variant == comparison.a_id   ? comparison.a
-                                      : gate.variant == comparison.b_id ? comparison.b
-                                                                        : "")},
+    gates.push_back({{"variant",
+                      text(gate.variant == comparison.a_id   ? comparison.a
+                           : gate.variant == comparison.b_id ? comparison.b
+                                                             : "")},
                      {"name", text(gate.name)},
                      {"passed", gate.passed},
                      {"value", number(gate.value)},
@@ -164,7 +173,8 @@ ordered_json claim_json(const ClaimResult& value, const Report& report) {
 
 ordered_json cell_json(const CellReport& value) {
   ordered_json comparisons = ordered_json::array(), missing = ordered_json::array();
-  for (const Comparison& comparison : value.comparisons) comparisons.push_back(comparison_json(comparison));
+  for (const Comparison& comparison : value.comparisons)
+    comparisons.push_back(comparison_json(comparison));
   for (const std::string& item : value.missing) missing.push_back(text(item));
   ordered_json out = {{"name", text(value.cell.name)},
                       {"optimization", text(value.cell.optimization)},
@@ -189,12 +199,18 @@ ordered_json cell_json(const CellReport& value) {
 }
 
 ordered_json identity(const Identity& value) {
-  return {{"build", text(value.build)},     {"libtorch", text(value.libtorch)},
-          {"cuda", text(value.cuda)},       {"driver", text(value.driver)},
-          {"gpu", text(value.gpu)},         {"gpu_uuid", text(value.gpu_uuid)},
-          {"host", text(value.host)},       {"boot", text(value.boot)},
-          {"cpu", text(value.cpu)},         {"kernel", text(value.kernel)},
-          {"cores", value.cores},           {"threads", value.threads},
+  return {{"build", text(value.build)},
+          {"libtorch", text(value.libtorch)},
+          {"cuda", text(value.cuda)},
+          {"driver", text(value.driver)},
+          {"gpu", text(value.gpu)},
+          {"gpu_uuid", text(value.gpu_uuid)},
+          {"host", text(value.host)},
+          {"boot", text(value.boot)},
+          {"cpu", text(value.cpu)},
+          {"kernel", text(value.kernel)},
+          {"cores", value.cores},
+          {"threads", value.threads},
           {"environment", text(value.environment)}};
 }
 
@@ -250,7 +266,11 @@ std::string render_json(const Report& report) {
   add("alarms", report.alarms, text);
   add("missing", report.missing, text);
   add("events", report.events, [](const EventRow& event) {
-    return ordered_json{{"launch", event.launch}, {"round", event.round}, {"utc", text(event.utc)}, {"kind", text(event.kind)}, {"detail", text(event.detail)}};
+    return ordered_json{{"launch", event.launch},
+                        {"round", event.round},
+                        {"utc", text(event.utc)},
+                        {"kind", text(event.kind)},
+                        {"detail", text(event.detail)}};
   });
   return out.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n";
 }

@@ -12,9 +12,12 @@ namespace {
 std::string md(const std::string& text) {
   std::string result;
   for (const char c : printable(text)) {
-    if (c == '\n') result += ' ';
-    else if (c == '<') result += "&lt;";
-    else if (c == '&') result += "&amp;";
+    if (c == '\n')
+      result += ' ';
+    else if (c == '<')
+      result += "&lt;";
+    else if (c == '&')
+      result += "&amp;";
     else {
       if (std::string_view("|`*_[]\\").find(c) != std::string_view::npos) result += '\\';
       result += c;
@@ -65,17 +68,19 @@ std::string machines(const Report& report) {
   for (const LaunchSummary& launch : report.launches) {
     const Identity& id = launch.row.identity;
     if (id.build.empty() && id.host.empty()) continue;
-    std::string line = fmt::format("host {}, {}, {} cores, {} threads, {}, LibTorch {}, driver {}, kernel {}, build {}",
-                                   id.host,
-                                   id.cpu,
-                                   id.cores,
-                                   id.threads,
-                                   id.gpu.empty() ? "no GPU" : id.gpu + " " + id.gpu_uuid,
-                                   id.libtorch,
-                                   id.driver.empty() ? "none" : id.driver,
-                                   id.kernel,
-                                   id.build);
-    if (std::find(lines.begin(), lines.end(), line) == lines.end()) lines.push_back(std::move(line));
+    std::string line = fmt::format(
+        "host {}, {}, {} cores, {} threads, {}, LibTorch {}, driver {}, kernel {}, build {}",
+        id.host,
+        id.cpu,
+        id.cores,
+        id.threads,
+        id.gpu.empty() ? "no GPU" : id.gpu + " " + id.gpu_uuid,
+        id.libtorch,
+        id.driver.empty() ? "none" : id.driver,
+        id.kernel,
+        id.build);
+    if (std::find(lines.begin(), lines.end(), line) == lines.end())
+      lines.push_back(std::move(line));
   }
   return list("Machine", lines);
 }
@@ -83,16 +88,22 @@ std::string machines(const Report& report) {
 } // namespace
 
 std::string render_markdown(const Report& report) {
-  std::string out = fmt::format("# Assay report: {}\n\n{}.\n", md(report.spec.name), summary_text(report));
+  std::string out =
+      fmt::format("# Assay report: {}\n\n{}.\n", md(report.spec.name), summary_text(report));
   out += "\n| cell | comparison | time | 95 % interval | MDE | memory | verdict | why |\n"
          "|---|---|---:|---:|---:|---:|---|---|\n";
   for (const CellReport& cell : report.cells)
     for (const Comparison& comparison : cell.comparisons) out += comparison_row(cell, comparison);
   out += "\n## A/A control\n\n";
   for (const CellReport& cell : report.cells)
-    out += fmt::format("- {}: {}, {} of {} launches\n", md(cell.cell.name), md(control_text(cell)), cell.timed_launches, cell.planned_launches);
+    out += fmt::format("- {}: {}, {} of {} launches\n",
+                       md(cell.cell.name),
+                       md(control_text(cell)),
+                       cell.timed_launches,
+                       cell.planned_launches);
   if (!report.claims.empty()) {
-    out += "\n## Claims\n\n| claim | cell | claimed | measured | state | why |\n|---|---|---|---|---|---|\n";
+    out += "\n## Claims\n\n| claim | cell | claimed | measured | state | why "
+           "|\n|---|---|---|---|---|---|\n";
     for (const ClaimResult& claim : report.claims) out += claim_row(claim, report);
   }
   out += list("Alarms", report.alarms) + list("Missing", report.missing) + machines(report);

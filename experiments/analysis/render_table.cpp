@@ -42,16 +42,20 @@ std::vector<std::string> wrapped(const std::string& text, std::size_t width) {
       lines.emplace_back();
       word = word.substr(cut);
     }
-    if (lines.back().empty()) lines.back() = word;
-    else if (display_width(lines.back()) + 1 + display_width(word) <= width) lines.back() += " " + word;
-    else lines.push_back(word);
+    if (lines.back().empty())
+      lines.back() = word;
+    else if (display_width(lines.back()) + 1 + display_width(word) <= width)
+      lines.back() += " " + word;
+    else
+      lines.push_back(word);
   }
   return lines;
 }
 
 class Writer {
 public:
-  explicit Writer(const TableStyle& style) : style_(style), width_(static_cast<std::size_t>(std::max(style.width, 40))) {}
+  explicit Writer(const TableStyle& style)
+      : style_(style), width_(static_cast<std::size_t>(std::max(style.width, 40))) {}
 
   void line(const std::string& text, std::size_t indent = 0, const std::string& mark = "") {
     const std::string clean = plain(printable(text));
@@ -129,7 +133,8 @@ std::size_t total_width(const std::array<std::size_t, kColumns>& widths) {
 }
 
 // One line of columns; where the terminal is too narrow, the names stand on a line of their own.
-void put_row(Writer& out, const Row& row, std::array<std::size_t, kColumns> widths, Tone tone, bool header) {
+void put_row(
+    Writer& out, const Row& row, std::array<std::size_t, kColumns> widths, Tone tone, bool header) {
   std::string text = "  ";
   std::size_t first = 0;
   if (total_width(widths) > out.width()) {
@@ -140,8 +145,10 @@ void put_row(Writer& out, const Row& row, std::array<std::size_t, kColumns> widt
   for (std::size_t i = first; i < kColumns; ++i) {
     const bool last = i + 1 == kColumns;
     const std::string cell = out.plain(row[i]);
-    if (last) text += header ? cell : out.colored(cell, tone);
-    else text += padded(cell, widths[i], kRightAligned[i]) + "  ";
+    if (last)
+      text += header ? cell : out.colored(cell, tone);
+    else
+      text += padded(cell, widths[i], kRightAligned[i]) + "  ";
   }
   out.raw(text);
 }
@@ -169,7 +176,10 @@ void put_comparison(Writer& out,
   if (comparison.effect) text += fmt::format(" (unit {})", unit_time_text(*comparison.effect));
   out.line(text, kIndent);
   if (comparison.device)
-    out.line(fmt::format("device time {} {}", effect_text(*comparison.device), interval_text(comparison.device->at_95)), kIndent);
+    out.line(fmt::format("device time {} {}",
+                         effect_text(*comparison.device),
+                         interval_text(comparison.device->at_95)),
+             kIndent);
   if (comparison.end_to_end)
     out.line(fmt::format("end to end {} {}: one {} per {:.0f} step{} of {}",
                          effect_text(comparison.end_to_end->log_ratio),
@@ -212,7 +222,9 @@ std::string cell_line(const CellReport& cell) {
 
 std::string render_table(const Report& report, const TableStyle& style) {
   Writer out(style);
-  out.line(fmt::format("{}: {}", report.spec.name.empty() ? "unnamed plan" : report.spec.name, summary_text(report)));
+  out.line(fmt::format("{}: {}",
+                       report.spec.name.empty() ? "unnamed plan" : report.spec.name,
+                       summary_text(report)));
   if (report.cells.empty()) out.line("the plan has no cells");
   const Row header{"", "time", "95 % interval", "MDE", "memory", "verdict"};
   const auto widths = column_widths(report, header);
@@ -226,12 +238,13 @@ std::string render_table(const Report& report, const TableStyle& style) {
   }
   out.raw("");
   put_untested(out, report);
-  out.line(fmt::format("time: change of a unit's wall time, paired. MDE: smallest effect seen with {:.0f} % "
-                       "probability. Verdicts read the {:.4g} % interval ({} claim test{}).",
-                       100 * report.spec.power,
-                       100 * (1 - report.judged_alpha),
-                       report.judgements,
-                       report.judgements == 1 ? "" : "s"));
+  out.line(fmt::format(
+      "time: change of a unit's wall time, paired. MDE: smallest effect seen with {:.0f} % "
+      "probability. Verdicts read the {:.4g} % interval ({} claim test{}).",
+      100 * report.spec.power,
+      100 * (1 - report.judged_alpha),
+      report.judgements,
+      report.judgements == 1 ? "" : "s"));
   put_list(out, "alarms", report.alarms);
   put_list(out, "missing", report.missing);
   return out.take();

@@ -19,7 +19,8 @@
 namespace assay {
 
 inline constexpr int kReportSchema = 1;
-// A/A: the control's effect makes a cell INVALID when p is below this and the effect is of interest.
+// A/A: the control's effect makes a cell INVALID when p is below this and the effect is of
+// interest.
 inline constexpr double kControlAlarmP = 0.005;
 
 // B against A in one cell.

@@ -13,7 +13,9 @@ namespace {
 
 constexpr double kClip = 0.9; // shares beyond -90 % and +90 % end at the edge, with an arrow
 
-double change_of(double log) { return std::expm1(log); }
+double change_of(double log) {
+  return std::expm1(log);
+}
 
 // A linear axis from shares to pixels.
 class Axis {
@@ -52,15 +54,32 @@ std::string tick_text(double share) {
 }
 
 std::string line(const char* css, double x1, double y1, double x2, double y2) {
-  return fmt::format("<line class=\"{}\" x1=\"{:.1f}\" y1=\"{:.1f}\" x2=\"{:.1f}\" y2=\"{:.1f}\"/>", css, x1, y1, x2, y2);
+  return fmt::format("<line class=\"{}\" x1=\"{:.1f}\" y1=\"{:.1f}\" x2=\"{:.1f}\" y2=\"{:.1f}\"/>",
+                     css,
+                     x1,
+                     y1,
+                     x2,
+                     y2);
 }
 
 std::string rect(const char* css, double x, double y, double width, double height) {
-  return fmt::format("<rect class=\"{}\" x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"{:.1f}\"/>", css, x, y, std::max(width, 1.0), std::max(height, 1.0));
+  return fmt::format(
+      "<rect class=\"{}\" x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"{:.1f}\"/>",
+      css,
+      x,
+      y,
+      std::max(width, 1.0),
+      std::max(height, 1.0));
 }
 
-std::string label(const char* css, double x, double y, const std::string& anchor, const std::string& text) {
-  return fmt::format("<text class=\"{}\" x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"{}\">{}</text>", css, x, y, anchor, escape_html(text));
+std::string
+label(const char* css, double x, double y, const std::string& anchor, const std::string& text) {
+  return fmt::format("<text class=\"{}\" x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"{}\">{}</text>",
+                     css,
+                     x,
+                     y,
+                     anchor,
+                     escape_html(text));
 }
 
 // At most `length` code points, the rest as an ellipsis.
@@ -90,8 +109,12 @@ struct Extent {
 constexpr double kWidth = 980, kPlotFrom = 290, kPlotTo = 770, kRowHeight = 34, kTop = 34;
 
 std::string forest_row(const ForestRow& row, const Axis& axis, double y) {
-  std::string out = fmt::format("<g><title>{}: {} {}</title>", escape_html(row.label), change_text(change_of(row.point)), interval_text(row.at_95));
-  out += label(row.control ? "muted" : "name", kPlotFrom - 14, y + 4, "end", shortened(row.label, 38));
+  std::string out = fmt::format("<g><title>{}: {} {}</title>",
+                                escape_html(row.label),
+                                change_text(change_of(row.point)),
+                                interval_text(row.at_95));
+  out +=
+      label(row.control ? "muted" : "name", kPlotFrom - 14, y + 4, "end", shortened(row.label, 38));
   const auto span = [&](const char* css, const Interval& log, double height) {
     const double from = axis.at(change_of(log.lower));
     out += rect(css, from, y - height / 2, axis.at(change_of(log.upper)) - from, height);
@@ -110,15 +133,21 @@ std::string forest_row(const ForestRow& row, const Axis& axis, double y) {
     }
   }
   const double x = axis.at(change_of(row.point));
-  out += row.control ? fmt::format("<circle class=\"control\" cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"4\"/>", x, y)
-                     : rect("b", x - 4.5, y - 4.5, 9, 9);
-  out += label("figure", kPlotTo + 12, y - 2, "start", change_text(change_of(row.point)) + " " + interval_text(row.at_95));
+  out += row.control
+             ? fmt::format("<circle class=\"control\" cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"4\"/>", x, y)
+             : rect("b", x - 4.5, y - 4.5, 9, 9);
+  out += label("figure",
+               kPlotTo + 12,
+               y - 2,
+               "start",
+               change_text(change_of(row.point)) + " " + interval_text(row.at_95));
   out += label("muted small", kPlotTo + 12, y + 11, "start", row.detail);
   return out + "</g>\n";
 }
 
 // Pair plot layout, pixels.
-constexpr double kPairsWidth = 980, kPairsHeight = 260, kLeft = 78, kRight = 964, kBottom = 222, kPairsTop = 14;
+constexpr double kPairsWidth = 980, kPairsHeight = 260, kLeft = 78, kRight = 964, kBottom = 222,
+                 kPairsTop = 14;
 
 // Heavy tails would flatten the plot: the axis holds the middle 96 % of the pairs.
 Axis pairs_axis(const Comparison& comparison, const std::optional<Interval>& band) {
@@ -137,32 +166,59 @@ std::string pair_mark(const Pair& pair, const Axis& axis, double x) {
   const double share = change_of(pair.log_ratio);
   const double y = axis.at(share);
   if (!pair.excluded.empty())
-    return fmt::format("<g><title>round {}: excluded, {}</title>", pair.round, escape_html(pair.excluded)) +
-           line("excluded", x - 3, y - 3, x + 3, y + 3) + line("excluded", x - 3, y + 3, x + 3, y - 3) + "</g>";
+    return fmt::format(
+               "<g><title>round {}: excluded, {}</title>", pair.round, escape_html(pair.excluded)) +
+           line("excluded", x - 3, y - 3, x + 3, y + 3) +
+           line("excluded", x - 3, y + 3, x + 3, y - 3) + "</g>";
   if (!axis.holds(share)) { // a triangle at the edge for a pair beyond it
     const double tip = share > 0 ? y - 2 : y + 2, base = share > 0 ? y + 5 : y - 5;
-    return fmt::format("<path class=\"pair\" d=\"M{0:.1f} {1:.1f}L{2:.1f} {3:.1f}L{4:.1f} {3:.1f}Z\"/>", x, tip, x - 3.5, base, x + 3.5);
+    return fmt::format(
+        "<path class=\"pair\" d=\"M{0:.1f} {1:.1f}L{2:.1f} {3:.1f}L{4:.1f} {3:.1f}Z\"/>",
+        x,
+        tip,
+        x - 3.5,
+        base,
+        x + 3.5);
   }
   return fmt::format("<circle class=\"pair\" cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"2.2\"/>", x, y);
 }
 
-std::string launch_column(const Comparison& comparison, const LaunchPairs& launch, const Axis& axis, double from, double to) {
+std::string launch_column(const Comparison& comparison,
+                          const LaunchPairs& launch,
+                          const Axis& axis,
+                          double from,
+                          double to) {
   std::string out;
   const double gap = 0.08 * (to - from);
   const auto count = static_cast<double>(launch.pairs.size());
   for (std::size_t i = 0; i < launch.pairs.size(); ++i)
-    out += pair_mark(launch.pairs[i], axis, from + gap + (static_cast<double>(i) + 0.5) / count * (to - from - 2 * gap));
+    out += pair_mark(launch.pairs[i],
+                     axis,
+                     from + gap + (static_cast<double>(i) + 0.5) / count * (to - from - 2 * gap));
   const Effect& effect = comparison.effect ? *comparison.effect : *comparison.effect_all;
   for (const LaunchEffect& one : effect.launches) {
     if (one.launch != launch.launch) continue;
     if (one.interval) {
-      const double top = axis.at(change_of(one.interval->upper)), bottom = axis.at(change_of(one.interval->lower));
+      const double top = axis.at(change_of(one.interval->upper)),
+                   bottom = axis.at(change_of(one.interval->lower));
       out += rect("interval", from + gap / 2, top, to - from - gap, bottom - top);
     }
-    out += line("b", from + gap / 2, axis.at(change_of(one.theta)), to - gap / 2, axis.at(change_of(one.theta)));
-    out += label("muted small", (from + to) / 2, kBottom + 30, "middle", fmt::format("{} · {} pairs", change_text(change_of(one.theta)), one.pairs));
+    out += line("b",
+                from + gap / 2,
+                axis.at(change_of(one.theta)),
+                to - gap / 2,
+                axis.at(change_of(one.theta)));
+    out += label("muted small",
+                 (from + to) / 2,
+                 kBottom + 30,
+                 "middle",
+                 fmt::format("{} · {} pairs", change_text(change_of(one.theta)), one.pairs));
   }
-  return out + label("muted", (from + to) / 2, kBottom + 16, "middle", fmt::format("launch {}", launch.index + 1));
+  return out + label("muted",
+                     (from + to) / 2,
+                     kBottom + 16,
+                     "middle",
+                     fmt::format("launch {}", launch.index + 1));
 }
 
 } // namespace
@@ -176,7 +232,10 @@ std::string forest_svg(const std::vector<ForestRow>& rows) {
   }
   const Axis axis(extent.low, extent.high, kPlotFrom, kPlotTo);
   const double bottom = kTop + kRowHeight * static_cast<double>(rows.size());
-  std::string out = fmt::format("<svg viewBox=\"0 0 {:.0f} {:.0f}\" role=\"img\" aria-label=\"Effects with 95 % intervals\">\n", kWidth, bottom + 40);
+  std::string out = fmt::format("<svg viewBox=\"0 0 {:.0f} {:.0f}\" role=\"img\" "
+                                "aria-label=\"Effects with 95 % intervals\">\n",
+                                kWidth,
+                                bottom + 40);
   out += label("muted", kPlotFrom, kTop - 16, "start", "← less time");
   out += label("muted", kPlotTo, kTop - 16, "end", "more time →");
   for (const double tick : axis.ticks()) {
@@ -192,7 +251,10 @@ std::string forest_svg(const std::vector<ForestRow>& rows) {
 std::string pairs_svg(const Comparison& comparison, const std::optional<Interval>& band) {
   if (!comparison.effect_all) return "";
   const Axis axis = pairs_axis(comparison, band);
-  std::string out = fmt::format("<svg viewBox=\"0 0 {:.0f} {:.0f}\" role=\"img\" aria-label=\"Pairs by launch\">\n", kPairsWidth, kPairsHeight);
+  std::string out = fmt::format(
+      "<svg viewBox=\"0 0 {:.0f} {:.0f}\" role=\"img\" aria-label=\"Pairs by launch\">\n",
+      kPairsWidth,
+      kPairsHeight);
   if (band) {
     const double top = axis.at(change_of(band->upper));
     out += rect("band", kLeft, top, kRight - kLeft, axis.at(change_of(band->lower)) - top);

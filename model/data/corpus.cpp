@@ -28,6 +28,10 @@ std::uint64_t split_hash(std::uint64_t document) {
   return mix(document ^ (kSplitSeed << 32));
 }
 
+bool held_by_rule(std::uint64_t document) {
+  return split_hash(document) % kHeldOutEvery == 0;
+}
+
 bool is_jsonl(const std::string& path) {
   const std::string name = path.ends_with(".gz") ? path.substr(0, path.size() - 3) : path;
   return name.ends_with(".jsonl") || name.ends_with(".ndjson");

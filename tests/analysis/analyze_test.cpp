@@ -28,7 +28,9 @@ SyntheticPlan plan_of(SyntheticCell cell) {
   return plan;
 }
 
-const Comparison& first(const Report& report) { return report.cells.at(0).comparisons.at(0); }
+const Comparison& first(const Report& report) {
+  return report.cells.at(0).comparisons.at(0);
+}
 
 // Ten rounds of two variants with exact times, one launch: every figure can be done by hand.
 TEST(Effect, ByHand) {
@@ -56,11 +58,15 @@ TEST(Effect, RoundsThatLackAVariantAndWarmupAreNoPairs) {
 
 TEST(Effect, PartialLaunchCountsFromHalfItsRounds) {
   LedgerData data = synthetic_ledger(plan_of(two_level_cell(-0.1)));
-  const auto launch = std::find_if(data.launches.begin(), data.launches.end(), [](const LaunchRow& l) { return l.kind == LaunchKind::Timed; });
+  const auto launch = std::find_if(data.launches.begin(),
+                                   data.launches.end(),
+                                   [](const LaunchRow& l) { return l.kind == LaunchKind::Timed; });
   launch->state = LaunchState::Partial;
   const auto keep = [&](int rounds) {
     LedgerData copy = data;
-    std::erase_if(copy.visits, [&](const VisitRow& v) { return v.launch == launch->id && v.round >= 3 + rounds; });
+    std::erase_if(copy.visits, [&](const VisitRow& v) {
+      return v.launch == launch->id && v.round >= 3 + rounds;
+    });
     return first(analyze(copy)).effect->launches.size();
   };
   EXPECT_EQ(keep(20), 5u);
@@ -95,9 +101,12 @@ TEST(Effect, PositionAndDeviceTimes) {
   SyntheticCell cell = two_level_cell(-0.1);
   cell.device_times = true;
   LedgerData data = synthetic_ledger(plan_of(cell));
-  for (VisitRow& visit : data.visits) visit.wall_ns = std::llround(static_cast<double>(visit.wall_ns) * std::exp(0.04 * visit.position));
+  for (VisitRow& visit : data.visits)
+    visit.wall_ns =
+        std::llround(static_cast<double>(visit.wall_ns) * std::exp(0.04 * visit.position));
   const Report report = analyze(data);
-  EXPECT_NEAR(first(report).position->value, 0.04 * 4 / 3, 0.02) << "mean distance of two of three positions is 4/3";
+  EXPECT_NEAR(first(report).position->value, 0.04 * 4 / 3, 0.02)
+      << "mean distance of two of three positions is 4/3";
   EXPECT_NEAR(first(report).device->value, -0.1, 0.01);
   for (VisitRow& visit : data.visits)
     if (visit.round == 12) visit.device_ns.reset();
@@ -152,7 +161,8 @@ TEST(Validity, UnequalWorkNamesItself) {
     if (visit.variant == 2 && visit.round == 7) visit.tokens = 250;
   const Report report = analyze(data);
   EXPECT_EQ(first(report).verdict.validity, Validity::Invalid);
-  EXPECT_THAT(first(report).verdict.reasons.at(0), HasSubstr("launch 0 round 7: tokens 256 against 250"));
+  EXPECT_THAT(first(report).verdict.reasons.at(0),
+              HasSubstr("launch 0 round 7: tokens 256 against 250"));
 }
 
 TEST(Validity, SkippedScalerStepsAreReportedNotAMismatch) {
@@ -161,7 +171,8 @@ TEST(Validity, SkippedScalerStepsAreReportedNotAMismatch) {
     if (visit.variant == 2 && visit.round == 7) visit.skipped_steps = 1;
   const Report report = analyze(data);
   EXPECT_EQ(first(report).verdict.validity, Validity::Ok);
-  EXPECT_THAT(first(report).verdict.reasons, Contains("the loss scaler skipped 0 steps of A and 5 of B"));
+  EXPECT_THAT(first(report).verdict.reasons,
+              Contains("the loss scaler skipped 0 steps of A and 5 of B"));
 }
 
 TEST(Validity, ControlAlarmNeedsSizeAndEvidence) {
@@ -192,7 +203,8 @@ TEST(Evidence, FailedGateNamesItsFigures) {
   cell.levels[1].gate_passes = false;
   const Report report = analyze(synthetic_ledger(plan_of(cell)));
   EXPECT_EQ(first(report).verdict.validity, Validity::ParityFailed);
-  EXPECT_EQ(first(report).verdict.reasons.at(0), "gate bitwise/weights of fast: 0.25, allowed 0 (largest difference of a weight)");
+  EXPECT_EQ(first(report).verdict.reasons.at(0),
+            "gate bitwise/weights of fast: 0.25, allowed 0 (largest difference of a weight)");
 }
 
 TEST(Evidence, LevelMustShowItsOwnSpanAndNotTheOthers) {
@@ -246,7 +258,8 @@ TEST(Evidence, NanOnlyInBHarms) {
   const Report report = analyze(synthetic_ledger(plan_of(cell)));
   EXPECT_EQ(first(report).verdict.quality, Quality::Harmed);
   EXPECT_EQ(headline(first(report).verdict).text, "harms training");
-  EXPECT_THAT(report.missing, Contains(HasSubstr("fast was retired: loss of variant 'fast' is nan")));
+  EXPECT_THAT(report.alarms,
+              Contains(HasSubstr("retired: loss of variant 'fast' is nan")));
   cell.levels[0].nan_in_launch = 1; // the reference too: the toggle is not the cause
   EXPECT_EQ(first(analyze(synthetic_ledger(plan_of(cell)))).verdict.quality, Quality::Bitwise);
 }
@@ -258,7 +271,8 @@ TEST(Memory, EqualLaunchesAreExact) {
   EXPECT_TRUE(first(analyze(data)).memory->exact);
   EXPECT_EQ(memory_text(first(analyze(data)).memory), "-20.0 %");
   for (MetricRow& metric : data.metrics)
-    if (metric.path == "memory/peak_bytes" && metric.variant == 2) metric.value *= 1 + 0.01 * static_cast<double>(metric.launch % 3);
+    if (metric.path == "memory/peak_bytes" && metric.variant == 2)
+      metric.value *= 1 + 0.01 * static_cast<double>(metric.launch % 3);
   EXPECT_FALSE(first(analyze(data)).memory->exact);
   EXPECT_GT(first(analyze(data)).memory->log_ratio.at_95->half_width(), 0.001);
 }
@@ -270,7 +284,8 @@ TEST(EndToEnd, EvaluationSharesTheInterval) {
   data.claims = {step_time_claim(0.001, 0.004)};
   const Report report = analyze(data);
   const double a = first(report).effect->a_ns;
-  EXPECT_NEAR(first(report).end_to_end->log_ratio.value, std::log1p(-0.5 * a / (100 * 30e6 + a)), 2e-5);
+  EXPECT_NEAR(
+      first(report).end_to_end->log_ratio.value, std::log1p(-0.5 * a / (100 * 30e6 + a)), 2e-5);
   EXPECT_TRUE(report.claims[0].end_to_end);
   EXPECT_EQ(report.claims[0].state, ClaimState::Confirmed);
 }
@@ -304,7 +319,8 @@ TEST(Claims, ThroughputIsConvertedAndSeveralClaimsNarrowAlpha) {
   EXPECT_TRUE(report.claims[2].gain) << "what was measured is still shown";
   EXPECT_EQ(report.claims[3].state, ClaimState::Refuted) << "no memory was saved";
   EXPECT_EQ(report.claims[4].reason, "no cell of the matrix compares these levels");
-  EXPECT_EQ(first(report).verdict.claim, ClaimState::Confirmed) << "the first claim that was judged";
+  EXPECT_EQ(first(report).verdict.claim, ClaimState::Confirmed)
+      << "the first claim that was judged";
 }
 
 TEST(Verdicts, AlsoCompareAddsItsPairs) {
@@ -346,8 +362,10 @@ TEST(Verdicts, UnfinishedLedgersSayWhatIsMissing) {
     EXPECT_EQ(verdict.validity, timed < 3 ? Validity::Incomplete : Validity::Ok) << timed;
     EXPECT_EQ(verdict.has(Tag::Provisional), timed == 3 || timed == 4) << timed;
     EXPECT_THAT(report.missing, Contains("ema_swap: memory launch"));
-    if (timed < 5)
-      EXPECT_THAT(report.missing, Contains(fmt::format("ema_swap: {} of 5 timed launches", 5 - timed)));
+    if (timed < 5) {
+      EXPECT_THAT(report.missing,
+                  Contains(fmt::format("ema_swap: {} of 5 timed launches", 5 - timed)));
+    }
   }
   cell.timed_launches = 5;
   cell.parity_launches = 0;

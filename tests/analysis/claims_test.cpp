@@ -38,7 +38,8 @@ TEST(ClaimRule, EveryBranchAndItsBorders) {
   };
   for (const Case& c : cases) {
     const ClaimDecision decision = decide_claim({c.lo, c.hi}, {c.l, c.u}, s);
-    EXPECT_EQ(to_string(decision.state), to_string(c.state)) << c.lo << ' ' << c.hi << ' ' << c.l << ' ' << c.u;
+    EXPECT_EQ(to_string(decision.state), to_string(c.state))
+        << c.lo << ' ' << c.hi << ' ' << c.l << ' ' << c.u;
     EXPECT_EQ(decision.exceeds, c.exceeds) << c.l;
   }
 }
@@ -55,7 +56,8 @@ TEST(ClaimMetricTest, ConversionsOfTheRulings) {
   EXPECT_NEAR(gain.lower, 1 / 0.9 - 1, 1e-12);
   EXPECT_NEAR(gain.upper, 0.25, 1e-12);
   for (const ClaimMetric metric : {ClaimMetric::StepTime, ClaimMetric::Throughput})
-    for (const double g : {-0.5, 0.0, 0.3}) EXPECT_NEAR(gain_of(metric, theta_of(metric, g)), g, 1e-12);
+    for (const double g : {-0.5, 0.0, 0.3})
+      EXPECT_NEAR(gain_of(metric, theta_of(metric, g)), g, 1e-12);
   EXPECT_FALSE(claim_metric("energy"));
 }
 
@@ -66,7 +68,8 @@ TEST(ClaimConditions, NamesWhatIsUnmet) {
   EXPECT_EQ(unmet_conditions(claim, cell, ""), "");
   claim.requires_json = R"({"device":"cuda","precision":["bf16","fp16"]})";
   EXPECT_EQ(unmet_conditions(claim, cell, ""),
-            "device is cpu, the claim needs cuda; precision is fp32, the claim needs [\"bf16\",\"fp16\"]");
+            "device is cpu, the claim needs cuda; precision is fp32, the claim needs "
+            "[\"bf16\",\"fp16\"]");
   claim.requires_json = R"({"precision":["fp32"],"seq_len":{"min":512,"max":1024},"device":"cpu"})";
   EXPECT_EQ(unmet_conditions(claim, cell, ""), "");
   claim.requires_json = R"({"seq_len":{"min":1024}})";
@@ -75,7 +78,8 @@ TEST(ClaimConditions, NamesWhatIsUnmet) {
   EXPECT_EQ(unmet_conditions(claim, cell, ""), "the claim needs a H100, this is no GPU");
   EXPECT_EQ(unmet_conditions(claim, cell, "NVIDIA H100 80GB"), "");
   claim.requires_json = R"({"fp8":true})";
-  EXPECT_EQ(unmet_conditions(claim, cell, ""), "the claim needs fp8 true, the cell has no such key");
+  EXPECT_EQ(unmet_conditions(claim, cell, ""),
+            "the claim needs fp8 true, the cell has no such key");
   claim.requires_json = "{broken";
   EXPECT_EQ(unmet_conditions(claim, cell, ""), "the claim's conditions cannot be read");
 }

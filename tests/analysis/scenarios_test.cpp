@@ -38,7 +38,8 @@ SyntheticPlan base(double effect) {
 
 std::vector<Scenario> scenarios() {
   std::vector<Scenario> all;
-  const auto add = [&](const char* name, double effect, bool green, bool red, const char* expected) -> SyntheticPlan& {
+  const auto add = [&](const char* name, double effect, bool green, bool red, const char* expected)
+      -> SyntheticPlan& {
     all.push_back({name, base(effect), green, red, expected});
     return all.back().plan;
   };
@@ -48,12 +49,13 @@ std::vector<Scenario> scenarios() {
   add("as claimed", claimed, true, false, "faster");
   add("less than claimed", small, true, false, "less than claimed");
   add("slower", std::log(1.06), false, true, "slower");
-  add("faster, quality unknown", claimed, false, false, "unproven").cells[0].equivalence = "objective";
+  add("faster, quality unknown", claimed, false, false, "unproven").cells[0].equivalence =
+      "objective";
   add("parity fails", claimed, false, true, "rejected").cells[0].levels[1].gate_passes = false;
   add("not engaged", claimed, false, false, "not engaged").cells[0].levels[1].engaged = false;
   add("contended", claimed, false, false, "disturbed").cells[0].disturbed_share = 0.2;
   add("NaN in B", claimed, false, true, "harms").cells[0].levels[1].nan_in_launch = 2;
-  add("control biased", claimed, false, false, "invalid").cells[0].control_effect = 0.06;
+  add("control biased", claimed, false, false, "invalid").cells[0].control_effect = 0.15;
   add("two launches", claimed, false, false, "incomplete").cells[0].timed_launches = 2;
   return all;
 }
@@ -92,7 +94,9 @@ Comparison experiment(double effect, std::uint64_t seed, double launch_sd) {
   return analyze(synthetic_ledger(plan)).cells[0].comparisons[0];
 }
 
-double margin(double rate, int n) { return 3.3 * std::sqrt(rate * (1 - rate) / n); }
+double margin(double rate, int n) {
+  return 3.3 * std::sqrt(rate * (1 - rate) / n);
+}
 
 TEST(SimulatedEffect, FalseAlarmsStayAtAlphaUnderLaunchEffects) {
   constexpr int kExperiments = 500;
@@ -103,7 +107,8 @@ TEST(SimulatedEffect, FalseAlarmsStayAtAlphaUnderLaunchEffects) {
     covered += null.effect->theta.at_95->contains(0);
   }
   EXPECT_LE(alarms, kExperiments * (0.05 + margin(0.05, kExperiments)));
-  EXPECT_GE(alarms, kExperiments * (0.05 - margin(0.05, kExperiments))) << "a test that never alarms is no test";
+  EXPECT_GE(alarms, kExperiments * (0.05 - margin(0.05, kExperiments)))
+      << "a test that never alarms is no test";
   EXPECT_EQ(covered, kExperiments - alarms);
 }
 
@@ -119,7 +124,8 @@ TEST(SimulatedEffect, IntervalCoversAPlantedEffectAndTheMdeIsSeen) {
   EXPECT_NEAR(covered, 0.95 * kExperiments, margin(0.05, kExperiments) * kExperiments);
   int seen = 0;
   for (int i = 0; i < kExperiments; ++i)
-    seen += experiment(mde, static_cast<std::uint64_t>(12000 + i), 0.005).verdict.speed == Speed::Slower;
+    seen += experiment(mde, static_cast<std::uint64_t>(12000 + i), 0.005).verdict.speed ==
+            Speed::Slower;
   EXPECT_GE(seen, (0.8 - margin(0.2, kExperiments)) * kExperiments);
 }
 

@@ -48,7 +48,11 @@ private:
     add_optimization(cell);
     variants_.clear();
     for (std::size_t i = 0; i < cell.levels.size(); ++i)
-      add_variant(id, cell.levels[i].name, cell.levels[i].name, i == 0 ? Role::Reference : Role::Level, cell);
+      add_variant(id,
+                  cell.levels[i].name,
+                  cell.levels[i].name,
+                  i == 0 ? Role::Reference : Role::Level,
+                  cell);
     add_variant(id, "control", cell.levels.front().name, Role::Control, cell);
     for (int i = 0; i < cell.parity_launches; ++i) add_parity(id, cell, i);
     for (int i = 0; i < cell.timed_launches; ++i) add_timed(id, cell, i);
@@ -75,7 +79,11 @@ private:
     data_.optimizations.push_back(std::move(row));
   }
 
-  void add_variant(std::int64_t cell, const std::string& name, const std::string& level, Role role, const SyntheticCell& from) {
+  void add_variant(std::int64_t cell,
+                   const std::string& name,
+                   const std::string& level,
+                   Role role,
+                   const SyntheticCell& from) {
     data_.variants.push_back({.id = static_cast<std::int64_t>(data_.variants.size()) + 1,
                               .cell = cell,
                               .name = name,
@@ -99,11 +107,24 @@ private:
                               .build_order = "fast slow control",
                               .rounds_planned = kind == LaunchKind::Timed ? plan_.rounds : 0,
                               .steady = steady,
-                              .identity = {.build = "b1d0", .libtorch = "2.11.0", .cuda = "", .driver = "", .gpu = "", .gpu_uuid = "", .host = "synthetic", .boot = "boot-1", .cpu = "2-core test CPU", .kernel = "6.1", .cores = 2, .threads = 2, .environment = "OMP_NUM_THREADS=2\n"}});
+                              .identity = {.build = "b1d0",
+                                           .libtorch = "2.11.0",
+                                           .cuda = "",
+                                           .driver = "",
+                                           .gpu = "",
+                                           .gpu_uuid = "",
+                                           .host = "synthetic",
+                                           .boot = "boot-1",
+                                           .cpu = "2-core test CPU",
+                                           .kernel = "6.1",
+                                           .cores = 2,
+                                           .threads = 2,
+                                           .environment = "OMP_NUM_THREADS=2\n"}});
     return id;
   }
 
-  void add_metric(std::int64_t launch, std::int64_t variant, const std::string& path, double value) {
+  void
+  add_metric(std::int64_t launch, std::int64_t variant, const std::string& path, double value) {
     data_.metrics.push_back({launch, variant, path, "", value, ""});
   }
 
@@ -112,19 +133,31 @@ private:
     for (std::size_t i = 0; i < cell.levels.size(); ++i) {
       const SyntheticLevel& level = cell.levels[i];
       const std::int64_t variant = variants_[i].id;
-      add_metric(launch, variant, "engaged/" + span_of(cell, (level.engaged ? level : cell.levels.front()).name), 1);
+      add_metric(launch,
+                 variant,
+                 "engaged/" + span_of(cell, (level.engaged ? level : cell.levels.front()).name),
+                 1);
       add_metric(launch, variant, "ops/aten::mm", 24);
       add_metric(launch, variant, "ops/aten::copy_", i == 0 || level.same_work ? 8 : 2);
       add_metric(launch, variant, "copies/calls", i == 0 || level.same_work ? 0 : 2);
       if (i > 0)
-        data_.gates.push_back({launch, variant, level.gate, level.gate_passes, level.gate_passes ? 0.0 : 0.25, 0, "largest difference of a weight"});
+        data_.gates.push_back({launch,
+                               variant,
+                               level.gate,
+                               level.gate_passes,
+                               level.gate_passes ? 0.0 : 0.25,
+                               0,
+                               "largest difference of a weight"});
     }
   }
 
   void add_memory(std::int64_t cell_id, const SyntheticCell& cell, int index) {
     const std::int64_t launch = add_launch(cell_id, LaunchKind::Memory, index, true);
     for (std::size_t i = 0; i < cell.levels.size(); ++i)
-      add_metric(launch, variants_[i].id, "memory/peak_bytes", std::floor(kReferenceBytes * cell.levels[i].memory_ratio));
+      add_metric(launch,
+                 variants_[i].id,
+                 "memory/peak_bytes",
+                 std::floor(kReferenceBytes * cell.levels[i].memory_ratio));
   }
 
   void add_timed(std::int64_t cell_id, const SyntheticCell& cell, int index) {
@@ -133,7 +166,8 @@ private:
     std::vector<double> contrast, share;
     for (std::size_t i = 0; i < variants_.size(); ++i) {
       const bool control = i == cell.levels.size();
-      contrast.push_back((control ? cell.control_effect : cell.levels[i].effect) + (i == 0 ? 0 : plan_.launch_sd * normal()));
+      contrast.push_back((control ? cell.control_effect : cell.levels[i].effect) +
+                         (i == 0 ? 0 : plan_.launch_sd * normal()));
       share.push_back(cell.disturbed_share + (i == 0 ? 0 : cell.disturbed_b_share));
     }
     double drift = 0.05 * normal();
@@ -145,21 +179,35 @@ private:
         const std::size_t i = order[position];
         drift += 0.002 * normal();
         if (is_retired(cell, i, launch, index, round)) continue;
-        add_visit(launch, i, round, static_cast<int>(position), cell, drift + contrast[i], share[i]);
+        add_visit(
+            launch, i, round, static_cast<int>(position), cell, drift + contrast[i], share[i]);
       }
     }
   }
 
   // From round 5 of its bad launch on, and in later launches, the level is gone.
-  bool is_retired(const SyntheticCell& cell, std::size_t i, std::int64_t launch, int index, int round) {
-    if (i >= cell.levels.size() || cell.levels[i].nan_in_launch < 0 || index < cell.levels[i].nan_in_launch) return false;
+  bool
+  is_retired(const SyntheticCell& cell, std::size_t i, std::int64_t launch, int index, int round) {
+    if (i >= cell.levels.size() || cell.levels[i].nan_in_launch < 0 ||
+        index < cell.levels[i].nan_in_launch)
+      return false;
     if (index == cell.levels[i].nan_in_launch && round < 5) return false;
     if (index == cell.levels[i].nan_in_launch && round == 5)
-      data_.events.push_back({launch, round, "2026-11-21T00:00:30Z", "retired", "loss of variant '" + cell.levels[i].name + "' is nan in round 5"});
+      data_.events.push_back({launch,
+                              round,
+                              "2026-11-21T00:00:30Z",
+                              "retired",
+                              "loss of variant '" + cell.levels[i].name + "' is nan in round 5"});
     return true;
   }
 
-  void add_visit(std::int64_t launch, std::size_t variant, int round, int position, const SyntheticCell& cell, double log_time, double disturbed) {
+  void add_visit(std::int64_t launch,
+                 std::size_t variant,
+                 int round,
+                 int position,
+                 const SyntheticCell& cell,
+                 double log_time,
+                 double disturbed) {
     VisitRow visit;
     visit.id = static_cast<std::int64_t>(data_.visits.size()) + 1;
     visit.launch = launch;
@@ -171,7 +219,8 @@ private:
     double noise = plan_.noise * normal();
     if (uniform() < plan_.tail_share) noise += plan_.tail_size * uniform();
     visit.wall_ns = std::llround(cell.unit_ns * std::exp(log_time + noise));
-    if (cell.device_times) visit.device_ns = std::llround(0.8 * cell.unit_ns * std::exp(log_time + 0.1 * noise));
+    if (cell.device_times)
+      visit.device_ns = std::llround(0.8 * cell.unit_ns * std::exp(log_time + 0.1 * noise));
     visit.tokens = 256;
     visit.loss = 3.5;
     visit.covariates.steal_share = uniform() < disturbed ? 0.25 : 0.0;
@@ -190,7 +239,9 @@ private:
 
 } // namespace
 
-LedgerData synthetic_ledger(const SyntheticPlan& plan) { return Builder(plan).build(); }
+LedgerData synthetic_ledger(const SyntheticPlan& plan) {
+  return Builder(plan).build();
+}
 
 SyntheticCell two_level_cell(double effect) {
   SyntheticCell cell;

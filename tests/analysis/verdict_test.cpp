@@ -26,8 +26,8 @@ template <class F> void for_all(F body) {
 
 std::string describe(const Verdict& verdict) {
   std::ostringstream out;
-  out << to_string(verdict.validity) << ',' << to_string(verdict.speed) << ',' << to_string(verdict.quality) << ','
-      << to_string(verdict.claim);
+  out << to_string(verdict.validity) << ',' << to_string(verdict.speed) << ','
+      << to_string(verdict.quality) << ',' << to_string(verdict.claim);
   return out.str();
 }
 
@@ -43,7 +43,9 @@ TEST(Headline, EveryCombinationReadsAsCommitted) {
   for_all([&](const Verdict& verdict) {
     std::getline(file, line);
     const Headline head = headline(verdict);
-    EXPECT_EQ(line, describe(verdict) + "," + std::string(to_string(head.tone)) + ",\"" + head.text + "\"");
+    EXPECT_EQ(line,
+              describe(verdict) + "," + std::string(to_string(head.tone)) + ",\"" + head.text +
+                  "\"");
     ++rows;
   });
   EXPECT_EQ(rows, kValidities * kSpeeds * kQualities * kClaims);
@@ -55,8 +57,10 @@ TEST(Headline, GreenNeedsAnUnharmedTrainingAndAGain) {
     const Headline head = headline(verdict);
     if (head.tone != Tone::Good) return;
     EXPECT_EQ(verdict.validity, Validity::Ok) << describe(verdict);
-    EXPECT_TRUE(verdict.quality == Quality::Bitwise || verdict.quality == Quality::Equivalent) << describe(verdict);
-    EXPECT_TRUE(verdict.speed == Speed::Faster || verdict.claim == ClaimState::Confirmed) << describe(verdict);
+    EXPECT_TRUE(verdict.quality == Quality::Bitwise || verdict.quality == Quality::Equivalent)
+        << describe(verdict);
+    EXPECT_TRUE(verdict.speed == Speed::Faster || verdict.claim == ClaimState::Confirmed)
+        << describe(verdict);
     EXPECT_NE(verdict.speed, Speed::Slower) << describe(verdict);
   });
 }
@@ -73,8 +77,11 @@ TEST(Headline, RedNeedsEvidence) {
 
 TEST(Headline, FasterWithoutQualityEvidenceSaysSo) {
   for_all([](const Verdict& verdict) {
-    if (verdict.validity != Validity::Ok || verdict.speed != Speed::Faster || verdict.quality != Quality::Unknown) return;
-    EXPECT_NE(headline(verdict).text.find("quality unproven"), std::string::npos) << describe(verdict);
+    if (verdict.validity != Validity::Ok || verdict.speed != Speed::Faster ||
+        verdict.quality != Quality::Unknown)
+      return;
+    EXPECT_NE(headline(verdict).text.find("quality unproven"), std::string::npos)
+        << describe(verdict);
   });
 }
 

@@ -35,7 +35,7 @@ TEST(Database, ErrorsNameFileCauseAndPlace) {
   const Database db(":memory:", Database::Mode::Create);
   const int line = __LINE__ + 2;
   try {
-    (void)db.prepare("SELECT nothing FROM nowhere");
+    (void)db.prepare("SELECT x FROM nowhere");
     FAIL();
   } catch (const DatabaseError& error) {
     EXPECT_THAT(error.what(), HasSubstr(":memory:: no such table: nowhere"));

@@ -31,7 +31,8 @@ TEST(Statistics, SampleFiguresMatchSciPy) {
     expect_near(mad(x), sample["mad"], "mad");
     expect_near(hodges_lehmann(x), sample["hodges_lehmann"], "Hodges-Lehmann");
     expect_near(*t_test_p(x), sample["t_test_p"], "t test");
-    for (const json& row : sample["quantiles"]) expect_near(quantile(x, row[0]), row[1], "quantile");
+    for (const json& row : sample["quantiles"])
+      expect_near(quantile(x, row[0]), row[1], "quantile");
   }
 }
 
@@ -56,13 +57,15 @@ TEST(Statistics, IntervalsMatchSciPy) {
 
 TEST(Statistics, TestsAndPowerMatchSciPy) {
   const json reference = vectors();
-  for (const json& row : reference["sign_test"]) expect_near(sign_test_p(row[0], row[1]), row[2], "sign " + row.dump());
+  for (const json& row : reference["sign_test"])
+    expect_near(sign_test_p(row[0], row[1]), row[2], "sign " + row.dump());
   for (const json& row : reference["fisher"])
     expect_near(fisher_exact_p(row[0], row[1], row[2], row[3]), row[4], "fisher " + row.dump());
   for (const json& row : reference["student_quantile"])
     expect_near(student_quantile(row[0], row[1]), row[2], "t quantile " + row.dump());
   for (const json& row : reference["power"])
-    EXPECT_NEAR(t_test_power(row[0], row[1], row[2], row[3]), row[4].get<double>(), 1e-7) << row.dump();
+    EXPECT_NEAR(t_test_power(row[0], row[1], row[2], row[3]), row[4].get<double>(), 1e-7)
+        << row.dump();
   for (const json& row : reference["launches_needed"])
     EXPECT_EQ(launches_needed(row[0], row[1], row[2], row[3]), row[4].get<int>()) << row.dump();
 }

@@ -112,7 +112,7 @@ TEST_F(SafetensorsTest, RandomFlipsNeverCrash) {
   const std::size_t header_end = whole.size() - 40;
   SeededRandom random(2);
   int refused = 0;
-  for (int i = 0; i < 5000; ++i) {
+  for (int i = 0; i < 1500; ++i) {
     std::string damaged = whole;
     for (std::uint64_t flips = 1 + random.below(4); flips > 0; --flips) {
       damaged[random.below(header_end)] = static_cast<char>(random.below(256));
@@ -133,7 +133,7 @@ TEST_F(SafetensorsTest, RandomFlipsNeverCrash) {
     }
     ASSERT_EQ(header->data_begin + at, damaged.size());
   }
-  EXPECT_GT(refused, 3000);
+  EXPECT_GT(refused, 900);
 }
 
 } // namespace

@@ -187,7 +187,7 @@ public:
 TEST_F(LoaderTest, PausedMeansIdle) {
   const auto tokenizer = std::make_shared<WatchedTokenizer>();
   config_.tokenizer_threads = 4;
-  config_.prefetch_batches = 1000;
+  config_.prefetch_batches = 10000; // about 17,000 documents: the queue does not fill by itself
   DataStream stream({open_data(config_).corpus, tokenizer}, config_, Split::Train);
   for (int i = 0; i < 20; ++i) {
     std::this_thread::sleep_for(1ms);
@@ -196,6 +196,7 @@ TEST_F(LoaderTest, PausedMeansIdle) {
     EXPECT_EQ(begun, tokenizer->ended.load());
     std::this_thread::sleep_for(3ms);
     EXPECT_EQ(tokenizer->begun.load(), begun);
+    EXPECT_LT(begun, 10000);
     stream.resume();
   }
   while (tokenizer->begun < 50) std::this_thread::sleep_for(1ms);
@@ -263,6 +264,14 @@ TEST_F(LoaderTest, NothingToPredictIsAnError) {
   DataStream stream = open();
   expect_mentions(bad_input_message([&] { stream.next(); }),
                   {path("a.jsonl"), "train split", "no text"});
+}
+
+TEST_F(LoaderTest, DocumentsWithoutTextArePassedOver) {
+  std::string lines = "{\"text\": \"ab\"}\n{\"text\": \"cd\"}\n{\"text\": \"ef\"}\n";
+  for (int i = 0; i < 60; ++i) lines += "{\"text\": \"\"}\n";
+  write("a.jsonl", lines);
+  DataStream stream = open();
+  for (int i = 0; i < 5; ++i) EXPECT_GE(stream.next().bytes, 128);
 }
 
 TEST_F(LoaderTest, ConfigAndPositionAreChecked) {

@@ -107,6 +107,15 @@ TEST(Packing, PositionResumesExactlyAfterEveryBatch) {
   }
 }
 
+TEST(Packing, PositionAtADocumentsEndIsTheNextDocument) {
+  const Documents documents = {{1, 2, 3, 4}, {5, 6, 7}};
+  Packer packer(1, 3, repeat(documents));
+  packer.next();
+  EXPECT_EQ(packer.position(), (DataPosition{0, 1, 0}));
+  packer.next();
+  EXPECT_EQ(packer.position(), (DataPosition{1, 0, 1}));
+}
+
 TEST(Packing, PositionThatDoesNotExistIsRefused) {
   const Documents documents = random_documents(4, 3);
   const DataPosition beyond{0, 1, documents[1].size() - 1};

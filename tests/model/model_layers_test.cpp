@@ -51,7 +51,8 @@ TEST(ShortConv, EqualsTheLoopForwardAndBackward) {
 
 TEST(Norms, EqualTheirDefinitions) {
   at::Tensor x = normal({5, 3, 8}, 4).requires_grad_();
-  const at::Tensor weight = normal({8}, 5), out_weights = normal({5, 3, 8}, 6);
+  at::Tensor weight = normal({8}, 5).requires_grad_();
+  const at::Tensor out_weights = normal({5, 3, 8}, 6);
   const at::Tensor plain = x * (x * x).sum(-1, true).add(kNormEps).rsqrt();
   (plain * out_weights).sum().backward();
   const at::Tensor dx = x.grad().clone();
@@ -61,7 +62,15 @@ TEST(Norms, EqualTheirDefinitions) {
   EXPECT_LE(relative_rms(actual, plain), 1e-12);
   EXPECT_LE(relative_rms(x.grad(), dx), 1e-12);
   const at::Tensor rms = x * (x * x).mean(-1, true).add(kNormEps).rsqrt() * weight;
-  EXPECT_LE(relative_rms(rms_norm(x, weight), rms), 1e-12);
+  x.mutable_grad().reset();
+  (rms * out_weights).sum().backward();
+  const at::Tensor rms_dx = x.grad().clone(), rms_dw = weight.grad().clone();
+  x.mutable_grad().reset(), weight.mutable_grad().reset();
+  const at::Tensor fused = rms_norm(x, weight);
+  (fused * out_weights).sum().backward();
+  EXPECT_LE(relative_rms(fused, rms), 1e-12);
+  EXPECT_LE(relative_rms(x.grad(), rms_dx), 1e-12);
+  EXPECT_LE(relative_rms(weight.grad(), rms_dw), 1e-12);
 }
 
 TEST(Rope, RotatesInterleavedPairsAndRestartsWithTheSegment) {
