@@ -13,9 +13,10 @@ inline void check_cuda(cudaError_t status,
                        const char* call,
                        const std::source_location& where = std::source_location::current()) {
   if (status != cudaSuccess)
-    internal_error("{}:{}: {} failed: {}", where.file_name(), where.line(), call, cudaGetErrorString(status));
+    internal_error(
+        "{}:{}: {} failed: {}", where.file_name(), where.line(), call, cudaGetErrorString(status));
 }
 
-}  // namespace assay
+} // namespace assay
 
 #define ASSAY_CUDA(call) ::assay::check_cuda((call), #call)

@@ -15,7 +15,8 @@ __global__ void exchange_kernel(void* a, void* b, std::size_t bytes) {
   uint4* right = static_cast<uint4*>(b);
   const std::size_t words = bytes / sizeof(uint4);
   const std::size_t stride = static_cast<std::size_t>(gridDim.x) * blockDim.x;
-  for (std::size_t i = static_cast<std::size_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < words; i += stride) {
+  for (std::size_t i = static_cast<std::size_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < words;
+       i += stride) {
     const uint4 kept = left[i];
     left[i] = right[i];
     right[i] = kept;
@@ -30,13 +31,14 @@ __global__ void exchange_kernel(void* a, void* b, std::size_t bytes) {
   }
 }
 
-}  // namespace
+} // namespace
 
 void launch_exchange(void* a, void* b, std::size_t bytes, cudaStream_t stream) {
   if (bytes == 0) return;
   const std::size_t blocks = (bytes / sizeof(uint4) + kThreads - 1) / kThreads;
-  const unsigned grid = static_cast<unsigned>(std::min(std::max<std::size_t>(blocks, 1), kMaxBlocks));
+  const unsigned grid =
+      static_cast<unsigned>(std::min(std::max<std::size_t>(blocks, 1), kMaxBlocks));
   exchange_kernel<<<grid, kThreads, 0, stream>>>(a, b, bytes);
 }
 
-}  // namespace assay
+} // namespace assay

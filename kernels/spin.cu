@@ -16,10 +16,10 @@ __global__ void spin_kernel(std::int64_t nanoseconds) {
   }
 }
 
-}  // namespace
+} // namespace
 
 void launch_spin(std::int64_t nanoseconds, cudaStream_t stream) {
   if (nanoseconds > 0) spin_kernel<<<1, 1, 0, stream>>>(nanoseconds);
 }
 
-}  // namespace assay
+} // namespace assay

@@ -7,8 +7,8 @@
 
 namespace assay {
 
-// One thread waits until `nanoseconds` of the device's global timer have passed. Asynchronous; the caller checks
-// cudaGetLastError().
+// One thread waits until `nanoseconds` of the device's global timer have passed. Asynchronous; the
+// caller checks cudaGetLastError().
 void launch_spin(std::int64_t nanoseconds, cudaStream_t stream);
 
-}  // namespace assay
+} // namespace assay

@@ -15,20 +15,28 @@ namespace {
 
 const char* span_name(Attention path) {
   switch (path) {
-  case Attention::MaskDense: return "attention/mask_dense";
-  case Attention::Packed: return "attention/packed";
-  case Attention::Varlen: return "attention/varlen";
+  case Attention::MaskDense:
+    return "attention/mask_dense";
+  case Attention::Packed:
+    return "attention/packed";
+  case Attention::Varlen:
+    return "attention/varlen";
   }
   internal_error("unknown attention path");
 }
 
 const char* backend_counter(std::int64_t backend, bool cuda) {
   switch (static_cast<at::SDPBackend>(backend)) {
-  case at::SDPBackend::flash_attention: return cuda ? "kernel/sdpa_flash" : "kernel/sdpa_flash_cpu";
-  case at::SDPBackend::efficient_attention: return "kernel/sdpa_efficient";
-  case at::SDPBackend::cudnn_attention: return "kernel/sdpa_cudnn";
-  case at::SDPBackend::math: return "kernel/sdpa_math";
-  default: return "kernel/sdpa_other";
+  case at::SDPBackend::flash_attention:
+    return cuda ? "kernel/sdpa_flash" : "kernel/sdpa_flash_cpu";
+  case at::SDPBackend::efficient_attention:
+    return "kernel/sdpa_efficient";
+  case at::SDPBackend::cudnn_attention:
+    return "kernel/sdpa_cudnn";
+  case at::SDPBackend::math:
+    return "kernel/sdpa_math";
+  default:
+    return "kernel/sdpa_other";
   }
 }
 
@@ -41,18 +49,21 @@ at::Tensor dense_mask_attention(const at::Tensor& q,
   const std::int64_t heads = q.size(1), width = q.size(2);
   const auto count_rows = static_cast<std::int64_t>(rows.cu_host.size()) - 1;
   const auto as_rows = [&](const at::Tensor& x) {
-    return x.reshape({count_rows, -1, heads, width}).transpose(1, 2);  // [B, H, L, D]
+    return x.reshape({count_rows, -1, heads, width}).transpose(1, 2); // [B, H, L, D]
   };
-  if (!rows.chunks->causal_mask.defined()) internal_error("the dense mask path needs rows of equal length");
+  if (!rows.chunks->causal_mask.defined())
+    internal_error("the dense mask path needs rows of equal length");
   const at::Tensor mask = rows.chunks->causal_mask.to(q.scalar_type());
   const at::Tensor query = as_rows(q), key = as_rows(k), value = as_rows(v);
   if (detail::span_sink.load(std::memory_order_acquire) != nullptr)
-    count(backend_counter(at::_fused_sdp_choice(query, key, value, mask, 0.0, false, scale), q.is_cuda()));
-  const at::Tensor out = at::scaled_dot_product_attention(query, key, value, mask, 0.0, false, scale);
+    count(backend_counter(at::_fused_sdp_choice(query, key, value, mask, 0.0, false, scale),
+                          q.is_cuda()));
+  const at::Tensor out =
+      at::scaled_dot_product_attention(query, key, value, mask, 0.0, false, scale);
   return out.transpose(1, 2).reshape({-1, heads, width});
 }
 
-}  // namespace
+} // namespace
 
 at::Tensor causal_attention(const at::Tensor& q,
                             const at::Tensor& k,
@@ -63,8 +74,9 @@ at::Tensor causal_attention(const at::Tensor& q,
   const Span span(span_name(path));
   const std::int64_t width = v.size(2), padding = q.size(2) - width;
   const at::Tensor value = padding > 0 ? at::constant_pad_nd(v, {0, padding}) : v;
-  const at::Tensor out = path == Attention::MaskDense ? dense_mask_attention(q, k, value, segments, scale)
-                                                      : varlen_attention(q, k, value, segments, scale);
+  const at::Tensor out = path == Attention::MaskDense
+                             ? dense_mask_attention(q, k, value, segments, scale)
+                             : varlen_attention(q, k, value, segments, scale);
   return padding > 0 ? out.narrow(2, 0, width) : out;
 }
 
@@ -76,4 +88,4 @@ at::Tensor apply_rope(const at::Tensor& x, const at::Tensor& cos, const at::Tens
   return at::stack({even, odd}, -1).flatten(-2).to(x.scalar_type());
 }
 
-}  // namespace assay
+} // namespace assay

@@ -7,9 +7,10 @@
 
 namespace assay {
 
-// Autocast to `dtype` on `device` inside the scope; fp32 means off. Leaves everything as it was found.
+// Autocast to `dtype` on `device` inside the scope; fp32 means off. Leaves everything as it was
+// found.
 class AutocastGuard {
- public:
+public:
   AutocastGuard(at::DeviceType device, at::ScalarType dtype)
       : device_(device), was_enabled_(at::autocast::is_autocast_enabled(device)),
         old_dtype_(at::autocast::get_autocast_dtype(device)) {
@@ -18,7 +19,8 @@ class AutocastGuard {
     at::autocast::increment_nesting();
   }
   ~AutocastGuard() {
-    // Weight casts are cached per scope; the outermost scope drops them, since the optimizer changes the weights.
+    // Weight casts are cached per scope; the outermost scope drops them, since the optimizer
+    // changes the weights.
     if (at::autocast::decrement_nesting() == 0) at::autocast::clear_cache();
     at::autocast::set_autocast_enabled(device_, was_enabled_);
     at::autocast::set_autocast_dtype(device_, old_dtype_);
@@ -26,10 +28,10 @@ class AutocastGuard {
   AutocastGuard(const AutocastGuard&) = delete;
   AutocastGuard& operator=(const AutocastGuard&) = delete;
 
- private:
+private:
   at::DeviceType device_;
   bool was_enabled_;
   at::ScalarType old_dtype_;
 };
 
-}  // namespace assay
+} // namespace assay

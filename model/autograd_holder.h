@@ -22,4 +22,4 @@ template <class T> const T& held(const c10::IValue& value) {
   return *c10::static_intrusive_pointer_cast<AutogradHolder<T>>(value.toCapsule())->value;
 }
 
-}  // namespace assay
+} // namespace assay

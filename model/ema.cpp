@@ -13,14 +13,16 @@ namespace assay {
 
 namespace {
 
-// Elements that pass through the scratch at a time on the CPU: 256 KiB of fp32, about half a core's L2 cache.
+// Elements that pass through the scratch at a time on the CPU: 256 KiB of fp32, about half a core's
+// L2 cache.
 constexpr std::int64_t kExchangeElements = std::int64_t{1} << 16;
 
 void exchange_on_cpu(const at::Tensor& a, const at::Tensor& b, const at::Tensor& scratch) {
   const at::Tensor left = a.view(-1), right = b.view(-1);
   for (std::int64_t begin = 0; begin < left.numel(); begin += kExchangeElements) {
     const std::int64_t size = std::min(kExchangeElements, left.numel() - begin);
-    at::Tensor x = left.narrow(0, begin, size), y = right.narrow(0, begin, size), kept = scratch.narrow(0, 0, size);
+    at::Tensor x = left.narrow(0, begin, size), y = right.narrow(0, begin, size),
+               kept = scratch.narrow(0, 0, size);
     kept.copy_(x);
     x.copy_(y);
     y.copy_(kept);
@@ -28,11 +30,14 @@ void exchange_on_cpu(const at::Tensor& a, const at::Tensor& b, const at::Tensor&
 }
 
 void exchange_on_cuda(const at::Tensor& a, const at::Tensor& b) {
-  launch_exchange(a.mutable_data_ptr(), b.mutable_data_ptr(), a.nbytes(), c10::cuda::getCurrentCUDAStream().stream());
+  launch_exchange(a.mutable_data_ptr(),
+                  b.mutable_data_ptr(),
+                  a.nbytes(),
+                  c10::cuda::getCurrentCUDAStream().stream());
   ASSAY_CUDA(cudaGetLastError());
 }
 
-}  // namespace
+} // namespace
 
 Ema::Ema(const std::vector<Parameter>& parameters, const TrainConfig& config)
     : decay_(config.ema_decay), method_(config.ema_swap) {
@@ -53,7 +58,8 @@ void Ema::update() {
 
 NamedTensors Ema::state() const {
   NamedTensors state;
-  for (std::size_t i = 0; i < names_.size(); ++i) state.emplace_back("ema." + names_[i], average_[i]);
+  for (std::size_t i = 0; i < names_.size(); ++i)
+    state.emplace_back("ema." + names_[i], average_[i]);
   return state;
 }
 
@@ -67,8 +73,12 @@ void Ema::swap_in() {
     for (std::size_t i = 0; i < weights_.size(); ++i) weights_[i].copy_(average_[i]);
     break;
   }
-  case EmaSwap::PointerSwap: swap_pointers(); break;
-  case EmaSwap::Exchange: exchange(); break;
+  case EmaSwap::PointerSwap:
+    swap_pointers();
+    break;
+  case EmaSwap::Exchange:
+    exchange();
+    break;
   }
 }
 
@@ -82,15 +92,19 @@ void Ema::swap_out() {
     saved_.clear();
     break;
   }
-  case EmaSwap::PointerSwap: swap_pointers(); break;
-  case EmaSwap::Exchange: exchange(); break;
+  case EmaSwap::PointerSwap:
+    swap_pointers();
+    break;
+  case EmaSwap::Exchange:
+    exchange();
+    break;
   }
 }
 
 void Ema::swap_pointers() {
   const Span span("ema/pointer_swap");
   for (std::size_t i = 0; i < weights_.size(); ++i) {
-    const at::Tensor weight = weights_[i].detach();  // shares the storage, not the object
+    const at::Tensor weight = weights_[i].detach(); // shares the storage, not the object
     weights_[i].set_data(average_[i].detach());
     average_[i].set_data(weight);
   }
@@ -103,7 +117,8 @@ void Ema::exchange() {
     return;
   }
   const at::Tensor scratch = at::empty({kExchangeElements}, average_.front().options());
-  for (std::size_t i = 0; i < weights_.size(); ++i) exchange_on_cpu(weights_[i], average_[i], scratch);
+  for (std::size_t i = 0; i < weights_.size(); ++i)
+    exchange_on_cpu(weights_[i], average_[i], scratch);
 }
 
-}  // namespace assay
+} // namespace assay

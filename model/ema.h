@@ -1,4 +1,5 @@
-// Exponential moving average of the weights, and the three ways to evaluate on it that `ema_swap` compares.
+// Exponential moving average of the weights, and the three ways to evaluate on it that `ema_swap`
+// compares.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -11,26 +12,27 @@
 namespace assay {
 
 class Ema {
- public:
-  // Starts as a copy of the weights. With ema_decay 0 there is no average, and every call does nothing.
+public:
+  // Starts as a copy of the weights. With ema_decay 0 there is no average, and every call does
+  // nothing.
   Ema(const std::vector<Parameter>& parameters, const TrainConfig& config);
 
-  void update();  // ema <- lerp(ema, weight, 1 - decay)
-  NamedTensors state() const;  // "ema.<name>"
+  void update();              // ema <- lerp(ema, weight, 1 - decay)
+  NamedTensors state() const; // "ema.<name>"
 
   // While it lives, the parameters hold the averaged weights.
   class Scope {
-   public:
+  public:
     explicit Scope(Ema& ema) : ema_(ema) { ema_.swap_in(); }
     ~Scope() { ema_.swap_out(); }
     Scope(const Scope&) = delete;
     Scope& operator=(const Scope&) = delete;
 
-   private:
+  private:
     Ema& ema_;
   };
 
- private:
+private:
   void swap_in();
   void swap_out();
   void swap_pointers();
@@ -40,7 +42,7 @@ class Ema {
   EmaSwap method_;
   std::vector<std::string> names_;
   std::vector<at::Tensor> weights_, average_;
-  std::vector<at::Tensor> saved_;  // CloneCopy: the weights while the average is in
+  std::vector<at::Tensor> saved_; // CloneCopy: the weights while the average is in
 };
 
-}  // namespace assay
+} // namespace assay

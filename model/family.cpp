@@ -6,11 +6,13 @@
 
 namespace assay {
 
-at::Tensor ParameterFactory::normal(const std::string& name, at::IntArrayRef shape, double std_dev) {
+at::Tensor
+ParameterFactory::normal(const std::string& name, at::IntArrayRef shape, double std_dev) {
   return add(name, at::empty(shape).normal_(0.0, std_dev, generator_), true);
 }
 
-at::Tensor ParameterFactory::uniform(const std::string& name, at::IntArrayRef shape, double low, double high) {
+at::Tensor
+ParameterFactory::uniform(const std::string& name, at::IntArrayRef shape, double low, double high) {
   return add(name, at::empty(shape).uniform_(low, high, generator_), false);
 }
 
@@ -26,9 +28,11 @@ at::Tensor ParameterFactory::add(const std::string& name, const at::Tensor& valu
 
 const Registry<ModelFamily>& model_families() {
   static const Registry<ModelFamily> registry(
-      "model family", {{"deltanet_mla", "gated DeltaNet and multi-head latent attention layers, in a pattern",
-                        build_deltanet_mla}});
+      "model family",
+      {{"deltanet_mla",
+        "gated DeltaNet and multi-head latent attention layers, in a pattern",
+        build_deltanet_mla}});
   return registry;
 }
 
-}  // namespace assay
+} // namespace assay

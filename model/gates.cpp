@@ -30,8 +30,8 @@ at::Tensor flat(const std::vector<at::Tensor>& tensors) {
 }
 
 struct Trained {
-  at::Tensor losses;   // fp64 [kSteps]
-  at::Tensor weights;  // flat copy
+  at::Tensor losses;  // fp64 [kSteps]
+  at::Tensor weights; // flat copy
 };
 
 Trained train(const TrainConfig& config, const std::vector<Batch>& batches) {
@@ -42,82 +42,126 @@ Trained train(const TrainConfig& config, const std::vector<Batch>& batches) {
   return {at::tensor(losses, at::kDouble), flat(trainer.weights())};
 }
 
-// `actual` against `reference`: bit-equal if the reference repeats itself bit for bit (`again`), else within twice
-// the distance between the reference's two runs.
-GateResult compare(const char* what, const at::Tensor& reference, const at::Tensor& again, const at::Tensor& actual) {
+// `actual` against `reference`: bit-equal if the reference repeats itself bit for bit (`again`),
+// else within twice the distance between the reference's two runs.
+GateResult compare(const char* what,
+                   const at::Tensor& reference,
+                   const at::Tensor& again,
+                   const at::Tensor& actual) {
   const double own = at::equal(reference, again) ? 0 : relative_rms(again, reference);
   const double difference = at::equal(reference, actual) ? 0 : relative_rms(actual, reference);
-  GateResult gate{fmt::format("{}/{}", own == 0 ? "bitwise" : "math", what), false, difference, 2 * own, ""};
-  gate.passed = std::isfinite(difference) && difference <= gate.bound && at::isfinite(actual).all().item<bool>();
-  gate.detail = own == 0 ? fmt::format("after {} steps; the reference repeats itself bit for bit", kSteps)
-                         : fmt::format("after {} steps; the reference differs from itself by {:.2e}, so the bound is "
-                                       "twice that", kSteps, own);
+  GateResult gate{
+      fmt::format("{}/{}", own == 0 ? "bitwise" : "math", what), false, difference, 2 * own, ""};
+  gate.passed = std::isfinite(difference) && difference <= gate.bound &&
+                at::isfinite(actual).all().item<bool>();
+  gate.detail =
+      own == 0 ? fmt::format("after {} steps; the reference repeats itself bit for bit", kSteps)
+               : fmt::format(
+                     "after {} steps; the reference differs from itself by {:.2e}, so the bound is "
+                     "twice that",
+                     kSteps,
+                     own);
   return gate;
 }
 
-std::vector<GateResult> training_gates(TrainConfig reference, TrainConfig level, const std::vector<Batch>& batches,
+std::vector<GateResult> training_gates(TrainConfig reference,
+                                       TrainConfig level,
+                                       const std::vector<Batch>& batches,
                                        const std::string& note) {
-  const Trained first = train(reference, batches), again = train(reference, batches), other = train(level, batches);
+  const Trained first = train(reference, batches), again = train(reference, batches),
+                other = train(level, batches);
   std::vector<GateResult> gates{compare("weights", first.weights, again.weights, other.weights),
                                 compare("loss", first.losses, again.losses, other.losses)};
   for (GateResult& gate : gates) gate.detail += note;
   return gates;
 }
 
-// Scaling in 16-bit precision changes what underflows: that is its purpose. The mechanism itself is proved in fp32.
-std::vector<GateResult> scaler_gates(TrainConfig reference, TrainConfig level, const std::vector<Batch>& batches) {
+// Scaling in 16-bit precision changes what underflows: that is its purpose. The mechanism itself is
+// proved in fp32.
+std::vector<GateResult>
+scaler_gates(TrainConfig reference, TrainConfig level, const std::vector<Batch>& batches) {
   const bool lowered = reference.precision != Precision::Fp32;
   reference.precision = level.precision = Precision::Fp32;
   std::vector<GateResult> gates =
-      training_gates(reference, level, batches, lowered ? "; compared in fp32, where a power of two is exact" : "");
+      training_gates(reference,
+                     level,
+                     batches,
+                     lowered ? "; compared in fp32, where a power of two is exact" : "");
   Trainer trainer(level);
-  for (std::size_t i = 0; i < kSteps; ++i) (void)trainer.step(micro_batches(batches, level.accumulate, i));
+  for (std::size_t i = 0; i < kSteps; ++i)
+    (void)trainer.step(micro_batches(batches, level.accumulate, i));
   const auto skipped = static_cast<double>(trainer.skipped_steps());
-  gates.push_back({"scaler/no_overflow", skipped == 0, skipped, 0, "steps that an overflow skipped in the comparison"});
+  gates.push_back({"scaler/no_overflow",
+                   skipped == 0,
+                   skipped,
+                   0,
+                   "steps that an overflow skipped in the comparison"});
   return gates;
 }
 
-std::vector<GateResult> swap_gates(const TrainConfig& reference, const TrainConfig& level,
+std::vector<GateResult> swap_gates(const TrainConfig& reference,
+                                   const TrainConfig& level,
                                    const std::vector<Batch>& batches) {
   Trainer a(reference), b(level);
-  for (std::size_t i = 0; i < kSteps; ++i) (void)a.step(micro_batches(batches, reference.accumulate, i));
+  for (std::size_t i = 0; i < kSteps; ++i)
+    (void)a.step(micro_batches(batches, reference.accumulate, i));
   b.load_state_tensors(a.state_tensors());
   const at::Tensor weights = flat(b.weights()), average = flat(b.ema_weights());
-  const double expected = a.evaluate(batches).nats_per_token, repeated = a.evaluate(batches).nats_per_token;
+  const double expected = a.evaluate(batches).nats_per_token,
+               repeated = a.evaluate(batches).nats_per_token;
   const double actual = b.evaluate(batches).nats_per_token;
-  const auto bitwise = [](const char* name, const at::Tensor& now, const at::Tensor& before, const char* detail) {
-    const bool equal = at::equal(now, before);
-    return GateResult{name, equal, equal ? 0 : relative_rms(now, before), 0, detail};
-  };
+  const auto bitwise =
+      [](const char* name, const at::Tensor& now, const at::Tensor& before, const char* detail) {
+        const bool equal = at::equal(now, before);
+        return GateResult{name, equal, equal ? 0 : relative_rms(now, before), 0, detail};
+      };
   const auto scalar = [](double value) { return at::scalar_tensor(value, at::kDouble); };
   GateResult loss = compare("evaluation", scalar(expected), scalar(repeated), scalar(actual));
-  GateResult differs{"ema/differs", relative_rms(average, weights) > 0, relative_rms(average, weights), 0,
-                     "EMA and weights differ, so evaluating on the wrong ones would show"};
-  return {loss, bitwise("bitwise/restored", flat(b.weights()), weights, "weights after the evaluation"),
-          bitwise("bitwise/ema", flat(b.ema_weights()), average, "EMA after the evaluation"), differs};
+  const double distance = relative_rms(average, weights);
+  GateResult differs{"ema/differs", distance > 0, distance > 0 ? 0.0 : 1.0, 0, ""};
+  differs.detail = fmt::format(
+      "EMA and weights are {:.2e} apart, so evaluating on the wrong ones would show", distance);
+  return {loss,
+          bitwise("bitwise/restored", flat(b.weights()), weights, "weights after the evaluation"),
+          bitwise("bitwise/ema", flat(b.ema_weights()), average, "EMA after the evaluation"),
+          differs};
 }
 
-// Logits and gradients of `level` against `reference`, which compute the same function. In 16-bit precision both are
-// measured against fp32, and the level may be off by twice what the reference is off.
-std::vector<GateResult> same_function_gates(const TrainConfig& reference, const TrainConfig& level, const Batch& batch) {
+// Logits and gradients of `level` against `reference`, which compute the same function. In 16-bit
+// precision both are measured against fp32, and the level may be off by twice what the reference is
+// off.
+std::vector<GateResult>
+same_function_gates(const TrainConfig& reference, const TrainConfig& level, const Batch& batch) {
   TrainConfig exact = reference;
   exact.precision = Precision::Fp32;
   Trainer a(reference), b(level), truth(exact);
   const bool fp32 = reference.precision == Precision::Fp32;
-  const auto gate = [&](const char* name, const at::Tensor& x, const at::Tensor& y, const at::Tensor& z, double bound) {
+  const auto gate = [&](const char* name,
+                        const at::Tensor& x,
+                        const at::Tensor& y,
+                        const at::Tensor& z,
+                        double bound) {
     const double value = relative_rms(y, z), own = relative_rms(x, z);
     GateResult result{name, false, value, fp32 ? bound : std::max(kHalfBound, 2 * own), ""};
     result.passed = result.value <= result.bound;
-    result.detail = fp32 ? "relative RMS against mask_dense" : fmt::format("relative RMS against fp32; mask_dense: {:.2e}", own);
+    result.detail = fp32 ? "relative RMS against mask_dense"
+                         : fmt::format("relative RMS against fp32; mask_dense: {:.2e}", own);
     return result;
   };
-  return {gate("math/packed", a.logits(batch, reference.attention), b.logits(batch, level.attention),
-               truth.logits(batch, reference.attention), kFp32Bound),
-          gate("math/packed_gradients", flat(a.gradients(batch)), flat(b.gradients(batch)),
-               flat(truth.gradients(batch)), kFp32GradientBound)};
+  return {gate("math/packed",
+               a.logits(batch, reference.attention),
+               b.logits(batch, level.attention),
+               truth.logits(batch, reference.attention),
+               kFp32Bound),
+          gate("math/packed_gradients",
+               flat(a.gradients(batch)),
+               flat(b.gradients(batch)),
+               flat(truth.gradients(batch)),
+               kFp32GradientBound)};
 }
 
-std::vector<GateResult> varlen_gates(const TrainConfig& reference, const TrainConfig& level,
+std::vector<GateResult> varlen_gates(const TrainConfig& reference,
+                                     const TrainConfig& level,
                                      const std::vector<Batch>& batches) {
   const Batch& batch = batches.front();
   Trainer trainer(level);
@@ -134,12 +178,14 @@ std::vector<GateResult> varlen_gates(const TrainConfig& reference, const TrainCo
     }
   }
   gates.push_back(causality_gate(logits, batch, level.vocab_size));
-  gates.push_back(delta_rule_gate(level.delta_form == DeltaForm::Chunked ? gated_delta_rule_chunked : gated_delta_rule_naive,
-                                  batch, level));
+  gates.push_back(delta_rule_gate(level.delta_form == DeltaForm::Chunked ? gated_delta_rule_chunked
+                                                                         : gated_delta_rule_naive,
+                                  batch,
+                                  level));
   return gates;
 }
 
-}  // namespace
+} // namespace
 
 std::vector<GateResult> run_gates(const Optimization& optimization,
                                   const TrainConfig& reference,
@@ -149,8 +195,10 @@ std::vector<GateResult> run_gates(const Optimization& optimization,
   if (optimization.name == "varlen") return varlen_gates(reference, level, batches);
   if (optimization.name == "ema_swap") return swap_gates(reference, level, batches);
   if (optimization.name == "grad_scaler") return scaler_gates(reference, level, batches);
-  if (optimization.equivalence == Equivalence::Bitwise) return training_gates(reference, level, batches, "");
-  internal_error("optimization '{}' has no parity gate; add one in model/gates.cpp", optimization.name);
+  if (optimization.equivalence == Equivalence::Bitwise)
+    return training_gates(reference, level, batches, "");
+  internal_error("optimization '{}' has no parity gate; add one in model/gates.cpp",
+                 optimization.name);
 }
 
-}  // namespace assay
+} // namespace assay

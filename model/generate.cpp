@@ -13,7 +13,8 @@ namespace assay {
 
 namespace {
 
-std::int64_t sample(const at::Tensor& logits, const Sampling& sampling, const at::Generator& generator) {
+std::int64_t
+sample(const at::Tensor& logits, const Sampling& sampling, const at::Generator& generator) {
   if (sampling.temperature <= 0) return logits.argmax().item<std::int64_t>();
   at::Tensor scaled = logits / sampling.temperature;
   if (sampling.top_k > 0 && sampling.top_k < scaled.numel()) {
@@ -23,11 +24,10 @@ std::int64_t sample(const at::Tensor& logits, const Sampling& sampling, const at
   return at::multinomial(scaled.softmax(0), 1, false, generator).item<std::int64_t>();
 }
 
-}  // namespace
+} // namespace
 
-std::vector<std::int64_t> generate(Trainer& trainer,
-                                   const std::vector<std::int64_t>& prompt,
-                                   const Sampling& sampling) {
+std::vector<std::int64_t>
+generate(Trainer& trainer, const std::vector<std::int64_t>& prompt, const Sampling& sampling) {
   const TrainConfig& config = trainer.config();
   if (prompt.empty()) bad_input("the prompt is empty: give at least one token");
   for (const std::int64_t id : prompt)
@@ -38,7 +38,8 @@ std::vector<std::int64_t> generate(Trainer& trainer,
   const auto averaged = trainer.use_ema();
   std::vector<std::int64_t> context = prompt, made;
   for (std::int64_t i = 0; i < sampling.max_tokens; ++i) {
-    const auto length = std::min<std::int64_t>(static_cast<std::int64_t>(context.size()), config.seq_len);
+    const auto length =
+        std::min<std::int64_t>(static_cast<std::int64_t>(context.size()), config.seq_len);
     const std::vector<std::int64_t> window(context.end() - length, context.end());
     const at::Tensor tokens = at::tensor(window, at::kLong).unsqueeze(0);
     Batch batch = make_batch(tokens, tokens, {});
@@ -52,4 +53,4 @@ std::vector<std::int64_t> generate(Trainer& trainer,
   return made;
 }
 
-}  // namespace assay
+} // namespace assay

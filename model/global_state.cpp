@@ -14,7 +14,7 @@ namespace assay {
 namespace {
 
 class Fnv1a {
- public:
+public:
   void add(const void* data, std::size_t size) {
     const auto* bytes = static_cast<const unsigned char*>(data);
     for (std::size_t i = 0; i < size; ++i) value_ = (value_ ^ bytes[i]) * 1099511628211ULL;
@@ -22,7 +22,7 @@ class Fnv1a {
   void add(std::int64_t value) { add(&value, sizeof value); }
   std::uint64_t value() const { return value_; }
 
- private:
+private:
   std::uint64_t value_ = 14695981039346656037ULL;
 };
 
@@ -31,19 +31,28 @@ void add_generator(Fnv1a& hash, const at::Generator& generator) {
   hash.add(state.const_data_ptr(), state.nbytes());
 }
 
-}  // namespace
+} // namespace
 
 std::uint64_t global_state_hash() {
   const at::Context& context = at::globalContext();
   Fnv1a hash;
-  for (const bool flag :
-       {context.deterministicAlgorithms(), context.deterministicAlgorithmsWarnOnly(),
-        context.deterministicFillUninitializedMemory(), context.deterministicCuDNN(), context.benchmarkCuDNN(),
-        context.userEnabledCuDNN(), context.userEnabledMkldnn(), context.userEnabledFlashSDP(),
-        context.userEnabledMemEfficientSDP(), context.userEnabledMathSDP(), context.userEnabledCuDNNSDP(),
-        context.allowTF32CuBLAS(), context.allowTF32CuDNN(), at::GradMode::is_enabled(),
-        at::autocast::is_autocast_enabled(at::kCPU), at::autocast::is_autocast_enabled(at::kCUDA),
-        at::autocast::is_autocast_cache_enabled()})
+  for (const bool flag : {context.deterministicAlgorithms(),
+                          context.deterministicAlgorithmsWarnOnly(),
+                          context.deterministicFillUninitializedMemory(),
+                          context.deterministicCuDNN(),
+                          context.benchmarkCuDNN(),
+                          context.userEnabledCuDNN(),
+                          context.userEnabledMkldnn(),
+                          context.userEnabledFlashSDP(),
+                          context.userEnabledMemEfficientSDP(),
+                          context.userEnabledMathSDP(),
+                          context.userEnabledCuDNNSDP(),
+                          context.allowTF32CuBLAS(),
+                          context.allowTF32CuDNN(),
+                          at::GradMode::is_enabled(),
+                          at::autocast::is_autocast_enabled(at::kCPU),
+                          at::autocast::is_autocast_enabled(at::kCUDA),
+                          at::autocast::is_autocast_cache_enabled()})
     hash.add(static_cast<std::int64_t>(flag));
   hash.add(static_cast<std::int64_t>(context.float32MatmulPrecision()));
   hash.add(static_cast<std::int64_t>(context.allowFP16ReductionCuBLAS()));
@@ -56,4 +65,4 @@ std::uint64_t global_state_hash() {
   return hash.value();
 }
 
-}  // namespace assay
+} // namespace assay

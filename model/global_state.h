@@ -5,8 +5,8 @@
 
 namespace assay {
 
-// Hash of determinism, SDPA and precision flags, autocast, gradient mode, default dtype, threads, and the state of the
-// default random generators (CPU; CUDA once initialized).
+// Hash of determinism, SDPA and precision flags, autocast, gradient mode, default dtype, threads,
+// and the state of the default random generators (CPU; CUDA once initialized).
 std::uint64_t global_state_hash();
 
-}  // namespace assay
+} // namespace assay

@@ -11,7 +11,7 @@ namespace assay {
 namespace {
 
 class Recorder : public SpanSink {
- public:
+public:
   void begin(const char* name) override {
     const std::lock_guard lock(mutex_);
     ++seen_.spans[name];
@@ -27,7 +27,7 @@ class Recorder : public SpanSink {
   }
   Instrumented take() { return std::move(seen_); }
 
- private:
+private:
   std::mutex mutex_;
   Instrumented seen_;
 };
@@ -41,7 +41,7 @@ std::unique_ptr<at::ObserverContext> on_operator(const at::RecordFunction& funct
 }
 
 class OperatorGuard {
- public:
+public:
   explicit OperatorGuard(Recorder& recorder) {
     active_recorder = &recorder;
     handle_ = at::addThreadLocalCallback(
@@ -54,13 +54,14 @@ class OperatorGuard {
   OperatorGuard(const OperatorGuard&) = delete;
   OperatorGuard& operator=(const OperatorGuard&) = delete;
 
- private:
+private:
   at::CallbackHandle handle_;
 };
 
-}  // namespace
+} // namespace
 
-std::vector<Batch> micro_batches(const std::vector<Batch>& batches, std::int64_t accumulate, std::size_t index) {
+std::vector<Batch>
+micro_batches(const std::vector<Batch>& batches, std::int64_t accumulate, std::size_t index) {
   std::vector<Batch> unit;
   for (std::size_t i = 0; i < static_cast<std::size_t>(accumulate); ++i)
     unit.push_back(batches[(index * static_cast<std::size_t>(accumulate) + i) % batches.size()]);
@@ -86,4 +87,4 @@ Instrumented instrument(const Optimization& optimization,
   return recorder.take();
 }
 
-}  // namespace assay
+} // namespace assay

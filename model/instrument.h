@@ -14,21 +14,25 @@
 namespace assay {
 
 struct Instrumented {
-  std::map<std::string, std::int64_t> spans;      // by name: how often opened
-  std::map<std::string, std::int64_t> counters;   // by name: sum of amounts ("copies/bf16_cast" = 0 is kept)
-  std::map<std::string, std::int64_t> operators;  // by operator ("aten::mm"): calls, backward included
+  std::map<std::string, std::int64_t> spans; // by name: how often opened
+  std::map<std::string, std::int64_t>
+      counters; // by name: sum of amounts ("copies/bf16_cast" = 0 is kept)
+  std::map<std::string, std::int64_t>
+      operators; // by operator ("aten::mm"): calls, backward included
 };
 
-// Builds a trainer of `config`, runs one step unobserved, then one unit of the optimization observed.
+// Builds a trainer of `config`, runs one step unobserved, then one unit of the optimization
+// observed.
 Instrumented instrument(const Optimization& optimization,
                         const TrainConfig& config,
                         const std::vector<Batch>& batches);
 
-// One unit: an optimizer step over config().accumulate of the batches, or an evaluation over all of them. Returns the
-// loss.
+// One unit: an optimizer step over config().accumulate of the batches, or an evaluation over all of
+// them. Returns the loss.
 double run_unit(Trainer& trainer, Unit unit, const std::vector<Batch>& batches);
 
 // The micro-batches of step `index`, taken round robin.
-std::vector<Batch> micro_batches(const std::vector<Batch>& batches, std::int64_t accumulate, std::size_t index);
+std::vector<Batch>
+micro_batches(const std::vector<Batch>& batches, std::int64_t accumulate, std::size_t index);
 
-}  // namespace assay
+} // namespace assay

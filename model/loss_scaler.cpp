@@ -7,7 +7,8 @@
 namespace assay {
 
 LossScaler::LossScaler(const TrainConfig& config, at::Device device)
-    : dynamic_(config.grad_scaler == GradScaler::Dynamic), growth_interval_(config.scale_growth_interval) {
+    : dynamic_(config.grad_scaler == GradScaler::Dynamic),
+      growth_interval_(config.scale_growth_interval) {
   if (!dynamic_) return;
   const auto options = at::TensorOptions().device(device).dtype(at::kFloat);
   scale_ = at::full({1}, config.init_scale, options);
@@ -45,11 +46,15 @@ std::int64_t LossScaler::skipped_steps() const {
   return dynamic_ ? static_cast<std::int64_t>(skipped_.item<float>()) : 0;
 }
 
-double LossScaler::current_scale() const { return dynamic_ ? static_cast<double>(scale_.item<float>()) : 1.0; }
+double LossScaler::current_scale() const {
+  return dynamic_ ? static_cast<double>(scale_.item<float>()) : 1.0;
+}
 
 NamedTensors LossScaler::state() const {
   if (!dynamic_) return {};
-  return {{"scaler.scale", scale_}, {"scaler.growth_tracker", growth_tracker_}, {"scaler.skipped", skipped_}};
+  return {{"scaler.scale", scale_},
+          {"scaler.growth_tracker", growth_tracker_},
+          {"scaler.skipped", skipped_}};
 }
 
-}  // namespace assay
+} // namespace assay

@@ -11,7 +11,8 @@ namespace assay {
 double learning_rate(const TrainConfig& config, std::int64_t step) {
   if (step < config.warmup_steps)
     return config.lr * static_cast<double>(step + 1) / static_cast<double>(config.warmup_steps);
-  const auto span = static_cast<double>(std::max<std::int64_t>(1, config.steps - config.warmup_steps));
+  const auto span =
+      static_cast<double>(std::max<std::int64_t>(1, config.steps - config.warmup_steps));
   const double progress = std::min(1.0, static_cast<double>(step - config.warmup_steps) / span);
   const double cosine = 0.5 * (1.0 + std::cos(std::numbers::pi * progress));
   return config.lr * (config.min_lr_ratio + (1.0 - config.min_lr_ratio) * cosine);
@@ -52,9 +53,23 @@ void AdamW::update(const Group& group, const at::Tensor& found_inf) const {
   std::vector<at::Tensor> gradients;
   for (const at::Tensor& weight : group.weights) gradients.push_back(weight.grad());
   const std::vector<at::Tensor> steps(group.weights.size(), steps_);
-  const std::optional<at::Tensor> skip = found_inf.defined() ? std::optional(found_inf) : std::nullopt;
-  at::_fused_adamw_(group.weights, gradients, group.exp_avg, group.exp_avg_sq, {}, steps, lr_, beta1_, beta2_,
-                    group.decay, eps_, false, false, {}, skip);
+  const std::optional<at::Tensor> skip =
+      found_inf.defined() ? std::optional(found_inf) : std::nullopt;
+  at::_fused_adamw_(group.weights,
+                    gradients,
+                    group.exp_avg,
+                    group.exp_avg_sq,
+                    {},
+                    steps,
+                    lr_,
+                    beta1_,
+                    beta2_,
+                    group.decay,
+                    eps_,
+                    false,
+                    false,
+                    {},
+                    skip);
 }
 
 NamedTensors AdamW::state() const {
@@ -69,4 +84,4 @@ NamedTensors AdamW::state() const {
   return state;
 }
 
-}  // namespace assay
+} // namespace assay

@@ -15,9 +15,11 @@ namespace {
 constexpr c10::DeviceIndex kGpu = 0;
 constexpr auto kAggregate = static_cast<std::size_t>(c10::CachingAllocator::StatType::AGGREGATE);
 
-c10::CachingDeviceAllocator::DeviceStats gpu_stats() { return c10::cuda::CUDACachingAllocator::getDeviceStats(kGpu); }
+c10::CachingDeviceAllocator::DeviceStats gpu_stats() {
+  return c10::cuda::CUDACachingAllocator::getDeviceStats(kGpu);
+}
 
-}  // namespace
+} // namespace
 
 std::int64_t current_bytes(Device device) {
   if (device == Device::Cuda) return gpu_stats().allocated_bytes[kAggregate].current;
@@ -26,8 +28,9 @@ std::int64_t current_bytes(Device device) {
 }
 
 class PeakMemory::Reporter : public c10::MemoryReportingInfoBase {
- public:
-  void reportMemoryUsage(void*, std::int64_t size, std::size_t, std::size_t, c10::Device device) override {
+public:
+  void reportMemoryUsage(
+      void*, std::int64_t size, std::size_t, std::size_t, c10::Device device) override {
     if (!device.is_cpu()) return;
     const std::int64_t now = current_.fetch_add(size) + size;
     std::int64_t peak = peak_.load();
@@ -38,12 +41,13 @@ class PeakMemory::Reporter : public c10::MemoryReportingInfoBase {
   void restart() { peak_ = current_.load(); }
   std::int64_t peak() const { return peak_; }
 
- private:
+private:
   std::atomic<std::int64_t> current_{0}, peak_{0};
 };
 
 struct PeakMemory::Guard {
-  explicit Guard(const std::shared_ptr<Reporter>& reporter) : info(c10::DebugInfoKind::PROFILER_STATE, reporter) {}
+  explicit Guard(const std::shared_ptr<Reporter>& reporter)
+      : info(c10::DebugInfoKind::PROFILER_STATE, reporter) {}
   c10::DebugInfoGuard info;
 };
 
@@ -71,4 +75,4 @@ std::int64_t PeakMemory::peak_bytes() const {
   return device_ == Device::Cuda ? gpu_stats().allocated_bytes[kAggregate].peak : reporter_->peak();
 }
 
-}  // namespace assay
+} // namespace assay

@@ -1,4 +1,5 @@
-// Bytes that LibTorch's own allocators hand out: not the resident size, which holds caches and code.
+// Bytes that LibTorch's own allocators hand out: not the resident size, which holds caches and
+// code.
 #pragma once
 
 #include <cstdint>
@@ -8,24 +9,26 @@
 
 namespace assay {
 
-// Bytes in use now. CUDA: LibTorch's caching allocator. CPU: the C library's heap, in which LibTorch's CPU tensors lie
-// beside everything else; only differences mean something.
+// Bytes in use now. CUDA: LibTorch's caching allocator. CPU: the C library's heap, in which
+// LibTorch's CPU tensors lie beside everything else; only differences mean something.
 std::int64_t current_bytes(Device device);
 
-// Watches one device. CPU: LibTorch reports only allocations made by this thread while an object of this class lives,
-// so make it before the trainer whose memory is asked for; objects do not nest.
+// Watches one device. CPU: LibTorch reports only allocations made by this thread while an object of
+// this class lives, so make it before the trainer whose memory is asked for; objects do not nest.
 class PeakMemory {
- public:
+public:
   explicit PeakMemory(Device device);
   ~PeakMemory();
   PeakMemory(const PeakMemory&) = delete;
   PeakMemory& operator=(const PeakMemory&) = delete;
 
-  void restart();  // the peak begins anew at the bytes in use now
-  std::int64_t start_bytes() const { return start_bytes_; }  // in use at the last restart (or construction)
-  std::int64_t peak_bytes() const;                           // highest since then, start_bytes included
+  void restart(); // the peak begins anew at the bytes in use now
+  std::int64_t start_bytes() const {
+    return start_bytes_;
+  }                                // in use at the last restart (or construction)
+  std::int64_t peak_bytes() const; // highest since then, start_bytes included
 
- private:
+private:
   class Reporter;
   Device device_;
   std::int64_t start_bytes_ = 0;
@@ -34,4 +37,4 @@ class PeakMemory {
   std::unique_ptr<Guard> guard_;
 };
 
-}  // namespace assay
+} // namespace assay

@@ -29,7 +29,7 @@ at::cuda::CUDAEvent record_event() {
   return event;
 }
 
-}  // namespace
+} // namespace
 
 struct PlantedSpin::Events {
   at::cuda::CUDAEvent begin;
@@ -37,7 +37,8 @@ struct PlantedSpin::Events {
 };
 
 PlantedSpin::PlantedSpin(const TrainConfig& config)
-    : share_(config.planted_spin), cuda_(config.device == Device::Cuda), events_(std::make_unique<Events>()) {}
+    : share_(config.planted_spin), cuda_(config.device == Device::Cuda),
+      events_(std::make_unique<Events>()) {}
 
 PlantedSpin::~PlantedSpin() = default;
 
@@ -68,7 +69,8 @@ void PlantedSpin::end() {
   }
 }
 
-// The host runs ahead of the device: only steps that are already over tell their duration, and nobody waits for them.
+// The host runs ahead of the device: only steps that are already over tell their duration, and
+// nobody waits for them.
 void PlantedSpin::collect_finished() {
   while (!events_->pending.empty() && events_->pending.front().second.query()) {
     const auto& [first, second] = events_->pending.front();
@@ -90,4 +92,4 @@ std::int64_t PlantedSpin::wait_ns() const {
   return std::llround(share_ * static_cast<double>(*middle));
 }
 
-}  // namespace assay
+} // namespace assay

@@ -31,7 +31,8 @@ struct L2Norm : torch::autograd::Function<L2Norm> {
   }
 };
 
-// On the CPU LibTorch takes _fused_rms_norm apart into a dozen small operators each way; this needs half of them.
+// On the CPU LibTorch takes _fused_rms_norm apart into a dozen small operators each way; this needs
+// half of them.
 struct RmsNorm : torch::autograd::Function<RmsNorm> {
   static at::Tensor forward(AutogradContext* ctx, const at::Tensor& x, const at::Tensor& weight) {
     const at::Tensor inverse = (x * x).mean(-1, true).add_(kNormEps).rsqrt_();
@@ -45,19 +46,23 @@ struct RmsNorm : torch::autograd::Function<RmsNorm> {
     const at::Tensor &unit = saved[0], &inverse = saved[1], &weight = saved[2], &dy = grads[0];
     const at::Tensor product = unit * dy;
     const at::Tensor d_weight = product.reshape({-1, weight.size(0)}).sum(0);
-    const at::Tensor along = at::matmul(product, weight).unsqueeze(-1).div_(static_cast<double>(weight.size(0)));
+    const at::Tensor along =
+        at::matmul(product, weight).unsqueeze(-1).div_(static_cast<double>(weight.size(0)));
     return {(dy * weight).addcmul_(unit, along, -1).mul_(inverse), d_weight};
   }
 };
 
-}  // namespace
+} // namespace
 
 at::Tensor rms_norm(const at::Tensor& x, const at::Tensor& weight) {
   const at::Tensor full = x.to(compute_type(x));
-  if (full.is_cuda()) return std::get<0>(at::_fused_rms_norm(full, {full.size(-1)}, weight, kNormEps));
+  if (full.is_cuda())
+    return std::get<0>(at::_fused_rms_norm(full, {full.size(-1)}, weight, kNormEps));
   return RmsNorm::apply(full, weight);
 }
 
-at::Tensor l2_norm(const at::Tensor& x) { return L2Norm::apply(x); }
+at::Tensor l2_norm(const at::Tensor& x) {
+  return L2Norm::apply(x);
+}
 
-}  // namespace assay
+} // namespace assay

@@ -12,17 +12,19 @@ namespace assay {
 
 namespace {
 
-constexpr double kRopeBase = 10000.0;  // RoFormer, arXiv 2104.09864, section 3.2.2
+constexpr double kRopeBase = 10000.0; // RoFormer, arXiv 2104.09864, section 3.2.2
 
 struct Range {
   std::int64_t begin, length;
 };
 
 std::vector<Range> ranges_of(const std::vector<std::int32_t>& cu) {
-  if (cu.size() < 2 || cu.front() != 0) internal_error("segments need cumulative ends that begin at 0");
+  if (cu.size() < 2 || cu.front() != 0)
+    internal_error("segments need cumulative ends that begin at 0");
   std::vector<Range> ranges;
   for (std::size_t i = 1; i < cu.size(); ++i) {
-    if (cu[i] <= cu[i - 1]) internal_error("segment {} of a batch is empty or runs backwards", i - 1);
+    if (cu[i] <= cu[i - 1])
+      internal_error("segment {} of a batch is empty or runs backwards", i - 1);
     ranges.push_back({cu[i - 1], cu[i] - cu[i - 1]});
   }
   return ranges;
@@ -33,7 +35,9 @@ at::Tensor to_tensor(const std::vector<std::int64_t>& values) {
 }
 
 void fill_chunks(ChunkLayout& layout, std::vector<Range> ranges) {
-  std::stable_sort(ranges.begin(), ranges.end(), [](const Range& a, const Range& b) { return a.length > b.length; });
+  std::stable_sort(ranges.begin(), ranges.end(), [](const Range& a, const Range& b) {
+    return a.length > b.length;
+  });
   const std::int64_t C = layout.chunk, H = layout.heads;
   std::vector<std::int64_t> gather, scatter(static_cast<std::size_t>(layout.tokens * H));
   std::vector<std::uint8_t> dead;
@@ -47,7 +51,8 @@ void fill_chunks(ChunkLayout& layout, std::vector<Range> ranges) {
         for (std::int64_t c = 0; c < C; ++c) {
           const bool alive = first + c < range.length;
           const std::int64_t row = (range.begin + first + (alive ? c : 0)) * H + h;
-          if (alive) scatter[static_cast<std::size_t>(row)] = static_cast<std::int64_t>(gather.size());
+          if (alive)
+            scatter[static_cast<std::size_t>(row)] = static_cast<std::int64_t>(gather.size());
           gather.push_back(row);
           dead.push_back(alive ? 0 : 1);
           any_dead |= !alive;
@@ -60,17 +65,22 @@ void fill_chunks(ChunkLayout& layout, std::vector<Range> ranges) {
   layout.gather = to_tensor(gather);
   layout.scatter = to_tensor(scatter);
   if (any_dead)
-    layout.dead = at::tensor(dead, at::TensorOptions().dtype(at::kByte)).to(at::kBool).view({layout.chunks * H, C, 1});
+    layout.dead = at::tensor(dead, at::TensorOptions().dtype(at::kByte))
+                      .to(at::kBool)
+                      .view({layout.chunks * H, C, 1});
   layout.above = at::ones({C, C}, at::TensorOptions().dtype(at::kBool)).triu(1);
 }
 
-void fill_positions(ChunkLayout& layout, const std::vector<Range>& ranges, const TrainConfig& config) {
+void fill_positions(ChunkLayout& layout,
+                    const std::vector<Range>& ranges,
+                    const TrainConfig& config) {
   std::vector<std::int64_t> position;
   for (const Range& range : ranges)
     for (std::int64_t i = 0; i < range.length; ++i) position.push_back(i);
   const at::Tensor positions = to_tensor(position);
   std::vector<at::Tensor> taps;
-  for (std::int64_t j = 1; j < config.conv_kernel; ++j) taps.push_back(positions.ge(j).to(at::kFloat).unsqueeze(1));
+  for (std::int64_t j = 1; j < config.conv_kernel; ++j)
+    taps.push_back(positions.ge(j).to(at::kFloat).unsqueeze(1));
   layout.taps = taps.empty() ? at::empty({0, layout.tokens, 1}) : at::stack(taps);
   const std::int64_t pairs = config.rope_dim / 2;
   const at::Tensor index = at::arange(pairs, at::TensorOptions().dtype(at::kDouble));
@@ -80,28 +90,35 @@ void fill_positions(ChunkLayout& layout, const std::vector<Range>& ranges, const
   layout.rope_sin = angle.sin().to(at::kFloat).unsqueeze(1);
 }
 
-// A dense mask exists only where the segments are the rows of a rectangle; longer rows than this get it per call.
+// A dense mask exists only where the segments are the rows of a rectangle; longer rows than this
+// get it per call.
 void fill_mask(ChunkLayout& layout, const std::vector<Range>& ranges) {
   const std::int64_t length = ranges.front().length;
-  if (std::any_of(ranges.begin(), ranges.end(), [&](const Range& r) { return r.length != length; })) return;
-  layout.causal_mask = at::full({length, length}, -std::numeric_limits<float>::infinity(), at::kFloat).triu_(1);
+  if (std::any_of(ranges.begin(), ranges.end(), [&](const Range& r) { return r.length != length; }))
+    return;
+  layout.causal_mask =
+      at::full({length, length}, -std::numeric_limits<float>::infinity(), at::kFloat).triu_(1);
 }
 
 void prepare_segments(Segments& segments, const TrainConfig& config, at::Device device) {
   segments.cu = at::tensor(segments.cu_host, at::TensorOptions().dtype(at::kInt)).to(device);
   segments.max_len = 0;
   for (std::size_t i = 1; i < segments.cu_host.size(); ++i)
-    segments.max_len = std::max<std::int64_t>(segments.max_len, segments.cu_host[i] - segments.cu_host[i - 1]);
-  segments.chunks = std::make_shared<const ChunkLayout>(make_chunk_layout(segments.cu_host, config, device));
+    segments.max_len =
+        std::max<std::int64_t>(segments.max_len, segments.cu_host[i] - segments.cu_host[i - 1]);
+  segments.chunks =
+      std::make_shared<const ChunkLayout>(make_chunk_layout(segments.cu_host, config, device));
 }
 
-}  // namespace
+} // namespace
 
 at::Device torch_device(Device device) {
   return device == Device::Cuda ? at::Device(at::kCUDA, 0) : at::Device(at::kCPU);
 }
 
-ChunkLayout make_chunk_layout(const std::vector<std::int32_t>& cu, const TrainConfig& config, at::Device device) {
+ChunkLayout make_chunk_layout(const std::vector<std::int32_t>& cu,
+                              const TrainConfig& config,
+                              at::Device device) {
   const std::vector<Range> ranges = ranges_of(cu);
   ChunkLayout layout;
   layout.tokens = cu.back();
@@ -110,8 +127,14 @@ ChunkLayout make_chunk_layout(const std::vector<std::int32_t>& cu, const TrainCo
   fill_chunks(layout, ranges);
   fill_positions(layout, ranges, config);
   fill_mask(layout, ranges);
-  for (at::Tensor* tensor : {&layout.gather, &layout.scatter, &layout.dead, &layout.above, &layout.taps,
-                             &layout.rope_cos, &layout.rope_sin, &layout.causal_mask})
+  for (at::Tensor* tensor : {&layout.gather,
+                             &layout.scatter,
+                             &layout.dead,
+                             &layout.above,
+                             &layout.taps,
+                             &layout.rope_cos,
+                             &layout.rope_sin,
+                             &layout.causal_mask})
     if (tensor->defined()) *tensor = tensor->to(device);
   return layout;
 }
@@ -146,4 +169,4 @@ Batch make_batch(at::Tensor tokens, at::Tensor targets, std::vector<std::int32_t
   return batch;
 }
 
-}  // namespace assay
+} // namespace assay

@@ -22,12 +22,14 @@ struct ShortConv : torch::autograd::Function<ShortConv> {
                             const at::Tensor& weight,
                             const at::Tensor& taps) {
     const at::ScalarType type = compute_type(x);
-    const at::Tensor full = x.to(type), kernel = weight.to(type).t().contiguous(), keep = taps.to(type);
+    const at::Tensor full = x.to(type), kernel = weight.to(type).t().contiguous(),
+                     keep = taps.to(type);
     at::Tensor sum = full * kernel[0];
     const std::int64_t tokens = x.size(0), reach = std::min(kernel.size(0), tokens);
     for (std::int64_t j = 1; j < reach; ++j) {
       at::Tensor later = sum.narrow(0, j, tokens - j);
-      later.addcmul_(full.narrow(0, 0, tokens - j) * keep[j - 1].narrow(0, j, tokens - j), kernel[j]);
+      later.addcmul_(full.narrow(0, 0, tokens - j) * keep[j - 1].narrow(0, j, tokens - j),
+                     kernel[j]);
     }
     ctx->save_for_backward({x, weight, taps, sum});
     return at::silu(sum).to(x.scalar_type());
@@ -37,7 +39,8 @@ struct ShortConv : torch::autograd::Function<ShortConv> {
     const tensor_list saved = ctx->get_saved_variables();
     const at::Tensor &x = saved[0], &weight = saved[1], &taps = saved[2], &sum = saved[3];
     const at::ScalarType type = sum.scalar_type();
-    const at::Tensor full = x.to(type), kernel = weight.to(type).t().contiguous(), keep = taps.to(type);
+    const at::Tensor full = x.to(type), kernel = weight.to(type).t().contiguous(),
+                     keep = taps.to(type);
     const at::Tensor d_sum = at::silu_backward(grads[0].to(type), sum);
     const std::int64_t tokens = x.size(0), reach = std::min(kernel.size(0), tokens);
     at::Tensor d_x = d_sum * kernel[0];
@@ -52,10 +55,10 @@ struct ShortConv : torch::autograd::Function<ShortConv> {
   }
 };
 
-}  // namespace
+} // namespace
 
 at::Tensor short_conv(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& taps) {
   return ShortConv::apply(x, weight, taps);
 }
 
-}  // namespace assay
+} // namespace assay

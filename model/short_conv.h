@@ -1,4 +1,5 @@
-// Short causal convolution: depthwise over time, then SiLU, with its history reset at every segment's start.
+// Short causal convolution: depthwise over time, then SiLU, with its history reset at every
+// segment's start.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -6,7 +7,8 @@
 namespace assay {
 
 // x [T, C], weight [C, kernel], taps [kernel-1, T, 1] (ChunkLayout::taps) -> [T, C] in x's dtype:
-// y_t = silu(sum_j weight[:, j] x_{t-j}) over the j with t-j in the segment of t. Computes in fp32 (fp64 for fp64).
+// y_t = silu(sum_j weight[:, j] x_{t-j}) over the j with t-j in the segment of t. Computes in fp32
+// (fp64 for fp64).
 at::Tensor short_conv(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& taps);
 
-}  // namespace assay
+} // namespace assay

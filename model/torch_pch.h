@@ -1,5 +1,5 @@
-// The narrow set of LibTorch headers that the trainer needs, precompiled once (cmake/libtorch.cmake). torch/torch.h is
-// used nowhere: it doubles the compile time of every file.
+// The narrow set of LibTorch headers that the trainer needs, precompiled once
+// (cmake/libtorch.cmake). torch/torch.h is used nowhere: it doubles the compile time of every file.
 #pragma once
 
 #include <ATen/ATen.h>

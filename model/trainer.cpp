@@ -19,9 +19,12 @@ namespace {
 
 at::ScalarType compute_type(Precision precision) {
   switch (precision) {
-  case Precision::Fp32: return at::kFloat;
-  case Precision::Bf16: return at::kBFloat16;
-  case Precision::Fp16: return at::kHalf;
+  case Precision::Fp32:
+    return at::kFloat;
+  case Precision::Bf16:
+    return at::kBFloat16;
+  case Precision::Fp16:
+    return at::kHalf;
   }
   internal_error("unknown precision");
 }
@@ -35,41 +38,52 @@ BuiltModel build(const TrainConfig& config, const at::Generator& generator) {
   return (*value_or_throw(model_families().lookup(config.family))).build(config, generator);
 }
 
-}  // namespace
+} // namespace
 
-double StepResult::loss() const { return loss_tensor.item<double>(); }
-double StepResult::grad_norm() const { return grad_norm_tensor.item<double>(); }
-bool StepResult::finite() const { return std::isfinite(loss()); }
+double StepResult::loss() const {
+  return loss_tensor.item<double>();
+}
+double StepResult::grad_norm() const {
+  return grad_norm_tensor.item<double>();
+}
+bool StepResult::finite() const {
+  return std::isfinite(loss());
+}
 
 void require_finite(const StepResult& result, std::int64_t step) {
   if (!result.finite())
-    bad_input("the loss is {} at step {}; lower `lr`, or set `grad_scaler` to dynamic for fp16", result.loss(), step);
+    bad_input("the loss is {} at step {}; lower `lr`, or set `grad_scaler` to dynamic for fp16",
+              result.loss(),
+              step);
 }
 
-// The optimizer and its neighbours take the parameters as built: members are initialized in the order of the class.
+// The optimizer and its neighbours take the parameters as built: members are initialized in the
+// order of the class.
 Trainer::Trainer(const TrainConfig& resolved)
     : config_(resolved), generator_(at::make_generator<at::CPUGeneratorImpl>(resolved.seed)),
-      model_(nullptr),
-      parameters_([this] {
+      model_(nullptr), parameters_([this] {
         BuiltModel built = build(config_, generator_);
         model_ = std::move(built.model);
         return std::move(built.parameters);
       }()),
-      optimizer_(parameters_, config_), scaler_(config_, torch_device(config_.device)), ema_(parameters_, config_),
-      spin_(config_) {}
+      optimizer_(parameters_, config_), scaler_(config_, torch_device(config_.device)),
+      ema_(parameters_, config_), spin_(config_) {}
 
 at::Tensor Trainer::logits(const Batch& batch, Attention path) const {
   const at::NoGradGuard no_grad;
-  const AutocastGuard autocast(torch_device(config_.device).type(), compute_type(config_.precision));
+  const AutocastGuard autocast(torch_device(config_.device).type(),
+                               compute_type(config_.precision));
   return model_->forward(batch, path);
 }
 
-// Adds the gradients of weight * loss (scaled by the loss scaler) to the parameters; returns weight * loss.
+// Adds the gradients of weight * loss (scaled by the loss scaler) to the parameters; returns weight
+// * loss.
 at::Tensor Trainer::backward(const Batch& batch, double weight) {
   at::Tensor loss;
   {
     const Span span("forward");
-    const AutocastGuard autocast(torch_device(config_.device).type(), compute_type(config_.precision));
+    const AutocastGuard autocast(torch_device(config_.device).type(),
+                                 compute_type(config_.precision));
     loss = token_loss(model_->forward(batch, config_.attention), batch);
   }
   if (weight != 1.0) loss = loss * weight;
@@ -81,7 +95,8 @@ at::Tensor Trainer::backward(const Batch& batch, double weight) {
 std::vector<at::Tensor> Trainer::take_gradients() {
   std::vector<at::Tensor> gradients;
   for (const Parameter& parameter : parameters_) {
-    if (!parameter.tensor.grad().defined()) parameter.tensor.mutable_grad() = at::zeros_like(parameter.tensor);
+    if (!parameter.tensor.grad().defined())
+      parameter.tensor.mutable_grad() = at::zeros_like(parameter.tensor);
     gradients.push_back(parameter.tensor.grad());
   }
   return gradients;
@@ -126,7 +141,8 @@ std::vector<at::Tensor> Trainer::gradients(const Batch& batch) {
 EvalResult Trainer::evaluate(const std::vector<Batch>& batches) {
   const Span span("evaluate");
   EvalResult result;
-  at::Tensor total = at::zeros({}, at::TensorOptions().device(torch_device(config_.device)).dtype(at::kDouble));
+  at::Tensor total =
+      at::zeros({}, at::TensorOptions().device(torch_device(config_.device)).dtype(at::kDouble));
   {
     const Ema::Scope averaged(ema_);
     const at::NoGradGuard no_grad;
@@ -136,7 +152,8 @@ EvalResult Trainer::evaluate(const std::vector<Batch>& batches) {
       result.bytes += batch.bytes;
     }
   }
-  if (result.tokens > 0) result.nats_per_token = total.item<double>() / static_cast<double>(result.tokens);
+  if (result.tokens > 0)
+    result.nats_per_token = total.item<double>() / static_cast<double>(result.tokens);
   return result;
 }
 
@@ -160,9 +177,11 @@ void Trainer::load_state_tensors(const NamedTensors& tensors) {
   const std::string scaler = "scaler.", ema = "ema.";
   for (auto& [name, target] : state_tensors()) {
     auto found = given.find(name);
-    if (found == given.end() && name.starts_with(ema)) found = given.find("model." + name.substr(ema.size()));
+    if (found == given.end() && name.starts_with(ema))
+      found = given.find("model." + name.substr(ema.size()));
     if (found == given.end() && name.starts_with(scaler)) continue;
-    if (found == given.end()) bad_input("the state has no tensor '{}': it was saved by another model", name);
+    if (found == given.end())
+      bad_input("the state has no tensor '{}': it was saved by another model", name);
     if (found->second.sizes() != target.sizes())
       bad_input("tensor '{}' of the state has another shape than the model's", name);
     target.copy_(found->second);
@@ -183,4 +202,4 @@ void Trainer::set_rng_state(const std::string& state) {
   generator_.set_state(bytes);
 }
 
-}  // namespace assay
+} // namespace assay

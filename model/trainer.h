@@ -1,5 +1,6 @@
-// Trainer: one replica of a model with its optimizer, loss scaler, EMA and random generator. Nothing in it is shared
-// with another replica of the process, and a step never waits for the device unless its result is asked for.
+// Trainer: one replica of a model with its optimizer, loss scaler, EMA and random generator.
+// Nothing in it is shared with another replica of the process, and a step never waits for the
+// device unless its result is asked for.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -22,23 +23,23 @@ namespace assay {
 
 // Of one optimizer step. The doubles wait for the device.
 struct StepResult {
-  at::Tensor loss_tensor;       // mean over the micro-batches, nats a token, before the update
-  at::Tensor grad_norm_tensor;  // global, before clipping
+  at::Tensor loss_tensor;      // mean over the micro-batches, nats a token, before the update
+  at::Tensor grad_norm_tensor; // global, before clipping
   double lr = 0;
 
   double loss() const;
   double grad_norm() const;
-  bool finite() const;  // loss is neither inf nor NaN
+  bool finite() const; // loss is neither inf nor NaN
 };
 
 struct EvalResult {
   double nats_per_token = 0;
   std::int64_t tokens = 0;
-  std::int64_t bytes = 0;  // of the text that the targets stand for
+  std::int64_t bytes = 0; // of the text that the targets stand for
 };
 
 class Trainer {
- public:
+public:
   // Needs a resolved config. Same config and seed: same initial weights on every device.
   explicit Trainer(const TrainConfig& resolved);
 
@@ -55,27 +56,28 @@ class Trainer {
   std::vector<at::Tensor> gradients(const Batch& batch);
 
   const std::vector<Parameter>& parameters() const { return parameters_; }
-  NamedTensors weights() const;  // share storage with the model
+  NamedTensors weights() const; // share storage with the model
   NamedTensors ema_weights() const { return ema_.state(); }
   // The parameters hold the EMA weights while the result lives.
   std::unique_ptr<Ema::Scope> use_ema() { return std::make_unique<Ema::Scope>(ema_); }
 
-  // "model.*", "optimizer.*", "ema.*", "scaler.*": all that a resumed run needs beside step_index and rng_state.
-  // The tensors share storage with the trainer.
+  // "model.*", "optimizer.*", "ema.*", "scaler.*": all that a resumed run needs beside step_index
+  // and rng_state. The tensors share storage with the trainer.
   NamedTensors state_tensors() const;
-  // Throws bad input when a tensor is missing or has another shape. A scaler or EMA that the state lacks because it
-  // was saved without keeps its initial value (the EMA then starts from the loaded weights).
+  // Throws bad input when a tensor is missing or has another shape. A scaler or EMA that the state
+  // lacks because it was saved without keeps its initial value (the EMA then starts from the loaded
+  // weights).
   void load_state_tensors(const NamedTensors& tensors);
-  std::string rng_state() const;  // raw bytes
+  std::string rng_state() const; // raw bytes
   void set_rng_state(const std::string& state);
-  std::int64_t step_index() const { return step_index_; }  // optimizer steps made
+  std::int64_t step_index() const { return step_index_; } // optimizer steps made
   void set_step_index(std::int64_t step) { step_index_ = step; }
 
   std::int64_t skipped_steps() const { return scaler_.skipped_steps(); }
   const LossScaler& scaler() const { return scaler_; }
   const TrainConfig& config() const { return config_; }
 
- private:
+private:
   at::Tensor backward(const Batch& batch, double weight);
   std::vector<at::Tensor> take_gradients();
 
@@ -93,4 +95,4 @@ class Trainer {
 // Throws bad input that names the step when the loss is inf or NaN.
 void require_finite(const StepResult& result, std::int64_t step);
 
-}  // namespace assay
+} // namespace assay

@@ -28,12 +28,17 @@ struct Call {
 
 // One segment of [T, H, D] as the [1, H, L, D] view that the CPU kernel takes.
 at::Tensor segment(const at::Tensor& x, const Call& call, std::size_t i) {
-  return x.narrow(0, call.cu_host[i], call.cu_host[i + 1] - call.cu_host[i]).unsqueeze(0).transpose(1, 2);
+  return x.narrow(0, call.cu_host[i], call.cu_host[i + 1] - call.cu_host[i])
+      .unsqueeze(0)
+      .transpose(1, 2);
 }
 
-at::Tensor tokens_first(const at::Tensor& x) { return x.transpose(1, 2).squeeze(0); }
+at::Tensor tokens_first(const at::Tensor& x) {
+  return x.transpose(1, 2).squeeze(0);
+}
 
-tensor_list cpu_forward(const Call& call, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) {
+tensor_list
+cpu_forward(const Call& call, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) {
   const std::size_t segments = call.cu_host.size() - 1;
   tensor_list outputs, kept(1);
   for (std::size_t i = 0; i < segments; ++i) {
@@ -55,9 +60,17 @@ tensor_list cpu_backward(const Call& call,
                          const tensor_list& kept) {
   tensor_list dq, dk, dv;
   for (std::size_t i = 0; i + 1 < call.cu_host.size(); ++i) {
-    auto [gq, gk, gv] = at::_scaled_dot_product_flash_attention_for_cpu_backward(
-        segment(grad, call, i), segment(q, call, i), segment(k, call, i), segment(v, call, i),
-        segment(kept[0], call, i), kept[i + 1], 0.0, true, {}, call.scale);
+    auto [gq, gk, gv] =
+        at::_scaled_dot_product_flash_attention_for_cpu_backward(segment(grad, call, i),
+                                                                 segment(q, call, i),
+                                                                 segment(k, call, i),
+                                                                 segment(v, call, i),
+                                                                 segment(kept[0], call, i),
+                                                                 kept[i + 1],
+                                                                 0.0,
+                                                                 true,
+                                                                 {},
+                                                                 call.scale);
     dq.push_back(tokens_first(gq));
     dk.push_back(tokens_first(gk));
     dv.push_back(tokens_first(gv));
@@ -65,7 +78,8 @@ tensor_list cpu_backward(const Call& call,
   return {at::cat(dq), at::cat(dk), at::cat(dv)};
 }
 
-tensor_list flash_forward(const Call& call, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) {
+tensor_list
+flash_forward(const Call& call, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) {
   auto [out, lse, rng, unused, debug] = at::_flash_attention_forward(
       q, k, v, call.cu, call.cu, call.max_len, call.max_len, 0.0, true, false, call.scale);
   count("kernel/flash_varlen");
@@ -78,18 +92,43 @@ tensor_list flash_backward(const Call& call,
                            const at::Tensor& k,
                            const at::Tensor& v,
                            const tensor_list& kept) {
-  auto [dq, dk, dv] =
-      at::_flash_attention_backward(grad.contiguous(), q, k, v, kept[0], kept[1], call.cu, call.cu, call.max_len,
-                                    call.max_len, 0.0, true, kept[2], kept[3], call.scale);
+  auto [dq, dk, dv] = at::_flash_attention_backward(grad.contiguous(),
+                                                    q,
+                                                    k,
+                                                    v,
+                                                    kept[0],
+                                                    kept[1],
+                                                    call.cu,
+                                                    call.cu,
+                                                    call.max_len,
+                                                    call.max_len,
+                                                    0.0,
+                                                    true,
+                                                    kept[2],
+                                                    kept[3],
+                                                    call.scale);
   return {dq, dk, dv};
 }
 
-tensor_list efficient_forward(const Call& call, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) {
-  const auto result = at::_efficient_attention_forward(q.unsqueeze(0), k.unsqueeze(0), v.unsqueeze(0), {}, call.cu,
-                                                       call.cu, call.max_len, call.max_len, 0.0, kCausalFromTopLeft,
-                                                       true, call.scale);
+tensor_list
+efficient_forward(const Call& call, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) {
+  const auto result = at::_efficient_attention_forward(q.unsqueeze(0),
+                                                       k.unsqueeze(0),
+                                                       v.unsqueeze(0),
+                                                       {},
+                                                       call.cu,
+                                                       call.cu,
+                                                       call.max_len,
+                                                       call.max_len,
+                                                       0.0,
+                                                       kCausalFromTopLeft,
+                                                       true,
+                                                       call.scale);
   count("kernel/efficient_varlen");
-  return {std::get<0>(result).squeeze(0), std::get<1>(result), std::get<2>(result), std::get<3>(result)};
+  return {std::get<0>(result).squeeze(0),
+          std::get<1>(result),
+          std::get<2>(result),
+          std::get<3>(result)};
 }
 
 tensor_list efficient_backward(const Call& call,
@@ -98,13 +137,29 @@ tensor_list efficient_backward(const Call& call,
                                const at::Tensor& k,
                                const at::Tensor& v,
                                const tensor_list& kept) {
-  auto [dq, dk, dv, d_bias] = at::_efficient_attention_backward(
-      grad.unsqueeze(0), q.unsqueeze(0), k.unsqueeze(0), v.unsqueeze(0), {}, kept[0].unsqueeze(0), call.cu, call.cu,
-      call.max_len, call.max_len, kept[1], 0.0, kept[2], kept[3], kCausalFromTopLeft, false, call.scale);
+  auto [dq, dk, dv, d_bias] = at::_efficient_attention_backward(grad.unsqueeze(0),
+                                                                q.unsqueeze(0),
+                                                                k.unsqueeze(0),
+                                                                v.unsqueeze(0),
+                                                                {},
+                                                                kept[0].unsqueeze(0),
+                                                                call.cu,
+                                                                call.cu,
+                                                                call.max_len,
+                                                                call.max_len,
+                                                                kept[1],
+                                                                0.0,
+                                                                kept[2],
+                                                                kept[3],
+                                                                kCausalFromTopLeft,
+                                                                false,
+                                                                call.scale);
   return {dq.squeeze(0), dk.squeeze(0), dv.squeeze(0)};
 }
 
-bool is_half(const at::Tensor& x) { return x.scalar_type() == at::kHalf || x.scalar_type() == at::kBFloat16; }
+bool is_half(const at::Tensor& x) {
+  return x.scalar_type() == at::kHalf || x.scalar_type() == at::kBFloat16;
+}
 
 struct VarlenAttention : torch::autograd::Function<VarlenAttention> {
   static at::Tensor forward(AutogradContext* ctx,
@@ -112,7 +167,7 @@ struct VarlenAttention : torch::autograd::Function<VarlenAttention> {
                             const at::Tensor& k,
                             const at::Tensor& v,
                             const std::shared_ptr<const Call>& call) {
-    tensor_list kept = !q.is_cuda()  ? cpu_forward(*call, q, k, v)
+    tensor_list kept = !q.is_cuda() ? cpu_forward(*call, q, k, v)
                        : is_half(q) ? flash_forward(*call, q, k, v)
                                     : efficient_forward(*call, q, k, v);
     const at::Tensor out = kept[0];
@@ -134,7 +189,7 @@ struct VarlenAttention : torch::autograd::Function<VarlenAttention> {
   }
 };
 
-}  // namespace
+} // namespace
 
 at::Tensor varlen_attention(const at::Tensor& q,
                             const at::Tensor& k,
@@ -145,4 +200,4 @@ at::Tensor varlen_attention(const at::Tensor& q,
   return VarlenAttention::apply(q, k, v, std::shared_ptr<const Call>(call));
 }
 
-}  // namespace assay
+} // namespace assay

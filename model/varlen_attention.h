@@ -7,12 +7,13 @@
 
 namespace assay {
 
-// q, k, v [T, H, D] of one width -> [T, H, D]; causal inside each segment. CUDA bf16/fp16: flash attention with
-// cu_seqlens; CUDA fp32: memory-efficient attention with cu_seqlens; CPU: the CPU flash kernel, segment by segment.
+// q, k, v [T, H, D] of one width -> [T, H, D]; causal inside each segment. CUDA bf16/fp16: flash
+// attention with cu_seqlens; CUDA fp32: memory-efficient attention with cu_seqlens; CPU: the CPU
+// flash kernel, segment by segment.
 at::Tensor varlen_attention(const at::Tensor& q,
                             const at::Tensor& k,
                             const at::Tensor& v,
                             const Segments& segments,
                             double scale);
 
-}  // namespace assay
+} // namespace assay

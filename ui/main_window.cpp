@@ -17,13 +17,24 @@ constexpr ImGuiWindowFlags kFixed =
     ImGuiWindowFlags_NoBringToFrontOnFocus |
     ImGuiWindowFlags_NoBackground; // the backend's clear is cheaper than a fill
 
+// One line an alarm; more than a few scroll, so that the verdicts stay in sight.
+void draw_alarms(const std::vector<std::string>& alarms, const Palette& colors) {
+  constexpr std::size_t kVisible = 4;
+  if (alarms.empty()) return;
+  const float lines = static_cast<float>(std::min(alarms.size(), kVisible)) + 0.4F;
+  if (ImGui::BeginChild("alarms", ImVec2(0, lines * ImGui::GetTextLineHeightWithSpacing())))
+    for (const std::string& line : alarms)
+      text(colors.warning, "! " + line.substr(0, line.find('\n')));
+  ImGui::EndChild();
+}
+
 void draw_header(const Workspace& workspace) {
   const Palette& colors = palette(workspace.theme);
   ImGui::PushFont(nullptr, ImGui::GetStyle().FontSizeBase * 1.5F);
   text(colors.text, workspace.model.name.empty() ? "Assay" : workspace.model.name);
   ImGui::PopFont();
   for (const std::string& line : workspace.model.provenance) text_wrapped(colors.muted, line);
-  for (const std::string& line : workspace.model.alarms) text_wrapped(colors.warning, "! " + line);
+  draw_alarms(workspace.model.alarms, colors);
   ImGui::Separator();
 }
 

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <set>
 
@@ -193,14 +194,20 @@ CellReport report_cell(const LedgerData& data,
   return result;
 }
 
-// A verdict shows the first claim that was judged, else the first one.
+// Several claims may speak of one comparison. Its verdict carries the least favourable of those
+// that were judged, so that one kept claim never hides a broken one; else the first that was not.
 void adopt_claim(Verdict& verdict, const ClaimResult& result, bool first) {
-  const auto judged = [](ClaimState state) {
-    return state != ClaimState::NotTested && state != ClaimState::ConditionsNotMet &&
-           state != ClaimState::Undecided;
+  constexpr std::array kWorstFirst{ClaimState::Opposite,
+                                   ClaimState::Refuted,
+                                   ClaimState::Shortfall,
+                                   ClaimState::Consistent,
+                                   ClaimState::Confirmed};
+  const auto rank = [&](ClaimState state) {
+    return std::find(kWorstFirst.begin(), kWorstFirst.end(), state) - kWorstFirst.begin();
   };
-  if (!first && (judged(verdict.claim) || !judged(result.state))) return;
+  if (!first && rank(result.state) >= rank(verdict.claim)) return;
   verdict.claim = result.state;
+  std::erase(verdict.tags, Tag::Exceeds);
   if (result.exceeds) verdict.tags.push_back(Tag::Exceeds);
 }
 

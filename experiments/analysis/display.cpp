@@ -46,6 +46,7 @@ std::string share_text(double share) {
 
 std::string change_text(double share) {
   if (!std::isfinite(share)) return "-";
+  if (share == 0) return "0 %"; // exactly: bytes and counts, not times
   return signed_percent(share, decimals(100 * share)) + " %";
 }
 
@@ -112,7 +113,7 @@ std::string claimed_text(const ClaimRow& claim) {
 
 std::string measured_text(const ClaimResult& result) {
   if (!result.gain) return "not measured";
-  std::string text = change_text(*result.gain);
+  std::string text = "measured " + change_text(*result.gain);
   if (result.gain_95 && result.gain_95->upper > result.gain_95->lower)
     text += " " + bracket(*result.gain_95);
   return text + (result.end_to_end ? " end to end" : "");

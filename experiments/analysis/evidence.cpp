@@ -111,23 +111,34 @@ void judge_engaged(Evidence& evidence,
            fmt::format("{} showed {}, which belongs to the other level", own.name, other_span));
 }
 
+// aten::to only dispatches: where it converts, aten::_to_copy and aten::copy_ do the work and are
+// counted themselves.
+Counts working_operators(Counts operators) {
+  operators.erase("aten::to");
+  return operators;
+}
+
+double total(const Counts& values) {
+  double sum = 0;
+  for (const auto& [name, value] : values) sum += value;
+  return sum;
+}
+
 void compare_work(Evidence& evidence,
                   const LedgerData& data,
                   const Parity& parity,
                   const VariantRow& a,
                   const VariantRow& b) {
-  const Counts ops_a = counts(data, parity, a, "ops/"), ops_b = counts(data, parity, b, "ops/");
-  const Counts copies_a = counts(data, parity, a, "copies/"),
-               copies_b = counts(data, parity, b, "copies/");
+  const Counts ops_a = working_operators(counts(data, parity, a, "ops/"));
+  const Counts ops_b = working_operators(counts(data, parity, b, "ops/"));
+  const Counts copies_a = counts(data, parity, a, "copies/");
+  const Counts copies_b = counts(data, parity, b, "copies/");
   evidence.same_work = !ops_a.empty() && ops_a == ops_b && copies_a == copies_b;
   if (!evidence.same_work) return;
-  double calls = 0, copies = 0;
-  for (const auto& [name, value] : ops_a) calls += value;
-  for (const auto& [name, value] : copies_a) copies += value;
-  evidence.same_work_proof = fmt::format("operators {0:.0f} · {0:.0f}, identical by name", calls);
   if (!copies_a.empty())
-    evidence.same_work_proof =
-        fmt::format("copies {0:.0f} · {0:.0f}, ", copies) + evidence.same_work_proof;
+    evidence.same_work_proof = fmt::format("copies {0:.0f} · {0:.0f}, ", total(copies_a));
+  evidence.same_work_proof +=
+      fmt::format("working operators {0:.0f} · {0:.0f}, identical by name", total(ops_a));
 }
 
 bool shows_nan(const LedgerData& data,

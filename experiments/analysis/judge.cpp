@@ -41,7 +41,9 @@ void judge_validity(Comparison& comparison, const CellContext& context) {
 }
 
 std::string inconclusive_reason(const Comparison& comparison, double sesoi) {
-  std::string text = fmt::format("the interval holds 0 and reaches beyond +-{}", share_text(sesoi));
+  std::string text = fmt::format("the judged interval {} holds 0 and reaches beyond +-{}",
+                                 interval_text(comparison.effect->theta.judged),
+                                 share_text(sesoi));
   if (!comparison.effect->mde) return text;
   text += fmt::format("; {} would be seen", share_text(std::expm1(*comparison.effect->mde)));
   if (const auto& needed = comparison.effect->launches_for_sesoi)
@@ -52,7 +54,8 @@ std::string inconclusive_reason(const Comparison& comparison, double sesoi) {
 void explain_speed(Comparison& comparison, double sesoi) {
   Verdict& verdict = comparison.verdict;
   if (verdict.speed == Speed::NoEffect)
-    verdict.reasons.push_back(fmt::format("the interval lies within +-{}", share_text(sesoi)));
+    verdict.reasons.push_back(
+        fmt::format("the judged interval lies within +-{}", share_text(sesoi)));
   if (verdict.speed == Speed::Inconclusive)
     verdict.reasons.push_back(inconclusive_reason(comparison, sesoi));
 }

@@ -25,7 +25,9 @@ std::optional<Interval> claimed_range(const std::vector<const ClaimResult*>& cla
                                       bool end_to_end) {
   for (const ClaimResult* claim : claims) {
     const auto metric = claim_metric(claim->claim.metric);
-    if (!metric || *metric == ClaimMetric::PeakMemory || claim->end_to_end != end_to_end) continue;
+    if (!metric || *metric == ClaimMetric::PeakMemory || claim->end_to_end != end_to_end ||
+        claim->state == ClaimState::NotTested)
+      continue;
     const double low = theta_of(*metric, claim->claim.hi),
                  high = theta_of(*metric, claim->claim.lo);
     if (std::isfinite(low) && std::isfinite(high)) return Interval{low, high};
@@ -41,8 +43,9 @@ std::vector<ForestRow> forest_rows(const Report& report) {
       const Comparison& comparison = cell.comparisons[j];
       if (!comparison.effect) continue;
       const auto claims = claims_of(report, i, j);
-      const std::string label = cell.cell.name + ": " + comparison_text(comparison);
+      const std::string label = comparison_text(comparison);
       rows.push_back({label,
+                      cell.cell.name,
                       verdict_word(comparison.verdict),
                       comparison.effect->theta.value,
                       comparison.effect->theta.at_95,
@@ -50,7 +53,8 @@ std::vector<ForestRow> forest_rows(const Report& report) {
                       claimed_range(claims, false),
                       false});
       if (comparison.end_to_end && claimed_range(claims, true))
-        rows.push_back({label + ", end to end",
+        rows.push_back({label,
+                        cell.cell.name + ", end to end",
                         "share of training time",
                         comparison.end_to_end->log_ratio.value,
                         comparison.end_to_end->log_ratio.at_95,
@@ -60,7 +64,8 @@ std::vector<ForestRow> forest_rows(const Report& report) {
     }
     if (cell.control && cell.control->comparison.effect) {
       const Estimate& theta = cell.control->comparison.effect->theta;
-      rows.push_back({cell.cell.name + ": A/A control",
+      rows.push_back({"A/A control",
+                      cell.cell.name,
                       cell.control->alarm ? "ALARM" : "reference against itself",
                       theta.value,
                       theta.at_95,
@@ -176,7 +181,7 @@ std::string time_rows(const Report& report, const Comparison& comparison) {
 std::string gates_table(const Comparison& comparison) {
   if (comparison.evidence.gates.empty()) return "";
   std::string out =
-      fmt::format("<details><summary>{} parity gates</summary><div "
+      fmt::format("<details><summary>parity gates ({})</summary><div "
                   "class=\"wide\"><table><tr><th>gate</th><th>variant</th><th>result</th><th "
                   "class=\"num\">difference</th><th class=\"num\">allowed</th><th>detail</th></tr>",
                   comparison.evidence.gates.size());
@@ -197,12 +202,12 @@ std::string gates_table(const Comparison& comparison) {
 std::string excluded_list(const Comparison& comparison) {
   if (comparison.pairs.excluded == 0) return "";
   std::string out =
-      fmt::format("<details><summary>{} excluded pairs</summary><ul>", comparison.pairs.excluded);
+      fmt::format("<details><summary>excluded pairs ({})</summary><ul>", comparison.pairs.excluded);
   for (const LaunchPairs& launch : comparison.pairs.launches)
     for (const Pair& pair : launch.pairs)
       if (!pair.excluded.empty())
         out += fmt::format(
-            "<li>launch {} round {}: {}</li>", launch.index + 1, pair.round, h(pair.excluded));
+            "<li>launch {} round {}: {}</li>", launch.index, pair.round, h(pair.excluded));
   return out + "</ul></details>\n";
 }
 
@@ -285,6 +290,13 @@ std::string identity_words(const Identity& id) {
                      id.build);
 }
 
+// "A=1\nB=2\n" as "A=1 · B=2".
+std::string one_line(const std::string& lines) {
+  std::string out;
+  for (const char c : lines) out += c == '\n' ? std::string(" · ") : std::string(1, c);
+  return out.ends_with(" · ") ? out.substr(0, out.size() - std::string(" · ").size()) : out;
+}
+
 std::string machines(const Report& report) {
   std::vector<std::string> seen;
   std::string out;
@@ -294,7 +306,7 @@ std::string machines(const Report& report) {
     if (id.host.empty() || std::find(seen.begin(), seen.end(), words) != seen.end()) continue;
     seen.push_back(words);
     out += row("machine", identity_words(id)) + row("boot", id.boot) +
-           row("environment", id.environment);
+           row("environment", one_line(id.environment));
   }
   return out;
 }
@@ -302,23 +314,24 @@ std::string machines(const Report& report) {
 std::string launches_table(const Report& report) {
   if (report.launches.empty()) return "<p class=\"muted\">No launch has started.</p>\n";
   std::string out =
-      fmt::format("<details><summary>{} launches</summary><div "
+      fmt::format("<details><summary>launches ({})</summary><div "
                   "class=\"wide\"><table><tr><th>cell</th><th>kind</th><th "
                   "class=\"num\">launch</th><th class=\"num\">attempt</th><th>state</th><th "
                   "class=\"num\">rounds</th><th>started (UTC)</th><th>build order</th></tr>",
                   report.launches.size());
   for (const LaunchSummary& launch : report.launches)
     out += fmt::format("<tr><td>{}</td><td>{}</td><td class=\"num\">{}</td><td "
-                       "class=\"num\">{}</td><td>{}{}</td><td class=\"num\">{} + {} "
-                       "warm-up</td><td>{}</td><td>{}</td></tr>",
+                       "class=\"num\">{}</td><td>{}{}</td><td class=\"num\">{}</td>"
+                       "<td>{}</td><td>{}</td></tr>",
                        h(launch.cell),
                        to_string(launch.row.kind),
-                       launch.row.index + 1,
+                       launch.row.index,
                        launch.row.attempt,
                        to_string(launch.row.state),
                        launch.row.reason.empty() ? "" : ": " + h(launch.row.reason),
-                       launch.rounds,
-                       launch.warmup_rounds,
+                       launch.row.kind == LaunchKind::Timed
+                           ? fmt::format("{} + {} warm-up", launch.rounds, launch.warmup_rounds)
+                           : "-",
                        h(launch.row.started_utc),
                        h(launch.row.build_order));
   return out + "</table></div></details>\n";
@@ -326,7 +339,8 @@ std::string launches_table(const Report& report) {
 
 std::string events_list(const Report& report) {
   if (report.events.empty()) return "";
-  std::string out = fmt::format("<details><summary>{} events</summary><ul>", report.events.size());
+  std::string out =
+      fmt::format("<details><summary>events ({})</summary><ul>", report.events.size());
   for (const EventRow& event : report.events)
     out += fmt::format("<li>{} launch {} round {}: {}: {}</li>",
                        h(event.utc),

@@ -1,4 +1,3 @@
-#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "core/text.h"
@@ -12,8 +11,8 @@ namespace {
 using nlohmann::ordered_json;
 
 ordered_json number(double value) {
-  return std::isfinite(value) ? ordered_json(value) : nullptr;
-}
+  return value;
+} // dump() writes null for NaN and infinity
 ordered_json text(const std::string& value) {
   return printable(value);
 }

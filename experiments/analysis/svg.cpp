@@ -110,11 +110,12 @@ constexpr double kWidth = 980, kPlotFrom = 290, kPlotTo = 770, kRowHeight = 34, 
 
 std::string forest_row(const ForestRow& row, const Axis& axis, double y) {
   std::string out = fmt::format("<g><title>{}: {} {}</title>",
-                                escape_html(row.label),
+                                escape_html(row.cell + ": " + row.label),
                                 change_text(change_of(row.point)),
                                 interval_text(row.at_95));
-  out +=
-      label(row.control ? "muted" : "name", kPlotFrom - 14, y + 4, "end", shortened(row.label, 38));
+  const char* shade = row.control ? "muted" : "name";
+  out += label(shade, kPlotFrom - 14, y - 1, "end", shortened(row.label, 40));
+  out += label("muted small", kPlotFrom - 14, y + 12, "end", shortened(row.cell, 44));
   const auto span = [&](const char* css, const Interval& log, double height) {
     const double from = axis.at(change_of(log.lower));
     out += rect(css, from, y - height / 2, axis.at(change_of(log.upper)) - from, height);
@@ -218,7 +219,7 @@ std::string launch_column(const Comparison& comparison,
                      (from + to) / 2,
                      kBottom + 16,
                      "middle",
-                     fmt::format("launch {}", launch.index + 1));
+                     fmt::format("launch {}", launch.index));
 }
 
 } // namespace

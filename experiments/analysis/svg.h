@@ -11,10 +11,10 @@
 namespace assay {
 
 struct ForestRow {
-  std::string label, detail;     // "varlen: varlen vs mask_dense", "FASTER"
-  double point = 0;              // log ratio
-  std::optional<Interval> at_95; // log ratios, as are the next two
-  std::optional<Interval> band;  // of the cell's A/A control
+  std::string label, cell, detail; // "varlen against mask_dense", "varlen", "FASTER"
+  double point = 0;                // log ratio
+  std::optional<Interval> at_95;   // log ratios, as are the next two
+  std::optional<Interval> band;    // of the cell's A/A control
   std::optional<Interval> claimed;
   bool control = false; // the A/A row itself
 };

@@ -119,7 +119,9 @@ DocumentPtr Prefetch::next() {
       barren_ = 0;
       return document;
     }
-    if (++barren_ >= documents_.size()) {
+    // Two epochs, because the one document with text may be first in one order and last in the
+    // next.
+    if (++barren_ >= 2 * documents_.size()) {
       bad_input("the {} split of data '{}' holds no text to predict: all of its {} documents are "
                 "binary or shorter than "
                 "one token; add documents",

@@ -34,8 +34,8 @@ public:
   Prefetch& operator=(const Prefetch&) = delete;
 
   // The next document in order that has at least one position. Rethrows what its thread threw (and
-  // does so again on the next call). Throws when a whole epoch has no position, or when paused with
-  // nothing ready.
+  // does so again on the next call). Throws when the split has no position at all, or when paused
+  // with nothing ready.
   DocumentPtr next();
   // Restarts the order at a document. Throws bad input when the position lies outside of it.
   void seek(const DataPosition& position);

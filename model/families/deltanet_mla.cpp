@@ -18,15 +18,15 @@ namespace assay {
 namespace {
 
 struct Block {
-  at::Tensor mixer_norm;  // [d_model]
+  at::Tensor mixer_norm; // [d_model]
   std::variant<GatedDeltaNet, LatentAttention> mixer;
-  at::Tensor ffn_norm;    // [d_model]
-  at::Tensor ffn_in;      // [2*ffn_dim, d_model]: gate, then value
-  at::Tensor ffn_out;     // [d_model, ffn_dim]
+  at::Tensor ffn_norm; // [d_model]
+  at::Tensor ffn_in;   // [2*ffn_dim, d_model]: gate, then value
+  at::Tensor ffn_out;  // [d_model, ffn_dim]
 };
 
 class DeltaNetMla : public Model {
- public:
+public:
   DeltaNetMla(ParameterFactory& make, const TrainConfig& config) {
     const std::int64_t d = config.d_model;
     embedding_ = make.normal("embedding", {config.vocab_size, d}, kEmbeddingStd);
@@ -47,10 +47,13 @@ class DeltaNetMla : public Model {
     return at::linear(rms_norm(x, final_norm_), head_);
   }
 
- private:
+private:
   static constexpr double kEmbeddingStd = 0.1;
 
-  static Block make_block(ParameterFactory& make, const std::string& prefix, char kind, const TrainConfig& config) {
+  static Block make_block(ParameterFactory& make,
+                          const std::string& prefix,
+                          char kind,
+                          const TrainConfig& config) {
     const std::int64_t d = config.d_model, hidden = config.ffn_dim;
     using Mixer = std::variant<GatedDeltaNet, LatentAttention>;
     const at::Tensor mixer_norm = make.ones(prefix + "mixer_norm", {d});
@@ -58,12 +61,15 @@ class DeltaNetMla : public Model {
                               : Mixer(LatentAttention(make, prefix + "attention.", config));
     const at::Tensor ffn_norm = make.ones(prefix + "ffn_norm", {d});
     const at::Tensor ffn_in = make.normal(prefix + "ffn_in", {2 * hidden, d}, matrix_std(d));
-    const at::Tensor ffn_out = make.normal(prefix + "ffn_out", {d, hidden}, residual_std(hidden, config));
+    const at::Tensor ffn_out =
+        make.normal(prefix + "ffn_out", {d, hidden}, residual_std(hidden, config));
     return {mixer_norm, std::move(mixer), ffn_norm, ffn_in, ffn_out};
   }
 
-  static at::Tensor mix(const Block& block, const at::Tensor& x, const Segments& segments, Attention path) {
-    if (const auto* delta = std::get_if<GatedDeltaNet>(&block.mixer)) return delta->forward(x, segments);
+  static at::Tensor
+  mix(const Block& block, const at::Tensor& x, const Segments& segments, Attention path) {
+    if (const auto* delta = std::get_if<GatedDeltaNet>(&block.mixer))
+      return delta->forward(x, segments);
     return std::get<LatentAttention>(block.mixer).forward(x, segments, path);
   }
 
@@ -73,13 +79,13 @@ class DeltaNetMla : public Model {
     return at::linear(at::silu(hidden[0]) * hidden[1], block.ffn_out);
   }
 
-  at::Tensor embedding_;  // [vocab_size, d_model]
+  at::Tensor embedding_; // [vocab_size, d_model]
   std::vector<Block> blocks_;
-  at::Tensor final_norm_;  // [d_model]
-  at::Tensor head_;        // [vocab_size, d_model]
+  at::Tensor final_norm_; // [d_model]
+  at::Tensor head_;       // [vocab_size, d_model]
 };
 
-}  // namespace
+} // namespace
 
 BuiltModel build_deltanet_mla(const TrainConfig& config, at::Generator generator) {
   ParameterFactory make(std::move(generator), torch_device(config.device));
@@ -89,4 +95,4 @@ BuiltModel build_deltanet_mla(const TrainConfig& config, at::Generator generator
   return built;
 }
 
-}  // namespace assay
+} // namespace assay

@@ -1,5 +1,5 @@
-// The family `deltanet_mla`: pre-norm residual blocks of gated DeltaNet (G) and latent attention (M) layers with SwiGLU
-// feed-forward, final norm, untied head.
+// The family `deltanet_mla`: pre-norm residual blocks of gated DeltaNet (G) and latent attention
+// (M) layers with SwiGLU feed-forward, final norm, untied head.
 #pragma once
 
 #include "model/family.h"
@@ -8,4 +8,4 @@ namespace assay {
 
 BuiltModel build_deltanet_mla(const TrainConfig& config, at::Generator generator);
 
-}  // namespace assay
+} // namespace assay

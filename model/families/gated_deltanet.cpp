@@ -13,10 +13,11 @@ namespace assay {
 
 namespace {
 
-// The inverse softplus of steps drawn log-uniformly from [0.001, 0.1], and log of decay rates from [1, 16]: the ranges
-// of Mamba-2 (arXiv 2405.21060), which Gated DeltaNet keeps.
+// The inverse softplus of steps drawn log-uniformly from [0.001, 0.1], and log of decay rates from
+// [1, 16]: the ranges of Mamba-2 (arXiv 2405.21060), which Gated DeltaNet keeps.
 at::Tensor initial_dt_bias(std::int64_t heads, at::Generator generator) {
-  const at::Tensor dt = at::empty({heads}).uniform_(std::log(1e-3), std::log(1e-1), generator).exp_();
+  const at::Tensor dt =
+      at::empty({heads}).uniform_(std::log(1e-3), std::log(1e-1), generator).exp_();
   return dt + at::log(-at::expm1(-dt));
 }
 
@@ -24,22 +25,27 @@ at::Tensor initial_a_log(std::int64_t heads, at::Generator generator) {
   return at::empty({heads}).uniform_(1.0, 16.0, generator).log_();
 }
 
-}  // namespace
+} // namespace
 
-GatedDeltaNet::GatedDeltaNet(ParameterFactory& make, const std::string& prefix, const TrainConfig& config)
+GatedDeltaNet::GatedDeltaNet(ParameterFactory& make,
+                             const std::string& prefix,
+                             const TrainConfig& config)
     : heads_(config.heads), head_dim_(config.head_dim), form_(config.delta_form),
       bf16_inputs_(config.bf16_delta_inputs), guard_(config.bf16_guard) {
   const std::int64_t inner = heads_ * head_dim_;
   const double conv_bound = 1.0 / std::sqrt(static_cast<double>(config.conv_kernel));
-  in_proj_ = make.normal(prefix + "in_proj", {4 * inner + 2 * heads_, config.d_model}, matrix_std(config.d_model));
+  in_proj_ = make.normal(
+      prefix + "in_proj", {4 * inner + 2 * heads_, config.d_model}, matrix_std(config.d_model));
   conv_ = make.uniform(prefix + "conv", {3 * inner, config.conv_kernel}, -conv_bound, conv_bound);
   a_log_ = make.add(prefix + "a_log", initial_a_log(heads_, make.generator()), false);
   dt_bias_ = make.add(prefix + "dt_bias", initial_dt_bias(heads_, make.generator()), false);
   norm_ = make.ones(prefix + "norm", {head_dim_});
-  out_proj_ = make.normal(prefix + "out_proj", {config.d_model, inner}, residual_std(inner, config));
+  out_proj_ =
+      make.normal(prefix + "out_proj", {config.d_model, inner}, residual_std(inner, config));
 }
 
-// What `bf16_guard` compares: the cast without a test, or behind one. Counts the copies that were really made.
+// What `bf16_guard` compares: the cast without a test, or behind one. Counts the copies that were
+// really made.
 at::Tensor GatedDeltaNet::guard_cast(const at::Tensor& x) const {
   if (!bf16_inputs_) return x;
   at::Tensor y = x;
@@ -61,7 +67,8 @@ at::Tensor GatedDeltaNet::forward(const at::Tensor& x, const Segments& segments)
       at::linear(x, in_proj_).split_with_sizes({3 * inner, inner, heads_, heads_}, 1);
   const at::Tensor mixed = short_conv(projected[0], conv_, segments.chunks->taps);
   const std::vector<at::Tensor> qkv = mixed.split_with_sizes({2 * inner, inner}, 1);
-  const std::vector<at::Tensor> qk = l2_norm(qkv[0].reshape({tokens, 2 * heads_, head_dim_})).chunk(2, 1);
+  const std::vector<at::Tensor> qk =
+      l2_norm(qkv[0].reshape({tokens, 2 * heads_, head_dim_})).chunk(2, 1);
   const at::Tensor v = qkv[1].reshape({tokens, heads_, head_dim_});
 
   const at::Tensor gate = projected[1].view({tokens, heads_, head_dim_});
@@ -69,9 +76,10 @@ at::Tensor GatedDeltaNet::forward(const at::Tensor& x, const Segments& segments)
   const at::Tensor decay = -a_log_.exp() * at::softplus(projected[2].to(type) + dt_bias_);
   const at::Tensor rate = projected[3].to(type).sigmoid();
   const auto rule = form_ == DeltaForm::Chunked ? gated_delta_rule_chunked : gated_delta_rule_naive;
-  const at::Tensor out = rule(guard_cast(qk[0]), guard_cast(qk[1]), guard_cast(v), decay, rate, segments);
+  const at::Tensor out =
+      rule(guard_cast(qk[0]), guard_cast(qk[1]), guard_cast(v), decay, rate, segments);
   const at::Tensor gated = rms_norm(out, norm_) * at::silu(gate);
   return at::linear(gated.reshape({tokens, inner}), out_proj_);
 }
 
-}  // namespace assay
+} // namespace assay

@@ -1,5 +1,6 @@
-// Gated DeltaNet layer (arXiv 2412.06464, figure 1): projections, short convolution + SiLU, normalized keys and queries,
-// gated delta rule, gated output norm, output projection. Equations: docs/model.md.
+// Gated DeltaNet layer (arXiv 2412.06464, figure 1): projections, short convolution + SiLU,
+// normalized keys and queries, gated delta rule, gated output norm, output projection. Equations:
+// docs/model.md.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -12,23 +13,24 @@
 namespace assay {
 
 class GatedDeltaNet {
- public:
+public:
   GatedDeltaNet(ParameterFactory& make, const std::string& prefix, const TrainConfig& config);
-  at::Tensor forward(const at::Tensor& x, const Segments& segments) const;  // [T, d_model] -> [T, d_model]
+  at::Tensor forward(const at::Tensor& x,
+                     const Segments& segments) const; // [T, d_model] -> [T, d_model]
 
- private:
+private:
   at::Tensor guard_cast(const at::Tensor& x) const;
 
   std::int64_t heads_, head_dim_;
   DeltaForm form_;
   bool bf16_inputs_;
   Bf16Guard guard_;
-  at::Tensor in_proj_;    // [4*H*D + 2*H, d_model]: q, k, v, gate, decay, rate
-  at::Tensor conv_;       // [3*H*D, kernel]
-  at::Tensor a_log_;      // [H]
-  at::Tensor dt_bias_;    // [H]
-  at::Tensor norm_;       // [D]
-  at::Tensor out_proj_;   // [d_model, H*D]
+  at::Tensor in_proj_;  // [4*H*D + 2*H, d_model]: q, k, v, gate, decay, rate
+  at::Tensor conv_;     // [3*H*D, kernel]
+  at::Tensor a_log_;    // [H]
+  at::Tensor dt_bias_;  // [H]
+  at::Tensor norm_;     // [D]
+  at::Tensor out_proj_; // [d_model, H*D]
 };
 
-}  // namespace assay
+} // namespace assay

@@ -8,12 +8,16 @@
 
 namespace assay {
 
-// Half of 1/sqrt(fan_in): 0.018 at width 768, close to the usual 0.02, and larger for narrow models.
-inline double matrix_std(std::int64_t fan_in) { return 0.5 / std::sqrt(static_cast<double>(fan_in)); }
+// Half of 1/sqrt(fan_in): 0.018 at width 768, close to the usual 0.02, and larger for narrow
+// models.
+inline double matrix_std(std::int64_t fan_in) {
+  return 0.5 / std::sqrt(static_cast<double>(fan_in));
+}
 
-// Matrices that write into the residual stream are smaller by the root of the number of such writes (GPT-2).
+// Matrices that write into the residual stream are smaller by the root of the number of such writes
+// (GPT-2).
 inline double residual_std(std::int64_t fan_in, const TrainConfig& config) {
   return matrix_std(fan_in) / std::sqrt(2.0 * static_cast<double>(config.pattern.size()));
 }
 
-}  // namespace assay
+} // namespace assay

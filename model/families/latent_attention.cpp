@@ -12,8 +12,11 @@
 
 namespace assay {
 
-LatentAttention::LatentAttention(ParameterFactory& make, const std::string& prefix, const TrainConfig& config)
-    : heads_(config.heads), head_dim_(config.head_dim), rope_dim_(config.rope_dim), kv_rank_(config.kv_rank),
+LatentAttention::LatentAttention(ParameterFactory& make,
+                                 const std::string& prefix,
+                                 const TrainConfig& config)
+    : heads_(config.heads), head_dim_(config.head_dim), rope_dim_(config.rope_dim),
+      kv_rank_(config.kv_rank),
       scale_(1.0 / std::sqrt(static_cast<double>(config.head_dim + config.rope_dim))) {
   const std::int64_t d = config.d_model, inner = heads_ * head_dim_;
   q_proj_ = make.normal(prefix + "q_proj", {heads_ * (head_dim_ + rope_dim_), d}, matrix_std(d));
@@ -23,17 +26,22 @@ LatentAttention::LatentAttention(ParameterFactory& make, const std::string& pref
   out_proj_ = make.normal(prefix + "out_proj", {d, inner}, residual_std(inner, config));
 }
 
-LatentAttention::Projected LatentAttention::project(const at::Tensor& x, const Segments& segments) const {
+LatentAttention::Projected LatentAttention::project(const at::Tensor& x,
+                                                    const Segments& segments) const {
   const ChunkLayout& layout = *segments.chunks;
   const std::vector<at::Tensor> q = at::linear(x, q_proj_)
                                         .view({x.size(0), heads_, head_dim_ + rope_dim_})
                                         .split_with_sizes({head_dim_, rope_dim_}, 2);
-  const std::vector<at::Tensor> down = at::linear(x, kv_down_).split_with_sizes({kv_rank_, rope_dim_}, 1);
-  return {q[0], apply_rope(q[1], layout.rope_cos, layout.rope_sin), rms_norm(down[0], kv_norm_),
+  const std::vector<at::Tensor> down =
+      at::linear(x, kv_down_).split_with_sizes({kv_rank_, rope_dim_}, 1);
+  return {q[0],
+          apply_rope(q[1], layout.rope_cos, layout.rope_sin),
+          rms_norm(down[0], kv_norm_),
           apply_rope(down[1].unsqueeze(1), layout.rope_cos, layout.rope_sin)};
 }
 
-at::Tensor LatentAttention::forward(const at::Tensor& x, const Segments& segments, Attention path) const {
+at::Tensor
+LatentAttention::forward(const at::Tensor& x, const Segments& segments, Attention path) const {
   const Span span("latent_attention");
   const std::int64_t tokens = x.size(0);
   const Projected p = project(x, segments);
@@ -48,8 +56,9 @@ at::Tensor LatentAttention::forward(const at::Tensor& x, const Segments& segment
 at::Tensor LatentAttention::forward_absorbed(const at::Tensor& x, const Segments& segments) const {
   const Projected p = project(x, segments);
   const at::Tensor up = kv_up_.view({heads_, 2 * head_dim_, kv_rank_});
-  const at::Tensor up_key = up.narrow(1, 0, head_dim_), up_value = up.narrow(1, head_dim_, head_dim_);
-  const at::Tensor q_latent = at::bmm(p.q_nope.transpose(0, 1), up_key);  // [H, T, kv_rank]
+  const at::Tensor up_key = up.narrow(1, 0, head_dim_),
+                   up_value = up.narrow(1, head_dim_, head_dim_);
+  const at::Tensor q_latent = at::bmm(p.q_nope.transpose(0, 1), up_key); // [H, T, kv_rank]
   const at::Tensor q_pe = p.q_pe.transpose(0, 1);
   std::vector<at::Tensor> outputs;
   for (std::size_t i = 1; i < segments.cu_host.size(); ++i) {
@@ -57,12 +66,15 @@ at::Tensor LatentAttention::forward_absorbed(const at::Tensor& x, const Segments
     const at::Tensor latent = p.latent.narrow(0, begin, length);
     const at::Tensor k_pe = p.k_pe.narrow(0, begin, length).squeeze(1);
     const at::Tensor scores = (at::matmul(q_latent.narrow(1, begin, length), latent.t()) +
-                               at::matmul(q_pe.narrow(1, begin, length), k_pe.t())) * scale_;
+                               at::matmul(q_pe.narrow(1, begin, length), k_pe.t())) *
+                              scale_;
     const at::Tensor above = at::ones({length, length}, x.options().dtype(at::kBool)).triu(1);
-    const at::Tensor weights = scores.masked_fill(above, -std::numeric_limits<double>::infinity()).softmax(-1);
-    outputs.push_back(at::bmm(at::matmul(weights, latent), up_value.transpose(1, 2)).transpose(0, 1));
+    const at::Tensor weights =
+        scores.masked_fill(above, -std::numeric_limits<double>::infinity()).softmax(-1);
+    outputs.push_back(
+        at::bmm(at::matmul(weights, latent), up_value.transpose(1, 2)).transpose(0, 1));
   }
   return at::linear(at::cat(outputs).reshape({x.size(0), heads_ * head_dim_}), out_proj_);
 }
 
-}  // namespace assay
+} // namespace assay

@@ -1,5 +1,5 @@
-// Multi-head latent attention (DeepSeek-V2, arXiv 2405.04434, section 2.1) with decoupled rotary keys. Equations:
-// docs/model.md.
+// Multi-head latent attention (DeepSeek-V2, arXiv 2405.04434, section 2.1) with decoupled rotary
+// keys. Equations: docs/model.md.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -12,29 +12,30 @@
 namespace assay {
 
 class LatentAttention {
- public:
+public:
   LatentAttention(ParameterFactory& make, const std::string& prefix, const TrainConfig& config);
 
   // Keys and values are expanded from the latent: what training runs. [T, d_model] -> [T, d_model].
   at::Tensor forward(const at::Tensor& x, const Segments& segments, Attention path) const;
-  // The same function with the expansion absorbed into query and output, so that only the latent and the rotary key
-  // are attended: cheap for decoding, 3 times the score work in training. The parity reference.
+  // The same function with the expansion absorbed into query and output, so that only the latent
+  // and the rotary key are attended: cheap for decoding, 3 times the score work in training. The
+  // parity reference.
   at::Tensor forward_absorbed(const at::Tensor& x, const Segments& segments) const;
 
- private:
+private:
   struct Projected {
-    at::Tensor q_nope, q_pe;  // [T, H, D], [T, H, R] rotated
-    at::Tensor latent, k_pe;  // [T, kv_rank] normalized, [T, 1, R] rotated
+    at::Tensor q_nope, q_pe; // [T, H, D], [T, H, R] rotated
+    at::Tensor latent, k_pe; // [T, kv_rank] normalized, [T, 1, R] rotated
   };
   Projected project(const at::Tensor& x, const Segments& segments) const;
 
   std::int64_t heads_, head_dim_, rope_dim_, kv_rank_;
   double scale_;
-  at::Tensor q_proj_;     // [H*(D+R), d_model]: per head D without position, then R rotary
-  at::Tensor kv_down_;    // [kv_rank + R, d_model]: latent, then rotary key
-  at::Tensor kv_norm_;    // [kv_rank]
-  at::Tensor kv_up_;      // [H*2*D, kv_rank]: per head D key, then D value
-  at::Tensor out_proj_;   // [d_model, H*D]
+  at::Tensor q_proj_;   // [H*(D+R), d_model]: per head D without position, then R rotary
+  at::Tensor kv_down_;  // [kv_rank + R, d_model]: latent, then rotary key
+  at::Tensor kv_norm_;  // [kv_rank]
+  at::Tensor kv_up_;    // [H*2*D, kv_rank]: per head D key, then D value
+  at::Tensor out_proj_; // [d_model, H*D]
 };
 
-}  // namespace assay
+} // namespace assay

@@ -98,7 +98,7 @@ private:
     data_.launches.push_back({.id = id,
                               .cell = cell,
                               .kind = kind,
-                              .index = index,
+                              .index = index + 1, // counted from 1, as the engine does
                               .attempt = 0,
                               .state = LaunchState::Complete,
                               .reason = "",

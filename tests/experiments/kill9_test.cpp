@@ -47,12 +47,15 @@ int wait_for(pid_t pid) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
 }
 
-// The first child of a process, or 0.
-pid_t child_of(pid_t pid) {
-  std::ifstream file(fmt::format("/proc/{}/task/{}/children", pid, pid));
-  pid_t child = 0;
-  file >> child;
-  return child;
+// The engine's worker, or 0. Not any child: a sanitizer has helpers of its own.
+pid_t worker_of(pid_t engine) {
+  std::ifstream file(fmt::format("/proc/{}/task/{}/children", engine, engine));
+  for (pid_t child = 0; file >> child;) {
+    std::string name;
+    std::ifstream(fmt::format("/proc/{}/comm", child)) >> name;
+    if (name == "fake_worker") return child;
+  }
+  return 0;
 }
 
 // A dead process that nobody has reaped yet is not alive.
@@ -106,6 +109,7 @@ void expect_kept(const Rounds& before, const Rounds& after) {
 
 class Kill9 : public testing::Test {
 protected:
+  Scratch scratch_; // first: the others use it
   std::string results_ = scratch_ / "r";
   std::string matrix_ = scratch_.write("small.toml", kSmallMatrix);
   std::string data_ = scratch_.write("corpus.txt", "text");
@@ -121,9 +125,6 @@ protected:
     EXPECT_EQ(progress.done, 8);
     for (const LaunchRow& launch : data.launches) EXPECT_NE(launch.state, LaunchState::Running);
   }
-
-private:
-  Scratch scratch_;
 };
 
 TEST_F(Kill9, EngineAtRandomInstants) {
@@ -133,7 +134,7 @@ TEST_F(Kill9, EngineAtRandomInstants) {
   for (int start = 0; killed < kInstants && start < 4 * kInstants; ++start) {
     const pid_t engine = start_engine(matrix_, data_, results_);
     std::this_thread::sleep_for(microseconds(std::uniform_int_distribution(500, 120'000)(random)));
-    const pid_t worker = child_of(engine);
+    const pid_t worker = worker_of(engine);
     ::kill(engine, SIGKILL);
     const bool ended_by_itself = wait_for(engine) == 0;
     if (!ended_by_itself) ++killed;
@@ -164,7 +165,7 @@ TEST_F(Kill9, WorkersAtRandomInstants) {
     while (::waitpid(engine, &status, WNOHANG) == 0) {
       std::this_thread::sleep_for(
           microseconds(std::uniform_int_distribution(60'000, 160'000)(random)));
-      if (const pid_t worker = child_of(engine); worker > 0 && ::kill(worker, SIGKILL) == 0)
+      if (const pid_t worker = worker_of(engine); worker > 0 && ::kill(worker, SIGKILL) == 0)
         ++killed;
       if (fs::exists(results_ + "/ledger.sqlite")) check(results_);
     }

@@ -1,4 +1,5 @@
-// The chunk form of the gated delta rule against the recurrence and against central differences, in fp64.
+// The chunk form of the gated delta rule against the recurrence and against central differences, in
+// fp64.
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -22,7 +23,8 @@ struct Case {
 
 std::vector<Case> cases() {
   std::vector<Case> all;
-  for (const std::int32_t length : {1, 2, 15, 63, 64, 65, 130}) all.push_back({"one", {0, length}, 1.0});
+  for (const std::int32_t length : {1, 2, 15, 63, 64, 65, 130})
+    all.push_back({"one", {0, length}, 1.0});
   all.push_back({"ragged", {0, 1, 2, 67, 131, 132, 150}, 1.0});
   all.push_back({"equal", {0, 64, 128, 192}, 1.0});
   all.push_back({"ones", {0, 1, 2, 3, 4}, 1.0});
@@ -31,7 +33,8 @@ std::vector<Case> cases() {
   return all;
 }
 
-at::Tensor run(decltype(gated_delta_rule_naive)& rule, const DeltaInputs& in, const Segments& segments) {
+at::Tensor
+run(decltype(gated_delta_rule_naive)& rule, const DeltaInputs& in, const Segments& segments) {
   return rule(in.q, in.k, in.v, in.g, in.beta, segments);
 }
 
@@ -40,12 +43,16 @@ class DeltaRule : public testing::TestWithParam<Case> {};
 TEST_P(DeltaRule, ChunkedEqualsNaive) {
   const Segments segments = make_segments(GetParam().cu, 2, 64);
   const DeltaInputs in = random_delta_inputs(GetParam().cu.back(), 2, 8, 6, 1, GetParam().decay);
-  EXPECT_LE(relative_rms(run(gated_delta_rule_chunked, in, segments), run(gated_delta_rule_naive, in, segments)), 1e-10);
+  EXPECT_LE(relative_rms(run(gated_delta_rule_chunked, in, segments),
+                         run(gated_delta_rule_naive, in, segments)),
+            1e-10);
 }
 
 // Gradients of a random weighted sum of the outputs, by either form.
-std::vector<at::Tensor> gradients(decltype(gated_delta_rule_naive)& rule, DeltaInputs in, const Segments& segments) {
-  for (at::Tensor* x : {&in.q, &in.k, &in.v, &in.g, &in.beta}) *x = x->detach().clone().requires_grad_();
+std::vector<at::Tensor>
+gradients(decltype(gated_delta_rule_naive)& rule, DeltaInputs in, const Segments& segments) {
+  for (at::Tensor* x : {&in.q, &in.k, &in.v, &in.g, &in.beta})
+    *x = x->detach().clone().requires_grad_();
   const at::Tensor out = run(rule, in, segments);
   const at::Tensor weights = at::linspace(-1, 1, out.numel(), at::kDouble).view_as(out).cos();
   (out * weights).sum().backward();
@@ -74,7 +81,9 @@ TEST_P(DeltaRule, ChunkedGradientsEqualCentralDifferences) {
   const at::NoGradGuard no_grad;
   const auto loss = [&] {
     const at::Tensor out = run(gated_delta_rule_chunked, in, segments);
-    return (out * at::linspace(-1, 1, out.numel(), at::kDouble).view_as(out).cos()).sum().item<double>();
+    return (out * at::linspace(-1, 1, out.numel(), at::kDouble).view_as(out).cos())
+        .sum()
+        .item<double>();
   };
   constexpr double kStep = 1e-5;
   for (std::size_t i = 0; i < 5; ++i) {
@@ -88,7 +97,8 @@ TEST_P(DeltaRule, ChunkedGradientsEqualCentralDifferences) {
       values[at] = kept - kStep;
       const double down = loss();
       values[at] = kept;
-      EXPECT_NEAR((up - down) / (2 * kStep), expected.data_ptr<double>()[at], 1e-6) << names[i] << " at " << at;
+      EXPECT_NEAR((up - down) / (2 * kStep), expected.data_ptr<double>()[at], 1e-6)
+          << names[i] << " at " << at;
     }
   }
 }
@@ -101,7 +111,9 @@ TEST(DeltaRuleForms, OtherChunkSizesAgree) {
   const DeltaInputs in = random_delta_inputs(100, 3, 8, 8, 4);
   const at::Tensor expected = run(gated_delta_rule_naive, in, make_segments({0, 70, 100}, 3, 64));
   for (const std::int64_t chunk : {1, 7, 16, 32, 128})
-    EXPECT_LE(relative_rms(run(gated_delta_rule_chunked, in, make_segments({0, 70, 100}, 3, chunk)), expected), 1e-10)
+    EXPECT_LE(relative_rms(run(gated_delta_rule_chunked, in, make_segments({0, 70, 100}, 3, chunk)),
+                           expected),
+              1e-10)
         << chunk;
 }
 
@@ -117,13 +129,17 @@ TEST(DeltaRuleForms, BitEqualForDocumentsWhoseNeighboursChange) {
   EXPECT_FALSE(at::equal(before.narrow(0, 40, 70), after.narrow(0, 40, 70)));
 }
 
-// Hand-computed: K = V = 1, two tokens. S1 = b1 v1 k1; S2 = e^{g2} S1 + k2 b2 (v2 - e^{g2} S1 k2); o_t = S_t q_t.
+// Hand-computed: K = V = 1, two tokens. S1 = b1 v1 k1; S2 = e^{g2} S1 + k2 b2 (v2 - e^{g2} S1 k2);
+// o_t = S_t q_t.
 TEST(DeltaRuleForms, TwoTokensByHand) {
-  const auto column = [](double a, double b) { return at::tensor({a, b}, at::kDouble).view({2, 1, 1}); };
+  const auto column = [](double a, double b) {
+    return at::tensor({a, b}, at::kDouble).view({2, 1, 1});
+  };
   const at::Tensor q = column(2, 3), k = column(0.5, 0.25), v = column(4, 5);
   const at::Tensor g = at::tensor({-0.1, std::log(0.5)}, at::kDouble).view({2, 1});
   const at::Tensor beta = at::tensor({0.5, 0.75}, at::kDouble).view({2, 1});
-  const double s1 = 0.5 * 4 * 0.5, decayed = 0.5 * s1, s2 = decayed + 0.25 * 0.75 * (5 - decayed * 0.25);
+  const double s1 = 0.5 * 4 * 0.5, decayed = 0.5 * s1,
+               s2 = decayed + 0.25 * 0.75 * (5 - decayed * 0.25);
   const Segments segments = make_segments({0, 2}, 1, 16);
   for (auto* rule : {&gated_delta_rule_naive, &gated_delta_rule_chunked}) {
     const at::Tensor out = (*rule)(q, k, v, g, beta, segments).view(-1);
@@ -132,5 +148,5 @@ TEST(DeltaRuleForms, TwoTokensByHand) {
   }
 }
 
-}  // namespace
-}  // namespace assay
+} // namespace
+} // namespace assay

@@ -1,4 +1,5 @@
-// Small configurations, ragged batches and random delta-rule inputs that the trainer's tests share. Fixed seeds.
+// Small configurations, ragged batches and random delta-rule inputs that the trainer's tests share.
+// Fixed seeds.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -34,10 +35,12 @@ inline TrainConfig small_config() {
 }
 
 // A prepared batch of random tokens whose documents end at `borders` besides the row ends.
-inline Batch random_batch(const TrainConfig& config, std::uint64_t seed, std::vector<std::int32_t> borders) {
+inline Batch
+random_batch(const TrainConfig& config, std::uint64_t seed, std::vector<std::int32_t> borders) {
   const at::Generator generator = at::make_generator<at::CPUGeneratorImpl>(seed);
   const auto draw = [&] {
-    return at::empty({config.batch_rows, config.seq_len}, at::kLong).random_(0, config.vocab_size, generator);
+    return at::empty({config.batch_rows, config.seq_len}, at::kLong)
+        .random_(0, config.vocab_size, generator);
   };
   const at::Tensor tokens = draw();
   Batch batch = make_batch(tokens, draw(), std::move(borders));
@@ -52,7 +55,8 @@ inline Batch ragged_batch(const TrainConfig& config, std::uint64_t seed = 3) {
 
 inline std::vector<Batch> ragged_batches(const TrainConfig& config, int count) {
   std::vector<Batch> batches;
-  for (int i = 0; i < count; ++i) batches.push_back(ragged_batch(config, static_cast<std::uint64_t>(10 + i)));
+  for (int i = 0; i < count; ++i)
+    batches.push_back(ragged_batch(config, static_cast<std::uint64_t>(10 + i)));
   return batches;
 }
 
@@ -60,11 +64,18 @@ struct DeltaInputs {
   at::Tensor q, k, v, g, beta;
 };
 
-// Normalized q and k, log decays scaled by `decay` (0: none; large: the state is forgotten at once).
-inline DeltaInputs random_delta_inputs(std::int64_t tokens, std::int64_t heads, std::int64_t key_width,
-                                       std::int64_t value_width, std::uint64_t seed, double decay = 1.0) {
+// Normalized q and k, log decays scaled by `decay` (0: none; large: the state is forgotten at
+// once).
+inline DeltaInputs random_delta_inputs(std::int64_t tokens,
+                                       std::int64_t heads,
+                                       std::int64_t key_width,
+                                       std::int64_t value_width,
+                                       std::uint64_t seed,
+                                       double decay = 1.0) {
   const at::Generator generator = at::make_generator<at::CPUGeneratorImpl>(seed);
-  const auto normal = [&](at::IntArrayRef shape) { return at::empty(shape, at::kDouble).normal_(0, 1, generator); };
+  const auto normal = [&](at::IntArrayRef shape) {
+    return at::empty(shape, at::kDouble).normal_(0, 1, generator);
+  };
   DeltaInputs in;
   in.q = normal({tokens, heads, key_width});
   in.k = normal({tokens, heads, key_width});
@@ -76,7 +87,8 @@ inline DeltaInputs random_delta_inputs(std::int64_t tokens, std::int64_t heads, 
   return in;
 }
 
-inline Segments make_segments(std::vector<std::int32_t> cu, std::int64_t heads, std::int64_t chunk) {
+inline Segments
+make_segments(std::vector<std::int32_t> cu, std::int64_t heads, std::int64_t chunk) {
   TrainConfig config = small_config();
   config.heads = heads;
   config.chunk_size = chunk;
@@ -89,4 +101,4 @@ inline Segments make_segments(std::vector<std::int32_t> cu, std::int64_t heads, 
   return segments;
 }
 
-}  // namespace assay::testing_model
+} // namespace assay::testing_model

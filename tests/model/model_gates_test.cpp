@@ -1,4 +1,5 @@
-// Every row of the optimization table passes its gates, and planted wrong functions are rejected by them.
+// Every row of the optimization table passes its gates, and planted wrong functions are rejected by
+// them.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -46,10 +47,12 @@ TEST_P(EveryLevel, PassesItsGates) {
   reference.bf16_delta_inputs = other.bf16_delta_inputs = row->name == "bf16_guard";
   row->levels.front().apply(reference);
   level->apply(other);
-  const std::vector<GateResult> gates = run_gates(*row, reference, other, ragged_batches(reference, 4));
+  const std::vector<GateResult> gates =
+      run_gates(*row, reference, other, ragged_batches(reference, 4));
   EXPECT_GE(gates.size(), 2U);
   for (const GateResult& gate : gates) {
-    EXPECT_TRUE(gate.passed) << gate.name << ": " << gate.value << " > " << gate.bound << " (" << gate.detail << ")";
+    EXPECT_TRUE(gate.passed) << gate.name << ": " << gate.value << " > " << gate.bound << " ("
+                             << gate.detail << ")";
     EXPECT_FALSE(gate.detail.empty());
   }
 }
@@ -76,12 +79,14 @@ TEST(Bf16Guard, CountsTheCopiesThatWereMade) {
       TrainConfig config = with_level(small_config(), level);
       config.precision = precision;
       const Instrumented seen = instrument(row, config, {ragged_batch(config)});
-      EXPECT_EQ(seen.counters.at("copies/bf16_cast"), precision == Precision::Fp32 ? 6 : 0);  // q, k, v of two layers
+      EXPECT_EQ(seen.counters.at("copies/bf16_cast"),
+                precision == Precision::Fp32 ? 6 : 0); // q, k, v of two layers
     }
   }
 }
 
-// A broken level must fail its gates: the learning rate differs, the scaler's scale is no power of two.
+// A broken level must fail its gates: the learning rate differs, the scaler's scale is no power of
+// two.
 TEST(TrainingGates, RejectADifferentUpdate) {
   const Optimization& row = *optimizations().find("bf16_guard");
   const TrainConfig reference = small_config();
@@ -93,7 +98,8 @@ TEST(TrainingGates, RejectADifferentUpdate) {
   TrainConfig scaled = reference;
   scaled.grad_scaler = GradScaler::Dynamic;
   scaled.init_scale = 1000.0;
-  const auto scaler_gates = run_gates(*optimizations().find("grad_scaler"), reference, scaled, ragged_batches(reference, 2));
+  const auto scaler_gates = run_gates(
+      *optimizations().find("grad_scaler"), reference, scaled, ragged_batches(reference, 2));
   EXPECT_FALSE(scaler_gates[0].passed);
 }
 
@@ -115,7 +121,8 @@ TEST(VarlenGates, RejectMisalignedBorders) {
   const Batch batch = ragged_batch(config);
   const auto misaligned = [&](const Batch& b) {
     Batch shifted = b;
-    for (std::size_t i = 1; i + 1 < shifted.documents.cu_host.size(); ++i) ++shifted.documents.cu_host[i];
+    for (std::size_t i = 1; i + 1 < shifted.documents.cu_host.size(); ++i)
+      ++shifted.documents.cu_host[i];
     prepare(shifted, config);
     return trainer.logits(shifted);
   };
@@ -144,7 +151,8 @@ TEST(VarlenGates, RejectAStateThatIsNotReset) {
   const Batch batch = ragged_batch(config);
   const auto leaking = [&](const Batch& b) {
     Batch mutant = b;
-    ChunkLayout layout = *b.rows.chunks;  // the rows' chunks, the documents' borders for everything else
+    ChunkLayout layout =
+        *b.rows.chunks; // the rows' chunks, the documents' borders for everything else
     layout.taps = b.documents.chunks->taps;
     layout.rope_cos = b.documents.chunks->rope_cos;
     layout.rope_sin = b.documents.chunks->rope_sin;
@@ -163,13 +171,19 @@ TEST(VarlenGates, RejectAFunctionThatSeesTheFuture) {
     return logits + 1e-6 * logits.roll({-1}, {0});
   };
   EXPECT_FALSE(causality_gate(leaking, batch, config.vocab_size).passed);
-  const auto blind = [&](const Batch& b) { return at::zeros({b.token_count(), config.vocab_size}); };
+  const auto blind = [&](const Batch& b) {
+    return at::zeros({b.token_count(), config.vocab_size});
+  };
   EXPECT_FALSE(causality_gate(blind, batch, config.vocab_size).passed);
 }
 
 // The erase term taken from the state before its decay: a known wrong fallback of this rule.
-at::Tensor undecayed_erase(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const at::Tensor& g,
-                           const at::Tensor& beta, const Segments& segments) {
+at::Tensor undecayed_erase(const at::Tensor& q,
+                           const at::Tensor& k,
+                           const at::Tensor& v,
+                           const at::Tensor& g,
+                           const at::Tensor& beta,
+                           const Segments& segments) {
   std::vector<at::Tensor> outputs;
   for (std::size_t i = 1; i < segments.cu_host.size(); ++i) {
     at::Tensor state = at::zeros({q.size(1), q.size(2), v.size(2)}, q.options());
@@ -194,9 +208,10 @@ TEST(DeltaRuleGate, AcceptsTheChunkFormAndRejectsTheUndecayedEraseTerm) {
 }
 
 TEST(RelativeRms, NotANumberIsInfinitelyFar) {
-  EXPECT_EQ(relative_rms(at::full({2}, NAN), at::ones({2})), std::numeric_limits<double>::infinity());
+  EXPECT_EQ(relative_rms(at::full({2}, NAN), at::ones({2})),
+            std::numeric_limits<double>::infinity());
   EXPECT_NEAR(relative_rms(at::full({2}, 1.5), at::ones({2})), 0.5, 1e-12);
 }
 
-}  // namespace
-}  // namespace assay
+} // namespace
+} // namespace assay

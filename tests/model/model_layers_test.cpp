@@ -1,4 +1,5 @@
-// Short convolution, norms, rotary angles, attention paths and latent attention against plain references.
+// Short convolution, norms, rotary angles, attention paths and latent attention against plain
+// references.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -19,15 +20,19 @@ using testing_model::small_config;
 const std::vector<std::int32_t> kRagged{0, 1, 3, 20, 48};
 
 at::Tensor normal(at::IntArrayRef shape, std::uint64_t seed, at::ScalarType type = at::kDouble) {
-  return at::empty(shape, at::kDouble).normal_(0, 1, at::make_generator<at::CPUGeneratorImpl>(seed)).to(type);
+  return at::empty(shape, at::kDouble)
+      .normal_(0, 1, at::make_generator<at::CPUGeneratorImpl>(seed))
+      .to(type);
 }
 
-at::Tensor plain_conv(const at::Tensor& x, const at::Tensor& weight, const std::vector<std::int32_t>& cu) {
+at::Tensor
+plain_conv(const at::Tensor& x, const at::Tensor& weight, const std::vector<std::int32_t>& cu) {
   std::vector<at::Tensor> rows;
   for (std::size_t i = 1; i < cu.size(); ++i) {
     for (std::int64_t t = cu[i - 1]; t < cu[i]; ++t) {
       at::Tensor sum = at::zeros({x.size(1)}, x.options());
-      for (std::int64_t j = 0; j < weight.size(1) && t - j >= cu[i - 1]; ++j) sum = sum + weight.select(1, j) * x[t - j];
+      for (std::int64_t j = 0; j < weight.size(1) && t - j >= cu[i - 1]; ++j)
+        sum = sum + weight.select(1, j) * x[t - j];
       rows.push_back(at::silu(sum));
     }
   }
@@ -80,22 +85,30 @@ TEST(Rope, RotatesInterleavedPairsAndRestartsWithTheSegment) {
   const std::int64_t positions[] = {0, 1, 2, 0, 1};
   for (std::int64_t t = 0; t < 5; ++t) {
     for (std::int64_t i = 0; i < 4; ++i) {
-      const double angle = static_cast<double>(positions[t]) * std::pow(10000.0, -static_cast<double>(i) / 4.0);
+      const double angle =
+          static_cast<double>(positions[t]) * std::pow(10000.0, -static_cast<double>(i) / 4.0);
       const double a = x[t][0][2 * i].item<double>(), b = x[t][0][2 * i + 1].item<double>();
       EXPECT_NEAR(y[t][0][2 * i].item<double>(), a * std::cos(angle) - b * std::sin(angle), 1e-6);
-      EXPECT_NEAR(y[t][0][2 * i + 1].item<double>(), a * std::sin(angle) + b * std::cos(angle), 1e-6);
+      EXPECT_NEAR(
+          y[t][0][2 * i + 1].item<double>(), a * std::sin(angle) + b * std::cos(angle), 1e-6);
     }
   }
 }
 
-at::Tensor plain_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
-                           const std::vector<std::int32_t>& cu, double scale) {
+at::Tensor plain_attention(const at::Tensor& q,
+                           const at::Tensor& k,
+                           const at::Tensor& v,
+                           const std::vector<std::int32_t>& cu,
+                           double scale) {
   std::vector<at::Tensor> parts;
   for (std::size_t i = 1; i < cu.size(); ++i) {
-    const auto part = [&](const at::Tensor& x) { return x.narrow(0, cu[i - 1], cu[i] - cu[i - 1]).transpose(0, 1); };
+    const auto part = [&](const at::Tensor& x) {
+      return x.narrow(0, cu[i - 1], cu[i] - cu[i - 1]).transpose(0, 1);
+    };
     const at::Tensor above = at::ones({cu[i] - cu[i - 1], cu[i] - cu[i - 1]}, at::kBool).triu(1);
     const at::Tensor scores = at::bmm(part(q), part(k).transpose(1, 2)) * scale;
-    parts.push_back(at::bmm(scores.masked_fill(above, -INFINITY).softmax(-1), part(v)).transpose(0, 1));
+    parts.push_back(
+        at::bmm(scores.masked_fill(above, -INFINITY).softmax(-1), part(v)).transpose(0, 1));
   }
   return at::cat(parts);
 }
@@ -103,9 +116,11 @@ at::Tensor plain_attention(const at::Tensor& q, const at::Tensor& k, const at::T
 class AttentionPath : public testing::TestWithParam<Attention> {};
 
 TEST_P(AttentionPath, EqualsPlainSoftmaxForwardAndBackward) {
-  const std::vector<std::int32_t> cu = GetParam() == Attention::Varlen ? kRagged : std::vector<std::int32_t>{0, 24, 48};
+  const std::vector<std::int32_t> cu =
+      GetParam() == Attention::Varlen ? kRagged : std::vector<std::int32_t>{0, 24, 48};
   const Segments segments = make_segments(cu, 2, 16);
-  at::Tensor q = normal({48, 2, 12}, 8).requires_grad_(), k = normal({48, 2, 12}, 9).requires_grad_(),
+  at::Tensor q = normal({48, 2, 12}, 8).requires_grad_(),
+             k = normal({48, 2, 12}, 9).requires_grad_(),
              v = normal({48, 2, 8}, 10).requires_grad_();
   const at::Tensor weights = normal({48, 2, 8}, 11);
   const at::Tensor expected = plain_attention(q, k, v, cu, 0.3);
@@ -123,19 +138,25 @@ TEST_P(AttentionPath, EqualsPlainSoftmaxForwardAndBackward) {
   EXPECT_LE(relative_rms(v.grad(), expected_grads[2]), 1e-10);
 }
 
-INSTANTIATE_TEST_SUITE_P(All, AttentionPath,
-                         testing::Values(Attention::MaskDense, Attention::Packed, Attention::Varlen));
+INSTANTIATE_TEST_SUITE_P(All,
+                         AttentionPath,
+                         testing::Values(Attention::MaskDense,
+                                         Attention::Packed,
+                                         Attention::Varlen));
 
 TEST(LatentAttention, AbsorbedEqualsNaive) {
   const TrainConfig config = small_config();
   ParameterFactory make(at::make_generator<at::CPUGeneratorImpl>(12), at::kCPU);
   const LatentAttention layer(make, "", config);
-  for (Parameter& parameter : make.take()) parameter.tensor.set_data(parameter.tensor.detach().to(at::kDouble) * 8);
+  for (Parameter& parameter : make.take())
+    parameter.tensor.set_data(parameter.tensor.detach().to(at::kDouble) * 8);
   const Segments segments = make_segments(kRagged, 2, 16);
   const at::Tensor x = normal({48, config.d_model}, 13);
   const at::NoGradGuard no_grad;
-  EXPECT_LE(relative_rms(layer.forward(x, segments, Attention::Varlen), layer.forward_absorbed(x, segments)), 1e-10);
+  EXPECT_LE(relative_rms(layer.forward(x, segments, Attention::Varlen),
+                         layer.forward_absorbed(x, segments)),
+            1e-10);
 }
 
-}  // namespace
-}  // namespace assay
+} // namespace
+} // namespace assay

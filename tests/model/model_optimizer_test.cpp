@@ -71,7 +71,8 @@ TEST(AdamW, FoundInfLeavesEverything) {
   parameters[0].tensor.mutable_grad() = at::full({2}, INFINITY);
   optimizer.step(0.1, at::ones({1}));
   EXPECT_TRUE(at::equal(parameters[0].tensor.detach(), at::tensor({1.0F, -2.0F})));
-  for (const auto& [name, tensor] : optimizer.state()) EXPECT_EQ(tensor.abs().sum().item<double>(), 0) << name;
+  for (const auto& [name, tensor] : optimizer.state())
+    EXPECT_EQ(tensor.abs().sum().item<double>(), 0) << name;
 }
 
 TEST(LossScaler, GrowsAfterGoodStepsAndHalvesOnOverflow) {
@@ -96,7 +97,8 @@ TEST(LossScaler, GrowsAfterGoodStepsAndHalvesOnOverflow) {
   EXPECT_EQ(scaler.skipped_steps(), 1);
 }
 
-// A scale at the edge of fp32 overflows in the backward: steps are skipped and change nothing until it has fallen.
+// A scale at the edge of fp32 overflows in the backward: steps are skipped and change nothing until
+// it has fallen.
 TEST(LossScaler, OverflowSkipsTheStepAndTrainingGoesOn) {
   TrainConfig config = small_config();
   config.grad_scaler = GradScaler::Dynamic;
@@ -130,8 +132,9 @@ class EmaSwapMethod : public testing::TestWithParam<EmaSwap> {};
 TEST_P(EmaSwapMethod, PutsTheAverageInAndTheWeightsBack) {
   TrainConfig config = small_config();
   config.ema_swap = GetParam();
-  std::vector<Parameter> parameters{{"big", at::randn({3, 50001}, at::make_generator<at::CPUGeneratorImpl>(1)), true},
-                                    {"small", at::tensor({1.0F}), false}};
+  std::vector<Parameter> parameters{
+      {"big", at::randn({3, 50001}, at::make_generator<at::CPUGeneratorImpl>(1)), true},
+      {"small", at::tensor({1.0F}), false}};
   for (Parameter& parameter : parameters) parameter.tensor.requires_grad_();
   Ema ema(parameters, config);
   {
@@ -147,7 +150,8 @@ TEST_P(EmaSwapMethod, PutsTheAverageInAndTheWeightsBack) {
   }
   {
     const Ema::Scope scope(ema);
-    for (std::size_t i = 0; i < 2; ++i) EXPECT_TRUE(at::equal(parameters[i].tensor.detach(), average[i]));
+    for (std::size_t i = 0; i < 2; ++i)
+      EXPECT_TRUE(at::equal(parameters[i].tensor.detach(), average[i]));
   }
   for (std::size_t i = 0; i < 2; ++i) {
     EXPECT_TRUE(at::equal(parameters[i].tensor.detach(), weights[i]));
@@ -156,8 +160,11 @@ TEST_P(EmaSwapMethod, PutsTheAverageInAndTheWeightsBack) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(All, EmaSwapMethod,
-                         testing::Values(EmaSwap::CloneCopy, EmaSwap::PointerSwap, EmaSwap::Exchange));
+INSTANTIATE_TEST_SUITE_P(All,
+                         EmaSwapMethod,
+                         testing::Values(EmaSwap::CloneCopy,
+                                         EmaSwap::PointerSwap,
+                                         EmaSwap::Exchange));
 
 // Training goes on exactly as before after an evaluation, whichever way it swapped.
 TEST_P(EmaSwapMethod, TrainingIsUntouchedByEvaluation) {
@@ -172,5 +179,5 @@ TEST_P(EmaSwapMethod, TrainingIsUntouchedByEvaluation) {
   EXPECT_EQ(with.evaluate(batches).nats_per_token, without.evaluate(batches).nats_per_token);
 }
 
-}  // namespace
-}  // namespace assay
+} // namespace
+} // namespace assay

@@ -1,4 +1,5 @@
-// The trainer as a whole: learning, accumulation, exact resume, generation, precision, memory and global state.
+// The trainer as a whole: learning, accumulation, exact resume, generation, precision, memory and
+// global state.
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -56,7 +57,8 @@ TEST(Trainer, NaiveAndChunkedFormsTrainAlike) {
   Trainer a(config), b(naive);
   const Batch batch = ragged_batch(config);
   const auto x = a.gradients(batch), y = b.gradients(batch);
-  for (std::size_t i = 0; i < x.size(); ++i) EXPECT_LE(relative_rms(x[i], y[i]), 1e-4) << a.parameters()[i].name;
+  for (std::size_t i = 0; i < x.size(); ++i)
+    EXPECT_LE(relative_rms(x[i], y[i]), 1e-4) << a.parameters()[i].name;
 }
 
 TEST(Trainer, TwoMicroBatchesAreTheMeanOfTheirGradients) {
@@ -65,7 +67,8 @@ TEST(Trainer, TwoMicroBatchesAreTheMeanOfTheirGradients) {
   Trainer trainer(config);
   const auto a = trainer.gradients(batches[0]), b = trainer.gradients(batches[1]);
   double square = 0;
-  for (std::size_t i = 0; i < a.size(); ++i) square += std::pow(((a[i] + b[i]) / 2).norm().item<double>(), 2);
+  for (std::size_t i = 0; i < a.size(); ++i)
+    square += std::pow(((a[i] + b[i]) / 2).norm().item<double>(), 2);
   EXPECT_NEAR(trainer.step(batches).grad_norm(), std::sqrt(square), 1e-5 * std::sqrt(square));
 }
 
@@ -102,7 +105,7 @@ TEST(Trainer, SeedAloneDecidesTheWeights) {
   TrainConfig config = small_config(), other = config;
   other.seed = 2;
   Trainer a(config);
-  (void)at::rand({100});  // the global generator plays no part
+  (void)at::rand({100}); // the global generator plays no part
   Trainer b(config), c(other);
   EXPECT_TRUE(same_weights(a, b));
   EXPECT_FALSE(same_weights(a, c));
@@ -116,7 +119,7 @@ TEST_P(LowPrecision, LogitsAreNearThoseOfFp32) {
   Trainer a(exact), b(low);
   const Batch batch = ragged_batch(exact);
   EXPECT_LE(relative_rms(b.logits(batch), a.logits(batch)), 2e-2);
-  EXPECT_GT(relative_rms(b.logits(batch), a.logits(batch)), 1e-6);  // autocast really ran
+  EXPECT_GT(relative_rms(b.logits(batch), a.logits(batch)), 1e-6); // autocast really ran
   EXPECT_TRUE(b.step({batch}).finite());
 }
 
@@ -137,8 +140,10 @@ TEST(Trainer, NonFiniteLossIsNamed) {
 TEST(Trainer, AStepReadsNothingBack) {
   TrainConfig config = small_config();
   config.grad_scaler = GradScaler::Dynamic;
-  const Instrumented seen = instrument(*optimizations().find("grad_scaler"), config, {ragged_batch(config)});
-  // The CPU's fused AdamW reads its step counter and rate; nothing else does. run_unit itself asks for the loss once.
+  const Instrumented seen =
+      instrument(*optimizations().find("grad_scaler"), config, {ragged_batch(config)});
+  // The CPU's fused AdamW reads its step counter and rate; nothing else does. run_unit itself asks
+  // for the loss once.
   EXPECT_EQ(seen.operators.count("aten::nonzero"), 0U);
   EXPECT_LE(seen.operators.at("aten::_local_scalar_dense"), 1 + 3 * 50);
   EXPECT_GT(seen.operators.at("aten::bmm"), 0);
@@ -159,23 +164,52 @@ TEST(Trainer, EvaluationIsDocumentIsolatedAtEveryLevel) {
 TEST(Generate, IsDeterministicAndStaysInTheVocabulary) {
   const TrainConfig config = small_config();
   Trainer trainer(config);
-  const Sampling sampling{.max_tokens = 60, .temperature = 0.9, .top_k = 5, .seed = 7, .stop_token = -1};
+  const Sampling sampling{
+      .max_tokens = 60, .temperature = 0.9, .top_k = 5, .seed = 7, .stop_token = -1};
   const std::vector<std::int64_t> ids = generate(trainer, {1, 2, 3}, sampling);
   EXPECT_EQ(ids, generate(trainer, {1, 2, 3}, sampling));
-  ASSERT_EQ(ids.size(), 60U);  // longer than seq_len: the window slides
+  ASSERT_EQ(ids.size(), 60U); // longer than seq_len: the window slides
   for (const std::int64_t id : ids) EXPECT_TRUE(id >= 0 && id < config.vocab_size);
   EXPECT_THROW((void)generate(trainer, {}, sampling), Failure);
   EXPECT_THROW((void)generate(trainer, {config.vocab_size}, sampling), Failure);
+}
+
+TEST(Trainer, EvaluatesOnTheAverageAndWeighsByTokens) {
+  TrainConfig config = small_config();
+  Trainer trainer(config);
+  const std::vector<Batch> batches = ragged_batches(config, 2);
+  for (int i = 0; i < 3; ++i) (void)trainer.step(batches);
+  const auto mean_loss = [&] {
+    double sum = 0;
+    for (const Batch& batch : batches)
+      sum += at::cross_entropy_loss(trainer.logits(batch), batch.targets.view(-1)).item<double>();
+    return sum / 2;
+  };
+  const EvalResult result = trainer.evaluate(batches);
+  EXPECT_GT(std::abs(result.nats_per_token - mean_loss()), 1e-4);
+  const auto averaged = trainer.use_ema();
+  EXPECT_NEAR(result.nats_per_token, mean_loss(), 1e-6);
+  EXPECT_EQ(result.tokens, 2 * 96);
+  EXPECT_EQ(result.bytes, 2 * 96);
+}
+
+TEST(Generate, TopOneIsGreedy) {
+  const TrainConfig config = small_config();
+  Trainer trainer(config);
+  EXPECT_EQ(generate(trainer, {9}, {.max_tokens = 8, .temperature = 1.5, .top_k = 1}),
+            generate(trainer, {9}, {.max_tokens = 8, .temperature = 0}));
 }
 
 TEST(Generate, GreedyFollowsTheLikeliestTokenAndStops) {
   const TrainConfig config = small_config();
   Trainer trainer(config);
   const std::vector<std::int64_t> ids = generate(trainer, {4}, {.max_tokens = 3, .temperature = 0});
-  Batch batch = make_batch(at::tensor({4}, at::kLong).unsqueeze(0), at::tensor({4}, at::kLong).unsqueeze(0), {});
+  Batch batch = make_batch(
+      at::tensor({4}, at::kLong).unsqueeze(0), at::tensor({4}, at::kLong).unsqueeze(0), {});
   prepare(batch, config);
   EXPECT_EQ(ids[0], trainer.logits(batch)[0].argmax().item<std::int64_t>());
-  EXPECT_TRUE(generate(trainer, {4}, {.max_tokens = 3, .temperature = 0, .stop_token = ids[0]}).empty());
+  EXPECT_TRUE(
+      generate(trainer, {4}, {.max_tokens = 3, .temperature = 0, .stop_token = ids[0]}).empty());
 }
 
 TEST(PeakMemory, SeesWhatATensorTakes) {
@@ -187,7 +221,8 @@ TEST(PeakMemory, SeesWhatATensorTakes) {
   EXPECT_NEAR(static_cast<double>(memory.peak_bytes() - memory.start_bytes()), 2 << 20, 1 << 12);
 }
 
-// Cloning the weights costs one more copy of them; a pointer swap costs nothing; the exchange its scratch.
+// Cloning the weights costs one more copy of them; a pointer swap costs nothing; the exchange its
+// scratch.
 TEST(PeakMemory, TellsTheSwapsApart) {
   double peak[3];
   std::int64_t bytes = 0;
@@ -201,7 +236,8 @@ TEST(PeakMemory, TellsTheSwapsApart) {
     Trainer trainer(config);
     memory.restart();
     (void)trainer.use_ema();
-    peak[static_cast<int>(method)] = static_cast<double>(memory.peak_bytes() - memory.start_bytes());
+    peak[static_cast<int>(method)] =
+        static_cast<double>(memory.peak_bytes() - memory.start_bytes());
   }
   EXPECT_NEAR(peak[0], static_cast<double>(bytes), 0.01 * static_cast<double>(bytes));
   EXPECT_EQ(peak[1], 0);
@@ -233,7 +269,7 @@ TEST(GlobalState, AStepAndAnEvaluationLeaveIt) {
 
 TEST(PlantedSpin, LengthensTheStepByItsShare) {
   TrainConfig config = small_config();
-  config.planted_spin = 2.0;  // a step of three times its length
+  config.planted_spin = 2.0; // a step of three times its length
   Trainer spun(config);
   config.planted_spin = 0;
   Trainer plain(config);
@@ -243,7 +279,9 @@ TEST(PlantedSpin, LengthensTheStepByItsShare) {
     for (int i = 0; i < 21; ++i) {
       const auto start = std::chrono::steady_clock::now();
       (void)trainer.step({batch});
-      times.push_back(std::chrono::duration<double, std::nano>(std::chrono::steady_clock::now() - start).count());
+      times.push_back(
+          std::chrono::duration<double, std::nano>(std::chrono::steady_clock::now() - start)
+              .count());
     }
     std::nth_element(times.begin(), times.begin() + 10, times.end());
     return times[10];
@@ -255,5 +293,5 @@ TEST(PlantedSpin, LengthensTheStepByItsShare) {
   EXPECT_LT(ratio, 4.5);
 }
 
-}  // namespace
-}  // namespace assay
+} // namespace
+} // namespace assay

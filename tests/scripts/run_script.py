@@ -28,6 +28,7 @@ def run(test: pathlib.Path, environment: dict, directory: str) -> int:
     output = ""
     for number, line in enumerate(test.read_text().splitlines(), 1):
         verb, _, rest = line.strip().partition(" ")
+        rest = rest.lstrip()
         if not verb or verb.startswith("#"):
             continue
 

@@ -1,0 +1,145 @@
+// What only a CUDA device can show: our kernels, the varlen kernels against the CPU, and every
+// row's gates on the GPU.
+#include <gtest/gtest.h>
+
+#include <ATen/cuda/CUDAContext.h>
+#include <c10/cuda/CUDAFunctions.h>
+#include <c10/cuda/CUDAStream.h>
+
+#include <chrono>
+
+#include "kernels/cuda_check.h"
+#include "kernels/exchange.h"
+#include "kernels/spin.h"
+#include "model/gates.h"
+#include "model/global_state.h"
+#include "model/peak_memory.h"
+#include "tests/model/model_fixture.h"
+
+namespace assay {
+namespace {
+
+using testing_model::ragged_batches;
+using testing_model::small_config;
+
+class Gpu : public testing::Test {
+protected:
+  void SetUp() override {
+    if (!at::cuda::is_available()) GTEST_SKIP() << "no CUDA device";
+  }
+};
+
+TEST_F(Gpu, ExchangeSwapsEveryByteOfAnySize) {
+  for (const std::int64_t size : {0, 1, 15, 16, 17, 4095, 1 << 20, (1 << 24) + 3}) {
+    const auto options = at::TensorOptions().device(at::kCUDA).dtype(at::kByte);
+    const at::Tensor a = at::randint(0, 256, {size}, options),
+                     b = at::randint(0, 256, {size}, options);
+    const at::Tensor old_a = a.clone(), old_b = b.clone();
+    launch_exchange(a.mutable_data_ptr(),
+                    b.mutable_data_ptr(),
+                    static_cast<std::size_t>(size),
+                    c10::cuda::getCurrentCUDAStream().stream());
+    ASSAY_CUDA(cudaGetLastError());
+    EXPECT_TRUE(at::equal(a, old_b) && at::equal(b, old_a)) << size;
+  }
+}
+
+TEST_F(Gpu, SpinWaitsForItsTime) {
+  const auto wait_ms = [](std::int64_t nanoseconds) {
+    c10::cuda::device_synchronize();
+    const auto start = std::chrono::steady_clock::now();
+    launch_spin(nanoseconds, c10::cuda::getCurrentCUDAStream().stream());
+    ASSAY_CUDA(cudaGetLastError());
+    c10::cuda::device_synchronize();
+    return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start)
+        .count();
+  };
+  (void)wait_ms(1000);
+  EXPECT_NEAR(wait_ms(20'000'000), 20.0, 1.0);
+}
+
+class GpuLevel : public testing::TestWithParam<std::tuple<std::string, std::string, int>> {};
+
+std::vector<std::tuple<std::string, std::string, int>> all_levels() {
+  std::vector<std::tuple<std::string, std::string, int>> all;
+  for (const Optimization& row : optimizations().all())
+    for (const Level& level : row.levels)
+      for (const Precision precision : {Precision::Fp32, Precision::Bf16})
+        all.emplace_back(row.name, level.name, static_cast<int>(precision));
+  return all;
+}
+
+TEST_P(GpuLevel, PassesItsGatesAndShowsItsSpan) {
+  if (!at::cuda::is_available()) GTEST_SKIP() << "no CUDA device";
+  const auto& [row_name, level_name, precision] = GetParam();
+  const Optimization& row = *optimizations().find(row_name);
+  TrainConfig base = small_config();
+  base.device = Device::Cuda;
+  base.precision = static_cast<Precision>(precision);
+  base.bf16_delta_inputs = row_name == "bf16_guard";
+  TrainConfig reference = base, level = base;
+  row.levels.front().apply(reference);
+  row.level(level_name)->apply(level);
+  const std::vector<Batch> batches = ragged_batches(reference, 4);
+  const std::uint64_t state = global_state_hash();
+  for (const GateResult& gate : run_gates(row, reference, level, batches)) {
+    EXPECT_TRUE(gate.passed) << gate.name << ": " << gate.value << " > " << gate.bound << " ("
+                             << gate.detail << ")";
+    std::printf("    %s %.3g <= %.3g: %s\n",
+                gate.name.c_str(),
+                gate.value,
+                gate.bound,
+                gate.detail.c_str());
+  }
+  const Instrumented seen = instrument(row, level, batches);
+  EXPECT_EQ(state, global_state_hash());
+  const std::string& span = row.level(level_name)->span;
+  EXPECT_TRUE(span.empty() || seen.spans.count(span) > 0) << span;
+  for (const auto& [name, times] : seen.counters)
+    std::printf("    %s = %ld\n", name.c_str(), static_cast<long>(times));
+}
+
+INSTANTIATE_TEST_SUITE_P(All, GpuLevel, testing::ValuesIn(all_levels()), [](const auto& row) {
+  return std::get<0>(row.param) + "_" + std::get<1>(row.param) +
+         (static_cast<Precision>(std::get<2>(row.param)) == Precision::Fp32 ? "_fp32" : "_bf16");
+});
+
+TEST_F(Gpu, Fp32LogitsAndGradientsEqualTheCpus) {
+  TrainConfig cpu = small_config(), gpu = cpu;
+  gpu.device = Device::Cuda;
+  Trainer a(cpu), b(gpu);
+  const Batch on_cpu = ragged_batches(cpu, 1).front(), on_gpu = ragged_batches(gpu, 1).front();
+  EXPECT_LE(relative_rms(b.logits(on_gpu).cpu(), a.logits(on_cpu)), 1e-5);
+  const auto x = a.gradients(on_cpu), y = b.gradients(on_gpu);
+  for (std::size_t i = 0; i < x.size(); ++i)
+    EXPECT_LE(relative_rms(y[i].cpu(), x[i]), 2e-4) << a.parameters()[i].name;
+}
+
+// A step makes no host synchronization: the host returns while the device still works on a planted
+// wait.
+TEST_F(Gpu, AStepDoesNotWaitForTheDevice) {
+  TrainConfig config = small_config();
+  config.device = Device::Cuda;
+  config.grad_scaler = GradScaler::Dynamic;
+  Trainer trainer(config);
+  const std::vector<Batch> batches = ragged_batches(config, 1);
+  for (int i = 0; i < 3; ++i) (void)trainer.step(batches);
+  c10::cuda::device_synchronize();
+  launch_spin(1'000'000'000, c10::cuda::getCurrentCUDAStream().stream());
+  ASSAY_CUDA(cudaGetLastError());
+  const auto start = std::chrono::steady_clock::now();
+  (void)trainer.step(batches);
+  EXPECT_LT(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count(), 0.5);
+  c10::cuda::device_synchronize();
+}
+
+TEST_F(Gpu, PeakMemorySeesTheAllocator) {
+  PeakMemory memory(Device::Cuda);
+  const std::int64_t before = current_bytes(Device::Cuda);
+  { const at::Tensor passing = at::zeros({1 << 22}, at::TensorOptions().device(at::kCUDA)); }
+  EXPECT_EQ(memory.start_bytes(), before);
+  EXPECT_NEAR(static_cast<double>(memory.peak_bytes() - memory.start_bytes()), 16 << 20, 4096);
+}
+
+} // namespace
+} // namespace assay
