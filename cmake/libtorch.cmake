@@ -17,8 +17,9 @@ target_include_directories(assay_torch SYSTEM INTERFACE
 # LibTorch's folder carries its own newer {fmt} headers, found before Debian's; its compiled part is not exported.
 target_compile_definitions(assay_torch INTERFACE FMT_HEADER_ONLY=1)
 # torch_cuda registers its kernels by static initialisation: keep it although no symbol of ours may need it.
+# stdc++ comes first: libtorch.so exports a std::filesystem of its own that crashes, and the first library wins.
 target_link_libraries(assay_torch INTERFACE
-  -Wl,--no-as-needed "${torch_dir}/lib/libtorch.so" "${torch_dir}/lib/libtorch_cuda.so" -Wl,--as-needed
+  stdc++ -Wl,--no-as-needed "${torch_dir}/lib/libtorch.so" "${torch_dir}/lib/libtorch_cuda.so" -Wl,--as-needed
   "${torch_dir}/lib/libtorch_cpu.so" "${torch_dir}/lib/libc10.so" "${torch_dir}/lib/libc10_cuda.so" assay::cudart)
 # The wheels' libraries find each other by their own run paths; the linker need not resolve them again.
 target_link_options(assay_torch INTERFACE -Wl,--allow-shlib-undefined)

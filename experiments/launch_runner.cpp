@@ -158,6 +158,7 @@ void LaunchRunner::build(WorkerProcess& worker) {
           ask(worker, launch_request(request_), "built", context_.options.setup_timeout_seconds)),
       failed);
   outcome_.row.build_order = built.build_order;
+  outcome_.row.identity.threads = built.threads;
   context_.ledger.set_identity(outcome_.row.id, outcome_.row.identity, built.build_order);
 }
 

@@ -117,7 +117,9 @@ Result<MergeSummary> merge_ledgers(const std::vector<std::string>& inputs,
     }
   }
   // Written beside and renamed when whole.
-  const std::string fresh = output + ".new";
+  std::string target = output;
+  while (target.size() > 1 && target.back() == '/') target.pop_back();
+  const std::string fresh = target + ".new";
   fs::remove_all(fresh);
   {
     LedgerData plan = all->front();
@@ -126,7 +128,7 @@ Result<MergeSummary> merge_ledgers(const std::vector<std::string>& inputs,
     for (auto& [key, bundle] : kept) write(*ledger, bundle);
     ledger->finish();
   }
-  fs::rename(fresh, output);
+  fs::rename(fresh, target);
   summary.launches = static_cast<int>(kept.size());
   return summary;
 }

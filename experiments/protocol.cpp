@@ -132,7 +132,9 @@ Result<Identity> parse_hello(const json& event) {
 Result<Built> parse_built(const json& event) {
   return parse<Built>(event, "answer to launch", [&] {
     const auto order = event.at("build_order").get<std::vector<std::string>>();
-    return Built{fmt::format("{}", fmt::join(order, " ")), event.at("seconds").get<double>()};
+    return Built{fmt::format("{}", fmt::join(order, " ")),
+                 event.at("seconds").get<double>(),
+                 event.at("threads").get<int>()};
   });
 }
 

@@ -36,6 +36,7 @@ struct LaunchRequest {
 struct Built {
   std::string build_order; // variant names, separated by spaces
   double seconds = 0;
+  int threads = 0; // intra-op threads that the launch's configuration set
 };
 
 struct ProbeResult {

@@ -86,7 +86,7 @@ Tone tone_of(ClaimState state) {
 
 void add_claim(DetailSection& section, const ClaimResult& result) {
   std::string words =
-      fmt::format("claimed {}; measured: {}", claimed_text(result.claim), measured_text(result));
+      fmt::format("claimed {}; {}", claimed_text(result.claim), measured_text(result));
   if (!result.reason.empty()) words += "; " + result.reason;
   section.lines.push_back({claim_state_text(result), printable(words), tone_of(result.state)});
   const auto quiet = [&](const std::string& line) {

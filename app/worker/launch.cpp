@@ -1,5 +1,6 @@
 #include "app/worker/launch.h"
 
+#include <ATen/Parallel.h>
 #include <c10/core/Allocator.h>
 #include <c10/util/Exception.h>
 
@@ -186,6 +187,7 @@ json Launch::built() const {
   return {{"event", "built"},
           {"build_order", names},
           {"seconds", build_seconds_},
+          {"threads", at::get_num_threads()},
           {"parameters", model_size(reference()).parameters},
           {"bytes", bytes}};
 }

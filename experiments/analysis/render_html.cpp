@@ -356,7 +356,7 @@ std::string provenance(const Report& report) {
                     row("planned", report.spec.created_utc);
   out += row("spec", report.spec.hash) + row("seed", std::to_string(report.spec.seed));
   out += row("rule",
-             fmt::format("verdicts read the {:.4g} % interval (alpha {} / {} claim tests); effects "
+             fmt::format("verdicts read the {:.4g} % interval (alpha {} / {} verdicts); effects "
                          "inside +-{} count as none; power {}",
                          100 * (1 - report.judged_alpha),
                          report.spec.alpha,

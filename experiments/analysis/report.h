@@ -63,7 +63,7 @@ struct LaunchSummary {
 
 struct Report {
   SpecRow spec;
-  int judgements = 1;         // m: claim-comparison pairs that are tested
+  int judgements = 1;         // m: verdicts against a reference
   double judged_alpha = 0.05; // alpha / m
   std::vector<CellReport> cells;
   std::vector<ClaimResult> claims;

@@ -299,7 +299,7 @@ TEST(EndToEnd, EvaluationSharesTheInterval) {
   EXPECT_EQ(report.claims[0].state, ClaimState::Confirmed);
 }
 
-TEST(Claims, ThroughputIsConvertedAndSeveralClaimsNarrowAlpha) {
+TEST(Claims, ThroughputIsConvertedAndSeveralVerdictsNarrowAlpha) {
   SyntheticPlan plan = plan_of(two_level_cell(std::log(1 / 1.25)));
   ClaimRow claim = step_time_claim(0.20, 0.22);
   claim.metric = "throughput";
@@ -316,8 +316,11 @@ TEST(Claims, ThroughputIsConvertedAndSeveralClaimsNarrowAlpha) {
   elsewhere.id = "elsewhere";
   elsewhere.optimization = "nothing";
   plan.claims = {unmet, claim, gpu, memory, elsewhere};
+  SyntheticCell second = two_level_cell(0);
+  second.name = second.optimization = "second";
+  plan.cells.push_back(second);
   const Report report = analyze(synthetic_ledger(plan));
-  EXPECT_EQ(report.judgements, 2) << "unmet, conditions not met and elsewhere are not tested";
+  EXPECT_EQ(report.judgements, 2) << "one verdict against the reference in each of two cells";
   EXPECT_DOUBLE_EQ(report.judged_alpha, 0.025);
   const Estimate& theta = first(report).effect->theta;
   EXPECT_NEAR(theta.judged->half_width() / theta.at_95->half_width(),

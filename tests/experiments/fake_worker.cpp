@@ -109,6 +109,7 @@ private:
     send({{"event", "built"},
           {"build_order", names},
           {"seconds", 0.01},
+          {"threads", 1},
           {"parameters", 10},
           {"bytes", bytes}});
   }

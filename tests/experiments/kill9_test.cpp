@@ -155,6 +155,25 @@ TEST_F(Kill9, EngineAtRandomInstants) {
   EXPECT_EQ(killed, kInstants);
 }
 
+// One that reads nothing and writes nothing does not notice the closed pipes.
+TEST_F(Kill9, AHungWorkerDiesWithItsEngine) {
+  const FakeBehaviour hang("hang=parity/*/parity");
+  const pid_t engine = start_engine(matrix_, data_, results_);
+  pid_t worker = 0;
+  for (int wait = 0; worker == 0 && wait < 400; ++wait) {
+    std::this_thread::sleep_for(microseconds(5000));
+    worker = worker_of(engine);
+  }
+  ASSERT_TRUE(alive(worker));
+  std::this_thread::sleep_for(microseconds(200'000)); // into its sleep
+  ::kill(engine, SIGKILL);
+  wait_for(engine);
+  for (int wait = 0; alive(worker) && wait < 400; ++wait)
+    std::this_thread::sleep_for(microseconds(5000));
+  EXPECT_FALSE(alive(worker));
+  if (alive(worker)) ::kill(worker, SIGKILL);
+}
+
 TEST_F(Kill9, WorkersAtRandomInstants) {
   std::mt19937 random(20260102);
   int killed = 0;

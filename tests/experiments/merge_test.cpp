@@ -24,7 +24,7 @@ TEST(Merge, JoinsDifferentLaunchesAndKeepsDuplicatesOnce) {
     run_plan(plan, scratch / "b", fake_options());
   }
   const MergeSummary merged = value_or_throw(
-      merge_ledgers({scratch / "a", scratch / "copy", scratch / "b"}, scratch / "all"));
+      merge_ledgers({scratch / "a", scratch / "copy", scratch / "b"}, scratch / "all/"));
   const LedgerData a = value_or_throw(read_ledger(scratch / "a")),
                    b = value_or_throw(read_ledger(scratch / "b"));
   const LedgerData all = value_or_throw(read_ledger(scratch / "all"));

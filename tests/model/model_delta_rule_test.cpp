@@ -26,6 +26,7 @@ std::vector<Case> cases() {
   for (const std::int32_t length : {1, 2, 15, 63, 64, 65, 130})
     all.push_back({"one", {0, length}, 1.0});
   all.push_back({"ragged", {0, 1, 2, 67, 131, 132, 150}, 1.0});
+  all.push_back({"several_go_on", {0, 130, 200, 270, 280}, 0.2});
   all.push_back({"equal", {0, 64, 128, 192}, 1.0});
   all.push_back({"ones", {0, 1, 2, 3, 4}, 1.0});
   all.push_back({"no_decay", {0, 30, 130}, 0.0});

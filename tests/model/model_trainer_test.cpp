@@ -215,6 +215,7 @@ TEST(Generate, GreedyFollowsTheLikeliestTokenAndStops) {
 TEST(PeakMemory, SeesWhatATensorTakes) {
   PeakMemory memory(Device::Cpu);
   const at::Tensor kept = at::zeros({1 << 20});
+  { const at::Tensor earlier = at::zeros({1 << 22}); }
   memory.restart();
   EXPECT_NEAR(static_cast<double>(memory.start_bytes()), 4 << 20, 1 << 12);
   { const at::Tensor passing = at::zeros({1 << 19}); }

@@ -93,7 +93,7 @@ TEST(VerdictModel, TheAxisShowsEveryIntervalAndDistantClaimsOnlyInPart) {
 TEST(VerdictModel, DetailsHoldClaimGatesAndLaunches) {
   const VerdictModel model = verdict_model(finished());
   const std::string claims = all_text(section(model.rows[0], "Claims"));
-  EXPECT_TRUE(has(claims, "claimed +10 to +15 % throughput; measured: +")) << claims;
+  EXPECT_TRUE(has(claims, "claimed +10 to +15 % throughput; measured +")) << claims;
   EXPECT_TRUE(has(claims, "\"10-15 % more tokens a second\" (seed 3)")) << claims;
   EXPECT_TRUE(has(claims, "conditions: documents of very different length")) << claims;
   EXPECT_TRUE(has(all_text(section(model.rows[1], "Claims")), "no published claim"));
