@@ -10,10 +10,9 @@
 
 int main(int argc, char** argv) {
   using namespace assay;
-  // Workers inherit it. OpenMP threads that spin at a barrier while another process holds their
-  // core make a step 10 to 100 times slower; sleeping ones cost microseconds (docs/decisions.md). A
-  // value that the user set stays.
-  ::setenv("OMP_WAIT_POLICY", "passive", 0);
+  // Workers inherit it. OpenMP threads that spin long at a barrier while another process holds
+  // their core make a step many times slower (docs/decisions.md). A value that the user set stays.
+  if (std::getenv("OMP_WAIT_POLICY") == nullptr) ::setenv("GOMP_SPINCOUNT", "1000", 0);
   CLI::App app("Assay: is this training optimization real, on this machine, for this model?",
                "assay");
   app.set_version_flag("--version", "assay " ASSAY_VERSION);

@@ -45,7 +45,7 @@ std::string relevant_environment() {
   std::string result;
   for (char** entry = environ; *entry != nullptr; ++entry)
     for (const char* prefix :
-         {"NCCL_", "OMP_", "MKL_", "KMP_", "CUDA_", "TORCH_", "PYTORCH_", "ONEDNN_"})
+         {"NCCL_", "OMP_", "GOMP_", "MKL_", "KMP_", "CUDA_", "TORCH_", "PYTORCH_", "ONEDNN_"})
       if (std::strncmp(*entry, prefix, std::strlen(prefix)) == 0)
         result += std::string(*entry) + "\n";
   return result;
