@@ -7,7 +7,9 @@ set(cuda_dir "${ASSAY_LIBTORCH_DIR}/nvidia/cu13")
 
 add_library(assay_cudart INTERFACE)
 add_library(assay::cudart ALIAS assay_cudart)
-target_include_directories(assay_cudart SYSTEM INTERFACE "${cuda_dir}/include")
+# The runtime's headers include crt/, which comes with the compiler.
+target_include_directories(assay_cudart SYSTEM INTERFACE
+  "${cuda_dir}/include" ${CMAKE_CUDA_TOOLKIT_INCLUDE_DIRECTORIES})
 target_link_libraries(assay_cudart INTERFACE "${cuda_dir}/lib/libcudart.so.13")
 
 add_library(assay_torch INTERFACE)
