@@ -20,5 +20,5 @@ if(NOT ASSAY_VIEWER_ONLY)
   # Machine code for Ampere, Hopper and Blackwell; PTX of the newest for what follows.
   set(CMAKE_CUDA_ARCHITECTURES "80-real;90-real;100-real;100-virtual")
   set(CMAKE_CUDA_FLAGS_RELEASE "-O2 -lineinfo")
-  set(CMAKE_CUDA_RUNTIME_LIBRARY Shared)  # the one that LibTorch loads
+  set(CMAKE_CUDA_RUNTIME_LIBRARY None)  # assay::cudart names the one that LibTorch loads
 endif()
