@@ -23,7 +23,8 @@ nlohmann::json to_json(const Identity& identity);
 // A sampler that reads the GPU LibTorch uses, where there is one and NVML can be loaded.
 CovariateSampler make_sampler(const TrainConfig& config);
 
-// Initializes the configuration's GPU, if it asks for one. Throws bad input, with the cause, when LibTorch cannot use it.
+// Initializes the configuration's GPU, if it asks for one. Throws bad input, with the cause, when
+// LibTorch cannot use it.
 void open_device(const TrainConfig& config);
 
 } // namespace assay::worker

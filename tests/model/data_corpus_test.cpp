@@ -60,7 +60,8 @@ TEST_F(CorpusTest, BinaryAndEmptyFilesAreSkippedAndCounted) {
 }
 
 TEST_F(CorpusTest, JsonlPlainAndGzipAndMultiMember) {
-  const std::string first = "{\"text\": \"one\\u00e9\"}\r\n\n \t\r\n{\"other\": 1, \"text\": \"\"}\n";
+  const std::string first =
+      "{\"text\": \"one\\u00e9\"}\r\n\n \t\r\n{\"other\": 1, \"text\": \"\"}\n";
   const std::string second = "{\"text\": \"three\"}";
   write("plain.jsonl", first + second);
   const Corpus plain = Corpus::open(path("plain.jsonl"));
