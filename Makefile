@@ -6,7 +6,8 @@ ASSAY := build/bin/assay
 RESULTS ?= results/quickstart
 PREFIX ?= $(HOME)/.local
 
-.PHONY: help setup build quickstart test test-slow sanitize gpu-test check format viewer calibrate install clean
+.PHONY: help setup build quickstart test test-slow test-interop sanitize gpu-test check format viewer calibrate bench \
+  trace-cost shots install clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -21,6 +22,11 @@ build: setup  ## compile everything into build/bin
 quickstart: build  ## the first honest A/B: run quickstart.toml on LibTorch's own headers and print the verdicts
 	@$(ASSAY) run experiments/matrices/quickstart.toml --data build/corpus --out $(RESULTS) --fork
 	@$(ASSAY) report $(RESULTS)
+	@printf '%s\n' '' 'Look closer:' \
+	  '  $(ASSAY) explain $(RESULTS) --cell varlen      where in the step the gain sits' \
+	  '  $(ASSAY) view $(RESULTS)                       the desktop viewer' \
+	  '  $(ASSAY) export $(RESULTS) --cell varlen -o varlen.json.gz   for Perfetto and chrome://tracing' \
+	  '  $(ASSAY) sql $(RESULTS) --list                 named queries over the traces'
 
 test: build  ## build, then all default tests
 	@ctest --preset default
@@ -30,6 +36,9 @@ test-slow: build  ## kill -9 at random instants, whole trainings: minutes
 
 gpu-test: build  ## what needs a CUDA GPU
 	@ctest --preset gpu
+
+test-interop: build  ## exported traces in HolisticTraceAnalysis and nsys-ai (Python environments of their own)
+	@tests/interop/run.sh build/bin
 
 sanitize:  ## engine, analysis and viewer tests under ASan and UBSan (no LibTorch)
 	@cmake/setup.sh viewer
@@ -47,6 +56,18 @@ format:  ## rewrite our sources with clang-format
 
 calibrate: build  ## 20 short real experiments: does the A/A interval cover 0, and a planted 5 % slow-down 5 %?
 	@tests/calibration/run.sh $(ASSAY) build/corpus results/calibration
+
+bench: build  ## speed of ingest, export and viewer against their goals, as ratios of the same run
+	@build/bin/bench_trace
+	@build/bin/bench_export
+	@build/bin/bench_viewer
+
+trace-cost: build  ## what tracing costs on this machine (SET="device=cuda preset=base …", MODES=off,assay,kineto)
+	@build/bin/bench_trace_cost --worker build/bin/assay-worker --set data=build/corpus $(SET) \
+	  $(if $(MODES),--modes "$(MODES)") --json results/trace-cost.json
+
+shots: build  ## every screen of the viewer as a PNG, in results/shots
+	@tests/ui/shots.sh build/bin results/shots
 
 viewer:  ## `assay` and `assay-view` for people who only look: no LibTorch, no CUDA; into build/viewer/bin
 	@cmake/setup.sh viewer

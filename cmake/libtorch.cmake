@@ -5,12 +5,16 @@ enable_language(CUDA)
 set(torch_dir "${ASSAY_LIBTORCH_DIR}/torch")
 set(cuda_dir "${ASSAY_LIBTORCH_DIR}/nvidia/cu13")
 
+# Headers alone: for code that takes its functions from libraries loaded at run time (CUPTI, NVTX).
+add_library(assay_cuda_headers INTERFACE)
+add_library(assay::cuda_headers ALIAS assay_cuda_headers)
+# The runtime's headers include crt/, which comes with the compiler.
+target_include_directories(assay_cuda_headers SYSTEM INTERFACE
+  "${cuda_dir}/include" ${CMAKE_CUDA_TOOLKIT_INCLUDE_DIRECTORIES})
+
 add_library(assay_cudart INTERFACE)
 add_library(assay::cudart ALIAS assay_cudart)
-# The runtime's headers include crt/, which comes with the compiler.
-target_include_directories(assay_cudart SYSTEM INTERFACE
-  "${cuda_dir}/include" ${CMAKE_CUDA_TOOLKIT_INCLUDE_DIRECTORIES})
-target_link_libraries(assay_cudart INTERFACE "${cuda_dir}/lib/libcudart.so.13")
+target_link_libraries(assay_cudart INTERFACE assay::cuda_headers "${cuda_dir}/lib/libcudart.so.13")
 
 add_library(assay_torch INTERFACE)
 add_library(assay::torch ALIAS assay_torch)

@@ -1,7 +1,14 @@
 #!/usr/bin/env bash
-# clang-tidy over the .cpp files that differ from a commit (default HEAD).
+# clang-tidy over the .cpp files that differ from a commit (default HEAD), or over the files given after it.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 command -v clang-tidy >/dev/null || { echo "error: clang-tidy is missing (apt-get install clang-tidy)" >&2; exit 2; }
-mapfile -t files < <(git diff --name-only --diff-filter=d "${1:-HEAD}" -- '*.cpp')
-[ ${#files[@]} -eq 0 ] || clang-tidy --quiet -p build "${files[@]}"
+base=${1:-HEAD}
+[ $# -eq 0 ] || shift
+files=("$@")
+[ $# -gt 0 ] || mapfile -t files < <(git diff --name-only --diff-filter=d "$base" -- '*.cpp')
+[ ${#files[@]} -gt 0 ] || exit 0
+# Clang cannot read GCC's precompiled header: it gets the header itself.
+mkdir -p build/lint
+sed -E "s#-include [^ ]*cmake_pch\.hxx#-include $PWD/model/torch_pch.h#" build/compile_commands.json >build/lint/compile_commands.json
+clang-tidy --quiet -p build/lint "${files[@]}"

@@ -120,6 +120,38 @@ std::optional<double> Statement::maybe_real(int column) const {
   return real(column);
 }
 
+int Statement::columns() const {
+  return sqlite3_column_count(statement_.get());
+}
+
+std::string Statement::column_name(int column) const {
+  const char* name = sqlite3_column_name(statement_.get(), column);
+  return name == nullptr ? "" : name;
+}
+
+Statement::Type Statement::type(int column) const {
+  switch (sqlite3_column_type(statement_.get(), column)) {
+  case SQLITE_INTEGER:
+    return Type::Integer;
+  case SQLITE_FLOAT:
+    return Type::Real;
+  case SQLITE_TEXT:
+    return Type::Text;
+  case SQLITE_BLOB:
+    return Type::Blob;
+  default:
+    return Type::Null;
+  }
+}
+
+bool Statement::is_empty() const {
+  return statement_ == nullptr;
+}
+
+bool Statement::only_reads() const {
+  return sqlite3_stmt_readonly(statement_.get()) != 0;
+}
+
 void Database::Closer::operator()(sqlite3* handle) const {
   sqlite3_close_v2(handle);
 }
@@ -154,10 +186,11 @@ void Database::raise(int code, Here here) const {
 
 Statement Database::prepare(std::string_view sql, Here here) const {
   sqlite3_stmt* statement = nullptr;
-  const int code = sqlite3_prepare_v2(
-      handle_.get(), sql.data(), static_cast<int>(sql.size()), &statement, nullptr);
+  const char* end = sql.data();
+  const int code =
+      sqlite3_prepare_v2(handle_.get(), sql.data(), static_cast<int>(sql.size()), &statement, &end);
   if (code != SQLITE_OK) raise(code, here);
-  return Statement(*this, statement);
+  return Statement(*this, statement, std::string(sql.substr(std::size_t(end - sql.data()))));
 }
 
 void Database::execute(const std::string& sql, Here here) const {

@@ -8,6 +8,7 @@
 #include <source_location>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "core/result.h"
 
@@ -52,17 +53,27 @@ public:
   std::optional<std::int64_t> maybe_integer(int column) const;
   std::optional<double> maybe_real(int column) const;
 
+  // What a statement that came from outside turned out to be.
+  enum class Type { Integer, Real, Text, Blob, Null };
+  int columns() const;
+  std::string column_name(int column) const;
+  Type type(int column) const;                      // of the current row
+  bool is_empty() const;                            // blanks and comments only
+  bool only_reads() const;                          // the database file, that is
+  const std::string& rest() const { return rest_; } // of the SQL, after this statement
+
 private:
   friend class Database;
   struct Finalizer {
     void operator()(sqlite3_stmt* statement) const;
   };
-  Statement(const class Database& database, sqlite3_stmt* statement)
-      : database_(&database), statement_(statement) {}
+  Statement(const class Database& database, sqlite3_stmt* statement, std::string rest)
+      : database_(&database), statement_(statement), rest_(std::move(rest)) {}
   void check(int code, Here here) const;
 
   const Database* database_;
   std::unique_ptr<sqlite3_stmt, Finalizer> statement_;
+  std::string rest_;
 };
 
 class Database {
@@ -83,6 +94,7 @@ public:
                        Here here = Here::current()) const; // first column of the first row
   std::int64_t last_id() const;
   const std::string& path() const { return path_; }
+  sqlite3* handle() const { return handle_.get(); } // for what this wrapper does not wrap
 
   [[noreturn]] void raise(int code, Here here) const;
 

@@ -56,6 +56,15 @@ void write_holder(int fd) {
 
 } // namespace
 
+void make_directory(const std::string& directory) {
+  std::error_code error;
+  std::filesystem::create_directories(directory, error);
+  if (error)
+    bad_input("{}: cannot be created ({}); choose another results directory with --out",
+              directory,
+              error.message());
+}
+
 int lock_directory(const std::string& directory) {
   const std::string path = (std::filesystem::path(directory) / ledger_schema::kLockName).string();
   const int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);

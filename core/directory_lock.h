@@ -10,6 +10,9 @@ namespace assay {
 // process, command and host when it is taken.
 int lock_directory(const std::string& directory);
 
+// Makes a results directory or a folder inside it, parents included; throws bad input otherwise.
+void make_directory(const std::string& directory);
+
 // "process 123 (assay run …) on host", or "" when nobody holds the lock. For `assay status`.
 std::string lock_holder(const std::string& directory);
 

@@ -1,17 +1,15 @@
 // The engine's handle of a ledger: creation, commits, launch ends.
 #include "core/ledger.h"
 
-#include <fcntl.h>
 #include <unistd.h>
 
-#include <cerrno>
-#include <cstring>
 #include <filesystem>
 
 #include "core/database.h"
 #include "core/directory_lock.h"
 #include "core/ledger_rows.h"
 #include "core/ledger_schema.h"
+#include "core/sqlite_file.h"
 #include "core/text.h"
 
 namespace assay {
@@ -19,15 +17,6 @@ namespace assay {
 namespace fs = std::filesystem;
 
 namespace {
-
-void sync_directory(const std::string& directory) {
-  const int fd = ::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  const bool ok = fd >= 0 && ::fsync(fd) == 0;
-  const int error = errno;
-  if (fd >= 0) ::close(fd);
-  if (!ok && error != EINVAL) // EINVAL: a file system that cannot sync directories
-    bad_input("{}: cannot be synced to disk ({})", directory, std::strerror(error));
-}
 
 [[noreturn]] void raise_full(const std::string& directory, const DatabaseError& error) {
   bad_input(
@@ -58,7 +47,7 @@ void create_file(const std::string& directory, const std::string& path, const Le
       Transaction transaction(db);
       db.execute(ledger_schema::kTables);
       db.execute(fmt::format("PRAGMA application_id = {}; PRAGMA user_version = {}",
-                             ledger_schema::kApplicationId,
+                             kLedgerApplicationId,
                              kLedgerSchema));
       ledger_rows::insert_plan(db, plan);
       transaction.commit();
@@ -66,15 +55,6 @@ void create_file(const std::string& directory, const std::string& path, const Le
   }
   fs::rename(fresh, path);
   sync_directory(directory);
-}
-
-void make_directory(const std::string& directory) {
-  std::error_code error;
-  fs::create_directories(directory, error);
-  if (error)
-    bad_input("{}: cannot be created ({}); choose another results directory with --out",
-              directory,
-              error.message());
 }
 
 void check_same_plan(const Database& db, const std::string& directory, const SpecRow& spec) {
@@ -102,7 +82,14 @@ std::unique_ptr<Ledger> Ledger::open(const std::string& directory, const LedgerD
   try {
     ledger->database_ = std::make_unique<Database>(path, Database::Mode::ReadWrite);
     const Database& db = *ledger->database_;
-    value_or_throw(ledger_schema::check_version(path, db.integer("PRAGMA user_version")));
+    const std::int64_t schema = db.integer("PRAGMA user_version");
+    value_or_throw(ledger_schema::check_version(path, schema));
+    if (schema < kLedgerSchema)
+      bad_input("{}: was written by an older Assay (schema {}, this build writes {}): it can be "
+                "read, not continued. Choose another --out, or use --fork to set it aside",
+                directory,
+                schema,
+                kLedgerSchema);
     check_same_plan(db, directory, plan.spec);
     db.execute("PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA foreign_keys = ON");
   } catch (const DatabaseError& error) {

@@ -15,7 +15,7 @@
 
 namespace assay {
 
-inline constexpr int kLedgerSchema = 1;
+inline constexpr int kLedgerSchema = 2;
 
 struct SpecRow {
   std::string hash; // content hash of everything that determines the plan (matrix resolved,
@@ -54,6 +54,7 @@ struct ClaimRow { // copied from experiments/claims at plan time
       unmet; // why the claim is not tested by any run of this build; "" when a run may test it
   std::string requires_json; // {"device":"cuda","precision":["bf16"]}: what a cell's config must be
                              // to meet it
+  std::string stages; // where the gain is said to sit, "forward,backward"; "": not said
 };
 
 struct CellRow {
@@ -66,6 +67,7 @@ struct CellRow {
   int visit_steps = 1;     // K: units a visit
   int discard_steps = 0;   // w: of these, the first w are stored and not counted
   int launches = 0;        // timed launches; 0: the spec's
+  int traced_rounds = 0;   // counted rounds of the traced launch; 0: the cell is not traced
 };
 
 enum class Role { Reference, Level, Control }; // Control: the reference again (A/A)
@@ -78,7 +80,7 @@ struct VariantRow {
   std::string config_json;
 };
 
-enum class LaunchKind { Parity, Timed, Memory };
+enum class LaunchKind { Parity, Timed, Memory, Traced };
 enum class LaunchState {
   Running,
   Complete,

@@ -61,11 +61,18 @@ std::vector<OptimizationRow> read_optimizations(const Database& db) {
   return rows;
 }
 
-std::vector<ClaimRow> read_claims(const Database& db) {
+// `column`, or the literal `absent` where the ledger's schema is older than the column.
+std::string
+since(std::int64_t schema, std::int64_t version, const char* column, const char* absent) {
+  return schema >= version ? column : absent;
+}
+
+std::vector<ClaimRow> read_claims(const Database& db, std::int64_t schema) {
   std::vector<ClaimRow> rows;
-  Statement s =
-      db.prepare("SELECT id, optimization, from_level, to_level, text, source, metric, lo, "
-                 "hi, conditions, unmet, requires_json FROM claim ORDER BY position");
+  Statement s = db.prepare(
+      "SELECT id, optimization, from_level, to_level, text, source, metric, lo, hi, conditions, "
+      "unmet, requires_json, " +
+      since(schema, 2, "stages", "''") + " FROM claim ORDER BY position");
   while (s.step()) {
     ClaimRow row{s.text(0),
                  s.text(1),
@@ -78,16 +85,18 @@ std::vector<ClaimRow> read_claims(const Database& db) {
                  s.real(8),
                  s.text(9),
                  s.text(10),
-                 s.text(11)};
+                 s.text(11),
+                 s.text(12)};
     rows.push_back(std::move(row));
   }
   return rows;
 }
 
-std::vector<CellRow> read_cells(const Database& db) {
+std::vector<CellRow> read_cells(const Database& db, std::int64_t schema) {
   std::vector<CellRow> rows;
   Statement s = db.prepare("SELECT id, name, optimization, unit, config_json, rounds, visit_steps, "
-                           "discard_steps, launches FROM cell ORDER BY id");
+                           "discard_steps, launches, " +
+                           since(schema, 2, "traced_rounds", "0") + " FROM cell ORDER BY id");
   while (s.step()) {
     CellRow row;
     row.id = s.integer(0);
@@ -99,6 +108,7 @@ std::vector<CellRow> read_cells(const Database& db) {
     row.visit_steps = static_cast<int>(s.integer(6));
     row.discard_steps = static_cast<int>(s.integer(7));
     row.launches = static_cast<int>(s.integer(8));
+    row.traced_rounds = static_cast<int>(s.integer(9));
     rows.push_back(std::move(row));
   }
   return rows;
@@ -125,8 +135,10 @@ std::vector<LaunchRow> read_launches(const Database& db) {
     LaunchRow row;
     row.id = s.integer(0);
     row.cell = s.integer(1);
-    row.kind =
-        from_text(db, s.text(2), {LaunchKind::Parity, LaunchKind::Timed, LaunchKind::Memory});
+    row.kind = from_text(
+        db,
+        s.text(2),
+        {LaunchKind::Parity, LaunchKind::Timed, LaunchKind::Memory, LaunchKind::Traced});
     row.index = static_cast<int>(s.integer(3));
     row.attempt = static_cast<int>(s.integer(4));
     row.state = from_text(
@@ -297,12 +309,13 @@ LedgerData read_anywhere(const std::string& path) {
 
 LedgerData ledger_rows::read(const Database& db) {
   const Transaction snapshot(db, "BEGIN");
-  value_or_throw(ledger_schema::check_version(db.path(), db.integer("PRAGMA user_version")));
+  const std::int64_t schema = db.integer("PRAGMA user_version");
+  value_or_throw(ledger_schema::check_version(db.path(), schema));
   LedgerData data;
   data.spec = read_spec(db);
   data.optimizations = read_optimizations(db);
-  data.claims = read_claims(db);
-  data.cells = read_cells(db);
+  data.claims = read_claims(db, schema);
+  data.cells = read_cells(db, schema);
   data.variants = read_variants(db);
   data.launches = read_launches(db);
   data.visits = read_visits(db);
@@ -347,7 +360,7 @@ std::string_view to_string(Role role) {
 }
 
 std::string_view to_string(LaunchKind kind) {
-  constexpr std::string_view kNames[] = {"parity", "timed", "memory"};
+  constexpr std::string_view kNames[] = {"parity", "timed", "memory", "traced"};
   return kNames[static_cast<int>(kind)];
 }
 

@@ -1,11 +1,9 @@
 #include "core/ledger_schema.h"
 
-#include <array>
 #include <filesystem>
-#include <fstream>
-#include <string_view>
 
 #include "core/ledger.h"
+#include "core/sqlite_file.h"
 
 namespace assay::ledger_schema {
 
@@ -34,12 +32,12 @@ CREATE TABLE claim(
   id TEXT PRIMARY KEY, position INTEGER NOT NULL, optimization TEXT NOT NULL REFERENCES optimization,
   from_level TEXT NOT NULL, to_level TEXT NOT NULL, text TEXT NOT NULL, source TEXT NOT NULL,
   metric TEXT NOT NULL, lo REAL NOT NULL, hi REAL NOT NULL,
-  conditions TEXT NOT NULL, unmet TEXT NOT NULL, requires_json TEXT NOT NULL
+  conditions TEXT NOT NULL, unmet TEXT NOT NULL, requires_json TEXT NOT NULL, stages TEXT NOT NULL
 ) STRICT;
 CREATE TABLE cell(
   id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, optimization TEXT NOT NULL REFERENCES optimization,
   unit TEXT NOT NULL, config_json TEXT NOT NULL, rounds INTEGER NOT NULL, visit_steps INTEGER NOT NULL,
-  discard_steps INTEGER NOT NULL, launches INTEGER NOT NULL
+  discard_steps INTEGER NOT NULL, launches INTEGER NOT NULL, traced_rounds INTEGER NOT NULL
 ) STRICT;
 CREATE TABLE variant(
   id INTEGER PRIMARY KEY, cell INTEGER NOT NULL REFERENCES cell, name TEXT NOT NULL, level TEXT NOT NULL,
@@ -48,7 +46,7 @@ CREATE TABLE variant(
 ) STRICT;
 CREATE TABLE launch(
   id INTEGER PRIMARY KEY, cell INTEGER NOT NULL REFERENCES cell,
-  kind TEXT NOT NULL CHECK (kind IN ('parity', 'timed', 'memory')),
+  kind TEXT NOT NULL CHECK (kind IN ('parity', 'timed', 'memory', 'traced')),
   position INTEGER NOT NULL, attempt INTEGER NOT NULL,
   state TEXT NOT NULL CHECK (state IN ('running', 'complete', 'partial', 'failed')),
   reason TEXT NOT NULL, started_utc TEXT NOT NULL, ended_utc TEXT NOT NULL,
@@ -86,50 +84,17 @@ CREATE TABLE event(
 
 namespace {
 
-constexpr std::size_t kHeaderBytes = 100;
-constexpr std::string_view kMagic{"SQLite format 3\0", 16};
-
-std::int64_t big_endian(const std::array<char, kHeaderBytes>& header, std::size_t offset) {
-  std::uint32_t value = 0;
-  for (std::size_t i = 0; i < 4; ++i)
-    value = value << 8 | static_cast<unsigned char>(header[offset + i]);
-  return value;
-}
-
-// SQLite itself does not miss the end of the last page. With a WAL the file may be behind its
-// header for a moment, and SQLite takes the pages from there.
-Result<bool> check_length(const std::string& path, const std::array<char, kHeaderBytes>& header) {
-  std::error_code error;
-  if (const auto wal = std::filesystem::file_size(path + "-wal", error); !error && wal > 0)
-    return true;
-  const std::int64_t stored = big_endian(header, 16) >> 16;
-  const std::int64_t page = stored == 1 ? 65536 : stored;
-  const std::int64_t pages = big_endian(header, 28);
-  const bool count_is_valid = big_endian(header, 24) == big_endian(header, 92);
-  const auto size = static_cast<std::int64_t>(std::filesystem::file_size(path, error));
-  if (!error && count_is_valid && size < page * pages)
-    return damaged(path, fmt::format("cut off after {} of {} bytes", size, page * pages));
-  return true;
-}
+constexpr SqliteMarks kMarks{
+    kLedgerApplicationId, kLedgerSchema, "ledger", "run again into another directory"};
 
 } // namespace
 
 Error damaged(const std::string& path, const std::string& cause) {
-  return fail("{}: this ledger is damaged ({}); restore it from a copy, or run again into another "
-              "directory",
-              path,
-              cause);
+  return damaged_file(path, kMarks, cause);
 }
 
 Result<bool> check_version(const std::string& path, std::int64_t version) {
-  if (version > kLedgerSchema)
-    return fail("{}: its schema {} is newer than this build reads ({}); use the Assay that wrote "
-                "it, or a newer one",
-                path,
-                version,
-                kLedgerSchema);
-  if (version < 1) return damaged(path, fmt::format("schema number {}", version));
-  return true;
+  return check_schema(path, kMarks, version);
 }
 
 Result<bool> check_file(const std::string& path) {
@@ -140,19 +105,7 @@ Result<bool> check_file(const std::string& path) {
         "{}: no such directory; `assay run MATRIX --out {}` makes one", directory, directory);
   if (!std::filesystem::exists(path, error))
     return fail("{}: holds no {}, so it is not a results directory of Assay", directory, kFileName);
-  std::ifstream file(path, std::ios::binary);
-  if (!file) return fail("{}: cannot be opened for reading; check its permissions", path);
-  std::array<char, kHeaderBytes> header{};
-  file.read(header.data(), header.size());
-  const auto size = static_cast<std::size_t>(file.gcount());
-  if (size == 0) return damaged(path, "the file is empty");
-  if (std::string_view(header.data(), std::min(size, kMagic.size())) != kMagic.substr(0, size))
-    return fail("{}: not an Assay ledger (it is no SQLite file)", path);
-  if (size < kHeaderBytes) return damaged(path, fmt::format("cut off after {} bytes", size));
-  if (big_endian(header, 68) != kApplicationId)
-    return fail("{}: not an Assay ledger (an SQLite file of another program)", path);
-  if (Result<bool> whole = check_length(path, header); !whole) return whole;
-  return check_version(path, big_endian(header, 60));
+  return check_sqlite_file(path, kMarks);
 }
 
 } // namespace assay::ledger_schema

@@ -10,7 +10,6 @@ namespace assay::ledger_schema {
 
 inline constexpr const char* kFileName = "ledger.sqlite";
 inline constexpr const char* kLockName = "ledger.lock";
-inline constexpr std::int32_t kApplicationId = 0x41535359; // "ASSY"
 
 extern const char* const kTables; // CREATE TABLE statements of schema kLedgerSchema
 

@@ -1,5 +1,6 @@
 // Inserting rows. Values are bound in the order of the columns.
 #include <cmath>
+#include <tuple>
 
 #include "core/database.h"
 #include "core/ledger_rows.h"
@@ -14,6 +15,23 @@ template <class... Values> void insert(Statement& statement, const Values&... va
   int index = 0;
   (statement.bind(++index, values), ...);
   statement.run();
+}
+
+// The columns build … environment.
+auto identity_columns(const Identity& id) {
+  return std::tie(id.build,
+                  id.libtorch,
+                  id.cuda,
+                  id.driver,
+                  id.gpu,
+                  id.gpu_uuid,
+                  id.host,
+                  id.boot,
+                  id.cpu,
+                  id.kernel,
+                  id.cores,
+                  id.threads,
+                  id.environment);
 }
 
 // NaN is stored as NULL and read back as NaN.
@@ -62,7 +80,7 @@ void insert_plan(const Database& db, const LedgerData& plan) {
          s.power);
   insert_optimizations(db, plan.optimizations);
   Statement claim_in = db.prepare(
-      "INSERT INTO claim VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)");
+      "INSERT INTO claim VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)");
   for (std::size_t i = 0; i < plan.claims.size(); ++i) {
     const ClaimRow& c = plan.claims[i];
     insert(claim_in,
@@ -78,9 +96,11 @@ void insert_plan(const Database& db, const LedgerData& plan) {
            c.hi,
            c.conditions,
            c.unmet,
-           c.requires_json);
+           c.requires_json,
+           c.stages);
   }
-  Statement cell_in = db.prepare("INSERT INTO cell VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)");
+  Statement cell_in =
+      db.prepare("INSERT INTO cell VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)");
   for (const CellRow& c : plan.cells)
     insert(cell_in,
            c.id,
@@ -91,7 +111,8 @@ void insert_plan(const Database& db, const LedgerData& plan) {
            c.rounds,
            c.visit_steps,
            c.discard_steps,
-           c.launches);
+           c.launches,
+           c.traced_rounds);
   Statement variant_in = db.prepare("INSERT INTO variant VALUES (?1, ?2, ?3, ?4, ?5, ?6)");
   for (const VariantRow& v : plan.variants)
     insert(variant_in, v.id, v.cell, v.name, v.level, to_string(v.role), v.config_json);
@@ -105,32 +126,23 @@ std::int64_t insert_launch(const Database& db, const LaunchRow& r) {
                             "threads, environment) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, "
                             "?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, "
                             "?18, ?19, ?20, ?21, ?22, ?23, ?24)");
-  const Identity& id = r.identity;
-  insert(in,
-         r.cell,
-         to_string(r.kind),
-         r.index,
-         r.attempt,
-         to_string(r.state),
-         r.reason,
-         r.started_utc,
-         r.ended_utc,
-         r.build_order,
-         r.rounds_planned,
-         static_cast<int>(r.steady),
-         id.build,
-         id.libtorch,
-         id.cuda,
-         id.driver,
-         id.gpu,
-         id.gpu_uuid,
-         id.host,
-         id.boot,
-         id.cpu,
-         id.kernel,
-         id.cores,
-         id.threads,
-         id.environment);
+  std::apply(
+      [&](const auto&... identity) {
+        insert(in,
+               r.cell,
+               to_string(r.kind),
+               r.index,
+               r.attempt,
+               to_string(r.state),
+               r.reason,
+               r.started_utc,
+               r.ended_utc,
+               r.build_order,
+               r.rounds_planned,
+               static_cast<int>(r.steady),
+               identity...);
+      },
+      identity_columns(r.identity));
   return db.last_id();
 }
 
@@ -143,22 +155,9 @@ void update_identity(const Database& db,
                                 "boot = ?9, cpu = ?10, kernel = ?11, cores = ?12, threads = ?13, "
                                 "environment = ?14, build_order = ?15 "
                                 "WHERE id = ?1");
-  insert(update,
-         launch,
-         id.build,
-         id.libtorch,
-         id.cuda,
-         id.driver,
-         id.gpu,
-         id.gpu_uuid,
-         id.host,
-         id.boot,
-         id.cpu,
-         id.kernel,
-         id.cores,
-         id.threads,
-         id.environment,
-         build_order);
+  std::apply(
+      [&](const auto&... identity) { insert(update, launch, identity..., build_order); },
+      identity_columns(id));
 }
 
 void insert_visits(const Database& db, const std::vector<VisitRow>& rows) {

@@ -134,6 +134,18 @@ std::optional<double> t_test_p(const std::vector<double>& values) {
   return 2 * boost::math::cdf(boost::math::complement(student, std::abs(center / error)));
 }
 
+std::vector<bool> benjamini_hochberg(const std::vector<double>& p_values, double rate) {
+  std::vector<double> sorted = p_values;
+  std::sort(sorted.begin(), sorted.end());
+  const auto n = static_cast<double>(sorted.size());
+  double largest = -1; // the largest p value that is still rejected
+  for (std::size_t i = 0; i < sorted.size(); ++i)
+    if (sorted[i] <= static_cast<double>(i + 1) * rate / n) largest = sorted[i];
+  std::vector<bool> rejected;
+  for (const double p : p_values) rejected.push_back(p <= largest);
+  return rejected;
+}
+
 std::optional<double> median_standard_error(const std::vector<double>& values) {
   const std::optional<Interval> interval = median_interval(values, 0.05);
   if (!interval) return std::nullopt;

@@ -48,6 +48,9 @@ double student_quantile(double p, double df);
 std::optional<Interval> t_interval(const std::vector<double>& values, double alpha);
 // Two-sided p of the hypothesis that the mean is 0. Nothing below 2 values.
 std::optional<double> t_test_p(const std::vector<double>& values);
+// Which hypotheses are rejected when the false discovery rate is held at `rate`: the k smallest p
+// values, k the largest rank with p_(k) <= k rate / n (Benjamini and Hochberg 1995).
+std::vector<bool> benjamini_hochberg(const std::vector<double>& p_values, double rate);
 
 // Standard error of a median from its exact 95 % interval: (d_(n+1-k) - d_(k)) / 3.92. Nothing when
 // there is no such interval.

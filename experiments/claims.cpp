@@ -5,6 +5,7 @@
 #include <set>
 
 #include "core/text.h"
+#include "experiments/analysis/attribution.h"
 #include "experiments/toml_reader.h"
 #include "model/config/optimization.h"
 
@@ -61,6 +62,38 @@ void read_requires(TomlTable& table, ClaimRow& claim) {
   claim.requires_json = wanted.dump();
 }
 
+std::vector<std::string> stage_words() { // "data_wait": as a TOML file spells them
+  std::vector<std::string> words;
+  for (const std::string_view name : kStageNames) {
+    words.emplace_back(name);
+    std::replace(words.back().begin(), words.back().end(), ' ', '_');
+  }
+  return words;
+}
+
+// Optional: stages of a step in which the gain is said to sit.
+void read_stages(TomlTable& table, ClaimRow& claim) {
+  const toml::node* node = table.node("stages");
+  if (node == nullptr) return;
+  const std::vector<std::string> words = stage_words();
+  const toml::array* list = node->as_array();
+  if (list == nullptr || list->empty())
+    return table.problems().add(
+        node,
+        fmt::format("{} stages takes a list of stage names, for example [\"forward\"]",
+                    table.path()));
+  for (const toml::node& item : *list) {
+    const std::string name = item.value<std::string>().value_or("");
+    if (std::find(words.begin(), words.end(), name) == words.end())
+      table.problems().add(&item,
+                           fmt::format("unknown stage '{}'{}; stages are: {}",
+                                       printable(name),
+                                       did_you_mean(name, words),
+                                       fmt::join(words, ", ")));
+    claim.stages += (claim.stages.empty() ? "" : ",") + name;
+  }
+}
+
 void check_levels(TomlTable& table, const ClaimRow& claim) {
   const Result<const Optimization*> row = optimizations().lookup(claim.optimization);
   if (!row) {
@@ -108,6 +141,7 @@ ClaimRow read_claim(const toml::table& raw, TomlProblems& problems) {
                              did_you_mean(claim.metric, kMetrics)));
   read_gain(table, claim);
   read_requires(table, claim);
+  read_stages(table, claim);
   check_levels(table, claim);
   table.no_other_keys();
   return claim;

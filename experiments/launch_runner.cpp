@@ -15,6 +15,7 @@ namespace {
 
 constexpr double kRoundTimeoutFactor = 50; // times the median round
 constexpr double kExitTimeoutSeconds = 30;
+constexpr int kTracedWarmRounds = 2; // traced and not counted: the tracer's own first use
 
 // The variants that a launch holds. Gates and memory need no second copy of the reference.
 std::vector<LaunchVariant> participants(const LedgerData& data, const LaunchTask& task) {
@@ -60,11 +61,22 @@ LaunchRunner::LaunchRunner(LaunchContext& context, const LaunchTask& task)
   row.index = task.index;
   row.attempt = task.attempt;
   row.started_utc = utc_now();
-  row.rounds_planned = task.kind == LaunchKind::Timed ? cell_.rounds : 0;
+  row.rounds_planned = rounds_wanted();
+}
+
+// Counted rounds of this launch; 0 for gates and memory.
+int LaunchRunner::rounds_wanted() const {
+  if (task_.kind == LaunchKind::Timed) return cell_.rounds;
+  return task_.kind == LaunchKind::Traced ? cell_.traced_rounds : 0;
 }
 
 LaunchOutcome LaunchRunner::run() {
   outcome_.row.id = context_.ledger.start_launch(outcome_.row);
+  if (task_.kind == LaunchKind::Traced) {
+    request_.results_directory = context_.results_directory;
+    request_.launch = outcome_.row.id;
+    request_.cell = cell_.name;
+  }
   if (task_.attempt > 0)
     add_event(
         -1,
@@ -97,6 +109,7 @@ void LaunchRunner::converse(WorkerProcess& worker) {
     store_gates_and_metrics(ask(worker, plain_request("memory"), "memory", timeout), false);
     break;
   case LaunchKind::Timed:
+  case LaunchKind::Traced:
     rounds(worker);
     break;
   }
@@ -170,9 +183,9 @@ double LaunchRunner::round_timeout() const {
 
 void LaunchRunner::rounds(WorkerProcess& worker) {
   WarmUp warmup(on_gpu(cell_));
-  for (int round = 0; timed_rounds_ < cell_.rounds; ++round) {
+  for (int round = 0; timed_rounds_ < rounds_wanted(); ++round) {
     one_round(worker, round, warmup);
-    const bool more = timed_rounds_ < cell_.rounds;
+    const bool more = timed_rounds_ < rounds_wanted();
     if (const std::string why = context_.stopped(); more && !why.empty())
       throw End{End::Why::Stopped, why};
   }
@@ -181,24 +194,32 @@ void LaunchRunner::rounds(WorkerProcess& worker) {
 void LaunchRunner::one_round(WorkerProcess& worker, int round, WarmUp& warmup) {
   const std::vector<std::size_t> order = context_.schedule.order(
       cell_.name, task_.index, task_.attempt, round, request_.variants.size());
+  const bool warming = warmup.state() == WarmUp::State::Warming;
+  const bool traced = task_.kind == LaunchKind::Traced && !warming;
+  const bool tracer_warming = traced && traced_warm_rounds_ < kTracedWarmRounds;
+  const Tracing tracing = !traced          ? Tracing::Off
+                          : tracer_warming ? Tracing::WarmUp
+                                           : Tracing::Counted;
   const auto start = Clock::now();
-  const json event = ask(worker, round_request(round, order), "round", round_timeout());
+  const json event = ask(worker, round_request(round, order, tracing), "round", round_timeout());
   round_seconds_.push_back(std::chrono::duration<double>(Clock::now() - start).count());
   std::vector<VisitRow> visits =
       promised(parse_round(event, outcome_.row.id, round, order, request_.variants),
                [](const std::string& message) {
                  return End{End::Why::Failed, message};
                });
-  const bool warming = warmup.state() == WarmUp::State::Warming;
   std::vector<EventRow> events;
-  for (VisitRow& visit : visits) visit.warmup = warming;
+  for (VisitRow& visit : visits) visit.warmup = warming || tracer_warming;
   if (warming && warmup.add(visits) != WarmUp::State::Warming) {
     outcome_.row.steady = warmup.state() == WarmUp::State::Steady;
     events.push_back({outcome_.row.id, round, utc_now(), "warmup_end", warmup.detail()});
   }
   context_.ledger.commit_round(visits, events);
   outcome_.events.insert(outcome_.events.end(), events.begin(), events.end());
-  if (!warming) ++timed_rounds_;
+  if (tracer_warming)
+    ++traced_warm_rounds_;
+  else if (!warming)
+    ++timed_rounds_;
   context_.on_round(timed_rounds_, warmup.state() == WarmUp::State::Warming, round + 1);
 }
 

@@ -21,7 +21,7 @@ struct LaunchContext {
   Ledger& ledger;
   const RunOptions& options;
   Schedule schedule;
-  std::string log_directory;
+  std::string log_directory, results_directory;
   std::string build;                    // of earlier launches, or ""
   std::function<std::string()> stopped; // why to stop after this round, or ""
   std::function<void(int round, bool warmup, int warmup_round)> on_round;
@@ -57,13 +57,15 @@ private:
   void close(const End& end);
   void add_event(int round, const char* kind, const std::string& detail);
   double round_timeout() const;
+  int rounds_wanted() const;
 
   LaunchContext& context_;
   const CellRow& cell_;
   LaunchTask task_;
   LaunchRequest request_;
   LaunchOutcome outcome_;
-  int timed_rounds_ = 0;
+  int timed_rounds_ = 0; // counted ones, of a timed or a traced launch
+  int traced_warm_rounds_ = 0;
   std::vector<double> round_seconds_;
 };
 

@@ -61,6 +61,14 @@ void read_measure(TomlTable& root, Matrix& matrix) {
   table.no_other_keys();
 }
 
+void read_trace(TomlTable& root, Matrix& matrix) {
+  const toml::table* raw = root.table("trace");
+  if (raw == nullptr) return;
+  TomlTable table(*raw, "[trace]", root.problems());
+  matrix.traced_rounds = small(table, "rounds", 0).value_or(matrix.traced_rounds);
+  table.no_other_keys();
+}
+
 MatrixCell read_cell(const toml::table& raw, TomlProblems& problems) {
   const std::string name = raw["name"].value_or(std::string());
   TomlTable table(
@@ -178,6 +186,7 @@ Result<Matrix> parse_matrix(const std::string& text,
     matrix.cells.push_back(read_cell(*cell, problems));
   expand_pairwise(root, matrix);
   read_measure(root, matrix);
+  read_trace(root, matrix);
   if (const toml::table* claims = root.table("claims")) {
     TomlTable table(*claims, "[claims]", problems);
     matrix.claim_files = table.texts("files");

@@ -40,6 +40,7 @@ struct Matrix {
   std::optional<double> sesoi; // absent: 1 % on the CPU, 0.5 % on a GPU
   double alpha = 0.05, power = 0.8;
   std::optional<int> rounds, visit_steps, discard_steps; // [measure]: defaults for all cells
+  int traced_rounds = 10;                                // [trace]: 0 leaves traced launches out
   std::vector<std::string> claim_files; // empty: every file of the claims directory
 };
 

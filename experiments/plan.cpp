@@ -246,6 +246,7 @@ void Planner::visit_shape(const MatrixCell& cell, bool gpu, CellRow& row) {
   row.discard_steps =
       cell.discard_steps.value_or(matrix_.discard_steps.value_or(gpu ? kDiscardGpu : 0));
   row.launches = cell.launches.value_or(matrix_.launches);
+  row.traced_rounds = matrix_.traced_rounds;
   if (row.discard_steps >= row.visit_steps)
     problems_.add(
         fmt::format("{}: cell '{}': discard_steps = {} leaves nothing of visit_steps = {}",

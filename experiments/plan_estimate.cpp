@@ -26,7 +26,12 @@ double cell_seconds(const CellEstimate& e, const CellRow& cell, const ProbeResul
   const double timed = kWorkerStartSeconds +
                        variants * (probe.build_seconds + (kWarmupRounds + cell.rounds) * visit);
   const double checks = 2 * kWorkerStartSeconds + variants * (2 * probe.build_seconds + 12 * visit);
-  return e.launches * timed + checks;
+  const double traced =
+      cell.traced_rounds == 0
+          ? 0
+          : kWorkerStartSeconds + (variants - 1) * (probe.build_seconds +
+                                                    (kWarmupRounds + cell.traced_rounds) * visit);
+  return e.launches * timed + checks + traced;
 }
 
 } // namespace

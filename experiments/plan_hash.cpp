@@ -33,6 +33,7 @@ json claim_json(const ClaimRow& c) {
           {"gain", {c.lo, c.hi}},
           {"conditions", c.conditions},
           {"unmet", c.unmet},
+          {"stages", c.stages},
           {"requires", json::parse(c.requires_json)}};
 }
 
@@ -67,6 +68,7 @@ std::string plan_json(const LedgerData& plan) {
                             {"visit_steps", c.visit_steps},
                             {"discard_steps", c.discard_steps},
                             {"launches", c.launches},
+                            {"traced_rounds", c.traced_rounds},
                             {"variants", std::move(variants)}});
   }
   return out.dump();

@@ -25,6 +25,8 @@ std::vector<Slot> all_slots(const LedgerData& data) {
   for (int index = 1; index <= most; ++index)
     for (const CellRow& cell : data.cells)
       if (index <= timed_launches(data, cell)) slots.push_back({&cell, LaunchKind::Timed, index});
+  for (const CellRow& cell : data.cells)
+    if (cell.traced_rounds > 0) slots.push_back({&cell, LaunchKind::Traced, 1});
   return slots;
 }
 

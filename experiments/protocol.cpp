@@ -85,18 +85,26 @@ json launch_request(const LaunchRequest& launch) {
                         {"level", v.level},
                         {"role", to_string(v.role)},
                         {"config", json::parse(v.config_json)}});
-  return {{"op", "launch"},
-          {"kind", launch.kind},
-          {"seed", launch.seed},
-          {"unit", launch.unit},
-          {"optimization", launch.optimization},
-          {"visit_steps", launch.visit_steps},
-          {"discard_steps", launch.discard_steps},
-          {"variants", std::move(variants)}};
+  json request = {{"op", "launch"},
+                  {"kind", launch.kind},
+                  {"seed", launch.seed},
+                  {"unit", launch.unit},
+                  {"optimization", launch.optimization},
+                  {"visit_steps", launch.visit_steps},
+                  {"discard_steps", launch.discard_steps},
+                  {"variants", std::move(variants)}};
+  if (launch.kind == to_string(LaunchKind::Traced))
+    request["trace"] = {{"directory", launch.results_directory},
+                        {"launch", launch.launch},
+                        {"cell", launch.cell}};
+  return request;
 }
 
-json round_request(int round, const std::vector<std::size_t>& order) {
-  return {{"op", "round"}, {"round", round}, {"order", order}};
+json round_request(int round, const std::vector<std::size_t>& order, Tracing tracing) {
+  json request = {{"op", "round"}, {"round", round}, {"order", order}};
+  if (tracing != Tracing::Off)
+    request["trace"] = tracing == Tracing::WarmUp ? "warm-up" : "counted";
+  return request;
 }
 
 json plain_request(const char* op) {

@@ -13,7 +13,7 @@
 
 namespace assay {
 
-inline constexpr int kProtocolVersion = 1;
+inline constexpr int kProtocolVersion = 2;
 inline constexpr int kWorkerEventFd = 3;
 
 // One variant of a launch, as the worker sees it. Its index in LaunchRequest is its name on the
@@ -25,12 +25,18 @@ struct LaunchVariant {
   std::string config_json;
 };
 
+// What a round of a traced launch records.
+enum class Tracing { Off, WarmUp, Counted };
+
 struct LaunchRequest {
-  std::string kind; // timed | parity | memory | probe
+  std::string kind; // timed | parity | memory | probe | traced
   std::uint64_t seed = 0;
   std::string unit, optimization;
   int visit_steps = 1, discard_steps = 0;
   std::vector<LaunchVariant> variants;
+  std::string results_directory; // traced: where traces/ lies
+  std::int64_t launch = 0;       // traced: the ledger's id, part of the files' names
+  std::string cell;              // traced: its name, kept in the files
 };
 
 struct Built {
@@ -47,7 +53,9 @@ struct ProbeResult {
 
 nlohmann::json hello_request();
 nlohmann::json launch_request(const LaunchRequest& launch);
-nlohmann::json round_request(int round, const std::vector<std::size_t>& order);
+nlohmann::json round_request(int round,
+                             const std::vector<std::size_t>& order,
+                             Tracing tracing = Tracing::Off);
 nlohmann::json plain_request(const char* op); // parity, memory, probe, finish
 
 // Each parser answers an error that names the missing or wrong field: a worker of another build is

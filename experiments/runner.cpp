@@ -29,15 +29,6 @@ std::string measured_build(const LedgerData& data) {
   return "";
 }
 
-void make_directory(const std::string& directory) {
-  std::error_code error;
-  fs::create_directories(directory, error);
-  if (error)
-    bad_input("{}: cannot be created ({}); choose another results directory with --out",
-              directory,
-              error.message());
-}
-
 std::string worker_build(const RunOptions& options, const std::string& log_directory) {
   make_directory(log_directory);
   WorkerProcess worker(options.worker_path,
@@ -110,7 +101,7 @@ private:
 class Runner {
 public:
   Runner(const Plan& plan, const std::string& directory, const RunOptions& options)
-      : options_(options), deadline_seconds_(options.stop_after_seconds ? options.stop_after_seconds
+      : options_(options), directory_(directory), deadline_seconds_(options.stop_after_seconds ? options.stop_after_seconds
                                                                         : plan.budget_seconds) {
     if (options.fork) summary_.set_aside = set_aside(plan, directory, options);
     ledger_ = Ledger::open(directory, plan.ledger);
@@ -169,6 +160,7 @@ private:
                           options_,
                           {data_.spec.hash, data_.spec.seed},
                           log_directory_,
+                          directory_,
                           build_,
                           [this] { return why_stop(); },
                           {}};
@@ -199,7 +191,9 @@ private:
     progress.launch_number = progress.launches - missing + 1;
     progress.cell = cell.name;
     progress.task = task;
-    progress.rounds = task.kind == LaunchKind::Timed ? cell.rounds : 0;
+    progress.rounds = task.kind == LaunchKind::Timed    ? cell.rounds
+                      : task.kind == LaunchKind::Traced ? cell.traced_rounds
+                                                        : 0;
     return progress;
   }
 
@@ -221,6 +215,7 @@ private:
   }
 
   const RunOptions& options_;
+  std::string directory_;
   StopSignal signals_;
   Clock::time_point start_ = Clock::now();
   std::optional<double> deadline_seconds_;
@@ -245,14 +240,15 @@ probe_plan(const Plan& plan, const RunOptions& options, const std::string& log_d
   const WorkerProcess::Seconds timeout(options.setup_timeout_seconds);
   for (const CellRow& cell : plan.ledger.cells) {
     const VariantRow& reference = *variants_of(plan.ledger, cell.id).front();
-    LaunchRequest request{
-        "probe",
-        plan.ledger.spec.seed,
-        cell.unit,
-        cell.optimization,
-        cell.visit_steps,
-        cell.discard_steps,
-        {{reference.id, reference.name, reference.level, reference.role, reference.config_json}}};
+    LaunchRequest request;
+    request.kind = "probe";
+    request.seed = plan.ledger.spec.seed;
+    request.unit = cell.unit;
+    request.optimization = cell.optimization;
+    request.visit_steps = cell.visit_steps;
+    request.discard_steps = cell.discard_steps;
+    request.variants = {
+        {reference.id, reference.name, reference.level, reference.role, reference.config_json}};
     WorkerProcess worker(options.worker_path,
                          options.worker_arguments,
                          (fs::path(log_directory) / fmt::format("probe-{}.log", cell.id)).string());

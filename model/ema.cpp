@@ -63,16 +63,13 @@ NamedTensors Ema::state() const {
   return state;
 }
 
-void Ema::swap_in() {
+void Ema::swap(bool in) {
   const at::NoGradGuard no_grad;
   if (weights_.empty()) return;
   switch (method_) {
-  case EmaSwap::CloneCopy: {
-    const Span span("ema/clone_copy");
-    for (const at::Tensor& weight : weights_) saved_.push_back(weight.detach().clone());
-    for (std::size_t i = 0; i < weights_.size(); ++i) weights_[i].copy_(average_[i]);
+  case EmaSwap::CloneCopy:
+    clone_copy(in);
     break;
-  }
   case EmaSwap::PointerSwap:
     swap_pointers();
     break;
@@ -82,23 +79,13 @@ void Ema::swap_in() {
   }
 }
 
-void Ema::swap_out() {
-  const at::NoGradGuard no_grad;
-  if (weights_.empty()) return;
-  switch (method_) {
-  case EmaSwap::CloneCopy: {
-    const Span span("ema/clone_copy");
-    for (std::size_t i = 0; i < weights_.size(); ++i) weights_[i].copy_(saved_[i]);
-    saved_.clear();
-    break;
-  }
-  case EmaSwap::PointerSwap:
-    swap_pointers();
-    break;
-  case EmaSwap::Exchange:
-    exchange();
-    break;
-  }
+void Ema::clone_copy(bool in) {
+  const Span span("ema/clone_copy");
+  if (in)
+    for (const at::Tensor& weight : weights_) saved_.push_back(weight.detach().clone());
+  for (std::size_t i = 0; i < weights_.size(); ++i)
+    weights_[i].copy_(in ? average_[i] : saved_[i]);
+  if (!in) saved_.clear();
 }
 
 void Ema::swap_pointers() {

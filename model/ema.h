@@ -23,8 +23,8 @@ public:
   // While it lives, the parameters hold the averaged weights.
   class Scope {
   public:
-    explicit Scope(Ema& ema) : ema_(ema) { ema_.swap_in(); }
-    ~Scope() { ema_.swap_out(); }
+    explicit Scope(Ema& ema) : ema_(ema) { ema_.swap(true); }
+    ~Scope() { ema_.swap(false); }
     Scope(const Scope&) = delete;
     Scope& operator=(const Scope&) = delete;
 
@@ -33,8 +33,8 @@ public:
   };
 
 private:
-  void swap_in();
-  void swap_out();
+  void swap(bool in); // by the configured method; in: the parameters get the average
+  void clone_copy(bool in);
   void swap_pointers();
   void exchange();
 

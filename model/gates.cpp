@@ -14,6 +14,7 @@ namespace assay {
 
 namespace {
 
+constexpr std::size_t kRepetitions = 4; // of a reference that is not deterministic
 constexpr std::size_t kSteps = 4;
 constexpr double kFp32Bound = 1e-5, kFp32GradientBound = 1e-4, kHalfBound = 1e-2;
 
@@ -43,24 +44,27 @@ Trained train(const TrainConfig& config, const std::vector<Batch>& batches) {
 }
 
 // `actual` against `reference`: bit-equal if the reference repeats itself bit for bit (`again`),
-// else within twice the distance between the reference's two runs.
+// else within twice the largest distance between the reference and its repetitions.
 GateResult compare(const char* what,
                    const at::Tensor& reference,
-                   const at::Tensor& again,
+                   const std::vector<at::Tensor>& again,
                    const at::Tensor& actual) {
-  const double own = at::equal(reference, again) ? 0 : relative_rms(again, reference);
+  double own = 0;
+  for (const at::Tensor& repeated : again)
+    if (!at::equal(reference, repeated)) own = std::max(own, relative_rms(repeated, reference));
   const double difference = at::equal(reference, actual) ? 0 : relative_rms(actual, reference);
   GateResult gate{
       fmt::format("{}/{}", own == 0 ? "bitwise" : "math", what), false, difference, 2 * own, ""};
   gate.passed = std::isfinite(difference) && difference <= gate.bound &&
                 at::isfinite(actual).all().item<bool>();
   gate.detail =
-      own == 0 ? fmt::format("after {} steps; the reference repeats itself bit for bit", kSteps)
-               : fmt::format(
-                     "after {} steps; the reference differs from itself by {:.2e}, so the bound is "
-                     "twice that",
-                     kSteps,
-                     own);
+      own == 0
+          ? fmt::format("after {} steps; the reference repeats itself bit for bit", kSteps)
+          : fmt::format("after {} steps; the reference differs from itself by up to {:.2e} in {} "
+                        "repetitions, so the bound is twice that",
+                        kSteps,
+                        own,
+                        again.size());
   return gate;
 }
 
@@ -68,10 +72,18 @@ std::vector<GateResult> training_gates(TrainConfig reference,
                                        TrainConfig level,
                                        const std::vector<Batch>& batches,
                                        const std::string& note) {
-  const Trained first = train(reference, batches), again = train(reference, batches),
-                other = train(level, batches);
-  std::vector<GateResult> gates{compare("weights", first.weights, again.weights, other.weights),
-                                compare("loss", first.losses, again.losses, other.losses)};
+  const Trained first = train(reference, batches), other = train(level, batches);
+  std::vector<at::Tensor> weights, losses;
+  // A reference that repeats itself needs one repetition; one that does not (GPU atomics) is asked
+  // more often, since a single distance is a poor bound of its noise.
+  for (std::size_t i = 0; i < kRepetitions; ++i) {
+    const Trained again = train(reference, batches);
+    weights.push_back(again.weights);
+    losses.push_back(again.losses);
+    if (at::equal(first.weights, again.weights)) break;
+  }
+  std::vector<GateResult> gates{compare("weights", first.weights, weights, other.weights),
+                                compare("loss", first.losses, losses, other.losses)};
   for (GateResult& gate : gates) gate.detail += note;
   return gates;
 }
@@ -116,7 +128,7 @@ std::vector<GateResult> swap_gates(const TrainConfig& reference,
         return GateResult{name, equal, equal ? 0 : relative_rms(now, before), 0, detail};
       };
   const auto scalar = [](double value) { return at::scalar_tensor(value, at::kDouble); };
-  GateResult loss = compare("evaluation", scalar(expected), scalar(repeated), scalar(actual));
+  GateResult loss = compare("evaluation", scalar(expected), {scalar(repeated)}, scalar(actual));
   const double distance = relative_rms(average, weights);
   GateResult differs{"ema/differs", distance > 0, distance > 0 ? 0.0 : 1.0, 0, ""};
   differs.detail = fmt::format(

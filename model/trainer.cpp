@@ -11,6 +11,7 @@
 #include "core/result.h"
 #include "core/span.h"
 #include "model/autocast.h"
+#include "model/planted_wait.h"
 #include "model/segments.h"
 
 namespace assay {
@@ -85,10 +86,12 @@ at::Tensor Trainer::backward(const Batch& batch, double weight) {
     const AutocastGuard autocast(torch_device(config_.device).type(),
                                  compute_type(config_.precision));
     loss = token_loss(model_->forward(batch, config_.attention), batch);
+    planted_wait(config_, PlantedWait::Forward);
   }
   if (weight != 1.0) loss = loss * weight;
   const Span span("backward");
   scaler_.scale(loss).backward();
+  planted_wait(config_, PlantedWait::Backward);
   return loss.detach();
 }
 
@@ -121,9 +124,12 @@ StepResult Trainer::step(const std::vector<Batch>& micro_batches) {
     result.lr = learning_rate(config_, step_index_);
     optimizer_.step(result.lr, found_inf);
     scaler_.update();
+    planted_wait(config_, PlantedWait::Optimizer);
   }
+  planted_wait(config_, PlantedWait::Host);
   for (const Parameter& parameter : parameters_) parameter.tensor.mutable_grad().reset();
   ema_.update();
+  planted_wait(config_, PlantedWait::Ema);
   ++step_index_;
   spin_.end();
   return result;

@@ -15,6 +15,9 @@ public:
     function = reinterpret_cast<Function>(::dlsym(library_, name));
     if (function == nullptr && missing_.empty()) missing_ = name;
   }
+  template <class Function> void bind_optional(Function& function, const char* name) {
+    function = reinterpret_cast<Function>(::dlsym(library_, name));
+  }
   const std::string& missing() const { return missing_; }
 
 private:
@@ -50,6 +53,10 @@ Result<NvmlApi> load_nvml(const char* library) {
     return fail("{} has no {}; the NVIDIA driver is too old (510 or newer is needed)",
                 library,
                 symbols.missing());
+  symbols.bind_optional(api.utilization, "nvmlDeviceGetUtilizationRates");
+  symbols.bind_optional(api.memory_info, "nvmlDeviceGetMemoryInfo");
+  symbols.bind_optional(api.energy, "nvmlDeviceGetTotalEnergyConsumption");
+  symbols.bind_optional(api.pcie_throughput, "nvmlDeviceGetPcieThroughput");
   return api;
 }
 

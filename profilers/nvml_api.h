@@ -16,6 +16,14 @@ struct NvmlProcess { // nvmlProcessInfo_v2_t, as nvmlDeviceGetComputeRunningProc
   unsigned gpu_instance, compute_instance;
 };
 
+struct NvmlUtilization { // nvmlUtilization_t, percent
+  unsigned gpu, memory;
+};
+
+struct NvmlMemory { // nvmlMemory_t, bytes
+  unsigned long long total, free, used;
+};
+
 struct NvmlApi {
   using Status = int; // nvmlReturn_t
   using Device = void*;
@@ -37,6 +45,14 @@ struct NvmlApi {
   Status (*temperature)(Device, int, unsigned*) = nullptr;           // degrees C
   Status (*throttle_reasons)(Device, unsigned long long*) = nullptr; // bits
   Status (*processes)(Device, unsigned*, NvmlProcess*) = nullptr;    // in: room, out: count
+
+  // May be missing from a library, then null.
+  Status (*utilization)(Device, NvmlUtilization*) = nullptr;
+  Status (*memory_info)(Device, NvmlMemory*) = nullptr;
+  Status (*energy)(Device, unsigned long long*) = nullptr; // millijoules since the driver loaded
+  Status (*pcie_throughput)(Device,
+                            int,
+                            unsigned*) = nullptr; // KB/s over 20 ms; the call takes that long
 
   std::shared_ptr<void> library; // keeps the functions loaded
 };

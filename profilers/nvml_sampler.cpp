@@ -35,10 +35,18 @@ template <class Call> std::string text_of(Call call) {
   return printable(std::string_view(buffer, ::strnlen(buffer, sizeof buffer)));
 }
 
+std::int64_t memory_of(const NvmlApi& api, NvmlApi::Device device) {
+  NvmlMemory memory{};
+  const bool known =
+      api.memory_info != nullptr && api.memory_info(device, &memory) == NvmlApi::kSuccess;
+  return known ? static_cast<std::int64_t>(memory.total) : 0;
+}
+
 GpuInfo read_info(const NvmlApi& api, NvmlApi::Device device) {
   return {text_of([&](char* text, unsigned size) { return api.name(device, text, size); }),
           text_of([&](char* text, unsigned size) { return api.uuid(device, text, size); }),
-          text_of([&](char* text, unsigned size) { return api.driver_version(text, size); })};
+          text_of([&](char* text, unsigned size) { return api.driver_version(text, size); }),
+          memory_of(api, device)};
 }
 
 std::string reason(const NvmlApi& api, NvmlApi::Status status) {

@@ -14,6 +14,7 @@ namespace assay {
 
 struct GpuInfo {
   std::string name, uuid, driver; // "" where the driver does not say
+  std::int64_t memory_bytes = 0;  // 0: unknown
 };
 
 // False in a container, where NVML lists processes by numbers of another namespace, or not at all.

@@ -21,17 +21,6 @@ std::string last_glfw_error() {
   return fmt::format("{} (GLFW error 0x{:x})", text == nullptr ? "unknown cause" : text, code);
 }
 
-void draw_frame(GLFWwindow* window) {
-  int width = 0, height = 0;
-  glfwGetFramebufferSize(window, &width, &height);
-  const ImVec4 background = ImGui::GetStyle().Colors[ImGuiCol_WindowBg];
-  glViewport(0, 0, width, height);
-  glClearColor(background.x, background.y, background.z, 1);
-  glClear(GL_COLOR_BUFFER_BIT);
-  ImGui_ImplOpenGL3_RenderDrawData(ImGui::GetDrawData());
-  glfwSwapBuffers(window);
-}
-
 } // namespace
 
 Result<std::unique_ptr<GlfwBackend>>
@@ -67,7 +56,37 @@ float GlfwBackend::display_scale() const {
   return std::max(x, y);
 }
 
-void GlfwBackend::run(const std::function<bool()>& draw) {
+// ImGui's backend reads the real pointer in every frame, so that it is the one to move.
+void GlfwBackend::move_mouse(float x, float y) {
+  glfwSetCursorPos(window_, static_cast<double>(x), static_cast<double>(y));
+  glfwPollEvents();
+  ImGui::GetIO().AddMousePosEvent(x, y);
+}
+
+void GlfwBackend::frame(const std::function<void()>& draw, Image* picture) {
+  ImGui_ImplOpenGL3_NewFrame();
+  ImGui_ImplGlfw_NewFrame();
+  ImGui::NewFrame();
+  draw();
+  ImGui::Render();
+  int width = 0, height = 0;
+  glfwGetFramebufferSize(window_, &width, &height);
+  const ImVec4 background = ImGui::GetStyle().Colors[ImGuiCol_WindowBg];
+  glViewport(0, 0, width, height);
+  glClearColor(background.x, background.y, background.z, 1);
+  glClear(GL_COLOR_BUFFER_BIT);
+  ImGui_ImplOpenGL3_RenderDrawData(ImGui::GetDrawData());
+  if (picture != nullptr) {
+    *picture = {
+        width, height, std::vector<std::uint8_t>(static_cast<std::size_t>(3 * width * height))};
+    glPixelStorei(GL_PACK_ALIGNMENT, 1);
+    glReadPixels(0, 0, width, height, GL_RGB, GL_UNSIGNED_BYTE, picture->rgb.data());
+    flip(*picture);
+  }
+  glfwSwapBuffers(window_);
+}
+
+void GlfwBackend::run(const std::function<bool()>& next) {
   int frames_left = kFramesAfterEvent;
   bool open = true;
   while (open && glfwWindowShouldClose(window_) == GLFW_FALSE) {
@@ -80,13 +99,23 @@ void GlfwBackend::run(const std::function<bool()>& draw) {
     // ImGui spreads quick events over several frames; each needs its own.
     const bool input_waits = !ImGui::GetCurrentContext()->InputEventsQueue.empty();
     frames_left = input_waits ? kFramesAfterEvent : frames_left - 1;
-    ImGui_ImplOpenGL3_NewFrame();
-    ImGui_ImplGlfw_NewFrame();
-    ImGui::NewFrame();
-    open = draw();
-    ImGui::Render();
-    draw_frame(window_);
+    open = next();
   }
+}
+
+void GlfwBackend::wake() {
+  glfwPostEmptyEvent();
+}
+
+void GlfwBackend::on_drop(std::function<void(const std::string&)> dropped) {
+  dropped_ = std::move(dropped);
+  glfwSetWindowUserPointer(window_, this);
+  glfwSetDropCallback(window_, drop);
+}
+
+void GlfwBackend::drop(GLFWwindow* window, int count, const char** paths) {
+  const auto* const self = static_cast<GlfwBackend*>(glfwGetWindowUserPointer(window));
+  for (int i = 0; i < count; ++i) self->dropped_(paths[i]);
 }
 
 } // namespace assay

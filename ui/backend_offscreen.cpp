@@ -94,30 +94,38 @@ Result<std::unique_ptr<OffscreenBackend>> OffscreenBackend::create(int width, in
 
 OffscreenBackend::~OffscreenBackend() = default;
 
-Image OffscreenBackend::render(const std::function<void()>& draw, int frames) {
+void OffscreenBackend::move_mouse(float x, float y) {
+  ImGui::GetIO().AddMousePosEvent(x, y);
+}
+
+void OffscreenBackend::frame(const std::function<void()>& draw, Image* picture) {
   ImGuiIO& io = ImGui::GetIO();
-  for (int frame = 0; frame < frames; ++frame) {
-    io.DisplaySize = ImVec2(static_cast<float>(width_), static_cast<float>(height_));
-    io.DeltaTime = 1.0F / 60; // fixed, so that equal input gives equal pictures
-    ImGui_ImplOpenGL3_NewFrame();
-    ImGui::NewFrame();
-    draw();
-    ImGui::Render();
-    const ImVec4 background = ImGui::GetStyle().Colors[ImGuiCol_WindowBg];
-    glViewport(0, 0, width_, height_);
-    glClearColor(background.x, background.y, background.z, 1);
-    glClear(GL_COLOR_BUFFER_BIT);
-    ImGui_ImplOpenGL3_RenderDrawData(ImGui::GetDrawData());
-  }
-  Image image{
+  io.DisplaySize = ImVec2(static_cast<float>(width_), static_cast<float>(height_));
+  io.DeltaTime = 1.0F / 60; // fixed, so that equal input gives equal pictures
+  ImGui_ImplOpenGL3_NewFrame();
+  ImGui::NewFrame();
+  draw();
+  ImGui::Render();
+  const ImVec4 background = ImGui::GetStyle().Colors[ImGuiCol_WindowBg];
+  glViewport(0, 0, width_, height_);
+  glClearColor(background.x, background.y, background.z, 1);
+  glClear(GL_COLOR_BUFFER_BIT);
+  ImGui_ImplOpenGL3_RenderDrawData(ImGui::GetDrawData());
+  if (picture == nullptr) return;
+  *picture = {
       width_, height_, std::vector<std::uint8_t>(static_cast<std::size_t>(3 * width_ * height_))};
   glPixelStorei(GL_PACK_ALIGNMENT, 1);
-  glReadPixels(0, 0, width_, height_, GL_RGB, GL_UNSIGNED_BYTE, image.rgb.data());
-  const auto row = static_cast<std::ptrdiff_t>(3 * width_); // OpenGL's rows start at the bottom
-  for (std::ptrdiff_t top = 0, bottom = height_ - 1; top < bottom; ++top, --bottom)
-    std::swap_ranges(image.rgb.begin() + top * row,
-                     image.rgb.begin() + (top + 1) * row,
-                     image.rgb.begin() + bottom * row);
+  glReadPixels(0, 0, width_, height_, GL_RGB, GL_UNSIGNED_BYTE, picture->rgb.data());
+  flip(*picture);
+}
+
+void OffscreenBackend::finish() {
+  glFinish();
+}
+
+Image OffscreenBackend::render(const std::function<void()>& draw, int frames) {
+  Image image;
+  for (int i = 0; i < frames; ++i) frame(draw, i + 1 == frames ? &image : nullptr);
   return image;
 }
 

@@ -6,15 +6,19 @@
 #include <memory>
 
 #include "core/result.h"
-#include "ui/capture.h"
+#include "ui/surface.h"
 
 namespace assay {
 
-class OffscreenBackend {
+class OffscreenBackend : public Surface {
 public:
   // Needs a UiContext. The error says which step of EGL failed and what provides it.
   static Result<std::unique_ptr<OffscreenBackend>> create(int width, int height);
-  ~OffscreenBackend();
+  ~OffscreenBackend() override;
+
+  void move_mouse(float x, float y) override;
+  void frame(const std::function<void()>& draw, Image* picture = nullptr) override;
+  void finish(); // waits until everything is drawn; for measurements
 
   // Runs `draw` between ImGui's NewFrame and Render, `frames` times, and returns the last picture.
   // Layout settles in the second frame, so that three are enough.

@@ -1,5 +1,7 @@
 #include "ui/capture.h"
 
+#include <algorithm>
+
 #include <zlib.h>
 
 #include <cassert>
@@ -58,6 +60,14 @@ std::string deflate_all(const std::string& bytes) {
 }
 
 } // namespace
+
+void flip(Image& image) {
+  const auto row = static_cast<std::ptrdiff_t>(3 * image.width);
+  for (std::ptrdiff_t top = 0, bottom = image.height - 1; top < bottom; ++top, --bottom)
+    std::swap_ranges(image.rgb.begin() + top * row,
+                     image.rgb.begin() + (top + 1) * row,
+                     image.rgb.begin() + bottom * row);
+}
 
 std::string encode_png(const Image& image) {
   assert(image.rgb.size() ==

@@ -15,6 +15,8 @@ struct Image {
   std::vector<std::uint8_t> rgb; // 3 bytes a pixel, rows from the top
 };
 
+void flip(Image& image); // OpenGL's rows start at the bottom
+
 // The bytes of a PNG file: 8 bit RGB, one IDAT chunk, every row with filter Up (RFC 2083).
 std::string encode_png(const Image& image);
 

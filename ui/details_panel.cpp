@@ -52,7 +52,7 @@ void draw_launch_plot(const Palette& colors, const VerdictRowModel& row, ImVec2 
     right = std::max(right, launch.hi);
   }
   const ImPlotAxisFlags plain = ImPlotAxisFlags_NoMenus | ImPlotAxisFlags_NoHighlight;
-  ImPlot::SetupAxes("change of time, % of the reference (left is faster)",
+  ImPlot::SetupAxes("change of time, %",
                     nullptr,
                     plain,
                     plain | ImPlotAxisFlags_NoGridLines);
@@ -92,7 +92,7 @@ void draw_launch_plot(const Palette& colors, const VerdictRowModel& row, ImVec2 
 
 void draw_launches(const Palette& colors, const VerdictRowModel& row) {
   const float em = ImGui::GetFontSize();
-  text(colors.accent, "Every launch's own effect; behind them the interval of the result");
+  text_wrapped(colors.accent, "Every launch's own effect; behind them the interval of the result");
   const float wanted = (static_cast<float>(row.launches.size()) * 1.6F + 5) * em;
   draw_launch_plot(
       colors,
@@ -117,7 +117,7 @@ void draw_text(Workspace& workspace, const VerdictRowModel& row) {
 } // namespace
 
 void draw_details(Workspace& workspace) {
-  const VerdictRowModel& row = workspace.model.rows.at(workspace.selected);
+  const VerdictRowModel& row = workspace.verdicts()->rows.at(workspace.row);
   const float width = ImGui::GetContentRegionAvail().x;
   const float text_width = row.launches.empty() ? width : width * 0.58F;
   if (ImGui::BeginChild("text", ImVec2(text_width, 0), ImGuiChildFlags_AlwaysUseWindowPadding))

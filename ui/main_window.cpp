@@ -2,12 +2,13 @@
 
 #include <algorithm>
 
+#include "core/text.h"
 #include "imgui.h"
 #include "ui/commands.h"
-#include "ui/details_panel.h"
-#include "ui/verdict_table.h"
+#include "ui/input.h"
+#include "ui/overlays.h"
+#include "ui/screens.h"
 #include "ui/widgets.h"
-#include "ui/workspace.h"
 
 namespace assay {
 namespace {
@@ -17,120 +18,108 @@ constexpr ImGuiWindowFlags kFixed =
     ImGuiWindowFlags_NoBringToFrontOnFocus |
     ImGuiWindowFlags_NoBackground; // the backend's clear is cheaper than a fill
 
-// One line an alarm; more than a few scroll, so that the verdicts stay in sight.
-void draw_alarms(const std::vector<std::string>& alarms, const Palette& colors) {
-  constexpr std::size_t kVisible = 4;
-  if (alarms.empty()) return;
-  const float lines = static_cast<float>(std::min(alarms.size(), kVisible)) + 0.4F;
-  if (ImGui::BeginChild("alarms", ImVec2(0, lines * ImGui::GetTextLineHeightWithSpacing())))
-    for (const std::string& line : alarms)
-      text(colors.warning, "! " + line.substr(0, line.find('\n')));
-  ImGui::EndChild();
-}
-
-void draw_header(const Workspace& workspace) {
-  const Palette& colors = palette(workspace.theme);
-  ImGui::PushFont(nullptr, ImGui::GetStyle().FontSizeBase * 1.5F);
-  text(colors.text, workspace.model.name.empty() ? "Assay" : workspace.model.name);
-  ImGui::PopFont();
-  for (const std::string& line : workspace.model.provenance) text_wrapped(colors.muted, line);
-  draw_alarms(workspace.model.alarms, colors);
-  ImGui::Separator();
-}
-
-void draw_footer(const Workspace& workspace) {
-  const Palette& colors = palette(workspace.theme);
-  const std::string_view all =
-      "Up/Down row   Page Up/Down details   F5 read again   Ctrl + - 0 text size   Ctrl T theme   "
-      "? keys and colours   Ctrl Q quit";
-  const bool fits =
-      ImGui::CalcTextSize(all.data(), all.data() + all.size()).x < ImGui::GetContentRegionAvail().x;
-  ImGui::Separator();
-  text(colors.muted, fits ? all : "? keys and colours");
-}
-
-// The table takes what its rows need, at most 60 % of the space; the details get the rest.
-float table_height(const Workspace& workspace, float available) {
-  const float row = ImGui::GetFontSize() * 3.2F;
-  return std::min(available * 0.6F,
-                  row * static_cast<float>(workspace.model.rows.size()) +
-                      2.5F * ImGui::GetFontSize());
-}
-
-void draw_verdicts(Workspace& workspace, float height) {
-  const Palette& colors = palette(workspace.theme);
-  interval_legend(colors);
-  const float available = height - ImGui::GetTextLineHeightWithSpacing();
-  if (ImGui::BeginChild("table", ImVec2(0, table_height(workspace, available))))
-    draw_verdict_table(workspace);
-  ImGui::EndChild();
-  ImGui::Separator();
-  const float footer = ImGui::GetTextLineHeightWithSpacing() + ImGui::GetStyle().ItemSpacing.y;
-  if (ImGui::BeginChild("details", ImVec2(0, -footer))) draw_details(workspace);
-  ImGui::EndChild();
-}
-
-void draw_sign(const Palette& colors, Tone tone, const char* word, const char* meaning) {
-  badge(colors, tone, word);
-  ImGui::SameLine(9 * ImGui::GetFontSize());
-  text(colors.text, meaning);
-}
-
-void draw_help(Workspace& workspace) {
-  const Palette& colors = palette(workspace.theme);
+void draw_top(Workspace& workspace, const Palette& colors) {
   const float em = ImGui::GetFontSize();
-  const ImVec2 display = ImGui::GetIO().DisplaySize;
-  ImGui::SetNextWindowPos(
-      ImVec2(display.x / 2, display.y / 2), ImGuiCond_Always, ImVec2(0.5F, 0.5F));
-  ImGui::PushStyleColor(ImGuiCol_WindowBg, to_vec4(colors.panel));
-  ImGui::PushStyleVar(ImGuiStyleVar_WindowBorderSize, 1);
-  const ImGuiWindowFlags flags = ImGuiWindowFlags_NoDecoration | ImGuiWindowFlags_NoMove |
-                                 ImGuiWindowFlags_NoSavedSettings |
-                                 ImGuiWindowFlags_AlwaysAutoResize;
-  if (ImGui::Begin("help", nullptr, flags)) {
-    text(colors.accent, "Keys");
-    for (const Command& command : commands()) {
-      text(colors.text, command.keys);
-      ImGui::SameLine(9 * em);
-      text(colors.muted, command.title);
-    }
-    ImGui::Dummy(ImVec2(0, em * 0.5F));
-    text(colors.accent, "Colours of a verdict (the words decide)");
-    draw_sign(colors, Tone::Good, "good", "a true gain that leaves the training unharmed");
-    draw_sign(colors, Tone::Bad, "bad", "slower, harmful, or the claim is refuted");
-    draw_sign(colors,
-              Tone::Mixed,
-              "mixed",
-              "a true gain that misses its claim, or a claim kept at a cost");
-    draw_sign(colors, Tone::Neutral, "open", "no effect, not enough evidence, or nothing to judge");
+  text(colors.accent, "Assay");
+  ImGui::SameLine(0, em);
+  const Comparison* comparison = workspace.comparison();
+  if (comparison != nullptr && workspace.screen != ScreenId::Start) {
+    text(colors.text, printable(workspace.cell()->cell.name));
+    ImGui::SameLine(0, em);
+    side_mark(colors, 0);
+    text(colors.text, "A " + printable(comparison->a));
+    ImGui::SameLine(0, em);
+    side_mark(colors, 1);
+    text(colors.text, "B " + printable(comparison->b));
+    ImGui::SameLine(0, em);
   }
-  ImGui::End();
-  ImGui::PopStyleVar();
-  ImGui::PopStyleColor();
+  text_cut(colors.muted, workspace.path.empty() ? "nothing is open" : printable(workspace.path));
+  ImGui::Separator();
+}
+
+void draw_rail(Workspace& workspace, const Palette& colors) {
+  const float em = ImGui::GetFontSize();
+  ImDrawList* const draw = ImGui::GetWindowDrawList();
+  for (const Screen& screen : screens()) {
+    const ImVec2 corner = ImGui::GetCursorScreenPos();
+    const ImVec2 size(ImGui::GetContentRegionAvail().x, em * 2);
+    ImGui::PushID(screen.id.data());
+    mark_target(workspace, fmt::format("screen.{}", screen.id), corner.x + em, corner.y + em);
+    if (ImGui::InvisibleButton("go", size)) go_to(workspace, screen.screen);
+    const bool current = workspace.screen == screen.screen;
+    if (current || ImGui::IsItemHovered())
+      draw->AddRectFilled(corner, ImVec2(corner.x + size.x, corner.y + size.y), to_u32(colors.selected));
+    if (current)
+      draw->AddRectFilled(
+          corner, ImVec2(corner.x + em * 0.2F, corner.y + size.y), to_u32(colors.accent));
+    draw->AddText(ImVec2(corner.x + em * 0.5F, corner.y + em * 0.5F),
+                  to_u32(colors.muted),
+                  std::string(screen.key).c_str());
+    draw->AddText(ImVec2(corner.x + em * 1.5F, corner.y + em * 0.5F),
+                  to_u32(colors.text),
+                  std::string(screen.title).c_str());
+    ImGui::PopID();
+  }
+}
+
+std::string state_words(const Workspace& workspace) {
+  if (!workspace.status.empty()) return printable(workspace.status);
+  if (workspace.loading && !workspace.results) return "reading the results …";
+  if (workspace.loading) return "reading the traces …";
+  if (workspace.traces[0].loading || workspace.traces[1].loading) return "reading traces for the timeline …";
+  if (!workspace.results) return "";
+  return workspace.results->report.complete() ? "the plan is complete" : "the plan is not complete yet";
+}
+
+void draw_bottom(const Workspace& workspace, const Palette& colors) {
+  ImGui::Separator();
+  const std::string hint = "Ctrl P commands   ? keys and colours";
+  const float room = ImGui::CalcTextSize(hint.c_str()).x;
+  const float width = ImGui::GetContentRegionAvail().x;
+  const std::string words = state_words(workspace);
+  if (ImGui::CalcTextSize(words.c_str()).x + room + 2 * ImGui::GetFontSize() > width) {
+    text_cut(colors.muted, words.empty() ? hint : words);
+    return;
+  }
+  text(colors.muted, words);
+  ImGui::SameLine(ImGui::GetCursorPosX() + width - room);
+  text(colors.muted, hint);
+}
+
+void draw_body(Workspace& workspace, const Palette& colors) {
+  if (const auto block = blocked(workspace))
+    notice(colors, block->notice, block->failed);
+  else
+    current_screen(workspace).draw(workspace);
 }
 
 } // namespace
 
 void draw_main_window(Workspace& workspace) {
   run_pressed_commands(workspace);
+  workspace.targets.clear();
   apply_theme(workspace.theme, workspace.scale);
+  const Palette& colors = palette(workspace.theme);
   ImGui::SetNextWindowPos(ImVec2(0, 0));
   ImGui::SetNextWindowSize(ImGui::GetIO().DisplaySize);
   if (ImGui::Begin("main", nullptr, kFixed)) {
-    draw_header(workspace);
+    const float em = ImGui::GetFontSize();
+    draw_top(workspace, colors);
     const float footer = ImGui::GetTextLineHeightWithSpacing() + ImGui::GetStyle().ItemSpacing.y;
-    const float height = ImGui::GetContentRegionAvail().y - footer;
-    if (workspace.model.notice) {
-      if (ImGui::BeginChild("notice", ImVec2(0, height)))
-        notice(palette(workspace.theme), *workspace.model.notice, workspace.model.failed);
-      ImGui::EndChild();
-    } else {
-      draw_verdicts(workspace, height);
-    }
-    draw_footer(workspace);
+    const float height = std::max(em, ImGui::GetContentRegionAvail().y - footer);
+    if (ImGui::BeginChild("rail", ImVec2(7 * em, height))) draw_rail(workspace, colors);
+    ImGui::EndChild();
+    ImGui::SameLine();
+    const ImGuiWindowFlags flags = ImGuiWindowFlags_NoScrollbar | ImGuiWindowFlags_NoScrollWithMouse;
+    if (ImGui::BeginChild("body", ImVec2(0, height), 0, flags)) draw_body(workspace, colors);
+    ImGui::EndChild();
+    draw_bottom(workspace, colors);
   }
   ImGui::End();
+  if (workspace.palette.open) draw_palette(workspace);
   if (workspace.help) draw_help(workspace);
+  if (!workspace.copied.empty()) ImGui::SetClipboardText(workspace.copied.c_str());
+  workspace.copied.clear();
 }
 
 } // namespace assay

@@ -1,5 +1,5 @@
-// The viewer's one window: header, verdict table, details of the selected row, key line; help on
-// top.
+// The window: what is open above, screens at the left, the current one in the middle, state below;
+// palette and help on top.
 #pragma once
 
 namespace assay {

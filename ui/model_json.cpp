@@ -52,7 +52,7 @@ ordered_json to_json(const VerdictRowModel& row) {
 
 } // namespace
 
-std::string to_json_text(const VerdictModel& model) {
+ordered_json to_json(const VerdictModel& model) {
   ordered_json rows = ordered_json::array();
   for (const VerdictRowModel& row : model.rows) rows.push_back(to_json(row));
   ordered_json notice = nullptr;
@@ -61,13 +61,16 @@ std::string to_json_text(const VerdictModel& model) {
               {"explanation", model.notice->explanation},
               {"action", model.notice->action},
               {"failed", model.failed}};
-  const ordered_json all{{"name", model.name},
-                         {"provenance", model.provenance},
-                         {"alarms", model.alarms},
-                         {"axis_percent", model.axis},
-                         {"rows", rows},
-                         {"notice", notice}};
-  return all.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n";
+  return {{"name", model.name},
+          {"provenance", model.provenance},
+          {"alarms", model.alarms},
+          {"axis_percent", model.axis},
+          {"rows", rows},
+          {"notice", notice}};
+}
+
+std::string to_json_text(const VerdictModel& model) {
+  return to_json(model).dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n";
 }
 
 } // namespace assay

@@ -1,5 +1,7 @@
-// What the screen says, as JSON: for --dump-model, tests and screen readers.
+// The verdict table as JSON.
 #pragma once
+
+#include <nlohmann/json_fwd.hpp>
 
 #include <string>
 
@@ -7,6 +9,7 @@
 
 namespace assay {
 
+nlohmann::ordered_json to_json(const VerdictModel& model);
 std::string to_json_text(const VerdictModel& model);
 
 } // namespace assay

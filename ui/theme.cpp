@@ -85,6 +85,11 @@ void apply_imgui_colors(const Palette& p, ImVec4* colors) {
   for (const int selected : {ImGuiCol_Header, ImGuiCol_HeaderHovered, ImGuiCol_HeaderActive})
     colors[selected] = to_vec4(p.selected);
   colors[ImGuiCol_BorderShadow] = ImVec4(0, 0, 0, 0);
+  colors[ImGuiCol_ChildBg] = ImVec4(0, 0, 0, 0); // every fill costs time under software OpenGL
+  colors[ImGuiCol_FrameBg] = colors[ImGuiCol_Button] = to_vec4(p.panel_alternate);
+  colors[ImGuiCol_ButtonHovered] = colors[ImGuiCol_ButtonActive] = to_vec4(p.selected);
+  colors[ImGuiCol_InputTextCursor] = to_vec4(p.text);
+  colors[ImGuiCol_ScrollbarBg] = ImVec4(0, 0, 0, 0);
   colors[ImGuiCol_TableHeaderBg] = to_vec4(p.panel_alternate);
   colors[ImGuiCol_TableRowBg] = ImVec4(0, 0, 0, 0);
   colors[ImGuiCol_TableRowBgAlt] = to_vec4(p.panel_alternate);

@@ -35,11 +35,7 @@ std::optional<IntervalPicture> picture_of(const CellReport& cell,
                                           double sesoi,
                                           const std::vector<const ClaimResult*>& claims) {
   if (!comparison.effect || !comparison.effect->theta.at_95) return std::nullopt;
-  const Estimate& theta = comparison.effect->theta;
-  IntervalPicture picture;
-  picture.point = percent(theta.value);
-  picture.lo = percent(theta.at_95->lower);
-  picture.hi = percent(theta.at_95->upper);
+  IntervalPicture picture = picture_of(comparison.effect->theta).value();
   picture.sesoi = 100 * sesoi;
   if (cell.control && cell.control->comparison.effect)
     if (const std::optional<Interval>& band = cell.control->comparison.effect->theta.at_95) {
@@ -270,14 +266,29 @@ double axis_of(const std::vector<VerdictRowModel>& rows) {
   return std::max(1.0, 1.05 * std::max(measured, std::min(claimed, 3 * measured)));
 }
 
+Notice unreadable(const std::string& message) {
+  return {"These results cannot be shown", message, ""};
+}
+
+std::optional<IntervalPicture> picture_of(const Estimate& log_ratio) {
+  if (!log_ratio.at_95) return std::nullopt;
+  IntervalPicture picture;
+  picture.point = percent(log_ratio.value);
+  picture.lo = percent(log_ratio.at_95->lower);
+  picture.hi = percent(log_ratio.at_95->upper);
+  return picture;
+}
+
 VerdictModel verdict_model(const Result<LedgerData>& ledger) {
+  if (ledger) return verdict_model(*ledger, analyze(*ledger));
   VerdictModel model;
-  if (!ledger) {
-    model.failed = true;
-    model.notice = Notice{"These results cannot be shown", ledger.error().message, ""};
-    return model;
-  }
-  const Report report = analyze(*ledger);
+  model.failed = true;
+  model.notice = unreadable(ledger.error().message);
+  return model;
+}
+
+VerdictModel verdict_model(const LedgerData& data, const Report& report) {
+  VerdictModel model;
   model.name = printable(report.spec.name);
   model.provenance = provenance(report);
   for (const std::string& alarm : report.alarms) model.alarms.push_back(printable(alarm));
@@ -285,7 +296,7 @@ VerdictModel verdict_model(const Result<LedgerData>& ledger) {
     for (std::size_t index = 0; index < report.cells[cell].comparisons.size(); ++index)
       model.rows.push_back(row_model(report, cell, index));
   model.axis = axis_of(model.rows);
-  if (model.rows.empty() || report.launches.empty()) model.notice = nothing_yet(*ledger);
+  if (model.rows.empty() || report.launches.empty()) model.notice = nothing_yet(data);
   return model;
 }
 

@@ -13,6 +13,11 @@
 
 namespace assay {
 
+struct Report;
+struct Estimate;
+struct CellReport;
+struct Comparison;
+
 // An effect on the axis "change of the measured time, in percent of the reference"; negative is
 // faster.
 struct IntervalPicture {
@@ -61,7 +66,13 @@ struct VerdictModel {
   bool failed = false; // the notice tells of an error
 };
 
-VerdictModel verdict_model(const Result<LedgerData>& ledger);
+VerdictModel verdict_model(const LedgerData& data, const Report& report);
+VerdictModel verdict_model(const Result<LedgerData>& ledger); // analyzes it first
+// The error or the empty state of results that cannot be read.
+Notice unreadable(const std::string& message);
+
+// The axis "change of time in percent" for an effect that analysis estimated.
+std::optional<IntervalPicture> picture_of(const Estimate& log_ratio);
 
 // Half-width of an axis that shows every row: intervals whole, claims as far as three times that.
 double axis_of(const std::vector<VerdictRowModel>& rows);

@@ -4,6 +4,7 @@
 
 #include "imgui.h"
 #include "imgui_internal.h" // TableGetHoveredRow
+#include "ui/input.h"
 #include "ui/widgets.h"
 #include "ui/workspace.h"
 
@@ -37,7 +38,7 @@ void draw_header(const Workspace& workspace) {
   ImGui::TableSetupColumn("in words", ImGuiTableColumnFlags_WidthStretch);
   ImGui::TableHeadersRow();
   ImGui::TableSetColumnIndex(kBar);
-  axis_labels(palette(workspace.theme), workspace.model.axis, bar_width());
+  axis_labels(palette(workspace.theme), workspace.verdicts()->axis, bar_width());
 }
 
 void cell(Column column, Color color, const std::string& words) {
@@ -48,17 +49,19 @@ void cell(Column column, Color color, const std::string& words) {
 
 void draw_row(Workspace& workspace, std::size_t index) {
   const Palette& colors = palette(workspace.theme);
-  const VerdictRowModel& row = workspace.model.rows[index];
+  const VerdictRowModel& row = workspace.verdicts()->rows[index];
   ImGui::TableNextRow();
-  const bool selected = index == workspace.selected;
+  const bool selected = index == workspace.row;
   if (selected) ImGui::TableSetBgColor(ImGuiTableBgTarget_RowBg1, to_u32(colors.selected));
+  ImGui::TableSetColumnIndex(kOptimization);
+  mark_target(workspace, fmt::format("runs.row.{}", index));
   cell(kOptimization, colors.text, row.optimization);
   cell(kComparison, colors.text, row.comparison);
   cell(kEffect, colors.text, row.effect);
   ImGui::TableSetColumnIndex(kBar);
   if (row.interval)
     interval_bar(
-        colors, *row.interval, workspace.model.axis, ImVec2(bar_width(), ImGui::GetFrameHeight()));
+        colors, *row.interval, workspace.verdicts()->axis, ImVec2(bar_width(), ImGui::GetFrameHeight()));
   cell(kMde, colors.muted, row.mde);
   cell(kMemory, colors.text, row.memory);
   ImGui::TableSetColumnIndex(kVerdict);
@@ -69,19 +72,24 @@ void draw_row(Workspace& workspace, std::size_t index) {
   // Row 0 is the header. A Selectable would need the row's height before its last column is known.
   const bool hovered =
       ImGui::IsWindowHovered() && ImGui::TableGetHoveredRow() == static_cast<int>(index) + 1;
-  if (hovered && ImGui::IsMouseClicked(ImGuiMouseButton_Left)) workspace.selected = index;
+  if (hovered && ImGui::IsMouseClicked(ImGuiMouseButton_Left)) select_comparison(workspace, index);
+  if (hovered && ImGui::IsMouseDoubleClicked(ImGuiMouseButton_Left))
+    go_to(workspace, ScreenId::Compare);
   if (selected && workspace.scroll_to_selected) ImGui::SetScrollHereY(0.5F);
 }
 
 } // namespace
 
 void draw_verdict_table(Workspace& workspace) {
-  const ImGuiTableFlags flags = ImGuiTableFlags_ScrollY | ImGuiTableFlags_BordersInnerH |
+  const ImGuiTableFlags flags = ImGuiTableFlags_ScrollY | ImGuiTableFlags_ScrollX | ImGuiTableFlags_BordersInnerH |
                                 ImGuiTableFlags_RowBg | ImGuiTableFlags_SizingFixedFit |
                                 ImGuiTableFlags_PadOuterX;
-  if (!ImGui::BeginTable("verdicts", kColumns, flags, ImGui::GetContentRegionAvail())) return;
+  const ImVec2 size = ImGui::GetContentRegionAvail();
+  const float least = 62 * ImGui::GetFontSize() + bar_width(); // narrower windows scroll sideways
+  const float inner = std::max(least, size.x - ImGui::GetStyle().ScrollbarSize);
+  if (!ImGui::BeginTable("verdicts", kColumns, flags, size, inner)) return;
   draw_header(workspace);
-  for (std::size_t index = 0; index < workspace.model.rows.size(); ++index)
+  for (std::size_t index = 0; index < workspace.verdicts()->rows.size(); ++index)
     draw_row(workspace, index);
   workspace.scroll_to_selected = false;
   ImGui::EndTable();

@@ -78,6 +78,48 @@ void text_wrapped(Color color, std::string_view words) {
   ImGui::PopTextWrapPos();
 }
 
+void text_cut(Color color, std::string_view words) {
+  const float available = ImGui::GetContentRegionAvail().x;
+  std::string fitting(words);
+  if (ImGui::CalcTextSize(fitting.c_str()).x > available) {
+    const float room = available - ImGui::CalcTextSize("…").x;
+    while (!fitting.empty() && ImGui::CalcTextSize(fitting.c_str()).x > room) {
+      while (fitting.size() > 1 && (static_cast<unsigned char>(fitting.back()) & 0xC0U) == 0x80U)
+        fitting.pop_back(); // all bytes of a UTF-8 character
+      fitting.pop_back();
+    }
+    fitting += "…";
+  }
+  text(color, fitting);
+  if (fitting != words && ImGui::IsItemHovered())
+    ImGui::SetTooltip("%.*s", static_cast<int>(words.size()), words.data());
+}
+
+void side_mark(const Palette& palette, std::size_t side) {
+  const float em = ImGui::GetFontSize();
+  const ImVec2 corner = ImGui::GetCursorScreenPos();
+  const ImVec2 centre(corner.x + em * 0.45F, corner.y + em * 0.52F);
+  const float half = em * 0.34F;
+  ImDrawList* const draw = ImGui::GetWindowDrawList();
+  if (side == 0)
+    draw->AddCircleFilled(centre, half, to_u32(palette.reference));
+  else
+    draw->AddRectFilled(ImVec2(centre.x - half, centre.y - half),
+                        ImVec2(centre.x + half, centre.y + half),
+                        to_u32(palette.level));
+  ImGui::Dummy(ImVec2(em * 0.9F, em));
+  ImGui::SameLine(0, em * 0.3F);
+}
+
+void hatch(ImVec2 low, ImVec2 high, ImU32 color) {
+  ImDrawList* const draw = ImGui::GetWindowDrawList();
+  const float step = ImGui::GetFontSize() * 0.4F, height = high.y - low.y;
+  draw->PushClipRect(low, high, true);
+  for (float x = low.x - height; x < high.x; x += step)
+    draw->AddLine(ImVec2(x, high.y), ImVec2(x + height, low.y), color, step * 0.25F);
+  draw->PopClipRect();
+}
+
 void badge(const Palette& palette, Tone tone, std::string_view words) {
   const float em = ImGui::GetFontSize();
   const ImVec2 corner = ImGui::GetCursorScreenPos();

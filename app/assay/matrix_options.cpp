@@ -5,8 +5,24 @@
 #include "app/assay/programs.h"
 #include "core/result.h"
 #include "experiments/matrix.h"
+#include "profilers/nvml_sampler.h"
 
 namespace assay::cli {
+
+namespace {
+
+// Of the machine's GPUs, since the plan does not know yet on which one the worker will run; 0 where
+// there is none.
+std::int64_t smallest_gpu_bytes() {
+  const Result<std::vector<GpuInfo>> gpus = list_gpus();
+  std::int64_t smallest = 0;
+  if (gpus)
+    for (const GpuInfo& gpu : *gpus)
+      if (smallest == 0 || gpu.memory_bytes < smallest) smallest = gpu.memory_bytes;
+  return smallest;
+}
+
+} // namespace
 
 void MatrixOptions::add_to(CLI::App& command) {
   command.add_option("matrix", matrix_, "matrix file (docs/matrix.md)")->required();
@@ -32,8 +48,10 @@ Plan MatrixOptions::load() const {
   if (!device_.empty()) overrides.push_back("base.device=" + quoted(device_));
   if (launches_ > 0) overrides.push_back(fmt::format("experiment.launches={}", launches_));
   const Matrix matrix = value_or_throw(load_matrix(matrix_, overrides));
-  return value_or_throw(
-      make_plan(matrix, {.claims_directory = data_directory("claims"), .command = command_line()}));
+  return value_or_throw(make_plan(matrix,
+                                  {.claims_directory = data_directory("claims"),
+                                   .command = command_line(),
+                                   .device_memory_bytes = smallest_gpu_bytes()}));
 }
 
 } // namespace assay::cli

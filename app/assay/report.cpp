@@ -1,17 +1,15 @@
 // `assay report`: judges a results directory, prints the verdicts and writes the report files.
-#include <sys/ioctl.h>
-#include <unistd.h>
-
 #include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <memory>
 
+#include "app/assay/terminal.h"
 #include "app/assay/verbs.h"
 #include "core/ledger.h"
 #include "core/result.h"
 #include "experiments/analysis/render.h"
+#include "experiments/analysis/trace_evidence.h"
 
 namespace assay::cli {
 
@@ -22,27 +20,6 @@ struct ReportOptions {
   bool json = false, ascii = false, no_files = false;
   int width = 0;
 };
-
-bool has_unicode() {
-  for (const char* name : {"LC_ALL", "LC_CTYPE", "LANG"}) {
-    const char* value = std::getenv(name);
-    if (value == nullptr || *value == '\0') continue;
-    return std::strstr(value, "UTF-8") != nullptr || std::strstr(value, "utf8") != nullptr;
-  }
-  return false;
-}
-
-TableStyle style_of(const ReportOptions& options) {
-  const bool terminal = ::isatty(STDOUT_FILENO) != 0;
-  TableStyle style;
-  winsize size{};
-  if (terminal && ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0)
-    style.width = size.ws_col;
-  if (options.width > 0) style.width = options.width;
-  style.unicode = !options.ascii && has_unicode();
-  style.color = terminal && std::getenv("NO_COLOR") == nullptr;
-  return style;
-}
 
 void write_file(const std::string& path, const std::string& text) {
   std::ofstream file(path, std::ios::binary);
@@ -56,7 +33,8 @@ void write_file(const std::string& path, const std::string& text) {
 
 void report(const ReportOptions& options) {
   const LedgerData data = value_or_throw(read_ledger(options.directory));
-  const Report report = analyze(data);
+  Report report = analyze(data);
+  attach_explanations(report, data, options.directory);
   const std::string out = options.out.empty() ? options.directory : options.out;
   if (!options.no_files) {
     write_file(out + "/report.md", render_markdown(report));
@@ -68,7 +46,7 @@ void report(const ReportOptions& options) {
     fmt::print("{}\n", render_json(report));
     return;
   }
-  fmt::print("{}", render_table(report, style_of(options)));
+  fmt::print("{}", render_table(report, terminal_style(options.ascii, options.width)));
   if (!options.no_files)
     fmt::print("\nreport files: {}/report.html, .md, .json, .csv   window: assay view {}\n",
                out,

@@ -14,6 +14,8 @@ void add_plan(CLI::App& app, int& exit_code);
 void add_run(CLI::App& app, int& exit_code);
 void add_status(CLI::App& app, int& exit_code);
 void add_report(CLI::App& app, int& exit_code);
+void add_explain(CLI::App& app, int& exit_code);
+void add_sql(CLI::App& app, int& exit_code);
 void add_merge(CLI::App& app, int& exit_code);
 void add_doctor(CLI::App& app, int& exit_code);
 void add_completion(CLI::App& app);

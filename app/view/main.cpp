@@ -1,9 +1,10 @@
-// assay-view: shows a results directory in a window, or draws it into a PNG where there is no
-// display.
+// assay-view: shows a results directory or a trace in a window, or draws it into a PNG where there
+// is no display.
 #include <CLI/CLI.hpp>
 
 #include <cstdio>
 #include <fstream>
+#include <iterator>
 #include <regex>
 
 #include "core/result.h"
@@ -11,8 +12,11 @@
 #include "ui/backend_glfw.h"
 #include "ui/backend_offscreen.h"
 #include "ui/capture.h"
+#include "ui/loader.h"
 #include "ui/main_window.h"
-#include "ui/model_json.h"
+#include "ui/screens.h"
+#include "ui/script.h"
+#include "ui/settings.h"
 #include "ui/ui_context.h"
 #include "ui/workspace.h"
 
@@ -24,10 +28,13 @@ enum Exit { kOk = 0, kInternal = 1, kBadInput = 2 };
 constexpr int kMaxPixels = 8192; // an edge; every OpenGL 3.3 driver allows it
 
 struct Options {
-  std::string directory, screenshot, dump_model;
-  std::string size = "1600x1000", theme = "dark";
-  float scale = 1;
-  int width = 0, height = 0;
+  std::string path, screen, screenshot, dump_model, script;
+  std::string size = "1600x1000", theme;
+  float scale = 0; // 0: the settings', or 1
+  int width = 0, height = 0, fuzz = 0;
+  std::uint64_t seed = 1;
+  bool window = false;
+  bool draws() const { return !screenshot.empty() || !script.empty() || fuzz > 0; }
 };
 
 void parse_size(Options& options) {
@@ -41,71 +48,138 @@ void parse_size(Options& options) {
     bad_input("--size {}: each edge must be 200 to {} pixels", options.size, kMaxPixels);
 }
 
-void dump_model(const Workspace& workspace, const std::string& path) {
+void save_model(const Workspace& workspace, const std::string& path) {
   std::ofstream file(path);
-  file << to_json_text(workspace.model);
+  file << dump_model(workspace);
   file.close();
   if (!file) bad_input("cannot write {}", printable(path));
 }
 
-void save_screenshot(Workspace& workspace, const Options& options) {
+std::string read_script(const std::string& path) {
+  std::ifstream file(path);
+  if (!file) bad_input("cannot read the script {}", printable(path));
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+void open(Workspace& workspace, const Options& options) {
+  if (!options.theme.empty()) workspace.theme = *parse_theme(options.theme);
+  if (options.scale > 0) set_scale(workspace, options.scale);
+  workspace.initial_scale = workspace.scale;
+  open_path(workspace, options.path);
+  if (options.screen.empty()) return;
+  const auto screen = find_screen(options.screen);
+  if (!screen) bad_input("--screen {}: no such screen; see --help", printable(options.screen));
+  workspace.screen = *screen;
+}
+
+std::unique_ptr<Surface> surface_of(const Options& options) {
+  if (options.window) {
+    auto window = GlfwBackend::create("Assay", options.width, options.height);
+    if (!window) internal_error("{}", window.error().message);
+    return std::move(*window);
+  }
+  auto memory = OffscreenBackend::create(options.width, options.height);
+  if (!memory) internal_error("{}", memory.error().message);
+  return std::move(*memory);
+}
+
+// Script, random commands, picture: everything is loaded before it is shown.
+void draw_without_a_person(Workspace& workspace, const Options& options) {
   const UiContext context;
-  const auto backend = OffscreenBackend::create(options.width, options.height);
-  if (!backend) internal_error("{}", backend.error().message);
-  const Image image = (*backend)->render([&] { draw_main_window(workspace); });
-  value_or_throw(write_png(image, options.screenshot));
+  const auto surface = surface_of(options);
+  if (!options.script.empty()) {
+    const int actions =
+        value_or_throw(run_script(workspace, *surface, read_script(options.script), options.script));
+    std::printf("%s: %d actions, every expectation met\n", options.script.c_str(), actions);
+  }
+  if (options.fuzz > 0) {
+    run_random_commands(workspace, *surface, options.fuzz, options.seed);
+    std::printf("%d random commands with seed %llu\n",
+                options.fuzz,
+                static_cast<unsigned long long>(options.seed));
+  }
+  if (options.screenshot.empty()) return;
+  Image picture;
+  for (int i = 0; i < 3; ++i) { // layout settles in the second frame
+    serve_requests(workspace);
+    surface->frame([&] { draw_main_window(workspace); }, &picture);
+  }
+  value_or_throw(write_png(picture, options.screenshot));
+}
+
+void write_wanted_picture(Workspace& workspace, Surface& window) {
+  const std::string path = std::exchange(workspace.screenshot, "");
+  if (path.empty()) return;
+  Image picture;
+  window.frame([&] { draw_main_window(workspace); }, &picture);
+  const Result<std::size_t> written = write_png(picture, path);
+  workspace.status = written ? "picture written: " + path : written.error().message;
 }
 
 void show_window(Workspace& workspace, const Options& options) {
   const UiContext context;
-  const std::string title = "Assay - " + printable(options.directory);
-  const auto backend = GlfwBackend::create(title, options.width, options.height);
-  if (!backend)
+  const std::string title = options.path.empty() ? "Assay" : "Assay - " + printable(options.path);
+  const auto window = GlfwBackend::create(title, options.width, options.height);
+  if (!window)
     internal_error("{}\n  draw a picture instead: assay-view {} --screenshot view.png\n  or print "
                    "the verdicts:  assay report {}",
-                   backend.error().message,
-                   printable(options.directory),
-                   printable(options.directory));
-  workspace.scale = workspace.initial_scale = options.scale * (*backend)->display_scale();
-  set_scale(workspace, workspace.scale);
-  (*backend)->run([&] {
-    draw_main_window(workspace);
+                   window.error().message,
+                   printable(options.path),
+                   printable(options.path));
+  set_scale(workspace, workspace.scale * (*window)->display_scale());
+  workspace.initial_scale = workspace.scale;
+  (*window)->on_drop([&](const std::string& path) { open_path(workspace, path); });
+  Loader loader(GlfwBackend::wake);
+  (*window)->run([&] {
+    loader.exchange(workspace);
+    (*window)->frame([&] { draw_main_window(workspace); });
+    write_wanted_picture(workspace, **window);
     return !workspace.quit;
   });
+  set_scale(workspace, workspace.scale / (*window)->display_scale());
 }
 
 int view(Options options) {
   parse_size(options);
   Workspace workspace;
-  workspace.directory = options.directory;
-  workspace.theme = *parse_theme(options.theme);
-  workspace.scale = workspace.initial_scale = options.scale;
-  load(workspace);
-  if (!options.dump_model.empty()) dump_model(workspace, options.dump_model);
-  if (!options.screenshot.empty())
-    save_screenshot(workspace, options);
-  else if (options.dump_model.empty())
+  const bool alone = options.draws() || !options.dump_model.empty();
+  const std::string settings = alone ? "" : settings_path();
+  if (!settings.empty()) load_settings(workspace, settings);
+  open(workspace, options);
+  if (!alone) {
     show_window(workspace, options);
-  if (!workspace.model.failed) return kOk;
-  std::fprintf(stderr, "error: %s\n", workspace.model.notice->explanation.c_str());
+    if (settings.empty()) return kOk;
+    const std::string problem = save_settings(workspace, settings);
+    if (!problem.empty()) std::fprintf(stderr, "warning: %s\n", problem.c_str());
+    return kOk;
+  }
+  serve_requests(workspace);
+  if (options.draws()) draw_without_a_person(workspace, options);
+  if (!options.dump_model.empty()) save_model(workspace, options.dump_model);
+  std::string problem = workspace.open_error;
+  if (workspace.single_trace) problem = workspace.traces[0].why_none;
+  if (problem.empty()) return kOk;
+  std::fprintf(stderr, "error: %s\n", printable(problem).c_str());
   return kBadInput;
 }
 
 int run(int argc, char** argv) {
-  CLI::App app{"Shows the verdicts of a results directory."};
+  CLI::App app{"Shows the verdicts, traces and telemetry of a results directory."};
   Options options;
-  app.add_option("DIR", options.directory, "results directory of `assay run`")->required();
+  app.add_option("PATH", options.path, "results directory of `assay run`, or one trace file");
+  app.add_option("--screen", options.screen, "start, runs, compare, timeline, kernels, telemetry");
   app.add_option(
       "--screenshot", options.screenshot, "draw into this PNG file and end; needs no display");
   app.add_option(
       "--dump-model", options.dump_model, "write what the screen says into this JSON file and end");
+  app.add_option("--script", options.script, "play this file of keys, clicks and expectations, and end");
+  app.add_option("--fuzz", options.fuzz, "run this many random commands and end");
+  app.add_option("--seed", options.seed, "of --fuzz")->capture_default_str();
+  app.add_flag("--window", options.window, "--script, --fuzz, --screenshot in a real window");
   app.add_option("--size", options.size, "WIDTHxHEIGHT in pixels")->capture_default_str();
-  app.add_option("--theme", options.theme)
-      ->check(CLI::IsMember({"dark", "light"}))
-      ->capture_default_str();
-  app.add_option("--scale", options.scale, "text size")
-      ->check(CLI::Range(kMinScale, kMaxScale))
-      ->capture_default_str();
+  app.add_option("--theme", options.theme, "dark or light")->check(CLI::IsMember({"dark", "light"}));
+  app.add_option("--scale", options.scale, "text size, 0.75 to 3")
+      ->check(CLI::Range(kMinScale, kMaxScale));
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

@@ -7,11 +7,13 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <filesystem>
 #include <new>
 #include <numeric>
 #include <random>
 
 #include "core/text.h"
+#include "core/trace_file.h"
 #include "model/gates.h"
 #include "model/global_state.h"
 #include "model/peak_memory.h"
@@ -89,6 +91,32 @@ template <class Body> auto guard_memory(std::size_t variant, const std::string& 
   }
 }
 
+// Everything by default, except that operators are recorded only where they are the trace: on the
+// CPU. An array of names chooses.
+CollectSet collect_set(const json& names, bool cuda) {
+  CollectSet set;
+  set.operators = !cuda;
+  if (names.is_null()) return set;
+  const std::pair<const char*, bool CollectSet::*> kParts[] = {
+      {"operators", &CollectSet::operators},
+      {"kernels", &CollectSet::kernels},
+      {"copies", &CollectSet::copies},
+      {"api", &CollectSet::api},
+      {"driver", &CollectSet::driver},
+      {"synchronization", &CollectSet::synchronization},
+      {"overhead", &CollectSet::overhead},
+      {"telemetry", &CollectSet::telemetry}};
+  for (const auto& [name, member] : kParts) set.*member = false;
+  for (const json& wanted : names) {
+    const auto part = std::find_if(
+        std::begin(kParts), std::end(kParts), [&](const auto& p) { return wanted == p.first; });
+    if (part == std::end(kParts))
+      bad_input("trace: nothing called {} can be collected", wanted.dump());
+    set.*(part->second) = true;
+  }
+  return set;
+}
+
 double median(std::vector<double> values) {
   std::nth_element(values.begin(),
                    values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2),
@@ -106,13 +134,13 @@ std::vector<std::size_t> permutation(std::size_t count, std::uint64_t seed) {
 
 } // namespace
 
-Launch::Launch(const json& message, CovariateSampler sampler)
+Launch::Launch(const json& message, CovariateSampler sampler, std::string gpu_uuid)
     : kind_(message.at("kind")), unit_(message.at("unit")),
       optimization_(
           value_or_throw(optimizations().lookup(message.at("optimization").get<std::string>()))),
       visit_steps_(message.value("visit_steps", 1)),
       discard_steps_(message.value("discard_steps", 0)), seed_(message.at("seed")),
-      sampler_(std::move(sampler)) {
+      gpu_uuid_(std::move(gpu_uuid)), sampler_(std::move(sampler)) {
   for (const json& item : message.at("variants")) {
     VariantSpec spec{item.at("name"),
                      item.at("level"),
@@ -125,14 +153,45 @@ Launch::Launch(const json& message, CovariateSampler sampler)
   source_ = open_data(reference());
   train_data_ = std::make_unique<DataStream>(source_, reference(), Split::Train);
   held_out_data_ = std::make_unique<DataStream>(source_, reference(), Split::HeldOut);
+  if (kind_ == "traced") start_tracer(message.at("trace")); // before the first CUDA context
   build_replicas();
+}
+
+void Launch::start_tracer(const json& trace) {
+  const std::filesystem::path directory = trace.at("directory").get<std::string>();
+  const auto launch = trace.at("launch").get<std::int64_t>();
+  TracerOptions options;
+  for (const VariantSpec& spec : variants_)
+    options.paths.push_back((directory / trace_file_name(launch, 0, spec.name)).string());
+  options.cuda = reference().device == Device::Cuda;
+  options.collect = collect_set(trace.value("collect", json()), options.cuda);
+  options.gpu_uuid = gpu_uuid_;
+  const std::string tracer = trace.value("tracer", "assay");
+  if (tracer != "assay" && tracer != "kineto")
+    bad_input("unknown tracer '{}'; this worker has assay and kineto", printable(tracer));
+  tracer_ = tracer == "assay" ? make_tracer(options) : make_kineto_tracer(options);
+  for (std::size_t i = 0; i < variants_.size(); ++i)
+    for (const auto& [key, value] : std::initializer_list<std::pair<const char*, std::string>>{
+             {"launch", std::to_string(launch)},
+             {"rank", "0"},
+             {"cell", trace.value("cell", "")},
+             {"variant", variants_[i].name},
+             {"level", variants_[i].level},
+             {"optimization", optimization_->name},
+             {"unit", unit_},
+             {"device", options.cuda ? "cuda" : "cpu"},
+             {"gpu_uuid", gpu_uuid_},
+             {"program", "assay-worker"},
+             {"seed", std::to_string(seed_)},
+             {"config", to_json(variants_[i].config).dump()}})
+      tracer_->describe(i, key, value);
 }
 
 void Launch::build_replicas() {
   const auto start = std::chrono::steady_clock::now();
   replicas_.resize(variants_.size());
   build_order_ = permutation(variants_.size(), seed_);
-  if (kind_ == "timed" || kind_ == "probe") {
+  if (kind_ == "timed" || kind_ == "traced" || kind_ == "probe") {
     for (const std::size_t i : build_order_) {
       guard_memory(i, variants_[i].name, [&] {
         const std::int64_t before = current_bytes(variants_[i].config.device);
@@ -198,16 +257,22 @@ json Launch::round(const json& message) {
   train_data_->pause();
   held_out_data_->pause();
   json visits = json::array();
+  const std::string tracing = message.value("trace", "");
+  if (!tracing.empty() && !tracer_) bad_input("a {} launch records no trace", kind_);
   const json& order = message.at("order");
   for (std::size_t position = 0; position < order.size(); ++position) {
     const auto variant = order[position].get<std::size_t>();
     if (variant >= replicas_.size())
       bad_input("round names variant {}, the launch has {}", variant, replicas_.size());
+    Tracer* tracer = tracing.empty() ? nullptr : tracer_.get();
+    if (tracer != nullptr) tracer->begin_visit(variant, message.at("round"), tracing == "warm-up");
     const VisitResult visit = guard_memory(variant, variants_[variant].name, [&] {
       sampler_.begin();
-      return run_visit(*replicas_[variant].trainer, unit_ == "evaluation", units, discard_steps_);
+      return run_visit(
+          *replicas_[variant].trainer, unit_ == "evaluation", units, discard_steps_, tracer);
     });
     const Covariates covariates = sampler_.end();
+    if (tracer != nullptr) tracer->end_visit();
     if (!std::isfinite(visit.loss))
       throw Retired{variant,
                     fmt::format("loss of variant '{}' is {} in round {}",
@@ -310,8 +375,16 @@ json Launch::probe() {
           {"build_seconds", build_seconds_}};
 }
 
-json Launch::bye() const {
-  json metrics = json::array();
+json Launch::stop_trace() {
+  if (!tracer_) bad_input("a {} launch records no trace", kind_);
+  json metrics = tracer_->finish();
+  tracer_.reset();
+  return {{"event", "trace_stopped"}, {"metrics", metrics}};
+}
+
+json Launch::bye() {
+  json metrics = tracer_ ? tracer_->finish() : json::array();
+  tracer_.reset();
   if (step_ns_ > 0)
     metrics.push_back(metric(
         nullptr, "time/step_ns", "ns", step_ns_, "median train step beside the timed evaluations"));

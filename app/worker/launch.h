@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "app/worker/tracer.h"
 #include "app/worker/visit.h"
 #include "model/config/optimization.h"
 #include "model/data/loader.h"
@@ -32,20 +33,22 @@ class Launch {
 public:
   // Parses a "launch" message; builds replicas for timed and probe launches in an order permuted by
   // its seed.
-  Launch(const nlohmann::json& message, CovariateSampler sampler);
+  Launch(const nlohmann::json& message, CovariateSampler sampler, std::string gpu_uuid);
 
   nlohmann::json built() const; // answer to "launch"
   nlohmann::json round(const nlohmann::json& message);
   nlohmann::json parity();
   nlohmann::json memory();
   nlohmann::json probe();
-  nlohmann::json bye() const;
+  nlohmann::json stop_trace(); // the launch goes on without its tracer
+  nlohmann::json bye();
 
 private:
   struct Replica {
     std::unique_ptr<Trainer> trainer;
     std::int64_t bytes = 0;
   };
+  void start_tracer(const nlohmann::json& trace);
   void build_replicas();
   void warm_evaluation_replicas();
   std::vector<Batch> parity_batches();
@@ -61,10 +64,12 @@ private:
   std::vector<Replica> replicas_;
   std::vector<std::size_t> build_order_;
   double build_seconds_ = 0;
-  double step_ns_ = 0;           // median train step of the reference, for evaluation units
+  double step_ns_ = 0; // median train step of the reference, for evaluation units
+  std::string gpu_uuid_;
   std::uint64_t state_hash_ = 0; // of LibTorch's global state after building
   CovariateSampler sampler_;
   DataSource source_;
+  std::unique_ptr<Tracer> tracer_; // of a traced launch
 };
 
 } // namespace assay::worker

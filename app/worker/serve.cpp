@@ -51,7 +51,10 @@ public:
       const TrainConfig config = first_config(request);
       open_device(config);
       set_threads(config);
-      launch_ = std::make_unique<Launch>(request, make_sampler(config));
+      launch_ = std::make_unique<Launch>(request,
+                                         make_sampler(config),
+                                         config.device == Device::Cuda ? identity().gpu_uuid
+                                                                       : std::string());
       return launch_->built();
     }
     if (launch_ == nullptr) bad_input("request '{}' before 'launch'", op);
@@ -59,6 +62,7 @@ public:
     if (op == "parity") return launch_->parity();
     if (op == "memory") return launch_->memory();
     if (op == "probe") return launch_->probe();
+    if (op == "stop_trace") return launch_->stop_trace();
     if (op == "finish") return launch_->bye();
     bad_input("unknown request '{}'", op);
   }

@@ -7,6 +7,8 @@
 #include <chrono>
 #include <cmath>
 
+#include "profilers/trace_session.h"
+
 namespace assay::worker {
 
 namespace {
@@ -52,10 +54,19 @@ double run_unit(Trainer& trainer, bool evaluation, const UnitData& data, StepRes
   return 0;
 }
 
+std::int64_t token_count(const UnitData& unit) {
+  std::int64_t tokens = 0;
+  for (const Batch& batch : unit) tokens += batch.token_count();
+  return tokens;
+}
+
 } // namespace
 
-VisitResult
-run_visit(Trainer& trainer, bool evaluation, const std::vector<UnitData>& units, int discard) {
+VisitResult run_visit(Trainer& trainer,
+                      bool evaluation,
+                      const std::vector<UnitData>& units,
+                      int discard,
+                      UnitObserver* observer) {
   const bool cuda = trainer.config().device == Device::Cuda;
   VisitClock clock(cuda, units.size());
   VisitResult result;
@@ -69,8 +80,12 @@ run_visit(Trainer& trainer, bool evaluation, const std::vector<UnitData>& units,
       clock.drain();
       start = now_ns();
     }
+    const std::int64_t unit_start = observer != nullptr ? trace_now() : 0;
     const double loss = run_unit(trainer, evaluation, units[i], last);
     clock.mark(i + 1);
+    if (observer != nullptr)
+      observer->unit(
+          unit_start, trace_now(), i >= static_cast<std::size_t>(discard), token_count(units[i]));
     if (evaluation) result.loss = loss;
   }
   clock.drain();
@@ -82,7 +97,7 @@ run_visit(Trainer& trainer, bool evaluation, const std::vector<UnitData>& units,
   for (std::size_t i = 0; i < units.size(); ++i) {
     result.sample_ns.push_back(clock.between(i, i + 1));
     if (i < static_cast<std::size_t>(discard)) continue;
-    for (const Batch& batch : units[i]) result.tokens += batch.token_count();
+    result.tokens += token_count(units[i]);
   }
   return result;
 }

@@ -23,8 +23,19 @@ struct VisitResult {
   std::vector<std::int64_t> sample_ns; // every unit, discarded ones first
 };
 
+// Told of every unit of a traced visit: host clock of all traces (trace_now()), on the calling
+// thread.
+class UnitObserver {
+public:
+  virtual ~UnitObserver() = default;
+  virtual void unit(std::int64_t start, std::int64_t end, bool counted, std::int64_t tokens) = 0;
+};
+
 // Runs units.size() units; the first `discard` are stored in sample_ns and not counted.
-VisitResult
-run_visit(Trainer& trainer, bool evaluation, const std::vector<UnitData>& units, int discard);
+VisitResult run_visit(Trainer& trainer,
+                      bool evaluation,
+                      const std::vector<UnitData>& units,
+                      int discard,
+                      UnitObserver* observer = nullptr);
 
 } // namespace assay::worker

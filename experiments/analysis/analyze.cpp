@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <set>
 
@@ -149,11 +148,12 @@ std::string why_invalid(const LedgerData& data, const CellReport& cell) {
 }
 
 void note_missing(const LedgerData& data, CellReport& cell) {
-  bool parity = false, memory = false;
+  bool parity = false, memory = false, traced = false;
   for (const LaunchRow& launch : data.launches) {
     if (launch.cell != cell.cell.id || launch.state != LaunchState::Complete) continue;
     parity |= launch.kind == LaunchKind::Parity;
     memory |= launch.kind == LaunchKind::Memory;
+    traced |= launch.kind == LaunchKind::Traced;
   }
   if (!parity) cell.missing.push_back("parity launch");
   if (cell.timed_launches < cell.planned_launches)
@@ -161,6 +161,7 @@ void note_missing(const LedgerData& data, CellReport& cell) {
                                        cell.planned_launches - cell.timed_launches,
                                        cell.planned_launches));
   if (!memory) cell.missing.push_back("memory launch");
+  if (!traced && cell.cell.traced_rounds > 0) cell.missing.push_back("traced launch");
 }
 
 // Distinct launch indices that count.
@@ -192,23 +193,6 @@ CellReport report_cell(const LedgerData& data,
   return result;
 }
 
-// Several claims may speak of one comparison. Its verdict carries the least favourable of those
-// that were judged, so that one kept claim never hides a broken one; else the first that was not.
-void adopt_claim(Verdict& verdict, const ClaimResult& result, bool first) {
-  constexpr std::array kWorstFirst{ClaimState::Opposite,
-                                   ClaimState::Refuted,
-                                   ClaimState::Shortfall,
-                                   ClaimState::Consistent,
-                                   ClaimState::Confirmed};
-  const auto rank = [&](ClaimState state) {
-    return std::find(kWorstFirst.begin(), kWorstFirst.end(), state) - kWorstFirst.begin();
-  };
-  if (!first && rank(result.state) >= rank(verdict.claim)) return;
-  verdict.claim = result.state;
-  std::erase(verdict.tags, Tag::Exceeds);
-  if (result.exceeds) verdict.tags.push_back(Tag::Exceeds);
-}
-
 std::vector<ClaimResult>
 judge_claim_everywhere(const LedgerData& data, Report& report, const ClaimRow& claim) {
   std::vector<ClaimResult> results;
@@ -238,14 +222,9 @@ judge_claim_everywhere(const LedgerData& data, Report& report, const ClaimRow& c
 
 void judge_claims(const LedgerData& data, Report& report) {
   for (const ClaimRow& claim : data.claims)
-    for (ClaimResult& result : judge_claim_everywhere(data, report, claim)) {
-      if (result.cell) {
-        const bool first = claims_of(report, *result.cell, *result.comparison).empty();
-        adopt_claim(
-            report.cells[*result.cell].comparisons[*result.comparison].verdict, result, first);
-      }
+    for (ClaimResult& result : judge_claim_everywhere(data, report, claim))
       report.claims.push_back(std::move(result));
-    }
+  adopt_claims(report);
 }
 
 LaunchSummary summarize(const LedgerData& data, const VisitIndex& visits, const LaunchRow& launch) {

@@ -35,6 +35,7 @@ svg .grid{stroke:var(--line);stroke-width:1}svg .zero{stroke:var(--ink);stroke-w
 svg .band{fill:var(--band)}svg .claimed{fill:none;stroke:var(--claim);stroke-width:1.8;stroke-dasharray:5 3}
 svg line.b{stroke:var(--b);stroke-width:2.2}svg rect.b{fill:var(--b)}
 svg line.control{stroke:var(--muted);stroke-width:2}svg circle.control{fill:var(--muted)}
+svg .fall{fill:var(--good)}svg .rise{fill:var(--bad)}svg .whole{fill:var(--b)}svg .whisker{stroke:var(--ink);stroke-width:1.3}
 svg .pair{fill:var(--b);fill-opacity:.45}svg .interval{fill:var(--b);fill-opacity:.14}svg .excluded{stroke:var(--muted);stroke-width:1.3}
 .key{display:inline-block;width:22px;height:11px;margin:0 5px 0 12px;vertical-align:-1px}
 .key.band{background:var(--band)}.key.claimed{border:1.8px dashed var(--claim)}.key.point{width:10px;height:10px;background:var(--b)}

@@ -1,7 +1,9 @@
 #include "experiments/analysis/judge.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <set>
 
 #include "experiments/analysis/display.h"
 
@@ -127,6 +129,21 @@ std::string why_not_judged(const Comparison& comparison, ClaimMetric metric) {
                                             : comparison.verdict.reasons.front();
 }
 
+void adopt_claim(Verdict& verdict, const ClaimResult& result, bool first) {
+  constexpr std::array kWorstFirst{ClaimState::Opposite,
+                                   ClaimState::Refuted,
+                                   ClaimState::Shortfall,
+                                   ClaimState::Consistent,
+                                   ClaimState::Confirmed};
+  const auto rank = [&](ClaimState state) {
+    return std::find(kWorstFirst.begin(), kWorstFirst.end(), state) - kWorstFirst.begin();
+  };
+  if (!first && rank(result.state) >= rank(verdict.claim)) return;
+  verdict.claim = result.state;
+  std::erase(verdict.tags, Tag::Exceeds);
+  if (result.exceeds) verdict.tags.push_back(Tag::Exceeds);
+}
+
 } // namespace
 
 Speed judge_speed(const Estimate& theta, double sesoi) {
@@ -187,6 +204,15 @@ ClaimResult judge_claim(const ClaimRow& claim,
     result.exceeds = decision.exceeds;
   }
   return result;
+}
+
+void adopt_claims(Report& report) {
+  std::set<std::pair<std::size_t, std::size_t>> seen;
+  for (const ClaimResult& result : report.claims)
+    if (result.cell)
+      adopt_claim(report.cells[*result.cell].comparisons[*result.comparison].verdict,
+                  result,
+                  seen.insert({*result.cell, *result.comparison}).second);
 }
 
 } // namespace assay

@@ -27,4 +27,9 @@ ClaimResult judge_claim(const ClaimRow& claim,
                         const std::string& gpu,
                         double sesoi);
 
+// Gives every comparison's verdict the claim that it answers. Several claims may speak of one
+// comparison: the verdict carries the least favourable of those that were judged, so that one kept
+// claim never hides a broken one; else the first that was not.
+void adopt_claims(Report& report);
+
 } // namespace assay

@@ -5,6 +5,7 @@
 #include "experiments/analysis/display.h"
 #include "experiments/analysis/html_style.h"
 #include "experiments/analysis/render.h"
+#include "experiments/analysis/render_explain.h"
 #include "experiments/analysis/svg.h"
 
 namespace assay {
@@ -240,7 +241,8 @@ std::string comparison_card(const Report& report, std::size_t i, std::size_t j) 
            "shade: its exact 95 % interval; grey: 95 % interval of the A/A control; crosses: "
            "excluded; triangles: beyond the axis.</p>\n";
   }
-  return out + gates_table(comparison) + excluded_list(comparison) + "</section>\n";
+  return out + explanation_html(comparison) + gates_table(comparison) + excluded_list(comparison) +
+         "</section>\n";
 }
 
 std::string claims_section(const Report& report) {

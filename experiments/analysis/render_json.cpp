@@ -2,6 +2,7 @@
 
 #include "core/text.h"
 #include "experiments/analysis/display.h"
+#include "experiments/analysis/explanation_json.h"
 #include "experiments/analysis/render.h"
 
 namespace assay {
@@ -144,7 +145,9 @@ ordered_json comparison_json(const Comparison& value) {
           {"end_to_end", maybe(value.end_to_end, end_to_end_json)},
           {"memory", maybe(value.memory, memory)},
           {"pairs", pairs(value.pairs)},
-          {"evidence", evidence(value.evidence, value)}};
+          {"evidence", evidence(value.evidence, value)},
+          {"explanation", explanation_json(value, kEveryRow)},
+          {"no_explanation", text(value.no_explanation)}};
 }
 
 ordered_json claim_json(const ClaimResult& value, const Report& report) {
@@ -157,6 +160,7 @@ ordered_json claim_json(const ClaimResult& value, const Report& report) {
                       {"metric", text(value.claim.metric)},
                       {"claimed", interval({value.claim.lo, value.claim.hi})},
                       {"conditions", text(value.claim.conditions)},
+                      {"stages", text(value.claim.stages)},
                       {"cell", nullptr},
                       {"state", to_string(value.state)},
                       {"exceeds", value.exceeds},

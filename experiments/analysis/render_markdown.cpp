@@ -2,6 +2,7 @@
 
 #include "core/text.h"
 #include "experiments/analysis/display.h"
+#include "experiments/analysis/explain_text.h"
 #include "experiments/analysis/render.h"
 
 namespace assay {
@@ -26,9 +27,10 @@ std::string md(const std::string& text) {
   return result;
 }
 
-std::string reasons(const Verdict& verdict) {
-  std::string text = headline(verdict).text;
-  for (const std::string& reason : verdict.reasons) text += "; " + reason;
+std::string reasons(const Comparison& comparison) {
+  std::string text = headline(comparison.verdict).text;
+  for (const std::string& reason : comparison.verdict.reasons) text += "; " + reason;
+  if (comparison.explanation) text += "; " + where_text(*comparison.explanation);
   return text;
 }
 
@@ -42,7 +44,7 @@ std::string comparison_row(const CellReport& cell, const Comparison& comparison)
                      mde_text(comparison.effect),
                      md(memory_text(comparison.memory)),
                      md(verdict_word(comparison.verdict)),
-                     md(reasons(comparison.verdict)));
+                     md(reasons(comparison)));
 }
 
 std::string claim_row(const ClaimResult& claim, const Report& report) {

@@ -3,7 +3,9 @@
 
 #include "core/text.h"
 #include "experiments/analysis/display.h"
+#include "experiments/analysis/explain_text.h"
 #include "experiments/analysis/render.h"
+#include "experiments/analysis/text_writer.h"
 
 namespace assay {
 
@@ -12,95 +14,6 @@ namespace {
 constexpr std::size_t kColumns = 6;
 using Row = std::array<std::string, kColumns>;
 constexpr int kIndent = 4;
-
-// Columns on screen: code points. Names are printable text; double-width letters are not expected.
-std::size_t display_width(const std::string& text) {
-  return static_cast<std::size_t>(
-      std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xC0) != 0x80; }));
-}
-
-std::string padded(const std::string& text, std::size_t width, bool right) {
-  const std::size_t have = display_width(text);
-  const std::string space(have < width ? width - have : 0, ' ');
-  return right ? space + text : text + space;
-}
-
-// Breaks at spaces; a word longer than the line is cut.
-std::vector<std::string> wrapped(const std::string& text, std::size_t width) {
-  std::vector<std::string> lines(1);
-  std::size_t at = 0;
-  while (at < text.size()) {
-    std::size_t end = std::min(text.find(' ', at), text.size());
-    std::string word = text.substr(at, end - at);
-    at = end + 1;
-    while (display_width(word) > width) {
-      std::size_t cut = 0;
-      for (std::size_t seen = 0; cut < word.size(); ++cut)
-        if ((word[cut] & 0xC0) != 0x80 && seen++ == width) break;
-      if (!lines.back().empty()) lines.emplace_back();
-      lines.back() = word.substr(0, cut);
-      lines.emplace_back();
-      word = word.substr(cut);
-    }
-    if (lines.back().empty())
-      lines.back() = word;
-    else if (display_width(lines.back()) + 1 + display_width(word) <= width)
-      lines.back() += " " + word;
-    else
-      lines.push_back(word);
-  }
-  return lines;
-}
-
-class Writer {
-public:
-  explicit Writer(const TableStyle& style)
-      : style_(style), width_(static_cast<std::size_t>(std::max(style.width, 40))) {}
-
-  void line(const std::string& text, std::size_t indent = 0, const std::string& mark = "") {
-    const std::string clean = plain(printable(text));
-    std::string lead = std::string(indent, ' ') + mark;
-    for (const std::string& part : wrapped(clean, width_ - indent - display_width(mark))) {
-      out_ += lead + part + "\n";
-      lead = std::string(indent + display_width(mark), ' ');
-    }
-  }
-  void raw(const std::string& text) { out_ += text + "\n"; }
-  void rule(std::size_t width) {
-    std::string text;
-    for (std::size_t i = 0; i < std::min(width, width_); ++i) text += style_.unicode ? "─" : "-";
-    raw(text);
-  }
-  std::string colored(const std::string& text, Tone tone) const {
-    constexpr std::array<const char*, 4> kCodes{"32", "33", "2", "31"};
-    if (!style_.color) return text;
-    return fmt::format("\x1b[{}m{}\x1b[0m", kCodes[static_cast<std::size_t>(tone)], text);
-  }
-  // Arrow, dot and rule have ASCII forms; whatever else is not ASCII becomes '?'.
-  std::string plain(const std::string& text) const {
-    std::string result;
-    for (std::size_t i = 0; i < text.size(); ++i) {
-      const auto byte = static_cast<unsigned char>(text[i]);
-      if (style_.unicode && text.compare(i, 2, "->") == 0) {
-        result += "→";
-        ++i;
-      } else if (style_.unicode || byte < 0x80) {
-        result += text[i];
-      } else if (byte >= 0xC0) {
-        const bool dot = text.compare(i, 2, "·") == 0;
-        result += dot ? "/" : "?";
-      }
-    }
-    return result;
-  }
-  std::size_t width() const { return width_; }
-  std::string take() { return std::move(out_); }
-
-private:
-  TableStyle style_;
-  std::size_t width_;
-  std::string out_;
-};
 
 constexpr std::array<bool, kColumns> kRightAligned{false, true, true, true, true, false};
 
@@ -133,8 +46,11 @@ std::size_t total_width(const std::array<std::size_t, kColumns>& widths) {
 }
 
 // One line of columns; where the terminal is too narrow, the names stand on a line of their own.
-void put_row(
-    Writer& out, const Row& row, std::array<std::size_t, kColumns> widths, Tone tone, bool header) {
+void put_row(TextWriter& out,
+             const Row& row,
+             std::array<std::size_t, kColumns> widths,
+             Tone tone,
+             bool header) {
   std::string text = "  ";
   std::size_t first = 0;
   if (total_width(widths) > out.width()) {
@@ -153,7 +69,7 @@ void put_row(
   out.raw(text);
 }
 
-void put_claim(Writer& out, const ClaimResult& claim) {
+void put_claim(TextWriter& out, const ClaimResult& claim) {
   std::string text = fmt::format("claim {}: {}; {}; {}",
                                  claim.claim.id,
                                  claimed_text(claim.claim),
@@ -163,7 +79,7 @@ void put_claim(Writer& out, const ClaimResult& claim) {
   out.line(text, kIndent);
 }
 
-void put_comparison(Writer& out,
+void put_comparison(TextWriter& out,
                     const Report& report,
                     std::size_t cell,
                     std::size_t index,
@@ -189,10 +105,11 @@ void put_comparison(Writer& out,
                          comparison.end_to_end->every == 1 ? "" : "s",
                          human_seconds(comparison.end_to_end->step_ns * 1e-9)),
              kIndent);
+  if (comparison.explanation) out.line(where_text(*comparison.explanation), kIndent);
   for (const ClaimResult* claim : claims_of(report, cell, index)) put_claim(out, *claim);
 }
 
-void put_untested(Writer& out, const Report& report) {
+void put_untested(TextWriter& out, const Report& report) {
   bool first = true;
   for (const ClaimResult& claim : report.claims) {
     if (claim.cell) continue;
@@ -202,7 +119,7 @@ void put_untested(Writer& out, const Report& report) {
   }
 }
 
-void put_list(Writer& out, const char* title, const std::vector<std::string>& items) {
+void put_list(TextWriter& out, const char* title, const std::vector<std::string>& items) {
   if (items.empty()) return;
   out.raw("");
   out.line(title);
@@ -221,7 +138,7 @@ std::string cell_line(const CellReport& cell) {
 } // namespace
 
 std::string render_table(const Report& report, const TableStyle& style) {
-  Writer out(style);
+  TextWriter out(style);
   out.line(fmt::format("{}: {}",
                        report.spec.name.empty() ? "unnamed plan" : report.spec.name,
                        summary_text(report)));

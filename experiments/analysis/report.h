@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/ledger.h"
+#include "experiments/analysis/attribution.h"
 #include "experiments/analysis/claims.h"
 #include "experiments/analysis/cost.h"
 #include "experiments/analysis/effect.h"
@@ -37,6 +38,9 @@ struct Comparison {
   std::optional<MemoryEffect> memory;
   Evidence evidence;
   Verdict verdict;
+  // Where the difference sits; filled by attach_explanations() (trace_evidence.h) only.
+  std::optional<Explanation> explanation;
+  std::string no_explanation; // why there is none, or ""
 };
 
 struct ControlReport {

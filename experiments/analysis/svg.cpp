@@ -6,6 +6,7 @@
 
 #include "core/text.h"
 #include "experiments/analysis/display.h"
+#include "experiments/analysis/svg_marks.h"
 
 namespace assay {
 
@@ -31,19 +32,7 @@ public:
   double at(double share) const {
     return from_ + (std::clamp(share, low_, high_) - low_) / (high_ - low_) * (to_ - from_);
   }
-  // Multiples of 1, 2 or 5 times a power of ten; four to nine of them.
-  std::vector<double> ticks() const {
-    const double rough = (high_ - low_) / 5;
-    const double power = std::pow(10, std::floor(std::log10(rough)));
-    double step = power;
-    for (const double factor : {1.0, 2.0, 5.0, 10.0}) {
-      step = factor * power;
-      if (step >= rough * 0.8) break;
-    }
-    std::vector<double> result;
-    for (double n = std::ceil(low_ / step); n * step <= high_; ++n) result.push_back(n * step);
-    return result;
-  }
+  std::vector<double> ticks() const { return axis_ticks(low_, high_); }
 
 private:
   double low_ = 0, high_ = 1, from_, to_;
@@ -51,45 +40,6 @@ private:
 
 std::string tick_text(double share) {
   return std::abs(share) < 1e-12 ? "0" : fmt::format("{:+.4g} %", std::round(share * 1e6) / 1e4);
-}
-
-std::string line(const char* css, double x1, double y1, double x2, double y2) {
-  return fmt::format("<line class=\"{}\" x1=\"{:.1f}\" y1=\"{:.1f}\" x2=\"{:.1f}\" y2=\"{:.1f}\"/>",
-                     css,
-                     x1,
-                     y1,
-                     x2,
-                     y2);
-}
-
-std::string rect(const char* css, double x, double y, double width, double height) {
-  return fmt::format(
-      "<rect class=\"{}\" x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"{:.1f}\"/>",
-      css,
-      x,
-      y,
-      std::max(width, 1.0),
-      std::max(height, 1.0));
-}
-
-std::string
-label(const char* css, double x, double y, const std::string& anchor, const std::string& text) {
-  return fmt::format("<text class=\"{}\" x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"{}\">{}</text>",
-                     css,
-                     x,
-                     y,
-                     anchor,
-                     escape_html(text));
-}
-
-// At most `length` code points, the rest as an ellipsis.
-std::string shortened(const std::string& text, std::size_t length) {
-  const std::string clean = printable(text);
-  std::size_t seen = 0;
-  for (std::size_t i = 0; i < clean.size(); ++i)
-    if ((clean[i] & 0xC0) != 0x80 && seen++ == length - 1 && i + 1 < clean.size())
-      return clean.substr(0, i) + "…";
-  return clean;
 }
 
 struct Extent {
@@ -114,35 +64,36 @@ std::string forest_row(const ForestRow& row, const Axis& axis, double y) {
                                 change_text(change_of(row.point)),
                                 interval_text(row.at_95));
   const char* shade = row.control ? "muted" : "name";
-  out += label(shade, kPlotFrom - 14, y - 1, "end", shortened(row.label, 40));
-  out += label("muted small", kPlotFrom - 14, y + 12, "end", shortened(row.cell, 44));
+  out += svg_label(shade, kPlotFrom - 14, y - 1, "end", shortened(row.label, 40));
+  out += svg_label("muted small", kPlotFrom - 14, y + 12, "end", shortened(row.cell, 44));
   const auto span = [&](const char* css, const Interval& log, double height) {
     const double from = axis.at(change_of(log.lower));
-    out += rect(css, from, y - height / 2, axis.at(change_of(log.upper)) - from, height);
+    out += svg_rect(css, from, y - height / 2, axis.at(change_of(log.upper)) - from, height);
   };
   if (row.band && !row.control) span("band", *row.band, kRowHeight - 4);
   if (row.claimed) span("claimed", *row.claimed, 18);
   const char* css = row.control ? "control" : "b";
   if (row.at_95) {
     const double low = change_of(row.at_95->lower), high = change_of(row.at_95->upper);
-    out += line(css, axis.at(low), y, axis.at(high), y);
+    out += svg_line(css, axis.at(low), y, axis.at(high), y);
     for (const double end : {low, high}) { // a bar at a true end, an arrow where the axis cuts it
       const double x = axis.at(end);
       const double back = end == low ? 6 : -6;
-      out += axis.holds(end) ? line(css, x, y - 5, x, y + 5)
-                             : line(css, x, y, x + back, y - 5) + line(css, x, y, x + back, y + 5);
+      out += axis.holds(end)
+                 ? svg_line(css, x, y - 5, x, y + 5)
+                 : svg_line(css, x, y, x + back, y - 5) + svg_line(css, x, y, x + back, y + 5);
     }
   }
   const double x = axis.at(change_of(row.point));
   out += row.control
              ? fmt::format("<circle class=\"control\" cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"4\"/>", x, y)
-             : rect("b", x - 4.5, y - 4.5, 9, 9);
-  out += label("figure",
-               kPlotTo + 12,
-               y - 2,
-               "start",
-               change_text(change_of(row.point)) + " " + interval_text(row.at_95));
-  out += label("muted small", kPlotTo + 12, y + 11, "start", row.detail);
+             : svg_rect("b", x - 4.5, y - 4.5, 9, 9);
+  out += svg_label("figure",
+                   kPlotTo + 12,
+                   y - 2,
+                   "start",
+                   change_text(change_of(row.point)) + " " + interval_text(row.at_95));
+  out += svg_label("muted small", kPlotTo + 12, y + 11, "start", row.detail);
   return out + "</g>\n";
 }
 
@@ -169,8 +120,8 @@ std::string pair_mark(const Pair& pair, const Axis& axis, double x) {
   if (!pair.excluded.empty())
     return fmt::format(
                "<g><title>round {}: excluded, {}</title>", pair.round, escape_html(pair.excluded)) +
-           line("excluded", x - 3, y - 3, x + 3, y + 3) +
-           line("excluded", x - 3, y + 3, x + 3, y - 3) + "</g>";
+           svg_line("excluded", x - 3, y - 3, x + 3, y + 3) +
+           svg_line("excluded", x - 3, y + 3, x + 3, y - 3) + "</g>";
   if (!axis.holds(share)) { // a triangle at the edge for a pair beyond it
     const double tip = share > 0 ? y - 2 : y + 2, base = share > 0 ? y + 5 : y - 5;
     return fmt::format(
@@ -202,24 +153,24 @@ std::string launch_column(const Comparison& comparison,
     if (one.interval) {
       const double top = axis.at(change_of(one.interval->upper)),
                    bottom = axis.at(change_of(one.interval->lower));
-      out += rect("interval", from + gap / 2, top, to - from - gap, bottom - top);
+      out += svg_rect("interval", from + gap / 2, top, to - from - gap, bottom - top);
     }
-    out += line("b",
-                from + gap / 2,
-                axis.at(change_of(one.theta)),
-                to - gap / 2,
-                axis.at(change_of(one.theta)));
-    out += label("muted small",
-                 (from + to) / 2,
-                 kBottom + 30,
-                 "middle",
-                 fmt::format("{} · {} pairs", change_text(change_of(one.theta)), one.pairs));
-  }
-  return out + label("muted",
+    out += svg_line("b",
+                    from + gap / 2,
+                    axis.at(change_of(one.theta)),
+                    to - gap / 2,
+                    axis.at(change_of(one.theta)));
+    out += svg_label("muted small",
                      (from + to) / 2,
-                     kBottom + 16,
+                     kBottom + 30,
                      "middle",
-                     fmt::format("launch {}", launch.index));
+                     fmt::format("{} · {} pairs", change_text(change_of(one.theta)), one.pairs));
+  }
+  return out + svg_label("muted",
+                         (from + to) / 2,
+                         kBottom + 16,
+                         "middle",
+                         fmt::format("launch {}", launch.index));
 }
 
 } // namespace
@@ -237,15 +188,15 @@ std::string forest_svg(const std::vector<ForestRow>& rows) {
                                 "aria-label=\"Effects with 95 % intervals\">\n",
                                 kWidth,
                                 bottom + 40);
-  out += label("muted", kPlotFrom, kTop - 16, "start", "← less time");
-  out += label("muted", kPlotTo, kTop - 16, "end", "more time →");
+  out += svg_label("muted", kPlotFrom, kTop - 16, "start", "← less time");
+  out += svg_label("muted", kPlotTo, kTop - 16, "end", "more time →");
   for (const double tick : axis.ticks()) {
-    out += line("grid", axis.at(tick), kTop - 8, axis.at(tick), bottom);
-    out += label("muted small", axis.at(tick), bottom + 16, "middle", tick_text(tick));
+    out += svg_line("grid", axis.at(tick), kTop - 8, axis.at(tick), bottom);
+    out += svg_label("muted small", axis.at(tick), bottom + 16, "middle", tick_text(tick));
   }
   for (std::size_t i = 0; i < rows.size(); ++i)
     out += forest_row(rows[i], axis, kTop + kRowHeight * (static_cast<double>(i) + 0.5));
-  out += line("zero", axis.at(0), kTop - 8, axis.at(0), bottom);
+  out += svg_line("zero", axis.at(0), kTop - 8, axis.at(0), bottom);
   return out + "</svg>\n";
 }
 
@@ -258,18 +209,18 @@ std::string pairs_svg(const Comparison& comparison, const std::optional<Interval
       kPairsHeight);
   if (band) {
     const double top = axis.at(change_of(band->upper));
-    out += rect("band", kLeft, top, kRight - kLeft, axis.at(change_of(band->lower)) - top);
+    out += svg_rect("band", kLeft, top, kRight - kLeft, axis.at(change_of(band->lower)) - top);
   }
   for (const double tick : axis.ticks()) {
-    out += line("grid", kLeft, axis.at(tick), kRight, axis.at(tick));
-    out += label("muted small", kLeft - 8, axis.at(tick) + 4, "end", tick_text(tick));
+    out += svg_line("grid", kLeft, axis.at(tick), kRight, axis.at(tick));
+    out += svg_label("muted small", kLeft - 8, axis.at(tick) + 4, "end", tick_text(tick));
   }
-  out += line("zero", kLeft, axis.at(0), kRight, axis.at(0));
+  out += svg_line("zero", kLeft, axis.at(0), kRight, axis.at(0));
   const auto& launches = comparison.pairs.launches;
   const double width = (kRight - kLeft) / static_cast<double>(launches.size());
   for (std::size_t i = 0; i < launches.size(); ++i) {
     const double from = kLeft + width * static_cast<double>(i);
-    if (i > 0) out += line("grid", from, kPairsTop, from, kBottom);
+    if (i > 0) out += svg_line("grid", from, kPairsTop, from, kBottom);
     out += launch_column(comparison, launches[i], axis, from, from + width);
   }
   return out + "</svg>\n";

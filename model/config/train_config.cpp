@@ -27,6 +27,7 @@ ASSAY_ENUM_NAMES(EmaSwap, "clone_copy", "pointer_swap", "exchange");
 ASSAY_ENUM_NAMES(Bf16Guard, "cast_always", "cast_if_needed");
 ASSAY_ENUM_NAMES(GradScaler, "off", "dynamic");
 ASSAY_ENUM_NAMES(DeltaForm, "naive", "chunked");
+ASSAY_ENUM_NAMES(PlantedWait, "none", "forward", "backward", "optimizer", "ema", "host");
 #undef ASSAY_ENUM_NAMES
 
 // The one table of keys: calls visit(name, member reference, summary) for each, in order.
@@ -90,6 +91,9 @@ template <class Config, class Visit> void for_each_key(Config& c, Visit visit) {
   visit("planted_spin",
         c.planted_spin,
         "busy-wait this share of the running median step (tests of the engine)");
+  visit("planted_wait",
+        c.planted_wait,
+        "wait 1 ms more in this stage; host: sleep between stages (tests of attribution)");
 }
 
 template <class T> std::string type_name() {

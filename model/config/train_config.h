@@ -24,6 +24,8 @@ enum class DeltaForm {
   Chunked
 }; // gated delta rule: recurrence, or chunks with own backward
 
+enum class PlantedWait { None, Forward, Backward, Optimizer, Ema, Host };
+
 struct TrainConfig {
   // Model. `preset` fills the shape keys that are 0; naming one of them overrides the preset.
   std::string family = "deltanet_mla";
@@ -78,6 +80,7 @@ struct TrainConfig {
 
   double planted_spin =
       0.0; // hidden: busy-wait this share of the running median step (engine tests)
+  PlantedWait planted_wait = PlantedWait::None; // hidden: 1 ms more there (attribution's tests)
 };
 
 // One documented key.

@@ -55,7 +55,8 @@ LedgerData small_plan() {
                   0.15,
                   "on a GPU",
                   "",
-                  "{}"}};
+                  "{}",
+                  "forward,backward"}};
   CellRow cell;
   cell.id = 1;
   cell.name = "cell";
@@ -64,6 +65,7 @@ LedgerData small_plan() {
   cell.config_json = "{}";
   cell.rounds = 4;
   cell.launches = 3;
+  cell.traced_rounds = 4;
   plan.cells = {cell};
   plan.variants = {{1, 1, "a", "a", Role::Reference, "{}"},
                    {2, 1, "b", "b", Role::Level, "{}"},
@@ -338,8 +340,22 @@ TEST_F(LedgerTest, DistinctMessages) {
 TEST_F(LedgerTest, ANewerSchemaIsRefused) {
   open()->finish();
   Database(file(), Database::Mode::ReadWrite).execute("PRAGMA user_version = 9");
-  EXPECT_THAT(error(), HasSubstr("its schema 9 is newer than this build reads (1)"));
+  EXPECT_THAT(error(), HasSubstr("its schema 9 is newer than this build reads (2)"));
   EXPECT_THAT(failure_of([&] { open(); }), HasSubstr("its schema 9 is newer"));
+}
+
+// Schema 1 had no traced launches: it reads as if none were asked for, and is not written to.
+TEST_F(LedgerTest, AnOlderSchemaIsReadAndNotContinued) {
+  open()->finish();
+  EXPECT_EQ(value_or_throw(read_ledger(directory_)).cells.at(0).traced_rounds, 4);
+  Database(file(), Database::Mode::ReadWrite)
+      .execute("ALTER TABLE claim DROP COLUMN stages; ALTER TABLE cell DROP COLUMN traced_rounds; "
+               "PRAGMA user_version = 1");
+  const Result<LedgerData> data = read_ledger(directory_);
+  ASSERT_TRUE(data) << data.error().message;
+  EXPECT_EQ(data->claims.at(0).stages, "");
+  EXPECT_EQ(data->cells.at(0).traced_rounds, 0);
+  EXPECT_THAT(failure_of([&] { open(); }), HasSubstr("written by an older Assay (schema 1"));
 }
 
 TEST_F(LedgerTest, TruncatedFilesAreDamaged) {

@@ -49,12 +49,14 @@ TEST(Claims, ReadsEveryField) {
   const auto claims = value_or_throw(
       load_claim_files({scratch.write("c.toml",
                                       kClaim + "requires = { device = \"cuda\", precision = "
-                                               "[\"bf16\", \"fp16\"] }\nunmet = \"no\"\n")}));
+                                               "[\"bf16\", \"fp16\"] }\nunmet = \"no\"\n"
+                                               "stages = [\"forward\", \"host_to_device\"]\n")}));
   ASSERT_EQ(claims.size(), 1u);
   EXPECT_EQ(claims[0].lo, 0.6);
   EXPECT_EQ(claims[0].hi, 0.6);
   EXPECT_EQ(claims[0].requires_json, R"({"device":"cuda","precision":["bf16","fp16"]})");
   EXPECT_EQ(claims[0].unmet, "no");
+  EXPECT_EQ(claims[0].stages, "forward,host_to_device");
 }
 
 TEST(Claims, Mistakes) {
@@ -73,6 +75,13 @@ TEST(Claims, Mistakes) {
               HasSubstr("unknown metric 'peak_memry' (did you mean 'peak_memory'?)"));
   EXPECT_THAT(problem(kClaim + "requires = { device = \"tpu\" }\n"),
               HasSubstr("c.toml:12: [[claim]] requires: key 'device' takes one of cpu|cuda"));
+  EXPECT_THAT(problem(kClaim + "stages = [\"foward\"]\n"),
+              HasSubstr("c.toml:12: unknown stage 'foward' (did you mean 'forward'?); stages are: "
+                        "data_wait, host_to_device, forward"));
+  EXPECT_THAT(problem(kClaim + "stages = \"forward\"\n"),
+              HasSubstr("c.toml:12: [[claim]] stages takes a list"));
+  EXPECT_THAT(problem(kClaim + "stages = []\n"),
+              HasSubstr("c.toml:12: [[claim]] stages takes a list"));
   EXPECT_THAT(problem(changed("source = \"a document, section 1\"\n", "")),
               HasSubstr("lacks the key 'source'"));
   EXPECT_THAT(problem(kClaim + kClaim), HasSubstr("claim id 'a' is used twice"));

@@ -179,9 +179,11 @@ TEST_F(PlanTest, EstimatesTimeAndDetectableEffect) {
   EXPECT_NEAR(*none.cells[0].mde, 0.509516, 1e-4);
   const ProbeResult probe{20e6, 1000, 0.1};
   const PlanEstimate probed = estimate(plan, {{1, probe}, {2, probe}});
-  // cell 1: 2 launches x (1.2 + 4 (.1 + 18 x .02)) + 2.4 + 4 (.2 + 12 x .02)
-  EXPECT_NEAR(
-      *probed.cells[0].seconds, 2 * (1.2 + 4 * (0.1 + 0.36)) + 2.4 + 4 * (0.2 + 0.24), 1e-9);
+  // cell 1: 2 launches x (1.2 + 4 (.1 + 18 x .02)) + 2.4 + 4 (.2 + 12 x .02), and a traced launch
+  // without the control: 1.2 + 3 (.1 + 15 x .02)
+  EXPECT_NEAR(*probed.cells[0].seconds,
+              2 * (1.2 + 4 * (0.1 + 0.36)) + 2.4 + 4 * (0.2 + 0.24) + 1.2 + 3 * (0.1 + 0.30),
+              1e-9);
   EXPECT_NEAR(*probed.seconds, *probed.cells[0].seconds + *probed.cells[1].seconds, 1e-9);
 }
 

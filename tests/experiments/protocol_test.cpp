@@ -25,8 +25,20 @@ json visit(int variant, int position) {
 }
 
 TEST(Protocol, LaunchRequest) {
-  const json request = launch_request(
-      {"timed", 3, "train_step", "varlen", 5, 1, {{7, "x", "y", Role::Control, R"({"lr":1.0})"}}});
+  LaunchRequest launch{.kind = "timed",
+                       .seed = 3,
+                       .unit = "train_step",
+                       .optimization = "varlen",
+                       .visit_steps = 5,
+                       .discard_steps = 1,
+                       .variants = {{7, "x", "y", Role::Control, R"({"lr":1.0})"}},
+                       .results_directory = "r",
+                       .launch = 12,
+                       .cell = "v"};
+  const json request = launch_request(launch);
+  launch.kind = "traced";
+  EXPECT_EQ(launch_request(launch).at("trace"),
+            json({{"directory", "r"}, {"launch", 12}, {"cell", "v"}}));
   EXPECT_EQ(
       request,
       json::parse(
@@ -90,8 +102,8 @@ TEST(Protocol, GatesAndMetrics) {
 }
 
 TEST(Protocol, AnotherVersionIsRefused) {
-  EXPECT_THAT(parse_hello({{"event", "hello"}, {"protocol", 2}}).error().message,
-              HasSubstr("the worker speaks protocol 2, this engine 1"));
+  EXPECT_THAT(parse_hello({{"event", "hello"}, {"protocol", 3}}).error().message,
+              HasSubstr("the worker speaks protocol 3, this engine 2"));
 }
 
 } // namespace

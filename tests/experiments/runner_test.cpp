@@ -19,7 +19,7 @@ using testing::HasSubstr;
 using namespace test;
 namespace fs = std::filesystem;
 
-constexpr int kLaunches = 8; // 2 cells x (parity, memory, 2 timed)
+constexpr int kLaunches = 10; // 2 cells x (parity, memory, 2 timed, traced)
 
 class RunnerTest : public testing::Test {
 protected:
@@ -57,17 +57,19 @@ TEST_F(RunnerTest, RunsTheWholePlan) {
     EXPECT_EQ(launch.state, LaunchState::Complete);
     EXPECT_EQ(launch.identity.build, "fake-1");
     EXPECT_FALSE(launch.ended_utc.empty());
-    if (launch.kind != LaunchKind::Timed) continue;
+    const bool traced = launch.kind == LaunchKind::Traced;
+    if (launch.kind != LaunchKind::Timed && !traced) continue;
     EXPECT_TRUE(launch.steady);
     const auto rounds = rounds_of(data, launch.id);
-    ASSERT_EQ(rounds.size(), 16u); // 10 of warm-up, 6 timed
+    ASSERT_EQ(rounds.size(), traced ? 15u : 16u); // 10 of warm-up, 6 timed or 2 + 3 traced
     for (const auto& [round, visits] : rounds) {
-      const auto variants = variants_of(data, launch.cell);
+      auto variants = variants_of(data, launch.cell);
+      if (traced) variants.pop_back(); // no control
       ASSERT_EQ(visits.size(), variants.size());
       const auto order = schedule.order(
           data.cell(launch.cell).name, launch.index, launch.attempt, round, variants.size());
       for (const VisitRow* visit : visits) {
-        EXPECT_EQ(visit->warmup, round < 10);
+        EXPECT_EQ(visit->warmup, round < (traced ? 12 : 10));
         EXPECT_EQ(visit->variant, variants[order[static_cast<std::size_t>(visit->position)]]->id);
         EXPECT_EQ(visit->covariates.steal_share, 0.01);
       }
@@ -76,7 +78,7 @@ TEST_F(RunnerTest, RunsTheWholePlan) {
   EXPECT_EQ(std::count_if(data.events.begin(),
                           data.events.end(),
                           [](const EventRow& e) { return e.kind == "warmup_end"; }),
-            4);
+            6);
   EXPECT_FALSE(fs::exists(scratch_ / "r/ledger.sqlite-wal")); // left WAL mode
 }
 
@@ -94,7 +96,9 @@ TEST_F(RunnerTest, InterleavesCellsByLaunchIndex) {
                                    "timed 1 1",
                                    "timed 1 2",
                                    "timed 2 1",
-                                   "timed 2 2"));
+                                   "timed 2 2",
+                                   "traced 1 1",
+                                   "traced 1 2"));
 }
 
 TEST_F(RunnerTest, ACompletePlanIsNotRunAgain) {
@@ -123,7 +127,7 @@ TEST_F(RunnerTest, AFailedGateKeepsTheVariantOutOfTiming) {
 TEST_F(RunnerTest, ACellWithoutLevelsIsNotTimed) {
   const RunSummary summary = run("fail_gate=cast_if_needed");
   EXPECT_EQ(summary.outcome, RunSummary::Outcome::Complete);
-  EXPECT_EQ(summary.progress.not_run, 3);
+  EXPECT_EQ(summary.progress.not_run, 4);
   EXPECT_THAT(summary.progress.problems,
               testing::Contains(HasSubstr("guard: no level beside the reference is left")));
   EXPECT_TRUE(launches(LaunchKind::Timed, "guard").empty());
@@ -190,7 +194,7 @@ TEST_F(RunnerTest, AFailedParityLaunchBlocksItsCellOnly) {
   const RunSummary summary = run("error=parity/*/parity");
   EXPECT_EQ(summary.outcome, RunSummary::Outcome::Complete);
   EXPECT_EQ(summary.progress.failed, 2);
-  EXPECT_EQ(summary.progress.not_run, 6);
+  EXPECT_EQ(summary.progress.not_run, 8);
   EXPECT_THAT(summary.progress.problems, testing::Contains(HasSubstr("its parity launch failed")));
   EXPECT_TRUE(ledger().visits.empty());
 }
@@ -323,8 +327,8 @@ TEST_F(RunnerTest, ProgressCountsUpAndEstimates) {
   EXPECT_EQ(seen.front().launch_number, 1);
   EXPECT_EQ(seen.back().launch_number, kLaunches);
   EXPECT_EQ(seen.back().launches, kLaunches);
-  EXPECT_EQ(seen.back().round, 6);
-  EXPECT_EQ(seen.back().rounds, 6);
+  EXPECT_EQ(seen.back().round, 3);
+  EXPECT_EQ(seen.back().rounds, 3);
   EXPECT_EQ(seen.back().cell, "guard");
   ASSERT_TRUE(seen.back().eta_seconds);
   EXPECT_LT(*seen.back().eta_seconds, 1.0);

@@ -46,6 +46,8 @@ version = 1
 name = "small"
 seed = 7
 launches = 2
+[trace]
+rounds = 3
 [base]
 preset = "tiny"
 [[cell]]

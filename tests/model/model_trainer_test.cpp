@@ -275,23 +275,21 @@ TEST(PlantedSpin, LengthensTheStepByItsShare) {
   config.planted_spin = 0;
   Trainer plain(config);
   const Batch batch = ragged_batch(config);
-  const auto median_ns = [&](Trainer& trainer) {
-    std::vector<double> times;
-    for (int i = 0; i < 21; ++i) {
-      const auto start = std::chrono::steady_clock::now();
-      (void)trainer.step({batch});
-      times.push_back(
-          std::chrono::duration<double, std::nano>(std::chrono::steady_clock::now() - start)
-              .count());
-    }
-    std::nth_element(times.begin(), times.begin() + 10, times.end());
-    return times[10];
+  const auto step_ns = [&](Trainer& trainer) {
+    const auto start = std::chrono::steady_clock::now();
+    (void)trainer.step({batch});
+    return std::chrono::duration<double, std::nano>(std::chrono::steady_clock::now() - start)
+        .count();
   };
-  (void)median_ns(plain);
-  const double base = median_ns(plain);
-  const double ratio = median_ns(spun) / base;
-  EXPECT_GT(ratio, 2.0);
-  EXPECT_LT(ratio, 4.5);
+  // In turns: the machine is shared, and its speed changes from one moment to the next.
+  std::vector<double> ratios;
+  for (int i = 0; i < 51; ++i) {
+    const double base = step_ns(plain);
+    ratios.push_back(step_ns(spun) / base);
+  }
+  std::nth_element(ratios.begin(), ratios.begin() + 25, ratios.end());
+  EXPECT_GT(ratios[25], 2.0);
+  EXPECT_LT(ratios[25], 4.5);
 }
 
 } // namespace

@@ -82,6 +82,9 @@ NvmlApi fake_api() {
     return *bits = driver->throttle_bits, driver->throttle;
   };
   api.processes = list_processes;
+  api.memory_info = [](NvmlApi::Device, NvmlMemory* memory) {
+    return memory->total = 150'754'820'096ULL, 0;
+  };
   return api;
 }
 
@@ -207,6 +210,7 @@ TEST_F(NvmlSamplerTest, TheCombinedSamplerFillsHostAndGpuFields) {
 TEST_F(NvmlSamplerTest, ListsEveryBoardOrSaysWhyThereIsNone) {
   Result<std::vector<GpuInfo>> gpus = list_gpus(fake_api());
   ASSERT_TRUE(gpus);
+  EXPECT_EQ(gpus->front().memory_bytes, 150'754'820'096);
   EXPECT_EQ(gpus->size(), 2U);
   EXPECT_EQ(driver_.shutdowns, 1);
   driver_.handle = NvmlApi::kNotSupported;

@@ -7,8 +7,8 @@
 #include <string>
 
 #include "experiments/analysis/verdict.h"
+#include "tests/ui/support.h"
 #include "ui/commands.h"
-#include "ui/workspace.h"
 
 namespace assay {
 namespace {
@@ -68,14 +68,39 @@ TEST(Theme, NamesAreParsedStrictly) {
   EXPECT_FALSE(parse_theme("Dark"));
 }
 
-TEST(Commands, IdsAndKeysAreUnique) {
+// The screens and states in which a key means something; two commands may share one if they are
+// never possible together.
+std::vector<Workspace> situations() {
+  std::vector<Workspace> all;
+  for (const ScreenId screen : {ScreenId::Start, ScreenId::Runs, ScreenId::Compare, ScreenId::Timeline,
+                                ScreenId::Kernels, ScreenId::Telemetry}) {
+    Workspace workspace = test::opened(test::sample_directory(), screen);
+    workspace.screen = screen;
+    all.push_back(workspace);
+    workspace.back.push_back({});
+    workspace.forward.push_back({});
+    all.push_back(workspace);
+    all.push_back({});
+    all.back().screen = screen;
+  }
+  return all;
+}
+
+TEST(Commands, IdsAreUniqueAndNoKeyMeansTwoThings) {
   std::set<std::string_view> ids;
-  std::set<int> chords;
   for (const Command& command : commands()) {
     EXPECT_TRUE(ids.insert(command.id).second) << command.id;
     EXPECT_FALSE(command.title.empty() || command.keys.empty() || command.chords.empty())
         << command.id;
-    for (const int chord : command.chords) EXPECT_TRUE(chords.insert(chord).second) << command.id;
+    EXPECT_EQ(find_command(command.id), &command);
+  }
+  for (const Workspace& workspace : situations()) {
+    std::set<int> chords;
+    for (const Command& command : commands()) {
+      if (!command.possible(workspace)) continue;
+      for (const int chord : command.chords)
+        EXPECT_TRUE(chords.insert(chord).second) << command.id << " on " << id_of(workspace.screen);
+    }
   }
 }
 
@@ -86,17 +111,15 @@ void run(Workspace& workspace, std::string_view id) {
 }
 
 TEST(Commands, RowsStopAtBothEnds) {
-  Workspace workspace;
-  workspace.model.rows.resize(3);
+  Workspace workspace = test::opened(test::sample_directory());
   run(workspace, "row.previous");
-  EXPECT_EQ(workspace.selected, 0U);
+  EXPECT_EQ(workspace.row, 0U);
   for (int i = 0; i < 5; ++i) run(workspace, "row.next");
-  EXPECT_EQ(workspace.selected, 2U);
-  run(workspace, "close");
-  EXPECT_EQ(workspace.selected, 0U);
-  workspace.model.rows.clear();
-  run(workspace, "row.next");
-  EXPECT_EQ(workspace.selected, 0U);
+  EXPECT_EQ(workspace.row, 1U);
+  workspace = {};
+  run(workspace, "screen.runs");
+  select_row(workspace, 1);
+  EXPECT_EQ(workspace.row, 0U);
 }
 
 TEST(Commands, ScaleStaysInItsRangeAndReturnsToTheStart) {
@@ -110,15 +133,24 @@ TEST(Commands, ScaleStaysInItsRangeAndReturnsToTheStart) {
   EXPECT_EQ(workspace.scale, 1.5F);
 }
 
-TEST(Commands, EscapeClosesHelpBeforeItMovesTheSelection) {
+TEST(Commands, EscapeClosesWhatIsOnTopFirst) {
   Workspace workspace;
-  workspace.model.rows.resize(3);
-  workspace.selected = 2;
+  workspace.stage = Stage::Forward;
+  workspace.kernels.filter = "gemm";
+  workspace.timeline.area = TimeRange{0, 1};
   run(workspace, "help");
   EXPECT_TRUE(workspace.help);
   run(workspace, "close");
   EXPECT_FALSE(workspace.help);
-  EXPECT_EQ(workspace.selected, 2U);
+  EXPECT_TRUE(workspace.timeline.area);
+  run(workspace, "close");
+  EXPECT_FALSE(workspace.timeline.area);
+  EXPECT_FALSE(workspace.kernels.filter.empty());
+  run(workspace, "close");
+  EXPECT_TRUE(workspace.kernels.filter.empty());
+  EXPECT_TRUE(workspace.stage);
+  run(workspace, "close");
+  EXPECT_FALSE(workspace.stage);
 }
 
 } // namespace

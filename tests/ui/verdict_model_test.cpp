@@ -1,25 +1,19 @@
-// What the verdict screen says, from ledgers with known effects, and from directories that cannot
-// be read.
+// What the verdict table says, from ledgers with known effects.
 #include "ui/verdict_model.h"
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <cmath>
-#include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "experiments/analysis/display.h"
 #include "experiments/analysis/report.h"
 #include "tests/ui/small_ledger.h"
 #include "ui/model_json.h"
-#include "ui/workspace.h"
 
 namespace assay {
 namespace {
 
-namespace fs = std::filesystem;
 
 const DetailSection& section(const VerdictRowModel& row, const std::string& title) {
   for (const DetailSection& candidate : row.details)
@@ -173,51 +167,6 @@ TEST(VerdictModel, HostileTextLosesItsControlCharacters) {
   const std::string claims = all_text(section(model.rows[0], "Claims"));
   EXPECT_FALSE(has(claims, "\xff"));
   EXPECT_TRUE(has(claims, "bad"));
-}
-
-class Directory : public testing::Test {
-protected:
-  Directory() { fs::create_directories(path_); }
-  ~Directory() override { fs::remove_all(path_); }
-  VerdictModel shown() const {
-    Workspace workspace;
-    workspace.directory = path_.string();
-    load(workspace);
-    return workspace.model;
-  }
-  fs::path path_ = fs::temp_directory_path() / ("assay_ui_" + std::to_string(::getpid()));
-};
-
-TEST_F(Directory, AStoredPlanShowsWhatTheRowsSay) {
-  const LedgerData data = finished();
-  store(data, path_.string());
-  EXPECT_EQ(to_json_text(shown()), to_json_text(verdict_model(data)));
-}
-
-TEST_F(Directory, WhatIsNoLedgerIsAnErrorThatNamesIt) {
-  VerdictModel model = shown();
-  EXPECT_TRUE(model.failed);
-  ASSERT_TRUE(model.notice);
-  EXPECT_TRUE(has(model.notice->explanation, path_.string())) << model.notice->explanation;
-  std::ofstream(path_ / "ledger.sqlite")
-      << "this is no database, but long enough to have a header of one hundred bytes or so";
-  model = shown();
-  EXPECT_TRUE(model.failed);
-  EXPECT_TRUE(has(model.notice->explanation, "ledger.sqlite")) << model.notice->explanation;
-}
-
-TEST_F(Directory, ReadingAgainKeepsTheSelectionWhereItCan) {
-  store(finished(), path_.string());
-  Workspace workspace;
-  workspace.directory = path_.string();
-  load(workspace);
-  workspace.selected = 1;
-  load(workspace);
-  EXPECT_EQ(workspace.selected, 1U);
-  fs::remove_all(path_);
-  load(workspace);
-  EXPECT_EQ(workspace.selected, 0U);
-  EXPECT_TRUE(workspace.model.failed);
 }
 
 TEST(ModelJson, HoldsTheScreenAndSurvivesBadBytes) {

@@ -1,0 +1,30 @@
+// OutputFile: a large file written from front to back. It is written under `<path>.tmp` and renamed
+// by finish(), so that nobody sees half of it; a name that ends in .gz is compressed (zlib level 1,
+// one gzip member) on a thread of its own.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+namespace assay {
+
+class OutputFile {
+public:
+  // Throws Failure (bad input) when the file cannot be made.
+  explicit OutputFile(std::string path);
+  ~OutputFile(); // without finish(): the .tmp file is removed
+  OutputFile(const OutputFile&) = delete;
+  OutputFile& operator=(const OutputFile&) = delete;
+
+  // Throws Failure when the disk is full. At most 8 chunks wait for the compressing thread.
+  void write(std::string chunk);
+  void finish();
+  std::int64_t bytes() const; // handed to write() so far
+
+private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+} // namespace assay

@@ -1,0 +1,24 @@
+// Trace evidence: the traced launches of a results directory as explanations of its comparisons,
+// and what follows from them for claims. Reads trace files; analyze() itself stays a pure function
+// of the ledger.
+#pragma once
+
+#include <string>
+
+#include "core/ledger.h"
+#include "experiments/analysis/report.h"
+
+namespace assay {
+
+// A CONFIRMED claim that names stages needs this share of the gain in them.
+inline constexpr double kNamedStagesShare = 0.70;
+
+// Fills `explanation`, or `no_explanation` with the reason, of every comparison, from the latest
+// complete traced launch of its cell, and then applies the clause on named stages to the claims.
+void attach_explanations(Report& report, const LedgerData& data, const std::string& directory);
+
+// The clause alone: where a usable explanation puts less than 70 % of the gain into the stages that
+// a CONFIRMED claim of time names, the claim becomes CONSISTENT with the reason.
+void apply_stage_clause(Report& report);
+
+} // namespace assay

@@ -1,0 +1,377 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "core/trace_file.h"
+#include "experiments/analysis/explain_text.h"
+#include "experiments/analysis/render.h"
+#include "experiments/analysis/render_explain.h"
+#include "experiments/analysis/trace_evidence.h"
+#include "tests/analysis/synthetic_ledger.h"
+#include "tests/analysis/trace_builder.h"
+
+namespace assay {
+namespace {
+
+using synthetic::kAutograd;
+using synthetic::kMain;
+using synthetic::step_time_claim;
+using synthetic::synthetic_ledger;
+using synthetic::SyntheticPlan;
+using synthetic::two_level_cell;
+using testing::HasSubstr;
+using testing::Not;
+
+constexpr std::int64_t kStart = 1'700'000'000'000'000'000; // session start, UTC ns
+
+// Ten rounds of one step: forward and backward of these lengths, ns, and a mm in each.
+void write_trace(const std::string& path,
+                 const std::string& variant,
+                 std::int64_t forward,
+                 std::int64_t backward,
+                 bool audit_passes = true) {
+  TraceWriter writer(path, kStart);
+  TraceBatch batch;
+  const NameId domain = writer.intern("assay");
+  std::int64_t at = kStart + 1000;
+  for (int round = 0; round < 10; ++round) {
+    StepRow step;
+    step.step = round;
+    step.start = at;
+    step.end = at + forward + backward + round; // `round` ns of host gap
+    step.round = round;
+    step.global_tid = kMain;
+    batch.steps.push_back(step);
+    const auto range = [&](const char* name, std::int64_t start, std::int64_t end) {
+      RangeRow row;
+      row.start = start;
+      row.end = end;
+      row.global_tid = kMain;
+      row.text = writer.intern(name);
+      row.domain = domain;
+      batch.ranges.push_back(row);
+    };
+    range("step", at, step.end);
+    range("forward", at, at + forward);
+    range("backward", at + forward, at + forward + backward);
+    for (const auto& [thread, start, length] :
+         {std::tuple(kMain, at, forward), std::tuple(kAutograd, at + forward, backward)}) {
+      OperatorRow op;
+      op.start = start + 100;
+      op.end = start + length - 100;
+      op.global_tid = thread;
+      op.name = writer.intern("aten::mm");
+      batch.operators.push_back(op);
+    }
+    at = step.end + 10'000;
+  }
+  writer.append(batch);
+  writer.set_info("cell", "ema_swap");
+  writer.set_info("variant", variant);
+  writer.set_info("device", "cpu");
+  writer.add_audit({{"lost_records", audit_passes ? 0.0 : 3.0, 0, audit_passes, ""}});
+  writer.finish();
+}
+
+class TraceEvidence : public testing::Test {
+protected:
+  void SetUp() override {
+    directory_ = std::filesystem::temp_directory_path() /
+                 ("assay_explain_" + std::to_string(::getpid()) + "_" +
+                  testing::UnitTest::GetInstance()->current_test_info()->name());
+    std::filesystem::remove_all(directory_);
+    std::filesystem::create_directories(directory_ / "traces");
+  }
+  void TearDown() override { std::filesystem::remove_all(directory_); }
+
+  // A ledger where "fast" saves 20 % of 15 ms, claimed 10 to 30 %, with a traced launch at the end.
+  LedgerData ledger(const std::string& stages) {
+    SyntheticPlan plan;
+    plan.noise = 0.005;
+    plan.tail_share = 0;
+    plan.cells = {two_level_cell(std::log(0.8))};
+    plan.claims = {step_time_claim(0.1, 0.3)};
+    plan.claims[0].stages = stages;
+    LedgerData data = synthetic_ledger(plan);
+    data.cells[0].traced_rounds = 10;
+    LaunchRow traced = data.launches.back();
+    traced.id = 77;
+    traced.kind = LaunchKind::Traced;
+    data.launches.push_back(traced);
+    return data;
+  }
+  std::string path(const std::string& variant) const {
+    return (directory_ / trace_file_name(77, 0, variant)).string();
+  }
+  // The synthetic unit drifts by launch: traces are scaled to the reference's timed median.
+  void write_traces(const LedgerData& data, bool audit_passes = true) {
+    const Report report = analyze(data);
+    const Comparison& timed = report.cells[0].comparisons[0];
+    const double a = timed.effect->a_ns, b = a * std::exp(timed.effect->theta.value);
+    const auto forward = std::llround(0.4 * a), backward = std::llround(0.6 * a);
+    const auto saved = std::llround(a - b);
+    write_trace(path("slow"), "slow", forward, backward);
+    // 60 % of what is saved is saved in forward
+    write_trace(
+        path("fast"), "fast", forward - saved * 6 / 10, backward - saved * 4 / 10, audit_passes);
+  }
+  Report explained(const LedgerData& data) {
+    Report report = analyze(data);
+    attach_explanations(report, data, directory_.string());
+    return report;
+  }
+
+  std::filesystem::path directory_;
+};
+
+const Comparison& first(const Report& report) {
+  return report.cells.at(0).comparisons.at(0);
+}
+
+TEST_F(TraceEvidence, ExplainsAndCloses) {
+  const LedgerData data = ledger("forward,backward");
+  write_traces(data);
+  const Report report = explained(data);
+  ASSERT_TRUE(first(report).explanation) << first(report).no_explanation;
+  const Explanation& explanation = *first(report).explanation;
+  EXPECT_EQ(explanation.a, "slow");
+  EXPECT_EQ(explanation.b, "fast");
+  EXPECT_EQ(explanation.cell, "ema_swap");
+  EXPECT_EQ(explanation.traced_as, "host");
+  EXPECT_EQ(explanation.waterfall.unusable, "");
+  EXPECT_EQ(explanation.waterfall.pairs, 10u);
+  EXPECT_TRUE(explanation.waterfall.closed) << closure_text(explanation.waterfall);
+  EXPECT_NEAR(explanation.waterfall.a.traced_over_timed, 1, 1e-4);
+  EXPECT_EQ(explanation.operators.size(), 2u);
+  EXPECT_EQ(report.claims[0].state, ClaimState::Confirmed);
+  EXPECT_EQ(report.claims[0].reason, "");
+}
+
+TEST_F(TraceEvidence, AClaimWhoseGainSitsElsewhereIsNotConfirmed) {
+  const LedgerData data = ledger("forward");
+  write_traces(data);
+  EXPECT_EQ(analyze(data).claims[0].state, ClaimState::Confirmed); // by time alone
+  const Report report = explained(data);
+  EXPECT_EQ(report.claims[0].state, ClaimState::Consistent);
+  EXPECT_THAT(report.claims[0].reason, HasSubstr("60 % of the gain sits in forward"));
+  EXPECT_EQ(first(report).verdict.claim, ClaimState::Consistent);
+  EXPECT_EQ(headline(first(report).verdict).text, "faster, consistent with the claim");
+}
+
+TEST_F(TraceEvidence, TheClauseNeedsSeventyPercent) {
+  const LedgerData data = ledger("forward");
+  write_traces(data);
+  Report report = analyze(data);
+  Comparison& comparison = report.cells[0].comparisons[0];
+  comparison.explanation.emplace();
+  const auto state_at = [&](double share, ClaimState before) {
+    comparison.explanation->waterfall.stages = {{Stage::Forward, 0, 0, -share, {}, true},
+                                                {Stage::Backward, 0, 0, share - 1, {}, true}};
+    report.claims[0].state = before;
+    report.claims[0].exceeds = before == ClaimState::Confirmed;
+    apply_stage_clause(report);
+    return report.claims[0].state;
+  };
+  EXPECT_EQ(state_at(0.71, ClaimState::Confirmed), ClaimState::Confirmed);
+  EXPECT_TRUE(comparison.verdict.has(Tag::Exceeds));
+  EXPECT_EQ(state_at(0.69, ClaimState::Confirmed), ClaimState::Consistent);
+  EXPECT_FALSE(comparison.verdict.has(Tag::Exceeds));
+  EXPECT_EQ(state_at(0.10, ClaimState::Shortfall), ClaimState::Shortfall);
+  comparison.explanation->waterfall.stages.clear(); // no gain in the traced steps at all
+  report.claims[0].state = ClaimState::Confirmed;
+  apply_stage_clause(report);
+  EXPECT_EQ(report.claims[0].state, ClaimState::Consistent);
+  EXPECT_THAT(report.claims[0].reason, HasSubstr("show no gain"));
+}
+
+TEST_F(TraceEvidence, ClaimsThatNameNoStageOrSpeakOfMemoryAreLeftAlone) {
+  LedgerData data = ledger("");
+  write_traces(data);
+  EXPECT_EQ(explained(data).claims[0].state, ClaimState::Confirmed);
+  data.claims[0].stages = "forward";
+  data.claims[0].metric = "peak_memory";
+  Report report = explained(data);
+  report.claims[0].state = ClaimState::Confirmed;
+  apply_stage_clause(report);
+  EXPECT_EQ(report.claims[0].state, ClaimState::Confirmed);
+}
+
+TEST_F(TraceEvidence, AFailedAuditLeavesTheClaimAndSaysSo) {
+  const LedgerData data = ledger("forward");
+  EXPECT_THAT(explained(data).claims[0].reason, HasSubstr("was not checked")); // no trace files yet
+  EXPECT_EQ(analyze(data).claims[0].reason, "");                               // nobody looked
+  write_traces(data, false);
+  const Report report = explained(data);
+  EXPECT_EQ(report.claims[0].state, ClaimState::Confirmed);
+  EXPECT_THAT(report.claims[0].reason, HasSubstr("'fast' failed its audit: lost_records 3"));
+  EXPECT_THAT(where_text(*first(report).explanation), HasSubstr("not usable"));
+  for (const DiffRow& row : first(report).explanation->operators)
+    EXPECT_EQ(row.status, DiffStatus::Unclear);
+}
+
+TEST_F(TraceEvidence, SaysWhyThereIsNoExplanation) {
+  LedgerData data = ledger("");
+  EXPECT_THAT(first(explained(data)).no_explanation, HasSubstr("traces/77.0.slow.sqlite"));
+  std::ofstream(path("slow")) << "this is no database, only some text that is long enough";
+  EXPECT_THAT(first(explained(data)).no_explanation, HasSubstr("traces/77.0.slow.sqlite"));
+  data.launches.back().state = LaunchState::Failed;
+  data.launches.back().reason = "no CUPTI";
+  EXPECT_THAT(first(explained(data)).no_explanation, HasSubstr("no CUPTI"));
+  data.launches.pop_back();
+  EXPECT_THAT(first(explained(data)).no_explanation, HasSubstr("`assay run`"));
+  data.cells[0].traced_rounds = 0;
+  EXPECT_THAT(first(explained(data)).no_explanation, HasSubstr("[trace] rounds"));
+}
+
+TEST_F(TraceEvidence, TheLatestCompleteTracedLaunchCounts) {
+  LedgerData data = ledger("");
+  write_traces(data);
+  LaunchRow later = data.launches.back();
+  later.id = 78;
+  later.state = LaunchState::Failed;
+  data.launches.push_back(later);
+  EXPECT_TRUE(first(explained(data)).explanation);
+  data.launches.back().state = LaunchState::Complete; // its files are missing
+  EXPECT_THAT(first(explained(data)).no_explanation, HasSubstr("traces/78.0.slow.sqlite"));
+}
+
+TEST_F(TraceEvidence, EveryRendererShowsIt) {
+  const LedgerData data = ledger("forward,backward");
+  write_traces(data);
+  const Report report = explained(data);
+  TableStyle ascii;
+  ascii.unicode = false;
+  const std::string where = where_text(*first(report).explanation);
+  EXPECT_THAT(where, HasSubstr("where: forward -"));
+  EXPECT_THAT(where, HasSubstr("(60 %), backward -"));
+  EXPECT_THAT(where, HasSubstr("(40 %); closes"));
+  EXPECT_THAT(render_table(report, ascii), HasSubstr("where: forward -"));
+  EXPECT_THAT(render_markdown(report), HasSubstr("where: forward -"));
+  const std::string html = render_html(report);
+  for (const char* part :
+       {"Change of the step", "class=\"fall\"", "closes: timed", "audit passed", "aten::mm"})
+    EXPECT_THAT(html, HasSubstr(part));
+  for (const char* not_a_number : {">nan", "\"nan", " nan", ">inf", "\"inf"})
+    EXPECT_THAT(html, Not(HasSubstr(not_a_number)));
+  const auto json = nlohmann::json::parse(render_json(report));
+  EXPECT_TRUE(json["cells"][0]["comparisons"][0]["explanation"]["closure"]["closed"]);
+  EXPECT_EQ(json["claims"][0]["stages"], "forward,backward");
+  const std::string table = render_explain_table(report, {0, 0}, 10, ascii);
+  for (const char* part : {"ema_swap: fast against slow: faster, claim confirmed",
+                           "10 pairs of traced steps, tiled by the host's clock",
+                           "\n  step ",
+                           "operators (own time a step",
+                           "faster",
+                           "audit passed; a traced step takes x1.000 (A) and x1.000 (B)",
+                           "claim claim-1 names forward,backward: CONFIRMED"})
+    EXPECT_THAT(table, HasSubstr(part));
+  EXPECT_THAT(render_explain_summary(report, {{0, 0}}, ascii), HasSubstr("where: forward -"));
+  EXPECT_THAT(render_table(analyze(data), ascii), Not(HasSubstr("where:")));
+}
+
+TEST_F(TraceEvidence, NamesInTracesArriveEscaped) {
+  const LedgerData data = ledger("");
+  write_traces(data);
+  Report report = explained(data);
+  const std::string markup = "<script>alert(\"x\")</script>\xff";
+  Comparison& comparison = report.cells[0].comparisons[0];
+  for (DiffRow& row : comparison.explanation->operators) row.name = row.short_name = markup;
+  comparison.explanation->waterfall.b.failed = {{markup, 1, 0, false, markup}};
+  comparison.explanation->waterfall.b.passed = false;
+  comparison.explanation->waterfall.unusable = markup;
+  EXPECT_THAT(render_html(report), Not(HasSubstr("<script")));
+  EXPECT_TRUE(nlohmann::json::accept(render_explain_json(report, {{0, 0}}, 10)));
+}
+
+// The document as a whole, on figures that are chosen by hand.
+TEST(ExplainJson, Golden) {
+  Report report;
+  report.cells.emplace_back();
+  report.cells[0].cell.name = "varlen";
+  Comparison comparison;
+  comparison.a = "mask_dense";
+  comparison.b = "varlen";
+  comparison.explanation.emplace();
+  Explanation& explanation = *comparison.explanation;
+  explanation.traced_as = "device";
+  Waterfall& waterfall = explanation.waterfall;
+  waterfall.a_ns = 10e6;
+  waterfall.b_ns = 8e6;
+  waterfall.stages = {{Stage::Forward, 10e6, 8e6, -2e6, Interval{-2.5e6, -1.5e6}, true}};
+  waterfall.traced_interval = Interval{-2.5e6, -1.5e6};
+  waterfall.pairs = 30;
+  waterfall.timed_a_ns = 10e6;
+  waterfall.timed_delta_ns = -1.5e6;
+  waterfall.residual_ns = 0.5e6;
+  waterfall.residual_share = 0.05;
+  waterfall.allowed_share = 0.01;
+  waterfall.a.path = "traces/7.0.mask_dense.sqlite";
+  waterfall.a.steps = 30;
+  waterfall.a.traced_over_timed = 1.25;
+  waterfall.b.path = "traces/7.0.varlen.sqlite";
+  waterfall.b.passed = false;
+  waterfall.b.failed = {{"lost_records", 3, 0, false, "rows are missing"}};
+  DiffRow row;
+  row.name = "void flash<1>(int)";
+  row.short_name = "flash";
+  row.kernel_class = "attention";
+  row.stage = Stage::Forward;
+  row.calls_b = 12;
+  row.b_ns = 1e6;
+  row.delta_ns = 1e6;
+  row.status = DiffStatus::Added;
+  explanation.kernels = {row, row};
+  report.cells[0].comparisons = {comparison};
+  const auto expected = nlohmann::json::parse(R"json({
+    "schema_version": 1,
+    "comparisons": [{
+      "cell": "varlen", "a": "mask_dense", "b": "varlen", "headline": "incomplete", "time": null,
+      "explanation": {
+        "traced_as": "device", "pairs": 30, "a_ns": 1e7, "b_ns": 8e6,
+        "interval_95": [-2.5e6, -1.5e6], "unusable": "",
+        "where_text": "where: forward -2.000 ms (100 %); does not close",
+        "stages": [{"stage": "forward", "a_ns": 1e7, "b_ns": 8e6, "delta_ns": -2e6,
+                    "interval_95": [-2.5e6, -1.5e6], "clear": true}],
+        "closure": {"closed": false, "timed_a_ns": 1e7, "timed_delta_ns": -1.5e6,
+                    "timed_interval_95": null, "traced_delta_ns": -2e6, "residual_ns": 5e5,
+                    "residual_share": 0.05, "allowed_share": 0.01},
+        "health": {
+          "a": {"trace": "traces/7.0.mask_dense.sqlite", "audit_passed": true, "audit_failed": [],
+                "steps": 30, "traced_over_timed": 1.25},
+          "b": {"trace": "traces/7.0.varlen.sqlite", "audit_passed": false,
+                "audit_failed": [{"check": "lost_records", "value": 3.0, "limit": 0.0,
+                                  "detail": "rows are missing"}],
+                "steps": 0, "traced_over_timed": null}},
+        "kernel_rows": 2, "operator_rows": 0,
+        "kernels": [{"name": "void flash<1>(int)", "short_name": "flash", "class": "attention",
+                     "stage": "forward", "status": "added", "calls_a": 0.0, "calls_b": 12.0,
+                     "a_ns": 0.0, "b_ns": 1e6, "delta_ns": 1e6, "interval_95": null}],
+        "operators": []
+      },
+      "no_explanation": ""
+    }]
+  })json");
+  EXPECT_EQ(nlohmann::json::parse(render_explain_json(report, {{0, 0}}, 1)), expected);
+}
+
+TEST(ExplainText, MainComparisonIsTheClaimedOneElseTheLastLevel) {
+  Report report;
+  report.cells.emplace_back();
+  EXPECT_FALSE(main_comparison(report, 0));
+  auto& comparisons = report.cells[0].comparisons;
+  comparisons.resize(3);
+  comparisons[2].against_reference = false;
+  EXPECT_EQ(main_comparison(report, 0), 1u);
+  report.claims.emplace_back();
+  report.claims[0].cell = 0;
+  report.claims[0].comparison = 0;
+  EXPECT_EQ(main_comparison(report, 0), 0u);
+}
+
+} // namespace
+} // namespace assay

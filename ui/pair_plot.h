@@ -1,0 +1,10 @@
+// Every pair of visits: A's and B's time of one unit, joined by a line, in the order of rounds.
+#pragma once
+
+namespace assay {
+
+struct Workspace;
+
+void draw_pair_plot(Workspace& workspace); // into the space that is left
+
+} // namespace assay

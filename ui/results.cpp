@@ -1,0 +1,75 @@
+#include "ui/results.h"
+
+#include <filesystem>
+
+#include "core/trace_file.h"
+#include "experiments/analysis/trace_evidence.h"
+
+namespace assay {
+namespace {
+
+// The latest complete traced launch; without one the latest of any state, whose file tells why.
+const LaunchRow* traced_launch(const LedgerData& data, std::int64_t cell) {
+  const LaunchRow* best = nullptr;
+  for (const LaunchRow& launch : data.launches) {
+    if (launch.cell != cell || launch.kind != LaunchKind::Traced) continue;
+    if (best == nullptr || launch.state == LaunchState::Complete ||
+        best->state != LaunchState::Complete)
+      best = &launch;
+  }
+  return best;
+}
+
+void arrange(Results& results) {
+  results.places.clear();
+  for (std::size_t cell = 0; cell < results.report.cells.size(); ++cell)
+    for (std::size_t i = 0; i < results.report.cells[cell].comparisons.size(); ++i)
+      results.places.push_back({cell, i});
+  results.verdicts = verdict_model(results.data, results.report);
+}
+
+} // namespace
+
+Results results_of(LedgerData data, const std::string& directory) {
+  Results results;
+  results.directory = directory;
+  results.data = std::move(data);
+  results.report = analyze(results.data);
+  arrange(results);
+  return results;
+}
+
+Result<Results> read_results(const std::string& directory, bool explained) {
+  Result<LedgerData> data = read_ledger(directory);
+  if (!data) return data.error();
+  Results results = results_of(std::move(*data), directory);
+  if (explained) {
+    attach_explanations(results.report, results.data, directory);
+    results.explained = true;
+    arrange(results); // the traces may change what claims say
+  }
+  return results;
+}
+
+TracePath Results::trace_path(std::size_t row, std::size_t side) const {
+  const CellReport& cell = report.cells[places[row].cell];
+  const Comparison& comparison = cell.comparisons[places[row].comparison];
+  const LaunchRow* launch = traced_launch(data, cell.cell.id);
+  if (launch == nullptr)
+    return {"",
+            comparison.no_explanation.empty()
+                ? fmt::format("No traced launch of {} is in these results: set [trace] rounds = 10 "
+                              "in the matrix and run it into a new directory",
+                              cell.cell.name)
+                : comparison.no_explanation};
+  const std::string path =
+      directory + "/" +
+      trace_file_name(launch->id, 0, side == 0 ? comparison.a : comparison.b);
+  std::error_code none;
+  const std::string part = path + ".part"; // left by a killed worker; its error says so
+  if (!std::filesystem::exists(path, none) && std::filesystem::exists(part, none))
+    return {part, ""};
+  return {path, ""};
+}
+
+} // namespace assay

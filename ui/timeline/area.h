@@ -1,0 +1,19 @@
+// What a dragged range holds, in words, for A and for B.
+#pragma once
+
+#include <array>
+#include <optional>
+#include <string>
+
+namespace assay {
+
+struct Workspace;
+
+struct AreaSummary {
+  std::array<std::string, 2> sides; // "" without a trace
+};
+
+// Nothing without a range.
+std::optional<AreaSummary> area_summary(const Workspace& workspace);
+
+} // namespace assay
