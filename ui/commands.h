@@ -10,9 +10,9 @@ namespace assay {
 struct Workspace;
 
 struct Command {
-  std::string_view id, title, keys;  // keys: as people read them
-  std::vector<int> chords;           // ImGuiKeyChord
-  bool (*when)(const Workspace&);    // null: always
+  std::string_view id, title, keys; // keys: as people read them
+  std::vector<int> chords;          // ImGuiKeyChord
+  bool (*when)(const Workspace&);   // null: always
   void (*run)(Workspace&);
 
   bool possible(const Workspace& workspace) const { return when == nullptr || when(workspace); }

@@ -17,9 +17,8 @@ using nlohmann::ordered_json;
 constexpr double kBreakShare = 0.5;
 
 void add_effect(CompareModel& model, const char* label, const Estimate& estimate) {
-  model.effects.push_back({label,
-                           effect_text(estimate) + " " + interval_text(estimate.at_95),
-                           picture_of(estimate)});
+  model.effects.push_back(
+      {label, effect_text(estimate) + " " + interval_text(estimate.at_95), picture_of(estimate)});
 }
 
 void add_effects(CompareModel& model, const Comparison& comparison, const VerdictRowModel& row) {
@@ -30,9 +29,8 @@ void add_effects(CompareModel& model, const Comparison& comparison, const Verdic
   if (comparison.device) add_effect(model, "device busy time", *comparison.device);
   if (comparison.end_to_end) add_effect(model, "end to end", comparison.end_to_end->log_ratio);
   if (comparison.memory) {
-    EffectLine line{"peak memory",
-                    memory_text(comparison.memory),
-                    picture_of(comparison.memory->log_ratio)};
+    EffectLine line{
+        "peak memory", memory_text(comparison.memory), picture_of(comparison.memory->log_ratio)};
     if (!line.interval) { // the allocator's figure is exact: a point
       const double percent = 100 * std::expm1(comparison.memory->log_ratio.value);
       line.interval = IntervalPicture{percent, percent, percent, {}, {}, {}, {}, 0};
@@ -164,8 +162,10 @@ CompareModel compare_model(const Results& results, std::size_t row) {
   model.tone = words.tone;
   model.sentence = words.headline;
   if (comparison.effect)
-    model.sentence += fmt::format(
-        " · {} per {} (B against A), {} a unit", words.effect, cell.cell.unit, unit_time_text(*comparison.effect));
+    model.sentence += fmt::format(" · {} per {} (B against A), {} a unit",
+                                  words.effect,
+                                  cell.cell.unit,
+                                  unit_time_text(*comparison.effect));
   model.sentence += " · " + control_text(cell);
   model.sentence = printable(model.sentence);
   add_effects(model, comparison, words);
@@ -201,9 +201,8 @@ ordered_json to_json(const CompareModel& model) {
       if (bar.interval) entry["interval_ns"] = {bar.interval->lower, bar.interval->upper};
       bars.push_back(std::move(entry));
     }
-    waterfall = {{"bars", bars},
-                 {"notes", model.waterfall->notes},
-                 {"warning", model.waterfall->warning}};
+    waterfall = {
+        {"bars", bars}, {"notes", model.waterfall->notes}, {"warning", model.waterfall->warning}};
   }
   return {{"title", model.title},
           {"badge", model.badge},

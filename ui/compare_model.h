@@ -32,9 +32,9 @@ struct WaterfallBar {
 
 struct WaterfallModel {
   std::vector<WaterfallBar> bars;
-  double low_ns = 0, high_ns = 1;  // axis; low above 0: broken
-  std::vector<std::string> notes;  // pairs, closure, health
-  std::string warning;             // why nothing should rest on it, or ""
+  double low_ns = 0, high_ns = 1; // axis; low above 0: broken
+  std::vector<std::string> notes; // pairs, closure, health
+  std::string warning;            // why nothing should rest on it, or ""
 };
 
 struct CompareModel {

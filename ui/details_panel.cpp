@@ -52,10 +52,7 @@ void draw_launch_plot(const Palette& colors, const VerdictRowModel& row, ImVec2 
     right = std::max(right, launch.hi);
   }
   const ImPlotAxisFlags plain = ImPlotAxisFlags_NoMenus | ImPlotAxisFlags_NoHighlight;
-  ImPlot::SetupAxes("change of time, %",
-                    nullptr,
-                    plain,
-                    plain | ImPlotAxisFlags_NoGridLines);
+  ImPlot::SetupAxes("change of time, %", nullptr, plain, plain | ImPlotAxisFlags_NoGridLines);
   const double margin = 0.06 * (right - left);
   ImPlot::SetupAxesLimits(
       left - margin, right + margin, 0.4, static_cast<double>(count) + 0.6, ImPlotCond_Always);

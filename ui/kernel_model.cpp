@@ -60,12 +60,11 @@ bool comes_first(const DiffRow& a, const DiffRow& b, KernelSort sort) {
 }
 
 void arrange(KernelModel& model, const KernelState& state) {
-  std::stable_sort(model.rows.begin(),
-                   model.rows.end(),
-                   [&](const KernelRowModel& a, const KernelRowModel& b) {
-                     return state.descending ? comes_first(*b.row, *a.row, state.sort)
-                                             : comes_first(*a.row, *b.row, state.sort);
-                   });
+  std::stable_sort(
+      model.rows.begin(), model.rows.end(), [&](const KernelRowModel& a, const KernelRowModel& b) {
+        return state.descending ? comes_first(*b.row, *a.row, state.sort)
+                                : comes_first(*a.row, *b.row, state.sort);
+      });
   double largest = 0;
   for (const KernelRowModel& row : model.rows) {
     largest = std::max({largest, row.row->a_ns, row.row->b_ns});
@@ -79,7 +78,9 @@ Notice nothing_matches(const Workspace& workspace) {
   if (!workspace.kernels.filter.empty())
     what += fmt::format(" matches '{}'", printable(workspace.kernels.filter));
   if (workspace.stage) what += fmt::format(" in stage {}", to_string(*workspace.stage));
-  return {what, "The comparison has rows, but the filters hide all of them.", "Backspace clears the filters"};
+  return {what,
+          "The comparison has rows, but the filters hide all of them.",
+          "Backspace clears the filters"};
 }
 
 } // namespace
@@ -126,8 +127,17 @@ KernelModel kernel_model(const Workspace& workspace) {
 
 std::vector<std::string> kernel_columns(const KernelModel& model) {
   const std::string unit = std::string(" [") + model.unit.word + "]";
-  return {"name", "class", "stage", "status", "calls A", "calls B", "A" + unit, "B" + unit,
-          "B - A" + unit, "95 % interval", "% of A"};
+  return {"name",
+          "class",
+          "stage",
+          "status",
+          "calls A",
+          "calls B",
+          "A" + unit,
+          "B" + unit,
+          "B - A" + unit,
+          "95 % interval",
+          "% of A"};
 }
 
 std::vector<std::string> kernel_cells(const KernelModel& model, const KernelRowModel& row) {

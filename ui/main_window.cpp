@@ -48,7 +48,8 @@ void draw_rail(Workspace& workspace, const Palette& colors) {
     if (ImGui::InvisibleButton("go", size)) go_to(workspace, screen.screen);
     const bool current = workspace.screen == screen.screen;
     if (current || ImGui::IsItemHovered())
-      draw->AddRectFilled(corner, ImVec2(corner.x + size.x, corner.y + size.y), to_u32(colors.selected));
+      draw->AddRectFilled(
+          corner, ImVec2(corner.x + size.x, corner.y + size.y), to_u32(colors.selected));
     if (current)
       draw->AddRectFilled(
           corner, ImVec2(corner.x + em * 0.2F, corner.y + size.y), to_u32(colors.accent));
@@ -66,9 +67,11 @@ std::string state_words(const Workspace& workspace) {
   if (!workspace.status.empty()) return printable(workspace.status);
   if (workspace.loading && !workspace.results) return "reading the results …";
   if (workspace.loading) return "reading the traces …";
-  if (workspace.traces[0].loading || workspace.traces[1].loading) return "reading traces for the timeline …";
+  if (workspace.traces[0].loading || workspace.traces[1].loading)
+    return "reading traces for the timeline …";
   if (!workspace.results) return "";
-  return workspace.results->report.complete() ? "the plan is complete" : "the plan is not complete yet";
+  return workspace.results->report.complete() ? "the plan is complete"
+                                              : "the plan is not complete yet";
 }
 
 void draw_bottom(const Workspace& workspace, const Palette& colors) {
@@ -110,7 +113,8 @@ void draw_main_window(Workspace& workspace) {
     if (ImGui::BeginChild("rail", ImVec2(7 * em, height))) draw_rail(workspace, colors);
     ImGui::EndChild();
     ImGui::SameLine();
-    const ImGuiWindowFlags flags = ImGuiWindowFlags_NoScrollbar | ImGuiWindowFlags_NoScrollWithMouse;
+    const ImGuiWindowFlags flags =
+        ImGuiWindowFlags_NoScrollbar | ImGuiWindowFlags_NoScrollWithMouse;
     if (ImGui::BeginChild("body", ImVec2(0, height), 0, flags)) draw_body(workspace, colors);
     ImGui::EndChild();
     draw_bottom(workspace, colors);

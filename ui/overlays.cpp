@@ -37,7 +37,8 @@ std::vector<const Command*> matching(const Workspace& workspace) {
 }
 
 // Begins a bordered window in the middle; End and two pops follow in end_overlay.
-bool begin_overlay(const char* name, ImVec2 position, ImVec2 pivot, ImVec2 size, const Palette& colors) {
+bool begin_overlay(
+    const char* name, ImVec2 position, ImVec2 pivot, ImVec2 size, const Palette& colors) {
   ImGui::SetNextWindowPos(position, ImGuiCond_Always, pivot);
   ImGui::SetNextWindowSize(size);
   ImGui::PushStyleColor(ImGuiCol_WindowBg, to_vec4(colors.panel));
@@ -61,13 +62,15 @@ void draw_colours(const Palette& colors) {
   text(colors.accent, "Colours of a verdict (the words decide)");
   draw_sign(colors, Tone::Good, "good", "a true gain that leaves the training unharmed");
   draw_sign(colors, Tone::Bad, "bad", "slower, harmful, or the claim is refuted");
-  draw_sign(colors, Tone::Mixed, "mixed", "a true gain that misses its claim, or a claim kept at a cost");
+  draw_sign(
+      colors, Tone::Mixed, "mixed", "a true gain that misses its claim, or a claim kept at a cost");
   draw_sign(colors, Tone::Neutral, "open", "no effect, not enough evidence, or nothing to judge");
   const float em = ImGui::GetFontSize();
   const auto swatch = [&](Color color, std::string_view words) {
     const ImVec2 corner = ImGui::GetCursorScreenPos();
-    ImGui::GetWindowDrawList()->AddRectFilled(
-        ImVec2(corner.x, corner.y + em * 0.15F), ImVec2(corner.x + em, corner.y + em * 0.95F), to_u32(color));
+    ImGui::GetWindowDrawList()->AddRectFilled(ImVec2(corner.x, corner.y + em * 0.15F),
+                                              ImVec2(corner.x + em, corner.y + em * 0.95F),
+                                              to_u32(color));
     ImGui::Dummy(ImVec2(em, em));
     ImGui::SameLine(0, em * 0.5F);
     text(colors.text, words);
@@ -106,11 +109,12 @@ void draw_palette(Workspace& workspace) {
   const ImVec2 display = ImGui::GetIO().DisplaySize;
   const std::vector<const Command*> found = matching(workspace);
   const Command* chosen = nullptr;
-  if (begin_overlay("palette",
-                    ImVec2(display.x / 2, display.y * 0.12F),
-                    ImVec2(0.5F, 0),
-                    ImVec2(std::min(40 * em, display.x * 0.9F), std::min(26 * em, display.y * 0.8F)),
-                    colors)) {
+  if (begin_overlay(
+          "palette",
+          ImVec2(display.x / 2, display.y * 0.12F),
+          ImVec2(0.5F, 0),
+          ImVec2(std::min(40 * em, display.x * 0.9F), std::min(26 * em, display.y * 0.8F)),
+          colors)) {
     if (!ImGui::IsAnyItemActive()) ImGui::SetKeyboardFocusHere();
     const std::string before = workspace.palette.query;
     const bool enter = input_text("##query", "what to do", workspace.palette.query, -1);

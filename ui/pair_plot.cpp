@@ -61,8 +61,7 @@ void plot(const char* name,
           const std::vector<double>& x,
           const std::vector<double>& y,
           const ImPlotSpec& spec) {
-  if (!x.empty())
-    ImPlot::PlotScatter(name, x.data(), y.data(), static_cast<int>(x.size()), spec);
+  if (!x.empty()) ImPlot::PlotScatter(name, x.data(), y.data(), static_cast<int>(x.size()), spec);
 }
 
 } // namespace
@@ -73,16 +72,20 @@ void draw_pair_plot(Workspace& workspace) {
   const float em = ImGui::GetFontSize();
   if (points.pairs == 0 || ImGui::GetContentRegionAvail().y < 7 * em) return;
   ImGui::Dummy(ImVec2(0, em * 0.3F));
-  std::string title = fmt::format("Pairs: time of a unit in {}, launch by launch", points.unit.word);
+  std::string title =
+      fmt::format("Pairs: time of a unit in {}, launch by launch", points.unit.word);
   if (points.stride > 1) title += fmt::format(", every {}th", points.stride);
   if (!points.excluded_x.empty()) title += "; hollow ones are excluded";
   text_cut(colors.accent, title);
   const ImPlotFlags flags = ImPlotFlags_NoLegend | ImPlotFlags_NoMouseText | ImPlotFlags_NoMenus |
                             ImPlotFlags_NoBoxSelect | ImPlotFlags_NoInputs;
   ImPlot::PushStyleVar(ImPlotStyleVar_FitPadding, ImVec2(0.01F, 0.08F));
-  const bool open = ImPlot::BeginPlot("##pairs", ImVec2(-1, ImGui::GetContentRegionAvail().y), flags);
-  ImPlot::PopStyleVar();
-  if (!open) return;
+  const bool open =
+      ImPlot::BeginPlot("##pairs", ImVec2(-1, ImGui::GetContentRegionAvail().y), flags);
+  if (!open) {
+    ImPlot::PopStyleVar();
+    return;
+  }
   ImPlot::SetupAxes(nullptr,
                     nullptr,
                     ImPlotAxisFlags_NoTickLabels | ImPlotAxisFlags_NoGridLines |
@@ -98,10 +101,8 @@ void draw_pair_plot(Workspace& workspace) {
                    joined);
   border.LineColor = to_vec4(colors.muted, 0.6F);
   if (!points.launches.empty())
-    ImPlot::PlotInfLines("launches",
-                         points.launches.data(),
-                         static_cast<int>(points.launches.size()),
-                         border);
+    ImPlot::PlotInfLines(
+        "launches", points.launches.data(), static_cast<int>(points.launches.size()), border);
   plot("A", points.x, points.a, marks(colors.reference, ImPlotMarker_Circle, true));
   plot("B", points.x, points.b, marks(colors.level, ImPlotMarker_Square, true));
   plot("A excluded",
@@ -112,7 +113,8 @@ void draw_pair_plot(Workspace& workspace) {
        points.excluded_x,
        points.excluded_b,
        marks(colors.level, ImPlotMarker_Square, false));
-  ImPlot::EndPlot();
+  ImPlot::EndPlot(); // fits the axes
+  ImPlot::PopStyleVar();
 }
 
 } // namespace assay

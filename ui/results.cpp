@@ -63,8 +63,7 @@ TracePath Results::trace_path(std::size_t row, std::size_t side) const {
                               cell.cell.name)
                 : comparison.no_explanation};
   const std::string path =
-      directory + "/" +
-      trace_file_name(launch->id, 0, side == 0 ? comparison.a : comparison.b);
+      directory + "/" + trace_file_name(launch->id, 0, side == 0 ? comparison.a : comparison.b);
   std::error_code none;
   const std::string part = path + ".part"; // left by a killed worker; its error says so
   if (!std::filesystem::exists(path, none) && std::filesystem::exists(part, none))

@@ -75,7 +75,8 @@ std::vector<DetailLine> launch_card(const Results& results, std::size_t launch) 
                     row.steady ? "" : " that did not become steady"));
   add("from, to", row.started_utc + "  " + row.ended_utc);
   add("machine",
-      fmt::format("{}, {} cores, host {}", row.identity.cpu, row.identity.cores, row.identity.host));
+      fmt::format(
+          "{}, {} cores, host {}", row.identity.cpu, row.identity.cores, row.identity.host));
   add("GPU", row.identity.gpu);
   add("driver", row.identity.driver);
   add("build", row.identity.build);

@@ -60,7 +60,8 @@ void draw_where(Workspace& workspace, const CompareModel& model, const Palette& 
     draw_waterfall(workspace, *model.waterfall);
   else
     text_wrapped(colors.muted,
-                 model.why_no_waterfall.empty() ? "No trace was recorded." : model.why_no_waterfall);
+                 model.why_no_waterfall.empty() ? "No trace was recorded."
+                                                : model.why_no_waterfall);
 }
 
 } // namespace

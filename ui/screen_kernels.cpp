@@ -174,13 +174,14 @@ void draw_selected(const KernelModel& model, std::size_t index, const Palette& c
   ImGui::Dummy(ImVec2(em, em));
   ImGui::SameLine();
   text_wrapped(colors.text, printable(row.row->name));
-  text_wrapped(colors.muted,
-               fmt::format("{} in stage {} · {:.4g} calls a step in A, {:.4g} in B · Enter shows it "
-                           "in the timeline, n and N its next and previous call",
-                           to_string(row.row->status),
-                           to_string(row.row->stage),
-                           row.row->calls_a,
-                           row.row->calls_b));
+  text_wrapped(
+      colors.muted,
+      fmt::format("{} in stage {} · {:.4g} calls a step in A, {:.4g} in B · Enter shows it "
+                  "in the timeline, n and N its next and previous call",
+                  to_string(row.row->status),
+                  to_string(row.row->stage),
+                  row.row->calls_a,
+                  row.row->calls_b));
 }
 
 } // namespace

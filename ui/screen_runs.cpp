@@ -85,8 +85,7 @@ void draw_card(const Workspace& workspace, const Palette& colors) {
 // The table takes what its rows need, at most 60 % of the space; the launches get the rest.
 float table_height(std::size_t rows, float available) {
   const float row = ImGui::GetFontSize() * 3.2F;
-  return std::min(available * 0.6F,
-                  row * static_cast<float>(rows) + 2.5F * ImGui::GetFontSize());
+  return std::min(available * 0.6F, row * static_cast<float>(rows) + 2.5F * ImGui::GetFontSize());
 }
 
 } // namespace
@@ -109,11 +108,21 @@ nlohmann::ordered_json runs_model(const Workspace& workspace) {
 }
 
 TextTable runs_table(const Workspace& workspace) {
-  TextTable table{{"optimization", "comparison", "effect, 95 % interval", "MDE", "memory",
-                   "verdict", "in words"}};
+  TextTable table{{"optimization",
+                   "comparison",
+                   "effect, 95 % interval",
+                   "MDE",
+                   "memory",
+                   "verdict",
+                   "in words"}};
   for (const VerdictRowModel& row : workspace.results->verdicts.rows)
-    table.push_back(
-        {row.optimization, row.comparison, row.effect, row.mde, row.memory, row.badge, row.headline});
+    table.push_back({row.optimization,
+                     row.comparison,
+                     row.effect,
+                     row.mde,
+                     row.memory,
+                     row.badge,
+                     row.headline});
   return table;
 }
 

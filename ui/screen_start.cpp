@@ -49,7 +49,8 @@ nlohmann::ordered_json start_model(const Workspace& workspace) {
     recent.push_back({{"path", printable(path)}, {"there", is_there(path)}});
   nlohmann::ordered_json examples = nlohmann::ordered_json::array();
   for (const auto& example : kExamples) examples.push_back(example[0]);
-  return {{"recent", recent}, {"examples", examples}, {"open_error", printable(workspace.open_error)}};
+  return {
+      {"recent", recent}, {"examples", examples}, {"open_error", printable(workspace.open_error)}};
 }
 
 void draw_start(Workspace& workspace) {

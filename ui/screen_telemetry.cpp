@@ -46,7 +46,8 @@ void plot_side(const Workspace& workspace,
       ImPlot::PlotScatter(name.c_str(), strip.x.data(), strip.low.data(), 1, dot);
       continue;
     }
-    ImPlot::PlotShaded(name.c_str(), strip.x.data(), strip.low.data(), strip.high.data(), count, band);
+    ImPlot::PlotShaded(
+        name.c_str(), strip.x.data(), strip.low.data(), strip.high.data(), count, band);
     ImPlot::PlotLine(name.c_str(), strip.x.data(), strip.high.data(), count, line);
   }
   ImGui::PopID();
@@ -88,17 +89,20 @@ void draw_plot(const Workspace& workspace,
   const float width = ImGui::GetContentRegionAvail().x;
   const float room = 4 * ImGui::GetFontSize(); // half of the last tick's label
   ImPlot::PushStyleVar(ImPlotStyleVar_FitPadding, ImVec2(0, 0.12F));
-  const bool open = ImPlot::BeginPlot(
-      row.name.c_str(), ImVec2(width - room, 7.5F * ImGui::GetFontSize()), flags);
-  ImPlot::PopStyleVar();
-  if (!open) return;
+  const bool open =
+      ImPlot::BeginPlot(row.name.c_str(), ImVec2(width - room, 7.5F * ImGui::GetFontSize()), flags);
+  if (!open) {
+    ImPlot::PopStyleVar();
+    return;
+  }
   ImPlot::SetupAxes(nullptr, nullptr, ImPlotAxisFlags_None, ImPlotAxisFlags_AutoFit);
   ImPlot::SetupAxisLimits(ImAxis_X1, model.first_s, model.last_s, ImPlotCond_Always);
   ImPlot::SetupAxisFormat(ImAxis_X1, "%g s");
   plot_steps(workspace, model);
   for (std::size_t side = 0; side < 2; ++side)
     plot_side(workspace, model, row, side, static_cast<int>(width));
-  ImPlot::EndPlot();
+  ImPlot::EndPlot(); // fits the axes
+  ImPlot::PopStyleVar();
 }
 
 } // namespace
@@ -123,7 +127,8 @@ void draw_telemetry(Workspace& workspace) {
     text(colors.muted, (side == 0 ? "A " : "B ") + printable(model.variants[side]));
     ImGui::SameLine(0, ImGui::GetFontSize());
   }
-  text_cut(colors.muted, "each from its own first event; thin lines are A's steps; W S A D zoom and pan");
+  text_cut(colors.muted,
+           "each from its own first event; thin lines are A's steps; W S A D zoom and pan");
   if (ImGui::BeginChild("plots", ImVec2(0, 0))) {
     if (workspace.scroll_details != 0)
       ImGui::SetScrollY(ImGui::GetScrollY() +

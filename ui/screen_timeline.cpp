@@ -60,7 +60,10 @@ void draw_absent(const TimelineSideModel& side, const Palette& colors) {
     text_wrapped(colors.warning, side.why_none);
 }
 
-void draw_trace(Workspace& workspace, std::size_t side, float height, std::vector<SideFrame>& frames) {
+void draw_trace(Workspace& workspace,
+                std::size_t side,
+                float height,
+                std::vector<SideFrame>& frames) {
   const TraceView& view = *workspace.traces[side].view;
   const float em = ImGui::GetFontSize();
   const float gutter = std::min(12 * em, ImGui::GetContentRegionAvail().x * 0.2F);
@@ -113,9 +116,10 @@ void draw_selected(const Workspace& workspace, const TimelineModel& model, const
     return;
   }
   if (!model.selected) {
-    text_cut(colors.muted,
-             "click an event to see its partner · drag to measure · Ctrl + wheel zooms · [ ] step · "
-             "0 whole step · ? all keys");
+    text_cut(
+        colors.muted,
+        "click an event to see its partner · drag to measure · Ctrl + wheel zooms · [ ] step · "
+        "0 whole step · ? all keys");
     return;
   }
   const EventWords& words = *model.selected;

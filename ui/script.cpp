@@ -171,8 +171,7 @@ std::string Player::expect(const std::string& wanted) {
   if (!model.contains(at)) return fmt::format("the model has no {}", key);
   const nlohmann::ordered_json& found = model[at];
   const std::string text = found.is_string() ? found.get<std::string>() : found.dump();
-  const bool holds =
-      wanted[sign] == '=' ? text == value : text.find(value) != std::string::npos;
+  const bool holds = wanted[sign] == '=' ? text == value : text.find(value) != std::string::npos;
   return holds ? "" : fmt::format("expected {}, but {} is '{}'", wanted, key, text);
 }
 
@@ -208,8 +207,17 @@ std::string Player::play(const std::string& line) {
   } else {
     return fmt::format("unknown action '{}'{}",
                        verb,
-                       did_you_mean(verb, {"key", "click", "doubleclick", "drag", "move", "type",
-                                           "wheel", "run", "shot", "expect"}));
+                       did_you_mean(verb,
+                                    {"key",
+                                     "click",
+                                     "doubleclick",
+                                     "drag",
+                                     "move",
+                                     "type",
+                                     "wheel",
+                                     "run",
+                                     "shot",
+                                     "expect"}));
   }
   settle();
   return "";
@@ -228,7 +236,8 @@ Result<int> run_script(Workspace& workspace,
   for (int number = 1; std::getline(lines, line); ++number) {
     if (line.empty() || line[0] == '#') continue;
     const std::string error = player.play(line);
-    if (!error.empty()) return fail("{}:{}: {}: {}", printable(name), number, printable(line), error);
+    if (!error.empty())
+      return fail("{}:{}: {}: {}", printable(name), number, printable(line), error);
   }
   return player.actions();
 }

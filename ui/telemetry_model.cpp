@@ -29,12 +29,13 @@ void add_side(TelemetryModel& model, const TraceView& view, std::size_t side) {
     else if (all[i].value.empty())
       out.words = "no samples";
     else
-      out.words = fmt::format("mean {:.4g} · 5-95 % of samples {:.4g} to {:.4g} · {} samples, one every {}",
-                              summary.mean,
-                              summary.p5,
-                              summary.p95,
-                              all[i].value.size(),
-                              human_seconds(static_cast<double>(summary.spacing_ns) / 1e9));
+      out.words =
+          fmt::format("mean {:.4g} · 5-95 % of samples {:.4g} to {:.4g} · {} samples, one every {}",
+                      summary.mean,
+                      summary.p5,
+                      summary.p95,
+                      all[i].value.size(),
+                      human_seconds(static_cast<double>(summary.spacing_ns) / 1e9));
     row.plotted |= !all[i].value.empty();
   }
 }
@@ -44,8 +45,7 @@ void choose_range(TelemetryModel& model, const Workspace& workspace) {
   for (const TraceSlot& slot : workspace.traces)
     if (slot.view)
       longest = std::max(
-          longest,
-          static_cast<double>(slot.view->last_time() - slot.view->first_time()) / 1e9);
+          longest, static_cast<double>(slot.view->last_time() - slot.view->first_time()) / 1e9);
   model.last_s = longest;
   if (workspace.telemetry.span <= 0) return;
   model.first_s = workspace.telemetry.from / 1e9;
@@ -77,9 +77,9 @@ TelemetryModel telemetry_model(const Workspace& workspace) {
     model.variants[side] = slot.variant;
     if (slot.view) add_side(model, *slot.view, side);
   }
-  std::stable_partition(model.rows.begin(),
-                        model.rows.end(),
-                        [](const TelemetryRowModel& row) { return row.plotted; });
+  std::stable_partition(model.rows.begin(), model.rows.end(), [](const TelemetryRowModel& row) {
+    return row.plotted;
+  });
   choose_range(model, workspace);
   model.notice = why_empty(model, workspace);
   return model;

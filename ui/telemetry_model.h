@@ -26,9 +26,9 @@ struct TelemetryRowModel {
 };
 
 struct TelemetryModel {
-  std::vector<TelemetryRowModel> rows;    // plotted ones first
+  std::vector<TelemetryRowModel> rows; // plotted ones first
   std::array<std::string, 2> variants;
-  double first_s = 0, last_s = 1;         // shown, after each trace's first event
+  double first_s = 0, last_s = 1; // shown, after each trace's first event
   std::optional<Notice> notice;
   bool failed = false;
 };

@@ -141,6 +141,7 @@ void apply_theme(ThemeKind kind, float scale) {
   ImGuiStyle style; // from ImGui's defaults each time: ScaleAllSizes accumulates
   style.FontSizeBase = ImGui::GetStyle().FontSizeBase;
   style.WindowBorderSize = 0;
+  style.FrameBorderSize = 1;
   style.WindowPadding = ImVec2(14, 12);
   style.CellPadding = ImVec2(8, 5);
   style.FramePadding = ImVec2(4, 2);

@@ -51,12 +51,12 @@ const char* words_of(Source source) {
 }
 
 // Position of each key when keys are ordered by how many events they have.
-template <class Key> std::map<Key, std::size_t> by_weight(const std::map<Key, std::size_t>& counts) {
+template <class Key>
+std::map<Key, std::size_t> by_weight(const std::map<Key, std::size_t>& counts) {
   std::vector<std::pair<std::size_t, Key>> order;
   for (const auto& [key, count] : counts) order.emplace_back(count, key);
-  std::stable_sort(order.begin(), order.end(), [](const auto& a, const auto& b) {
-    return a.first > b.first;
-  });
+  std::stable_sort(
+      order.begin(), order.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
   std::map<Key, std::size_t> ranks;
   for (const auto& [count, key] : order) ranks.emplace(key, ranks.size());
   return ranks;

@@ -67,10 +67,10 @@ public:
 
   std::int64_t start(EventRef event) const;
   std::int64_t end(EventRef event) const;
-  const std::string& name(EventRef event) const;             // full
-  const std::string& short_name(EventRef event) const;       // as the timeline labels it
-  KernelClass kernel_class(EventRef event) const;            // of device events and operators
-  std::optional<Stage> stage_of_span(EventRef event) const;  // "forward" … by the span's name
+  const std::string& name(EventRef event) const;            // full
+  const std::string& short_name(EventRef event) const;      // as the timeline labels it
+  KernelClass kernel_class(EventRef event) const;           // of device events and operators
+  std::optional<Stage> stage_of_span(EventRef event) const; // "forward" … by the span's name
   NameId name_id(EventRef event) const;
   // What chooses an event's hue: the stage of segments and of spans that open one, the class of
   // kernels and operators; kNoTag otherwise.
@@ -110,9 +110,9 @@ private:
   std::vector<StageSegment> segments_;
   std::vector<SeriesSummary> series_;
   std::vector<Track> tracks_;
-  std::vector<std::string> short_names_;  // by NameId
-  std::vector<KernelClass> classes_;      // by NameId
-  std::vector<std::string> stage_names_;  // by Stage
+  std::vector<std::string> short_names_; // by NameId
+  std::vector<KernelClass> classes_;     // by NameId
+  std::vector<std::string> stage_names_; // by Stage
   std::unordered_map<std::string_view, NameId> ids_;
   struct ByName {
     std::vector<std::uint32_t> offsets, events;

@@ -60,8 +60,10 @@ void draw_row(Workspace& workspace, std::size_t index) {
   cell(kEffect, colors.text, row.effect);
   ImGui::TableSetColumnIndex(kBar);
   if (row.interval)
-    interval_bar(
-        colors, *row.interval, workspace.verdicts()->axis, ImVec2(bar_width(), ImGui::GetFrameHeight()));
+    interval_bar(colors,
+                 *row.interval,
+                 workspace.verdicts()->axis,
+                 ImVec2(bar_width(), ImGui::GetFrameHeight()));
   cell(kMde, colors.muted, row.mde);
   cell(kMemory, colors.text, row.memory);
   ImGui::TableSetColumnIndex(kVerdict);
@@ -81,9 +83,9 @@ void draw_row(Workspace& workspace, std::size_t index) {
 } // namespace
 
 void draw_verdict_table(Workspace& workspace) {
-  const ImGuiTableFlags flags = ImGuiTableFlags_ScrollY | ImGuiTableFlags_ScrollX | ImGuiTableFlags_BordersInnerH |
-                                ImGuiTableFlags_RowBg | ImGuiTableFlags_SizingFixedFit |
-                                ImGuiTableFlags_PadOuterX;
+  const ImGuiTableFlags flags = ImGuiTableFlags_ScrollY | ImGuiTableFlags_ScrollX |
+                                ImGuiTableFlags_BordersInnerH | ImGuiTableFlags_RowBg |
+                                ImGuiTableFlags_SizingFixedFit | ImGuiTableFlags_PadOuterX;
   const ImVec2 size = ImGui::GetContentRegionAvail();
   const float least = 62 * ImGui::GetFontSize() + bar_width(); // narrower windows scroll sideways
   const float inner = std::max(least, size.x - ImGui::GetStyle().ScrollbarSize);

@@ -83,10 +83,8 @@ void draw_row(Workspace& workspace,
   ImDrawList* const draw = ImGui::GetWindowDrawList();
   ImGui::PushID(static_cast<int>(index));
   if (bar.stage)
-    mark_target(workspace,
-                fmt::format("waterfall.{}", bar.label),
-                corner.x + em,
-                corner.y + height / 2);
+    mark_target(
+        workspace, fmt::format("waterfall.{}", bar.label), corner.x + em, corner.y + height / 2);
   const bool clicked = ImGui::InvisibleButton("row", ImVec2(width, height));
   const bool selected = bar.stage && workspace.stage == bar.stage;
   if (selected || (bar.stage && ImGui::IsItemHovered()))
@@ -96,9 +94,8 @@ void draw_row(Workspace& workspace,
   draw->AddText(ImVec2(corner.x + em * 0.3F, text_y), to_u32(colors.text), bar.label.c_str());
   draw_bar(bar, axis, corner, height, colors, index == 0, model.low_ns > 0);
   const std::string words = words_of(bar);
-  draw->AddText(ImVec2(words_at, text_y),
-                to_u32(bar.clear ? colors.text : colors.muted),
-                words.c_str());
+  draw->AddText(
+      ImVec2(words_at, text_y), to_u32(bar.clear ? colors.text : colors.muted), words.c_str());
   if (clicked && bar.stage) {
     workspace.stage = bar.stage;
     workspace.timeline.align = Align::StepStart;

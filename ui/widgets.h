@@ -16,7 +16,7 @@ ImU32 to_u32(Color color, float alpha = 1);
 void text(Color color, std::string_view words);         // one line
 void text_wrapped(Color color, std::string_view words); // to the width that is left
 
-void text_cut(Color color, std::string_view words);     // one line, "…" where it does not fit
+void text_cut(Color color, std::string_view words); // one line, "…" where it does not fit
 
 // A is a circle, B a square, everywhere.
 void side_mark(const Palette& palette, std::size_t side);

@@ -97,8 +97,7 @@ void reload(Workspace& workspace) {
     return;
   }
   workspace.loading = true;
-  workspace.requests.push_back(
-      {LoadRequest::Kind::Results, workspace.path, 0, ++workspace.ticket});
+  workspace.requests.push_back({LoadRequest::Kind::Results, workspace.path, 0, ++workspace.ticket});
 }
 
 void go_to(Workspace& workspace, ScreenId screen) {

@@ -141,11 +141,10 @@ void go_forward(Workspace& workspace);
 void select_row(Workspace& workspace, std::ptrdiff_t step);
 void select_comparison(Workspace& workspace, std::size_t row);
 void set_scale(Workspace& workspace, float scale);
-
 // Asks for the traces of the selected comparison if the screen shows them and they are not there.
 void request_traces(Workspace& workspace);
 
 std::string_view to_string(Align align);
-std::string_view id_of(ScreenId screen);
+std::string_view id_of(ScreenId screen); // "runs"
 
 } // namespace assay

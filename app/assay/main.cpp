@@ -25,6 +25,8 @@ int main(int argc, char** argv) {
   cli::add_report(app, exit_code);
   cli::add_explain(app, exit_code);
   cli::add_sql(app, exit_code);
+  cli::add_export(app, exit_code);
+  cli::add_demo(app, exit_code);
   cli::add_merge(app, exit_code);
   cli::add_programs(app);
   cli::add_doctor(app, exit_code);

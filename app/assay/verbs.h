@@ -16,6 +16,8 @@ void add_status(CLI::App& app, int& exit_code);
 void add_report(CLI::App& app, int& exit_code);
 void add_explain(CLI::App& app, int& exit_code);
 void add_sql(CLI::App& app, int& exit_code);
+void add_export(CLI::App& app, int& exit_code);
+void add_demo(CLI::App& app, int& exit_code);
 void add_merge(CLI::App& app, int& exit_code);
 void add_doctor(CLI::App& app, int& exit_code);
 void add_completion(CLI::App& app);

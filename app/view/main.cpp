@@ -88,8 +88,8 @@ void draw_without_a_person(Workspace& workspace, const Options& options) {
   const UiContext context;
   const auto surface = surface_of(options);
   if (!options.script.empty()) {
-    const int actions =
-        value_or_throw(run_script(workspace, *surface, read_script(options.script), options.script));
+    const int actions = value_or_throw(
+        run_script(workspace, *surface, read_script(options.script), options.script));
     std::printf("%s: %d actions, every expectation met\n", options.script.c_str(), actions);
   }
   if (options.fuzz > 0) {
@@ -172,12 +172,14 @@ int run(int argc, char** argv) {
       "--screenshot", options.screenshot, "draw into this PNG file and end; needs no display");
   app.add_option(
       "--dump-model", options.dump_model, "write what the screen says into this JSON file and end");
-  app.add_option("--script", options.script, "play this file of keys, clicks and expectations, and end");
+  app.add_option(
+      "--script", options.script, "play this file of keys, clicks and expectations, and end");
   app.add_option("--fuzz", options.fuzz, "run this many random commands and end");
   app.add_option("--seed", options.seed, "of --fuzz")->capture_default_str();
   app.add_flag("--window", options.window, "--script, --fuzz, --screenshot in a real window");
   app.add_option("--size", options.size, "WIDTHxHEIGHT in pixels")->capture_default_str();
-  app.add_option("--theme", options.theme, "dark or light")->check(CLI::IsMember({"dark", "light"}));
+  app.add_option("--theme", options.theme, "dark or light")
+      ->check(CLI::IsMember({"dark", "light"}));
   app.add_option("--scale", options.scale, "text size, 0.75 to 3")
       ->check(CLI::Range(kMinScale, kMaxScale));
   try {

@@ -21,7 +21,8 @@ void append_digits(std::string& out, std::uint64_t value) {
 
 void append_integer(std::string& out, std::int64_t value) {
   if (value < 0) out += '-';
-  append_digits(out, value < 0 ? ~static_cast<std::uint64_t>(value) + 1 : static_cast<std::uint64_t>(value));
+  append_digits(
+      out, value < 0 ? ~static_cast<std::uint64_t>(value) + 1 : static_cast<std::uint64_t>(value));
 }
 
 void append_number(std::string& out, double value) {

@@ -80,7 +80,8 @@ private:
 } // namespace
 
 struct OutputFile::Impl {
-  explicit Impl(std::string name) : path(std::move(name)), temporary(path + ".tmp"), raw(temporary) {}
+  explicit Impl(std::string name)
+      : path(std::move(name)), temporary(path + ".tmp"), raw(temporary) {}
 
   std::string path, temporary;
   Raw raw;

@@ -1,7 +1,7 @@
 #include <cmath>
 #include <unordered_map>
 
-#include "core/text.h"
+#include "experiments/analysis/csv_text.h"
 #include "experiments/analysis/pairs.h"
 #include "experiments/analysis/render.h"
 
@@ -16,14 +16,6 @@ constexpr const char* kHeader =
     "skipped_steps,steal_share,run_delay_share,load1,voluntary_switches,involuntary_switches,"
     "sm_clock_mhz,memory_clock_mhz,power_w,temperature_c,throttle_reasons,foreign_processes,"
     "disturbance\r\n";
-
-std::string quoted(const std::string& text) {
-  const std::string clean = printable(text);
-  if (clean.find_first_of(",\"\r\n") == std::string::npos) return clean;
-  std::string result = "\"";
-  for (const char c : clean) result += c == '"' ? "\"\"" : std::string(1, c);
-  return result + "\"";
-}
 
 template <class T> std::string or_empty(const std::optional<T>& value) {
   return value ? fmt::format("{}", *value) : "";
@@ -57,7 +49,7 @@ std::string visit_fields(const VisitRow& visit) {
                       or_empty(c.temperature_c),
                       or_empty(c.throttle_reasons),
                       or_empty(c.foreign_processes));
-  return text + "," + quoted(disturbance(c));
+  return text + "," + csv_field(disturbance(c));
 }
 
 std::string launch_fields(const LaunchRow& launch) {
@@ -67,19 +59,19 @@ std::string launch_fields(const LaunchRow& launch) {
                      launch.attempt,
                      to_string(launch.kind),
                      to_string(launch.state),
-                     quoted(launch.identity.host),
-                     quoted(launch.identity.gpu),
-                     quoted(launch.identity.build));
+                     csv_field(launch.identity.host),
+                     csv_field(launch.identity.gpu),
+                     csv_field(launch.identity.build));
 }
 
 std::string variant_fields(const LedgerData& data, const VariantRow& variant) {
   const CellRow& cell = data.cell(variant.cell);
   return fmt::format("{},{},{},{},{},{}",
-                     quoted(cell.name),
-                     quoted(cell.optimization),
-                     quoted(cell.unit),
-                     quoted(variant.name),
-                     quoted(variant.level),
+                     csv_field(cell.name),
+                     csv_field(cell.optimization),
+                     csv_field(cell.unit),
+                     csv_field(variant.name),
+                     csv_field(variant.level),
                      to_string(variant.role));
 }
 

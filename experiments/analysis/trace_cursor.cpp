@@ -124,17 +124,42 @@ bool HostCursor::next(HostItem& item) {
   return true;
 }
 
-DeviceCursor::DeviceCursor(const Database& database, std::optional<Correlations> correlations) {
+DeviceWindow device_window(const Database& database, TimeRange range) {
+  if (range.begin == TimeRange{}.begin && range.end == TimeRange{}.end) return {};
+  const auto bound = [&](const char* sql, std::int64_t time) {
+    Statement s = database.prepare(sql);
+    s.bind(1, time).step();
+    return s.maybe_integer(0);
+  };
+  if (database.integer("SELECT EXISTS (SELECT 1 FROM CUPTI_ACTIVITY_KIND_RUNTIME WHERE "
+                       "correlationId > 0)") == 0)
+    return {"start <> 0 AND start >= ?1 AND start <= ?2", std::pair(range.begin, range.end - 1)};
+  const auto before = bound("SELECT max(correlationId) FROM CUPTI_ACTIVITY_KIND_RUNTIME WHERE "
+                            "start < ?1 AND start <> 0",
+                            range.begin);
+  const auto after = bound("SELECT min(correlationId) FROM CUPTI_ACTIVITY_KIND_RUNTIME WHERE "
+                           "start >= ?1 AND correlationId > 0",
+                           range.end);
+  return {"start <> 0 AND correlationId BETWEEN ?1 AND ?2",
+          std::pair(before.value_or(0) + 1, after.value_or(std::int64_t{UINT32_MAX} + 1) - 1)};
+}
+
+Statement DeviceWindow::prepare(const Database& database,
+                                const std::string& select,
+                                const char* order) const {
+  Statement statement = database.prepare(fmt::format("{} WHERE {}{}", select, condition, order));
+  if (bounds) statement.bind(1, bounds->first).bind(2, bounds->second);
+  return statement;
+}
+
+DeviceCursor::DeviceCursor(const Database& database, TimeRange range) {
   sources_.reserve(std::size(kDeviceTables));
-  const char* where = correlations ? " WHERE start <> 0 AND correlationId BETWEEN ?1 AND ?2"
-                                   : " WHERE start <> 0";
+  const DeviceWindow window = device_window(database, range);
   for (const auto& [kind, select] : kDeviceTables) {
-    Statement statement =
-        database.prepare(fmt::format("{}{} ORDER BY start, end DESC", select, where));
-    if (correlations)
-      statement.bind(1, std::int64_t{correlations->first})
-          .bind(2, std::int64_t{correlations->second});
-    sources_.push_back({kind, std::move(statement), DeviceItem{.kind = kind}, false});
+    sources_.push_back({kind,
+                        window.prepare(database, select, " ORDER BY start, end DESC"),
+                        DeviceItem{.kind = kind},
+                        false});
     advance(sources_.back());
   }
 }

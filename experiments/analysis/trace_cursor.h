@@ -28,11 +28,11 @@ struct HostItem {
   HostRow kind = HostRow::Step;
   std::int64_t start = 0, end = 0; // end < start: lost, or the source's clock went back
   std::int64_t global_tid = 0;
-  std::int64_t name = 0;           // StringIds; of a step: its number
-  std::uint32_t correlation = 0;   // API
-  std::uint8_t event_class = 0;    // API: 0 runtime, 1 driver; ranges: the NVTX event type
-  std::int64_t sequence = -1;      // operators
-  bool backward = false;           // operators
+  std::int64_t name = 0;         // StringIds; of a step: its number
+  std::uint32_t correlation = 0; // API
+  std::uint8_t event_class = 0;  // API: 0 runtime, 1 driver; ranges: the NVTX event type
+  std::int64_t sequence = -1;    // operators
+  bool backward = false;         // operators
 };
 
 struct DeviceItem {
@@ -66,12 +66,13 @@ private:
   std::vector<Source> sources_;
 };
 
-// Kernels, copies and sets merged by start. With `correlations` only rows whose correlation lies in
-// that closed range.
+// Kernels, copies and sets merged by start: those whose calls start in the range. Correlations grow
+// in order of the calls, so the range's are an interval; work of calls that were not recorded
+// (launches that libraries make through the driver) falls into it as well. In a trace without calls
+// work belongs to the range in which it starts itself.
 class DeviceCursor {
 public:
-  using Correlations = std::pair<std::uint32_t, std::uint32_t>;
-  DeviceCursor(const Database& database, std::optional<Correlations> correlations);
+  DeviceCursor(const Database& database, TimeRange range);
   bool next(DeviceItem& item);
 
 private:
@@ -84,6 +85,15 @@ private:
   static void advance(Source& source);
   std::vector<Source> sources_;
 };
+
+// A condition on rows of device tables that selects those of the range; ?1 and ?2 are its bounds.
+struct DeviceWindow {
+  const char* condition = "start <> 0";
+  std::optional<std::pair<std::int64_t, std::int64_t>> bounds; // none: every row
+
+  Statement prepare(const Database& database, const std::string& select, const char* order) const;
+};
+DeviceWindow device_window(const Database& database, TimeRange range);
 
 // "Memcpy HtoD (Pinned -> Device)", "Memset (Device)": the names that Kineto gives.
 std::string copy_name(std::int64_t copy_kind, std::int64_t src_kind, std::int64_t dst_kind);

@@ -7,7 +7,7 @@
 #include "experiments/analysis/display.h"
 #include "experiments/analysis/judge.h"
 #include "experiments/analysis/report.h"
-#include "tests/analysis/synthetic_ledger.h"
+#include "experiments/synthetic_ledger.h"
 
 namespace assay {
 namespace {

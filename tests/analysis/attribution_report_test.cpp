@@ -12,7 +12,7 @@
 #include "experiments/analysis/render.h"
 #include "experiments/analysis/render_explain.h"
 #include "experiments/analysis/trace_evidence.h"
-#include "tests/analysis/synthetic_ledger.h"
+#include "experiments/synthetic_ledger.h"
 #include "tests/analysis/trace_builder.h"
 
 namespace assay {

@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "tests/analysis/synthetic_ledger.h"
+#include "experiments/synthetic_ledger.h"
 
 namespace assay {
 namespace {

@@ -24,6 +24,8 @@ ALLOWED = {
 # The worker may speak the engine's protocol and nothing else of it.
 WORKER_FROM_EXPERIMENTS = {"experiments/protocol.h"}
 LIBTORCH_OR_CUDA = re.compile(r"^(torch|ATen|c10|caffe2|cuda|cudnn|cublas|nccl|cupti|nvml)")
+# CUPTI's record types, behind the interface of profilers/device_collector.h.
+CUPTI_FILES = ("profilers/cupti_",)
 LIBTORCH_FREE = ("core", "experiments", "ui", "model/config", "app/assay", "app/view", "profilers")
 
 
@@ -43,10 +45,13 @@ def problems(root: pathlib.Path):
                 if not match:
                     continue
                 quote, target = match.groups()
-                if LIBTORCH_OR_CUDA.match(target) and name.startswith(LIBTORCH_FREE):
+                cupti = target.startswith("cupti") and name.startswith(CUPTI_FILES)
+                if LIBTORCH_OR_CUDA.match(target) and name.startswith(LIBTORCH_FREE) and not cupti:
                     yield f"{name}:{number}: LibTorch or CUDA header <{target}> is not allowed in this folder"
                 if path.suffix == ".cu" and re.match(r"^(torch|ATen|c10)/", target):
                     yield f"{name}:{number}: LibTorch header <{target}> in a .cu file"
+                if target.startswith("profilers/cupti_") and not name.startswith(CUPTI_FILES):
+                    yield f"{name}:{number}: {target} brings CUPTI's header; use profilers/device_collector.h"
                 if quote == '"' and (root / target).exists() and layer(target) not in ALLOWED[layer(name)]:
                     yield f"{name}:{number}: {layer(name)}/ may not include {target}"
                 if name.startswith("app/worker/") and target.startswith("experiments/") and target not in WORKER_FROM_EXPERIMENTS:

@@ -72,8 +72,12 @@ TEST(Theme, NamesAreParsedStrictly) {
 // never possible together.
 std::vector<Workspace> situations() {
   std::vector<Workspace> all;
-  for (const ScreenId screen : {ScreenId::Start, ScreenId::Runs, ScreenId::Compare, ScreenId::Timeline,
-                                ScreenId::Kernels, ScreenId::Telemetry}) {
+  for (const ScreenId screen : {ScreenId::Start,
+                                ScreenId::Runs,
+                                ScreenId::Compare,
+                                ScreenId::Timeline,
+                                ScreenId::Kernels,
+                                ScreenId::Telemetry}) {
     Workspace workspace = test::opened(test::sample_directory(), screen);
     workspace.screen = screen;
     all.push_back(workspace);

@@ -14,7 +14,6 @@
 namespace assay {
 namespace {
 
-
 const DetailSection& section(const VerdictRowModel& row, const std::string& title) {
   for (const DetailSection& candidate : row.details)
     if (candidate.title == title) return candidate;

@@ -77,17 +77,16 @@ std::size_t step_of(const TraceView& view, EventRef event) {
     return span.start <= time && time < span.end;
   };
   const auto after = std::partition_point(steps.begin(), steps.end(), [&](const StepTiling& step) {
-    return (event.source == Source::Device || event.source == Source::Stage ? step.end
-                                                                            : step.step.end) <= time;
+    return (event.source == Source::Device || event.source == Source::Stage
+                ? step.end
+                : step.step.end) <= time;
   });
   const auto i = static_cast<std::size_t>(after - steps.begin());
   return i < steps.size() && holds(i) ? i : steps.size();
 }
 
-Partner find_partner(const TraceView& from,
-                     EventRef event,
-                     const TraceView& to,
-                     std::size_t to_step) {
+Partner
+find_partner(const TraceView& from, EventRef event, const TraceView& to, std::size_t to_step) {
   Partner partner;
   const StepSpan here = span_of_step(from, step_of(from, event), event.source);
   const StepSpan there = span_of_step(to, to_step, event.source);

@@ -29,13 +29,11 @@ std::size_t step_of(const TraceView& view, EventRef event);
 
 struct Partner {
   std::optional<EventRef> event;
-  std::size_t ordinal = 0;              // the how manieth of its name in its step, from 0
-  std::size_t here = 0, there = 0;      // of that name in the two steps
+  std::size_t ordinal = 0;         // the how manieth of its name in its step, from 0
+  std::size_t here = 0, there = 0; // of that name in the two steps
 };
 // The event of the same name, and the same ordinal among them, in `to_step` of the other trace.
-Partner find_partner(const TraceView& from,
-                     EventRef event,
-                     const TraceView& to,
-                     std::size_t to_step);
+Partner
+find_partner(const TraceView& from, EventRef event, const TraceView& to, std::size_t to_step);
 
 } // namespace assay

@@ -31,8 +31,7 @@ void draw_titles(const SideFrame& frame, const TraceView& view, const Palette& c
     const float y = frame.corner.y + static_cast<float>(track.row - frame.first_row) * frame.row;
     const float bottom = y + static_cast<float>(of.lanes.size()) * frame.row;
     const float at = std::max(y, frame.corner.y); // stays in sight while its rows do
-    const std::string words =
-        of.left_out.empty() ? of.title : of.title + " (" + of.left_out + ")";
+    const std::string words = of.left_out.empty() ? of.title : of.title + " (" + of.left_out + ")";
     const ImVec4 clip(frame.corner.x, at, frame.corner.x + frame.gutter - em * 0.4F, bottom);
     draw->AddText(nullptr,
                   0,
@@ -48,7 +47,6 @@ void draw_titles(const SideFrame& frame, const TraceView& view, const Palette& c
   }
 }
 
-
 void draw_box(const SideFrame& frame,
               const TraceView& view,
               const Track& track,
@@ -56,8 +54,8 @@ void draw_box(const SideFrame& frame,
               float top,
               bool label) {
   ImDrawList* const draw = ImGui::GetWindowDrawList();
-  const Color color = box.count > 1 ? tag_color(track.source, box.tag)
-                                    : event_color(view, event_of(track, box));
+  const Color color =
+      box.count > 1 ? tag_color(track.source, box.tag) : event_color(view, event_of(track, box));
   const float left = frame.corner.x + frame.gutter;
   const float x0 = std::max(left, left + box.x0);
   const float x1 = std::min(left + frame.width, left + box.x1);
@@ -92,7 +90,8 @@ void label_stages(const SideFrame& frame, const TrackLayout& track) {
   };
   for (std::size_t i = 0; i < track.boxes.size(); ++i) {
     const Stage stage = stage_of(track.boxes[i]);
-    if (minor(track.boxes[i]) && track.boxes[i].count > 1) continue; // many, told apart by zooming in
+    if (minor(track.boxes[i]) && track.boxes[i].count > 1)
+      continue; // many, told apart by zooming in
     std::size_t last = i;
     for (std::size_t next = i + 1; next < track.boxes.size(); ++next) {
       if (stage_of(track.boxes[next]) == stage)
@@ -135,9 +134,9 @@ void outline(const Workspace& workspace,
       const float x0 = frame.x(workspace, static_cast<double>(view.start(event)) - zero);
       const float x1 = frame.x(workspace, static_cast<double>(view.end(event)) - zero);
       if (x1 < left || x0 > right) return;
-      const float top = frame.corner.y +
-                        static_cast<float>(track.row + static_cast<double>(lane) - frame.first_row) *
-                            frame.row;
+      const float top =
+          frame.corner.y +
+          static_cast<float>(track.row + static_cast<double>(lane) - frame.first_row) * frame.row;
       const float half = ImGui::GetFontSize() * 0.15F;
       ImGui::GetWindowDrawList()->AddRect(
           ImVec2(std::max(left, x0 - half), top - 1),
@@ -204,8 +203,8 @@ void draw_ghost(const Workspace& workspace, const SideFrame& frame, const Palett
   const auto zero = static_cast<double>(anchor(workspace, 1 - frame.side));
   const StepSpan span =
       span_of_step(*other, workspace.timeline.step[1 - frame.side], Source::Stage);
-  const float top = frame.corner.y +
-                    static_cast<float>(frame.layout.tracks[0].row - frame.first_row) * frame.row;
+  const float top =
+      frame.corner.y + static_cast<float>(frame.layout.tracks[0].row - frame.first_row) * frame.row;
   const float left = frame.corner.x + frame.gutter;
   std::size_t drawn = 0;
   constexpr std::size_t kMost = 400;
@@ -263,7 +262,8 @@ void draw_step_strip(Workspace& workspace, std::size_t side, float gutter, float
     }
     const std::size_t chosen = workspace.timeline.step[side];
     const bool current = chosen >= first && chosen < last;
-    const float share = static_cast<float>(static_cast<double>(wall) / static_cast<double>(longest));
+    const float share =
+        static_cast<float>(static_cast<double>(wall) / static_cast<double>(longest));
     const float x = corner.x + gutter + static_cast<float>(i) * bar;
     const ImVec2 low(x, corner.y + height * (1 - share)),
         high(x + std::max(1.0F, std::min(bar - 1, 2 * em)), corner.y + height);
@@ -287,15 +287,19 @@ void draw_ruler(const Workspace& workspace, std::size_t side, float gutter, floa
   ImDrawList* const draw = ImGui::GetWindowDrawList();
   ImGui::Dummy(ImVec2(gutter + width, em * 1.2F));
   const double distance = tick_distance(range.span * 7 * em / std::max(1.0F, width));
-  const TimeUnit unit = time_unit(std::max(std::abs(range.from), std::abs(range.from + range.span)));
+  const TimeUnit unit =
+      time_unit(std::max(std::abs(range.from), std::abs(range.from + range.span)));
   draw->AddText(corner, to_u32(colors.muted), fmt::format("time in {}", unit.word).c_str());
-  const int decimals = std::max(0, static_cast<int>(std::ceil(std::log10(unit.ns / distance) - 1e-9)));
+  const int decimals =
+      std::max(0, static_cast<int>(std::ceil(std::log10(unit.ns / distance) - 1e-9)));
   for (double tick = std::ceil(range.from / distance) * distance; tick <= range.from + range.span;
        tick += distance) {
-    const float x = corner.x + gutter + static_cast<float>((tick - range.from) / range.span) * width;
+    const float x =
+        corner.x + gutter + static_cast<float>((tick - range.from) / range.span) * width;
     const std::string words = fmt::format("{:.{}f}", tick / unit.ns + 0.0, decimals);
     const float room = ImGui::CalcTextSize(words.c_str()).x;
-    draw->AddLine(ImVec2(x, corner.y + em * 0.8F), ImVec2(x, corner.y + em * 1.2F), to_u32(colors.muted));
+    draw->AddLine(
+        ImVec2(x, corner.y + em * 0.8F), ImVec2(x, corner.y + em * 1.2F), to_u32(colors.muted));
     if (x + em * 0.2F + room < corner.x + gutter + width)
       draw->AddText(ImVec2(x + em * 0.25F, corner.y), to_u32(colors.muted), words.c_str());
   }
@@ -305,17 +309,16 @@ void draw_lanes(Workspace& workspace, const SideFrame& frame) {
   const TraceView& view = *workspace.traces[frame.side].view;
   const Palette& colors = palette(workspace.theme);
   ImDrawList* const draw = ImGui::GetWindowDrawList();
-  draw->PushClipRect(frame.corner,
-                     ImVec2(frame.corner.x + frame.gutter + frame.width,
-                            frame.corner.y + frame.height),
-                     true);
+  draw->PushClipRect(
+      frame.corner,
+      ImVec2(frame.corner.x + frame.gutter + frame.width, frame.corner.y + frame.height),
+      true);
   for (const TrackLayout& track : frame.layout.tracks) {
     const Track& of = view.tracks()[track.track];
     const bool stages = of.source == Source::Stage;
     for (const Box& box : track.boxes) {
       const float top =
-          frame.corner.y +
-          static_cast<float>(track.row + box.lane - frame.first_row) * frame.row;
+          frame.corner.y + static_cast<float>(track.row + box.lane - frame.first_row) * frame.row;
       draw_box(frame, view, of, box, top, !stages);
     }
     if (stages) label_stages(frame, track);
@@ -338,7 +341,8 @@ const Box* box_at(const SideFrame& frame, const TraceView& view, ImVec2 mouse, s
     if (lane < 0 || lane >= static_cast<double>(view.tracks()[of.track].lanes.size())) continue;
     const Box* nearest = nullptr;
     for (const Box& box : of.boxes) {
-      if (box.lane != static_cast<std::uint32_t>(lane) || x < box.x0 - 1 || x > box.x1 + 1) continue;
+      if (box.lane != static_cast<std::uint32_t>(lane) || x < box.x0 - 1 || x > box.x1 + 1)
+        continue;
       nearest = &box;
       if (x >= box.x0 && x <= box.x1) break;
     }

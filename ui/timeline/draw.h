@@ -14,9 +14,9 @@ struct Palette;
 
 struct SideFrame { // where one trace lies on the screen
   std::size_t side = 0;
-  ImVec2 corner;            // of the lanes
-  float gutter = 0;         // width of the titles
-  float width = 0;          // of the plot beside them
+  ImVec2 corner;             // of the lanes
+  float gutter = 0;          // width of the titles
+  float width = 0;           // of the plot beside them
   float height = 0, row = 0; // of the lanes and of one row, pixels
   double first_row = 0;
   SideLayout layout;

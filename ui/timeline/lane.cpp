@@ -103,17 +103,17 @@ void Lane::visible(std::int64_t from,
   std::int64_t edge = 0; // where its grain ends
   const auto close = [&] {
     if (count > 0)
-      pieces.push_back(
-          {first, count, open.start, open.end, open.busy, open.longest, open.tag});
+      pieces.push_back({first, count, open.start, open.end, open.busy, open.longest, open.tag});
     count = 0;
   };
   std::size_t i = first_ending_after(from), level = 0, width = 1;
   while (i < size()) {
-    // The largest node here that is narrow, holds no event to stand alone, and ends inside.
+    // The largest node here that is narrow (so that none of its events stands alone) and ends
+    // inside.
     const auto fits = [&](std::size_t at, std::size_t events) {
       if (i % events != 0 || i + events > size()) return false;
       const Node& node = levels_[at - 1][i / events];
-      return node.end - node.start <= grain / 4 && node.duration < grain && node.end <= to;
+      return node.end - node.start <= grain / 4 && node.end <= to;
     };
     while (level < levels_.size() && fits(level + 1, width * kFanOut)) {
       width *= kFanOut;
@@ -159,10 +159,7 @@ std::size_t Lane::bytes() const {
   return bytes;
 }
 
-void LaneStack::add(std::int64_t start,
-                    std::int64_t end,
-                    std::uint32_t event,
-                    std::uint8_t tag) {
+void LaneStack::add(std::int64_t start, std::int64_t end, std::uint32_t event, std::uint8_t tag) {
   if (start == 0 || end < start) { // a zero time stamp means that the source lost it
     ++without_time_;
     return;

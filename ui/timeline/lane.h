@@ -38,11 +38,10 @@ public:
   };
   // What touches [from, to), appended to `pieces`. Events of at least `grain` ns stand alone; the
   // others that begin in one grain of the absolute time axis (or in a node of a quarter grain that
-  // does) become one piece, so that panning does not flicker. At most 2 ((to - from) / grain + 2) pieces.
-  void visible(std::int64_t from,
-               std::int64_t to,
-               std::int64_t grain,
-               std::vector<Piece>& pieces) const;
+  // does) become one piece, so that panning does not flicker. At most 2 ((to - from) / grain + 2)
+  // pieces.
+  void
+  visible(std::int64_t from, std::int64_t to, std::int64_t grain, std::vector<Piece>& pieces) const;
 
   std::size_t first_ending_after(std::int64_t time) const;
   std::size_t at(std::int64_t time) const; // the event that holds it, or size()

@@ -12,11 +12,11 @@ namespace assay {
 inline constexpr std::size_t kBoxBudget = 5000; // rectangles a frame, both traces together
 
 struct Box {
-  float x0 = 0, x1 = 0;     // pixels from the left edge of the plot
-  std::uint32_t lane = 0;   // of the track
-  std::uint32_t first = 0;  // position in the lane
-  std::uint32_t count = 1;  // above 1: neighbours too short to be told apart
-  float busy = 1;           // share of the box's width that they fill
+  float x0 = 0, x1 = 0;      // pixels from the left edge of the plot
+  std::uint32_t lane = 0;    // of the track
+  std::uint32_t first = 0;   // position in the lane
+  std::uint32_t count = 1;   // above 1: neighbours too short to be told apart
+  float busy = 1;            // share of the box's width that they fill
   std::uint32_t longest = 0; // position in the lane
   std::uint8_t tag = 0;      // TraceView::tag of the longest
 };
@@ -28,8 +28,8 @@ struct TrackLayout {
 };
 
 struct LayoutRequest {
-  std::int64_t from = 0, to = 1; // on the trace's clock
-  float width = 100;             // pixels
+  std::int64_t from = 0, to = 1;        // on the trace's clock
+  float width = 100;                    // pixels
   double first_row = 0, last_row = 1e9; // visible ones
   std::size_t budget = kBoxBudget / 2;
 };

@@ -8,8 +8,8 @@
 namespace assay {
 namespace {
 
-constexpr double kMargin = 0.02;     // beside a step that is shown whole, as a share of it
-constexpr double kShortest = 100;    // ns across the screen
+constexpr double kMargin = 0.02;      // beside a step that is shown whole, as a share of it
+constexpr double kShortest = 100;     // ns across the screen
 constexpr double kFocusedShare = 0.3; // of the width that a focused event takes
 
 const TraceView* view_of(const Workspace& workspace, std::size_t side) {
@@ -36,7 +36,8 @@ double longest_step(const Workspace& workspace) {
   return std::max(longest, kShortest);
 }
 
-std::optional<EventRef> first_in_step(const TraceView& view, std::size_t step, const std::string& name) {
+std::optional<EventRef>
+first_in_step(const TraceView& view, std::size_t step, const std::string& name) {
   const auto id = view.find_name(name);
   if (!id) return std::nullopt;
   for (const Source source : {Source::Device, Source::Operator, Source::Span}) {
@@ -168,7 +169,8 @@ void pan(Workspace& workspace, double share) {
     // The trace never leaves the screen altogether.
     const double first = static_cast<double>(view->first_time() - anchor(workspace, side));
     const double last = static_cast<double>(view->last_time() - anchor(workspace, side));
-    range.from = std::clamp(range.from, first - range.span / 2, std::max(first, last) - range.span / 2);
+    range.from =
+        std::clamp(range.from, first - range.span / 2, std::max(first, last) - range.span / 2);
   });
 }
 
@@ -217,8 +219,8 @@ void next_same(Workspace& workspace, std::ptrdiff_t by) {
   if (event.source == Source::Stage) return;
   const TraceView::Occurrences all = view.occurrences(event.source, view.name_id(event));
   const auto at = std::find(all.first, all.first + all.count, event.index) - all.first;
-  const auto wanted = std::clamp<std::ptrdiff_t>(
-      at + by, 0, static_cast<std::ptrdiff_t>(all.count) - 1);
+  const auto wanted =
+      std::clamp<std::ptrdiff_t>(at + by, 0, static_cast<std::ptrdiff_t>(all.count) - 1);
   const EventRef found{event.source, all.first[wanted]};
   select_event(workspace, side, found);
   reveal(workspace, side, found);
@@ -231,9 +233,8 @@ void neighbour(Workspace& workspace, std::ptrdiff_t by) {
   std::size_t place = 0;
   const Lane* lane = lane_of(view, event, place);
   if (lane == nullptr) return;
-  const auto wanted = std::clamp<std::ptrdiff_t>(static_cast<std::ptrdiff_t>(place) + by,
-                                                 0,
-                                                 static_cast<std::ptrdiff_t>(lane->size()) - 1);
+  const auto wanted = std::clamp<std::ptrdiff_t>(
+      static_cast<std::ptrdiff_t>(place) + by, 0, static_cast<std::ptrdiff_t>(lane->size()) - 1);
   const EventRef found{event.source, lane->event(static_cast<std::size_t>(wanted))};
   select_event(workspace, side, found);
   reveal(workspace, side, found);
@@ -256,8 +257,7 @@ std::optional<Partner> partner_of(const Workspace& workspace, const Selection& s
   const TraceView* here = view_of(workspace, selection.side);
   const TraceView* there = view_of(workspace, 1 - selection.side);
   if (here == nullptr || there == nullptr) return std::nullopt;
-  return find_partner(
-      *here, selection.event, *there, workspace.timeline.step[1 - selection.side]);
+  return find_partner(*here, selection.event, *there, workspace.timeline.step[1 - selection.side]);
 }
 
 } // namespace assay

@@ -26,8 +26,8 @@ void cycle_align(Workspace& workspace);
 
 void select_event(Workspace& workspace, std::size_t side, EventRef event);
 void focus_selected(Workspace& workspace);
-void next_same(Workspace& workspace, std::ptrdiff_t by);  // same name, same side
-void neighbour(Workspace& workspace, std::ptrdiff_t by);  // same lane
+void next_same(Workspace& workspace, std::ptrdiff_t by); // same name, same side
+void neighbour(Workspace& workspace, std::ptrdiff_t by); // same lane
 // Selects the first event of this name in the current step, in B or else in A. False: none.
 bool find_name(Workspace& workspace, const std::string& name);
 

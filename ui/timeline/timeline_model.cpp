@@ -91,13 +91,12 @@ std::string partner_words(const Workspace& workspace, const Selection& selection
   if (!partner) return "no second trace to look for its partner";
   const char* other = selection.side == 0 ? "B" : "A";
   if (!partner->event)
-    return partner->there == 0
-               ? fmt::format("{} has none of this name in its step", other)
-               : fmt::format("number {} of {} here; {} has only {}",
-                             partner->ordinal + 1,
-                             partner->here,
-                             other,
-                             partner->there);
+    return partner->there == 0 ? fmt::format("{} has none of this name in its step", other)
+                               : fmt::format("number {} of {} here; {} has only {}",
+                                             partner->ordinal + 1,
+                                             partner->here,
+                                             other,
+                                             partner->there);
   const EventWords here = words_of(workspace, selection);
   const EventWords there = words_of(workspace, {1 - selection.side, *partner->event});
   const bool is_b = selection.side == 1;
@@ -174,7 +173,8 @@ ordered_json to_json(const TimelineModel& model) {
                    {"selected", event(model.selected)},
                    {"partner", event(model.partner)},
                    {"partner_words", model.partner_words}};
-  all["difference_ns"] = model.difference_ns ? ordered_json(*model.difference_ns) : ordered_json(nullptr);
+  all["difference_ns"] =
+      model.difference_ns ? ordered_json(*model.difference_ns) : ordered_json(nullptr);
   all["notice"] = model.notice ? ordered_json(model.notice->title) : ordered_json(nullptr);
   return all;
 }

@@ -36,11 +36,11 @@ struct TimelineModel {
   std::array<TimelineSideModel, 2> sides;
   std::string align;
   bool linked = true, ghost = false;
-  double from_ns = 0, span_ns = 0;         // of A
-  std::optional<double> difference_ns;     // B's step - A's step, of the two shown
+  double from_ns = 0, span_ns = 0;     // of A
+  std::optional<double> difference_ns; // B's step - A's step, of the two shown
   std::optional<EventWords> selected, partner;
-  std::string partner_words;               // "second of 4 in both; 12.1 us (-3.2 us vs A)"
-  std::optional<Notice> notice;            // neither side has a trace
+  std::string partner_words;    // "second of 4 in both; 12.1 us (-3.2 us vs A)"
+  std::optional<Notice> notice; // neither side has a trace
 };
 
 TimelineModel timeline_model(const Workspace& workspace);

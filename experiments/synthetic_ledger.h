@@ -1,9 +1,10 @@
-// A ledger with known effects and a realistic noise, for tests of analysis, report and viewer:
-// per launch a common drift and a contrast of its own, per visit heavy-tailed noise. A pure
-// function of the plan, seed included.
+// A ledger with known effects and a realistic noise, for `assay demo` and for tests of analysis,
+// report and viewer: per launch a common drift and a contrast of its own, per visit heavy-tailed
+// noise. A pure function of the plan, seed included.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -20,6 +21,7 @@ struct SyntheticLevel {
   bool engaged = true;    // shows its own span
   bool same_work = false; // operator histogram and copies of the reference
   int nan_in_launch = -1; // retired in this launch: the loss became NaN
+  std::string summary = ""; // "": "level NAME"
 };
 
 struct SyntheticCell {
@@ -37,7 +39,14 @@ struct SyntheticCell {
   int parity_launches = 1, timed_launches = 5, memory_launches = 3;
   bool steady = true;
   bool device_times = false;
+  std::string summary = "a synthetic optimization";
+  std::optional<double> noise, launch_sd; // instead of the plan's
+  int traced_rounds = 0;                  // > 0: with one traced launch, the cell's last
+  std::string
+      failed_attempt; // why the first attempt at the second timed launch failed; "": it did not
 };
+
+Identity synthetic_identity(); // a machine without a GPU
 
 struct SyntheticPlan {
   std::string name = "synthetic";
@@ -49,6 +58,7 @@ struct SyntheticPlan {
   double sesoi = 0.01;
   std::vector<SyntheticCell> cells;
   std::vector<ClaimRow> claims;
+  Identity identity = synthetic_identity();
 };
 
 LedgerData synthetic_ledger(const SyntheticPlan& plan);

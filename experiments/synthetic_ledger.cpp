@@ -1,4 +1,4 @@
-#include "tests/analysis/synthetic_ledger.h"
+#include "experiments/synthetic_ledger.h"
 
 #include <algorithm>
 #include <cmath>
@@ -44,7 +44,8 @@ private:
                            .config_json = cell.config_json,
                            .rounds = plan_.rounds,
                            .visit_steps = 1,
-                           .discard_steps = 0});
+                           .discard_steps = 0,
+                           .traced_rounds = cell.traced_rounds});
     add_optimization(cell);
     variants_.clear();
     for (std::size_t i = 0; i < cell.levels.size(); ++i)
@@ -57,6 +58,10 @@ private:
     for (int i = 0; i < cell.parity_launches; ++i) add_parity(id, cell, i);
     for (int i = 0; i < cell.timed_launches; ++i) add_timed(id, cell, i);
     for (int i = 0; i < cell.memory_launches; ++i) add_memory(id, cell, i);
+    if (cell.traced_rounds > 0) {
+      add_launch(id, LaunchKind::Traced, 0, cell.steady);
+      data_.launches.back().rounds_planned = cell.traced_rounds;
+    }
   }
 
   static std::string span_of(const SyntheticCell& cell, const std::string& level) {
@@ -67,7 +72,7 @@ private:
     for (const OptimizationRow& row : data_.optimizations)
       if (row.name == cell.optimization) return;
     OptimizationRow row{.name = cell.optimization,
-                        .summary = "a synthetic optimization",
+                        .summary = cell.summary,
                         .equivalence = cell.equivalence,
                         .unit = cell.unit,
                         .scope = "visit",
@@ -75,7 +80,9 @@ private:
                         .levels = {},
                         .also_compare = cell.also_compare};
     for (const SyntheticLevel& level : cell.levels)
-      row.levels.push_back({level.name, "level " + level.name, span_of(cell, level.name)});
+      row.levels.push_back({level.name,
+                            level.summary.empty() ? "level " + level.name : level.summary,
+                            span_of(cell, level.name)});
     data_.optimizations.push_back(std::move(row));
   }
 
@@ -107,19 +114,7 @@ private:
                               .build_order = "fast slow control",
                               .rounds_planned = kind == LaunchKind::Timed ? plan_.rounds : 0,
                               .steady = steady,
-                              .identity = {.build = "b1d0",
-                                           .libtorch = "2.11.0",
-                                           .cuda = "",
-                                           .driver = "",
-                                           .gpu = "",
-                                           .gpu_uuid = "",
-                                           .host = "synthetic",
-                                           .boot = "boot-1",
-                                           .cpu = "2-core test CPU",
-                                           .kernel = "6.1",
-                                           .cores = 2,
-                                           .threads = 2,
-                                           .environment = "OMP_NUM_THREADS=2\n"}});
+                              .identity = plan_.identity});
     return id;
   }
 
@@ -160,14 +155,23 @@ private:
                  std::floor(kReferenceBytes * cell.levels[i].memory_ratio));
   }
 
+  void add_failed_attempt(std::int64_t cell_id, const SyntheticCell& cell, int index) {
+    add_launch(cell_id, LaunchKind::Timed, index, false);
+    data_.launches.back().state = LaunchState::Failed;
+    data_.launches.back().reason = cell.failed_attempt;
+  }
+
   void add_timed(std::int64_t cell_id, const SyntheticCell& cell, int index) {
+    const bool failed = index == 1 && !cell.failed_attempt.empty();
+    if (failed) add_failed_attempt(cell_id, cell, index);
     const std::int64_t launch = add_launch(cell_id, LaunchKind::Timed, index, cell.steady);
+    if (failed) data_.launches.back().attempt = 1;
     if (cell.unit == "evaluation") add_metric(launch, 0, "time/step_ns", 2 * cell.unit_ns);
     std::vector<double> contrast, share;
     for (std::size_t i = 0; i < variants_.size(); ++i) {
       const bool control = i == cell.levels.size();
       contrast.push_back((control ? cell.control_effect : cell.levels[i].effect) +
-                         (i == 0 ? 0 : plan_.launch_sd * normal()));
+                         (i == 0 ? 0 : cell.launch_sd.value_or(plan_.launch_sd) * normal()));
       share.push_back(cell.disturbed_share + (i == 0 ? 0 : cell.disturbed_b_share));
     }
     double drift = 0.05 * normal();
@@ -216,7 +220,7 @@ private:
     visit.round = round + 3; // three warm-up rounds come first
     visit.position = position;
     visit.steps = 1;
-    double noise = plan_.noise * normal();
+    double noise = cell.noise.value_or(plan_.noise) * normal();
     if (uniform() < plan_.tail_share) noise += plan_.tail_size * uniform();
     visit.wall_ns = std::llround(cell.unit_ns * std::exp(log_time + noise));
     if (cell.device_times)
@@ -238,6 +242,22 @@ private:
 };
 
 } // namespace
+
+Identity synthetic_identity() {
+  return {.build = "b1d0",
+          .libtorch = "2.11.0",
+          .cuda = "",
+          .driver = "",
+          .gpu = "",
+          .gpu_uuid = "",
+          .host = "synthetic",
+          .boot = "boot-1",
+          .cpu = "2-core test CPU",
+          .kernel = "6.1",
+          .cores = 2,
+          .threads = 2,
+          .environment = "OMP_NUM_THREADS=2\n"};
+}
 
 LedgerData synthetic_ledger(const SyntheticPlan& plan) {
   return Builder(plan).build();

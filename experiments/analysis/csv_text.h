@@ -1,0 +1,12 @@
+// CSV as RFC 4180 has it: comma, CRLF, quotes where needed.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace assay {
+
+// A field of printable text, quoted if it holds a comma, a quote or a line break.
+std::string csv_field(std::string_view text);
+
+} // namespace assay
