@@ -138,6 +138,11 @@ void print_summary(const ExportOptions& options,
   if (summary.moved > 0)
     fmt::print("{} slices overlap others of their track; they lie on tracks named (overlap)\n",
                summary.moved);
+  if (summary.placed > 0)
+    fmt::print(
+        "{} launches were not recorded (libraries make them through the driver); marks named "
+        "'launch (not recorded)' stand for them after the call before\n",
+        summary.placed);
   if (options.format == "chrome")
     fmt::print("open it in https://ui.perfetto.dev or chrome://tracing\n");
 }

@@ -1,6 +1,7 @@
 #include "experiments/analysis/chrome_trace.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "experiments/analysis/json_text.h"
 
@@ -67,10 +68,32 @@ const std::string& ChromeTrace::name(std::int64_t id) const {
 
 void ChromeTrace::find_correlations() {
   const DeviceWindow window = device_window(database_, side_.window);
+  std::vector<std::uint32_t> device;
   for (const char* table : {"KERNEL", "MEMCPY", "MEMSET"}) {
     Statement s = window.prepare(
         database_, fmt::format("SELECT correlationId FROM CUPTI_ACTIVITY_KIND_{}", table), "");
-    while (s.step()) launches_[static_cast<std::uint32_t>(s.integer(0))].device = true;
+    while (s.step()) {
+      device.push_back(static_cast<std::uint32_t>(s.integer(0)));
+      launches_[device.back()].device = true;
+    }
+  }
+  find_unrecorded(device);
+}
+
+// Libraries launch through the driver, whose calls are not recorded by default. Their correlations
+// lie between those of recorded calls, in the order of the calls.
+void ChromeTrace::find_unrecorded(std::vector<std::uint32_t>& device) {
+  std::sort(device.begin(), device.end());
+  device.erase(std::unique(device.begin(), device.end()), device.end());
+  Statement calls = database_.prepare("SELECT correlationId FROM CUPTI_ACTIVITY_KIND_RUNTIME WHERE "
+                                      "correlationId > 0 ORDER BY correlationId");
+  bool more = calls.step();
+  if (!more) return; // no calls at all: nothing to place work behind
+  std::uint32_t before = 0;
+  for (const std::uint32_t id : device) {
+    for (; more && calls.integer(0) <= std::int64_t{id}; more = calls.step())
+      before = static_cast<std::uint32_t>(calls.integer(0));
+    if (before != id && id != 0) unrecorded_.emplace_back(before, id);
   }
 }
 
@@ -183,12 +206,35 @@ void ChromeTrace::write_api(Thread& thread, const HostItem& item) {
   if (op != 0) out_.arg("External id", op);
   if (item.correlation != 0) out_.arg("correlation", item.correlation);
   out_.close();
+  write_unrecorded(thread, item, !std::exchange(any_call_, true));
   Launch* launch = item.correlation == 0 ? nullptr : launches_.find(item.correlation);
   if (launch == nullptr || !launch->device || launch->linked) return;
   launch->span = thread.spans.empty() ? 0 : thread.spans.back().id;
   launch->op = op;
   launch->linked = true;
   out_.flow_start("ac2g", item.correlation + side_.index * kSideFlows, track, at(item.start));
+}
+
+// Marks for launches that were not recorded, after the last recorded call before them (`first`: or
+// before every one): HTA and TraceLens leave out device work that no call of the host started.
+void ChromeTrace::write_unrecorded(const Thread& thread, const HostItem& call, bool first) {
+  if (call.correlation == 0 || unrecorded_.empty()) return;
+  const auto begin = first ? unrecorded_.begin()
+                           : std::lower_bound(unrecorded_.begin(),
+                                              unrecorded_.end(),
+                                              std::pair(call.correlation, std::uint32_t{0}));
+  const std::int64_t time = at(std::max(call.start, call.end));
+  for (auto it = begin; it != unrecorded_.end() && it->first <= call.correlation; ++it) {
+    Launch& launch = launches_[it->second];
+    if (launch.linked) continue;
+    launch.linked = true;
+    launch.span = thread.spans.empty() ? 0 : thread.spans.back().id;
+    ++counts_.placed;
+    out_.slice("cuda_driver", "launch (not recorded)", thread.track, time, 0);
+    out_.arg("correlation", it->second);
+    out_.close();
+    out_.flow_start("ac2g", it->second + side_.index * kSideFlows, thread.track, time);
+  }
 }
 
 // ---- Device ----

@@ -32,6 +32,7 @@ struct ChromeCounts {
   std::int64_t events = 0;
   std::int64_t clamped = 0; // ends before starts, or lost: drawn without length
   std::int64_t moved = 0;   // slices on "(overlap)" tracks
+  std::int64_t placed = 0;  // launches that were not recorded, drawn after the call before them
 };
 
 // The process of the document that stands for a real one: the same number for A, 1000 more for B; a
@@ -76,12 +77,14 @@ private:
 
   void load_names();
   void find_correlations();
+  void find_unrecorded(std::vector<std::uint32_t>& device);
 
   void write_host();
   void write_host_item(const HostItem& item);
   void write_span(Thread& thread, const HostItem& item);
   void write_operator(Thread& thread, const HostItem& item);
   void write_api(Thread& thread, const HostItem& item);
+  void write_unrecorded(const Thread& thread, const HostItem& call, bool first);
   ChromeTrack
   host_slice(Thread& thread, const HostItem& item, const char* category, std::string_view name);
   void link_backward(const HostItem& item, ChromeTrack track);
@@ -110,6 +113,9 @@ private:
   ChromeCounts counts_;
   std::vector<std::string> names_; // escaped, by id
   PagedMap<Launch> launches_;
+  // Device work without a recorded call, behind the last recorded call before it: call, work.
+  std::vector<std::pair<std::uint32_t, std::uint32_t>> unrecorded_;
+  bool any_call_ = false; // written yet
   std::vector<SpanInfo> spans_;
   std::uint32_t operators_ = 0; // written so far; the External id of the next is one more
   std::map<std::int64_t, Thread> threads_;

@@ -168,6 +168,7 @@ ExportSummary export_chrome(const std::vector<std::string>& traces,
     write_marks(input, writer);
     summary.clamped += counts.clamped;
     summary.moved += counts.moved;
+    summary.placed += counts.placed;
     summary.lost += rows_without_time(*input.database);
     summary.steps += static_cast<std::int64_t>(input.selection.steps.size());
   }

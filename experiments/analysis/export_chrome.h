@@ -17,10 +17,10 @@ struct StepWindow { // numbers of ASSAY_STEP, both included
 };
 
 struct ExportSummary {
-  std::int64_t events = 0, bytes = 0;  // bytes before compression
-  std::int64_t steps = 0;              // exported, of all traces
-  std::int64_t lost = 0;               // rows without a time stamp, left out
-  std::int64_t clamped = 0, moved = 0; // ChromeCounts
+  std::int64_t events = 0, bytes = 0;              // bytes before compression
+  std::int64_t steps = 0;                          // exported, of all traces
+  std::int64_t lost = 0;                           // rows without a time stamp, left out
+  std::int64_t clamped = 0, moved = 0, placed = 0; // ChromeCounts
 };
 
 // `traces`: one path, or A's and B's. `out`: the file; compressed when it ends in .gz. Throws

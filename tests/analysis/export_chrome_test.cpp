@@ -150,7 +150,7 @@ TEST_F(ExportChrome, EveryKindHasItsCategoryAndArguments) {
   EXPECT_EQ(count["kernel"], 7);
   EXPECT_EQ(count["gpu_memcpy"], 1);
   EXPECT_EQ(count["cuda_runtime"], 6);
-  EXPECT_EQ(count["cuda_driver"], 1);
+  EXPECT_EQ(count["cuda_driver"], 2);
   EXPECT_EQ(count["cuda_sync"], 1);
   EXPECT_EQ(count["overhead"], 1);
   EXPECT_EQ(count["cpu_op"], 4);
@@ -193,7 +193,7 @@ TEST_F(ExportChrome, ArrowsStartInACallAndEndAtItsFirstKernel) {
     EXPECT_TRUE(side.emplace(e["id"], e).second) << e;
     EXPECT_EQ(e.value("bp", ""), e["ph"] == "f" ? "e" : "");
   }
-  EXPECT_EQ(starts.size(), 6u); // 11, 12, 13, 15, 16, 18
+  EXPECT_EQ(starts.size(), 7u); // 11 to 16 and 18; 14 was not recorded
   ASSERT_EQ(ends.size(), starts.size());
   for (const auto& [id, start] : starts) {
     const Events call = select(document, [&, i = id](const auto& e) {
@@ -211,6 +211,19 @@ TEST_F(ExportChrome, ArrowsStartInACallAndEndAtItsFirstKernel) {
     EXPECT_EQ(work[0]["ts"], ends[id]["ts"]);
     EXPECT_EQ(work[0]["tid"], ends[id]["tid"]);
   }
+}
+
+// HTA and TraceLens leave out work that no call started.
+TEST_F(ExportChrome, WorkOfAnUnrecordedCallStandsBehindTheCallBeforeIt) {
+  EXPECT_EQ(export_chrome({trace_}, {}, dir_ / "t.json").placed, 1);
+  const json document = json::parse(read_file(dir_ / "t.json"));
+  const Events marks =
+      select(document, [](const auto& e) { return e["name"] == "launch (not recorded)"; });
+  ASSERT_EQ(marks.size(), 1u);
+  EXPECT_EQ(marks[0]["args"]["correlation"], 14);
+  EXPECT_EQ(marks[0]["args"].size(), 1u); // which operator it was is not known
+  EXPECT_EQ(ns(marks[0]["ts"]), 6500);    // where the call with correlation 13 ends
+  EXPECT_EQ(marks[0]["dur"], 0);
 }
 
 TEST_F(ExportChrome, JoinsTheInnermostForwardWithTheOutermostBackward) {

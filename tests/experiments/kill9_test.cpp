@@ -123,7 +123,7 @@ protected:
     const LedgerData data = value_or_throw(read_ledger(results_));
     const PlanProgress progress = plan_progress(data);
     EXPECT_EQ(progress.missing, 0);
-    EXPECT_EQ(progress.done, 8);
+    EXPECT_EQ(progress.done, 10);
     for (const LaunchRow& launch : data.launches) EXPECT_NE(launch.state, LaunchState::Running);
   }
 };
