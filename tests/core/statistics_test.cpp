@@ -37,7 +37,8 @@ TEST(Statistics, SampleFiguresMatchSciPy) {
 }
 
 TEST(Statistics, IntervalsMatchSciPy) {
-  for (const json& sample : vectors()["samples"]) {
+  const json reference = vectors(); // named: a loop over part of a temporary reads freed memory
+  for (const json& sample : reference["samples"]) {
     const auto x = sample["values"].get<std::vector<double>>();
     for (const json& row : sample["intervals"]) {
       const double alpha = row["alpha"];
