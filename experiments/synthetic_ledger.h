@@ -18,9 +18,9 @@ struct SyntheticLevel {
   double memory_ratio = 1; // peak bytes against the reference's
   bool gate_passes = true;
   std::string gate = "bitwise/weights";
-  bool engaged = true;    // shows its own span
-  bool same_work = false; // operator histogram and copies of the reference
-  int nan_in_launch = -1; // retired in this launch: the loss became NaN
+  bool engaged = true;      // shows its own span
+  bool same_work = false;   // operator histogram and copies of the reference
+  int nan_in_launch = -1;   // retired in this launch: the loss became NaN
   std::string summary = ""; // "": "level NAME"
 };
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Do the tools that people already use read our traces, and do they find the numbers that we find?
+# Do the tools that people already use read our traces and checkpoints, and do they find the numbers that we find?
 #
 #   tests/interop/run.sh BIN_DIR [DIR…]     traces below DIR; default: a fresh demo, and the committed traces of an H200
 #
@@ -32,4 +32,10 @@ if [ $# -eq 0 ]; then
 fi
 mapfile -t traces < <(find "$@" -path '*traces/*.sqlite' | sort)
 [ ${#traces[@]} -gt 0 ] || { echo "error: no traces (*/traces/*.sqlite) below $*" >&2; exit 2; }
+if [ -x "$bin/tests_model" ]; then # a checkpoint of ours, opened by Python's safetensors
+  log=$work/checkpoint.log
+  PATH=$environment/bin:$PATH "$bin/tests_model" --gtest_filter='*OpensWithPythonsSafetensors' >"$log" 2>&1 && ! grep -q SKIPPED "$log" ||
+    { cat "$log" >&2; echo "error: Python's safetensors does not open our checkpoint" >&2; exit 1; }
+  echo "checkpoint: opened by safetensors $("$environment/bin/python" -c 'import safetensors; print(safetensors.__version__)')"
+fi
 "$environment/bin/python" "$here/check_traces.py" "$bin/assay" "$work" "${traces[@]}"
