@@ -171,6 +171,8 @@ struct LedgerData {
 
   const CellRow& cell(std::int64_t id) const;
   const VariantRow& variant(std::int64_t id) const;
+  // The newest launch of this kind and state in the cell; nullptr if there is none.
+  const LaunchRow* latest_launch(std::int64_t cell, LaunchKind kind, LaunchState state) const;
 };
 
 // Everything in the ledger of a results directory, opened read-only; works beside a running engine,

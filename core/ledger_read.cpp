@@ -354,6 +354,15 @@ const VariantRow& LedgerData::variant(std::int64_t id) const {
   return *found;
 }
 
+const LaunchRow* LedgerData::latest_launch(std::int64_t cell,
+                                           LaunchKind kind,
+                                           LaunchState state) const {
+  const auto found = std::find_if(launches.rbegin(), launches.rend(), [&](const LaunchRow& row) {
+    return row.cell == cell && row.kind == kind && row.state == state;
+  });
+  return found == launches.rend() ? nullptr : &*found;
+}
+
 std::string_view to_string(Role role) {
   constexpr std::string_view kNames[] = {"reference", "level", "control"};
   return kNames[static_cast<int>(role)];

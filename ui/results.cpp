@@ -8,16 +8,15 @@
 namespace assay {
 namespace {
 
-// The latest complete traced launch; without one the latest of any state, whose file tells why.
+// The latest complete traced launch, else the one that came furthest: its file tells why.
 const LaunchRow* traced_launch(const LedgerData& data, std::int64_t cell) {
-  const LaunchRow* best = nullptr;
-  for (const LaunchRow& launch : data.launches) {
-    if (launch.cell != cell || launch.kind != LaunchKind::Traced) continue;
-    if (best == nullptr || launch.state == LaunchState::Complete ||
-        best->state != LaunchState::Complete)
-      best = &launch;
-  }
-  return best;
+  for (const LaunchState state : {LaunchState::Complete,
+                                  LaunchState::Partial,
+                                  LaunchState::Running,
+                                  LaunchState::Failed})
+    if (const LaunchRow* launch = data.latest_launch(cell, LaunchKind::Traced, state))
+      return launch;
+  return nullptr;
 }
 
 void arrange(Results& results) {

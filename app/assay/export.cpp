@@ -23,12 +23,7 @@ struct ExportOptions {
 };
 
 const LaunchRow* traced_launch(const LedgerData& data, const CellRow& cell) {
-  const LaunchRow* latest = nullptr;
-  for (const LaunchRow& launch : data.launches)
-    if (launch.cell == cell.id && launch.kind == LaunchKind::Traced &&
-        launch.state == LaunchState::Complete)
-      latest = &launch;
-  return latest;
+  return data.latest_launch(cell.id, LaunchKind::Traced, LaunchState::Complete);
 }
 
 const CellRow& find_cell(const LedgerData& data, const ExportOptions& options) {

@@ -16,6 +16,7 @@
 #include "core/text.h"
 #include "core/trace_file.h"
 #include "core/trace_schema.h"
+#include "experiments/analysis/csv_text.h"
 
 namespace assay::cli {
 
@@ -181,13 +182,6 @@ void print_json(Statement& rows, std::int64_t limit) {
   fmt::print("\n]\n");
 }
 
-std::string csv_field(const std::string& text) {
-  if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
-  std::string quoted = "\"";
-  for (const char c : text) quoted += c == '"' ? std::string("\"\"") : std::string(1, c);
-  return quoted + '"';
-}
-
 std::string plain_value(const Statement& row, int column) {
   if (row.type(column) == Statement::Type::Real) return fmt::format("{}", row.real(column));
   if (row.type(column) == Statement::Type::Blob) return hex(row.text(column));
@@ -196,7 +190,7 @@ std::string plain_value(const Statement& row, int column) {
 
 void print_csv(Statement& rows, std::int64_t limit) {
   for (int c = 0; c < rows.columns(); ++c)
-    fmt::print("{}{}", c == 0 ? "" : ",", csv_field(printable(rows.column_name(c))));
+    fmt::print("{}{}", c == 0 ? "" : ",", csv_field(rows.column_name(c)));
   fmt::print("\r\n");
   for (std::int64_t count = 0; (limit == 0 || count < limit) && rows.step(); ++count) {
     for (int c = 0; c < rows.columns(); ++c)

@@ -14,11 +14,7 @@ namespace assay {
 namespace {
 
 const LaunchRow* latest_traced(const LedgerData& data, const CellRow& cell, LaunchState state) {
-  const LaunchRow* latest = nullptr;
-  for (const LaunchRow& launch : data.launches)
-    if (launch.cell == cell.id && launch.kind == LaunchKind::Traced && launch.state == state)
-      latest = &launch;
-  return latest;
+  return data.latest_launch(cell.id, LaunchKind::Traced, state);
 }
 
 std::string why_no_launch(const LedgerData& data, const CellRow& cell) {
