@@ -54,7 +54,7 @@ struct ClaimRow { // copied from experiments/claims at plan time
       unmet; // why the claim is not tested by any run of this build; "" when a run may test it
   std::string requires_json; // {"device":"cuda","precision":["bf16"]}: what a cell's config must be
                              // to meet it
-  std::string stages; // where the gain is said to sit, "forward,backward"; "": not said
+  std::string stages;        // where the gain is said to sit, "forward,backward"; "": not said
 };
 
 struct CellRow {

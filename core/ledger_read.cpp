@@ -135,10 +135,10 @@ std::vector<LaunchRow> read_launches(const Database& db) {
     LaunchRow row;
     row.id = s.integer(0);
     row.cell = s.integer(1);
-    row.kind = from_text(
-        db,
-        s.text(2),
-        {LaunchKind::Parity, LaunchKind::Timed, LaunchKind::Memory, LaunchKind::Traced});
+    row.kind =
+        from_text(db,
+                  s.text(2),
+                  {LaunchKind::Parity, LaunchKind::Timed, LaunchKind::Memory, LaunchKind::Traced});
     row.index = static_cast<int>(s.integer(3));
     row.attempt = static_cast<int>(s.integer(4));
     row.state = from_text(
@@ -354,9 +354,8 @@ const VariantRow& LedgerData::variant(std::int64_t id) const {
   return *found;
 }
 
-const LaunchRow* LedgerData::latest_launch(std::int64_t cell,
-                                           LaunchKind kind,
-                                           LaunchState state) const {
+const LaunchRow*
+LedgerData::latest_launch(std::int64_t cell, LaunchKind kind, LaunchState state) const {
   const auto found = std::find_if(launches.rbegin(), launches.rend(), [&](const LaunchRow& row) {
     return row.cell == cell && row.kind == kind && row.state == state;
   });

@@ -155,9 +155,8 @@ void update_identity(const Database& db,
                                 "boot = ?9, cpu = ?10, kernel = ?11, cores = ?12, threads = ?13, "
                                 "environment = ?14, build_order = ?15 "
                                 "WHERE id = ?1");
-  std::apply(
-      [&](const auto&... identity) { insert(update, launch, identity..., build_order); },
-      identity_columns(id));
+  std::apply([&](const auto&... identity) { insert(update, launch, identity..., build_order); },
+             identity_columns(id));
 }
 
 void insert_visits(const Database& db, const std::vector<VisitRow>& rows) {

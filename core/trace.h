@@ -93,8 +93,8 @@ struct OperatorRow {
   std::int64_t start = 0, end = 0;
   std::int64_t global_tid = 0;
   NameId name = 0;
-  std::int64_t sequence = -1;       // autograd's number that joins forward and backward; -1: none
-  std::int64_t forward_thread = 0;  // LibTorch's id of the forward's thread, of a backward operator
+  std::int64_t sequence = -1;      // autograd's number that joins forward and backward; -1: none
+  std::int64_t forward_thread = 0; // LibTorch's id of the forward's thread, of a backward operator
   bool backward = false;
 };
 
@@ -102,9 +102,9 @@ struct OperatorRow {
 struct StepRow {
   std::int64_t step = 0; // from 0, over the file
   std::int64_t start = 0, end = 0;
-  int round = 0;        // the launch's round; A and B of one round make a pair
-  int position = 0;     // unit within the visit, from 0
-  bool counted = true;  // false: warm-up rounds and a visit's discarded units
+  int round = 0;       // the launch's round; A and B of one round make a pair
+  int position = 0;    // unit within the visit, from 0
+  bool counted = true; // false: warm-up rounds and a visit's discarded units
   std::int64_t tokens = 0;
   std::int64_t global_tid = 0; // the thread that ran it
 };
@@ -118,8 +118,8 @@ struct TelemetryRow {
 
 // TARGET_INFO_GPU_METRICS: a series that was asked for; status says what the machine refused
 struct TelemetryMetric {
-  std::string name;   // "SM clock [MHz]": the unit stands in brackets
-  std::string source; // "NVML", "HOST"
+  std::string name;          // "SM clock [MHz]": the unit stands in brackets
+  std::string source;        // "NVML", "HOST"
   std::string status = "ok"; // "ok", or "not permitted: …", "not supported: …"
 };
 
@@ -171,9 +171,9 @@ struct HostEvent { // on a thread of the host
   std::uint16_t thread = 0;      // index into Trace::threads
   std::uint16_t depth = 0;       // spans and operators: how many of the same kind enclose it
   HostKind kind = HostKind::Api;
-  bool backward = false;         // operators
-  NameId domain = 0;             // spans: NVTX domain
-  std::int64_t sequence = -1;    // operators
+  bool backward = false;      // operators
+  NameId domain = 0;          // spans: NVTX domain
+  std::int64_t sequence = -1; // operators
 };
 
 struct TelemetrySeries {
@@ -185,7 +185,8 @@ struct TelemetrySeries {
 // One trace file in memory; every list is ordered by start.
 struct Trace {
   std::string path;
-  std::vector<std::pair<std::string, std::string>> info; // ASSAY_RUN: launch, cell, variant, device …
+  std::vector<std::pair<std::string, std::string>>
+      info; // ASSAY_RUN: launch, cell, variant, device …
   std::vector<std::string> names;
   std::vector<std::int64_t> threads; // globalTid
   std::int64_t session_start_utc_ns = 0;

@@ -1,6 +1,6 @@
-// TraceFile: one SQLite file a traced launch, rank and variant, `traces/<launch>.<rank>.<variant>.sqlite`.
-// Written once by one thread, under the name `<path>.part` until finish() renames it; read-only
-// afterwards.
+// TraceFile: one SQLite file a traced launch, rank and variant,
+// `traces/<launch>.<rank>.<variant>.sqlite`. Written once by one thread, under the name
+// `<path>.part` until finish() renames it; read-only afterwards.
 #pragma once
 
 #include <cstdint>
@@ -40,9 +40,11 @@ public:
   void set_info(const std::string& key, const std::string& value); // ASSAY_RUN
   void set_telemetry_metrics(const std::vector<TelemetryMetric>& metrics);
   void add_audit(const std::vector<AuditRow>& rows);
-  void add_diagnostic(std::int64_t time, int severity, const std::string& text); // 1 info 2 warning 3 error
-  std::int64_t rows() const;            // written so far
-  std::int64_t altered_names() const;   // cut, or not UTF-8
+  void add_diagnostic(std::int64_t time,
+                      int severity,
+                      const std::string& text); // 1 info 2 warning 3 error
+  std::int64_t rows() const;                    // written so far
+  std::int64_t altered_names() const;           // cut, or not UTF-8
   // Builds the indexes, syncs and renames. The file then never changes.
   void finish();
 

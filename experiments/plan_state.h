@@ -30,7 +30,8 @@ std::string blocked(const LedgerData& data, const CellRow& cell, std::int64_t si
 
 // The launches that are still to be made, in order: the parity launch of every cell, the memory
 // launches, then timed launch 1 of every cell, timed launch 2 … so that an early stop leaves
-// balanced data; the traced launches, which explain verdicts and never make them, come last. A launch that failed kAttempts times after launch `since` is given up.
+// balanced data; the traced launches, which explain verdicts and never make them, come last. A
+// launch that failed kAttempts times after launch `since` is given up.
 std::vector<LaunchTask> missing_launches(const LedgerData& data, std::int64_t since = 0);
 
 struct PlanProgress {

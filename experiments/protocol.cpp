@@ -94,9 +94,8 @@ json launch_request(const LaunchRequest& launch) {
                   {"discard_steps", launch.discard_steps},
                   {"variants", std::move(variants)}};
   if (launch.kind == to_string(LaunchKind::Traced))
-    request["trace"] = {{"directory", launch.results_directory},
-                        {"launch", launch.launch},
-                        {"cell", launch.cell}};
+    request["trace"] = {
+        {"directory", launch.results_directory}, {"launch", launch.launch}, {"cell", launch.cell}};
   return request;
 }
 

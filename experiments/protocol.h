@@ -53,9 +53,8 @@ struct ProbeResult {
 
 nlohmann::json hello_request();
 nlohmann::json launch_request(const LaunchRequest& launch);
-nlohmann::json round_request(int round,
-                             const std::vector<std::size_t>& order,
-                             Tracing tracing = Tracing::Off);
+nlohmann::json
+round_request(int round, const std::vector<std::size_t>& order, Tracing tracing = Tracing::Off);
 nlohmann::json plain_request(const char* op); // parity, memory, probe, finish
 
 // Each parser answers an error that names the missing or wrong field: a worker of another build is

@@ -101,8 +101,9 @@ private:
 class Runner {
 public:
   Runner(const Plan& plan, const std::string& directory, const RunOptions& options)
-      : options_(options), directory_(directory), deadline_seconds_(options.stop_after_seconds ? options.stop_after_seconds
-                                                                        : plan.budget_seconds) {
+      : options_(options), directory_(directory),
+        deadline_seconds_(options.stop_after_seconds ? options.stop_after_seconds
+                                                     : plan.budget_seconds) {
     if (options.fork) summary_.set_aside = set_aside(plan, directory, options);
     ledger_ = Ledger::open(directory, plan.ledger);
     log_directory_ = (fs::path(directory) / "logs").string();

@@ -83,8 +83,7 @@ void Ema::clone_copy(bool in) {
   const Span span("ema/clone_copy");
   if (in)
     for (const at::Tensor& weight : weights_) saved_.push_back(weight.detach().clone());
-  for (std::size_t i = 0; i < weights_.size(); ++i)
-    weights_[i].copy_(in ? average_[i] : saved_[i]);
+  for (std::size_t i = 0; i < weights_.size(); ++i) weights_[i].copy_(in ? average_[i] : saved_[i]);
   if (!in) saved_.clear();
 }
 

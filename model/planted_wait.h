@@ -6,8 +6,8 @@
 
 namespace assay {
 
-// Waits if the configuration plants its wait at `place`; a no-op otherwise. The caller is inside the
-// stage's span.
+// Waits if the configuration plants its wait at `place`; a no-op otherwise. The caller is inside
+// the stage's span.
 void planted_wait(const TrainConfig& config, PlantedWait place);
 
 } // namespace assay

@@ -10,10 +10,8 @@ namespace {
 
 // The latest complete traced launch, else the one that came furthest: its file tells why.
 const LaunchRow* traced_launch(const LedgerData& data, std::int64_t cell) {
-  for (const LaunchState state : {LaunchState::Complete,
-                                  LaunchState::Partial,
-                                  LaunchState::Running,
-                                  LaunchState::Failed})
+  for (const LaunchState state :
+       {LaunchState::Complete, LaunchState::Partial, LaunchState::Running, LaunchState::Failed})
     if (const LaunchRow* launch = data.latest_launch(cell, LaunchKind::Traced, state))
       return launch;
   return nullptr;
