@@ -11,6 +11,7 @@
 #include "ui/timeline/draw.h"
 #include "ui/timeline/mouse.h"
 #include "ui/timeline/navigate.h"
+#include "ui/timeline/telemetry_strip.h"
 #include "ui/timeline/timeline_model.h"
 #include "ui/trace_colors.h"
 #include "ui/widgets.h"
@@ -72,7 +73,10 @@ void draw_trace(Workspace& workspace,
   const float top = ImGui::GetCursorPosY();
   draw_step_strip(workspace, side, gutter, width);
   draw_ruler(workspace, side, gutter, width);
-  const float left = height - (ImGui::GetCursorPosY() - top);
+  const std::vector<TelemetryStrip> strips = telemetry_strips(workspace, side);
+  const float below = static_cast<float>(strips.size()) *
+                      (telemetry_strip_height() + ImGui::GetStyle().ItemSpacing.y);
+  const float left = height - (ImGui::GetCursorPosY() - top) - below;
   const std::string id = fmt::format("lanes{}", side);
   const ImGuiWindowFlags flags = ImGuiWindowFlags_NoBackground |
                                  ImGuiWindowFlags_AlwaysVerticalScrollbar |
@@ -104,6 +108,7 @@ void draw_trace(Workspace& workspace,
     frames.push_back(std::move(frame));
   }
   ImGui::EndChild();
+  draw_telemetry_strips(workspace, side, strips, gutter, width);
 }
 
 void draw_selected(const Workspace& workspace, const TimelineModel& model, const Palette& colors) {
@@ -126,12 +131,13 @@ void draw_selected(const Workspace& workspace, const TimelineModel& model, const
   side_mark(colors, workspace.timeline.selected->side);
   text_cut(colors.text, words.name);
   text_cut(colors.text,
-           fmt::format("{}{} · {} · lasts {} · from {}",
+           fmt::format("{}{} · {} · lasts {} · from {}{}",
                        words.source,
                        words.stage.empty() ? "" : ", " + words.stage,
                        words.step,
                        time_text(words.duration_ns),
-                       time_text(words.start_ns)));
+                       time_text(words.start_ns),
+                       words.launch.empty() ? "" : " · " + words.launch));
   text_cut(colors.muted, model.partner_words);
 }
 
