@@ -21,7 +21,7 @@ template <class E> struct EnumNames;
     static std::vector<std::string> all() { return {__VA_ARGS__}; }                                \
   }
 ASSAY_ENUM_NAMES(Device, "cpu", "cuda");
-ASSAY_ENUM_NAMES(Precision, "fp32", "bf16", "fp16");
+ASSAY_ENUM_NAMES(Precision, "fp32", "bf16", "fp16", "fp8");
 ASSAY_ENUM_NAMES(Attention, "mask_dense", "packed", "varlen");
 ASSAY_ENUM_NAMES(EmaSwap, "clone_copy", "pointer_swap", "exchange");
 ASSAY_ENUM_NAMES(Bf16Guard, "cast_always", "cast_if_needed");
@@ -61,7 +61,10 @@ template <class Config, class Visit> void for_each_key(Config& c, Visit visit) {
   visit("tokenizer_threads", c.tokenizer_threads, "threads that read and tokenize documents");
   visit("prefetch_batches", c.prefetch_batches, "batches the loader may run ahead");
   visit("device", c.device, "where the model runs");
-  visit("precision", c.precision, "compute type under autocast; weights and optimizer stay fp32");
+  visit("precision",
+        c.precision,
+        "compute type under autocast (fp8: bf16, and linears in FP8); weights and optimizer stay "
+        "fp32");
   visit("threads", c.threads, "intra-op threads; 0: every core");
   visit("seed", c.seed, "initial weights and data order");
   visit("steps", c.steps, "optimizer steps of the schedule and of a stand-alone run");

@@ -14,7 +14,12 @@
 namespace assay {
 
 enum class Device { Cpu, Cuda };
-enum class Precision { Fp32, Bf16, Fp16 }; // compute type under autocast; weights stay fp32
+enum class Precision {
+  Fp32,
+  Bf16,
+  Fp16,
+  Fp8
+}; // compute type under autocast, Fp8: bf16 with FP8 linears; weights stay fp32
 enum class Attention { MaskDense, Packed, Varlen };      // see the `varlen` optimization
 enum class EmaSwap { CloneCopy, PointerSwap, Exchange }; // see `ema_swap`
 enum class Bf16Guard { Always, IfNeeded };               // see `bf16_guard`

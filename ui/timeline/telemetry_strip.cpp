@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <limits>
+#include <optional>
 
 #include "core/text.h"
 #include "imgui.h"
@@ -39,13 +40,23 @@ in_sight(const Workspace& workspace, std::size_t side, const TelemetryStrip& str
                 columns);
 }
 
-std::string mean_words(const std::vector<Strip>& seen) {
+// Whether a sample lies within the shown time, not only beside it.
+bool any_inside(const std::vector<Strip>& seen, TimeRange range) {
+  return std::any_of(seen.begin(), seen.end(), [&](const Strip& strip) {
+    return std::any_of(strip.x.begin(), strip.x.end(), [&](double x) {
+      return x * 1e9 >= range.from && x * 1e9 <= range.from + range.span;
+    });
+  });
+}
+
+std::optional<double> mean(const std::vector<Strip>& seen) {
   double sum = 0;
   std::size_t count = 0;
   for (const Strip& strip : seen)
     for (std::size_t i = 0; i < strip.x.size(); ++i, ++count)
       sum += (strip.low[i] + strip.high[i]) / 2;
-  return count == 0 ? "no sample here" : fmt::format("{:.4g}", sum / static_cast<double>(count));
+  if (count == 0) return std::nullopt;
+  return sum / static_cast<double>(count);
 }
 
 } // namespace
@@ -68,7 +79,12 @@ std::vector<TelemetryStrip> telemetry_strips(const Workspace& workspace, std::si
         strip.high = std::max(strip.high, *high);
       }
     constexpr int kColumns = 100;
-    strip.title = printable(name) + " " + mean_words(in_sight(workspace, side, strip, kColumns));
+    const std::vector<Strip> seen = in_sight(workspace, side, strip, kColumns);
+    strip.mean = mean(seen);
+    strip.between = !any_inside(seen, workspace.timeline.range[side]);
+    strip.title = printable(name) + " " +
+                  (strip.mean ? fmt::format("{}{:.4g}", strip.between ? "~" : "", *strip.mean)
+                              : "no sample here");
     chosen.push_back(std::move(strip));
   }
   return chosen;
@@ -120,6 +136,11 @@ void draw_telemetry_strips(const Workspace& workspace,
       return ImVec2(left + static_cast<float>(std::clamp(pixels, -1e6, 1e6)),
                     top + room * static_cast<float>(1 - share));
     };
+    if (strip.between && strip.mean) // dashed: no sample says so
+      for (float x = 0; x < width; x += em) {
+        const float y = point(0, *strip.mean).y;
+        draw->AddLine(ImVec2(left + x, y), ImVec2(left + x + em / 2, y), line, em / 10);
+      }
     for (const Strip& part : in_sight(workspace, side, strip, static_cast<int>(width)))
       for (std::size_t i = 0; i < part.x.size(); ++i) {
         const ImVec2 low = point(part.x[i], part.low[i]), high = point(part.x[i], part.high[i]);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,7 +17,9 @@ struct TelemetryStrip {
   const TelemetrySeries* series = nullptr; // of this side
   std::size_t index = 0;                   // into Trace::telemetry
   double low = 0, high = 0;                // of the series over both whole traces
-  std::string title;                       // "Power [W] 612": the mean of the samples in sight
+  std::optional<double> mean;              // of the samples in sight, else of those beside them
+  bool between = false;                    // no sample lies in sight
+  std::string title;                       // "Power [W] 612", "Power [W] ~612" between samples
 };
 
 // The strips of a side, most telling first; none without samples or when they are switched off.

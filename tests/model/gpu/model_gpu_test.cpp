@@ -11,6 +11,7 @@
 #include "kernels/cuda_check.h"
 #include "kernels/exchange.h"
 #include "kernels/spin.h"
+#include "model/fp8_linear.h"
 #include "model/gates.h"
 #include "model/global_state.h"
 #include "model/peak_memory.h"
@@ -42,6 +43,39 @@ TEST_F(Gpu, ExchangeSwapsEveryByteOfAnySize) {
     ASSAY_CUDA(cudaGetLastError());
     EXPECT_TRUE(at::equal(a, old_b) && at::equal(b, old_a)) << size;
   }
+}
+
+// Sources, formats and sizes with and without padding; the kernel and the CPU round alike.
+TEST_F(Gpu, Fp8CastsAreTheCpus) {
+  for (const at::ScalarType source : {at::kFloat, at::kBFloat16, at::kHalf})
+    for (const at::ScalarType format : {at::kFloat8_e4m3fn, at::kFloat8_e5m2})
+      for (const auto& [rows, columns] : {std::pair(64, 64), std::pair(1, 3), std::pair(77, 200)}) {
+        const at::Tensor x = (at::randn({rows, columns}) * 3).to(source);
+        const Fp8Matrix cpu = to_fp8(x, format, Fp8Orders::Both);
+        const Fp8Matrix gpu = to_fp8(x.cuda(), format, Fp8Orders::Both);
+        EXPECT_EQ(cpu.inverse_scale.item<float>(), gpu.inverse_scale.item<float>());
+        const auto bytes = [](const at::Tensor& t) { return t.cpu().view(at::kByte); };
+        EXPECT_TRUE(at::equal(bytes(cpu.by_rows), bytes(gpu.by_rows))) << rows << " " << columns;
+        EXPECT_TRUE(at::equal(bytes(cpu.by_columns), bytes(gpu.by_columns)));
+      }
+  at::Tensor bad = at::randn({32, 32}).cuda();
+  bad[1][2] = std::numeric_limits<float>::infinity();
+  const Fp8Matrix m = to_fp8(bad, at::kFloat8_e5m2, Fp8Orders::Rows);
+  EXPECT_FALSE(at::isfinite(m.by_rows.to(at::kFloat) * m.inverse_scale).all().item<bool>());
+}
+
+TEST_F(Gpu, Fp8LinearsAreTheCpus) {
+  const at::Tensor x = at::randn({77, 64}), w = at::randn({40, 64}), dy = at::randn({77, 40});
+  const auto run = [&](at::Device device) {
+    const at::Tensor a = x.to(device).requires_grad_(), b = w.to(device).requires_grad_();
+    Fp8Weights casts;
+    const Fp8Guard guard(&casts);
+    const at::Tensor y = apply_linear(a, b);
+    y.backward(dy.to(device).to(y.scalar_type()));
+    return std::vector<at::Tensor>{y.detach().cpu(), a.grad().cpu(), b.grad().cpu()};
+  };
+  const auto cpu = run(at::kCPU), gpu = run(at::kCUDA);
+  for (std::size_t i = 0; i < cpu.size(); ++i) EXPECT_LE(relative_rms(gpu[i], cpu[i]), 5e-3) << i;
 }
 
 TEST_F(Gpu, SpinWaitsForItsTime) {
