@@ -74,8 +74,9 @@ void draw_trace(Workspace& workspace,
   draw_step_strip(workspace, side, gutter, width);
   draw_ruler(workspace, side, gutter, width);
   const std::vector<TelemetryStrip> strips = telemetry_strips(workspace, side);
-  const float below = static_cast<float>(strips.size()) *
-                      (telemetry_strip_height() + ImGui::GetStyle().ItemSpacing.y);
+  const float gap = strips.empty() ? 0 : ImGui::GetFontSize() / 2; // before the next trace
+  const float below = gap + static_cast<float>(strips.size()) *
+                                (telemetry_strip_height() + ImGui::GetStyle().ItemSpacing.y);
   const float left = height - (ImGui::GetCursorPosY() - top) - below;
   const std::string id = fmt::format("lanes{}", side);
   const ImGuiWindowFlags flags = ImGuiWindowFlags_NoBackground |
