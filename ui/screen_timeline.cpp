@@ -20,6 +20,7 @@ namespace assay {
 namespace {
 
 constexpr float kRowHeight = 1.35F; // em
+constexpr float kLeastRows = 6;     // of lanes, before telemetry takes room
 
 void draw_bar(Workspace& workspace, const TimelineModel& model, const Palette& colors) {
   const float em = ImGui::GetFontSize();
@@ -73,11 +74,13 @@ void draw_trace(Workspace& workspace,
   const float top = ImGui::GetCursorPosY();
   draw_step_strip(workspace, side, gutter, width);
   draw_ruler(workspace, side, gutter, width);
-  const std::vector<TelemetryStrip> strips = telemetry_strips(workspace, side);
-  const float gap = strips.empty() ? 0 : ImGui::GetFontSize() / 2; // before the next trace
-  const float below = gap + static_cast<float>(strips.size()) *
-                                (telemetry_strip_height() + ImGui::GetStyle().ItemSpacing.y);
-  const float left = height - (ImGui::GetCursorPosY() - top) - below;
+  const float room = height - (ImGui::GetCursorPosY() - top);
+  const float strip = telemetry_strip_height() + ImGui::GetStyle().ItemSpacing.y;
+  std::vector<TelemetryStrip> strips = telemetry_strips(workspace, side);
+  const float spare = (room - kLeastRows * kRowHeight * em) / strip - 0.5F; // for strips
+  strips.resize(std::min(strips.size(), static_cast<std::size_t>(std::max(0.0F, spare))));
+  const float below = strips.empty() ? 0 : em / 2 + static_cast<float>(strips.size()) * strip;
+  const float left = room - below;
   const std::string id = fmt::format("lanes{}", side);
   const ImGuiWindowFlags flags = ImGuiWindowFlags_NoBackground |
                                  ImGuiWindowFlags_AlwaysVerticalScrollbar |
