@@ -49,7 +49,7 @@ template <class T, int kWidth> struct QueryHeads {
 };
 
 template <class T, int kWidth>
-__global__ void __launch_bounds__(kWarpsPerBlock * 32)
+__global__ void __launch_bounds__(kWarpsPerBlock * 32, kWidth == 64 ? 4 : 2)
     query_gradient_kernel(SelectedProblem problem, SelectedGradients gradients) {
   const Place place(problem);
   if (!place.exists) return; // whole warps leave; no barrier follows
@@ -153,8 +153,8 @@ template <class T, int kWidth> struct KeyRows {
   }
 };
 
-template <class T, int kWidth>
-__global__ void __launch_bounds__(256)
+template <class T, int kWidth, int kThreads>
+__global__ void __launch_bounds__(kThreads, kThreads == 128 && kWidth == 64 ? 3 : 1)
     key_gradient_kernel(SelectedProblem problem, SelectedGradients gradients, SelectedIndex index) {
   const int lane = static_cast<int>(threadIdx.x) % 32, r = lane / 4, c = lane % 4;
   const int places = problem.groups * problem.tokens;
@@ -202,6 +202,20 @@ template <class Kernel> unsigned resident_blocks(Kernel kernel, int threads) {
   return static_cast<unsigned>(processors * (blocks > 0 ? blocks : 1));
 }
 
+// kMaxThreads only bounds what the compiler may use; a warp has 16 keys.
+template <int kMaxThreads>
+void start_key_gradient(const SelectedProblem& problem,
+                        const SelectedGradients& gradients,
+                        const SelectedIndex& index,
+                        cudaStream_t stream) {
+  const int threads = problem.block_size / 16 * 32;
+  dispatch_half(problem, [&](auto element, auto width) {
+    const auto kernel = key_gradient_kernel<decltype(element), decltype(width)::value, kMaxThreads>;
+    const unsigned grid = resident_blocks(kernel, threads);
+    kernel<<<grid, static_cast<unsigned>(threads), 0, stream>>>(problem, gradients, index);
+  });
+}
+
 } // namespace
 
 void launch_selected_query_gradient(const SelectedProblem& problem,
@@ -219,12 +233,10 @@ void launch_selected_key_gradient(const SelectedProblem& problem,
                                   const SelectedIndex& index,
                                   cudaStream_t stream) {
   if (problem.tokens == 0) return;
-  const int threads = problem.block_size / 16 * 32;
-  dispatch_half(problem, [&](auto element, auto width) {
-    const auto kernel = key_gradient_kernel<decltype(element), decltype(width)::value>;
-    const unsigned grid = resident_blocks(kernel, threads);
-    kernel<<<grid, static_cast<unsigned>(threads), 0, stream>>>(problem, gradients, index);
-  });
+  if (problem.block_size <= 64)
+    start_key_gradient<128>(problem, gradients, index, stream);
+  else
+    start_key_gradient<256>(problem, gradients, index, stream);
 }
 
 } // namespace assay

@@ -42,6 +42,11 @@ void check_inputs(const at::Tensor& q,
   if (q.dim() != 3 || k.dim() != 3 || k.sizes() != v.sizes() || q.size(0) != k.size(0) ||
       q.size(2) != k.size(2) || k.size(1) < 1 || q.size(1) % k.size(1) != 0)
     internal_error("selected attention needs q [T, H, d] and k, v [T, G, d], H a multiple of G");
+  if (q.scalar_type() != k.scalar_type() || q.scalar_type() != v.scalar_type())
+    internal_error("selected attention needs q, k and v of one dtype, not {}, {} and {}",
+                   c10::toString(q.scalar_type()),
+                   c10::toString(k.scalar_type()),
+                   c10::toString(v.scalar_type()));
   if (chosen.size(0) != q.size(0) || chosen.size(1) != k.size(1) ||
       selection.document_start.scalar_type() != at::kInt ||
       selection.document_start.numel() != q.size(0) || selection.block_size < 1)

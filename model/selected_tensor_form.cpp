@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <limits>
 
+#include "model/autocast.h"
+
 namespace assay {
 
 namespace {
@@ -106,6 +108,7 @@ SelectedForward selected_tensor_forward(const at::Tensor& q,
                                         const at::Tensor& v,
                                         const Selection& selection,
                                         double scale) {
+  const AutocastGuard plain(q.device().type(), at::kFloat); // at::matmul would round its inputs
   const Operands in(q, k, v, selection);
   const at::Tensor out = at::zeros_like(in.q);
   const at::Tensor lse = at::full({in.q.size(0), in.q.size(1), in.q.size(2), 1},
@@ -131,6 +134,7 @@ SelectedBackward selected_tensor_backward(const at::Tensor& grad,
                                           const SelectedForward& forward,
                                           const Selection& selection,
                                           double scale) {
+  const AutocastGuard plain(q.device().type(), at::kFloat); // at::matmul would round its inputs
   const Operands in(q, k, v, selection);
   const at::Tensor grad_out = grad.to(in.q.scalar_type()).reshape(in.q.sizes());
   const at::Tensor delta =

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <ostream>
 #include <random>
 #include <string>
 #include <vector>
@@ -18,6 +19,11 @@ struct SelectionCase {
   // and a random number.
   std::function<std::int64_t(std::int64_t slot, std::int64_t visible, std::uint64_t random)> index;
 };
+
+// What GoogleTest prints of a case that fails.
+inline void PrintTo(const SelectionCase& how, std::ostream* out) {
+  *out << how.name;
+}
 
 inline std::vector<SelectionCase> selection_cases() {
   using I = std::int64_t;
