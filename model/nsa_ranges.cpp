@@ -158,7 +158,7 @@ ranges_kernel(const at::Tensor& blocks, std::int64_t block_size, const at::Tenso
   check_selection(blocks, block_size, positions);
   const at::Tensor ids = blocks.contiguous();
   const at::Tensor places = positions.defined() ? positions.contiguous() : positions;
-  const at::Tensor out = empty_ranges(ids);
+  at::Tensor out = empty_ranges(ids);
   if (blocks.is_cuda())
     launch(ids, block_size, places, out);
   else

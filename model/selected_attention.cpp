@@ -112,8 +112,8 @@ problem_of(const Call& call, const at::Tensor& q, const at::Tensor& k, const at:
 SelectedForward
 kernel_forward(const Call& call, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) {
   const c10::cuda::CUDAGuard guard(q.device());
-  const SelectedForward result{at::empty_like(q),
-                               at::empty({q.size(0), q.size(1)}, q.options().dtype(at::kFloat))};
+  SelectedForward result{at::empty_like(q),
+                         at::empty({q.size(0), q.size(1)}, q.options().dtype(at::kFloat))};
   launch_selected_forward(problem_of(call, q, k, v),
                           {result.out.mutable_data_ptr(), result.lse.mutable_data_ptr<float>()},
                           c10::cuda::getCurrentCUDAStream().stream());

@@ -146,7 +146,7 @@ INSTANTIATE_TEST_SUITE_P(Cases,
 // Several parts of queries: 8 slots of 64 tokens of width 64 leave 2^22 / 2^15 = 128 queries each.
 TEST(SelectedAttention, PartsOfQueriesJoin) {
   const std::vector<std::int32_t> cu{0, 130, 300};
-  const Inputs in = random_inputs(300, 2, 1, 64, 3);
+  const Inputs in = random_inputs(300, 1, 1, 64, 3);
   const Selected selected = select_blocks(selection_cases().front(), cu, 1, 8, 64);
   EXPECT_LE(relative_rms(selected_attention(in.q, in.k, in.v, selected.ranges, kScale),
                          by_loop(in, selected.blocks)),
