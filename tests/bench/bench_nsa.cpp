@@ -20,6 +20,7 @@
 
 #include "core/result.h"
 #include "core/statistics.h"
+#include "model/gates.h"
 #include "model/nsa_ranges.h"
 #include "model/selected_attention.h"
 
@@ -137,9 +138,32 @@ Case make_case(const Options& options, std::int64_t tokens) {
   return it;
 }
 
+// Output and gradients of either form against the tensor form, before anything is timed.
+void check_parity(const Case& it, double scale) {
+  constexpr double kBound = 1e-2;
+  const char* names[] = {"output", "gradient of q", "gradient of k", "gradient of v"};
+  const auto run = [&](auto&& attention, const Selection& selection) {
+    const at::Tensor out = attention(it.q, it.k, it.v, selection, scale);
+    std::vector<at::Tensor> all = torch::autograd::grad({out}, {it.q, it.k, it.v}, {it.weights});
+    all.insert(all.begin(), out.detach());
+    return all;
+  };
+  const auto expected = run(selected_attention_tensor_form, it.blocks);
+  for (const Selection* form : {&it.blocks, &it.ranges}) {
+    const auto actual = run(selected_attention, *form);
+    for (std::size_t i = 0; i < expected.size(); ++i)
+      if (const double error = relative_rms(actual[i], expected[i]); !(error <= kBound))
+        internal_error("{} of the kernels differs from the tensor form by {:.3g} > {}",
+                       names[i],
+                       error,
+                       kBound);
+  }
+}
+
 void time_attention(const Options& options, std::int64_t tokens) {
   const Case it = make_case(options, tokens);
   const double scale = 1 / std::sqrt(static_cast<double>(options.width));
+  check_parity(it, scale);
   fmt::print("selected attention, T {} G {} heads {} d {} n {} l' {}, bf16\n",
              tokens,
              options.groups,
