@@ -39,7 +39,8 @@ ChromeTrace::ChromeTrace(const Database& database, const ChromeSide& side, Chrom
 
 ChromeCounts ChromeTrace::write() {
   const std::int64_t before = out_.events();
-  // Both are read ahead from the start; the device's rows wait, ready, until the host's are written.
+  // Both are read ahead from the start; the device's rows wait, ready, until the host's are
+  // written.
   ReadAhead<HostCursor, HostItem> host(database_.path(), side_.window);
   ReadAhead<DeviceCursor, DeviceItem> device(database_.path(), side_.window);
   load_names();
