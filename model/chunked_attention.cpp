@@ -47,10 +47,11 @@ at::Tensor probabilities(const at::Tensor& query,
                          const at::Tensor& visible,
                          double scale) {
   const at::Tensor hidden = visible.logical_not().unsqueeze(1);
-  const at::Tensor scores = at::bmm(query, key.transpose(1, 2))
-                                .mul_(scale)
-                                .view({key.size(0), -1, chunk.queries(), chunk.keys()})
-                                .masked_fill_(hidden, -std::numeric_limits<double>::infinity());
+  const at::Tensor scores =
+      at::bmm(query, key.transpose(1, 2))
+          .mul_(scale)
+          .view({key.size(0), query.size(1) / chunk.queries(), chunk.queries(), chunk.keys()})
+          .masked_fill_(hidden, -std::numeric_limits<double>::infinity());
   return scores.softmax(-1).masked_fill_(hidden, 0.0).flatten(1, 2);
 }
 
@@ -129,7 +130,7 @@ at::Tensor chunk_probabilities(const at::Tensor& q,
   const at::NoGradGuard no_grad;
   const AutocastGuard full_precision(q.device().type(), at::kFloat);
   return probabilities(grouped(q, chunk, k.size(1)), keys_of(k, chunk), chunk, visible, scale)
-      .view({k.size(1), -1, chunk.queries(), chunk.keys()});
+      .view({k.size(1), q.size(1) / k.size(1), chunk.queries(), chunk.keys()});
 }
 
 } // namespace assay
