@@ -2,7 +2,9 @@
 
 #include <torch/csrc/autograd/custom_function.h>
 
+#include <functional>
 #include <utility>
+#include <vector>
 
 #include "core/span.h"
 #include "model/autograd_holder.h"

@@ -1,5 +1,6 @@
 #include <ATen/core/grad_mode.h>
 
+#include <algorithm>
 #include <limits>
 #include <vector>
 
