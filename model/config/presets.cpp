@@ -23,10 +23,13 @@ constexpr const char *kDelta = "deltanet_mla", *kNsa = "nsa";
 
 // tiny: about 1 M parameters, for CPU verdicts and tests.
 // deltanet_mla base: the DeltaNet-MLA 2:1 shape of the published PyTorch + FLA comparison (12
-// layers, width 768, 12 heads of 64, latent 256 + rotary 32, SwiGLU 2048). nsa base: the shape that
-// its source calls 125 M (12 layers, width 768, 12 heads of 64 in 2 groups, blocks 32/16/64, 16
-// selected, window 512, S 2048). With its byte vocabulary and a feed-forward of 4 times the width
-// that is 78 M parameters; 125 M needs a vocabulary of 50 K.
+// layers, width 768, 12 heads of 64, latent 256 + rotary 32, SwiGLU 2048).
+//
+// nsa base: the shape that its source calls 125 M (12 layers, width 768, 12 heads of 64 in 2
+// groups, byte vocabulary, S 2048). By count it has 78 M parameters: 124 M are those of GPT-2 at
+// this width and depth, with keys and values for every head and a vocabulary of 50 K.
+//
+// The rows of nsa end with groups, gate width, and l, d, l', n, w of NsaShape.
 constexpr std::array<Preset, 6> kPresets{{
     {kDelta, "tiny", "GGM", 160, 5, 32, 16, 320, 256, 128, 2, 4e-3, 64},
     {kDelta, "small", "GGMGGM", 512, 8, 64, 32, 1408, 8192, 512, 8, 1e-3, 128},

@@ -154,6 +154,21 @@ TEST_P(NsaForm, GeneratesDeterministically) {
   EXPECT_EQ(ids.size(), 55U); // longer than seq_len
 }
 
+// Without document isolation the rows are the segments, on every path.
+TEST_P(NsaForm, PackedPathsTakeRowsAsSegments) {
+  const TrainConfig config = small_nsa(GetParam());
+  const Trainer trainer(config);
+  const Batch batch = ragged_batch(config);
+  const at::Tensor packed = trainer.logits(batch, Attention::Packed);
+  EXPECT_LE(relative_rms(packed, trainer.logits(batch, Attention::MaskDense)), 1e-5);
+  EXPECT_GT(relative_rms(packed, trainer.logits(batch, Attention::Varlen)), 1e-3);
+  const LogitsFunction logits = [&](const Batch& b) {
+    return trainer.logits(b, Attention::Packed);
+  };
+  EXPECT_TRUE(isolation_gate(logits, batch, batch.rows, config.vocab_size).passed);
+  EXPECT_FALSE(isolation_gate(logits, batch, batch.documents, config.vocab_size).passed);
+}
+
 INSTANTIATE_TEST_SUITE_P(All,
                          NsaForm,
                          testing::Values(NsaAttention::Nsa, NsaAttention::Dense),
