@@ -49,8 +49,6 @@ public:
   }
 
 private:
-  static constexpr double kEmbeddingStd = 0.1;
-
   static Block make_block(ParameterFactory& make,
                           const std::string& prefix,
                           char kind,

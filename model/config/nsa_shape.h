@@ -1,0 +1,35 @@
+// Block geometry of native sparse attention (NSA, arXiv 2502.11089, section 3.3) and how many keys
+// a query then reads: what the cost model and the crossover with dense attention are computed from.
+#pragma once
+
+#include <cstdint>
+
+#include "model/config/train_config.h"
+
+namespace assay {
+
+// All in tokens but select_count. The stride divides both block lengths.
+struct NsaShape {
+  std::int64_t block = 0;        // l: tokens that a compressed block averages
+  std::int64_t stride = 0;       // d: distance of two compressed blocks
+  std::int64_t select_block = 0; // l': tokens of a selected block
+  std::int64_t select_count = 0; // n: blocks that a query selects, forced ones included
+  std::int64_t window = 0;       // w: tokens of the sliding window, the query's own included
+};
+
+// Blocks that are always among the selected: the document's first, the query's own and the one
+// before it (section 4.1 of the paper).
+constexpr std::int64_t kNsaForcedBlocks = 3;
+
+NsaShape nsa_shape(const TrainConfig& config);
+
+// Keys that a query reads, by branch: means over the queries of one document of `length` tokens.
+// Dense causal attention reads (length + 1) / 2.
+struct NsaKeys {
+  double compressed = 0, selected = 0, window = 0;
+
+  double total() const { return compressed + selected + window; }
+};
+NsaKeys nsa_keys(const NsaShape& shape, std::int64_t length);
+
+} // namespace assay
