@@ -21,7 +21,9 @@
 #include "core/result.h"
 #include "core/statistics.h"
 #include "model/gates.h"
+#include "model/nsa.h"
 #include "model/nsa_ranges.h"
+#include "model/segments.h"
 #include "model/selected_attention.h"
 
 namespace assay {
@@ -197,13 +199,55 @@ void time_attention(const Options& options, std::int64_t tokens) {
   }
 }
 
+// The operator of two branches, compressed (blocks of 64 without overlap) and selected, with their
+// gates: from q, k and v to the output, the choice of blocks included.
+void time_operator(const Options& options, std::int64_t tokens) {
+  const Case it = make_case(options, tokens);
+  const double scale = 1 / std::sqrt(static_cast<double>(options.width));
+  const NsaShape shape{kBlock, kBlock, kBlock, options.slots, 1};
+  const auto layout = std::make_shared<const NsaLayout>(make_nsa_layout(
+      segments_of({0, static_cast<std::int32_t>(tokens)}, at::kCUDA), shape, kNsaQueryChunkCuda));
+  const at::Tensor gates = at::rand({2, tokens, options.heads, 1}, it.q.options());
+  const auto forward = [&](bool kernels) {
+    const at::Tensor k = nsa_compress(it.k, layout), v = nsa_compress(it.v, layout);
+    const at::Tensor blocks = nsa_select_blocks(it.q, k, *layout, scale);
+    const at::Tensor selected =
+        kernels ? nsa_selected_attention(it.q, it.k, it.v, blocks, layout, scale, NsaRanges::Direct)
+                : selected_attention_tensor_form(
+                      it.q, it.k, it.v, {blocks, layout->document_start, kBlock}, scale);
+    return nsa_compressed_attention(it.q, k, v, layout, scale) * gates[0] + selected * gates[1];
+  };
+  if (const double error = relative_rms(forward(true), forward(false)); !(error <= 1e-2))
+    internal_error("the operator differs from its tensor form by {:.3g}", error);
+  const auto row = [&](const char* part, const std::function<void()>& work) {
+    fmt::print("  {:<32} {:>9.4f} ms\n", part, device_ms(options.repeats, work));
+  };
+  fmt::print("compressed + selected, T {} G {} heads {} d {}, blocks of {}, {} chosen, bf16\n",
+             tokens,
+             options.groups,
+             options.heads,
+             options.width,
+             kBlock,
+             options.slots);
+  row("forward", [&] {
+    const at::NoGradGuard no_grad;
+    (void)forward(true);
+  });
+  row("forward+backward", [&] {
+    (void)torch::autograd::grad({forward(true)}, {it.q, it.k, it.v}, {it.weights});
+  });
+}
+
 int run(const Options& options) {
   if (!at::cuda::is_available()) bad_input("bench_nsa needs a CUDA device, and there is none here");
   const cudaDeviceProp& device = *at::cuda::getCurrentDeviceProperties();
   fmt::print("{}, L2 {:.0f} MB\n", device.name, static_cast<double>(device.l2CacheSize) * 1e-6);
   compare_ranges(options, 2, 256, 4, 32);
   compare_ranges(options, 1, 2048, 2, 16);
-  for (const std::int64_t tokens : options.tokens) time_attention(options, tokens);
+  for (const std::int64_t tokens : options.tokens) {
+    time_attention(options, tokens);
+    time_operator(options, tokens);
+  }
   return 0;
 }
 
