@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "model/config/train_config.h"
 
@@ -31,5 +32,10 @@ struct NsaKeys {
   double total() const { return compressed + selected + window; }
 };
 NsaKeys nsa_keys(const NsaShape& shape, std::int64_t length);
+
+// The shortest document for which sparse attention reads fewer keys than dense attention; nothing
+// up to `limit` tokens.
+std::optional<std::int64_t> nsa_crossover(const NsaShape& shape,
+                                          std::int64_t limit = std::int64_t{1} << 20);
 
 } // namespace assay

@@ -25,6 +25,7 @@
 #include "model/nsa_ranges.h"
 #include "model/segments.h"
 #include "model/selected_attention.h"
+#include "model/varlen_attention.h"
 
 namespace assay {
 namespace {
@@ -34,6 +35,7 @@ constexpr std::int64_t kBlock = 64;
 struct Options {
   int repeats = 30, loop_repeats = 3;
   std::int64_t heads = 16, groups = 1, width = 64, slots = 16;
+  std::int64_t longest = 65536;
   std::vector<std::int64_t> tokens{8192, 32768};
 };
 
@@ -238,6 +240,69 @@ void time_operator(const Options& options, std::int64_t tokens) {
   });
 }
 
+// All three branches against dense causal attention of the same heads and groups, both from q, k
+// and v to the output: milliseconds forward and backward.
+struct Crossover {
+  std::int64_t tokens = 0;
+  double sparse = 0, dense = 0;
+};
+
+Crossover compare_with_dense(const Options& options, const NsaShape& shape, std::int64_t tokens) {
+  const std::int64_t heads = 12, groups = 2; // of nsa base
+  const auto type = at::TensorOptions().device(at::kCUDA).dtype(at::kBFloat16);
+  const auto normal = [&](std::int64_t count) {
+    return at::randn({tokens, count, options.width}, type).requires_grad_();
+  };
+  NsaInputs in;
+  in.q = normal(heads);
+  for (at::Tensor* x : {&in.k_cmp, &in.k_sel, &in.k_win, &in.v_cmp, &in.v_sel, &in.v_win})
+    *x = normal(groups);
+  in.gates = at::full({tokens, groups, 3}, 1.0 / 3, type).requires_grad_();
+  in.scale = 1 / std::sqrt(static_cast<double>(options.width));
+  const Segments whole = segments_of({0, static_cast<std::int32_t>(tokens)}, at::kCUDA);
+  const auto layout =
+      std::make_shared<const NsaLayout>(make_nsa_layout(whole, shape, kNsaQueryChunkCuda));
+  const at::Tensor weights = at::randn({tokens, heads, options.width}, type);
+  const std::vector<at::Tensor> all{
+      in.q, in.k_cmp, in.k_sel, in.k_win, in.v_cmp, in.v_sel, in.v_win, in.gates};
+  return {
+      tokens,
+      device_ms(options.repeats,
+                [&] { (void)torch::autograd::grad({nsa_attention(in, layout)}, all, {weights}); }),
+      device_ms(options.repeats, [&] {
+        const at::Tensor out = varlen_attention(in.q, in.k_sel, in.v_sel, whole, in.scale);
+        (void)torch::autograd::grad({out}, {in.q, in.k_sel, in.v_sel}, {weights});
+      })};
+}
+
+// Where a falling ratio passes 1, between two lengths on logarithmic axes.
+void find_crossover(const Options& options) {
+  const NsaShape shape{32, 16, 64, 16, 512}; // of nsa base
+  fmt::print("nsa (three branches) against dense flash, 12 heads in 2 groups, d {}, forward and "
+             "backward\n",
+             options.width);
+  Crossover before;
+  double crossover = 0;
+  for (std::int64_t tokens = 1024; tokens <= options.longest; tokens *= 2) {
+    const Crossover now = compare_with_dense(options, shape, tokens);
+    fmt::print("  T {:>6}  nsa {:>9.4f} ms  dense {:>9.4f} ms  nsa/dense {:>7.3f}\n",
+               tokens,
+               now.sparse,
+               now.dense,
+               now.sparse / now.dense);
+    if (before.tokens > 0 && before.sparse > before.dense && now.sparse <= now.dense) {
+      const double a = std::log(before.sparse / before.dense), b = std::log(now.sparse / now.dense);
+      crossover = static_cast<double>(before.tokens) * std::exp2(a / (a - b));
+    }
+    before = now;
+  }
+  const std::int64_t predicted = nsa_crossover(shape).value_or(0);
+  if (crossover > 0)
+    fmt::print("crossover: {:.0f} tokens; by keys read alone {}\n", crossover, predicted);
+  else
+    fmt::print("no crossover up to {} tokens; by keys read alone {}\n", options.longest, predicted);
+}
+
 int run(const Options& options) {
   if (!at::cuda::is_available()) bad_input("bench_nsa needs a CUDA device, and there is none here");
   const cudaDeviceProp& device = *at::cuda::getCurrentDeviceProperties();
@@ -248,6 +313,7 @@ int run(const Options& options) {
     time_attention(options, tokens);
     time_operator(options, tokens);
   }
+  find_crossover(options);
   return 0;
 }
 
@@ -264,6 +330,7 @@ int main(int argc, char** argv) {
   app.add_option("--groups", options.groups, "key-value groups");
   app.add_option("--width", options.width, "head width, 64 or 128");
   app.add_option("--selected", options.slots, "blocks of 64 tokens a query");
+  app.add_option("--longest", options.longest, "up to where nsa is compared with dense attention");
   CLI11_PARSE(app, argc, argv);
   try {
     return assay::run(options);
