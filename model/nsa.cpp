@@ -10,6 +10,7 @@
 #include "core/span.h"
 #include "model/autograd_holder.h"
 #include "model/nsa_ranges.h"
+#include "model/nsa_strided.h"
 #include "model/selected_attention.h"
 #include "model/varlen_attention.h"
 
@@ -134,21 +135,24 @@ at::Tensor nsa_attention(const NsaInputs& in, const NsaLayoutPtr& layout) {
     k_compressed = nsa_compress(in.k_cmp, layout);
     v_compressed = nsa_compress(in.v_cmp, layout);
   }
-  const at::Tensor blocks = spanned(
-      "nsa/select", [&] { return nsa_select_blocks(in.q, k_compressed, *layout, in.scale); });
+  // Rotation leaves queries and keys in fp32; the 16-bit kernels want the values' type.
+  const bool fast = strided_fits(v_compressed, *layout);
+  const at::Tensor q = fast ? in.q.to(v_compressed.scalar_type()) : in.q;
+  if (fast) k_compressed = k_compressed.to(v_compressed.scalar_type());
+  const at::Tensor blocks = spanned("nsa/select", [&] {
+    return (fast ? strided_select : nsa_select_blocks)(q, k_compressed, *layout, in.scale);
+  });
+  const auto compressed = fast ? strided_attention : nsa_compressed_attention;
   return nsa_mix(
       {spanned("nsa/compressed",
-               [&] {
-                 return nsa_compressed_attention(
-                     in.q, k_compressed, v_compressed, layout, in.scale);
-               }),
+               [&] { return compressed(q, k_compressed, v_compressed, layout, in.scale); }),
        spanned("nsa/selected",
                [&] {
                  return nsa_selected_attention(
-                     in.q, in.k_sel, in.v_sel, blocks, layout, in.scale, in.ranges);
+                     q, in.k_sel, in.v_sel, blocks, layout, in.scale, in.ranges);
                }),
        spanned("nsa/window",
-               [&] { return nsa_window_attention(in.q, in.k_win, in.v_win, layout, in.scale); })},
+               [&] { return nsa_window_attention(q, in.k_win, in.v_win, layout, in.scale); })},
       in.gates);
 }
 

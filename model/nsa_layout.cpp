@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/result.h"
+#include "model/segments.h"
 
 namespace assay {
 
@@ -102,6 +103,26 @@ void fill_compressed(NsaLayout& layout, const std::vector<Document>& documents, 
   layout.token_blocks = to_tensor(held, device).view({covers, layout.tokens});
 }
 
+void fill_strided(NsaLayout& layout, const std::vector<Document>& documents, at::Device device) {
+  const NsaShape& shape = layout.shape;
+  std::vector<std::int32_t> borders{0};
+  Numbers tokens, places(static_cast<std::size_t>(layout.tokens), -1);
+  for (const Document& document : documents) {
+    if (document.compressed_count == 0) continue;
+    for (std::int64_t i = 0; i < document.compressed_count * shape.stride; ++i) {
+      const std::int64_t t = shape.block - 1 + i, token = document.start + t;
+      if (t < document.length)
+        places[static_cast<std::size_t>(token)] = static_cast<std::int64_t>(tokens.size());
+      tokens.push_back(t < document.length ? token : -1);
+    }
+    borders.push_back(
+        static_cast<std::int32_t>(document.compressed_first + document.compressed_count));
+  }
+  layout.compressed_documents = segments_of(std::move(borders), device);
+  layout.strided_token = to_tensor(tokens, device);
+  layout.strided_place = to_tensor(places, device);
+}
+
 void fill_overlap(NsaLayout& layout, const std::vector<Document>& documents, at::Device device) {
   const NsaShape& shape = layout.shape;
   const at::Tensor overlap =
@@ -149,6 +170,7 @@ make_nsa_layout(const Segments& borders, const NsaShape& shape, std::int64_t que
   layout.window_chunks = make_chunks(n.window_first, n.window_end, query_chunk);
   fill_compressed(layout, documents, device);
   fill_overlap(layout, documents, device);
+  fill_strided(layout, documents, device);
   return layout;
 }
 

@@ -28,6 +28,13 @@ struct NsaLayout {
   Intervals selection;       // selection blocks that begin at or before it
   Intervals window;          // tokens max(document start, t - w + 1) ... t
 
+  // A query sees one compressed block more for every d tokens. So d consecutive queries, beginning
+  // with the first that sees one, are one position of causal attention over compressed blocks, with
+  // d times the heads; a document has as many positions as compressed blocks.
+  Segments compressed_documents; // borders in compressed blocks; documents without one left out
+  at::Tensor strided_token;      // int64 [Nc*d]: token of each place; -1 after the document's end
+  at::Tensor strided_place;      // int64 [T]: the inverse; -1: the query sees no block
+
   at::Tensor block_tokens; // int64 [Nc*l]: tokens of each compressed block
   at::Tensor token_blocks; // int64 [l/d, T]: compressed blocks that hold each token; Nc: none
   // M of eq. 9, block-diagonal over the documents, fp32 [Nc, Ns]: how many pairs (m, n) with

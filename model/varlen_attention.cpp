@@ -1,7 +1,9 @@
 #include "model/varlen_attention.h"
 
+#include <ATen/core/grad_mode.h>
 #include <torch/csrc/autograd/custom_function.h>
 
+#include <algorithm>
 #include <memory>
 #include <optional>
 #include <tuple>
@@ -205,6 +207,17 @@ struct VarlenAttention : torch::autograd::Function<VarlenAttention> {
   }
 };
 
+void require_flash(const at::Tensor& q) {
+  if (!q.is_cuda() || !is_half(q)) internal_error("this attention needs bf16 or fp16 on CUDA");
+}
+
+std::shared_ptr<const Call>
+make_call(const Segments& segments, double scale, std::optional<std::int64_t> left) {
+  // A longest segment of one query makes flash attention swap queries and groups of heads.
+  const std::int64_t longest = std::max<std::int64_t>(2, segments.max_len);
+  return std::make_shared<const Call>(Call{segments.cu_host, segments.cu, longest, scale, left});
+}
+
 } // namespace
 
 at::Tensor varlen_attention(const at::Tensor& q,
@@ -212,9 +225,7 @@ at::Tensor varlen_attention(const at::Tensor& q,
                             const at::Tensor& v,
                             const Segments& segments,
                             double scale) {
-  auto call = std::make_shared<Call>(
-      Call{segments.cu_host, segments.cu, segments.max_len, scale, std::nullopt});
-  return VarlenAttention::apply(q, k, v, std::shared_ptr<const Call>(call));
+  return VarlenAttention::apply(q, k, v, make_call(segments, scale, std::nullopt));
 }
 
 at::Tensor window_attention(const at::Tensor& q,
@@ -223,10 +234,15 @@ at::Tensor window_attention(const at::Tensor& q,
                             const Segments& segments,
                             double scale,
                             std::int64_t window) {
-  if (!q.is_cuda() || !is_half(q)) internal_error("window_attention needs bf16 or fp16 on CUDA");
-  auto call = std::make_shared<Call>(
-      Call{segments.cu_host, segments.cu, segments.max_len, scale, window - 1});
-  return VarlenAttention::apply(q, k, v, std::shared_ptr<const Call>(call));
+  require_flash(q);
+  return VarlenAttention::apply(q, k, v, make_call(segments, scale, window - 1));
+}
+
+at::Tensor
+varlen_logsumexp(const at::Tensor& q, const at::Tensor& k, const Segments& segments, double scale) {
+  require_flash(q);
+  const at::NoGradGuard no_grad;
+  return flash_forward(*make_call(segments, scale, std::nullopt), q, k, k)[1];
 }
 
 } // namespace assay

@@ -26,4 +26,8 @@ at::Tensor window_attention(const at::Tensor& q,
                             double scale,
                             std::int64_t window);
 
+// ln sum exp(scale q k) over the keys that each query sees, fp32 [H, T]. CUDA bf16/fp16 alone.
+at::Tensor
+varlen_logsumexp(const at::Tensor& q, const at::Tensor& k, const Segments& segments, double scale);
+
 } // namespace assay

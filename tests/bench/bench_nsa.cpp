@@ -23,6 +23,7 @@
 #include "model/gates.h"
 #include "model/nsa.h"
 #include "model/nsa_ranges.h"
+#include "model/nsa_strided.h"
 #include "model/segments.h"
 #include "model/selected_attention.h"
 #include "model/varlen_attention.h"
@@ -212,12 +213,14 @@ void time_operator(const Options& options, std::int64_t tokens) {
   const at::Tensor gates = at::rand({2, tokens, options.heads, 1}, it.q.options());
   const auto forward = [&](bool kernels) {
     const at::Tensor k = nsa_compress(it.k, layout), v = nsa_compress(it.v, layout);
-    const at::Tensor blocks = nsa_select_blocks(it.q, k, *layout, scale);
+    const at::Tensor blocks =
+        (kernels ? strided_select : nsa_select_blocks)(it.q, k, *layout, scale);
     const at::Tensor selected =
         kernels ? nsa_selected_attention(it.q, it.k, it.v, blocks, layout, scale, NsaRanges::Direct)
                 : selected_attention_tensor_form(
                       it.q, it.k, it.v, {blocks, layout->document_start, kBlock}, scale);
-    return nsa_compressed_attention(it.q, k, v, layout, scale) * gates[0] + selected * gates[1];
+    const auto compressed = kernels ? strided_attention : nsa_compressed_attention;
+    return compressed(it.q, k, v, layout, scale) * gates[0] + selected * gates[1];
   };
   if (const double error = relative_rms(forward(true), forward(false)); !(error <= 1e-2))
     internal_error("the operator differs from its tensor form by {:.3g}", error);

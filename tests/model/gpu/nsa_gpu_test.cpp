@@ -11,6 +11,7 @@
 #include "model/gates.h"
 #include "model/nsa.h"
 #include "model/nsa_ranges.h"
+#include "model/nsa_strided.h"
 #include "model/segments.h"
 #include "model/selected_attention.h"
 #include "tests/model/model_fixture.h"
@@ -213,6 +214,62 @@ TEST_F(NsaGpu, OnlyTheHostLoopSynchronizes) {
     selected_attention(q, k, v, {ranges.squeeze(0), starts, 16}, 0.125).backward(weights);
   }
   selected_attention(q, k, v, {blocks.squeeze(0), starts, 16}, 0.125).backward(weights);
+}
+
+// The compressed branch as strided flash attention, and the choice of blocks by its kernel, against
+// the tensor operations in fp32 on the same 16-bit numbers. A choice may differ where scores are
+// equal but for rounding: what it gathers must not.
+TEST_F(NsaGpu, TheCompressedBranchInSixteenBitsEqualsFp32) {
+  for (const NsaShape& shape :
+       {NsaShape{8, 4, 16, 5, 40}, NsaShape{32, 16, 64, 4, 40}, NsaShape{16, 16, 16, 7, 40}}) {
+    const std::vector<std::int32_t> cu{0, 1, 18, 82, 147, 900, 901, 933};
+    const auto layout =
+        std::make_shared<const NsaLayout>(make_nsa_layout(segments_of(cu, at::kCUDA), shape, 256));
+    const auto options = at::TensorOptions().device(at::kCUDA).dtype(at::kBFloat16);
+    at::manual_seed(5);
+    const at::Tensor q = at::randn({933, 4, 64}, options),
+                     weights = at::randn({933, 4, 64}, options),
+                     k = nsa_compress(at::randn({933, 2, 64}, options), layout),
+                     v = nsa_compress(at::randn({933, 2, 64}, options), layout);
+    ASSERT_TRUE(strided_fits(v, *layout));
+    const auto run = [&](auto&& attention, at::ScalarType type) {
+      std::vector<at::Tensor> in;
+      for (const at::Tensor& x : {q, k, v})
+        in.push_back(x.to(type).detach().clone().requires_grad_());
+      const at::Tensor out = attention(in[0], in[1], in[2], layout, 0.125);
+      std::vector<at::Tensor> all = torch::autograd::grad({out}, in, {weights.to(type)});
+      all.insert(all.begin(), out.detach());
+      return all;
+    };
+    const auto expected = run(nsa_compressed_attention, at::kFloat),
+               actual = run(strided_attention, at::kBFloat16);
+    for (std::size_t i = 0; i < expected.size(); ++i)
+      EXPECT_LE(relative_rms(actual[i], expected[i]), 1e-2) << i;
+
+    const at::Tensor blocks = strided_select(q, k, *layout, 0.125),
+                     reference =
+                         nsa_select_blocks(q.to(at::kFloat), k.to(at::kFloat), *layout, 0.125);
+    EXPECT_TRUE(at::equal(blocks.ge(0), reference.ge(0))); // as many, in front
+    const at::Tensor later = blocks.narrow(2, 1, shape.select_count - 1),
+                     earlier = blocks.narrow(2, 0, shape.select_count - 1);
+    EXPECT_TRUE(later.lt(0).logical_or(later.gt(earlier)).all().item<bool>()); // ascending
+    for (std::size_t i = 0; i < layout->selection_chunks.size(); ++i) {
+      const QueryChunk& chunk = layout->selection_chunks[i];
+      const at::Tensor scores = nsa_block_scores(
+          q.to(at::kFloat), k.to(at::kFloat), *layout, i, 0.125); // [G, queries, blocks]
+      const auto gathered = [&](const at::Tensor& choice) {
+        const at::Tensor mine = choice.narrow(0, chunk.begin, chunk.queries()).transpose(0, 1);
+        const at::Tensor first =
+            layout->selection.first.narrow(0, chunk.begin, chunk.queries()).view({1, -1, 1});
+        return scores.gather(2, (mine + first - chunk.key_begin).clamp_min(0))
+            .masked_fill(mine.lt(0), 0.0)
+            .sum(2);
+      };
+      EXPECT_LE((gathered(reference) - gathered(blocks)).max().item<double>(), 1e-4);
+    }
+    const at::Tensor same = blocks.eq(reference).all(-1).to(at::kDouble).mean();
+    EXPECT_GE(same.item<double>(), 0.99);
+  }
 }
 
 // The window branch: flash attention in 16 bits, plain tensor operations in fp32.
