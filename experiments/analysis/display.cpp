@@ -64,6 +64,7 @@ std::string gain_range_text(double lo, double hi) {
     return text == "+0" ? std::string("0") : text;
   };
   if (lo == hi) return number(lo) + " %";
+  if (std::isinf(hi)) return number(lo) + " % or more";
   return fmt::format("{} to {} %", number(lo), number(hi));
 }
 
@@ -108,7 +109,10 @@ std::string claimed_text(const ClaimRow& claim) {
                       : *metric == ClaimMetric::StepTime   ? "less step time"
                       : *metric == ClaimMetric::UnitTime   ? "less time of the unit"
                                                            : "less peak memory";
-  return fmt::format("{} {}", gain_range_text(claim.lo, claim.hi), metric ? words : claim.metric);
+  const std::string what = metric ? words : claim.metric;
+  if (claim.lo == 0 && std::isinf(claim.hi))
+    return fmt::format("{}{}, no figure", what == "throughput" ? "more " : "", what);
+  return fmt::format("{} {}", gain_range_text(claim.lo, claim.hi), what);
 }
 
 std::string measured_text(const ClaimResult& result) {

@@ -393,8 +393,8 @@ std::string render_html(const Report& report) {
            "band\"></span>95 % interval of the A/A control</p>\n";
   }
   out += claims_section(report);
-  out +=
-      list_section("Alarms", report.alarms, "None.") + list_section("Missing", report.missing, "");
+  out += list_section("Alarms", report.alarms, "None.") + list_section("Lints", report.lints, "") +
+         list_section("Missing", report.missing, "");
   out += "<h2>Comparisons</h2>\n";
   for (std::size_t i = 0; i < report.cells.size(); ++i) {
     out += fmt::format("<p class=\"muted\">{} ({}, {} of {} launches): {}. {}</p>\n",

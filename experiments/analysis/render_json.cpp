@@ -1,6 +1,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/text.h"
+#include "experiments/analysis/claim_json.h"
 #include "experiments/analysis/display.h"
 #include "experiments/analysis/explanation_json.h"
 #include "experiments/analysis/render.h"
@@ -150,30 +151,6 @@ ordered_json comparison_json(const Comparison& value) {
           {"no_explanation", text(value.no_explanation)}};
 }
 
-ordered_json claim_json(const ClaimResult& value, const Report& report) {
-  ordered_json out = {{"id", text(value.claim.id)},
-                      {"optimization", text(value.claim.optimization)},
-                      {"from", text(value.claim.from)},
-                      {"to", text(value.claim.to)},
-                      {"text", text(value.claim.text)},
-                      {"source", text(value.claim.source)},
-                      {"metric", text(value.claim.metric)},
-                      {"claimed", interval({value.claim.lo, value.claim.hi})},
-                      {"conditions", text(value.claim.conditions)},
-                      {"stages", text(value.claim.stages)},
-                      {"cell", nullptr},
-                      {"state", to_string(value.state)},
-                      {"exceeds", value.exceeds},
-                      {"provisional", value.provisional},
-                      {"end_to_end", value.end_to_end},
-                      {"gain", maybe(value.gain, number)},
-                      {"gain_interval_95", maybe(value.gain_95, interval)},
-                      {"gain_interval_judged", maybe(value.gain_judged, interval)},
-                      {"reason", text(value.reason)}};
-  if (value.cell) out["cell"] = text(report.cells[*value.cell].cell.name);
-  return out;
-}
-
 ordered_json cell_json(const CellReport& value) {
   ordered_json comparisons = ordered_json::array(), missing = ordered_json::array();
   for (const Comparison& comparison : value.comparisons)
@@ -264,9 +241,12 @@ std::string render_json(const Report& report) {
     out[key] = std::move(list);
   };
   add("cells", report.cells, cell_json);
-  add("claims", report.claims, [&](const ClaimResult& claim) { return claim_json(claim, report); });
+  add("claims", report.claims, [&](const ClaimResult& claim) {
+    return claim_json(claim, claim.cell ? report.cells[*claim.cell].cell.name : "");
+  });
   add("launches", report.launches, launch_json);
   add("alarms", report.alarms, text);
+  add("lints", report.lints, text);
   add("missing", report.missing, text);
   add("events", report.events, [](const EventRow& event) {
     return ordered_json{{"launch", event.launch},

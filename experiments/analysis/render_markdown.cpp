@@ -108,7 +108,8 @@ std::string render_markdown(const Report& report) {
            "|\n|---|---|---|---|---|---|\n";
     for (const ClaimResult& claim : report.claims) out += claim_row(claim, report);
   }
-  out += list("Alarms", report.alarms) + list("Missing", report.missing) + machines(report);
+  out += list("Alarms", report.alarms) + list("Lints", report.lints) +
+         list("Missing", report.missing) + machines(report);
   out += fmt::format("\nSeed {}, spec {}, `{}`. Verdicts read the {:.4g} % interval.\n",
                      report.spec.seed,
                      md(report.spec.hash),

@@ -163,6 +163,7 @@ std::string render_table(const Report& report, const TableStyle& style) {
       report.judgements,
       report.judgements == 1 ? "" : "s"));
   put_list(out, "alarms", report.alarms);
+  put_list(out, "lints", report.lints);
   put_list(out, "missing", report.missing);
   return out.take();
 }

@@ -73,6 +73,8 @@ struct Report {
   std::vector<ClaimResult> claims;
   std::vector<LaunchSummary> launches; // all, failed ones included
   std::vector<std::string> alarms;     // what a reader must know before believing the table
+  std::vector<std::string> lints; // by arithmetic on plan and claims; filled by the caller with
+                                  // lint() of experiments/lints.h
   std::vector<std::string> missing;
   std::vector<EventRow> events;
 
