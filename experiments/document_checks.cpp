@@ -25,8 +25,8 @@ bool differs(double value, double stated) {
   return std::abs(value / stated - 1) > kTolerance;
 }
 
-// "82.5 T", "29.2 G"
-std::string metric_number(double value) {
+// "82.5 TFLOP/s"; a unit that begins with a space is a word: "250 M parameters", "39 tokens/s".
+std::string quantity(double value, const std::string& unit) {
   struct Prefix {
     const char* name;
     double size;
@@ -34,8 +34,10 @@ std::string metric_number(double value) {
   constexpr std::array<Prefix, 5> kPrefixes{
       {{"P", 1e15}, {"T", 1e12}, {"G", 1e9}, {"M", 1e6}, {"K", 1e3}}};
   for (const Prefix& prefix : kPrefixes)
-    if (value >= prefix.size) return fmt::format("{:.3g} {}", value / prefix.size, prefix.name);
-  return fmt::format("{:.3g} ", value);
+    if (value >= prefix.size)
+      return fmt::format("{:.3g} {}{}", value / prefix.size, prefix.name, unit);
+  const bool word = unit.empty() || unit.front() == ' ';
+  return fmt::format("{:.3g}{}{}", value, word ? "" : " ", unit);
 }
 
 std::optional<std::string> mfu(const DocumentCheck& check) {
@@ -43,16 +45,15 @@ std::optional<std::string> mfu(const DocumentCheck& check) {
                flops = 6 * size * rate,
                peak = figure(check, "devices") * figure(check, "peak_flops"), share = flops / peak;
   if (share >= kLeastMfu && share <= 1) return std::nullopt;
-  return fmt::format(
-      "6 x {}parameters x {}tokens/s = {}FLOP/s, {:.2g} % of the peak of {}FLOP/s: {}",
-      metric_number(size),
-      metric_number(rate),
-      metric_number(flops),
-      100 * share,
-      metric_number(peak),
-      share > 1 ? "more than the hardware can do"
-                : "arithmetic does not bind such a run, so look at the host, "
-                  "launches and memory traffic first");
+  return fmt::format("6 x {} x {} = {}, {:.2g} % of the peak of {}: {}",
+                     quantity(size, " parameters"),
+                     quantity(rate, " tokens/s"),
+                     quantity(flops, "FLOP/s"),
+                     100 * share,
+                     quantity(peak, "FLOP/s"),
+                     share > 1 ? "more than the hardware can do"
+                               : "arithmetic does not bind such a run, so look at the host, "
+                                 "launches and memory traffic first");
 }
 
 std::optional<std::string> duration(const DocumentCheck& check) {
@@ -60,9 +61,9 @@ std::optional<std::string> duration(const DocumentCheck& check) {
                hours = tokens / figure(check, "tokens_per_second") / kSecondsAnHour,
                stated = figure(check, "hours");
   if (!differs(hours, stated)) return std::nullopt;
-  return fmt::format("{}tokens at {}tokens/s take {:.3g} h, not {:.3g} h",
-                     metric_number(tokens),
-                     metric_number(figure(check, "tokens_per_second")),
+  return fmt::format("{} at {} take {:.3g} h, not {:.3g} h",
+                     quantity(tokens, " tokens"),
+                     quantity(figure(check, "tokens_per_second"), " tokens/s"),
                      hours,
                      stated);
 }
@@ -72,7 +73,7 @@ std::optional<std::string> ratio(const DocumentCheck& check) {
                stated = figure(check, "stated");
   if (!differs(value / of, stated)) return std::nullopt;
   return fmt::format(
-      "{}/ {}= {:.3g}, not {:.3g}", metric_number(value), metric_number(of), value / of, stated);
+      "{} / {} = {:.3g}, not {:.3g}", quantity(value, ""), quantity(of, ""), value / of, stated);
 }
 
 std::optional<std::string> product(const DocumentCheck& check) {
@@ -119,12 +120,12 @@ std::optional<std::string> copies(const DocumentCheck& check) {
                count = figure(check, "copies"), needed = size * bytes * count,
                stated = figure(check, "stated_bytes");
   if (needed <= stated) return std::nullopt;
-  return fmt::format("{:g} copies of {}parameters of {:g} bytes are {}B, not {}B",
+  return fmt::format("{:g} copies of {} of {:g} bytes are {}, not {}",
                      count,
-                     metric_number(size),
+                     quantity(size, " parameters"),
                      bytes,
-                     metric_number(needed),
-                     metric_number(stated));
+                     quantity(needed, "B"),
+                     quantity(stated, "B"));
 }
 
 } // namespace

@@ -1,5 +1,5 @@
-// Parameters, bytes and FLOPs of a resolved configuration, by arithmetic on the shapes of
-// docs/model.md.
+// Parameters and bytes of a resolved configuration, by arithmetic on the shapes of docs/model.md.
+// What a step costs: step_cost.h.
 #include <algorithm>
 
 #include "model/config/train_config.h"
@@ -11,7 +11,6 @@ namespace {
 struct LayerSize {
   std::int64_t matrix = 0;       // parameters that take part in matrix products
   std::int64_t vector = 0;       // norms, convolutions, decays
-  double token_flops = 0;        // forward, beyond the matrices
   std::int64_t token_floats = 0; // activations kept for backward, a token
 };
 
@@ -20,10 +19,6 @@ LayerSize delta_layer(const TrainConfig& c) {
   LayerSize size;
   size.matrix = c.d_model * (4 * inner + 2 * c.heads) + inner * c.d_model; // q k v gate | a b | out
   size.vector = 3 * inner * c.conv_kernel + 2 * c.heads + c.head_dim; // conv, A_log, dt_bias, norm
-  const double chunk = static_cast<double>(c.chunk_size), width = static_cast<double>(c.head_dim);
-  // Chunked gated delta rule, forward, a token and head: 2(3CK + 2CV + 3KV + C^2/3).
-  size.token_flops = static_cast<double>(c.heads) * 2 *
-                     (5 * chunk * width + 3 * width * width + chunk * chunk / 3);
   size.token_floats = 16 * inner + 4 * c.heads * c.chunk_size;
   return size;
 }
@@ -34,9 +29,6 @@ LayerSize latent_attention_layer(const TrainConfig& c) {
   size.matrix = c.d_model * query + c.d_model * (c.kv_rank + c.rope_dim) +
                 c.kv_rank * c.heads * 2 * c.head_dim + c.heads * c.head_dim * c.d_model;
   size.vector = c.kv_rank;
-  // Causal attention: H (d_qk + d_v) (T + 1) a token.
-  size.token_flops = static_cast<double>(c.heads * (2 * c.head_dim + c.rope_dim)) *
-                     static_cast<double>(c.seq_len + 1);
   size.token_floats = 4 * query + 3 * c.heads * c.head_dim + c.kv_rank;
   return size;
 }
@@ -45,13 +37,11 @@ LayerSize latent_attention_layer(const TrainConfig& c) {
 
 ModelSize model_size(const TrainConfig& c) {
   std::int64_t matrix = c.d_model * c.vocab_size, vector = c.d_model; // head | final norm
-  double token_flops = 0;
-  std::int64_t token_floats = 3 * c.vocab_size; // logits and their gradient
+  std::int64_t token_floats = 3 * c.vocab_size;                       // logits and their gradient
   for (const char kind : c.pattern) {
     const LayerSize layer = kind == 'G' ? delta_layer(c) : latent_attention_layer(c);
     matrix += layer.matrix + 3 * c.d_model * c.ffn_dim;
     vector += layer.vector + 2 * c.d_model;
-    token_flops += layer.token_flops;
     token_floats += layer.token_floats + 4 * c.d_model + 4 * c.ffn_dim;
     if (kind == 'M' && c.attention == Attention::MaskDense)
       token_floats += c.heads * c.seq_len; // score matrix
@@ -61,8 +51,6 @@ ModelSize model_size(const TrainConfig& c) {
   size.parameters = matrix + vector + c.vocab_size * c.d_model; // embedding
   size.state_bytes = size.parameters * 4 * (c.ema_decay > 0 ? 5 : 4);
   size.activation_bytes = tokens * token_floats * 4;
-  size.step_flops = 3.0 * static_cast<double>(tokens * c.accumulate) *
-                    (2.0 * static_cast<double>(matrix) + token_flops);
   return size;
 }
 

@@ -80,7 +80,7 @@ TEST(Claims, ShippedLintsBearOnTheClaimsOfTheirDocument) {
   EXPECT_THAT(lints("varlen-throughput"), Not(HasSubstr("learned nothing"))); // of grad_scaler
   EXPECT_THAT(lints("grad-scaler-speed"), HasSubstr("(ln 50304 = 10.83)"));
   EXPECT_THAT(lints("ema-swap-validation-memory"),
-              HasSubstr("2 copies of 1 Gparameters of 4 bytes are 8 GB, not 5 GB"));
+              HasSubstr("2 copies of 1 G parameters of 4 bytes are 8 GB, not 5 GB"));
   EXPECT_THAT(lints("ema-swap-memory"), Not(HasSubstr("copies of"))); // another document's figure
 }
 

@@ -75,7 +75,7 @@ TEST(Lints, Vocabularies) {
 
 // Mean keys a query. Window, S 2048: (512 x 513 / 2 + 1536 x 512) / 2048 = 448.125. Compressed:
 // block i is seen by 2048 - (16 i + 31) queries, i = 0 … 126: (127 x 2017 - 16 x 126 x 127 / 2) /
-// 2048 = 62.5620. Selected, first 1024 queries all earlier keys, 1024 x 1025 / 2; then 15 whole
+// 2048 = 62.5698. Selected, first 1024 queries all earlier keys, 1024 x 1025 / 2; then 15 whole
 // blocks and t mod 64 + 1 of the own, 960 + 32.5: (524800 + 1024 x 992.5) / 2048 = 752.5.
 TEST(Lints, NsaKeysByHand) {
   const NsaShape shape{32, 16, 64, 16, 512};
@@ -154,7 +154,7 @@ TEST(DocumentChecks, EachKindSpeaksOnlyWhenItsFiguresDisagree) {
                        {"parameters", {125e6}},
                        {"devices", {2}},
                        {"peak_flops", {312e12}}}),
-              says("doc, section 1: \"quoted\": 6 x 125 Mparameters x 39 tokens/s = 29.2 GFLOP/s, "
+              says("doc, section 1: \"quoted\": 6 x 125 M parameters x 39 tokens/s = 29.2 GFLOP/s, "
                    "0.0047 % of the peak of 624 TFLOP/s"));
   EXPECT_THAT(finding("mfu",
                       {{"tokens_per_second", {1e6}},
@@ -168,7 +168,7 @@ TEST(DocumentChecks, EachKindSpeaksOnlyWhenItsFiguresDisagree) {
               says("4 x 10 x 3 = 120, not 4564: a factor of 38 is unexplained"));
   EXPECT_EQ(finding("ratio", {{"value", {8}}, {"of", {3.35}}, {"stated", {2.4}}}), silent);
   EXPECT_THAT(finding("ratio", {{"value", {8e12}}, {"of", {3.35e12}}, {"stated", {3.3}}}),
-              says("8 T/ 3.35 T= 2.39, not 3.3"));
+              says("8 T / 3.35 T = 2.39, not 3.3"));
   const std::vector<double> devices{8, 16};
   EXPECT_EQ(finding("scaling",
                     {{"device_counts", devices}, {"lowest", {.90, .85}}, {"highest", {.95, .92}}}),
@@ -188,7 +188,7 @@ TEST(DocumentChecks, EachKindSpeaksOnlyWhenItsFiguresDisagree) {
                        {"tokens_per_step", {3600}},
                        {"tokens_per_second", {1000}},
                        {"hours", {2}}}),
-              says("3.6 Mtokens at 1 Ktokens/s take 1 h, not 2 h"));
+              says("3.6 M tokens at 1 K tokens/s take 1 h, not 2 h"));
   EXPECT_EQ(finding("untrained_loss", {{"loss", {4.0}}, {"vocabulary", {50304}}}), silent);
   EXPECT_THAT(finding("untrained_loss", {{"loss", {11.0}}, {"vocabulary", {50304}}}),
               says("10.83"));
