@@ -91,7 +91,7 @@ struct Rates {
   double equivalent = 0, harmed = 0;
 };
 Rates rates(double truth, std::size_t seeds, std::uint64_t generator_seed) {
-  constexpr int kReplicates = 4000;
+  constexpr int kReplicates = 2000;
   std::mt19937_64 random(generator_seed);
   std::normal_distribution<double> noise(0, 0.0019);
   Rates result;
@@ -106,14 +106,14 @@ Rates rates(double truth, std::size_t seeds, std::uint64_t generator_seed) {
 }
 
 TEST(LossQualitySimulation, ErrorRates) {
-  const double error = 0.05 + 3.3 * std::sqrt(0.05 * 0.95 / 4000);
+  const double error = 0.05 + 3.3 * std::sqrt(0.05 * 0.95 / 2000);
   for (const std::size_t seeds : {std::size_t{4}, std::size_t{10}, std::size_t{16}}) {
     const Rates at_margin = rates(0.002, seeds, 31 + seeds);
     EXPECT_LE(at_margin.equivalent, error) << "harm of the margin passes, " << seeds << " seeds";
     EXPECT_LE(at_margin.harmed, error) << "harm below the margin is called proved, " << seeds;
     EXPECT_LE(rates(0, seeds, 41 + seeds).harmed, 0.005) << "no harm is called harm, " << seeds;
   }
-  EXPECT_GE(rates(0, 10, 51).equivalent, 0.8 - 3.3 * std::sqrt(0.16 / 4000)) << "the planned power";
+  EXPECT_GE(rates(0, 10, 51).equivalent, 0.8 - 3.3 * std::sqrt(0.16 / 2000)) << "the planned power";
   EXPECT_GE(rates(0.006, 10, 52).harmed, 0.95);
 }
 
