@@ -52,7 +52,7 @@ check: build  ## formatting, lint of the files changed since HEAD, fast tests
 	@ctest --preset default
 
 format:  ## rewrite our sources with clang-format
-	@git ls-files '*.h' '*.cpp' '*.cu' | xargs clang-format -i
+	@git ls-files '*.h' '*.cpp' '*.cu' '*.cuh' | xargs clang-format -i
 
 calibrate: build  ## 20 short real experiments: does the A/A interval cover 0, and a planted 5 % slow-down 5 %?
 	@tests/calibration/run.sh $(ASSAY) build/corpus results/calibration

@@ -9,6 +9,18 @@
 
 namespace assay {
 
+namespace {
+
+double peak_of(const MeasuredPeaks& peaks, Peak peak) {
+  const double flops = peak == Peak::Fp32  ? peaks.fp32_flops_per_second
+                       : peak == Peak::Fp8 ? peaks.fp8_flops_per_second
+                                           : peaks.flops_per_second;
+  assert(flops > 0 && "the peak of every type that an operation runs in is measured");
+  return flops;
+}
+
+} // namespace
+
 double total_flops(const std::vector<OpCost>& ops) {
   double sum = 0;
   for (const OpCost& op : ops) sum += op.flops;
@@ -30,12 +42,10 @@ std::int64_t total_launches(const std::vector<OpCost>& ops) {
 SpeedOfLight speed_of_light(const std::vector<OpCost>& ops,
                             const MeasuredPeaks& peaks,
                             std::optional<std::int64_t> launches) {
-  assert(peaks.flops_per_second > 0 && peaks.fp32_flops_per_second > 0);
   assert(peaks.bytes_per_second > 0 && peaks.launch_seconds > 0);
   SpeedOfLight light;
   for (const OpCost& op : ops) {
-    const double compute = op.flops / (op.full_precision ? peaks.fp32_flops_per_second
-                                                         : peaks.flops_per_second),
+    const double compute = op.flops / peak_of(peaks, op.peak),
                  bytes = op.bytes / peaks.bytes_per_second;
     (compute > bytes ? light.compute_seconds : light.bytes_seconds) += std::max(compute, bytes);
   }

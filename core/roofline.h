@@ -10,25 +10,29 @@
 
 namespace assay {
 
+// What computes an operation.
+enum class Peak { Compute, Fp32, Fp8 }; // Compute: the type of autocast
+
 // One kind of operation of a step, all its occurrences together, forward and backward.
 struct OpCost {
   std::string name;
-  double flops = 0;            // of matrix products and attention; elementwise work counts as bytes
-  double bytes = 0;            // between memory and chip when every tensor moves once
-  std::int64_t launches = 0;   // kernels that this trainer launches for it
-  bool full_precision = false; // runs in fp32 whatever the compute type
+  double flops = 0;          // of matrix products and attention; elementwise work counts as bytes
+  double bytes = 0;          // between memory and chip when every tensor moves once
+  std::int64_t launches = 0; // kernels that this trainer launches for it
+  Peak peak = Peak::Compute;
 };
 
 double total_flops(const std::vector<OpCost>& ops);
 double total_bytes(const std::vector<OpCost>& ops);
 std::int64_t total_launches(const std::vector<OpCost>& ops);
 
-// Measured on the device, never from a data sheet. All above 0.
+// Measured on the device, never from a data sheet. Above 0; FP8 only where an operation runs in it.
 struct MeasuredPeaks {
   double flops_per_second = 0;      // matrix product in the compute type
   double fp32_flops_per_second = 0; // in fp32
-  double bytes_per_second = 0;      // copy, reads and writes both counted
-  double launch_seconds = 0;        // between the starts of two empty kernels of one stream
+  double fp8_flops_per_second = 0;
+  double bytes_per_second = 0; // copy, reads and writes both counted
+  double launch_seconds = 0;   // between the starts of two empty kernels of one stream
 };
 
 struct SpeedOfLight {

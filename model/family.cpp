@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "model/families/deltanet_mla.h"
+#include "model/families/nsa.h"
 
 namespace assay {
 
@@ -31,7 +32,10 @@ const Registry<ModelFamily>& model_families() {
       "model family",
       {{"deltanet_mla",
         "gated DeltaNet and multi-head latent attention layers, in a pattern",
-        build_deltanet_mla}});
+        build_deltanet_mla},
+       {"nsa",
+        "native sparse attention layers (compressed, selected, window), or their dense twin",
+        build_nsa}});
   return registry;
 }
 

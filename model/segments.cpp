@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "core/result.h"
+#include "model/nsa_layout.h"
 
 namespace assay {
 
@@ -108,6 +109,9 @@ void prepare_segments(Segments& segments, const TrainConfig& config, at::Device 
         std::max<std::int64_t>(segments.max_len, segments.cu_host[i] - segments.cu_host[i - 1]);
   segments.chunks =
       std::make_shared<const ChunkLayout>(make_chunk_layout(segments.cu_host, config, device));
+  if (config.family == "nsa" && config.nsa_attention == NsaAttention::Nsa)
+    segments.sparse = std::make_shared<const NsaLayout>(
+        make_nsa_layout(segments.cu_host, nsa_shape(config), device));
 }
 
 } // namespace

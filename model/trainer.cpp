@@ -23,6 +23,7 @@ at::ScalarType compute_type(Precision precision) {
   case Precision::Fp32:
     return at::kFloat;
   case Precision::Bf16:
+  case Precision::Fp8:
     return at::kBFloat16;
   case Precision::Fp16:
     return at::kHalf;
@@ -74,17 +75,20 @@ at::Tensor Trainer::logits(const Batch& batch, Attention path) const {
   const at::NoGradGuard no_grad;
   const AutocastGuard autocast(torch_device(config_.device).type(),
                                compute_type(config_.precision));
+  Fp8Weights casts; // the weights may be the EMA's
+  const Fp8Guard fp8(config_.precision == Precision::Fp8 ? &casts : nullptr);
   return model_->forward(batch, path);
 }
 
 // Adds the gradients of weight * loss (scaled by the loss scaler) to the parameters; returns weight
 // * loss.
-at::Tensor Trainer::backward(const Batch& batch, double weight) {
+at::Tensor Trainer::backward(const Batch& batch, double weight, Fp8Weights& casts) {
   at::Tensor loss;
   {
     const Span span("forward");
     const AutocastGuard autocast(torch_device(config_.device).type(),
                                  compute_type(config_.precision));
+    const Fp8Guard fp8(config_.precision == Precision::Fp8 ? &casts : nullptr);
     loss = token_loss(model_->forward(batch, config_.attention), batch);
     planted_wait(config_, PlantedWait::Forward);
   }
@@ -111,8 +115,9 @@ StepResult Trainer::step(const std::vector<Batch>& micro_batches) {
   spin_.begin();
   StepResult result;
   const double weight = 1.0 / static_cast<double>(micro_batches.size());
+  Fp8Weights casts;
   for (const Batch& batch : micro_batches) {
-    const at::Tensor loss = backward(batch, weight);
+    const at::Tensor loss = backward(batch, weight, casts);
     result.loss_tensor = result.loss_tensor.defined() ? result.loss_tensor + loss : loss;
   }
   {
@@ -136,7 +141,8 @@ StepResult Trainer::step(const std::vector<Batch>& micro_batches) {
 }
 
 std::vector<at::Tensor> Trainer::gradients(const Batch& batch) {
-  (void)backward(batch, 1.0);
+  Fp8Weights casts;
+  (void)backward(batch, 1.0, casts);
   std::vector<at::Tensor> gradients = take_gradients();
   for (const Parameter& parameter : parameters_) parameter.tensor.mutable_grad().reset();
   const double inverse = 1.0 / scaler_.current_scale();

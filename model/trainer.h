@@ -15,6 +15,7 @@
 #include "model/data/batch.h"
 #include "model/ema.h"
 #include "model/family.h"
+#include "model/fp8_linear.h"
 #include "model/loss_scaler.h"
 #include "model/optimizer.h"
 #include "model/planted_spin.h"
@@ -78,7 +79,7 @@ public:
   const TrainConfig& config() const { return config_; }
 
 private:
-  at::Tensor backward(const Batch& batch, double weight);
+  at::Tensor backward(const Batch& batch, double weight, Fp8Weights& casts);
   std::vector<at::Tensor> take_gradients();
 
   TrainConfig config_;

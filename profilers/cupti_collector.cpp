@@ -79,6 +79,7 @@ public:
         limit_bytes_(memory_limit_bytes) {}
 
   ~CuptiCollector() override {
+    if (active_collector.load() != this) return; // was refused: CUPTI belongs to another
     disable();
     api_.flush_all(0);
     api_.finalize(); // else its hooks stay and slow every later call
@@ -90,19 +91,21 @@ public:
   Result<bool> start();
 
   void enable() override {
-    for (const CUpti_ActivityKind kind : kinds_) note(api_.enable(kind), "enable");
-    if (markers_) note(api_.enable(CUPTI_ACTIVITY_KIND_MARKER), "enable markers");
+    for (const CUpti_ActivityKind kind : kinds_)
+      note(api_.enable(kind), fmt::format("enabling activity kind {}", static_cast<int>(kind)));
+    if (markers_) note(api_.enable(CUPTI_ACTIVITY_KIND_MARKER), "enabling NVTX markers");
     leave_out_calls();
   }
 
   void disable() override {
-    for (const CUpti_ActivityKind kind : kinds_) note(api_.disable(kind), "disable");
-    if (markers_) note(api_.disable(CUPTI_ACTIVITY_KIND_MARKER), "disable markers");
+    for (const CUpti_ActivityKind kind : kinds_)
+      note(api_.disable(kind), fmt::format("disabling activity kind {}", static_cast<int>(kind)));
+    if (markers_) note(api_.disable(CUPTI_ACTIVITY_KIND_MARKER), "disabling NVTX markers");
   }
 
   void flush() override {
     measure_clock();
-    note(api_.flush_all(0), "flush");
+    note(api_.flush_all(0), "taking back the buffers");
     std::size_t dropped = 0;
     if (api_.dropped_records(nullptr, 0, &dropped) == CUPTI_SUCCESS) // resets on read
       add(&DeviceCounters::dropped, static_cast<std::int64_t>(dropped));
@@ -127,6 +130,11 @@ public:
   DeviceCounters counters() const override {
     const std::lock_guard lock(mutex_);
     return counters_;
+  }
+
+  std::string version() const override {
+    std::uint32_t number = 0;
+    return api_.get_version(&number) == CUPTI_SUCCESS ? std::to_string(number) : "";
   }
 
   std::uint8_t* take_buffer() {
@@ -161,12 +169,14 @@ private:
     std::size_t bytes;
   };
 
-  void note(CUptiResult status, const char* what) {
+  void note(CUptiResult status, const std::string& what) {
     if (status == CUPTI_SUCCESS) return;
-    const std::lock_guard lock(mutex_);
     const char* text = "unknown error";
     api_.result_string(status, &text);
-    const std::string line = fmt::format("CUPTI {}: {}; ", what, text);
+    const std::string line =
+        fmt::format("{}{}: {}", counters_.note.empty() ? "" : "; ", what, text);
+    const std::lock_guard lock(mutex_);
+    ++counters_.refused;
     if (counters_.note.find(line) == std::string::npos) counters_.note += line;
   }
   void add(std::int64_t DeviceCounters::*member, std::int64_t amount) {
@@ -214,7 +224,7 @@ Result<bool> CuptiCollector::start() {
   api_.set_thread_id_type(CUPTI_ACTIVITY_THREAD_ID_TYPE_SYSTEM);
   const auto set = [&](CUpti_ActivityAttribute attribute, auto value) {
     std::size_t size = sizeof(value);
-    note(api_.set_attribute(attribute, &size, &value), "attribute");
+    (void)api_.set_attribute(attribute, &size, &value); // tuning: its default only stalls more
   };
   set(CUPTI_ACTIVITY_ATTR_DEVICE_BUFFER_SIZE, kDeviceBufferBytes);
   set(CUPTI_ACTIVITY_ATTR_DEVICE_BUFFER_PRE_ALLOCATE_VALUE, kDeviceBuffersAtStart);

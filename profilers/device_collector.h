@@ -23,7 +23,8 @@ struct DeviceCounters {
   std::int64_t invalid = 0;         // buffers with a record of unknown shape: their tail is lost
   std::int64_t unknown_kinds = 0;   // records that nobody asked for
   std::optional<double> clock_error_ns; // bound of |CUPTI's clock - CLOCK_REALTIME|
-  std::string note;                     // version differences and the like, for people
+  std::int64_t refused = 0; // calls that CUPTI refused: something that was asked for is missing
+  std::string note;         // which calls, and CUPTI's words for why
 };
 
 class DeviceCollector {
@@ -37,6 +38,7 @@ public:
   virtual void drain(TraceWriter& names, TraceBatch& into) = 0;
   virtual void forget_names() = 0; // another writer comes next
   virtual DeviceCounters counters() const = 0;
+  virtual std::string version() const = 0; // of the library: "130001"
 };
 
 // CUPTI's Activity API; its destructor detaches CUPTI from the process. Completed buffers beyond

@@ -1,6 +1,7 @@
 // The meters themselves: NVML's for the board, /proc and /sys for the host.
 #include <unistd.h>
 
+#include <chrono>
 #include <filesystem>
 #include <memory>
 
@@ -84,14 +85,35 @@ TelemetryMeter refused(std::string name, const std::string& path) {
   return {{std::move(name), "HOST", "not permitted: " + path + " cannot be read"}, {}};
 }
 
-TelemetryMeter core_meter(const std::string& stat_path,
+// /proc/stat, read once for the meters of all cores: the kernel sums up every core at each read.
+class StatFile {
+public:
+  explicit StatFile(std::string path) : path_(std::move(path)) {}
+
+  const std::optional<std::string>& text() {
+    const auto now = std::chrono::steady_clock::now();
+    if (now - read_at_ > kFresh) {
+      text_ = read_whole_file(path_);
+      read_at_ = now;
+    }
+    return text_;
+  }
+
+private:
+  static constexpr std::chrono::milliseconds kFresh{5}; // meters are read in one go
+  std::string path_;
+  std::optional<std::string> text_;
+  std::chrono::steady_clock::time_point read_at_{};
+};
+
+TelemetryMeter core_meter(const std::shared_ptr<StatFile>& stat,
                           const std::string& label,
                           const std::string& name,
                           bool steal) {
   auto share = std::make_shared<Share>();
   return {{name, "HOST", "ok"}, [=]() -> std::optional<double> {
-            const std::optional<std::string> stat = read_whole_file(stat_path);
-            const auto times = stat ? core_times(*stat, label) : std::nullopt;
+            const std::optional<std::string>& text = stat->text();
+            const auto times = text ? core_times(*text, label) : std::nullopt;
             if (!times) return std::nullopt;
             return share->update(steal ? times->steal : times->busy, times->total);
           }};
@@ -207,11 +229,12 @@ std::vector<TelemetryMeter> gpu_meters(const std::string& uuid) {
 
 std::vector<TelemetryMeter> host_meters(const std::string& proc, const std::string& sys) {
   std::vector<TelemetryMeter> meters;
-  const std::string stat = proc + "/stat";
-  const std::optional<std::string> text = read_whole_file(stat);
+  const std::string path = proc + "/stat";
+  const std::optional<std::string> text = read_whole_file(path);
   if (!text) {
-    meters.push_back(refused("CPU busy [%]", stat));
+    meters.push_back(refused("CPU busy [%]", path));
   } else {
+    const auto stat = std::make_shared<StatFile>(path);
     meters.push_back(core_meter(stat, "cpu", "CPU busy [%]", false));
     meters.push_back(core_meter(stat, "cpu", "CPU steal [%]", true));
     for (int core = 0; core_times(*text, fmt::format("cpu{}", core)); ++core)

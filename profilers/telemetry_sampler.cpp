@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <utility>
 
@@ -52,7 +53,7 @@ void TelemetrySampler::run() {
     }
     lock.lock();
     samples_.insert(samples_.end(), round.begin(), round.end());
-    next += period_;
+    next = std::max(next + period_, std::chrono::steady_clock::now()); // late rounds are left out
     wake_.wait_until(lock, next, [this] { return stop_; });
   }
 }

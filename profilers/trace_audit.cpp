@@ -127,8 +127,10 @@ std::vector<AuditRow> TraceAudit::rows(const AuditInputs& in) const {
                          count(in.device.invalid),
                          0,
                          "buffers with a record of unknown shape: their rest is lost"));
-  rows.push_back(
-      at_most("unknown_kinds", count(in.device.unknown_kinds), kNoLimit, in.device.note));
+  rows.push_back(at_most("unknown_kinds",
+                         count(in.device.unknown_kinds),
+                         kNoLimit,
+                         "records of kinds that nobody asked for"));
   rows.push_back(at_most("timestamp_zero",
                          count(zero_times_),
                          0,
@@ -159,6 +161,12 @@ std::vector<AuditRow> TraceAudit::rows(const AuditInputs& in) const {
                   coverage >= kCoverageLimit,
                   "share of the steps' wall time inside recorded spans"});
   if (!in.cuda) return rows;
+  rows.push_back(at_most("refused_calls",
+                         count(in.device.refused),
+                         0,
+                         in.device.refused == 0
+                             ? "calls that CUPTI refused"
+                             : "CUPTI refused, so records are missing: " + in.device.note));
   rows.push_back({"clock_fit",
                   in.device.clock_error_ns.value_or(-1),
                   kClockErrorLimitNs,

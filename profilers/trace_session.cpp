@@ -231,7 +231,9 @@ void TraceSession::Impl::run_writer() {
 }
 
 void TraceSession::Impl::watch_clock() {
-  const std::int64_t offset = clock_ns(CLOCK_REALTIME) - clock_ns(CLOCK_MONOTONIC);
+  const std::int64_t offset = options.clock_offset
+                                  ? options.clock_offset()
+                                  : clock_ns(CLOCK_REALTIME) - clock_ns(CLOCK_MONOTONIC);
   if (clock_offset != 0) {
     const std::int64_t moved = std::abs(offset - clock_offset);
     for (Output& output : outputs) {
@@ -287,6 +289,7 @@ Result<std::unique_ptr<TraceSession>> TraceSession::start(const TraceOptions& op
     impl.outputs[i].inputs.cuda = options.cuda;
     impl.outputs[i].inputs.overhead_recorded = options.collect.overhead;
   }
+  if (impl.device) session->set_info("cupti_version", impl.device->version());
   nvtx_open_domain();
   (void)impl.own_thread();
   impl.watch_clock();

@@ -41,6 +41,7 @@ struct TraceOptions {
   std::size_t memory_limit_bytes = std::size_t{256} << 20;
   // Opens the GPU's collector; empty: CUPTI's. Tests put their own here.
   std::function<Result<std::unique_ptr<DeviceCollector>>()> open_device;
+  std::function<std::int64_t()> clock_offset; // CLOCK_REALTIME - CLOCK_MONOTONIC; empty: measured
 };
 
 // Nanoseconds of the clock of all traces (CLOCK_REALTIME).

@@ -11,6 +11,7 @@
 #include "ui/timeline/draw.h"
 #include "ui/timeline/mouse.h"
 #include "ui/timeline/navigate.h"
+#include "ui/timeline/telemetry_strip.h"
 #include "ui/timeline/timeline_model.h"
 #include "ui/trace_colors.h"
 #include "ui/widgets.h"
@@ -19,6 +20,7 @@ namespace assay {
 namespace {
 
 constexpr float kRowHeight = 1.35F; // em
+constexpr float kLeastRows = 6;     // of lanes, before telemetry takes room
 
 void draw_bar(Workspace& workspace, const TimelineModel& model, const Palette& colors) {
   const float em = ImGui::GetFontSize();
@@ -72,7 +74,13 @@ void draw_trace(Workspace& workspace,
   const float top = ImGui::GetCursorPosY();
   draw_step_strip(workspace, side, gutter, width);
   draw_ruler(workspace, side, gutter, width);
-  const float left = height - (ImGui::GetCursorPosY() - top);
+  const float room = height - (ImGui::GetCursorPosY() - top);
+  const float strip = telemetry_strip_height() + ImGui::GetStyle().ItemSpacing.y;
+  std::vector<TelemetryStrip> strips = telemetry_strips(workspace, side);
+  const float spare = (room - kLeastRows * kRowHeight * em) / strip - 0.5F; // for strips
+  strips.resize(std::min(strips.size(), static_cast<std::size_t>(std::max(0.0F, spare))));
+  const float below = strips.empty() ? 0 : em / 2 + static_cast<float>(strips.size()) * strip;
+  const float left = room - below;
   const std::string id = fmt::format("lanes{}", side);
   const ImGuiWindowFlags flags = ImGuiWindowFlags_NoBackground |
                                  ImGuiWindowFlags_AlwaysVerticalScrollbar |
@@ -104,6 +112,7 @@ void draw_trace(Workspace& workspace,
     frames.push_back(std::move(frame));
   }
   ImGui::EndChild();
+  draw_telemetry_strips(workspace, side, strips, gutter, width);
 }
 
 void draw_selected(const Workspace& workspace, const TimelineModel& model, const Palette& colors) {
@@ -126,12 +135,13 @@ void draw_selected(const Workspace& workspace, const TimelineModel& model, const
   side_mark(colors, workspace.timeline.selected->side);
   text_cut(colors.text, words.name);
   text_cut(colors.text,
-           fmt::format("{}{} · {} · lasts {} · from {}",
+           fmt::format("{}{} · {} · lasts {} · from {}{}",
                        words.source,
                        words.stage.empty() ? "" : ", " + words.stage,
                        words.step,
                        time_text(words.duration_ns),
-                       time_text(words.start_ns)));
+                       time_text(words.start_ns),
+                       words.launch.empty() ? "" : " · " + words.launch));
   text_cut(colors.muted, model.partner_words);
 }
 

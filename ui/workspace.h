@@ -50,6 +50,7 @@ struct Selection {
 struct TimelineState {
   Align align = Align::StepStart;
   bool linked = true, ghost = false, swapped = false, wheel_zooms = false;
+  bool strips = true; // telemetry under the lanes
   std::array<std::size_t, 2> step{};
   std::array<TimeRange, 2> range{};
   std::size_t side = 0; // that keys act on when the sides are not linked

@@ -72,14 +72,18 @@ void print_keys() {
 
 json presets_json() {
   json rows = json::array();
-  for (const std::string& name : preset_names()) {
-    TrainConfig config;
-    config.preset = name;
-    config = value_or_throw(resolve(config));
-    rows.push_back({{"name", name},
-                    {"parameters", model_size(config).parameters},
-                    {"state_bytes", model_size(config).state_bytes},
-                    {"config", to_json(config)}});
+  for (const std::string& family : family_names()) {
+    for (const std::string& name : preset_names(family)) {
+      TrainConfig config;
+      config.family = family;
+      config.preset = name;
+      config = value_or_throw(resolve(config));
+      rows.push_back({{"family", family},
+                      {"name", name},
+                      {"parameters", model_size(config).parameters},
+                      {"state_bytes", model_size(config).state_bytes},
+                      {"config", to_json(config)}});
+    }
   }
   return rows;
 }
@@ -87,16 +91,17 @@ json presets_json() {
 void print_presets() {
   for (const json& row : presets_json()) {
     const json& c = row["config"];
-    fmt::print(
-        "{:<6} {:>11} parameters  layers {}  width {}  {} heads of {}  rows {} x {} tokens\n",
-        row["name"].get<std::string>(),
-        row["parameters"].get<std::int64_t>(),
-        c["pattern"].get<std::string>(),
-        c["d_model"].dump(),
-        c["heads"].dump(),
-        c["head_dim"].dump(),
-        c["batch_rows"].dump(),
-        c["seq_len"].dump());
+    fmt::print("{:<12} {:<6} {:>11} parameters  layers {}  width {}  {} heads of {}  rows {} x {} "
+               "tokens\n",
+               row["family"].get<std::string>(),
+               row["name"].get<std::string>(),
+               row["parameters"].get<std::int64_t>(),
+               c["pattern"].get<std::string>(),
+               c["d_model"].dump(),
+               c["heads"].dump(),
+               c["head_dim"].dump(),
+               c["batch_rows"].dump(),
+               c["seq_len"].dump());
   }
 }
 

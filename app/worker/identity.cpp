@@ -76,6 +76,13 @@ void set_threads(const TrainConfig& config) {
   at::set_num_interop_threads(1);
 }
 
+CudaVersions cuda_versions() {
+  int runtime = 0, driver = 0;
+  cudaRuntimeGetVersion(&runtime);
+  cudaDriverGetVersion(&driver);
+  return {std::to_string(runtime), std::to_string(driver)};
+}
+
 Identity identity() {
   const MachineInfo machine = machine_info();
   Identity id;
@@ -91,8 +98,7 @@ Identity identity() {
   if (at::cuda::is_available()) {
     id.gpu = at::cuda::getCurrentDeviceProperties()->name;
     id.gpu_uuid = gpu_uuid();
-    int runtime = 0;
-    cudaRuntimeGetVersion(&runtime);
+    const int runtime = std::stoi(cuda_versions().runtime);
     id.cuda = fmt::format("{}.{}", runtime / 1000, runtime % 1000 / 10);
     if (Result<NvmlSampler> nvml = NvmlSampler::open(id.gpu_uuid)) id.driver = nvml->info().driver;
   }

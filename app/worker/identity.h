@@ -20,6 +20,11 @@ void set_threads(const TrainConfig& config);
 Identity identity();
 nlohmann::json to_json(const Identity& identity);
 
+struct CudaVersions { // as CUDA numbers them, 13.0 is "13000"; driver: the newest CUDA it can run
+  std::string runtime, driver;
+};
+CudaVersions cuda_versions();
+
 // A sampler that reads the GPU LibTorch uses, where there is one and NVML can be loaded.
 CovariateSampler make_sampler(const TrainConfig& config);
 

@@ -12,6 +12,7 @@
 #include <numeric>
 #include <random>
 
+#include "app/worker/identity.h"
 #include "core/text.h"
 #include "core/trace_file.h"
 #include "model/gates.h"
@@ -170,6 +171,7 @@ void Launch::start_tracer(const json& trace) {
   if (tracer != "assay" && tracer != "kineto")
     bad_input("unknown tracer '{}'; this worker has assay and kineto", printable(tracer));
   tracer_ = tracer == "assay" ? make_tracer(options) : make_kineto_tracer(options);
+  const CudaVersions cuda_versions = options.cuda ? worker::cuda_versions() : CudaVersions{};
   for (std::size_t i = 0; i < variants_.size(); ++i)
     for (const auto& [key, value] : std::initializer_list<std::pair<const char*, std::string>>{
              {"launch", std::to_string(launch)},
@@ -181,6 +183,8 @@ void Launch::start_tracer(const json& trace) {
              {"unit", unit_},
              {"device", options.cuda ? "cuda" : "cpu"},
              {"gpu_uuid", gpu_uuid_},
+             {"cuda_runtime_version", cuda_versions.runtime},
+             {"cuda_driver_version", cuda_versions.driver},
              {"program", "assay-worker"},
              {"seed", std::to_string(seed_)},
              {"config", to_json(variants_[i].config).dump()}})

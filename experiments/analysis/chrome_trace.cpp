@@ -39,10 +39,14 @@ ChromeTrace::ChromeTrace(const Database& database, const ChromeSide& side, Chrom
 
 ChromeCounts ChromeTrace::write() {
   const std::int64_t before = out_.events();
+  // Both are read ahead from the start; the device's rows wait, ready, until the host's are
+  // written.
+  ReadAhead<HostCursor, HostItem> host(database_.path(), side_.window);
+  ReadAhead<DeviceCursor, DeviceItem> device(database_.path(), side_.window);
   load_names();
   find_correlations();
-  write_host();
-  write_device();
+  for (HostItem item; host.next(item);) write_host_item(item);
+  write_device(device);
   write_syncs();
   write_counters();
   write_labels();
@@ -98,11 +102,6 @@ void ChromeTrace::find_unrecorded(std::vector<std::uint32_t>& device) {
 }
 
 // ---- Host ----
-
-void ChromeTrace::write_host() {
-  HostCursor rows(database_, side_.window);
-  for (HostItem item; rows.next(item);) write_host_item(item);
-}
 
 void ChromeTrace::write_host_item(const HostItem& item) {
   Thread& thread = thread_of(item.global_tid);
@@ -239,8 +238,7 @@ void ChromeTrace::write_unrecorded(const Thread& thread, const HostItem& call, b
 
 // ---- Device ----
 
-void ChromeTrace::write_device() {
-  DeviceCursor rows(database_, side_.window);
+void ChromeTrace::write_device(ReadAhead<DeviceCursor, DeviceItem>& rows) {
   for (DeviceItem item; rows.next(item);) write_device_item(item);
   for (auto& [key, stream] : streams_)
     close_annotations(stream, {gpu_pid(key.first), key.second}, 0);

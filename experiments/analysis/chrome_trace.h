@@ -16,6 +16,7 @@
 #include "experiments/analysis/chrome_writer.h"
 #include "experiments/analysis/nesting_lanes.h"
 #include "experiments/analysis/paged_map.h"
+#include "experiments/analysis/read_ahead.h"
 #include "experiments/analysis/trace_cursor.h"
 
 namespace assay {
@@ -79,7 +80,6 @@ private:
   void find_correlations();
   void find_unrecorded(std::vector<std::uint32_t>& device);
 
-  void write_host();
   void write_host_item(const HostItem& item);
   void write_span(Thread& thread, const HostItem& item);
   void write_operator(Thread& thread, const HostItem& item);
@@ -89,7 +89,7 @@ private:
   host_slice(Thread& thread, const HostItem& item, const char* category, std::string_view name);
   void link_backward(const HostItem& item, ChromeTrack track);
 
-  void write_device();
+  void write_device(ReadAhead<DeviceCursor, DeviceItem>& rows);
   void write_device_item(const DeviceItem& item);
   void write_device_args(const DeviceItem& item, std::uint32_t op);
   void annotate(Stream& stream, ChromeTrack track, const DeviceItem& item, std::uint32_t span);

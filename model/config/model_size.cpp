@@ -33,17 +33,39 @@ LayerSize latent_attention_layer(const TrainConfig& c) {
   return size;
 }
 
+LayerSize sparse_attention_layer(const TrainConfig& c) {
+  const std::int64_t inner = c.heads * c.head_dim, shared = c.kv_groups * c.head_dim;
+  LayerSize size;
+  if (c.nsa_attention == NsaAttention::Dense) {
+    size.matrix = c.d_model * (inner + 2 * shared) + inner * c.d_model; // q k v | out
+    size.token_floats = 8 * inner;
+    return size;
+  }
+  size.matrix = c.d_model * (inner + 6 * shared) + inner * c.d_model + // q, k and v a branch | out
+                c.nsa_gate_dim * (c.head_dim + 3);
+  size.vector = c.nsa_gate_dim + 3; // gate biases
+  size.token_floats = 8 * inner + 14 * shared;
+  return size;
+}
+
+LayerSize mixer(const TrainConfig& c, char kind) {
+  if (kind == 'G') return delta_layer(c);
+  return kind == 'M' ? latent_attention_layer(c) : sparse_attention_layer(c);
+}
+
 } // namespace
 
 ModelSize model_size(const TrainConfig& c) {
   std::int64_t matrix = c.d_model * c.vocab_size, vector = c.d_model; // head | final norm
   std::int64_t token_floats = 3 * c.vocab_size;                       // logits and their gradient
+  const std::int64_t ffn_matrices = c.family == "nsa" ? 2 : 3;        // SiLU MLP, SwiGLU
   for (const char kind : c.pattern) {
-    const LayerSize layer = kind == 'G' ? delta_layer(c) : latent_attention_layer(c);
-    matrix += layer.matrix + 3 * c.d_model * c.ffn_dim;
+    const LayerSize layer = mixer(c, kind);
+    matrix += layer.matrix + ffn_matrices * c.d_model * c.ffn_dim;
     vector += layer.vector + 2 * c.d_model;
     token_floats += layer.token_floats + 4 * c.d_model + 4 * c.ffn_dim;
-    if (kind == 'M' && c.attention == Attention::MaskDense)
+    const bool dense = kind == 'M' || c.nsa_attention == NsaAttention::Dense;
+    if (kind != 'G' && dense && c.attention == Attention::MaskDense)
       token_floats += c.heads * c.seq_len; // score matrix
   }
   const std::int64_t tokens = c.seq_len * c.batch_rows;

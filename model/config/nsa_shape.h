@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <optional>
 
+#include "model/config/train_config.h"
+
 namespace assay {
 
 // All in tokens but select_count. The stride divides both block lengths.
@@ -16,6 +18,12 @@ struct NsaShape {
   std::int64_t window = 0;       // w: tokens of the sliding window, the query's own included
 };
 
+// Blocks that are always among the selected: the document's first, the query's own and the one
+// before it (section 4.1 of the paper).
+constexpr std::int64_t kNsaForcedBlocks = 3;
+
+NsaShape nsa_shape(const TrainConfig& config);
+
 // Keys that a query reads, by branch: means over the queries of one document of `length` tokens.
 // Dense causal attention reads (length + 1) / 2.
 struct NsaKeys {
@@ -25,7 +33,7 @@ struct NsaKeys {
 };
 NsaKeys nsa_keys(const NsaShape& shape, std::int64_t length);
 
-// The shortest document for which sparse attention reads fewer keys than dense attention, nothing
+// The shortest document for which sparse attention reads fewer keys than dense attention; nothing
 // up to `limit` tokens.
 std::optional<std::int64_t> nsa_crossover(const NsaShape& shape,
                                           std::int64_t limit = std::int64_t{1} << 20);

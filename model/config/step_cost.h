@@ -31,7 +31,7 @@ struct GroupedShape {
   std::int64_t gate_dim = 0; // hidden width of the MLP that mixes the branches, a group; 0: none
   double keys = 0;           // that a query reads in all branches, mean
   double scored_keys = 0; // whose scores are computed once more, to select: NSA's compressed ones
-  std::int64_t forward_launches = 0, backward_launches = 0; // of the attention itself
+  std::int64_t launches = 0; // of the attention itself, forward and backward; 0: not counted
 };
 
 struct StepShape {
@@ -40,7 +40,8 @@ struct StepShape {
   std::int64_t d_model = 0, vocab_size = 0, ffn_dim = 0;
   std::int64_t ffn_matrices = 3;  // SwiGLU; 2: an MLP with SiLU
   std::int64_t parameters = 0;    // all that the optimizer updates, fp32
-  std::int64_t compute_bytes = 2; // of an element in matrix products and attention: 4, 2 or 1
+  std::int64_t compute_bytes = 2; // of an element in matrix products and attention: 4 or 2
+  bool fp8_linears = false;       // all linears but the head multiply in FP8 where `in` % 16 == 0
   bool ema = true;
   using Layer = std::variant<DeltaShape, LatentShape, GroupedShape>;
   std::vector<Layer> layers;
@@ -51,9 +52,11 @@ struct StepShape {
 // and dy and writes dx.
 std::vector<OpCost> step_cost(const StepShape& shape);
 
-// Of a resolved configuration. `longest_segment`: tokens of the longest document of a row; 0: the
-// whole row. Attention is costed over causal rows: documents that do not see each other read fewer
-// keys, a dense mask makes the kernel read twice as many.
+// Of a resolved configuration of any family. The launches of family `nsa` lack those of its
+// attention, which depend on the kernels in use: take them from a trace. `longest_segment`: tokens
+// of the longest document of a row; 0: the whole row. Attention is costed over causal rows:
+// documents that do not see each other read fewer keys, a dense mask makes the kernel read twice as
+// many.
 StepShape step_shape(const TrainConfig& config, std::int64_t longest_segment = 0);
 
 } // namespace assay

@@ -21,12 +21,13 @@ template <class E> struct EnumNames;
     static std::vector<std::string> all() { return {__VA_ARGS__}; }                                \
   }
 ASSAY_ENUM_NAMES(Device, "cpu", "cuda");
-ASSAY_ENUM_NAMES(Precision, "fp32", "bf16", "fp16");
+ASSAY_ENUM_NAMES(Precision, "fp32", "bf16", "fp16", "fp8");
 ASSAY_ENUM_NAMES(Attention, "mask_dense", "packed", "varlen");
 ASSAY_ENUM_NAMES(EmaSwap, "clone_copy", "pointer_swap", "exchange");
 ASSAY_ENUM_NAMES(Bf16Guard, "cast_always", "cast_if_needed");
 ASSAY_ENUM_NAMES(GradScaler, "off", "dynamic");
 ASSAY_ENUM_NAMES(DeltaForm, "naive", "chunked");
+ASSAY_ENUM_NAMES(NsaAttention, "nsa", "dense");
 ASSAY_ENUM_NAMES(PlantedWait, "none", "forward", "backward", "optimizer", "ema", "host");
 #undef ASSAY_ENUM_NAMES
 
@@ -34,16 +35,18 @@ ASSAY_ENUM_NAMES(PlantedWait, "none", "forward", "backward", "optimizer", "ema",
 template <class Config, class Visit> void for_each_key(Config& c, Visit visit) {
   visit("family", c.family, "model family");
   visit("preset", c.preset, "named shape: tiny, small or base; fills every shape key left at 0");
-  visit(
-      "pattern", c.pattern, "one letter a layer: G gated DeltaNet, M multi-head latent attention");
+  visit("pattern",
+        c.pattern,
+        "one letter a layer: G gated DeltaNet, M multi-head latent attention; N in family nsa");
   visit("d_model", c.d_model, "residual width");
-  visit("heads", c.heads, "heads of both layer kinds");
+  visit("heads", c.heads, "query heads of every layer");
   visit("head_dim",
         c.head_dim,
-        "DeltaNet key and value width a head; MLA no-position and value width");
-  visit("rope_dim", c.rope_dim, "MLA decoupled rotary width, shared by the heads");
+        "DeltaNet and NSA key and value width a head; MLA no-position and value width");
+  visit("rope_dim", c.rope_dim, "MLA decoupled rotary width, shared by the heads; NSA: head_dim");
   visit("kv_rank", c.kv_rank, "MLA latent width");
-  visit("ffn_dim", c.ffn_dim, "SwiGLU hidden width");
+  visit("kv_groups", c.kv_groups, "NSA: groups of heads that share keys, values and selection");
+  visit("ffn_dim", c.ffn_dim, "feed-forward hidden width");
   visit("vocab_size",
         c.vocab_size,
         "rows of embedding and head; at least the tokenizer's vocabulary");
@@ -52,6 +55,15 @@ template <class Config, class Visit> void for_each_key(Config& c, Visit visit) {
   visit("delta_form",
         c.delta_form,
         "gated delta rule: recurrence, or chunks with hand-written backward");
+  visit("nsa_block", c.nsa_block, "NSA: tokens that a compressed block averages");
+  visit("nsa_stride", c.nsa_stride, "NSA: tokens between two compressed blocks' beginnings");
+  visit("nsa_select_block", c.nsa_select_block, "NSA: tokens a selected block");
+  visit("nsa_select_count", c.nsa_select_count, "NSA: blocks that a query selects");
+  visit("nsa_window", c.nsa_window, "NSA: tokens of the sliding window");
+  visit("nsa_gate_dim", c.nsa_gate_dim, "NSA: hidden width of the MLP that mixes the branches");
+  visit("nsa_attention",
+        c.nsa_attention,
+        "NSA: the three sparse branches, or dense attention of the same shape");
   visit("data",
         c.data,
         "directory of text files, text file, or JSONL with a `text` field; .gz allowed");
@@ -61,7 +73,10 @@ template <class Config, class Visit> void for_each_key(Config& c, Visit visit) {
   visit("tokenizer_threads", c.tokenizer_threads, "threads that read and tokenize documents");
   visit("prefetch_batches", c.prefetch_batches, "batches the loader may run ahead");
   visit("device", c.device, "where the model runs");
-  visit("precision", c.precision, "compute type under autocast; weights and optimizer stay fp32");
+  visit("precision",
+        c.precision,
+        "compute type under autocast (fp8: bf16, and linears in FP8); weights and optimizer stay "
+        "fp32");
   visit("threads", c.threads, "intra-op threads; 0: every core");
   visit("seed", c.seed, "initial weights and data order");
   visit("steps", c.steps, "optimizer steps of the schedule and of a stand-alone run");

@@ -14,7 +14,12 @@
 namespace assay {
 
 enum class Device { Cpu, Cuda };
-enum class Precision { Fp32, Bf16, Fp16 }; // compute type under autocast; weights stay fp32
+enum class Precision {
+  Fp32,
+  Bf16,
+  Fp16,
+  Fp8
+}; // compute type under autocast, Fp8: bf16 with FP8 linears; weights stay fp32
 enum class Attention { MaskDense, Packed, Varlen };      // see the `varlen` optimization
 enum class EmaSwap { CloneCopy, PointerSwap, Exchange }; // see `ema_swap`
 enum class Bf16Guard { Always, IfNeeded };               // see `bf16_guard`
@@ -24,23 +29,35 @@ enum class DeltaForm {
   Chunked
 }; // gated delta rule: recurrence, or chunks with own backward
 
+// Family `nsa`: the three sparse branches, or dense causal attention of the same heads and groups.
+enum class NsaAttention { Nsa, Dense };
+
 enum class PlantedWait { None, Forward, Backward, Optimizer, Ema, Host };
 
 struct TrainConfig {
   // Model. `preset` fills the shape keys that are 0; naming one of them overrides the preset.
   std::string family = "deltanet_mla";
   std::string preset = "tiny";
-  std::string pattern; // one letter a layer: G gated DeltaNet, M multi-head latent attention
+  std::string pattern; // one letter a layer: G gated DeltaNet, M multi-head latent attention, N NSA
   std::int64_t d_model = 0;
   std::int64_t heads = 0;
-  std::int64_t head_dim = 0;   // DeltaNet key and value width, MLA no-position and value width
-  std::int64_t rope_dim = 0;   // MLA decoupled rotary width
+  std::int64_t head_dim = 0;   // DeltaNet and NSA key and value width, MLA no-position and value
+                               // width
+  std::int64_t rope_dim = 0;   // MLA decoupled rotary width; NSA: head_dim
   std::int64_t kv_rank = 0;    // MLA latent width
-  std::int64_t ffn_dim = 0;    // SwiGLU hidden width
+  std::int64_t kv_groups = 0;  // NSA: groups of heads that share keys, values and selection
+  std::int64_t ffn_dim = 0;    // feed-forward hidden width
   std::int64_t vocab_size = 0; // 0: the tokenizer's
   std::int64_t conv_kernel = 4;
   std::int64_t chunk_size = 64;
   DeltaForm delta_form = DeltaForm::Chunked;
+  std::int64_t nsa_block = 0;        // tokens that a compressed block averages
+  std::int64_t nsa_stride = 0;       // tokens between the beginnings of two compressed blocks
+  std::int64_t nsa_select_block = 0; // tokens a selected block
+  std::int64_t nsa_select_count = 0; // blocks that a query selects
+  std::int64_t nsa_window = 0;       // tokens of the sliding window
+  std::int64_t nsa_gate_dim = 0;     // hidden width of the MLP that mixes the branches
+  NsaAttention nsa_attention = NsaAttention::Nsa;
 
   // Data
   std::string data;                // directory, text file or JSONL (plain or .gz)
@@ -105,7 +122,8 @@ Result<bool> set_key_text(TrainConfig& config, std::string_view key, std::string
 // the key.
 Result<TrainConfig> resolve(TrainConfig config);
 
-std::vector<std::string> preset_names();
+std::vector<std::string> family_names();
+std::vector<std::string> preset_names(std::string_view family);
 
 // Trainable parameters and the bytes that weights, gradients, AdamW moments and EMA take (fp32).
 // Needs a resolved config.

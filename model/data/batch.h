@@ -11,6 +11,7 @@
 namespace assay {
 
 struct ChunkLayout; // model/segments.h: how the gated delta rule cuts these segments into chunks
+struct NsaLayout;   // model/nsa_layout.h: the blocks of native sparse attention in these segments
 
 // Consecutive spans of the flattened [B*T] token axis that may not see each other.
 struct Segments {
@@ -18,6 +19,7 @@ struct Segments {
   at::Tensor cu;                     // the same on the batch's device, int32 [N+1]
   std::int64_t max_len = 0;
   std::shared_ptr<const ChunkLayout> chunks; // filled by prepare(); null until then
+  std::shared_ptr<const NsaLayout> sparse;   // likewise, in family nsa only
 };
 
 struct Batch {

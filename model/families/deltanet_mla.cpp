@@ -10,6 +10,7 @@
 #include "model/families/gated_deltanet.h"
 #include "model/families/init.h"
 #include "model/families/latent_attention.h"
+#include "model/fp8_linear.h"
 #include "model/rms_norm.h"
 #include "model/segments.h"
 
@@ -44,12 +45,10 @@ public:
       x = x + feed_forward(block, rms_norm(x, block.ffn_norm));
     }
     const Span span("head");
-    return at::linear(rms_norm(x, final_norm_), head_);
+    return at::linear(rms_norm(x, final_norm_), head_); // in 16 bits, also with FP8
   }
 
 private:
-  static constexpr double kEmbeddingStd = 0.1;
-
   static Block make_block(ParameterFactory& make,
                           const std::string& prefix,
                           char kind,
@@ -75,8 +74,8 @@ private:
 
   static at::Tensor feed_forward(const Block& block, const at::Tensor& x) {
     const Span span("feed_forward");
-    const std::vector<at::Tensor> hidden = at::linear(x, block.ffn_in).chunk(2, 1);
-    return at::linear(at::silu(hidden[0]) * hidden[1], block.ffn_out);
+    const std::vector<at::Tensor> hidden = apply_linear(x, block.ffn_in).chunk(2, 1);
+    return apply_linear(at::silu(hidden[0]) * hidden[1], block.ffn_out);
   }
 
   at::Tensor embedding_; // [vocab_size, d_model]

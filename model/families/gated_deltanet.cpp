@@ -4,6 +4,7 @@
 
 #include "core/span.h"
 #include "model/families/init.h"
+#include "model/fp8_linear.h"
 #include "model/gated_delta_rule.h"
 #include "model/rms_norm.h"
 #include "model/segments.h"
@@ -64,7 +65,7 @@ at::Tensor GatedDeltaNet::forward(const at::Tensor& x, const Segments& segments)
   const Span span("gated_deltanet");
   const std::int64_t tokens = x.size(0), inner = heads_ * head_dim_;
   const std::vector<at::Tensor> projected =
-      at::linear(x, in_proj_).split_with_sizes({3 * inner, inner, heads_, heads_}, 1);
+      apply_linear(x, in_proj_).split_with_sizes({3 * inner, inner, heads_, heads_}, 1);
   const at::Tensor mixed = short_conv(projected[0], conv_, segments.chunks->taps);
   const std::vector<at::Tensor> qkv = mixed.split_with_sizes({2 * inner, inner}, 1);
   const std::vector<at::Tensor> qk =
@@ -79,7 +80,7 @@ at::Tensor GatedDeltaNet::forward(const at::Tensor& x, const Segments& segments)
   const at::Tensor out =
       rule(guard_cast(qk[0]), guard_cast(qk[1]), guard_cast(v), decay, rate, segments);
   const at::Tensor gated = rms_norm(out, norm_) * at::silu(gate);
-  return at::linear(gated.reshape({tokens, inner}), out_proj_);
+  return apply_linear(gated.reshape({tokens, inner}), out_proj_);
 }
 
 } // namespace assay

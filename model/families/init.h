@@ -8,6 +8,8 @@
 
 namespace assay {
 
+inline constexpr double kEmbeddingStd = 0.1;
+
 // Half of 1/sqrt(fan_in): 0.018 at width 768, close to the usual 0.02, and larger for narrow
 // models.
 inline double matrix_std(std::int64_t fan_in) {

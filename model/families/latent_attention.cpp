@@ -7,6 +7,7 @@
 #include "core/span.h"
 #include "model/attention.h"
 #include "model/families/init.h"
+#include "model/fp8_linear.h"
 #include "model/rms_norm.h"
 #include "model/segments.h"
 
@@ -29,11 +30,11 @@ LatentAttention::LatentAttention(ParameterFactory& make,
 LatentAttention::Projected LatentAttention::project(const at::Tensor& x,
                                                     const Segments& segments) const {
   const ChunkLayout& layout = *segments.chunks;
-  const std::vector<at::Tensor> q = at::linear(x, q_proj_)
+  const std::vector<at::Tensor> q = apply_linear(x, q_proj_)
                                         .view({x.size(0), heads_, head_dim_ + rope_dim_})
                                         .split_with_sizes({head_dim_, rope_dim_}, 2);
   const std::vector<at::Tensor> down =
-      at::linear(x, kv_down_).split_with_sizes({kv_rank_, rope_dim_}, 1);
+      apply_linear(x, kv_down_).split_with_sizes({kv_rank_, rope_dim_}, 1);
   return {q[0],
           apply_rope(q[1], layout.rope_cos, layout.rope_sin),
           rms_norm(down[0], kv_norm_),
@@ -46,11 +47,11 @@ LatentAttention::forward(const at::Tensor& x, const Segments& segments, Attentio
   const std::int64_t tokens = x.size(0);
   const Projected p = project(x, segments);
   const std::vector<at::Tensor> kv =
-      at::linear(p.latent, kv_up_).view({tokens, heads_, 2 * head_dim_}).chunk(2, 2);
+      apply_linear(p.latent, kv_up_).view({tokens, heads_, 2 * head_dim_}).chunk(2, 2);
   const at::Tensor q = at::cat({p.q_nope, p.q_pe}, 2);
   const at::Tensor k = at::cat({kv[0], p.k_pe.expand({tokens, heads_, rope_dim_})}, 2);
   const at::Tensor out = causal_attention(q, k, kv[1], segments, path, scale_);
-  return at::linear(out.reshape({tokens, heads_ * head_dim_}), out_proj_);
+  return apply_linear(out.reshape({tokens, heads_ * head_dim_}), out_proj_);
 }
 
 at::Tensor LatentAttention::forward_absorbed(const at::Tensor& x, const Segments& segments) const {
@@ -74,7 +75,7 @@ at::Tensor LatentAttention::forward_absorbed(const at::Tensor& x, const Segments
     outputs.push_back(
         at::bmm(at::matmul(weights, latent), up_value.transpose(1, 2)).transpose(0, 1));
   }
-  return at::linear(at::cat(outputs).reshape({x.size(0), heads_ * head_dim_}), out_proj_);
+  return apply_linear(at::cat(outputs).reshape({x.size(0), heads_ * head_dim_}), out_proj_);
 }
 
 } // namespace assay

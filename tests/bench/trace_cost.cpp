@@ -22,6 +22,7 @@
 #include "core/statistics.h"
 #include "core/text.h"
 #include "core/trace_file.h"
+#include "experiments/analysis/export_chrome.h"
 #include "experiments/protocol.h"
 #include "experiments/worker_process.h"
 #include "model/config/train_config.h"
@@ -193,6 +194,44 @@ json compare_kernels(const std::string& trace_path, const json& kineto_metrics) 
   return {{"kernels", total}, {"names", ours.size()}, {"differing", differing}};
 }
 
+// Events a second of our Chrome export, reading the file included, against Kineto's own save of its
+// events in memory, of the same training.
+json compare_exports(const Mode& ours, const json& kineto_metrics) {
+  constexpr int kRuns = 5;
+  double events = 0, seconds = 0;
+  for (const json& metric : kineto_metrics) {
+    if (metric.at("path") == "kineto/events") events = metric.at("value").get<double>();
+    if (metric.at("path") == "kineto/save_seconds") seconds = metric.at("value").get<double>();
+  }
+  const std::string out = ours.trace_path() + ".json";
+  std::vector<double> times;
+  ExportSummary summary;
+  for (int run = 0; run < kRuns; ++run) {
+    const auto start = Clock::now();
+    summary = export_chrome({ours.trace_path()}, {}, out);
+    times.push_back(std::chrono::duration<double>(Clock::now() - start).count());
+  }
+  std::filesystem::remove(out);
+  const double rate = static_cast<double>(summary.events) / median(times);
+  const double ratio = rate / (events / seconds);
+  fmt::print(
+      "export of `{}`: {} events in {:.3f} s, {:.0f} events/s; Kineto saves {:.0f} in {:.3f} s: "
+      "x{:.2f} (goal x2)\n",
+      ours.name(),
+      summary.events,
+      median(times),
+      rate,
+      events,
+      seconds,
+      ratio);
+  return {{"mode", ours.name()},
+          {"events", summary.events},
+          {"seconds", median(times)},
+          {"kineto_events", events},
+          {"kineto_seconds", seconds},
+          {"ratio", ratio}};
+}
+
 json soak(Mode& mode, int first, double seconds) {
   const auto start = Clock::now();
   int rounds = 0;
@@ -251,6 +290,12 @@ int run(const Options& options) {
   for (const auto& mode : modes)
     if (mode->name() == "assay" && metrics.contains("kineto"))
       out["kernels"] = compare_kernels(mode->trace_path(), metrics.at("kineto"));
+  for (const auto& mode : modes)
+    for (const char* suffix : {"", " + operators"})
+      if (mode->name() == std::string("assay") + suffix &&
+          metrics.contains(std::string("kineto") + suffix))
+        out["exports"].push_back(
+            compare_exports(*mode, metrics.at(std::string("kineto") + suffix)));
   if (!options.json_path.empty()) {
     std::ofstream file(options.json_path);
     file << out.dump(2) << "\n";

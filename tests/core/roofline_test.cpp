@@ -5,11 +5,12 @@
 namespace assay {
 namespace {
 
-// 1 PFLOP/s, 100 TFLOP/s in fp32, 4 TB/s, 5 us a launch.
-constexpr MeasuredPeaks kPeaks{1e15, 1e14, 4e12, 5e-6};
+// 1 PFLOP/s, 100 TFLOP/s in fp32, 2 PFLOP/s in FP8, 4 TB/s, 5 us a launch.
+constexpr MeasuredPeaks kPeaks{1e15, 1e14, 2e15, 4e12, 5e-6};
 
 // matmul: 1e12 / 1e15 = 1 ms > 1e9 / 4e12 = .25 ms, compute. update: 8e9 / 4e12 = 2 ms, bytes.
-const std::vector<OpCost> kOps{{"matmul", 1e12, 1e9, 10, false}, {"update", 1e6, 8e9, 90, false}};
+const std::vector<OpCost> kOps{{"matmul", 1e12, 1e9, 10, Peak::Compute},
+                               {"update", 1e6, 8e9, 90, Peak::Compute}};
 
 TEST(Roofline, EachOperationIsBoundByItself) {
   const SpeedOfLight light = speed_of_light(kOps, kPeaks);
@@ -24,10 +25,12 @@ TEST(Roofline, EachOperationIsBoundByItself) {
   EXPECT_EQ(total_launches(kOps), 100);
 }
 
-TEST(Roofline, Fp32OperationsHaveTheirOwnPeak) {
+TEST(Roofline, EveryTypeHasItsOwnPeak) {
   std::vector<OpCost> ops = kOps;
-  ops[0].full_precision = true; // 1e12 / 1e14
+  ops[0].peak = Peak::Fp32; // 1e12 / 1e14
   EXPECT_DOUBLE_EQ(speed_of_light(ops, kPeaks).compute_seconds, 10e-3);
+  ops[0].peak = Peak::Fp8; // 1e12 / 2e15
+  EXPECT_DOUBLE_EQ(speed_of_light(ops, kPeaks).compute_seconds, 0.5e-3);
 }
 
 TEST(Roofline, WhatBinds) {

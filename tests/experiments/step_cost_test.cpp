@@ -10,7 +10,7 @@ namespace {
 const OpCost& op(const std::vector<OpCost>& ops, const std::string& name) {
   for (const OpCost& cost : ops)
     if (cost.name == name) return cost;
-  static const OpCost none{"none", -1, -1, -1, false};
+  static const OpCost none{"none", -1, -1, -1, Peak::Compute};
   ADD_FAILURE() << "no operation " << name;
   return none;
 }
@@ -38,7 +38,7 @@ TEST(StepCost, DeltaLayerByHand) {
   EXPECT_NEAR(op(ops, "delta rule").flops, 5636096, 1e-6);
   // q k v o and two gates in fp32: 3 x 128 x (4 x 32 + 2 x 2) x 4
   EXPECT_DOUBLE_EQ(op(ops, "delta rule").bytes, 202752);
-  EXPECT_TRUE(op(ops, "delta rule").full_precision);
+  EXPECT_EQ(op(ops, "delta rule").peak, Peak::Fp32);
   EXPECT_EQ(op(ops, "delta rule").launches, 58 + 105 + 6 * 4);
   // 6 x 128 x 3 x 64 x 96
   EXPECT_DOUBLE_EQ(op(ops, "feed forward").flops, 14155776);
@@ -47,9 +47,37 @@ TEST(StepCost, DeltaLayerByHand) {
   EXPECT_DOUBLE_EQ(op(ops, "optimizer").bytes, 40.0 * 1000);
   EXPECT_DOUBLE_EQ(op(ops, "ema").bytes, 12.0 * 1000);
   EXPECT_NEAR(total_flops(ops), 8060928.0 + 5636096 + 14155776 + 12582912, 1e-6);
-  // delta 187, feed forward 13, norms 10, head 6, loss 9, six products with 4 casts each, update 14
-  // and average 1
-  EXPECT_EQ(total_launches(ops), 187 + 13 + 10 + 6 + 9 + 24 + 14 + 1);
+  // delta 187, feed forward 13, norms 10, head 6, loss 9, five products with 4 casts each, update
+  // 14 and average 1
+  EXPECT_EQ(total_launches(ops), 187 + 13 + 10 + 6 + 9 + 20 + 14 + 1);
+}
+
+// W is cast once an optimizer step, x and dy in every micro-batch; the head stays in bf16.
+TEST(StepCost, Fp8LinearsByHand) {
+  StepShape shape = small_delta();
+  shape.fp8_linears = true;
+  shape.micro_batches = 2;
+  const std::vector<OpCost> fp8 = step_cost(shape);
+  shape.fp8_linears = false;
+  const std::vector<OpCost> bf16 = step_cost(shape);
+  EXPECT_DOUBLE_EQ(total_flops(fp8), total_flops(bf16));
+  EXPECT_EQ(op(fp8, "projections").peak, Peak::Fp8);
+  EXPECT_EQ(op(fp8, "feed forward").peak, Peak::Fp8);
+  EXPECT_EQ(op(fp8, "head").peak, Peak::Compute);
+  // feed forward, 64 -> 192 and 96 -> 64, T = 128: operands 1 byte, y and dx 2, dW 4:
+  // (T K + K N + 2 T N) + (T N + K N + 2 T K) + (T N + T K + 4 K N) = 4 T (K + N) + 6 K N
+  EXPECT_DOUBLE_EQ(op(fp8, "feed forward").bytes,
+                   2.0 * (512 * (64 + 192) + 6 * 64 * 192 + 512 * (96 + 64) + 6 * 96 * 64));
+  // Four FP8 products: 2 x 7 launches and 3 once; the head's four casts twice.
+  EXPECT_EQ(op(fp8, "casts").launches, 4 * (2 * 7 + 3) + 2 * 4);
+  // A sum of 24 elements is no multiple of 16.
+  shape.fp8_linears = true;
+  shape.layers = {LatentShape{2, 16, 8, 24, 64.5}};
+  bool both = false;
+  for (const OpCost& cost : step_cost(shape))
+    both |= cost.name == "projections" && cost.peak == Peak::Compute &&
+            cost.flops == 2.0 * 6 * 128 * 24 * 64;
+  EXPECT_TRUE(both);
 }
 
 TEST(StepCost, LatentLayerByHand) {
@@ -86,9 +114,9 @@ TEST(StepCost, SparseAttentionAgainstItsDenseTwin) {
   shape.ffn_dim = 3072;
   shape.ffn_matrices = 2;
   shape.parameters = 78'000'000;
-  shape.layers = {GroupedShape{12, 2, 64, 3, 32, keys.total(), keys.compressed, 0, 0}};
+  shape.layers = {GroupedShape{12, 2, 64, 3, 32, keys.total(), keys.compressed, 0}};
   const std::vector<OpCost> sparse = step_cost(shape);
-  shape.layers = {GroupedShape{12, 2, 64, 1, 0, 1024.5, 0, 0, 0}};
+  shape.layers = {GroupedShape{12, 2, 64, 1, 0, 1024.5, 0, 0}};
   const std::vector<OpCost> dense = step_cost(shape);
   // forward, a token: 4 x 768 x 1263.195 + 2 x 768 x 62.570 against 4 x 768 x 1024.5
   EXPECT_NEAR(
@@ -109,6 +137,25 @@ TEST(StepCost, LaunchesAgreeWithACommittedTrace) {
   config.batch_rows = 1;
   const StepShape shape = step_shape(value_or_throw(resolve(config)));
   EXPECT_NEAR(static_cast<double>(total_launches(step_cost(shape))), 703, 0.02 * 703);
+}
+
+// The family `nsa` and its dense twin differ in attention, projections and gates alone.
+TEST(StepCost, OfTheNsaFamily) {
+  TrainConfig config;
+  config.family = "nsa";
+  config.preset = "base";
+  config = value_or_throw(resolve(config));
+  const StepShape sparse = step_shape(config);
+  const auto& layer = std::get<GroupedShape>(sparse.layers.at(11));
+  EXPECT_EQ(layer.branches, 3);
+  EXPECT_EQ(layer.gate_dim, config.nsa_gate_dim);
+  EXPECT_NEAR(layer.keys, 1263.195, 0.001);
+  EXPECT_EQ(sparse.ffn_matrices, 2);
+  config.nsa_attention = NsaAttention::Dense;
+  const StepShape dense = step_shape(config);
+  EXPECT_DOUBLE_EQ(std::get<GroupedShape>(dense.layers.at(0)).keys, 1024.5);
+  EXPECT_GT(total_flops(step_cost(sparse)), total_flops(step_cost(dense)));
+  EXPECT_LT(dense.parameters, sparse.parameters);
 }
 
 TEST(StepCost, OfAConfiguration) {

@@ -186,6 +186,35 @@ TEST_F(CuptiTest, ASecondCollectorIsRefused) {
   session_ = value_or_throw(TraceSession::start(options_));
   EXPECT_NE(make_cupti_collector(cupti_.api(), options_.collect, 1).error().message.find("already"),
             std::string::npos);
+  EXPECT_EQ(cupti_.finalized, 0); // the first one goes on
+  queue(launch(now_, now_ + 100, 5), kernel(now_ + 200, now_ + 900, 5));
+  session_->begin_visit(0, 0, false);
+  session_->end_visit();
+  (void)value_or_throw(session_->finish());
+  EXPECT_EQ(value_or_throw(read_trace(options_.paths[0])).device.size(), 1U);
+}
+
+TEST_F(CuptiTest, WhatCuptiRefusesToRecordFailsTheAudit) {
+  cupti_.refused_kind = CUPTI_ACTIVITY_KIND_MEMSET;
+  queue(launch(now_, now_ + 100, 5), kernel(now_ + 200, now_ + 900, 5));
+  const Trace trace = traced();
+  const AuditRow& row = check(trace, "refused_calls");
+  EXPECT_FALSE(row.passed);
+  EXPECT_NE(row.detail.find("enabling activity kind 2: fake error"), std::string::npos)
+      << row.detail;
+}
+
+TEST_F(CuptiTest, TheLibrarysVersionIsInTheTrace) {
+  queue(launch(now_, now_ + 100, 5), kernel(now_ + 200, now_ + 900, 5));
+  EXPECT_EQ(traced().value("cupti_version"), std::to_string(CUPTI_API_VERSION));
+}
+
+TEST_F(CuptiTest, AClockThatIsSetDuringAVisitFailsTheAudit) {
+  options_.clock_offset = [offset = std::int64_t{0}]() mutable { return offset += 3'000'000'000; };
+  queue(launch(now_, now_ + 100, 5), kernel(now_ + 200, now_ + 900, 5));
+  const Trace trace = traced();
+  EXPECT_FALSE(check(trace, "clock_steps").passed);
+  EXPECT_NE(check(trace, "clock_steps").detail.find("by up to 3000000000 ns"), std::string::npos);
 }
 
 TEST(CuptiNames, AreShortenedWithoutTemplatesAndNamespaces) {

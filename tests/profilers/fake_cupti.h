@@ -26,6 +26,7 @@ struct FakeCupti {
   CUpti_BuffersCallbackCompleteFunc completed = nullptr;
   std::vector<int> enabled;
   int finalized = 0;
+  CUpti_ActivityKind refused_kind = CUPTI_ACTIVITY_KIND_INVALID;
 
   template <class Struct> static Record record(const Struct& value) {
     Record bytes((sizeof value + 7) / 8);
@@ -68,7 +69,11 @@ inline CuptiApi FakeCupti::api() {
     fake->completed = complete;
     return CUPTI_SUCCESS;
   };
-  api.enable = [](CUpti_ActivityKind kind) { return fake->enabled.push_back(kind), CUPTI_SUCCESS; };
+  api.enable = [](CUpti_ActivityKind kind) {
+    if (kind == fake->refused_kind) return CUPTI_ERROR_INSUFFICIENT_PRIVILEGES;
+    fake->enabled.push_back(kind);
+    return CUPTI_SUCCESS;
+  };
   api.disable = [](CUpti_ActivityKind kind) {
     std::erase(fake->enabled, static_cast<int>(kind));
     return CUPTI_SUCCESS;

@@ -251,7 +251,8 @@ TEST(Telemetry, HostMetersReadCannedFiles) {
       if (m.metric.name == wanted) return m.read ? m.read() : std::nullopt;
     throw std::runtime_error("no meter " + wanted);
   };
-  EXPECT_EQ(value("CPU busy [%]"), std::nullopt); // a share needs two readings
+  EXPECT_EQ(value("CPU busy [%]"), std::nullopt);             // a share needs two readings
+  std::this_thread::sleep_for(std::chrono::milliseconds(10)); // meters share one reading for 5
   write("stat", "cpu 160 0 0 930 0 0 0 10\ncpu0 160 0 0 930 0 0 0 10\n");
   EXPECT_NEAR(*value("CPU busy [%]"), 70, 1e-9);
   EXPECT_EQ(value("Run delay of the main thread [ns]"), 77);

@@ -134,12 +134,12 @@ TEST(TelemetryModel, RefusalsAreWordsNotZeros) {
   const TelemetryModel model = telemetry_model(workspace);
   ASSERT_FALSE(model.notice);
   ASSERT_EQ(model.rows.size(), 4U);
-  EXPECT_EQ(model.rows.back().name, "energy [J]");
+  EXPECT_EQ(model.rows.back().name, "Energy [J]");
   EXPECT_FALSE(model.rows.back().plotted);
   EXPECT_EQ(model.rows.back().sides[0].words,
             "not permitted: the driver refuses NVML_FI_DEV_ENERGY");
   const auto power = std::find_if(model.rows.begin(), model.rows.end(), [](const auto& row) {
-    return row.name == "power [W]";
+    return row.name == "Power [W]";
   });
   ASSERT_NE(power, model.rows.end());
   EXPECT_EQ(power->sides[0].words.find("mean 612"), 0U) << power->sides[0].words;

@@ -153,9 +153,9 @@ void one_step(Recorder& recorder, const SmallTrace& what, int step) {
 void add_telemetry(TraceWriter& writer, Recorder& recorder, std::int64_t until, bool fused) {
   const std::vector<TelemetryMetric> metrics{
       {"SM clock [MHz]", "NVML", "ok"},
-      {"power [W]", "NVML", "ok"},
+      {"Power [W]", "NVML", "ok"},
       {"CPU busy [%]", "HOST", "ok"},
-      {"energy [J]", "NVML", "not permitted: the driver refuses NVML_FI_DEV_ENERGY"}};
+      {"Energy [J]", "NVML", "not permitted: the driver refuses NVML_FI_DEV_ENERGY"}};
   writer.set_telemetry_metrics(metrics);
   const std::int64_t first = kEpoch + 1'000'000, spacing = (until - first) / 200;
   for (int i = 0; i < 200; ++i) {

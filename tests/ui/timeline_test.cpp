@@ -10,6 +10,7 @@
 #include "tests/ui/small_trace.h"
 #include "ui/loader.h"
 #include "ui/timeline/area.h"
+#include "ui/timeline/telemetry_strip.h"
 #include "ui/timeline/timeline_model.h"
 #include "ui/workspace.h"
 
@@ -89,6 +90,40 @@ TEST(TraceView, OccurrencesAreAllEventsOfAName) {
     }
   }
   EXPECT_EQ(all, view->trace().device.size());
+}
+
+TEST(Timeline, AKernelKnowsTheCallThatLaunchedIt) {
+  Workspace workspace = two_traces();
+  const TraceView& view = *workspace.traces[0].view;
+  std::size_t found = 0;
+  for (std::uint32_t i = 0; i < view.trace().device.size(); ++i) {
+    const auto call = launch_of(view, {Source::Device, i});
+    if (!call) continue;
+    ++found;
+    EXPECT_EQ(view.trace().api[call->index].correlation, view.trace().device[i].correlation);
+    EXPECT_LE(view.start(*call), view.start({Source::Device, i}));
+  }
+  EXPECT_GT(found, view.trace().device.size() / 2);
+  EXPECT_FALSE(launch_of(view, {Source::Span, 0}));
+  const EventRef kernel = event_named(view, Source::Device, "gemm", workspace.timeline.step[0]);
+  EXPECT_EQ(words_of(workspace, {0, kernel}).launch.find("launched by cudaLaunchKernel"), 0U);
+}
+
+TEST(Timeline, TelemetryStripsShareTheScaleOfBothTraces) {
+  Workspace workspace = two_traces();
+  const auto a = telemetry_strips(workspace, 0), b = telemetry_strips(workspace, 1);
+  ASSERT_EQ(a.size(), 3U); // the refused series is not among them
+  EXPECT_EQ(a[1].series->metric.name, "Power [W]");
+  EXPECT_EQ(a[1].low, b[1].low);
+  EXPECT_EQ(a[1].high, b[1].high);
+  EXPECT_NEAR(a[1].low, 560 - 35, 1);  // of B
+  EXPECT_NEAR(a[1].high, 610 + 35, 1); // of A
+  fit_run(workspace);
+  EXPECT_EQ(telemetry_strips(workspace, 0)[1].title.find("Power [W] 61"), 0U);
+  workspace.timeline.range[0] = {-1e12, 1e6};
+  EXPECT_EQ(telemetry_strips(workspace, 0)[1].title, "Power [W] no sample here");
+  workspace.timeline.strips = false;
+  EXPECT_TRUE(telemetry_strips(workspace, 0).empty());
 }
 
 TEST(Timeline, StepsPairByRound) {

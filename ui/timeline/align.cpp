@@ -108,4 +108,21 @@ find_partner(const TraceView& from, EventRef event, const TraceView& to, std::si
   return partner;
 }
 
+std::optional<EventRef> launch_of(const TraceView& view, EventRef event) {
+  if (event.source != Source::Device) return std::nullopt;
+  const DeviceEvent& device = view.trace().device[event.index];
+  const std::vector<HostEvent>& calls = view.trace().api;
+  // Backwards from the event's start: its call is near, or a queue's length before it.
+  auto at = static_cast<std::size_t>(
+      std::partition_point(calls.begin(),
+                           calls.end(),
+                           [&](const HostEvent& call) { return call.start <= device.start; }) -
+      calls.begin());
+  constexpr std::size_t kLongestQueue = 100'000; // bounds what one frame does
+  for (std::size_t seen = 0; at > 0 && seen < kLongestQueue; ++seen)
+    if (calls[--at].correlation == device.correlation)
+      return EventRef{Source::Api, static_cast<std::uint32_t>(at)};
+  return std::nullopt;
+}
+
 } // namespace assay

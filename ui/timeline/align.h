@@ -36,4 +36,7 @@ struct Partner {
 Partner
 find_partner(const TraceView& from, EventRef event, const TraceView& to, std::size_t to_step);
 
+// The CUDA call that launched this event of the device, if it was recorded.
+std::optional<EventRef> launch_of(const TraceView& view, EventRef event);
+
 } // namespace assay

@@ -116,13 +116,14 @@ void label_stages(const SideFrame& frame, const TrackLayout& track) {
   }
 }
 
-// An outline around one event, at least as wide as can be seen.
-void outline(const Workspace& workspace,
-             const SideFrame& frame,
-             const TraceView& view,
-             EventRef event,
-             ImU32 color,
-             float thickness) {
+struct Placed { // where an event lies, not cut to what is in sight
+  float x0 = 0, x1 = 0, top = 0, bottom = 0;
+};
+
+std::optional<Placed> place_of(const Workspace& workspace,
+                               const SideFrame& frame,
+                               const TraceView& view,
+                               EventRef event) {
   for (const TrackLayout& track : frame.layout.tracks) {
     const Track& of = view.tracks()[track.track];
     if (of.source != event.source) continue;
@@ -130,24 +131,64 @@ void outline(const Workspace& workspace,
       const std::size_t place = of.lanes[lane].at(view.start(event));
       if (place == of.lanes[lane].size() || of.lanes[lane].event(place) != event.index) continue;
       const auto zero = static_cast<double>(anchor(workspace, frame.side));
-      const float left = frame.corner.x + frame.gutter, right = left + frame.width;
-      const float x0 = frame.x(workspace, static_cast<double>(view.start(event)) - zero);
-      const float x1 = frame.x(workspace, static_cast<double>(view.end(event)) - zero);
-      if (x1 < left || x0 > right) return;
       const float top =
           frame.corner.y +
           static_cast<float>(track.row + static_cast<double>(lane) - frame.first_row) * frame.row;
-      const float half = ImGui::GetFontSize() * 0.15F;
-      ImGui::GetWindowDrawList()->AddRect(
-          ImVec2(std::max(left, x0 - half), top - 1),
-          ImVec2(std::min(right, std::max(x1, x0 + 2) + half), top + frame.row * 0.86F + 1),
-          color,
-          0,
-          0,
-          thickness);
-      return;
+      return Placed{frame.x(workspace, static_cast<double>(view.start(event)) - zero),
+                    frame.x(workspace, static_cast<double>(view.end(event)) - zero),
+                    top,
+                    top + frame.row * 0.86F};
     }
   }
+  return std::nullopt;
+}
+
+// An outline around one event, at least as wide as can be seen.
+void outline(const Workspace& workspace,
+             const SideFrame& frame,
+             const TraceView& view,
+             EventRef event,
+             ImU32 color,
+             float thickness) {
+  const auto placed = place_of(workspace, frame, view, event);
+  const float left = frame.corner.x + frame.gutter, right = left + frame.width;
+  if (!placed || placed->x1 < left || placed->x0 > right) return;
+  const float half = ImGui::GetFontSize() * 0.15F;
+  ImGui::GetWindowDrawList()->AddRect(
+      ImVec2(std::max(left, placed->x0 - half), placed->top - 1),
+      ImVec2(std::min(right, std::max(placed->x1, placed->x0 + 2) + half), placed->bottom + 1),
+      color,
+      0,
+      0,
+      thickness);
+}
+
+// From the call that launched the selected kernel to the kernel.
+void draw_launch(const Workspace& workspace, const SideFrame& frame, const Palette& colors) {
+  const std::optional<Selection>& selected = workspace.timeline.selected;
+  if (!selected || selected->side != frame.side) return;
+  const TraceView& view = *workspace.traces[frame.side].view;
+  const auto call = launch_of(view, selected->event);
+  const auto from = call ? place_of(workspace, frame, view, *call) : std::nullopt;
+  const auto to = place_of(workspace, frame, view, selected->event);
+  if (!from || !to) return;
+  ImDrawList* const draw = ImGui::GetWindowDrawList();
+  const float em = ImGui::GetFontSize(), left = frame.corner.x + frame.gutter;
+  const ImVec2 start(from->x0, (from->top + from->bottom) / 2);
+  const bool below = to->top < from->top; // the kernel lies above its call
+  const ImVec2 end(to->x0, below ? to->bottom : to->top);
+  draw->PushClipRect(ImVec2(left, frame.corner.y),
+                     ImVec2(left + frame.width, frame.corner.y + frame.height),
+                     true);
+  const ImU32 color = to_u32(colors.accent);
+  const float bend = below ? 1.5F * em : -1.5F * em; // arrives straight
+  draw->AddBezierCubic(start, start, ImVec2(end.x, end.y + bend), end, color, em / 8);
+  draw->AddTriangleFilled(end,
+                          ImVec2(end.x - em * 0.25F, end.y + bend / 4),
+                          ImVec2(end.x + em * 0.25F, end.y + bend / 4),
+                          color);
+  draw->AddCircleFilled(start, em * 0.2F, color);
+  draw->PopClipRect();
 }
 
 void draw_step_ends(const Workspace& workspace, const SideFrame& frame, const Palette& colors) {
@@ -327,6 +368,7 @@ void draw_lanes(Workspace& workspace, const SideFrame& frame) {
   draw_step_ends(workspace, frame, colors);
   if (workspace.timeline.ghost && frame.side == 1) draw_ghost(workspace, frame, colors);
   draw_selection(workspace, frame, colors);
+  draw_launch(workspace, frame, colors);
   draw->PopClipRect();
 }
 

@@ -6,6 +6,7 @@
 #include "core/text.h"
 #include "ui/compare_model.h"
 #include "ui/timeline/navigate.h"
+#include "ui/timeline/telemetry_strip.h"
 #include "ui/workspace.h"
 
 namespace assay {
@@ -66,6 +67,8 @@ TimelineSideModel side_model(const Workspace& workspace, std::size_t side) {
     if (other != nullptr && std::none_of(other->tracks().begin(), other->tracks().end(), same))
       model.only_here.push_back(track.role);
   }
+  for (const TelemetryStrip& strip : telemetry_strips(workspace, side))
+    model.telemetry.push_back(strip.title);
   return model;
 }
 
@@ -83,6 +86,11 @@ EventWords words_of(const Workspace& workspace, const Selection& selection) {
   words.step = step < view.steps().size() ? fmt::format("step {}", step + 1) : "outside every step";
   if (event.source == Source::Device || event.source == Source::Operator)
     words.stage = to_string(view.kernel_class(event));
+  if (const auto call = launch_of(view, event))
+    words.launch =
+        fmt::format("launched by {} {} before",
+                    printable(view.name(*call)),
+                    time_text(static_cast<double>(view.start(event) - view.start(*call))));
   return words;
 }
 
@@ -154,7 +162,8 @@ ordered_json to_json(const TimelineModel& model) {
                      {"tracks", side.tracks},
                      {"only_here", side.only_here},
                      {"events", side.events},
-                     {"failed_checks", side.failed_checks}});
+                     {"failed_checks", side.failed_checks},
+                     {"telemetry", side.telemetry}});
   const auto event = [](const std::optional<EventWords>& words) -> ordered_json {
     if (!words) return nullptr;
     return {{"name", words->name},
@@ -162,7 +171,8 @@ ordered_json to_json(const TimelineModel& model) {
             {"step", words->step},
             {"start_ns", words->start_ns},
             {"duration_ns", words->duration_ns},
-            {"class", words->stage}};
+            {"class", words->stage},
+            {"launch", words->launch}};
   };
   ordered_json all{{"align", model.align},
                    {"linked", model.linked},

@@ -19,6 +19,7 @@ struct EventWords { // of one event
   std::string name, source, step;
   double start_ns = 0, duration_ns = 0; // after the anchor
   std::string stage;                    // its class for kernels and operators
+  std::string launch; // of kernels: "launched by cudaLaunchKernel 12.3 us before", or ""
 };
 
 struct TimelineSideModel {
@@ -30,6 +31,7 @@ struct TimelineSideModel {
   std::vector<std::string> only_here; // roles that the other trace lacks
   std::size_t events = 0;
   std::vector<std::string> failed_checks;
+  std::vector<std::string> telemetry; // titles of the strips under the lanes
 };
 
 struct TimelineModel {

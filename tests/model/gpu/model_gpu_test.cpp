@@ -11,10 +11,12 @@
 #include "kernels/cuda_check.h"
 #include "kernels/exchange.h"
 #include "kernels/spin.h"
+#include "model/fp8_linear.h"
 #include "model/gates.h"
 #include "model/global_state.h"
 #include "model/peak_memory.h"
 #include "tests/model/model_fixture.h"
+#include "tests/model/nsa_fixture.h"
 
 namespace assay {
 namespace {
@@ -42,6 +44,39 @@ TEST_F(Gpu, ExchangeSwapsEveryByteOfAnySize) {
     ASSAY_CUDA(cudaGetLastError());
     EXPECT_TRUE(at::equal(a, old_b) && at::equal(b, old_a)) << size;
   }
+}
+
+// Sources, formats and sizes with and without padding; the kernel and the CPU round alike.
+TEST_F(Gpu, Fp8CastsAreTheCpus) {
+  for (const at::ScalarType source : {at::kFloat, at::kBFloat16, at::kHalf})
+    for (const at::ScalarType format : {at::kFloat8_e4m3fn, at::kFloat8_e5m2})
+      for (const auto& [rows, columns] : {std::pair(64, 64), std::pair(1, 3), std::pair(77, 200)}) {
+        const at::Tensor x = (at::randn({rows, columns}) * 3).to(source);
+        const Fp8Matrix cpu = to_fp8(x, format, Fp8Orders::Both);
+        const Fp8Matrix gpu = to_fp8(x.cuda(), format, Fp8Orders::Both);
+        EXPECT_EQ(cpu.inverse_scale.item<float>(), gpu.inverse_scale.item<float>());
+        const auto bytes = [](const at::Tensor& t) { return t.cpu().view(at::kByte); };
+        EXPECT_TRUE(at::equal(bytes(cpu.by_rows), bytes(gpu.by_rows))) << rows << " " << columns;
+        EXPECT_TRUE(at::equal(bytes(cpu.by_columns), bytes(gpu.by_columns)));
+      }
+  at::Tensor bad = at::randn({32, 32}).cuda();
+  bad[1][2] = std::numeric_limits<float>::infinity();
+  const Fp8Matrix m = to_fp8(bad, at::kFloat8_e5m2, Fp8Orders::Rows);
+  EXPECT_FALSE(at::isfinite(m.by_rows.to(at::kFloat) * m.inverse_scale).all().item<bool>());
+}
+
+TEST_F(Gpu, Fp8LinearsAreTheCpus) {
+  const at::Tensor x = at::randn({77, 64}), w = at::randn({40, 64}), dy = at::randn({77, 40});
+  const auto run = [&](at::Device device) {
+    const at::Tensor a = x.to(device).requires_grad_(), b = w.to(device).requires_grad_();
+    Fp8Weights casts;
+    const Fp8Guard guard(&casts);
+    const at::Tensor y = apply_linear(a, b);
+    y.backward(dy.to(device).to(y.scalar_type()));
+    return std::vector<at::Tensor>{y.detach().cpu(), a.grad().cpu(), b.grad().cpu()};
+  };
+  const auto cpu = run(at::kCPU), gpu = run(at::kCUDA);
+  for (std::size_t i = 0; i < cpu.size(); ++i) EXPECT_LE(relative_rms(gpu[i], cpu[i]), 5e-3) << i;
 }
 
 TEST_F(Gpu, SpinWaitsForItsTime) {
@@ -139,6 +174,46 @@ TEST_F(Gpu, PeakMemorySeesTheAllocator) {
   { const at::Tensor passing = at::zeros({1 << 22}, at::TensorOptions().device(at::kCUDA)); }
   EXPECT_EQ(memory.start_bytes(), before);
   EXPECT_NEAR(static_cast<double>(memory.peak_bytes() - memory.start_bytes()), 16 << 20, 4096);
+}
+
+// Same layout, inputs and chunks on both devices, fp64: outputs, choice of blocks and gradients.
+TEST_F(Gpu, SparseAttentionEqualsTheCpu) {
+  const std::vector<std::int32_t> cu{0, 1, 18, 82, 147, 400};
+  const NsaShape shape{8, 4, 16, 5, 40};
+  const auto run = [&](at::Device device) {
+    const auto layout = std::make_shared<const NsaLayout>(make_nsa_layout(cu, shape, device, 64));
+    NsaInputs in = testing_model::random_nsa_inputs(cu.back(), 8, 1);
+    for (at::Tensor* x : testing_model::nsa_tensors(in)) *x = x->to(device).requires_grad_();
+    const at::Tensor out = nsa_attention(in, layout);
+    out.square().sum().backward();
+    std::vector<at::Tensor> seen{
+        out, nsa_select_blocks(in.q, nsa_compress(in.k_cmp, layout), *layout, in.scale)};
+    for (at::Tensor* x : testing_model::nsa_tensors(in)) seen.push_back(x->grad());
+    return seen;
+  };
+  const std::vector<at::Tensor> expected = run(at::kCPU), actual = run(at::kCUDA);
+  EXPECT_TRUE(at::equal(actual[1].cpu(), expected[1]));
+  for (std::size_t i = 0; i < expected.size(); ++i)
+    EXPECT_LE(relative_rms(actual[i].cpu(), expected[i]), 1e-10) << i;
+}
+
+TEST_F(Gpu, ASparseStepDoesNotWaitForTheDevice) {
+  TrainConfig config;
+  config.family = "nsa";
+  config.pattern = "N"; // few launches: the queue of the device is finite
+  config.device = Device::Cuda;
+  config.precision = Precision::Bf16;
+  config = value_or_throw(resolve(config));
+  Trainer trainer(config);
+  const std::vector<Batch> batches{testing_model::random_batch(config, 3, {50, 70, 200})};
+  for (int i = 0; i < 3; ++i) (void)trainer.step(batches);
+  c10::cuda::device_synchronize();
+  launch_spin(1'000'000'000, c10::cuda::getCurrentCUDAStream().stream());
+  ASSAY_CUDA(cudaGetLastError());
+  const auto start = std::chrono::steady_clock::now();
+  const StepResult result = trainer.step(batches);
+  EXPECT_LT(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count(), 0.5);
+  EXPECT_TRUE(result.finite());
 }
 
 } // namespace

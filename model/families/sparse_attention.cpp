@@ -1,0 +1,92 @@
+#include "model/families/sparse_attention.h"
+
+#include <cmath>
+#include <vector>
+
+#include "core/result.h"
+#include "core/span.h"
+#include "model/attention.h"
+#include "model/families/init.h"
+#include "model/nsa.h"
+#include "model/segments.h"
+
+namespace assay {
+
+SparseAttention::SparseAttention(ParameterFactory& make,
+                                 const std::string& prefix,
+                                 const TrainConfig& config)
+    : heads_(config.heads), groups_(config.kv_groups), head_dim_(config.head_dim),
+      dense_(config.nsa_attention == NsaAttention::Dense),
+      scale_(1.0 / std::sqrt(static_cast<double>(config.head_dim))) {
+  const std::int64_t d = config.d_model, inner = heads_ * head_dim_;
+  const std::int64_t kv = (dense_ ? 2 : 6) * groups_ * head_dim_;
+  qkv_proj_ = make.normal(prefix + "qkv_proj", {inner + kv, d}, matrix_std(d));
+  if (!dense_) {
+    const std::int64_t hidden = config.nsa_gate_dim;
+    gate_in_ = make.normal(prefix + "gate_in", {hidden, head_dim_}, matrix_std(head_dim_));
+    gate_in_bias_ = make.add(prefix + "gate_in_bias", at::zeros({hidden}), false);
+    // Zero: every branch starts with the weight 1/3.
+    gate_out_ = make.add(prefix + "gate_out", at::zeros({3, hidden}), true);
+    gate_out_bias_ = make.add(prefix + "gate_out_bias", at::zeros({3}), false);
+  }
+  out_proj_ = make.normal(prefix + "out_proj", {d, inner}, residual_std(inner, config));
+}
+
+// A softmax over the branches, from the mean of a group's rotated queries. The paper (section 3.2)
+// takes a sigmoid a branch from the layer's input; here the branches share a weight of 1.
+at::Tensor SparseAttention::gates(const at::Tensor& q) const {
+  const at::Tensor mean = q.unflatten(1, {groups_, -1}).mean(2); // [T, G, D]
+  const at::Tensor hidden = at::silu(at::linear(mean, gate_in_, gate_in_bias_));
+  const at::Tensor logits = at::linear(hidden, gate_out_, gate_out_bias_);
+  return logits.to(logits.scalar_type() == at::kDouble ? at::kDouble : at::kFloat).softmax(-1);
+}
+
+// kv [T, 6, G, D]
+at::Tensor
+SparseAttention::sparse(const at::Tensor& q, const at::Tensor& kv, const Segments& segments) const {
+  if (segments.sparse == nullptr) internal_error("sparse attention needs a batch prepared for it");
+  const ChunkLayout& layout = *segments.chunks;
+  const at::Tensor keys =
+      apply_rope(kv.narrow(1, 0, 3), layout.rope_cos.unsqueeze(1), layout.rope_sin.unsqueeze(1));
+  const std::vector<at::Tensor> k = keys.unbind(1), v = kv.narrow(1, 3, 3).unbind(1);
+  return nsa_attention({.q = q,
+                        .k_cmp = k[0],
+                        .k_sel = k[1],
+                        .k_win = k[2],
+                        .v_cmp = v[0],
+                        .v_sel = v[1],
+                        .v_win = v[2],
+                        .gates = gates(q),
+                        .scale = scale_},
+                       segments.sparse);
+}
+
+// kv [T, 2, G, D]. Keys and values are repeated for every head of their group.
+at::Tensor SparseAttention::dense(const at::Tensor& q,
+                                  const at::Tensor& kv,
+                                  const Segments& segments,
+                                  Attention path) const {
+  const ChunkLayout& layout = *segments.chunks;
+  const auto repeated = [&](const at::Tensor& x) {
+    return x.repeat_interleave(heads_ / groups_, 1);
+  };
+  const at::Tensor k = apply_rope(kv.select(1, 0), layout.rope_cos, layout.rope_sin);
+  return causal_attention(q, repeated(k), repeated(kv.select(1, 1)), segments, path, scale_);
+}
+
+at::Tensor
+SparseAttention::forward(const at::Tensor& x, const Segments& segments, Attention path) const {
+  const Span span("sparse_attention");
+  const std::int64_t tokens = x.size(0), inner = heads_ * head_dim_;
+  const ChunkLayout& layout = *segments.chunks;
+  const at::Tensor projected = at::linear(x, qkv_proj_);
+  const std::vector<at::Tensor> parts =
+      projected.split_with_sizes({inner, projected.size(1) - inner}, 1);
+  const at::Tensor q =
+      apply_rope(parts[0].unflatten(1, {heads_, head_dim_}), layout.rope_cos, layout.rope_sin);
+  const at::Tensor kv = parts[1].unflatten(1, {-1, groups_, head_dim_});
+  const at::Tensor out = dense_ ? dense(q, kv, segments, path) : sparse(q, kv, segments);
+  return at::linear(out.reshape({tokens, inner}), out_proj_);
+}
+
+} // namespace assay

@@ -1,0 +1,147 @@
+#include "model/nsa.h"
+
+#include <torch/csrc/autograd/custom_function.h>
+
+#include <functional>
+#include <utility>
+#include <vector>
+
+#include "core/span.h"
+#include "model/autograd_holder.h"
+
+namespace assay {
+
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::tensor_list;
+
+struct Compress : torch::autograd::Function<Compress> {
+  static at::Tensor forward(AutogradContext* ctx, const at::Tensor& x, const NsaLayoutPtr& layout) {
+    ctx->saved_data["layout"] = hold(layout);
+    return x.index_select(0, layout->block_tokens)
+        .view({layout->compressed_blocks, layout->shape.block, x.size(1), x.size(2)})
+        .mean(1);
+  }
+
+  // dx_t = sum of dy_i / l over the blocks i that hold token t.
+  static tensor_list backward(AutogradContext* ctx, const tensor_list& grads) {
+    const auto& layout = held<NsaLayout>(ctx->saved_data["layout"]);
+    const at::Tensor padded = at::constant_pad_nd(
+        grads[0] / static_cast<double>(layout.shape.block), {0, 0, 0, 0, 0, 1}); // block Nc: none
+    at::Tensor dx = padded.index_select(0, layout.token_blocks[0]);
+    for (std::int64_t j = 1; j < layout.token_blocks.size(0); ++j)
+      dx.add_(padded.index_select(0, layout.token_blocks[j]));
+    return {dx, at::Tensor()};
+  }
+};
+
+// Which tokens of a chunk's range each query selected: bool [G, queries, keys]. blocks [T, G, n].
+at::Tensor
+selected_tokens(const at::Tensor& blocks, const NsaLayout& layout, const QueryChunk& chunk) {
+  const QueryChunk& range = layout.selection_chunks[chunk.index];
+  const at::Tensor first = layout.selection.first.narrow(0, chunk.begin, chunk.queries());
+  const at::Tensor wanted = blocks.narrow(0, chunk.begin, chunk.queries()); // [queries, G, n]
+  // One column more than there are blocks takes what is unused.
+  const at::Tensor column =
+      at::where(wanted.ge(0), wanted + (first - range.key_begin).view({-1, 1, 1}), range.keys());
+  const at::Tensor member = at::zeros({chunk.queries(), wanted.size(1), range.keys() + 1},
+                                      wanted.options().dtype(at::kBool))
+                                .scatter_(2, column, true);
+  const at::Tensor of_tokens =
+      layout.token_block.narrow(0, chunk.key_begin, chunk.keys()) - range.key_begin;
+  const at::Tensor token = at::arange(chunk.key_begin, chunk.key_end, of_tokens.options());
+  const at::Tensor until =
+      layout.window.end.narrow(0, chunk.begin, chunk.queries()).unsqueeze(1); // t + 1
+  return member.index_select(2, of_tokens).transpose(0, 1).logical_and(token.lt(until));
+}
+
+at::Tensor attend(const at::Tensor& q,
+                  const at::Tensor& k,
+                  const at::Tensor& v,
+                  const std::vector<QueryChunk>& chunks,
+                  std::function<at::Tensor(const QueryChunk&)> visible,
+                  double scale) {
+  auto plan =
+      std::make_shared<const ChunkedAttention>(ChunkedAttention{chunks, std::move(visible), scale});
+  return chunked_attention(q, k, v, std::move(plan));
+}
+
+} // namespace
+
+at::Tensor nsa_compress(const at::Tensor& x, const NsaLayoutPtr& layout) {
+  return Compress::apply(x, layout);
+}
+
+at::Tensor nsa_compressed_attention(const at::Tensor& q,
+                                    const at::Tensor& k_compressed,
+                                    const at::Tensor& v_compressed,
+                                    const NsaLayoutPtr& layout,
+                                    double scale) {
+  const auto visible = [layout](const QueryChunk& chunk) {
+    return layout->compressed.visible(chunk);
+  };
+  return attend(q, k_compressed, v_compressed, layout->compressed_chunks, visible, scale);
+}
+
+at::Tensor nsa_selected_attention(const at::Tensor& q,
+                                  const at::Tensor& k,
+                                  const at::Tensor& v,
+                                  const at::Tensor& blocks,
+                                  const NsaLayoutPtr& layout,
+                                  double scale) {
+  const auto visible = [layout, blocks](const QueryChunk& chunk) {
+    return selected_tokens(blocks, *layout, chunk);
+  };
+  return attend(q, k, v, layout->token_chunks, visible, scale);
+}
+
+at::Tensor nsa_window_attention(const at::Tensor& q,
+                                const at::Tensor& k,
+                                const at::Tensor& v,
+                                const NsaLayoutPtr& layout,
+                                double scale) {
+  const auto visible = [layout](const QueryChunk& chunk) { return layout->window.visible(chunk); };
+  return attend(q, k, v, layout->window_chunks, visible, scale);
+}
+
+at::Tensor nsa_mix(const std::array<at::Tensor, 3>& branches, const at::Tensor& gates) {
+  const std::int64_t groups = gates.size(1);
+  const std::vector<at::Tensor> gate = gates.unsqueeze(2).split(1, 3); // three of [T, G, 1, 1]
+  at::Tensor sum;
+  for (std::size_t c = 0; c < branches.size(); ++c) {
+    const at::Tensor part = branches[c].unflatten(1, {groups, -1}) * gate[c];
+    sum = c == 0 ? part : sum + part;
+  }
+  return sum.flatten(1, 2).to(branches[0].scalar_type());
+}
+
+at::Tensor nsa_attention(const NsaInputs& in, const NsaLayoutPtr& layout) {
+  const auto spanned = [](const char* name, const auto& run) {
+    const Span span(name);
+    return run();
+  };
+  at::Tensor k_compressed, v_compressed;
+  {
+    const Span span("nsa/compress");
+    k_compressed = nsa_compress(in.k_cmp, layout);
+    v_compressed = nsa_compress(in.v_cmp, layout);
+  }
+  const at::Tensor blocks = spanned(
+      "nsa/select", [&] { return nsa_select_blocks(in.q, k_compressed, *layout, in.scale); });
+  return nsa_mix(
+      {spanned("nsa/compressed",
+               [&] {
+                 return nsa_compressed_attention(
+                     in.q, k_compressed, v_compressed, layout, in.scale);
+               }),
+       spanned("nsa/selected",
+               [&] {
+                 return nsa_selected_attention(in.q, in.k_sel, in.v_sel, blocks, layout, in.scale);
+               }),
+       spanned("nsa/window",
+               [&] { return nsa_window_attention(in.q, in.k_win, in.v_win, layout, in.scale); })},
+      in.gates);
+}
+
+} // namespace assay

@@ -1,0 +1,50 @@
+// Where the blocks of native sparse attention lie in packed documents. Compressed blocks and
+// selection blocks are numbered document after document; what a query may see of either is one
+// interval of such numbers. Built once per batch, untimed.
+#pragma once
+
+#include <ATen/ATen.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "model/chunked_attention.h"
+#include "model/config/nsa_shape.h"
+
+namespace assay {
+
+// T tokens, Nc compressed blocks (whole ones only: l tokens of one document), Ns selection blocks
+// (a document's last may be shorter than l').
+struct NsaLayout {
+  NsaShape shape;
+  std::int64_t tokens = 0, compressed_blocks = 0, selection_blocks = 0;
+
+  at::Tensor document_start; // int32 [T]: first token of each token's document
+  at::Tensor position;       // int32 [T]: place in the document
+  at::Tensor token_block;    // int64 [T]: selection block that holds the token
+  Intervals compressed;      // compressed blocks that end at or before each query
+  Intervals selection;       // selection blocks that begin at or before it
+  Intervals window;          // tokens max(document start, t - w + 1) ... t
+
+  at::Tensor block_tokens; // int64 [Nc*l]: tokens of each compressed block
+  at::Tensor token_blocks; // int64 [l/d, T]: compressed blocks that hold each token; Nc: none
+  // M of eq. 9, block-diagonal over the documents, fp32 [Nc, Ns]: how many pairs (m, n) with
+  // 0 <= m < l'/d, 0 <= n < l/d have i = (l'/d) j + m - n. That is the tokens which compressed
+  // block i and selection block j share, over d.
+  at::Tensor overlap;
+
+  // Queries are taken in chunks, so that scores are never held for all pairs; of each chunk's
+  // queries the widest range of tokens, compressed blocks and selection blocks that any of them may
+  // see.
+  std::vector<QueryChunk> token_chunks, compressed_chunks, selection_chunks, window_chunks;
+};
+
+inline constexpr std::int64_t kNsaQueryChunk = 512;
+
+// Of documents that end at `cu` (cumulative, from 0), on `device`.
+NsaLayout make_nsa_layout(const std::vector<std::int32_t>& cu,
+                          const NsaShape& shape,
+                          at::Device device,
+                          std::int64_t query_chunk = kNsaQueryChunk);
+
+} // namespace assay

@@ -1,0 +1,262 @@
+// The family `nsa` in the trainer: configuration, gates on whole models, learning from text, exact
+// resume from a checkpoint, generation, precision, and its dense twin.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "model/checkpoint.h"
+#include "model/config/nsa_shape.h"
+#include "model/data/loader.h"
+#include "model/gates.h"
+#include "model/generate.h"
+#include "tests/model/data_fixture.h"
+#include "tests/model/model_fixture.h"
+
+namespace assay {
+namespace {
+
+using testing_model::ragged_batch;
+
+TrainConfig nsa_config(const char* preset = "tiny") {
+  TrainConfig config;
+  config.family = "nsa";
+  config.preset = preset;
+  return config;
+}
+
+TrainConfig resolved(const TrainConfig& config) {
+  return value_or_throw(resolve(config));
+}
+
+// Two layers, documents of several blocks.
+TrainConfig small_nsa(NsaAttention attention = NsaAttention::Nsa) {
+  TrainConfig config = nsa_config();
+  config.pattern = "NN";
+  config.d_model = 32;
+  config.head_dim = 8;
+  config.ffn_dim = 48;
+  config.vocab_size = 61;
+  config.seq_len = 48;
+  config.nsa_block = 4;
+  config.nsa_stride = 2;
+  config.nsa_select_block = 4;
+  config.nsa_window = 6;
+  config.nsa_attention = attention;
+  config.warmup_steps = 2;
+  return resolved(config);
+}
+
+TEST(NsaConfig, PresetsResolveAndCountTheirParameters) {
+  for (const char* preset : {"tiny", "small"}) {
+    for (const NsaAttention attention : {NsaAttention::Nsa, NsaAttention::Dense}) {
+      TrainConfig config = nsa_config(preset);
+      config.nsa_attention = attention;
+      config = resolved(config);
+      std::int64_t parameters = 0;
+      const Trainer trainer(config);
+      for (const Parameter& p : trainer.parameters()) parameters += p.tensor.numel();
+      EXPECT_EQ(parameters, model_size(config).parameters) << preset;
+    }
+  }
+  EXPECT_LE(model_size(resolved(nsa_config())).parameters, 1'000'000);
+  const TrainConfig base = resolved(nsa_config("base"));
+  EXPECT_EQ(base.head_dim, 64);
+  EXPECT_EQ(base.nsa_window, 512);
+  EXPECT_NEAR(static_cast<double>(model_size(base).parameters), 78e6, 1e6);
+}
+
+TEST(NsaConfig, ImpossibleShapesNameTheKey) {
+  const auto message = [](const char* key, std::int64_t value) {
+    TrainConfig config = nsa_config();
+    EXPECT_TRUE(set_key(config, key, value));
+    const Result<TrainConfig> result = resolve(config);
+    EXPECT_FALSE(result) << key;
+    return result ? std::string() : result.error().message;
+  };
+  EXPECT_NE(message("kv_groups", 3).find("'kv_groups' (3) must divide"), std::string::npos);
+  EXPECT_NE(message("nsa_stride", 3).find("'nsa_stride' (3)"), std::string::npos);
+  EXPECT_NE(message("nsa_select_count", 2).find("at least 3"), std::string::npos);
+  EXPECT_NE(message("nsa_window", -1).find("'nsa_window'"), std::string::npos);
+  EXPECT_NE(message("rope_dim", 16).find("'rope_dim' (16)"), std::string::npos);
+  EXPECT_NE(message("head_dim", 7).find("even"), std::string::npos);
+  EXPECT_NE(message("kv_rank", 8).find("belongs to family deltanet_mla"), std::string::npos);
+  TrainConfig config = nsa_config();
+  config.pattern = "NG";
+  EXPECT_NE(resolve(config).error().message.find("holds N only"), std::string::npos);
+  TrainConfig other;
+  other.kv_groups = 2;
+  EXPECT_NE(resolve(other).error().message.find("belongs to family nsa"), std::string::npos);
+  other = TrainConfig();
+  other.family = "nsaa";
+  EXPECT_NE(resolve(other).error().message.find("did you mean 'nsa'"), std::string::npos);
+}
+
+TEST(NsaConfig, JsonKeepsEveryKey) {
+  TrainConfig config = small_nsa(NsaAttention::Dense);
+  const TrainConfig again = resolved(value_or_throw(config_from_json(to_json(config))));
+  EXPECT_EQ(to_json(again), to_json(config));
+  EXPECT_EQ(again.nsa_attention, NsaAttention::Dense);
+}
+
+// Dense attention reads (S + 1) / 2 keys: at the seed's shape fewer than NSA at S 2048, more at
+// 3072.
+TEST(NsaConfig, CrossoverWithDenseLiesBetween2048And3072) {
+  const NsaShape shape = nsa_shape(resolved(nsa_config("base")));
+  EXPECT_NEAR(nsa_keys(shape, 1024).total(), 927, 1);
+  EXPECT_GT(nsa_keys(shape, 2048).total(), 1024.5);
+  EXPECT_LT(nsa_keys(shape, 3072).total(), 1536.5);
+}
+
+class NsaForm : public testing::TestWithParam<NsaAttention> {};
+
+TEST_P(NsaForm, IsCausalAndIsolatesDocuments) {
+  const TrainConfig config = small_nsa(GetParam());
+  Trainer trainer(config);
+  const Batch batch = ragged_batch(config);
+  for (int i = 0; i < 3; ++i) (void)trainer.step({batch}); // gates away from 1/3
+  const LogitsFunction logits = [&](const Batch& b) { return trainer.logits(b); };
+  for (const GateResult& gate : {isolation_gate(logits, batch, batch.documents, config.vocab_size),
+                                 causality_gate(logits, batch, config.vocab_size),
+                                 per_document_gate(logits, batch, config)})
+    EXPECT_TRUE(gate.passed) << gate.name << " " << gate.value << " " << gate.detail;
+}
+
+TEST_P(NsaForm, EveryParameterGetsAGradient) {
+  const TrainConfig config = small_nsa(GetParam());
+  Trainer trainer(config);
+  const Batch batch = ragged_batch(config);
+  (void)trainer.step({batch}); // gate_out starts at 0, so gate_in has none before
+  const std::vector<at::Tensor> gradients = trainer.gradients(batch);
+  for (std::size_t i = 0; i < gradients.size(); ++i)
+    EXPECT_GT(gradients[i].norm().item<double>(), 0) << trainer.parameters()[i].name;
+}
+
+TEST_P(NsaForm, LowPrecisionIsNearFp32) {
+  TrainConfig exact = small_nsa(GetParam()), low = exact;
+  for (const Precision precision : {Precision::Bf16, Precision::Fp16}) {
+    low.precision = precision;
+    Trainer a(exact), b(low);
+    const Batch batch = ragged_batch(exact);
+    EXPECT_LE(relative_rms(b.logits(batch), a.logits(batch)), 2e-2);
+    EXPECT_GT(relative_rms(b.logits(batch), a.logits(batch)), 1e-6);
+    EXPECT_TRUE(b.step({batch}).finite());
+  }
+}
+
+TEST_P(NsaForm, GeneratesDeterministically) {
+  const TrainConfig config = small_nsa(GetParam());
+  Trainer trainer(config);
+  const Sampling sampling{.max_tokens = 55, .temperature = 0.9, .top_k = 5, .seed = 7};
+  const std::vector<std::int64_t> ids = generate(trainer, {1, 2, 3}, sampling);
+  EXPECT_EQ(ids, generate(trainer, {1, 2, 3}, sampling));
+  EXPECT_EQ(ids.size(), 55U); // longer than seq_len
+}
+
+// Without document isolation the rows are the segments, on every path.
+TEST_P(NsaForm, PackedPathsTakeRowsAsSegments) {
+  const TrainConfig config = small_nsa(GetParam());
+  const Trainer trainer(config);
+  const Batch batch = ragged_batch(config);
+  const at::Tensor packed = trainer.logits(batch, Attention::Packed);
+  EXPECT_LE(relative_rms(packed, trainer.logits(batch, Attention::MaskDense)), 1e-5);
+  EXPECT_GT(relative_rms(packed, trainer.logits(batch, Attention::Varlen)), 1e-3);
+  const LogitsFunction logits = [&](const Batch& b) {
+    return trainer.logits(b, Attention::Packed);
+  };
+  EXPECT_TRUE(isolation_gate(logits, batch, batch.rows, config.vocab_size).passed);
+  EXPECT_FALSE(isolation_gate(logits, batch, batch.documents, config.vocab_size).passed);
+}
+
+INSTANTIATE_TEST_SUITE_P(All,
+                         NsaForm,
+                         testing::Values(NsaAttention::Nsa, NsaAttention::Dense),
+                         [](const auto& row) {
+                           return row.param == NsaAttention::Nsa ? "nsa" : "dense";
+                         });
+
+// The twin differs in its attention only, and where a document fits into the window and into the
+// selected blocks all of its keys are read by both branches: same keys, same values, gate on them,
+// same outputs.
+TEST(Nsa, ShortDocumentsAttendDensely) {
+  TrainConfig sparse = small_nsa(), dense = small_nsa(NsaAttention::Dense);
+  sparse.nsa_window = 48;
+  Trainer a(sparse), b(dense);
+  const std::int64_t inner = sparse.heads * sparse.head_dim,
+                     kv = sparse.kv_groups * sparse.head_dim;
+  const at::NoGradGuard no_grad;
+  for (const Parameter& p : b.parameters()) {
+    const auto in_a = std::find_if(a.parameters().begin(),
+                                   a.parameters().end(),
+                                   [&](const auto& x) { return x.name == p.name; });
+    ASSERT_NE(in_a, a.parameters().end()) << p.name;
+    if (!p.name.ends_with("qkv_proj")) {
+      in_a->tensor.copy_(p.tensor);
+      continue;
+    }
+    const std::vector<at::Tensor> parts = p.tensor.split_with_sizes({inner, kv, kv}, 0);
+    in_a->tensor.copy_(
+        at::cat({parts[0], parts[1], parts[1], parts[1], parts[2], parts[2], parts[2]}));
+  }
+  for (const Parameter& p : a.parameters()) // the window alone
+    if (p.name.ends_with("gate_out_bias")) p.tensor.copy_(at::tensor({-1e4, -1e4, 0.0}));
+  const Batch batch = ragged_batch(sparse);
+  EXPECT_LE(relative_rms(a.logits(batch), b.logits(batch)), 1e-5);
+}
+
+// The text stream that `assay train` reads by default, and a checkpoint on disk between two halves.
+class NsaTraining : public DataTest {};
+
+TEST_F(NsaTraining, TinyLearnsFromTextAndResumesBitExactly) {
+  TrainConfig config = nsa_config();
+  std::string text;
+  for (int i = 0; i < 200; ++i)
+    for (const char* line : {"// A block of text about sparse attention.\n",
+                             "int tokens_of(const Block& block);\n\n",
+                             "for (int i = 0; i < count; ++i) sum += values[i];\n"})
+      text += line + std::to_string(i % 7) + "\n";
+  for (int i = 0; i < 40; ++i) (void)write(std::to_string(i) + ".txt", text.substr(97 * i, 300));
+  config.data = path();
+  config.steps = 30;
+  config.warmup_steps = 3;
+  config = resolved(config);
+  DataStream stream(open_data(config), config, Split::Train);
+  std::vector<Batch> batches;
+  for (int i = 0; i < 30; ++i) {
+    batches.push_back(stream.next());
+    prepare(batches.back(), config);
+  }
+  Trainer whole(config);
+  double first = 0, last = 0;
+  std::unique_ptr<Trainer> resumed;
+  for (std::size_t i = 0; i < batches.size(); ++i) {
+    if (i == 26) {
+      CheckpointMeta meta;
+      meta.config = config;
+      meta.step = whole.step_index();
+      meta.rng = whole.rng_state();
+      const std::string saved = save_checkpoint(path("saved/"), meta, whole.state_tensors());
+      const Checkpoint checkpoint = value_or_throw(load_checkpoint(saved));
+      resumed = std::make_unique<Trainer>(checkpoint.meta.config);
+      resumed->load_state_tensors(checkpoint.tensors);
+      resumed->set_step_index(checkpoint.meta.step);
+      resumed->set_rng_state(checkpoint.meta.rng);
+    }
+    last = whole.step({batches[i]}).loss();
+    if (i == 0) first = last;
+    if (resumed != nullptr) {
+      EXPECT_EQ(resumed->step({batches[i]}).loss(), last);
+    }
+  }
+  EXPECT_NEAR(first, std::log(256.0), 0.7);
+  EXPECT_LT(last, 0.6 * first);
+  for (std::size_t i = 0; i < whole.parameters().size(); ++i)
+    EXPECT_TRUE(at::equal(whole.parameters()[i].tensor, resumed->parameters()[i].tensor))
+        << whole.parameters()[i].name;
+  EXPECT_EQ(whole.evaluate({batches[0]}).nats_per_token,
+            resumed->evaluate({batches[0]}).nats_per_token);
+}
+
+} // namespace
+} // namespace assay
