@@ -180,6 +180,16 @@ std::vector<Draft> Planner::drafts(const MatrixCell& cell, const Optimization& r
           "{}: cell '{}': {}", cell.where, printable(cell.name), resolved.error().message));
       return {};
     }
+    if (!row.family.empty() && resolved->family != row.family) {
+      problems_.add(fmt::format("{}: cell '{}': optimization '{}' is about models of family '{}'; "
+                                "this one is '{}': set `family` and a `preset` of it",
+                                cell.where,
+                                printable(cell.name),
+                                row.name,
+                                row.family,
+                                printable(resolved->family)));
+      return {};
+    }
     result.push_back({&level, std::move(*resolved)});
   }
   return result;

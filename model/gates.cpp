@@ -1,6 +1,7 @@
 // Which gates a row must pass, and the gates that compare two trainers.
 #include "model/gates.h"
 
+#include <ATen/CPUGeneratorImpl.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -8,6 +9,7 @@
 
 #include "core/result.h"
 #include "model/gated_delta_rule.h"
+#include "model/nsa.h"
 #include "model/segments.h"
 
 namespace assay {
@@ -142,30 +144,34 @@ std::vector<GateResult> swap_gates(const TrainConfig& reference,
 // Logits and gradients of `level` against `reference`, which compute the same function. In 16-bit
 // precision both are measured against fp32, and the level may be off by twice what the reference is
 // off.
-std::vector<GateResult>
-same_function_gates(const TrainConfig& reference, const TrainConfig& level, const Batch& batch) {
+std::vector<GateResult> same_function_gates(const TrainConfig& reference,
+                                            const TrainConfig& level,
+                                            const Batch& batch,
+                                            const std::string& name,
+                                            const char* reference_name) {
   TrainConfig exact = reference;
   exact.precision = Precision::Fp32;
   Trainer a(reference), b(level), truth(exact);
   const bool fp32 = reference.precision == Precision::Fp32;
-  const auto gate = [&](const char* name,
+  const auto gate = [&](const std::string& gate_name,
                         const at::Tensor& x,
                         const at::Tensor& y,
                         const at::Tensor& z,
                         double bound) {
     const double value = relative_rms(y, z), own = relative_rms(x, z);
-    GateResult result{name, false, value, fp32 ? bound : std::max(kHalfBound, 2 * own), ""};
+    GateResult result{gate_name, false, value, fp32 ? bound : std::max(kHalfBound, 2 * own), ""};
     result.passed = result.value <= result.bound;
-    result.detail = fp32 ? "relative RMS against mask_dense"
-                         : fmt::format("relative RMS against fp32; mask_dense: {:.2e}", own);
+    result.detail = fp32
+                        ? fmt::format("relative RMS against {}", reference_name)
+                        : fmt::format("relative RMS against fp32; {}: {:.2e}", reference_name, own);
     return result;
   };
-  return {gate("math/packed",
+  return {gate(name,
                a.logits(batch, reference.attention),
                b.logits(batch, level.attention),
                truth.logits(batch, reference.attention),
                kFp32Bound),
-          gate("math/packed_gradients",
+          gate(name + "_gradients",
                flat(a.gradients(batch)),
                flat(b.gradients(batch)),
                flat(truth.gradients(batch)),
@@ -177,6 +183,47 @@ same_function_gates(const TrainConfig& reference, const TrainConfig& level, cons
 TrainConfig without_fp8(TrainConfig config) {
   if (config.precision == Precision::Fp8) config.precision = Precision::Bf16;
   return config;
+}
+
+// Ranges of the batch's own documents from random choices, as each form makes them.
+GateResult ranges_gate(const NsaLayout& layout, std::int64_t groups, NsaRanges form) {
+  const at::Generator generator = at::make_generator<at::CPUGeneratorImpl>(7);
+  std::vector<at::Tensor> parts;
+  for (std::size_t i = 0; i < layout.selection_chunks.size(); ++i) {
+    const QueryChunk& chunk = layout.selection_chunks[i];
+    const at::Tensor scores = at::empty({groups, chunk.queries(), chunk.keys()})
+                                  .uniform_(0, 1, generator)
+                                  .to(layout.position.device());
+    parts.push_back(nsa_top_blocks(scores, layout, i));
+  }
+  const at::Tensor blocks = at::cat(parts);
+  const at::Tensor expected = nsa_chosen(blocks, layout, NsaRanges::V1);
+  const std::int64_t differing =
+      nsa_chosen(blocks, layout, form).ne(expected).sum().item<std::int64_t>();
+  return {"bitwise/ranges",
+          differing == 0,
+          static_cast<double>(differing),
+          0,
+          fmt::format(
+              "{} numbers of ranges that differ from v1's, of {}", differing, expected.numel())};
+}
+
+std::vector<GateResult> nsa_ranges_gates(const TrainConfig& given_reference,
+                                         const TrainConfig& given_level,
+                                         const std::vector<Batch>& batches) {
+  const TrainConfig reference = without_fp8(given_reference), level = without_fp8(given_level);
+  const Batch& batch = batches.front();
+  if (batch.documents.sparse == nullptr)
+    bad_input("nsa_ranges needs family = nsa with nsa_attention = nsa, not family {}",
+              level.family);
+  std::vector<GateResult> gates = same_function_gates(reference, level, batch, "math/logits", "v1");
+  if (level.nsa_ranges != NsaRanges::Direct)
+    gates.push_back(ranges_gate(*batch.documents.sparse, level.kv_groups, level.nsa_ranges));
+  Trainer trainer(level);
+  const LogitsFunction logits = [&](const Batch& b) { return trainer.logits(b, level.attention); };
+  gates.push_back(isolation_gate(logits, batch, batch.documents, level.vocab_size));
+  gates.push_back(causality_gate(logits, batch, level.vocab_size));
+  return gates;
 }
 
 std::vector<GateResult> varlen_gates(const TrainConfig& given_reference,
@@ -191,17 +238,18 @@ std::vector<GateResult> varlen_gates(const TrainConfig& given_reference,
     gates.push_back(isolation_gate(logits, batch, batch.documents, level.vocab_size));
     gates.push_back(per_document_gate(logits, batch, level));
   } else {
-    gates = same_function_gates(reference, level, batch);
+    gates = same_function_gates(reference, level, batch, "math/packed", "mask_dense");
     if (batch.rows.cu_host.size() > 2) {
       gates.push_back(isolation_gate(logits, batch, batch.rows, level.vocab_size));
       gates.back().name = "isolation/rows";
     }
   }
   gates.push_back(causality_gate(logits, batch, level.vocab_size));
-  gates.push_back(delta_rule_gate(level.delta_form == DeltaForm::Chunked ? gated_delta_rule_chunked
-                                                                         : gated_delta_rule_naive,
-                                  batch,
-                                  level));
+  if (level.family == "deltanet_mla")
+    gates.push_back(delta_rule_gate(
+        level.delta_form == DeltaForm::Chunked ? gated_delta_rule_chunked : gated_delta_rule_naive,
+        batch,
+        level));
   if (given_level.precision == Precision::Fp8)
     for (GateResult& gate : gates) gate.detail += "; in bf16, since FP8 scales whole tensors";
   return gates;
@@ -215,6 +263,7 @@ std::vector<GateResult> run_gates(const Optimization& optimization,
                                   const std::vector<Batch>& batches) {
   if (batches.empty()) internal_error("gates need at least one batch");
   if (optimization.name == "varlen") return varlen_gates(reference, level, batches);
+  if (optimization.name == "nsa_ranges") return nsa_ranges_gates(reference, level, batches);
   if (optimization.name == "ema_swap") return swap_gates(reference, level, batches);
   if (optimization.name == "grad_scaler") return scaler_gates(reference, level, batches);
   if (optimization.equivalence == Equivalence::Bitwise)

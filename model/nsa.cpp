@@ -6,8 +6,11 @@
 #include <utility>
 #include <vector>
 
+#include "core/result.h"
 #include "core/span.h"
 #include "model/autograd_holder.h"
+#include "model/nsa_ranges.h"
+#include "model/selected_attention.h"
 
 namespace assay {
 
@@ -35,26 +38,6 @@ struct Compress : torch::autograd::Function<Compress> {
     return {dx, at::Tensor()};
   }
 };
-
-// Which tokens of a chunk's range each query selected: bool [G, queries, keys]. blocks [T, G, n].
-at::Tensor
-selected_tokens(const at::Tensor& blocks, const NsaLayout& layout, const QueryChunk& chunk) {
-  const QueryChunk& range = layout.selection_chunks[chunk.index];
-  const at::Tensor first = layout.selection.first.narrow(0, chunk.begin, chunk.queries());
-  const at::Tensor wanted = blocks.narrow(0, chunk.begin, chunk.queries()); // [queries, G, n]
-  // One column more than there are blocks takes what is unused.
-  const at::Tensor column =
-      at::where(wanted.ge(0), wanted + (first - range.key_begin).view({-1, 1, 1}), range.keys());
-  const at::Tensor member = at::zeros({chunk.queries(), wanted.size(1), range.keys() + 1},
-                                      wanted.options().dtype(at::kBool))
-                                .scatter_(2, column, true);
-  const at::Tensor of_tokens =
-      layout.token_block.narrow(0, chunk.key_begin, chunk.keys()) - range.key_begin;
-  const at::Tensor token = at::arange(chunk.key_begin, chunk.key_end, of_tokens.options());
-  const at::Tensor until =
-      layout.window.end.narrow(0, chunk.begin, chunk.queries()).unsqueeze(1); // t + 1
-  return member.index_select(2, of_tokens).transpose(0, 1).logical_and(token.lt(until));
-}
 
 at::Tensor attend(const at::Tensor& q,
                   const at::Tensor& k,
@@ -84,16 +67,35 @@ at::Tensor nsa_compressed_attention(const at::Tensor& q,
   return attend(q, k_compressed, v_compressed, layout->compressed_chunks, visible, scale);
 }
 
+at::Tensor nsa_chosen(const at::Tensor& blocks, const NsaLayout& layout, NsaRanges form) {
+  const at::Tensor row = blocks.unsqueeze(0), position = layout.position.unsqueeze(0);
+  const std::int64_t size = layout.shape.select_block;
+  switch (form) {
+  case NsaRanges::V1:
+    return ranges_looped(row, size, position).squeeze(0);
+  case NsaRanges::V2a:
+    return ranges_tensor(row, size, position).squeeze(0);
+  case NsaRanges::V2b:
+    return ranges_kernel(row, size, position).squeeze(0);
+  case NsaRanges::Direct: {
+    const Span span("nsa_ranges/direct"); // nothing to do: the proof that this level ran
+    return blocks;
+  }
+  }
+  internal_error("unknown form of ranges");
+}
+
 at::Tensor nsa_selected_attention(const at::Tensor& q,
                                   const at::Tensor& k,
                                   const at::Tensor& v,
                                   const at::Tensor& blocks,
                                   const NsaLayoutPtr& layout,
-                                  double scale) {
-  const auto visible = [layout, blocks](const QueryChunk& chunk) {
-    return selected_tokens(blocks, *layout, chunk);
-  };
-  return attend(q, k, v, layout->token_chunks, visible, scale);
+                                  double scale,
+                                  NsaRanges form) {
+  const Selection selection{
+      nsa_chosen(blocks, *layout, form), layout->document_start, layout->shape.select_block};
+  const at::ScalarType type = v.scalar_type(); // rotation leaves queries and keys in fp32
+  return selected_attention(q.to(type), k.to(type), v, selection, scale);
 }
 
 at::Tensor nsa_window_attention(const at::Tensor& q,
@@ -137,7 +139,8 @@ at::Tensor nsa_attention(const NsaInputs& in, const NsaLayoutPtr& layout) {
                }),
        spanned("nsa/selected",
                [&] {
-                 return nsa_selected_attention(in.q, in.k_sel, in.v_sel, blocks, layout, in.scale);
+                 return nsa_selected_attention(
+                     in.q, in.k_sel, in.v_sel, blocks, layout, in.scale, in.ranges);
                }),
        spanned("nsa/window",
                [&] { return nsa_window_attention(in.q, in.k_win, in.v_win, layout, in.scale); })},

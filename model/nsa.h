@@ -17,6 +17,7 @@
 #include <array>
 #include <memory>
 
+#include "model/config/train_config.h"
 #include "model/nsa_layout.h"
 
 namespace assay {
@@ -55,13 +56,17 @@ at::Tensor nsa_compressed_attention(const at::Tensor& q,
                                     const at::Tensor& v_compressed,
                                     const NsaLayoutPtr& layout,
                                     double scale);
-// blocks as of nsa_select_blocks, without repetitions (eq. 12, and attention as eq. 3).
+// blocks as of nsa_select_blocks (eq. 12, and attention as eq. 3), which reach attention as `form`
+// says: on the way ranges, or not.
 at::Tensor nsa_selected_attention(const at::Tensor& q,
                                   const at::Tensor& k,
                                   const at::Tensor& v,
                                   const at::Tensor& blocks,
                                   const NsaLayoutPtr& layout,
-                                  double scale);
+                                  double scale,
+                                  NsaRanges form = NsaRanges::Direct);
+// int32 [T, G, n, 2]: what the forms but Direct turn the blocks into; Direct: the blocks.
+at::Tensor nsa_chosen(const at::Tensor& blocks, const NsaLayout& layout, NsaRanges form);
 at::Tensor nsa_window_attention(const at::Tensor& q,
                                 const at::Tensor& k,
                                 const at::Tensor& v,
@@ -78,6 +83,7 @@ struct NsaInputs {
   at::Tensor v_cmp, v_sel, v_win; // [T, G, D]
   at::Tensor gates;               // [T, G, 3]
   double scale = 1;               // of the scores, 1/sqrt(D)
+  NsaRanges ranges = NsaRanges::Direct;
 };
 
 // All of the above: [T, H, D]. Opens spans "nsa/compress", "nsa/select", "nsa/compressed",

@@ -143,7 +143,6 @@ NsaLayout make_nsa_layout(const std::vector<std::int32_t>& cu,
   layout.compressed = intervals(n.compressed_first, n.compressed_end);
   layout.selection = intervals(n.selection_first, n.selection_end);
   layout.window = intervals(n.window_first, n.window_end);
-  layout.token_chunks = make_chunks(n.start, n.window_end, query_chunk);
   layout.compressed_chunks = make_chunks(n.compressed_first, n.compressed_end, query_chunk);
   layout.selection_chunks = make_chunks(n.selection_first, n.selection_end, query_chunk);
   layout.window_chunks = make_chunks(n.window_first, n.window_end, query_chunk);

@@ -34,9 +34,9 @@ struct NsaLayout {
   at::Tensor overlap;
 
   // Queries are taken in chunks, so that scores are never held for all pairs; of each chunk's
-  // queries the widest range of tokens, compressed blocks and selection blocks that any of them may
-  // see.
-  std::vector<QueryChunk> token_chunks, compressed_chunks, selection_chunks, window_chunks;
+  // queries the widest range of compressed blocks, selection blocks and tokens of the window that
+  // any of them may see.
+  std::vector<QueryChunk> compressed_chunks, selection_chunks, window_chunks;
 };
 
 inline constexpr std::int64_t kNsaQueryChunk = 512;

@@ -26,6 +26,7 @@ json optimizations_json() {
                     {"equivalence", to_string(row.equivalence)},
                     {"unit", to_string(row.unit)},
                     {"scope", to_string(row.scope)},
+                    {"family", row.family},
                     {"levels", levels},
                     {"equality", row.equality}});
   }
@@ -35,12 +36,13 @@ json optimizations_json() {
 void print_optimizations() {
   for (const Optimization& row : optimizations().all()) {
     if (row.hidden) continue;
-    fmt::print("{}\n  {}\n  unit {}, equivalence {}: {}\n",
+    fmt::print("{}\n  {}\n  unit {}, equivalence {}: {}\n{}",
                row.name,
                row.summary,
                to_string(row.unit),
                to_string(row.equivalence),
-               row.equality);
+               row.equality,
+               row.family.empty() ? "" : fmt::format("  models of family {}\n", row.family));
     for (const Level& level : row.levels)
       fmt::print("    {:<16} {}{}\n",
                  level.name,

@@ -33,8 +33,9 @@ struct Optimization {
   std::vector<Level> levels; // levels[0] is the reference
   // Comparisons beyond "each level against the reference": {from, to} level names.
   std::vector<std::pair<std::string, std::string>> also_compare = {};
-  std::string equality; // what the parity gate proves, in one line
-  bool hidden = false;  // a test row: not listed, not completed
+  std::string equality;    // what the parity gate proves, in one line
+  std::string family = {}; // only its models have what the row switches; "": every family
+  bool hidden = false;     // a test row: not listed, not completed
 
   const Level* level(std::string_view level_name) const;
 };

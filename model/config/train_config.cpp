@@ -28,6 +28,7 @@ ASSAY_ENUM_NAMES(Bf16Guard, "cast_always", "cast_if_needed");
 ASSAY_ENUM_NAMES(GradScaler, "off", "dynamic");
 ASSAY_ENUM_NAMES(DeltaForm, "naive", "chunked");
 ASSAY_ENUM_NAMES(NsaAttention, "nsa", "dense");
+ASSAY_ENUM_NAMES(NsaRanges, "v1", "v2a", "v2b", "direct");
 ASSAY_ENUM_NAMES(PlantedWait, "none", "forward", "backward", "optimizer", "ema", "host");
 #undef ASSAY_ENUM_NAMES
 
@@ -103,6 +104,9 @@ template <class Config, class Visit> void for_each_key(Config& c, Visit visit) {
         "cast of q, k, v before the delta rule (optimization `bf16_guard`)");
   visit("bf16_delta_inputs", c.bf16_delta_inputs, "the delta rule takes bf16 q, k, v");
   visit("grad_scaler", c.grad_scaler, "loss scaling (optimization `grad_scaler`)");
+  visit("nsa_ranges",
+        c.nsa_ranges,
+        "NSA: how selected blocks reach attention (optimization `nsa_ranges`)");
   visit("planted_spin",
         c.planted_spin,
         "busy-wait this share of the running median step (tests of the engine)");

@@ -24,6 +24,7 @@ enum class Attention { MaskDense, Packed, Varlen };      // see the `varlen` opt
 enum class EmaSwap { CloneCopy, PointerSwap, Exchange }; // see `ema_swap`
 enum class Bf16Guard { Always, IfNeeded };               // see `bf16_guard`
 enum class GradScaler { Off, Dynamic };                  // see `grad_scaler`
+enum class NsaRanges { V1, V2a, V2b, Direct };           // see `nsa_ranges`
 enum class DeltaForm {
   Naive,
   Chunked
@@ -94,6 +95,7 @@ struct TrainConfig {
   Bf16Guard bf16_guard = Bf16Guard::IfNeeded;
   bool bf16_delta_inputs = false; // the delta rule takes bf16 q, k, v (what `bf16_guard` guards)
   GradScaler grad_scaler = GradScaler::Off;
+  NsaRanges nsa_ranges = NsaRanges::Direct;
 
   double planted_spin =
       0.0; // hidden: busy-wait this share of the running median step (engine tests)

@@ -8,6 +8,7 @@
 #include "core/span.h"
 #include "model/families/init.h"
 #include "model/families/sparse_attention.h"
+#include "model/fp8_linear.h"
 #include "model/rms_norm.h"
 #include "model/segments.h"
 
@@ -42,7 +43,7 @@ public:
       x = x + feed_forward(block, rms_norm(x, block.ffn_norm));
     }
     const Span span("head");
-    return at::linear(rms_norm(x, final_norm_), head_);
+    return at::linear(rms_norm(x, final_norm_), head_); // in 16 bits, also with FP8
   }
 
 private:
@@ -60,7 +61,7 @@ private:
 
   static at::Tensor feed_forward(const Block& block, const at::Tensor& x) {
     const Span span("feed_forward");
-    return at::linear(at::silu(at::linear(x, block.ffn_in)), block.ffn_out);
+    return apply_linear(at::silu(apply_linear(x, block.ffn_in)), block.ffn_out);
   }
 
   at::Tensor embedding_; // [vocab_size, d_model]

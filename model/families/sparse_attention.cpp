@@ -7,6 +7,7 @@
 #include "core/span.h"
 #include "model/attention.h"
 #include "model/families/init.h"
+#include "model/fp8_linear.h"
 #include "model/nsa.h"
 #include "model/segments.h"
 
@@ -16,7 +17,7 @@ SparseAttention::SparseAttention(ParameterFactory& make,
                                  const std::string& prefix,
                                  const TrainConfig& config)
     : heads_(config.heads), groups_(config.kv_groups), head_dim_(config.head_dim),
-      dense_(config.nsa_attention == NsaAttention::Dense),
+      dense_(config.nsa_attention == NsaAttention::Dense), ranges_(config.nsa_ranges),
       scale_(1.0 / std::sqrt(static_cast<double>(config.head_dim))) {
   const std::int64_t d = config.d_model, inner = heads_ * head_dim_;
   const std::int64_t kv = (dense_ ? 2 : 6) * groups_ * head_dim_;
@@ -57,7 +58,8 @@ SparseAttention::sparse(const at::Tensor& q, const at::Tensor& kv, const Segment
                         .v_sel = v[1],
                         .v_win = v[2],
                         .gates = gates(q),
-                        .scale = scale_},
+                        .scale = scale_,
+                        .ranges = ranges_},
                        segments.sparse);
 }
 
@@ -79,14 +81,14 @@ SparseAttention::forward(const at::Tensor& x, const Segments& segments, Attentio
   const Span span("sparse_attention");
   const std::int64_t tokens = x.size(0), inner = heads_ * head_dim_;
   const ChunkLayout& layout = *segments.chunks;
-  const at::Tensor projected = at::linear(x, qkv_proj_);
+  const at::Tensor projected = apply_linear(x, qkv_proj_);
   const std::vector<at::Tensor> parts =
       projected.split_with_sizes({inner, projected.size(1) - inner}, 1);
   const at::Tensor q =
       apply_rope(parts[0].unflatten(1, {heads_, head_dim_}), layout.rope_cos, layout.rope_sin);
   const at::Tensor kv = parts[1].unflatten(1, {-1, groups_, head_dim_});
   const at::Tensor out = dense_ ? dense(q, kv, segments, path) : sparse(q, kv, segments);
-  return at::linear(out.reshape({tokens, inner}), out_proj_);
+  return apply_linear(out.reshape({tokens, inner}), out_proj_);
 }
 
 } // namespace assay

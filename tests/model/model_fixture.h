@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "model/config/optimization.h"
 #include "model/config/train_config.h"
 #include "model/segments.h"
 
@@ -32,6 +33,33 @@ inline TrainConfig small_config() {
   config.warmup_steps = 2;
   config.lr = 3e-3;
   return value_or_throw(resolve(config));
+}
+
+// Two layers of native sparse attention, documents of several blocks; head width and selected
+// blocks are the smallest that the CUDA kernels take.
+inline TrainConfig small_nsa(NsaAttention attention = NsaAttention::Nsa) {
+  TrainConfig config;
+  config.family = "nsa";
+  config.pattern = "NN";
+  config.d_model = 32;
+  config.head_dim = 64;
+  config.ffn_dim = 48;
+  config.vocab_size = 61;
+  config.seq_len = 96;
+  config.nsa_block = 8;
+  config.nsa_stride = 4;
+  config.nsa_select_block = 16;
+  config.nsa_select_count = 3;
+  config.nsa_window = 6;
+  config.nsa_attention = attention;
+  config.steps = 100;
+  config.warmup_steps = 2;
+  return value_or_throw(resolve(config));
+}
+
+// A model that has what the row switches.
+inline TrainConfig small_config_for(const Optimization& row) {
+  return row.family == "nsa" ? small_nsa() : small_config();
 }
 
 // A prepared batch of random tokens whose documents end at `borders` besides the row ends.

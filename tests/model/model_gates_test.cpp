@@ -14,6 +14,7 @@ namespace {
 using testing_model::ragged_batch;
 using testing_model::ragged_batches;
 using testing_model::small_config;
+using testing_model::small_config_for;
 
 struct RowLevel {
   const Optimization* row;
@@ -41,7 +42,7 @@ class EveryLevel : public testing::TestWithParam<RowLevel> {};
 
 TEST_P(EveryLevel, PassesItsGates) {
   const auto& [row, level] = GetParam();
-  TrainConfig base = small_config();
+  TrainConfig base = small_config_for(*row);
   if (row->name != "bf16_guard") base.bf16_delta_inputs = false;
   TrainConfig reference = base, other = base;
   reference.bf16_delta_inputs = other.bf16_delta_inputs = row->name == "bf16_guard";
@@ -60,7 +61,7 @@ TEST_P(EveryLevel, PassesItsGates) {
 // One span shows that a level ran, and no other level of its row shows that span.
 TEST_P(EveryLevel, ShowsItsOwnSpan) {
   const auto& [row, level] = GetParam();
-  const TrainConfig config = with_level(small_config(), *level);
+  const TrainConfig config = with_level(small_config_for(*row), *level);
   const Instrumented seen = instrument(*row, config, ragged_batches(config, 2));
   for (const Level& other : row->levels) {
     if (other.span.empty()) continue;

@@ -18,6 +18,7 @@ namespace assay {
 namespace {
 
 using testing_model::ragged_batch;
+using testing_model::small_nsa;
 
 TrainConfig nsa_config(const char* preset = "tiny") {
   TrainConfig config;
@@ -28,24 +29,6 @@ TrainConfig nsa_config(const char* preset = "tiny") {
 
 TrainConfig resolved(const TrainConfig& config) {
   return value_or_throw(resolve(config));
-}
-
-// Two layers, documents of several blocks.
-TrainConfig small_nsa(NsaAttention attention = NsaAttention::Nsa) {
-  TrainConfig config = nsa_config();
-  config.pattern = "NN";
-  config.d_model = 32;
-  config.head_dim = 8;
-  config.ffn_dim = 48;
-  config.vocab_size = 61;
-  config.seq_len = 48;
-  config.nsa_block = 4;
-  config.nsa_stride = 2;
-  config.nsa_select_block = 4;
-  config.nsa_window = 6;
-  config.nsa_attention = attention;
-  config.warmup_steps = 2;
-  return resolved(config);
 }
 
 TEST(NsaConfig, PresetsResolveAndCountTheirParameters) {
@@ -181,7 +164,7 @@ INSTANTIATE_TEST_SUITE_P(All,
 // same outputs.
 TEST(Nsa, ShortDocumentsAttendDensely) {
   TrainConfig sparse = small_nsa(), dense = small_nsa(NsaAttention::Dense);
-  sparse.nsa_window = 48;
+  sparse.nsa_window = sparse.seq_len;
   Trainer a(sparse), b(dense);
   const std::int64_t inner = sparse.heads * sparse.head_dim,
                      kv = sparse.kv_groups * sparse.head_dim;

@@ -108,7 +108,7 @@ TEST_P(GpuLevel, PassesItsGatesAndShowsItsSpan) {
   if (!at::cuda::is_available()) GTEST_SKIP() << "no CUDA device";
   const auto& [row_name, level_name, precision] = GetParam();
   const Optimization& row = *optimizations().find(row_name);
-  TrainConfig base = small_config();
+  TrainConfig base = testing_model::small_config_for(row);
   base.device = Device::Cuda;
   base.precision = static_cast<Precision>(precision);
   base.bf16_delta_inputs = row_name == "bf16_guard";
