@@ -35,6 +35,14 @@ struct MeasuredPeaks {
   double launch_seconds = 0;   // between the starts of two empty kernels of one stream
 };
 
+// Paths of the metrics that a parity launch stores of the device, for the launch as a whole
+// (docs/ledger.md, "Peaks"). One figure each, in FLOPs, bytes or seconds.
+inline constexpr const char* kComputePeakMetric = "peak/compute_flops_per_second";
+inline constexpr const char* kFp32PeakMetric = "peak/fp32_flops_per_second";
+inline constexpr const char* kFp8PeakMetric = "peak/fp8_flops_per_second";
+inline constexpr const char* kBandwidthMetric = "peak/bytes_per_second";
+inline constexpr const char* kLaunchMetric = "peak/launch_seconds";
+
 struct SpeedOfLight {
   double seconds = 0;         // sum over operations of max(FLOPs / peak, bytes / bandwidth)
   double compute_seconds = 0; // the part of `seconds` in operations that FLOPs bind …

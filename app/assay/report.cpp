@@ -11,6 +11,7 @@
 #include "experiments/analysis/render.h"
 #include "experiments/analysis/trace_evidence.h"
 #include "experiments/lints.h"
+#include "experiments/speed.h"
 
 namespace assay::cli {
 
@@ -36,6 +37,7 @@ void report(const ReportOptions& options) {
   const LedgerData data = value_or_throw(read_ledger(options.directory));
   Report report = analyze(data);
   attach_explanations(report, data, options.directory);
+  attach_speed(report, data);
   report.lints = lint(data);
   const std::string out = options.out.empty() ? options.directory : options.out;
   if (!options.no_files) {

@@ -33,10 +33,34 @@ SheetEntry& entry_of(std::vector<SheetEntry>& sheet, const ClaimRow& claim) {
   return sheet.back();
 }
 
-std::string why_untested(const SheetEntry& entry, bool any_source) {
+// The first cell that compares the claim's levels, as "directory, cell name", or "".
+std::string compared_in(const ClaimRow& claim, const std::vector<SheetSource>& sources) {
+  for (const SheetSource& source : sources)
+    for (const CellReport& cell : source.report.cells)
+      for (const Comparison& comparison : cell.comparisons)
+        if (cell.cell.optimization == claim.optimization && comparison.a == claim.from &&
+            comparison.b == claim.to)
+          return fmt::format("{}, cell {}", source.directory, cell.cell.name);
+  return "";
+}
+
+std::string why_untested(const SheetEntry& entry, const std::vector<SheetSource>& sources) {
   if (!entry.results.empty()) return "";
   if (!entry.claim.unmet.empty()) return entry.claim.unmet;
-  return any_source ? "no cell of these results compares the two levels" : "no results were named";
+  if (sources.empty()) return "no results were named";
+  if (const std::string where = compared_in(entry.claim, sources); !where.empty())
+    return fmt::format("{} compares the levels, but was planned without this claim; run the matrix "
+                       "again: a claim is judged by data that came after it",
+                       where);
+  return "no cell of these results compares the two levels";
+}
+
+std::string allowed_text(const ordered_json& value) {
+  if (value.is_string()) return value.get<std::string>();
+  if (!value.is_array()) return value.dump();
+  std::string text;
+  for (const ordered_json& one : value) text += (text.empty() ? "" : " or ") + allowed_text(one);
+  return text;
 }
 
 // The machine's conditions, as a claims file spells them.
@@ -45,10 +69,7 @@ std::string needs_text(const ClaimRow& claim) {
   std::string text;
   if (needs.is_object())
     for (const auto& [key, value] : needs.items())
-      text += fmt::format("{}{} {}",
-                          text.empty() ? "" : ", ",
-                          key,
-                          value.is_string() ? value.get<std::string>() : value.dump());
+      text += fmt::format("{}{} {}", text.empty() ? "" : ", ", key, allowed_text(value));
   return text;
 }
 
@@ -170,7 +191,7 @@ std::vector<SheetEntry> claim_sheet(const std::vector<ClaimRow>& known,
       const std::string& cell = source.report.cells[*result.cell].cell.name;
       entry.results.push_back({result, source.directory, cell, machine_of(source.report, cell)});
     }
-  for (SheetEntry& entry : sheet) entry.untested = why_untested(entry, !sources.empty());
+  for (SheetEntry& entry : sheet) entry.untested = why_untested(entry, sources);
   return sheet;
 }
 

@@ -5,6 +5,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "experiments/analysis/report.h"
 
@@ -34,6 +35,10 @@ std::string claim_state_text(const ClaimResult& result);
 std::string control_text(const CellReport& cell);
 // "varlen against mask_dense"
 std::string comparison_text(const Comparison& comparison);
+// "varlen, mask_dense"; "ema_swap, the train step"
+std::string speed_name_text(const CellReport& cell, const VariantSpeed& speed);
+// Why something of the speed of light is not known, each reason once, with its cells.
+std::vector<std::string> speed_notes(const Report& report);
 // One sentence for the top of a report: how many comparisons are faster, slower, …
 std::string summary_text(const Report& report);
 

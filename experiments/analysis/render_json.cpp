@@ -151,11 +151,49 @@ ordered_json comparison_json(const Comparison& value) {
           {"no_explanation", text(value.no_explanation)}};
 }
 
+ordered_json peaks_json(const MeasuredPeaks& value) {
+  return {{"compute_flops_per_second", number(value.flops_per_second)},
+          {"fp32_flops_per_second", number(value.fp32_flops_per_second)},
+          {"fp8_flops_per_second",
+           value.fp8_flops_per_second > 0 ? number(value.fp8_flops_per_second) : nullptr},
+          {"bytes_per_second", number(value.bytes_per_second)},
+          {"launch_seconds", number(value.launch_seconds)}};
+}
+
+ordered_json light_json(const SpeedOfLight& value) {
+  return {{"seconds", number(value.seconds)},
+          {"compute_seconds", number(value.compute_seconds)},
+          {"bytes_seconds", number(value.bytes_seconds)},
+          {"launch_seconds", number(value.launch_seconds)}};
+}
+
+ordered_json speed_json(const VariantSpeed& value) {
+  return {{"variant", text(value.variant)},
+          {"tokens_per_second", number(value.tokens_per_second)},
+          {"step_seconds", number(value.step_seconds)},
+          {"busy_seconds", maybe(value.busy_seconds, number)},
+          {"model_flops", number(value.flops)},
+          {"mfu",
+           maybe(value.peaks,
+                 [&](const MeasuredPeaks& peaks) {
+                   return number(model_flops_utilization(
+                       value.flops, value.step_seconds, peaks.flops_per_second));
+                 })},
+          {"launches", maybe(value.launches, [](std::int64_t x) { return ordered_json(x); })},
+          {"launches_traced", value.launches_traced},
+          {"peaks", maybe(value.peaks, peaks_json)},
+          {"at_measured_peaks", maybe(value.light, light_json)},
+          {"binds", maybe(value.bound, [](Bound x) { return ordered_json(to_string(x)); })},
+          {"unknown", text(value.unknown)}};
+}
+
 ordered_json cell_json(const CellReport& value) {
   ordered_json comparisons = ordered_json::array(), missing = ordered_json::array();
   for (const Comparison& comparison : value.comparisons)
     comparisons.push_back(comparison_json(comparison));
   for (const std::string& item : value.missing) missing.push_back(text(item));
+  ordered_json speeds = ordered_json::array();
+  for (const VariantSpeed& speed : value.speed) speeds.push_back(speed_json(speed));
   ordered_json out = {{"name", text(value.cell.name)},
                       {"optimization", text(value.cell.optimization)},
                       {"summary", text(value.summary)},
@@ -169,6 +207,7 @@ ordered_json cell_json(const CellReport& value) {
                       {"launches_planned", value.planned_launches},
                       {"control", nullptr},
                       {"comparisons", comparisons},
+                      {"speed", speeds},
                       {"missing", missing}};
   if (out["config"].is_discarded()) out["config"] = nullptr;
   if (value.control)

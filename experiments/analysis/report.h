@@ -15,6 +15,7 @@
 #include "experiments/analysis/effect.h"
 #include "experiments/analysis/evidence.h"
 #include "experiments/analysis/pairs.h"
+#include "experiments/analysis/speed.h"
 #include "experiments/analysis/verdict.h"
 
 namespace assay {
@@ -53,7 +54,8 @@ struct CellReport {
   std::string summary, equivalence; // of the optimization
   std::optional<ControlReport> control;
   std::vector<Comparison> comparisons;
-  int timed_launches = 0; // that count
+  std::vector<VariantSpeed> speed; // filled by attach_speed() (experiments/speed.h) only
+  int timed_launches = 0;          // that count
   int planned_launches = 0;
   std::vector<std::string> missing; // what the plan still owes
 };

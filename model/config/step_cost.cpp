@@ -249,4 +249,11 @@ StepShape step_shape(const TrainConfig& c, std::int64_t longest_segment) {
   return shape;
 }
 
+bool counts_all_launches(const StepShape& shape) {
+  return std::none_of(shape.layers.begin(), shape.layers.end(), [](const StepShape::Layer& layer) {
+    const auto* grouped = std::get_if<GroupedShape>(&layer);
+    return grouped != nullptr && grouped->launches == 0;
+  });
+}
+
 } // namespace assay

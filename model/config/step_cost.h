@@ -59,4 +59,7 @@ std::vector<OpCost> step_cost(const StepShape& shape);
 // many.
 StepShape step_shape(const TrainConfig& config, std::int64_t longest_segment = 0);
 
+// Whether the operations' launches are all of the step's.
+bool counts_all_launches(const StepShape& shape);
+
 } // namespace assay

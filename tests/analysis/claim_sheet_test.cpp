@@ -79,6 +79,20 @@ TEST(ClaimSheet, AClaimThatOnlyTheResultsKnowComesLast) {
   EXPECT_EQ(sheet[1].results.size(), 1u);
 }
 
+// Data that is older than the claim does not judge it; the sheet says so instead of denying the
+// data.
+TEST(ClaimSheet, AClaimNewerThanTheResultsIsUntested) {
+  ClaimRow claim = step_time_claim(0.08, 0.12);
+  claim.requires_json = R"({"precision":["bf16","fp8"],"preset":"base"})";
+  const auto sheet = claim_sheet({claim, other_claim()}, {source("one", std::log(0.9), {})});
+  ASSERT_EQ(sheet.size(), 2u);
+  EXPECT_TRUE(sheet[0].results.empty());
+  EXPECT_THAT(sheet[0].untested, HasSubstr("one, cell ema_swap compares the levels, but was"));
+  EXPECT_THAT(sheet[1].untested, HasSubstr("no cell of these results"));
+  EXPECT_THAT(render_claims_table(sheet, {.width = 100}),
+              HasSubstr("a run needs: precision bf16 or fp8, preset base"));
+}
+
 TEST(ClaimSheet, Json) {
   const ClaimRow claim = step_time_claim(0.08, 0.12);
   const json out = json::parse(render_claims_json(
