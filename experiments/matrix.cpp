@@ -78,6 +78,7 @@ MatrixCell read_cell(const toml::table& raw, TomlProblems& problems) {
   cell.where = place(problems, raw);
   cell.optimization = table.text("optimization").value_or("");
   cell.name = table.text("name").value_or(cell.optimization);
+  cell.reference = table.text("reference").value_or("");
   cell.levels = table.texts("levels");
   if (const toml::table* set = table.table("set")) cell.set = config_values(*set, problems);
   cell.rounds = small(table, "rounds");

@@ -21,7 +21,8 @@ struct ConfigValue {
 
 struct MatrixCell {
   std::string name, optimization;
-  std::vector<std::string> levels; // empty: all
+  std::string reference;           // level; empty: the row's first
+  std::vector<std::string> levels; // empty: all after the reference
   std::vector<ConfigValue> set;
   std::optional<int> rounds, visit_steps, discard_steps, launches;
   std::string where;

@@ -110,7 +110,7 @@ void Planner::add_cell(const MatrixCell& cell) {
     problems_.add(fmt::format("{}: cell '{}' names no level beside the reference '{}'",
                               cell.where,
                               printable(cell.name),
-                              row->levels.front().name));
+                              all.front().level->name));
     return;
   }
   check_data(all.front().config);
@@ -145,14 +145,19 @@ const Optimization* Planner::checked_row(const MatrixCell& cell) {
                       cell.optimization));
   std::vector<std::string> names;
   for (const Level& level : (*row)->levels) names.push_back(level.name);
-  for (const std::string& level : cell.levels)
-    if ((*row)->level(level) == nullptr)
+  std::vector<std::string> named = cell.levels;
+  if (!cell.reference.empty()) named.push_back(cell.reference);
+  bool known = true;
+  for (const std::string& level : named)
+    if ((*row)->level(level) == nullptr) {
+      known = false;
       problems_.add(fmt::format("{}: unknown level '{}' of optimization '{}'{}",
                                 cell.where,
                                 printable(level),
                                 cell.optimization,
                                 did_you_mean(level, names)));
-  return *row;
+    }
+  return known ? *row : nullptr;
 }
 
 // The reference first, then the chosen levels in the registry's order; empty after a problem.
@@ -166,14 +171,18 @@ std::vector<Draft> Planner::drafts(const MatrixCell& cell, const Optimization& r
       }
     }
   }
-  std::vector<Draft> result;
+  const Level* reference = cell.reference.empty() ? &row.levels.front() : row.level(cell.reference);
+  std::vector<const Level*> chosen{reference};
   for (const Level& level : row.levels) {
-    const bool chosen =
-        cell.levels.empty() || &level == &row.levels.front() ||
+    const bool named =
         std::find(cell.levels.begin(), cell.levels.end(), level.name) != cell.levels.end();
-    if (!chosen) continue;
+    if (&level != reference && (named || (cell.levels.empty() && &level > reference)))
+      chosen.push_back(&level);
+  }
+  std::vector<Draft> result;
+  for (const Level* level : chosen) {
     TrainConfig config = base;
-    level.apply(config);
+    level->apply(config);
     Result<TrainConfig> resolved = resolve(config);
     if (!resolved) {
       problems_.add(fmt::format(
@@ -190,7 +199,7 @@ std::vector<Draft> Planner::drafts(const MatrixCell& cell, const Optimization& r
                                 printable(resolved->family)));
       return {};
     }
-    result.push_back({&level, std::move(*resolved)});
+    result.push_back({level, std::move(*resolved)});
   }
   return result;
 }

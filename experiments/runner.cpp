@@ -112,13 +112,14 @@ public:
     data_ = ledger_->read();
     data_.visits.clear(); // the plan's state needs none, and there may be millions
     data_.visits.shrink_to_fit();
+    check_cells();
     refuse_other_build();
     for (const LaunchRow& launch : data_.launches) since_ = std::max(since_, launch.id);
   }
 
   RunSummary run() {
-    std::vector<LaunchTask> tasks = missing_launches(data_, since_);
-    for (; !tasks.empty(); tasks = missing_launches(data_, since_)) {
+    std::vector<LaunchTask> tasks = chosen_launches();
+    for (; !tasks.empty(); tasks = chosen_launches()) {
       summary_.stopped = why_stop();
       if (!summary_.stopped.empty()) break;
       run_launch(tasks);
@@ -131,6 +132,25 @@ public:
   }
 
 private:
+  void check_cells() const {
+    std::vector<std::string> names;
+    for (const CellRow& cell : data_.cells) names.push_back(cell.name);
+    for (const std::string& name : options_.cells)
+      if (std::find(names.begin(), names.end(), name) == names.end())
+        bad_input(
+            "--cell {}: the plan has no such cell{}", printable(name), did_you_mean(name, names));
+  }
+
+  std::vector<LaunchTask> chosen_launches() const {
+    std::vector<LaunchTask> tasks = missing_launches(data_, since_);
+    if (options_.cells.empty()) return tasks;
+    std::erase_if(tasks, [&](const LaunchTask& task) {
+      const std::string& name = data_.cell(task.cell).name;
+      return std::find(options_.cells.begin(), options_.cells.end(), name) == options_.cells.end();
+    });
+    return tasks;
+  }
+
   void refuse_other_build() {
     build_ = measured_build(data_);
     if (build_.empty() || missing_launches(data_).empty()) return;
@@ -153,7 +173,7 @@ private:
     const LaunchTask& task = tasks.front();
     const std::vector<LaunchTask> after(tasks.begin() + 1, tasks.end());
     const auto start = Clock::now();
-    RunProgress progress = describe(task, static_cast<int>(tasks.size()));
+    RunProgress progress = describe(task);
     progress.eta_seconds = eta_.left(after, eta_.expected(task));
     report(progress);
     LaunchContext context{data_,
@@ -184,12 +204,12 @@ private:
     note_trouble(progress, outcome);
   }
 
-  RunProgress describe(const LaunchTask& task, int missing) const {
+  RunProgress describe(const LaunchTask& task) const {
     const CellRow& cell = data_.cell(task.cell);
     RunProgress progress;
     const PlanProgress state = plan_progress(data_, since_);
     progress.launches = state.planned - state.not_run;
-    progress.launch_number = progress.launches - missing + 1;
+    progress.launch_number = state.done + state.failed + 1;
     progress.cell = cell.name;
     progress.task = task;
     progress.rounds = task.kind == LaunchKind::Timed    ? cell.rounds

@@ -30,6 +30,7 @@ struct RunOptions {
   std::string worker_path;
   std::vector<std::string> worker_arguments{"engine"};
   std::optional<double> stop_after_seconds; // absent: the plan's budget, if it has one
+  std::vector<std::string> cells;           // run these alone, by name; empty: all
   bool fork = false; // results of another plan or build are set aside instead of refused
   std::function<void(const RunProgress&)> progress;
   double setup_timeout_seconds = 600;      // building, gates, memory, a launch's first round
@@ -38,7 +39,7 @@ struct RunOptions {
 
 struct RunSummary {
   enum class Outcome { Complete, Incomplete };
-  Outcome outcome = Outcome::Complete;
+  Outcome outcome = Outcome::Complete; // of the chosen cells
   PlanProgress progress;
   std::string stopped;   // why it is incomplete: "--stop-after 9m", "SIGINT or SIGTERM"
   std::string set_aside; // where --fork moved older results, or ""

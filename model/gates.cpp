@@ -147,8 +147,7 @@ std::vector<GateResult> swap_gates(const TrainConfig& reference,
 std::vector<GateResult> same_function_gates(const TrainConfig& reference,
                                             const TrainConfig& level,
                                             const Batch& batch,
-                                            const std::string& name,
-                                            const char* reference_name) {
+                                            const std::string& name) {
   TrainConfig exact = reference;
   exact.precision = Precision::Fp32;
   Trainer a(reference), b(level), truth(exact);
@@ -161,9 +160,8 @@ std::vector<GateResult> same_function_gates(const TrainConfig& reference,
     const double value = relative_rms(y, z), own = relative_rms(x, z);
     GateResult result{gate_name, false, value, fp32 ? bound : std::max(kHalfBound, 2 * own), ""};
     result.passed = result.value <= result.bound;
-    result.detail = fp32
-                        ? fmt::format("relative RMS against {}", reference_name)
-                        : fmt::format("relative RMS against fp32; {}: {:.2e}", reference_name, own);
+    result.detail = fp32 ? "relative RMS against the reference"
+                         : fmt::format("relative RMS against fp32; the reference: {:.2e}", own);
     return result;
   };
   return {gate(name,
@@ -216,7 +214,7 @@ std::vector<GateResult> nsa_ranges_gates(const TrainConfig& given_reference,
   if (batch.documents.sparse == nullptr)
     bad_input("nsa_ranges needs family = nsa with nsa_attention = nsa, not family {}",
               level.family);
-  std::vector<GateResult> gates = same_function_gates(reference, level, batch, "math/logits", "v1");
+  std::vector<GateResult> gates = same_function_gates(reference, level, batch, "math/logits");
   if (level.nsa_ranges != NsaRanges::Direct)
     gates.push_back(ranges_gate(*batch.documents.sparse, level.kv_groups, level.nsa_ranges));
   Trainer trainer(level);
@@ -238,7 +236,7 @@ std::vector<GateResult> varlen_gates(const TrainConfig& given_reference,
     gates.push_back(isolation_gate(logits, batch, batch.documents, level.vocab_size));
     gates.push_back(per_document_gate(logits, batch, level));
   } else {
-    gates = same_function_gates(reference, level, batch, "math/packed", "mask_dense");
+    gates = same_function_gates(reference, level, batch, "math/packed");
     if (batch.rows.cu_host.size() > 2) {
       gates.push_back(isolation_gate(logits, batch, batch.rows, level.vocab_size));
       gates.back().name = "isolation/rows";

@@ -11,6 +11,7 @@
 #include "model/autograd_holder.h"
 #include "model/nsa_ranges.h"
 #include "model/selected_attention.h"
+#include "model/varlen_attention.h"
 
 namespace assay {
 
@@ -103,6 +104,10 @@ at::Tensor nsa_window_attention(const at::Tensor& q,
                                 const at::Tensor& v,
                                 const NsaLayoutPtr& layout,
                                 double scale) {
+  const at::ScalarType type = v.scalar_type();
+  if (v.is_cuda() && (type == at::kBFloat16 || type == at::kHalf))
+    return window_attention(
+        q.to(type), k.to(type), v, layout->documents, scale, layout->shape.window);
   const auto visible = [layout](const QueryChunk& chunk) { return layout->window.visible(chunk); };
   return attend(q, k, v, layout->window_chunks, visible, scale);
 }

@@ -121,16 +121,17 @@ void fill_overlap(NsaLayout& layout, const std::vector<Document>& documents, at:
 
 } // namespace
 
-NsaLayout make_nsa_layout(const std::vector<std::int32_t>& cu,
-                          const NsaShape& shape,
-                          at::Device device,
-                          std::int64_t query_chunk) {
+NsaLayout
+make_nsa_layout(const Segments& borders, const NsaShape& shape, std::int64_t query_chunk) {
+  const std::vector<std::int32_t>& cu = borders.cu_host;
   if (cu.size() < 2 || cu.front() != 0)
     internal_error("sparse attention needs cumulative document ends that begin at 0");
+  const at::Device device = borders.cu.device();
   const std::vector<Document> documents = documents_of(cu, shape);
   const TokenNumbers n = number_tokens(documents, shape);
   NsaLayout layout;
   layout.shape = shape;
+  layout.documents = {cu, borders.cu, borders.max_len, nullptr, nullptr};
   layout.tokens = cu.back();
   layout.compressed_blocks = documents.back().compressed_first + documents.back().compressed_count;
   layout.selection_blocks = documents.back().selection_first + documents.back().selection_count;

@@ -10,6 +10,7 @@
 
 #include "model/chunked_attention.h"
 #include "model/config/nsa_shape.h"
+#include "model/data/batch.h"
 
 namespace assay {
 
@@ -17,6 +18,7 @@ namespace assay {
 // (a document's last may be shorter than l').
 struct NsaLayout {
   NsaShape shape;
+  Segments documents; // without layouts
   std::int64_t tokens = 0, compressed_blocks = 0, selection_blocks = 0;
 
   at::Tensor document_start; // int32 [T]: first token of each token's document
@@ -40,11 +42,10 @@ struct NsaLayout {
 };
 
 inline constexpr std::int64_t kNsaQueryChunk = 512;
+// A GPU waits for launches rather than for masked pairs.
+inline constexpr std::int64_t kNsaQueryChunkCuda = 2048;
 
-// Of documents that end at `cu` (cumulative, from 0), on `device`.
-NsaLayout make_nsa_layout(const std::vector<std::int32_t>& cu,
-                          const NsaShape& shape,
-                          at::Device device,
-                          std::int64_t query_chunk = kNsaQueryChunk);
+// Of the documents that `borders` holds (its layouts are not read), on the device of its `cu`.
+NsaLayout make_nsa_layout(const Segments& borders, const NsaShape& shape, std::int64_t query_chunk);
 
 } // namespace assay

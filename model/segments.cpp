@@ -102,19 +102,24 @@ void fill_mask(ChunkLayout& layout, const std::vector<Range>& ranges) {
 }
 
 void prepare_segments(Segments& segments, const TrainConfig& config, at::Device device) {
-  segments.cu = at::tensor(segments.cu_host, at::TensorOptions().dtype(at::kInt)).to(device);
-  segments.max_len = 0;
-  for (std::size_t i = 1; i < segments.cu_host.size(); ++i)
-    segments.max_len =
-        std::max<std::int64_t>(segments.max_len, segments.cu_host[i] - segments.cu_host[i - 1]);
+  segments = segments_of(std::move(segments.cu_host), device);
   segments.chunks =
       std::make_shared<const ChunkLayout>(make_chunk_layout(segments.cu_host, config, device));
   if (config.family == "nsa" && config.nsa_attention == NsaAttention::Nsa)
-    segments.sparse = std::make_shared<const NsaLayout>(
-        make_nsa_layout(segments.cu_host, nsa_shape(config), device));
+    segments.sparse = std::make_shared<const NsaLayout>(make_nsa_layout(
+        segments, nsa_shape(config), device.is_cuda() ? kNsaQueryChunkCuda : kNsaQueryChunk));
 }
 
 } // namespace
+
+Segments segments_of(std::vector<std::int32_t> cu_host, at::Device device) {
+  Segments segments;
+  segments.cu = at::tensor(cu_host, at::TensorOptions().dtype(at::kInt)).to(device);
+  for (std::size_t i = 1; i < cu_host.size(); ++i)
+    segments.max_len = std::max<std::int64_t>(segments.max_len, cu_host[i] - cu_host[i - 1]);
+  segments.cu_host = std::move(cu_host);
+  return segments;
+}
 
 at::Device torch_device(Device device) {
   return device == Device::Cuda ? at::Device(at::kCUDA, 0) : at::Device(at::kCPU);

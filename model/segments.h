@@ -36,6 +36,9 @@ struct ChunkLayout {
 // resolved config.
 void prepare(Batch& batch, const TrainConfig& config);
 
+// Borders without layouts, `cu` on `device`. cu_host: cumulative ends, from 0.
+Segments segments_of(std::vector<std::int32_t> cu_host, at::Device device);
+
 // The layout of segments that end at `cu` (cumulative, from 0), on `device`.
 ChunkLayout make_chunk_layout(const std::vector<std::int32_t>& cu,
                               const TrainConfig& config,

@@ -3,9 +3,11 @@
 #include <torch/csrc/autograd/custom_function.h>
 
 #include <memory>
+#include <optional>
 #include <tuple>
 #include <vector>
 
+#include "core/result.h"
 #include "core/span.h"
 #include "model/autograd_holder.h"
 
@@ -24,6 +26,7 @@ struct Call {
   at::Tensor cu;
   std::int64_t max_len = 0;
   double scale = 0;
+  std::optional<std::int64_t> left; // keys before the query's own; none: all
 };
 
 // One segment of [T, H, D] as the [1, H, L, D] view that the CPU kernel takes.
@@ -80,8 +83,19 @@ tensor_list cpu_backward(const Call& call,
 
 tensor_list
 flash_forward(const Call& call, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) {
-  auto [out, lse, rng, unused, debug] = at::_flash_attention_forward(
-      q, k, v, call.cu, call.cu, call.max_len, call.max_len, 0.0, true, false, call.scale);
+  auto [out, lse, rng, unused, debug] = at::_flash_attention_forward(q,
+                                                                     k,
+                                                                     v,
+                                                                     call.cu,
+                                                                     call.cu,
+                                                                     call.max_len,
+                                                                     call.max_len,
+                                                                     0.0,
+                                                                     true,
+                                                                     false,
+                                                                     call.scale,
+                                                                     call.left,
+                                                                     0);
   count("kernel/flash_varlen");
   return {out, lse, rng, unused};
 }
@@ -106,7 +120,9 @@ tensor_list flash_backward(const Call& call,
                                                     true,
                                                     kept[2],
                                                     kept[3],
-                                                    call.scale);
+                                                    call.scale,
+                                                    call.left,
+                                                    0);
   return {dq, dk, dv};
 }
 
@@ -196,7 +212,20 @@ at::Tensor varlen_attention(const at::Tensor& q,
                             const at::Tensor& v,
                             const Segments& segments,
                             double scale) {
-  auto call = std::make_shared<Call>(Call{segments.cu_host, segments.cu, segments.max_len, scale});
+  auto call = std::make_shared<Call>(
+      Call{segments.cu_host, segments.cu, segments.max_len, scale, std::nullopt});
+  return VarlenAttention::apply(q, k, v, std::shared_ptr<const Call>(call));
+}
+
+at::Tensor window_attention(const at::Tensor& q,
+                            const at::Tensor& k,
+                            const at::Tensor& v,
+                            const Segments& segments,
+                            double scale,
+                            std::int64_t window) {
+  if (!q.is_cuda() || !is_half(q)) internal_error("window_attention needs bf16 or fp16 on CUDA");
+  auto call = std::make_shared<Call>(
+      Call{segments.cu_host, segments.cu, segments.max_len, scale, window - 1});
   return VarlenAttention::apply(q, k, v, std::shared_ptr<const Call>(call));
 }
 

@@ -19,6 +19,7 @@ namespace {
 struct Options {
   MatrixOptions matrix;
   std::string out, stop_after;
+  std::vector<std::string> cells;
   bool fork = false, quiet = false, json = false;
 };
 
@@ -27,6 +28,7 @@ RunSummary run_with_progress(const Plan& plan, const Options& options) {
   RunOptions run;
   run.worker_path = program_path("assay-worker");
   run.fork = options.fork;
+  run.cells = options.cells;
   if (!options.stop_after.empty())
     run.stop_after_seconds = value_or_throw(parse_duration(options.stop_after));
   run.progress = [&line](const RunProgress& progress) { line.show(progress); };
@@ -57,7 +59,12 @@ void print_summary(const RunSummary& summary, const Options& options) {
   for (const std::string& problem : p.problems)
     fmt::print(stderr, "problem: {}\n", printable(problem));
   if (complete)
-    fmt::print(stderr, "complete: {} of {} launches in {}\n", p.done, p.planned, options.out);
+    fmt::print(stderr,
+               "complete: {} of {} launches in {}{}\n",
+               p.done,
+               p.planned,
+               options.out,
+               options.cells.empty() ? "" : ", of the chosen cells");
   else
     fmt::print(stderr,
                "incomplete: {} of {} launches in {}{}{}; the same command goes on\n",
@@ -79,6 +86,9 @@ void add_run(CLI::App& app, int& exit_code) {
   command->add_option("--stop-after",
                       options->stop_after,
                       "stop after the round in which this time is up: 90s, 9m, 1h30m");
+  command->add_option("--cell",
+                      options->cells,
+                      "only this cell; may be repeated. `assay merge` joins such results");
   command->add_flag(
       "--fork", options->fork, "set results of another plan or build aside and start anew");
   command->add_flag("--quiet", options->quiet, "no progress line");

@@ -3,29 +3,15 @@
 #include <utility>
 
 #include "core/result.h"
+#include "model/segments.h"
 
 namespace assay {
 namespace {
-
-at::Tensor copy_int32(const std::vector<std::int32_t>& values) {
-  return at::from_blob(const_cast<std::int32_t*>(values.data()),
-                       {static_cast<std::int64_t>(values.size())},
-                       at::kInt)
-      .clone();
-}
 
 at::Tensor
 copy_matrix(const std::vector<std::int64_t>& values, std::int64_t rows, std::int64_t columns) {
   return at::from_blob(const_cast<std::int64_t*>(values.data()), {rows, columns}, at::kLong)
       .clone();
-}
-
-Segments make_segments(std::vector<std::int32_t> cumulative, std::int64_t max_len) {
-  Segments segments;
-  segments.cu = copy_int32(cumulative);
-  segments.cu_host = std::move(cumulative);
-  segments.max_len = max_len;
-  return segments;
 }
 
 PrefetchOptions prefetch_options(const TrainConfig& config, Split split) {
@@ -67,8 +53,8 @@ Batch DataStream::next() {
   Batch batch;
   batch.tokens = copy_matrix(packed.tokens, rows_, seq_len_);
   batch.targets = copy_matrix(packed.targets, rows_, seq_len_);
-  batch.rows = make_segments(std::move(row_ends), seq_len_);
-  batch.documents = make_segments(std::move(packed.cu_documents), packed.max_document);
+  batch.rows = segments_of(std::move(row_ends), at::kCPU);
+  batch.documents = segments_of(std::move(packed.cu_documents), at::kCPU);
   batch.bytes = packed.bytes;
   return batch;
 }

@@ -67,7 +67,6 @@ std::int64_t Packer::fill(PackedBatch& batch, std::int64_t room) {
   batch.bytes += std::accumulate(
       encoding.bytes.begin() + first + 1, encoding.bytes.begin() + last + 1, std::int64_t{0});
   batch.cu_documents.push_back(static_cast<std::int32_t>(batch.tokens.size()));
-  batch.max_document = std::max(batch.max_document, static_cast<std::int64_t>(take));
 
   position_.offset += take;
   if (position_.offset == current_->positions()) {

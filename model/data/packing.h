@@ -40,9 +40,8 @@ struct PackedBatch {
   std::vector<std::int64_t> tokens;  // [B*T]
   std::vector<std::int64_t> targets; // [B*T] the next token of the same document
   std::vector<std::int32_t>
-      cu_documents; // cumulative ends, from 0 to B*T; a row's end is always one of them
-  std::int64_t max_document = 0; // longest segment
-  std::int64_t bytes = 0;        // text bytes that the targets stand for
+      cu_documents;       // cumulative ends, from 0 to B*T; a row's end is always one of them
+  std::int64_t bytes = 0; // text bytes that the targets stand for
 };
 
 using DocumentPtr = std::shared_ptr<const TokenizedDocument>;

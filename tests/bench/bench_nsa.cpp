@@ -21,8 +21,11 @@
 #include "core/result.h"
 #include "core/statistics.h"
 #include "model/gates.h"
+#include "model/nsa.h"
 #include "model/nsa_ranges.h"
+#include "model/segments.h"
 #include "model/selected_attention.h"
+#include "model/varlen_attention.h"
 
 namespace assay {
 namespace {
@@ -32,6 +35,7 @@ constexpr std::int64_t kBlock = 64;
 struct Options {
   int repeats = 30, loop_repeats = 3;
   std::int64_t heads = 16, groups = 1, width = 64, slots = 16;
+  std::int64_t longest = 65536;
   std::vector<std::int64_t> tokens{8192, 32768};
 };
 
@@ -197,13 +201,119 @@ void time_attention(const Options& options, std::int64_t tokens) {
   }
 }
 
+// The operator of two branches, compressed (blocks of 64 without overlap) and selected, with their
+// gates: from q, k and v to the output, the choice of blocks included.
+void time_operator(const Options& options, std::int64_t tokens) {
+  const Case it = make_case(options, tokens);
+  const double scale = 1 / std::sqrt(static_cast<double>(options.width));
+  const NsaShape shape{kBlock, kBlock, kBlock, options.slots, 1};
+  const auto layout = std::make_shared<const NsaLayout>(make_nsa_layout(
+      segments_of({0, static_cast<std::int32_t>(tokens)}, at::kCUDA), shape, kNsaQueryChunkCuda));
+  const at::Tensor gates = at::rand({2, tokens, options.heads, 1}, it.q.options());
+  const auto forward = [&](bool kernels) {
+    const at::Tensor k = nsa_compress(it.k, layout), v = nsa_compress(it.v, layout);
+    const at::Tensor blocks = nsa_select_blocks(it.q, k, *layout, scale);
+    const at::Tensor selected =
+        kernels ? nsa_selected_attention(it.q, it.k, it.v, blocks, layout, scale, NsaRanges::Direct)
+                : selected_attention_tensor_form(
+                      it.q, it.k, it.v, {blocks, layout->document_start, kBlock}, scale);
+    return nsa_compressed_attention(it.q, k, v, layout, scale) * gates[0] + selected * gates[1];
+  };
+  if (const double error = relative_rms(forward(true), forward(false)); !(error <= 1e-2))
+    internal_error("the operator differs from its tensor form by {:.3g}", error);
+  const auto row = [&](const char* part, const std::function<void()>& work) {
+    fmt::print("  {:<32} {:>9.4f} ms\n", part, device_ms(options.repeats, work));
+  };
+  fmt::print("compressed + selected, T {} G {} heads {} d {}, blocks of {}, {} chosen, bf16\n",
+             tokens,
+             options.groups,
+             options.heads,
+             options.width,
+             kBlock,
+             options.slots);
+  row("forward", [&] {
+    const at::NoGradGuard no_grad;
+    (void)forward(true);
+  });
+  row("forward+backward", [&] {
+    (void)torch::autograd::grad({forward(true)}, {it.q, it.k, it.v}, {it.weights});
+  });
+}
+
+// All three branches against dense causal attention of the same heads and groups, both from q, k
+// and v to the output: milliseconds forward and backward.
+struct Crossover {
+  std::int64_t tokens = 0;
+  double sparse = 0, dense = 0;
+};
+
+Crossover compare_with_dense(const Options& options, const NsaShape& shape, std::int64_t tokens) {
+  const std::int64_t heads = 12, groups = 2; // of nsa base
+  const auto type = at::TensorOptions().device(at::kCUDA).dtype(at::kBFloat16);
+  const auto normal = [&](std::int64_t count) {
+    return at::randn({tokens, count, options.width}, type).requires_grad_();
+  };
+  NsaInputs in;
+  in.q = normal(heads);
+  for (at::Tensor* x : {&in.k_cmp, &in.k_sel, &in.k_win, &in.v_cmp, &in.v_sel, &in.v_win})
+    *x = normal(groups);
+  in.gates = at::full({tokens, groups, 3}, 1.0 / 3, type).requires_grad_();
+  in.scale = 1 / std::sqrt(static_cast<double>(options.width));
+  const Segments whole = segments_of({0, static_cast<std::int32_t>(tokens)}, at::kCUDA);
+  const auto layout =
+      std::make_shared<const NsaLayout>(make_nsa_layout(whole, shape, kNsaQueryChunkCuda));
+  const at::Tensor weights = at::randn({tokens, heads, options.width}, type);
+  const std::vector<at::Tensor> all{
+      in.q, in.k_cmp, in.k_sel, in.k_win, in.v_cmp, in.v_sel, in.v_win, in.gates};
+  return {
+      tokens,
+      device_ms(options.repeats,
+                [&] { (void)torch::autograd::grad({nsa_attention(in, layout)}, all, {weights}); }),
+      device_ms(options.repeats, [&] {
+        const at::Tensor out = varlen_attention(in.q, in.k_sel, in.v_sel, whole, in.scale);
+        (void)torch::autograd::grad({out}, {in.q, in.k_sel, in.v_sel}, {weights});
+      })};
+}
+
+// Where a falling ratio passes 1, between two lengths on logarithmic axes.
+void find_crossover(const Options& options) {
+  const NsaShape shape{32, 16, 64, 16, 512}; // of nsa base
+  fmt::print("nsa (three branches) against dense flash, 12 heads in 2 groups, d {}, forward and "
+             "backward\n",
+             options.width);
+  Crossover before;
+  double crossover = 0;
+  for (std::int64_t tokens = 1024; tokens <= options.longest; tokens *= 2) {
+    const Crossover now = compare_with_dense(options, shape, tokens);
+    fmt::print("  T {:>6}  nsa {:>9.4f} ms  dense {:>9.4f} ms  nsa/dense {:>7.3f}\n",
+               tokens,
+               now.sparse,
+               now.dense,
+               now.sparse / now.dense);
+    if (before.tokens > 0 && before.sparse > before.dense && now.sparse <= now.dense) {
+      const double a = std::log(before.sparse / before.dense), b = std::log(now.sparse / now.dense);
+      crossover = static_cast<double>(before.tokens) * std::exp2(a / (a - b));
+    }
+    before = now;
+  }
+  const std::int64_t predicted = nsa_crossover(shape).value_or(0);
+  if (crossover > 0)
+    fmt::print("crossover: {:.0f} tokens; by keys read alone {}\n", crossover, predicted);
+  else
+    fmt::print("no crossover up to {} tokens; by keys read alone {}\n", options.longest, predicted);
+}
+
 int run(const Options& options) {
   if (!at::cuda::is_available()) bad_input("bench_nsa needs a CUDA device, and there is none here");
   const cudaDeviceProp& device = *at::cuda::getCurrentDeviceProperties();
   fmt::print("{}, L2 {:.0f} MB\n", device.name, static_cast<double>(device.l2CacheSize) * 1e-6);
   compare_ranges(options, 2, 256, 4, 32);
   compare_ranges(options, 1, 2048, 2, 16);
-  for (const std::int64_t tokens : options.tokens) time_attention(options, tokens);
+  for (const std::int64_t tokens : options.tokens) {
+    time_attention(options, tokens);
+    time_operator(options, tokens);
+  }
+  find_crossover(options);
   return 0;
 }
 
@@ -220,6 +330,7 @@ int main(int argc, char** argv) {
   app.add_option("--groups", options.groups, "key-value groups");
   app.add_option("--width", options.width, "head width, 64 or 128");
   app.add_option("--selected", options.slots, "blocks of 64 tokens a query");
+  app.add_option("--longest", options.longest, "up to where nsa is compared with dense attention");
   CLI11_PARSE(app, argc, argv);
   try {
     return assay::run(options);

@@ -64,6 +64,26 @@ TEST_F(PlanTest, ChosenLevelsKeepTheReference) {
   EXPECT_EQ(variants[1]->name, "exchange");
 }
 
+TEST_F(PlanTest, AnotherLevelMayBeTheReference) {
+  const std::string cell = kHead + "[[cell]]\noptimization = \"ema_swap\"\n";
+  const Plan after = small_plan(scratch_, cell + "reference = \"pointer_swap\"\n");
+  const auto variants = variants_of(after.ledger, 1);
+  ASSERT_EQ(variants.size(), 3u); // clone_copy comes before it
+  EXPECT_EQ(variants[0]->name, "pointer_swap");
+  EXPECT_EQ(variants[0]->role, Role::Reference);
+  EXPECT_EQ(variants[1]->name, "exchange");
+  EXPECT_EQ(variants[2]->level, "pointer_swap"); // the control
+  const Plan back = small_plan(
+      scratch_, cell + "reference = \"exchange\"\nlevels = [\"clone_copy\", \"exchange\"]\n");
+  ASSERT_EQ(variants_of(back.ledger, 1).size(), 3u);
+  EXPECT_EQ(variants_of(back.ledger, 1)[0]->name, "exchange");
+  EXPECT_EQ(variants_of(back.ledger, 1)[1]->name, "clone_copy");
+  EXPECT_THAT(problem(cell + "reference = \"pointer_swop\"\n"),
+              HasSubstr("unknown level 'pointer_swop'"));
+  EXPECT_THAT(problem(cell + "reference = \"exchange\"\n"),
+              HasSubstr("names no level beside the reference 'exchange'"));
+}
+
 TEST_F(PlanTest, TheHashNamesWhatDeterminesTheExperiment) {
   const std::string base = hash({});
   EXPECT_EQ(base, hash({}));

@@ -108,6 +108,18 @@ TEST_F(RunnerTest, ACompletePlanIsNotRunAgain) {
   EXPECT_EQ(ledger().launches.size(), before);
 }
 
+TEST_F(RunnerTest, ChosenCellsRunAloneAndTheRestLater) {
+  RunOptions options = fake_options();
+  options.cells = {plan_.ledger.cells[1].name};
+  const RunSummary one = run("", options);
+  EXPECT_EQ(one.outcome, RunSummary::Outcome::Complete);
+  EXPECT_EQ(one.progress.done, kLaunches / 2);
+  for (const LaunchRow& launch : ledger().launches) EXPECT_EQ(launch.cell, 2);
+  EXPECT_EQ(run().progress.done, kLaunches);
+  options.cells = {"no such cell"};
+  EXPECT_THROW(run("", options), Failure);
+}
+
 TEST_F(RunnerTest, AFailedGateKeepsTheVariantOutOfTiming) {
   const RunSummary summary = run("fail_gate=pointer_swap");
   EXPECT_EQ(summary.outcome, RunSummary::Outcome::Complete);

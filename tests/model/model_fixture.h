@@ -120,12 +120,9 @@ make_segments(std::vector<std::int32_t> cu, std::int64_t heads, std::int64_t chu
   TrainConfig config = small_config();
   config.heads = heads;
   config.chunk_size = chunk;
-  Segments segments;
-  segments.cu = at::tensor(cu, at::kInt);
-  for (std::size_t i = 1; i < cu.size(); ++i)
-    segments.max_len = std::max<std::int64_t>(segments.max_len, cu[i] - cu[i - 1]);
-  segments.chunks = std::make_shared<const ChunkLayout>(make_chunk_layout(cu, config, at::kCPU));
-  segments.cu_host = std::move(cu);
+  Segments segments = segments_of(std::move(cu), at::kCPU);
+  segments.chunks =
+      std::make_shared<const ChunkLayout>(make_chunk_layout(segments.cu_host, config, at::kCPU));
   return segments;
 }
 

@@ -5,6 +5,7 @@
 #include <functional>
 
 #include "model/gates.h"
+#include "model/segments.h"
 #include "tests/model/nsa_fixture.h"
 
 namespace assay {
@@ -22,7 +23,8 @@ constexpr NsaShape kSmall{8, 4, 16, 5, 12}, kSeed{32, 16, 64, 16, 512}, kLongBlo
 const Cu kRagged{0, 1, 3, 18, 82, 147, 150, 250};
 
 NsaLayoutPtr layout_of(const Cu& cu, const NsaShape& shape, std::int64_t chunk = kNsaQueryChunk) {
-  return std::make_shared<const NsaLayout>(make_nsa_layout(cu, shape, at::kCPU, chunk));
+  return std::make_shared<const NsaLayout>(
+      make_nsa_layout(segments_of(cu, at::kCPU), shape, chunk));
 }
 
 struct Case {

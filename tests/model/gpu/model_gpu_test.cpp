@@ -69,7 +69,8 @@ TEST_F(Gpu, Fp8CastsAreTheCpus) {
 TEST_F(Gpu, Fp8LinearsAreTheCpus) {
   const at::Tensor x = at::randn({77, 64}), w = at::randn({40, 64}), dy = at::randn({77, 40});
   const auto run = [&](at::Device device) {
-    const at::Tensor a = x.to(device).requires_grad_(), b = w.to(device).requires_grad_();
+    const at::Tensor a = x.detach().to(device).detach().requires_grad_(),
+                     b = w.detach().to(device).detach().requires_grad_();
     Fp8Weights casts;
     const Fp8Guard guard(&casts);
     const at::Tensor y = apply_linear(a, b);
@@ -182,7 +183,8 @@ TEST_F(Gpu, SparseAttentionEqualsTheCpu) {
   const std::vector<std::int32_t> cu{0, 1, 18, 82, 147, 400};
   const NsaShape shape{8, 4, 16, 5, 40};
   const auto run = [&](at::Device device) {
-    const auto layout = std::make_shared<const NsaLayout>(make_nsa_layout(cu, shape, device, 64));
+    const auto layout =
+        std::make_shared<const NsaLayout>(make_nsa_layout(segments_of(cu, device), shape, 64));
     NsaInputs in = testing_model::random_nsa_inputs(cu.back(), 8, 1);
     for (at::Tensor* x : testing_model::nsa_tensors(in)) *x = x->to(device).requires_grad_();
     const at::Tensor out = nsa_attention(in, layout);

@@ -4,11 +4,14 @@
 
 #include <ATen/cuda/CUDAContext.h>
 #include <c10/cuda/CUDAFunctions.h>
+#include <torch/csrc/autograd/autograd.h>
 
 #include <cmath>
 
 #include "model/gates.h"
+#include "model/nsa.h"
 #include "model/nsa_ranges.h"
+#include "model/segments.h"
 #include "model/selected_attention.h"
 #include "tests/model/model_fixture.h"
 #include "tests/model/selection_fixture.h"
@@ -210,6 +213,30 @@ TEST_F(NsaGpu, OnlyTheHostLoopSynchronizes) {
     selected_attention(q, k, v, {ranges.squeeze(0), starts, 16}, 0.125).backward(weights);
   }
   selected_attention(q, k, v, {blocks.squeeze(0), starts, 16}, 0.125).backward(weights);
+}
+
+// The window branch: flash attention in 16 bits, plain tensor operations in fp32.
+TEST_F(NsaGpu, TheWindowInSixteenBitsEqualsFp32) {
+  const std::vector<std::int32_t> cu{0, 1, 18, 82, 147, 400};
+  const NsaShape shape{8, 4, 16, 5, 40};
+  const auto layout = std::make_shared<const NsaLayout>(
+      make_nsa_layout(segments_of(cu, at::kCUDA), shape, kNsaQueryChunkCuda));
+  const auto options = at::TensorOptions().device(at::kCUDA).dtype(at::kBFloat16);
+  at::manual_seed(5);
+  const at::Tensor q = at::randn({400, 4, 64}, options), k = at::randn({400, 2, 64}, options),
+                   v = at::randn({400, 2, 64}, options), weights = at::randn({400, 4, 64}, options);
+  const auto run = [&](at::ScalarType type) {
+    std::vector<at::Tensor> in;
+    for (const at::Tensor& x : {q, k, v})
+      in.push_back(x.to(type).detach().clone().requires_grad_());
+    const at::Tensor out = nsa_window_attention(in[0], in[1], in[2], layout, 0.125);
+    std::vector<at::Tensor> all = torch::autograd::grad({out}, in, {weights.to(type)});
+    all.insert(all.begin(), out.detach());
+    return all;
+  };
+  const auto expected = run(at::kFloat), actual = run(at::kBFloat16);
+  for (std::size_t i = 0; i < expected.size(); ++i)
+    EXPECT_LE(relative_rms(actual[i], expected[i]), 1e-2) << i;
 }
 
 } // namespace

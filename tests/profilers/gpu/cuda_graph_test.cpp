@@ -1,0 +1,88 @@
+// A CUDA graph on a real GPU: every node of every replay is a record of its own, linked to the
+// launch of the graph.
+#include <ATen/ATen.h>
+#include <ATen/cuda/CUDAGraph.h>
+#include <c10/cuda/CUDAFunctions.h>
+#include <c10/cuda/CUDAGuard.h>
+#include <gtest/gtest.h>
+#include <stdlib.h>
+
+#include <cmath>
+#include <filesystem>
+#include <set>
+
+#include "core/database.h"
+#include "core/trace_file.h"
+#include "profilers/trace_session.h"
+
+namespace assay {
+namespace {
+
+constexpr int kNodes = 5, kReplays = 4;
+
+class CudaGraphTest : public testing::Test {
+protected:
+  CudaGraphTest() {
+    std::string name = (std::filesystem::temp_directory_path() / "assay-graph-XXXXXX").string();
+    directory_ = ::mkdtemp(name.data());
+  }
+  ~CudaGraphTest() override { std::filesystem::remove_all(directory_); }
+
+  std::string directory_;
+};
+
+TEST_F(CudaGraphTest, EveryNodeOfEveryReplayIsRecorded) {
+  TraceOptions options;
+  options.paths = {directory_ + "/graph.sqlite"};
+  options.cuda = true; // CUPTI starts before the first CUDA context
+  auto session = value_or_throw(TraceSession::start(options));
+
+  const c10::cuda::CUDAStreamGuard stream(c10::cuda::getStreamFromPool());
+  at::Tensor x = at::ones({1 << 16}, at::TensorOptions().device(at::kCUDA));
+  x.mul_(1.0); // loads the kernel outside of the capture
+  c10::cuda::device_synchronize();
+  at::cuda::CUDAGraph graph;
+  graph.capture_begin();
+  for (int i = 0; i < kNodes; ++i) x.mul_(2.0);
+  graph.capture_end();
+
+  session->begin_visit(0, 0, false);
+  for (int replay = 0; replay < kReplays; ++replay) {
+    const std::int64_t begin = trace_now();
+    {
+      const SpanSinkGuard guard(*session);
+      const Span span("step");
+      graph.replay();
+      c10::cuda::device_synchronize();
+    }
+    session->step(begin, trace_now(), true, 1);
+  }
+  session->end_visit();
+  EXPECT_EQ(value_or_throw(session->finish()).lost, 0);
+  ASSERT_EQ(x[0].item<float>(), std::exp2(static_cast<float>(kNodes * kReplays)));
+
+  const Trace trace = value_or_throw(read_trace(options.paths[0]));
+  for (const AuditRow& row : trace.audit)
+    EXPECT_TRUE(row.passed) << row.check << ": " << row.detail;
+  // One row a launch: its kernels, their distinct nodes, and the call that launched them.
+  const Database file(options.paths[0], Database::Mode::ReadOnly);
+  Statement rows =
+      file.prepare("SELECT COUNT(*), COUNT(DISTINCT k.graphNodeId), MIN(k.graphNodeId), s.value "
+                   "FROM CUPTI_ACTIVITY_KIND_KERNEL k LEFT JOIN CUPTI_ACTIVITY_KIND_RUNTIME r "
+                   "ON r.correlationId = k.correlationId LEFT JOIN StringIds s ON s.id = r.nameId "
+                   "GROUP BY k.correlationId");
+  int launches = 0;
+  std::set<std::int64_t> first_nodes;
+  for (; rows.step(); ++launches) {
+    EXPECT_EQ(rows.integer(0), kNodes);
+    EXPECT_EQ(rows.integer(1), kNodes);
+    EXPECT_NE(rows.integer(2), 0);
+    EXPECT_EQ(rows.text(3), "cudaGraphLaunch");
+    first_nodes.insert(rows.integer(2));
+  }
+  EXPECT_EQ(launches, kReplays);
+  EXPECT_EQ(first_nodes.size(), 1u); // the same graph each time
+}
+
+} // namespace
+} // namespace assay
