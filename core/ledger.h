@@ -15,7 +15,7 @@
 
 namespace assay {
 
-inline constexpr int kLedgerSchema = 2;
+inline constexpr int kLedgerSchema = 3;
 
 struct SpecRow {
   std::string hash; // content hash of everything that determines the plan (matrix resolved,
@@ -48,13 +48,14 @@ struct ClaimRow { // copied from experiments/claims at plan time
   std::string text, source; // quotation and where it stands
   std::string metric;       // step_time | throughput | peak_memory | unit_time
   double lo = 0, hi = 0;    // claimed gain in the claim's metric: 0.10 = +10 % throughput, or 10 %
-                            // less time/bytes
+                            // less time/bytes; hi infinite: no upper end, and lo 0: no figure
   std::string conditions;   // in words
   std::string
       unmet; // why the claim is not tested by any run of this build; "" when a run may test it
   std::string requires_json; // {"device":"cuda","precision":["bf16"]}: what a cell's config must be
                              // to meet it
   std::string stages;        // where the gain is said to sit, "forward,backward"; "": not said
+  std::string lints;         // what arithmetic says about its document, one sentence a line
 };
 
 struct CellRow {

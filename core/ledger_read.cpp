@@ -72,7 +72,8 @@ std::vector<ClaimRow> read_claims(const Database& db, std::int64_t schema) {
   Statement s = db.prepare(
       "SELECT id, optimization, from_level, to_level, text, source, metric, lo, hi, conditions, "
       "unmet, requires_json, " +
-      since(schema, 2, "stages", "''") + " FROM claim ORDER BY position");
+      since(schema, 2, "stages", "''") + ", " + since(schema, 3, "lints", "''") +
+      " FROM claim ORDER BY position");
   while (s.step()) {
     ClaimRow row{s.text(0),
                  s.text(1),
@@ -86,7 +87,8 @@ std::vector<ClaimRow> read_claims(const Database& db, std::int64_t schema) {
                  s.text(9),
                  s.text(10),
                  s.text(11),
-                 s.text(12)};
+                 s.text(12),
+                 s.text(13)};
     rows.push_back(std::move(row));
   }
   return rows;

@@ -32,7 +32,8 @@ CREATE TABLE claim(
   id TEXT PRIMARY KEY, position INTEGER NOT NULL, optimization TEXT NOT NULL REFERENCES optimization,
   from_level TEXT NOT NULL, to_level TEXT NOT NULL, text TEXT NOT NULL, source TEXT NOT NULL,
   metric TEXT NOT NULL, lo REAL NOT NULL, hi REAL NOT NULL,
-  conditions TEXT NOT NULL, unmet TEXT NOT NULL, requires_json TEXT NOT NULL, stages TEXT NOT NULL
+  conditions TEXT NOT NULL, unmet TEXT NOT NULL, requires_json TEXT NOT NULL, stages TEXT NOT NULL,
+  lints TEXT NOT NULL
 ) STRICT;
 CREATE TABLE cell(
   id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, optimization TEXT NOT NULL REFERENCES optimization,

@@ -79,8 +79,8 @@ void insert_plan(const Database& db, const LedgerData& plan) {
          s.sesoi,
          s.power);
   insert_optimizations(db, plan.optimizations);
-  Statement claim_in = db.prepare(
-      "INSERT INTO claim VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)");
+  Statement claim_in = db.prepare("INSERT INTO claim VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, "
+                                  "?10, ?11, ?12, ?13, ?14, ?15)");
   for (std::size_t i = 0; i < plan.claims.size(); ++i) {
     const ClaimRow& c = plan.claims[i];
     insert(claim_in,
@@ -97,7 +97,8 @@ void insert_plan(const Database& db, const LedgerData& plan) {
            c.conditions,
            c.unmet,
            c.requires_json,
-           c.stages);
+           c.stages,
+           c.lints);
   }
   Statement cell_in =
       db.prepare("INSERT INTO cell VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)");

@@ -6,6 +6,7 @@
 
 #include "core/text.h"
 #include "experiments/analysis/attribution.h"
+#include "experiments/document_checks.h"
 #include "experiments/toml_reader.h"
 #include "model/config/optimization.h"
 
@@ -16,24 +17,34 @@ using nlohmann::json;
 
 namespace {
 
-const std::vector<std::string> kMetrics{"step_time", "throughput", "peak_memory", "unit_time"};
+const std::vector<std::string> kMetrics{
+    "step_time", "throughput", "peak_memory", "unit_time", "final_loss"};
+
+// The numbers of an array; empty where the node is none, or holds anything else.
+std::vector<double> numbers_of(const toml::node* node) {
+  std::vector<double> numbers;
+  const toml::array* list = node == nullptr ? nullptr : node->as_array();
+  if (list == nullptr) return numbers;
+  for (const toml::node& item : *list) {
+    if (!item.is_number()) return {};
+    numbers.push_back(item.value_or(0.0));
+  }
+  return numbers;
+}
 
 void read_gain(TomlTable& table, ClaimRow& claim) {
   const toml::node* gain = table.node("gain");
-  const toml::array* range = gain == nullptr ? nullptr : gain->as_array();
-  const std::optional<double> lo =
-      range && range->size() == 2 ? range->get(0)->value<double>() : std::nullopt;
-  const std::optional<double> hi =
-      range && range->size() == 2 ? range->get(1)->value<double>() : std::nullopt;
-  if (!lo || !hi || *lo > *hi || *lo <= -1 || *hi <= 0) {
+  const std::vector<double> range = numbers_of(gain);
+  if (range.size() != 2 || range[0] > range[1] || range[0] <= -1 || range[1] <= 0) {
     table.problems().add(
         gain,
-        fmt::format("{} gain takes [lowest, highest] as shares, for example [0.10, 0.15]",
+        fmt::format("{} gain takes [lowest, highest] as shares, for example [0.10, 0.15], or "
+                    "[0.0, inf] for a claim without a figure",
                     table.path()));
     return;
   }
-  claim.lo = *lo;
-  claim.hi = *hi;
+  claim.lo = range[0];
+  claim.hi = range[1];
   if (const auto direction = table.text("direction");
       direction != (claim.metric == "throughput" ? "more" : "less"))
     table.problems().add(&table.raw(),
@@ -147,18 +158,81 @@ ClaimRow read_claim(const toml::table& raw, TomlProblems& problems) {
   return claim;
 }
 
-void read_file(const std::string& path,
-               std::vector<ClaimRow>& claims,
-               std::vector<std::string>& errors) {
+std::vector<std::string> kind_names() {
+  std::vector<std::string> names;
+  for (const DocumentCheckKind& kind : document_check_kinds()) names.push_back(kind.name);
+  return names;
+}
+
+// One number above 0, or a list of them.
+void read_figure(TomlTable& table, const std::string& name, DocumentCheck& check) {
+  table.required(name.c_str());
+  const toml::node* node = table.node(name.c_str());
+  if (node == nullptr) return;
+  const bool list = node->is_array();
+  std::vector<double>& values = check.figures[name];
+  values = list ? numbers_of(node) : std::vector{node->value_or(0.0)};
+  const bool positive =
+      std::all_of(values.begin(), values.end(), [](double value) { return value > 0; });
+  if (values.empty() || !positive || is_list_figure(name) != list)
+    table.problems().add(
+        node,
+        fmt::format("{} {} takes {}",
+                    table.path(),
+                    name,
+                    is_list_figure(name) ? "a list of numbers above 0" : "a number above 0"));
+}
+
+void read_figures(TomlTable& table, DocumentCheck& check) {
+  const DocumentCheckKind* kind = find_document_check_kind(check.kind);
+  if (kind == nullptr)
+    return table.problems().add(table.node("kind"),
+                                fmt::format("unknown kind '{}'{}; kinds are: {}",
+                                            printable(check.kind),
+                                            did_you_mean(check.kind, kind_names()),
+                                            fmt::join(kind_names(), ", ")));
+  std::size_t length = 0;
+  for (const std::string& name : kind->figures) {
+    read_figure(table, name, check);
+    if (!is_list_figure(name) || check.figures[name].empty()) continue;
+    if (length != 0 && check.figures[name].size() != length)
+      table.problems().add(table.node(name.c_str()),
+                           fmt::format("{} lists of one check have one length", table.path()));
+    length = check.figures[name].size();
+  }
+}
+
+DocumentCheck read_check(const toml::table& raw, TomlProblems& problems) {
+  TomlTable table(raw, "[[check]]", problems);
+  for (const char* key : {"document", "section", "text", "kind"}) table.required(key);
+  DocumentCheck check;
+  check.document = table.text("document").value_or("");
+  check.section = table.text("section").value_or("");
+  check.text = table.text("text").value_or("");
+  check.kind = table.text("kind").value_or("");
+  check.optimizations = table.texts("optimizations");
+  read_figures(table, check);
+  table.no_other_keys();
+  return check;
+}
+
+struct ClaimFiles {
+  std::vector<ClaimRow> claims;
+  std::vector<DocumentCheck> checks;
+};
+
+void read_file(const std::string& path, ClaimFiles& files, std::vector<std::string>& errors) {
   const Result<std::string> text = read_text_file(path);
   if (!text) return errors.push_back(text.error().message);
   const Result<toml::table> parsed = parse_toml(*text, path);
   if (!parsed) return errors.push_back(parsed.error().message);
   TomlProblems problems{path, {}};
   TomlTable table(*parsed, "a claims file", problems);
-  table.required("claim");
+  if (!table.has("check")) table.required("claim");
   for (const toml::table* claim : table.tables("claim"))
-    claims.push_back(read_claim(*claim, problems));
+    files.claims.push_back(read_claim(*claim, problems));
+  for (const toml::table* check : table.tables("check"))
+    files.checks.push_back(read_check(*check, problems));
   table.no_other_keys();
   errors.insert(errors.end(), problems.messages.begin(), problems.messages.end());
 }
@@ -166,15 +240,16 @@ void read_file(const std::string& path,
 } // namespace
 
 Result<std::vector<ClaimRow>> load_claim_files(const std::vector<std::string>& files) {
-  std::vector<ClaimRow> claims;
+  ClaimFiles all;
   std::vector<std::string> errors;
-  for (const std::string& file : files) read_file(file, claims, errors);
+  for (const std::string& file : files) read_file(file, all, errors);
   std::set<std::string> ids;
-  for (const ClaimRow& claim : claims)
+  for (const ClaimRow& claim : all.claims)
     if (!ids.insert(claim.id).second)
       errors.push_back(fmt::format("claim id '{}' is used twice", printable(claim.id)));
   if (!errors.empty()) return fail("{}", fmt::join(errors, "\n"));
-  return claims;
+  attach_document_lints(all.checks, all.claims);
+  return std::move(all.claims);
 }
 
 Result<std::vector<ClaimRow>> load_claims(const std::string& directory) {

@@ -10,7 +10,8 @@
 
 namespace assay {
 
-// Every claim of a directory's *.toml files, by file name. All problems are reported at once.
+// Every claim of a directory's *.toml files, by file name, each with what the files' [[check]]
+// tables say about its document (document_checks.h). All problems are reported at once.
 Result<std::vector<ClaimRow>> load_claims(const std::string& directory);
 
 // The same for chosen files.

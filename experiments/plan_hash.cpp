@@ -33,6 +33,7 @@ json claim_json(const ClaimRow& c) {
           {"gain", {c.lo, c.hi}},
           {"conditions", c.conditions},
           {"unmet", c.unmet},
+          {"lints", c.lints},
           {"stages", c.stages},
           {"requires", json::parse(c.requires_json)}};
 }

@@ -13,19 +13,19 @@ constexpr std::int64_t kMaxSelectionBlocks = 2048;
 
 // C queries, of the chunk whose keys are the compressed blocks [key_begin, key_begin + K).
 struct SelectProblem {
-  const float* scores;           // [G, H/G, C, K]: q k, before scaling
-  const float* lse;              // [C, H]: ln sum exp(scale q k) over what the query sees
-  const std::int64_t* first;     // [C]: first compressed block of the query's document ...
-  const std::int64_t* end;       // [C]: ... and the end of those that it sees
-  const std::int32_t* position;  // [C]: place in the document
-  std::int64_t* blocks;          // [C, G, n] out: ascending, counted from the document's start; -1
+  const float* scores;          // [G, H/G, C, K]: q k, before scaling
+  const float* lse;             // [C, H]: ln sum exp(scale q k) over what the query sees
+  const std::int64_t* first;    // [C]: first compressed block of the query's document ...
+  const std::int64_t* end;      // [C]: ... and the end of those that it sees
+  const std::int32_t* position; // [C]: place in the document
+  std::int64_t* blocks;         // [C, G, n] out: ascending, counted from the document's start; -1
   std::int64_t queries, keys, key_begin;
   int groups, heads_per_group;
-  int compressed_per_select;     // l'/d
-  int compressed_overlap;        // l/d
-  int select_block;              // l'
-  int count;                     // n
-  int most_blocks;               // of one document; <= kMaxSelectionBlocks
+  int compressed_per_select; // l'/d
+  int compressed_overlap;    // l/d
+  int select_block;          // l'
+  int count;                 // n
+  int most_blocks;           // of one document; <= kMaxSelectionBlocks
   float scale;
 };
 

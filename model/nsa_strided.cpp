@@ -22,8 +22,7 @@ using torch::autograd::tensor_list;
 // rows too and needs no atomics.
 struct MoveRows : torch::autograd::Function<MoveRows> {
   static at::Tensor move(const at::Tensor& x, const at::Tensor& from) {
-    return x.index_select(0, from.clamp_min(0))
-        .masked_fill_(from.lt(0).view({-1, 1, 1}), 0.0);
+    return x.index_select(0, from.clamp_min(0)).masked_fill_(from.lt(0).view({-1, 1, 1}), 0.0);
   }
   static at::Tensor
   forward(AutogradContext* ctx, const at::Tensor& x, const at::Tensor& from, const at::Tensor& to) {
@@ -87,8 +86,8 @@ at::Tensor strided_select(const at::Tensor& q,
   const NsaShape& shape = layout.shape;
   const std::int64_t heads = q.size(1), groups = k_compressed.size(1);
   const at::Tensor lse = logsumexp(q, k_compressed, layout, scale);
-  const at::Tensor blocks = at::empty({layout.tokens, groups, shape.select_count},
-                                      layout.token_block.options());
+  const at::Tensor blocks =
+      at::empty({layout.tokens, groups, shape.select_count}, layout.token_block.options());
   const at::Tensor by_head = q.transpose(0, 1).contiguous(); // [H, T, D]
   const c10::cuda::CUDAGuard device(q.device());
   for (const QueryChunk& chunk : layout.compressed_chunks) {

@@ -1,5 +1,5 @@
-// The compressed branch of native sparse attention through flash attention, and its choice of blocks
-// through one kernel: CUDA, bf16 or fp16. Equal to the tensor operations of nsa.h.
+// The compressed branch of native sparse attention through flash attention, and its choice of
+// blocks through one kernel: CUDA, bf16 or fp16. Equal to the tensor operations of nsa.h.
 #pragma once
 
 #include <ATen/ATen.h>

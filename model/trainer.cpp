@@ -16,8 +16,6 @@
 
 namespace assay {
 
-namespace {
-
 at::ScalarType compute_type(Precision precision) {
   switch (precision) {
   case Precision::Fp32:
@@ -30,6 +28,8 @@ at::ScalarType compute_type(Precision precision) {
   }
   internal_error("unknown precision");
 }
+
+namespace {
 
 // Mean nats a token, in fp32.
 at::Tensor token_loss(const at::Tensor& logits, const Batch& batch) {

@@ -93,6 +93,9 @@ private:
   std::int64_t step_index_ = 0;
 };
 
+// Of matrix products under autocast; FP8 casts to bf16 what it does not multiply in 8 bits.
+at::ScalarType compute_type(Precision precision);
+
 // Throws bad input that names the step when the loss is inf or NaN.
 void require_finite(const StepResult& result, std::int64_t step);
 

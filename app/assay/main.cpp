@@ -28,6 +28,7 @@ int main(int argc, char** argv) {
   cli::add_export(app, exit_code);
   cli::add_demo(app, exit_code);
   cli::add_merge(app, exit_code);
+  cli::add_claims(app, exit_code);
   cli::add_programs(app);
   cli::add_doctor(app, exit_code);
   cli::add_completion(app);

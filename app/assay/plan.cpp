@@ -13,6 +13,7 @@
 #include "app/assay/verbs.h"
 #include "core/result.h"
 #include "core/text.h"
+#include "experiments/lints.h"
 #include "experiments/runner.h"
 
 namespace assay::cli {
@@ -83,6 +84,7 @@ void print_plan(const Plan& plan, const PlanEstimate& estimate) {
              estimate.seconds ? human_seconds(*estimate.seconds) : "unknown without a probe",
              estimate.pair_sd * 100);
   for (const std::string& note : plan.notes) fmt::print("note: {}\n", printable(note));
+  for (const std::string& text : lint(plan.ledger)) fmt::print("lint: {}\n", printable(text));
 }
 
 } // namespace
@@ -106,7 +108,8 @@ void add_plan(CLI::App& app, int&) {
                 {"spec", plan.ledger.spec.hash},
                 {"cells", cells},
                 {"pair_sd", result.pair_sd},
-                {"notes", plan.notes}};
+                {"notes", plan.notes},
+                {"lints", lint(plan.ledger)}};
     if (result.seconds) out["seconds"] = *result.seconds;
     fmt::print("{}\n", out.dump(2));
   });

@@ -10,6 +10,8 @@
 #include "core/result.h"
 #include "experiments/analysis/render.h"
 #include "experiments/analysis/trace_evidence.h"
+#include "experiments/lints.h"
+#include "experiments/speed.h"
 
 namespace assay::cli {
 
@@ -35,6 +37,8 @@ void report(const ReportOptions& options) {
   const LedgerData data = value_or_throw(read_ledger(options.directory));
   Report report = analyze(data);
   attach_explanations(report, data, options.directory);
+  attach_speed(report, data);
+  report.lints = lint(data);
   const std::string out = options.out.empty() ? options.directory : options.out;
   if (!options.no_files) {
     write_file(out + "/report.md", render_markdown(report));

@@ -19,6 +19,7 @@ void add_sql(CLI::App& app, int& exit_code);
 void add_export(CLI::App& app, int& exit_code);
 void add_demo(CLI::App& app, int& exit_code);
 void add_merge(CLI::App& app, int& exit_code);
+void add_claims(CLI::App& app, int& exit_code);
 void add_doctor(CLI::App& app, int& exit_code);
 void add_completion(CLI::App& app);
 // train, evaluate, generate, tokenizer and view: started as assay-worker or assay-view with the

@@ -13,8 +13,10 @@
 #include <random>
 
 #include "app/worker/identity.h"
+#include "core/roofline.h"
 #include "core/text.h"
 #include "core/trace_file.h"
+#include "model/device_peaks.h"
 #include "model/gates.h"
 #include "model/global_state.h"
 #include "model/peak_memory.h"
@@ -74,6 +76,20 @@ json metric(
           {"unit", std::move(unit)},
           {"value", value},
           {"detail", std::move(detail)}};
+}
+
+// Of the device, for the speed of light. A CPU has none: its operators are no launches.
+void add_peaks(json& metrics, const TrainConfig& config) {
+  if (config.device != Device::Cuda) return;
+  const MeasuredPeaks peaks = measure_peaks(config.precision);
+  const auto add = [&](const char* path, const char* unit, double value) {
+    if (value > 0) metrics.push_back(metric(nullptr, path, unit, value));
+  };
+  add(kComputePeakMetric, "FLOP/s", peaks.flops_per_second);
+  add(kFp32PeakMetric, "FLOP/s", peaks.fp32_flops_per_second);
+  add(kFp8PeakMetric, "FLOP/s", peaks.fp8_flops_per_second);
+  add(kBandwidthMetric, "bytes/s", peaks.bytes_per_second);
+  add(kLaunchMetric, "s", peaks.launch_seconds);
 }
 
 // Runs `body`; running out of memory becomes the variant's retirement.
@@ -334,6 +350,7 @@ json Launch::parity() {
         metrics.push_back(metric(i, "ops/" + name, "calls", static_cast<double>(count)));
     });
   }
+  add_peaks(metrics, reference());
   return {{"event", "parity"}, {"gates", gates}, {"metrics", metrics}};
 }
 

@@ -62,7 +62,8 @@ double sesoi_gain(ClaimMetric metric, double sesoi) {
 }
 
 ClaimDecision decide_claim(const Interval& claimed, const Interval& measured, double sesoi) {
-  const double lo = claimed.lower;
+  const bool no_figure = claimed.lower == 0 && std::isinf(claimed.upper);
+  const double lo = no_figure ? sesoi : claimed.lower;
   const auto [l, u] = measured;
   // A claim of a bounded cost (lo < 0) is kept by a small loss, so a loss is not its opposite.
   if (u < 0 && lo >= 0) return {ClaimState::Opposite, false};

@@ -30,7 +30,8 @@ struct ClaimDecision {
 };
 // The claim rule for a gain with claimed [lo, hi] and measured interval [l, u]:
 // OPPOSITE u < 0 <= lo; CONFIRMED l >= lo; REFUTED u < min(lo, s); SHORTFALL l > 0 and u < lo;
-// CONSISTENT l > s and u >= lo; else UNDECIDED.
+// CONSISTENT l > s and u >= lo; else UNDECIDED. A claim without a figure, [0, infinity], is one of
+// at least the smallest effect of interest: lo = s.
 ClaimDecision decide_claim(const Interval& claimed, const Interval& measured, double sesoi);
 
 struct ClaimResult {

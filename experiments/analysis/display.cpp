@@ -1,5 +1,6 @@
 #include "experiments/analysis/display.h"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <map>
@@ -64,6 +65,7 @@ std::string gain_range_text(double lo, double hi) {
     return text == "+0" ? std::string("0") : text;
   };
   if (lo == hi) return number(lo) + " %";
+  if (std::isinf(hi)) return number(lo) + " % or more";
   return fmt::format("{} to {} %", number(lo), number(hi));
 }
 
@@ -108,7 +110,13 @@ std::string claimed_text(const ClaimRow& claim) {
                       : *metric == ClaimMetric::StepTime   ? "less step time"
                       : *metric == ClaimMetric::UnitTime   ? "less time of the unit"
                                                            : "less peak memory";
-  return fmt::format("{} {}", gain_range_text(claim.lo, claim.hi), metric ? words : claim.metric);
+  // A metric of a newer or older build keeps its name.
+  const std::string what = metric                         ? words
+                           : claim.metric == "final_loss" ? "less final loss"
+                                                          : claim.metric;
+  if (claim.lo == 0 && std::isinf(claim.hi))
+    return fmt::format("{}{}, no figure", what == "throughput" ? "more " : "", what);
+  return fmt::format("{} {}", gain_range_text(claim.lo, claim.hi), what);
 }
 
 std::string measured_text(const ClaimResult& result) {
@@ -142,6 +150,27 @@ std::string control_text(const CellReport& cell) {
 
 std::string comparison_text(const Comparison& comparison) {
   return comparison.b + " against " + comparison.a;
+}
+
+std::vector<std::string> speed_notes(const Report& report) {
+  std::vector<std::pair<std::string, std::string>> unknown; // why, names of cells
+  for (const CellReport& cell : report.cells)
+    for (const VariantSpeed& speed : cell.speed) {
+      if (speed.unknown.empty()) continue;
+      auto found = std::find_if(
+          unknown.begin(), unknown.end(), [&](const auto& x) { return x.first == speed.unknown; });
+      if (found == unknown.end()) found = unknown.insert(unknown.end(), {speed.unknown, ""});
+      if (!found->second.ends_with(cell.cell.name))
+        found->second += (found->second.empty() ? "" : ", ") + cell.cell.name;
+    }
+  std::vector<std::string> notes;
+  for (const auto& [why, cells] : unknown)
+    notes.push_back(fmt::format("not known in {}: {}", cells, why));
+  return notes;
+}
+
+std::string speed_name_text(const CellReport& cell, const VariantSpeed& speed) {
+  return cell.cell.name + ", " + (speed.variant.empty() ? "the train step" : speed.variant);
 }
 
 std::string summary_text(const Report& report) {

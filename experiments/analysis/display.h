@@ -5,6 +5,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "experiments/analysis/report.h"
 
@@ -14,7 +15,7 @@ std::string share_text(double share);                          // 0.0123 -> "1.2
 std::string change_text(double share);                         // signed: "-6.10 %", "+0.02 %"
 std::string effect_text(const Estimate& log);                  // change of time or bytes: "-6.10 %"
 std::string interval_text(const std::optional<Interval>& log); // "[-7.01, -5.22] %", or "-"
-std::string gain_range_text(double lo, double hi);             // "+10 to +15 %"
+std::string gain_range_text(double lo, double hi);             // "+10 to +15 %", "+10 % or more"
 
 // "97.1 -> 91.2 ms": median time of a unit, one unit for both.
 std::string unit_time_text(const Effect& effect);
@@ -34,6 +35,10 @@ std::string claim_state_text(const ClaimResult& result);
 std::string control_text(const CellReport& cell);
 // "varlen against mask_dense"
 std::string comparison_text(const Comparison& comparison);
+// "varlen, mask_dense"; "ema_swap, the train step"
+std::string speed_name_text(const CellReport& cell, const VariantSpeed& speed);
+// Why something of the speed of light is not known, each reason once, with its cells.
+std::vector<std::string> speed_notes(const Report& report);
 // One sentence for the top of a report: how many comparisons are faster, slower, …
 std::string summary_text(const Report& report);
 

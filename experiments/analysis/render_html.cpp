@@ -268,6 +268,30 @@ std::string claims_section(const Report& report) {
   return out + "</tbody></table></div>\n";
 }
 
+std::string speed_section(const Report& report) {
+  std::string rows;
+  for (const CellReport& cell : report.cells)
+    for (const VariantSpeed& speed : cell.speed)
+      rows += fmt::format(
+          "<tr><td>{}</td><td class=\"num\">{}</td><td class=\"num\">{}</td><td "
+          "class=\"num\">{}</td><td class=\"num\">{}</td><td class=\"num\">{}</td><td>{}<br><span "
+          "class=\"muted\">{}</span></td></tr>\n",
+          h(speed_name_text(cell, speed)),
+          token_rate_text(speed.tokens_per_second),
+          utilization_text(speed),
+          human_seconds(speed.step_seconds),
+          light_text(speed),
+          h(launches_text(speed)),
+          bound_text(speed),
+          h(speed.unknown));
+  if (rows.empty()) return "";
+  return "<h2>Speed of light</h2><div class=\"wide\"><table><thead><tr><th>cell</th><th "
+         "class=\"num\">speed</th><th class=\"num\">MFU</th><th class=\"num\">step</th><th "
+         "class=\"num\">at measured peaks</th><th class=\"num\">launches</th><th>binds</th></tr>"
+         "</thead><tbody>\n" +
+         rows + "</tbody></table></div>\n";
+}
+
 std::string
 list_section(const char* title, const std::vector<std::string>& items, const char* none) {
   std::string out = fmt::format("<h2>{}</h2>", title);
@@ -392,9 +416,9 @@ std::string render_html(const Report& report) {
            "launches<span class=\"key claimed\"></span>claimed range<span class=\"key "
            "band\"></span>95 % interval of the A/A control</p>\n";
   }
-  out += claims_section(report);
-  out +=
-      list_section("Alarms", report.alarms, "None.") + list_section("Missing", report.missing, "");
+  out += claims_section(report) + speed_section(report);
+  out += list_section("Alarms", report.alarms, "None.") + list_section("Lints", report.lints, "") +
+         list_section("Missing", report.missing, "");
   out += "<h2>Comparisons</h2>\n";
   for (std::size_t i = 0; i < report.cells.size(); ++i) {
     out += fmt::format("<p class=\"muted\">{} ({}, {} of {} launches): {}. {}</p>\n",

@@ -1,6 +1,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/text.h"
+#include "experiments/analysis/claim_json.h"
 #include "experiments/analysis/display.h"
 #include "experiments/analysis/explanation_json.h"
 #include "experiments/analysis/render.h"
@@ -150,28 +151,40 @@ ordered_json comparison_json(const Comparison& value) {
           {"no_explanation", text(value.no_explanation)}};
 }
 
-ordered_json claim_json(const ClaimResult& value, const Report& report) {
-  ordered_json out = {{"id", text(value.claim.id)},
-                      {"optimization", text(value.claim.optimization)},
-                      {"from", text(value.claim.from)},
-                      {"to", text(value.claim.to)},
-                      {"text", text(value.claim.text)},
-                      {"source", text(value.claim.source)},
-                      {"metric", text(value.claim.metric)},
-                      {"claimed", interval({value.claim.lo, value.claim.hi})},
-                      {"conditions", text(value.claim.conditions)},
-                      {"stages", text(value.claim.stages)},
-                      {"cell", nullptr},
-                      {"state", to_string(value.state)},
-                      {"exceeds", value.exceeds},
-                      {"provisional", value.provisional},
-                      {"end_to_end", value.end_to_end},
-                      {"gain", maybe(value.gain, number)},
-                      {"gain_interval_95", maybe(value.gain_95, interval)},
-                      {"gain_interval_judged", maybe(value.gain_judged, interval)},
-                      {"reason", text(value.reason)}};
-  if (value.cell) out["cell"] = text(report.cells[*value.cell].cell.name);
-  return out;
+ordered_json peaks_json(const MeasuredPeaks& value) {
+  return {{"compute_flops_per_second", number(value.flops_per_second)},
+          {"fp32_flops_per_second", number(value.fp32_flops_per_second)},
+          {"fp8_flops_per_second",
+           value.fp8_flops_per_second > 0 ? number(value.fp8_flops_per_second) : nullptr},
+          {"bytes_per_second", number(value.bytes_per_second)},
+          {"launch_seconds", number(value.launch_seconds)}};
+}
+
+ordered_json light_json(const SpeedOfLight& value) {
+  return {{"seconds", number(value.seconds)},
+          {"compute_seconds", number(value.compute_seconds)},
+          {"bytes_seconds", number(value.bytes_seconds)},
+          {"launch_seconds", number(value.launch_seconds)}};
+}
+
+ordered_json speed_json(const VariantSpeed& value) {
+  return {{"variant", text(value.variant)},
+          {"tokens_per_second", number(value.tokens_per_second)},
+          {"step_seconds", number(value.step_seconds)},
+          {"busy_seconds", maybe(value.busy_seconds, number)},
+          {"model_flops", number(value.flops)},
+          {"mfu",
+           maybe(value.peaks,
+                 [&](const MeasuredPeaks& peaks) {
+                   return number(model_flops_utilization(
+                       value.flops, value.step_seconds, peaks.flops_per_second));
+                 })},
+          {"launches", maybe(value.launches, [](std::int64_t x) { return ordered_json(x); })},
+          {"launches_traced", value.launches_traced},
+          {"peaks", maybe(value.peaks, peaks_json)},
+          {"at_measured_peaks", maybe(value.light, light_json)},
+          {"binds", maybe(value.bound, [](Bound x) { return ordered_json(to_string(x)); })},
+          {"unknown", text(value.unknown)}};
 }
 
 ordered_json cell_json(const CellReport& value) {
@@ -179,6 +192,8 @@ ordered_json cell_json(const CellReport& value) {
   for (const Comparison& comparison : value.comparisons)
     comparisons.push_back(comparison_json(comparison));
   for (const std::string& item : value.missing) missing.push_back(text(item));
+  ordered_json speeds = ordered_json::array();
+  for (const VariantSpeed& speed : value.speed) speeds.push_back(speed_json(speed));
   ordered_json out = {{"name", text(value.cell.name)},
                       {"optimization", text(value.cell.optimization)},
                       {"summary", text(value.summary)},
@@ -192,6 +207,7 @@ ordered_json cell_json(const CellReport& value) {
                       {"launches_planned", value.planned_launches},
                       {"control", nullptr},
                       {"comparisons", comparisons},
+                      {"speed", speeds},
                       {"missing", missing}};
   if (out["config"].is_discarded()) out["config"] = nullptr;
   if (value.control)
@@ -264,9 +280,12 @@ std::string render_json(const Report& report) {
     out[key] = std::move(list);
   };
   add("cells", report.cells, cell_json);
-  add("claims", report.claims, [&](const ClaimResult& claim) { return claim_json(claim, report); });
+  add("claims", report.claims, [&](const ClaimResult& claim) {
+    return claim_json(claim, claim.cell ? report.cells[*claim.cell].cell.name : "");
+  });
   add("launches", report.launches, launch_json);
   add("alarms", report.alarms, text);
+  add("lints", report.lints, text);
   add("missing", report.missing, text);
   add("events", report.events, [](const EventRow& event) {
     return ordered_json{{"launch", event.launch},

@@ -64,6 +64,26 @@ std::string list(const char* title, const std::vector<std::string>& items) {
   return out;
 }
 
+std::string speed_section(const Report& report) {
+  std::string rows, notes;
+  for (const CellReport& cell : report.cells)
+    for (const VariantSpeed& speed : cell.speed)
+      rows += fmt::format("| {} | {} | {} | {} | {} | {} | {} |\n",
+                          md(speed_name_text(cell, speed)),
+                          token_rate_text(speed.tokens_per_second),
+                          utilization_text(speed),
+                          human_seconds(speed.step_seconds),
+                          light_text(speed),
+                          md(launches_text(speed)),
+                          bound_text(speed));
+  if (rows.empty()) return "";
+  for (const std::string& note : speed_notes(report)) notes += "\n- " + md(note);
+  return "\n## Speed of light\n\n"
+         "| cell | speed | MFU | step | at measured peaks | launches | binds |\n"
+         "|---|---:|---:|---:|---:|---:|---|\n" +
+         rows + (notes.empty() ? "" : notes + "\n");
+}
+
 // Each distinct identity once: that is what a reader compares.
 std::string machines(const Report& report) {
   std::vector<std::string> lines;
@@ -108,7 +128,9 @@ std::string render_markdown(const Report& report) {
            "|\n|---|---|---|---|---|---|\n";
     for (const ClaimResult& claim : report.claims) out += claim_row(claim, report);
   }
-  out += list("Alarms", report.alarms) + list("Missing", report.missing) + machines(report);
+  out += speed_section(report);
+  out += list("Alarms", report.alarms) + list("Lints", report.lints) +
+         list("Missing", report.missing) + machines(report);
   out += fmt::format("\nSeed {}, spec {}, `{}`. Verdicts read the {:.4g} % interval.\n",
                      report.spec.seed,
                      md(report.spec.hash),

@@ -126,6 +126,15 @@ void put_list(TextWriter& out, const char* title, const std::vector<std::string>
   for (const std::string& item : items) out.line(item, 2, "- ");
 }
 
+std::vector<std::string> speed_lines(const Report& report) {
+  std::vector<std::string> lines;
+  for (const CellReport& cell : report.cells)
+    for (const VariantSpeed& speed : cell.speed)
+      lines.push_back(speed_name_text(cell, speed) + ": " + speed_text(speed));
+  for (const std::string& note : speed_notes(report)) lines.push_back(note);
+  return lines;
+}
+
 std::string cell_line(const CellReport& cell) {
   return fmt::format("{} ({}; {} of {} launches; {})",
                      cell.cell.name,
@@ -162,7 +171,9 @@ std::string render_table(const Report& report, const TableStyle& style) {
       100 * (1 - report.judged_alpha),
       report.judgements,
       report.judgements == 1 ? "" : "s"));
+  put_list(out, "speed of light", speed_lines(report));
   put_list(out, "alarms", report.alarms);
+  put_list(out, "lints", report.lints);
   put_list(out, "missing", report.missing);
   return out.take();
 }

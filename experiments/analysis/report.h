@@ -15,6 +15,7 @@
 #include "experiments/analysis/effect.h"
 #include "experiments/analysis/evidence.h"
 #include "experiments/analysis/pairs.h"
+#include "experiments/analysis/speed.h"
 #include "experiments/analysis/verdict.h"
 
 namespace assay {
@@ -53,7 +54,8 @@ struct CellReport {
   std::string summary, equivalence; // of the optimization
   std::optional<ControlReport> control;
   std::vector<Comparison> comparisons;
-  int timed_launches = 0; // that count
+  std::vector<VariantSpeed> speed; // filled by attach_speed() (experiments/speed.h) only
+  int timed_launches = 0;          // that count
   int planned_launches = 0;
   std::vector<std::string> missing; // what the plan still owes
 };
@@ -73,6 +75,8 @@ struct Report {
   std::vector<ClaimResult> claims;
   std::vector<LaunchSummary> launches; // all, failed ones included
   std::vector<std::string> alarms;     // what a reader must know before believing the table
+  std::vector<std::string> lints; // by arithmetic on plan and claims; filled by the caller with
+                                  // lint() of experiments/lints.h
   std::vector<std::string> missing;
   std::vector<EventRow> events;
 

@@ -1,8 +1,7 @@
-// Parameters, bytes and FLOPs of a resolved configuration, by arithmetic on the shapes of
-// docs/model.md.
+// Parameters and bytes of a resolved configuration, by arithmetic on the shapes of docs/model.md.
+// What a step costs: step_cost.h.
 #include <algorithm>
 
-#include "model/config/nsa_shape.h"
 #include "model/config/train_config.h"
 
 namespace assay {
@@ -12,7 +11,6 @@ namespace {
 struct LayerSize {
   std::int64_t matrix = 0;       // parameters that take part in matrix products
   std::int64_t vector = 0;       // norms, convolutions, decays
-  double token_flops = 0;        // forward, beyond the matrices
   std::int64_t token_floats = 0; // activations kept for backward, a token
 };
 
@@ -21,10 +19,6 @@ LayerSize delta_layer(const TrainConfig& c) {
   LayerSize size;
   size.matrix = c.d_model * (4 * inner + 2 * c.heads) + inner * c.d_model; // q k v gate | a b | out
   size.vector = 3 * inner * c.conv_kernel + 2 * c.heads + c.head_dim; // conv, A_log, dt_bias, norm
-  const double chunk = static_cast<double>(c.chunk_size), width = static_cast<double>(c.head_dim);
-  // Chunked gated delta rule, forward, a token and head: 2(3CK + 2CV + 3KV + C^2/3).
-  size.token_flops = static_cast<double>(c.heads) * 2 *
-                     (5 * chunk * width + 3 * width * width + chunk * chunk / 3);
   size.token_floats = 16 * inner + 4 * c.heads * c.chunk_size;
   return size;
 }
@@ -35,30 +29,21 @@ LayerSize latent_attention_layer(const TrainConfig& c) {
   size.matrix = c.d_model * query + c.d_model * (c.kv_rank + c.rope_dim) +
                 c.kv_rank * c.heads * 2 * c.head_dim + c.heads * c.head_dim * c.d_model;
   size.vector = c.kv_rank;
-  // Causal attention: H (d_qk + d_v) (T + 1) a token.
-  size.token_flops = static_cast<double>(c.heads * (2 * c.head_dim + c.rope_dim)) *
-                     static_cast<double>(c.seq_len + 1);
   size.token_floats = 4 * query + 3 * c.heads * c.head_dim + c.kv_rank;
   return size;
 }
 
-// Sparse attention: 2 H (dk + dv) FLOPs a key that is read, and 2 H dk a compressed block that is
-// scored for the selection.
 LayerSize sparse_attention_layer(const TrainConfig& c) {
   const std::int64_t inner = c.heads * c.head_dim, shared = c.kv_groups * c.head_dim;
-  const auto width = static_cast<double>(inner);
   LayerSize size;
   if (c.nsa_attention == NsaAttention::Dense) {
     size.matrix = c.d_model * (inner + 2 * shared) + inner * c.d_model; // q k v | out
-    size.token_flops = 2 * width * static_cast<double>(c.seq_len + 1);
     size.token_floats = 8 * inner;
     return size;
   }
-  const NsaKeys keys = nsa_keys(nsa_shape(c), c.seq_len);
   size.matrix = c.d_model * (inner + 6 * shared) + inner * c.d_model + // q, k and v a branch | out
                 c.nsa_gate_dim * (c.head_dim + 3);
   size.vector = c.nsa_gate_dim + 3; // gate biases
-  size.token_flops = 4 * width * keys.total() + 2 * width * keys.compressed;
   size.token_floats = 8 * inner + 14 * shared;
   return size;
 }
@@ -72,14 +57,12 @@ LayerSize mixer(const TrainConfig& c, char kind) {
 
 ModelSize model_size(const TrainConfig& c) {
   std::int64_t matrix = c.d_model * c.vocab_size, vector = c.d_model; // head | final norm
-  double token_flops = 0;
-  std::int64_t token_floats = 3 * c.vocab_size;                // logits and their gradient
-  const std::int64_t ffn_matrices = c.family == "nsa" ? 2 : 3; // SiLU MLP, SwiGLU
+  std::int64_t token_floats = 3 * c.vocab_size;                       // logits and their gradient
+  const std::int64_t ffn_matrices = c.family == "nsa" ? 2 : 3;        // SiLU MLP, SwiGLU
   for (const char kind : c.pattern) {
     const LayerSize layer = mixer(c, kind);
     matrix += layer.matrix + ffn_matrices * c.d_model * c.ffn_dim;
     vector += layer.vector + 2 * c.d_model;
-    token_flops += layer.token_flops;
     token_floats += layer.token_floats + 4 * c.d_model + 4 * c.ffn_dim;
     const bool dense = kind == 'M' || c.nsa_attention == NsaAttention::Dense;
     if (kind != 'G' && dense && c.attention == Attention::MaskDense)
@@ -90,8 +73,6 @@ ModelSize model_size(const TrainConfig& c) {
   size.parameters = matrix + vector + c.vocab_size * c.d_model; // embedding
   size.state_bytes = size.parameters * 4 * (c.ema_decay > 0 ? 5 : 4);
   size.activation_bytes = tokens * token_floats * 4;
-  size.step_flops = 3.0 * static_cast<double>(tokens * c.accumulate) *
-                    (2.0 * static_cast<double>(matrix) + token_flops);
   return size;
 }
 

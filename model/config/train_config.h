@@ -133,7 +133,6 @@ struct ModelSize {
   std::int64_t parameters = 0;
   std::int64_t state_bytes = 0;
   std::int64_t activation_bytes = 0; // rough, for planning: per micro-batch
-  double step_flops = 0;             // forward and backward, matrix products only
 };
 ModelSize model_size(const TrainConfig& config);
 

@@ -3,9 +3,12 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <limits>
 
 namespace assay {
 namespace {
+
+constexpr double kNoEnd = std::numeric_limits<double>::infinity();
 
 struct Case {
   double lo, hi, l, u;
@@ -35,6 +38,12 @@ TEST(ClaimRule, EveryBranchAndItsBorders) {
       {.005, .02, -.02, .004, ClaimState::Refuted, false}, // a claim below s: its own edge counts
       {-.02, .02, -.015, -.01, ClaimState::Confirmed, false}, // a bounded cost is kept
       {-.02, .02, -.10, -.05, ClaimState::Refuted, false},
+      // Without a figure: at least the smallest effect of interest.
+      {0, kNoEnd, .012, .50, ClaimState::Confirmed, false},
+      {0, kNoEnd, .005, .50, ClaimState::Undecided, false},
+      {0, kNoEnd, -.005, .009, ClaimState::Refuted, false},
+      {0, kNoEnd, -.03, -.01, ClaimState::Opposite, false},
+      {.10, kNoEnd, .20, .90, ClaimState::Confirmed, false},
   };
   for (const Case& c : cases) {
     const ClaimDecision decision = decide_claim({c.lo, c.hi}, {c.l, c.u}, s);

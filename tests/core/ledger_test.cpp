@@ -56,7 +56,8 @@ LedgerData small_plan() {
                   "on a GPU",
                   "",
                   "{}",
-                  "forward,backward"}};
+                  "forward,backward",
+                  "one\ntwo\n"}};
   CellRow cell;
   cell.id = 1;
   cell.name = "cell";
@@ -140,6 +141,7 @@ TEST_F(LedgerTest, KeepsThePlan) {
   EXPECT_EQ(data.optimizations[0].also_compare, plan.optimizations[0].also_compare);
   EXPECT_EQ(data.claims.at(0).text, "« texte »");
   EXPECT_EQ(data.claims.at(0).hi, 0.15);
+  EXPECT_EQ(data.claims.at(0).lints, "one\ntwo\n");
   EXPECT_EQ(data.cell(1).launches, 3);
   EXPECT_EQ(data.variant(3).role, Role::Control);
   EXPECT_THROW(data.variant(4), Failure);
@@ -340,7 +342,7 @@ TEST_F(LedgerTest, DistinctMessages) {
 TEST_F(LedgerTest, ANewerSchemaIsRefused) {
   open()->finish();
   Database(file(), Database::Mode::ReadWrite).execute("PRAGMA user_version = 9");
-  EXPECT_THAT(error(), HasSubstr("its schema 9 is newer than this build reads (2)"));
+  EXPECT_THAT(error(), HasSubstr("its schema 9 is newer than this build reads (3)"));
   EXPECT_THAT(failure_of([&] { open(); }), HasSubstr("its schema 9 is newer"));
 }
 
@@ -349,11 +351,13 @@ TEST_F(LedgerTest, AnOlderSchemaIsReadAndNotContinued) {
   open()->finish();
   EXPECT_EQ(value_or_throw(read_ledger(directory_)).cells.at(0).traced_rounds, 4);
   Database(file(), Database::Mode::ReadWrite)
-      .execute("ALTER TABLE claim DROP COLUMN stages; ALTER TABLE cell DROP COLUMN traced_rounds; "
+      .execute("ALTER TABLE claim DROP COLUMN stages; ALTER TABLE claim DROP COLUMN lints; "
+               "ALTER TABLE cell DROP COLUMN traced_rounds; "
                "PRAGMA user_version = 1");
   const Result<LedgerData> data = read_ledger(directory_);
   ASSERT_TRUE(data) << data.error().message;
   EXPECT_EQ(data->claims.at(0).stages, "");
+  EXPECT_EQ(data->claims.at(0).lints, "");
   EXPECT_EQ(data->cells.at(0).traced_rounds, 0);
   EXPECT_THAT(failure_of([&] { open(); }), HasSubstr("written by an older Assay (schema 1"));
 }

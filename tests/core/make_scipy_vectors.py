@@ -62,6 +62,27 @@ def launches_needed(effect, sd, alpha, target):
     return launches
 
 
+def tost_cases(rng):
+    for x in (rng.normal(0.0, 0.002, 5), rng.normal(0.001, 0.002, 8), rng.normal(-0.004, 0.001, 4),
+              rng.normal(0.006, 0.002, 12), numpy.array([0.001, 0.002])):
+        for margin in (0.002, 0.004):
+            low, high = stats.ttest_1samp(x, 0).confidence_interval(0.90)
+            yield {
+                "differences": list(x),
+                "margin": margin,
+                "interval_90": [low, high],
+                "p_low": stats.ttest_1samp(x, -margin, alternative="greater").pvalue,
+                "p_high": stats.ttest_1samp(x, margin, alternative="less").pvalue,
+            }
+
+
+def tost_pairs_needed(sd, margin, power):
+    n = 2
+    while (stats.t.ppf(0.95, n - 1) + stats.t.ppf((1 + power) / 2, n - 1)) * sd / math.sqrt(n) > margin:
+        n += 1
+    return n
+
+
 def main():
     rng = numpy.random.default_rng(20261121)
     vectors = {
@@ -89,6 +110,12 @@ def main():
             [effect, sd, alpha, 0.8, launches_needed(effect, sd, alpha, 0.8)]
             for effect, sd in ((0.01, 0.005), (0.01, 0.01), (0.01, 0.04), (0.05, 0.02))
             for alpha in (0.05, 0.05 / 6)
+        ],
+        "tost": list(tost_cases(rng)),
+        "tost_pairs_needed": [
+            [sd, margin, target, tost_pairs_needed(sd, margin, target)]
+            for sd, margin in ((0.0013, 0.002), (0.0019, 0.002), (0.0019, 0.004), (0.0005, 0.002))
+            for target in (0.8, 0.9)
         ],
     }
     target = pathlib.Path(__file__).with_name("scipy_vectors.json")

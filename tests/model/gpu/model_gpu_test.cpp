@@ -11,6 +11,7 @@
 #include "kernels/cuda_check.h"
 #include "kernels/exchange.h"
 #include "kernels/spin.h"
+#include "model/device_peaks.h"
 #include "model/fp8_linear.h"
 #include "model/gates.h"
 #include "model/global_state.h"
@@ -216,6 +217,21 @@ TEST_F(Gpu, ASparseStepDoesNotWaitForTheDevice) {
   const StepResult result = trainer.step(batches);
   EXPECT_LT(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count(), 0.5);
   EXPECT_TRUE(result.finite());
+}
+
+// Orders of magnitude that any board since 2020 keeps, and the order of the types.
+TEST_F(Gpu, PeaksAreMeasured) {
+  const std::uint64_t state = global_state_hash();
+  const MeasuredPeaks peaks = measure_peaks(Precision::Bf16);
+  EXPECT_GT(peaks.fp32_flops_per_second, 1e12);
+  EXPECT_GT(peaks.flops_per_second, peaks.fp32_flops_per_second);
+  EXPECT_LT(peaks.flops_per_second, 1e16);
+  EXPECT_EQ(peaks.fp8_flops_per_second, 0);
+  EXPECT_GT(peaks.bytes_per_second, 1e11);
+  EXPECT_LT(peaks.bytes_per_second, 1e14);
+  EXPECT_GT(peaks.launch_seconds, 1e-7);
+  EXPECT_LT(peaks.launch_seconds, 1e-4);
+  EXPECT_EQ(global_state_hash(), state) << "measuring draws no random numbers";
 }
 
 } // namespace

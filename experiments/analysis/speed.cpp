@@ -1,0 +1,64 @@
+#include "experiments/analysis/speed.h"
+
+#include <fmt/format.h>
+
+#include "core/text.h"
+
+namespace assay {
+
+namespace {
+
+constexpr const char* kNotKnown = "not known";
+
+} // namespace
+
+std::string token_rate_text(double tokens_per_second) {
+  if (tokens_per_second >= 999.5e3)
+    return fmt::format("{:.3g} M tokens/s", tokens_per_second / 1e6);
+  if (tokens_per_second >= 999.5) return fmt::format("{:.3g} K tokens/s", tokens_per_second / 1e3);
+  return fmt::format("{:.3g} tokens/s", tokens_per_second);
+}
+
+std::string utilization_text(const VariantSpeed& speed) {
+  if (!speed.peaks) return kNotKnown;
+  return fmt::format("{:.3g} %",
+                     100 * model_flops_utilization(
+                               speed.flops, speed.step_seconds, speed.peaks->flops_per_second));
+}
+
+std::string light_text(const VariantSpeed& speed) {
+  return speed.light ? human_seconds(speed.light->seconds) : kNotKnown;
+}
+
+std::string bound_text(const VariantSpeed& speed) {
+  return speed.bound ? std::string(to_string(*speed.bound)) : kNotKnown;
+}
+
+std::string launches_text(const VariantSpeed& speed) {
+  if (!speed.launches) return kNotKnown;
+  std::string text = std::to_string(*speed.launches);
+  if (speed.light) text += fmt::format(", {}", human_seconds(speed.light->launch_seconds));
+  return text + (speed.launches_traced ? ", traced" : ", by arithmetic");
+}
+
+std::string speed_text(const VariantSpeed& speed) {
+  const std::string rate = token_rate_text(speed.tokens_per_second);
+  if (!speed.light)
+    return fmt::format(
+        "{}, step {}; MFU and what binds {}", rate, human_seconds(speed.step_seconds), kNotKnown);
+  if (!speed.bound)
+    return fmt::format("{}; MFU {}; {} at measured peaks, {} measured; what binds {}",
+                       rate,
+                       utilization_text(speed),
+                       light_text(speed),
+                       human_seconds(speed.step_seconds),
+                       kNotKnown);
+  return rate + "; " +
+         roofline_text(speed.flops,
+                       *speed.launches,
+                       *speed.light,
+                       *speed.peaks,
+                       {speed.step_seconds, speed.busy_seconds});
+}
+
+} // namespace assay

@@ -1,0 +1,37 @@
+// How fast a variant trains, and how fast the device on which it ran could do the same arithmetic.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "core/roofline.h"
+
+namespace assay {
+
+struct VariantSpeed {
+  std::string variant;                  // its name; "": the train step beside the cell's unit
+  double step_seconds = 0;              // median wall time of a train step
+  double tokens_per_second = 0;         // of one rank
+  double flops = 0;                     // model FLOPs of a step, by arithmetic on the shape
+  std::optional<std::int64_t> launches; // device operations a step
+  bool launches_traced = false;         // counted in a trace; false: by arithmetic
+  std::optional<double> busy_seconds;   // of a step the device worked; from a trace
+  std::optional<MeasuredPeaks> peaks;   // of the device that ran it
+  std::optional<SpeedOfLight> light;    // needs peaks
+  std::optional<Bound> bound;           // needs peaks and launches
+  std::string unknown;                  // why light or bound is not known, or ""
+};
+
+// "271 K tokens/s"
+std::string token_rate_text(double tokens_per_second);
+// Words for a table: "12.3 %", "4.51 ms", "launches"; "not known" where it is not.
+std::string utilization_text(const VariantSpeed& speed);
+std::string light_text(const VariantSpeed& speed);
+std::string bound_text(const VariantSpeed& speed);
+// "2688 launches, 11 ms", and where the count comes from.
+std::string launches_text(const VariantSpeed& speed);
+// All of it in one line; `unknown` is for the caller to add.
+std::string speed_text(const VariantSpeed& speed);
+
+} // namespace assay

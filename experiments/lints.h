@@ -1,0 +1,25 @@
+// Lints: what arithmetic alone says about a plan before anything runs: shapes that the fast kernels
+// refuse or that cannot win, and figures of the claims' documents that contradict each other.
+// Warnings: they change no verdict.
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+#include "core/ledger.h"
+
+namespace assay {
+
+// `config`: a resolved TrainConfig as JSON. Rules that need a key which it lacks are silent, so
+// ledgers of other builds can be linted too.
+//   attention head width   a multiple of 8 and at most 256: what flash and cuDNN attention take
+//   vocabulary             a multiple of 64, or at least of 8, for the matrix product of the head
+//   nsa, document length   at least the crossover, where it reads fewer keys than dense attention
+std::vector<std::string> shape_lints(const nlohmann::json& config);
+
+// Of every variant's shape ("cell varlen, ema: …"; the same sentence once) and of the claims'
+// documents.
+std::vector<std::string> lint(const LedgerData& plan);
+
+} // namespace assay

@@ -1,0 +1,15 @@
+// Speed of light: joins what a report measured with the cost of the step by its shape
+// (model/config/step_cost.h) and the peaks of the device on which it ran.
+#pragma once
+
+#include "core/ledger.h"
+#include "experiments/analysis/report.h"
+
+namespace assay {
+
+// Fills CellReport::speed: one entry for each timed variant of a cell whose unit is the train step,
+// else one for the train step beside the unit. Call after attach_explanations(): launches and busy
+// time come from there. Nothing is made up: a cell without measured peaks says so.
+void attach_speed(Report& report, const LedgerData& data);
+
+} // namespace assay

@@ -1,0 +1,259 @@
+#include "model/config/step_cost.h"
+
+#include <algorithm>
+
+#include "model/config/nsa_shape.h"
+
+namespace assay {
+
+namespace {
+
+constexpr double kTraining = 3; // forward, and twice as much backward
+constexpr double kStream = 4;   // bytes of an element of the residual stream, norms and gradients
+
+// Kernels that LibTorch launches on a GPU for the code of model/, forward + backward, counted in
+// the traces of docs/results/h200-trace (fp32). The scan of the delta rule launches 3 + 3 a chunk
+// step. Casts of a narrower compute type: a weight and an input forward, both gradients backward.
+constexpr std::int64_t kDeltaLaunches = 58 + 105, kScanLaunches = 3 + 3;
+constexpr std::int64_t kLatentLaunches = 26 + 55, kFeedForwardLaunches = 5 + 8;
+constexpr std::int64_t kNormLaunches = 4 + 6;    // two norms and residual additions of a layer
+constexpr std::int64_t kProductLaunches = 1 + 2; // of a linear that nothing else counts
+constexpr std::int64_t kHeadLaunches = 2 + 4, kLossLaunches = 3 + 6, kCastLaunches = 2 + 2;
+// Update: one pass over all parameters is a launch for every kPassElements of them (LibTorch's
+// multi-tensor kernels: 320 blocks of 65,536 elements); norm, clip and AdamW on two groups.
+constexpr std::int64_t kPassElements = std::int64_t{320} * 65536, kUpdatePasses = 4;
+constexpr std::int64_t kUpdateLaunches = 10;
+constexpr double kClipBytes = 12;  // read for the norm, read and write to scale
+constexpr double kAdamWBytes = 28; // read weight, gradient and moments, write all but the gradient
+constexpr double kEmaBytes = 12;   // read weight and average, write the average
+
+// An FP8 linear: amax and cast of x and dy into both orders, and of W once an optimizer step; the
+// conversion of dx.
+constexpr std::int64_t kFp8Launches = 3 + 3 + 1, kFp8WeightLaunches = 3;
+constexpr std::int64_t kFp8Multiple = 16;
+
+// Adds up operations of one name and peak.
+class Costs {
+public:
+  explicit Costs(const StepShape& shape) : shape_(shape) {}
+
+  void add(const std::string& name,
+           double flops,
+           double bytes,
+           std::int64_t launches,
+           Peak peak = Peak::Compute) {
+    auto op = std::find_if(ops_.begin(), ops_.end(), [&](const OpCost& x) {
+      return x.name == name && x.peak == peak;
+    });
+    if (op == ops_.end()) op = ops_.insert(op, {name, 0, 0, 0, peak});
+    op->flops += flops;
+    op->bytes += bytes;
+    op->launches += launches;
+  }
+  // y = x W^T for every token, its gradients, and the casts of W and x; launches of the products
+  // are counted by their callers.
+  void linear(const std::string& name, std::int64_t in, std::int64_t out) {
+    if (shape_.fp8_linears && in % kFp8Multiple == 0) return fp8_linear(name, in, out);
+    plain_linear(name, in, out);
+  }
+  // The same in the compute type, whatever the others run in.
+  void plain_linear(const std::string& name, std::int64_t in, std::int64_t out) {
+    const auto tokens = static_cast<double>(shape_.tokens), k = static_cast<double>(in),
+               n = static_cast<double>(out), e = static_cast<double>(shape_.compute_bytes);
+    add(name, kTraining * 2 * tokens * k * n, kTraining * e * (tokens * (k + n) + k * n), 0);
+    if (shape_.compute_bytes == 4) return;
+    // Forward 4 -> e bytes of a weight, backward e -> 4 of its gradient; the input likewise.
+    add("casts", 0, 2 * (4 + e) * (k * n + tokens * k), kCastLaunches);
+  }
+  // An operation that reads `in` and writes `out` elements a token, forward.
+  void stream(const std::string& name, double in, double out, double bytes, std::int64_t launches) {
+    add(name, 0, kTraining * static_cast<double>(shape_.tokens) * (in + out) * bytes, launches);
+  }
+  std::vector<OpCost> take() { return std::move(ops_); }
+  // Once an optimizer step, whatever the number of micro-batches: casts of weights to FP8.
+  std::vector<OpCost> take_once() { return std::move(once_); }
+
+private:
+  // Operands of 1 byte, results of 2 (y, dx) and 4 (dW).
+  void fp8_linear(const std::string& name, std::int64_t in, std::int64_t out) {
+    const auto tokens = static_cast<double>(shape_.tokens), k = static_cast<double>(in),
+               n = static_cast<double>(out);
+    const double forward = tokens * k + k * n + 2 * tokens * n,
+                 input = tokens * n + k * n + 2 * tokens * k, weight = tokens * (n + k) + 4 * k * n;
+    add(name, kTraining * 2 * tokens * k * n, forward + input + weight, 0, Peak::Fp8);
+    // x and dy: read for the largest value, read again, written in both orders.
+    add("casts", 0, (2 * 4 + 2) * tokens * k + (2 * 2 + 2) * tokens * n, kFp8Launches);
+    once_.push_back({"casts", 0, (2 * 4 + 2) * k * n, kFp8WeightLaunches, Peak::Compute});
+  }
+
+  const StepShape& shape_;
+  std::vector<OpCost> ops_, once_;
+};
+
+void add_layer(Costs& costs, const StepShape& shape, const DeltaShape& layer) {
+  const std::int64_t inner = layer.heads * layer.head_dim;
+  const auto tokens = static_cast<double>(shape.tokens), heads = static_cast<double>(layer.heads),
+             chunk = static_cast<double>(layer.chunk), width = static_cast<double>(layer.head_dim),
+             e = static_cast<double>(shape.compute_bytes), lanes = static_cast<double>(inner);
+  costs.linear("projections", shape.d_model, 4 * inner + 2 * layer.heads); // q k v gate | a b
+  costs.linear("projections", inner, shape.d_model);
+  // Convolution, SiLU and norm of q, k, v; then norm(o) * silu(gate).
+  costs.stream("delta inputs", 3 * lanes, 3 * lanes, e, 0);
+  costs.stream("delta gate", 2 * lanes, lanes, e, 0);
+  // Chunked rule, a token and head, forward: 2(3CK + 2CV + 3KV + C^2/3) with K = V.
+  const double rule = 2 * (5 * chunk * width + 3 * width * width + chunk * chunk / 3);
+  costs.add("delta rule",
+            kTraining * tokens * heads * rule,
+            kTraining * tokens * (4 * lanes + 2 * heads) * kStream, // q k v o | g beta
+            kDeltaLaunches + kScanLaunches * layer.scan_steps,
+            Peak::Fp32);
+}
+
+void add_layer(Costs& costs, const StepShape& shape, const LatentShape& layer) {
+  const std::int64_t query = layer.heads * (layer.head_dim + layer.rope_dim),
+                     inner = layer.heads * layer.head_dim;
+  const auto tokens = static_cast<double>(shape.tokens), wide = static_cast<double>(query),
+             value = static_cast<double>(inner), e = static_cast<double>(shape.compute_bytes);
+  costs.linear("projections", shape.d_model, query);
+  costs.linear("projections", shape.d_model, layer.kv_rank + layer.rope_dim);
+  costs.linear("projections", layer.kv_rank, 2 * inner);
+  costs.linear("projections", inner, shape.d_model);
+  costs.stream("rotary", 2 * wide, 2 * wide, e, 0); // q and k
+  costs.add("attention",
+            kTraining * tokens * 2 * (wide + value) * layer.keys,
+            kTraining * tokens * (2 * wide + 2 * value) * e, // q k | v o
+            kLatentLaunches);
+}
+
+void add_layer(Costs& costs, const StepShape& shape, const GroupedShape& layer) {
+  const std::int64_t inner = layer.heads * layer.head_dim, shared = layer.groups * layer.head_dim;
+  const auto tokens = static_cast<double>(shape.tokens), lanes = static_cast<double>(inner),
+             branches = static_cast<double>(layer.branches), keys = static_cast<double>(shared),
+             e = static_cast<double>(shape.compute_bytes);
+  costs.linear("projections", shape.d_model, inner + 2 * layer.branches * shared); // q | k v …
+  costs.linear("projections", inner, shape.d_model);
+  costs.stream("rotary", lanes + branches * keys, lanes + branches * keys, e, 0);
+  // q and k d wide, v d wide: 2 H (dk + dv) a key; a score alone 2 H dk.
+  costs.add("attention",
+            kTraining * tokens * (4 * lanes * layer.keys + 2 * lanes * layer.scored_keys),
+            kTraining * tokens * (2 * lanes + 2 * branches * keys) * e, // q o | k v of each branch
+            kProductLaunches * 2 + layer.launches);
+  if (layer.gate_dim == 0) return;
+  const auto gate = static_cast<double>(layer.gate_dim * layer.groups);
+  costs.add("gates",
+            kTraining * tokens * 2 * gate * (static_cast<double>(layer.head_dim) + branches),
+            kTraining * tokens * ((1 + branches) * lanes + keys) * e, // mean q; o of each branch
+            0);
+}
+
+void add_layers(Costs& costs, const StepShape& shape) {
+  const auto width = static_cast<double>(shape.d_model),
+             hidden = static_cast<double>(shape.ffn_dim),
+             e = static_cast<double>(shape.compute_bytes);
+  for (const StepShape::Layer& layer : shape.layers) {
+    std::visit([&](const auto& mixer) { add_layer(costs, shape, mixer); }, layer);
+    costs.linear("feed forward", shape.d_model, (shape.ffn_matrices - 1) * shape.ffn_dim);
+    costs.linear("feed forward", shape.ffn_dim, shape.d_model);
+    costs.stream("feed forward gate",
+                 static_cast<double>(shape.ffn_matrices - 1) * hidden,
+                 hidden,
+                 e,
+                 kFeedForwardLaunches);
+    // Two norms (in, out) and two additions (in, in, out; backward the same).
+    costs.stream("norms and residuals", 2 * width, 2 * width, kStream, kNormLaunches);
+    costs.add(
+        "norms and residuals", 0, static_cast<double>(shape.tokens) * 12 * width * kStream, 0);
+  }
+}
+
+void add_ends(Costs& costs, const StepShape& shape) {
+  const auto width = static_cast<double>(shape.d_model),
+             vocabulary = static_cast<double>(shape.vocab_size),
+             e = static_cast<double>(shape.compute_bytes);
+  costs.stream("embedding", width, width, kStream, 0);
+  costs.stream("norms and residuals", width, width, kStream, 0); // final norm
+  costs.plain_linear("head", shape.d_model, shape.vocab_size);
+  costs.add("head", 0, 0, kHeadLaunches);
+  // Logits read forward; read and overwritten by their gradient backward.
+  costs.add("loss", 0, 3 * static_cast<double>(shape.tokens) * vocabulary * e, kLossLaunches);
+}
+
+void add_update(Costs& costs, const StepShape& shape) {
+  const auto parameters = static_cast<double>(shape.parameters);
+  const std::int64_t pass = (shape.parameters + kPassElements - 1) / kPassElements;
+  costs.add("optimizer",
+            0,
+            (kClipBytes + kAdamWBytes) * parameters,
+            kUpdateLaunches + kUpdatePasses * pass);
+  if (shape.ema) costs.add("ema", 0, kEmaBytes * parameters, pass);
+}
+
+// Heads of their own keys, or groups that share them; sparse, or dense over causal rows.
+GroupedShape grouped_shape(const TrainConfig& c) {
+  GroupedShape shape;
+  shape.heads = c.heads;
+  shape.groups = c.kv_groups;
+  shape.head_dim = c.head_dim;
+  shape.keys = static_cast<double>(c.seq_len + 1) / 2;
+  if (c.nsa_attention == NsaAttention::Dense) return shape;
+  const NsaKeys keys = nsa_keys(nsa_shape(c), c.seq_len);
+  shape.branches = 3;
+  shape.gate_dim = c.nsa_gate_dim;
+  shape.keys = keys.total();
+  shape.scored_keys = keys.compressed;
+  return shape;
+}
+
+StepShape::Layer layer_shape(const TrainConfig& c, char kind, std::int64_t segment) {
+  if (kind == 'G')
+    return DeltaShape{
+        c.heads, c.head_dim, c.chunk_size, (segment + c.chunk_size - 1) / c.chunk_size};
+  if (kind == 'N') return grouped_shape(c);
+  return LatentShape{
+      c.heads, c.head_dim, c.rope_dim, c.kv_rank, static_cast<double>(c.seq_len + 1) / 2};
+}
+
+} // namespace
+
+std::vector<OpCost> step_cost(const StepShape& shape) {
+  Costs micro(shape), step(shape);
+  add_layers(micro, shape);
+  add_ends(micro, shape);
+  const auto repeats = static_cast<double>(shape.micro_batches);
+  for (const OpCost& op : micro.take())
+    step.add(op.name,
+             repeats * op.flops,
+             repeats * op.bytes,
+             shape.micro_batches * op.launches,
+             op.peak);
+  for (const OpCost& op : micro.take_once())
+    step.add(op.name, op.flops, op.bytes, op.launches, op.peak);
+  add_update(step, shape);
+  return step.take();
+}
+
+StepShape step_shape(const TrainConfig& c, std::int64_t longest_segment) {
+  const std::int64_t segment = longest_segment > 0 ? longest_segment : c.seq_len;
+  StepShape shape;
+  shape.tokens = c.seq_len * c.batch_rows;
+  shape.micro_batches = c.accumulate;
+  shape.d_model = c.d_model;
+  shape.vocab_size = c.vocab_size;
+  shape.ffn_dim = c.ffn_dim;
+  shape.parameters = model_size(c).parameters;
+  shape.ffn_matrices = c.family == "nsa" ? 2 : 3;
+  shape.compute_bytes = c.precision == Precision::Fp32 ? 4 : 2;
+  shape.fp8_linears = c.precision == Precision::Fp8;
+  shape.ema = c.ema_decay > 0;
+  for (const char kind : c.pattern) shape.layers.push_back(layer_shape(c, kind, segment));
+  return shape;
+}
+
+bool counts_all_launches(const StepShape& shape) {
+  return std::none_of(shape.layers.begin(), shape.layers.end(), [](const StepShape::Layer& layer) {
+    const auto* grouped = std::get_if<GroupedShape>(&layer);
+    return grouped != nullptr && grouped->launches == 0;
+  });
+}
+
+} // namespace assay

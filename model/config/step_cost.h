@@ -1,0 +1,65 @@
+// What one optimizer step costs: FLOPs, bytes and kernel launches of its operations, by arithmetic
+// on shapes (docs/model.md, "Cost"). The shape structs hold nothing but sizes, so that a family is
+// costed without being built.
+#pragma once
+
+#include <cstdint>
+#include <variant>
+#include <vector>
+
+#include "core/roofline.h"
+#include "model/config/train_config.h"
+
+namespace assay {
+
+// Gated DeltaNet: chunked gated delta rule behind a short convolution.
+struct DeltaShape {
+  std::int64_t heads = 0, head_dim = 0, chunk = 0;
+  std::int64_t scan_steps = 0; // chunks of the longest segment: they follow one another
+};
+
+// Multi-head latent attention, not absorbed.
+struct LatentShape {
+  std::int64_t heads = 0, head_dim = 0, rope_dim = 0, kv_rank = 0;
+  double keys = 0; // that a query reads, mean: (L + 1) / 2 of causal segments of L tokens
+};
+
+// Attention of `heads` query heads over `groups` key and value heads.
+struct GroupedShape {
+  std::int64_t heads = 0, groups = 0, head_dim = 0;
+  std::int64_t branches = 1; // each with keys and values of its own: NSA 3, its dense twin 1
+  std::int64_t gate_dim = 0; // hidden width of the MLP that mixes the branches, a group; 0: none
+  double keys = 0;           // that a query reads in all branches, mean
+  double scored_keys = 0; // whose scores are computed once more, to select: NSA's compressed ones
+  std::int64_t launches = 0; // of the attention itself, forward and backward; 0: not counted
+};
+
+struct StepShape {
+  std::int64_t tokens = 0; // of a micro-batch
+  std::int64_t micro_batches = 1;
+  std::int64_t d_model = 0, vocab_size = 0, ffn_dim = 0;
+  std::int64_t ffn_matrices = 3;  // SwiGLU; 2: an MLP with SiLU
+  std::int64_t parameters = 0;    // all that the optimizer updates, fp32
+  std::int64_t compute_bytes = 2; // of an element in matrix products and attention: 4 or 2
+  bool fp8_linears = false;       // all linears but the head multiply in FP8 where `in` % 16 == 0
+  bool ema = true;
+  using Layer = std::variant<DeltaShape, LatentShape, GroupedShape>;
+  std::vector<Layer> layers;
+};
+
+// Operations of the whole step, forward, backward and update, layers of a kind together. FLOPs of
+// training are 3 times the forward pass's; so are bytes: the backward pass of y = f(x) reads x, y
+// and dy and writes dx.
+std::vector<OpCost> step_cost(const StepShape& shape);
+
+// Of a resolved configuration of any family. The launches of family `nsa` lack those of its
+// attention, which depend on the kernels in use: take them from a trace. `longest_segment`: tokens
+// of the longest document of a row; 0: the whole row. Attention is costed over causal rows:
+// documents that do not see each other read fewer keys, a dense mask makes the kernel read twice as
+// many.
+StepShape step_shape(const TrainConfig& config, std::int64_t longest_segment = 0);
+
+// Whether the operations' launches are all of the step's.
+bool counts_all_launches(const StepShape& shape);
+
+} // namespace assay

@@ -1,0 +1,142 @@
+#include "experiments/analysis/claim_sheet.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "experiments/analysis/display.h"
+#include "experiments/synthetic_ledger.h"
+
+namespace assay {
+namespace {
+
+using nlohmann::json;
+using synthetic::step_time_claim;
+using synthetic::synthetic_ledger;
+using synthetic::SyntheticPlan;
+using synthetic::two_level_cell;
+using testing::HasSubstr;
+using testing::Not;
+
+// "fast" takes 10 % less; the claim says 8 to 12 %.
+SheetSource source(const std::string& directory, double theta, std::vector<ClaimRow> claims) {
+  SyntheticPlan plan;
+  plan.noise = 0.02;
+  plan.cells = {two_level_cell(theta)};
+  plan.claims = std::move(claims);
+  return {directory, analyze(synthetic_ledger(plan))};
+}
+
+ClaimRow other_claim() {
+  ClaimRow claim = step_time_claim(0.5, 0.6);
+  claim.id = "another";
+  claim.optimization = "elsewhere";
+  claim.lints = "two figures contradict\n";
+  return claim;
+}
+
+TEST(ClaimSheet, WithoutResultsEveryClaimIsUntestedWithItsReason) {
+  ClaimRow unmet = other_claim();
+  unmet.unmet = "not in this build";
+  const auto sheet = claim_sheet({step_time_claim(0.08, 0.12), unmet}, {});
+  ASSERT_EQ(sheet.size(), 2u);
+  EXPECT_EQ(sheet[0].untested, "no results were named");
+  EXPECT_EQ(sheet[1].untested, "not in this build");
+  EXPECT_THAT(render_claims_table(sheet, {}), HasSubstr("2 claims: 2 NOT_TESTED\n"));
+}
+
+TEST(ClaimSheet, ResultsOfEveryDirectoryStandUnderTheirClaim) {
+  const ClaimRow claim = step_time_claim(0.08, 0.12);
+  const auto sheet = claim_sheet({other_claim(), claim},
+                                 {source("one", std::log(0.9), {claim}),
+                                  source("two", std::log(1.1), {claim, other_claim()})});
+  ASSERT_EQ(sheet.size(), 2u);
+  EXPECT_TRUE(sheet[0].results.empty());
+  EXPECT_EQ(sheet[0].untested, "no cell of these results compares the two levels");
+  ASSERT_EQ(sheet[1].results.size(), 2u);
+  EXPECT_EQ(sheet[1].results[0].directory, "one");
+  EXPECT_EQ(sheet[1].results[0].result.state, ClaimState::Confirmed);
+  EXPECT_EQ(sheet[1].results[1].directory, "two");
+  EXPECT_EQ(sheet[1].results[1].result.state, ClaimState::Opposite);
+  EXPECT_EQ(sheet[1].untested, "");
+  const std::string text = render_claims_table(sheet, {.width = 100});
+  EXPECT_THAT(text, HasSubstr("2 claims: 1 CONFIRMED, 1 OPPOSITE, 1 NOT_TESTED\n"));
+  EXPECT_THAT(text, HasSubstr("  CONFIRMED\n    measured +10."));
+  EXPECT_THAT(text, HasSubstr("; one, cell "));
+  EXPECT_THAT(text, HasSubstr("- two figures contradict"));
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 100u) << line;
+}
+
+TEST(ClaimSheet, AClaimThatOnlyTheResultsKnowComesLast) {
+  const ClaimRow claim = step_time_claim(0.08, 0.12);
+  const auto sheet = claim_sheet({other_claim()}, {source("one", std::log(0.9), {claim})});
+  ASSERT_EQ(sheet.size(), 2u);
+  EXPECT_EQ(sheet[1].claim.id, claim.id);
+  EXPECT_EQ(sheet[1].results.size(), 1u);
+}
+
+// Data that is older than the claim does not judge it; the sheet says so instead of denying the
+// data.
+TEST(ClaimSheet, AClaimNewerThanTheResultsIsUntested) {
+  ClaimRow claim = step_time_claim(0.08, 0.12);
+  claim.requires_json = R"({"precision":["bf16","fp8"],"preset":"base"})";
+  const auto sheet = claim_sheet({claim, other_claim()}, {source("one", std::log(0.9), {})});
+  ASSERT_EQ(sheet.size(), 2u);
+  EXPECT_TRUE(sheet[0].results.empty());
+  EXPECT_THAT(sheet[0].untested, HasSubstr("one, cell ema_swap compares the levels, but was"));
+  EXPECT_THAT(sheet[1].untested, HasSubstr("no cell of these results"));
+  EXPECT_THAT(render_claims_table(sheet, {.width = 100}),
+              HasSubstr("a run needs: precision bf16 or fp8, preset base"));
+}
+
+TEST(ClaimSheet, Json) {
+  const ClaimRow claim = step_time_claim(0.08, 0.12);
+  const json out = json::parse(render_claims_json(
+      claim_sheet({claim, other_claim()}, {source("one", std::log(0.9), {claim})})));
+  EXPECT_EQ(out["schema_version"], kReportSchema);
+  const json& row = out["claims"][0];
+  EXPECT_EQ(row["id"], claim.id);
+  EXPECT_EQ(row["source"], claim.source);
+  EXPECT_EQ(row["results"][0]["state"], "CONFIRMED");
+  EXPECT_EQ(row["results"][0]["directory"], "one");
+  EXPECT_NEAR(row["results"][0]["gain"].get<double>(), 0.1, 0.02);
+  EXPECT_FALSE(row.contains("state")) << "a state belongs to a result";
+  EXPECT_EQ(out["claims"][1]["lints"], json::array({"two figures contradict"}));
+  EXPECT_EQ(out["claims"][1]["results"], json::array());
+}
+
+TEST(ClaimSheet, AClaimWithoutAFigureIsShownAsSuch) {
+  ClaimRow claim = step_time_claim(0, std::numeric_limits<double>::infinity());
+  EXPECT_EQ(claimed_text(claim), "less step time, no figure");
+  claim.metric = "throughput";
+  EXPECT_EQ(claimed_text(claim), "more throughput, no figure");
+  claim.lo = 0.5;
+  EXPECT_EQ(claimed_text(claim), "+50 % or more throughput");
+  claim.lo = 0;
+  const Report report = source("one", std::log(0.9), {claim}).report;
+  EXPECT_EQ(report.claims.at(0).state, ClaimState::Confirmed);
+  EXPECT_FALSE(report.claims.at(0).exceeds) << "nothing lies above no upper end";
+  const std::string page = render_html(report); // no mark is drawn at infinity
+  for (const char* broken : {"=\"nan", "=\"-nan", "=\"inf", "=\"-inf"})
+    EXPECT_EQ(page.find(broken), std::string::npos) << broken;
+  EXPECT_EQ(json::parse(render_json(report))["claims"][0]["claimed"], json::array({0.0, nullptr}));
+}
+
+TEST(Lints, EveryReportShowsThem) {
+  Report report = source("one", std::log(0.9), {}).report;
+  EXPECT_EQ(json::parse(render_json(report))["lints"], json::array());
+  EXPECT_THAT(render_html(report), Not(HasSubstr("Lints")));
+  report.lints = {"cell x: 117 is no multiple of 8 <b>"};
+  EXPECT_THAT(render_table(report, {}), HasSubstr("lints\n  - cell x: 117 is no multiple of 8"));
+  EXPECT_THAT(render_markdown(report), HasSubstr("## Lints\n\n- cell x: 117"));
+  EXPECT_THAT(render_html(report),
+              HasSubstr("<h2>Lints</h2><ul><li>cell x: 117 is no multiple of 8 &lt;b"));
+  EXPECT_EQ(json::parse(render_json(report))["lints"][0], report.lints[0]);
+}
+
+} // namespace
+} // namespace assay

@@ -1,0 +1,62 @@
+#include "core/roofline.h"
+
+#include <gtest/gtest.h>
+
+namespace assay {
+namespace {
+
+// 1 PFLOP/s, 100 TFLOP/s in fp32, 2 PFLOP/s in FP8, 4 TB/s, 5 us a launch.
+constexpr MeasuredPeaks kPeaks{1e15, 1e14, 2e15, 4e12, 5e-6};
+
+// matmul: 1e12 / 1e15 = 1 ms > 1e9 / 4e12 = .25 ms, compute. update: 8e9 / 4e12 = 2 ms, bytes.
+const std::vector<OpCost> kOps{{"matmul", 1e12, 1e9, 10, Peak::Compute},
+                               {"update", 1e6, 8e9, 90, Peak::Compute}};
+
+TEST(Roofline, EachOperationIsBoundByItself) {
+  const SpeedOfLight light = speed_of_light(kOps, kPeaks);
+  EXPECT_DOUBLE_EQ(light.compute_seconds, 1e-3);
+  EXPECT_DOUBLE_EQ(light.bytes_seconds, 2e-3);
+  EXPECT_DOUBLE_EQ(light.seconds, 3e-3); // not max(sum, sum) = 2.25 ms
+  EXPECT_DOUBLE_EQ(light.launch_seconds, 100 * 5e-6);
+  EXPECT_DOUBLE_EQ(light.floor(), 3e-3);
+  EXPECT_DOUBLE_EQ(speed_of_light(kOps, kPeaks, 1000).floor(), 5e-3) << "counted in a trace";
+  EXPECT_DOUBLE_EQ(total_flops(kOps), 1.000001e12);
+  EXPECT_DOUBLE_EQ(total_bytes(kOps), 9e9);
+  EXPECT_EQ(total_launches(kOps), 100);
+}
+
+TEST(Roofline, EveryTypeHasItsOwnPeak) {
+  std::vector<OpCost> ops = kOps;
+  ops[0].peak = Peak::Fp32; // 1e12 / 1e14
+  EXPECT_DOUBLE_EQ(speed_of_light(ops, kPeaks).compute_seconds, 10e-3);
+  ops[0].peak = Peak::Fp8; // 1e12 / 2e15
+  EXPECT_DOUBLE_EQ(speed_of_light(ops, kPeaks).compute_seconds, 0.5e-3);
+}
+
+TEST(Roofline, WhatBinds) {
+  const SpeedOfLight bytes = speed_of_light(kOps, kPeaks);
+  EXPECT_EQ(what_binds(bytes), Bound::Bytes);
+  EXPECT_EQ(what_binds(speed_of_light({kOps[0]}, kPeaks)), Bound::Compute);
+  const SpeedOfLight launches = speed_of_light(kOps, kPeaks, 1000); // 5 ms against 3 ms
+  EXPECT_EQ(what_binds(launches), Bound::Launches);
+  // A busy device: what it works at.
+  EXPECT_EQ(what_binds(bytes, MeasuredStep{5e-3, 4e-3}), Bound::Bytes);
+  // An idle one: launching explains it, or the host does.
+  EXPECT_EQ(what_binds(launches, MeasuredStep{8e-3, 3e-3}), Bound::Launches);
+  EXPECT_EQ(what_binds(bytes, MeasuredStep{8e-3, 3e-3}), Bound::Host);
+  EXPECT_EQ(what_binds(launches, MeasuredStep{105, 3e-3}), Bound::Host) << "a loop on the host";
+  // Not traced: idleness is not known, and not guessed.
+  EXPECT_EQ(what_binds(bytes, MeasuredStep{105, std::nullopt}), Bound::Bytes);
+}
+
+TEST(Roofline, Utilization) {
+  // 6 x 124e6 x 178e3 / 312e12 = 42.4 %: GPT-2 124M on an A100.
+  EXPECT_NEAR(model_flops_utilization(6 * 124e6 * 178e3, 1, 312e12), 0.4245, 1e-4);
+  const SpeedOfLight light = speed_of_light(kOps, kPeaks);
+  EXPECT_EQ(roofline_text(1e12, 100, light, kPeaks, {6e-3, 5e-3}),
+            "MFU 16.7 %; 3 ms at measured peaks, 6 ms measured (2.0 x): bytes bind (100 launches, "
+            "500 us)");
+}
+
+} // namespace
+} // namespace assay

@@ -1,0 +1,202 @@
+#include "experiments/speed.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "experiments/analysis/display.h"
+#include "experiments/analysis/render.h"
+#include "experiments/synthetic_ledger.h"
+#include "model/config/step_cost.h"
+
+namespace assay {
+namespace {
+
+using synthetic::synthetic_ledger;
+using synthetic::SyntheticCell;
+using synthetic::SyntheticPlan;
+using synthetic::two_level_cell;
+using testing::HasSubstr;
+using testing::Not;
+
+constexpr double kStepSeconds = 0.25;
+
+TrainConfig base_config(const std::string& family = "deltanet_mla",
+                        Precision precision = Precision::Bf16,
+                        Device device = Device::Cuda) {
+  TrainConfig config;
+  config.family = family;
+  config.preset = "base";
+  config.precision = precision;
+  config.device = device;
+  return value_or_throw(resolve(config));
+}
+
+// "slow" takes about 250 ms, but for the launch's drift; "fast" 10 % less.
+LedgerData ledger(const TrainConfig& config) {
+  SyntheticPlan plan;
+  plan.noise = 0;
+  plan.tail_share = 0;
+  SyntheticCell cell = two_level_cell(std::log(0.9));
+  cell.config_json = to_json(config).dump();
+  cell.unit_ns = kStepSeconds * 1e9;
+  plan.cells = {cell};
+  return synthetic_ledger(plan);
+}
+
+void add_peaks(LedgerData& data, bool fp8 = false) {
+  const auto parity = std::find_if(data.launches.begin(), data.launches.end(), [](const auto& row) {
+    return row.kind == LaunchKind::Parity;
+  });
+  ASSERT_NE(parity, data.launches.end());
+  for (const auto& [path, value] : {std::pair(kComputePeakMetric, 700e12),
+                                    std::pair(kFp32PeakMetric, 50e12),
+                                    std::pair(kBandwidthMetric, 4e12),
+                                    std::pair(kLaunchMetric, 2e-6)})
+    data.metrics.push_back({parity->id, 0, path, "", value, ""});
+  if (fp8) data.metrics.push_back({parity->id, 0, kFp8PeakMetric, "", 1300e12, ""});
+}
+
+Report judged(const LedgerData& data) {
+  Report report = analyze(data);
+  attach_speed(report, data);
+  return report;
+}
+
+TEST(Speed, EachVariantByItsOwnStepTime) {
+  const TrainConfig config = base_config();
+  LedgerData data = ledger(config);
+  add_peaks(data);
+  const Report report = judged(data);
+  const auto& speeds = report.cells.at(0).speed;
+  ASSERT_EQ(speeds.size(), 2u);
+  EXPECT_EQ(speeds[0].variant, "slow");
+  EXPECT_EQ(speeds[1].variant, "fast");
+  const Effect& effect = *report.cells.at(0).comparisons.at(0).effect;
+  EXPECT_DOUBLE_EQ(speeds[0].step_seconds, effect.a_ns * 1e-9);
+  EXPECT_NEAR(speeds[0].step_seconds, kStepSeconds, 0.05 * kStepSeconds);
+  // 16 rows of 2048 tokens.
+  EXPECT_NEAR(speeds[0].tokens_per_second, 32768 / (effect.a_ns * 1e-9), 1e-6);
+  EXPECT_NEAR(speeds[1].tokens_per_second, 32768 / (effect.b_ns * 1e-9), 1e-6);
+  const std::vector<OpCost> ops = step_cost(step_shape(config));
+  EXPECT_DOUBLE_EQ(speeds[0].flops, total_flops(ops));
+  EXPECT_EQ(speeds[0].launches, total_launches(ops));
+  EXPECT_FALSE(speeds[0].launches_traced);
+  ASSERT_TRUE(speeds[0].light);
+  const MeasuredPeaks peaks{700e12, 50e12, 0, 4e12, 2e-6};
+  EXPECT_DOUBLE_EQ(speeds[0].light->seconds, speed_of_light(ops, peaks).seconds);
+  ASSERT_TRUE(speeds[0].bound);
+  EXPECT_EQ(speeds[0].unknown, "");
+  const double mfu = 100 * total_flops(ops) / (speeds[0].step_seconds * 700e12);
+  EXPECT_EQ(utilization_text(speeds[0]), fmt::format("{:.3g} %", mfu));
+}
+
+TEST(Speed, WithoutPeaksNothingIsMadeUp) {
+  for (const Device device : {Device::Cpu, Device::Cuda}) {
+    const Report report = judged(ledger(base_config(
+        "deltanet_mla", device == Device::Cpu ? Precision::Fp32 : Precision::Bf16, device)));
+    for (const VariantSpeed& speed : report.cells.at(0).speed) {
+      EXPECT_FALSE(speed.peaks || speed.light || speed.bound);
+      EXPECT_EQ(utilization_text(speed), "not known");
+      EXPECT_EQ(light_text(speed), "not known");
+      EXPECT_EQ(bound_text(speed), "not known");
+      EXPECT_THAT(speed.unknown,
+                  HasSubstr(device == Device::Cpu ? "on a GPU only" : "did not measure"));
+      EXPECT_THAT(speed_text(speed), Not(HasSubstr("%")));
+    }
+  }
+}
+
+// A half-measured device is an unknown one: FP8 products have no time without their peak.
+TEST(Speed, EveryNeededPeakIsAsked) {
+  const TrainConfig config = base_config("deltanet_mla", Precision::Fp8);
+  LedgerData data = ledger(config);
+  add_peaks(data);
+  EXPECT_FALSE(judged(data).cells.at(0).speed.at(0).light);
+  data = ledger(config);
+  add_peaks(data, true);
+  EXPECT_TRUE(judged(data).cells.at(0).speed.at(0).light);
+  std::erase_if(data.metrics, [](const MetricRow& row) { return row.path == kBandwidthMetric; });
+  EXPECT_FALSE(judged(data).cells.at(0).speed.at(0).light);
+}
+
+// Launches of sparse attention are not known by arithmetic, so neither is what binds.
+TEST(Speed, SparseAttentionNeedsATraceToBind) {
+  LedgerData data = ledger(base_config("nsa"));
+  add_peaks(data);
+  Report report = analyze(data);
+  attach_speed(report, data);
+  const VariantSpeed untraced = report.cells.at(0).speed.at(0);
+  EXPECT_TRUE(untraced.light);
+  EXPECT_FALSE(untraced.launches || untraced.bound);
+  EXPECT_THAT(untraced.unknown, HasSubstr("traced launch"));
+
+  // Traced: 30,000 kernels a step, the device busy for a tenth of it.
+  Explanation explanation;
+  explanation.traced_as = "device";
+  explanation.waterfall.a_ns = explanation.waterfall.b_ns = kStepSeconds * 1e9;
+  StageDelta gap;
+  gap.stage = Stage::HostGap;
+  gap.a_ns = gap.b_ns = 0.9 * kStepSeconds * 1e9;
+  explanation.waterfall.stages = {gap};
+  DiffRow kernel;
+  kernel.calls_a = 30000;
+  kernel.calls_b = 20;
+  explanation.kernels = {kernel};
+  for (CellReport& cell : report.cells) cell.speed.clear();
+  report.cells.at(0).comparisons.at(0).explanation = explanation;
+  attach_speed(report, data);
+  const auto& speeds = report.cells.at(0).speed;
+  EXPECT_EQ(speeds.at(0).launches, 30000);
+  EXPECT_TRUE(speeds.at(0).launches_traced);
+  EXPECT_NEAR(*speeds.at(0).busy_seconds, 0.1 * kStepSeconds, 1e-9);
+  // 30,000 x 2 us = 60 ms, less than half of 250 ms: the host itself.
+  EXPECT_EQ(speeds.at(0).bound, Bound::Host);
+  EXPECT_EQ(speeds.at(1).launches, 20);
+}
+
+TEST(Speed, EvaluationsShowTheTrainStepBesideThem) {
+  SyntheticPlan plan;
+  SyntheticCell cell = two_level_cell(-0.4);
+  cell.name = "evaluation";
+  cell.unit = "evaluation";
+  cell.config_json = to_json(base_config()).dump();
+  plan.cells = {cell};
+  const Report report = judged(synthetic_ledger(plan));
+  const auto& speeds = report.cells.at(0).speed;
+  ASSERT_EQ(speeds.size(), 1u);
+  EXPECT_EQ(speed_name_text(report.cells.at(0), speeds[0]), "evaluation, the train step");
+  EXPECT_DOUBLE_EQ(speeds[0].step_seconds,
+                   report.cells.at(0).comparisons.at(0).end_to_end->step_ns * 1e-9);
+}
+
+TEST(Speed, EveryRendererShowsIt) {
+  LedgerData data = ledger(base_config());
+  add_peaks(data);
+  const Report report = judged(data);
+  const VariantSpeed& slow = report.cells.at(0).speed.at(0);
+  const std::string mfu = utilization_text(slow), rate = token_rate_text(slow.tokens_per_second);
+  for (const std::string& text :
+       {render_table(report, {}), render_markdown(report), render_html(report)}) {
+    EXPECT_THAT(text, HasSubstr("peed of light"));
+    EXPECT_THAT(text, HasSubstr(mfu));
+    EXPECT_THAT(text, HasSubstr(rate));
+  }
+  const auto json = nlohmann::json::parse(render_json(report));
+  const auto& speed = json.at("cells").at(0).at("speed").at(0);
+  EXPECT_EQ(speed.at("variant"), "slow");
+  EXPECT_EQ(speed.at("binds"), to_string(*report.cells.at(0).speed.at(0).bound));
+  EXPECT_DOUBLE_EQ(speed.at("peaks").at("bytes_per_second").get<double>(), 4e12);
+  EXPECT_TRUE(speed.at("peaks").at("fp8_flops_per_second").is_null());
+  const Report unknown = judged(ledger(base_config()));
+  for (const std::string& text :
+       {render_table(unknown, {}), render_markdown(unknown), render_html(unknown)})
+    EXPECT_THAT(text, HasSubstr("this run did not measure"));
+  EXPECT_THAT(render_markdown(analyze(data)), Not(HasSubstr("Speed of light")));
+}
+
+} // namespace
+} // namespace assay

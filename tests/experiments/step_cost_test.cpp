@@ -1,0 +1,182 @@
+#include "model/config/step_cost.h"
+
+#include <gtest/gtest.h>
+
+#include "model/config/nsa_shape.h"
+
+namespace assay {
+namespace {
+
+const OpCost& op(const std::vector<OpCost>& ops, const std::string& name) {
+  for (const OpCost& cost : ops)
+    if (cost.name == name) return cost;
+  static const OpCost none{"none", -1, -1, -1, Peak::Compute};
+  ADD_FAILURE() << "no operation " << name;
+  return none;
+}
+
+// 128 tokens, width 64, vocabulary 256, SwiGLU 96, bf16; one layer of two heads of 16, chunks
+// of 32.
+StepShape small_delta() {
+  StepShape shape;
+  shape.tokens = 128;
+  shape.d_model = 64;
+  shape.vocab_size = 256;
+  shape.ffn_dim = 96;
+  shape.parameters = 1000;
+  shape.layers = {DeltaShape{2, 16, 32, 4}};
+  return shape;
+}
+
+TEST(StepCost, DeltaLayerByHand) {
+  const std::vector<OpCost> ops = step_cost(small_delta());
+  // 6 x 128 x (64 x (4 x 32 + 4) + 32 x 64) = 768 x (8448 + 2048)
+  EXPECT_DOUBLE_EQ(op(ops, "projections").flops, 768.0 * 10496);
+  // 3 x 2 bytes x (128 x (64 + 132) + 64 x 132 + 128 x (32 + 64) + 32 x 64)
+  EXPECT_DOUBLE_EQ(op(ops, "projections").bytes, 6.0 * (25088 + 8448 + 12288 + 2048));
+  // a token and head 2 (5 x 32 x 16 + 3 x 16 x 16 + 32 x 32 / 3) = 7338.67; x 3 x 128 x 2
+  EXPECT_NEAR(op(ops, "delta rule").flops, 5636096, 1e-6);
+  // q k v o and two gates in fp32: 3 x 128 x (4 x 32 + 2 x 2) x 4
+  EXPECT_DOUBLE_EQ(op(ops, "delta rule").bytes, 202752);
+  EXPECT_EQ(op(ops, "delta rule").peak, Peak::Fp32);
+  EXPECT_EQ(op(ops, "delta rule").launches, 58 + 105 + 6 * 4);
+  // 6 x 128 x 3 x 64 x 96
+  EXPECT_DOUBLE_EQ(op(ops, "feed forward").flops, 14155776);
+  EXPECT_DOUBLE_EQ(op(ops, "head").flops, 6.0 * 128 * 64 * 256);
+  EXPECT_DOUBLE_EQ(op(ops, "loss").bytes, 3.0 * 128 * 256 * 2);
+  EXPECT_DOUBLE_EQ(op(ops, "optimizer").bytes, 40.0 * 1000);
+  EXPECT_DOUBLE_EQ(op(ops, "ema").bytes, 12.0 * 1000);
+  EXPECT_NEAR(total_flops(ops), 8060928.0 + 5636096 + 14155776 + 12582912, 1e-6);
+  // delta 187, feed forward 13, norms 10, head 6, loss 9, five products with 4 casts each, update
+  // 14 and average 1
+  EXPECT_EQ(total_launches(ops), 187 + 13 + 10 + 6 + 9 + 20 + 14 + 1);
+}
+
+// W is cast once an optimizer step, x and dy in every micro-batch; the head stays in bf16.
+TEST(StepCost, Fp8LinearsByHand) {
+  StepShape shape = small_delta();
+  shape.fp8_linears = true;
+  shape.micro_batches = 2;
+  const std::vector<OpCost> fp8 = step_cost(shape);
+  shape.fp8_linears = false;
+  const std::vector<OpCost> bf16 = step_cost(shape);
+  EXPECT_DOUBLE_EQ(total_flops(fp8), total_flops(bf16));
+  EXPECT_EQ(op(fp8, "projections").peak, Peak::Fp8);
+  EXPECT_EQ(op(fp8, "feed forward").peak, Peak::Fp8);
+  EXPECT_EQ(op(fp8, "head").peak, Peak::Compute);
+  // feed forward, 64 -> 192 and 96 -> 64, T = 128: operands 1 byte, y and dx 2, dW 4:
+  // (T K + K N + 2 T N) + (T N + K N + 2 T K) + (T N + T K + 4 K N) = 4 T (K + N) + 6 K N
+  EXPECT_DOUBLE_EQ(op(fp8, "feed forward").bytes,
+                   2.0 * (512 * (64 + 192) + 6 * 64 * 192 + 512 * (96 + 64) + 6 * 96 * 64));
+  // Four FP8 products: 2 x 7 launches and 3 once; the head's four casts twice.
+  EXPECT_EQ(op(fp8, "casts").launches, 4 * (2 * 7 + 3) + 2 * 4);
+  // A sum of 24 elements is no multiple of 16.
+  shape.fp8_linears = true;
+  shape.layers = {LatentShape{2, 16, 8, 24, 64.5}};
+  bool both = false;
+  for (const OpCost& cost : step_cost(shape))
+    both |= cost.name == "projections" && cost.peak == Peak::Compute &&
+            cost.flops == 2.0 * 6 * 128 * 24 * 64;
+  EXPECT_TRUE(both);
+}
+
+TEST(StepCost, LatentLayerByHand) {
+  StepShape shape = small_delta();
+  shape.layers = {LatentShape{2, 16, 8, 24, 64.5}}; // rows of 128
+  const std::vector<OpCost> ops = step_cost(shape);
+  // 6 x 128 x (64 x 48 + 64 x (24 + 8) + 24 x 64 + 32 x 64)
+  EXPECT_DOUBLE_EQ(op(ops, "projections").flops, 768.0 * (3072 + 2048 + 1536 + 2048));
+  // B.10 of causal attention, forward: H (d_qk + d_v) (T + 1) = 2 x (24 + 16) x 129 a token
+  EXPECT_DOUBLE_EQ(op(ops, "attention").flops, 3.0 * 128 * 2 * 40 * 129);
+  // q and k 48 wide, v and o 32 wide, 2 bytes
+  EXPECT_DOUBLE_EQ(op(ops, "attention").bytes, 3.0 * 128 * (2 * 48 + 2 * 32) * 2);
+}
+
+TEST(StepCost, MicroBatchesRepeatAllButTheUpdate) {
+  StepShape shape = small_delta();
+  const std::vector<OpCost> one = step_cost(shape);
+  shape.micro_batches = 4;
+  const std::vector<OpCost> four = step_cost(shape);
+  EXPECT_DOUBLE_EQ(total_flops(four), 4 * total_flops(one));
+  EXPECT_DOUBLE_EQ(op(four, "optimizer").bytes, op(one, "optimizer").bytes);
+  EXPECT_EQ(total_launches(four), 4 * (total_launches(one) - 15) + 15);
+  shape.ema = false;
+  for (const OpCost& cost : step_cost(shape)) EXPECT_NE(cost.name, "ema");
+}
+
+// The published 125 M shape, S 2048, and its dense twin.
+TEST(StepCost, SparseAttentionAgainstItsDenseTwin) {
+  const NsaKeys keys = nsa_keys({32, 16, 64, 16, 512}, 2048);
+  StepShape shape;
+  shape.tokens = 2048;
+  shape.d_model = 768;
+  shape.vocab_size = 256;
+  shape.ffn_dim = 3072;
+  shape.ffn_matrices = 2;
+  shape.parameters = 78'000'000;
+  shape.layers = {GroupedShape{12, 2, 64, 3, 32, keys.total(), keys.compressed, 0}};
+  const std::vector<OpCost> sparse = step_cost(shape);
+  shape.layers = {GroupedShape{12, 2, 64, 1, 0, 1024.5, 0, 0}};
+  const std::vector<OpCost> dense = step_cost(shape);
+  // forward, a token: 4 x 768 x 1263.195 + 2 x 768 x 62.570 against 4 x 768 x 1024.5
+  EXPECT_NEAR(
+      op(sparse, "attention").flops / (3 * 2048), 4 * 768 * 1263.1948 + 2 * 768 * 62.5698, 1);
+  EXPECT_DOUBLE_EQ(op(dense, "attention").flops, 3.0 * 2048 * 4 * 768 * 1024.5);
+  // q 768, k and v 128 for each of 3 branches, out 768
+  EXPECT_DOUBLE_EQ(op(sparse, "projections").flops, 6.0 * 2048 * 768 * (768 + 6 * 128 + 768));
+  EXPECT_DOUBLE_EQ(op(dense, "projections").flops, 6.0 * 2048 * 768 * (768 + 2 * 128 + 768));
+  // 2 groups: 64 -> 32 -> 3
+  EXPECT_DOUBLE_EQ(op(sparse, "gates").flops, 6.0 * 2048 * 2 * 32 * (64 + 3));
+  EXPECT_DOUBLE_EQ(op(dense, "feed forward").flops, 6.0 * 2048 * 2 * 768 * 3072);
+}
+
+// What a step of docs/results/h200-trace launched (mask_dense: 703 kernels in each of 16 steps).
+TEST(StepCost, LaunchesAgreeWithACommittedTrace) {
+  TrainConfig config;
+  config.seq_len = 1024;
+  config.batch_rows = 1;
+  const StepShape shape = step_shape(value_or_throw(resolve(config)));
+  EXPECT_NEAR(static_cast<double>(total_launches(step_cost(shape))), 703, 0.02 * 703);
+}
+
+// The family `nsa` and its dense twin differ in attention, projections and gates alone.
+TEST(StepCost, OfTheNsaFamily) {
+  TrainConfig config;
+  config.family = "nsa";
+  config.preset = "base";
+  config = value_or_throw(resolve(config));
+  const StepShape sparse = step_shape(config);
+  const auto& layer = std::get<GroupedShape>(sparse.layers.at(11));
+  EXPECT_EQ(layer.branches, 3);
+  EXPECT_EQ(layer.gate_dim, config.nsa_gate_dim);
+  EXPECT_NEAR(layer.keys, 1263.195, 0.001);
+  EXPECT_EQ(sparse.ffn_matrices, 2);
+  config.nsa_attention = NsaAttention::Dense;
+  const StepShape dense = step_shape(config);
+  EXPECT_DOUBLE_EQ(std::get<GroupedShape>(dense.layers.at(0)).keys, 1024.5);
+  EXPECT_GT(total_flops(step_cost(sparse)), total_flops(step_cost(dense)));
+  EXPECT_LT(dense.parameters, sparse.parameters);
+}
+
+TEST(StepCost, OfAConfiguration) {
+  TrainConfig config;
+  config.preset = "base";
+  config.precision = Precision::Bf16;
+  config = value_or_throw(resolve(config));
+  const StepShape shape = step_shape(config);
+  EXPECT_EQ(shape.tokens, 16 * 2048);
+  EXPECT_EQ(shape.layers.size(), 12u);
+  EXPECT_EQ(std::get<DeltaShape>(shape.layers[0]).scan_steps, 32);
+  EXPECT_EQ(std::get<DeltaShape>(step_shape(config, 100).layers[0]).scan_steps, 2);
+  EXPECT_EQ(shape.parameters, model_size(config).parameters);
+  // Matrices that take part in products: all parameters but the embedding, norms, convolutions and
+  // decays. 6 FLOPs each and token, and attention and delta rule beside them.
+  const double products = total_flops(step_cost(shape));
+  const double without_embedding =
+      static_cast<double>(shape.parameters - config.vocab_size * config.d_model);
+  EXPECT_GT(products, 6 * 0.99 * without_embedding * static_cast<double>(shape.tokens));
+  EXPECT_LT(products, 6 * 1.25 * without_embedding * static_cast<double>(shape.tokens));
+}
+
+} // namespace
+} // namespace assay
