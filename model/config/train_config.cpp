@@ -78,6 +78,7 @@ template <class Config, class Visit> void for_each_key(Config& c, Visit visit) {
         c.precision,
         "compute type under autocast (fp8: bf16, and linears in FP8); weights and optimizer stay "
         "fp32");
+  visit("ranks", c.ranks, "processes that train one model, data parallel");
   visit("threads", c.threads, "intra-op threads; 0: every core");
   visit("seed", c.seed, "initial weights and data order");
   visit("steps", c.steps, "optimizer steps of the schedule and of a stand-alone run");
