@@ -277,9 +277,13 @@ Launch::timed_visit(std::size_t variant, const std::vector<UnitData>& units, Tra
     phase.emplace(ranks_->watch(), "visit of " + variants_[variant].name, true);
     meet = [this] { ranks_->group()->barrier("visit"); };
   }
+  const bool evaluation = unit_ == "evaluation";
   sampler_.begin();
-  return run_visit(
-      *replicas_[variant].trainer, unit_ == "evaluation", units, discard_steps_, tracer, meet);
+  VisitResult visit =
+      run_visit(*replicas_[variant].trainer, evaluation, units, discard_steps_, tracer, meet);
+  // Every rank has the whole list of an evaluation; its tokens are to be counted once.
+  if (evaluation && ranks_ != nullptr && ranks_->place().rank > 0) visit.tokens = 0;
+  return visit;
 }
 
 json Launch::round(const json& message) {
@@ -322,13 +326,17 @@ json Launch::round(const json& message) {
 }
 
 // Batches whose rows hold several documents, as far as the corpus has such: isolation cannot be
-// shown on a single one.
+// shown on a single one. Each of several ranks has its own.
 std::vector<Batch> Launch::parity_batches() {
+  const std::size_t ranks = ranks_ == nullptr ? 1 : static_cast<std::size_t>(ranks_->place().size);
+  const std::size_t own = ranks_ == nullptr ? 0 : static_cast<std::size_t>(ranks_->place().rank);
   std::vector<Batch> batches;
-  for (int drawn = 0; batches.size() < kParityUnits; ++drawn) {
+  std::size_t taken = 0;
+  for (int drawn = 0; taken < ranks * kParityUnits; ++drawn) {
     Batch batch = train_data_->next();
     const bool several = batch.documents.cu_host.size() > batch.rows.cu_host.size();
     if (!several && drawn < kParityDraws) continue;
+    if (taken++ % ranks != own) continue;
     prepare(batch, reference());
     batches.push_back(std::move(batch));
   }

@@ -71,7 +71,7 @@ struct TrainConfig {
   // Training
   Device device = Device::Cpu;
   Precision precision = Precision::Fp32;
-  std::int64_t ranks = 1;   // processes that train the model together, data parallel
+  std::int64_t ranks = 1;   // processes that train one model, data parallel (docs/ddp.md)
   std::int64_t threads = 0; // intra-op threads; 0: every core
   std::uint64_t seed = 1;
   std::int64_t steps = 300;    // length of the schedule and of a stand-alone run
