@@ -169,7 +169,7 @@ std::vector<Draft> Planner::drafts(const MatrixCell& cell, const Optimization& r
   std::vector<Draft> result;
   for (const Level& level : row.levels) {
     const bool chosen =
-        cell.levels.empty() || &level == &row.levels.front() ||
+        (cell.levels.empty() && !level.wrong) || &level == &row.levels.front() ||
         std::find(cell.levels.begin(), cell.levels.end(), level.name) != cell.levels.end();
     if (!chosen) continue;
     TrainConfig config = base;
@@ -188,6 +188,14 @@ std::vector<Draft> Planner::drafts(const MatrixCell& cell, const Optimization& r
                                 row.name,
                                 row.family,
                                 printable(resolved->family)));
+      return {};
+    }
+    if (row.needs_ranks && resolved->ranks < 2) {
+      problems_.add(fmt::format("{}: cell '{}': optimization '{}' is about several ranks; set "
+                                "`ranks` to 2 or more",
+                                cell.where,
+                                printable(cell.name),
+                                row.name));
       return {};
     }
     result.push_back({&level, std::move(*resolved)});
