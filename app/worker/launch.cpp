@@ -120,6 +120,13 @@ CollectSet collect_set(const json& names, bool cuda) {
   return set;
 }
 
+// A level may prove itself by a counter instead of a span.
+bool shows_a_level(const Optimization& optimization, const std::string& counter) {
+  return std::any_of(optimization.levels.begin(),
+                     optimization.levels.end(),
+                     [&](const Level& level) { return level.span == counter; });
+}
+
 double median(std::vector<double> values) {
   std::nth_element(values.begin(),
                    values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2),
@@ -203,7 +210,7 @@ void Launch::build_replicas() {
     for (const std::size_t i : build_order_) {
       guard_memory(i, variants_[i].name, [&] {
         const std::int64_t before = current_bytes(variants_[i].config.device);
-        replicas_[i].trainer = std::make_unique<Trainer>(variants_[i].config);
+        replicas_[i].trainer = std::make_unique<Trainer>(variants_[i].config, group());
         replicas_[i].bytes = current_bytes(variants_[i].config.device) - before;
       });
     }
@@ -351,7 +358,8 @@ json Launch::parity() {
     if (spec.role == "control") continue;
     guard_memory(i, spec.name, [&] {
       if (spec.role == "level") {
-        for (const GateResult& gate : run_gates(*optimization_, reference(), spec.config, batches))
+        for (const GateResult& gate :
+             run_gates(*optimization_, reference(), spec.config, batches, group()))
           gates.push_back({{"variant", i},
                            {"name", gate.name},
                            {"passed", gate.passed},
@@ -359,11 +367,14 @@ json Launch::parity() {
                            {"bound", gate.bound},
                            {"detail", gate.detail}});
       }
-      const Instrumented seen = instrument(*optimization_, spec.config, batches);
+      const Instrumented seen = instrument(*optimization_, spec.config, batches, group());
       for (const auto& [name, count] : seen.spans)
         metrics.push_back(metric(i, "engaged/" + name, "spans", static_cast<double>(count)));
-      for (const auto& [name, count] : seen.counters)
+      for (const auto& [name, count] : seen.counters) {
         metrics.push_back(metric(i, name, "count", static_cast<double>(count)));
+        if (shows_a_level(*optimization_, name))
+          metrics.push_back(metric(i, "engaged/" + name, "count", static_cast<double>(count)));
+      }
       for (const auto& [name, count] : seen.operators)
         metrics.push_back(metric(i, "ops/" + name, "calls", static_cast<double>(count)));
     });
@@ -378,7 +389,7 @@ json Launch::memory() {
     if (spec.role == "control") continue;
     guard_memory(i, spec.name, [&] {
       PeakMemory peak(spec.config.device); // counts from here on, so the replica is built after it
-      Trainer trainer(spec.config);
+      Trainer trainer(spec.config, group());
       (void)trainer.step(next_train_data(spec.config));
       const std::vector<UnitData> units{next_unit_data(spec)};
       (void)run_visit(trainer, unit_ == "evaluation", units, 0);

@@ -60,6 +60,7 @@ private:
   UnitData next_unit_data(const VariantSpec& spec);
   VisitResult timed_visit(std::size_t variant, const std::vector<UnitData>& units, Tracer* tracer);
   const TrainConfig& reference() const { return variants_.front().config; }
+  std::shared_ptr<RankGroup> group() const { return ranks_ == nullptr ? nullptr : ranks_->group(); }
 
   std::string kind_, unit_;
   const Optimization* optimization_ = nullptr;

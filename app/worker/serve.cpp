@@ -131,8 +131,12 @@ public:
 
   // The launch ends without its "bye".
   void abandon(const std::string& why, bool maybe_another, int retired = -1) {
-    if (ranks_) ranks_->fail(why, maybe_another, retired);
+    if (!ranks_) return;
+    ranks_->fail(why, maybe_another, retired);
+    abandoned_ = true;
   }
+  // The other ranks are ending: their last collective may never complete, nor what waits for it.
+  bool abandoned() const { return abandoned_; }
 
 private:
   void bring_ranks(int size) {
@@ -149,6 +153,7 @@ private:
   std::unique_ptr<RankHost> host_;
   std::unique_ptr<Ranks> ranks_;
   Session session_;
+  bool abandoned_ = false;
 };
 
 int report(EngineSession& session,
@@ -200,10 +205,11 @@ void serve_requests(Ranks& ranks) {
 int serve_engine() {
   EngineSession session;
   std::string line;
-  while (std::getline(std::cin, line))
-    if (const auto code = serve_line(session, line)) return *code;
-  session.abandon("the engine ended the launch", false);
-  return 0; // the engine closed the pipe
+  std::optional<int> code;
+  while (!code && std::getline(std::cin, line)) code = serve_line(session, line);
+  if (!code) session.abandon("the engine ended the launch", false); // it closed the pipe
+  if (session.abandoned()) ::_exit(code.value_or(0));
+  return code.value_or(0);
 }
 
 int serve_rank() {

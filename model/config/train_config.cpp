@@ -83,7 +83,6 @@ template <class Config, class Visit> void for_each_key(Config& c, Visit visit) {
         "fp32");
   visit("ranks", c.ranks, "processes that train one model, data parallel");
   visit("threads", c.threads, "intra-op threads; 0: every core");
-  visit("ranks", c.ranks, "processes that train one model, data parallel");
   visit("seed", c.seed, "initial weights and data order");
   visit("steps", c.steps, "optimizer steps of the schedule and of a stand-alone run");
   visit("accumulate", c.accumulate, "micro-batches an optimizer step");

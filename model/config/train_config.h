@@ -76,7 +76,6 @@ struct TrainConfig {
   Precision precision = Precision::Fp32;
   std::int64_t ranks = 1;   // processes that train one model, data parallel (docs/ddp.md)
   std::int64_t threads = 0; // intra-op threads; 0: every core
-  std::int64_t ranks = 1;   // processes that train one model, data parallel (docs/ddp.md)
   std::uint64_t seed = 1;
   std::int64_t steps = 300;    // length of the schedule and of a stand-alone run
   std::int64_t accumulate = 1; // micro-batches an optimizer step

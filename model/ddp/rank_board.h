@@ -14,13 +14,13 @@ namespace assay {
 
 // What a rank says of itself with every heartbeat.
 struct RankStatus {
-  std::string phase;               // of the main thread; empty: it waits for its next request
-  std::int64_t idle_ms = 0;        // since the main thread's last progress
-  std::int64_t limit_ms = 0;       // longer without progress is a hang; 0: no limit
-  std::vector<std::string> issued; // fingerprints of the collectives since the status before
-  bool left = false;               // ended in order
-  std::string failed;              // why it ends, if by an error of its own
-  int retired = -1;                // ... which retires this variant of the launch
+  std::string phase = {};               // of the main thread; empty: it waits for its next request
+  std::int64_t idle_ms = 0;             // since the main thread's last progress
+  std::int64_t limit_ms = 0;            // longer without progress is a hang; 0: no limit
+  std::vector<std::string> issued = {}; // fingerprints of the collectives since the status before
+  bool left = false;                    // ended in order
+  std::string failed = {};              // why it ends, if by an error of its own
+  int retired = -1;                     // ... which retires this variant of the launch
 
   std::string text() const;                             // JSON
   static RankStatus from_text(const std::string& text); // throws nlohmann's exception

@@ -28,7 +28,7 @@ namespace assay {
 
 struct WatchOptions {
   std::chrono::milliseconds beat{500};
-  WatchLimits limits;
+  WatchLimits limits = {};
   std::chrono::milliseconds first_hung{60000}; // limit of a phase until it was left three times
   bool holds_store = false; // the store's server runs in this process: it outlives the others
   std::string store_owner = "rank 0, which holds the store,";
