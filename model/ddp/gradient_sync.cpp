@@ -121,7 +121,6 @@ std::unique_ptr<c10d::Reducer> make_reducer(const std::vector<Parameter>& parame
                                                  std::vector<std::int64_t>{});
   reducer->register_comm_hook(
       std::make_unique<AveragingHook>(ranks, config, static_cast<std::int64_t>(tensors.size())));
-  if (config.ddp_static_graph) reducer->set_static_graph();
   return reducer;
 }
 
@@ -143,6 +142,9 @@ bool GradientSync::averages(std::size_t index, std::size_t count) const {
 }
 
 void GradientSync::before_forward() {
+  // Not earlier: the passes before this one that only accumulate would be recorded with it, and
+  // every gradient would then be waited for that many times.
+  if (config_.ddp_static_graph && passes_ == 0) reducer_->set_static_graph();
   reducer_->prepare_for_forward();
   // Once, when the first pass has shown the order of the gradients: rank 0's order for all.
   if (passes_ > 0 && reducer_->should_rebuild_buckets()) {
