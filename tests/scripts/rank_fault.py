@@ -12,6 +12,8 @@ import subprocess
 import sys
 import time
 
+LEFT_BEHIND_S = 5  # after the signal, a process that is still there counts as left behind
+
 
 def children(pid: int) -> list:
     return [int(child) for child in pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
@@ -55,7 +57,9 @@ def main() -> None:
     seconds = time.monotonic() - begin
     engine.terminate()
     engine.wait()
-    left = [pid for pid in ranks if alive(pid)]
+    deadline = begin + LEFT_BEHIND_S
+    while (left := [pid for pid in ranks if alive(pid)]) and time.monotonic() < deadline:
+        time.sleep(0.05)  # a killed process takes a moment to give its memory back
     print(f"ranks {len(ranks)}, launch {state} after {seconds:.1f} s, left behind: {left}\nreason: {reason}")
 
 
