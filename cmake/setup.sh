@@ -20,7 +20,7 @@ die() { printf 'error: %s\n' "$*" >&2; exit 2; }
 packages=(g++ cmake ninja-build make git pkg-config ccache python3 python3-pip python3-venv ca-certificates zlib1g-dev libsqlite3-dev
   libboost-dev libboost-math-dev libcli11-dev nlohmann-json3-dev libtomlplusplus-dev libfmt-dev libgtest-dev libgmock-dev procps
   libglfw3-dev libegl-dev libgl-dev libopengl-dev libgl1-mesa-dri libegl1 fonts-dejavu-core)
-[ "$lane" = viewer ] || packages+=(libsentencepiece-dev)
+[ "$lane" = viewer ] || packages+=(libsentencepiece-dev libgloo-dev)
 missing=()
 for package in "${packages[@]}"; do
   [ "$(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null)" = installed ] || missing+=("$package")

@@ -176,8 +176,8 @@ std::vector<Draft> Planner::drafts(const MatrixCell& cell, const Optimization& r
   for (const Level& level : row.levels) {
     const bool named =
         std::find(cell.levels.begin(), cell.levels.end(), level.name) != cell.levels.end();
-    if (&level != reference && (named || (cell.levels.empty() && &level > reference)))
-      chosen.push_back(&level);
+    const bool by_default = cell.levels.empty() && !level.wrong && &level > reference;
+    if (&level != reference && (named || by_default)) chosen.push_back(&level);
   }
   std::vector<Draft> result;
   for (const Level* level : chosen) {
@@ -197,6 +197,14 @@ std::vector<Draft> Planner::drafts(const MatrixCell& cell, const Optimization& r
                                 row.name,
                                 row.family,
                                 printable(resolved->family)));
+      return {};
+    }
+    if (row.needs_ranks && resolved->ranks < 2) {
+      problems_.add(fmt::format("{}: cell '{}': optimization '{}' is about several ranks; set "
+                                "`ranks` to 2 or more",
+                                cell.where,
+                                printable(cell.name),
+                                row.name));
       return {};
     }
     result.push_back({level, std::move(*resolved)});

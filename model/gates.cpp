@@ -256,10 +256,14 @@ std::vector<GateResult> varlen_gates(const TrainConfig& given_reference,
 } // namespace
 
 std::vector<GateResult> run_gates(const Optimization& optimization,
-                                  const TrainConfig& reference,
-                                  const TrainConfig& level,
-                                  const std::vector<Batch>& batches) {
+                                  const TrainConfig& given_reference,
+                                  const TrainConfig& given_level,
+                                  const std::vector<Batch>& batches,
+                                  const std::shared_ptr<RankGroup>& ranks) {
   if (batches.empty()) internal_error("gates need at least one batch");
+  if (optimization.needs_ranks) return rank_gates(optimization, given_level, batches, ranks);
+  TrainConfig reference = given_reference, level = given_level;
+  reference.ranks = level.ranks = 1; // what these rows switch stays on its rank
   if (optimization.name == "varlen") return varlen_gates(reference, level, batches);
   if (optimization.name == "nsa_ranges") return nsa_ranges_gates(reference, level, batches);
   if (optimization.name == "ema_swap") return swap_gates(reference, level, batches);

@@ -6,6 +6,7 @@
 #include <ATen/ATen.h>
 
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -16,6 +17,8 @@
 
 namespace assay {
 
+class RankGroup;
+
 struct GateResult {
   std::string name; // "bitwise/weights", "isolation/documents", "math/packed" …
   bool passed = false;
@@ -25,11 +28,19 @@ struct GateResult {
 };
 
 // All gates of `level` against `reference` for this row. Both configs are resolved, the batches
-// prepared.
+// prepared. Rows that need ranks: collective, every rank with batches of its own. The other rows
+// are judged on each rank alone.
 std::vector<GateResult> run_gates(const Optimization& optimization,
                                   const TrainConfig& reference,
                                   const TrainConfig& level,
-                                  const std::vector<Batch>& batches);
+                                  const std::vector<Batch>& batches,
+                                  const std::shared_ptr<RankGroup>& ranks = nullptr);
+
+// Gates of the rows that need ranks (model/ddp/rank_gates.cpp).
+std::vector<GateResult> rank_gates(const Optimization& optimization,
+                                   const TrainConfig& level,
+                                   const std::vector<Batch>& batches,
+                                   const std::shared_ptr<RankGroup>& ranks);
 
 using LogitsFunction = std::function<at::Tensor(const Batch&)>;     // prepared batch -> [B*T, V]
 using DeltaFunction = std::function<at::Tensor(const at::Tensor& q, // as gated_delta_rule_*

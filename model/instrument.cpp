@@ -5,6 +5,9 @@
 #include <atomic>
 #include <memory>
 #include <mutex>
+#include <optional>
+
+#include "model/ddp/rank_group.h"
 
 namespace assay {
 
@@ -75,11 +78,16 @@ double run_unit(Trainer& trainer, Unit unit, const std::vector<Batch>& batches) 
 
 Instrumented instrument(const Optimization& optimization,
                         const TrainConfig& config,
-                        const std::vector<Batch>& batches) {
-  Trainer trainer(config);
+                        const std::vector<Batch>& batches,
+                        const std::shared_ptr<RankGroup>& ranks) {
+  Trainer trainer(config, ranks);
   (void)trainer.step(micro_batches(batches, config.accumulate, 0));
   Recorder recorder;
   {
+    std::optional<RankGroup::Rehearsal> rehearsal;
+    if (ranks && config.validation_ranks == ValidationRanks::SeedBarrier &&
+        optimization.unit == Unit::Evaluation)
+      rehearsal.emplace(*ranks);
     const SpanSinkGuard spans(recorder);
     const OperatorGuard operators(recorder);
     (void)run_unit(trainer, optimization.unit, batches);

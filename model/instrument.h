@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -13,6 +14,8 @@
 
 namespace assay {
 
+class RankGroup;
+
 struct Instrumented {
   std::map<std::string, std::int64_t> spans; // by name: how often opened
   std::map<std::string, std::int64_t>
@@ -22,10 +25,12 @@ struct Instrumented {
 };
 
 // Builds a trainer of `config`, runs one step unobserved, then one unit of the optimization
-// observed.
+// observed. Ranks: collective; a level that is known to wait for ever only rehearses its
+// collectives.
 Instrumented instrument(const Optimization& optimization,
                         const TrainConfig& config,
-                        const std::vector<Batch>& batches);
+                        const std::vector<Batch>& batches,
+                        const std::shared_ptr<RankGroup>& ranks = nullptr);
 
 // One unit: an optimizer step over config().accumulate of the batches, or an evaluation over all of
 // them. Returns the loss.

@@ -11,6 +11,9 @@
 #include "core/result.h"
 #include "core/span.h"
 #include "model/autocast.h"
+#include "model/ddp/gradient_sync.h"
+#include "model/ddp/rank_group.h"
+#include "model/ddp/validation.h"
 #include "model/planted_wait.h"
 #include "model/segments.h"
 
@@ -61,7 +64,7 @@ void require_finite(const StepResult& result, std::int64_t step) {
 
 // The optimizer and its neighbours take the parameters as built: members are initialized in the
 // order of the class.
-Trainer::Trainer(const TrainConfig& resolved)
+Trainer::Trainer(const TrainConfig& resolved, std::shared_ptr<RankGroup> ranks)
     : config_(resolved), generator_(at::make_generator<at::CPUGeneratorImpl>(resolved.seed)),
       model_(nullptr), parameters_([this] {
         BuiltModel built = build(config_, generator_);
@@ -69,7 +72,17 @@ Trainer::Trainer(const TrainConfig& resolved)
         return std::move(built.parameters);
       }()),
       optimizer_(parameters_, config_), scaler_(config_, torch_device(config_.device)),
-      ema_(parameters_, config_), spin_(config_) {}
+      ema_(parameters_, config_), spin_(config_), ranks_(std::move(ranks)) {
+  const std::int64_t size = ranks_ ? ranks_->size() : 1;
+  if (config_.ranks != size)
+    bad_input("`ranks` is {}, but {} take part; start the run with `assay run`, which starts the "
+              "others, or under torchrun with as many processes",
+              config_.ranks,
+              size == 1 ? "no other processes" : std::to_string(size) + " processes");
+  if (size > 1) sync_ = std::make_unique<GradientSync>(parameters_, config_, ranks_);
+}
+
+Trainer::~Trainer() = default;
 
 at::Tensor Trainer::logits(const Batch& batch, Attention path) const {
   const at::NoGradGuard no_grad;
@@ -80,10 +93,12 @@ at::Tensor Trainer::logits(const Batch& batch, Attention path) const {
   return model_->forward(batch, path);
 }
 
-// Adds the gradients of weight * loss (scaled by the loss scaler) to the parameters; returns weight
-// * loss.
-at::Tensor Trainer::backward(const Batch& batch, double weight, Fp8Weights& casts) {
+// Adds the gradients of weight * loss (scaled by the loss scaler) to the parameters, and averages
+// the sum over the ranks if `sync` is given; returns weight * loss.
+at::Tensor
+Trainer::backward(const Batch& batch, double weight, Fp8Weights& casts, GradientSync* sync) {
   at::Tensor loss;
+  if (sync != nullptr) sync->before_forward();
   {
     const Span span("forward");
     const AutocastGuard autocast(torch_device(config_.device).type(),
@@ -94,7 +109,10 @@ at::Tensor Trainer::backward(const Batch& batch, double weight, Fp8Weights& cast
   }
   if (weight != 1.0) loss = loss * weight;
   const Span span("backward");
-  scaler_.scale(loss).backward();
+  const at::Tensor scaled = scaler_.scale(loss);
+  if (sync != nullptr) sync->before_backward(scaled);
+  scaled.backward();
+  if (sync != nullptr) sync->after_backward();
   planted_wait(config_, PlantedWait::Backward);
   return loss.detach();
 }
@@ -109,17 +127,26 @@ std::vector<at::Tensor> Trainer::take_gradients() {
   return gradients;
 }
 
-StepResult Trainer::step(const std::vector<Batch>& micro_batches) {
+// Backward passes of one step; returns the mean loss.
+at::Tensor Trainer::accumulate(const std::vector<Batch>& micro_batches) {
   if (micro_batches.empty()) internal_error("a step needs at least one micro-batch");
+  const double weight = 1.0 / static_cast<double>(micro_batches.size());
+  Fp8Weights casts;
+  at::Tensor total;
+  for (std::size_t i = 0; i < micro_batches.size(); ++i) {
+    const bool averages = sync_ && sync_->averages(i, micro_batches.size());
+    const at::Tensor loss =
+        backward(micro_batches[i], weight, casts, averages ? sync_.get() : nullptr);
+    total = total.defined() ? total + loss : loss;
+  }
+  return total;
+}
+
+StepResult Trainer::step(const std::vector<Batch>& micro_batches) {
   const Span span("step");
   spin_.begin();
   StepResult result;
-  const double weight = 1.0 / static_cast<double>(micro_batches.size());
-  Fp8Weights casts;
-  for (const Batch& batch : micro_batches) {
-    const at::Tensor loss = backward(batch, weight, casts);
-    result.loss_tensor = result.loss_tensor.defined() ? result.loss_tensor + loss : loss;
-  }
+  result.loss_tensor = accumulate(micro_batches);
   {
     const Span optimizer_span("optimizer");
     const at::NoGradGuard no_grad;
@@ -140,9 +167,7 @@ StepResult Trainer::step(const std::vector<Batch>& micro_batches) {
   return result;
 }
 
-std::vector<at::Tensor> Trainer::gradients(const Batch& batch) {
-  Fp8Weights casts;
-  (void)backward(batch, 1.0, casts);
+std::vector<at::Tensor> Trainer::unscaled_gradients() {
   std::vector<at::Tensor> gradients = take_gradients();
   for (const Parameter& parameter : parameters_) parameter.tensor.mutable_grad().reset();
   const double inverse = 1.0 / scaler_.current_scale();
@@ -150,19 +175,36 @@ std::vector<at::Tensor> Trainer::gradients(const Batch& batch) {
   return gradients;
 }
 
+std::vector<at::Tensor> Trainer::gradients(const Batch& batch) {
+  Fp8Weights casts;
+  (void)backward(batch, 1.0, casts, nullptr);
+  return unscaled_gradients();
+}
+
+std::vector<at::Tensor> Trainer::averaged_gradients(const std::vector<Batch>& micro_batches) {
+  (void)accumulate(micro_batches);
+  return unscaled_gradients();
+}
+
 EvalResult Trainer::evaluate(const std::vector<Batch>& batches) {
   const Span span("evaluate");
+  const ValidationRanks mode = config_.validation_ranks;
+  const std::vector<Batch> share = sync_ ? validation_share(mode, *ranks_, batches) : batches;
   EvalResult result;
   at::Tensor total =
       at::zeros({}, at::TensorOptions().device(torch_device(config_.device)).dtype(at::kDouble));
-  {
+  if (!share.empty()) {
     const Ema::Scope averaged(ema_);
     const at::NoGradGuard no_grad;
-    for (const Batch& batch : batches) {
+    for (const Batch& batch : share) {
       total.add_(token_loss(logits(batch), batch), static_cast<double>(batch.token_count()));
       result.tokens += batch.token_count();
       result.bytes += batch.bytes;
     }
+  }
+  if (sync_) {
+    const Span sharing(validation_span(mode));
+    combine_validation(mode, *ranks_, total, result.tokens, result.bytes);
   }
   if (result.tokens > 0)
     result.nats_per_token = total.item<double>() / static_cast<double>(result.tokens);

@@ -22,9 +22,13 @@
 
 namespace assay {
 
+class GradientSync;
+class RankGroup;
+
 // Of one optimizer step. The doubles wait for the device.
 struct StepResult {
-  at::Tensor loss_tensor;      // mean over the micro-batches, nats a token, before the update
+  at::Tensor loss_tensor;      // mean over this rank's micro-batches, nats a token, before the
+                               // update
   at::Tensor grad_norm_tensor; // global, before clipping
   double lr = 0;
 
@@ -42,19 +46,26 @@ struct EvalResult {
 class Trainer {
 public:
   // Needs a resolved config. Same config and seed: same initial weights on every device.
-  explicit Trainer(const TrainConfig& resolved);
+  // With config.ranks > 1 it is one of the group's equal replicas: all that changes weights is then
+  // collective, and so is this constructor, which throws bad input when the ranks' weights differ.
+  explicit Trainer(const TrainConfig& resolved, std::shared_ptr<RankGroup> ranks = nullptr);
+  ~Trainer();
 
-  // One optimizer step over prepared micro-batches of equal token count.
+  // One optimizer step over prepared micro-batches of equal token count (of ranks: this rank's).
   StepResult step(const std::vector<Batch>& micro_batches);
-  // On the EMA weights, documents isolated whatever config().attention says.
+  // On the EMA weights, documents isolated whatever config().attention says. Ranks: collective,
+  // over a list that is the same on every rank, shared as config().validation_ranks says.
   EvalResult evaluate(const std::vector<Batch>& batches);
 
   // Logits [B*T, vocab_size] without gradient, of the current weights: documents isolated …
   at::Tensor logits(const Batch& batch) const { return logits(batch, Attention::Varlen); }
   // … or by the given path, as training sees them.
   at::Tensor logits(const Batch& batch, Attention path) const;
-  // Gradients of the training loss of one batch, in the order of parameters(); changes nothing.
+  // Gradients of the training loss of one batch, in the order of parameters(), on this rank alone;
+  // changes nothing.
   std::vector<at::Tensor> gradients(const Batch& batch);
+  // Those that step() would update with: the mean over micro-batches and ranks, before clipping.
+  std::vector<at::Tensor> averaged_gradients(const std::vector<Batch>& micro_batches);
 
   const std::vector<Parameter>& parameters() const { return parameters_; }
   NamedTensors weights() const; // share storage with the model
@@ -79,8 +90,10 @@ public:
   const TrainConfig& config() const { return config_; }
 
 private:
-  at::Tensor backward(const Batch& batch, double weight, Fp8Weights& casts);
+  at::Tensor backward(const Batch& batch, double weight, Fp8Weights& casts, GradientSync* sync);
+  at::Tensor accumulate(const std::vector<Batch>& micro_batches);
   std::vector<at::Tensor> take_gradients();
+  std::vector<at::Tensor> unscaled_gradients();
 
   TrainConfig config_;
   at::Generator generator_;
@@ -90,6 +103,8 @@ private:
   LossScaler scaler_;
   Ema ema_;
   PlantedSpin spin_;
+  std::shared_ptr<RankGroup> ranks_;   // null: alone
+  std::unique_ptr<GradientSync> sync_; // null: alone
   std::int64_t step_index_ = 0;
 };
 

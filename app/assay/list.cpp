@@ -20,13 +20,14 @@ json optimizations_json() {
     if (row.hidden) continue;
     json levels = json::array();
     for (const Level& level : row.levels)
-      levels.push_back({{"name", level.name}, {"summary", level.summary}});
+      levels.push_back({{"name", level.name}, {"summary", level.summary}, {"wrong", level.wrong}});
     rows.push_back({{"name", row.name},
                     {"summary", row.summary},
                     {"equivalence", to_string(row.equivalence)},
                     {"unit", to_string(row.unit)},
                     {"scope", to_string(row.scope)},
                     {"family", row.family},
+                    {"needs_ranks", row.needs_ranks},
                     {"levels", levels},
                     {"equality", row.equality}});
   }
@@ -36,18 +37,21 @@ json optimizations_json() {
 void print_optimizations() {
   for (const Optimization& row : optimizations().all()) {
     if (row.hidden) continue;
-    fmt::print("{}\n  {}\n  unit {}, equivalence {}: {}\n{}",
+    fmt::print("{}\n  {}\n  unit {}, equivalence {}: {}\n{}{}",
                row.name,
                row.summary,
                to_string(row.unit),
                to_string(row.equivalence),
                row.equality,
-               row.family.empty() ? "" : fmt::format("  models of family {}\n", row.family));
+               row.family.empty() ? "" : fmt::format("  models of family {}\n", row.family),
+               row.needs_ranks ? "  two ranks or more\n" : "");
     for (const Level& level : row.levels)
       fmt::print("    {:<16} {}{}\n",
                  level.name,
                  level.summary,
-                 &level == &row.levels.front() ? " (reference)" : "");
+                 &level == &row.levels.front() ? " (reference)"
+                 : level.wrong                 ? " (its gate must reject it)"
+                                               : "");
     fmt::print("\n");
   }
 }

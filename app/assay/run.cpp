@@ -2,11 +2,14 @@
 #include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "app/assay/matrix_options.h"
 #include "app/assay/programs.h"
 #include "app/assay/progress_line.h"
+#include "app/assay/rank_host.h"
 #include "app/assay/verbs.h"
+#include "core/rank_environment.h"
 #include "core/result.h"
 #include "core/text.h"
 #include "experiments/matrix.h"
@@ -94,7 +97,12 @@ void add_run(CLI::App& app, int& exit_code) {
   command->add_flag("--quiet", options->quiet, "no progress line");
   command->add_flag("--json", options->json, "print the summary as JSON");
   command->callback([options, &exit_code] {
-    const RunSummary summary = run_with_progress(options->matrix.load(), *options);
+    const auto ranks = value_or_throw(read_rank_environment());
+    if (ranks && ranks->rank > 0) become(program_path("assay-worker"), {"follow"});
+    const Plan plan = options->matrix.load();
+    std::optional<RankHost> host; // outlives the workers
+    if (ranks) host.emplace(program_path("assay-worker"));
+    const RunSummary summary = run_with_progress(plan, *options);
     print_summary(summary, *options);
     exit_code = summary.outcome == RunSummary::Outcome::Complete ? kOk : kIncomplete;
   });

@@ -2,11 +2,13 @@
 
 #include <ATen/Parallel.h>
 #include <ATen/cuda/CUDAContext.h>
+#include <c10/cuda/CUDAFunctions.h>
 #include <elf.h>
 #include <link.h>
 #include <torch/version.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 
@@ -72,7 +74,8 @@ std::string build_id() {
 
 void set_threads(const TrainConfig& config) {
   const MachineInfo machine = machine_info();
-  at::set_num_threads(config.threads > 0 ? static_cast<int>(config.threads) : machine.usable_cores);
+  const int share = std::max(1, machine.usable_cores / static_cast<int>(config.ranks));
+  at::set_num_threads(config.threads > 0 ? static_cast<int>(config.threads) : share);
   at::set_num_interop_threads(1);
 }
 
@@ -128,12 +131,17 @@ CovariateSampler make_sampler(const TrainConfig& config) {
   return CovariateSampler();
 }
 
-void open_device(const TrainConfig& config) {
+void open_device(const TrainConfig& config, int board) {
   if (config.device != Device::Cuda) return;
   if (!at::cuda::is_available())
     bad_input(
         "device 'cuda' was asked for, but LibTorch finds no usable GPU; `assay doctor` says why, "
         "or use --device cpu");
+  if (const int boards = c10::cuda::device_count(); board >= boards)
+    bad_input("a rank needs GPU {} and LibTorch finds {}; start fewer ranks on this machine",
+              board,
+              boards);
+  c10::cuda::set_device(static_cast<c10::DeviceIndex>(board));
   at::globalContext().lazyInitDevice(at::kCUDA); // the allocator's statistics exist only after it
 }
 

@@ -13,7 +13,8 @@ namespace assay::worker {
 // The linker's build id of this program: equal sources, flags and libraries give equal ids.
 std::string build_id();
 
-// Sets LibTorch's thread counts for the process; called once, before any operator runs.
+// Sets LibTorch's thread counts for the process; called once, before any operator runs. "Every
+// core" (threads = 0) is shared out among the ranks.
 void set_threads(const TrainConfig& config);
 
 // CUDA and GPU fields stay "" without a usable GPU.
@@ -28,8 +29,8 @@ CudaVersions cuda_versions();
 // A sampler that reads the GPU LibTorch uses, where there is one and NVML can be loaded.
 CovariateSampler make_sampler(const TrainConfig& config);
 
-// Initializes the configuration's GPU, if it asks for one. Throws bad input, with the cause, when
-// LibTorch cannot use it.
-void open_device(const TrainConfig& config);
+// Makes GPU `board` this process's "cuda" and initializes it, if the configuration asks for one.
+// Throws bad input, with the cause, when LibTorch cannot use it.
+void open_device(const TrainConfig& config, int board = 0);
 
 } // namespace assay::worker

@@ -8,8 +8,10 @@
 #include <chrono>
 #include <cmath>
 #include <filesystem>
+#include <functional>
 #include <new>
 #include <numeric>
+#include <optional>
 #include <random>
 
 #include "app/worker/identity.h"
@@ -134,6 +136,13 @@ CollectSet collect_set(const json& names, bool cuda) {
   return set;
 }
 
+// A level may prove itself by a counter instead of a span.
+bool shows_a_level(const Optimization& optimization, const std::string& counter) {
+  return std::any_of(optimization.levels.begin(),
+                     optimization.levels.end(),
+                     [&](const Level& level) { return level.span == counter; });
+}
+
 double median(std::vector<double> values) {
   std::nth_element(values.begin(),
                    values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2),
@@ -151,13 +160,13 @@ std::vector<std::size_t> permutation(std::size_t count, std::uint64_t seed) {
 
 } // namespace
 
-Launch::Launch(const json& message, CovariateSampler sampler, std::string gpu_uuid)
+Launch::Launch(const json& message, CovariateSampler sampler, std::string gpu_uuid, Ranks* ranks)
     : kind_(message.at("kind")), unit_(message.at("unit")),
       optimization_(
           value_or_throw(optimizations().lookup(message.at("optimization").get<std::string>()))),
       visit_steps_(message.value("visit_steps", 1)),
       discard_steps_(message.value("discard_steps", 0)), seed_(message.at("seed")),
-      gpu_uuid_(std::move(gpu_uuid)), sampler_(std::move(sampler)) {
+      gpu_uuid_(std::move(gpu_uuid)), sampler_(std::move(sampler)), ranks_(ranks) {
   for (const json& item : message.at("variants")) {
     VariantSpec spec{item.at("name"),
                      item.at("level"),
@@ -177,9 +186,10 @@ Launch::Launch(const json& message, CovariateSampler sampler, std::string gpu_uu
 void Launch::start_tracer(const json& trace) {
   const std::filesystem::path directory = trace.at("directory").get<std::string>();
   const auto launch = trace.at("launch").get<std::int64_t>();
+  const int rank = ranks_ == nullptr ? 0 : ranks_->place().rank;
   TracerOptions options;
   for (const VariantSpec& spec : variants_)
-    options.paths.push_back((directory / trace_file_name(launch, 0, spec.name)).string());
+    options.paths.push_back((directory / trace_file_name(launch, rank, spec.name)).string());
   options.cuda = reference().device == Device::Cuda;
   options.collect = collect_set(trace.value("collect", json()), options.cuda);
   options.gpu_uuid = gpu_uuid_;
@@ -191,7 +201,7 @@ void Launch::start_tracer(const json& trace) {
   for (std::size_t i = 0; i < variants_.size(); ++i)
     for (const auto& [key, value] : std::initializer_list<std::pair<const char*, std::string>>{
              {"launch", std::to_string(launch)},
-             {"rank", "0"},
+             {"rank", std::to_string(rank)},
              {"cell", trace.value("cell", "")},
              {"variant", variants_[i].name},
              {"level", variants_[i].level},
@@ -210,12 +220,13 @@ void Launch::start_tracer(const json& trace) {
 void Launch::build_replicas() {
   const auto start = std::chrono::steady_clock::now();
   replicas_.resize(variants_.size());
+  own_step_ns_.resize(variants_.size());
   build_order_ = permutation(variants_.size(), seed_);
   if (kind_ == "timed" || kind_ == "traced" || kind_ == "probe") {
     for (const std::size_t i : build_order_) {
       guard_memory(i, variants_[i].name, [&] {
         const std::int64_t before = current_bytes(variants_[i].config.device);
-        replicas_[i].trainer = std::make_unique<Trainer>(variants_[i].config);
+        replicas_[i].trainer = std::make_unique<Trainer>(variants_[i].config, group());
         replicas_[i].bytes = current_bytes(variants_[i].config.device) - before;
       });
     }
@@ -230,11 +241,7 @@ void Launch::build_replicas() {
 void Launch::warm_evaluation_replicas() {
   std::vector<double> step_ns;
   for (int step = 0; step < kEvaluationWarmSteps; ++step) {
-    UnitData data;
-    for (std::int64_t i = 0; i < reference().accumulate; ++i) {
-      data.push_back(train_data_->next());
-      prepare(data.back(), reference());
-    }
+    const UnitData data = next_train_data(reference());
     train_data_->pause();
     for (const std::size_t i : build_order_) {
       guard_memory(i, variants_[i].name, [&] {
@@ -247,13 +254,26 @@ void Launch::warm_evaluation_replicas() {
   step_ns_ = median(step_ns);
 }
 
-UnitData Launch::next_unit_data(const VariantSpec& spec) {
-  const bool evaluation = unit_ == "evaluation";
-  DataStream& stream = evaluation ? *held_out_data_ : *train_data_;
+// The micro-batches of a step. Of N ranks, rank r takes batches r, N + r, 2N + r … of the stream.
+UnitData Launch::next_train_data(const TrainConfig& config) {
+  const int ranks = ranks_ == nullptr ? 1 : ranks_->place().size;
+  const int own = ranks_ == nullptr ? 0 : ranks_->place().rank;
   UnitData data;
-  for (std::int64_t i = 0; i < (evaluation ? spec.config.eval_batches : spec.config.accumulate);
-       ++i) {
-    data.push_back(stream.next());
+  for (std::int64_t i = 0; i < config.accumulate; ++i)
+    for (int rank = 0; rank < ranks; ++rank) {
+      Batch batch = train_data_->next();
+      if (rank != own) continue;
+      prepare(batch, config);
+      data.push_back(std::move(batch));
+    }
+  return data;
+}
+
+UnitData Launch::next_unit_data(const VariantSpec& spec) {
+  if (unit_ != "evaluation") return next_train_data(spec.config);
+  UnitData data;
+  for (std::int64_t i = 0; i < spec.config.eval_batches; ++i) {
+    data.push_back(held_out_data_->next());
     prepare(data.back(), spec.config);
   }
   return data;
@@ -271,6 +291,24 @@ json Launch::built() const {
           {"bytes", bytes}};
 }
 
+// Ranks begin together: each has drained its device before it comes to the barrier.
+VisitResult
+Launch::timed_visit(std::size_t variant, const std::vector<UnitData>& units, Tracer* tracer) {
+  std::optional<RankWatch::Phase> phase;
+  std::function<void()> meet;
+  if (ranks_ != nullptr) {
+    phase.emplace(ranks_->watch(), "visit of " + variants_[variant].name, true);
+    meet = [this] { ranks_->group()->barrier("visit"); };
+  }
+  const bool evaluation = unit_ == "evaluation";
+  sampler_.begin();
+  VisitResult visit =
+      run_visit(*replicas_[variant].trainer, evaluation, units, discard_steps_, tracer, meet);
+  // Every rank has the whole list of an evaluation; its tokens are to be counted once.
+  if (evaluation && ranks_ != nullptr && ranks_->place().rank > 0) visit.tokens = 0;
+  return visit;
+}
+
 json Launch::round(const json& message) {
   std::vector<UnitData> units;
   for (int i = 0; i < visit_steps_; ++i) units.push_back(next_unit_data(variants_.front()));
@@ -286,11 +324,8 @@ json Launch::round(const json& message) {
       bad_input("round names variant {}, the launch has {}", variant, replicas_.size());
     Tracer* tracer = tracing.empty() ? nullptr : tracer_.get();
     if (tracer != nullptr) tracer->begin_visit(variant, message.at("round"), tracing == "warm-up");
-    const VisitResult visit = guard_memory(variant, variants_[variant].name, [&] {
-      sampler_.begin();
-      return run_visit(
-          *replicas_[variant].trainer, unit_ == "evaluation", units, discard_steps_, tracer);
-    });
+    const VisitResult visit = guard_memory(
+        variant, variants_[variant].name, [&] { return timed_visit(variant, units, tracer); });
     const Covariates covariates = sampler_.end();
     if (tracer != nullptr) tracer->end_visit();
     if (!std::isfinite(visit.loss))
@@ -304,6 +339,8 @@ json Launch::round(const json& message) {
                      variants_[variant].name,
                      now,
                      state_hash_);
+    if (ranks_ != nullptr)
+      own_step_ns_[variant].push_back(static_cast<double>(visit.wall_ns) / visit.steps);
     visits.push_back(visit_to_json(variant, position, visit, covariates));
   }
   train_data_->resume();
@@ -312,13 +349,17 @@ json Launch::round(const json& message) {
 }
 
 // Batches whose rows hold several documents, as far as the corpus has such: isolation cannot be
-// shown on a single one.
+// shown on a single one. Each of several ranks has its own.
 std::vector<Batch> Launch::parity_batches() {
+  const std::size_t ranks = ranks_ == nullptr ? 1 : static_cast<std::size_t>(ranks_->place().size);
+  const std::size_t own = ranks_ == nullptr ? 0 : static_cast<std::size_t>(ranks_->place().rank);
   std::vector<Batch> batches;
-  for (int drawn = 0; batches.size() < kParityUnits; ++drawn) {
+  std::size_t taken = 0;
+  for (int drawn = 0; taken < ranks * kParityUnits; ++drawn) {
     Batch batch = train_data_->next();
     const bool several = batch.documents.cu_host.size() > batch.rows.cu_host.size();
     if (!several && drawn < kParityDraws) continue;
+    if (taken++ % ranks != own) continue;
     prepare(batch, reference());
     batches.push_back(std::move(batch));
   }
@@ -333,7 +374,8 @@ json Launch::parity() {
     if (spec.role == "control") continue;
     guard_memory(i, spec.name, [&] {
       if (spec.role == "level") {
-        for (const GateResult& gate : run_gates(*optimization_, reference(), spec.config, batches))
+        for (const GateResult& gate :
+             run_gates(*optimization_, reference(), spec.config, batches, group()))
           gates.push_back({{"variant", i},
                            {"name", gate.name},
                            {"passed", gate.passed},
@@ -341,11 +383,14 @@ json Launch::parity() {
                            {"bound", gate.bound},
                            {"detail", gate.detail}});
       }
-      const Instrumented seen = instrument(*optimization_, spec.config, batches);
+      const Instrumented seen = instrument(*optimization_, spec.config, batches, group());
       for (const auto& [name, count] : seen.spans)
         metrics.push_back(metric(i, "engaged/" + name, "spans", static_cast<double>(count)));
-      for (const auto& [name, count] : seen.counters)
+      for (const auto& [name, count] : seen.counters) {
         metrics.push_back(metric(i, name, "count", static_cast<double>(count)));
+        if (shows_a_level(*optimization_, name))
+          metrics.push_back(metric(i, "engaged/" + name, "count", static_cast<double>(count)));
+      }
       for (const auto& [name, count] : seen.operators)
         metrics.push_back(metric(i, "ops/" + name, "calls", static_cast<double>(count)));
     });
@@ -361,13 +406,8 @@ json Launch::memory() {
     if (spec.role == "control") continue;
     guard_memory(i, spec.name, [&] {
       PeakMemory peak(spec.config.device); // counts from here on, so the replica is built after it
-      Trainer trainer(spec.config);
-      UnitData training;
-      for (std::int64_t m = 0; m < spec.config.accumulate; ++m) {
-        training.push_back(train_data_->next());
-        prepare(training.back(), spec.config);
-      }
-      (void)trainer.step(training);
+      Trainer trainer(spec.config, group());
+      (void)trainer.step(next_train_data(spec.config));
       const std::vector<UnitData> units{next_unit_data(spec)};
       (void)run_visit(trainer, unit_ == "evaluation", units, 0);
       peak.restart();
@@ -409,6 +449,13 @@ json Launch::bye() {
   if (step_ns_ > 0)
     metrics.push_back(metric(
         nullptr, "time/step_ns", "ns", step_ns_, "median train step beside the timed evaluations"));
+  for (std::size_t i = 0; i < own_step_ns_.size(); ++i)
+    if (!own_step_ns_[i].empty())
+      metrics.push_back(metric(i,
+                               fmt::format("rank/{}/step_ns", ranks_->place().rank),
+                               "ns",
+                               median(own_step_ns_[i]),
+                               "median over this rank's visits, warm-up included"));
   return {{"event", "bye"}, {"metrics", metrics}};
 }
 

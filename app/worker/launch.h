@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "app/worker/ranks.h"
 #include "app/worker/tracer.h"
 #include "app/worker/visit.h"
 #include "model/config/optimization.h"
@@ -32,8 +33,11 @@ struct Retired {
 class Launch {
 public:
   // Parses a "launch" message; builds replicas for timed and probe launches in an order permuted by
-  // its seed.
-  Launch(const nlohmann::json& message, CovariateSampler sampler, std::string gpu_uuid);
+  // its seed. `ranks` null: this process is alone; otherwise every rank builds the same launch.
+  Launch(const nlohmann::json& message,
+         CovariateSampler sampler,
+         std::string gpu_uuid,
+         Ranks* ranks = nullptr);
 
   nlohmann::json built() const; // answer to "launch"
   nlohmann::json round(const nlohmann::json& message);
@@ -52,8 +56,11 @@ private:
   void build_replicas();
   void warm_evaluation_replicas();
   std::vector<Batch> parity_batches();
+  UnitData next_train_data(const TrainConfig& config);
   UnitData next_unit_data(const VariantSpec& spec);
+  VisitResult timed_visit(std::size_t variant, const std::vector<UnitData>& units, Tracer* tracer);
   const TrainConfig& reference() const { return variants_.front().config; }
+  std::shared_ptr<RankGroup> group() const { return ranks_ == nullptr ? nullptr : ranks_->group(); }
 
   std::string kind_, unit_;
   const Optimization* optimization_ = nullptr;
@@ -70,6 +77,8 @@ private:
   CovariateSampler sampler_;
   DataSource source_;
   std::unique_ptr<Tracer> tracer_; // of a traced launch
+  Ranks* ranks_;
+  std::vector<std::vector<double>> own_step_ns_; // of several ranks: by variant, one a visit
 };
 
 } // namespace assay::worker

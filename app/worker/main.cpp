@@ -5,6 +5,7 @@
 #include <cstdio>
 
 #include "app/worker/identity.h"
+#include "app/worker/rank_host.h"
 #include "app/worker/worker.h"
 #include "core/result.h"
 
@@ -16,6 +17,15 @@ int main(int argc, char** argv) {
   app.add_subcommand("engine", "serve `assay run`")->group("")->callback([&] {
     exit_code = worker::serve_engine();
   });
+  app.add_subcommand("rank", "one of the other ranks of a launch")->group("")->callback([&] {
+    exit_code = worker::serve_rank();
+  });
+  app.add_subcommand("follow", "start a rank for every launch that needs it")
+      ->group("")
+      ->callback([&] { exit_code = worker::follow(); });
+  app.add_subcommand("host-ranks", "the store of all launches under torchrun or srun")
+      ->group("")
+      ->callback([&] { exit_code = worker::host_ranks(); });
   app.add_subcommand("identity", "print this build and its GPU as JSON")->group("")->callback([] {
     fmt::print("{}\n", worker::to_json(worker::identity()).dump());
   });

@@ -66,13 +66,18 @@ VisitResult run_visit(Trainer& trainer,
                       bool evaluation,
                       const std::vector<UnitData>& units,
                       int discard,
-                      UnitObserver* observer) {
+                      UnitObserver* observer,
+                      const std::function<void()>& meet) {
   const bool cuda = trainer.config().device == Device::Cuda;
   VisitClock clock(cuda, units.size());
   VisitResult result;
   const std::int64_t skipped_before = trainer.skipped_steps();
   StepResult last;
   clock.drain();
+  if (meet) {
+    meet();
+    clock.drain();
+  }
   std::int64_t start = now_ns();
   clock.mark(0);
   for (std::size_t i = 0; i < units.size(); ++i) {

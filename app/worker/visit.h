@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <vector>
 
@@ -31,11 +32,13 @@ public:
   virtual void unit(std::int64_t start, std::int64_t end, bool counted, std::int64_t tokens) = 0;
 };
 
-// Runs units.size() units; the first `discard` are stored in sample_ns and not counted.
+// Runs units.size() units; the first `discard` are stored in sample_ns and not counted. `meet` (may
+// be empty) is called with the device drained, before the clock starts.
 VisitResult run_visit(Trainer& trainer,
                       bool evaluation,
                       const std::vector<UnitData>& units,
                       int discard,
-                      UnitObserver* observer = nullptr);
+                      UnitObserver* observer = nullptr,
+                      const std::function<void()>& meet = {});
 
 } // namespace assay::worker

@@ -21,7 +21,9 @@ struct Level {
   std::string name;
   std::string summary;
   std::function<void(TrainConfig&)> apply; // edits only its own key
-  std::string span; // span or counter that only this level shows; "" when the row has none
+  std::string span;   // span or counter that only this level shows; "" when the row has none
+  bool wrong = false; // a known bug, shown by its gate's rejection: never part of a cell that does
+                      // not name it
 };
 
 struct Optimization {
@@ -33,9 +35,10 @@ struct Optimization {
   std::vector<Level> levels; // levels[0] is the reference
   // Comparisons beyond "each level against the reference": {from, to} level names.
   std::vector<std::pair<std::string, std::string>> also_compare = {};
-  std::string equality;    // what the parity gate proves, in one line
-  std::string family = {}; // only its models have what the row switches; "": every family
-  bool hidden = false;     // a test row: not listed, not completed
+  std::string equality;     // what the parity gate proves, in one line
+  std::string family = {};  // only its models have what the row switches; "": every family
+  bool needs_ranks = false; // only several ranks have what the row switches
+  bool hidden = false;      // a test row: not listed, not completed
 
   const Level* level(std::string_view level_name) const;
 };

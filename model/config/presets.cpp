@@ -122,8 +122,10 @@ Result<bool> check_nsa(const TrainConfig& c) {
   return true;
 }
 
+constexpr std::int64_t kMaxRanks = 1024, kMaxBucketMib = 16384;
+
 Result<bool> check(const TrainConfig& c) {
-  const std::array<std::pair<const char*, std::int64_t>, 8> positive{
+  const std::array<std::pair<const char*, std::int64_t>, 10> positive{
       {{"conv_kernel", c.conv_kernel},
        {"chunk_size", c.chunk_size},
        {"tokenizer_threads", c.tokenizer_threads},
@@ -131,7 +133,9 @@ Result<bool> check(const TrainConfig& c) {
        {"steps", c.steps},
        {"accumulate", c.accumulate},
        {"eval_interval", c.eval_interval},
-       {"eval_batches", c.eval_batches}}};
+       {"eval_batches", c.eval_batches},
+       {"ranks", c.ranks},
+       {"ddp_bucket_mib", c.ddp_bucket_mib}}};
   for (const auto& [name, value] : positive)
     if (value <= 0) return fail("key '{}' must be at least 1, not {}", name, value);
   if (c.rope_dim % 2 != 0)
@@ -151,6 +155,15 @@ Result<bool> check(const TrainConfig& c) {
         "keys 'grad_clip' and 'weight_decay' must not be negative, 'adam_eps' must be above 0");
   if (!(c.init_scale > 0) || c.scale_growth_interval <= 0)
     return fail("keys 'init_scale' and 'scale_growth_interval' must be above 0");
+  if (c.ranks > kMaxRanks || c.ddp_bucket_mib > kMaxBucketMib)
+    return fail("key 'ranks' must be at most {} and 'ddp_bucket_mib' at most {}, not {} and {}",
+                kMaxRanks,
+                kMaxBucketMib,
+                c.ranks,
+                c.ddp_bucket_mib);
+  if (c.ddp_static_graph && c.ddp_find_unused)
+    return fail("keys 'ddp_static_graph' and 'ddp_find_unused' exclude each other: a static graph "
+                "finds unused parameters once, in its first step");
   if (c.planted_spin < 0 || c.planted_spin > 10)
     return fail("key 'planted_spin' must lie in [0, 10], not {}", c.planted_spin);
   return true;

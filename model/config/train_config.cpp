@@ -29,6 +29,9 @@ ASSAY_ENUM_NAMES(GradScaler, "off", "dynamic");
 ASSAY_ENUM_NAMES(DeltaForm, "naive", "chunked");
 ASSAY_ENUM_NAMES(NsaAttention, "nsa", "dense");
 ASSAY_ENUM_NAMES(NsaRanges, "v1", "v2a", "v2b", "direct");
+ASSAY_ENUM_NAMES(DdpAccumulate, "every_micro_step", "last");
+ASSAY_ENUM_NAMES(DdpCompress, "none", "fp16", "bf16");
+ASSAY_ENUM_NAMES(ValidationRanks, "rank0", "sharded", "seed_barrier");
 ASSAY_ENUM_NAMES(PlantedWait, "none", "forward", "backward", "optimizer", "ema", "host");
 #undef ASSAY_ENUM_NAMES
 
@@ -78,6 +81,7 @@ template <class Config, class Visit> void for_each_key(Config& c, Visit visit) {
         c.precision,
         "compute type under autocast (fp8: bf16, and linears in FP8); weights and optimizer stay "
         "fp32");
+  visit("ranks", c.ranks, "processes that train one model, data parallel");
   visit("threads", c.threads, "intra-op threads; 0: every core");
   visit("seed", c.seed, "initial weights and data order");
   visit("steps", c.steps, "optimizer steps of the schedule and of a stand-alone run");
@@ -107,6 +111,25 @@ template <class Config, class Visit> void for_each_key(Config& c, Visit visit) {
   visit("nsa_ranges",
         c.nsa_ranges,
         "NSA: how selected blocks reach attention (optimization `nsa_ranges`)");
+  visit("ddp_bucket_mib",
+        c.ddp_bucket_mib,
+        "ranks: MiB of gradients that one all-reduce takes (optimization `ddp_buckets`)");
+  visit("ddp_static_graph",
+        c.ddp_static_graph,
+        "ranks: the first step fixes which gradients come (optimization `ddp_static_graph`)");
+  visit("ddp_find_unused",
+        c.ddp_find_unused,
+        "ranks: search the graph for parameters without a gradient every step (optimization "
+        "`ddp_find_unused`)");
+  visit("ddp_accumulate",
+        c.ddp_accumulate,
+        "ranks: micro-steps that all-reduce (optimization `ddp_accumulate`)");
+  visit("ddp_compress",
+        c.ddp_compress,
+        "ranks: type of gradients on the way (optimization `ddp_compress`)");
+  visit("validation_ranks",
+        c.validation_ranks,
+        "ranks: who evaluates (optimization `validation_ranks`)");
   visit("planted_spin",
         c.planted_spin,
         "busy-wait this share of the running median step (tests of the engine)");

@@ -20,11 +20,14 @@ enum class Precision {
   Fp16,
   Fp8
 }; // compute type under autocast, Fp8: bf16 with FP8 linears; weights stay fp32
-enum class Attention { MaskDense, Packed, Varlen };      // see the `varlen` optimization
-enum class EmaSwap { CloneCopy, PointerSwap, Exchange }; // see `ema_swap`
-enum class Bf16Guard { Always, IfNeeded };               // see `bf16_guard`
-enum class GradScaler { Off, Dynamic };                  // see `grad_scaler`
-enum class NsaRanges { V1, V2a, V2b, Direct };           // see `nsa_ranges`
+enum class Attention { MaskDense, Packed, Varlen };         // see the `varlen` optimization
+enum class EmaSwap { CloneCopy, PointerSwap, Exchange };    // see `ema_swap`
+enum class Bf16Guard { Always, IfNeeded };                  // see `bf16_guard`
+enum class GradScaler { Off, Dynamic };                     // see `grad_scaler`
+enum class NsaRanges { V1, V2a, V2b, Direct };              // see `nsa_ranges`
+enum class DdpAccumulate { EveryMicroStep, Last };          // see `ddp_accumulate`
+enum class DdpCompress { None, Fp16, Bf16 };                // see `ddp_compress`
+enum class ValidationRanks { Rank0, Sharded, SeedBarrier }; // see `validation_ranks`
 enum class DeltaForm {
   Naive,
   Chunked
@@ -71,6 +74,7 @@ struct TrainConfig {
   // Training
   Device device = Device::Cpu;
   Precision precision = Precision::Fp32;
+  std::int64_t ranks = 1;   // processes that train one model, data parallel (docs/ddp.md)
   std::int64_t threads = 0; // intra-op threads; 0: every core
   std::uint64_t seed = 1;
   std::int64_t steps = 300;    // length of the schedule and of a stand-alone run
@@ -96,6 +100,12 @@ struct TrainConfig {
   bool bf16_delta_inputs = false; // the delta rule takes bf16 q, k, v (what `bf16_guard` guards)
   GradScaler grad_scaler = GradScaler::Off;
   NsaRanges nsa_ranges = NsaRanges::Direct;
+  std::int64_t ddp_bucket_mib = 25;
+  bool ddp_static_graph = false;
+  bool ddp_find_unused = false;
+  DdpAccumulate ddp_accumulate = DdpAccumulate::Last;
+  DdpCompress ddp_compress = DdpCompress::None;
+  ValidationRanks validation_ranks = ValidationRanks::Sharded;
 
   double planted_spin =
       0.0; // hidden: busy-wait this share of the running median step (engine tests)

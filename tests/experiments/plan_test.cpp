@@ -162,6 +162,11 @@ TEST_F(PlanTest, CellsThatMakeNoSense) {
               HasSubstr("leaves nothing"));
   EXPECT_THAT(problem(kHead + cell + "visit_steps = 1\nset = { device = \"cuda\" }\n"),
               HasSubstr("a visit on a GPU takes at least 4 steps"));
+  EXPECT_THAT(problem(kHead + "[[cell]]\noptimization = \"ddp_buckets\"\n"),
+              HasSubstr("'ddp_buckets' is about several ranks; set `ranks` to 2 or more"));
+  EXPECT_THAT(problem(kHead + "[[cell]]\noptimization = \"ddp_find_unused\"\n"
+                              "set = { ranks = 2, ddp_static_graph = true }\n"),
+              HasSubstr("'ddp_static_graph' and 'ddp_find_unused' exclude each other"));
 }
 
 TEST_F(PlanTest, TheGpuHasItsOwnDefaults) {

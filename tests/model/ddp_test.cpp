@@ -1,0 +1,387 @@
+// Two processes train one model. The parent starts this program twice more, as rank 0 and rank 1
+// with Gloo over a FileStore; they run the cases of the suite DISABLED_TwoRanks in order, in one
+// process group. A failed case of either shows up in the parent with its output.
+#include <ATen/Parallel.h>
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <sstream>
+#include <string>
+#include <thread>
+#include <torch/csrc/distributed/c10d/FileStore.hpp>
+#include <vector>
+
+#include "core/result.h"
+#include "model/ddp/rank_group.h"
+#include "model/gates.h"
+#include "model/instrument.h"
+#include "model/trainer.h"
+#include "tests/model/model_fixture.h"
+
+namespace assay {
+namespace {
+
+using testing_model::ragged_batch;
+using testing_model::small_config;
+
+constexpr int kRanks = 2;
+constexpr std::chrono::seconds kLimit{60};
+
+// ---- The parent -------------------------------------------------------------------------------
+
+class RankProcess {
+public:
+  RankProcess(int rank, const std::filesystem::path& directory)
+      : log_(directory / ("rank" + std::to_string(rank) + ".log")) {
+    const std::string rank_text = std::to_string(rank), log = log_.string();
+    ::setenv("ASSAY_TEST_RANK", rank_text.c_str(), 1); // exec hands it on
+    ::setenv("ASSAY_TEST_STORE", (directory / "store").c_str(), 1);
+    pid_ = ::fork();
+    if (pid_ != 0) return;
+    const int file = ::open(log.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    if (file < 0 || ::dup2(file, STDOUT_FILENO) < 0 || ::dup2(file, STDERR_FILENO) < 0) ::_exit(3);
+    ::execl("/proc/self/exe",
+            "tests_ddp",
+            "--gtest_filter=DISABLED_TwoRanks.*",
+            "--gtest_also_run_disabled_tests",
+            nullptr);
+    ::_exit(3);
+  }
+
+  // Exit code; 128 + signal where one ended it.
+  int wait(std::chrono::steady_clock::time_point deadline) const {
+    int status = 0;
+    while (::waitpid(pid_, &status, WNOHANG) == 0) {
+      if (std::chrono::steady_clock::now() > deadline) ::kill(pid_, SIGKILL);
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    }
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  }
+
+  std::string log() const {
+    std::stringstream text;
+    text << std::ifstream(log_).rdbuf();
+    return text.str();
+  }
+
+private:
+  std::filesystem::path log_;
+  pid_t pid_ = -1;
+};
+
+TEST(SeveralRanks, TrainOneModel) {
+  std::string name = (std::filesystem::temp_directory_path() / "assay-ranks-XXXXXX").string();
+  ASSERT_NE(::mkdtemp(name.data()), nullptr);
+  const RankProcess first(0, name), second(1, name);
+  const auto deadline = std::chrono::steady_clock::now() + kLimit;
+  for (const RankProcess* process : {&first, &second}) {
+    EXPECT_EQ(process->wait(deadline), 0) << process->log();
+    EXPECT_NE(process->log().find("[  PASSED  ]"), std::string::npos);
+  }
+  std::filesystem::remove_all(name);
+}
+
+TEST(SeveralRanks, AProcessAloneRefusesThem) {
+  TrainConfig config = small_config();
+  config.ranks = 2;
+  try {
+    const Trainer trainer(config);
+    FAIL() << "a trainer of two ranks came up alone";
+  } catch (const Failure& failure) {
+    EXPECT_EQ(failure.kind(), Failure::Kind::BadInput);
+    EXPECT_NE(std::string(failure.what()).find("`ranks` is 2"), std::string::npos);
+  }
+}
+
+// ---- The ranks --------------------------------------------------------------------------------
+
+class DISABLED_TwoRanks : public testing::Test {
+protected:
+  static void SetUpTestSuite() {
+    const char* rank = std::getenv("ASSAY_TEST_RANK");
+    if (rank == nullptr) return; // run by hand
+    at::set_num_threads(1);
+    const auto store =
+        c10::make_intrusive<c10d::FileStore>(std::getenv("ASSAY_TEST_STORE"), kRanks);
+    store->setTimeout(std::chrono::seconds(30));
+    RankPlace place;
+    place.rank = place.local_rank = std::atoi(rank);
+    place.size = kRanks;
+    group() = std::make_shared<RankGroup>(
+        store, place, Device::Cpu, [](const std::string& issue) { issued().push_back(issue); });
+  }
+  static void TearDownTestSuite() {
+    if (group()) group()->barrier("end");
+    group().reset();
+  }
+  void SetUp() override {
+    if (!group()) GTEST_SKIP() << "SeveralRanks.TrainOneModel starts the ranks";
+    group()->barrier("begin");
+  }
+
+  static std::shared_ptr<RankGroup>& group() {
+    static std::shared_ptr<RankGroup> ranks;
+    return ranks;
+  }
+  static std::vector<std::string>& issued() {
+    static std::vector<std::string> fingerprints;
+    return fingerprints;
+  }
+  static int rank() { return group()->rank(); }
+};
+
+TrainConfig two_ranks(TrainConfig config = small_config()) {
+  config.ranks = kRanks;
+  return config;
+}
+
+// 4.5 MiB of feed-forward weights: several buckets of 1 MiB.
+TrainConfig several_buckets() {
+  TrainConfig config = two_ranks();
+  config.ffn_dim = 4096;
+  return config;
+}
+
+// Batch number i of the stream belongs to rank i % kRanks.
+Batch stream_batch(const TrainConfig& config, std::size_t index) {
+  return ragged_batch(config, 20 + index);
+}
+
+std::vector<Batch> share(const TrainConfig& config, int rank, std::size_t step) {
+  std::vector<Batch> own;
+  for (std::size_t i = 0; i < static_cast<std::size_t>(config.accumulate); ++i)
+    own.push_back(stream_batch(config,
+                               (step * static_cast<std::size_t>(config.accumulate) + i) * kRanks +
+                                   static_cast<std::size_t>(rank)));
+  return own;
+}
+
+// The same batches as one packed batch of kRanks * accumulate times the rows.
+Batch concatenated(const TrainConfig& config, std::size_t step) {
+  std::vector<at::Tensor> tokens, targets;
+  std::vector<std::int32_t> borders;
+  for (std::size_t i = 0; i < static_cast<std::size_t>(kRanks * config.accumulate); ++i) {
+    const Batch batch =
+        stream_batch(config, step * static_cast<std::size_t>(kRanks * config.accumulate) + i);
+    const auto offset =
+        static_cast<std::int32_t>(tokens.size()) * static_cast<std::int32_t>(batch.token_count());
+    for (const std::int32_t end : batch.documents.cu_host)
+      if (end > 0) borders.push_back(end + offset);
+    tokens.push_back(batch.tokens);
+    targets.push_back(batch.targets);
+  }
+  Batch all = make_batch(at::cat(tokens), at::cat(targets), borders);
+  prepare(all, config);
+  return all;
+}
+
+TrainConfig alone(TrainConfig config) {
+  config.batch_rows *= config.accumulate * config.ranks;
+  config.ranks = config.accumulate = 1;
+  return config;
+}
+
+double largest_relative(const std::vector<at::Tensor>& actual,
+                        const std::vector<at::Tensor>& expected) {
+  double largest = 0;
+  for (std::size_t i = 0; i < expected.size(); ++i)
+    largest = std::max(largest, relative_rms(actual[i], expected[i]));
+  return largest;
+}
+
+at::Tensor flat(const std::vector<at::Tensor>& tensors) {
+  std::vector<at::Tensor> parts;
+  for (const at::Tensor& tensor : tensors) parts.push_back(tensor.reshape(-1));
+  return at::cat(parts);
+}
+
+// Averaged gradients of three passes, one after another.
+at::Tensor three_passes(const TrainConfig& config, int rank, const std::shared_ptr<RankGroup>& g) {
+  Trainer trainer(config, g);
+  std::vector<at::Tensor> passes;
+  for (std::size_t step = 0; step < 3; ++step)
+    passes.push_back(flat(trainer.averaged_gradients(share(config, rank, step))));
+  return at::cat(passes);
+}
+
+TEST_F(DISABLED_TwoRanks, GradientsEqualOneProcessOnTheConcatenatedBatch) {
+  for (const std::int64_t accumulate : {1, 2}) {
+    TrainConfig config = two_ranks();
+    config.accumulate = accumulate;
+    Trainer together(config, group()), single(alone(config));
+    for (std::size_t step = 0; step < 3; ++step)
+      EXPECT_LE(largest_relative(together.averaged_gradients(share(config, rank(), step)),
+                                 single.gradients(concatenated(config, step))),
+                1e-6);
+  }
+}
+
+TEST_F(DISABLED_TwoRanks, WeightsAndAverageStayBitEqual) {
+  TrainConfig config = two_ranks();
+  config.grad_scaler = GradScaler::Dynamic;
+  Trainer together(config, group()), single(alone(config));
+  for (std::size_t step = 0; step < 5; ++step) {
+    (void)together.step(share(config, rank(), step));
+    (void)single.step({concatenated(config, step)});
+  }
+  for (const auto& [name, tensor] : together.state_tensors()) {
+    at::Tensor first = tensor.detach().clone();
+    group()->broadcast(first, 0, "test/state");
+    EXPECT_TRUE(at::equal(first, tensor)) << name;
+  }
+  EXPECT_LE(relative_rms(flat({together.weights()[0].second}), flat({single.weights()[0].second})),
+            1e-5);
+}
+
+TEST_F(DISABLED_TwoRanks, AccumulatingRemovesAllButOneOfNAllReduces) {
+  std::int64_t issues[2] = {};
+  for (const DdpAccumulate mode : {DdpAccumulate::EveryMicroStep, DdpAccumulate::Last}) {
+    TrainConfig config = several_buckets();
+    config.accumulate = 4;
+    config.ddp_bucket_mib = 1;
+    config.ddp_accumulate = mode;
+    Trainer trainer(config, group());
+    (void)trainer.step(share(config, rank(), 0)); // buckets are rebuilt after it
+    (void)trainer.step(share(config, rank(), 1));
+    const std::int64_t before = group()->all_reduces();
+    (void)trainer.step(share(config, rank(), 2));
+    issues[static_cast<int>(mode)] = group()->all_reduces() - before;
+  }
+  EXPECT_GE(issues[1], 3); // buckets
+  EXPECT_EQ(issues[0], 4 * issues[1]);
+}
+
+TEST_F(DISABLED_TwoRanks, EveryOptionGivesTheSameGradients) {
+  TrainConfig config = several_buckets();
+  config.accumulate = 2;
+  const std::int64_t at_start = group()->all_reduces();
+  const at::Tensor expected = three_passes(config, rank(), group());
+  const std::int64_t at_25 = group()->all_reduces();
+  TrainConfig small = config, fixed = config, searched = config;
+  small.ddp_bucket_mib = 1;
+  fixed.ddp_static_graph = true;
+  searched.ddp_find_unused = true;
+  EXPECT_TRUE(at::equal(three_passes(small, rank(), group()), expected));
+  EXPECT_GT(group()->all_reduces() - at_25, at_25 - at_start);
+  EXPECT_TRUE(at::equal(three_passes(fixed, rank(), group()), expected));
+  const std::int64_t before = group()->all_reduces();
+  issued().clear();
+  EXPECT_TRUE(at::equal(three_passes(searched, rank(), group()), expected));
+  // Each pass also all-reduces which parameters had a gradient; every all-reduce was announced.
+  EXPECT_EQ(std::count_if(issued().begin(),
+                          issued().end(),
+                          [](const std::string& s) { return s.find("used_map") != s.npos; }),
+            3);
+  EXPECT_EQ(std::count_if(issued().begin(),
+                          issued().end(),
+                          [](const std::string& s) { return s.starts_with("all_reduce"); }),
+            group()->all_reduces() - before);
+}
+
+TEST_F(DISABLED_TwoRanks, ShardedEvaluationEqualsRankZeros) {
+  EvalResult results[3];
+  for (const ValidationRanks mode : {ValidationRanks::Rank0, ValidationRanks::Sharded}) {
+    TrainConfig config = two_ranks();
+    config.validation_ranks = mode;
+    Trainer trainer(config, group());
+    (void)trainer.step(share(config, rank(), 0));
+    std::vector<Batch> batches;
+    for (std::size_t i = 0; i < 3; ++i) batches.push_back(stream_batch(config, i));
+    results[static_cast<int>(mode)] = trainer.evaluate(batches);
+  }
+  EXPECT_GT(results[0].nats_per_token, 1);
+  EXPECT_NEAR(results[1].nats_per_token, results[0].nats_per_token, 1e-12);
+  EXPECT_EQ(results[1].tokens, 3 * 2 * 48);
+  EXPECT_EQ(results[0].tokens, results[1].tokens);
+}
+
+TEST_F(DISABLED_TwoRanks, AnotherModelIsRefusedByName) {
+  TrainConfig config = two_ranks();
+  if (rank() == 1) config.kv_rank = 8;
+  try {
+    const Trainer trainer(config, group());
+    ADD_FAILURE() << "ranks of different models came up";
+  } catch (const Failure& failure) {
+    const std::string message = failure.what();
+    EXPECT_EQ(failure.kind(), Failure::Kind::BadInput);
+    EXPECT_NE(message.find("rank 1 has another model than rank 0"), std::string::npos) << message;
+    EXPECT_NE(message.find("layers.1."), std::string::npos) << message; // the MLA layer's
+  }
+  config = two_ranks();
+  if (rank() == 1) config.seed = 2;
+  EXPECT_THROW(Trainer(config, group()), Failure);
+}
+
+TEST_F(DISABLED_TwoRanks, EveryLevelPassesItsGatesAndTheWrongOneDoesNot) {
+  for (const Optimization& row : optimizations().all()) {
+    if (!row.needs_ranks) continue;
+    TrainConfig reference = two_ranks();
+    reference.accumulate = 2;
+    row.levels.front().apply(reference);
+    const std::vector<Batch> batches = {
+        stream_batch(reference, static_cast<std::size_t>(rank())),
+        stream_batch(reference, 2 + static_cast<std::size_t>(rank()))};
+    for (const Level& level : row.levels) {
+      TrainConfig config = reference;
+      level.apply(config);
+      const std::vector<GateResult> gates = run_gates(row, reference, config, batches, group());
+      bool passed = true;
+      for (const GateResult& gate : gates) {
+        passed = passed && gate.passed;
+        if (!level.wrong) {
+          EXPECT_TRUE(gate.passed)
+              << row.name << "/" << level.name << " " << gate.name << ": " << gate.value << " > "
+              << gate.bound << " (" << gate.detail << ")";
+        }
+      }
+      EXPECT_EQ(passed, !level.wrong) << row.name << "/" << level.name;
+      if (level.wrong) {
+        EXPECT_NE(gates.front().detail.find("rank 0 would issue: barrier validation"),
+                  std::string::npos)
+            << gates.front().detail;
+      }
+    }
+  }
+}
+
+TEST_F(DISABLED_TwoRanks, EveryLevelShowsItsOwnSpan) {
+  for (const Optimization& row : optimizations().all()) {
+    if (!row.needs_ranks) continue;
+    for (const Level& level : row.levels) {
+      TrainConfig config = two_ranks();
+      level.apply(config);
+      const std::vector<Batch> batches = {stream_batch(config, static_cast<std::size_t>(rank()))};
+      const Instrumented seen = instrument(row, config, batches, group());
+      for (const Level& other : row.levels) {
+        const bool shown = seen.spans.count(other.span) > 0 || seen.counters.count(other.span) > 0;
+        EXPECT_EQ(shown, &other == &level) << other.span;
+      }
+    }
+  }
+}
+
+// fp16 rounds what travels: the gate's bound must be met, and must not be met by fp32's.
+TEST_F(DISABLED_TwoRanks, CompressionRoundsWithinItsBound) {
+  TrainConfig config = two_ranks();
+  const at::Tensor expected = three_passes(config, rank(), group());
+  config.ddp_compress = DdpCompress::Fp16;
+  const double fp16 = relative_rms(three_passes(config, rank(), group()), expected);
+  config.ddp_compress = DdpCompress::Bf16;
+  const double bf16 = relative_rms(three_passes(config, rank(), group()), expected);
+  EXPECT_GT(fp16, 1e-6);
+  EXPECT_LT(fp16, 1e-3);
+  EXPECT_GT(bf16, 2 * fp16);
+  EXPECT_LT(bf16, 1e-2);
+}
+
+} // namespace
+} // namespace assay
