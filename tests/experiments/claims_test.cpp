@@ -42,11 +42,12 @@ std::string changed(const std::string& from, const std::string& to) {
 TEST(Claims, TheShippedOnesLoad) {
   const auto claims =
       value_or_throw(load_claims(std::string(ASSAY_SOURCE_DIR) + "/experiments/claims"));
-  EXPECT_EQ(claims.size(), 23u);
+  EXPECT_EQ(claims.size(), 31u);
   for (const ClaimRow& claim : claims) {
     EXPECT_FALSE(claim.text.empty()) << claim.id;
-    // The one whose cause no level of its row switches.
-    EXPECT_EQ(claim.unmet.empty(), claim.id != "ema-swap-speed") << claim.id;
+    // A cause that no level of its row switches, and a level that is never timed.
+    const bool testable = claim.id != "ema-swap-speed" && claim.id != "validation-ranks-barrier";
+    EXPECT_EQ(claim.unmet.empty(), testable) << claim.id;
   }
 }
 

@@ -230,7 +230,7 @@ TEST_F(PlanTest, QuickstartPlans) {
                                              {data, std::string("base.device=") + device})),
                   options));
     EXPECT_EQ(plan.ledger.cells.size(), 5u);
-    EXPECT_EQ(plan.ledger.claims.size(), 19u); // all but those of nsa_ranges
+    EXPECT_EQ(plan.ledger.claims.size(), 19u); // of its four rows
   }
 }
 
