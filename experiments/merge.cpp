@@ -14,6 +14,7 @@ namespace {
 
 // A launch with what belongs to it.
 struct Bundle {
+  std::string directory; // where its traces lie
   LaunchRow launch;
   std::vector<VisitRow> visits;
   std::vector<MetricRow> metrics;
@@ -40,7 +41,7 @@ std::string launch_key(const Bundle& b) {
   return key;
 }
 
-std::vector<Bundle> bundles(const LedgerData& data) {
+std::vector<Bundle> bundles(const LedgerData& data, const std::string& directory) {
   std::map<std::int64_t, Bundle> by_launch;
   for (const LaunchRow& row : data.launches) by_launch[row.id].launch = row;
   for (const VisitRow& row : data.visits) by_launch[row.launch].visits.push_back(row);
@@ -48,11 +49,27 @@ std::vector<Bundle> bundles(const LedgerData& data) {
   for (const GateRow& row : data.gates) by_launch[row.launch].gates.push_back(row);
   for (const EventRow& row : data.events) by_launch[row.launch].events.push_back(row);
   std::vector<Bundle> result;
-  for (auto& [id, bundle] : by_launch) result.push_back(std::move(bundle));
+  for (auto& [id, bundle] : by_launch) {
+    bundle.directory = directory;
+    result.push_back(std::move(bundle));
+  }
   return result;
 }
 
-void write(Ledger& ledger, Bundle& bundle) {
+// traces/<launch>.<rank>.<variant>.sqlite under the launch's number in the merged results.
+void copy_traces(const Bundle& bundle, std::int64_t launch, const std::string& output) {
+  const fs::path from = fs::path(bundle.directory) / "traces", to = fs::path(output) / "traces";
+  if (bundle.launch.kind != LaunchKind::Traced || !fs::is_directory(from)) return;
+  const std::string prefix = fmt::format("{}.", bundle.launch.id);
+  for (const fs::directory_entry& entry : fs::directory_iterator(from)) {
+    const std::string name = entry.path().filename().string();
+    if (!name.starts_with(prefix)) continue;
+    fs::create_directories(to);
+    fs::copy_file(entry.path(), to / fmt::format("{}.{}", launch, name.substr(prefix.size())));
+  }
+}
+
+void write(Ledger& ledger, Bundle& bundle, const std::string& output) {
   const std::int64_t id = ledger.start_launch(bundle.launch);
   for (VisitRow& row : bundle.visits) row.launch = id;
   for (MetricRow& row : bundle.metrics) row.launch = id;
@@ -60,6 +77,7 @@ void write(Ledger& ledger, Bundle& bundle) {
   for (EventRow& row : bundle.events) row.launch = id;
   ledger.commit_round(bundle.visits, {});
   ledger.add(bundle.metrics, bundle.gates, bundle.events);
+  copy_traces(bundle, id, output);
 }
 
 std::string build_of(const LedgerData& data) {
@@ -109,8 +127,8 @@ Result<MergeSummary> merge_ledgers(const std::vector<std::string>& inputs,
   MergeSummary summary;
   std::map<std::string, Bundle>
       kept; // by start time, so that the result does not depend on the order of inputs
-  for (const LedgerData& data : *all) {
-    for (Bundle& bundle : bundles(data)) {
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    for (Bundle& bundle : bundles((*all)[i], inputs[i])) {
       const auto [place, fresh] = kept.try_emplace(launch_key(bundle), bundle);
       if (!fresh) ++summary.duplicates;
       if (!fresh && bundle.rows() > place->second.rows()) place->second = std::move(bundle);
@@ -125,7 +143,7 @@ Result<MergeSummary> merge_ledgers(const std::vector<std::string>& inputs,
     LedgerData plan = all->front();
     plan.launches.clear();
     const std::unique_ptr<Ledger> ledger = Ledger::open(fresh, plan);
-    for (auto& [key, bundle] : kept) write(*ledger, bundle);
+    for (auto& [key, bundle] : kept) write(*ledger, bundle, fresh);
     ledger->finish();
   }
   fs::rename(fresh, target);

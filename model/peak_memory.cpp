@@ -2,6 +2,7 @@
 
 #include <c10/core/Allocator.h>
 #include <c10/cuda/CUDACachingAllocator.h>
+#include <c10/cuda/CUDAFunctions.h>
 #include <c10/util/ThreadLocalDebugInfo.h>
 #include <malloc.h>
 
@@ -12,11 +13,10 @@ namespace assay {
 
 namespace {
 
-constexpr c10::DeviceIndex kGpu = 0;
 constexpr auto kAggregate = static_cast<std::size_t>(c10::CachingAllocator::StatType::AGGREGATE);
 
 c10::CachingDeviceAllocator::DeviceStats gpu_stats() {
-  return c10::cuda::CUDACachingAllocator::getDeviceStats(kGpu);
+  return c10::cuda::CUDACachingAllocator::getDeviceStats(c10::cuda::current_device());
 }
 
 } // namespace
@@ -63,7 +63,7 @@ PeakMemory::~PeakMemory() = default;
 
 void PeakMemory::restart() {
   if (device_ == Device::Cuda) {
-    c10::cuda::CUDACachingAllocator::resetPeakStats(kGpu);
+    c10::cuda::CUDACachingAllocator::resetPeakStats(c10::cuda::current_device());
     start_bytes_ = gpu_stats().allocated_bytes[kAggregate].current;
   } else {
     reporter_->restart();

@@ -1,5 +1,7 @@
 #include "model/segments.h"
 
+#include <c10/cuda/CUDAFunctions.h>
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -122,7 +124,9 @@ Segments segments_of(std::vector<std::int32_t> cu_host, at::Device device) {
 }
 
 at::Device torch_device(Device device) {
-  return device == Device::Cuda ? at::Device(at::kCUDA, 0) : at::Device(at::kCPU);
+  if (device == Device::Cpu) return {at::kCPU};
+  const bool any = c10::cuda::device_count() > 0; // without one the first use says what is wrong
+  return {at::kCUDA, any ? c10::cuda::current_device() : c10::DeviceIndex{0}};
 }
 
 ChunkLayout make_chunk_layout(const std::vector<std::int32_t>& cu,

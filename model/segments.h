@@ -48,6 +48,6 @@ ChunkLayout make_chunk_layout(const std::vector<std::int32_t>& cu,
 // added as borders.
 Batch make_batch(at::Tensor tokens, at::Tensor targets, std::vector<std::int32_t> cu_documents);
 
-at::Device torch_device(Device device);
+at::Device torch_device(Device device); // Cuda: the current board
 
 } // namespace assay

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <fstream>
+
 #include "tests/experiments/support.h"
 
 namespace assay {
@@ -43,6 +45,32 @@ TEST(Merge, JoinsDifferentLaunchesAndKeepsDuplicatesOnce) {
     EXPECT_EQ(visit.covariates.involuntary_switches, 3);
   }
   EXPECT_EQ(plan_progress(all).missing, 0);
+}
+
+TEST(Merge, TracesFollowTheirLaunches) {
+  const Scratch scratch;
+  const Plan plan = small_plan(scratch);
+  for (const char* part : {"a", "b"}) {
+    RunOptions options = fake_options();
+    options.cells = {plan.ledger.cells[part[0] == 'a' ? 0 : 1].name};
+    run_plan(plan, scratch / part, options);
+    const LedgerData data = value_or_throw(read_ledger(scratch / part));
+    fs::create_directories(scratch / part + "/traces");
+    std::ofstream(fmt::format("{}/traces/{}.0.x.sqlite", scratch / part, data.launches.back().id))
+        << part;
+  }
+  ASSERT_TRUE(merge_ledgers({scratch / "a", scratch / "b"}, scratch / "all"));
+  const LedgerData all = value_or_throw(read_ledger(scratch / "all"));
+  int traced = 0;
+  for (const LaunchRow& launch : all.launches) {
+    if (launch.kind != LaunchKind::Traced) continue;
+    ++traced;
+    std::ifstream file(fmt::format("{}/traces/{}.0.x.sqlite", scratch / "all", launch.id));
+    std::string part;
+    file >> part;
+    EXPECT_EQ(part, launch.cell == 1 ? "a" : "b");
+  }
+  EXPECT_EQ(traced, 2);
 }
 
 TEST(Merge, RefusesOtherPlansBuildsAndExistingOutput) {
