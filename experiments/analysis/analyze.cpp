@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <set>
 
 #include "experiments/analysis/display.h"
@@ -261,17 +262,21 @@ void note_alarms(const LedgerData& data, Report& report) {
                         comparison.b,
                         comparison.a));
   }
-  std::set<std::string> hosts, boards;
+  std::map<std::string, std::pair<std::set<std::string>, std::set<std::string>>> places; // by cell
   for (const LaunchSummary& launch : report.launches) {
     if (!is_counted(launch.row)) continue;
+    auto& [hosts, boards] = places[launch.cell];
     hosts.insert(launch.row.identity.host);
     boards.insert(launch.row.identity.gpu_uuid);
   }
-  if (hosts.size() > 1 || boards.size() > 1)
-    report.alarms.push_back(fmt::format("launches ran on {} hosts and {} boards; pairs never cross "
-                                        "them, but the interval spans them",
-                                        hosts.size(),
-                                        boards.size()));
+  for (const auto& [cell, place] : places)
+    if (place.first.size() > 1 || place.second.size() > 1)
+      report.alarms.push_back(
+          fmt::format("{}: launches ran on {} hosts and {} boards; pairs never cross them, but the "
+                      "interval spans them",
+                      cell,
+                      place.first.size(),
+                      place.second.size()));
   for (const LaunchSummary& launch : report.launches)
     if (launch.row.state == LaunchState::Failed)
       report.alarms.push_back(fmt::format("{}: {} launch {} (attempt {}) failed: {}",

@@ -58,7 +58,7 @@ GateResult agreement(const at::Tensor& own, Device device, RankGroup& ranks) {
   at::Tensor first = own.clone();
   ranks.broadcast(first, 0, "gate/gradients");
   const double differing = sum_over_ranks(at::equal(first, own) ? 0 : 1, device, ranks);
-  return {"ddp/ranks_agree",
+  return {"agreement/ranks",
           differing == 0,
           differing,
           0,
@@ -72,7 +72,7 @@ std::vector<GateResult> gradient_gates(TrainConfig level,
   TrainConfig single = level;
   single.ranks = 1;
   Trainer together(level, ranks), alone(single);
-  GateResult gate{"ddp/gradients", false, 0, std::numeric_limits<double>::infinity(), ""};
+  GateResult gate{"math/gradients", false, 0, std::numeric_limits<double>::infinity(), ""};
   double noise = 0;
   at::Tensor actual;
   for (std::size_t pass = 0; pass < kPasses; ++pass) {
@@ -111,7 +111,7 @@ GateResult same_collectives(Trainer& trainer,
     (void)trainer.evaluate(batches);
     own = fmt::format("{}", fmt::join(rehearsal.fingerprints(), ", "));
   }
-  GateResult gate{"ddp/same_collectives", true, 0, 0, ""};
+  GateResult gate{"agreement/collectives", true, 0, 0, ""};
   const std::string first = broadcast_text(ranks, own, 0, device);
   gate.detail = fmt::format("every rank issues: {}", first);
   for (int rank = 1; rank < ranks.size(); ++rank) {
@@ -147,7 +147,7 @@ std::vector<GateResult> validation_gates(const TrainConfig& level,
   const EvalResult expected = alone.evaluate(all), actual = together.evaluate(all);
   const double nats = expected.nats_per_token;
   const double noise = std::abs(alone.evaluate(all).nats_per_token - nats) / nats;
-  GateResult loss{"ddp/evaluation",
+  GateResult loss{"math/evaluation",
                   false,
                   std::abs(actual.nats_per_token - nats) / nats,
                   std::max(kEvaluationBound, 2 * noise),
