@@ -86,7 +86,8 @@ std::optional<VariantSpeed> speed_of(const LedgerData& data,
   const std::vector<OpCost> ops = step_cost(shape);
   VariantSpeed speed;
   speed.step_seconds = step_seconds;
-  speed.tokens_per_second = static_cast<double>(shape.tokens * shape.micro_batches) / step_seconds;
+  speed.tokens_per_second =
+      static_cast<double>(shape.tokens * shape.micro_batches * config->ranks) / step_seconds;
   speed.flops = total_flops(ops);
   speed.launches_traced = traced.has_value();
   if (traced) {

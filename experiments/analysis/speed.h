@@ -12,7 +12,7 @@ namespace assay {
 struct VariantSpeed {
   std::string variant;                  // its name; "": the train step beside the cell's unit
   double step_seconds = 0;              // median wall time of a train step
-  double tokens_per_second = 0;         // of one rank
+  double tokens_per_second = 0;         // of all ranks together
   double flops = 0;                     // model FLOPs of a step, by arithmetic on the shape
   std::optional<std::int64_t> launches; // device operations a step
   bool launches_traced = false;         // counted in a trace; false: by arithmetic

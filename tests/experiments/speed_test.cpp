@@ -66,6 +66,17 @@ Report judged(const LedgerData& data) {
   return report;
 }
 
+TEST(Speed, RanksAddUpTheirTokens) {
+  TrainConfig config = base_config();
+  config.ranks = 2;
+  LedgerData data = ledger(config);
+  add_peaks(data);
+  const Report report = judged(data);
+  const VariantSpeed& speed = report.cells.at(0).speed.at(0);
+  EXPECT_NEAR(speed.tokens_per_second, 2 * 32768 / speed.step_seconds, 1e-6);
+  EXPECT_DOUBLE_EQ(speed.flops, total_flops(step_cost(step_shape(config)))); // of each rank
+}
+
 TEST(Speed, EachVariantByItsOwnStepTime) {
   const TrainConfig config = base_config();
   LedgerData data = ledger(config);
