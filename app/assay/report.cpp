@@ -6,6 +6,7 @@
 
 #include "app/assay/terminal.h"
 #include "app/assay/verbs.h"
+#include "core/directory_lock.h"
 #include "core/ledger.h"
 #include "core/result.h"
 #include "experiments/analysis/render.h"
@@ -41,6 +42,7 @@ void report(const ReportOptions& options) {
   report.lints = lint(data);
   const std::string out = options.out.empty() ? options.directory : options.out;
   if (!options.no_files) {
+    make_directory(out);
     write_file(out + "/report.md", render_markdown(report));
     write_file(out + "/report.json", render_json(report));
     write_file(out + "/report.csv", render_csv(data));
