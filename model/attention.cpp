@@ -6,6 +6,7 @@
 
 #include "core/result.h"
 #include "core/span.h"
+#include "model/autocast.h"
 #include "model/segments.h"
 #include "model/varlen_attention.h"
 
@@ -81,7 +82,7 @@ at::Tensor causal_attention(const at::Tensor& q,
 }
 
 at::Tensor apply_rope(const at::Tensor& x, const at::Tensor& cos, const at::Tensor& sin) {
-  const at::ScalarType type = x.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
+  const at::ScalarType type = wide_type(x);
   const at::Tensor c = cos.to(type), s = sin.to(type);
   const auto pairs = x.to(type).unflatten(-1, {x.size(-1) / 2, 2}).unbind(-1);
   const at::Tensor even = pairs[0] * c - pairs[1] * s, odd = pairs[0] * s + pairs[1] * c;

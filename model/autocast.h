@@ -1,7 +1,9 @@
-// RAII guards around LibTorch's thread-local autocast state.
+// Which type is computed in: RAII guards around LibTorch's thread-local autocast state, and what it
+// does not touch.
 #pragma once
 
 #include <ATen/autocast_mode.h>
+#include <ATen/core/Tensor.h>
 #include <c10/core/Device.h>
 #include <c10/core/ScalarType.h>
 
@@ -33,5 +35,10 @@ private:
   bool was_enabled_;
   at::ScalarType old_dtype_;
 };
+
+// What is computed in full precision whatever autocast says: fp64 for fp64, else fp32.
+inline at::ScalarType wide_type(const at::Tensor& x) {
+  return x.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
+}
 
 } // namespace assay

@@ -16,14 +16,10 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::tensor_list;
 
-at::ScalarType compute_type(const at::Tensor& x) {
-  return x.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
-}
-
 // The chunk's queries, heads of a group below each other: [C, H, D] of [T, H, D] -> [G, H/G*C, D].
 at::Tensor grouped(const at::Tensor& x, const QueryChunk& chunk, std::int64_t groups) {
   return x.narrow(0, chunk.begin, chunk.queries())
-      .to(compute_type(x))
+      .to(wide_type(x))
       .unflatten(1, {groups, x.size(1) / groups})
       .permute({1, 2, 0, 3})
       .reshape({groups, -1, x.size(2)});
@@ -36,7 +32,7 @@ at::Tensor ungrouped(const at::Tensor& x, const QueryChunk& chunk) {
 
 // The chunk's keys or values: [N, G, D] -> [G, keys, D].
 at::Tensor keys_of(const at::Tensor& x, const QueryChunk& chunk) {
-  return x.narrow(0, chunk.key_begin, chunk.keys()).to(compute_type(x)).transpose(0, 1);
+  return x.narrow(0, chunk.key_begin, chunk.keys()).to(wide_type(x)).transpose(0, 1);
 }
 
 // Softmax over the visible keys, 0 everywhere for a query that sees none. query [G, H/G*C, D], key
@@ -85,7 +81,7 @@ struct Attend : torch::autograd::Function<Attend> {
     const std::int64_t groups = k.size(1);
     const at::Tensor dq = at::empty_like(q, at::MemoryFormat::Contiguous);
     const auto zeros = [&](const at::Tensor& x) { // [G, N, D]
-      return at::zeros({x.size(1), x.size(0), x.size(2)}, x.options().dtype(compute_type(x)));
+      return at::zeros({x.size(1), x.size(0), x.size(2)}, x.options().dtype(wide_type(x)));
     };
     const at::Tensor dk = zeros(k), dv = zeros(v);
     for (const QueryChunk& chunk : plan.chunks) {

@@ -139,7 +139,7 @@ struct ChunkedDeltaRule : torch::autograd::Function<ChunkedDeltaRule> {
                             const at::Tensor& beta,
                             const LayoutPtr& layout) {
     const AutocastGuard full_precision(q.device().type(), at::kFloat);
-    const at::ScalarType type = q.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
+    const at::ScalarType type = wide_type(q);
     const double scale = 1.0 / std::sqrt(static_cast<double>(q.size(2)));
     const std::int64_t width = v.size(2);
     const at::Tensor query = to_chunks(q, *layout, type).mul_(scale);

@@ -13,7 +13,7 @@ at::Tensor gated_delta_rule_naive(const at::Tensor& q,
                                   const at::Tensor& beta,
                                   const Segments& segments) {
   const AutocastGuard full_precision(q.device().type(), at::kFloat);
-  const at::ScalarType type = q.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
+  const at::ScalarType type = wide_type(q);
   const at::Tensor query = q.to(type) / std::sqrt(static_cast<double>(q.size(2)));
   const at::Tensor key = k.to(type), value = v.to(type), rate = beta.to(type),
                    decay = g.to(type).exp();

@@ -1,15 +1,16 @@
-// Native sparse attention (NSA, arXiv 2502.11089, section 3) over packed documents: the reference
-// in plain tensor operations. A query attends three times and a gate mixes the outputs:
-//   compressed  means of K and V over blocks of l tokens, stride d, that end at or before it (eq.
-//   7) selected    the tokens up to itself of n blocks of l' tokens that its group of heads chose
-//   from
-//               the compressed probabilities (eq. 8-12)
-//   window      its last w tokens
+// Native sparse attention (NSA, arXiv 2502.11089, section 3) over packed documents. A query attends
+// three times, and a gate mixes the outputs:
+// - compressed: means of K and V over blocks of l tokens, stride d, that end at or before it
+//   (eq. 7);
+// - selected: the tokens up to itself of n blocks of l' tokens that its group of heads chose from
+//   the compressed probabilities (eq. 8-12);
+// - window: its last w tokens.
 // Blocks, windows and selection are counted from the document's start and never leave it.
 //
-// T tokens, H heads in G groups, D wide; Nc compressed blocks. Softmax in fp64 when q is fp64, else
-// in fp32, whatever autocast says; results in the values' dtype. Everything is on layout's device
-// and waits for nothing.
+// T tokens, H heads in G groups, D wide; Nc compressed blocks. The plain tensor operations are the
+// reference: softmax in fp64 when q is fp64, else in fp32, whatever autocast says. On CUDA in bf16
+// and fp16 kernels take their place (nsa_strided.h, selected_attention.h, varlen_attention.h).
+// Results in the values' dtype. Everything is on layout's device and waits for nothing.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -67,6 +68,7 @@ at::Tensor nsa_selected_attention(const at::Tensor& q,
                                   NsaRanges form = NsaRanges::Direct);
 // int32 [T, G, n, 2]: what the forms but Direct turn the blocks into; Direct: the blocks.
 at::Tensor nsa_chosen(const at::Tensor& blocks, const NsaLayout& layout, NsaRanges form);
+// CUDA bf16/fp16: flash attention with a window.
 at::Tensor nsa_window_attention(const at::Tensor& q,
                                 const at::Tensor& k,
                                 const at::Tensor& v,

@@ -2,6 +2,8 @@
 
 #include <torch/csrc/autograd/custom_function.h>
 
+#include "model/autocast.h"
+
 namespace assay {
 
 namespace {
@@ -9,13 +11,9 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::tensor_list;
 
-at::ScalarType compute_type(const at::Tensor& x) {
-  return x.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
-}
-
 struct L2Norm : torch::autograd::Function<L2Norm> {
   static at::Tensor forward(AutogradContext* ctx, const at::Tensor& x) {
-    const at::Tensor full = x.to(compute_type(x));
+    const at::Tensor full = x.to(wide_type(x));
     const at::Tensor inverse = (full * full).sum(-1, true).add_(kNormEps).rsqrt_();
     const at::Tensor y = full * inverse;
     ctx->save_for_backward({y, inverse});
@@ -55,7 +53,7 @@ struct RmsNorm : torch::autograd::Function<RmsNorm> {
 } // namespace
 
 at::Tensor rms_norm(const at::Tensor& x, const at::Tensor& weight) {
-  const at::Tensor full = x.to(compute_type(x));
+  const at::Tensor full = x.to(wide_type(x));
   if (full.is_cuda())
     return std::get<0>(at::_fused_rms_norm(full, {full.size(-1)}, weight, kNormEps));
   return RmsNorm::apply(full, weight);

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <vector>
 
+#include "model/autocast.h"
+
 namespace assay {
 
 namespace {
@@ -12,16 +14,12 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::tensor_list;
 
-at::ScalarType compute_type(const at::Tensor& x) {
-  return x.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
-}
-
 struct ShortConv : torch::autograd::Function<ShortConv> {
   static at::Tensor forward(AutogradContext* ctx,
                             const at::Tensor& x,
                             const at::Tensor& weight,
                             const at::Tensor& taps) {
-    const at::ScalarType type = compute_type(x);
+    const at::ScalarType type = wide_type(x);
     const at::Tensor full = x.to(type), kernel = weight.to(type).t().contiguous(),
                      keep = taps.to(type);
     at::Tensor sum = full * kernel[0];

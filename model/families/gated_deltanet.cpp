@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "core/span.h"
+#include "model/autocast.h"
 #include "model/families/init.h"
 #include "model/fp8_linear.h"
 #include "model/gated_delta_rule.h"
@@ -73,7 +74,7 @@ at::Tensor GatedDeltaNet::forward(const at::Tensor& x, const Segments& segments)
   const at::Tensor v = qkv[1].reshape({tokens, heads_, head_dim_});
 
   const at::Tensor gate = projected[1].view({tokens, heads_, head_dim_});
-  const at::ScalarType type = x.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
+  const at::ScalarType type = wide_type(x);
   const at::Tensor decay = -a_log_.exp() * at::softplus(projected[2].to(type) + dt_bias_);
   const at::Tensor rate = projected[3].to(type).sigmoid();
   const auto rule = form_ == DeltaForm::Chunked ? gated_delta_rule_chunked : gated_delta_rule_naive;

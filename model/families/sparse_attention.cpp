@@ -6,6 +6,7 @@
 #include "core/result.h"
 #include "core/span.h"
 #include "model/attention.h"
+#include "model/autocast.h"
 #include "model/families/init.h"
 #include "model/fp8_linear.h"
 #include "model/nsa.h"
@@ -39,7 +40,7 @@ at::Tensor SparseAttention::gates(const at::Tensor& q) const {
   const at::Tensor mean = q.unflatten(1, {groups_, -1}).mean(2); // [T, G, D]
   const at::Tensor hidden = at::silu(at::linear(mean, gate_in_, gate_in_bias_));
   const at::Tensor logits = at::linear(hidden, gate_out_, gate_out_bias_);
-  return logits.to(logits.scalar_type() == at::kDouble ? at::kDouble : at::kFloat).softmax(-1);
+  return logits.to(wide_type(logits)).softmax(-1);
 }
 
 // kv [T, 6, G, D]

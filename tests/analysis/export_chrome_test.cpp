@@ -63,7 +63,7 @@ std::map<std::int64_t, std::string> process_names(const json& document) {
 
 class ExportChrome : public testing::Test {
 protected:
-  ExportDirectory dir_;
+  test::Scratch dir_;
   std::string trace_ = ugly_trace(dir_ / "4.0.varlen.sqlite", "varlen");
 };
 
@@ -116,7 +116,7 @@ TEST_F(ExportChrome, SlicesNestOnEveryTrack) {
 TEST(ExportChromeNesting, HoldsForRandomTraces) {
   std::mt19937 random(11);
   for (int round = 0; round < 20; ++round) {
-    ExportDirectory dir;
+    test::Scratch dir;
     TraceRows rows(dir / "t.sqlite", "v");
     rows.step(0, 10, 90'000);
     const auto time = [&] { return static_cast<std::int64_t>(20 + random() % 80'000); };

@@ -27,7 +27,7 @@ std::vector<std::string> lines(const std::string& path) {
 }
 
 TEST(ExportCsv, WritesATableAFile) {
-  ExportDirectory dir;
+  test::Scratch dir;
   const std::string a = ugly_trace(dir / "a.sqlite", "mask,dense"),
                     b = ugly_trace(dir / "b.sqlite", "b");
   const ExportSummary summary = export_csv({a, b}, StepWindow{1, 1}, dir / "new/out");
@@ -47,7 +47,7 @@ TEST(ExportCsv, WritesATableAFile) {
 }
 
 TEST(ExportCsv, StagesTileTheStepWithoutHoles) {
-  ExportDirectory dir;
+  test::Scratch dir;
   const std::string a = ugly_trace(dir / "a.sqlite", "a");
   export_csv({a}, {}, dir / "out");
   const auto stages = lines(dir / "out/stages.csv");
@@ -69,7 +69,7 @@ TEST(ExportCsv, StagesTileTheStepWithoutHoles) {
 }
 
 TEST(ExportCsv, RefusesAFileWhereTheDirectoryShouldBe) {
-  ExportDirectory dir;
+  test::Scratch dir;
   const std::string a = ugly_trace(dir / "a.sqlite", "a");
   std::ofstream(dir / "taken") << "x";
   try {

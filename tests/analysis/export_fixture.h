@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "core/trace_file.h"
+#include "tests/scratch.h"
 
 namespace assay::test {
 
@@ -20,23 +21,6 @@ inline constexpr std::int64_t kEpoch = 1'763'700'000'000'000'000;
 inline constexpr std::int64_t kMain = global_tid(41'000, 41'001);
 inline constexpr std::int64_t kOther = global_tid(41'000, 41'002);
 inline const std::string kUglyName = "void \"quoted\\back\"\n<tab\there>";
-
-class ExportDirectory {
-public:
-  ExportDirectory() {
-    std::string name = (std::filesystem::temp_directory_path() / "assay-export-XXXXXX").string();
-    if (::mkdtemp(name.data()) == nullptr) throw std::runtime_error("mkdtemp failed");
-    path_ = name;
-  }
-  ~ExportDirectory() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  std::string operator/(const std::string& name) const { return (path_ / name).string(); }
-
-private:
-  std::filesystem::path path_;
-};
 
 // Builds a trace row by row; times in ns since the session start.
 class TraceRows {

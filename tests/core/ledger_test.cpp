@@ -16,6 +16,7 @@
 #include "core/database.h"
 #include "core/directory_lock.h"
 #include "core/ledger_schema.h"
+#include "tests/scratch.h"
 
 namespace assay {
 namespace {
@@ -107,23 +108,14 @@ std::string failure_of(const std::function<void()>& body) {
 
 class LedgerTest : public testing::Test {
 protected:
-  LedgerTest() {
-    std::string name = (fs::temp_directory_path() / "assay-ledger-test-XXXXXX").string();
-    if (::mkdtemp(name.data()) == nullptr) throw std::runtime_error("mkdtemp failed");
-    root_ = name;
-    directory_ = name + "/r";
-  }
-  ~LedgerTest() override {
-    std::error_code ignored;
-    fs::remove_all(root_, ignored);
-  }
   std::unique_ptr<Ledger> open() const { return Ledger::open(directory_, small_plan()); }
   std::string file() const { return directory_ + "/ledger.sqlite"; }
   std::string error() const {
     const Result<LedgerData> data = read_ledger(directory_);
     return data ? "" : data.error().message;
   }
-  std::string root_, directory_;
+  test::Scratch scratch_;
+  std::string directory_ = scratch_ / "r";
 };
 
 TEST_F(LedgerTest, KeepsThePlan) {
@@ -378,8 +370,8 @@ TEST_F(LedgerTest, TruncatedFilesAreDamaged) {
 }
 
 TEST_F(LedgerTest, AnUnwritableDirectoryIsNamed) {
-  std::ofstream(root_ + "/file").close();
-  EXPECT_THAT(failure_of([&] { Ledger::open(root_ + "/file/r", small_plan()); }),
+  std::ofstream(scratch_ / "file").close();
+  EXPECT_THAT(failure_of([&] { Ledger::open(scratch_ / "file/r", small_plan()); }),
               HasSubstr("/file/r: cannot be created"));
   EXPECT_THAT(failure_of([&] { Ledger::open("/proc/assay", small_plan()); }), HasSubstr("--out"));
 }
@@ -424,7 +416,7 @@ TEST_F(LedgerTest, AFullDiskIsOneClearErrorAndTheLedgerStaysWhole) {
 class MountedLedgerTest : public LedgerTest {
 protected:
   bool mount_tmpfs(const char* options) {
-    mount_ = root_ + "/mount";
+    mount_ = scratch_ / "mount";
     fs::create_directories(mount_);
     directory_ = mount_ + "/r";
     mounted_ = ::mount("tmpfs", mount_.c_str(), "tmpfs", 0, options) == 0;

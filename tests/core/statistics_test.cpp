@@ -2,23 +2,16 @@
 
 #include <gtest/gtest.h>
 
-#include <fstream>
 #include <nlohmann/json.hpp>
+
+#include "tests/core/scipy_vectors.h"
 
 namespace assay {
 namespace {
 
 using nlohmann::json;
-
-json vectors() {
-  std::ifstream file(ASSAY_SOURCE_DIR "/tests/core/scipy_vectors.json");
-  EXPECT_TRUE(file) << "tests/core/scipy_vectors.json is missing";
-  return json::parse(file);
-}
-
-void expect_near(double got, double want, const std::string& what) {
-  EXPECT_NEAR(got, want, 1e-9 * std::max(1.0, std::abs(want))) << what;
-}
+using test::expect_near;
+using test::vectors;
 
 TEST(Statistics, SampleFiguresMatchSciPy) {
   const json reference = vectors();

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <gtest/gtest.h>
-#include <stdlib.h>
 
 #include <filesystem>
 #include <fstream>
@@ -11,33 +10,9 @@
 #include "experiments/matrix.h"
 #include "experiments/plan.h"
 #include "experiments/runner.h"
+#include "tests/scratch.h"
 
 namespace assay::test {
-
-class Scratch {
-public:
-  Scratch() {
-    std::string name = (std::filesystem::temp_directory_path() / "assay-test-XXXXXX").string();
-    if (::mkdtemp(name.data()) == nullptr) throw std::runtime_error("mkdtemp failed");
-    path_ = name;
-  }
-  ~Scratch() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  Scratch(const Scratch&) = delete;
-  Scratch& operator=(const Scratch&) = delete;
-
-  std::string operator/(const std::string& name) const { return (path_ / name).string(); }
-
-  std::string write(const std::string& name, const std::string& text) const {
-    std::ofstream(path_ / name, std::ios::binary) << text;
-    return *this / name;
-  }
-
-private:
-  std::filesystem::path path_;
-};
 
 // Two cells (2 + 1 levels beside their references) and few rounds.
 inline const char* const kSmallMatrix = R"(

@@ -26,6 +26,7 @@
 #include "model/instrument.h"
 #include "model/trainer.h"
 #include "tests/model/model_fixture.h"
+#include "tests/scratch.h"
 
 namespace assay {
 namespace {
@@ -79,15 +80,13 @@ private:
 };
 
 TEST(SeveralRanks, TrainOneModel) {
-  std::string name = (std::filesystem::temp_directory_path() / "assay-ranks-XXXXXX").string();
-  ASSERT_NE(::mkdtemp(name.data()), nullptr);
-  const RankProcess first(0, name), second(1, name);
+  const test::Scratch scratch;
+  const RankProcess first(0, scratch.path()), second(1, scratch.path());
   const auto deadline = std::chrono::steady_clock::now() + kLimit;
   for (const RankProcess* process : {&first, &second}) {
     EXPECT_EQ(process->wait(deadline), 0) << process->log();
     EXPECT_NE(process->log().find("[  PASSED  ]"), std::string::npos);
   }
-  std::filesystem::remove_all(name);
 }
 
 TEST(SeveralRanks, AProcessAloneRefusesThem) {

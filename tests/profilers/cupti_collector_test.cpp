@@ -10,6 +10,7 @@
 #include "core/trace_file.h"
 #include "profilers/cupti_decode.h"
 #include "tests/profilers/fake_cupti.h"
+#include "tests/scratch.h"
 
 namespace assay {
 namespace {
@@ -21,10 +22,8 @@ using test::launch;
 class CuptiTest : public testing::Test {
 protected:
   CuptiTest() {
-    std::string name = (std::filesystem::temp_directory_path() / "assay-cupti-XXXXXX").string();
-    directory_ = ::mkdtemp(name.data());
     test::fake = &cupti_;
-    options_.paths = {directory_ + "/a.sqlite"};
+    options_.paths = {scratch_ / "a.sqlite"};
     options_.cuda = true;
     options_.collect.telemetry = false;
     options_.open_device = [this] {
@@ -34,7 +33,6 @@ protected:
   ~CuptiTest() override {
     session_.reset();
     test::fake = nullptr;
-    std::filesystem::remove_all(directory_);
   }
 
   template <class... Records> void queue(const Records&... records) {
@@ -58,10 +56,10 @@ protected:
     throw std::runtime_error("no audit row " + name);
   }
 
+  test::Scratch scratch_;
   FakeCupti cupti_;
   TraceOptions options_;
   std::unique_ptr<TraceSession> session_;
-  std::string directory_;
   std::int64_t now_ = trace_now();
 };
 

@@ -17,6 +17,7 @@
 #include "profilers/event_ring.h"
 #include "profilers/telemetry_sampler.h"
 #include "profilers/trace_audit.h"
+#include "tests/scratch.h"
 
 namespace assay {
 namespace {
@@ -26,11 +27,8 @@ using testing::HasSubstr;
 class TraceSessionTest : public testing::Test {
 protected:
   TraceSessionTest() {
-    std::string name = (std::filesystem::temp_directory_path() / "assay-session-XXXXXX").string();
-    directory_ = ::mkdtemp(name.data());
-    options_.paths = {directory_ + "/traces/a.sqlite", directory_ + "/traces/b.sqlite"};
+    options_.paths = {scratch_ / "traces/a.sqlite", scratch_ / "traces/b.sqlite"};
   }
-  ~TraceSessionTest() override { std::filesystem::remove_all(directory_); }
 
   std::unique_ptr<TraceSession> start() { return value_or_throw(TraceSession::start(options_)); }
   Trace read(std::size_t variant) const {
@@ -57,7 +55,7 @@ protected:
     throw std::runtime_error("no audit row " + name);
   }
 
-  std::string directory_;
+  test::Scratch scratch_;
   TraceOptions options_;
 };
 
@@ -163,7 +161,7 @@ TEST_F(TraceSessionTest, AFullDiskIsOneErrorAndTheStepsGoOn) {
   ASSERT_FALSE(summary);
   EXPECT_THAT(summary.error().message, HasSubstr("a.sqlite"));
   session.reset();
-  EXPECT_TRUE(list_traces(directory_).empty());
+  EXPECT_TRUE(list_traces(scratch_.path()).empty());
   EXPECT_FALSE(std::filesystem::exists(options_.paths[0] + ".part"));
 }
 
@@ -173,12 +171,12 @@ TEST_F(TraceSessionTest, WithoutFinishNothingStays) {
   step(*session, 1);
   session->end_visit();
   session.reset();
-  EXPECT_TRUE(std::filesystem::is_empty(directory_ + "/traces"));
+  EXPECT_TRUE(std::filesystem::is_empty(scratch_ / "traces"));
 }
 
 TEST_F(TraceSessionTest, APlaceThatCannotBeWrittenIsNamed) {
-  std::ofstream(directory_ + "/file") << "x";
-  options_.paths = {directory_ + "/file/a.sqlite"};
+  std::ofstream(scratch_ / "file") << "x";
+  options_.paths = {scratch_ / "file/a.sqlite"};
   EXPECT_THAT(TraceSession::start(options_).error().message, HasSubstr("file"));
 }
 
@@ -236,8 +234,8 @@ TEST(Telemetry, WhatTheMachineRefusesHasAStatusAndNoMeter) {
 }
 
 TEST(Telemetry, HostMetersReadCannedFiles) {
-  std::string name = (std::filesystem::temp_directory_path() / "assay-proc-XXXXXX").string();
-  const std::filesystem::path root = ::mkdtemp(name.data());
+  const test::Scratch scratch;
+  const std::filesystem::path root = scratch.path();
   std::filesystem::create_directories(root / "self");
   const auto write = [&](const char* file, const std::string& text) {
     std::ofstream(root / file) << text;
@@ -260,7 +258,6 @@ TEST(Telemetry, HostMetersReadCannedFiles) {
   for (const TelemetryMeter& m : meters)
     EXPECT_EQ(m.metric.status.starts_with("not permitted"),
               m.metric.name == "CPU package energy [J]");
-  std::filesystem::remove_all(root);
 }
 
 } // namespace

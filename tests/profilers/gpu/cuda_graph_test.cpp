@@ -1,38 +1,29 @@
 // A CUDA graph on a real GPU: every node of every replay is a record of its own, linked to the
 // launch of the graph.
 #include <ATen/ATen.h>
+#include <ATen/cuda/CUDAContext.h>
 #include <ATen/cuda/CUDAGraph.h>
 #include <c10/cuda/CUDAFunctions.h>
 #include <c10/cuda/CUDAGuard.h>
 #include <gtest/gtest.h>
-#include <stdlib.h>
 
-#include <filesystem>
 #include <set>
 
 #include "core/database.h"
 #include "core/trace_file.h"
 #include "profilers/trace_session.h"
+#include "tests/scratch.h"
 
 namespace assay {
 namespace {
 
 constexpr int kNodes = 400, kVisits = 5;
 
-class CudaGraphTest : public testing::Test {
-protected:
-  CudaGraphTest() {
-    std::string name = (std::filesystem::temp_directory_path() / "assay-graph-XXXXXX").string();
-    directory_ = ::mkdtemp(name.data());
-  }
-  ~CudaGraphTest() override { std::filesystem::remove_all(directory_); }
-
-  std::string directory_;
-};
-
-TEST_F(CudaGraphTest, EveryNodeOfEveryReplayIsRecorded) {
+TEST(CudaGraph, EveryNodeOfEveryReplayIsRecorded) {
+  if (!at::cuda::is_available()) GTEST_SKIP() << "no CUDA device";
+  const test::Scratch scratch;
   TraceOptions options;
-  options.paths = {directory_ + "/graph.sqlite"};
+  options.paths = {scratch / "graph.sqlite"};
   options.cuda = true; // CUPTI starts before the first CUDA context
   auto session = value_or_throw(TraceSession::start(options));
 
