@@ -32,7 +32,7 @@ struct Retired {
 
 class Launch {
 public:
-  // Parses a "launch" message; builds replicas for timed and probe launches in an order permuted by
+  // Parses a "launch" message; builds replicas for launches with rounds in an order permuted by
   // its seed. `ranks` null: this process is alone; otherwise every rank builds the same launch.
   Launch(const nlohmann::json& message,
          CovariateSampler sampler,
@@ -59,6 +59,7 @@ private:
   UnitData next_train_data(const TrainConfig& config);
   UnitData next_unit_data(const VariantSpec& spec);
   VisitResult timed_visit(std::size_t variant, const std::vector<UnitData>& units, Tracer* tracer);
+  std::string why_not_finite(std::size_t variant, const VisitResult& visit, int round) const;
   const TrainConfig& reference() const { return variants_.front().config; }
   std::shared_ptr<RankGroup> group() const { return ranks_ == nullptr ? nullptr : ranks_->group(); }
 
