@@ -255,14 +255,19 @@ std::string comparison_card(const Report& report, std::size_t i, std::size_t j) 
 std::string loss_card(const CellReport& cell) {
   if (cell.loss_curves.empty()) return "";
   return fmt::format(
-      "<section class=\"card\"><header><h3>{}: training loss</h3></header>\n<p "
-      "class=\"muted\">{} of {} seeds, {} optimizer steps each; every variant trains "
-      "on the same batches. Thin: one seed; thick: their mean.</p>\n{}</section>\n",
+      "<section class=\"card\"><header><h3>{}: training loss</h3></header>\n<p class=\"muted\">{} "
+      "of "
+      "{} seeds, {} optimizer steps each; every variant trains on the same batches. Thin: one "
+      "seed; "
+      "thick: their mean. Below: the difference from {} at equal seeds; shaded: the margin of "
+      "{:.4g}, and the steps that are judged.</p>\n{}</section>\n",
       h(cell.cell.name),
       cell.loss_launches,
       cell.cell.loss_seeds,
       cell.cell.loss_rounds * cell.cell.loss_steps,
-      loss_svg(cell.loss_curves, cell.cell.loss_steps));
+      h(cell.comparisons.empty() ? "the reference" : cell.comparisons.front().a),
+      cell.cell.loss_margin,
+      loss_svg(cell));
 }
 
 std::string claims_section(const Report& report) {

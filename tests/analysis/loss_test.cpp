@@ -199,18 +199,20 @@ TEST(Loss, CurvesAreDrawnWithWordsBesideThem) {
   const Report report = analyze(ledger_of(cell));
   ASSERT_EQ(report.cells[0].loss_curves.size(), 4u + 3u);
   EXPECT_EQ(report.cells[0].loss_curves.back().loss.size(), 16u) << "as far as it came";
-  const std::string svg = loss_svg(report.cells[0].loss_curves, 10);
+  const std::string svg = loss_svg(report.cells[0]);
   for (const char* part : {"aria-label=\"Training loss over 500 optimizer steps",
                            "slow: from ",
                            " over 4 seeds",
                            "optimizer steps</text>",
                            "training loss, nats a token",
+                           "difference from slow",
+                           "fast against slow, mean of seeds",
                            "class=\"curve seed c0\"",
                            "class=\"curve c1\"",
                            "fast, seed 3"})
     EXPECT_THAT(svg, HasSubstr(part));
   EXPECT_THAT(svg, Not(HasSubstr("nan")));
-  EXPECT_EQ(loss_svg({}, 10), "");
+  EXPECT_EQ(loss_svg(CellReport()), "");
   EXPECT_THAT(render_html(report), HasSubstr("training loss</h3>"));
 }
 
