@@ -319,6 +319,27 @@ std::string Launch::why_not_finite(std::size_t variant, const VisitResult& visit
                            reference().seed);
 }
 
+// One variant's visit of a round, with what the machine did meanwhile.
+std::pair<VisitResult, Covariates> Launch::observed_visit(std::size_t variant,
+                                                          const std::vector<UnitData>& units,
+                                                          int round,
+                                                          const std::string& tracing) {
+  const std::string& name = variants_[variant].name;
+  Tracer* tracer = tracing.empty() ? nullptr : tracer_.get();
+  if (tracer != nullptr) tracer->begin_visit(variant, round, tracing == "warm-up");
+  VisitResult visit =
+      guard_memory(variant, name, [&] { return timed_visit(variant, units, tracer); });
+  const Covariates covariates = sampler_.end();
+  if (tracer != nullptr) tracer->end_visit();
+  if (kind_ == "loss") visit.loss = mean(visit.step_losses);
+  if (const std::uint64_t now = global_state_hash(); now != state_hash_)
+    internal_error("variant '{}' changed LibTorch's global state (hash {:x}, was {:x})",
+                   name,
+                   now,
+                   state_hash_);
+  return {std::move(visit), covariates};
+}
+
 // Every variant of the round is visited before one is retired: when several lose their loss, the
 // first of them is, the reference before the levels, which are then not to blame.
 json Launch::round(const json& message) {
@@ -328,6 +349,7 @@ json Launch::round(const json& message) {
   held_out_data_->pause();
   json visits = json::array();
   std::map<std::size_t, std::string> not_finite; // by variant
+  const int number = message.at("round");
   const std::string tracing = message.value("trace", "");
   if (!tracing.empty() && !tracer_) bad_input("a {} launch records no trace", kind_);
   const json& order = message.at("order");
@@ -335,20 +357,9 @@ json Launch::round(const json& message) {
     const auto variant = order[position].get<std::size_t>();
     if (variant >= replicas_.size())
       bad_input("round names variant {}, the launch has {}", variant, replicas_.size());
-    Tracer* tracer = tracing.empty() ? nullptr : tracer_.get();
-    if (tracer != nullptr) tracer->begin_visit(variant, message.at("round"), tracing == "warm-up");
-    VisitResult visit = guard_memory(
-        variant, variants_[variant].name, [&] { return timed_visit(variant, units, tracer); });
-    if (kind_ == "loss") visit.loss = mean(visit.step_losses);
-    const Covariates covariates = sampler_.end();
-    if (tracer != nullptr) tracer->end_visit();
-    if (std::string why = why_not_finite(variant, visit, message.at("round")); !why.empty())
+    const auto [visit, covariates] = observed_visit(variant, units, number, tracing);
+    if (std::string why = why_not_finite(variant, visit, number); !why.empty())
       not_finite.emplace(variant, std::move(why));
-    if (const std::uint64_t now = global_state_hash(); now != state_hash_)
-      internal_error("variant '{}' changed LibTorch's global state (hash {:x}, was {:x})",
-                     variants_[variant].name,
-                     now,
-                     state_hash_);
     if (ranks_ != nullptr)
       own_step_ns_[variant].push_back(static_cast<double>(visit.wall_ns) / visit.steps);
     visits.push_back(visit_to_json(variant, position, visit, covariates));
@@ -356,7 +367,7 @@ json Launch::round(const json& message) {
   if (!not_finite.empty()) throw Retired{not_finite.begin()->first, not_finite.begin()->second};
   train_data_->resume();
   held_out_data_->resume();
-  return {{"event", "round"}, {"round", message.at("round")}, {"visits", visits}};
+  return {{"event", "round"}, {"round", number}, {"visits", visits}};
 }
 
 // Batches whose rows hold several documents, as far as the corpus has such: isolation cannot be

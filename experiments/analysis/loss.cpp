@@ -5,6 +5,7 @@
 #include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 
 namespace assay {
 
@@ -15,6 +16,29 @@ std::uint64_t base_seed(const CellRow& cell) {
   if (!config.is_object() || !config.contains("seed") || !config["seed"].is_number_integer())
     return 0; // a ledger of another maker: seeds are then the launches' numbers
   return config["seed"].get<std::uint64_t>();
+}
+
+std::vector<const LaunchRow*> loss_launches(const LedgerData& data, const CellRow& cell) {
+  std::vector<const LaunchRow*> result;
+  for (const LaunchRow& launch : data.launches)
+    if (launch.cell == cell.id && launch.kind == LaunchKind::Loss) result.push_back(&launch);
+  return result;
+}
+
+// The retirement of a variant from a loss launch.
+struct Fall {
+  const LaunchRow* launch;
+  std::string why; // the worker's words
+};
+
+std::vector<Fall> falls(const LedgerData& data, const CellRow& cell, const VariantRow& variant) {
+  std::vector<Fall> result;
+  const std::string start = variant.name + ": "; // the engine's form
+  for (const LaunchRow* launch : loss_launches(data, cell))
+    for (const EventRow& event : data.events)
+      if (event.launch == launch->id && event.kind == "retired" && event.detail.starts_with(start))
+        result.push_back({launch, event.detail.substr(start.size())});
+  return result;
 }
 
 std::vector<const VisitRow*>
@@ -43,34 +67,24 @@ double final_loss(const std::vector<double>& losses) {
   return mean(std::vector<double>(losses.end() - counted, losses.end()));
 }
 
-// The final loss by launch index, of complete launches that hold all of the variant's visits.
-std::map<int, double> final_losses(const LedgerData& data,
-                                   const VisitIndex& visits,
-                                   const CellRow& cell,
-                                   const VariantRow& variant) {
-  std::map<int, double> by_index;
-  for (const LaunchRow& launch : data.launches) {
-    if (launch.cell != cell.id || launch.kind != LaunchKind::Loss ||
-        launch.state != LaunchState::Complete)
-      continue;
-    const auto own = visits_of(visits, launch, variant);
+struct FinalLoss {
+  std::int64_t launch = 0;
+  double loss = 0;
+};
+
+// By launch index, of complete launches that hold all of the variant's visits.
+std::map<int, FinalLoss> final_losses(const LedgerData& data,
+                                      const VisitIndex& visits,
+                                      const CellRow& cell,
+                                      const VariantRow& variant) {
+  std::map<int, FinalLoss> by_index;
+  for (const LaunchRow* launch : loss_launches(data, cell)) {
+    if (launch->state != LaunchState::Complete) continue;
+    const auto own = visits_of(visits, *launch, variant);
     if (!own.empty() && own.size() == static_cast<std::size_t>(cell.loss_rounds))
-      by_index[launch.index] = final_loss(losses(own));
+      by_index[launch->index] = {launch->id, final_loss(losses(own))};
   }
   return by_index;
-}
-
-// Indices of loss launches in which the variant's loss stopped being finite.
-std::vector<int> lost_at(const LedgerData& data, const CellRow& cell, const VariantRow& variant) {
-  std::vector<int> indices;
-  for (const LaunchRow& launch : data.launches) {
-    if (launch.cell != cell.id || launch.kind != LaunchKind::Loss) continue;
-    for (const EventRow& event : data.events)
-      if (event.launch == launch.id && event.kind == "retired" &&
-          event.detail.starts_with(variant.name + ": ") && tells_of_lost_loss(event.detail))
-        indices.push_back(launch.index);
-  }
-  return indices;
 }
 
 std::vector<SeedLoss> seed_losses(const LedgerData& data,
@@ -79,13 +93,19 @@ std::vector<SeedLoss> seed_losses(const LedgerData& data,
                                   const VariantRow& a,
                                   const VariantRow& b) {
   const auto of_a = final_losses(data, visits, cell, a);
-  auto of_b = final_losses(data, visits, cell, b);
-  for (const int index : lost_at(data, cell, b))
-    of_b[index] = std::numeric_limits<double>::quiet_NaN();
+  const auto of_b = final_losses(data, visits, cell, b);
+  std::set<int> lost;
+  for (const Fall& fall : falls(data, cell, b))
+    if (tells_of_lost_loss(fall.why)) lost.insert(fall.launch->index);
   std::vector<SeedLoss> seeds;
-  for (const auto& [index, loss] : of_a)
-    if (const auto found = of_b.find(index); found != of_b.end())
-      seeds.push_back({base_seed(cell) + static_cast<std::uint64_t>(index), loss, found->second});
+  for (const auto& [index, own] : of_a) {
+    const std::uint64_t seed = base_seed(cell) + static_cast<std::uint64_t>(index);
+    const auto other = of_b.find(index);
+    if (lost.contains(index))
+      seeds.push_back({seed, own.loss, std::numeric_limits<double>::quiet_NaN()});
+    else if (other != of_b.end() && other->second.launch == own.launch)
+      seeds.push_back({seed, own.loss, other->second.loss});
+  }
   return seeds;
 }
 
@@ -100,55 +120,30 @@ std::optional<Estimate> log_ratios(const std::vector<SeedLoss>& seeds, double ju
   return estimate(std::move(ratios), judged_alpha);
 }
 
-void count_skipped(const LedgerData& data,
-                   const VisitIndex& visits,
-                   const VariantRow& a,
-                   const VariantRow& b,
-                   LossTest& test) {
-  for (const LaunchRow& launch : data.launches) {
-    if (launch.cell != a.cell || launch.kind != LaunchKind::Loss ||
-        launch.state != LaunchState::Complete)
-      continue;
-    for (const VisitRow* visit : visits_of(visits, launch, a))
-      test.skipped_a += visit->skipped_steps;
-    for (const VisitRow* visit : visits_of(visits, launch, b))
-      test.skipped_b += visit->skipped_steps;
-  }
+std::int64_t skipped_steps(const LedgerData& data,
+                           const VisitIndex& visits,
+                           const CellRow& cell,
+                           const VariantRow& variant) {
+  std::int64_t skipped = 0;
+  for (const LaunchRow* launch : loss_launches(data, cell))
+    if (launch->state == LaunchState::Complete)
+      for (const VisitRow* visit : visits_of(visits, *launch, variant))
+        skipped += visit->skipped_steps;
+  return skipped;
 }
 
 // Training losses stand for unseen data as long as no batch comes twice.
 std::string wrapped_note(const LedgerData& data, const CellRow& cell) {
   double most = 0;
-  for (const MetricRow& metric : data.metrics)
-    if (metric.path == kDataEpochMetric)
-      for (const LaunchRow& launch : data.launches)
-        if (launch.id == metric.launch && launch.cell == cell.id)
-          most = std::max(most, metric.value);
+  for (const LaunchRow* launch : loss_launches(data, cell))
+    for (const MetricRow& metric : data.metrics)
+      if (metric.launch == launch->id && metric.path == kDataEpochMetric)
+        most = std::max(most, metric.value);
   if (most < 1) return "";
   return fmt::format("the training data were through {:.0f} time{}, so the last losses are of text "
                      "seen before",
                      most,
                      most == 1 ? "" : "s");
-}
-
-// Retirements of the variant in loss launches, in the worker's words.
-std::string lost_note(const LedgerData& data, const CellRow& cell, const VariantRow& variant) {
-  std::string note;
-  for (const LaunchRow& launch : data.launches) {
-    if (launch.cell != cell.id || launch.kind != LaunchKind::Loss) continue;
-    for (const EventRow& event : data.events)
-      if (event.launch == launch.id && event.kind == "retired" &&
-          event.detail.starts_with(variant.name + ": "))
-        note += (note.empty() ? "" : "; ") + event.detail.substr(variant.name.size() + 2);
-  }
-  return note;
-}
-
-bool retired_by(const LedgerData& data, const LaunchRow& launch, const VariantRow& variant) {
-  return std::any_of(data.events.begin(), data.events.end(), [&](const EventRow& event) {
-    return event.launch == launch.id && event.kind == "retired" &&
-           event.detail.starts_with(variant.name + ": ");
-  });
 }
 
 } // namespace
@@ -165,15 +160,15 @@ loss_curves(const LedgerData& data, const VisitIndex& visits, const CellRow& cel
   for (const VariantRow& variant : data.variants) {
     if (variant.cell != cell.id) continue;
     std::map<int, LossCurve> by_index;
-    for (const LaunchRow& launch : data.launches) {
-      if (launch.cell != cell.id || launch.kind != LaunchKind::Loss) continue;
-      const bool whole = launch.state == LaunchState::Complete;
-      if (!whole && !retired_by(data, launch, variant)) continue;
+    const auto add = [&](const LaunchRow& launch) {
       const auto own = visits_of(visits, launch, variant);
       if (!own.empty())
         by_index[launch.index] = {
             variant.name, base_seed(cell) + static_cast<std::uint64_t>(launch.index), losses(own)};
-    }
+    };
+    for (const Fall& fall : falls(data, cell, variant)) add(*fall.launch);
+    for (const LaunchRow* launch : loss_launches(data, cell))
+      if (launch->state == LaunchState::Complete) add(*launch);
     for (auto& [index, curve] : by_index) curves.push_back(std::move(curve));
   }
   return curves;
@@ -196,10 +191,14 @@ std::optional<LossTest> loss_test(const LedgerData& data,
   test.result = judge_loss(
       seed_losses(data, visits, cell, a, b), cell.loss_margin, test.rule, data.spec.power);
   test.log_ratio = log_ratios(test.result.seeds, judged_alpha);
-  count_skipped(data, visits, a, b, test);
-  for (const std::string& note :
-       {lost_note(data, cell, a), lost_note(data, cell, b), wrapped_note(data, cell)})
-    if (!note.empty()) test.note += (test.note.empty() ? "" : "; ") + note;
+  test.skipped_a = skipped_steps(data, visits, cell, a);
+  test.skipped_b = skipped_steps(data, visits, cell, b);
+  std::vector<std::string> notes;
+  for (const VariantRow* variant : {&a, &b})
+    for (const Fall& fall : falls(data, cell, *variant)) notes.push_back(fall.why);
+  if (const std::string wrapped = wrapped_note(data, cell); !wrapped.empty())
+    notes.push_back(wrapped);
+  test.note = fmt::format("{}", fmt::join(notes, "; "));
   return test;
 }
 
