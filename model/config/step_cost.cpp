@@ -12,7 +12,7 @@ constexpr double kTraining = 3; // forward, and twice as much backward
 constexpr double kStream = 4;   // bytes of an element of the residual stream, norms and gradients
 
 // Kernels that LibTorch launches on a GPU for the code of model/, forward + backward, counted in
-// the traces of docs/results/h200-trace (fp32). The scan of the delta rule launches 3 + 3 a chunk
+// the traces of docs/results/h200/trace (fp32). The scan of the delta rule launches 3 + 3 a chunk
 // step. Casts of a narrower compute type: a weight and an input forward, both gradients backward.
 constexpr std::int64_t kDeltaLaunches = 58 + 105, kScanLaunches = 3 + 3;
 constexpr std::int64_t kLatentLaunches = 26 + 55, kFeedForwardLaunches = 5 + 8;

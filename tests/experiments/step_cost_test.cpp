@@ -130,7 +130,7 @@ TEST(StepCost, SparseAttentionAgainstItsDenseTwin) {
   EXPECT_DOUBLE_EQ(op(dense, "feed forward").flops, 6.0 * 2048 * 2 * 768 * 3072);
 }
 
-// What a step of docs/results/h200-trace launched (mask_dense: 703 kernels in each of 16 steps).
+// What a step of docs/results/h200/trace launched (mask_dense: 703 kernels in each of 16 steps).
 TEST(StepCost, LaunchesAgreeWithACommittedTrace) {
   TrainConfig config;
   config.seq_len = 1024;

@@ -28,7 +28,7 @@ trap 'rm -rf "$work"' EXIT
 if [ $# -eq 0 ]; then
   "$bin/assay" demo "$work/demo" >/dev/null
   set -- "$work/demo"
-  [ ! -d "$root/docs/results/h200-trace" ] || set -- "$@" "$root/docs/results/h200-trace"
+  [ ! -d "$root/docs/results/h200/trace" ] || set -- "$@" "$root/docs/results/h200/trace"
 fi
 mapfile -t traces < <(find "$@" -path '*traces/*.sqlite' | sort)
 [ ${#traces[@]} -gt 0 ] || { echo "error: no traces (*/traces/*.sqlite) below $*" >&2; exit 2; }
