@@ -62,10 +62,16 @@ RankGroup::RankGroup(c10::intrusive_ptr<c10d::Store> store,
   group_ = make_group(store_, place_, device_);
 }
 
+void RankGroup::close() {
+  if (closed_.exchange(true)) internal_error("a group of ranks is closed once");
+  group_->shutdown();
+}
+
 void RankGroup::announce(const char* operation,
                          const char* what,
                          std::int64_t elements,
                          const char* dtype) {
+  if (closed_) internal_error("{} '{}' on a closed group of ranks", operation, what);
   std::string fingerprint = fmt::format("{} {} {} {}", operation, what, elements, dtype);
   if (rehearsing_) {
     const std::lock_guard lock(mutex_);

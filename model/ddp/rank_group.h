@@ -33,6 +33,12 @@ public:
             Device device,
             std::function<void(std::string)> on_issue = {});
 
+  // Ends the group in order, as PyTorch's destroy_process_group does: waits for all that was
+  // issued, then gives NCCL's communicators back. Every rank of a machine calls it, once its
+  // trainers are gone; none issues anything afterwards. Waits for ever where a rank does not come:
+  // call it while a RankWatch lives. A group that is destroyed without it aborts what still runs.
+  void close();
+
   int rank() const { return place_.rank; }
   int size() const { return place_.size; }
   const c10::intrusive_ptr<c10d::ProcessGroup>& process_group() { return group_; }
@@ -70,7 +76,7 @@ private:
   std::function<void(std::string)> on_issue_;
   c10::intrusive_ptr<c10d::ProcessGroup> group_;
   std::atomic<std::int64_t> all_reduces_{0};
-  std::atomic<bool> rehearsing_{false};
+  std::atomic<bool> rehearsing_{false}, closed_{false};
   mutable std::mutex mutex_; // of rehearsed_
   std::vector<std::string> rehearsed_;
 };
