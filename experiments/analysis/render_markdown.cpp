@@ -31,6 +31,7 @@ std::string reasons(const Comparison& comparison) {
   std::string text = headline(comparison.verdict).text;
   for (const std::string& reason : comparison.verdict.reasons) text += "; " + reason;
   if (comparison.explanation) text += "; " + where_text(*comparison.explanation);
+  if (const std::string ranks = ranks_text(comparison); !ranks.empty()) text += "; " + ranks;
   return text;
 }
 

@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <optional>
 #include <string_view>
 #include <utility>
 
@@ -97,7 +98,13 @@ c10::intrusive_ptr<c10d::Work> RankGroup::start_all_reduce(at::Tensor& sum, cons
 }
 
 void RankGroup::all_reduce(at::Tensor& sum, const char* what) {
-  if (const auto work = start_all_reduce(sum, what)) work->wait();
+  if (const auto work = start_all_reduce(sum, what)) wait_for(*work);
+}
+
+void RankGroup::wait_for(c10d::Work& work) const {
+  std::optional<Span> span;
+  if (device_ == Device::Cpu) span.emplace(kExposedSpan);
+  work.wait();
 }
 
 void RankGroup::broadcast(at::Tensor& tensor, int root, const char* what) {
@@ -106,7 +113,7 @@ void RankGroup::broadcast(at::Tensor& tensor, int root, const char* what) {
   c10d::BroadcastOptions options;
   options.rootRank = root;
   std::vector<at::Tensor> tensors{tensor};
-  group_->broadcast(tensors, options)->wait();
+  wait_for(*group_->broadcast(tensors, options));
 }
 
 void RankGroup::barrier(const char* what) {
@@ -114,7 +121,7 @@ void RankGroup::barrier(const char* what) {
   if (rehearsing_) return;
   c10d::BarrierOptions options;
   if (device_ == Device::Cuda) options.device_ids = {place_.local_rank};
-  group_->barrier(options)->wait();
+  wait_for(*group_->barrier(options));
 }
 
 RankGroup::Rehearsal::Rehearsal(RankGroup& group) : group_(group) {

@@ -22,6 +22,10 @@ struct RankPlace {
   int local_rank = 0; // on its machine: the index of its board
 };
 
+// Span of a CPU thread that waits for a collective with nothing left to compute: what traces call
+// exposed communication. A GPU's is seen in its device events.
+inline constexpr const char* kExposedSpan = "exposed_communication";
+
 class RankGroup {
 public:
   // Gloo for Device::Cpu, NCCL for Device::Cuda (on the board `local_rank`). Returns once every
@@ -70,6 +74,8 @@ public:
   };
 
 private:
+  void wait_for(c10d::Work& work) const;
+
   c10::intrusive_ptr<c10d::Store> store_;
   RankPlace place_;
   Device device_;
