@@ -15,7 +15,7 @@
 
 namespace assay {
 
-inline constexpr int kLedgerSchema = 3;
+inline constexpr int kLedgerSchema = 4;
 
 struct SpecRow {
   std::string hash; // content hash of everything that determines the plan (matrix resolved,
@@ -69,6 +69,10 @@ struct CellRow {
   int discard_steps = 0;   // w: of these, the first w are stored and not counted
   int launches = 0;        // timed launches; 0: the spec's
   int traced_rounds = 0;   // counted rounds of the traced launch; 0: the cell is not traced
+  int loss_seeds = 0;      // loss launches, one a seed; 0: the cell is not trained for its loss
+  int loss_rounds = 0;     // visits of each variant in one of them
+  int loss_steps = 0;      // optimizer steps a visit of them
+  double loss_margin = 0;  // nats a token, declared before any data
 };
 
 enum class Role { Reference, Level, Control }; // Control: the reference again (A/A)
@@ -81,7 +85,8 @@ struct VariantRow {
   std::string config_json;
 };
 
-enum class LaunchKind { Parity, Timed, Memory, Traced };
+// Loss: trains from one seed; its index is the seed's number.
+enum class LaunchKind { Parity, Timed, Memory, Traced, Loss };
 enum class LaunchState {
   Running,
   Complete,
@@ -129,11 +134,14 @@ struct VisitRow {
   std::int64_t wall_ns = 0;              // of the counted units, together
   std::optional<std::int64_t> device_ns; // by CUDA events, of the counted units
   std::int64_t tokens = 0;               // of the counted units
-  std::optional<double> loss;            // last counted unit
+  std::optional<double> loss;            // last counted unit; in a loss launch the mean over them
   std::int64_t skipped_steps = 0;        // optimizer steps the loss scaler skipped
   Covariates covariates;
   std::vector<std::int64_t> sample_ns; // every unit's own time, discarded ones included, in order
 };
+
+// Metric of a loss launch: how many times its training data had been through at its end.
+inline constexpr const char* kDataEpochMetric = "data/epochs";
 
 struct MetricRow { // one tagged value: "memory/peak_bytes", "engaged/attention/varlen",
                    // "time/step_ns" …

@@ -61,7 +61,8 @@ std::vector<OptimizationRow> read_optimizations(const Database& db) {
   return rows;
 }
 
-// `column`, or the literal `absent` where the ledger's schema is older than the column.
+// `column`, or the literal `absent` (several likewise), where the ledger's schema is older than the
+// column.
 std::string
 since(std::int64_t schema, std::int64_t version, const char* column, const char* absent) {
   return schema >= version ? column : absent;
@@ -96,9 +97,12 @@ std::vector<ClaimRow> read_claims(const Database& db, std::int64_t schema) {
 
 std::vector<CellRow> read_cells(const Database& db, std::int64_t schema) {
   std::vector<CellRow> rows;
-  Statement s = db.prepare("SELECT id, name, optimization, unit, config_json, rounds, visit_steps, "
-                           "discard_steps, launches, " +
-                           since(schema, 2, "traced_rounds", "0") + " FROM cell ORDER BY id");
+  Statement s = db.prepare(
+      "SELECT id, name, optimization, unit, config_json, rounds, visit_steps, "
+      "discard_steps, launches, " +
+      since(schema, 2, "traced_rounds", "0") + ", " +
+      since(schema, 4, "loss_seeds, loss_rounds, loss_steps, loss_margin", "0, 0, 0, 0.0") +
+      " FROM cell ORDER BY id");
   while (s.step()) {
     CellRow row;
     row.id = s.integer(0);
@@ -111,6 +115,10 @@ std::vector<CellRow> read_cells(const Database& db, std::int64_t schema) {
     row.discard_steps = static_cast<int>(s.integer(7));
     row.launches = static_cast<int>(s.integer(8));
     row.traced_rounds = static_cast<int>(s.integer(9));
+    row.loss_seeds = static_cast<int>(s.integer(10));
+    row.loss_rounds = static_cast<int>(s.integer(11));
+    row.loss_steps = static_cast<int>(s.integer(12));
+    row.loss_margin = s.real(13);
     rows.push_back(std::move(row));
   }
   return rows;
@@ -137,10 +145,13 @@ std::vector<LaunchRow> read_launches(const Database& db) {
     LaunchRow row;
     row.id = s.integer(0);
     row.cell = s.integer(1);
-    row.kind =
-        from_text(db,
-                  s.text(2),
-                  {LaunchKind::Parity, LaunchKind::Timed, LaunchKind::Memory, LaunchKind::Traced});
+    row.kind = from_text(db,
+                         s.text(2),
+                         {LaunchKind::Parity,
+                          LaunchKind::Timed,
+                          LaunchKind::Memory,
+                          LaunchKind::Traced,
+                          LaunchKind::Loss});
     row.index = static_cast<int>(s.integer(3));
     row.attempt = static_cast<int>(s.integer(4));
     row.state = from_text(
@@ -370,7 +381,7 @@ std::string_view to_string(Role role) {
 }
 
 std::string_view to_string(LaunchKind kind) {
-  constexpr std::string_view kNames[] = {"parity", "timed", "memory", "traced"};
+  constexpr std::string_view kNames[] = {"parity", "timed", "memory", "traced", "loss"};
   return kNames[static_cast<int>(kind)];
 }
 

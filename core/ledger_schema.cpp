@@ -38,7 +38,8 @@ CREATE TABLE claim(
 CREATE TABLE cell(
   id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, optimization TEXT NOT NULL REFERENCES optimization,
   unit TEXT NOT NULL, config_json TEXT NOT NULL, rounds INTEGER NOT NULL, visit_steps INTEGER NOT NULL,
-  discard_steps INTEGER NOT NULL, launches INTEGER NOT NULL, traced_rounds INTEGER NOT NULL
+  discard_steps INTEGER NOT NULL, launches INTEGER NOT NULL, traced_rounds INTEGER NOT NULL,
+  loss_seeds INTEGER NOT NULL, loss_rounds INTEGER NOT NULL, loss_steps INTEGER NOT NULL, loss_margin REAL NOT NULL
 ) STRICT;
 CREATE TABLE variant(
   id INTEGER PRIMARY KEY, cell INTEGER NOT NULL REFERENCES cell, name TEXT NOT NULL, level TEXT NOT NULL,
@@ -47,7 +48,7 @@ CREATE TABLE variant(
 ) STRICT;
 CREATE TABLE launch(
   id INTEGER PRIMARY KEY, cell INTEGER NOT NULL REFERENCES cell,
-  kind TEXT NOT NULL CHECK (kind IN ('parity', 'timed', 'memory', 'traced')),
+  kind TEXT NOT NULL CHECK (kind IN ('parity', 'timed', 'memory', 'traced', 'loss')),
   position INTEGER NOT NULL, attempt INTEGER NOT NULL,
   state TEXT NOT NULL CHECK (state IN ('running', 'complete', 'partial', 'failed')),
   reason TEXT NOT NULL, started_utc TEXT NOT NULL, ended_utc TEXT NOT NULL,

@@ -100,8 +100,8 @@ void insert_plan(const Database& db, const LedgerData& plan) {
            c.stages,
            c.lints);
   }
-  Statement cell_in =
-      db.prepare("INSERT INTO cell VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)");
+  Statement cell_in = db.prepare(
+      "INSERT INTO cell VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)");
   for (const CellRow& c : plan.cells)
     insert(cell_in,
            c.id,
@@ -113,7 +113,11 @@ void insert_plan(const Database& db, const LedgerData& plan) {
            c.visit_steps,
            c.discard_steps,
            c.launches,
-           c.traced_rounds);
+           c.traced_rounds,
+           c.loss_seeds,
+           c.loss_rounds,
+           c.loss_steps,
+           c.loss_margin);
   Statement variant_in = db.prepare("INSERT INTO variant VALUES (?1, ?2, ?3, ?4, ?5, ?6)");
   for (const VariantRow& v : plan.variants)
     insert(variant_in, v.id, v.cell, v.name, v.level, to_string(v.role), v.config_json);

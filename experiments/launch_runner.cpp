@@ -17,14 +17,29 @@ constexpr double kRoundTimeoutFactor = 50; // times the median round
 constexpr double kExitTimeoutSeconds = 30;
 constexpr int kTracedWarmRounds = 2; // traced and not counted: the tracer's own first use
 
-// The variants that a launch holds. Gates and memory need no second copy of the reference.
+// The configuration of a loss launch: its own seed, and a schedule that ends where it ends, so that
+// its last losses are those of a finished training.
+std::string loss_config(const std::string& config_json, const CellRow& cell, int index) {
+  json config = json::parse(config_json);
+  config["seed"] = config.at("seed").get<std::uint64_t>() + static_cast<std::uint64_t>(index);
+  config["steps"] = cell.loss_rounds * cell.loss_steps;
+  return config.dump();
+}
+
+// The variants that a launch holds. Only times need a second copy of the reference.
 std::vector<LaunchVariant> participants(const LedgerData& data, const LaunchTask& task) {
-  const auto excluded = excluded_variants(data, task.cell);
+  const auto excluded = excluded_variants(data, task.cell, task.kind);
   std::vector<LaunchVariant> result;
   for (const VariantRow* v : variants_of(data, task.cell)) {
     if (excluded.contains(v->id)) continue;
     if (v->role == Role::Control && task.kind != LaunchKind::Timed) continue;
-    result.push_back({v->id, v->name, v->level, v->role, v->config_json});
+    result.push_back({v->id,
+                      v->name,
+                      v->level,
+                      v->role,
+                      task.kind == LaunchKind::Loss
+                          ? loss_config(v->config_json, data.cell(task.cell), task.index)
+                          : v->config_json});
   }
   return result;
 }
@@ -54,6 +69,11 @@ LaunchRunner::LaunchRunner(LaunchContext& context, const LaunchTask& task)
   request_.optimization = cell_.optimization;
   request_.visit_steps = cell_.visit_steps;
   request_.discard_steps = cell_.discard_steps;
+  if (task.kind == LaunchKind::Loss) { // it trains, whatever the cell times
+    request_.unit = "train_step";
+    request_.visit_steps = cell_.loss_steps;
+    request_.discard_steps = 0;
+  }
   request_.variants = participants(context.data, task);
   LaunchRow& row = outcome_.row;
   row.cell = task.cell;
@@ -67,6 +87,7 @@ LaunchRunner::LaunchRunner(LaunchContext& context, const LaunchTask& task)
 // Counted rounds of this launch; 0 for gates and memory.
 int LaunchRunner::rounds_wanted() const {
   if (task_.kind == LaunchKind::Timed) return cell_.rounds;
+  if (task_.kind == LaunchKind::Loss) return cell_.loss_rounds;
   return task_.kind == LaunchKind::Traced ? cell_.traced_rounds : 0;
 }
 
@@ -110,6 +131,7 @@ void LaunchRunner::converse(WorkerProcess& worker) {
     break;
   case LaunchKind::Timed:
   case LaunchKind::Traced:
+  case LaunchKind::Loss:
     rounds(worker);
     break;
   }
@@ -194,7 +216,8 @@ void LaunchRunner::rounds(WorkerProcess& worker) {
 void LaunchRunner::one_round(WorkerProcess& worker, int round, WarmUp& warmup) {
   const std::vector<std::size_t> order = context_.schedule.order(
       cell_.name, task_.index, task_.attempt, round, request_.variants.size());
-  const bool warming = warmup.state() == WarmUp::State::Warming;
+  const bool times = task_.kind != LaunchKind::Loss; // losses count from the first step on
+  const bool warming = times && warmup.state() == WarmUp::State::Warming;
   const bool traced = task_.kind == LaunchKind::Traced && !warming;
   const bool tracer_warming = traced && traced_warm_rounds_ < kTracedWarmRounds;
   const Tracing tracing = !traced          ? Tracing::Off
@@ -220,7 +243,7 @@ void LaunchRunner::one_round(WorkerProcess& worker, int round, WarmUp& warmup) {
     ++traced_warm_rounds_;
   else if (!warming)
     ++timed_rounds_;
-  context_.on_round(timed_rounds_, warmup.state() == WarmUp::State::Warming, round + 1);
+  context_.on_round(timed_rounds_, times && warmup.state() == WarmUp::State::Warming, round + 1);
 }
 
 void LaunchRunner::store_gates_and_metrics(const json& event, bool gates) {

@@ -64,7 +64,7 @@ private:
   LaunchTask task_;
   LaunchRequest request_;
   LaunchOutcome outcome_;
-  int timed_rounds_ = 0; // counted ones, of a timed or a traced launch
+  int timed_rounds_ = 0; // counted ones, of a timed, a traced or a loss launch
   int traced_warm_rounds_ = 0;
   std::vector<double> round_seconds_;
 };

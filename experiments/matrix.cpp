@@ -69,7 +69,33 @@ void read_trace(TomlTable& root, Matrix& matrix) {
   table.no_other_keys();
 }
 
-MatrixCell read_cell(const toml::table& raw, TomlProblems& problems) {
+// `table` over `defaults`. A margin belongs before the data, so seeds without one are a mistake.
+LossSettings read_loss(TomlTable& table, LossSettings settings) {
+  settings.seeds = small(table, "seeds", 0).value_or(settings.seeds);
+  settings.steps = small(table, "steps").value_or(settings.steps);
+  settings.every = small(table, "every").value_or(settings.every);
+  settings.margin = table.positive("margin").value_or(settings.margin);
+  const auto add = [&](const std::string& message) {
+    table.problems().add(&table.raw(), table.path() + ": " + message);
+  };
+  if (settings.seeds > 0 && settings.margin == 0 && !table.has("margin"))
+    add(fmt::format("{} seeds need a `margin`, the difference in nats a token that counts as none: "
+                    "it must be declared before there are losses",
+                    settings.seeds));
+  if (settings.steps % settings.every != 0)
+    add(fmt::format("every = {} does not divide steps = {}", settings.every, settings.steps));
+  table.no_other_keys();
+  return settings;
+}
+
+void read_quality(TomlTable& root, Matrix& matrix) {
+  const toml::table* raw = root.table("quality");
+  if (raw == nullptr) return;
+  TomlTable table(*raw, "[quality]", root.problems());
+  matrix.quality = read_loss(table, {});
+}
+
+MatrixCell read_cell(const toml::table& raw, const Matrix& matrix, TomlProblems& problems) {
   const std::string name = raw["name"].value_or(std::string());
   TomlTable table(
       raw, name.empty() ? "[[cell]]" : fmt::format("[[cell]] '{}'", printable(name)), problems);
@@ -85,12 +111,16 @@ MatrixCell read_cell(const toml::table& raw, TomlProblems& problems) {
   cell.visit_steps = small(table, "visit_steps");
   cell.discard_steps = small(table, "discard_steps", 0);
   cell.launches = small(table, "launches");
+  if (const toml::table* own = table.table("quality")) {
+    TomlTable quality(*own, table.path() + " quality", problems);
+    cell.quality = read_loss(quality, matrix.quality.value_or(LossSettings()));
+  }
   table.no_other_keys();
   return cell;
 }
 
 void refuse_later_sections(TomlTable& root) {
-  for (const char* section : {"toggles", "quality", "hypothesis", "launch", "gate"})
+  for (const char* section : {"toggles", "hypothesis", "launch", "gate"})
     if (const toml::node* found = root.node(section))
       root.problems().add(
           found,
@@ -183,8 +213,9 @@ Result<Matrix> parse_matrix(const std::string& text,
   root.integer("version", 1, 1);
   read_experiment(root, matrix);
   if (const toml::table* base = root.table("base")) matrix.base = config_values(*base, problems);
+  read_quality(root, matrix); // before the cells, which go over it
   for (const toml::table* cell : root.tables("cell"))
-    matrix.cells.push_back(read_cell(*cell, problems));
+    matrix.cells.push_back(read_cell(*cell, matrix, problems));
   expand_pairwise(root, matrix);
   read_measure(root, matrix);
   read_trace(root, matrix);

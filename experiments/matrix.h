@@ -19,12 +19,21 @@ struct ConfigValue {
   std::string where;
 };
 
+// Loss launches: each trains every variant from one seed, so that final losses can be compared.
+struct LossSettings {
+  int seeds = 4;     // 0: none
+  int steps = 500;   // optimizer steps a seed and variant
+  int every = 10;    // steps a visit; divides `steps`
+  double margin = 0; // nats a token that count as no difference; above 0 where seeds are
+};
+
 struct MatrixCell {
   std::string name, optimization;
   std::string reference;           // level; empty: the row's first
   std::vector<std::string> levels; // empty: all after the reference
   std::vector<ConfigValue> set;
   std::optional<int> rounds, visit_steps, discard_steps, launches;
+  std::optional<LossSettings> quality; // the cell's own keys over [quality]; absent: [quality]
   std::string where;
 };
 
@@ -42,6 +51,7 @@ struct Matrix {
   double alpha = 0.05, power = 0.8;
   std::optional<int> rounds, visit_steps, discard_steps; // [measure]: defaults for all cells
   int traced_rounds = 10;                                // [trace]: 0 leaves traced launches out
+  std::optional<LossSettings> quality;                   // of cells that may differ in a bit
   std::vector<std::string> claim_files; // empty: every file of the claims directory
 };
 

@@ -91,6 +91,7 @@ private:
                   const std::string& name,
                   const std::vector<Draft>& group);
   void visit_shape(const MatrixCell& cell, bool gpu, CellRow& row);
+  void loss_shape(const MatrixCell& cell, const Optimization& optimization, CellRow& row) const;
   void add_claims();
   void finish_spec();
 
@@ -289,6 +290,20 @@ void Planner::visit_shape(const MatrixCell& cell, bool gpu, CellRow& row) {
                               kFewestStepsGpu));
 }
 
+// Levels that are equal bit by bit lose the same, so such a cell trains for it only if it asks.
+void Planner::loss_shape(const MatrixCell& cell,
+                         const Optimization& optimization,
+                         CellRow& row) const {
+  const bool by_default = optimization.equivalence != Equivalence::Bitwise;
+  const std::optional<LossSettings>& settings =
+      cell.quality || !by_default ? cell.quality : matrix_.quality;
+  if (!settings || settings->seeds == 0) return;
+  row.loss_seeds = settings->seeds;
+  row.loss_rounds = settings->steps / settings->every;
+  row.loss_steps = settings->every;
+  row.loss_margin = settings->margin;
+}
+
 void Planner::write_cell(const MatrixCell& cell,
                          const Optimization& row,
                          const std::string& name,
@@ -314,6 +329,7 @@ void Planner::write_cell(const MatrixCell& cell,
   out.unit = to_string(row.unit);
   out.config_json = reference;
   visit_shape(cell, gpu, out);
+  loss_shape(cell, row, out);
   const auto add = [&](const std::string& variant,
                        const std::string& level,
                        Role role,

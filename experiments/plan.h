@@ -37,8 +37,9 @@ struct CellEstimate {
   std::size_t variants = 0;
   std::int64_t memory_bytes = 0; // replicas and one variant's activations
   int launches = 0, rounds = 0;
-  std::optional<double> seconds; // all its launches; needs a probe
-  std::optional<double> mde;     // of ln(time ratio); needs 2 launches
+  int loss_seeds = 0, loss_steps = 0; // loss launches, and optimizer steps of a variant in each
+  std::optional<double> seconds;      // all its launches; needs a probe
+  std::optional<double> mde;          // of ln(time ratio); needs 2 launches
 };
 
 struct PlanEstimate {

@@ -19,6 +19,23 @@ TrainConfig config_of(const std::string& text) {
   return value_or_throw(config_from_json(nlohmann::json::parse(text)));
 }
 
+// Of one optimizer step. A probe times the cell's unit; where that is an evaluation, a step takes
+// about three forward passes of as many batches.
+double step_seconds(const CellRow& cell, const ProbeResult& probe) {
+  if (cell.unit != "evaluation") return probe.unit_ns * 1e-9;
+  const TrainConfig config = config_of(cell.config_json);
+  const auto batches = static_cast<double>(std::max<std::int64_t>(1, config.eval_batches));
+  return probe.unit_ns * 1e-9 * 3 * static_cast<double>(config.accumulate) / batches;
+}
+
+// Without the control, without warm-up.
+double loss_seconds(const CellEstimate& e, const CellRow& cell, const ProbeResult& probe) {
+  const double variants = static_cast<double>(e.variants) - 1;
+  return e.loss_seeds *
+         (kWorkerStartSeconds +
+          variants * (probe.build_seconds + e.loss_steps * step_seconds(cell, probe)));
+}
+
 // Parity and memory launches run each variant a few times; a timed launch warms up and runs.
 double cell_seconds(const CellEstimate& e, const CellRow& cell, const ProbeResult& probe) {
   const double visit = probe.unit_ns * 1e-9 * cell.visit_steps;
@@ -31,7 +48,7 @@ double cell_seconds(const CellEstimate& e, const CellRow& cell, const ProbeResul
           ? 0
           : kWorkerStartSeconds + (variants - 1) * (probe.build_seconds +
                                                     (kWarmupRounds + cell.traced_rounds) * visit);
-  return e.launches * timed + checks + traced;
+  return e.launches * timed + checks + traced + loss_seconds(e, cell, probe);
 }
 
 } // namespace
@@ -44,6 +61,8 @@ PlanEstimate estimate(const Plan& plan, const std::map<std::int64_t, ProbeResult
     e.cell = cell.id;
     e.launches = timed_launches(plan.ledger, cell);
     e.rounds = cell.rounds;
+    e.loss_seeds = cell.loss_seeds;
+    e.loss_steps = cell.loss_rounds * cell.loss_steps;
     std::int64_t activations = 0;
     for (const VariantRow* variant : variants_of(plan.ledger, cell.id)) {
       const ModelSize size = model_size(config_of(variant->config_json));

@@ -70,6 +70,11 @@ std::string plan_json(const LedgerData& plan) {
                             {"discard_steps", c.discard_steps},
                             {"launches", c.launches},
                             {"traced_rounds", c.traced_rounds},
+                            {"loss",
+                             {{"seeds", c.loss_seeds},
+                              {"rounds", c.loss_rounds},
+                              {"steps", c.loss_steps},
+                              {"margin", c.loss_margin}}},
                             {"variants", std::move(variants)}});
   }
   return out.dump();

@@ -21,17 +21,22 @@ struct LaunchTask {
   int attempt = 0; // from 0
 };
 
-// Variants that are not measured, with the reason: a failed gate, or retired.
-std::map<std::int64_t, std::string> excluded_variants(const LedgerData& data, std::int64_t cell);
+// Variants that launches of this kind leave out, with the reason: a failed gate, or retired. A
+// variant that only a loss launch retired diverged in a longer training than any other launch has,
+// so it is left out of loss launches alone.
+std::map<std::int64_t, std::string>
+excluded_variants(const LedgerData& data, std::int64_t cell, LaunchKind kind = LaunchKind::Timed);
 
-// Why a cell cannot be measured at all, or "": its parity launch failed, or only the reference or
-// nothing but the reference is left. Failures count from launch `since` (excluded) on.
+// Why a cell cannot be measured at all (loss launches aside), or "": its parity launch failed, or
+// only the reference or nothing but the reference is left. Failures count from launch `since`
+// (excluded) on.
 std::string blocked(const LedgerData& data, const CellRow& cell, std::int64_t since = 0);
 
 // The launches that are still to be made, in order: the parity launch of every cell, the memory
 // launches, then timed launch 1 of every cell, timed launch 2 … so that an early stop leaves
-// balanced data; the traced launches, which explain verdicts and never make them, come last. A
-// launch that failed kAttempts times after launch `since` is given up.
+// balanced data; then the loss launches in the same order; the traced launches, which explain
+// verdicts and never make them, come last. A launch that failed kAttempts times after launch
+// `since` is given up.
 std::vector<LaunchTask> missing_launches(const LedgerData& data, std::int64_t since = 0);
 
 struct PlanProgress {

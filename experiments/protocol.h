@@ -13,7 +13,7 @@
 
 namespace assay {
 
-inline constexpr int kProtocolVersion = 2;
+inline constexpr int kProtocolVersion = 3;
 inline constexpr int kWorkerEventFd = 3;
 
 // One variant of a launch, as the worker sees it. Its index in LaunchRequest is its name on the
@@ -29,7 +29,7 @@ struct LaunchVariant {
 enum class Tracing { Off, WarmUp, Counted };
 
 struct LaunchRequest {
-  std::string kind; // timed | parity | memory | probe | traced
+  std::string kind; // timed | parity | memory | probe | traced | loss
   std::uint64_t seed = 0;
   std::string unit, optimization;
   int visit_steps = 1, discard_steps = 0;

@@ -213,6 +213,7 @@ private:
     progress.cell = cell.name;
     progress.task = task;
     progress.rounds = task.kind == LaunchKind::Timed    ? cell.rounds
+                      : task.kind == LaunchKind::Loss   ? cell.loss_rounds
                       : task.kind == LaunchKind::Traced ? cell.traced_rounds
                                                         : 0;
     return progress;

@@ -19,7 +19,7 @@ struct RunProgress {
   int launch_number = 0, launches = 0; // of all kinds; launch_number from 1
   std::string cell;
   LaunchTask task;
-  int round = 0, rounds = 0; // timed rounds done and planned; 0 of 0 outside timed launches
+  int round = 0, rounds = 0; // counted rounds done and planned; 0 of 0 for gates and memory
   bool warmup = false;
   int warmup_round = 0;
   std::optional<double> eta_seconds;

@@ -9,6 +9,12 @@ namespace assay::synthetic {
 namespace {
 
 constexpr double kReferenceBytes = 100 * 1048576.0;
+constexpr int kLossRounds = 50, kLossSteps = 10; // visits of a loss launch, optimizer steps of one
+
+// A training curve without noise: nats a token after a share of the training.
+double training_loss(double share) {
+  return 2.3 + 3.2 * std::exp(-7 * share);
+}
 
 class Builder {
 public:
@@ -28,6 +34,9 @@ public:
                   .power = 0.8};
     data_.claims = plan_.claims;
     for (const SyntheticCell& cell : plan_.cells) add_cell(cell);
+    for (std::size_t i = 0; i < plan_.cells.size(); ++i)
+      for (int seed = 1; seed <= plan_.cells[i].loss_seeds; ++seed)
+        add_loss(data_.cells[i].id, plan_.cells[i], seed);
     return std::move(data_);
   }
 
@@ -45,7 +54,11 @@ private:
                            .rounds = plan_.rounds,
                            .visit_steps = 1,
                            .discard_steps = 0,
-                           .traced_rounds = cell.traced_rounds});
+                           .traced_rounds = cell.traced_rounds,
+                           .loss_seeds = cell.loss_seeds,
+                           .loss_rounds = cell.loss_seeds > 0 ? kLossRounds : 0,
+                           .loss_steps = cell.loss_seeds > 0 ? kLossSteps : 0,
+                           .loss_margin = cell.loss_seeds > 0 ? cell.loss_margin : 0});
     add_optimization(cell);
     variants_.clear();
     for (std::size_t i = 0; i < cell.levels.size(); ++i)
@@ -203,6 +216,80 @@ private:
                               "retired",
                               "loss of variant '" + cell.levels[i].name + "' is nan in round 5"});
     return true;
+  }
+
+  // Seeds differ more from each other than levels do. A level that loses its loss is retired, and
+  // the seed is trained again without it.
+  void add_loss(std::int64_t cell_id, const SyntheticCell& cell, int seed) {
+    const bool lost = std::any_of(cell.levels.begin(), cell.levels.end(), [&](const auto& level) {
+      return level.nan_in_seed == seed;
+    });
+    if (lost) add_loss_launch(cell_id, cell, seed, true);
+    add_loss_launch(cell_id, cell, seed, false);
+  }
+
+  void add_loss_launch(std::int64_t cell_id, const SyntheticCell& cell, int seed, bool ends) {
+    const std::int64_t launch = add_launch(cell_id, LaunchKind::Loss, seed - 1, true);
+    data_.launches.back().rounds_planned = kLossRounds;
+    const std::vector<std::int64_t> variants = level_variants(cell_id);
+    // Of its own, so that a cell's times do not depend on its loss launches.
+    std::mt19937_64 random(plan_.seed * 1000 + static_cast<std::uint64_t>(10 * cell_id + seed));
+    normal_.reset();
+    const double common = 0.05 * normal_(random);
+    std::vector<double> shift;
+    for (const SyntheticLevel& level : cell.levels)
+      shift.push_back(common + level.loss_shift + level.loss_sd * normal_(random));
+    const int rounds = ends ? kLossRounds / 3 : kLossRounds;
+    for (int round = 0; round < rounds; ++round) {
+      const double share = (round + 0.5) / kLossRounds;
+      const double batch = 0.04 * normal_(random); // the same batches for every variant
+      for (std::size_t i = 0; i < cell.levels.size(); ++i) {
+        const int gone = cell.levels[i].nan_in_seed;
+        if (gone != 0 && gone <= seed && !(ends && gone == seed)) continue;
+        add_loss_visit(launch,
+                       variants[i],
+                       round,
+                       static_cast<int>(i),
+                       training_loss(share) + batch + share * shift[i]);
+      }
+    }
+    for (const SyntheticLevel& level : cell.levels)
+      if (ends && level.nan_in_seed == seed) retire_for_loss(launch, level.name, rounds, seed);
+  }
+
+  std::vector<std::int64_t> level_variants(std::int64_t cell) const {
+    std::vector<std::int64_t> ids;
+    for (const VariantRow& variant : data_.variants)
+      if (variant.cell == cell && variant.role != Role::Control) ids.push_back(variant.id);
+    return ids;
+  }
+
+  void retire_for_loss(std::int64_t launch, const std::string& name, int round, int seed) {
+    const std::string why = fmt::format(
+        "loss of variant '{0}' is nan in round {1}, at step {2} of training with seed {3}",
+        name,
+        round,
+        round * kLossSteps + 1,
+        seed);
+    data_.events.push_back({launch, round, "2026-11-21T00:00:30Z", "retired", name + ": " + why});
+    data_.launches.back().state = LaunchState::Failed;
+    data_.launches.back().reason = fmt::format("variant '{}' was retired: {}", name, why);
+  }
+
+  void
+  add_loss_visit(std::int64_t launch, std::int64_t variant, int round, int position, double loss) {
+    VisitRow visit;
+    visit.id = static_cast<std::int64_t>(data_.visits.size()) + 1;
+    visit.launch = launch;
+    visit.variant = variant;
+    visit.round = round;
+    visit.position = position;
+    visit.steps = kLossSteps;
+    visit.wall_ns = 150'000'000;
+    visit.tokens = 2560;
+    visit.loss = loss;
+    visit.sample_ns.assign(kLossSteps, visit.wall_ns / kLossSteps);
+    data_.visits.push_back(std::move(visit));
   }
 
   void add_visit(std::int64_t launch,

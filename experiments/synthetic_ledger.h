@@ -21,6 +21,9 @@ struct SyntheticLevel {
   bool engaged = true;      // shows its own span
   bool same_work = false;   // operator histogram and copies of the reference
   int nan_in_launch = -1;   // retired in this launch: the loss became NaN
+  double loss_shift = 0;    // of the final loss against the reference's, nats a token
+  double loss_sd = 0;       // of that shift from seed to seed
+  int nan_in_seed = 0;      // the loss launch (from 1) in which the loss became NaN; 0: none
   std::string summary = ""; // "": "level NAME"
 };
 
@@ -42,6 +45,8 @@ struct SyntheticCell {
   std::string summary = "a synthetic optimization";
   std::optional<double> noise, launch_sd; // instead of the plan's
   int traced_rounds = 0;                  // > 0: with one traced launch, the cell's last
+  int loss_seeds = 0; // > 0: with so many loss launches, after all other launches of the plan
+  double loss_margin = 0.02;
   std::string
       failed_attempt; // why the first attempt at the second timed launch failed; "": it did not
 };

@@ -2,6 +2,7 @@
 
 #include <cerrno>
 #include <charconv>
+#include <cmath>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -71,6 +72,15 @@ std::optional<double> TomlTable::share(const char* key) {
   }
   if (value > 0 && value < 1) return value;
   wrong_type(*found, key, "a share between 0 and 1 (0.01, or \"1%\")");
+  return std::nullopt;
+}
+
+std::optional<double> TomlTable::positive(const char* key) {
+  const toml::node* found = node(key);
+  if (found == nullptr) return std::nullopt;
+  const std::optional<double> value = found->value<double>(); // an integer counts as one
+  if (value && *value > 0 && std::isfinite(*value)) return value;
+  wrong_type(*found, key, "a number above 0");
   return std::nullopt;
 }
 

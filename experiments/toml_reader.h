@@ -33,6 +33,7 @@ public:
   std::optional<std::string> text(const char* key);
   std::optional<std::int64_t> integer(const char* key, std::int64_t lowest, std::int64_t highest);
   std::optional<double> share(const char* key);    // 0.01 or "1%", in (0, 1)
+  std::optional<double> positive(const char* key); // a finite number above 0
   std::vector<std::string> texts(const char* key); // array of strings; absent: empty
   const toml::table* table(const char* key);
   std::vector<const toml::table*> tables(const char* key); // array of tables

@@ -347,9 +347,11 @@ void TraceSession::end_visit() {
   impl.done.wait(lock, [&] { return !impl.visit_ends; });
 }
 
+// What a range costs lies inside of it: the first record of a visit makes CUPTI ask for a buffer.
 void TraceSession::begin(const char* name) {
+  const std::int64_t now = trace_now();
   nvtx_push(name);
-  impl_->push({trace_now(), name, -1, 0, HostEventKind::SpanBegin, false});
+  impl_->push({now, name, -1, 0, HostEventKind::SpanBegin, false});
 }
 
 void TraceSession::end(const char* name) {

@@ -20,7 +20,7 @@ void picture_claim(IntervalPicture& picture,
                    const std::vector<const ClaimResult*>& claims) {
   for (const ClaimResult* result : claims) {
     const std::optional<ClaimMetric> metric = claim_metric(result->claim.metric);
-    if (!metric || *metric == ClaimMetric::PeakMemory || !std::isfinite(result->claim.hi)) continue;
+    if (!metric || !is_time(*metric) || !std::isfinite(result->claim.hi)) continue;
     if (cell.unit != "train_step" && *metric != ClaimMetric::UnitTime)
       continue; // end to end, another axis
     picture.claim_lo =

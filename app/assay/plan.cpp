@@ -50,6 +50,8 @@ json cell_json(const Plan& plan, const CellEstimate& cell) {
               {"variants", variants},
               {"launches", cell.launches},
               {"rounds", cell.rounds},
+              {"loss_seeds", cell.loss_seeds},
+              {"loss_steps", cell.loss_steps},
               {"memory_bytes", cell.memory_bytes}};
   if (cell.seconds) row["seconds"] = *cell.seconds;
   if (cell.mde) row["mde"] = std::expm1(*cell.mde);
@@ -58,11 +60,12 @@ json cell_json(const Plan& plan, const CellEstimate& cell) {
 
 void print_plan(const Plan& plan, const PlanEstimate& estimate) {
   fmt::print("{} (spec {})\n", printable(plan.ledger.spec.name), plan.ledger.spec.hash);
-  fmt::print("  {:<22} {:<44} {:>8} {:>7} {:>10} {:>9} {:>8}\n",
+  fmt::print("  {:<22} {:<44} {:>8} {:>7} {:>9} {:>10} {:>9} {:>8}\n",
              "cell",
              "variants",
              "launches",
              "rounds",
+             "loss",
              "memory",
              "time",
              "MDE");
@@ -70,17 +73,18 @@ void print_plan(const Plan& plan, const PlanEstimate& estimate) {
     std::string variants;
     for (const VariantRow* variant : variants_of(plan.ledger, cell.cell))
       variants += (variants.empty() ? "" : " ") + variant->name;
-    fmt::print("  {:<22} {:<44} {:>8} {:>7} {:>10} {:>9} {:>8}\n",
+    fmt::print("  {:<22} {:<44} {:>8} {:>7} {:>9} {:>10} {:>9} {:>8}\n",
                printable(plan.ledger.cell(cell.cell).name),
                variants,
                cell.launches,
                cell.rounds,
+               cell.loss_seeds > 0 ? fmt::format("{} x {}", cell.loss_seeds, cell.loss_steps) : "-",
                human_bytes(static_cast<double>(cell.memory_bytes)),
                cell.seconds ? human_seconds(*cell.seconds) : "-",
                cell.mde ? fmt::format("{:.2g} %", std::expm1(*cell.mde) * 100) : "-");
   }
-  fmt::print("total time {}; MDE: smallest effect seen with the planned power, for pairs that vary "
-             "by {:.0f} % (sd)\n",
+  fmt::print("total time {}; loss: seeds x optimizer steps; MDE: smallest effect seen with the "
+             "planned power, for pairs that vary by {:.0f} % (sd)\n",
              estimate.seconds ? human_seconds(*estimate.seconds) : "unknown without a probe",
              estimate.pair_sd * 100);
   for (const std::string& note : plan.notes) fmt::print("note: {}\n", printable(note));

@@ -43,11 +43,17 @@ void status(const std::string& directory, bool as_json) {
              printable(report.spec.name),
              report.spec.hash,
              report.complete() ? "complete" : "incomplete");
-  for (const CellReport& cell : report.cells)
-    fmt::print("  {:<24} {} of {} timed launches\n",
+  for (const CellReport& cell : report.cells) {
+    const std::string loss =
+        cell.cell.loss_seeds == 0
+            ? ""
+            : fmt::format(", {} of {} loss launches", cell.loss_launches, cell.cell.loss_seeds);
+    fmt::print("  {:<24} {} of {} timed launches{}\n",
                printable(cell.cell.name),
                cell.timed_launches,
-               cell.planned_launches);
+               cell.planned_launches,
+               loss);
+  }
   for (const std::string& missing : report.missing)
     fmt::print("  missing: {}\n", printable(missing));
   for (const LaunchSummary& launch : report.launches)

@@ -6,12 +6,14 @@
 #include <chrono>
 #include <cmath>
 #include <functional>
+#include <map>
 #include <numeric>
 #include <optional>
 #include <random>
 
 #include "app/worker/guard_memory.h"
 #include "app/worker/launch_json.h"
+#include "core/statistics.h"
 #include "model/global_state.h"
 #include "model/peak_memory.h"
 #include "model/segments.h"
@@ -24,13 +26,6 @@ using nlohmann::json;
 
 constexpr int kEvaluationWarmSteps =
     8; // train steps before evaluations are timed: the EMA leaves the weights
-
-double median(std::vector<double> values) {
-  std::nth_element(values.begin(),
-                   values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2),
-                   values.end());
-  return values[values.size() / 2];
-}
 
 std::vector<std::size_t> permutation(std::size_t count, std::uint64_t seed) {
   std::vector<std::size_t> order(count);
@@ -70,7 +65,7 @@ void Launch::build_replicas() {
   replicas_.resize(variants_.size());
   own_step_ns_.resize(variants_.size());
   build_order_ = permutation(variants_.size(), seed_);
-  if (kind_ == "timed" || kind_ == "traced" || kind_ == "probe") {
+  if (kind_ == "timed" || kind_ == "traced" || kind_ == "loss" || kind_ == "probe") {
     for (const std::size_t i : build_order_) {
       guard_memory(i, variants_[i].name, [&] {
         const std::int64_t before = current_bytes(variants_[i].config.device);
@@ -157,12 +152,52 @@ Launch::timed_visit(std::size_t variant, const std::vector<UnitData>& units, Tra
   return visit;
 }
 
+// "" for a finite loss, else the words of its retirement; in a loss launch with the step that was
+// reached, from 1.
+std::string Launch::why_not_finite(std::size_t variant, const VisitResult& visit, int round) const {
+  if (std::isfinite(visit.loss)) return "";
+  std::string why = fmt::format(
+      "loss of variant '{}' is {} in round {}", variants_[variant].name, visit.loss, round);
+  if (kind_ != "loss") return why;
+  const auto first = std::find_if(visit.step_losses.begin(),
+                                  visit.step_losses.end(),
+                                  [](double loss) { return !std::isfinite(loss); });
+  return why + fmt::format(", at step {} of training with seed {}",
+                           round * visit_steps_ + (first - visit.step_losses.begin()) + 1,
+                           reference().seed);
+}
+
+// One variant's visit of a round, with what the machine did meanwhile.
+std::pair<VisitResult, Covariates> Launch::observed_visit(std::size_t variant,
+                                                          const std::vector<UnitData>& units,
+                                                          int round,
+                                                          const std::string& tracing) {
+  const std::string& name = variants_[variant].name;
+  Tracer* tracer = tracing.empty() ? nullptr : tracer_.get();
+  if (tracer != nullptr) tracer->begin_visit(variant, round, tracing == "warm-up");
+  VisitResult visit =
+      guard_memory(variant, name, [&] { return timed_visit(variant, units, tracer); });
+  const Covariates covariates = sampler_.end();
+  if (tracer != nullptr) tracer->end_visit();
+  if (kind_ == "loss") visit.loss = mean(visit.step_losses);
+  if (const std::uint64_t now = global_state_hash(); now != state_hash_)
+    internal_error("variant '{}' changed LibTorch's global state (hash {:x}, was {:x})",
+                   name,
+                   now,
+                   state_hash_);
+  return {std::move(visit), covariates};
+}
+
+// Every variant of the round is visited before one is retired: when several lose their loss, the
+// first of them is, the reference before the levels, which are then not to blame.
 json Launch::round(const json& message) {
   std::vector<UnitData> units;
   for (int i = 0; i < visit_steps_; ++i) units.push_back(next_unit_data(variants_.front()));
   train_data_->pause();
   held_out_data_->pause();
   json visits = json::array();
+  std::map<std::size_t, std::string> not_finite; // by variant
+  const int number = message.at("round");
   const std::string tracing = message.value("trace", "");
   if (!tracing.empty() && !tracer_) bad_input("a {} launch records no trace", kind_);
   const json& order = message.at("order");
@@ -170,30 +205,17 @@ json Launch::round(const json& message) {
     const auto variant = order[position].get<std::size_t>();
     if (variant >= replicas_.size())
       bad_input("round names variant {}, the launch has {}", variant, replicas_.size());
-    Tracer* tracer = tracing.empty() ? nullptr : tracer_.get();
-    if (tracer != nullptr) tracer->begin_visit(variant, message.at("round"), tracing == "warm-up");
-    const VisitResult visit = guard_memory(
-        variant, variants_[variant].name, [&] { return timed_visit(variant, units, tracer); });
-    const Covariates covariates = sampler_.end();
-    if (tracer != nullptr) tracer->end_visit();
-    if (!std::isfinite(visit.loss))
-      throw Retired{variant,
-                    fmt::format("loss of variant '{}' is {} in round {}",
-                                variants_[variant].name,
-                                visit.loss,
-                                message.at("round").get<int>())};
-    if (const std::uint64_t now = global_state_hash(); now != state_hash_)
-      internal_error("variant '{}' changed LibTorch's global state (hash {:x}, was {:x})",
-                     variants_[variant].name,
-                     now,
-                     state_hash_);
+    const auto [visit, covariates] = observed_visit(variant, units, number, tracing);
+    if (std::string why = why_not_finite(variant, visit, number); !why.empty())
+      not_finite.emplace(variant, std::move(why));
     if (ranks_ != nullptr)
       own_step_ns_[variant].push_back(static_cast<double>(visit.wall_ns) / visit.steps);
     visits.push_back(visit_to_json(variant, position, visit, covariates));
   }
+  if (!not_finite.empty()) throw Retired{not_finite.begin()->first, not_finite.begin()->second};
   train_data_->resume();
   held_out_data_->resume();
-  return {{"event", "round"}, {"round", message.at("round")}, {"visits", visits}};
+  return {{"event", "round"}, {"round", number}, {"visits", visits}};
 }
 
 json Launch::probe() {
@@ -217,6 +239,12 @@ json Launch::bye() {
   if (step_ns_ > 0)
     metrics.push_back(metric(
         nullptr, "time/step_ns", "ns", step_ns_, "median train step beside the timed evaluations"));
+  if (kind_ == "loss")
+    metrics.push_back(metric(nullptr,
+                             kDataEpochMetric,
+                             "epochs",
+                             static_cast<double>(train_data_->position().epoch),
+                             "of the training data, finished"));
   for (std::size_t i = 0; i < own_step_ns_.size(); ++i)
     if (!own_step_ns_[i].empty())
       metrics.push_back(metric(i,

@@ -7,6 +7,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "app/worker/ranks.h"
@@ -32,7 +33,7 @@ struct Retired {
 
 class Launch {
 public:
-  // Parses a "launch" message; builds replicas for timed and probe launches in an order permuted by
+  // Parses a "launch" message; builds replicas for launches with rounds in an order permuted by
   // its seed. `ranks` null: this process is alone; otherwise every rank builds the same launch.
   Launch(const nlohmann::json& message,
          CovariateSampler sampler,
@@ -59,6 +60,11 @@ private:
   UnitData next_train_data(const TrainConfig& config);
   UnitData next_unit_data(const VariantSpec& spec);
   VisitResult timed_visit(std::size_t variant, const std::vector<UnitData>& units, Tracer* tracer);
+  std::pair<VisitResult, Covariates> observed_visit(std::size_t variant,
+                                                    const std::vector<UnitData>& units,
+                                                    int round,
+                                                    const std::string& tracing);
+  std::string why_not_finite(std::size_t variant, const VisitResult& visit, int round) const;
   const TrainConfig& reference() const { return variants_.front().config; }
   std::shared_ptr<RankGroup> group() const { return ranks_ == nullptr ? nullptr : ranks_->group(); }
 

@@ -48,9 +48,11 @@ private:
   std::vector<at::cuda::CUDAEvent> events_;
 };
 
-double run_unit(Trainer& trainer, bool evaluation, const UnitData& data, StepResult& last) {
+// The loss of an evaluation; that of a step waits for the device in `steps`.
+double
+run_unit(Trainer& trainer, bool evaluation, const UnitData& data, std::vector<StepResult>& steps) {
   if (evaluation) return trainer.evaluate(data).nats_per_token;
-  last = trainer.step(data);
+  steps.push_back(trainer.step(data));
   return 0;
 }
 
@@ -72,7 +74,8 @@ VisitResult run_visit(Trainer& trainer,
   VisitClock clock(cuda, units.size());
   VisitResult result;
   const std::int64_t skipped_before = trainer.skipped_steps();
-  StepResult last;
+  std::vector<StepResult> steps;
+  steps.reserve(units.size());
   clock.drain();
   if (meet) {
     meet();
@@ -86,7 +89,7 @@ VisitResult run_visit(Trainer& trainer,
       start = now_ns();
     }
     const std::int64_t unit_start = observer != nullptr ? trace_now() : 0;
-    const double loss = run_unit(trainer, evaluation, units[i], last);
+    const double loss = run_unit(trainer, evaluation, units[i], steps);
     clock.mark(i + 1);
     if (observer != nullptr)
       observer->unit(
@@ -95,7 +98,8 @@ VisitResult run_visit(Trainer& trainer,
   }
   clock.drain();
   result.wall_ns = now_ns() - start;
-  if (!evaluation) result.loss = last.loss();
+  for (const StepResult& step : steps) result.step_losses.push_back(step.loss());
+  if (!evaluation) result.loss = result.step_losses.back();
   result.skipped_steps = trainer.skipped_steps() - skipped_before;
   result.steps = static_cast<int>(units.size()) - discard;
   if (cuda) result.device_ns = clock.between(static_cast<std::size_t>(discard), units.size());

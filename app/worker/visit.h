@@ -19,7 +19,8 @@ struct VisitResult {
   std::int64_t wall_ns = 0; // counted units together, host clock, device drained at both ends
   std::optional<std::int64_t> device_ns; // by CUDA events over the counted units
   std::int64_t tokens = 0;
-  double loss = 0;
+  double loss = 0;                 // of the last unit
+  std::vector<double> step_losses; // of every train step in order; empty for evaluations
   std::int64_t skipped_steps = 0;
   std::vector<std::int64_t> sample_ns; // every unit, discarded ones first
 };

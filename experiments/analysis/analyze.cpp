@@ -101,6 +101,10 @@ Comparison compare(const LedgerData& data,
   result.effect_all = estimate_effect(result.pairs, options);
   result.memory = memory_effect(data, *variants.a, *variants.b, judged_alpha);
   result.evidence = gather_evidence(data, visits, cell, *variants.a, *variants.b);
+  if (variants.b->role == Role::Control) return result;
+  result.loss = loss_test(data, visits, cell, *variants.a, *variants.b, judged_alpha);
+  const OptimizationRow* row = optimization_of(data, cell);
+  if (result.loss && row) judge_by_loss(result.evidence, *result.loss, row->equivalence);
   return result;
 }
 
@@ -164,6 +168,9 @@ void note_missing(const LedgerData& data, CellReport& cell) {
                                        cell.planned_launches - cell.timed_launches,
                                        cell.planned_launches));
   if (!memory) cell.missing.push_back("memory launch");
+  if (cell.loss_launches < cell.cell.loss_seeds)
+    cell.missing.push_back(fmt::format(
+        "{} of {} loss launches", cell.cell.loss_seeds - cell.loss_launches, cell.cell.loss_seeds));
   if (!traced && cell.cell.traced_rounds > 0) cell.missing.push_back("traced launch");
 }
 
@@ -172,6 +179,15 @@ int timed_launches(const LedgerData& data, const CellRow& cell) {
   std::set<int> indices;
   for (const LaunchRow& launch : data.launches)
     if (launch.cell == cell.id && is_counted(launch)) indices.insert(launch.index);
+  return static_cast<int>(indices.size());
+}
+
+int loss_launches(const LedgerData& data, const CellRow& cell) {
+  std::set<int> indices;
+  for (const LaunchRow& launch : data.launches)
+    if (launch.cell == cell.id && launch.kind == LaunchKind::Loss &&
+        launch.state == LaunchState::Complete)
+      indices.insert(launch.index);
   return static_cast<int>(indices.size());
 }
 
@@ -187,6 +203,8 @@ CellReport report_cell(const LedgerData& data,
   }
   result.planned_launches = data.spec.launches;
   result.timed_launches = timed_launches(data, cell);
+  result.loss_launches = loss_launches(data, cell);
+  result.loss_curves = loss_curves(data, visits, cell);
   result.control = control_of(data, visits, cell, judged_alpha);
   for (const VariantPair& pair : pairs_to_compare(data, cell))
     result.comparisons.push_back(compare(data, visits, cell, pair, judged_alpha));

@@ -42,7 +42,12 @@ std::optional<ClaimMetric> claim_metric(const std::string& name) {
   if (name == "unit_time") return ClaimMetric::UnitTime;
   if (name == "throughput") return ClaimMetric::Throughput;
   if (name == "peak_memory") return ClaimMetric::PeakMemory;
+  if (name == "final_loss") return ClaimMetric::FinalLoss;
   return std::nullopt;
+}
+
+bool is_time(ClaimMetric metric) {
+  return metric != ClaimMetric::PeakMemory && metric != ClaimMetric::FinalLoss;
 }
 
 double gain_of(ClaimMetric metric, double theta) {

@@ -11,12 +11,13 @@
 
 namespace assay {
 
-enum class ClaimMetric { StepTime, UnitTime, Throughput, PeakMemory };
+enum class ClaimMetric { StepTime, UnitTime, Throughput, PeakMemory, FinalLoss };
+bool is_time(ClaimMetric metric);
 // Nothing for a metric that this build cannot measure.
 std::optional<ClaimMetric> claim_metric(const std::string& name);
 
 // Gain in the claim's metric for theta = ln(B / A): throughput 1/ratio - 1, otherwise 1 - ratio
-// (share of time or bytes saved). Falls as theta grows.
+// (share of time, bytes or loss saved). Falls as theta grows.
 double gain_of(ClaimMetric metric, double theta);
 Interval gain_of(ClaimMetric metric, const Interval& theta);
 // Its inverse; needs gain > -1 for throughput, gain < 1 otherwise.

@@ -109,11 +109,10 @@ std::string claimed_text(const ClaimRow& claim) {
                       : *metric == ClaimMetric::Throughput ? "throughput"
                       : *metric == ClaimMetric::StepTime   ? "less step time"
                       : *metric == ClaimMetric::UnitTime   ? "less time of the unit"
+                      : *metric == ClaimMetric::FinalLoss  ? "less final loss"
                                                            : "less peak memory";
   // A metric of a newer or older build keeps its name.
-  const std::string what = metric                         ? words
-                           : claim.metric == "final_loss" ? "less final loss"
-                                                          : claim.metric;
+  const std::string what = metric ? words : claim.metric;
   if (claim.lo == 0 && std::isinf(claim.hi))
     return fmt::format("{}{}, no figure", what == "throughput" ? "more " : "", what);
   return fmt::format("{} {}", gain_range_text(claim.lo, claim.hi), what);
@@ -150,6 +149,13 @@ std::string control_text(const CellReport& cell) {
 
 std::string comparison_text(const Comparison& comparison) {
   return comparison.b + " against " + comparison.a;
+}
+
+std::string untold_loss_text(const Comparison& comparison) {
+  if (!comparison.loss) return "";
+  std::string text = loss_text(*comparison.loss);
+  const auto& reasons = comparison.verdict.reasons;
+  return std::find(reasons.begin(), reasons.end(), text) == reasons.end() ? text : "";
 }
 
 std::vector<std::string> speed_notes(const Report& report) {

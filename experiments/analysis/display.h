@@ -35,6 +35,8 @@ std::string claim_state_text(const ClaimResult& result);
 std::string control_text(const CellReport& cell);
 // "varlen against mask_dense"
 std::string comparison_text(const Comparison& comparison);
+// The loss test in words where the verdict's reasons do not tell it, or "".
+std::string untold_loss_text(const Comparison& comparison);
 // "varlen, mask_dense"; "ema_swap, the train step"
 std::string speed_name_text(const CellReport& cell, const VariantSpeed& speed);
 // Why something of the speed of light is not known, each reason once, with its cells.

@@ -150,9 +150,7 @@ bool shows_nan(const LedgerData& data,
     for (const VisitRow* visit : visits.of_launch(launch.id))
       if (visit->variant == variant.id && visit->loss && !std::isfinite(*visit->loss)) return true;
   }
-  const std::string retired = retirement(data, variant);
-  const auto says = [&](const char* words) { return retired.find(words) != std::string::npos; };
-  return says(" is nan") || says(" is -nan") || says(" is inf") || says(" is -inf");
+  return tells_of_lost_loss(retirement(data, variant));
 }
 
 bool has_gate(const Evidence& evidence, const VariantRow& variant, const std::string& prefix) {
@@ -188,6 +186,11 @@ void judge_quality(Evidence& evidence,
 }
 
 } // namespace
+
+bool tells_of_lost_loss(const std::string& retirement) {
+  const auto says = [&](const char* words) { return retirement.find(words) != std::string::npos; };
+  return says(" is nan") || says(" is -nan") || says(" is inf") || says(" is -inf");
+}
 
 std::string retirement(const LedgerData& data, const VariantRow& variant) {
   for (const EventRow& event : data.events) {
@@ -235,6 +238,8 @@ Evidence gather_evidence(const LedgerData& data,
   if (shows_nan(data, visits, cell, b) && !shows_nan(data, visits, cell, a)) {
     evidence.quality = Quality::Harmed;
     evidence.quality_reason = fmt::format("the loss became NaN or infinite in {} only", b.name);
+    if (const std::string why = retirement(data, b); tells_of_lost_loss(why))
+      evidence.quality_reason += " (" + why + ")";
   }
   return evidence;
 }

@@ -30,6 +30,9 @@ Evidence gather_evidence(const LedgerData& data,
                          const VariantRow& a,
                          const VariantRow& b);
 
+// Whether a retirement's words are those of a loss that became NaN or infinite.
+bool tells_of_lost_loss(const std::string& retirement);
+
 // Why the variant was retired from some launch of its cell, or "".
 std::string retirement(const LedgerData& data, const VariantRow& variant);
 

@@ -38,6 +38,9 @@ svg line.b{stroke:var(--b);stroke-width:2.2}svg rect.b{fill:var(--b)}
 svg line.control{stroke:var(--muted);stroke-width:2}svg circle.control{fill:var(--muted)}
 svg .fall{fill:var(--good)}svg .rise{fill:var(--bad)}svg .whole{fill:var(--b)}svg .whisker{stroke:var(--ink);stroke-width:1.3}
 svg .pair{fill:var(--b);fill-opacity:.45}svg .interval{fill:var(--b);fill-opacity:.14}svg .excluded{stroke:var(--muted);stroke-width:1.3}
+svg .curve{fill:none;stroke:var(--ink);stroke-width:2.2}svg .seed{stroke-width:1;stroke-opacity:.35}
+svg .c0{stroke:var(--a)}svg .c1{stroke:var(--b);stroke-dasharray:7 3}svg .c2{stroke:var(--good);stroke-dasharray:2 3}
+svg .c3{stroke:var(--claim);stroke-dasharray:10 3 2 3}svg .c4{stroke:var(--muted);stroke-dasharray:4 4}
 .key{display:inline-block;width:22px;height:11px;margin:0 5px 0 12px;vertical-align:-1px}
 .key.band{background:var(--band)}.key.claimed{border:1.8px dashed var(--claim)}.key.point{width:10px;height:10px;background:var(--b)}
 @media print{main{max-width:none}.card{break-inside:avoid}}

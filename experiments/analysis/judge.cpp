@@ -96,7 +96,7 @@ void tag_precision(Comparison& comparison) {
   }
 }
 
-// Time or memory, in the claim's metric, as far as it is known.
+// Time, memory or final loss, in the claim's metric, as far as it is known.
 void measure_claim(ClaimResult& result,
                    ClaimMetric metric,
                    const CellRow& cell,
@@ -104,6 +104,8 @@ void measure_claim(ClaimResult& result,
   const Estimate* measured = nullptr;
   if (metric == ClaimMetric::PeakMemory) {
     if (comparison.memory) measured = &comparison.memory->log_ratio;
+  } else if (metric == ClaimMetric::FinalLoss) {
+    if (comparison.loss && comparison.loss->log_ratio) measured = &*comparison.loss->log_ratio;
   } else if (cell.unit != "train_step" && metric != ClaimMetric::UnitTime) {
     result.end_to_end = true;
     if (comparison.end_to_end) measured = &comparison.end_to_end->log_ratio;
@@ -114,19 +116,41 @@ void measure_claim(ClaimResult& result,
   result.gain = gain_of(metric, measured->value);
   if (measured->at_95) result.gain_95 = gain_of(metric, *measured->at_95);
   if (measured->judged) result.gain_judged = gain_of(metric, *measured->judged);
-  const int full = metric == ClaimMetric::PeakMemory ? kProvisionalLaunches : kFullLaunches;
+  const int full = metric == ClaimMetric::PeakMemory  ? kProvisionalLaunches
+                   : metric == ClaimMetric::FinalLoss ? static_cast<int>(kFewestSeeds)
+                                                      : kFullLaunches;
   result.provisional = static_cast<int>(measured->by_launch.size()) < full;
 }
 
-// A memory figure does not depend on times, so only the parity side of validity can spoil it.
+// Memory and losses do not depend on times, so only the parity side of validity can spoil them.
 std::string why_not_judged(const Comparison& comparison, ClaimMetric metric) {
   const Validity validity = comparison.verdict.validity;
   const bool time_only =
       validity == Validity::Contended || validity == Validity::Invalid ||
       (validity == Validity::Incomplete && comparison.evidence.validity == Validity::Ok);
-  if (validity == Validity::Ok || (metric == ClaimMetric::PeakMemory && time_only)) return "";
+  if (validity == Validity::Ok || (!is_time(metric) && time_only)) return "";
   return comparison.verdict.reasons.empty() ? std::string(to_string(validity))
                                             : comparison.verdict.reasons.front();
+}
+
+// Why a measured claim has no interval that may be read, or "".
+std::string
+why_undecided(const ClaimResult& result, ClaimMetric metric, const Comparison& comparison) {
+  if (metric == ClaimMetric::FinalLoss) {
+    const bool enough = comparison.loss->result.seeds.size() >= kFewestSeeds;
+    return enough && result.gain_judged ? "" : loss_text(*comparison.loss);
+  }
+  if (result.gain_judged) return "";
+  return result.gain ? "one launch gives no interval" : "not measured yet";
+}
+
+// The smallest gain of interest. Of a loss it is the margin that counts as no difference.
+double smallest_gain(ClaimMetric metric, const Comparison& comparison, double sesoi) {
+  if (metric != ClaimMetric::FinalLoss) return sesoi_gain(metric, sesoi);
+  const LossQuality& loss = comparison.loss->result;
+  std::vector<double> of_a;
+  for (const SeedLoss& seed : loss.seeds) of_a.push_back(seed.a);
+  return loss.margin / mean(of_a);
 }
 
 void adopt_claim(Verdict& verdict, const ClaimResult& result, bool first) {
@@ -188,18 +212,21 @@ ClaimResult judge_claim(const ClaimRow& claim,
     result.reason = claim.unmet;
   } else if (!metric) {
     result.reason = fmt::format("'{}' is not measured", claim.metric);
+  } else if (*metric == ClaimMetric::FinalLoss && !comparison.loss) {
+    result.reason = "no loss launches in this matrix";
   } else if (const std::string unmet = unmet_conditions(claim, cell, gpu); !unmet.empty()) {
     result.state = ClaimState::ConditionsNotMet;
     result.reason = unmet;
   } else if (const std::string why = why_not_judged(comparison, *metric); !why.empty()) {
     result.state = ClaimState::Undecided;
     result.reason = why;
-  } else if (!result.gain_judged) {
+  } else if (const std::string undecided = why_undecided(result, *metric, comparison);
+             !undecided.empty()) {
     result.state = ClaimState::Undecided;
-    result.reason = result.gain ? "one launch gives no interval" : "not measured yet";
+    result.reason = undecided;
   } else {
-    const ClaimDecision decision =
-        decide_claim({claim.lo, claim.hi}, *result.gain_judged, sesoi_gain(*metric, sesoi));
+    const ClaimDecision decision = decide_claim(
+        {claim.lo, claim.hi}, *result.gain_judged, smallest_gain(*metric, comparison, sesoi));
     result.state = decision.state;
     result.exceeds = decision.exceeds;
   }

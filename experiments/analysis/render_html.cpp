@@ -26,7 +26,7 @@ std::optional<Interval> claimed_range(const std::vector<const ClaimResult*>& cla
                                       bool end_to_end) {
   for (const ClaimResult* claim : claims) {
     const auto metric = claim_metric(claim->claim.metric);
-    if (!metric || *metric == ClaimMetric::PeakMemory || claim->end_to_end != end_to_end ||
+    if (!metric || !is_time(*metric) || claim->end_to_end != end_to_end ||
         claim->state == ClaimState::NotTested)
       continue;
     const double low = theta_of(*metric, claim->claim.hi),
@@ -132,6 +132,12 @@ std::string memory_row(const Comparison& comparison) {
                          comparison.memory->launches == 1 ? "" : "es"));
 }
 
+std::string loss_row(const Comparison& comparison) {
+  if (!comparison.loss) return "";
+  const std::string text = loss_text(*comparison.loss);
+  return comparison.evidence.quality_reason == text ? "" : row("loss", text);
+}
+
 std::string end_to_end_row(const CellReport& cell, const Comparison& comparison) {
   if (!comparison.end_to_end) return "";
   const EndToEnd& value = *comparison.end_to_end;
@@ -234,7 +240,7 @@ std::string comparison_card(const Report& report, std::size_t i, std::size_t j) 
       row("quality",
           fmt::format(
               "{}: {}", to_string(comparison.verdict.quality), comparison.evidence.quality_reason));
-  out += row("engaged", comparison.evidence.engaged) + "</dl>\n";
+  out += loss_row(comparison) + row("engaged", comparison.evidence.engaged) + "</dl>\n";
   if (comparison.effect_all) {
     out += pairs_svg(comparison, band_of(cell));
     out += "<p class=\"muted\">Change of time of each pair, by launch. Line: the launch's median; "
@@ -243,6 +249,25 @@ std::string comparison_card(const Report& report, std::size_t i, std::size_t j) 
   }
   return out + explanation_html(comparison) + gates_table(comparison) + excluded_list(comparison) +
          "</section>\n";
+}
+
+// Of all variants together: one seed's batches are the same for each of them.
+std::string loss_card(const CellReport& cell) {
+  if (cell.loss_curves.empty()) return "";
+  return fmt::format(
+      "<section class=\"card\"><header><h3>{}: training loss</h3></header>\n<p class=\"muted\">{} "
+      "of "
+      "{} seeds, {} optimizer steps each; every variant trains on the same batches. Thin: one "
+      "seed; "
+      "thick: their mean. Below: the difference from {} at equal seeds; shaded: the margin of "
+      "{:.4g}, and the steps that are judged.</p>\n{}</section>\n",
+      h(cell.cell.name),
+      cell.loss_launches,
+      cell.cell.loss_seeds,
+      cell.cell.loss_rounds * cell.cell.loss_steps,
+      h(cell.comparisons.empty() ? "the reference" : cell.comparisons.front().a),
+      cell.cell.loss_margin,
+      loss_svg(cell));
 }
 
 std::string claims_section(const Report& report) {
@@ -357,7 +382,8 @@ std::string launches_table(const Report& report) {
                        launch.row.reason.empty() ? "" : ": " + h(launch.row.reason),
                        launch.row.kind == LaunchKind::Timed
                            ? fmt::format("{} + {} warm-up", launch.rounds, launch.warmup_rounds)
-                           : "-",
+                       : launch.row.kind == LaunchKind::Loss ? std::to_string(launch.rounds)
+                                                             : "-",
                        h(launch.row.started_utc),
                        h(launch.row.build_order));
   return out + "</table></div></details>\n";
@@ -430,6 +456,7 @@ std::string render_html(const Report& report) {
                        h(control_text(report.cells[i])));
     for (std::size_t j = 0; j < report.cells[i].comparisons.size(); ++j)
       out += comparison_card(report, i, j);
+    out += loss_card(report.cells[i]);
   }
   return out + provenance(report) + "</main></body></html>\n";
 }

@@ -4,6 +4,7 @@
 #include "experiments/analysis/claim_json.h"
 #include "experiments/analysis/display.h"
 #include "experiments/analysis/explanation_json.h"
+#include "experiments/analysis/loss_json.h"
 #include "experiments/analysis/render.h"
 
 namespace assay {
@@ -77,6 +78,12 @@ ordered_json memory(const MemoryEffect& value) {
           {"bytes", estimate_json(value.log_ratio)}};
 }
 
+ordered_json loss_json(const LossTest& value) {
+  ordered_json out = loss_test_json(value);
+  out["log_ratio"] = maybe(value.log_ratio, estimate_json);
+  return out;
+}
+
 ordered_json end_to_end_json(const EndToEnd& value) {
   return {{"step_ns", number(value.step_ns)},
           {"every", value.every},
@@ -145,6 +152,7 @@ ordered_json comparison_json(const Comparison& value) {
           {"position", maybe(value.position, estimate_json)},
           {"end_to_end", maybe(value.end_to_end, end_to_end_json)},
           {"memory", maybe(value.memory, memory)},
+          {"loss", maybe(value.loss, loss_json)},
           {"pairs", pairs(value.pairs)},
           {"evidence", evidence(value.evidence, value)},
           {"explanation", explanation_json(value, kEveryRow)},
@@ -206,6 +214,9 @@ ordered_json cell_json(const CellReport& value) {
                       {"config", ordered_json::parse(value.cell.config_json, nullptr, false)},
                       {"launches_counted", value.timed_launches},
                       {"launches_planned", value.planned_launches},
+                      {"loss_launches_counted", value.loss_launches},
+                      {"loss_launches_planned", value.cell.loss_seeds},
+                      {"loss_curves", loss_curves_json(value)},
                       {"control", nullptr},
                       {"comparisons", comparisons},
                       {"speed", speeds},

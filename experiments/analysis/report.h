@@ -14,6 +14,7 @@
 #include "experiments/analysis/cost.h"
 #include "experiments/analysis/effect.h"
 #include "experiments/analysis/evidence.h"
+#include "experiments/analysis/loss.h"
 #include "experiments/analysis/pairs.h"
 #include "experiments/analysis/rank_times.h"
 #include "experiments/analysis/speed.h"
@@ -38,6 +39,7 @@ struct Comparison {
   std::optional<Estimate> position; // second visit against first, a health figure
   std::optional<EndToEnd> end_to_end;
   std::optional<MemoryEffect> memory;
+  std::optional<LossTest> loss; // nothing where the plan has no loss launches
   Evidence evidence;
   Verdict verdict;
   // Where the difference sits; filled by attach_explanations() (trace_evidence.h) only.
@@ -60,6 +62,8 @@ struct CellReport {
   std::vector<VariantSpeed> speed; // filled by attach_speed() (experiments/speed.h) only
   int timed_launches = 0;          // that count
   int planned_launches = 0;
+  int loss_launches = 0; // that are complete, of cell.loss_seeds
+  std::vector<LossCurve> loss_curves;
   std::vector<std::string> missing; // what the plan still owes
 };
 

@@ -1,5 +1,5 @@
 // Inline SVG plots of a report page. Colours are CSS classes of the page, so that they follow its
-// light or dark scheme. Axes show the change of time.
+// light or dark scheme. Axes show the change of time; those of losses nats a token over steps.
 #pragma once
 
 #include <optional>
@@ -23,6 +23,10 @@ struct ForestRow {
 std::string forest_svg(const std::vector<ForestRow>& rows);
 // Every pair of a comparison, one column a launch, with median and exact interval of each launch.
 std::string pairs_svg(const Comparison& comparison, const std::optional<Interval>& band);
+// Training loss of every variant over optimizer steps: each seed thin, their mean thick; below it
+// the mean difference from the reference at equal seeds, with the margin and the steps that are
+// judged. "" without a curve.
+std::string loss_svg(const CellReport& cell);
 // Stage by stage from A's step to B's, then the whole of it, traced and timed.
 std::string waterfall_svg(const Waterfall& waterfall);
 

@@ -110,7 +110,7 @@ std::vector<Stage> stages_named(const ClaimRow& claim) {
 void apply_to(ClaimResult& result, const Comparison& comparison) {
   const auto metric = claim_metric(result.claim.metric);
   if (result.state != ClaimState::Confirmed || result.claim.stages.empty() ||
-      metric == ClaimMetric::PeakMemory)
+      (metric && !is_time(*metric)))
     return;
   const std::string& why_not = comparison.explanation ? comparison.explanation->waterfall.unusable
                                                       : comparison.no_explanation;

@@ -20,6 +20,7 @@
 
 #include "core/result.h"
 #include "core/statistics.h"
+#include "kernels/l2_read.h"
 #include "model/gates.h"
 #include "model/nsa.h"
 #include "model/nsa_ranges.h"
@@ -165,7 +166,25 @@ void check_parity(const Case& it, double scale) {
   }
 }
 
-void time_attention(const Options& options, std::int64_t tokens) {
+// Bytes a second that the L2 delivers, of a buffer that lies in it whole.
+double l2_bytes_per_second(int repeats) {
+  constexpr std::int64_t kBytes = 16 << 20;
+  constexpr int kPasses = 64;
+  const at::Tensor data =
+      at::zeros({kBytes}, at::TensorOptions().device(at::kCUDA).dtype(at::kByte));
+  const at::Tensor sink = at::zeros({4}, data.options());
+  const double ms = device_ms(repeats, [&] {
+    launch_l2_read(data.const_data_ptr(),
+                   kBytes,
+                   kPasses,
+                   static_cast<std::uint32_t*>(sink.mutable_data_ptr()),
+                   c10::cuda::getCurrentCUDAStream());
+    C10_CUDA_KERNEL_LAUNCH_CHECK();
+  });
+  return static_cast<double>(kBytes) * kPasses / (ms * 1e-3);
+}
+
+void time_attention(const Options& options, std::int64_t tokens, double l2_rate) {
   const Case it = make_case(options, tokens);
   const double scale = 1 / std::sqrt(static_cast<double>(options.width));
   check_parity(it, scale);
@@ -176,13 +195,16 @@ void time_attention(const Options& options, std::int64_t tokens) {
              options.width,
              options.slots,
              kBlock);
-  const auto row = [](const char* form, const char* pass, double ms, double bytes, double memory) {
-    fmt::print("  {:<14} {:<17} {:>9.4f} ms; asks for {:>6.2f} GB: {:>6.0f} GB/s by cache",
-               form,
-               pass,
-               ms,
-               bytes * 1e-9,
-               bytes / ms * 1e-6);
+  const auto row = [l2_rate](
+                       const char* form, const char* pass, double ms, double bytes, double memory) {
+    fmt::print(
+        "  {:<14} {:<17} {:>9.4f} ms; asks for {:>6.2f} GB: {:>6.0f} GB/s by cache, {:.2f} of L2",
+        form,
+        pass,
+        ms,
+        bytes * 1e-9,
+        bytes / ms * 1e-6,
+        bytes / (ms * 1e-3) / l2_rate);
     if (memory > 0)
       fmt::print("; {:.3f} GB at least: {:.0f} GB/s by memory", memory * 1e-9, memory / ms * 1e-6);
     fmt::print("\n");
@@ -309,11 +331,15 @@ void find_crossover(const Options& options) {
 int run(const Options& options) {
   if (!at::cuda::is_available()) bad_input("bench_nsa needs a CUDA device, and there is none here");
   const cudaDeviceProp& device = *at::cuda::getCurrentDeviceProperties();
-  fmt::print("{}, L2 {:.0f} MB\n", device.name, static_cast<double>(device.l2CacheSize) * 1e-6);
+  const double l2_rate = l2_bytes_per_second(options.repeats);
+  fmt::print("{}, L2 {:.0f} MB, reads {:.0f} GB/s of it\n",
+             device.name,
+             static_cast<double>(device.l2CacheSize) * 1e-6,
+             l2_rate * 1e-9);
   compare_ranges(options, 2, 256, 4, 32);
   compare_ranges(options, 1, 2048, 2, 16);
   for (const std::int64_t tokens : options.tokens) {
-    time_attention(options, tokens);
+    time_attention(options, tokens, l2_rate);
     time_operator(options, tokens);
   }
   find_crossover(options);

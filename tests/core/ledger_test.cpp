@@ -68,6 +68,10 @@ LedgerData small_plan() {
   cell.rounds = 4;
   cell.launches = 3;
   cell.traced_rounds = 4;
+  cell.loss_seeds = 5;
+  cell.loss_rounds = 50;
+  cell.loss_steps = 10;
+  cell.loss_margin = 0.02;
   plan.cells = {cell};
   plan.variants = {{1, 1, "a", "a", Role::Reference, "{}"},
                    {2, 1, "b", "b", Role::Level, "{}"},
@@ -135,6 +139,10 @@ TEST_F(LedgerTest, KeepsThePlan) {
   EXPECT_EQ(data.claims.at(0).hi, 0.15);
   EXPECT_EQ(data.claims.at(0).lints, "one\ntwo\n");
   EXPECT_EQ(data.cell(1).launches, 3);
+  EXPECT_EQ(data.cell(1).loss_seeds, 5);
+  EXPECT_EQ(data.cell(1).loss_rounds, 50);
+  EXPECT_EQ(data.cell(1).loss_steps, 10);
+  EXPECT_EQ(data.cell(1).loss_margin, 0.02);
   EXPECT_EQ(data.variant(3).role, Role::Control);
   EXPECT_THROW(data.variant(4), Failure);
 }
@@ -334,7 +342,7 @@ TEST_F(LedgerTest, DistinctMessages) {
 TEST_F(LedgerTest, ANewerSchemaIsRefused) {
   open()->finish();
   Database(file(), Database::Mode::ReadWrite).execute("PRAGMA user_version = 9");
-  EXPECT_THAT(error(), HasSubstr("its schema 9 is newer than this build reads (3)"));
+  EXPECT_THAT(error(), HasSubstr("its schema 9 is newer than this build reads (4)"));
   EXPECT_THAT(failure_of([&] { open(); }), HasSubstr("its schema 9 is newer"));
 }
 
@@ -345,12 +353,16 @@ TEST_F(LedgerTest, AnOlderSchemaIsReadAndNotContinued) {
   Database(file(), Database::Mode::ReadWrite)
       .execute("ALTER TABLE claim DROP COLUMN stages; ALTER TABLE claim DROP COLUMN lints; "
                "ALTER TABLE cell DROP COLUMN traced_rounds; "
+               "ALTER TABLE cell DROP COLUMN loss_seeds; ALTER TABLE cell DROP COLUMN loss_rounds; "
+               "ALTER TABLE cell DROP COLUMN loss_steps; ALTER TABLE cell DROP COLUMN loss_margin; "
                "PRAGMA user_version = 1");
   const Result<LedgerData> data = read_ledger(directory_);
   ASSERT_TRUE(data) << data.error().message;
   EXPECT_EQ(data->claims.at(0).stages, "");
   EXPECT_EQ(data->claims.at(0).lints, "");
   EXPECT_EQ(data->cells.at(0).traced_rounds, 0);
+  EXPECT_EQ(data->cells.at(0).loss_seeds, 0);
+  EXPECT_EQ(data->cells.at(0).loss_margin, 0);
   EXPECT_THAT(failure_of([&] { open(); }), HasSubstr("written by an older Assay (schema 1"));
 }
 

@@ -8,6 +8,9 @@
 //                        "launch" or a number); INDEX counts the launch requests of one kind, from
 //                        1, in the file named by `count=PATH`; "*" stands for any index
 //   retire=NAME/ROUND    that variant is retired when it is asked for that round
+//   retire_in=KIND       … in launches of this kind alone
+//   harm=X               loss of levels beyond the reference's, nats a token
+// Losses of a loss launch fall with the step and differ by 1 from seed to seed.
 #include <unistd.h>
 
 #include <chrono>
@@ -134,7 +137,7 @@ private:
                         {"steps", steps},
                         {"wall_ns", ns},
                         {"tokens", 128 * steps},
-                        {"loss", 2.5},
+                        {"loss", loss(variant, round)},
                         {"skipped_steps", 0},
                         {"sample_ns", json::array({ns})},
                         {"covariates", {{"steal_share", 0.01}, {"involuntary_switches", 3}}}});
@@ -144,7 +147,16 @@ private:
     send({{"event", "round"}, {"round", round}, {"visits", visits}});
   }
 
+  double loss(const json& variant, int round) {
+    if (kind_ != "loss") return 2.5;
+    const json& config = variant.at("config");
+    const bool level = variant.at("role") == "level" && settings_.count("harm");
+    return config.at("seed").get<double>() + 3 - 0.1 * round +
+           (level ? std::stod(settings_["harm"]) : 0);
+  }
+
   bool retired(const json& variant, const std::string& place, const json& index) {
+    if (settings_.count("retire_in") && settings_["retire_in"] != kind_) return false;
     if (!settings_.count("retire") ||
         settings_["retire"] != variant.at("name").get<std::string>() + "/" + place)
       return false;

@@ -98,6 +98,55 @@ TEST(Matrix, SyntaxErrorsVersionsAndEmptiness) {
   EXPECT_THAT(problem("version = 1\n" + kCell), HasSubstr("lacks the key 'experiment'"));
 }
 
+TEST(Matrix, QualityAndTheCellsOwn) {
+  const Matrix matrix = value_or_throw(parse_matrix(kHead + R"([[cell]]
+optimization = "ema_swap"
+[[cell]]
+name = "own"
+optimization = "ema_swap"
+quality = { seeds = 6, margin = 0.1 }
+[[cell]]
+name = "off"
+optimization = "ema_swap"
+quality = { seeds = 0 }
+[quality]
+steps = 60
+every = 20
+margin = 0.02
+)",
+                                                    "m.toml"));
+  ASSERT_TRUE(matrix.quality);
+  EXPECT_EQ(matrix.quality->seeds, 4);
+  EXPECT_EQ(matrix.quality->steps, 60);
+  EXPECT_EQ(matrix.quality->every, 20);
+  EXPECT_DOUBLE_EQ(matrix.quality->margin, 0.02);
+  EXPECT_FALSE(matrix.cells[0].quality);
+  EXPECT_EQ(matrix.cells[1].quality->seeds, 6);
+  EXPECT_EQ(matrix.cells[1].quality->steps, 60);
+  EXPECT_DOUBLE_EQ(matrix.cells[1].quality->margin, 0.1);
+  EXPECT_EQ(matrix.cells[2].quality->seeds, 0);
+  EXPECT_FALSE(value_or_throw(parse_matrix(kHead + kCell, "m.toml")).quality);
+}
+
+TEST(Matrix, QualityMistakes) {
+  EXPECT_THAT(problem(kHead + kCell + "[quality]\nseeds = 4\n"),
+              HasSubstr("m.toml:6: [quality]: 4 seeds need a `margin`"));
+  EXPECT_THAT(problem(kHead + kCell + "[quality]\nmargn = 0.1\n"),
+              HasSubstr("m.toml:7: unknown key 'margn' in [quality] (did you mean 'margin'?)"));
+  EXPECT_THAT(problem(kHead + kCell + "[quality]\nmargin = 0.0\n"),
+              HasSubstr("m.toml:7: [quality] margin takes a number above 0"));
+  EXPECT_THAT(problem(kHead + kCell + "[quality]\nmargin = 0.1\nseeds = -1\n"),
+              HasSubstr("m.toml:8: [quality] seeds takes an integer from 0"));
+  EXPECT_THAT(problem(kHead + kCell + "[quality]\nmargin = 0.1\nsteps = 25\n"),
+              HasSubstr("m.toml:6: [quality]: every = 10 does not divide steps = 25"));
+  EXPECT_THAT(problem(kHead + kCell + "quality = { seeds = 4 }\n"),
+              HasSubstr("m.toml:6: [[cell]] quality: 4 seeds need a `margin`"));
+  EXPECT_THAT(problem(kHead + kCell + "quality = false\n"), HasSubstr("m.toml:6"));
+  EXPECT_THAT(problem(kHead + kCell, {"quality.seeds=8"}),
+              HasSubstr("--set: [quality]: 8 seeds need a `margin`"));
+  EXPECT_EQ(problem(kHead + kCell + "[quality]\nseeds = 0\n"), "");
+}
+
 TEST(Matrix, RefusesWhatThisBuildDoesNotKnow) {
   EXPECT_THAT(problem(kHead + kCell + "[toggles.x]\nkey = \"lr\"\n"),
               HasSubstr("section [toggles] is not supported by this build"));
@@ -169,7 +218,7 @@ TEST(Matrix, FilesThatCannotBeRead) {
 }
 
 TEST(Matrix, TheShippedOnesParse) {
-  for (const char* name : {"quickstart", "calibration"}) {
+  for (const char* name : {"quickstart", "calibration", "design-card"}) {
     const Result<Matrix> matrix =
         load_matrix(std::string(ASSAY_SOURCE_DIR) + "/experiments/matrices/" + name + ".toml");
     EXPECT_TRUE(matrix) << matrix.error().message;

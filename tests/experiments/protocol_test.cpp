@@ -102,8 +102,8 @@ TEST(Protocol, GatesAndMetrics) {
 }
 
 TEST(Protocol, AnotherVersionIsRefused) {
-  EXPECT_THAT(parse_hello({{"event", "hello"}, {"protocol", 3}}).error().message,
-              HasSubstr("the worker speaks protocol 3, this engine 2"));
+  EXPECT_THAT(parse_hello({{"event", "hello"}, {"protocol", 4}}).error().message,
+              HasSubstr("the worker speaks protocol 4, this engine 3"));
 }
 
 } // namespace

@@ -1,0 +1,225 @@
+#include "experiments/analysis/loss.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <set>
+
+namespace assay {
+
+namespace {
+
+std::uint64_t base_seed(const CellRow& cell) {
+  const auto config = nlohmann::json::parse(cell.config_json, nullptr, false);
+  if (!config.is_object() || !config.contains("seed") || !config["seed"].is_number_integer())
+    return 0; // a ledger of another maker: seeds are then the launches' numbers
+  return config["seed"].get<std::uint64_t>();
+}
+
+std::vector<const LaunchRow*> loss_launches(const LedgerData& data, const CellRow& cell) {
+  std::vector<const LaunchRow*> result;
+  for (const LaunchRow& launch : data.launches)
+    if (launch.cell == cell.id && launch.kind == LaunchKind::Loss) result.push_back(&launch);
+  return result;
+}
+
+// The retirement of a variant from a loss launch.
+struct Fall {
+  const LaunchRow* launch;
+  std::string why; // the worker's words
+};
+
+std::vector<Fall> falls(const LedgerData& data, const CellRow& cell, const VariantRow& variant) {
+  std::vector<Fall> result;
+  const std::string start = variant.name + ": "; // the engine's form
+  for (const LaunchRow* launch : loss_launches(data, cell))
+    for (const EventRow& event : data.events)
+      if (event.launch == launch->id && event.kind == "retired" && event.detail.starts_with(start))
+        result.push_back({launch, event.detail.substr(start.size())});
+  return result;
+}
+
+std::vector<const VisitRow*>
+visits_of(const VisitIndex& visits, const LaunchRow& launch, const VariantRow& variant) {
+  std::vector<const VisitRow*> result;
+  for (const VisitRow* visit : visits.of_launch(launch.id))
+    if (visit->variant == variant.id) result.push_back(visit);
+  std::sort(result.begin(), result.end(), [](const VisitRow* x, const VisitRow* y) {
+    return x->round < y->round;
+  });
+  return result;
+}
+
+double loss_of(const VisitRow& visit) { // the ledger holds no NaN, but NULL
+  return visit.loss.value_or(std::numeric_limits<double>::quiet_NaN());
+}
+
+std::vector<double> losses(const std::vector<const VisitRow*>& visits) {
+  std::vector<double> result;
+  for (const VisitRow* visit : visits) result.push_back(loss_of(*visit));
+  return result;
+}
+
+double final_loss(const std::vector<double>& losses) {
+  const auto counted = static_cast<std::ptrdiff_t>(final_visits(losses.size()));
+  return mean(std::vector<double>(losses.end() - counted, losses.end()));
+}
+
+struct FinalLoss {
+  std::int64_t launch = 0;
+  double loss = 0;
+};
+
+// By launch index, of complete launches that hold all of the variant's visits.
+std::map<int, FinalLoss> final_losses(const LedgerData& data,
+                                      const VisitIndex& visits,
+                                      const CellRow& cell,
+                                      const VariantRow& variant) {
+  std::map<int, FinalLoss> by_index;
+  for (const LaunchRow* launch : loss_launches(data, cell)) {
+    if (launch->state != LaunchState::Complete) continue;
+    const auto own = visits_of(visits, *launch, variant);
+    if (!own.empty() && own.size() == static_cast<std::size_t>(cell.loss_rounds))
+      by_index[launch->index] = {launch->id, final_loss(losses(own))};
+  }
+  return by_index;
+}
+
+std::vector<SeedLoss> seed_losses(const LedgerData& data,
+                                  const VisitIndex& visits,
+                                  const CellRow& cell,
+                                  const VariantRow& a,
+                                  const VariantRow& b) {
+  const auto of_a = final_losses(data, visits, cell, a);
+  const auto of_b = final_losses(data, visits, cell, b);
+  std::set<int> lost;
+  for (const Fall& fall : falls(data, cell, b))
+    if (tells_of_lost_loss(fall.why)) lost.insert(fall.launch->index);
+  std::vector<SeedLoss> seeds;
+  for (const auto& [index, own] : of_a) {
+    const std::uint64_t seed = base_seed(cell) + static_cast<std::uint64_t>(index);
+    const auto other = of_b.find(index);
+    if (lost.contains(index))
+      seeds.push_back({seed, own.loss, std::numeric_limits<double>::quiet_NaN()});
+    else if (other != of_b.end() && other->second.launch == own.launch)
+      seeds.push_back({seed, own.loss, other->second.loss});
+  }
+  return seeds;
+}
+
+std::optional<Estimate> log_ratios(const std::vector<SeedLoss>& seeds, double judged_alpha) {
+  std::vector<double> ratios;
+  for (const SeedLoss& seed : seeds) {
+    const double ratio = std::log(seed.b / seed.a);
+    if (!std::isfinite(ratio)) return std::nullopt; // a mean without it would flatter
+    ratios.push_back(ratio);
+  }
+  if (ratios.empty()) return std::nullopt;
+  return estimate(std::move(ratios), judged_alpha);
+}
+
+std::int64_t skipped_steps(const LedgerData& data,
+                           const VisitIndex& visits,
+                           const CellRow& cell,
+                           const VariantRow& variant) {
+  std::int64_t skipped = 0;
+  for (const LaunchRow* launch : loss_launches(data, cell))
+    if (launch->state == LaunchState::Complete)
+      for (const VisitRow* visit : visits_of(visits, *launch, variant))
+        skipped += visit->skipped_steps;
+  return skipped;
+}
+
+// Training losses stand for unseen data as long as no batch comes twice.
+std::string wrapped_note(const LedgerData& data, const CellRow& cell) {
+  double most = 0;
+  for (const LaunchRow* launch : loss_launches(data, cell))
+    for (const MetricRow& metric : data.metrics)
+      if (metric.launch == launch->id && metric.path == kDataEpochMetric)
+        most = std::max(most, metric.value);
+  if (most < 1) return "";
+  return fmt::format("the training data were through {:.0f} time{}, so the last losses are of text "
+                     "seen before",
+                     most,
+                     most == 1 ? "" : "s");
+}
+
+} // namespace
+
+std::size_t final_visits(std::size_t visits) {
+  const auto share =
+      static_cast<std::size_t>(std::ceil(kFinalShare * static_cast<double>(visits) - 1e-9));
+  return std::min(visits, std::max(kFewestFinalVisits, share));
+}
+
+std::vector<LossCurve>
+loss_curves(const LedgerData& data, const VisitIndex& visits, const CellRow& cell) {
+  std::vector<LossCurve> curves;
+  for (const VariantRow& variant : data.variants) {
+    if (variant.cell != cell.id) continue;
+    std::map<int, LossCurve> by_index;
+    const auto add = [&](const LaunchRow& launch) {
+      const auto own = visits_of(visits, launch, variant);
+      if (!own.empty())
+        by_index[launch.index] = {
+            variant.name, base_seed(cell) + static_cast<std::uint64_t>(launch.index), losses(own)};
+    };
+    for (const Fall& fall : falls(data, cell, variant)) add(*fall.launch);
+    for (const LaunchRow* launch : loss_launches(data, cell))
+      if (launch->state == LaunchState::Complete) add(*launch);
+    for (auto& [index, curve] : by_index) curves.push_back(std::move(curve));
+  }
+  return curves;
+}
+
+std::optional<LossTest> loss_test(const LedgerData& data,
+                                  const VisitIndex& visits,
+                                  const CellRow& cell,
+                                  const VariantRow& a,
+                                  const VariantRow& b,
+                                  double judged_alpha) {
+  if (cell.loss_seeds == 0) return std::nullopt;
+  LossTest test;
+  for (const OptimizationRow& row : data.optimizations)
+    if (row.name == cell.optimization && row.equivalence == "objective")
+      test.rule = LossRule::NonInferiority;
+  test.steps = cell.loss_rounds * cell.loss_steps;
+  test.final_steps = final_visits(static_cast<std::size_t>(cell.loss_rounds)) *
+                     static_cast<std::size_t>(cell.loss_steps);
+  test.result = judge_loss(
+      seed_losses(data, visits, cell, a, b), cell.loss_margin, test.rule, data.spec.power);
+  test.log_ratio = log_ratios(test.result.seeds, judged_alpha);
+  test.skipped_a = skipped_steps(data, visits, cell, a);
+  test.skipped_b = skipped_steps(data, visits, cell, b);
+  std::vector<std::string> notes;
+  for (const VariantRow* variant : {&a, &b})
+    for (const Fall& fall : falls(data, cell, *variant)) notes.push_back(fall.why);
+  if (const std::string wrapped = wrapped_note(data, cell); !wrapped.empty())
+    notes.push_back(wrapped);
+  test.note = fmt::format("{}", fmt::join(notes, "; "));
+  return test;
+}
+
+void judge_by_loss(Evidence& evidence, const LossTest& test, const std::string& equivalence) {
+  if (evidence.quality == Quality::Harmed) return; // a loss that is gone needs no test
+  const bool gates_decide = equivalence == "bitwise" || equivalence == "math";
+  if (gates_decide && test.result.quality != Quality::Harmed) return;
+  evidence.quality = test.result.quality;
+  evidence.quality_reason = loss_text(test);
+}
+
+std::string loss_text(const LossTest& test) {
+  std::string text = test.result.reason;
+  if (!text.starts_with("loss ")) text = "loss: " + text;
+  if (test.result.quality == Quality::Equivalent)
+    text += test.rule == LossRule::Equivalence ? ": equivalent" : ": not worse";
+  text += fmt::format("; last {} of {} steps", test.final_steps, test.steps);
+  if (test.skipped_a + test.skipped_b > 0)
+    text += fmt::format(
+        "; the loss scaler skipped {} steps of A and {} of B", test.skipped_a, test.skipped_b);
+  return test.note.empty() ? text : text + "; " + test.note;
+}
+
+} // namespace assay

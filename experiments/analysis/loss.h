@@ -1,0 +1,62 @@
+// What loss launches show: the curve of every variant and seed, and for two variants the test of
+// their final losses, paired by seed (docs/statistics.md, "Loss").
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/ledger.h"
+#include "experiments/analysis/effect.h"
+#include "experiments/analysis/evidence.h"
+#include "experiments/analysis/loss_quality.h"
+#include "experiments/analysis/pairs.h"
+
+namespace assay {
+
+// The final loss is the mean over the last 5 % of the visits, at least 3 of them.
+inline constexpr double kFinalShare = 0.05;
+inline constexpr std::size_t kFewestFinalVisits = 3;
+std::size_t
+final_visits(std::size_t visits); // how many of so many count; never more than there are
+
+struct LossCurve {
+  std::string variant;
+  std::uint64_t seed = 0;   // of weights and data
+  std::vector<double> loss; // nats a token, one a visit: mean over its steps
+};
+
+// By variant, then seed: of complete loss launches, and what a variant that was retired had before.
+std::vector<LossCurve>
+loss_curves(const LedgerData& data, const VisitIndex& visits, const CellRow& cell);
+
+// Final losses of B against A over the seeds of the cell's loss launches.
+struct LossTest {
+  LossQuality result;
+  LossRule rule = LossRule::Equivalence;
+  int steps = 0;                             // optimizer steps a seed and variant
+  std::size_t final_steps = 0;               // of these, the last ones that count
+  std::int64_t skipped_a = 0, skipped_b = 0; // steps that the loss scaler skipped
+  std::optional<Estimate> log_ratio;         // ln(final loss of B / of A) by seed, for claims
+  std::string note;                          // what else must be known, or ""
+};
+
+// Nothing where the plan asks for no loss launches. A pair is one seed: launches that are complete
+// and hold both variants, or B's loss was not finite and A's stood.
+std::optional<LossTest> loss_test(const LedgerData& data,
+                                  const VisitIndex& visits,
+                                  const CellRow& cell,
+                                  const VariantRow& a,
+                                  const VariantRow& b,
+                                  double judged_alpha);
+
+// Lets the test speak in the quality of `equivalence`: statistical and objective rows have no other
+// evidence; for bitwise and math rows, whose gates decide, harm alone overrules them.
+void judge_by_loss(Evidence& evidence, const LossTest& test, const std::string& equivalence);
+
+// "loss +0.0012 [-0.003, +0.005] nats/token (90 % over 4 seeds), margin 0.02; …"
+std::string loss_text(const LossTest& test);
+
+} // namespace assay

@@ -1,0 +1,239 @@
+#include "experiments/analysis/loss.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "experiments/analysis/display.h"
+#include "experiments/analysis/render.h"
+#include "experiments/analysis/report.h"
+#include "experiments/analysis/svg.h"
+#include "experiments/synthetic_ledger.h"
+
+namespace assay {
+namespace {
+
+using synthetic::synthetic_ledger;
+using synthetic::SyntheticCell;
+using synthetic::SyntheticPlan;
+using synthetic::two_level_cell;
+using testing::Contains;
+using testing::HasSubstr;
+using testing::Not;
+
+SyntheticCell loss_cell(double shift, double sd, int seeds = 4) {
+  SyntheticCell cell = two_level_cell(-0.1);
+  cell.equivalence = "statistical";
+  cell.levels[1].loss_shift = shift;
+  cell.levels[1].loss_sd = sd;
+  cell.loss_seeds = seeds;
+  return cell;
+}
+
+LedgerData ledger_of(SyntheticCell cell) {
+  SyntheticPlan plan;
+  plan.seed = 5;
+  plan.noise = 0.02;
+  plan.cells = {std::move(cell)};
+  return synthetic_ledger(plan);
+}
+
+Comparison judged(const LedgerData& data) {
+  return analyze(data).cells.at(0).comparisons.at(0);
+}
+
+Quality quality(const SyntheticCell& cell) {
+  return judged(ledger_of(cell)).verdict.quality;
+}
+
+ClaimRow loss_claim(double lo, double hi) {
+  ClaimRow claim = synthetic::step_time_claim(lo, hi);
+  claim.metric = "final_loss";
+  return claim;
+}
+
+ClaimResult claimed(const SyntheticCell& cell, double lo, double hi) {
+  LedgerData data = ledger_of(cell);
+  data.claims = {loss_claim(lo, hi)};
+  return analyze(data).claims.at(0);
+}
+
+TEST(Loss, TheLastTwentiethCountsAndNeverLessThanThreeVisits) {
+  EXPECT_EQ(final_visits(1), 1u);
+  EXPECT_EQ(final_visits(3), 3u);
+  EXPECT_EQ(final_visits(50), 3u);
+  EXPECT_EQ(final_visits(60), 3u);
+  EXPECT_EQ(final_visits(61), 4u);
+  EXPECT_EQ(final_visits(100), 5u);
+  EXPECT_EQ(final_visits(1000), 50u);
+}
+
+TEST(Loss, TruthOfEachKind) {
+  EXPECT_EQ(quality(loss_cell(0.001, 0.002)), Quality::Equivalent);
+  EXPECT_EQ(quality(loss_cell(0.08, 0.01)), Quality::Harmed);
+  EXPECT_EQ(quality(loss_cell(0.02, 0.02)), Quality::Unknown) << "at the margin";
+  EXPECT_EQ(quality(loss_cell(-0.08, 0.01)), Quality::Unknown) << "better is not equivalent";
+  EXPECT_EQ(quality(loss_cell(0.001, 0.002, 3)), Quality::Unknown) << "too few seeds";
+  EXPECT_EQ(quality(loss_cell(0.001, 0.002, 0)), Quality::Unknown) << "no loss launches";
+  SyntheticCell objective = loss_cell(-0.08, 0.01);
+  objective.equivalence = "objective";
+  EXPECT_EQ(quality(objective), Quality::Equivalent) << "not worse is enough";
+}
+
+TEST(Loss, AGreenVerdictNeedsTheTest) {
+  const Verdict proved = judged(ledger_of(loss_cell(0.001, 0.002))).verdict;
+  EXPECT_EQ(headline(proved).text, "faster");
+  EXPECT_EQ(headline(proved).tone, Tone::Good);
+  const Verdict few = judged(ledger_of(loss_cell(0.001, 0.002, 3))).verdict;
+  EXPECT_EQ(headline(few).text, "faster, quality unproven");
+  EXPECT_THAT(few.reasons, Contains(HasSubstr("3 of at least 4 seeds")));
+  const Verdict harmed = judged(ledger_of(loss_cell(0.08, 0.01))).verdict;
+  EXPECT_EQ(headline(harmed).text, "harms training");
+}
+
+TEST(Loss, PairsAreOfOneSeed) {
+  LedgerData data = ledger_of(loss_cell(0.001, 0.002));
+  for (VisitRow& visit : data.visits) { // seeds far apart, as different data orders are
+    const LaunchRow& launch = data.launches.at(static_cast<std::size_t>(visit.launch - 1));
+    if (launch.kind == LaunchKind::Loss) *visit.loss += launch.index;
+  }
+  const Comparison comparison = judged(data);
+  EXPECT_EQ(comparison.verdict.quality, Quality::Equivalent);
+  for (const SeedLoss& seed : comparison.loss->result.seeds)
+    EXPECT_LT(std::abs(seed.b - seed.a), 0.02);
+}
+
+TEST(Loss, GatesDecideBitwiseAndMathRowsUnlessTrainingIsHarmed) {
+  SyntheticCell cell = loss_cell(0.02, 0.02); // proves nothing
+  cell.equivalence = "math";
+  cell.levels[1].gate = "math/gradients";
+  EXPECT_EQ(quality(cell), Quality::Equivalent);
+  const Comparison shown = judged(ledger_of(cell));
+  EXPECT_THAT(untold_loss_text(shown), HasSubstr("nats/token (90 % over 4 seeds)"));
+  cell.levels[1].loss_shift = 0.1;
+  cell.levels[1].loss_sd = 0.01;
+  EXPECT_EQ(quality(cell), Quality::Harmed);
+  cell.equivalence = "bitwise";
+  cell.levels[1].gate = "bitwise/weights";
+  EXPECT_EQ(quality(cell), Quality::Harmed);
+}
+
+TEST(Loss, NanInBAloneHarmsAndTellsTheStep) {
+  SyntheticCell cell = loss_cell(0.001, 0.002);
+  cell.levels[1].nan_in_seed = 2;
+  const Comparison comparison = judged(ledger_of(cell));
+  EXPECT_EQ(comparison.verdict.quality, Quality::Harmed);
+  EXPECT_EQ(comparison.loss->result.quality, Quality::Harmed);
+  EXPECT_EQ(comparison.loss->result.seeds.size(), 2u) << "seed 1, and seed 2 with its NaN";
+  EXPECT_THAT(comparison.evidence.quality_reason, HasSubstr("at step 161 of training with seed 2"));
+  cell.levels[0].nan_in_seed = 2; // the reference too
+  EXPECT_EQ(quality(cell), Quality::Unknown);
+}
+
+TEST(Loss, WhatDoesNotCountIsLeftOut) {
+  LedgerData data = ledger_of(loss_cell(0.001, 0.002, 5));
+  const auto last = std::find_if(data.launches.rbegin(), data.launches.rend(), [](const auto& l) {
+    return l.kind == LaunchKind::Loss;
+  });
+  const auto seeds = [&] { return judged(data).loss->result.seeds.size(); };
+  EXPECT_EQ(seeds(), 5u);
+  for (const LaunchState state :
+       {LaunchState::Failed, LaunchState::Running, LaunchState::Partial}) {
+    last->state = state;
+    EXPECT_EQ(seeds(), 4u) << "half a training has no final loss";
+  }
+  EXPECT_THAT(analyze(data).missing, Contains(HasSubstr("1 of 5 loss launches")));
+  last->state = LaunchState::Complete;
+  std::erase_if(data.visits, [&](const VisitRow& v) {
+    return v.launch == last->id && v.variant == 2 && v.round == 49;
+  });
+  EXPECT_EQ(seeds(), 4u) << "nor has one that lacks a visit";
+}
+
+TEST(Loss, TimesAndLossesDoNotMix) {
+  LedgerData with = ledger_of(loss_cell(0.001, 0.002));
+  const LedgerData without = ledger_of(loss_cell(0.001, 0.002, 0));
+  for (VisitRow& visit : with.visits)
+    if (with.launches.at(static_cast<std::size_t>(visit.launch - 1)).kind == LaunchKind::Loss)
+      visit.wall_ns *= visit.variant == 2 ? 5 : 1;
+  EXPECT_DOUBLE_EQ(judged(with).effect->theta.value, judged(without).effect->theta.value);
+  EXPECT_FALSE(judged(without).loss);
+}
+
+TEST(Loss, SkippedStepsAndDataThatWrappedAreTold) {
+  LedgerData data = ledger_of(loss_cell(0.001, 0.002));
+  const std::int64_t launch = data.launches.back().id;
+  for (VisitRow& visit : data.visits)
+    if (visit.launch == launch && visit.variant == 2 && visit.round < 3) visit.skipped_steps = 2;
+  data.metrics.push_back({launch, 0, kDataEpochMetric, "epochs", 1, ""});
+  const Comparison comparison = judged(data);
+  EXPECT_EQ(comparison.loss->skipped_b, 6);
+  const std::string text = loss_text(*comparison.loss);
+  EXPECT_THAT(text, HasSubstr("the loss scaler skipped 0 steps of A and 6 of B"));
+  EXPECT_THAT(text, HasSubstr("through 1 time, so the last losses are of text seen before"));
+  EXPECT_THAT(text, HasSubstr("last 30 of 500 steps"));
+}
+
+TEST(Loss, ClaimsAboutTheFinalLoss) {
+  const double inf = INFINITY; // [0, inf]: less, no figure. Final losses are about 2.3.
+  EXPECT_EQ(claimed(loss_cell(-0.3, 0.01), 0, inf).state, ClaimState::Confirmed);
+  EXPECT_NEAR(*claimed(loss_cell(-0.3, 0.01), 0, inf).gain, 0.3 * 0.97 / 2.35, 0.02);
+  EXPECT_EQ(claimed(loss_cell(0, 0.001), 0, inf).state, ClaimState::Refuted)
+      << "equal losses keep no claim of a gain";
+  EXPECT_EQ(claimed(loss_cell(0.3, 0.01), 0, inf).state, ClaimState::Opposite);
+  EXPECT_EQ(claimed(loss_cell(-0.1, 0.01), 0.10, 0.2).state, ClaimState::Shortfall);
+  const ClaimResult few = claimed(loss_cell(-0.3, 0.01, 3), 0, inf);
+  EXPECT_EQ(few.state, ClaimState::Undecided);
+  EXPECT_THAT(few.reason, HasSubstr("3 of at least 4 seeds"));
+  const ClaimResult none = claimed(loss_cell(-0.3, 0.01, 0), 0, inf);
+  EXPECT_EQ(none.state, ClaimState::NotTested);
+  EXPECT_EQ(none.reason, "no loss launches in this matrix");
+  EXPECT_EQ(claimed_text(none.claim), "less final loss, no figure");
+}
+
+TEST(Loss, CurvesAreDrawnWithWordsBesideThem) {
+  SyntheticCell cell = loss_cell(0.001, 0.002);
+  cell.levels[1].nan_in_seed = 3;
+  const Report report = analyze(ledger_of(cell));
+  ASSERT_EQ(report.cells[0].loss_curves.size(), 4u + 3u);
+  EXPECT_EQ(report.cells[0].loss_curves.back().loss.size(), 16u) << "as far as it came";
+  const std::string svg = loss_svg(report.cells[0]);
+  for (const char* part : {"aria-label=\"Training loss over 500 optimizer steps",
+                           "slow: from ",
+                           " over 4 seeds",
+                           "optimizer steps</text>",
+                           "training loss, nats a token",
+                           "difference from slow",
+                           "fast against slow, mean of seeds",
+                           "class=\"curve seed c0\"",
+                           "class=\"curve c1\"",
+                           "fast, seed 3"})
+    EXPECT_THAT(svg, HasSubstr(part));
+  EXPECT_THAT(svg, Not(HasSubstr("nan")));
+  EXPECT_EQ(loss_svg(CellReport()), "");
+  EXPECT_THAT(render_html(report), HasSubstr("training loss</h3>"));
+}
+
+TEST(Loss, EveryReportTellsIt) {
+  const Report report = analyze(ledger_of(loss_cell(0.001, 0.002)));
+  const std::string line = "nats/token (90 % over 4 seeds), margin 0.02";
+  EXPECT_THAT(render_table(report, {.width = 200, .unicode = true, .color = false}),
+              HasSubstr(line));
+  EXPECT_THAT(render_markdown(report), HasSubstr("margin 0.02"));
+  EXPECT_THAT(render_html(report), HasSubstr(line));
+  const auto json = nlohmann::json::parse(render_json(report));
+  const auto& loss = json["cells"][0]["comparisons"][0]["loss"];
+  EXPECT_EQ(loss["quality"], "EQUIVALENT");
+  EXPECT_EQ(loss["seeds"].size(), 4u);
+  EXPECT_EQ(loss["rule"], "equivalence");
+  EXPECT_EQ(loss["interval_90"].size(), 2u);
+  EXPECT_LT(loss["p"], 0.05);
+  EXPECT_EQ(loss["log_ratio"]["by_launch"].size(), 4u);
+  EXPECT_EQ(json["cells"][0]["loss_curves"].size(), 8u);
+  EXPECT_EQ(json["cells"][0]["loss_curves"][0]["loss"].size(), 50u);
+}
+
+} // namespace
+} // namespace assay
