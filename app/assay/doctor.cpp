@@ -10,6 +10,7 @@
 
 #include "app/assay/programs.h"
 #include "app/assay/verbs.h"
+#include "core/rank_environment.h"
 #include "core/result.h"
 #include "core/text.h"
 #include "profilers/machine_info.h"
@@ -53,6 +54,34 @@ Check check_gpus() {
   for (const GpuInfo& gpu : *gpus)
     text += fmt::format("{}{} (driver {})", text.empty() ? "" : ", ", gpu.name, gpu.driver);
   return {"GPU (NVML)", !gpus->empty(), gpus->empty() ? "the driver reports no GPU" : text};
+}
+
+// Whether cells with several ranks can run here, and how.
+Check check_ranks() {
+  const auto environment = read_rank_environment();
+  if (!environment) return {"ranks", false, environment.error().message};
+  if (*environment)
+    return {"ranks",
+            true,
+            fmt::format("a launcher started {} ranks; this is rank {}, rank 0's store is at {}:{}",
+                        (*environment)->size,
+                        (*environment)->rank,
+                        (*environment)->address,
+                        (*environment)->port)};
+  const Result<std::vector<GpuInfo>> gpus = list_gpus();
+  const std::size_t boards = gpus ? gpus->size() : 0;
+  if (boards >= 2)
+    return {"ranks",
+            true,
+            fmt::format("{} GPUs: cells may set `ranks` up to {}; `assay run "
+                        "experiments/matrices/ddp.toml` uses two (docs/ddp.md)",
+                        boards,
+                        boards)};
+  return {"ranks",
+          true,
+          fmt::format("{}: cells with several ranks run on the CPU only, as `assay run "
+                      "experiments/matrices/ddp-cpu.toml` (docs/ddp.md)",
+                      boards == 1 ? "one GPU" : "no GPU")};
 }
 
 // Only building needs it.
@@ -99,6 +128,7 @@ int doctor(bool as_json) {
                    machine.virtualised.value_or(false) ? ", virtual machine" : "")});
   checks.push_back(check_worker());
   checks.push_back(check_gpus());
+  checks.push_back(check_ranks());
   checks.push_back(check_compiler());
   checks.push_back(check_noise_level());
   json rows = json::array();

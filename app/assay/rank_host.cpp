@@ -1,11 +1,14 @@
 #include "app/assay/rank_host.h"
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
 #include <cerrno>
+#include <csignal>
+#include <cstdio>
 #include <cstring>
 
 #include "core/result.h"
@@ -40,8 +43,23 @@ RankHost::RankHost(const std::string& worker_program) {
                  "and does MASTER_ADDR name it?");
 }
 
+void RankHost::fail(int exit_code, const std::string& message) {
+  end_ = std::to_string(exit_code) + " " + message;
+}
+
 RankHost::~RankHost() {
+  const auto before = std::signal(SIGPIPE, SIG_IGN); // of a host that was killed
+  for (std::size_t sent = 0; sent < end_.size();) {
+    const ssize_t n = ::write(input_, end_.data() + sent, end_.size() - sent);
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) { // nobody is left to tell: without their store the other ranks end
+      fmt::print(stderr, "warning: the store of the ranks is gone: {}\n", std::strerror(errno));
+      break;
+    }
+    sent += static_cast<std::size_t>(n);
+  }
   ::close(input_);
+  std::signal(SIGPIPE, before);
   while (::waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
   }
 }

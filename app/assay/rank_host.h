@@ -13,13 +13,16 @@ public:
   // Returns once the store can be reached; throws Failure when it cannot be opened. The host's own
   // message is on stderr by then.
   explicit RankHost(const std::string& worker_program);
-  ~RankHost(); // the plan is over, however it ended
+  ~RankHost(); // the plan is over: the other ranks end with success
+  // It failed: the other ranks will repeat `message` and end with `exit_code` instead.
+  void fail(int exit_code, const std::string& message);
   RankHost(const RankHost&) = delete;
   RankHost& operator=(const RankHost&) = delete;
 
 private:
   pid_t pid_ = -1;
   int input_ = -1;
+  std::string end_ = "0 "; // for the others: exit code and message
 };
 
 } // namespace assay::cli

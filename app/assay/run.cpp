@@ -99,12 +99,21 @@ void add_run(CLI::App& app, int& exit_code) {
   command->callback([options, &exit_code] {
     const auto ranks = value_or_throw(read_rank_environment());
     if (ranks && ranks->rank > 0) become(program_path("assay-worker"), {"follow"});
-    const Plan plan = options->matrix.load();
-    std::optional<RankHost> host; // outlives the workers
+    std::optional<RankHost> host; // first, so that the others hear whatever goes wrong from here on
     if (ranks) host.emplace(program_path("assay-worker"));
-    const RunSummary summary = run_with_progress(plan, *options);
-    print_summary(summary, *options);
-    exit_code = summary.outcome == RunSummary::Outcome::Complete ? kOk : kIncomplete;
+    try {
+      const RunSummary summary = run_with_progress(options->matrix.load(), *options);
+      print_summary(summary, *options);
+      exit_code = summary.outcome == RunSummary::Outcome::Complete ? kOk : kIncomplete;
+    } catch (const Failure& failure) {
+      if (host)
+        host->fail(failure.kind() == Failure::Kind::BadInput ? kBadInput : kInternal,
+                   failure.what());
+      throw;
+    } catch (const std::exception& error) {
+      if (host) host->fail(kInternal, error.what());
+      throw;
+    }
   });
 }
 

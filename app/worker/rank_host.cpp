@@ -28,6 +28,9 @@ using StorePtr = c10::intrusive_ptr<c10d::Store>;
 
 constexpr std::chrono::hours kNoTimeout{24 * 365};
 constexpr std::chrono::seconds kChildEndTime{10}, kGoodbyeTime{10};
+constexpr std::chrono::seconds kFirstAttempt{5}; // to reach rank 0's store; then people are told
+constexpr std::chrono::minutes kStoreTime{5};    // after which rank 0 is taken not to come
+constexpr const char* kDone = "done ";           // and the engine's exit code and message
 constexpr const char* kLaunchVariable = "ASSAY_LAUNCH"; // prefix of the launch in the store
 constexpr const char* kChildVariable = "ASSAY_RANK_CHILD";
 
@@ -39,11 +42,42 @@ c10::intrusive_ptr<c10d::TCPStore> host_store(int port) {
   return c10::make_intrusive<c10d::TCPStore>("127.0.0.1", options);
 }
 
-StorePtr connect(const std::string& address, int port) {
+StorePtr connect(const std::string& address, int port, std::chrono::milliseconds limit) {
   c10d::TCPStoreOptions options;
   options.port = static_cast<std::uint16_t>(port);
   options.waitWorkers = false;
-  return c10::make_intrusive<c10d::TCPStore>(address, options);
+  options.timeout = limit;
+  auto store = c10::make_intrusive<c10d::TCPStore>(address, options);
+  store->setTimeout(c10d::Store::kDefaultTimeout);
+  return store;
+}
+
+StorePtr connect(const std::string& address, int port) {
+  return connect(address, port, c10d::Store::kDefaultTimeout);
+}
+
+// Ranks of one job may start minutes apart, and rank 0 may have failed before it opened its store.
+StorePtr wait_for_rank_0(const RankEnvironment& environment) {
+  const std::string where = fmt::format("{}:{}", environment.address, environment.port);
+  try {
+    return connect(environment.address, environment.port, kFirstAttempt);
+  } catch (const c10::Error&) { // not yet
+    fmt::print(stderr,
+               "rank {} waits for rank 0 at {} (MASTER_ADDR:MASTER_PORT); where rank 0 has ended, "
+               "its own output says why\n",
+               environment.rank,
+               where);
+  }
+  try {
+    return connect(environment.address, environment.port, kStoreTime);
+  } catch (const c10::Error& error) {
+    const std::string why = error.what_without_backtrace();
+    bad_input("rank 0 did not open its store at {} (MASTER_ADDR:MASTER_PORT) within {} minutes: "
+              "its own output says why it ended, or the address does not lead to it ({})",
+              where,
+              kStoreTime.count(),
+              why.substr(0, why.find('\n')));
+  }
 }
 
 // What engine, followers and hosts say to each other, apart from the launches' own parts.
@@ -104,6 +138,27 @@ pid_t start_rank(std::vector<std::string> environment) {
     for (int fd = 3; fd < 65536; ++fd) ::close(fd);
   ::execve("/proc/self/exe", arguments.data(), variables.data());
   ::_exit(127);
+}
+
+// Exit code of an engine that ended with "CODE MESSAGE"; its message is this rank's as well.
+int repeat_end(const std::string& end) {
+  const std::size_t space = std::min(end.find(' '), end.size() - 1);
+  const int code = std::stoi(end.substr(0, space));
+  if (code != 0) fmt::print(stderr, "error: rank 0: {}\n", end.substr(space + 1));
+  return code;
+}
+
+// All that comes on standard input until it ends.
+std::string read_input() {
+  std::string text;
+  std::array<char, 512> part{};
+  for (ssize_t n = 0; (n = ::read(STDIN_FILENO, part.data(), part.size())) != 0;) {
+    if (n > 0)
+      text.append(part.data(), static_cast<std::size_t>(n));
+    else if (errno != EINTR)
+      break;
+  }
+  return text;
 }
 
 RankEnvironment required_environment() {
@@ -167,14 +222,13 @@ JoinedLaunch join_launch() {
 
 int follow() {
   const RankEnvironment environment = required_environment();
-  const StorePtr control =
-      control_store(environment, connect(environment.address, environment.port));
+  const StorePtr control = control_store(environment, wait_for_rank_0(environment));
   for (std::int64_t number = 1;; ++number) {
     control->wait({launch_key(number)}, kNoTimeout);
     const std::string size = control->get_to_str(launch_key(number));
-    if (size == "done") {
+    if (size.starts_with(kDone)) {
       control->add("goodbyes", 1);
-      return 0;
+      return repeat_end(size.substr(std::strlen(kDone)));
     }
     const RankPlace place{environment.rank, std::stoi(size), environment.local_rank};
     if (place.rank >= place.size) continue;
@@ -196,10 +250,9 @@ int host_ranks() {
   const StorePtr control = control_store(environment, store);
   fmt::print("ready\n");
   std::fflush(stdout);
-  std::array<char, 64> ignored{};
-  for (ssize_t n = 0; (n = ::read(STDIN_FILENO, ignored.data(), ignored.size())) != 0;)
-    if (n < 0 && errno != EINTR) break;
-  set_text(*control, launch_key(control->add("launches", 1)), "done");
+  std::string end = read_input();
+  if (end.empty()) end = "1 its engine was ended before it could say how the plan went";
+  set_text(*control, launch_key(control->add("launches", 1)), kDone + end);
   const auto deadline = std::chrono::steady_clock::now() + kGoodbyeTime;
   while (control->add("goodbyes", 0) < environment.size - 1) {
     if (std::chrono::steady_clock::now() > deadline) {

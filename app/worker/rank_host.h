@@ -43,10 +43,11 @@ struct JoinedLaunch {
 JoinedLaunch join_launch();
 
 // `assay-worker follow`: starts a fresh rank for every launch that needs it, until rank 0's engine
-// is done. Exit code.
+// is done. Exit code: rank 0's, whose error it repeats. Throws bad input when rank 0 never comes.
 int follow();
 // `assay-worker host-ranks`: hosts the store of all launches under torchrun variables (unless
-// torchrun does) until its standard input ends, then lets the followers go.
+// torchrun does) until its standard input ends, then lets the followers go. What it reads there is
+// how the engine ended: "0 ", or "CODE MESSAGE"; nothing where it was killed.
 int host_ranks();
 
 } // namespace assay::worker

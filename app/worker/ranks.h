@@ -25,6 +25,8 @@ public:
   // Once, after the device was chosen; returns when every rank has come.
   void open_group(Device device);
   const std::shared_ptr<RankGroup>& group() const { return group_; }
+  // At the end in order, once nothing uses the group; every rank.
+  void close_group() { group_->close(); }
 
   // Rank 0: hands a request to the others; their answers merged with its own.
   void post(const nlohmann::json& request);

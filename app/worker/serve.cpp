@@ -75,7 +75,7 @@ public:
     if (op == "memory") return launch_->memory();
     if (op == "probe") return launch_->probe();
     if (op == "stop_trace") return launch_->stop_trace();
-    if (op == "finish") return launch_->bye();
+    if (op == "finish") return finish(ranks);
     bad_input("unknown request '{}'", op);
   }
 
@@ -91,6 +91,15 @@ private:
                                                                      : std::string(),
                                        ranks);
     return launch_->built();
+  }
+
+  // Every rank is here, and the watch lives: a rank that dies meanwhile is named.
+  json finish(Ranks* ranks) {
+    json bye = launch_->bye();
+    if (ranks == nullptr) return bye;
+    launch_.reset(); // its trainers use the group
+    ranks->close_group();
+    return bye;
   }
 
   std::unique_ptr<Launch> launch_;

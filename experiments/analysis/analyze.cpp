@@ -89,6 +89,8 @@ Comparison compare(const LedgerData& data,
   result.b_id = variants.b->id;
   result.against_reference = variants.against_reference;
   result.pairs = collect_pairs(data, visits, *variants.a, *variants.b);
+  result.a_ranks = rank_times(data, *variants.a);
+  result.b_ranks = rank_times(data, *variants.b);
   EffectOptions options{judged_alpha, data.spec.power, data.spec.sesoi, false};
   result.effect = estimate_effect(result.pairs, options);
   result.device = device_effect(result.pairs, options);

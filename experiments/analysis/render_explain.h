@@ -27,7 +27,8 @@ std::string render_explain_summary(const Report& report,
 std::string render_explain_json(const Report& report,
                                 const std::vector<ComparisonIndex>& which,
                                 std::size_t top);
-// The part of a comparison's card on the report page; "" without an explanation or a reason.
+// The part of a comparison's card on the report page: the explanation, or why there is none, and
+// the ranks' line; "" without any.
 std::string explanation_html(const Comparison& comparison);
 
 } // namespace assay

@@ -53,9 +53,12 @@ std::string muted(const std::string& text) {
 } // namespace
 
 std::string explanation_html(const Comparison& comparison) {
+  const std::string ranks_line = ranks_text(comparison);
+  const std::string ranks = ranks_line.empty() ? "" : muted(ranks_line);
   if (!comparison.explanation)
-    return comparison.no_explanation.empty() ? ""
-                                             : muted("not explained: " + comparison.no_explanation);
+    return ranks + (comparison.no_explanation.empty()
+                        ? ""
+                        : muted("not explained: " + comparison.no_explanation));
   const Explanation& explanation = *comparison.explanation;
   const Waterfall& waterfall = explanation.waterfall;
   std::string out = "<p><b>" + escape_html(printable(where_text(explanation))) + "</b></p>\n";
@@ -70,7 +73,7 @@ std::string explanation_html(const Comparison& comparison) {
   }
   out += muted(closure_text(waterfall)) + muted(audit_text(waterfall));
   const TimeScale scale = scale_of(waterfall);
-  return out + diff_table("kernels and copies", explanation.kernels, scale) +
+  return out + ranks + diff_table("kernels and copies", explanation.kernels, scale) +
          diff_table("operators", explanation.operators, scale);
 }
 

@@ -82,7 +82,8 @@ ordered_json comparison_json(const Report& report, const ComparisonIndex& which,
                       {"headline", headline(comparison.verdict).text},
                       {"time", nullptr},
                       {"explanation", explanation_json(comparison, top)},
-                      {"no_explanation", printable(comparison.no_explanation)}};
+                      {"no_explanation", printable(comparison.no_explanation)},
+                      {"ranks", ranks_json(comparison)}};
   if (comparison.effect)
     out["time"] = {{"log_ratio", comparison.effect->theta.value},
                    {"interval_95", interval_json(comparison.effect->theta.at_95)}};
@@ -111,6 +112,22 @@ ordered_json explanation_json(const Comparison& comparison, std::size_t top) {
           {"operator_rows", value.operators.size()},
           {"kernels", rows_json(value.kernels, top)},
           {"operators", rows_json(value.operators, top)}};
+}
+
+ordered_json ranks_json(const Comparison& comparison) {
+  const auto side = [](const RankTime& time) {
+    ordered_json out = {{"step_ns", time.step_ns}, {"traced", nullptr}};
+    if (time.traced)
+      out["traced"] = {{"step_ns", time.traced->step_ns}, {"exposed_ns", time.traced->exposed_ns}};
+    return out;
+  };
+  ordered_json out = ordered_json::array();
+  const std::size_t ranks = std::min(comparison.a_ranks.size(), comparison.b_ranks.size());
+  for (std::size_t rank = 0; rank < ranks; ++rank)
+    out.push_back({{"rank", rank},
+                   {"a", side(comparison.a_ranks[rank])},
+                   {"b", side(comparison.b_ranks[rank])}});
+  return out;
 }
 
 std::string render_explain_json(const Report& report,

@@ -48,6 +48,10 @@ void put_waterfall(TextWriter& out, const Explanation& explanation) {
   out.columns(rows, {false, true, true, true, true, true}, 2);
 }
 
+void put_ranks(TextWriter& out, const Comparison& comparison) {
+  if (const std::string text = ranks_text(comparison); !text.empty()) out.line(text, 2);
+}
+
 void put_rows(TextWriter& out,
               const char* title,
               const std::vector<DiffRow>& rows,
@@ -107,6 +111,7 @@ std::string render_explain_table(const Report& report,
   out.raw("");
   if (waterfall.pairs > 0) put_waterfall(out, *comparison.explanation);
   out.line(closure_text(waterfall), 2);
+  put_ranks(out, comparison);
   put_rows(out, "kernels and copies", comparison.explanation->kernels, waterfall, top);
   put_rows(out, "operators", comparison.explanation->operators, waterfall, top);
   out.raw("");
@@ -133,6 +138,7 @@ std::string render_explain_summary(const Report& report,
     out.line(comparison.explanation ? where_text(*comparison.explanation)
                                     : "not explained: " + comparison.no_explanation,
              2);
+    put_ranks(out, comparison);
   }
   return out.take();
 }

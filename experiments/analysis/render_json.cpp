@@ -156,7 +156,8 @@ ordered_json comparison_json(const Comparison& value) {
           {"pairs", pairs(value.pairs)},
           {"evidence", evidence(value.evidence, value)},
           {"explanation", explanation_json(value, kEveryRow)},
-          {"no_explanation", text(value.no_explanation)}};
+          {"no_explanation", text(value.no_explanation)},
+          {"ranks", ranks_json(value)}};
 }
 
 ordered_json peaks_json(const MeasuredPeaks& value) {

@@ -32,6 +32,7 @@ std::string reasons(const Comparison& comparison) {
   for (const std::string& reason : comparison.verdict.reasons) text += "; " + reason;
   if (const std::string loss = untold_loss_text(comparison); !loss.empty()) text += "; " + loss;
   if (comparison.explanation) text += "; " + where_text(*comparison.explanation);
+  if (const std::string ranks = ranks_text(comparison); !ranks.empty()) text += "; " + ranks;
   return text;
 }
 

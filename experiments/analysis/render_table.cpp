@@ -107,6 +107,7 @@ void put_comparison(TextWriter& out,
              kIndent);
   if (const std::string loss = untold_loss_text(comparison); !loss.empty()) out.line(loss, kIndent);
   if (comparison.explanation) out.line(where_text(*comparison.explanation), kIndent);
+  if (const std::string ranks = ranks_text(comparison); !ranks.empty()) out.line(ranks, kIndent);
   for (const ClaimResult* claim : claims_of(report, cell, index)) put_claim(out, *claim);
 }
 

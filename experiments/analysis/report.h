@@ -16,6 +16,7 @@
 #include "experiments/analysis/evidence.h"
 #include "experiments/analysis/loss.h"
 #include "experiments/analysis/pairs.h"
+#include "experiments/analysis/rank_times.h"
 #include "experiments/analysis/speed.h"
 #include "experiments/analysis/verdict.h"
 
@@ -44,6 +45,8 @@ struct Comparison {
   // Where the difference sits; filled by attach_explanations() (trace_evidence.h) only.
   std::optional<Explanation> explanation;
   std::string no_explanation; // why there is none, or ""
+  // Of cells with several ranks; what is traced of it is filled by attach_explanations() as well.
+  RankTimes a_ranks, b_ranks;
 };
 
 struct ControlReport {

@@ -39,6 +39,7 @@ std::optional<Stage> stage_of_span(std::string_view name) {
   if (name == "evaluate") return Stage::Evaluation;
   if (name == "data_wait") return Stage::DataWait;
   if (name == "host_to_device") return Stage::HostToDevice;
+  if (name == "exposed_communication") return Stage::ExposedComm; // on a CPU; a GPU's is its events
   if (name.substr(0, 4) == "ema/") return Stage::Ema;
   return std::nullopt;
 }

@@ -48,17 +48,36 @@ public:
 
   const Result<Trace>& of(const std::string& variant) {
     auto& trace = traces_[variant];
-    if (!trace)
-      trace = std::make_unique<Result<Trace>>(
-          read_trace(directory_ + "/" + trace_file_name(launch_, 0, variant),
-                     kTraceAll & ~static_cast<unsigned>(kTraceTelemetry)));
+    if (!trace) trace = std::make_unique<Result<Trace>>(read(0, variant));
     return *trace;
   }
 
+  // Of every rank; a rank whose trace is missing (it ran on another machine) or fails its audit has
+  // nothing.
+  void add_waits(const std::string& variant, RankTimes& ranks) {
+    for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
+      const auto [known, added] = waits_.try_emplace({variant, rank});
+      if (added) {
+        if (rank == 0) {
+          if (const Result<Trace>& trace = of(variant)) known->second = traced_wait(*trace);
+        } else if (const Result<Trace> trace = read(static_cast<int>(rank), variant)) {
+          known->second = traced_wait(*trace);
+        }
+      }
+      ranks[rank].traced = known->second;
+    }
+  }
+
 private:
+  Result<Trace> read(int rank, const std::string& variant) const {
+    return read_trace(directory_ + "/" + trace_file_name(launch_, rank, variant),
+                      kTraceAll & ~static_cast<unsigned>(kTraceTelemetry));
+  }
+
   std::string directory_;
   std::int64_t launch_;
-  std::map<std::string, std::unique_ptr<Result<Trace>>> traces_;
+  std::map<std::string, std::unique_ptr<Result<Trace>>> traces_; // of rank 0
+  std::map<std::pair<std::string, std::size_t>, std::optional<TracedWait>> waits_;
 };
 
 void attach(Comparison& comparison, const CellRow& cell, LaunchTraces& traces) {
@@ -72,6 +91,8 @@ void attach(Comparison& comparison, const CellRow& cell, LaunchTraces& traces) {
   comparison.explanation->cell = cell.name;
   comparison.explanation->a = comparison.a;
   comparison.explanation->b = comparison.b;
+  traces.add_waits(comparison.a, comparison.a_ranks);
+  traces.add_waits(comparison.b, comparison.b_ranks);
 }
 
 std::vector<Stage> stages_named(const ClaimRow& claim) {

@@ -65,13 +65,15 @@ public:
     const auto work = ranks_->start_all_reduce(sent, "ddp/bucket");
     if (!work) internal_error("the gradients of a backward pass cannot be averaged in rehearsal");
     if (find_unused_ && bucket.isLast()) announce_used_map(*ranks_, parameters_);
-    const auto summed = work->getFuture();
-    if (compress_ == DdpCompress::None) return summed;
-    return summed->then(
-        [buffer](c10::ivalue::Future& future) {
-          return c10::IValue(buffer.copy_(c10d::detail::parseCppCommHookResult(future.value())));
-        },
-        c10::TensorType::get());
+    auto averaged = work->getFuture();
+    if (compress_ != DdpCompress::None)
+      averaged = averaged->then(
+          [buffer](c10::ivalue::Future& future) {
+            return c10::IValue(buffer.copy_(c10d::detail::parseCppCommHookResult(future.value())));
+          },
+          c10::TensorType::get());
+    if (buffer.is_cpu()) wait_after_last(bucket, averaged);
+    return averaged;
   }
 
   at::Tensor parseHookResult(const c10::IValue& result) override {
@@ -84,7 +86,20 @@ public:
   }
 
 private:
+  // With the last bucket a CPU's backward pass has computed all it will: the reducer would wait
+  // next for what is still on its way, here the wait has a span. Errors of a collective come when
+  // the reducer takes the values.
+  void wait_after_last(const c10d::GradBucket& bucket,
+                       const c10::intrusive_ptr<c10::ivalue::Future>& averaged) {
+    underway_.push_back(averaged);
+    if (!bucket.isLast()) return;
+    const Span span(kExposedSpan);
+    for (const auto& future : underway_) future->wait();
+    underway_.clear();
+  }
+
   std::shared_ptr<RankGroup> ranks_;
+  std::vector<c10::intrusive_ptr<c10::ivalue::Future>> underway_; // buckets of this pass, on a CPU
   const char* span_;
   DdpCompress compress_;
   bool find_unused_;

@@ -100,6 +100,35 @@ std::vector<GateResult> gradient_gates(TrainConfig level,
   return {gate, agreement(actual, level.device, *ranks)};
 }
 
+// Only the last rank's gradients overflow, in the second step: every rank must skip it and halve
+// the same scale.
+GateResult overflow_gate(TrainConfig level,
+                         const std::vector<Batch>& batches,
+                         const std::shared_ptr<RankGroup>& ranks) {
+  level.grad_scaler = GradScaler::Dynamic;
+  level.init_scale = std::min(level.init_scale, kGateScale);
+  Trainer trainer(level, ranks);
+  (void)trainer.step(micro_batches(batches, level.accumulate, 0));
+  const double scale = trainer.scaler().current_scale();
+  const std::int64_t skipped = trainer.skipped_steps();
+  const at::Tensor& parameter = trainer.parameters().front().tensor;
+  const bool overflows = ranks->rank() == ranks->size() - 1;
+  const unsigned hook = parameter.register_hook(
+      [overflows](const at::Tensor& gradient) { return overflows ? gradient / 0 : gradient; });
+  (void)trainer.step(micro_batches(batches, level.accumulate, 1));
+  parameter.remove_hook(hook);
+  const bool right =
+      trainer.skipped_steps() == skipped + 1 && trainer.scaler().current_scale() == scale / 2;
+  const double wrong = sum_over_ranks(right ? 0 : 1, level.device, *ranks);
+  return {"agreement/overflow",
+          wrong == 0,
+          wrong,
+          0,
+          fmt::format("ranks that did not skip the step and halve the scale when rank {} alone "
+                      "overflowed",
+                      ranks->size() - 1)};
+}
+
 // The collectives that each rank would issue, compared without issuing them.
 GateResult same_collectives(Trainer& trainer,
                             const std::vector<Batch>& batches,
@@ -171,7 +200,9 @@ std::vector<GateResult> rank_gates(const Optimization& optimization,
     internal_error("the gates of optimization '{}' need a group of two ranks or more",
                    optimization.name);
   if (optimization.unit == Unit::Evaluation) return validation_gates(level, batches, ranks);
-  return gradient_gates(level, batches, ranks);
+  std::vector<GateResult> gates = gradient_gates(level, batches, ranks);
+  gates.push_back(overflow_gate(level, batches, ranks));
+  return gates;
 }
 
 } // namespace assay

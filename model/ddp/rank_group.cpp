@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <optional>
 #include <string_view>
 #include <utility>
 
@@ -62,10 +63,16 @@ RankGroup::RankGroup(c10::intrusive_ptr<c10d::Store> store,
   group_ = make_group(store_, place_, device_);
 }
 
+void RankGroup::close() {
+  if (closed_.exchange(true)) internal_error("a group of ranks is closed once");
+  group_->shutdown();
+}
+
 void RankGroup::announce(const char* operation,
                          const char* what,
                          std::int64_t elements,
                          const char* dtype) {
+  if (closed_) internal_error("{} '{}' on a closed group of ranks", operation, what);
   std::string fingerprint = fmt::format("{} {} {} {}", operation, what, elements, dtype);
   if (rehearsing_) {
     const std::lock_guard lock(mutex_);
@@ -91,7 +98,13 @@ c10::intrusive_ptr<c10d::Work> RankGroup::start_all_reduce(at::Tensor& sum, cons
 }
 
 void RankGroup::all_reduce(at::Tensor& sum, const char* what) {
-  if (const auto work = start_all_reduce(sum, what)) work->wait();
+  if (const auto work = start_all_reduce(sum, what)) wait_for(*work);
+}
+
+void RankGroup::wait_for(c10d::Work& work) const {
+  std::optional<Span> span;
+  if (device_ == Device::Cpu) span.emplace(kExposedSpan);
+  work.wait();
 }
 
 void RankGroup::broadcast(at::Tensor& tensor, int root, const char* what) {
@@ -100,7 +113,7 @@ void RankGroup::broadcast(at::Tensor& tensor, int root, const char* what) {
   c10d::BroadcastOptions options;
   options.rootRank = root;
   std::vector<at::Tensor> tensors{tensor};
-  group_->broadcast(tensors, options)->wait();
+  wait_for(*group_->broadcast(tensors, options));
 }
 
 void RankGroup::barrier(const char* what) {
@@ -108,7 +121,7 @@ void RankGroup::barrier(const char* what) {
   if (rehearsing_) return;
   c10d::BarrierOptions options;
   if (device_ == Device::Cuda) options.device_ids = {place_.local_rank};
-  group_->barrier(options)->wait();
+  wait_for(*group_->barrier(options));
 }
 
 RankGroup::Rehearsal::Rehearsal(RankGroup& group) : group_(group) {

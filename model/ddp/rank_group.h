@@ -22,6 +22,10 @@ struct RankPlace {
   int local_rank = 0; // on its machine: the index of its board
 };
 
+// Span of a CPU thread that waits for a collective with nothing left to compute: what traces call
+// exposed communication. A GPU's is seen in its device events.
+inline constexpr const char* kExposedSpan = "exposed_communication";
+
 class RankGroup {
 public:
   // Gloo for Device::Cpu, NCCL for Device::Cuda (on the board `local_rank`). Returns once every
@@ -32,6 +36,12 @@ public:
             RankPlace place,
             Device device,
             std::function<void(std::string)> on_issue = {});
+
+  // Ends the group in order, as PyTorch's destroy_process_group does: waits for all that was
+  // issued, then gives NCCL's communicators back. Every rank of a machine calls it, once its
+  // trainers are gone; none issues anything afterwards. Waits for ever where a rank does not come:
+  // call it while a RankWatch lives. A group that is destroyed without it aborts what still runs.
+  void close();
 
   int rank() const { return place_.rank; }
   int size() const { return place_.size; }
@@ -64,13 +74,15 @@ public:
   };
 
 private:
+  void wait_for(c10d::Work& work) const;
+
   c10::intrusive_ptr<c10d::Store> store_;
   RankPlace place_;
   Device device_;
   std::function<void(std::string)> on_issue_;
   c10::intrusive_ptr<c10d::ProcessGroup> group_;
   std::atomic<std::int64_t> all_reduces_{0};
-  std::atomic<bool> rehearsing_{false};
+  std::atomic<bool> rehearsing_{false}, closed_{false};
   mutable std::mutex mutex_; // of rehearsed_
   std::vector<std::string> rehearsed_;
 };

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "core/trace_file.h"
@@ -34,7 +35,8 @@ void write_trace(const std::string& path,
                  const std::string& variant,
                  std::int64_t forward,
                  std::int64_t backward,
-                 bool audit_passes = true) {
+                 bool audit_passes = true,
+                 std::int64_t exposed = 0) {
   TraceWriter writer(path, kStart);
   TraceBatch batch;
   const NameId domain = writer.intern("assay");
@@ -59,6 +61,8 @@ void write_trace(const std::string& path,
     range("step", at, step.end);
     range("forward", at, at + forward);
     range("backward", at + forward, at + forward + backward);
+    if (exposed > 0) // inside backward
+      range("exposed_communication", at + forward + 100, at + forward + 100 + exposed);
     for (const auto& [thread, start, length] :
          {std::tuple(kMain, at, forward), std::tuple(kAutograd, at + forward, backward)}) {
       OperatorRow op;
@@ -274,6 +278,56 @@ TEST_F(TraceEvidence, EveryRendererShowsIt) {
   EXPECT_THAT(render_table(analyze(data), ascii), Not(HasSubstr("where:")));
 }
 
+// Two ranks: rank 1's own clock shows a longer step, and it waits least, so rank 0 waits for it.
+TEST_F(TraceEvidence, SeveralRanksTellWhoWaitsForWhom) {
+  LedgerData data = ledger("");
+  std::map<std::string, std::int64_t> variants;
+  for (const VariantRow& variant : data.variants) variants[variant.name] = variant.id;
+  for (const LaunchRow& launch : data.launches)
+    for (const auto& [path, value] : {std::pair("rank/0/step_ns", 10e6), {"rank/1/step_ns", 12e6}})
+      for (const char* name : {"slow", "fast"})
+        data.metrics.push_back({launch.id, variants.at(name), path, "ns", value, ""});
+  TableStyle ascii;
+  ascii.unicode = false;
+  ascii.width = 400;
+  const std::string clock =
+      "slowest rank by its own clock: slow rank 1 (12 ms; rank 0: 10 ms); fast "
+      "rank 1 (12 ms; rank 0: 10 ms)";
+  EXPECT_EQ(ranks_text(first(analyze(data))), clock);
+  EXPECT_THAT(render_table(analyze(data), ascii), HasSubstr(clock));
+
+  const std::int64_t ms = 1'000'000;
+  write_trace(path("slow"), "slow", 4 * ms, 6 * ms, true, 2 * ms);
+  write_trace(path("fast"), "fast", 4 * ms, 4 * ms, true, ms);
+  EXPECT_EQ(ranks_text(first(explained(data))),
+            clock + "; exposed communication is not known: no usable trace of rank 1");
+  const auto other = [&](const char* name) {
+    return (directory_ / trace_file_name(77, 1, name)).string();
+  };
+  write_trace(other("slow"), "slow", 5 * ms, 5 * ms, true, ms / 2);
+  write_trace(other("fast"), "fast", 4 * ms, 4 * ms, true, ms);
+  const Report report = explained(data);
+  const std::string waits =
+      "exposed communication a step: slow 500 us (5.00 %) on rank 1, which the others wait for, to "
+      "2 ms (20.0 %) on rank 0; fast 1 ms (12.5 %) on rank 0 as on every rank";
+  EXPECT_EQ(ranks_text(first(report)), waits);
+  EXPECT_THAT(render_table(report, ascii), HasSubstr(waits));
+  EXPECT_THAT(render_explain_table(report, {0, 0}, 10, ascii), HasSubstr(waits));
+  EXPECT_THAT(render_explain_summary(report, {{0, 0}}, ascii), HasSubstr(waits));
+  EXPECT_THAT(render_markdown(report), HasSubstr("exposed communication a step: slow 500 us"));
+  EXPECT_THAT(render_html(report), HasSubstr("exposed communication a step: slow 500 us"));
+  Comparison noisy = first(report); // rank 0 waits longer in one round only
+  for (std::size_t i = 0; i < 10; ++i)
+    noisy.a_ranks[0].traced->by_round[i] = i == 0 ? 15.5e6 : 0.5e6;
+  EXPECT_THAT(ranks_text(noisy), HasSubstr("slow 500 us (5.00 %) on rank 1 to 2 ms (20.0 %)"));
+  const auto json = nlohmann::json::parse(render_json(report));
+  EXPECT_NEAR(json["cells"][0]["comparisons"][0]["ranks"][1]["a"]["traced"]["exposed_ns"], 5e5, 1);
+  for (const StageDelta& stage : first(report).explanation->waterfall.stages)
+    if (stage.stage == Stage::ExposedComm) {
+      EXPECT_NEAR(stage.delta_ns, -1e6, 1);
+    }
+}
+
 TEST_F(TraceEvidence, NamesInTracesArriveEscaped) {
   const LedgerData data = ledger("");
   write_traces(data);
@@ -353,7 +407,7 @@ TEST(ExplainJson, Golden) {
                      "a_ns": 0.0, "b_ns": 1e6, "delta_ns": 1e6, "interval_95": null}],
         "operators": []
       },
-      "no_explanation": ""
+      "no_explanation": "", "ranks": []
     }]
   })json");
   EXPECT_EQ(nlohmann::json::parse(render_explain_json(report, {{0, 0}}, 1)), expected);

@@ -1,0 +1,93 @@
+#include "model/families/residual_model.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+#include <vector>
+
+#include "core/span.h"
+#include "model/families/init.h"
+#include "model/fp8_linear.h"
+#include "model/rms_norm.h"
+#include "model/segments.h"
+
+namespace assay {
+
+namespace {
+
+struct Block {
+  at::Tensor mixer_norm; // [d_model]
+  Mixer mixer;
+  at::Tensor ffn_norm; // [d_model]
+  at::Tensor ffn_in;   // as FeedForward says
+  at::Tensor ffn_out;  // [d_model, ffn_dim]
+};
+
+class ResidualModel : public Model {
+public:
+  ResidualModel(ParameterFactory& make, const TrainConfig& config, const ResidualForm& form)
+      : feed_forward_(form.feed_forward) {
+    const std::int64_t d = config.d_model;
+    embedding_ = make.normal("embedding", {config.vocab_size, d}, kEmbeddingStd);
+    for (std::size_t i = 0; i < config.pattern.size(); ++i)
+      blocks_.push_back(
+          make_block(make, fmt::format("layers.{}.", i), config.pattern[i], config, form));
+    final_norm_ = make.ones("final_norm", {d});
+    head_ = make.normal("head", {config.vocab_size, d}, matrix_std(d));
+  }
+
+  at::Tensor forward(const Batch& batch, Attention path) const override {
+    const Segments& segments = path == Attention::Varlen ? batch.documents : batch.rows;
+    at::Tensor x = at::embedding(embedding_, batch.tokens.view(-1));
+    for (const Block& block : blocks_) {
+      x = x + block.mixer(rms_norm(x, block.mixer_norm), segments, path);
+      x = x + feed_forward(block, rms_norm(x, block.ffn_norm));
+    }
+    const Span span("head");
+    return at::linear(rms_norm(x, final_norm_), head_); // in 16 bits, also with FP8
+  }
+
+private:
+  static Block make_block(ParameterFactory& make,
+                          const std::string& prefix,
+                          char kind,
+                          const TrainConfig& config,
+                          const ResidualForm& form) {
+    const std::int64_t d = config.d_model, hidden = config.ffn_dim;
+    const std::int64_t rows = form.feed_forward == FeedForward::SwiGlu ? 2 * hidden : hidden;
+    Block block; // parameters are drawn in the order of these lines
+    block.mixer_norm = make.ones(prefix + form.mixer_norm, {d});
+    block.mixer = form.make_mixer(make, prefix, kind);
+    block.ffn_norm = make.ones(prefix + "ffn_norm", {d});
+    block.ffn_in = make.normal(prefix + "ffn_in", {rows, d}, matrix_std(d));
+    block.ffn_out = make.normal(prefix + "ffn_out", {d, hidden}, residual_std(hidden, config));
+    return block;
+  }
+
+  at::Tensor feed_forward(const Block& block, const at::Tensor& x) const {
+    const Span span("feed_forward");
+    const at::Tensor in = apply_linear(x, block.ffn_in);
+    if (feed_forward_ == FeedForward::Silu) return apply_linear(at::silu(in), block.ffn_out);
+    const std::vector<at::Tensor> halves = in.chunk(2, 1);
+    return apply_linear(at::silu(halves[0]) * halves[1], block.ffn_out);
+  }
+
+  FeedForward feed_forward_;
+  at::Tensor embedding_; // [vocab_size, d_model]
+  std::vector<Block> blocks_;
+  at::Tensor final_norm_; // [d_model]
+  at::Tensor head_;       // [vocab_size, d_model]
+};
+
+} // namespace
+
+BuiltModel
+build_residual_model(const TrainConfig& config, at::Generator generator, const ResidualForm& form) {
+  ParameterFactory make(std::move(generator), torch_device(config.device));
+  BuiltModel built;
+  built.model = std::make_unique<ResidualModel>(make, config, form);
+  built.parameters = make.take();
+  return built;
+}
+
+} // namespace assay
