@@ -9,6 +9,7 @@
 #include <set>
 
 #include "core/database.h"
+#include "experiments/data_fingerprint.h"
 #include "experiments/schedule.h"
 #include "tests/experiments/support.h"
 
@@ -300,6 +301,33 @@ TEST_F(RunnerTest, AnotherBuildIsRefusedAndForked) {
   for (const LaunchRow& launch : ledger().launches) EXPECT_EQ(launch.identity.build, "fake-2");
   EXPECT_EQ(run("build=fake-2", fork).set_aside,
             ""); // the same plan and build: nothing to set aside
+}
+
+TEST_F(RunnerTest, OtherDataBehindTheSamePathIsRefusedAndForked) {
+  RunOptions options = fake_options();
+  options.stop_after_seconds = 0.2;
+  run("sleep_us=20000", options);
+  const std::size_t metrics = ledger().metrics.size();
+  const std::string message = failure_of([&] { run("data=text-2"); });
+  EXPECT_THAT(message, HasSubstr(scratch_ / "corpus.txt"));
+  EXPECT_THAT(message, HasSubstr("its fingerprint is text-2, and was text-1"));
+  EXPECT_THAT(message, HasSubstr("--fork"));
+  EXPECT_EQ(ledger().launches.back().state, LaunchState::Failed);
+  EXPECT_EQ(ledger().metrics.size(), metrics); // nothing was measured over the other data
+  RunOptions fork = fake_options();
+  fork.fork = true;
+  EXPECT_EQ(run("data=text-2", fork).set_aside, scratch_ / "r.1");
+  for (const auto& [name, fingerprint] : data_fingerprints(ledger()))
+    EXPECT_EQ(fingerprint, "text-2");
+  EXPECT_EQ(run("data=text-2", fork).set_aside, "");
+}
+
+TEST_F(RunnerTest, DataThatChangesBetweenTwoCellsIsRefused) {
+  RunOptions options = fake_options();
+  options.cells = {plan_.ledger.cells[0].name};
+  run("", options);
+  EXPECT_THAT(failure_of([&] { run("data=text-2"); }), HasSubstr("was text-1"));
+  EXPECT_EQ(run().outcome, RunSummary::Outcome::Complete); // the data is back
 }
 
 TEST_F(RunnerTest, AnotherPlanIsRefusedAndForked) {
