@@ -9,6 +9,7 @@
 
 #include "core/result.h"
 #include "core/text.h"
+#include "experiments/analysis/output_file.h"
 #include "ui/backend_glfw.h"
 #include "ui/backend_offscreen.h"
 #include "ui/capture.h"
@@ -49,10 +50,9 @@ void parse_size(Options& options) {
 }
 
 void save_model(const Workspace& workspace, const std::string& path) {
-  std::ofstream file(path);
-  file << dump_model(workspace);
-  file.close();
-  if (!file) bad_input("cannot write {}", printable(path));
+  OutputFile file(path);
+  file.write(dump_model(workspace));
+  file.finish();
 }
 
 std::string read_script(const std::string& path) {
