@@ -335,7 +335,9 @@ TEST_F(RunnerTest, AnotherPlanIsRefusedAndForked) {
   std::string other = kSmallMatrix;
   other.replace(other.find("seed = 7"), 8, "seed = 8");
   plan_ = small_plan(scratch_, other);
-  EXPECT_THAT(failure_of([&] { run(); }), HasSubstr("holds another plan"));
+  const std::string message = failure_of([&] { run(); });
+  EXPECT_THAT(message, HasSubstr("holds another plan"));
+  EXPECT_THAT(message, HasSubstr("seed: 7 there, 8 here"));
   RunOptions fork = fake_options();
   fork.fork = true;
   EXPECT_EQ(run("", fork).set_aside, scratch_ / "r.1");
