@@ -147,20 +147,34 @@ public:
       : options_(options), directory_(directory),
         deadline_seconds_(options.stop_after_seconds ? options.stop_after_seconds
                                                      : plan.budget_seconds) {
+    check_cells(plan.ledger);
     if (options.fork) summary_.set_aside = set_aside(plan, directory, options);
-    ledger_ = Ledger::open(directory, plan.ledger);
     log_directory_ = (fs::path(directory) / "logs").string();
+    new_ledger_ = !fs::exists(fs::path(directory) / ledger_schema::kFileName);
+    new_logs_ = !fs::exists(log_directory_);
+    ledger_ = Ledger::open(directory, plan.ledger);
     make_directory(log_directory_);
     ledger_->close_abandoned_launches();
     data_ = ledger_->read();
     data_.visits.clear(); // the plan's state needs none, and there may be millions
     data_.visits.shrink_to_fit();
-    check_cells();
     refuse_other_build();
     for (const LaunchRow& launch : data_.launches) since_ = std::max(since_, launch.id);
   }
 
+  // A run that is refused before it measured anything leaves no results behind: they would only
+  // refuse the next, corrected one.
   RunSummary run() {
+    try {
+      return run_launches();
+    } catch (const Failure& failure) {
+      if (failure.kind() == Failure::Kind::BadInput && new_ledger_ && nothing_measured()) discard();
+      throw;
+    }
+  }
+
+private:
+  RunSummary run_launches() {
     std::vector<LaunchTask> tasks = chosen_launches();
     for (; !tasks.empty(); tasks = chosen_launches()) {
       summary_.stopped = why_stop();
@@ -174,10 +188,29 @@ public:
     return std::move(summary_);
   }
 
-private:
-  void check_cells() const {
+  bool nothing_measured() const {
+    const LedgerData data = ledger_->read();
+    return data.visits.empty() &&
+           std::none_of(data.launches.begin(), data.launches.end(), [](const LaunchRow& launch) {
+             return launch.state == LaunchState::Complete;
+           });
+  }
+
+  // What this run made, and the directory if nothing else is in it.
+  void discard() {
+    ledger_.reset();
+    const fs::path directory(directory_);
+    std::error_code ignored; // the refusal under way says more
+    for (const char* suffix : {"", "-wal", "-shm"})
+      fs::remove(directory / (std::string(ledger_schema::kFileName) + suffix), ignored);
+    fs::remove(directory / ledger_schema::kLockName, ignored);
+    if (new_logs_) fs::remove_all(log_directory_, ignored);
+    fs::remove(directory, ignored); // stays when something of a person's is in it
+  }
+
+  void check_cells(const LedgerData& plan) const {
     std::vector<std::string> names;
-    for (const CellRow& cell : data_.cells) names.push_back(cell.name);
+    for (const CellRow& cell : plan.cells) names.push_back(cell.name);
     for (const std::string& name : options_.cells)
       if (std::find(names.begin(), names.end(), name) == names.end())
         bad_input(
@@ -289,6 +322,7 @@ private:
   std::unique_ptr<Ledger> ledger_;
   LedgerData data_; // without visits, kept up to date
   std::string log_directory_, build_;
+  bool new_ledger_ = false, new_logs_ = false; // made by this run
   std::int64_t since_ = 0; // the newest launch before this run: older failures get another chance
   Eta eta_;
 };

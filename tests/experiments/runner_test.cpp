@@ -251,6 +251,21 @@ TEST_F(RunnerTest, BadInputEndsTheRunWithTheWorkersWords) {
   EXPECT_EQ(run().outcome, RunSummary::Outcome::Complete); // the ledger is intact and resumes
 }
 
+TEST_F(RunnerTest, ARefusedFirstLaunchLeavesNothingBehind) {
+  EXPECT_EQ(failure_of([&] { run("bad_input=parity/1/launch"); }), "told to fail with bad_input");
+  EXPECT_FALSE(fs::exists(scratch_ / "r"));
+  // What is there already stays: a person's file, and results of an earlier run.
+  fs::create_directory(scratch_ / "r");
+  scratch_.write("r/notes.txt", "mine");
+  fs::remove(scratch_ / "count.parity");
+  EXPECT_NE(failure_of([&] { run("bad_input=parity/1/launch"); }), "");
+  EXPECT_EQ(std::distance(fs::directory_iterator(scratch_ / "r"), {}), 1);
+  fs::remove(scratch_ / "count.parity");
+  EXPECT_NE(failure_of([&] { run("bad_input=parity/2/launch"); }), "");
+  EXPECT_EQ(launches(LaunchKind::Parity, "ema").at(0).state, LaunchState::Complete);
+  EXPECT_EQ(run().outcome, RunSummary::Outcome::Complete);
+}
+
 TEST_F(RunnerTest, StopAfterEndsAfterARoundAndResumes) {
   RunOptions options = fake_options();
   options.stop_after_seconds = 0.3;
