@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 
 #include <cstdio>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <regex>
@@ -117,15 +118,19 @@ void write_wanted_picture(Workspace& workspace, Surface& window) {
 }
 
 void show_window(Workspace& workspace, const Options& options) {
+  std::error_code error;
+  if (!options.path.empty() && !std::filesystem::exists(options.path, error))
+    bad_input("{}: no such file or directory", printable(options.path));
   const UiContext context;
   const std::string title = options.path.empty() ? "Assay" : "Assay - " + printable(options.path);
   const auto window = GlfwBackend::create(title, options.width, options.height);
+  const std::string shown = options.path.empty() ? "DIR" : printable(options.path);
   if (!window)
     internal_error("{}\n  draw a picture instead: assay-view {} --screenshot view.png\n  or print "
                    "the verdicts:  assay report {}",
                    window.error().message,
-                   printable(options.path),
-                   printable(options.path));
+                   shown,
+                   shown);
   set_scale(workspace, workspace.scale * (*window)->display_scale());
   workspace.initial_scale = workspace.scale;
   (*window)->on_drop([&](const std::string& path) { open_path(workspace, path); });
