@@ -9,6 +9,7 @@
 #include "core/directory_lock.h"
 #include "core/ledger_rows.h"
 #include "core/ledger_schema.h"
+#include "core/plan_difference.h"
 #include "core/sqlite_file.h"
 #include "core/text.h"
 
@@ -58,16 +59,19 @@ void create_file(const std::string& directory, const std::string& path, const Le
 }
 
 void check_same_plan(const Database& db, const std::string& directory, const SpecRow& spec) {
-  Statement s = db.prepare("SELECT hash, name FROM spec");
+  Statement s = db.prepare("SELECT hash, name, plan_json FROM spec");
   if (!s.step()) internal_error("{}: the ledger holds no plan", db.path());
-  if (s.text(0) != spec.hash)
-    bad_input("{} holds another plan ('{}', {}) than this one ('{}', {}): its matrix, overrides or "
-              "claims differ. Choose another --out, or use --fork to set the old results aside",
-              directory,
-              s.text(1),
-              s.text(0),
-              spec.name,
-              spec.hash);
+  if (s.text(0) == spec.hash) return;
+  const std::string difference = plan_difference(s.text(2), spec.plan_json);
+  bad_input(
+      "{} holds another plan ('{}', {}) than this one ('{}', {}): {}. Choose another --out, or "
+      "use --fork to set the old results aside",
+      directory,
+      s.text(1),
+      s.text(0),
+      spec.name,
+      spec.hash,
+      difference.empty() ? "its matrix, overrides or claims differ" : difference);
 }
 
 } // namespace

@@ -102,6 +102,13 @@ Result<bool> check_version(const std::string& path, std::int64_t version) {
 Result<bool> check_file(const std::string& path) {
   std::error_code error;
   const std::string directory = std::filesystem::path(path).parent_path().string();
+  if (std::filesystem::exists(directory, error) && !std::filesystem::is_directory(directory, error))
+    return fail("{}: is a file; name the results directory{}",
+                directory,
+                std::filesystem::path(directory).filename() == kFileName
+                    ? fmt::format(" that holds it, {}",
+                                  std::filesystem::absolute(directory).parent_path().string())
+                    : "");
   if (!std::filesystem::is_directory(directory, error))
     return fail(
         "{}: no such directory; `assay run MATRIX --out {}` makes one", directory, directory);

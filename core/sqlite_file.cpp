@@ -96,6 +96,13 @@ Result<bool> check_sqlite_file(const std::string& path, const SqliteMarks& marks
   return check_schema(path, marks, big_endian(header, 60));
 }
 
+bool is_sqlite_file(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::array<char, kMagic.size()> begin{};
+  return file.read(begin.data(), begin.size()) &&
+         std::string_view(begin.data(), begin.size()) == kMagic;
+}
+
 void sync_file(const std::string& path) {
   sync(path, O_RDONLY);
 }

@@ -21,6 +21,9 @@ struct SqliteMarks {
 inline constexpr std::int32_t kLedgerApplicationId = 0x41535359; // "ASSY"
 inline constexpr std::int32_t kTraceApplicationId = 0x41535452;  // "ASTR"
 
+// Whether a file is there that begins like any SQLite file; unreadable ones are none.
+bool is_sqlite_file(const std::string& path);
+
 // Whether the existing file at `path` carries the marks. The error says what it is instead.
 Result<bool> check_sqlite_file(const std::string& path, const SqliteMarks& marks);
 // The same for a schema number that was read through SQLite.

@@ -8,6 +8,7 @@
 #include <chrono>
 #include <cmath>
 #include <cstdint>
+#include <filesystem>
 #include <numeric>
 #include <utility>
 
@@ -114,6 +115,14 @@ std::string utc_now() {
   return fmt::format(
       "{:%Y-%m-%dT%H:%M:%SZ}",
       fmt::gmtime(std::chrono::system_clock::to_time_t(std::chrono::system_clock::now())));
+}
+
+std::string plain_path(const std::string& path) {
+  if (path.empty()) return path;
+  std::filesystem::path result;
+  for (const std::filesystem::path& part : std::filesystem::path(path))
+    if (!part.empty() && part != ".") result /= part;
+  return result.empty() ? "." : result.string();
 }
 
 std::string content_hash(std::string_view bytes) {

@@ -23,6 +23,10 @@ std::string printable(std::string_view text);
 // "2026-11-21T02:31:14Z"
 std::string utc_now();
 
+// The path without "." parts, doubled slashes and a slash at its end: "./corpus/" is "corpus". ".."
+// stays, for what it leads to depends on links.
+std::string plain_path(const std::string& path);
+
 // 16 hex digits of FNV-1a 64: names content, not a defence against an adversary.
 std::string content_hash(std::string_view bytes);
 

@@ -317,6 +317,31 @@ std::vector<std::string> write_traces(const std::string& directory, const Ledger
   return paths;
 }
 
+// The files of a demo that could not be finished are removed, and its directory if it was new.
+class Unfinished {
+public:
+  explicit Unfinished(std::string directory)
+      : directory_(std::move(directory)), was_there_(std::filesystem::exists(directory_)) {}
+  ~Unfinished() {
+    if (finished_) return;
+    std::error_code ignored; // the error under way says more
+    if (!was_there_) {
+      std::filesystem::remove_all(directory_, ignored);
+      return;
+    }
+    for (std::filesystem::directory_iterator it(directory_, ignored), end; !ignored && it != end;
+         it.increment(ignored))
+      std::filesystem::remove_all(it->path(), ignored);
+  }
+  Unfinished(const Unfinished&) = delete;
+  Unfinished& operator=(const Unfinished&) = delete;
+  void finish() { finished_ = true; }
+
+private:
+  std::string directory_;
+  bool was_there_, finished_ = false;
+};
+
 } // namespace
 
 Demo write_demo(const std::string& directory) {
@@ -327,6 +352,7 @@ Demo write_demo(const std::string& directory) {
     bad_input(
         "{}: is not an empty directory; the demo never writes over anything: name another one",
         directory);
+  Unfinished unfinished(directory);
   const std::vector<Shown> shown = shown_cells();
   const LedgerData data = demo_ledger(shown);
   write_ledger(directory, data);
@@ -336,6 +362,7 @@ Demo write_demo(const std::string& directory) {
   for (const Shown& one : shown)
     demo.cells.push_back(fmt::format("{:<14} {}", one.cell.name, one.shows));
   demo.traces = write_traces(directory, data);
+  unfinished.finish();
   return demo;
 }
 

@@ -5,6 +5,7 @@
 
 #include "core/statistics.h"
 #include "core/text.h"
+#include "experiments/data_fingerprint.h"
 
 namespace assay {
 
@@ -195,6 +196,10 @@ void LaunchRunner::build(WorkerProcess& worker) {
   outcome_.row.build_order = built.build_order;
   outcome_.row.identity.threads = built.threads;
   context_.ledger.set_identity(outcome_.row.id, outcome_.row.identity, built.build_order);
+  if (const auto other = other_data(context_.data, cell_, built.data))
+    throw End{End::Why::BadInput, *other};
+  outcome_.data = {data_fingerprint_row(outcome_.row.id, built.data)};
+  context_.ledger.add(outcome_.data, {}, {});
 }
 
 double LaunchRunner::round_timeout() const {

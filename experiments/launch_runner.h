@@ -32,6 +32,7 @@ struct LaunchOutcome {
   LaunchRow row; // as it ended
   std::vector<GateRow> gates;
   std::vector<EventRow> events;
+  std::vector<MetricRow> data; // fingerprint of what it read, once that is known
 };
 
 class LaunchRunner {

@@ -5,6 +5,7 @@
 #include <map>
 
 #include "core/ledger.h"
+#include "experiments/data_fingerprint.h"
 
 namespace assay {
 
@@ -90,6 +91,7 @@ Result<std::vector<LedgerData>> read_inputs(const std::vector<std::string>& inpu
   if (inputs.size() < 2) return fail("merge needs at least two results directories");
   std::vector<LedgerData> all;
   std::string build, build_from;
+  std::map<std::string, std::pair<std::string, std::string>> seen; // data: fingerprint, directory
   for (const std::string& directory : inputs) {
     Result<LedgerData> data = read_ledger(directory);
     if (!data) return data.error();
@@ -111,6 +113,17 @@ Result<std::vector<LedgerData>> read_inputs(const std::vector<std::string>& inpu
           directory,
           own);
     if (build.empty() && !own.empty()) build = own, build_from = directory;
+    for (const auto& [name, fingerprint] : data_fingerprints(*data)) {
+      const auto& [first, from] = seen.try_emplace(name, fingerprint, directory).first->second;
+      if (first != fingerprint)
+        return fail("{} was measured over data '{}' of fingerprint {}, {} over {}: launches over "
+                    "other data are never mixed",
+                    from,
+                    name,
+                    first,
+                    directory,
+                    fingerprint);
+    }
     all.push_back(std::move(*data));
   }
   return all;

@@ -13,7 +13,8 @@ struct MergeSummary {
   int duplicates = 0; // launches that stood in more than one input, kept once
 };
 
-// Writes `output`, which must not exist. All inputs carry the same spec hash and build. A launch is
+// Writes `output`, which must not exist. All inputs carry the same spec hash, build
+// and data. A launch is
 // the same if its place in the plan, start, host, boot and first times are; of two copies the
 // longer one is kept.
 Result<MergeSummary> merge_ledgers(const std::vector<std::string>& inputs,

@@ -172,6 +172,11 @@ std::vector<Draft> Planner::drafts(const MatrixCell& cell, const Optimization& r
       }
     }
   }
+  base.data = plain_path(base.data); // how a path is written is no part of the plan
+  if (base.tokenizer != "bytes") {
+    base.tokenizer = plain_path(base.tokenizer);
+    if (base.tokenizer == "bytes") base.tokenizer = "./bytes"; // a file of this name
+  }
   const Level* reference = cell.reference.empty() ? &row.levels.front() : row.level(cell.reference);
   std::vector<const Level*> chosen{reference};
   for (const Level& level : row.levels) {

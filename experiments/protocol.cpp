@@ -141,7 +141,8 @@ Result<Built> parse_built(const json& event) {
     const auto order = event.at("build_order").get<std::vector<std::string>>();
     return Built{fmt::format("{}", fmt::join(order, " ")),
                  event.at("seconds").get<double>(),
-                 event.at("threads").get<int>()};
+                 event.at("threads").get<int>(),
+                 event.at("data").get<std::string>()};
   });
 }
 

@@ -42,7 +42,8 @@ struct LaunchRequest {
 struct Built {
   std::string build_order; // variant names, separated by spaces
   double seconds = 0;
-  int threads = 0; // intra-op threads that the launch's configuration set
+  int threads = 0;  // intra-op threads that the launch's configuration set
+  std::string data; // fingerprint of the documents and the tokenizer
 };
 
 struct ProbeResult {

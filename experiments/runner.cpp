@@ -8,6 +8,7 @@
 #include "core/directory_lock.h"
 #include "core/ledger_schema.h"
 #include "core/text.h"
+#include "experiments/data_fingerprint.h"
 #include "experiments/launch_runner.h"
 #include "experiments/stop_signal.h"
 
@@ -29,6 +30,22 @@ std::string measured_build(const LedgerData& data) {
   return "";
 }
 
+// A launch of a cell's reference alone, which is not kept.
+LaunchRequest
+reference_request(const LedgerData& data, const CellRow& cell, std::string_view kind) {
+  const VariantRow& reference = *variants_of(data, cell.id).front();
+  LaunchRequest request;
+  request.kind = kind;
+  request.seed = data.spec.seed;
+  request.unit = cell.unit;
+  request.optimization = cell.optimization;
+  request.visit_steps = cell.visit_steps;
+  request.discard_steps = cell.discard_steps;
+  request.variants = {
+      {reference.id, reference.name, reference.level, reference.role, reference.config_json}};
+  return request;
+}
+
 std::string worker_build(const RunOptions& options, const std::string& log_directory) {
   make_directory(log_directory);
   WorkerProcess worker(options.worker_path,
@@ -41,15 +58,41 @@ std::string worker_build(const RunOptions& options, const std::string& log_direc
   return value_or_throw(parse_hello(reply.event)).build;
 }
 
-// With --fork: results of another plan or build, or results that cannot be read, are moved to
+// Whether the worker reads, for each cell that has been measured, the data that was read then. A
+// memory launch opens the data and builds nothing.
+bool same_data(const LedgerData& old, const RunOptions& options, const std::string& log_directory) {
+  std::map<std::string, std::string> known = data_fingerprints(old);
+  const WorkerProcess::Seconds timeout(options.setup_timeout_seconds);
+  for (const CellRow& cell : old.cells) {
+    const auto found = known.find(data_name(cell));
+    if (found == known.end()) continue;
+    WorkerProcess worker(options.worker_path,
+                         options.worker_arguments,
+                         (fs::path(log_directory) / "data.log").string());
+    WorkerReply reply = worker.ask(hello_request(), "hello", timeout);
+    if (reply.kind == WorkerReply::Kind::Answer)
+      reply =
+          worker.ask(launch_request(reference_request(old, cell, to_string(LaunchKind::Memory))),
+                     "built",
+                     timeout);
+    if (reply.kind != WorkerReply::Kind::Answer)
+      bad_input("cell '{}': {}", cell.name, reply.message);
+    if (value_or_throw(parse_built(reply.event)).data != found->second) return false;
+    known.erase(found);
+  }
+  return true;
+}
+
+// With --fork: results of another plan, build or data, or results that cannot be read, are moved to
 // DIR.1, DIR.2, … Nothing is ever deleted.
 std::string set_aside(const Plan& plan, const std::string& directory, const RunOptions& options) {
   if (!fs::exists(fs::path(directory) / ledger_schema::kFileName)) return "";
   const int lock = lock_directory(directory);
   const Result<LedgerData> old = read_ledger(directory);
+  const std::string logs = (fs::path(directory) / "logs").string();
   bool keep = old && old->spec.hash == plan.ledger.spec.hash;
   if (keep && !measured_build(*old).empty())
-    keep = measured_build(*old) == worker_build(options, (fs::path(directory) / "logs").string());
+    keep = measured_build(*old) == worker_build(options, logs) && same_data(*old, options, logs);
   std::string target;
   if (!keep) {
     std::string stem = directory;
@@ -104,20 +147,34 @@ public:
       : options_(options), directory_(directory),
         deadline_seconds_(options.stop_after_seconds ? options.stop_after_seconds
                                                      : plan.budget_seconds) {
+    check_cells(plan.ledger);
     if (options.fork) summary_.set_aside = set_aside(plan, directory, options);
-    ledger_ = Ledger::open(directory, plan.ledger);
     log_directory_ = (fs::path(directory) / "logs").string();
+    new_ledger_ = !fs::exists(fs::path(directory) / ledger_schema::kFileName);
+    new_logs_ = !fs::exists(log_directory_);
+    ledger_ = Ledger::open(directory, plan.ledger);
     make_directory(log_directory_);
     ledger_->close_abandoned_launches();
     data_ = ledger_->read();
     data_.visits.clear(); // the plan's state needs none, and there may be millions
     data_.visits.shrink_to_fit();
-    check_cells();
     refuse_other_build();
     for (const LaunchRow& launch : data_.launches) since_ = std::max(since_, launch.id);
   }
 
+  // A run that is refused before it measured anything leaves no results behind: they would only
+  // refuse the next, corrected one.
   RunSummary run() {
+    try {
+      return run_launches();
+    } catch (const Failure& failure) {
+      if (failure.kind() == Failure::Kind::BadInput && new_ledger_ && nothing_measured()) discard();
+      throw;
+    }
+  }
+
+private:
+  RunSummary run_launches() {
     std::vector<LaunchTask> tasks = chosen_launches();
     for (; !tasks.empty(); tasks = chosen_launches()) {
       summary_.stopped = why_stop();
@@ -131,10 +188,29 @@ public:
     return std::move(summary_);
   }
 
-private:
-  void check_cells() const {
+  bool nothing_measured() const {
+    const LedgerData data = ledger_->read();
+    return data.visits.empty() &&
+           std::none_of(data.launches.begin(), data.launches.end(), [](const LaunchRow& launch) {
+             return launch.state == LaunchState::Complete;
+           });
+  }
+
+  // What this run made, and the directory if nothing else is in it.
+  void discard() {
+    ledger_.reset();
+    const fs::path directory(directory_);
+    std::error_code ignored; // the refusal under way says more
+    for (const char* suffix : {"", "-wal", "-shm"})
+      fs::remove(directory / (std::string(ledger_schema::kFileName) + suffix), ignored);
+    fs::remove(directory / ledger_schema::kLockName, ignored);
+    if (new_logs_) fs::remove_all(log_directory_, ignored);
+    fs::remove(directory, ignored); // stays when something of a person's is in it
+  }
+
+  void check_cells(const LedgerData& plan) const {
     std::vector<std::string> names;
-    for (const CellRow& cell : data_.cells) names.push_back(cell.name);
+    for (const CellRow& cell : plan.cells) names.push_back(cell.name);
     for (const std::string& name : options_.cells)
       if (std::find(names.begin(), names.end(), name) == names.end())
         bad_input(
@@ -200,6 +276,7 @@ private:
     data_.launches.push_back(outcome.row);
     data_.gates.insert(data_.gates.end(), outcome.gates.begin(), outcome.gates.end());
     data_.events.insert(data_.events.end(), outcome.events.begin(), outcome.events.end());
+    data_.metrics.insert(data_.metrics.end(), outcome.data.begin(), outcome.data.end());
     if (outcome.row.state == LaunchState::Complete) eta_.finished(task, seconds_since(start));
     note_trouble(progress, outcome);
   }
@@ -245,6 +322,7 @@ private:
   std::unique_ptr<Ledger> ledger_;
   LedgerData data_; // without visits, kept up to date
   std::string log_directory_, build_;
+  bool new_ledger_ = false, new_logs_ = false; // made by this run
   std::int64_t since_ = 0; // the newest launch before this run: older failures get another chance
   Eta eta_;
 };
@@ -261,16 +339,7 @@ probe_plan(const Plan& plan, const RunOptions& options, const std::string& log_d
   std::map<std::int64_t, ProbeResult> probes;
   const WorkerProcess::Seconds timeout(options.setup_timeout_seconds);
   for (const CellRow& cell : plan.ledger.cells) {
-    const VariantRow& reference = *variants_of(plan.ledger, cell.id).front();
-    LaunchRequest request;
-    request.kind = "probe";
-    request.seed = plan.ledger.spec.seed;
-    request.unit = cell.unit;
-    request.optimization = cell.optimization;
-    request.visit_steps = cell.visit_steps;
-    request.discard_steps = cell.discard_steps;
-    request.variants = {
-        {reference.id, reference.name, reference.level, reference.role, reference.config_json}};
+    const LaunchRequest request = reference_request(plan.ledger, cell, "probe");
     WorkerProcess worker(options.worker_path,
                          options.worker_arguments,
                          (fs::path(log_directory) / fmt::format("probe-{}.log", cell.id)).string());

@@ -31,7 +31,7 @@ struct RunOptions {
   std::vector<std::string> worker_arguments{"engine"};
   std::optional<double> stop_after_seconds; // absent: the plan's budget, if it has one
   std::vector<std::string> cells;           // run these alone, by name; empty: all
-  bool fork = false; // results of another plan or build are set aside instead of refused
+  bool fork = false; // results of another plan, build or data are set aside, not refused
   std::function<void(const RunProgress&)> progress;
   double setup_timeout_seconds = 600;      // building, gates, memory, a launch's first round
   double least_round_timeout_seconds = 60; // a round: max(this, 50 x the median round so far)

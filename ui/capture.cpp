@@ -5,12 +5,10 @@
 #include <zlib.h>
 
 #include <cassert>
-#include <cerrno>
-#include <cstring>
-#include <filesystem>
-#include <fstream>
 #include <string_view>
-#include <system_error>
+#include <utility>
+
+#include "experiments/analysis/output_file.h"
 
 namespace assay {
 namespace {
@@ -85,22 +83,16 @@ std::string encode_png(const Image& image) {
 }
 
 Result<std::size_t> write_png(const Image& image, const std::string& path) {
-  const std::string bytes = encode_png(image);
-  const std::string part = path + ".part";
-  errno = 0;
-  std::ofstream file(part, std::ios::binary | std::ios::trunc);
-  file.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
-  file.close();
-  if (!file) {
-    const Error error = fail("cannot write the picture {}: {}", path, std::strerror(errno));
-    std::error_code ignored; // the write's own error is the one to report
-    std::filesystem::remove(part, ignored);
-    return error;
+  std::string bytes = encode_png(image);
+  const std::size_t size = bytes.size();
+  try {
+    OutputFile file(path);
+    file.write(std::move(bytes));
+    file.finish();
+  } catch (const Failure& failure) {
+    return Error{failure.what()};
   }
-  std::error_code renamed;
-  std::filesystem::rename(part, path, renamed);
-  if (renamed) return fail("cannot write the picture {}: {}", path, renamed.message());
-  return bytes.size();
+  return size;
 }
 
 } // namespace assay

@@ -20,7 +20,7 @@ void flip(Image& image); // OpenGL's rows start at the bottom
 // The bytes of a PNG file: 8 bit RGB, one IDAT chunk, every row with filter Up (RFC 2083).
 std::string encode_png(const Image& image);
 
-// Writes the file through a neighbour that is renamed at the end; returns its size in bytes.
+// Writes the file as an output (experiments/analysis/output_file.h); returns its size in bytes.
 Result<std::size_t> write_png(const Image& image, const std::string& path);
 
 } // namespace assay

@@ -61,8 +61,10 @@ void accept(Workspace& workspace, LoadReply reply) {
   if (reply.request.ticket != workspace.ticket) return;
   workspace.loading = !reply.last;
   workspace.open_error = reply.error;
+  const bool first = workspace.results == nullptr;
   workspace.results = std::move(reply.results);
   workspace.launch = 0;
+  if (first && workspace.results) workspace.row = workspace.results->main_row();
   const std::size_t rows = workspace.results ? workspace.results->places.size() : 0;
   workspace.row = std::min(workspace.row, rows == 0 ? 0 : rows - 1);
 }

@@ -3,6 +3,7 @@
 #include <filesystem>
 
 #include "core/trace_file.h"
+#include "experiments/analysis/explain_text.h"
 #include "experiments/analysis/trace_evidence.h"
 
 namespace assay {
@@ -46,6 +47,14 @@ Result<Results> read_results(const std::string& directory, bool explained) {
     arrange(results); // the traces may change what claims say
   }
   return results;
+}
+
+std::size_t Results::main_row() const {
+  const auto main =
+      report.cells.empty() ? std::optional<std::size_t>() : main_comparison(report, 0);
+  for (std::size_t row = 0; main && row < places.size(); ++row)
+    if (places[row].cell == 0 && places[row].comparison == *main) return row;
+  return 0;
 }
 
 TracePath Results::trace_path(std::size_t row, std::size_t side) const {

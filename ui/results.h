@@ -28,6 +28,10 @@ struct Results {
   std::vector<Place> places; // of each row, in `report`
   bool explained = false;    // traces were read too
 
+  // The row to begin with: the comparison that the first cell is about, as `assay explain` and
+  // `assay export` choose it.
+  std::size_t main_row() const;
+
   // The trace file of A (side 0) or B (side 1) of a row.
   TracePath trace_path(std::size_t row, std::size_t side) const;
 };

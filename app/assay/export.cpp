@@ -10,6 +10,7 @@
 #include "core/result.h"
 #include "core/text.h"
 #include "core/trace_file.h"
+#include "experiments/analysis/explain_text.h"
 #include "experiments/analysis/export_chrome.h"
 #include "experiments/analysis/export_csv.h"
 
@@ -55,7 +56,7 @@ const CellRow& find_cell(const LedgerData& data, const ExportOptions& options) {
   return *found;
 }
 
-// The variants that the user named, else the reference and the first level.
+// The variants that the user named, else those of the comparison that the cell is about.
 std::vector<std::string> choose_variants(const LedgerData& data,
                                          const CellRow& cell,
                                          const std::vector<std::string>& named) {
@@ -70,8 +71,15 @@ std::vector<std::string> choose_variants(const LedgerData& data,
                 did_you_mean(name, known),
                 printable(fmt::format("{}", fmt::join(known, ", "))));
   if (!named.empty()) return named;
-  known.resize(std::min<std::size_t>(known.size(), 2));
-  return known;
+  const Report report = analyze(data);
+  for (std::size_t i = 0; i < report.cells.size(); ++i) {
+    if (report.cells[i].cell.id != cell.id) continue;
+    if (const auto main = main_comparison(report, i))
+      return {report.cells[i].comparisons[*main].a, report.cells[i].comparisons[*main].b};
+  }
+  bad_input("cell '{}' compares nothing; choose one or two of its variants with --variant: {}",
+            printable(cell.name),
+            printable(fmt::format("{}", fmt::join(known, ", "))));
 }
 
 std::vector<std::string> find_traces(const ExportOptions& options) {

@@ -2,11 +2,29 @@
 // milliseconds; everything that trains runs in assay-worker processes.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 
 #include "app/assay/verbs.h"
 #include "core/result.h"
+#include "core/text.h"
+
+namespace {
+
+// Before CLI11 sees it, which takes the next word that is a verb for the verb.
+void check_verb(const CLI::App& app, int argc, char** argv) {
+  if (argc < 2 || argv[1][0] == '-') return;
+  std::vector<std::string> verbs;
+  for (const CLI::App* verb : app.get_subcommands([](const CLI::App*) { return true; }))
+    verbs.push_back(verb->get_name());
+  if (std::find(verbs.begin(), verbs.end(), argv[1]) != verbs.end()) return;
+  assay::bad_input("unknown verb '{}'{}; `assay --help` lists them",
+                   assay::printable(argv[1]),
+                   assay::did_you_mean(argv[1], verbs));
+}
+
+} // namespace
 
 int main(int argc, char** argv) {
   using namespace assay;
@@ -33,6 +51,7 @@ int main(int argc, char** argv) {
   cli::add_doctor(app, exit_code);
   cli::add_completion(app);
   try {
+    check_verb(app, argc, argv);
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? cli::kOk : cli::kBadInput;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "app/assay/programs.h"
+#include "app/number_checks.h"
 #include "core/result.h"
 #include "experiments/matrix.h"
 #include "profilers/nvml_sampler.h"
@@ -31,7 +32,7 @@ void MatrixOptions::add_to(CLI::App& command) {
   command
       .add_option(
           "--launches", launches_, "timed launches a cell: same as --set experiment.launches=N")
-      ->check(CLI::PositiveNumber);
+      ->check(at_least(1));
   command.add_option("--set",
                      overrides_,
                      "override a value of the matrix: base.seq_len=256, experiment.seed=7, "

@@ -3,11 +3,16 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <string>
 
 #include "experiments/runner.h"
 
 namespace assay::cli {
+
+// At most `columns` wide. What does not fit goes as a whole: the bar, then a part of the cell's
+// name, then the time that is left, then the round.
+std::string progress_text(const RunProgress& progress, std::size_t columns);
 
 class ProgressLine {
 public:

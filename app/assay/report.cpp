@@ -1,14 +1,17 @@
 // `assay report`: judges a results directory, prints the verdicts and writes the report files.
+#include <algorithm>
 #include <cstdio>
-#include <cstring>
 #include <fstream>
+#include <iterator>
 #include <memory>
+#include <utility>
 
 #include "app/assay/terminal.h"
 #include "app/assay/verbs.h"
 #include "core/directory_lock.h"
 #include "core/ledger.h"
 #include "core/result.h"
+#include "experiments/analysis/output_file.h"
 #include "experiments/analysis/render.h"
 #include "experiments/analysis/trace_evidence.h"
 #include "experiments/lints.h"
@@ -24,14 +27,34 @@ struct ReportOptions {
   int width = 0;
 };
 
-void write_file(const std::string& path, const std::string& text) {
-  std::ofstream file(path, std::ios::binary);
-  file << text;
-  file.flush();
-  if (!file)
-    bad_input("cannot write {}: {}; free some space or choose another directory with --out",
-              path,
-              std::strerror(errno));
+void write_file(const std::string& path, std::string text) {
+  OutputFile file(path);
+  file.write(std::move(text));
+  file.finish();
+}
+
+std::size_t explained(const std::string& markdown) {
+  std::size_t count = 0;
+  for (std::size_t at = 0; (at = markdown.find("where: ", at)) != std::string::npos; ++at) ++count;
+  return count;
+}
+
+// Traces are large and not always kept. Without them the ledger alone cannot give a report again
+// that says where differences sit.
+void keep_explanations(const std::string& out, const Report& report, const LedgerData& data) {
+  std::ifstream file(out + "/report.md", std::ios::binary);
+  const std::string old{std::istreambuf_iterator<char>(file), {}};
+  const bool traces_gone =
+      std::any_of(report.cells.begin(), report.cells.end(), [&](const CellReport& cell) {
+        return data.latest_launch(cell.cell.id, LaunchKind::Traced, LaunchState::Complete) &&
+               std::any_of(cell.comparisons.begin(), cell.comparisons.end(), [](const auto& c) {
+                 return !c.explanation;
+               });
+      });
+  if (traces_gone && explained(old) > explained(render_markdown(report)))
+    bad_input("{}: its report says where differences sit, from traces that are not there any more; "
+              "a new one would lose that. Add --no-files to print only, or --out for another place",
+              out);
 }
 
 void report(const ReportOptions& options) {
@@ -43,6 +66,7 @@ void report(const ReportOptions& options) {
   const std::string out = options.out.empty() ? options.directory : options.out;
   if (!options.no_files) {
     make_directory(out);
+    keep_explanations(out, report, data);
     write_file(out + "/report.md", render_markdown(report));
     write_file(out + "/report.json", render_json(report));
     write_file(out + "/report.csv", render_csv(data));

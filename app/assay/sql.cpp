@@ -11,6 +11,7 @@
 #include "app/assay/sql_queries.h"
 #include "app/assay/terminal.h"
 #include "app/assay/verbs.h"
+#include "app/number_checks.h"
 #include "core/database.h"
 #include "core/ledger_schema.h"
 #include "core/text.h"
@@ -344,7 +345,7 @@ void add_sql(CLI::App& app, int&) {
   command
       ->add_option(
           "--limit", options->limit, "rows at most, 0 all (default: 100 in a table, else all)")
-      ->check(CLI::NonNegativeNumber);
+      ->check(at_least(0));
   command
       ->add_option(
           "--width", options->width, "characters of a table's line (default: the terminal's)")

@@ -3,12 +3,14 @@
 #include <CLI/CLI.hpp>
 
 #include <cstdio>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <regex>
 
 #include "core/result.h"
 #include "core/text.h"
+#include "experiments/analysis/output_file.h"
 #include "ui/backend_glfw.h"
 #include "ui/backend_offscreen.h"
 #include "ui/capture.h"
@@ -49,10 +51,9 @@ void parse_size(Options& options) {
 }
 
 void save_model(const Workspace& workspace, const std::string& path) {
-  std::ofstream file(path);
-  file << dump_model(workspace);
-  file.close();
-  if (!file) bad_input("cannot write {}", printable(path));
+  OutputFile file(path);
+  file.write(dump_model(workspace));
+  file.finish();
 }
 
 std::string read_script(const std::string& path) {
@@ -117,15 +118,19 @@ void write_wanted_picture(Workspace& workspace, Surface& window) {
 }
 
 void show_window(Workspace& workspace, const Options& options) {
+  std::error_code error;
+  if (!options.path.empty() && !std::filesystem::exists(options.path, error))
+    bad_input("{}: no such file or directory", printable(options.path));
   const UiContext context;
   const std::string title = options.path.empty() ? "Assay" : "Assay - " + printable(options.path);
   const auto window = GlfwBackend::create(title, options.width, options.height);
+  const std::string shown = options.path.empty() ? "DIR" : printable(options.path);
   if (!window)
     internal_error("{}\n  draw a picture instead: assay-view {} --screenshot view.png\n  or print "
                    "the verdicts:  assay report {}",
                    window.error().message,
-                   printable(options.path),
-                   printable(options.path));
+                   shown,
+                   shown);
   set_scale(workspace, workspace.scale * (*window)->display_scale());
   workspace.initial_scale = workspace.scale;
   (*window)->on_drop([&](const std::string& path) { open_path(workspace, path); });

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <numbers>
 
+#include "app/number_checks.h"
 #include "app/worker/identity.h"
 #include "app/worker/restored.h"
 #include "app/worker/worker.h"
@@ -73,7 +74,7 @@ void add_evaluate(CLI::App& parent, int& exit_code) {
   command->add_option("--device", options->device, "cpu or cuda")->capture_default_str();
   command->add_option("--batches", options->batches, "batches to read")
       ->capture_default_str()
-      ->check(CLI::PositiveNumber);
+      ->check(at_least(1));
   command->add_flag(
       "--train-split", options->train_split, "read training documents instead of held-out ones");
   command->add_flag("--json", options->json, "print JSON");

@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <memory>
 
+#include "app/number_checks.h"
 #include "app/worker/restored.h"
 #include "app/worker/worker.h"
 #include "core/text.h"
@@ -50,13 +51,13 @@ void add_generate(CLI::App& parent, int& exit_code) {
   command->add_option("--prompt", options->prompt, "text to continue")->capture_default_str();
   command->add_option("--tokens", options->tokens, "tokens to add")
       ->capture_default_str()
-      ->check(CLI::PositiveNumber);
+      ->check(at_least(1));
   command->add_option("--temperature", options->temperature, "0: always the likeliest token")
       ->capture_default_str()
-      ->check(CLI::NonNegativeNumber);
+      ->check(at_least(0));
   command->add_option("--top-k", options->top_k, "sample among the k likeliest; 0: all")
       ->capture_default_str()
-      ->check(CLI::NonNegativeNumber);
+      ->check(at_least(0));
   command->add_option("--seed", options->seed, "of the sampling")->capture_default_str();
   command->add_option("--device", options->device, "cpu or cuda")->capture_default_str();
   command->callback([options, &exit_code] { exit_code = generate_text(*options); });

@@ -131,6 +131,7 @@ json Launch::built() const {
           {"seconds", build_seconds_},
           {"threads", at::get_num_threads()},
           {"parameters", model_size(reference()).parameters},
+          {"data", source_.fingerprint()},
           {"bytes", bytes}};
 }
 

@@ -49,6 +49,16 @@ void require_same(const json& whole, const json& part, const char* key, std::siz
                    whole.value(key, json()).dump());
 }
 
+// Ranks on several machines may each have files of their own behind one path.
+void require_same_data(const json& whole, const json& part, std::size_t rank) {
+  if (whole.value("data", "") != part.value("data", ""))
+    bad_input("rank {} reads other data than rank 0 (fingerprints {} and {}): every rank needs the "
+              "same files under the same path",
+              rank,
+              part.value("data", "none"),
+              whole.value("data", "none"));
+}
+
 void merge_visits(json& whole, const json& part, std::size_t rank) {
   if (whole.size() != part.size())
     internal_error("rank {} made {} visits, rank 0 {}", rank, part.size(), whole.size());
@@ -98,6 +108,7 @@ json merge_answers(const std::vector<json>& answers) {
   for (std::size_t rank = 1; rank < answers.size(); ++rank) {
     const json& part = answers[rank];
     for (const char* key : {"event", "round", "build_order"}) require_same(whole, part, key, rank);
+    require_same_data(whole, part, rank);
     for (const char* key : {"seconds", "unit_ns", "build_seconds"})
       merge_number(whole, part, key, Rule::Highest, rank);
     merge_number(whole, part, "bytes", Rule::Sum, rank);

@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <memory>
 
+#include "app/number_checks.h"
 #include "app/worker/worker.h"
 #include "core/result.h"
 #include "core/text.h"
@@ -50,11 +51,11 @@ void add_tokenizer(CLI::App& parent, int& exit_code) {
       ->check(CLI::IsMember({"unigram", "bpe"}));
   command->add_option("--sample-mb", options->sample_mb, "text to learn from")
       ->capture_default_str()
-      ->check(CLI::PositiveNumber);
+      ->check(at_least(0, true));
   command->add_option("--seed", options->training.seed, "of the sample")->capture_default_str();
   command->add_option("--threads", options->training.threads, "training threads")
       ->capture_default_str()
-      ->check(CLI::PositiveNumber);
+      ->check(at_least(1));
   command->callback([options, &exit_code] { exit_code = train(*options); });
 }
 

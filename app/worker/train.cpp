@@ -1,6 +1,7 @@
 // `assay train`: the trainer alone, with a progress line, a CSV log and checkpoints.
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <csignal>
@@ -9,8 +10,10 @@
 #include <memory>
 #include <optional>
 
+#include "app/number_checks.h"
 #include "app/worker/config_options.h"
 #include "app/worker/identity.h"
+#include "app/worker/train_checks.h"
 #include "app/worker/worker.h"
 #include "core/result.h"
 #include "core/text.h"
@@ -29,7 +32,7 @@ volatile std::sig_atomic_t interrupted = 0;
 
 struct TrainOptions {
   ConfigOptions config;
-  std::string out = "runs/train";
+  std::string out; // "": the default of output_directory()
   std::string resume;
   std::int64_t checkpoint_every = 500;
 };
@@ -55,14 +58,14 @@ public:
     if (!due && step != total_) return;
     last_ = now;
     fmt::print(stderr,
-               "{}step {}/{}  loss {:.4f}  {:.0f} tokens/s  grad norm {:.3f}  ETA {}{}",
+               "{}step {}/{}  loss {:.4f}  {:.0f} tokens/s  grad norm {:.3f}{}{}",
                terminal_ ? "\r\033[K" : "",
                step,
                total_,
                loss,
                tokens_per_s,
                grad_norm,
-               human_seconds(seconds_left),
+               seconds_left < 1 ? "" : "  ETA " + human_seconds(seconds_left),
                terminal_ ? "" : "\n");
     std::fflush(stderr);
   }
@@ -98,7 +101,7 @@ public:
                tokens_per_s,
                eval_loss ? fmt::format("{:.6f}", *eval_loss) : "");
     if (std::fflush(file_.get()) != 0)
-      bad_input("cannot write {}: {}; free some space and resume from the last checkpoint",
+      bad_input("cannot write {}: {}; see to that and resume from the last checkpoint",
                 path_,
                 std::strerror(errno));
   }
@@ -114,13 +117,24 @@ private:
 class TrainRun {
 public:
   explicit TrainRun(const TrainOptions& options) : options_(options) {
+    options_.out = output_directory(options.out, options.resume);
     TrainConfig config;
     std::optional<Checkpoint> checkpoint;
     if (!options.resume.empty()) {
       checkpoint = value_or_throw(load_checkpoint(options.resume));
       config = checkpoint->meta.config;
     }
-    config_ = value_or_throw(resolve(options.config.apply(config)));
+    config = options.config.apply(config);
+    if (checkpoint) refuse_other_shape(config, checkpoint->meta.config, options.resume);
+    config_ = value_or_throw(resolve(config));
+    if (checkpoint && config_.steps < checkpoint->meta.step)
+      bad_input("{} is at step {}, beyond --steps {}: give more steps, or an earlier checkpoint",
+                options.resume,
+                checkpoint->meta.step,
+                config_.steps);
+    if (config.vocab_size == 0) // not given: the preset's, or more if the tokenizer has more
+      config_.vocab_size =
+          std::max(config_.vocab_size, open_tokenizer(config_.tokenizer)->vocab_size());
     if (config_.data.empty())
       bad_input(
           "no training data: give --data PATH (a directory of text files, a text file or JSONL)");
@@ -131,8 +145,8 @@ public:
     trainer_ = std::make_unique<Trainer>(config_);
     if (checkpoint) restore(*checkpoint);
     std::error_code error;
-    std::filesystem::create_directories(options.out, error);
-    if (error) bad_input("cannot make {}: {}; choose another --out", options.out, error.message());
+    std::filesystem::create_directories(options_.out, error);
+    if (error) bad_input("cannot make {}: {}; choose another --out", options_.out, error.message());
   }
 
   int run() {
@@ -257,13 +271,15 @@ void add_train(CLI::App& parent, int& exit_code) {
       "train", "train a model alone, with checkpoints; Ctrl-C saves and stops");
   auto options = std::make_shared<TrainOptions>();
   options->config.add_to(*command);
-  command->add_option("--out", options->out, "directory of checkpoints and train.csv")
-      ->capture_default_str();
+  command->add_option("--out",
+                      options->out,
+                      "directory of checkpoints and train.csv (default: runs/train, or where the "
+                      "resumed checkpoint lies)");
   command->add_option(
       "--resume", options->resume, "checkpoint, or directory whose newest checkpoint is taken");
   command->add_option("--checkpoint-every", options->checkpoint_every, "steps between checkpoints")
       ->capture_default_str()
-      ->check(CLI::PositiveNumber);
+      ->check(at_least(1));
   command->callback([options, &exit_code] { exit_code = TrainRun(*options).run(); });
 }
 

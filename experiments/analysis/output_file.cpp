@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "core/result.h"
+#include "experiments/analysis/output_target.h"
 
 namespace assay {
 
@@ -81,9 +82,10 @@ private:
 
 struct OutputFile::Impl {
   explicit Impl(std::string name)
-      : path(std::move(name)), temporary(path + ".tmp"), raw(temporary) {}
+      : path(std::move(name)), target(output_target(path)), temporary(target + ".tmp"),
+        raw(temporary) {}
 
-  std::string path, temporary;
+  std::string path, target, temporary; // path: as a person named it
   Raw raw;
   std::int64_t bytes = 0;
   bool finished = false;
@@ -126,9 +128,7 @@ struct OutputFile::Impl {
 
   void check(int code) const {
     if (code != 0)
-      bad_input("cannot write {}: {}; free some space or choose another place with -o",
-                path,
-                std::strerror(code));
+      bad_input("cannot write {}: {}; {}", path, std::strerror(code), write_remedy(code));
   }
 };
 
@@ -171,7 +171,7 @@ void OutputFile::finish() {
   impl.raw.close();
   impl.check(impl.raw.error());
   std::error_code error;
-  std::filesystem::rename(impl.temporary, impl.path, error);
+  std::filesystem::rename(impl.temporary, impl.target, error);
   impl.check(error.value());
   impl.finished = true;
 }

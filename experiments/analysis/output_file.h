@@ -1,6 +1,6 @@
-// OutputFile: a large file written from front to back. It is written under `<path>.tmp` and renamed
-// by finish(), so that nobody sees half of it; a name that ends in .gz is compressed (zlib level 1,
-// one gzip member) on a thread of its own.
+// OutputFile: a file that a person named, written from front to back. It is written under
+// `<path>.tmp` and renamed by finish(), so that nobody sees half of it; a name that ends in .gz is
+// compressed (zlib level 1, one gzip member) on a thread of its own.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,8 @@ namespace assay {
 
 class OutputFile {
 public:
-  // Throws Failure (bad input) when the file cannot be made.
+  // Throws Failure (bad input) when the file cannot be made or must not be replaced
+  // (output_target.h).
   explicit OutputFile(std::string path);
   ~OutputFile(); // without finish(): the .tmp file is removed
   OutputFile(const OutputFile&) = delete;

@@ -195,7 +195,11 @@ Result<TrainConfig> resolve(TrainConfig c) {
     return c.family == p.family && c.preset == p.name;
   });
   if (preset == kPresets.end())
-    return fail("unknown preset '{}'{}", printable(c.preset), did_you_mean(c.preset, names));
+    return fail("unknown preset '{}'{}; family '{}' has {}",
+                printable(c.preset),
+                did_you_mean(c.preset, names),
+                c.family,
+                fmt::join(names, ", "));
   if (Result<bool> ok = fill_shape(c, *preset); !ok) return ok.error();
   if (Result<bool> ok = check(c); !ok) return ok.error();
   if (Result<bool> ok = c.family == kNsa ? check_nsa(c) : check_delta(c); !ok) return ok.error();

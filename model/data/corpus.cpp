@@ -64,17 +64,17 @@ std::vector<std::string> list_files(const std::string& directory) {
 
 enum class Look { Text, Binary, Empty };
 
-Look look_at(const TextFile& file) {
-  std::size_t seen = 0;
+// `begin` gets the first kSniff bytes, fewer of a binary file.
+Look look_at(const TextFile& file, std::string& begin) {
   bool binary = false;
   file.scan([&](std::string_view chunk) {
-    const std::string_view part = chunk.substr(0, kSniff - seen);
-    seen += part.size();
+    const std::string_view part = chunk.substr(0, kSniff - begin.size());
+    begin += part;
     binary = part.find('\0') != std::string_view::npos;
-    return !binary && seen < kSniff;
+    return !binary && begin.size() < kSniff;
   });
   if (binary) return Look::Binary;
-  return seen == 0 ? Look::Empty : Look::Text;
+  return begin.empty() ? Look::Empty : Look::Text;
 }
 
 TextRange
@@ -210,7 +210,8 @@ Corpus Corpus::open(const std::string& path) {
 
 void Corpus::add_file(const std::string& path, bool only_source) {
   auto file = std::make_shared<TextFile>(path);
-  const Look look = look_at(*file);
+  std::string begin;
+  const Look look = look_at(*file, begin);
   if (look == Look::Binary) ++skipped_binary_;
   if (look == Look::Empty) ++skipped_empty_;
   if (look != Look::Text) return;
@@ -228,8 +229,8 @@ void Corpus::add_file(const std::string& path, bool only_source) {
     source.file = file;
   }
   const std::string relative = fs::path(path).lexically_relative(path_).generic_string();
-  fingerprint_ =
-      content_hash(fmt::format("{}|{}|{}|{}", fingerprint_, relative, file->stored_bytes(), count));
+  fingerprint_ = content_hash(fmt::format(
+      "{}|{}|{}|{}|{}", fingerprint_, relative, file->stored_bytes(), count, content_hash(begin)));
   sources_.push_back(std::move(source));
   documents_ += count;
   // A file of the wrong shape is refused when it is opened; later lines are checked when they are

@@ -54,8 +54,8 @@ public:
   const std::string& path() const { return path_; }
   std::uint64_t skipped_binary() const { return skipped_binary_; }
   std::uint64_t skipped_empty() const { return skipped_empty_; }
-  // Changes when a file is added, removed, renamed or resized: a resumed run must see the same
-  // documents.
+  // Changes when a file is added, removed, renamed or resized, or when its first 8 KiB change: a
+  // resumed run must see the same documents.
   std::string fingerprint() const { return fingerprint_; }
 
 private:

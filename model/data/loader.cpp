@@ -30,10 +30,10 @@ PrefetchOptions prefetch_options(const TrainConfig& config, Split split) {
 DataSource open_data(const TrainConfig& config) {
   std::shared_ptr<const Tokenizer> tokenizer = open_tokenizer(config.tokenizer);
   if (config.vocab_size != 0 && config.vocab_size < tokenizer->vocab_size()) {
-    bad_input("vocab_size is {}, but tokenizer '{}' has {} ids: leave vocab_size out, or give at "
-              "least that",
+    bad_input("vocab_size is {}, but tokenizer '{}' has {} ids: set vocab_size to {} or more",
               config.vocab_size,
               config.tokenizer,
+              tokenizer->vocab_size(),
               tokenizer->vocab_size());
   }
   return {std::make_shared<const Corpus>(Corpus::open(config.data)), std::move(tokenizer)};

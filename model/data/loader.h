@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 
 #include "model/config/train_config.h"
 #include "model/data/batch.h"
@@ -17,6 +18,9 @@ namespace assay {
 struct DataSource {
   std::shared_ptr<const Corpus> corpus;
   std::shared_ptr<const Tokenizer> tokenizer;
+
+  // Of both: equal where the same token ids come in the same order.
+  std::string fingerprint() const { return corpus->fingerprint() + " " + tokenizer->fingerprint(); }
 };
 
 // Opens config.data and config.tokenizer. Throws bad input, also when the config's vocab_size (if

@@ -1,6 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <zlib.h>
 
 #include <algorithm>
@@ -63,6 +64,15 @@ std::map<std::int64_t, std::string> process_names(const json& document) {
 
 class ExportChrome : public testing::Test {
 protected:
+  // The error of an export to `out`, or "".
+  std::string why(const std::string& out) const {
+    try {
+      export_chrome({trace_}, {}, out);
+    } catch (const Failure& failure) {
+      return failure.what();
+    }
+    return "";
+  }
   test::Scratch dir_;
   std::string trace_ = ugly_trace(dir_ / "4.0.varlen.sqlite", "varlen");
 };
@@ -356,6 +366,32 @@ TEST_F(ExportChrome, AFailedExportLeavesTheOldFileAndNoOther) {
   EXPECT_FALSE(std::filesystem::exists(dir_ / "t.json.gz"));
 }
 
+TEST_F(ExportChrome, NeverReplacesADatabaseOrWhatIsNoFile) {
+  EXPECT_THAT(why(trace_), HasSubstr("it is an SQLite file"));
+  EXPECT_TRUE(read_trace(trace_)); // as before
+  std::filesystem::create_directory(dir_ / "folder");
+  EXPECT_THAT(why(dir_ / "folder"), HasSubstr("it is a directory; name a file"));
+  ASSERT_EQ(::mkfifo((dir_ / "pipe").c_str(), 0600), 0);
+  EXPECT_THAT(why(dir_ / "pipe"), HasSubstr("it is a pipe; name a file"));
+  EXPECT_TRUE(std::filesystem::is_fifo(dir_ / "pipe"));
+  std::filesystem::create_symlink("loop", dir_ / "loop");
+  EXPECT_THAT(why(dir_ / "loop"), HasSubstr("symbolic links"));
+}
+
+TEST_F(ExportChrome, ALinkIsFollowed) {
+  for (const char* target : {"there.json", "not_yet.json"}) {
+    if (std::string(target) == "there.json") std::ofstream(dir_ / target) << "old";
+    std::filesystem::remove(dir_ / "link.json");
+    std::filesystem::create_symlink(target, dir_ / "link.json");
+    EXPECT_EQ(why(dir_ / "link.json"), "");
+    EXPECT_TRUE(std::filesystem::is_symlink(dir_ / "link.json"));
+    EXPECT_THAT(read_file(dir_ / target), HasSubstr("traceEvents"));
+  }
+  std::filesystem::remove(dir_ / "link.json");
+  std::filesystem::create_symlink(trace_, dir_ / "link.json");
+  EXPECT_THAT(why(dir_ / "link.json"), HasSubstr("it is an SQLite file"));
+}
+
 TEST_F(ExportChrome, NamesTheFileThatCannotBeMadeOrRead) {
   try {
     export_chrome({trace_}, {}, dir_ / "no/such/folder.json");
@@ -363,6 +399,9 @@ TEST_F(ExportChrome, NamesTheFileThatCannotBeMadeOrRead) {
   } catch (const Failure& failure) {
     EXPECT_THAT(failure.what(), HasSubstr("no/such/folder.json: No such file or directory"));
   }
+  // The advice fits the cause.
+  EXPECT_THAT(why(dir_ / "no/such/folder.json"), HasSubstr("make its directory first"));
+  EXPECT_THAT(why(dir_ / "t.json/x.json"), HasSubstr("make its directory first"));
   std::ofstream(dir_ / "text.sqlite") << "this is not a trace";
   EXPECT_THROW(export_chrome({dir_ / "text.sqlite"}, {}, dir_ / "t.json"), Failure);
 }

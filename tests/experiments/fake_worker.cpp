@@ -1,6 +1,7 @@
 // A worker without a model: speaks the protocol and answers with computed times, so that the engine
 // is tested in milliseconds. Its behaviour stands in ASSAY_FAKE as "key=value;…":
 //   build=ID             its build id                    sleep_us=N   real time a round takes
+//   data=TEXT            fingerprint of the data that it reads
 //   effect=X             step time of levels, as a factor of the reference's
 //   fail_gate=NAME       that variant's gate does not pass
 //   die|hang|oom|error|garbage|bad_input|exit = KIND/INDEX/ROUND   in that launch (ROUND: "parity",
@@ -113,6 +114,7 @@ private:
           {"build_order", names},
           {"seconds", 0.01},
           {"threads", 1},
+          {"data", settings_.count("data") ? settings_["data"] : "text-1"},
           {"parameters", 10},
           {"bytes", bytes}});
   }

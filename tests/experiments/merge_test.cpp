@@ -87,6 +87,12 @@ TEST(Merge, RefusesOtherPlansBuildsAndExistingOutput) {
   }
   EXPECT_THAT(merge_ledgers({scratch / "a", scratch / "c"}, scratch / "out").error().message,
               HasSubstr("launches of two builds are never mixed"));
+  {
+    const FakeBehaviour behaviour("data=text-2");
+    run_plan(small_plan(scratch), scratch / "d", fake_options());
+  }
+  EXPECT_THAT(merge_ledgers({scratch / "a", scratch / "d"}, scratch / "out").error().message,
+              HasSubstr("launches over other data are never mixed"));
   EXPECT_FALSE(fs::exists(scratch / "out"));
   EXPECT_THAT(merge_ledgers({scratch / "a", scratch / "a"}, scratch / "b").error().message,
               HasSubstr("exists already"));

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "core/text.h"
 #include "tests/experiments/support.h"
 
 namespace assay {
@@ -54,6 +55,25 @@ TEST_F(PlanTest, VariantsAreReferenceLevelsAndControl) {
   EXPECT_EQ(config.at("d_model"), 160); // resolved from the preset
   EXPECT_EQ(plan.ledger.cells[0].unit, "evaluation");
   EXPECT_EQ(plan.ledger.optimizations.at(0).levels.size(), 3u);
+}
+
+TEST_F(PlanTest, HowAPathIsWrittenIsNoPartOfThePlan) {
+  const std::string path = scratch_.write("corpus.txt", "text");
+  const auto spec = [&](const std::string& data) {
+    return value_or_throw(
+               make_plan(value_or_throw(parse_matrix(
+                             test::kSmallMatrix, "m.toml", {"base.data='" + data + "'"})),
+                         {}))
+        .ledger.spec.hash;
+  };
+  const std::string directory = std::filesystem::path(path).parent_path().string();
+  EXPECT_EQ(spec(directory), spec(directory + "/"));
+  EXPECT_EQ(spec(directory), spec(directory + "//./"));
+  EXPECT_NE(spec(directory), spec(path));
+  EXPECT_EQ(plain_path("./a//b/./c/"), "a/b/c");
+  EXPECT_EQ(plain_path("a/../b"), "a/../b"); // `a` may be a link
+  EXPECT_EQ(plain_path("./"), ".");
+  EXPECT_EQ(plain_path("/"), "/");
 }
 
 TEST_F(PlanTest, ChosenLevelsKeepTheReference) {

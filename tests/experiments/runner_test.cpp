@@ -9,6 +9,7 @@
 #include <set>
 
 #include "core/database.h"
+#include "experiments/data_fingerprint.h"
 #include "experiments/schedule.h"
 #include "tests/experiments/support.h"
 
@@ -250,6 +251,21 @@ TEST_F(RunnerTest, BadInputEndsTheRunWithTheWorkersWords) {
   EXPECT_EQ(run().outcome, RunSummary::Outcome::Complete); // the ledger is intact and resumes
 }
 
+TEST_F(RunnerTest, ARefusedFirstLaunchLeavesNothingBehind) {
+  EXPECT_EQ(failure_of([&] { run("bad_input=parity/1/launch"); }), "told to fail with bad_input");
+  EXPECT_FALSE(fs::exists(scratch_ / "r"));
+  // What is there already stays: a person's file, and results of an earlier run.
+  fs::create_directory(scratch_ / "r");
+  scratch_.write("r/notes.txt", "mine");
+  fs::remove(scratch_ / "count.parity");
+  EXPECT_NE(failure_of([&] { run("bad_input=parity/1/launch"); }), "");
+  EXPECT_EQ(std::distance(fs::directory_iterator(scratch_ / "r"), {}), 1);
+  fs::remove(scratch_ / "count.parity");
+  EXPECT_NE(failure_of([&] { run("bad_input=parity/2/launch"); }), "");
+  EXPECT_EQ(launches(LaunchKind::Parity, "ema").at(0).state, LaunchState::Complete);
+  EXPECT_EQ(run().outcome, RunSummary::Outcome::Complete);
+}
+
 TEST_F(RunnerTest, StopAfterEndsAfterARoundAndResumes) {
   RunOptions options = fake_options();
   options.stop_after_seconds = 0.3;
@@ -302,12 +318,41 @@ TEST_F(RunnerTest, AnotherBuildIsRefusedAndForked) {
             ""); // the same plan and build: nothing to set aside
 }
 
+TEST_F(RunnerTest, OtherDataBehindTheSamePathIsRefusedAndForked) {
+  RunOptions options = fake_options();
+  options.stop_after_seconds = 0.2;
+  run("sleep_us=20000", options);
+  const std::size_t metrics = ledger().metrics.size();
+  const std::string message = failure_of([&] { run("data=text-2"); });
+  EXPECT_THAT(message, HasSubstr(scratch_ / "corpus.txt"));
+  EXPECT_THAT(message, HasSubstr("its fingerprint is text-2, and was text-1"));
+  EXPECT_THAT(message, HasSubstr("--fork"));
+  EXPECT_EQ(ledger().launches.back().state, LaunchState::Failed);
+  EXPECT_EQ(ledger().metrics.size(), metrics); // nothing was measured over the other data
+  RunOptions fork = fake_options();
+  fork.fork = true;
+  EXPECT_EQ(run("data=text-2", fork).set_aside, scratch_ / "r.1");
+  for (const auto& [name, fingerprint] : data_fingerprints(ledger()))
+    EXPECT_EQ(fingerprint, "text-2");
+  EXPECT_EQ(run("data=text-2", fork).set_aside, "");
+}
+
+TEST_F(RunnerTest, DataThatChangesBetweenTwoCellsIsRefused) {
+  RunOptions options = fake_options();
+  options.cells = {plan_.ledger.cells[0].name};
+  run("", options);
+  EXPECT_THAT(failure_of([&] { run("data=text-2"); }), HasSubstr("was text-1"));
+  EXPECT_EQ(run().outcome, RunSummary::Outcome::Complete); // the data is back
+}
+
 TEST_F(RunnerTest, AnotherPlanIsRefusedAndForked) {
   run();
   std::string other = kSmallMatrix;
   other.replace(other.find("seed = 7"), 8, "seed = 8");
   plan_ = small_plan(scratch_, other);
-  EXPECT_THAT(failure_of([&] { run(); }), HasSubstr("holds another plan"));
+  const std::string message = failure_of([&] { run(); });
+  EXPECT_THAT(message, HasSubstr("holds another plan"));
+  EXPECT_THAT(message, HasSubstr("seed: 7 there, 8 here"));
   RunOptions fork = fake_options();
   fork.fork = true;
   EXPECT_EQ(run("", fork).set_aside, scratch_ / "r.1");

@@ -91,6 +91,20 @@ TEST_F(CorpusTest, GzipJsonlIsReadAtRandom) {
   EXPECT_EQ(packed.read(packed.size() - 1), plain.read(plain.size() - 1));
 }
 
+TEST_F(CorpusTest, FingerprintFollowsNamesSizesAndBeginnings) {
+  write("a.txt", "first text");
+  write("b.txt", "second text");
+  const std::string before = Corpus::open(path()).fingerprint();
+  EXPECT_EQ(Corpus::open(path() + "/").fingerprint(), before);
+  write("b.txt", "SECOND text"); // as long as before
+  const std::string after = Corpus::open(path()).fingerprint();
+  EXPECT_NE(after, before);
+  write("b.txt", "second text");
+  EXPECT_EQ(Corpus::open(path()).fingerprint(), before);
+  write("c.txt", "third text");
+  EXPECT_NE(Corpus::open(path()).fingerprint(), before);
+}
+
 TEST_F(CorpusTest, GzipTextFileIsADocument) {
   write_gzip("a.txt.gz", "zipped");
   write("b.txt", "plain");

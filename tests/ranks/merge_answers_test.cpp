@@ -75,6 +75,15 @@ TEST(MergeAnswers, SumsBytesInUseAndTakesTheLongestBuild) {
   EXPECT_EQ(merged.at("bytes"), json::array({21, 41}));
 }
 
+TEST(MergeAnswers, RanksThatReadOtherDataAreRefused) {
+  const auto built = [](const char* data) {
+    return json{{"event", "built"}, {"build_order", {"a"}}, {"data", data}};
+  };
+  EXPECT_EQ(merge_answers({built("x"), built("x")}).at("data"), "x");
+  EXPECT_THAT(failure({built("x"), built("x"), built("y")}),
+              HasSubstr("rank 2 reads other data than rank 0 (fingerprints y and x)"));
+}
+
 TEST(MergeAnswers, AGatePassesOnEveryRankOrNotAtAll) {
   const auto parity = [](bool passed, double value) {
     return json{{"event", "parity"},

@@ -104,7 +104,8 @@ TEST(Png, AnUnwritablePathIsAnErrorThatNamesIt) {
   const Result<std::size_t> size = write_png(noise(2, 2), "/nonexistent/a.png");
   ASSERT_FALSE(size);
   EXPECT_EQ(size.error().message,
-            "cannot write the picture /nonexistent/a.png: No such file or directory");
+            "cannot write /nonexistent/a.png: No such file or directory; make its directory first, "
+            "or choose another place");
 }
 
 } // namespace

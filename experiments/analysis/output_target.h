@@ -1,0 +1,16 @@
+// Where a file that a person names as output is written, and what an output never replaces.
+#pragma once
+
+#include <string>
+
+namespace assay {
+
+// `path`, or the file that the link `path` leads to. Throws bad input where something is that is no
+// plain file (a directory, a pipe, a device), or an SQLite file: ledgers and traces are measured
+// rows, and no output is worth them.
+std::string output_target(const std::string& path);
+
+// What to do about the errno with which a file could not be written.
+std::string write_remedy(int error);
+
+} // namespace assay

@@ -1,0 +1,73 @@
+#include "core/plan_difference.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+namespace assay {
+namespace {
+
+using nlohmann::json;
+using testing::HasSubstr;
+
+json cell(const char* name, int seq_len, int rounds = 6) {
+  return {{"name", name},
+          {"rounds", rounds},
+          {"variants",
+           {{{"name", "off"}, {"config", {{"seq_len", seq_len}, {"data", "corpus"}}}},
+            {{"name", "on"}, {"config", {{"seq_len", seq_len}, {"data", "corpus"}}}}}}};
+}
+
+json plan(std::vector<json> cells, int seed = 1) {
+  return {{"seed", seed},
+          {"launches", 5},
+          {"cells", std::move(cells)},
+          {"optimizations", {{{"name", "varlen"}, {"summary", "s"}}}},
+          {"claims", {{{"id", "c"}, {"gain", {0.1, 0.2}}}}}};
+}
+
+std::string difference(const json& a, const json& b, std::size_t most = 3) {
+  return plan_difference(a.dump(), b.dump(), most);
+}
+
+TEST(PlanDifference, NamesAKeyOnceWithBothValues) {
+  const json a = plan({cell("x", 64), cell("y", 64)});
+  EXPECT_EQ(difference(a, a), "");
+  EXPECT_EQ(difference(a, plan({cell("x", 64), cell("y", 64)}, 2)), "seed: 1 there, 2 here");
+  EXPECT_EQ(difference(a, plan({cell("x", 128), cell("y", 128)})),
+            "cell 'x', seq_len: 64 there, 128 here (in 1 more)");
+  EXPECT_EQ(difference(a, plan({cell("x", 64), cell("y", 64, 7)})),
+            "cell 'y', rounds: 6 there, 7 here");
+}
+
+TEST(PlanDifference, NamesWhatOneSideLacks) {
+  const json a = plan({cell("x", 64)}), b = plan({cell("x", 64), cell("y", 64)});
+  EXPECT_EQ(difference(a, b), "cell 'y' is here, not there");
+  EXPECT_EQ(difference(b, a), "cell 'y' is there, not here");
+  json c = a;
+  c["cells"][0]["variants"].erase(1);
+  EXPECT_EQ(difference(a, c), "cell 'x', variant 'on' is there, not here");
+  c = a;
+  c["claims"][0]["gain"][1] = 0.3;
+  EXPECT_EQ(difference(a, c), "claim 'c' reads otherwise in this build");
+  c = a;
+  c["cells"][0]["variants"][0]["config"].erase("data");
+  EXPECT_EQ(difference(a, c), "cell 'x', data: \"corpus\" there, nothing here");
+}
+
+TEST(PlanDifference, SaysThreeAndCountsTheRest) {
+  json b = plan({cell("x", 128, 7)}, 2);
+  b["launches"] = 3;
+  EXPECT_EQ(difference(plan({cell("x", 64)}), b),
+            "launches: 5 there, 3 here; seed: 1 there, 2 here; cell 'x', rounds: 6 there, 7 here; "
+            "1 more");
+}
+
+TEST(PlanDifference, APlanThatCannotBeReadHasNone) {
+  EXPECT_EQ(plan_difference("not JSON", "{}"), "");
+  EXPECT_EQ(plan_difference("[1]", "{\"cells\": 3}"), "");
+}
+
+} // namespace
+} // namespace assay

@@ -1,0 +1,63 @@
+#include "app/assay/progress_line.h"
+
+#include <gtest/gtest.h>
+
+#include "experiments/analysis/text_writer.h"
+
+namespace assay::cli {
+namespace {
+
+RunProgress progress() {
+  RunProgress p;
+  p.launch_number = 12;
+  p.launches = 40;
+  p.cell = "varlen";
+  p.task = {1, LaunchKind::Timed, 3, 0};
+  p.round = 7;
+  p.rounds = 40;
+  p.eta_seconds = 83;
+  return p;
+}
+
+TEST(ProgressText, HasEverythingWhereThereIsRoom) {
+  EXPECT_EQ(progress_text(progress(), 79),
+            "[=====               ] launch 12/40  varlen timed 3  round 7/40  ETA 1m 23s");
+}
+
+TEST(ProgressText, PartsGoAsAWhole) {
+  RunProgress p = progress();
+  p.cell = "design_card/bf16_guard/group1";
+  EXPECT_EQ(progress_text(p, 79),
+            "launch 12/40  design_card/bf16_guard/group1 timed 3  round 7/40  ETA 1m 23s");
+  EXPECT_EQ(progress_text(p, 60), "launch 12/40  design_card/.. timed 3  round 7/40  ETA 1m 23s");
+  EXPECT_EQ(progress_text(p, 50), "launch 12/40  design.. timed 3  round 7/40");
+  EXPECT_EQ(progress_text(p, 35), "launch 12/40  design.. timed 3");
+}
+
+TEST(ProgressText, IsNeverWiderAndNeverCutsAUnit) {
+  RunProgress p = progress();
+  for (const char* cell : {"a", "varlen", "a_very_long_name_of_a_cell/with/groups_and_more"})
+    for (const double seconds : {0.854, 4.56, 83.0, 5000.0}) {
+      p.cell = cell;
+      p.eta_seconds = seconds;
+      const std::string whole = progress_text(p, 500);
+      const std::size_t eta = whole.find("ETA");
+      for (std::size_t columns = 20; columns < 100; ++columns) {
+        const std::string text = progress_text(p, columns);
+        EXPECT_LE(display_width(text), columns) << text;
+        const std::size_t at = text.find("ETA");
+        EXPECT_EQ(at == std::string::npos ? "" : text.substr(at),
+                  at == std::string::npos ? "" : whole.substr(eta));
+      }
+    }
+}
+
+TEST(ProgressText, LessThanASecondIsNotSaid) {
+  RunProgress p = progress();
+  p.eta_seconds = 0.854;
+  EXPECT_EQ(progress_text(p, 79),
+            "[=====               ] launch 12/40  varlen timed 3  round 7/40");
+}
+
+} // namespace
+} // namespace assay::cli
