@@ -57,6 +57,21 @@ template <class T> T promised(Result<T> result, auto make_end) {
 
 } // namespace
 
+LaunchRequest
+reference_request(const LedgerData& data, const CellRow& cell, std::string_view kind) {
+  const VariantRow& reference = *variants_of(data, cell.id).front();
+  LaunchRequest request;
+  request.kind = kind;
+  request.seed = data.spec.seed;
+  request.unit = cell.unit;
+  request.optimization = cell.optimization;
+  request.visit_steps = cell.visit_steps;
+  request.discard_steps = cell.discard_steps;
+  request.variants = {
+      {reference.id, reference.name, reference.level, reference.role, reference.config_json}};
+  return request;
+}
+
 struct LaunchRunner::End {
   enum class Why { Failed, Retired, Stopped, BadInput } why;
   std::string reason;

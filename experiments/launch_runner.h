@@ -5,6 +5,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "experiments/plan_state.h"
@@ -34,6 +35,9 @@ struct LaunchOutcome {
   std::vector<EventRow> events;
   std::vector<MetricRow> data; // fingerprint of what it read, once that is known
 };
+
+// A launch of a cell's reference alone, whose rows are not kept.
+LaunchRequest reference_request(const LedgerData& data, const CellRow& cell, std::string_view kind);
 
 class LaunchRunner {
 public:

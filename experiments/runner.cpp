@@ -3,12 +3,11 @@
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
-#include <unistd.h>
 
 #include "core/directory_lock.h"
 #include "core/ledger_schema.h"
 #include "core/text.h"
-#include "experiments/data_fingerprint.h"
+#include "experiments/earlier_results.h"
 #include "experiments/launch_runner.h"
 #include "experiments/stop_signal.h"
 
@@ -21,88 +20,6 @@ namespace {
 
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
-}
-
-// The build that measured what a ledger holds, or "".
-std::string measured_build(const LedgerData& data) {
-  for (const LaunchRow& launch : data.launches)
-    if (!launch.identity.build.empty()) return launch.identity.build;
-  return "";
-}
-
-// A launch of a cell's reference alone, which is not kept.
-LaunchRequest
-reference_request(const LedgerData& data, const CellRow& cell, std::string_view kind) {
-  const VariantRow& reference = *variants_of(data, cell.id).front();
-  LaunchRequest request;
-  request.kind = kind;
-  request.seed = data.spec.seed;
-  request.unit = cell.unit;
-  request.optimization = cell.optimization;
-  request.visit_steps = cell.visit_steps;
-  request.discard_steps = cell.discard_steps;
-  request.variants = {
-      {reference.id, reference.name, reference.level, reference.role, reference.config_json}};
-  return request;
-}
-
-std::string worker_build(const RunOptions& options, const std::string& log_directory) {
-  make_directory(log_directory);
-  WorkerProcess worker(options.worker_path,
-                       options.worker_arguments,
-                       (fs::path(log_directory) / "hello.log").string());
-  const WorkerReply reply =
-      worker.ask(hello_request(), "hello", WorkerProcess::Seconds(options.setup_timeout_seconds));
-  if (reply.kind != WorkerReply::Kind::Answer)
-    bad_input("{}: {}", options.worker_path, reply.message);
-  return value_or_throw(parse_hello(reply.event)).build;
-}
-
-// Whether the worker reads, for each cell that has been measured, the data that was read then. A
-// memory launch opens the data and builds nothing.
-bool same_data(const LedgerData& old, const RunOptions& options, const std::string& log_directory) {
-  std::map<std::string, std::string> known = data_fingerprints(old);
-  const WorkerProcess::Seconds timeout(options.setup_timeout_seconds);
-  for (const CellRow& cell : old.cells) {
-    const auto found = known.find(data_name(cell));
-    if (found == known.end()) continue;
-    WorkerProcess worker(options.worker_path,
-                         options.worker_arguments,
-                         (fs::path(log_directory) / "data.log").string());
-    WorkerReply reply = worker.ask(hello_request(), "hello", timeout);
-    if (reply.kind == WorkerReply::Kind::Answer)
-      reply =
-          worker.ask(launch_request(reference_request(old, cell, to_string(LaunchKind::Memory))),
-                     "built",
-                     timeout);
-    if (reply.kind != WorkerReply::Kind::Answer)
-      bad_input("cell '{}': {}", cell.name, reply.message);
-    if (value_or_throw(parse_built(reply.event)).data != found->second) return false;
-    known.erase(found);
-  }
-  return true;
-}
-
-// With --fork: results of another plan, build or data, or results that cannot be read, are moved to
-// DIR.1, DIR.2, … Nothing is ever deleted.
-std::string set_aside(const Plan& plan, const std::string& directory, const RunOptions& options) {
-  if (!fs::exists(fs::path(directory) / ledger_schema::kFileName)) return "";
-  const int lock = lock_directory(directory);
-  const Result<LedgerData> old = read_ledger(directory);
-  const std::string logs = (fs::path(directory) / "logs").string();
-  bool keep = old && old->spec.hash == plan.ledger.spec.hash;
-  if (keep && !measured_build(*old).empty())
-    keep = measured_build(*old) == worker_build(options, logs) && same_data(*old, options, logs);
-  std::string target;
-  if (!keep) {
-    std::string stem = directory;
-    while (stem.size() > 1 && stem.back() == '/') stem.pop_back();
-    for (int i = 1; target.empty() || fs::exists(target); ++i)
-      target = fmt::format("{}.{}", stem, i);
-    fs::rename(stem, target);
-  }
-  ::close(lock);
-  return target;
 }
 
 // Durations of launches seen in this run, for the time that is left.
