@@ -125,7 +125,7 @@ std::vector<std::string> shape_lints(const json& config) {
   return lints;
 }
 
-std::vector<std::string> lint(const LedgerData& plan) {
+std::vector<std::string> lint_shapes(const LedgerData& plan) {
   std::vector<ShapeLint> shapes;
   for (const VariantRow& variant : plan.variants)
     for (const std::string& text : shape_lints(json::parse(variant.config_json, nullptr, false)))
@@ -136,6 +136,11 @@ std::vector<std::string> lint(const LedgerData& plan) {
                                  shape.cells.size() == 1 ? "" : "s",
                                  fmt::join(shape.cells, ", "),
                                  shape.text));
+  return result;
+}
+
+std::vector<std::string> lint_documents(const LedgerData& plan) {
+  std::vector<std::string> result;
   for (const ClaimRow& claim : plan.claims) {
     std::istringstream lines(claim.lints);
     for (std::string line; std::getline(lines, line);)

@@ -18,8 +18,10 @@ namespace assay {
 //   nsa, document length   at least the crossover, where it reads fewer keys than dense attention
 std::vector<std::string> shape_lints(const nlohmann::json& config);
 
-// Of every variant's shape ("cell varlen, ema: …"; the same sentence once) and of the claims'
-// documents.
-std::vector<std::string> lint(const LedgerData& plan);
+// Of every variant's shape ("cell varlen, ema: …"; the same sentence once).
+std::vector<std::string> lint_shapes(const LedgerData& plan);
+
+// Of the claims' documents, each sentence once.
+std::vector<std::string> lint_documents(const LedgerData& plan);
 
 } // namespace assay

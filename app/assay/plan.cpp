@@ -13,6 +13,7 @@
 #include "app/assay/verbs.h"
 #include "core/result.h"
 #include "core/text.h"
+#include "experiments/analysis/display.h"
 #include "experiments/lints.h"
 #include "experiments/runner.h"
 
@@ -88,7 +89,11 @@ void print_plan(const Plan& plan, const PlanEstimate& estimate) {
              estimate.seconds ? human_seconds(*estimate.seconds) : "unknown without a probe",
              estimate.pair_sd * 100);
   for (const std::string& note : plan.notes) fmt::print("note: {}\n", printable(note));
-  for (const std::string& text : lint(plan.ledger)) fmt::print("lint: {}\n", printable(text));
+  for (const std::string& text : lint_shapes(plan.ledger))
+    fmt::print("lint: {}\n", printable(text));
+  if (const std::string line = document_lints_line(lint_documents(plan.ledger).size());
+      !line.empty())
+    fmt::print("{}\n", line);
 }
 
 } // namespace
@@ -113,7 +118,8 @@ void add_plan(CLI::App& app, int&) {
                 {"cells", cells},
                 {"pair_sd", result.pair_sd},
                 {"notes", plan.notes},
-                {"lints", lint(plan.ledger)}};
+                {"lints", lint_shapes(plan.ledger)},
+                {"document_lints", lint_documents(plan.ledger)}};
     if (result.seconds) out["seconds"] = *result.seconds;
     fmt::print("{}\n", out.dump(2));
   });

@@ -62,7 +62,8 @@ void report(const ReportOptions& options) {
   Report report = analyze(data);
   attach_explanations(report, data, options.directory);
   attach_speed(report, data);
-  report.lints = lint(data);
+  report.lints = lint_shapes(data);
+  report.document_lints = lint_documents(data);
   const std::string out = options.out.empty() ? options.directory : options.out;
   if (!options.no_files) {
     make_directory(out);

@@ -179,6 +179,13 @@ std::string speed_name_text(const CellReport& cell, const VariantSpeed& speed) {
   return cell.cell.name + ", " + (speed.variant.empty() ? "the train step" : speed.variant);
 }
 
+std::string document_lints_line(std::size_t count) {
+  if (count == 0) return "";
+  return fmt::format("{} contradiction{} within the claims' documents: `assay claims` lists them",
+                     count,
+                     count == 1 ? "" : "s");
+}
+
 std::string summary_text(const Report& report) {
   std::map<std::string, int> counts;
   int total = 0;

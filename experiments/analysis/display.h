@@ -41,6 +41,10 @@ std::string untold_loss_text(const Comparison& comparison);
 std::string speed_name_text(const CellReport& cell, const VariantSpeed& speed);
 // Why something of the speed of light is not known, each reason once, with its cells.
 std::vector<std::string> speed_notes(const Report& report);
+// The heading over a report's document lints, and the line that stands for them on a terminal,
+// where they would push the verdicts out of sight; "" for none.
+inline constexpr const char* kDocumentLints = "Contradictions within the claims' documents";
+std::string document_lints_line(std::size_t count);
 // One sentence for the top of a report: how many comparisons are faster, slower, …
 std::string summary_text(const Report& report);
 

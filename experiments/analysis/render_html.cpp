@@ -444,6 +444,7 @@ std::string render_html(const Report& report) {
   }
   out += claims_section(report) + speed_section(report);
   out += list_section("Alarms", report.alarms, "None.") + list_section("Lints", report.lints, "") +
+         list_section(kDocumentLints, report.document_lints, "") +
          list_section("Missing", report.missing, "");
   out += "<h2>Comparisons</h2>\n";
   for (std::size_t i = 0; i < report.cells.size(); ++i) {

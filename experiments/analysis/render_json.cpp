@@ -298,6 +298,7 @@ std::string render_json(const Report& report) {
   add("launches", report.launches, launch_json);
   add("alarms", report.alarms, text);
   add("lints", report.lints, text);
+  add("document_lints", report.document_lints, text);
   add("missing", report.missing, text);
   add("events", report.events, [](const EventRow& event) {
     return ordered_json{{"launch", event.launch},

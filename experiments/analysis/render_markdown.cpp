@@ -132,7 +132,8 @@ std::string render_markdown(const Report& report) {
   }
   out += speed_section(report);
   out += list("Alarms", report.alarms) + list("Lints", report.lints) +
-         list("Missing", report.missing) + machines(report);
+         list(kDocumentLints, report.document_lints) + list("Missing", report.missing) +
+         machines(report);
   out += fmt::format("\nSeed {}, spec {}, `{}`. Verdicts read the {:.4g} % interval.\n",
                      report.spec.seed,
                      md(report.spec.hash),

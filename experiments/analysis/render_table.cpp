@@ -176,6 +176,8 @@ std::string render_table(const Report& report, const TableStyle& style) {
   put_list(out, "speed of light", speed_lines(report));
   put_list(out, "alarms", report.alarms);
   put_list(out, "lints", report.lints);
+  if (const std::string line = document_lints_line(report.document_lints.size()); !line.empty())
+    out.line(line);
   put_list(out, "missing", report.missing);
   return out.take();
 }

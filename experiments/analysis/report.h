@@ -82,8 +82,9 @@ struct Report {
   std::vector<ClaimResult> claims;
   std::vector<LaunchSummary> launches; // all, failed ones included
   std::vector<std::string> alarms;     // what a reader must know before believing the table
-  std::vector<std::string> lints; // by arithmetic on plan and claims; filled by the caller with
-                                  // lint() of experiments/lints.h
+  std::vector<std::string> lints, document_lints; // by arithmetic on the plan's shapes, on the
+                                                  // claims' documents; filled by the caller
+                                                  // (experiments/lints.h)
   std::vector<std::string> missing;
   std::vector<EventRow> events;
 

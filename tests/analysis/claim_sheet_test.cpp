@@ -136,6 +136,11 @@ TEST(Lints, EveryReportShowsThem) {
   EXPECT_THAT(render_html(report),
               HasSubstr("<h2>Lints</h2><ul><li>cell x: 117 is no multiple of 8 &lt;b"));
   EXPECT_EQ(json::parse(render_json(report))["lints"][0], report.lints[0]);
+  report.document_lints = {"two figures contradict"}; // many and long: a terminal gets their number
+  EXPECT_THAT(render_table(report, {}),
+              HasSubstr("\n1 contradiction within the claims' documents"));
+  EXPECT_THAT(render_markdown(report), HasSubstr("documents\n\n- two figures contradict"));
+  EXPECT_EQ(json::parse(render_json(report))["document_lints"][0], report.document_lints[0]);
 }
 
 } // namespace
