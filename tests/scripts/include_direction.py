@@ -17,8 +17,9 @@ ALLOWED = {
     "experiments/analysis": {"experiments/analysis", "core"},
     "experiments": {"experiments", "experiments/analysis", "model/config", "core"},
     "ui": {"ui", "experiments/analysis", "core"},
-    "app/assay": {"app/assay", "experiments", "experiments/analysis", "model/config", "profilers", "core"},
-    "app/worker": {"app/worker", "experiments", "model", "model/config", "kernels", "profilers", "core"},
+    "app": {"app"},  # what programs share
+    "app/assay": {"app/assay", "app", "experiments", "experiments/analysis", "model/config", "profilers", "core"},
+    "app/worker": {"app/worker", "app", "experiments", "model", "model/config", "kernels", "profilers", "core"},
     "app/view": {"app/view", "ui", "experiments/analysis", "core"},
 }
 # The worker may speak the engine's protocol and nothing else of it.
