@@ -16,6 +16,7 @@ h1{font-size:24px;margin:0 0 4px}h2{font-size:18px;margin:36px 0 10px}h3{font-si
 p{margin:6px 0}.muted{color:var(--muted)}.lead{font-size:16px}
 table{border-collapse:collapse;width:100%;font-variant-numeric:tabular-nums}
 th,td{text-align:left;padding:6px 10px 6px 0;border-bottom:1px solid var(--line);vertical-align:top;overflow-wrap:anywhere}
+td.whole{overflow-wrap:break-word;min-width:9em}
 td:first-child{min-width:11em}
 th{font-weight:600;color:var(--muted);font-size:13px}
 td.num,th.num{text-align:right;white-space:nowrap}

@@ -16,6 +16,8 @@ namespace assay {
 
 namespace {
 
+constexpr double kAlike = 1.01; // ratio of step times up to which ranks are equally fast
+
 using ByTime = double (*)(const RankTime&);
 
 double own_clock(const RankTime& time) {
@@ -71,8 +73,12 @@ std::string waits_text(const std::string& variant, const RankTimes& times) {
                      wait_text(times[most], most));
 }
 
+// Ranks leave every collective together, so clocks that agree name no slowest one.
 std::string clock_text(const std::string& variant, const RankTimes& times) {
   const auto [fastest, slowest] = extremes(times, own_clock);
+  if (times[slowest].step_ns <= kAlike * times[fastest].step_ns)
+    return fmt::format(
+        "{} none ({})", printable(variant), human_seconds(times[slowest].step_ns * 1e-9));
   return fmt::format("{} rank {} ({}; rank {}: {})",
                      printable(variant),
                      slowest,

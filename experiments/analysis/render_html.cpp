@@ -270,26 +270,36 @@ std::string loss_card(const CellReport& cell) {
       loss_svg(cell));
 }
 
+// A claim stands once, beside all that was measured of it.
 std::string claims_section(const Report& report) {
   if (report.claims.empty()) return "";
   std::string out = "<h2>Claims</h2><div "
                     "class=\"wide\"><table><thead><tr><th>claim</th><th>claimed</th><th>measured</"
                     "th><th>state</th></tr></thead><tbody>\n";
-  for (const ClaimResult& claim : report.claims)
-    out += fmt::format("<tr><td>{}<br><span class=\"muted\">“{}”<br>{}</span></td><td>{}<br><span "
-                       "class=\"muted\">{}</span></td><td>{}{}</td><td><span "
-                       "class=\"verdict\">{}</span><br><span class=\"muted\">{}</span></td></tr>\n",
-                       h(claim.claim.id),
-                       h(claim.claim.text),
-                       h(claim.claim.source),
-                       h(claimed_text(claim.claim)),
-                       h(claim.claim.conditions),
-                       h(measured_text(claim)),
-                       claim.cell ? "<br><span class=\"muted\">in " +
-                                        h(report.cells[*claim.cell].cell.name) + "</span>"
-                                  : "",
-                       h(claim_state_text(claim)),
-                       h(claim.reason));
+  for (auto claim = report.claims.begin(); claim != report.claims.end();) {
+    const auto end = std::find_if(claim, report.claims.end(), [&](const ClaimResult& other) {
+      return other.claim.id != claim->claim.id;
+    });
+    out += fmt::format("<tr><td rowspan=\"{0}\">{1}<br><span class=\"muted\">“{2}”<br>{3}</span>"
+                       "</td><td rowspan=\"{0}\">{4}<br><span class=\"muted\">{5}</span></td>",
+                       end - claim,
+                       h(claim->claim.id),
+                       h(claim->claim.text),
+                       h(claim->claim.source),
+                       h(claimed_text(claim->claim)),
+                       h(claim->claim.conditions));
+    for (const char* row = ""; claim != end; ++claim, row = "<tr>")
+      out += fmt::format(
+          "{}<td class=\"whole\">{}{}</td><td><span class=\"verdict\">{}</span><br><span "
+          "class=\"muted\">{}</span></td></tr>\n",
+          row,
+          h(measured_text(*claim)),
+          claim->cell ? "<br><span class=\"muted\">in " + h(report.cells[*claim->cell].cell.name) +
+                            "</span>"
+                      : "",
+          h(claim_state_text(*claim)),
+          h(claim->reason));
+  }
   return out + "</tbody></table></div>\n";
 }
 
