@@ -94,7 +94,7 @@ private:
   RunSummary run_launches() {
     std::vector<LaunchTask> tasks = chosen_launches();
     for (; !tasks.empty(); tasks = chosen_launches()) {
-      summary_.stopped = why_stop();
+      summary_.stopped = why_not_start(tasks.front());
       if (!summary_.stopped.empty()) break;
       run_launch(tasks);
     }
@@ -160,6 +160,20 @@ private:
     if (deadline_seconds_ && seconds_since(start_) >= *deadline_seconds_)
       return fmt::format("the time limit of {}", human_seconds(*deadline_seconds_));
     return "";
+  }
+
+  // A launch that is cut off in its first half is lost, so none begins that the limit would cut.
+  // How long one takes is known only from this run: whatever the limit, its first launch begins.
+  std::string why_not_start(const LaunchTask& task) const {
+    std::string why = why_stop();
+    const std::optional<double> needed = eta_.expected(task);
+    if (!why.empty() || !deadline_seconds_ || !needed) return why;
+    const double left = *deadline_seconds_ - seconds_since(start_);
+    if (*needed <= left) return "";
+    return fmt::format("the time limit of {}: {} are left, and the next launch takes about {}",
+                       human_seconds(*deadline_seconds_),
+                       human_seconds(left),
+                       human_seconds(*needed));
   }
 
   void run_launch(const std::vector<LaunchTask>& tasks) {

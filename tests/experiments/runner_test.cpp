@@ -280,6 +280,29 @@ TEST_F(RunnerTest, StopAfterEndsAfterARoundAndResumes) {
   EXPECT_EQ(second.progress.failed, 0);
 }
 
+TEST_F(RunnerTest, ALaunchThatTheLimitWouldCutDoesNotBegin) {
+  using Clock = std::chrono::steady_clock;
+  RunOptions options = fake_options();
+  options.cells = {plan_.ledger.cells[0].name};
+  std::map<int, double> begins; // of timed launches, seconds from the start of the run
+  const auto start = Clock::now();
+  options.progress = [&](const RunProgress& progress) {
+    if (progress.task.kind == LaunchKind::Timed)
+      begins.emplace(progress.task.index,
+                     std::chrono::duration<double>(Clock::now() - start).count());
+  };
+  run("sleep_us=5000", options);
+  ASSERT_EQ(begins.size(), 2u);
+  fs::remove_all(scratch_ / "r");
+  // Enough for the first timed launch, and for half of the second.
+  options.progress = {};
+  options.stop_after_seconds = 1.5 * begins[2] - 0.5 * begins[1];
+  const RunSummary summary = run("sleep_us=5000", options);
+  EXPECT_THAT(summary.stopped, HasSubstr("and the next launch takes about"));
+  EXPECT_EQ(launches(LaunchKind::Timed, options.cells[0]).size(), 1u);
+  EXPECT_EQ(ledger().launches.back().state, LaunchState::Complete);
+}
+
 TEST_F(RunnerTest, TheBudgetIsTheDefaultLimit) {
   plan_.budget_seconds = 0.2;
   EXPECT_EQ(run("sleep_us=20000").outcome, RunSummary::Outcome::Incomplete);
