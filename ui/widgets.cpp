@@ -154,7 +154,8 @@ void interval_bar(const Palette& palette,
 void axis_labels(const Palette& palette, double axis, float width) {
   const ImVec2 corner = ImGui::GetCursorScreenPos();
   ImDrawList* const draw = ImGui::GetWindowDrawList();
-  const std::string ends[] = {fmt::format("{:+.2g} %", -axis), "0", fmt::format("{:+.2g} %", axis)};
+  const double shown = std::stod(fmt::format("{:.2g}", axis)); // two digits, and never "1e+02"
+  const std::string ends[] = {fmt::format("{:+g} %", -shown), "0", fmt::format("{:+g} %", shown)};
   float share = 0;
   for (const std::string& words : ends) {
     const float x = corner.x + share * (width - ImGui::CalcTextSize(words.c_str()).x);
