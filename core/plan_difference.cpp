@@ -112,19 +112,21 @@ void compare_cells(const json& there, const json& here, Differences& found) {
         });
 }
 
-void compare_rows(
-    const json& there, const json& here, const char* array, const char* name, Differences& found) {
+void compare_rows(const json& there,
+                  const json& here,
+                  const char* array,
+                  const char* name,
+                  const char* what,
+                  Differences& found) {
   match(by_name(there, array, name),
         by_name(here, array, name),
         "",
-        std::string_view(array) == "claims" ? "claim" : "optimization",
+        what,
         found,
         [&](const std::string& key, const json& a, const json& b) {
           if (a != b)
             found.add("",
-                      fmt::format("{} '{}' reads otherwise in this build",
-                                  std::string_view(array) == "claims" ? "claim" : "optimization",
-                                  printable(key)));
+                      fmt::format("{} '{}' reads otherwise in this build", what, printable(key)));
         });
 }
 
@@ -136,8 +138,8 @@ std::string plan_difference(const std::string& there, const std::string& here, s
     Differences found;
     found.keys("", a, b);
     compare_cells(a, b, found);
-    compare_rows(a, b, "optimizations", "name", found);
-    compare_rows(a, b, "claims", "id", found);
+    compare_rows(a, b, "optimizations", "name", "optimization", found);
+    compare_rows(a, b, "claims", "id", "claim", found);
     return found.text(most);
   } catch (const json::exception&) {
     return ""; // a plan that this build cannot read differs, and there is nothing to say how
