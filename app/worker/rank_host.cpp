@@ -10,10 +10,12 @@
 #include <array>
 #include <cerrno>
 #include <chrono>
+#include <condition_variable>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <mutex>
 #include <thread>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
@@ -28,8 +30,8 @@ using StorePtr = c10::intrusive_ptr<c10d::Store>;
 
 constexpr std::chrono::hours kNoTimeout{24 * 365};
 constexpr std::chrono::seconds kChildEndTime{10}, kGoodbyeTime{10};
-constexpr std::chrono::seconds kFirstAttempt{5}; // to reach rank 0's store; then people are told
-constexpr std::chrono::minutes kStoreTime{5};    // after which rank 0 is taken not to come
+constexpr std::chrono::seconds kSilentWait{5}; // for rank 0's store; then people are told
+constexpr std::chrono::minutes kStoreTime{5};  // after which rank 0 is taken not to come
 constexpr const char* kDone = "done ";           // and the engine's exit code and message
 constexpr const char* kLaunchVariable = "ASSAY_LAUNCH"; // prefix of the launch in the store
 constexpr const char* kChildVariable = "ASSAY_RANK_CHILD";
@@ -59,15 +61,18 @@ StorePtr connect(const std::string& address, int port) {
 // Ranks of one job may start minutes apart, and rank 0 may have failed before it opened its store.
 StorePtr wait_for_rank_0(const RankEnvironment& environment) {
   const std::string where = fmt::format("{}:{}", environment.address, environment.port);
-  try {
-    return connect(environment.address, environment.port, kFirstAttempt);
-  } catch (const c10::Error&) { // not yet
+  const std::jthread notice([&](const std::stop_token& connected) {
+    std::mutex mutex;
+    std::unique_lock lock(mutex);
+    std::condition_variable_any().wait_for(
+        lock, connected, kSilentWait, [&] { return connected.stop_requested(); });
+    if (connected.stop_requested()) return;
     fmt::print(stderr,
                "rank {} waits for rank 0 at {} (MASTER_ADDR:MASTER_PORT); where rank 0 has ended, "
                "its own output says why\n",
                environment.rank,
                where);
-  }
+  });
   try {
     return connect(environment.address, environment.port, kStoreTime);
   } catch (const c10::Error& error) {
