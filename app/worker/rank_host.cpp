@@ -10,80 +10,25 @@
 #include <array>
 #include <cerrno>
 #include <chrono>
-#include <condition_variable>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <mutex>
 #include <thread>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
-#include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
+#include "app/worker/rank_store.h"
 #include "core/result.h"
 
 namespace assay::worker {
 
 namespace {
 
-using StorePtr = c10::intrusive_ptr<c10d::Store>;
-
 constexpr std::chrono::hours kNoTimeout{24 * 365};
 constexpr std::chrono::seconds kChildEndTime{10}, kGoodbyeTime{10};
-constexpr std::chrono::seconds kSilentWait{5}; // for rank 0's store; then people are told
-constexpr std::chrono::minutes kStoreTime{5};  // after which rank 0 is taken not to come
-constexpr const char* kDone = "done ";           // and the engine's exit code and message
+constexpr const char* kDone = "done ";                  // and the engine's exit code and message
 constexpr const char* kLaunchVariable = "ASSAY_LAUNCH"; // prefix of the launch in the store
 constexpr const char* kChildVariable = "ASSAY_RANK_CHILD";
-
-c10::intrusive_ptr<c10d::TCPStore> host_store(int port) {
-  c10d::TCPStoreOptions options;
-  options.port = static_cast<std::uint16_t>(port);
-  options.isServer = true;
-  options.waitWorkers = false;
-  return c10::make_intrusive<c10d::TCPStore>("127.0.0.1", options);
-}
-
-StorePtr connect(const std::string& address, int port, std::chrono::milliseconds limit) {
-  c10d::TCPStoreOptions options;
-  options.port = static_cast<std::uint16_t>(port);
-  options.waitWorkers = false;
-  options.timeout = limit;
-  auto store = c10::make_intrusive<c10d::TCPStore>(address, options);
-  store->setTimeout(c10d::Store::kDefaultTimeout);
-  return store;
-}
-
-StorePtr connect(const std::string& address, int port) {
-  return connect(address, port, c10d::Store::kDefaultTimeout);
-}
-
-// Ranks of one job may start minutes apart, and rank 0 may have failed before it opened its store.
-StorePtr wait_for_rank_0(const RankEnvironment& environment) {
-  const std::string where = fmt::format("{}:{}", environment.address, environment.port);
-  const std::jthread notice([&](const std::stop_token& connected) {
-    std::mutex mutex;
-    std::unique_lock lock(mutex);
-    std::condition_variable_any().wait_for(
-        lock, connected, kSilentWait, [&] { return connected.stop_requested(); });
-    if (connected.stop_requested()) return;
-    fmt::print(stderr,
-               "rank {} waits for rank 0 at {} (MASTER_ADDR:MASTER_PORT); where rank 0 has ended, "
-               "its own output says why\n",
-               environment.rank,
-               where);
-  });
-  try {
-    return connect(environment.address, environment.port, kStoreTime);
-  } catch (const c10::Error& error) {
-    const std::string why = error.what_without_backtrace();
-    bad_input("rank 0 did not open its store at {} (MASTER_ADDR:MASTER_PORT) within {} minutes: "
-              "its own output says why it ended, or the address does not lead to it ({})",
-              where,
-              kStoreTime.count(),
-              why.substr(0, why.find('\n')));
-  }
-}
 
 // What engine, followers and hosts say to each other, apart from the launches' own parts.
 StorePtr control_store(const RankEnvironment& environment, StorePtr store) {
@@ -189,18 +134,18 @@ RankHost::RankHost(int size) {
                 environment->size,
                 environment->size);
     place_.local_rank = environment->local_rank;
-    const StorePtr store = connect(environment->address, environment->port);
+    const StorePtr store = connect_store(environment->address, environment->port);
     const StorePtr control = control_store(*environment, store);
     const std::int64_t number = control->add("launches", 1);
     store_ = part_of(control, launch_key(number));
     set_text(*control, launch_key(number), std::to_string(size));
     return;
   }
-  const auto store = host_store(0);
+  const auto store = host_store(kThisMachine, 0);
   store_ = part_of(store, "launch");
   for (int rank = 1; rank < size; ++rank)
     children_.push_back(start_rank(
-        environment_of({rank, size, rank}, "127.0.0.1", store->getPort(), "launch", true)));
+        environment_of({rank, size, rank}, kThisMachine, store->getPort(), "launch", true)));
 }
 
 RankHost::~RankHost() {
@@ -220,7 +165,7 @@ JoinedLaunch join_launch() {
   if (prefix == nullptr || child == nullptr)
     bad_input("{} is not set; rank 0 or `assay-worker follow` starts this command",
               kLaunchVariable);
-  return {part_of(connect(environment.address, environment.port), prefix),
+  return {part_of(connect_store(environment.address, environment.port), prefix),
           {environment.rank, environment.size, environment.local_rank},
           std::strcmp(child, "1") == 0};
 }
@@ -249,9 +194,9 @@ int host_ranks() {
   const RankEnvironment environment = required_environment();
   StorePtr store;
   if (environment.agent_store)
-    store = connect(environment.address, environment.port);
+    store = connect_store(environment.address, environment.port);
   else
-    store = host_store(environment.port);
+    store = host_store(environment.address, environment.port);
   const StorePtr control = control_store(environment, store);
   fmt::print("ready\n");
   std::fflush(stdout);
