@@ -64,7 +64,7 @@ std::vector<std::string> environment_of(const RankPlace& place,
   };
   for (char** entry = environ; *entry != nullptr; ++entry)
     if (!replaced(*entry)) result.emplace_back(*entry);
-  for (const auto& [name, value] : own) result.push_back(name + "=" + value);
+  for (const auto& [name, value] : own) result.push_back(fmt::format("{}={}", name, value));
   return result;
 }
 
