@@ -62,9 +62,9 @@ bench: build  ## speed of ingest, export and viewer against their goals, as rati
 	@build/bin/bench_export
 	@build/bin/bench_viewer
 
-trace-cost: build  ## what tracing costs on this machine (SET="device=cuda preset=base …", MODES=off,assay,kineto)
+trace-cost: build  ## what tracing costs here (SET="device=cuda preset=base …", MODES=off,assay,kineto, ROUNDS=30, SOAK=120)
 	@build/bin/bench_trace_cost --worker build/bin/assay-worker --set data=build/corpus $(SET) \
-	  $(if $(MODES),--modes "$(MODES)") --json results/trace-cost.json
+	  $(if $(MODES),--modes "$(MODES)") $(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(SOAK),--soak $(SOAK)) --json results/trace-cost.json
 
 shots: build  ## every screen of the viewer as a PNG, in results/shots
 	@tests/ui/shots.sh build/bin results/shots

@@ -1,5 +1,5 @@
 # assay::torch: LibTorch from the unpacked PyPI wheels as our own imported targets. The wheel's find_package(Torch)
-# demands a whole CUDA toolkit, takes 12 s and overrides CMAKE_CUDA_ARCHITECTURES (docs/decisions.md).
+# demands a whole CUDA toolkit and overrides CMAKE_CUDA_ARCHITECTURES (docs/decisions.md).
 enable_language(CUDA)
 
 set(torch_dir "${ASSAY_LIBTORCH_DIR}/torch")

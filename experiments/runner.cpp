@@ -264,30 +264,4 @@ RunSummary run_plan(const Plan& plan, const std::string& directory, const RunOpt
   return Runner(plan, directory, options).run();
 }
 
-Result<std::map<std::int64_t, ProbeResult>>
-probe_plan(const Plan& plan, const RunOptions& options, const std::string& log_directory) {
-  make_directory(log_directory);
-  std::map<std::int64_t, ProbeResult> probes;
-  const WorkerProcess::Seconds timeout(options.setup_timeout_seconds);
-  for (const CellRow& cell : plan.ledger.cells) {
-    const LaunchRequest request = reference_request(plan.ledger, cell, "probe");
-    WorkerProcess worker(options.worker_path,
-                         options.worker_arguments,
-                         (fs::path(log_directory) / fmt::format("probe-{}.log", cell.id)).string());
-    WorkerReply reply = worker.ask(hello_request(), "hello", timeout);
-    if (reply.kind == WorkerReply::Kind::Answer)
-      reply = worker.ask(launch_request(request), "built", timeout);
-    if (reply.kind == WorkerReply::Kind::Answer)
-      reply = worker.ask(plain_request("probe"), "probe", timeout);
-    if (reply.kind == WorkerReply::Kind::Retired)
-      return fail("cell '{}': {}", cell.name, printable(reply.event.value("reason", "retired")));
-    if (reply.kind != WorkerReply::Kind::Answer)
-      return fail("cell '{}': {}", cell.name, reply.message);
-    const Result<ProbeResult> probe = parse_probe(reply.event);
-    if (!probe) return probe.error();
-    probes.emplace(cell.id, *probe);
-  }
-  return probes;
-}
-
 } // namespace assay

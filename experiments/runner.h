@@ -47,9 +47,4 @@ struct RunSummary {
 
 RunSummary run_plan(const Plan& plan, const std::string& directory, const RunOptions& options);
 
-// One probe launch a cell: how long a unit of the reference takes. For `assay plan`; writes only
-// logs, into `log_directory`.
-Result<std::map<std::int64_t, ProbeResult>>
-probe_plan(const Plan& plan, const RunOptions& options, const std::string& log_directory);
-
 } // namespace assay

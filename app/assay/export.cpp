@@ -181,7 +181,7 @@ void add_export(CLI::App& app, int&) {
   command->add_option(
       "--variant",
       options->variant,
-      "one variant, or two side by side as A,B (default: reference and first level)");
+      "one variant, or two side by side as A,B (default: those that explain compares)");
   command->add_option("--steps", options->steps, "only these steps: 4 or 3-5 (default: all rows)");
   command->callback([options] {
     options->variants = CLI::detail::split(options->variant, ',');

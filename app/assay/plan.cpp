@@ -1,12 +1,14 @@
 // `assay plan`: what a matrix will measure, how long it takes and how small an effect it can see.
 #include "experiments/plan.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <filesystem>
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <vector>
 
 #include "app/assay/matrix_options.h"
 #include "app/assay/programs.h"
@@ -14,8 +16,9 @@
 #include "core/result.h"
 #include "core/text.h"
 #include "experiments/analysis/display.h"
+#include "experiments/analysis/text_writer.h"
 #include "experiments/lints.h"
-#include "experiments/runner.h"
+#include "experiments/probe.h"
 
 namespace assay::cli {
 
@@ -28,7 +31,7 @@ struct Options {
   bool no_probe = false, json = false;
 };
 
-// One short worker launch a cell, for the time of a unit on this machine.
+// Short worker launches, for the time of a unit on this machine.
 std::map<std::int64_t, ProbeResult> probe(const Plan& plan) {
   namespace fs = std::filesystem;
   const fs::path logs =
@@ -37,7 +40,11 @@ std::map<std::int64_t, ProbeResult> probe(const Plan& plan) {
   fs::create_directories(logs);
   RunOptions options;
   options.worker_path = program_path("assay-worker");
-  Result<std::map<std::int64_t, ProbeResult>> probes = probe_plan(plan, options, logs.string());
+  const auto starting = [](const CellRow& cell) {
+    fmt::print(stderr, "probing {}\n", printable(cell.name));
+  };
+  Result<std::map<std::int64_t, ProbeResult>> probes =
+      probe_plan(plan, options, logs.string(), starting);
   std::error_code ignored;
   fs::remove_all(logs, ignored);
   return value_or_throw(std::move(probes));
@@ -61,28 +68,33 @@ json cell_json(const Plan& plan, const CellEstimate& cell) {
 
 void print_plan(const Plan& plan, const PlanEstimate& estimate) {
   fmt::print("{} (spec {})\n", printable(plan.ledger.spec.name), plan.ledger.spec.hash);
-  fmt::print("  {:<22} {:<44} {:>8} {:>7} {:>9} {:>10} {:>9} {:>8}\n",
-             "cell",
-             "variants",
-             "launches",
-             "rounds",
-             "loss",
-             "memory",
-             "time",
-             "MDE");
+  std::vector<std::string> names{"cell"}, variants{"variants"};
   for (const CellEstimate& cell : estimate.cells) {
-    std::string variants;
+    names.push_back(printable(plan.ledger.cell(cell.cell).name));
+    variants.emplace_back();
     for (const VariantRow* variant : variants_of(plan.ledger, cell.cell))
-      variants += (variants.empty() ? "" : " ") + variant->name;
-    fmt::print("  {:<22} {:<44} {:>8} {:>7} {:>9} {:>10} {:>9} {:>8}\n",
-               printable(plan.ledger.cell(cell.cell).name),
-               variants,
-               cell.launches,
-               cell.rounds,
-               cell.loss_seeds > 0 ? fmt::format("{} x {}", cell.loss_seeds, cell.loss_steps) : "-",
-               human_bytes(static_cast<double>(cell.memory_bytes)),
-               cell.seconds ? human_seconds(*cell.seconds) : "-",
-               cell.mde ? fmt::format("{:.2g} %", std::expm1(*cell.mde) * 100) : "-");
+      variants.back() += (variants.back().empty() ? "" : " ") + variant->name;
+  }
+  const auto widest = [](const std::vector<std::string>& column) {
+    std::size_t width = 0;
+    for (const std::string& text : column) width = std::max(width, display_width(text));
+    return width;
+  };
+  const std::size_t name_width = widest(names), variants_width = widest(variants);
+  const auto row = [&](std::size_t i, const auto&... columns) {
+    fmt::print("  {:<{}} {:<{}}", names[i], name_width, variants[i], variants_width);
+    fmt::print(" {:>8} {:>7} {:>9} {:>10} {:>9} {:>8}\n", columns...);
+  };
+  row(0, "launches", "rounds", "loss", "memory", "time", "MDE");
+  for (std::size_t i = 0; i < estimate.cells.size(); ++i) {
+    const CellEstimate& cell = estimate.cells[i];
+    row(i + 1,
+        cell.launches,
+        cell.rounds,
+        cell.loss_seeds > 0 ? fmt::format("{} x {}", cell.loss_seeds, cell.loss_steps) : "-",
+        human_bytes(static_cast<double>(cell.memory_bytes)),
+        cell.seconds ? human_seconds(*cell.seconds) : "-",
+        cell.mde ? fmt::format("{:.2g} %", std::expm1(*cell.mde) * 100) : "-");
   }
   fmt::print("total time {}; loss: seeds x optimizer steps; MDE: smallest effect seen with the "
              "planned power, for pairs that vary by {:.0f} % (sd)\n",

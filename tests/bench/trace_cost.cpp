@@ -61,7 +61,7 @@ public:
       request["trace"]["tracer"] = name.starts_with("kineto") ? "kineto" : "assay";
       request["trace"]["collect"] = collected(name);
     }
-    ask(hello_request(), "hello");
+    identity_ = ask(hello_request(), "hello").at("identity");
     ask(request, "built");
     trace_path_ = options.out + "/" + trace_file_name(index, 0, file_name());
   }
@@ -86,6 +86,7 @@ public:
 
   const std::string& name() const { return name_; }
   const std::string& trace_path() const { return trace_path_; }
+  const json& identity() const { return identity_; } // machine, GPU, driver and build
   bool traced() const { return traced_; }
 
 private:
@@ -120,6 +121,7 @@ private:
   bool traced_;
   WorkerProcess process_;
   std::string trace_path_;
+  json identity_;
 };
 
 // Rounds of all modes in turns; step times by mode.
@@ -257,7 +259,12 @@ int run(const Options& options) {
     modes.push_back(
         std::make_unique<Mode>(options.modes[i], options, config, static_cast<int>(i) + 1));
   if (modes.front()->traced()) bad_input("the first of --modes is the untraced one: `off`");
-  json out = {{"config", to_json(config)}, {"ratios", json::array()}};
+  json out = {{"utc", utc_now()},
+              {"identity", modes.front()->identity()},
+              {"rounds", options.rounds},
+              {"visit_steps", options.visit_steps},
+              {"config", to_json(config)},
+              {"ratios", json::array()}};
   (void)turns(modes, options.warmup, 0, false);
   int next = options.warmup;
   const auto phase = [&](const char* name, bool trace) {

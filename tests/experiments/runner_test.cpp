@@ -1,3 +1,4 @@
+#include "experiments/probe.h"
 #include "experiments/runner.h"
 
 #include <gmock/gmock.h>
@@ -414,10 +415,18 @@ TEST_F(RunnerTest, ProgressCountsUpAndEstimates) {
   EXPECT_LT(*seen.back().eta_seconds, 1.0);
 }
 
-TEST_F(RunnerTest, ProbeMeasuresEveryCell) {
-  const auto probes = value_or_throw(probe_plan(plan_, fake_options(), scratch_ / "probe"));
-  ASSERT_EQ(probes.size(), 2u);
-  EXPECT_DOUBLE_EQ(probes.at(1).unit_ns, 1e6);
+TEST_F(RunnerTest, ProbeMeasuresEveryReferenceOnce) {
+  const Plan plan = small_plan(scratch_, std::string(kSmallMatrix) + R"([[cell]]
+name = "guard again"
+optimization = "bf16_guard"
+set = { bf16_delta_inputs = true }
+)");
+  std::vector<std::string> probed;
+  const auto note = [&](const CellRow& cell) { probed.push_back(cell.name); };
+  const auto probes = value_or_throw(probe_plan(plan, fake_options(), scratch_ / "probe", note));
+  ASSERT_EQ(probes.size(), 3u);
+  for (const auto& [cell, probe] : probes) EXPECT_DOUBLE_EQ(probe.unit_ns, 1e6) << cell;
+  EXPECT_EQ(probed, (std::vector<std::string>{"ema", "guard"}));
 }
 
 } // namespace
