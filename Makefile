@@ -6,8 +6,8 @@ ASSAY := build/bin/assay
 RESULTS ?= results/quickstart
 PREFIX ?= $(HOME)/.local
 
-.PHONY: help setup build quickstart test test-slow test-interop sanitize gpu-test check format viewer calibrate bench \
-  trace-cost shots install clean
+.PHONY: help setup build quickstart test test-slow test-interop sanitize gpu-test gpu-sanitize check format viewer calibrate \
+  bench trace-cost shots install clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -36,6 +36,10 @@ test-slow: build  ## kill -9 at random instants, whole trainings: minutes
 
 gpu-test: build  ## what needs a CUDA GPU
 	@ctest --preset gpu
+
+gpu-sanitize: build  ## our CUDA kernels on small shapes under compute-sanitizer: memcheck, then racecheck
+	@for tool in memcheck racecheck; do compute-sanitizer --tool $$tool --error-exitcode 1 build/bin/tests_model_gpu \
+	  --gtest_filter='NsaGpu.*:Cases/*:Gpu.Exchange*:Gpu.Fp8Casts*:Gpu.TheL2Reader*' || exit 1; done
 
 test-interop: build  ## exported traces in HolisticTraceAnalysis and nsys-ai (Python environments of their own)
 	@tests/interop/run.sh build/bin

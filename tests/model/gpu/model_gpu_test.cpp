@@ -10,6 +10,7 @@
 
 #include "kernels/cuda_check.h"
 #include "kernels/exchange.h"
+#include "kernels/l2_read.h"
 #include "kernels/spin.h"
 #include "model/device_peaks.h"
 #include "model/fp8_linear.h"
@@ -44,6 +45,30 @@ TEST_F(Gpu, ExchangeSwapsEveryByteOfAnySize) {
                     c10::cuda::getCurrentCUDAStream().stream());
     ASSAY_CUDA(cudaGetLastError());
     EXPECT_TRUE(at::equal(a, old_b) && at::equal(b, old_a)) << size;
+  }
+}
+
+// The sink is written if and only if every word is all ones, so a word left out would show.
+TEST_F(Gpu, TheL2ReaderReadsEveryWord) {
+  for (const std::int64_t words : {4, 1000, 5'000'004}) {
+    const auto options = at::TensorOptions().device(at::kCUDA).dtype(at::kInt);
+    const at::Tensor data = at::full({words}, -1, options);
+    const auto all_ones = [&] {
+      const at::Tensor sink = at::zeros({1}, options);
+      launch_l2_read(data.const_data_ptr(),
+                     words * 4,
+                     2,
+                     reinterpret_cast<std::uint32_t*>(sink.mutable_data_ptr<std::int32_t>()),
+                     c10::cuda::getCurrentCUDAStream().stream());
+      ASSAY_CUDA(cudaGetLastError());
+      return sink.item<std::int32_t>() == -1;
+    };
+    EXPECT_TRUE(all_ones()) << words;
+    for (const std::int64_t place : {std::int64_t{0}, words / 2, words - 1}) {
+      data[place] = -2;
+      EXPECT_FALSE(all_ones()) << place << " of " << words;
+      data[place] = -1;
+    }
   }
 }
 
