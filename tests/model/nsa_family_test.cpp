@@ -83,7 +83,7 @@ TEST(NsaConfig, JsonKeepsEveryKey) {
   EXPECT_EQ(again.nsa_attention, NsaAttention::Dense);
 }
 
-// Dense attention reads (S + 1) / 2 keys: at the seed's shape fewer than NSA at S 2048, more at
+// Dense attention reads (S + 1) / 2 keys: at the shape of nsa base fewer than NSA at S 2048, more at
 // 3072.
 TEST(NsaConfig, CrossoverWithDenseLiesBetween2048And3072) {
   const NsaShape shape = nsa_shape(resolved(nsa_config("base")));
