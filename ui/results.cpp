@@ -20,9 +20,13 @@ const LaunchRow* traced_launch(const LedgerData& data, std::int64_t cell) {
 
 void arrange(Results& results) {
   results.places.clear();
+  results.losses.clear();
   for (std::size_t cell = 0; cell < results.report.cells.size(); ++cell)
-    for (std::size_t i = 0; i < results.report.cells[cell].comparisons.size(); ++i)
+    for (std::size_t i = 0; i < results.report.cells[cell].comparisons.size(); ++i) {
+      const CellReport& of = results.report.cells[cell];
       results.places.push_back({cell, i});
+      results.losses.push_back(loss_model(of, of.comparisons[i]));
+    }
   results.verdicts = verdict_model(results.data, results.report);
 }
 

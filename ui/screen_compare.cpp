@@ -6,6 +6,7 @@
 #include "ui/compare_model.h"
 #include "ui/details_panel.h"
 #include "ui/input.h"
+#include "ui/loss_plot.h"
 #include "ui/pair_plot.h"
 #include "ui/screens.h"
 #include "ui/waterfall.h"
@@ -26,7 +27,7 @@ void draw_sentence(const CompareModel& model, const Palette& colors) {
 
 void draw_effects(const CompareModel& model, const Palette& colors) {
   const float em = ImGui::GetFontSize();
-  text(colors.accent, "Effects: change of B against A, 95 % intervals");
+  text_cut(colors.accent, "Effects: change of B against A, 95 % intervals");
   if (model.effects.empty()) {
     text_wrapped(colors.muted, "No pair of visits counts yet, so that there is no effect to show.");
     return;
@@ -54,9 +55,24 @@ void draw_effects(const CompareModel& model, const Palette& colors) {
   interval_legend(colors);
 }
 
+// The heading: what the right side can show, and what it shows.
+void draw_panes(Workspace& workspace, ComparePane shown, const Palette& colors) {
+  for (const ComparePane pane : compare_panes(workspace)) {
+    if (pane != ComparePane::Stages) ImGui::SameLine(0, 1.5F * ImGui::GetFontSize());
+    mark_target(workspace, fmt::format("pane.{}", to_string(pane)));
+    if (pane == shown)
+      text(colors.accent, title_of(pane));
+    else if (link(colors.muted, title_of(pane)))
+      workspace.pane = pane;
+  }
+}
+
 void draw_where(Workspace& workspace, const CompareModel& model, const Palette& colors) {
-  text(colors.accent, "Where in the step: A, the stages' differences, B");
-  if (model.waterfall)
+  const ComparePane shown = shown_pane(workspace);
+  draw_panes(workspace, shown, colors);
+  if (shown == ComparePane::Loss)
+    draw_loss(*workspace.loss(), colors);
+  else if (model.waterfall)
     draw_waterfall(workspace, *model.waterfall);
   else
     text_wrapped(colors.muted,
@@ -72,6 +88,7 @@ TextTable compare_table(const Workspace& workspace) {
   for (const EffectLine& line : model.effects) table.push_back({line.label, line.words});
   if (model.waterfall)
     for (const WaterfallBar& bar : model.waterfall->bars) table.push_back({bar.label, bar.words});
+  if (const LossModel* loss = workspace.loss()) table.push_back({"training loss", loss->words});
   return table;
 }
 

@@ -15,7 +15,10 @@ using nlohmann::ordered_json;
 
 ordered_json compare_json(const Workspace& workspace) {
   if (workspace.comparison() == nullptr) return nullptr;
-  return to_json(compare_model(*workspace.results, workspace.row));
+  ordered_json model = to_json(compare_model(*workspace.results, workspace.row));
+  model["pane"] = to_string(shown_pane(workspace));
+  model["loss"] = workspace.loss() == nullptr ? ordered_json(nullptr) : to_json(*workspace.loss());
+  return model;
 }
 
 ordered_json timeline_json(const Workspace& workspace) {
@@ -67,7 +70,7 @@ const std::vector<Screen>& screens() {
        compare_table,
        "The verdict of one comparison, its effects with 95 % intervals, and the waterfall: which "
        "stage of the step the difference sits in. A click on a stage shows it in both traces; "
-       "Enter lists its kernels."},
+       "Enter lists its kernels. C turns the right side to the training losses, if there are any."},
       {ScreenId::Timeline,
        "timeline",
        "Timeline",

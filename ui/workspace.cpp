@@ -66,6 +66,11 @@ const Explanation* Workspace::explanation() const {
   return of == nullptr || !of->explanation ? nullptr : &*of->explanation;
 }
 
+const LossModel* Workspace::loss() const {
+  if (!results || row >= results->losses.size() || !results->losses[row]) return nullptr;
+  return &*results->losses[row];
+}
+
 void open_path(Workspace& workspace, const std::string& path) {
   if (path.empty()) return;
   clear_traces(workspace);

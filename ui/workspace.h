@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "ui/compare_pane.h"
 #include "ui/results.h"
 #include "ui/theme.h"
 #include "ui/trace_view.h"
@@ -105,7 +106,8 @@ struct Workspace {
   ScreenId screen = ScreenId::Start;
   std::size_t row = 0; // comparison, index into Results::verdicts.rows
   std::optional<Stage> stage;
-  std::size_t launch = 0; // Runs: index into Report::launches
+  std::size_t launch = 0;          // Runs: index into Report::launches
+  std::optional<ComparePane> pane; // A vs B: what was chosen for its right side
   TimelineState timeline;
   KernelState kernels;
   TimeRange telemetry; // ns after the first event; span 0: the whole trace
@@ -130,6 +132,7 @@ struct Workspace {
   const Comparison* comparison() const; // the selected one, or null
   const CellReport* cell() const;
   const Explanation* explanation() const;
+  const LossModel* loss() const; // of the selected comparison, or null
 };
 
 // Starts to load a results directory, its ledger, or a single trace file.

@@ -1,0 +1,40 @@
+#include "ui/compare_pane.h"
+
+#include <algorithm>
+
+#include "ui/workspace.h"
+
+namespace assay {
+
+std::vector<ComparePane> compare_panes(const Workspace& workspace) {
+  std::vector<ComparePane> panes{ComparePane::Stages};
+  if (workspace.loss() != nullptr) panes.push_back(ComparePane::Loss);
+  return panes;
+}
+
+ComparePane shown_pane(const Workspace& workspace) {
+  const std::vector<ComparePane> panes = compare_panes(workspace);
+  const auto has = [&](ComparePane pane) {
+    return std::find(panes.begin(), panes.end(), pane) != panes.end();
+  };
+  if (workspace.pane && has(*workspace.pane)) return *workspace.pane;
+  const CellReport* cell = workspace.cell();
+  const bool traced = cell == nullptr || cell->cell.traced_rounds > 0;
+  return !traced && has(ComparePane::Loss) ? ComparePane::Loss : ComparePane::Stages;
+}
+
+void next_pane(Workspace& workspace) {
+  const std::vector<ComparePane> panes = compare_panes(workspace);
+  const auto at = std::find(panes.begin(), panes.end(), shown_pane(workspace)) - panes.begin();
+  workspace.pane = panes[static_cast<std::size_t>(at + 1) % panes.size()];
+}
+
+std::string_view to_string(ComparePane pane) {
+  return pane == ComparePane::Stages ? "stages" : "loss";
+}
+
+std::string_view title_of(ComparePane pane) {
+  return pane == ComparePane::Stages ? "Where in the step" : "Training loss";
+}
+
+} // namespace assay
