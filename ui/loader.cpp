@@ -21,6 +21,16 @@ void read_trace_view(const LoadRequest& request, const std::function<void(LoadRe
   publish(std::move(reply));
 }
 
+void read_gaps(const LoadRequest& request, const std::function<void(LoadReply)>& publish) {
+  LoadReply reply{request, nullptr, nullptr, "", true};
+  Result<std::vector<DeviceGap>> gaps = device_gaps(request.path);
+  if (gaps)
+    reply.gaps = std::move(*gaps);
+  else
+    reply.error = gaps.error().message;
+  publish(std::move(reply));
+}
+
 void read_directory(const LoadRequest& request, const std::function<void(LoadReply)>& publish) {
   for (const bool explained : {false, true}) {
     Result<Results> results = read_results(request.path, explained);
@@ -34,12 +44,39 @@ void read_directory(const LoadRequest& request, const std::function<void(LoadRep
   }
 }
 
+// The gaps come later: of a large trace they take longer than the lanes.
+void accept_trace(Workspace& workspace, LoadReply& reply) {
+  const std::size_t side = reply.request.side;
+  TraceSlot& slot = workspace.traces[side];
+  if (reply.request.ticket != slot.ticket) return;
+  slot.loading = false;
+  slot.view = std::move(reply.trace);
+  slot.why_none = std::move(reply.error);
+  if (!slot.view) return;
+  if (workspace.single_trace) slot.variant = slot.view->trace().value("variant");
+  trace_arrived(workspace, side);
+  if (slot.view->trace().device.empty()) return;
+  slot.gaps_loading = true;
+  workspace.requests.push_back({LoadRequest::Kind::Gaps, slot.path, side, slot.ticket});
+}
+
+void accept_gaps(Workspace& workspace, LoadReply& reply) {
+  TraceSlot& slot = workspace.traces[reply.request.side];
+  if (reply.request.ticket != slot.ticket || !slot.view) return;
+  slot.gaps_loading = false;
+  slot.why_no_gaps = std::move(reply.error);
+  slot.gaps = gaps_inside_steps(*slot.view, reply.request.side, reply.gaps);
+  gather_gaps(workspace);
+}
+
 } // namespace
 
 void perform(const LoadRequest& request, const std::function<void(LoadReply)>& publish) {
   try {
     if (request.kind == LoadRequest::Kind::Trace)
       read_trace_view(request, publish);
+    else if (request.kind == LoadRequest::Kind::Gaps)
+      read_gaps(request, publish);
     else
       read_directory(request, publish);
   } catch (const std::exception& error) { // out of memory, or a defect; the window goes on
@@ -48,16 +85,8 @@ void perform(const LoadRequest& request, const std::function<void(LoadReply)>& p
 }
 
 void accept(Workspace& workspace, LoadReply reply) {
-  if (reply.request.kind == LoadRequest::Kind::Trace) {
-    TraceSlot& slot = workspace.traces[reply.request.side];
-    if (reply.request.ticket != slot.ticket) return;
-    slot.loading = false;
-    slot.view = std::move(reply.trace);
-    slot.why_none = std::move(reply.error);
-    if (slot.view && workspace.single_trace) slot.variant = slot.view->trace().value("variant");
-    if (slot.view) trace_arrived(workspace, reply.request.side);
-    return;
-  }
+  if (reply.request.kind == LoadRequest::Kind::Trace) return accept_trace(workspace, reply);
+  if (reply.request.kind == LoadRequest::Kind::Gaps) return accept_gaps(workspace, reply);
   if (reply.request.ticket != workspace.ticket) return;
   workspace.loading = !reply.last;
   workspace.open_error = reply.error;

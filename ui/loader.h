@@ -15,6 +15,7 @@ struct LoadReply {
   std::shared_ptr<const TraceView> trace;
   std::string error;
   bool last = true; // no further reply to this request comes
+  std::vector<DeviceGap> gaps = {};
 };
 
 // Answers one request on the calling thread.

@@ -9,6 +9,7 @@
 #include "ui/screens.h"
 #include "ui/timeline/area.h"
 #include "ui/timeline/draw.h"
+#include "ui/timeline/gap_list.h"
 #include "ui/timeline/mouse.h"
 #include "ui/timeline/navigate.h"
 #include "ui/timeline/telemetry_strip.h"
@@ -21,6 +22,7 @@ namespace {
 
 constexpr float kRowHeight = 1.35F; // em
 constexpr float kLeastRows = 6;     // of lanes, before telemetry takes room
+constexpr float kLeastSide = 14;    // em, of a trace, before the list of gaps does
 
 void draw_bar(Workspace& workspace, const TimelineModel& model, const Palette& colors) {
   const float em = ImGui::GetFontSize();
@@ -163,8 +165,10 @@ void draw_timeline(Workspace& workspace) {
   ImGui::Separator();
   const bool both = !workspace.single_trace || workspace.traces[1].view != nullptr;
   const float below = 3.6F * ImGui::GetTextLineHeightWithSpacing();
-  const float space = ImGui::GetContentRegionAvail().y - below;
-  const float each = both ? space / 2 : space;
+  const float sides = both ? 2 : 1;
+  const float room = ImGui::GetContentRegionAvail().y - below;
+  const float gaps = gap_list_height(workspace, room - sides * kLeastSide * ImGui::GetFontSize());
+  const float each = (room - gaps) / sides;
   std::vector<SideFrame> frames;
   workspace.timeline.hovered.reset();
   for (const std::size_t place : {std::size_t{0}, std::size_t{1}}) {
@@ -181,7 +185,10 @@ void draw_timeline(Workspace& workspace) {
   workspace.timeline.scroll_rows = 0;
   show_tooltip(workspace, frames);
   ImGui::Separator();
+  const float top = ImGui::GetCursorPosY();
   draw_selected(workspace, model, colors);
+  if (gaps > 0) ImGui::SetCursorPosY(top + below - ImGui::GetStyle().ItemSpacing.y);
+  if (workspace.timeline.gap_list && (gaps > 0 || !model.selected)) draw_gap_list(workspace, gaps);
 }
 
 } // namespace assay

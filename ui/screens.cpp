@@ -22,7 +22,9 @@ ordered_json compare_json(const Workspace& workspace) {
 }
 
 ordered_json timeline_json(const Workspace& workspace) {
-  return to_json(timeline_model(workspace));
+  ordered_json model = to_json(timeline_model(workspace));
+  model["gaps"] = gaps_json(workspace);
+  return model;
 }
 
 ordered_json kernels_json(const Workspace& workspace) {
@@ -31,6 +33,17 @@ ordered_json kernels_json(const Workspace& workspace) {
 
 ordered_json telemetry_json(const Workspace& workspace) {
   return to_json(telemetry_model(workspace));
+}
+
+TextTable timeline_table(const Workspace& workspace) {
+  TextTable table{{"side"}};
+  table[0].insert(table[0].end(), std::begin(kGapColumns), std::end(kGapColumns));
+  for (const IdleGap& gap : workspace.gaps) {
+    std::vector<std::string> row = gap_cells(workspace, gap);
+    row.insert(row.begin(), gap.side == 0 ? "A" : "B");
+    table.push_back(std::move(row));
+  }
+  return table;
 }
 
 bool needs_results(const Workspace& workspace) {
@@ -77,11 +90,12 @@ const std::vector<Screen>& screens() {
        "3",
        timeline_json,
        draw_timeline,
-       nullptr,
+       timeline_table,
        "The traced steps of A above B on one ruler. Ctrl + wheel zooms at the pointer, W A S D and "
        "the arrows too; drag with the right button to pan, with the left to measure, with the "
        "middle to zoom into a range. A click selects an event and lights its partner in the other "
-       "trace."},
+       "trace. Below: the longest times in which a GPU was idle inside a step; a click, I and "
+       "Shift I go there."},
       {ScreenId::Kernels,
        "kernels",
        "Kernels",

@@ -31,6 +31,8 @@ void clear_traces(Workspace& workspace) {
   workspace.timeline.selected.reset();
   workspace.timeline.hovered.reset();
   workspace.timeline.area.reset();
+  workspace.timeline.gap.reset();
+  workspace.gaps.clear();
   workspace.timeline.fit = true;
 }
 

@@ -44,6 +44,7 @@ for theme in dark light; do
   done
   shot compare loss "$theme" "$work/normal" 0 "" $'run compare.pane\nexpect model.pane=loss'
   shot compare loss "$theme" "$work/normal" 0 2 $'run compare.pane\nexpect model.pane=loss'
+  shot timeline gap "$theme" "$work/normal" 0 "" $'run gap.next\nexpect model.gaps.shown=0'
   shot compare normal "$theme" "$work/normal" 0 2
   shot timeline normal "$theme" "$work/normal" 0 2
 done
