@@ -128,7 +128,7 @@ std::vector<Command> row_commands() {
        [](const Workspace& w) { return w.comparison() != nullptr; },
        [](Workspace& w) { select_row(w, -1); }},
       {"compare.pane",
-       "Stages or training loss on the right",
+       "Stages, speed or training loss on the right",
        "C",
        {ImGuiKey_C},
        on_compare,

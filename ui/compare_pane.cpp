@@ -1,6 +1,7 @@
 #include "ui/compare_pane.h"
 
 #include <algorithm>
+#include <array>
 
 #include "ui/workspace.h"
 
@@ -8,6 +9,7 @@ namespace assay {
 
 std::vector<ComparePane> compare_panes(const Workspace& workspace) {
   std::vector<ComparePane> panes{ComparePane::Stages};
+  if (workspace.speed() != nullptr) panes.push_back(ComparePane::Speed);
   if (workspace.loss() != nullptr) panes.push_back(ComparePane::Loss);
   return panes;
 }
@@ -20,7 +22,7 @@ ComparePane shown_pane(const Workspace& workspace) {
   if (workspace.pane && has(*workspace.pane)) return *workspace.pane;
   const CellReport* cell = workspace.cell();
   const bool traced = cell == nullptr || cell->cell.traced_rounds > 0;
-  return !traced && has(ComparePane::Loss) ? ComparePane::Loss : ComparePane::Stages;
+  return traced ? ComparePane::Stages : panes.back();
 }
 
 void next_pane(Workspace& workspace) {
@@ -30,11 +32,13 @@ void next_pane(Workspace& workspace) {
 }
 
 std::string_view to_string(ComparePane pane) {
-  return pane == ComparePane::Stages ? "stages" : "loss";
+  constexpr std::array<std::string_view, 3> kNames{"stages", "speed", "loss"};
+  return kNames[static_cast<std::size_t>(pane)];
 }
 
 std::string_view title_of(ComparePane pane) {
-  return pane == ComparePane::Stages ? "Where in the step" : "Training loss";
+  constexpr std::array<std::string_view, 3> kTitles{"Where in the step", "Speed", "Training loss"};
+  return kTitles[static_cast<std::size_t>(pane)];
 }
 
 } // namespace assay

@@ -109,7 +109,7 @@ void plot_difference(const LossModel& model, const Palette& colors, float height
 }
 
 std::string reading(const LossModel& model) {
-  std::string words = "Nats a token; thin: one seed, thick: their mean. Below: B - A at equal "
+  std::string words = "Nats a token; thin: one seed, thick: their mean. Lower: B - A at equal "
                       "seeds; shaded: the judged steps";
   if (model.margin > 0)
     words += fmt::format(", and what is within the margin of {:.4g}", model.margin);
@@ -131,8 +131,10 @@ void draw_loss(const LossModel& model, const Palette& colors) {
     text_wrapped(colors.muted, model.why_none);
     return;
   }
-  text_wrapped(colors.muted, reading(model));
-  const float space = ImGui::GetContentRegionAvail().y - ImGui::GetStyle().ItemSpacing.y;
+  const std::string words = reading(model);
+  const ImVec2 left = ImGui::GetContentRegionAvail();
+  const float below = ImGui::CalcTextSize(words.c_str(), nullptr, false, left.x).y;
+  const float space = left.y - below - 2 * ImGui::GetStyle().ItemSpacing.y;
   const float upper = std::max(kLeastHeight * em, kCurvesShare * space);
   ImPlot::PushStyleVar(ImPlotStyleVar_PlotMinSize, ImVec2(0, 0));
   if (ImPlot::BeginAlignedPlots("losses")) {
@@ -141,6 +143,7 @@ void draw_loss(const LossModel& model, const Palette& colors) {
     ImPlot::EndAlignedPlots();
   }
   ImPlot::PopStyleVar();
+  text_wrapped(colors.muted, words);
 }
 
 } // namespace assay

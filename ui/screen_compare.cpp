@@ -9,6 +9,7 @@
 #include "ui/loss_plot.h"
 #include "ui/pair_plot.h"
 #include "ui/screens.h"
+#include "ui/speed_table.h"
 #include "ui/waterfall.h"
 #include "ui/widgets.h"
 
@@ -57,12 +58,16 @@ void draw_effects(const CompareModel& model, const Palette& colors) {
 
 // The heading: what the right side can show, and what it shows.
 void draw_panes(Workspace& workspace, ComparePane shown, const Palette& colors) {
+  const float right = ImGui::GetCursorScreenPos().x + ImGui::GetContentRegionAvail().x;
   for (const ComparePane pane : compare_panes(workspace)) {
+    const std::string title(title_of(pane));
     if (pane != ComparePane::Stages) ImGui::SameLine(0, 1.5F * ImGui::GetFontSize());
+    if (ImGui::GetCursorScreenPos().x + ImGui::CalcTextSize(title.c_str()).x > right)
+      ImGui::NewLine();
     mark_target(workspace, fmt::format("pane.{}", to_string(pane)));
     if (pane == shown)
-      text(colors.accent, title_of(pane));
-    else if (link(colors.muted, title_of(pane)))
+      text(colors.accent, title);
+    else if (link(colors.muted, title))
       workspace.pane = pane;
   }
 }
@@ -72,6 +77,8 @@ void draw_where(Workspace& workspace, const CompareModel& model, const Palette& 
   draw_panes(workspace, shown, colors);
   if (shown == ComparePane::Loss)
     draw_loss(*workspace.loss(), colors);
+  else if (shown == ComparePane::Speed)
+    draw_speed(*workspace.speed(), *workspace.comparison(), colors);
   else if (model.waterfall)
     draw_waterfall(workspace, *model.waterfall);
   else
@@ -88,6 +95,9 @@ TextTable compare_table(const Workspace& workspace) {
   for (const EffectLine& line : model.effects) table.push_back({line.label, line.words});
   if (model.waterfall)
     for (const WaterfallBar& bar : model.waterfall->bars) table.push_back({bar.label, bar.words});
+  if (const SpeedModel* speed = workspace.speed())
+    for (const SpeedRow& row : speed->rows)
+      table.push_back({row.label, "A " + row.values[0] + ", B " + row.values[1]});
   if (const LossModel* loss = workspace.loss()) table.push_back({"training loss", loss->words});
   return table;
 }

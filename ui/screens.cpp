@@ -17,6 +17,8 @@ ordered_json compare_json(const Workspace& workspace) {
   if (workspace.comparison() == nullptr) return nullptr;
   ordered_json model = to_json(compare_model(*workspace.results, workspace.row));
   model["pane"] = to_string(shown_pane(workspace));
+  model["speed"] =
+      workspace.speed() == nullptr ? ordered_json(nullptr) : to_json(*workspace.speed());
   model["loss"] = workspace.loss() == nullptr ? ordered_json(nullptr) : to_json(*workspace.loss());
   return model;
 }
@@ -83,7 +85,8 @@ const std::vector<Screen>& screens() {
        compare_table,
        "The verdict of one comparison, its effects with 95 % intervals, and the waterfall: which "
        "stage of the step the difference sits in. A click on a stage shows it in both traces; "
-       "Enter lists its kernels. C turns the right side to the training losses, if there are any."},
+       "Enter lists its kernels. C turns the right side to speed and to the training losses, as "
+       "far as there are any."},
       {ScreenId::Timeline,
        "timeline",
        "Timeline",

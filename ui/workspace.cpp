@@ -73,6 +73,11 @@ const LossModel* Workspace::loss() const {
   return &*results->losses[row];
 }
 
+const SpeedModel* Workspace::speed() const {
+  if (!results || row >= results->speeds.size() || !results->speeds[row]) return nullptr;
+  return &*results->speeds[row];
+}
+
 void open_path(Workspace& workspace, const std::string& path) {
   if (path.empty()) return;
   clear_traces(workspace);

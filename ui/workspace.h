@@ -115,6 +115,7 @@ struct Workspace {
   const CellReport* cell() const;
   const Explanation* explanation() const;
   const LossModel* loss() const; // of the selected comparison, or null
+  const SpeedModel* speed() const;
 };
 
 // Starts to load a results directory, its ledger, or a single trace file.

@@ -42,8 +42,9 @@ for theme in dark light; do
       *) shot "$screen" empty "$theme" "" 0 ;;
     esac
   done
-  shot compare loss "$theme" "$work/normal" 0 "" $'run compare.pane\nexpect model.pane=loss'
-  shot compare loss "$theme" "$work/normal" 0 2 $'run compare.pane\nexpect model.pane=loss'
+  shot compare speed "$theme" "$work/normal" 0 "" $'click pane.speed\nexpect model.pane=speed'
+  shot compare loss "$theme" "$work/normal" 0 "" $'click pane.loss\nexpect model.pane=loss'
+  shot compare loss "$theme" "$work/normal" 0 2 $'click pane.loss\nexpect model.pane=loss'
   shot timeline gap "$theme" "$work/normal" 0 "" $'run gap.next\nexpect model.gaps.shown=0'
   shot compare normal "$theme" "$work/normal" 0 2
   shot timeline normal "$theme" "$work/normal" 0 2
