@@ -1,8 +1,20 @@
 #include "experiments/analysis/device_gaps.h"
 
+#include <sqlite3.h>
+
 #include "core/database.h"
 
 namespace assay {
+
+namespace {
+
+constexpr int kOperations = 10'000; // of SQLite's virtual machine between two looks at `stop`
+
+int is_set(void* stop) {
+  return *static_cast<const std::atomic<bool>*>(stop) ? 1 : 0;
+}
+
+} // namespace
 
 // Rows whose start or end was lost (0) are in no gap. The step is the one in which the gap begins.
 const char* const kDeviceGapsQuery = R"sql(
@@ -26,10 +38,13 @@ SELECT length AS "Gap (ns)", free AS "Start (ns)", start AS "End (ns)", deviceId
 FROM (SELECT start - free AS length, * FROM ordered WHERE start > free ORDER BY length DESC, free LIMIT 1000)
 ORDER BY length DESC, free)sql";
 
-Result<std::vector<DeviceGap>> device_gaps(const std::string& path) {
+Result<std::vector<DeviceGap>> device_gaps(const std::string& path, const std::atomic<bool>* stop) {
   enum Column { kLength, kStart, kEnd, kDevice, kStep, kAfter, kBefore };
   try {
     const Database database(path, Database::Mode::Immutable);
+    if (stop != nullptr)
+      sqlite3_progress_handler(
+          database.handle(), kOperations, is_set, const_cast<std::atomic<bool>*>(stop));
     Statement rows = database.prepare(kDeviceGapsQuery);
     std::vector<DeviceGap> gaps;
     while (rows.step())

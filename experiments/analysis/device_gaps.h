@@ -2,6 +2,7 @@
 // `assay sql --name gaps` runs as well.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -21,7 +22,9 @@ struct DeviceGap {
   std::string after, before;        // what ran: a kernel's short name, "Memcpy …" or "Memset"
 };
 
-// Of a trace that read_trace() accepts; empty where no device was recorded.
-Result<std::vector<DeviceGap>> device_gaps(const std::string& path);
+// Of a trace that read_trace() accepts; empty where no device was recorded. Some seconds for each
+// million kernels; `stop` ends it soon after it was set, with an error.
+Result<std::vector<DeviceGap>> device_gaps(const std::string& path,
+                                           const std::atomic<bool>* stop = nullptr);
 
 } // namespace assay

@@ -3,7 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <chrono>
 #include <nlohmann/json.hpp>
+#include <thread>
 
 #include "tests/ui/support.h"
 #include "ui/screens.h"
@@ -141,6 +144,37 @@ TEST(Gaps, AnOldAnswerAndAnErrorAreToldApart) {
   const Result<std::vector<DeviceGap>> none = device_gaps(directory / "none.sqlite");
   ASSERT_FALSE(none);
   EXPECT_NE(none.error().message.find("none.sqlite"), std::string::npos) << none.error().message;
+}
+
+TEST(Gaps, TheSearchEndsWhenItIsToldTo) {
+  const Workspace workspace = sample();
+  std::atomic<bool> stop{true};
+  const Result<std::vector<DeviceGap>> stopped = device_gaps(workspace.traces[0].path, &stop);
+  ASSERT_FALSE(stopped);
+  EXPECT_NE(stopped.error().message.find("interrupted"), std::string::npos)
+      << stopped.error().message;
+  stop = false;
+  EXPECT_TRUE(device_gaps(workspace.traces[0].path, &stop));
+}
+
+// On the loader's thread, among other requests: nothing is lost, the gaps come in the end.
+TEST(Gaps, ArriveAfterWhatElseIsWanted) {
+  Workspace workspace = sample();
+  const std::size_t expected = workspace.gaps.size();
+  workspace = Workspace{};
+  open_path(workspace, sample_directory());
+  workspace.screen = ScreenId::Timeline;
+  Loader loader([] {});
+  const auto done = [&] {
+    return workspace.gaps.size() == expected && !workspace.loading &&
+           !workspace.traces[0].gaps_loading && !workspace.traces[1].gaps_loading;
+  };
+  for (int i = 0; i < 5000 && !done(); ++i) {
+    if (i < 20) workspace.requests.push_back({LoadRequest::Kind::Trace, "/nonexistent", 0, 0});
+    loader.exchange(workspace);
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  }
+  EXPECT_TRUE(done());
 }
 
 TEST(Gaps, WithoutADeviceThereIsNothingToList) {
