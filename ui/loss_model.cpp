@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "core/text.h"
@@ -37,7 +38,7 @@ Tone tone_of(Quality quality) {
 }
 
 LossAxis axis_of_losses(const std::array<LossSide, 2>& sides) {
-  double low = INFINITY, high = -INFINITY;
+  double low = std::numeric_limits<double>::infinity(), high = -low;
   for (const LossSide& side : sides)
     for (const LossLine& curve : side.curves)
       for (const double loss : curve.loss) {

@@ -83,13 +83,17 @@ void draw_gap_list(Workspace& workspace, float height) {
   const Palette& colors = palette(workspace.theme);
   const bool failed =
       !workspace.traces[0].why_no_gaps.empty() || !workspace.traces[1].why_no_gaps.empty();
-  std::string words = gap_words(workspace);
   if (workspace.gaps.empty()) {
-    if (height == 0 && workspace.timeline.gap) words = shown_gap_words(workspace);
-    text_cut(failed ? colors.warning : colors.muted, words);
+    text_cut(failed ? colors.warning : colors.muted, gap_words(workspace));
     return;
   }
-  text_cut(failed ? colors.warning : colors.accent, failed ? words : words + " · I shows the next");
+  const std::optional<std::size_t> shown = workspace.timeline.gap;
+  if (failed)
+    text_cut(colors.warning, gap_words(workspace));
+  else if (height == 0 && shown)
+    text_cut(colors.accent, one_gap_words(workspace, *shown));
+  else
+    text_cut(colors.accent, gap_words(workspace) + " · I shows the next");
   const float left = height - line_height();
   if (left > line_height()) draw_rows(workspace, left, colors);
 }

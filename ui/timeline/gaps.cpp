@@ -120,8 +120,7 @@ std::vector<std::string> gap_cells(const Workspace& workspace, const IdleGap& ga
           gap.before};
 }
 
-std::string shown_gap_words(const Workspace& workspace) {
-  const std::size_t index = *workspace.timeline.gap;
+std::string one_gap_words(const Workspace& workspace, std::size_t index) {
   const std::vector<std::string> cells = gap_cells(workspace, workspace.gaps[index]);
   return fmt::format("idle gap {} of {}: {} in step {}, {}, after {}, before {}",
                      index + 1,

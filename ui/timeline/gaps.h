@@ -38,7 +38,7 @@ void next_gap(Workspace& workspace, std::ptrdiff_t by); // to a shorter one; fro
 
 // How many there are, or why there is none.
 std::string gap_words(const Workspace& workspace);
-std::string shown_gap_words(const Workspace& workspace); // TimelineState::gap is one
+std::string one_gap_words(const Workspace& workspace, std::size_t index);
 std::vector<std::string> gap_cells(const Workspace& workspace, const IdleGap& gap);
 inline constexpr const char* kGapColumns[] = {"idle", "step", "stage", "after", "before"};
 nlohmann::ordered_json gaps_json(const Workspace& workspace);
