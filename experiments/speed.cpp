@@ -137,11 +137,13 @@ void add_step_beside(CellReport& cell, const LedgerData& data) {
 } // namespace
 
 void attach_speed(Report& report, const LedgerData& data) {
-  for (CellReport& cell : report.cells)
+  for (CellReport& cell : report.cells) {
+    cell.speed.clear();
     if (cell.cell.unit == "train_step")
       add_variants(cell, data);
     else
       add_step_beside(cell, data);
+  }
 }
 
 } // namespace assay

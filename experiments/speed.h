@@ -9,7 +9,8 @@ namespace assay {
 
 // Fills CellReport::speed: one entry for each timed variant of a cell whose unit is the train step,
 // else one for the train step beside the unit. Call after attach_explanations(): launches and busy
-// time come from there. Nothing is made up: a cell without measured peaks says so.
+// time come from there. Calling it again fills anew. Nothing is made up: a cell without measured
+// peaks says so.
 void attach_speed(Report& report, const LedgerData& data);
 
 } // namespace assay

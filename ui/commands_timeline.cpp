@@ -17,6 +17,10 @@ bool on_timeline(const Workspace& workspace) {
          (workspace.traces[0].view || workspace.traces[1].view);
 }
 
+bool has_gaps(const Workspace& workspace) {
+  return on_timeline(workspace) && !workspace.gaps.empty();
+}
+
 bool has_time(const Workspace& workspace) {
   return on_timeline(workspace) || (workspace.screen == ScreenId::Telemetry &&
                                     (workspace.traces[0].view || workspace.traces[1].view));
@@ -154,6 +158,24 @@ std::vector<Command> timeline_commands() {
        {ImGuiKey_V},
        on_timeline,
        [](Workspace& w) { w.timeline.strips = !w.timeline.strips; }},
+      {"gap.next",
+       "Longest idle gap, then the next",
+       "I",
+       {ImGuiKey_I},
+       has_gaps,
+       [](Workspace& w) { next_gap(w, 1); }},
+      {"gap.previous",
+       "Previous idle gap",
+       "Shift I",
+       {ImGuiMod_Shift | ImGuiKey_I},
+       has_gaps,
+       [](Workspace& w) { next_gap(w, -1); }},
+      {"gaps",
+       "Idle gaps under the tracks, or not",
+       "U",
+       {ImGuiKey_U},
+       on_timeline,
+       [](Workspace& w) { w.timeline.gap_list = !w.timeline.gap_list; }},
       {"swap",
        "B above A, or A above B",
        "X",

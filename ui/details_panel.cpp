@@ -106,6 +106,9 @@ void draw_text(Workspace& workspace, const VerdictRowModel& row) {
   }
   text(colors.text, row.optimization + "  " + row.comparison);
   ImGui::SameLine(0, ImGui::GetFontSize());
+  if (ImGui::CalcTextSize(row.badge.c_str()).x + ImGui::GetFontSize() >
+      ImGui::GetContentRegionAvail().x)
+    ImGui::NewLine();
   badge(colors, row.tone, row.badge);
   const float labels = label_width(row);
   for (const DetailSection& section : row.details) draw_section(colors, section, labels);

@@ -1,5 +1,6 @@
 #include "ui/loader.h"
 
+#include <algorithm>
 #include <condition_variable>
 #include <deque>
 #include <mutex>
@@ -21,6 +22,18 @@ void read_trace_view(const LoadRequest& request, const std::function<void(LoadRe
   publish(std::move(reply));
 }
 
+void read_gaps(const LoadRequest& request,
+               const std::function<void(LoadReply)>& publish,
+               const std::atomic<bool>* stop) {
+  LoadReply reply{request, nullptr, nullptr, "", true};
+  Result<std::vector<DeviceGap>> gaps = device_gaps(request.path, stop);
+  if (gaps)
+    reply.gaps = std::move(*gaps);
+  else
+    reply.error = gaps.error().message;
+  publish(std::move(reply));
+}
+
 void read_directory(const LoadRequest& request, const std::function<void(LoadReply)>& publish) {
   for (const bool explained : {false, true}) {
     Result<Results> results = read_results(request.path, explained);
@@ -34,12 +47,41 @@ void read_directory(const LoadRequest& request, const std::function<void(LoadRep
   }
 }
 
+// The gaps come later: of a large trace they take longer than the lanes.
+void accept_trace(Workspace& workspace, LoadReply& reply) {
+  const std::size_t side = reply.request.side;
+  TraceSlot& slot = workspace.traces[side];
+  if (reply.request.ticket != slot.ticket) return;
+  slot.loading = false;
+  slot.view = std::move(reply.trace);
+  slot.why_none = std::move(reply.error);
+  if (!slot.view) return;
+  if (workspace.single_trace) slot.variant = slot.view->trace().value("variant");
+  trace_arrived(workspace, side);
+  if (slot.view->trace().device.empty()) return;
+  slot.gaps_loading = true;
+  workspace.requests.push_back({LoadRequest::Kind::Gaps, reply.request.path, side, slot.ticket});
+}
+
+void accept_gaps(Workspace& workspace, LoadReply& reply) {
+  TraceSlot& slot = workspace.traces[reply.request.side];
+  if (reply.request.ticket != slot.ticket || !slot.view) return;
+  slot.gaps_loading = false;
+  slot.why_no_gaps = std::move(reply.error);
+  slot.gaps = gaps_inside_steps(*slot.view, reply.request.side, reply.gaps);
+  gather_gaps(workspace);
+}
+
 } // namespace
 
-void perform(const LoadRequest& request, const std::function<void(LoadReply)>& publish) {
+void perform(const LoadRequest& request,
+             const std::function<void(LoadReply)>& publish,
+             const std::atomic<bool>* stop) {
   try {
     if (request.kind == LoadRequest::Kind::Trace)
       read_trace_view(request, publish);
+    else if (request.kind == LoadRequest::Kind::Gaps)
+      read_gaps(request, publish, stop);
     else
       read_directory(request, publish);
   } catch (const std::exception& error) { // out of memory, or a defect; the window goes on
@@ -48,16 +90,8 @@ void perform(const LoadRequest& request, const std::function<void(LoadReply)>& p
 }
 
 void accept(Workspace& workspace, LoadReply reply) {
-  if (reply.request.kind == LoadRequest::Kind::Trace) {
-    TraceSlot& slot = workspace.traces[reply.request.side];
-    if (reply.request.ticket != slot.ticket) return;
-    slot.loading = false;
-    slot.view = std::move(reply.trace);
-    slot.why_none = std::move(reply.error);
-    if (slot.view && workspace.single_trace) slot.variant = slot.view->trace().value("variant");
-    if (slot.view) trace_arrived(workspace, reply.request.side);
-    return;
-  }
+  if (reply.request.kind == LoadRequest::Kind::Trace) return accept_trace(workspace, reply);
+  if (reply.request.kind == LoadRequest::Kind::Gaps) return accept_gaps(workspace, reply);
   if (reply.request.ticket != workspace.ticket) return;
   workspace.loading = !reply.last;
   workspace.open_error = reply.error;
@@ -87,23 +121,42 @@ struct Loader::Impl {
   std::deque<LoadRequest> requests;
   std::vector<LoadReply> replies;
   bool stop = false;
-  std::thread thread; // last, so that it sees the others constructed
+  std::atomic<bool> interrupt{false}; // the search for gaps: something else is wanted
+  std::thread thread;                 // last, so that it sees the others constructed
+
+  // With the mutex held and a request there: gaps come last.
+  LoadRequest take() {
+    auto next = std::find_if(requests.begin(), requests.end(), [](const LoadRequest& request) {
+      return request.kind != LoadRequest::Kind::Gaps;
+    });
+    if (next == requests.end()) next = requests.begin();
+    LoadRequest request = std::move(*next);
+    requests.erase(next);
+    interrupt = false;
+    return request;
+  }
+
+  void publish(LoadReply reply) {
+    {
+      const std::lock_guard guard(mutex);
+      if (interrupt && reply.request.kind == LoadRequest::Kind::Gaps) {
+        requests.push_back(std::move(reply.request));
+        return;
+      }
+      replies.push_back(std::move(reply));
+    }
+    wake();
+  }
 
   void run() {
     std::unique_lock lock(mutex);
     for (;;) {
       work.wait(lock, [&] { return stop || !requests.empty(); });
       if (stop) return;
-      const LoadRequest request = requests.front();
-      requests.pop_front();
+      const LoadRequest request = take();
       lock.unlock();
-      perform(request, [&](LoadReply reply) {
-        {
-          const std::lock_guard guard(mutex);
-          replies.push_back(std::move(reply));
-        }
-        wake();
-      });
+      perform(
+          request, [&](LoadReply reply) { publish(std::move(reply)); }, &interrupt);
       lock.lock();
     }
   }
@@ -117,7 +170,7 @@ Loader::Loader(std::function<void()> wake) : impl_(std::make_unique<Impl>()) {
 Loader::~Loader() {
   {
     const std::lock_guard guard(impl_->mutex);
-    impl_->stop = true;
+    impl_->stop = impl_->interrupt = true;
   }
   impl_->work.notify_one();
   impl_->thread.join();
@@ -128,7 +181,10 @@ bool Loader::exchange(Workspace& workspace) {
   std::vector<LoadReply> replies;
   {
     const std::lock_guard guard(impl_->mutex);
-    for (LoadRequest& request : workspace.requests) impl_->requests.push_back(std::move(request));
+    for (LoadRequest& request : workspace.requests) {
+      if (request.kind != LoadRequest::Kind::Gaps) impl_->interrupt = true;
+      impl_->requests.push_back(std::move(request));
+    }
     replies.swap(impl_->replies);
   }
   workspace.requests.clear();

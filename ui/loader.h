@@ -1,7 +1,10 @@
 // Loader: a thread that answers a workspace's requests, so that the window never waits for a file.
-// Results come twice: verdicts at once, their explanations when the traces have been read.
+// Results come twice: verdicts at once, their explanations when the traces have been read. A
+// trace's idle gaps are searched for when nothing else is wanted, and anew where something else
+// came first.
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <memory>
 
@@ -15,10 +18,13 @@ struct LoadReply {
   std::shared_ptr<const TraceView> trace;
   std::string error;
   bool last = true; // no further reply to this request comes
+  std::vector<DeviceGap> gaps = {};
 };
 
-// Answers one request on the calling thread.
-void perform(const LoadRequest& request, const std::function<void(LoadReply)>& publish);
+// Answers one request on the calling thread. `stop` ends the search for gaps early.
+void perform(const LoadRequest& request,
+             const std::function<void(LoadReply)>& publish,
+             const std::atomic<bool>* stop = nullptr);
 // Puts a reply into the workspace unless it answers an old request.
 void accept(Workspace& workspace, LoadReply reply);
 // Answers everything that waits, on the calling thread: for pictures, tests and scripts.

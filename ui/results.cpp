@@ -5,6 +5,7 @@
 #include "core/trace_file.h"
 #include "experiments/analysis/explain_text.h"
 #include "experiments/analysis/trace_evidence.h"
+#include "experiments/speed.h"
 
 namespace assay {
 namespace {
@@ -20,9 +21,16 @@ const LaunchRow* traced_launch(const LedgerData& data, std::int64_t cell) {
 
 void arrange(Results& results) {
   results.places.clear();
+  results.losses.clear();
+  results.speeds.clear();
+  attach_speed(results.report, results.data);
   for (std::size_t cell = 0; cell < results.report.cells.size(); ++cell)
-    for (std::size_t i = 0; i < results.report.cells[cell].comparisons.size(); ++i)
+    for (std::size_t i = 0; i < results.report.cells[cell].comparisons.size(); ++i) {
+      const CellReport& of = results.report.cells[cell];
       results.places.push_back({cell, i});
+      results.losses.push_back(loss_model(of, of.comparisons[i]));
+      results.speeds.push_back(speed_model(of, of.comparisons[i]));
+    }
   results.verdicts = verdict_model(results.data, results.report);
 }
 

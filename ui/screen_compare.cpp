@@ -6,8 +6,10 @@
 #include "ui/compare_model.h"
 #include "ui/details_panel.h"
 #include "ui/input.h"
+#include "ui/loss_plot.h"
 #include "ui/pair_plot.h"
 #include "ui/screens.h"
+#include "ui/speed_table.h"
 #include "ui/waterfall.h"
 #include "ui/widgets.h"
 
@@ -26,7 +28,7 @@ void draw_sentence(const CompareModel& model, const Palette& colors) {
 
 void draw_effects(const CompareModel& model, const Palette& colors) {
   const float em = ImGui::GetFontSize();
-  text(colors.accent, "Effects: change of B against A, 95 % intervals");
+  text_cut(colors.accent, "Effects: change of B against A, 95 % intervals");
   if (model.effects.empty()) {
     text_wrapped(colors.muted, "No pair of visits counts yet, so that there is no effect to show.");
     return;
@@ -54,9 +56,30 @@ void draw_effects(const CompareModel& model, const Palette& colors) {
   interval_legend(colors);
 }
 
+// The heading: what the right side can show, and what it shows.
+void draw_panes(Workspace& workspace, ComparePane shown, const Palette& colors) {
+  const float right = ImGui::GetCursorScreenPos().x + ImGui::GetContentRegionAvail().x;
+  for (const ComparePane pane : compare_panes(workspace)) {
+    const std::string title(title_of(pane));
+    if (pane != ComparePane::Stages) ImGui::SameLine(0, 1.5F * ImGui::GetFontSize());
+    if (ImGui::GetCursorScreenPos().x + ImGui::CalcTextSize(title.c_str()).x > right)
+      ImGui::NewLine();
+    mark_target(workspace, fmt::format("pane.{}", to_string(pane)));
+    if (pane == shown)
+      text(colors.accent, title);
+    else if (link(colors.muted, title))
+      workspace.pane = pane;
+  }
+}
+
 void draw_where(Workspace& workspace, const CompareModel& model, const Palette& colors) {
-  text(colors.accent, "Where in the step: A, the stages' differences, B");
-  if (model.waterfall)
+  const ComparePane shown = shown_pane(workspace);
+  draw_panes(workspace, shown, colors);
+  if (shown == ComparePane::Loss)
+    draw_loss(*workspace.loss(), colors);
+  else if (shown == ComparePane::Speed)
+    draw_speed(*workspace.speed(), *workspace.comparison(), colors);
+  else if (model.waterfall)
     draw_waterfall(workspace, *model.waterfall);
   else
     text_wrapped(colors.muted,
@@ -72,6 +95,10 @@ TextTable compare_table(const Workspace& workspace) {
   for (const EffectLine& line : model.effects) table.push_back({line.label, line.words});
   if (model.waterfall)
     for (const WaterfallBar& bar : model.waterfall->bars) table.push_back({bar.label, bar.words});
+  if (const SpeedModel* speed = workspace.speed())
+    for (const SpeedRow& row : speed->rows)
+      table.push_back({row.label, "A " + row.values[0] + ", B " + row.values[1]});
+  if (const LossModel* loss = workspace.loss()) table.push_back({"training loss", loss->words});
   return table;
 }
 

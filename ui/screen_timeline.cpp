@@ -9,6 +9,7 @@
 #include "ui/screens.h"
 #include "ui/timeline/area.h"
 #include "ui/timeline/draw.h"
+#include "ui/timeline/gap_list.h"
 #include "ui/timeline/mouse.h"
 #include "ui/timeline/navigate.h"
 #include "ui/timeline/telemetry_strip.h"
@@ -21,6 +22,8 @@ namespace {
 
 constexpr float kRowHeight = 1.35F; // em
 constexpr float kLeastRows = 6;     // of lanes, before telemetry takes room
+constexpr float kLeastEach = 6.8F;  // em, of a trace; where two are too high they scroll
+constexpr float kLeastSide = 14;    // em, of a trace, before the list of gaps does
 
 void draw_bar(Workspace& workspace, const TimelineModel& model, const Palette& colors) {
   const float em = ImGui::GetFontSize();
@@ -115,6 +118,31 @@ void draw_trace(Workspace& workspace,
   draw_telemetry_strips(workspace, side, strips, gutter, width);
 }
 
+void draw_sides(Workspace& workspace,
+                const TimelineModel& model,
+                bool both,
+                float height,
+                std::vector<SideFrame>& frames) {
+  const Palette& colors = palette(workspace.theme);
+  const float each = std::max(both ? height / 2 : height, kLeastEach * ImGui::GetFontSize());
+  const ImGuiWindowFlags flags = ImGuiWindowFlags_NoBackground | ImGuiWindowFlags_NoScrollWithMouse;
+  if (ImGui::BeginChild("sides", ImVec2(0, std::max(1.0F, height)), 0, flags)) {
+    for (const std::size_t place : {std::size_t{0}, std::size_t{1}}) {
+      const std::size_t side = workspace.timeline.swapped ? 1 - place : place;
+      if (!both && side == 1) continue;
+      const float top = ImGui::GetCursorPosY();
+      draw_side_header(model.sides[side], side, colors);
+      if (workspace.traces[side].view)
+        draw_trace(workspace, side, each - (ImGui::GetCursorPosY() - top), frames);
+      else
+        draw_absent(model.sides[side], colors);
+      ImGui::SetCursorPosY(top + each);
+    }
+    ImGui::Dummy(ImVec2(0, 0)); // the last position counts as content
+  }
+  ImGui::EndChild();
+}
+
 void draw_selected(const Workspace& workspace, const TimelineModel& model, const Palette& colors) {
   if (const auto area = area_summary(workspace)) {
     for (std::size_t side = 0; side < 2; ++side) {
@@ -163,25 +191,20 @@ void draw_timeline(Workspace& workspace) {
   ImGui::Separator();
   const bool both = !workspace.single_trace || workspace.traces[1].view != nullptr;
   const float below = 3.6F * ImGui::GetTextLineHeightWithSpacing();
-  const float space = ImGui::GetContentRegionAvail().y - below;
-  const float each = both ? space / 2 : space;
+  const float sides = both ? 2 : 1;
+  const float room =
+      ImGui::GetContentRegionAvail().y - below - ImGui::GetStyle().ItemSpacing.y; // after them
+  const float gaps = gap_list_height(workspace, room - sides * kLeastSide * ImGui::GetFontSize());
   std::vector<SideFrame> frames;
   workspace.timeline.hovered.reset();
-  for (const std::size_t place : {std::size_t{0}, std::size_t{1}}) {
-    const std::size_t side = workspace.timeline.swapped ? 1 - place : place;
-    if (!both && side == 1) continue;
-    const float top = ImGui::GetCursorPosY();
-    draw_side_header(model.sides[side], side, colors);
-    if (workspace.traces[side].view)
-      draw_trace(workspace, side, each - (ImGui::GetCursorPosY() - top), frames);
-    else
-      draw_absent(model.sides[side], colors);
-    ImGui::SetCursorPosY(top + each);
-  }
+  draw_sides(workspace, model, both, room - gaps, frames);
   workspace.timeline.scroll_rows = 0;
   show_tooltip(workspace, frames);
   ImGui::Separator();
+  const float top = ImGui::GetCursorPosY();
   draw_selected(workspace, model, colors);
+  if (gaps > 0) ImGui::SetCursorPosY(top + below - ImGui::GetStyle().ItemSpacing.y);
+  if (workspace.timeline.gap_list && (gaps > 0 || !model.selected)) draw_gap_list(workspace, gaps);
 }
 
 } // namespace assay

@@ -15,11 +15,18 @@ using nlohmann::ordered_json;
 
 ordered_json compare_json(const Workspace& workspace) {
   if (workspace.comparison() == nullptr) return nullptr;
-  return to_json(compare_model(*workspace.results, workspace.row));
+  ordered_json model = to_json(compare_model(*workspace.results, workspace.row));
+  model["pane"] = to_string(shown_pane(workspace));
+  model["speed"] =
+      workspace.speed() == nullptr ? ordered_json(nullptr) : to_json(*workspace.speed());
+  model["loss"] = workspace.loss() == nullptr ? ordered_json(nullptr) : to_json(*workspace.loss());
+  return model;
 }
 
 ordered_json timeline_json(const Workspace& workspace) {
-  return to_json(timeline_model(workspace));
+  ordered_json model = to_json(timeline_model(workspace));
+  model["gaps"] = gaps_json(workspace);
+  return model;
 }
 
 ordered_json kernels_json(const Workspace& workspace) {
@@ -28,6 +35,17 @@ ordered_json kernels_json(const Workspace& workspace) {
 
 ordered_json telemetry_json(const Workspace& workspace) {
   return to_json(telemetry_model(workspace));
+}
+
+TextTable timeline_table(const Workspace& workspace) {
+  TextTable table{{"side"}};
+  table[0].insert(table[0].end(), std::begin(kGapColumns), std::end(kGapColumns));
+  for (const IdleGap& gap : workspace.gaps) {
+    std::vector<std::string> row = gap_cells(workspace, gap);
+    row.insert(row.begin(), gap.side == 0 ? "A" : "B");
+    table.push_back(std::move(row));
+  }
+  return table;
 }
 
 bool needs_results(const Workspace& workspace) {
@@ -67,18 +85,20 @@ const std::vector<Screen>& screens() {
        compare_table,
        "The verdict of one comparison, its effects with 95 % intervals, and the waterfall: which "
        "stage of the step the difference sits in. A click on a stage shows it in both traces; "
-       "Enter lists its kernels."},
+       "Enter lists its kernels. C turns the right side to speed and to the training losses, as "
+       "far as there are any."},
       {ScreenId::Timeline,
        "timeline",
        "Timeline",
        "3",
        timeline_json,
        draw_timeline,
-       nullptr,
+       timeline_table,
        "The traced steps of A above B on one ruler. Ctrl + wheel zooms at the pointer, W A S D and "
        "the arrows too; drag with the right button to pan, with the left to measure, with the "
        "middle to zoom into a range. A click selects an event and lights its partner in the other "
-       "trace."},
+       "trace. Below: the longest times in which a GPU was idle inside a step; a click, I and "
+       "Shift I go there."},
       {ScreenId::Kernels,
        "kernels",
        "Kernels",

@@ -189,7 +189,7 @@ void interval_legend(const Palette& palette) {
   swatch(palette.band, "A/A band");
   const char* const reading = "change of time, left of 0 is faster; a hollow square covers 0";
   place(reading, 0);
-  text(palette.muted, reading);
+  text_wrapped(palette.muted, reading);
 }
 
 void notice(const Palette& palette, const Notice& notice, bool failed) {

@@ -31,6 +31,8 @@ void clear_traces(Workspace& workspace) {
   workspace.timeline.selected.reset();
   workspace.timeline.hovered.reset();
   workspace.timeline.area.reset();
+  workspace.timeline.gap.reset();
+  workspace.gaps.clear();
   workspace.timeline.fit = true;
 }
 
@@ -64,6 +66,16 @@ const Comparison* Workspace::comparison() const {
 const Explanation* Workspace::explanation() const {
   const Comparison* of = comparison();
   return of == nullptr || !of->explanation ? nullptr : &*of->explanation;
+}
+
+const LossModel* Workspace::loss() const {
+  if (!results || row >= results->losses.size() || !results->losses[row]) return nullptr;
+  return &*results->losses[row];
+}
+
+const SpeedModel* Workspace::speed() const {
+  if (!results || row >= results->speeds.size() || !results->speeds[row]) return nullptr;
+  return &*results->speeds[row];
 }
 
 void open_path(Workspace& workspace, const std::string& path) {

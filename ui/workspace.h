@@ -9,8 +9,11 @@
 #include <string>
 #include <vector>
 
+#include "ui/compare_pane.h"
 #include "ui/results.h"
 #include "ui/theme.h"
+#include "ui/timeline/gaps.h"
+#include "ui/timeline/state.h"
 #include "ui/trace_view.h"
 
 namespace assay {
@@ -21,43 +24,22 @@ enum class ScreenId { Start, Runs, Compare, Timeline, Kernels, Telemetry };
 inline constexpr std::size_t kScreens = 6;
 
 struct LoadRequest {
-  enum class Kind { Results, Trace };
+  enum class Kind { Results, Trace, Gaps };
   Kind kind = Kind::Results;
   std::string path;
-  std::size_t side = 0;     // traces: 0 is A, 1 is B
+  std::size_t side = 0;     // traces and their gaps: 0 is A, 1 is B
   std::uint64_t ticket = 0; // an answer to an older ticket is dropped
 };
 
 struct TraceSlot { // one side of the comparison
   std::string variant, path;
   std::shared_ptr<const TraceView> view;
-  std::string why_none; // once loading has ended without a view
+  std::string why_none;      // once loading has ended without a view
+  std::vector<IdleGap> gaps; // inside its steps; read after the view
+  std::string why_no_gaps;   // the error of reading them
+  bool gaps_loading = false;
   std::uint64_t ticket = 0;
   bool loading = false;
-};
-
-enum class Align { StepStart, StageStart, Free };
-
-struct TimeRange { // ns after the side's anchor
-  double from = 0, span = 0;
-};
-
-struct Selection {
-  std::size_t side = 0;
-  EventRef event;
-};
-
-struct TimelineState {
-  Align align = Align::StepStart;
-  bool linked = true, ghost = false, swapped = false, wheel_zooms = false;
-  bool strips = true; // telemetry under the lanes
-  std::array<std::size_t, 2> step{};
-  std::array<TimeRange, 2> range{};
-  std::size_t side = 0; // that keys act on when the sides are not linked
-  std::optional<Selection> selected, hovered;
-  std::optional<TimeRange> area; // dragged over, after the anchor
-  float scroll_rows = 0;
-  bool fit = true; // shows the whole step in the next frame that has traces
 };
 
 enum class KernelSort { Difference, Name, Class, Stage, CallsA, CallsB, TimeA, TimeB, Status };
@@ -98,6 +80,7 @@ struct Workspace {
   bool loading = false;
   std::uint64_t ticket = 0;
   std::array<TraceSlot, 2> traces;
+  std::vector<IdleGap> gaps; // of both traces, longest first
   bool single_trace = false; // `path` is a trace file
   std::vector<LoadRequest> requests;
 
@@ -105,7 +88,8 @@ struct Workspace {
   ScreenId screen = ScreenId::Start;
   std::size_t row = 0; // comparison, index into Results::verdicts.rows
   std::optional<Stage> stage;
-  std::size_t launch = 0; // Runs: index into Report::launches
+  std::size_t launch = 0;          // Runs: index into Report::launches
+  std::optional<ComparePane> pane; // A vs B: what was chosen for its right side
   TimelineState timeline;
   KernelState kernels;
   TimeRange telemetry; // ns after the first event; span 0: the whole trace
@@ -130,6 +114,8 @@ struct Workspace {
   const Comparison* comparison() const; // the selected one, or null
   const CellReport* cell() const;
   const Explanation* explanation() const;
+  const LossModel* loss() const; // of the selected comparison, or null
+  const SpeedModel* speed() const;
 };
 
 // Starts to load a results directory, its ledger, or a single trace file.
@@ -145,7 +131,6 @@ void set_scale(Workspace& workspace, float scale);
 // Asks for the traces of the selected comparison if the screen shows them and they are not there.
 void request_traces(Workspace& workspace);
 
-std::string_view to_string(Align align);
 std::string_view id_of(ScreenId screen); // "runs"
 
 } // namespace assay

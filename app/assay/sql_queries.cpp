@@ -1,5 +1,7 @@
 #include "app/assay/sql_queries.h"
 
+#include "experiments/analysis/device_gaps.h"
+
 namespace assay::cli {
 
 namespace {
@@ -59,28 +61,6 @@ SELECT round(100.0 * sum(duration) / (SELECT sum(duration) FROM event), 1) AS "T
        min(duration) AS "Min (ns)", max(duration) AS "Max (ns)",
        iif(eventType = 59, 'PushPop', 'StartEnd') AS "Style", name AS "Range"
 FROM ranked GROUP BY name, eventType ORDER BY sum(duration) DESC, name)sql";
-
-// The thousand longest. The step is the one in which the gap begins.
-constexpr const char* kGaps = R"sql(
-WITH work AS (
-  SELECT deviceId, start, end, value AS name
-  FROM CUPTI_ACTIVITY_KIND_KERNEL JOIN StringIds ON id = shortName WHERE start <> 0 AND end <> 0
-  UNION ALL
-  SELECT deviceId, start, end, 'Memcpy ' || label
-  FROM CUPTI_ACTIVITY_KIND_MEMCPY LEFT JOIN ENUM_CUDA_MEMCPY_OPER ON id = copyKind
-  WHERE start <> 0 AND end <> 0
-  UNION ALL
-  SELECT deviceId, start, end, 'Memset' FROM CUPTI_ACTIVITY_KIND_MEMSET WHERE start <> 0 AND end <> 0),
-ordered AS (
-  SELECT deviceId, start, name,
-         max(end) OVER before AS free, lag(name) OVER (PARTITION BY deviceId ORDER BY start, end) AS previous
-  FROM work
-  WINDOW before AS (PARTITION BY deviceId ORDER BY start, end ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING))
-SELECT length AS "Gap (ns)", free AS "Start (ns)", start AS "End (ns)", deviceId AS "Device",
-       (SELECT step FROM ASSAY_STEP s WHERE s.start <= free AND free < s.end) AS "Step",
-       previous AS "After", name AS "Before"
-FROM (SELECT start - free AS length, * FROM ordered WHERE start > free ORDER BY length DESC, free LIMIT 1000)
-ORDER BY length DESC, free)sql";
 
 // Uses assay_runtime_correlation. Queue: from the launch call's end to the kernel's start; 0 where
 // the kernel began while the call still ran.
@@ -155,7 +135,7 @@ const std::vector<NamedQuery>& named_queries() {
       {"cuda_gpu_kern_sum", "GPU kernels: time, launches and spread by name", kKernelSummary},
       {"cuda_api_sum", "CUDA runtime and driver calls by name", kApiSummary},
       {"nvtx_sum", "spans and NVTX ranges by name", kRangeSummary},
-      {"gaps", "the 1000 longest intervals in which a GPU had nothing to do", kGaps},
+      {"gaps", "the 1000 longest intervals in which a GPU had nothing to do", kDeviceGapsQuery},
       {"launch_queue",
        "how long kernels waited between their launch and their start",
        kLaunchQueue},

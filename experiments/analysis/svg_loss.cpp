@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "core/text.h"
+#include "experiments/analysis/loss_lines.h"
 #include "experiments/analysis/svg.h"
 #include "experiments/analysis/svg_marks.h"
 
@@ -14,33 +15,6 @@ namespace {
 constexpr double kWidth = 980, kHeight = 500, kLeft = 64, kRight = 964;
 constexpr double kTop = 44, kBottom = 266, kBelowTop = 318, kBelowBottom = 446;
 constexpr std::size_t kStyles = 5; // classes c0 … c4
-
-// A variant's curves, and their mean over the seeds that reached each visit.
-struct Bundle {
-  std::string variant;
-  std::vector<const LossCurve*> seeds;
-  std::vector<double> mean;
-};
-
-std::vector<Bundle> bundles(const std::vector<LossCurve>& curves) {
-  std::vector<Bundle> result;
-  for (const LossCurve& curve : curves) {
-    if (result.empty() || result.back().variant != curve.variant)
-      result.push_back({curve.variant, {}, {}});
-    result.back().seeds.push_back(&curve);
-  }
-  for (Bundle& bundle : result) {
-    // Where a seed ends early the mean ends too: another set of seeds is another curve.
-    std::size_t shortest = bundle.seeds.front()->loss.size();
-    for (const LossCurve* seed : bundle.seeds) shortest = std::min(shortest, seed->loss.size());
-    for (std::size_t i = 0; i < shortest; ++i) {
-      double sum = 0;
-      for (const LossCurve* seed : bundle.seeds) sum += seed->loss[i];
-      bundle.mean.push_back(sum / static_cast<double>(bundle.seeds.size()));
-    }
-  }
-  return result;
-}
 
 struct Scale {
   double low, high, from, to; // values and their pixels
@@ -60,18 +34,16 @@ Scale loss_scale(const std::vector<LossCurve>& curves) {
   return {low - margin, high + margin, kBottom, kTop};
 }
 
-// Values stand in the middle of the steps that they are means over.
 std::string polyline(const std::string& css,
                      const std::string& title,
                      const std::vector<double>& losses,
-                     int steps,
+                     const CellRow& cell,
                      const Scale& x,
                      const Scale& y) {
   std::string points;
   for (std::size_t i = 0; i < losses.size(); ++i)
     if (std::isfinite(losses[i]))
-      points += fmt::format(
-          "{:.1f},{:.1f} ", x.at((static_cast<double>(i) + 0.5) * steps), y.at(losses[i]));
+      points += fmt::format("{:.1f},{:.1f} ", x.at(step_of_visit(cell, i)), y.at(losses[i]));
   if (points.empty()) return "";
   points.pop_back();
   return fmt::format("<polyline class=\"curve {}\" points=\"{}\"><title>{}</title></polyline>\n",
@@ -99,7 +71,7 @@ std::string axes(const Scale& x, const Scale& y, bool with_sign) {
   return out + "\n";
 }
 
-std::string legend(const std::vector<Bundle>& all) {
+std::string legend(const std::vector<LossBundle>& all) {
   std::string out;
   double x = 250;
   for (std::size_t i = 0; i < all.size(); ++i) {
@@ -111,35 +83,18 @@ std::string legend(const std::vector<Bundle>& all) {
   return out + "\n";
 }
 
-// Variant minus reference, visit by visit: mean over the seeds that both have, as far as all go.
-std::vector<double> difference(const Bundle& variant, const Bundle& reference) {
-  std::vector<std::pair<const LossCurve*, const LossCurve*>> pairs;
-  for (const LossCurve* b : variant.seeds)
-    for (const LossCurve* a : reference.seeds)
-      if (a->seed == b->seed) pairs.emplace_back(a, b);
-  if (pairs.empty()) return {};
-  std::size_t length = pairs.front().first->loss.size();
-  for (const auto& [a, b] : pairs) length = std::min({length, a->loss.size(), b->loss.size()});
-  std::vector<double> result(length);
-  for (std::size_t i = 0; i < length; ++i) {
-    for (const auto& [a, b] : pairs) result[i] += b->loss[i] - a->loss[i];
-    result[i] /= static_cast<double>(pairs.size());
-  }
-  return result;
-}
-
 // By bundle; empty for the reference.
-std::vector<std::vector<double>> differences(const std::vector<Bundle>& all,
-                                             const Bundle& reference) {
+std::vector<std::vector<double>> differences(const std::vector<LossBundle>& all,
+                                             const LossBundle& reference) {
   std::vector<std::vector<double>> lines(all.size());
   for (std::size_t i = 0; i < all.size(); ++i)
-    if (&all[i] != &reference) lines[i] = difference(all[i], reference);
+    if (&all[i] != &reference) lines[i] = loss_difference(all[i], reference);
   return lines;
 }
 
 std::string
-differences_svg(const CellReport& cell, const std::vector<Bundle>& all, const Scale& x) {
-  const auto reference = std::find_if(all.begin(), all.end(), [&](const Bundle& bundle) {
+differences_svg(const CellReport& cell, const std::vector<LossBundle>& all, const Scale& x) {
+  const auto reference = std::find_if(all.begin(), all.end(), [&](const LossBundle& bundle) {
     return !cell.comparisons.empty() && bundle.variant == cell.comparisons.front().a;
   });
   if (reference == all.end()) return "";
@@ -150,8 +105,7 @@ differences_svg(const CellReport& cell, const std::vector<Bundle>& all, const Sc
     for (const double value : line)
       if (std::isfinite(value)) reach = std::max(reach, 1.05 * std::abs(value));
   const Scale y{-reach, reach, kBelowBottom, kBelowTop};
-  const auto visits = static_cast<std::size_t>(cell.cell.loss_rounds);
-  const double judged = static_cast<double>(visits - final_visits(visits)) * cell.cell.loss_steps;
+  const double judged = first_judged_step(cell.cell);
   std::string out = svg_label(
       "muted", 4, kBelowTop - 12, "start", "difference from " + shortened(reference->variant, 40));
   out += svg_rect("band", kLeft, y.at(margin), kRight - kLeft, y.at(-margin) - y.at(margin));
@@ -161,16 +115,16 @@ differences_svg(const CellReport& cell, const std::vector<Bundle>& all, const Sc
     out += polyline(fmt::format("c{}", i % kStyles),
                     all[i].variant + " against " + reference->variant + ", mean of seeds",
                     lines[i],
-                    cell.cell.loss_steps,
+                    cell.cell,
                     x,
                     y);
   return out;
 }
 
 // What the picture shows, for those who hear it.
-std::string in_words(const std::vector<Bundle>& all, double steps) {
+std::string in_words(const std::vector<LossBundle>& all, double steps) {
   std::string text = fmt::format("Training loss over {:.0f} optimizer steps, mean of seeds", steps);
-  for (const Bundle& bundle : all)
+  for (const LossBundle& bundle : all)
     if (!bundle.mean.empty())
       text += fmt::format("; {}: from {:.4g} to {:.4g} nats a token over {} seeds",
                           printable(bundle.variant),
@@ -183,10 +137,9 @@ std::string in_words(const std::vector<Bundle>& all, double steps) {
 } // namespace
 
 std::string loss_svg(const CellReport& cell) {
-  const int steps = cell.cell.loss_steps;
-  const std::vector<Bundle> all = bundles(cell.loss_curves);
+  const std::vector<LossBundle> all = loss_bundles(cell.loss_curves);
   if (all.empty()) return "";
-  const double end = static_cast<double>(cell.cell.loss_rounds) * steps;
+  const double end = static_cast<double>(cell.cell.loss_rounds) * cell.cell.loss_steps;
   const Scale x{0, end, kLeft, kRight}, y = loss_scale(cell.loss_curves);
   std::string out =
       fmt::format("<svg viewBox=\"0 0 {:.0f} {:.0f}\" role=\"img\" aria-label=\"{}\">\n",
@@ -200,14 +153,14 @@ std::string loss_svg(const CellReport& cell) {
       out += polyline(fmt::format("seed c{}", i % kStyles),
                       fmt::format("{}, seed {}", seed->variant, seed->seed),
                       seed->loss,
-                      steps,
+                      cell.cell,
                       x,
                       y);
   for (std::size_t i = 0; i < all.size(); ++i)
     out += polyline(fmt::format("c{}", i % kStyles),
                     all[i].variant + ", mean of its seeds",
                     all[i].mean,
-                    steps,
+                    cell.cell,
                     x,
                     y);
   out += differences_svg(cell, all, x);

@@ -101,6 +101,10 @@ Measured measure(const fs::path& folder, Clock::time_point start, double before_
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }
   measured.loaded_ms = ms_since(start);
+  while (workspace.traces[0].gaps_loading || workspace.traces[1].gaps_loading) {
+    loader.exchange(workspace);
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
   for (const TraceSlot& slot : workspace.traces)
     if (!slot.view) throw std::runtime_error(slot.why_none);
   fit_run(workspace);

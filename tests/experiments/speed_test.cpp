@@ -157,7 +157,6 @@ TEST(Speed, SparseAttentionNeedsATraceToBind) {
   kernel.calls_a = 30000;
   kernel.calls_b = 20;
   explanation.kernels = {kernel};
-  for (CellReport& cell : report.cells) cell.speed.clear();
   report.cells.at(0).comparisons.at(0).explanation = explanation;
   attach_speed(report, data);
   const auto& speeds = report.cells.at(0).speed;

@@ -16,7 +16,7 @@ ALLOWED = {
     "profilers": {"profilers", "core"},
     "experiments/analysis": {"experiments/analysis", "core"},
     "experiments": {"experiments", "experiments/analysis", "model/config", "core"},
-    "ui": {"ui", "experiments/analysis", "core"},
+    "ui": {"ui", "experiments", "experiments/analysis", "core"},
     "app": {"app"},  # what programs share
     "app/assay": {"app/assay", "app", "experiments", "experiments/analysis", "model/config", "profilers", "core"},
     "app/worker": {"app/worker", "app", "experiments", "model", "model/config", "kernels", "profilers", "core"},
@@ -24,6 +24,8 @@ ALLOWED = {
 }
 # The worker may speak the engine's protocol and nothing else of it.
 WORKER_FROM_EXPERIMENTS = {"experiments/protocol.h"}
+# The viewer may have what completes a report, and nothing that runs or plans.
+VIEWER_FROM_EXPERIMENTS = {"experiments/speed.h"}
 LIBTORCH_OR_CUDA = re.compile(r"^(torch|ATen|c10|caffe2|cuda|cudnn|cublas|nccl|cupti|nvml)")
 # CUPTI's record types, behind the interface of profilers/device_collector.h.
 CUPTI_FILES = ("profilers/cupti_",)
@@ -57,6 +59,8 @@ def problems(root: pathlib.Path):
                     yield f"{name}:{number}: {layer(name)}/ may not include {target}"
                 if name.startswith("app/worker/") and target.startswith("experiments/") and target not in WORKER_FROM_EXPERIMENTS:
                     yield f"{name}:{number}: the worker may include only the protocol from experiments/, not {target}"
+                if name.startswith("ui/") and layer(target) == "experiments" and target not in VIEWER_FROM_EXPERIMENTS:
+                    yield f"{name}:{number}: the viewer may include only speed.h from experiments/, not {target}"
 
 
 found = list(problems(pathlib.Path(sys.argv[1])))

@@ -21,10 +21,11 @@ cp -r "$work/normal" "$work/untraced"
 rm -rf "$work/untraced/traces"
 
 count=0
-shot() { # screen state theme path expected-exit [scale]
+shot() { # screen state theme path expected-exit [scale [script]]
   local file="$out/$1-$2-$3${6:+-$6}.png" status=0
-  "$bin/assay-view" ${4:+"$4"} --screen "$1" --theme "$3" --scale "${6:-1}" --size 1600x1000 --screenshot "$file" \
-    2>"$work/stderr" || status=$?
+  printf '%s\n' "${7:-}" >"$work/script"
+  "$bin/assay-view" ${4:+"$4"} ${7:+--script "$work/script"} --screen "$1" --theme "$3" --scale "${6:-1}" --size 1600x1000 --screenshot "$file" \
+    >"$work/stdout" 2>"$work/stderr" || status=$?
   if [[ $status != "$5" || ! -s $file ]]; then
     echo "$file: exit $status, expected $5: $(cat "$work/stderr")" >&2
     exit 1
@@ -41,6 +42,10 @@ for theme in dark light; do
       *) shot "$screen" empty "$theme" "" 0 ;;
     esac
   done
+  shot compare speed "$theme" "$work/normal" 0 "" $'click pane.speed\nexpect model.pane=speed'
+  shot compare loss "$theme" "$work/normal" 0 "" $'click pane.loss\nexpect model.pane=loss'
+  shot compare loss "$theme" "$work/normal" 0 2 $'click pane.loss\nexpect model.pane=loss'
+  shot timeline gap "$theme" "$work/normal" 0 "" $'run gap.next\nexpect model.gaps.shown=0'
   shot compare normal "$theme" "$work/normal" 0 2
   shot timeline normal "$theme" "$work/normal" 0 2
 done

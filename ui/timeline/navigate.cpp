@@ -202,14 +202,18 @@ void select_event(Workspace& workspace, std::size_t side, EventRef event) {
   if (event.source == Source::Stage) workspace.stage = view.segments()[event.index].stage;
 }
 
+void focus_on(Workspace& workspace, std::size_t side, std::int64_t start, std::int64_t end) {
+  const double from = static_cast<double>(start - anchor(workspace, side));
+  const double duration = static_cast<double>(end - start);
+  const double span = std::max(kShortest, duration / kFocusedShare);
+  show_range(workspace, side, from + duration / 2 - span / 2, span);
+}
+
 void focus_selected(Workspace& workspace) {
   if (!workspace.timeline.selected) return;
   const auto [side, event] = *workspace.timeline.selected;
   const TraceView& view = *view_of(workspace, side);
-  const double start = static_cast<double>(view.start(event) - anchor(workspace, side));
-  const double duration = static_cast<double>(view.end(event) - view.start(event));
-  const double span = std::max(kShortest, duration / kFocusedShare);
-  show_range(workspace, side, start + duration / 2 - span / 2, span);
+  focus_on(workspace, side, view.start(event), view.end(event));
 }
 
 void next_same(Workspace& workspace, std::ptrdiff_t by) {

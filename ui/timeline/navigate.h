@@ -25,6 +25,8 @@ void show_range(Workspace& workspace, std::size_t side, double from, double span
 void cycle_align(Workspace& workspace);
 
 void select_event(Workspace& workspace, std::size_t side, EventRef event);
+// Zooms to an interval of the side's trace, with as much around it as shows where it lies.
+void focus_on(Workspace& workspace, std::size_t side, std::int64_t start, std::int64_t end);
 void focus_selected(Workspace& workspace);
 void next_same(Workspace& workspace, std::ptrdiff_t by); // same name, same side
 void neighbour(Workspace& workspace, std::ptrdiff_t by); // same lane

@@ -1,0 +1,142 @@
+// The speed of "A vs B": the report's figures and words, what is not known, where there is none.
+#include "ui/speed_model.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "core/text.h"
+#include "experiments/speed.h"
+#include "experiments/synthetic_ledger.h"
+#include "tests/ui/support.h"
+#include "ui/screens.h"
+#include "ui/script.h"
+
+namespace assay {
+namespace {
+
+using synthetic::SyntheticCell;
+using synthetic::SyntheticPlan;
+using test::Canvas;
+using test::colors_in;
+
+constexpr const char* kConfig =
+    R"({"family":"deltanet_mla","preset":"base","precision":"bf16","device":"cuda","eval_interval":100})";
+
+LedgerData measured(const std::string& config = kConfig, const std::string& unit = "train_step") {
+  SyntheticCell cell = synthetic::two_level_cell(std::log(0.8));
+  cell.config_json = config;
+  cell.unit = unit;
+  cell.unit_ns = 250e6;
+  SyntheticPlan plan;
+  plan.cells = {cell};
+  return synthetic::synthetic_ledger(plan);
+}
+
+LedgerData with_peaks(LedgerData data) {
+  for (const LaunchRow& launch : data.launches)
+    if (launch.kind == LaunchKind::Parity)
+      for (const auto& [path, value] : {std::pair(kComputePeakMetric, 700e12),
+                                        std::pair(kFp32PeakMetric, 50e12),
+                                        std::pair(kBandwidthMetric, 4e12),
+                                        std::pair(kLaunchMetric, 2e-6)})
+        data.metrics.push_back({launch.id, 0, path, "", value, ""});
+  return data;
+}
+
+Workspace shown(LedgerData data) {
+  Workspace workspace;
+  workspace.path = "sample";
+  workspace.screen = ScreenId::Compare;
+  workspace.results = std::make_shared<const Results>(results_of(std::move(data), "sample"));
+  return workspace;
+}
+
+std::map<std::string, std::array<std::string, 2>> rows_of(const SpeedModel& model) {
+  std::map<std::string, std::array<std::string, 2>> rows;
+  for (const SpeedRow& row : model.rows) rows[row.label] = row.values;
+  return rows;
+}
+
+TEST(SpeedModel, SaysOfEachVariantWhatTheReportSays) {
+  const LedgerData data = with_peaks(measured());
+  Report report = analyze(data);
+  attach_speed(report, data);
+  const std::vector<VariantSpeed>& speeds = report.cells.at(0).speed;
+  ASSERT_EQ(speeds.size(), 2U);
+  const Workspace workspace = shown(data);
+  ASSERT_NE(workspace.speed(), nullptr);
+  const auto rows = rows_of(*workspace.speed());
+  for (std::size_t side = 0; side < 2; ++side) {
+    const VariantSpeed& speed = speeds[side];
+    EXPECT_EQ(rows.at("speed")[side], token_rate_text(speed.tokens_per_second));
+    EXPECT_EQ(rows.at("MFU")[side], utilization_text(speed));
+    EXPECT_EQ(rows.at("step, measured")[side], human_seconds(speed.step_seconds));
+    EXPECT_EQ(rows.at("step at measured peaks")[side], light_text(speed));
+    EXPECT_EQ(rows.at("launches a step")[side], launches_text(speed));
+    EXPECT_EQ(rows.at("what binds")[side], bound_text(speed));
+  }
+  const MemoryEffect& memory = *workspace.comparison()->memory;
+  EXPECT_EQ(rows.at("peak memory")[1], human_bytes(memory.b_bytes));
+  EXPECT_NE(rows.at("speed")[0], rows.at("speed")[1]);
+  EXPECT_NE(rows.at("MFU")[0], rows.at("MFU")[1]);
+  EXPECT_EQ(rows.at("step at measured peaks")[0], rows.at("step at measured peaks")[1]);
+  EXPECT_EQ(rows.count("of it the device worked"), 0U); // no trace, no such row
+  EXPECT_TRUE(workspace.speed()->notes.empty());
+}
+
+TEST(SpeedModel, WithoutMeasuredPeaksItSaysWhy) {
+  const Workspace workspace = shown(measured());
+  ASSERT_NE(workspace.speed(), nullptr);
+  const auto rows = rows_of(*workspace.speed());
+  EXPECT_EQ(rows.at("MFU")[0], "not known");
+  EXPECT_EQ(rows.at("what binds")[1], "not known");
+  EXPECT_EQ(rows.count("of it bound by bytes"), 0U);
+  EXPECT_EQ(workspace.speed()->notes,
+            std::vector<std::string>{"this run did not measure the device's peaks"}); // once
+}
+
+TEST(SpeedModel, OfACellWithAnotherUnitItIsTheStepBeside) {
+  const Workspace workspace = shown(with_peaks(measured(kConfig, "evaluation")));
+  ASSERT_TRUE(workspace.comparison()->end_to_end);
+  ASSERT_NE(workspace.speed(), nullptr);
+  EXPECT_TRUE(workspace.speed()->step_beside);
+  const auto rows = rows_of(*workspace.speed());
+  EXPECT_EQ(rows.at("speed")[0], rows.at("speed")[1]);
+}
+
+TEST(SpeedModel, AConfigurationThatIsNoneHasNoSpeed) {
+  const Workspace workspace = shown(measured(R"({"family":"unheard of"})"));
+  EXPECT_EQ(workspace.speed(), nullptr);
+  EXPECT_EQ(compare_panes(workspace), std::vector{ComparePane::Stages});
+  EXPECT_TRUE(window_model(workspace)["model"]["speed"].is_null());
+}
+
+TEST(SpeedPane, IsReachedByKeyAndClickAndDrawnInBothThemes) {
+  Workspace workspace = shown(with_peaks(measured()));
+  {
+    const Canvas canvas(1400, 900);
+    const Result<int> played =
+        run_script(workspace,
+                   *canvas.backend,
+                   "expect model.pane=speed\nkey C\nexpect model.pane=stages\n"
+                   "click pane.speed\nexpect model.pane=speed\n",
+                   "speed");
+    ASSERT_TRUE(played) << played.error().message;
+  }
+  for (const ThemeKind theme : {ThemeKind::Dark, ThemeKind::Light})
+    for (const float scale : {0.75F, 1.0F, 3.0F}) {
+      workspace.theme = theme;
+      workspace.scale = scale;
+      workspace.pane = ComparePane::Speed;
+      const Image speed = Canvas(1280, 800).draw(workspace);
+      EXPECT_GT(colors_in(speed), 20U);
+      workspace.pane = ComparePane::Stages;
+      EXPECT_NE(speed.rgb, Canvas(1280, 800).draw(workspace).rgb);
+    }
+}
+
+} // namespace
+} // namespace assay
