@@ -167,7 +167,7 @@ CREATE INDEX assay_metric_time ON GPU_METRICS(metricId, timestamp);
 
 const SqliteMarks& marks() {
   static constexpr SqliteMarks kMarks{
-      kTraceApplicationId, kTraceSchema, "trace", "record it again with `assay run`"};
+      kTraceApplicationId, kTraceSchema, "trace", "record it again: `assay run` into a new --out"};
   return kMarks;
 }
 

@@ -59,6 +59,13 @@ GateResult compare(const char* what,
       fmt::format("{}/{}", own == 0 ? "bitwise" : "math", what), false, difference, 2 * own, ""};
   gate.passed = std::isfinite(difference) && difference <= gate.bound &&
                 at::isfinite(actual).all().item<bool>();
+  if (!at::isfinite(reference).all().item<bool>()) {
+    gate.detail =
+        fmt::format("after {} steps the reference's own are not finite, so nothing can be "
+                    "compared with them: it diverges as it is configured; try a lower lr",
+                    kSteps);
+    return gate;
+  }
   gate.detail =
       own == 0
           ? fmt::format("after {} steps; the reference repeats itself bit for bit", kSteps)

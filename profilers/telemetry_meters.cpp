@@ -4,6 +4,7 @@
 #include <chrono>
 #include <filesystem>
 #include <memory>
+#include <utility>
 
 #include "core/result.h"
 #include "core/text.h"
@@ -54,6 +55,28 @@ struct Share {
     return 100.0 * static_cast<double>(d_part) / static_cast<double>(d_whole);
   }
 };
+
+// How much of `unit` a running total grows a second: nothing yet at the first reading, nor where a
+// counter began anew.
+TelemetryMeter growth(TelemetryMeter meter, double unit) {
+  using Clock = std::chrono::steady_clock;
+  struct Reading {
+    double total;
+    Clock::time_point at;
+  };
+  if (!meter.read) return meter;
+  auto last = std::make_shared<std::optional<Reading>>();
+  meter.read = [last, unit, read = std::move(meter.read)]() -> std::optional<double> {
+    const std::optional<double> total = read();
+    if (!total) return std::nullopt;
+    const Reading now{*total, Clock::now()};
+    const std::optional<Reading> before = std::exchange(*last, now);
+    if (!before || now.total < before->total || now.at <= before->at) return std::nullopt;
+    const double seconds = std::chrono::duration<double>(now.at - before->at).count();
+    return (now.total - before->total) / unit / seconds;
+  };
+  return meter;
+}
 
 struct CoreTimes {
   long long busy = 0, steal = 0, total = 0; // clock ticks
@@ -119,8 +142,8 @@ TelemetryMeter core_meter(const std::shared_ptr<StatFile>& stat,
           }};
 }
 
-// First or second number of a small file, scaled.
-TelemetryMeter file_meter(std::string name, const std::string& path, int column, double scale) {
+// First or second number of a small file, in units of `unit`.
+TelemetryMeter file_meter(std::string name, const std::string& path, int column, double unit) {
   if (!read_whole_file(path)) return refused(std::move(name), path);
   return {{std::move(name), "HOST", "ok"}, [=]() -> std::optional<double> {
             const std::optional<std::string> text = read_whole_file(path);
@@ -129,7 +152,7 @@ TelemetryMeter file_meter(std::string name, const std::string& path, int column,
             std::optional<long long> value;
             for (int i = 0; i <= column; ++i) value = take_count(rest);
             if (!value) return std::nullopt;
-            return static_cast<double>(*value) * scale;
+            return static_cast<double>(*value) / unit;
           }};
 }
 
@@ -177,12 +200,14 @@ std::vector<TelemetryMeter> nvml_meters(const NvmlApi& api, NvmlApi::Device devi
     v = raw / 1000.0;
     return status;
   });
-  add("Energy [J]", api.energy != nullptr, [f = api.energy, device](double& v) {
-    unsigned long long raw = 0;
+  // Power above is a mean that the driver makes over a time of its own; this one is exact.
+  add("Power by energy counter [W]", api.energy != nullptr, [f = api.energy, device](double& v) {
+    unsigned long long raw = 0; // millijoules since the driver was loaded
     const NvmlApi::Status status = f(device, &raw);
-    v = static_cast<double>(raw) / 1000.0;
+    v = static_cast<double>(raw);
     return status;
   });
+  meters.back() = growth(std::move(meters.back()), 1e3);
   add("Temperature [C]",
       api.temperature != nullptr,
       number([f = api.temperature, device](unsigned* raw) {
@@ -241,13 +266,15 @@ std::vector<TelemetryMeter> host_meters(const std::string& proc, const std::stri
       meters.push_back(core_meter(
           stat, fmt::format("cpu{}", core), fmt::format("CPU {} busy [%]", core), false));
   }
-  meters.push_back(file_meter("Run delay of the main thread [ns]", proc + "/self/schedstat", 1, 1));
+  meters.push_back(
+      growth(file_meter("Run delay of the main thread [%]", proc + "/self/schedstat", 1, 1), 1e7));
   meters.push_back(file_meter("Resident memory [MiB]",
                               proc + "/self/statm",
                               1,
-                              static_cast<double>(::sysconf(_SC_PAGE_SIZE)) / 1048576.0));
-  meters.push_back(file_meter(
-      "CPU package energy [J]", sys + "/class/powercap/intel-rapl:0/energy_uj", 0, 1e-6));
+                              1048576.0 / static_cast<double>(::sysconf(_SC_PAGE_SIZE))));
+  meters.push_back(growth(
+      file_meter("CPU package power [W]", sys + "/class/powercap/intel-rapl:0/energy_uj", 0, 1),
+      1e6));
   return meters;
 }
 

@@ -149,10 +149,14 @@ bool is_number(Statement::Type type) {
   return type == Statement::Type::Integer || type == Statement::Type::Real;
 }
 
+// Of a large blob, its first bytes and how many there are.
 std::string hex(const std::string& bytes) {
+  constexpr std::size_t kMost = 4096, kShown = 64;
+  const std::size_t shown = bytes.size() <= kMost ? bytes.size() : kShown;
   std::string text;
-  for (const char c : bytes) text += fmt::format("{:02x}", static_cast<unsigned char>(c));
-  return text;
+  for (std::size_t i = 0; i < shown; ++i)
+    text += fmt::format("{:02x}", static_cast<unsigned char>(bytes[i]));
+  return shown == bytes.size() ? text : text + fmt::format("... ({} bytes)", bytes.size());
 }
 
 json json_value(const Statement& row, int column) {

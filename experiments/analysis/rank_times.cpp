@@ -78,7 +78,7 @@ std::string clock_text(const std::string& variant, const RankTimes& times) {
   const auto [fastest, slowest] = extremes(times, own_clock);
   if (times[slowest].step_ns <= kAlike * times[fastest].step_ns)
     return fmt::format(
-        "{} none ({})", printable(variant), human_seconds(times[slowest].step_ns * 1e-9));
+        "{} (all alike, {})", printable(variant), human_seconds(times[slowest].step_ns * 1e-9));
   return fmt::format("{} rank {} ({}; rank {}: {})",
                      printable(variant),
                      slowest,

@@ -293,7 +293,7 @@ TEST_F(TraceEvidence, SeveralRanksTellWhoWaitsForWhom) {
   };
   tell(10e6, 10.05e6); // within 1 %
   EXPECT_EQ(ranks_text(first(analyze(data))),
-            "slowest rank by its own clock: slow none (10.1 ms); fast none (10.1 ms)");
+            "slowest rank by its own clock: slow (all alike, 10.1 ms); fast (all alike, 10.1 ms)");
   tell(10e6, 12e6);
   TableStyle ascii;
   ascii.unicode = false;

@@ -106,6 +106,16 @@ TEST(TrainingGates, RejectADifferentUpdate) {
   EXPECT_FALSE(scaler_gates[0].passed);
 }
 
+TEST(TrainingGates, BlameTheReferenceThatDiverges) {
+  TrainConfig config = small_config();
+  config.lr = 1e30;
+  const auto gates =
+      run_gates(*optimizations().find("bf16_guard"), config, config, ragged_batches(config, 2));
+  EXPECT_FALSE(gates[0].passed);
+  EXPECT_NE(gates[0].detail.find("the reference's own are not finite"), std::string::npos)
+      << gates[0].name << ": " << gates[0].detail;
+}
+
 TEST(VarlenGates, RejectALevelThatDoesNotIsolate) {
   const TrainConfig config = small_config();
   Trainer trainer(config);

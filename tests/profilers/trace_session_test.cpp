@@ -230,7 +230,7 @@ TEST(Telemetry, WhatTheMachineRefusesHasAStatusAndNoMeter) {
   EXPECT_EQ(meter("GPU busy [%]").read(), 42);
   EXPECT_EQ(meter("Power [W]").metric.status, "not permitted: Insufficient Permissions");
   EXPECT_FALSE(meter("Power [W]").read);
-  EXPECT_THAT(meter("Energy [J]").metric.status, HasSubstr("not supported"));
+  EXPECT_THAT(meter("Power by energy counter [W]").metric.status, HasSubstr("not supported"));
 }
 
 TEST(Telemetry, HostMetersReadCannedFiles) {
@@ -249,15 +249,20 @@ TEST(Telemetry, HostMetersReadCannedFiles) {
       if (m.metric.name == wanted) return m.read ? m.read() : std::nullopt;
     throw std::runtime_error("no meter " + wanted);
   };
-  EXPECT_EQ(value("CPU busy [%]"), std::nullopt);             // a share needs two readings
+  for (const char* rate : {"CPU busy [%]", "Run delay of the main thread [%]"})
+    EXPECT_EQ(value(rate), std::nullopt) << "needs two readings";
   std::this_thread::sleep_for(std::chrono::milliseconds(10)); // meters share one reading for 5
   write("stat", "cpu 160 0 0 930 0 0 0 10\ncpu0 160 0 0 930 0 0 0 10\n");
   EXPECT_NEAR(*value("CPU busy [%]"), 70, 1e-9);
-  EXPECT_EQ(value("Run delay of the main thread [ns]"), 77);
+  write("self/schedstat", "5 5000077 9\n");
+  const double waited = *value("Run delay of the main thread [%]"); // 5 ms of more than 10
+  EXPECT_TRUE(waited > 0 && waited <= 50) << waited;
+  write("self/schedstat", "5 7 9\n");
+  EXPECT_EQ(value("Run delay of the main thread [%]"), std::nullopt) << "the total began anew";
   EXPECT_NEAR(*value("Resident memory [MiB]"), 50 * 4096.0 / 1048576, 1e-9);
   for (const TelemetryMeter& m : meters)
     EXPECT_EQ(m.metric.status.starts_with("not permitted"),
-              m.metric.name == "CPU package energy [J]");
+              m.metric.name == "CPU package power [W]");
 }
 
 } // namespace
