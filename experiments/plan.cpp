@@ -6,10 +6,10 @@
 #include <filesystem>
 #include <set>
 
+#include "core/plan_json.h"
 #include "core/text.h"
 #include "experiments/claims.h"
 #include "experiments/memory_groups.h"
-#include "experiments/plan_hash.h"
 #include "model/config/optimization.h"
 
 namespace assay {
@@ -384,8 +384,7 @@ void Planner::finish_spec() {
   spec.alpha = matrix_.alpha;
   spec.power = matrix_.power;
   spec.sesoi = matrix_.sesoi.value_or(any_gpu_ ? kSesoiGpu : kSesoiCpu);
-  spec.plan_json = plan_json(plan_.ledger);
-  spec.hash = content_hash(spec.plan_json);
+  seal_plan(plan_.ledger);
   plan_.budget_seconds = matrix_.budget_seconds;
 }
 

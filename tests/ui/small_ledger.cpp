@@ -4,6 +4,8 @@
 #include <map>
 #include <random>
 
+#include "core/plan_json.h"
+
 namespace assay {
 namespace {
 
@@ -166,6 +168,7 @@ LedgerData finished(const SmallPlan& plan) {
 void store(const LedgerData& data, const std::string& directory) {
   LedgerData plan = data;
   plan.launches.clear();
+  seal_plan(plan);
   const auto ledger = Ledger::open(directory, plan);
   for (const LaunchRow& launch : data.launches) {
     const std::int64_t id = ledger->start_launch(launch);
