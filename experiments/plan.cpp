@@ -39,20 +39,6 @@ std::int64_t host_memory() {
   return std::int64_t{::sysconf(_SC_PHYS_PAGES)} * std::int64_t{::sysconf(_SC_PAGE_SIZE)};
 }
 
-// Keys that the optimization's levels set.
-std::set<std::string> switched_keys(const Optimization& row) {
-  std::set<std::string> keys;
-  for (const Level& level : row.levels) {
-    TrainConfig reference, changed;
-    row.levels.front().apply(reference);
-    level.apply(changed);
-    const nlohmann::json a = to_json(reference), b = to_json(changed);
-    for (const auto& [key, value] : a.items())
-      if (b.at(key) != value) keys.insert(key);
-  }
-  return keys;
-}
-
 OptimizationRow copy_row(const Optimization& row) {
   OptimizationRow copy{row.name,
                        row.summary,
@@ -213,6 +199,16 @@ std::vector<Draft> Planner::drafts(const MatrixCell& cell, const Optimization& r
                                 row.name));
       return {};
     }
+    for (const Need& need : row.needs)
+      if (!need.met(*resolved)) {
+        problems_.add(fmt::format("{}: cell '{}': optimization '{}' needs {}: set it under [base] "
+                                  "or in the cell's `set`",
+                                  cell.where,
+                                  printable(cell.name),
+                                  row.name,
+                                  need.words));
+        return {};
+      }
     result.push_back({level, std::move(*resolved)});
   }
   return result;

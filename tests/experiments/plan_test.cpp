@@ -57,6 +57,21 @@ TEST_F(PlanTest, VariantsAreReferenceLevelsAndControl) {
   EXPECT_EQ(plan.ledger.optimizations.at(0).levels.size(), 3u);
 }
 
+// What would end the whole run at that cell's first launch.
+TEST_F(PlanTest, ACellWithoutWhatItsOptimizationSwitchesIsRefused) {
+  const std::string nsa = kHead + "[base]\nfamily = \"nsa\"\npreset = \"tiny\"\n[[cell]]\n"
+                                  "name = \"n\"\noptimization = \"nsa_ranges\"\n";
+  EXPECT_EQ(problem(nsa), "");
+  EXPECT_THAT(problem(nsa + "set = { nsa_attention = \"dense\" }\n"),
+              HasSubstr("m.toml:7: cell 'n': optimization 'nsa_ranges' needs nsa_attention = nsa, "
+                        "or no block is selected: set it under [base] or in the cell's `set`"));
+  const std::string ema = kHead + "[base]\npreset = \"tiny\"\n[[cell]]\nname = \"e\"\n"
+                                  "optimization = \"ema_swap\"\n";
+  EXPECT_EQ(problem(ema), "");
+  EXPECT_THAT(problem(ema + "set = { ema_decay = 0.0 }\n"),
+              HasSubstr("cell 'e': optimization 'ema_swap' needs ema_decay above 0"));
+}
+
 TEST_F(PlanTest, HowAPathIsWrittenIsNoPartOfThePlan) {
   const std::string path = scratch_.write("corpus.txt", "text");
   const auto spec = [&](const std::string& data) {
