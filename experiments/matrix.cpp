@@ -13,6 +13,7 @@ namespace assay {
 namespace {
 
 constexpr std::int64_t kMost = 1'000'000;
+constexpr double kLargestAlpha = 0.2, kLowestPower = 0.5;
 
 std::string place(const TomlProblems& problems, const toml::node& node) {
   const auto line = node.source().begin.line;
@@ -49,7 +50,19 @@ void read_measure(TomlTable& root, Matrix& matrix) {
   TomlTable table(*raw, "[measure]", root.problems());
   matrix.sesoi = table.share("sesoi");
   matrix.alpha = table.share("alpha").value_or(matrix.alpha);
+  if (matrix.alpha > kLargestAlpha)
+    root.problems().add(table.node("alpha"),
+                        fmt::format("[measure] alpha takes a share above 0, at most {}, not {}: it "
+                                    "is how often a verdict may be false",
+                                    kLargestAlpha,
+                                    matrix.alpha));
   matrix.power = table.share("power").value_or(matrix.power);
+  if (matrix.power <= kLowestPower)
+    root.problems().add(table.node("power"),
+                        fmt::format("[measure] power takes a share above {}, below 1, not {}: it "
+                                    "is how often the minimum detectable effect is seen",
+                                    kLowestPower,
+                                    matrix.power));
   matrix.rounds = small(table, "rounds");
   matrix.visit_steps = small(table, "visit_steps");
   matrix.discard_steps = small(table, "discard_steps", 0);

@@ -56,6 +56,19 @@ files = ["x.toml"]
   EXPECT_EQ(matrix.claim_files, std::vector<std::string>{"x.toml"});
 }
 
+TEST(Matrix, ErrorRatesThatDecideNothingAreRefused) {
+  const auto measure = [](const std::string& line) {
+    return problem(kHead + "[[cell]]\noptimization = \"ema_swap\"\n[measure]\n" + line + "\n");
+  };
+  for (const char* line : {"alpha = 0.2", "alpha = 0.001", "power = 0.51", "power = \"95%\""})
+    EXPECT_EQ(measure(line), "") << line;
+  EXPECT_THAT(measure("alpha = 0.9"),
+              HasSubstr("[measure] alpha takes a share above 0, at most 0.2, not 0.9"));
+  EXPECT_THAT(measure("power = 0.5"),
+              HasSubstr("[measure] power takes a share above 0.5, below 1, not 0.5"));
+  EXPECT_THAT(measure("power = 1.0"), HasSubstr("[measure] power takes a share between 0 and 1"));
+}
+
 TEST(Matrix, AnUnknownKeyNamesItsLineAndNeighbour) {
   EXPECT_THAT(
       problem(kHead + "launchs = 3\n" + kCell),
