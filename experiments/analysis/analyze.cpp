@@ -66,17 +66,6 @@ std::string gpu_of(const LedgerData& data, const CellRow& cell) {
   return "";
 }
 
-// m: verdicts against a reference that the plan asks for. Every one of them can raise a false
-// alarm, whether or not a published claim stands behind it. A function of the plan, not of the
-// results.
-int count_judgements(const LedgerData& data) {
-  const auto levels =
-      std::count_if(data.variants.begin(), data.variants.end(), [](const VariantRow& variant) {
-        return variant.role == Role::Level;
-      });
-  return std::max(1, static_cast<int>(levels));
-}
-
 Comparison compare(const LedgerData& data,
                    const VisitIndex& visits,
                    const CellRow& cell,
@@ -348,6 +337,14 @@ void note_alarms(const LedgerData& data, Report& report) {
 }
 
 } // namespace
+
+int count_judgements(const LedgerData& plan) {
+  const auto levels =
+      std::count_if(plan.variants.begin(), plan.variants.end(), [](const VariantRow& variant) {
+        return variant.role == Role::Level;
+      });
+  return std::max(1, static_cast<int>(levels));
+}
 
 Report analyze(const LedgerData& data) {
   const VisitIndex visits(data);

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "core/text.h"
+#include "experiments/analysis/report.h"
 #include "tests/experiments/support.h"
 
 namespace assay {
@@ -237,14 +238,18 @@ TEST_F(PlanTest, VariantsThatDoNotFitAreSplit) {
   EXPECT_THAT(make_plan(matrix, options).error().message, HasSubstr("Choose a smaller preset"));
 }
 
-// MDE of the median with sd .1 and 6 rounds, 2 launches, alpha .05, power .8:
-// (t_.975,1 + t_.8,1) * sqrt(pi/2/6) * .1 / sqrt(2) = (12.70620 + 1.37638) * .0511663 / 1.414214
+// MDE of the median with sd .1 and 6 rounds, 2 launches, power .8, and alpha .05 shared among the
+// plan's 3 verdicts, as they read it: (t_{1-.05/6},1 + t_.8,1) * sqrt(pi/2/6) * .1 / sqrt(2) =
+// (38.18846 + 1.37638) * .0511663 / 1.414214
 TEST_F(PlanTest, EstimatesTimeAndDetectableEffect) {
   const Plan plan = small_plan(scratch_);
   const PlanEstimate none = estimate(plan);
   EXPECT_EQ(none.seconds, std::nullopt);
   EXPECT_DOUBLE_EQ(none.pair_sd, 0.10);
-  EXPECT_NEAR(*none.cells[0].mde, 0.509516, 1e-4);
+  EXPECT_NEAR(*none.cells[0].mde, 1.431458, 1e-4);
+  EXPECT_EQ(none.judgements, 3);
+  EXPECT_DOUBLE_EQ(none.judged_alpha, 0.05 / 3);
+  EXPECT_DOUBLE_EQ(none.judged_alpha, analyze(plan.ledger).judged_alpha);
   const ProbeResult probe{20e6, 1000, 0.1};
   const PlanEstimate probed = estimate(plan, {{1, probe}, {2, probe}});
   // cell 1: 2 launches x (1.2 + 4 (.1 + 18 x .02)) + 2.4 + 4 (.2 + 12 x .02), and a traced launch
