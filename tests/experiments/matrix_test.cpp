@@ -69,6 +69,24 @@ TEST(Matrix, ErrorRatesThatDecideNothingAreRefused) {
   EXPECT_THAT(measure("power = 1.0"), HasSubstr("[measure] power takes a share between 0 and 1"));
 }
 
+TEST(Matrix, NamesThatATableCannotShowAndLevelsTwiceAreRefused) {
+  const auto cell = [](const std::string& line) {
+    return problem(kHead + "[[cell]]\noptimization = \"ema_swap\"\n" + line + "\n");
+  };
+  EXPECT_EQ(cell("name = \"a b/c\""), "");
+  EXPECT_THAT(cell("name = \"\""), HasSubstr("[[cell]] name takes one line of text, not \"\""));
+  EXPECT_THAT(cell("name = \"a\\nb\""), HasSubstr("name takes one line of text"));
+  EXPECT_THAT(cell("levels = [\"exchange\", \"pointer_swap\", \"exchange\"]"),
+              HasSubstr("[[cell]] levels holds 'exchange' more than once"));
+}
+
+TEST(Matrix, NumbersThatAreNoneAreRefusedWithTheirLine) {
+  EXPECT_THAT(problem(kHead + "[base]\nlr = inf\n[[cell]]\noptimization = \"ema_swap\"\n"),
+              HasSubstr("m.toml:5: key 'lr' takes a finite number, not inf"));
+  EXPECT_THAT(problem(kHead + "[[cell]]\noptimization = \"ema_swap\"\nset = { lr = nan }\n"),
+              HasSubstr("m.toml:6: key 'lr' takes a finite number, not nan"));
+}
+
 TEST(Matrix, AnUnknownKeyNamesItsLineAndNeighbour) {
   EXPECT_THAT(
       problem(kHead + "launchs = 3\n" + kCell),
