@@ -111,6 +111,8 @@ void put_result(TextWriter& out, const SheetResult& result) {
   out.raw(fmt::format(
       "  {}",
       out.colored(out.plain(claim_state_text(result.result)), tone_of(result.result.state))));
+  out.line(measured_text(result.result) + "; " + where_measured(result), 2 * kIndent);
+  if (!result.result.reason.empty()) out.line(result.result.reason, 2 * kIndent);
   if (!result.changed.empty())
     out.line(fmt::format("planned and judged with another version of this claim: {}, {} to {} "
                          "(other: {})",
@@ -119,8 +121,6 @@ void put_result(TextWriter& out, const SheetResult& result) {
                          result.result.claim.to,
                          fmt::join(result.changed, ", ")),
              2 * kIndent);
-  out.line(measured_text(result.result) + "; " + where_measured(result), 2 * kIndent);
-  if (!result.result.reason.empty()) out.line(result.result.reason, 2 * kIndent);
 }
 
 void put_entry(TextWriter& out, const SheetEntry& entry) {
