@@ -332,7 +332,7 @@ void note_alarms(const LedgerData& data, Report& report) {
                                           launch.cell,
                                           to_string(launch.row.kind),
                                           launch.row.index,
-                                          launch.row.attempt,
+                                          launch.row.attempt + 1, // as `assay run` counts them
                                           launch.row.reason));
 }
 

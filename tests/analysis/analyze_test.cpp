@@ -215,6 +215,14 @@ TEST(Validity, MixedThreadCountsAreInvalid) {
               Contains(HasSubstr("ema_swap: launches ran with different threads: 1, 2;")));
 }
 
+// "attempt 2" is what the progress line, the event and the alarm call the second one.
+TEST(Alarms, AttemptsAreCountedAsTheRunCountsThem) {
+  SyntheticCell cell = two_level_cell(-0.1);
+  cell.failed_attempt = "the worker died";
+  const Report report = analyze(synthetic_ledger(plan_of(cell)));
+  EXPECT_THAT(report.alarms, Contains(HasSubstr("(attempt 1) failed: the worker died")));
+}
+
 // Every field, in every kind of launch that counts: a parity launch under another LibTorch too.
 TEST(Alarms, OtherSurroundingsAreNamedWithTheirValues) {
   const std::vector<std::pair<std::string, std::function<void(Identity&)>>> changes{
