@@ -11,6 +11,7 @@
 #include "core/ledger.h"
 #include "core/ledger_rows.h"
 #include "core/ledger_schema.h"
+#include "core/plan_json.h"
 
 namespace assay {
 
@@ -330,6 +331,11 @@ LedgerData ledger_rows::read(const Database& db) {
   data.claims = read_claims(db, schema);
   data.cells = read_cells(db, schema);
   data.variants = read_variants(db);
+  if (const std::string change = changed_plan(data); !change.empty())
+    bad_input("{}: {}. Nothing that was measured can be judged by it: bring the ledger back from a "
+              "copy, or run the matrix again into another directory",
+              db.path(),
+              change);
   data.launches = read_launches(db);
   data.visits = read_visits(db);
   data.metrics = read_metrics(db);

@@ -1,7 +1,9 @@
 #include "experiments/claims.h"
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
+#include <limits>
 #include <set>
 
 #include "core/text.h"
@@ -32,19 +34,36 @@ std::vector<double> numbers_of(const toml::node* node) {
   return numbers;
 }
 
+std::string numbers_text(const toml::node& node) { // JSON has no inf and no nan
+  const std::vector<double> numbers = numbers_of(&node);
+  return numbers.empty() ? printable(toml_to_json(node).dump())
+                         : fmt::format("[{}]", fmt::join(numbers, ", "));
+}
+
+// An upper end of infinity is none. Comparisons with NaN are false.
+bool is_gain(const std::vector<double>& range, bool reduction) {
+  if (range.size() != 2) return false;
+  const double lo = range[0], hi = range[1];
+  const double most = reduction ? 1 : std::numeric_limits<double>::infinity();
+  return -1 < lo && lo < most && lo <= hi && 0 < hi && (hi < most || std::isinf(hi));
+}
+
 void read_gain(TomlTable& table, ClaimRow& claim) {
+  const bool reduction = claim.metric != "throughput"; // of time, memory or loss: below 1
   const toml::node* gain = table.node("gain");
   const std::vector<double> range = numbers_of(gain);
-  if (range.size() != 2 || range[0] > range[1] || range[0] <= -1 || range[1] <= 0) {
+  if (is_gain(range, reduction)) {
+    claim.lo = range[0];
+    claim.hi = range[1];
+  } else {
     table.problems().add(
         gain,
-        fmt::format("{} gain takes [lowest, highest] as shares, for example [0.10, 0.15], or "
-                    "[0.0, inf] for a claim without a figure",
-                    table.path()));
-    return;
+        fmt::format("{} gain takes [lowest, highest] as shares{}, for example [0.10, 0.15], or "
+                    "[0.0, inf] for a claim without a figure{}",
+                    table.path(),
+                    reduction ? " below 1, for nothing becomes smaller by more than itself" : "",
+                    gain == nullptr ? "" : ", not " + numbers_text(*gain)));
   }
-  claim.lo = range[0];
-  claim.hi = range[1];
   if (const auto direction = table.text("direction");
       direction != (claim.metric == "throughput" ? "more" : "less"))
     table.problems().add(&table.raw(),
@@ -54,6 +73,26 @@ void read_gain(TomlTable& table, ClaimRow& claim) {
                                      claim.metric));
 }
 
+// Against a condition that no result can meet, or that the claim itself breaks.
+void check_requirement(TomlTable& table,
+                       const ClaimRow& claim,
+                       const std::string& key,
+                       const json& allowed,
+                       const toml::node& where) {
+  const auto add = [&](const std::string& message) {
+    table.problems().add(&where, fmt::format("{} requires: {}", table.path(), message));
+  };
+  if (allowed.is_array() && allowed.empty())
+    add(fmt::format("key '{}' allows no value at all, so no run could meet it; name some, or leave "
+                    "the key out",
+                    printable(key)));
+  const Result<const Optimization*> row = optimizations().lookup(claim.optimization);
+  if (row && switched_keys(**row).contains(key))
+    add(fmt::format("'{}' is what optimization '{}' switches; `from` and `to` say its levels",
+                    printable(key),
+                    claim.optimization));
+}
+
 // `requires` holds TrainConfig keys; a value, or an array of allowed values.
 void read_requires(TomlTable& table, ClaimRow& claim) {
   json wanted = json::object();
@@ -61,6 +100,7 @@ void read_requires(TomlTable& table, ClaimRow& claim) {
     for (const auto& [key, value] : *needs) {
       const std::string name(key.str());
       const json allowed = toml_to_json(value);
+      check_requirement(table, claim, name, allowed, value);
       for (const json& one : allowed.is_array() ? allowed : json::array({allowed})) {
         TrainConfig scratch;
         if (Result<bool> ok = set_key(scratch, name, one); !ok)
@@ -123,7 +163,9 @@ void check_levels(TomlTable& table, const ClaimRow& claim) {
 }
 
 ClaimRow read_claim(const toml::table& raw, TomlProblems& problems) {
-  TomlTable table(raw, "[[claim]]", problems);
+  const std::string id = raw["id"].value_or(std::string());
+  TomlTable table(
+      raw, id.empty() ? "[[claim]]" : fmt::format("[[claim]] '{}'", printable(id)), problems);
   for (const char* key : {"id",
                           "optimization",
                           "from",

@@ -152,7 +152,6 @@ LedgerData demo_ledger(const std::vector<Shown>& shown) {
   for (const Shown& one : shown) plan.cells.push_back(one.cell);
   plan.claims = demo_claims();
   LedgerData data = synthetic::synthetic_ledger(plan);
-  data.spec.hash = "de30000000000007";
   data.spec.command = "assay demo";
   data.spec.matrix_toml = "# synthetic: no matrix made these results\nversion = 1\n";
   return data;

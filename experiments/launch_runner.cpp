@@ -163,7 +163,7 @@ json LaunchRunner::ask(WorkerProcess& worker,
   case WorkerReply::Kind::Answer:
     return std::move(reply.event);
   case WorkerReply::Kind::BadInput:
-    throw End{End::Why::BadInput, reply.message};
+    throw End{built_ ? End::Why::Failed : End::Why::BadInput, reply.message};
   case WorkerReply::Kind::Interrupted:
     throw End{End::Why::Stopped, "stopped at once by a second signal"};
   case WorkerReply::Kind::Failed:
@@ -213,6 +213,7 @@ void LaunchRunner::build(WorkerProcess& worker) {
   context_.ledger.set_identity(outcome_.row.id, outcome_.row.identity, built.build_order);
   if (const auto other = other_data(context_.data, cell_, built.data))
     throw End{End::Why::BadInput, *other};
+  built_ = true;
   outcome_.data = {data_fingerprint_row(outcome_.row.id, built.data)};
   context_.ledger.add(outcome_.data, {}, {});
 }

@@ -43,8 +43,8 @@ class LaunchRunner {
 public:
   LaunchRunner(LaunchContext& context, const LaunchTask& task);
 
-  // Throws Failure when the whole run has to end: bad input, another build, a full disk. The
-  // launch's row is closed first where that is possible.
+  // Throws Failure when the whole run has to end: bad input before anything was built, another
+  // build, a full disk. The launch's row is closed first where that is possible.
   LaunchOutcome run();
 
 private:
@@ -69,6 +69,7 @@ private:
   LaunchTask task_;
   LaunchRequest request_;
   LaunchOutcome outcome_;
+  bool built_ = false;   // data and device are open: bad input from here on is this cell's alone
   int timed_rounds_ = 0; // counted ones, of a timed, a traced or a loss launch
   int traced_warm_rounds_ = 0;
   std::vector<double> round_seconds_;

@@ -2,6 +2,7 @@
 
 #include <charconv>
 #include <limits>
+#include <set>
 
 #include "core/text.h"
 #include "experiments/matrix_pairwise.h"
@@ -13,6 +14,7 @@ namespace assay {
 namespace {
 
 constexpr std::int64_t kMost = 1'000'000;
+constexpr double kLargestAlpha = 0.2, kLowestPower = 0.5;
 
 std::string place(const TomlProblems& problems, const toml::node& node) {
   const auto line = node.source().begin.line;
@@ -49,7 +51,19 @@ void read_measure(TomlTable& root, Matrix& matrix) {
   TomlTable table(*raw, "[measure]", root.problems());
   matrix.sesoi = table.share("sesoi");
   matrix.alpha = table.share("alpha").value_or(matrix.alpha);
+  if (matrix.alpha > kLargestAlpha)
+    root.problems().add(table.node("alpha"),
+                        fmt::format("[measure] alpha takes a share above 0, at most {}, not {}: it "
+                                    "is how often a verdict may be false",
+                                    kLargestAlpha,
+                                    matrix.alpha));
   matrix.power = table.share("power").value_or(matrix.power);
+  if (matrix.power <= kLowestPower)
+    root.problems().add(table.node("power"),
+                        fmt::format("[measure] power takes a share above {}, below 1, not {}: it "
+                                    "is how often the minimum detectable effect is seen",
+                                    kLowestPower,
+                                    matrix.power));
   matrix.rounds = small(table, "rounds");
   matrix.visit_steps = small(table, "visit_steps");
   matrix.discard_steps = small(table, "discard_steps", 0);
@@ -95,6 +109,21 @@ void read_quality(TomlTable& root, Matrix& matrix) {
   matrix.quality = read_loss(table, {});
 }
 
+// Names stand in one line of every table, and a level is compared once.
+void check_names(TomlTable& table, const MatrixCell& cell) {
+  if (cell.name.empty() || cell.name.find_first_of("\r\n") != std::string::npos)
+    table.problems().add(table.node("name"),
+                         fmt::format("{} name takes one line of text, not \"{}\"",
+                                     table.path(),
+                                     printable(cell.name)));
+  std::set<std::string> seen;
+  for (const std::string& level : cell.levels)
+    if (!seen.insert(level).second)
+      table.problems().add(
+          table.node("levels"),
+          fmt::format("{} levels holds '{}' more than once", table.path(), printable(level)));
+}
+
 MatrixCell read_cell(const toml::table& raw, const Matrix& matrix, TomlProblems& problems) {
   const std::string name = raw["name"].value_or(std::string());
   TomlTable table(
@@ -106,6 +135,7 @@ MatrixCell read_cell(const toml::table& raw, const Matrix& matrix, TomlProblems&
   cell.name = table.text("name").value_or(cell.optimization);
   cell.reference = table.text("reference").value_or("");
   cell.levels = table.texts("levels");
+  if (!cell.optimization.empty()) check_names(table, cell);
   if (const toml::table* set = table.table("set")) cell.set = config_values(*set, problems);
   cell.rounds = small(table, "rounds");
   cell.visit_steps = small(table, "visit_steps");

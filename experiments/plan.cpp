@@ -6,10 +6,10 @@
 #include <filesystem>
 #include <set>
 
+#include "core/plan_json.h"
 #include "core/text.h"
 #include "experiments/claims.h"
 #include "experiments/memory_groups.h"
-#include "experiments/plan_hash.h"
 #include "model/config/optimization.h"
 
 namespace assay {
@@ -37,20 +37,6 @@ struct Draft {
 
 std::int64_t host_memory() {
   return std::int64_t{::sysconf(_SC_PHYS_PAGES)} * std::int64_t{::sysconf(_SC_PAGE_SIZE)};
-}
-
-// Keys that the optimization's levels set.
-std::set<std::string> switched_keys(const Optimization& row) {
-  std::set<std::string> keys;
-  for (const Level& level : row.levels) {
-    TrainConfig reference, changed;
-    row.levels.front().apply(reference);
-    level.apply(changed);
-    const nlohmann::json a = to_json(reference), b = to_json(changed);
-    for (const auto& [key, value] : a.items())
-      if (b.at(key) != value) keys.insert(key);
-  }
-  return keys;
 }
 
 OptimizationRow copy_row(const Optimization& row) {
@@ -213,6 +199,16 @@ std::vector<Draft> Planner::drafts(const MatrixCell& cell, const Optimization& r
                                 row.name));
       return {};
     }
+    for (const Need& need : row.needs)
+      if (!need.met(*resolved)) {
+        problems_.add(fmt::format("{}: cell '{}': optimization '{}' needs {}: set it under [base] "
+                                  "or in the cell's `set`",
+                                  cell.where,
+                                  printable(cell.name),
+                                  row.name,
+                                  need.words));
+        return {};
+      }
     result.push_back({level, std::move(*resolved)});
   }
   return result;
@@ -384,8 +380,7 @@ void Planner::finish_spec() {
   spec.alpha = matrix_.alpha;
   spec.power = matrix_.power;
   spec.sesoi = matrix_.sesoi.value_or(any_gpu_ ? kSesoiGpu : kSesoiCpu);
-  spec.plan_json = plan_json(plan_.ledger);
-  spec.hash = content_hash(spec.plan_json);
+  seal_plan(plan_.ledger);
   plan_.budget_seconds = matrix_.budget_seconds;
 }
 

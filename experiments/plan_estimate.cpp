@@ -5,6 +5,7 @@
 #include <numbers>
 
 #include "core/statistics.h"
+#include "experiments/analysis/report.h"
 #include "experiments/plan.h"
 #include "model/config/train_config.h"
 
@@ -55,6 +56,8 @@ double cell_seconds(const CellEstimate& e, const CellRow& cell, const ProbeResul
 
 PlanEstimate estimate(const Plan& plan, const std::map<std::int64_t, ProbeResult>& probes) {
   PlanEstimate result;
+  result.judgements = count_judgements(plan.ledger);
+  result.judged_alpha = plan.ledger.spec.alpha / result.judgements;
   double seconds = 0;
   for (const CellRow& cell : plan.ledger.cells) {
     CellEstimate e;
@@ -79,7 +82,7 @@ PlanEstimate estimate(const Plan& plan, const std::map<std::int64_t, ProbeResult
       const double error = std::sqrt(std::numbers::pi / 2 / cell.rounds) * pair_sd;
       const LaunchSpread spread{error * error, error * error, 0};
       e.mde = minimum_detectable_effect(
-          spread, e.launches, plan.ledger.spec.alpha, plan.ledger.spec.power);
+          spread, e.launches, result.judged_alpha, plan.ledger.spec.power);
     }
     if (const auto probe = probes.find(cell.id); probe != probes.end()) {
       e.seconds = cell_seconds(e, cell, probe->second);

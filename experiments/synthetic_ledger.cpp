@@ -4,6 +4,8 @@
 #include <cmath>
 #include <random>
 
+#include "core/plan_json.h"
+
 namespace assay::synthetic {
 
 namespace {
@@ -21,11 +23,11 @@ public:
   explicit Builder(const SyntheticPlan& plan) : plan_(plan), random_(plan.seed) {}
 
   LedgerData build() {
-    data_.spec = {.hash = "0123456789abcdef",
+    data_.spec = {.hash = "",
                   .name = plan_.name,
                   .seed = plan_.seed,
                   .matrix_toml = "version = 1\n",
-                  .plan_json = "{}",
+                  .plan_json = "",
                   .command = "assay run synthetic.toml",
                   .created_utc = "2026-11-21T00:00:00Z",
                   .launches = plan_.launches,
@@ -37,6 +39,7 @@ public:
     for (std::size_t i = 0; i < plan_.cells.size(); ++i)
       for (int seed = 1; seed <= plan_.cells[i].loss_seeds; ++seed)
         add_loss(data_.cells[i].id, plan_.cells[i], seed);
+    seal_plan(data_);
     return std::move(data_);
   }
 

@@ -3,8 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
+#include <system_error>
 
 #include "app/assay/verbs.h"
 #include "core/result.h"
@@ -24,9 +27,17 @@ void check_verb(const CLI::App& app, int argc, char** argv) {
                    assay::did_you_mean(argv[1], verbs));
 }
 
-} // namespace
+// Nobody is told that a reader who closed the pipe did so.
+int refuse_output(int error, int exit_code) {
+  if (error == EPIPE) return exit_code;
+  fmt::print(stderr,
+             "error: cannot write the output: {}{}\n",
+             std::strerror(error),
+             error == ENOSPC ? "; free some space, or send it elsewhere" : "");
+  return assay::cli::kBadInput;
+}
 
-int main(int argc, char** argv) {
+int run(int argc, char** argv, int& output_error) {
   using namespace assay;
   // Workers inherit it. OpenMP threads that spin long at a barrier while another process holds
   // their core make a step many times slower (docs/decisions.md). A value that the user set stays.
@@ -58,9 +69,28 @@ int main(int argc, char** argv) {
   } catch (const Failure& failure) {
     fmt::print(stderr, "error: {}\n", failure.what());
     return failure.kind() == Failure::Kind::BadInput ? cli::kBadInput : cli::kInternal;
+  } catch (const std::system_error& error) {
+    if (std::ferror(stdout) != 0) {
+      output_error = error.code().value();
+      return exit_code;
+    }
+    fmt::print(stderr, "internal error: {}\n", error.what());
+    return cli::kInternal;
   } catch (const std::exception& error) {
     fmt::print(stderr, "internal error: {}\n", error.what());
     return cli::kInternal;
   }
   return exit_code;
+}
+
+} // namespace
+
+int main(int argc, char** argv) {
+  int output_error = 0;
+  const int exit_code = run(argc, argv, output_error);
+  // What is still buffered would be lost without a word at exit.
+  errno = 0;
+  if (std::fflush(stdout) != 0 && output_error == 0) output_error = errno;
+  if (std::ferror(stdout) != 0 && output_error == 0) output_error = EIO; // the cause is forgotten
+  return output_error == 0 ? exit_code : refuse_output(output_error, exit_code);
 }

@@ -97,8 +97,12 @@ void print_plan(const Plan& plan, const PlanEstimate& estimate) {
         cell.mde ? fmt::format("{:.2g} %", std::expm1(*cell.mde) * 100) : "-");
   }
   fmt::print("total time {}; loss: seeds x optimizer steps; MDE: smallest effect seen with the "
-             "planned power, for pairs that vary by {:.0f} % (sd)\n",
+             "planned power at alpha {:.2g}, {}, for pairs that vary by {:.0f} % (sd)\n",
              estimate.seconds ? human_seconds(*estimate.seconds) : "unknown without a probe",
+             estimate.judged_alpha,
+             estimate.judgements == 1
+                 ? "of one verdict"
+                 : fmt::format("the plan's shared among {} verdicts", estimate.judgements),
              estimate.pair_sd * 100);
   for (const std::string& note : plan.notes) fmt::print("note: {}\n", printable(note));
   for (const std::string& text : lint_shapes(plan.ledger))
@@ -129,6 +133,8 @@ void add_plan(CLI::App& app, int&) {
                 {"spec", plan.ledger.spec.hash},
                 {"cells", cells},
                 {"pair_sd", result.pair_sd},
+                {"judgements", result.judgements},
+                {"judged_alpha", result.judged_alpha},
                 {"notes", plan.notes},
                 {"lints", lint_shapes(plan.ledger)},
                 {"document_lints", lint_documents(plan.ledger)}};

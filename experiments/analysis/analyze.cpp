@@ -66,17 +66,6 @@ std::string gpu_of(const LedgerData& data, const CellRow& cell) {
   return "";
 }
 
-// m: verdicts against a reference that the plan asks for. Every one of them can raise a false
-// alarm, whether or not a published claim stands behind it. A function of the plan, not of the
-// results.
-int count_judgements(const LedgerData& data) {
-  const auto levels =
-      std::count_if(data.variants.begin(), data.variants.end(), [](const VariantRow& variant) {
-        return variant.role == Role::Level;
-      });
-  return std::max(1, static_cast<int>(levels));
-}
-
 Comparison compare(const LedgerData& data,
                    const VisitIndex& visits,
                    const CellRow& cell,
@@ -133,6 +122,14 @@ std::set<std::string> builds_of(const LedgerData& data, const CellRow& cell) {
   return builds;
 }
 
+// Thread counts of a cell's counted launches: a time on two threads is none on one.
+std::set<int> threads_of(const LedgerData& data, const CellRow& cell) {
+  std::set<int> threads;
+  for (const LaunchRow& launch : data.launches)
+    if (launch.cell == cell.id && is_counted(launch)) threads.insert(launch.identity.threads);
+  return threads;
+}
+
 std::string why_invalid(const LedgerData& data, const CellReport& cell) {
   for (const Comparison& comparison : cell.comparisons)
     if (!comparison.pairs.work_mismatch.empty())
@@ -145,6 +142,9 @@ std::string why_invalid(const LedgerData& data, const CellReport& cell) {
   if (const auto builds = builds_of(data, cell.cell); builds.size() > 1)
     return fmt::format(
         "launches of {} builds are mixed: {}", builds.size(), fmt::join(builds, ", "));
+  if (const auto threads = threads_of(data, cell.cell); threads.size() > 1)
+    return fmt::format("launches on different numbers of threads are mixed: {}",
+                       fmt::join(threads, ", "));
   if (cell.control && cell.control->alarm) {
     const Estimate& theta = cell.control->comparison.effect->theta;
     return fmt::format("the A/A control differs from the reference: {} (p = {:.2g})",
@@ -261,6 +261,34 @@ LaunchSummary summarize(const LedgerData& data, const VisitIndex& visits, const 
   return summary;
 }
 
+// What a launch ran with, beside host, board and build: the same in all launches of a cell.
+std::vector<std::pair<const char*, std::string>> surroundings(const Identity& id) {
+  return {{"threads", std::to_string(id.threads)},
+          {"usable cores", std::to_string(id.cores)},
+          {"processor", id.cpu},
+          {"board", id.gpu},
+          {"driver", id.driver},
+          {"CUDA", id.cuda},
+          {"LibTorch", id.libtorch},
+          {"kernel", id.kernel}};
+}
+
+void note_surroundings(Report& report) {
+  std::map<std::pair<std::string, std::string>, std::set<std::string>> values; // by cell and field
+  for (const LaunchSummary& launch : report.launches)
+    if (launch.row.state == LaunchState::Complete || launch.row.state == LaunchState::Partial)
+      for (const auto& [field, value] : surroundings(launch.row.identity))
+        values[{launch.cell, field}].insert(value.empty() ? "unknown" : value);
+  for (const auto& [place, found] : values)
+    if (found.size() > 1)
+      report.alarms.push_back(
+          fmt::format("{}: launches ran with different {}: {}; pairs never cross them, but the "
+                      "interval spans them",
+                      place.first,
+                      place.second,
+                      fmt::join(found, ", ")));
+}
+
 void note_alarms(const LedgerData& data, Report& report) {
   for (const VariantRow& variant : data.variants)
     if (const std::string why = retirement(data, variant); !why.empty())
@@ -297,17 +325,26 @@ void note_alarms(const LedgerData& data, Report& report) {
                       cell,
                       place.first.size(),
                       place.second.size()));
+  note_surroundings(report);
   for (const LaunchSummary& launch : report.launches)
     if (launch.row.state == LaunchState::Failed)
       report.alarms.push_back(fmt::format("{}: {} launch {} (attempt {}) failed: {}",
                                           launch.cell,
                                           to_string(launch.row.kind),
                                           launch.row.index,
-                                          launch.row.attempt,
+                                          launch.row.attempt + 1, // as `assay run` counts them
                                           launch.row.reason));
 }
 
 } // namespace
+
+int count_judgements(const LedgerData& plan) {
+  const auto levels =
+      std::count_if(plan.variants.begin(), plan.variants.end(), [](const VariantRow& variant) {
+        return variant.role == Role::Level;
+      });
+  return std::max(1, static_cast<int>(levels));
+}
 
 Report analyze(const LedgerData& data) {
   const VisitIndex visits(data);

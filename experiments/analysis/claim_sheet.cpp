@@ -33,6 +33,26 @@ SheetEntry& entry_of(std::vector<SheetEntry>& sheet, const ClaimRow& claim) {
   return sheet.back();
 }
 
+// What is not in `then`, the claim that a run was planned with, as it is in `now`, as a claims file
+// spells it. Lints and `unmet` are about the build.
+std::vector<std::string> changed_keys(const ClaimRow& then, const ClaimRow& now) {
+  std::vector<std::string> keys;
+  const auto differs = [&](const char* key, bool different) {
+    if (different) keys.emplace_back(key);
+  };
+  differs("optimization", then.optimization != now.optimization);
+  differs("from", then.from != now.from);
+  differs("to", then.to != now.to);
+  differs("metric", then.metric != now.metric);
+  differs("gain", then.lo != now.lo || then.hi != now.hi);
+  differs("requires", then.requires_json != now.requires_json);
+  differs("stages", then.stages != now.stages);
+  differs("conditions", then.conditions != now.conditions);
+  differs("text", then.text != now.text);
+  differs("source", then.source != now.source);
+  return keys;
+}
+
 // The first cell that compares the claim's levels, as "directory, cell name", or "".
 std::string compared_in(const ClaimRow& claim, const std::vector<SheetSource>& sources) {
   for (const SheetSource& source : sources)
@@ -93,6 +113,14 @@ void put_result(TextWriter& out, const SheetResult& result) {
       out.colored(out.plain(claim_state_text(result.result)), tone_of(result.result.state))));
   out.line(measured_text(result.result) + "; " + where_measured(result), 2 * kIndent);
   if (!result.result.reason.empty()) out.line(result.result.reason, 2 * kIndent);
+  if (!result.changed.empty())
+    out.line(fmt::format("planned and judged with another version of this claim: {}, {} to {} "
+                         "(other: {})",
+                         claimed_text(result.result.claim),
+                         result.result.claim.from,
+                         result.result.claim.to,
+                         fmt::join(result.changed, ", ")),
+             2 * kIndent);
 }
 
 void put_entry(TextWriter& out, const SheetEntry& entry) {
@@ -131,6 +159,17 @@ std::string summary(const std::vector<SheetEntry>& sheet) {
     text += fmt::format("{}{} {}", separator, count, to_string(state));
     separator = ", ";
   }
+  std::size_t others = 0;
+  for (const SheetEntry& entry : sheet)
+    others += static_cast<std::size_t>(
+        std::count_if(entry.results.begin(), entry.results.end(), [](const SheetResult& result) {
+          return !result.changed.empty();
+        }));
+  if (others > 0)
+    text += fmt::format("; {} result{} judged with another version of {} claim",
+                        others,
+                        others == 1 ? "" : "s",
+                        others == 1 ? "its" : "their");
   return text;
 }
 
@@ -151,6 +190,7 @@ ordered_json entry_json(const SheetEntry& entry) {
     row["directory"] = printable(result.directory);
     row["machine"] = printable(result.machine);
     row["claimed_text"] = printable(claimed_text(result.result.claim));
+    row["claim_changed"] = result.changed;
     row["measured_text"] = printable(measured_text(result.result));
     results.push_back(std::move(row));
   }
@@ -189,7 +229,11 @@ std::vector<SheetEntry> claim_sheet(const std::vector<ClaimRow>& known,
       SheetEntry& entry = entry_of(sheet, result.claim);
       if (!result.cell) continue;
       const std::string& cell = source.report.cells[*result.cell].cell.name;
-      entry.results.push_back({result, source.directory, cell, machine_of(source.report, cell)});
+      entry.results.push_back({result,
+                               source.directory,
+                               cell,
+                               machine_of(source.report, cell),
+                               changed_keys(result.claim, entry.claim)});
     }
   for (SheetEntry& entry : sheet) entry.untested = why_untested(entry, sources);
   return sheet;

@@ -18,7 +18,8 @@ struct SheetSource {
 struct SheetResult {
   ClaimResult result;
   std::string directory, cell,
-      machine; // machine: board, or the CPU's name; of the counted launches
+      machine;                      // machine: board, or the CPU's name; of the counted launches
+  std::vector<std::string> changed; // keys of the claim that were others when the run was planned
 };
 
 struct SheetEntry {

@@ -387,7 +387,7 @@ std::string launches_table(const Report& report) {
                        h(launch.cell),
                        to_string(launch.row.kind),
                        launch.row.index,
-                       launch.row.attempt,
+                       launch.row.attempt + 1,
                        to_string(launch.row.state),
                        launch.row.reason.empty() ? "" : ": " + h(launch.row.reason),
                        launch.row.kind == LaunchKind::Timed

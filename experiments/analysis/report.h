@@ -91,6 +91,11 @@ struct Report {
   bool complete() const { return missing.empty(); }
 };
 
+// m: verdicts against a reference that the plan asks for. Every one of them can raise a false
+// alarm, whether or not a published claim stands behind it. A function of the plan, not of the
+// results.
+int count_judgements(const LedgerData& plan);
+
 // Succeeds on every ledger, unfinished and empty ones included.
 Report analyze(const LedgerData& data);
 

@@ -1,5 +1,7 @@
 #include "model/config/optimization.h"
 
+#include <nlohmann/json.hpp>
+
 namespace assay {
 
 const Level* Optimization::level(std::string_view level_name) const {
@@ -53,7 +55,9 @@ const Registry<Optimization>& optimizations() {
                        [](TrainConfig& c) { c.ema_swap = EmaSwap::Exchange; },
                        "ema/exchange"}},
            .also_compare = {{"pointer_swap", "exchange"}},
-           .equality = "evaluation loss, restored weights and EMA bit-equal"},
+           .equality = "evaluation loss, restored weights and EMA bit-equal",
+           .needs = {{"ema_decay above 0, or there is no average to evaluate on",
+                      [](const TrainConfig& c) { return c.ema_decay > 0; }}}},
           {.name = "bf16_guard",
            .summary = "cast q, k, v to bf16 before the delta rule only if they are not bf16",
            .equivalence = Equivalence::Bitwise,
@@ -109,7 +113,9 @@ const Registry<Optimization>& optimizations() {
            .also_compare = {{"v2a", "v2b"}, {"v2b", "direct"}},
            .equality = "ranges equal for every query; logits and gradients within the rounding of "
                        "another order of keys",
-           .family = "nsa"},
+           .family = "nsa",
+           .needs = {{"nsa_attention = nsa, or no block is selected",
+                      [](const TrainConfig& c) { return c.nsa_attention == NsaAttention::Nsa; }}}},
           {.name = "ddp_buckets",
            .summary = "gradients of several ranks are all-reduced in buckets of this size while "
                       "the backward pass goes on",
@@ -269,6 +275,19 @@ const Registry<Optimization>& optimizations() {
            .hidden = true},
       });
   return registry;
+}
+
+std::set<std::string> switched_keys(const Optimization& row) {
+  std::set<std::string> keys;
+  for (const Level& level : row.levels) {
+    TrainConfig reference, changed;
+    row.levels.front().apply(reference);
+    level.apply(changed);
+    const nlohmann::json a = to_json(reference), b = to_json(changed);
+    for (const auto& [key, value] : a.items())
+      if (b.at(key) != value) keys.insert(key);
+  }
+  return keys;
 }
 
 std::string_view to_string(Equivalence value) {

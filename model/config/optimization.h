@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -26,6 +27,12 @@ struct Level {
                       // not name it
 };
 
+// What a configuration must have for a row to switch anything in it.
+struct Need {
+  std::string words; // "nsa_attention = nsa"
+  std::function<bool(const TrainConfig&)> met;
+};
+
 struct Optimization {
   std::string name;
   std::string summary;
@@ -35,15 +42,19 @@ struct Optimization {
   std::vector<Level> levels; // levels[0] is the reference
   // Comparisons beyond "each level against the reference": {from, to} level names.
   std::vector<std::pair<std::string, std::string>> also_compare = {};
-  std::string equality;     // what the parity gate proves, in one line
-  std::string family = {};  // only its models have what the row switches; "": every family
-  bool needs_ranks = false; // only several ranks have what the row switches
-  bool hidden = false;      // a test row: not listed, not completed
+  std::string equality;         // what the parity gate proves, in one line
+  std::string family = {};      // only its models have what the row switches; "": every family
+  bool needs_ranks = false;     // only several ranks have what the row switches
+  std::vector<Need> needs = {}; // whatever else
+  bool hidden = false;          // a test row: not listed, not completed
 
   const Level* level(std::string_view level_name) const;
 };
 
 const Registry<Optimization>& optimizations();
+
+// Keys that the row's levels set.
+std::set<std::string> switched_keys(const Optimization& row);
 
 std::string_view to_string(Equivalence value);
 std::string_view to_string(Unit value);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <charconv>
+#include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <span>
@@ -177,6 +178,8 @@ Result<bool> assign(T& target, std::string_view key, const nlohmann::json& value
     target = value.get<bool>();
   } else if constexpr (std::is_same_v<T, double>) {
     if (!value.is_number()) return wrong();
+    if (!std::isfinite(value.get<double>()))
+      return fail("key '{}' takes a finite number, not {}", key, value.get<double>());
     target = value.get<double>();
   } else if constexpr (std::is_integral_v<T>) {
     if (!value.is_number_integer() &&

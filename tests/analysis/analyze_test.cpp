@@ -1,7 +1,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <functional>
 
 #include "core/statistics.h"
 #include "experiments/analysis/display.h"
@@ -18,7 +20,9 @@ using synthetic::SyntheticCell;
 using synthetic::SyntheticPlan;
 using synthetic::two_level_cell;
 using testing::Contains;
+using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::Not;
 
 SyntheticPlan plan_of(SyntheticCell cell) {
   SyntheticPlan plan;
@@ -196,6 +200,53 @@ TEST(Validity, MixedBuildsAreInvalid) {
   LedgerData data = synthetic_ledger(plan_of(two_level_cell(-0.1)));
   data.launches[2].identity.build = "other";
   EXPECT_THAT(first(analyze(data)).verdict.reasons.at(0), HasSubstr("2 builds are mixed"));
+}
+
+TEST(Validity, MixedThreadCountsAreInvalid) {
+  LedgerData data = synthetic_ledger(plan_of(two_level_cell(-0.1)));
+  EXPECT_EQ(first(analyze(data)).verdict.validity, Validity::Ok);
+  for (LaunchRow& launch : data.launches)
+    if (launch.kind == LaunchKind::Timed && launch.index == 2) launch.identity.threads = 1;
+  const Report report = analyze(data);
+  EXPECT_EQ(first(report).verdict.validity, Validity::Invalid);
+  EXPECT_EQ(first(report).verdict.reasons.at(0),
+            "launches on different numbers of threads are mixed: 1, 2");
+  EXPECT_THAT(report.alarms,
+              Contains(HasSubstr("ema_swap: launches ran with different threads: 1, 2;")));
+}
+
+// "attempt 2" is what the progress line, the event and the alarm call the second one.
+TEST(Alarms, AttemptsAreCountedAsTheRunCountsThem) {
+  SyntheticCell cell = two_level_cell(-0.1);
+  cell.failed_attempt = "the worker died";
+  const Report report = analyze(synthetic_ledger(plan_of(cell)));
+  EXPECT_THAT(report.alarms, Contains(HasSubstr("(attempt 1) failed: the worker died")));
+}
+
+// Every field, in every kind of launch that counts: a parity launch under another LibTorch too.
+TEST(Alarms, OtherSurroundingsAreNamedWithTheirValues) {
+  const std::vector<std::pair<std::string, std::function<void(Identity&)>>> changes{
+      {"usable cores: 1, 2", [](Identity& id) { id.cores = 1; }},
+      {"processor: 2-core test CPU, another", [](Identity& id) { id.cpu = "another"; }},
+      {"board: H200, unknown", [](Identity& id) { id.gpu = "H200"; }},
+      {"driver: 580.1, unknown", [](Identity& id) { id.driver = "580.1"; }},
+      {"CUDA: 12.8, unknown", [](Identity& id) { id.cuda = "12.8"; }},
+      {"LibTorch: 2.10.0, 2.11.0", [](Identity& id) { id.libtorch = "2.10.0"; }},
+      {"kernel: 5.15, 6.1", [](Identity& id) { id.kernel = "5.15"; }}};
+  for (const auto& [words, change] : changes) {
+    LedgerData data = synthetic_ledger(plan_of(two_level_cell(-0.1)));
+    EXPECT_TRUE(analyze(data).alarms.empty());
+    const auto parity =
+        std::find_if(data.launches.begin(), data.launches.end(), [](const LaunchRow& launch) {
+          return launch.kind == LaunchKind::Parity;
+        });
+    change(parity->identity);
+    const Report report = analyze(data);
+    EXPECT_THAT(report.alarms, ElementsAre(HasSubstr("launches ran with different " + words)));
+    EXPECT_EQ(first(report).verdict.validity, Validity::Ok);
+    parity->state = LaunchState::Failed; // does not count
+    EXPECT_THAT(analyze(data).alarms, Not(Contains(HasSubstr("launches ran with different"))));
+  }
 }
 
 TEST(Evidence, FailedGateNamesItsFigures) {

@@ -71,6 +71,30 @@ TEST(ClaimSheet, ResultsOfEveryDirectoryStandUnderTheirClaim) {
   for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 100u) << line;
 }
 
+// A result keeps the range that it was judged by, whatever the claims file says by now.
+TEST(ClaimSheet, AResultOfAnotherVersionOfItsClaimSaysSo) {
+  const ClaimRow then = step_time_claim(0.08, 0.12);
+  ClaimRow now = then;
+  now.lo = 0.5;
+  now.hi = 0.6;
+  now.stages = "optimizer";
+  const auto sheet = claim_sheet(
+      {now}, {source("one", std::log(0.9), {then}), source("two", std::log(0.9), {now})});
+  ASSERT_EQ(sheet.at(0).results.size(), 2u);
+  EXPECT_EQ(sheet[0].results[0].changed, (std::vector<std::string>{"gain", "stages"}));
+  EXPECT_TRUE(sheet[0].results[1].changed.empty());
+  const std::string text = render_claims_table(sheet, {.width = 200});
+  EXPECT_THAT(text, HasSubstr("; 1 result judged with another version of its claim\n"));
+  EXPECT_THAT(text, HasSubstr("  CONFIRMED\n    measured +10."));
+  EXPECT_THAT(text,
+              HasSubstr("\n    planned and judged with another version of this claim: +8 to +12 % "
+                        "less step time, slow to fast (other: gain, stages)\n"));
+  const json out = json::parse(render_claims_json(sheet));
+  EXPECT_EQ(out["claims"][0]["results"][0]["claim_changed"], json::array({"gain", "stages"}));
+  EXPECT_EQ(out["claims"][0]["results"][0]["claimed"], json::array({0.08, 0.12}));
+  EXPECT_EQ(out["claims"][0]["results"][1]["claim_changed"], json::array());
+}
+
 TEST(ClaimSheet, AClaimThatOnlyTheResultsKnowComesLast) {
   const ClaimRow claim = step_time_claim(0.08, 0.12);
   const auto sheet = claim_sheet({other_claim()}, {source("one", std::log(0.9), {claim})});

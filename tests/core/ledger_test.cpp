@@ -12,10 +12,13 @@
 #include <filesystem>
 #include <fstream>
 #include <limits>
+#include <nlohmann/json.hpp>
 
 #include "core/database.h"
 #include "core/directory_lock.h"
 #include "core/ledger_schema.h"
+#include "core/plan_json.h"
+#include "core/text.h"
 #include "tests/scratch.h"
 
 namespace assay {
@@ -26,7 +29,7 @@ namespace fs = std::filesystem;
 
 LedgerData small_plan() {
   LedgerData plan;
-  plan.spec = {"hash-1",
+  plan.spec = {"",
                "small",
                0xffff'ffff'ffff'fff0u,
                "version = 1",
@@ -76,6 +79,7 @@ LedgerData small_plan() {
   plan.variants = {{1, 1, "a", "a", Role::Reference, "{}"},
                    {2, 1, "b", "b", Role::Level, "{}"},
                    {3, 1, "control", "a", Role::Control, "{}"}};
+  seal_plan(plan);
   return plan;
 }
 
@@ -272,8 +276,38 @@ TEST_F(LedgerTest, AnotherPlanIsRefused) {
   other.spec.hash = "hash-2";
   const std::string message = failure_of([&] { Ledger::open(directory_, other); });
   EXPECT_THAT(message,
-              HasSubstr("holds another plan ('small', hash-1) than this one ('small', hash-2)"));
+              HasSubstr(fmt::format("holds another plan ('small', {}) than this one "
+                                    "('small', hash-2)",
+                                    small_plan().spec.hash)));
   EXPECT_THAT(message, HasSubstr("--fork"));
+}
+
+// Nobody moves the margin, the level or the claimed range after the data.
+TEST_F(LedgerTest, AChangedPlanIsNotRead) {
+  const std::vector<std::pair<const char*, const char*>> changes{
+      {"UPDATE cell SET loss_margin = 0.0001",
+       "changed after it was made: loss.margin of cell 'cell' is 0.0001, its plan says 0.02"},
+      {"UPDATE spec SET alpha = 0.5", "alpha is 0.5, its plan says 0.05"},
+      {"UPDATE claim SET lo = 0.05", "gain of claim 'c1' is [0.05,0.15], its plan says [0.1,0.15]"},
+      {"UPDATE claim SET requires_json = '{\"a\":1}'", "requires.a of claim"},
+      {"UPDATE level SET span = 'x' WHERE name = 'a'", "span of level 'a' of optimization 'opt'"},
+      {"UPDATE variant SET config_json = '{\"lr\":1}' WHERE id = 2",
+       "config.lr of variant 'b' of cell 'cell' is 1, its plan says null"},
+      {"UPDATE cell SET config_json = '{\"lr\":1}'", "config_json of cell 'cell'"},
+      {"DELETE FROM variant WHERE id = 3", "it has 2 variants of cell 'cell', its plan 3"},
+      {"DELETE FROM claim", "it has 0 claims, its plan 1"},
+      {"UPDATE claim SET requires_json = '{'", "cannot be read"},
+      {"UPDATE spec SET plan_json = replace(plan_json, '0.05', '0.5'), alpha = 0.5",
+       "its plan_json has hash"}};
+  for (const auto& [change, message] : changes) {
+    fs::remove_all(directory_);
+    open()->finish();
+    ASSERT_EQ(error(), "");
+    Database(file(), Database::Mode::ReadWrite).execute(change);
+    EXPECT_THAT(error(), HasSubstr("the plan in this ledger was changed after it was made"));
+    EXPECT_THAT(error(), HasSubstr(message)) << change;
+    EXPECT_THAT(failure_of([&] { static_cast<void>(open()->read()); }), HasSubstr(message));
+  }
 }
 
 TEST_F(LedgerTest, AbandonedLaunchesAreClosed) {
@@ -356,6 +390,14 @@ TEST_F(LedgerTest, AnOlderSchemaIsReadAndNotContinued) {
                "ALTER TABLE cell DROP COLUMN loss_seeds; ALTER TABLE cell DROP COLUMN loss_rounds; "
                "ALTER TABLE cell DROP COLUMN loss_steps; ALTER TABLE cell DROP COLUMN loss_margin; "
                "PRAGMA user_version = 1");
+  nlohmann::json sealed = nlohmann::json::parse(small_plan().spec.plan_json);
+  for (const char* key : {"stages", "lints"}) sealed["claims"][0].erase(key);
+  for (const char* key : {"traced_rounds", "loss"}) sealed["cells"][0].erase(key);
+  {
+    const Database db(file(), Database::Mode::ReadWrite);
+    Statement update = db.prepare("UPDATE spec SET plan_json = ?1, hash = ?2");
+    update.bind(1, sealed.dump()).bind(2, content_hash(sealed.dump())).run();
+  }
   const Result<LedgerData> data = read_ledger(directory_);
   ASSERT_TRUE(data) << data.error().message;
   EXPECT_EQ(data->claims.at(0).stages, "");

@@ -116,29 +116,65 @@ TEST(Claims, AClaimWithoutAFigureAndALintWithoutAClaim) {
   EXPECT_EQ(claims[0].lints, "");
 }
 
+// What no measurement can be held against; a wrong gain hides no other mistake and makes none.
+TEST(Claims, ImpossibleGainsAreRefused) {
+  for (const char* gain : {"[1.5, 2.0]",
+                           "[1, 1]",
+                           "[0.5, 1.0]",
+                           "[inf, inf]",
+                           "[nan, 0.1]",
+                           "[0.1, nan]",
+                           "[-inf, 0.1]",
+                           "[0.1]",
+                           "0.1",
+                           "[\"10 %\", \"15 %\"]"}) {
+    const std::string message = problem(changed("[0.6, 0.6]", gain));
+    EXPECT_THAT(
+        message,
+        HasSubstr("c.toml:10: [[claim]] 'a' gain takes [lowest, highest] as shares below 1"))
+        << gain;
+    EXPECT_THAT(message, Not(HasSubstr("direction"))) << gain;
+  }
+  EXPECT_THAT(problem(changed("[0.6, 0.6]", "[nan, 0.1]")), HasSubstr(", not [nan, 0.1]"));
+  for (const char* gain : {"[0.5, 0.99]", "[0.5, inf]", "[0.0, inf]", "[-0.1, 0.1]"})
+    EXPECT_EQ(problem(changed("[0.6, 0.6]", gain)), "") << gain;
+  std::string faster = changed("peak_memory", "throughput");
+  faster.replace(faster.find("\"less\""), 6, "\"more\"");
+  faster.replace(faster.find("[0.6, 0.6]"), 10, "[1.5, 2.0]");
+  EXPECT_EQ(problem(faster), "") << "three times the throughput is a gain of 2";
+}
+
+TEST(Claims, ConditionsThatNoRunCanMeetAreRefused) {
+  EXPECT_THAT(problem(kClaim + "requires = { threads = [] }\n"),
+              HasSubstr("c.toml:12: [[claim]] 'a' requires: key 'threads' allows no value at all"));
+  EXPECT_THAT(problem(kClaim + "requires = { ema_swap = \"exchange\" }\n"),
+              HasSubstr("'ema_swap' is what optimization 'ema_swap' switches"));
+}
+
 TEST(Claims, Mistakes) {
   EXPECT_EQ(problem(kClaim), "");
-  EXPECT_THAT(problem(kClaim + "sauce = 1\n"),
-              HasSubstr("c.toml:12: unknown key 'sauce' in [[claim]] (did you mean 'source'?)"));
+  EXPECT_THAT(
+      problem(kClaim + "sauce = 1\n"),
+      HasSubstr("c.toml:12: unknown key 'sauce' in [[claim]] 'a' (did you mean 'source'?)"));
   EXPECT_THAT(problem(changed("\"exchange\"", "\"exchang\"")),
               HasSubstr("c.toml:5: unknown level 'exchang' of optimization 'ema_swap' (did you "
                         "mean 'exchange'?)"));
   EXPECT_THAT(problem(changed("ema_swap", "ema_swop")),
               HasSubstr("c.toml:3: unknown optimization 'ema_swop'"));
   EXPECT_THAT(problem(changed("[0.6, 0.6]", "[0.6, 0.5]")),
-              HasSubstr("c.toml:10: [[claim]] gain takes"));
+              HasSubstr("c.toml:10: [[claim]] 'a' gain takes"));
   EXPECT_THAT(problem(changed("\"less\"", "\"more\"")), HasSubstr("direction must be \"less\""));
   EXPECT_THAT(problem(changed("peak_memory", "peak_memry")),
               HasSubstr("unknown metric 'peak_memry' (did you mean 'peak_memory'?)"));
   EXPECT_THAT(problem(kClaim + "requires = { device = \"tpu\" }\n"),
-              HasSubstr("c.toml:12: [[claim]] requires: key 'device' takes one of cpu|cuda"));
+              HasSubstr("c.toml:12: [[claim]] 'a' requires: key 'device' takes one of cpu|cuda"));
   EXPECT_THAT(problem(kClaim + "stages = [\"foward\"]\n"),
               HasSubstr("c.toml:12: unknown stage 'foward' (did you mean 'forward'?); stages are: "
                         "data_wait, host_to_device, forward"));
   EXPECT_THAT(problem(kClaim + "stages = \"forward\"\n"),
-              HasSubstr("c.toml:12: [[claim]] stages takes a list"));
+              HasSubstr("c.toml:12: [[claim]] 'a' stages takes a list"));
   EXPECT_THAT(problem(kClaim + "stages = []\n"),
-              HasSubstr("c.toml:12: [[claim]] stages takes a list"));
+              HasSubstr("c.toml:12: [[claim]] 'a' stages takes a list"));
   EXPECT_THAT(problem(changed("source = \"a document, section 1\"\n", "")),
               HasSubstr("lacks the key 'source'"));
   EXPECT_THAT(problem(kClaim + kClaim), HasSubstr("claim id 'a' is used twice"));

@@ -56,6 +56,37 @@ files = ["x.toml"]
   EXPECT_EQ(matrix.claim_files, std::vector<std::string>{"x.toml"});
 }
 
+TEST(Matrix, ErrorRatesThatDecideNothingAreRefused) {
+  const auto measure = [](const std::string& line) {
+    return problem(kHead + "[[cell]]\noptimization = \"ema_swap\"\n[measure]\n" + line + "\n");
+  };
+  for (const char* line : {"alpha = 0.2", "alpha = 0.001", "power = 0.51", "power = \"95%\""})
+    EXPECT_EQ(measure(line), "") << line;
+  EXPECT_THAT(measure("alpha = 0.9"),
+              HasSubstr("[measure] alpha takes a share above 0, at most 0.2, not 0.9"));
+  EXPECT_THAT(measure("power = 0.5"),
+              HasSubstr("[measure] power takes a share above 0.5, below 1, not 0.5"));
+  EXPECT_THAT(measure("power = 1.0"), HasSubstr("[measure] power takes a share between 0 and 1"));
+}
+
+TEST(Matrix, NamesThatATableCannotShowAndLevelsTwiceAreRefused) {
+  const auto cell = [](const std::string& line) {
+    return problem(kHead + "[[cell]]\noptimization = \"ema_swap\"\n" + line + "\n");
+  };
+  EXPECT_EQ(cell("name = \"a b/c\""), "");
+  EXPECT_THAT(cell("name = \"\""), HasSubstr("[[cell]] name takes one line of text, not \"\""));
+  EXPECT_THAT(cell("name = \"a\\nb\""), HasSubstr("name takes one line of text"));
+  EXPECT_THAT(cell("levels = [\"exchange\", \"pointer_swap\", \"exchange\"]"),
+              HasSubstr("[[cell]] levels holds 'exchange' more than once"));
+}
+
+TEST(Matrix, NumbersThatAreNoneAreRefusedWithTheirLine) {
+  EXPECT_THAT(problem(kHead + "[base]\nlr = inf\n[[cell]]\noptimization = \"ema_swap\"\n"),
+              HasSubstr("m.toml:5: key 'lr' takes a finite number, not inf"));
+  EXPECT_THAT(problem(kHead + "[[cell]]\noptimization = \"ema_swap\"\nset = { lr = nan }\n"),
+              HasSubstr("m.toml:6: key 'lr' takes a finite number, not nan"));
+}
+
 TEST(Matrix, AnUnknownKeyNamesItsLineAndNeighbour) {
   EXPECT_THAT(
       problem(kHead + "launchs = 3\n" + kCell),

@@ -5,6 +5,7 @@
 
 #include <fstream>
 
+#include "core/database.h"
 #include "tests/experiments/support.h"
 
 namespace assay {
@@ -71,6 +72,20 @@ TEST(Merge, TracesFollowTheirLaunches) {
     EXPECT_EQ(part, launch.cell == 1 ? "a" : "b");
   }
   EXPECT_EQ(traced, 2);
+}
+
+TEST(Merge, RefusesAPartWhoseMarginWasMoved) {
+  const Scratch scratch;
+  const Plan plan = small_plan(scratch);
+  for (const char* part : {"a", "b"}) run_plan(plan, scratch / part, fake_options());
+  Database(scratch / "b/ledger.sqlite", Database::Mode::ReadWrite)
+      .execute("UPDATE cell SET loss_margin = 0.5");
+  for (const auto& parts :
+       {std::vector{scratch / "a", scratch / "b"}, std::vector{scratch / "b", scratch / "a"}})
+    EXPECT_THAT(merge_ledgers(parts, scratch / "out").error().message,
+                HasSubstr("b/ledger.sqlite: the plan in this ledger was changed after it was made: "
+                          "loss.margin of cell"));
+  EXPECT_FALSE(fs::exists(scratch / "out"));
 }
 
 TEST(Merge, RefusesOtherPlansBuildsAndExistingOutput) {

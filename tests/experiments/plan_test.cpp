@@ -7,6 +7,7 @@
 #include <set>
 
 #include "core/text.h"
+#include "experiments/analysis/report.h"
 #include "tests/experiments/support.h"
 
 namespace assay {
@@ -55,6 +56,21 @@ TEST_F(PlanTest, VariantsAreReferenceLevelsAndControl) {
   EXPECT_EQ(config.at("d_model"), 160); // resolved from the preset
   EXPECT_EQ(plan.ledger.cells[0].unit, "evaluation");
   EXPECT_EQ(plan.ledger.optimizations.at(0).levels.size(), 3u);
+}
+
+// What would end the whole run at that cell's first launch.
+TEST_F(PlanTest, ACellWithoutWhatItsOptimizationSwitchesIsRefused) {
+  const std::string nsa = kHead + "[base]\nfamily = \"nsa\"\npreset = \"tiny\"\n[[cell]]\n"
+                                  "name = \"n\"\noptimization = \"nsa_ranges\"\n";
+  EXPECT_EQ(problem(nsa), "");
+  EXPECT_THAT(problem(nsa + "set = { nsa_attention = \"dense\" }\n"),
+              HasSubstr("m.toml:7: cell 'n': optimization 'nsa_ranges' needs nsa_attention = nsa, "
+                        "or no block is selected: set it under [base] or in the cell's `set`"));
+  const std::string ema = kHead + "[base]\npreset = \"tiny\"\n[[cell]]\nname = \"e\"\n"
+                                  "optimization = \"ema_swap\"\n";
+  EXPECT_EQ(problem(ema), "");
+  EXPECT_THAT(problem(ema + "set = { ema_decay = 0.0 }\n"),
+              HasSubstr("cell 'e': optimization 'ema_swap' needs ema_decay above 0"));
 }
 
 TEST_F(PlanTest, HowAPathIsWrittenIsNoPartOfThePlan) {
@@ -222,14 +238,18 @@ TEST_F(PlanTest, VariantsThatDoNotFitAreSplit) {
   EXPECT_THAT(make_plan(matrix, options).error().message, HasSubstr("Choose a smaller preset"));
 }
 
-// MDE of the median with sd .1 and 6 rounds, 2 launches, alpha .05, power .8:
-// (t_.975,1 + t_.8,1) * sqrt(pi/2/6) * .1 / sqrt(2) = (12.70620 + 1.37638) * .0511663 / 1.414214
+// MDE of the median with sd .1 and 6 rounds, 2 launches, power .8, and alpha .05 shared among the
+// plan's 3 verdicts, as they read it: (t_{1-.05/6},1 + t_.8,1) * sqrt(pi/2/6) * .1 / sqrt(2) =
+// (38.18846 + 1.37638) * .0511663 / 1.414214
 TEST_F(PlanTest, EstimatesTimeAndDetectableEffect) {
   const Plan plan = small_plan(scratch_);
   const PlanEstimate none = estimate(plan);
   EXPECT_EQ(none.seconds, std::nullopt);
   EXPECT_DOUBLE_EQ(none.pair_sd, 0.10);
-  EXPECT_NEAR(*none.cells[0].mde, 0.509516, 1e-4);
+  EXPECT_NEAR(*none.cells[0].mde, 1.431458, 1e-4);
+  EXPECT_EQ(none.judgements, 3);
+  EXPECT_DOUBLE_EQ(none.judged_alpha, 0.05 / 3);
+  EXPECT_DOUBLE_EQ(none.judged_alpha, analyze(plan.ledger).judged_alpha);
   const ProbeResult probe{20e6, 1000, 0.1};
   const PlanEstimate probed = estimate(plan, {{1, probe}, {2, probe}});
   // cell 1: 2 launches x (1.2 + 4 (.1 + 18 x .02)) + 2.4 + 4 (.2 + 12 x .02), and a traced launch

@@ -252,6 +252,17 @@ TEST_F(RunnerTest, BadInputEndsTheRunWithTheWorkersWords) {
   EXPECT_EQ(run().outcome, RunSummary::Outcome::Complete); // the ledger is intact and resumes
 }
 
+// What a cell's gates cannot do says nothing about the others.
+TEST_F(RunnerTest, BadInputAfterTheBuildIsThatLaunchsOwn) {
+  EXPECT_EQ(run("bad_input=parity/1/parity").outcome, RunSummary::Outcome::Complete);
+  const auto parity = launches(LaunchKind::Parity, "ema");
+  ASSERT_EQ(parity.size(), 2u);
+  EXPECT_EQ(parity[0].state, LaunchState::Failed);
+  EXPECT_EQ(parity[0].reason, "told to fail with bad_input");
+  EXPECT_EQ(parity[1].state, LaunchState::Complete);
+  EXPECT_EQ(launches(LaunchKind::Timed, "guard").size(), 2u);
+}
+
 TEST_F(RunnerTest, ARefusedFirstLaunchLeavesNothingBehind) {
   EXPECT_EQ(failure_of([&] { run("bad_input=parity/1/launch"); }), "told to fail with bad_input");
   EXPECT_FALSE(fs::exists(scratch_ / "r"));

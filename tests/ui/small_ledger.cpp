@@ -4,6 +4,8 @@
 #include <map>
 #include <random>
 
+#include "core/plan_json.h"
+
 namespace assay {
 namespace {
 
@@ -14,7 +16,8 @@ void add_cell(LedgerData& data,
               const std::vector<std::string>& levels,
               const std::string& unit) {
   const auto cell = static_cast<std::int64_t>(data.cells.size() + 1);
-  data.cells.push_back({cell, name, name, unit, R"({"eval_interval":100})", kRounds, 1, 0});
+  const std::string config = R"({"eval_interval":100})";
+  data.cells.push_back({cell, name, name, unit, config, kRounds, 1, 0});
   OptimizationRow row{name, "summary of " + name, "bitwise", unit, "visit", "equal", {}, {}};
   for (const std::string& level : levels) {
     row.levels.push_back({level, "the level " + level, name + "/" + level});
@@ -23,14 +26,14 @@ void add_cell(LedgerData& data,
                              level,
                              level,
                              level == levels[0] ? Role::Reference : Role::Level,
-                             "{}"});
+                             config});
   }
   data.variants.push_back({static_cast<std::int64_t>(data.variants.size() + 1),
                            cell,
                            "control",
                            levels[0],
                            Role::Control,
-                           "{}"});
+                           config});
   data.optimizations.push_back(row);
 }
 
@@ -166,6 +169,7 @@ LedgerData finished(const SmallPlan& plan) {
 void store(const LedgerData& data, const std::string& directory) {
   LedgerData plan = data;
   plan.launches.clear();
+  seal_plan(plan);
   const auto ledger = Ledger::open(directory, plan);
   for (const LaunchRow& launch : data.launches) {
     const std::int64_t id = ledger->start_launch(launch);
