@@ -104,7 +104,7 @@ Comparison compare(const LedgerData& data,
   if (variants.b->role == Role::Control) return result;
   result.loss = loss_test(data, visits, cell, *variants.a, *variants.b, judged_alpha);
   const OptimizationRow* row = optimization_of(data, cell);
-  if (result.loss && row) judge_by_loss(result.evidence, *result.loss, row->equivalence);
+  if (row) judge_by_training(result.evidence, result.pairs, result.loss, row->equivalence);
   return result;
 }
 

@@ -155,7 +155,10 @@ std::string untold_loss_text(const Comparison& comparison) {
   if (!comparison.loss) return "";
   std::string text = loss_text(*comparison.loss);
   const auto& reasons = comparison.verdict.reasons;
-  return std::find(reasons.begin(), reasons.end(), text) == reasons.end() ? text : "";
+  const bool told = std::any_of(reasons.begin(), reasons.end(), [&](const std::string& reason) {
+    return reason.ends_with(text);
+  });
+  return told ? "" : text;
 }
 
 std::vector<std::string> speed_notes(const Report& report) {

@@ -70,6 +70,7 @@ double final_loss(const std::vector<double>& losses) {
 struct FinalLoss {
   std::int64_t launch = 0;
   double loss = 0;
+  std::vector<double> curve;
 };
 
 // By launch index, of complete launches that hold all of the variant's visits.
@@ -82,31 +83,39 @@ std::map<int, FinalLoss> final_losses(const LedgerData& data,
     if (launch->state != LaunchState::Complete) continue;
     const auto own = visits_of(visits, *launch, variant);
     if (!own.empty() && own.size() == static_cast<std::size_t>(cell.loss_rounds))
-      by_index[launch->index] = {launch->id, final_loss(losses(own))};
+      by_index[launch->index] = {launch->id, final_loss(losses(own)), losses(own)};
   }
   return by_index;
 }
 
-std::vector<SeedLoss> seed_losses(const LedgerData& data,
-                                  const VisitIndex& visits,
-                                  const CellRow& cell,
-                                  const VariantRow& a,
-                                  const VariantRow& b) {
+struct SeedLosses {
+  std::vector<SeedLoss> seeds;
+  bool parted = false;
+};
+
+SeedLosses seed_losses(const LedgerData& data,
+                       const VisitIndex& visits,
+                       const CellRow& cell,
+                       const VariantRow& a,
+                       const VariantRow& b) {
   const auto of_a = final_losses(data, visits, cell, a);
   const auto of_b = final_losses(data, visits, cell, b);
   std::set<int> lost;
   for (const Fall& fall : falls(data, cell, b))
     if (tells_of_lost_loss(fall.why)) lost.insert(fall.launch->index);
-  std::vector<SeedLoss> seeds;
+  SeedLosses result;
   for (const auto& [index, own] : of_a) {
     const std::uint64_t seed = base_seed(cell) + static_cast<std::uint64_t>(index);
     const auto other = of_b.find(index);
-    if (lost.contains(index))
-      seeds.push_back({seed, own.loss, std::numeric_limits<double>::quiet_NaN()});
-    else if (other != of_b.end() && other->second.launch == own.launch)
-      seeds.push_back({seed, own.loss, other->second.loss});
+    if (lost.contains(index)) {
+      result.seeds.push_back({seed, own.loss, std::numeric_limits<double>::quiet_NaN()});
+      result.parted = true;
+    } else if (other != of_b.end() && other->second.launch == own.launch) {
+      result.seeds.push_back({seed, own.loss, other->second.loss});
+      result.parted |= own.curve != other->second.curve;
+    }
   }
-  return seeds;
+  return result;
 }
 
 std::optional<Estimate> log_ratios(const std::vector<SeedLoss>& seeds, double judged_alpha) {
@@ -130,6 +139,17 @@ std::int64_t skipped_steps(const LedgerData& data,
       for (const VisitRow* visit : visits_of(visits, *launch, variant))
         skipped += visit->skipped_steps;
   return skipped;
+}
+
+// Which updates one side made and the other did not, or "".
+std::string other_skips(const PairSet& pairs, const std::optional<LossTest>& test) {
+  const auto words = [](const char* where, std::int64_t a, std::int64_t b) {
+    return fmt::format("the loss scaler skipped {} {} steps of A and {} of B", a, where, b);
+  };
+  if (test && test->skipped_a != test->skipped_b)
+    return words("loss", test->skipped_a, test->skipped_b);
+  if (pairs.skipped_a != pairs.skipped_b) return words("timed", pairs.skipped_a, pairs.skipped_b);
+  return "";
 }
 
 // Training losses stand for unseen data as long as no batch comes twice.
@@ -188,8 +208,9 @@ std::optional<LossTest> loss_test(const LedgerData& data,
   test.steps = cell.loss_rounds * cell.loss_steps;
   test.final_steps = final_visits(static_cast<std::size_t>(cell.loss_rounds)) *
                      static_cast<std::size_t>(cell.loss_steps);
-  test.result = judge_loss(
-      seed_losses(data, visits, cell, a, b), cell.loss_margin, test.rule, data.spec.power);
+  SeedLosses losses = seed_losses(data, visits, cell, a, b);
+  test.parted = losses.parted;
+  test.result = judge_loss(std::move(losses.seeds), cell.loss_margin, test.rule, data.spec.power);
   test.log_ratio = log_ratios(test.result.seeds, judged_alpha);
   test.skipped_a = skipped_steps(data, visits, cell, a);
   test.skipped_b = skipped_steps(data, visits, cell, b);
@@ -202,12 +223,24 @@ std::optional<LossTest> loss_test(const LedgerData& data,
   return test;
 }
 
-void judge_by_loss(Evidence& evidence, const LossTest& test, const std::string& equivalence) {
+void judge_by_training(Evidence& evidence,
+                       const PairSet& pairs,
+                       const std::optional<LossTest>& test,
+                       const std::string& equivalence) {
   if (evidence.quality == Quality::Harmed) return; // a loss that is gone needs no test
-  const bool gates_decide = equivalence == "bitwise" || equivalence == "math";
-  if (gates_decide && test.result.quality != Quality::Harmed) return;
-  evidence.quality = test.result.quality;
-  evidence.quality_reason = loss_text(test);
+  const std::string skips = other_skips(pairs, test);
+  std::string parting;
+  if (evidence.quality == Quality::Bitwise && (!skips.empty() || (test && test->parted))) {
+    parting = "the bitwise gates passed, but " + (skips.empty() ? "losses part later" : skips);
+    const bool within_math = equivalence == "math" && skips.empty();
+    evidence.quality = within_math ? Quality::Equivalent : Quality::Unknown;
+    evidence.quality_reason = parting;
+  }
+  const bool gates_decide = equivalence == "math" ? skips.empty() || parting.empty()
+                                                  : equivalence == "bitwise" && parting.empty();
+  if (!test || (gates_decide && test->result.quality != Quality::Harmed)) return;
+  evidence.quality = test->result.quality;
+  evidence.quality_reason = (parting.empty() ? "" : parting + "; ") + loss_text(*test);
 }
 
 std::string loss_text(const LossTest& test) {

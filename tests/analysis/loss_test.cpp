@@ -120,6 +120,29 @@ TEST(Loss, GatesDecideBitwiseAndMathRowsUnlessTrainingIsHarmed) {
   EXPECT_EQ(quality(cell), Quality::Harmed);
 }
 
+// Gates see a few steps; what a whole training shows against bit equality counts more.
+TEST(Loss, BitwiseEndsWhereTrainingParts) {
+  SyntheticCell cell = loss_cell(0, 0);
+  cell.equivalence = "bitwise";
+  EXPECT_EQ(quality(cell), Quality::Bitwise) << "equal to the last bit";
+  LedgerData skipped = ledger_of(cell);
+  skipped.visits.back().skipped_steps = 1; // of B, in the last loss launch
+  const Comparison skips = judged(skipped);
+  EXPECT_EQ(skips.verdict.quality, Quality::Equivalent) << "what the losses say";
+  EXPECT_THAT(skips.evidence.quality_reason,
+              HasSubstr("the bitwise gates passed, but the loss scaler skipped 0 loss steps of A "
+                        "and 1 of B; loss +0 "));
+  cell.levels[1].loss_shift = 0.001;
+  cell.levels[1].loss_sd = 0.002;
+  EXPECT_EQ(quality(cell), Quality::Equivalent);
+  cell.loss_seeds = 3;
+  const Verdict few = judged(ledger_of(cell)).verdict;
+  EXPECT_EQ(few.quality, Quality::Unknown);
+  EXPECT_THAT(few.reasons, Contains(HasSubstr("the bitwise gates passed, but losses part later")));
+  cell.equivalence = "math";
+  EXPECT_EQ(quality(cell), Quality::Equivalent) << "that is all the class promises";
+}
+
 TEST(Loss, NanInBAloneHarmsAndTellsTheStep) {
   SyntheticCell cell = loss_cell(0.001, 0.002);
   cell.levels[1].nan_in_seed = 2;
