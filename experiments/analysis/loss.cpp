@@ -11,11 +11,16 @@ namespace assay {
 
 namespace {
 
-std::uint64_t base_seed(const CellRow& cell) {
+// An integer of the cell's configuration; 0 in a ledger of another maker that lacks it.
+std::uint64_t configured(const CellRow& cell, const char* key) {
   const auto config = nlohmann::json::parse(cell.config_json, nullptr, false);
-  if (!config.is_object() || !config.contains("seed") || !config["seed"].is_number_integer())
-    return 0; // a ledger of another maker: seeds are then the launches' numbers
-  return config["seed"].get<std::uint64_t>();
+  if (!config.is_object() || !config.contains(key) || !config[key].is_number_integer()) return 0;
+  return config[key].get<std::uint64_t>();
+}
+
+// Without it seeds are the launches' numbers.
+std::uint64_t base_seed(const CellRow& cell) {
+  return configured(cell, "seed");
 }
 
 std::vector<const LaunchRow*> loss_launches(const LedgerData& data, const CellRow& cell) {
@@ -62,9 +67,11 @@ std::vector<double> losses(const std::vector<const VisitRow*>& visits) {
   return result;
 }
 
-double final_loss(const std::vector<double>& losses) {
-  const auto counted = static_cast<std::ptrdiff_t>(final_visits(losses.size()));
-  return mean(std::vector<double>(losses.end() - counted, losses.end()));
+// The mean over the judged visits; of the last one where there is none, and nothing reads it.
+double final_loss(const CellRow& cell, const std::vector<double>& losses) {
+  const auto first =
+      static_cast<std::ptrdiff_t>(std::min(first_judged_visit(cell), losses.size() - 1));
+  return mean(std::vector<double>(losses.begin() + first, losses.end()));
 }
 
 struct FinalLoss {
@@ -83,7 +90,7 @@ std::map<int, FinalLoss> final_losses(const LedgerData& data,
     if (launch->state != LaunchState::Complete) continue;
     const auto own = visits_of(visits, *launch, variant);
     if (!own.empty() && own.size() == static_cast<std::size_t>(cell.loss_rounds))
-      by_index[launch->index] = {launch->id, final_loss(losses(own)), losses(own)};
+      by_index[launch->index] = {launch->id, final_loss(cell, losses(own)), losses(own)};
   }
   return by_index;
 }
@@ -141,15 +148,17 @@ std::int64_t skipped_steps(const LedgerData& data,
   return skipped;
 }
 
-// Which updates one side made and the other did not, or "".
-std::string other_skips(const PairSet& pairs, const std::optional<LossTest>& test) {
-  const auto words = [](const char* where, std::int64_t a, std::int64_t b) {
-    return fmt::format("the loss scaler skipped {} {} steps of A and {} of B", a, where, b);
-  };
-  if (test && test->skipped_a != test->skipped_b)
-    return words("loss", test->skipped_a, test->skipped_b);
-  if (pairs.skipped_a != pairs.skipped_b) return words("timed", pairs.skipped_a, pairs.skipped_b);
-  return "";
+// Levels that may differ in a bit and do not have not met what they differ in.
+void doubt_equal_losses(LossQuality& result, const std::string& equivalence) {
+  const bool equal = std::all_of(result.seeds.begin(),
+                                 result.seeds.end(),
+                                 [](const SeedLoss& seed) { return seed.a == seed.b; });
+  if (!equal || result.quality != Quality::Equivalent) return;
+  result.quality = Quality::Unknown;
+  result.reason = fmt::format("the final losses of all {} seeds are equal to the last bit, which "
+                              "class {} does not promise: nothing differed, so they show nothing",
+                              result.seeds.size(),
+                              equivalence);
 }
 
 // Training losses stand for unseen data as long as no batch comes twice.
@@ -172,6 +181,25 @@ std::size_t final_visits(std::size_t visits) {
   const auto share =
       static_cast<std::size_t>(std::ceil(kFinalShare * static_cast<double>(visits) - 1e-9));
   return std::min(visits, std::max(kFewestFinalVisits, share));
+}
+
+std::size_t first_judged_visit(const CellRow& cell) {
+  const auto visits = static_cast<std::size_t>(cell.loss_rounds);
+  const auto steps = static_cast<std::size_t>(std::max(1, cell.loss_steps));
+  const std::size_t warm = (configured(cell, "warmup_steps") + steps - 1) / steps;
+  return std::min(visits, std::max({visits - final_visits(visits), warm, std::size_t{1}}));
+}
+
+std::string why_no_loss_counts(const CellRow& cell) {
+  const std::size_t judged = static_cast<std::size_t>(cell.loss_rounds) - first_judged_visit(cell);
+  if (judged >= kFewestJudgedVisits) return "";
+  return fmt::format("{} of at least {} visits of {} steps begin after the first visit and the {} "
+                     "warm-up steps of a training of {}: earlier losses show nothing",
+                     judged,
+                     kFewestJudgedVisits,
+                     cell.loss_steps,
+                     configured(cell, "warmup_steps"),
+                     cell.loss_rounds * cell.loss_steps);
 }
 
 std::vector<LossCurve>
@@ -202,15 +230,20 @@ std::optional<LossTest> loss_test(const LedgerData& data,
                                   double judged_alpha) {
   if (cell.loss_seeds == 0) return std::nullopt;
   LossTest test;
+  std::string equivalence;
   for (const OptimizationRow& row : data.optimizations)
-    if (row.name == cell.optimization && row.equivalence == "objective")
-      test.rule = LossRule::NonInferiority;
+    if (row.name == cell.optimization) equivalence = row.equivalence;
+  if (equivalence == "objective") test.rule = LossRule::NonInferiority;
   test.steps = cell.loss_rounds * cell.loss_steps;
-  test.final_steps = final_visits(static_cast<std::size_t>(cell.loss_rounds)) *
+  test.final_steps = (static_cast<std::size_t>(cell.loss_rounds) - first_judged_visit(cell)) *
                      static_cast<std::size_t>(cell.loss_steps);
   SeedLosses losses = seed_losses(data, visits, cell, a, b);
   test.parted = losses.parted;
+  const std::string uncounted = why_no_loss_counts(cell);
+  if (!uncounted.empty()) losses.seeds.clear(); // harm by a lost loss is told by its retirement
   test.result = judge_loss(std::move(losses.seeds), cell.loss_margin, test.rule, data.spec.power);
+  if (!uncounted.empty()) test.result.reason = uncounted;
+  if (equivalence != "bitwise") doubt_equal_losses(test.result, equivalence);
   test.log_ratio = log_ratios(test.result.seeds, judged_alpha);
   test.skipped_a = skipped_steps(data, visits, cell, a);
   test.skipped_b = skipped_steps(data, visits, cell, b);
@@ -228,15 +261,17 @@ void judge_by_training(Evidence& evidence,
                        const std::optional<LossTest>& test,
                        const std::string& equivalence) {
   if (evidence.quality == Quality::Harmed) return; // a loss that is gone needs no test
-  const std::string skips = other_skips(pairs, test);
+  const bool skips =
+      pairs.skipped_a != pairs.skipped_b || (test && test->skipped_a != test->skipped_b);
   std::string parting;
-  if (evidence.quality == Quality::Bitwise && (!skips.empty() || (test && test->parted))) {
-    parting = "the bitwise gates passed, but " + (skips.empty() ? "losses part later" : skips);
-    const bool within_math = equivalence == "math" && skips.empty();
-    evidence.quality = within_math ? Quality::Equivalent : Quality::Unknown;
+  if (evidence.quality == Quality::Bitwise && (skips || (test && test->parted))) {
+    parting = fmt::format("the bitwise gates passed, but {}",
+                          skips ? "the loss scaler skipped other updates of B than of A"
+                                : "losses part later");
+    evidence.quality = equivalence == "math" && !skips ? Quality::Equivalent : Quality::Unknown;
     evidence.quality_reason = parting;
   }
-  const bool gates_decide = equivalence == "math" ? skips.empty() || parting.empty()
+  const bool gates_decide = equivalence == "math" ? !skips || parting.empty()
                                                   : equivalence == "bitwise" && parting.empty();
   if (!test || (gates_decide && test->result.quality != Quality::Harmed)) return;
   evidence.quality = test->result.quality;
@@ -248,7 +283,8 @@ std::string loss_text(const LossTest& test) {
   if (!text.starts_with("loss ")) text = "loss: " + text;
   if (test.result.quality == Quality::Equivalent)
     text += test.rule == LossRule::Equivalence ? ": equivalent" : ": not worse";
-  text += fmt::format("; last {} of {} steps", test.final_steps, test.steps);
+  if (test.final_steps > 0)
+    text += fmt::format("; last {} of {} steps", test.final_steps, test.steps);
   if (test.skipped_a + test.skipped_b > 0)
     text += fmt::format(
         "; the loss scaler skipped {} steps of A and {} of B", test.skipped_a, test.skipped_b);

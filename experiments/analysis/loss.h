@@ -21,6 +21,13 @@ inline constexpr double kFinalShare = 0.05;
 inline constexpr std::size_t kFewestFinalVisits = 3;
 std::size_t
 final_visits(std::size_t visits); // how many of so many count; never more than there are
+// Of these, visits that begin within the learning rate's warm-up, and the first, whose loss
+// precedes every update, show nothing of an optimization and are not judged.
+inline constexpr std::size_t kFewestJudgedVisits = 2;
+std::size_t
+first_judged_visit(const CellRow& cell); // counted from 0; cell.loss_rounds: there is none
+// Why the cell's loss launches can decide nothing ("training ends within …"), or "".
+std::string why_no_loss_counts(const CellRow& cell);
 
 struct LossCurve {
   std::string variant;
