@@ -59,6 +59,10 @@ std::string interval_text(const std::optional<Interval>& log) {
   return log ? bracket(change(*log)) : "-";
 }
 
+std::string shares_text(const Interval& shares) {
+  return bracket(shares);
+}
+
 std::string gain_range_text(double lo, double hi) {
   const auto number = [](double share) {
     std::string text = fmt::format("{:+.4g}", rounded(100 * share, 4));

@@ -15,6 +15,7 @@ std::string share_text(double share);                          // 0.0123 -> "1.2
 std::string change_text(double share);                         // signed: "-6.10 %", "+0.02 %"
 std::string effect_text(const Estimate& log);                  // change of time or bytes: "-6.10 %"
 std::string interval_text(const std::optional<Interval>& log); // "[-7.01, -5.22] %", or "-"
+std::string shares_text(const Interval& shares);               // the same of gains themselves
 std::string gain_range_text(double lo, double hi);             // "+10 to +15 %", "+10 % or more"
 
 // "97.1 -> 91.2 ms": median time of a unit, one unit for both.

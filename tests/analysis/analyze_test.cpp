@@ -307,6 +307,19 @@ TEST(EndToEnd, EvaluationSharesTheInterval) {
   EXPECT_EQ(report.claims[0].state, ClaimState::Confirmed);
 }
 
+TEST(Claims, AnUndecidedOneSaysWhatItReachesAndHolds) {
+  SyntheticCell cell = two_level_cell(-0.06);
+  SyntheticPlan plan = plan_of(cell);
+  plan.launch_sd = 0.06;
+  LedgerData data = synthetic_ledger(plan);
+  data.claims = {step_time_claim(0.08, 0.12)};
+  const ClaimResult result = analyze(data).claims.at(0);
+  ASSERT_EQ(result.state, ClaimState::Undecided);
+  EXPECT_THAT(result.reason,
+              HasSubstr("reaches the claimed +8 to +12 % and also holds gains of +1.00 % "
+                        "or less"));
+}
+
 TEST(Claims, ThroughputIsConvertedAndSeveralVerdictsNarrowAlpha) {
   SyntheticPlan plan = plan_of(two_level_cell(std::log(1 / 1.25)));
   ClaimRow claim = step_time_claim(0.20, 0.22);
