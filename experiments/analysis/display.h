@@ -18,7 +18,7 @@ std::string interval_text(const std::optional<Interval>& log); // "[-7.01, -5.22
 std::string shares_text(const Interval& shares);               // the same of gains themselves
 std::string gain_range_text(double lo, double hi);             // "+10 to +15 %", "+10 % or more"
 
-// "97.1 -> 91.2 ms": median time of a unit, one unit for both.
+// "97.1 -> 91.2 ms": A's median time of a unit, and B's by the effect; one unit for both.
 std::string unit_time_text(const Effect& effect);
 // "-20.1 %", "-20.1 % [-21, -19] %" when launches differ, "-" when not measured.
 std::string memory_text(const std::optional<MemoryEffect>& memory);

@@ -167,7 +167,8 @@ std::string render_table(const Report& report, const TableStyle& style) {
   out.raw("");
   put_untested(out, report);
   out.line(fmt::format(
-      "time: change of a unit's wall time, paired. MDE: smallest effect seen with {:.0f} % "
+      "time: change of a unit's wall time, paired; unit: A's median, and B's by that change. MDE: "
+      "smallest effect seen with {:.0f} % "
       "probability. Verdicts read the {:.4g} % interval (alpha shared by {} verdict{}).",
       100 * report.spec.power,
       100 * (1 - report.judged_alpha),

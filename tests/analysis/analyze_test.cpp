@@ -155,6 +155,30 @@ TEST(Exclusion, EachCovariateHasItsLimit) {
   EXPECT_EQ(with(&Covariates::foreign_processes, 1), "1 other process on the GPU");
 }
 
+// Launches of unequal speed and size: B's pooled median would be the smaller one.
+TEST(EffectOfPairs, UnitTimesAgreeWithTheEffectBesideThem) {
+  PairSet pairs;
+  const auto add = [&](double a, double b, int rounds) {
+    LaunchPairs launch;
+    launch.launch = launch.index = static_cast<int>(pairs.launches.size()) + 1;
+    for (int round = 0; round < rounds; ++round) {
+      Pair pair;
+      pair.round = round;
+      pair.a_ns = a;
+      pair.b_ns = b;
+      pair.log_ratio = std::log(b / a);
+      launch.pairs.push_back(pair);
+    }
+    pairs.launches.push_back(launch);
+  };
+  add(13e6, 12.8e6, 30);
+  add(15e6, 18e6, 10);
+  const Effect effect = *estimate_effect(pairs, {});
+  EXPECT_GT(effect.theta.value, 0.05);
+  EXPECT_NEAR(effect.a_ns, 13e6, 1);
+  EXPECT_NEAR(std::log(effect.b_ns / effect.a_ns), effect.theta.value, 1e-12);
+}
+
 TEST(Validity, UnequalWorkNamesItself) {
   LedgerData data = synthetic_ledger(plan_of(two_level_cell(-0.1)));
   for (VisitRow& visit : data.visits)
