@@ -27,10 +27,14 @@ std::string signed_percent(double share, int places) {
   return fmt::format("{:+.{}f}", rounded(100 * share, places), places);
 }
 
+// A bound below 0 keeps its sign where it rounds to 0: "[-0.0, +10.5] %" holds 0.
 std::string bracket(const Interval& shares) {
   const int places = std::min(decimals(100 * shares.lower), decimals(100 * shares.upper));
-  return fmt::format(
-      "[{}, {}] %", signed_percent(shares.lower, places), signed_percent(shares.upper, places));
+  const auto bound = [&](double share) {
+    const std::string text = signed_percent(share, places);
+    return share < 0 && text.front() == '+' ? "-" + text.substr(1) : text;
+  };
+  return fmt::format("[{}, {}] %", bound(shares.lower), bound(shares.upper));
 }
 
 Interval change(const Interval& log) {
