@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <map>
+#include <set>
 
 namespace assay {
 
@@ -145,8 +146,25 @@ std::string claim_state_text(const ClaimResult& result) {
   return result.provisional ? text + " (provisional)" : text;
 }
 
+std::string launches_text(const CellReport& cell) {
+  std::string text =
+      cell.counted_launches == cell.timed_launches
+          ? fmt::format("{} of {} launches", cell.timed_launches, cell.planned_launches)
+          : fmt::format("{} launches of {} planned", cell.counted_launches, cell.planned_launches);
+  std::set<std::size_t> used;
+  for (const Comparison& comparison : cell.comparisons)
+    if (comparison.pairs.pairs > 0)
+      used.insert(comparison.effect ? comparison.effect->launches.size() : 0);
+  if (used.empty()) return text;
+  if (used.size() == 1 && *used.begin() == static_cast<std::size_t>(cell.counted_launches))
+    return text;
+  return text + fmt::format(", effects of {}", fmt::join(used, " or "));
+}
+
 std::string control_text(const CellReport& cell) {
   if (!cell.control) return "no A/A control in this cell";
+  if (!cell.control->comparison.effect && cell.control->comparison.pairs.pairs > 0)
+    return "A/A control measured, every pair excluded";
   if (!cell.control->comparison.effect) return "A/A control not measured yet";
   const Estimate& theta = cell.control->comparison.effect->theta;
   return fmt::format("A/A control {} {}{}",

@@ -32,6 +32,9 @@ std::string claimed_text(const ClaimRow& claim);
 std::string measured_text(const ClaimResult& result);
 // "CONFIRMED (exceeds, provisional)"
 std::string claim_state_text(const ClaimResult& result);
+// "5 of 5 launches"; "9 launches of 3 planned, effects of 8" where merging added or disturbances
+// took some.
+std::string launches_text(const CellReport& cell);
 // "A/A control +0.12 % [-0.40, +0.63] %", or why there is none
 std::string control_text(const CellReport& cell);
 // "varlen against mask_dense"

@@ -138,12 +138,8 @@ std::vector<std::string> speed_lines(const Report& report) {
 }
 
 std::string cell_line(const CellReport& cell) {
-  return fmt::format("{} ({}; {} of {} launches; {})",
-                     cell.cell.name,
-                     cell.cell.unit,
-                     cell.timed_launches,
-                     cell.planned_launches,
-                     control_text(cell));
+  return fmt::format(
+      "{} ({}; {}; {})", cell.cell.name, cell.cell.unit, launches_text(cell), control_text(cell));
 }
 
 } // namespace

@@ -207,6 +207,28 @@ TEST(Validity, UpdatesThatOneSideSkippedAreUnequalWork) {
   EXPECT_EQ(skip(1).verdict.validity, Validity::Ok) << "all skipped";
 }
 
+TEST(Launches, TheHeaderCountsWhatTheEffectUses) {
+  SyntheticCell cell = two_level_cell(-0.1);
+  EXPECT_EQ(launches_text(analyze(synthetic_ledger(plan_of(cell))).cells[0]), "5 of 5 launches");
+  cell.timed_launches = 9;
+  LedgerData merged = synthetic_ledger(plan_of(cell)); // three directories of one plan
+  merged.spec.launches = 3;
+  std::int64_t last = 0;
+  for (LaunchRow& launch : merged.launches)
+    if (launch.kind == LaunchKind::Timed) {
+      launch.index = (launch.index - 1) % 3 + 1;
+      last = launch.id;
+    }
+  EXPECT_EQ(launches_text(analyze(merged).cells[0]), "9 launches of 3 planned");
+  for (VisitRow& visit : merged.visits)
+    if (visit.launch == last) visit.covariates.steal_share = 0.5;
+  EXPECT_EQ(launches_text(analyze(merged).cells[0]), "9 launches of 3 planned, effects of 8");
+  for (VisitRow& visit : merged.visits) visit.covariates.steal_share = 0.5;
+  const Report disturbed = analyze(merged);
+  EXPECT_EQ(launches_text(disturbed.cells[0]), "9 launches of 3 planned, effects of 0");
+  EXPECT_EQ(control_text(disturbed.cells[0]), "A/A control measured, every pair excluded");
+}
+
 TEST(Validity, ControlAlarmNeedsSizeAndEvidence) {
   SyntheticCell cell = two_level_cell(-0.1);
   cell.control_effect = 0.05;
