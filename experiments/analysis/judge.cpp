@@ -175,6 +175,12 @@ void adopt_claim(Verdict& verdict, const ClaimResult& result, bool first) {
   };
   if (!first && rank(result.state) >= rank(verdict.claim)) return;
   verdict.claim = result.state;
+  const auto metric = claim_metric(result.claim.metric);
+  const bool was_judged = rank(result.state) < std::ssize(kWorstFirst);
+  verdict.claim_about = !was_judged                         ? ""
+                        : metric == ClaimMetric::PeakMemory ? "memory"
+                        : metric == ClaimMetric::FinalLoss  ? "loss"
+                                                            : "";
   std::erase(verdict.tags, Tag::Exceeds);
   if (result.exceeds) verdict.tags.push_back(Tag::Exceeds);
 }
