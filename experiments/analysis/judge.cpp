@@ -70,7 +70,8 @@ void explain_work(Comparison& comparison) {
     verdict.reasons.push_back(comparison.evidence.same_work_proof);
   } else if (comparison.evidence.same_work) {
     verdict.reasons.push_back(
-        "operators are identical by name, yet times differ: the difference is inside them");
+        "both sides run the same operators and copies by name and number, yet times differ: in how "
+        "long these take, or in the time between them");
   }
 }
 
