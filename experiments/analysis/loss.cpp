@@ -264,10 +264,11 @@ void judge_by_training(Evidence& evidence,
   const bool skips =
       pairs.skipped_a != pairs.skipped_b || (test && test->skipped_a != test->skipped_b);
   std::string parting;
-  if (evidence.quality == Quality::Bitwise && (skips || (test && test->parted))) {
-    parting = fmt::format("the bitwise gates passed, but {}",
-                          skips ? "the loss scaler skipped other updates of B than of A"
-                                : "losses part later");
+  if (evidence.quality != Quality::Unknown && skips)
+    parting = "the gates passed, but the loss scaler skipped other updates of B than of A";
+  else if (evidence.quality == Quality::Bitwise && test && test->parted)
+    parting = "the bitwise gates passed, but losses part later";
+  if (!parting.empty()) {
     evidence.quality = equivalence == "math" && !skips ? Quality::Equivalent : Quality::Unknown;
     evidence.quality_reason = parting;
   }

@@ -62,8 +62,9 @@ std::optional<LossTest> loss_test(const LedgerData& data,
 
 // What training showed of the quality of `equivalence`, after its gates: statistical and objective
 // rows have the loss test alone; for bitwise and math rows, whose gates decide, harm overrules
-// them. Gates see a few steps, so BITWISE ends where losses part or the loss scaler skips other
-// steps: then quality is what the loss test says, or that of a math row whose losses alone part.
+// them. Gates see a few steps: BITWISE ends where losses part, and no gate decides where the loss
+// scaler skipped other steps. Quality is then what the loss test says, or that of a math row whose
+// losses alone part.
 void judge_by_training(Evidence& evidence,
                        const PairSet& pairs,
                        const std::optional<LossTest>& test,
