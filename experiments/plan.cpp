@@ -8,6 +8,7 @@
 
 #include "core/plan_json.h"
 #include "core/text.h"
+#include "experiments/analysis/loss.h"
 #include "experiments/claims.h"
 #include "experiments/memory_groups.h"
 #include "model/config/optimization.h"
@@ -19,6 +20,7 @@ namespace {
 constexpr double kMemoryShare = 0.70; // of host or device memory that replicas may take
 constexpr int kRoundsCpu = 40, kRoundsGpu = 60;
 constexpr int kVisitStepsGpu = 5, kDiscardGpu = 1, kFewestStepsGpu = 4;
+constexpr double kAbsurdMargin = 1; // nats a token: e times the perplexity counts as none
 constexpr double kSesoiCpu = 0.01, kSesoiGpu = 0.005;
 
 struct Problems {
@@ -77,7 +79,7 @@ private:
                   const std::string& name,
                   const std::vector<Draft>& group);
   void visit_shape(const MatrixCell& cell, bool gpu, CellRow& row);
-  void loss_shape(const MatrixCell& cell, const Optimization& optimization, CellRow& row) const;
+  void loss_shape(const MatrixCell& cell, const Optimization& optimization, CellRow& row);
   void add_claims();
   void finish_spec();
 
@@ -292,9 +294,7 @@ void Planner::visit_shape(const MatrixCell& cell, bool gpu, CellRow& row) {
 }
 
 // Levels that are equal bit by bit lose the same, so such a cell trains for it only if it asks.
-void Planner::loss_shape(const MatrixCell& cell,
-                         const Optimization& optimization,
-                         CellRow& row) const {
+void Planner::loss_shape(const MatrixCell& cell, const Optimization& optimization, CellRow& row) {
   const bool by_default = optimization.equivalence != Equivalence::Bitwise;
   const std::optional<LossSettings>& settings =
       cell.quality || !by_default ? cell.quality : matrix_.quality;
@@ -303,6 +303,21 @@ void Planner::loss_shape(const MatrixCell& cell,
   row.loss_rounds = settings->steps / settings->every;
   row.loss_steps = settings->every;
   row.loss_margin = settings->margin;
+  if (const std::string why = why_no_loss_counts(row); !why.empty())
+    problems_.add(fmt::format("{}: cell '{}': [quality]: {}; raise `steps`, or lower `every` or "
+                              "warmup_steps",
+                              cell.where,
+                              printable(row.name),
+                              why));
+  const auto note = [&](const std::string& text) {
+    plan_.notes.push_back(fmt::format("cell '{}': [quality]: {}", row.name, text));
+  };
+  if (static_cast<std::size_t>(row.loss_seeds) < kFewestSeeds)
+    note(fmt::format("seeds = {} decides nothing about quality; {} are the fewest that can",
+                     row.loss_seeds,
+                     kFewestSeeds));
+  if (row.loss_margin >= kAbsurdMargin)
+    note(fmt::format("margin = {} nats a token lets nearly any training pass", row.loss_margin));
 }
 
 void Planner::write_cell(const MatrixCell& cell,

@@ -93,7 +93,7 @@ Comparison compare(const LedgerData& data,
   if (variants.b->role == Role::Control) return result;
   result.loss = loss_test(data, visits, cell, *variants.a, *variants.b, judged_alpha);
   const OptimizationRow* row = optimization_of(data, cell);
-  if (result.loss && row) judge_by_loss(result.evidence, *result.loss, row->equivalence);
+  if (row) judge_by_training(result.evidence, result.pairs, result.loss, row->equivalence);
   return result;
 }
 
@@ -203,6 +203,10 @@ CellReport report_cell(const LedgerData& data,
   }
   result.planned_launches = data.spec.launches;
   result.timed_launches = timed_launches(data, cell);
+  result.counted_launches = static_cast<int>(
+      std::count_if(data.launches.begin(), data.launches.end(), [&](const LaunchRow& launch) {
+        return launch.cell == cell.id && is_counted(launch);
+      }));
   result.loss_launches = loss_launches(data, cell);
   result.loss_curves = loss_curves(data, visits, cell);
   result.control = control_of(data, visits, cell, judged_alpha);

@@ -66,16 +66,20 @@ double sesoi_gain(ClaimMetric metric, double sesoi) {
   return metric == ClaimMetric::Throughput ? sesoi / (1 - sesoi) : sesoi;
 }
 
-ClaimDecision decide_claim(const Interval& claimed, const Interval& measured, double sesoi) {
+double least_claimed(const Interval& claimed, double sesoi) {
   const bool no_figure = claimed.lower == 0 && std::isinf(claimed.upper);
-  const double lo = no_figure ? sesoi : claimed.lower;
+  return no_figure ? sesoi : claimed.lower;
+}
+
+ClaimDecision decide_claim(const Interval& claimed, const Interval& measured, double sesoi) {
+  const double lo = least_claimed(claimed, sesoi);
   const auto [l, u] = measured;
   // A claim of a bounded cost (lo < 0) is kept by a small loss, so a loss is not its opposite.
   if (u < 0 && lo >= 0) return {ClaimState::Opposite, false};
   if (l >= lo) return {ClaimState::Confirmed, l > claimed.upper};
   if (u < std::min(lo, sesoi)) return {ClaimState::Refuted, false};
-  if (l > 0 && u < lo) return {ClaimState::Shortfall, false};
-  if (l > sesoi && u >= lo) return {ClaimState::Consistent, false};
+  if (u < lo) return {ClaimState::Shortfall, false};
+  if (l > sesoi) return {ClaimState::Consistent, false};
   return {ClaimState::Undecided, false};
 }
 

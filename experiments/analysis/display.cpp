@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <map>
+#include <set>
 
 namespace assay {
 
@@ -27,10 +28,14 @@ std::string signed_percent(double share, int places) {
   return fmt::format("{:+.{}f}", rounded(100 * share, places), places);
 }
 
+// A bound below 0 keeps its sign where it rounds to 0: "[-0.0, +10.5] %" holds 0.
 std::string bracket(const Interval& shares) {
   const int places = std::min(decimals(100 * shares.lower), decimals(100 * shares.upper));
-  return fmt::format(
-      "[{}, {}] %", signed_percent(shares.lower, places), signed_percent(shares.upper, places));
+  const auto bound = [&](double share) {
+    const std::string text = signed_percent(share, places);
+    return share < 0 && text.front() == '+' ? "-" + text.substr(1) : text;
+  };
+  return fmt::format("[{}, {}] %", bound(shares.lower), bound(shares.upper));
 }
 
 Interval change(const Interval& log) {
@@ -57,6 +62,10 @@ std::string effect_text(const Estimate& log) {
 
 std::string interval_text(const std::optional<Interval>& log) {
   return log ? bracket(change(*log)) : "-";
+}
+
+std::string shares_text(const Interval& shares) {
+  return bracket(shares);
 }
 
 std::string gain_range_text(double lo, double hi) {
@@ -137,8 +146,25 @@ std::string claim_state_text(const ClaimResult& result) {
   return result.provisional ? text + " (provisional)" : text;
 }
 
+std::string launches_text(const CellReport& cell) {
+  std::string text =
+      cell.counted_launches == cell.timed_launches
+          ? fmt::format("{} of {} launches", cell.timed_launches, cell.planned_launches)
+          : fmt::format("{} launches of {} planned", cell.counted_launches, cell.planned_launches);
+  std::set<std::size_t> used;
+  for (const Comparison& comparison : cell.comparisons)
+    if (comparison.pairs.pairs > 0)
+      used.insert(comparison.effect ? comparison.effect->launches.size() : 0);
+  if (used.empty()) return text;
+  if (used.size() == 1 && *used.begin() == static_cast<std::size_t>(cell.counted_launches))
+    return text;
+  return text + fmt::format(", effects of {}", fmt::join(used, " or "));
+}
+
 std::string control_text(const CellReport& cell) {
   if (!cell.control) return "no A/A control in this cell";
+  if (!cell.control->comparison.effect && cell.control->comparison.pairs.pairs > 0)
+    return "A/A control measured, every pair excluded";
   if (!cell.control->comparison.effect) return "A/A control not measured yet";
   const Estimate& theta = cell.control->comparison.effect->theta;
   return fmt::format("A/A control {} {}{}",
@@ -155,7 +181,10 @@ std::string untold_loss_text(const Comparison& comparison) {
   if (!comparison.loss) return "";
   std::string text = loss_text(*comparison.loss);
   const auto& reasons = comparison.verdict.reasons;
-  return std::find(reasons.begin(), reasons.end(), text) == reasons.end() ? text : "";
+  const bool told = std::any_of(reasons.begin(), reasons.end(), [&](const std::string& reason) {
+    return reason.ends_with(text);
+  });
+  return told ? "" : text;
 }
 
 std::vector<std::string> speed_notes(const Report& report) {

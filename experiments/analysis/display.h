@@ -15,9 +15,10 @@ std::string share_text(double share);                          // 0.0123 -> "1.2
 std::string change_text(double share);                         // signed: "-6.10 %", "+0.02 %"
 std::string effect_text(const Estimate& log);                  // change of time or bytes: "-6.10 %"
 std::string interval_text(const std::optional<Interval>& log); // "[-7.01, -5.22] %", or "-"
+std::string shares_text(const Interval& shares);               // the same of gains themselves
 std::string gain_range_text(double lo, double hi);             // "+10 to +15 %", "+10 % or more"
 
-// "97.1 -> 91.2 ms": median time of a unit, one unit for both.
+// "97.1 -> 91.2 ms": A's median time of a unit, and B's by the effect; one unit for both.
 std::string unit_time_text(const Effect& effect);
 // "-20.1 %", "-20.1 % [-21, -19] %" when launches differ, "-" when not measured.
 std::string memory_text(const std::optional<MemoryEffect>& memory);
@@ -31,6 +32,9 @@ std::string claimed_text(const ClaimRow& claim);
 std::string measured_text(const ClaimResult& result);
 // "CONFIRMED (exceeds, provisional)"
 std::string claim_state_text(const ClaimResult& result);
+// "5 of 5 launches"; "9 launches of 3 planned, effects of 8" where merging added or disturbances
+// took some.
+std::string launches_text(const CellReport& cell);
 // "A/A control +0.12 % [-0.40, +0.63] %", or why there is none
 std::string control_text(const CellReport& cell);
 // "varlen against mask_dense"

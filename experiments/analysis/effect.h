@@ -43,7 +43,9 @@ struct Effect {
   Estimate theta;      // of the launch medians: the verdict's effect
   Estimate throughput; // of ln(sum b / sum a): rare stalls included
   double hodges_lehmann = 0;
-  double a_ns = 0, b_ns = 0; // median time of a unit over all counted pairs
+  // A: median time of a unit over all counted pairs; B: A's by the effect. B's own median may lie
+  // on the other side of A's where launches differ in drift or weight.
+  double a_ns = 0, b_ns = 0;
   std::optional<LaunchSpread> spread;
   std::optional<double> mde;             // at judged_alpha and the planned power
   std::optional<int> launches_for_sesoi; // launches that would see the smallest effect of interest

@@ -70,7 +70,8 @@ void explain_work(Comparison& comparison) {
     verdict.reasons.push_back(comparison.evidence.same_work_proof);
   } else if (comparison.evidence.same_work) {
     verdict.reasons.push_back(
-        "operators are identical by name, yet times differ: the difference is inside them");
+        "both sides run the same operators and copies by name and number, yet times differ: in how "
+        "long these take, or in the time between them");
   }
 }
 
@@ -153,6 +154,17 @@ double smallest_gain(ClaimMetric metric, const Comparison& comparison, double se
   return loss.margin / mean(of_a);
 }
 
+// Why the rule decides nothing: what of the claim the interval reaches, and what below it.
+std::string reaches_both(const Interval& claimed, const Interval& measured, double smallest) {
+  const double least = least_claimed(claimed, smallest);
+  return fmt::format(
+      "the judged interval {} reaches the claimed {} and also holds gains of {} or less",
+      shares_text(measured),
+      least == claimed.lower ? gain_range_text(least, claimed.upper)
+                             : change_text(least) + " or more",
+      change_text(std::min(least, smallest)));
+}
+
 void adopt_claim(Verdict& verdict, const ClaimResult& result, bool first) {
   constexpr std::array kWorstFirst{ClaimState::Opposite,
                                    ClaimState::Refuted,
@@ -164,6 +176,12 @@ void adopt_claim(Verdict& verdict, const ClaimResult& result, bool first) {
   };
   if (!first && rank(result.state) >= rank(verdict.claim)) return;
   verdict.claim = result.state;
+  const auto metric = claim_metric(result.claim.metric);
+  const bool was_judged = rank(result.state) < std::ssize(kWorstFirst);
+  verdict.claim_about = !was_judged                         ? ""
+                        : metric == ClaimMetric::PeakMemory ? "memory"
+                        : metric == ClaimMetric::FinalLoss  ? "loss"
+                                                            : "";
   std::erase(verdict.tags, Tag::Exceeds);
   if (result.exceeds) verdict.tags.push_back(Tag::Exceeds);
 }
@@ -225,10 +243,13 @@ ClaimResult judge_claim(const ClaimRow& claim,
     result.state = ClaimState::Undecided;
     result.reason = undecided;
   } else {
-    const ClaimDecision decision = decide_claim(
-        {claim.lo, claim.hi}, *result.gain_judged, smallest_gain(*metric, comparison, sesoi));
+    const Interval claimed{claim.lo, claim.hi};
+    const double smallest = smallest_gain(*metric, comparison, sesoi);
+    const ClaimDecision decision = decide_claim(claimed, *result.gain_judged, smallest);
     result.state = decision.state;
     result.exceeds = decision.exceeds;
+    if (decision.state == ClaimState::Undecided)
+      result.reason = reaches_both(claimed, *result.gain_judged, smallest);
   }
   return result;
 }

@@ -11,11 +11,16 @@ namespace assay {
 
 namespace {
 
-std::uint64_t base_seed(const CellRow& cell) {
+// An integer of the cell's configuration; 0 in a ledger of another maker that lacks it.
+std::uint64_t configured(const CellRow& cell, const char* key) {
   const auto config = nlohmann::json::parse(cell.config_json, nullptr, false);
-  if (!config.is_object() || !config.contains("seed") || !config["seed"].is_number_integer())
-    return 0; // a ledger of another maker: seeds are then the launches' numbers
-  return config["seed"].get<std::uint64_t>();
+  if (!config.is_object() || !config.contains(key) || !config[key].is_number_integer()) return 0;
+  return config[key].get<std::uint64_t>();
+}
+
+// Without it seeds are the launches' numbers.
+std::uint64_t base_seed(const CellRow& cell) {
+  return configured(cell, "seed");
 }
 
 std::vector<const LaunchRow*> loss_launches(const LedgerData& data, const CellRow& cell) {
@@ -62,14 +67,17 @@ std::vector<double> losses(const std::vector<const VisitRow*>& visits) {
   return result;
 }
 
-double final_loss(const std::vector<double>& losses) {
-  const auto counted = static_cast<std::ptrdiff_t>(final_visits(losses.size()));
-  return mean(std::vector<double>(losses.end() - counted, losses.end()));
+// The mean over the judged visits; of the last one where there is none, and nothing reads it.
+double final_loss(const CellRow& cell, const std::vector<double>& losses) {
+  const auto first =
+      static_cast<std::ptrdiff_t>(std::min(first_judged_visit(cell), losses.size() - 1));
+  return mean(std::vector<double>(losses.begin() + first, losses.end()));
 }
 
 struct FinalLoss {
   std::int64_t launch = 0;
   double loss = 0;
+  std::vector<double> curve;
 };
 
 // By launch index, of complete launches that hold all of the variant's visits.
@@ -82,31 +90,39 @@ std::map<int, FinalLoss> final_losses(const LedgerData& data,
     if (launch->state != LaunchState::Complete) continue;
     const auto own = visits_of(visits, *launch, variant);
     if (!own.empty() && own.size() == static_cast<std::size_t>(cell.loss_rounds))
-      by_index[launch->index] = {launch->id, final_loss(losses(own))};
+      by_index[launch->index] = {launch->id, final_loss(cell, losses(own)), losses(own)};
   }
   return by_index;
 }
 
-std::vector<SeedLoss> seed_losses(const LedgerData& data,
-                                  const VisitIndex& visits,
-                                  const CellRow& cell,
-                                  const VariantRow& a,
-                                  const VariantRow& b) {
+struct SeedLosses {
+  std::vector<SeedLoss> seeds;
+  bool parted = false;
+};
+
+SeedLosses seed_losses(const LedgerData& data,
+                       const VisitIndex& visits,
+                       const CellRow& cell,
+                       const VariantRow& a,
+                       const VariantRow& b) {
   const auto of_a = final_losses(data, visits, cell, a);
   const auto of_b = final_losses(data, visits, cell, b);
   std::set<int> lost;
   for (const Fall& fall : falls(data, cell, b))
     if (tells_of_lost_loss(fall.why)) lost.insert(fall.launch->index);
-  std::vector<SeedLoss> seeds;
+  SeedLosses result;
   for (const auto& [index, own] : of_a) {
     const std::uint64_t seed = base_seed(cell) + static_cast<std::uint64_t>(index);
     const auto other = of_b.find(index);
-    if (lost.contains(index))
-      seeds.push_back({seed, own.loss, std::numeric_limits<double>::quiet_NaN()});
-    else if (other != of_b.end() && other->second.launch == own.launch)
-      seeds.push_back({seed, own.loss, other->second.loss});
+    if (lost.contains(index)) {
+      result.seeds.push_back({seed, own.loss, std::numeric_limits<double>::quiet_NaN()});
+      result.parted = true;
+    } else if (other != of_b.end() && other->second.launch == own.launch) {
+      result.seeds.push_back({seed, own.loss, other->second.loss});
+      result.parted |= own.curve != other->second.curve;
+    }
   }
-  return seeds;
+  return result;
 }
 
 std::optional<Estimate> log_ratios(const std::vector<SeedLoss>& seeds, double judged_alpha) {
@@ -132,6 +148,19 @@ std::int64_t skipped_steps(const LedgerData& data,
   return skipped;
 }
 
+// Levels that may differ in a bit and do not have not met what they differ in.
+void doubt_equal_losses(LossQuality& result, const std::string& equivalence) {
+  const bool equal = std::all_of(result.seeds.begin(),
+                                 result.seeds.end(),
+                                 [](const SeedLoss& seed) { return seed.a == seed.b; });
+  if (!equal || result.quality != Quality::Equivalent) return;
+  result.quality = Quality::Unknown;
+  result.reason = fmt::format("the final losses of all {} seeds are equal to the last bit, which "
+                              "class {} does not promise: nothing differed, so they show nothing",
+                              result.seeds.size(),
+                              equivalence);
+}
+
 // Training losses stand for unseen data as long as no batch comes twice.
 std::string wrapped_note(const LedgerData& data, const CellRow& cell) {
   double most = 0;
@@ -152,6 +181,25 @@ std::size_t final_visits(std::size_t visits) {
   const auto share =
       static_cast<std::size_t>(std::ceil(kFinalShare * static_cast<double>(visits) - 1e-9));
   return std::min(visits, std::max(kFewestFinalVisits, share));
+}
+
+std::size_t first_judged_visit(const CellRow& cell) {
+  const auto visits = static_cast<std::size_t>(cell.loss_rounds);
+  const auto steps = static_cast<std::size_t>(std::max(1, cell.loss_steps));
+  const std::size_t warm = (configured(cell, "warmup_steps") + steps - 1) / steps;
+  return std::min(visits, std::max({visits - final_visits(visits), warm, std::size_t{1}}));
+}
+
+std::string why_no_loss_counts(const CellRow& cell) {
+  const std::size_t judged = static_cast<std::size_t>(cell.loss_rounds) - first_judged_visit(cell);
+  if (judged >= kFewestJudgedVisits) return "";
+  return fmt::format("{} of at least {} visits of {} steps begin after the first visit and the {} "
+                     "warm-up steps of a training of {}: earlier losses show nothing",
+                     judged,
+                     kFewestJudgedVisits,
+                     cell.loss_steps,
+                     configured(cell, "warmup_steps"),
+                     cell.loss_rounds * cell.loss_steps);
 }
 
 std::vector<LossCurve>
@@ -182,14 +230,20 @@ std::optional<LossTest> loss_test(const LedgerData& data,
                                   double judged_alpha) {
   if (cell.loss_seeds == 0) return std::nullopt;
   LossTest test;
+  std::string equivalence;
   for (const OptimizationRow& row : data.optimizations)
-    if (row.name == cell.optimization && row.equivalence == "objective")
-      test.rule = LossRule::NonInferiority;
+    if (row.name == cell.optimization) equivalence = row.equivalence;
+  if (equivalence == "objective") test.rule = LossRule::NonInferiority;
   test.steps = cell.loss_rounds * cell.loss_steps;
-  test.final_steps = final_visits(static_cast<std::size_t>(cell.loss_rounds)) *
+  test.final_steps = (static_cast<std::size_t>(cell.loss_rounds) - first_judged_visit(cell)) *
                      static_cast<std::size_t>(cell.loss_steps);
-  test.result = judge_loss(
-      seed_losses(data, visits, cell, a, b), cell.loss_margin, test.rule, data.spec.power);
+  SeedLosses losses = seed_losses(data, visits, cell, a, b);
+  test.parted = losses.parted;
+  const std::string uncounted = why_no_loss_counts(cell);
+  if (!uncounted.empty()) losses.seeds.clear(); // harm by a lost loss is told by its retirement
+  test.result = judge_loss(std::move(losses.seeds), cell.loss_margin, test.rule, data.spec.power);
+  if (!uncounted.empty()) test.result.reason = uncounted;
+  if (equivalence != "bitwise") doubt_equal_losses(test.result, equivalence);
   test.log_ratio = log_ratios(test.result.seeds, judged_alpha);
   test.skipped_a = skipped_steps(data, visits, cell, a);
   test.skipped_b = skipped_steps(data, visits, cell, b);
@@ -202,12 +256,27 @@ std::optional<LossTest> loss_test(const LedgerData& data,
   return test;
 }
 
-void judge_by_loss(Evidence& evidence, const LossTest& test, const std::string& equivalence) {
+void judge_by_training(Evidence& evidence,
+                       const PairSet& pairs,
+                       const std::optional<LossTest>& test,
+                       const std::string& equivalence) {
   if (evidence.quality == Quality::Harmed) return; // a loss that is gone needs no test
-  const bool gates_decide = equivalence == "bitwise" || equivalence == "math";
-  if (gates_decide && test.result.quality != Quality::Harmed) return;
-  evidence.quality = test.result.quality;
-  evidence.quality_reason = loss_text(test);
+  const bool skips =
+      pairs.skipped_a != pairs.skipped_b || (test && test->skipped_a != test->skipped_b);
+  std::string parting;
+  if (evidence.quality != Quality::Unknown && skips)
+    parting = "the gates passed, but the loss scaler skipped other updates of B than of A";
+  else if (evidence.quality == Quality::Bitwise && test && test->parted)
+    parting = "the bitwise gates passed, but losses part later";
+  if (!parting.empty()) {
+    evidence.quality = equivalence == "math" && !skips ? Quality::Equivalent : Quality::Unknown;
+    evidence.quality_reason = parting;
+  }
+  const bool gates_decide = equivalence == "math" ? !skips || parting.empty()
+                                                  : equivalence == "bitwise" && parting.empty();
+  if (!test || (gates_decide && test->result.quality != Quality::Harmed)) return;
+  evidence.quality = test->result.quality;
+  evidence.quality_reason = (parting.empty() ? "" : parting + "; ") + loss_text(*test);
 }
 
 std::string loss_text(const LossTest& test) {
@@ -215,7 +284,8 @@ std::string loss_text(const LossTest& test) {
   if (!text.starts_with("loss ")) text = "loss: " + text;
   if (test.result.quality == Quality::Equivalent)
     text += test.rule == LossRule::Equivalence ? ": equivalent" : ": not worse";
-  text += fmt::format("; last {} of {} steps", test.final_steps, test.steps);
+  if (test.final_steps > 0)
+    text += fmt::format("; last {} of {} steps", test.final_steps, test.steps);
   if (test.skipped_a + test.skipped_b > 0)
     text += fmt::format(
         "; the loss scaler skipped {} steps of A and {} of B", test.skipped_a, test.skipped_b);

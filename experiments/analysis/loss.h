@@ -21,6 +21,13 @@ inline constexpr double kFinalShare = 0.05;
 inline constexpr std::size_t kFewestFinalVisits = 3;
 std::size_t
 final_visits(std::size_t visits); // how many of so many count; never more than there are
+// Of these, visits that begin within the learning rate's warm-up, and the first, whose loss
+// precedes every update, show nothing of an optimization and are not judged.
+inline constexpr std::size_t kFewestJudgedVisits = 2;
+std::size_t
+first_judged_visit(const CellRow& cell); // counted from 0; cell.loss_rounds: there is none
+// Why the cell's loss launches can decide nothing ("training ends within …"), or "".
+std::string why_no_loss_counts(const CellRow& cell);
 
 struct LossCurve {
   std::string variant;
@@ -40,6 +47,7 @@ struct LossTest {
   std::size_t final_steps = 0;               // of these, the last ones that count
   std::int64_t skipped_a = 0, skipped_b = 0; // steps that the loss scaler skipped
   std::optional<Estimate> log_ratio;         // ln(final loss of B / of A) by seed, for claims
+  bool parted = false;                       // some visit's loss of B is not A's to the last bit
   std::string note;                          // what else must be known, or ""
 };
 
@@ -52,9 +60,15 @@ std::optional<LossTest> loss_test(const LedgerData& data,
                                   const VariantRow& b,
                                   double judged_alpha);
 
-// Lets the test speak in the quality of `equivalence`: statistical and objective rows have no other
-// evidence; for bitwise and math rows, whose gates decide, harm alone overrules them.
-void judge_by_loss(Evidence& evidence, const LossTest& test, const std::string& equivalence);
+// What training showed of the quality of `equivalence`, after its gates: statistical and objective
+// rows have the loss test alone; for bitwise and math rows, whose gates decide, harm overrules
+// them. Gates see a few steps: BITWISE ends where losses part, and no gate decides where the loss
+// scaler skipped other steps. Quality is then what the loss test says, or that of a math row whose
+// losses alone part.
+void judge_by_training(Evidence& evidence,
+                       const PairSet& pairs,
+                       const std::optional<LossTest>& test,
+                       const std::string& equivalence);
 
 // "loss +0.0012 [-0.003, +0.005] nats/token (90 % over 4 seeds), margin 0.02; …"
 std::string loss_text(const LossTest& test);

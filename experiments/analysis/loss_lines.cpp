@@ -45,8 +45,7 @@ double step_of_visit(const CellRow& cell, std::size_t visit) {
 }
 
 double first_judged_step(const CellRow& cell) {
-  const auto visits = static_cast<std::size_t>(cell.loss_rounds);
-  return static_cast<double>(visits - final_visits(visits)) * cell.loss_steps;
+  return static_cast<double>(first_judged_visit(cell)) * cell.loss_steps;
 }
 
 } // namespace assay

@@ -135,7 +135,7 @@ std::string memory_row(const Comparison& comparison) {
 std::string loss_row(const Comparison& comparison) {
   if (!comparison.loss) return "";
   const std::string text = loss_text(*comparison.loss);
-  return comparison.evidence.quality_reason == text ? "" : row("loss", text);
+  return comparison.evidence.quality_reason.ends_with(text) ? "" : row("loss", text);
 }
 
 std::string end_to_end_row(const CellReport& cell, const Comparison& comparison) {
@@ -458,11 +458,10 @@ std::string render_html(const Report& report) {
          list_section("Missing", report.missing, "");
   out += "<h2>Comparisons</h2>\n";
   for (std::size_t i = 0; i < report.cells.size(); ++i) {
-    out += fmt::format("<p class=\"muted\">{} ({}, {} of {} launches): {}. {}</p>\n",
+    out += fmt::format("<p class=\"muted\">{} ({}, {}): {}. {}</p>\n",
                        h(report.cells[i].cell.name),
                        h(report.cells[i].cell.unit),
-                       report.cells[i].timed_launches,
-                       report.cells[i].planned_launches,
+                       launches_text(report.cells[i]),
                        h(report.cells[i].summary),
                        h(control_text(report.cells[i])));
     for (std::size_t j = 0; j < report.cells[i].comparisons.size(); ++j)

@@ -120,11 +120,8 @@ std::string render_markdown(const Report& report) {
     for (const Comparison& comparison : cell.comparisons) out += comparison_row(cell, comparison);
   out += "\n## A/A control\n\n";
   for (const CellReport& cell : report.cells)
-    out += fmt::format("- {}: {}, {} of {} launches\n",
-                       md(cell.cell.name),
-                       md(control_text(cell)),
-                       cell.timed_launches,
-                       cell.planned_launches);
+    out += fmt::format(
+        "- {}: {}, {}\n", md(cell.cell.name), md(control_text(cell)), launches_text(cell));
   if (!report.claims.empty()) {
     out += "\n## Claims\n\n| claim | cell | claimed | measured | state | why "
            "|\n|---|---|---|---|---|---|\n";

@@ -138,12 +138,8 @@ std::vector<std::string> speed_lines(const Report& report) {
 }
 
 std::string cell_line(const CellReport& cell) {
-  return fmt::format("{} ({}; {} of {} launches; {})",
-                     cell.cell.name,
-                     cell.cell.unit,
-                     cell.timed_launches,
-                     cell.planned_launches,
-                     control_text(cell));
+  return fmt::format(
+      "{} ({}; {}; {})", cell.cell.name, cell.cell.unit, launches_text(cell), control_text(cell));
 }
 
 } // namespace
@@ -167,7 +163,8 @@ std::string render_table(const Report& report, const TableStyle& style) {
   out.raw("");
   put_untested(out, report);
   out.line(fmt::format(
-      "time: change of a unit's wall time, paired. MDE: smallest effect seen with {:.0f} % "
+      "time: change of a unit's wall time, paired; unit: A's median, and B's by that change. MDE: "
+      "smallest effect seen with {:.0f} % "
       "probability. Verdicts read the {:.4g} % interval (alpha shared by {} verdict{}).",
       100 * report.spec.power,
       100 * (1 - report.judged_alpha),

@@ -60,7 +60,8 @@ struct CellReport {
   std::optional<ControlReport> control;
   std::vector<Comparison> comparisons;
   std::vector<VariantSpeed> speed; // filled by attach_speed() (experiments/speed.h) only
-  int timed_launches = 0;          // that count
+  int timed_launches = 0;          // that count, of the planned ones
+  int counted_launches = 0;        // the same with every copy that a merge brought
   int planned_launches = 0;
   int loss_launches = 0; // that are complete, of cell.loss_seeds
   std::vector<LossCurve> loss_curves;

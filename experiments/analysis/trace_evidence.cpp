@@ -112,22 +112,26 @@ void apply_to(ClaimResult& result, const Comparison& comparison) {
   if (result.state != ClaimState::Confirmed || result.claim.stages.empty() ||
       (metric && !is_time(*metric)))
     return;
-  const std::string& why_not = comparison.explanation ? comparison.explanation->waterfall.unusable
-                                                      : comparison.no_explanation;
-  if (!why_not.empty()) result.reason = "where the gain sits was not checked: " + why_not;
-  if (!comparison.explanation || !why_not.empty()) return;
-  const Waterfall& waterfall = comparison.explanation->waterfall;
-  const auto share = gain_share(waterfall, stages_named(result.claim));
+  const std::string why_not = comparison.explanation ? comparison.explanation->waterfall.unusable
+                              : comparison.no_explanation.empty() ? "no trace was read"
+                                                                  : comparison.no_explanation;
+  std::optional<double> share;
+  if (why_not.empty())
+    share = gain_share(comparison.explanation->waterfall, stages_named(result.claim));
   if (share && *share >= kNamedStagesShare) return;
   result.state = ClaimState::Consistent;
   result.exceeds = false;
-  result.reason =
-      share
-          ? fmt::format("{:.0f} % of the gain sits in {}; a confirmed claim needs {:.0f} % there",
-                        100 * *share,
-                        result.claim.stages,
-                        100 * kNamedStagesShare)
-          : fmt::format("the traced steps show no gain that could sit in {}", result.claim.stages);
+  if (!why_not.empty())
+    result.reason = "where the gain sits was not checked: " + why_not;
+  else if (!share)
+    result.reason =
+        fmt::format("the traced steps show no gain that could sit in {}", result.claim.stages);
+  else
+    result.reason =
+        fmt::format("{:.0f} % of the gain sits in {}; a confirmed claim needs {:.0f} % there",
+                    100 * *share,
+                    result.claim.stages,
+                    100 * kNamedStagesShare);
 }
 
 } // namespace

@@ -17,8 +17,9 @@ inline constexpr double kNamedStagesShare = 0.70;
 // complete traced launch of its cell, and then applies the clause on named stages to the claims.
 void attach_explanations(Report& report, const LedgerData& data, const std::string& directory);
 
-// The clause alone: where a usable explanation puts less than 70 % of the gain into the stages that
-// a CONFIRMED claim of time names, the claim becomes CONSISTENT with the reason.
+// The clause alone: a CONFIRMED claim of time that names stages becomes CONSISTENT with the reason,
+// unless a usable explanation puts 70 % of the gain into them. What was not checked confirms
+// nothing.
 void apply_stage_clause(Report& report);
 
 } // namespace assay

@@ -159,6 +159,18 @@ bool matches(const Row& row, const Verdict& verdict) {
          (!row.claim || *row.claim == verdict.claim);
 }
 
+// "time inconclusive, claim refuted" of memory: "time inconclusive, memory claim refuted".
+std::string about(std::string text, const std::string& metric) {
+  if (metric.empty()) return text;
+  for (const auto& [of_time, of_any] : {std::pair{"faster as claimed", "faster, claim confirmed"},
+                                        std::pair{"less than claimed", "less than the claim"}})
+    if (const std::size_t at = text.find(of_time); at != std::string::npos)
+      text.replace(at, std::string_view(of_time).size(), of_any);
+  if (const std::size_t at = text.find("claim"); at != std::string::npos)
+    text.insert(at, metric + " ");
+  return text;
+}
+
 } // namespace
 
 bool Verdict::has(Tag tag) const {
@@ -169,7 +181,8 @@ Headline headline(const Verdict& verdict) {
   const auto row = std::find_if(kRows.begin(), kRows.end(), [&](const Row& candidate) {
     return matches(candidate, verdict);
   });
-  Headline result{row->text, row->tone}; // the last rows cover every speed and claim
+  Headline result{about(row->text, verdict.claim_about),
+                  row->tone}; // the last rows cover every speed and claim
   if (verdict.validity != Validity::Ok) return result;
   if (verdict.has(Tag::NoOp)) result.text += ", both sides do the same work";
   if (verdict.has(Tag::Provisional)) result.text += " (provisional)";

@@ -40,6 +40,7 @@ struct Verdict {
   Speed speed = Speed::Inconclusive;
   Quality quality = Quality::Unknown;
   ClaimState claim = ClaimState::NotTested;
+  std::string claim_about; // "memory", "loss"; "": time, or the claim was not judged
   std::vector<Tag> tags;
   std::vector<std::string> reasons; // in words, most important first
 

@@ -159,6 +159,30 @@ TEST(Exclusion, EachCovariateHasItsLimit) {
   EXPECT_EQ(with(&Covariates::foreign_processes, 1), "1 other process on the GPU");
 }
 
+// Launches of unequal speed and size: B's pooled median would be the smaller one.
+TEST(EffectOfPairs, UnitTimesAgreeWithTheEffectBesideThem) {
+  PairSet pairs;
+  const auto add = [&](double a, double b, int rounds) {
+    LaunchPairs launch;
+    launch.launch = launch.index = static_cast<int>(pairs.launches.size()) + 1;
+    for (int round = 0; round < rounds; ++round) {
+      Pair pair;
+      pair.round = round;
+      pair.a_ns = a;
+      pair.b_ns = b;
+      pair.log_ratio = std::log(b / a);
+      launch.pairs.push_back(pair);
+    }
+    pairs.launches.push_back(launch);
+  };
+  add(13e6, 12.8e6, 30);
+  add(15e6, 18e6, 10);
+  const Effect effect = *estimate_effect(pairs, {});
+  EXPECT_GT(effect.theta.value, 0.05);
+  EXPECT_NEAR(effect.a_ns, 13e6, 1);
+  EXPECT_NEAR(std::log(effect.b_ns / effect.a_ns), effect.theta.value, 1e-12);
+}
+
 TEST(Validity, UnequalWorkNamesItself) {
   LedgerData data = synthetic_ledger(plan_of(two_level_cell(-0.1)));
   for (VisitRow& visit : data.visits)
@@ -169,14 +193,44 @@ TEST(Validity, UnequalWorkNamesItself) {
               HasSubstr("launch 1 round 7: tokens 256 against 250"));
 }
 
-TEST(Validity, SkippedScalerStepsAreReportedNotAMismatch) {
+TEST(Validity, UpdatesThatOneSideSkippedAreUnequalWork) {
   LedgerData data = synthetic_ledger(plan_of(two_level_cell(-0.1)));
-  for (VisitRow& visit : data.visits)
-    if (visit.variant == 2 && visit.round == 7) visit.skipped_steps = 1;
-  const Report report = analyze(data);
-  EXPECT_EQ(first(report).verdict.validity, Validity::Ok);
-  EXPECT_THAT(first(report).verdict.reasons,
-              Contains("the loss scaler skipped 0 steps of A and 5 of B"));
+  const auto skip = [&](std::int64_t variant) {
+    for (VisitRow& visit : data.visits)
+      if (visit.variant == variant && visit.round == 7) visit.skipped_steps = 1;
+    return first(analyze(data));
+  };
+  const Comparison unequal = skip(2);
+  EXPECT_EQ(unequal.verdict.validity, Validity::Invalid);
+  EXPECT_THAT(unequal.verdict.reasons,
+              Contains(HasSubstr("launch 1 round 7: skipped updates 0 against 1")));
+  EXPECT_THAT(unequal.verdict.reasons, Contains("the loss scaler skipped 0 steps of A and 5 of B"));
+  EXPECT_EQ(unequal.verdict.quality, Quality::Unknown)
+      << "other updates are not bit-equal training";
+  skip(3); // the control
+  EXPECT_EQ(skip(1).verdict.validity, Validity::Ok) << "all skipped";
+}
+
+TEST(Launches, TheHeaderCountsWhatTheEffectUses) {
+  SyntheticCell cell = two_level_cell(-0.1);
+  EXPECT_EQ(launches_text(analyze(synthetic_ledger(plan_of(cell))).cells[0]), "5 of 5 launches");
+  cell.timed_launches = 9;
+  LedgerData merged = synthetic_ledger(plan_of(cell)); // three directories of one plan
+  merged.spec.launches = 3;
+  std::int64_t last = 0;
+  for (LaunchRow& launch : merged.launches)
+    if (launch.kind == LaunchKind::Timed) {
+      launch.index = (launch.index - 1) % 3 + 1;
+      last = launch.id;
+    }
+  EXPECT_EQ(launches_text(analyze(merged).cells[0]), "9 launches of 3 planned");
+  for (VisitRow& visit : merged.visits)
+    if (visit.launch == last) visit.covariates.steal_share = 0.5;
+  EXPECT_EQ(launches_text(analyze(merged).cells[0]), "9 launches of 3 planned, effects of 8");
+  for (VisitRow& visit : merged.visits) visit.covariates.steal_share = 0.5;
+  const Report disturbed = analyze(merged);
+  EXPECT_EQ(launches_text(disturbed.cells[0]), "9 launches of 3 planned, effects of 0");
+  EXPECT_EQ(control_text(disturbed.cells[0]), "A/A control measured, every pair excluded");
 }
 
 TEST(Validity, ControlAlarmNeedsSizeAndEvidence) {
@@ -348,6 +402,19 @@ TEST(EndToEnd, EvaluationSharesTheInterval) {
       first(report).end_to_end->log_ratio.value, std::log1p(-0.5 * a / (100 * 30e6 + a)), 2e-5);
   EXPECT_TRUE(report.claims[0].end_to_end);
   EXPECT_EQ(report.claims[0].state, ClaimState::Confirmed);
+}
+
+TEST(Claims, AnUndecidedOneSaysWhatItReachesAndHolds) {
+  SyntheticCell cell = two_level_cell(-0.06);
+  SyntheticPlan plan = plan_of(cell);
+  plan.launch_sd = 0.06;
+  LedgerData data = synthetic_ledger(plan);
+  data.claims = {step_time_claim(0.08, 0.12)};
+  const ClaimResult result = analyze(data).claims.at(0);
+  ASSERT_EQ(result.state, ClaimState::Undecided);
+  EXPECT_THAT(result.reason,
+              HasSubstr("reaches the claimed +8 to +12 % and also holds gains of +1.00 % "
+                        "or less"));
 }
 
 TEST(Claims, ThroughputIsConvertedAndSeveralVerdictsNarrowAlpha) {

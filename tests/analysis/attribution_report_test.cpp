@@ -205,13 +205,26 @@ TEST_F(TraceEvidence, ClaimsThatNameNoStageOrSpeakOfMemoryAreLeftAlone) {
   EXPECT_EQ(report.claims[0].state, ClaimState::Confirmed);
 }
 
-TEST_F(TraceEvidence, AFailedAuditLeavesTheClaimAndSaysSo) {
+TEST_F(TraceEvidence, AClauseThatWasNotCheckedConfirmsNothing) {
+  LedgerData data = ledger("forward,backward");
+  const ClaimResult untraced = explained(data).claims[0]; // no trace files yet
+  EXPECT_EQ(untraced.state, ClaimState::Consistent);
+  EXPECT_THAT(untraced.reason, HasSubstr("was not checked: "));
+  write_traces(data);
+  EXPECT_EQ(explained(data).claims[0].state, ClaimState::Confirmed);
+  data.launches.pop_back();
+  data.cells[0].traced_rounds = 0;
+  const Report none = explained(data);
+  EXPECT_EQ(none.claims[0].state, ClaimState::Consistent) << "[trace] rounds = 0";
+  EXPECT_EQ(first(none).verdict.claim, ClaimState::Consistent);
+}
+
+TEST_F(TraceEvidence, AFailedAuditChecksNoClaimAndSaysSo) {
   const LedgerData data = ledger("forward");
-  EXPECT_THAT(explained(data).claims[0].reason, HasSubstr("was not checked")); // no trace files yet
-  EXPECT_EQ(analyze(data).claims[0].reason, "");                               // nobody looked
+  EXPECT_EQ(analyze(data).claims[0].reason, ""); // nobody looked
   write_traces(data, false);
   const Report report = explained(data);
-  EXPECT_EQ(report.claims[0].state, ClaimState::Confirmed);
+  EXPECT_EQ(report.claims[0].state, ClaimState::Consistent);
   EXPECT_THAT(report.claims[0].reason, HasSubstr("'fast' failed its audit: lost_records 3"));
   EXPECT_THAT(where_text(*first(report).explanation), HasSubstr("not usable"));
   for (const DiffRow& row : first(report).explanation->operators)

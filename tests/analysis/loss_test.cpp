@@ -120,6 +120,66 @@ TEST(Loss, GatesDecideBitwiseAndMathRowsUnlessTrainingIsHarmed) {
   EXPECT_EQ(quality(cell), Quality::Harmed);
 }
 
+TEST(Loss, JudgedVisitsComeAfterTheFirstAndTheWarmUp) {
+  CellRow cell;
+  cell.loss_rounds = 3;
+  cell.loss_steps = 1;
+  EXPECT_EQ(first_judged_visit(cell), 1u) << "the first loss precedes every update";
+  EXPECT_EQ(why_no_loss_counts(cell), "");
+  cell.loss_rounds = 1;
+  EXPECT_EQ(first_judged_visit(cell), 1u) << "none";
+  EXPECT_THAT(why_no_loss_counts(cell), HasSubstr("0 of at least 2 visits of 1 steps"));
+  cell.config_json = R"({"warmup_steps":20})";
+  cell.loss_rounds = 50;
+  cell.loss_steps = 10;
+  EXPECT_EQ(first_judged_visit(cell), 47u);
+  cell.loss_rounds = 4;
+  cell.loss_steps = 9; // the visit from step 18 on is half warm-up
+  EXPECT_EQ(first_judged_visit(cell), 3u);
+  EXPECT_NE(why_no_loss_counts(cell), "");
+}
+
+TEST(Loss, LossesThatShowNothingProveNothing) {
+  SyntheticCell cell = loss_cell(0.001, 0.002);
+  cell.config_json = R"({"device":"cpu","precision":"fp32","warmup_steps":500})";
+  const Comparison warm = judged(ledger_of(cell));
+  EXPECT_EQ(warm.verdict.quality, Quality::Unknown) << "all of it is warm-up";
+  EXPECT_THAT(warm.verdict.reasons, Contains(HasSubstr("warm-up steps of a training of 500")));
+  EXPECT_EQ(claimed(cell, 0, INFINITY).state, ClaimState::Undecided);
+  cell = loss_cell(0, 0);
+  const Comparison equal = judged(ledger_of(cell));
+  EXPECT_EQ(equal.verdict.quality, Quality::Unknown);
+  EXPECT_THAT(equal.verdict.reasons, Contains(HasSubstr("nothing differed, so they show nothing")));
+  cell.equivalence = "objective";
+  EXPECT_EQ(quality(cell), Quality::Unknown);
+}
+
+// Gates see a few steps; what a whole training shows against bit equality counts more.
+TEST(Loss, BitwiseEndsWhereTrainingParts) {
+  SyntheticCell cell = loss_cell(0, 0);
+  cell.equivalence = "bitwise";
+  EXPECT_EQ(quality(cell), Quality::Bitwise) << "equal to the last bit";
+  LedgerData skipped = ledger_of(cell);
+  skipped.visits.back().skipped_steps = 1; // of B, in the last loss launch
+  const Comparison skips = judged(skipped);
+  EXPECT_EQ(skips.verdict.quality, Quality::Equivalent) << "what the losses say";
+  EXPECT_THAT(skips.evidence.quality_reason,
+              HasSubstr("the gates passed, but the loss scaler skipped other updates of B "
+                        "than of A; loss +0 "));
+  cell.levels[1].loss_shift = 0.001;
+  cell.levels[1].loss_sd = 0.002;
+  EXPECT_EQ(quality(cell), Quality::Equivalent);
+  cell.loss_seeds = 3;
+  const Verdict few = judged(ledger_of(cell)).verdict;
+  EXPECT_EQ(few.quality, Quality::Unknown);
+  EXPECT_THAT(few.reasons, Contains(HasSubstr("the bitwise gates passed, but losses part later")));
+  cell.equivalence = "math";
+  EXPECT_EQ(quality(cell), Quality::Equivalent) << "that is all the class promises";
+  skipped = ledger_of(cell);
+  skipped.visits.back().skipped_steps = 1;
+  EXPECT_EQ(judged(skipped).verdict.quality, Quality::Unknown) << "other updates are no rounding";
+}
+
 TEST(Loss, NanInBAloneHarmsAndTellsTheStep) {
   SyntheticCell cell = loss_cell(0.001, 0.002);
   cell.levels[1].nan_in_seed = 2;

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "experiments/analysis/display.h"
 #include "experiments/synthetic_ledger.h"
 
 namespace assay {
@@ -41,6 +42,17 @@ SyntheticPlan full_plan() {
 std::size_t width_of(const std::string& line) {
   return static_cast<std::size_t>(
       std::count_if(line.begin(), line.end(), [](char c) { return (c & 0xC0) != 0x80; }));
+}
+
+TEST(DisplayText, ABoundBelowZeroKeepsItsSign) {
+  const auto of = [](double lower, double upper) {
+    return interval_text(Interval{std::log1p(lower), std::log1p(upper)});
+  };
+  EXPECT_EQ(of(-0.0004, 0.105), "[-0.0, +10.5] %");
+  EXPECT_EQ(of(0.0004, 0.105), "[+0.0, +10.5] %");
+  EXPECT_EQ(of(-0.105, -0.0004), "[-10.5, -0.0] %");
+  EXPECT_EQ(of(0, 0.105), "[+0.0, +10.5] %");
+  EXPECT_EQ(change_text(-1e-6), "+0.00 %") << "an estimate has no side to tell";
 }
 
 TEST(RenderTable, FitsTheTerminalAndSaysEverything) {

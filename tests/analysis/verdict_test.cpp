@@ -33,6 +33,27 @@ std::string describe(const Verdict& verdict) {
 
 // The committed table says what every combination of the four fields reads. A change of the rule
 // shows as a change of this file.
+TEST(Headline, NamesWhatAClaimThatIsNotOfTimeSpeaksOf) {
+  Verdict verdict;
+  verdict.validity = Validity::Ok;
+  verdict.quality = Quality::Bitwise;
+  const auto text = [&](Speed speed, ClaimState claim) {
+    verdict.speed = speed;
+    verdict.claim = claim;
+    return headline(verdict).text;
+  };
+  EXPECT_EQ(text(Speed::Inconclusive, ClaimState::Refuted), "time inconclusive, claim refuted");
+  verdict.claim_about = "memory";
+  EXPECT_EQ(text(Speed::Inconclusive, ClaimState::Refuted),
+            "time inconclusive, memory claim refuted");
+  EXPECT_EQ(text(Speed::Faster, ClaimState::Shortfall), "faster, less than the memory claim");
+  EXPECT_EQ(text(Speed::Faster, ClaimState::Opposite), "faster, the opposite of the memory claim");
+  EXPECT_EQ(text(Speed::Slower, ClaimState::NotTested), "slower");
+  verdict.quality = Quality::Unknown;
+  EXPECT_EQ(text(Speed::Faster, ClaimState::Confirmed),
+            "faster, memory claim confirmed, quality unproven");
+}
+
 TEST(Headline, EveryCombinationReadsAsCommitted) {
   std::ifstream file(ASSAY_SOURCE_DIR "/tests/analysis/headlines.csv");
   ASSERT_TRUE(file) << "tests/analysis/headlines.csv is missing";

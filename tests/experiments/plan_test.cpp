@@ -14,7 +14,9 @@ namespace assay {
 namespace {
 
 using test::small_plan;
+using testing::Contains;
 using testing::HasSubstr;
+using testing::Not;
 
 class PlanTest : public testing::Test {
 protected:
@@ -276,6 +278,26 @@ TEST_F(PlanTest, LossLaunchesOfRowsThatMayDiffer) {
   EXPECT_EQ(asked.ledger.cells.at(1).loss_seeds, 6);
   EXPECT_DOUBLE_EQ(asked.ledger.cells.at(1).loss_margin, 0.03);
   EXPECT_EQ(small_plan(scratch_, kHead + cells).ledger.cells.at(0).loss_seeds, 0);
+}
+
+TEST_F(PlanTest, RefusesLossLaunchesThatCanShowNothing) {
+  const std::string cell =
+      kHead + "[[cell]]\noptimization = \"varlen\"\n[quality]\nmargin = 0.03\n";
+  const auto problem_of = [&](const std::string& quality) { return problem(cell + quality); };
+  EXPECT_THAT(problem_of("steps = 1\nevery = 1\n"), HasSubstr("0 of at least 2 visits of 1 steps"));
+  EXPECT_THAT(problem_of("steps = 20\nevery = 2\n"),
+              HasSubstr("the 20 warm-up steps of a training of 20"))
+      << "all of it is warm-up";
+  EXPECT_THAT(problem_of("steps = 24\nevery = 4\n"),
+              HasSubstr("cell 'varlen': [quality]: 1 of at"));
+  EXPECT_EQ(problem_of("steps = 28\nevery = 4\n"), "");
+  EXPECT_EQ(problem_of("steps = 4\nevery = 2\nseeds = 0\n"), "");
+  EXPECT_THAT(small_plan(scratch_, cell + "steps = 40\nseeds = 1\n").notes,
+              Contains(HasSubstr("seeds = 1 decides nothing about quality")));
+  std::string absurd = kHead + "[[cell]]\noptimization = \"varlen\"\n" + kQuality;
+  EXPECT_THAT(small_plan(scratch_, absurd).notes, Not(Contains(HasSubstr("[quality]"))));
+  absurd.replace(absurd.find("margin = 0.03"), 13, "margin = 1.50");
+  EXPECT_THAT(small_plan(scratch_, absurd).notes, Contains(HasSubstr("margin = 1.5 nats a token")));
 }
 
 TEST_F(PlanTest, TheHashHoldsWhatTheLossIsJudgedBy) {
