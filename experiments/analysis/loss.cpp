@@ -193,11 +193,12 @@ std::size_t first_judged_visit(const CellRow& cell) {
 std::string why_no_loss_counts(const CellRow& cell) {
   const std::size_t judged = static_cast<std::size_t>(cell.loss_rounds) - first_judged_visit(cell);
   if (judged >= kFewestJudgedVisits) return "";
-  return fmt::format("{} of at least {} visits of {} steps begin after the first visit and the {} "
+  return fmt::format("{} of at least {} visits of {} step{} begin after the first visit and the {} "
                      "warm-up steps of a training of {}: earlier losses show nothing",
                      judged,
                      kFewestJudgedVisits,
                      cell.loss_steps,
+                     cell.loss_steps == 1 ? "" : "s",
                      configured(cell, "warmup_steps"),
                      cell.loss_rounds * cell.loss_steps);
 }

@@ -128,7 +128,7 @@ TEST(Loss, JudgedVisitsComeAfterTheFirstAndTheWarmUp) {
   EXPECT_EQ(why_no_loss_counts(cell), "");
   cell.loss_rounds = 1;
   EXPECT_EQ(first_judged_visit(cell), 1u) << "none";
-  EXPECT_THAT(why_no_loss_counts(cell), HasSubstr("0 of at least 2 visits of 1 steps"));
+  EXPECT_THAT(why_no_loss_counts(cell), HasSubstr("0 of at least 2 visits of 1 step begin"));
   cell.config_json = R"({"warmup_steps":20})";
   cell.loss_rounds = 50;
   cell.loss_steps = 10;

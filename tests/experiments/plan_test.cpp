@@ -284,7 +284,8 @@ TEST_F(PlanTest, RefusesLossLaunchesThatCanShowNothing) {
   const std::string cell =
       kHead + "[[cell]]\noptimization = \"varlen\"\n[quality]\nmargin = 0.03\n";
   const auto problem_of = [&](const std::string& quality) { return problem(cell + quality); };
-  EXPECT_THAT(problem_of("steps = 1\nevery = 1\n"), HasSubstr("0 of at least 2 visits of 1 steps"));
+  EXPECT_THAT(problem_of("steps = 1\nevery = 1\n"),
+              HasSubstr("0 of at least 2 visits of 1 step begin"));
   EXPECT_THAT(problem_of("steps = 20\nevery = 2\n"),
               HasSubstr("the 20 warm-up steps of a training of 20"))
       << "all of it is warm-up";
