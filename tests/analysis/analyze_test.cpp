@@ -193,22 +193,16 @@ TEST(Validity, UnequalWorkNamesItself) {
               HasSubstr("launch 1 round 7: tokens 256 against 250"));
 }
 
-TEST(Validity, UpdatesThatOneSideSkippedAreUnequalWork) {
+// What a scaler skips is part of what it costs: no mismatch of work, but no bit-equal training.
+TEST(Validity, SkippedScalerStepsAreReportedNotAMismatch) {
   LedgerData data = synthetic_ledger(plan_of(two_level_cell(-0.1)));
-  const auto skip = [&](std::int64_t variant) {
-    for (VisitRow& visit : data.visits)
-      if (visit.variant == variant && visit.round == 7) visit.skipped_steps = 1;
-    return first(analyze(data));
-  };
-  const Comparison unequal = skip(2);
-  EXPECT_EQ(unequal.verdict.validity, Validity::Invalid);
-  EXPECT_THAT(unequal.verdict.reasons,
-              Contains(HasSubstr("launch 1 round 7: skipped updates 0 against 1")));
-  EXPECT_THAT(unequal.verdict.reasons, Contains("the loss scaler skipped 0 steps of A and 5 of B"));
-  EXPECT_EQ(unequal.verdict.quality, Quality::Unknown)
-      << "other updates are not bit-equal training";
-  skip(3); // the control
-  EXPECT_EQ(skip(1).verdict.validity, Validity::Ok) << "all skipped";
+  for (VisitRow& visit : data.visits)
+    if (visit.variant == 2 && visit.round == 7) visit.skipped_steps = 1;
+  const Report report = analyze(data);
+  EXPECT_EQ(first(report).verdict.validity, Validity::Ok);
+  EXPECT_THAT(first(report).verdict.reasons,
+              Contains("the loss scaler skipped 0 steps of A and 5 of B"));
+  EXPECT_EQ(first(report).verdict.quality, Quality::Unknown);
 }
 
 TEST(Launches, TheHeaderCountsWhatTheEffectUses) {
