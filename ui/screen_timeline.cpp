@@ -204,7 +204,7 @@ void draw_timeline(Workspace& workspace) {
   const float top = ImGui::GetCursorPosY();
   draw_selected(workspace, model, colors);
   if (gaps > 0) ImGui::SetCursorPosY(top + below - ImGui::GetStyle().ItemSpacing.y);
-  if (workspace.timeline.gap_list && (gaps > 0 || !model.selected)) draw_gap_list(workspace, gaps);
+  if (gaps > 0 || !model.selected) draw_gap_list(workspace, gaps);
 }
 
 } // namespace assay

@@ -83,8 +83,8 @@ TEST(NsaConfig, JsonKeepsEveryKey) {
   EXPECT_EQ(again.nsa_attention, NsaAttention::Dense);
 }
 
-// Dense attention reads (S + 1) / 2 keys: at the shape of nsa base fewer than NSA at S 2048, more at
-// 3072.
+// Dense attention reads (S + 1) / 2 keys: at the shape of nsa base fewer than NSA at S 2048, more
+// at 3072.
 TEST(NsaConfig, CrossoverWithDenseLiesBetween2048And3072) {
   const NsaShape shape = nsa_shape(resolved(nsa_config("base")));
   EXPECT_NEAR(nsa_keys(shape, 1024).total(), 927, 1);

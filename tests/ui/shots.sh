@@ -45,7 +45,7 @@ for theme in dark light; do
   shot compare speed "$theme" "$work/normal" 0 "" $'click pane.speed\nexpect model.pane=speed'
   shot compare loss "$theme" "$work/normal" 0 "" $'click pane.loss\nexpect model.pane=loss'
   shot compare loss "$theme" "$work/normal" 0 2 $'click pane.loss\nexpect model.pane=loss'
-  shot timeline gap "$theme" "$work/normal" 0 "" $'run gap.next\nexpect model.gaps.shown=0'
+  shot timeline gap "$theme" "$work/normal" 0 "" $'run gaps\nrun gap.next\nexpect model.gaps.shown=0'
   shot compare normal "$theme" "$work/normal" 0 2
   shot timeline normal "$theme" "$work/normal" 0 2
 done

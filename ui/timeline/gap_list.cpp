@@ -94,7 +94,8 @@ void draw_gap_list(Workspace& workspace, float height) {
   else if (height == 0 && shown)
     text_cut(colors.accent, one_gap_words(workspace, *shown));
   else
-    text_cut(colors.accent, gap_words(workspace) + " · I shows the next");
+    text_cut(colors.accent,
+             gap_words(workspace) + " · I shows the next" + (height == 0 ? " · U lists them" : ""));
   const float left = height - line_height();
   if (left > line_height()) draw_rows(workspace, left, colors);
 }

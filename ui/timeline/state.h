@@ -25,7 +25,7 @@ struct TimelineState {
   Align align = Align::StepStart;
   bool linked = true, ghost = false, swapped = false, wheel_zooms = false;
   bool strips = true;             // telemetry under the lanes
-  bool gap_list = true;           // below both traces
+  bool gap_list = false;          // below both traces; else a line that names the longest
   std::optional<std::size_t> gap; // the shown one, index into Workspace::gaps
   bool scroll_to_gap = false;
   std::array<std::size_t, 2> step{};
