@@ -78,8 +78,8 @@ ClaimDecision decide_claim(const Interval& claimed, const Interval& measured, do
   if (u < 0 && lo >= 0) return {ClaimState::Opposite, false};
   if (l >= lo) return {ClaimState::Confirmed, l > claimed.upper};
   if (u < std::min(lo, sesoi)) return {ClaimState::Refuted, false};
-  if (u < lo) return {ClaimState::Shortfall, false};
-  if (l > sesoi) return {ClaimState::Consistent, false};
+  if (l > 0 && u < lo) return {ClaimState::Shortfall, false};
+  if (l > sesoi && u >= lo) return {ClaimState::Consistent, false};
   return {ClaimState::Undecided, false};
 }
 

@@ -30,8 +30,8 @@ struct ClaimDecision {
   bool exceeds = false; // the whole interval lies above the claimed range
 };
 // The claim rule for a gain with claimed [lo, hi] and measured interval [l, u]:
-// OPPOSITE u < 0 <= lo; CONFIRMED l >= lo; REFUTED u < min(lo, s); SHORTFALL u < lo; CONSISTENT
-// l > s; else UNDECIDED: [l, u] reaches the claim and holds gains of at most s.
+// OPPOSITE u < 0 <= lo; CONFIRMED l >= lo; REFUTED u < min(lo, s); SHORTFALL 0 < l, u < lo;
+// CONSISTENT l > s, u >= lo; else UNDECIDED.
 // A claim without a figure, [0, infinity], is one of at least the smallest effect of interest:
 // lo = s = least_claimed().
 double least_claimed(const Interval& claimed, double sesoi);

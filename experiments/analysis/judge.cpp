@@ -154,14 +154,20 @@ double smallest_gain(ClaimMetric metric, const Comparison& comparison, double se
   return loss.margin / mean(of_a);
 }
 
-// Why the rule decides nothing: what of the claim the interval reaches, and what below it.
-std::string reaches_both(const Interval& claimed, const Interval& measured, double smallest) {
+// Why the rule decides nothing: what the interval holds beside the claim, or instead of it.
+std::string why_undecided(const Interval& claimed, const Interval& measured, double smallest) {
   const double least = least_claimed(claimed, smallest);
+  const std::string claim = least == claimed.lower ? gain_range_text(least, claimed.upper)
+                                                   : change_text(least) + " or more";
+  if (measured.upper < least)
+    return fmt::format("the judged interval {} excludes the claimed {}, but decides neither for a "
+                       "smaller gain nor for none",
+                       shares_text(measured),
+                       claim);
   return fmt::format(
       "the judged interval {} reaches the claimed {} and also holds gains of {} or less",
       shares_text(measured),
-      least == claimed.lower ? gain_range_text(least, claimed.upper)
-                             : change_text(least) + " or more",
+      claim,
       change_text(std::min(least, smallest)));
 }
 
@@ -249,7 +255,7 @@ ClaimResult judge_claim(const ClaimRow& claim,
     result.state = decision.state;
     result.exceeds = decision.exceeds;
     if (decision.state == ClaimState::Undecided)
-      result.reason = reaches_both(claimed, *result.gain_judged, smallest);
+      result.reason = why_undecided(claimed, *result.gain_judged, smallest);
   }
   return result;
 }

@@ -409,6 +409,10 @@ TEST(Claims, AnUndecidedOneSaysWhatItReachesAndHolds) {
   EXPECT_THAT(result.reason,
               HasSubstr("reaches the claimed +8 to +12 % and also holds gains of +1.00 % "
                         "or less"));
+  data.claims = {step_time_claim(0.8, 0.9)};
+  const ClaimResult excluded = analyze(data).claims.at(0);
+  ASSERT_EQ(excluded.state, ClaimState::Undecided);
+  EXPECT_THAT(excluded.reason, HasSubstr("excludes the claimed +80 to +90 %, but decides neither"));
 }
 
 TEST(Claims, ThroughputIsConvertedAndSeveralVerdictsNarrowAlpha) {

@@ -34,10 +34,8 @@ TEST(ClaimRule, EveryBranchAndItsBorders) {
       {.10, .15, .005, .12, ClaimState::Undecided, false},
       {.10, .15, -.05, .12, ClaimState::Undecided, false},
       {.10, .15, -.05, .50, ClaimState::Undecided, false}, // an imprecise run never confirms
-      // The data exclude the claim, whether or not they exclude 0.
-      {.10, .15, -.05, .05, ClaimState::Shortfall, false},
-      {.10, .15, -.046, .030, ClaimState::Shortfall, false},
-      {.10, .15, .00, .0999, ClaimState::Shortfall, false},
+      {.10, .15, -.05, .05, ClaimState::Undecided, false}, // excluded, but so is nothing below it
+      {.10, .15, .00, .0999, ClaimState::Undecided, false},
       {.10, .15, -.05, .10, ClaimState::Undecided, false},
       {.005, .02, -.02, .004, ClaimState::Refuted, false}, // a claim below s: its own edge counts
       {-.02, .02, -.015, -.01, ClaimState::Confirmed, false}, // a bounded cost is kept
