@@ -14,20 +14,29 @@ double percent(double log_ratio) {
   return 100 * std::expm1(log_ratio);
 }
 
-// The claimed range as a change of time, if it is about the time of this comparison's unit.
+// Whether a claim gives a range for the time of this cell's unit; end to end is another axis.
+bool is_drawn(const ClaimResult& result, const CellRow& cell) {
+  const std::optional<ClaimMetric> metric = claim_metric(result.claim.metric);
+  return metric && is_time(*metric) && std::isfinite(result.claim.hi) &&
+         (cell.unit == "train_step" || *metric == ClaimMetric::UnitTime);
+}
+
+// The claimed range as a change of time: of a claim that was judged, if there is one.
 void picture_claim(IntervalPicture& picture,
                    const CellRow& cell,
                    const std::vector<const ClaimResult*>& claims) {
+  const ClaimResult* drawn = nullptr;
   for (const ClaimResult* result : claims) {
-    const std::optional<ClaimMetric> metric = claim_metric(result->claim.metric);
-    if (!metric || !is_time(*metric) || !std::isfinite(result->claim.hi)) continue;
-    if (cell.unit != "train_step" && *metric != ClaimMetric::UnitTime)
-      continue; // end to end, another axis
-    picture.claim_lo =
-        percent(theta_of(*metric, result->claim.hi)); // a larger gain is a smaller time
-    picture.claim_hi = percent(theta_of(*metric, result->claim.lo));
-    return;
+    if (!is_drawn(*result, cell)) continue;
+    const bool judged =
+        result->state != ClaimState::ConditionsNotMet && result->state != ClaimState::NotTested;
+    if (drawn == nullptr || judged) drawn = result;
+    if (judged) break;
   }
+  if (drawn == nullptr) return;
+  const ClaimMetric metric = *claim_metric(drawn->claim.metric);
+  picture.claim_lo = percent(theta_of(metric, drawn->claim.hi)); // a larger gain is a smaller time
+  picture.claim_hi = percent(theta_of(metric, drawn->claim.lo));
 }
 
 std::optional<IntervalPicture> picture_of(const CellReport& cell,

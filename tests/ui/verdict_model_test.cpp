@@ -71,6 +71,19 @@ TEST(VerdictModel, TheBarIsTheChangeOfTimeInPercent) {
   EXPECT_GE(model.axis, std::abs(bar.lo));
 }
 
+TEST(VerdictModel, TheBarShowsTheRangeOfAClaimThatWasJudged) {
+  LedgerData data = finished();
+  ClaimRow claim = data.claims[0];
+  claim.id = "elsewhere";
+  claim.lo = 0.5;
+  claim.hi = 0.6;
+  claim.requires_json = R"({"device": "cuda"})";
+  data.claims.insert(data.claims.begin(), claim);
+  EXPECT_NEAR(verdict_model(data).rows[0].interval->claim_lo.value(), -13.0435, 1e-3);
+  data.claims.pop_back(); // only the claim that cannot be judged here
+  EXPECT_NEAR(verdict_model(data).rows[0].interval->claim_lo.value(), -37.5, 1e-3);
+}
+
 TEST(VerdictModel, TheAxisShowsEveryIntervalAndDistantClaimsOnlyInPart) {
   std::vector<VerdictRowModel> rows(1);
   EXPECT_EQ(axis_of(rows), 1);
