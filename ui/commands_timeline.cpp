@@ -171,7 +171,7 @@ std::vector<Command> timeline_commands() {
        has_gaps,
        [](Workspace& w) { next_gap(w, -1); }},
       {"gaps",
-       "Idle gaps under the tracks, or not",
+       "List of the idle gaps, or a line on the longest",
        "U",
        {ImGuiKey_U},
        on_timeline,

@@ -2,11 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "core/text.h"
-#include "experiments/analysis/loss_lines.h"
 
 namespace assay {
 namespace {
@@ -37,22 +35,8 @@ Tone tone_of(Quality quality) {
   return quality == Quality::Unknown ? Tone::Neutral : Tone::Good;
 }
 
-LossAxis axis_of_losses(const std::array<LossSide, 2>& sides) {
-  double low = std::numeric_limits<double>::infinity(), high = -low;
-  for (const LossSide& side : sides)
-    for (const LossLine& curve : side.curves)
-      for (const double loss : curve.loss) {
-        if (!std::isfinite(loss)) continue;
-        low = std::min(low, loss);
-        high = std::max(high, loss);
-      }
-  if (low > high) low = high = 0;
-  const double room = std::max(0.04 * (high - low), 0.01);
-  return {low - room, high + room};
-}
-
 // Symmetric about zero.
-LossAxis axis_of_differences(const LossModel& model) {
+LossRange axis_of_differences(const LossModel& model) {
   double reach = std::max(1.3 * model.margin, 1e-6);
   const auto include = [&](double value) {
     if (std::isfinite(value)) reach = std::max(reach, 1.1 * std::abs(value));
@@ -100,7 +84,10 @@ std::optional<LossModel> loss_model(const CellReport& cell, const Comparison& co
     model.why_none = fmt::format("No loss launch is complete yet: {} of {} seeds.",
                                  cell.loss_launches,
                                  cell.cell.loss_seeds);
-  model.losses = axis_of_losses(model.sides);
+  std::vector<LossBundle> both;
+  for (const LossBundle* bundle : {a, b})
+    if (bundle != nullptr) both.push_back(*bundle);
+  model.losses = loss_range(both);
   model.differences = axis_of_differences(model);
   return model;
 }

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "experiments/analysis/loss_lines.h"
 #include "experiments/analysis/report.h"
 
 namespace assay {
@@ -26,10 +27,6 @@ struct LossSide {
   LossLine mean; // of the seeds
 };
 
-struct LossAxis {
-  double low = 0, high = 1;
-};
-
 struct LossModel {
   std::array<LossSide, 2> sides; // A, B
   LossLine difference;           // B - A at equal seeds, mean
@@ -40,7 +37,7 @@ struct LossModel {
   LossRule rule = LossRule::Equivalence;
   std::optional<double> final_difference; // mean over the seeds
   std::optional<Interval> interval;       // 90 %, of final_difference
-  LossAxis losses, differences;
+  LossRange losses, differences;
   std::string why_none; // no curve, or ""
 };
 

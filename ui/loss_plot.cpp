@@ -40,7 +40,7 @@ void plot_end(std::size_t side, const LossLine& line, Color color) {
   ImPlot::PlotScatter("end", &line.step.back(), &line.loss.back(), 1, spec);
 }
 
-void plot_area(const char* name, LossAxis x, LossAxis y, Color color, float alpha) {
+void plot_area(const char* name, LossRange x, LossRange y, Color color, float alpha) {
   const double xs[] = {x.low, x.high}, low[] = {y.low, y.low}, high[] = {y.high, y.high};
   ImPlotSpec spec;
   spec.FillColor = to_vec4(color, alpha);
@@ -51,7 +51,7 @@ float plot_width() { // leaves half of the last tick's label
   return std::max(1.0F, ImGui::GetContentRegionAvail().x - ImGui::GetFontSize());
 }
 
-void limits(const LossModel& model, const LossAxis& y) {
+void limits(const LossModel& model, const LossRange& y) {
   ImPlot::SetupAxisLimits(ImAxis_X1, 0, std::max(1.0, model.steps), ImPlotCond_Always);
   ImPlot::SetupAxisLimits(ImAxis_Y1, y.low, y.high, ImPlotCond_Always);
 }
@@ -94,7 +94,7 @@ void plot_difference(const LossModel& model, const Palette& colors, float height
   if (!ImPlot::BeginPlot("##difference", ImVec2(plot_width(), height), kStill)) return;
   ImPlot::SetupAxes("optimizer steps", "B - A", 0, 0);
   limits(model, model.differences);
-  const LossAxis all{0, model.steps};
+  const LossRange all{0, model.steps};
   const bool both = model.rule == LossRule::Equivalence; // else better is welcome
   const double low = both ? -model.margin : model.differences.low;
   if (model.margin > 0) plot_area("margin", all, {low, model.margin}, colors.claim, 0.5F);

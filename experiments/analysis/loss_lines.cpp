@@ -1,6 +1,8 @@
 #include "experiments/analysis/loss_lines.h"
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 #include <utility>
 
 namespace assay {
@@ -22,6 +24,20 @@ std::vector<LossBundle> loss_bundles(const std::vector<LossCurve>& curves) {
     }
   }
   return result;
+}
+
+LossRange loss_range(const std::vector<LossBundle>& bundles) {
+  double low = std::numeric_limits<double>::infinity(), high = -low;
+  for (const LossBundle& bundle : bundles)
+    for (const LossCurve* curve : bundle.seeds)
+      for (const double loss : curve->loss) {
+        if (!std::isfinite(loss)) continue;
+        low = std::min(low, loss);
+        high = std::max(high, loss);
+      }
+  if (low > high) low = high = 0;
+  const double room = std::max(0.04 * (high - low), 0.01);
+  return {low - room, high + room};
 }
 
 std::vector<double> loss_difference(const LossBundle& variant, const LossBundle& reference) {

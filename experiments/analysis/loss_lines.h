@@ -18,6 +18,12 @@ struct LossBundle {
 };
 std::vector<LossBundle> loss_bundles(const std::vector<LossCurve>& curves); // in their order
 
+// What an axis has to show of their curves: the finite losses with some room, around 0 without any.
+struct LossRange {
+  double low = 0, high = 0;
+};
+LossRange loss_range(const std::vector<LossBundle>& bundles);
+
 // Variant minus reference, nats a token: mean over the seeds that both have, as far as all go.
 // Empty without a common seed.
 std::vector<double> loss_difference(const LossBundle& variant, const LossBundle& reference);

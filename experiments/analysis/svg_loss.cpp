@@ -21,19 +21,6 @@ struct Scale {
   double at(double value) const { return from + (value - low) / (high - low) * (to - from); }
 };
 
-Scale loss_scale(const std::vector<LossCurve>& curves) {
-  double low = INFINITY, high = -INFINITY;
-  for (const LossCurve& curve : curves)
-    for (const double loss : curve.loss) {
-      if (!std::isfinite(loss)) continue;
-      low = std::min(low, loss);
-      high = std::max(high, loss);
-    }
-  if (low > high) low = high = 0;
-  const double margin = std::max(0.04 * (high - low), 0.01);
-  return {low - margin, high + margin, kBottom, kTop};
-}
-
 std::string polyline(const std::string& css,
                      const std::string& title,
                      const std::vector<double>& losses,
@@ -140,7 +127,8 @@ std::string loss_svg(const CellReport& cell) {
   const std::vector<LossBundle> all = loss_bundles(cell.loss_curves);
   if (all.empty()) return "";
   const double end = static_cast<double>(cell.cell.loss_rounds) * cell.cell.loss_steps;
-  const Scale x{0, end, kLeft, kRight}, y = loss_scale(cell.loss_curves);
+  const LossRange range = loss_range(all);
+  const Scale x{0, end, kLeft, kRight}, y{range.low, range.high, kBottom, kTop};
   std::string out =
       fmt::format("<svg viewBox=\"0 0 {:.0f} {:.0f}\" role=\"img\" aria-label=\"{}\">\n",
                   kWidth,

@@ -3,8 +3,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
-#include <sys/mount.h>
-#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -19,112 +17,13 @@
 #include "core/ledger_schema.h"
 #include "core/plan_json.h"
 #include "core/text.h"
-#include "tests/scratch.h"
+#include "tests/core/ledger_support.h"
 
 namespace assay {
 namespace {
 
 using testing::HasSubstr;
 namespace fs = std::filesystem;
-
-LedgerData small_plan() {
-  LedgerData plan;
-  plan.spec = {"",
-               "small",
-               0xffff'ffff'ffff'fff0u,
-               "version = 1",
-               "{}",
-               "assay run",
-               "2026-01-01T00:00:00Z",
-               5,
-               0.05,
-               0.01,
-               0.8};
-  plan.optimizations = {{"opt",
-                         "summary",
-                         "bitwise",
-                         "train_step",
-                         "visit",
-                         "equal",
-                         {{"a", "slow", "span/a"}, {"b", "fast", ""}},
-                         {{"a", "b"}}}};
-  plan.claims = {{"c1",
-                  "opt",
-                  "a",
-                  "b",
-                  "« texte »",
-                  "document",
-                  "throughput",
-                  0.1,
-                  0.15,
-                  "on a GPU",
-                  "",
-                  "{}",
-                  "forward,backward",
-                  "one\ntwo\n"}};
-  CellRow cell;
-  cell.id = 1;
-  cell.name = "cell";
-  cell.optimization = "opt";
-  cell.unit = "train_step";
-  cell.config_json = "{}";
-  cell.rounds = 4;
-  cell.launches = 3;
-  cell.traced_rounds = 4;
-  cell.loss_seeds = 5;
-  cell.loss_rounds = 50;
-  cell.loss_steps = 10;
-  cell.loss_margin = 0.02;
-  plan.cells = {cell};
-  plan.variants = {{1, 1, "a", "a", Role::Reference, "{}"},
-                   {2, 1, "b", "b", Role::Level, "{}"},
-                   {3, 1, "control", "a", Role::Control, "{}"}};
-  seal_plan(plan);
-  return plan;
-}
-
-VisitRow visit(std::int64_t launch, std::int64_t variant, int round) {
-  VisitRow row;
-  row.launch = launch;
-  row.variant = variant;
-  row.round = round;
-  row.steps = 2;
-  row.wall_ns = 1000 + round;
-  row.tokens = 64;
-  row.sample_ns = {500, 500 + round};
-  return row;
-}
-
-LaunchRow timed_launch(int index = 1) {
-  LaunchRow row;
-  row.cell = 1;
-  row.kind = LaunchKind::Timed;
-  row.index = index;
-  row.rounds_planned = 4;
-  row.started_utc = "2026-01-01T00:00:00Z";
-  return row;
-}
-
-std::string failure_of(const std::function<void()>& body) {
-  try {
-    body();
-  } catch (const Failure& failure) {
-    return failure.what();
-  }
-  return "";
-}
-
-class LedgerTest : public testing::Test {
-protected:
-  std::unique_ptr<Ledger> open() const { return Ledger::open(directory_, small_plan()); }
-  std::string file() const { return directory_ + "/ledger.sqlite"; }
-  std::string error() const {
-    const Result<LedgerData> data = read_ledger(directory_);
-    return data ? "" : data.error().message;
-  }
-  test::Scratch scratch_;
-  std::string directory_ = scratch_ / "r";
-};
 
 TEST_F(LedgerTest, KeepsThePlan) {
   open()->finish();
@@ -421,112 +320,6 @@ TEST_F(LedgerTest, TruncatedFilesAreDamaged) {
     EXPECT_THAT(error(), HasSubstr("damaged")) << size;
     EXPECT_THAT(failure_of([&] { open(); }), HasSubstr("damaged")) << size;
   }
-}
-
-TEST_F(LedgerTest, AnUnwritableDirectoryIsNamed) {
-  std::ofstream(scratch_ / "file").close();
-  EXPECT_THAT(failure_of([&] { Ledger::open(scratch_ / "file/r", small_plan()); }),
-              HasSubstr("/file/r: cannot be created"));
-  EXPECT_THAT(failure_of([&] { Ledger::open("/proc/assay", small_plan()); }), HasSubstr("--out"));
-}
-
-// A full disk, as a limit on the size of files of a child process.
-TEST_F(LedgerTest, AFullDiskIsOneClearErrorAndTheLedgerStaysWhole) {
-  open().reset();
-  int message_pipe[2];
-  ASSERT_EQ(::pipe(message_pipe), 0);
-  const pid_t writer = ::fork();
-  if (writer == 0) {
-    ::signal(SIGXFSZ, SIG_IGN);
-    const auto ledger = open();
-    const std::int64_t id = ledger->start_launch(timed_launch());
-    ledger->commit_round({visit(id, 1, 0)}, {});
-    const rlimit limit{400'000, 400'000};
-    ::setrlimit(RLIMIT_FSIZE, &limit);
-    const std::string message = failure_of([&] {
-      for (int round = 1; round < 100'000; ++round) ledger->commit_round({visit(id, 1, round)}, {});
-    });
-    (void)!::write(message_pipe[1], message.data(), message.size());
-    ::_exit(0);
-  }
-  ::close(message_pipe[1]);
-  std::string message(4096, '\0');
-  const ssize_t size = ::read(message_pipe[0], message.data(), message.size());
-  ::close(message_pipe[0]);
-  int status = 0;
-  ::waitpid(writer, &status, 0);
-  message.resize(static_cast<std::size_t>(std::max<ssize_t>(size, 0)));
-  EXPECT_THAT(message, HasSubstr("the disk is full, or a size limit is reached"));
-  EXPECT_THAT(message, HasSubstr("run the same command again"));
-  const LedgerData data = value_or_throw(read_ledger(directory_));
-  EXPECT_GT(data.visits.size(), 1u);
-  for (std::size_t i = 0; i < data.visits.size(); ++i)
-    EXPECT_EQ(data.visits[i].round, static_cast<int>(i));
-  const auto ledger = open(); // and it goes on
-  ledger->commit_round({visit(1, 1, 1'000'000)}, {});
-}
-
-// Needs the right to mount; elsewhere the RLIMIT_FSIZE test stands for a full disk.
-class MountedLedgerTest : public LedgerTest {
-protected:
-  bool mount_tmpfs(const char* options) {
-    mount_ = scratch_ / "mount";
-    fs::create_directories(mount_);
-    directory_ = mount_ + "/r";
-    mounted_ = ::mount("tmpfs", mount_.c_str(), "tmpfs", 0, options) == 0;
-    return mounted_;
-  }
-  ~MountedLedgerTest() override {
-    if (mounted_) ::umount2(mount_.c_str(), MNT_DETACH);
-  }
-  std::string mount_;
-  bool mounted_ = false;
-};
-
-TEST_F(MountedLedgerTest, AFullFileSystem) {
-  if (!mount_tmpfs("size=512k")) GTEST_SKIP() << "mounting needs privileges";
-  std::string message;
-  {
-    const auto ledger = open();
-    const std::int64_t id = ledger->start_launch(timed_launch());
-    message = failure_of([&] {
-      for (int round = 0; round < 100'000; ++round) ledger->commit_round({visit(id, 1, round)}, {});
-    });
-  }
-  EXPECT_THAT(message, HasSubstr("the disk is full"));
-  const LedgerData data = value_or_throw(read_ledger(directory_));
-  for (std::size_t i = 0; i < data.visits.size(); ++i)
-    EXPECT_EQ(data.visits[i].round, static_cast<int>(i));
-}
-
-TEST_F(MountedLedgerTest, AReadOnlyFileSystem) {
-  if (!mount_tmpfs("size=8m")) GTEST_SKIP() << "mounting needs privileges";
-  const auto remount = [&](unsigned long flags) {
-    return ::mount(nullptr, mount_.c_str(), nullptr, MS_REMOUNT | flags, nullptr) == 0;
-  };
-  {
-    const auto ledger = open();
-    ledger->commit_round({visit(ledger->start_launch(timed_launch()), 1, 0)}, {});
-    ledger->finish();
-  }
-  ASSERT_TRUE(remount(MS_RDONLY));
-  EXPECT_EQ(value_or_throw(read_ledger(directory_)).visits.size(), 1u); // finished: one plain file
-  ASSERT_TRUE(remount(0));
-  const pid_t writer = ::fork();
-  if (writer == 0) {
-    const auto ledger = open();
-    ledger->commit_round({visit(1, 1, 1)}, {});
-    ::kill(::getpid(), SIGKILL);
-  }
-  int status = 0;
-  ::waitpid(writer, &status, 0);
-  ASSERT_TRUE(remount(MS_RDONLY));
-  EXPECT_EQ(value_or_throw(read_ledger(directory_)).visits.size(),
-            2u); // killed: WAL and its index are there
-  ASSERT_TRUE(remount(0));
-  fs::remove(file() + "-shm"); // copied without the index
-  ASSERT_TRUE(remount(MS_RDONLY));
-  EXPECT_EQ(value_or_throw(read_ledger(directory_)).visits.size(), 2u);
 }
 
 } // namespace

@@ -36,16 +36,8 @@ LedgerData trained(double shift, int nan_in_seed = 0) {
   return synthetic_ledger(plan);
 }
 
-Workspace shown(LedgerData data) {
-  Workspace workspace;
-  workspace.path = "sample";
-  workspace.screen = ScreenId::Compare;
-  workspace.results = std::make_shared<const Results>(results_of(std::move(data), "sample"));
-  return workspace;
-}
-
 TEST(LossModel, SaysWhatTheReportSays) {
-  const Workspace workspace = shown(trained(0.004));
+  const Workspace workspace = test::comparing(trained(0.004));
   ASSERT_NE(workspace.loss(), nullptr);
   const LossModel& model = *workspace.loss();
   const LossTest& test = *workspace.comparison()->loss;
@@ -62,7 +54,7 @@ TEST(LossModel, SaysWhatTheReportSays) {
 
 // The drawn line ends where the test's difference is: they cannot be two computations.
 TEST(LossModel, TheDifferenceEndsInTheTestsMean) {
-  const Workspace workspace = shown(trained(0.004));
+  const Workspace workspace = test::comparing(trained(0.004));
   const LossModel& model = *workspace.loss();
   double sum = 0;
   std::size_t judged = 0;
@@ -77,7 +69,7 @@ TEST(LossModel, TheDifferenceEndsInTheTestsMean) {
 
 TEST(LossModel, TheAxesHoldCurvesMarginAndInterval) {
   for (const double shift : {0.0, 0.3}) {
-    const Workspace workspace = shown(trained(shift));
+    const Workspace workspace = test::comparing(trained(shift));
     const LossModel& model = *workspace.loss();
     EXPECT_GT(model.differences.high, std::max(model.margin, model.interval->upper));
     EXPECT_EQ(model.differences.low, -model.differences.high);
@@ -91,7 +83,7 @@ TEST(LossModel, TheAxesHoldCurvesMarginAndInterval) {
 }
 
 TEST(LossModel, ALostLossIsHarmWithoutAnInterval) {
-  const Workspace workspace = shown(trained(0, 2));
+  const Workspace workspace = test::comparing(trained(0, 2));
   const LossModel& model = *workspace.loss();
   EXPECT_EQ(model.badge, "HARMED");
   EXPECT_EQ(model.tone, Tone::Bad);
@@ -105,7 +97,7 @@ TEST(LossModel, ALostLossIsHarmWithoutAnInterval) {
 TEST(LossModel, PlannedButNotTrainedYetSaysSo) {
   LedgerData data = trained(0);
   std::erase_if(data.launches, [](const auto& row) { return row.kind == LaunchKind::Loss; });
-  Workspace workspace = shown(std::move(data));
+  Workspace workspace = test::comparing(std::move(data));
   ASSERT_NE(workspace.loss(), nullptr);
   EXPECT_EQ(workspace.loss()->why_none, "No loss launch is complete yet: 0 of 4 seeds.");
   EXPECT_EQ(workspace.loss()->badge, "UNKNOWN");
@@ -113,7 +105,7 @@ TEST(LossModel, PlannedButNotTrainedYetSaysSo) {
 }
 
 TEST(LossPane, CellsWithoutLossLaunchesShowNothingOfIt) {
-  Workspace workspace = shown(finished());
+  Workspace workspace = test::comparing(finished());
   EXPECT_EQ(workspace.loss(), nullptr);
   for (const ComparePane pane : compare_panes(workspace)) EXPECT_NE(pane, ComparePane::Loss);
   workspace.pane = ComparePane::Loss; // chosen on another row
@@ -122,7 +114,7 @@ TEST(LossPane, CellsWithoutLossLaunchesShowNothingOfIt) {
 }
 
 TEST(LossPane, IsReachedByKeyClickAndShownFirstWithoutTraces) {
-  Workspace workspace = shown(trained(0));
+  Workspace workspace = test::comparing(trained(0));
   EXPECT_EQ(shown_pane(workspace), ComparePane::Loss); // no trace is planned
   const Canvas canvas(1400, 900);
   const Result<int> played =
@@ -139,7 +131,7 @@ TEST(LossPane, IsReachedByKeyClickAndShownFirstWithoutTraces) {
 TEST(LossPane, DrawsBothVariantsInTheirColours) {
   for (const ThemeKind theme : {ThemeKind::Dark, ThemeKind::Light}) {
     const Palette& colors = palette(theme);
-    Workspace workspace = shown(trained(0));
+    Workspace workspace = test::comparing(trained(0));
     workspace.theme = theme;
     const Image losses = Canvas(1280, 800).draw(workspace);
     workspace.pane = ComparePane::Stages;
@@ -152,10 +144,10 @@ TEST(LossPane, DrawsBothVariantsInTheirColours) {
 TEST(LossPane, SurvivesRandomCommandsAtEverySize) {
   for (const auto& [width, height] : {std::pair{240, 200}, {1280, 800}}) {
     const Canvas canvas(width, height);
-    Workspace workspace = shown(trained(0, 2));
+    Workspace workspace = test::comparing(trained(0, 2));
     run_random_commands(workspace, *canvas.backend, 300, 11);
     for (const float scale : {0.75F, 3.0F}) {
-      workspace = shown(trained(0));
+      workspace = test::comparing(trained(0));
       workspace.scale = scale;
       EXPECT_GT(test::colors_in(canvas.draw(workspace)), 5U);
     }

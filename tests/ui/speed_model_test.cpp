@@ -46,14 +46,6 @@ LedgerData with_peaks(LedgerData data) {
   return data;
 }
 
-Workspace shown(LedgerData data) {
-  Workspace workspace;
-  workspace.path = "sample";
-  workspace.screen = ScreenId::Compare;
-  workspace.results = std::make_shared<const Results>(results_of(std::move(data), "sample"));
-  return workspace;
-}
-
 std::map<std::string, std::array<std::string, 2>> rows_of(const SpeedModel& model) {
   std::map<std::string, std::array<std::string, 2>> rows;
   for (const SpeedRow& row : model.rows) rows[row.label] = row.values;
@@ -66,7 +58,7 @@ TEST(SpeedModel, SaysOfEachVariantWhatTheReportSays) {
   attach_speed(report, data);
   const std::vector<VariantSpeed>& speeds = report.cells.at(0).speed;
   ASSERT_EQ(speeds.size(), 2U);
-  const Workspace workspace = shown(data);
+  const Workspace workspace = test::comparing(data);
   ASSERT_NE(workspace.speed(), nullptr);
   const auto rows = rows_of(*workspace.speed());
   for (std::size_t side = 0; side < 2; ++side) {
@@ -88,7 +80,7 @@ TEST(SpeedModel, SaysOfEachVariantWhatTheReportSays) {
 }
 
 TEST(SpeedModel, WithoutMeasuredPeaksItSaysWhy) {
-  const Workspace workspace = shown(measured());
+  const Workspace workspace = test::comparing(measured());
   ASSERT_NE(workspace.speed(), nullptr);
   const auto rows = rows_of(*workspace.speed());
   EXPECT_EQ(rows.at("MFU")[0], "not known");
@@ -99,7 +91,7 @@ TEST(SpeedModel, WithoutMeasuredPeaksItSaysWhy) {
 }
 
 TEST(SpeedModel, OfACellWithAnotherUnitItIsTheStepBeside) {
-  const Workspace workspace = shown(with_peaks(measured(kConfig, "evaluation")));
+  const Workspace workspace = test::comparing(with_peaks(measured(kConfig, "evaluation")));
   ASSERT_TRUE(workspace.comparison()->end_to_end);
   ASSERT_NE(workspace.speed(), nullptr);
   EXPECT_TRUE(workspace.speed()->step_beside);
@@ -108,14 +100,14 @@ TEST(SpeedModel, OfACellWithAnotherUnitItIsTheStepBeside) {
 }
 
 TEST(SpeedModel, AConfigurationThatIsNoneHasNoSpeed) {
-  const Workspace workspace = shown(measured(R"({"family":"unheard of"})"));
+  const Workspace workspace = test::comparing(measured(R"({"family":"unheard of"})"));
   EXPECT_EQ(workspace.speed(), nullptr);
   EXPECT_EQ(compare_panes(workspace), std::vector{ComparePane::Stages});
   EXPECT_TRUE(window_model(workspace)["model"]["speed"].is_null());
 }
 
 TEST(SpeedPane, IsReachedByKeyAndClickAndDrawnInBothThemes) {
-  Workspace workspace = shown(with_peaks(measured()));
+  Workspace workspace = test::comparing(with_peaks(measured()));
   {
     const Canvas canvas(1400, 900);
     const Result<int> played =

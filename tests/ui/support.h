@@ -18,10 +18,6 @@
 #include "ui/ui_context.h"
 #include "ui/workspace.h"
 
-#ifdef __SANITIZE_ADDRESS__
-#include <sanitizer/lsan_interface.h>
-#endif
-
 namespace assay::test {
 
 class Directory {
@@ -45,19 +41,6 @@ private:
   std::filesystem::path path_;
 };
 
-// Mesa keeps a few allocations of a closed display. They are no leaks of ours, and its library is
-// unloaded by the time of the leak report, so that a suppression by name cannot match.
-struct DriverLeaks {
-#ifdef __SANITIZE_ADDRESS__
-  DriverLeaks() {
-    __lsan_disable();
-  }
-  ~DriverLeaks() {
-    __lsan_enable();
-  }
-#endif
-};
-
 // One context and one backend a test: state does not leak between pictures.
 struct Canvas {
   explicit Canvas(int width = 800, int height = 600) {
@@ -68,7 +51,6 @@ struct Canvas {
   Image draw(Workspace& workspace, int frames = 3) const {
     return backend->render([&] { draw_main_window(workspace); }, frames);
   }
-  [[no_unique_address]] DriverLeaks ignored;
   UiContext context;
   std::unique_ptr<OffscreenBackend> backend;
 };
@@ -102,6 +84,15 @@ inline const std::string& sample_directory() {
   static const bool written = (store_with_traces(directory.string()), true);
   static const std::string path = written ? directory.string() : "";
   return path;
+}
+
+// "A vs B" of these results, without traces.
+inline Workspace comparing(LedgerData data) {
+  Workspace workspace;
+  workspace.path = "sample";
+  workspace.screen = ScreenId::Compare;
+  workspace.results = std::make_shared<const Results>(results_of(std::move(data), "sample"));
+  return workspace;
 }
 
 } // namespace assay::test

@@ -17,7 +17,6 @@ namespace {
 
 using test::Canvas;
 using test::count_of;
-using test::DriverLeaks;
 
 Workspace sample(const SmallPlan& plan = {}) {
   Workspace workspace;
@@ -133,7 +132,6 @@ TEST(TraceColors, TextCanBeReadOnEveryColourOfATrace) {
 }
 
 TEST(Offscreen, ASizeThatCannotBeDrawnIsAnError) {
-  [[maybe_unused]] const DriverLeaks ignored{};
   const UiContext context;
   const auto backend = OffscreenBackend::create(1 << 20, 1 << 20);
   ASSERT_FALSE(backend);

@@ -1,0 +1,155 @@
+// What makes a cell invalid, and what a report alarms about.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+
+#include "core/statistics.h"
+#include "experiments/analysis/display.h"
+#include "experiments/analysis/judge.h"
+#include "experiments/analysis/report.h"
+#include "experiments/synthetic_ledger.h"
+
+namespace assay {
+namespace {
+
+using synthetic::step_time_claim;
+using synthetic::synthetic_ledger;
+using synthetic::SyntheticCell;
+using synthetic::SyntheticPlan;
+using synthetic::two_level_cell;
+using testing::Contains;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::Not;
+
+SyntheticPlan plan_of(SyntheticCell cell) {
+  SyntheticPlan plan;
+  plan.seed = 5;
+  plan.noise = 0.02;
+  plan.cells = {std::move(cell)};
+  return plan;
+}
+
+const Comparison& first(const Report& report) {
+  return report.cells.at(0).comparisons.at(0);
+}
+
+TEST(Validity, UnequalWorkNamesItself) {
+  LedgerData data = synthetic_ledger(plan_of(two_level_cell(-0.1)));
+  for (VisitRow& visit : data.visits)
+    if (visit.variant == 2 && visit.round == 7) visit.tokens = 250;
+  const Report report = analyze(data);
+  EXPECT_EQ(first(report).verdict.validity, Validity::Invalid);
+  EXPECT_THAT(first(report).verdict.reasons.at(0),
+              HasSubstr("launch 1 round 7: tokens 256 against 250"));
+}
+
+// What a scaler skips is part of what it costs: no mismatch of work, but no bit-equal training.
+TEST(Validity, SkippedScalerStepsAreReportedNotAMismatch) {
+  LedgerData data = synthetic_ledger(plan_of(two_level_cell(-0.1)));
+  for (VisitRow& visit : data.visits)
+    if (visit.variant == 2 && visit.round == 7) visit.skipped_steps = 1;
+  const Report report = analyze(data);
+  EXPECT_EQ(first(report).verdict.validity, Validity::Ok);
+  EXPECT_THAT(first(report).verdict.reasons,
+              Contains("the loss scaler skipped 0 steps of A and 5 of B"));
+  EXPECT_EQ(first(report).verdict.quality, Quality::Unknown);
+}
+
+TEST(Launches, TheHeaderCountsWhatTheEffectUses) {
+  SyntheticCell cell = two_level_cell(-0.1);
+  EXPECT_EQ(launches_text(analyze(synthetic_ledger(plan_of(cell))).cells[0]), "5 of 5 launches");
+  cell.timed_launches = 9;
+  LedgerData merged = synthetic_ledger(plan_of(cell)); // three directories of one plan
+  merged.spec.launches = 3;
+  std::int64_t last = 0;
+  for (LaunchRow& launch : merged.launches)
+    if (launch.kind == LaunchKind::Timed) {
+      launch.index = (launch.index - 1) % 3 + 1;
+      last = launch.id;
+    }
+  EXPECT_EQ(launches_text(analyze(merged).cells[0]), "9 launches of 3 planned");
+  for (VisitRow& visit : merged.visits)
+    if (visit.launch == last) visit.covariates.steal_share = 0.5;
+  EXPECT_EQ(launches_text(analyze(merged).cells[0]), "9 launches of 3 planned, effects of 8");
+  for (VisitRow& visit : merged.visits) visit.covariates.steal_share = 0.5;
+  const Report disturbed = analyze(merged);
+  EXPECT_EQ(launches_text(disturbed.cells[0]), "9 launches of 3 planned, effects of 0");
+  EXPECT_EQ(control_text(disturbed.cells[0]), "A/A control measured, every pair excluded");
+}
+
+TEST(Validity, ControlAlarmNeedsSizeAndEvidence) {
+  SyntheticCell cell = two_level_cell(-0.1);
+  cell.control_effect = 0.05;
+  const Report broken = analyze(synthetic_ledger(plan_of(cell)));
+  EXPECT_TRUE(broken.cells[0].control->alarm);
+  EXPECT_EQ(first(broken).verdict.validity, Validity::Invalid);
+  EXPECT_THAT(first(broken).verdict.reasons.at(0), HasSubstr("A/A control differs"));
+  EXPECT_FALSE(broken.alarms.empty());
+  SyntheticPlan tiny = plan_of(cell);
+  tiny.cells[0].control_effect = 0.008; // significant, below the smallest effect of interest
+  tiny.noise = 0.001;
+  tiny.tail_share = 0;
+  const Report small = analyze(synthetic_ledger(tiny));
+  EXPECT_LT(*small.cells[0].control->comparison.effect->theta.p, kControlAlarmP);
+  EXPECT_FALSE(small.cells[0].control->alarm);
+}
+
+TEST(Validity, MixedBuildsAreInvalid) {
+  LedgerData data = synthetic_ledger(plan_of(two_level_cell(-0.1)));
+  data.launches[2].identity.build = "other";
+  EXPECT_THAT(first(analyze(data)).verdict.reasons.at(0), HasSubstr("2 builds are mixed"));
+}
+
+TEST(Validity, MixedThreadCountsAreInvalid) {
+  LedgerData data = synthetic_ledger(plan_of(two_level_cell(-0.1)));
+  EXPECT_EQ(first(analyze(data)).verdict.validity, Validity::Ok);
+  for (LaunchRow& launch : data.launches)
+    if (launch.kind == LaunchKind::Timed && launch.index == 2) launch.identity.threads = 1;
+  const Report report = analyze(data);
+  EXPECT_EQ(first(report).verdict.validity, Validity::Invalid);
+  EXPECT_EQ(first(report).verdict.reasons.at(0),
+            "launches on different numbers of threads are mixed: 1, 2");
+  EXPECT_THAT(report.alarms,
+              Contains(HasSubstr("ema_swap: launches ran with different threads: 1, 2;")));
+}
+
+// "attempt 2" is what the progress line, the event and the alarm call the second one.
+TEST(Alarms, AttemptsAreCountedAsTheRunCountsThem) {
+  SyntheticCell cell = two_level_cell(-0.1);
+  cell.failed_attempt = "the worker died";
+  const Report report = analyze(synthetic_ledger(plan_of(cell)));
+  EXPECT_THAT(report.alarms, Contains(HasSubstr("(attempt 1) failed: the worker died")));
+}
+
+// Every field, in every kind of launch that counts: a parity launch under another LibTorch too.
+TEST(Alarms, OtherSurroundingsAreNamedWithTheirValues) {
+  const std::vector<std::pair<std::string, std::function<void(Identity&)>>> changes{
+      {"usable cores: 1, 2", [](Identity& id) { id.cores = 1; }},
+      {"processor: 2-core test CPU, another", [](Identity& id) { id.cpu = "another"; }},
+      {"board: H200, unknown", [](Identity& id) { id.gpu = "H200"; }},
+      {"driver: 580.1, unknown", [](Identity& id) { id.driver = "580.1"; }},
+      {"CUDA: 12.8, unknown", [](Identity& id) { id.cuda = "12.8"; }},
+      {"LibTorch: 2.10.0, 2.11.0", [](Identity& id) { id.libtorch = "2.10.0"; }},
+      {"kernel: 5.15, 6.1", [](Identity& id) { id.kernel = "5.15"; }}};
+  for (const auto& [words, change] : changes) {
+    LedgerData data = synthetic_ledger(plan_of(two_level_cell(-0.1)));
+    EXPECT_TRUE(analyze(data).alarms.empty());
+    const auto parity =
+        std::find_if(data.launches.begin(), data.launches.end(), [](const LaunchRow& launch) {
+          return launch.kind == LaunchKind::Parity;
+        });
+    change(parity->identity);
+    const Report report = analyze(data);
+    EXPECT_THAT(report.alarms, ElementsAre(HasSubstr("launches ran with different " + words)));
+    EXPECT_EQ(first(report).verdict.validity, Validity::Ok);
+    parity->state = LaunchState::Failed; // does not count
+    EXPECT_THAT(analyze(data).alarms, Not(Contains(HasSubstr("launches ran with different"))));
+  }
+}
+
+} // namespace
+} // namespace assay

@@ -1,0 +1,115 @@
+// What tests of the ledger share: a small plan, rows for it, and a directory of their own.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "core/ledger.h"
+#include "core/plan_json.h"
+#include "tests/scratch.h"
+
+namespace assay {
+
+inline LedgerData small_plan() {
+  LedgerData plan;
+  plan.spec = {"",
+               "small",
+               0xffff'ffff'ffff'fff0u,
+               "version = 1",
+               "{}",
+               "assay run",
+               "2026-01-01T00:00:00Z",
+               5,
+               0.05,
+               0.01,
+               0.8};
+  plan.optimizations = {{"opt",
+                         "summary",
+                         "bitwise",
+                         "train_step",
+                         "visit",
+                         "equal",
+                         {{"a", "slow", "span/a"}, {"b", "fast", ""}},
+                         {{"a", "b"}}}};
+  plan.claims = {{"c1",
+                  "opt",
+                  "a",
+                  "b",
+                  "« texte »",
+                  "document",
+                  "throughput",
+                  0.1,
+                  0.15,
+                  "on a GPU",
+                  "",
+                  "{}",
+                  "forward,backward",
+                  "one\ntwo\n"}};
+  CellRow cell;
+  cell.id = 1;
+  cell.name = "cell";
+  cell.optimization = "opt";
+  cell.unit = "train_step";
+  cell.config_json = "{}";
+  cell.rounds = 4;
+  cell.launches = 3;
+  cell.traced_rounds = 4;
+  cell.loss_seeds = 5;
+  cell.loss_rounds = 50;
+  cell.loss_steps = 10;
+  cell.loss_margin = 0.02;
+  plan.cells = {cell};
+  plan.variants = {{1, 1, "a", "a", Role::Reference, "{}"},
+                   {2, 1, "b", "b", Role::Level, "{}"},
+                   {3, 1, "control", "a", Role::Control, "{}"}};
+  seal_plan(plan);
+  return plan;
+}
+
+inline VisitRow visit(std::int64_t launch, std::int64_t variant, int round) {
+  VisitRow row;
+  row.launch = launch;
+  row.variant = variant;
+  row.round = round;
+  row.steps = 2;
+  row.wall_ns = 1000 + round;
+  row.tokens = 64;
+  row.sample_ns = {500, 500 + round};
+  return row;
+}
+
+inline LaunchRow timed_launch(int index = 1) {
+  LaunchRow row;
+  row.cell = 1;
+  row.kind = LaunchKind::Timed;
+  row.index = index;
+  row.rounds_planned = 4;
+  row.started_utc = "2026-01-01T00:00:00Z";
+  return row;
+}
+
+inline std::string failure_of(const std::function<void()>& body) {
+  try {
+    body();
+  } catch (const Failure& failure) {
+    return failure.what();
+  }
+  return "";
+}
+
+class LedgerTest : public testing::Test {
+protected:
+  std::unique_ptr<Ledger> open() const { return Ledger::open(directory_, small_plan()); }
+  std::string file() const { return directory_ + "/ledger.sqlite"; }
+  std::string error() const {
+    const Result<LedgerData> data = read_ledger(directory_);
+    return data ? "" : data.error().message;
+  }
+  test::Scratch scratch_;
+  std::string directory_ = scratch_ / "r";
+};
+
+} // namespace assay
