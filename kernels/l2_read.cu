@@ -22,7 +22,7 @@ __global__ void __launch_bounds__(kThreads)
 #pragma unroll
       for (int k = 0; k < kInFlight; ++k) all &= words[k].x & words[k].y & words[k].z & words[k].w;
     }
-  if (all == 0xffffffffu) *sink = all;
+  if (all != 0xffffffffu) *sink = all;
 }
 
 } // namespace

@@ -9,7 +9,7 @@
 namespace assay {
 
 // Reads `bytes` (a multiple of 16, at `data` aligned to 16) `passes` times, every multiprocessor
-// its share of each pass; `sink` (one uint32) is written only if all words are 0xffffffff, and
+// its share of each pass; `sink` (one uint32) is written only if a word is not 0xffffffff, and
 // keeps the compiler from leaving the loads out. Asynchronous on `stream`; the caller checks
 // cudaGetLastError().
 void launch_l2_read(
