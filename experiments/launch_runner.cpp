@@ -27,13 +27,16 @@ std::string loss_config(const std::string& config_json, const CellRow& cell, int
   return config.dump();
 }
 
-// The variants that a launch holds. Only times need a second copy of the reference.
+// The variants that a launch holds. Only times and memory are measured against a second copy of the
+// reference.
 std::vector<LaunchVariant> participants(const LedgerData& data, const LaunchTask& task) {
   const auto excluded = excluded_variants(data, task.cell, task.kind);
   std::vector<LaunchVariant> result;
   for (const VariantRow* v : variants_of(data, task.cell)) {
     if (excluded.contains(v->id)) continue;
-    if (v->role == Role::Control && task.kind != LaunchKind::Timed) continue;
+    if (v->role == Role::Control && task.kind != LaunchKind::Timed &&
+        task.kind != LaunchKind::Memory)
+      continue;
     result.push_back({v->id,
                       v->name,
                       v->level,

@@ -84,7 +84,7 @@ void Launch::build_replicas() {
 void Launch::warm_evaluation_replicas() {
   std::vector<double> step_ns;
   for (int step = 0; step < kEvaluationWarmSteps; ++step) {
-    const UnitData data = next_train_data(reference());
+    const UnitData data = next_train_data();
     train_data_->pause();
     for (const std::size_t i : build_order_) {
       guard_memory(i, variants_[i].name, [&] {
@@ -98,7 +98,8 @@ void Launch::warm_evaluation_replicas() {
 }
 
 // The micro-batches of a step. Of N ranks, rank r takes batches r, N + r, 2N + r … of the stream.
-UnitData Launch::next_train_data(const TrainConfig& config) {
+UnitData Launch::next_train_data() {
+  const TrainConfig& config = reference();
   const int ranks = ranks_ == nullptr ? 1 : ranks_->place().size;
   const int own = ranks_ == nullptr ? 0 : ranks_->place().rank;
   UnitData data;
@@ -112,14 +113,21 @@ UnitData Launch::next_train_data(const TrainConfig& config) {
   return data;
 }
 
-UnitData Launch::next_unit_data(const VariantSpec& spec) {
-  if (unit_ != "evaluation") return next_train_data(spec.config);
+UnitData Launch::next_unit_data() {
+  if (unit_ != "evaluation") return next_train_data();
   UnitData data;
-  for (std::int64_t i = 0; i < spec.config.eval_batches; ++i) {
+  for (std::int64_t i = 0; i < reference().eval_batches; ++i) {
     data.push_back(held_out_data_->next());
-    prepare(data.back(), spec.config);
+    prepare(data.back(), reference());
   }
   return data;
+}
+
+// The data of one visit, the same for every variant.
+std::vector<UnitData> Launch::next_units() {
+  std::vector<UnitData> units;
+  for (int i = 0; i < visit_steps_; ++i) units.push_back(next_unit_data());
+  return units;
 }
 
 json Launch::built() const {
@@ -192,8 +200,7 @@ std::pair<VisitResult, Covariates> Launch::observed_visit(std::size_t variant,
 // Every variant of the round is visited before one is retired: when several lose their loss, the
 // first of them is, the reference before the levels, which are then not to blame.
 json Launch::round(const json& message) {
-  std::vector<UnitData> units;
-  for (int i = 0; i < visit_steps_; ++i) units.push_back(next_unit_data(variants_.front()));
+  const std::vector<UnitData> units = next_units();
   train_data_->pause();
   held_out_data_->pause();
   json visits = json::array();
@@ -223,7 +230,7 @@ json Launch::probe() {
   std::vector<double> unit_ns;
   for (int i = 0; i < 4; ++i) {
     const std::vector<UnitData> units(static_cast<std::size_t>(visit_steps_),
-                                      next_unit_data(variants_.front()));
+                                      next_unit_data());
     const VisitResult visit =
         run_visit(*replicas_.front().trainer, unit_ == "evaluation", units, discard_steps_);
     unit_ns.push_back(static_cast<double>(visit.wall_ns) / visit.steps);

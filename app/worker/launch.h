@@ -57,8 +57,9 @@ private:
   void build_replicas();
   void warm_evaluation_replicas();
   std::vector<Batch> parity_batches();
-  UnitData next_train_data(const TrainConfig& config);
-  UnitData next_unit_data(const VariantSpec& spec);
+  UnitData next_train_data();
+  UnitData next_unit_data();
+  std::vector<UnitData> next_units();
   VisitResult timed_visit(std::size_t variant, const std::vector<UnitData>& units, Tracer* tracer);
   std::pair<VisitResult, Covariates> observed_visit(std::size_t variant,
                                                     const std::vector<UnitData>& units,

@@ -11,6 +11,8 @@ namespace assay {
 
 namespace {
 
+constexpr double kMemoryAlarm = 1e-4; // share of peak memory: below lie rounded blocks
+
 const OptimizationRow* optimization_of(const LedgerData& data, const CellRow& cell) {
   for (const OptimizationRow& row : data.optimizations)
     if (row.name == cell.optimization) return &row;
@@ -293,6 +295,12 @@ void note_surroundings(Report& report) {
                       fmt::join(found, ", ")));
 }
 
+double memory_apart(const CellReport& cell) {
+  if (!cell.control) return 0;
+  const std::optional<MemoryEffect>& memory = cell.control->comparison.memory;
+  return memory ? std::expm1(memory->noise.value_or(0)) : 0;
+}
+
 void note_alarms(const LedgerData& data, Report& report) {
   for (const VariantRow& variant : data.variants)
     if (const std::string why = retirement(data, variant); !why.empty())
@@ -304,6 +312,11 @@ void note_alarms(const LedgerData& data, Report& report) {
                       cell.cell.name,
                       effect_text(cell.control->comparison.effect->theta),
                       *cell.control->comparison.effect->theta.p));
+    if (const double apart = memory_apart(cell); apart > kMemoryAlarm)
+      report.alarms.push_back(fmt::format("{}: peak memory of the reference, measured twice, is {} "
+                                          "apart: no smaller difference of memory is shown",
+                                          cell.cell.name,
+                                          share_text(apart)));
     for (const Comparison& comparison : cell.comparisons)
       if (comparison.pairs.excluded > 0)
         report.alarms.push_back(
@@ -324,11 +337,13 @@ void note_alarms(const LedgerData& data, Report& report) {
   for (const auto& [cell, place] : places)
     if (place.first.size() > 1 || place.second.size() > 1)
       report.alarms.push_back(
-          fmt::format("{}: launches ran on {} hosts and {} boards; pairs never cross them, but the "
-                      "interval spans them",
+          fmt::format("{}: launches ran on {} host{} and {} board{}; pairs never cross them, but "
+                      "the interval spans them",
                       cell,
                       place.first.size(),
-                      place.second.size()));
+                      place.first.size() == 1 ? "" : "s",
+                      place.second.size(),
+                      place.second.size() == 1 ? "" : "s"));
   note_surroundings(report);
   for (const LaunchSummary& launch : report.launches)
     if (launch.row.state == LaunchState::Failed)

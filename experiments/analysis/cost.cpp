@@ -9,7 +9,8 @@ namespace assay {
 
 namespace {
 
-constexpr double kEqualRatio = 1e-9; // of ln ratios: byte counts are integers, so equal is equal
+constexpr double kEqualRatio = 1e-12; // of ln ratios: byte counts are integers, so equal is equal
+constexpr int kLaunchesThatRepeat = 3; // without a control
 
 std::map<std::int64_t, double> peak_bytes(const LedgerData& data, const VariantRow& variant) {
   std::map<std::int64_t, double> by_launch;
@@ -52,6 +53,22 @@ double median_a_ns(const LaunchPairs& launch) {
   return median(std::move(times));
 }
 
+// How far the reference is from itself, in launches that compare it.
+std::optional<double> memory_noise(const LedgerData& data, std::int64_t cell) {
+  std::map<Role, std::map<std::int64_t, double>> bytes_of;
+  for (const VariantRow& variant : data.variants)
+    if (variant.cell == cell && variant.role != Role::Level)
+      bytes_of[variant.role] = peak_bytes(data, variant);
+  const auto& again = bytes_of[Role::Control];
+  std::optional<double> noise;
+  for (const auto& [launch, bytes] : bytes_of[Role::Reference]) {
+    const auto found = again.find(launch);
+    if (found == again.end()) return std::nullopt;
+    noise = std::max(noise.value_or(0), std::abs(std::log(found->second / bytes)));
+  }
+  return noise;
+}
+
 } // namespace
 
 std::optional<MemoryEffect> memory_effect(const LedgerData& data,
@@ -71,12 +88,18 @@ std::optional<MemoryEffect> memory_effect(const LedgerData& data,
   effect.launches = static_cast<int>(ratios.size());
   effect.a_bytes = median(std::move(in_a));
   effect.b_bytes = median(std::move(in_b));
+  effect.noise = memory_noise(data, a.cell);
   const auto [low, high] = std::minmax_element(ratios.begin(), ratios.end());
-  effect.exact = *high - *low < kEqualRatio;
+  effect.exact = *high - *low < kEqualRatio &&
+                 (effect.noise ? *effect.noise < kEqualRatio
+                               : effect.launches >= kLaunchesThatRepeat);
   effect.log_ratio = estimate(std::move(ratios), judged_alpha);
+  const double value = effect.log_ratio.value;
   if (effect.exact)
+    effect.log_ratio.at_95 = effect.log_ratio.judged = Interval{value, value};
+  else if (effect.launches == 1 && effect.noise)
     effect.log_ratio.at_95 = effect.log_ratio.judged =
-        Interval{effect.log_ratio.value, effect.log_ratio.value};
+        Interval{value - *effect.noise, value + *effect.noise};
   return effect;
 }
 

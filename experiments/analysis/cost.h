@@ -15,8 +15,14 @@ struct MemoryEffect {
   int launches = 0;
   double a_bytes = 0, b_bytes = 0; // medians over launches
   Estimate log_ratio;              // ln(bytes_B / bytes_A) by launch
-  bool exact = false; // every launch gave the same ratio: the allocator's figure is deterministic
+  // Largest |ln(bytes_control / bytes_reference)| of a launch; none where a launch has no control.
+  std::optional<double> noise;
+  // The allocator's figure repeats: the control needed its reference's bytes in every launch (or
+  // three launches without controls agree), and all launches gave the same ratio.
+  bool exact = false;
 };
+// Interval of log_ratio: itself if exact; of one launch, the noise on both sides, none without it;
+// of several the t interval.
 std::optional<MemoryEffect> memory_effect(const LedgerData& data,
                                           const VariantRow& a,
                                           const VariantRow& b,

@@ -117,10 +117,11 @@ void measure_claim(ClaimResult& result,
   result.gain = gain_of(metric, measured->value);
   if (measured->at_95) result.gain_95 = gain_of(metric, *measured->at_95);
   if (measured->judged) result.gain_judged = gain_of(metric, *measured->judged);
+  const bool repeats = metric == ClaimMetric::PeakMemory && comparison.memory->exact;
   const int full = metric == ClaimMetric::PeakMemory  ? kProvisionalLaunches
                    : metric == ClaimMetric::FinalLoss ? static_cast<int>(kFewestSeeds)
                                                       : kFullLaunches;
-  result.provisional = static_cast<int>(measured->by_launch.size()) < full;
+  result.provisional = !repeats && static_cast<int>(measured->by_launch.size()) < full;
 }
 
 // Memory and losses do not depend on times, so only the parity side of validity can spoil them.
@@ -142,7 +143,10 @@ why_undecided(const ClaimResult& result, ClaimMetric metric, const Comparison& c
     return enough && result.gain_judged ? "" : loss_text(*comparison.loss);
   }
   if (result.gain_judged) return "";
-  return result.gain ? "one launch gives no interval" : "not measured yet";
+  if (!result.gain) return "not measured yet";
+  return metric == ClaimMetric::PeakMemory
+             ? "one memory launch without a control gives no interval"
+             : "one launch gives no interval";
 }
 
 // The smallest gain of interest. Of a loss it is the margin that counts as no difference.

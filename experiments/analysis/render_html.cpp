@@ -127,7 +127,7 @@ std::string memory_row(const Comparison& comparison) {
                          human_bytes(comparison.memory->a_bytes),
                          human_bytes(comparison.memory->b_bytes),
                          memory_text(comparison.memory),
-                         comparison.memory->exact ? ", equal in every launch" : "",
+                         comparison.memory->exact ? ", repeats to the byte" : "",
                          comparison.memory->launches,
                          comparison.memory->launches == 1 ? "" : "es"));
 }

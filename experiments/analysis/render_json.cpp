@@ -75,6 +75,7 @@ ordered_json memory(const MemoryEffect& value) {
           {"a_bytes", number(value.a_bytes)},
           {"b_bytes", number(value.b_bytes)},
           {"exact", value.exact},
+          {"noise", maybe(value.noise, number)},
           {"bytes", estimate_json(value.log_ratio)}};
 }
 

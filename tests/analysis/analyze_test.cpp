@@ -258,12 +258,67 @@ TEST(Evidence, NanOnlyInBHarms) {
   EXPECT_EQ(first(analyze(synthetic_ledger(plan_of(cell)))).verdict.quality, Quality::Bitwise);
 }
 
-TEST(Memory, EqualLaunchesAreExact) {
+// A ledger with one memory launch, in which `fast` needs 20 % less.
+LedgerData one_memory_launch() {
   SyntheticCell cell = two_level_cell(0);
   cell.levels[1].memory_ratio = 0.8;
   LedgerData data = synthetic_ledger(plan_of(cell));
-  EXPECT_TRUE(first(analyze(data)).memory->exact);
-  EXPECT_EQ(memory_text(first(analyze(data)).memory), "-20.0 %");
+  std::erase_if(data.launches, [](const LaunchRow& launch) {
+    return launch.kind == LaunchKind::Memory && launch.index > 1;
+  });
+  return data;
+}
+
+std::int64_t control_of(const LedgerData& data) {
+  for (const VariantRow& variant : data.variants)
+    if (variant.role == Role::Control) return variant.id;
+  return 0;
+}
+
+// Changes the control's bytes, or takes them away: share 0.
+void change_control(LedgerData& data, double share) {
+  const std::int64_t control = control_of(data);
+  for (MetricRow& metric : data.metrics)
+    if (metric.path == "memory/peak_bytes" && metric.variant == control) metric.value *= share;
+}
+
+TEST(Memory, OneLaunchIsExactWhereTheControlNeedsItsReferencesBytes) {
+  const Report report = analyze(one_memory_launch());
+  const MemoryEffect& memory = *first(report).memory;
+  ASSERT_EQ(memory.launches, 1);
+  EXPECT_TRUE(memory.exact);
+  EXPECT_EQ(memory_text(memory), "-20.0 %");
+  EXPECT_THAT(report.alarms, Not(Contains(HasSubstr("peak memory"))));
+}
+
+TEST(Memory, OfOneLaunchTheControlBoundsTheFigure) {
+  LedgerData data = one_memory_launch();
+  change_control(data, 1.05);
+  const Report report = analyze(data);
+  const MemoryEffect& memory = *first(report).memory;
+  EXPECT_FALSE(memory.exact);
+  EXPECT_NEAR(memory.log_ratio.at_95->upper, std::log(0.8) + std::log(1.05), 1e-6);
+  EXPECT_THAT(report.alarms,
+              Contains(HasSubstr("peak memory of the reference, measured twice, is 5 % apart")));
+}
+
+TEST(Memory, OneLaunchWithoutControlGivesNoInterval) {
+  LedgerData data = one_memory_launch();
+  change_control(data, 0);
+  ClaimRow claim = step_time_claim(0.1, 0.3);
+  claim.metric = "peak_memory";
+  data.claims = {claim};
+  const Report report = analyze(data);
+  EXPECT_FALSE(first(report).memory->exact);
+  EXPECT_FALSE(first(report).memory->log_ratio.at_95);
+  EXPECT_EQ(report.claims.at(0).state, ClaimState::Undecided);
+  EXPECT_THAT(report.claims.at(0).reason, HasSubstr("without a control"));
+}
+
+TEST(Memory, LaunchesThatDifferGiveAnInterval) {
+  SyntheticCell cell = two_level_cell(0);
+  cell.levels[1].memory_ratio = 0.8;
+  LedgerData data = synthetic_ledger(plan_of(cell));
   for (MetricRow& metric : data.metrics)
     if (metric.path == "memory/peak_bytes" && metric.variant == 2)
       metric.value *= 1 + 0.01 * static_cast<double>(metric.launch % 3);

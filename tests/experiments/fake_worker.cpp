@@ -188,12 +188,14 @@ private:
   void memory() {
     misbehave("memory");
     json metrics = json::array();
-    for (std::size_t i = 0; i < launch_.at("variants").size(); ++i)
-      metrics.push_back({{"variant", i},
-                         {"path", "memory/peak_bytes"},
-                         {"unit", "bytes"},
-                         {"value", 4096.0 * static_cast<double>(i + 1)},
-                         {"detail", ""}});
+    const json& variants = launch_.at("variants");
+    for (std::size_t i = 0; i < variants.size(); ++i)
+      metrics.push_back(
+          {{"variant", i},
+           {"path", "memory/peak_bytes"},
+           {"unit", "bytes"},
+           {"value", variants[i].at("role") == "level" ? 4096.0 * static_cast<double>(i + 1) : 4096.0},
+           {"detail", ""}});
     send({{"event", "memory"}, {"metrics", metrics}});
   }
 
