@@ -38,7 +38,7 @@ gpu-test: build  ## what needs a CUDA GPU
 	@ctest --preset gpu
 
 gpu-sanitize: build  ## our CUDA kernels on small shapes under compute-sanitizer: memcheck, then racecheck
-	@for tool in memcheck racecheck; do compute-sanitizer --tool $$tool --error-exitcode 1 build/bin/tests_model_gpu \
+	@for tool in memcheck racecheck; do compute-sanitizer --tool $$tool --kernel-name kernel_substring=assay --error-exitcode 1 build/bin/tests_model_gpu \
 	  --gtest_filter='NsaGpu.*:Cases/*:Gpu.Exchange*:Gpu.Fp8Casts*:Gpu.TheL2Reader*' || exit 1; done
 
 test-interop: build  ## exported traces in HolisticTraceAnalysis and nsys-ai (Python environments of their own)

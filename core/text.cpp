@@ -8,8 +8,12 @@
 #include <chrono>
 #include <cmath>
 #include <cstdint>
+#include <ctime>
 #include <filesystem>
+#include <iomanip>
+#include <locale>
 #include <numeric>
+#include <sstream>
 #include <utility>
 
 namespace assay {
@@ -115,6 +119,18 @@ std::string utc_now() {
   return fmt::format(
       "{:%Y-%m-%dT%H:%M:%SZ}",
       fmt::gmtime(std::chrono::system_clock::to_time_t(std::chrono::system_clock::now())));
+}
+
+std::optional<double> seconds_between(const std::string& from, const std::string& to) {
+  const auto parse = [](const std::string& text) -> std::optional<std::time_t> {
+    std::tm time{};
+    std::istringstream in(text);
+    in.imbue(std::locale::classic());
+    in >> std::get_time(&time, "%Y-%m-%dT%H:%M:%SZ");
+    return in ? std::optional(timegm(&time)) : std::nullopt;
+  };
+  const auto begin = parse(from), end = parse(to);
+  return begin && end ? std::optional(std::difftime(*end, *begin)) : std::nullopt;
 }
 
 std::string plain_path(const std::string& path) {

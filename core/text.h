@@ -1,6 +1,7 @@
 // Small text helpers shared by parsers, messages and reports.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -22,6 +23,9 @@ std::string printable(std::string_view text);
 
 // "2026-11-21T02:31:14Z"
 std::string utc_now();
+
+// Seconds from one such time to another; nullopt where either is none.
+std::optional<double> seconds_between(const std::string& from, const std::string& to);
 
 // The path without "." parts, doubled slashes and a slash at its end: "./corpus/" is "corpus". ".."
 // stays, for what it leads to depends on links.

@@ -22,9 +22,16 @@ double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-// Durations of launches seen in this run, for the time that is left.
+// Durations of complete launches, for the time that is left.
 class Eta {
 public:
+  void read(const LedgerData& data) {
+    for (const LaunchRow& launch : data.launches)
+      if (launch.state == LaunchState::Complete)
+        if (const auto seconds = seconds_between(launch.started_utc, launch.ended_utc))
+          seen_[{launch.cell, launch.kind}].push_back(*seconds);
+  }
+
   void finished(const LaunchTask& task, double seconds) {
     seen_[{task.cell, task.kind}].push_back(seconds);
   }
@@ -41,8 +48,17 @@ public:
     return total;
   }
 
-  // The mean of the cell's launches of this kind; else that of all launches of this kind.
-  std::optional<double> expected(const LaunchTask& task) const {
+  // The mean of the cell's launches of this kind; else that of all launches of this kind; before the
+  // first traced one, that of timed ones, which have more rounds.
+  std::optional<double> expected(LaunchTask task) const {
+    const std::optional<double> known = mean_of(task);
+    if (known || task.kind != LaunchKind::Traced) return known;
+    task.kind = LaunchKind::Timed;
+    return mean_of(task);
+  }
+
+private:
+  std::optional<double> mean_of(const LaunchTask& task) const {
     double sum = 0, n = 0;
     if (const auto own = seen_.find({task.cell, task.kind}); own != seen_.end()) {
       for (const double s : own->second) sum += s, ++n;
@@ -54,7 +70,6 @@ public:
     return n > 0 ? std::optional(sum / n) : std::nullopt;
   }
 
-private:
   std::map<std::pair<std::int64_t, LaunchKind>, std::vector<double>> seen_;
 };
 
@@ -76,6 +91,7 @@ public:
     data_.visits.clear(); // the plan's state needs none, and there may be millions
     data_.visits.shrink_to_fit();
     refuse_other_build();
+    eta_.read(data_);
     for (const LaunchRow& launch : data_.launches) since_ = std::max(since_, launch.id);
   }
 
@@ -163,7 +179,7 @@ private:
   }
 
   // A launch that is cut off in its first half is lost, so none begins that the limit would cut.
-  // How long one takes is known only from this run: whatever the limit, its first launch begins.
+  // How long one takes is known from those before it: the first of its kind begins in any case.
   std::string why_not_start(const LaunchTask& task) const {
     std::string why = why_stop();
     const std::optional<double> needed = eta_.expected(task);

@@ -65,7 +65,7 @@ def stream_ms(work, repeats=30):
 
 
 def kernels_ms(work, repeats=10):
-    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as trace:
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA], acc_events=True) as trace:
         for _ in range(repeats):
             work()
         torch.cuda.synchronize()

@@ -315,6 +315,26 @@ TEST_F(RunnerTest, ALaunchThatTheLimitWouldCutDoesNotBegin) {
   EXPECT_EQ(ledger().launches.back().state, LaunchState::Complete);
 }
 
+// A traced launch that no run has seen takes as long as timed ones, by the ledger's own times.
+TEST_F(RunnerTest, DurationsOfEarlierRunsCountToo) {
+  RunOptions options = fake_options();
+  options.progress = [](const RunProgress& progress) {
+    if (progress.task.kind == LaunchKind::Traced) ::raise(SIGTERM);
+  };
+  run("", options);
+  ASSERT_EQ(launches(LaunchKind::Timed, plan_.ledger.cells[1].name).size(), 2u);
+  Database(scratch_ / "r/ledger.sqlite", Database::Mode::ReadWrite)
+      .execute("UPDATE launch SET started_utc = '2026-11-21T23:59:30Z', "
+               "ended_utc = '2026-11-22T00:00:40Z' WHERE kind = 'timed'");
+  const std::size_t before = ledger().launches.size();
+  options = fake_options();
+  options.stop_after_seconds = 60;
+  const RunSummary summary = run("", options);
+  EXPECT_THAT(summary.stopped, HasSubstr("and the next launch takes about 1m 10s"));
+  EXPECT_EQ(ledger().launches.size(), before);
+  EXPECT_EQ(run().outcome, RunSummary::Outcome::Complete);
+}
+
 TEST_F(RunnerTest, TheBudgetIsTheDefaultLimit) {
   plan_.budget_seconds = 0.2;
   EXPECT_EQ(run("sleep_us=20000").outcome, RunSummary::Outcome::Incomplete);
