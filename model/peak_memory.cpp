@@ -55,6 +55,8 @@ PeakMemory::PeakMemory(Device device) : device_(device) {
   if (device_ == Device::Cpu) {
     reporter_ = std::make_shared<Reporter>();
     guard_ = std::make_unique<Guard>(reporter_);
+  } else {
+    c10::cuda::CUDACachingAllocator::emptyCache();
   }
   restart();
 }
