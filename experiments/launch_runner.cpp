@@ -18,12 +18,15 @@ constexpr double kRoundTimeoutFactor = 50; // times the median round
 constexpr double kExitTimeoutSeconds = 30;
 constexpr int kTracedWarmRounds = 2; // traced and not counted: the tracer's own first use
 
-// The configuration of a loss launch: its own seed, and a schedule that ends where it ends, so that
-// its last losses are those of a finished training.
-std::string loss_config(const std::string& config_json, const CellRow& cell, int index) {
+// Timed and loss launches have initial weights and documents of their own, so that an interval over
+// launches holds what data do. A loss launch ends with its schedule, so that its last losses are
+// those of a finished training.
+std::string
+launch_config(const std::string& config_json, const CellRow& cell, const LaunchTask& task) {
+  if (task.kind != LaunchKind::Timed && task.kind != LaunchKind::Loss) return config_json;
   json config = json::parse(config_json);
-  config["seed"] = config.at("seed").get<std::uint64_t>() + static_cast<std::uint64_t>(index);
-  config["steps"] = cell.loss_rounds * cell.loss_steps;
+  config["seed"] = config.at("seed").get<std::uint64_t>() + static_cast<std::uint64_t>(task.index);
+  if (task.kind == LaunchKind::Loss) config["steps"] = cell.loss_rounds * cell.loss_steps;
   return config.dump();
 }
 
@@ -41,9 +44,7 @@ std::vector<LaunchVariant> participants(const LedgerData& data, const LaunchTask
                       v->name,
                       v->level,
                       v->role,
-                      task.kind == LaunchKind::Loss
-                          ? loss_config(v->config_json, data.cell(task.cell), task.index)
-                          : v->config_json});
+                      launch_config(v->config_json, data.cell(task.cell), task)});
   }
   return result;
 }

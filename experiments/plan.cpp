@@ -19,7 +19,8 @@ namespace {
 
 constexpr double kMemoryShare = 0.70; // of host or device memory that replicas may take
 constexpr int kRoundsCpu = 40, kRoundsGpu = 60;
-constexpr int kVisitStepsGpu = 5, kDiscardGpu = 1, kFewestStepsGpu = 4;
+// The first unit of a visit runs on what the variant before it left in the caches.
+constexpr int kVisitStepsCpu = 2, kVisitStepsGpu = 5, kDiscard = 1, kFewestStepsGpu = 4;
 constexpr double kAbsurdMargin = 1; // nats a token: e times the perplexity counts as none
 constexpr double kSesoiCpu = 0.01, kSesoiGpu = 0.005;
 
@@ -272,10 +273,10 @@ std::vector<std::vector<Draft>> Planner::groups(const MatrixCell& cell,
 
 void Planner::visit_shape(const MatrixCell& cell, bool gpu, CellRow& row) {
   row.rounds = cell.rounds.value_or(matrix_.rounds.value_or(gpu ? kRoundsGpu : kRoundsCpu));
-  row.visit_steps =
-      cell.visit_steps.value_or(matrix_.visit_steps.value_or(gpu ? kVisitStepsGpu : 1));
-  row.discard_steps =
-      cell.discard_steps.value_or(matrix_.discard_steps.value_or(gpu ? kDiscardGpu : 0));
+  row.visit_steps = cell.visit_steps.value_or(
+      matrix_.visit_steps.value_or(gpu ? kVisitStepsGpu : kVisitStepsCpu));
+  row.discard_steps = cell.discard_steps.value_or(
+      matrix_.discard_steps.value_or(row.visit_steps == 1 ? 0 : kDiscard));
   row.launches = cell.launches.value_or(matrix_.launches);
   row.traced_rounds = matrix_.traced_rounds;
   if (row.discard_steps >= row.visit_steps)

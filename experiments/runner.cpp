@@ -48,8 +48,8 @@ public:
     return total;
   }
 
-  // The mean of the cell's launches of this kind; else that of all launches of this kind; before the
-  // first traced one, that of timed ones, which have more rounds.
+  // The mean of the cell's launches of this kind; else that of all launches of this kind; before
+  // the first traced one, that of timed ones, which have more rounds.
   std::optional<double> expected(LaunchTask task) const {
     const std::optional<double> known = mean_of(task);
     if (known || task.kind != LaunchKind::Traced) return known;

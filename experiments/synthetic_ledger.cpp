@@ -165,11 +165,11 @@ private:
   void add_memory(std::int64_t cell_id, const SyntheticCell& cell, int index) {
     const std::int64_t launch = add_launch(cell_id, LaunchKind::Memory, index, true);
     for (std::size_t i = 0; i < variants_.size(); ++i)
-      add_metric(launch,
-                 variants_[i].id,
-                 "memory/peak_bytes",
-                 std::floor(kReferenceBytes *
-                            (i < cell.levels.size() ? cell.levels[i].memory_ratio : 1)));
+      add_metric(
+          launch,
+          variants_[i].id,
+          "memory/peak_bytes",
+          std::floor(kReferenceBytes * (i < cell.levels.size() ? cell.levels[i].memory_ratio : 1)));
   }
 
   void add_failed_attempt(std::int64_t cell_id, const SyntheticCell& cell, int index) {

@@ -15,8 +15,8 @@ std::int64_t current_bytes(Device device);
 
 // Watches one device. CPU: LibTorch reports only allocations made by this thread while an object of
 // this class lives, so make it before the trainer whose memory is asked for; objects do not nest.
-// CUDA: LibTorch counts whole blocks, and up to 1 MiB of a block that is used again stays unsplit, so
-// blocks that nobody uses are given back first: the figure does not hang on what ran before.
+// CUDA: LibTorch counts whole blocks, and up to 1 MiB of a block that is used again stays unsplit,
+// so blocks that nobody uses are given back first: the figure does not hang on what ran before.
 class PeakMemory {
 public:
   explicit PeakMemory(Device device);

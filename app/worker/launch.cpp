@@ -229,8 +229,7 @@ json Launch::round(const json& message) {
 json Launch::probe() {
   std::vector<double> unit_ns;
   for (int i = 0; i < 4; ++i) {
-    const std::vector<UnitData> units(static_cast<std::size_t>(visit_steps_),
-                                      next_unit_data());
+    const std::vector<UnitData> units(static_cast<std::size_t>(visit_steps_), next_unit_data());
     const VisitResult visit =
         run_visit(*replicas_.front().trainer, unit_ == "evaluation", units, discard_steps_);
     unit_ns.push_back(static_cast<double>(visit.wall_ns) / visit.steps);

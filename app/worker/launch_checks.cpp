@@ -104,7 +104,8 @@ json Launch::memory() {
     for (std::size_t i = 0; i < variants_.size(); ++i) {
       const VariantSpec& spec = variants_[i];
       guard_memory(i, spec.name, [&] {
-        PeakMemory peak(spec.config.device); // counts from here on, so the replica is built after it
+        PeakMemory peak(
+            spec.config.device); // counts from here on, so the replica is built after it
         Trainer trainer(spec.config, group());
         (void)trainer.step(first);
         (void)run_visit(trainer, unit_ == "evaluation", units, 0);

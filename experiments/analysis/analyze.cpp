@@ -280,19 +280,28 @@ std::vector<std::pair<const char*, std::string>> surroundings(const Identity& id
 }
 
 void note_surroundings(Report& report) {
-  std::map<std::pair<std::string, std::string>, std::set<std::string>> values; // by cell and field
-  for (const LaunchSummary& launch : report.launches)
-    if (launch.row.state == LaunchState::Complete || launch.row.state == LaunchState::Partial)
-      for (const auto& [field, value] : surroundings(launch.row.identity))
-        values[{launch.cell, field}].insert(value.empty() ? "unknown" : value);
+  struct Found {
+    std::set<std::string> all, timed;
+  };
+  std::map<std::pair<std::string, std::string>, Found> values; // by cell and field
+  for (const LaunchSummary& launch : report.launches) {
+    if (launch.row.state != LaunchState::Complete && launch.row.state != LaunchState::Partial)
+      continue;
+    for (const auto& [field, value] : surroundings(launch.row.identity)) {
+      Found& found = values[{launch.cell, field}];
+      found.all.insert(value.empty() ? "unknown" : value);
+      if (is_counted(launch.row)) found.timed.insert(value);
+    }
+  }
   for (const auto& [place, found] : values)
-    if (found.size() > 1)
+    if (found.all.size() > 1)
       report.alarms.push_back(
-          fmt::format("{}: launches ran with different {}: {}; pairs never cross them, but the "
-                      "interval spans them",
+          fmt::format("{}: launches ran with different {}: {}; {}",
                       place.first,
                       place.second,
-                      fmt::join(found, ", ")));
+                      fmt::join(found.all, ", "),
+                      found.timed.size() > 1 ? "pairs never cross them, but the interval spans them"
+                                             : "those that were timed are alike"));
 }
 
 double memory_apart(const CellReport& cell) {

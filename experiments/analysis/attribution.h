@@ -134,8 +134,8 @@ struct TimedDifference {
 };
 Explanation explain(const Trace& a, const Trace& b, const std::optional<TimedDifference>& timed);
 
-// Share of the gain that sits in `stages`: sum of their deltas / sum of all deltas. Nothing when
-// the total is not a gain.
+// Share of the gain that sits in `stages`: sum of their deltas / sum of all deltas, or of the timed
+// difference if that is the larger gain. Nothing when the total is not a gain.
 std::optional<double> gain_share(const Waterfall& waterfall, const std::vector<Stage>& stages);
 
 } // namespace assay

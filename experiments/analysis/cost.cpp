@@ -9,7 +9,7 @@ namespace assay {
 
 namespace {
 
-constexpr double kEqualRatio = 1e-12; // of ln ratios: byte counts are integers, so equal is equal
+constexpr double kEqualRatio = 1e-12;  // of ln ratios: byte counts are integers, so equal is equal
 constexpr int kLaunchesThatRepeat = 3; // without a control
 
 std::map<std::int64_t, double> peak_bytes(const LedgerData& data, const VariantRow& variant) {
@@ -90,9 +90,9 @@ std::optional<MemoryEffect> memory_effect(const LedgerData& data,
   effect.b_bytes = median(std::move(in_b));
   effect.noise = memory_noise(data, a.cell);
   const auto [low, high] = std::minmax_element(ratios.begin(), ratios.end());
-  effect.exact = *high - *low < kEqualRatio &&
-                 (effect.noise ? *effect.noise < kEqualRatio
-                               : effect.launches >= kLaunchesThatRepeat);
+  effect.exact =
+      *high - *low < kEqualRatio &&
+      (effect.noise ? *effect.noise < kEqualRatio : effect.launches >= kLaunchesThatRepeat);
   effect.log_ratio = estimate(std::move(ratios), judged_alpha);
   const double value = effect.log_ratio.value;
   if (effect.exact)

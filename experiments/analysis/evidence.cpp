@@ -185,6 +185,36 @@ void judge_quality(Evidence& evidence,
   }
 }
 
+// Whether B's losses of timed launches differ from A's although the control's never differ from the
+// reference's: then it is not rounding in another order that parts them.
+bool timed_losses_part(const LedgerData& data,
+                       const VisitIndex& visits,
+                       const CellRow& cell,
+                       const VariantRow& a,
+                       const VariantRow& b) {
+  const auto find = [&](Role role) {
+    return std::find_if(data.variants.begin(), data.variants.end(), [&](const VariantRow& v) {
+      return v.cell == cell.id && v.role == role;
+    });
+  };
+  const auto reference = find(Role::Reference), control = find(Role::Control);
+  if (reference == data.variants.end() || control == data.variants.end()) return false;
+  bool part = false;
+  for (const LaunchRow& launch : data.launches) {
+    if (launch.cell != cell.id || !is_counted(launch)) continue;
+    std::map<int, std::map<std::int64_t, double>> losses; // by round and variant
+    for (const VisitRow* visit : visits.of_launch(launch.id))
+      if (visit->loss) losses[visit->round][visit->variant] = *visit->loss;
+    for (auto& [round, by_variant] : losses) {
+      if (!by_variant.contains(control->id) || !by_variant.contains(reference->id)) return false;
+      if (by_variant[control->id] != by_variant[reference->id]) return false;
+      part |= by_variant.contains(a.id) && by_variant.contains(b.id) &&
+              by_variant[a.id] != by_variant[b.id];
+    }
+  }
+  return part;
+}
+
 } // namespace
 
 bool tells_of_lost_loss(const std::string& retirement) {
@@ -235,6 +265,12 @@ Evidence gather_evidence(const LedgerData& data,
   evidence.retired = retirement(data, b);
   if (evidence.retired.empty()) evidence.retired = retirement(data, a);
   judge_quality(evidence, equivalence_of(data, cell), a, b);
+  if (equivalence_of(data, cell) == "bitwise" && evidence.quality != Quality::Unknown &&
+      timed_losses_part(data, visits, cell, a, b)) {
+    evidence.quality = Quality::Unknown;
+    evidence.quality_reason = "the gates passed, but timed losses part where the control's are "
+                              "those of its reference to the bit";
+  }
   if (shows_nan(data, visits, cell, b) && !shows_nan(data, visits, cell, a)) {
     evidence.quality = Quality::Harmed;
     evidence.quality_reason = fmt::format("the loss became NaN or infinite in {} only", b.name);

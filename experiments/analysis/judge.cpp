@@ -144,9 +144,8 @@ why_undecided(const ClaimResult& result, ClaimMetric metric, const Comparison& c
   }
   if (result.gain_judged) return "";
   if (!result.gain) return "not measured yet";
-  return metric == ClaimMetric::PeakMemory
-             ? "one memory launch without a control gives no interval"
-             : "one launch gives no interval";
+  return metric == ClaimMetric::PeakMemory ? "one memory launch without a control gives no interval"
+                                           : "one launch gives no interval";
 }
 
 // The smallest gain of interest. Of a loss it is the margin that counts as no difference.

@@ -264,7 +264,9 @@ void judge_by_training(Evidence& evidence,
   if (evidence.quality == Quality::Harmed) return; // a loss that is gone needs no test
   const bool skips =
       pairs.skipped_a != pairs.skipped_b || (test && test->skipped_a != test->skipped_b);
-  std::string parting;
+  std::string parting; // why no gate of the row decides
+  if (equivalence == "bitwise" && evidence.quality == Quality::Unknown)
+    parting = evidence.quality_reason;
   if (evidence.quality != Quality::Unknown && skips)
     parting = "the gates passed, but the loss scaler skipped other updates of B than of A";
   else if (evidence.quality == Quality::Bitwise && test && test->parted)

@@ -167,7 +167,7 @@ std::string time_rows(const Report& report, const Comparison& comparison) {
                            interval_text(effect.theta.judged),
                            100 * (1 - report.judged_alpha)));
   out += row("by total time", both(effect.throughput));
-  if (comparison.device) out += row("device time", both(*comparison.device));
+  if (comparison.device) out += row("by CUDA events", both(*comparison.device));
   out += row("smallest detectable", mde_text(comparison.effect));
   if (comparison.pairs.excluded > 0) {
     out += row("pairs",

@@ -92,7 +92,7 @@ void put_comparison(TextWriter& out,
   if (comparison.effect) text += fmt::format(" (unit {})", unit_time_text(*comparison.effect));
   out.line(text, kIndent);
   if (comparison.device)
-    out.line(fmt::format("device time {} {}",
+    out.line(fmt::format("by CUDA events {} {}",
                          effect_text(*comparison.device),
                          interval_text(comparison.device->at_95)),
              kIndent);

@@ -168,7 +168,8 @@ std::optional<double> gain_share(const Waterfall& waterfall, const std::vector<S
   double named = 0;
   for (const StageDelta& row : waterfall.stages)
     if (std::find(stages.begin(), stages.end(), row.stage) != stages.end()) named += row.delta_ns;
-  return named / total;
+  const double timed = waterfall.timed_delta_ns;
+  return timed < 0 ? std::min(named / total, named / timed) : named / total;
 }
 
 } // namespace assay

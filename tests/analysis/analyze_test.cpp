@@ -81,6 +81,23 @@ TEST(Effect, PartialLaunchCountsFromHalfItsRounds) {
   EXPECT_EQ(keep(40), 4u);
 }
 
+TEST(Effect, ALaunchOfWhichLittleIsLeftDoesNotCount) {
+  LedgerData data = synthetic_ledger(plan_of(two_level_cell(-0.1)));
+  const Report whole = analyze(data);
+  const LaunchEffect& launch = first(whole).effect->launches.at(1);
+  std::size_t left = launch.pairs;
+  for (VisitRow& visit : data.visits)
+    if (visit.launch == launch.launch && !visit.warmup && visit.variant == 2 &&
+        2 * left >= launch.pairs) {
+      visit.covariates.steal_share = 0.5;
+      --left;
+    }
+  const Report report = analyze(data);
+  EXPECT_EQ(first(report).effect->launches.size(), 4u);
+  EXPECT_EQ(first(report).effect_all->launches.size(), 5u);
+  EXPECT_THAT(launches_text(report.cells[0]), HasSubstr("effects of 4"));
+}
+
 TEST(Effect, NoSingleOutlierIsDropped) {
   LedgerData data = synthetic_ledger(plan_of(two_level_cell(0)));
   const double before = first(analyze(data)).effect->throughput.value;
@@ -258,6 +275,26 @@ TEST(Evidence, NanOnlyInBHarms) {
   EXPECT_EQ(first(analyze(synthetic_ledger(plan_of(cell)))).verdict.quality, Quality::Bitwise);
 }
 
+std::int64_t control_of(const LedgerData& data) {
+  for (const VariantRow& variant : data.variants)
+    if (variant.role == Role::Control) return variant.id;
+  return 0;
+}
+
+// Gates hold for the precision that they compare in; what the timed steps computed is in their
+// losses.
+TEST(Quality, BitwiseEndsWhereTimedLossesPartButTheControlsDoNot) {
+  LedgerData data = synthetic_ledger(plan_of(two_level_cell(-0.1)));
+  const std::int64_t control = control_of(data);
+  for (VisitRow& visit : data.visits) visit.loss = visit.variant == 2 ? 3.1 : 3.0;
+  const Verdict verdict = first(analyze(data)).verdict;
+  EXPECT_EQ(verdict.quality, Quality::Unknown);
+  EXPECT_THAT(first(analyze(data)).evidence.quality_reason, HasSubstr("timed losses part"));
+  for (VisitRow& visit : data.visits)
+    if (visit.variant == control) visit.loss = 3.05; // rounding in another order parts them too
+  EXPECT_EQ(first(analyze(data)).verdict.quality, Quality::Bitwise);
+}
+
 // A ledger with one memory launch, in which `fast` needs 20 % less.
 LedgerData one_memory_launch() {
   SyntheticCell cell = two_level_cell(0);
@@ -267,12 +304,6 @@ LedgerData one_memory_launch() {
     return launch.kind == LaunchKind::Memory && launch.index > 1;
   });
   return data;
-}
-
-std::int64_t control_of(const LedgerData& data) {
-  for (const VariantRow& variant : data.variants)
-    if (variant.role == Role::Control) return variant.id;
-  return 0;
 }
 
 // Changes the control's bytes, or takes them away: share 0.

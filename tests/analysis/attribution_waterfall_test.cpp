@@ -178,6 +178,10 @@ TEST(Waterfall, GainShareIsThatOfTheNamedStages) {
   EXPECT_NEAR(*gain_share(waterfall, {Stage::Forward}), 0.6, 1e-12);
   EXPECT_NEAR(*gain_share(waterfall, {Stage::Forward, Stage::Backward}), 0.9, 1e-12);
   EXPECT_EQ(*gain_share(waterfall, {}), 0);
+  waterfall.timed_delta_ns = -20; // the traces show half of it
+  EXPECT_NEAR(*gain_share(waterfall, {Stage::Forward}), 0.3, 1e-12);
+  waterfall.timed_delta_ns = -5;
+  EXPECT_NEAR(*gain_share(waterfall, {Stage::Forward}), 0.6, 1e-12);
   waterfall.stages[0].delta_ns = 6;
   EXPECT_FALSE(gain_share(waterfall, {Stage::Forward}));
 }

@@ -75,7 +75,7 @@ TEST(RenderTable, FitsTheTerminalAndSaysEverything) {
                            "claim-1",
                            "+8 to +12 %",
                            "end to end",
-                           "device time",
+                           "by CUDA events",
                            "alarms",
                            "excluded"})
     EXPECT_THAT(text, HasSubstr(word));

@@ -254,10 +254,10 @@ TEST_F(PlanTest, EstimatesTimeAndDetectableEffect) {
   EXPECT_DOUBLE_EQ(none.judged_alpha, analyze(plan.ledger).judged_alpha);
   const ProbeResult probe{20e6, 1000, 0.1};
   const PlanEstimate probed = estimate(plan, {{1, probe}, {2, probe}});
-  // cell 1: 2 launches x (1.2 + 4 (.1 + 18 x .02)) + 2.4 + 4 (.2 + 12 x .02), and a traced launch
-  // without the control: 1.2 + 3 (.1 + 15 x .02)
+  // cell 1: 2 launches x (1.2 + 4 (.1 + 18 x .04)) + 2.4 + 4 (.2 + 12 x .04), and a traced launch
+  // without the control: 1.2 + 3 (.1 + 15 x .04)
   EXPECT_NEAR(*probed.cells[0].seconds,
-              2 * (1.2 + 4 * (0.1 + 0.36)) + 2.4 + 4 * (0.2 + 0.24) + 1.2 + 3 * (0.1 + 0.30),
+              2 * (1.2 + 4 * (0.1 + 0.72)) + 2.4 + 4 * (0.2 + 0.48) + 1.2 + 3 * (0.1 + 0.60),
               1e-9);
   EXPECT_NEAR(*probed.seconds, *probed.cells[0].seconds + *probed.cells[1].seconds, 1e-9);
 }

@@ -103,6 +103,18 @@ TEST_F(RunnerTest, InterleavesCellsByLaunchIndex) {
                                    "traced 1 2"));
 }
 
+TEST_F(RunnerTest, EveryTimedLaunchHasDataOfItsOwn) {
+  run();
+  const LedgerData data = ledger();
+  std::map<std::int64_t, std::set<double>> seeds; // of the variants, by launch
+  for (const VisitRow& visit : data.visits) seeds[visit.launch].insert(visit.loss.value());
+  for (const LaunchRow& launch : data.launches) {
+    if (launch.kind != LaunchKind::Timed) continue;
+    const auto config = nlohmann::json::parse(variants_of(data, launch.cell).front()->config_json);
+    EXPECT_EQ(seeds[launch.id], std::set{config.at("seed").get<double>() + launch.index});
+  }
+}
+
 TEST_F(RunnerTest, ACompletePlanIsNotRunAgain) {
   run();
   const std::size_t before = ledger().launches.size();
