@@ -19,8 +19,9 @@ namespace {
 
 constexpr double kMemoryShare = 0.70; // of host or device memory that replicas may take
 constexpr int kRoundsCpu = 40, kRoundsGpu = 60;
-// The first unit of a visit runs on what the variant before it left in the caches.
-constexpr int kVisitStepsCpu = 2, kVisitStepsGpu = 5, kDiscard = 1, kFewestStepsGpu = 4;
+// A train step passes all it uses through the caches; an evaluation runs on what the visit before
+// it left there, so the first of a visit is discarded on the CPU as well.
+constexpr int kVisitStepsGpu = 5, kVisitEvaluationsCpu = 2, kDiscard = 1, kFewestStepsGpu = 4;
 constexpr double kAbsurdMargin = 1; // nats a token: e times the perplexity counts as none
 constexpr double kSesoiCpu = 0.01, kSesoiGpu = 0.005;
 
@@ -273,8 +274,10 @@ std::vector<std::vector<Draft>> Planner::groups(const MatrixCell& cell,
 
 void Planner::visit_shape(const MatrixCell& cell, bool gpu, CellRow& row) {
   row.rounds = cell.rounds.value_or(matrix_.rounds.value_or(gpu ? kRoundsGpu : kRoundsCpu));
-  row.visit_steps = cell.visit_steps.value_or(
-      matrix_.visit_steps.value_or(gpu ? kVisitStepsGpu : kVisitStepsCpu));
+  const int visit_steps = gpu                        ? kVisitStepsGpu
+                          : row.unit == "evaluation" ? kVisitEvaluationsCpu
+                                                     : 1;
+  row.visit_steps = cell.visit_steps.value_or(matrix_.visit_steps.value_or(visit_steps));
   row.discard_steps = cell.discard_steps.value_or(
       matrix_.discard_steps.value_or(row.visit_steps == 1 ? 0 : kDiscard));
   row.launches = cell.launches.value_or(matrix_.launches);

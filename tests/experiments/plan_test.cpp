@@ -208,6 +208,18 @@ TEST_F(PlanTest, CellsThatMakeNoSense) {
               HasSubstr("'ddp_static_graph' and 'ddp_find_unused' exclude each other"));
 }
 
+TEST_F(PlanTest, OnTheCpuAVisitOfEvaluationsDiscardsItsFirst) {
+  const std::string cells = "[[cell]]\noptimization = \"ema_swap\"\n"
+                            "[[cell]]\noptimization = \"varlen\"\n";
+  const Plan plan = small_plan(scratch_, kHead + cells);
+  EXPECT_EQ(plan.ledger.cells.at(0).visit_steps, 2);
+  EXPECT_EQ(plan.ledger.cells.at(0).discard_steps, 1);
+  EXPECT_EQ(plan.ledger.cells.at(1).visit_steps, 1);
+  EXPECT_EQ(plan.ledger.cells.at(1).discard_steps, 0);
+  const Plan set = small_plan(scratch_, kHead + "[measure]\nvisit_steps = 1\n" + cells);
+  EXPECT_EQ(set.ledger.cells.at(0).discard_steps, 0);
+}
+
 TEST_F(PlanTest, TheGpuHasItsOwnDefaults) {
   const Plan plan = small_plan(
       scratch_, kHead + "[base]\ndevice = \"cuda\"\n[[cell]]\noptimization = \"ema_swap\"\n");
