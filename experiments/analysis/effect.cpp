@@ -74,7 +74,7 @@ std::optional<Effect> estimate_effect(const PairSet& pairs, const EffectOptions&
   std::vector<double> medians, sums, locations;
   for (const LaunchPairs& launch : pairs.launches) {
     LaunchEffect one = launch_effect(launch, options.with_excluded);
-    if (one.pairs == 0 || 2 * one.pairs < launch.pairs.size()) continue; // too many are excluded
+    if (!launch.enough(one.pairs)) continue; // too many are excluded
     medians.push_back(one.theta);
     sums.push_back(one.sum_ratio);
     locations.push_back(one.hodges_lehmann);
@@ -99,8 +99,7 @@ std::optional<Estimate> device_effect(const PairSet& pairs, const EffectOptions&
       if (options.with_excluded || pair.excluded.empty())
         ratios.push_back(std::log(*pair.b_device_ns / *pair.a_device_ns));
     }
-    if (!ratios.empty() && 2 * ratios.size() >= launch.pairs.size())
-      medians.push_back(median(std::move(ratios)));
+    if (launch.enough(ratios.size())) medians.push_back(median(std::move(ratios)));
   }
   if (medians.empty()) return std::nullopt;
   return estimate(std::move(medians), options.judged_alpha);

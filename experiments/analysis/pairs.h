@@ -35,6 +35,7 @@ struct LaunchPairs {
   std::vector<Pair> pairs; // by round
 
   std::vector<double> log_ratios(bool with_excluded) const;
+  bool enough(std::size_t left) const { return left > 0 && 2 * left >= pairs.size(); }
 };
 
 struct PairSet {

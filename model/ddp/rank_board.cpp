@@ -131,11 +131,11 @@ std::optional<std::string> RankBoard::dead(Clock::time_point now) const {
     if (rank.status.left || silent <= (rank.started ? limits_.dead : limits_.start)) continue;
     if (!rank.started)
       return fmt::format("rank {} has not come within {:.0f} s", i, seconds(silent.count()));
-    return fmt::format("rank {} is dead: no heartbeat for {:.1f} s{}",
+    const std::string& phase = rank.status.phase;
+    return fmt::format("rank {} is dead: no heartbeat for {:.1f} s; it was {}",
                        i,
                        seconds(silent.count()),
-                       rank.status.phase.empty() ? ""
-                                                 : "; it was in phase '" + rank.status.phase + "'");
+                       phase.empty() ? "between two phases" : "in phase '" + phase + "'");
   }
   return std::nullopt;
 }

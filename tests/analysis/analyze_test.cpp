@@ -10,6 +10,7 @@
 #include "experiments/analysis/judge.h"
 #include "experiments/analysis/report.h"
 #include "experiments/synthetic_ledger.h"
+#include "tests/analysis/synthetic_report.h"
 
 namespace assay {
 namespace {
@@ -23,18 +24,6 @@ using testing::Contains;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::Not;
-
-SyntheticPlan plan_of(SyntheticCell cell) {
-  SyntheticPlan plan;
-  plan.seed = 5;
-  plan.noise = 0.02;
-  plan.cells = {std::move(cell)};
-  return plan;
-}
-
-const Comparison& first(const Report& report) {
-  return report.cells.at(0).comparisons.at(0);
-}
 
 // Ten rounds of two variants with exact times, one launch: every figure can be done by hand.
 TEST(Effect, ByHand) {
