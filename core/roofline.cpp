@@ -11,6 +11,8 @@ namespace assay {
 
 namespace {
 
+constexpr double kFarFromPeaks = 2; // a step this often above its floor is not bound by it
+
 double peak_of(const MeasuredPeaks& peaks, Peak peak) {
   const double flops = peak == Peak::Fp32  ? peaks.fp32_flops_per_second
                        : peak == Peak::Fp8 ? peaks.fp8_flops_per_second
@@ -77,14 +79,22 @@ std::string roofline_text(double flops,
                           const MeasuredPeaks& peaks,
                           const MeasuredStep& step) {
   const Bound bound = what_binds(light, step);
+  const double above = step.seconds / light.seconds;
+  const bool of_floor = bound == Bound::Compute || bound == Bound::Bytes;
+  const char* verb = bound == Bound::Compute || bound == Bound::Host ? "binds" : "bind";
+  const std::string why =
+      of_floor && above > kFarFromPeaks
+          ? fmt::format("most of the peaks' time is {}, but its kernels are far "
+                        "from them",
+                        to_string(bound))
+          : fmt::format("{} {}", to_string(bound), verb);
   return fmt::format(
-      "MFU {:.3g} %; {} at measured peaks, {} measured ({:.1f} x): {} {} ({} launches, {})",
+      "MFU {:.3g} %; {} at measured peaks, {} measured ({:.1f} x): {} ({} launches, {})",
       100 * model_flops_utilization(flops, step.seconds, peaks.flops_per_second),
       human_seconds(light.seconds),
       human_seconds(step.seconds),
-      step.seconds / light.seconds,
-      to_string(bound),
-      bound == Bound::Compute || bound == Bound::Host ? "binds" : "bind",
+      above,
+      why,
       launches,
       human_seconds(light.launch_seconds));
 }

@@ -8,6 +8,7 @@
 
 #include "core/text.h"
 #include "experiments/analysis/attribution.h"
+#include "experiments/analysis/claims.h"
 #include "experiments/document_checks.h"
 #include "experiments/toml_reader.h"
 #include "model/config/optimization.h"
@@ -93,7 +94,17 @@ void check_requirement(TomlTable& table,
                     claim.optimization));
 }
 
-// `requires` holds TrainConfig keys; a value, or an array of allowed values.
+Result<bool> check_value(const std::string& key, const json& value) {
+  if (key == kBoardKey) {
+    if (value.is_string() && !value.get<std::string>().empty()) return true;
+    return fail("gpu takes a part of the board's name, for example \"PCI\"");
+  }
+  TrainConfig scratch;
+  return set_key(scratch, key, value);
+}
+
+// `requires` holds TrainConfig keys, and parts of the board's name; a value, or an array of allowed
+// values.
 void read_requires(TomlTable& table, ClaimRow& claim) {
   json wanted = json::object();
   if (const toml::table* needs = table.table("requires")) {
@@ -102,8 +113,7 @@ void read_requires(TomlTable& table, ClaimRow& claim) {
       const json allowed = toml_to_json(value);
       check_requirement(table, claim, name, allowed, value);
       for (const json& one : allowed.is_array() ? allowed : json::array({allowed})) {
-        TrainConfig scratch;
-        if (Result<bool> ok = set_key(scratch, name, one); !ok)
+        if (Result<bool> ok = check_value(name, one); !ok)
           table.problems().add(&value,
                                fmt::format("{} requires: {}", table.path(), ok.error().message));
       }

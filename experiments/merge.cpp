@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <map>
+#include <set>
 
 #include "core/ledger.h"
 #include "experiments/data_fingerprint.h"
@@ -87,6 +88,13 @@ std::string build_of(const LedgerData& data) {
   return "";
 }
 
+// What made the inputs: one command, or all of them.
+std::string commands_of(const std::vector<LedgerData>& all) {
+  std::set<std::string> commands;
+  for (const LedgerData& data : all) commands.insert(data.spec.command);
+  return fmt::format("{}", fmt::join(commands, "; "));
+}
+
 Result<std::vector<LedgerData>> read_inputs(const std::vector<std::string>& inputs) {
   if (inputs.size() < 2) return fail("merge needs at least two results directories");
   std::vector<LedgerData> all;
@@ -155,6 +163,7 @@ Result<MergeSummary> merge_ledgers(const std::vector<std::string>& inputs,
   {
     LedgerData plan = all->front();
     plan.launches.clear();
+    plan.spec.command = commands_of(*all);
     const std::unique_ptr<Ledger> ledger = Ledger::open(fresh, plan);
     for (auto& [key, bundle] : kept) write(*ledger, bundle, fresh);
     ledger->finish();

@@ -226,7 +226,9 @@ void Planner::check_data(const TrainConfig& config) {
         fmt::format("{}: no such file or directory (the training data)", printable(config.data)));
   if (std::error_code ignored;
       config.tokenizer != "bytes" && !std::filesystem::exists(config.tokenizer, ignored))
-    problems_.add(fmt::format("{}: no such file (the tokenizer)", printable(config.tokenizer)));
+    problems_.add(fmt::format(
+        "{}: no such file (the tokenizer): make it with `assay tokenizer train`, or take `bytes`",
+        printable(config.tokenizer)));
 }
 
 std::vector<TrainConfig> configs(const std::vector<Draft>& drafts) {

@@ -26,7 +26,7 @@ void add_effects(CompareModel& model, const Comparison& comparison, const Verdic
     model.effects.push_back({"time of a unit", row.effect, row.interval});
     add_effect(model, "with rare stalls (sum)", comparison.effect->throughput);
   }
-  if (comparison.device) add_effect(model, "device busy time", *comparison.device);
+  if (comparison.device) add_effect(model, "by CUDA events", *comparison.device);
   if (comparison.end_to_end) add_effect(model, "end to end", comparison.end_to_end->log_ratio);
   if (comparison.memory) {
     EffectLine line{

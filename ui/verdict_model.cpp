@@ -123,7 +123,7 @@ DetailSection measurement_section(const CellReport& cell, const Comparison& comp
   if (comparison.effect)
     add("time of a unit", unit_time_text(*comparison.effect) + " (" + cell.cell.unit + ")");
   if (comparison.device)
-    add("device busy time",
+    add("by CUDA events",
         effect_text(*comparison.device) + " " + interval_text(comparison.device->at_95));
   if (comparison.end_to_end)
     add("end to end",

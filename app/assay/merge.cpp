@@ -19,6 +19,7 @@ void add_merge(CLI::App& app, int&) {
   };
   auto options = std::make_shared<Options>();
   command->add_option("inputs", options->inputs, "results directories")
+      ->option_text("DIR...")
       ->required()
       ->expected(1, 1000);
   command->add_option("--out", options->out, "new results directory")->required();

@@ -19,13 +19,6 @@ const OptimizationRow* optimization_of(const LedgerData& data, const CellRow& ce
   return nullptr;
 }
 
-std::vector<const VariantRow*> variants_of(const LedgerData& data, const CellRow& cell, Role role) {
-  std::vector<const VariantRow*> result;
-  for (const VariantRow& variant : data.variants)
-    if (variant.cell == cell.id && variant.role == role) result.push_back(&variant);
-  return result;
-}
-
 struct VariantPair {
   const VariantRow* a;
   const VariantRow* b;
@@ -35,8 +28,8 @@ struct VariantPair {
 // Every level against the reference, then the row's further pairs.
 std::vector<VariantPair> pairs_to_compare(const LedgerData& data, const CellRow& cell) {
   std::vector<VariantPair> result;
-  const auto references = variants_of(data, cell, Role::Reference);
-  const auto levels = variants_of(data, cell, Role::Level);
+  const auto references = variants_of(data, cell.id, Role::Reference);
+  const auto levels = variants_of(data, cell.id, Role::Level);
   if (!references.empty())
     for (const VariantRow* level : levels) result.push_back({references.front(), level, true});
   const OptimizationRow* row = optimization_of(data, cell);
@@ -103,8 +96,8 @@ std::optional<ControlReport> control_of(const LedgerData& data,
                                         const VisitIndex& visits,
                                         const CellRow& cell,
                                         double judged_alpha) {
-  const auto references = variants_of(data, cell, Role::Reference);
-  const auto controls = variants_of(data, cell, Role::Control);
+  const auto references = variants_of(data, cell.id, Role::Reference);
+  const auto controls = variants_of(data, cell.id, Role::Control);
   if (references.empty() || controls.empty()) return std::nullopt;
   ControlReport control;
   control.comparison =

@@ -43,4 +43,13 @@ ordered_json claim_json(const ClaimResult& result, const std::string& cell) {
           {"reason", printable(result.reason)}};
 }
 
+std::string condition_text(const nlohmann::json& value) {
+  if (value.is_string()) return value.get<std::string>();
+  if (!value.is_array()) return value.dump();
+  std::string text;
+  for (const nlohmann::json& one : value)
+    text += (text.empty() ? "" : " or ") + condition_text(one);
+  return text;
+}
+
 } // namespace assay

@@ -11,4 +11,7 @@ namespace assay {
 // `cell`: its name, or "" (null) for a result without a comparison.
 nlohmann::ordered_json claim_json(const ClaimResult& result, const std::string& cell);
 
+// What a condition of a claim allows, in words: "bf16 or fp8".
+std::string condition_text(const nlohmann::json& allowed);
+
 } // namespace assay

@@ -75,21 +75,13 @@ std::string why_untested(const SheetEntry& entry, const std::vector<SheetSource>
   return "no cell of these results compares the two levels";
 }
 
-std::string allowed_text(const ordered_json& value) {
-  if (value.is_string()) return value.get<std::string>();
-  if (!value.is_array()) return value.dump();
-  std::string text;
-  for (const ordered_json& one : value) text += (text.empty() ? "" : " or ") + allowed_text(one);
-  return text;
-}
-
 // The machine's conditions, as a claims file spells them.
 std::string needs_text(const ClaimRow& claim) {
   const auto needs = ordered_json::parse(claim.requires_json, nullptr, false);
   std::string text;
   if (needs.is_object())
     for (const auto& [key, value] : needs.items())
-      text += fmt::format("{}{} {}", text.empty() ? "" : ", ", key, allowed_text(value));
+      text += fmt::format("{}{} {}", text.empty() ? "" : ", ", key, condition_text(value));
   return text;
 }
 
@@ -159,6 +151,9 @@ std::string summary(const std::vector<SheetEntry>& sheet) {
     text += fmt::format("{}{} {}", separator, count, to_string(state));
     separator = ", ";
   }
+  int counted = 0;
+  for (const auto& [state, count] : counts) counted += count;
+  if (counted > static_cast<int>(sheet.size())) text += " (a claim counts in each of its states)";
   std::size_t others = 0;
   for (const SheetEntry& entry : sheet)
     others += static_cast<std::size_t>(

@@ -4,15 +4,13 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "experiments/analysis/claim_json.h"
+
 namespace assay {
 
 namespace {
 
 using nlohmann::json;
-
-std::string words(const json& value) {
-  return value.is_string() ? value.get<std::string>() : value.dump();
-}
 
 bool in_range(const json& value, const json& range) {
   if (!value.is_number()) return false;
@@ -74,8 +72,9 @@ double least_claimed(const Interval& claimed, double sesoi) {
 ClaimDecision decide_claim(const Interval& claimed, const Interval& measured, double sesoi) {
   const double lo = least_claimed(claimed, sesoi);
   const auto [l, u] = measured;
-  // A claim of a bounded cost (lo < 0) is kept by a small loss, so a loss is not its opposite.
-  if (u < 0 && lo >= 0) return {ClaimState::Opposite, false};
+  // A claim of a bounded cost (lo < 0) is kept by a small loss, so a loss is not its opposite; nor
+  // is a loss too small to matter, which is no effect.
+  if (u < -sesoi && lo >= 0) return {ClaimState::Opposite, false};
   if (l >= lo) return {ClaimState::Confirmed, l > claimed.upper};
   if (u < std::min(lo, sesoi)) return {ClaimState::Refuted, false};
   if (l > 0 && u < lo) return {ClaimState::Shortfall, false};
@@ -91,14 +90,19 @@ std::string unmet_conditions(const ClaimRow& claim, const CellRow& cell, const s
   std::string unmet;
   const auto add = [&](const std::string& text) { unmet += (unmet.empty() ? "" : "; ") + text; };
   for (const auto& [key, needed] : needs.items()) {
-    if (key == "gpu") {
+    if (key == kBoardKey) {
       if (!accepts_gpu(needed, gpu))
-        add(fmt::format(
-            "the claim needs a {}, this is {}", words(needed), gpu.empty() ? "no GPU" : gpu));
+        add(fmt::format("the claim needs a {} board, this is {}",
+                        condition_text(needed),
+                        gpu.empty() ? "no GPU" : gpu));
     } else if (!config.is_object() || !config.contains(key)) {
-      add(fmt::format("the claim needs {} {}, the cell has no such key", key, words(needed)));
+      add(fmt::format(
+          "the claim needs {} {}, the cell has no such key", key, condition_text(needed)));
     } else if (!accepts(needed, config[key])) {
-      add(fmt::format("{} is {}, the claim needs {}", key, words(config[key]), words(needed)));
+      add(fmt::format("{} is {}, the claim needs {}",
+                      key,
+                      condition_text(config[key]),
+                      condition_text(needed)));
     }
   }
   return unmet;

@@ -30,7 +30,7 @@ struct ClaimDecision {
   bool exceeds = false; // the whole interval lies above the claimed range
 };
 // The claim rule for a gain with claimed [lo, hi] and measured interval [l, u]:
-// OPPOSITE u < 0 <= lo; CONFIRMED l >= lo; REFUTED u < min(lo, s); SHORTFALL 0 < l, u < lo;
+// OPPOSITE u < -s, lo >= 0; CONFIRMED l >= lo; REFUTED u < min(lo, s); SHORTFALL 0 < l, u < lo;
 // CONSISTENT l > s, u >= lo; else UNDECIDED.
 // A claim without a figure, [0, infinity], is one of at least the smallest effect of interest:
 // lo = s = least_claimed().
@@ -50,8 +50,10 @@ struct ClaimResult {
   bool end_to_end = false; // measured on another unit and converted to the whole step
 };
 
+inline constexpr const char* kBoardKey = "gpu"; // of `requires`: a part of the board's name
+
 // What of `requires_json` the cell does not meet ("precision is fp32, the claim needs bf16"), or
-// "". Keys are TrainConfig keys, or "gpu" (part of the board's name); values are scalars, lists of
+// "". Keys are TrainConfig keys, or kBoardKey; values are scalars, lists of
 // scalars, or {"min":…, "max":…}.
 std::string unmet_conditions(const ClaimRow& claim, const CellRow& cell, const std::string& gpu);
 

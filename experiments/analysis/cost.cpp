@@ -55,13 +55,12 @@ double median_a_ns(const LaunchPairs& launch) {
 
 // How far the reference is from itself, in launches that compare it.
 std::optional<double> memory_noise(const LedgerData& data, std::int64_t cell) {
-  std::map<Role, std::map<std::int64_t, double>> bytes_of;
-  for (const VariantRow& variant : data.variants)
-    if (variant.cell == cell && variant.role != Role::Level)
-      bytes_of[variant.role] = peak_bytes(data, variant);
-  const auto& again = bytes_of[Role::Control];
+  const auto references = variants_of(data, cell, Role::Reference);
+  const auto controls = variants_of(data, cell, Role::Control);
+  if (references.empty() || controls.empty()) return std::nullopt;
+  const auto again = peak_bytes(data, *controls.front());
   std::optional<double> noise;
-  for (const auto& [launch, bytes] : bytes_of[Role::Reference]) {
+  for (const auto& [launch, bytes] : peak_bytes(data, *references.front())) {
     const auto found = again.find(launch);
     if (found == again.end()) return std::nullopt;
     noise = std::max(noise.value_or(0), std::abs(std::log(found->second / bytes)));

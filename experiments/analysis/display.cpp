@@ -10,6 +10,8 @@ namespace assay {
 
 namespace {
 
+constexpr double kAsMultiple = 1; // gains of throughput that are told as multiples: x2 and more
+
 // Three significant digits from 1 % up, two decimals below.
 int decimals(double percent) {
   const double size = std::abs(percent);
@@ -124,14 +126,39 @@ std::string claimed_text(const ClaimRow& claim) {
   const std::string what = metric ? words : claim.metric;
   if (claim.lo == 0 && std::isinf(claim.hi))
     return fmt::format("{}{}, no figure", what == "throughput" ? "more " : "", what);
-  return fmt::format("{} {}", gain_range_text(claim.lo, claim.hi), what);
+  std::string range = gain_range_text(claim.lo, claim.hi);
+  if (metric == ClaimMetric::Throughput && claim.lo >= kAsMultiple)
+    range = std::isinf(claim.hi)   ? fmt::format("x{:.4g} or more", 1 + claim.lo)
+            : claim.lo == claim.hi ? fmt::format("x{:.4g}", 1 + claim.lo)
+                                   : fmt::format("x{:.4g} to x{:.4g}", 1 + claim.lo, 1 + claim.hi);
+  else if (metric && *metric != ClaimMetric::Throughput && claim.lo >= 0)
+    std::erase(range, '+'); // "60 % less"
+  return fmt::format("{} {}", range, what);
 }
 
 std::string measured_text(const ClaimResult& result) {
   if (!result.gain) return "not measured";
-  std::string text = "measured " + change_text(*result.gain);
-  if (result.gain_95 && result.gain_95->upper > result.gain_95->lower)
-    text += " " + bracket(*result.gain_95);
+  const auto metric = claim_metric(result.claim.metric);
+  const double gain = *result.gain;
+  std::optional<Interval> interval = result.gain_95;
+  if (interval && interval->upper <= interval->lower) interval.reset();
+  std::string text = "measured ";
+  if (!metric || *metric == ClaimMetric::Throughput) {
+    text += gain >= kAsMultiple ? fmt::format("x{:.3g}", 1 + gain) : change_text(gain);
+    if (interval && gain >= kAsMultiple)
+      text += fmt::format(" [{:.3g}, {:.3g}]", 1 + interval->lower, 1 + interval->upper);
+    else if (interval)
+      text += " " + bracket(*interval);
+  } else { // a gain is less of it
+    text += change_text(std::abs(gain)).substr(gain == 0 ? 0 : 1);
+    text += gain < 0 ? " more" : " less";
+    if (interval) {
+      std::string range =
+          bracket(gain < 0 ? Interval{-interval->upper, -interval->lower} : *interval);
+      std::erase(range, '+');
+      text += " " + range;
+    }
+  }
   return text + (result.end_to_end ? " end to end" : "");
 }
 

@@ -192,13 +192,10 @@ bool timed_losses_part(const LedgerData& data,
                        const CellRow& cell,
                        const VariantRow& a,
                        const VariantRow& b) {
-  const auto find = [&](Role role) {
-    return std::find_if(data.variants.begin(), data.variants.end(), [&](const VariantRow& v) {
-      return v.cell == cell.id && v.role == role;
-    });
-  };
-  const auto reference = find(Role::Reference), control = find(Role::Control);
-  if (reference == data.variants.end() || control == data.variants.end()) return false;
+  const auto references = variants_of(data, cell.id, Role::Reference);
+  const auto controls = variants_of(data, cell.id, Role::Control);
+  if (references.empty() || controls.empty()) return false;
+  const std::int64_t reference = references.front()->id, control = controls.front()->id;
   bool part = false;
   for (const LaunchRow& launch : data.launches) {
     if (launch.cell != cell.id || !is_counted(launch)) continue;
@@ -206,8 +203,8 @@ bool timed_losses_part(const LedgerData& data,
     for (const VisitRow* visit : visits.of_launch(launch.id))
       if (visit->loss) losses[visit->round][visit->variant] = *visit->loss;
     for (auto& [round, by_variant] : losses) {
-      if (!by_variant.contains(control->id) || !by_variant.contains(reference->id)) return false;
-      if (by_variant[control->id] != by_variant[reference->id]) return false;
+      if (!by_variant.contains(control) || !by_variant.contains(reference)) return false;
+      if (by_variant[control] != by_variant[reference]) return false;
       part |= by_variant.contains(a.id) && by_variant.contains(b.id) &&
               by_variant[a.id] != by_variant[b.id];
     }

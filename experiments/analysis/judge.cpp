@@ -48,7 +48,8 @@ std::string inconclusive_reason(const Comparison& comparison, double sesoi) {
                                  share_text(sesoi));
   if (!comparison.effect->mde) return text;
   text += fmt::format("; {} would be seen", share_text(std::expm1(*comparison.effect->mde)));
-  if (const auto& needed = comparison.effect->launches_for_sesoi)
+  const auto& needed = comparison.effect->launches_for_sesoi;
+  if (needed && *needed > static_cast<int>(comparison.effect->launches.size()))
     text += fmt::format(", {} takes about {} launches", share_text(sesoi), *needed);
   return text;
 }

@@ -127,6 +127,13 @@ const std::vector<const VisitRow*>& VisitIndex::of_launch(std::int64_t launch) c
   return found == visits_.end() ? kNone : found->second;
 }
 
+std::vector<const VariantRow*> variants_of(const LedgerData& data, std::int64_t cell, Role role) {
+  std::vector<const VariantRow*> result;
+  for (const VariantRow& variant : data.variants)
+    if (variant.cell == cell && variant.role == role) result.push_back(&variant);
+  return result;
+}
+
 bool is_counted(const LaunchRow& launch) {
   return launch.kind == LaunchKind::Timed &&
          (launch.state == LaunchState::Complete || launch.state == LaunchState::Partial);

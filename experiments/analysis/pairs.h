@@ -58,6 +58,9 @@ private:
   std::unordered_map<std::int64_t, std::vector<const VisitRow*>> visits_;
 };
 
+// The cell's variants of a role, in the plan's order.
+std::vector<const VariantRow*> variants_of(const LedgerData& data, std::int64_t cell, Role role);
+
 PairSet collect_pairs(const LedgerData& data,
                       const VisitIndex& visits,
                       const VariantRow& a,

@@ -111,6 +111,13 @@ void put_comparison(TextWriter& out,
   for (const ClaimResult* claim : claims_of(report, cell, index)) put_claim(out, *claim);
 }
 
+bool is_explained(const Report& report) {
+  for (const CellReport& cell : report.cells)
+    for (const Comparison& comparison : cell.comparisons)
+      if (comparison.explanation) return true;
+  return false;
+}
+
 void put_untested(TextWriter& out, const Report& report) {
   bool first = true;
   for (const ClaimResult& claim : report.claims) {
@@ -170,6 +177,9 @@ std::string render_table(const Report& report, const TableStyle& style) {
       100 * (1 - report.judged_alpha),
       report.judgements,
       report.judgements == 1 ? "" : "s"));
+  if (is_explained(report))
+    out.line("where: difference of the traced steps by stage (share of the whole difference; not "
+             "clear of 0: its interval holds 0). Closes: the stages add up to the step.");
   put_list(out, "speed of light", speed_lines(report));
   put_list(out, "alarms", report.alarms);
   put_list(out, "lints", report.lints);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 
 #include "core/text.h"
 
@@ -9,12 +10,39 @@ namespace assay {
 
 namespace {
 
-// Breaks at spaces; a word longer than the line is cut.
+constexpr std::size_t kLongestInterval = 24; // "[+12.34, +56.78]", not a path in brackets
+
+// "%" behind a number, "ms;" …
+bool is_unit(std::string word) {
+  while (!word.empty() && std::strchr(",;:.)", word.back()) != nullptr) word.pop_back();
+  constexpr std::array kUnits{"%", "x", "s", "ms", "us", "ns", "KiB", "MiB", "GiB", "TiB"};
+  return std::find(kUnits.begin(), kUnits.end(), word) != kUnits.end();
+}
+
+// The end of what must stay on one line: a word, with its interval's other bound and its unit.
+std::size_t end_of_piece(const std::string& text, std::size_t at) {
+  std::size_t end = std::min(text.find(' ', at), text.size());
+  while (end < text.size()) {
+    const std::string piece = text.substr(at, end - at);
+    const std::size_t next = std::min(text.find(' ', end + 1), text.size());
+    const bool open = piece.front() == '[' && piece.find(']') == std::string::npos;
+    const char last = piece.back();
+    const bool number = (last >= '0' && last <= '9') || last == ']';
+    if (!(open && next - at <= kLongestInterval) &&
+        !(number && is_unit(text.substr(end + 1, next - end - 1))))
+      break;
+    end = next;
+  }
+  return end;
+}
+
+// Breaks at spaces, but not inside an interval or before a unit; a word longer than the line is
+// cut.
 std::vector<std::string> wrapped(const std::string& text, std::size_t width) {
   std::vector<std::string> lines(1);
   std::size_t at = 0;
   while (at < text.size()) {
-    std::size_t end = std::min(text.find(' ', at), text.size());
+    const std::size_t end = end_of_piece(text, at);
     std::string word = text.substr(at, end - at);
     at = end + 1;
     while (display_width(word) > width) {

@@ -63,8 +63,10 @@ TEST(ClaimSheet, ResultsOfEveryDirectoryStandUnderTheirClaim) {
   EXPECT_EQ(sheet[1].results[1].result.state, ClaimState::Opposite);
   EXPECT_EQ(sheet[1].untested, "");
   const std::string text = render_claims_table(sheet, {.width = 100});
-  EXPECT_THAT(text, HasSubstr("2 claims: 1 CONFIRMED, 1 OPPOSITE, 1 NOT_TESTED\n"));
-  EXPECT_THAT(text, HasSubstr("  CONFIRMED\n    measured +10."));
+  EXPECT_THAT(text,
+              HasSubstr("2 claims: 1 CONFIRMED, 1 OPPOSITE, 1 NOT_TESTED (a claim counts in each "
+                        "of its states)\n"));
+  EXPECT_THAT(text, HasSubstr("  CONFIRMED\n    measured 10."));
   EXPECT_THAT(text, HasSubstr("; one, cell "));
   EXPECT_THAT(text, HasSubstr("- two figures contradict"));
   std::istringstream lines(text);
@@ -85,9 +87,9 @@ TEST(ClaimSheet, AResultOfAnotherVersionOfItsClaimSaysSo) {
   EXPECT_TRUE(sheet[0].results[1].changed.empty());
   const std::string text = render_claims_table(sheet, {.width = 200});
   EXPECT_THAT(text, HasSubstr("; 1 result judged with another version of its claim\n"));
-  EXPECT_THAT(text, HasSubstr("  CONFIRMED\n    measured +10."));
+  EXPECT_THAT(text, HasSubstr("  CONFIRMED\n    measured 10."));
   EXPECT_THAT(text,
-              HasSubstr("\n    planned and judged with another version of this claim: +8 to +12 % "
+              HasSubstr("\n    planned and judged with another version of this claim: 8 to 12 % "
                         "less step time, slow to fast (other: gain, stages)\n"));
   const json out = json::parse(render_claims_json(sheet));
   EXPECT_EQ(out["claims"][0]["results"][0]["claim_changed"], json::array({"gain", "stages"}));
@@ -133,6 +135,25 @@ TEST(ClaimSheet, Json) {
   EXPECT_EQ(out["claims"][1]["results"], json::array());
 }
 
+TEST(ClaimSheet, WhatIsMeasuredIsToldInTheClaimsDirection) {
+  ClaimResult result;
+  result.claim.metric = "peak_memory";
+  result.gain = 0.0681;
+  EXPECT_EQ(measured_text(result), "measured 6.81 % less");
+  result.gain = -0.0066;
+  result.gain_95 = Interval{-0.01, 0.002};
+  EXPECT_EQ(measured_text(result), "measured 0.66 % more [-0.20, 1.00] %");
+  result.gain = 0;
+  result.gain_95.reset();
+  EXPECT_EQ(measured_text(result), "measured 0 % less");
+  result.claim.metric = "throughput";
+  result.gain = -0.0066;
+  EXPECT_EQ(measured_text(result), "measured -0.66 %");
+  result.gain = 118.6;
+  result.gain_95 = Interval{109, 129};
+  EXPECT_EQ(measured_text(result), "measured x120 [110, 130]");
+}
+
 TEST(ClaimSheet, AClaimWithoutAFigureIsShownAsSuch) {
   ClaimRow claim = step_time_claim(0, std::numeric_limits<double>::infinity());
   EXPECT_EQ(claimed_text(claim), "less step time, no figure");
@@ -140,7 +161,11 @@ TEST(ClaimSheet, AClaimWithoutAFigureIsShownAsSuch) {
   EXPECT_EQ(claimed_text(claim), "more throughput, no figure");
   claim.lo = 0.5;
   EXPECT_EQ(claimed_text(claim), "+50 % or more throughput");
+  claim.lo = 1;
+  claim.hi = 9;
+  EXPECT_EQ(claimed_text(claim), "x2 to x10 throughput");
   claim.lo = 0;
+  claim.hi = std::numeric_limits<double>::infinity();
   const Report report = source("one", std::log(0.9), {claim}).report;
   EXPECT_EQ(report.claims.at(0).state, ClaimState::Confirmed);
   EXPECT_FALSE(report.claims.at(0).exceeds) << "nothing lies above no upper end";

@@ -20,7 +20,9 @@ struct Case {
 TEST(ClaimRule, EveryBranchAndItsBorders) {
   constexpr double s = 0.01;
   const std::vector<Case> cases{
-      {.10, .15, -.03, -.01, ClaimState::Opposite, false},
+      {.10, .15, -.03, -.011, ClaimState::Opposite, false},
+      {.10, .15, -.03, -.01, ClaimState::Refuted, false}, // no loss of interest
+      {.10, .15, -.003, -.002, ClaimState::Refuted, false},
       {.10, .15, .11, .13, ClaimState::Confirmed, false},
       {.10, .15, .10, .30, ClaimState::Confirmed, false},
       {.10, .15, .16, .20, ClaimState::Confirmed, true},
@@ -44,7 +46,7 @@ TEST(ClaimRule, EveryBranchAndItsBorders) {
       {0, kNoEnd, .012, .50, ClaimState::Confirmed, false},
       {0, kNoEnd, .005, .50, ClaimState::Undecided, false},
       {0, kNoEnd, -.005, .009, ClaimState::Refuted, false},
-      {0, kNoEnd, -.03, -.01, ClaimState::Opposite, false},
+      {0, kNoEnd, -.03, -.02, ClaimState::Opposite, false},
       {.10, kNoEnd, .20, .90, ClaimState::Confirmed, false},
   };
   for (const Case& c : cases) {
@@ -80,13 +82,13 @@ TEST(ClaimConditions, NamesWhatIsUnmet) {
   claim.requires_json = R"({"device":"cuda","precision":["bf16","fp16"]})";
   EXPECT_EQ(unmet_conditions(claim, cell, ""),
             "device is cpu, the claim needs cuda; precision is fp32, the claim needs "
-            "[\"bf16\",\"fp16\"]");
+            "bf16 or fp16");
   claim.requires_json = R"({"precision":["fp32"],"seq_len":{"min":512,"max":1024},"device":"cpu"})";
   EXPECT_EQ(unmet_conditions(claim, cell, ""), "");
   claim.requires_json = R"({"seq_len":{"min":1024}})";
   EXPECT_NE(unmet_conditions(claim, cell, ""), "");
   claim.requires_json = R"({"gpu":"H100"})";
-  EXPECT_EQ(unmet_conditions(claim, cell, ""), "the claim needs a H100, this is no GPU");
+  EXPECT_EQ(unmet_conditions(claim, cell, ""), "the claim needs a H100 board, this is no GPU");
   EXPECT_EQ(unmet_conditions(claim, cell, "NVIDIA H100 80GB"), "");
   claim.requires_json = R"({"fp8":true})";
   EXPECT_EQ(unmet_conditions(claim, cell, ""),

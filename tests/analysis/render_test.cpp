@@ -60,8 +60,14 @@ TEST(RenderTable, FitsTheTerminalAndSaysEverything) {
   for (const int width : {100, 80, 60}) {
     std::istringstream lines(
         render_table(report, {.width = width, .unicode = true, .color = false}));
-    for (std::string line; std::getline(lines, line);)
+    for (std::string line; std::getline(lines, line);) {
       EXPECT_LE(width_of(line), static_cast<std::size_t>(width)) << line;
+      EXPECT_EQ(std::count(line.begin(), line.end(), '['),
+                std::count(line.begin(), line.end(), ']'))
+          << "an interval is not split: " << line;
+      EXPECT_FALSE(line.substr(std::min(line.find_first_not_of(' '), line.size())).starts_with('%'))
+          << "nor parted from its unit: " << line;
+    }
   }
   const std::string text = render_table(report, {});
   for (const char* word : {"ema_swap",
@@ -73,7 +79,7 @@ TEST(RenderTable, FitsTheTerminalAndSaysEverything) {
                            "MDE",
                            "A/A control",
                            "claim-1",
-                           "+8 to +12 %",
+                           "8 to 12 % less",
                            "end to end",
                            "by CUDA events",
                            "alarms",

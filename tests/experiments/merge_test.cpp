@@ -24,7 +24,9 @@ TEST(Merge, JoinsDifferentLaunchesAndKeepsDuplicatesOnce) {
     // Another machine's times differ; the fake's are equal but for its build order, so give it
     // another host's pace.
     const FakeBehaviour behaviour("effect=1.5");
-    run_plan(plan, scratch / "b", fake_options());
+    Plan elsewhere = plan;
+    elsewhere.ledger.spec.command = "assay run elsewhere";
+    run_plan(elsewhere, scratch / "b", fake_options());
   }
   const MergeSummary merged = value_or_throw(
       merge_ledgers({scratch / "a", scratch / "copy", scratch / "b"}, scratch / "all/"));
@@ -46,6 +48,7 @@ TEST(Merge, JoinsDifferentLaunchesAndKeepsDuplicatesOnce) {
     EXPECT_EQ(visit.covariates.involuntary_switches, 3);
   }
   EXPECT_EQ(plan_progress(all).missing, 0);
+  EXPECT_EQ(all.spec.command, plan.ledger.spec.command + "; assay run elsewhere");
 }
 
 TEST(Merge, TracesFollowTheirLaunches) {
