@@ -35,7 +35,7 @@ struct Comparison {
   PairSet pairs;
   std::optional<Effect> effect;     // pairs that were not disturbed
   std::optional<Effect> effect_all; // every pair
-  std::optional<Estimate> device;   // device busy time, a second column
+  std::optional<Estimate> device;   // by CUDA events, a second column
   std::optional<Estimate> position; // second visit against first, a health figure
   std::optional<EndToEnd> end_to_end;
   std::optional<MemoryEffect> memory;
