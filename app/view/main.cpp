@@ -169,7 +169,7 @@ int view(Options options) {
 }
 
 int run(int argc, char** argv) {
-  CLI::App app{"Shows the verdicts, traces and telemetry of a results directory."};
+  CLI::App app{"Shows the verdicts, traces and telemetry of a results directory.", "assay-view"};
   Options options;
   app.add_option("PATH", options.path, "results directory of `assay run`, or one trace file");
   app.add_option("--screen", options.screen, "start, runs, compare, timeline, kernels, telemetry");

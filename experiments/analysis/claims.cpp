@@ -88,10 +88,11 @@ std::string unmet_conditions(const ClaimRow& claim, const CellRow& cell, const s
   if (!needs.is_object()) return "the claim's conditions cannot be read";
   const json config = json::parse(cell.config_json, nullptr, false);
   std::string unmet;
+  const bool not_run = gpu.empty() && config.is_object() && config.value("device", "") == "cuda";
   const auto add = [&](const std::string& text) { unmet += (unmet.empty() ? "" : "; ") + text; };
   for (const auto& [key, needed] : needs.items()) {
     if (key == kBoardKey) {
-      if (!accepts_gpu(needed, gpu))
+      if (!not_run && !accepts_gpu(needed, gpu))
         add(fmt::format("the claim needs a {} board, this is {}",
                         condition_text(needed),
                         gpu.empty() ? "no GPU" : gpu));

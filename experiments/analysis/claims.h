@@ -53,8 +53,8 @@ struct ClaimResult {
 inline constexpr const char* kBoardKey = "gpu"; // of `requires`: a part of the board's name
 
 // What of `requires_json` the cell does not meet ("precision is fp32, the claim needs bf16"), or
-// "". Keys are TrainConfig keys, or kBoardKey; values are scalars, lists of
-// scalars, or {"min":…, "max":…}.
+// "". Keys are TrainConfig keys, or kBoardKey, which a CUDA cell that has not run does not fail;
+// values are scalars, lists of scalars, or {"min":…, "max":…}.
 std::string unmet_conditions(const ClaimRow& claim, const CellRow& cell, const std::string& gpu);
 
 } // namespace assay

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <map>
 #include <memory>
 
@@ -70,8 +71,10 @@ public:
 
 private:
   Result<Trace> read(int rank, const std::string& variant) const {
-    return read_trace(directory_ + "/" + trace_file_name(launch_, rank, variant),
-                      kTraceAll & ~static_cast<unsigned>(kTraceTelemetry));
+    const std::string path = directory_ + "/" + trace_file_name(launch_, rank, variant);
+    if (!std::filesystem::exists(path))
+      return fail("the traces of launch {} are not kept in {}", launch_, directory_);
+    return read_trace(path, kTraceAll & ~static_cast<unsigned>(kTraceTelemetry));
   }
 
   std::string directory_;

@@ -90,6 +90,11 @@ TEST(ClaimConditions, NamesWhatIsUnmet) {
   claim.requires_json = R"({"gpu":"H100"})";
   EXPECT_EQ(unmet_conditions(claim, cell, ""), "the claim needs a H100 board, this is no GPU");
   EXPECT_EQ(unmet_conditions(claim, cell, "NVIDIA H100 80GB"), "");
+  CellRow not_run = cell;
+  not_run.config_json = R"({"device":"cuda"})";
+  EXPECT_EQ(unmet_conditions(claim, not_run, ""), "") << "its board is not known yet";
+  EXPECT_EQ(unmet_conditions(claim, not_run, "NVIDIA H200"),
+            "the claim needs a H100 board, this is NVIDIA H200");
   claim.requires_json = R"({"fp8":true})";
   EXPECT_EQ(unmet_conditions(claim, cell, ""),
             "the claim needs fp8 true, the cell has no such key");
