@@ -84,9 +84,7 @@ std::string roofline_text(double flops,
   const char* verb = bound == Bound::Compute || bound == Bound::Host ? "binds" : "bind";
   const std::string why =
       of_floor && above > kFarFromPeaks
-          ? fmt::format("most of the peaks' time is {}, but its kernels are far "
-                        "from them",
-                        to_string(bound))
+          ? fmt::format("that floor is mostly {}, and kernels stay far above it", to_string(bound))
           : fmt::format("{} {}", to_string(bound), verb);
   return fmt::format(
       "MFU {:.3g} %; {} at measured peaks, {} measured ({:.1f} x): {} ({} launches, {})",

@@ -88,7 +88,8 @@ std::string unmet_conditions(const ClaimRow& claim, const CellRow& cell, const s
   if (!needs.is_object()) return "the claim's conditions cannot be read";
   const json config = json::parse(cell.config_json, nullptr, false);
   std::string unmet;
-  const bool not_run = gpu.empty() && config.is_object() && config.value("device", "") == "cuda";
+  const bool not_run =
+      gpu.empty() && config.is_object() && config.contains("device") && config["device"] == "cuda";
   const auto add = [&](const std::string& text) { unmet += (unmet.empty() ? "" : "; ") + text; };
   for (const auto& [key, needed] : needs.items()) {
     if (key == kBoardKey) {

@@ -10,7 +10,7 @@ namespace assay {
 
 namespace {
 
-constexpr std::size_t kLongestInterval = 24; // "[+12.34, +56.78]", not a path in brackets
+constexpr std::size_t kLongestInterval = 24; // "[+12.34, +56.78]", not a list in brackets
 
 // "%" behind a number, "ms;" …
 bool is_unit(std::string word) {
@@ -24,8 +24,10 @@ std::size_t end_of_piece(const std::string& text, std::size_t at) {
   std::size_t end = std::min(text.find(' ', at), text.size());
   while (end < text.size()) {
     const std::string piece = text.substr(at, end - at);
+    if (piece.empty()) break; // two spaces
     const std::size_t next = std::min(text.find(' ', end + 1), text.size());
-    const bool open = piece.front() == '[' && piece.find(']') == std::string::npos;
+    const bool open = piece.front() == '[' && piece.find_first_of("+-0123456789") == 1 &&
+                      piece.find(']') == std::string::npos;
     const char last = piece.back();
     const bool number = (last >= '0' && last <= '9') || last == ']';
     if (!(open && next - at <= kLongestInterval) &&

@@ -1,4 +1,5 @@
 #include "experiments/analysis/render.h"
+#include "experiments/analysis/text_writer.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -85,6 +86,17 @@ TEST(RenderTable, FitsTheTerminalAndSaysEverything) {
                            "alarms",
                            "excluded"})
     EXPECT_THAT(text, HasSubstr(word));
+}
+
+TEST(TextWriter, KeepsSpacesAndIntervals) {
+  TextWriter out({.width = 40, .unicode = false, .color = false});
+  out.line("  a  b ");
+  out.line("a number and its interval: measured -9.75 % [-10.25, -9.25] %; 12.5 ms");
+  out.line("not a bracket of [words that go on and on and on for longer than a line]");
+  EXPECT_EQ(out.take(),
+            "a  b\n"
+            "a number and its interval: measured\n-9.75 % [-10.25, -9.25] %; 12.5 ms\n"
+            "not a bracket of [words that go on and\non and on for longer than a line]\n");
 }
 
 TEST(RenderTable, AsciiAndColourOnlyWhenAsked) {
