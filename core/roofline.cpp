@@ -11,7 +11,8 @@ namespace assay {
 
 namespace {
 
-constexpr double kFarFromPeaks = 2; // a step this often above its floor is not bound by it
+constexpr double kFarFromPeaks =
+    2; // a device busy for this many times the floor is not bound by it
 
 double peak_of(const MeasuredPeaks& peaks, Peak peak) {
   const double flops = peak == Peak::Fp32  ? peaks.fp32_flops_per_second
@@ -58,13 +59,15 @@ SpeedOfLight speed_of_light(const std::vector<OpCost>& ops,
 }
 
 std::string_view to_string(Bound value) {
-  constexpr std::string_view kNames[] = {"compute", "bytes", "launches", "host"};
+  constexpr std::string_view kNames[] = {"compute", "bytes", "kernels", "launches", "host"};
   return kNames[static_cast<int>(value)];
 }
 
 Bound what_binds(const SpeedOfLight& light, const std::optional<MeasuredStep>& step) {
   if (step && step->busy_seconds && *step->busy_seconds < step->seconds / 2)
     return light.launch_seconds >= step->seconds / 2 ? Bound::Launches : Bound::Host;
+  if (step && step->busy_seconds && *step->busy_seconds > kFarFromPeaks * light.seconds)
+    return Bound::Kernels;
   if (light.launch_seconds > light.seconds) return Bound::Launches;
   return light.compute_seconds >= light.bytes_seconds ? Bound::Compute : Bound::Bytes;
 }
@@ -79,20 +82,14 @@ std::string roofline_text(double flops,
                           const MeasuredPeaks& peaks,
                           const MeasuredStep& step) {
   const Bound bound = what_binds(light, step);
-  const double above = step.seconds / light.seconds;
-  const bool of_floor = bound == Bound::Compute || bound == Bound::Bytes;
-  const char* verb = bound == Bound::Compute || bound == Bound::Host ? "binds" : "bind";
-  const std::string why =
-      of_floor && above > kFarFromPeaks
-          ? fmt::format("that floor is mostly {}, and kernels stay far above it", to_string(bound))
-          : fmt::format("{} {}", to_string(bound), verb);
   return fmt::format(
-      "MFU {:.3g} %; {} at measured peaks, {} measured ({:.1f} x): {} ({} launches, {})",
+      "MFU {:.3g} %; {} at measured peaks, {} measured ({:.1f} x): {} {} ({} launches, {})",
       100 * model_flops_utilization(flops, step.seconds, peaks.flops_per_second),
       human_seconds(light.seconds),
       human_seconds(step.seconds),
-      above,
-      why,
+      step.seconds / light.seconds,
+      to_string(bound),
+      bound == Bound::Compute || bound == Bound::Host ? "binds" : "bind",
       launches,
       human_seconds(light.launch_seconds));
 }

@@ -57,8 +57,8 @@ SpeedOfLight speed_of_light(const std::vector<OpCost>& ops,
                             const MeasuredPeaks& peaks,
                             std::optional<std::int64_t> launches = std::nullopt);
 
-enum class Bound { Compute, Bytes, Launches, Host };
-std::string_view to_string(Bound value); // "compute", "bytes", "launches", "host"
+enum class Bound { Compute, Bytes, Kernels, Launches, Host };
+std::string_view to_string(Bound value); // "compute", "bytes", "kernels", "launches", "host"
 
 struct MeasuredStep {
   double seconds = 0;                 // wall time
@@ -66,9 +66,10 @@ struct MeasuredStep {
 };
 
 // Where the device idles for more than half of the step: Launches if launching takes at least half
-// of the step, else Host (synchronizations, data, the program itself). Where it works, or idleness
-// is not known: Launches if their floor is above the operations' time, else whichever of compute
-// and bytes binds the longer part of it.
+// of the step, else Host (synchronizations, data, the program itself). Where it works for more than
+// twice the operations' time at the peaks: Kernels, which are far from the peaks. Else, or where
+// idleness is not known: Launches if their floor is above the operations' time, else whichever of
+// compute and bytes binds the longer part of it.
 Bound what_binds(const SpeedOfLight& light, const std::optional<MeasuredStep>& step = std::nullopt);
 
 // Model FLOPs utilization: FLOPs of the model's own arithmetic, nothing recomputed, over what the

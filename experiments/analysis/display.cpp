@@ -150,14 +150,11 @@ std::string measured_text(const ClaimResult& result) {
     else if (interval)
       text += " " + bracket(*interval);
   } else { // a gain is less of it
-    text += change_text(std::abs(gain)).substr(gain == 0 ? 0 : 1);
-    text += gain < 0 ? " more" : " less";
-    if (interval) {
-      std::string range =
-          bracket(gain < 0 ? Interval{-interval->upper, -interval->lower} : *interval);
-      std::erase(range, '+');
-      text += " " + range;
-    }
+    std::string change = change_text(std::abs(gain)) + (gain < 0 ? " more" : " less");
+    if (interval)
+      change += " " + bracket(gain < 0 ? Interval{-interval->upper, -interval->lower} : *interval);
+    std::erase(change, '+');
+    text += change;
   }
   return text + (result.end_to_end ? " end to end" : "");
 }
