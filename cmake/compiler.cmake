@@ -3,12 +3,14 @@ set(CMAKE_CXX_STANDARD 20)
 set(CMAKE_CXX_STANDARD_REQUIRED ON)
 set(CMAKE_CXX_EXTENSIONS OFF)
 set(CMAKE_CXX_FLAGS_RELEASE "-O2 -g1")  # with asserts
+add_compile_options("$<$<COMPILE_LANGUAGE:CXX>:-ffile-prefix-map=${CMAKE_SOURCE_DIR}=.>")
 set(CMAKE_RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/bin")
 
 find_program(ASSAY_CCACHE ccache)
 if(ASSAY_CCACHE)
-  # The precompiled header and unpacked wheels carry fresh time stamps on every machine.
-  set(launcher "${CMAKE_COMMAND}" -E env
+  # The precompiled header and unpacked wheels carry fresh time stamps on every machine. Paths under the source folder
+  # count relative to the build folder, so that another clone of the same tree finds its objects.
+  set(launcher "${CMAKE_COMMAND}" -E env "CCACHE_BASEDIR=${CMAKE_SOURCE_DIR}" CCACHE_NOHASHDIR=1
     "CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime" "${ASSAY_CCACHE}")
   set(CMAKE_CXX_COMPILER_LAUNCHER "${launcher}")
   set(CMAKE_CUDA_COMPILER_LAUNCHER "${launcher}")

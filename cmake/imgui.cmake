@@ -1,5 +1,5 @@
 # assay_imgui: Dear ImGui 1.92 and ImPlot 1.0 from ASSAY_IMGUI_DIR (holds imgui/ and implot/), unmodified. The sources are
-# staged into the build folder, because the imconfig.h beside them is not ours and cannot be switched off; ui/imconfig.h
+# staged into the build folder, because the imconfig.h beside them is not ours and cannot be switched off; ui/style/imconfig.h
 # takes its place. No demo windows, no warnings from foreign code.
 find_library(ASSAY_GLFW glfw REQUIRED)
 find_library(ASSAY_EGL EGL REQUIRED)
@@ -16,7 +16,7 @@ file(GLOB staged "${ASSAY_IMGUI_DIR}/imgui/*.h" "${ASSAY_IMGUI_DIR}/imgui/*.cpp"
   "${ASSAY_IMGUI_DIR}/imgui/backends/imgui_impl_opengl3*")
 list(FILTER staged EXCLUDE REGEX "imconfig\\.h$|_demo\\.cpp$")
 file(COPY ${staged} DESTINATION "${imgui}")
-configure_file("${PROJECT_SOURCE_DIR}/ui/imconfig.h" "${imgui}/imconfig.h" COPYONLY)
+configure_file("${PROJECT_SOURCE_DIR}/ui/style/imconfig.h" "${imgui}/imconfig.h" COPYONLY)
 
 add_library(assay_imgui STATIC
   ${imgui}/imgui.cpp ${imgui}/imgui_draw.cpp ${imgui}/imgui_tables.cpp ${imgui}/imgui_widgets.cpp

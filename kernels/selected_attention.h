@@ -19,12 +19,12 @@ constexpr int kMaxGroupHeads = 16;
 constexpr int kQueriesPerItem = 128; // of one key block, that a thread block takes at a time
 
 struct SelectedProblem {
-  const void* q;                      // [T, H, d]
-  const void* k;                      // [T, G, d]
-  const void* v;                      // [T, G, d]
-  const std::int64_t* blocks;         // [T, G, n], counted from the document's start; < 0: unused,
-                                      // may repeat; or null, and then
-  const std::int32_t* ranges;         // [T, G, n, 2] as ranges_* gives them (model/nsa_ranges.h)
+  const void* q;              // [T, H, d]
+  const void* k;              // [T, G, d]
+  const void* v;              // [T, G, d]
+  const std::int64_t* blocks; // [T, G, n], counted from the document's start; < 0: unused,
+                              // may repeat; or null, and then
+  const std::int32_t* ranges; // [T, G, n, 2] as ranges_* gives them (model/nsa/nsa_ranges.h)
   const std::int32_t* document_start; // [T]: the first token of each token's document
   ElementType type;                   // of q, k, v and out
   int tokens, heads, groups, width, selected, block_size;

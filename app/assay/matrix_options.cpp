@@ -5,8 +5,8 @@
 #include "app/assay/programs.h"
 #include "app/number_checks.h"
 #include "core/result.h"
-#include "experiments/matrix.h"
-#include "profilers/nvml_sampler.h"
+#include "experiments/plan/matrix.h"
+#include "profilers/machine/nvml_sampler.h"
 
 namespace assay::cli {
 

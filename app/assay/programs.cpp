@@ -63,7 +63,7 @@ std::string command_line() {
   return line;
 }
 
-void become(const std::string& program, const std::vector<std::string>& arguments) {
+void exec_program(const std::string& program, const std::vector<std::string>& arguments) {
   std::vector<std::string> all{program};
   all.insert(all.end(), arguments.begin(), arguments.end());
   ::execv(program.c_str(), argument_vector(all).data());
@@ -111,7 +111,7 @@ void add_programs(CLI::App& app) {
     command->callback([command, verb, program, pass_verb] {
       std::vector<std::string> arguments = command->remaining();
       if (pass_verb) arguments.insert(arguments.begin(), verb);
-      become(program_path(program), arguments);
+      exec_program(program_path(program), arguments);
     });
   };
   forward("train", "assay-worker", true, "train a model alone, with checkpoints");

@@ -15,7 +15,8 @@ std::string data_directory(const std::string& name); // "claims" or "matrices"
 std::string command_line();
 
 // Replaces this process. Returns only by throwing.
-[[noreturn]] void become(const std::string& program, const std::vector<std::string>& arguments);
+[[noreturn]] void exec_program(const std::string& program,
+                               const std::vector<std::string>& arguments);
 
 // Standard output of a program that must succeed; throws Failure with its error text otherwise.
 std::string capture(const std::string& program, const std::vector<std::string>& arguments);

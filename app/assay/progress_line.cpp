@@ -6,9 +6,9 @@
 
 #include <cstdio>
 
-#include "core/ledger.h"
+#include "core/ledger/ledger.h"
 #include "core/text.h"
-#include "experiments/analysis/text_writer.h"
+#include "experiments/report/text_layout.h"
 
 namespace assay::cli {
 

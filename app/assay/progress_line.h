@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <string>
 
-#include "experiments/runner.h"
+#include "experiments/engine/runner.h"
 
 namespace assay::cli {
 

@@ -1,7 +1,7 @@
 // How this terminal shows text: width, Unicode, colour.
 #pragma once
 
-#include "experiments/analysis/render.h"
+#include "experiments/report/render.h"
 
 namespace assay::cli {
 

@@ -8,19 +8,19 @@
 #include <iterator>
 #include <regex>
 
+#include "core/files/output_file.h"
 #include "core/result.h"
 #include "core/text.h"
-#include "experiments/analysis/output_file.h"
-#include "ui/backend_glfw.h"
-#include "ui/backend_offscreen.h"
-#include "ui/capture.h"
-#include "ui/loader.h"
-#include "ui/main_window.h"
-#include "ui/screens.h"
-#include "ui/script.h"
-#include "ui/settings.h"
-#include "ui/ui_context.h"
-#include "ui/workspace.h"
+#include "ui/model/loader.h"
+#include "ui/model/settings.h"
+#include "ui/model/workspace.h"
+#include "ui/platform/backend_glfw.h"
+#include "ui/platform/backend_offscreen.h"
+#include "ui/platform/capture.h"
+#include "ui/platform/ui_context.h"
+#include "ui/screens/screens.h"
+#include "ui/window/main_window.h"
+#include "ui/window/script.h"
 
 namespace assay {
 namespace {

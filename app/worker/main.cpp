@@ -4,8 +4,8 @@
 
 #include <cstdio>
 
-#include "app/worker/identity.h"
-#include "app/worker/rank_host.h"
+#include "app/worker/launch/identity.h"
+#include "app/worker/ranks/rank_launcher.h"
 #include "app/worker/worker.h"
 #include "core/result.h"
 

@@ -12,13 +12,13 @@
 #include <string>
 #include <thread>
 
-#include "app/worker/identity.h"
-#include "app/worker/launch.h"
-#include "app/worker/rank_host.h"
-#include "app/worker/ranks.h"
+#include "app/worker/launch/identity.h"
+#include "app/worker/launch/launch.h"
+#include "app/worker/ranks/rank_channel.h"
+#include "app/worker/ranks/rank_launcher.h"
 #include "app/worker/worker.h"
+#include "core/protocol/protocol.h"
 #include "core/result.h"
-#include "experiments/protocol.h"
 
 namespace assay::worker {
 
@@ -64,9 +64,9 @@ json retired_event(int variant, const std::string& reason) {
 class Session {
 public:
   // `ranks` null: alone.
-  json execute(const json& request, Ranks* ranks) {
+  json execute(const json& request, RankChannel* ranks) {
     const std::string op = request.at("op");
-    std::optional<RankWatch::Phase> phase;
+    std::optional<RankWatchdog::Phase> phase;
     if (ranks != nullptr) phase.emplace(ranks->watch(), op, false);
     if (op == "launch") return launch(request, ranks);
     if (launch_ == nullptr) bad_input("request '{}' before 'launch'", op);
@@ -80,7 +80,7 @@ public:
   }
 
 private:
-  json launch(const json& request, Ranks* ranks) {
+  json launch(const json& request, RankChannel* ranks) {
     const TrainConfig config = first_config(request);
     open_device(config, ranks == nullptr ? 0 : ranks->place().local_rank);
     set_threads(config);
@@ -94,7 +94,7 @@ private:
   }
 
   // Every rank is here, and the watch lives: a rank that dies meanwhile is named.
-  json finish(Ranks* ranks) {
+  json finish(RankChannel* ranks) {
     json bye = launch_->bye();
     if (ranks == nullptr) return bye;
     launch_.reset(); // its trainers use the group
@@ -150,17 +150,17 @@ public:
 private:
   void bring_ranks(int size) {
     if (size == 1) return;
-    host_ = std::make_unique<RankHost>(size);
+    host_ = std::make_unique<RankLauncher>(size);
     WatchOptions options;
     options.holds_store = host_->holds_store();
     options.store_owner = "the store of the ranks";
     options.on_finding = report_finding;
-    ranks_ = std::make_unique<Ranks>(host_->store(), host_->place(), std::move(options));
+    ranks_ = std::make_unique<RankChannel>(host_->store(), host_->place(), std::move(options));
   }
 
   // Ended in the opposite order: the launch uses the ranks, which use the store.
-  std::unique_ptr<RankHost> host_;
-  std::unique_ptr<Ranks> ranks_;
+  std::unique_ptr<RankLauncher> host_;
+  std::unique_ptr<RankChannel> ranks_;
   Session session_;
   bool abandoned_ = false;
 };
@@ -200,7 +200,7 @@ std::optional<int> serve_line(EngineSession& session, const std::string& line) {
 }
 
 // Requests of rank 0, until "finish".
-void serve_requests(Ranks& ranks) {
+void serve_requests(RankChannel& ranks) {
   Session session;
   for (;;) {
     const json request = ranks.next_request();
@@ -227,7 +227,7 @@ int serve_rank() {
   options.on_finding = [child = joined.child_of_rank_0](const Finding& finding) {
     end_rank(finding, child);
   };
-  Ranks ranks(joined.store, joined.place, std::move(options));
+  RankChannel ranks(joined.store, joined.place, std::move(options));
   const auto fail = [&](const std::string& why, bool maybe_another, int retired = -1) {
     ranks.fail(why, maybe_another, retired);
     fmt::print(stderr, "error: rank {}: {}\n", joined.place.rank, why);

@@ -9,7 +9,7 @@ namespace assay::worker {
 // Answers engine requests on stdin with events on file descriptor 3 until "finish" or the engine is
 // gone.
 int serve_engine();
-// One of the other ranks of a launch (app/worker/rank_host.h): answers rank 0's requests.
+// One of the other ranks of a launch (app/worker/ranks/rank_launcher.h): answers rank 0's requests.
 int serve_rank();
 
 // Each adds its options to `parent`; the callback throws Failure, or leaves its exit code in

@@ -3,9 +3,9 @@
 #include <map>
 #include <set>
 
-#include "experiments/analysis/display.h"
 #include "experiments/analysis/judge.h"
 #include "experiments/analysis/report.h"
+#include "experiments/analysis/wording.h"
 
 namespace assay {
 
@@ -47,10 +47,7 @@ std::vector<VariantPair> pairs_to_compare(const LedgerData& data, const CellRow&
   return result;
 }
 
-bool speaks_to(const ClaimRow& claim,
-               const CellRow& cell,
-               const VariantRow& a,
-               const VariantRow& b) {
+bool answers(const ClaimRow& claim, const CellRow& cell, const VariantRow& a, const VariantRow& b) {
   return claim.optimization == cell.optimization && claim.from == a.level && claim.to == b.level;
 }
 
@@ -158,9 +155,9 @@ void note_missing(const LedgerData& data, CellReport& cell) {
     traced |= launch.kind == LaunchKind::Traced;
   }
   if (!parity) cell.missing.push_back("parity launch");
-  if (cell.timed_launches < cell.planned_launches)
+  if (cell.counted_launches < cell.planned_launches)
     cell.missing.push_back(fmt::format("{} of {} timed launches",
-                                       cell.planned_launches - cell.timed_launches,
+                                       cell.planned_launches - cell.counted_launches,
                                        cell.planned_launches));
   if (!memory) cell.missing.push_back("memory launch");
   if (cell.loss_launches < cell.cell.loss_seeds)
@@ -170,7 +167,7 @@ void note_missing(const LedgerData& data, CellReport& cell) {
 }
 
 // Distinct launch indices that count.
-int timed_launches(const LedgerData& data, const CellRow& cell) {
+int counted_launches(const LedgerData& data, const CellRow& cell) {
   std::set<int> indices;
   for (const LaunchRow& launch : data.launches)
     if (launch.cell == cell.id && is_counted(launch)) indices.insert(launch.index);
@@ -197,8 +194,8 @@ CellReport report_cell(const LedgerData& data,
     result.equivalence = row->equivalence;
   }
   result.planned_launches = data.spec.launches;
-  result.timed_launches = timed_launches(data, cell);
-  result.counted_launches = static_cast<int>(
+  result.counted_launches = counted_launches(data, cell);
+  result.launches_with_copies = static_cast<int>(
       std::count_if(data.launches.begin(), data.launches.end(), [&](const LaunchRow& launch) {
         return launch.cell == cell.id && is_counted(launch);
       }));
@@ -220,8 +217,7 @@ judge_claim_everywhere(const LedgerData& data, Report& report, const ClaimRow& c
     CellReport& cell = report.cells[i];
     for (std::size_t j = 0; j < cell.comparisons.size(); ++j) {
       const Comparison& comparison = cell.comparisons[j];
-      if (!speaks_to(
-              claim, cell.cell, data.variant(comparison.a_id), data.variant(comparison.b_id)))
+      if (!answers(claim, cell.cell, data.variant(comparison.a_id), data.variant(comparison.b_id)))
         continue;
       ClaimResult result =
           judge_claim(claim, cell.cell, comparison, gpu_of(data, cell.cell), data.spec.sesoi);
@@ -261,7 +257,7 @@ LaunchSummary summarize(const LedgerData& data, const VisitIndex& visits, const 
 }
 
 // What a launch ran with, beside host, board and build: the same in all launches of a cell.
-std::vector<std::pair<const char*, std::string>> surroundings(const Identity& id) {
+std::vector<std::pair<const char*, std::string>> environment_fields(const Identity& id) {
   return {{"threads", std::to_string(id.threads)},
           {"usable cores", std::to_string(id.cores)},
           {"processor", id.cpu},
@@ -280,7 +276,7 @@ void note_surroundings(Report& report) {
   for (const LaunchSummary& launch : report.launches) {
     if (launch.row.state != LaunchState::Complete && launch.row.state != LaunchState::Partial)
       continue;
-    for (const auto& [field, value] : surroundings(launch.row.identity)) {
+    for (const auto& [field, value] : environment_fields(launch.row.identity)) {
       Found& found = values[{launch.cell, field}];
       found.all.insert(value.empty() ? "unknown" : value);
       if (is_counted(launch.row)) found.timed.insert(value);
@@ -297,7 +293,7 @@ void note_surroundings(Report& report) {
                                              : "those that were timed are alike"));
 }
 
-double memory_apart(const CellReport& cell) {
+double control_memory_gap(const CellReport& cell) {
   if (!cell.control) return 0;
   const std::optional<MemoryEffect>& memory = cell.control->comparison.memory;
   return memory ? std::expm1(memory->noise.value_or(0)) : 0;
@@ -314,7 +310,7 @@ void note_alarms(const LedgerData& data, Report& report) {
                       cell.cell.name,
                       effect_text(cell.control->comparison.effect->theta),
                       *cell.control->comparison.effect->theta.p));
-    if (const double apart = memory_apart(cell); apart > kMemoryAlarm)
+    if (const double apart = control_memory_gap(cell); apart > kMemoryAlarm)
       report.alarms.push_back(fmt::format("{}: peak memory of the reference, measured twice, is {} "
                                           "apart: no smaller difference of memory is shown",
                                           cell.cell.name,

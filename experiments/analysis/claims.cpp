@@ -4,8 +4,6 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "experiments/analysis/claim_json.h"
-
 namespace assay {
 
 namespace {
@@ -34,6 +32,15 @@ bool accepts_gpu(const json& needed, const std::string& gpu) {
 }
 
 } // namespace
+
+std::string condition_text(const nlohmann::json& value) {
+  if (value.is_string()) return value.get<std::string>();
+  if (!value.is_array()) return value.dump();
+  std::string text;
+  for (const nlohmann::json& one : value)
+    text += (text.empty() ? "" : " or ") + condition_text(one);
+  return text;
+}
 
 std::optional<ClaimMetric> claim_metric(const std::string& name) {
   if (name == "step_time") return ClaimMetric::StepTime;

@@ -2,12 +2,13 @@
 #pragma once
 
 #include <cstddef>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 
-#include "core/ledger.h"
-#include "core/statistics.h"
-#include "experiments/analysis/verdict.h"
+#include "core/ledger/ledger.h"
+#include "core/statistics/statistics.h"
+#include "experiments/evidence/verdict.h"
 
 namespace assay {
 
@@ -56,5 +57,8 @@ inline constexpr const char* kBoardKey = "gpu"; // of `requires`: a part of the 
 // "". Keys are TrainConfig keys, or kBoardKey, which a CUDA cell that has not run does not fail;
 // values are scalars, lists of scalars, or {"min":…, "max":…}.
 std::string unmet_conditions(const ClaimRow& claim, const CellRow& cell, const std::string& gpu);
+
+// What a condition of a claim allows, in words: "bf16 or fp8".
+std::string condition_text(const nlohmann::json& allowed);
 
 } // namespace assay

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <set>
 
-#include "experiments/analysis/display.h"
+#include "experiments/analysis/wording.h"
 
 namespace assay {
 

@@ -6,11 +6,11 @@
 #include <map>
 #include <set>
 
-#include "core/statistics.h"
+#include "core/statistics/statistics.h"
 #include "core/text.h"
-#include "experiments/analysis/display.h"
 #include "experiments/analysis/report.h"
-#include "experiments/analysis/tiling.h"
+#include "experiments/analysis/wording.h"
+#include "experiments/attribution/tiling.h"
 
 namespace assay {
 

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "core/ledger.h"
-#include "core/trace.h"
+#include "core/ledger/ledger.h"
+#include "core/trace/trace.h"
 
 namespace assay {
 

@@ -8,17 +8,17 @@
 #include <string>
 #include <vector>
 
-#include "core/ledger.h"
-#include "experiments/analysis/attribution.h"
+#include "core/ledger/ledger.h"
 #include "experiments/analysis/claims.h"
-#include "experiments/analysis/cost.h"
-#include "experiments/analysis/effect.h"
-#include "experiments/analysis/evidence.h"
-#include "experiments/analysis/loss.h"
-#include "experiments/analysis/pairs.h"
 #include "experiments/analysis/rank_times.h"
 #include "experiments/analysis/speed.h"
-#include "experiments/analysis/verdict.h"
+#include "experiments/attribution/attribution.h"
+#include "experiments/evidence/effect.h"
+#include "experiments/evidence/evidence.h"
+#include "experiments/evidence/loss.h"
+#include "experiments/evidence/memory_and_share.h"
+#include "experiments/evidence/pairs.h"
+#include "experiments/evidence/verdict.h"
 
 namespace assay {
 
@@ -42,10 +42,10 @@ struct Comparison {
   std::optional<LossTest> loss; // nothing where the plan has no loss launches
   Evidence evidence;
   Verdict verdict;
-  // Where the difference sits; filled by attach_explanations() (trace_evidence.h) only.
+  // Where the difference sits; filled by explain_from_traces() (trace_evidence.h) only.
   std::optional<Explanation> explanation;
   std::string no_explanation; // why there is none, or ""
-  // Of cells with several ranks; what is traced of it is filled by attach_explanations() as well.
+  // Of cells with several ranks; what is traced of it is filled by explain_from_traces() as well.
   RankTimes a_ranks, b_ranks;
 };
 
@@ -59,9 +59,10 @@ struct CellReport {
   std::string summary, equivalence; // of the optimization
   std::optional<ControlReport> control;
   std::vector<Comparison> comparisons;
-  std::vector<VariantSpeed> speed; // filled by attach_speed() (experiments/speed.h) only
-  int timed_launches = 0;          // that count, of the planned ones
-  int counted_launches = 0;        // the same with every copy that a merge brought
+  std::vector<VariantSpeed>
+      speed; // filled by estimate_roofline() (experiments/analysis/estimate_roofline.h) only
+  int counted_launches = 0;     // that count, of the planned ones
+  int launches_with_copies = 0; // the same with every copy that a merge brought
   int planned_launches = 0;
   int loss_launches = 0; // that are complete, of cell.loss_seeds
   std::vector<LossCurve> loss_curves;
@@ -85,7 +86,7 @@ struct Report {
   std::vector<std::string> alarms;     // what a reader must know before believing the table
   std::vector<std::string> lints, document_lints; // by arithmetic on the plan's shapes, on the
                                                   // claims' documents; filled by the caller
-                                                  // (experiments/lints.h)
+                                                  // (experiments/plan/shape_warnings.h)
   std::vector<std::string> missing;
   std::vector<EventRow> events;
 

@@ -34,7 +34,7 @@ std::string bound_text(const VariantSpeed& speed) {
   return speed.bound ? std::string(to_string(*speed.bound)) : kNotKnown;
 }
 
-std::string launches_text(const VariantSpeed& speed) {
+std::string kernel_launches_text(const VariantSpeed& speed) {
   if (!speed.launches) return kNotKnown;
   std::string text = std::to_string(*speed.launches);
   if (speed.light) text += fmt::format(", {}", human_seconds(speed.light->launch_seconds));

@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "core/roofline.h"
+#include "core/statistics/roofline.h"
 
 namespace assay {
 
@@ -19,7 +19,7 @@ struct VariantSpeed {
   std::optional<double> busy_seconds;   // of a step the device worked; from a trace
   std::optional<MeasuredPeaks> peaks;   // of the device that ran it
   std::optional<SpeedOfLight> light;    // needs peaks
-  std::optional<Bound> bound;           // needs peaks and launches
+  std::optional<Bottleneck> bound;      // needs peaks and launches
   std::string unknown;                  // why light or bound is not known, or ""
 };
 
@@ -30,7 +30,7 @@ std::string utilization_text(const VariantSpeed& speed);
 std::string light_text(const VariantSpeed& speed);
 std::string bound_text(const VariantSpeed& speed);
 // "2688 launches, 11 ms", and where the count comes from.
-std::string launches_text(const VariantSpeed& speed);
+std::string kernel_launches_text(const VariantSpeed& speed);
 // All of it in one line; `unknown` is for the caller to add.
 std::string speed_text(const VariantSpeed& speed);
 

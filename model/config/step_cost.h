@@ -7,7 +7,7 @@
 #include <variant>
 #include <vector>
 
-#include "core/roofline.h"
+#include "core/statistics/roofline.h"
 #include "model/config/train_config.h"
 
 namespace assay {

@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "core/result.h"
-#include "model/segments.h"
+#include "model/layout/segments.h"
 
 namespace assay {
 namespace {

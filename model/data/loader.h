@@ -6,11 +6,11 @@
 #include <string>
 
 #include "model/config/train_config.h"
-#include "model/data/batch.h"
 #include "model/data/corpus.h"
 #include "model/data/packing.h"
 #include "model/data/prefetch.h"
 #include "model/data/tokenizer.h"
+#include "model/layout/batch.h"
 
 namespace assay {
 
@@ -35,8 +35,8 @@ public:
   DataStream(const DataStream&) = delete; // the packer refers to the prefetch beside it
   DataStream& operator=(const DataStream&) = delete;
 
-  // CPU tensors; prepare() (model/segments.h) moves them and adds the chunk layout. An error of a
-  // tokenizing thread is thrown by the call that reaches its document.
+  // CPU tensors; prepare() (model/layout/segments.h) moves them and adds the chunk layout. An error
+  // of a tokenizing thread is thrown by the call that reaches its document.
   Batch next();
 
   DataPosition position() const { return packer_.position(); }

@@ -7,9 +7,9 @@
 #include <future>
 #include <unordered_map>
 
+#include "core/files/atomic_file.h"
 #include "core/result.h"
 #include "core/text.h"
-#include "model/atomic_file.h"
 #include "model/data/packing.h"
 #include "model/data/tokenizer.h"
 

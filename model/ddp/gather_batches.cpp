@@ -3,14 +3,17 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "model/segments.h"
+#include "model/layout/segments.h"
 
 namespace assay {
 
 namespace {
 
 // `batch` is looked at on rank `root` alone.
-Batch broadcast_batch(const Batch& batch, const TrainConfig& config, int root, RankGroup& ranks) {
+Batch broadcast_batch(const Batch& batch,
+                      const TrainConfig& config,
+                      int root,
+                      ProcessGroup& ranks) {
   const at::Device device = torch_device(config.device);
   const auto longs = at::TensorOptions().dtype(at::kLong);
   const bool sends = ranks.rank() == root;
@@ -46,7 +49,7 @@ Batch broadcast_batch(const Batch& batch, const TrainConfig& config, int root, R
 } // namespace
 
 std::vector<Batch>
-gather_batches(const std::vector<Batch>& own, const TrainConfig& config, RankGroup& ranks) {
+gather_batches(const std::vector<Batch>& own, const TrainConfig& config, ProcessGroup& ranks) {
   std::vector<Batch> all;
   for (int root = 0; root < ranks.size(); ++root)
     for (const Batch& batch : own) all.push_back(broadcast_batch(batch, config, root, ranks));

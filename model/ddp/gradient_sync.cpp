@@ -49,7 +49,7 @@ const char* compress_counter(DdpCompress compress) {
 // range of the gradients, which matters in 16 bits.
 class AveragingHook : public c10d::CommHookInterface {
 public:
-  AveragingHook(std::shared_ptr<RankGroup> ranks,
+  AveragingHook(std::shared_ptr<ProcessGroup> ranks,
                 const TrainConfig& config,
                 std::int64_t parameters)
       : ranks_(std::move(ranks)), span_(bucket_span(config.ddp_bucket_mib)),
@@ -81,7 +81,7 @@ public:
   }
 
   // The reducer all-reduces by itself which parameters had a gradient.
-  static void announce_used_map(RankGroup& ranks, std::int64_t parameters) {
+  static void announce_used_map(ProcessGroup& ranks, std::int64_t parameters) {
     ranks.announce_all_reduce("ddp/used_map", at::empty({parameters}, at::kInt));
   }
 
@@ -98,7 +98,7 @@ private:
     underway_.clear();
   }
 
-  std::shared_ptr<RankGroup> ranks_;
+  std::shared_ptr<ProcessGroup> ranks_;
   std::vector<c10::intrusive_ptr<c10::ivalue::Future>> underway_; // buckets of this pass, on a CPU
   const char* span_;
   DdpCompress compress_;
@@ -108,7 +108,7 @@ private:
 
 std::unique_ptr<c10d::Reducer> make_reducer(const std::vector<Parameter>& parameters,
                                             const TrainConfig& config,
-                                            const std::shared_ptr<RankGroup>& ranks) {
+                                            const std::shared_ptr<ProcessGroup>& ranks) {
   std::vector<at::Tensor> tensors;
   std::unordered_map<std::size_t, std::string> names;
   for (const Parameter& parameter : parameters) {
@@ -143,7 +143,7 @@ std::unique_ptr<c10d::Reducer> make_reducer(const std::vector<Parameter>& parame
 
 GradientSync::GradientSync(const std::vector<Parameter>& parameters,
                            const TrainConfig& config,
-                           std::shared_ptr<RankGroup> ranks)
+                           std::shared_ptr<ProcessGroup> ranks)
     : config_(config), ranks_(std::move(ranks)),
       parameter_count_(static_cast<std::int64_t>(parameters.size())) {
   require_same_parameters(parameters, config_.device, *ranks_);

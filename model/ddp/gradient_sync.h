@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "model/config/train_config.h"
-#include "model/ddp/rank_group.h"
-#include "model/family.h"
+#include "model/ddp/process_group.h"
+#include "model/families/family.h"
 
 namespace c10d {
 class Reducer;
@@ -27,7 +27,7 @@ public:
   // differ in number, name, shape or value.
   GradientSync(const std::vector<Parameter>& parameters,
                const TrainConfig& config,
-               std::shared_ptr<RankGroup> ranks);
+               std::shared_ptr<ProcessGroup> ranks);
   ~GradientSync();
   GradientSync(const GradientSync&) = delete;
   GradientSync& operator=(const GradientSync&) = delete;
@@ -42,7 +42,7 @@ public:
 
 private:
   TrainConfig config_;
-  std::shared_ptr<RankGroup> ranks_;
+  std::shared_ptr<ProcessGroup> ranks_;
   std::int64_t parameter_count_;
   std::int64_t passes_ = 0; // that averaged
   std::unique_ptr<c10d::Reducer> reducer_;

@@ -10,7 +10,7 @@
 
 #include "core/result.h"
 #include "core/text.h"
-#include "model/segments.h"
+#include "model/layout/segments.h"
 
 namespace assay {
 
@@ -50,7 +50,7 @@ std::string line(const std::vector<std::string>& lines, std::size_t index) {
 
 void require_same_parameters(const std::vector<Parameter>& parameters,
                              Device device,
-                             RankGroup& ranks) {
+                             ProcessGroup& ranks) {
   const std::vector<std::string> own = describe(parameters);
   const std::vector<std::string> first =
       lines_of(broadcast_text(ranks, fmt::format("{}\n", fmt::join(own, "\n")), 0, device));

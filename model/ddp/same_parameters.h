@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "model/config/train_config.h"
-#include "model/ddp/rank_group.h"
-#include "model/family.h"
+#include "model/ddp/process_group.h"
+#include "model/families/family.h"
 
 namespace assay {
 
@@ -13,6 +13,6 @@ namespace assay {
 // every rank, naming the first rank that differs and its first parameter that does.
 void require_same_parameters(const std::vector<Parameter>& parameters,
                              Device device,
-                             RankGroup& ranks);
+                             ProcessGroup& ranks);
 
 } // namespace assay

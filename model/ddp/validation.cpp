@@ -18,8 +18,9 @@ const char* validation_span(ValidationRanks mode) {
   internal_error("unknown way to share an evaluation");
 }
 
-std::vector<Batch>
-validation_share(ValidationRanks mode, const RankGroup& ranks, const std::vector<Batch>& batches) {
+std::vector<Batch> validation_share(ValidationRanks mode,
+                                    const ProcessGroup& ranks,
+                                    const std::vector<Batch>& batches) {
   if (mode != ValidationRanks::Sharded) return ranks.rank() == 0 ? batches : std::vector<Batch>{};
   std::vector<Batch> share;
   const auto size = static_cast<std::size_t>(ranks.size());
@@ -29,7 +30,7 @@ validation_share(ValidationRanks mode, const RankGroup& ranks, const std::vector
 }
 
 void combine_validation(ValidationRanks mode,
-                        RankGroup& ranks,
+                        ProcessGroup& ranks,
                         at::Tensor& loss_sum,
                         std::int64_t& tokens,
                         std::int64_t& bytes) {

@@ -7,22 +7,23 @@
 #include <vector>
 
 #include "model/config/train_config.h"
-#include "model/data/batch.h"
-#include "model/ddp/rank_group.h"
+#include "model/ddp/process_group.h"
+#include "model/layout/batch.h"
 
 namespace assay {
 
 const char* validation_span(ValidationRanks mode);
 
 // The batches that this rank evaluates, of a list that is the same on every rank.
-std::vector<Batch>
-validation_share(ValidationRanks mode, const RankGroup& ranks, const std::vector<Batch>& batches);
+std::vector<Batch> validation_share(ValidationRanks mode,
+                                    const ProcessGroup& ranks,
+                                    const std::vector<Batch>& batches);
 
 // The collectives after the evaluation. Given: loss times tokens (fp64, 0-dim, on the ranks'
 // device), tokens and bytes of this rank's share; then those of all batches, on every rank. With
 // SeedBarrier rank 0 waits for ever, because the other ranks never come to its barrier.
 void combine_validation(ValidationRanks mode,
-                        RankGroup& ranks,
+                        ProcessGroup& ranks,
                         at::Tensor& loss_sum,
                         std::int64_t& tokens,
                         std::int64_t& bytes);

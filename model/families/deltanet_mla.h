@@ -2,7 +2,7 @@
 // (M) layers with SwiGLU feed-forward, final norm, untied head.
 #pragma once
 
-#include "model/family.h"
+#include "model/families/family.h"
 
 namespace assay {
 

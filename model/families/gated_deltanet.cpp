@@ -3,13 +3,13 @@
 #include <cmath>
 
 #include "core/span.h"
-#include "model/autocast.h"
 #include "model/families/init.h"
-#include "model/fp8_linear.h"
-#include "model/gated_delta_rule.h"
-#include "model/rms_norm.h"
-#include "model/segments.h"
-#include "model/short_conv.h"
+#include "model/layers/autocast.h"
+#include "model/layers/fp8_linear.h"
+#include "model/layers/gated_delta_rule.h"
+#include "model/layers/rms_norm.h"
+#include "model/layers/short_conv.h"
+#include "model/layout/segments.h"
 
 namespace assay {
 

@@ -5,11 +5,11 @@
 #include <vector>
 
 #include "core/span.h"
-#include "model/attention.h"
 #include "model/families/init.h"
-#include "model/fp8_linear.h"
-#include "model/rms_norm.h"
-#include "model/segments.h"
+#include "model/layers/attention.h"
+#include "model/layers/fp8_linear.h"
+#include "model/layers/rms_norm.h"
+#include "model/layout/segments.h"
 
 namespace assay {
 

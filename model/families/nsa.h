@@ -2,7 +2,7 @@
 // attention of the same shape) with a SiLU feed-forward, final norm, untied head.
 #pragma once
 
-#include "model/family.h"
+#include "model/families/family.h"
 
 namespace assay {
 

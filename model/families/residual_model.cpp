@@ -7,9 +7,9 @@
 
 #include "core/span.h"
 #include "model/families/init.h"
-#include "model/fp8_linear.h"
-#include "model/rms_norm.h"
-#include "model/segments.h"
+#include "model/layers/fp8_linear.h"
+#include "model/layers/rms_norm.h"
+#include "model/layout/segments.h"
 
 namespace assay {
 

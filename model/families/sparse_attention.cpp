@@ -5,12 +5,12 @@
 
 #include "core/result.h"
 #include "core/span.h"
-#include "model/attention.h"
-#include "model/autocast.h"
 #include "model/families/init.h"
-#include "model/fp8_linear.h"
-#include "model/nsa.h"
-#include "model/segments.h"
+#include "model/layers/attention.h"
+#include "model/layers/autocast.h"
+#include "model/layers/fp8_linear.h"
+#include "model/layout/segments.h"
+#include "model/nsa/nsa.h"
 
 namespace assay {
 

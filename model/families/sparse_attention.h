@@ -8,7 +8,7 @@
 #include <string>
 
 #include "model/config/train_config.h"
-#include "model/family.h"
+#include "model/families/family.h"
 
 namespace assay {
 

@@ -5,11 +5,11 @@
 #include <cmath>
 #include <functional>
 
-#include "core/statistics.h"
-#include "experiments/analysis/display.h"
+#include "core/statistics/statistics.h"
 #include "experiments/analysis/judge.h"
 #include "experiments/analysis/report.h"
-#include "experiments/synthetic_ledger.h"
+#include "experiments/analysis/wording.h"
+#include "experiments/demo/synthetic_ledger.h"
 #include "tests/analysis/synthetic_report.h"
 
 namespace assay {

@@ -3,9 +3,9 @@
 #include <cmath>
 #include <random>
 
-#include "core/statistics.h"
-#include "experiments/analysis/attribution.h"
-#include "experiments/analysis/kernel_class.h"
+#include "core/statistics/statistics.h"
+#include "experiments/attribution/attribution.h"
+#include "experiments/attribution/kernel_class.h"
 #include "tests/analysis/trace_builder.h"
 
 namespace assay {

@@ -8,12 +8,12 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
-#include "core/trace_file.h"
-#include "experiments/analysis/explain_text.h"
-#include "experiments/analysis/render.h"
-#include "experiments/analysis/render_explain.h"
-#include "experiments/analysis/trace_evidence.h"
-#include "experiments/synthetic_ledger.h"
+#include "core/trace/trace_file.h"
+#include "experiments/analysis/explanations.h"
+#include "experiments/demo/synthetic_ledger.h"
+#include "experiments/report/explain_wording.h"
+#include "experiments/report/render.h"
+#include "experiments/report/render_explain.h"
 #include "tests/analysis/trace_builder.h"
 
 namespace assay {
@@ -126,7 +126,7 @@ protected:
   }
   Report explained(const LedgerData& data) {
     Report report = analyze(data);
-    attach_explanations(report, data, directory_.string());
+    explain_from_traces(report, data, directory_.string());
     return report;
   }
 

@@ -2,8 +2,8 @@
 
 #include <random>
 
-#include "experiments/analysis/attribution.h"
-#include "experiments/analysis/tiling.h"
+#include "experiments/attribution/attribution.h"
+#include "experiments/attribution/tiling.h"
 #include "tests/analysis/trace_builder.h"
 
 namespace assay {

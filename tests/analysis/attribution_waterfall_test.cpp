@@ -4,7 +4,7 @@
 #include <cmath>
 #include <random>
 
-#include "experiments/analysis/attribution.h"
+#include "experiments/attribution/attribution.h"
 #include "tests/analysis/trace_builder.h"
 
 namespace assay {

@@ -1,4 +1,4 @@
-#include "experiments/analysis/claim_sheet.h"
+#include "experiments/report/claim_sheet.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -7,8 +7,8 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "experiments/analysis/display.h"
-#include "experiments/synthetic_ledger.h"
+#include "experiments/analysis/wording.h"
+#include "experiments/demo/synthetic_ledger.h"
 
 namespace assay {
 namespace {

@@ -11,7 +11,7 @@
 #include <set>
 
 #include "core/result.h"
-#include "experiments/analysis/export_chrome.h"
+#include "experiments/export/export_chrome.h"
 #include "tests/analysis/export_fixture.h"
 
 namespace assay::test {

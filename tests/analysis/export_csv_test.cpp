@@ -5,10 +5,10 @@
 #include <map>
 #include <sstream>
 
+#include "core/files/csv_text.h"
+#include "core/files/json_text.h"
 #include "core/result.h"
-#include "experiments/analysis/csv_text.h"
-#include "experiments/analysis/export_csv.h"
-#include "experiments/analysis/json_text.h"
+#include "experiments/export/export_csv.h"
 #include "tests/analysis/export_fixture.h"
 
 namespace assay::test {

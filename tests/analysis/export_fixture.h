@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "core/trace_file.h"
+#include "core/trace/trace_file.h"
 #include "tests/scratch.h"
 
 namespace assay::test {

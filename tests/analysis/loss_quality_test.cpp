@@ -1,4 +1,4 @@
-#include "experiments/analysis/loss_quality.h"
+#include "experiments/evidence/loss_quality.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "experiments/analysis/loss.h"
+#include "experiments/evidence/loss.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -6,11 +6,11 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "experiments/analysis/display.h"
-#include "experiments/analysis/render.h"
 #include "experiments/analysis/report.h"
-#include "experiments/analysis/svg.h"
-#include "experiments/synthetic_ledger.h"
+#include "experiments/analysis/wording.h"
+#include "experiments/demo/synthetic_ledger.h"
+#include "experiments/report/html/svg.h"
+#include "experiments/report/render.h"
 
 namespace assay {
 namespace {
@@ -111,7 +111,7 @@ TEST(Loss, GatesDecideBitwiseAndMathRowsUnlessTrainingIsHarmed) {
   cell.levels[1].gate = "math/gradients";
   EXPECT_EQ(quality(cell), Quality::Equivalent);
   const Comparison shown = judged(ledger_of(cell));
-  EXPECT_THAT(untold_loss_text(shown), HasSubstr("nats/token (90 % over 4 seeds)"));
+  EXPECT_THAT(loss_note(shown), HasSubstr("nats/token (90 % over 4 seeds)"));
   cell.levels[1].loss_shift = 0.1;
   cell.levels[1].loss_sd = 0.01;
   EXPECT_EQ(quality(cell), Quality::Harmed);

@@ -1,5 +1,5 @@
-#include "experiments/analysis/render.h"
-#include "experiments/analysis/text_writer.h"
+#include "experiments/report/render.h"
+#include "experiments/report/text_layout.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,8 +9,8 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "experiments/analysis/display.h"
-#include "experiments/synthetic_ledger.h"
+#include "experiments/analysis/wording.h"
+#include "experiments/demo/synthetic_ledger.h"
 
 namespace assay {
 namespace {

@@ -5,9 +5,9 @@
 
 #include <cmath>
 
-#include "core/statistics.h"
+#include "core/statistics/statistics.h"
 #include "experiments/analysis/report.h"
-#include "experiments/synthetic_ledger.h"
+#include "experiments/demo/synthetic_ledger.h"
 
 namespace assay {
 namespace {

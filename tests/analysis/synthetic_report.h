@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "experiments/analysis/report.h"
-#include "experiments/synthetic_ledger.h"
+#include "experiments/demo/synthetic_ledger.h"
 
 namespace assay {
 

@@ -1,4 +1,4 @@
-#include "experiments/analysis/verdict.h"
+#include "experiments/evidence/verdict.h"
 
 #include <gtest/gtest.h>
 

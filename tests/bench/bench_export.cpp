@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "core/result.h"
-#include "experiments/analysis/export_chrome.h"
-#include "experiments/demo_trace.h"
+#include "experiments/demo/demo_trace.h"
+#include "experiments/export/export_chrome.h"
 
 namespace {
 

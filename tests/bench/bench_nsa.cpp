@@ -19,15 +19,15 @@
 #include <vector>
 
 #include "core/result.h"
-#include "core/statistics.h"
-#include "kernels/l2_read.h"
-#include "model/gates.h"
-#include "model/nsa.h"
-#include "model/nsa_ranges.h"
-#include "model/nsa_strided.h"
-#include "model/segments.h"
-#include "model/selected_attention.h"
-#include "model/varlen_attention.h"
+#include "core/statistics/statistics.h"
+#include "model/gates/gates.h"
+#include "model/layers/varlen_attention.h"
+#include "model/layout/segments.h"
+#include "model/nsa/nsa.h"
+#include "model/nsa/nsa_ranges.h"
+#include "model/nsa/nsa_strided.h"
+#include "model/nsa/selected_attention.h"
+#include "tests/bench/l2_read.h"
 
 namespace assay {
 namespace {

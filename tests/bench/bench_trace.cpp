@@ -13,9 +13,9 @@
 #include <filesystem>
 #include <random>
 
-#include "core/database.h"
-#include "core/trace_file.h"
-#include "core/trace_schema.h"
+#include "core/sqlite/database.h"
+#include "core/trace/trace_file.h"
+#include "core/trace/trace_schema.h"
 
 namespace {
 

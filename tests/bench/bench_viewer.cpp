@@ -15,16 +15,16 @@
 #include <thread>
 #include <unistd.h>
 
-#include "core/statistics.h"
+#include "core/statistics/statistics.h"
 #include "imgui.h"
 #include "tests/ui/small_trace.h"
-#include "ui/backend_offscreen.h"
-#include "ui/loader.h"
-#include "ui/main_window.h"
-#include "ui/timeline/layout.h"
-#include "ui/timeline/navigate.h"
-#include "ui/ui_context.h"
-#include "ui/workspace.h"
+#include "ui/model/loader.h"
+#include "ui/model/navigate.h"
+#include "ui/model/trace/layout.h"
+#include "ui/model/workspace.h"
+#include "ui/platform/backend_offscreen.h"
+#include "ui/platform/ui_context.h"
+#include "ui/window/main_window.h"
 
 namespace assay {
 namespace {

@@ -18,13 +18,13 @@
 #include <random>
 #include <sstream>
 
+#include "core/protocol/protocol.h"
 #include "core/result.h"
-#include "core/statistics.h"
+#include "core/statistics/statistics.h"
 #include "core/text.h"
-#include "core/trace_file.h"
-#include "experiments/analysis/export_chrome.h"
-#include "experiments/protocol.h"
-#include "experiments/worker_process.h"
+#include "core/trace/trace_file.h"
+#include "experiments/engine/worker_process.h"
+#include "experiments/export/export_chrome.h"
 #include "model/config/train_config.h"
 
 namespace assay {

@@ -1,4 +1,4 @@
-#include "core/database.h"
+#include "core/sqlite/database.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

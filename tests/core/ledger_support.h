@@ -7,8 +7,8 @@
 #include <memory>
 #include <string>
 
-#include "core/ledger.h"
-#include "core/plan_json.h"
+#include "core/ledger/ledger.h"
+#include "core/ledger/plan_json.h"
 #include "tests/scratch.h"
 
 namespace assay {

@@ -1,4 +1,4 @@
-#include "core/ledger.h"
+#include "core/ledger/ledger.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -12,10 +12,10 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
-#include "core/database.h"
-#include "core/directory_lock.h"
-#include "core/ledger_schema.h"
-#include "core/plan_json.h"
+#include "core/ledger/directory_lock.h"
+#include "core/ledger/ledger_schema.h"
+#include "core/ledger/plan_json.h"
+#include "core/sqlite/database.h"
 #include "core/text.h"
 #include "tests/core/ledger_support.h"
 

@@ -1,4 +1,4 @@
-#include "core/plan_difference.h"
+#include "core/ledger/plan_difference.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "core/roofline.h"
+#include "core/statistics/roofline.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -36,21 +36,23 @@ TEST(Roofline, EveryTypeHasItsOwnPeak) {
 
 TEST(Roofline, WhatBinds) {
   const SpeedOfLight bytes = speed_of_light(kOps, kPeaks);
-  EXPECT_EQ(what_binds(bytes), Bound::Bytes);
-  EXPECT_EQ(what_binds(speed_of_light({kOps[0]}, kPeaks)), Bound::Compute);
+  EXPECT_EQ(bottleneck_of(bytes), Bottleneck::Bytes);
+  EXPECT_EQ(bottleneck_of(speed_of_light({kOps[0]}, kPeaks)), Bottleneck::Compute);
   const SpeedOfLight launches = speed_of_light(kOps, kPeaks, 1000); // 5 ms against 3 ms
-  EXPECT_EQ(what_binds(launches), Bound::Launches);
+  EXPECT_EQ(bottleneck_of(launches), Bottleneck::LaunchOverhead);
   // A busy device: what it works at.
-  EXPECT_EQ(what_binds(bytes, MeasuredStep{5e-3, 4e-3}), Bound::Bytes);
+  EXPECT_EQ(bottleneck_of(bytes, MeasuredStep{5e-3, 4e-3}), Bottleneck::Bytes);
   // For more than twice the floor: its kernels.
-  EXPECT_EQ(what_binds(bytes, MeasuredStep{9e-3, 7e-3}), Bound::Kernels);
-  EXPECT_EQ(what_binds(launches, MeasuredStep{9e-3, 7e-3}), Bound::Kernels) << "they wait for none";
+  EXPECT_EQ(bottleneck_of(bytes, MeasuredStep{9e-3, 7e-3}), Bottleneck::Kernels);
+  EXPECT_EQ(bottleneck_of(launches, MeasuredStep{9e-3, 7e-3}), Bottleneck::Kernels)
+      << "they wait for none";
   // An idle one: launching explains it, or the host does.
-  EXPECT_EQ(what_binds(launches, MeasuredStep{8e-3, 3e-3}), Bound::Launches);
-  EXPECT_EQ(what_binds(bytes, MeasuredStep{8e-3, 3e-3}), Bound::Host);
-  EXPECT_EQ(what_binds(launches, MeasuredStep{105, 3e-3}), Bound::Host) << "a loop on the host";
+  EXPECT_EQ(bottleneck_of(launches, MeasuredStep{8e-3, 3e-3}), Bottleneck::LaunchOverhead);
+  EXPECT_EQ(bottleneck_of(bytes, MeasuredStep{8e-3, 3e-3}), Bottleneck::Host);
+  EXPECT_EQ(bottleneck_of(launches, MeasuredStep{105, 3e-3}), Bottleneck::Host)
+      << "a loop on the host";
   // Not traced: idleness is not known, and not guessed.
-  EXPECT_EQ(what_binds(bytes, MeasuredStep{105, std::nullopt}), Bound::Bytes);
+  EXPECT_EQ(bottleneck_of(bytes, MeasuredStep{105, std::nullopt}), Bottleneck::Bytes);
 }
 
 TEST(Roofline, Utilization) {

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <random>
 
-#include "core/statistics.h"
+#include "core/statistics/statistics.h"
 
 namespace assay {
 namespace {

@@ -1,4 +1,4 @@
-#include "core/tost.h"
+#include "core/statistics/tost.h"
 
 #include <gtest/gtest.h>
 

@@ -6,9 +6,9 @@
 #include <iterator>
 #include <random>
 
-#include "core/database.h"
-#include "core/sqlite_file.h"
-#include "core/trace_file.h"
+#include "core/sqlite/database.h"
+#include "core/sqlite/sqlite_file.h"
+#include "core/trace/trace_file.h"
 #include "tests/core/trace_support.h"
 
 namespace assay {

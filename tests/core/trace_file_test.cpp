@@ -1,4 +1,4 @@
-#include "core/trace_file.h"
+#include "core/trace/trace_file.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,7 +9,7 @@
 #include <csignal>
 #include <fstream>
 
-#include "core/database.h"
+#include "core/sqlite/database.h"
 #include "tests/core/trace_support.h"
 
 namespace assay {

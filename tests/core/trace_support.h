@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "core/trace_file.h"
+#include "core/trace/trace_file.h"
 
 namespace assay::test {
 

@@ -1,4 +1,4 @@
-#include "experiments/claims.h"
+#include "experiments/plan/claims_file.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "experiments/demo.h"
+#include "experiments/demo/demo.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -6,9 +6,9 @@
 #include <cmath>
 #include <set>
 
-#include "core/database.h"
-#include "core/trace_file.h"
-#include "experiments/analysis/trace_evidence.h"
+#include "core/sqlite/database.h"
+#include "core/trace/trace_file.h"
+#include "experiments/analysis/explanations.h"
 #include "tests/experiments/support.h"
 
 namespace assay::test {
@@ -44,7 +44,7 @@ protected:
   static Report report() {
     const LedgerData data = value_or_throw(read_ledger(directory()));
     Report result = analyze(data);
-    attach_explanations(result, data, directory());
+    explain_from_traces(result, data, directory());
     return result;
   }
 

@@ -3,8 +3,8 @@
 #include <cstdio>
 #include <cstring>
 
-#include "experiments/matrix.h"
-#include "experiments/runner.h"
+#include "experiments/engine/runner.h"
+#include "experiments/plan/matrix.h"
 
 int main(int argc, char** argv) {
   using namespace assay;

@@ -27,7 +27,7 @@
 #include <thread>
 #include <vector>
 
-#include "experiments/protocol.h"
+#include "core/protocol/protocol.h"
 
 namespace {
 

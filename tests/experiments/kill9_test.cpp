@@ -13,7 +13,7 @@
 #include <set>
 #include <thread>
 
-#include "experiments/plan_state.h"
+#include "experiments/engine/plan_state.h"
 #include "tests/experiments/support.h"
 
 namespace assay {

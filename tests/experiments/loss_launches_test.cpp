@@ -7,7 +7,7 @@
 #include <set>
 
 #include "experiments/analysis/report.h"
-#include "experiments/runner.h"
+#include "experiments/engine/runner.h"
 #include "tests/experiments/support.h"
 
 namespace assay::test {

@@ -1,4 +1,4 @@
-#include "experiments/matrix.h"
+#include "experiments/plan/matrix.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,11 +1,11 @@
-#include "experiments/merge.h"
+#include "experiments/engine/merge.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <fstream>
 
-#include "core/database.h"
+#include "core/sqlite/database.h"
 #include "tests/experiments/support.h"
 
 namespace assay {

@@ -1,4 +1,4 @@
-#include "experiments/plan.h"
+#include "experiments/plan/plan.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

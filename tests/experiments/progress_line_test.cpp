@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "experiments/analysis/text_writer.h"
+#include "experiments/report/text_layout.h"
 
 namespace assay::cli {
 namespace {

@@ -1,4 +1,4 @@
-#include "experiments/protocol.h"
+#include "core/protocol/protocol.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
-#include "experiments/probe.h"
-#include "experiments/runner.h"
+#include "experiments/engine/probe.h"
+#include "experiments/engine/runner.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,9 +9,9 @@
 #include <map>
 #include <set>
 
-#include "core/database.h"
-#include "experiments/data_fingerprint.h"
-#include "experiments/schedule.h"
+#include "core/sqlite/database.h"
+#include "experiments/engine/data_fingerprint.h"
+#include "experiments/engine/schedule.h"
 #include "tests/experiments/support.h"
 
 namespace assay {

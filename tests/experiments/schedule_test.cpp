@@ -1,4 +1,4 @@
-#include "experiments/schedule.h"
+#include "experiments/engine/schedule.h"
 
 #include <gtest/gtest.h>
 

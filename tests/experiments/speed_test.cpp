@@ -1,4 +1,4 @@
-#include "experiments/speed.h"
+#include "experiments/analysis/estimate_roofline.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -7,9 +7,9 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "experiments/analysis/display.h"
-#include "experiments/analysis/render.h"
-#include "experiments/synthetic_ledger.h"
+#include "experiments/analysis/wording.h"
+#include "experiments/demo/synthetic_ledger.h"
+#include "experiments/report/render.h"
 #include "model/config/step_cost.h"
 
 namespace assay {
@@ -62,7 +62,7 @@ void add_peaks(LedgerData& data, bool fp8 = false) {
 
 Report judged(const LedgerData& data) {
   Report report = analyze(data);
-  attach_speed(report, data);
+  estimate_roofline(report, data);
   return report;
 }
 
@@ -139,7 +139,7 @@ TEST(Speed, SparseAttentionNeedsATraceToBind) {
   LedgerData data = ledger(base_config("nsa"));
   add_peaks(data);
   Report report = analyze(data);
-  attach_speed(report, data);
+  estimate_roofline(report, data);
   const VariantSpeed untraced = report.cells.at(0).speed.at(0);
   EXPECT_TRUE(untraced.light);
   EXPECT_FALSE(untraced.launches || untraced.bound);
@@ -158,13 +158,13 @@ TEST(Speed, SparseAttentionNeedsATraceToBind) {
   kernel.calls_b = 20;
   explanation.kernels = {kernel};
   report.cells.at(0).comparisons.at(0).explanation = explanation;
-  attach_speed(report, data);
+  estimate_roofline(report, data);
   const auto& speeds = report.cells.at(0).speed;
   EXPECT_EQ(speeds.at(0).launches, 30000);
   EXPECT_TRUE(speeds.at(0).launches_traced);
   EXPECT_NEAR(*speeds.at(0).busy_seconds, 0.1 * kStepSeconds, 1e-9);
   // 30,000 x 2 us = 60 ms, less than half of 250 ms: the host itself.
-  EXPECT_EQ(speeds.at(0).bound, Bound::Host);
+  EXPECT_EQ(speeds.at(0).bound, Bottleneck::Host);
   EXPECT_EQ(speeds.at(1).launches, 20);
 }
 

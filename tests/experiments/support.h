@@ -7,9 +7,9 @@
 #include <fstream>
 #include <string>
 
-#include "experiments/matrix.h"
-#include "experiments/plan.h"
-#include "experiments/runner.h"
+#include "experiments/engine/runner.h"
+#include "experiments/plan/matrix.h"
+#include "experiments/plan/plan.h"
 #include "tests/scratch.h"
 
 namespace assay::test {

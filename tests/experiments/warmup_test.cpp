@@ -1,4 +1,4 @@
-#include "experiments/warmup.h"
+#include "experiments/engine/warmup.h"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // Checkpoints: bit-exact round trips, overwriting without a torn pair, and one error for every kind
 // of damage.
-#include "model/checkpoint.h"
+#include "model/training/checkpoint.h"
 
 #include <gtest/gtest.h>
 #include <sys/mount.h>

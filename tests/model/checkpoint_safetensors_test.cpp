@@ -1,5 +1,5 @@
 // The safetensors reader against files of every wrong kind: always an error, never a crash.
-#include "model/safetensors.h"
+#include "model/training/safetensors.h"
 
 #include <gtest/gtest.h>
 

@@ -21,10 +21,10 @@
 #include <vector>
 
 #include "core/result.h"
-#include "model/ddp/rank_group.h"
-#include "model/gates.h"
-#include "model/instrument.h"
-#include "model/trainer.h"
+#include "model/ddp/process_group.h"
+#include "model/gates/code_path.h"
+#include "model/gates/gates.h"
+#include "model/training/trainer.h"
 #include "tests/model/model_fixture.h"
 #include "tests/scratch.h"
 
@@ -115,7 +115,7 @@ protected:
     RankPlace place;
     place.rank = place.local_rank = std::atoi(rank);
     place.size = kRanks;
-    group() = std::make_shared<RankGroup>(
+    group() = std::make_shared<ProcessGroup>(
         store, place, Device::Cpu, [](const std::string& issue) { issued().push_back(issue); });
   }
   static void TearDownTestSuite() {
@@ -130,8 +130,8 @@ protected:
     group()->barrier("begin");
   }
 
-  static std::shared_ptr<RankGroup>& group() {
-    static std::shared_ptr<RankGroup> ranks;
+  static std::shared_ptr<ProcessGroup>& group() {
+    static std::shared_ptr<ProcessGroup> ranks;
     return ranks;
   }
   static std::vector<std::string>& issued() {
@@ -207,7 +207,8 @@ at::Tensor flat(const std::vector<at::Tensor>& tensors) {
 }
 
 // Averaged gradients of three passes, one after another.
-at::Tensor three_passes(const TrainConfig& config, int rank, const std::shared_ptr<RankGroup>& g) {
+at::Tensor
+three_passes(const TrainConfig& config, int rank, const std::shared_ptr<ProcessGroup>& g) {
   Trainer trainer(config, g);
   std::vector<at::Tensor> passes;
   for (std::size_t step = 0; step < 3; ++step)
@@ -395,7 +396,7 @@ TEST_F(DISABLED_TwoRanks, EveryLevelShowsItsOwnSpan) {
       TrainConfig config = two_ranks();
       level.apply(config);
       const std::vector<Batch> batches = {stream_batch(config, static_cast<std::size_t>(rank()))};
-      const Instrumented seen = instrument(row, config, batches, group());
+      const CodePath seen = record_code_path(row, config, batches, group());
       for (const Level& other : row.levels) {
         const bool shown = seen.spans.count(other.span) > 0 || seen.counters.count(other.span) > 0;
         EXPECT_EQ(shown, &other == &level) << other.span;

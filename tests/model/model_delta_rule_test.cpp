@@ -4,8 +4,8 @@
 
 #include <functional>
 
-#include "model/gated_delta_rule.h"
-#include "model/gates.h"
+#include "model/gates/gates.h"
+#include "model/layers/gated_delta_rule.h"
 #include "tests/model/model_fixture.h"
 
 namespace assay {

@@ -10,7 +10,7 @@
 
 #include "model/config/optimization.h"
 #include "model/config/train_config.h"
-#include "model/segments.h"
+#include "model/layout/segments.h"
 
 namespace assay::testing_model {
 

@@ -1,10 +1,10 @@
 // FP8 linears against their definition: products of the dequantized operands.
 #include <gtest/gtest.h>
 
-#include "model/fp8_linear.h"
-#include "model/gates.h"
-#include "model/instrument.h"
-#include "model/trainer.h"
+#include "model/gates/code_path.h"
+#include "model/gates/gates.h"
+#include "model/layers/fp8_linear.h"
+#include "model/training/trainer.h"
 #include "tests/model/model_fixture.h"
 
 namespace assay {
@@ -102,7 +102,7 @@ TEST(Fp8Training, CastsEachWeightOnceAStepAndLearns) {
   config.accumulate = 2;
   config.kv_rank = 16;
   const std::vector<Batch> batches = ragged_batches(config, 2);
-  const Instrumented seen = instrument(**optimizations().lookup("grad_scaler"), config, batches);
+  const CodePath seen = record_code_path(**optimizations().lookup("grad_scaler"), config, batches);
   // 2 GatedDeltaNet layers with 2 matrices, 1 attention with 4, 3 feed-forwards with 2.
   EXPECT_EQ(seen.counters.at("fp8/weight_cast"), 14);
   EXPECT_EQ(seen.counters.at("fp8/linear"), 2 * 14);

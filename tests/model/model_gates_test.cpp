@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
-#include "model/gated_delta_rule.h"
-#include "model/gates.h"
+#include "model/gates/gates.h"
+#include "model/layers/gated_delta_rule.h"
 #include "tests/model/model_fixture.h"
 
 namespace assay {
@@ -64,7 +64,7 @@ TEST_P(EveryLevel, PassesItsGates) {
 TEST_P(EveryLevel, ShowsItsOwnSpan) {
   const auto& [row, level] = GetParam();
   const TrainConfig config = with_level(small_config_for(*row), *level);
-  const Instrumented seen = instrument(*row, config, ragged_batches(config, 2));
+  const CodePath seen = record_code_path(*row, config, ragged_batches(config, 2));
   for (const Level& other : row->levels) {
     if (other.span.empty()) continue;
     const bool shown = seen.spans.count(other.span) > 0 || seen.counters.count(other.span) > 0;
@@ -81,7 +81,7 @@ TEST(Bf16Guard, CountsTheCopiesThatWereMade) {
     for (const Level& level : row.levels) {
       TrainConfig config = with_level(small_config(), level);
       config.precision = precision;
-      const Instrumented seen = instrument(row, config, {ragged_batch(config)});
+      const CodePath seen = record_code_path(row, config, {ragged_batch(config)});
       EXPECT_EQ(seen.counters.at("copies/bf16_cast"),
                 precision == Precision::Fp32 ? 6 : 0); // q, k, v of two layers
     }

@@ -4,11 +4,11 @@
 
 #include <cmath>
 
-#include "model/attention.h"
 #include "model/families/latent_attention.h"
-#include "model/gates.h"
-#include "model/rms_norm.h"
-#include "model/short_conv.h"
+#include "model/gates/gates.h"
+#include "model/layers/attention.h"
+#include "model/layers/rms_norm.h"
+#include "model/layers/short_conv.h"
 #include "tests/model/model_fixture.h"
 
 namespace assay {

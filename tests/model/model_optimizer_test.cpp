@@ -3,8 +3,8 @@
 
 #include <cmath>
 
-#include "model/gates.h"
-#include "model/trainer.h"
+#include "model/gates/gates.h"
+#include "model/training/trainer.h"
 #include "tests/model/model_fixture.h"
 
 namespace assay {

@@ -5,10 +5,10 @@
 #include <chrono>
 #include <cmath>
 
-#include "model/gates.h"
-#include "model/generate.h"
-#include "model/global_state.h"
-#include "model/peak_memory.h"
+#include "model/gates/gates.h"
+#include "model/training/generate.h"
+#include "model/training/global_state.h"
+#include "model/training/peak_memory.h"
 #include "tests/model/model_fixture.h"
 
 namespace assay {
@@ -140,8 +140,8 @@ TEST(Trainer, NonFiniteLossIsNamed) {
 TEST(Trainer, AStepReadsNothingBack) {
   TrainConfig config = small_config();
   config.grad_scaler = GradScaler::Dynamic;
-  const Instrumented seen =
-      instrument(*optimizations().find("grad_scaler"), config, {ragged_batch(config)});
+  const CodePath seen =
+      record_code_path(*optimizations().find("grad_scaler"), config, {ragged_batch(config)});
   // The CPU's fused AdamW reads its step counter and rate; nothing else does. run_unit itself asks
   // for the loss once.
   EXPECT_EQ(seen.operators.count("aten::nonzero"), 0U);

@@ -6,11 +6,11 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "model/checkpoint.h"
 #include "model/config/nsa_shape.h"
 #include "model/data/loader.h"
-#include "model/gates.h"
-#include "model/generate.h"
+#include "model/gates/gates.h"
+#include "model/training/checkpoint.h"
+#include "model/training/generate.h"
 #include "tests/model/data_fixture.h"
 #include "tests/model/model_fixture.h"
 

@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "model/nsa.h"
+#include "model/nsa/nsa.h"
 
 namespace assay::testing_model {
 

@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "core/result.h"
-#include "model/nsa_ranges.h"
+#include "model/nsa/nsa_ranges.h"
 #include "tests/model/selection_fixture.h"
 
 namespace assay {

@@ -4,8 +4,8 @@
 
 #include <functional>
 
-#include "model/gates.h"
-#include "model/segments.h"
+#include "model/gates/gates.h"
+#include "model/layout/segments.h"
 #include "tests/model/nsa_fixture.h"
 
 namespace assay {

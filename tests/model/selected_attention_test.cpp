@@ -5,10 +5,10 @@
 #include <cmath>
 
 #include "core/result.h"
-#include "model/autocast.h"
-#include "model/gates.h"
-#include "model/nsa_ranges.h"
-#include "model/selected_attention.h"
+#include "model/gates/gates.h"
+#include "model/layers/autocast.h"
+#include "model/nsa/nsa_ranges.h"
+#include "model/nsa/selected_attention.h"
 #include "tests/model/model_fixture.h"
 #include "tests/model/selection_fixture.h"
 

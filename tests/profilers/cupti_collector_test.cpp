@@ -1,14 +1,14 @@
 // The GPU's collector on canned CUPTI buffers: what is fine arrives, and every fault of the field
 // shows in the audit (docs/collectors.md).
-#include "profilers/cupti_collector.h"
+#include "profilers/cupti/cupti_collector.h"
 
 #include <gtest/gtest.h>
 #include <stdlib.h>
 
 #include <filesystem>
 
-#include "core/trace_file.h"
-#include "profilers/cupti_decode.h"
+#include "core/trace/trace_file.h"
+#include "profilers/cupti/cupti_decode.h"
 #include "tests/profilers/fake_cupti.h"
 #include "tests/scratch.h"
 

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "profilers/cupti_api.h"
-#include "profilers/trace_session.h"
+#include "profilers/cupti/cupti_api.h"
+#include "profilers/trace/trace_session.h"
 
 namespace assay::test {
 

@@ -1,6 +1,6 @@
 // HostSampler on canned /proc files (arithmetic, absent and damaged files) and on the real ones
 // (sanity, cost).
-#include "profilers/host_sampler.h"
+#include "profilers/machine/host_sampler.h"
 
 #include <gtest/gtest.h>
 
@@ -12,7 +12,7 @@
 #include <thread>
 #include <vector>
 
-#include "profilers/covariate_sampler.h"
+#include "profilers/machine/covariate_sampler.h"
 
 namespace assay {
 namespace {

@@ -1,5 +1,5 @@
 // MachineInfo on canned files and on this machine; the figures of NoiseCheck.
-#include "profilers/machine_info.h"
+#include "profilers/machine/machine_info.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -7,7 +7,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "profilers/noise_check.h"
+#include "profilers/machine/noise_check.h"
 
 namespace assay {
 namespace {

@@ -1,6 +1,6 @@
 // NvmlSampler on canned driver answers: good values, errors, unsupported calls, garbage, process
 // lists that grow.
-#include "profilers/nvml_sampler.h"
+#include "profilers/machine/nvml_sampler.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "profilers/covariate_sampler.h"
+#include "profilers/machine/covariate_sampler.h"
 
 namespace assay {
 namespace {

@@ -1,6 +1,6 @@
 // TraceSession without a GPU: spans and operators of several threads, steps, telemetry, loss, a
 // full disk.
-#include "profilers/trace_session.h"
+#include "profilers/trace/trace_session.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -13,10 +13,10 @@
 #include <fstream>
 #include <thread>
 
-#include "core/trace_file.h"
-#include "profilers/event_ring.h"
-#include "profilers/telemetry_sampler.h"
-#include "profilers/trace_audit.h"
+#include "core/trace/trace_file.h"
+#include "profilers/trace/event_ring.h"
+#include "profilers/trace/telemetry_sampler.h"
+#include "profilers/trace/trace_audit.h"
 #include "tests/scratch.h"
 
 namespace assay {

@@ -1,4 +1,4 @@
-#include "app/worker/merge_answers.h"
+#include "app/worker/ranks/merge_answers.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -3,32 +3,73 @@
 
 usage: include_direction.py SOURCE_DIR
 """
+import graphlib
 import pathlib
 import re
 import sys
 
-# Folder of the including file -> folders it may include from. The longest matching prefix counts.
+CORE = {"core", "core/files", "core/sqlite", "core/ledger", "core/trace", "core/statistics"}
+REPORTS = {"experiments/evidence", "experiments/attribution", "experiments/analysis"}
+MODEL = {"model/config", "model/layout", "model/layers", "model/nsa", "model/data", "model/ddp", "model/families",
+         "model/training", "model/gates"}
+VIEWER = {"ui/model", "ui/model/trace", "ui/model/results"}
+ENGINE = {"experiments/plan", "experiments/engine", "experiments/demo"}
+PROFILERS = {"profilers/machine", "profilers/trace", "profilers/cupti"}
+# Room of the including file -> rooms it may include from, besides itself. The longest matching prefix counts.
 ALLOWED = {
-    "core": {"core"},
-    "kernels": {"kernels", "core"},
-    "model/config": {"model/config", "core"},
-    "model": {"model", "model/config", "kernels", "core"},
-    "profilers": {"profilers", "core"},
-    "experiments/analysis": {"experiments/analysis", "core"},
-    "experiments": {"experiments", "experiments/analysis", "model/config", "core"},
-    "ui": {"ui", "experiments", "experiments/analysis", "core"},
-    "app": {"app"},  # what programs share
-    "app/assay": {"app/assay", "app", "experiments", "experiments/analysis", "model/config", "profilers", "core"},
-    "app/worker": {"app/worker", "app", "experiments", "model", "model/config", "kernels", "profilers", "core"},
-    "app/view": {"app/view", "ui", "experiments/analysis", "core"},
+    "core": set(),
+    "core/files": {"core", "core/sqlite"},
+    "core/sqlite": {"core"},
+    "core/statistics": {"core"},
+    "core/ledger": {"core", "core/files", "core/sqlite"},
+    "core/trace": {"core", "core/files", "core/sqlite"},
+    "core/protocol": {"core", "core/ledger"},
+    "kernels": {"core"},
+    "model": set(),
+    "model/config": CORE,
+    "model/layout": CORE | {"model/config"},
+    "model/layers": CORE | {"model/config", "model/layout", "kernels"},
+    "model/nsa": CORE | {"model/config", "model/layout", "model/layers", "kernels"},
+    "model/data": CORE | {"model/config", "model/layout"},
+    "model/families": CORE | {"model/config", "model/layout", "model/layers", "model/nsa"},
+    "model/ddp": CORE | {"model/config", "model/layout", "model/data", "model/families"},
+    "model/training": CORE | MODEL - {"model/gates", "model/training"} | {"kernels"},
+    "model/gates": CORE | MODEL - {"model/gates"},
+    "profilers/machine": CORE,
+    "profilers/trace": CORE | {"profilers/machine"},
+    "profilers/cupti": CORE | {"profilers/trace"},
+    "experiments/evidence": CORE,
+    "experiments/attribution": CORE,
+    "experiments/analysis": CORE | {"experiments/evidence", "experiments/attribution", "model/config"},
+    "experiments/report": CORE | REPORTS,
+    "experiments/report/html": CORE | REPORTS | {"experiments/report"},
+    "experiments/export": CORE | {"experiments/attribution"},
+    "experiments/plan": CORE | REPORTS | {"core/protocol", "model/config"},
+    "experiments/engine": CORE | {"core/protocol", "experiments/plan"},
+    "experiments/demo": CORE,
+    "ui/model/trace": CORE | {"experiments/attribution"},
+    "ui/model/results": CORE | REPORTS | {"experiments/report"},
+    "ui/model": CORE | REPORTS | {"ui/model/trace", "ui/model/results"},
+    "ui/style": CORE | VIEWER | {"experiments/evidence"},
+    "ui/timeline": CORE | VIEWER | {"ui/style"},
+    "ui/platform": CORE | VIEWER | {"ui/style"},
+    "ui/screens": CORE | VIEWER | {"ui/style", "ui/timeline"},
+    "ui/window": CORE | VIEWER | {"ui/style", "ui/screens", "ui/platform"},
+    "app": set(),  # what programs share
+    "app/assay": CORE | REPORTS | ENGINE | {"app", "experiments/report", "profilers/machine"},
+    "app/assay/verbs": CORE | REPORTS | ENGINE | PROFILERS
+    | {"app", "app/assay", "experiments/report", "experiments/export", "model/config"},
+    "app/worker/ranks": CORE | MODEL,
+    "app/worker/launch": CORE | MODEL | PROFILERS | {"app/worker/ranks"},
+    "app/worker": CORE | MODEL | {"core/protocol", "app/worker/launch", "app/worker/ranks"},
+    "app/worker/verbs": CORE | MODEL | PROFILERS | {"app", "app/worker", "app/worker/launch"},
+    "app/view": CORE | VIEWER | {"ui/style", "ui/screens", "ui/window", "ui/platform"},
 }
-# The worker may speak the engine's protocol and nothing else of it.
-WORKER_FROM_EXPERIMENTS = {"experiments/protocol.h"}
-# The viewer may have what completes a report, and nothing that runs or plans.
-VIEWER_FROM_EXPERIMENTS = {"experiments/speed.h"}
+IMGUI = re.compile(r"^(imgui|implot)")
+IMGUI_FREE = ("ui/model",)
 LIBTORCH_OR_CUDA = re.compile(r"^(torch|ATen|c10|caffe2|cuda|cudnn|cublas|nccl|cupti|nvml)")
-# CUPTI's record types, behind the interface of profilers/device_collector.h.
-CUPTI_FILES = ("profilers/cupti_",)
+# CUPTI's record types, behind the interface of profilers/trace/device_collector.h.
+CUPTI_FILES = ("profilers/cupti/",)
 LIBTORCH_FREE = ("core", "experiments", "ui", "model/config", "app/assay", "app/view", "profilers")
 
 
@@ -40,7 +81,7 @@ def layer(path: str) -> str:
 def problems(root: pathlib.Path):
     for top in ("app", "core", "experiments", "kernels", "model", "profilers", "ui"):
         for path in sorted((root / top).rglob("*")):
-            if path.suffix not in (".h", ".cpp", ".cu"):
+            if path.suffix not in (".h", ".cpp", ".cu", ".cuh"):
                 continue
             name = str(path.relative_to(root))
             for number, line in enumerate(path.read_text().splitlines(), 1):
@@ -53,16 +94,22 @@ def problems(root: pathlib.Path):
                     yield f"{name}:{number}: LibTorch or CUDA header <{target}> is not allowed in this folder"
                 if path.suffix == ".cu" and re.match(r"^(torch|ATen|c10)/", target):
                     yield f"{name}:{number}: LibTorch header <{target}> in a .cu file"
-                if target.startswith("profilers/cupti_") and not name.startswith(CUPTI_FILES):
-                    yield f"{name}:{number}: {target} brings CUPTI's header; use profilers/device_collector.h"
-                if quote == '"' and (root / target).exists() and layer(target) not in ALLOWED[layer(name)]:
+                if target.startswith("profilers/cupti/cupti_") and not name.startswith(CUPTI_FILES):
+                    yield f"{name}:{number}: {target} brings CUPTI's header; use profilers/trace/device_collector.h"
+                if quote == '"' and (root / target).exists() and layer(target) not in ALLOWED[layer(name)] | {layer(name)}:
                     yield f"{name}:{number}: {layer(name)}/ may not include {target}"
-                if name.startswith("app/worker/") and target.startswith("experiments/") and target not in WORKER_FROM_EXPERIMENTS:
-                    yield f"{name}:{number}: the worker may include only the protocol from experiments/, not {target}"
-                if name.startswith("ui/") and layer(target) == "experiments" and target not in VIEWER_FROM_EXPERIMENTS:
-                    yield f"{name}:{number}: the viewer may include only speed.h from experiments/, not {target}"
+                if IMGUI.match(target) and name.startswith(IMGUI_FREE):
+                    yield f"{name}:{number}: Dear ImGui in ui/model, which says what the window shows and draws nothing"
 
 
-found = list(problems(pathlib.Path(sys.argv[1])))
+def cycles():
+    """A table in which two rooms may include each other would let any include pass."""
+    try:
+        list(graphlib.TopologicalSorter(ALLOWED).static_order())
+    except graphlib.CycleError as error:
+        yield "the table ALLOWED has a cycle: " + " -> ".join(error.args[1])
+
+
+found = list(cycles()) + list(problems(pathlib.Path(sys.argv[1])))
 print("\n".join(found) if found else "every include points downwards")
 sys.exit(1 if found else 0)

@@ -1,6 +1,6 @@
 // PNG files: a reader of our own (chunks, CRC, inflate, filters) gets every pixel back; bad paths
 // are errors.
-#include "ui/capture.h"
+#include "ui/platform/capture.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>

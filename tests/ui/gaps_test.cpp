@@ -1,5 +1,5 @@
 // Idle gaps on the timeline: what the query finds, placed in steps; walking them; every state.
-#include "ui/timeline/gaps.h"
+#include "ui/model/gaps.h"
 
 #include <gtest/gtest.h>
 
@@ -9,9 +9,9 @@
 #include <thread>
 
 #include "tests/ui/support.h"
-#include "ui/screens.h"
-#include "ui/script.h"
-#include "ui/timeline/align.h"
+#include "ui/model/align.h"
+#include "ui/screens/screens.h"
+#include "ui/window/script.h"
 
 namespace assay {
 namespace {

@@ -1,6 +1,6 @@
 // The pyramid against brute force: sums, longest events, and what is visible at any zoom; a frame
 // never holds more rectangles than its budget.
-#include "ui/timeline/lane.h"
+#include "ui/model/trace/lane.h"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 #include <random>
 
 #include "tests/ui/small_trace.h"
-#include "ui/timeline/layout.h"
+#include "ui/model/trace/layout.h"
 
 namespace assay {
 namespace {

@@ -1,5 +1,5 @@
 // The training losses of "A vs B": what the report says, nothing of their own, in every state.
-#include "ui/loss_model.h"
+#include "ui/model/results/loss_model.h"
 
 #include <gtest/gtest.h>
 
@@ -7,12 +7,12 @@
 #include <nlohmann/json.hpp>
 
 #include "core/text.h"
-#include "experiments/synthetic_ledger.h"
+#include "experiments/demo/synthetic_ledger.h"
 #include "tests/ui/small_ledger.h"
 #include "tests/ui/support.h"
-#include "ui/commands.h"
-#include "ui/screens.h"
-#include "ui/script.h"
+#include "ui/screens/screens.h"
+#include "ui/window/commands.h"
+#include "ui/window/script.h"
 
 namespace assay {
 namespace {

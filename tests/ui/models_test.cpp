@@ -6,14 +6,14 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "experiments/analysis/display.h"
+#include "experiments/analysis/wording.h"
 #include "tests/ui/small_ledger.h"
 #include "tests/ui/support.h"
-#include "ui/compare_model.h"
-#include "ui/kernel_model.h"
-#include "ui/runs_model.h"
-#include "ui/screens.h"
-#include "ui/telemetry_model.h"
+#include "ui/model/kernel_model.h"
+#include "ui/model/results/compare_model.h"
+#include "ui/model/results/runs_model.h"
+#include "ui/model/telemetry_model.h"
+#include "ui/screens/screens.h"
 
 namespace assay {
 namespace {

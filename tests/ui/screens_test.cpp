@@ -1,6 +1,6 @@
 // Every screen in every state: what it says, and that its picture is not blank, repeats exactly and
 // differs from the others.
-#include "ui/screens.h"
+#include "ui/screens/screens.h"
 
 #include <gtest/gtest.h>
 

@@ -7,10 +7,10 @@
 
 #include "imgui.h"
 #include "tests/ui/support.h"
-#include "ui/commands.h"
-#include "ui/screens.h"
-#include "ui/script.h"
-#include "ui/settings.h"
+#include "ui/model/settings.h"
+#include "ui/screens/screens.h"
+#include "ui/window/commands.h"
+#include "ui/window/script.h"
 
 namespace assay {
 namespace {

@@ -4,7 +4,7 @@
 #include <map>
 #include <random>
 
-#include "core/plan_json.h"
+#include "core/ledger/plan_json.h"
 
 namespace assay {
 namespace {

@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "core/ledger.h"
+#include "core/ledger/ledger.h"
 
 namespace assay {
 

@@ -5,9 +5,9 @@
 #include <cstdint>
 #include <string>
 
-#include "core/ledger.h"
-#include "core/trace.h"
-#include "core/trace_file.h"
+#include "core/ledger/ledger.h"
+#include "core/trace/trace.h"
+#include "core/trace/trace_file.h"
 
 namespace assay {
 

@@ -1,5 +1,5 @@
 // The speed of "A vs B": the report's figures and words, what is not known, where there is none.
-#include "ui/speed_model.h"
+#include "ui/model/results/speed_model.h"
 
 #include <gtest/gtest.h>
 
@@ -8,11 +8,11 @@
 #include <nlohmann/json.hpp>
 
 #include "core/text.h"
-#include "experiments/speed.h"
-#include "experiments/synthetic_ledger.h"
+#include "experiments/analysis/estimate_roofline.h"
+#include "experiments/demo/synthetic_ledger.h"
 #include "tests/ui/support.h"
-#include "ui/screens.h"
-#include "ui/script.h"
+#include "ui/screens/screens.h"
+#include "ui/window/script.h"
 
 namespace assay {
 namespace {
@@ -55,7 +55,7 @@ std::map<std::string, std::array<std::string, 2>> rows_of(const SpeedModel& mode
 TEST(SpeedModel, SaysOfEachVariantWhatTheReportSays) {
   const LedgerData data = with_peaks(measured());
   Report report = analyze(data);
-  attach_speed(report, data);
+  estimate_roofline(report, data);
   const std::vector<VariantSpeed>& speeds = report.cells.at(0).speed;
   ASSERT_EQ(speeds.size(), 2U);
   const Workspace workspace = test::comparing(data);
@@ -67,7 +67,7 @@ TEST(SpeedModel, SaysOfEachVariantWhatTheReportSays) {
     EXPECT_EQ(rows.at("MFU")[side], utilization_text(speed));
     EXPECT_EQ(rows.at("step, measured")[side], human_seconds(speed.step_seconds));
     EXPECT_EQ(rows.at("step at measured peaks")[side], light_text(speed));
-    EXPECT_EQ(rows.at("launches a step")[side], launches_text(speed));
+    EXPECT_EQ(rows.at("launches a step")[side], kernel_launches_text(speed));
     EXPECT_EQ(rows.at("what binds")[side], bound_text(speed));
   }
   const MemoryEffect& memory = *workspace.comparison()->memory;

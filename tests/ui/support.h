@@ -12,11 +12,11 @@
 #include <string>
 
 #include "tests/ui/small_trace.h"
-#include "ui/backend_offscreen.h"
-#include "ui/loader.h"
-#include "ui/main_window.h"
-#include "ui/ui_context.h"
-#include "ui/workspace.h"
+#include "ui/model/loader.h"
+#include "ui/model/workspace.h"
+#include "ui/platform/backend_offscreen.h"
+#include "ui/platform/ui_context.h"
+#include "ui/window/main_window.h"
 
 namespace assay::test {
 

@@ -1,14 +1,14 @@
 // Both palettes against WCAG 2.1, and the table of commands.
-#include "ui/theme.h"
+#include "ui/style/theme.h"
 
 #include <gtest/gtest.h>
 
 #include <set>
 #include <string>
 
-#include "experiments/analysis/verdict.h"
+#include "experiments/evidence/verdict.h"
 #include "tests/ui/support.h"
-#include "ui/commands.h"
+#include "ui/window/commands.h"
 
 namespace assay {
 namespace {

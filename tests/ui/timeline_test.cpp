@@ -1,6 +1,6 @@
 // Two traces above each other: steps pair, anchors align, partners are found, navigation stays
 // inside what there is.
-#include "ui/timeline/navigate.h"
+#include "ui/model/navigate.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -8,11 +8,11 @@
 #include <filesystem>
 
 #include "tests/ui/small_trace.h"
-#include "ui/loader.h"
-#include "ui/timeline/area.h"
+#include "ui/model/area.h"
+#include "ui/model/loader.h"
+#include "ui/model/timeline_model.h"
+#include "ui/model/workspace.h"
 #include "ui/timeline/telemetry_strip.h"
-#include "ui/timeline/timeline_model.h"
-#include "ui/workspace.h"
 
 namespace assay {
 namespace {

@@ -1,15 +1,15 @@
 // What the verdict table says, from ledgers with known effects.
-#include "ui/verdict_model.h"
+#include "ui/model/results/verdict_model.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "experiments/analysis/display.h"
 #include "experiments/analysis/report.h"
+#include "experiments/analysis/wording.h"
 #include "tests/ui/small_ledger.h"
-#include "ui/model_json.h"
+#include "ui/model/results/model_json.h"
 
 namespace assay {
 namespace {

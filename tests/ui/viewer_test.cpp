@@ -1,6 +1,6 @@
 // The whole window, drawn without a display: colours are where they mean something; keys and clicks
 // reach the workspace.
-#include "ui/main_window.h"
+#include "ui/window/main_window.h"
 
 #include <gtest/gtest.h>
 
@@ -9,8 +9,8 @@
 #include "imgui.h"
 #include "tests/ui/small_ledger.h"
 #include "tests/ui/support.h"
-#include "ui/commands.h"
-#include "ui/trace_colors.h"
+#include "ui/style/trace_colors.h"
+#include "ui/window/commands.h"
 
 namespace assay {
 namespace {

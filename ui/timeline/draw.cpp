@@ -5,12 +5,12 @@
 #include <cmath>
 
 #include "core/text.h"
-#include "ui/compare_model.h"
-#include "ui/input.h"
-#include "ui/timeline/navigate.h"
-#include "ui/trace_colors.h"
-#include "ui/widgets.h"
-#include "ui/workspace.h"
+#include "ui/model/navigate.h"
+#include "ui/model/results/compare_model.h"
+#include "ui/model/workspace.h"
+#include "ui/style/input.h"
+#include "ui/style/trace_colors.h"
+#include "ui/style/widgets.h"
 
 namespace assay {
 namespace {

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "imgui.h"
-#include "ui/timeline/layout.h"
+#include "ui/model/trace/layout.h"
 
 namespace assay {
 

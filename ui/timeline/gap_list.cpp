@@ -3,10 +3,10 @@
 #include <algorithm>
 
 #include "imgui.h"
-#include "ui/input.h"
-#include "ui/timeline/gaps.h"
-#include "ui/widgets.h"
-#include "ui/workspace.h"
+#include "ui/model/gaps.h"
+#include "ui/model/workspace.h"
+#include "ui/style/input.h"
+#include "ui/style/widgets.h"
 
 namespace assay {
 namespace {

@@ -4,11 +4,11 @@
 #include <cmath>
 
 #include "core/text.h"
-#include "ui/compare_model.h"
-#include "ui/timeline/navigate.h"
-#include "ui/timeline/timeline_model.h"
-#include "ui/widgets.h"
-#include "ui/workspace.h"
+#include "ui/model/navigate.h"
+#include "ui/model/results/compare_model.h"
+#include "ui/model/timeline_model.h"
+#include "ui/model/workspace.h"
+#include "ui/style/widgets.h"
 
 namespace assay {
 namespace {

@@ -10,13 +10,13 @@
 
 #include "kernels/cuda_check.h"
 #include "kernels/exchange.h"
-#include "kernels/l2_read.h"
 #include "kernels/spin.h"
-#include "model/device_peaks.h"
-#include "model/fp8_linear.h"
-#include "model/gates.h"
-#include "model/global_state.h"
-#include "model/peak_memory.h"
+#include "model/gates/gates.h"
+#include "model/layers/fp8_linear.h"
+#include "model/training/device_peaks.h"
+#include "model/training/global_state.h"
+#include "model/training/peak_memory.h"
+#include "tests/bench/l2_read.h"
 #include "tests/model/model_fixture.h"
 #include "tests/model/nsa_fixture.h"
 
@@ -155,7 +155,7 @@ TEST_P(GpuLevel, PassesItsGatesAndShowsItsSpan) {
                 gate.bound,
                 gate.detail.c_str());
   }
-  const Instrumented seen = instrument(row, level, batches);
+  const CodePath seen = record_code_path(row, level, batches);
   EXPECT_EQ(state, global_state_hash());
   const std::string& span = row.level(level_name)->span;
   EXPECT_TRUE(span.empty() || seen.spans.count(span) > 0) << span;

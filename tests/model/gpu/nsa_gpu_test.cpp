@@ -8,12 +8,12 @@
 
 #include <cmath>
 
-#include "model/gates.h"
-#include "model/nsa.h"
-#include "model/nsa_ranges.h"
-#include "model/nsa_strided.h"
-#include "model/segments.h"
-#include "model/selected_attention.h"
+#include "model/gates/gates.h"
+#include "model/layout/segments.h"
+#include "model/nsa/nsa.h"
+#include "model/nsa/nsa_ranges.h"
+#include "model/nsa/nsa_strided.h"
+#include "model/nsa/selected_attention.h"
 #include "tests/model/model_fixture.h"
 #include "tests/model/selection_fixture.h"
 

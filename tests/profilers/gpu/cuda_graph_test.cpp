@@ -9,9 +9,9 @@
 
 #include <set>
 
-#include "core/database.h"
-#include "core/trace_file.h"
-#include "profilers/trace_session.h"
+#include "core/sqlite/database.h"
+#include "core/trace/trace_file.h"
+#include "profilers/trace/trace_session.h"
 #include "tests/scratch.h"
 
 namespace assay {

@@ -1,0 +1,60 @@
+// `assay claims`: what documents claim, and what the named results say about it.
+#include "experiments/plan/claims_file.h"
+
+#include <cstdio>
+#include <memory>
+
+#include "app/assay/programs.h"
+#include "app/assay/terminal.h"
+#include "app/assay/verbs.h"
+#include "core/ledger/ledger.h"
+#include "core/result.h"
+#include "experiments/analysis/explanations.h"
+#include "experiments/report/claim_sheet.h"
+
+namespace assay::cli {
+
+namespace {
+
+struct ClaimsOptions {
+  std::vector<std::string> directories;
+  bool json = false, ascii = false;
+  int width = 0;
+};
+
+// Judged as `assay report` judges it, the clause on named stages included.
+SheetSource source_of(const std::string& directory) {
+  const LedgerData data = value_or_throw(read_ledger(directory));
+  SheetSource source{directory, analyze(data)};
+  explain_from_traces(source.report, data, directory);
+  return source;
+}
+
+void print_claims(const ClaimsOptions& options) {
+  const std::vector<ClaimRow> known = value_or_throw(load_claims(data_directory("claims")));
+  std::vector<SheetSource> sources;
+  for (const std::string& directory : options.directories) sources.push_back(source_of(directory));
+  const std::vector<SheetEntry> sheet = claim_sheet(known, sources);
+  if (options.json)
+    fmt::print("{}", render_claims_json(sheet));
+  else
+    fmt::print("{}", render_claims_table(sheet, terminal_style(options.ascii, options.width)));
+}
+
+} // namespace
+
+void add_claims(CLI::App& app, int&) {
+  CLI::App* command = app.add_subcommand(
+      "claims", "every claim: source, conditions, what was measured, verdict and where");
+  auto options = std::make_shared<ClaimsOptions>();
+  command->add_option("results",
+                      options->directories,
+                      "results directories (default: none, which lists the claims alone)");
+  command->add_flag("--json", options->json, "print JSON (docs/report-schema.md)");
+  command->add_flag("--ascii", options->ascii, "no characters beyond ASCII");
+  command->add_option("--width", options->width, "columns (default: the terminal's)")
+      ->check(CLI::Range(60, 400));
+  command->callback([options] { print_claims(*options); });
+}
+
+} // namespace assay::cli

@@ -1,0 +1,45 @@
+// `assay demo`: a synthetic results directory that shows everything, and the commands to look at
+// it.
+#include "experiments/demo/demo.h"
+
+#include <cstdio>
+#include <memory>
+
+#include "app/assay/verbs.h"
+#include "core/result.h"
+
+namespace assay::cli {
+
+namespace {
+
+void demo(const std::string& directory) {
+  const Demo made = write_demo(directory);
+  fmt::print(
+      "{}: synthetic results, {} launches, {} visits, {} traces; nothing in it was measured\n",
+      directory,
+      made.launches,
+      made.visits,
+      made.traces.size());
+  for (const std::string& cell : made.cells) fmt::print("  {}\n", cell);
+  fmt::print(
+      "\nlook at it:\n"
+      "  assay report {0}\n"
+      "  assay explain {0} --cell varlen --b varlen\n"
+      "  assay sql {1} --name cuda_gpu_kern_sum\n"
+      "  assay export {0} --cell varlen --variant mask_dense,varlen --steps 5-7 -o demo.json.gz\n"
+      "  assay view {0}\n",
+      directory,
+      made.traces.front());
+}
+
+} // namespace
+
+void add_demo(CLI::App& app, int&) {
+  CLI::App* command = app.add_subcommand(
+      "demo", "writes a synthetic results directory that shows every verdict, traces included");
+  auto directory = std::make_shared<std::string>();
+  command->add_option("directory", *directory, "an empty or new directory")->required();
+  command->callback([directory] { demo(*directory); });
+}
+
+} // namespace assay::cli

@@ -1,0 +1,154 @@
+// `assay doctor`: what this machine can do, and why not.
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "app/assay/programs.h"
+#include "app/assay/verbs.h"
+#include "core/rank_environment.h"
+#include "core/result.h"
+#include "core/text.h"
+#include "profilers/machine/machine_info.h"
+#include "profilers/machine/noise_check.h"
+#include "profilers/machine/nvml_sampler.h"
+
+namespace assay::cli {
+
+namespace {
+
+using nlohmann::json;
+
+struct Check {
+  std::string name;
+  bool ok; // false: a feature is missing, with the reason in `text`
+  std::string text;
+};
+
+Check check_worker() {
+  const auto path = [] { return program_path("assay-worker"); };
+  try {
+    const json identity = json::parse(capture(path(), {"identity"}));
+    const std::string gpu = identity.at("gpu");
+    return {"worker",
+            true,
+            fmt::format("LibTorch {}, build {}, {}",
+                        identity.at("libtorch").get<std::string>(),
+                        identity.at("build").get<std::string>().substr(0, 12),
+                        gpu.empty()
+                            ? "no usable CUDA GPU: experiments run with --device cpu"
+                            : "CUDA " + identity.at("cuda").get<std::string>() + " on " + gpu)};
+  } catch (const std::exception& error) {
+    return {"worker", false, error.what()};
+  }
+}
+
+Check check_gpus() {
+  const Result<std::vector<GpuInfo>> gpus = list_gpus();
+  if (!gpus) return {"GPU (NVML)", false, gpus.error().message};
+  std::string text;
+  for (const GpuInfo& gpu : *gpus)
+    text += fmt::format("{}{} (driver {})", text.empty() ? "" : ", ", gpu.name, gpu.driver);
+  return {"GPU (NVML)", !gpus->empty(), gpus->empty() ? "the driver reports no GPU" : text};
+}
+
+// Whether cells with several ranks can run here, and how.
+Check check_ranks() {
+  const auto environment = read_rank_environment();
+  if (!environment) return {"ranks", false, environment.error().message};
+  if (*environment)
+    return {"ranks",
+            true,
+            fmt::format("a launcher started {} ranks; this is rank {}, rank 0's store is at {}:{}",
+                        (*environment)->size,
+                        (*environment)->rank,
+                        (*environment)->address,
+                        (*environment)->port)};
+  const Result<std::vector<GpuInfo>> gpus = list_gpus();
+  const std::size_t boards = gpus ? gpus->size() : 0;
+  if (boards >= 2)
+    return {"ranks",
+            true,
+            fmt::format("{} GPUs: cells may set `ranks` up to {}; `assay run "
+                        "experiments/matrices/ddp.toml` uses two (docs/ddp.md)",
+                        boards,
+                        boards)};
+  return {"ranks",
+          true,
+          fmt::format("{}: cells with several ranks run on the CPU only, as `assay run "
+                      "experiments/matrices/ddp-cpu.toml` (docs/ddp.md)",
+                      boards == 1 ? "one GPU" : "no GPU")};
+}
+
+// Only building needs it.
+Check check_compiler() {
+  std::istringstream path(std::getenv("PATH") != nullptr ? std::getenv("PATH") : "");
+  std::vector<std::string> folders{"/usr/local/cuda/bin"};
+  for (std::string folder; std::getline(path, folder, ':');) folders.push_back(folder);
+  for (const std::string& folder : folders)
+    if (::access((folder + "/nvcc").c_str(), X_OK) == 0)
+      return {"CUDA compiler", true, folder + "/nvcc"};
+  return {"CUDA compiler",
+          false,
+          "no nvcc here; only building needs one, and `make build` then takes 13.0 from PyPI"};
+}
+
+Check check_noise_level() {
+  const NoiseCheck noise = check_noise();
+  std::string text =
+      fmt::format("slices of {:.2f} ms vary by {:.2f} % (robust sd), slowest {:.2f}x",
+                  noise.median_ms,
+                  noise.spread * 100,
+                  noise.slowest);
+  if (noise.worst_steal) text += fmt::format(", worst steal {:.1f} %", *noise.worst_steal * 100);
+  if (noise.run_delay) text += fmt::format(", waited for a core {:.1f} %", *noise.run_delay * 100);
+  const bool quiet = noise.spread < 0.08 && noise.run_delay.value_or(0) < 0.2;
+  return {"noise",
+          quiet,
+          text + (quiet ? "" : "; other work runs here: stop it, or expect wide intervals")};
+}
+
+int doctor(bool as_json) {
+  const MachineInfo machine = machine_info();
+  std::vector<Check> checks;
+  checks.push_back(
+      {"machine",
+       true,
+       fmt::format("{}, {} of {} cores usable, {}, {}{}",
+                   machine.cpu,
+                   machine.usable_cores,
+                   machine.cores,
+                   machine.memory_bytes ? human_bytes(static_cast<double>(*machine.memory_bytes))
+                                        : "memory unknown",
+                   machine.os,
+                   machine.virtualised.value_or(false) ? ", virtual machine" : "")});
+  checks.push_back(check_worker());
+  checks.push_back(check_gpus());
+  checks.push_back(check_ranks());
+  checks.push_back(check_compiler());
+  checks.push_back(check_noise_level());
+  json rows = json::array();
+  for (const Check& check : checks) {
+    if (as_json)
+      rows.push_back({{"name", check.name}, {"ok", check.ok}, {"text", check.text}});
+    else
+      fmt::print("{} {:<14} {}\n", check.ok ? "ok  " : "no  ", check.name, check.text);
+  }
+  if (as_json) fmt::print("{}\n", rows.dump(2));
+  return checks[1].ok ? kOk : kBadInput;
+}
+
+} // namespace
+
+void add_doctor(CLI::App& app, int& exit_code) {
+  CLI::App* command = app.add_subcommand("doctor", "what this machine can do, and why not");
+  auto as_json = std::make_shared<bool>(false);
+  command->add_flag("--json", *as_json, "print JSON");
+  command->callback([as_json, &exit_code] { exit_code = doctor(*as_json); });
+}
+
+} // namespace assay::cli

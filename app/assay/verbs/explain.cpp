@@ -1,0 +1,128 @@
+// `assay explain`: where in the step the difference of two variants sits, from the traces of a
+// results directory.
+#include <algorithm>
+#include <memory>
+
+#include "app/assay/terminal.h"
+#include "app/assay/verbs.h"
+#include "core/ledger/ledger.h"
+#include "core/result.h"
+#include "core/text.h"
+#include "experiments/analysis/explanations.h"
+#include "experiments/analysis/wording.h"
+#include "experiments/report/explain_wording.h"
+#include "experiments/report/render_explain.h"
+
+namespace assay::cli {
+
+namespace {
+
+struct ExplainOptions {
+  std::string directory, cell, a, b;
+  bool json = false, ascii = false;
+  int width = 0;
+  std::size_t top = 10;
+};
+
+std::size_t find_cell(const Report& report, const std::string& name) {
+  std::vector<std::string> names;
+  for (std::size_t i = 0; i < report.cells.size(); ++i) {
+    if (report.cells[i].cell.name == name) return i;
+    names.push_back(report.cells[i].cell.name);
+  }
+  bad_input("no cell '{}' in these results{}; cells are: {}",
+            printable(name),
+            did_you_mean(name, names),
+            fmt::join(names, ", "));
+}
+
+// The comparison of the levels that the user named, else the one that the cell is about.
+ComparisonIndex find_comparison(const Report& report, const ExplainOptions& options) {
+  const std::size_t cell = find_cell(report, options.cell);
+  const std::vector<Comparison>& comparisons = report.cells[cell].comparisons;
+  std::vector<std::string> known;
+  for (std::size_t i = 0; i < comparisons.size(); ++i) {
+    const bool a =
+        options.a.empty() ? comparisons[i].against_reference : comparisons[i].a == options.a;
+    if (a && comparisons[i].b == options.b) return {cell, i};
+    known.push_back(fmt::format("--a {} --b {}", comparisons[i].a, comparisons[i].b));
+  }
+  const auto main = main_comparison(report, cell);
+  if (!main) bad_input("cell '{}' compares nothing", options.cell);
+  if (!options.b.empty())
+    bad_input("cell '{}' does not compare '{}' with '{}'; it has: {}",
+              options.cell,
+              printable(options.b),
+              options.a.empty() ? "its reference" : printable(options.a),
+              fmt::join(known, ", "));
+  return {cell, *main};
+}
+
+std::vector<ComparisonIndex> main_comparisons(const Report& report) {
+  std::vector<ComparisonIndex> result;
+  for (std::size_t i = 0; i < report.cells.size(); ++i)
+    if (const auto main = main_comparison(report, i)) result.emplace_back(i, *main);
+  return result;
+}
+
+// An answer needs at least one trace.
+void require_traces(const Report& report,
+                    const std::vector<ComparisonIndex>& which,
+                    const std::string& directory) {
+  std::string why = "the plan has no comparison";
+  for (const auto& [cell, comparison] : which) {
+    if (report.cells[cell].comparisons[comparison].explanation) return;
+    why = fmt::format("{}: {}",
+                      report.cells[cell].cell.name,
+                      report.cells[cell].comparisons[comparison].no_explanation);
+  }
+  bad_input("{}: nothing to explain with: {}", directory, why);
+}
+
+void explain(const ExplainOptions& options) {
+  if (options.b.empty() && !options.a.empty())
+    bad_input("--a {} needs --b, the level that is judged against it", printable(options.a));
+  if (options.cell.empty() && !options.b.empty())
+    bad_input("--a and --b name levels of one cell: add --cell");
+  const LedgerData data = value_or_throw(read_ledger(options.directory));
+  Report report = analyze(data);
+  explain_from_traces(report, data, options.directory);
+  const bool one = !options.cell.empty();
+  const std::vector<ComparisonIndex> which =
+      one ? std::vector{find_comparison(report, options)} : main_comparisons(report);
+  require_traces(report, which, options.directory);
+  const TableStyle style = terminal_style(options.ascii, options.width);
+  if (options.json)
+    fmt::print("{}", render_explain_json(report, which, options.top));
+  else if (one)
+    fmt::print("{}", render_explain_table(report, which.front(), options.top, style));
+  else
+    fmt::print("{}\nmore: assay explain {} --cell NAME\n",
+               render_explain_summary(report, which, style),
+               options.directory);
+}
+
+} // namespace
+
+void add_explain(CLI::App& app, int&) {
+  CLI::App* command = app.add_subcommand(
+      "explain",
+      "where in the step a difference sits: stages, kernels and operators of the traces");
+  auto options = std::make_shared<ExplainOptions>();
+  command->add_option("directory", options->directory, "results directory")->required();
+  command->add_option(
+      "--cell", options->cell, "explain this cell in full (default: all, in short)");
+  command->add_option(
+      "--a", options->a, "the level that it is judged against (default: the reference)");
+  command->add_option(
+      "--b", options->b, "the level that is judged (default: the one the cell is about)");
+  command->add_option("--top", options->top, "kernel and operator rows to show")
+      ->check(CLI::Range(0, 100000));
+  command->add_flag("--json", options->json, "print JSON (docs/report-schema.md)");
+  command->add_flag("--ascii", options->ascii, "no characters beyond ASCII");
+  command->add_option("--width", options->width, "columns (default: the terminal's)")
+      ->check(CLI::Range(60, 400));
+  command->callback([options] { explain(*options); });
+}
+
+} // namespace assay::cli

@@ -1,0 +1,193 @@
+// `assay export`: traces as Chrome JSON or CSV, for the tools that people already use.
+#include <algorithm>
+#include <charconv>
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+
+#include "app/assay/verbs.h"
+#include "core/ledger/ledger.h"
+#include "core/result.h"
+#include "core/text.h"
+#include "core/trace/trace_file.h"
+#include "experiments/export/export_chrome.h"
+#include "experiments/export/export_csv.h"
+#include "experiments/report/explain_wording.h"
+
+namespace assay::cli {
+
+namespace {
+
+struct ExportOptions {
+  std::vector<std::string> sources, variants;
+  std::string format = "chrome", out, cell, variant, steps;
+};
+
+const LaunchRow* traced_launch(const LedgerData& data, const CellRow& cell) {
+  return data.latest_launch(cell.id, LaunchKind::Traced, LaunchState::Complete);
+}
+
+const CellRow& find_cell(const LedgerData& data, const ExportOptions& options) {
+  const std::string& directory = options.sources.front();
+  std::vector<std::string> traced, all;
+  const CellRow* found = nullptr;
+  for (const CellRow& cell : data.cells) {
+    all.push_back(cell.name);
+    if (traced_launch(data, cell) != nullptr) {
+      traced.push_back(cell.name);
+      if (options.cell.empty()) found = &cell;
+    }
+    if (cell.name == options.cell) found = &cell;
+  }
+  if (found == nullptr && !options.cell.empty())
+    bad_input("no cell '{}' in these results{}; cells are: {}",
+              printable(options.cell),
+              did_you_mean(options.cell, all),
+              printable(fmt::format("{}", fmt::join(all, ", "))));
+  if (traced.empty() || traced_launch(data, *found) == nullptr)
+    bad_input("{}: no traced launch of {} is complete; set [trace] rounds = 10 in the matrix and "
+              "run it into a new directory",
+              directory,
+              options.cell.empty() ? "any cell" : "cell '" + printable(options.cell) + "'");
+  if (options.cell.empty() && traced.size() > 1)
+    bad_input("{}: several cells have traces; choose one with --cell: {}",
+              directory,
+              printable(fmt::format("{}", fmt::join(traced, ", "))));
+  return *found;
+}
+
+// The variants that the user named, else those of the comparison that the cell is about.
+std::vector<std::string> choose_variants(const LedgerData& data,
+                                         const CellRow& cell,
+                                         const std::vector<std::string>& named) {
+  std::vector<std::string> known;
+  for (const VariantRow& variant : data.variants)
+    if (variant.cell == cell.id && variant.role != Role::Control) known.push_back(variant.name);
+  for (const std::string& name : named)
+    if (std::find(known.begin(), known.end(), name) == known.end())
+      bad_input("cell '{}' has no variant '{}'{}; it has: {}",
+                printable(cell.name),
+                printable(name),
+                did_you_mean(name, known),
+                printable(fmt::format("{}", fmt::join(known, ", "))));
+  if (!named.empty()) return named;
+  const Report report = analyze(data);
+  for (std::size_t i = 0; i < report.cells.size(); ++i) {
+    if (report.cells[i].cell.id != cell.id) continue;
+    if (const auto main = main_comparison(report, i))
+      return {report.cells[i].comparisons[*main].a, report.cells[i].comparisons[*main].b};
+  }
+  bad_input("cell '{}' compares nothing; choose one or two of its variants with --variant: {}",
+            printable(cell.name),
+            printable(fmt::format("{}", fmt::join(known, ", "))));
+}
+
+std::vector<std::string> find_traces(const ExportOptions& options) {
+  std::error_code error;
+  if (!std::filesystem::is_directory(options.sources.front(), error)) {
+    if (!options.cell.empty() || !options.variants.empty())
+      bad_input("--cell and --variant choose from a results directory; {} is a file",
+                options.sources.front());
+    return options.sources;
+  }
+  if (options.sources.size() > 1)
+    bad_input("give one results directory, or one or two trace files");
+  const LedgerData data = value_or_throw(read_ledger(options.sources.front()));
+  const CellRow& cell = find_cell(data, options);
+  const std::int64_t launch = traced_launch(data, cell)->id;
+  std::vector<std::string> paths;
+  for (const std::string& variant : choose_variants(data, cell, options.variants))
+    paths.push_back(
+        (std::filesystem::path(options.sources.front()) / trace_file_name(launch, 0, variant))
+            .string());
+  return paths;
+}
+
+// "3-5" or "4".
+std::optional<StepWindow> parse_steps(const std::string& text) {
+  if (text.empty()) return std::nullopt;
+  const auto number = [&](std::string_view part) {
+    std::int64_t value = 0;
+    const auto [end, code] = std::from_chars(part.data(), part.data() + part.size(), value);
+    if (code != std::errc() || end != part.data() + part.size() || value < 0)
+      bad_input("--steps {}: expected a step or a range of steps, such as 4 or 3-5",
+                printable(text));
+    return value;
+  };
+  const std::string_view view = text;
+  const std::size_t dash = view.find('-');
+  StepWindow window;
+  window.first = number(view.substr(0, dash));
+  window.last = dash == std::string_view::npos ? window.first : number(view.substr(dash + 1));
+  if (window.last < window.first) bad_input("--steps {}: ends before it starts", printable(text));
+  return window;
+}
+
+void print_summary(const ExportOptions& options,
+                   const std::vector<std::string>& traces,
+                   const ExportSummary& summary) {
+  fmt::print("{}: {} {} from {} of {}, {} before compression\n",
+             options.out,
+             summary.events,
+             options.format == "csv" ? "rows" : "events",
+             fmt::format("{} step{}", summary.steps, summary.steps == 1 ? "" : "s"),
+             fmt::join(traces, " and "),
+             human_bytes(static_cast<double>(summary.bytes)));
+  if (summary.lost > 0)
+    fmt::print("warning: {} rows have lost their time stamp and were left out\n", summary.lost);
+  if (summary.clamped > 0)
+    fmt::print("warning: {} events end before they start; they are drawn without length\n",
+               summary.clamped);
+  if (summary.moved > 0)
+    fmt::print("{} slices overlap others of their track; they lie on tracks named (overlap)\n",
+               summary.moved);
+  if (summary.placed > 0)
+    fmt::print(
+        "{} launches were not recorded (libraries make them through the driver); marks named "
+        "'launch (not recorded)' stand for them after the call before\n",
+        summary.placed);
+  if (options.format == "chrome")
+    fmt::print("open it in https://ui.perfetto.dev or chrome://tracing\n");
+}
+
+void export_traces(const ExportOptions& options) {
+  if (options.sources.size() > 2 || options.variants.size() > 2)
+    bad_input("at most two traces lie side by side; export the others on their own");
+  const std::optional<StepWindow> steps = parse_steps(options.steps);
+  const std::vector<std::string> traces = find_traces(options);
+  const ExportSummary summary = options.format == "csv" ? export_csv(traces, steps, options.out)
+                                                        : export_chrome(traces, steps, options.out);
+  print_summary(options, traces, summary);
+}
+
+} // namespace
+
+void add_export(CLI::App& app, int&) {
+  CLI::App* command = app.add_subcommand(
+      "export", "traces for other tools: Chrome JSON (Perfetto, HTA, TraceLens) or CSV");
+  auto options = std::make_shared<ExportOptions>();
+  command
+      ->add_option(
+          "source", options->sources, "results directory, or one or two trace files (A and B)")
+      ->required();
+  command->add_option("--format", options->format, "chrome (default) or csv")
+      ->check(CLI::IsMember({"chrome", "csv"}));
+  command
+      ->add_option("-o,--out",
+                   options->out,
+                   "file, compressed if it ends in .gz; with --format csv a directory")
+      ->required();
+  command->add_option("--cell", options->cell, "cell of the results directory");
+  command->add_option(
+      "--variant",
+      options->variant,
+      "one variant, or two side by side as A,B (default: those that explain compares)");
+  command->add_option("--steps", options->steps, "only these steps: 4 or 3-5 (default: all rows)");
+  command->callback([options] {
+    options->variants = CLI::detail::split(options->variant, ',');
+    if (options->variant.empty()) options->variants.clear();
+    export_traces(*options);
+  });
+}
+
+} // namespace assay::cli

@@ -1,0 +1,43 @@
+// `assay merge`: joins ledgers of one spec.
+#include "experiments/engine/merge.h"
+
+#include <cstdio>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "app/assay/verbs.h"
+#include "core/result.h"
+
+namespace assay::cli {
+
+void add_merge(CLI::App& app, int&) {
+  CLI::App* command = app.add_subcommand("merge", "join results directories of one plan");
+  struct Options {
+    std::vector<std::string> inputs;
+    std::string out;
+    bool json = false;
+  };
+  auto options = std::make_shared<Options>();
+  command->add_option("inputs", options->inputs, "results directories")
+      ->option_text("DIR...")
+      ->required()
+      ->expected(1, 1000);
+  command->add_option("--out", options->out, "new results directory")->required();
+  command->add_flag("--json", options->json, "print JSON");
+  command->callback([options] {
+    const MergeSummary summary = value_or_throw(merge_ledgers(options->inputs, options->out));
+    if (options->json)
+      fmt::print("{}\n",
+                 nlohmann::json{{"directory", options->out},
+                                {"launches", summary.launches},
+                                {"duplicates", summary.duplicates}}
+                     .dump(2));
+    else
+      fmt::print("{}: {} launches, {} duplicates left out\n",
+                 options->out,
+                 summary.launches,
+                 summary.duplicates);
+  });
+}
+
+} // namespace assay::cli

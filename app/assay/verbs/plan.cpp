@@ -1,0 +1,146 @@
+// `assay plan`: what a matrix will measure, how long it takes and how small an effect it can see.
+#include "experiments/plan/plan.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "app/assay/matrix_options.h"
+#include "app/assay/programs.h"
+#include "app/assay/verbs.h"
+#include "core/result.h"
+#include "core/text.h"
+#include "experiments/analysis/wording.h"
+#include "experiments/engine/probe.h"
+#include "experiments/plan/shape_warnings.h"
+#include "experiments/report/text_layout.h"
+
+namespace assay::cli {
+
+namespace {
+
+using nlohmann::json;
+
+struct Options {
+  MatrixOptions matrix;
+  bool no_probe = false, json = false;
+};
+
+// Short worker launches, for the time of a unit on this machine.
+std::map<std::int64_t, ProbeResult> probe(const Plan& plan) {
+  namespace fs = std::filesystem;
+  const fs::path logs =
+      fs::temp_directory_path() /
+      fmt::format("assay-plan-{}", content_hash(plan.ledger.spec.hash + utc_now()));
+  fs::create_directories(logs);
+  RunOptions options;
+  options.worker_path = program_path("assay-worker");
+  const auto starting = [](const CellRow& cell) {
+    fmt::print(stderr, "probing {}\n", printable(cell.name));
+  };
+  Result<std::map<std::int64_t, ProbeResult>> probes =
+      probe_plan(plan, options, logs.string(), starting);
+  std::error_code ignored;
+  fs::remove_all(logs, ignored);
+  return value_or_throw(std::move(probes));
+}
+
+json cell_json(const Plan& plan, const CellEstimate& cell) {
+  json variants = json::array();
+  for (const VariantRow* variant : variants_of(plan.ledger, cell.cell))
+    variants.push_back(variant->name);
+  json row = {{"cell", plan.ledger.cell(cell.cell).name},
+              {"variants", variants},
+              {"launches", cell.launches},
+              {"rounds", cell.rounds},
+              {"loss_seeds", cell.loss_seeds},
+              {"loss_steps", cell.loss_steps},
+              {"memory_bytes", cell.memory_bytes}};
+  if (cell.seconds) row["seconds"] = *cell.seconds;
+  if (cell.mde) row["mde"] = std::expm1(*cell.mde);
+  return row;
+}
+
+void print_plan(const Plan& plan, const PlanEstimate& estimate) {
+  fmt::print("{} (spec {})\n", printable(plan.ledger.spec.name), plan.ledger.spec.hash);
+  std::vector<std::string> names{"cell"}, variants{"variants"};
+  for (const CellEstimate& cell : estimate.cells) {
+    names.push_back(printable(plan.ledger.cell(cell.cell).name));
+    variants.emplace_back();
+    for (const VariantRow* variant : variants_of(plan.ledger, cell.cell))
+      variants.back() += (variants.back().empty() ? "" : " ") + variant->name;
+  }
+  const auto widest = [](const std::vector<std::string>& column) {
+    std::size_t width = 0;
+    for (const std::string& text : column) width = std::max(width, display_width(text));
+    return width;
+  };
+  const std::size_t name_width = widest(names), variants_width = widest(variants);
+  const auto row = [&](std::size_t i, const auto&... columns) {
+    fmt::print("  {:<{}} {:<{}}", names[i], name_width, variants[i], variants_width);
+    fmt::print(" {:>8} {:>7} {:>9} {:>10} {:>9} {:>8}\n", columns...);
+  };
+  row(0, "launches", "rounds", "loss", "memory", "time", "MDE");
+  for (std::size_t i = 0; i < estimate.cells.size(); ++i) {
+    const CellEstimate& cell = estimate.cells[i];
+    row(i + 1,
+        cell.launches,
+        cell.rounds,
+        cell.loss_seeds > 0 ? fmt::format("{} x {}", cell.loss_seeds, cell.loss_steps) : "-",
+        human_bytes(static_cast<double>(cell.memory_bytes)),
+        cell.seconds ? human_seconds(*cell.seconds) : "-",
+        cell.mde ? fmt::format("{:.2g} %", std::expm1(*cell.mde) * 100) : "-");
+  }
+  fmt::print("total time {}; loss: seeds x optimizer steps; MDE: smallest effect seen with the "
+             "planned power at alpha {:.2g}, {}, for pairs that vary by {:.0f} % (sd)\n",
+             estimate.seconds ? human_seconds(*estimate.seconds) : "unknown without a probe",
+             estimate.judged_alpha,
+             estimate.judgements == 1
+                 ? "of one verdict"
+                 : fmt::format("the plan's shared among {} verdicts", estimate.judgements),
+             estimate.pair_sd * 100);
+  for (const std::string& note : plan.notes) fmt::print("note: {}\n", printable(note));
+  for (const std::string& text : lint_shapes(plan.ledger))
+    fmt::print("lint: {}\n", printable(text));
+  if (const std::string line = document_lints_line(lint_documents(plan.ledger).size());
+      !line.empty())
+    fmt::print("{}\n", line);
+}
+
+} // namespace
+
+void add_plan(CLI::App& app, int&) {
+  CLI::App* command =
+      app.add_subcommand("plan", "cells, launches, predicted time, memory and MDE of a matrix");
+  auto options = std::make_shared<Options>();
+  options->matrix.add_to(*command);
+  command->add_flag(
+      "--no-probe", options->no_probe, "do not run the short probe that predicts time");
+  command->add_flag("--json", options->json, "print JSON");
+  command->callback([options] {
+    const Plan plan = options->matrix.load();
+    const PlanEstimate result =
+        estimate(plan, options->no_probe ? std::map<std::int64_t, ProbeResult>{} : probe(plan));
+    if (!options->json) return print_plan(plan, result);
+    json cells = json::array();
+    for (const CellEstimate& cell : result.cells) cells.push_back(cell_json(plan, cell));
+    json out = {{"name", plan.ledger.spec.name},
+                {"spec", plan.ledger.spec.hash},
+                {"cells", cells},
+                {"pair_sd", result.pair_sd},
+                {"judgements", result.judgements},
+                {"judged_alpha", result.judged_alpha},
+                {"notes", plan.notes},
+                {"lints", lint_shapes(plan.ledger)},
+                {"document_lints", lint_documents(plan.ledger)}};
+    if (result.seconds) out["seconds"] = *result.seconds;
+    fmt::print("{}\n", out.dump(2));
+  });
+}
+
+} // namespace assay::cli

@@ -1,0 +1,121 @@
+// `assay run`: measures a plan, or what is missing of it.
+#include <cstdio>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "app/assay/matrix_options.h"
+#include "app/assay/programs.h"
+#include "app/assay/progress_line.h"
+#include "app/assay/store_process.h"
+#include "app/assay/verbs.h"
+#include "core/rank_environment.h"
+#include "core/result.h"
+#include "core/text.h"
+#include "experiments/engine/runner.h"
+#include "experiments/plan/matrix.h"
+
+namespace assay::cli {
+
+namespace {
+
+struct Options {
+  MatrixOptions matrix;
+  std::string out, stop_after;
+  std::vector<std::string> cells;
+  bool fork = false, quiet = false, json = false;
+};
+
+RunSummary run_with_progress(const Plan& plan, const Options& options) {
+  ProgressLine line(options.quiet);
+  RunOptions run;
+  run.worker_path = program_path("assay-worker");
+  run.fork = options.fork;
+  run.cells = options.cells;
+  if (!options.stop_after.empty())
+    run.stop_after_seconds = value_or_throw(parse_duration(options.stop_after));
+  run.progress = [&line](const RunProgress& progress) { line.show(progress); };
+  return run_plan(plan, options.out, run);
+}
+
+void print_summary(const RunSummary& summary, const Options& options) {
+  const PlanProgress& p = summary.progress;
+  const bool complete = summary.outcome == RunSummary::Outcome::Complete;
+  if (options.json) {
+    fmt::print("{}\n",
+               nlohmann::json{{"complete", complete},
+                              {"directory", options.out},
+                              {"planned", p.planned},
+                              {"done", p.done},
+                              {"partial", p.partial},
+                              {"failed", p.failed},
+                              {"not_run", p.not_run},
+                              {"missing", p.missing},
+                              {"problems", p.problems},
+                              {"stopped", summary.stopped},
+                              {"set_aside", summary.set_aside}}
+                   .dump(2));
+    return;
+  }
+  if (!summary.set_aside.empty())
+    fmt::print(stderr, "older results of another plan or build are now in {}\n", summary.set_aside);
+  for (const std::string& problem : p.problems)
+    fmt::print(stderr, "problem: {}\n", printable(problem));
+  if (complete)
+    fmt::print(stderr,
+               "complete: {} of {} launches in {}{}\n",
+               p.done,
+               p.planned,
+               options.out,
+               options.cells.empty() ? "" : ", of the chosen cells");
+  else
+    fmt::print(stderr,
+               "incomplete: {} of {} launches in {}{}{}; the same command goes on\n",
+               p.done,
+               p.planned,
+               options.out,
+               summary.stopped.empty() ? "" : ", stopped by ",
+               summary.stopped);
+}
+
+} // namespace
+
+void add_run(CLI::App& app, int& exit_code) {
+  CLI::App* command = app.add_subcommand(
+      "run", "measure a matrix into a results directory, or what is missing of it");
+  auto options = std::make_shared<Options>();
+  options->matrix.add_to(*command);
+  command->add_option("--out", options->out, "results directory")->required();
+  command->add_option("--stop-after",
+                      options->stop_after,
+                      "stop after the round in which this time is up: 90s, 9m, 1h30m");
+  command->add_option("--cell",
+                      options->cells,
+                      "only this cell; may be repeated. `assay merge` joins such results");
+  command->add_flag(
+      "--fork", options->fork, "set results of another plan or build aside and start anew");
+  command->add_flag("--quiet", options->quiet, "no progress line");
+  command->add_flag("--json", options->json, "print the summary as JSON");
+  command->callback([options, &exit_code] {
+    const auto ranks = value_or_throw(read_rank_environment());
+    if (ranks && ranks->rank > 0) exec_program(program_path("assay-worker"), {"follow"});
+    std::optional<StoreProcess>
+        host; // first, so that the others hear whatever goes wrong from here on
+    if (ranks) host.emplace(program_path("assay-worker"));
+    try {
+      const RunSummary summary = run_with_progress(options->matrix.load(), *options);
+      print_summary(summary, *options);
+      exit_code = summary.outcome == RunSummary::Outcome::Complete ? kOk : kIncomplete;
+    } catch (const Failure& failure) {
+      if (host)
+        host->fail(failure.kind() == Failure::Kind::BadInput ? kBadInput : kInternal,
+                   failure.what());
+      throw;
+    } catch (const std::exception& error) {
+      if (host) host->fail(kInternal, error.what());
+      throw;
+    }
+  });
+}
+
+} // namespace assay::cli

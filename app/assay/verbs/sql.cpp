@@ -1,0 +1,360 @@
+// `assay sql`: named queries and free read-only SQL on a trace or a ledger.
+#include <sqlite3.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <numeric>
+
+#include "app/assay/terminal.h"
+#include "app/assay/verbs.h"
+#include "app/assay/verbs/sql_queries.h"
+#include "app/number_checks.h"
+#include "core/files/csv_text.h"
+#include "core/ledger/ledger_schema.h"
+#include "core/sqlite/database.h"
+#include "core/text.h"
+#include "core/trace/trace_file.h"
+#include "core/trace/trace_schema.h"
+
+namespace assay::cli {
+
+namespace {
+
+using nlohmann::json;
+
+constexpr std::int64_t kTableRows = 100; // that a table shows unless --limit says otherwise
+constexpr std::size_t kNarrowest = 24;   // characters that a column keeps when a line is too long
+
+struct SqlOptions {
+  std::string target, query, name;
+  bool list = false, csv = false, json = false;
+  std::int64_t limit = -1; // -1: not given; 0: all
+  int width = 0;           // 0: the terminal's
+};
+
+struct Target {
+  std::string path;
+  bool is_trace = false;
+};
+
+// A trace file, a ledger, or the directory that holds one.
+Target find_target(const std::string& given) {
+  std::error_code error;
+  if (std::filesystem::is_directory(given, error)) {
+    const std::string ledger = (std::filesystem::path(given) / ledger_schema::kFileName).string();
+    value_or_throw(ledger_schema::check_file(ledger));
+    return {ledger, false};
+  }
+  const Result<bool> trace = trace_schema::check_file(given);
+  if (trace) return {given, true};
+  if (std::filesystem::exists(given, error) && ledger_schema::check_file(given))
+    return {given, false};
+  throw Failure(Failure::Kind::BadInput, trace.error().message);
+}
+
+[[noreturn]] void refuse_named_query(const std::string& name, const Target& target) {
+  const std::string directory = std::filesystem::path(target.path).parent_path().string();
+  std::string choices;
+  for (const std::string& trace : list_traces(directory)) choices += "\n  " + printable(trace);
+  if (choices.empty())
+    bad_input("--name {} reads one trace, and {} holds none; plan it with traced_rounds > 0 and "
+              "run it, or give a trace file",
+              name,
+              directory);
+  bad_input(
+      "--name {} reads one trace; give one of them instead of {}:{}", name, directory, choices);
+}
+
+std::string query_text(const SqlOptions& options, const Target& target) {
+  if (options.name.empty()) return options.query;
+  const NamedQuery* query = find_query(options.name);
+  if (query == nullptr) {
+    std::vector<std::string> names;
+    for (const NamedQuery& known : named_queries()) names.emplace_back(known.name);
+    bad_input("unknown query '{}'{}; see `assay sql --list`",
+              options.name,
+              did_you_mean(options.name, names));
+  }
+  if (!target.is_trace) refuse_named_query(options.name, target);
+  return query->sql;
+}
+
+// What a query may do: read tables, call functions, look at the schema. ATTACH, which creates
+// files, and every PRAGMA that sets something, are refused before they run.
+int only_reading(void*, int action, const char* what, const char* value, const char*, const char*) {
+  switch (action) {
+  case SQLITE_SELECT:
+  case SQLITE_READ:
+  case SQLITE_FUNCTION:
+  case SQLITE_RECURSIVE:
+    return SQLITE_OK;
+  case SQLITE_PRAGMA: {
+    const std::string_view pragma = what == nullptr ? "" : what;
+    for (const char* allowed :
+         {"table_info", "table_xinfo", "table_list", "index_list", "index_info"})
+      if (pragma == allowed) return SQLITE_OK;
+    const bool reads = value == nullptr && (pragma == "user_version" || pragma == "application_id");
+    return reads ? SQLITE_OK : SQLITE_DENY;
+  }
+  default:
+    return SQLITE_DENY;
+  }
+}
+
+// A trace never changes. A ledger may be in use, which takes locks; where none can be taken it is
+// read as it stands.
+std::unique_ptr<Database> open_target(const Target& target) {
+  if (target.is_trace) return std::make_unique<Database>(target.path, Database::Mode::Immutable);
+  try {
+    auto db = std::make_unique<Database>(target.path, Database::Mode::ReadOnly);
+    db->integer("PRAGMA schema_version");
+    return db;
+  } catch (const DatabaseError& error) {
+    std::error_code none;
+    if (!error.is_read_only() || std::filesystem::file_size(target.path + "-wal", none) > 0) throw;
+  }
+  return std::make_unique<Database>(target.path, Database::Mode::Immutable);
+}
+
+[[noreturn]] void refuse_writing(const Database& db, const std::string& cause) {
+  bad_input("{}: only reading is allowed here (SELECT, WITH, EXPLAIN, PRAGMA table_info): {}",
+            db.path(),
+            cause);
+}
+
+Statement prepare_query(const Database& db, const std::string& sql) {
+  try {
+    Statement statement = db.prepare(sql);
+    if (statement.is_empty()) bad_input("the query is empty");
+    if (!statement.only_reads() || statement.columns() == 0)
+      refuse_writing(db, "this statement has no result");
+    if (!db.prepare(statement.rest()).is_empty())
+      bad_input("one query at a time: '{}' follows the first", printable(statement.rest()));
+    return statement;
+  } catch (const DatabaseError& error) {
+    const std::string cause = sqlite3_errmsg(db.handle());
+    if (error.code() == SQLITE_AUTH) refuse_writing(db, cause);
+    bad_input("{}: {}; `assay sql FILE \"SELECT name, sql FROM sqlite_schema\"` shows the tables",
+              db.path(),
+              cause);
+  }
+}
+
+// ---- Output ----
+
+bool is_number(Statement::Type type) {
+  return type == Statement::Type::Integer || type == Statement::Type::Real;
+}
+
+// Of a large blob, its first bytes and how many there are.
+std::string hex(const std::string& bytes) {
+  constexpr std::size_t kMost = 4096, kShown = 64;
+  const std::size_t shown = bytes.size() <= kMost ? bytes.size() : kShown;
+  std::string text;
+  for (std::size_t i = 0; i < shown; ++i)
+    text += fmt::format("{:02x}", static_cast<unsigned char>(bytes[i]));
+  return shown == bytes.size() ? text : text + fmt::format("... ({} bytes)", bytes.size());
+}
+
+json json_value(const Statement& row, int column) {
+  switch (row.type(column)) {
+  case Statement::Type::Integer:
+    return row.integer(column);
+  case Statement::Type::Real:
+    return row.real(column);
+  case Statement::Type::Text:
+    return printable(row.text(column));
+  case Statement::Type::Blob:
+    return hex(row.text(column));
+  case Statement::Type::Null:
+    break;
+  }
+  return nullptr;
+}
+
+// One object a line inside the array: large results need no memory.
+void print_json(Statement& rows, std::int64_t limit) {
+  fmt::print("[");
+  for (std::int64_t count = 0; (limit == 0 || count < limit) && rows.step(); ++count) {
+    nlohmann::ordered_json row = nlohmann::ordered_json::object();
+    for (int c = 0; c < rows.columns(); ++c)
+      row[printable(rows.column_name(c))] = json_value(rows, c);
+    fmt::print("{}\n{}", count == 0 ? "" : ",", row.dump());
+  }
+  fmt::print("\n]\n");
+}
+
+std::string plain_value(const Statement& row, int column) {
+  if (row.type(column) == Statement::Type::Real) return fmt::format("{}", row.real(column));
+  if (row.type(column) == Statement::Type::Blob) return hex(row.text(column));
+  return printable(row.text(column)); // NULL: ""
+}
+
+void print_csv(Statement& rows, std::int64_t limit) {
+  for (int c = 0; c < rows.columns(); ++c)
+    fmt::print("{}{}", c == 0 ? "" : ",", csv_field(rows.column_name(c)));
+  fmt::print("\r\n");
+  for (std::int64_t count = 0; (limit == 0 || count < limit) && rows.step(); ++count) {
+    for (int c = 0; c < rows.columns(); ++c)
+      fmt::print("{}{}", c == 0 ? "" : ",", csv_field(plain_value(rows, c)));
+    fmt::print("\r\n");
+  }
+}
+
+bool starts_character(char c) {
+  return (static_cast<unsigned char>(c) & 0xC0) != 0x80;
+}
+
+std::size_t characters(const std::string& text) {
+  return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), starts_character));
+}
+
+// Exactly `width` characters: padded, or cut with "..." at the end.
+std::string fit(const std::string& text, std::size_t width, bool right) {
+  const std::size_t size = characters(text);
+  if (size <= width) {
+    const std::string blank(width - size, ' ');
+    return right ? blank + text : text + blank;
+  }
+  std::size_t end = 0, kept = 0;
+  while (end < text.size() && (kept < width - 3 || !starts_character(text[end])))
+    kept += starts_character(text[end++]) ? 1 : 0;
+  return text.substr(0, end) + "...";
+}
+
+struct Table {
+  std::vector<std::vector<std::string>> rows; // the first is the header
+  std::vector<bool> numeric;
+  bool more = false;
+};
+
+Table read_table(Statement& statement, std::int64_t limit) {
+  Table table;
+  const auto columns = static_cast<std::size_t>(statement.columns());
+  table.numeric.assign(columns, true);
+  table.rows.emplace_back();
+  for (int c = 0; c < statement.columns(); ++c)
+    table.rows[0].push_back(printable(statement.column_name(c)));
+  while (statement.step()) {
+    if (limit != 0 && static_cast<std::int64_t>(table.rows.size()) > limit) {
+      table.more = true;
+      break;
+    }
+    std::vector<std::string> row;
+    for (int c = 0; c < statement.columns(); ++c) {
+      std::string text =
+          statement.type(c) == Statement::Type::Null ? "-" : plain_value(statement, c);
+      std::replace_if(
+          text.begin(), text.end(), [](char x) { return x == '\n' || x == '\t'; }, ' ');
+      if (!is_number(statement.type(c)) && statement.type(c) != Statement::Type::Null)
+        table.numeric[static_cast<std::size_t>(c)] = false;
+      row.push_back(std::move(text));
+    }
+    table.rows.push_back(std::move(row));
+  }
+  return table;
+}
+
+// Text columns give way, the widest first, until a line fits; numbers are never cut.
+std::vector<std::size_t> column_widths(const Table& table, std::size_t line) {
+  std::vector<std::size_t> widths(table.numeric.size());
+  for (const std::vector<std::string>& row : table.rows)
+    for (std::size_t c = 0; c < row.size(); ++c)
+      widths[c] = std::max(widths[c], characters(row[c]));
+  const auto total = [&] {
+    return std::accumulate(widths.begin(), widths.end(), 2 * (widths.size() - 1));
+  };
+  while (total() > line) {
+    std::size_t widest = widths.size();
+    for (std::size_t c = 0; c < widths.size(); ++c)
+      if (!table.numeric[c] && widths[c] > kNarrowest &&
+          (widest == widths.size() || widths[c] > widths[widest]))
+        widest = c;
+    if (widest == widths.size()) break;
+    --widths[widest];
+  }
+  return widths;
+}
+
+void print_table(Statement& statement, const SqlOptions& options) {
+  const std::int64_t limit = options.limit < 0 ? kTableRows : options.limit;
+  const Table table = read_table(statement, limit);
+  const std::vector<std::size_t> widths =
+      column_widths(table, static_cast<std::size_t>(terminal_style(true, options.width).width));
+  const auto print_row = [&](const std::vector<std::string>& row) {
+    std::string line;
+    for (std::size_t c = 0; c < row.size(); ++c)
+      line += (c == 0 ? "" : "  ") + fit(row[c], widths[c], table.numeric[c]);
+    line.erase(line.find_last_not_of(' ') + 1);
+    fmt::print("{}\n", line);
+  };
+  print_row(table.rows[0]);
+  std::vector<std::string> rule;
+  for (const std::size_t width : widths) rule.emplace_back(width, '-');
+  print_row(rule);
+  for (std::size_t i = 1; i < table.rows.size(); ++i) print_row(table.rows[i]);
+  if (table.rows.size() == 1) fmt::print("(no rows)\n");
+  if (table.more) fmt::print("... the first {} rows; --limit 0 shows all\n", limit);
+}
+
+void print_queries(bool as_json) {
+  if (as_json) {
+    json rows = json::array();
+    for (const NamedQuery& query : named_queries())
+      rows.push_back({{"name", query.name}, {"summary", query.summary}, {"sql", query.sql}});
+    fmt::print("{}\n", rows.dump(2));
+    return;
+  }
+  for (const NamedQuery& query : named_queries())
+    fmt::print("{:<18} {}\n", query.name, query.summary);
+}
+
+void run_sql(const SqlOptions& options) {
+  if (options.list) {
+    print_queries(options.json);
+    return;
+  }
+  if (options.target.empty())
+    bad_input("give a trace or a results directory, or --list for the named queries");
+  if (options.query.empty() == options.name.empty())
+    bad_input("give either a query or --name NAME; `assay sql --list` shows the named ones");
+  const Target target = find_target(options.target);
+  const std::string sql = query_text(options, target);
+  const std::unique_ptr<Database> db = open_target(target);
+  sqlite3_set_authorizer(db->handle(), only_reading, nullptr);
+  Statement statement = prepare_query(*db, sql);
+  if (options.json)
+    print_json(statement, std::max<std::int64_t>(options.limit, 0));
+  else if (options.csv)
+    print_csv(statement, std::max<std::int64_t>(options.limit, 0));
+  else
+    print_table(statement, options);
+}
+
+} // namespace
+
+void add_sql(CLI::App& app, int&) {
+  CLI::App* command =
+      app.add_subcommand("sql", "SQL on a trace or a ledger: named queries, or your own");
+  auto options = std::make_shared<SqlOptions>();
+  command->add_option("target", options->target, "trace file, or results directory for its ledger");
+  command->add_option("query", options->query, "one SQL query; only reading is allowed");
+  command->add_option("--name", options->name, "a named query instead");
+  command->add_flag("--list", options->list, "the named queries (with --json also their SQL)");
+  CLI::Option* csv = command->add_flag("--csv", options->csv, "print CSV");
+  command->add_flag("--json", options->json, "print JSON")->excludes(csv);
+  command
+      ->add_option(
+          "--limit", options->limit, "rows at most, 0 all (default: 100 in a table, else all)")
+      ->check(at_least(0));
+  command
+      ->add_option(
+          "--width", options->width, "characters of a table's line (default: the terminal's)")
+      ->check(CLI::Range(20, 100000));
+  command->callback([options] { run_sql(*options); });
+}
+
+} // namespace assay::cli

@@ -1,0 +1,268 @@
+#include "app/worker/launch/launch.h"
+
+#include <ATen/Parallel.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <functional>
+#include <map>
+#include <numeric>
+#include <optional>
+#include <random>
+
+#include "app/worker/launch/guard_memory.h"
+#include "app/worker/launch/launch_json.h"
+#include "core/statistics/statistics.h"
+#include "model/layout/segments.h"
+#include "model/training/global_state.h"
+#include "model/training/peak_memory.h"
+
+namespace assay::worker {
+
+namespace {
+
+using nlohmann::json;
+
+constexpr int kEvaluationWarmSteps =
+    8; // train steps before evaluations are timed: the EMA leaves the weights
+
+std::vector<std::size_t> permutation(std::size_t count, std::uint64_t seed) {
+  std::vector<std::size_t> order(count);
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::mt19937_64 generator(seed);
+  for (std::size_t i = count; i > 1; --i) std::swap(order[i - 1], order[generator() % i]);
+  return order;
+}
+
+} // namespace
+
+Launch::Launch(const json& message,
+               CovariateSampler sampler,
+               std::string gpu_uuid,
+               RankChannel* ranks)
+    : kind_(message.at("kind")), unit_(message.at("unit")),
+      optimization_(
+          value_or_throw(optimizations().lookup(message.at("optimization").get<std::string>()))),
+      visit_steps_(message.value("visit_steps", 1)),
+      discard_steps_(message.value("discard_steps", 0)), seed_(message.at("seed")),
+      gpu_uuid_(std::move(gpu_uuid)), sampler_(std::move(sampler)), ranks_(ranks) {
+  for (const json& item : message.at("variants")) {
+    VariantSpec spec{item.at("name"),
+                     item.at("level"),
+                     item.at("role"),
+                     value_or_throw(config_from_json(item.at("config")))};
+    spec.config = value_or_throw(resolve(spec.config));
+    variants_.push_back(std::move(spec));
+  }
+  if (variants_.empty()) bad_input("a launch needs at least one variant");
+  source_ = open_data(reference());
+  train_data_ = std::make_unique<DataStream>(source_, reference(), Split::Train);
+  held_out_data_ = std::make_unique<DataStream>(source_, reference(), Split::HeldOut);
+  if (kind_ == "traced") start_tracer(message.at("trace")); // before the first CUDA context
+  build_replicas();
+}
+
+void Launch::build_replicas() {
+  const auto start = std::chrono::steady_clock::now();
+  replicas_.resize(variants_.size());
+  own_step_ns_.resize(variants_.size());
+  build_order_ = permutation(variants_.size(), seed_);
+  if (kind_ == "timed" || kind_ == "traced" || kind_ == "loss" || kind_ == "probe") {
+    for (const std::size_t i : build_order_) {
+      guard_memory(i, variants_[i].name, [&] {
+        const std::int64_t before = current_bytes(variants_[i].config.device);
+        replicas_[i].trainer = std::make_unique<Trainer>(variants_[i].config, group());
+        replicas_[i].bytes = current_bytes(variants_[i].config.device) - before;
+      });
+    }
+    if (unit_ == "evaluation") warm_evaluation_replicas();
+  }
+  state_hash_ = global_state_hash();
+  build_seconds_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+// Evaluation is timed between train steps in real use: a few steps make the EMA differ from the
+// weights, and tell what a step costs, so that the effect can be stated per step as well.
+void Launch::warm_evaluation_replicas() {
+  std::vector<double> step_ns;
+  for (int step = 0; step < kEvaluationWarmSteps; ++step) {
+    const UnitData data = next_train_data();
+    train_data_->pause();
+    for (const std::size_t i : build_order_) {
+      guard_memory(i, variants_[i].name, [&] {
+        const VisitResult visit = run_visit(*replicas_[i].trainer, false, {data}, 0);
+        if (step >= kEvaluationWarmSteps / 2) step_ns.push_back(static_cast<double>(visit.wall_ns));
+      });
+    }
+    train_data_->resume();
+  }
+  step_ns_ = median(step_ns);
+}
+
+// The micro-batches of a step. Of N ranks, rank r takes batches r, N + r, 2N + r … of the stream.
+UnitData Launch::next_train_data() {
+  const TrainConfig& config = reference();
+  const int ranks = ranks_ == nullptr ? 1 : ranks_->place().size;
+  const int own = ranks_ == nullptr ? 0 : ranks_->place().rank;
+  UnitData data;
+  for (std::int64_t i = 0; i < config.accumulate; ++i)
+    for (int rank = 0; rank < ranks; ++rank) {
+      Batch batch = train_data_->next();
+      if (rank != own) continue;
+      prepare(batch, config);
+      data.push_back(std::move(batch));
+    }
+  return data;
+}
+
+UnitData Launch::next_unit_data() {
+  if (unit_ != "evaluation") return next_train_data();
+  UnitData data;
+  for (std::int64_t i = 0; i < reference().eval_batches; ++i) {
+    data.push_back(held_out_data_->next());
+    prepare(data.back(), reference());
+  }
+  return data;
+}
+
+// The data of one visit, the same for every variant.
+std::vector<UnitData> Launch::next_units() {
+  std::vector<UnitData> units;
+  for (int i = 0; i < visit_steps_; ++i) units.push_back(next_unit_data());
+  return units;
+}
+
+json Launch::built() const {
+  json names = json::array(), bytes = json::array();
+  for (const std::size_t i : build_order_) names.push_back(variants_[i].name);
+  for (const Replica& replica : replicas_) bytes.push_back(replica.bytes);
+  return {{"event", "built"},
+          {"build_order", names},
+          {"seconds", build_seconds_},
+          {"threads", at::get_num_threads()},
+          {"parameters", model_size(reference()).parameters},
+          {"data", source_.fingerprint()},
+          {"bytes", bytes}};
+}
+
+// Ranks begin together: each has drained its device before it comes to the barrier.
+VisitResult
+Launch::timed_visit(std::size_t variant, const std::vector<UnitData>& units, Tracer* tracer) {
+  std::optional<RankWatchdog::Phase> phase;
+  std::function<void()> barrier;
+  if (ranks_ != nullptr) {
+    phase.emplace(ranks_->watch(), "visit of " + variants_[variant].name, true);
+    barrier = [this] { ranks_->group()->barrier("visit"); };
+  }
+  const bool evaluation = unit_ == "evaluation";
+  sampler_.begin();
+  VisitResult visit =
+      run_visit(*replicas_[variant].trainer, evaluation, units, discard_steps_, tracer, barrier);
+  // Every rank has the whole list of an evaluation; its tokens are to be counted once.
+  if (evaluation && ranks_ != nullptr && ranks_->place().rank > 0) visit.tokens = 0;
+  return visit;
+}
+
+// "" for a finite loss, else the words of its retirement; in a loss launch with the step that was
+// reached, from 1.
+std::string Launch::why_not_finite(std::size_t variant, const VisitResult& visit, int round) const {
+  if (std::isfinite(visit.loss)) return "";
+  std::string why = fmt::format(
+      "loss of variant '{}' is {} in round {}", variants_[variant].name, visit.loss, round);
+  if (kind_ != "loss") return why;
+  const auto first = std::find_if(visit.step_losses.begin(),
+                                  visit.step_losses.end(),
+                                  [](double loss) { return !std::isfinite(loss); });
+  return why + fmt::format(", at step {} of training with seed {}",
+                           round * visit_steps_ + (first - visit.step_losses.begin()) + 1,
+                           reference().seed);
+}
+
+// One variant's visit of a round, with what the machine did meanwhile.
+std::pair<VisitResult, Covariates> Launch::observed_visit(std::size_t variant,
+                                                          const std::vector<UnitData>& units,
+                                                          int round,
+                                                          const std::string& tracing) {
+  const std::string& name = variants_[variant].name;
+  Tracer* tracer = tracing.empty() ? nullptr : tracer_.get();
+  if (tracer != nullptr) tracer->begin_visit(variant, round, tracing == "warm-up");
+  VisitResult visit =
+      guard_memory(variant, name, [&] { return timed_visit(variant, units, tracer); });
+  const Covariates covariates = sampler_.end();
+  if (tracer != nullptr) tracer->end_visit();
+  if (kind_ == "loss") visit.loss = mean(visit.step_losses);
+  if (const std::uint64_t now = global_state_hash(); now != state_hash_)
+    internal_error("variant '{}' changed LibTorch's global state (hash {:x}, was {:x})",
+                   name,
+                   now,
+                   state_hash_);
+  return {std::move(visit), covariates};
+}
+
+// Every variant of the round is visited before one is retired: when several lose their loss, the
+// first of them is, the reference before the levels, which are then not to blame.
+json Launch::round(const json& message) {
+  const std::vector<UnitData> units = next_units();
+  train_data_->pause();
+  held_out_data_->pause();
+  json visits = json::array();
+  std::map<std::size_t, std::string> not_finite; // by variant
+  const int number = message.at("round");
+  const std::string tracing = message.value("trace", "");
+  if (!tracing.empty() && !tracer_) bad_input("a {} launch records no trace", kind_);
+  const json& order = message.at("order");
+  for (std::size_t position = 0; position < order.size(); ++position) {
+    const auto variant = order[position].get<std::size_t>();
+    if (variant >= replicas_.size())
+      bad_input("round names variant {}, the launch has {}", variant, replicas_.size());
+    const auto [visit, covariates] = observed_visit(variant, units, number, tracing);
+    if (std::string why = why_not_finite(variant, visit, number); !why.empty())
+      not_finite.emplace(variant, std::move(why));
+    if (ranks_ != nullptr)
+      own_step_ns_[variant].push_back(static_cast<double>(visit.wall_ns) / visit.steps);
+    visits.push_back(visit_to_json(variant, position, visit, covariates));
+  }
+  if (!not_finite.empty()) throw Retired{not_finite.begin()->first, not_finite.begin()->second};
+  train_data_->resume();
+  held_out_data_->resume();
+  return {{"event", "round"}, {"round", number}, {"visits", visits}};
+}
+
+json Launch::probe() {
+  std::vector<double> unit_ns;
+  for (int i = 0; i < 4; ++i) {
+    const std::vector<UnitData> units(static_cast<std::size_t>(visit_steps_), next_unit_data());
+    const VisitResult visit =
+        run_visit(*replicas_.front().trainer, unit_ == "evaluation", units, discard_steps_);
+    unit_ns.push_back(static_cast<double>(visit.wall_ns) / visit.steps);
+  }
+  return {{"event", "probe"},
+          {"unit_ns", median(unit_ns)},
+          {"bytes", current_bytes(reference().device)},
+          {"build_seconds", build_seconds_}};
+}
+
+json Launch::bye() {
+  json metrics = tracer_ ? tracer_->finish() : json::array();
+  tracer_.reset();
+  if (step_ns_ > 0)
+    metrics.push_back(metric(
+        nullptr, "time/step_ns", "ns", step_ns_, "median train step beside the timed evaluations"));
+  if (kind_ == "loss")
+    metrics.push_back(metric(nullptr,
+                             kDataEpochMetric,
+                             "epochs",
+                             static_cast<double>(train_data_->position().epoch),
+                             "of the training data, finished"));
+  for (std::size_t i = 0; i < own_step_ns_.size(); ++i)
+    if (!own_step_ns_[i].empty())
+      metrics.push_back(metric(i,
+                               fmt::format("rank/{}/step_ns", ranks_->place().rank),
+                               "ns",
+                               median(own_step_ns_[i]),
+                               "median over this rank's visits, warm-up included"));
+  return {{"event", "bye"}, {"metrics", metrics}};
+}
+
+} // namespace assay::worker

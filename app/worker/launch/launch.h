@@ -1,0 +1,93 @@
+// One launch: the replicas of a group of variants in this process, and the rounds, gates and
+// measurements that the engine asks for. docs/protocol.md gives the messages; all times are
+// nanoseconds.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "app/worker/launch/tracer.h"
+#include "app/worker/launch/visit.h"
+#include "app/worker/ranks/rank_channel.h"
+#include "model/config/optimization.h"
+#include "model/data/loader.h"
+#include "model/training/trainer.h"
+#include "profilers/machine/covariate_sampler.h"
+
+namespace assay::worker {
+
+struct VariantSpec {
+  std::string name, level, role;
+  TrainConfig config;
+};
+
+// Variants that must leave the launch: the round that showed it is not answered.
+struct Retired {
+  std::size_t variant;
+  std::string reason;
+};
+
+class Launch {
+public:
+  // Parses a "launch" message; builds replicas for launches with rounds in an order permuted by
+  // its seed. `ranks` null: this process is alone; otherwise every rank builds the same launch.
+  Launch(const nlohmann::json& message,
+         CovariateSampler sampler,
+         std::string gpu_uuid,
+         RankChannel* ranks = nullptr);
+
+  nlohmann::json built() const; // answer to "launch"
+  nlohmann::json round(const nlohmann::json& message);
+  nlohmann::json parity();
+  nlohmann::json memory();
+  nlohmann::json probe();
+  nlohmann::json stop_trace(); // the launch goes on without its tracer
+  nlohmann::json bye();
+
+private:
+  struct Replica {
+    std::unique_ptr<Trainer> trainer;
+    std::int64_t bytes = 0;
+  };
+  void start_tracer(const nlohmann::json& trace);
+  void build_replicas();
+  void warm_evaluation_replicas();
+  std::vector<Batch> parity_batches();
+  UnitData next_train_data();
+  UnitData next_unit_data();
+  std::vector<UnitData> next_units();
+  VisitResult timed_visit(std::size_t variant, const std::vector<UnitData>& units, Tracer* tracer);
+  std::pair<VisitResult, Covariates> observed_visit(std::size_t variant,
+                                                    const std::vector<UnitData>& units,
+                                                    int round,
+                                                    const std::string& tracing);
+  std::string why_not_finite(std::size_t variant, const VisitResult& visit, int round) const;
+  const TrainConfig& reference() const { return variants_.front().config; }
+  std::shared_ptr<ProcessGroup> group() const {
+    return ranks_ == nullptr ? nullptr : ranks_->group();
+  }
+
+  std::string kind_, unit_;
+  const Optimization* optimization_ = nullptr;
+  std::vector<VariantSpec> variants_;
+  int visit_steps_ = 1, discard_steps_ = 0;
+  std::uint64_t seed_ = 0;
+  std::unique_ptr<DataStream> train_data_, held_out_data_;
+  std::vector<Replica> replicas_;
+  std::vector<std::size_t> build_order_;
+  double build_seconds_ = 0;
+  double step_ns_ = 0; // median train step of the reference, for evaluation units
+  std::string gpu_uuid_;
+  std::uint64_t state_hash_ = 0; // of LibTorch's global state after building
+  CovariateSampler sampler_;
+  DataSource source_;
+  std::unique_ptr<Tracer> tracer_; // of a traced launch
+  RankChannel* ranks_;
+  std::vector<std::vector<double>> own_step_ns_; // of several ranks: by variant, one a visit
+};
+
+} // namespace assay::worker

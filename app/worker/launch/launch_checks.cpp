@@ -1,0 +1,124 @@
+// The untimed launches: parity (gates, what engaged, peaks of the device) and memory.
+#include <algorithm>
+
+#include "app/worker/launch/guard_memory.h"
+#include "app/worker/launch/launch.h"
+#include "app/worker/launch/launch_json.h"
+#include "core/statistics/roofline.h"
+#include "model/gates/gates.h"
+#include "model/layout/segments.h"
+#include "model/training/device_peaks.h"
+#include "model/training/peak_memory.h"
+
+namespace assay::worker {
+
+using nlohmann::json;
+
+namespace {
+
+constexpr std::size_t kParityUnits = 4; // optimizer steps that a bitwise gate compares
+constexpr int kParityDraws = 400;       // batches looked at for rows of several documents
+
+// Of the device, for the speed of light. A CPU has none: its operators are no launches.
+void add_peaks(json& metrics, const TrainConfig& config) {
+  if (config.device != Device::Cuda) return;
+  const MeasuredPeaks peaks = measure_peaks(config.precision);
+  const auto add = [&](const char* path, const char* unit, double value) {
+    if (value > 0) metrics.push_back(metric(nullptr, path, unit, value));
+  };
+  add(kComputePeakMetric, "FLOP/s", peaks.flops_per_second);
+  add(kFp32PeakMetric, "FLOP/s", peaks.fp32_flops_per_second);
+  add(kFp8PeakMetric, "FLOP/s", peaks.fp8_flops_per_second);
+  add(kBandwidthMetric, "bytes/s", peaks.bytes_per_second);
+  add(kLaunchMetric, "s", peaks.launch_seconds);
+}
+
+// A level may prove itself by a counter instead of a span.
+bool shows_a_level(const Optimization& optimization, const std::string& counter) {
+  return std::any_of(optimization.levels.begin(),
+                     optimization.levels.end(),
+                     [&](const Level& level) { return level.span == counter; });
+}
+
+} // namespace
+
+// Batches whose rows hold several documents, as far as the corpus has such: isolation cannot be
+// shown on a single one. Each of several ranks has its own.
+std::vector<Batch> Launch::parity_batches() {
+  const std::size_t ranks = ranks_ == nullptr ? 1 : static_cast<std::size_t>(ranks_->place().size);
+  const std::size_t own = ranks_ == nullptr ? 0 : static_cast<std::size_t>(ranks_->place().rank);
+  std::vector<Batch> batches;
+  std::size_t taken = 0;
+  for (int drawn = 0; taken < ranks * kParityUnits; ++drawn) {
+    Batch batch = train_data_->next();
+    const bool several = batch.documents.cu_host.size() > batch.rows.cu_host.size();
+    if (!several && drawn < kParityDraws) continue;
+    if (taken++ % ranks != own) continue;
+    prepare(batch, reference());
+    batches.push_back(std::move(batch));
+  }
+  return batches;
+}
+
+json Launch::parity() {
+  json gates = json::array(), metrics = json::array();
+  std::vector<Batch> batches = parity_batches();
+  for (std::size_t i = 0; i < variants_.size(); ++i) {
+    const VariantSpec& spec = variants_[i];
+    if (spec.role == "control") continue;
+    guard_memory(i, spec.name, [&] {
+      if (spec.role == "level") {
+        for (const GateResult& gate :
+             run_gates(*optimization_, reference(), spec.config, batches, group()))
+          gates.push_back({{"variant", i},
+                           {"name", gate.name},
+                           {"passed", gate.passed},
+                           {"value", gate.value},
+                           {"bound", gate.bound},
+                           {"detail", gate.detail}});
+      }
+      const CodePath seen = record_code_path(*optimization_, spec.config, batches, group());
+      for (const auto& [name, count] : seen.spans)
+        metrics.push_back(metric(i, "engaged/" + name, "spans", static_cast<double>(count)));
+      for (const auto& [name, count] : seen.counters) {
+        metrics.push_back(metric(i, name, "count", static_cast<double>(count)));
+        if (shows_a_level(*optimization_, name))
+          metrics.push_back(metric(i, "engaged/" + name, "count", static_cast<double>(count)));
+      }
+      for (const auto& [name, count] : seen.operators)
+        metrics.push_back(metric(i, "ops/" + name, "calls", static_cast<double>(count)));
+    });
+  }
+  add_peaks(metrics, reference());
+  return {{"event", "parity"}, {"gates", gates}, {"metrics", metrics}};
+}
+
+// Every variant takes the same units, and all of them twice: what LibTorch keeps for the whole
+// process (workspaces, handles) is then there before the first figure counts, and no variant pays
+// for another's. The control is measured as well: it must need the bytes of its reference.
+json Launch::memory() {
+  json metrics = json::array();
+  const UnitData first = next_train_data();
+  const std::vector<UnitData> units = next_units();
+  for (const bool counted : {false, true})
+    for (std::size_t i = 0; i < variants_.size(); ++i) {
+      const VariantSpec& spec = variants_[i];
+      guard_memory(i, spec.name, [&] {
+        PeakMemory peak(
+            spec.config.device); // counts from here on, so the replica is built after it
+        Trainer trainer(spec.config, group());
+        (void)trainer.step(first);
+        (void)run_visit(trainer, unit_ == "evaluation", units, 0);
+        peak.restart();
+        (void)run_visit(trainer, unit_ == "evaluation", units, 0);
+        if (!counted) return;
+        metrics.push_back(
+            metric(i, "memory/peak_bytes", "bytes", static_cast<double>(peak.peak_bytes())));
+        metrics.push_back(
+            metric(i, "memory/start_bytes", "bytes", static_cast<double>(peak.start_bytes())));
+      });
+    }
+  return {{"event", "memory"}, {"metrics", metrics}};
+}
+
+} // namespace assay::worker

@@ -1,0 +1,66 @@
+// `assay generate`: text from a checkpoint.
+#include "model/training/generate.h"
+
+#include <cstdio>
+#include <memory>
+
+#include "app/number_checks.h"
+#include "app/worker/verbs/restored.h"
+#include "app/worker/worker.h"
+#include "core/text.h"
+
+namespace assay::worker {
+
+namespace {
+
+struct GenerateOptions {
+  std::string checkpoint, prompt = "#include ", device = "cpu";
+  std::int64_t tokens = 200, top_k = 40;
+  double temperature = 0.8;
+  std::uint64_t seed = 1;
+};
+
+int generate_text(const GenerateOptions& options) {
+  Restored restored = restore_model(options.checkpoint, options.device, "");
+  const Tokenizer& tokenizer = *restored.source.tokenizer;
+  std::vector<std::int64_t> prompt;
+  for (const std::int32_t id : tokenizer.encode(options.prompt).ids) prompt.push_back(id);
+  if (prompt.empty()) bad_input("the prompt is empty; give --prompt TEXT");
+  const std::vector<std::int64_t> ids = generate(*restored.trainer,
+                                                 prompt,
+                                                 {.max_tokens = options.tokens,
+                                                  .temperature = options.temperature,
+                                                  .top_k = options.top_k,
+                                                  .seed = options.seed,
+                                                  .stop_token = tokenizer.end_of_document()});
+  std::vector<std::int32_t> text_ids;
+  for (const std::int64_t id : ids) text_ids.push_back(static_cast<std::int32_t>(id));
+  fmt::print("{}{}\n", options.prompt, printable(tokenizer.decode(text_ids)));
+  return 0;
+}
+
+} // namespace
+
+void add_generate(CLI::App& parent, int& exit_code) {
+  CLI::App* command = parent.add_subcommand("generate", "sample text from a checkpoint");
+  auto options = std::make_shared<GenerateOptions>();
+  command
+      ->add_option(
+          "checkpoint", options->checkpoint, "checkpoint, or directory whose newest is taken")
+      ->required();
+  command->add_option("--prompt", options->prompt, "text to continue")->capture_default_str();
+  command->add_option("--tokens", options->tokens, "tokens to add")
+      ->capture_default_str()
+      ->check(at_least(1));
+  command->add_option("--temperature", options->temperature, "0: always the likeliest token")
+      ->capture_default_str()
+      ->check(at_least(0));
+  command->add_option("--top-k", options->top_k, "sample among the k likeliest; 0: all")
+      ->capture_default_str()
+      ->check(at_least(0));
+  command->add_option("--seed", options->seed, "of the sampling")->capture_default_str();
+  command->add_option("--device", options->device, "cpu or cuda")->capture_default_str();
+  command->callback([options, &exit_code] { exit_code = generate_text(*options); });
+}
+
+} // namespace assay::worker

@@ -1,0 +1,31 @@
+#include "app/worker/verbs/restored.h"
+
+#include "app/worker/launch/identity.h"
+#include "core/result.h"
+#include "model/training/checkpoint.h"
+
+namespace assay::worker {
+
+Restored
+restore_model(const std::string& path, const std::string& device, const std::string& data) {
+  const Checkpoint checkpoint = value_or_throw(load_checkpoint(path));
+  Restored restored;
+  restored.step = checkpoint.meta.step;
+  TrainConfig config = checkpoint.meta.config;
+  value_or_throw(set_key_text(config, "device", device));
+  config.data = data;
+  restored.config = value_or_throw(resolve(config));
+  open_device(restored.config);
+  set_threads(restored.config);
+  if (data.empty())
+    restored.source.tokenizer = open_tokenizer(config.tokenizer);
+  else
+    restored.source = open_data(restored.config);
+  if (restored.source.tokenizer->fingerprint() != checkpoint.meta.tokenizer)
+    bad_input("{} was trained with another tokenizer than '{}' is now", path, config.tokenizer);
+  restored.trainer = std::make_unique<Trainer>(restored.config);
+  restored.trainer->load_state_tensors(checkpoint.tensors);
+  return restored;
+}
+
+} // namespace assay::worker

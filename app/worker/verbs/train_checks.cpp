@@ -1,0 +1,85 @@
+#include "app/worker/verbs/train_checks.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "core/result.h"
+
+namespace assay::worker {
+
+namespace {
+
+constexpr const char* kDefaultOut = "runs/train";
+
+// Keys that the tensors of a checkpoint follow.
+constexpr std::array<const char*, 13> kShapeKeys{"family",
+                                                 "preset",
+                                                 "pattern",
+                                                 "d_model",
+                                                 "heads",
+                                                 "head_dim",
+                                                 "rope_dim",
+                                                 "kv_rank",
+                                                 "kv_groups",
+                                                 "ffn_dim",
+                                                 "vocab_size",
+                                                 "conv_kernel",
+                                                 "nsa_gate_dim"};
+
+// What an earlier training left in a directory: "train.csv, checkpoint-500.json", or "".
+std::string earlier_training(const std::filesystem::path& directory) {
+  std::vector<std::string> names;
+  std::error_code error;
+  for (std::filesystem::directory_iterator it(directory, error), end; !error && it != end;
+       it.increment(error)) {
+    const std::string name = it->path().filename().string();
+    if (name == "train.csv" || (name.starts_with("checkpoint-") && name.ends_with(".json")))
+      names.push_back(name);
+  }
+  std::sort(names.begin(), names.end());
+  if (names.size() > 3) names = {names[0], names[1], fmt::format("{} more", names.size() - 2)};
+  return fmt::format("{}", fmt::join(names, ", "));
+}
+
+} // namespace
+
+void refuse_other_shape(const TrainConfig& given,
+                        const TrainConfig& trained,
+                        const std::string& at) {
+  const nlohmann::json now = to_json(given), then = to_json(trained);
+  for (const char* key : kShapeKeys)
+    if (now.at(key) != then.at(key))
+      bad_input("{} = {}: the model of checkpoint {} has {}; leave {} out, or train a new one "
+                "without --resume",
+                key,
+                now.at(key).dump(),
+                at,
+                then.at(key).dump(),
+                key);
+}
+
+std::string output_directory(const std::string& named, const std::string& resume) {
+  namespace fs = std::filesystem;
+  std::error_code error;
+  fs::path source = resume;
+  if (!fs::is_directory(source, error)) source = source.parent_path();
+  if (source.empty()) source = ".";
+  if (named.empty() && !resume.empty()) return source.string();
+  const std::string out = named.empty() ? kDefaultOut : named;
+  if (!resume.empty() && fs::equivalent(source, out, error)) return out;
+  if (const std::string found = earlier_training(out); !found.empty())
+    bad_input("{} holds an earlier training ({}): {}choose another --out",
+              out,
+              found,
+              found.starts_with("checkpoint-")
+                  ? fmt::format("go on with that one by --resume {}, or ", out)
+                  : "");
+  return out;
+}
+
+} // namespace assay::worker

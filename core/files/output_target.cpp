@@ -1,0 +1,79 @@
+#include "core/files/output_target.h"
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+
+#include "core/result.h"
+#include "core/sqlite/sqlite_file.h"
+
+namespace assay {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr int kMostLinks = 40; // as Linux
+
+// The last link's target need not exist.
+fs::path follow(const std::string& path) {
+  fs::path target = path;
+  std::error_code error;
+  for (int links = 0; fs::is_symlink(target, error); ++links) {
+    if (links == kMostLinks) bad_input("cannot write {}: {}", path, std::strerror(ELOOP));
+    const fs::path next = fs::read_symlink(target, error);
+    if (error) bad_input("cannot write {}: {}", path, error.message());
+    target = next.is_absolute() ? next : target.parent_path() / next;
+  }
+  return target;
+}
+
+const char* kind_of(fs::file_type type) {
+  switch (type) {
+  case fs::file_type::directory:
+    return "a directory";
+  case fs::file_type::fifo:
+    return "a pipe";
+  case fs::file_type::character:
+  case fs::file_type::block:
+    return "a device";
+  default:
+    return "no plain file";
+  }
+}
+
+} // namespace
+
+std::string output_target(const std::string& path) {
+  const fs::path target = follow(path);
+  std::error_code error;
+  const fs::file_type type = fs::status(target, error).type();
+  if (type == fs::file_type::not_found || type == fs::file_type::none) return target.string();
+  if (type != fs::file_type::regular)
+    bad_input("cannot write {}: it is {}; name a file", path, kind_of(type));
+  if (is_sqlite_file(target.string()))
+    bad_input("cannot write {}: it is an SQLite file, as ledgers and traces are, and those are "
+              "never replaced; name another file",
+              path);
+  return target.string();
+}
+
+std::string write_remedy(int error) {
+  switch (error) {
+  case ENOSPC:
+  case EDQUOT:
+  case EFBIG:
+    return "free some space or choose another place";
+  case ENOENT:
+  case ENOTDIR:
+    return "make its directory first, or choose another place";
+  case EACCES:
+  case EPERM:
+  case EROFS:
+    return "choose a place that can be written";
+  default:
+    return "choose another place";
+  }
+}
+
+} // namespace assay

@@ -1,0 +1,94 @@
+#include "core/ledger/directory_lock.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "core/ledger/ledger_schema.h"
+#include "core/result.h"
+#include "core/text.h"
+
+namespace assay {
+
+namespace {
+
+std::string own_command() {
+  std::ifstream file("/proc/self/cmdline", std::ios::binary);
+  std::string command((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  for (char& c : command)
+    if (c == '\0') c = ' ';
+  while (!command.empty() && command.back() == ' ') command.pop_back();
+  return printable(command);
+}
+
+std::string host_name() {
+  std::array<char, 256> name{};
+  if (::gethostname(name.data(), name.size() - 1) != 0) return "unknown host";
+  return name.data();
+}
+
+// The holder writes its name after it has the lock, so that an unreadable name means "just now".
+std::string read_holder(const std::string& path) {
+  std::ifstream file(path);
+  const nlohmann::json holder = nlohmann::json::parse(file, nullptr, false);
+  if (!holder.is_object()) return "another process";
+  return fmt::format("process {} ({}) on {}",
+                     holder.value("pid", 0),
+                     printable(holder.value("command", "?")),
+                     printable(holder.value("host", "?")));
+}
+
+void write_holder(int fd) {
+  const nlohmann::json holder = {
+      {"pid", ::getpid()}, {"host", host_name()}, {"command", own_command()}};
+  const std::string text =
+      holder.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+  // The name is a courtesy: where the disk is full the lock itself still holds.
+  if (::ftruncate(fd, 0) == 0) (void)!::pwrite(fd, text.data(), text.size(), 0);
+}
+
+} // namespace
+
+void make_directory(const std::string& directory) {
+  std::error_code error;
+  std::filesystem::create_directories(directory, error);
+  if (error)
+    bad_input("{}: cannot be created ({}); choose another results directory with --out",
+              directory,
+              error.message());
+}
+
+int lock_directory(const std::string& directory) {
+  const std::string path = (std::filesystem::path(directory) / ledger_schema::kLockName).string();
+  const int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+  if (fd < 0)
+    bad_input("{}: cannot be written ({}); choose another results directory with --out",
+              path,
+              std::strerror(errno));
+  if (::flock(fd, LOCK_EX | LOCK_NB) == 0) {
+    write_holder(fd);
+    return fd;
+  }
+  const int error = errno;
+  ::close(fd);
+  if (error != EWOULDBLOCK) bad_input("{}: cannot be locked ({})", path, std::strerror(error));
+  bad_input("{} is in use by {}; wait for it or stop it", directory, read_holder(path));
+}
+
+std::string lock_holder(const std::string& directory) {
+  const std::string path = (std::filesystem::path(directory) / ledger_schema::kLockName).string();
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return "";
+  const bool held = ::flock(fd, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+  ::close(fd);
+  return held ? read_holder(path) : "";
+}
+
+} // namespace assay

@@ -1,0 +1,207 @@
+// The engine's handle of a ledger: creation, commits, launch ends.
+#include "core/ledger/ledger.h"
+
+#include <unistd.h>
+
+#include <filesystem>
+
+#include "core/ledger/directory_lock.h"
+#include "core/ledger/ledger_rows.h"
+#include "core/ledger/ledger_schema.h"
+#include "core/ledger/plan_difference.h"
+#include "core/sqlite/database.h"
+#include "core/sqlite/sqlite_file.h"
+#include "core/text.h"
+
+namespace assay {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+[[noreturn]] void raise_full(const std::string& directory, const DatabaseError& error) {
+  bad_input(
+      "{}: the ledger cannot be written: the disk is full, or a size limit is reached. "
+      "Everything up to the last round is kept; free space and run the same command again ({})",
+      directory,
+      error.what());
+}
+
+// Runs `body`, and turns "disk full" into a message that says what to do.
+template <class Body> auto writing(const Database& db, Body body) {
+  try {
+    return body();
+  } catch (const DatabaseError& error) {
+    if (!error.is_full()) throw;
+    raise_full(fs::path(db.path()).parent_path().string(), error);
+  }
+}
+
+// Made under another name and renamed when whole: `ledger.sqlite` never exists without its plan.
+void create_file(const std::string& directory, const std::string& path, const LedgerData& plan) {
+  const std::string fresh = path + ".new";
+  for (const char* suffix : {"", "-journal", "-wal", "-shm"}) fs::remove(fresh + suffix);
+  {
+    const Database db(fresh, Database::Mode::Create);
+    writing(db, [&] {
+      db.execute("PRAGMA synchronous = FULL");
+      Transaction transaction(db);
+      db.execute(ledger_schema::kTables);
+      db.execute(fmt::format("PRAGMA application_id = {}; PRAGMA user_version = {}",
+                             kLedgerApplicationId,
+                             kLedgerSchema));
+      ledger_rows::insert_plan(db, plan);
+      transaction.commit();
+    });
+  }
+  fs::rename(fresh, path);
+  sync_directory(directory);
+}
+
+void check_same_plan(const Database& db, const std::string& directory, const SpecRow& spec) {
+  Statement s = db.prepare("SELECT hash, name, plan_json FROM spec");
+  if (!s.step()) internal_error("{}: the ledger holds no plan", db.path());
+  if (s.text(0) == spec.hash) return;
+  const std::string difference = plan_difference(s.text(2), spec.plan_json);
+  bad_input(
+      "{} holds another plan ('{}', {}) than this one ('{}', {}): {}. Choose another --out, or "
+      "use --fork to set the old results aside",
+      directory,
+      s.text(1),
+      s.text(0),
+      spec.name,
+      spec.hash,
+      difference.empty() ? "its matrix, overrides or claims differ" : difference);
+}
+
+} // namespace
+
+std::unique_ptr<Ledger> Ledger::open(const std::string& directory, const LedgerData& plan) {
+  make_directory(directory);
+  std::unique_ptr<Ledger> ledger(new Ledger);
+  ledger->lock_fd_ = lock_directory(directory);
+  const std::string path = (fs::path(directory) / ledger_schema::kFileName).string();
+  if (!fs::exists(path)) create_file(directory, path, plan);
+  value_or_throw(ledger_schema::check_file(path));
+  try {
+    ledger->database_ = std::make_unique<Database>(path, Database::Mode::ReadWrite);
+    const Database& db = *ledger->database_;
+    const std::int64_t schema = db.integer("PRAGMA user_version");
+    value_or_throw(ledger_schema::check_version(path, schema));
+    if (schema < kLedgerSchema)
+      bad_input("{}: was written by an older Assay (schema {}, this build writes {}): it can be "
+                "read, not continued. Choose another --out, or use --fork to set it aside",
+                directory,
+                schema,
+                kLedgerSchema);
+    check_same_plan(db, directory, plan.spec);
+    db.execute("PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA foreign_keys = ON");
+  } catch (const DatabaseError& error) {
+    if (error.is_damaged())
+      throw Failure(Failure::Kind::BadInput, ledger_schema::damaged(path, error.what()).message);
+    throw;
+  }
+  return ledger;
+}
+
+Ledger::~Ledger() {
+  database_.reset();
+  if (lock_fd_ >= 0) ::close(lock_fd_);
+}
+
+std::int64_t Ledger::start_launch(const LaunchRow& launch) {
+  return writing(*database_, [&] {
+    Transaction transaction(*database_);
+    const std::int64_t id = ledger_rows::insert_launch(*database_, launch);
+    transaction.commit();
+    return id;
+  });
+}
+
+void Ledger::set_identity(std::int64_t launch,
+                          const Identity& identity,
+                          const std::string& build_order) {
+  writing(*database_, [&] {
+    Transaction transaction(*database_);
+    ledger_rows::update_identity(*database_, launch, identity, build_order);
+    transaction.commit();
+  });
+}
+
+void Ledger::commit_round(const std::vector<VisitRow>& visits,
+                          const std::vector<EventRow>& events) {
+  writing(*database_, [&] {
+    Transaction transaction(*database_);
+    ledger_rows::insert_visits(*database_, visits);
+    ledger_rows::insert_events(*database_, events);
+    transaction.commit();
+  });
+}
+
+void Ledger::add(const std::vector<MetricRow>& metrics,
+                 const std::vector<GateRow>& gates,
+                 const std::vector<EventRow>& events) {
+  writing(*database_, [&] {
+    Transaction transaction(*database_);
+    ledger_rows::insert_metrics(*database_, metrics);
+    ledger_rows::insert_gates(*database_, gates);
+    ledger_rows::insert_events(*database_, events);
+    transaction.commit();
+  });
+}
+
+void Ledger::end_launch(std::int64_t launch,
+                        LaunchState state,
+                        const std::string& reason,
+                        bool steady) {
+  writing(*database_, [&] {
+    Transaction transaction(*database_);
+    Statement update = database_->prepare(
+        "UPDATE launch SET state = ?2, reason = ?3, steady = ?4, ended_utc = ?5 WHERE id = ?1");
+    update.bind(1, launch).bind(2, to_string(state)).bind(3, reason);
+    update.bind(4, static_cast<int>(steady)).bind(5, utc_now()).run();
+    transaction.commit();
+    // Syncs the WAL, then copies into the main file what no reader still needs.
+    database_->integer("PRAGMA wal_checkpoint(PASSIVE)");
+  });
+}
+
+void Ledger::close_abandoned_launches() {
+  const std::string reason = "the engine was stopped before the launch ended";
+  writing(*database_, [&] {
+    Transaction transaction(*database_);
+    Statement find = database_->prepare(
+        "SELECT id, rounds_planned, kind, (SELECT count(DISTINCT round) FROM visit "
+        "WHERE launch = launch.id AND warmup = 0) FROM launch WHERE state = 'running'");
+    std::vector<std::pair<std::int64_t, LaunchState>> closed;
+    while (find.step()) {
+      const bool enough =
+          find.text(2) == "timed" && find.integer(3) > 0 && 2 * find.integer(3) >= find.integer(1);
+      closed.emplace_back(find.integer(0), enough ? LaunchState::Partial : LaunchState::Failed);
+    }
+    Statement update = database_->prepare(
+        "UPDATE launch SET state = ?2, reason = ?3, ended_utc = ?4 WHERE id = ?1");
+    for (const auto& [id, state] : closed) {
+      update.bind(1, id).bind(2, to_string(state)).bind(3, reason).bind(4, utc_now()).run();
+      ledger_rows::insert_events(*database_, {{id, -1, utc_now(), "stopped", reason}});
+    }
+    transaction.commit();
+  });
+}
+
+void Ledger::finish() {
+  try {
+    writing(*database_, [&] {
+      database_->integer("PRAGMA wal_checkpoint(TRUNCATE)");
+      database_->execute("PRAGMA journal_mode = DELETE");
+    });
+  } catch (const DatabaseError& error) {
+    if (!error.is_busy()) throw; // a reader is looking: the ledger stays in WAL mode, whole
+  }
+}
+
+LedgerData Ledger::read() const {
+  return ledger_rows::read(*database_);
+}
+
+} // namespace assay

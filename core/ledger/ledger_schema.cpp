@@ -1,0 +1,120 @@
+#include "core/ledger/ledger_schema.h"
+
+#include <filesystem>
+
+#include "core/ledger/ledger.h"
+#include "core/sqlite/sqlite_file.h"
+
+namespace assay::ledger_schema {
+
+const char* const kTables = R"sql(
+CREATE TABLE spec(
+  id INTEGER PRIMARY KEY CHECK (id = 1),
+  hash TEXT NOT NULL, name TEXT NOT NULL, seed INTEGER NOT NULL,
+  matrix_toml TEXT NOT NULL, plan_json TEXT NOT NULL, command TEXT NOT NULL, created_utc TEXT NOT NULL,
+  launches INTEGER NOT NULL, alpha REAL NOT NULL, sesoi REAL NOT NULL, power REAL NOT NULL
+) STRICT;
+CREATE TABLE optimization(
+  name TEXT PRIMARY KEY, position INTEGER NOT NULL, summary TEXT NOT NULL, equivalence TEXT NOT NULL,
+  unit TEXT NOT NULL, scope TEXT NOT NULL, equality TEXT NOT NULL
+) STRICT;
+CREATE TABLE level(
+  optimization TEXT NOT NULL REFERENCES optimization, position INTEGER NOT NULL,
+  name TEXT NOT NULL, summary TEXT NOT NULL, span TEXT NOT NULL,
+  PRIMARY KEY (optimization, position)
+) STRICT;
+CREATE TABLE also_compare(
+  optimization TEXT NOT NULL REFERENCES optimization, position INTEGER NOT NULL,
+  from_level TEXT NOT NULL, to_level TEXT NOT NULL,
+  PRIMARY KEY (optimization, position)
+) STRICT;
+CREATE TABLE claim(
+  id TEXT PRIMARY KEY, position INTEGER NOT NULL, optimization TEXT NOT NULL REFERENCES optimization,
+  from_level TEXT NOT NULL, to_level TEXT NOT NULL, text TEXT NOT NULL, source TEXT NOT NULL,
+  metric TEXT NOT NULL, lo REAL NOT NULL, hi REAL NOT NULL,
+  conditions TEXT NOT NULL, unmet TEXT NOT NULL, requires_json TEXT NOT NULL, stages TEXT NOT NULL,
+  lints TEXT NOT NULL
+) STRICT;
+CREATE TABLE cell(
+  id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, optimization TEXT NOT NULL REFERENCES optimization,
+  unit TEXT NOT NULL, config_json TEXT NOT NULL, rounds INTEGER NOT NULL, visit_steps INTEGER NOT NULL,
+  discard_steps INTEGER NOT NULL, launches INTEGER NOT NULL, traced_rounds INTEGER NOT NULL,
+  loss_seeds INTEGER NOT NULL, loss_rounds INTEGER NOT NULL, loss_steps INTEGER NOT NULL, loss_margin REAL NOT NULL
+) STRICT;
+CREATE TABLE variant(
+  id INTEGER PRIMARY KEY, cell INTEGER NOT NULL REFERENCES cell, name TEXT NOT NULL, level TEXT NOT NULL,
+  role TEXT NOT NULL CHECK (role IN ('reference', 'level', 'control')), config_json TEXT NOT NULL,
+  UNIQUE (cell, name)
+) STRICT;
+CREATE TABLE launch(
+  id INTEGER PRIMARY KEY, cell INTEGER NOT NULL REFERENCES cell,
+  kind TEXT NOT NULL CHECK (kind IN ('parity', 'timed', 'memory', 'traced', 'loss')),
+  position INTEGER NOT NULL, attempt INTEGER NOT NULL,
+  state TEXT NOT NULL CHECK (state IN ('running', 'complete', 'partial', 'failed')),
+  reason TEXT NOT NULL, started_utc TEXT NOT NULL, ended_utc TEXT NOT NULL,
+  build_order TEXT NOT NULL, rounds_planned INTEGER NOT NULL, steady INTEGER NOT NULL,
+  build TEXT NOT NULL, libtorch TEXT NOT NULL, cuda TEXT NOT NULL, driver TEXT NOT NULL, gpu TEXT NOT NULL,
+  gpu_uuid TEXT NOT NULL, host TEXT NOT NULL, boot TEXT NOT NULL, cpu TEXT NOT NULL, kernel TEXT NOT NULL,
+  cores INTEGER NOT NULL, threads INTEGER NOT NULL, environment TEXT NOT NULL
+) STRICT;
+CREATE TABLE visit(
+  id INTEGER PRIMARY KEY, launch INTEGER NOT NULL REFERENCES launch, variant INTEGER NOT NULL REFERENCES variant,
+  round INTEGER NOT NULL, position INTEGER NOT NULL, warmup INTEGER NOT NULL, steps INTEGER NOT NULL,
+  wall_ns INTEGER NOT NULL, device_ns INTEGER, tokens INTEGER NOT NULL, loss REAL, skipped_steps INTEGER NOT NULL,
+  steal_share REAL, run_delay_share REAL, load1 REAL, voluntary_switches INTEGER, involuntary_switches INTEGER,
+  sm_clock_mhz REAL, memory_clock_mhz REAL, power_w REAL, temperature_c REAL,
+  throttle_reasons INTEGER, foreign_processes INTEGER,
+  UNIQUE (launch, round, variant)
+) STRICT;
+CREATE TABLE sample(
+  visit INTEGER NOT NULL REFERENCES visit, position INTEGER NOT NULL, ns INTEGER NOT NULL,
+  PRIMARY KEY (visit, position)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE metric(
+  id INTEGER PRIMARY KEY, launch INTEGER NOT NULL REFERENCES launch, variant INTEGER REFERENCES variant,
+  path TEXT NOT NULL, unit TEXT NOT NULL, value REAL, detail TEXT NOT NULL
+) STRICT;
+CREATE TABLE gate(
+  id INTEGER PRIMARY KEY, launch INTEGER NOT NULL REFERENCES launch, variant INTEGER NOT NULL REFERENCES variant,
+  name TEXT NOT NULL, passed INTEGER NOT NULL, value REAL, bound REAL, detail TEXT NOT NULL
+) STRICT;
+CREATE TABLE event(
+  id INTEGER PRIMARY KEY, launch INTEGER NOT NULL REFERENCES launch, round INTEGER NOT NULL,
+  utc TEXT NOT NULL, kind TEXT NOT NULL, detail TEXT NOT NULL
+) STRICT;
+)sql";
+
+namespace {
+
+constexpr SqliteMarks kMarks{
+    kLedgerApplicationId, kLedgerSchema, "ledger", "run again into another directory"};
+
+} // namespace
+
+Error damaged(const std::string& path, const std::string& cause) {
+  return damaged_file(path, kMarks, cause);
+}
+
+Result<bool> check_version(const std::string& path, std::int64_t version) {
+  return check_schema(path, kMarks, version);
+}
+
+Result<bool> check_file(const std::string& path) {
+  std::error_code error;
+  const std::string directory = std::filesystem::path(path).parent_path().string();
+  if (std::filesystem::exists(directory, error) && !std::filesystem::is_directory(directory, error))
+    return fail("{}: is a file; name the results directory{}",
+                directory,
+                std::filesystem::path(directory).filename() == kFileName
+                    ? fmt::format(" that holds it, {}",
+                                  std::filesystem::absolute(directory).parent_path().string())
+                    : "");
+  if (!std::filesystem::is_directory(directory, error))
+    return fail(
+        "{}: no such directory; `assay run MATRIX --out {}` makes one", directory, directory);
+  if (!std::filesystem::exists(path, error))
+    return fail("{}: holds no {}, so it is not a results directory of Assay", directory, kFileName);
+  return check_sqlite_file(path, kMarks);
+}
+
+} // namespace assay::ledger_schema

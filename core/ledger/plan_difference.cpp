@@ -1,0 +1,149 @@
+#include "core/ledger/plan_difference.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <vector>
+
+#include "core/text.h"
+
+namespace assay {
+
+namespace {
+
+using nlohmann::json;
+
+constexpr std::size_t kLongest = 60; // of a value, bytes
+
+std::string value_text(const json& object, const std::string& key) {
+  const auto found = object.find(key);
+  if (found == object.end()) return "nothing";
+  const std::string text =
+      printable(found->dump(-1, ' ', false, json::error_handler_t::replace)); // no invalid UTF-8
+  return text.size() <= kLongest ? text : printable(text.substr(0, kLongest)) + "…";
+}
+
+// A difference, and in how many cells it is found beyond the first.
+struct Difference {
+  std::string where, what;
+  int more = 0;
+};
+
+class Differences {
+public:
+  void add(const std::string& where, const std::string& what) {
+    for (Difference& known : all_)
+      if (known.what == what) {
+        known.more += known.where != where && more_[what].insert(where).second;
+        return;
+      }
+    all_.push_back({where, what});
+  }
+  void keys(const std::string& where, const json& there, const json& here) {
+    std::set<std::string> names;
+    for (const json* side : {&there, &here})
+      for (const auto& [key, value] : side->items())
+        if (!value.is_structured()) names.insert(key);
+    for (const std::string& key : names)
+      if (there.value(key, json()) != here.value(key, json()))
+        add(where,
+            fmt::format(
+                "{}: {} there, {} here", key, value_text(there, key), value_text(here, key)));
+  }
+  std::string text(std::size_t most) const {
+    std::vector<std::string> parts;
+    for (std::size_t i = 0; i < std::min(most, all_.size()); ++i)
+      parts.push_back((all_[i].where.empty() ? "" : all_[i].where + ", ") + all_[i].what +
+                      (all_[i].more > 0 ? fmt::format(" (in {} more)", all_[i].more) : ""));
+    if (all_.size() > most) parts.push_back(fmt::format("{} more", all_.size() - most));
+    return fmt::format("{}", fmt::join(parts, "; "));
+  }
+
+private:
+  std::vector<Difference> all_;
+  std::map<std::string, std::set<std::string>> more_; // by what: where else
+};
+
+// Objects of an array by the key that names them.
+std::map<std::string, json> by_name(const json& object, const char* array, const char* name) {
+  std::map<std::string, json> result;
+  for (const json& item : object.value(array, json::array()))
+    result.emplace(item.at(name).get<std::string>(), item);
+  return result;
+}
+
+// Calls both(name, there, here) for what both sides have; the others are differences by themselves.
+void match(const std::map<std::string, json>& there,
+           const std::map<std::string, json>& here,
+           const std::string& where,
+           const char* what,
+           Differences& found,
+           auto both) {
+  for (const auto& [name, item] : there)
+    if (const auto other = here.find(name); other != here.end())
+      both(name, item, other->second);
+    else
+      found.add(where, fmt::format("{} '{}' is there, not here", what, printable(name)));
+  for (const auto& [name, item] : here)
+    if (!there.contains(name))
+      found.add(where, fmt::format("{} '{}' is here, not there", what, printable(name)));
+}
+
+void compare_cells(const json& there, const json& here, Differences& found) {
+  match(by_name(there, "cells", "name"),
+        by_name(here, "cells", "name"),
+        "",
+        "cell",
+        found,
+        [&](const std::string& name, const json& a, const json& b) {
+          const std::string where = fmt::format("cell '{}'", printable(name));
+          found.keys(where, a, b);
+          match(by_name(a, "variants", "name"),
+                by_name(b, "variants", "name"),
+                where,
+                "variant",
+                found,
+                [&](const std::string&, const json& v, const json& w) {
+                  found.keys(where, v.value("config", json()), w.value("config", json()));
+                });
+        });
+}
+
+void compare_rows(const json& there,
+                  const json& here,
+                  const char* array,
+                  const char* name,
+                  const char* what,
+                  Differences& found) {
+  match(by_name(there, array, name),
+        by_name(here, array, name),
+        "",
+        what,
+        found,
+        [&](const std::string& key, const json& a, const json& b) {
+          if (a != b)
+            found.add("",
+                      fmt::format("{} '{}' reads otherwise in this build", what, printable(key)));
+        });
+}
+
+} // namespace
+
+std::string plan_difference(const std::string& there, const std::string& here, std::size_t most) {
+  try {
+    const json a = json::parse(there), b = json::parse(here);
+    Differences found;
+    found.keys("", a, b);
+    compare_cells(a, b, found);
+    compare_rows(a, b, "optimizations", "name", "optimization", found);
+    compare_rows(a, b, "claims", "id", "claim", found);
+    return found.text(most);
+  } catch (const json::exception&) {
+    return ""; // a plan that this build cannot read differs, and there is nothing to say how
+  }
+}
+
+} // namespace assay

@@ -1,0 +1,217 @@
+#include "core/protocol/protocol.h"
+
+#include <limits>
+#include <set>
+
+namespace assay {
+
+using nlohmann::json;
+
+namespace {
+
+// Runs `body`; a missing or mistyped field becomes an error that quotes the event's start.
+template <class T, class Body> Result<T> parse(const json& event, const char* what, Body body) {
+  try {
+    return body();
+  } catch (const json::exception& error) {
+    const std::string text = event.dump(-1, ' ', false, json::error_handler_t::replace);
+    return fail(
+        "the worker's {} breaks the protocol ({}): {}", what, error.what(), text.substr(0, 200));
+  } catch (const Failure& error) {
+    return Error{error.what()};
+  }
+}
+
+std::int64_t variant_id(const json& index, const std::vector<LaunchVariant>& variants) {
+  if (index.is_null()) return 0;
+  const auto i = index.get<std::size_t>();
+  if (i >= variants.size())
+    bad_input("the worker names variant {}, the launch has {}", i, variants.size());
+  return variants[i].id;
+}
+
+double number(const json& value) { // NaN and infinities travel as null
+  return value.is_null() ? std::numeric_limits<double>::quiet_NaN() : value.get<double>();
+}
+
+template <class T> std::optional<T> maybe(const json& object, const char* key) {
+  const auto found = object.find(key);
+  if (found == object.end() || found->is_null()) return std::nullopt;
+  return found->get<T>();
+}
+
+Covariates parse_covariates(const json& c) {
+  Covariates out;
+  out.steal_share = maybe<double>(c, "steal_share");
+  out.run_delay_share = maybe<double>(c, "run_delay_share");
+  out.load1 = maybe<double>(c, "load1");
+  out.voluntary_switches = maybe<std::int64_t>(c, "voluntary_switches");
+  out.involuntary_switches = maybe<std::int64_t>(c, "involuntary_switches");
+  out.sm_clock_mhz = maybe<double>(c, "sm_clock_mhz");
+  out.memory_clock_mhz = maybe<double>(c, "memory_clock_mhz");
+  out.power_w = maybe<double>(c, "power_w");
+  out.temperature_c = maybe<double>(c, "temperature_c");
+  out.throttle_reasons = maybe<std::int64_t>(c, "throttle_reasons");
+  out.foreign_processes = maybe<std::int64_t>(c, "foreign_processes");
+  return out;
+}
+
+VisitRow parse_visit(const json& v) {
+  VisitRow row;
+  row.position = v.at("position").get<int>();
+  row.steps = v.at("steps").get<int>();
+  row.wall_ns = v.at("wall_ns").get<std::int64_t>();
+  row.device_ns = maybe<std::int64_t>(v, "device_ns");
+  row.tokens = v.at("tokens").get<std::int64_t>();
+  row.loss = maybe<double>(v, "loss");
+  row.skipped_steps = v.at("skipped_steps").get<std::int64_t>();
+  row.sample_ns = v.at("sample_ns").get<std::vector<std::int64_t>>();
+  if (const auto c = v.find("covariates"); c != v.end()) row.covariates = parse_covariates(*c);
+  if (row.steps < 1 || row.wall_ns <= 0)
+    bad_input("the worker reports a visit of {} units in {} ns", row.steps, row.wall_ns);
+  return row;
+}
+
+} // namespace
+
+json hello_request() {
+  return {{"op", "hello"}, {"protocol", kProtocolVersion}};
+}
+
+json launch_request(const LaunchRequest& launch) {
+  json variants = json::array();
+  for (const LaunchVariant& v : launch.variants)
+    variants.push_back({{"name", v.name},
+                        {"level", v.level},
+                        {"role", to_string(v.role)},
+                        {"config", json::parse(v.config_json)}});
+  json request = {{"op", "launch"},
+                  {"kind", launch.kind},
+                  {"seed", launch.seed},
+                  {"unit", launch.unit},
+                  {"optimization", launch.optimization},
+                  {"visit_steps", launch.visit_steps},
+                  {"discard_steps", launch.discard_steps},
+                  {"variants", std::move(variants)}};
+  if (launch.kind == to_string(LaunchKind::Traced))
+    request["trace"] = {
+        {"directory", launch.results_directory}, {"launch", launch.launch}, {"cell", launch.cell}};
+  return request;
+}
+
+json round_request(int round, const std::vector<std::size_t>& order, Tracing tracing) {
+  json request = {{"op", "round"}, {"round", round}, {"order", order}};
+  if (tracing != Tracing::Off)
+    request["trace"] = tracing == Tracing::WarmUp ? "warm-up" : "counted";
+  return request;
+}
+
+json plain_request(const char* op) {
+  return {{"op", op}};
+}
+
+Result<Identity> parse_hello(const json& event) {
+  return parse<Identity>(event, "hello", [&] {
+    if (const int version = event.at("protocol").get<int>(); version != kProtocolVersion)
+      bad_input("the worker speaks protocol {}, this engine {}; build both from one checkout",
+                version,
+                kProtocolVersion);
+    const json& i = event.at("identity");
+    Identity id;
+    id.build = i.at("build").get<std::string>();
+    id.libtorch = i.at("libtorch").get<std::string>();
+    id.cuda = i.at("cuda").get<std::string>();
+    id.driver = i.at("driver").get<std::string>();
+    id.gpu = i.at("gpu").get<std::string>();
+    id.gpu_uuid = i.at("gpu_uuid").get<std::string>();
+    id.host = i.at("host").get<std::string>();
+    id.boot = i.at("boot").get<std::string>();
+    id.cpu = i.at("cpu").get<std::string>();
+    id.kernel = i.at("kernel").get<std::string>();
+    id.cores = i.at("cores").get<int>();
+    id.threads = i.at("threads").get<int>();
+    id.environment = i.at("environment").get<std::string>();
+    if (id.build.empty()) bad_input("the worker reports no build id");
+    return id;
+  });
+}
+
+Result<Built> parse_built(const json& event) {
+  return parse<Built>(event, "answer to launch", [&] {
+    const auto order = event.at("build_order").get<std::vector<std::string>>();
+    return Built{fmt::format("{}", fmt::join(order, " ")),
+                 event.at("seconds").get<double>(),
+                 event.at("threads").get<int>(),
+                 event.at("data").get<std::string>()};
+  });
+}
+
+Result<ProbeResult> parse_probe(const json& event) {
+  return parse<ProbeResult>(event, "answer to probe", [&] {
+    return ProbeResult{event.at("unit_ns").get<double>(),
+                       event.at("bytes").get<std::int64_t>(),
+                       event.at("build_seconds").get<double>()};
+  });
+}
+
+Result<std::vector<VisitRow>> parse_round(const json& event,
+                                          std::int64_t launch,
+                                          int round,
+                                          const std::vector<std::size_t>& order,
+                                          const std::vector<LaunchVariant>& variants) {
+  return parse<std::vector<VisitRow>>(event, "round", [&] {
+    std::vector<VisitRow> rows;
+    std::set<std::size_t> seen;
+    for (const json& v : event.at("visits")) {
+      VisitRow row = parse_visit(v);
+      const auto index = v.at("variant").get<std::size_t>();
+      const auto place = static_cast<std::size_t>(row.position);
+      if (place >= order.size() || order[place] != index || !seen.insert(index).second)
+        bad_input("the worker answered variant {} at position {} of round {}, which was not asked",
+                  index,
+                  row.position,
+                  round);
+      row.launch = launch;
+      row.round = round;
+      row.variant = variant_id(index, variants);
+      rows.push_back(std::move(row));
+    }
+    if (rows.size() != order.size())
+      bad_input(
+          "the worker answered {} of {} visits of round {}", rows.size(), order.size(), round);
+    return rows;
+  });
+}
+
+Result<std::vector<MetricRow>>
+parse_metrics(const json& event, std::int64_t launch, const std::vector<LaunchVariant>& variants) {
+  return parse<std::vector<MetricRow>>(event, "metrics", [&] {
+    std::vector<MetricRow> rows;
+    for (const json& m : event.at("metrics"))
+      rows.push_back({launch,
+                      variant_id(m.at("variant"), variants),
+                      m.at("path").get<std::string>(),
+                      m.at("unit").get<std::string>(),
+                      number(m.at("value")),
+                      m.value("detail", "")});
+    return rows;
+  });
+}
+
+Result<std::vector<GateRow>>
+parse_gates(const json& event, std::int64_t launch, const std::vector<LaunchVariant>& variants) {
+  return parse<std::vector<GateRow>>(event, "gates", [&] {
+    std::vector<GateRow> rows;
+    for (const json& g : event.at("gates"))
+      rows.push_back({launch,
+                      variant_id(g.at("variant"), variants),
+                      g.at("name").get<std::string>(),
+                      g.at("passed").get<bool>(),
+                      number(g.at("value")),
+                      number(g.at("bound")),
+                      g.value("detail", "")});
+    return rows;
+  });
+}
+
+} // namespace assay

@@ -1,0 +1,80 @@
+// What the engine and a worker say to each other: one JSON object a line, requests on the worker's
+// stdin, events on its file descriptor 3. docs/protocol.md is the reference. The constants are for
+// both sides; the builders and parsers are the engine's.
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "core/ledger/ledger.h"
+#include "core/result.h"
+
+namespace assay {
+
+inline constexpr int kProtocolVersion = 3;
+inline constexpr int kWorkerEventFd = 3;
+
+// One variant of a launch, as the worker sees it. Its index in LaunchRequest is its name on the
+// wire.
+struct LaunchVariant {
+  std::int64_t id = 0; // ledger id, never sent
+  std::string name, level;
+  Role role = Role::Level;
+  std::string config_json;
+};
+
+// What a round of a traced launch records.
+enum class Tracing { Off, WarmUp, Counted };
+
+struct LaunchRequest {
+  std::string kind; // timed | parity | memory | probe | traced | loss
+  std::uint64_t seed = 0;
+  std::string unit, optimization;
+  int visit_steps = 1, discard_steps = 0;
+  std::vector<LaunchVariant> variants;
+  std::string results_directory; // traced: where traces/ lies
+  std::int64_t launch = 0;       // traced: the ledger's id, part of the files' names
+  std::string cell;              // traced: its name, kept in the files
+};
+
+struct Built {
+  std::string build_order; // variant names, separated by spaces
+  double seconds = 0;
+  int threads = 0;  // intra-op threads that the launch's configuration set
+  std::string data; // fingerprint of the documents and the tokenizer
+};
+
+struct ProbeResult {
+  double unit_ns = 0;       // one unit of the reference
+  std::int64_t bytes = 0;   // in use after building it
+  double build_seconds = 0; // one replica
+};
+
+nlohmann::json hello_request();
+nlohmann::json launch_request(const LaunchRequest& launch);
+nlohmann::json
+round_request(int round, const std::vector<std::size_t>& order, Tracing tracing = Tracing::Off);
+nlohmann::json plain_request(const char* op); // parity, memory, probe, finish
+
+// Each parser answers an error that names the missing or wrong field: a worker of another build is
+// bad input, not a crash.
+Result<Identity> parse_hello(const nlohmann::json& event);
+Result<Built> parse_built(const nlohmann::json& event);
+Result<ProbeResult> parse_probe(const nlohmann::json& event);
+// Visits of one round; `launch` and the variants' ledger ids are filled in. Every index of `order`
+// must be answered exactly once.
+Result<std::vector<VisitRow>> parse_round(const nlohmann::json& event,
+                                          std::int64_t launch,
+                                          int round,
+                                          const std::vector<std::size_t>& order,
+                                          const std::vector<LaunchVariant>& variants);
+Result<std::vector<MetricRow>> parse_metrics(const nlohmann::json& event,
+                                             std::int64_t launch,
+                                             const std::vector<LaunchVariant>& variants);
+Result<std::vector<GateRow>> parse_gates(const nlohmann::json& event,
+                                         std::int64_t launch,
+                                         const std::vector<LaunchVariant>& variants);
+
+} // namespace assay

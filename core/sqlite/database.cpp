@@ -1,0 +1,230 @@
+#include "core/sqlite/database.h"
+
+#include <sqlite3.h>
+
+#include <utility>
+
+namespace assay {
+
+namespace {
+
+constexpr int kBusyTimeoutMs = 5000;
+
+std::string uri(const std::string& path, bool immutable) {
+  std::string escaped;
+  for (const char c : path) {
+    if (c == '%' || c == '?' || c == '#')
+      escaped += fmt::format("%{:02x}", static_cast<unsigned char>(c));
+    else
+      escaped += c;
+  }
+  return "file:" + escaped + (immutable ? "?immutable=1" : "");
+}
+
+std::string_view file_of(const std::source_location& here) {
+  const std::string_view file = here.file_name();
+  return file.substr(file.rfind('/') + 1);
+}
+
+} // namespace
+
+DatabaseError::DatabaseError(int code, const std::string& message)
+    : Failure(Kind::BadInput, message), code_(code & 0xff) {}
+
+bool DatabaseError::is_full() const {
+  return code_ == SQLITE_FULL || code_ == SQLITE_IOERR;
+}
+
+bool DatabaseError::is_damaged() const {
+  return code_ == SQLITE_CORRUPT || code_ == SQLITE_NOTADB || code_ == SQLITE_IOERR;
+}
+
+bool DatabaseError::is_read_only() const {
+  return code_ == SQLITE_READONLY || code_ == SQLITE_CANTOPEN;
+}
+
+bool DatabaseError::is_busy() const {
+  return code_ == SQLITE_BUSY || code_ == SQLITE_LOCKED;
+}
+
+void Statement::Finalizer::operator()(sqlite3_stmt* statement) const {
+  sqlite3_finalize(statement); // repeats the error of the last step, which has been raised
+}
+
+void Statement::check(int code, Here here) const {
+  if (code != SQLITE_OK) database_->raise(code, here);
+}
+
+Statement& Statement::bind(int index, std::int64_t value, Here here) {
+  check(sqlite3_bind_int64(statement_.get(), index, value), here);
+  return *this;
+}
+
+Statement& Statement::bind(int index, int value, Here here) {
+  return bind(index, std::int64_t{value}, here);
+}
+
+Statement& Statement::bind(int index, double value, Here here) {
+  check(sqlite3_bind_double(statement_.get(), index, value), here);
+  return *this;
+}
+
+Statement& Statement::bind(int index, std::string_view value, Here here) {
+  const char* data = value.data() == nullptr ? "" : value.data();
+  check(sqlite3_bind_text64(
+            statement_.get(), index, data, value.size(), SQLITE_TRANSIENT, SQLITE_UTF8),
+        here);
+  return *this;
+}
+
+Statement& Statement::bind_null(int index, Here here) {
+  check(sqlite3_bind_null(statement_.get(), index), here);
+  return *this;
+}
+
+bool Statement::step(Here here) {
+  const int code = sqlite3_step(statement_.get());
+  if (code == SQLITE_ROW) return true;
+  if (code != SQLITE_DONE) database_->raise(code, here);
+  return false;
+}
+
+void Statement::run(Here here) {
+  while (step(here)) {
+  }
+  check(sqlite3_reset(statement_.get()), here);
+}
+
+std::int64_t Statement::integer(int column) const {
+  return sqlite3_column_int64(statement_.get(), column);
+}
+
+double Statement::real(int column) const {
+  return sqlite3_column_double(statement_.get(), column);
+}
+
+std::string Statement::text(int column) const {
+  const unsigned char* data = sqlite3_column_text(statement_.get(), column);
+  const int size = sqlite3_column_bytes(statement_.get(), column);
+  if (data == nullptr) return "";
+  return {reinterpret_cast<const char*>(data), static_cast<std::size_t>(size)};
+}
+
+std::optional<std::int64_t> Statement::maybe_integer(int column) const {
+  if (sqlite3_column_type(statement_.get(), column) == SQLITE_NULL) return std::nullopt;
+  return integer(column);
+}
+
+std::optional<double> Statement::maybe_real(int column) const {
+  if (sqlite3_column_type(statement_.get(), column) == SQLITE_NULL) return std::nullopt;
+  return real(column);
+}
+
+int Statement::columns() const {
+  return sqlite3_column_count(statement_.get());
+}
+
+std::string Statement::column_name(int column) const {
+  const char* name = sqlite3_column_name(statement_.get(), column);
+  return name == nullptr ? "" : name;
+}
+
+Statement::Type Statement::type(int column) const {
+  switch (sqlite3_column_type(statement_.get(), column)) {
+  case SQLITE_INTEGER:
+    return Type::Integer;
+  case SQLITE_FLOAT:
+    return Type::Real;
+  case SQLITE_TEXT:
+    return Type::Text;
+  case SQLITE_BLOB:
+    return Type::Blob;
+  default:
+    return Type::Null;
+  }
+}
+
+bool Statement::is_empty() const {
+  return statement_ == nullptr;
+}
+
+bool Statement::only_reads() const {
+  return sqlite3_stmt_readonly(statement_.get()) != 0;
+}
+
+void Database::Closer::operator()(sqlite3* handle) const {
+  sqlite3_close_v2(handle);
+}
+
+Database::Database(std::string path, Mode mode, Here here) : path_(std::move(path)) {
+  int flags = SQLITE_OPEN_URI | SQLITE_OPEN_NOMUTEX;
+  if (mode == Mode::ReadOnly || mode == Mode::Immutable) flags |= SQLITE_OPEN_READONLY;
+  if (mode == Mode::ReadWrite || mode == Mode::Create) flags |= SQLITE_OPEN_READWRITE;
+  if (mode == Mode::Create) flags |= SQLITE_OPEN_CREATE;
+  sqlite3* handle = nullptr;
+  const int code =
+      sqlite3_open_v2(uri(path_, mode == Mode::Immutable).c_str(), &handle, flags, nullptr);
+  handle_.reset(handle);
+  if (handle == nullptr) internal_error("{}: SQLite has no memory for a connection", path_);
+  if (code != SQLITE_OK) raise(code, here);
+  sqlite3_extended_result_codes(handle, 1);
+  sqlite3_busy_timeout(handle, kBusyTimeoutMs);
+}
+
+Database::~Database() = default;
+
+void Database::raise(int code, Here here) const {
+  const int system = sqlite3_system_errno(handle_.get());
+  const std::string cause =
+      (code & 0xff) == SQLITE_IOERR && system != 0
+          ? fmt::format("{} (system error {})", sqlite3_errmsg(handle_.get()), system)
+          : std::string(sqlite3_errmsg(handle_.get()));
+  throw DatabaseError(
+      code,
+      fmt::format("{}: {} [SQLite {}, {}:{}]", path_, cause, code, file_of(here), here.line()));
+}
+
+Statement Database::prepare(std::string_view sql, Here here) const {
+  sqlite3_stmt* statement = nullptr;
+  const char* end = sql.data();
+  const int code =
+      sqlite3_prepare_v2(handle_.get(), sql.data(), static_cast<int>(sql.size()), &statement, &end);
+  if (code != SQLITE_OK) raise(code, here);
+  return Statement(*this, statement, std::string(sql.substr(std::size_t(end - sql.data()))));
+}
+
+void Database::execute(const std::string& sql, Here here) const {
+  const int code = sqlite3_exec(handle_.get(), sql.c_str(), nullptr, nullptr, nullptr);
+  if (code != SQLITE_OK) raise(code, here);
+}
+
+std::int64_t Database::integer(std::string_view sql, Here here) const {
+  Statement statement = prepare(sql, here);
+  if (!statement.step(here))
+    internal_error("{}: '{}' has no row [{}:{}]", path_, sql, file_of(here), here.line());
+  return statement.integer(0);
+}
+
+std::int64_t Database::last_id() const {
+  return sqlite3_last_insert_rowid(handle_.get());
+}
+
+Transaction::Transaction(const Database& database, const char* begin) : database_(database) {
+  database_.execute(begin);
+}
+
+Transaction::~Transaction() {
+  if (!open_) return;
+  try {
+    database_.execute("ROLLBACK");
+  } catch (const DatabaseError&) {
+    // SQLite has rolled back by itself after the error that is being reported.
+  }
+}
+
+void Transaction::commit() {
+  database_.execute("COMMIT");
+  open_ = false;
+}
+
+} // namespace assay

@@ -1,0 +1,98 @@
+#include "core/statistics/roofline.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cassert>
+
+#include "core/text.h"
+
+namespace assay {
+
+namespace {
+
+constexpr double kFarFromPeaks =
+    2; // a device busy for this many times the floor is not bound by it
+
+double peak_of(const MeasuredPeaks& peaks, Peak peak) {
+  const double flops = peak == Peak::Fp32  ? peaks.fp32_flops_per_second
+                       : peak == Peak::Fp8 ? peaks.fp8_flops_per_second
+                                           : peaks.flops_per_second;
+  assert(flops > 0 && "the peak of every type that an operation runs in is measured");
+  return flops;
+}
+
+} // namespace
+
+double total_flops(const std::vector<OpCost>& ops) {
+  double sum = 0;
+  for (const OpCost& op : ops) sum += op.flops;
+  return sum;
+}
+
+double total_bytes(const std::vector<OpCost>& ops) {
+  double sum = 0;
+  for (const OpCost& op : ops) sum += op.bytes;
+  return sum;
+}
+
+std::int64_t total_launches(const std::vector<OpCost>& ops) {
+  std::int64_t sum = 0;
+  for (const OpCost& op : ops) sum += op.launches;
+  return sum;
+}
+
+SpeedOfLight speed_of_light(const std::vector<OpCost>& ops,
+                            const MeasuredPeaks& peaks,
+                            std::optional<std::int64_t> launches) {
+  assert(peaks.bytes_per_second > 0 && peaks.launch_seconds > 0);
+  SpeedOfLight light;
+  for (const OpCost& op : ops) {
+    const double compute = op.flops / peak_of(peaks, op.peak),
+                 bytes = op.bytes / peaks.bytes_per_second;
+    (compute > bytes ? light.compute_seconds : light.bytes_seconds) += std::max(compute, bytes);
+  }
+  light.seconds = light.compute_seconds + light.bytes_seconds;
+  light.launch_seconds =
+      static_cast<double>(launches.value_or(total_launches(ops))) * peaks.launch_seconds;
+  return light;
+}
+
+std::string_view to_string(Bottleneck value) {
+  constexpr std::string_view kNames[] = {"compute", "bytes", "kernels", "launches", "host"};
+  return kNames[static_cast<int>(value)];
+}
+
+Bottleneck bottleneck_of(const SpeedOfLight& light, const std::optional<MeasuredStep>& step) {
+  if (step && step->busy_seconds && *step->busy_seconds < step->seconds / 2)
+    return light.launch_seconds >= step->seconds / 2 ? Bottleneck::LaunchOverhead
+                                                     : Bottleneck::Host;
+  if (step && step->busy_seconds && *step->busy_seconds > kFarFromPeaks * light.seconds)
+    return Bottleneck::Kernels;
+  if (light.launch_seconds > light.seconds) return Bottleneck::LaunchOverhead;
+  return light.compute_seconds >= light.bytes_seconds ? Bottleneck::Compute : Bottleneck::Bytes;
+}
+
+double model_flops_utilization(double flops, double seconds, double peak_flops_per_second) {
+  return flops / (seconds * peak_flops_per_second);
+}
+
+std::string roofline_text(double flops,
+                          std::int64_t launches,
+                          const SpeedOfLight& light,
+                          const MeasuredPeaks& peaks,
+                          const MeasuredStep& step) {
+  const Bottleneck bound = bottleneck_of(light, step);
+  return fmt::format(
+      "MFU {:.3g} %; {} at measured peaks, {} measured ({:.1f} x): {} {} ({} launches, {})",
+      100 * model_flops_utilization(flops, step.seconds, peaks.flops_per_second),
+      human_seconds(light.seconds),
+      human_seconds(step.seconds),
+      step.seconds / light.seconds,
+      to_string(bound),
+      bound == Bottleneck::Compute || bound == Bottleneck::Host ? "binds" : "bind",
+      launches,
+      human_seconds(light.launch_seconds));
+}
+
+} // namespace assay

@@ -1,0 +1,211 @@
+#include "core/statistics/statistics.h"
+
+#include <algorithm>
+#include <boost/math/distributions/binomial.hpp>
+#include <boost/math/distributions/non_central_t.hpp>
+#include <boost/math/distributions/students_t.hpp>
+#include <cassert>
+#include <cmath>
+#include <limits>
+
+namespace assay {
+
+namespace {
+
+// Binomial and Fisher sums compare probabilities that are equal on paper and not in floating point.
+constexpr double kTieFactor = 1 + 1e-7;
+// Width of a 95 % normal interval in standard errors.
+constexpr double kNormalWidth95 = 3.92;
+
+double log_choose(double n, double k) {
+  return std::lgamma(n + 1) - std::lgamma(k + 1) - std::lgamma(n - k + 1);
+}
+
+} // namespace
+
+double mean(const std::vector<double>& values) {
+  assert(!values.empty());
+  double sum = 0;
+  for (const double value : values) sum += value;
+  return sum / static_cast<double>(values.size());
+}
+
+double sample_sd(const std::vector<double>& values) {
+  assert(values.size() >= 2);
+  const double center = mean(values);
+  double squares = 0;
+  for (const double value : values) squares += (value - center) * (value - center);
+  return std::sqrt(squares / static_cast<double>(values.size() - 1));
+}
+
+double quantile(std::vector<double> values, double p) {
+  assert(!values.empty() && p >= 0 && p <= 1);
+  const double place = p * static_cast<double>(values.size() - 1);
+  const auto below = static_cast<std::size_t>(place);
+  const auto at = values.begin() + static_cast<std::ptrdiff_t>(below);
+  std::nth_element(values.begin(), at, values.end());
+  const double low = *at;
+  if (below + 1 == values.size()) return low;
+  const double high = *std::min_element(at + 1, values.end());
+  return low + (place - static_cast<double>(below)) * (high - low);
+}
+
+double median(std::vector<double> values) {
+  return quantile(std::move(values), 0.5);
+}
+
+double mad(const std::vector<double>& values) {
+  const double center = median(values);
+  std::vector<double> distances;
+  distances.reserve(values.size());
+  for (const double value : values) distances.push_back(std::abs(value - center));
+  return median(std::move(distances));
+}
+
+double hodges_lehmann(const std::vector<double>& values) {
+  std::vector<double> averages;
+  averages.reserve(values.size() * (values.size() + 1) / 2);
+  for (std::size_t i = 0; i < values.size(); ++i)
+    for (std::size_t j = i; j < values.size(); ++j) averages.push_back((values[i] + values[j]) / 2);
+  return median(std::move(averages));
+}
+
+std::size_t median_rank(std::size_t n, double alpha) {
+  if (n == 0) return 0;
+  const boost::math::binomial coin(static_cast<double>(n), 0.5);
+  std::size_t k = 0;
+  while (k < n / 2 && boost::math::cdf(coin, static_cast<double>(k)) <= alpha / 2) ++k;
+  return k;
+}
+
+std::optional<Interval> median_interval(std::vector<double> values, double alpha) {
+  const std::size_t k = median_rank(values.size(), alpha);
+  if (k == 0) return std::nullopt;
+  std::sort(values.begin(), values.end());
+  return Interval{values[k - 1], values[values.size() - k]};
+}
+
+double sign_test_p(std::size_t positive, std::size_t n) {
+  assert(positive <= n);
+  if (n == 0) return 1;
+  const std::size_t fewer = std::min(positive, n - positive);
+  if (2 * fewer == n) return 1;
+  const boost::math::binomial coin(static_cast<double>(n), 0.5);
+  return std::min(1.0, 2 * boost::math::cdf(coin, static_cast<double>(fewer)));
+}
+
+double fisher_exact_p(std::int64_t a, std::int64_t b, std::int64_t c, std::int64_t d) {
+  const std::int64_t row = a + b;
+  const std::int64_t column = a + c;
+  const std::int64_t total = row + c + d;
+  const auto log_probability = [&](std::int64_t x) {
+    return log_choose(static_cast<double>(row), static_cast<double>(x)) +
+           log_choose(static_cast<double>(total - row), static_cast<double>(column - x)) -
+           log_choose(static_cast<double>(total), static_cast<double>(column));
+  };
+  const double observed = log_probability(a) + std::log(kTieFactor);
+  double p = 0;
+  for (std::int64_t x = std::max<std::int64_t>(0, row + column - total); x <= std::min(row, column);
+       ++x)
+    if (const double candidate = log_probability(x); candidate <= observed)
+      p += std::exp(candidate);
+  return std::min(1.0, p);
+}
+
+double student_quantile(double p, double df) {
+  return boost::math::quantile(boost::math::students_t(df), p);
+}
+
+std::optional<Interval> t_interval(const std::vector<double>& values, double alpha) {
+  if (values.size() < 2) return std::nullopt;
+  const auto n = static_cast<double>(values.size());
+  const double reach = student_quantile(1 - alpha / 2, n - 1) * sample_sd(values) / std::sqrt(n);
+  const double center = mean(values);
+  return Interval{center - reach, center + reach};
+}
+
+std::optional<double> t_test_p(const std::vector<double>& values) {
+  if (values.size() < 2) return std::nullopt;
+  const auto n = static_cast<double>(values.size());
+  const double center = mean(values);
+  const double error = sample_sd(values) / std::sqrt(n);
+  if (error == 0) return center == 0 ? 1.0 : 0.0;
+  const boost::math::students_t student(n - 1);
+  return 2 * boost::math::cdf(boost::math::complement(student, std::abs(center / error)));
+}
+
+std::vector<bool> benjamini_hochberg(const std::vector<double>& p_values, double rate) {
+  std::vector<double> sorted = p_values;
+  std::sort(sorted.begin(), sorted.end());
+  const auto n = static_cast<double>(sorted.size());
+  double largest = -1; // the largest p value that is still rejected
+  for (std::size_t i = 0; i < sorted.size(); ++i)
+    if (sorted[i] <= static_cast<double>(i + 1) * rate / n) largest = sorted[i];
+  std::vector<bool> rejected;
+  for (const double p : p_values) rejected.push_back(p <= largest);
+  return rejected;
+}
+
+std::optional<double> median_standard_error(const std::vector<double>& values) {
+  const std::optional<Interval> interval = median_interval(values, 0.05);
+  if (!interval) return std::nullopt;
+  return (interval->upper - interval->lower) / kNormalWidth95;
+}
+
+std::optional<LaunchSpread> launch_spread(const std::vector<double>& values,
+                                          const std::vector<double>& errors) {
+  if (values.size() < 2) return std::nullopt;
+  LaunchSpread spread;
+  const double sd = sample_sd(values);
+  spread.total_variance = sd * sd;
+  for (const double error : errors)
+    spread.within_variance += error * error / static_cast<double>(errors.size());
+  spread.between_variance = std::max(spread.total_variance - spread.within_variance, 0.0);
+  return spread;
+}
+
+double
+minimum_detectable_effect(const LaunchSpread& spread, int launches, double alpha, double power) {
+  assert(launches >= 2);
+  const double df = launches - 1;
+  return (student_quantile(1 - alpha / 2, df) + student_quantile(power, df)) *
+         std::sqrt((spread.between_variance + spread.within_variance) / launches);
+}
+
+double t_test_power(double effect, double launch_sd, int launches, double alpha) {
+  assert(launches >= 2 && launch_sd >= 0);
+  if (launch_sd == 0) return effect == 0 ? alpha : 1;
+  const double df = launches - 1;
+  const double critical = student_quantile(1 - alpha / 2, df);
+  const double shift = std::abs(effect) / (launch_sd / std::sqrt(static_cast<double>(launches)));
+  if (shift == 0) return alpha;
+  // Beyond this the power is 1 to double precision unless the critical value is larger still, and
+  // the series of the distribution stops converging.
+  constexpr double kLargestShift = 37;
+  if (shift > kLargestShift && shift > 3 * critical) return 1;
+  const boost::math::non_central_t shifted(df, std::min(shift, kLargestShift));
+  return boost::math::cdf(boost::math::complement(shifted, critical)) +
+         boost::math::cdf(shifted, -critical);
+}
+
+std::optional<int>
+launches_needed(double effect, double launch_sd, double alpha, double power, int limit) {
+  if (effect == 0 && launch_sd > 0) return std::nullopt;
+  const auto enough = [&](int launches) {
+    return t_test_power(effect, launch_sd, launches, alpha) >= power;
+  };
+  int high = 2;
+  while (high < limit && !enough(high)) high = std::min(2 * high, limit);
+  if (!enough(high)) return std::nullopt;
+  int low = 2;
+  while (low < high) { // power grows with the number of launches
+    const int middle = low + (high - low) / 2;
+    if (enough(middle))
+      high = middle;
+    else
+      low = middle + 1;
+  }
+  return low;
+}
+
+} // namespace assay

@@ -1,0 +1,25 @@
+// The tables of a trace file (docs/traces.md): those of Nsight Systems' SQLite export, and ours
+// with the prefix ASSAY_.
+#pragma once
+
+#include <string>
+
+#include "core/result.h"
+#include "core/sqlite/sqlite_file.h"
+
+namespace assay::trace_schema {
+
+inline constexpr const char* kUnfinishedSuffix = ".part";
+
+extern const char* const kTables;  // CREATE TABLE statements of schema kTraceSchema
+extern const char* const kEnums;   // the rows of the ENUM_ tables, and what is constant beside them
+extern const char* const kIndexes; // made after the rows are in
+
+const SqliteMarks& marks();
+
+// Whether the file at `path` is a finished trace that this build reads, by its first bytes alone.
+Result<bool> check_file(const std::string& path);
+
+Error damaged(const std::string& path, const std::string& cause);
+
+} // namespace assay::trace_schema

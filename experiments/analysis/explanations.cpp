@@ -1,0 +1,162 @@
+#include "experiments/analysis/explanations.h"
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <map>
+#include <memory>
+
+#include "core/trace/trace_file.h"
+#include "experiments/analysis/judge.h"
+#include "experiments/analysis/wording.h"
+
+namespace assay {
+
+namespace {
+
+const LaunchRow* latest_traced(const LedgerData& data, const CellRow& cell, LaunchState state) {
+  return data.latest_launch(cell.id, LaunchKind::Traced, state);
+}
+
+std::string why_no_launch(const LedgerData& data, const CellRow& cell) {
+  if (const LaunchRow* failed = latest_traced(data, cell, LaunchState::Failed))
+    return fmt::format("the traced launch failed: {}", failed->reason);
+  if (cell.traced_rounds > 0)
+    return "no traced launch is complete; `assay run` on the same directory records it";
+  return "no trace was recorded: the plan has none; set [trace] rounds = 10 in the matrix and run "
+         "it "
+         "into a new directory";
+}
+
+// Time differs by the verdict's own estimate, in ns of A's unit.
+std::optional<TimedDifference> timed_difference(const Comparison& comparison) {
+  if (!comparison.effect) return std::nullopt;
+  const Effect& effect = *comparison.effect;
+  TimedDifference timed;
+  timed.a_ns = effect.a_ns;
+  timed.delta_ns = effect.a_ns * std::expm1(effect.theta.value);
+  if (effect.theta.at_95)
+    timed.interval = Interval{effect.a_ns * std::expm1(effect.theta.at_95->lower),
+                              effect.a_ns * std::expm1(effect.theta.at_95->upper)};
+  return timed;
+}
+
+// The traces of one launch, each read once; a reference's trace serves every comparison.
+class LaunchTraces {
+public:
+  LaunchTraces(const std::string& directory, std::int64_t launch)
+      : directory_(directory), launch_(launch) {}
+
+  const Result<Trace>& of(const std::string& variant) {
+    auto& trace = traces_[variant];
+    if (!trace) trace = std::make_unique<Result<Trace>>(read(0, variant));
+    return *trace;
+  }
+
+  // Of every rank; a rank whose trace is missing (it ran on another machine) or fails its audit has
+  // nothing.
+  void add_waits(const std::string& variant, RankTimes& ranks) {
+    for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
+      const auto [known, added] = waits_.try_emplace({variant, rank});
+      if (added) {
+        if (rank == 0) {
+          if (const Result<Trace>& trace = of(variant)) known->second = traced_wait(*trace);
+        } else if (const Result<Trace> trace = read(static_cast<int>(rank), variant)) {
+          known->second = traced_wait(*trace);
+        }
+      }
+      ranks[rank].traced = known->second;
+    }
+  }
+
+private:
+  Result<Trace> read(int rank, const std::string& variant) const {
+    const std::string path = directory_ + "/" + trace_file_name(launch_, rank, variant);
+    if (!std::filesystem::exists(path))
+      return fail("the traces of launch {} are not kept in {}", launch_, directory_);
+    return read_trace(path, kTraceAll & ~static_cast<unsigned>(kTraceTelemetry));
+  }
+
+  std::string directory_;
+  std::int64_t launch_;
+  std::map<std::string, std::unique_ptr<Result<Trace>>> traces_; // of rank 0
+  std::map<std::pair<std::string, std::size_t>, std::optional<TracedWait>> waits_;
+};
+
+void attach(Comparison& comparison, const CellRow& cell, LaunchTraces& traces) {
+  const Result<Trace>& a = traces.of(comparison.a);
+  const Result<Trace>& b = traces.of(comparison.b);
+  if (!a || !b) {
+    comparison.no_explanation = (a ? b : a).error().message;
+    return;
+  }
+  comparison.explanation = explain(*a, *b, timed_difference(comparison));
+  comparison.explanation->cell = cell.name;
+  comparison.explanation->a = comparison.a;
+  comparison.explanation->b = comparison.b;
+  traces.add_waits(comparison.a, comparison.a_ranks);
+  traces.add_waits(comparison.b, comparison.b_ranks);
+}
+
+std::vector<Stage> stages_named(const ClaimRow& claim) {
+  std::vector<Stage> stages;
+  std::size_t from = 0;
+  while (from < claim.stages.size()) {
+    const std::size_t comma = std::min(claim.stages.find(',', from), claim.stages.size());
+    if (const auto stage = stage_from(claim.stages.substr(from, comma - from)))
+      stages.push_back(*stage);
+    from = comma + 1;
+  }
+  return stages;
+}
+
+void apply_to(ClaimResult& result, const Comparison& comparison) {
+  const auto metric = claim_metric(result.claim.metric);
+  if (result.state != ClaimState::Confirmed || result.claim.stages.empty() ||
+      (metric && !is_time(*metric)))
+    return;
+  const std::string why_not = comparison.explanation ? comparison.explanation->waterfall.unusable
+                              : comparison.no_explanation.empty() ? "no trace was read"
+                                                                  : comparison.no_explanation;
+  std::optional<double> share;
+  if (why_not.empty())
+    share = gain_share(comparison.explanation->waterfall, stages_named(result.claim));
+  if (share && *share >= kNamedStagesShare) return;
+  result.state = ClaimState::Consistent;
+  result.exceeds = false;
+  if (!why_not.empty())
+    result.reason = "where the gain sits was not checked: " + why_not;
+  else if (!share)
+    result.reason =
+        fmt::format("the traced steps show no gain that could sit in {}", result.claim.stages);
+  else
+    result.reason =
+        fmt::format("{:.0f} % of the gain sits in {}; a confirmed claim needs {:.0f} % there",
+                    100 * *share,
+                    result.claim.stages,
+                    100 * kNamedStagesShare);
+}
+
+} // namespace
+
+void apply_stage_clause(Report& report) {
+  for (ClaimResult& result : report.claims)
+    if (result.cell) apply_to(result, report.cells[*result.cell].comparisons[*result.comparison]);
+  adopt_claims(report);
+}
+
+void explain_from_traces(Report& report, const LedgerData& data, const std::string& directory) {
+  for (CellReport& cell : report.cells) {
+    const LaunchRow* launch = latest_traced(data, cell.cell, LaunchState::Complete);
+    LaunchTraces traces(directory, launch ? launch->id : 0);
+    for (Comparison& comparison : cell.comparisons) {
+      if (launch)
+        attach(comparison, cell.cell, traces);
+      else
+        comparison.no_explanation = why_no_launch(data, cell.cell);
+    }
+  }
+  apply_stage_clause(report);
+}
+
+} // namespace assay

@@ -1,0 +1,271 @@
+#include "experiments/analysis/wording.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <map>
+#include <set>
+
+namespace assay {
+
+namespace {
+
+constexpr double kAsMultiple = 1; // gains of throughput that are told as multiples: x2 and more
+
+// Three significant digits from 1 % up, two decimals below.
+int decimals(double percent) {
+  const double size = std::abs(percent);
+  if (size < 9.995) return 2;
+  return size < 99.95 ? 1 : 0;
+}
+
+// Never "-0.00".
+double rounded(double percent, int places) {
+  const double scale = std::pow(10, places);
+  const double value = std::round(percent * scale) / scale;
+  return value == 0 ? 0 : value;
+}
+
+std::string signed_percent(double share, int places) {
+  return fmt::format("{:+.{}f}", rounded(100 * share, places), places);
+}
+
+// A bound below 0 keeps its sign where it rounds to 0: "[-0.0, +10.5] %" holds 0.
+std::string bracket(const Interval& shares) {
+  const int places = std::min(decimals(100 * shares.lower), decimals(100 * shares.upper));
+  const auto bound = [&](double share) {
+    const std::string text = signed_percent(share, places);
+    return share < 0 && text.front() == '+' ? "-" + text.substr(1) : text;
+  };
+  return fmt::format("[{}, {}] %", bound(shares.lower), bound(shares.upper));
+}
+
+Interval change(const Interval& log) {
+  return {std::expm1(log.lower), std::expm1(log.upper)};
+}
+
+} // namespace
+
+std::string share_text(double share) {
+  const int places = decimals(100 * share);
+  const bool whole = std::abs(100 * share - std::round(100 * share)) < 1e-9;
+  return fmt::format("{:.{}f} %", rounded(100 * share, places), whole ? 0 : places);
+}
+
+std::string change_text(double share) {
+  if (!std::isfinite(share)) return "-";
+  if (share == 0) return "0 %"; // exactly: bytes and counts, not times
+  return signed_percent(share, decimals(100 * share)) + " %";
+}
+
+std::string effect_text(const Estimate& log) {
+  return change_text(std::expm1(log.value));
+}
+
+std::string interval_text(const std::optional<Interval>& log) {
+  return log ? bracket(change(*log)) : "-";
+}
+
+std::string shares_text(const Interval& shares) {
+  return bracket(shares);
+}
+
+std::string gain_range_text(double lo, double hi) {
+  const auto number = [](double share) {
+    std::string text = fmt::format("{:+.4g}", rounded(100 * share, 4));
+    return text == "+0" ? std::string("0") : text;
+  };
+  if (lo == hi) return number(lo) + " %";
+  if (std::isinf(hi)) return number(lo) + " % or more";
+  return fmt::format("{} to {} %", number(lo), number(hi));
+}
+
+std::string unit_time_text(const Effect& effect) {
+  struct Scale {
+    const char* unit;
+    double ns;
+  };
+  constexpr std::array<Scale, 4> kScales{{{"s", 1e9}, {"ms", 1e6}, {"us", 1e3}, {"ns", 1}}};
+  std::size_t i = 0;
+  while (i + 1 < kScales.size() && effect.a_ns < kScales[i].ns) ++i;
+  return fmt::format("{:#.4g} -> {:#.4g} {}",
+                     effect.a_ns / kScales[i].ns,
+                     effect.b_ns / kScales[i].ns,
+                     kScales[i].unit);
+}
+
+std::string memory_text(const std::optional<MemoryEffect>& memory) {
+  if (!memory) return "-";
+  const std::string value = effect_text(memory->log_ratio);
+  if (memory->exact || !memory->log_ratio.at_95) return value;
+  return value + " " + interval_text(memory->log_ratio.at_95);
+}
+
+std::string mde_text(const std::optional<Effect>& effect) {
+  return effect && effect->mde ? share_text(std::expm1(*effect->mde)) : "-";
+}
+
+std::string verdict_word(const Verdict& verdict) {
+  const bool meaningful = verdict.validity != Validity::ParityFailed &&
+                          verdict.validity != Validity::NotEngaged &&
+                          verdict.validity != Validity::NotApplicable;
+  if (meaningful && verdict.quality == Quality::Harmed) return "HARMED";
+  return std::string(verdict.validity == Validity::Ok ? to_string(verdict.speed)
+                                                      : to_string(verdict.validity));
+}
+
+std::string claimed_text(const ClaimRow& claim) {
+  const auto metric = claim_metric(claim.metric);
+  const char* words = !metric                              ? ""
+                      : *metric == ClaimMetric::Throughput ? "throughput"
+                      : *metric == ClaimMetric::StepTime   ? "less step time"
+                      : *metric == ClaimMetric::UnitTime   ? "less time of the unit"
+                      : *metric == ClaimMetric::FinalLoss  ? "less final loss"
+                                                           : "less peak memory";
+  // A metric of a newer or older build keeps its name.
+  const std::string what = metric ? words : claim.metric;
+  if (claim.lo == 0 && std::isinf(claim.hi))
+    return fmt::format("{}{}, no figure", what == "throughput" ? "more " : "", what);
+  std::string range = gain_range_text(claim.lo, claim.hi);
+  if (metric == ClaimMetric::Throughput && claim.lo >= kAsMultiple)
+    range = std::isinf(claim.hi)   ? fmt::format("x{:.4g} or more", 1 + claim.lo)
+            : claim.lo == claim.hi ? fmt::format("x{:.4g}", 1 + claim.lo)
+                                   : fmt::format("x{:.4g} to x{:.4g}", 1 + claim.lo, 1 + claim.hi);
+  else if (metric && *metric != ClaimMetric::Throughput && claim.lo >= 0)
+    std::erase(range, '+'); // "60 % less"
+  return fmt::format("{} {}", range, what);
+}
+
+std::string measured_text(const ClaimResult& result) {
+  if (!result.gain) return "not measured";
+  const auto metric = claim_metric(result.claim.metric);
+  const double gain = *result.gain;
+  std::optional<Interval> interval = result.gain_95;
+  if (interval && interval->upper <= interval->lower) interval.reset();
+  std::string text = "measured ";
+  if (!metric || *metric == ClaimMetric::Throughput) {
+    text += gain >= kAsMultiple ? fmt::format("x{:.3g}", 1 + gain) : change_text(gain);
+    if (interval && gain >= kAsMultiple)
+      text += fmt::format(" [{:.3g}, {:.3g}]", 1 + interval->lower, 1 + interval->upper);
+    else if (interval)
+      text += " " + bracket(*interval);
+  } else { // a gain is less of it
+    std::string change = change_text(std::abs(gain)) + (gain < 0 ? " more" : " less");
+    if (interval)
+      change += " " + bracket(gain < 0 ? Interval{-interval->upper, -interval->lower} : *interval);
+    std::erase(change, '+');
+    text += change;
+  }
+  return text + (result.end_to_end ? " end to end" : "");
+}
+
+std::string claim_state_text(const ClaimResult& result) {
+  std::string text(to_string(result.state));
+  const bool decided = result.state != ClaimState::NotTested &&
+                       result.state != ClaimState::ConditionsNotMet &&
+                       result.state != ClaimState::Undecided;
+  if (!decided) return text;
+  if (result.exceeds && result.provisional) return text + " (exceeds, provisional)";
+  if (result.exceeds) return text + " (exceeds)";
+  return result.provisional ? text + " (provisional)" : text;
+}
+
+std::string launches_text(const CellReport& cell) {
+  std::string text =
+      cell.launches_with_copies == cell.counted_launches
+          ? fmt::format("{} of {} launches", cell.counted_launches, cell.planned_launches)
+          : fmt::format(
+                "{} launches of {} planned", cell.launches_with_copies, cell.planned_launches);
+  std::set<std::size_t> used;
+  for (const Comparison& comparison : cell.comparisons)
+    if (comparison.pairs.pairs > 0)
+      used.insert(comparison.effect ? comparison.effect->launches.size() : 0);
+  if (used.empty()) return text;
+  if (used.size() == 1 && *used.begin() == static_cast<std::size_t>(cell.launches_with_copies))
+    return text;
+  return text + fmt::format(", effects of {}", fmt::join(used, " or "));
+}
+
+std::string control_text(const CellReport& cell) {
+  if (!cell.control) return "no A/A control in this cell";
+  if (!cell.control->comparison.effect && cell.control->comparison.pairs.pairs > 0)
+    return "A/A control measured, every pair excluded";
+  if (!cell.control->comparison.effect) return "A/A control not measured yet";
+  const Estimate& theta = cell.control->comparison.effect->theta;
+  return fmt::format("A/A control {} {}{}",
+                     effect_text(theta),
+                     interval_text(theta.at_95),
+                     cell.control->alarm ? " ALARM" : "");
+}
+
+std::string comparison_text(const Comparison& comparison) {
+  return comparison.b + " against " + comparison.a;
+}
+
+std::string loss_note(const Comparison& comparison) {
+  if (!comparison.loss) return "";
+  std::string text = loss_text(*comparison.loss);
+  const auto& reasons = comparison.verdict.reasons;
+  const bool told = std::any_of(reasons.begin(), reasons.end(), [&](const std::string& reason) {
+    return reason.ends_with(text);
+  });
+  return told ? "" : text;
+}
+
+std::vector<std::string> speed_notes(const Report& report) {
+  std::vector<std::pair<std::string, std::string>> unknown; // why, names of cells
+  for (const CellReport& cell : report.cells)
+    for (const VariantSpeed& speed : cell.speed) {
+      if (speed.unknown.empty()) continue;
+      auto found = std::find_if(
+          unknown.begin(), unknown.end(), [&](const auto& x) { return x.first == speed.unknown; });
+      if (found == unknown.end()) found = unknown.insert(unknown.end(), {speed.unknown, ""});
+      if (!found->second.ends_with(cell.cell.name))
+        found->second += (found->second.empty() ? "" : ", ") + cell.cell.name;
+    }
+  std::vector<std::string> notes;
+  for (const auto& [why, cells] : unknown)
+    notes.push_back(fmt::format("not known in {}: {}", cells, why));
+  return notes;
+}
+
+std::string speed_name_text(const CellReport& cell, const VariantSpeed& speed) {
+  return cell.cell.name + ", " + (speed.variant.empty() ? "the train step" : speed.variant);
+}
+
+std::string document_lints_line(std::size_t count) {
+  if (count == 0) return "";
+  return fmt::format("{} contradiction{} within the claims' documents: `assay claims` lists them",
+                     count,
+                     count == 1 ? "" : "s");
+}
+
+std::string summary_text(const Report& report) {
+  std::map<std::string, int> counts;
+  int total = 0;
+  for (const CellReport& cell : report.cells)
+    for (const Comparison& comparison : cell.comparisons) {
+      ++counts[verdict_word(comparison.verdict)];
+      ++total;
+    }
+  std::string text = fmt::format("{} comparison{}", total, total == 1 ? "" : "s");
+  const char* separator = ": ";
+  for (const char* word : {"FASTER",
+                           "SLOWER",
+                           "NO_EFFECT",
+                           "INCONCLUSIVE",
+                           "HARMED",
+                           "PARITY_FAILED",
+                           "NOT_ENGAGED",
+                           "NOT_APPLICABLE",
+                           "INVALID",
+                           "CONTENDED",
+                           "INCOMPLETE"})
+    if (const auto found = counts.find(word); found != counts.end()) {
+      text += fmt::format("{}{} {}", separator, found->second, word);
+      separator = ", ";
+    }
+  return text;
+}
+
+} // namespace assay

@@ -1,0 +1,83 @@
+#include "experiments/engine/earlier_results.h"
+
+#include <unistd.h>
+
+#include <filesystem>
+
+#include "core/ledger/directory_lock.h"
+#include "core/ledger/ledger_schema.h"
+#include "experiments/engine/data_fingerprint.h"
+#include "experiments/engine/launch_runner.h"
+
+namespace assay {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+// Whether the worker reads, for each cell that has been measured, the data that was read then. A
+// memory launch opens the data and builds nothing.
+bool same_data(const LedgerData& old, const RunOptions& options, const std::string& log_directory) {
+  std::map<std::string, std::string> known = data_fingerprints(old);
+  const WorkerProcess::Seconds timeout(options.setup_timeout_seconds);
+  for (const CellRow& cell : old.cells) {
+    const auto found = known.find(data_name(cell));
+    if (found == known.end()) continue;
+    WorkerProcess worker(options.worker_path,
+                         options.worker_arguments,
+                         (fs::path(log_directory) / "data.log").string());
+    WorkerReply reply = worker.ask(hello_request(), "hello", timeout);
+    if (reply.kind == WorkerReply::Kind::Answer)
+      reply =
+          worker.ask(launch_request(reference_request(old, cell, to_string(LaunchKind::Memory))),
+                     "built",
+                     timeout);
+    if (reply.kind != WorkerReply::Kind::Answer)
+      bad_input("cell '{}': {}", cell.name, reply.message);
+    if (value_or_throw(parse_built(reply.event)).data != found->second) return false;
+    known.erase(found);
+  }
+  return true;
+}
+
+} // namespace
+
+std::string measured_build(const LedgerData& data) {
+  for (const LaunchRow& launch : data.launches)
+    if (!launch.identity.build.empty()) return launch.identity.build;
+  return "";
+}
+
+std::string worker_build(const RunOptions& options, const std::string& log_directory) {
+  make_directory(log_directory);
+  WorkerProcess worker(options.worker_path,
+                       options.worker_arguments,
+                       (fs::path(log_directory) / "hello.log").string());
+  const WorkerReply reply =
+      worker.ask(hello_request(), "hello", WorkerProcess::Seconds(options.setup_timeout_seconds));
+  if (reply.kind != WorkerReply::Kind::Answer)
+    bad_input("{}: {}", options.worker_path, reply.message);
+  return value_or_throw(parse_hello(reply.event)).build;
+}
+
+std::string set_aside(const Plan& plan, const std::string& directory, const RunOptions& options) {
+  if (!fs::exists(fs::path(directory) / ledger_schema::kFileName)) return "";
+  const int lock = lock_directory(directory);
+  const Result<LedgerData> old = read_ledger(directory);
+  const std::string logs = (fs::path(directory) / "logs").string();
+  bool keep = old && old->spec.hash == plan.ledger.spec.hash;
+  if (keep && !measured_build(*old).empty())
+    keep = measured_build(*old) == worker_build(options, logs) && same_data(*old, options, logs);
+  std::string target;
+  if (!keep) {
+    std::string stem = directory;
+    while (stem.size() > 1 && stem.back() == '/') stem.pop_back();
+    for (int i = 1; target.empty() || fs::exists(target); ++i)
+      target = fmt::format("{}.{}", stem, i);
+    fs::rename(stem, target);
+  }
+  ::close(lock);
+  return target;
+}
+
+} // namespace assay

@@ -1,0 +1,20 @@
+// What the results that a directory holds already were measured with, and how they are set aside.
+#pragma once
+
+#include <string>
+
+#include "experiments/engine/runner.h"
+
+namespace assay {
+
+// The build that measured what a ledger holds, or "".
+std::string measured_build(const LedgerData& data);
+
+// The build of the worker that `options` name; it logs into `log_directory`.
+std::string worker_build(const RunOptions& options, const std::string& log_directory);
+
+// With --fork: results of another plan, build or data, or results that cannot be read, are moved to
+// DIR.1, DIR.2, …, which is returned; "" when they may be continued. Nothing is ever deleted.
+std::string set_aside(const Plan& plan, const std::string& directory, const RunOptions& options);
+
+} // namespace assay

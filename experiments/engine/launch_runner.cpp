@@ -1,0 +1,314 @@
+#include "experiments/engine/launch_runner.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include "core/statistics/statistics.h"
+#include "core/text.h"
+#include "experiments/engine/data_fingerprint.h"
+
+namespace assay {
+
+using nlohmann::json;
+using Clock = std::chrono::steady_clock;
+
+namespace {
+
+constexpr double kRoundTimeoutFactor = 50; // times the median round
+constexpr double kExitTimeoutSeconds = 30;
+constexpr int kTracedWarmRounds = 2; // traced and not counted: the tracer's own first use
+
+// Timed and loss launches have initial weights and documents of their own, so that an interval over
+// launches holds what data do. A loss launch ends with its schedule, so that its last losses are
+// those of a finished training.
+std::string
+launch_config(const std::string& config_json, const CellRow& cell, const LaunchTask& task) {
+  if (task.kind != LaunchKind::Timed && task.kind != LaunchKind::Loss) return config_json;
+  json config = json::parse(config_json);
+  config["seed"] = config.at("seed").get<std::uint64_t>() + static_cast<std::uint64_t>(task.index);
+  if (task.kind == LaunchKind::Loss) config["steps"] = cell.loss_rounds * cell.loss_steps;
+  return config.dump();
+}
+
+// The variants that a launch holds. Only times and memory are measured against a second copy of the
+// reference.
+std::vector<LaunchVariant> participants(const LedgerData& data, const LaunchTask& task) {
+  const auto excluded = excluded_variants(data, task.cell, task.kind);
+  std::vector<LaunchVariant> result;
+  for (const VariantRow* v : variants_of(data, task.cell)) {
+    if (excluded.contains(v->id)) continue;
+    if (v->role == Role::Control && task.kind != LaunchKind::Timed &&
+        task.kind != LaunchKind::Memory)
+      continue;
+    result.push_back({v->id,
+                      v->name,
+                      v->level,
+                      v->role,
+                      launch_config(v->config_json, data.cell(task.cell), task)});
+  }
+  return result;
+}
+
+bool on_gpu(const CellRow& cell) {
+  return json::parse(cell.config_json).value("device", "") == "cuda";
+}
+
+// A value the protocol promises, or the end of the launch.
+template <class T> T require(Result<T> result, auto make_end) {
+  if (!result) throw make_end(result.error().message);
+  return std::move(*result);
+}
+
+} // namespace
+
+LaunchRequest
+reference_request(const LedgerData& data, const CellRow& cell, std::string_view kind) {
+  const VariantRow& reference = *variants_of(data, cell.id).front();
+  LaunchRequest request;
+  request.kind = kind;
+  request.seed = data.spec.seed;
+  request.unit = cell.unit;
+  request.optimization = cell.optimization;
+  request.visit_steps = cell.visit_steps;
+  request.discard_steps = cell.discard_steps;
+  request.variants = {
+      {reference.id, reference.name, reference.level, reference.role, reference.config_json}};
+  return request;
+}
+
+struct LaunchRunner::End {
+  enum class Why { Failed, Retired, Stopped, BadInput } why;
+  std::string reason;
+};
+
+LaunchRunner::LaunchRunner(LaunchContext& context, const LaunchTask& task)
+    : context_(context), cell_(context.data.cell(task.cell)), task_(task) {
+  request_.kind = to_string(task.kind);
+  request_.seed = context.schedule.launch_seed(cell_.name, request_.kind, task.index, task.attempt);
+  request_.unit = cell_.unit;
+  request_.optimization = cell_.optimization;
+  request_.visit_steps = cell_.visit_steps;
+  request_.discard_steps = cell_.discard_steps;
+  if (task.kind == LaunchKind::Loss) { // it trains, whatever the cell times
+    request_.unit = "train_step";
+    request_.visit_steps = cell_.loss_steps;
+    request_.discard_steps = 0;
+  }
+  request_.variants = participants(context.data, task);
+  LaunchRow& row = outcome_.row;
+  row.cell = task.cell;
+  row.kind = task.kind;
+  row.index = task.index;
+  row.attempt = task.attempt;
+  row.started_utc = utc_now();
+  row.rounds_planned = rounds_wanted();
+}
+
+// Counted rounds of this launch; 0 for gates and memory.
+int LaunchRunner::rounds_wanted() const {
+  if (task_.kind == LaunchKind::Timed) return cell_.rounds;
+  if (task_.kind == LaunchKind::Loss) return cell_.loss_rounds;
+  return task_.kind == LaunchKind::Traced ? cell_.traced_rounds : 0;
+}
+
+LaunchOutcome LaunchRunner::run() {
+  outcome_.row.id = context_.ledger.start_launch(outcome_.row);
+  if (task_.kind == LaunchKind::Traced) {
+    request_.results_directory = context_.results_directory;
+    request_.launch = outcome_.row.id;
+    request_.cell = cell_.name;
+  }
+  if (task_.attempt > 0)
+    add_event(
+        -1,
+        "restarted",
+        fmt::format("attempt {} of {} launch {}", task_.attempt + 1, request_.kind, task_.index));
+  const std::string log = (std::filesystem::path(context_.log_directory) /
+                           fmt::format("launch-{}.log", outcome_.row.id))
+                              .string();
+  try {
+    WorkerProcess worker(context_.options.worker_path, context_.options.worker_arguments, log);
+    converse(worker);
+    outcome_.row.state = LaunchState::Complete;
+    context_.ledger.end_launch(outcome_.row.id, LaunchState::Complete, "", outcome_.row.steady);
+  } catch (const End& end) {
+    close(end);
+    if (end.why == End::Why::BadInput) throw Failure(Failure::Kind::BadInput, end.reason);
+  }
+  return std::move(outcome_);
+}
+
+void LaunchRunner::converse(WorkerProcess& worker) {
+  greet(worker);
+  build(worker);
+  const double timeout = context_.options.setup_timeout_seconds;
+  switch (task_.kind) {
+  case LaunchKind::Parity:
+    store_gates_and_metrics(ask(worker, plain_request("parity"), "parity", timeout), true);
+    break;
+  case LaunchKind::Memory:
+    store_gates_and_metrics(ask(worker, plain_request("memory"), "memory", timeout), false);
+    break;
+  case LaunchKind::Timed:
+  case LaunchKind::Traced:
+  case LaunchKind::Loss:
+    rounds(worker);
+    break;
+  }
+  finish(worker);
+}
+
+json LaunchRunner::ask(WorkerProcess& worker,
+                       const json& request,
+                       const char* event,
+                       double timeout) {
+  WorkerReply reply = worker.ask(request, event, WorkerProcess::Seconds(timeout));
+  switch (reply.kind) {
+  case WorkerReply::Kind::Answer:
+    return std::move(reply.event);
+  case WorkerReply::Kind::BadInput:
+    throw End{built_ ? End::Why::Failed : End::Why::BadInput, reply.message};
+  case WorkerReply::Kind::Interrupted:
+    throw End{End::Why::Stopped, "stopped at once by a second signal"};
+  case WorkerReply::Kind::Failed:
+    throw End{End::Why::Failed, reply.message};
+  case WorkerReply::Kind::Retired:
+    break;
+  }
+  const auto index = reply.event.at("variant").get<std::size_t>();
+  if (index >= request_.variants.size())
+    throw End{End::Why::Failed,
+              fmt::format("the worker retired variant {}, the launch has {}",
+                          index,
+                          request_.variants.size())};
+  const std::string& name = request_.variants[index].name;
+  const std::string reason = printable(reply.event.value("reason", "no reason given"));
+  add_event(timed_rounds_, "retired", name + ": " + reason);
+  throw End{End::Why::Retired, fmt::format("variant '{}' was retired: {}", name, reason)};
+}
+
+void LaunchRunner::greet(WorkerProcess& worker) {
+  const auto bad = [](const std::string& message) { return End{End::Why::BadInput, message}; };
+  outcome_.row.identity = require(
+      parse_hello(ask(worker, hello_request(), "hello", context_.options.setup_timeout_seconds)),
+      bad);
+  const Identity& identity = outcome_.row.identity;
+  context_.ledger.set_identity(outcome_.row.id, identity, "");
+  if (!context_.build.empty() && identity.build != context_.build)
+    throw End{
+        End::Why::BadInput,
+        fmt::format(
+            "the worker's build {} is not the one that measured so far ({}): launches of two "
+            "builds are never mixed. "
+            "Use --fork to set the old results aside and start again, or bring that build back",
+            identity.build,
+            context_.build)};
+  context_.build = identity.build;
+}
+
+void LaunchRunner::build(WorkerProcess& worker) {
+  const auto failed = [](const std::string& message) { return End{End::Why::Failed, message}; };
+  const Built built = require(
+      parse_built(
+          ask(worker, launch_request(request_), "built", context_.options.setup_timeout_seconds)),
+      failed);
+  outcome_.row.build_order = built.build_order;
+  outcome_.row.identity.threads = built.threads;
+  context_.ledger.set_identity(outcome_.row.id, outcome_.row.identity, built.build_order);
+  if (const auto other = other_data(context_.data, cell_, built.data))
+    throw End{End::Why::BadInput, *other};
+  built_ = true;
+  outcome_.data = {data_fingerprint_row(outcome_.row.id, built.data)};
+  context_.ledger.add(outcome_.data, {}, {});
+}
+
+double LaunchRunner::round_timeout() const {
+  if (round_seconds_.empty()) return context_.options.setup_timeout_seconds;
+  return std::max(context_.options.least_round_timeout_seconds,
+                  kRoundTimeoutFactor * median(round_seconds_));
+}
+
+void LaunchRunner::rounds(WorkerProcess& worker) {
+  WarmUp warmup(on_gpu(cell_));
+  for (int round = 0; timed_rounds_ < rounds_wanted(); ++round) {
+    one_round(worker, round, warmup);
+    const bool more = timed_rounds_ < rounds_wanted();
+    if (const std::string why = context_.stopped(); more && !why.empty())
+      throw End{End::Why::Stopped, why};
+  }
+}
+
+void LaunchRunner::one_round(WorkerProcess& worker, int round, WarmUp& warmup) {
+  const std::vector<std::size_t> order = context_.schedule.order(
+      cell_.name, task_.index, task_.attempt, round, request_.variants.size());
+  const bool times = task_.kind != LaunchKind::Loss; // losses count from the first step on
+  const bool warming = times && warmup.state() == WarmUp::State::Warming;
+  const bool traced = task_.kind == LaunchKind::Traced && !warming;
+  const bool tracer_warming = traced && traced_warm_rounds_ < kTracedWarmRounds;
+  const Tracing tracing = !traced          ? Tracing::Off
+                          : tracer_warming ? Tracing::WarmUp
+                                           : Tracing::Counted;
+  const auto start = Clock::now();
+  const json event = ask(worker, round_request(round, order, tracing), "round", round_timeout());
+  round_seconds_.push_back(std::chrono::duration<double>(Clock::now() - start).count());
+  std::vector<VisitRow> visits =
+      require(parse_round(event, outcome_.row.id, round, order, request_.variants),
+              [](const std::string& message) {
+                return End{End::Why::Failed, message};
+              });
+  std::vector<EventRow> events;
+  for (VisitRow& visit : visits) visit.warmup = warming || tracer_warming;
+  if (warming && warmup.add(visits) != WarmUp::State::Warming) {
+    outcome_.row.steady = warmup.state() == WarmUp::State::Steady;
+    events.push_back({outcome_.row.id, round, utc_now(), "warmup_end", warmup.detail()});
+  }
+  context_.ledger.commit_round(visits, events);
+  outcome_.events.insert(outcome_.events.end(), events.begin(), events.end());
+  if (tracer_warming)
+    ++traced_warm_rounds_;
+  else if (!warming)
+    ++timed_rounds_;
+  context_.on_round(timed_rounds_, times && warmup.state() == WarmUp::State::Warming, round + 1);
+}
+
+void LaunchRunner::store_gates_and_metrics(const json& event, bool gates) {
+  const auto failed = [](const std::string& message) { return End{End::Why::Failed, message}; };
+  if (gates)
+    outcome_.gates = require(parse_gates(event, outcome_.row.id, request_.variants), failed);
+  context_.ledger.add(require(parse_metrics(event, outcome_.row.id, request_.variants), failed),
+                      outcome_.gates,
+                      {});
+}
+
+// The launch's own measurements are stored by now; a bye that fails is still a failed launch.
+void LaunchRunner::finish(WorkerProcess& worker) {
+  const json bye =
+      ask(worker, plain_request("finish"), "bye", context_.options.setup_timeout_seconds);
+  context_.ledger.add(require(parse_metrics(bye, outcome_.row.id, request_.variants),
+                              [](const std::string& message) {
+                                return End{End::Why::Failed, message};
+                              }),
+                      {},
+                      {});
+  if (const std::string how = worker.finish(WorkerProcess::Seconds(kExitTimeoutSeconds));
+      !how.empty())
+    throw End{End::Why::Failed, "the worker " + how + " at its end"};
+}
+
+void LaunchRunner::add_event(int round, const char* kind, const std::string& detail) {
+  const EventRow event{outcome_.row.id, round, utc_now(), kind, detail};
+  context_.ledger.add({}, {}, {event});
+  outcome_.events.push_back(event);
+}
+
+// With at least half of its rounds a timed launch counts as partial, else it is to be run again.
+void LaunchRunner::close(const End& end) {
+  const bool enough =
+      task_.kind == LaunchKind::Timed && timed_rounds_ > 0 && 2 * timed_rounds_ >= cell_.rounds;
+  if (end.why == End::Why::Stopped) add_event(timed_rounds_, "stopped", end.reason);
+  outcome_.row.state = enough ? LaunchState::Partial : LaunchState::Failed;
+  outcome_.row.reason = end.reason;
+  context_.ledger.end_launch(outcome_.row.id, outcome_.row.state, end.reason, outcome_.row.steady);
+}
+
+} // namespace assay

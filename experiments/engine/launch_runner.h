@@ -1,0 +1,78 @@
+// One launch: a worker process from hello to bye, its rows written as they come.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/protocol/protocol.h"
+#include "experiments/engine/plan_state.h"
+#include "experiments/engine/runner.h"
+#include "experiments/engine/schedule.h"
+#include "experiments/engine/warmup.h"
+#include "experiments/engine/worker_process.h"
+
+namespace assay {
+
+struct LaunchContext {
+  const LedgerData& data; // plan, launches, gates, events so far
+  Ledger& ledger;
+  const RunOptions& options;
+  Schedule schedule;
+  std::string log_directory, results_directory;
+  std::string build;                    // of earlier launches, or ""
+  std::function<std::string()> stopped; // why to stop after this round, or ""
+  std::function<void(int round, bool warmup, int warmup_round)> on_round;
+};
+
+// What a launch left behind besides visits.
+struct LaunchOutcome {
+  LaunchRow row; // as it ended
+  std::vector<GateRow> gates;
+  std::vector<EventRow> events;
+  std::vector<MetricRow> data; // fingerprint of what it read, once that is known
+};
+
+// A launch of a cell's reference alone, whose rows are not kept.
+LaunchRequest reference_request(const LedgerData& data, const CellRow& cell, std::string_view kind);
+
+class LaunchRunner {
+public:
+  LaunchRunner(LaunchContext& context, const LaunchTask& task);
+
+  // Throws Failure when the whole run has to end: bad input before anything was built, another
+  // build, a full disk. The launch's row is closed first where that is possible.
+  LaunchOutcome run();
+
+private:
+  struct End; // why a launch ended before its time
+
+  void converse(WorkerProcess& worker);
+  nlohmann::json
+  ask(WorkerProcess& worker, const nlohmann::json& request, const char* event, double timeout);
+  void greet(WorkerProcess& worker);
+  void build(WorkerProcess& worker);
+  void rounds(WorkerProcess& worker);
+  void one_round(WorkerProcess& worker, int round, WarmUp& warmup);
+  void store_gates_and_metrics(const nlohmann::json& event, bool gates);
+  void finish(WorkerProcess& worker);
+  void close(const End& end);
+  void add_event(int round, const char* kind, const std::string& detail);
+  double round_timeout() const;
+  int rounds_wanted() const;
+
+  LaunchContext& context_;
+  const CellRow& cell_;
+  LaunchTask task_;
+  LaunchRequest request_;
+  LaunchOutcome outcome_;
+  bool built_ = false;   // data and device are open: bad input from here on is this cell's alone
+  int timed_rounds_ = 0; // counted ones, of a timed, a traced or a loss launch
+  int traced_warm_rounds_ = 0;
+  std::vector<double> round_seconds_;
+};
+
+} // namespace assay

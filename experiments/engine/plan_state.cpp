@@ -1,0 +1,213 @@
+#include "experiments/engine/plan_state.h"
+
+#include <algorithm>
+
+#include "experiments/plan/plan.h"
+
+namespace assay {
+
+namespace {
+
+struct Slot {
+  const CellRow* cell;
+  LaunchKind kind;
+  int index;
+};
+
+enum class SlotState { Missing, Done, Partial, GivenUp };
+
+void add_by_index(const LedgerData& data, LaunchKind kind, auto count, std::vector<Slot>& slots) {
+  int most = 0;
+  for (const CellRow& cell : data.cells) most = std::max(most, count(cell));
+  for (int index = 1; index <= most; ++index)
+    for (const CellRow& cell : data.cells)
+      if (index <= count(cell)) slots.push_back({&cell, kind, index});
+}
+
+std::vector<Slot> all_slots(const LedgerData& data) {
+  std::vector<Slot> slots;
+  for (const LaunchKind kind : {LaunchKind::Parity, LaunchKind::Memory})
+    for (const CellRow& cell : data.cells) slots.push_back({&cell, kind, 1});
+  add_by_index(
+      data, LaunchKind::Timed, [&](const CellRow& c) { return planned_launches(data, c); }, slots);
+  add_by_index(
+      data, LaunchKind::Loss, [](const CellRow& c) { return c.loss_seeds; }, slots);
+  for (const CellRow& cell : data.cells)
+    if (cell.traced_rounds > 0) slots.push_back({&cell, LaunchKind::Traced, 1});
+  return slots;
+}
+
+bool fills(const LaunchRow& launch, const Slot& slot) {
+  return launch.cell == slot.cell->id && launch.kind == slot.kind && launch.index == slot.index;
+}
+
+// Stopped from outside, or closed to go on without a variant: no failure of the launch.
+bool ended_by_event(const LedgerData& data, std::int64_t launch) {
+  return std::any_of(data.events.begin(), data.events.end(), [&](const EventRow& e) {
+    return e.launch == launch && (e.kind == "stopped" || e.kind == "retired");
+  });
+}
+
+SlotState slot_state(const LedgerData& data, const Slot& slot, std::int64_t since) {
+  int failures = 0;
+  for (const LaunchRow& launch : data.launches) {
+    if (!fills(launch, slot)) continue;
+    if (launch.state == LaunchState::Complete) return SlotState::Done;
+    if (launch.state == LaunchState::Partial) return SlotState::Partial;
+    if (launch.state == LaunchState::Failed && launch.id > since &&
+        !ended_by_event(data, launch.id))
+      ++failures;
+  }
+  return failures >= kAttempts ? SlotState::GivenUp : SlotState::Missing;
+}
+
+std::string last_reason(const LedgerData& data, const Slot& slot) {
+  std::string reason;
+  for (const LaunchRow& launch : data.launches)
+    if (fills(launch, slot) && !launch.reason.empty()) reason = launch.reason;
+  return reason;
+}
+
+std::string slot_name(const Slot& slot) {
+  const std::string name = fmt::format("{}, {} launch", slot.cell->name, to_string(slot.kind));
+  const bool numbered = slot.kind == LaunchKind::Timed || slot.kind == LaunchKind::Loss;
+  return numbered ? fmt::format("{} {}", name, slot.index) : name;
+}
+
+// A level left this very seed, so the reference has to show that it stands there.
+bool reference_is_asked(const LedgerData& data, const Slot& slot) {
+  return std::any_of(data.launches.begin(), data.launches.end(), [&](const LaunchRow& launch) {
+    return fills(launch, slot) &&
+           std::any_of(data.events.begin(), data.events.end(), [&](const EventRow& event) {
+             return event.launch == launch.id && event.kind == "retired";
+           });
+  });
+}
+
+// `cell_blocked`: why the cell as a whole cannot be measured, or "".
+std::string
+loss_blocked(const LedgerData& data, const Slot& slot, const std::string& cell_blocked) {
+  if (!cell_blocked.empty()) return cell_blocked;
+  const auto excluded = excluded_variants(data, slot.cell->id, LaunchKind::Loss);
+  bool any_level = false;
+  for (const VariantRow* variant : variants_of(data, slot.cell->id)) {
+    const auto found = excluded.find(variant->id);
+    if (variant->role == Role::Reference && found != excluded.end())
+      return "its reference cannot be trained: " + found->second;
+    any_level = any_level || (variant->role == Role::Level && found == excluded.end());
+  }
+  if (any_level || reference_is_asked(data, slot)) return "";
+  return "no level beside the reference is left to train";
+}
+
+// Why each cell is blocked, asked once a cell.
+class Blocked {
+public:
+  Blocked(const LedgerData& data, std::int64_t since) : data_(data) {
+    for (const CellRow& cell : data.cells) why_[cell.id] = blocked(data, cell, since);
+  }
+  const std::string& cell(std::int64_t id) const { return why_.at(id); }
+  bool slot(const Slot& slot) const {
+    const std::string& why = cell(slot.cell->id);
+    return !(slot.kind == LaunchKind::Loss ? loss_blocked(data_, slot, why) : why).empty();
+  }
+
+private:
+  const LedgerData& data_;
+  std::map<std::int64_t, std::string> why_;
+};
+
+void add_exclusions(const LedgerData& data, const CellRow& cell, PlanProgress& progress) {
+  const auto untimed = excluded_variants(data, cell.id);
+  for (const auto& [variant, reason] : untimed)
+    progress.problems.push_back(
+        fmt::format("{}: {} is not timed: {}", cell.name, data.variant(variant).name, reason));
+  for (const auto& [variant, reason] : excluded_variants(data, cell.id, LaunchKind::Loss))
+    if (!untimed.contains(variant))
+      progress.problems.push_back(fmt::format("{}: {} is left out of further loss launches: {}",
+                                              cell.name,
+                                              data.variant(variant).name,
+                                              reason));
+}
+
+} // namespace
+
+std::map<std::int64_t, std::string>
+excluded_variants(const LedgerData& data, std::int64_t cell, LaunchKind kind) {
+  std::map<std::int64_t, std::string> excluded;
+  const auto of_cell = [&](std::int64_t launch) {
+    return std::any_of(data.launches.begin(), data.launches.end(), [&](const LaunchRow& row) {
+      return row.id == launch && row.cell == cell &&
+             (row.kind != LaunchKind::Loss || kind == LaunchKind::Loss);
+    });
+  };
+  for (const GateRow& gate : data.gates)
+    if (!gate.passed && gate.variant != 0 && of_cell(gate.launch))
+      excluded.emplace(gate.variant,
+                       fmt::format("gate {} failed: {} (allowed {}). {}",
+                                   gate.name,
+                                   gate.value,
+                                   gate.bound,
+                                   gate.detail));
+  for (const EventRow& event : data.events) {
+    if (event.kind != "retired" || !of_cell(event.launch)) continue;
+    for (const VariantRow* variant : variants_of(data, cell))
+      if (event.detail.starts_with(variant->name + ": "))
+        excluded.emplace(variant->id, event.detail.substr(variant->name.size() + 2));
+  }
+  return excluded;
+}
+
+std::string blocked(const LedgerData& data, const CellRow& cell, std::int64_t since) {
+  if (const Slot parity{&cell, LaunchKind::Parity, 1};
+      slot_state(data, parity, since) == SlotState::GivenUp)
+    return "its parity launch failed: " + last_reason(data, parity);
+  const auto excluded = excluded_variants(data, cell.id);
+  bool any_level = false;
+  for (const VariantRow* variant : variants_of(data, cell.id)) {
+    const auto found = excluded.find(variant->id);
+    if (variant->role == Role::Reference && found != excluded.end())
+      return "its reference cannot be measured: " + found->second;
+    any_level = any_level || (variant->role == Role::Level && found == excluded.end());
+  }
+  return any_level ? "" : "no level beside the reference is left to measure";
+}
+
+std::vector<LaunchTask> missing_launches(const LedgerData& data, std::int64_t since) {
+  const Blocked why(data, since);
+  std::vector<LaunchTask> tasks;
+  for (const Slot& slot : all_slots(data)) {
+    if (slot_state(data, slot, since) != SlotState::Missing || why.slot(slot)) continue;
+    const auto attempts = std::count_if(data.launches.begin(),
+                                        data.launches.end(),
+                                        [&](const LaunchRow& l) { return fills(l, slot); });
+    tasks.push_back({slot.cell->id, slot.kind, slot.index, static_cast<int>(attempts)});
+  }
+  return tasks;
+}
+
+PlanProgress plan_progress(const LedgerData& data, std::int64_t since) {
+  PlanProgress progress;
+  const Blocked why(data, since);
+  for (const CellRow& cell : data.cells) {
+    if (!why.cell(cell.id).empty())
+      progress.problems.push_back(fmt::format("{}: {}", cell.name, why.cell(cell.id)));
+    add_exclusions(data, cell, progress);
+  }
+  for (const Slot& slot : all_slots(data)) {
+    ++progress.planned;
+    const SlotState state = slot_state(data, slot, since);
+    if (state == SlotState::Done || state == SlotState::Partial) ++progress.done;
+    if (state == SlotState::Partial) ++progress.partial;
+    if (state == SlotState::GivenUp) {
+      ++progress.failed;
+      if (slot.kind != LaunchKind::Parity)
+        progress.problems.push_back(
+            fmt::format("{}: {}", slot_name(slot), last_reason(data, slot)));
+    }
+    if (state == SlotState::Missing) ++(why.slot(slot) ? progress.not_run : progress.missing);
+  }
+  return progress;
+}
+
+} // namespace assay

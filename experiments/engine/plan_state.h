@@ -1,0 +1,52 @@
+// What a plan still needs: a pure function of the rows in its ledger, so that resuming is planning
+// minus what is there. Used by the runner and by `assay status`.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/ledger/ledger.h"
+
+namespace assay {
+
+inline constexpr int kAttempts = 2; // of a launch that fails
+
+struct LaunchTask {
+  std::int64_t cell = 0;
+  LaunchKind kind = LaunchKind::Parity;
+  int index = 1;   // from 1, within its kind
+  int attempt = 0; // from 0
+};
+
+// Variants that launches of this kind leave out, with the reason: a failed gate, or retired. A
+// variant that only a loss launch retired diverged in a longer training than any other launch has,
+// so it is left out of loss launches alone.
+std::map<std::int64_t, std::string>
+excluded_variants(const LedgerData& data, std::int64_t cell, LaunchKind kind = LaunchKind::Timed);
+
+// Why a cell cannot be measured at all (loss launches aside), or "": its parity launch failed, or
+// only the reference or nothing but the reference is left. Failures count from launch `since`
+// (excluded) on.
+std::string blocked(const LedgerData& data, const CellRow& cell, std::int64_t since = 0);
+
+// The launches that are still to be made, in order: the parity launch of every cell, the memory
+// launches, then timed launch 1 of every cell, timed launch 2 … so that an early stop leaves
+// balanced data; then the loss launches in the same order; the traced launches, which explain
+// verdicts and never make them, come last. A launch that failed kAttempts times after launch
+// `since` is given up.
+std::vector<LaunchTask> missing_launches(const LedgerData& data, std::int64_t since = 0);
+
+struct PlanProgress {
+  int planned = 0;                   // launches of all kinds, cells that are blocked included
+  int done = 0, partial = 0;         // partial ones are in done too
+  int failed = 0;                    // given up
+  int not_run = 0;                   // because their cell is blocked
+  int missing = 0;                   // still to be made
+  std::vector<std::string> problems; // "varlen timed launch 3: …"
+};
+PlanProgress plan_progress(const LedgerData& data, std::int64_t since = 0);
+
+} // namespace assay

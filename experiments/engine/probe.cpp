@@ -1,0 +1,63 @@
+#include "experiments/engine/probe.h"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <utility>
+
+#include "core/ledger/directory_lock.h"
+#include "core/text.h"
+#include "experiments/engine/launch_runner.h"
+#include "experiments/engine/worker_process.h"
+
+namespace assay {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+Result<ProbeResult> probe_cell(const RunOptions& options,
+                               const CellRow& cell,
+                               const LaunchRequest& request,
+                               const std::string& log) {
+  const WorkerProcess::Seconds timeout(options.setup_timeout_seconds);
+  WorkerProcess worker(options.worker_path, options.worker_arguments, log);
+  WorkerReply reply = worker.ask(hello_request(), "hello", timeout);
+  if (reply.kind == WorkerReply::Kind::Answer)
+    reply = worker.ask(launch_request(request), "built", timeout);
+  if (reply.kind == WorkerReply::Kind::Answer)
+    reply = worker.ask(plain_request("probe"), "probe", timeout);
+  if (reply.kind == WorkerReply::Kind::Retired)
+    return fail("cell '{}': {}", cell.name, printable(reply.event.value("reason", "retired")));
+  if (reply.kind != WorkerReply::Kind::Answer)
+    return fail("cell '{}': {}", cell.name, reply.message);
+  return parse_probe(reply.event);
+}
+
+} // namespace
+
+Result<std::map<std::int64_t, ProbeResult>>
+probe_plan(const Plan& plan,
+           const RunOptions& options,
+           const std::string& log_directory,
+           const std::function<void(const CellRow&)>& starting) {
+  make_directory(log_directory);
+  std::map<std::int64_t, ProbeResult> probes;
+  std::map<std::pair<std::string, std::string>, ProbeResult> known; // by unit and configuration
+  for (const CellRow& cell : plan.ledger.cells) {
+    const LaunchRequest request = reference_request(plan.ledger, cell, "probe");
+    const auto reference = std::pair(request.unit, request.variants.front().config_json);
+    auto probe = known.find(reference);
+    if (probe == known.end()) {
+      starting(cell);
+      const fs::path log = fs::path(log_directory) / fmt::format("probe-{}.log", cell.id);
+      const Result<ProbeResult> measured = probe_cell(options, cell, request, log.string());
+      if (!measured) return measured.error();
+      probe = known.emplace(reference, *measured).first;
+    }
+    probes.emplace(cell.id, probe->second);
+  }
+  return probes;
+}
+
+} // namespace assay

@@ -1,0 +1,50 @@
+// Runs a plan into a results directory: one worker process a launch, one transaction a round.
+// Resumes what is missing; records what failed as rows with reasons; stops cleanly on a deadline or
+// a signal.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "experiments/engine/plan_state.h"
+#include "experiments/plan/plan.h"
+
+namespace assay {
+
+// Plain data for the progress line.
+struct RunProgress {
+  int launch_number = 0, launches = 0; // of all kinds; launch_number from 1
+  std::string cell;
+  LaunchTask task;
+  int round = 0, rounds = 0; // counted rounds done and planned; 0 of 0 for gates and memory
+  bool warmup = false;
+  int warmup_round = 0;
+  std::optional<double> eta_seconds;
+  std::string note; // something a person should read: a failure, a retired variant
+};
+
+struct RunOptions {
+  std::string worker_path;
+  std::vector<std::string> worker_arguments{"engine"};
+  std::optional<double> stop_after_seconds; // absent: the plan's budget, if it has one
+  std::vector<std::string> cells;           // run these alone, by name; empty: all
+  bool fork = false; // results of another plan, build or data are set aside, not refused
+  std::function<void(const RunProgress&)> progress;
+  double setup_timeout_seconds = 600;      // building, gates, memory, a launch's first round
+  double least_round_timeout_seconds = 60; // a round: max(this, 50 x the median round so far)
+};
+
+struct RunSummary {
+  enum class Outcome { Complete, Incomplete };
+  Outcome outcome = Outcome::Complete; // of the chosen cells
+  PlanProgress progress;
+  std::string stopped;   // why it is incomplete: "--stop-after 9m", "SIGINT or SIGTERM"
+  std::string set_aside; // where --fork moved older results, or ""
+};
+
+RunSummary run_plan(const Plan& plan, const std::string& directory, const RunOptions& options);
+
+} // namespace assay

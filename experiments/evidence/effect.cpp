@@ -1,0 +1,121 @@
+#include "experiments/evidence/effect.h"
+
+#include <cmath>
+
+namespace assay {
+
+namespace {
+
+LaunchEffect launch_effect(const LaunchPairs& launch, bool with_excluded) {
+  LaunchEffect effect;
+  effect.launch = launch.launch;
+  effect.index = launch.index;
+  const std::vector<double> ratios = launch.log_ratios(with_excluded);
+  effect.pairs = ratios.size();
+  if (ratios.empty()) return effect;
+  effect.theta = median(ratios);
+  effect.interval = median_interval(ratios, 0.05);
+  effect.error = median_standard_error(ratios);
+  effect.hodges_lehmann = hodges_lehmann(ratios);
+  double a = 0, b = 0;
+  for (const Pair& pair : launch.pairs) {
+    if (!with_excluded && !pair.excluded.empty()) continue;
+    a += pair.a_ns;
+    b += pair.b_ns;
+  }
+  effect.sum_ratio = std::log(b / a);
+  return effect;
+}
+
+void add_unit_times(Effect& effect, const PairSet& pairs, bool with_excluded) {
+  std::vector<double> a;
+  for (const LaunchPairs& launch : pairs.launches)
+    for (const Pair& pair : launch.pairs)
+      if (with_excluded || pair.excluded.empty()) a.push_back(pair.a_ns);
+  effect.a_ns = median(std::move(a));
+  effect.b_ns = effect.a_ns * std::exp(effect.theta.value);
+}
+
+void add_precision(Effect& effect, const EffectOptions& options) {
+  std::vector<double> errors;
+  for (const LaunchEffect& launch : effect.launches)
+    if (launch.error) errors.push_back(*launch.error);
+  effect.spread = launch_spread(effect.theta.by_launch, errors);
+  if (!effect.spread) return;
+  effect.mde = minimum_detectable_effect(*effect.spread,
+                                         static_cast<int>(effect.launches.size()),
+                                         options.judged_alpha,
+                                         options.power);
+  const double launch_sd =
+      std::sqrt(effect.spread->between_variance + effect.spread->within_variance);
+  if (options.sesoi > 0)
+    effect.launches_for_sesoi =
+        launches_needed(std::log1p(options.sesoi), launch_sd, options.judged_alpha, options.power);
+}
+
+bool signs_and_intervals_disagree(const Estimate& x, const Estimate& y) {
+  return x.at_95 && y.at_95 && x.value * y.value < 0 && !x.at_95->overlaps(*y.at_95);
+}
+
+} // namespace
+
+Estimate estimate(std::vector<double> by_launch, double judged_alpha) {
+  Estimate result;
+  result.value = mean(by_launch);
+  result.at_95 = t_interval(by_launch, 0.05);
+  result.judged = t_interval(by_launch, judged_alpha);
+  result.p = t_test_p(by_launch);
+  result.by_launch = std::move(by_launch);
+  return result;
+}
+
+std::optional<Effect> estimate_effect(const PairSet& pairs, const EffectOptions& options) {
+  Effect effect;
+  std::vector<double> medians, sums, locations;
+  for (const LaunchPairs& launch : pairs.launches) {
+    LaunchEffect one = launch_effect(launch, options.with_excluded);
+    if (!launch.enough(one.pairs)) continue; // too many are excluded
+    medians.push_back(one.theta);
+    sums.push_back(one.sum_ratio);
+    locations.push_back(one.hodges_lehmann);
+    effect.launches.push_back(std::move(one));
+  }
+  if (effect.launches.empty()) return std::nullopt;
+  effect.theta = estimate(std::move(medians), options.judged_alpha);
+  effect.throughput = estimate(std::move(sums), options.judged_alpha);
+  effect.hodges_lehmann = mean(locations);
+  effect.tail = signs_and_intervals_disagree(effect.theta, effect.throughput);
+  add_unit_times(effect, pairs, options.with_excluded);
+  add_precision(effect, options);
+  return effect;
+}
+
+std::optional<Estimate> device_effect(const PairSet& pairs, const EffectOptions& options) {
+  std::vector<double> medians;
+  for (const LaunchPairs& launch : pairs.launches) {
+    std::vector<double> ratios;
+    for (const Pair& pair : launch.pairs) {
+      if (!pair.a_device_ns || !pair.b_device_ns) return std::nullopt;
+      if (options.with_excluded || pair.excluded.empty())
+        ratios.push_back(std::log(*pair.b_device_ns / *pair.a_device_ns));
+    }
+    if (launch.enough(ratios.size())) medians.push_back(median(std::move(ratios)));
+  }
+  if (medians.empty()) return std::nullopt;
+  return estimate(std::move(medians), options.judged_alpha);
+}
+
+std::optional<Estimate> position_effect(const PairSet& pairs, double judged_alpha) {
+  std::vector<double> by_launch;
+  for (const LaunchPairs& launch : pairs.launches) {
+    std::vector<double> b_second, a_second;
+    for (const Pair& pair : launch.pairs)
+      if (pair.excluded.empty()) (pair.b_second ? b_second : a_second).push_back(pair.log_ratio);
+    if (b_second.empty() || a_second.empty()) continue;
+    by_launch.push_back((median(std::move(b_second)) - median(std::move(a_second))) / 2);
+  }
+  if (by_launch.empty()) return std::nullopt;
+  return estimate(std::move(by_launch), judged_alpha);
+}
+
+} // namespace assay

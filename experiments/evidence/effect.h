@@ -1,0 +1,70 @@
+// Effect: how much longer B takes than A, as theta = ln(time_B / time_A). A launch gives one value
+// (the median over its pairs), launches give the estimate and its t interval. theta < 0: B is
+// faster.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/statistics/statistics.h"
+#include "experiments/evidence/pairs.h"
+
+namespace assay {
+
+inline constexpr int kProvisionalLaunches = 3; // fewest for a verdict, tagged PROVISIONAL
+inline constexpr int kFullLaunches = 5;
+
+// One number a launch, summed up over launches.
+struct Estimate {
+  std::vector<double> by_launch;
+  double value = 0;               // mean over launches
+  std::optional<Interval> at_95;  // t interval; needs 2 launches
+  std::optional<Interval> judged; // the same at alpha / m, what verdicts read
+  std::optional<double> p;        // two-sided t test of 0
+};
+// Needs at least one value.
+Estimate estimate(std::vector<double> by_launch, double judged_alpha);
+
+struct LaunchEffect {
+  std::int64_t launch = 0;
+  int index = 0;
+  std::size_t pairs = 0;            // counted ones
+  double theta = 0;                 // median of ln(b / a)
+  std::optional<Interval> interval; // exact 95 % interval of that median
+  std::optional<double> error;      // its standard error
+  double hodges_lehmann = 0;
+  double sum_ratio = 0; // ln(sum b / sum a)
+};
+
+struct Effect {
+  std::vector<LaunchEffect> launches;
+  Estimate theta;      // of the launch medians: the verdict's effect
+  Estimate throughput; // of ln(sum b / sum a): rare stalls included
+  double hodges_lehmann = 0;
+  // A: median time of a unit over all counted pairs; B: A's by the effect. B's own median may lie
+  // on the other side of A's where launches differ in drift or weight.
+  double a_ns = 0, b_ns = 0;
+  std::optional<LaunchSpread> spread;
+  std::optional<double> mde;             // at judged_alpha and the planned power
+  std::optional<int> launches_for_sesoi; // launches that would see the smallest effect of interest
+  bool tail = false;                     // median and sum disagree in sign, intervals apart
+};
+
+struct EffectOptions {
+  double judged_alpha = 0.05;
+  double power = 0.8;
+  double sesoi = 0.01;
+  bool with_excluded = false;
+};
+
+// Nothing without a single counted pair.
+std::optional<Effect> estimate_effect(const PairSet& pairs, const EffectOptions& options);
+// The same of the device's busy time; nothing unless every counted pair has it.
+std::optional<Estimate> device_effect(const PairSet& pairs, const EffectOptions& options);
+// How much longer the second visit of a round takes than the first, whatever the variants:
+// (median of d where B came second - median of d where A did) / 2. A health figure.
+std::optional<Estimate> position_effect(const PairSet& pairs, double judged_alpha);
+
+} // namespace assay

@@ -1,0 +1,298 @@
+#include "experiments/evidence/loss.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <set>
+
+namespace assay {
+
+namespace {
+
+// An integer of the cell's configuration; 0 in a ledger of another maker that lacks it.
+std::uint64_t configured(const CellRow& cell, const char* key) {
+  const auto config = nlohmann::json::parse(cell.config_json, nullptr, false);
+  if (!config.is_object() || !config.contains(key) || !config[key].is_number_integer()) return 0;
+  return config[key].get<std::uint64_t>();
+}
+
+// Without it seeds are the launches' numbers.
+std::uint64_t base_seed(const CellRow& cell) {
+  return configured(cell, "seed");
+}
+
+std::vector<const LaunchRow*> loss_launches(const LedgerData& data, const CellRow& cell) {
+  std::vector<const LaunchRow*> result;
+  for (const LaunchRow& launch : data.launches)
+    if (launch.cell == cell.id && launch.kind == LaunchKind::Loss) result.push_back(&launch);
+  return result;
+}
+
+// The retirement of a variant from a loss launch.
+struct Fall {
+  const LaunchRow* launch;
+  std::string why; // the worker's words
+};
+
+std::vector<Fall> falls(const LedgerData& data, const CellRow& cell, const VariantRow& variant) {
+  std::vector<Fall> result;
+  const std::string start = variant.name + ": "; // the engine's form
+  for (const LaunchRow* launch : loss_launches(data, cell))
+    for (const EventRow& event : data.events)
+      if (event.launch == launch->id && event.kind == "retired" && event.detail.starts_with(start))
+        result.push_back({launch, event.detail.substr(start.size())});
+  return result;
+}
+
+std::vector<const VisitRow*>
+visits_of(const VisitIndex& visits, const LaunchRow& launch, const VariantRow& variant) {
+  std::vector<const VisitRow*> result;
+  for (const VisitRow* visit : visits.of_launch(launch.id))
+    if (visit->variant == variant.id) result.push_back(visit);
+  std::sort(result.begin(), result.end(), [](const VisitRow* x, const VisitRow* y) {
+    return x->round < y->round;
+  });
+  return result;
+}
+
+double loss_of(const VisitRow& visit) { // the ledger holds no NaN, but NULL
+  return visit.loss.value_or(std::numeric_limits<double>::quiet_NaN());
+}
+
+std::vector<double> losses(const std::vector<const VisitRow*>& visits) {
+  std::vector<double> result;
+  for (const VisitRow* visit : visits) result.push_back(loss_of(*visit));
+  return result;
+}
+
+// The mean over the judged visits; of the last one where there is none, and nothing reads it.
+double final_loss(const CellRow& cell, const std::vector<double>& losses) {
+  const auto first =
+      static_cast<std::ptrdiff_t>(std::min(first_judged_visit(cell), losses.size() - 1));
+  return mean(std::vector<double>(losses.begin() + first, losses.end()));
+}
+
+struct FinalLoss {
+  std::int64_t launch = 0;
+  double loss = 0;
+  std::vector<double> curve;
+};
+
+// By launch index, of complete launches that hold all of the variant's visits.
+std::map<int, FinalLoss> final_losses(const LedgerData& data,
+                                      const VisitIndex& visits,
+                                      const CellRow& cell,
+                                      const VariantRow& variant) {
+  std::map<int, FinalLoss> by_index;
+  for (const LaunchRow* launch : loss_launches(data, cell)) {
+    if (launch->state != LaunchState::Complete) continue;
+    const auto own = visits_of(visits, *launch, variant);
+    if (!own.empty() && own.size() == static_cast<std::size_t>(cell.loss_rounds))
+      by_index[launch->index] = {launch->id, final_loss(cell, losses(own)), losses(own)};
+  }
+  return by_index;
+}
+
+struct SeedLosses {
+  std::vector<SeedLoss> seeds;
+  bool parted = false;
+};
+
+SeedLosses seed_losses(const LedgerData& data,
+                       const VisitIndex& visits,
+                       const CellRow& cell,
+                       const VariantRow& a,
+                       const VariantRow& b) {
+  const auto of_a = final_losses(data, visits, cell, a);
+  const auto of_b = final_losses(data, visits, cell, b);
+  std::set<int> lost;
+  for (const Fall& fall : falls(data, cell, b))
+    if (tells_of_lost_loss(fall.why)) lost.insert(fall.launch->index);
+  SeedLosses result;
+  for (const auto& [index, own] : of_a) {
+    const std::uint64_t seed = base_seed(cell) + static_cast<std::uint64_t>(index);
+    const auto other = of_b.find(index);
+    if (lost.contains(index)) {
+      result.seeds.push_back({seed, own.loss, std::numeric_limits<double>::quiet_NaN()});
+      result.parted = true;
+    } else if (other != of_b.end() && other->second.launch == own.launch) {
+      result.seeds.push_back({seed, own.loss, other->second.loss});
+      result.parted |= own.curve != other->second.curve;
+    }
+  }
+  return result;
+}
+
+std::optional<Estimate> log_ratios(const std::vector<SeedLoss>& seeds, double judged_alpha) {
+  std::vector<double> ratios;
+  for (const SeedLoss& seed : seeds) {
+    const double ratio = std::log(seed.b / seed.a);
+    if (!std::isfinite(ratio)) return std::nullopt; // a mean without it would flatter
+    ratios.push_back(ratio);
+  }
+  if (ratios.empty()) return std::nullopt;
+  return estimate(std::move(ratios), judged_alpha);
+}
+
+std::int64_t skipped_steps(const LedgerData& data,
+                           const VisitIndex& visits,
+                           const CellRow& cell,
+                           const VariantRow& variant) {
+  std::int64_t skipped = 0;
+  for (const LaunchRow* launch : loss_launches(data, cell))
+    if (launch->state == LaunchState::Complete)
+      for (const VisitRow* visit : visits_of(visits, *launch, variant))
+        skipped += visit->skipped_steps;
+  return skipped;
+}
+
+// Levels that may differ in a bit and do not have not met what they differ in.
+void doubt_equal_losses(LossQuality& result, const std::string& equivalence) {
+  const bool equal = std::all_of(result.seeds.begin(),
+                                 result.seeds.end(),
+                                 [](const SeedLoss& seed) { return seed.a == seed.b; });
+  if (!equal || result.quality != Quality::Equivalent) return;
+  result.quality = Quality::Unknown;
+  result.reason = fmt::format("the final losses of all {} seeds are equal to the last bit, which "
+                              "class {} does not promise: nothing differed, so they show nothing",
+                              result.seeds.size(),
+                              equivalence);
+}
+
+// Training losses stand for unseen data as long as no batch comes twice.
+std::string wrapped_note(const LedgerData& data, const CellRow& cell) {
+  double most = 0;
+  for (const LaunchRow* launch : loss_launches(data, cell))
+    for (const MetricRow& metric : data.metrics)
+      if (metric.launch == launch->id && metric.path == kDataEpochMetric)
+        most = std::max(most, metric.value);
+  if (most < 1) return "";
+  return fmt::format("the training data were through {:.0f} time{}, so the last losses are of text "
+                     "seen before",
+                     most,
+                     most == 1 ? "" : "s");
+}
+
+} // namespace
+
+std::size_t final_visits(std::size_t visits) {
+  const auto share =
+      static_cast<std::size_t>(std::ceil(kFinalShare * static_cast<double>(visits) - 1e-9));
+  return std::min(visits, std::max(kFewestFinalVisits, share));
+}
+
+std::size_t first_judged_visit(const CellRow& cell) {
+  const auto visits = static_cast<std::size_t>(cell.loss_rounds);
+  const auto steps = static_cast<std::size_t>(std::max(1, cell.loss_steps));
+  const std::size_t warm = (configured(cell, "warmup_steps") + steps - 1) / steps;
+  return std::min(visits, std::max({visits - final_visits(visits), warm, std::size_t{1}}));
+}
+
+std::string why_no_loss_counts(const CellRow& cell) {
+  const std::size_t judged = static_cast<std::size_t>(cell.loss_rounds) - first_judged_visit(cell);
+  if (judged >= kFewestJudgedVisits) return "";
+  return fmt::format("{} of at least {} visits of {} step{} begin after the first visit and the {} "
+                     "warm-up steps of a training of {}: earlier losses show nothing",
+                     judged,
+                     kFewestJudgedVisits,
+                     cell.loss_steps,
+                     cell.loss_steps == 1 ? "" : "s",
+                     configured(cell, "warmup_steps"),
+                     cell.loss_rounds * cell.loss_steps);
+}
+
+std::vector<LossCurve>
+loss_curves(const LedgerData& data, const VisitIndex& visits, const CellRow& cell) {
+  std::vector<LossCurve> curves;
+  for (const VariantRow& variant : data.variants) {
+    if (variant.cell != cell.id) continue;
+    std::map<int, LossCurve> by_index;
+    const auto add = [&](const LaunchRow& launch) {
+      const auto own = visits_of(visits, launch, variant);
+      if (!own.empty())
+        by_index[launch.index] = {
+            variant.name, base_seed(cell) + static_cast<std::uint64_t>(launch.index), losses(own)};
+    };
+    for (const Fall& fall : falls(data, cell, variant)) add(*fall.launch);
+    for (const LaunchRow* launch : loss_launches(data, cell))
+      if (launch->state == LaunchState::Complete) add(*launch);
+    for (auto& [index, curve] : by_index) curves.push_back(std::move(curve));
+  }
+  return curves;
+}
+
+std::optional<LossTest> loss_test(const LedgerData& data,
+                                  const VisitIndex& visits,
+                                  const CellRow& cell,
+                                  const VariantRow& a,
+                                  const VariantRow& b,
+                                  double judged_alpha) {
+  if (cell.loss_seeds == 0) return std::nullopt;
+  LossTest test;
+  std::string equivalence;
+  for (const OptimizationRow& row : data.optimizations)
+    if (row.name == cell.optimization) equivalence = row.equivalence;
+  if (equivalence == "objective") test.rule = LossRule::NonInferiority;
+  test.steps = cell.loss_rounds * cell.loss_steps;
+  test.final_steps = (static_cast<std::size_t>(cell.loss_rounds) - first_judged_visit(cell)) *
+                     static_cast<std::size_t>(cell.loss_steps);
+  SeedLosses losses = seed_losses(data, visits, cell, a, b);
+  test.parted = losses.parted;
+  const std::string uncounted = why_no_loss_counts(cell);
+  if (!uncounted.empty()) losses.seeds.clear(); // harm by a lost loss is told by its retirement
+  test.result = judge_loss(std::move(losses.seeds), cell.loss_margin, test.rule, data.spec.power);
+  if (!uncounted.empty()) test.result.reason = uncounted;
+  if (equivalence != "bitwise") doubt_equal_losses(test.result, equivalence);
+  test.log_ratio = log_ratios(test.result.seeds, judged_alpha);
+  test.skipped_a = skipped_steps(data, visits, cell, a);
+  test.skipped_b = skipped_steps(data, visits, cell, b);
+  std::vector<std::string> notes;
+  for (const VariantRow* variant : {&a, &b})
+    for (const Fall& fall : falls(data, cell, *variant)) notes.push_back(fall.why);
+  if (const std::string wrapped = wrapped_note(data, cell); !wrapped.empty())
+    notes.push_back(wrapped);
+  test.note = fmt::format("{}", fmt::join(notes, "; "));
+  return test;
+}
+
+void judge_by_training(Evidence& evidence,
+                       const PairSet& pairs,
+                       const std::optional<LossTest>& test,
+                       const std::string& equivalence) {
+  if (evidence.quality == Quality::Harmed) return; // a loss that is gone needs no test
+  const bool skips =
+      pairs.skipped_a != pairs.skipped_b || (test && test->skipped_a != test->skipped_b);
+  std::string parting; // why no gate of the row decides
+  if (equivalence == "bitwise" && evidence.quality == Quality::Unknown)
+    parting = evidence.quality_reason;
+  if (evidence.quality != Quality::Unknown && skips)
+    parting = "the gates passed, but the loss scaler skipped other updates of B than of A";
+  else if (evidence.quality == Quality::Bitwise && test && test->parted)
+    parting = "the bitwise gates passed, but losses part later";
+  if (!parting.empty()) {
+    evidence.quality = equivalence == "math" && !skips ? Quality::Equivalent : Quality::Unknown;
+    evidence.quality_reason = parting;
+  }
+  const bool gates_decide = equivalence == "math" ? !skips || parting.empty()
+                                                  : equivalence == "bitwise" && parting.empty();
+  if (!test || (gates_decide && test->result.quality != Quality::Harmed)) return;
+  evidence.quality = test->result.quality;
+  evidence.quality_reason = (parting.empty() ? "" : parting + "; ") + loss_text(*test);
+}
+
+std::string loss_text(const LossTest& test) {
+  std::string text = test.result.reason;
+  if (!text.starts_with("loss ")) text = "loss: " + text;
+  if (test.result.quality == Quality::Equivalent)
+    text += test.rule == LossRule::Equivalence ? ": equivalent" : ": not worse";
+  if (test.final_steps > 0)
+    text += fmt::format("; last {} of {} steps", test.final_steps, test.steps);
+  if (test.skipped_a + test.skipped_b > 0)
+    text += fmt::format(
+        "; the loss scaler skipped {} steps of A and {} of B", test.skipped_a, test.skipped_b);
+  return test.note.empty() ? text : text + "; " + test.note;
+}
+
+} // namespace assay

@@ -1,0 +1,76 @@
+// What loss launches show: the curve of every variant and seed, and for two variants the test of
+// their final losses, paired by seed (docs/statistics.md, "Loss").
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/ledger/ledger.h"
+#include "experiments/evidence/effect.h"
+#include "experiments/evidence/evidence.h"
+#include "experiments/evidence/loss_quality.h"
+#include "experiments/evidence/pairs.h"
+
+namespace assay {
+
+// The final loss is the mean over the last 5 % of the visits, at least 3 of them.
+inline constexpr double kFinalShare = 0.05;
+inline constexpr std::size_t kFewestFinalVisits = 3;
+std::size_t
+final_visits(std::size_t visits); // how many of so many count; never more than there are
+// Of these, visits that begin within the learning rate's warm-up, and the first, whose loss
+// precedes every update, show nothing of an optimization and are not judged.
+inline constexpr std::size_t kFewestJudgedVisits = 2;
+std::size_t
+first_judged_visit(const CellRow& cell); // counted from 0; cell.loss_rounds: there is none
+// Why the cell's loss launches can decide nothing ("training ends within …"), or "".
+std::string why_no_loss_counts(const CellRow& cell);
+
+struct LossCurve {
+  std::string variant;
+  std::uint64_t seed = 0;   // of weights and data
+  std::vector<double> loss; // nats a token, one a visit: mean over its steps
+};
+
+// By variant, then seed: of complete loss launches, and what a variant that was retired had before.
+std::vector<LossCurve>
+loss_curves(const LedgerData& data, const VisitIndex& visits, const CellRow& cell);
+
+// Final losses of B against A over the seeds of the cell's loss launches.
+struct LossTest {
+  LossQuality result;
+  LossRule rule = LossRule::Equivalence;
+  int steps = 0;                             // optimizer steps a seed and variant
+  std::size_t final_steps = 0;               // of these, the last ones that count
+  std::int64_t skipped_a = 0, skipped_b = 0; // steps that the loss scaler skipped
+  std::optional<Estimate> log_ratio;         // ln(final loss of B / of A) by seed, for claims
+  bool parted = false;                       // some visit's loss of B is not A's to the last bit
+  std::string note;                          // what else must be known, or ""
+};
+
+// Nothing where the plan asks for no loss launches. A pair is one seed: launches that are complete
+// and hold both variants, or B's loss was not finite and A's stood.
+std::optional<LossTest> loss_test(const LedgerData& data,
+                                  const VisitIndex& visits,
+                                  const CellRow& cell,
+                                  const VariantRow& a,
+                                  const VariantRow& b,
+                                  double judged_alpha);
+
+// What training showed of the quality of `equivalence`, after its gates: statistical and objective
+// rows have the loss test alone; for bitwise and math rows, whose gates decide, harm overrules
+// them. Gates see a few steps: BITWISE ends where losses part, and no gate decides where the loss
+// scaler skipped other steps. Quality is then what the loss test says, or that of a math row whose
+// losses alone part.
+void judge_by_training(Evidence& evidence,
+                       const PairSet& pairs,
+                       const std::optional<LossTest>& test,
+                       const std::string& equivalence);
+
+// "loss +0.0012 [-0.003, +0.005] nats/token (90 % over 4 seeds), margin 0.02; …"
+std::string loss_text(const LossTest& test);
+
+} // namespace assay

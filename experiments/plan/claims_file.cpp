@@ -1,0 +1,318 @@
+#include "experiments/plan/claims_file.h"
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <limits>
+#include <set>
+
+#include "core/text.h"
+#include "experiments/analysis/claims.h"
+#include "experiments/attribution/attribution.h"
+#include "experiments/plan/document_checks.h"
+#include "experiments/plan/toml_reader.h"
+#include "model/config/optimization.h"
+
+namespace assay {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+namespace {
+
+const std::vector<std::string> kMetrics{
+    "step_time", "throughput", "peak_memory", "unit_time", "final_loss"};
+
+// The numbers of an array; empty where the node is none, or holds anything else.
+std::vector<double> numbers_of(const toml::node* node) {
+  std::vector<double> numbers;
+  const toml::array* list = node == nullptr ? nullptr : node->as_array();
+  if (list == nullptr) return numbers;
+  for (const toml::node& item : *list) {
+    if (!item.is_number()) return {};
+    numbers.push_back(item.value_or(0.0));
+  }
+  return numbers;
+}
+
+std::string numbers_text(const toml::node& node) { // JSON has no inf and no nan
+  const std::vector<double> numbers = numbers_of(&node);
+  return numbers.empty() ? printable(toml_to_json(node).dump())
+                         : fmt::format("[{}]", fmt::join(numbers, ", "));
+}
+
+// An upper end of infinity is none. Comparisons with NaN are false.
+bool is_gain(const std::vector<double>& range, bool reduction) {
+  if (range.size() != 2) return false;
+  const double lo = range[0], hi = range[1];
+  const double most = reduction ? 1 : std::numeric_limits<double>::infinity();
+  return -1 < lo && lo < most && lo <= hi && 0 < hi && (hi < most || std::isinf(hi));
+}
+
+void read_gain(TomlTable& table, ClaimRow& claim) {
+  const bool reduction = claim.metric != "throughput"; // of time, memory or loss: below 1
+  const toml::node* gain = table.node("gain");
+  const std::vector<double> range = numbers_of(gain);
+  if (is_gain(range, reduction)) {
+    claim.lo = range[0];
+    claim.hi = range[1];
+  } else {
+    table.problems().add(
+        gain,
+        fmt::format("{} gain takes [lowest, highest] as shares{}, for example [0.10, 0.15], or "
+                    "[0.0, inf] for a claim without a figure{}",
+                    table.path(),
+                    reduction ? " below 1, for nothing becomes smaller by more than itself" : "",
+                    gain == nullptr ? "" : ", not " + numbers_text(*gain)));
+  }
+  if (const auto direction = table.text("direction");
+      direction != (claim.metric == "throughput" ? "more" : "less"))
+    table.problems().add(&table.raw(),
+                         fmt::format("{} direction must be \"{}\" for metric '{}'",
+                                     table.path(),
+                                     claim.metric == "throughput" ? "more" : "less",
+                                     claim.metric));
+}
+
+// Against a condition that no result can meet, or that the claim itself breaks.
+void check_requirement(TomlTable& table,
+                       const ClaimRow& claim,
+                       const std::string& key,
+                       const json& allowed,
+                       const toml::node& where) {
+  const auto add = [&](const std::string& message) {
+    table.problems().add(&where, fmt::format("{} requires: {}", table.path(), message));
+  };
+  if (allowed.is_array() && allowed.empty())
+    add(fmt::format("key '{}' allows no value at all, so no run could meet it; name some, or leave "
+                    "the key out",
+                    printable(key)));
+  const Result<const Optimization*> row = optimizations().lookup(claim.optimization);
+  if (row && switched_keys(**row).contains(key))
+    add(fmt::format("'{}' is what optimization '{}' switches; `from` and `to` say its levels",
+                    printable(key),
+                    claim.optimization));
+}
+
+Result<bool> check_value(const std::string& key, const json& value) {
+  if (key == kBoardKey) {
+    if (value.is_string() && !value.get<std::string>().empty()) return true;
+    return fail("gpu takes a part of the board's name, for example \"PCI\"");
+  }
+  TrainConfig scratch;
+  return set_key(scratch, key, value);
+}
+
+// `requires` holds TrainConfig keys, and parts of the board's name; a value, or an array of allowed
+// values.
+void read_requires(TomlTable& table, ClaimRow& claim) {
+  json wanted = json::object();
+  if (const toml::table* needs = table.table("requires")) {
+    for (const auto& [key, value] : *needs) {
+      const std::string name(key.str());
+      const json allowed = toml_to_json(value);
+      check_requirement(table, claim, name, allowed, value);
+      for (const json& one : allowed.is_array() ? allowed : json::array({allowed})) {
+        if (Result<bool> ok = check_value(name, one); !ok)
+          table.problems().add(&value,
+                               fmt::format("{} requires: {}", table.path(), ok.error().message));
+      }
+      wanted[name] = allowed;
+    }
+  }
+  claim.requires_json = wanted.dump();
+}
+
+std::vector<std::string> stage_words() { // "data_wait": as a TOML file spells them
+  std::vector<std::string> words;
+  for (const std::string_view name : kStageNames) {
+    words.emplace_back(name);
+    std::replace(words.back().begin(), words.back().end(), ' ', '_');
+  }
+  return words;
+}
+
+// Optional: stages of a step in which the gain is said to sit.
+void read_stages(TomlTable& table, ClaimRow& claim) {
+  const toml::node* node = table.node("stages");
+  if (node == nullptr) return;
+  const std::vector<std::string> words = stage_words();
+  const toml::array* list = node->as_array();
+  if (list == nullptr || list->empty())
+    return table.problems().add(
+        node,
+        fmt::format("{} stages takes a list of stage names, for example [\"forward\"]",
+                    table.path()));
+  for (const toml::node& item : *list) {
+    const std::string name = item.value<std::string>().value_or("");
+    if (std::find(words.begin(), words.end(), name) == words.end())
+      table.problems().add(&item,
+                           fmt::format("unknown stage '{}'{}; stages are: {}",
+                                       printable(name),
+                                       did_you_mean(name, words),
+                                       fmt::join(words, ", ")));
+    claim.stages += (claim.stages.empty() ? "" : ",") + name;
+  }
+}
+
+void check_levels(TomlTable& table, const ClaimRow& claim) {
+  const Result<const Optimization*> row = optimizations().lookup(claim.optimization);
+  if (!row) {
+    table.problems().add(table.node("optimization"), row.error().message);
+    return;
+  }
+  std::vector<std::string> names;
+  for (const Level& level : (*row)->levels) names.push_back(level.name);
+  for (const auto& [key, level] : {std::pair("from", claim.from), std::pair("to", claim.to)})
+    if ((*row)->level(level) == nullptr)
+      table.problems().add(table.node(key),
+                           fmt::format("unknown level '{}' of optimization '{}'{}",
+                                       printable(level),
+                                       claim.optimization,
+                                       did_you_mean(level, names)));
+}
+
+ClaimRow read_claim(const toml::table& raw, TomlProblems& problems) {
+  const std::string id = raw["id"].value_or(std::string());
+  TomlTable table(
+      raw, id.empty() ? "[[claim]]" : fmt::format("[[claim]] '{}'", printable(id)), problems);
+  for (const char* key : {"id",
+                          "optimization",
+                          "from",
+                          "to",
+                          "text",
+                          "source",
+                          "metric",
+                          "gain",
+                          "direction",
+                          "conditions"})
+    table.required(key);
+  ClaimRow claim;
+  claim.id = table.text("id").value_or("");
+  claim.optimization = table.text("optimization").value_or("");
+  claim.from = table.text("from").value_or("");
+  claim.to = table.text("to").value_or("");
+  claim.text = table.text("text").value_or("");
+  claim.source = table.text("source").value_or("");
+  claim.metric = table.text("metric").value_or("");
+  claim.conditions = table.text("conditions").value_or("");
+  claim.unmet = table.text("unmet").value_or("");
+  if (std::find(kMetrics.begin(), kMetrics.end(), claim.metric) == kMetrics.end())
+    problems.add(table.node("metric"),
+                 fmt::format("unknown metric '{}'{}",
+                             printable(claim.metric),
+                             did_you_mean(claim.metric, kMetrics)));
+  read_gain(table, claim);
+  read_requires(table, claim);
+  read_stages(table, claim);
+  check_levels(table, claim);
+  table.no_other_keys();
+  return claim;
+}
+
+std::vector<std::string> kind_names() {
+  std::vector<std::string> names;
+  for (const DocumentCheckKind& kind : document_check_kinds()) names.push_back(kind.name);
+  return names;
+}
+
+// One number above 0, or a list of them.
+void read_figure(TomlTable& table, const std::string& name, DocumentCheck& check) {
+  table.required(name.c_str());
+  const toml::node* node = table.node(name.c_str());
+  if (node == nullptr) return;
+  const bool list = node->is_array();
+  std::vector<double>& values = check.figures[name];
+  values = list ? numbers_of(node) : std::vector{node->value_or(0.0)};
+  const bool positive =
+      std::all_of(values.begin(), values.end(), [](double value) { return value > 0; });
+  if (values.empty() || !positive || is_list_figure(name) != list)
+    table.problems().add(
+        node,
+        fmt::format("{} {} takes {}",
+                    table.path(),
+                    name,
+                    is_list_figure(name) ? "a list of numbers above 0" : "a number above 0"));
+}
+
+void read_figures(TomlTable& table, DocumentCheck& check) {
+  const DocumentCheckKind* kind = find_document_check_kind(check.kind);
+  if (kind == nullptr)
+    return table.problems().add(table.node("kind"),
+                                fmt::format("unknown kind '{}'{}; kinds are: {}",
+                                            printable(check.kind),
+                                            did_you_mean(check.kind, kind_names()),
+                                            fmt::join(kind_names(), ", ")));
+  std::size_t length = 0;
+  for (const std::string& name : kind->figures) {
+    read_figure(table, name, check);
+    if (!is_list_figure(name) || check.figures[name].empty()) continue;
+    if (length != 0 && check.figures[name].size() != length)
+      table.problems().add(table.node(name.c_str()),
+                           fmt::format("{} lists of one check have one length", table.path()));
+    length = check.figures[name].size();
+  }
+}
+
+DocumentCheck read_check(const toml::table& raw, TomlProblems& problems) {
+  TomlTable table(raw, "[[check]]", problems);
+  for (const char* key : {"document", "section", "text", "kind"}) table.required(key);
+  DocumentCheck check;
+  check.document = table.text("document").value_or("");
+  check.section = table.text("section").value_or("");
+  check.text = table.text("text").value_or("");
+  check.kind = table.text("kind").value_or("");
+  check.optimizations = table.texts("optimizations");
+  read_figures(table, check);
+  table.no_other_keys();
+  return check;
+}
+
+struct ClaimFiles {
+  std::vector<ClaimRow> claims;
+  std::vector<DocumentCheck> checks;
+};
+
+void read_file(const std::string& path, ClaimFiles& files, std::vector<std::string>& errors) {
+  const Result<std::string> text = read_text_file(path);
+  if (!text) return errors.push_back(text.error().message);
+  const Result<toml::table> parsed = parse_toml(*text, path);
+  if (!parsed) return errors.push_back(parsed.error().message);
+  TomlProblems problems{path, {}};
+  TomlTable table(*parsed, "a claims file", problems);
+  if (!table.has("check")) table.required("claim");
+  for (const toml::table* claim : table.tables("claim"))
+    files.claims.push_back(read_claim(*claim, problems));
+  for (const toml::table* check : table.tables("check"))
+    files.checks.push_back(read_check(*check, problems));
+  table.no_other_keys();
+  errors.insert(errors.end(), problems.messages.begin(), problems.messages.end());
+}
+
+} // namespace
+
+Result<std::vector<ClaimRow>> load_claim_files(const std::vector<std::string>& files) {
+  ClaimFiles all;
+  std::vector<std::string> errors;
+  for (const std::string& file : files) read_file(file, all, errors);
+  std::set<std::string> ids;
+  for (const ClaimRow& claim : all.claims)
+    if (!ids.insert(claim.id).second)
+      errors.push_back(fmt::format("claim id '{}' is used twice", printable(claim.id)));
+  if (!errors.empty()) return fail("{}", fmt::join(errors, "\n"));
+  attach_document_lints(all.checks, all.claims);
+  return std::move(all.claims);
+}
+
+Result<std::vector<ClaimRow>> load_claims(const std::string& directory) {
+  std::error_code error;
+  std::vector<std::string> files;
+  for (const auto& entry : fs::directory_iterator(directory, error))
+    if (entry.path().extension() == ".toml") files.push_back(entry.path().string());
+  if (error)
+    return fail("{}: the claims directory cannot be read ({})", directory, error.message());
+  std::sort(files.begin(), files.end());
+  return load_claim_files(files);
+}
+
+} // namespace assay

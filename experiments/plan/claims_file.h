@@ -1,0 +1,20 @@
+// Claims as data: what a document says an optimization is worth, quoted, with its conditions.
+// Format of experiments/claims/*.toml: docs/matrix.md.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "core/ledger/ledger.h"
+#include "core/result.h"
+
+namespace assay {
+
+// Every claim of a directory's *.toml files, by file name, each with what the files' [[check]]
+// tables say about its document (document_checks.h). All problems are reported at once.
+Result<std::vector<ClaimRow>> load_claims(const std::string& directory);
+
+// The same for chosen files.
+Result<std::vector<ClaimRow>> load_claim_files(const std::vector<std::string>& files);
+
+} // namespace assay

@@ -1,0 +1,175 @@
+#include "experiments/plan/document_checks.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdlib>
+
+namespace assay {
+
+namespace {
+
+constexpr double kTolerance = 0.10; // documents round
+constexpr double kLeastMfu = 0.10;  // published trainings of dense models lie at 30 % and more
+constexpr double kUntrained = 0.98; // of ln V
+constexpr double kSecondsAnHour = 3600;
+
+double figure(const DocumentCheck& check, const char* name) {
+  return check.figures.at(name).front();
+}
+
+bool differs(double value, double stated) {
+  return std::abs(value / stated - 1) > kTolerance;
+}
+
+// "82.5 TFLOP/s"; a unit that begins with a space is a word: "250 M parameters", "39 tokens/s".
+std::string quantity(double value, const std::string& unit) {
+  struct Prefix {
+    const char* name;
+    double size;
+  };
+  constexpr std::array<Prefix, 5> kPrefixes{
+      {{"P", 1e15}, {"T", 1e12}, {"G", 1e9}, {"M", 1e6}, {"K", 1e3}}};
+  for (const Prefix& prefix : kPrefixes)
+    if (value >= prefix.size)
+      return fmt::format("{:.3g} {}{}", value / prefix.size, prefix.name, unit);
+  const bool word = unit.empty() || unit.front() == ' ';
+  return fmt::format("{:.3g}{}{}", value, word ? "" : " ", unit);
+}
+
+std::optional<std::string> mfu(const DocumentCheck& check) {
+  const double rate = figure(check, "tokens_per_second"), size = figure(check, "parameters"),
+               flops = 6 * size * rate,
+               peak = figure(check, "devices") * figure(check, "peak_flops"), share = flops / peak;
+  if (share >= kLeastMfu && share <= 1) return std::nullopt;
+  return fmt::format("6 x {} x {} = {}, {:.2g} % of the peak of {}: {}",
+                     quantity(size, " parameters"),
+                     quantity(rate, " tokens/s"),
+                     quantity(flops, "FLOP/s"),
+                     100 * share,
+                     quantity(peak, "FLOP/s"),
+                     share > 1 ? "more than the hardware can do"
+                               : "arithmetic does not bind such a run, so look at the host, "
+                                 "launches and memory traffic first");
+}
+
+std::optional<std::string> duration(const DocumentCheck& check) {
+  const double tokens = figure(check, "steps") * figure(check, "tokens_per_step"),
+               hours = tokens / figure(check, "tokens_per_second") / kSecondsAnHour,
+               stated = figure(check, "hours");
+  if (!differs(hours, stated)) return std::nullopt;
+  return fmt::format("{} at {} take {:.3g} h, not {:.3g} h",
+                     quantity(tokens, " tokens"),
+                     quantity(figure(check, "tokens_per_second"), " tokens/s"),
+                     hours,
+                     stated);
+}
+
+std::optional<std::string> ratio(const DocumentCheck& check) {
+  const double value = figure(check, "value"), of = figure(check, "of"),
+               stated = figure(check, "stated");
+  if (!differs(value / of, stated)) return std::nullopt;
+  return fmt::format(
+      "{} / {} = {:.3g}, not {:.3g}", quantity(value, ""), quantity(of, ""), value / of, stated);
+}
+
+std::optional<std::string> product(const DocumentCheck& check) {
+  const std::vector<double>& factors = check.figures.at("factors");
+  double value = 1;
+  for (const double factor : factors) value *= factor;
+  const double stated = figure(check, "stated");
+  if (!differs(value, stated)) return std::nullopt;
+  return fmt::format("{:.4g} = {:.4g}, not {:.4g}: a factor of {:.3g} is unexplained",
+                     fmt::join(factors, " x "),
+                     value,
+                     stated,
+                     std::max(stated / value, value / stated));
+}
+
+std::optional<std::string> scaling(const DocumentCheck& check) {
+  const std::vector<double>&devices = check.figures.at("device_counts"),
+        &lowest = check.figures.at("lowest"), &highest = check.figures.at("highest");
+  for (std::size_t few = 0; few < devices.size(); ++few)
+    for (std::size_t many = 0; many < devices.size(); ++many)
+      if (devices[many] > devices[few] && lowest[many] >= highest[few])
+        return fmt::format("{:g} devices at {:g} % or more scale better than {:g} at {:g} % or "
+                           "less: efficiency does not rise with devices",
+                           devices[many],
+                           100 * lowest[many],
+                           devices[few],
+                           100 * highest[few]);
+  return std::nullopt;
+}
+
+std::optional<std::string> untrained_loss(const DocumentCheck& check) {
+  const double loss = figure(check, "loss"), vocabulary = figure(check, "vocabulary"),
+               blind = std::log(vocabulary);
+  if (loss < kUntrained * blind) return std::nullopt;
+  return fmt::format("a loss of {:.4g} is that of a model that has learned nothing (ln {:g} = "
+                     "{:.2f}): a path without gradient, not one of the wrong magnitude",
+                     loss,
+                     vocabulary,
+                     blind);
+}
+
+std::optional<std::string> copies(const DocumentCheck& check) {
+  const double size = figure(check, "parameters"), bytes = figure(check, "bytes"),
+               count = figure(check, "copies"), needed = size * bytes * count,
+               stated = figure(check, "stated_bytes");
+  if (needed <= stated) return std::nullopt;
+  return fmt::format("{:g} copies of {} of {:g} bytes are {}, not {}",
+                     count,
+                     quantity(size, " parameters"),
+                     bytes,
+                     quantity(needed, "B"),
+                     quantity(stated, "B"));
+}
+
+} // namespace
+
+const std::vector<DocumentCheckKind>& document_check_kinds() {
+  static const std::vector<DocumentCheckKind> kinds{
+      {"mfu", {"tokens_per_second", "parameters", "devices", "peak_flops"}, mfu},
+      {"duration", {"steps", "tokens_per_step", "tokens_per_second", "hours"}, duration},
+      {"ratio", {"value", "of", "stated"}, ratio},
+      {"product", {"factors", "stated"}, product},
+      {"scaling", {"device_counts", "lowest", "highest"}, scaling},
+      {"untrained_loss", {"loss", "vocabulary"}, untrained_loss},
+      {"copies", {"parameters", "bytes", "copies", "stated_bytes"}, copies}};
+  return kinds;
+}
+
+const DocumentCheckKind* find_document_check_kind(std::string_view name) {
+  for (const DocumentCheckKind& kind : document_check_kinds())
+    if (kind.name == name) return &kind;
+  return nullptr;
+}
+
+bool is_list_figure(std::string_view name) {
+  return name == "factors" || name == "device_counts" || name == "lowest" || name == "highest";
+}
+
+std::optional<std::string> document_lint(const DocumentCheck& check) {
+  const std::optional<std::string> found = find_document_check_kind(check.kind)->finding(check);
+  if (!found) return std::nullopt;
+  return fmt::format("{}, {}: \"{}\": {}", check.document, check.section, check.text, *found);
+}
+
+void attach_document_lints(const std::vector<DocumentCheck>& checks,
+                           std::vector<ClaimRow>& claims) {
+  for (const DocumentCheck& check : checks) {
+    const std::optional<std::string> lint = document_lint(check);
+    if (!lint) continue;
+    for (ClaimRow& claim : claims) {
+      const std::vector<std::string>& only = check.optimizations;
+      const bool meant =
+          only.empty() || std::find(only.begin(), only.end(), claim.optimization) != only.end();
+      if (meant && claim.source.starts_with(check.document)) claim.lints += *lint + "\n";
+    }
+  }
+}
+
+} // namespace assay

@@ -1,0 +1,272 @@
+#include "experiments/plan/matrix.h"
+
+#include <charconv>
+#include <limits>
+#include <set>
+
+#include "core/text.h"
+#include "experiments/plan/matrix_pairwise.h"
+#include "experiments/plan/toml_reader.h"
+#include "model/config/train_config.h"
+
+namespace assay {
+
+namespace {
+
+constexpr std::int64_t kMost = 1'000'000;
+constexpr double kLargestAlpha = 0.2, kLowestPower = 0.5;
+
+std::string place(const TomlProblems& problems, const toml::node& node) {
+  const auto line = node.source().begin.line;
+  return line == 0 ? "--set" : fmt::format("{}:{}", problems.file, line);
+}
+
+std::optional<int> small(TomlTable& table, const char* key, std::int64_t lowest = 1) {
+  const auto value = table.integer(key, lowest, kMost);
+  return value ? std::optional(static_cast<int>(*value)) : std::nullopt;
+}
+
+void read_experiment(TomlTable& root, Matrix& matrix) {
+  const toml::table* raw = root.table("experiment");
+  if (raw == nullptr) return;
+  TomlTable table(*raw, "[experiment]", root.problems());
+  table.required("name");
+  matrix.name = table.text("name").value_or("");
+  if (const auto seed = table.integer("seed", 0, std::numeric_limits<std::int64_t>::max()))
+    matrix.seed = static_cast<std::uint64_t>(*seed);
+  matrix.launches = small(table, "launches").value_or(matrix.launches);
+  if (const auto budget = table.text("budget")) {
+    const Result<double> seconds = parse_duration(*budget);
+    if (seconds)
+      matrix.budget_seconds = *seconds;
+    else
+      root.problems().add(table.node("budget"), "[experiment] budget: " + seconds.error().message);
+  }
+  table.no_other_keys();
+}
+
+void read_measure(TomlTable& root, Matrix& matrix) {
+  const toml::table* raw = root.table("measure");
+  if (raw == nullptr) return;
+  TomlTable table(*raw, "[measure]", root.problems());
+  matrix.sesoi = table.share("sesoi");
+  matrix.alpha = table.share("alpha").value_or(matrix.alpha);
+  if (matrix.alpha > kLargestAlpha)
+    root.problems().add(table.node("alpha"),
+                        fmt::format("[measure] alpha takes a share above 0, at most {}, not {}: it "
+                                    "is how often a verdict may be false",
+                                    kLargestAlpha,
+                                    matrix.alpha));
+  matrix.power = table.share("power").value_or(matrix.power);
+  if (matrix.power <= kLowestPower)
+    root.problems().add(table.node("power"),
+                        fmt::format("[measure] power takes a share above {}, below 1, not {}: it "
+                                    "is how often the minimum detectable effect is seen",
+                                    kLowestPower,
+                                    matrix.power));
+  matrix.rounds = small(table, "rounds");
+  matrix.visit_steps = small(table, "visit_steps");
+  matrix.discard_steps = small(table, "discard_steps", 0);
+  if (const auto interleave = table.text("interleave"); interleave && *interleave != "twin")
+    root.problems().add(
+        table.node("interleave"),
+        fmt::format("[measure] interleave = '{}' is not supported by this build; it knows \"twin\"",
+                    printable(*interleave)));
+  table.no_other_keys();
+}
+
+void read_trace(TomlTable& root, Matrix& matrix) {
+  const toml::table* raw = root.table("trace");
+  if (raw == nullptr) return;
+  TomlTable table(*raw, "[trace]", root.problems());
+  matrix.traced_rounds = small(table, "rounds", 0).value_or(matrix.traced_rounds);
+  table.no_other_keys();
+}
+
+// `table` over `defaults`. A margin belongs before the data, so seeds without one are a mistake.
+LossSettings read_loss(TomlTable& table, LossSettings settings) {
+  settings.seeds = small(table, "seeds", 0).value_or(settings.seeds);
+  settings.steps = small(table, "steps").value_or(settings.steps);
+  settings.every = small(table, "every").value_or(settings.every);
+  settings.margin = table.positive("margin").value_or(settings.margin);
+  const auto add = [&](const std::string& message) {
+    table.problems().add(&table.raw(), table.path() + ": " + message);
+  };
+  if (settings.seeds > 0 && settings.margin == 0 && !table.has("margin"))
+    add(fmt::format("{} seeds need a `margin`, the difference in nats a token that counts as none: "
+                    "it must be declared before there are losses",
+                    settings.seeds));
+  if (settings.steps % settings.every != 0)
+    add(fmt::format("every = {} does not divide steps = {}", settings.every, settings.steps));
+  table.no_other_keys();
+  return settings;
+}
+
+void read_quality(TomlTable& root, Matrix& matrix) {
+  const toml::table* raw = root.table("quality");
+  if (raw == nullptr) return;
+  TomlTable table(*raw, "[quality]", root.problems());
+  matrix.quality = read_loss(table, {});
+}
+
+// Names stand in one line of every table, and a level is compared once.
+void check_names(TomlTable& table, const MatrixCell& cell) {
+  if (cell.name.empty() || cell.name.find_first_of("\r\n") != std::string::npos)
+    table.problems().add(table.node("name"),
+                         fmt::format("{} name takes one line of text, not \"{}\"",
+                                     table.path(),
+                                     printable(cell.name)));
+  std::set<std::string> seen;
+  for (const std::string& level : cell.levels)
+    if (!seen.insert(level).second)
+      table.problems().add(
+          table.node("levels"),
+          fmt::format("{} levels holds '{}' more than once", table.path(), printable(level)));
+}
+
+MatrixCell read_cell(const toml::table& raw, const Matrix& matrix, TomlProblems& problems) {
+  const std::string name = raw["name"].value_or(std::string());
+  TomlTable table(
+      raw, name.empty() ? "[[cell]]" : fmt::format("[[cell]] '{}'", printable(name)), problems);
+  table.required("optimization");
+  MatrixCell cell;
+  cell.where = place(problems, raw);
+  cell.optimization = table.text("optimization").value_or("");
+  cell.name = table.text("name").value_or(cell.optimization);
+  cell.reference = table.text("reference").value_or("");
+  cell.levels = table.texts("levels");
+  if (!cell.optimization.empty()) check_names(table, cell);
+  if (const toml::table* set = table.table("set")) cell.set = config_values(*set, problems);
+  cell.rounds = small(table, "rounds");
+  cell.visit_steps = small(table, "visit_steps");
+  cell.discard_steps = small(table, "discard_steps", 0);
+  cell.launches = small(table, "launches");
+  if (const toml::table* own = table.table("quality")) {
+    TomlTable quality(*own, table.path() + " quality", problems);
+    cell.quality = read_loss(quality, matrix.quality.value_or(LossSettings()));
+  }
+  table.no_other_keys();
+  return cell;
+}
+
+void refuse_later_sections(TomlTable& root) {
+  for (const char* section : {"toggles", "hypothesis", "launch", "gate"})
+    if (const toml::node* found = root.node(section))
+      root.problems().add(
+          found,
+          fmt::format("section [{}] is not supported by this build; docs/matrix.md lists what is",
+                      section));
+}
+
+// Sets a dotted key in the table, making tables on the way.
+Result<bool> apply_override(toml::table& root, const std::string& text) {
+  const std::size_t equals = text.find('=');
+  if (equals == std::string::npos || equals == 0)
+    return fail("--set {}: write it as key=value, for example base.seq_len=256", printable(text));
+  const std::string value = text.substr(equals + 1);
+  // A bare word is a string: `base.precision=bf16`.
+  toml::table parsed;
+  try {
+    parsed = toml::parse("value = " + value);
+  } catch (const toml::parse_error&) {
+    parsed.insert_or_assign("value", value);
+  }
+  toml::table* table = &root;
+  std::string key = text.substr(0, equals);
+  for (std::size_t dot = key.find('.'); dot != std::string::npos; dot = key.find('.')) {
+    const std::string head = key.substr(0, dot);
+    key.erase(0, dot + 1);
+    if (!table->contains(head)) table->insert(head, toml::table{});
+    table = table->get(head)->as_table();
+    if (table == nullptr)
+      return fail("--set {}: '{}' is not a table; cells are changed through base.* or in the file",
+                  printable(text),
+                  head);
+  }
+  // Printed and parsed without a source, so that errors blame --set and not a line of the file.
+  toml::node& node = *parsed.get("value");
+  node.visit([&](auto& typed) {
+    auto copy = typed;
+    table->insert_or_assign(key, std::move(copy));
+  });
+  return true;
+}
+
+} // namespace
+
+std::vector<ConfigValue>
+config_values(const toml::table& table, TomlProblems& problems, std::string_view skip) {
+  std::vector<ConfigValue> values;
+  for (const auto& [key, node] : table) {
+    if (key.str() == skip) continue;
+    ConfigValue value{std::string(key.str()), toml_to_json(node), place(problems, node)};
+    TrainConfig scratch;
+    if (Result<bool> ok = set_key(scratch, value.key, value.value); !ok)
+      problems.add(&node, ok.error().message);
+    values.push_back(std::move(value));
+  }
+  return values;
+}
+
+Result<double> parse_duration(const std::string& text) {
+  double seconds = 0;
+  const char* at = text.data();
+  const char* const end = at + text.size();
+  while (at != end) {
+    double number = 0;
+    const auto [next, code] = std::from_chars(at, end, number);
+    if (code != std::errc() || number < 0) break;
+    const char unit = next == end ? 's' : *next;
+    if (unit != 's' && unit != 'm' && unit != 'h') break;
+    seconds += number * (unit == 'h' ? 3600 : unit == 'm' ? 60 : 1);
+    at = next == end ? end : next + 1;
+  }
+  if (at != end || text.empty() || !(seconds > 0))
+    return fail("'{}' is no duration; write 90s, 25m or 1h30m", printable(text));
+  return seconds;
+}
+
+Result<Matrix> parse_matrix(const std::string& text,
+                            const std::string& file,
+                            const std::vector<std::string>& overrides) {
+  Result<toml::table> parsed = parse_toml(text, file);
+  if (!parsed) return parsed.error();
+  for (const std::string& change : overrides)
+    if (Result<bool> ok = apply_override(*parsed, change); !ok) return ok.error();
+  TomlProblems problems{file, {}};
+  TomlTable root(*parsed, "the matrix", problems);
+  Matrix matrix;
+  matrix.file = file;
+  matrix.text = text;
+  matrix.overrides = overrides;
+  for (const char* key : {"version", "experiment"}) root.required(key);
+  root.integer("version", 1, 1);
+  read_experiment(root, matrix);
+  if (const toml::table* base = root.table("base")) matrix.base = config_values(*base, problems);
+  read_quality(root, matrix); // before the cells, which go over it
+  for (const toml::table* cell : root.tables("cell"))
+    matrix.cells.push_back(read_cell(*cell, matrix, problems));
+  expand_pairwise(root, matrix);
+  read_measure(root, matrix);
+  read_trace(root, matrix);
+  if (const toml::table* claims = root.table("claims")) {
+    TomlTable table(*claims, "[claims]", problems);
+    matrix.claim_files = table.texts("files");
+    table.no_other_keys();
+  }
+  refuse_later_sections(root);
+  root.no_other_keys();
+  if (problems.messages.empty() && matrix.cells.empty())
+    problems.add(nullptr,
+                 "asks for nothing: give at least one [[cell]], or [matrix] with optimizations");
+  if (!problems.messages.empty()) return problems.error();
+  return matrix;
+}
+
+Result<Matrix> load_matrix(const std::string& path, const std::vector<std::string>& overrides) {
+  const Result<std::string> text = read_text_file(path);
+  if (!text) return text.error();
+  return parse_matrix(*text, path, overrides);
+}
+
+} // namespace assay

@@ -1,0 +1,132 @@
+#include "experiments/plan/matrix_pairwise.h"
+
+#include <algorithm>
+
+#include "core/text.h"
+#include "model/config/train_config.h"
+
+namespace assay {
+
+using nlohmann::json;
+
+namespace {
+
+struct Axis {
+  std::string key;
+  std::vector<ConfigValue> values;
+};
+
+// One combination: its optimization and one value of every axis.
+struct Point {
+  std::string optimization;
+  std::vector<ConfigValue> values;
+};
+
+std::vector<Axis> read_axes(TomlTable& table) {
+  std::vector<Axis> axes;
+  const toml::table* raw = table.table("axes");
+  if (raw == nullptr) return axes;
+  for (const auto& [key, node] : *raw) {
+    const toml::array* values = node.as_array();
+    if (values == nullptr || values->empty()) {
+      table.problems().add(&node,
+                           fmt::format("[matrix] axes: '{}' takes a non-empty array of values",
+                                       printable(std::string(key.str()))));
+      continue;
+    }
+    Axis axis{std::string(key.str()), {}};
+    for (const toml::node& value : *values) {
+      TrainConfig scratch;
+      const json as_json = toml_to_json(value);
+      if (Result<bool> ok = set_key(scratch, axis.key, as_json); !ok)
+        table.problems().add(&value, ok.error().message);
+      axis.values.push_back(
+          {axis.key,
+           as_json,
+           fmt::format("{}:{}", table.problems().file, value.source().begin.line)});
+    }
+    axes.push_back(std::move(axis));
+  }
+  return axes;
+}
+
+std::vector<Point> product(const std::vector<std::string>& names, const std::vector<Axis>& axes) {
+  std::vector<Point> points;
+  for (const std::string& name : names) points.push_back({name, {}});
+  for (const Axis& axis : axes) {
+    std::vector<Point> longer;
+    for (const Point& point : points) {
+      for (const ConfigValue& value : axis.values) {
+        longer.push_back(point);
+        longer.back().values.push_back(value);
+      }
+    }
+    points = std::move(longer);
+  }
+  return points;
+}
+
+bool matches(const Point& point, const json& pattern) {
+  return std::all_of(pattern.items().begin(), pattern.items().end(), [&](const auto& item) {
+    if (item.key() == "optimization") return item.value() == point.optimization;
+    return std::any_of(point.values.begin(), point.values.end(), [&](const ConfigValue& v) {
+      return v.key == item.key() && v.value == item.value();
+    });
+  });
+}
+
+// Drops what matches an entry of `exclude`; an entry that matches nothing is a mistake.
+void exclude(TomlTable& table, std::vector<Point>& points) {
+  for (const toml::table* entry : table.tables("exclude")) {
+    const json pattern = toml_to_json(*entry);
+    if (std::erase_if(points, [&](const Point& p) { return matches(p, pattern); }) == 0)
+      table.problems().add(entry,
+                           fmt::format("[matrix] exclude {} matches no cell", pattern.dump()));
+  }
+}
+
+void include(TomlTable& table, std::vector<Point>& points) {
+  for (const toml::table* entry : table.tables("include")) {
+    const auto name = (*entry)["optimization"].value<std::string>();
+    if (!name) table.problems().add(entry, "[matrix] include needs an `optimization`");
+    points.push_back({name.value_or(""), config_values(*entry, table.problems(), "optimization")});
+  }
+}
+
+std::string cell_name(const Point& point) {
+  std::string name = point.optimization;
+  for (const ConfigValue& v : point.values)
+    name += fmt::format(
+        "/{}={}", v.key, v.value.is_string() ? v.value.get<std::string>() : v.value.dump());
+  return name;
+}
+
+} // namespace
+
+void expand_pairwise(TomlTable& root, Matrix& matrix) {
+  const toml::table* raw = root.table("matrix");
+  if (raw == nullptr) return;
+  TomlTable table(*raw, "[matrix]", root.problems());
+  if (const auto design = table.text("design"); design && *design != "pairwise")
+    root.problems().add(
+        table.node("design"),
+        fmt::format("[matrix] design = '{}' is not supported by this build; it knows \"pairwise\"",
+                    printable(*design)));
+  const std::vector<std::string> names = table.texts("optimizations");
+  if (names.empty()) root.problems().add(raw, "[matrix] names no `optimizations`");
+  std::vector<Point> points = product(names, read_axes(table));
+  exclude(table, points);
+  include(table, points);
+  const auto line = raw->source().begin.line;
+  for (const Point& point : points) {
+    MatrixCell cell;
+    cell.name = cell_name(point);
+    cell.optimization = point.optimization;
+    cell.set = point.values;
+    cell.where = fmt::format("{}:{}", matrix.file, line);
+    matrix.cells.push_back(std::move(cell));
+  }
+  table.no_other_keys();
+}
+
+} // namespace assay

@@ -1,0 +1,45 @@
+#include "experiments/plan/memory_groups.h"
+
+#include <algorithm>
+
+namespace assay {
+
+namespace {
+
+std::vector<TrainConfig> pick(const std::vector<TrainConfig>& levels,
+                              const std::vector<std::size_t>& indices) {
+  std::vector<TrainConfig> group;
+  for (const std::size_t i : indices) group.push_back(levels[i]);
+  return group;
+}
+
+} // namespace
+
+std::int64_t group_bytes(const std::vector<TrainConfig>& group) {
+  std::int64_t bytes = model_size(group.front()).state_bytes, activations = 0;
+  for (const TrainConfig& config : group) {
+    const ModelSize size = model_size(config);
+    bytes += size.state_bytes;
+    activations = std::max(activations, size.activation_bytes);
+  }
+  return bytes + activations;
+}
+
+std::vector<std::vector<std::size_t>> memory_groups(const std::vector<TrainConfig>& levels,
+                                                    std::int64_t limit) {
+  std::vector<std::vector<std::size_t>> groups;
+  for (std::size_t i = 1; i < levels.size(); ++i) {
+    if (!groups.empty()) {
+      std::vector<std::size_t> larger = groups.back();
+      larger.push_back(i);
+      if (group_bytes(pick(levels, larger)) <= limit) {
+        groups.back() = std::move(larger);
+        continue;
+      }
+    }
+    groups.push_back({0, i});
+  }
+  return groups;
+}
+
+} // namespace assay

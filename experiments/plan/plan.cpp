@@ -1,0 +1,425 @@
+#include "experiments/plan/plan.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <set>
+
+#include "core/ledger/plan_json.h"
+#include "core/text.h"
+#include "experiments/evidence/loss.h"
+#include "experiments/plan/claims_file.h"
+#include "experiments/plan/memory_groups.h"
+#include "model/config/optimization.h"
+
+namespace assay {
+
+namespace {
+
+constexpr double kMemoryShare = 0.70; // of host or device memory that replicas may take
+constexpr int kRoundsCpu = 40, kRoundsGpu = 60;
+// A train step passes all it uses through the caches; an evaluation runs on what the visit before
+// it left there, so the first of a visit is discarded on the CPU as well.
+constexpr int kVisitStepsGpu = 5, kVisitEvaluationsCpu = 2, kDiscard = 1, kFewestStepsGpu = 4;
+constexpr double kAbsurdMargin = 1; // nats a token: e times the perplexity counts as none
+constexpr double kSesoiCpu = 0.01, kSesoiGpu = 0.005;
+
+struct Problems {
+  std::vector<std::string> messages;
+  void add(const std::string& message) {
+    if (std::find(messages.begin(), messages.end(), message) == messages.end())
+      messages.push_back(message);
+  }
+};
+
+// A variant before it has an id.
+struct Draft {
+  const Level* level;
+  TrainConfig config;
+};
+
+std::int64_t host_memory() {
+  return std::int64_t{::sysconf(_SC_PHYS_PAGES)} * std::int64_t{::sysconf(_SC_PAGE_SIZE)};
+}
+
+OptimizationRow copy_row(const Optimization& row) {
+  OptimizationRow copy{row.name,
+                       row.summary,
+                       std::string(to_string(row.equivalence)),
+                       std::string(to_string(row.unit)),
+                       std::string(to_string(row.scope)),
+                       row.equality,
+                       {},
+                       row.also_compare};
+  for (const Level& level : row.levels)
+    copy.levels.push_back({level.name, level.summary, level.span});
+  return copy;
+}
+
+// Builds the rows of a plan cell by cell.
+class Planner {
+public:
+  Planner(const Matrix& matrix, const PlanOptions& options) : matrix_(matrix), options_(options) {}
+
+  Result<Plan> run() {
+    for (const MatrixCell& cell : matrix_.cells) add_cell(cell);
+    add_claims();
+    if (!problems_.messages.empty()) return fail("{}", fmt::join(problems_.messages, "\n"));
+    finish_spec();
+    return std::move(plan_);
+  }
+
+private:
+  void add_cell(const MatrixCell& cell);
+  const Optimization* checked_row(const MatrixCell& cell);
+  std::vector<Draft> drafts(const MatrixCell& cell, const Optimization& row);
+  void check_data(const TrainConfig& config);
+  std::vector<std::vector<Draft>> groups(const MatrixCell& cell, const std::vector<Draft>& all);
+  void write_cell(const MatrixCell& cell,
+                  const Optimization& row,
+                  const std::string& name,
+                  const std::vector<Draft>& group);
+  void visit_shape(const MatrixCell& cell, bool gpu, CellRow& row);
+  void loss_shape(const MatrixCell& cell, const Optimization& optimization, CellRow& row);
+  void add_claims();
+  void finish_spec();
+
+  const Matrix& matrix_;
+  const PlanOptions& options_;
+  Problems problems_;
+  Plan plan_;
+  bool any_gpu_ = false;
+};
+
+void Planner::add_cell(const MatrixCell& cell) {
+  const Optimization* row = checked_row(cell);
+  if (row == nullptr) return;
+  const std::vector<Draft> all = drafts(cell, *row);
+  if (all.empty()) return;
+  if (all.size() < 2) {
+    problems_.add(fmt::format("{}: cell '{}' names no level beside the reference '{}'",
+                              cell.where,
+                              printable(cell.name),
+                              all.front().level->name));
+    return;
+  }
+  check_data(all.front().config);
+  const auto split = groups(cell, all);
+  for (std::size_t i = 0; i < split.size(); ++i)
+    write_cell(cell,
+               *row,
+               split.size() == 1 ? cell.name : fmt::format("{}/group{}", cell.name, i + 1),
+               split[i]);
+}
+
+const Optimization* Planner::checked_row(const MatrixCell& cell) {
+  const Result<const Optimization*> row = optimizations().lookup(cell.optimization);
+  if (!row) {
+    problems_.add(fmt::format("{}: {}; `assay list` shows all", cell.where, row.error().message));
+    return nullptr;
+  }
+  if ((*row)->scope == Scope::Process) {
+    problems_.add(fmt::format("{}: optimization '{}' changes its whole process and cannot run as "
+                              "twins; this build knows no other way",
+                              cell.where,
+                              cell.optimization));
+    return nullptr;
+  }
+  const std::set<std::string> switched = switched_keys(**row);
+  for (const ConfigValue& value : cell.set)
+    if (switched.contains(value.key))
+      problems_.add(
+          fmt::format("{}: '{}' is what optimization '{}' switches; remove it, or choose `levels`",
+                      value.where,
+                      value.key,
+                      cell.optimization));
+  std::vector<std::string> names;
+  for (const Level& level : (*row)->levels) names.push_back(level.name);
+  std::vector<std::string> named = cell.levels;
+  if (!cell.reference.empty()) named.push_back(cell.reference);
+  bool known = true;
+  for (const std::string& level : named)
+    if ((*row)->level(level) == nullptr) {
+      known = false;
+      problems_.add(fmt::format("{}: unknown level '{}' of optimization '{}'{}",
+                                cell.where,
+                                printable(level),
+                                cell.optimization,
+                                did_you_mean(level, names)));
+    }
+  return known ? *row : nullptr;
+}
+
+// The reference first, then the chosen levels in the registry's order; empty after a problem.
+std::vector<Draft> Planner::drafts(const MatrixCell& cell, const Optimization& row) {
+  TrainConfig base;
+  for (const auto* values : {&matrix_.base, &cell.set}) {
+    for (const ConfigValue& value : *values) {
+      if (const Result<bool> ok = set_key(base, value.key, value.value); !ok) {
+        problems_.add(fmt::format("{}: {}", value.where, ok.error().message));
+        return {};
+      }
+    }
+  }
+  base.data = plain_path(base.data); // how a path is written is no part of the plan
+  if (base.tokenizer != "bytes") {
+    base.tokenizer = plain_path(base.tokenizer);
+    if (base.tokenizer == "bytes") base.tokenizer = "./bytes"; // a file of this name
+  }
+  const Level* reference = cell.reference.empty() ? &row.levels.front() : row.level(cell.reference);
+  std::vector<const Level*> chosen{reference};
+  for (const Level& level : row.levels) {
+    const bool named =
+        std::find(cell.levels.begin(), cell.levels.end(), level.name) != cell.levels.end();
+    const bool by_default = cell.levels.empty() && !level.wrong && &level > reference;
+    if (&level != reference && (named || by_default)) chosen.push_back(&level);
+  }
+  std::vector<Draft> result;
+  for (const Level* level : chosen) {
+    TrainConfig config = base;
+    level->apply(config);
+    Result<TrainConfig> resolved = resolve(config);
+    if (!resolved) {
+      problems_.add(fmt::format(
+          "{}: cell '{}': {}", cell.where, printable(cell.name), resolved.error().message));
+      return {};
+    }
+    if (!row.family.empty() && resolved->family != row.family) {
+      problems_.add(fmt::format("{}: cell '{}': optimization '{}' is about models of family '{}'; "
+                                "this one is '{}': set `family` and a `preset` of it",
+                                cell.where,
+                                printable(cell.name),
+                                row.name,
+                                row.family,
+                                printable(resolved->family)));
+      return {};
+    }
+    if (row.needs_ranks && resolved->ranks < 2) {
+      problems_.add(fmt::format("{}: cell '{}': optimization '{}' is about several ranks; set "
+                                "`ranks` to 2 or more",
+                                cell.where,
+                                printable(cell.name),
+                                row.name));
+      return {};
+    }
+    for (const Need& need : row.needs)
+      if (!need.met(*resolved)) {
+        problems_.add(fmt::format("{}: cell '{}': optimization '{}' needs {}: set it under [base] "
+                                  "or in the cell's `set`",
+                                  cell.where,
+                                  printable(cell.name),
+                                  row.name,
+                                  need.words));
+        return {};
+      }
+    result.push_back({level, std::move(*resolved)});
+  }
+  return result;
+}
+
+void Planner::check_data(const TrainConfig& config) {
+  if (config.data.empty())
+    problems_.add("no training data: give --data PATH, or `data` under [base]");
+  else if (std::error_code ignored; !std::filesystem::exists(config.data, ignored))
+    problems_.add(
+        fmt::format("{}: no such file or directory (the training data)", printable(config.data)));
+  if (std::error_code ignored;
+      config.tokenizer != "bytes" && !std::filesystem::exists(config.tokenizer, ignored))
+    problems_.add(fmt::format(
+        "{}: no such file (the tokenizer): make it with `assay tokenizer train`, or take `bytes`",
+        printable(config.tokenizer)));
+}
+
+std::vector<TrainConfig> configs(const std::vector<Draft>& drafts) {
+  std::vector<TrainConfig> result;
+  for (const Draft& draft : drafts) result.push_back(draft.config);
+  return result;
+}
+
+// As many levels beside the reference and its control as fit the memory.
+std::vector<std::vector<Draft>> Planner::groups(const MatrixCell& cell,
+                                                const std::vector<Draft>& all) {
+  const bool gpu = all.front().config.device == Device::Cuda;
+  const std::int64_t memory = gpu                               ? options_.device_memory_bytes
+                              : options_.host_memory_bytes != 0 ? options_.host_memory_bytes
+                                                                : host_memory();
+  if (memory == 0) return {all};
+  const auto limit = static_cast<std::int64_t>(kMemoryShare * static_cast<double>(memory));
+  const std::string limit_text = human_bytes(static_cast<double>(limit));
+  std::vector<std::vector<Draft>> result;
+  for (const std::vector<std::size_t>& indices : memory_groups(configs(all), limit)) {
+    std::vector<Draft> group;
+    for (const std::size_t i : indices) group.push_back(all[i]);
+    if (const std::int64_t bytes = group_bytes(configs(group)); bytes > limit)
+      problems_.add(
+          fmt::format("{}: cell '{}' needs {} for level '{}', its reference and the control; 70 % "
+                      "of this {}'s memory is {}. Choose a smaller preset or fewer rows",
+                      cell.where,
+                      printable(cell.name),
+                      human_bytes(static_cast<double>(bytes)),
+                      group.back().level->name,
+                      gpu ? "GPU" : "machine",
+                      limit_text));
+    result.push_back(std::move(group));
+  }
+  if (result.size() > 1)
+    plan_.notes.push_back(
+        fmt::format("cell '{}' is split into {} groups, each with its own reference and control: "
+                    "all together they need {}, and {} are to be used",
+                    cell.name,
+                    result.size(),
+                    human_bytes(static_cast<double>(group_bytes(configs(all)))),
+                    limit_text));
+  return result;
+}
+
+void Planner::visit_shape(const MatrixCell& cell, bool gpu, CellRow& row) {
+  row.rounds = cell.rounds.value_or(matrix_.rounds.value_or(gpu ? kRoundsGpu : kRoundsCpu));
+  const int visit_steps = gpu                        ? kVisitStepsGpu
+                          : row.unit == "evaluation" ? kVisitEvaluationsCpu
+                                                     : 1;
+  row.visit_steps = cell.visit_steps.value_or(matrix_.visit_steps.value_or(visit_steps));
+  row.discard_steps = cell.discard_steps.value_or(
+      matrix_.discard_steps.value_or(row.visit_steps == 1 ? 0 : kDiscard));
+  row.launches = cell.launches.value_or(matrix_.launches);
+  row.traced_rounds = matrix_.traced_rounds;
+  if (row.discard_steps >= row.visit_steps)
+    problems_.add(
+        fmt::format("{}: cell '{}': discard_steps = {} leaves nothing of visit_steps = {}",
+                    cell.where,
+                    printable(cell.name),
+                    row.discard_steps,
+                    row.visit_steps));
+  if (gpu && (row.visit_steps < kFewestStepsGpu || row.discard_steps < 1))
+    problems_.add(fmt::format("{}: cell '{}': a visit on a GPU takes at least {} steps with the "
+                              "first discarded; leave visit_steps and discard_steps out",
+                              cell.where,
+                              printable(cell.name),
+                              kFewestStepsGpu));
+}
+
+// Levels that are equal bit by bit lose the same, so such a cell trains for it only if it asks.
+void Planner::loss_shape(const MatrixCell& cell, const Optimization& optimization, CellRow& row) {
+  const bool by_default = optimization.equivalence != Equivalence::Bitwise;
+  const std::optional<LossSettings>& settings =
+      cell.quality || !by_default ? cell.quality : matrix_.quality;
+  if (!settings || settings->seeds == 0) return;
+  row.loss_seeds = settings->seeds;
+  row.loss_rounds = settings->steps / settings->every;
+  row.loss_steps = settings->every;
+  row.loss_margin = settings->margin;
+  if (const std::string why = why_no_loss_counts(row); !why.empty())
+    problems_.add(fmt::format("{}: cell '{}': [quality]: {}; raise `steps`, or lower `every` or "
+                              "warmup_steps",
+                              cell.where,
+                              printable(row.name),
+                              why));
+  const auto note = [&](const std::string& text) {
+    plan_.notes.push_back(fmt::format("cell '{}': [quality]: {}", row.name, text));
+  };
+  if (static_cast<std::size_t>(row.loss_seeds) < kFewestSeeds)
+    note(fmt::format("seeds = {} decides nothing about quality; {} are the fewest that can",
+                     row.loss_seeds,
+                     kFewestSeeds));
+  if (row.loss_margin >= kAbsurdMargin)
+    note(fmt::format("margin = {} nats a token lets nearly any training pass", row.loss_margin));
+}
+
+void Planner::write_cell(const MatrixCell& cell,
+                         const Optimization& row,
+                         const std::string& name,
+                         const std::vector<Draft>& group) {
+  LedgerData& ledger = plan_.ledger;
+  for (const CellRow& other : ledger.cells)
+    if (other.name == name) {
+      problems_.add(fmt::format(
+          "{}: two cells are named '{}'; give each its own `name`", cell.where, printable(name)));
+      return;
+    }
+  if (std::none_of(ledger.optimizations.begin(),
+                   ledger.optimizations.end(),
+                   [&](const OptimizationRow& o) { return o.name == row.name; }))
+    ledger.optimizations.push_back(copy_row(row));
+  const bool gpu = group.front().config.device == Device::Cuda;
+  any_gpu_ = any_gpu_ || gpu;
+  const std::string reference = to_json(group.front().config).dump();
+  CellRow out;
+  out.id = static_cast<std::int64_t>(ledger.cells.size()) + 1;
+  out.name = name;
+  out.optimization = row.name;
+  out.unit = to_string(row.unit);
+  out.config_json = reference;
+  visit_shape(cell, gpu, out);
+  loss_shape(cell, row, out);
+  const auto add = [&](const std::string& variant,
+                       const std::string& level,
+                       Role role,
+                       const std::string& config) {
+    ledger.variants.push_back({static_cast<std::int64_t>(ledger.variants.size()) + 1,
+                               out.id,
+                               variant,
+                               level,
+                               role,
+                               config});
+  };
+  for (const Draft& draft : group)
+    add(draft.level->name,
+        draft.level->name,
+        &draft == &group.front() ? Role::Reference : Role::Level,
+        to_json(draft.config).dump());
+  add("control", group.front().level->name, Role::Control, reference);
+  ledger.cells.push_back(std::move(out));
+}
+
+// Claims of the plan's optimizations, as they stand now.
+void Planner::add_claims() {
+  if (options_.claims_directory.empty() && matrix_.claim_files.empty()) return;
+  std::vector<std::string> files;
+  for (const std::string& file : matrix_.claim_files)
+    files.push_back((std::filesystem::path(options_.claims_directory) / file).string());
+  Result<std::vector<ClaimRow>> claims =
+      files.empty() ? load_claims(options_.claims_directory) : load_claim_files(files);
+  if (!claims) return problems_.add(claims.error().message);
+  for (ClaimRow& claim : *claims) {
+    const bool planned =
+        std::any_of(plan_.ledger.optimizations.begin(),
+                    plan_.ledger.optimizations.end(),
+                    [&](const OptimizationRow& o) { return o.name == claim.optimization; });
+    if (planned) plan_.ledger.claims.push_back(std::move(claim));
+  }
+}
+
+void Planner::finish_spec() {
+  SpecRow& spec = plan_.ledger.spec;
+  spec.name = matrix_.name;
+  spec.seed = matrix_.seed;
+  spec.matrix_toml = matrix_.text;
+  spec.command = options_.command;
+  spec.created_utc = utc_now();
+  spec.launches = matrix_.launches;
+  spec.alpha = matrix_.alpha;
+  spec.power = matrix_.power;
+  spec.sesoi = matrix_.sesoi.value_or(any_gpu_ ? kSesoiGpu : kSesoiCpu);
+  seal_plan(plan_.ledger);
+  plan_.budget_seconds = matrix_.budget_seconds;
+}
+
+} // namespace
+
+Result<Plan> make_plan(const Matrix& matrix, const PlanOptions& options) {
+  return Planner(matrix, options).run();
+}
+
+int planned_launches(const LedgerData& plan, const CellRow& cell) {
+  return cell.launches > 0 ? cell.launches : plan.spec.launches;
+}
+
+std::vector<const VariantRow*> variants_of(const LedgerData& plan, std::int64_t cell) {
+  std::vector<const VariantRow*> result;
+  for (const VariantRow& variant : plan.variants)
+    if (variant.cell == cell) result.push_back(&variant);
+  return result;
+}
+
+} // namespace assay

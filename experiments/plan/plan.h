@@ -1,0 +1,62 @@
+// A plan: a matrix with everything resolved. It is a pure function of the matrix, the registry, the
+// claims and the memory of the machine, and its hash names it: the same hash, the same experiment.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/ledger/ledger.h"
+#include "core/protocol/protocol.h"
+#include "core/result.h"
+#include "experiments/plan/matrix.h"
+
+namespace assay {
+
+struct PlanOptions {
+  std::string claims_directory;         // "" : no claims
+  std::string command;                  // the command line, kept in the ledger
+  std::int64_t host_memory_bytes = 0;   // 0: ask the machine
+  std::int64_t device_memory_bytes = 0; // of the GPU; 0: unknown, cells on it are not split
+};
+
+struct Plan {
+  LedgerData ledger; // spec, optimizations, claims, cells, variants; nothing measured
+  std::optional<double> budget_seconds;
+  std::vector<std::string> notes; // decisions a person should see: split cells
+};
+
+// Every problem is reported at once, one a line.
+Result<Plan> make_plan(const Matrix& matrix, const PlanOptions& options);
+
+// What one cell will take and can see.
+struct CellEstimate {
+  std::int64_t cell = 0;
+  std::size_t variants = 0;
+  std::int64_t memory_bytes = 0; // replicas and one variant's activations
+  int launches = 0, rounds = 0;
+  int loss_seeds = 0, loss_steps = 0; // loss launches, and optimizer steps of a variant in each
+  std::optional<double> seconds;      // all its launches; needs a probe
+  std::optional<double> mde;          // of ln(time ratio); needs 2 launches
+};
+
+struct PlanEstimate {
+  std::vector<CellEstimate> cells;
+  std::optional<double> seconds;
+  double pair_sd = 0;      // the sd of one pair's ln(time ratio) that the MDE assumes
+  int judgements = 1;      // verdicts that the plan asks for: the level of the MDE is alpha / these
+  double judged_alpha = 0; // as every verdict reads it
+};
+
+// sd of a pair's ln(time ratio) assumed before anything is measured: one-step visits on a small
+// shared CPU .10, GPU-bound visits .01.
+inline constexpr double kPairSdCpu = 0.10, kPairSdGpu = 0.01;
+
+PlanEstimate estimate(const Plan& plan, const std::map<std::int64_t, ProbeResult>& probes = {});
+
+int planned_launches(const LedgerData& plan, const CellRow& cell);
+std::vector<const VariantRow*> variants_of(const LedgerData& plan, std::int64_t cell);
+
+} // namespace assay

@@ -1,0 +1,191 @@
+#include "experiments/plan/toml_reader.h"
+
+#include <cerrno>
+#include <charconv>
+#include <cmath>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "core/text.h"
+
+namespace assay {
+
+using nlohmann::json;
+
+void TomlProblems::add(const toml::node* where, const std::string& message) {
+  const auto line = where == nullptr ? 0 : where->source().begin.line;
+  if (line > 0)
+    messages.push_back(fmt::format("{}:{}: {}", file, line, message));
+  else if (where != nullptr)
+    messages.push_back(fmt::format("--set: {}", message));
+  else
+    messages.push_back(fmt::format("{}: {}", file, message));
+}
+
+Error TomlProblems::error() const {
+  return Error{fmt::format("{}", fmt::join(messages, "\n"))};
+}
+
+const toml::node* TomlTable::node(const char* key) {
+  known_.insert(key);
+  return table_.get(key);
+}
+
+void TomlTable::wrong_type(const toml::node& node, const char* key, const char* wanted) {
+  problems_.add(
+      &node,
+      fmt::format(
+          "{} {} takes {}, not {}", path_, key, wanted, printable(toml_to_json(node).dump())));
+}
+
+std::optional<std::string> TomlTable::text(const char* key) {
+  const toml::node* found = node(key);
+  if (found == nullptr) return std::nullopt;
+  if (const auto* value = found->as_string()) return value->get();
+  wrong_type(*found, key, "a string");
+  return std::nullopt;
+}
+
+std::optional<std::int64_t>
+TomlTable::integer(const char* key, std::int64_t lowest, std::int64_t highest) {
+  const toml::node* found = node(key);
+  if (found == nullptr) return std::nullopt;
+  if (const auto* value = found->as_integer();
+      value != nullptr && value->get() >= lowest && value->get() <= highest)
+    return value->get();
+  wrong_type(*found, key, fmt::format("an integer from {} to {}", lowest, highest).c_str());
+  return std::nullopt;
+}
+
+std::optional<double> TomlTable::share(const char* key) {
+  const toml::node* found = node(key);
+  if (found == nullptr) return std::nullopt;
+  double value = 0;
+  if (const auto* number = found->as_floating_point()) {
+    value = number->get();
+  } else if (const auto* words = found->as_string()) {
+    const std::string& digits = words->get();
+    const auto [end, code] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
+    value = code == std::errc() && std::string_view(end) == "%" ? value / 100 : 0;
+  }
+  if (value > 0 && value < 1) return value;
+  wrong_type(*found, key, "a share between 0 and 1 (0.01, or \"1%\")");
+  return std::nullopt;
+}
+
+std::optional<double> TomlTable::positive(const char* key) {
+  const toml::node* found = node(key);
+  if (found == nullptr) return std::nullopt;
+  const std::optional<double> value = found->value<double>(); // an integer counts as one
+  if (value && *value > 0 && std::isfinite(*value)) return value;
+  wrong_type(*found, key, "a number above 0");
+  return std::nullopt;
+}
+
+std::vector<std::string> TomlTable::texts(const char* key) {
+  std::vector<std::string> result;
+  const toml::node* found = node(key);
+  if (found == nullptr) return result;
+  const toml::array* array = found->as_array();
+  if (array == nullptr) {
+    wrong_type(*found, key, "an array of strings");
+    return result;
+  }
+  for (const toml::node& item : *array) {
+    if (const auto* value = item.as_string())
+      result.push_back(value->get());
+    else
+      wrong_type(item, key, "an array of strings");
+  }
+  return result;
+}
+
+const toml::table* TomlTable::table(const char* key) {
+  const toml::node* found = node(key);
+  if (found == nullptr) return nullptr;
+  if (const toml::table* table = found->as_table()) return table;
+  wrong_type(*found, key, "a table");
+  return nullptr;
+}
+
+std::vector<const toml::table*> TomlTable::tables(const char* key) {
+  std::vector<const toml::table*> result;
+  const toml::node* found = node(key);
+  if (found == nullptr) return result;
+  const toml::array* array = found->as_array();
+  if (array == nullptr) {
+    wrong_type(*found, key, "an array of tables");
+    return result;
+  }
+  for (const toml::node& item : *array) {
+    if (const toml::table* table = item.as_table())
+      result.push_back(table);
+    else
+      wrong_type(item, key, "an array of tables");
+  }
+  return result;
+}
+
+void TomlTable::required(const char* key) {
+  if (!table_.contains(key))
+    problems_.add(&table_, fmt::format("{} lacks the key '{}'", path_, key));
+}
+
+void TomlTable::no_other_keys() {
+  const std::vector<std::string> candidates(known_.begin(), known_.end());
+  for (const auto& [key, value] : table_) {
+    const std::string name(key.str());
+    if (known_.contains(name)) continue;
+    problems_.add(
+        &value,
+        fmt::format(
+            "unknown key '{}' in {}{}", printable(name), path_, did_you_mean(name, candidates)));
+  }
+}
+
+json toml_to_json(const toml::node& node) {
+  if (const auto* value = node.as_string()) return value->get();
+  if (const auto* value = node.as_integer()) return value->get();
+  if (const auto* value = node.as_floating_point()) return value->get();
+  if (const auto* value = node.as_boolean()) return value->get();
+  if (const auto* array = node.as_array()) {
+    json result = json::array();
+    for (const toml::node& item : *array) result.push_back(toml_to_json(item));
+    return result;
+  }
+  if (const auto* table = node.as_table()) {
+    json result = json::object();
+    for (const auto& [key, value] : *table) result[std::string(key.str())] = toml_to_json(value);
+    return result;
+  }
+  std::ostringstream text;
+  node.visit([&](const auto& value) {
+    if constexpr (toml::is_date<decltype(value)> || toml::is_time<decltype(value)> ||
+                  toml::is_date_time<decltype(value)>)
+      text << value.get();
+  });
+  return text.str();
+}
+
+Result<toml::table> parse_toml(const std::string& text, const std::string& file) {
+  try {
+    return toml::parse(text, file);
+  } catch (const toml::parse_error& error) {
+    return fail("{}:{}: {}", file, error.source().begin.line, error.description());
+  }
+}
+
+Result<std::string> read_text_file(const std::string& path) {
+  if (std::error_code ignored; std::filesystem::is_directory(path, ignored))
+    return fail("{}: is a directory, not a file", path);
+  std::ifstream file(path, std::ios::binary);
+  if (!file) return fail("{}: cannot be read ({})", path, std::strerror(errno));
+  std::ostringstream text;
+  text << file.rdbuf();
+  if (file.bad()) return fail("{}: cannot be read ({})", path, std::strerror(errno));
+  return text.str();
+}
+
+} // namespace assay

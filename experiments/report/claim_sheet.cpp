@@ -1,0 +1,260 @@
+#include "experiments/report/claim_sheet.h"
+
+#include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "core/text.h"
+#include "experiments/analysis/wording.h"
+#include "experiments/report/claim_json.h"
+#include "experiments/report/text_layout.h"
+
+namespace assay {
+
+namespace {
+
+using nlohmann::ordered_json;
+
+constexpr int kIndent = 2;
+
+// Board or processor of the launches of a cell that count.
+std::string machine_of(const Report& report, const std::string& cell) {
+  for (const LaunchSummary& launch : report.launches)
+    if (launch.cell == cell && is_counted(launch.row))
+      return launch.row.identity.gpu.empty() ? launch.row.identity.cpu : launch.row.identity.gpu;
+  return "";
+}
+
+SheetEntry& entry_of(std::vector<SheetEntry>& sheet, const ClaimRow& claim) {
+  const auto found = std::find_if(
+      sheet.begin(), sheet.end(), [&](const SheetEntry& x) { return x.claim.id == claim.id; });
+  if (found != sheet.end()) return *found;
+  sheet.push_back({claim, {}, ""});
+  return sheet.back();
+}
+
+// What is not in `then`, the claim that a run was planned with, as it is in `now`, as a claims file
+// spells it. Lints and `unmet` are about the build.
+std::vector<std::string> changed_keys(const ClaimRow& then, const ClaimRow& now) {
+  std::vector<std::string> keys;
+  const auto differs = [&](const char* key, bool different) {
+    if (different) keys.emplace_back(key);
+  };
+  differs("optimization", then.optimization != now.optimization);
+  differs("from", then.from != now.from);
+  differs("to", then.to != now.to);
+  differs("metric", then.metric != now.metric);
+  differs("gain", then.lo != now.lo || then.hi != now.hi);
+  differs("requires", then.requires_json != now.requires_json);
+  differs("stages", then.stages != now.stages);
+  differs("conditions", then.conditions != now.conditions);
+  differs("text", then.text != now.text);
+  differs("source", then.source != now.source);
+  return keys;
+}
+
+// The first cell that compares the claim's levels, as "directory, cell name", or "".
+std::string compared_in(const ClaimRow& claim, const std::vector<SheetSource>& sources) {
+  for (const SheetSource& source : sources)
+    for (const CellReport& cell : source.report.cells)
+      for (const Comparison& comparison : cell.comparisons)
+        if (cell.cell.optimization == claim.optimization && comparison.a == claim.from &&
+            comparison.b == claim.to)
+          return fmt::format("{}, cell {}", source.directory, cell.cell.name);
+  return "";
+}
+
+std::string why_untested(const SheetEntry& entry, const std::vector<SheetSource>& sources) {
+  if (!entry.results.empty()) return "";
+  if (!entry.claim.unmet.empty()) return entry.claim.unmet;
+  if (sources.empty()) return "no results were named";
+  if (const std::string where = compared_in(entry.claim, sources); !where.empty())
+    return fmt::format("{} compares the levels, but was planned without this claim; run the matrix "
+                       "again: a claim is judged by data that came after it",
+                       where);
+  return "no cell of these results compares the two levels";
+}
+
+// The machine's conditions, as a claims file spells them.
+std::string needs_text(const ClaimRow& claim) {
+  const auto needs = ordered_json::parse(claim.requires_json, nullptr, false);
+  std::string text;
+  if (needs.is_object())
+    for (const auto& [key, value] : needs.items())
+      text += fmt::format("{}{} {}", text.empty() ? "" : ", ", key, condition_text(value));
+  return text;
+}
+
+std::string where_measured(const SheetResult& result) {
+  return fmt::format("{}, cell {}{}",
+                     result.directory,
+                     result.cell,
+                     result.machine.empty() ? "" : ", on " + result.machine);
+}
+
+Tone tone_of(ClaimState state) {
+  if (state == ClaimState::Confirmed || state == ClaimState::Consistent) return Tone::Good;
+  if (state == ClaimState::Shortfall) return Tone::Mixed;
+  const bool broken = state == ClaimState::Refuted || state == ClaimState::Opposite;
+  return broken ? Tone::Bad : Tone::Neutral;
+}
+
+void print_result(TextWriter& out, const SheetResult& result) {
+  out.raw(fmt::format(
+      "  {}",
+      out.colored(out.plain(claim_state_text(result.result)), tone_of(result.result.state))));
+  out.line(measured_text(result.result) + "; " + where_measured(result), 2 * kIndent);
+  if (!result.result.reason.empty()) out.line(result.result.reason, 2 * kIndent);
+  if (!result.changed.empty())
+    out.line(fmt::format("planned and judged with another version of this claim: {}, {} to {} "
+                         "(other: {})",
+                         claimed_text(result.result.claim),
+                         result.result.claim.from,
+                         result.result.claim.to,
+                         fmt::join(result.changed, ", ")),
+             2 * kIndent);
+}
+
+void print_entry(TextWriter& out, const SheetEntry& entry) {
+  const ClaimRow& claim = entry.claim;
+  out.raw("");
+  out.line(fmt::format("{}: {} ({}, {} to {})",
+                       claim.id,
+                       claimed_text(claim),
+                       claim.optimization,
+                       claim.from,
+                       claim.to));
+  out.line("\"" + claim.text + "\"", kIndent);
+  out.line("source: " + claim.source, kIndent);
+  out.line("conditions: " + claim.conditions, kIndent);
+  if (const std::string needs = needs_text(claim); !needs.empty())
+    out.line("a run needs: " + needs, kIndent);
+  for (const SheetResult& result : entry.results) print_result(out, result);
+  if (entry.results.empty()) {
+    out.raw("  " + out.colored("NOT_TESTED", Tone::Neutral));
+    out.line(entry.untested, 2 * kIndent);
+  }
+}
+
+// "7 claims: 1 CONFIRMED, 6 NOT_TESTED"; a claim with several results counts once for each state.
+std::string summary(const std::vector<SheetEntry>& sheet) {
+  std::map<ClaimState, int> counts;
+  for (const SheetEntry& entry : sheet) {
+    std::map<ClaimState, int> own;
+    for (const SheetResult& result : entry.results) own[result.result.state] = 1;
+    if (own.empty()) own[ClaimState::NotTested] = 1;
+    for (const auto& [state, count] : own) counts[state] += count;
+  }
+  std::string text = fmt::format("{} claim{}", sheet.size(), sheet.size() == 1 ? "" : "s");
+  const char* separator = ": ";
+  for (const auto& [state, count] : counts) {
+    text += fmt::format("{}{} {}", separator, count, to_string(state));
+    separator = ", ";
+  }
+  int counted = 0;
+  for (const auto& [state, count] : counts) counted += count;
+  if (counted > static_cast<int>(sheet.size())) text += " (a claim counts in each of its states)";
+  std::size_t others = 0;
+  for (const SheetEntry& entry : sheet)
+    others += static_cast<std::size_t>(
+        std::count_if(entry.results.begin(), entry.results.end(), [](const SheetResult& result) {
+          return !result.changed.empty();
+        }));
+  if (others > 0)
+    text += fmt::format("; {} result{} judged with another version of {} claim",
+                        others,
+                        others == 1 ? "" : "s",
+                        others == 1 ? "its" : "their");
+  return text;
+}
+
+std::vector<std::string> lines_of(const std::string& text) {
+  std::vector<std::string> lines;
+  for (std::size_t begin = 0; begin < text.size();) {
+    const std::size_t end = std::min(text.find('\n', begin), text.size());
+    lines.push_back(text.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return lines;
+}
+
+ordered_json entry_json(const SheetEntry& entry) {
+  ordered_json results = ordered_json::array(), lints = ordered_json::array();
+  for (const SheetResult& result : entry.results) {
+    ordered_json row = claim_json(result.result, result.cell);
+    row["directory"] = printable(result.directory);
+    row["machine"] = printable(result.machine);
+    row["claimed_text"] = printable(claimed_text(result.result.claim));
+    row["claim_changed"] = result.changed;
+    row["measured_text"] = printable(measured_text(result.result));
+    results.push_back(std::move(row));
+  }
+  for (const std::string& line : lines_of(entry.claim.lints)) lints.push_back(printable(line));
+  ClaimResult nothing;
+  nothing.claim = entry.claim;
+  nothing.reason = entry.untested;
+  ordered_json out = claim_json(nothing, "");
+  for (const char* key : {"cell",
+                          "state",
+                          "exceeds",
+                          "provisional",
+                          "end_to_end",
+                          "gain",
+                          "gain_interval_95",
+                          "gain_interval_judged",
+                          "reason"})
+    out.erase(key);
+  out["claimed_text"] = printable(claimed_text(entry.claim));
+  out["requires"] = ordered_json::parse(entry.claim.requires_json, nullptr, false);
+  if (out["requires"].is_discarded()) out["requires"] = nullptr;
+  out["lints"] = std::move(lints);
+  out["untested"] = printable(entry.untested);
+  out["results"] = std::move(results);
+  return out;
+}
+
+} // namespace
+
+std::vector<SheetEntry> claim_sheet(const std::vector<ClaimRow>& known,
+                                    const std::vector<SheetSource>& sources) {
+  std::vector<SheetEntry> sheet;
+  for (const ClaimRow& claim : known) sheet.push_back({claim, {}, ""});
+  for (const SheetSource& source : sources)
+    for (const ClaimResult& result : source.report.claims) {
+      SheetEntry& entry = entry_of(sheet, result.claim);
+      if (!result.cell) continue;
+      const std::string& cell = source.report.cells[*result.cell].cell.name;
+      entry.results.push_back({result,
+                               source.directory,
+                               cell,
+                               machine_of(source.report, cell),
+                               changed_keys(result.claim, entry.claim)});
+    }
+  for (SheetEntry& entry : sheet) entry.untested = why_untested(entry, sources);
+  return sheet;
+}
+
+std::string render_claims_table(const std::vector<SheetEntry>& sheet, const TableStyle& style) {
+  TextWriter out(style);
+  out.line(summary(sheet));
+  for (const SheetEntry& entry : sheet) print_entry(out, entry);
+  std::vector<std::string> lints;
+  for (const SheetEntry& entry : sheet)
+    for (const std::string& line : lines_of(entry.claim.lints))
+      if (std::find(lints.begin(), lints.end(), line) == lints.end()) lints.push_back(line);
+  if (lints.empty()) return out.take();
+  out.raw("");
+  out.line("lints: what arithmetic says about these documents");
+  for (const std::string& line : lints) out.line(line, kIndent, "- ");
+  return out.take();
+}
+
+std::string render_claims_json(const std::vector<SheetEntry>& sheet) {
+  ordered_json claims = ordered_json::array();
+  for (const SheetEntry& entry : sheet) claims.push_back(entry_json(entry));
+  const ordered_json out = {
+      {"schema_version", kReportSchema}, {"summary", summary(sheet)}, {"claims", claims}};
+  return out.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n";
+}
+
+} // namespace assay

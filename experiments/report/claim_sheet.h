@@ -1,0 +1,40 @@
+// The claim sheet: every claim with what is known about it, over any number of results directories.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "experiments/analysis/report.h"
+#include "experiments/report/render.h"
+
+namespace assay {
+
+// One results directory, as the user named it, and its judged report.
+struct SheetSource {
+  std::string directory;
+  Report report;
+};
+
+struct SheetResult {
+  ClaimResult result;
+  std::string directory, cell,
+      machine;                      // machine: board, or the CPU's name; of the counted launches
+  std::vector<std::string> changed; // keys of the claim that were others when the run was planned
+};
+
+struct SheetEntry {
+  ClaimRow claim;                   // as the claims files have it now
+  std::vector<SheetResult> results; // in the order of the directories; each holds the claim as it
+                                    // was when that run was planned
+  std::string untested;             // why there is no result, or ""
+};
+
+// `known`: the claims of this build. Claims that only a results directory knows come last. A result
+// is a comparison that bears on the claim, whatever its state.
+std::vector<SheetEntry> claim_sheet(const std::vector<ClaimRow>& known,
+                                    const std::vector<SheetSource>& sources);
+
+std::string render_claims_table(const std::vector<SheetEntry>& sheet, const TableStyle& style);
+std::string render_claims_json(const std::vector<SheetEntry>& sheet);
+
+} // namespace assay

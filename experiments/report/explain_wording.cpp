@@ -1,0 +1,131 @@
+#include "experiments/report/explain_wording.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "experiments/analysis/wording.h"
+
+namespace assay {
+
+namespace {
+
+constexpr std::size_t kStagesInSentence = 3;
+constexpr double kSmallestShareNamed = 0.10; // of the sum of absolute differences
+
+// Digits behind the point so that a thousandth of the step shows.
+int decimals_of(const TimeScale& scale) {
+  return scale.ns == 1 ? 0 : 3;
+}
+
+std::vector<StageDelta> largest(const Waterfall& waterfall) {
+  std::vector<StageDelta> stages = waterfall.stages;
+  std::stable_sort(stages.begin(), stages.end(), [](const StageDelta& x, const StageDelta& y) {
+    return std::abs(x.delta_ns) > std::abs(y.delta_ns);
+  });
+  double sum = 0;
+  for (const StageDelta& stage : stages) sum += std::abs(stage.delta_ns);
+  std::erase_if(stages, [&](const StageDelta& stage) {
+    return std::abs(stage.delta_ns) < kSmallestShareNamed * sum || stage.delta_ns == 0;
+  });
+  if (stages.size() > kStagesInSentence) stages.resize(kStagesInSentence);
+  return stages;
+}
+
+} // namespace
+
+TimeScale scale_of(const Waterfall& waterfall) {
+  constexpr std::array<TimeScale, 4> kScales{{{"s", 1e9}, {"ms", 1e6}, {"us", 1e3}, {"ns", 1}}};
+  const double size = std::max({waterfall.a_ns, waterfall.b_ns, waterfall.timed_a_ns});
+  for (const TimeScale& scale : kScales)
+    if (size >= scale.ns) return scale;
+  return kScales.back();
+}
+
+std::string time_text(double ns, const TimeScale& scale) {
+  return fmt::format("{:.{}f}", ns / scale.ns, decimals_of(scale));
+}
+
+std::string difference_text(double ns, const TimeScale& scale) {
+  const double power = std::pow(10, decimals_of(scale));
+  const double value = std::round(ns / scale.ns * power) / power;
+  return fmt::format("{:+.{}f}", value == 0 ? 0.0 : value, decimals_of(scale));
+}
+
+std::string difference_interval_text(const std::optional<Interval>& ns, const TimeScale& scale) {
+  if (!ns) return "-";
+  return fmt::format(
+      "[{}, {}]", difference_text(ns->lower, scale), difference_text(ns->upper, scale));
+}
+
+std::string stage_share_text(const Waterfall& waterfall, double delta_ns) {
+  if (!waterfall.traced_interval || waterfall.traced_interval->contains(0)) return "-";
+  const double percent = std::round(100 * delta_ns / waterfall.traced_delta_ns());
+  return fmt::format("{:.0f} %", percent == 0 ? 0.0 : percent); // never "-0 %"
+}
+
+std::string where_text(const Explanation& explanation) {
+  const Waterfall& waterfall = explanation.waterfall;
+  if (!waterfall.unusable.empty()) return "where: not usable: " + waterfall.unusable;
+  const TimeScale scale = scale_of(waterfall);
+  std::string text;
+  for (const StageDelta& stage : largest(waterfall)) {
+    text += fmt::format("{}{} {} {}",
+                        text.empty() ? "" : ", ",
+                        to_string(stage.stage),
+                        difference_text(stage.delta_ns, scale),
+                        scale.unit);
+    if (const std::string share = stage_share_text(waterfall, stage.delta_ns); share != "-")
+      text += " (" + share + ")";
+    if (!stage.clear) text += " (not clear of 0)";
+  }
+  if (text.empty()) text = "no stage differs";
+  if (waterfall.timed_a_ns <= 0) return "where: " + text;
+  return fmt::format("where: {}; {}", text, waterfall.closed ? "closes" : "does not close");
+}
+
+std::string closure_text(const Waterfall& waterfall) {
+  if (waterfall.timed_a_ns <= 0) return "not compared with a timed difference: there is none yet";
+  if (waterfall.pairs == 0) return "not compared with the timed difference: no traced pairs";
+  const TimeScale scale = scale_of(waterfall);
+  return fmt::format("{}: timed {} {}, traced {} {}; residual {} {} = {} of A's step (allowed {})",
+                     waterfall.closed ? "closes" : "does not close",
+                     difference_text(waterfall.timed_delta_ns, scale),
+                     scale.unit,
+                     difference_text(waterfall.traced_delta_ns(), scale),
+                     scale.unit,
+                     difference_text(waterfall.residual_ns, scale),
+                     scale.unit,
+                     change_text(waterfall.residual_share),
+                     share_text(waterfall.allowed_share));
+}
+
+std::string audit_text(const Waterfall& waterfall) {
+  std::string text = "audit passed";
+  if (!waterfall.a.passed || !waterfall.b.passed) {
+    text = "audit failed:";
+    for (const auto& [side, health] : {std::pair("A", &waterfall.a), std::pair("B", &waterfall.b)})
+      for (const AuditRow& row : health->failed)
+        text += fmt::format(" {} {} {:.6g} (limit {:.6g})", side, row.check, row.value, row.limit);
+  }
+  if (waterfall.a.traced_over_timed <= 0 || waterfall.b.traced_over_timed <= 0) return text;
+  return text + fmt::format("; a traced step takes x{:.3f} (A) and x{:.3f} (B) of a timed one",
+                            waterfall.a.traced_over_timed,
+                            waterfall.b.traced_over_timed);
+}
+
+std::string calls_text(double calls) {
+  return fmt::format("{:.{}f}", calls, std::abs(calls - std::round(calls)) < 1e-9 ? 0 : 2);
+}
+
+std::optional<std::size_t> main_comparison(const Report& report, std::size_t cell) {
+  const std::vector<Comparison>& comparisons = report.cells[cell].comparisons;
+  std::optional<std::size_t> last;
+  for (std::size_t i = 0; i < comparisons.size(); ++i) {
+    if (comparisons[i].against_reference && !claims_of(report, cell, i).empty()) return i;
+    if (comparisons[i].against_reference || !last) last = i;
+  }
+  return last;
+}
+
+} // namespace assay

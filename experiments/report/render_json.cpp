@@ -1,0 +1,314 @@
+#include <nlohmann/json.hpp>
+
+#include "core/text.h"
+#include "experiments/analysis/wording.h"
+#include "experiments/report/claim_json.h"
+#include "experiments/report/explanation_json.h"
+#include "experiments/report/loss_json.h"
+#include "experiments/report/render.h"
+
+namespace assay {
+
+namespace {
+
+using nlohmann::ordered_json;
+
+ordered_json number(double value) {
+  return value;
+} // dump() writes null for NaN and infinity
+ordered_json text(const std::string& value) {
+  return printable(value);
+}
+
+template <class T, class F> ordered_json maybe(const std::optional<T>& value, F convert) {
+  return value ? convert(*value) : ordered_json(nullptr);
+}
+
+ordered_json interval(const Interval& value) {
+  return ordered_json::array({number(value.lower), number(value.upper)});
+}
+
+ordered_json estimate_json(const Estimate& value) {
+  return {{"log_ratio", number(value.value)},
+          {"interval_95", maybe(value.at_95, interval)},
+          {"interval_judged", maybe(value.judged, interval)},
+          {"p", maybe(value.p, number)},
+          {"by_launch", value.by_launch},
+          {"change_text", effect_text(value)},
+          {"interval_text", interval_text(value.at_95)}};
+}
+
+ordered_json launch_effect(const LaunchEffect& value) {
+  return {{"launch", value.launch},
+          {"index", value.index},
+          {"pairs", value.pairs},
+          {"log_ratio", number(value.theta)},
+          {"interval_95", maybe(value.interval, interval)},
+          {"standard_error", maybe(value.error, number)},
+          {"hodges_lehmann", number(value.hodges_lehmann)},
+          {"sum_log_ratio", number(value.sum_ratio)}};
+}
+
+ordered_json spread(const LaunchSpread& value) {
+  return {{"total_variance", value.total_variance},
+          {"within_variance", value.within_variance},
+          {"between_variance", value.between_variance}};
+}
+
+ordered_json effect(const Effect& value) {
+  ordered_json launches = ordered_json::array();
+  for (const LaunchEffect& launch : value.launches) launches.push_back(launch_effect(launch));
+  return {{"time", estimate_json(value.theta)},
+          {"throughput", estimate_json(value.throughput)},
+          {"hodges_lehmann", number(value.hodges_lehmann)},
+          {"a_unit_ns", number(value.a_ns)},
+          {"b_unit_ns", number(value.b_ns)},
+          {"launch_spread", maybe(value.spread, spread)},
+          {"minimum_detectable_effect", maybe(value.mde, number)},
+          {"launches_for_sesoi",
+           maybe(value.launches_for_sesoi, [](int x) { return ordered_json(x); })},
+          {"launches", launches}};
+}
+
+ordered_json memory(const MemoryEffect& value) {
+  return {{"launches", value.launches},
+          {"a_bytes", number(value.a_bytes)},
+          {"b_bytes", number(value.b_bytes)},
+          {"exact", value.exact},
+          {"noise", maybe(value.noise, number)},
+          {"bytes", estimate_json(value.log_ratio)}};
+}
+
+ordered_json loss_json(const LossTest& value) {
+  ordered_json out = loss_test_json(value);
+  out["log_ratio"] = maybe(value.log_ratio, estimate_json);
+  return out;
+}
+
+ordered_json end_to_end_json(const EndToEnd& value) {
+  return {{"step_ns", number(value.step_ns)},
+          {"every", value.every},
+          {"time", estimate_json(value.log_ratio)}};
+}
+
+ordered_json pairs(const PairSet& value) {
+  ordered_json excluded = ordered_json::array();
+  for (const LaunchPairs& launch : value.launches)
+    for (const Pair& pair : launch.pairs)
+      if (!pair.excluded.empty())
+        excluded.push_back(
+            {{"launch", launch.launch}, {"round", pair.round}, {"reason", pair.excluded}});
+  return {{"total", value.pairs},
+          {"excluded", value.excluded},
+          {"disturbed_a", value.disturbed_a},
+          {"disturbed_b", value.disturbed_b},
+          {"imbalance_p", number(value.imbalance_p)},
+          {"skipped_steps_a", value.skipped_a},
+          {"skipped_steps_b", value.skipped_b},
+          {"excluded_pairs", excluded}};
+}
+
+ordered_json evidence(const Evidence& value, const Comparison& comparison) {
+  ordered_json gates = ordered_json::array();
+  for (const GateRow& gate : value.gates)
+    gates.push_back({{"variant",
+                      text(gate.variant == comparison.a_id   ? comparison.a
+                           : gate.variant == comparison.b_id ? comparison.b
+                                                             : "")},
+                     {"name", text(gate.name)},
+                     {"passed", gate.passed},
+                     {"value", number(gate.value)},
+                     {"bound", number(gate.bound)},
+                     {"detail", text(gate.detail)}});
+  return {{"engaged", text(value.engaged)},
+          {"same_work", value.same_work},
+          {"same_work_proof", text(value.same_work_proof)},
+          {"quality_reason", text(value.quality_reason)},
+          {"gates", gates}};
+}
+
+ordered_json verdict(const Verdict& value) {
+  ordered_json tags = ordered_json::array(), reasons = ordered_json::array();
+  for (const Tag tag : value.tags) tags.push_back(to_string(tag));
+  for (const std::string& reason : value.reasons) reasons.push_back(text(reason));
+  const Headline head = headline(value);
+  return {{"headline", head.text},
+          {"tone", to_string(head.tone)},
+          {"validity", to_string(value.validity)},
+          {"speed", to_string(value.speed)},
+          {"quality", to_string(value.quality)},
+          {"claim", to_string(value.claim)},
+          {"tags", tags},
+          {"reasons", reasons}};
+}
+
+ordered_json comparison_json(const Comparison& value) {
+  return {{"a", text(value.a)},
+          {"b", text(value.b)},
+          {"against_reference", value.against_reference},
+          {"verdict", verdict(value.verdict)},
+          {"effect", maybe(value.effect, effect)},
+          {"effect_all_pairs", maybe(value.effect_all, effect)},
+          {"device_time", maybe(value.device, estimate_json)},
+          {"position", maybe(value.position, estimate_json)},
+          {"end_to_end", maybe(value.end_to_end, end_to_end_json)},
+          {"memory", maybe(value.memory, memory)},
+          {"loss", maybe(value.loss, loss_json)},
+          {"pairs", pairs(value.pairs)},
+          {"evidence", evidence(value.evidence, value)},
+          {"explanation", explanation_json(value, kEveryRow)},
+          {"no_explanation", text(value.no_explanation)},
+          {"ranks", ranks_json(value)}};
+}
+
+ordered_json peaks_json(const MeasuredPeaks& value) {
+  return {{"compute_flops_per_second", number(value.flops_per_second)},
+          {"fp32_flops_per_second", number(value.fp32_flops_per_second)},
+          {"fp8_flops_per_second",
+           value.fp8_flops_per_second > 0 ? number(value.fp8_flops_per_second) : nullptr},
+          {"bytes_per_second", number(value.bytes_per_second)},
+          {"launch_seconds", number(value.launch_seconds)}};
+}
+
+ordered_json light_json(const SpeedOfLight& value) {
+  return {{"seconds", number(value.seconds)},
+          {"compute_seconds", number(value.compute_seconds)},
+          {"bytes_seconds", number(value.bytes_seconds)},
+          {"launch_seconds", number(value.launch_seconds)}};
+}
+
+ordered_json speed_json(const VariantSpeed& value) {
+  return {{"variant", text(value.variant)},
+          {"tokens_per_second", number(value.tokens_per_second)},
+          {"step_seconds", number(value.step_seconds)},
+          {"busy_seconds", maybe(value.busy_seconds, number)},
+          {"model_flops", number(value.flops)},
+          {"mfu",
+           maybe(value.peaks,
+                 [&](const MeasuredPeaks& peaks) {
+                   return number(model_flops_utilization(
+                       value.flops, value.step_seconds, peaks.flops_per_second));
+                 })},
+          {"launches", maybe(value.launches, [](std::int64_t x) { return ordered_json(x); })},
+          {"launches_traced", value.launches_traced},
+          {"peaks", maybe(value.peaks, peaks_json)},
+          {"at_measured_peaks", maybe(value.light, light_json)},
+          {"binds", maybe(value.bound, [](Bottleneck x) { return ordered_json(to_string(x)); })},
+          {"unknown", text(value.unknown)}};
+}
+
+ordered_json cell_json(const CellReport& value) {
+  ordered_json comparisons = ordered_json::array(), missing = ordered_json::array();
+  for (const Comparison& comparison : value.comparisons)
+    comparisons.push_back(comparison_json(comparison));
+  for (const std::string& item : value.missing) missing.push_back(text(item));
+  ordered_json speeds = ordered_json::array();
+  for (const VariantSpeed& speed : value.speed) speeds.push_back(speed_json(speed));
+  ordered_json out = {{"name", text(value.cell.name)},
+                      {"optimization", text(value.cell.optimization)},
+                      {"summary", text(value.summary)},
+                      {"equivalence", text(value.equivalence)},
+                      {"unit", text(value.cell.unit)},
+                      {"rounds", value.cell.rounds},
+                      {"visit_steps", value.cell.visit_steps},
+                      {"discard_steps", value.cell.discard_steps},
+                      {"config", ordered_json::parse(value.cell.config_json, nullptr, false)},
+                      {"launches_counted", value.counted_launches},
+                      {"launches_planned", value.planned_launches},
+                      {"loss_launches_counted", value.loss_launches},
+                      {"loss_launches_planned", value.cell.loss_seeds},
+                      {"loss_curves", loss_curves_json(value)},
+                      {"control", nullptr},
+                      {"comparisons", comparisons},
+                      {"speed", speeds},
+                      {"missing", missing}};
+  if (out["config"].is_discarded()) out["config"] = nullptr;
+  if (value.control)
+    out["control"] = {{"alarm", value.control->alarm},
+                      {"effect", maybe(value.control->comparison.effect, effect)},
+                      {"pairs", pairs(value.control->comparison.pairs)}};
+  return out;
+}
+
+ordered_json identity(const Identity& value) {
+  return {{"build", text(value.build)},
+          {"libtorch", text(value.libtorch)},
+          {"cuda", text(value.cuda)},
+          {"driver", text(value.driver)},
+          {"gpu", text(value.gpu)},
+          {"gpu_uuid", text(value.gpu_uuid)},
+          {"host", text(value.host)},
+          {"boot", text(value.boot)},
+          {"cpu", text(value.cpu)},
+          {"kernel", text(value.kernel)},
+          {"cores", value.cores},
+          {"threads", value.threads},
+          {"environment", text(value.environment)}};
+}
+
+ordered_json launch_json(const LaunchSummary& value) {
+  const LaunchRow& row = value.row;
+  return {{"id", row.id},
+          {"cell", text(value.cell)},
+          {"kind", to_string(row.kind)},
+          {"index", row.index},
+          {"attempt", row.attempt},
+          {"state", to_string(row.state)},
+          {"reason", text(row.reason)},
+          {"started_utc", text(row.started_utc)},
+          {"ended_utc", text(row.ended_utc)},
+          {"build_order", text(row.build_order)},
+          {"rounds", value.rounds},
+          {"warmup_rounds", value.warmup_rounds},
+          {"rounds_planned", row.rounds_planned},
+          {"steady", row.steady},
+          {"identity", identity(row.identity)}};
+}
+
+ordered_json spec_json(const SpecRow& value) {
+  return {{"hash", text(value.hash)},
+          {"name", text(value.name)},
+          {"seed", value.seed},
+          {"command", text(value.command)},
+          {"created_utc", text(value.created_utc)},
+          {"launches", value.launches},
+          {"alpha", value.alpha},
+          {"sesoi", value.sesoi},
+          {"power", value.power},
+          {"matrix_toml", text(value.matrix_toml)}};
+}
+
+} // namespace
+
+std::string render_json(const Report& report) {
+  ordered_json out = {{"schema_version", kReportSchema},
+                      {"complete", report.complete()},
+                      {"summary", summary_text(report)},
+                      {"spec", spec_json(report.spec)},
+                      {"judgements", report.judgements},
+                      {"judged_alpha", report.judged_alpha}};
+  const auto add = [&](const char* key, const auto& items, auto convert) {
+    ordered_json list = ordered_json::array();
+    for (const auto& item : items) list.push_back(convert(item));
+    out[key] = std::move(list);
+  };
+  add("cells", report.cells, cell_json);
+  add("claims", report.claims, [&](const ClaimResult& claim) {
+    return claim_json(claim, claim.cell ? report.cells[*claim.cell].cell.name : "");
+  });
+  add("launches", report.launches, launch_json);
+  add("alarms", report.alarms, text);
+  add("lints", report.lints, text);
+  add("document_lints", report.document_lints, text);
+  add("missing", report.missing, text);
+  add("events", report.events, [](const EventRow& event) {
+    return ordered_json{{"launch", event.launch},
+                        {"round", event.round},
+                        {"utc", text(event.utc)},
+                        {"kind", text(event.kind)},
+                        {"detail", text(event.detail)}};
+  });
+  return out.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n";
+}
+
+} // namespace assay

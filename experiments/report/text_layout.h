@@ -1,0 +1,45 @@
+// TextWriter: lines and columns of text for a terminal, wrapped to its width, in ASCII where the
+// terminal has no more.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "experiments/report/render.h"
+
+namespace assay {
+
+// Columns on screen: code points. Names are printable text; double-width letters are not expected.
+std::size_t display_width(const std::string& text);
+std::string padded(const std::string& text, std::size_t width, bool right);
+// At most `width` columns, the end cut off behind "..".
+std::string cut_to(const std::string& text, std::size_t width);
+
+class TextWriter {
+public:
+  explicit TextWriter(const TableStyle& style);
+
+  // Wrapped at words; `mark` stands before the first line, the others are indented by its width.
+  void line(const std::string& text, std::size_t indent = 0, const std::string& mark = "");
+  void raw(const std::string& text) { out_ += text + "\n"; }
+  void rule(std::size_t width);
+  // Rows of equal length, the first one a header; `right` says which columns are right-aligned. The
+  // last column is cut where the line is full.
+  void columns(const std::vector<std::vector<std::string>>& rows,
+               const std::vector<bool>& right,
+               std::size_t indent);
+  std::string colored(const std::string& text, Tone tone) const;
+  // Arrow, dot and rule have ASCII forms; whatever else is not ASCII becomes '?'.
+  std::string plain(const std::string& text) const;
+  std::size_t width() const { return width_; }
+  std::string take() { return std::move(out_); }
+
+private:
+  TableStyle style_;
+  std::size_t width_;
+  std::string out_;
+};
+
+} // namespace assay

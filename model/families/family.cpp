@@ -1,0 +1,42 @@
+#include "model/families/family.h"
+
+#include <utility>
+
+#include "model/families/deltanet_mla.h"
+#include "model/families/nsa.h"
+
+namespace assay {
+
+at::Tensor
+ParameterFactory::normal(const std::string& name, at::IntArrayRef shape, double std_dev) {
+  return add(name, at::empty(shape).normal_(0.0, std_dev, generator_), true);
+}
+
+at::Tensor
+ParameterFactory::uniform(const std::string& name, at::IntArrayRef shape, double low, double high) {
+  return add(name, at::empty(shape).uniform_(low, high, generator_), false);
+}
+
+at::Tensor ParameterFactory::ones(const std::string& name, at::IntArrayRef shape) {
+  return add(name, at::ones(shape), false);
+}
+
+at::Tensor ParameterFactory::add(const std::string& name, const at::Tensor& values, bool decay) {
+  const at::Tensor tensor = values.to(device_).contiguous().requires_grad_();
+  parameters_.push_back({name, tensor, decay});
+  return tensor;
+}
+
+const Registry<ModelFamily>& model_families() {
+  static const Registry<ModelFamily> registry(
+      "model family",
+      {{"deltanet_mla",
+        "gated DeltaNet and multi-head latent attention layers, in a pattern",
+        build_deltanet_mla},
+       {"nsa",
+        "native sparse attention layers (compressed, selected, window), or their dense twin",
+        build_nsa}});
+  return registry;
+}
+
+} // namespace assay

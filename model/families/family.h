@@ -1,0 +1,68 @@
+// ModelFamily: the registry row of a model, and what a built model offers the trainer.
+#pragma once
+
+#include <ATen/ATen.h>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/registry.h"
+#include "model/config/train_config.h"
+#include "model/layout/batch.h"
+
+namespace assay {
+
+struct Parameter {
+  std::string name;
+  at::Tensor tensor;  // leaf that requires a gradient
+  bool decay = false; // weight decay applies (matrices)
+};
+
+// Makes parameters in order: drawn on the CPU from the trainer's own generator, so that every
+// device starts from the same values, then moved.
+class ParameterFactory {
+public:
+  ParameterFactory(at::Generator generator, at::Device device)
+      : generator_(std::move(generator)), device_(device) {}
+
+  at::Tensor
+  normal(const std::string& name, at::IntArrayRef shape, double std_dev); // a matrix: decays
+  at::Tensor uniform(const std::string& name, at::IntArrayRef shape, double low, double high);
+  at::Tensor ones(const std::string& name, at::IntArrayRef shape);
+  // Takes values that the caller drew with generator().
+  at::Tensor add(const std::string& name, const at::Tensor& values, bool decay);
+
+  at::Generator& generator() { return generator_; }
+  std::vector<Parameter> take() { return std::move(parameters_); }
+
+private:
+  at::Generator generator_;
+  at::Device device_;
+  std::vector<Parameter> parameters_;
+};
+
+class Model {
+public:
+  virtual ~Model() = default;
+  // Logits [B*T, vocab_size] of a prepared batch. Documents are isolated with Varlen only; the
+  // other paths let the documents of a row see each other, in every layer.
+  virtual at::Tensor forward(const Batch& batch, Attention path) const = 0;
+};
+
+struct BuiltModel {
+  std::unique_ptr<Model> model;
+  std::vector<Parameter> parameters; // in the order of docs/model.md
+};
+
+struct ModelFamily {
+  std::string name;
+  std::string summary;
+  std::function<BuiltModel(const TrainConfig&, at::Generator)> build;
+};
+
+const Registry<ModelFamily>& model_families();
+
+} // namespace assay

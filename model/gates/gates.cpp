@@ -1,0 +1,284 @@
+// Which gates a row must pass, and the gates that compare two trainers.
+#include "model/gates/gates.h"
+
+#include <ATen/CPUGeneratorImpl.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/result.h"
+#include "model/layers/gated_delta_rule.h"
+#include "model/layout/segments.h"
+#include "model/nsa/nsa.h"
+
+namespace assay {
+
+namespace {
+
+constexpr std::size_t kRepetitions = 4; // of a reference that is not deterministic
+constexpr std::size_t kSteps = 4;
+constexpr double kFp32Bound = 1e-5, kFp32GradientBound = 1e-4, kHalfBound = 1e-2;
+
+at::Tensor flat(const NamedTensors& tensors) {
+  std::vector<at::Tensor> parts;
+  for (const auto& [name, tensor] : tensors) parts.push_back(tensor.reshape(-1));
+  return at::cat(parts);
+}
+
+at::Tensor flat(const std::vector<at::Tensor>& tensors) {
+  std::vector<at::Tensor> parts;
+  for (const at::Tensor& tensor : tensors) parts.push_back(tensor.reshape(-1));
+  return at::cat(parts);
+}
+
+struct Trained {
+  at::Tensor losses;  // fp64 [kSteps]
+  at::Tensor weights; // flat copy
+};
+
+Trained train(const TrainConfig& config, const std::vector<Batch>& batches) {
+  Trainer trainer(config);
+  std::vector<double> losses;
+  for (std::size_t i = 0; i < kSteps; ++i)
+    losses.push_back(trainer.step(micro_batches(batches, config.accumulate, i)).loss());
+  return {at::tensor(losses, at::kDouble), flat(trainer.weights())};
+}
+
+// `actual` against `reference`: bit-equal if the reference repeats itself bit for bit (`again`),
+// else within twice the largest distance between the reference and its repetitions.
+GateResult compare(const char* what,
+                   const at::Tensor& reference,
+                   const std::vector<at::Tensor>& again,
+                   const at::Tensor& actual) {
+  double own = 0;
+  for (const at::Tensor& repeated : again)
+    if (!at::equal(reference, repeated)) own = std::max(own, relative_rms(repeated, reference));
+  const double difference = at::equal(reference, actual) ? 0 : relative_rms(actual, reference);
+  GateResult gate{
+      fmt::format("{}/{}", own == 0 ? "bitwise" : "math", what), false, difference, 2 * own, ""};
+  gate.passed = std::isfinite(difference) && difference <= gate.bound &&
+                at::isfinite(actual).all().item<bool>();
+  if (!at::isfinite(reference).all().item<bool>()) {
+    gate.detail =
+        fmt::format("after {} steps the reference's own are not finite, so nothing can be "
+                    "compared with them: it diverges as it is configured; try a lower lr",
+                    kSteps);
+    return gate;
+  }
+  gate.detail =
+      own == 0
+          ? fmt::format("after {} steps; the reference repeats itself bit for bit", kSteps)
+          : fmt::format("after {} steps; the reference differs from itself by up to {:.2e} in {} "
+                        "repetitions, so the bound is twice that",
+                        kSteps,
+                        own,
+                        again.size());
+  return gate;
+}
+
+std::vector<GateResult> training_gates(TrainConfig reference,
+                                       TrainConfig level,
+                                       const std::vector<Batch>& batches,
+                                       const std::string& note) {
+  const Trained first = train(reference, batches), other = train(level, batches);
+  std::vector<at::Tensor> weights, losses;
+  // A reference that repeats itself needs one repetition; one that does not (GPU atomics) is asked
+  // more often, since a single distance is a poor bound of its noise.
+  for (std::size_t i = 0; i < kRepetitions; ++i) {
+    const Trained again = train(reference, batches);
+    weights.push_back(again.weights);
+    losses.push_back(again.losses);
+    if (at::equal(first.weights, again.weights)) break;
+  }
+  std::vector<GateResult> gates{compare("weights", first.weights, weights, other.weights),
+                                compare("loss", first.losses, losses, other.losses)};
+  for (GateResult& gate : gates) gate.detail += note;
+  return gates;
+}
+
+// Scaling in 16-bit precision changes what underflows: that is its purpose. The mechanism itself is
+// proved in fp32.
+std::vector<GateResult>
+scaler_gates(TrainConfig reference, TrainConfig level, const std::vector<Batch>& batches) {
+  const bool lowered = reference.precision != Precision::Fp32;
+  reference.precision = level.precision = Precision::Fp32;
+  std::vector<GateResult> gates =
+      training_gates(reference,
+                     level,
+                     batches,
+                     lowered ? "; compared in fp32, where a power of two is exact" : "");
+  Trainer trainer(level);
+  for (std::size_t i = 0; i < kSteps; ++i)
+    (void)trainer.step(micro_batches(batches, level.accumulate, i));
+  const auto skipped = static_cast<double>(trainer.skipped_steps());
+  gates.push_back({"scaler/no_overflow",
+                   skipped == 0,
+                   skipped,
+                   0,
+                   "steps that an overflow skipped in the comparison"});
+  return gates;
+}
+
+std::vector<GateResult> swap_gates(const TrainConfig& reference,
+                                   const TrainConfig& level,
+                                   const std::vector<Batch>& batches) {
+  Trainer a(reference), b(level);
+  for (std::size_t i = 0; i < kSteps; ++i)
+    (void)a.step(micro_batches(batches, reference.accumulate, i));
+  b.load_state_tensors(a.state_tensors());
+  const at::Tensor weights = flat(b.weights()), average = flat(b.ema_weights());
+  const double expected = a.evaluate(batches).nats_per_token,
+               repeated = a.evaluate(batches).nats_per_token;
+  const double actual = b.evaluate(batches).nats_per_token;
+  const auto bitwise =
+      [](const char* name, const at::Tensor& now, const at::Tensor& before, const char* detail) {
+        const bool equal = at::equal(now, before);
+        return GateResult{name, equal, equal ? 0 : relative_rms(now, before), 0, detail};
+      };
+  const auto scalar = [](double value) { return at::scalar_tensor(value, at::kDouble); };
+  GateResult loss = compare("evaluation", scalar(expected), {scalar(repeated)}, scalar(actual));
+  const double distance = relative_rms(average, weights);
+  GateResult differs{"ema/differs", distance > 0, distance > 0 ? 0.0 : 1.0, 0, ""};
+  differs.detail = fmt::format(
+      "EMA and weights are {:.2e} apart, so evaluating on the wrong ones would show", distance);
+  return {loss,
+          bitwise("bitwise/restored", flat(b.weights()), weights, "weights after the evaluation"),
+          bitwise("bitwise/ema", flat(b.ema_weights()), average, "EMA after the evaluation"),
+          differs};
+}
+
+// Logits and gradients of `level` against `reference`, which compute the same function. In 16-bit
+// precision both are measured against fp32, and the level may be off by twice what the reference is
+// off.
+std::vector<GateResult> same_function_gates(const TrainConfig& reference,
+                                            const TrainConfig& level,
+                                            const Batch& batch,
+                                            const std::string& name) {
+  TrainConfig exact = reference;
+  exact.precision = Precision::Fp32;
+  Trainer a(reference), b(level), truth(exact);
+  const bool fp32 = reference.precision == Precision::Fp32;
+  const auto gate = [&](const std::string& gate_name,
+                        const at::Tensor& x,
+                        const at::Tensor& y,
+                        const at::Tensor& z,
+                        double bound) {
+    const double value = relative_rms(y, z), own = relative_rms(x, z);
+    GateResult result{gate_name, false, value, fp32 ? bound : std::max(kHalfBound, 2 * own), ""};
+    result.passed = result.value <= result.bound;
+    result.detail = fp32 ? "relative RMS against the reference"
+                         : fmt::format("relative RMS against fp32; the reference: {:.2e}", own);
+    return result;
+  };
+  return {gate(name,
+               a.logits(batch, reference.attention),
+               b.logits(batch, level.attention),
+               truth.logits(batch, reference.attention),
+               kFp32Bound),
+          gate(name + "_gradients",
+               flat(a.gradients(batch)),
+               flat(b.gradients(batch)),
+               flat(truth.gradients(batch)),
+               kFp32GradientBound)};
+}
+
+// One FP8 scale for a whole tensor makes every output depend on every token, by rounding: what the
+// paths do with documents and order is proved in the precision of everything that is not a linear.
+TrainConfig without_fp8(TrainConfig config) {
+  if (config.precision == Precision::Fp8) config.precision = Precision::Bf16;
+  return config;
+}
+
+// Ranges of the batch's own documents from random choices, as each form makes them.
+GateResult ranges_gate(const NsaLayout& layout, std::int64_t groups, NsaRanges form) {
+  const at::Generator generator = at::make_generator<at::CPUGeneratorImpl>(7);
+  std::vector<at::Tensor> parts;
+  for (std::size_t i = 0; i < layout.selection_chunks.size(); ++i) {
+    const QueryChunk& chunk = layout.selection_chunks[i];
+    const at::Tensor scores = at::empty({groups, chunk.queries(), chunk.keys()})
+                                  .uniform_(0, 1, generator)
+                                  .to(layout.position.device());
+    parts.push_back(nsa_top_blocks(scores, layout, i));
+  }
+  const at::Tensor blocks = at::cat(parts);
+  const at::Tensor expected = nsa_chosen(blocks, layout, NsaRanges::V1);
+  const std::int64_t differing =
+      nsa_chosen(blocks, layout, form).ne(expected).sum().item<std::int64_t>();
+  return {"bitwise/ranges",
+          differing == 0,
+          static_cast<double>(differing),
+          0,
+          fmt::format(
+              "{} numbers of ranges that differ from v1's, of {}", differing, expected.numel())};
+}
+
+std::vector<GateResult> nsa_ranges_gates(const TrainConfig& given_reference,
+                                         const TrainConfig& given_level,
+                                         const std::vector<Batch>& batches) {
+  const TrainConfig reference = without_fp8(given_reference), level = without_fp8(given_level);
+  const Batch& batch = batches.front();
+  if (batch.documents.sparse == nullptr)
+    bad_input("nsa_ranges needs family = nsa with nsa_attention = nsa, not family {}",
+              level.family);
+  std::vector<GateResult> gates = same_function_gates(reference, level, batch, "math/logits");
+  if (level.nsa_ranges != NsaRanges::Direct)
+    gates.push_back(ranges_gate(*batch.documents.sparse, level.kv_groups, level.nsa_ranges));
+  Trainer trainer(level);
+  const LogitsFunction logits = [&](const Batch& b) { return trainer.logits(b, level.attention); };
+  gates.push_back(isolation_gate(logits, batch, batch.documents, level.vocab_size));
+  gates.push_back(causality_gate(logits, batch, level.vocab_size));
+  return gates;
+}
+
+std::vector<GateResult> varlen_gates(const TrainConfig& given_reference,
+                                     const TrainConfig& given_level,
+                                     const std::vector<Batch>& batches) {
+  const TrainConfig reference = without_fp8(given_reference), level = without_fp8(given_level);
+  const Batch& batch = batches.front();
+  Trainer trainer(level);
+  const LogitsFunction logits = [&](const Batch& b) { return trainer.logits(b, level.attention); };
+  std::vector<GateResult> gates;
+  if (level.attention == Attention::Varlen) {
+    gates.push_back(isolation_gate(logits, batch, batch.documents, level.vocab_size));
+    gates.push_back(per_document_gate(logits, batch, level));
+  } else {
+    gates = same_function_gates(reference, level, batch, "math/packed");
+    if (batch.rows.cu_host.size() > 2) {
+      gates.push_back(isolation_gate(logits, batch, batch.rows, level.vocab_size));
+      gates.back().name = "isolation/rows";
+    }
+  }
+  gates.push_back(causality_gate(logits, batch, level.vocab_size));
+  if (level.family == "deltanet_mla")
+    gates.push_back(delta_rule_gate(
+        level.delta_form == DeltaForm::Chunked ? gated_delta_rule_chunked : gated_delta_rule_naive,
+        batch,
+        level));
+  if (given_level.precision == Precision::Fp8)
+    for (GateResult& gate : gates) gate.detail += "; in bf16, since FP8 scales whole tensors";
+  return gates;
+}
+
+} // namespace
+
+std::vector<GateResult> run_gates(const Optimization& optimization,
+                                  const TrainConfig& given_reference,
+                                  const TrainConfig& given_level,
+                                  const std::vector<Batch>& batches,
+                                  const std::shared_ptr<ProcessGroup>& ranks) {
+  if (batches.empty()) internal_error("gates need at least one batch");
+  if (optimization.needs_ranks) return rank_gates(optimization, given_level, batches, ranks);
+  TrainConfig reference = given_reference, level = given_level;
+  reference.ranks = level.ranks = 1; // what these rows switch stays on its rank
+  if (optimization.name == "varlen") return varlen_gates(reference, level, batches);
+  if (optimization.name == "nsa_ranges") return nsa_ranges_gates(reference, level, batches);
+  if (optimization.name == "ema_swap") return swap_gates(reference, level, batches);
+  if (optimization.name == "grad_scaler") return scaler_gates(reference, level, batches);
+  if (optimization.equivalence == Equivalence::Bitwise)
+    return training_gates(reference, level, batches, "");
+  internal_error("optimization '{}' has no parity gate; add one in model/gates/gates.cpp",
+                 optimization.name);
+}
+
+} // namespace assay

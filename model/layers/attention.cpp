@@ -1,0 +1,92 @@
+#include "model/layers/attention.h"
+
+#include <ATen/SDPBackend.h>
+
+#include <limits>
+
+#include "core/result.h"
+#include "core/span.h"
+#include "model/layers/autocast.h"
+#include "model/layers/varlen_attention.h"
+#include "model/layout/segments.h"
+
+namespace assay {
+
+namespace {
+
+const char* span_name(Attention path) {
+  switch (path) {
+  case Attention::MaskDense:
+    return "attention/mask_dense";
+  case Attention::Packed:
+    return "attention/packed";
+  case Attention::Varlen:
+    return "attention/varlen";
+  }
+  internal_error("unknown attention path");
+}
+
+const char* backend_counter(std::int64_t backend, bool cuda) {
+  switch (static_cast<at::SDPBackend>(backend)) {
+  case at::SDPBackend::flash_attention:
+    return cuda ? "kernel/sdpa_flash" : "kernel/sdpa_flash_cpu";
+  case at::SDPBackend::efficient_attention:
+    return "kernel/sdpa_efficient";
+  case at::SDPBackend::cudnn_attention:
+    return "kernel/sdpa_cudnn";
+  case at::SDPBackend::math:
+    return "kernel/sdpa_math";
+  default:
+    return "kernel/sdpa_other";
+  }
+}
+
+// The slow way: rows of equal length, and a mask that is materialized.
+at::Tensor dense_mask_attention(const at::Tensor& q,
+                                const at::Tensor& k,
+                                const at::Tensor& v,
+                                const Segments& rows,
+                                double scale) {
+  const std::int64_t heads = q.size(1), width = q.size(2);
+  const auto count_rows = static_cast<std::int64_t>(rows.cu_host.size()) - 1;
+  const auto as_rows = [&](const at::Tensor& x) {
+    return x.reshape({count_rows, -1, heads, width}).transpose(1, 2); // [B, H, L, D]
+  };
+  if (!rows.chunks->causal_mask.defined())
+    internal_error("the dense mask path needs rows of equal length");
+  const at::Tensor mask = rows.chunks->causal_mask.to(q.scalar_type());
+  const at::Tensor query = as_rows(q), key = as_rows(k), value = as_rows(v);
+  if (detail::span_sink.load(std::memory_order_acquire) != nullptr)
+    count(backend_counter(at::_fused_sdp_choice(query, key, value, mask, 0.0, false, scale),
+                          q.is_cuda()));
+  const at::Tensor out =
+      at::scaled_dot_product_attention(query, key, value, mask, 0.0, false, scale);
+  return out.transpose(1, 2).reshape({-1, heads, width});
+}
+
+} // namespace
+
+at::Tensor causal_attention(const at::Tensor& q,
+                            const at::Tensor& k,
+                            const at::Tensor& v,
+                            const Segments& segments,
+                            Attention path,
+                            double scale) {
+  const Span span(span_name(path));
+  const std::int64_t width = v.size(2), padding = q.size(2) - width;
+  const at::Tensor value = padding > 0 ? at::constant_pad_nd(v, {0, padding}) : v;
+  const at::Tensor out = path == Attention::MaskDense
+                             ? dense_mask_attention(q, k, value, segments, scale)
+                             : varlen_attention(q, k, value, segments, scale);
+  return padding > 0 ? out.narrow(2, 0, width) : out;
+}
+
+at::Tensor apply_rope(const at::Tensor& x, const at::Tensor& cos, const at::Tensor& sin) {
+  const at::ScalarType type = wide_type(x);
+  const at::Tensor c = cos.to(type), s = sin.to(type);
+  const auto pairs = x.to(type).unflatten(-1, {x.size(-1) / 2, 2}).unbind(-1);
+  const at::Tensor even = pairs[0] * c - pairs[1] * s, odd = pairs[0] * s + pairs[1] * c;
+  return at::stack({even, odd}, -1).flatten(-2).to(x.scalar_type());
+}
+
+} // namespace assay

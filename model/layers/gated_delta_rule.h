@@ -1,0 +1,34 @@
+// Gated delta rule (arXiv 2412.06464, eq. 10; chunk form as arXiv 2406.06484, section 3). Per head,
+// with state S [K, V] = 0 at each segment's start:
+//   S <- e^{g_t} S;  u = beta_t (v_t - S^T k_t);  S <- S + k_t u^T;  o_t = S^T q_t / sqrt(K)
+// The decay comes before the erase term: S_t = e^{g_t} (I - beta k k^T) S + beta k v^T.
+#pragma once
+
+#include <ATen/ATen.h>
+
+#include "model/layout/batch.h"
+
+namespace assay {
+
+// q, k [T, H, K], v [T, H, V], g (log decay, <= 0) and beta [T, H] -> [T, H, V] in v's dtype.
+// Computes in fp64 when q is fp64, else in fp32, whatever autocast says. Both forms reset the state
+// at every segment's start.
+
+// The recurrence, token by token, through plain autograd: the reference.
+at::Tensor gated_delta_rule_naive(const at::Tensor& q,
+                                  const at::Tensor& k,
+                                  const at::Tensor& v,
+                                  const at::Tensor& g,
+                                  const at::Tensor& beta,
+                                  const Segments& segments);
+
+// Chunks of layout.chunk tokens with a hand-written backward: matrix products over all chunks at
+// once, and a scan over the chunks of a segment. Needs segments.chunks.
+at::Tensor gated_delta_rule_chunked(const at::Tensor& q,
+                                    const at::Tensor& k,
+                                    const at::Tensor& v,
+                                    const at::Tensor& g,
+                                    const at::Tensor& beta,
+                                    const Segments& segments);
+
+} // namespace assay

@@ -1,0 +1,35 @@
+#include <cmath>
+#include <vector>
+
+#include "model/layers/autocast.h"
+#include "model/layers/gated_delta_rule.h"
+
+namespace assay {
+
+at::Tensor gated_delta_rule_naive(const at::Tensor& q,
+                                  const at::Tensor& k,
+                                  const at::Tensor& v,
+                                  const at::Tensor& g,
+                                  const at::Tensor& beta,
+                                  const Segments& segments) {
+  const AutocastGuard full_precision(q.device().type(), at::kFloat);
+  const at::ScalarType type = wide_type(q);
+  const at::Tensor query = q.to(type) / std::sqrt(static_cast<double>(q.size(2)));
+  const at::Tensor key = k.to(type), value = v.to(type), rate = beta.to(type),
+                   decay = g.to(type).exp();
+  std::vector<at::Tensor> outputs;
+  for (std::size_t i = 1; i < segments.cu_host.size(); ++i) {
+    at::Tensor state = at::zeros({q.size(1), q.size(2), v.size(2)}, query.options()); // [H, K, V]
+    for (std::int64_t t = segments.cu_host[i - 1]; t < segments.cu_host[i]; ++t) {
+      const at::Tensor kt = key[t].unsqueeze(2); // [H, K, 1]
+      state = state * decay[t].view({-1, 1, 1});
+      const at::Tensor read = at::bmm(kt.transpose(1, 2), state); // [H, 1, V]
+      const at::Tensor update = rate[t].view({-1, 1, 1}) * (value[t].unsqueeze(1) - read);
+      state = state + at::bmm(kt, update);
+      outputs.push_back(at::bmm(query[t].unsqueeze(1), state).squeeze(1));
+    }
+  }
+  return at::stack(outputs).to(v.scalar_type());
+}
+
+} // namespace assay

@@ -1,0 +1,248 @@
+#include "model/layers/varlen_attention.h"
+
+#include <ATen/core/grad_mode.h>
+#include <torch/csrc/autograd/custom_function.h>
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <tuple>
+#include <vector>
+
+#include "core/result.h"
+#include "core/span.h"
+#include "model/layers/autograd_holder.h"
+
+namespace assay {
+
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::tensor_list;
+
+// CustomMaskType::CausalFromTopLeft of LibTorch's memory-efficient kernel.
+constexpr std::int64_t kCausalFromTopLeft = 1;
+
+struct Call {
+  std::vector<std::int32_t> cu_host;
+  at::Tensor cu;
+  std::int64_t max_len = 0;
+  double scale = 0;
+  std::optional<std::int64_t> left; // keys before the query's own; none: all
+};
+
+// One segment of [T, H, D] as the [1, H, L, D] view that the CPU kernel takes.
+at::Tensor segment(const at::Tensor& x, const Call& call, std::size_t i) {
+  return x.narrow(0, call.cu_host[i], call.cu_host[i + 1] - call.cu_host[i])
+      .unsqueeze(0)
+      .transpose(1, 2);
+}
+
+at::Tensor tokens_first(const at::Tensor& x) {
+  return x.transpose(1, 2).squeeze(0);
+}
+
+tensor_list
+cpu_forward(const Call& call, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) {
+  const std::size_t segments = call.cu_host.size() - 1;
+  tensor_list outputs, kept(1);
+  for (std::size_t i = 0; i < segments; ++i) {
+    auto [out, lse] = at::_scaled_dot_product_flash_attention_for_cpu(
+        segment(q, call, i), segment(k, call, i), segment(v, call, i), 0.0, true, {}, call.scale);
+    outputs.push_back(tokens_first(out));
+    kept.push_back(lse);
+  }
+  kept[0] = at::cat(outputs);
+  count("kernel/flash_cpu", static_cast<std::int64_t>(segments));
+  return kept;
+}
+
+tensor_list cpu_backward(const Call& call,
+                         const at::Tensor& grad,
+                         const at::Tensor& q,
+                         const at::Tensor& k,
+                         const at::Tensor& v,
+                         const tensor_list& kept) {
+  tensor_list dq, dk, dv;
+  for (std::size_t i = 0; i + 1 < call.cu_host.size(); ++i) {
+    auto [gq, gk, gv] =
+        at::_scaled_dot_product_flash_attention_for_cpu_backward(segment(grad, call, i),
+                                                                 segment(q, call, i),
+                                                                 segment(k, call, i),
+                                                                 segment(v, call, i),
+                                                                 segment(kept[0], call, i),
+                                                                 kept[i + 1],
+                                                                 0.0,
+                                                                 true,
+                                                                 {},
+                                                                 call.scale);
+    dq.push_back(tokens_first(gq));
+    dk.push_back(tokens_first(gk));
+    dv.push_back(tokens_first(gv));
+  }
+  return {at::cat(dq), at::cat(dk), at::cat(dv)};
+}
+
+tensor_list
+flash_forward(const Call& call, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) {
+  auto [out, lse, rng, unused, debug] = at::_flash_attention_forward(q,
+                                                                     k,
+                                                                     v,
+                                                                     call.cu,
+                                                                     call.cu,
+                                                                     call.max_len,
+                                                                     call.max_len,
+                                                                     0.0,
+                                                                     true,
+                                                                     false,
+                                                                     call.scale,
+                                                                     call.left,
+                                                                     0);
+  count("kernel/flash_varlen");
+  return {out, lse, rng, unused};
+}
+
+tensor_list flash_backward(const Call& call,
+                           const at::Tensor& grad,
+                           const at::Tensor& q,
+                           const at::Tensor& k,
+                           const at::Tensor& v,
+                           const tensor_list& kept) {
+  auto [dq, dk, dv] = at::_flash_attention_backward(grad.contiguous(),
+                                                    q,
+                                                    k,
+                                                    v,
+                                                    kept[0],
+                                                    kept[1],
+                                                    call.cu,
+                                                    call.cu,
+                                                    call.max_len,
+                                                    call.max_len,
+                                                    0.0,
+                                                    true,
+                                                    kept[2],
+                                                    kept[3],
+                                                    call.scale,
+                                                    call.left,
+                                                    0);
+  return {dq, dk, dv};
+}
+
+tensor_list
+efficient_forward(const Call& call, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) {
+  const auto result = at::_efficient_attention_forward(q.unsqueeze(0),
+                                                       k.unsqueeze(0),
+                                                       v.unsqueeze(0),
+                                                       {},
+                                                       call.cu,
+                                                       call.cu,
+                                                       call.max_len,
+                                                       call.max_len,
+                                                       0.0,
+                                                       kCausalFromTopLeft,
+                                                       true,
+                                                       call.scale);
+  count("kernel/efficient_varlen");
+  return {std::get<0>(result).squeeze(0),
+          std::get<1>(result),
+          std::get<2>(result),
+          std::get<3>(result)};
+}
+
+tensor_list efficient_backward(const Call& call,
+                               const at::Tensor& grad,
+                               const at::Tensor& q,
+                               const at::Tensor& k,
+                               const at::Tensor& v,
+                               const tensor_list& kept) {
+  auto [dq, dk, dv, d_bias] = at::_efficient_attention_backward(grad.unsqueeze(0),
+                                                                q.unsqueeze(0),
+                                                                k.unsqueeze(0),
+                                                                v.unsqueeze(0),
+                                                                {},
+                                                                kept[0].unsqueeze(0),
+                                                                call.cu,
+                                                                call.cu,
+                                                                call.max_len,
+                                                                call.max_len,
+                                                                kept[1],
+                                                                0.0,
+                                                                kept[2],
+                                                                kept[3],
+                                                                kCausalFromTopLeft,
+                                                                false,
+                                                                call.scale);
+  return {dq.squeeze(0), dk.squeeze(0), dv.squeeze(0)};
+}
+
+bool is_half(const at::Tensor& x) {
+  return x.scalar_type() == at::kHalf || x.scalar_type() == at::kBFloat16;
+}
+
+struct VarlenAttention : torch::autograd::Function<VarlenAttention> {
+  static at::Tensor forward(AutogradContext* ctx,
+                            const at::Tensor& q,
+                            const at::Tensor& k,
+                            const at::Tensor& v,
+                            const std::shared_ptr<const Call>& call) {
+    tensor_list kept = !q.is_cuda() ? cpu_forward(*call, q, k, v)
+                       : is_half(q) ? flash_forward(*call, q, k, v)
+                                    : efficient_forward(*call, q, k, v);
+    const at::Tensor out = kept[0];
+    kept.insert(kept.end(), {q, k, v});
+    ctx->save_for_backward(kept);
+    ctx->saved_data["call"] = hold(call);
+    return out;
+  }
+
+  static tensor_list backward(AutogradContext* ctx, const tensor_list& grads) {
+    const Call& call = held<Call>(ctx->saved_data["call"]);
+    tensor_list kept = ctx->get_saved_variables();
+    const at::Tensor v = kept.back(), k = kept[kept.size() - 2], q = kept[kept.size() - 3];
+    kept.resize(kept.size() - 3);
+    const auto run = !q.is_cuda() ? cpu_backward : is_half(q) ? flash_backward : efficient_backward;
+    tensor_list result = run(call, grads[0], q, k, v, kept);
+    result.emplace_back();
+    return result;
+  }
+};
+
+void require_flash(const at::Tensor& q) {
+  if (!q.is_cuda() || !is_half(q)) internal_error("this attention needs bf16 or fp16 on CUDA");
+}
+
+std::shared_ptr<const Call>
+make_call(const Segments& segments, double scale, std::optional<std::int64_t> left) {
+  // A longest segment of one query makes flash attention swap queries and groups of heads.
+  const std::int64_t longest = std::max<std::int64_t>(2, segments.max_len);
+  return std::make_shared<const Call>(Call{segments.cu_host, segments.cu, longest, scale, left});
+}
+
+} // namespace
+
+at::Tensor varlen_attention(const at::Tensor& q,
+                            const at::Tensor& k,
+                            const at::Tensor& v,
+                            const Segments& segments,
+                            double scale) {
+  return VarlenAttention::apply(q, k, v, make_call(segments, scale, std::nullopt));
+}
+
+at::Tensor window_attention(const at::Tensor& q,
+                            const at::Tensor& k,
+                            const at::Tensor& v,
+                            const Segments& segments,
+                            double scale,
+                            std::int64_t window) {
+  require_flash(q);
+  return VarlenAttention::apply(q, k, v, make_call(segments, scale, window - 1));
+}
+
+at::Tensor
+varlen_logsumexp(const at::Tensor& q, const at::Tensor& k, const Segments& segments, double scale) {
+  require_flash(q);
+  const at::NoGradGuard no_grad;
+  return flash_forward(*make_call(segments, scale, std::nullopt), q, k, k)[1];
+}
+
+} // namespace assay

@@ -1,0 +1,59 @@
+#include <ATen/core/grad_mode.h>
+
+#include <algorithm>
+#include <limits>
+#include <vector>
+
+#include "model/layers/autocast.h"
+#include "model/nsa/nsa.h"
+
+namespace assay {
+
+at::Tensor nsa_block_scores(const at::Tensor& q,
+                            const at::Tensor& k_compressed,
+                            const NsaLayout& layout,
+                            std::size_t index,
+                            double scale) {
+  const at::NoGradGuard no_grad;
+  const AutocastGuard full_precision(q.device().type(), at::kFloat);
+  const QueryChunk &keys = layout.compressed_chunks[index],
+                   &blocks = layout.selection_chunks[index];
+  const at::Tensor p =
+      chunk_probabilities(q, k_compressed, keys, layout.compressed.visible(keys), scale);
+  const at::Tensor overlap = layout.overlap.narrow(0, keys.key_begin, keys.keys())
+                                 .narrow(1, blocks.key_begin, blocks.keys())
+                                 .to(p.scalar_type());
+  return at::matmul(p.sum(1), overlap); // M is the same for every head: sum first
+}
+
+at::Tensor nsa_top_blocks(const at::Tensor& scores, const NsaLayout& layout, std::size_t index) {
+  const at::NoGradGuard no_grad;
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  constexpr std::int64_t kUnused = std::numeric_limits<std::int64_t>::max();
+  const QueryChunk& chunk = layout.selection_chunks[index];
+  const at::Tensor first =
+      layout.selection.first.narrow(0, chunk.begin, chunk.queries()).unsqueeze(1);
+  const at::Tensor own = layout.token_block.narrow(0, chunk.begin, chunk.queries()).unsqueeze(1);
+  const at::Tensor block = at::arange(chunk.key_begin, chunk.key_end, first.options());
+  const at::Tensor forced = block.eq(first).logical_or_(block.ge(own - 1)); // [queries, blocks]
+  const at::Tensor hidden = layout.selection.visible(chunk).logical_not_();
+  const at::Tensor ranked = scores.masked_fill(forced, kInfinity).masked_fill_(hidden, -kInfinity);
+  const auto [best, order] = at::sort(ranked, /*stable=*/true, /*dim=*/-1, /*descending=*/true);
+  const std::int64_t count = layout.shape.select_count, kept = std::min(count, chunk.keys());
+  at::Tensor numbers = (order.narrow(2, 0, kept) + chunk.key_begin - first)
+                           .masked_fill_(best.narrow(2, 0, kept).eq(-kInfinity), kUnused);
+  numbers = std::get<0>(at::constant_pad_nd(numbers, {0, count - kept}, kUnused).sort(-1));
+  return numbers.masked_fill_(numbers.eq(kUnused), -1).transpose(0, 1).contiguous();
+}
+
+at::Tensor nsa_select_blocks(const at::Tensor& q,
+                             const at::Tensor& k_compressed,
+                             const NsaLayout& layout,
+                             double scale) {
+  std::vector<at::Tensor> parts;
+  for (std::size_t i = 0; i < layout.selection_chunks.size(); ++i)
+    parts.push_back(nsa_top_blocks(nsa_block_scores(q, k_compressed, layout, i, scale), layout, i));
+  return at::cat(parts);
+}
+
+} // namespace assay

@@ -1,0 +1,24 @@
+// Text generation: samples token after token from a prompt, on the EMA weights.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "model/training/trainer.h"
+
+namespace assay {
+
+struct Sampling {
+  std::int64_t max_tokens = 100;
+  double temperature = 1.0; // 0: always the likeliest token
+  std::int64_t top_k = 0;   // sample among the k likeliest; 0: all
+  std::uint64_t seed = 1;
+  std::int64_t stop_token = -1; // ends the text and is not returned; -1: none
+};
+
+// The new ids. The whole context of at most config().seq_len tokens is recomputed for each token
+// (no cache). Throws bad input on an empty prompt or an id outside the vocabulary.
+std::vector<std::int64_t>
+generate(Trainer& trainer, const std::vector<std::int64_t>& prompt, const Sampling& sampling);
+
+} // namespace assay

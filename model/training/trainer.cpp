@@ -1,0 +1,259 @@
+#include "model/training/trainer.h"
+
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/core/grad_mode.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <unordered_map>
+
+#include "core/result.h"
+#include "core/span.h"
+#include "model/ddp/gradient_sync.h"
+#include "model/ddp/process_group.h"
+#include "model/ddp/validation.h"
+#include "model/layers/autocast.h"
+#include "model/layout/segments.h"
+#include "model/training/planted_wait.h"
+
+namespace assay {
+
+at::ScalarType compute_type(Precision precision) {
+  switch (precision) {
+  case Precision::Fp32:
+    return at::kFloat;
+  case Precision::Bf16:
+  case Precision::Fp8:
+    return at::kBFloat16;
+  case Precision::Fp16:
+    return at::kHalf;
+  }
+  internal_error("unknown precision");
+}
+
+namespace {
+
+// Mean nats a token, in fp32.
+at::Tensor token_loss(const at::Tensor& logits, const Batch& batch) {
+  return at::cross_entropy_loss(logits.to(at::kFloat), batch.targets.view(-1));
+}
+
+BuiltModel build(const TrainConfig& config, const at::Generator& generator) {
+  return (*value_or_throw(model_families().lookup(config.family))).build(config, generator);
+}
+
+} // namespace
+
+double StepResult::loss() const {
+  return loss_tensor.item<double>();
+}
+double StepResult::grad_norm() const {
+  return grad_norm_tensor.item<double>();
+}
+bool StepResult::finite() const {
+  return std::isfinite(loss());
+}
+
+void require_finite(const StepResult& result, std::int64_t step) {
+  if (!result.finite())
+    bad_input("the loss is {} at step {}; lower `lr`, or set `grad_scaler` to dynamic for fp16",
+              result.loss(),
+              step);
+}
+
+// The optimizer and its neighbours take the parameters as built: members are initialized in the
+// order of the class.
+Trainer::Trainer(const TrainConfig& resolved, std::shared_ptr<ProcessGroup> ranks)
+    : config_(resolved), generator_(at::make_generator<at::CPUGeneratorImpl>(resolved.seed)),
+      model_(nullptr), parameters_([this] {
+        BuiltModel built = build(config_, generator_);
+        model_ = std::move(built.model);
+        return std::move(built.parameters);
+      }()),
+      optimizer_(parameters_, config_), scaler_(config_, torch_device(config_.device)),
+      ema_(parameters_, config_), spin_(config_), ranks_(std::move(ranks)) {
+  const std::int64_t size = ranks_ ? ranks_->size() : 1;
+  if (config_.ranks != size)
+    bad_input("`ranks` is {}, but {} take part; start the run with `assay run`, which starts the "
+              "others, or under torchrun with as many processes",
+              config_.ranks,
+              size == 1 ? "no other processes" : std::to_string(size) + " processes");
+  if (size > 1) sync_ = std::make_unique<GradientSync>(parameters_, config_, ranks_);
+}
+
+Trainer::~Trainer() = default;
+
+at::Tensor Trainer::logits(const Batch& batch, Attention path) const {
+  const at::NoGradGuard no_grad;
+  const AutocastGuard autocast(torch_device(config_.device).type(),
+                               compute_type(config_.precision));
+  Fp8Weights casts; // the weights may be the EMA's
+  const Fp8Guard fp8(config_.precision == Precision::Fp8 ? &casts : nullptr);
+  return model_->forward(batch, path);
+}
+
+// Adds the gradients of weight * loss (scaled by the loss scaler) to the parameters, and averages
+// the sum over the ranks if `sync` is given; returns weight * loss.
+at::Tensor
+Trainer::backward(const Batch& batch, double weight, Fp8Weights& casts, GradientSync* sync) {
+  at::Tensor loss;
+  if (sync != nullptr) sync->before_forward();
+  {
+    const Span span("forward");
+    const AutocastGuard autocast(torch_device(config_.device).type(),
+                                 compute_type(config_.precision));
+    const Fp8Guard fp8(config_.precision == Precision::Fp8 ? &casts : nullptr);
+    loss = token_loss(model_->forward(batch, config_.attention), batch);
+    planted_wait(config_, PlantedWait::Forward);
+  }
+  if (weight != 1.0) loss = loss * weight;
+  const Span span("backward");
+  const at::Tensor scaled = scaler_.scale(loss);
+  if (sync != nullptr) sync->before_backward(scaled);
+  scaled.backward();
+  if (sync != nullptr) sync->after_backward();
+  planted_wait(config_, PlantedWait::Backward);
+  return loss.detach();
+}
+
+std::vector<at::Tensor> Trainer::take_gradients() {
+  std::vector<at::Tensor> gradients;
+  for (const Parameter& parameter : parameters_) {
+    if (!parameter.tensor.grad().defined())
+      parameter.tensor.mutable_grad() = at::zeros_like(parameter.tensor);
+    gradients.push_back(parameter.tensor.grad());
+  }
+  return gradients;
+}
+
+// Backward passes of one step; returns the mean loss.
+at::Tensor Trainer::accumulate(const std::vector<Batch>& micro_batches) {
+  if (micro_batches.empty()) internal_error("a step needs at least one micro-batch");
+  const double weight = 1.0 / static_cast<double>(micro_batches.size());
+  Fp8Weights casts;
+  at::Tensor total;
+  for (std::size_t i = 0; i < micro_batches.size(); ++i) {
+    const bool averages = sync_ && sync_->averages(i, micro_batches.size());
+    const at::Tensor loss =
+        backward(micro_batches[i], weight, casts, averages ? sync_.get() : nullptr);
+    total = total.defined() ? total + loss : loss;
+  }
+  return total;
+}
+
+StepResult Trainer::step(const std::vector<Batch>& micro_batches) {
+  const Span span("step");
+  spin_.begin();
+  StepResult result;
+  result.loss_tensor = accumulate(micro_batches);
+  {
+    const Span optimizer_span("optimizer");
+    const at::NoGradGuard no_grad;
+    const std::vector<at::Tensor> gradients = take_gradients();
+    const at::Tensor found_inf = scaler_.unscale(gradients);
+    result.grad_norm_tensor = clip_gradients(gradients, config_.grad_clip);
+    result.lr = learning_rate(config_, step_index_);
+    optimizer_.step(result.lr, found_inf);
+    scaler_.update();
+    planted_wait(config_, PlantedWait::Optimizer);
+  }
+  planted_wait(config_, PlantedWait::Host);
+  for (const Parameter& parameter : parameters_) parameter.tensor.mutable_grad().reset();
+  ema_.update();
+  planted_wait(config_, PlantedWait::Ema);
+  ++step_index_;
+  spin_.end();
+  return result;
+}
+
+std::vector<at::Tensor> Trainer::unscaled_gradients() {
+  std::vector<at::Tensor> gradients = take_gradients();
+  for (const Parameter& parameter : parameters_) parameter.tensor.mutable_grad().reset();
+  const double inverse = 1.0 / scaler_.current_scale();
+  for (at::Tensor& gradient : gradients) gradient.mul_(inverse);
+  return gradients;
+}
+
+std::vector<at::Tensor> Trainer::gradients(const Batch& batch) {
+  Fp8Weights casts;
+  (void)backward(batch, 1.0, casts, nullptr);
+  return unscaled_gradients();
+}
+
+std::vector<at::Tensor> Trainer::averaged_gradients(const std::vector<Batch>& micro_batches) {
+  (void)accumulate(micro_batches);
+  return unscaled_gradients();
+}
+
+EvalResult Trainer::evaluate(const std::vector<Batch>& batches) {
+  const Span span("evaluate");
+  const ValidationRanks mode = config_.validation_ranks;
+  const std::vector<Batch> share = sync_ ? validation_share(mode, *ranks_, batches) : batches;
+  EvalResult result;
+  at::Tensor total =
+      at::zeros({}, at::TensorOptions().device(torch_device(config_.device)).dtype(at::kDouble));
+  if (!share.empty()) {
+    const Ema::Scope averaged(ema_);
+    const at::NoGradGuard no_grad;
+    for (const Batch& batch : share) {
+      total.add_(token_loss(logits(batch), batch), static_cast<double>(batch.token_count()));
+      result.tokens += batch.token_count();
+      result.bytes += batch.bytes;
+    }
+  }
+  if (sync_) {
+    const Span sharing(validation_span(mode));
+    combine_validation(mode, *ranks_, total, result.tokens, result.bytes);
+  }
+  if (result.tokens > 0)
+    result.nats_per_token = total.item<double>() / static_cast<double>(result.tokens);
+  return result;
+}
+
+NamedTensors Trainer::weights() const {
+  NamedTensors weights;
+  for (const Parameter& parameter : parameters_)
+    weights.emplace_back("model." + parameter.name, parameter.tensor.detach());
+  return weights;
+}
+
+NamedTensors Trainer::state_tensors() const {
+  NamedTensors state = weights();
+  for (const NamedTensors& part : {optimizer_.state(), ema_.state(), scaler_.state()})
+    state.insert(state.end(), part.begin(), part.end());
+  return state;
+}
+
+void Trainer::load_state_tensors(const NamedTensors& tensors) {
+  const at::NoGradGuard no_grad;
+  std::unordered_map<std::string, at::Tensor> given(tensors.begin(), tensors.end());
+  const std::string scaler = "scaler.", ema = "ema.";
+  for (auto& [name, target] : state_tensors()) {
+    auto found = given.find(name);
+    if (found == given.end() && name.starts_with(ema))
+      found = given.find("model." + name.substr(ema.size()));
+    if (found == given.end() && name.starts_with(scaler)) continue;
+    if (found == given.end())
+      bad_input("the state has no tensor '{}': it was saved by another model", name);
+    if (found->second.sizes() != target.sizes())
+      bad_input("tensor '{}' of the state has another shape than the model's", name);
+    target.copy_(found->second);
+  }
+}
+
+std::string Trainer::rng_state() const {
+  const at::Tensor state = generator_.get_state();
+  return {static_cast<const char*>(state.const_data_ptr()), state.nbytes()};
+}
+
+void Trainer::set_rng_state(const std::string& state) {
+  const at::Tensor current = generator_.get_state();
+  if (current.nbytes() != state.size())
+    bad_input("the random generator's state has {} bytes, not {}", state.size(), current.nbytes());
+  at::Tensor bytes = at::empty_like(current);
+  std::memcpy(bytes.mutable_data_ptr(), state.data(), state.size());
+  generator_.set_state(bytes);
+}
+
+} // namespace assay

@@ -1,0 +1,118 @@
+// Trainer: one replica of a model with its optimizer, loss scaler, EMA and random generator.
+// Nothing in it is shared with another replica of the process, and a step never waits for the
+// device unless its result is asked for.
+#pragma once
+
+#include <ATen/ATen.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "model/config/train_config.h"
+#include "model/families/family.h"
+#include "model/layers/fp8_linear.h"
+#include "model/layout/batch.h"
+#include "model/training/ema.h"
+#include "model/training/loss_scaler.h"
+#include "model/training/optimizer.h"
+#include "model/training/planted_spin.h"
+
+namespace assay {
+
+class GradientSync;
+class ProcessGroup;
+
+// Of one optimizer step. The doubles wait for the device.
+struct StepResult {
+  at::Tensor loss_tensor;      // mean over this rank's micro-batches, nats a token, before the
+                               // update
+  at::Tensor grad_norm_tensor; // global, before clipping
+  double lr = 0;
+
+  double loss() const;
+  double grad_norm() const;
+  bool finite() const; // loss is neither inf nor NaN
+};
+
+struct EvalResult {
+  double nats_per_token = 0;
+  std::int64_t tokens = 0;
+  std::int64_t bytes = 0; // of the text that the targets stand for
+};
+
+class Trainer {
+public:
+  // Needs a resolved config. Same config and seed: same initial weights on every device.
+  // With config.ranks > 1 it is one of the group's equal replicas: all that changes weights is then
+  // collective, and so is this constructor, which throws bad input when the ranks' weights differ.
+  explicit Trainer(const TrainConfig& resolved, std::shared_ptr<ProcessGroup> ranks = nullptr);
+  ~Trainer();
+
+  // One optimizer step over prepared micro-batches of equal token count (of ranks: this rank's).
+  StepResult step(const std::vector<Batch>& micro_batches);
+  // On the EMA weights, documents isolated whatever config().attention says. RankChannel:
+  // collective, over a list that is the same on every rank, shared as config().validation_ranks
+  // says.
+  EvalResult evaluate(const std::vector<Batch>& batches);
+
+  // Logits [B*T, vocab_size] without gradient, of the current weights: documents isolated …
+  at::Tensor logits(const Batch& batch) const { return logits(batch, Attention::Varlen); }
+  // … or by the given path, as training sees them.
+  at::Tensor logits(const Batch& batch, Attention path) const;
+  // Gradients of the training loss of one batch, in the order of parameters(), on this rank alone;
+  // changes nothing.
+  std::vector<at::Tensor> gradients(const Batch& batch);
+  // Those that step() would update with: the mean over micro-batches and ranks, before clipping.
+  std::vector<at::Tensor> averaged_gradients(const std::vector<Batch>& micro_batches);
+
+  const std::vector<Parameter>& parameters() const { return parameters_; }
+  NamedTensors weights() const; // share storage with the model
+  NamedTensors ema_weights() const { return ema_.state(); }
+  // The parameters hold the EMA weights while the result lives.
+  std::unique_ptr<Ema::Scope> use_ema() { return std::make_unique<Ema::Scope>(ema_); }
+
+  // "model.*", "optimizer.*", "ema.*", "scaler.*": all that a resumed run needs beside step_index
+  // and rng_state. The tensors share storage with the trainer.
+  NamedTensors state_tensors() const;
+  // Throws bad input when a tensor is missing or has another shape. A scaler or EMA that the state
+  // lacks because it was saved without keeps its initial value (the EMA then starts from the loaded
+  // weights).
+  void load_state_tensors(const NamedTensors& tensors);
+  std::string rng_state() const; // raw bytes
+  void set_rng_state(const std::string& state);
+  std::int64_t step_index() const { return step_index_; } // optimizer steps made
+  void set_step_index(std::int64_t step) { step_index_ = step; }
+
+  std::int64_t skipped_steps() const { return scaler_.skipped_steps(); }
+  const LossScaler& scaler() const { return scaler_; }
+  const TrainConfig& config() const { return config_; }
+
+private:
+  at::Tensor backward(const Batch& batch, double weight, Fp8Weights& casts, GradientSync* sync);
+  at::Tensor accumulate(const std::vector<Batch>& micro_batches);
+  std::vector<at::Tensor> take_gradients();
+  std::vector<at::Tensor> unscaled_gradients();
+
+  TrainConfig config_;
+  at::Generator generator_;
+  std::unique_ptr<Model> model_;
+  std::vector<Parameter> parameters_;
+  AdamW optimizer_;
+  LossScaler scaler_;
+  Ema ema_;
+  PlantedSpin spin_;
+  std::shared_ptr<ProcessGroup> ranks_; // null: alone
+  std::unique_ptr<GradientSync> sync_;  // null: alone
+  std::int64_t step_index_ = 0;
+};
+
+// Of matrix products under autocast; FP8 casts to bf16 what it does not multiply in 8 bits.
+at::ScalarType compute_type(Precision precision);
+
+// Throws bad input that names the step when the loss is inf or NaN.
+void require_finite(const StepResult& result, std::int64_t step);
+
+} // namespace assay

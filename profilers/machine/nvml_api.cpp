@@ -1,0 +1,63 @@
+#include "profilers/machine/nvml_api.h"
+
+#include <dlfcn.h>
+
+#include <string>
+
+namespace assay {
+namespace {
+
+class Symbols {
+public:
+  explicit Symbols(void* library) : library_(library) {}
+
+  template <class Function> void bind(Function& function, const char* name) {
+    function = reinterpret_cast<Function>(::dlsym(library_, name));
+    if (function == nullptr && missing_.empty()) missing_ = name;
+  }
+  template <class Function> void bind_optional(Function& function, const char* name) {
+    function = reinterpret_cast<Function>(::dlsym(library_, name));
+  }
+  const std::string& missing() const { return missing_; }
+
+private:
+  void* library_;
+  std::string missing_;
+};
+
+} // namespace
+
+Result<NvmlApi> load_nvml(const char* library) {
+  void* const handle = ::dlopen(library, RTLD_NOW | RTLD_LOCAL);
+  if (handle == nullptr)
+    return fail("no NVIDIA driver library ({}); GPU clocks, power and throttling are not recorded",
+                ::dlerror());
+  NvmlApi api;
+  api.library = std::shared_ptr<void>(handle, [](void* loaded) { ::dlclose(loaded); });
+  Symbols symbols(handle);
+  symbols.bind(api.init, "nvmlInit_v2");
+  symbols.bind(api.shutdown, "nvmlShutdown");
+  symbols.bind(api.error_string, "nvmlErrorString");
+  symbols.bind(api.driver_version, "nvmlSystemGetDriverVersion");
+  symbols.bind(api.device_count, "nvmlDeviceGetCount_v2");
+  symbols.bind(api.device_by_index, "nvmlDeviceGetHandleByIndex_v2");
+  symbols.bind(api.device_by_uuid, "nvmlDeviceGetHandleByUUID");
+  symbols.bind(api.name, "nvmlDeviceGetName");
+  symbols.bind(api.uuid, "nvmlDeviceGetUUID");
+  symbols.bind(api.clock, "nvmlDeviceGetClockInfo");
+  symbols.bind(api.power, "nvmlDeviceGetPowerUsage");
+  symbols.bind(api.temperature, "nvmlDeviceGetTemperature");
+  symbols.bind(api.throttle_reasons, "nvmlDeviceGetCurrentClocksThrottleReasons");
+  symbols.bind(api.processes, "nvmlDeviceGetComputeRunningProcesses_v3");
+  if (!symbols.missing().empty())
+    return fail("{} has no {}; the NVIDIA driver is too old (510 or newer is needed)",
+                library,
+                symbols.missing());
+  symbols.bind_optional(api.utilization, "nvmlDeviceGetUtilizationRates");
+  symbols.bind_optional(api.memory_info, "nvmlDeviceGetMemoryInfo");
+  symbols.bind_optional(api.energy, "nvmlDeviceGetTotalEnergyConsumption");
+  symbols.bind_optional(api.pcie_throughput, "nvmlDeviceGetPcieThroughput");
+  return api;
+}
+
+} // namespace assay

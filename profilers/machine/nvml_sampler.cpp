@@ -1,0 +1,175 @@
+#include "profilers/machine/nvml_sampler.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <utility>
+
+#include "core/text.h"
+
+namespace assay {
+namespace {
+
+// Beyond these a reading is the driver's "unknown" (all bits set) or broken, on any board.
+constexpr unsigned kMaxClockMhz = 20'000;
+constexpr unsigned kMaxPowerMilliwatts = 20'000'000;
+constexpr unsigned kMaxTemperature = 150;
+constexpr unsigned kMaxProcesses = 65'536;
+
+// nvmlClocksEventReasons: bits that mean the board runs below what was asked for.
+constexpr std::array<std::pair<std::int64_t, const char*>, 6> kThrottleBits{{
+    {0x04, "power cap"},
+    {0x08, "hardware slowdown"},
+    {0x10, "sync boost"},
+    {0x20, "thermal slowdown"},
+    {0x40, "hardware thermal slowdown"},
+    {0x80, "hardware power brake"},
+}};
+
+// Text of an NVML call that fills a buffer; "" if it fails.
+template <class Call> std::string text_of(Call call) {
+  char buffer[128] = {};
+  if (call(buffer, static_cast<unsigned>(sizeof buffer - 1)) != NvmlApi::kSuccess) return "";
+  return printable(std::string_view(buffer, ::strnlen(buffer, sizeof buffer)));
+}
+
+std::int64_t memory_of(const NvmlApi& api, NvmlApi::Device device) {
+  NvmlMemory memory{};
+  const bool known =
+      api.memory_info != nullptr && api.memory_info(device, &memory) == NvmlApi::kSuccess;
+  return known ? static_cast<std::int64_t>(memory.total) : 0;
+}
+
+GpuInfo read_info(const NvmlApi& api, NvmlApi::Device device) {
+  return {text_of([&](char* text, unsigned size) { return api.name(device, text, size); }),
+          text_of([&](char* text, unsigned size) { return api.uuid(device, text, size); }),
+          text_of([&](char* text, unsigned size) { return api.driver_version(text, size); }),
+          memory_of(api, device)};
+}
+
+std::string reason(const NvmlApi& api, NvmlApi::Status status) {
+  const char* const text = api.error_string(status);
+  return fmt::format("NVML error {}: {}", status, text == nullptr ? "?" : printable(text));
+}
+
+} // namespace
+
+bool in_initial_pid_namespace() {
+  char link[64] = {};
+  const ssize_t size = ::readlink("/proc/self/ns/pid", link, sizeof link - 1);
+  return size > 0 && std::string_view(link) == "pid:[4026531836]"; // PROC_PID_INIT_INO of Linux
+}
+
+struct NvmlSampler::Session {
+  explicit Session(NvmlApi functions) : api(std::move(functions)), status(api.init()) {}
+  ~Session() {
+    if (status == NvmlApi::kSuccess) api.shutdown();
+  }
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
+  NvmlApi api;
+  NvmlApi::Status status;
+};
+
+Result<NvmlSampler> NvmlSampler::open(const std::string& uuid, NvmlApi api, bool own_pid_visible) {
+  NvmlSampler sampler;
+  sampler.session_ = std::make_shared<Session>(std::move(api));
+  const NvmlApi& nvml = sampler.session_->api;
+  if (sampler.session_->status != NvmlApi::kSuccess)
+    return fail("the NVIDIA driver does not start: {}", reason(nvml, sampler.session_->status));
+  const NvmlApi::Status found = uuid.empty() ? nvml.device_by_index(0, &sampler.device_)
+                                             : nvml.device_by_uuid(uuid.c_str(), &sampler.device_);
+  if (found != NvmlApi::kSuccess)
+    return fail("NVML finds no GPU {}: {}", uuid.empty() ? "0" : uuid, reason(nvml, found));
+  sampler.info_ = read_info(nvml, sampler.device_);
+  sampler.processes_.resize(16);
+  sampler.own_pid_visible_ = own_pid_visible;
+  return sampler;
+}
+
+Result<NvmlSampler> NvmlSampler::open(const std::string& uuid) {
+  Result<NvmlApi> api = load_nvml();
+  if (!api) return api.error();
+  return open(uuid, std::move(*api));
+}
+
+std::optional<double> NvmlSampler::read_clock(int domain) const {
+  unsigned mhz = 0;
+  if (session_->api.clock(device_, domain, &mhz) != NvmlApi::kSuccess) return std::nullopt;
+  if (mhz == 0 || mhz > kMaxClockMhz) return std::nullopt;
+  return mhz;
+}
+
+std::optional<std::int64_t> NvmlSampler::count_foreign_processes() {
+  NvmlApi::Status status = NvmlApi::kInsufficientSize;
+  unsigned count = 0;
+  for (int attempt = 0; attempt < 3 && status == NvmlApi::kInsufficientSize; ++attempt) {
+    count = static_cast<unsigned>(processes_.size());
+    status = session_->api.processes(device_, &count, processes_.data());
+    if (status != NvmlApi::kInsufficientSize) break;
+    if (count > kMaxProcesses) return std::nullopt;
+    processes_.resize(
+        std::max<std::size_t>(count + 8, processes_.size())); // more may start meanwhile
+  }
+  if (status != NvmlApi::kSuccess || count > processes_.size()) return std::nullopt;
+  const auto end = processes_.begin() + count;
+  const auto own = std::count_if(processes_.begin(), end, [](const NvmlProcess& process) {
+    return process.pid == static_cast<unsigned>(::getpid());
+  });
+  // Without our own entry the list is of other numbers, or filtered: it says nothing about
+  // strangers.
+  if (own == 0 && !own_pid_visible_) return std::nullopt;
+  return static_cast<std::int64_t>(count) - own;
+}
+
+void NvmlSampler::sample(Covariates& into) {
+  const NvmlApi& nvml = session_->api;
+  into.sm_clock_mhz = read_clock(NvmlApi::kSmClock);
+  into.memory_clock_mhz = read_clock(NvmlApi::kMemoryClock);
+  unsigned value = 0;
+  if (nvml.power(device_, &value) == NvmlApi::kSuccess && value <= kMaxPowerMilliwatts)
+    into.power_w = value / 1000.0;
+  if (nvml.temperature(device_, NvmlApi::kGpuTemperature, &value) == NvmlApi::kSuccess &&
+      value <= kMaxTemperature)
+    into.temperature_c = value;
+  unsigned long long bits = 0;
+  if (nvml.throttle_reasons(device_, &bits) == NvmlApi::kSuccess && bits < (1ULL << 32))
+    into.throttle_reasons = static_cast<std::int64_t>(bits);
+  into.foreign_processes = count_foreign_processes();
+}
+
+Result<std::vector<GpuInfo>> list_gpus(const NvmlApi& api) {
+  const NvmlApi::Status started = api.init();
+  if (started != NvmlApi::kSuccess)
+    return fail("the NVIDIA driver does not start: {}", reason(api, started));
+  const std::shared_ptr<void> guard(nullptr, [&](void*) { api.shutdown(); });
+  unsigned count = 0;
+  if (const NvmlApi::Status counted = api.device_count(&count); counted != NvmlApi::kSuccess)
+    return fail("NVML cannot count GPUs: {}", reason(api, counted));
+  std::vector<GpuInfo> gpus;
+  for (unsigned index = 0; index < count; ++index) {
+    NvmlApi::Device device = nullptr;
+    const NvmlApi::Status found = api.device_by_index(index, &device);
+    if (found != NvmlApi::kSuccess)
+      return fail("NVML cannot open GPU {} of {}: {}", index, count, reason(api, found));
+    gpus.push_back(read_info(api, device));
+  }
+  return gpus;
+}
+
+Result<std::vector<GpuInfo>> list_gpus() {
+  const Result<NvmlApi> api = load_nvml();
+  if (!api) return api.error();
+  return list_gpus(*api);
+}
+
+std::string describe_throttle_reasons(std::int64_t bits) {
+  std::string text;
+  for (const auto& [bit, name] : kThrottleBits)
+    if ((bits & bit) != 0) text += (text.empty() ? "" : ", ") + std::string(name);
+  return text;
+}
+
+} // namespace assay

@@ -1,0 +1,88 @@
+#include "ui/model/results/runs_model.h"
+
+#include "core/text.h"
+#include "ui/model/results/results.h"
+
+namespace assay {
+namespace {
+
+LaunchMark mark_of(const LaunchSummary& launch, std::size_t index) {
+  LaunchMark mark{index,
+                  fmt::format("{} {}", to_string(launch.row.kind), launch.row.index),
+                  std::string(to_string(launch.row.state)),
+                  "",
+                  Tone::Neutral};
+  switch (launch.row.state) {
+  case LaunchState::Complete:
+    mark.glyph = "●";
+    mark.tone = Tone::Good;
+    break;
+  case LaunchState::Partial:
+    mark.glyph = "◐";
+    mark.tone = Tone::Mixed;
+    break;
+  case LaunchState::Failed:
+    mark.glyph = "✕";
+    mark.tone = Tone::Bad;
+    break;
+  case LaunchState::Running:
+    mark.glyph = "○";
+    break;
+  }
+  return mark;
+}
+
+} // namespace
+
+std::vector<LaunchGridRow> launch_grid(const Results& results) {
+  std::vector<LaunchGridRow> rows;
+  for (const CellReport& cell : results.report.cells) {
+    LaunchGridRow row;
+    row.cell = printable(cell.cell.name);
+    for (std::size_t i = 0; i < results.report.launches.size(); ++i)
+      if (results.report.launches[i].row.cell == cell.cell.id)
+        row.marks.push_back(mark_of(results.report.launches[i], i));
+    row.owed = printable(fmt::format("{}", fmt::join(cell.missing, "; ")));
+    rows.push_back(std::move(row));
+  }
+  return rows;
+}
+
+std::vector<DetailLine> launch_card(const Results& results, std::size_t launch) {
+  if (launch >= results.report.launches.size()) return {};
+  const LaunchSummary& summary = results.report.launches[launch];
+  const LaunchRow& row = summary.row;
+  std::vector<DetailLine> lines;
+  const auto add = [&](const char* label, const std::string& words, Tone tone = Tone::Neutral) {
+    if (!words.empty()) lines.push_back({label, printable(words), tone});
+  };
+  add("launch",
+      fmt::format("{} {} of {}, attempt {}",
+                  to_string(row.kind),
+                  row.index,
+                  summary.cell,
+                  row.attempt + 1));
+  add("state",
+      std::string(to_string(row.state)),
+      row.state == LaunchState::Failed ? Tone::Bad : Tone::Neutral);
+  add("reason", row.reason, Tone::Bad);
+  if (row.kind == LaunchKind::Timed)
+    add("rounds",
+        fmt::format("{} of {}, after {} of warm-up{}",
+                    summary.rounds,
+                    row.rounds_planned,
+                    summary.warmup_rounds,
+                    row.steady ? "" : " that did not become steady"));
+  add("from, to", row.started_utc + "  " + row.ended_utc);
+  add("machine",
+      fmt::format(
+          "{}, {} cores, host {}", row.identity.cpu, row.identity.cores, row.identity.host));
+  add("GPU", row.identity.gpu);
+  add("driver", row.identity.driver);
+  add("build", row.identity.build);
+  add("built in order", row.build_order);
+  add("to repeat", results.report.spec.command);
+  return lines;
+}
+
+} // namespace assay
