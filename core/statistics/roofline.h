@@ -57,7 +57,7 @@ SpeedOfLight speed_of_light(const std::vector<OpCost>& ops,
                             const MeasuredPeaks& peaks,
                             std::optional<std::int64_t> launches = std::nullopt);
 
-enum class Bottleneck { Compute, Bytes, Kernels, Launches, Host };
+enum class Bottleneck { Compute, Bytes, Kernels, LaunchOverhead, Host };
 std::string_view to_string(Bottleneck value); // "compute", "bytes", "kernels", "launches", "host"
 
 struct MeasuredStep {

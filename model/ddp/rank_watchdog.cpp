@@ -13,7 +13,7 @@ namespace assay {
 namespace {
 
 using std::chrono::milliseconds;
-using Clock = RankStatus::Clock;
+using Clock = RankTable::Clock;
 
 constexpr std::size_t kPhasesKept = 64, kPhasesNeeded = 3;
 constexpr double kHungMedians = 10;

@@ -18,7 +18,7 @@
 #include <thread>
 #include <vector>
 
-#include "model/ddp/rank_status.h"
+#include "model/ddp/rank_table.h"
 
 namespace assay {
 
@@ -63,7 +63,7 @@ public:
     RankWatchdog& watch_;
     std::string name_, outer_;
     bool outer_limited_;
-    RankStatus::Clock::time_point begin_;
+    RankTable::Clock::time_point begin_;
   };
 
   // Tells the other ranks that this one ends by an error, so that they end too.
@@ -76,8 +76,8 @@ private:
   void exchange_loop();
   void exchange(std::unique_lock<std::mutex>& lock);
   void judge_loop();
-  std::optional<Finding> judge(RankStatus::Clock::time_point now) const;
-  RankStatus take_status(RankStatus::Clock::time_point now);
+  std::optional<Finding> judge(RankTable::Clock::time_point now) const;
+  RankStatus take_status(RankTable::Clock::time_point now);
   std::chrono::milliseconds limit_of_phase() const;
 
   const int rank_, size_;
@@ -86,8 +86,8 @@ private:
 
   std::mutex mutex_; // of all that follows
   std::condition_variable changed_;
-  RankStatus board_;
-  RankStatus::Clock::time_point exchanged_at_, progress_at_;
+  RankTable board_;
+  RankTable::Clock::time_point exchanged_at_, progress_at_;
   std::string phase_;
   bool limited_ = false;
   std::map<std::string, std::deque<double>> durations_; // ms, the newest 64 of each limited phase

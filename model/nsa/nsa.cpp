@@ -9,6 +9,7 @@
 #include "core/result.h"
 #include "core/span.h"
 #include "model/layers/autograd_holder.h"
+#include "model/layers/chunked_attention.h"
 #include "model/layers/varlen_attention.h"
 #include "model/nsa/nsa_ranges.h"
 #include "model/nsa/nsa_strided.h"

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "model/layers/autocast.h"
+#include "model/layers/chunked_attention.h"
 #include "model/nsa/nsa.h"
 
 namespace assay {

@@ -5,6 +5,7 @@
 #include <functional>
 
 #include "model/gates/gates.h"
+#include "model/layers/chunked_attention.h"
 #include "model/layout/segments.h"
 #include "tests/model/nsa_fixture.h"
 

@@ -1,4 +1,4 @@
-#include "model/ddp/rank_status.h"
+#include "model/ddp/rank_table.h"
 
 #include <fmt/format.h>
 
@@ -39,10 +39,10 @@ RankStatus RankStatus::from_text(const std::string& text) {
   return status;
 }
 
-RankStatus::RankStatus(int size, WatchLimits limits, Clock::time_point now)
+RankTable::RankTable(int size, WatchLimits limits, Clock::time_point now)
     : limits_(limits), ranks_(static_cast<std::size_t>(size), Rank{{}, now, false, 0}) {}
 
-void RankStatus::heard(int rank, const RankStatus& status, Clock::time_point now) {
+void RankTable::heard(int rank, const RankStatus& status, Clock::time_point now) {
   const auto index = static_cast<std::size_t>(rank);
   for (const std::string& fingerprint : status.issued) issue(index, fingerprint);
   Rank& entry = ranks_[index];
@@ -52,7 +52,7 @@ void RankStatus::heard(int rank, const RankStatus& status, Clock::time_point now
   entry.started = true;
 }
 
-void RankStatus::issue(std::size_t rank, const std::string& fingerprint) {
+void RankTable::issue(std::size_t rank, const std::string& fingerprint) {
   const std::int64_t number = ++ranks_[rank].collectives;
   std::vector<std::string>& given = open_[number];
   given.resize(ranks_.size());
@@ -74,7 +74,7 @@ void RankStatus::issue(std::size_t rank, const std::string& fingerprint) {
   if (std::none_of(given.begin(), given.end(), missing)) open_.erase(number);
 }
 
-std::optional<Finding> RankStatus::finding(Clock::time_point now) const {
+std::optional<Finding> RankTable::finding(Clock::time_point now) const {
   if (auto found = failed()) return found;
   std::optional<std::string> found = mismatch_;
   if (!found) found = early_end();
@@ -84,13 +84,13 @@ std::optional<Finding> RankStatus::finding(Clock::time_point now) const {
   return Finding{*found};
 }
 
-bool RankStatus::all_others_left(int rank) const {
+bool RankTable::all_others_left(int rank) const {
   for (std::size_t i = 0; i < ranks_.size(); ++i)
     if (static_cast<int>(i) != rank && !ranks_[i].status.left) return false;
   return true;
 }
 
-std::string RankStatus::waiting_in(std::size_t rank) const {
+std::string RankTable::waiting_in(std::size_t rank) const {
   const std::int64_t number = ranks_[rank].collectives;
   const auto found = open_.find(number);
   return fmt::format("rank {} waits in collective {} ('{}')",
@@ -99,7 +99,7 @@ std::string RankStatus::waiting_in(std::size_t rank) const {
                      found == open_.end() ? "" : found->second[rank]);
 }
 
-std::optional<Finding> RankStatus::failed() const {
+std::optional<Finding> RankTable::failed() const {
   for (std::size_t i = 0; i < ranks_.size(); ++i)
     if (const RankStatus& status = ranks_[i].status; !status.failed.empty())
       return Finding{fmt::format("rank {}: {}", i, status.failed), status.retired};
@@ -107,7 +107,7 @@ std::optional<Finding> RankStatus::failed() const {
 }
 
 // Also a rank that waits for its next request while another one has waited for it all the time.
-std::optional<std::string> RankStatus::early_end() const {
+std::optional<std::string> RankTable::early_end() const {
   for (std::size_t i = 0; i < ranks_.size(); ++i) {
     const Rank& ended = ranks_[i];
     const bool idle =
@@ -124,7 +124,7 @@ std::optional<std::string> RankStatus::early_end() const {
   return std::nullopt;
 }
 
-std::optional<std::string> RankStatus::dead(Clock::time_point now) const {
+std::optional<std::string> RankTable::dead(Clock::time_point now) const {
   for (std::size_t i = 0; i < ranks_.size(); ++i) {
     const Rank& rank = ranks_[i];
     const auto silent = std::chrono::duration_cast<std::chrono::milliseconds>(now - rank.heard_at);
@@ -141,7 +141,7 @@ std::optional<std::string> RankStatus::dead(Clock::time_point now) const {
 }
 
 // Only the ranks that have issued the fewest collectives can hold the others up.
-std::optional<std::string> RankStatus::hung() const {
+std::optional<std::string> RankTable::hung() const {
   std::int64_t least = -1;
   for (const Rank& rank : ranks_)
     if (!rank.status.left && (least < 0 || rank.collectives < least)) least = rank.collectives;

@@ -1,5 +1,5 @@
 // The rules by which a rank is blamed, with given times: no thread, no store.
-#include "model/ddp/rank_status.h"
+#include "model/ddp/rank_table.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -20,10 +20,10 @@ protected:
     const auto finding = board.finding(at(at_ms));
     return finding ? finding->text : "";
   }
-  RankStatus::Clock::time_point at(int ms) const { return start + milliseconds(ms); }
+  RankTable::Clock::time_point at(int ms) const { return start + milliseconds(ms); }
 
-  RankStatus::Clock::time_point start{};
-  RankStatus board{3, {}, start};
+  RankTable::Clock::time_point start{};
+  RankTable board{3, {}, start};
 };
 
 RankStatus

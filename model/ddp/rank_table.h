@@ -1,4 +1,4 @@
-// RankStatus: what every rank last said of itself, and the judgement over it. It has no thread, no
+// RankTable: what every rank last said of itself, and the judgement over it. It has no thread, no
 // store and no clock of its own (times are given), so that its rules can be tested alone.
 #pragma once
 
@@ -38,11 +38,11 @@ struct WatchLimits {
   std::chrono::milliseconds hung{5000}; // without progress (or 10 medians of the phase, if longer)
 };
 
-class RankStatus {
+class RankTable {
 public:
   using Clock = std::chrono::steady_clock;
 
-  RankStatus(int size, WatchLimits limits, Clock::time_point now);
+  RankTable(int size, WatchLimits limits, Clock::time_point now);
 
   void heard(int rank, const RankStatus& status, Clock::time_point now);
 
