@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 """Includes point downwards only: fails, naming file and line, on an include that architecture does not allow.
 
-usage: include_direction.py SOURCE_DIR
+usage: include_direction.py SOURCE_DIR              checks every include
+       include_direction.py SOURCE_DIR --markdown   prints the table of allowed arrows
+       include_direction.py SOURCE_DIR --page FILE  fails unless FILE contains that table
 """
 import graphlib
 import pathlib
@@ -110,6 +112,37 @@ def cycles():
         yield "the table ALLOWED has a cycle: " + " -> ".join(error.args[1])
 
 
-found = list(cycles()) + list(problems(pathlib.Path(sys.argv[1])))
-print("\n".join(found) if found else "every include points downwards")
-sys.exit(1 if found else 0)
+GROUPS = {"all of core": CORE, "all of model": MODEL, "all of profilers": PROFILERS, "reports": REPORTS,
+          "the engine": ENGINE, "the viewer's model": VIEWER}
+
+
+def markdown() -> str:
+    """One row a room, from the bottom up; a whole group of rooms takes one name."""
+    rows = [f"| {name} | " + ", ".join(f"`{room}`" for room in sorted(rooms)) + " |" for name, rooms in GROUPS.items()]
+    lines = ["| group | rooms |", "|---|---|", *rows, "", "| room | may include |", "|---|---|"]
+    for room, allowed in ALLOWED.items():
+        parts, rest = [], set(allowed)
+        for name, rooms in GROUPS.items():
+            if rooms <= rest:
+                parts.append(name)
+                rest -= rooms
+        parts += [f"`{name}`" for name in sorted(rest)]
+        lines.append(f"| `{room}` | {', '.join(parts) or 'no other room'} |")
+    return "\n".join(lines) + "\n"
+
+
+def main(source: str, mode: str = "", page: str = "") -> int:
+    if mode == "--markdown":
+        print(markdown(), end="")
+        return 0
+    if mode == "--page":
+        if markdown() in pathlib.Path(page).read_text():
+            return 0
+        print(f"{page}: its table of rooms is old; paste the output of {sys.argv[0]} {source} --markdown")
+        return 1
+    found = list(cycles()) + list(problems(pathlib.Path(source)))
+    print("\n".join(found) if found else "every include points downwards")
+    return 1 if found else 0
+
+
+sys.exit(main(*sys.argv[1:]))
