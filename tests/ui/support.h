@@ -16,6 +16,7 @@
 #include "ui/model/workspace.h"
 #include "ui/platform/backend_offscreen.h"
 #include "ui/platform/ui_context.h"
+#include "ui/style/theme.h"
 #include "ui/window/main_window.h"
 
 namespace assay::test {
