@@ -30,9 +30,7 @@ endfunction()
 # WHOLE (programs that load LibTorch take a second to start): one CTest test for the program.
 function(assay_test name)
   cmake_parse_arguments(ARG "WHOLE" "" "FILES;LINKS;LABELS" ${ARGN})
-  assay_program(${name} FILES ${ARG_FILES} LINKS ${ARG_LINKS} GTest::gtest_main GTest::gmock)
-  target_compile_definitions(${name} PRIVATE ASSAY_SOURCE_DIR="${PROJECT_SOURCE_DIR}"
-                             ASSAY_BINARY_DIR="${CMAKE_BINARY_DIR}")
+  assay_program(${name} FILES ${ARG_FILES} LINKS ${ARG_LINKS} tests_paths GTest::gtest_main GTest::gmock)
   if(NOT ARG_LABELS)
     set(ARG_LABELS fast)
   endif()

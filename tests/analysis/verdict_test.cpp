@@ -5,6 +5,8 @@
 #include <fstream>
 #include <sstream>
 
+#include "tests/paths.h"
+
 namespace assay {
 namespace {
 
@@ -55,7 +57,7 @@ TEST(Headline, NamesWhatAClaimThatIsNotOfTimeSpeaksOf) {
 }
 
 TEST(Headline, EveryCombinationReadsAsCommitted) {
-  std::ifstream file(ASSAY_SOURCE_DIR "/tests/analysis/headlines.csv");
+  std::ifstream file(test::source_dir() + "/tests/analysis/headlines.csv");
   ASSERT_TRUE(file) << "tests/analysis/headlines.csv is missing";
   std::string line;
   std::getline(file, line);

@@ -9,10 +9,12 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "tests/paths.h"
+
 namespace assay::test {
 
 inline nlohmann::json vectors() {
-  std::ifstream file(ASSAY_SOURCE_DIR "/tests/core/scipy_vectors.json");
+  std::ifstream file(source_dir() + "/tests/core/scipy_vectors.json");
   EXPECT_TRUE(file) << "tests/core/scipy_vectors.json is missing";
   return nlohmann::json::parse(file);
 }

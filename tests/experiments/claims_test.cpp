@@ -7,6 +7,7 @@
 #include <set>
 
 #include "tests/experiments/support.h"
+#include "tests/paths.h"
 
 namespace assay {
 namespace {
@@ -41,8 +42,7 @@ std::string changed(const std::string& from, const std::string& to) {
 }
 
 TEST(Claims, TheShippedOnesLoad) {
-  const auto claims =
-      value_or_throw(load_claims(std::string(ASSAY_SOURCE_DIR) + "/experiments/claims"));
+  const auto claims = value_or_throw(load_claims(test::source_dir() + "/experiments/claims"));
   EXPECT_EQ(claims.size(), 31u);
   for (const ClaimRow& claim : claims) {
     EXPECT_FALSE(claim.text.empty()) << claim.id;
@@ -60,8 +60,7 @@ TEST(Claims, TheShippedOnesLoad) {
 // A range that the quotation does not hold was invented. Claims computed from quoted bytes say so
 // with a comment in their file.
 TEST(Claims, TheShippedRangesStandInTheirQuotations) {
-  const auto claims =
-      value_or_throw(load_claims(std::string(ASSAY_SOURCE_DIR) + "/experiments/claims"));
+  const auto claims = value_or_throw(load_claims(test::source_dir() + "/experiments/claims"));
   for (const ClaimRow& claim : claims) {
     if (claim.id == "ema-swap-validation-memory") continue; // 12 GB -> 5 GB
     for (const double end : {claim.lo, claim.hi}) {
@@ -74,8 +73,7 @@ TEST(Claims, TheShippedRangesStandInTheirQuotations) {
 }
 
 TEST(Claims, ShippedLintsBearOnTheClaimsOfTheirDocument) {
-  const auto claims =
-      value_or_throw(load_claims(std::string(ASSAY_SOURCE_DIR) + "/experiments/claims"));
+  const auto claims = value_or_throw(load_claims(test::source_dir() + "/experiments/claims"));
   const auto lints = [&](const std::string& id) {
     for (const ClaimRow& claim : claims)
       if (claim.id == id) return claim.lints;

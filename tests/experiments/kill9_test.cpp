@@ -15,6 +15,7 @@
 
 #include "experiments/engine/plan_state.h"
 #include "tests/experiments/support.h"
+#include "tests/paths.h"
 
 namespace assay {
 namespace {
@@ -27,14 +28,16 @@ constexpr int kInstants = 50;
 constexpr const char* kBehaviour = "sleep_us=2000"; // 16 rounds a launch: about 40 ms
 
 pid_t start_engine(const std::string& matrix, const std::string& data, const std::string& results) {
+  const std::string engine = engine_driver();
+  const std::string worker = fake_worker();
   const pid_t pid = ::fork();
   if (pid == 0) {
-    ::execl(ASSAY_ENGINE_DRIVER,
-            ASSAY_ENGINE_DRIVER,
+    ::execl(engine.c_str(),
+            engine.c_str(),
             matrix.c_str(),
             data.c_str(),
             results.c_str(),
-            ASSAY_FAKE_WORKER,
+            worker.c_str(),
             nullptr);
     ::_exit(127);
   }

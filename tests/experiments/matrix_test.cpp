@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "tests/paths.h"
+
 namespace assay {
 namespace {
 
@@ -251,7 +253,7 @@ TEST(Matrix, FilesThatCannotBeRead) {
 TEST(Matrix, TheShippedOnesParse) {
   for (const char* name : {"quickstart", "calibration", "design-card"}) {
     const Result<Matrix> matrix =
-        load_matrix(std::string(ASSAY_SOURCE_DIR) + "/experiments/matrices/" + name + ".toml");
+        load_matrix(test::source_dir() + "/experiments/matrices/" + name + ".toml");
     EXPECT_TRUE(matrix) << matrix.error().message;
   }
 }

@@ -9,6 +9,7 @@
 #include "core/text.h"
 #include "experiments/analysis/report.h"
 #include "tests/experiments/support.h"
+#include "tests/paths.h"
 
 namespace assay {
 namespace {
@@ -136,13 +137,13 @@ TEST_F(PlanTest, TheHashNamesWhatDeterminesTheExperiment) {
   EXPECT_NE(base, hash({"measure.alpha=0.01"}));
   EXPECT_NE(base, hash({"measure.sesoi=0.02"}));
   PlanOptions claims;
-  claims.claims_directory = std::string(ASSAY_SOURCE_DIR) + "/experiments/claims";
+  claims.claims_directory = test::source_dir() + "/experiments/claims";
   EXPECT_NE(base, hash({}, claims));
 }
 
 TEST_F(PlanTest, ClaimsOfThePlannedOptimizationsOnly) {
   PlanOptions options;
-  options.claims_directory = std::string(ASSAY_SOURCE_DIR) + "/experiments/claims";
+  options.claims_directory = test::source_dir() + "/experiments/claims";
   const std::string data = "base.data=\"" + scratch_.write("corpus.txt", "text") + "\"";
   const Plan plan = value_or_throw(
       make_plan(value_or_throw(parse_matrix(test::kSmallMatrix, "m.toml", {data})), options));
@@ -345,14 +346,13 @@ TEST_F(PlanTest, EstimatesTheTimeOfLossLaunches) {
 
 TEST_F(PlanTest, QuickstartPlans) {
   PlanOptions options;
-  options.claims_directory = std::string(ASSAY_SOURCE_DIR) + "/experiments/claims";
+  options.claims_directory = test::source_dir() + "/experiments/claims";
   const std::string data = "base.data=\"" + scratch_.write("corpus.txt", "text") + "\"";
   for (const char* device : {"cpu", "cuda"}) {
-    const Plan plan = value_or_throw(
-        make_plan(value_or_throw(load_matrix(std::string(ASSAY_SOURCE_DIR) +
-                                                 "/experiments/matrices/quickstart.toml",
-                                             {data, std::string("base.device=") + device})),
-                  options));
+    const Plan plan = value_or_throw(make_plan(
+        value_or_throw(load_matrix(test::source_dir() + "/experiments/matrices/quickstart.toml",
+                                   {data, std::string("base.device=") + device})),
+        options));
     EXPECT_EQ(plan.ledger.cells.size(), 5u);
     EXPECT_EQ(plan.ledger.claims.size(), 19u); // of its four rows
     for (const CellRow& cell : plan.ledger.cells) EXPECT_EQ(cell.loss_seeds, 0) << "minutes more";

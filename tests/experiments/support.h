@@ -10,6 +10,7 @@
 #include "experiments/engine/runner.h"
 #include "experiments/plan/matrix.h"
 #include "experiments/plan/plan.h"
+#include "tests/paths.h"
 #include "tests/scratch.h"
 
 namespace assay::test {
@@ -52,7 +53,7 @@ public:
 
 inline RunOptions fake_options() {
   RunOptions options;
-  options.worker_path = ASSAY_FAKE_WORKER;
+  options.worker_path = fake_worker();
   options.setup_timeout_seconds = 5;
   options.least_round_timeout_seconds = 1;
   return options;

@@ -15,6 +15,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/model/data_fixture.h"
+#include "tests/paths.h"
 
 namespace assay {
 namespace {
@@ -102,8 +103,7 @@ TEST_F(CheckpointTest, RoundTripIsBitExact) {
 // Skipped where Python does not have it.
 TEST_F(CheckpointTest, OpensWithPythonsSafetensors) {
   const std::string json = save("run/");
-  const std::string script =
-      std::string(ASSAY_SOURCE_DIR) + "/tests/scripts/safetensors_roundtrip.py";
+  const std::string script = test::source_dir() + "/tests/scripts/safetensors_roundtrip.py";
   const std::string command =
       "python3 '" + script + "' '" + json + "' scalar=3.5 model.weight=0 > /dev/null";
   const int status = std::system(command.c_str());

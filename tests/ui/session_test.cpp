@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "imgui.h"
+#include "tests/paths.h"
 #include "tests/ui/support.h"
 #include "ui/model/settings.h"
 #include "ui/screens/screens.h"
@@ -31,8 +32,7 @@ Result<int> play(Workspace& workspace, const std::string& script) {
 
 TEST(Session, ReachesTheKernelThatExplainsADifferenceInFourActions) {
   Workspace workspace = opened(sample_directory());
-  const std::string script =
-      read_file(std::string(ASSAY_SOURCE_DIR) + "/tests/ui/to_the_kernel.script");
+  const std::string script = read_file(test::source_dir() + "/tests/ui/to_the_kernel.script");
   const Result<int> actions = play(workspace, script);
   ASSERT_TRUE(actions) << actions.error().message;
   EXPECT_LE(*actions, 4);
