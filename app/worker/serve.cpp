@@ -56,8 +56,8 @@ json error_event(const char* kind, const std::string& message) {
   return {{"event", "error"}, {"kind", kind}, {"message", message}};
 }
 
-json retired_event(int variant, const std::string& reason) {
-  return {{"event", "retired"}, {"variant", variant}, {"reason", reason}};
+json retired_event(int variant, const std::string& cause, const std::string& reason) {
+  return {{"event", "retired"}, {"variant", variant}, {"cause", cause}, {"reason", reason}};
 }
 
 // Runs requests on this process's part of a launch.
@@ -108,7 +108,7 @@ private:
 // Rank 0: the engine hears the reason before this process ends.
 [[noreturn]] void report_finding(const Finding& finding) {
   try {
-    send(finding.retired >= 0 ? retired_event(finding.retired, finding.text)
+    send(finding.retired >= 0 ? retired_event(finding.retired, finding.cause, finding.text)
                               : error_event("failed", finding.text));
   } catch (const Failure& failure) { // the engine is gone: only the log is left
     fmt::print(stderr, "error: {}\n", failure.what());
@@ -139,9 +139,12 @@ public:
   }
 
   // The launch ends without its "bye".
-  void abandon(const std::string& why, bool maybe_another, int retired = -1) {
+  void abandon(const std::string& why,
+               bool maybe_another,
+               int retired = -1,
+               const std::string& cause = {}) {
     if (!ranks_) return;
-    ranks_->fail(why, maybe_another, retired);
+    ranks_->fail(why, maybe_another, retired, cause);
     abandoned_ = true;
   }
   // The other ranks are ending: their last collective may never complete, nor what waits for it.
@@ -182,8 +185,8 @@ std::optional<int> serve_line(EngineSession& session, const std::string& line) {
       send(session.answer(request));
     } catch (const Retired& retired) {
       const auto variant = static_cast<int>(retired.variant);
-      session.abandon(retired.reason, false, variant);
-      send(retired_event(variant, retired.reason));
+      session.abandon(retired.reason, false, variant, retired.cause);
+      send(retired_event(variant, retired.cause, retired.reason));
     }
     if (request.at("op") == "finish") return 0;
     return std::nullopt;
@@ -228,8 +231,11 @@ int serve_rank() {
     end_rank(finding, child);
   };
   RankChannel ranks(joined.store, joined.place, std::move(options));
-  const auto fail = [&](const std::string& why, bool maybe_another, int retired = -1) {
-    ranks.fail(why, maybe_another, retired);
+  const auto fail = [&](const std::string& why,
+                        bool maybe_another,
+                        int retired = -1,
+                        const std::string& cause = {}) {
+    ranks.fail(why, maybe_another, retired, cause);
     fmt::print(stderr, "error: rank {}: {}\n", joined.place.rank, why);
     return 1;
   };
@@ -237,7 +243,7 @@ int serve_rank() {
     serve_requests(ranks);
     return 0;
   } catch (const Retired& retired) {
-    return fail(retired.reason, false, static_cast<int>(retired.variant));
+    return fail(retired.reason, false, static_cast<int>(retired.variant), retired.cause);
   } catch (const Failure& failure) {
     return fail(failure.what(), false);
   } catch (const c10::Error& error) {

@@ -12,10 +12,18 @@
 #include <vector>
 
 #include "core/result.h"
+#include "core/statistics/roofline.h"
 
 namespace assay {
 
-inline constexpr int kLedgerSchema = 4;
+inline constexpr int kLedgerSchema = 5;
+
+// Beyond these a visit counts as disturbed, and its pair is left out (docs/statistics.md). Shares.
+struct DisturbanceLimits {
+  double steal = 0.05;     // of all cores' time, taken by other virtual machines
+  double run_delay = 0.20; // of the visit's time that its threads waited for a core
+  double pairs = 0.20;     // of a comparison's pairs; more, and it gets no verdict
+};
 
 struct SpecRow {
   std::string hash; // content hash of everything that determines the plan (matrix resolved,
@@ -30,6 +38,7 @@ struct SpecRow {
   double alpha = 0.05;
   double sesoi = 0.01; // smallest effect size of interest, as a share of the unit's time
   double power = 0.8;
+  DisturbanceLimits limits = {};
 };
 
 struct LevelRow {
@@ -85,6 +94,14 @@ struct VariantRow {
   std::string config_json;
 };
 
+// What one optimizer step of a variant costs by arithmetic on its shape, as the plan was made.
+struct StepCostRow {
+  std::int64_t variant = 0;
+  std::int64_t tokens = 0;          // of a step, all ranks together
+  bool all_kernel_launches = false; // the operations' kernel launches are all of the step's
+  std::vector<OpCost> operations;
+};
+
 // Loss: trains from one seed; its index is the seed's number.
 enum class LaunchKind { Parity, Timed, Memory, Traced, Loss };
 enum class LaunchState {
@@ -106,7 +123,8 @@ struct LaunchRow {
   LaunchKind kind = LaunchKind::Timed;
   int index = 0, attempt = 0;
   LaunchState state = LaunchState::Running;
-  std::string reason; // why it failed or is partial
+  std::string reason;       // why it failed or is partial
+  std::int64_t repeats = 0; // the launch that this one measures again on request; 0: none
   std::string started_utc, ended_utc;
   std::string build_order; // variant names in the order in which replicas were built
   int rounds_planned = 0;
@@ -163,8 +181,16 @@ struct GateRow { // one parity check of a variant against the reference
 struct EventRow { // a data-dependent decision or a mishap
   std::int64_t launch = 0;
   int round = -1;
-  std::string utc, kind, detail; // kind: warmup_end | retired | restarted | stopped | resumed
+  std::string utc, kind, detail; // kind: warmup_end | retired | restarted | stopped | redo
+  std::int64_t variant = 0;      // retired: which one; 0: none
+  std::string cause = {}; // retired: kCauseLoss, kCauseMemory; redo: kCauseDisturbed, kCauseAsked
 };
+
+// EventRow::cause.
+inline constexpr const char* kCauseLoss = "loss";           // it became NaN or infinite
+inline constexpr const char* kCauseMemory = "memory";       // it ran out
+inline constexpr const char* kCauseDisturbed = "disturbed"; // measured again: by its covariates
+inline constexpr const char* kCauseAsked = "asked"; // measured again: a person named its cell
 
 struct LedgerData {
   SpecRow spec;
@@ -172,6 +198,7 @@ struct LedgerData {
   std::vector<ClaimRow> claims;
   std::vector<CellRow> cells;
   std::vector<VariantRow> variants;
+  std::vector<StepCostRow> costs; // one a variant; none in ledgers before schema 5
   std::vector<LaunchRow> launches;
   std::vector<VisitRow> visits;
   std::vector<MetricRow> metrics;
@@ -180,6 +207,10 @@ struct LedgerData {
 
   const CellRow& cell(std::int64_t id) const;
   const VariantRow& variant(std::int64_t id) const;
+  const StepCostRow* cost(std::int64_t variant) const; // nullptr: not known
+  // Whether a launch that was measured again has given its place to the later one: that one is
+  // complete, or partial. What was measured first stays in the ledger and enters no verdict.
+  bool superseded(std::int64_t launch) const;
   // The newest launch of this kind and state in the cell; nullptr if there is none.
   const LaunchRow* latest_launch(std::int64_t cell, LaunchKind kind, LaunchState state) const;
 };

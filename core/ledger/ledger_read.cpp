@@ -7,9 +7,11 @@
 #include <limits>
 #include <unordered_map>
 
+#include "core/ledger/covariates.h"
 #include "core/ledger/ledger.h"
 #include "core/ledger/ledger_rows.h"
 #include "core/ledger/ledger_schema.h"
+#include "core/ledger/old_events.h"
 #include "core/ledger/plan_json.h"
 #include "core/sqlite/database.h"
 
@@ -24,9 +26,19 @@ E from_text(const Database& db, const std::string& text, std::initializer_list<E
   internal_error("{}: unknown value '{}' in the ledger", db.path(), text);
 }
 
-SpecRow read_spec(const Database& db) {
-  Statement s = db.prepare("SELECT hash, name, seed, matrix_toml, plan_json, command, created_utc, "
-                           "launches, alpha, sesoi, power FROM spec");
+// `column`, or the literal `absent` (several likewise), where the ledger's schema is older than the
+// column.
+std::string
+since(std::int64_t schema, std::int64_t version, const char* column, const char* absent) {
+  return schema >= version ? column : absent;
+}
+
+SpecRow read_spec(const Database& db, std::int64_t schema) {
+  Statement s =
+      db.prepare("SELECT hash, name, seed, matrix_toml, plan_json, command, created_utc, "
+                 "launches, alpha, sesoi, power, " +
+                 since(schema, 5, "steal_limit, run_delay_limit, pairs_limit", "NULL, NULL, NULL") +
+                 " FROM spec");
   if (!s.step()) internal_error("{}: the ledger holds no plan", db.path());
   SpecRow row;
   row.hash = s.text(0);
@@ -40,6 +52,9 @@ SpecRow read_spec(const Database& db) {
   row.alpha = s.real(8);
   row.sesoi = s.real(9);
   row.power = s.real(10);
+  row.limits = {s.maybe_real(11).value_or(row.limits.steal),
+                s.maybe_real(12).value_or(row.limits.run_delay),
+                s.maybe_real(13).value_or(row.limits.pairs)};
   return row;
 }
 
@@ -60,13 +75,6 @@ std::vector<OptimizationRow> read_optimizations(const Database& db) {
     while (pairs.step()) row.also_compare.emplace_back(pairs.text(0), pairs.text(1));
   }
   return rows;
-}
-
-// `column`, or the literal `absent` (several likewise), where the ledger's schema is older than the
-// column.
-std::string
-since(std::int64_t schema, std::int64_t version, const char* column, const char* absent) {
-  return schema >= version ? column : absent;
 }
 
 std::vector<ClaimRow> read_claims(const Database& db, std::int64_t schema) {
@@ -136,12 +144,35 @@ std::vector<VariantRow> read_variants(const Database& db) {
   return rows;
 }
 
-std::vector<LaunchRow> read_launches(const Database& db) {
+std::vector<StepCostRow> read_costs(const Database& db, std::int64_t schema) {
+  std::vector<StepCostRow> rows;
+  if (schema < 5) return rows;
+  Statement s =
+      db.prepare("SELECT variant, tokens, all_kernel_launches FROM step_cost ORDER BY variant");
+  while (s.step()) {
+    StepCostRow row{s.integer(0), s.integer(1), s.integer(2) != 0, {}};
+    Statement operations = db.prepare("SELECT name, flops, bytes, kernel_launches, peak FROM "
+                                      "operation_cost WHERE variant = ?1 ORDER BY position");
+    operations.bind(1, row.variant);
+    while (operations.step())
+      row.operations.push_back(
+          {operations.text(0),
+           operations.real(1),
+           operations.real(2),
+           operations.integer(3),
+           from_text(db, operations.text(4), {Peak::Compute, Peak::Fp32, Peak::Fp8})});
+    rows.push_back(std::move(row));
+  }
+  return rows;
+}
+
+std::vector<LaunchRow> read_launches(const Database& db, std::int64_t schema) {
   std::vector<LaunchRow> rows;
   Statement s = db.prepare(
       "SELECT id, cell, kind, position, attempt, state, reason, started_utc, ended_utc, "
       "build_order, rounds_planned, steady, build, libtorch, cuda, driver, gpu, gpu_uuid, host, "
-      "boot, cpu, kernel, cores, threads, environment FROM launch ORDER BY id");
+      "boot, cpu, kernel, cores, threads, environment, " +
+      since(schema, 5, "repeats", "NULL") + " FROM launch ORDER BY id");
   while (s.step()) {
     LaunchRow row;
     row.id = s.integer(0);
@@ -178,35 +209,30 @@ std::vector<LaunchRow> read_launches(const Database& db) {
                     static_cast<int>(s.integer(22)),
                     static_cast<int>(s.integer(23)),
                     s.text(24)};
+    row.repeats = s.maybe_integer(25).value_or(0);
     rows.push_back(std::move(row));
   }
   return rows;
 }
 
-Covariates read_covariates(const Statement& s, int first) {
-  Covariates c;
-  c.steal_share = s.maybe_real(first);
-  c.run_delay_share = s.maybe_real(first + 1);
-  c.load1 = s.maybe_real(first + 2);
-  c.voluntary_switches = s.maybe_integer(first + 3);
-  c.involuntary_switches = s.maybe_integer(first + 4);
-  c.sm_clock_mhz = s.maybe_real(first + 5);
-  c.memory_clock_mhz = s.maybe_real(first + 6);
-  c.power_w = s.maybe_real(first + 7);
-  c.temperature_c = s.maybe_real(first + 8);
-  c.throttle_reasons = s.maybe_integer(first + 9);
-  c.foreign_processes = s.maybe_integer(first + 10);
-  return c;
+void read_value(const Statement& s, int column, std::optional<double>& value) {
+  value = s.maybe_real(column);
+}
+void read_value(const Statement& s, int column, std::optional<std::int64_t>& value) {
+  value = s.maybe_integer(column);
 }
 
 std::vector<VisitRow> read_visits(const Database& db) {
   std::vector<VisitRow> rows;
   std::unordered_map<std::int64_t, std::size_t> place;
-  Statement s = db.prepare(
-      "SELECT id, launch, variant, round, position, warmup, steps, wall_ns, device_ns, tokens, "
-      "loss, skipped_steps, steal_share, run_delay_share, load1, voluntary_switches, "
-      "involuntary_switches, sm_clock_mhz, memory_clock_mhz, power_w, temperature_c, "
-      "throttle_reasons, foreign_processes FROM visit ORDER BY id");
+  std::string covariates;
+  for_each_covariate(Covariates(), [&](const char* name, const auto&) {
+    covariates += fmt::format(", {}", name);
+  });
+  Statement s = db.prepare(fmt::format("SELECT id, launch, variant, round, position, warmup, "
+                                       "steps, wall_ns, device_ns, tokens, loss, skipped_steps{} "
+                                       "FROM visit ORDER BY id",
+                                       covariates));
   while (s.step()) {
     VisitRow row;
     row.id = s.integer(0);
@@ -221,7 +247,9 @@ std::vector<VisitRow> read_visits(const Database& db) {
     row.tokens = s.integer(9);
     row.loss = s.maybe_real(10);
     row.skipped_steps = s.integer(11);
-    row.covariates = read_covariates(s, 12);
+    int column = 12;
+    for_each_covariate(row.covariates,
+                       [&](const char*, auto& value) { read_value(s, column++, value); });
     place.emplace(row.id, rows.size());
     rows.push_back(std::move(row));
   }
@@ -262,11 +290,19 @@ std::vector<GateRow> read_gates(const Database& db) {
   return rows;
 }
 
-std::vector<EventRow> read_events(const Database& db) {
+std::vector<EventRow> read_events(const Database& db, std::int64_t schema) {
   std::vector<EventRow> rows;
-  Statement s = db.prepare("SELECT launch, round, utc, kind, detail FROM event ORDER BY id");
+  Statement s =
+      db.prepare("SELECT launch, round, utc, kind, detail, " +
+                 since(schema, 5, "variant, cause", "NULL, ''") + " FROM event ORDER BY id");
   while (s.step())
-    rows.push_back({s.integer(0), static_cast<int>(s.integer(1)), s.text(2), s.text(3), s.text(4)});
+    rows.push_back({s.integer(0),
+                    static_cast<int>(s.integer(1)),
+                    s.text(2),
+                    s.text(3),
+                    s.text(4),
+                    s.maybe_integer(5).value_or(0),
+                    s.text(6)});
   return rows;
 }
 
@@ -326,21 +362,23 @@ LedgerData ledger_rows::read(const Database& db) {
   const std::int64_t schema = db.integer("PRAGMA user_version");
   value_or_throw(ledger_schema::check_version(db.path(), schema));
   LedgerData data;
-  data.spec = read_spec(db);
+  data.spec = read_spec(db, schema);
   data.optimizations = read_optimizations(db);
   data.claims = read_claims(db, schema);
   data.cells = read_cells(db, schema);
   data.variants = read_variants(db);
+  data.costs = read_costs(db, schema);
   if (const std::string change = changed_plan(data); !change.empty())
     bad_input("{}: {}. Nothing that was measured can be judged by it: bring the ledger back from a "
               "copy, or run the matrix again into another directory",
               db.path(),
               change);
-  data.launches = read_launches(db);
+  data.launches = read_launches(db, schema);
   data.visits = read_visits(db);
   data.metrics = read_metrics(db);
   data.gates = read_gates(db);
-  data.events = read_events(db);
+  data.events = read_events(db, schema);
+  if (schema < 5) name_retired_variants(data);
   return data;
 }
 
@@ -371,6 +409,20 @@ const VariantRow& LedgerData::variant(std::int64_t id) const {
       variants.begin(), variants.end(), [id](const VariantRow& row) { return row.id == id; });
   if (found == variants.end()) internal_error("the ledger has no variant {}", id);
   return *found;
+}
+
+const StepCostRow* LedgerData::cost(std::int64_t variant) const {
+  const auto found = std::find_if(costs.begin(), costs.end(), [variant](const StepCostRow& row) {
+    return row.variant == variant;
+  });
+  return found == costs.end() ? nullptr : &*found;
+}
+
+bool LedgerData::superseded(std::int64_t launch) const {
+  return std::any_of(launches.begin(), launches.end(), [launch](const LaunchRow& row) {
+    return row.repeats == launch &&
+           (row.state == LaunchState::Complete || row.state == LaunchState::Partial);
+  });
 }
 
 const LaunchRow*

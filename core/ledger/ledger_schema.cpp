@@ -12,7 +12,8 @@ CREATE TABLE spec(
   id INTEGER PRIMARY KEY CHECK (id = 1),
   hash TEXT NOT NULL, name TEXT NOT NULL, seed INTEGER NOT NULL,
   matrix_toml TEXT NOT NULL, plan_json TEXT NOT NULL, command TEXT NOT NULL, created_utc TEXT NOT NULL,
-  launches INTEGER NOT NULL, alpha REAL NOT NULL, sesoi REAL NOT NULL, power REAL NOT NULL
+  launches INTEGER NOT NULL, alpha REAL NOT NULL, sesoi REAL NOT NULL, power REAL NOT NULL,
+  steal_limit REAL NOT NULL, run_delay_limit REAL NOT NULL, pairs_limit REAL NOT NULL
 ) STRICT;
 CREATE TABLE optimization(
   name TEXT PRIMARY KEY, position INTEGER NOT NULL, summary TEXT NOT NULL, equivalence TEXT NOT NULL,
@@ -46,6 +47,15 @@ CREATE TABLE variant(
   role TEXT NOT NULL CHECK (role IN ('reference', 'level', 'control')), config_json TEXT NOT NULL,
   UNIQUE (cell, name)
 ) STRICT;
+CREATE TABLE step_cost(
+  variant INTEGER PRIMARY KEY REFERENCES variant, tokens INTEGER NOT NULL, all_kernel_launches INTEGER NOT NULL
+) STRICT;
+CREATE TABLE operation_cost(
+  variant INTEGER NOT NULL REFERENCES step_cost, position INTEGER NOT NULL, name TEXT NOT NULL,
+  flops REAL NOT NULL, bytes REAL NOT NULL, kernel_launches INTEGER NOT NULL,
+  peak TEXT NOT NULL CHECK (peak IN ('compute', 'fp32', 'fp8')),
+  PRIMARY KEY (variant, position)
+) STRICT, WITHOUT ROWID;
 CREATE TABLE launch(
   id INTEGER PRIMARY KEY, cell INTEGER NOT NULL REFERENCES cell,
   kind TEXT NOT NULL CHECK (kind IN ('parity', 'timed', 'memory', 'traced', 'loss')),
@@ -55,7 +65,8 @@ CREATE TABLE launch(
   build_order TEXT NOT NULL, rounds_planned INTEGER NOT NULL, steady INTEGER NOT NULL,
   build TEXT NOT NULL, libtorch TEXT NOT NULL, cuda TEXT NOT NULL, driver TEXT NOT NULL, gpu TEXT NOT NULL,
   gpu_uuid TEXT NOT NULL, host TEXT NOT NULL, boot TEXT NOT NULL, cpu TEXT NOT NULL, kernel TEXT NOT NULL,
-  cores INTEGER NOT NULL, threads INTEGER NOT NULL, environment TEXT NOT NULL
+  cores INTEGER NOT NULL, threads INTEGER NOT NULL, environment TEXT NOT NULL,
+  repeats INTEGER REFERENCES launch
 ) STRICT;
 CREATE TABLE visit(
   id INTEGER PRIMARY KEY, launch INTEGER NOT NULL REFERENCES launch, variant INTEGER NOT NULL REFERENCES variant,
@@ -80,7 +91,8 @@ CREATE TABLE gate(
 ) STRICT;
 CREATE TABLE event(
   id INTEGER PRIMARY KEY, launch INTEGER NOT NULL REFERENCES launch, round INTEGER NOT NULL,
-  utc TEXT NOT NULL, kind TEXT NOT NULL, detail TEXT NOT NULL
+  utc TEXT NOT NULL, kind TEXT NOT NULL, detail TEXT NOT NULL,
+  variant INTEGER REFERENCES variant, cause TEXT NOT NULL
 ) STRICT;
 )sql";
 

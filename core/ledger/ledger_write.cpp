@@ -2,6 +2,7 @@
 #include <cmath>
 #include <tuple>
 
+#include "core/ledger/covariates.h"
 #include "core/ledger/ledger_rows.h"
 #include "core/ledger/ledger_schema.h"
 #include "core/sqlite/database.h"
@@ -39,6 +40,11 @@ std::optional<double> finite(double value) {
   return std::isnan(value) ? std::nullopt : std::optional(value);
 }
 
+// Ids count from 1; 0 is stored as NULL.
+std::optional<std::int64_t> known(std::int64_t id) {
+  return id == 0 ? std::nullopt : std::optional(id);
+}
+
 void insert_optimizations(const Database& db, const std::vector<OptimizationRow>& rows) {
   Statement row_in = db.prepare("INSERT INTO optimization VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)");
   Statement level_in = db.prepare("INSERT INTO level VALUES (?1, ?2, ?3, ?4, ?5)");
@@ -60,12 +66,33 @@ void insert_optimizations(const Database& db, const std::vector<OptimizationRow>
   }
 }
 
+void insert_costs(const Database& db, const std::vector<StepCostRow>& rows) {
+  Statement row_in = db.prepare("INSERT INTO step_cost VALUES (?1, ?2, ?3)");
+  Statement operation_in =
+      db.prepare("INSERT INTO operation_cost VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)");
+  for (const StepCostRow& r : rows) {
+    insert(row_in, r.variant, r.tokens, static_cast<int>(r.all_kernel_launches));
+    for (std::size_t i = 0; i < r.operations.size(); ++i) {
+      const OpCost& o = r.operations[i];
+      insert(operation_in,
+             r.variant,
+             static_cast<int>(i),
+             o.name,
+             o.flops,
+             o.bytes,
+             o.launches,
+             to_string(o.peak));
+    }
+  }
+}
+
 } // namespace
 
 void insert_plan(const Database& db, const LedgerData& plan) {
   const SpecRow& s = plan.spec;
   Statement spec_in =
-      db.prepare("INSERT INTO spec VALUES (1, ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)");
+      db.prepare("INSERT INTO spec VALUES (1, ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, "
+                 "?12, ?13, ?14)");
   insert(spec_in,
          s.hash,
          s.name,
@@ -77,7 +104,10 @@ void insert_plan(const Database& db, const LedgerData& plan) {
          s.launches,
          s.alpha,
          s.sesoi,
-         s.power);
+         s.power,
+         s.limits.steal,
+         s.limits.run_delay,
+         s.limits.pairs);
   insert_optimizations(db, plan.optimizations);
   Statement claim_in = db.prepare("INSERT INTO claim VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, "
                                   "?10, ?11, ?12, ?13, ?14, ?15)");
@@ -121,16 +151,18 @@ void insert_plan(const Database& db, const LedgerData& plan) {
   Statement variant_in = db.prepare("INSERT INTO variant VALUES (?1, ?2, ?3, ?4, ?5, ?6)");
   for (const VariantRow& v : plan.variants)
     insert(variant_in, v.id, v.cell, v.name, v.level, to_string(v.role), v.config_json);
+  insert_costs(db, plan.costs);
 }
 
 std::int64_t insert_launch(const Database& db, const LaunchRow& r) {
-  Statement in = db.prepare("INSERT INTO launch(cell, kind, position, attempt, state, reason, "
-                            "started_utc, ended_utc, build_order, "
-                            "rounds_planned, steady, build, libtorch, cuda, driver, gpu, gpu_uuid, "
-                            "host, boot, cpu, kernel, cores, "
-                            "threads, environment) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, "
-                            "?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, "
-                            "?18, ?19, ?20, ?21, ?22, ?23, ?24)");
+  Statement in =
+      db.prepare("INSERT INTO launch(cell, kind, position, attempt, state, reason, "
+                 "started_utc, ended_utc, build_order, "
+                 "rounds_planned, steady, build, libtorch, cuda, driver, gpu, gpu_uuid, "
+                 "host, boot, cpu, kernel, cores, "
+                 "threads, environment, repeats) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, "
+                 "?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, "
+                 "?18, ?19, ?20, ?21, ?22, ?23, ?24, ?25)");
   std::apply(
       [&](const auto&... identity) {
         insert(in,
@@ -145,7 +177,8 @@ std::int64_t insert_launch(const Database& db, const LaunchRow& r) {
                r.build_order,
                r.rounds_planned,
                static_cast<int>(r.steady),
-               identity...);
+               identity...,
+               known(r.repeats));
       },
       identity_columns(r.identity));
   return db.last_id();
@@ -165,40 +198,24 @@ void update_identity(const Database& db,
 }
 
 void insert_visits(const Database& db, const std::vector<VisitRow>& rows) {
-  Statement in = db.prepare(
-      "INSERT INTO visit(launch, variant, round, position, warmup, steps, wall_ns, device_ns, "
-      "tokens, loss, "
-      "skipped_steps, steal_share, run_delay_share, load1, voluntary_switches, "
-      "involuntary_switches, sm_clock_mhz, "
-      "memory_clock_mhz, power_w, temperature_c, throttle_reasons, foreign_processes) VALUES (?1, "
-      "?2, ?3, ?4, ?5, "
-      "?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22)");
+  std::string columns = "launch, variant, round, position, warmup, steps, wall_ns, device_ns, "
+                        "tokens, loss, skipped_steps";
+  int count = 11;
+  for_each_covariate(Covariates(), [&](const char* name, const auto&) {
+    columns += fmt::format(", {}", name);
+    ++count;
+  });
+  std::string values = "?1";
+  for (int i = 2; i <= count; ++i) values += fmt::format(", ?{}", i);
+  Statement in = db.prepare(fmt::format("INSERT INTO visit({}) VALUES ({})", columns, values));
   Statement sample_in = db.prepare("INSERT INTO sample VALUES (?1, ?2, ?3)");
   for (const VisitRow& v : rows) {
-    const Covariates& c = v.covariates;
-    insert(in,
-           v.launch,
-           v.variant,
-           v.round,
-           v.position,
-           static_cast<int>(v.warmup),
-           v.steps,
-           v.wall_ns,
-           v.device_ns,
-           v.tokens,
-           v.loss,
-           v.skipped_steps,
-           c.steal_share,
-           c.run_delay_share,
-           c.load1,
-           c.voluntary_switches,
-           c.involuntary_switches,
-           c.sm_clock_mhz,
-           c.memory_clock_mhz,
-           c.power_w,
-           c.temperature_c,
-           c.throttle_reasons,
-           c.foreign_processes);
+    int index = 0;
+    const auto bind = [&](const auto&... value) { (in.bind(++index, value), ...); };
+    bind(v.launch, v.variant, v.round, v.position, static_cast<int>(v.warmup), v.steps);
+    bind(v.wall_ns, v.device_ns, v.tokens, v.loss, v.skipped_steps);
+    for_each_covariate(v.covariates, [&](const char*, const auto& value) { bind(value); });
+    in.run();
     const std::int64_t visit = db.last_id();
     for (std::size_t i = 0; i < v.sample_ns.size(); ++i)
       insert(sample_in, visit, static_cast<int>(i), v.sample_ns[i]);
@@ -209,8 +226,7 @@ void insert_metrics(const Database& db, const std::vector<MetricRow>& rows) {
   Statement in = db.prepare("INSERT INTO metric(launch, variant, path, unit, value, detail) VALUES "
                             "(?1, ?2, ?3, ?4, ?5, ?6)");
   for (const MetricRow& m : rows) {
-    const auto variant = m.variant == 0 ? std::nullopt : std::optional(m.variant);
-    insert(in, m.launch, variant, m.path, m.unit, finite(m.value), m.detail);
+    insert(in, m.launch, known(m.variant), m.path, m.unit, finite(m.value), m.detail);
   }
 }
 
@@ -231,8 +247,10 @@ void insert_gates(const Database& db, const std::vector<GateRow>& rows) {
 
 void insert_events(const Database& db, const std::vector<EventRow>& rows) {
   Statement in =
-      db.prepare("INSERT INTO event(launch, round, utc, kind, detail) VALUES (?1, ?2, ?3, ?4, ?5)");
-  for (const EventRow& e : rows) insert(in, e.launch, e.round, e.utc, e.kind, e.detail);
+      db.prepare("INSERT INTO event(launch, round, utc, kind, detail, variant, cause) VALUES "
+                 "(?1, ?2, ?3, ?4, ?5, ?6, ?7)");
+  for (const EventRow& e : rows)
+    insert(in, e.launch, e.round, e.utc, e.kind, e.detail, known(e.variant), e.cause);
 }
 
 } // namespace assay::ledger_rows

@@ -137,6 +137,7 @@ std::string plan_difference(const std::string& there, const std::string& here, s
     const json a = json::parse(there), b = json::parse(here);
     Differences found;
     found.keys("", a, b);
+    found.keys("[limits]", a.value("limits", json::object()), b.value("limits", json::object()));
     compare_cells(a, b, found);
     compare_rows(a, b, "optimizations", "name", "optimization", found);
     compare_rows(a, b, "claims", "id", "claim", found);

@@ -121,6 +121,10 @@ std::string plan_json(const LedgerData& plan) {
               {"alpha", plan.spec.alpha},
               {"sesoi", plan.spec.sesoi},
               {"power", plan.spec.power},
+              {"limits",
+               {{"steal", plan.spec.limits.steal},
+                {"run_delay", plan.spec.limits.run_delay},
+                {"pairs", plan.spec.limits.pairs}}},
               {"optimizations", json::array()},
               {"claims", json::array()},
               {"cells", json::array()}};

@@ -3,6 +3,8 @@
 #include <limits>
 #include <set>
 
+#include "core/protocol/visit_json.h"
+
 namespace assay {
 
 using nlohmann::json;
@@ -32,44 +34,6 @@ std::int64_t variant_id(const json& index, const std::vector<LaunchVariant>& var
 
 double number(const json& value) { // NaN and infinities travel as null
   return value.is_null() ? std::numeric_limits<double>::quiet_NaN() : value.get<double>();
-}
-
-template <class T> std::optional<T> maybe(const json& object, const char* key) {
-  const auto found = object.find(key);
-  if (found == object.end() || found->is_null()) return std::nullopt;
-  return found->get<T>();
-}
-
-Covariates parse_covariates(const json& c) {
-  Covariates out;
-  out.steal_share = maybe<double>(c, "steal_share");
-  out.run_delay_share = maybe<double>(c, "run_delay_share");
-  out.load1 = maybe<double>(c, "load1");
-  out.voluntary_switches = maybe<std::int64_t>(c, "voluntary_switches");
-  out.involuntary_switches = maybe<std::int64_t>(c, "involuntary_switches");
-  out.sm_clock_mhz = maybe<double>(c, "sm_clock_mhz");
-  out.memory_clock_mhz = maybe<double>(c, "memory_clock_mhz");
-  out.power_w = maybe<double>(c, "power_w");
-  out.temperature_c = maybe<double>(c, "temperature_c");
-  out.throttle_reasons = maybe<std::int64_t>(c, "throttle_reasons");
-  out.foreign_processes = maybe<std::int64_t>(c, "foreign_processes");
-  return out;
-}
-
-VisitRow parse_visit(const json& v) {
-  VisitRow row;
-  row.position = v.at("position").get<int>();
-  row.steps = v.at("steps").get<int>();
-  row.wall_ns = v.at("wall_ns").get<std::int64_t>();
-  row.device_ns = maybe<std::int64_t>(v, "device_ns");
-  row.tokens = v.at("tokens").get<std::int64_t>();
-  row.loss = maybe<double>(v, "loss");
-  row.skipped_steps = v.at("skipped_steps").get<std::int64_t>();
-  row.sample_ns = v.at("sample_ns").get<std::vector<std::int64_t>>();
-  if (const auto c = v.find("covariates"); c != v.end()) row.covariates = parse_covariates(*c);
-  if (row.steps < 1 || row.wall_ns <= 0)
-    bad_input("the worker reports a visit of {} units in {} ns", row.steps, row.wall_ns);
-  return row;
 }
 
 } // namespace
@@ -146,6 +110,20 @@ Result<Built> parse_built(const json& event) {
   });
 }
 
+Result<Retirement> parse_retired(const json& event) {
+  return parse<Retirement>(event, "retirement", [&] {
+    Retirement retired{
+        event.at("variant").get<std::size_t>(), event.at("cause").get<std::string>(), ""};
+    if (retired.cause != kCauseLoss && retired.cause != kCauseMemory)
+      bad_input("the worker retired a variant for cause '{}'; causes are '{}' and '{}'",
+                retired.cause,
+                kCauseLoss,
+                kCauseMemory);
+    retired.reason = event.value("reason", "no reason given");
+    return retired;
+  });
+}
+
 Result<ProbeResult> parse_probe(const json& event) {
   return parse<ProbeResult>(event, "answer to probe", [&] {
     return ProbeResult{event.at("unit_ns").get<double>(),
@@ -163,7 +141,7 @@ Result<std::vector<VisitRow>> parse_round(const json& event,
     std::vector<VisitRow> rows;
     std::set<std::size_t> seen;
     for (const json& v : event.at("visits")) {
-      VisitRow row = parse_visit(v);
+      VisitRow row = visit_from_json(v);
       const auto index = v.at("variant").get<std::size_t>();
       const auto place = static_cast<std::size_t>(row.position);
       if (place >= order.size() || order[place] != index || !seen.insert(index).second)

@@ -13,7 +13,7 @@
 
 namespace assay {
 
-inline constexpr int kProtocolVersion = 3;
+inline constexpr int kProtocolVersion = 4;
 inline constexpr int kWorkerEventFd = 3;
 
 // One variant of a launch, as the worker sees it. Its index in LaunchRequest is its name on the
@@ -46,6 +46,12 @@ struct Built {
   std::string data; // fingerprint of the documents and the tokenizer
 };
 
+struct Retirement { // a variant must leave the launch
+  std::size_t variant = 0;
+  std::string cause; // kCauseLoss, kCauseMemory
+  std::string reason;
+};
+
 struct ProbeResult {
   double unit_ns = 0;       // one unit of the reference
   std::int64_t bytes = 0;   // in use after building it
@@ -62,6 +68,7 @@ nlohmann::json plain_request(const char* op); // parity, memory, probe, finish
 // bad input, not a crash.
 Result<Identity> parse_hello(const nlohmann::json& event);
 Result<Built> parse_built(const nlohmann::json& event);
+Result<Retirement> parse_retired(const nlohmann::json& event);
 Result<ProbeResult> parse_probe(const nlohmann::json& event);
 // Visits of one round; `launch` and the variants' ledger ids are filled in. Every index of `order`
 // must be answered exactly once.

@@ -58,6 +58,11 @@ SpeedOfLight speed_of_light(const std::vector<OpCost>& ops,
   return light;
 }
 
+std::string_view to_string(Peak peak) {
+  constexpr std::string_view kNames[] = {"compute", "fp32", "fp8"};
+  return kNames[static_cast<int>(peak)];
+}
+
 std::string_view to_string(Bottleneck value) {
   constexpr std::string_view kNames[] = {"compute", "bytes", "kernels", "launches", "host"};
   return kNames[static_cast<int>(value)];

@@ -12,6 +12,7 @@ namespace assay {
 
 // What computes an operation.
 enum class Peak { Compute, Fp32, Fp8 }; // Compute: the type of autocast
+std::string_view to_string(Peak peak);  // "compute", "fp32", "fp8"
 
 // One kind of operation of a step, all its occurrences together, forward and backward.
 struct OpCost {

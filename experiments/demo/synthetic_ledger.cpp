@@ -218,7 +218,9 @@ private:
                               round,
                               "2026-11-21T00:00:30Z",
                               "retired",
-                              "loss of variant '" + cell.levels[i].name + "' is nan in round 5"});
+                              "loss of variant '" + cell.levels[i].name + "' is nan in round 5",
+                              variants_[i].id,
+                              kCauseLoss});
     return true;
   }
 
@@ -257,8 +259,9 @@ private:
                        training_loss(share) + batch + share * shift[i]);
       }
     }
-    for (const SyntheticLevel& level : cell.levels)
-      if (ends && level.nan_in_seed == seed) retire_for_loss(launch, level.name, rounds, seed);
+    for (std::size_t i = 0; i < cell.levels.size(); ++i)
+      if (ends && cell.levels[i].nan_in_seed == seed)
+        retire_for_loss(launch, variants[i], cell.levels[i].name, rounds, seed);
   }
 
   std::vector<std::int64_t> level_variants(std::int64_t cell) const {
@@ -268,14 +271,16 @@ private:
     return ids;
   }
 
-  void retire_for_loss(std::int64_t launch, const std::string& name, int round, int seed) {
+  void retire_for_loss(
+      std::int64_t launch, std::int64_t variant, const std::string& name, int round, int seed) {
     const std::string why = fmt::format(
         "loss of variant '{0}' is nan in round {1}, at step {2} of training with seed {3}",
         name,
         round,
         round * kLossSteps + 1,
         seed);
-    data_.events.push_back({launch, round, "2026-11-21T00:00:30Z", "retired", name + ": " + why});
+    data_.events.push_back(
+        {launch, round, "2026-11-21T00:00:30Z", "retired", name + ": " + why, variant, kCauseLoss});
     data_.launches.back().state = LaunchState::Failed;
     data_.launches.back().reason = fmt::format("variant '{}' was retired: {}", name, why);
   }

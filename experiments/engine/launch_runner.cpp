@@ -120,9 +120,11 @@ LaunchOutcome LaunchRunner::run() {
   }
   if (task_.attempt > 0)
     add_event(
-        -1,
-        "restarted",
-        fmt::format("attempt {} of {} launch {}", task_.attempt + 1, request_.kind, task_.index));
+        {outcome_.row.id,
+         -1,
+         utc_now(),
+         "restarted",
+         fmt::format("attempt {} of {} launch {}", task_.attempt + 1, request_.kind, task_.index)});
   const std::string log = (std::filesystem::path(context_.log_directory) /
                            fmt::format("launch-{}.log", outcome_.row.id))
                               .string();
@@ -175,15 +177,24 @@ json LaunchRunner::ask(WorkerProcess& worker,
   case WorkerReply::Kind::Retired:
     break;
   }
-  const auto index = reply.event.at("variant").get<std::size_t>();
-  if (index >= request_.variants.size())
+  const Retirement retired = require(parse_retired(reply.event), [](const std::string& message) {
+    return End{End::Why::Failed, message};
+  });
+  if (retired.variant >= request_.variants.size())
     throw End{End::Why::Failed,
               fmt::format("the worker retired variant {}, the launch has {}",
-                          index,
+                          retired.variant,
                           request_.variants.size())};
-  const std::string& name = request_.variants[index].name;
-  const std::string reason = printable(reply.event.value("reason", "no reason given"));
-  add_event(timed_rounds_, "retired", name + ": " + reason);
+  const LaunchVariant& variant = request_.variants[retired.variant];
+  const std::string& name = variant.name;
+  const std::string reason = printable(retired.reason);
+  add_event({outcome_.row.id,
+             timed_rounds_,
+             utc_now(),
+             "retired",
+             name + ": " + reason,
+             variant.id,
+             retired.cause});
   throw End{End::Why::Retired, fmt::format("variant '{}' was retired: {}", name, reason)};
 }
 
@@ -295,8 +306,7 @@ void LaunchRunner::finish(WorkerProcess& worker) {
     throw End{End::Why::Failed, "the worker " + how + " at its end"};
 }
 
-void LaunchRunner::add_event(int round, const char* kind, const std::string& detail) {
-  const EventRow event{outcome_.row.id, round, utc_now(), kind, detail};
+void LaunchRunner::add_event(const EventRow& event) {
   context_.ledger.add({}, {}, {event});
   outcome_.events.push_back(event);
 }
@@ -305,7 +315,8 @@ void LaunchRunner::add_event(int round, const char* kind, const std::string& det
 void LaunchRunner::close(const End& end) {
   const bool enough =
       task_.kind == LaunchKind::Timed && timed_rounds_ > 0 && 2 * timed_rounds_ >= cell_.rounds;
-  if (end.why == End::Why::Stopped) add_event(timed_rounds_, "stopped", end.reason);
+  if (end.why == End::Why::Stopped)
+    add_event({outcome_.row.id, timed_rounds_, utc_now(), "stopped", end.reason});
   outcome_.row.state = enough ? LaunchState::Partial : LaunchState::Failed;
   outcome_.row.reason = end.reason;
   context_.ledger.end_launch(outcome_.row.id, outcome_.row.state, end.reason, outcome_.row.steady);

@@ -60,7 +60,7 @@ private:
   void store_gates_and_metrics(const nlohmann::json& event, bool gates);
   void finish(WorkerProcess& worker);
   void close(const End& end);
-  void add_event(int round, const char* kind, const std::string& detail);
+  void add_event(const EventRow& event);
   double round_timeout() const;
   int rounds_wanted() const;
 

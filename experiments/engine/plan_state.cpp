@@ -130,6 +130,12 @@ void add_exclusions(const LedgerData& data, const CellRow& cell, PlanProgress& p
                                               reason));
 }
 
+// An event's detail begins with the variant's name.
+std::string retirement_reason(const LedgerData& data, const EventRow& event) {
+  const std::string start = data.variant(event.variant).name + ": ";
+  return event.detail.starts_with(start) ? event.detail.substr(start.size()) : event.detail;
+}
+
 } // namespace
 
 std::map<std::int64_t, std::string>
@@ -151,9 +157,7 @@ excluded_variants(const LedgerData& data, std::int64_t cell, LaunchKind kind) {
                                    gate.detail));
   for (const EventRow& event : data.events) {
     if (event.kind != "retired" || !of_cell(event.launch)) continue;
-    for (const VariantRow* variant : variants_of(data, cell))
-      if (event.detail.starts_with(variant->name + ": "))
-        excluded.emplace(variant->id, event.detail.substr(variant->name.size() + 2));
+    if (event.variant != 0) excluded.emplace(event.variant, retirement_reason(data, event));
   }
   return excluded;
 }

@@ -10,10 +10,6 @@ namespace assay {
 
 namespace {
 
-// NVML clocksEventReasons: HW slowdown, HW thermal slowdown, HW power brake. The software power cap
-// is not among them: a variant that draws more power runs into it, which is its effect.
-constexpr std::int64_t kHardwareThrottle = 0x8 | 0x40 | 0x80;
-
 struct RoundVisits {
   const VisitRow* a = nullptr;
   const VisitRow* b = nullptr;
@@ -40,16 +36,16 @@ std::optional<double> device_per_unit(const VisitRow& visit) {
   return static_cast<double>(*visit.device_ns) / visit.steps;
 }
 
-std::string excluded_why(const RoundVisits& round) {
-  const std::string a = disturbance(round.a->covariates);
-  const std::string b = disturbance(round.b->covariates);
+std::string excluded_why(const RoundVisits& round, const DisturbanceLimits& limits) {
+  const std::string a = disturbance(round.a->covariates, limits);
+  const std::string b = disturbance(round.b->covariates, limits);
   if (a.empty() && b.empty()) return "";
   if (b.empty()) return "A: " + a;
   if (a.empty()) return "B: " + b;
   return "A: " + a + "; B: " + b;
 }
 
-Pair make_pair(int round, const RoundVisits& visits) {
+Pair make_pair(int round, const RoundVisits& visits, const DisturbanceLimits& limits) {
   Pair pair;
   pair.round = round;
   pair.a_ns = per_unit(*visits.a);
@@ -58,7 +54,7 @@ Pair make_pair(int round, const RoundVisits& visits) {
   pair.a_device_ns = device_per_unit(*visits.a);
   pair.b_device_ns = device_per_unit(*visits.b);
   pair.b_second = visits.a->position < visits.b->position;
-  pair.excluded = excluded_why(visits);
+  pair.excluded = excluded_why(visits, limits);
   return pair;
 }
 
@@ -76,28 +72,29 @@ void add_round(PairSet& set,
                LaunchPairs& into,
                const LaunchRow& launch,
                int round,
-               const RoundVisits& visits) {
+               const RoundVisits& visits,
+               const DisturbanceLimits& limits) {
   if (set.work_mismatch.empty()) set.work_mismatch = work_mismatch(launch, round, visits);
   set.skipped_a += visits.a->skipped_steps;
   set.skipped_b += visits.b->skipped_steps;
-  set.disturbed_a += disturbance(visits.a->covariates).empty() ? 0 : 1;
-  set.disturbed_b += disturbance(visits.b->covariates).empty() ? 0 : 1;
-  into.pairs.push_back(make_pair(round, visits));
+  set.disturbed_a += disturbance(visits.a->covariates, limits).empty() ? 0 : 1;
+  set.disturbed_b += disturbance(visits.b->covariates, limits).empty() ? 0 : 1;
+  into.pairs.push_back(make_pair(round, visits, limits));
   ++set.pairs;
   if (!into.pairs.back().excluded.empty()) ++set.excluded;
 }
 
-void judge_contention(PairSet& set) {
+void judge_contention(PairSet& set, const DisturbanceLimits& limits) {
   if (set.pairs == 0) return;
   set.imbalance_p = fisher_exact_p(
       set.disturbed_a, set.pairs - set.disturbed_a, set.disturbed_b, set.pairs - set.disturbed_b);
   const double share = static_cast<double>(set.excluded) / static_cast<double>(set.pairs);
-  if (share > kExcludedLimit)
+  if (share > limits.pairs)
     set.contended =
         fmt::format("{} of {} pairs disturbed by other work on the machine (limit {:.0f} %)",
                     set.excluded,
                     set.pairs,
-                    100 * kExcludedLimit);
+                    100 * limits.pairs);
   else if (set.imbalance_p < kArmImbalanceAlpha)
     set.contended =
         fmt::format("disturbed visits differ by arm: {} of A, {} of B in {} pairs (p = {:.2g})",
@@ -139,36 +136,23 @@ bool is_counted(const LaunchRow& launch) {
          (launch.state == LaunchState::Complete || launch.state == LaunchState::Partial);
 }
 
-std::string disturbance(const Covariates& c) {
-  if (c.throttle_reasons && (*c.throttle_reasons & kHardwareThrottle) != 0)
-    return fmt::format("hardware throttle {:#x}", *c.throttle_reasons);
-  if (c.foreign_processes && *c.foreign_processes > 0)
-    return fmt::format("{} other process{} on the GPU",
-                       *c.foreign_processes,
-                       *c.foreign_processes == 1 ? "" : "es");
-  if (c.steal_share && *c.steal_share > kStealLimit)
-    return fmt::format("steal {:.0f} %", 100 * *c.steal_share);
-  if (c.run_delay_share && *c.run_delay_share > kRunDelayLimit)
-    return fmt::format("run delay {:.0f} %", 100 * *c.run_delay_share);
-  return "";
-}
-
 PairSet collect_pairs(const LedgerData& data,
                       const VisitIndex& visits,
                       const VariantRow& a,
                       const VariantRow& b) {
   PairSet set;
   for (const LaunchRow& launch : data.launches) {
-    if (launch.cell != a.cell || !is_counted(launch)) continue;
+    if (launch.cell != a.cell || !is_counted(launch) || data.superseded(launch.id)) continue;
     const auto rounds = rounds_of(visits.of_launch(launch.id), a.id, b.id);
     if (rounds.empty() ||
         2 * rounds.size() < static_cast<std::size_t>(std::max(0, launch.rounds_planned)))
       continue;
     LaunchPairs pairs{launch.id, launch.index, launch.steady, {}};
-    for (const auto& [round, both] : rounds) add_round(set, pairs, launch, round, both);
+    for (const auto& [round, both] : rounds)
+      add_round(set, pairs, launch, round, both, data.spec.limits);
     set.launches.push_back(std::move(pairs));
   }
-  judge_contention(set);
+  judge_contention(set, data.spec.limits);
   return set;
 }
 

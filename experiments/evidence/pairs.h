@@ -9,14 +9,11 @@
 #include <unordered_map>
 #include <vector>
 
+#include "core/ledger/covariates.h"
 #include "core/ledger/ledger.h"
 
 namespace assay {
 
-// Limits of a visit's covariates beyond which its pair is excluded (docs/statistics.md).
-inline constexpr double kStealLimit = 0.05;
-inline constexpr double kRunDelayLimit = 0.20;
-inline constexpr double kExcludedLimit = 0.20;     // share of excluded pairs that ends the verdict
 inline constexpr double kArmImbalanceAlpha = 0.01; // Fisher's exact test, disturbed visits by arm
 
 struct Pair {
@@ -65,9 +62,6 @@ PairSet collect_pairs(const LedgerData& data,
                       const VisitIndex& visits,
                       const VariantRow& a,
                       const VariantRow& b);
-
-// What disturbed a visit ("steal 12 %"), or "".
-std::string disturbance(const Covariates& covariates);
 
 // A launch whose rounds enter verdicts, if it has visits of both variants in half of them.
 bool is_counted(const LaunchRow& launch);

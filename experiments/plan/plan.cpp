@@ -12,6 +12,7 @@
 #include "experiments/plan/claims_file.h"
 #include "experiments/plan/memory_groups.h"
 #include "model/config/optimization.h"
+#include "model/config/step_cost.h"
 
 namespace assay {
 
@@ -55,6 +56,14 @@ OptimizationRow copy_row(const Optimization& row) {
   for (const Level& level : row.levels)
     copy.levels.push_back({level.name, level.summary, level.span});
   return copy;
+}
+
+StepCostRow cost_row(std::int64_t variant, const TrainConfig& resolved) {
+  const StepShape shape = step_shape(resolved);
+  return {variant,
+          shape.tokens * shape.micro_batches * resolved.ranks,
+          counts_all_launches(shape),
+          step_cost(shape)};
 }
 
 // Builds the rows of a plan cell by cell.
@@ -343,32 +352,23 @@ void Planner::write_cell(const MatrixCell& cell,
     ledger.optimizations.push_back(copy_row(row));
   const bool gpu = group.front().config.device == Device::Cuda;
   any_gpu_ = any_gpu_ || gpu;
-  const std::string reference = to_json(group.front().config).dump();
   CellRow out;
   out.id = static_cast<std::int64_t>(ledger.cells.size()) + 1;
   out.name = name;
   out.optimization = row.name;
   out.unit = to_string(row.unit);
-  out.config_json = reference;
+  out.config_json = to_json(group.front().config).dump();
   visit_shape(cell, gpu, out);
   loss_shape(cell, row, out);
-  const auto add = [&](const std::string& variant,
-                       const std::string& level,
-                       Role role,
-                       const std::string& config) {
-    ledger.variants.push_back({static_cast<std::int64_t>(ledger.variants.size()) + 1,
-                               out.id,
-                               variant,
-                               level,
-                               role,
-                               config});
+  const auto add = [&](const std::string& variant, const Draft& draft, Role role) {
+    const auto id = static_cast<std::int64_t>(ledger.variants.size()) + 1;
+    ledger.variants.push_back(
+        {id, out.id, variant, draft.level->name, role, to_json(draft.config).dump()});
+    ledger.costs.push_back(cost_row(id, draft.config));
   };
   for (const Draft& draft : group)
-    add(draft.level->name,
-        draft.level->name,
-        &draft == &group.front() ? Role::Reference : Role::Level,
-        to_json(draft.config).dump());
-  add("control", group.front().level->name, Role::Control, reference);
+    add(draft.level->name, draft, &draft == &group.front() ? Role::Reference : Role::Level);
+  add("control", group.front(), Role::Control);
   ledger.cells.push_back(std::move(out));
 }
 

@@ -22,7 +22,8 @@ std::string RankStatus::text() const {
                         {"issued", issued},
                         {"left", left},
                         {"failed", failed},
-                        {"retired", retired}}
+                        {"retired", retired},
+                        {"cause", cause}}
       .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
@@ -36,6 +37,7 @@ RankStatus RankStatus::from_text(const std::string& text) {
   json.at("left").get_to(status.left);
   json.at("failed").get_to(status.failed);
   json.at("retired").get_to(status.retired);
+  json.at("cause").get_to(status.cause);
   return status;
 }
 
@@ -102,7 +104,7 @@ std::string RankTable::waiting_in(std::size_t rank) const {
 std::optional<Finding> RankTable::failed() const {
   for (std::size_t i = 0; i < ranks_.size(); ++i)
     if (const RankStatus& status = ranks_[i].status; !status.failed.empty())
-      return Finding{fmt::format("rank {}: {}", i, status.failed), status.retired};
+      return Finding{fmt::format("rank {}: {}", i, status.failed), status.retired, status.cause};
   return std::nullopt;
 }
 

@@ -21,6 +21,7 @@ struct RankStatus {
   bool left = false;                    // ended in order
   std::string failed = {};              // why it ends, if by an error of its own
   int retired = -1;                     // ... which retires this variant of the launch
+  std::string cause = {};               // ... for this cause (EventRow::cause)
 
   std::string text() const;                             // JSON
   static RankStatus from_text(const std::string& text); // throws nlohmann's exception
@@ -30,6 +31,7 @@ struct RankStatus {
 struct Finding {
   std::string text;
   int retired = -1; // the variant that has to leave the launch, if that is all
+  std::string cause = {};
 };
 
 struct WatchLimits {

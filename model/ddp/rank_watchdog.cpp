@@ -89,10 +89,11 @@ RankWatchdog::Phase::~Phase() {
   watch_.progress_at_ = now;
 }
 
-void RankWatchdog::fail(const std::string& why, int retired) {
+void RankWatchdog::fail(const std::string& why, int retired, const std::string& cause) {
   std::unique_lock lock(mutex_);
   failed_ = why;
   retired_ = retired;
+  cause_ = cause;
   leaving_ = true;
   changed_.notify_all();
   // Until it is published, or the store is gone too.
@@ -126,6 +127,7 @@ RankStatus RankWatchdog::take_status(Clock::time_point now) {
   status.left = leaving_ && failed_.empty();
   status.failed = failed_;
   status.retired = retired_;
+  status.cause = cause_;
   return status;
 }
 

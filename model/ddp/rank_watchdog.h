@@ -67,7 +67,7 @@ public:
   };
 
   // Tells the other ranks that this one ends by an error, so that they end too.
-  void fail(const std::string& why, int retired = -1);
+  void fail(const std::string& why, int retired = -1, const std::string& cause = {});
   // For a main thread whose collective failed: the cause is often another rank's. Returns when
   // nothing was found in that time; a finding goes to on_finding as ever.
   std::optional<Finding> wait_for_finding(std::chrono::milliseconds limit);
@@ -94,6 +94,7 @@ private:
   std::vector<std::string> unpublished_;
   std::string failed_, store_error_;
   int retired_ = -1;
+  std::string cause_;
   std::optional<Finding> finding_;
   bool leaving_ = false, exchanging_ = true;
 

@@ -25,7 +25,8 @@ inline LedgerData small_plan() {
                5,
                0.05,
                0.01,
-               0.8};
+               0.8,
+               {0.06, 0.25, 0.3}};
   plan.optimizations = {{"opt",
                          "summary",
                          "bitwise",
@@ -65,6 +66,9 @@ inline LedgerData small_plan() {
   plan.variants = {{1, 1, "a", "a", Role::Reference, "{}"},
                    {2, 1, "b", "b", Role::Level, "{}"},
                    {3, 1, "control", "a", Role::Control, "{}"}};
+  plan.costs = {
+      {1, 128, true, {{"mm", 3e9, 4e6, 7, Peak::Fp8}, {"norm", 0, 2e6, 1, Peak::Compute}}},
+      {2, 128, false, {}}};
   seal_plan(plan);
   return plan;
 }

@@ -11,6 +11,7 @@
 #include <fstream>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "core/ledger/directory_lock.h"
 #include "core/ledger/ledger_schema.h"
@@ -48,6 +49,20 @@ TEST_F(LedgerTest, KeepsThePlan) {
   EXPECT_EQ(data.cell(1).loss_margin, 0.02);
   EXPECT_EQ(data.variant(3).role, Role::Control);
   EXPECT_THROW(data.variant(4), Failure);
+  EXPECT_EQ(data.spec.limits.steal, 0.06);
+  EXPECT_EQ(data.spec.limits.run_delay, 0.25);
+  EXPECT_EQ(data.spec.limits.pairs, 0.3);
+  ASSERT_NE(data.cost(1), nullptr);
+  EXPECT_EQ(data.cost(1)->tokens, 128);
+  EXPECT_TRUE(data.cost(1)->all_kernel_launches);
+  ASSERT_EQ(data.cost(1)->operations.size(), 2u);
+  EXPECT_EQ(data.cost(1)->operations[0].name, "mm");
+  EXPECT_EQ(data.cost(1)->operations[0].flops, 3e9);
+  EXPECT_EQ(data.cost(1)->operations[0].bytes, 4e6);
+  EXPECT_EQ(data.cost(1)->operations[0].launches, 7);
+  EXPECT_EQ(data.cost(1)->operations[0].peak, Peak::Fp8);
+  EXPECT_FALSE(data.cost(2)->all_kernel_launches);
+  EXPECT_EQ(data.cost(3), nullptr);
 }
 
 TEST_F(LedgerTest, KeepsEveryRow) {
@@ -111,6 +126,38 @@ TEST_F(LedgerTest, KeepsEveryRow) {
   EXPECT_EQ(data.gates.at(0).bound, 0.25);
   EXPECT_FALSE(data.gates.at(0).passed);
   EXPECT_EQ(data.events.at(0).kind, "warmup_end");
+}
+
+TEST_F(LedgerTest, KeepsWhoWasRetiredAndWhy) {
+  const auto ledger = open();
+  const std::int64_t id = ledger->start_launch(timed_launch());
+  ledger->add(
+      {}, {}, {{id, 3, "t", "retired", "b: why", 2, kCauseMemory}, {id, 3, "t", "stopped", ""}});
+  const LedgerData data = ledger->read();
+  EXPECT_EQ(data.events.at(0).variant, 2);
+  EXPECT_EQ(data.events.at(0).cause, kCauseMemory);
+  EXPECT_EQ(data.events.at(1).variant, 0);
+  EXPECT_EQ(data.events.at(1).cause, "");
+}
+
+// A launch that is measured again gives its place away once the later one counts, not before.
+TEST_F(LedgerTest, ALaunchIsSupersededByACompleteRepeat) {
+  const auto ledger = open();
+  const std::int64_t first = ledger->start_launch(timed_launch());
+  ledger->end_launch(first, LaunchState::Complete, "", true);
+  LaunchRow again = timed_launch();
+  again.attempt = 1;
+  again.repeats = first;
+  const std::int64_t second = ledger->start_launch(again);
+  EXPECT_EQ(ledger->read().launches.at(1).repeats, first);
+  EXPECT_EQ(ledger->read().launches.at(0).repeats, 0);
+  EXPECT_FALSE(ledger->read().superseded(first));
+  ledger->end_launch(second, LaunchState::Failed, "killed", true);
+  EXPECT_FALSE(ledger->read().superseded(first));
+  const std::int64_t third = ledger->start_launch(again);
+  ledger->end_launch(third, LaunchState::Partial, "", true);
+  EXPECT_TRUE(ledger->read().superseded(first));
+  EXPECT_FALSE(ledger->read().superseded(third));
 }
 
 TEST_F(LedgerTest, ARoundIsWholeOrNotThere) {
@@ -275,22 +322,38 @@ TEST_F(LedgerTest, DistinctMessages) {
 TEST_F(LedgerTest, ANewerSchemaIsRefused) {
   open()->finish();
   Database(file(), Database::Mode::ReadWrite).execute("PRAGMA user_version = 9");
-  EXPECT_THAT(error(), HasSubstr("its schema 9 is newer than this build reads (4)"));
+  EXPECT_THAT(error(), HasSubstr("its schema 9 is newer than this build reads (5)"));
   EXPECT_THAT(failure_of([&] { open(); }), HasSubstr("its schema 9 is newer"));
 }
 
 // Schema 1 had no traced launches: it reads as if none were asked for, and is not written to.
 TEST_F(LedgerTest, AnOlderSchemaIsReadAndNotContinued) {
-  open()->finish();
+  {
+    const auto ledger = open();
+    const std::int64_t id = ledger->start_launch(timed_launch());
+    ledger->add({},
+                {},
+                {{id, 2, "t", "retired", "b: loss of variant 'b' is -nan in round 2"},
+                 {id, 2, "t", "retired", "out of memory in variant 'a': 12 GiB"},
+                 {id, 2, "t", "stopped", "loss of 'a' is nan"}});
+    ledger->finish();
+  }
   EXPECT_EQ(value_or_throw(read_ledger(directory_)).cells.at(0).traced_rounds, 4);
   Database(file(), Database::Mode::ReadWrite)
       .execute("ALTER TABLE claim DROP COLUMN stages; ALTER TABLE claim DROP COLUMN lints; "
                "ALTER TABLE cell DROP COLUMN traced_rounds; "
                "ALTER TABLE cell DROP COLUMN loss_seeds; ALTER TABLE cell DROP COLUMN loss_rounds; "
                "ALTER TABLE cell DROP COLUMN loss_steps; ALTER TABLE cell DROP COLUMN loss_margin; "
+               "ALTER TABLE spec DROP COLUMN steal_limit; "
+               "ALTER TABLE spec DROP COLUMN run_delay_limit; "
+               "ALTER TABLE spec DROP COLUMN pairs_limit; "
+               "DROP TABLE operation_cost; DROP TABLE step_cost; "
+               "ALTER TABLE launch DROP COLUMN repeats; "
+               "ALTER TABLE event DROP COLUMN variant; ALTER TABLE event DROP COLUMN cause; "
                "PRAGMA user_version = 1");
   nlohmann::json sealed = nlohmann::json::parse(small_plan().spec.plan_json);
   for (const char* key : {"stages", "lints"}) sealed["claims"][0].erase(key);
+  sealed.erase("limits");
   for (const char* key : {"traced_rounds", "loss"}) sealed["cells"][0].erase(key);
   {
     const Database db(file(), Database::Mode::ReadWrite);
@@ -304,7 +367,31 @@ TEST_F(LedgerTest, AnOlderSchemaIsReadAndNotContinued) {
   EXPECT_EQ(data->cells.at(0).traced_rounds, 0);
   EXPECT_EQ(data->cells.at(0).loss_seeds, 0);
   EXPECT_EQ(data->cells.at(0).loss_margin, 0);
+  EXPECT_EQ(data->spec.limits.steal, DisturbanceLimits().steal);
+  EXPECT_EQ(data->cost(1), nullptr);
+  EXPECT_EQ(data->launches.at(0).repeats, 0);
+  EXPECT_EQ(data->events.at(0).variant, 2);
+  EXPECT_EQ(data->events.at(0).cause, kCauseLoss);
+  EXPECT_EQ(data->events.at(1).variant, 1);
+  EXPECT_EQ(data->events.at(1).cause, kCauseMemory);
+  EXPECT_EQ(data->events.at(2).variant, 0);
   EXPECT_THAT(failure_of([&] { open(); }), HasSubstr("written by an older Assay (schema 1"));
+}
+
+// The ledgers behind docs/results are of every schema that was released.
+TEST(ReleasedLedgers, OpenInThisBuild) {
+  std::set<std::int64_t> schemas;
+  for (const auto& entry : fs::recursive_directory_iterator(ASSAY_SOURCE_DIR "/docs/results")) {
+    if (entry.path().filename() != "ledger.sqlite") continue;
+    schemas.insert(
+        Database(entry.path().string(), Database::Mode::Immutable).integer("PRAGMA user_version"));
+    const Result<LedgerData> data = read_ledger(entry.path().parent_path().string());
+    ASSERT_TRUE(data) << data.error().message;
+    EXPECT_FALSE(data->launches.empty()) << entry.path();
+    for (const EventRow& event : data->events)
+      EXPECT_EQ(event.kind == "retired", event.variant != 0) << entry.path() << event.detail;
+  }
+  EXPECT_THAT(schemas, testing::IsSupersetOf({1, 2, 3, 4}));
 }
 
 TEST_F(LedgerTest, TruncatedFilesAreDamaged) {

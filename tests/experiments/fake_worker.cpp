@@ -163,7 +163,10 @@ private:
     if (!settings_.count("retire") ||
         settings_["retire"] != variant.at("name").get<std::string>() + "/" + place)
       return false;
-    send({{"event", "retired"}, {"variant", index}, {"reason", "loss is nan in round " + place}});
+    send({{"event", "retired"},
+          {"variant", index},
+          {"cause", assay::kCauseLoss},
+          {"reason", "loss is nan in round " + place}});
     return true;
   }
 

@@ -5,6 +5,8 @@
 
 #include <cmath>
 
+#include "core/protocol/visit_json.h"
+
 namespace assay {
 namespace {
 
@@ -101,9 +103,43 @@ TEST(Protocol, GatesAndMetrics) {
                     kVariants));
 }
 
+TEST(Protocol, AVisitSurvivesTheWire) {
+  VisitRow row;
+  row.position = 1;
+  row.steps = 2;
+  row.wall_ns = 5;
+  row.device_ns = 4;
+  row.tokens = 6;
+  row.loss = 0.5;
+  row.skipped_steps = 1;
+  row.sample_ns = {2, 3};
+  row.covariates = {0.1, 0.2, 0.3, 4, 5, 6.0, 7.0, 8.0, 9.0, 10, 11};
+  const json sent = visit_to_json(1, row);
+  EXPECT_EQ(sent.at("variant"), 1);
+  EXPECT_EQ(sent.at("covariates").size(), 11u);
+  const VisitRow read = visit_from_json(sent);
+  EXPECT_EQ(visit_to_json(1, read), sent);
+  EXPECT_EQ(read.device_ns, 4);
+  EXPECT_EQ(read.covariates.foreign_processes, 11);
+  row.device_ns.reset();
+  row.covariates = {};
+  EXPECT_FALSE(visit_to_json(1, row).contains("device_ns"));
+  EXPECT_EQ(visit_to_json(1, row).at("covariates"), json::object());
+}
+
+TEST(Protocol, ARetirementNamesItsCause) {
+  const Retirement retired = value_or_throw(parse_retired(
+      {{"event", "retired"}, {"variant", 2}, {"cause", "memory"}, {"reason", "12 GiB"}}));
+  EXPECT_EQ(retired.variant, 2u);
+  EXPECT_EQ(retired.cause, kCauseMemory);
+  EXPECT_EQ(retired.reason, "12 GiB");
+  EXPECT_FALSE(parse_retired({{"event", "retired"}, {"variant", 2}}));
+  EXPECT_FALSE(parse_retired({{"variant", 2}, {"cause", "mood"}}));
+}
+
 TEST(Protocol, AnotherVersionIsRefused) {
-  EXPECT_THAT(parse_hello({{"event", "hello"}, {"protocol", 4}}).error().message,
-              HasSubstr("the worker speaks protocol 4, this engine 3"));
+  EXPECT_THAT(parse_hello({{"event", "hello"}, {"protocol", 3}}).error().message,
+              HasSubstr("the worker speaks protocol 3, this engine 4"));
 }
 
 } // namespace

@@ -125,17 +125,20 @@ TEST_F(RankBoardTest, TellsAFailureBeforeWhatFollowsFromIt) {
   RankStatus failed;
   failed.failed = "out of memory";
   failed.retired = 4;
+  failed.cause = "memory";
   say(1, failed, 0);
   const auto finding = board.finding(at(0));
   ASSERT_TRUE(finding);
   EXPECT_EQ(finding->text, "rank 1: out of memory");
   EXPECT_EQ(finding->retired, 4);
+  EXPECT_EQ(finding->cause, "memory");
 }
 
 TEST(RankStatus, SurvivesItsText) {
   RankStatus status = working({"all_reduce \"x\" 1", "barrier"}, 12, 34);
   status.failed = "why \xff";
   status.retired = 2;
+  status.cause = "loss";
   const RankStatus read = RankStatus::from_text(status.text());
   EXPECT_EQ(read.issued, status.issued);
   EXPECT_EQ(read.phase, "visit");
@@ -143,6 +146,7 @@ TEST(RankStatus, SurvivesItsText) {
   EXPECT_EQ(read.limit_ms, 34);
   EXPECT_THAT(read.failed, HasSubstr("why "));
   EXPECT_EQ(read.retired, 2);
+  EXPECT_EQ(read.cause, "loss");
 }
 
 } // namespace

@@ -105,9 +105,10 @@ TEST_F(RankWatchTest, NamesTheRankThatHangsAndNotTheOneThatWaits) {
 
 TEST_F(RankWatchTest, TellsTheOthersWhyARankFails) {
   Member a(server, 0), b(client, 1);
-  b.watch().fail("out of memory in variant 'x'", 3);
+  b.watch().fail("out of memory in variant 'x'", 3, "memory");
   EXPECT_EQ(a.finding(seconds(3)), "rank 1: out of memory in variant 'x'");
   EXPECT_EQ(a.watch().wait_for_finding(milliseconds(0))->retired, 3);
+  EXPECT_EQ(a.watch().wait_for_finding(milliseconds(0))->cause, "memory");
 }
 
 TEST_F(RankWatchTest, NoticesThatTheStoreIsGone) {

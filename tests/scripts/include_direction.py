@@ -23,7 +23,7 @@ ALLOWED = {
     "core/files": {"core", "core/sqlite"},
     "core/sqlite": {"core"},
     "core/statistics": {"core"},
-    "core/ledger": {"core", "core/files", "core/sqlite"},
+    "core/ledger": {"core", "core/files", "core/sqlite", "core/statistics"},
     "core/trace": {"core", "core/files", "core/sqlite"},
     "core/protocol": {"core", "core/ledger"},
     "kernels": {"core"},
@@ -62,7 +62,7 @@ ALLOWED = {
     "app/assay/verbs": CORE | REPORTS | ENGINE | PROFILERS
     | {"app", "app/assay", "experiments/report", "experiments/export", "model/config"},
     "app/worker/ranks": CORE | MODEL,
-    "app/worker/launch": CORE | MODEL | PROFILERS | {"app/worker/ranks"},
+    "app/worker/launch": CORE | MODEL | PROFILERS | {"core/protocol", "app/worker/ranks"},
     "app/worker": CORE | MODEL | {"core/protocol", "app/worker/launch", "app/worker/ranks"},
     "app/worker/verbs": CORE | MODEL | PROFILERS | {"app", "app/worker", "app/worker/launch"},
     "app/view": CORE | VIEWER | {"ui/style", "ui/screens", "ui/window", "ui/platform"},

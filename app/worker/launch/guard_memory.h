@@ -16,13 +16,14 @@ template <class Body> auto guard_memory(std::size_t variant, const std::string& 
   try {
     return body();
   } catch (const std::bad_alloc&) {
-    throw Retired{variant, "out of memory in variant '" + name + "'"};
+    throw Retired{variant, kCauseMemory, "out of memory in variant '" + name + "'"};
   } catch (const c10::Error& error) {
     const std::string text = error.what_without_backtrace();
     if (text.find("can't allocate memory") == std::string::npos &&
         text.find("out of memory") == std::string::npos)
       throw;
     throw Retired{variant,
+                  kCauseMemory,
                   "out of memory in variant '" + name + "': " + text.substr(0, text.find('\n'))};
   }
 }

@@ -12,7 +12,7 @@
 #include <random>
 
 #include "app/worker/launch/guard_memory.h"
-#include "app/worker/launch/launch_json.h"
+#include "core/protocol/visit_json.h"
 #include "core/statistics/statistics.h"
 #include "model/layout/segments.h"
 #include "model/training/global_state.h"
@@ -33,6 +33,20 @@ std::vector<std::size_t> permutation(std::size_t count, std::uint64_t seed) {
   std::mt19937_64 generator(seed);
   for (std::size_t i = count; i > 1; --i) std::swap(order[i - 1], order[generator() % i]);
   return order;
+}
+
+VisitRow visit_row(std::size_t position, const VisitResult& visit, const Covariates& covariates) {
+  VisitRow row;
+  row.position = static_cast<int>(position);
+  row.steps = visit.steps;
+  row.wall_ns = visit.wall_ns;
+  row.device_ns = visit.device_ns;
+  row.tokens = visit.tokens;
+  row.loss = visit.loss;
+  row.skipped_steps = visit.skipped_steps;
+  row.sample_ns = visit.sample_ns;
+  row.covariates = covariates;
+  return row;
 }
 
 } // namespace
@@ -221,9 +235,10 @@ json Launch::round(const json& message) {
       not_finite.emplace(variant, std::move(why));
     if (ranks_ != nullptr)
       own_step_ns_[variant].push_back(static_cast<double>(visit.wall_ns) / visit.steps);
-    visits.push_back(visit_to_json(variant, position, visit, covariates));
+    visits.push_back(visit_to_json(variant, visit_row(position, visit, covariates)));
   }
-  if (!not_finite.empty()) throw Retired{not_finite.begin()->first, not_finite.begin()->second};
+  if (!not_finite.empty())
+    throw Retired{not_finite.begin()->first, kCauseLoss, not_finite.begin()->second};
   train_data_->resume();
   held_out_data_->resume();
   return {{"event", "round"}, {"round", number}, {"visits", visits}};
@@ -247,21 +262,21 @@ json Launch::bye() {
   json metrics = tracer_ ? tracer_->finish() : json::array();
   tracer_.reset();
   if (step_ns_ > 0)
-    metrics.push_back(metric(
+    metrics.push_back(metric_json(
         nullptr, "time/step_ns", "ns", step_ns_, "median train step beside the timed evaluations"));
   if (kind_ == "loss")
-    metrics.push_back(metric(nullptr,
-                             kDataEpochMetric,
-                             "epochs",
-                             static_cast<double>(train_data_->position().epoch),
-                             "of the training data, finished"));
+    metrics.push_back(metric_json(nullptr,
+                                  kDataEpochMetric,
+                                  "epochs",
+                                  static_cast<double>(train_data_->position().epoch),
+                                  "of the training data, finished"));
   for (std::size_t i = 0; i < own_step_ns_.size(); ++i)
     if (!own_step_ns_[i].empty())
-      metrics.push_back(metric(i,
-                               fmt::format("rank/{}/step_ns", ranks_->place().rank),
-                               "ns",
-                               median(own_step_ns_[i]),
-                               "median over this rank's visits, warm-up included"));
+      metrics.push_back(metric_json(i,
+                                    fmt::format("rank/{}/step_ns", ranks_->place().rank),
+                                    "ns",
+                                    median(own_step_ns_[i]),
+                                    "median over this rank's visits, warm-up included"));
   return {{"event", "bye"}, {"metrics", metrics}};
 }
 

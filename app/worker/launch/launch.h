@@ -13,6 +13,7 @@
 #include "app/worker/launch/tracer.h"
 #include "app/worker/launch/visit.h"
 #include "app/worker/ranks/rank_channel.h"
+#include "core/ledger/ledger.h"
 #include "model/config/optimization.h"
 #include "model/data/loader.h"
 #include "model/training/trainer.h"
@@ -28,6 +29,7 @@ struct VariantSpec {
 // Variants that must leave the launch: the round that showed it is not answered.
 struct Retired {
   std::size_t variant;
+  const char* cause; // kCauseLoss, kCauseMemory
   std::string reason;
 };
 

@@ -3,7 +3,7 @@
 
 #include "app/worker/launch/guard_memory.h"
 #include "app/worker/launch/launch.h"
-#include "app/worker/launch/launch_json.h"
+#include "core/protocol/visit_json.h"
 #include "core/statistics/roofline.h"
 #include "model/gates/gates.h"
 #include "model/layout/segments.h"
@@ -24,7 +24,7 @@ void add_peaks(json& metrics, const TrainConfig& config) {
   if (config.device != Device::Cuda) return;
   const MeasuredPeaks peaks = measure_peaks(config.precision);
   const auto add = [&](const char* path, const char* unit, double value) {
-    if (value > 0) metrics.push_back(metric(nullptr, path, unit, value));
+    if (value > 0) metrics.push_back(metric_json(nullptr, path, unit, value));
   };
   add(kComputePeakMetric, "FLOP/s", peaks.flops_per_second);
   add(kFp32PeakMetric, "FLOP/s", peaks.fp32_flops_per_second);
@@ -79,14 +79,14 @@ json Launch::parity() {
       }
       const CodePath seen = record_code_path(*optimization_, spec.config, batches, group());
       for (const auto& [name, count] : seen.spans)
-        metrics.push_back(metric(i, "engaged/" + name, "spans", static_cast<double>(count)));
+        metrics.push_back(metric_json(i, "engaged/" + name, "spans", static_cast<double>(count)));
       for (const auto& [name, count] : seen.counters) {
-        metrics.push_back(metric(i, name, "count", static_cast<double>(count)));
+        metrics.push_back(metric_json(i, name, "count", static_cast<double>(count)));
         if (shows_a_level(*optimization_, name))
-          metrics.push_back(metric(i, "engaged/" + name, "count", static_cast<double>(count)));
+          metrics.push_back(metric_json(i, "engaged/" + name, "count", static_cast<double>(count)));
       }
       for (const auto& [name, count] : seen.operators)
-        metrics.push_back(metric(i, "ops/" + name, "calls", static_cast<double>(count)));
+        metrics.push_back(metric_json(i, "ops/" + name, "calls", static_cast<double>(count)));
     });
   }
   add_peaks(metrics, reference());
@@ -113,9 +113,9 @@ json Launch::memory() {
         (void)run_visit(trainer, unit_ == "evaluation", units, 0);
         if (!counted) return;
         metrics.push_back(
-            metric(i, "memory/peak_bytes", "bytes", static_cast<double>(peak.peak_bytes())));
+            metric_json(i, "memory/peak_bytes", "bytes", static_cast<double>(peak.peak_bytes())));
         metrics.push_back(
-            metric(i, "memory/start_bytes", "bytes", static_cast<double>(peak.start_bytes())));
+            metric_json(i, "memory/start_bytes", "bytes", static_cast<double>(peak.start_bytes())));
       });
     }
   return {{"event", "memory"}, {"metrics", metrics}};

@@ -71,10 +71,13 @@ void RankChannel::answer(const json& event) {
   push(answer_queue(place_.rank), event);
 }
 
-void RankChannel::fail(const std::string& why, bool maybe_another, int retired) {
+void RankChannel::fail(const std::string& why,
+                       bool maybe_another,
+                       int retired,
+                       const std::string& cause) {
   if (maybe_another && watch_.wait_for_finding(kCauseTime))
     for (;;) ::pause(); // the watch's thread reports it and ends the process
-  watch_.fail(why, retired);
+  watch_.fail(why, retired, cause);
 }
 
 } // namespace assay::worker

@@ -37,7 +37,8 @@ public:
 
   // This rank ends by an error. Where another rank's end is the cause, the watch names that rank
   // and this process ends in here.
-  void fail(const std::string& why, bool maybe_another, int retired = -1);
+  void
+  fail(const std::string& why, bool maybe_another, int retired = -1, const std::string& cause = {});
 
 private:
   nlohmann::json pop(const std::string& queue);
