@@ -19,6 +19,7 @@
 #include "core/sqlite/database.h"
 #include "core/text.h"
 #include "tests/core/ledger_support.h"
+#include "tests/paths.h"
 
 namespace assay {
 namespace {
@@ -381,7 +382,7 @@ TEST_F(LedgerTest, AnOlderSchemaIsReadAndNotContinued) {
 // The ledgers behind docs/results are of every schema that was released.
 TEST(ReleasedLedgers, OpenInThisBuild) {
   std::set<std::int64_t> schemas;
-  for (const auto& entry : fs::recursive_directory_iterator(ASSAY_SOURCE_DIR "/docs/results")) {
+  for (const auto& entry : fs::recursive_directory_iterator(test::source_dir() + "/docs/results")) {
     if (entry.path().filename() != "ledger.sqlite") continue;
     schemas.insert(
         Database(entry.path().string(), Database::Mode::Immutable).integer("PRAGMA user_version"));
