@@ -1,4 +1,4 @@
-// The variables by which torchrun and Slurm tell a process that it is one of several ranks.
+// The variables by which torchrun and Slurm mark a process as one of several ranks.
 #pragma once
 
 #include <functional>

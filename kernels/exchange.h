@@ -7,7 +7,7 @@
 
 namespace assay {
 
-// Both buffers hold `bytes` bytes, do not overlap, and are aligned to 16. Asynchronous on `stream`;
+// Both buffers have `bytes` bytes, do not overlap, and are aligned to 16. Asynchronous on `stream`;
 // the caller checks cudaGetLastError().
 void launch_exchange(void* a, void* b, std::size_t bytes, cudaStream_t stream);
 

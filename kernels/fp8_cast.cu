@@ -25,7 +25,7 @@ __device__ float value_of(__half x) {
   return __half2float(x);
 }
 
-// Bits of non-negative floats grow with their values, and a NaN's lie above infinity's.
+// Bits of non-negative floats grow with their values, and a NaN's are above infinity's.
 template <class T> __global__ void amax_kernel(const T* x, std::int64_t count, float* amax) {
   int largest = 0;
   const std::int64_t stride = static_cast<std::int64_t>(gridDim.x) * blockDim.x;
@@ -59,7 +59,7 @@ __global__ void cast_kernel(Fp8Cast cast, float largest) {
   __syncthreads();
   auto* by_rows = static_cast<unsigned char*>(cast.by_rows);
   auto* by_columns = static_cast<unsigned char*>(cast.by_columns);
-  // Padded sizes are multiples of 16, so 4 bytes lie inside or outside together.
+  // Padded sizes are multiples of 16, so 4 bytes are inside or outside together.
   for (int r = threadIdx.y; r < kTile; r += blockDim.y)
     for (int c = threadIdx.x * 4; c < kTile; c += blockDim.x * 4) {
       if (by_rows != nullptr && row0 + r < cast.padded_rows && column0 + c < cast.padded_columns) {

@@ -1,4 +1,4 @@
-// Selected block indices to canonical token ranges, one warp a query and group.
+// Selected block indices to canonical token ranges, one warp per query and group.
 #pragma once
 
 #include <cuda_runtime_api.h>

@@ -1,5 +1,5 @@
 // Choice of the blocks that a group of heads reads (NSA, arXiv 2502.11089, eq. 8-11) from the
-// scores of its queries with the compressed keys: one warp a query and group.
+// scores of its queries with the compressed keys: one warp per query and group.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -29,7 +29,8 @@ struct SelectProblem {
   float scale;
 };
 
-// Whether a warp's shared memory holds K probabilities and the scores of a document's blocks.
+// Whether a warp's shared memory has room for K probabilities and the scores of a document's
+// blocks.
 bool select_fits(std::int64_t keys, std::int64_t most_blocks);
 
 // Asynchronous on `stream`. Refuses what does not fit.

@@ -72,7 +72,7 @@ void launch_selected_query_gradient(const SelectedProblem& problem,
 void launch_selected_count(const SelectedProblem& problem,
                            std::int32_t* counts,
                            cudaStream_t stream);
-// Writes the queries of each place, in no fixed order; `cursor` [G T] holds each place's begin and
+// Writes the queries of each place, in no fixed order; `cursor` [G T] has each place's begin and
 // is moved to its end.
 void launch_selected_fill(const SelectedProblem& problem,
                           std::int32_t* cursor,

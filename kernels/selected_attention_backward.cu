@@ -192,7 +192,7 @@ __global__ void __launch_bounds__(kThreads, kThreads == 128 && kWidth == 64 ? 3 
   }
 }
 
-// As many thread blocks as the device holds at once: the number of items stays on the device.
+// As many thread blocks as the device runs at once: the number of items stays on the device.
 template <class Kernel> unsigned resident_blocks(Kernel kernel, int threads) {
   int device = 0, processors = 0, blocks = 0;
   if (cudaGetDevice(&device) != cudaSuccess ||

@@ -1,5 +1,5 @@
-// Selected attention in fp32 with plain multiply-adds: one thread block a query and group, a warp
-// four heads, a lane one key of a tile of 32. Its gradients of keys and values are added one by
+// Selected attention in fp32 with plain multiply-adds: one thread block per query and group, a warp
+// per four heads, a lane one key of a tile of 32. Its gradients of keys and values are added one by
 // one: this path carries parity, not speed.
 #include "kernels/selected_fp32.h"
 #include "kernels/selected_spans.cuh"

@@ -6,7 +6,7 @@ namespace assay {
 
 namespace {
 
-// Calls visit(place) for every block that this lane's span holds; place = group T + first token.
+// Calls visit(place) for every block in this lane's span; place = group T + first token.
 template <class Visit>
 __device__ void for_each_place(const SelectedProblem& problem, const Place& place, Visit&& visit) {
   const Spans spans = selected_spans(problem, place.t, place.group, place.lane);

@@ -6,7 +6,7 @@
 
 namespace assay {
 
-// A field of printable text, quoted if it holds a comma, a quote or a line break.
+// A field of printable text, quoted if it contains a comma, a quote or a line break.
 std::string csv_field(std::string_view text);
 
 } // namespace assay

@@ -50,7 +50,7 @@ void write_holder(int fd) {
       {"pid", ::getpid()}, {"host", host_name()}, {"command", own_command()}};
   const std::string text =
       holder.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
-  // The name is a courtesy: where the disk is full the lock itself still holds.
+  // The name is a courtesy: where the disk is full the lock itself still works.
   if (::ftruncate(fd, 0) == 0) (void)!::pwrite(fd, text.data(), text.size(), 0);
 }
 

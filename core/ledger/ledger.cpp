@@ -27,7 +27,7 @@ namespace {
       error.what());
 }
 
-// Runs `body`, and turns "disk full" into a message that says what to do.
+// Runs `body`, and turns "disk full" into a message that names the next action.
 template <class Body> auto writing(const Database& db, Body body) {
   try {
     return body();
@@ -60,11 +60,11 @@ void create_file(const std::string& directory, const std::string& path, const Le
 
 void check_same_plan(const Database& db, const std::string& directory, const SpecRow& spec) {
   Statement s = db.prepare("SELECT hash, name, plan_json FROM spec");
-  if (!s.step()) internal_error("{}: the ledger holds no plan", db.path());
+  if (!s.step()) internal_error("{}: the ledger contains no plan", db.path());
   if (s.text(0) == spec.hash) return;
   const std::string difference = plan_difference(s.text(2), spec.plan_json);
   bad_input(
-      "{} holds another plan ('{}', {}) than this one ('{}', {}): {}. Choose another --out, or "
+      "{} contains another plan ('{}', {}) than this one ('{}', {}): {}. Choose another --out, or "
       "use --fork to set the old results aside",
       directory,
       s.text(1),

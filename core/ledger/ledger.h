@@ -54,7 +54,7 @@ struct OptimizationRow { // copied from the registry at plan time
 struct ClaimRow { // copied from experiments/claims at plan time
   std::string id, optimization;
   std::string from, to;     // level names
-  std::string text, source; // quotation and where it stands
+  std::string text, source; // quotation and its place
   std::string metric;       // step_time | throughput | peak_memory | unit_time
   double lo = 0, hi = 0;    // claimed gain in the claim's metric: 0.10 = +10 % throughput, or 10 %
                             // less time/bytes; hi infinite: no upper end, and lo 0: no figure
@@ -63,8 +63,8 @@ struct ClaimRow { // copied from experiments/claims at plan time
       unmet; // why the claim is not tested by any run of this build; "" when a run may test it
   std::string requires_json; // {"device":"cuda","precision":["bf16"]}: what a cell's config must be
                              // to meet it
-  std::string stages;        // where the gain is said to sit, "forward,backward"; "": not said
-  std::string lints;         // what arithmetic says about its document, one sentence a line
+  std::string stages;        // stages that the document names, "forward,backward"; "": none
+  std::string lints;         // arithmetic faults of its document, one sentence per line
 };
 
 struct CellRow {
@@ -73,15 +73,15 @@ struct CellRow {
   std::string optimization;
   std::string unit;        // train_step | evaluation | optimizer_step
   std::string config_json; // the resolved TrainConfig of the reference
-  int rounds = 0;          // timed rounds a launch
+  int rounds = 0;          // timed rounds per launch
   int visit_steps = 1;     // K: units a visit
   int discard_steps = 0;   // w: of these, the first w are stored and not counted
   int launches = 0;        // timed launches; 0: the spec's
   int traced_rounds = 0;   // counted rounds of the traced launch; 0: the cell is not traced
   int loss_seeds = 0;      // loss launches, one a seed; 0: the cell is not trained for its loss
   int loss_rounds = 0;     // visits of each variant in one of them
-  int loss_steps = 0;      // optimizer steps a visit of them
-  double loss_margin = 0;  // nats a token, declared before any data
+  int loss_steps = 0;      // optimizer steps per visit of them
+  double loss_margin = 0;  // nats per token, declared before any data
 };
 
 enum class Role { Reference, Level, Control }; // Control: the reference again (A/A)
@@ -217,7 +217,7 @@ struct LedgerData {
 
 // Everything in the ledger of a results directory, opened read-only; works beside a running engine,
 // after kill -9, and on a read-only file system. Errors: no such ledger, not a ledger, a newer
-// schema (says which), damaged.
+// schema (names it), damaged.
 Result<LedgerData> read_ledger(const std::string& directory);
 
 class Database;
@@ -227,7 +227,7 @@ class Database;
 class Ledger {
 public:
   // Opens or creates. A new directory gets `plan` (spec, optimizations, claims, cells, variants);
-  // an existing one must hold the same spec hash.
+  // an existing one must have the same spec hash.
   static std::unique_ptr<Ledger> open(const std::string& directory, const LedgerData& plan);
   ~Ledger();
 

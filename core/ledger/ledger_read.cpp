@@ -39,7 +39,7 @@ SpecRow read_spec(const Database& db, std::int64_t schema) {
                  "launches, alpha, sesoi, power, " +
                  since(schema, 5, "steal_limit, run_delay_limit, pairs_limit", "NULL, NULL, NULL") +
                  " FROM spec");
-  if (!s.step()) internal_error("{}: the ledger holds no plan", db.path());
+  if (!s.step()) internal_error("{}: the ledger contains no plan", db.path());
   SpecRow row;
   row.hash = s.text(0);
   row.name = s.text(1);
@@ -313,7 +313,7 @@ public:
   explicit PrivateCopy(const std::string& path) {
     std::string name = (std::filesystem::temp_directory_path() / "assay-ledger-XXXXXX").string();
     if (::mkdtemp(name.data()) == nullptr)
-      bad_input("{}: lies in a read-only directory and needs a copy in {}, which cannot be written",
+      bad_input("{}: is in a read-only directory and needs a copy in {}, which cannot be written",
                 path,
                 std::filesystem::temp_directory_path().string());
     directory_ = name;
@@ -341,7 +341,7 @@ LedgerData read_file(const std::string& path, Database::Mode mode) {
 }
 
 // A finished ledger is a plain file. One in WAL mode needs a shared-memory file beside it; where
-// the directory is read-only it is read as it stands, or, with a WAL, from a private copy.
+// the directory is read-only it is read in place, or, with a WAL, from a private copy.
 LedgerData read_anywhere(const std::string& path) {
   try {
     return read_file(path, Database::Mode::ReadOnly);

@@ -118,14 +118,15 @@ Result<bool> check_file(const std::string& path) {
     return fail("{}: is a file; name the results directory{}",
                 directory,
                 std::filesystem::path(directory).filename() == kFileName
-                    ? fmt::format(" that holds it, {}",
+                    ? fmt::format(" with it, {}",
                                   std::filesystem::absolute(directory).parent_path().string())
                     : "");
   if (!std::filesystem::is_directory(directory, error))
     return fail(
         "{}: no such directory; `assay run MATRIX --out {}` makes one", directory, directory);
   if (!std::filesystem::exists(path, error))
-    return fail("{}: holds no {}, so it is not a results directory of Assay", directory, kFileName);
+    return fail(
+        "{}: contains no {}, so it is not a results directory of Assay", directory, kFileName);
   return check_sqlite_file(path, kMarks);
 }
 

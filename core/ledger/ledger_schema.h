@@ -13,10 +13,10 @@ inline constexpr const char* kLockName = "ledger.lock";
 
 extern const char* const kTables; // CREATE TABLE statements of schema kLedgerSchema
 
-// Whether the file at `path` carries our marks, by its first bytes alone. The error says what it is
-// instead: missing, of another program, empty or cut off, of a newer schema.
+// Whether the file at `path` carries our marks, by its first bytes alone. The error names what it
+// is instead: missing, of another program, empty or cut off, of a newer schema.
 Result<bool> check_file(const std::string& path);
-// The same for a version that was read through SQLite (it may stand in the WAL only).
+// The same for a version that was read through SQLite (it may be in the WAL only).
 Result<bool> check_version(const std::string& path, std::int64_t version);
 
 Error damaged(const std::string& path, const std::string& cause);

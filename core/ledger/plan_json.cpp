@@ -97,7 +97,7 @@ std::string first_change(const json& sealed, const json& rows, const Place& plac
   }
   if (sealed == rows) return "";
   return fmt::format(
-      "{}{} is {}, its plan says {}", place.key, place.rows, value_text(rows), value_text(sealed));
+      "{}{} is {}, its plan has {}", place.key, place.rows, value_text(rows), value_text(sealed));
 }
 
 // A cell's config is its reference's; the plan's JSON has it there only.

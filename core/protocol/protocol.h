@@ -34,7 +34,7 @@ struct LaunchRequest {
   std::string unit, optimization;
   int visit_steps = 1, discard_steps = 0;
   std::vector<LaunchVariant> variants;
-  std::string results_directory; // traced: where traces/ lies
+  std::string results_directory; // traced: the parent of traces/
   std::int64_t launch = 0;       // traced: the ledger's id, part of the files' names
   std::string cell;              // traced: its name, kept in the files
 };

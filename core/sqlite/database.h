@@ -1,5 +1,5 @@
 // A thin RAII wrapper of SQLite: connection, statement, transaction. Every failure is a
-// DatabaseError that says which file and what SQLite said, with the place in our source.
+// DatabaseError that names the file, SQLite's message and the place in our source.
 #pragma once
 
 #include <cstdint>

@@ -24,7 +24,7 @@ inline constexpr std::int32_t kTraceApplicationId = 0x41535452;  // "ASTR"
 // Whether a file is there that begins like any SQLite file; unreadable ones are none.
 bool is_sqlite_file(const std::string& path);
 
-// Whether the existing file at `path` carries the marks. The error says what it is instead.
+// Whether the existing file at `path` carries the marks. The error names what it is instead.
 Result<bool> check_sqlite_file(const std::string& path, const SqliteMarks& marks);
 // The same for a schema number that was read through SQLite.
 Result<bool> check_schema(const std::string& path, const SqliteMarks& marks, std::int64_t schema);

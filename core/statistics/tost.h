@@ -1,5 +1,5 @@
 // Equivalence of two paired samples by two one-sided t tests (Schuirmann 1987, J. Pharmacokinet.
-// Biopharm. 15, 657): the mean difference D is proved to lie inside (-margin, +margin). Reference
+// Biopharm. 15, 657): the mean difference D is proved to be inside (-margin, +margin). Reference
 // values: tests/core/scipy_vectors.json.
 #pragma once
 
@@ -14,7 +14,7 @@ inline constexpr double kTostAlpha = 0.05; // of each one-sided test; their inte
 
 struct Tost {
   double mean = 0;   // of the differences
-  Interval at_90;    // t interval; TOST at .05 passes iff it lies inside (-margin, +margin)
+  Interval at_90;    // t interval; TOST at .05 passes iff it is inside (-margin, +margin)
   double p_low = 1;  // one-sided p of "mean <= -margin"
   double p_high = 1; // one-sided p of "mean >= +margin": alone, the test of non-inferiority
 

@@ -1,9 +1,9 @@
 // Trace rows: what the collectors of one traced launch saw, as plain data, written by TraceWriter
-// and read by read_trace() (core/trace/trace_file.h). One file holds one launch, rank and variant,
-// in the tables, columns, units and ids of Nsight Systems' SQLite export (docs/traces.md), ours
-// with the prefix ASSAY_.
+// and read by read_trace() (core/trace/trace_file.h). One file contains one launch, rank and
+// variant, in the tables, columns, units and ids of Nsight Systems' SQLite export (docs/traces.md),
+// ours with the prefix ASSAY_.
 //
-// Times: collectors use CLOCK_REALTIME nanoseconds (CUPTI's default clock on Linux); files hold
+// Times: collectors use CLOCK_REALTIME nanoseconds (CUPTI's default clock on Linux); files use
 // nanoseconds since the session start, which TARGET_INFO_SESSION_START_TIME states as UTC. A zero
 // start or end means that the source lost the time stamp.
 #pragma once
@@ -116,9 +116,9 @@ struct TelemetryRow {
   double value = 0;
 };
 
-// TARGET_INFO_GPU_METRICS: a series that was asked for; status says what the machine refused
+// TARGET_INFO_GPU_METRICS: a requested series; status names what the machine refused
 struct TelemetryMetric {
-  std::string name;          // "SM clock [MHz]": the unit stands in brackets
+  std::string name;          // "SM clock [MHz]": the unit is in brackets
   std::string source;        // "NVML", "HOST"
   std::string status = "ok"; // "ok", or "not permitted: …", "not supported: …"
 };

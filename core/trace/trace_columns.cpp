@@ -189,7 +189,7 @@ template <> RowTable row_table<RangeRow>() {
                   none("rangeId"),
                   none("category"),
                   none("color"),
-                  none("text"), // textId holds it; people write COALESCE(text, StringIds.value)
+                  none("text"), // it is in textId; people write COALESCE(text, StringIds.value)
                   num<R, &R::global_tid>("globalTid"),
                   none("endGlobalTid"),
                   num<R, &R::text>("textId"),

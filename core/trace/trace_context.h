@@ -1,6 +1,6 @@
 // What the rows of a trace mention without saying more: process, threads, devices, streams, NVTX
 // domains and the first and last time. TraceWriter notes it of every batch and writes the tables
-// that hold it at the end.
+// for it at the end.
 #pragma once
 
 #include <cstdint>

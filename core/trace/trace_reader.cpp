@@ -39,7 +39,8 @@ template <class Event> void order_by_start(std::vector<Event>& events) {
     std::stable_sort(events.begin(), events.end(), earlier);
 }
 
-// How many earlier events of the same thread each one lies in. Events without a time lie in none.
+// How many earlier events of the same thread enclose each one. Nothing encloses events without a
+// time.
 void set_depths(std::vector<HostEvent>& events, std::size_t threads) {
   std::vector<std::vector<std::int64_t>> open(threads); // ends of those that still run
   for (HostEvent& event : events) {
@@ -117,7 +118,7 @@ void Reader::check_tables() {
   if (db_.integer("SELECT count(*) FROM sqlite_schema WHERE type = 'view' AND (name LIKE 'ASSAY%' "
                   "OR name LIKE 'CUPTI%' OR name LIKE 'NVTX%' OR name LIKE '%GPU_METRICS' OR name "
                   "LIKE 'StringIds' OR name LIKE 'PROFILER%' OR name LIKE 'TARGET%')") != 0)
-    internal_error("a view stands where a table belongs");
+    internal_error("a view has the name of a table");
 }
 
 void Reader::read_info() {
@@ -228,7 +229,7 @@ void Reader::read_api() {
   order_by_start(trace_.overhead);
 }
 
-// A wait's record says no thread: it is that of the call with the same correlation, else the one
+// A wait's record names no thread: it is that of the call with the same correlation, else the one
 // that runs the steps.
 void Reader::read_syncs() {
   if (db_.integer("SELECT EXISTS (SELECT 1 FROM CUPTI_ACTIVITY_KIND_SYNCHRONIZATION)") == 0) return;

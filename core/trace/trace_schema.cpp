@@ -7,7 +7,7 @@
 namespace assay::trace_schema {
 
 // Names, order and types of the columns are Nsight Systems'; what it calls NOT NULL is NOT NULL.
-// Our own columns stand last: PROFILER_OVERHEAD.overheadType, TARGET_INFO_GPU_METRICS.source and
+// Our own columns come last: PROFILER_OVERHEAD.overheadType, TARGET_INFO_GPU_METRICS.source and
 // .status.
 const char* const kTables = R"sql(
 CREATE TABLE StringIds(id INTEGER NOT NULL PRIMARY KEY, value TEXT NOT NULL);
@@ -182,7 +182,7 @@ Result<bool> check_file(const std::string& path) {
                 "the rows in it are incomplete, so record it again",
                 path);
   if (std::filesystem::is_directory(path, error))
-    return fail("{}: is a directory, not a trace; traces lie in RESULTS/traces/*.sqlite", path);
+    return fail("{}: is a directory, not a trace; traces are in RESULTS/traces/*.sqlite", path);
   if (!std::filesystem::exists(path, error)) {
     if (std::filesystem::exists(path + kUnfinishedSuffix, error))
       return fail("{}: not there yet: only the unfinished {}{} exists; its launch is still "
@@ -190,7 +190,7 @@ Result<bool> check_file(const std::string& path) {
                   path,
                   std::filesystem::path(path).filename().string(),
                   kUnfinishedSuffix);
-    return fail("{}: no such file; the traces of a results directory lie in its folder traces/",
+    return fail("{}: no such file; the traces of a results directory are in its folder traces/",
                 path);
   }
   return check_sqlite_file(path, marks());

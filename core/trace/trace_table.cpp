@@ -93,7 +93,7 @@ int at_end(sqlite3_vtab_cursor* cursor) {
   return at->index >= at->source->count;
 }
 
-// Whether `value` of the column is NULL; else it is made what the file holds.
+// Whether `value` of the column is NULL; else it is converted to the file's form.
 bool to_stored(const RowColumn& of, std::int64_t epoch, std::int64_t& value) {
   switch (of.kind) {
   case RowColumn::Kind::Number:

@@ -40,7 +40,7 @@ struct RowTable {
   std::vector<RowColumn> columns; // all of the table's
 };
 
-// The constant that stands for the process: globalPid of Nsight Systems.
+// The constant that represents the process: globalPid of Nsight Systems.
 inline constexpr char kProcess[] = "process"; // one address in all files
 
 template <class Row> RowTable row_table();

@@ -55,7 +55,7 @@ struct TraceWriter::Impl {
   }
 
   // Runs `body`. When SQLite cannot write, the unfinished file goes, so that it does not keep the
-  // disk full, and the error says what to do.
+  // disk full, and the error names the next action.
   template <class Body> auto writing(Body body) {
     try {
       return body(open_database());

@@ -261,7 +261,7 @@ private:
           0,
           true,
           "records that could not be kept: times and counts are too low"},
-         {"timestamp_zero", 0, 0, true, "records whose time was lost: they lie in no stage"},
+         {"timestamp_zero", 0, 0, true, "records whose time was lost: they belong to no stage"},
          {"launch_after_kernel",
           0,
           0,

@@ -32,7 +32,7 @@ struct CuptiApi {
   std::shared_ptr<void> library; // keeps the functions loaded
 };
 
-// The error says what is missing: no library (CUDA's CUPTI is not installed or not on the search
+// The error names what is missing: no library (CUDA's CUPTI is not installed or not on the search
 // path), or one of another major version.
 Result<CuptiApi> load_cupti(const char* library = "libcupti.so.13");
 

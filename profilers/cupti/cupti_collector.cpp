@@ -41,7 +41,7 @@ std::vector<CUpti_ActivityKind> kinds_of(const CollectSet& collect) {
 }
 
 // The calls that start or wait for work. Everything else (device queries, error reads, event
-// records by the thousand) costs more than it tells, and is not recorded.
+// records by the thousand) costs more than it shows, and is not recorded.
 constexpr std::array kRuntimeCalls{"cudaLaunchKernel",
                                    "cudaLaunchKernelExC",
                                    "cudaLaunchCooperativeKernel",
@@ -234,7 +234,7 @@ Result<bool> CuptiCollector::start() {
     api_.result_string(status, &text);
     active_collector = nullptr;
     return fail(
-        "GPU activity cannot be recorded: CUPTI says '{}' (another profiler in this process, "
+        "GPU activity cannot be recorded: CUPTI reports '{}' (another profiler in this process, "
         "or no permission)",
         text);
   }

@@ -57,7 +57,7 @@ struct NvmlApi {
   std::shared_ptr<void> library; // keeps the functions loaded
 };
 
-// Loads the driver's library. The error says what is missing: no driver, or a driver too old.
+// Loads the driver's library. The error names what is missing: no driver, or a driver too old.
 Result<NvmlApi> load_nvml(const char* library = "libnvidia-ml.so.1");
 
 } // namespace assay

@@ -118,7 +118,7 @@ std::optional<std::int64_t> NvmlSampler::count_foreign_processes() {
   const auto own = std::count_if(processes_.begin(), end, [](const NvmlProcess& process) {
     return process.pid == static_cast<unsigned>(::getpid());
   });
-  // Without our own entry the list is of other numbers, or filtered: it says nothing about
+  // Without our own entry the list is of other numbers, or filtered: it proves nothing about
   // strangers.
   if (own == 0 && !own_pid_visible_) return std::nullopt;
   return static_cast<std::int64_t>(count) - own;

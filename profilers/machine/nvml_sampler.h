@@ -48,7 +48,7 @@ private:
   bool own_pid_visible_ = true;
 };
 
-// Every GPU that NVML sees, with the driver's version; the error says why there is none.
+// Every GPU that NVML sees, with the driver's version; the error gives the reason if there is none.
 Result<std::vector<GpuInfo>> list_gpus(const NvmlApi& api);
 Result<std::vector<GpuInfo>> list_gpus();
 

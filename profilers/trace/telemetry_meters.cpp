@@ -56,8 +56,8 @@ struct Share {
   }
 };
 
-// How much of `unit` a running total grows a second: nothing yet at the first reading, nor where a
-// counter began anew.
+// How much of `unit` a running total grows per second: nothing yet at the first reading, nor where
+// a counter began anew.
 TelemetryMeter growth(TelemetryMeter meter, double unit) {
   using Clock = std::chrono::steady_clock;
   struct Reading {

@@ -26,7 +26,7 @@ struct TelemetryMeter {
 // board. Each meter is tried once; what NVML answers to a failing try becomes its status.
 std::vector<TelemetryMeter> nvml_meters(const NvmlApi& api, NvmlApi::Device device);
 // The same for the board with this UUID ("" the first) through the driver's own library; where
-// there is none, one meter whose status says why.
+// there is none, one meter whose status gives the reason.
 std::vector<TelemetryMeter> gpu_meters(const std::string& uuid);
 // Busy share of every core, steal, run delay and resident memory of this process, and the package's
 // energy (RAPL) where it is readable. Other roots: canned files in tests.

@@ -134,7 +134,7 @@ std::vector<AuditRow> TraceAudit::rows(const AuditInputs& in) const {
   rows.push_back(at_most("timestamp_zero",
                          count(zero_times_),
                          0,
-                         "records whose time was lost: they lie in no stage"));
+                         "records whose time was lost: they belong to no stage"));
   rows.push_back(
       at_most("end_before_start", count(clamped_), 0, "records with an impossible duration"));
   rows.push_back(at_most("out_of_order",

@@ -1,4 +1,4 @@
-// TraceAudit: what a trace says about itself. It sees every batch before the batch is stored, on
+// TraceAudit: checks of a trace by itself. It sees every batch before the batch is stored, on
 // the writer thread, and puts its findings beside the rows (ASSAY_AUDIT). A failed check downgrades
 // what rests on the trace; it never removes rows.
 #pragma once

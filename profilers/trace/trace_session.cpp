@@ -55,7 +55,7 @@ const char* stable_name(std::string_view text) {
   return known.emplace(std::string(text), storage.back().c_str()).first->second;
 }
 
-// One thread that emits events: its ring, and what the writer knows of its open ranges.
+// One thread that emits events: its ring, and the writer's view of its open ranges.
 struct ThreadEvents {
   ThreadEvents(std::int64_t id, std::size_t capacity) : global_tid(id), ring(capacity) {}
   std::int64_t global_tid;
@@ -222,7 +222,7 @@ void TraceSession::Impl::run_writer() {
     }
     lock.lock();
     if (caught && !failure) failure = caught;
-    if (failure) batch.clear(); // the training goes on; finish() tells
+    if (failure) batch.clear(); // the training continues; finish() returns it
     if (over) {
       visit_ends = false;
       done.notify_all();
@@ -347,7 +347,7 @@ void TraceSession::end_visit() {
   impl.done.wait(lock, [&] { return !impl.visit_ends; });
 }
 
-// What a range costs lies inside of it: the first record of a visit makes CUPTI ask for a buffer.
+// The cost of a range is inside of it: the first record of a visit makes CUPTI ask for a buffer.
 void TraceSession::begin(const char* name) {
   const std::int64_t now = trace_now();
   nvtx_push(name);

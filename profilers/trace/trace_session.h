@@ -1,6 +1,6 @@
 // TraceSession: everything that is recorded during one traced launch. It owns the collectors
 // (spans, operators, CUPTI, telemetry) and one writer thread that puts what they saw into one trace
-// file a variant. Between begin_visit() and end_visit() nothing here allocates, takes a lock that
+// file per variant. Between begin_visit() and end_visit() nothing here allocates, takes a lock that
 // another thread holds for long, or touches a disk on the caller's thread.
 #pragma once
 
@@ -31,12 +31,12 @@ struct CollectSet {
 };
 
 struct TraceOptions {
-  std::vector<std::string> paths; // one a variant; TraceWriter's rules
+  std::vector<std::string> paths; // one per variant; TraceWriter's rules
   bool cuda = false;              // collect from CUPTI and NVML; false: host only
   CollectSet collect;
   std::string gpu_uuid; // the board for NVML; "" the first
   double telemetry_hz = 20;
-  std::size_t ring_events = 1 << 18; // host events a thread may hold before the writer takes them
+  std::size_t ring_events = 1 << 18; // host events per thread that may wait for the writer
   // Of completed CUPTI buffers that wait for the writer; beyond it buffers are dropped and audited.
   std::size_t memory_limit_bytes = std::size_t{256} << 20;
   // Opens the GPU's collector; empty: CUPTI's. Tests put their own here.
@@ -59,7 +59,7 @@ public:
   void begin_visit(std::size_t variant, int round, bool warmup);
   // One unit of the visit has run from `start` to `end` (trace_now()) on the calling thread.
   void step(std::int64_t start, std::int64_t end, bool counted, std::int64_t tokens);
-  // The device must be drained. Takes what CUPTI still holds; rows of this visit are complete.
+  // The device must be drained. Takes the rest of CUPTI's records; rows of this visit are complete.
   void end_visit();
 
   // SpanSink: our Spans, also emitted as NVTX ranges. Any thread.

@@ -223,7 +223,7 @@ TEST_F(LedgerTest, AnotherPlanIsRefused) {
   other.spec.hash = "hash-2";
   const std::string message = failure_of([&] { Ledger::open(directory_, other); });
   EXPECT_THAT(message,
-              HasSubstr(fmt::format("holds another plan ('small', {}) than this one "
+              HasSubstr(fmt::format("contains another plan ('small', {}) than this one "
                                     "('small', hash-2)",
                                     small_plan().spec.hash)));
   EXPECT_THAT(message, HasSubstr("--fork"));
@@ -233,13 +233,13 @@ TEST_F(LedgerTest, AnotherPlanIsRefused) {
 TEST_F(LedgerTest, AChangedPlanIsNotRead) {
   const std::vector<std::pair<const char*, const char*>> changes{
       {"UPDATE cell SET loss_margin = 0.0001",
-       "changed after it was made: loss.margin of cell 'cell' is 0.0001, its plan says 0.02"},
-      {"UPDATE spec SET alpha = 0.5", "alpha is 0.5, its plan says 0.05"},
-      {"UPDATE claim SET lo = 0.05", "gain of claim 'c1' is [0.05,0.15], its plan says [0.1,0.15]"},
+       "changed after it was made: loss.margin of cell 'cell' is 0.0001, its plan has 0.02"},
+      {"UPDATE spec SET alpha = 0.5", "alpha is 0.5, its plan has 0.05"},
+      {"UPDATE claim SET lo = 0.05", "gain of claim 'c1' is [0.05,0.15], its plan has [0.1,0.15]"},
       {"UPDATE claim SET requires_json = '{\"a\":1}'", "requires.a of claim"},
       {"UPDATE level SET span = 'x' WHERE name = 'a'", "span of level 'a' of optimization 'opt'"},
       {"UPDATE variant SET config_json = '{\"lr\":1}' WHERE id = 2",
-       "config.lr of variant 'b' of cell 'cell' is 1, its plan says null"},
+       "config.lr of variant 'b' of cell 'cell' is 1, its plan has null"},
       {"UPDATE cell SET config_json = '{\"lr\":1}'", "config_json of cell 'cell'"},
       {"DELETE FROM variant WHERE id = 3", "it has 2 variants of cell 'cell', its plan 3"},
       {"DELETE FROM claim", "it has 0 claims, its plan 1"},
@@ -306,7 +306,7 @@ TEST_F(LedgerTest, ReadsAfterKill9) {
 TEST_F(LedgerTest, DistinctMessages) {
   EXPECT_THAT(error(), HasSubstr("no such directory"));
   fs::create_directories(directory_);
-  EXPECT_THAT(error(), HasSubstr("holds no ledger.sqlite"));
+  EXPECT_THAT(error(), HasSubstr("contains no ledger.sqlite"));
   std::ofstream(file()) << "not a database, but long enough to be looked at; not a database, but "
                            "long enough to be looked at";
   EXPECT_THAT(error(), HasSubstr("not an Assay ledger (it is no SQLite file)"));

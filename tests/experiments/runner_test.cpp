@@ -418,7 +418,7 @@ TEST_F(RunnerTest, AnotherPlanIsRefusedAndForked) {
   other.replace(other.find("seed = 7"), 8, "seed = 8");
   plan_ = small_plan(scratch_, other);
   const std::string message = failure_of([&] { run(); });
-  EXPECT_THAT(message, HasSubstr("holds another plan"));
+  EXPECT_THAT(message, HasSubstr("contains another plan"));
   EXPECT_THAT(message, HasSubstr("seed: 7 there, 8 here"));
   RunOptions fork = fake_options();
   fork.fork = true;
