@@ -41,12 +41,12 @@ struct PackedBatch {
   std::vector<std::int64_t> targets; // [B*T] the next token of the same document
   std::vector<std::int32_t>
       cu_documents;       // cumulative ends, from 0 to B*T; a row's end is always one of them
-  std::int64_t bytes = 0; // text bytes that the targets stand for
+  std::int64_t bytes = 0; // text bytes of the targets
 };
 
 using DocumentPtr = std::shared_ptr<const TokenizedDocument>;
 
-// Cuts a sequence of documents into batches and knows exactly where it stands.
+// Cuts a sequence of documents into batches and knows its exact position.
 class Packer {
 public:
   using Source = std::function<DocumentPtr()>; // the next document in order; never null

@@ -37,7 +37,7 @@ public:
   // does so again on the next call). Throws when the split has no position at all, or when paused
   // with nothing ready.
   DocumentPtr next();
-  // Restarts the order at a document. Throws bad input when the position lies outside of it.
+  // Restarts the order at a document. Throws bad input when the position is outside of it.
   void seek(const DataPosition& position);
 
   void pause(); // returns once no thread works; documents that are ready stay

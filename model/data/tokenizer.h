@@ -12,7 +12,7 @@
 
 namespace assay {
 
-// The ids of a text, and how many of its bytes each id stands for (their sum is the length of the
+// The ids of a text, and how many of its bytes each id represents (their sum is the length of the
 // text).
 struct Encoding {
   std::vector<std::int32_t> ids;

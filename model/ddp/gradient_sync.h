@@ -1,7 +1,7 @@
 // GradientSync: averages the gradients of several ranks during the backward pass, with LibTorch's
 // own engine (c10d::Reducer; Li et al., PyTorch Distributed, VLDB 2020, section 3.2). Gradients
 // fill buckets in the order in which they come; a full bucket is all-reduced while the rest of the
-// backward pass goes on. After a pass g_i = (1/N) sum_r g_i^r on every rank.
+// backward pass continues. After a pass g_i = (1/N) sum_r g_i^r on every rank.
 #pragma once
 
 #include <ATen/ATen.h>

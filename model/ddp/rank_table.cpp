@@ -142,7 +142,7 @@ std::optional<std::string> RankTable::dead(Clock::time_point now) const {
   return std::nullopt;
 }
 
-// Only the ranks that have issued the fewest collectives can hold the others up.
+// Only the ranks that have issued the fewest collectives can delay the others.
 std::optional<std::string> RankTable::hung() const {
   std::int64_t least = -1;
   for (const Rank& rank : ranks_)

@@ -12,7 +12,7 @@
 
 namespace assay {
 
-// What a rank says of itself with every heartbeat.
+// What a rank publishes with every heartbeat.
 struct RankStatus {
   std::string phase = {};               // of the main thread; empty: it waits for its next request
   std::int64_t idle_ms = 0;             // since the main thread's last progress

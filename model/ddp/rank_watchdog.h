@@ -42,7 +42,7 @@ public:
                int rank,
                int size,
                WatchOptions options = {});
-  // Tells the others that this rank ends in order; who holds the store waits for them to say so.
+  // Announces that this rank ends in order; the store's owner waits for every announcement.
   ~RankWatchdog();
   RankWatchdog(const RankWatchdog&) = delete;
   RankWatchdog& operator=(const RankWatchdog&) = delete;

@@ -16,7 +16,7 @@ namespace assay {
 
 namespace {
 
-// One line a parameter: "layers.0.q [32, 32] 0x1.8p+3".
+// One line per parameter: "layers.0.q [32, 32] 0x1.8p+3".
 std::vector<std::string> describe(const std::vector<Parameter>& parameters) {
   const at::NoGradGuard no_grad;
   std::vector<at::Tensor> sums;

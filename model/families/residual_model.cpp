@@ -19,7 +19,7 @@ struct Block {
   at::Tensor mixer_norm; // [d_model]
   Mixer mixer;
   at::Tensor ffn_norm; // [d_model]
-  at::Tensor ffn_in;   // as FeedForward says
+  at::Tensor ffn_in;   // as FeedForward defines
   at::Tensor ffn_out;  // [d_model, ffn_dim]
 };
 

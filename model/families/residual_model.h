@@ -1,5 +1,5 @@
 // The skeleton that the families share: embedding, pre-norm residual blocks of a token mixer and a
-// feed-forward, final norm, untied head. A family says what mixes tokens and which feed-forward.
+// feed-forward, final norm, untied head. A family chooses what mixes tokens and which feed-forward.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -12,7 +12,7 @@
 
 namespace assay {
 
-// [T, d_model] -> [T, d_model]; holds its layer.
+// [T, d_model] -> [T, d_model]; owns its layer.
 using Mixer = std::function<at::Tensor(const at::Tensor& x, const Segments& segments, Attention)>;
 
 enum class FeedForward {

@@ -36,7 +36,7 @@ private:
   at::ScalarType old_dtype_;
 };
 
-// What is computed in full precision whatever autocast says: fp64 for fp64, else fp32.
+// What is computed in full precision whatever autocast is: fp64 for fp64, else fp32.
 inline at::ScalarType wide_type(const at::Tensor& x) {
   return x.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
 }

@@ -23,7 +23,7 @@ struct ChunkedAttention {
 
 // q [T, H, D], k [N, G, D], v [N, G, Dv] -> [T, H, Dv] in v's dtype: softmax(q k^T scale) v over
 // the visible keys, 0 for a query that sees none. Heads g*H/G ... (g+1)*H/G - 1 read group g.
-// Computes in fp64 when q is fp64, else in fp32, whatever autocast says. Hand-written backward,
+// Computes in fp64 when q is fp64, else in fp32, whatever autocast is. Hand-written backward,
 // without atomics.
 at::Tensor chunked_attention(const at::Tensor& q,
                              const at::Tensor& k,

@@ -11,7 +11,7 @@
 namespace assay {
 
 // q, k [T, H, K], v [T, H, V], g (log decay, <= 0) and beta [T, H] -> [T, H, V] in v's dtype.
-// Computes in fp64 when q is fp64, else in fp32, whatever autocast says. Both forms reset the state
+// Computes in fp64 when q is fp64, else in fp32, whatever autocast is. Both forms reset the state
 // at every segment's start.
 
 // The recurrence, token by token, through plain autograd: the reference.

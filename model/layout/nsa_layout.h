@@ -1,4 +1,4 @@
-// Where the blocks of native sparse attention lie in packed documents. Compressed blocks and
+// Positions of the blocks of native sparse attention in packed documents. Compressed blocks and
 // selection blocks are numbered document after document; what a query may see of either is one
 // interval of such numbers. Built once per batch, untimed.
 #pragma once
@@ -23,7 +23,7 @@ struct NsaLayout {
 
   at::Tensor document_start; // int32 [T]: first token of each token's document
   at::Tensor position;       // int32 [T]: place in the document
-  at::Tensor token_block;    // int64 [T]: selection block that holds the token
+  at::Tensor token_block;    // int64 [T]: selection block of the token
   Intervals compressed;      // compressed blocks that end at or before each query
   Intervals selection;       // selection blocks that begin at or before it
   Intervals window;          // tokens max(document start, t - w + 1) ... t
@@ -36,7 +36,7 @@ struct NsaLayout {
   at::Tensor strided_place;      // int64 [T]: the inverse; -1: the query sees no block
 
   at::Tensor block_tokens; // int64 [Nc*l]: tokens of each compressed block
-  at::Tensor token_blocks; // int64 [l/d, T]: compressed blocks that hold each token; Nc: none
+  at::Tensor token_blocks; // int64 [l/d, T]: compressed blocks of each token; Nc: none
   // M of eq. 9, block-diagonal over the documents, fp32 [Nc, Ns]: how many pairs (m, n) with
   // 0 <= m < l'/d, 0 <= n < l/d have i = (l'/d) j + m - n. That is the tokens which compressed
   // block i and selection block j share, over d.
@@ -52,7 +52,7 @@ inline constexpr std::int64_t kNsaQueryChunk = 512;
 // A GPU waits for launches rather than for masked pairs.
 inline constexpr std::int64_t kNsaQueryChunkCuda = 2048;
 
-// Of the documents that `borders` holds (its layouts are not read), on the device of its `cu`.
+// Of the documents in `borders` (its layouts are not read), on the device of its `cu`.
 NsaLayout make_nsa_layout(const Segments& borders, const NsaShape& shape, std::int64_t query_chunk);
 
 } // namespace assay

@@ -30,7 +30,7 @@ struct Compress : torch::autograd::Function<Compress> {
         .mean(1);
   }
 
-  // dx_t = sum of dy_i / l over the blocks i that hold token t.
+  // dx_t = sum of dy_i / l over the blocks i with token t.
   static tensor_list backward(AutogradContext* ctx, const tensor_list& grads) {
     const auto& layout = held<NsaLayout>(ctx->saved_data["layout"]);
     const at::Tensor padded = at::constant_pad_nd(

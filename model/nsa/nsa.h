@@ -8,7 +8,7 @@
 // Blocks, windows and selection are counted from the document's start and never leave it.
 //
 // T tokens, H heads in G groups, D wide; Nc compressed blocks. The plain tensor operations are the
-// reference: softmax in fp64 when q is fp64, else in fp32, whatever autocast says. On CUDA in bf16
+// reference: softmax in fp64 when q is fp64, else in fp32, whatever autocast is. On CUDA in bf16
 // and fp16 kernels take their place (nsa_strided.h, selected_attention.h, varlen_attention.h).
 // Results in the values' dtype. Everything is on layout's device and waits for nothing.
 #pragma once
@@ -57,8 +57,8 @@ at::Tensor nsa_compressed_attention(const at::Tensor& q,
                                     const at::Tensor& v_compressed,
                                     const NsaLayoutPtr& layout,
                                     double scale);
-// blocks as of nsa_select_blocks (eq. 12, and attention as eq. 3), which reach attention as `form`
-// says: on the way ranges, or not.
+// blocks as of nsa_select_blocks (eq. 12, and attention as eq. 3). `form` chooses how they reach
+// attention: as ranges or as block numbers.
 at::Tensor nsa_selected_attention(const at::Tensor& q,
                                   const at::Tensor& k,
                                   const at::Tensor& v,

@@ -23,7 +23,7 @@ struct Places {
   at::Tensor token, used; // [c, G, M], counted from the document's start
 };
 
-// Sorted, so that a repeated block stands beside its first.
+// Sorted, so that a repeated block is next to its first.
 Places places_of_blocks(const at::Tensor& blocks, std::int64_t block_size) {
   const at::Tensor id = std::get<0>(blocks.sort(-1));
   const std::int64_t n = id.size(-1);
@@ -34,7 +34,7 @@ Places places_of_blocks(const at::Tensor& blocks, std::int64_t block_size) {
   return {token.flatten(-2), used.expand_as(token).flatten(-2)};
 }
 
-// Place m lies in the first range at whose end more than m tokens are counted.
+// Place m is in the first range at whose end more than m tokens are counted.
 Places places_of_ranges(const at::Tensor& ranges, std::int64_t block_size) {
   const at::Tensor start = ranges.select(-1, 0).to(at::kLong);
   const at::Tensor length = ranges.select(-1, 1).to(at::kLong) - start;

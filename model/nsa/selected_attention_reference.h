@@ -1,5 +1,5 @@
 // Forward and backward of selected attention by plain tensor operations
-// (model/nsa/selected_attention.h holds the autograd function over them).
+// (model/nsa/selected_attention.h has the autograd function over them).
 #pragma once
 
 #include <ATen/ATen.h>

@@ -1,5 +1,5 @@
 // What the current GPU reaches on the simplest work of each kind: the peaks of the speed of light
-// (core/statistics/roofline.h). Measured, because data sheets name clocks that no board holds under
+// (core/statistics/roofline.h). Measured, because data sheets name clocks that no board keeps under
 // load.
 #pragma once
 

@@ -20,7 +20,7 @@ public:
   void update();              // ema <- lerp(ema, weight, 1 - decay)
   NamedTensors state() const; // "ema.<name>"
 
-  // While it lives, the parameters hold the averaged weights.
+  // While it lives, the parameters are the averaged weights.
   class Scope {
   public:
     explicit Scope(Ema& ema) : ema_(ema) { ema_.swap(true); }

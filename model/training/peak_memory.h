@@ -1,4 +1,4 @@
-// Bytes that LibTorch's own allocators hand out: not the resident size, which holds caches and
+// Bytes that LibTorch's own allocators hand out: not the resident size, which includes caches and
 // code.
 #pragma once
 
@@ -10,7 +10,7 @@
 namespace assay {
 
 // Bytes in use now. CUDA: LibTorch's caching allocator. CPU: the C library's heap, in which
-// LibTorch's CPU tensors lie beside everything else; only differences mean something.
+// LibTorch's CPU tensors share memory with everything else; only differences count.
 std::int64_t current_bytes(Device device);
 
 // Watches one device. CPU: LibTorch reports only allocations made by this thread while an object of

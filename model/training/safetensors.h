@@ -34,7 +34,7 @@ std::uint64_t dtype_bytes(const std::string& dtype);
 std::string make_safetensors_header(std::vector<TensorEntry>& tensors,
                                     const std::map<std::string, std::string>& metadata);
 
-// Every check of the format: a header that passes describes tensors that lie inside the file, touch
+// Every check of the format: a header that passes describes tensors that are inside the file, touch
 // without holes or overlaps, and have as many bytes as their shapes say.
 Result<SafetensorsHeader> read_safetensors_header(const std::string& path);
 
