@@ -18,7 +18,7 @@ die() { printf 'error: %s\n' "$*" >&2; exit 2; }
 
 # --- Debian packages -------------------------------------------------------------------------------------------------
 packages=(g++ cmake ninja-build make git pkg-config ccache python3 python3-pip python3-venv ca-certificates zlib1g-dev libsqlite3-dev
-  libboost-dev libboost-math-dev libcli11-dev nlohmann-json3-dev libtomlplusplus-dev libfmt-dev libgtest-dev libgmock-dev procps
+  libboost-dev libboost-math-dev libcli11-dev nlohmann-json3-dev libtomlplusplus-dev libutfcpp-dev libfmt-dev libgtest-dev libgmock-dev procps
   libglfw3-dev libegl-dev libgl-dev libopengl-dev libgl1-mesa-dri libegl1 fonts-dejavu-core)
 [ "$lane" = viewer ] || packages+=(libsentencepiece-dev libgloo-dev)
 missing=()

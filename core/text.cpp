@@ -2,6 +2,7 @@
 
 #include <fmt/chrono.h>
 #include <fmt/format.h>
+#include <utf8.h>
 
 #include <algorithm>
 #include <array>
@@ -33,23 +34,12 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
   return row.back();
 }
 
-// Length of the valid UTF-8 sequence at the start of `text`, or 0.
-std::size_t utf8_length(std::string_view text) {
-  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
-  const unsigned char lead = byte(0);
-  const std::size_t length = lead < 0x80                   ? 1
-                             : lead >= 0xF0 && lead < 0xF5 ? 4
-                             : lead >= 0xE0                ? 3
-                             : lead >= 0xC2                ? 2
-                                                           : 0;
-  if (length == 0 || lead >= 0xF5 || text.size() < length) return 0;
-  for (std::size_t i = 1; i < length; ++i)
-    if ((byte(i) & 0xC0) != 0x80) return 0;
-  if (length == 3 && lead == 0xE0 && byte(1) < 0xA0) return 0; // overlong
-  if (length == 3 && lead == 0xED && byte(1) > 0x9F) return 0; // surrogate
-  if (length == 4 && ((lead == 0xF0 && byte(1) < 0x90) || (lead == 0xF4 && byte(1) > 0x8F)))
-    return 0;
-  return length;
+// Controls of terminals (C0 but line feed and tab, DEL, C1), line separators that are no line feed,
+// and marks that change the direction of what follows.
+bool is_control(char32_t c) {
+  if (c == '\n' || c == '\t') return false;
+  return c < 0x20 || (c >= 0x7F && c <= 0x9F) || c == 0x2028 || c == 0x2029 || c == 0x061C ||
+         c == 0x200E || c == 0x200F || (c >= 0x202A && c <= 0x202E) || (c >= 0x2066 && c <= 0x2069);
 }
 
 } // namespace
@@ -102,15 +92,14 @@ std::string escape_html(std::string_view text) {
 
 std::string printable(std::string_view text) {
   std::string result;
-  while (!text.empty()) {
-    const std::size_t length = utf8_length(text);
-    const auto lead = static_cast<unsigned char>(text[0]);
-    if (length == 0) {
-      result += "\xEF\xBF\xBD";
-    } else if (length > 1 || (lead >= 0x20 && lead != 0x7F) || lead == '\n' || lead == '\t') {
-      result += text.substr(0, length);
+  for (auto at = text.begin(); at != text.end();) {
+    for (const auto valid = utf8::find_invalid(at, text.end()); at != valid;) {
+      const auto from = at;
+      if (!is_control(utf8::unchecked::next(at))) result.append(from, at);
     }
-    text.remove_prefix(std::max<std::size_t>(length, 1));
+    if (at == text.end()) break;
+    result += "\xEF\xBF\xBD";
+    ++at;
   }
   return result;
 }

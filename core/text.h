@@ -17,8 +17,8 @@ std::string did_you_mean(std::string_view word, const std::vector<std::string>& 
 // Text safe inside HTML elements and quoted attributes.
 std::string escape_html(std::string_view text);
 
-// The text with invalid UTF-8 replaced by U+FFFD and control characters removed: safe for terminals
-// and JSON.
+// The text with invalid UTF-8 replaced by U+FFFD and without control characters (C0, C1, line
+// separators, marks of direction; line feed and tab stay): safe for terminals and JSON.
 std::string printable(std::string_view text);
 
 // "2026-11-21T02:31:14Z"

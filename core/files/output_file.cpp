@@ -1,5 +1,6 @@
 #include "core/files/output_file.h"
 
+#include <unistd.h>
 #include <zlib.h>
 
 #include <cerrno>
@@ -24,10 +25,10 @@ namespace {
 constexpr std::size_t kQueue = 8;
 constexpr int kGzip = 16 + MAX_WBITS; // zlib: write a gzip header and trailer
 
-// Bytes into the file; remembers the first error.
+// Bytes into the file ("": standard output); remembers the first error.
 class Raw {
 public:
-  explicit Raw(const std::string& path) : file_(std::fopen(path.c_str(), "wb")) {
+  explicit Raw(const std::string& path) : file_(open(path)) {
     if (file_ == nullptr) error_ = errno;
   }
   ~Raw() {
@@ -47,6 +48,13 @@ public:
   int error() const { return error_; }
 
 private:
+  // Standard output by a descriptor of its own, since it is closed like any other file.
+  static std::FILE* open(const std::string& path) {
+    if (!path.empty()) return std::fopen(path.c_str(), "wb");
+    const int copy = ::dup(STDOUT_FILENO);
+    return copy < 0 ? nullptr : ::fdopen(copy, "wb");
+  }
+
   std::FILE* file_;
   int error_ = 0;
 };
@@ -82,8 +90,8 @@ private:
 
 struct OutputFile::Impl {
   explicit Impl(std::string name)
-      : path(std::move(name)), target(output_target(path)), temporary(target + ".tmp"),
-        raw(temporary) {}
+      : path(std::move(name)), target(is_standard_output(path) ? "" : output_target(path)),
+        temporary(target.empty() ? "" : target + ".tmp"), raw(temporary) {}
 
   std::string path, target, temporary; // path: as a person named it
   Raw raw;
@@ -143,7 +151,8 @@ OutputFile::~OutputFile() {
   impl_->join();
   impl_->raw.close();
   std::error_code ignored; // the file that could not be written is of no use to anybody
-  if (!impl_->finished) std::filesystem::remove(impl_->temporary, ignored);
+  if (!impl_->finished && !impl_->temporary.empty())
+    std::filesystem::remove(impl_->temporary, ignored);
 }
 
 void OutputFile::write(std::string chunk) {
@@ -170,10 +179,12 @@ void OutputFile::finish() {
   impl.join();
   impl.raw.close();
   impl.check(impl.raw.error());
+  impl.finished = true;
+  if (impl.target.empty()) return;
   std::error_code error;
   std::filesystem::rename(impl.temporary, impl.target, error);
+  impl.finished = !error;
   impl.check(error.value());
-  impl.finished = true;
 }
 
 std::int64_t OutputFile::bytes() const {

@@ -1,6 +1,7 @@
 // OutputFile: a file that a person named, written from front to back. It is written under
 // `<path>.tmp` and renamed by finish(), so that nobody sees half of it; a name that ends in .gz is
-// compressed (zlib level 1, one gzip member) on a thread of its own.
+// compressed (zlib level 1, one gzip member) on a thread of its own. "-" and "/dev/stdout" go to
+// standard output as they are.
 #pragma once
 
 #include <cstdint>

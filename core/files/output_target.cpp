@@ -58,6 +58,10 @@ std::string output_target(const std::string& path) {
   return target.string();
 }
 
+bool is_standard_output(const std::string& path) {
+  return path == "-" || path == "/dev/stdout";
+}
+
 std::string write_remedy(int error) {
   switch (error) {
   case ENOSPC:

@@ -10,6 +10,9 @@ namespace assay {
 // rows, and no output is worth them.
 std::string output_target(const std::string& path);
 
+// "-" and "/dev/stdout": written as it comes, never under another name first.
+bool is_standard_output(const std::string& path);
+
 // What to do about the errno with which a file could not be written.
 std::string write_remedy(int error);
 

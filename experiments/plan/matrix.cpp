@@ -109,11 +109,18 @@ void read_quality(TomlTable& root, Matrix& matrix) {
   matrix.quality = read_loss(table, {});
 }
 
-// Names stand in one line of every table, and a level is compared once.
+// Names stand in one line of every table and are typed after --cell.
+bool is_plain_name(const std::string& name) {
+  return !name.empty() && name.find_first_of("\t\n") == std::string::npos &&
+         name == printable(name) && name.front() != ' ' && name.back() != ' ';
+}
+
+// A level is compared once.
 void check_names(TomlTable& table, const MatrixCell& cell) {
-  if (cell.name.empty() || cell.name.find_first_of("\r\n") != std::string::npos)
+  if (!is_plain_name(cell.name))
     table.problems().add(table.node("name"),
-                         fmt::format("{} name takes one line of text, not \"{}\"",
+                         fmt::format("{} name takes one line of text, without control characters "
+                                     "and without spaces around it, not \"{}\"",
                                      table.path(),
                                      printable(cell.name)));
   std::set<std::string> seen;

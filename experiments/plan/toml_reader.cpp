@@ -6,6 +6,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <iostream>
 #include <sstream>
 
 #include "core/text.h"
@@ -180,9 +181,13 @@ Result<toml::table> parse_toml(const std::string& text, const std::string& file)
 Result<std::string> read_text_file(const std::string& path) {
   if (std::error_code ignored; std::filesystem::is_directory(path, ignored))
     return fail("{}: is a directory, not a file", path);
+  std::ostringstream text;
+  if (path == "-") {
+    text << std::cin.rdbuf();
+    return text.str();
+  }
   std::ifstream file(path, std::ios::binary);
   if (!file) return fail("{}: cannot be read ({})", path, std::strerror(errno));
-  std::ostringstream text;
   text << file.rdbuf();
   if (file.bad()) return fail("{}: cannot be read ({})", path, std::strerror(errno));
   return text.str();

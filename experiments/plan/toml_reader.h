@@ -60,6 +60,7 @@ nlohmann::json toml_to_json(const toml::node& node);
 
 // The file as a table, or "FILE:LINE: message".
 Result<toml::table> parse_toml(const std::string& text, const std::string& file);
+// "-": standard input.
 Result<std::string> read_text_file(const std::string& path);
 
 } // namespace assay
