@@ -7,6 +7,7 @@
 #include "core/files/output_file.h"
 #include "core/trace/trace_file.h"
 #include "experiments/attribution/attribution.h"
+#include "experiments/attribution/stage_timeline.h"
 
 namespace assay {
 
@@ -53,9 +54,11 @@ struct Tables {
                "variant,kind,name,start_ns,end_ns,ns,device,context,stream,correlation,"
                "registers_per_thread,static_shared_bytes,dynamic_shared_bytes,grid_x,grid_y,grid_z,"
                "block_x,block_y,block_z,bytes"),
+        operators(
+            directory, "operators.csv", "variant,name,backward,stage,start_ns,end_ns,ns,thread"),
         telemetry(directory, "telemetry.csv", "variant,metric,source,status,time_ns,value") {}
 
-  Table steps, stages, device, telemetry;
+  Table steps, stages, device, operators, telemetry;
 };
 
 void write_steps(const Trace& trace,
@@ -128,6 +131,25 @@ void write_device(const Trace& trace, TimeRange range, const std::string& varian
   }
 }
 
+// The stage is that of the step's thread, also for operators of autograd's threads.
+void write_operators(const Trace& trace, TimeRange range, const std::string& variant, Tables& to) {
+  if (trace.steps.empty()) return;
+  const StageTimeline timeline(trace, trace.steps.front().global_tid);
+  for (const HostEvent& call : trace.operators) {
+    if (call.start < range.begin || call.start >= range.end) continue;
+    const std::optional<Stage> stage = timeline.at(call.start);
+    to.operators.row("{},{},{},{},{},{},{},{}",
+                     variant,
+                     csv_field(trace.name(call.name)),
+                     call.backward || stage == Stage::Backward ? 1 : 0,
+                     stage ? to_string(*stage) : "",
+                     call.start,
+                     call.end,
+                     call.end - call.start,
+                     trace.threads[call.thread]);
+  }
+}
+
 // A series that the machine refused is one row without a value.
 void write_telemetry(const Trace& trace, TimeRange range, const std::string& variant, Tables& to) {
   for (const TelemetrySeries& series : trace.telemetry) {
@@ -162,10 +184,12 @@ ExportSummary export_csv(const std::vector<std::string>& traces,
     const std::string variant = csv_field(trace.value("variant"));
     write_steps(trace, selection, variant, tables);
     write_device(trace, selection.range, variant, tables);
+    write_operators(trace, selection.range, variant, tables);
     write_telemetry(trace, selection.range, variant, tables);
     summary.steps += static_cast<std::int64_t>(selection.steps.size());
   }
-  for (Table* table : {&tables.steps, &tables.stages, &tables.device, &tables.telemetry})
+  for (Table* table :
+       {&tables.steps, &tables.stages, &tables.device, &tables.operators, &tables.telemetry})
     table->finish(summary);
   return summary;
 }

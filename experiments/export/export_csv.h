@@ -1,5 +1,5 @@
-// CSV of traces, one file a table: steps.csv, stages.csv (the tiling), device.csv (kernels, copies,
-// sets) and telemetry.csv. Columns: docs/exports.md.
+// CSV of traces, one file per table: steps.csv, stages.csv (the tiling), device.csv (kernels,
+// copies, sets), operators.csv (LibTorch) and telemetry.csv. Columns: docs/exports.md.
 #pragma once
 
 #include <optional>
