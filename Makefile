@@ -28,7 +28,7 @@ quickstart:  ## build the programs, run quickstart.toml on LibTorch's own header
 	  'on 2 cores the first time, seconds later) and runs a first experiment (about 5 minutes, best on a quiet machine).'
 	@$(MAKE) --no-print-directory programs
 	@$(ASSAY) run experiments/matrices/quickstart.toml --data build/corpus --out $(RESULTS) --fork
-	@$(ASSAY) report $(RESULTS)
+	@$(ASSAY) report $(RESULTS) >/dev/null # writes report.html; `run` printed the table
 	@printf '%s\n' '' 'Look closer:' \
 	  '  $(ASSAY) explain $(RESULTS) --cell varlen      where in the step the gain sits' \
 	  '  $(ASSAY) view $(RESULTS)                       the desktop viewer' \

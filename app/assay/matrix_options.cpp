@@ -26,13 +26,15 @@ std::int64_t smallest_gpu_bytes() {
 } // namespace
 
 void MatrixOptions::add_to(CLI::App& command) {
-  command.add_option("matrix", matrix_, "matrix file (docs/matrix.md)")->required();
+  command.add_option("matrix", matrix_, "matrix file (docs/matrix.md), or - for standard input")
+      ->required();
   command.add_option("--data", data_, "training data: same as --set base.data=PATH");
-  command.add_option("--device", device_, "cpu or cuda: same as --set base.device=…");
+  one_of(command.add_option("--device", device_, "where it runs: same as --set base.device=…"),
+         {"cpu", "cuda"});
   command
       .add_option(
-          "--launches", launches_, "timed launches a cell: same as --set experiment.launches=N")
-      ->check(at_least(1));
+          "--launches", launches_, "timed launches per cell: same as --set experiment.launches=N")
+      ->check(whole_number(1, 1'000'000));
   command.add_option("--set",
                      overrides_,
                      "override a value of the matrix: base.seq_len=256, experiment.seed=7, "

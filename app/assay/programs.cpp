@@ -5,6 +5,8 @@
 #include <unistd.h>
 
 #include <array>
+#include <cerrno>
+#include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -29,7 +31,25 @@ std::vector<char*> argument_vector(std::vector<std::string>& arguments) {
   return result;
 }
 
+// Returns only when the program does not start.
+void replace_process(const std::string& program, const std::vector<std::string>& arguments) {
+  std::vector<std::string> all{program};
+  all.insert(all.end(), arguments.begin(), arguments.end());
+  ::execv(program.c_str(), argument_vector(all).data());
+}
+
+int wait_for(pid_t child) {
+  int status = 0;
+  while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  }
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
 } // namespace
+
+bool find_program(const std::string& name) {
+  return fs::exists(own_directory() / name);
+}
 
 std::string program_path(const std::string& name) {
   const fs::path path = own_directory() / name;
@@ -64,10 +84,20 @@ std::string command_line() {
 }
 
 void exec_program(const std::string& program, const std::vector<std::string>& arguments) {
-  std::vector<std::string> all{program};
-  all.insert(all.end(), arguments.begin(), arguments.end());
-  ::execv(program.c_str(), argument_vector(all).data());
+  std::fflush(stdout); // what is buffered would be lost
+  replace_process(program, arguments);
   internal_error("cannot start {}: {}", program, std::strerror(errno));
+}
+
+int call(const std::string& program, const std::vector<std::string>& arguments) {
+  std::fflush(stdout);
+  const pid_t child = ::fork();
+  if (child < 0) internal_error("fork: {}", std::strerror(errno));
+  if (child == 0) {
+    replace_process(program, arguments);
+    ::_exit(127);
+  }
+  return wait_for(child);
 }
 
 std::string capture(const std::string& program, const std::vector<std::string>& arguments) {
@@ -79,9 +109,7 @@ std::string capture(const std::string& program, const std::vector<std::string>& 
     ::dup2(pipe[1], STDOUT_FILENO);
     ::close(pipe[0]);
     ::close(pipe[1]);
-    std::vector<std::string> all{program};
-    all.insert(all.end(), arguments.begin(), arguments.end());
-    ::execv(program.c_str(), argument_vector(all).data());
+    replace_process(program, arguments);
     ::_exit(127);
   }
   ::close(pipe[1]);
@@ -92,12 +120,13 @@ std::string capture(const std::string& program, const std::vector<std::string>& 
     if (n > 0) output.append(buffer.data(), static_cast<std::size_t>(n));
   }
   ::close(pipe[0]);
-  int status = 0;
-  while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
-  }
-  if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
-    internal_error("{} {} failed (status {})", program, fmt::join(arguments, " "), status);
+  if (const int code = wait_for(child); code != 0)
+    internal_error("{} {} failed (exit code {})", program, fmt::join(arguments, " "), code);
   return output;
+}
+
+nlohmann::json worker_identity() {
+  return nlohmann::json::parse(capture(program_path("assay-worker"), {"identity"}));
 }
 
 void add_programs(CLI::App& app) {
@@ -114,11 +143,11 @@ void add_programs(CLI::App& app) {
       exec_program(program_path(program), arguments);
     });
   };
+  forward("view", "assay-view", false, "open a results directory in the viewer");
   forward("train", "assay-worker", true, "train a model alone, with checkpoints");
-  forward("evaluate", "assay-worker", true, "nats/token and bits/byte of a checkpoint");
+  forward("evaluate", "assay-worker", true, "loss of a checkpoint on held-out text");
   forward("generate", "assay-worker", true, "sample text from a checkpoint");
   forward("tokenizer", "assay-worker", true, "train a SentencePiece model on a corpus");
-  forward("view", "assay-view", false, "open a results directory in the viewer");
 }
 
 } // namespace assay::cli

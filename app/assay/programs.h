@@ -2,13 +2,15 @@
 // in an installation.
 #pragma once
 
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
 namespace assay::cli {
 
 std::string
-program_path(const std::string& name); // throws Failure naming the target that builds it
+program_path(const std::string& name);      // throws Failure naming the target that builds it
+bool find_program(const std::string& name); // whether it is there
 std::string data_directory(const std::string& name); // "claims" or "matrices"
 
 // This process's own command line, as typed, the program by its name alone.
@@ -18,7 +20,15 @@ std::string command_line();
 [[noreturn]] void exec_program(const std::string& program,
                                const std::vector<std::string>& arguments);
 
+// Runs a program on this one's terminal and returns its exit code; -1 when it did not start or was
+// killed.
+int call(const std::string& program, const std::vector<std::string>& arguments);
+
 // Standard output of a program that must succeed; throws Failure with its error text otherwise.
 std::string capture(const std::string& program, const std::vector<std::string>& arguments);
+
+// What the worker says about itself (build, libtorch, cuda, gpu …); throws Failure when it is not
+// built or does not start.
+nlohmann::json worker_identity();
 
 } // namespace assay::cli

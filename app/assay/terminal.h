@@ -1,11 +1,26 @@
 // How this terminal shows text: width, Unicode, colour.
 #pragma once
 
+#include <CLI/CLI.hpp>
+
+#include <string>
+
 #include "experiments/report/render.h"
 
 namespace assay::cli {
 
+// The options of every command that prints for people.
+struct TerminalOptions {
+  bool ascii = false;
+  int width = 0; // 0: COLUMNS, the terminal's, or 100
+  std::string color = "auto";
+
+  // --width, --color and, `with_ascii`, --ascii.
+  void add_to(CLI::App& command, bool with_ascii = true);
+  TableStyle style() const;
+};
+
 // `width` > 0 and `ascii` override what the terminal and the locale say.
-TableStyle terminal_style(bool ascii, int width);
+TableStyle terminal_style(bool ascii, int width, const std::string& color = "auto");
 
 } // namespace assay::cli

@@ -8,6 +8,11 @@
 #include <iterator>
 #include <regex>
 
+#include "app/command_line/complete.h"
+#include "app/command_line/help.h"
+#include "app/command_line/parse.h"
+#include "app/command_line/program.h"
+#include "app/number_checks.h"
 #include "core/files/output_file.h"
 #include "core/result.h"
 #include "core/text.h"
@@ -24,8 +29,6 @@
 
 namespace assay {
 namespace {
-
-enum Exit { kOk = 0, kInternal = 1, kBadInput = 2 };
 
 constexpr int kMaxPixels = 8192; // an edge; every OpenGL 3.3 driver allows it
 
@@ -68,9 +71,8 @@ void open(Workspace& workspace, const Options& options) {
   workspace.initial_scale = workspace.scale;
   open_path(workspace, options.path);
   if (options.screen.empty()) return;
-  const auto screen = find_screen(options.screen);
-  if (!screen) bad_input("--screen {}: no such screen; see --help", printable(options.screen));
-  workspace.screen = *screen;
+  workspace.screen =
+      find_screen(options.screen).value_or(workspace.screen); // checked by the parser
 }
 
 std::unique_ptr<Surface> surface_of(const Options& options) {
@@ -168,44 +170,46 @@ int view(Options options) {
   return kBadInput;
 }
 
-int run(int argc, char** argv) {
-  CLI::App app{"Shows the verdicts, traces and telemetry of a results directory.", "assay-view"};
-  Options options;
-  app.add_option("PATH", options.path, "results directory of `assay run`, or one trace file");
-  app.add_option("--screen", options.screen, "start, runs, compare, timeline, kernels, telemetry");
+void add_options(CLI::App& app, Options& options) {
+  app.add_option("path", options.path, "results directory of `assay run`, or one trace file")
+      ->type_name("DIR");
+  std::vector<std::string> names;
+  for (const Screen& screen : screens()) names.emplace_back(screen.id);
+  one_of(app.add_option("--screen", options.screen, "the screen to begin with"), names);
   app.add_option(
-      "--screenshot", options.screenshot, "draw into this PNG file and end; needs no display");
+         "--screenshot", options.screenshot, "draw into this PNG file and end; needs no display")
+      ->type_name("FILE");
+  app.add_option("--dump-model",
+                 options.dump_model,
+                 "write what the screen says into this JSON file and end")
+      ->type_name("FILE");
   app.add_option(
-      "--dump-model", options.dump_model, "write what the screen says into this JSON file and end");
-  app.add_option(
-      "--script", options.script, "play this file of keys, clicks and expectations, and end");
-  app.add_option("--fuzz", options.fuzz, "run this many random commands and end");
+         "--script", options.script, "play this file of keys, clicks and expectations, and end")
+      ->type_name("FILE");
+  app.add_option("--fuzz", options.fuzz, "run this many random commands and end")
+      ->check(whole_number(0));
   app.add_option("--seed", options.seed, "of --fuzz")->capture_default_str();
   app.add_flag("--window", options.window, "--script, --fuzz, --screenshot in a real window");
-  app.add_option("--size", options.size, "WIDTHxHEIGHT in pixels")->capture_default_str();
-  app.add_option("--theme", options.theme, "dark or light")
-      ->check(CLI::IsMember({"dark", "light"}));
+  app.add_option("--size", options.size, "size in pixels")
+      ->type_name("WIDTHxHEIGHT")
+      ->capture_default_str();
+  one_of(app.add_option("--theme", options.theme, "colours"), {"dark", "light"});
   app.add_option("--scale", options.scale, "text size, 0.75 to 3")
-      ->check(CLI::Range(kMinScale, kMaxScale));
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? kOk : kBadInput;
-  }
-  return view(options);
+      ->check(number_in(kMinScale, kMaxScale));
+}
+
+int run(int argc, char** argv) {
+  CLI::App app{"Shows the verdicts, traces and telemetry of a results directory.", "assay view"};
+  use_plain_help(app);
+  Options options;
+  add_options(app, options);
+  if (answer_assay(app, argc, argv)) return kOk;
+  return parse_command_line(app, argc, argv) ? view(options) : kOk;
 }
 
 } // namespace
 } // namespace assay
 
 int main(int argc, char** argv) {
-  try {
-    return assay::run(argc, argv);
-  } catch (const assay::Failure& failure) {
-    std::fprintf(stderr, "error: %s\n", failure.what());
-    return failure.kind() == assay::Failure::Kind::BadInput ? assay::kBadInput : assay::kInternal;
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "error: %s\n", error.what());
-    return assay::kInternal;
-  }
+  return assay::run_program([&] { return assay::run(argc, argv); });
 }

@@ -66,7 +66,7 @@ def named_query(assay: str, trace: pathlib.Path, query: str, name: str) -> dict:
     """`assay sql --name`: name -> (ns, count), rows of one name added up."""
     done = subprocess.run([assay, "sql", str(trace), "--name", query, "--json"], check=True, capture_output=True, text=True)
     sums = collections.defaultdict(lambda: (0, 0))
-    for row in json.loads(done.stdout):
+    for row in json.loads(done.stdout)["rows"]:
         ns, count = sums[row[name]]
         sums[row[name]] = (ns + row["Total Time (ns)"], count + row["Instances" if "Instances" in row else "Num Calls"])
     return dict(sums)

@@ -57,15 +57,16 @@ ALLOWED = {
     "ui/platform": CORE | VIEWER | {"ui/style"},
     "ui/screens": CORE | VIEWER | {"ui/style", "ui/timeline"},
     "ui/window": CORE | VIEWER | {"ui/style", "ui/screens", "ui/platform"},
-    "app": set(),  # what programs share
-    "app/assay": CORE | REPORTS | ENGINE | {"app", "experiments/report", "profilers/machine"},
+    "app": CORE,  # what programs share
+    "app/command_line": CORE | {"app"},
+    "app/assay": CORE | REPORTS | ENGINE | {"app", "app/command_line", "experiments/report", "profilers/machine"},
     "app/assay/verbs": CORE | REPORTS | ENGINE | PROFILERS
-    | {"app", "app/assay", "experiments/report", "experiments/export", "model/config"},
+    | {"app", "app/assay", "app/command_line", "experiments/report", "experiments/export", "model/config"},
     "app/worker/ranks": CORE | MODEL,
     "app/worker/launch": CORE | MODEL | PROFILERS | {"core/protocol", "app/worker/ranks"},
-    "app/worker": CORE | MODEL | {"core/protocol", "app/worker/launch", "app/worker/ranks"},
+    "app/worker": CORE | MODEL | {"app/command_line", "core/protocol", "app/worker/launch", "app/worker/ranks"},
     "app/worker/verbs": CORE | MODEL | PROFILERS | {"app", "app/worker", "app/worker/launch"},
-    "app/view": CORE | VIEWER | {"ui/style", "ui/screens", "ui/window", "ui/platform"},
+    "app/view": CORE | VIEWER | {"app", "app/command_line", "ui/style", "ui/screens", "ui/window", "ui/platform"},
 }
 IMGUI = re.compile(r"^(imgui|implot)")
 IMGUI_FREE = ("ui/model",)

@@ -18,8 +18,8 @@ namespace {
 
 struct ClaimsOptions {
   std::vector<std::string> directories;
-  bool json = false, ascii = false;
-  int width = 0;
+  bool json = false;
+  TerminalOptions terminal;
 };
 
 // Judged as `assay report` judges it, the clause on named stages included.
@@ -38,7 +38,7 @@ void print_claims(const ClaimsOptions& options) {
   if (options.json)
     fmt::print("{}", render_claims_json(sheet));
   else
-    fmt::print("{}", render_claims_table(sheet, terminal_style(options.ascii, options.width)));
+    fmt::print("{}", render_claims_table(sheet, options.terminal.style()));
 }
 
 } // namespace
@@ -51,9 +51,7 @@ void add_claims(CLI::App& app, int&) {
                       options->directories,
                       "results directories (default: none, which lists the claims alone)");
   command->add_flag("--json", options->json, "print JSON (docs/report-schema.md)");
-  command->add_flag("--ascii", options->ascii, "no characters beyond ASCII");
-  command->add_option("--width", options->width, "columns (default: the terminal's)")
-      ->check(CLI::Range(60, 400));
+  options->terminal.add_to(*command);
   command->callback([options] { print_claims(*options); });
 }
 

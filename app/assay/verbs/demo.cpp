@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <memory>
 
+#include "app/assay/json_output.h"
 #include "app/assay/verbs.h"
 #include "core/result.h"
 
@@ -12,8 +13,16 @@ namespace assay::cli {
 
 namespace {
 
-void demo(const std::string& directory) {
+void demo(const std::string& directory, bool as_json) {
   const Demo made = write_demo(directory);
+  if (as_json) {
+    print_json({{"directory", directory},
+                {"launches", made.launches},
+                {"visits", made.visits},
+                {"cells", made.cells},
+                {"traces", made.traces}});
+    return;
+  }
   fmt::print(
       "{}: synthetic results, {} launches, {} visits, {} traces; nothing in it was measured\n",
       directory,
@@ -35,11 +44,16 @@ void demo(const std::string& directory) {
 } // namespace
 
 void add_demo(CLI::App& app, int&) {
-  CLI::App* command = app.add_subcommand(
-      "demo", "writes a synthetic results directory that shows every verdict, traces included");
-  auto directory = std::make_shared<std::string>();
-  command->add_option("directory", *directory, "an empty or new directory")->required();
-  command->callback([directory] { demo(*directory); });
+  CLI::App* command =
+      app.add_subcommand("demo", "write made-up results that show every verdict, traces included");
+  struct Options {
+    std::string directory;
+    bool json = false;
+  };
+  auto options = std::make_shared<Options>();
+  command->add_option("directory", options->directory, "an empty or new directory")->required();
+  command->add_flag("--json", options->json, "print JSON");
+  command->callback([options] { demo(options->directory, options->json); });
 }
 
 } // namespace assay::cli

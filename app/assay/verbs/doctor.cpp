@@ -8,8 +8,11 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "app/assay/json_output.h"
 #include "app/assay/programs.h"
+#include "app/assay/terminal.h"
 #include "app/assay/verbs.h"
+#include "app/command_line/help.h"
 #include "core/rank_environment.h"
 #include "core/result.h"
 #include "core/text.h"
@@ -23,6 +26,8 @@ namespace {
 
 using nlohmann::json;
 
+constexpr std::size_t kTextColumn = 20; // behind "ok   " and the name
+
 struct Check {
   std::string name;
   bool ok; // false: a feature is missing, with the reason in `text`
@@ -30,9 +35,8 @@ struct Check {
 };
 
 Check check_worker() {
-  const auto path = [] { return program_path("assay-worker"); };
   try {
-    const json identity = json::parse(capture(path(), {"identity"}));
+    const json identity = worker_identity();
     const std::string gpu = identity.at("gpu");
     return {"worker",
             true,
@@ -100,19 +104,22 @@ Check check_compiler() {
 Check check_noise_level() {
   const NoiseCheck noise = check_noise();
   std::string text =
-      fmt::format("slices of {:.2f} ms vary by {:.2f} % (robust sd), slowest {:.2f}x",
+      fmt::format("a fixed {:.2g} ms of work varies by {:.1f} %, the slowest took x{:.2f}",
                   noise.median_ms,
                   noise.spread * 100,
                   noise.slowest);
-  if (noise.worst_steal) text += fmt::format(", worst steal {:.1f} %", *noise.worst_steal * 100);
-  if (noise.run_delay) text += fmt::format(", waited for a core {:.1f} %", *noise.run_delay * 100);
+  if (noise.run_delay)
+    text += fmt::format("; {:.1f} % of the time lost to other programs", *noise.run_delay * 100);
+  if (noise.worst_steal)
+    text += fmt::format(", {:.1f} % to other virtual machines", *noise.worst_steal * 100);
   const bool quiet = noise.spread < 0.08 && noise.run_delay.value_or(0) < 0.2;
   return {"noise",
           quiet,
-          text + (quiet ? "" : "; other work runs here: stop it, or expect wide intervals")};
+          quiet ? "quiet enough: " + text
+                : "busy: " + text + "; stop other programs, or expect wide intervals"};
 }
 
-int doctor(bool as_json) {
+int doctor(bool as_json, const TableStyle& style) {
   const MachineInfo machine = machine_info();
   std::vector<Check> checks;
   checks.push_back(
@@ -131,14 +138,19 @@ int doctor(bool as_json) {
   checks.push_back(check_ranks());
   checks.push_back(check_compiler());
   checks.push_back(check_noise_level());
-  json rows = json::array();
-  for (const Check& check : checks) {
-    if (as_json)
+  if (as_json) {
+    json rows = json::array();
+    for (const Check& check : checks)
       rows.push_back({{"name", check.name}, {"ok", check.ok}, {"text", check.text}});
-    else
-      fmt::print("{} {:<14} {}\n", check.ok ? "ok  " : "no  ", check.name, check.text);
+    print_json({{"checks", rows}});
+  } else {
+    const auto width = static_cast<std::size_t>(style.width);
+    for (const Check& check : checks)
+      fmt::print("{} {:<14} {}\n",
+                 check.ok ? "ok  " : "no  ",
+                 check.name,
+                 wrap_text(printable(check.text), width, kTextColumn));
   }
-  if (as_json) fmt::print("{}\n", rows.dump(2));
   return checks[1].ok ? kOk : kBadInput;
 }
 
@@ -146,9 +158,15 @@ int doctor(bool as_json) {
 
 void add_doctor(CLI::App& app, int& exit_code) {
   CLI::App* command = app.add_subcommand("doctor", "what this machine can do, and why not");
-  auto as_json = std::make_shared<bool>(false);
-  command->add_flag("--json", *as_json, "print JSON");
-  command->callback([as_json, &exit_code] { exit_code = doctor(*as_json); });
+  struct Options {
+    bool json = false;
+    TerminalOptions terminal;
+  };
+  auto options = std::make_shared<Options>();
+  command->add_flag("--json", options->json, "print JSON");
+  options->terminal.add_to(*command, false);
+  command->callback(
+      [options, &exit_code] { exit_code = doctor(options->json, options->terminal.style()); });
 }
 
 } // namespace assay::cli

@@ -5,7 +5,10 @@
 #include <filesystem>
 #include <memory>
 
+#include "app/assay/json_output.h"
 #include "app/assay/verbs.h"
+#include "app/number_checks.h"
+#include "core/files/output_target.h"
 #include "core/ledger/ledger.h"
 #include "core/result.h"
 #include "core/text.h"
@@ -21,6 +24,7 @@ namespace {
 struct ExportOptions {
   std::vector<std::string> sources, variants;
   std::string format = "chrome", out, cell, variant, steps;
+  bool json = false;
 };
 
 const LaunchRow* traced_launch(const LedgerData& data, const CellRow& cell) {
@@ -123,41 +127,69 @@ std::optional<StepWindow> parse_steps(const std::string& text) {
   return window;
 }
 
+// What is written to standard output leaves the words to standard error.
 void print_summary(const ExportOptions& options,
                    const std::vector<std::string>& traces,
                    const ExportSummary& summary) {
-  fmt::print("{}: {} {} from {} of {}, {} before compression\n",
+  std::FILE* to = is_standard_output(options.out) ? stderr : stdout;
+  fmt::print(to,
+             "{}: {} {} from {} of {}, {}{}\n",
              options.out,
              summary.events,
              options.format == "csv" ? "rows" : "events",
              fmt::format("{} step{}", summary.steps, summary.steps == 1 ? "" : "s"),
              fmt::join(traces, " and "),
-             human_bytes(static_cast<double>(summary.bytes)));
+             human_bytes(static_cast<double>(summary.bytes)),
+             options.out.ends_with(".gz") ? " before compression" : "");
   if (summary.lost > 0)
-    fmt::print("warning: {} rows have lost their time stamp and were left out\n", summary.lost);
+    fmt::print(to, "warning: {} rows have lost their time stamp and were left out\n", summary.lost);
   if (summary.clamped > 0)
-    fmt::print("warning: {} events end before they start; they are drawn without length\n",
+    fmt::print(to,
+               "warning: {} events end before they start; they are drawn without length\n",
                summary.clamped);
   if (summary.moved > 0)
-    fmt::print("{} slices overlap others of their track; they lie on tracks named (overlap)\n",
+    fmt::print(to,
+               "{} slices overlap others of their track; they lie on tracks named (overlap)\n",
                summary.moved);
   if (summary.placed > 0)
-    fmt::print(
-        "{} launches were not recorded (libraries make them through the driver); marks named "
-        "'launch (not recorded)' stand for them after the call before\n",
-        summary.placed);
+    fmt::print(to,
+               "{} launches were not recorded (libraries make them through the driver); marks "
+               "named 'launch (not recorded)' stand for them after the call before\n",
+               summary.placed);
   if (options.format == "chrome")
-    fmt::print("open it in https://ui.perfetto.dev or chrome://tracing\n");
+    fmt::print(to, "open it in https://ui.perfetto.dev or chrome://tracing\n");
+}
+
+void print_summary_json(const ExportOptions& options,
+                        const std::vector<std::string>& traces,
+                        const ExportSummary& summary) {
+  print_json({{"out", options.out},
+              {"format", options.format},
+              {"traces", traces},
+              {"rows", summary.events},
+              {"steps", summary.steps},
+              {"bytes", summary.bytes},
+              {"lost", summary.lost},
+              {"without_length", summary.clamped},
+              {"moved", summary.moved},
+              {"launches_not_recorded", summary.placed}});
 }
 
 void export_traces(const ExportOptions& options) {
   if (options.sources.size() > 2 || options.variants.size() > 2)
     bad_input("at most two traces lie side by side; export the others on their own");
+  if (options.format == "csv" && is_standard_output(options.out))
+    bad_input("--format csv writes several files; name a directory instead of -o {}", options.out);
+  if (options.json && is_standard_output(options.out))
+    bad_input("--json prints on standard output, and so does -o {}; name a file", options.out);
   const std::optional<StepWindow> steps = parse_steps(options.steps);
   const std::vector<std::string> traces = find_traces(options);
   const ExportSummary summary = options.format == "csv" ? export_csv(traces, steps, options.out)
                                                         : export_chrome(traces, steps, options.out);
-  print_summary(options, traces, summary);
+  if (options.json)
+    print_summary_json(options, traces, summary);
+  else
+    print_summary(options, traces, summary);
 }
 
 } // namespace
@@ -167,22 +199,28 @@ void add_export(CLI::App& app, int&) {
       "export", "traces for other tools: Chrome JSON (Perfetto, HTA, TraceLens) or CSV");
   auto options = std::make_shared<ExportOptions>();
   command
-      ->add_option(
-          "source", options->sources, "results directory, or one or two trace files (A and B)")
+      ->add_option("source",
+                   options->sources,
+                   "results directory, or one or two trace files (baseline and candidate)")
       ->required();
-  command->add_option("--format", options->format, "chrome (default) or csv")
-      ->check(CLI::IsMember({"chrome", "csv"}));
+  one_of(command->add_option("--format", options->format, "Chrome JSON, the default, or CSV"),
+         {"chrome", "csv"});
   command
-      ->add_option("-o,--out",
-                   options->out,
-                   "file, compressed if it ends in .gz; with --format csv a directory")
+      ->add_option(
+          "-o,--out",
+          options->out,
+          "file, compressed if it ends in .gz, or - for standard output; with --format csv a "
+          "directory")
+      ->type_name("PATH")
       ->required();
   command->add_option("--cell", options->cell, "cell of the results directory");
   command->add_option(
       "--variant",
       options->variant,
-      "one variant, or two side by side as A,B (default: those that explain compares)");
+      "one variant, or two side by side as BASELINE,CANDIDATE (default: those that explain "
+      "compares)");
   command->add_option("--steps", options->steps, "only these steps: 4 or 3-5 (default: all rows)");
+  command->add_flag("--json", options->json, "print the summary as JSON");
   command->callback([options] {
     options->variants = CLI::detail::split(options->variant, ',');
     if (options->variant.empty()) options->variants.clear();

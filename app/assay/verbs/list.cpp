@@ -1,11 +1,13 @@
 // `assay list`: the optimizations, presets and configuration keys of this build.
-#include <fmt/ranges.h>
-
 #include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "app/assay/json_output.h"
+#include "app/assay/terminal.h"
 #include "app/assay/verbs.h"
+#include "app/number_checks.h"
+#include "experiments/report/text_layout.h"
 #include "model/config/optimization.h"
 
 namespace assay::cli {
@@ -34,25 +36,26 @@ json optimizations_json() {
   return rows;
 }
 
-void print_optimizations() {
+void print_optimizations(TextWriter& out) {
   for (const Optimization& row : optimizations().all()) {
     if (row.hidden) continue;
-    fmt::print("{}\n  {}\n  unit {}, equivalence {}: {}\n{}{}",
-               row.name,
-               row.summary,
-               to_string(row.unit),
-               to_string(row.equivalence),
-               row.equality,
-               row.family.empty() ? "" : fmt::format("  models of family {}\n", row.family),
-               row.needs_ranks ? "  two ranks or more\n" : "");
+    out.raw(row.name);
+    out.line(row.summary, 2);
+    out.line(fmt::format("unit {}, class {}. Checked: {}",
+                         to_string(row.unit),
+                         to_string(row.equivalence),
+                         row.equality),
+             2);
+    if (!row.family.empty()) out.line("models of family " + row.family, 2);
+    if (row.needs_ranks) out.line("two ranks or more", 2);
     for (const Level& level : row.levels)
-      fmt::print("    {:<16} {}{}\n",
-                 level.name,
-                 level.summary,
-                 &level == &row.levels.front() ? " (reference)"
-                 : level.wrong                 ? " (its gate must reject it)"
-                                               : "");
-    fmt::print("\n");
+      out.line((&level == &row.levels.front() ? "(reference) "
+                : level.wrong                 ? "(its gate must reject it) "
+                                              : "") +
+                   level.summary,
+               4,
+               fmt::format("{:<16} ", level.name));
+    out.raw("");
   }
 }
 
@@ -67,13 +70,14 @@ json keys_json() {
   return rows;
 }
 
-void print_keys() {
+void print_keys(TextWriter& out) {
   for (const json& row : keys_json())
-    fmt::print("{:<22} {:<36} {:<14} {}\n",
-               row["name"].get<std::string>(),
-               row["type"].get<std::string>(),
-               row["default"].dump(),
-               row["summary"].get<std::string>());
+    out.line(fmt::format("{} (default {}): {}",
+                         row["type"].get<std::string>(),
+                         row["default"].dump(),
+                         row["summary"].get<std::string>()),
+             0,
+             fmt::format("{:<20} ", row["name"].get<std::string>()));
 }
 
 json presets_json() {
@@ -94,21 +98,20 @@ json presets_json() {
   return rows;
 }
 
-void print_presets() {
+void print_presets(TextWriter& out) {
+  std::vector<std::vector<std::string>> rows{
+      {"family", "preset", "parameters", "width", "heads", "rows x tokens", "layers"}};
   for (const json& row : presets_json()) {
     const json& c = row["config"];
-    fmt::print("{:<12} {:<6} {:>11} parameters  layers {}  width {}  {} heads of {}  rows {} x {} "
-               "tokens\n",
-               row["family"].get<std::string>(),
-               row["name"].get<std::string>(),
-               row["parameters"].get<std::int64_t>(),
-               c["pattern"].get<std::string>(),
-               c["d_model"].dump(),
-               c["heads"].dump(),
-               c["head_dim"].dump(),
-               c["batch_rows"].dump(),
-               c["seq_len"].dump());
+    rows.push_back({row["family"].get<std::string>(),
+                    row["name"].get<std::string>(),
+                    row["parameters"].dump(),
+                    c["d_model"].dump(),
+                    c["heads"].dump() + " of " + c["head_dim"].dump(),
+                    c["batch_rows"].dump() + " x " + c["seq_len"].dump(),
+                    c["pattern"].get<std::string>()});
   }
+  out.columns(rows, {false, false, true, true, true, true, false}, 0);
 }
 
 } // namespace
@@ -118,26 +121,30 @@ void add_list(CLI::App& app) {
   struct Options {
     std::string what = "optimizations";
     bool json = false;
+    TerminalOptions terminal;
   };
   auto options = std::make_shared<Options>();
-  command->add_option("what", options->what, "optimizations, presets or keys")
-      ->check(CLI::IsMember({"optimizations", "presets", "keys"}))
-      ->capture_default_str();
+  one_of(command->add_option("what", options->what, "what to list (default: optimizations)"),
+         {"optimizations", "presets", "keys"});
   command->add_flag("--json", options->json, "print JSON");
+  options->terminal.add_to(*command);
   command->callback([options] {
     const bool rows = options->what == "optimizations", presets = options->what == "presets";
-    if (options->json)
-      fmt::print("{}\n",
-                 (rows      ? optimizations_json()
-                  : presets ? presets_json()
-                            : keys_json())
-                     .dump(2));
-    else if (rows)
-      print_optimizations();
+    if (options->json) {
+      print_json({{options->what,
+                   rows      ? optimizations_json()
+                   : presets ? presets_json()
+                             : keys_json()}});
+      return;
+    }
+    TextWriter out(options->terminal.style());
+    if (rows)
+      print_optimizations(out);
     else if (presets)
-      print_presets();
+      print_presets(out);
     else
-      print_keys();
+      print_keys(out);
+    fmt::print("{}", out.take());
   });
 }
 

@@ -5,6 +5,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "app/assay/json_output.h"
 #include "app/assay/verbs.h"
 #include "core/result.h"
 
@@ -27,11 +28,9 @@ void add_merge(CLI::App& app, int&) {
   command->callback([options] {
     const MergeSummary summary = value_or_throw(merge_ledgers(options->inputs, options->out));
     if (options->json)
-      fmt::print("{}\n",
-                 nlohmann::json{{"directory", options->out},
-                                {"launches", summary.launches},
-                                {"duplicates", summary.duplicates}}
-                     .dump(2));
+      print_json({{"directory", options->out},
+                  {"launches", summary.launches},
+                  {"duplicates", summary.duplicates}});
     else
       fmt::print("{}: {} launches, {} duplicates left out\n",
                  options->out,

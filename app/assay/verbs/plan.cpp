@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
+#include "app/assay/json_output.h"
 #include "app/assay/matrix_options.h"
 #include "app/assay/programs.h"
 #include "app/assay/verbs.h"
@@ -139,7 +140,7 @@ void add_plan(CLI::App& app, int&) {
                 {"lints", lint_shapes(plan.ledger)},
                 {"document_lints", lint_documents(plan.ledger)}};
     if (result.seconds) out["seconds"] = *result.seconds;
-    fmt::print("{}\n", out.dump(2));
+    print_json(out);
   });
 }
 

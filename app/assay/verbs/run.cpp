@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "app/assay/json_output.h"
 #include "app/assay/matrix_options.h"
 #include "app/assay/programs.h"
 #include "app/assay/progress_line.h"
@@ -42,19 +43,17 @@ void print_summary(const RunSummary& summary, const Options& options) {
   const PlanProgress& p = summary.progress;
   const bool complete = summary.outcome == RunSummary::Outcome::Complete;
   if (options.json) {
-    fmt::print("{}\n",
-               nlohmann::json{{"complete", complete},
-                              {"directory", options.out},
-                              {"planned", p.planned},
-                              {"done", p.done},
-                              {"partial", p.partial},
-                              {"failed", p.failed},
-                              {"not_run", p.not_run},
-                              {"missing", p.missing},
-                              {"problems", p.problems},
-                              {"stopped", summary.stopped},
-                              {"set_aside", summary.set_aside}}
-                   .dump(2));
+    print_json({{"complete", complete},
+                {"directory", options.out},
+                {"planned", p.planned},
+                {"done", p.done},
+                {"partial", p.partial},
+                {"failed", p.failed},
+                {"not_run", p.not_run},
+                {"missing", p.missing},
+                {"problems", p.problems},
+                {"stopped", summary.stopped},
+                {"set_aside", summary.set_aside}});
     return;
   }
   if (!summary.set_aside.empty())
@@ -78,6 +77,13 @@ void print_summary(const RunSummary& summary, const Options& options) {
                summary.stopped);
 }
 
+// The verdicts, as `assay report` prints them, and what to type next.
+void print_verdicts(const std::string& directory) {
+  if (call(program_path("assay"), {"report", directory, "--no-files"}) == kOk)
+    fmt::print("\nnext: assay report {0} (writes report.html), assay explain {0}, assay view {0}\n",
+               directory);
+}
+
 } // namespace
 
 void add_run(CLI::App& app, int& exit_code) {
@@ -94,7 +100,7 @@ void add_run(CLI::App& app, int& exit_code) {
                       "only this cell; may be repeated. `assay merge` joins such results");
   command->add_flag(
       "--fork", options->fork, "set results of another plan or build aside and start anew");
-  command->add_flag("--quiet", options->quiet, "no progress line");
+  command->add_flag("--quiet", options->quiet, "no progress line and no verdict table");
   command->add_flag("--json", options->json, "print the summary as JSON");
   command->callback([options, &exit_code] {
     const auto ranks = value_or_throw(read_rank_environment());
@@ -106,6 +112,7 @@ void add_run(CLI::App& app, int& exit_code) {
       const RunSummary summary = run_with_progress(options->matrix.load(), *options);
       print_summary(summary, *options);
       exit_code = summary.outcome == RunSummary::Outcome::Complete ? kOk : kIncomplete;
+      if (exit_code == kOk && !options->json && !options->quiet) print_verdicts(options->out);
     } catch (const Failure& failure) {
       if (host)
         host->fail(failure.kind() == Failure::Kind::BadInput ? kBadInput : kInternal,

@@ -4,10 +4,13 @@
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
+#include <iostream>
+#include <iterator>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <numeric>
 
+#include "app/assay/json_output.h"
 #include "app/assay/terminal.h"
 #include "app/assay/verbs.h"
 #include "app/assay/verbs/sql_queries.h"
@@ -18,6 +21,7 @@
 #include "core/text.h"
 #include "core/trace/trace_file.h"
 #include "core/trace/trace_schema.h"
+#include "experiments/report/text_layout.h"
 
 namespace assay::cli {
 
@@ -32,7 +36,7 @@ struct SqlOptions {
   std::string target, query, name;
   bool list = false, csv = false, json = false;
   std::int64_t limit = -1; // -1: not given; 0: all
-  int width = 0;           // 0: the terminal's
+  TerminalOptions terminal;
 };
 
 struct Target {
@@ -60,8 +64,8 @@ Target find_target(const std::string& given) {
   std::string choices;
   for (const std::string& trace : list_traces(directory)) choices += "\n  " + printable(trace);
   if (choices.empty())
-    bad_input("--name {} reads one trace, and {} holds none; plan it with traced_rounds > 0 and "
-              "run it, or give a trace file",
+    bad_input("--name {} reads one trace, and {} holds none; set [trace] rounds = 10 in the matrix "
+              "and run it into a new directory, or give a trace file",
               name,
               directory);
   bad_input(
@@ -69,6 +73,7 @@ Target find_target(const std::string& given) {
 }
 
 std::string query_text(const SqlOptions& options, const Target& target) {
+  if (options.query == "-") return {std::istreambuf_iterator<char>(std::cin), {}};
   if (options.name.empty()) return options.query;
   const NamedQuery* query = find_query(options.name);
   if (query == nullptr) {
@@ -175,16 +180,33 @@ json json_value(const Statement& row, int column) {
   return nullptr;
 }
 
+// An object cannot hold two members of one name, so a repeated column is "id_2", "id_3" ….
+std::vector<std::string> member_names(const Statement& rows) {
+  std::vector<std::string> names;
+  const auto taken = [&](const std::string& name) {
+    return std::find(names.begin(), names.end(), name) != names.end();
+  };
+  for (int c = 0; c < rows.columns(); ++c) {
+    const std::string column = printable(rows.column_name(c));
+    std::string name = column;
+    for (int i = 2; taken(name); ++i) name = fmt::format("{}_{}", column, i);
+    names.push_back(name);
+  }
+  return names;
+}
+
 // One object a line inside the array: large results need no memory.
-void print_json(Statement& rows, std::int64_t limit) {
-  fmt::print("[");
+void print_json_rows(Statement& rows, std::int64_t limit) {
+  const std::vector<std::string> names = member_names(rows);
+  fmt::print(
+      "{{\"schema_version\": {}, \"columns\": {}, \"rows\": [", kOutputSchema, json(names).dump());
   for (std::int64_t count = 0; (limit == 0 || count < limit) && rows.step(); ++count) {
     nlohmann::ordered_json row = nlohmann::ordered_json::object();
     for (int c = 0; c < rows.columns(); ++c)
-      row[printable(rows.column_name(c))] = json_value(rows, c);
+      row[names[static_cast<std::size_t>(c)]] = json_value(rows, c);
     fmt::print("{}\n{}", count == 0 ? "" : ",", row.dump());
   }
-  fmt::print("\n]\n");
+  fmt::print("\n]}}\n");
 }
 
 std::string plain_value(const Statement& row, int column) {
@@ -279,11 +301,20 @@ std::vector<std::size_t> column_widths(const Table& table, std::size_t line) {
   return widths;
 }
 
-void print_table(Statement& statement, const SqlOptions& options) {
+// Why a named query has nothing to say about this trace, or "".
+std::string why_empty(const SqlOptions& options, const Database& db) {
+  const NamedQuery* query = options.name.empty() ? nullptr : find_query(options.name);
+  if (query == nullptr) return "";
+  const bool recorded =
+      db.integer(fmt::format("SELECT EXISTS(SELECT 1 FROM {})", query->table)) != 0;
+  return recorded ? "" : fmt::format(": this trace holds no {}", query->records);
+}
+
+void print_table(Statement& statement, const SqlOptions& options, const Database& db) {
   const std::int64_t limit = options.limit < 0 ? kTableRows : options.limit;
   const Table table = read_table(statement, limit);
   const std::vector<std::size_t> widths =
-      column_widths(table, static_cast<std::size_t>(terminal_style(true, options.width).width));
+      column_widths(table, static_cast<std::size_t>(options.terminal.style().width));
   const auto print_row = [&](const std::vector<std::string>& row) {
     std::string line;
     for (std::size_t c = 0; c < row.size(); ++c)
@@ -296,25 +327,27 @@ void print_table(Statement& statement, const SqlOptions& options) {
   for (const std::size_t width : widths) rule.emplace_back(width, '-');
   print_row(rule);
   for (std::size_t i = 1; i < table.rows.size(); ++i) print_row(table.rows[i]);
-  if (table.rows.size() == 1) fmt::print("(no rows)\n");
+  if (table.rows.size() == 1) fmt::print("(no rows{})\n", why_empty(options, db));
   if (table.more) fmt::print("... the first {} rows; --limit 0 shows all\n", limit);
 }
 
-void print_queries(bool as_json) {
-  if (as_json) {
+void print_queries(const SqlOptions& options) {
+  if (options.json) {
     json rows = json::array();
     for (const NamedQuery& query : named_queries())
       rows.push_back({{"name", query.name}, {"summary", query.summary}, {"sql", query.sql}});
-    fmt::print("{}\n", rows.dump(2));
+    print_json({{"queries", rows}});
     return;
   }
+  TextWriter out(options.terminal.style());
   for (const NamedQuery& query : named_queries())
-    fmt::print("{:<18} {}\n", query.name, query.summary);
+    out.line(query.summary, 0, fmt::format("{:<18} ", query.name));
+  fmt::print("{}", out.take());
 }
 
 void run_sql(const SqlOptions& options) {
   if (options.list) {
-    print_queries(options.json);
+    print_queries(options);
     return;
   }
   if (options.target.empty())
@@ -327,11 +360,11 @@ void run_sql(const SqlOptions& options) {
   sqlite3_set_authorizer(db->handle(), only_reading, nullptr);
   Statement statement = prepare_query(*db, sql);
   if (options.json)
-    print_json(statement, std::max<std::int64_t>(options.limit, 0));
+    print_json_rows(statement, std::max<std::int64_t>(options.limit, 0));
   else if (options.csv)
     print_csv(statement, std::max<std::int64_t>(options.limit, 0));
   else
-    print_table(statement, options);
+    print_table(statement, options, *db);
 }
 
 } // namespace
@@ -341,7 +374,10 @@ void add_sql(CLI::App& app, int&) {
       app.add_subcommand("sql", "SQL on a trace or a ledger: named queries, or your own");
   auto options = std::make_shared<SqlOptions>();
   command->add_option("target", options->target, "trace file, or results directory for its ledger");
-  command->add_option("query", options->query, "one SQL query; only reading is allowed");
+  command->add_option("query",
+                      options->query,
+                      "one SQL query, or - to read it from standard input; "
+                      "only reading is allowed");
   command->add_option("--name", options->name, "a named query instead");
   command->add_flag("--list", options->list, "the named queries (with --json also their SQL)");
   CLI::Option* csv = command->add_flag("--csv", options->csv, "print CSV");
@@ -349,11 +385,8 @@ void add_sql(CLI::App& app, int&) {
   command
       ->add_option(
           "--limit", options->limit, "rows at most, 0 all (default: 100 in a table, else all)")
-      ->check(at_least(0));
-  command
-      ->add_option(
-          "--width", options->width, "characters of a table's line (default: the terminal's)")
-      ->check(CLI::Range(20, 100000));
+      ->check(whole_number(0));
+  options->terminal.add_to(*command, false);
   command->callback([options] { run_sql(*options); });
 }
 

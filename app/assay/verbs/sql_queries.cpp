@@ -103,12 +103,24 @@ SELECT metricName AS "Metric", source AS "Source", status AS "Status", count(val
 FROM TARGET_INFO_GPU_METRICS LEFT JOIN GPU_METRICS USING (typeId, metricId)
 GROUP BY metricId ORDER BY source, metricName)sql";
 
-// Times include the operators that an operator calls.
+// Times include the operators that an operator calls. Pass: of autograd's own functions, and of
+// whatever runs while a thread is in the span "backward", as `assay explain` has it.
 constexpr const char* kOperators = R"sql(
+WITH domain AS (
+  SELECT domainId, min(text) AS domain FROM NVTX_EVENTS WHERE eventType = 75 GROUP BY domainId),
+passes AS MATERIALIZED (
+  SELECT e.start AS begins, e.end AS ends
+  FROM NVTX_EVENTS e LEFT JOIN StringIds ON id = textId LEFT JOIN domain USING (domainId)
+  WHERE eventType = 59 AND coalesce(e.text, value) = 'backward' AND e.end > e.start
+    AND coalesce(domain, '') IN ('', 'assay')),
+operators AS (
+  SELECT start, end, nameId,
+         backward OR EXISTS(SELECT 1 FROM passes WHERE start >= begins AND start < ends) AS backward
+  FROM ASSAY_OPERATOR)
 SELECT count(*) AS "Calls", sum(end - start) AS "Total Time (ns)",
        round(avg(end - start), 1) AS "Avg (ns)", min(end - start) AS "Min (ns)",
        max(end - start) AS "Max (ns)", iif(backward, 'backward', 'forward') AS "Pass", value AS "Name"
-FROM ASSAY_OPERATOR JOIN StringIds ON id = nameId
+FROM operators JOIN StringIds ON id = nameId
 WHERE start <> 0 AND end <> 0 GROUP BY nameId, backward ORDER BY 2 DESC, value)sql";
 
 // Uses assay_kernel_start. Kernel time: sum over the kernels that start in the step, overlaps
@@ -131,19 +143,48 @@ FROM DIAGNOSTIC_EVENT LEFT JOIN ENUM_DIAGNOSTIC_SEVERITY_LEVEL ON id = severity)
 } // namespace
 
 const std::vector<NamedQuery>& named_queries() {
+  constexpr const char* kKernels = "CUPTI_ACTIVITY_KIND_KERNEL";
+  constexpr const char* kNoGpu = "GPU work: it was recorded on the CPU";
   static const std::vector<NamedQuery> kQueries{
-      {"cuda_gpu_kern_sum", "GPU kernels: time, launches and spread by name", kKernelSummary},
-      {"cuda_api_sum", "CUDA runtime and driver calls by name", kApiSummary},
-      {"nvtx_sum", "spans and NVTX ranges by name", kRangeSummary},
-      {"gaps", "the 1000 longest intervals in which a GPU had nothing to do", kDeviceGapsQuery},
+      {"cuda_gpu_kern_sum",
+       "GPU kernels: time, launches and spread by name",
+       kKernelSummary,
+       kKernels,
+       kNoGpu},
+      {"cuda_api_sum",
+       "CUDA runtime and driver calls by name",
+       kApiSummary,
+       "CUPTI_ACTIVITY_KIND_RUNTIME",
+       "CUDA calls: it was recorded on the CPU"},
+      {"nvtx_sum", "spans and NVTX ranges by name", kRangeSummary, "NVTX_EVENTS", "spans"},
+      {"gaps",
+       "the 1000 longest intervals in which a GPU had nothing to do",
+       kDeviceGapsQuery,
+       kKernels,
+       kNoGpu},
       {"launch_queue",
        "how long kernels waited between their launch and their start",
-       kLaunchQueue},
-      {"memory", "copies and sets by kind: bytes, time, rate", kMemory},
-      {"telemetry", "sampled series, with what the machine refused", kTelemetry},
-      {"operators", "LibTorch operators by name and pass", kOperators},
-      {"steps", "traced steps: wall time, tokens, kernels", kSteps},
-      {"audit", "checks of the trace itself, and diagnostics", kAudit}};
+       kLaunchQueue,
+       kKernels,
+       kNoGpu},
+      {"memory",
+       "copies and sets by kind: bytes, time, rate",
+       kMemory,
+       "(SELECT 1 FROM CUPTI_ACTIVITY_KIND_MEMCPY UNION ALL SELECT 1 FROM "
+       "CUPTI_ACTIVITY_KIND_MEMSET)",
+       "copies or sets of GPU memory"},
+      {"telemetry",
+       "sampled series, with what the machine refused",
+       kTelemetry,
+       "TARGET_INFO_GPU_METRICS",
+       "sampled series"},
+      {"operators",
+       "LibTorch operators by name and pass",
+       kOperators,
+       "ASSAY_OPERATOR",
+       "LibTorch operators"},
+      {"steps", "traced steps: wall time, tokens, kernels", kSteps, "ASSAY_STEP", "steps"},
+      {"audit", "checks of the trace itself, and diagnostics", kAudit, "ASSAY_AUDIT", "checks"}};
   return kQueries;
 }
 

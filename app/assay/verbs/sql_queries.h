@@ -11,6 +11,8 @@ struct NamedQuery {
   const char* name;
   const char* summary;
   const char* sql;
+  const char* table;   // where its rows come from …
+  const char* records; // … and what these are, for a trace that holds none
 };
 
 const std::vector<NamedQuery>& named_queries();

@@ -4,6 +4,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "app/assay/json_output.h"
 #include "app/assay/verbs.h"
 #include "core/ledger/ledger.h"
 #include "core/result.h"
@@ -30,13 +31,11 @@ void status(const std::string& directory, bool as_json) {
                         {"rounds_planned", launch.row.rounds_planned},
                         {"reason", launch.row.reason}});
   if (as_json) {
-    fmt::print("{}\n",
-               json{{"name", report.spec.name},
-                    {"spec", report.spec.hash},
-                    {"complete", report.complete()},
-                    {"missing", report.missing},
-                    {"launches", launches}}
-                   .dump(2));
+    print_json({{"name", report.spec.name},
+                {"spec", report.spec.hash},
+                {"complete", report.complete()},
+                {"missing", report.missing},
+                {"launches", launches}});
     return;
   }
   fmt::print("{} (spec {}), {}\n",

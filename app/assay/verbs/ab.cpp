@@ -1,0 +1,98 @@
+// `assay ab`: one optimization, measured without a matrix file. It writes the matrix into the
+// results directory and hands over to `assay run`.
+#include <fmt/ranges.h>
+
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <memory>
+
+#include "app/assay/programs.h"
+#include "app/assay/verbs.h"
+#include "app/assay/verbs/matrix_draft.h"
+#include "app/number_checks.h"
+#include "core/files/atomic_file.h"
+#include "core/ledger/directory_lock.h"
+#include "core/result.h"
+#include "experiments/plan/matrix.h"
+#include "experiments/plan/plan.h"
+
+namespace assay::cli {
+
+namespace {
+
+struct AbOptions {
+  MatrixDraft draft;
+  std::string levels, out, stop_after;
+  bool quiet = false, json = false;
+};
+
+// A plan that would be refused leaves no directory behind.
+void check_plan(const std::string& text, const std::string& file) {
+  const Matrix matrix = value_or_throw(parse_matrix(text, file));
+  value_or_throw(
+      make_plan(matrix, {.claims_directory = data_directory("claims"), .command = command_line()}));
+}
+
+void write_matrix(const std::string& file, const std::string& text) {
+  std::ifstream old(file, std::ios::binary);
+  const std::string before{std::istreambuf_iterator<char>(old), {}};
+  if (old && before != text)
+    bad_input("{}: holds another comparison; name another results directory with --out", file);
+  if (!old) write_file_atomically(file, text);
+}
+
+void ab(const AbOptions& options) {
+  const std::string out =
+      options.out.empty() ? "results/" + options.draft.optimization : options.out;
+  const std::string file = (std::filesystem::path(out) / "matrix.toml").string();
+  const std::string text = matrix_text(options.draft);
+  check_plan(text, file);
+  make_directory(out);
+  write_matrix(file, text);
+  std::vector<std::string> arguments{"run", file, "--out", out};
+  if (!options.stop_after.empty()) {
+    arguments.emplace_back("--stop-after");
+    arguments.push_back(options.stop_after);
+  }
+  if (options.quiet) arguments.emplace_back("--quiet");
+  if (options.json) arguments.emplace_back("--json");
+  if (!options.quiet) fmt::print(stderr, "matrix: {}\nassay {}\n", file, fmt::join(arguments, " "));
+  exec_program(program_path("assay"), arguments);
+}
+
+} // namespace
+
+void add_ab(CLI::App& app) {
+  CLI::App* command =
+      app.add_subcommand("ab", "compare the levels of one optimization; needs no matrix file");
+  auto options = std::make_shared<AbOptions>();
+  command->add_option("optimization", options->draft.optimization, "a name of `assay list`")
+      ->required();
+  command->add_option("--data", options->draft.data, "directory of text files, text file or JSONL")
+      ->required();
+  command->add_option("--levels",
+                      options->levels,
+                      "BASELINE,CANDIDATE, or one candidate against the reference (default: all)");
+  command->add_option("--preset", options->draft.preset, "model shape (default: tiny)");
+  one_of(command->add_option("--device", options->draft.device, "where it runs (default: cpu)"),
+         {"cpu", "cuda"});
+  command
+      ->add_option(
+          "--launches", options->draft.launches, "processes; a verdict needs 5 (default: 5)")
+      ->check(whole_number(1, 1'000'000));
+  command->add_option("--set", options->draft.settings, "another training key: seq_len=256");
+  command->add_option("--out", options->out, "results directory (default: results/OPTIMIZATION)")
+      ->type_name("DIR");
+  command->add_option(
+      "--stop-after", options->stop_after, "stop after about this time: 90s, 9m, 1h30m");
+  command->add_flag("--quiet", options->quiet, "no progress line");
+  command->add_flag("--json", options->json, "print the summary as JSON");
+  command->callback([options] {
+    if (!options->levels.empty()) options->draft.levels = CLI::detail::split(options->levels, ',');
+    ab(*options);
+  });
+}
+
+} // namespace assay::cli

@@ -1,0 +1,180 @@
+// `assay completion`: scripts for shells. What they offer comes from the hidden `assay complete`,
+// which asks the parser itself.
+#include <algorithm>
+#include <filesystem>
+#include <memory>
+
+#include "app/assay/glossary.h"
+#include "app/assay/programs.h"
+#include "app/assay/verbs.h"
+#include "app/assay/verbs/sql_queries.h"
+#include "app/command_line/complete.h"
+#include "app/command_line/words.h"
+#include "app/number_checks.h"
+#include "core/ledger/ledger.h"
+#include "core/ledger/ledger_schema.h"
+#include "experiments/plan/matrix.h"
+#include "model/config/optimization.h"
+
+namespace assay::cli {
+
+namespace {
+
+using Words = std::vector<std::string>;
+
+constexpr const char* kBash = R"sh(# bash completion of assay; load with: source <(assay completion)
+_assay() {
+  local IFS=$'\n' words line
+  COMPREPLY=()
+  words=("${COMP_WORDS[@]:1:COMP_CWORD}")
+  local current="${words[-1]}"
+  [ "$current" = "=" ] && current=""
+  while IFS= read -r line; do
+    case "$line" in
+      :files) compopt -o filenames; COMPREPLY+=($(compgen -f -- "$current")) ;;
+      :directories) compopt -o filenames; COMPREPLY+=($(compgen -d -- "$current")) ;;
+      *) COMPREPLY+=("$(printf %q "${line%%$'\t'*}")") ;;
+    esac
+  done < <(assay complete "${words[@]}" 2>/dev/null)
+  [[ ${COMPREPLY[0]} == *= ]] && compopt -o nospace
+  return 0
+}
+complete -F _assay assay
+)sh";
+
+constexpr const char* kZsh = R"sh(#compdef assay
+# zsh completion of assay; load with: source <(assay completion zsh), or save as _assay in fpath
+_assay() {
+  local line
+  local -a found
+  for line in "${(@f)$(assay complete "${(@)words[2,CURRENT]}" 2>/dev/null)}"; do
+    case "$line" in
+      :files) _files ;;
+      :directories) _files -/ ;;
+      *$'\t'*) found+=("${${line%%$'\t'*}//:/\\:}:${line#*$'\t'}") ;;
+      ?*) found+=("${line//:/\\:}") ;;
+    esac
+  done
+  (( $#found )) && _describe assay found
+}
+if [ "$funcstack[1]" = "_assay" ]; then _assay "$@"; else compdef _assay assay; fi
+)sh";
+
+constexpr const char* kFish =
+    R"sh(# fish completion of assay; load with: assay completion fish | source
+function __assay_complete
+  set -l words (commandline -opc) (commandline -ct)
+  for line in (assay complete $words[2..-1] 2>/dev/null)
+    switch $line
+      case :files
+        __fish_complete_path (commandline -ct)
+      case :directories
+        __fish_complete_directories (commandline -ct)
+      case '*'
+        echo $line
+    end
+  end
+end
+complete -c assay -f -a '(__assay_complete)'
+)sh";
+
+// The results directory or the matrix that the words name, if they name one.
+Words cell_names(const Words& words) {
+  std::error_code ignored;
+  Words names;
+  for (const std::string& word : words) {
+    if (std::filesystem::exists(std::filesystem::path(word) / ledger_schema::kFileName, ignored)) {
+      if (const Result<LedgerData> data = read_ledger(word))
+        for (const CellRow& cell : data->cells) names.push_back(cell.name);
+    } else if (word.ends_with(".toml") && std::filesystem::is_regular_file(word, ignored)) {
+      if (const Result<Matrix> matrix = load_matrix(word))
+        for (const MatrixCell& cell : matrix->cells) names.push_back(cell.name);
+    }
+  }
+  return names;
+}
+
+// Of the optimization or of the results directory that the words name.
+Words level_names(const Words& words) {
+  Words names;
+  std::error_code ignored;
+  for (const std::string& word : words) {
+    if (const Optimization* row = optimizations().find(word); row != nullptr)
+      for (const Level& level : row->levels) names.push_back(level.name);
+    if (std::filesystem::exists(std::filesystem::path(word) / ledger_schema::kFileName, ignored))
+      if (const Result<LedgerData> data = read_ledger(word))
+        for (const VariantRow& variant : data->variants)
+          if (variant.role != Role::Control) names.push_back(variant.name);
+  }
+  std::sort(names.begin(), names.end());
+  names.erase(std::unique(names.begin(), names.end()), names.end());
+  return names;
+}
+
+Words preset_choices() {
+  Words names;
+  for (const std::string& family : family_names())
+    for (const std::string& name : preset_names(family)) names.push_back(name);
+  std::sort(names.begin(), names.end());
+  names.erase(std::unique(names.begin(), names.end()), names.end());
+  return names;
+}
+
+Words topics(const CLI::App& app) {
+  Words names = command_names(app);
+  names.emplace_back("terms");
+  for (const Term& term : glossary())
+    if (term.name.find(' ') == std::string::npos) names.push_back(term.name);
+  return names;
+}
+
+Words values_of(const CLI::App& app, const std::string& name, const Words& words) {
+  Words values;
+  if (name == "CELL") return cell_names(words);
+  if (name == "LEVEL") return level_names(words);
+  if (name == "PRESET") return preset_choices();
+  if (name == "TOPIC") return topics(app);
+  if (name == "OPTIMIZATION")
+    for (const Optimization& row : optimizations().all())
+      if (!row.hidden) values.push_back(row.name);
+  if (name == "NAME") // of `sql --name`
+    for (const NamedQuery& query : named_queries()) values.emplace_back(query.name);
+  if (name == "KEY=VALUE")
+    for (const ConfigKey& key : config_keys()) values.push_back("base." + key.name + "=");
+  return values;
+}
+
+void complete(const CLI::App& app, const Words& words) {
+  if (words.size() > 1)
+    for (const CLI::App* command : commands_of(app)) {
+      if (command->get_name() != words.front() || !command->get_prefix_command()) continue;
+      const bool view = words.front() == "view";
+      const char* program = view ? "assay-view" : "assay-worker";
+      if (!find_program(program)) return;
+      Words arguments{"--complete"};
+      arguments.insert(arguments.end(), words.begin() + (view ? 1 : 0), words.end());
+      exec_program(program_path(program), arguments);
+    }
+  fmt::print("{}", complete_words(app, words, [&](const std::string& name, const Words& typed) {
+               return values_of(app, name, typed);
+             }));
+}
+
+} // namespace
+
+void add_completion(CLI::App& app) {
+  CLI::App* command =
+      app.add_subcommand("completion", "print a completion script for bash, zsh or fish");
+  auto shell = std::make_shared<std::string>("bash");
+  one_of(command->add_option("shell", *shell, "which shell (default: bash)"),
+         {"bash", "zsh", "fish"});
+  command->callback([shell] {
+    fmt::print("{}", *shell == "zsh" ? kZsh : *shell == "fish" ? kFish : kBash);
+  });
+  CLI::App* hidden = app.add_subcommand("complete", "what a shell may offer")->group("");
+  hidden->prefix_command();
+  hidden->set_help_flag();
+  hidden->callback([&app, hidden] { complete(app, hidden->remaining()); });
+}
+
+} // namespace assay::cli

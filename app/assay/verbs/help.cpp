@@ -1,0 +1,165 @@
+// `assay help` and `assay version`.
+#include <fmt/ranges.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cctype>
+#include <memory>
+
+#include "app/assay/glossary.h"
+#include "app/assay/json_output.h"
+#include "app/assay/programs.h"
+#include "app/assay/verbs.h"
+#include "app/assay/version.h"
+#include "app/command_line/help.h"
+#include "app/command_line/words.h"
+#include "core/result.h"
+#include "core/text.h"
+
+namespace assay::cli {
+
+namespace {
+
+using nlohmann::json;
+
+constexpr int kPipeColumns = 80;
+
+std::string lower(std::string text) {
+  std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) {
+    return static_cast<char>(std::tolower(c));
+  });
+  return text;
+}
+
+void print_term(const Term& term) {
+  const auto width = static_cast<std::size_t>(terminal_columns(STDOUT_FILENO, kPipeColumns));
+  fmt::print("{}\n  {}\n", term.name, wrap_text(term.meaning, width, 2));
+  if (!term.stored.empty()) fmt::print("  ({})\n", wrap_text(term.stored, width - 2, 3));
+}
+
+void print_terms() {
+  for (const Term& term : glossary()) print_term(term);
+}
+
+const Term* find_term(const std::string& name) {
+  for (const Term& term : glossary())
+    if (lower(term.name) == lower(name)) return &term;
+  return nullptr;
+}
+
+[[noreturn]] void refuse_topic(const CLI::App& app, const std::string& topic) {
+  std::vector<std::string> known = command_names(app);
+  known.emplace_back("terms");
+  for (const Term& term : glossary()) known.push_back(term.name);
+  bad_input("no help about '{}'{}; `assay --help` lists the commands, `assay help terms` the words",
+            topic,
+            did_you_mean(topic, known));
+}
+
+void print_help(const CLI::App& app, const std::vector<std::string>& topics) {
+  if (topics.empty()) {
+    fmt::print("{}",
+               app.get_formatter()->make_help(&app, app.get_name(), CLI::AppFormatMode::Normal));
+    return;
+  }
+  const std::string topic = fmt::format("{}", fmt::join(topics, " "));
+  if (topic == "terms") return print_terms();
+  for (const CLI::App* command : commands_of(app)) {
+    if (command->get_name() != topics.front()) continue;
+    if (command->get_prefix_command()) {
+      std::vector<std::string> arguments = topics;
+      arguments.emplace_back("--help");
+      exec_program(program_path("assay"), arguments);
+    }
+    fmt::print("{}", command->help(app.get_name()));
+    return;
+  }
+  if (const Term* term = find_term(topic)) return print_term(*term);
+  refuse_topic(app, topic);
+}
+
+// Sections of the other programs' commands, where these are built.
+std::string other_sections() {
+  std::string sections;
+  if (find_program("assay-view")) sections += capture(program_path("assay-view"), {"--manual"});
+  return sections;
+}
+
+void print_manual(const CLI::App& app) {
+  fmt::print(".TH ASSAY 1 \"\" \"{}\" \"User Commands\"\n"
+             ".SH NAME\nassay \\- {}\n"
+             ".SH SYNOPSIS\n.B assay\nCOMMAND [OPTIONS]\n"
+             ".SH DESCRIPTION\n.nf\n{}\n.fi\n"
+             ".SH COMMANDS\n{}{}",
+             troff_text(version_line()),
+             "compare training optimizations and judge the difference",
+             troff_text(app.get_footer()),
+             manual_sections(app),
+             other_sections());
+  fmt::print(".SH EXIT STATUS\n"
+             ".TP\n.B 0\ndone; for run: the plan is complete, whatever the verdicts\n"
+             ".TP\n.B 1\ninternal error\n"
+             ".TP\n.B 2\nbad usage or bad input, or output that cannot be written\n"
+             ".TP\n.B 6\nincomplete: run or train stopped before its end\n"
+             ".SH TERMS\n");
+  for (const Term& term : glossary())
+    fmt::print(".TP\n.B {}\n{}\n", troff_text(term.name), troff_text(term.meaning));
+}
+
+json worker_json() {
+  if (!find_program("assay-worker")) return nullptr;
+  const json identity = worker_identity();
+  return {{"libtorch", identity.at("libtorch")},
+          {"build", identity.at("build")},
+          {"cuda", identity.at("cuda")},
+          {"gpu", identity.at("gpu")}};
+}
+
+void print_version(bool as_json) {
+  const json worker = worker_json();
+  if (as_json) {
+    print_json({{"version", ASSAY_VERSION},
+                {"commit", kCommit},
+                {"build", build_name()},
+                {"worker", worker}});
+    return;
+  }
+  fmt::print("{}\n", version_line());
+  if (worker.is_null())
+    fmt::print("worker: not built; `make build` builds it\n");
+  else
+    fmt::print("worker: LibTorch {}, build {}\n",
+               worker.at("libtorch").get<std::string>(),
+               worker.at("build").get<std::string>().substr(0, 12));
+}
+
+} // namespace
+
+void add_help(CLI::App& app) {
+  CLI::App* command =
+      app.add_subcommand("help", "help about a command, a word, or all words (`terms`)");
+  struct Options {
+    std::vector<std::string> topics;
+    bool manual = false;
+  };
+  auto options = std::make_shared<Options>();
+  command->add_option("topic", options->topics, "a command, `terms`, or a word of them")
+      ->type_name("TOPIC");
+  command->add_flag("--man", options->manual, "print the man page: assay help --man > assay.1");
+  command->callback([&app, options] {
+    if (options->manual)
+      print_manual(app);
+    else
+      print_help(app, options->topics);
+  });
+}
+
+void add_version(CLI::App& app) {
+  CLI::App* command =
+      app.add_subcommand("version", "version, commit and build, and LibTorch of the worker");
+  auto as_json = std::make_shared<bool>(false);
+  command->add_flag("--json", *as_json, "print JSON");
+  command->callback([as_json] { print_version(*as_json); });
+}
+
+} // namespace assay::cli

@@ -1,0 +1,56 @@
+// `assay init`: a commented matrix to begin with.
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+
+#include "app/assay/verbs.h"
+#include "app/assay/verbs/matrix_draft.h"
+#include "app/number_checks.h"
+#include "core/files/output_file.h"
+#include "core/files/output_target.h"
+#include "core/result.h"
+
+namespace assay::cli {
+
+namespace {
+
+void init(const MatrixDraft& draft, const std::string& path) {
+  const std::string text = matrix_text(draft);
+  std::error_code ignored;
+  if (!is_standard_output(path) && std::filesystem::exists(path, ignored))
+    bad_input("{}: is there already, and a matrix of yours is never replaced; name another file",
+              path);
+  OutputFile file(path);
+  file.write(text);
+  file.finish();
+  if (!is_standard_output(path))
+    fmt::print("{0}: a matrix for {1}\nnext: assay plan {0}{2}\n",
+               path,
+               draft.optimization,
+               draft.data.empty() ? " --data PATH" : "");
+}
+
+} // namespace
+
+void add_init(CLI::App& app) {
+  CLI::App* command = app.add_subcommand("init", "write a commented matrix file to begin with");
+  struct Options {
+    MatrixDraft draft;
+    std::string path = "matrix.toml";
+  };
+  auto options = std::make_shared<Options>();
+  command
+      ->add_option(
+          "file", options->path, "file to write, or - for standard output (default: matrix.toml)")
+      ->type_name("FILE");
+  command->add_option("--optimization",
+                      options->draft.optimization,
+                      "what to compare: a name of `assay list` (default: varlen)");
+  command->add_option("--data", options->draft.data, "training data");
+  command->add_option("--preset", options->draft.preset, "model shape (default: tiny)");
+  one_of(command->add_option("--device", options->draft.device, "where it runs (default: cpu)"),
+         {"cpu", "cuda"});
+  command->callback([options] { init(options->draft, options->path); });
+}
+
+} // namespace assay::cli

@@ -1,0 +1,209 @@
+// `assay log`: how comparisons moved over several results directories, one line per cell and date.
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+#include <tuple>
+
+#include "app/assay/json_output.h"
+#include "app/assay/terminal.h"
+#include "app/assay/verbs.h"
+#include "core/ledger/ledger.h"
+#include "core/ledger/ledger_schema.h"
+#include "core/result.h"
+#include "core/text.h"
+#include "experiments/analysis/wording.h"
+#include "experiments/report/text_layout.h"
+
+namespace assay::cli {
+
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+struct LogOptions {
+  std::vector<std::string> directories;
+  std::string cell;
+  bool json = false;
+  TerminalOptions terminal;
+};
+
+struct Entry {
+  std::string date, directory, cell, build;
+  Comparison comparison;
+};
+
+bool holds_ledger(const fs::path& directory) {
+  std::error_code ignored;
+  return fs::exists(directory / ledger_schema::kFileName, ignored);
+}
+
+// Each directory itself, or the results directories in it.
+std::vector<std::string> results_in(const std::vector<std::string>& named) {
+  std::vector<std::string> found;
+  for (const std::string& directory : named) {
+    std::error_code error;
+    if (!fs::is_directory(directory, error)) {
+      if (named.size() == 1) bad_input("{}: no such directory", directory);
+      continue; // a file beside results, from results/*
+    }
+    if (holds_ledger(directory)) {
+      found.push_back(directory);
+      continue;
+    }
+    for (const fs::directory_entry& inner : fs::directory_iterator(directory, error))
+      if (holds_ledger(inner.path())) found.push_back(inner.path().string());
+  }
+  if (found.empty())
+    bad_input("no results directory among {}: none holds {}",
+              fmt::join(named, ", "),
+              ledger_schema::kFileName);
+  return found;
+}
+
+// The end of the last launch that counts for the cell, else the day of the plan.
+const LaunchRow* last_launch(const Report& report, const std::string& cell) {
+  const LaunchRow* last = nullptr;
+  for (const LaunchSummary& launch : report.launches)
+    if (launch.cell == cell && launch.row.kind == LaunchKind::Timed &&
+        (last == nullptr || launch.row.ended_utc > last->ended_utc))
+      last = &launch.row;
+  return last;
+}
+
+void add_entries(std::vector<Entry>& entries,
+                 const LogOptions& options,
+                 const std::string& directory) {
+  const Report report = analyze(value_or_throw(read_ledger(directory)));
+  for (const CellReport& cell : report.cells) {
+    if (!options.cell.empty() && cell.cell.name != options.cell) continue;
+    const LaunchRow* last = last_launch(report, cell.cell.name);
+    for (const Comparison& comparison : cell.comparisons)
+      if (comparison.against_reference)
+        entries.push_back({last != nullptr && !last->ended_utc.empty() ? last->ended_utc
+                                                                       : report.spec.created_utc,
+                           directory,
+                           cell.cell.name,
+                           last != nullptr ? last->identity.build : "",
+                           comparison});
+  }
+}
+
+json entry_json(const Entry& entry) {
+  const auto share = [](double log) { return std::expm1(log); };
+  json row = {{"date", entry.date},
+              {"directory", entry.directory},
+              {"cell", entry.cell},
+              {"build", entry.build},
+              {"baseline", entry.comparison.a},
+              {"candidate", entry.comparison.b},
+              {"verdict", verdict_word(entry.comparison.verdict)},
+              {"effect", nullptr},
+              {"interval", nullptr}};
+  if (entry.comparison.effect) {
+    const Estimate& theta = entry.comparison.effect->theta;
+    row["effect"] = share(theta.value);
+    if (theta.judged) row["interval"] = {share(theta.judged->lower), share(theta.judged->upper)};
+  }
+  return row;
+}
+
+using Rows = std::vector<std::vector<std::string>>;
+
+std::string heading(const Entry& entry) {
+  return entry.comparison.a + " -> " + entry.comparison.b;
+}
+
+// What one run says: time, interval, verdict.
+std::vector<std::string> finding(const Entry& entry) {
+  const std::optional<Effect>& effect = entry.comparison.effect;
+  return {effect ? effect_text(effect->theta) : "-",
+          effect ? interval_text(effect->theta.judged) : "-",
+          verdict_word(entry.comparison.verdict)};
+}
+
+std::size_t table_width(const Rows& rows) {
+  std::size_t width = 0;
+  for (std::size_t c = 0; c < rows[0].size(); ++c) {
+    std::size_t widest = 0;
+    for (const std::vector<std::string>& row : rows)
+      widest = std::max(widest, display_width(row[c]));
+    width += widest + (c > 0 ? 2 : 0);
+  }
+  return width;
+}
+
+Rows wide_table(const std::vector<Entry>& entries) {
+  Rows rows{
+      {"cell", "date (UTC)", "baseline -> candidate", "time", "interval", "verdict", "directory"}};
+  for (const Entry& entry : entries) {
+    const std::vector<std::string> found = finding(entry);
+    rows.push_back({entry.cell,
+                    entry.date.substr(0, 16),
+                    heading(entry),
+                    found[0],
+                    found[1],
+                    found[2],
+                    entry.directory});
+  }
+  return rows;
+}
+
+// For a terminal that the table does not fit: a heading per comparison, the directory on a line of
+// its own.
+void print_groups(TextWriter& out, const std::vector<Entry>& entries) {
+  std::string last;
+  for (const Entry& entry : entries) {
+    const std::string head = entry.cell + ": " + heading(entry);
+    if (head != last) out.line(head);
+    last = head;
+    const std::vector<std::string> found = finding(entry);
+    out.line(fmt::format(
+                 "{}  {:>8}  {:>18}  {}", entry.date.substr(0, 10), found[0], found[1], found[2]),
+             2);
+    out.line(entry.directory, 6);
+  }
+}
+
+void print_log(const LogOptions& options) {
+  std::vector<Entry> entries;
+  for (const std::string& directory : results_in(options.directories))
+    add_entries(entries, options, directory);
+  if (entries.empty()) bad_input("no cell '{}' in these results", options.cell);
+  std::stable_sort(entries.begin(), entries.end(), [](const Entry& x, const Entry& y) {
+    return std::tie(x.cell, x.comparison.b, x.date) < std::tie(y.cell, y.comparison.b, y.date);
+  });
+  if (options.json) {
+    json rows = json::array();
+    for (const Entry& entry : entries) rows.push_back(entry_json(entry));
+    print_json({{"entries", rows}});
+    return;
+  }
+  TextWriter out(options.terminal.style());
+  if (const Rows rows = wide_table(entries); table_width(rows) <= out.width())
+    out.columns(rows, {false, false, false, true, true, false, false}, 0);
+  else
+    print_groups(out, entries);
+  fmt::print("{}", out.take());
+}
+
+} // namespace
+
+void add_log(CLI::App& app) {
+  CLI::App* command = app.add_subcommand(
+      "log", "how comparisons changed over time: one line per cell, comparison and results");
+  auto options = std::make_shared<LogOptions>();
+  command
+      ->add_option("results", options->directories, "results directories, or a directory of them")
+      ->required();
+  command->add_option("--cell", options->cell, "only this cell");
+  command->add_flag("--json", options->json, "print JSON");
+  options->terminal.add_to(*command);
+  command->callback([options] { print_log(*options); });
+}
+
+} // namespace assay::cli

@@ -1,0 +1,164 @@
+#include "app/assay/verbs/matrix_draft.h"
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cctype>
+#include <cstdlib>
+
+#include "core/result.h"
+#include "core/text.h"
+#include "model/config/optimization.h"
+
+namespace assay::cli {
+
+namespace {
+
+using Settings = std::vector<std::pair<std::string, std::string>>; // key, TOML value
+
+// Training keys without which a row has nothing to switch on the preset `tiny`, or too little.
+struct RowSettings {
+  const char* optimization;
+  const char* settings;
+};
+constexpr RowSettings kSettings[] = {
+    {"varlen", "seq_len=1024 batch_rows=1"}, // rows long enough for several documents
+    {"ema_swap", "ema_decay=0.99 eval_batches=1 batch_rows=1"},
+    {"bf16_guard", "precision=bf16 bf16_delta_inputs=true batch_rows=1"},
+    {"grad_scaler", "batch_rows=1"},
+    {"nsa_ranges", "pattern=N batch_rows=1"},
+    {"ddp_accumulate", "accumulate=4"}};
+
+std::string quoted(const std::string& text) {
+  std::string out = "\"";
+  for (const char c : text) out += c == '"' || c == '\\' ? std::string{'\\', c} : std::string{c};
+  return out + '"';
+}
+
+// A bare word is a string, as in --set.
+std::string toml_value(const std::string& text) {
+  char* end = nullptr;
+  std::strtod(text.c_str(), &end);
+  const bool number = *end == '\0' && std::isalpha(static_cast<unsigned char>(text[0])) == 0;
+  const bool literal = text == "true" || text == "false" || text[0] == '"' || text[0] == '[';
+  return number || literal ? text : quoted(text);
+}
+
+void set(Settings& settings, const std::string& assignment) {
+  const std::size_t equals = assignment.find('=');
+  if (equals == 0 || equals == std::string::npos || equals + 1 == assignment.size())
+    bad_input("--set {}: write it as key=value, for example seq_len=256; `assay list keys` shows "
+              "all keys",
+              assignment);
+  const std::string key = assignment.substr(0, equals),
+                    value = toml_value(assignment.substr(equals + 1));
+  const auto found = std::find_if(
+      settings.begin(), settings.end(), [&](const auto& one) { return one.first == key; });
+  if (found != settings.end())
+    found->second = value;
+  else
+    settings.emplace_back(key, value);
+}
+
+Settings settings_of(const MatrixDraft& draft, const Optimization& row) {
+  Settings settings;
+  if (!row.family.empty()) set(settings, "family=" + row.family);
+  if (row.needs_ranks) set(settings, "ranks=2");
+  for (const RowSettings& known : kSettings)
+    if (row.name == known.optimization)
+      for (const std::string& one : CLI::detail::split(known.settings, ' ')) set(settings, one);
+  for (const std::string& one : draft.settings) set(settings, one);
+  return settings;
+}
+
+const Optimization& find_row(const std::string& name) {
+  if (const Optimization* row = optimizations().find(name)) return *row;
+  std::vector<std::string> names;
+  for (const Optimization& row : optimizations().all())
+    if (!row.hidden) names.push_back(row.name);
+  bad_input(
+      "unknown optimization '{}'{}; `assay list` shows them", name, did_you_mean(name, names));
+}
+
+void check_levels(const MatrixDraft& draft, const Optimization& row) {
+  std::vector<std::string> known;
+  for (const Level& level : row.levels) known.push_back(level.name);
+  for (const std::string& level : draft.levels)
+    if (row.level(level) == nullptr)
+      bad_input("{} has no level '{}'{}; it has: {}",
+                row.name,
+                level,
+                did_you_mean(level, known),
+                fmt::join(known, ", "));
+}
+
+// "levels = […]", as a comment where all are compared. The first of two or more is the baseline.
+std::string levels_text(const MatrixDraft& draft, const Optimization& row) {
+  std::vector<std::string> levels;
+  const bool chosen = !draft.levels.empty();
+  std::string text;
+  if (draft.levels.size() > 1)
+    text = fmt::format("reference = {} # the baseline\n", quoted(draft.levels.front()));
+  else
+    text = fmt::format("# reference = {} # the baseline; this is the default\n",
+                       quoted(row.levels.front().name));
+  if (chosen)
+    for (std::size_t i = draft.levels.size() > 1 ? 1 : 0; i < draft.levels.size(); ++i)
+      levels.push_back(quoted(draft.levels[i]));
+  else
+    for (const Level& level : row.levels)
+      if (&level != &row.levels.front() && !level.wrong) levels.push_back(quoted(level.name));
+  return text + fmt::format("{}levels = [{}] # the candidates{}\n",
+                            chosen ? "" : "# ",
+                            fmt::join(levels, ", "),
+                            chosen ? "" : "; these are the default");
+}
+
+} // namespace
+
+std::string matrix_text(const MatrixDraft& draft) {
+  const Optimization& row = find_row(draft.optimization);
+  check_levels(draft, row);
+  std::vector<std::string> keys;
+  for (const auto& [key, value] : settings_of(draft, row))
+    keys.push_back(fmt::format("{} = {}", key, value));
+  std::string text = fmt::format("# {}: {}\n", row.name, row.summary);
+  text +=
+      "# `assay plan FILE` shows what this file measures, `assay run FILE --out DIR` measures it.\n"
+      "# All keys: docs/matrix.md. A line behind # is a default or a suggestion.\n"
+      "version = 1\n\n";
+  text += fmt::format("[experiment]\nname = {}\nseed = 1\n"
+                      "launches = {} # processes per cell; a verdict needs 5\n"
+                      "# budget = \"25m\" # stop after this time; the same command continues\n\n",
+                      quoted(row.name),
+                      draft.launches);
+  text += fmt::format(
+      "[base] # training keys of every cell; `assay list keys` shows all\n"
+      "preset = {} # `assay list presets`\ndevice = {} # cpu or cuda\n{}\n\n",
+      quoted(draft.preset),
+      quoted(draft.device),
+      draft.data.empty()
+          ? "# data = \"corpus\" # directory of text files, text file or JSONL; or --data"
+          : "data = " + quoted(draft.data));
+  text += fmt::format("[[cell]] # one comparison; add as many as you like\nname = {0}\n"
+                      "optimization = {0} # `assay list`\n",
+                      quoted(row.name));
+  text += levels_text(draft, row);
+  if (!keys.empty())
+    text +=
+        fmt::format("set = {{ {} }} # training keys of this cell alone\n", fmt::join(keys, ", "));
+  text +=
+      "# rounds = 40 # timed rounds per launch\n\n"
+      "[measure]\n"
+      "# sesoi = \"1%\" # smallest effect of interest: below it a difference counts as none\n"
+      "# alpha = 0.05 # how often a verdict may be false\n\n"
+      "[trace]\n"
+      "rounds = 10 # traced rounds, by which `assay explain` finds the difference; 0: none\n\n"
+      "# [quality] # compare final losses too\n"
+      "# seeds = 4\n# steps = 500\n# margin = 0.02 # nats per token that count as no difference\n";
+  return text;
+}
+
+} // namespace assay::cli

@@ -1,0 +1,148 @@
+// `assay pack`: a results directory as one file for somebody else.
+#include <chrono>
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+#include <set>
+
+#include "app/assay/json_output.h"
+#include "app/assay/programs.h"
+#include "app/assay/verbs.h"
+#include "app/assay/version.h"
+#include "core/files/output_target.h"
+#include "core/files/tar_archive.h"
+#include "core/ledger/directory_lock.h"
+#include "core/ledger/ledger.h"
+#include "core/ledger/ledger_schema.h"
+#include "core/result.h"
+#include "core/text.h"
+#include "core/trace/trace_file.h"
+
+namespace assay::cli {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+struct PackOptions {
+  std::string directory, out;
+  bool no_traces = false, json = false;
+};
+
+void refuse_unfinished(const fs::path& directory) {
+  if (const std::string holder = lock_holder(directory.string()); !holder.empty())
+    bad_input("{}: {} is writing it; pack it when that has ended", directory.string(), holder);
+  std::error_code none;
+  const fs::path log = directory / (std::string(ledger_schema::kFileName) + "-wal");
+  if (fs::file_size(log, none) > 0 && !none)
+    bad_input("{}: its run was killed, and part of the ledger is still in {}; continue the run "
+              "with the same command, then pack",
+              directory.string(),
+              log.filename().string());
+}
+
+// The pages that a reader opens, made again when rows came after them.
+void update_report(const fs::path& directory) {
+  std::error_code error;
+  const fs::path page = directory / "report.html";
+  const bool current = fs::exists(page, error) &&
+                       fs::last_write_time(page, error) >=
+                           fs::last_write_time(directory / ledger_schema::kFileName, error);
+  if (!current) capture(program_path("assay"), {"report", directory.string()});
+}
+
+// "measured by, with": one paragraph for each machine and build.
+std::string about(const LedgerData& data) {
+  std::string text = fmt::format("{} (spec {})\nplanned {} with: {}\n\n",
+                                 printable(data.spec.name),
+                                 data.spec.hash,
+                                 data.spec.created_utc,
+                                 printable(data.spec.command));
+  std::set<std::string> machines;
+  for (const LaunchRow& launch : data.launches) {
+    const Identity& id = launch.identity;
+    if (id.build.empty()) continue;
+    machines.insert(
+        fmt::format("measured on {}: {}{}, kernel {}, {} cores, {} threads\n"
+                    "with LibTorch {}{}, worker build {}\n",
+                    printable(id.host),
+                    printable(id.cpu),
+                    id.gpu.empty() ? "" : ", " + printable(id.gpu) + ", driver " + id.driver,
+                    printable(id.kernel),
+                    id.cores,
+                    id.threads,
+                    id.libtorch,
+                    id.cuda.empty() ? "" : ", CUDA " + id.cuda,
+                    id.build));
+  }
+  for (const std::string& machine : machines) text += machine + "\n";
+  if (!data.launches.empty())
+    text += fmt::format("first launch {}, last launch {}\n",
+                        data.launches.front().started_utc,
+                        data.launches.back().started_utc);
+  return text +
+         fmt::format("\npacked with {}\n"
+                     "open report.html, or: assay report DIR, assay explain DIR, assay view DIR\n",
+                     version_line());
+}
+
+std::int64_t modified(const fs::path& path) {
+  const auto time = std::chrono::file_clock::to_sys(fs::last_write_time(path));
+  return std::chrono::duration_cast<std::chrono::seconds>(time.time_since_epoch()).count();
+}
+
+void pack(const PackOptions& options) {
+  const fs::path directory = fs::path(plain_path(options.directory));
+  const LedgerData data = value_or_throw(read_ledger(directory.string()));
+  if (options.json && is_standard_output(options.out))
+    bad_input("--json prints on standard output, and so does -o {}; name a file", options.out);
+  refuse_unfinished(directory);
+  update_report(directory);
+  const std::string root = fs::weakly_canonical(directory).filename().string() + "/";
+  const fs::path ledger = directory / ledger_schema::kFileName;
+  TarArchive archive(options.out);
+  archive.add(root + "about.txt", about(data), modified(ledger));
+  archive.add(root + "matrix.toml", data.spec.matrix_toml, modified(ledger));
+  archive.add_file(root + ledger_schema::kFileName, ledger.string());
+  std::int64_t files = 3;
+  for (const char* name : {"report.html", "report.md", "report.json", "report.csv"})
+    if (const fs::path page = directory / name; fs::exists(page)) {
+      archive.add_file(root + name, page.string());
+      ++files;
+    }
+  if (!options.no_traces)
+    for (const std::string& trace : list_traces(directory.string())) {
+      archive.add_file(root + "traces/" + fs::path(trace).filename().string(), trace);
+      ++files;
+    }
+  archive.finish();
+  if (options.json) {
+    print_json({{"out", options.out}, {"files", files}, {"bytes", archive.bytes()}});
+    return;
+  }
+  fmt::print(is_standard_output(options.out) ? stderr : stdout,
+             "{}: {} files, {}{}\n",
+             options.out,
+             files,
+             human_bytes(static_cast<double>(archive.bytes())),
+             options.out.ends_with(".gz") ? " before compression" : "");
+}
+
+} // namespace
+
+void add_pack(CLI::App& app) {
+  CLI::App* command = app.add_subcommand(
+      "pack", "one file for somebody else: ledger, report, traces, and what measured them");
+  auto options = std::make_shared<PackOptions>();
+  command->add_option("directory", options->directory, "results directory")->required();
+  command
+      ->add_option(
+          "-o,--out", options->out, "file ending in .tar.gz or .tar, or - for standard output")
+      ->type_name("FILE")
+      ->required();
+  command->add_flag("--no-traces", options->no_traces, "leave out the traces, which are large");
+  command->add_flag("--json", options->json, "print JSON");
+  command->callback([options] { pack(*options); });
+}
+
+} // namespace assay::cli

@@ -1,0 +1,99 @@
+#include "app/command_line/complete.h"
+
+#include <fmt/format.h>
+
+#include <cstdio>
+
+#include "app/command_line/help.h"
+#include "app/command_line/words.h"
+
+namespace assay {
+
+namespace {
+
+// bash cuts "--device=cpu" into three words.
+std::vector<std::string> without_equals_signs(const std::vector<std::string>& words) {
+  std::vector<std::string> result;
+  for (const std::string& word : words)
+    if (word != "=") result.push_back(word);
+  if (!words.empty() && words.back() == "=") result.emplace_back();
+  return result;
+}
+
+class Lines {
+public:
+  explicit Lines(std::string typed) : typed_(std::move(typed)) {}
+  void add(const std::string& word, const std::string& description = "") {
+    if (!word.starts_with(typed_)) return;
+    text_ += word + (description.empty() ? "" : "\t" + description) + "\n";
+  }
+  std::string take() { return std::move(text_); }
+
+private:
+  std::string typed_, text_;
+};
+
+std::string candidates(const std::string& name,
+                       const std::vector<std::string>& words,
+                       const std::string& before, // "--device=" of the word under the cursor
+                       const ValueSource& values) {
+  for (const char* file : {"FILE", "PATH", "MATRIX", "TRACE"})
+    if (name == file) return ":files\n";
+  if (name == "DIR") return ":directories\n";
+  Lines lines(words.back());
+  std::vector<std::string> known = values(name, words);
+  if (known.empty() && name.find('|') != std::string::npos) known = CLI::detail::split(name, '|');
+  for (const std::string& value : known) lines.add(before + value);
+  return lines.take();
+}
+
+} // namespace
+
+std::string
+complete_words(const CLI::App& app, std::vector<std::string> words, const ValueSource& values) {
+  words = without_equals_signs(words);
+  if (words.empty()) words.emplace_back();
+  WordWalk walk(app);
+  for (std::size_t i = 0; i + 1 < words.size(); ++i) walk.take(words[i]);
+  const std::string& typed = words.back();
+  if (walk.awaiting() != nullptr)
+    return candidates(value_name(*walk.awaiting()), words, "", values);
+  if (const std::size_t equals = typed.find('=');
+      typed.starts_with("--") && equals != std::string::npos) {
+    const CLI::Option* option = walk.command().get_option_no_throw(typed.substr(0, equals));
+    if (option == nullptr) return "";
+    return candidates(value_name(*option), words, typed.substr(0, equals + 1), values);
+  }
+  Lines lines(typed);
+  if (typed.starts_with("-") && !walk.options_ended()) {
+    for (const CLI::Option* option : walk.command().get_options()) {
+      if (is_hidden(*option) || option->get_positional()) continue;
+      for (const std::string& name : option->get_lnames())
+        lines.add("--" + name, option->get_description());
+      if (option->get_lnames().empty())
+        for (const std::string& name : option->get_snames())
+          lines.add("-" + name, option->get_description());
+    }
+    return lines.take();
+  }
+  if (const CLI::Option* positional = walk.next_positional(); positional != nullptr)
+    return candidates(value_name(*positional), words, "", values);
+  for (const CLI::App* command : commands_of(walk.command()))
+    lines.add(command->get_name(), command->get_description());
+  return lines.take();
+}
+
+bool answer_assay(const CLI::App& app, int argc, const char* const* argv) {
+  const std::string question = argc > 1 ? argv[1] : "";
+  if (question == "--complete") {
+    const auto no_values = [](const std::string&, const std::vector<std::string>&) {
+      return std::vector<std::string>();
+    };
+    fmt::print("{}", complete_words(app, {argv + 2, argv + argc}, no_values));
+    return true;
+  }
+  if (question == "--manual") fmt::print("{}", manual_sections(app));
+  return question == "--manual";
+}
+
+} // namespace assay

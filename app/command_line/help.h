@@ -1,0 +1,26 @@
+// What `--help`, `assay help` and the man page say, made of the parser's own definitions.
+#pragma once
+
+#include <CLI/CLI.hpp>
+
+#include <cstddef>
+#include <string>
+
+namespace assay {
+
+// Columns of a terminal: COLUMNS, then what the terminal of this stream says, then `otherwise`.
+int terminal_columns(int stream, int otherwise);
+
+// Breaks at words; lines after the first begin with `indent` spaces.
+std::string wrap_text(const std::string& text, std::size_t width, std::size_t indent);
+
+// `app` and the commands that are added to it later show their help in this form. A command's group
+// orders it in the list, its footer holds examples.
+void use_plain_help(CLI::App& app);
+
+// The commands of `app` as sections of a man page (troff); forwarded ones are left out.
+std::string manual_sections(const CLI::App& app);
+// One line of a man page, its control characters escaped.
+std::string troff_text(const std::string& text);
+
+} // namespace assay

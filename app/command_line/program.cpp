@@ -1,0 +1,73 @@
+#include "app/command_line/program.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <system_error>
+
+#include "core/result.h"
+#include "core/text.h"
+
+namespace assay {
+
+namespace {
+
+// A closed stream's number would go to the next file that is opened, a ledger for instance, and
+// messages into it. Its replacement refuses what is wrong with a closed one, except messages.
+void open_standard_streams() {
+  for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
+    if (::fcntl(stream, F_GETFD) < 0 && errno == EBADF &&
+        ::open("/dev/null", stream == STDOUT_FILENO ? O_RDONLY : O_RDWR) < 0)
+      return; // without /dev/null nothing better is to be had
+}
+
+// Nobody is told that a reader who closed the pipe did so.
+int refuse_output(int error, int exit_code) {
+  if (error == EPIPE) return exit_code;
+  print_error(fmt::format("cannot write the output: {}{}",
+                          std::strerror(error),
+                          error == ENOSPC ? "; free some space, or send it elsewhere" : ""));
+  return kBadInput;
+}
+
+int guarded(const std::function<int()>& body, int& output_error) {
+  try {
+    return body();
+  } catch (const Failure& failure) {
+    print_error(failure.what());
+    return failure.kind() == Failure::Kind::BadInput ? kBadInput : kInternal;
+  } catch (const std::system_error& error) {
+    if (std::ferror(stdout) != 0) {
+      output_error = error.code().value();
+      return kOk;
+    }
+    print_error(error.what(), "internal error");
+  } catch (const std::exception& error) {
+    print_error(error.what(), "internal error");
+  }
+  return kInternal;
+}
+
+} // namespace
+
+void print_error(const std::string& message, const char* kind) {
+  const std::string line = std::string(kind) + ": " + printable(message) + "\n";
+  std::fputs(line.c_str(), stderr);
+}
+
+int run_program(const std::function<int()>& body) {
+  open_standard_streams();
+  int output_error = 0;
+  const int exit_code = guarded(body, output_error);
+  // What is still buffered would be lost without a word at exit.
+  errno = 0;
+  if (std::fflush(stdout) != 0 && output_error == 0) output_error = errno;
+  if (std::ferror(stdout) != 0 && output_error == 0) output_error = EIO; // the cause is forgotten
+  return output_error == 0 ? exit_code : refuse_output(output_error, exit_code);
+}
+
+} // namespace assay

@@ -1,0 +1,20 @@
+// What every program does around its work: standard streams that exist, errors in one line, an exit
+// code that tells whether the output arrived.
+#pragma once
+
+#include <functional>
+#include <string>
+
+namespace assay {
+
+// Exit codes shared by the programs (docs/cli.md).
+inline constexpr int kOk = 0, kInternal = 1, kBadInput = 2, kIncomplete = 6;
+
+// Runs `body` and returns its exit code. A Failure or any other exception becomes one line on
+// stderr; output that could not be written becomes kBadInput, silently for a closed pipe.
+int run_program(const std::function<int()>& body);
+
+// "error: …" on stderr, control characters removed. Never throws.
+void print_error(const std::string& message, const char* kind = "error");
+
+} // namespace assay
