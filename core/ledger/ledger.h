@@ -34,7 +34,7 @@ struct SpecRow {
   std::string plan_json;   // the resolved plan, for people
   std::string command;     // the command line that made the plan
   std::string created_utc;
-  int launches = 0; // timed launches a cell
+  int launches = 0; // timed launches per cell
   double alpha = 0.05;
   double sesoi = 0.01; // smallest effect size of interest, as a share of the unit's time
   double power = 0.8;
@@ -74,7 +74,7 @@ struct CellRow {
   std::string unit;        // train_step | evaluation | optimizer_step
   std::string config_json; // the resolved TrainConfig of the reference
   int rounds = 0;          // timed rounds per launch
-  int visit_steps = 1;     // K: units a visit
+  int visit_steps = 1;     // K: units per visit
   int discard_steps = 0;   // w: of these, the first w are stored and not counted
   int launches = 0;        // timed launches; 0: the spec's
   int traced_rounds = 0;   // counted rounds of the traced launch; 0: the cell is not traced

@@ -1,5 +1,5 @@
 // Roofline of a training step (Williams, Waterman, Patterson 2009, CACM 52(4), 65): how fast its
-// operations could run at the peaks that were measured on this device, and what binds it.
+// operations could run at the peaks that were measured on this device, and its bottleneck.
 #pragma once
 
 #include <cstdint>
