@@ -130,8 +130,10 @@ std::string manual_section(const CLI::App& command, const std::string& path) {
   std::string out = fmt::format(".SS \"{}\"\n{}\n", path, troff_text(command.get_description()));
   for (const bool positional : {true, false})
     for (const CLI::Option* option : shown_options(command, positional))
-      out += fmt::format(
-          ".TP\n.B {}\n{}\n", troff_text(option_label(*option)), troff_text(option_text(*option)));
+      if (option != command.get_help_ptr())
+        out += fmt::format(".TP\n.B {}\n{}\n",
+                           troff_text(option_label(*option)),
+                           troff_text(option_text(*option)));
   if (!command.get_footer().empty())
     out += fmt::format(".PP\n.nf\n{}\n.fi\n", troff_text(command.get_footer()));
   return out;
