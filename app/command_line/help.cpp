@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <sys/ioctl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -147,9 +148,16 @@ int terminal_columns(int stream, int otherwise) {
     const auto [end, code] = std::from_chars(text, text + std::strlen(text), columns);
     if (code == std::errc() && *end == '\0' && columns > 0) return columns;
   }
-  winsize size{};
-  const bool known = ::ioctl(stream, TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
-  return known ? size.ws_col : otherwise;
+  const auto width_of = [](int descriptor) {
+    winsize size{};
+    return ::ioctl(descriptor, TIOCGWINSZ, &size) == 0 ? static_cast<int>(size.ws_col) : 0;
+  };
+  if (const int columns = width_of(stream); columns > 0) return columns;
+  // A pager shows a pipe on the terminal that messages go to.
+  struct stat status {};
+  if (::fstat(stream, &status) == 0 && S_ISFIFO(status.st_mode))
+    if (const int columns = width_of(STDERR_FILENO); columns > 0) return columns;
+  return otherwise;
 }
 
 std::string wrap_text(const std::string& text, std::size_t width, std::size_t indent) {
