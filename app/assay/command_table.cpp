@@ -4,6 +4,7 @@
 #include <array>
 #include <string_view>
 
+#include "app/assay/terminal.h"
 #include "core/result.h"
 
 namespace assay::cli {
@@ -158,6 +159,9 @@ void describe_commands(CLI::App& app) {
     if (const std::string_view examples = row->examples; !examples.empty())
       command->footer("examples\n" + std::string(examples));
     name_values(*command);
+    if (command->get_option_no_throw("--width") != nullptr &&
+        command->get_option_no_throw("--color") == nullptr)
+      add_color_option(*command);
   }
 }
 

@@ -21,33 +21,43 @@ bool has_unicode() {
   return false;
 }
 
+enum class Color { Auto, Always, Never };
+Color chosen_color = Color::Auto;
+
 // https://no-color.org: NO_COLOR counts unless it is empty.
-bool wants_color(const std::string& color) {
-  if (color != "auto") return color == "always";
+bool wants_color() {
+  if (chosen_color != Color::Auto) return chosen_color == Color::Always;
   const char* refused = std::getenv("NO_COLOR");
   return ::isatty(STDOUT_FILENO) != 0 && (refused == nullptr || *refused == '\0');
 }
 
 } // namespace
 
+void add_color_option(CLI::App& command) {
+  const auto choose = [](const std::string& word) {
+    chosen_color = word == "always" ? Color::Always : word == "never" ? Color::Never : Color::Auto;
+  };
+  one_of(command.add_option_function<std::string>(
+             "--color", choose, "colours (default: auto, which asks the terminal and NO_COLOR)"),
+         {"auto", "always", "never"});
+}
+
 void TerminalOptions::add_to(CLI::App& command, bool with_ascii) {
   if (with_ascii) command.add_flag("--ascii", ascii, "no characters beyond ASCII");
   command.add_option("--width", width, "columns (default: COLUMNS, or the terminal's)")
       ->check(whole_number(20, 100'000));
-  one_of(command.add_option(
-             "--color", color, "colours (default: auto, which asks the terminal and NO_COLOR)"),
-         {"auto", "always", "never"});
+  add_color_option(command);
 }
 
 TableStyle TerminalOptions::style() const {
-  return terminal_style(ascii, width, color);
+  return terminal_style(ascii, width);
 }
 
-TableStyle terminal_style(bool ascii, int width, const std::string& color) {
+TableStyle terminal_style(bool ascii, int width) {
   TableStyle style;
   style.width = width > 0 ? width : terminal_columns(STDOUT_FILENO, style.width);
   style.unicode = !ascii && has_unicode();
-  style.color = wants_color(color);
+  style.color = wants_color();
   return style;
 }
 

@@ -3,8 +3,6 @@
 
 #include <CLI/CLI.hpp>
 
-#include <string>
-
 #include "experiments/report/render.h"
 
 namespace assay::cli {
@@ -13,14 +11,16 @@ namespace assay::cli {
 struct TerminalOptions {
   bool ascii = false;
   int width = 0; // 0: COLUMNS, the terminal's, or 100
-  std::string color = "auto";
 
   // --width, --color and, `with_ascii`, --ascii.
   void add_to(CLI::App& command, bool with_ascii = true);
   TableStyle style() const;
 };
 
+// --color; the choice holds for the whole process, as the terminal does.
+void add_color_option(CLI::App& command);
+
 // `width` > 0 and `ascii` override what the terminal and the locale say.
-TableStyle terminal_style(bool ascii, int width, const std::string& color = "auto");
+TableStyle terminal_style(bool ascii, int width);
 
 } // namespace assay::cli

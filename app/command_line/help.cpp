@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <sys/ioctl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -130,8 +131,10 @@ std::string manual_section(const CLI::App& command, const std::string& path) {
   std::string out = fmt::format(".SS \"{}\"\n{}\n", path, troff_text(command.get_description()));
   for (const bool positional : {true, false})
     for (const CLI::Option* option : shown_options(command, positional))
-      out += fmt::format(
-          ".TP\n.B {}\n{}\n", troff_text(option_label(*option)), troff_text(option_text(*option)));
+      if (option != command.get_help_ptr())
+        out += fmt::format(".TP\n.B {}\n{}\n",
+                           troff_text(option_label(*option)),
+                           troff_text(option_text(*option)));
   if (!command.get_footer().empty())
     out += fmt::format(".PP\n.nf\n{}\n.fi\n", troff_text(command.get_footer()));
   return out;
@@ -145,9 +148,16 @@ int terminal_columns(int stream, int otherwise) {
     const auto [end, code] = std::from_chars(text, text + std::strlen(text), columns);
     if (code == std::errc() && *end == '\0' && columns > 0) return columns;
   }
-  winsize size{};
-  const bool known = ::ioctl(stream, TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
-  return known ? size.ws_col : otherwise;
+  const auto width_of = [](int descriptor) {
+    winsize size{};
+    return ::ioctl(descriptor, TIOCGWINSZ, &size) == 0 ? static_cast<int>(size.ws_col) : 0;
+  };
+  if (const int columns = width_of(stream); columns > 0) return columns;
+  // A pager shows a pipe on the terminal that messages go to.
+  struct stat status {};
+  if (::fstat(stream, &status) == 0 && S_ISFIFO(status.st_mode))
+    if (const int columns = width_of(STDERR_FILENO); columns > 0) return columns;
+  return otherwise;
 }
 
 std::string wrap_text(const std::string& text, std::size_t width, std::size_t indent) {

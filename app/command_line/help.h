@@ -8,7 +8,8 @@
 
 namespace assay {
 
-// Columns of a terminal: COLUMNS, then what the terminal of this stream says, then `otherwise`.
+// COLUMNS, then the width of this stream's terminal, of a pipe that of the terminal of stderr, then
+// `otherwise`.
 int terminal_columns(int stream, int otherwise);
 
 // Breaks at words; lines after the first begin with `indent` spaces.

@@ -4,14 +4,20 @@
 
 #include <cstdio>
 
+#include "app/command_line/complete.h"
+#include "app/command_line/help.h"
+#include "app/command_line/parse.h"
+#include "app/command_line/program.h"
 #include "app/worker/launch/identity.h"
 #include "app/worker/ranks/rank_launcher.h"
 #include "app/worker/worker.h"
-#include "core/result.h"
 
-int main(int argc, char** argv) {
+namespace {
+
+int run(int argc, char** argv) {
   using namespace assay;
   CLI::App app("Assay's embedded trainer", "assay");
+  use_plain_help(app);
   app.require_subcommand(1);
   int exit_code = 0;
   app.add_subcommand("engine", "serve `assay run`")->group("")->callback([&] {
@@ -33,16 +39,12 @@ int main(int argc, char** argv) {
   worker::add_evaluate(app, exit_code);
   worker::add_generate(app, exit_code);
   worker::add_tokenizer(app, exit_code);
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : 2;
-  } catch (const Failure& failure) {
-    fmt::print(stderr, "error: {}\n", failure.what());
-    return failure.kind() == Failure::Kind::BadInput ? 2 : 1;
-  } catch (const std::exception& error) {
-    fmt::print(stderr, "internal error: {}\n", error.what());
-    return 1;
-  }
-  return exit_code;
+  if (answer_assay(app, argc, argv)) return kOk;
+  return parse_command_line(app, argc, argv) ? exit_code : kOk;
+}
+
+} // namespace
+
+int main(int argc, char** argv) {
+  return assay::run_program([&] { return run(argc, argv); });
 }

@@ -15,6 +15,7 @@
 #include "core/files/atomic_file.h"
 #include "core/ledger/directory_lock.h"
 #include "core/result.h"
+#include "core/text.h"
 #include "experiments/plan/matrix.h"
 #include "experiments/plan/plan.h"
 
@@ -45,7 +46,7 @@ void write_matrix(const std::string& file, const std::string& text) {
 
 void ab(const AbOptions& options) {
   const std::string out =
-      options.out.empty() ? "results/" + options.draft.optimization : options.out;
+      plain_path(options.out.empty() ? "results/" + options.draft.optimization : options.out);
   const std::string file = (std::filesystem::path(out) / "matrix.toml").string();
   const std::string text = matrix_text(options.draft);
   check_plan(text, file);

@@ -81,7 +81,8 @@ void print_help(const CLI::App& app, const std::vector<std::string>& topics) {
 // Sections of the other programs' commands, where these are built.
 std::string other_sections() {
   std::string sections;
-  if (find_program("assay-view")) sections += capture(program_path("assay-view"), {"--manual"});
+  for (const char* program : {"assay-worker", "assay-view"})
+    if (find_program(program)) sections += capture(program_path(program), {"--manual"});
   return sections;
 }
 

@@ -1,22 +1,41 @@
 #include "app/worker/verbs/config_options.h"
 
+#include <string_view>
+
 #include "core/result.h"
 
 namespace assay::worker {
 
+namespace {
+
+// What help shows behind the option, and by which completion offers values.
+std::string value_name_of(const ConfigKey& key) {
+  if (key.name == "data") return "PATH";
+  if (key.name == "preset") return "tiny|small|base";
+  constexpr std::string_view kChoice = "one of ";
+  if (key.type.starts_with(kChoice)) return key.type.substr(kChoice.size());
+  return key.type == "int" ? "N" : key.type == "float" ? "NUMBER" : "TEXT";
+}
+
+} // namespace
+
 void ConfigOptions::add_to(CLI::App& command) {
+  const nlohmann::json defaults = to_json(TrainConfig());
   for (const ConfigKey& key : config_keys()) {
     for (const char* shortcut :
          {"data", "tokenizer", "preset", "device", "precision", "steps", "seed", "threads"}) {
       if (key.name != shortcut) continue;
-      command.add_option_function<std::string>(
+      CLI::Option* option = command.add_option_function<std::string>(
           "--" + key.name,
           [this, name = key.name](const std::string& text) { shortcuts_.emplace_back(name, text); },
           key.summary);
+      option->type_name(value_name_of(key));
+      if (const nlohmann::json& value = defaults.at(key.name); value != "" && value != 0)
+        option->default_str(value.is_string() ? value.get<std::string>() : value.dump());
     }
   }
-  command.add_option(
-      "--set", assignments_, "any other key: --set key=value (`assay list keys` shows all)");
+  command.add_option("--set", assignments_, "any other training key; `assay list keys` shows all")
+      ->type_name("KEY=VALUE");
 }
 
 TrainConfig ConfigOptions::apply(TrainConfig config) const {

@@ -37,7 +37,8 @@ int evaluate(const EvaluateOptions& options) {
   const double bits_per_byte = nats / std::numbers::ln2 / static_cast<double>(result.bytes);
   if (options.json) {
     fmt::print("{}\n",
-               nlohmann::json{{"checkpoint", options.checkpoint},
+               nlohmann::json{{"schema_version", 1},
+                              {"checkpoint", options.checkpoint},
                               {"data", options.data},
                               {"step", restored.step},
                               {"tokens", result.tokens},
@@ -68,16 +69,20 @@ void add_evaluate(CLI::App& parent, int& exit_code) {
   command
       ->add_option(
           "checkpoint", options->checkpoint, "checkpoint, or directory whose newest is taken")
+      ->type_name("PATH")
       ->required();
   command->add_option("--data", options->data, "directory of text files, text file or JSONL")
+      ->type_name("PATH")
       ->required();
-  command->add_option("--device", options->device, "cpu or cuda")->capture_default_str();
+  one_of(command->add_option("--device", options->device, "where it runs")->capture_default_str(),
+         {"cpu", "cuda"});
   command->add_option("--batches", options->batches, "batches to read")
       ->capture_default_str()
-      ->check(at_least(1));
+      ->check(whole_number(1));
   command->add_flag(
       "--train-split", options->train_split, "read training documents instead of held-out ones");
   command->add_flag("--json", options->json, "print JSON");
+  command->footer("examples\n  assay evaluate runs/tiny --data corpus");
   command->callback([options, &exit_code] { exit_code = evaluate(*options); });
 }
 

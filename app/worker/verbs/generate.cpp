@@ -47,19 +47,23 @@ void add_generate(CLI::App& parent, int& exit_code) {
   command
       ->add_option(
           "checkpoint", options->checkpoint, "checkpoint, or directory whose newest is taken")
+      ->type_name("PATH")
       ->required();
   command->add_option("--prompt", options->prompt, "text to continue")->capture_default_str();
   command->add_option("--tokens", options->tokens, "tokens to add")
       ->capture_default_str()
-      ->check(at_least(1));
+      ->check(whole_number(1));
   command->add_option("--temperature", options->temperature, "0: always the likeliest token")
       ->capture_default_str()
       ->check(at_least(0));
   command->add_option("--top-k", options->top_k, "sample among the k likeliest; 0: all")
       ->capture_default_str()
-      ->check(at_least(0));
+      ->check(whole_number(0));
   command->add_option("--seed", options->seed, "of the sampling")->capture_default_str();
-  command->add_option("--device", options->device, "cpu or cuda")->capture_default_str();
+  one_of(command->add_option("--device", options->device, "where it runs")->capture_default_str(),
+         {"cpu", "cuda"});
+  command->footer(
+      "examples\n  assay generate runs/tiny --prompt \"Once upon a time\" --tokens 100");
   command->callback([options, &exit_code] { exit_code = generate_text(*options); });
 }
 

@@ -41,21 +41,26 @@ void add_tokenizer(CLI::App& parent, int& exit_code) {
   CLI::App* command = group->add_subcommand("train", "train a SentencePiece model on a corpus");
   auto options = std::make_shared<TokenizerOptions>();
   command->add_option("--data", options->data, "directory of text files, text file or JSONL")
+      ->type_name("PATH")
       ->required();
-  command->add_option("--out", options->out, "model file to write")->capture_default_str();
+  command->add_option("--out", options->out, "model file to write")
+      ->type_name("FILE")
+      ->capture_default_str();
   command->add_option("--vocab-size", options->vocab_size, "pieces")
       ->capture_default_str()
-      ->check(CLI::Range(260, 1000000));
-  command->add_option("--model-type", options->training.model_type, "unigram or bpe")
-      ->capture_default_str()
-      ->check(CLI::IsMember({"unigram", "bpe"}));
+      ->check(whole_number(260, 1'000'000));
+  one_of(command->add_option("--model-type", options->training.model_type, "how pieces are learned")
+             ->capture_default_str(),
+         {"unigram", "bpe"});
   command->add_option("--sample-mb", options->sample_mb, "text to learn from")
       ->capture_default_str()
       ->check(at_least(0, true));
   command->add_option("--seed", options->training.seed, "of the sample")->capture_default_str();
   command->add_option("--threads", options->training.threads, "training threads")
       ->capture_default_str()
-      ->check(at_least(1));
+      ->check(whole_number(1));
+  command->footer(
+      "examples\n  assay tokenizer train --data corpus --vocab-size 16384 --out tok.model");
   command->callback([options, &exit_code] { exit_code = train(*options); });
 }
 

@@ -271,15 +271,22 @@ void add_train(CLI::App& parent, int& exit_code) {
       "train", "train a model alone, with checkpoints; Ctrl-C saves and stops");
   auto options = std::make_shared<TrainOptions>();
   options->config.add_to(*command);
-  command->add_option("--out",
-                      options->out,
-                      "directory of checkpoints and train.csv (default: runs/train, or where the "
-                      "resumed checkpoint lies)");
-  command->add_option(
-      "--resume", options->resume, "checkpoint, or directory whose newest checkpoint is taken");
+  command
+      ->add_option("--out",
+                   options->out,
+                   "directory of checkpoints and train.csv (default: runs/train, or where the "
+                   "resumed checkpoint is)")
+      ->type_name("DIR");
+  command
+      ->add_option(
+          "--resume", options->resume, "checkpoint, or directory whose newest checkpoint is taken")
+      ->type_name("PATH");
   command->add_option("--checkpoint-every", options->checkpoint_every, "steps between checkpoints")
       ->capture_default_str()
-      ->check(at_least(1));
+      ->check(whole_number(1));
+  command->footer("examples\n"
+                  "  assay train --data corpus --preset tiny --steps 200 --out runs/tiny\n"
+                  "  assay train --resume runs/tiny          continue after Ctrl-C");
   command->callback([options, &exit_code] { exit_code = TrainRun(*options).run(); });
 }
 
