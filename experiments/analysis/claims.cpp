@@ -4,6 +4,8 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "model/config/train_config.h"
+
 namespace assay {
 
 namespace {
@@ -31,6 +33,19 @@ bool accepts_gpu(const json& needed, const std::string& gpu) {
   });
 }
 
+constexpr double kWeightBytes = 4; // fp32, whatever the layers compute in
+constexpr double kEmaCopies = 3;   // weights, their average, a copy of the weights
+constexpr double kNsPerSecond = 1e9;
+
+std::optional<TrainConfig> config_of(const CellRow& cell) {
+  const json parsed = json::parse(cell.config_json, nullptr, false);
+  if (!parsed.is_object()) return std::nullopt;
+  const Result<TrainConfig> config = config_from_json(parsed);
+  if (!config) return std::nullopt;
+  const Result<TrainConfig> resolved = resolve(*config);
+  return resolved ? std::optional(*resolved) : std::nullopt;
+}
+
 } // namespace
 
 std::string condition_text(const nlohmann::json& value) {
@@ -42,24 +57,64 @@ std::string condition_text(const nlohmann::json& value) {
   return text;
 }
 
+const std::vector<ClaimMetricRow>& claim_metrics() {
+  static const std::vector<ClaimMetricRow> rows{
+      {ClaimMetric::StepTime, "step_time", "less step time", false},
+      {ClaimMetric::UnitTime, "unit_time", "less time of the unit", false},
+      {ClaimMetric::Throughput, "throughput", "throughput", true},
+      {ClaimMetric::PeakMemory, "peak_memory", "less peak memory", false},
+      {ClaimMetric::FinalLoss, "final_loss", "less final loss", false},
+      {ClaimMetric::SecondsPerParameter,
+       "seconds_per_parameter",
+       "less time of the unit, per parameter",
+       false},
+      {ClaimMetric::EmaMemory, "ema_memory", "less memory of weights, EMA and copy", false},
+      {ClaimMetric::UntrainedLoss, "untrained_loss", "of an untrained model's loss", true}};
+  return rows;
+}
+
 std::optional<ClaimMetric> claim_metric(const std::string& name) {
-  if (name == "step_time") return ClaimMetric::StepTime;
-  if (name == "unit_time") return ClaimMetric::UnitTime;
-  if (name == "throughput") return ClaimMetric::Throughput;
-  if (name == "peak_memory") return ClaimMetric::PeakMemory;
-  if (name == "final_loss") return ClaimMetric::FinalLoss;
+  for (const ClaimMetricRow& row : claim_metrics())
+    if (row.name == name) return row.metric;
   return std::nullopt;
 }
 
+bool is_memory(ClaimMetric metric) {
+  return metric == ClaimMetric::PeakMemory || metric == ClaimMetric::EmaMemory;
+}
+
+bool is_loss(ClaimMetric metric) {
+  return metric == ClaimMetric::FinalLoss || metric == ClaimMetric::UntrainedLoss;
+}
+
 bool is_time(ClaimMetric metric) {
-  return metric != ClaimMetric::PeakMemory && metric != ClaimMetric::FinalLoss;
+  return !is_memory(metric) && !is_loss(metric);
+}
+
+bool is_share_of_time(ClaimMetric metric) {
+  return is_time(metric) && metric != ClaimMetric::SecondsPerParameter;
+}
+
+std::optional<double>
+gain_scale(ClaimMetric metric, const CellRow& cell, double a_ns, double a_bytes) {
+  const bool counts = metric == ClaimMetric::SecondsPerParameter ||
+                      metric == ClaimMetric::EmaMemory || metric == ClaimMetric::UntrainedLoss;
+  if (!counts) return 1;
+  const std::optional<TrainConfig> config = config_of(cell);
+  if (!config) return std::nullopt;
+  const auto parameters = static_cast<double>(model_size(*config).parameters);
+  if (metric == ClaimMetric::SecondsPerParameter) return a_ns / kNsPerSecond / parameters;
+  if (metric == ClaimMetric::EmaMemory) return a_bytes / (kEmaCopies * kWeightBytes * parameters);
+  return 1 / std::log(static_cast<double>(config->vocab_size));
 }
 
 double gain_of(ClaimMetric metric, double theta) {
+  if (metric == ClaimMetric::UntrainedLoss) return theta;
   return metric == ClaimMetric::Throughput ? std::expm1(-theta) : -std::expm1(theta);
 }
 
 Interval gain_of(ClaimMetric metric, const Interval& theta) {
+  if (metric == ClaimMetric::UntrainedLoss) return theta;
   return {gain_of(metric, theta.upper), gain_of(metric, theta.lower)};
 }
 

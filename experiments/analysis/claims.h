@@ -5,6 +5,7 @@
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "core/ledger/ledger.h"
 #include "core/statistics/statistics.h"
@@ -12,17 +13,43 @@
 
 namespace assay {
 
-enum class ClaimMetric { StepTime, UnitTime, Throughput, PeakMemory, FinalLoss };
+enum class ClaimMetric {
+  StepTime,
+  UnitTime,
+  Throughput,
+  PeakMemory,
+  FinalLoss,
+  SecondsPerParameter, // that a unit saves
+  EmaMemory,           // peak memory saved, as a share of weights, their average and one copy
+  UntrainedLoss        // the baseline's final loss as a share of ln(vocabulary)
+};
+struct ClaimMetricRow {
+  ClaimMetric metric;
+  const char *name, *words; // in a claims file; "less step time"
+  bool more;                // a gain is more of it, not less
+};
+const std::vector<ClaimMetricRow>& claim_metrics();
 bool is_time(ClaimMetric metric);
+bool is_share_of_time(ClaimMetric metric); // gains that theta_of() turns into a change of time
+bool is_memory(ClaimMetric metric);
+bool is_loss(ClaimMetric metric);
+// In place of a metric: what a source recommends without saying what it brings. Never judged.
+inline constexpr const char* kSetting = "setting";
 // Nothing for a metric that this build cannot measure.
 std::optional<ClaimMetric> claim_metric(const std::string& name);
 
 // Gain in the claim's metric for theta = ln(B / A): throughput 1/ratio - 1, otherwise 1 - ratio
-// (share of time, bytes or loss saved). Falls as theta grows.
+// (share of time, bytes or loss saved). Falls as theta grows. For UntrainedLoss theta is a loss in
+// nats and stays as it is.
 double gain_of(ClaimMetric metric, double theta);
 Interval gain_of(ClaimMetric metric, const Interval& theta);
 // Its inverse; needs gain > -1 for throughput, gain < 1 otherwise.
 double theta_of(ClaimMetric metric, double gain);
+// What a gain_of() is multiplied by to become one in the metric: 1 but for metrics that count the
+// model's parameters or vocabulary. a_ns, a_bytes: the baseline's time of a unit, its peak memory.
+// Nothing where the cell's configuration does not tell the model's size.
+std::optional<double>
+gain_scale(ClaimMetric metric, const CellRow& cell, double a_ns, double a_bytes);
 // The smallest effect of interest, a share of time or bytes, as a gain in the metric.
 double sesoi_gain(ClaimMetric metric, double sesoi);
 

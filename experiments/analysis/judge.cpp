@@ -98,30 +98,47 @@ void tag_precision(Comparison& comparison) {
   }
 }
 
+std::optional<double>
+scale_of(ClaimMetric metric, const CellRow& cell, const Comparison& comparison) {
+  return gain_scale(metric,
+                    cell,
+                    comparison.effect ? comparison.effect->a_ns : 0,
+                    comparison.memory ? comparison.memory->a_bytes : 0);
+}
+
 // Time, memory or final loss, in the claim's metric, as far as it is known.
 void measure_claim(ClaimResult& result,
                    ClaimMetric metric,
                    const CellRow& cell,
                    const Comparison& comparison) {
+  const bool of_unit =
+      metric == ClaimMetric::UnitTime || metric == ClaimMetric::SecondsPerParameter;
   const Estimate* measured = nullptr;
-  if (metric == ClaimMetric::PeakMemory) {
+  if (is_memory(metric)) {
     if (comparison.memory) measured = &comparison.memory->log_ratio;
+  } else if (metric == ClaimMetric::UntrainedLoss) {
+    if (comparison.loss && comparison.loss->a_loss) measured = &*comparison.loss->a_loss;
   } else if (metric == ClaimMetric::FinalLoss) {
     if (comparison.loss && comparison.loss->log_ratio) measured = &*comparison.loss->log_ratio;
-  } else if (cell.unit != "train_step" && metric != ClaimMetric::UnitTime) {
+  } else if (cell.unit != "train_step" && !of_unit) {
     result.end_to_end = true;
     if (comparison.end_to_end) measured = &comparison.end_to_end->log_ratio;
   } else if (comparison.effect) {
     measured = &comparison.effect->theta;
   }
-  if (!measured) return;
-  result.gain = gain_of(metric, measured->value);
-  if (measured->at_95) result.gain_95 = gain_of(metric, *measured->at_95);
-  if (measured->judged) result.gain_judged = gain_of(metric, *measured->judged);
-  const bool repeats = metric == ClaimMetric::PeakMemory && comparison.memory->exact;
-  const int full = metric == ClaimMetric::PeakMemory  ? kProvisionalLaunches
-                   : metric == ClaimMetric::FinalLoss ? static_cast<int>(kFewestSeeds)
-                                                      : kFullLaunches;
+  const std::optional<double> scale = scale_of(metric, cell, comparison);
+  if (!measured || !scale) return;
+  const auto scaled = [&](const Interval& theta) {
+    const Interval gain = gain_of(metric, theta);
+    return Interval{*scale * gain.lower, *scale * gain.upper};
+  };
+  result.gain = *scale * gain_of(metric, measured->value);
+  if (measured->at_95) result.gain_95 = scaled(*measured->at_95);
+  if (measured->judged) result.gain_judged = scaled(*measured->judged);
+  const bool repeats = is_memory(metric) && comparison.memory->exact;
+  const int full = is_memory(metric) ? kProvisionalLaunches
+                   : is_loss(metric) ? static_cast<int>(kFewestSeeds)
+                                     : kFullLaunches;
   result.provisional = !repeats && static_cast<int>(measured->by_launch.size()) < full;
 }
 
@@ -139,19 +156,26 @@ std::string why_not_judged(const Comparison& comparison, ClaimMetric metric) {
 // Why a measured claim has no interval that may be read, or "".
 std::string
 why_undecided(const ClaimResult& result, ClaimMetric metric, const Comparison& comparison) {
-  if (metric == ClaimMetric::FinalLoss) {
+  if (is_loss(metric)) {
     const bool enough = comparison.loss->result.seeds.size() >= kFewestSeeds;
     return enough && result.gain_judged ? "" : loss_text(*comparison.loss);
   }
   if (result.gain_judged) return "";
   if (!result.gain) return "not measured yet";
-  return metric == ClaimMetric::PeakMemory ? "one memory launch without a control gives no interval"
-                                           : "one launch gives no interval";
+  return is_memory(metric) ? "one memory launch without a control gives no interval"
+                           : "one launch gives no interval";
 }
 
-// The smallest gain of interest. Of a loss it is the margin that counts as no difference.
-double smallest_gain(ClaimMetric metric, const Comparison& comparison, double sesoi) {
-  if (metric != ClaimMetric::FinalLoss) return sesoi_gain(metric, sesoi);
+// The smallest gain of interest. Of a loss it is the margin that counts as no difference; a loss
+// that is said to stay where it was is tested by its figure alone.
+double smallest_gain(ClaimMetric metric,
+                     const ClaimRow& claim,
+                     const CellRow& cell,
+                     const Comparison& comparison,
+                     double sesoi) {
+  if (metric == ClaimMetric::UntrainedLoss) return claim.lo;
+  if (metric != ClaimMetric::FinalLoss)
+    return sesoi_gain(metric, sesoi) * *scale_of(metric, cell, comparison);
   const LossQuality& loss = comparison.loss->result;
   std::vector<double> of_a;
   for (const SeedLoss& seed : loss.seeds) of_a.push_back(seed.a);
@@ -159,20 +183,23 @@ double smallest_gain(ClaimMetric metric, const Comparison& comparison, double se
 }
 
 // Why the rule decides nothing: what the interval holds beside the claim, or instead of it.
-std::string why_undecided(const Interval& claimed, const Interval& measured, double smallest) {
+std::string why_undecided(ClaimMetric metric,
+                          const Interval& claimed,
+                          const Interval& measured,
+                          double smallest) {
   const double least = least_claimed(claimed, smallest);
-  const std::string claim = least == claimed.lower ? gain_range_text(least, claimed.upper)
-                                                   : change_text(least) + " or more";
+  const std::string claim = least == claimed.lower ? claimed_range_text(metric, claimed)
+                                                   : gain_text(metric, least) + " or more";
   if (measured.upper < least)
     return fmt::format("the judged interval {} excludes the claimed {}, but decides neither for a "
                        "smaller gain nor for none",
-                       shares_text(measured),
+                       gains_text(metric, measured),
                        claim);
   return fmt::format(
       "the judged interval {} reaches the claimed {} and also holds gains of {} or less",
-      shares_text(measured),
+      gains_text(metric, measured),
       claim,
-      change_text(std::min(least, smallest)));
+      gain_text(metric, std::min(least, smallest)));
 }
 
 void adopt_claim(Verdict& verdict, const ClaimResult& result, bool first) {
@@ -188,10 +215,10 @@ void adopt_claim(Verdict& verdict, const ClaimResult& result, bool first) {
   verdict.claim = result.state;
   const auto metric = claim_metric(result.claim.metric);
   const bool was_judged = rank(result.state) < std::ssize(kWorstFirst);
-  verdict.claim_about = !was_judged                         ? ""
-                        : metric == ClaimMetric::PeakMemory ? "memory"
-                        : metric == ClaimMetric::FinalLoss  ? "loss"
-                                                            : "";
+  verdict.claim_about = !was_judged          ? ""
+                        : is_memory(*metric) ? "memory"
+                        : is_loss(*metric)   ? "loss"
+                                             : "";
   std::erase(verdict.tags, Tag::Exceeds);
   if (result.exceeds) verdict.tags.push_back(Tag::Exceeds);
 }
@@ -238,10 +265,14 @@ ClaimResult judge_claim(const ClaimRow& claim,
   if (metric) measure_claim(result, *metric, cell, comparison);
   if (!claim.unmet.empty()) {
     result.reason = claim.unmet;
+  } else if (claim.metric == kSetting) {
+    result.reason = "a recommended setting: its source claims no gain";
   } else if (!metric) {
     result.reason = fmt::format("'{}' is not measured", claim.metric);
-  } else if (*metric == ClaimMetric::FinalLoss && !comparison.loss) {
+  } else if (is_loss(*metric) && !comparison.loss) {
     result.reason = "no loss launches in this matrix";
+  } else if (!scale_of(*metric, cell, comparison)) {
+    result.reason = "the cell's configuration does not tell the size of its model";
   } else if (const std::string unmet = unmet_conditions(claim, cell, gpu); !unmet.empty()) {
     result.state = ClaimState::ConditionsNotMet;
     result.reason = unmet;
@@ -254,12 +285,12 @@ ClaimResult judge_claim(const ClaimRow& claim,
     result.reason = undecided;
   } else {
     const Interval claimed{claim.lo, claim.hi};
-    const double smallest = smallest_gain(*metric, comparison, sesoi);
+    const double smallest = smallest_gain(*metric, claim, cell, comparison, sesoi);
     const ClaimDecision decision = decide_claim(claimed, *result.gain_judged, smallest);
     result.state = decision.state;
     result.exceeds = decision.exceeds;
     if (decision.state == ClaimState::Undecided)
-      result.reason = why_undecided(claimed, *result.gain_judged, smallest);
+      result.reason = why_undecided(*metric, claimed, *result.gain_judged, smallest);
   }
   return result;
 }

@@ -22,7 +22,7 @@
 
 namespace assay {
 
-inline constexpr int kReportSchema = 1;
+inline constexpr int kReportSchema = 2;
 // A/A: the control's effect makes a cell INVALID when p is below this and the effect is of
 // interest.
 inline constexpr double kControlAlarmP = 0.005;
@@ -84,9 +84,9 @@ struct Report {
   std::vector<ClaimResult> claims;
   std::vector<LaunchSummary> launches; // all, failed ones included
   std::vector<std::string> alarms;     // what a reader must know before believing the table
-  std::vector<std::string> lints, document_lints; // by arithmetic on the plan's shapes, on the
-                                                  // claims' documents; filled by the caller
-                                                  // (experiments/plan/shape_warnings.h)
+  // What arithmetic says of the plan's shapes and of the claims' sources; filled by the caller
+  // (experiments/plan/shape_warnings.h).
+  std::vector<std::string> shape_warnings, source_errors;
   std::vector<std::string> missing;
   std::vector<EventRow> events;
 

@@ -10,6 +10,7 @@ namespace assay {
 
 namespace {
 
+constexpr double kNsPerSecond = 1e9;
 constexpr double kAsMultiple = 1; // gains of throughput that are told as multiples: x2 and more
 
 // Three significant digits from 1 % up, two decimals below.
@@ -80,6 +81,23 @@ std::string gain_range_text(double lo, double hi) {
   return fmt::format("{} to {} %", number(lo), number(hi));
 }
 
+std::string gain_text(ClaimMetric metric, double gain) {
+  return metric == ClaimMetric::SecondsPerParameter ? fmt::format("{:.3g} ns", gain * kNsPerSecond)
+                                                    : change_text(gain);
+}
+
+std::string gains_text(ClaimMetric metric, const Interval& gains) {
+  if (metric != ClaimMetric::SecondsPerParameter) return shares_text(gains);
+  return fmt::format("[{:.3g}, {:.3g}] ns", gains.lower * kNsPerSecond, gains.upper * kNsPerSecond);
+}
+
+std::string claimed_range_text(ClaimMetric metric, const Interval& claimed) {
+  if (metric != ClaimMetric::SecondsPerParameter)
+    return gain_range_text(claimed.lower, claimed.upper);
+  const double lo = claimed.lower * kNsPerSecond, hi = claimed.upper * kNsPerSecond;
+  return lo == hi ? fmt::format("{:.4g} ns", lo) : fmt::format("{:.4g} to {:.4g} ns", lo, hi);
+}
+
 std::string unit_time_text(const Effect& effect) {
   struct Scale {
     const char* unit;
@@ -115,23 +133,23 @@ std::string verdict_word(const Verdict& verdict) {
 }
 
 std::string claimed_text(const ClaimRow& claim) {
+  if (claim.metric == kSetting) return "a recommended setting, no gain claimed";
   const auto metric = claim_metric(claim.metric);
-  const char* words = !metric                              ? ""
-                      : *metric == ClaimMetric::Throughput ? "throughput"
-                      : *metric == ClaimMetric::StepTime   ? "less step time"
-                      : *metric == ClaimMetric::UnitTime   ? "less time of the unit"
-                      : *metric == ClaimMetric::FinalLoss  ? "less final loss"
-                                                           : "less peak memory";
-  // A metric of a newer or older build keeps its name.
-  const std::string what = metric ? words : claim.metric;
+  std::string what = "less " + claim.metric; // of a metric that this build does not measure
+  std::replace(what.begin(), what.end(), '_', ' ');
+  for (const ClaimMetricRow& row : claim_metrics())
+    if (row.name == claim.metric) what = row.words;
+  if (claim.lo < 0 && claim.hi <= 0 && what.starts_with("less ")) // a bounded cost
+    return fmt::format("at most {:.3g} % more {}", -100 * claim.lo, what.substr(5));
   if (claim.lo == 0 && std::isinf(claim.hi))
     return fmt::format("{}{}, no figure", what == "throughput" ? "more " : "", what);
-  std::string range = gain_range_text(claim.lo, claim.hi);
+  std::string range = metric ? claimed_range_text(*metric, {claim.lo, claim.hi})
+                             : gain_range_text(claim.lo, claim.hi);
   if (metric == ClaimMetric::Throughput && claim.lo >= kAsMultiple)
     range = std::isinf(claim.hi)   ? fmt::format("x{:.4g} or more", 1 + claim.lo)
             : claim.lo == claim.hi ? fmt::format("x{:.4g}", 1 + claim.lo)
                                    : fmt::format("x{:.4g} to x{:.4g}", 1 + claim.lo, 1 + claim.hi);
-  else if (metric && *metric != ClaimMetric::Throughput && claim.lo >= 0)
+  else if (metric != ClaimMetric::Throughput && claim.lo >= 0)
     std::erase(range, '+'); // "60 % less"
   return fmt::format("{} {}", range, what);
 }
@@ -143,6 +161,14 @@ std::string measured_text(const ClaimResult& result) {
   std::optional<Interval> interval = result.gain_95;
   if (interval && interval->upper <= interval->lower) interval.reset();
   std::string text = "measured ";
+  if (metric == ClaimMetric::SecondsPerParameter)
+    return fmt::format("measured {} less{}",
+                       gain_text(*metric, gain),
+                       interval ? " " + gains_text(*metric, *interval) : "");
+  if (metric == ClaimMetric::UntrainedLoss)
+    return fmt::format("measured {}{} of ln(vocabulary)",
+                       share_text(gain),
+                       interval ? " " + shares_text(*interval) : "");
   if (!metric || *metric == ClaimMetric::Throughput) {
     text += gain >= kAsMultiple ? fmt::format("x{:.3g}", 1 + gain) : change_text(gain);
     if (interval && gain >= kAsMultiple)
@@ -233,9 +259,9 @@ std::string speed_name_text(const CellReport& cell, const VariantSpeed& speed) {
   return cell.cell.name + ", " + (speed.variant.empty() ? "the train step" : speed.variant);
 }
 
-std::string document_lints_line(std::size_t count) {
+std::string source_errors_line(std::size_t count) {
   if (count == 0) return "";
-  return fmt::format("{} contradiction{} within the claims' documents: `assay claims` lists them",
+  return fmt::format("{} arithmetic error{} in the claims' sources: `assay claims` lists them",
                      count,
                      count == 1 ? "" : "s");
 }

@@ -17,6 +17,10 @@ std::string effect_text(const Estimate& log);                  // change of time
 std::string interval_text(const std::optional<Interval>& log); // "[-7.01, -5.22] %", or "-"
 std::string shares_text(const Interval& shares);               // the same of gains themselves
 std::string gain_range_text(double lo, double hi);             // "+10 to +15 %", "+10 % or more"
+// Gains in a claim's metric: shares, or nanoseconds where the metric counts seconds.
+std::string gain_text(ClaimMetric metric, double gain);
+std::string gains_text(ClaimMetric metric, const Interval& gains);
+std::string claimed_range_text(ClaimMetric metric, const Interval& claimed);
 
 // "97.1 -> 91.2 ms": A's median time of a unit, and B's by the effect; one unit for both.
 std::string unit_time_text(const Effect& effect);
@@ -45,10 +49,11 @@ std::string loss_note(const Comparison& comparison);
 std::string speed_name_text(const CellReport& cell, const VariantSpeed& speed);
 // Why something of the speed of light is not known, each reason once, with its cells.
 std::vector<std::string> speed_notes(const Report& report);
-// The heading over a report's document lints, and the line that stands for them on a terminal,
-// where they would push the verdicts out of sight; "" for none.
-inline constexpr const char* kDocumentLints = "Contradictions within the claims' documents";
-std::string document_lints_line(std::size_t count);
+// Headings of a report, and the line that stands for errors of the sources on a terminal, where they
+// would push the verdicts out of sight; "" for none.
+inline constexpr const char* kShapeWarnings = "Shape warnings";
+inline constexpr const char* kSourceErrors = "Arithmetic errors in the sources";
+std::string source_errors_line(std::size_t count);
 // One sentence for the top of a report: how many comparisons are faster, slower, …
 std::string summary_text(const Report& report);
 

@@ -2,7 +2,6 @@
 
 #include <cmath>
 #include <filesystem>
-#include <map>
 
 #include "core/ledger/ledger.h"
 #include "core/result.h"
@@ -155,22 +154,6 @@ LedgerData demo_ledger(const std::vector<Shown>& shown) {
   data.spec.command = "assay demo";
   data.spec.matrix_toml = "# synthetic: no matrix made these results\nversion = 1\n";
   return data;
-}
-
-// Everything through the ledger's own writer, launch by launch, as the engine does.
-void write_ledger(const std::string& directory, const LedgerData& data) {
-  const std::unique_ptr<Ledger> ledger = Ledger::open(directory, data);
-  std::map<std::int64_t, std::vector<VisitRow>> visits;
-  std::map<std::int64_t, std::vector<EventRow>> events;
-  for (const VisitRow& visit : data.visits) visits[visit.launch].push_back(visit);
-  for (const EventRow& event : data.events) events[event.launch].push_back(event);
-  for (const LaunchRow& launch : data.launches) {
-    const std::int64_t id = ledger->start_launch(launch);
-    if (id != launch.id) internal_error("the demo's launch {} became {}", launch.id, id);
-    ledger->commit_round(visits[id], events[id]);
-  }
-  ledger->add(data.metrics, data.gates, {});
-  ledger->finish();
 }
 
 // ---- Traces ----
@@ -354,7 +337,7 @@ Demo write_demo(const std::string& directory) {
   Unfinished unfinished(directory);
   const std::vector<Shown> shown = shown_cells();
   const LedgerData data = demo_ledger(shown);
-  write_ledger(directory, data);
+  synthetic::store(data, directory);
   Demo demo;
   demo.launches = static_cast<std::int64_t>(data.launches.size());
   demo.visits = static_cast<std::int64_t>(data.visits.size());

@@ -2,9 +2,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
+#include <memory>
 #include <random>
 
 #include "core/ledger/plan_json.h"
+#include "core/result.h"
 
 namespace assay::synthetic {
 
@@ -357,6 +360,24 @@ Identity synthetic_identity() {
 
 LedgerData synthetic_ledger(const SyntheticPlan& plan) {
   return Builder(plan).build();
+}
+
+void store(const LedgerData& data, const std::string& directory) {
+  LedgerData plan = data;
+  plan.launches.clear();
+  seal_plan(plan);
+  const std::unique_ptr<Ledger> ledger = Ledger::open(directory, plan);
+  std::map<std::int64_t, std::vector<VisitRow>> visits;
+  std::map<std::int64_t, std::vector<EventRow>> events;
+  for (const VisitRow& visit : data.visits) visits[visit.launch].push_back(visit);
+  for (const EventRow& event : data.events) events[event.launch].push_back(event);
+  for (const LaunchRow& launch : data.launches) {
+    const std::int64_t id = ledger->start_launch(launch);
+    if (id != launch.id) internal_error("synthetic launch {} became {}", launch.id, id);
+    ledger->commit_round(visits[id], events[id]);
+  }
+  ledger->add(data.metrics, data.gates, {});
+  ledger->finish();
 }
 
 SyntheticCell two_level_cell(double effect) {

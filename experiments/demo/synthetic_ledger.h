@@ -67,6 +67,9 @@ struct SyntheticPlan {
 };
 
 LedgerData synthetic_ledger(const SyntheticPlan& plan);
+// Into a new results directory by the ledger's own writer, launch by launch, as the engine does.
+// Launches are numbered from 1 without a gap. Throws Failure.
+void store(const LedgerData& data, const std::string& directory);
 
 // A cell with the levels "slow" and "fast", the latter with the given effect.
 SyntheticCell two_level_cell(double effect);

@@ -136,6 +136,16 @@ std::optional<Estimate> log_ratios(const std::vector<SeedLoss>& seeds, double ju
   return estimate(std::move(ratios), judged_alpha);
 }
 
+std::optional<Estimate> losses_of_a(const std::vector<SeedLoss>& seeds, double judged_alpha) {
+  std::vector<double> losses;
+  for (const SeedLoss& seed : seeds) {
+    if (!std::isfinite(seed.a)) return std::nullopt;
+    losses.push_back(seed.a);
+  }
+  if (losses.empty()) return std::nullopt;
+  return estimate(std::move(losses), judged_alpha);
+}
+
 std::int64_t skipped_steps(const LedgerData& data,
                            const VisitIndex& visits,
                            const CellRow& cell,
@@ -246,6 +256,7 @@ std::optional<LossTest> loss_test(const LedgerData& data,
   if (!uncounted.empty()) test.result.reason = uncounted;
   if (equivalence != "bitwise") doubt_equal_losses(test.result, equivalence);
   test.log_ratio = log_ratios(test.result.seeds, judged_alpha);
+  test.a_loss = losses_of_a(test.result.seeds, judged_alpha);
   test.skipped_a = skipped_steps(data, visits, cell, a);
   test.skipped_b = skipped_steps(data, visits, cell, b);
   std::vector<std::string> notes;

@@ -47,6 +47,7 @@ struct LossTest {
   std::size_t final_steps = 0;               // of these, the last ones that count
   std::int64_t skipped_a = 0, skipped_b = 0; // steps that the loss scaler skipped
   std::optional<Estimate> log_ratio;         // ln(final loss of B / of A) by seed, for claims
+  std::optional<Estimate> a_loss;            // final loss of A by seed, nats a token
   bool parted = false;                       // some visit's loss of B is not A's to the last bit
   std::string note;                          // what else must be known, or ""
 };

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <filesystem>
 #include <limits>
+#include <optional>
 #include <set>
 
 #include "core/text.h"
@@ -20,8 +21,21 @@ using nlohmann::json;
 
 namespace {
 
-const std::vector<std::string> kMetrics{
-    "step_time", "throughput", "peak_memory", "unit_time", "final_loss"};
+// Named by sources and measured by no build yet: such a claim says so in `unmet`.
+const std::vector<std::string> kUnmeasured{"compute", "memory_traffic", "perplexity"};
+
+std::vector<std::string> metric_names() {
+  std::vector<std::string> names = kUnmeasured;
+  for (const ClaimMetricRow& row : claim_metrics()) names.emplace_back(row.name);
+  return names;
+}
+
+// Whether a gain is more of the metric; of time, memory or loss it is less.
+bool grows(const std::string& metric) {
+  return std::any_of(claim_metrics().begin(),
+                     claim_metrics().end(),
+                     [&](const ClaimMetricRow& row) { return row.name == metric && row.more; });
+}
 
 // The numbers of an array; empty where the node is none, or holds anything else.
 std::vector<double> numbers_of(const toml::node* node) {
@@ -41,16 +55,18 @@ std::string numbers_text(const toml::node& node) { // JSON has no inf and no nan
                          : fmt::format("[{}]", fmt::join(numbers, ", "));
 }
 
-// An upper end of infinity is none. Comparisons with NaN are false.
+// An upper end of infinity is none; [-0.02, 0] is a cost of at most 2 %. Comparisons with NaN are
+// false.
 bool is_gain(const std::vector<double>& range, bool reduction) {
   if (range.size() != 2) return false;
   const double lo = range[0], hi = range[1];
   const double most = reduction ? 1 : std::numeric_limits<double>::infinity();
-  return -1 < lo && lo < most && lo <= hi && 0 < hi && (hi < most || std::isinf(hi));
+  const bool says_something = 0 < hi || (lo < 0 && hi == 0);
+  return -1 < lo && lo < most && lo <= hi && says_something && (hi < most || std::isinf(hi));
 }
 
 void read_gain(TomlTable& table, ClaimRow& claim) {
-  const bool reduction = claim.metric != "throughput"; // of time, memory or loss: below 1
+  const bool reduction = !grows(claim.metric);
   const toml::node* gain = table.node("gain");
   const std::vector<double> range = numbers_of(gain);
   if (is_gain(range, reduction)) {
@@ -65,13 +81,43 @@ void read_gain(TomlTable& table, ClaimRow& claim) {
                     reduction ? " below 1, for nothing becomes smaller by more than itself" : "",
                     gain == nullptr ? "" : ", not " + numbers_text(*gain)));
   }
-  if (const auto direction = table.text("direction");
-      direction != (claim.metric == "throughput" ? "more" : "less"))
-    table.problems().add(&table.raw(),
-                         fmt::format("{} direction must be \"{}\" for metric '{}'",
+  const char* direction = reduction ? "less" : "more";
+  if (table.text("direction") != direction)
+    table.problems().add(
+        &table.raw(),
+        fmt::format(
+            "{} direction must be \"{}\" for metric '{}'", table.path(), direction, claim.metric));
+}
+
+void read_metric(TomlTable& table, ClaimRow& claim) {
+  for (const char* key : {"metric", "gain", "direction"}) table.required(key);
+  claim.metric = table.text("metric").value_or("");
+  const std::vector<std::string> known = metric_names();
+  if (std::find(known.begin(), known.end(), claim.metric) == known.end())
+    table.problems().add(table.node("metric"),
+                         fmt::format("unknown metric '{}'{}",
+                                     printable(claim.metric),
+                                     did_you_mean(claim.metric, known)));
+  else if (!claim_metric(claim.metric) && claim.unmet.empty())
+    table.problems().add(table.node("metric"),
+                         fmt::format("{}: no build measures metric '{}'; `unmet` has to say so",
                                      table.path(),
-                                     claim.metric == "throughput" ? "more" : "less",
                                      claim.metric));
+  read_gain(table, claim);
+}
+
+// kind = "setting": what a source recommends without a gain that could be held against it.
+void read_kind(TomlTable& table, ClaimRow& claim) {
+  const std::optional<std::string> kind = table.text("kind");
+  if (kind && *kind != kSetting)
+    table.problems().add(table.node("kind"),
+                         fmt::format("{} kind takes \"{}\", not \"{}\"; a claim of a gain has none",
+                                     table.path(),
+                                     kSetting,
+                                     printable(*kind)));
+  if (kind != kSetting) return read_metric(table, claim);
+  claim.metric = kSetting;
+  claim.hi = std::numeric_limits<double>::infinity();
 }
 
 // Against a condition that no result can meet, or that the claim itself breaks.
@@ -155,7 +201,9 @@ void read_stages(TomlTable& table, ClaimRow& claim) {
   }
 }
 
+// A row or level that this build lacks is named by a claim that no run can test.
 void check_levels(TomlTable& table, const ClaimRow& claim) {
+  if (!claim.unmet.empty()) return;
   const Result<const Optimization*> row = optimizations().lookup(claim.optimization);
   if (!row) {
     table.problems().add(table.node("optimization"), row.error().message);
@@ -176,16 +224,7 @@ ClaimRow read_claim(const toml::table& raw, TomlProblems& problems) {
   const std::string id = raw["id"].value_or(std::string());
   TomlTable table(
       raw, id.empty() ? "[[claim]]" : fmt::format("[[claim]] '{}'", printable(id)), problems);
-  for (const char* key : {"id",
-                          "optimization",
-                          "from",
-                          "to",
-                          "text",
-                          "source",
-                          "metric",
-                          "gain",
-                          "direction",
-                          "conditions"})
+  for (const char* key : {"id", "optimization", "from", "to", "text", "source", "conditions"})
     table.required(key);
   ClaimRow claim;
   claim.id = table.text("id").value_or("");
@@ -194,15 +233,9 @@ ClaimRow read_claim(const toml::table& raw, TomlProblems& problems) {
   claim.to = table.text("to").value_or("");
   claim.text = table.text("text").value_or("");
   claim.source = table.text("source").value_or("");
-  claim.metric = table.text("metric").value_or("");
   claim.conditions = table.text("conditions").value_or("");
   claim.unmet = table.text("unmet").value_or("");
-  if (std::find(kMetrics.begin(), kMetrics.end(), claim.metric) == kMetrics.end())
-    problems.add(table.node("metric"),
-                 fmt::format("unknown metric '{}'{}",
-                             printable(claim.metric),
-                             did_you_mean(claim.metric, kMetrics)));
-  read_gain(table, claim);
+  read_kind(table, claim);
   read_requires(table, claim);
   read_stages(table, claim);
   check_levels(table, claim);
@@ -300,8 +333,23 @@ Result<std::vector<ClaimRow>> load_claim_files(const std::vector<std::string>& f
     if (!ids.insert(claim.id).second)
       errors.push_back(fmt::format("claim id '{}' is used twice", printable(claim.id)));
   if (!errors.empty()) return fail("{}", fmt::join(errors, "\n"));
-  attach_document_lints(all.checks, all.claims);
+  attach_source_errors(all.checks, all.claims);
   return std::move(all.claims);
+}
+
+Result<std::string>
+claims_path(const std::string& file, const std::string& matrix_file, const std::string& directory) {
+  const fs::path own = fs::path(matrix_file).parent_path() / file, // `file` itself, if absolute
+      shipped = fs::path(directory) / file;
+  std::error_code ignored;
+  if (fs::is_regular_file(own, ignored)) return own.string();
+  if (!directory.empty() && fs::is_regular_file(shipped, ignored)) return shipped.string();
+  const std::string elsewhere =
+      directory.empty() || fs::path(file).is_absolute() ? "" : " or " + shipped.string();
+  return fail("[claims] files: '{}' is not {}{}; give the path relative to the matrix file",
+              printable(file),
+              own.string(),
+              elsewhere);
 }
 
 Result<std::vector<ClaimRow>> load_claims(const std::string& directory) {

@@ -14,6 +14,11 @@ namespace assay {
 // tables say about its document (document_checks.h). All problems are reported at once.
 Result<std::vector<ClaimRow>> load_claims(const std::string& directory);
 
+// Where a claims file of a matrix lies: beside the matrix (or where an absolute path says), else
+// among the shipped ones of `directory`.
+Result<std::string>
+claims_path(const std::string& file, const std::string& matrix_file, const std::string& directory);
+
 // The same for chosen files.
 Result<std::vector<ClaimRow>> load_claim_files(const std::vector<std::string>& files);
 

@@ -7,6 +7,7 @@
 #include <array>
 #include <cmath>
 #include <cstdlib>
+#include <numeric>
 
 namespace assay {
 
@@ -16,6 +17,7 @@ constexpr double kTolerance = 0.10; // documents round
 constexpr double kLeastMfu = 0.10;  // published trainings of dense models lie at 30 % and more
 constexpr double kUntrained = 0.98; // of ln V
 constexpr double kSecondsAnHour = 3600;
+constexpr double kExact = 1e-9; // of a product or quotient of quoted figures
 
 double figure(const DocumentCheck& check, const char* name) {
   return check.figures.at(name).front();
@@ -23,6 +25,29 @@ double figure(const DocumentCheck& check, const char* name) {
 
 bool differs(double value, double stated) {
   return std::abs(value / stated - 1) > kTolerance;
+}
+
+struct Range {
+  double lowest, highest;
+};
+
+Range range_of(const std::vector<double>& values) {
+  const auto [lowest, highest] = std::minmax_element(values.begin(), values.end());
+  return {*lowest, *highest};
+}
+
+bool apart(const Range& a, const Range& b) {
+  return a.highest < b.lowest * (1 - kExact) || b.highest < a.lowest * (1 - kExact);
+}
+
+std::string range_text(const Range& range) {
+  return range.lowest == range.highest
+             ? fmt::format("{:.4g}", range.lowest)
+             : fmt::format("{:.4g} to {:.4g}", range.lowest, range.highest);
+}
+
+double product_of(const std::vector<double>& factors) {
+  return std::accumulate(factors.begin(), factors.end(), 1.0, std::multiplies<>());
 }
 
 // "82.5 TFLOP/s"; a unit that begins with a space is a word: "250 M parameters", "39 tokens/s".
@@ -78,9 +103,7 @@ std::optional<std::string> ratio(const DocumentCheck& check) {
 
 std::optional<std::string> product(const DocumentCheck& check) {
   const std::vector<double>& factors = check.figures.at("factors");
-  double value = 1;
-  for (const double factor : factors) value *= factor;
-  const double stated = figure(check, "stated");
+  const double value = product_of(factors), stated = figure(check, "stated");
   if (!differs(value, stated)) return std::nullopt;
   return fmt::format("{:.4g} = {:.4g}, not {:.4g}: a factor of {:.3g} is unexplained",
                      fmt::join(factors, " x "),
@@ -128,6 +151,76 @@ std::optional<std::string> copies(const DocumentCheck& check) {
                      quantity(stated, "B"));
 }
 
+std::optional<std::string> sum(const DocumentCheck& check) {
+  const std::vector<double>& terms = check.figures.at("terms");
+  const double value = std::accumulate(terms.begin(), terms.end(), 0.0),
+               stated = figure(check, "stated");
+  if (!differs(value, stated)) return std::nullopt;
+  std::vector<std::string> words;
+  for (const double term : terms) words.push_back(quantity(term, ""));
+  return terms.size() == 1
+             ? fmt::format("it is {}, not {}", quantity(value, ""), quantity(stated, ""))
+             : fmt::format("{} = {}, not {}",
+                           fmt::join(words, " + "),
+                           quantity(value, ""),
+                           quantity(stated, ""));
+}
+
+std::optional<std::string> perplexity(const DocumentCheck& check) {
+  const double loss = figure(check, "loss"), stated = figure(check, "perplexity");
+  if (!differs(std::exp(loss), stated)) return std::nullopt;
+  return fmt::format("e^{:.4g} = {:.3g}, not {:.3g}", loss, std::exp(loss), stated);
+}
+
+std::optional<std::string> superlinear(const DocumentCheck& check) {
+  const double single = figure(check, "single"), devices = figure(check, "devices"),
+               stated = figure(check, "stated"), most = devices * single;
+  if (stated <= most * (1 + kExact)) return std::nullopt;
+  return fmt::format("{:g} devices of {} are {} together, not {}: an efficiency of {:.3g} %",
+                     devices,
+                     quantity(single, ""),
+                     quantity(most, ""),
+                     quantity(stated, ""),
+                     100 * stated / most);
+}
+
+std::optional<std::string> same_figure(const DocumentCheck& check) {
+  const Range first = range_of(check.figures.at("first")),
+              second = range_of(check.figures.at("second"));
+  if (!apart(first, second)) return std::nullopt;
+  return fmt::format(
+      "one figure is given twice, as {} and as {}", range_text(first), range_text(second));
+}
+
+std::optional<std::string> change(const DocumentCheck& check) {
+  const std::vector<double>&before = check.figures.at("before"), &after = check.figures.at("after");
+  std::vector<double> ratios;
+  for (std::size_t i = 0; i < before.size(); ++i) ratios.push_back(after[i] / before[i]);
+  const Range range = range_of(ratios), stated = range_of(check.figures.at("ratios"));
+  if (!apart(range, stated)) return std::nullopt;
+  std::vector<std::string> words;
+  for (std::size_t i = 0; i < before.size(); ++i)
+    words.push_back(quantity(before[i], "") + " -> " + quantity(after[i], ""));
+  words.erase(std::unique(words.begin(), words.end()), words.end());
+  return fmt::format(
+      "{} is x{}, not x{}", fmt::join(words, ", "), range_text(range), range_text(stated));
+}
+
+std::optional<std::string> compound(const DocumentCheck& check) {
+  const std::vector<double>&lowest = check.figures.at("lowest"),
+        &highest = check.figures.at("highest");
+  const Range range{product_of(lowest), product_of(highest)};
+  const double stated = figure(check, "stated");
+  if (!apart(range, {stated, stated})) return std::nullopt;
+  std::vector<std::string> factors;
+  for (std::size_t i = 0; i < lowest.size(); ++i)
+    factors.push_back(range_text({lowest[i], highest[i]}));
+  return fmt::format("factors of {} multiply to {}, not {:.4g}",
+                     fmt::join(factors, ", "),
+                     range_text(range),
+                     stated);
+}
+
 } // namespace
 
 const std::vector<DocumentCheckKind>& document_check_kinds() {
@@ -138,7 +231,13 @@ const std::vector<DocumentCheckKind>& document_check_kinds() {
       {"product", {"factors", "stated"}, product},
       {"scaling", {"device_counts", "lowest", "highest"}, scaling},
       {"untrained_loss", {"loss", "vocabulary"}, untrained_loss},
-      {"copies", {"parameters", "bytes", "copies", "stated_bytes"}, copies}};
+      {"copies", {"parameters", "bytes", "copies", "stated_bytes"}, copies},
+      {"sum", {"terms", "stated"}, sum},
+      {"perplexity", {"loss", "perplexity"}, perplexity},
+      {"superlinear", {"single", "devices", "stated"}, superlinear},
+      {"same_figure", {"first", "second"}, same_figure},
+      {"change", {"before", "after", "ratios"}, change},
+      {"compound", {"lowest", "highest", "stated"}, compound}};
   return kinds;
 }
 
@@ -149,25 +248,34 @@ const DocumentCheckKind* find_document_check_kind(std::string_view name) {
 }
 
 bool is_list_figure(std::string_view name) {
-  return name == "factors" || name == "device_counts" || name == "lowest" || name == "highest";
+  constexpr std::array<std::string_view, 10> kLists{"factors",
+                                                    "device_counts",
+                                                    "lowest",
+                                                    "highest",
+                                                    "terms",
+                                                    "first",
+                                                    "second",
+                                                    "before",
+                                                    "after",
+                                                    "ratios"};
+  return std::find(kLists.begin(), kLists.end(), name) != kLists.end();
 }
 
-std::optional<std::string> document_lint(const DocumentCheck& check) {
+std::optional<std::string> arithmetic_error(const DocumentCheck& check) {
   const std::optional<std::string> found = find_document_check_kind(check.kind)->finding(check);
   if (!found) return std::nullopt;
   return fmt::format("{}, {}: \"{}\": {}", check.document, check.section, check.text, *found);
 }
 
-void attach_document_lints(const std::vector<DocumentCheck>& checks,
-                           std::vector<ClaimRow>& claims) {
+void attach_source_errors(const std::vector<DocumentCheck>& checks, std::vector<ClaimRow>& claims) {
   for (const DocumentCheck& check : checks) {
-    const std::optional<std::string> lint = document_lint(check);
-    if (!lint) continue;
+    const std::optional<std::string> error = arithmetic_error(check);
+    if (!error) continue;
     for (ClaimRow& claim : claims) {
       const std::vector<std::string>& only = check.optimizations;
       const bool meant =
           only.empty() || std::find(only.begin(), only.end(), claim.optimization) != only.end();
-      if (meant && claim.source.starts_with(check.document)) claim.lints += *lint + "\n";
+      if (meant && claim.source.starts_with(check.document)) claim.lints += *error + "\n";
     }
   }
 }

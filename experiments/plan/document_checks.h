@@ -37,15 +37,22 @@ struct DocumentCheckKind {
 // scaling         efficiency rises with the number of devices: [lowest, highest] by device count
 // untrained_loss  loss >= .98 ln(vocabulary): that of a model that predicts every token alike
 // copies          parameters bytes copies is more than stated_bytes
+// sum             the sum of terms differs from stated by > 10 %
+// perplexity      e^loss differs from perplexity by > 10 %
+// superlinear     stated is more than devices times single
+// same_figure     the ranges of first and second, two statements of one figure, do not meet
+// change          after / before, end by end, gives a range that does not meet that of ratios
+// compound        stated lies outside [product of lowest, product of highest]
 const std::vector<DocumentCheckKind>& document_check_kinds();
 const DocumentCheckKind* find_document_check_kind(std::string_view name);
-// Lists of equal length; every other figure is one number above 0.
+// Lists of one check have one length; every other figure is one number above 0.
 bool is_list_figure(std::string_view name);
 
-// "DOCUMENT, SECTION: "TEXT": what is wrong", or nothing. Needs a known kind with its figures.
-std::optional<std::string> document_lint(const DocumentCheck& check);
+// An arithmetic error in the source: "DOCUMENT, SECTION: "TEXT": what is wrong", or nothing. Needs
+// a known kind with its figures.
+std::optional<std::string> arithmetic_error(const DocumentCheck& check);
 
-// Writes into every claim the lints that bear on it, one a line.
-void attach_document_lints(const std::vector<DocumentCheck>& checks, std::vector<ClaimRow>& claims);
+// Writes into every claim the errors of its source that bear on it, one a line.
+void attach_source_errors(const std::vector<DocumentCheck>& checks, std::vector<ClaimRow>& claims);
 
 } // namespace assay

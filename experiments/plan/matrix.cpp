@@ -258,6 +258,7 @@ Result<Matrix> parse_matrix(const std::string& text,
   read_trace(root, matrix);
   if (const toml::table* claims = root.table("claims")) {
     TomlTable table(*claims, "[claims]", problems);
+    table.required("files");
     matrix.claim_files = table.texts("files");
     table.no_other_keys();
   }

@@ -52,7 +52,7 @@ struct Matrix {
   std::optional<int> rounds, visit_steps, discard_steps; // [measure]: defaults for all cells
   int traced_rounds = 10;                                // [trace]: 0 leaves traced launches out
   std::optional<LossSettings> quality;                   // of cells that may differ in a bit
-  std::vector<std::string> claim_files; // empty: every file of the claims directory
+  std::vector<std::string> claim_files; // [claims] files, as written; empty: no claims
 };
 
 // `overrides` are "base.seq_len=256", "experiment.launches=3", … applied before anything is

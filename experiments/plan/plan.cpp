@@ -374,12 +374,13 @@ void Planner::write_cell(const MatrixCell& cell,
 
 // Claims of the plan's optimizations, as they stand now.
 void Planner::add_claims() {
-  if (options_.claims_directory.empty() && matrix_.claim_files.empty()) return;
   std::vector<std::string> files;
-  for (const std::string& file : matrix_.claim_files)
-    files.push_back((std::filesystem::path(options_.claims_directory) / file).string());
-  Result<std::vector<ClaimRow>> claims =
-      files.empty() ? load_claims(options_.claims_directory) : load_claim_files(files);
+  for (const std::string& file : matrix_.claim_files) {
+    Result<std::string> path = claims_path(file, matrix_.file, options_.claims_directory);
+    if (!path) return problems_.add(path.error().message);
+    files.push_back(*path);
+  }
+  Result<std::vector<ClaimRow>> claims = load_claim_files(files);
   if (!claims) return problems_.add(claims.error().message);
   for (ClaimRow& claim : *claims) {
     const bool planned =

@@ -16,7 +16,7 @@
 namespace assay {
 
 struct PlanOptions {
-  std::string claims_directory;         // "" : no claims
+  std::string claims_directory;         // of the shipped claims files; "": there are none
   std::string command;                  // the command line, kept in the ledger
   std::int64_t host_memory_bytes = 0;   // 0: ask the machine
   std::int64_t device_memory_bytes = 0; // of the GPU; 0: unknown, cells on it are not split

@@ -36,7 +36,7 @@ std::int64_t round_up(std::int64_t value, std::int64_t step) {
   return (value + step - 1) / step * step;
 }
 
-void lint_head(const json& config, std::vector<std::string>& lints) {
+void warn_of_head(const json& config, std::vector<std::string>& warnings) {
   const auto head = number(config, "head_dim"), rope = number(config, "rope_dim");
   if (!head || *head <= 0) return;
   const bool latent = word(config, "family") == "deltanet_mla";
@@ -46,12 +46,12 @@ void lint_head(const json& config, std::vector<std::string>& lints) {
                                ? fmt::format("head_dim {} + rope_dim {} = {}", *head, *rope, width)
                                : fmt::format("head_dim {}", width);
   if (width > kWidestHead)
-    lints.push_back(fmt::format("{}: flash and cuDNN attention on a GPU take at most {}; the step "
+    warnings.push_back(fmt::format("{}: flash and cuDNN attention on a GPU take at most {}; the step "
                                 "falls back to a kernel that stores the scores, or fails",
                                 name,
                                 kWidestHead));
   else if (width % kWidthStep != 0)
-    lints.push_back(
+    warnings.push_back(
         fmt::format("{} is no multiple of {}: flash and cuDNN attention on a GPU refuse "
                     "it; {} is the next width that they take",
                     name,
@@ -59,10 +59,10 @@ void lint_head(const json& config, std::vector<std::string>& lints) {
                     round_up(width, kWidthStep)));
 }
 
-void lint_vocabulary(const json& config, std::vector<std::string>& lints) {
+void warn_of_vocabulary(const json& config, std::vector<std::string>& warnings) {
   const auto vocabulary = number(config, "vocab_size");
   if (!vocabulary || *vocabulary <= 0 || *vocabulary % kTile == 0) return;
-  lints.push_back(fmt::format(
+  warnings.push_back(fmt::format(
       "vocab_size {} is no multiple of {}: {}; {} is",
       *vocabulary,
       *vocabulary % kAligned == 0 ? kTile : kAligned,
@@ -82,7 +82,7 @@ std::optional<NsaShape> sparse_shape(const json& config) {
   return NsaShape{*block, *stride, *select, *count, *window};
 }
 
-void lint_crossover(const json& config, std::vector<std::string>& lints) {
+void warn_of_crossover(const json& config, std::vector<std::string>& warnings) {
   if (word(config, "family") != "nsa" || word(config, "nsa_attention") == "dense") return;
   const std::optional<NsaShape> shape = sparse_shape(config);
   const auto length = number(config, "seq_len");
@@ -91,7 +91,7 @@ void lint_crossover(const json& config, std::vector<std::string>& lints) {
                dense = static_cast<double>(*length + 1) / 2;
   if (sparse < dense) return;
   const std::optional<std::int64_t> crossover = nsa_crossover(*shape);
-  lints.push_back(fmt::format(
+  warnings.push_back(fmt::format(
       "seq_len {}: sparse attention reads {:.0f} keys a query, dense attention {:.0f}: it can only "
       "lose; {}",
       *length,
@@ -101,14 +101,14 @@ void lint_crossover(const json& config, std::vector<std::string>& lints) {
                 : "it reads fewer at no practical length"));
 }
 
-struct ShapeLint {
+struct ShapeWarning {
   std::string text;
   std::vector<std::string> cells;
 };
 
-void add(std::vector<ShapeLint>& all, const std::string& text, const std::string& cell) {
+void add(std::vector<ShapeWarning>& all, const std::string& text, const std::string& cell) {
   auto found =
-      std::find_if(all.begin(), all.end(), [&](const ShapeLint& x) { return x.text == text; });
+      std::find_if(all.begin(), all.end(), [&](const ShapeWarning& x) { return x.text == text; });
   if (found == all.end()) found = all.insert(all.end(), {text, {}});
   if (std::find(found->cells.begin(), found->cells.end(), cell) == found->cells.end())
     found->cells.push_back(cell);
@@ -116,22 +116,22 @@ void add(std::vector<ShapeLint>& all, const std::string& text, const std::string
 
 } // namespace
 
-std::vector<std::string> shape_lints(const json& config) {
-  std::vector<std::string> lints;
-  if (!config.is_object()) return lints;
-  lint_head(config, lints);
-  lint_vocabulary(config, lints);
-  lint_crossover(config, lints);
-  return lints;
+std::vector<std::string> shape_warnings(const json& config) {
+  std::vector<std::string> warnings;
+  if (!config.is_object()) return warnings;
+  warn_of_head(config, warnings);
+  warn_of_vocabulary(config, warnings);
+  warn_of_crossover(config, warnings);
+  return warnings;
 }
 
-std::vector<std::string> lint_shapes(const LedgerData& plan) {
-  std::vector<ShapeLint> shapes;
+std::vector<std::string> shape_warnings(const LedgerData& plan) {
+  std::vector<ShapeWarning> shapes;
   for (const VariantRow& variant : plan.variants)
-    for (const std::string& text : shape_lints(json::parse(variant.config_json, nullptr, false)))
+    for (const std::string& text : shape_warnings(json::parse(variant.config_json, nullptr, false)))
       add(shapes, text, plan.cell(variant.cell).name);
   std::vector<std::string> result;
-  for (const ShapeLint& shape : shapes)
+  for (const ShapeWarning& shape : shapes)
     result.push_back(fmt::format("cell{} {}: {}",
                                  shape.cells.size() == 1 ? "" : "s",
                                  fmt::join(shape.cells, ", "),
@@ -139,7 +139,7 @@ std::vector<std::string> lint_shapes(const LedgerData& plan) {
   return result;
 }
 
-std::vector<std::string> lint_documents(const LedgerData& plan) {
+std::vector<std::string> source_errors(const LedgerData& plan) {
   std::vector<std::string> result;
   for (const ClaimRow& claim : plan.claims) {
     std::istringstream lines(claim.lints);

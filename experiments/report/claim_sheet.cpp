@@ -34,7 +34,7 @@ SheetEntry& entry_of(std::vector<SheetEntry>& sheet, const ClaimRow& claim) {
 }
 
 // What is not in `then`, the claim that a run was planned with, as it is in `now`, as a claims file
-// spells it. Lints and `unmet` are about the build.
+// spells it. Errors of the source and `unmet` are about the build.
 std::vector<std::string> changed_keys(const ClaimRow& then, const ClaimRow& now) {
   std::vector<std::string> keys;
   const auto differs = [&](const char* key, bool different) {
@@ -53,6 +53,21 @@ std::vector<std::string> changed_keys(const ClaimRow& then, const ClaimRow& now)
   return keys;
 }
 
+// Another comparison or another measure: its state says nothing of the claim as it is now.
+bool is_superseded(const SheetResult& result) {
+  return std::any_of(result.changed.begin(), result.changed.end(), [](const std::string& key) {
+    return key == "optimization" || key == "from" || key == "to" || key == "metric";
+  });
+}
+
+bool is_testable(const ClaimRow& claim) { // by a run of this build
+  return claim.unmet.empty() && claim.metric != kSetting;
+}
+
+bool is_tested(const SheetEntry& entry) {
+  return !std::all_of(entry.results.begin(), entry.results.end(), is_superseded);
+}
+
 // The first cell that compares the claim's levels, as "directory, cell name", or "".
 std::string compared_in(const ClaimRow& claim, const std::vector<SheetSource>& sources) {
   for (const SheetSource& source : sources)
@@ -65,7 +80,8 @@ std::string compared_in(const ClaimRow& claim, const std::vector<SheetSource>& s
 }
 
 std::string why_untested(const SheetEntry& entry, const std::vector<SheetSource>& sources) {
-  if (!entry.results.empty()) return "";
+  if (is_tested(entry)) return "";
+  if (entry.claim.metric == kSetting) return "a recommended setting: its source claims no gain";
   if (!entry.claim.unmet.empty()) return entry.claim.unmet;
   if (sources.empty()) return "no results were named";
   if (const std::string where = compared_in(entry.claim, sources); !where.empty())
@@ -100,9 +116,11 @@ Tone tone_of(ClaimState state) {
 }
 
 void print_result(TextWriter& out, const SheetResult& result) {
-  out.raw(fmt::format(
-      "  {}",
-      out.colored(out.plain(claim_state_text(result.result)), tone_of(result.result.state))));
+  const std::string state = claim_state_text(result.result);
+  if (is_superseded(result))
+    out.raw("  " + out.colored(out.plain("superseded, was " + state), Tone::Neutral));
+  else
+    out.raw("  " + out.colored(out.plain(state), tone_of(result.result.state)));
   out.line(measured_text(result.result) + "; " + where_measured(result), 2 * kIndent);
   if (!result.result.reason.empty()) out.line(result.result.reason, 2 * kIndent);
   if (!result.changed.empty())
@@ -118,22 +136,15 @@ void print_result(TextWriter& out, const SheetResult& result) {
 void print_entry(TextWriter& out, const SheetEntry& entry) {
   const ClaimRow& claim = entry.claim;
   out.raw("");
-  out.line(fmt::format("{}: {} ({}, {} to {})",
-                       claim.id,
-                       claimed_text(claim),
-                       claim.optimization,
-                       claim.from,
-                       claim.to));
+  out.line(fmt::format("{}: {}", claim.id, claimed_text(claim)));
+  out.line(fmt::format("{}, {} -> {}", claim.optimization, claim.from, claim.to), kIndent);
   out.line("\"" + claim.text + "\"", kIndent);
   out.line("source: " + claim.source, kIndent);
   out.line("conditions: " + claim.conditions, kIndent);
-  if (const std::string needs = needs_text(claim); !needs.empty())
+  if (const std::string needs = needs_text(claim); !needs.empty() && is_testable(claim))
     out.line("a run needs: " + needs, kIndent);
+  if (!is_tested(entry)) out.line("NOT_TESTED: " + entry.untested, kIndent);
   for (const SheetResult& result : entry.results) print_result(out, result);
-  if (entry.results.empty()) {
-    out.raw("  " + out.colored("NOT_TESTED", Tone::Neutral));
-    out.line(entry.untested, 2 * kIndent);
-  }
 }
 
 // "7 claims: 1 CONFIRMED, 6 NOT_TESTED"; a claim with several results counts once for each state.
@@ -141,7 +152,8 @@ std::string summary(const std::vector<SheetEntry>& sheet) {
   std::map<ClaimState, int> counts;
   for (const SheetEntry& entry : sheet) {
     std::map<ClaimState, int> own;
-    for (const SheetResult& result : entry.results) own[result.result.state] = 1;
+    for (const SheetResult& result : entry.results)
+      if (!is_superseded(result)) own[result.result.state] = 1;
     if (own.empty()) own[ClaimState::NotTested] = 1;
     for (const auto& [state, count] : own) counts[state] += count;
   }
@@ -168,6 +180,20 @@ std::string summary(const std::vector<SheetEntry>& sheet) {
   return text;
 }
 
+// What can be tested at all: "12 can be tested by this build, 5 are recommended settings, …".
+std::string testable_summary(const std::vector<SheetEntry>& sheet) {
+  std::size_t testable = 0, settings = 0;
+  for (const SheetEntry& entry : sheet) {
+    testable += is_testable(entry.claim) ? 1 : 0;
+    settings += entry.claim.metric == kSetting ? 1 : 0;
+  }
+  return fmt::format("{} can be tested by this build, {} {}, {} compare what it lacks",
+                     testable,
+                     settings,
+                     settings == 1 ? "is a recommended setting" : "are recommended settings",
+                     sheet.size() - testable - settings);
+}
+
 std::vector<std::string> lines_of(const std::string& text) {
   std::vector<std::string> lines;
   for (std::size_t begin = 0; begin < text.size();) {
@@ -179,17 +205,18 @@ std::vector<std::string> lines_of(const std::string& text) {
 }
 
 ordered_json entry_json(const SheetEntry& entry) {
-  ordered_json results = ordered_json::array(), lints = ordered_json::array();
+  ordered_json results = ordered_json::array(), errors = ordered_json::array();
   for (const SheetResult& result : entry.results) {
     ordered_json row = claim_json(result.result, result.cell);
     row["directory"] = printable(result.directory);
     row["machine"] = printable(result.machine);
     row["claimed_text"] = printable(claimed_text(result.result.claim));
     row["claim_changed"] = result.changed;
+    row["superseded"] = is_superseded(result);
     row["measured_text"] = printable(measured_text(result.result));
     results.push_back(std::move(row));
   }
-  for (const std::string& line : lines_of(entry.claim.lints)) lints.push_back(printable(line));
+  for (const std::string& line : lines_of(entry.claim.lints)) errors.push_back(printable(line));
   ClaimResult nothing;
   nothing.claim = entry.claim;
   nothing.reason = entry.untested;
@@ -207,7 +234,7 @@ ordered_json entry_json(const SheetEntry& entry) {
   out["claimed_text"] = printable(claimed_text(entry.claim));
   out["requires"] = ordered_json::parse(entry.claim.requires_json, nullptr, false);
   if (out["requires"].is_discarded()) out["requires"] = nullptr;
-  out["lints"] = std::move(lints);
+  out["source_errors"] = std::move(errors);
   out["untested"] = printable(entry.untested);
   out["results"] = std::move(results);
   return out;
@@ -237,15 +264,16 @@ std::vector<SheetEntry> claim_sheet(const std::vector<ClaimRow>& known,
 std::string render_claims_table(const std::vector<SheetEntry>& sheet, const TableStyle& style) {
   TextWriter out(style);
   out.line(summary(sheet));
+  out.line(testable_summary(sheet));
   for (const SheetEntry& entry : sheet) print_entry(out, entry);
-  std::vector<std::string> lints;
+  std::vector<std::string> errors;
   for (const SheetEntry& entry : sheet)
     for (const std::string& line : lines_of(entry.claim.lints))
-      if (std::find(lints.begin(), lints.end(), line) == lints.end()) lints.push_back(line);
-  if (lints.empty()) return out.take();
+      if (std::find(errors.begin(), errors.end(), line) == errors.end()) errors.push_back(line);
+  if (errors.empty()) return out.take();
   out.raw("");
-  out.line("lints: what arithmetic says about these documents");
-  for (const std::string& line : lints) out.line(line, kIndent, "- ");
+  out.line("arithmetic errors in the sources of these claims");
+  for (const std::string& line : errors) out.line(line, kIndent, "- ");
   return out.take();
 }
 

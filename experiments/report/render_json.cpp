@@ -298,8 +298,8 @@ std::string render_json(const Report& report) {
   });
   add("launches", report.launches, launch_json);
   add("alarms", report.alarms, text);
-  add("lints", report.lints, text);
-  add("document_lints", report.document_lints, text);
+  add("shape_warnings", report.shape_warnings, text);
+  add("source_errors", report.source_errors, text);
   add("missing", report.missing, text);
   add("events", report.events, [](const EventRow& event) {
     return ordered_json{{"launch", event.launch},

@@ -115,8 +115,8 @@ std::string render_markdown(const Report& report) {
     for (const ClaimResult& claim : report.claims) out += claim_row(claim, report);
   }
   out += speed_section(report);
-  out += list("Alarms", report.alarms) + list("Lints", report.lints) +
-         list(kDocumentLints, report.document_lints) + list("Missing", report.missing) +
+  out += list("Alarms", report.alarms) + list(kShapeWarnings, report.shape_warnings) +
+         list(kSourceErrors, report.source_errors) + list("Missing", report.missing) +
          machines(report);
   out += fmt::format("\nSeed {}, spec {}, `{}`. Verdicts read the {:.4g} % interval.\n",
                      report.spec.seed,

@@ -182,8 +182,8 @@ std::string render_table(const Report& report, const TableStyle& style) {
              "clear of 0: its interval holds 0). Closes: the stages add up to the step.");
   print_list(out, "speed of light", speed_lines(report));
   print_list(out, "alarms", report.alarms);
-  print_list(out, "lints", report.lints);
-  if (const std::string line = document_lints_line(report.document_lints.size()); !line.empty())
+  print_list(out, "shape warnings", report.shape_warnings);
+  if (const std::string line = source_errors_line(report.source_errors.size()); !line.empty())
     out.line(line);
   print_list(out, "missing", report.missing);
   return out.take();

@@ -97,6 +97,23 @@ TEST(ClaimSheet, AResultOfAnotherVersionOfItsClaimSaysSo) {
   EXPECT_EQ(out["claims"][0]["results"][1]["claim_changed"], json::array());
 }
 
+// A claim that now compares something else was not tested by the old run, whatever it said.
+TEST(ClaimSheet, AStateOfAnotherComparisonIsSuperseded) {
+  const ClaimRow then = step_time_claim(0.5, 0.6);
+  ClaimRow now = then;
+  now.from = "padded";
+  now.unmet = "no level pads";
+  const auto sheet = claim_sheet({now}, {source("one", std::log(0.9), {then})});
+  ASSERT_EQ(sheet.at(0).results.size(), 1u);
+  EXPECT_EQ(sheet[0].results[0].result.state, ClaimState::Shortfall) << "the ledger keeps its own";
+  EXPECT_EQ(sheet[0].untested, "no level pads");
+  const json out = json::parse(render_claims_json(sheet));
+  EXPECT_EQ(out["claims"][0]["results"][0]["superseded"], true);
+  const std::string text = render_claims_table(sheet, {.width = 100});
+  EXPECT_THAT(text, HasSubstr("1 claim: 1 NOT_TESTED; 1 result"));
+  EXPECT_THAT(text, HasSubstr("\n  superseded, was SHORTFALL\n"));
+}
+
 TEST(ClaimSheet, AClaimThatOnlyTheResultsKnowComesLast) {
   const ClaimRow claim = step_time_claim(0.08, 0.12);
   const auto sheet = claim_sheet({other_claim()}, {source("one", std::log(0.9), {claim})});
@@ -131,7 +148,7 @@ TEST(ClaimSheet, Json) {
   EXPECT_EQ(row["results"][0]["directory"], "one");
   EXPECT_NEAR(row["results"][0]["gain"].get<double>(), 0.1, 0.02);
   EXPECT_FALSE(row.contains("state")) << "a state belongs to a result";
-  EXPECT_EQ(out["claims"][1]["lints"], json::array({"two figures contradict"}));
+  EXPECT_EQ(out["claims"][1]["source_errors"], json::array({"two figures contradict"}));
   EXPECT_EQ(out["claims"][1]["results"], json::array());
 }
 
@@ -175,21 +192,21 @@ TEST(ClaimSheet, AClaimWithoutAFigureIsShownAsSuch) {
   EXPECT_EQ(json::parse(render_json(report))["claims"][0]["claimed"], json::array({0.0, nullptr}));
 }
 
-TEST(Lints, EveryReportShowsThem) {
+TEST(Warnings, EveryReportShowsThem) {
   Report report = source("one", std::log(0.9), {}).report;
-  EXPECT_EQ(json::parse(render_json(report))["lints"], json::array());
-  EXPECT_THAT(render_html(report), Not(HasSubstr("Lints")));
-  report.lints = {"cell x: 117 is no multiple of 8 <b>"};
-  EXPECT_THAT(render_table(report, {}), HasSubstr("lints\n  - cell x: 117 is no multiple of 8"));
-  EXPECT_THAT(render_markdown(report), HasSubstr("## Lints\n\n- cell x: 117"));
-  EXPECT_THAT(render_html(report),
-              HasSubstr("<h2>Lints</h2><ul><li>cell x: 117 is no multiple of 8 &lt;b"));
-  EXPECT_EQ(json::parse(render_json(report))["lints"][0], report.lints[0]);
-  report.document_lints = {"two figures contradict"}; // many and long: a terminal gets their number
+  EXPECT_EQ(json::parse(render_json(report))["shape_warnings"], json::array());
+  EXPECT_THAT(render_html(report), Not(HasSubstr(kShapeWarnings)));
+  report.shape_warnings = {"cell x: 117 is no multiple of 8 <b>"};
   EXPECT_THAT(render_table(report, {}),
-              HasSubstr("\n1 contradiction within the claims' documents"));
-  EXPECT_THAT(render_markdown(report), HasSubstr("documents\n\n- two figures contradict"));
-  EXPECT_EQ(json::parse(render_json(report))["document_lints"][0], report.document_lints[0]);
+              HasSubstr("shape warnings\n  - cell x: 117 is no multiple of 8"));
+  EXPECT_THAT(render_markdown(report), HasSubstr("## Shape warnings\n\n- cell x: 117"));
+  EXPECT_THAT(render_html(report),
+              HasSubstr("<h2>Shape warnings</h2><ul><li>cell x: 117 is no multiple of 8 &lt;b"));
+  EXPECT_EQ(json::parse(render_json(report))["shape_warnings"][0], report.shape_warnings[0]);
+  report.source_errors = {"two figures contradict"}; // many and long: a terminal gets their number
+  EXPECT_THAT(render_table(report, {}), HasSubstr("\n1 arithmetic error in the claims' sources"));
+  EXPECT_THAT(render_markdown(report), HasSubstr("sources\n\n- two figures contradict"));
+  EXPECT_EQ(json::parse(render_json(report))["source_errors"][0], report.source_errors[0]);
 }
 
 } // namespace

@@ -5,6 +5,12 @@
 #include <cmath>
 #include <limits>
 
+#include "core/result.h"
+#include "experiments/analysis/report.h"
+#include "experiments/analysis/wording.h"
+#include "experiments/demo/synthetic_ledger.h"
+#include "model/config/train_config.h"
+
 namespace assay {
 namespace {
 
@@ -48,6 +54,10 @@ TEST(ClaimRule, EveryBranchAndItsBorders) {
       {0, kNoEnd, -.005, .009, ClaimState::Refuted, false},
       {0, kNoEnd, -.03, -.02, ClaimState::Opposite, false},
       {.10, kNoEnd, .20, .90, ClaimState::Confirmed, false},
+      // A cost of at most 2 %.
+      {-.02, 0, -.015, -.005, ClaimState::Confirmed, false},
+      {-.02, 0, -.10, -.05, ClaimState::Refuted, false},
+      {-.02, 0, .011, .02, ClaimState::Confirmed, true},
   };
   for (const Case& c : cases) {
     const ClaimDecision decision = decide_claim({c.lo, c.hi}, {c.l, c.u}, s);
@@ -72,6 +82,106 @@ TEST(ClaimMetricTest, ConversionsOfTheRulings) {
     for (const double g : {-0.5, 0.0, 0.3})
       EXPECT_NEAR(gain_of(metric, theta_of(metric, g)), g, 1e-12);
   EXPECT_FALSE(claim_metric("energy"));
+}
+
+// A loss that is said to stay at 98 % of ln V or more: its own figure is the smallest of interest.
+TEST(ClaimRule, AnUntrainedLossIsConfirmedOrRefutedByItsFigure) {
+  const Interval claimed{.98, kNoEnd};
+  EXPECT_EQ(decide_claim(claimed, {.985, 1.01}, .98).state, ClaimState::Confirmed);
+  EXPECT_EQ(decide_claim(claimed, {.15, .37}, .98).state, ClaimState::Refuted);
+  EXPECT_EQ(decide_claim(claimed, {.90, 1.0}, .98).state, ClaimState::Undecided);
+}
+
+// deltanet_mla base: 166.4 M parameters, a vocabulary of 50304.
+TEST(ClaimMetricTest, ScalesOfMetricsThatCountTheModel) {
+  CellRow cell;
+  cell.config_json = R"({"preset":"base"})";
+  TrainConfig config;
+  config.preset = "base";
+  const auto parameters =
+      static_cast<double>(model_size(value_or_throw(resolve(config))).parameters);
+  EXPECT_NEAR(parameters, 166.4e6, 0.1e6);
+  const double three_copies = 3 * 4 * parameters;
+  EXPECT_DOUBLE_EQ(gain_scale(ClaimMetric::EmaMemory, cell, 1, three_copies).value(), 1);
+  EXPECT_DOUBLE_EQ(gain_scale(ClaimMetric::EmaMemory, cell, 1, 3 * three_copies).value(), 3);
+  EXPECT_DOUBLE_EQ(gain_scale(ClaimMetric::SecondsPerParameter, cell, 2e9, 1).value(),
+                   2 / parameters);
+  EXPECT_DOUBLE_EQ(gain_scale(ClaimMetric::UntrainedLoss, cell, 1, 1).value(), 1 / std::log(50304));
+  EXPECT_EQ(gain_scale(ClaimMetric::Throughput, cell, 5, 5), 1);
+  cell.config_json = R"({"preset":"of another build"})";
+  EXPECT_FALSE(gain_scale(ClaimMetric::EmaMemory, cell, 1, 1));
+  EXPECT_EQ(gain_scale(ClaimMetric::PeakMemory, cell, 1, 1), 1);
+}
+
+// "fast" spares one of the three copies that "slow" holds while it evaluates, and 10 % of its time.
+class ModelClaims : public testing::Test {
+protected:
+  ClaimResult judged(const char* metric, double lo, double hi) {
+    ClaimRow claim = synthetic::step_time_claim(lo, hi);
+    claim.metric = metric;
+    data_.claims = {claim};
+    return analyze(data_).claims.at(0);
+  }
+  static LedgerData ledger() {
+    synthetic::SyntheticPlan plan;
+    plan.noise = 0.02;
+    plan.cells = {synthetic::two_level_cell(std::log(0.9))};
+    plan.cells[0].config_json = R"({"device":"cpu","preset":"tiny"})";
+    plan.cells[0].loss_seeds = 4;
+    return synthetic::synthetic_ledger(plan);
+  }
+  double parameters() const {
+    TrainConfig config;
+    return static_cast<double>(model_size(value_or_throw(resolve(config))).parameters);
+  }
+  LedgerData data_ = ledger();
+};
+
+TEST_F(ModelClaims, MemoryOfWeightsAverageAndCopy) {
+  for (MetricRow& metric : data_.metrics)
+    if (metric.path == "memory/peak_bytes")
+      metric.value = 4 * parameters() * (data_.variant(metric.variant).level == "slow" ? 10 : 9);
+  const ClaimResult result = judged("ema_memory", 0.58, 0.60);
+  EXPECT_NEAR(result.gain.value(), 1.0 / 3, 1e-12); // 10 % of the peak
+  EXPECT_EQ(result.state, ClaimState::Shortfall);
+  EXPECT_EQ(judged("ema_memory", 0.33, 0.34).state, ClaimState::Confirmed);
+  EXPECT_EQ(claimed_text(result.claim), "58 to 60 % less memory of weights, EMA and copy");
+}
+
+TEST_F(ModelClaims, SecondsPerParameter) {
+  const double saved = 0.1 * 15e-3 / parameters(); // a unit takes 15 ms
+  const ClaimResult result = judged("seconds_per_parameter", 2 * saved, 3 * saved);
+  EXPECT_NEAR(result.gain.value(), saved, 0.05 * saved);
+  EXPECT_EQ(result.state, ClaimState::Shortfall);
+  EXPECT_EQ(judged("seconds_per_parameter", 0.5 * saved, saved).state, ClaimState::Confirmed);
+  ClaimRow claim = result.claim;
+  claim.lo = 2e-9;
+  claim.hi = 3e-9;
+  EXPECT_EQ(claimed_text(claim), "2 to 3 ns less time of the unit, per parameter");
+}
+
+TEST_F(ModelClaims, ALossThatStays) {
+  const double blind = std::log(256.0); // the tiny vocabulary
+  const ClaimResult trained = judged("untrained_loss", 0.98, kNoEnd);
+  EXPECT_LT(trained.gain.value(), 0.6);
+  EXPECT_EQ(trained.state, ClaimState::Refuted);
+  for (VisitRow& visit : data_.visits)
+    if (visit.loss) visit.loss = *visit.loss * 1e-3 + blind;
+  const ClaimResult stays = judged("untrained_loss", 0.98, kNoEnd);
+  EXPECT_NEAR(stays.gain.value(), 1, 0.01);
+  EXPECT_EQ(stays.state, ClaimState::Confirmed);
+  EXPECT_EQ(claimed_text(stays.claim), "98 % or more of an untrained model's loss");
+}
+
+TEST_F(ModelClaims, ASettingIsNeverJudged) {
+  for (const double effect : {0.9, 1.0, 1.1}) {
+    for (VisitRow& visit : data_.visits)
+      if (visit.variant == 2)
+        visit.wall_ns = std::llround(effect * static_cast<double>(visit.wall_ns));
+    const ClaimResult result = judged(kSetting, 0, kNoEnd);
+    EXPECT_EQ(result.state, ClaimState::NotTested);
+    EXPECT_FALSE(result.gain);
+  }
 }
 
 TEST(ClaimConditions, NamesWhatIsUnmet) {

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "core/text.h"
+#include "experiments/analysis/claims.h"
 #include "experiments/analysis/report.h"
 #include "tests/experiments/support.h"
 #include "tests/paths.h"
@@ -35,6 +36,21 @@ protected:
     return value_or_throw(
                make_plan(value_or_throw(parse_matrix(test::kSmallMatrix, "m.toml", all)), options))
         .ledger.spec.hash;
+  }
+  static PlanOptions shipped_claims() {
+    PlanOptions options;
+    options.claims_directory = test::source_dir() + "/experiments/claims";
+    return options;
+  }
+  // Of the small matrix, which lies in the scratch directory, with `section` at its end.
+  std::vector<std::string> claim_ids(const std::string& section) const {
+    const std::string data = "base.data=\"" + scratch_.write("corpus.txt", "text") + "\"",
+                      file = scratch_.write("m.toml", test::kSmallMatrix + section);
+    const Plan plan =
+        value_or_throw(make_plan(value_or_throw(load_matrix(file, {data})), shipped_claims()));
+    std::vector<std::string> ids;
+    for (const ClaimRow& claim : plan.ledger.claims) ids.push_back(claim.id);
+    return ids;
   }
   test::Scratch scratch_;
 };
@@ -136,20 +152,16 @@ TEST_F(PlanTest, TheHashNamesWhatDeterminesTheExperiment) {
   EXPECT_NE(base, hash({"base.seq_len=64"}));
   EXPECT_NE(base, hash({"measure.alpha=0.01"}));
   EXPECT_NE(base, hash({"measure.sesoi=0.02"}));
-  PlanOptions claims;
-  claims.claims_directory = test::source_dir() + "/experiments/claims";
-  EXPECT_NE(base, hash({}, claims));
+  const PlanOptions claims = shipped_claims();
+  EXPECT_EQ(base, hash({}, claims)) << "a matrix that asks for no claims has none";
+  EXPECT_NE(base, hash({"claims.files=[\"ema_swap.toml\"]"}, claims));
 }
 
-TEST_F(PlanTest, ClaimsOfThePlannedOptimizationsOnly) {
-  PlanOptions options;
-  options.claims_directory = test::source_dir() + "/experiments/claims";
-  const std::string data = "base.data=\"" + scratch_.write("corpus.txt", "text") + "\"";
-  const Plan plan = value_or_throw(
-      make_plan(value_or_throw(parse_matrix(test::kSmallMatrix, "m.toml", {data})), options));
-  std::vector<std::string> ids;
-  for (const ClaimRow& claim : plan.ledger.claims) ids.push_back(claim.id);
-  EXPECT_THAT(ids,
+TEST_F(PlanTest, ClaimsAreThoseThatTheMatrixAsksFor) {
+  EXPECT_THAT(claim_ids(""), testing::IsEmpty());
+  EXPECT_THAT(claim_ids("[claims]\nfiles = []\n"), testing::IsEmpty());
+  // Of ema_swap.toml one claim is about a row that this plan does not have.
+  EXPECT_THAT(claim_ids("[claims]\nfiles = [\"bf16_guard.toml\", \"ema_swap.toml\"]\n"),
               testing::ElementsAre("bf16-guard-overhead",
                                    "bf16-guard-report",
                                    "ema-swap-memory",
@@ -157,6 +169,21 @@ TEST_F(PlanTest, ClaimsOfThePlannedOptimizationsOnly) {
                                    "ema-swap-validation-time",
                                    "ema-swap-validation-faster",
                                    "ema-swap-speed"));
+}
+
+TEST_F(PlanTest, OwnClaimsLieBesideTheMatrix) {
+  const std::string own =
+      "[[claim]]\nid = \"own\"\nkind = \"setting\"\noptimization = \"ema_swap\"\nfrom = "
+      "\"clone_copy\"\nto = \"exchange\"\ntext = \"t\"\nsource = \"s\"\nconditions = \"c\"\n";
+  scratch_.write("own.toml", own);
+  EXPECT_THAT(claim_ids("[claims]\nfiles = [\"own.toml\"]\n"), testing::ElementsAre("own"));
+  EXPECT_THAT(claim_ids("[claims]\nfiles = [\"./own.toml\"]\n"), testing::ElementsAre("own"));
+  scratch_.write("bf16_guard.toml", own); // goes before the shipped file of that name
+  EXPECT_THAT(claim_ids("[claims]\nfiles = [\"bf16_guard.toml\"]\n"), testing::ElementsAre("own"));
+  const std::string missing = problem(
+      std::string(test::kSmallMatrix) + "[claims]\nfiles = [\"none.toml\"]\n", shipped_claims());
+  EXPECT_THAT(missing, HasSubstr("'none.toml'"));
+  EXPECT_THAT(missing, HasSubstr("/experiments/claims/none.toml"));
 }
 
 TEST_F(PlanTest, EveryProblemAtOnce) {
@@ -344,9 +371,26 @@ TEST_F(PlanTest, EstimatesTheTimeOfLossLaunches) {
   EXPECT_NEAR(*with.seconds - *without.seconds, 5 * (1.2 + 3 * (0.1 + 40 * 0.02)), 1e-9);
 }
 
+// What the shipped GPU matrices plan: claims that their cells can test, eight launches.
+TEST_F(PlanTest, GpuMatricesOfClaimsPlanEightLaunches) {
+  const std::string data = "base.data=\"" + scratch_.write("corpus.txt", "text") + "\"";
+  for (const char* name : {"design-card", "ddp", "nsa-ranges"}) {
+    const Matrix matrix = value_or_throw(
+        load_matrix(test::source_dir() + "/experiments/matrices/" + name + ".toml", {data}));
+    EXPECT_EQ(matrix.launches, 8) << name;
+    EXPECT_FALSE(matrix.claim_files.empty()) << name;
+  }
+  const Plan plan = value_or_throw(
+      make_plan(value_or_throw(load_matrix(
+                    test::source_dir() + "/experiments/matrices/nsa-ranges.toml", {data})),
+                shipped_claims()));
+  ASSERT_EQ(plan.ledger.claims.size(), 4u);
+  for (const ClaimRow& claim : plan.ledger.claims)
+    EXPECT_EQ(unmet_conditions(claim, plan.ledger.cells.at(0), ""), "") << claim.id;
+}
+
 TEST_F(PlanTest, QuickstartPlans) {
-  PlanOptions options;
-  options.claims_directory = test::source_dir() + "/experiments/claims";
+  const PlanOptions options = shipped_claims();
   const std::string data = "base.data=\"" + scratch_.write("corpus.txt", "text") + "\"";
   for (const char* device : {"cpu", "cuda"}) {
     const Plan plan = value_or_throw(make_plan(
@@ -354,7 +398,7 @@ TEST_F(PlanTest, QuickstartPlans) {
                                    {data, std::string("base.device=") + device})),
         options));
     EXPECT_EQ(plan.ledger.cells.size(), 5u);
-    EXPECT_EQ(plan.ledger.claims.size(), 19u); // of its four rows
+    EXPECT_EQ(plan.ledger.claims.size(), 0u) << "none holds for a model of this size";
     for (const CellRow& cell : plan.ledger.cells) EXPECT_EQ(cell.loss_seeds, 0) << "minutes more";
   }
 }

@@ -37,62 +37,63 @@ json nsa_config(std::int64_t length) {
           {"nsa_attention", "nsa"}};
 }
 
-TEST(Lints, ThePresetsAreClean) {
+TEST(ShapeWarnings, ThePresetsAreClean) {
   for (const std::string& name : preset_names("deltanet_mla"))
-    EXPECT_THAT(shape_lints(preset(name)), IsEmpty()) << name;
+    EXPECT_THAT(shape_warnings(preset(name)), IsEmpty()) << name;
 }
 
 // The published length lies below the crossover: what the family is compared at, and says so.
-TEST(Lints, TheSparsePresetsLieBelowTheirCrossover) {
+TEST(ShapeWarnings, TheSparsePresetsLieBelowTheirCrossover) {
   for (const std::string& name : preset_names("nsa")) {
     TrainConfig config;
     config.family = "nsa";
     config.preset = name;
-    EXPECT_THAT(shape_lints(to_json(value_or_throw(resolve(config)))),
+    EXPECT_THAT(shape_warnings(to_json(value_or_throw(resolve(config)))),
                 ElementsAre(HasSubstr("it can only lose")))
         << name;
     config.nsa_attention = NsaAttention::Dense;
-    EXPECT_THAT(shape_lints(to_json(value_or_throw(resolve(config)))), IsEmpty()) << name;
+    EXPECT_THAT(shape_warnings(to_json(value_or_throw(resolve(config)))), IsEmpty()) << name;
   }
 }
 
-TEST(Lints, HeadWidths) {
+TEST(ShapeWarnings, HeadWidths) {
   json config = preset("base");
   config["head_dim"] = 85; // 1024 / 12 of a published model; 85 + 32 = 117
-  EXPECT_THAT(shape_lints(config),
+  EXPECT_THAT(shape_warnings(config),
               ElementsAre(HasSubstr("head_dim 85 + rope_dim 32 = 117 is no multiple of 8: flash "
                                     "and cuDNN attention on a GPU refuse it; 120 is the next")));
   config["head_dim"] = 256;
-  EXPECT_THAT(shape_lints(config),
+  EXPECT_THAT(shape_warnings(config),
               ElementsAre(HasSubstr("= 288: flash and cuDNN attention on a "
                                     "GPU take at most 256")));
   config["head_dim"] = 224; // 224 + 32 = 256: the widest
-  EXPECT_THAT(shape_lints(config), IsEmpty());
+  EXPECT_THAT(shape_warnings(config), IsEmpty());
   config["head_dim"] = 85;
   config["pattern"] = "GG"; // no attention layer, no attention kernel
-  EXPECT_THAT(shape_lints(config), IsEmpty());
+  EXPECT_THAT(shape_warnings(config), IsEmpty());
   json sparse = nsa_config(8192);
   sparse["head_dim"] = 60;
-  EXPECT_THAT(shape_lints(sparse), ElementsAre(HasSubstr("head_dim 60 is no multiple of 8")));
+  EXPECT_THAT(shape_warnings(sparse), ElementsAre(HasSubstr("head_dim 60 is no multiple of 8")));
 }
 
-TEST(Lints, Vocabularies) {
+TEST(ShapeWarnings, Vocabularies) {
   json config = preset("base");
   config["vocab_size"] = 50257; // GPT-2's
-  EXPECT_THAT(shape_lints(config), ElementsAre(HasSubstr("vocab_size 50257 is no multiple of 8:")));
-  EXPECT_THAT(shape_lints(config), ElementsAre(HasSubstr("; 50304 is")));
+  EXPECT_THAT(shape_warnings(config),
+              ElementsAre(HasSubstr("vocab_size 50257 is no multiple of 8:")));
+  EXPECT_THAT(shape_warnings(config), ElementsAre(HasSubstr("; 50304 is")));
   config["vocab_size"] = 50264;
-  EXPECT_THAT(shape_lints(config),
+  EXPECT_THAT(shape_warnings(config),
               ElementsAre(HasSubstr("vocab_size 50264 is no multiple of 64: the last tile")));
   config["vocab_size"] = 50304;
-  EXPECT_THAT(shape_lints(config), IsEmpty());
+  EXPECT_THAT(shape_warnings(config), IsEmpty());
 }
 
 // Mean keys a query. Window, S 2048: (512 x 513 / 2 + 1536 x 512) / 2048 = 448.125. Compressed:
 // block i is seen by 2048 - (16 i + 31) queries, i = 0 … 126: (127 x 2017 - 16 x 126 x 127 / 2) /
 // 2048 = 62.5698. Selected, first 1024 queries all earlier keys, 1024 x 1025 / 2; then 15 whole
 // blocks and t mod 64 + 1 of the own, 960 + 32.5: (524800 + 1024 x 992.5) / 2048 = 752.5.
-TEST(Lints, NsaKeysByHand) {
+TEST(ShapeWarnings, NsaKeysByHand) {
   const NsaShape shape{32, 16, 64, 16, 512};
   const NsaKeys keys = nsa_keys(shape, 2048);
   EXPECT_DOUBLE_EQ(keys.window, 448.125);
@@ -105,30 +106,30 @@ TEST(Lints, NsaKeysByHand) {
   EXPECT_FALSE(nsa_crossover(shape, 1024));
 }
 
-TEST(Lints, SparseAttentionBelowItsCrossover) {
+TEST(ShapeWarnings, SparseAttentionBelowItsCrossover) {
   const std::int64_t crossover = *nsa_crossover({32, 16, 64, 16, 512});
-  EXPECT_THAT(shape_lints(nsa_config(2048)),
+  EXPECT_THAT(shape_warnings(nsa_config(2048)),
               ElementsAre(AllOf(HasSubstr("seq_len 2048: sparse attention reads 1263 keys a query, "
                                           "dense attention 1024: it can only lose"),
                                 HasSubstr("from " + std::to_string(crossover) + " tokens"))));
-  EXPECT_THAT(shape_lints(nsa_config(crossover - 1)), testing::SizeIs(1));
-  EXPECT_THAT(shape_lints(nsa_config(crossover)), IsEmpty());
+  EXPECT_THAT(shape_warnings(nsa_config(crossover - 1)), testing::SizeIs(1));
+  EXPECT_THAT(shape_warnings(nsa_config(crossover)), IsEmpty());
   json dense = nsa_config(512);
   dense["nsa_attention"] = "dense"; // the twin
-  EXPECT_THAT(shape_lints(dense), IsEmpty());
+  EXPECT_THAT(shape_warnings(dense), IsEmpty());
 }
 
-TEST(Lints, UnknownShapesAreSilent) {
-  EXPECT_THAT(shape_lints(json::object()), IsEmpty());
-  EXPECT_THAT(shape_lints(json()), IsEmpty());
+TEST(ShapeWarnings, UnknownShapesAreSilent) {
+  EXPECT_THAT(shape_warnings(json::object()), IsEmpty());
+  EXPECT_THAT(shape_warnings(json()), IsEmpty());
   json lacking = nsa_config(512);
   lacking.erase("nsa_window");
-  EXPECT_THAT(shape_lints(lacking), IsEmpty());
+  EXPECT_THAT(shape_warnings(lacking), IsEmpty());
   lacking["head_dim"] = "wide";
-  EXPECT_THAT(shape_lints(lacking), IsEmpty());
+  EXPECT_THAT(shape_warnings(lacking), IsEmpty());
 }
 
-TEST(Lints, OneSentenceForAllCellsThatShareIt) {
+TEST(ShapeWarnings, OneSentenceForAllCellsThatShareIt) {
   LedgerData plan;
   for (const std::int64_t id : {1, 2, 3}) {
     CellRow cell;
@@ -144,14 +145,14 @@ TEST(Lints, OneSentenceForAllCellsThatShareIt) {
   ClaimRow claim;
   claim.lints = "one\ntwo\n";
   plan.claims = {claim, claim};
-  EXPECT_THAT(lint_shapes(plan),
+  EXPECT_THAT(shape_warnings(plan),
               ElementsAre(HasSubstr("cells c1, c3: vocab_size 257 is no multiple of 8")));
-  EXPECT_THAT(lint_documents(plan), ElementsAre("one", "two"));
+  EXPECT_THAT(source_errors(plan), ElementsAre("one", "two"));
 }
 
 std::optional<std::string> finding(const std::string& kind,
                                    std::map<std::string, std::vector<double>> figures) {
-  return document_lint({"doc", "section 1", "quoted", kind, {}, std::move(figures)});
+  return arithmetic_error({"doc", "section 1", "quoted", kind, {}, std::move(figures)});
 }
 
 TEST(DocumentChecks, EachKindSpeaksOnlyWhenItsFiguresDisagree) {
@@ -215,6 +216,49 @@ TEST(DocumentChecks, EachKindSpeaksOnlyWhenItsFiguresDisagree) {
       finding("copies",
               {{"parameters", {1e9}}, {"bytes", {4}}, {"copies", {2}}, {"stated_bytes", {5e9}}}),
       says("are 8 GB, not 5 GB"));
+}
+
+TEST(DocumentChecks, SumsAndPerplexities) {
+  const auto says = [](const char* text) { return testing::Optional(HasSubstr(text)); };
+  const std::optional<std::string> silent;
+  EXPECT_EQ(finding("sum", {{"terms", {4e9, 4e9, 4e9}}, {"stated", {12e9}}}), silent);
+  EXPECT_THAT(finding("sum", {{"terms", {5.16e9, 1.2e9}}, {"stated", {5.4e9}}}),
+              says("5.16 G + 1.2 G = 6.36 G, not 5.4 G"));
+  EXPECT_THAT(finding("sum", {{"terms", {4e9}}, {"stated", {8e9}}}), says("it is 4 G, not 8 G"));
+  EXPECT_EQ(finding("perplexity", {{"loss", {1.37}}, {"perplexity", {3.94}}}), silent);
+  EXPECT_THAT(finding("perplexity", {{"loss", {1.37}}, {"perplexity", {3.0}}}),
+              says("e^1.37 = 3.94, not 3"));
+}
+
+// Ranges and bounds are exact: one part in a thousand beyond an end is reported.
+TEST(DocumentChecks, RangesThatDoNotMeet) {
+  const auto says = [](const char* text) { return testing::Optional(HasSubstr(text)); };
+  const std::optional<std::string> silent;
+  const auto eight = [](double stated) {
+    return finding("superlinear", {{"single", {55e3}}, {"devices", {8}}, {"stated", {stated}}});
+  };
+  EXPECT_EQ(eight(440e3), silent);
+  EXPECT_THAT(eight(440.5e3), says("8 devices of 55 K are 440 K together"));
+  const auto twice = [](double lowest) {
+    return finding("same_figure", {{"first", {.25, .35}}, {"second", {lowest, .50}}});
+  };
+  EXPECT_EQ(twice(.35), silent);
+  EXPECT_THAT(twice(.351), says("as 0.25 to 0.35 and as 0.351 to 0.5"));
+  const auto ratio = [](double highest) {
+    return finding("change",
+                   {{"before", {45e9, 45e9}}, {"after", {36e9, 40e9}}, {"ratios", {.70, highest}}});
+  };
+  EXPECT_EQ(ratio(.80), silent); // 36 / 45
+  EXPECT_THAT(ratio(.799), says("x0.8 to 0.8889, not x0.7 to 0.799"));
+  const auto product = [](double stated) {
+    return finding("compound",
+                   {{"lowest", {1.5, 1.5, 2}}, {"highest", {2, 2, 2}}, {"stated", {stated}}});
+  };
+  EXPECT_EQ(product(4.5), silent);
+  EXPECT_EQ(product(8), silent);
+  EXPECT_THAT(product(4.49),
+              says("factors of 1.5 to 2, 1.5 to 2, 2 multiply to 4.5 to 8, not 4.49"));
+  EXPECT_THAT(product(8.01), says("not 8.01"));
 }
 
 } // namespace

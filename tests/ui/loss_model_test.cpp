@@ -8,7 +8,7 @@
 
 #include "core/text.h"
 #include "experiments/demo/synthetic_ledger.h"
-#include "tests/ui/small_ledger.h"
+#include "tests/ui/sample_ledger.h"
 #include "tests/ui/support.h"
 #include "ui/screens/screens.h"
 #include "ui/window/commands.h"

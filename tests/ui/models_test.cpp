@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "experiments/analysis/wording.h"
-#include "tests/ui/small_ledger.h"
+#include "tests/ui/sample_ledger.h"
 #include "tests/ui/support.h"
 #include "ui/model/kernel_model.h"
 #include "ui/model/results/compare_model.h"
@@ -77,7 +77,7 @@ TEST(CompareModel, WhatDoesNotCloseWarns) {
 
 TEST(CompareModel, WithoutTracesItSaysWhyThereIsNoWaterfall) {
   const test::Directory directory;
-  store(finished(), directory.string());
+  synthetic::store(finished(), directory.string());
   const Workspace workspace = opened(directory.string(), ScreenId::Compare);
   const CompareModel model = compare_model(*workspace.results, 0);
   EXPECT_FALSE(model.waterfall);

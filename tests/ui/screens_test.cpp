@@ -11,7 +11,7 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
-#include "tests/ui/small_ledger.h"
+#include "tests/ui/sample_ledger.h"
 #include "tests/ui/support.h"
 
 namespace assay {
@@ -42,7 +42,7 @@ class EveryScreen : public testing::TestWithParam<ThemeKind> {};
 
 TEST_P(EveryScreen, IsDrawnInEveryState) {
   const test::Directory empty;
-  store(planned_only(), empty.string());
+  synthetic::store(planned_only(), empty.string());
   for (const std::string& path :
        {sample_directory(), empty.string(), std::string("/nonexistent"), std::string()}) {
     std::set<std::vector<std::uint8_t>> seen;

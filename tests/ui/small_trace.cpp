@@ -3,7 +3,7 @@
 #include <cmath>
 #include <random>
 
-#include "tests/ui/small_ledger.h"
+#include "tests/ui/sample_ledger.h"
 
 namespace assay {
 namespace {
@@ -234,10 +234,10 @@ LedgerData with_traced_launch(LedgerData data) {
 }
 
 void store_with_traces(const std::string& directory) {
-  SmallPlan plan;
+  SamplePlan plan;
   plan.varlen = -0.145; // as the traces have it
   const LedgerData data = with_traced_launch(finished(plan));
-  store(data, directory);
+  synthetic::store(data, directory);
   const std::int64_t launch = data.launches.back().id;
   write_small_trace(directory + "/" + trace_file_name(launch, 0, "mask_dense"), {});
   SmallTrace b;

@@ -3,12 +3,13 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "experiments/analysis/report.h"
 #include "experiments/analysis/wording.h"
-#include "tests/ui/small_ledger.h"
+#include "tests/ui/sample_ledger.h"
 #include "ui/model/results/model_json.h"
 
 namespace assay {
@@ -105,7 +106,7 @@ TEST(VerdictModel, DetailsHoldClaimGatesAndLaunches) {
   EXPECT_TRUE(has(all_text(section(model.rows[1], "Claims")), "no published claim"));
   const std::string gates = all_text(section(model.rows[0], "Gates before timing"));
   EXPECT_TRUE(has(gates, "passed|bitwise/weights: difference 0, allowed 0")) << gates;
-  EXPECT_TRUE(has(gates, "engaged|varlen/mask_dense x 4 in mask_dense")) << gates;
+  EXPECT_TRUE(has(gates, "engaged|varlen/mask_dense x 1 in mask_dense")) << gates;
   EXPECT_EQ(section(model.rows[0], "Launches").lines.size(), 1U + 3 + 5);
   EXPECT_TRUE(has(all_text(section(model.rows[0], "Launches")),
                   "timed 4|complete, 24 of 24 rounds after 3 of warm-up"));
@@ -133,23 +134,25 @@ TEST(VerdictModel, FailedLaunchesAreBadAndRaiseAnAlarm) {
       launch.reason = "the worker was killed";
     }
   const VerdictModel model = verdict_model(data);
-  const DetailLine& last = section(model.rows[0], "Launches").lines.back();
-  EXPECT_EQ(last.tone, Tone::Bad);
-  EXPECT_TRUE(has(last.text, "the worker was killed")) << last.text;
+  const std::vector<DetailLine>& lines = section(model.rows[0], "Launches").lines;
+  const auto bad = std::find_if(
+      lines.begin(), lines.end(), [](const DetailLine& line) { return line.tone == Tone::Bad; });
+  ASSERT_NE(bad, lines.end());
+  EXPECT_TRUE(has(bad->text, "the worker was killed")) << bad->text;
   ASSERT_EQ(model.alarms.size(), 1U);
   EXPECT_TRUE(has(model.alarms[0], "the worker was killed"));
   EXPECT_EQ(model.rows[0].launches.size(), 4U);
 }
 
 TEST(VerdictModel, AFailedGateIsBadAndNamed) {
-  SmallPlan plan;
+  SamplePlan plan;
   plan.parity_passes = false;
   const VerdictModel model = verdict_model(finished(plan));
   EXPECT_EQ(model.rows[0].badge, "PARITY_FAILED");
   const DetailSection& gates = section(model.rows[0], "Gates before timing");
   EXPECT_EQ(gates.lines[0].label, "FAILED");
   EXPECT_EQ(gates.lines[0].tone, Tone::Bad);
-  EXPECT_TRUE(has(gates.lines[0].text, "first in h.0"));
+  EXPECT_TRUE(has(gates.lines[0].text, "largest difference of a weight"));
 }
 
 TEST(VerdictModel, BeforeTheFirstLaunchItSaysWhatToRun) {
@@ -157,11 +160,11 @@ TEST(VerdictModel, BeforeTheFirstLaunchItSaysWhatToRun) {
   ASSERT_TRUE(model.notice);
   EXPECT_FALSE(model.failed);
   EXPECT_EQ(model.notice->title, "No launch has run yet");
-  EXPECT_EQ(model.notice->action, "assay run small.toml --out results/small");
+  EXPECT_EQ(model.notice->action, "assay run synthetic.toml");
 }
 
 TEST(VerdictModel, UnfinishedPlansHaveRowsWithoutBars) {
-  SmallPlan plan;
+  SamplePlan plan;
   plan.launches = 1;
   const VerdictModel model = verdict_model(finished(plan));
   EXPECT_FALSE(model.notice);

@@ -7,7 +7,7 @@
 #include <set>
 
 #include "imgui.h"
-#include "tests/ui/small_ledger.h"
+#include "tests/ui/sample_ledger.h"
 #include "tests/ui/support.h"
 #include "ui/style/trace_colors.h"
 #include "ui/window/commands.h"
@@ -18,7 +18,7 @@ namespace {
 using test::Canvas;
 using test::count_of;
 
-Workspace sample(const SmallPlan& plan = {}) {
+Workspace sample(const SamplePlan& plan = {}) {
   Workspace workspace;
   workspace.path = "sample";
   workspace.screen = ScreenId::Runs;
@@ -35,7 +35,7 @@ TEST(Viewer, BadgesAndBarsShowTheirColours) {
   const Image faster = picture_of(sample());
   EXPECT_GT(count_of(faster, dark.good), 500U);  // a badge
   EXPECT_GT(count_of(faster, dark.claim), 200U); // claimed range
-  SmallPlan slow;
+  SamplePlan slow;
   slow.varlen = 0.1;
   const Image slower = picture_of(sample(slow));
   EXPECT_EQ(count_of(slower, dark.good), 0U);

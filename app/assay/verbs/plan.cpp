@@ -106,9 +106,9 @@ void print_plan(const Plan& plan, const PlanEstimate& estimate) {
                  : fmt::format("the plan's shared among {} verdicts", estimate.judgements),
              estimate.pair_sd * 100);
   for (const std::string& note : plan.notes) fmt::print("note: {}\n", printable(note));
-  for (const std::string& text : lint_shapes(plan.ledger))
-    fmt::print("lint: {}\n", printable(text));
-  if (const std::string line = document_lints_line(lint_documents(plan.ledger).size());
+  for (const std::string& text : shape_warnings(plan.ledger))
+    fmt::print("warning: {}\n", printable(text));
+  if (const std::string line = source_errors_line(source_errors(plan.ledger).size());
       !line.empty())
     fmt::print("{}\n", line);
 }
@@ -137,8 +137,8 @@ void add_plan(CLI::App& app, int&) {
                 {"judgements", result.judgements},
                 {"judged_alpha", result.judged_alpha},
                 {"notes", plan.notes},
-                {"lints", lint_shapes(plan.ledger)},
-                {"document_lints", lint_documents(plan.ledger)}};
+                {"shape_warnings", shape_warnings(plan.ledger)},
+                {"source_errors", source_errors(plan.ledger)}};
     if (result.seconds) out["seconds"] = *result.seconds;
     print_json(out);
   });

@@ -62,8 +62,8 @@ void report(const ReportOptions& options) {
   Report report = analyze(data);
   explain_from_traces(report, data, options.directory);
   estimate_roofline(report, data);
-  report.lints = lint_shapes(data);
-  report.document_lints = lint_documents(data);
+  report.shape_warnings = shape_warnings(data);
+  report.source_errors = source_errors(data);
   const std::string out = options.out.empty() ? options.directory : options.out;
   if (!options.no_files) {
     make_directory(out);

@@ -26,7 +26,7 @@ std::optional<Interval> claimed_range(const std::vector<const ClaimResult*>& cla
                                       bool end_to_end) {
   for (const ClaimResult* claim : claims) {
     const auto metric = claim_metric(claim->claim.metric);
-    if (!metric || !is_time(*metric) || claim->end_to_end != end_to_end ||
+    if (!metric || !is_share_of_time(*metric) || claim->end_to_end != end_to_end ||
         claim->state == ClaimState::NotTested)
       continue;
     const double low = theta_of(*metric, claim->claim.hi),
@@ -453,8 +453,8 @@ std::string render_html(const Report& report) {
            "band\"></span>95 % interval of the A/A control</p>\n";
   }
   out += claims_section(report) + speed_section(report);
-  out += list_section("Alarms", report.alarms, "None.") + list_section("Lints", report.lints, "") +
-         list_section(kDocumentLints, report.document_lints, "") +
+  out += list_section("Alarms", report.alarms, "None.") + list_section(kShapeWarnings, report.shape_warnings, "") +
+         list_section(kSourceErrors, report.source_errors, "") +
          list_section("Missing", report.missing, "");
   out += "<h2>Comparisons</h2>\n";
   for (std::size_t i = 0; i < report.cells.size(); ++i) {

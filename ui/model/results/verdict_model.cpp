@@ -17,7 +17,7 @@ double percent(double log_ratio) {
 // Whether a claim gives a range for the time of this cell's unit; end to end is another axis.
 bool is_drawn(const ClaimResult& result, const CellRow& cell) {
   const std::optional<ClaimMetric> metric = claim_metric(result.claim.metric);
-  return metric && is_time(*metric) && std::isfinite(result.claim.hi) &&
+  return metric && is_share_of_time(*metric) && std::isfinite(result.claim.hi) &&
          (cell.unit == "train_step" || *metric == ClaimMetric::UnitTime);
 }
 
