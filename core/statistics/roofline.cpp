@@ -30,12 +30,6 @@ double total_flops(const std::vector<OpCost>& ops) {
   return sum;
 }
 
-double total_bytes(const std::vector<OpCost>& ops) {
-  double sum = 0;
-  for (const OpCost& op : ops) sum += op.bytes;
-  return sum;
-}
-
 std::int64_t total_launches(const std::vector<OpCost>& ops) {
   std::int64_t sum = 0;
   for (const OpCost& op : ops) sum += op.launches;

@@ -24,7 +24,6 @@ struct OpCost {
 };
 
 double total_flops(const std::vector<OpCost>& ops);
-double total_bytes(const std::vector<OpCost>& ops);
 std::int64_t total_launches(const std::vector<OpCost>& ops);
 
 // Measured on the device, never from a data sheet. Above 0; FP8 only where an operation runs in it.

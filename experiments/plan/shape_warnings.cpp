@@ -8,7 +8,7 @@
 #include <optional>
 #include <sstream>
 
-#include "model/config/nsa_shape.h"
+#include "model/config/family_config.h"
 
 namespace assay {
 
@@ -32,31 +32,38 @@ std::string word(const json& config, const char* key) {
   return found != config.end() && found->is_string() ? found->get<std::string>() : "";
 }
 
+// The keys that this build knows; the others keep their defaults.
+TrainConfig known_keys(const json& config) {
+  TrainConfig known;
+  for (const auto& [key, value] : config.items()) (void)set_key(known, key, value);
+  return known;
+}
+
 std::int64_t round_up(std::int64_t value, std::int64_t step) {
   return (value + step - 1) / step * step;
 }
 
-void warn_of_head(const json& config, std::vector<std::string>& warnings) {
-  const auto head = number(config, "head_dim"), rope = number(config, "rope_dim");
-  if (!head || *head <= 0) return;
-  const bool latent = word(config, "family") == "deltanet_mla";
-  if (latent && (!rope || word(config, "pattern").find('M') == std::string::npos)) return;
-  const std::int64_t width = latent ? *head + *rope : *head;
-  const std::string name = latent
-                               ? fmt::format("head_dim {} + rope_dim {} = {}", *head, *rope, width)
-                               : fmt::format("head_dim {}", width);
-  if (width > kWidestHead)
-    warnings.push_back(fmt::format("{}: flash and cuDNN attention on a GPU take at most {}; the step "
-                                "falls back to a kernel that stores the scores, or fails",
-                                name,
-                                kWidestHead));
-  else if (width % kWidthStep != 0)
-    warnings.push_back(
-        fmt::format("{} is no multiple of {}: flash and cuDNN attention on a GPU refuse "
-                    "it; {} is the next width that they take",
-                    name,
-                    kWidthStep,
-                    round_up(width, kWidthStep)));
+void warn_of_head(const json& json_config, std::vector<std::string>& warnings) {
+  const FamilyConfig* family = family_configs().find(word(json_config, "family"));
+  if (family == nullptr) return;
+  const TrainConfig config = known_keys(json_config);
+  for (const LayerKind& kind : family->layers) {
+    if (kind.head_width == nullptr || config.pattern.find(kind.letter) == std::string::npos)
+      continue;
+    const HeadWidth head = kind.head_width(config);
+    if (head.width > kWidestHead)
+      warnings.push_back(fmt::format("{}: flash and cuDNN attention on a GPU take at most {}; the "
+                                     "step falls back to a kernel that stores the scores, or fails",
+                                     head.words,
+                                     kWidestHead));
+    else if (head.width % kWidthStep != 0)
+      warnings.push_back(
+          fmt::format("{} is no multiple of {}: flash and cuDNN attention on a GPU refuse "
+                      "it; {} is the next width that they take",
+                      head.words,
+                      kWidthStep,
+                      round_up(head.width, kWidthStep)));
+  }
 }
 
 void warn_of_vocabulary(const json& config, std::vector<std::string>& warnings) {
@@ -73,17 +80,22 @@ void warn_of_vocabulary(const json& config, std::vector<std::string>& warnings) 
       round_up(*vocabulary, kTile)));
 }
 
-std::optional<NsaShape> sparse_shape(const json& config) {
-  const auto block = number(config, "nsa_block"), stride = number(config, "nsa_stride"),
-             select = number(config, "nsa_select_block"),
-             count = number(config, "nsa_select_count"), window = number(config, "nsa_window");
-  for (const auto& value : {block, stride, select, count, window})
-    if (!value || *value <= 0) return std::nullopt;
-  return NsaShape{*block, *stride, *select, *count, *window};
+// Blocks that some layer selects, if it selects any.
+std::optional<NsaShape> sparse_shape(const json& json_config) {
+  const FamilyConfig* family = family_configs().find(word(json_config, "family"));
+  if (family == nullptr) return std::nullopt;
+  const TrainConfig config = known_keys(json_config);
+  for (const LayerKind& kind : family->layers) {
+    if (config.pattern.find(kind.letter) == std::string::npos) continue;
+    const std::optional<NsaShape> shape = kind.layouts(config).blocks;
+    if (shape && shape->block > 0 && shape->stride > 0 && shape->select_block > 0 &&
+        shape->select_count > 0 && shape->window > 0)
+      return shape;
+  }
+  return std::nullopt;
 }
 
-void warn_of_crossover(const json& config, std::vector<std::string>& warnings) {
-  if (word(config, "family") != "nsa" || word(config, "nsa_attention") == "dense") return;
+void lint_crossover(const json& config, std::vector<std::string>& warnings) {
   const std::optional<NsaShape> shape = sparse_shape(config);
   const auto length = number(config, "seq_len");
   if (!shape || !length || *length <= 0) return;
@@ -142,7 +154,7 @@ std::vector<std::string> shape_warnings(const LedgerData& plan) {
 std::vector<std::string> source_errors(const LedgerData& plan) {
   std::vector<std::string> result;
   for (const ClaimRow& claim : plan.claims) {
-    std::istringstream lines(claim.lints);
+    std::istringstream lines(claim.warnings);
     for (std::string line; std::getline(lines, line);)
       if (std::find(result.begin(), result.end(), line) == result.end()) result.push_back(line);
   }

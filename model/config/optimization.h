@@ -18,6 +18,18 @@ enum class Equivalence { Bitwise, Math, Statistical, Objective };
 enum class Unit { TrainStep, Evaluation, OptimizerStep }; // what one visit times
 enum class Scope { Visit, Process };
 
+// What a row's levels are held to before they are timed (model/gates/gates.cpp,
+// model/gates/ddp_gates.cpp).
+enum class Gate {
+  Training,   // losses and weights after several steps
+  Scaler,     // the same in fp32, and no step skipped
+  EmaSwap,    // evaluation, restored weights and EMA
+  Isolation,  // documents do not see each other, nor the future
+  NsaRanges,  // logits and gradients, ranges, isolation
+  Gradients,  // of several ranks against one process, and a shared overflow
+  Validation, // of several ranks against one process, and the same collectives
+};
+
 struct Level {
   std::string name;
   std::string summary;
@@ -39,6 +51,7 @@ struct Optimization {
   Equivalence equivalence;
   Unit unit;
   Scope scope;
+  std::vector<Gate> gates;   // all of them must pass
   std::vector<Level> levels; // levels[0] is the reference
   // Comparisons beyond "each level against the reference": {from, to} level names.
   std::vector<std::pair<std::string, std::string>> also_compare = {};

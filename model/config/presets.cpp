@@ -1,124 +1,62 @@
-// Named shapes and the checks that every resolved configuration passes.
+// Fills a configuration from its preset, and checks what holds in every family. What a family adds:
+// model/config/families/.
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <array>
 
 #include "core/text.h"
-#include "model/config/nsa_shape.h"
-#include "model/config/train_config.h"
+#include "model/config/family_config.h"
 
 namespace assay {
 
 namespace {
 
-struct Preset {
-  const char *family, *name, *pattern;
-  std::int64_t d_model, heads, head_dim, rope_dim, ffn_dim, vocab_size, seq_len, batch_rows;
-  double lr;
-  std::int64_t kv_rank = 0;                 // deltanet_mla
-  std::int64_t kv_groups = 0, gate_dim = 0; // nsa, from here on
-  std::int64_t block = 0, stride = 0, select_block = 0, select_count = 0, window = 0;
-};
-
-constexpr const char *kDelta = "deltanet_mla", *kNsa = "nsa";
-
-// tiny: about 1 M parameters, for CPU verdicts and tests.
-// deltanet_mla base: the DeltaNet-MLA 2:1 shape of the published PyTorch + FLA comparison (12
-// layers, width 768, 12 heads of 64, latent 256 + rotary 32, SwiGLU 2048).
-//
-// nsa base: the shape that its source calls 125 M (12 layers, width 768, 12 heads of 64 in 2
-// groups, byte vocabulary, S 2048). By count it has 78 M parameters: 124 M are those of GPT-2 at
-// this width and depth, with keys and values for every head and a vocabulary of 50 K.
-//
-// The rows of nsa end with groups, gate width, and l, d, l', n, w of NsaShape.
-constexpr std::array<Preset, 6> kPresets{{
-    {kDelta, "tiny", "GGM", 160, 5, 32, 16, 320, 256, 128, 2, 4e-3, 64},
-    {kDelta, "small", "GGMGGM", 512, 8, 64, 32, 1408, 8192, 512, 8, 1e-3, 128},
-    {kDelta, "base", "GGMGGMGGMGGM", 768, 12, 64, 32, 2048, 50304, 2048, 16, 6e-4, 256},
-    {kNsa, "tiny", "NNN", 128, 4, 64, 64, 384, 256, 128, 2, 4e-3, 0, 2, 16, 8, 4, 16, 4, 32},
-    {kNsa, "small", "NNNNNN", 512, 8, 64, 64, 2048, 256, 512, 8, 1e-3, 0, 2, 32, 16, 8, 32, 8, 128},
-    {kNsa, "base", "NNNNNNNNNNNN", 768, 12, 64, 64, 3072, 256, 2048, 8, 6e-4, 0, 2, 32, 32, 16, 64,
-     16,   512},
-}};
-
-// A shape key: what fills it, and the one family that has it (null: every family).
-struct ShapeKey {
-  const char* name;
-  std::int64_t TrainConfig::*value;
-  std::int64_t Preset::*preset;
-  const char* family = nullptr;
-};
-
-constexpr std::array<ShapeKey, 16> kShapeKeys{{
-    {"d_model", &TrainConfig::d_model, &Preset::d_model},
-    {"heads", &TrainConfig::heads, &Preset::heads},
-    {"head_dim", &TrainConfig::head_dim, &Preset::head_dim},
-    {"rope_dim", &TrainConfig::rope_dim, &Preset::rope_dim},
-    {"ffn_dim", &TrainConfig::ffn_dim, &Preset::ffn_dim},
-    {"vocab_size", &TrainConfig::vocab_size, &Preset::vocab_size},
-    {"seq_len", &TrainConfig::seq_len, &Preset::seq_len},
-    {"batch_rows", &TrainConfig::batch_rows, &Preset::batch_rows},
-    {"kv_rank", &TrainConfig::kv_rank, &Preset::kv_rank, kDelta},
-    {"kv_groups", &TrainConfig::kv_groups, &Preset::kv_groups, kNsa},
-    {"nsa_gate_dim", &TrainConfig::nsa_gate_dim, &Preset::gate_dim, kNsa},
-    {"nsa_block", &TrainConfig::nsa_block, &Preset::block, kNsa},
-    {"nsa_stride", &TrainConfig::nsa_stride, &Preset::stride, kNsa},
-    {"nsa_select_block", &TrainConfig::nsa_select_block, &Preset::select_block, kNsa},
-    {"nsa_select_count", &TrainConfig::nsa_select_count, &Preset::select_count, kNsa},
-    {"nsa_window", &TrainConfig::nsa_window, &Preset::window, kNsa},
-}};
-
-template <class T> void fill(T& value, T preset_value) {
+template <class T> void fill(T& value, const T& preset_value) {
   if (value == T{}) value = preset_value;
 }
 
-Result<bool> fill_shape(TrainConfig& c, const Preset& preset) {
-  fill(c.pattern, std::string(preset.pattern));
-  fill(c.lr, preset.lr);
-  const bool head_dim_given = c.head_dim != 0;
-  for (const ShapeKey& key : kShapeKeys) {
-    if (key.family != nullptr && c.family != key.family) {
+Result<bool> refuse_other_families_keys(const TrainConfig& c) {
+  for (const FamilyConfig& other : family_configs().all()) {
+    if (other.name == c.family) continue;
+    for (const ShapeKey& key : other.keys)
       if (c.*key.value != 0)
         return fail(
-            "key '{}' belongs to family {}, not {}: remove it", key.name, key.family, c.family);
-      continue;
-    }
-    // NSA rotates whole heads, so that a head width that is named sets the rotary width too.
-    const bool follows = c.family == kNsa && head_dim_given && key.value == &TrainConfig::rope_dim;
-    fill(c.*key.value, follows ? c.head_dim : preset.*key.preset);
-    if (c.*key.value <= 0)
-      return fail("key '{}' must be at least 1, not {}", key.name, c.*key.value);
+            "key '{}' belongs to family {}, not {}: remove it", key.name, other.name, c.family);
   }
   return true;
 }
 
-Result<bool> check_delta(const TrainConfig& c) {
-  for (const char layer : c.pattern)
-    if (layer != 'G' && layer != 'M')
-      return fail("key 'pattern' holds G and M only, not '{}'", printable(c.pattern));
+Result<bool> fill_shape(TrainConfig& c, const FamilyConfig& family, const Preset& preset) {
+  if (Result<bool> ok = refuse_other_families_keys(c); !ok) return ok;
+  if (family.prepare != nullptr) family.prepare(c);
+  fill(c.pattern, preset.pattern);
+  fill(c.lr, preset.lr);
+  std::vector<ShapeKey> keys = common_shape_keys();
+  keys.insert(keys.end(), family.keys.begin(), family.keys.end());
+  if (keys.size() != preset.values.size())
+    internal_error("preset {} of family {} gives {} values for {} keys",
+                   preset.name,
+                   family.name,
+                   preset.values.size(),
+                   keys.size());
+  for (std::size_t i = 0; i < keys.size(); ++i) {
+    fill(c.*keys[i].value, preset.values[i]);
+    if (c.*keys[i].value <= 0)
+      return fail("key '{}' must be at least 1, not {}", keys[i].name, c.*keys[i].value);
+  }
   return true;
 }
 
-Result<bool> check_nsa(const TrainConfig& c) {
-  for (const char layer : c.pattern)
-    if (layer != 'N')
-      return fail("key 'pattern' of family nsa holds N only, not '{}'", printable(c.pattern));
-  if (c.heads % c.kv_groups != 0)
-    return fail("key 'kv_groups' ({}) must divide 'heads' ({})", c.kv_groups, c.heads);
-  if (c.rope_dim != c.head_dim)
-    return fail("key 'rope_dim' ({}) must equal 'head_dim' ({}) in family nsa: leave it out",
-                c.rope_dim,
-                c.head_dim);
-  if (c.nsa_block % c.nsa_stride != 0 || c.nsa_select_block % c.nsa_stride != 0)
-    return fail("key 'nsa_stride' ({}) must divide 'nsa_block' ({}) and 'nsa_select_block' ({})",
-                c.nsa_stride,
-                c.nsa_block,
-                c.nsa_select_block);
-  if (c.nsa_select_count < kNsaForcedBlocks)
-    return fail(
-        "key 'nsa_select_count' must be at least {} (the first block and two local ones are "
-        "always selected), not {}",
-        kNsaForcedBlocks,
-        c.nsa_select_count);
+Result<bool> check_pattern(const TrainConfig& c, const FamilyConfig& family) {
+  std::vector<char> letters;
+  for (const LayerKind& kind : family.layers) letters.push_back(kind.letter);
+  for (const char letter : c.pattern)
+    if (family.layer(letter) == nullptr)
+      return fail("key 'pattern' of family {} holds {} only, not '{}'",
+                  family.name,
+                  fmt::join(letters, " and "),
+                  printable(c.pattern));
   return true;
 }
 
@@ -172,37 +110,36 @@ Result<bool> check(const TrainConfig& c) {
 } // namespace
 
 std::vector<std::string> family_names() {
-  std::vector<std::string> names;
-  for (const Preset& preset : kPresets)
-    if (std::find(names.begin(), names.end(), preset.family) == names.end())
-      names.emplace_back(preset.family);
-  return names;
+  return family_configs().names();
 }
 
 std::vector<std::string> preset_names(std::string_view family) {
   std::vector<std::string> names;
-  for (const Preset& preset : kPresets)
-    if (family == preset.family) names.emplace_back(preset.name);
+  if (const FamilyConfig* found = family_configs().find(family))
+    for (const Preset& preset : found->presets) names.push_back(preset.name);
   return names;
 }
 
 Result<TrainConfig> resolve(TrainConfig c) {
-  const std::vector<std::string> names = preset_names(c.family);
-  if (names.empty())
-    return fail(
-        "unknown model family '{}'{}", printable(c.family), did_you_mean(c.family, family_names()));
-  const auto* preset = std::find_if(kPresets.begin(), kPresets.end(), [&](const Preset& p) {
-    return c.family == p.family && c.preset == p.name;
-  });
-  if (preset == kPresets.end())
+  const Result<const FamilyConfig*> found = family_configs().lookup(c.family);
+  if (!found) return found.error();
+  const FamilyConfig& family = **found;
+  const auto preset = std::find_if(family.presets.begin(),
+                                   family.presets.end(),
+                                   [&](const Preset& p) { return p.name == c.preset; });
+  if (preset == family.presets.end()) {
+    const std::vector<std::string> names = preset_names(c.family);
     return fail("unknown preset '{}'{}; family '{}' has {}",
                 printable(c.preset),
                 did_you_mean(c.preset, names),
                 c.family,
                 fmt::join(names, ", "));
-  if (Result<bool> ok = fill_shape(c, *preset); !ok) return ok.error();
+  }
+  if (Result<bool> ok = fill_shape(c, family, *preset); !ok) return ok.error();
   if (Result<bool> ok = check(c); !ok) return ok.error();
-  if (Result<bool> ok = c.family == kNsa ? check_nsa(c) : check_delta(c); !ok) return ok.error();
+  if (Result<bool> ok = check_pattern(c, family); !ok) return ok.error();
+  if (family.check != nullptr)
+    if (Result<bool> ok = family.check(c); !ok) return ok.error();
   return c;
 }
 

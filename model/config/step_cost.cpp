@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "model/config/nsa_shape.h"
+#include "model/config/family_config.h"
 
 namespace assay {
 
@@ -188,31 +188,6 @@ void add_update(Costs& costs, const StepShape& shape) {
   if (shape.ema) costs.add("ema", 0, kEmaBytes * parameters, pass);
 }
 
-// Heads of their own keys, or groups that share them; sparse, or dense over causal rows.
-GroupedShape grouped_shape(const TrainConfig& c) {
-  GroupedShape shape;
-  shape.heads = c.heads;
-  shape.groups = c.kv_groups;
-  shape.head_dim = c.head_dim;
-  shape.keys = static_cast<double>(c.seq_len + 1) / 2;
-  if (c.nsa_attention == NsaAttention::Dense) return shape;
-  const NsaKeys keys = nsa_keys(nsa_shape(c), c.seq_len);
-  shape.branches = 3;
-  shape.gate_dim = c.nsa_gate_dim;
-  shape.keys = keys.total();
-  shape.scored_keys = keys.compressed;
-  return shape;
-}
-
-StepShape::Layer layer_shape(const TrainConfig& c, char kind, std::int64_t segment) {
-  if (kind == 'G')
-    return DeltaShape{
-        c.heads, c.head_dim, c.chunk_size, (segment + c.chunk_size - 1) / c.chunk_size};
-  if (kind == 'N') return grouped_shape(c);
-  return LatentShape{
-      c.heads, c.head_dim, c.rope_dim, c.kv_rank, static_cast<double>(c.seq_len + 1) / 2};
-}
-
 } // namespace
 
 std::vector<OpCost> step_cost(const StepShape& shape) {
@@ -241,11 +216,12 @@ StepShape step_shape(const TrainConfig& c, std::int64_t longest_segment) {
   shape.vocab_size = c.vocab_size;
   shape.ffn_dim = c.ffn_dim;
   shape.parameters = model_size(c).parameters;
-  shape.ffn_matrices = c.family == "nsa" ? 2 : 3;
+  shape.ffn_matrices = family_of(c).ffn_matrices;
   shape.compute_bytes = c.precision == Precision::Fp32 ? 4 : 2;
   shape.fp8_linears = c.precision == Precision::Fp8;
   shape.ema = c.ema_decay > 0;
-  for (const char kind : c.pattern) shape.layers.push_back(layer_shape(c, kind, segment));
+  for (const char letter : c.pattern)
+    shape.layers.push_back(layer_kind(c, letter).cost(c, segment));
   return shape;
 }
 

@@ -1,6 +1,8 @@
 #include "model/data/corpus.h"
 
-#include <fmt/format.h>
+#include <fcntl.h>
+#include <fmt/ranges.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -41,9 +43,9 @@ bool hidden(const fs::path& path) {
   return path.filename().native().starts_with('.');
 }
 
-// Regular files below a directory, sorted by path. Names that begin with a dot are left out, with
-// all below them.
-std::vector<std::string> list_files(const std::string& directory) {
+// Regular files below a directory, sorted by path; what else lies there is counted. Names that
+// begin with a dot are left out, with all below them.
+std::vector<std::string> list_files(const std::string& directory, SkippedFiles& skipped) {
   std::vector<std::string> files;
   try {
     for (fs::recursive_directory_iterator it(directory), end; it != end; ++it) {
@@ -52,8 +54,12 @@ std::vector<std::string> list_files(const std::string& directory) {
         continue;
       }
       const fs::file_type type = it->status().type();
-      if (type == fs::file_type::regular || type == fs::file_type::not_found)
+      if (type == fs::file_type::regular)
         files.push_back(it->path().string());
+      else if (type == fs::file_type::not_found) // a link to nothing
+        ++skipped.unreadable;
+      else if (type != fs::file_type::directory)
+        ++skipped.special;
     }
   } catch (const fs::filesystem_error& error) {
     bad_input("'{}' cannot be listed: {}", error.path1().string(), error.code().message());
@@ -179,6 +185,19 @@ std::string_view to_string(Split split) {
   return split == Split::Train ? "train" : "held_out";
 }
 
+std::string SkippedFiles::text() const {
+  std::vector<std::string> parts;
+  const std::pair<const char*, std::uint64_t> kinds[] = {{"binary", binary},
+                                                         {"empty", empty},
+                                                         {"unreadable", unreadable},
+                                                         {"pipes or devices", special}};
+  for (const auto& [name, count] : kinds)
+    if (count > 0) parts.push_back(fmt::format("{} {}", count, name));
+  if (parts.empty()) return "";
+  return fmt::format(
+      "{} file{} skipped ({})", total(), total() == 1 ? "" : "s", fmt::join(parts, ", "));
+}
+
 Corpus Corpus::open(const std::string& path) {
   constexpr std::string_view kWhat =
       "a directory of text files, a text file, or JSONL with a \"text\" field";
@@ -190,20 +209,20 @@ Corpus Corpus::open(const std::string& path) {
   Corpus corpus;
   corpus.path_ = path;
   if (fs::is_directory(status)) {
-    const std::vector<std::string> files = list_files(path);
-    if (files.empty())
+    const std::vector<std::string> files = list_files(path, corpus.skipped_);
+    if (files.empty() && corpus.skipped_.total() == 0)
       bad_input("data '{}' holds no file: put text files into it, or give another directory", path);
-    for (const std::string& file : files) corpus.add_file(file, files.size() == 1);
+    for (const std::string& file : files) {
+      if (::faccessat(AT_FDCWD, file.c_str(), R_OK, AT_EACCESS) == 0)
+        corpus.add_file(file, files.size() == 1);
+      else
+        ++corpus.skipped_.unreadable;
+    }
   } else {
     corpus.add_file(path, true);
   }
   if (corpus.documents_ == 0) {
-    bad_input("data '{}' holds no text: {} files are binary (they hold NUL bytes) and {} are "
-              "empty; give {}",
-              path,
-              corpus.skipped_binary_,
-              corpus.skipped_empty_,
-              kWhat);
+    bad_input("data '{}' holds no text: {}; give {}", path, corpus.skipped_.text(), kWhat);
   }
   return corpus;
 }
@@ -212,8 +231,8 @@ void Corpus::add_file(const std::string& path, bool only_source) {
   auto file = std::make_shared<TextFile>(path);
   std::string begin;
   const Look look = look_at(*file, begin);
-  if (look == Look::Binary) ++skipped_binary_;
-  if (look == Look::Empty) ++skipped_empty_;
+  if (look == Look::Binary) ++skipped_.binary;
+  if (look == Look::Empty) ++skipped_.empty;
   if (look != Look::Text) return;
 
   CorpusSource source{path, CorpusSource::Kind::WholeFile, documents_, nullptr, {}};
@@ -223,7 +242,7 @@ void Corpus::add_file(const std::string& path, bool only_source) {
     source.ranges = is_jsonl(path) ? index_lines(*file) : index_pieces(*file);
     count = source.ranges.size();
     if (count == 0) {
-      ++(is_jsonl(path) ? skipped_empty_ : skipped_binary_);
+      ++(is_jsonl(path) ? skipped_.empty : skipped_.binary);
       return;
     }
     source.file = file;

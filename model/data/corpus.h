@@ -33,10 +33,22 @@ struct CorpusSource {
   std::vector<TextRange> ranges;        // of Jsonl and Pieces
 };
 
+// Files of a corpus that give no document.
+struct SkippedFiles {
+  std::uint64_t binary = 0;     // a NUL byte among the first 8 KiB
+  std::uint64_t empty = 0;      // no byte, or no line that is not blank
+  std::uint64_t unreadable = 0; // permission, or a link to nothing
+  std::uint64_t special = 0;    // pipes, devices, sockets
+
+  std::uint64_t total() const { return binary + empty + unreadable + special; }
+  // "3 files skipped (2 binary, 1 empty)", or "" for none.
+  std::string text() const;
+};
+
 class Corpus {
 public:
-  // Throws bad input: missing path, unreadable file, malformed JSONL, or nothing but binary or
-  // empty files.
+  // Throws bad input: missing path, a path that cannot be read or is a pipe or device, malformed
+  // JSONL, or no text at all. In a directory such files are skipped and counted.
   static Corpus open(const std::string& path);
 
   // Number of documents; a document found to be binary only when it is read still counts.
@@ -52,8 +64,7 @@ public:
   std::vector<std::uint64_t> documents(Split split) const;
 
   const std::string& path() const { return path_; }
-  std::uint64_t skipped_binary() const { return skipped_binary_; }
-  std::uint64_t skipped_empty() const { return skipped_empty_; }
+  const SkippedFiles& skipped() const { return skipped_; }
   // Changes when a file is added, removed, renamed or resized, or when its first 8 KiB change: a
   // resumed run must see the same documents.
   std::string fingerprint() const { return fingerprint_; }
@@ -65,8 +76,7 @@ private:
   std::string path_;
   std::vector<CorpusSource> sources_;
   std::uint64_t documents_ = 0;
-  std::uint64_t skipped_binary_ = 0;
-  std::uint64_t skipped_empty_ = 0;
+  SkippedFiles skipped_;
   std::string fingerprint_;
 };
 

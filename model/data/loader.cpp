@@ -39,6 +39,16 @@ DataSource open_data(const TrainConfig& config) {
   return {std::make_shared<const Corpus>(Corpus::open(config.data)), std::move(tokenizer)};
 }
 
+std::uint64_t distinct_positions(const DataSource& source, Split split, std::uint64_t enough) {
+  std::uint64_t positions = 0; // a document of n ids and its end gives n
+  for (const std::uint64_t document : source.corpus->documents(split)) {
+    if (positions >= enough) break;
+    const std::optional<std::string> text = source.corpus->read(document);
+    if (text) positions += source.tokenizer->encode(*text).ids.size();
+  }
+  return positions;
+}
+
 DataStream::DataStream(DataSource source, const TrainConfig& config, Split split)
     : source_(std::move(source)), rows_(config.batch_rows), seq_len_(config.seq_len),
       prefetch_(source_.corpus, source_.tokenizer, prefetch_options(config, split)),

@@ -20,12 +20,17 @@ struct DataSource {
   std::shared_ptr<const Tokenizer> tokenizer;
 
   // Of both: equal where the same token ids come in the same order.
-  std::string fingerprint() const { return corpus->fingerprint() + " " + tokenizer->fingerprint(); }
+  std::string fingerprint() const {
+    return "documents " + corpus->fingerprint() + ", tokenizer " + tokenizer->fingerprint();
+  }
 };
 
 // Opens config.data and config.tokenizer. Throws bad input, also when the config's vocab_size (if
 // set) is too small.
 DataSource open_data(const TrainConfig& config);
+
+// Positions that the split's documents give before they repeat, at least up to `enough`.
+std::uint64_t distinct_positions(const DataSource& source, Split split, std::uint64_t enough);
 
 class DataStream {
 public:

@@ -122,7 +122,7 @@ bool is_gzip(const InputFile& file) {
 } // namespace
 
 InputFile::InputFile(const std::string& path)
-    : path_(path), descriptor_(::open(path.c_str(), O_RDONLY | O_CLOEXEC)) {
+    : path_(path), descriptor_(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {
   struct stat status {};
   if (descriptor_ < 0 || fstat(descriptor_, &status) != 0) {
     const int error = errno;
@@ -130,6 +130,10 @@ InputFile::InputFile(const std::string& path)
     bad_input("'{}' cannot be read: {}; remove it from the data or change its permissions",
               path,
               std::strerror(error));
+  }
+  if (!S_ISREG(status.st_mode)) { // a pipe would be waited for for ever
+    ::close(descriptor_);
+    bad_input("'{}' is no regular file; copy what it gives into one", path);
   }
   size_ = static_cast<std::uint64_t>(status.st_size);
 }

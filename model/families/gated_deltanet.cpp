@@ -9,7 +9,7 @@
 #include "model/layers/gated_delta_rule.h"
 #include "model/layers/rms_norm.h"
 #include "model/layers/short_conv.h"
-#include "model/layout/segments.h"
+#include "model/layout/chunk_layout.h"
 
 namespace assay {
 
@@ -51,7 +51,7 @@ GatedDeltaNet::GatedDeltaNet(ParameterFactory& make,
 at::Tensor GatedDeltaNet::guard_cast(const at::Tensor& x) const {
   if (!bf16_inputs_) return x;
   at::Tensor y = x;
-  if (guard_ == Bf16Guard::Always) {
+  if (guard_ == Bf16Guard::CastAlways) {
     const Span span("cast/always");
     y = x.to(at::kBFloat16);
   } else {

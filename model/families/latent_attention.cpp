@@ -9,7 +9,7 @@
 #include "model/layers/attention.h"
 #include "model/layers/fp8_linear.h"
 #include "model/layers/rms_norm.h"
-#include "model/layout/segments.h"
+#include "model/layout/positions.h"
 
 namespace assay {
 
@@ -29,16 +29,16 @@ LatentAttention::LatentAttention(ParameterFactory& make,
 
 LatentAttention::Projected LatentAttention::project(const at::Tensor& x,
                                                     const Segments& segments) const {
-  const ChunkLayout& layout = *segments.chunks;
+  const Rotary& rotary = *segments.rotary;
   const std::vector<at::Tensor> q = apply_linear(x, q_proj_)
                                         .view({x.size(0), heads_, head_dim_ + rope_dim_})
                                         .split_with_sizes({head_dim_, rope_dim_}, 2);
   const std::vector<at::Tensor> down =
       apply_linear(x, kv_down_).split_with_sizes({kv_rank_, rope_dim_}, 1);
   return {q[0],
-          apply_rope(q[1], layout.rope_cos, layout.rope_sin),
+          apply_rope(q[1], rotary.cos, rotary.sin),
           rms_norm(down[0], kv_norm_),
-          apply_rope(down[1].unsqueeze(1), layout.rope_cos, layout.rope_sin)};
+          apply_rope(down[1].unsqueeze(1), rotary.cos, rotary.sin)};
 }
 
 at::Tensor

@@ -9,7 +9,7 @@
 #include "model/layers/attention.h"
 #include "model/layers/autocast.h"
 #include "model/layers/fp8_linear.h"
-#include "model/layout/segments.h"
+#include "model/layout/positions.h"
 #include "model/nsa/nsa.h"
 
 namespace assay {
@@ -47,9 +47,9 @@ at::Tensor SparseAttention::gates(const at::Tensor& q) const {
 at::Tensor
 SparseAttention::sparse(const at::Tensor& q, const at::Tensor& kv, const Segments& segments) const {
   if (segments.sparse == nullptr) internal_error("sparse attention needs a batch prepared for it");
-  const ChunkLayout& layout = *segments.chunks;
+  const Rotary& rotary = *segments.rotary;
   const at::Tensor keys =
-      apply_rope(kv.narrow(1, 0, 3), layout.rope_cos.unsqueeze(1), layout.rope_sin.unsqueeze(1));
+      apply_rope(kv.narrow(1, 0, 3), rotary.cos.unsqueeze(1), rotary.sin.unsqueeze(1));
   const std::vector<at::Tensor> k = keys.unbind(1), v = kv.narrow(1, 3, 3).unbind(1);
   return nsa_attention({.q = q,
                         .k_cmp = k[0],
@@ -69,11 +69,11 @@ at::Tensor SparseAttention::dense(const at::Tensor& q,
                                   const at::Tensor& kv,
                                   const Segments& segments,
                                   Attention path) const {
-  const ChunkLayout& layout = *segments.chunks;
+  const Rotary& rotary = *segments.rotary;
   const auto repeated = [&](const at::Tensor& x) {
     return x.repeat_interleave(heads_ / groups_, 1);
   };
-  const at::Tensor k = apply_rope(kv.select(1, 0), layout.rope_cos, layout.rope_sin);
+  const at::Tensor k = apply_rope(kv.select(1, 0), rotary.cos, rotary.sin);
   return causal_attention(q, repeated(k), repeated(kv.select(1, 1)), segments, path, scale_);
 }
 
@@ -81,12 +81,12 @@ at::Tensor
 SparseAttention::forward(const at::Tensor& x, const Segments& segments, Attention path) const {
   const Span span("sparse_attention");
   const std::int64_t tokens = x.size(0), inner = heads_ * head_dim_;
-  const ChunkLayout& layout = *segments.chunks;
+  const Rotary& rotary = *segments.rotary;
   const at::Tensor projected = apply_linear(x, qkv_proj_);
   const std::vector<at::Tensor> parts =
       projected.split_with_sizes({inner, projected.size(1) - inner}, 1);
   const at::Tensor q =
-      apply_rope(parts[0].unflatten(1, {heads_, head_dim_}), layout.rope_cos, layout.rope_sin);
+      apply_rope(parts[0].unflatten(1, {heads_, head_dim_}), rotary.cos, rotary.sin);
   const at::Tensor kv = parts[1].unflatten(1, {-1, groups_, head_dim_});
   const at::Tensor out = dense_ ? dense(q, kv, segments, path) : sparse(q, kv, segments);
   return apply_linear(out.reshape({tokens, inner}), out_proj_);

@@ -65,9 +65,9 @@ GateResult agreement(const at::Tensor& own, Device device, ProcessGroup& ranks) 
           "ranks whose averaged gradients are not bit-equal to rank 0's"};
 }
 
-std::vector<GateResult> gradient_gates(TrainConfig level,
-                                       const std::vector<Batch>& batches,
-                                       const std::shared_ptr<ProcessGroup>& ranks) {
+std::vector<GateResult> averaged_gradient_gates(TrainConfig level,
+                                                const std::vector<Batch>& batches,
+                                                const std::shared_ptr<ProcessGroup>& ranks) {
   level.init_scale = std::min(level.init_scale, kGateScale);
   TrainConfig single = level;
   single.ranks = 1;
@@ -159,6 +159,16 @@ GateResult same_collectives(Trainer& trainer,
   return gate;
 }
 
+} // namespace
+
+std::vector<GateResult> gradient_gates(const TrainConfig& level,
+                                       const std::vector<Batch>& batches,
+                                       const std::shared_ptr<ProcessGroup>& ranks) {
+  std::vector<GateResult> gates = averaged_gradient_gates(level, batches, ranks);
+  gates.push_back(overflow_gate(level, batches, ranks));
+  return gates;
+}
+
 std::vector<GateResult> validation_gates(const TrainConfig& level,
                                          const std::vector<Batch>& batches,
                                          const std::shared_ptr<ProcessGroup>& ranks) {
@@ -188,21 +198,6 @@ std::vector<GateResult> validation_gates(const TrainConfig& level,
                             actual.tokens,
                             expected.tokens);
   return {same, loss};
-}
-
-} // namespace
-
-std::vector<GateResult> rank_gates(const Optimization& optimization,
-                                   const TrainConfig& level,
-                                   const std::vector<Batch>& batches,
-                                   const std::shared_ptr<ProcessGroup>& ranks) {
-  if (!ranks || ranks->size() < 2)
-    internal_error("the gates of optimization '{}' need a group of two ranks or more",
-                   optimization.name);
-  if (optimization.unit == Unit::Evaluation) return validation_gates(level, batches, ranks);
-  std::vector<GateResult> gates = gradient_gates(level, batches, ranks);
-  gates.push_back(overflow_gate(level, batches, ranks));
-  return gates;
 }
 
 } // namespace assay

@@ -8,6 +8,7 @@
 #include <cmath>
 
 #include "core/result.h"
+#include "model/ddp/process_group.h"
 #include "model/layers/gated_delta_rule.h"
 #include "model/layout/segments.h"
 #include "model/nsa/nsa.h"
@@ -219,7 +220,7 @@ std::vector<GateResult> nsa_ranges_gates(const TrainConfig& given_reference,
   const TrainConfig reference = without_fp8(given_reference), level = without_fp8(given_level);
   const Batch& batch = batches.front();
   if (batch.documents.sparse == nullptr)
-    bad_input("nsa_ranges needs family = nsa with nsa_attention = nsa, not family {}",
+    bad_input("nsa_ranges needs layers that select blocks; family {} as configured has none",
               level.family);
   std::vector<GateResult> gates = same_function_gates(reference, level, batch, "math/logits");
   if (level.nsa_ranges != NsaRanges::Direct)
@@ -250,7 +251,7 @@ std::vector<GateResult> varlen_gates(const TrainConfig& given_reference,
     }
   }
   gates.push_back(causality_gate(logits, batch, level.vocab_size));
-  if (level.family == "deltanet_mla")
+  if (batch.documents.chunks != nullptr) // a family with layers of the gated delta rule
     gates.push_back(delta_rule_gate(
         level.delta_form == DeltaForm::Chunked ? gated_delta_rule_chunked : gated_delta_rule_naive,
         batch,
@@ -258,6 +259,30 @@ std::vector<GateResult> varlen_gates(const TrainConfig& given_reference,
   if (given_level.precision == Precision::Fp8)
     for (GateResult& gate : gates) gate.detail += "; in bf16, since FP8 scales whole tensors";
   return gates;
+}
+
+std::vector<GateResult> run_gate(Gate gate,
+                                 const TrainConfig& reference,
+                                 const TrainConfig& level,
+                                 const std::vector<Batch>& batches,
+                                 const std::shared_ptr<ProcessGroup>& ranks) {
+  switch (gate) {
+  case Gate::Training:
+    return training_gates(reference, level, batches, "");
+  case Gate::Scaler:
+    return scaler_gates(reference, level, batches);
+  case Gate::EmaSwap:
+    return swap_gates(reference, level, batches);
+  case Gate::Isolation:
+    return varlen_gates(reference, level, batches);
+  case Gate::NsaRanges:
+    return nsa_ranges_gates(reference, level, batches);
+  case Gate::Gradients:
+    return gradient_gates(level, batches, ranks);
+  case Gate::Validation:
+    return validation_gates(level, batches, ranks);
+  }
+  internal_error("unknown gate");
 }
 
 } // namespace
@@ -268,17 +293,20 @@ std::vector<GateResult> run_gates(const Optimization& optimization,
                                   const std::vector<Batch>& batches,
                                   const std::shared_ptr<ProcessGroup>& ranks) {
   if (batches.empty()) internal_error("gates need at least one batch");
-  if (optimization.needs_ranks) return rank_gates(optimization, given_level, batches, ranks);
+  if (optimization.gates.empty())
+    internal_error("optimization '{}' names no gate in model/config/optimization.cpp",
+                   optimization.name);
+  if (optimization.needs_ranks && (!ranks || ranks->size() < 2))
+    internal_error("the gates of optimization '{}' need a group of two ranks or more",
+                   optimization.name);
   TrainConfig reference = given_reference, level = given_level;
-  reference.ranks = level.ranks = 1; // what these rows switch stays on its rank
-  if (optimization.name == "varlen") return varlen_gates(reference, level, batches);
-  if (optimization.name == "nsa_ranges") return nsa_ranges_gates(reference, level, batches);
-  if (optimization.name == "ema_swap") return swap_gates(reference, level, batches);
-  if (optimization.name == "grad_scaler") return scaler_gates(reference, level, batches);
-  if (optimization.equivalence == Equivalence::Bitwise)
-    return training_gates(reference, level, batches, "");
-  internal_error("optimization '{}' has no parity gate; add one in model/gates/gates.cpp",
-                 optimization.name);
+  if (!optimization.needs_ranks)
+    reference.ranks = level.ranks = 1; // what these rows switch stays on its rank
+  std::vector<GateResult> results;
+  for (const Gate gate : optimization.gates)
+    for (GateResult& result : run_gate(gate, reference, level, batches, ranks))
+      results.push_back(std::move(result));
+  return results;
 }
 
 } // namespace assay

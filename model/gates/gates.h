@@ -36,11 +36,13 @@ std::vector<GateResult> run_gates(const Optimization& optimization,
                                   const std::vector<Batch>& batches,
                                   const std::shared_ptr<ProcessGroup>& ranks = nullptr);
 
-// Gates of the rows that need ranks (model/gates/ddp_gates.cpp).
-std::vector<GateResult> rank_gates(const Optimization& optimization,
-                                   const TrainConfig& level,
-                                   const std::vector<Batch>& batches,
-                                   const std::shared_ptr<ProcessGroup>& ranks);
+// Gate::Gradients and Gate::Validation (model/gates/ddp_gates.cpp): `ranks` has at least two.
+std::vector<GateResult> gradient_gates(const TrainConfig& level,
+                                       const std::vector<Batch>& batches,
+                                       const std::shared_ptr<ProcessGroup>& ranks);
+std::vector<GateResult> validation_gates(const TrainConfig& level,
+                                         const std::vector<Batch>& batches,
+                                         const std::shared_ptr<ProcessGroup>& ranks);
 
 using LogitsFunction = std::function<at::Tensor(const Batch&)>;     // prepared batch -> [B*T, V]
 using DeltaFunction = std::function<at::Tensor(const at::Tensor& q, // as gated_delta_rule_*

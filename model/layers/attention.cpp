@@ -52,9 +52,8 @@ at::Tensor dense_mask_attention(const at::Tensor& q,
   const auto as_rows = [&](const at::Tensor& x) {
     return x.reshape({count_rows, -1, heads, width}).transpose(1, 2); // [B, H, L, D]
   };
-  if (!rows.chunks->causal_mask.defined())
-    internal_error("the dense mask path needs rows of equal length");
-  const at::Tensor mask = rows.chunks->causal_mask.to(q.scalar_type());
+  if (!rows.causal_mask.defined()) internal_error("the dense mask path needs rows of equal length");
+  const at::Tensor mask = rows.causal_mask.to(q.scalar_type());
   const at::Tensor query = as_rows(q), key = as_rows(k), value = as_rows(v);
   if (detail::span_sink.load(std::memory_order_acquire) != nullptr)
     count(backend_counter(at::_fused_sdp_choice(query, key, value, mask, 0.0, false, scale),

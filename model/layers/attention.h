@@ -22,7 +22,7 @@ at::Tensor causal_attention(const at::Tensor& q,
                             double scale);
 
 // Rotates interleaved pairs (x_{2i}, x_{2i+1}) by the segment's angles. x [T, H, D], cos and sin
-// [T, 1, D/2] (ChunkLayout::rope_cos, rope_sin). arXiv 2104.09864, eq. 34.
+// [T, 1, D/2] (Rotary of model/layout/positions.h). arXiv 2104.09864, eq. 34.
 at::Tensor apply_rope(const at::Tensor& x, const at::Tensor& cos, const at::Tensor& sin);
 
 } // namespace assay

@@ -13,7 +13,7 @@
 #include "model/layers/autocast.h"
 #include "model/layers/autograd_holder.h"
 #include "model/layers/gated_delta_rule.h"
-#include "model/layout/segments.h"
+#include "model/layout/chunk_layout.h"
 
 namespace assay {
 

@@ -10,18 +10,20 @@
 
 namespace assay {
 
-struct ChunkLayout; // model/layout/segments.h: how the gated delta rule cuts these segments into
-                    // chunks
-struct NsaLayout;   // model/layout/nsa_layout.h: the blocks of native sparse attention in these
-                    // segments
+struct ChunkLayout; // model/layout/chunk_layout.h: chunks of the gated delta rule
+struct Rotary;      // model/layout/positions.h: rotary angles
+struct NsaLayout;   // model/layout/nsa_layout.h: blocks of native sparse attention
 
 // Consecutive spans of the flattened [B*T] token axis that may not see each other.
 struct Segments {
   std::vector<std::int32_t> cu_host; // cumulative ends, [N+1], from 0 to B*T
   at::Tensor cu;                     // the same on the batch's device, int32 [N+1]
   std::int64_t max_len = 0;
-  std::shared_ptr<const ChunkLayout> chunks; // filled by prepare(); null until then
-  std::shared_ptr<const NsaLayout> sparse;   // likewise, in family nsa only
+  // Filled by prepare() where a layer of the configuration needs them, else null.
+  std::shared_ptr<const ChunkLayout> chunks;
+  std::shared_ptr<const Rotary> rotary;
+  std::shared_ptr<const NsaLayout> sparse;
+  at::Tensor causal_mask; // fp32 [L, L], 0 and -inf, where all segments have one length L
 };
 
 struct Batch {

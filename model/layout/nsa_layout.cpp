@@ -152,7 +152,9 @@ make_nsa_layout(const Segments& borders, const NsaShape& shape, std::int64_t que
   const TokenNumbers n = number_tokens(documents, shape);
   NsaLayout layout;
   layout.shape = shape;
-  layout.documents = {cu, borders.cu, borders.max_len, nullptr, nullptr};
+  layout.documents.cu_host = cu;
+  layout.documents.cu = borders.cu;
+  layout.documents.max_len = borders.max_len;
   layout.tokens = cu.back();
   layout.compressed_blocks = documents.back().compressed_first + documents.back().compressed_count;
   layout.selection_blocks = documents.back().selection_first + documents.back().selection_count;

@@ -108,6 +108,7 @@ nlohmann::json describe(const CheckpointMeta& meta, const TensorFile& tensors) {
           {"rng", to_hex(meta.rng)},
           {"tokenizer", meta.tokenizer},
           {"corpus", meta.corpus},
+          {"checkpoint_every", meta.checkpoint_every},
           {"tensors", {{"file", tensors.name}, {"size", tensors.size}, {"crc32", tensors.crc32}}},
           {"config", to_json(meta.config)}};
 }
@@ -140,6 +141,7 @@ Result<Described> parse_fields(const nlohmann::json& json) {
   meta.rng = *rng;
   meta.tokenizer = json.at("tokenizer").get<std::string>();
   meta.corpus = json.at("corpus").get<std::string>();
+  meta.checkpoint_every = json.value("checkpoint_every", std::int64_t{0});
   const nlohmann::json& tensors = json.at("tensors");
   described.tensors = {tensors.at("file").get<std::string>(),
                        tensors.at("size").get<std::uint64_t>(),
@@ -338,14 +340,6 @@ Result<Checkpoint> load_checkpoint(const std::string& path) {
   Result<NamedTensors> tensors = read_tensors(file, described->tensors);
   if (!tensors) return tensors.error();
   return Checkpoint{described->meta, std::move(*tensors)};
-}
-
-Result<CheckpointMeta> load_checkpoint_meta(const std::string& path) {
-  const Result<std::string> json = find_json(path);
-  if (!json) return json.error();
-  const Result<Described> described = read_json(*json);
-  if (!described) return described.error();
-  return described->meta;
 }
 
 } // namespace assay

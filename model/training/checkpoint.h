@@ -24,6 +24,7 @@ struct CheckpointMeta {
   std::string rng;       // raw bytes of the generator's state
   std::string tokenizer; // Tokenizer::fingerprint()
   std::string corpus;    // Corpus::fingerprint(): resuming the position needs the same documents
+  std::int64_t checkpoint_every = 0; // steps between checkpoints of `assay train`; 0: not told
 };
 
 // Names are free, and written in this order. fp64, fp32, bf16, fp16, int64, int32, uint8, bool; any
@@ -48,8 +49,5 @@ save_checkpoint(const std::string& path, const CheckpointMeta& meta, const Named
 // `path` as above; of a directory the checkpoint of the highest step is taken. A truncated,
 // foreign, newer or mismatching file is one error.
 Result<Checkpoint> load_checkpoint(const std::string& path);
-
-// The JSON alone: enough to build the model and open the data before the tensors are read.
-Result<CheckpointMeta> load_checkpoint_meta(const std::string& path);
 
 } // namespace assay

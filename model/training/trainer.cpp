@@ -15,7 +15,6 @@
 #include "model/ddp/validation.h"
 #include "model/layers/autocast.h"
 #include "model/layout/segments.h"
-#include "model/training/planted_wait.h"
 
 namespace assay {
 
@@ -55,31 +54,18 @@ bool StepResult::finite() const {
   return std::isfinite(loss());
 }
 
-void require_finite(const StepResult& result, std::int64_t step) {
-  if (!result.finite())
-    bad_input("the loss is {} at step {}; lower `lr`, or set `grad_scaler` to dynamic for fp16",
-              result.loss(),
-              step);
-}
-
-// The optimizer and its neighbours take the parameters as built: members are initialized in the
-// order of the class.
 Trainer::Trainer(const TrainConfig& resolved, std::shared_ptr<ProcessGroup> ranks)
     : config_(resolved), generator_(at::make_generator<at::CPUGeneratorImpl>(resolved.seed)),
-      model_(nullptr), parameters_([this] {
-        BuiltModel built = build(config_, generator_);
-        model_ = std::move(built.model);
-        return std::move(built.parameters);
-      }()),
-      optimizer_(parameters_, config_), scaler_(config_, torch_device(config_.device)),
-      ema_(parameters_, config_), spin_(config_), ranks_(std::move(ranks)) {
+      built_(build(config_, generator_)), optimizer_(built_.parameters, config_),
+      scaler_(config_, torch_device(config_.device)), ema_(built_.parameters, config_),
+      hooks_(planted_hooks(config_)), ranks_(std::move(ranks)) {
   const std::int64_t size = ranks_ ? ranks_->size() : 1;
   if (config_.ranks != size)
     bad_input("`ranks` is {}, but {} take part; start the run with `assay run`, which starts the "
               "others, or under torchrun with as many processes",
               config_.ranks,
               size == 1 ? "no other processes" : std::to_string(size) + " processes");
-  if (size > 1) sync_ = std::make_unique<GradientSync>(parameters_, config_, ranks_);
+  if (size > 1) sync_ = std::make_unique<GradientSync>(built_.parameters, config_, ranks_);
 }
 
 Trainer::~Trainer() = default;
@@ -90,7 +76,7 @@ at::Tensor Trainer::logits(const Batch& batch, Attention path) const {
                                compute_type(config_.precision));
   Fp8Weights casts; // the weights may be the EMA's
   const Fp8Guard fp8(config_.precision == Precision::Fp8 ? &casts : nullptr);
-  return model_->forward(batch, path);
+  return built_.model->forward(batch, path);
 }
 
 // Adds the gradients of weight * loss (scaled by the loss scaler) to the parameters, and averages
@@ -104,8 +90,8 @@ Trainer::backward(const Batch& batch, double weight, Fp8Weights& casts, Gradient
     const AutocastGuard autocast(torch_device(config_.device).type(),
                                  compute_type(config_.precision));
     const Fp8Guard fp8(config_.precision == Precision::Fp8 ? &casts : nullptr);
-    loss = token_loss(model_->forward(batch, config_.attention), batch);
-    planted_wait(config_, PlantedWait::Forward);
+    loss = token_loss(built_.model->forward(batch, config_.attention), batch);
+    after(PlantedWait::Forward);
   }
   if (weight != 1.0) loss = loss * weight;
   const Span span("backward");
@@ -113,13 +99,13 @@ Trainer::backward(const Batch& batch, double weight, Fp8Weights& casts, Gradient
   if (sync != nullptr) sync->before_backward(scaled);
   scaled.backward();
   if (sync != nullptr) sync->after_backward();
-  planted_wait(config_, PlantedWait::Backward);
+  after(PlantedWait::Backward);
   return loss.detach();
 }
 
 std::vector<at::Tensor> Trainer::take_gradients() {
   std::vector<at::Tensor> gradients;
-  for (const Parameter& parameter : parameters_) {
+  for (const Parameter& parameter : built_.parameters) {
     if (!parameter.tensor.grad().defined())
       parameter.tensor.mutable_grad() = at::zeros_like(parameter.tensor);
     gradients.push_back(parameter.tensor.grad());
@@ -142,34 +128,37 @@ at::Tensor Trainer::accumulate(const std::vector<Batch>& micro_batches) {
   return total;
 }
 
+// Clips the gradients and updates the weights with them.
+void Trainer::update(StepResult& result) {
+  const Span span("optimizer");
+  const at::NoGradGuard no_grad;
+  const std::vector<at::Tensor> gradients = take_gradients();
+  const at::Tensor found_inf = scaler_.unscale(gradients);
+  result.grad_norm_tensor = clip_gradients(gradients, config_.grad_clip);
+  result.lr = learning_rate(config_, step_index_);
+  optimizer_.step(result.lr, found_inf);
+  scaler_.update();
+  after(PlantedWait::Optimizer);
+}
+
 StepResult Trainer::step(const std::vector<Batch>& micro_batches) {
   const Span span("step");
-  spin_.begin();
+  if (hooks_) hooks_->begin();
   StepResult result;
   result.loss_tensor = accumulate(micro_batches);
-  {
-    const Span optimizer_span("optimizer");
-    const at::NoGradGuard no_grad;
-    const std::vector<at::Tensor> gradients = take_gradients();
-    const at::Tensor found_inf = scaler_.unscale(gradients);
-    result.grad_norm_tensor = clip_gradients(gradients, config_.grad_clip);
-    result.lr = learning_rate(config_, step_index_);
-    optimizer_.step(result.lr, found_inf);
-    scaler_.update();
-    planted_wait(config_, PlantedWait::Optimizer);
-  }
-  planted_wait(config_, PlantedWait::Host);
-  for (const Parameter& parameter : parameters_) parameter.tensor.mutable_grad().reset();
+  update(result);
+  after(PlantedWait::Host);
+  for (const Parameter& parameter : built_.parameters) parameter.tensor.mutable_grad().reset();
   ema_.update();
-  planted_wait(config_, PlantedWait::Ema);
+  after(PlantedWait::Ema);
   ++step_index_;
-  spin_.end();
+  if (hooks_) hooks_->end();
   return result;
 }
 
 std::vector<at::Tensor> Trainer::unscaled_gradients() {
   std::vector<at::Tensor> gradients = take_gradients();
-  for (const Parameter& parameter : parameters_) parameter.tensor.mutable_grad().reset();
+  for (const Parameter& parameter : built_.parameters) parameter.tensor.mutable_grad().reset();
   const double inverse = 1.0 / scaler_.current_scale();
   for (at::Tensor& gradient : gradients) gradient.mul_(inverse);
   return gradients;
@@ -213,7 +202,7 @@ EvalResult Trainer::evaluate(const std::vector<Batch>& batches) {
 
 NamedTensors Trainer::weights() const {
   NamedTensors weights;
-  for (const Parameter& parameter : parameters_)
+  for (const Parameter& parameter : built_.parameters)
     weights.emplace_back("model." + parameter.name, parameter.tensor.detach());
   return weights;
 }

@@ -18,7 +18,7 @@
 #include "model/training/ema.h"
 #include "model/training/loss_scaler.h"
 #include "model/training/optimizer.h"
-#include "model/training/planted_spin.h"
+#include "model/training/planted.h"
 
 namespace assay {
 
@@ -68,7 +68,7 @@ public:
   // Those that step() would update with: the mean over micro-batches and ranks, before clipping.
   std::vector<at::Tensor> averaged_gradients(const std::vector<Batch>& micro_batches);
 
-  const std::vector<Parameter>& parameters() const { return parameters_; }
+  const std::vector<Parameter>& parameters() const { return built_.parameters; }
   NamedTensors weights() const; // share storage with the model
   NamedTensors ema_weights() const { return ema_.state(); }
   // The parameters hold the EMA weights while the result lives.
@@ -93,17 +93,20 @@ public:
 private:
   at::Tensor backward(const Batch& batch, double weight, Fp8Weights& casts, GradientSync* sync);
   at::Tensor accumulate(const std::vector<Batch>& micro_batches);
+  void update(StepResult& result);
+  void after(PlantedWait stage) {
+    if (hooks_) hooks_->after(stage);
+  }
   std::vector<at::Tensor> take_gradients();
   std::vector<at::Tensor> unscaled_gradients();
 
   TrainConfig config_;
   at::Generator generator_;
-  std::unique_ptr<Model> model_;
-  std::vector<Parameter> parameters_;
+  BuiltModel built_;
   AdamW optimizer_;
   LossScaler scaler_;
   Ema ema_;
-  PlantedSpin spin_;
+  std::unique_ptr<StepHooks> hooks_;    // null: nothing is planted
   std::shared_ptr<ProcessGroup> ranks_; // null: alone
   std::unique_ptr<GradientSync> sync_;  // null: alone
   std::int64_t step_index_ = 0;
@@ -111,8 +114,5 @@ private:
 
 // Of matrix products under autocast; FP8 casts to bf16 what it does not multiply in 8 bits.
 at::ScalarType compute_type(Precision precision);
-
-// Throws bad input that names the step when the loss is inf or NaN.
-void require_finite(const StepResult& result, std::int64_t step);
 
 } // namespace assay

@@ -26,6 +26,7 @@ json preset(const std::string& name) {
 // The published shape of 125 M: blocks of 32 every 16, 16 selected of 64, window 512.
 json nsa_config(std::int64_t length) {
   return {{"family", "nsa"},
+          {"pattern", "N"},
           {"head_dim", 64},
           {"vocab_size", 256},
           {"seq_len", length},

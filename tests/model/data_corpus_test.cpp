@@ -53,8 +53,9 @@ TEST_F(CorpusTest, BinaryAndEmptyFilesAreSkippedAndCounted) {
         std::string(20000, 'x') + std::string(1, '\0')); // NUL beyond what open() looks at
   write("utf8.txt", "\xff\xfe not UTF-8 \x80");
   const Corpus corpus = Corpus::open(path());
-  EXPECT_EQ(corpus.skipped_binary(), 1U);
-  EXPECT_EQ(corpus.skipped_empty(), 1U);
+  EXPECT_EQ(corpus.skipped().binary, 1U);
+  EXPECT_EQ(corpus.skipped().empty, 1U);
+  EXPECT_EQ(corpus.skipped().text(), "2 files skipped (1 binary, 1 empty)");
   EXPECT_EQ(texts(corpus),
             (std::vector<std::string>{"text", "<binary>", "\xff\xfe not UTF-8 \x80"}));
 }
@@ -190,9 +191,9 @@ TEST_F(CorpusErrorTest, MissingAndEmpty) {
   write("a.txt", "");
   write("b.bin", std::string_view("\0", 1));
   expect_mentions(open_error(path()),
-                  {path(), "holds no text", "1 files are binary", "1 are empty"});
+                  {path(), "holds no text", "2 files skipped (1 binary, 1 empty)"});
   expect_mentions(open_error(write("one.bin", std::string(9000, 'x') + std::string(1, '\0'))),
-                  {"1 files are binary"});
+                  {"1 file skipped (1 binary)"});
 }
 
 TEST_F(CorpusErrorTest, SingleDocument) {
@@ -230,22 +231,30 @@ TEST_F(CorpusErrorTest, TruncatedOrDamagedGzip) {
   expect_mentions(open_error(write("plain.txt.gz", "plain")), {"plain.txt.gz", "is not gzip"});
 }
 
-TEST_F(CorpusErrorTest, UnreadableFile) {
+TEST_F(CorpusTest, WhatCannotBeReadIsSkippedAndCounted) {
   write("a.txt", "text");
-  std::filesystem::create_symlink(path("gone"), path("link.txt"));
-  expect_mentions(open_error(path()), {path("link.txt"), "cannot be read", "No such file"});
-  std::filesystem::remove(path("link.txt"));
   write("b.txt", "secret");
   ::chmod(path("b.txt").c_str(), 0);
+  std::filesystem::create_symlink(path("gone"), path("link.txt"));
+  ASSERT_EQ(::mkfifo(path("pipe").c_str(), 0600), 0);
   const bool root = ::geteuid() == 0;
   if (root) { // permissions do not bind root
     ASSERT_EQ(::seteuid(65534), 0);
   }
-  const std::string message = open_error(path());
+  const Corpus corpus = Corpus::open(path());
   if (root) {
     ASSERT_EQ(::seteuid(0), 0);
   }
-  expect_mentions(message, {path("b.txt"), "cannot be read", "Permission denied"});
+  EXPECT_EQ(corpus.size(), 1U);
+  EXPECT_EQ(corpus.skipped().unreadable, 2U);
+  EXPECT_EQ(corpus.skipped().special, 1U);
+}
+
+TEST_F(CorpusErrorTest, PipesAndDevicesAreRefusedAtOnce) {
+  ASSERT_EQ(::mkfifo(path("pipe").c_str(), 0600), 0);
+  expect_mentions(open_error(path("pipe")), {path("pipe"), "no regular file"});
+  expect_mentions(open_error("/dev/null"), {"/dev/null", "no regular file"});
+  expect_mentions(open_error(path()), {"holds no text", "1 file skipped (1 pipes or devices)"});
 }
 
 TEST_F(CorpusErrorTest, FileChangedDuringUse) {

@@ -10,6 +10,8 @@
 
 #include "model/config/optimization.h"
 #include "model/config/train_config.h"
+#include "model/layout/chunk_layout.h"
+#include "model/layout/positions.h"
 #include "model/layout/segments.h"
 
 namespace assay::testing_model {
@@ -121,8 +123,10 @@ make_segments(std::vector<std::int32_t> cu, std::int64_t heads, std::int64_t chu
   config.heads = heads;
   config.chunk_size = chunk;
   Segments segments = segments_of(std::move(cu), at::kCPU);
-  segments.chunks =
-      std::make_shared<const ChunkLayout>(make_chunk_layout(segments.cu_host, config, at::kCPU));
+  const std::vector<std::int32_t>& ends = segments.cu_host;
+  segments.chunks = std::make_shared<const ChunkLayout>(make_chunk_layout(ends, config, at::kCPU));
+  segments.rotary = std::make_shared<const Rotary>(make_rotary(ends, config.rope_dim, at::kCPU));
+  segments.causal_mask = make_causal_mask(ends, at::kCPU);
   return segments;
 }
 

@@ -167,8 +167,6 @@ TEST(VarlenGates, RejectAStateThatIsNotReset) {
     ChunkLayout layout =
         *b.rows.chunks; // the rows' chunks, the documents' borders for everything else
     layout.taps = b.documents.chunks->taps;
-    layout.rope_cos = b.documents.chunks->rope_cos;
-    layout.rope_sin = b.documents.chunks->rope_sin;
     mutant.documents.chunks = std::make_shared<const ChunkLayout>(layout);
     return trainer.logits(mutant);
   };

@@ -81,7 +81,7 @@ TEST(Norms, EqualTheirDefinitions) {
 TEST(Rope, RotatesInterleavedPairsAndRestartsWithTheSegment) {
   const Segments segments = make_segments({0, 3, 5}, 2, 16);
   const at::Tensor x = normal({5, 1, 8}, 7);
-  const at::Tensor y = apply_rope(x, segments.chunks->rope_cos, segments.chunks->rope_sin);
+  const at::Tensor y = apply_rope(x, segments.rotary->cos, segments.rotary->sin);
   const std::int64_t positions[] = {0, 1, 2, 0, 1};
   for (std::int64_t t = 0; t < 5; ++t) {
     for (std::int64_t i = 0; i < 4; ++i) {

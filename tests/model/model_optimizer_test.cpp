@@ -35,6 +35,21 @@ TEST(Clipping, ScalesToTheNormAndLeavesSmallGradients) {
   EXPECT_TRUE(at::equal(small[0], before));
 }
 
+// Squares of millions of elements, added in few fp32 accumulators, lose a thousandth of the norm.
+TEST(Clipping, NormOfAHeadIsThatOfDoubleArithmetic) {
+  const at::Generator generator = at::make_generator<at::CPUGeneratorImpl>(5);
+  const std::vector<at::Tensor> gradients{at::empty({8192, 512}).normal_(0, 1e-3, generator),
+                                          at::empty({512}).normal_(0, 1e-2, generator)};
+  double squares = 0;
+  for (const at::Tensor& gradient : gradients)
+    squares += gradient.to(at::kDouble).square().sum().item<double>();
+  const double expected = std::sqrt(squares);
+  const at::Tensor first = gradients[0].to(at::kDouble);
+  EXPECT_NEAR(clip_gradients(gradients, 0.5).item<double>() / expected, 1, 1e-6);
+  const double factor = (gradients[0].to(at::kDouble) / first).median().item<double>();
+  EXPECT_NEAR(factor * (expected + 1e-6) / 0.5, 1, 1e-6);
+}
+
 // One parameter that decays and one that does not, three updates, in double arithmetic.
 TEST(AdamW, EqualsThePlainUpdate) {
   TrainConfig config = small_config();

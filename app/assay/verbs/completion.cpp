@@ -140,7 +140,8 @@ Words values_of(const CLI::App& app, const std::string& name, const Words& words
   if (name == "NAME") // of `sql --name`
     for (const NamedQuery& query : named_queries()) values.emplace_back(query.name);
   if (name == "KEY=VALUE")
-    for (const ConfigKey& key : config_keys()) values.push_back("base." + key.name + "=");
+    for (const ConfigKey& key : config_keys())
+      if (!key.hidden) values.push_back("base." + key.name + "=");
   return values;
 }
 

@@ -63,10 +63,11 @@ json keys_json() {
   const json defaults = to_json(TrainConfig{});
   json rows = json::array();
   for (const ConfigKey& key : config_keys())
-    rows.push_back({{"name", key.name},
-                    {"type", key.type},
-                    {"default", defaults.at(key.name)},
-                    {"summary", key.summary}});
+    if (!key.hidden)
+      rows.push_back({{"name", key.name},
+                      {"type", key.type},
+                      {"default", defaults.at(key.name)},
+                      {"summary", key.summary}});
   return rows;
 }
 

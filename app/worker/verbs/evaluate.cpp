@@ -4,11 +4,13 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <numbers>
+#include <optional>
+#include <vector>
 
 #include "app/number_checks.h"
-#include "app/worker/launch/identity.h"
 #include "app/worker/verbs/restored.h"
 #include "app/worker/worker.h"
+#include "core/statistics/statistics.h"
 #include "model/data/loader.h"
 #include "model/layout/segments.h"
 
@@ -17,47 +19,103 @@ namespace assay::worker {
 namespace {
 
 struct EvaluateOptions {
-  std::string checkpoint, data;
+  std::string checkpoint, data, weights;
   std::string device = "cpu";
   std::int64_t batches = 16;
   bool train_split = false, json = false;
 };
 
-int evaluate(const EvaluateOptions& options) {
-  Restored restored = restore_model(options.checkpoint, options.device, options.data);
-  DataStream stream(
-      restored.source, restored.config, options.train_split ? Split::Train : Split::HeldOut);
-  std::vector<Batch> batches;
-  for (std::int64_t i = 0; i < options.batches; ++i) {
-    batches.push_back(stream.next());
-    prepare(batches.back(), restored.config);
+struct Evaluation {
+  EvalResult total;
+  std::vector<double> batch_losses; // nats a token
+  std::optional<Interval> interval; // 95 %, of the mean over batches
+  bool repeats = false;             // some text was read twice
+};
+
+Evaluation measure(Restored& restored, Split split, std::int64_t batches) {
+  DataStream stream(restored.source, restored.config, split);
+  Evaluation evaluation;
+  double nats = 0;
+  for (std::int64_t i = 0; i < batches; ++i) {
+    Batch batch = stream.next();
+    prepare(batch, restored.config);
+    const EvalResult result = restored.trainer->evaluate({batch});
+    evaluation.batch_losses.push_back(result.nats_per_token);
+    nats += result.nats_per_token * static_cast<double>(result.tokens);
+    evaluation.total.tokens += result.tokens;
+    evaluation.total.bytes += result.bytes;
   }
-  const EvalResult result = restored.trainer->evaluate(batches);
-  const double nats = result.nats_per_token * static_cast<double>(result.tokens);
-  const double bits_per_byte = nats / std::numbers::ln2 / static_cast<double>(result.bytes);
+  evaluation.total.nats_per_token = nats / static_cast<double>(evaluation.total.tokens);
+  const DataPosition end = stream.position();
+  evaluation.repeats = end.epoch > 0 && end != DataPosition{1, 0, 0};
+  if (!evaluation.repeats) evaluation.interval = t_interval(evaluation.batch_losses, 0.05);
+  return evaluation;
+}
+
+std::string interval_text(const Evaluation& evaluation) {
+  if (evaluation.interval)
+    return fmt::format(" [{:.4f}, {:.4f}]", evaluation.interval->lower, evaluation.interval->upper);
+  return "";
+}
+
+// Why there is no interval.
+std::string interval_note(const Evaluation& evaluation) {
+  if (evaluation.repeats)
+    return "no interval: the split has less text than the batches read, so they repeat it; give "
+           "fewer --batches or more data";
+  return evaluation.interval ? "" : "no interval: it needs two batches or more";
+}
+
+nlohmann::json interval_json(const Evaluation& evaluation) {
+  if (!evaluation.interval) return nullptr;
+  return {evaluation.interval->lower, evaluation.interval->upper};
+}
+
+int evaluate(const EvaluateOptions& options) {
+  Restored restored = restore_model({.checkpoint = options.checkpoint,
+                                     .device = options.device,
+                                     .open_data = true,
+                                     .data = options.data,
+                                     .weights = options.weights == "raw"   ? Weights::Raw
+                                                : options.weights == "ema" ? Weights::Ema
+                                                                           : Weights::Default});
+  const Split split = options.train_split ? Split::Train : Split::HeldOut;
+  const Evaluation evaluation = measure(restored, split, options.batches);
+  const EvalResult& total = evaluation.total;
+  const double nats = total.nats_per_token * static_cast<double>(total.tokens);
+  const double bits_per_byte = nats / std::numbers::ln2 / static_cast<double>(total.bytes);
+  const bool ema = restored.config.ema_decay > 0;
   if (options.json) {
     fmt::print("{}\n",
                nlohmann::json{{"schema_version", 1},
                               {"checkpoint", options.checkpoint},
-                              {"data", options.data},
+                              {"data", restored.config.data},
+                              {"split", to_string(split)},
                               {"step", restored.step},
-                              {"tokens", result.tokens},
-                              {"bytes", result.bytes},
-                              {"nats_per_token", result.nats_per_token},
-                              {"bits_per_byte", bits_per_byte},
-                              {"weights", restored.config.ema_decay > 0 ? "ema" : "raw"}}
+                              {"weights", ema ? "ema" : "raw"},
+                              {"batches", options.batches},
+                              {"tokens", total.tokens},
+                              {"bytes", total.bytes},
+                              {"nats_per_token", total.nats_per_token},
+                              {"interval_95", interval_json(evaluation)},
+                              {"bits_per_byte", bits_per_byte}}
                    .dump(2));
   } else {
-    fmt::print(
-        "{:.4f} nats/token, {:.4f} bits/byte over {} tokens ({} bytes), {} weights of step {}\n",
-        result.nats_per_token,
-        bits_per_byte,
-        result.tokens,
-        result.bytes,
-        restored.config.ema_decay > 0 ? "EMA" : "raw",
-        restored.step);
+    fmt::print("{:.4f}{} nats/token, {:.4f} bits/byte\n{} weights of step {}; {} batches of the {} "
+               "documents of {}: {} tokens, {} bytes\n",
+               total.nats_per_token,
+               interval_text(evaluation),
+               bits_per_byte,
+               ema ? "EMA" : "raw",
+               restored.step,
+               options.batches,
+               options.train_split ? "training" : "held-out",
+               restored.config.data,
+               total.tokens,
+               total.bytes);
+    if (const std::string note = interval_note(evaluation); !note.empty()) fmt::print("{}\n", note);
   }
-  return std::isfinite(result.nats_per_token) ? 0 : 1;
+  return std::isfinite(total.nats_per_token) ? 0 : 1;
 }
 
 } // namespace
@@ -71,9 +129,15 @@ void add_evaluate(CLI::App& parent, int& exit_code) {
           "checkpoint", options->checkpoint, "checkpoint, or directory whose newest is taken")
       ->type_name("PATH")
       ->required();
-  command->add_option("--data", options->data, "directory of text files, text file or JSONL")
-      ->type_name("PATH")
-      ->required();
+  command
+      ->add_option("--data",
+                   options->data,
+                   "directory of text files, text file or JSONL (default: the checkpoint's)")
+      ->type_name("PATH");
+  one_of(command->add_option("--weights",
+                             options->weights,
+                             "which weights (default: ema where the checkpoint has an average)"),
+         {"raw", "ema"});
   one_of(command->add_option("--device", options->device, "where it runs")->capture_default_str(),
          {"cpu", "cuda"});
   command->add_option("--batches", options->batches, "batches to read")

@@ -14,14 +14,14 @@ namespace assay::worker {
 namespace {
 
 struct GenerateOptions {
-  std::string checkpoint, prompt = "#include ", device = "cpu";
+  std::string checkpoint, prompt = "\n", device = "cpu";
   std::int64_t tokens = 200, top_k = 40;
   double temperature = 0.8;
   std::uint64_t seed = 1;
 };
 
 int generate_text(const GenerateOptions& options) {
-  Restored restored = restore_model(options.checkpoint, options.device, "");
+  Restored restored = restore_model({.checkpoint = options.checkpoint, .device = options.device});
   const Tokenizer& tokenizer = *restored.source.tokenizer;
   std::vector<std::int64_t> prompt;
   for (const std::int32_t id : tokenizer.encode(options.prompt).ids) prompt.push_back(id);
@@ -49,7 +49,7 @@ void add_generate(CLI::App& parent, int& exit_code) {
           "checkpoint", options->checkpoint, "checkpoint, or directory whose newest is taken")
       ->type_name("PATH")
       ->required();
-  command->add_option("--prompt", options->prompt, "text to continue")->capture_default_str();
+  command->add_option("--prompt", options->prompt, "text to continue (default: a new line)");
   command->add_option("--tokens", options->tokens, "tokens to add")
       ->capture_default_str()
       ->check(whole_number(1));

@@ -6,18 +6,21 @@
 
 namespace assay::worker {
 
-Restored
-restore_model(const std::string& path, const std::string& device, const std::string& data) {
+Restored restore_model(const RestoreOptions& options) {
+  const std::string& path = options.checkpoint;
   const Checkpoint checkpoint = value_or_throw(load_checkpoint(path));
   Restored restored;
   restored.step = checkpoint.meta.step;
   TrainConfig config = checkpoint.meta.config;
-  value_or_throw(set_key_text(config, "device", device));
-  config.data = data;
+  value_or_throw(set_key_text(config, "device", options.device));
+  if (!options.data.empty()) value_or_throw(set_key_text(config, "data", options.data));
+  if (options.weights == Weights::Ema && config.ema_decay == 0)
+    bad_input("{} was trained without an EMA (ema_decay = 0); leave --weights out", path);
+  if (options.weights == Weights::Raw) config.ema_decay = 0;
   restored.config = value_or_throw(resolve(config));
   open_device(restored.config);
   set_threads(restored.config);
-  if (data.empty())
+  if (!options.open_data)
     restored.source.tokenizer = open_tokenizer(config.tokenizer);
   else
     restored.source = open_data(restored.config);

@@ -17,9 +17,17 @@ struct Restored {
   std::unique_ptr<Trainer> trainer;
 };
 
-// `data` empty: only the tokenizer is opened. Throws bad input for a damaged checkpoint or another
-// tokenizer.
-Restored
-restore_model(const std::string& checkpoint, const std::string& device, const std::string& data);
+enum class Weights { Default, Raw, Ema }; // Default: EMA where the checkpoint has one
+
+struct RestoreOptions {
+  std::string checkpoint = {}, device = "cpu";
+  bool open_data = false; // else the tokenizer alone
+  std::string data = {};  // "": the checkpoint's
+  Weights weights = Weights::Default;
+};
+
+// With raw weights its config().ema_decay is 0, so that nothing is averaged. Throws bad input for a
+// damaged checkpoint, another tokenizer, or EMA weights that the checkpoint lacks.
+Restored restore_model(const RestoreOptions& options);
 
 } // namespace assay::worker

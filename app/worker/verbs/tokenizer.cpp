@@ -24,8 +24,11 @@ int train(const TokenizerOptions& options) {
   TokenizerTraining training = options.training;
   training.sample_bytes = static_cast<std::uint64_t>(options.sample_mb * 1e6);
   training.progress = [](std::string_view line) { fmt::print(stderr, "{}\n", line); };
+  const Corpus corpus = Corpus::open(options.data);
+  if (const std::string skipped = corpus.skipped().text(); !skipped.empty())
+    fmt::print(stderr, "{}\n", skipped);
   const TrainedTokenizer result =
-      train_tokenizer(Corpus::open(options.data), options.vocab_size, options.out, training);
+      train_tokenizer(corpus, options.vocab_size, options.out, training);
   fmt::print("{}: {} pieces from {} of {} documents\n",
              options.out,
              result.vocab_size,

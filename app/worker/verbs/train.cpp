@@ -1,6 +1,4 @@
 // `assay train`: the trainer alone, with a progress line, a CSV log and checkpoints.
-#include <unistd.h>
-
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -14,12 +12,13 @@
 #include "app/worker/launch/identity.h"
 #include "app/worker/verbs/config_options.h"
 #include "app/worker/verbs/train_checks.h"
+#include "app/worker/verbs/train_output.h"
 #include "app/worker/worker.h"
 #include "core/result.h"
-#include "core/text.h"
 #include "model/data/loader.h"
 #include "model/layout/segments.h"
 #include "model/training/checkpoint.h"
+#include "model/training/optimizer.h"
 #include "model/training/trainer.h"
 
 namespace assay::worker {
@@ -27,6 +26,7 @@ namespace assay::worker {
 namespace {
 
 constexpr int kIncomplete = 6; // exit code: stopped before the last step, a checkpoint was written
+constexpr std::int64_t kCheckpointEvery = 500;
 
 volatile std::sig_atomic_t interrupted = 0;
 
@@ -34,7 +34,7 @@ struct TrainOptions {
   ConfigOptions config;
   std::string out; // "": the default of output_directory()
   std::string resume;
-  std::int64_t checkpoint_every = 500;
+  std::optional<std::int64_t> checkpoint_every;
 };
 
 std::vector<Batch> next_batches(DataStream& stream, const TrainConfig& config, std::int64_t count) {
@@ -45,74 +45,6 @@ std::vector<Batch> next_batches(DataStream& stream, const TrainConfig& config, s
   }
   return batches;
 }
-
-// One line that is rewritten on a terminal, and every 25th step as a plain line in a pipe.
-class ProgressLine {
-public:
-  explicit ProgressLine(std::int64_t total)
-      : total_(total), terminal_(::isatty(STDERR_FILENO) != 0) {}
-  void
-  show(std::int64_t step, double loss, double grad_norm, double tokens_per_s, double seconds_left) {
-    const auto now = std::chrono::steady_clock::now();
-    const bool due = terminal_ ? now - last_ > std::chrono::milliseconds(200) : step % 25 == 0;
-    if (!due && step != total_) return;
-    last_ = now;
-    fmt::print(stderr,
-               "{}step {}/{}  loss {:.4f}  {:.0f} tokens/s  grad norm {:.3f}{}{}",
-               terminal_ ? "\r\033[K" : "",
-               step,
-               total_,
-               loss,
-               tokens_per_s,
-               grad_norm,
-               seconds_left < 1 ? "" : "  ETA " + human_seconds(seconds_left),
-               terminal_ ? "" : "\n");
-    std::fflush(stderr);
-  }
-  void end() const {
-    if (terminal_) fmt::print(stderr, "\n");
-  }
-
-private:
-  std::int64_t total_;
-  bool terminal_;
-  std::chrono::steady_clock::time_point last_;
-};
-
-class LossLog {
-public:
-  LossLog(const std::string& path, bool append)
-      : file_(std::fopen(path.c_str(), append ? "a" : "w")), path_(path) {
-    if (file_ == nullptr) bad_input("cannot write {}: {}", path, std::strerror(errno));
-    if (!append) fmt::print(file_.get(), "step,loss,grad_norm,lr,tokens_per_s,eval_loss\n");
-  }
-  void row(std::int64_t step,
-           double loss,
-           double grad_norm,
-           double lr,
-           double tokens_per_s,
-           std::optional<double> eval_loss) {
-    fmt::print(file_.get(),
-               "{},{:.6f},{:.6f},{:.6g},{:.1f},{}\n",
-               step,
-               loss,
-               grad_norm,
-               lr,
-               tokens_per_s,
-               eval_loss ? fmt::format("{:.6f}", *eval_loss) : "");
-    if (std::fflush(file_.get()) != 0)
-      bad_input("cannot write {}: {}; see to that and resume from the last checkpoint",
-                path_,
-                std::strerror(errno));
-  }
-
-private:
-  struct Close {
-    void operator()(std::FILE* file) const { std::fclose(file); }
-  };
-  std::unique_ptr<std::FILE, Close> file_;
-  std::string path_;
-};
 
 class TrainRun {
 public:
@@ -127,11 +59,10 @@ public:
     config = options.config.apply(config);
     if (checkpoint) refuse_other_shape(config, checkpoint->meta.config, options.resume);
     config_ = value_or_throw(resolve(config));
-    if (checkpoint && config_.steps < checkpoint->meta.step)
-      bad_input("{} is at step {}, beyond --steps {}: give more steps, or an earlier checkpoint",
-                options.resume,
-                checkpoint->meta.step,
-                config_.steps);
+    if (checkpoint) check_schedule(checkpoint->meta);
+    checkpoint_every_ = options.checkpoint_every.value_or(
+        checkpoint && checkpoint->meta.checkpoint_every > 0 ? checkpoint->meta.checkpoint_every
+                                                            : kCheckpointEvery);
     if (config.vocab_size == 0) // not given: the preset's, or more if the tokenizer has more
       config_.vocab_size =
           std::max(config_.vocab_size, open_tokenizer(config_.tokenizer)->vocab_size());
@@ -141,6 +72,7 @@ public:
     open_device(config_);
     set_threads(config_);
     source_ = open_data(config_);
+    warn_of_little_data();
     stream_ = std::make_unique<DataStream>(source_, config_, Split::Train);
     trainer_ = std::make_unique<Trainer>(config_);
     if (checkpoint) restore(*checkpoint);
@@ -153,53 +85,102 @@ public:
     std::signal(SIGINT, [](int) { interrupted = 1; });
     std::signal(SIGTERM, [](int) { interrupted = 1; });
     const std::int64_t first = trainer_->step_index();
-    fmt::print(stderr,
-               "{} parameters, {} to {} steps, {} documents, {}\n",
-               model_size(config_).parameters,
-               first,
-               config_.steps,
-               source_.corpus->size(),
-               at_device());
-    LossLog log(options_.out + "/train.csv",
-                first > 0 && std::filesystem::exists(options_.out + "/train.csv"));
-    ProgressLine progress(config_.steps);
+    print_start(first);
+    TrainLog log(options_.out + "/train.csv", first);
+    TrainProgressLine line;
+    TrainProgress progress;
+    progress.steps = config_.steps;
     const auto start = std::chrono::steady_clock::now();
-    std::string last_checkpoint = options_.resume;
     while (trainer_->step_index() < config_.steps && interrupted == 0) {
       const StepResult result = trainer_->step(next_batches(*stream_, config_, config_.accumulate));
-      const std::int64_t step = trainer_->step_index();
-      const double loss = result.loss();
-      if (!std::isfinite(loss)) {
-        progress.end();
-        bad_input(
-            "the loss is {} at step {}; {}. Lower --set lr=… or resume from an earlier checkpoint",
-            loss,
-            step,
-            last_checkpoint.empty() ? "no checkpoint was written"
-                                    : "the last checkpoint is " + last_checkpoint);
+      progress.step = trainer_->step_index();
+      progress.loss = result.loss();
+      if (!std::isfinite(progress.loss)) {
+        line.end();
+        refuse_loss(progress);
       }
-      const double elapsed =
-          std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-      const double done = static_cast<double>(step - first);
-      const double rate =
-          done * static_cast<double>(config_.seq_len * config_.batch_rows * config_.accumulate) /
-          elapsed;
-      std::optional<double> eval_loss;
-      if (step % config_.eval_interval == 0 || step == config_.steps)
-        eval_loss = evaluate_held_out();
-      log.row(step, loss, result.grad_norm(), result.lr, rate, eval_loss);
-      progress.show(step,
-                    loss,
-                    result.grad_norm(),
-                    rate,
-                    elapsed / done * static_cast<double>(config_.steps - step));
-      if (step % options_.checkpoint_every == 0 && step != config_.steps) last_checkpoint = save();
+      progress.grad_norm = result.grad_norm();
+      progress.lr = result.lr;
+      measure_speed(progress, first, start);
+      const bool evaluates =
+          progress.step % config_.eval_interval == 0 || progress.step == config_.steps;
+      if (evaluates) progress.eval_loss = evaluate_held_out();
+      log.row(progress, evaluates ? progress.eval_loss : std::nullopt);
+      line.show(progress, evaluates);
+      if (progress.step % checkpoint_every_ == 0 && progress.step != config_.steps)
+        last_checkpoint_ = save();
     }
-    progress.end();
+    line.end();
     return finish(first);
   }
 
 private:
+  // A schedule that ends elsewhere, or has another peak, gives other rates from here on.
+  void check_schedule(const CheckpointMeta& meta) const {
+    if (config_.steps < meta.step)
+      bad_input("{} is at step {}, beyond --steps {}: give more steps, or an earlier checkpoint",
+                options_.resume,
+                meta.step,
+                config_.steps);
+    const double before = learning_rate(meta.config, meta.step),
+                 now = learning_rate(config_, meta.step);
+    if (now != before && meta.step < meta.config.steps)
+      fmt::print(stderr,
+                 "warning: the learning rate jumps from {:.6g} to {:.6g} at step {}: its schedule "
+                 "was of {} steps and is of {}\n",
+                 before,
+                 now,
+                 meta.step + 1,
+                 meta.config.steps,
+                 config_.steps);
+  }
+
+  void warn_of_little_data() const {
+    const auto batch = static_cast<std::uint64_t>(config_.batch_rows * config_.seq_len);
+    const std::uint64_t positions = distinct_positions(source_, Split::Train, batch);
+    if (positions < batch)
+      fmt::print(stderr,
+                 "warning: the training documents of {} hold {} tokens, and a batch takes {}: "
+                 "every batch repeats them, so the loss says little; give more text\n",
+                 config_.data,
+                 positions,
+                 batch);
+  }
+
+  void print_start(std::int64_t first) const {
+    const std::string skipped = source_.corpus->skipped().text();
+    fmt::print(stderr,
+               "{} parameters, {} to {} steps, a checkpoint every {}, {} documents{}, {}\n",
+               model_size(config_).parameters,
+               first,
+               config_.steps,
+               checkpoint_every_,
+               source_.corpus->size(),
+               skipped.empty() ? "" : ", " + skipped,
+               config_.device == Device::Cuda ? identity().gpu : identity().cpu);
+  }
+
+  [[noreturn]] void refuse_loss(const TrainProgress& progress) const {
+    bad_input(
+        "the loss is {} at step {}; {}. Lower --set lr=… or resume from an earlier checkpoint",
+        progress.loss,
+        progress.step,
+        last_checkpoint_.empty() ? "no checkpoint was written"
+                                 : "the last checkpoint is " + last_checkpoint_);
+  }
+
+  void measure_speed(TrainProgress& progress,
+                     std::int64_t first,
+                     std::chrono::steady_clock::time_point start) const {
+    const double elapsed =
+        std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    const auto done = static_cast<double>(progress.step - first);
+    progress.tokens_per_second =
+        done * static_cast<double>(config_.seq_len * config_.batch_rows * config_.accumulate) /
+        elapsed;
+    progress.seconds_left = elapsed / done * static_cast<double>(config_.steps - progress.step);
+  }
+
   int finish(std::int64_t first) {
     const std::string path =
         trainer_->step_index() > first || first == 0 ? save() : options_.resume;
@@ -216,10 +197,6 @@ private:
     return 0;
   }
 
-  std::string at_device() const {
-    return config_.device == Device::Cuda ? identity().gpu : identity().cpu;
-  }
-
   void restore(const Checkpoint& checkpoint) {
     if (checkpoint.meta.tokenizer != source_.tokenizer->fingerprint())
       bad_input("{} was trained with another tokenizer ({}; given: {})",
@@ -234,6 +211,7 @@ private:
     trainer_->set_rng_state(checkpoint.meta.rng);
     trainer_->set_step_index(checkpoint.meta.step);
     stream_->seek(checkpoint.meta.data);
+    last_checkpoint_ = options_.resume;
   }
 
   std::string save() {
@@ -243,7 +221,8 @@ private:
                             stream_->position(),
                             trainer_->rng_state(),
                             source_.tokenizer->fingerprint(),
-                            source_.corpus->fingerprint()},
+                            source_.corpus->fingerprint(),
+                            checkpoint_every_},
                            trainer_->state_tensors());
   }
 
@@ -258,6 +237,8 @@ private:
 
   TrainOptions options_;
   TrainConfig config_;
+  std::int64_t checkpoint_every_ = kCheckpointEvery;
+  std::string last_checkpoint_; // "": none yet
   DataSource source_;
   std::unique_ptr<DataStream> stream_;
   std::unique_ptr<Trainer> trainer_;
@@ -281,8 +262,11 @@ void add_train(CLI::App& parent, int& exit_code) {
       ->add_option(
           "--resume", options->resume, "checkpoint, or directory whose newest checkpoint is taken")
       ->type_name("PATH");
-  command->add_option("--checkpoint-every", options->checkpoint_every, "steps between checkpoints")
-      ->capture_default_str()
+  command
+      ->add_option("--checkpoint-every",
+                   options->checkpoint_every,
+                   fmt::format("steps between checkpoints (default: {}, or the resumed training's)",
+                               kCheckpointEvery))
       ->check(whole_number(1));
   command->footer("examples\n"
                   "  assay train --data corpus --preset tiny --steps 200 --out runs/tiny\n"

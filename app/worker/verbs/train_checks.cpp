@@ -3,12 +3,12 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <array>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <vector>
 
 #include "core/result.h"
+#include "model/config/family_config.h"
 
 namespace assay::worker {
 
@@ -17,19 +17,16 @@ namespace {
 constexpr const char* kDefaultOut = "runs/train";
 
 // Keys that the tensors of a checkpoint follow.
-constexpr std::array<const char*, 13> kShapeKeys{"family",
-                                                 "preset",
-                                                 "pattern",
-                                                 "d_model",
-                                                 "heads",
-                                                 "head_dim",
-                                                 "rope_dim",
-                                                 "kv_rank",
-                                                 "kv_groups",
-                                                 "ffn_dim",
-                                                 "vocab_size",
-                                                 "conv_kernel",
-                                                 "nsa_gate_dim"};
+std::vector<std::string> tensor_keys(const TrainConfig& trained) {
+  std::vector<std::string> keys{"family", "preset", "pattern", "conv_kernel"};
+  const auto add = [&](const std::vector<ShapeKey>& rows) {
+    for (const ShapeKey& key : rows)
+      if (key.in_tensors) keys.emplace_back(key.name);
+  };
+  add(common_shape_keys());
+  add(family_of(trained).keys);
+  return keys;
+}
 
 // What an earlier training left in a directory: "train.csv, checkpoint-500.json", or "".
 std::string earlier_training(const std::filesystem::path& directory) {
@@ -52,7 +49,7 @@ void refuse_other_shape(const TrainConfig& given,
                         const TrainConfig& trained,
                         const std::string& at) {
   const nlohmann::json now = to_json(given), then = to_json(trained);
-  for (const char* key : kShapeKeys)
+  for (const std::string& key : tensor_keys(trained))
     if (now.at(key) != then.at(key))
       bad_input("{} = {}: the model of checkpoint {} has {}; leave {} out, or train a new one "
                 "without --resume",

@@ -1,0 +1,100 @@
+#include "app/worker/verbs/train_output.h"
+
+#include <fmt/format.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <charconv>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+
+#include "core/files/atomic_file.h"
+#include "core/result.h"
+#include "core/text.h"
+
+namespace assay::worker {
+
+namespace {
+
+constexpr const char* kHeader = "step,loss,grad_norm,lr,tokens_per_s,eval_loss\n";
+
+std::size_t terminal_columns() {
+  winsize size{};
+  return ::ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
+}
+
+// The header and the whole rows of steps up to `last`, or "" where there is no such file.
+std::string rows_up_to(const std::string& path, std::int64_t last) {
+  std::ifstream file(path);
+  std::string kept, line;
+  while (std::getline(file, line) && !file.eof()) { // a line without its end was cut off
+    std::int64_t step = 0;
+    const auto [end, error] = std::from_chars(line.data(), line.data() + line.size(), step);
+    const bool row = error == std::errc{} && end != line.data() + line.size() && *end == ',';
+    if (kept.empty() ? line + "\n" == kHeader : row && step <= last) kept += line + "\n";
+  }
+  return kept;
+}
+
+} // namespace
+
+std::string progress_text(const TrainProgress& p, std::size_t columns) {
+  const std::string start = fmt::format("step {}/{}  loss {:.4f}", p.step, p.steps, p.loss);
+  const std::string eval = p.eval_loss ? fmt::format("  eval loss {:.4f}", *p.eval_loss) : "";
+  const std::string speed = fmt::format("  {:.0f} tokens/s", p.tokens_per_second);
+  const std::string norm = fmt::format("  grad norm {:.3f}", p.grad_norm);
+  const std::string left = p.seconds_left < 1 ? "" : "  ETA " + human_seconds(p.seconds_left);
+  const std::array<std::string, 4> shorter{start + eval + speed + norm + left,
+                                           start + eval + speed + left,
+                                           start + eval + left,
+                                           start + eval};
+  for (const std::string& text : shorter)
+    if (text.size() <= columns) return text;
+  return start.substr(0, columns);
+}
+
+TrainProgressLine::TrainProgressLine() : terminal_(::isatty(STDERR_FILENO) != 0) {}
+
+void TrainProgressLine::show(const TrainProgress& progress, bool evaluated) {
+  const auto now = std::chrono::steady_clock::now();
+  const bool due =
+      terminal_ ? now - last_ > std::chrono::milliseconds(200) : progress.step % 25 == 0;
+  if (!due && !evaluated && progress.step != progress.steps) return;
+  last_ = now;
+  if (terminal_) // the last column stays free, or some terminals begin a new line
+    fmt::print(stderr, "\r\033[K{}", progress_text(progress, terminal_columns() - 1));
+  else
+    fmt::print(stderr, "{}\n", progress_text(progress, std::string::npos));
+  std::fflush(stderr);
+}
+
+void TrainProgressLine::end() const {
+  if (terminal_) fmt::print(stderr, "\n");
+}
+
+TrainLog::TrainLog(const std::string& path, std::int64_t first) : path_(path) {
+  const std::string kept = first > 0 ? rows_up_to(path, first) : "";
+  write_file_atomically(path, kept.empty() ? kHeader : kept);
+  file_.reset(std::fopen(path.c_str(), "a"));
+  if (file_ == nullptr) bad_input("cannot write {}: {}", path, std::strerror(errno));
+}
+
+void TrainLog::row(const TrainProgress& p, std::optional<double> eval_loss) {
+  fmt::print(file_.get(),
+             "{},{:.6f},{:.6f},{:.6g},{:.1f},{}\n",
+             p.step,
+             p.loss,
+             p.grad_norm,
+             p.lr,
+             p.tokens_per_second,
+             eval_loss ? fmt::format("{:.6f}", *eval_loss) : "");
+  if (std::fflush(file_.get()) != 0)
+    bad_input("cannot write {}: {}; see to that and resume from the last checkpoint",
+              path_,
+              std::strerror(errno));
+}
+
+} // namespace assay::worker

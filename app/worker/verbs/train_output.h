@@ -1,0 +1,57 @@
+// What `assay train` shows and logs while it runs: the progress line on stderr, and train.csv.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <memory>
+#include <optional>
+#include <string>
+
+namespace assay::worker {
+
+// Of the step that has just been made.
+struct TrainProgress {
+  std::int64_t step = 0, steps = 0;
+  double loss = 0;                 // nats a token
+  std::optional<double> eval_loss; // of the last evaluation, nats a token
+  double grad_norm = 0;
+  double lr = 0;
+  double tokens_per_second = 0;
+  double seconds_left = 0;
+};
+
+// At most `columns` wide: what does not fit is left out, the gradient norm first, then speed, time
+// left and evaluation.
+std::string progress_text(const TrainProgress& progress, std::size_t columns);
+
+// One line that is rewritten on a terminal; in a pipe every 25th step, and every evaluation, as a
+// plain line.
+class TrainProgressLine {
+public:
+  TrainProgressLine();
+  void show(const TrainProgress& progress, bool evaluated);
+  void end() const; // leaves the terminal on a fresh line
+
+private:
+  bool terminal_;
+  std::chrono::steady_clock::time_point last_;
+};
+
+// train.csv: one row a step. A training that goes on from step `first` > 0 keeps the rows up to it:
+// later ones are of steps that are made again.
+class TrainLog {
+public:
+  TrainLog(const std::string& path, std::int64_t first);
+  void row(const TrainProgress& progress, std::optional<double> eval_loss);
+
+private:
+  struct Close {
+    void operator()(std::FILE* file) const { std::fclose(file); }
+  };
+  std::string path_;
+  std::unique_ptr<std::FILE, Close> file_;
+};
+
+} // namespace assay::worker

@@ -1,0 +1,88 @@
+// FamilyConfig: all that planning needs to know of a model family, without LibTorch. One file a
+// family in model/config/families/; its layers themselves are in model/families/.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/registry.h"
+#include "model/config/nsa_shape.h"
+#include "model/config/step_cost.h"
+#include "model/config/train_config.h"
+
+namespace assay {
+
+// A key that a preset fills where it is 0.
+struct ShapeKey {
+  const char* name;
+  std::int64_t TrainConfig::*value;
+  bool in_tensors = true; // a parameter's shape follows it
+};
+
+// Keys of every family, in the order in which presets give them.
+const std::vector<ShapeKey>& common_shape_keys();
+
+struct Preset {
+  std::string name;
+  std::string pattern; // one letter a layer
+  double lr = 0;
+  std::vector<std::int64_t> values; // of common_shape_keys(), then of the family's own keys
+};
+
+struct LayerSize {
+  std::int64_t matrix = 0;       // parameters that take part in matrix products
+  std::int64_t vector = 0;       // norms, convolutions, decays
+  std::int64_t token_floats = 0; // activations kept for backward, a token
+};
+
+// Width of the heads that attention kernels see, and the keys that give it.
+struct HeadWidth {
+  std::int64_t width = 0;
+  std::string words; // "head_dim 64 + rope_dim 32 = 96"
+};
+
+// What a layer reads of a batch beside its tokens (model/layout/). It must not depend on a key that
+// an optimization switches: the levels of a row share their batches.
+struct Layouts {
+  bool chunks = false;      // of the gated delta rule, and taps of the short convolution
+  bool rotary = false;      // rotary angles
+  bool causal_mask = false; // of rows, for attention by a dense mask
+  std::optional<NsaShape> blocks = std::nullopt; // of native sparse attention
+};
+
+struct LayerKind {
+  char letter; // in `pattern`
+  LayerSize (*size)(const TrainConfig&);
+  StepShape::Layer (*cost)(const TrainConfig&, std::int64_t longest_segment);
+  Layouts (*layouts)(const TrainConfig&);
+  HeadWidth (*head_width)(const TrainConfig&) = nullptr; // null: no attention kernel
+};
+
+struct FamilyConfig {
+  std::string name;
+  std::vector<Preset> presets;
+  std::vector<ShapeKey> keys; // that no other family has
+  std::vector<LayerKind> layers;
+  std::int64_t ffn_matrices = 0; // of the feed-forward: 3 SwiGLU, 2 SiLU
+  // Fills what follows from a key that was given, before the preset fills the rest; null: nothing.
+  void (*prepare)(TrainConfig&) = nullptr;
+  // What must hold between the keys of a filled configuration; null: nothing.
+  Result<bool> (*check)(const TrainConfig&) = nullptr;
+
+  const LayerKind* layer(char letter) const;
+};
+
+const Registry<FamilyConfig>& family_configs();
+
+// Rows of family_configs(), model/config/families/.
+FamilyConfig deltanet_mla_config();
+FamilyConfig nsa_config();
+
+// Of a resolved configuration.
+const FamilyConfig& family_of(const TrainConfig& config);
+const LayerKind& layer_kind(const TrainConfig& config, char letter);
+Layouts layouts_of(const TrainConfig& config); // of all its layers
+
+} // namespace assay

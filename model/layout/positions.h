@@ -1,0 +1,23 @@
+// What follows from a token's place in its segment: rotary angles, and the dense causal mask.
+#pragma once
+
+#include <ATen/ATen.h>
+
+#include <cstdint>
+#include <vector>
+
+namespace assay {
+
+// T tokens of segments that end at `cu` (cumulative, from 0).
+at::Tensor segment_positions(const std::vector<std::int32_t>& cu); // int64 [T], from 0
+
+struct Rotary {
+  at::Tensor cos, sin; // fp32 [T, 1, dim/2], position 0 at each segment's start
+};
+Rotary make_rotary(const std::vector<std::int32_t>& cu, std::int64_t dim, at::Device device);
+
+// fp32 [L, L], 0 and -inf; undefined unless all segments have one length L: a dense mask exists
+// only where the segments are the rows of a rectangle.
+at::Tensor make_causal_mask(const std::vector<std::int32_t>& cu, at::Device device);
+
+} // namespace assay

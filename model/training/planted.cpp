@@ -1,0 +1,136 @@
+#include "model/training/planted.h"
+
+#include <ATen/cuda/CUDAEvent.h>
+#include <c10/cuda/CUDAStream.h>
+
+#include <chrono>
+#include <cmath>
+#include <deque>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "core/span.h"
+#include "core/statistics/statistics.h"
+#include "kernels/cuda_check.h"
+#include "kernels/spin.h"
+
+namespace assay {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using std::chrono::nanoseconds;
+
+constexpr std::chrono::milliseconds kWait{1};
+constexpr std::size_t kWindow = 31; // steps of the running median
+
+// On the CPU, or enqueued on the GPU's current stream.
+void busy_wait(nanoseconds time, bool cuda) {
+  if (cuda) {
+    launch_spin(time.count(), c10::cuda::getCurrentCUDAStream().stream());
+    ASSAY_CUDA(cudaGetLastError());
+    return;
+  }
+  const Clock::time_point until = Clock::now() + time;
+  while (Clock::now() < until) {
+  }
+}
+
+const char* span_name(PlantedWait stage) {
+  switch (stage) {
+  case PlantedWait::None:
+    break;
+  case PlantedWait::Forward:
+    return "planted/forward";
+  case PlantedWait::Backward:
+    return "planted/backward";
+  case PlantedWait::Optimizer:
+    return "planted/optimizer";
+  case PlantedWait::Ema:
+    return "ema/planted";
+  case PlantedWait::Host:
+    return "planted/host";
+  }
+  return "planted/none";
+}
+
+at::cuda::CUDAEvent record_event() {
+  at::cuda::CUDAEvent event(cudaEventDefault);
+  event.record(c10::cuda::getCurrentCUDAStream());
+  return event;
+}
+
+class Planted final : public StepHooks {
+public:
+  explicit Planted(const TrainConfig& config)
+      : stage_(config.planted_wait), share_(config.planted_spin),
+        cuda_(config.device == Device::Cuda) {}
+
+  void begin() override {
+    if (share_ <= 0) return;
+    if (cuda_)
+      begin_event_ = record_event();
+    else
+      begin_ = Clock::now();
+  }
+
+  void after(PlantedWait stage) override {
+    if (stage != stage_) return;
+    const Span span(span_name(stage));
+    if (stage == PlantedWait::Host)
+      std::this_thread::sleep_for(kWait);
+    else
+      busy_wait(kWait, cuda_);
+  }
+
+  void end() override {
+    if (share_ <= 0) return;
+    if (cuda_) {
+      pending_.emplace_back(std::move(begin_event_), record_event());
+      collect_finished();
+    } else {
+      remember(static_cast<double>(nanoseconds(Clock::now() - begin_).count()));
+    }
+    const Span span("planted/spin");
+    busy_wait(spin_time(), cuda_);
+  }
+
+private:
+  // The host runs ahead of the device: only steps that are already over tell their duration, and
+  // nobody waits for them.
+  void collect_finished() {
+    while (!pending_.empty() && pending_.front().second.query()) {
+      const auto& [first, second] = pending_.front();
+      remember(static_cast<double>(first.elapsed_time(second)) * 1e6);
+      pending_.pop_front();
+    }
+  }
+
+  void remember(double step_ns) {
+    steps_ns_.push_back(step_ns);
+    if (steps_ns_.size() > kWindow) steps_ns_.pop_front();
+  }
+
+  nanoseconds spin_time() const {
+    if (steps_ns_.empty()) return nanoseconds(0);
+    return nanoseconds(std::llround(share_ * median({steps_ns_.begin(), steps_ns_.end()})));
+  }
+
+  PlantedWait stage_;
+  double share_;
+  bool cuda_;
+  Clock::time_point begin_;
+  at::cuda::CUDAEvent begin_event_;
+  std::deque<std::pair<at::cuda::CUDAEvent, at::cuda::CUDAEvent>> pending_; // of unfinished steps
+  std::deque<double> steps_ns_; // the last kWindow, without the wait
+};
+
+} // namespace
+
+std::unique_ptr<StepHooks> planted_hooks(const TrainConfig& config) {
+  if (config.planted_spin <= 0 && config.planted_wait == PlantedWait::None) return nullptr;
+  return std::make_unique<Planted>(config);
+}
+
+} // namespace assay

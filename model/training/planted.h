@@ -1,0 +1,27 @@
+// What the tests of the engine and of attribution plant into a training step: a busy wait of a
+// share of the step, or 1 ms more in one stage.
+#pragma once
+
+#include <memory>
+
+#include "model/config/train_config.h"
+
+namespace assay {
+
+// Called by the trainer inside the spans of a step.
+class StepHooks {
+public:
+  StepHooks() = default;
+  virtual ~StepHooks() = default;
+  StepHooks(const StepHooks&) = delete;
+  StepHooks& operator=(const StepHooks&) = delete;
+
+  virtual void begin() = 0;                  // of the step
+  virtual void after(PlantedWait stage) = 0; // before the stage's span closes
+  virtual void end() = 0;                    // of the step
+};
+
+// Null where the configuration plants nothing, as in every measurement of an optimization.
+std::unique_ptr<StepHooks> planted_hooks(const TrainConfig& config);
+
+} // namespace assay

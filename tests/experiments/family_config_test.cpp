@@ -1,0 +1,140 @@
+// Families and optimizations stand in one place each: their rows are whole, and nothing beside them
+// asks for a name.
+#include "model/config/family_config.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <regex>
+#include <set>
+#include <sstream>
+
+#include "model/config/optimization.h"
+#include "tests/paths.h"
+
+namespace assay {
+namespace {
+
+TrainConfig preset(const FamilyConfig& family, const Preset& row) {
+  TrainConfig config;
+  config.family = family.name;
+  config.preset = row.name;
+  return value_or_throw(resolve(config));
+}
+
+TEST(FamilyConfig, EveryPresetGivesEveryKeyAndEveryLayerIsWhole) {
+  std::set<char> letters;
+  for (const FamilyConfig& family : family_configs().all()) {
+    EXPECT_GT(family.ffn_matrices, 0);
+    for (const LayerKind& kind : family.layers)
+      EXPECT_TRUE(letters.insert(kind.letter).second) << kind.letter << " is used twice";
+    for (const Preset& row : family.presets) {
+      EXPECT_EQ(row.values.size(), common_shape_keys().size() + family.keys.size()) << row.name;
+      const TrainConfig config = preset(family, row);
+      for (const char letter : config.pattern) {
+        const LayerKind& kind = layer_kind(config, letter);
+        EXPECT_GT(kind.size(config).matrix, 0);
+        if (kind.head_width != nullptr) {
+          EXPECT_GT(kind.head_width(config).width, 0);
+        }
+      }
+    }
+  }
+}
+
+TEST(FamilyConfig, LayoutsAreThoseOfThePatternsLayers) {
+  TrainConfig config = value_or_throw(resolve({}));
+  EXPECT_TRUE(layouts_of(config).chunks && layouts_of(config).rotary);
+  config.pattern = "GG";
+  EXPECT_FALSE(layouts_of(config).rotary || layouts_of(config).causal_mask);
+  config.pattern = "MM";
+  EXPECT_FALSE(layouts_of(config).chunks);
+  TrainConfig sparse;
+  sparse.family = "nsa";
+  sparse = value_or_throw(resolve(sparse));
+  EXPECT_EQ(layouts_of(sparse).blocks->window, 32);
+  sparse.nsa_attention = NsaAttention::Dense;
+  EXPECT_FALSE(layouts_of(sparse).blocks);
+}
+
+// The levels of a row share their batches, so what a batch is prepared with may not hang on a
+// level.
+TEST(FamilyConfig, NoOptimizationSwitchesLayouts) {
+  for (const FamilyConfig& family : family_configs().all())
+    for (const Optimization& row : optimizations().all()) {
+      if (!row.family.empty() && row.family != family.name) continue;
+      TrainConfig reference = preset(family, family.presets.front());
+      row.levels.front().apply(reference);
+      for (const Level& level : row.levels) {
+        TrainConfig config = reference;
+        level.apply(config);
+        const Layouts a = layouts_of(reference), b = layouts_of(config);
+        EXPECT_TRUE(a.chunks == b.chunks && a.rotary == b.rotary &&
+                    a.causal_mask == b.causal_mask && a.blocks.has_value() == b.blocks.has_value())
+            << row.name << " " << level.name;
+      }
+    }
+}
+
+TEST(Optimizations, EveryRowNamesItsGates) {
+  for (const Optimization& row : optimizations().all()) EXPECT_FALSE(row.gates.empty()) << row.name;
+}
+
+TEST(ConfigKeys, PlantedKeysAreHiddenAndStillSet) {
+  TrainConfig config;
+  for (const ConfigKey& key : config_keys())
+    EXPECT_EQ(key.hidden, key.name.starts_with("planted_")) << key.name;
+  EXPECT_TRUE(set_key_text(config, "planted_wait", "ema"));
+  EXPECT_EQ(config.planted_wait, PlantedWait::Ema);
+  EXPECT_EQ(set_key_text(config, "planted_wai", "ema").error().message.find("did you mean"),
+            std::string::npos);
+}
+
+TEST(ConfigKeys, TextFormsFollowTheEnumerators) {
+  TrainConfig config;
+  for (const auto& [key, text] :
+       std::vector<std::pair<std::string, std::string>>{{"attention", "mask_dense"},
+                                                        {"bf16_guard", "cast_if_needed"},
+                                                        {"nsa_ranges", "v2a"},
+                                                        {"ddp_accumulate", "every_micro_step"},
+                                                        {"validation_ranks", "rank0"},
+                                                        {"precision", "fp8"}})
+    EXPECT_TRUE(set_key_text(config, key, text)) << key;
+  EXPECT_EQ(config.attention, Attention::MaskDense);
+  EXPECT_EQ(config.bf16_guard, Bf16Guard::CastIfNeeded);
+  EXPECT_EQ(config.nsa_ranges, NsaRanges::V2a);
+  EXPECT_EQ(config.validation_ranks, ValidationRanks::Rank0);
+}
+
+TEST(ConfigKeys, TextThatIsNoUtf8IsNamedEscaped) {
+  TrainConfig config;
+  const Result<bool> set = set_key_text(config, "data", "caf\xe9/\xff");
+  ASSERT_FALSE(set);
+  EXPECT_NE(set.error().message.find("'caf\\xe9/\\xff'"), std::string::npos) << set.error().message;
+  EXPECT_TRUE(set_key_text(config, "data", "café/\xef\xbf\xbd"));
+}
+
+// A family's name or a layer's letter is compared nowhere outside the files of families, and an
+// optimization's name nowhere among the gates.
+TEST(OnePlace, NothingElseAsksForANameOfAFamilyLayerOrOptimization) {
+  namespace fs = std::filesystem;
+  const std::regex asks(
+      R"((family|kind|letter|optimization\.name|row\.name|word\(\w+, "family"\)) *[!=]= *["'])");
+  int files = 0;
+  for (const char* room : {"model/config", "model/layout", "model/gates", "experiments/plan"})
+    for (const auto& entry : fs::directory_iterator(fs::path(test::source_dir()) / room)) {
+      if (entry.path().extension() != ".cpp") continue;
+      ++files;
+      std::ostringstream text;
+      text << std::ifstream(entry.path()).rdbuf();
+      std::smatch found;
+      const std::string code = text.str();
+      if (std::regex_search(code, found, asks))
+        ADD_FAILURE() << entry.path() << ": " << found.str();
+    }
+  EXPECT_GT(files, 15);
+}
+
+} // namespace
+} // namespace assay
