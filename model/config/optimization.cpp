@@ -262,6 +262,7 @@ const Registry<Optimization>& optimizations() {
            .equivalence = Equivalence::Bitwise,
            .unit = Unit::TrainStep,
            .scope = Scope::Visit,
+           .gates = {Gate::Training},
            .levels = {{"off", "no wait", [](TrainConfig& c) { c.planted_spin = 0; }, ""},
                       {"spin0", // an A/A comparison that gets a verdict
                        "busy wait of a billionth after every step",
