@@ -95,7 +95,7 @@ std::optional<NsaShape> sparse_shape(const json& json_config) {
   return std::nullopt;
 }
 
-void lint_crossover(const json& config, std::vector<std::string>& warnings) {
+void warn_of_crossover(const json& config, std::vector<std::string>& warnings) {
   const std::optional<NsaShape> shape = sparse_shape(config);
   const auto length = number(config, "seq_len");
   if (!shape || !length || *length <= 0) return;
@@ -154,7 +154,7 @@ std::vector<std::string> shape_warnings(const LedgerData& plan) {
 std::vector<std::string> source_errors(const LedgerData& plan) {
   std::vector<std::string> result;
   for (const ClaimRow& claim : plan.claims) {
-    std::istringstream lines(claim.warnings);
+    std::istringstream lines(claim.lints);
     for (std::string line; std::getline(lines, line);)
       if (std::find(result.begin(), result.end(), line) == result.end()) result.push_back(line);
   }

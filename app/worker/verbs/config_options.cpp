@@ -1,5 +1,6 @@
 #include "app/worker/verbs/config_options.h"
 
+#include <nlohmann/json.hpp>
 #include <string_view>
 
 #include "core/result.h"
