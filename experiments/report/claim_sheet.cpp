@@ -244,7 +244,7 @@ std::string render_claims_table(const std::vector<SheetEntry>& sheet, const Tabl
       if (std::find(lints.begin(), lints.end(), line) == lints.end()) lints.push_back(line);
   if (lints.empty()) return out.take();
   out.raw("");
-  out.line("lints: what arithmetic says about these documents");
+  out.line(kDocumentLints);
   for (const std::string& line : lints) out.line(line, kIndent, "- ");
   return out.take();
 }
