@@ -1,11 +1,7 @@
 #include "core/statistics/roofline.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cassert>
-
-#include "core/text.h"
 
 namespace assay {
 
@@ -74,24 +70,6 @@ Bottleneck bottleneck_of(const SpeedOfLight& light, const std::optional<Measured
 
 double model_flops_utilization(double flops, double seconds, double peak_flops_per_second) {
   return flops / (seconds * peak_flops_per_second);
-}
-
-std::string roofline_text(double flops,
-                          std::int64_t launches,
-                          const SpeedOfLight& light,
-                          const MeasuredPeaks& peaks,
-                          const MeasuredStep& step) {
-  const Bottleneck bound = bottleneck_of(light, step);
-  return fmt::format(
-      "MFU {:.3g} %; {} at measured peaks, {} measured ({:.1f} x): {} {} ({} launches, {})",
-      100 * model_flops_utilization(flops, step.seconds, peaks.flops_per_second),
-      human_seconds(light.seconds),
-      human_seconds(step.seconds),
-      step.seconds / light.seconds,
-      to_string(bound),
-      bound == Bottleneck::Compute || bound == Bottleneck::Host ? "binds" : "bind",
-      launches,
-      human_seconds(light.launch_seconds));
 }
 
 } // namespace assay

@@ -77,12 +77,4 @@ Bottleneck bottleneck_of(const SpeedOfLight& light,
 // device could have done in that time.
 double model_flops_utilization(double flops, double seconds, double peak_flops_per_second);
 
-// "MFU 21 %; 12.3 ms at measured peaks, 56 ms measured (4.6 x): launches bind (2688 launches, 11
-// ms)". `flops`: model FLOPs of the step.
-std::string roofline_text(double flops,
-                          std::int64_t launches,
-                          const SpeedOfLight& light,
-                          const MeasuredPeaks& peaks,
-                          const MeasuredStep& step);
-
 } // namespace assay

@@ -46,6 +46,55 @@ std::optional<TrainConfig> config_of(const CellRow& cell) {
   return resolved ? std::optional(*resolved) : std::nullopt;
 }
 
+// A condition that a cell does not meet.
+struct Unmet {
+  std::string reason; // "precision is fp32, the claim needs bf16"
+  ClaimNeed need;
+};
+
+std::vector<std::string> values_of(const json& needed) {
+  if (!needed.is_array()) return {condition_text(needed)};
+  std::vector<std::string> values;
+  for (const json& value : needed) values.push_back(condition_text(value));
+  return values;
+}
+
+std::vector<Unmet> unmet(const ClaimRow& claim, const CellRow& cell, const std::string& gpu) {
+  if (claim.requires_json.empty()) return {};
+  const json needs = json::parse(claim.requires_json, nullptr, false);
+  if (!needs.is_object()) return {{"the claim's conditions cannot be read", {}}};
+  const json config = json::parse(cell.config_json, nullptr, false);
+  const bool not_run =
+      gpu.empty() && config.is_object() && config.contains("device") && config["device"] == "cuda";
+  std::vector<Unmet> result;
+  const auto add = [&](const std::string& key, const json& needed, std::string reason) {
+    result.push_back({std::move(reason), {key, values_of(needed)}});
+  };
+  for (const auto& [key, needed] : needs.items()) {
+    if (key == kBoardKey) {
+      if (!not_run && !accepts_gpu(needed, gpu))
+        add(key,
+            needed,
+            fmt::format("the claim needs a {} board, this is {}",
+                        condition_text(needed),
+                        gpu.empty() ? "no GPU" : gpu));
+    } else if (!config.is_object() || !config.contains(key)) {
+      add(key,
+          needed,
+          fmt::format(
+              "the claim needs {} {}, the cell has no such key", key, condition_text(needed)));
+    } else if (!accepts(needed, config[key])) {
+      add(key,
+          needed,
+          fmt::format("{} is {}, the claim needs {}",
+                      key,
+                      condition_text(config[key]),
+                      condition_text(needed)));
+    }
+  }
+  return result;
+}
+
 } // namespace
 
 std::string condition_text(const nlohmann::json& value) {
@@ -145,31 +194,18 @@ ClaimDecision decide_claim(const Interval& claimed, const Interval& measured, do
 }
 
 std::string unmet_conditions(const ClaimRow& claim, const CellRow& cell, const std::string& gpu) {
-  if (claim.requires_json.empty()) return "";
-  const json needs = json::parse(claim.requires_json, nullptr, false);
-  if (!needs.is_object()) return "the claim's conditions cannot be read";
-  const json config = json::parse(cell.config_json, nullptr, false);
-  std::string unmet;
-  const bool not_run =
-      gpu.empty() && config.is_object() && config.contains("device") && config["device"] == "cuda";
-  const auto add = [&](const std::string& text) { unmet += (unmet.empty() ? "" : "; ") + text; };
-  for (const auto& [key, needed] : needs.items()) {
-    if (key == kBoardKey) {
-      if (!not_run && !accepts_gpu(needed, gpu))
-        add(fmt::format("the claim needs a {} board, this is {}",
-                        condition_text(needed),
-                        gpu.empty() ? "no GPU" : gpu));
-    } else if (!config.is_object() || !config.contains(key)) {
-      add(fmt::format(
-          "the claim needs {} {}, the cell has no such key", key, condition_text(needed)));
-    } else if (!accepts(needed, config[key])) {
-      add(fmt::format("{} is {}, the claim needs {}",
-                      key,
-                      condition_text(config[key]),
-                      condition_text(needed)));
-    }
-  }
-  return unmet;
+  std::string text;
+  for (const Unmet& condition : unmet(claim, cell, gpu))
+    text += (text.empty() ? "" : "; ") + condition.reason;
+  return text;
+}
+
+std::vector<ClaimNeed>
+unmet_needs(const ClaimRow& claim, const CellRow& cell, const std::string& gpu) {
+  std::vector<ClaimNeed> needs;
+  for (Unmet& condition : unmet(claim, cell, gpu))
+    if (!condition.need.key.empty()) needs.push_back(std::move(condition.need));
+  return needs;
 }
 
 } // namespace assay

@@ -84,6 +84,13 @@ inline constexpr const char* kBoardKey = "gpu"; // of `requires`: a part of the 
 // "". Keys are TrainConfig keys, or kBoardKey, which a CUDA cell that has not run does not fail;
 // values are scalars, lists of scalars, or {"min":…, "max":…}.
 std::string unmet_conditions(const ClaimRow& claim, const CellRow& cell, const std::string& gpu);
+// What it needs instead: the key of each unmet condition, and the values that would meet it.
+struct ClaimNeed {
+  std::string key;
+  std::vector<std::string> values;
+};
+std::vector<ClaimNeed>
+unmet_needs(const ClaimRow& claim, const CellRow& cell, const std::string& gpu);
 
 // What a condition of a claim allows, in words: "bf16 or fp8".
 std::string condition_text(const nlohmann::json& allowed);

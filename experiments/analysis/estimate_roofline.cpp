@@ -63,15 +63,16 @@ std::optional<TrainConfig> config_of(const std::string& text) {
 
 void add_bound(VariantSpeed& speed, const std::vector<OpCost>& ops, const TrainConfig& config) {
   if (!speed.peaks) {
-    speed.unknown = config.device == Device::Cuda ? "this run did not measure the device's peaks"
-                                                  : "peaks are measured on a GPU only";
+    speed.unknown = config.device == Device::Cuda
+                        ? "this run did not measure the peaks of the device"
+                        : "peaks are measured on GPUs only";
     return;
   }
   speed.light = speed_of_light(ops, *speed.peaks, speed.launches.value_or(0));
   if (speed.launches)
     speed.bound = bottleneck_of(*speed.light, MeasuredStep{speed.step_seconds, speed.busy_seconds});
   else
-    speed.unknown = "the launches of this family are counted in a traced launch";
+    speed.unknown = "kernel launches of this model family are counted in a trace only";
 }
 
 // `step_seconds` > 0.

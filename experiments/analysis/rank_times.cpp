@@ -142,14 +142,14 @@ std::string ranks_text(const Comparison& comparison) {
   const RankTimes &a = comparison.a_ranks, &b = comparison.b_ranks;
   if (a.empty() || b.empty()) return "";
   if (all_traced(a) && all_traced(b))
-    return fmt::format("exposed communication a step: {}; {}",
+    return fmt::format("exposed communication per step: {}; {}",
                        waits_text(comparison.a, a),
                        waits_text(comparison.b, b));
   std::string text = fmt::format("slowest rank by its own clock: {}; {}",
                                  clock_text(comparison.a, a),
                                  clock_text(comparison.b, b));
   if (comparison.explanation)
-    text += fmt::format("; exposed communication is not known: no usable trace of rank {}",
+    text += fmt::format("; exposed communication is unknown: no usable trace of rank {}",
                         all_traced(a) ? untraced(b) : untraced(a));
   return text;
 }

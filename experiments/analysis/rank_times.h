@@ -25,14 +25,15 @@ struct RankTime {
 };
 using RankTimes = std::vector<RankTime>; // by rank; empty where one process trains
 
-// From the timed launches; nothing is traced yet. Empty unless at least two ranks told their times.
+// From the timed launches; nothing is traced yet. Empty unless at least two ranks reported their
+// times.
 RankTimes rank_times(const LedgerData& data, const VariantRow& variant);
 
 // Nothing when no step counts or a check of the audit failed.
 std::optional<TracedWait> traced_wait(const Trace& trace);
 
 struct Comparison;
-// "exposed communication a step: last 310 us (3.10 %) on rank 1, which the others wait for, to
+// "exposed communication per step: last 310 us (3.10 %) on rank 1, which the others wait for, to
 // 1.2 ms (12.1 %) on rank 0; …" for A, then B. That the others wait for a rank is said where the
 // 95 % interval of the difference over rounds excludes 0. Without traces the slowest rank by its
 // own clock; "" where one process trains. ASCII only.

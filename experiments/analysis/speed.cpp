@@ -8,7 +8,7 @@ namespace assay {
 
 namespace {
 
-constexpr const char* kNotKnown = "not known";
+constexpr const char* kUnknown = "unknown";
 
 } // namespace
 
@@ -20,45 +20,25 @@ std::string token_rate_text(double tokens_per_second) {
 }
 
 std::string utilization_text(const VariantSpeed& speed) {
-  if (!speed.peaks) return kNotKnown;
+  if (!speed.peaks) return kUnknown;
   return fmt::format("{:.3g} %",
                      100 * model_flops_utilization(
                                speed.flops, speed.step_seconds, speed.peaks->flops_per_second));
 }
 
 std::string light_text(const VariantSpeed& speed) {
-  return speed.light ? human_seconds(speed.light->seconds) : kNotKnown;
+  return speed.light ? human_seconds(speed.light->seconds) : kUnknown;
 }
 
-std::string bound_text(const VariantSpeed& speed) {
-  return speed.bound ? std::string(to_string(*speed.bound)) : kNotKnown;
+std::string bottleneck_text(const VariantSpeed& speed) {
+  return speed.bound ? std::string(to_string(*speed.bound)) : kUnknown;
 }
 
 std::string kernel_launches_text(const VariantSpeed& speed) {
-  if (!speed.launches) return kNotKnown;
+  if (!speed.launches) return kUnknown;
   std::string text = std::to_string(*speed.launches);
   if (speed.light) text += fmt::format(", {}", human_seconds(speed.light->launch_seconds));
   return text + (speed.launches_traced ? ", traced" : ", by arithmetic");
-}
-
-std::string speed_text(const VariantSpeed& speed) {
-  const std::string rate = token_rate_text(speed.tokens_per_second);
-  if (!speed.light)
-    return fmt::format(
-        "{}, step {}; MFU and what binds {}", rate, human_seconds(speed.step_seconds), kNotKnown);
-  if (!speed.bound)
-    return fmt::format("{}; MFU {}; {} at measured peaks, {} measured; what binds {}",
-                       rate,
-                       utilization_text(speed),
-                       light_text(speed),
-                       human_seconds(speed.step_seconds),
-                       kNotKnown);
-  return rate + "; " +
-         roofline_text(speed.flops,
-                       *speed.launches,
-                       *speed.light,
-                       *speed.peaks,
-                       {speed.step_seconds, speed.busy_seconds});
 }
 
 } // namespace assay

@@ -25,13 +25,11 @@ struct VariantSpeed {
 
 // "271 K tokens/s"
 std::string token_rate_text(double tokens_per_second);
-// Words for a table: "12.3 %", "4.51 ms", "launches"; "not known" where it is not.
+// Words for a table: "12.3 %", "4.51 ms", "kernels"; "unknown" where it is.
 std::string utilization_text(const VariantSpeed& speed);
 std::string light_text(const VariantSpeed& speed);
-std::string bound_text(const VariantSpeed& speed);
-// "2688 launches, 11 ms", and where the count comes from.
+std::string bottleneck_text(const VariantSpeed& speed);
+// "2688, 11 ms, traced": kernel launches, their floor, and where the count comes from.
 std::string kernel_launches_text(const VariantSpeed& speed);
-// All of it in one line; `unknown` is for the caller to add.
-std::string speed_text(const VariantSpeed& speed);
 
 } // namespace assay

@@ -6,6 +6,8 @@
 #include <map>
 #include <set>
 
+#include "core/text.h"
+
 namespace assay {
 
 namespace {
@@ -142,7 +144,7 @@ std::string claimed_text(const ClaimRow& claim) {
   if (claim.lo < 0 && claim.hi <= 0 && what.starts_with("less ")) // a bounded cost
     return fmt::format("at most {:.3g} % more {}", -100 * claim.lo, what.substr(5));
   if (claim.lo == 0 && std::isinf(claim.hi))
-    return fmt::format("{}{}, no figure", what == "throughput" ? "more " : "", what);
+    return fmt::format("{}{} (no figure given)", what == "throughput" ? "more " : "", what);
   std::string range = metric ? claimed_range_text(*metric, {claim.lo, claim.hi})
                              : gain_range_text(claim.lo, claim.hi);
   if (metric == ClaimMetric::Throughput && claim.lo >= kAsMultiple)
@@ -154,35 +156,37 @@ std::string claimed_text(const ClaimRow& claim) {
   return fmt::format("{} {}", range, what);
 }
 
-std::string measured_text(const ClaimResult& result) {
-  if (!result.gain) return "not measured";
+std::string gain_text(const ClaimResult& result) {
+  if (!result.gain) return "-";
   const auto metric = claim_metric(result.claim.metric);
   const double gain = *result.gain;
   std::optional<Interval> interval = result.gain_95;
   if (interval && interval->upper <= interval->lower) interval.reset();
-  std::string text = "measured ";
+  std::string text;
   if (metric == ClaimMetric::SecondsPerParameter)
-    return fmt::format("measured {} less{}",
+    return fmt::format("{} less{}",
                        gain_text(*metric, gain),
                        interval ? " " + gains_text(*metric, *interval) : "");
   if (metric == ClaimMetric::UntrainedLoss)
-    return fmt::format("measured {}{} of ln(vocabulary)",
-                       share_text(gain),
-                       interval ? " " + shares_text(*interval) : "");
+    return fmt::format(
+        "{}{} of ln(vocabulary)", share_text(gain), interval ? " " + shares_text(*interval) : "");
   if (!metric || *metric == ClaimMetric::Throughput) {
-    text += gain >= kAsMultiple ? fmt::format("x{:.3g}", 1 + gain) : change_text(gain);
+    text = gain >= kAsMultiple ? fmt::format("x{:.3g}", 1 + gain) : change_text(gain);
     if (interval && gain >= kAsMultiple)
       text += fmt::format(" [{:.3g}, {:.3g}]", 1 + interval->lower, 1 + interval->upper);
     else if (interval)
       text += " " + bracket(*interval);
   } else { // a gain is less of it
-    std::string change = change_text(std::abs(gain)) + (gain < 0 ? " more" : " less");
+    text = change_text(std::abs(gain)) + (gain < 0 ? " more" : " less");
     if (interval)
-      change += " " + bracket(gain < 0 ? Interval{-interval->upper, -interval->lower} : *interval);
-    std::erase(change, '+');
-    text += change;
+      text += " " + bracket(gain < 0 ? Interval{-interval->upper, -interval->lower} : *interval);
+    std::erase(text, '+');
   }
   return text + (result.end_to_end ? " end to end" : "");
+}
+
+std::string measured_text(const ClaimResult& result) {
+  return result.gain ? "measured " + gain_text(result) : "not measured";
 }
 
 std::string claim_state_text(const ClaimResult& result) {
@@ -209,13 +213,14 @@ std::string launches_text(const CellReport& cell) {
   if (used.empty()) return text;
   if (used.size() == 1 && *used.begin() == static_cast<std::size_t>(cell.launches_with_copies))
     return text;
-  return text + fmt::format(", effects of {}", fmt::join(used, " or "));
+  if (*used.rbegin() == 0) return text + ", none usable";
+  return text + fmt::format(", {} usable", fmt::join(used, " or "));
 }
 
 std::string control_text(const CellReport& cell) {
   if (!cell.control) return "no A/A control in this cell";
   if (!cell.control->comparison.effect && cell.control->comparison.pairs.pairs > 0)
-    return "A/A control measured, every pair excluded";
+    return "A/A control: no usable pairs (machine busy)";
   if (!cell.control->comparison.effect) return "A/A control not measured yet";
   const Estimate& theta = cell.control->comparison.effect->theta;
   return fmt::format("A/A control {} {}{}",
@@ -225,7 +230,41 @@ std::string control_text(const CellReport& cell) {
 }
 
 std::string comparison_text(const Comparison& comparison) {
-  return comparison.b + " against " + comparison.a;
+  return comparison.a + " -> " + comparison.b;
+}
+
+std::string unit_line(const CellReport& cell, const Comparison& comparison) {
+  if (!comparison.effect) return "";
+  return fmt::format("{} per {} (median)", unit_time_text(*comparison.effect), cell.cell.unit);
+}
+
+std::string all_pairs_line(const Comparison& comparison) {
+  if (comparison.pairs.excluded == 0 || !comparison.effect_all) return "";
+  return fmt::format("with all {} pairs ({} disturbed): {} {}",
+                     comparison.pairs.pairs,
+                     comparison.pairs.excluded,
+                     effect_text(comparison.effect_all->theta),
+                     interval_text(comparison.effect_all->theta.at_95));
+}
+
+std::string end_to_end_line(const CellReport& cell, const Comparison& comparison) {
+  if (!comparison.end_to_end) return "";
+  const EndToEnd& value = *comparison.end_to_end;
+  return fmt::format("end to end {} {} of training time: one {} per {:.0f} step{} of {}",
+                     effect_text(value.log_ratio),
+                     interval_text(value.log_ratio.at_95),
+                     cell.cell.unit,
+                     value.every,
+                     value.every == 1 ? "" : "s",
+                     human_seconds(value.step_ns * 1e-9));
+}
+
+bool needs_details(const Verdict& verdict) {
+  const bool claim_decided = verdict.claim != ClaimState::Undecided &&
+                             verdict.claim != ClaimState::NotTested &&
+                             verdict.claim != ClaimState::ConditionsNotMet;
+  return verdict.validity != Validity::Ok || verdict.speed != Speed::Inconclusive ||
+         verdict.quality == Quality::Harmed || claim_decided;
 }
 
 std::string loss_note(const Comparison& comparison) {
@@ -251,19 +290,8 @@ std::vector<std::string> speed_notes(const Report& report) {
     }
   std::vector<std::string> notes;
   for (const auto& [why, cells] : unknown)
-    notes.push_back(fmt::format("not known in {}: {}", cells, why));
+    notes.push_back(fmt::format("MFU or bottleneck unknown in {}: {}", cells, why));
   return notes;
-}
-
-std::string speed_name_text(const CellReport& cell, const VariantSpeed& speed) {
-  return cell.cell.name + ", " + (speed.variant.empty() ? "the train step" : speed.variant);
-}
-
-std::string source_errors_line(std::size_t count) {
-  if (count == 0) return "";
-  return fmt::format("{} arithmetic error{} in the claims' sources: `assay claims` lists them",
-                     count,
-                     count == 1 ? "" : "s");
 }
 
 std::string summary_text(const Report& report) {

@@ -32,28 +32,34 @@ std::string mde_text(const std::optional<Effect>& effect); // "0.81 %", or "-"
 std::string verdict_word(const Verdict& verdict);
 // "+10 to +15 % throughput"
 std::string claimed_text(const ClaimRow& claim);
+// "+14.0 % [+13.0, +15.1] %", or "-"
+std::string gain_text(const ClaimResult& result);
 // "measured +14.0 % [+13.0, +15.1] %", or "not measured"
 std::string measured_text(const ClaimResult& result);
 // "CONFIRMED (exceeds, provisional)"
 std::string claim_state_text(const ClaimResult& result);
-// "5 of 5 launches"; "9 launches of 3 planned, effects of 8" where merging added or disturbances
-// took some.
+// "5 of 5 launches"; "9 launches of 3 planned, 8 usable" where merging added or disturbances took
+// some.
 std::string launches_text(const CellReport& cell);
 // "A/A control +0.12 % [-0.40, +0.63] %", or why there is none
 std::string control_text(const CellReport& cell);
-// "varlen against mask_dense"
+// "mask_dense -> varlen": baseline, then candidate
 std::string comparison_text(const Comparison& comparison);
-// The loss test in words where the verdict's reasons do not tell it, or "".
+// "185 -> 170 ms per train_step (median)", or "" without a counted pair.
+std::string unit_line(const CellReport& cell, const Comparison& comparison);
+// The effect with disturbed pairs included, or "" where no pair is excluded.
+std::string all_pairs_line(const Comparison& comparison);
+// "end to end -0.02 % […] of training time: …", or "".
+std::string end_to_end_line(const CellReport& cell, const Comparison& comparison);
+// The loss test in words where the verdict's reasons do not contain it, or "".
 std::string loss_note(const Comparison& comparison);
-// "varlen, mask_dense"; "ema_swap, the train step"
-std::string speed_name_text(const CellReport& cell, const VariantSpeed& speed);
-// Why something of the speed of light is not known, each reason once, with its cells.
+// Whether a short report shows the comparison in full: it is decided, or something is wrong.
+bool needs_details(const Verdict& verdict);
+// Why a roofline is incomplete, each reason once, with its cells.
 std::vector<std::string> speed_notes(const Report& report);
-// Headings of a report, and the line that stands for errors of the sources on a terminal, where they
-// would push the verdicts out of sight; "" for none.
+// Headings of a report.
 inline constexpr const char* kShapeWarnings = "Shape warnings";
-inline constexpr const char* kSourceErrors = "Arithmetic errors in the sources";
-std::string source_errors_line(std::size_t count);
+inline constexpr const char* kSourceErrors = "Arithmetic errors in the claims' sources";
 // One sentence for the top of a report: how many comparisons are faster, slower, …
 std::string summary_text(const Report& report);
 

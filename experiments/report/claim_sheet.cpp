@@ -272,7 +272,7 @@ std::string render_claims_table(const std::vector<SheetEntry>& sheet, const Tabl
       if (std::find(errors.begin(), errors.end(), line) == errors.end()) errors.push_back(line);
   if (errors.empty()) return out.take();
   out.raw("");
-  out.line("arithmetic errors in the sources of these claims");
+  out.line(kSourceErrors);
   for (const std::string& line : errors) out.line(line, kIndent, "- ");
   return out.take();
 }

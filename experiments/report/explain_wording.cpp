@@ -18,6 +18,12 @@ int decimals_of(const TimeScale& scale) {
   return scale.ns == 1 ? 0 : 3;
 }
 
+// A check without an upper limit has the largest number there is.
+std::string limit_text(const AuditRow& row) {
+  constexpr double kNoLimit = 1e300;
+  return std::abs(row.limit) < kNoLimit ? fmt::format(" (limit {:.6g})", row.limit) : "";
+}
+
 std::vector<StageDelta> largest(const Waterfall& waterfall) {
   std::vector<StageDelta> stages = waterfall.stages;
   std::stable_sort(stages.begin(), stages.end(), [](const StageDelta& x, const StageDelta& y) {
@@ -66,7 +72,7 @@ std::string stage_share_text(const Waterfall& waterfall, double delta_ns) {
 
 std::string where_text(const Explanation& explanation) {
   const Waterfall& waterfall = explanation.waterfall;
-  if (!waterfall.unusable.empty()) return "where: not usable: " + waterfall.unusable;
+  if (!waterfall.unusable.empty()) return "where: traces not usable: " + waterfall.unusable;
   const TimeScale scale = scale_of(waterfall);
   std::string text;
   for (const StageDelta& stage : largest(waterfall)) {
@@ -75,21 +81,37 @@ std::string where_text(const Explanation& explanation) {
                         to_string(stage.stage),
                         difference_text(stage.delta_ns, scale),
                         scale.unit);
-    if (const std::string share = stage_share_text(waterfall, stage.delta_ns); share != "-")
-      text += " (" + share + ")";
-    if (!stage.clear) text += " (not clear of 0)";
+    const std::string share = stage_share_text(waterfall, stage.delta_ns);
+    const char* doubt = stage.clear ? "" : "not significant";
+    if (share != "-")
+      text += fmt::format(" ({}{}{})", share, stage.clear ? "" : ", ", doubt);
+    else if (!stage.clear)
+      text += fmt::format(" ({})", doubt);
   }
   if (text.empty()) text = "no stage differs";
   if (waterfall.timed_a_ns <= 0) return "where: " + text;
-  return fmt::format("where: {}; {}", text, waterfall.closed ? "closes" : "does not close");
+  return fmt::format("where: {}; {}",
+                     text,
+                     waterfall.closed
+                         ? std::string("the parts add up to the timed difference")
+                         : fmt::format("the parts do not add up to the timed difference (off by {} "
+                                       "of a step): do not trust this breakdown",
+                                       share_text(std::abs(waterfall.residual_share))));
+}
+
+std::string traced_pairs_text(const Explanation& explanation) {
+  return fmt::format("{} pairs of traced steps, timed on the {}",
+                     explanation.waterfall.pairs,
+                     explanation.traced_as == "device" ? "device" : "host");
 }
 
 std::string closure_text(const Waterfall& waterfall) {
   if (waterfall.timed_a_ns <= 0) return "not compared with a timed difference: there is none yet";
   if (waterfall.pairs == 0) return "not compared with the timed difference: no traced pairs";
   const TimeScale scale = scale_of(waterfall);
-  return fmt::format("{}: timed {} {}, traced {} {}; residual {} {} = {} of A's step (allowed {})",
-                     waterfall.closed ? "closes" : "does not close",
+  return fmt::format("the parts {} to the timed difference: timed {} {}, traced {} {}; off by {} "
+                     "{} = {} of the baseline's step (allowed {})",
+                     waterfall.closed ? "add up" : "do not add up",
                      difference_text(waterfall.timed_delta_ns, scale),
                      scale.unit,
                      difference_text(waterfall.traced_delta_ns(), scale),
@@ -104,12 +126,14 @@ std::string audit_text(const Waterfall& waterfall) {
   std::string text = "audit passed";
   if (!waterfall.a.passed || !waterfall.b.passed) {
     text = "audit failed:";
-    for (const auto& [side, health] : {std::pair("A", &waterfall.a), std::pair("B", &waterfall.b)})
+    for (const auto& [side, health] :
+         {std::pair("baseline", &waterfall.a), std::pair("candidate", &waterfall.b)})
       for (const AuditRow& row : health->failed)
-        text += fmt::format(" {} {} {:.6g} (limit {:.6g})", side, row.check, row.value, row.limit);
+        text += fmt::format(" {} {} {:.6g}{}", side, row.check, row.value, limit_text(row));
   }
   if (waterfall.a.traced_over_timed <= 0 || waterfall.b.traced_over_timed <= 0) return text;
-  return text + fmt::format("; a traced step takes x{:.3f} (A) and x{:.3f} (B) of a timed one",
+  return text + fmt::format("; a traced step takes x{:.3f} (baseline) and x{:.3f} (candidate) of a "
+                            "timed one",
                             waterfall.a.traced_over_timed,
                             waterfall.b.traced_over_timed);
 }

@@ -20,14 +20,17 @@ std::string time_text(double ns, const TimeScale& scale);       // "12.34", in t
 std::string difference_text(double ns, const TimeScale& scale); // signed, never "-0.00"
 std::string difference_interval_text(const std::optional<Interval>& ns, const TimeScale& scale);
 
-// A stage's part of the whole traced difference, "62 %"; "-" where that difference is not clear of
-// 0.
+// A stage's part of the whole traced difference, "62 %"; "-" where that difference is not
+// significant.
 std::string stage_share_text(const Waterfall& waterfall, double delta_ns);
-// "where: forward -4.10 ms (62 %), backward -2.20 ms (34 %); closes"
+// "where: forward -4.10 ms (62 %), backward -2.20 ms (34 %, not significant); the parts add up to
+// the timed difference"
 std::string where_text(const Explanation& explanation);
-// What the timed difference leaves unexplained, or why that is not known.
+// "30 pairs of traced steps, timed on the device"
+std::string traced_pairs_text(const Explanation& explanation);
+// Whether the stages add up to the timed difference, and by how much not.
 std::string closure_text(const Waterfall& waterfall);
-// "audit passed; a traced step takes x1.010 (A) and x1.012 (B) of a timed one"
+// "audit passed; a traced step takes x1.010 (baseline) and x1.012 (candidate) of a timed one"
 std::string audit_text(const Waterfall& waterfall);
 // "12", "12.5": calls a step
 std::string calls_text(double calls);

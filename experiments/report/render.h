@@ -1,4 +1,5 @@
-// Renderers of a Report (docs/report-schema.md). None computes a figure; all show every row.
+// Renderers of a Report (docs/report-schema.md). None computes a figure; tables
+// and lists are sections (section.h).
 #pragma once
 
 #include <string>
@@ -13,10 +14,18 @@ struct TableStyle {
   bool color = false;  // ANSI colours beside the words, never instead of them
 };
 
-std::string render_table(const Report& report, const TableStyle& style);
+struct TableView {
+  std::string cell;     // only this cell, in full; "": every cell
+  bool verbose = false; // every comparison in full, records too
+};
+
+// The table of all comparisons, then what is decided or wrong.
+std::string render_table(const Report& report, const TableStyle& style, const TableView& view = {});
 std::string render_markdown(const Report& report); // GitHub-flavoured
 std::string render_json(const Report& report);     // schema_version kReportSchema
 std::string render_html(const Report& report);     // one self-contained page, no scripts
+// Comparisons whose difference the traces break down.
+int explained_comparisons(const Report& report);
 // Tidy, one row per visit of every launch, RFC 4180.
 std::string render_csv(const LedgerData& data);
 

@@ -6,6 +6,7 @@
 #include "experiments/report/explanation_json.h"
 #include "experiments/report/loss_json.h"
 #include "experiments/report/render.h"
+#include "experiments/report/section.h"
 
 namespace assay {
 
@@ -280,9 +281,18 @@ ordered_json spec_json(const SpecRow& value) {
 
 } // namespace
 
+int explained_comparisons(const Report& report) {
+  int count = 0;
+  for (const CellReport& cell : report.cells)
+    for (const Comparison& comparison : cell.comparisons)
+      count += comparison.explanation.has_value();
+  return count;
+}
+
 std::string render_json(const Report& report) {
   ordered_json out = {{"schema_version", kReportSchema},
                       {"complete", report.complete()},
+                      {"explained", explained_comparisons(report)},
                       {"summary", summary_text(report)},
                       {"spec", spec_json(report.spec)},
                       {"judgements", report.judgements},
@@ -308,6 +318,8 @@ std::string render_json(const Report& report) {
                         {"kind", text(event.kind)},
                         {"detail", text(event.detail)}};
   });
+  out["run"] = to_json(run_section(report));
+  add("sections", report_sections(report), [](const Section& section) { return to_json(section); });
   return out.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n";
 }
 

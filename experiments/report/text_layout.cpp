@@ -38,9 +38,29 @@ std::size_t end_of_piece(const std::string& text, std::size_t at) {
   return end;
 }
 
-// Breaks at spaces, but not inside an interval or before a unit; a word longer than the line is
-// cut.
-std::vector<std::string> wrapped(const std::string& text, std::size_t width) {
+} // namespace
+
+std::size_t display_width(const std::string& text) {
+  return static_cast<std::size_t>(
+      std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xC0) != 0x80; }));
+}
+
+std::string padded(const std::string& text, std::size_t width, bool right) {
+  const std::size_t have = display_width(text);
+  const std::string space(have < width ? width - have : 0, ' ');
+  return right ? space + text : text + space;
+}
+
+std::string cut_to(const std::string& text, std::size_t width) {
+  if (display_width(text) <= width) return text;
+  const std::size_t keep = width > 2 ? width - 2 : 0;
+  std::size_t end = 0;
+  for (std::size_t seen = 0; end < text.size(); ++end)
+    if ((text[end] & 0xC0) != 0x80 && seen++ == keep) break;
+  return text.substr(0, end) + "..";
+}
+
+std::vector<std::string> wrap_words(const std::string& text, std::size_t width) {
   std::vector<std::string> lines(1);
   std::size_t at = 0;
   while (at < text.size()) {
@@ -66,42 +86,20 @@ std::vector<std::string> wrapped(const std::string& text, std::size_t width) {
   return lines;
 }
 
-} // namespace
-
-std::size_t display_width(const std::string& text) {
-  return static_cast<std::size_t>(
-      std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xC0) != 0x80; }));
-}
-
-std::string padded(const std::string& text, std::size_t width, bool right) {
-  const std::size_t have = display_width(text);
-  const std::string space(have < width ? width - have : 0, ' ');
-  return right ? space + text : text + space;
-}
-
-std::string cut_to(const std::string& text, std::size_t width) {
-  if (display_width(text) <= width) return text;
-  const std::size_t keep = width > 2 ? width - 2 : 0;
-  std::size_t end = 0;
-  for (std::size_t seen = 0; end < text.size(); ++end)
-    if ((text[end] & 0xC0) != 0x80 && seen++ == keep) break;
-  return text.substr(0, end) + "..";
-}
-
 TextWriter::TextWriter(const TableStyle& style)
     : style_(style), width_(static_cast<std::size_t>(std::max(style.width, 40))) {}
 
 void TextWriter::line(const std::string& text, std::size_t indent, const std::string& mark) {
   const std::string clean = plain(printable(text));
   std::string lead = std::string(indent, ' ') + mark;
-  for (const std::string& part : wrapped(clean, width_ - indent - display_width(mark))) {
+  for (const std::string& part : wrap_words(clean, width_ - indent - display_width(mark))) {
     out_ += lead + part + "\n";
     lead = std::string(indent + display_width(mark), ' ');
   }
 }
 
-void TextWriter::rule(std::size_t width) {
-  std::string text;
+void TextWriter::rule(std::size_t width, std::size_t indent) {
+  std::string text(indent, ' ');
   for (std::size_t i = 0; i < std::min(width, width_); ++i) text += style_.unicode ? "─" : "-";
   raw(text);
 }

@@ -17,6 +17,10 @@ std::string padded(const std::string& text, std::size_t width, bool right);
 // At most `width` columns, the end cut off behind "..".
 std::string cut_to(const std::string& text, std::size_t width);
 
+// Lines of at most `width` columns. Breaks at spaces, but not inside an interval or before a unit;
+// a word longer than the line is cut.
+std::vector<std::string> wrap_words(const std::string& text, std::size_t width);
+
 class TextWriter {
 public:
   explicit TextWriter(const TableStyle& style);
@@ -24,7 +28,7 @@ public:
   // Wrapped at words; `mark` stands before the first line, the others are indented by its width.
   void line(const std::string& text, std::size_t indent = 0, const std::string& mark = "");
   void raw(const std::string& text) { out_ += text + "\n"; }
-  void rule(std::size_t width);
+  void rule(std::size_t width, std::size_t indent = 0);
   // Rows of equal length, the first one a header; `right` says which columns are right-aligned. The
   // last column is cut where the line is full.
   void columns(const std::vector<std::vector<std::string>>& rows,

@@ -84,7 +84,7 @@ TEST(Effect, ALaunchOfWhichLittleIsLeftDoesNotCount) {
   const Report report = analyze(data);
   EXPECT_EQ(first(report).effect->launches.size(), 4u);
   EXPECT_EQ(first(report).effect_all->launches.size(), 5u);
-  EXPECT_THAT(launches_text(report.cells[0]), HasSubstr("effects of 4"));
+  EXPECT_THAT(launches_text(report.cells[0]), HasSubstr("4 usable"));
 }
 
 TEST(Effect, NoSingleOutlierIsDropped) {
@@ -424,7 +424,7 @@ TEST(Verdicts, AlsoCompareAddsItsPairs) {
   const Report report = analyze(synthetic_ledger(plan_of(cell)));
   ASSERT_EQ(report.cells[0].comparisons.size(), 3u);
   const Comparison& extra = report.cells[0].comparisons[2];
-  EXPECT_EQ(comparison_text(extra), "faster against fast");
+  EXPECT_EQ(comparison_text(extra), "fast -> faster");
   EXPECT_NEAR(extra.effect->theta.value, -0.1, 0.01);
   EXPECT_FALSE(extra.against_reference);
   EXPECT_EQ(extra.verdict.quality, Quality::Bitwise);

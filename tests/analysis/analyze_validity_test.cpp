@@ -63,11 +63,11 @@ TEST(Launches, TheHeaderCountsWhatTheEffectUses) {
   EXPECT_EQ(launches_text(analyze(merged).cells[0]), "9 launches of 3 planned");
   for (VisitRow& visit : merged.visits)
     if (visit.launch == last) visit.covariates.steal_share = 0.5;
-  EXPECT_EQ(launches_text(analyze(merged).cells[0]), "9 launches of 3 planned, effects of 8");
+  EXPECT_EQ(launches_text(analyze(merged).cells[0]), "9 launches of 3 planned, 8 usable");
   for (VisitRow& visit : merged.visits) visit.covariates.steal_share = 0.5;
   const Report disturbed = analyze(merged);
-  EXPECT_EQ(launches_text(disturbed.cells[0]), "9 launches of 3 planned, effects of 0");
-  EXPECT_EQ(control_text(disturbed.cells[0]), "A/A control measured, every pair excluded");
+  EXPECT_EQ(launches_text(disturbed.cells[0]), "9 launches of 3 planned, none usable");
+  EXPECT_EQ(control_text(disturbed.cells[0]), "A/A control: no usable pairs (machine busy)");
 }
 
 TEST(Validity, ControlAlarmNeedsSizeAndEvidence) {

@@ -250,7 +250,7 @@ TEST(Loss, ClaimsAboutTheFinalLoss) {
   const ClaimResult none = claimed(loss_cell(-0.3, 0.01, 0), 0, inf);
   EXPECT_EQ(none.state, ClaimState::NotTested);
   EXPECT_EQ(none.reason, "no loss launches in this matrix");
-  EXPECT_EQ(claimed_text(none.claim), "less final loss, no figure");
+  EXPECT_EQ(claimed_text(none.claim), "less final loss (no figure given)");
 }
 
 TEST(Loss, CurvesAreDrawnWithWordsBesideThem) {
@@ -264,9 +264,9 @@ TEST(Loss, CurvesAreDrawnWithWordsBesideThem) {
                            "slow: from ",
                            " over 4 seeds",
                            "optimizer steps</text>",
-                           "training loss, nats a token",
+                           "training loss, nats per token",
                            "difference from slow",
-                           "fast against slow, mean of seeds",
+                           "fast minus slow, mean of seeds",
                            "class=\"curve seed c0\"",
                            "class=\"curve c1\"",
                            "fast, seed 3"})
@@ -276,7 +276,7 @@ TEST(Loss, CurvesAreDrawnWithWordsBesideThem) {
   EXPECT_THAT(render_html(report), HasSubstr("training loss</h3>"));
 }
 
-TEST(Loss, EveryReportTellsIt) {
+TEST(Loss, EveryReportShowsIt) {
   const Report report = analyze(ledger_of(loss_cell(0.001, 0.002)));
   const std::string line = "nats/token (90 % over 4 seeds), margin 0.02";
   EXPECT_THAT(render_table(report, {.width = 200, .unicode = true, .color = false}),

@@ -1,4 +1,5 @@
 #include "experiments/report/render.h"
+#include "experiments/report/section.h"
 #include "experiments/report/text_layout.h"
 
 #include <gmock/gmock.h>
@@ -9,6 +10,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "core/text.h"
 #include "experiments/analysis/wording.h"
 #include "experiments/demo/synthetic_ledger.h"
 
@@ -56,36 +58,143 @@ TEST(DisplayText, ABoundBelowZeroKeepsItsSign) {
   EXPECT_EQ(change_text(-1e-6), "+0.00 %") << "an estimate has no side to tell";
 }
 
-TEST(RenderTable, FitsTheTerminalAndSaysEverything) {
-  const Report report = analyze(synthetic_ledger(full_plan()));
-  for (const int width : {100, 80, 60}) {
-    std::istringstream lines(
-        render_table(report, {.width = width, .unicode = true, .color = false}));
-    for (std::string line; std::getline(lines, line);) {
-      EXPECT_LE(width_of(line), static_cast<std::size_t>(width)) << line;
-      EXPECT_EQ(std::count(line.begin(), line.end(), '['),
-                std::count(line.begin(), line.end(), ']'))
-          << "an interval is not split: " << line;
-      EXPECT_FALSE(line.substr(std::min(line.find_first_not_of(' '), line.size())).starts_with('%'))
-          << "nor parted from its unit: " << line;
-    }
+// Every line fits, and no interval or figure is broken over two lines.
+void expect_fits(const std::string& text, int width) {
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    EXPECT_LE(width_of(line), static_cast<std::size_t>(width)) << line;
+    EXPECT_EQ(std::count(line.begin(), line.end(), '['), std::count(line.begin(), line.end(), ']'))
+        << "an interval is not split: " << line;
+    EXPECT_FALSE(line.substr(std::min(line.find_first_not_of(' '), line.size())).starts_with('%'))
+        << "nor parted from its unit: " << line;
   }
+}
+
+// Long names, a failed gate, disturbed pairs, a claim that does not apply.
+SyntheticPlan wide_plan() {
+  SyntheticPlan plan = full_plan();
+  plan.cells[0].name = "a_cell_with_a_rather_long_name/of_two_parts";
+  plan.cells[0].levels[0].name = "the_reference_level_with_a_long_name";
+  plan.cells[0].disturbed_share = 0.4;
+  plan.cells[1].levels[1].gate_passes = false;
+  plan.claims[0].requires_json = R"({"device":"cuda","preset":"base"})";
+  return plan;
+}
+
+TEST(RenderTable, EveryViewFitsTheTerminal) {
+  for (const SyntheticPlan& plan : {full_plan(), wide_plan()}) {
+    const Report report = analyze(synthetic_ledger(plan));
+    const std::string& cell = report.cells[0].cell.name;
+    for (const int width : {60, 80, 100})
+      for (const TableView& view : {TableView{"", false}, {"", true}, {cell, false}})
+        expect_fits(render_table(report, {.width = width, .unicode = true, .color = false}, view),
+                    width);
+  }
+}
+
+TEST(RenderTable, BeginsWithRunAndTableThenDetails) {
+  const Report report = analyze(synthetic_ledger(full_plan()));
   const std::string text = render_table(report, {});
-  for (const char* word : {"ema_swap",
-                           "fast vs slow",
-                           "FASTER",
-                           "claim confirmed",
-                           "-9.",
+  std::size_t at = 0;
+  for (const char* part : {"2 comparisons", // summary, then what measured it
+                           "machine",
+                           "2-core test CPU",
+                           "build",
+                           "b1d0",
+                           "command",
+                           "all pairs",
+                           "slow → fast",
                            "-20.0 %",
-                           "MDE",
+                           "FASTER",
                            "A/A control",
+                           "claim confirmed",
+                           "end to end",
                            "claim-1",
                            "8 to 12 % less",
-                           "end to end",
-                           "by CUDA events",
-                           "alarms",
-                           "excluded"})
-    EXPECT_THAT(text, HasSubstr(word));
+                           "Alarms"}) {
+    const std::size_t found = text.find(part, at);
+    ASSERT_NE(found, std::string::npos) << part << " after " << text.substr(0, at);
+    at = found;
+  }
+  EXPECT_THAT(text, Not(HasSubstr("by CUDA events")));
+  EXPECT_THAT(render_table(report, {}, {.cell = "", .verbose = true}), HasSubstr("by CUDA events"));
+}
+
+// The table's interval is the one that the verdict reads, not the 95 % interval.
+TEST(RenderTable, ShowsTheJudgedInterval) {
+  SyntheticPlan plan = full_plan();
+  plan.cells[0].levels.push_back({.name = "faster", .effect = -0.2});
+  const Report report = analyze(synthetic_ledger(plan));
+  ASSERT_EQ(report.judgements, 3);
+  const Estimate& theta = report.cells[0].comparisons[0].effect->theta;
+  ASSERT_NE(interval_text(theta.judged), interval_text(theta.at_95));
+  const std::string text = render_table(report, {.width = 120, .unicode = true, .color = false});
+  EXPECT_THAT(text, HasSubstr("98.33 % interval"));
+  EXPECT_THAT(text, HasSubstr(effect_text(theta) + "  " + interval_text(theta.judged)));
+}
+
+TEST(RenderTable, OneCellOnRequest) {
+  const Report report = analyze(synthetic_ledger(full_plan()));
+  const std::string text = render_table(report, {}, {.cell = "ema_swap", .verbose = false});
+  EXPECT_THAT(text, HasSubstr("smallest detectable effect"));
+  EXPECT_THAT(text, Not(HasSubstr("per evaluation"))) << "that is the other cell";
+}
+
+TEST(RenderTable, ClaimsThatDoNotApplyTakeOneLine) {
+  const Report report = analyze(synthetic_ledger(wide_plan()));
+  const std::string text = render_table(report, {.width = 200, .unicode = true, .color = false});
+  EXPECT_THAT(text, HasSubstr("1 published claim does not apply here (needed: cuda, preset base)"));
+  EXPECT_THAT(text, Not(HasSubstr("8 to 12 %")));
+  EXPECT_EQ(nlohmann::json::parse(render_json(report))["claims"].size(), 1u) << "data keep it";
+}
+
+// A result whose pairs are disturbed keeps its figure, the one with all pairs, in every form.
+TEST(Renderers, TheEffectWithAllPairsIsAlwaysThere) {
+  for (const double share : {0.1, 1.0}) {
+    SyntheticPlan plan = full_plan();
+    plan.cells[0].disturbed_share = share;
+    const Report report = analyze(synthetic_ledger(plan));
+    const Comparison& comparison = report.cells[0].comparisons[0];
+    ASSERT_EQ(comparison.effect.has_value(), share < 1);
+    const std::string all = effect_text(comparison.effect_all->theta) + " ";
+    const std::string interval = interval_text(comparison.effect_all->theta.at_95);
+    for (const std::string& text :
+         {render_table(report, {.width = 200, .unicode = true, .color = false}),
+          render_html(report)}) {
+      EXPECT_THAT(text, HasSubstr(all + interval));
+      EXPECT_THAT(text, HasSubstr("all pairs"));
+    }
+    EXPECT_THAT(render_markdown(report), HasSubstr(all + "\\" + interval.substr(0, 4)));
+    const auto json = nlohmann::json::parse(render_json(report));
+    EXPECT_EQ(json["cells"][0]["comparisons"][0]["effect_all_pairs"]["time"]["log_ratio"],
+              comparison.effect_all->theta.value);
+  }
+}
+
+TEST(Sections, EveryFormShowsEveryOne) {
+  Report report = analyze(synthetic_ledger(full_plan()));
+  report.shape_warnings = {"a shape"};
+  report.source_errors = {"a figure"};
+  report.missing = {"a launch"};
+  const auto json = nlohmann::json::parse(render_json(report));
+  const std::string html = render_html(report), markdown = render_markdown(report),
+                    table = render_table(report, {}, {.cell = "", .verbose = true});
+  const std::vector<Section> sections = report_sections(report);
+  ASSERT_EQ(json["sections"].size(), sections.size());
+  ASSERT_GE(sections.size(), 10u);
+  for (std::size_t i = 0; i < sections.size(); ++i) {
+    const Section& section = sections[i];
+    EXPECT_EQ(json["sections"][i]["id"], section.id);
+    EXPECT_EQ(json["sections"][i]["rows"].size(), section.rows.size());
+    for (const SectionRow& row : section.rows)
+      EXPECT_EQ(row.texts.size(), std::max<std::size_t>(section.columns.size(), 1)) << section.id;
+    if (i == 0) continue; // the table of verdicts needs no heading
+    EXPECT_THAT(table, HasSubstr("\n" + section.title + "\n"));
+    EXPECT_THAT(html, HasSubstr(escape_html(section.title)));
+    EXPECT_EQ(markdown.find("## " + section.title + "\n") != std::string::npos,
+              section.depth != Depth::Record)
+        << section.id;
+  }
 }
 
 TEST(TextWriter, KeepsSpacesAndIntervals) {
@@ -193,7 +302,7 @@ TEST(RenderHtml, IsSelfContained) {
                            "class=\"claimed\"",
                            "class=\"band\"",
                            "prefers-color-scheme:dark",
-                           "Provenance",
+                           "b1d0",
                            "A/A control",
                            "class=\"excluded\""})
     EXPECT_THAT(html, HasSubstr(part));

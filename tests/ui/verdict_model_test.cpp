@@ -15,15 +15,19 @@
 namespace assay {
 namespace {
 
-const DetailSection& section(const VerdictRowModel& row, const std::string& title) {
-  for (const DetailSection& candidate : row.details)
+const Section& section(const VerdictRowModel& row, const std::string& title) {
+  for (const Section& candidate : row.details)
     if (candidate.title == title) return candidate;
   throw std::runtime_error("no section " + title);
 }
 
-std::string all_text(const DetailSection& section) {
+std::string all_text(const Section& section) {
   std::string text;
-  for (const DetailLine& line : section.lines) text += line.label + "|" + line.text + "\n";
+  for (const SectionRow& row : section.rows) {
+    for (const std::string& part : row.texts) text += part + "|";
+    text += "\n";
+  }
+  for (const std::string& note : section.notes) text += note + "\n";
   return text;
 }
 
@@ -103,14 +107,15 @@ TEST(VerdictModel, DetailsHoldClaimGatesAndLaunches) {
   EXPECT_TRUE(has(claims, "claimed +10 to +15 % throughput; measured +")) << claims;
   EXPECT_TRUE(has(claims, "\"10-15 % more tokens a second\" (seed 3)")) << claims;
   EXPECT_TRUE(has(claims, "conditions: documents of very different length")) << claims;
-  EXPECT_TRUE(has(all_text(section(model.rows[1], "Claims")), "no published claim"));
-  const std::string gates = all_text(section(model.rows[0], "Gates before timing"));
-  EXPECT_TRUE(has(gates, "passed|bitwise/weights: difference 0, allowed 0")) << gates;
-  EXPECT_TRUE(has(gates, "engaged|varlen/mask_dense x 1 in mask_dense")) << gates;
-  EXPECT_EQ(section(model.rows[0], "Launches").lines.size(), 1U + 3 + 5);
+  EXPECT_TRUE(has(all_text(section(model.rows[1], "Claims")), "No published claim"));
+  const std::string gates = all_text(section(model.rows[0], "Parity gates"));
+  EXPECT_TRUE(has(gates, "bitwise/weights|varlen|passed|0|0|")) << gates;
+  const std::string figures = all_text(section(model.rows[0], "Measurement"));
+  EXPECT_TRUE(has(figures, "varlen/mask_dense x 4 in mask_dense")) << figures;
+  EXPECT_EQ(section(model.rows[0], "Launches").rows.size(), 1U + 3 + 5);
   EXPECT_TRUE(has(all_text(section(model.rows[0], "Launches")),
                   "timed 4|complete, 24 of 24 rounds after 3 of warm-up"));
-  EXPECT_TRUE(has(all_text(section(model.rows[0], "Measurement")), "(train_step)"));
+  EXPECT_TRUE(has(all_text(section(model.rows[0], "Why")), "per train_step"));
 }
 
 TEST(VerdictModel, ClaimsThatNoCellTestsStandWithTheirOptimization) {
@@ -134,11 +139,9 @@ TEST(VerdictModel, FailedLaunchesAreBadAndRaiseAnAlarm) {
       launch.reason = "the worker was killed";
     }
   const VerdictModel model = verdict_model(data);
-  const std::vector<DetailLine>& lines = section(model.rows[0], "Launches").lines;
-  const auto bad = std::find_if(
-      lines.begin(), lines.end(), [](const DetailLine& line) { return line.tone == Tone::Bad; });
-  ASSERT_NE(bad, lines.end());
-  EXPECT_TRUE(has(bad->text, "the worker was killed")) << bad->text;
+  const SectionRow& last = section(model.rows[0], "Launches").rows.back();
+  EXPECT_EQ(last.tone, Tone::Bad);
+  EXPECT_TRUE(has(last.texts.at(1), "the worker was killed")) << last.texts.at(1);
   ASSERT_EQ(model.alarms.size(), 1U);
   EXPECT_TRUE(has(model.alarms[0], "the worker was killed"));
   EXPECT_EQ(model.rows[0].launches.size(), 4U);
@@ -149,10 +152,10 @@ TEST(VerdictModel, AFailedGateIsBadAndNamed) {
   plan.parity_passes = false;
   const VerdictModel model = verdict_model(finished(plan));
   EXPECT_EQ(model.rows[0].badge, "PARITY_FAILED");
-  const DetailSection& gates = section(model.rows[0], "Gates before timing");
-  EXPECT_EQ(gates.lines[0].label, "FAILED");
-  EXPECT_EQ(gates.lines[0].tone, Tone::Bad);
-  EXPECT_TRUE(has(gates.lines[0].text, "largest difference of a weight"));
+  const Section& gates = section(model.rows[0], "Parity gates");
+  EXPECT_EQ(gates.rows[0].texts.at(2), "FAILED");
+  EXPECT_EQ(gates.rows[0].tone, Tone::Bad);
+  EXPECT_TRUE(has(gates.rows[0].texts.at(5), "first in h.0"));
 }
 
 TEST(VerdictModel, BeforeTheFirstLaunchItSaysWhatToRun) {

@@ -73,7 +73,7 @@ const LossModel* Workspace::loss() const {
   return &*results->losses[row];
 }
 
-const SpeedModel* Workspace::speed() const {
+const Section* Workspace::speed() const {
   if (!results || row >= results->speeds.size() || !results->speeds[row]) return nullptr;
   return &*results->speeds[row];
 }

@@ -115,7 +115,7 @@ struct Workspace {
   const CellReport* cell() const;
   const Explanation* explanation() const;
   const LossModel* loss() const; // of the selected comparison, or null
-  const SpeedModel* speed() const;
+  const Section* speed() const;  // throughput and roofline
 };
 
 // Starts to load a results directory, its ledger, or a single trace file.

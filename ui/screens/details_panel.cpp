@@ -6,31 +6,16 @@
 #include "imgui.h"
 #include "implot.h"
 #include "ui/model/workspace.h"
+#include "ui/screens/section_table.h"
 #include "ui/style/widgets.h"
 
 namespace assay {
 namespace {
 
-float label_width(const VerdictRowModel& row) {
-  float width = 0;
-  for (const DetailSection& section : row.details)
-    for (const DetailLine& line : section.lines)
-      width = std::max(width, ImGui::CalcTextSize(line.label.c_str()).x);
-  return width + ImGui::GetFontSize();
-}
-
-void draw_section(const Palette& colors, const DetailSection& section, float labels) {
+void draw_titled(const Section& section, const Palette& colors) {
   ImGui::Dummy(ImVec2(0, ImGui::GetFontSize() * 0.2F));
   text(colors.accent, section.title);
-  const float left = ImGui::GetCursorPosX();
-  for (const DetailLine& line : section.lines) {
-    if (!line.label.empty()) {
-      text(line.tone == Tone::Neutral ? colors.muted : colors.tone(line.tone), line.label);
-      ImGui::SameLine();
-    }
-    ImGui::SetCursorPosX(left + labels);
-    text_wrapped(colors.text, line.text);
-  }
+  draw_section(section, colors);
 }
 
 // Launches from the top in their order; the whole result's interval as an area behind them.
@@ -110,8 +95,7 @@ void draw_text(Workspace& workspace, const VerdictRowModel& row) {
       ImGui::GetContentRegionAvail().x)
     ImGui::NewLine();
   badge(colors, row.tone, row.badge);
-  const float labels = label_width(row);
-  for (const DetailSection& section : row.details) draw_section(colors, section, labels);
+  for (const Section& section : row.details) draw_titled(section, colors);
 }
 
 } // namespace

@@ -8,7 +8,7 @@
 #include "ui/screens/loss_plot.h"
 #include "ui/screens/pair_plot.h"
 #include "ui/screens/screens.h"
-#include "ui/screens/speed_table.h"
+#include "ui/screens/section_table.h"
 #include "ui/screens/waterfall.h"
 #include "ui/style/input.h"
 #include "ui/style/widgets.h"
@@ -28,7 +28,8 @@ void draw_sentence(const CompareModel& model, const Palette& colors) {
 
 void draw_effects(const CompareModel& model, const Palette& colors) {
   const float em = ImGui::GetFontSize();
-  text_cut(colors.accent, "Effects: change of B against A, 95 % intervals");
+  text_cut(colors.accent,
+           "Effects: change from A to B; time with the verdict's interval, others 95 %");
   if (model.effects.empty()) {
     text_wrapped(colors.muted, "No pair of visits counts yet, so that there is no effect to show.");
     return;
@@ -78,7 +79,7 @@ void draw_where(Workspace& workspace, const CompareModel& model, const Palette& 
   if (shown == ComparePane::Loss)
     draw_loss(*workspace.loss(), colors);
   else if (shown == ComparePane::Speed)
-    draw_speed(*workspace.speed(), *workspace.comparison(), colors);
+    draw_section(*workspace.speed(), colors);
   else if (model.waterfall)
     draw_waterfall(workspace, *model.waterfall);
   else
@@ -95,9 +96,9 @@ TextTable compare_table(const Workspace& workspace) {
   for (const EffectLine& line : model.effects) table.push_back({line.label, line.words});
   if (model.waterfall)
     for (const WaterfallBar& bar : model.waterfall->bars) table.push_back({bar.label, bar.words});
-  if (const SpeedModel* speed = workspace.speed())
-    for (const SpeedRow& row : speed->rows)
-      table.push_back({row.label, "A " + row.values[0] + ", B " + row.values[1]});
+  if (const Section* speed = workspace.speed())
+    for (const SectionRow& row : speed->rows)
+      table.push_back({row.texts[0], "baseline " + row.texts[1] + ", candidate " + row.texts[2]});
   if (const LossModel* loss = workspace.loss()) table.push_back({"training loss", loss->words});
   return table;
 }

@@ -108,13 +108,8 @@ nlohmann::ordered_json runs_model(const Workspace& workspace) {
 }
 
 TextTable runs_table(const Workspace& workspace) {
-  TextTable table{{"optimization",
-                   "comparison",
-                   "effect, 95 % interval",
-                   "MDE",
-                   "memory",
-                   "verdict",
-                   "in words"}};
+  TextTable table{
+      {"optimization", "comparison", "effect, interval", "MDE", "memory", "verdict", "in words"}};
   for (const VerdictRowModel& row : workspace.results->verdicts.rows)
     table.push_back({row.optimization,
                      row.comparison,

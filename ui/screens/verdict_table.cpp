@@ -31,7 +31,7 @@ float bar_width() {
 void draw_header(const Workspace& workspace) {
   const ImGuiTableColumnFlags fixed = ImGuiTableColumnFlags_WidthFixed;
   ImGui::TableSetupScrollFreeze(0, 1);
-  for (const char* name : {"optimization", "comparison", "effect, 95 % interval"})
+  for (const char* name : {"optimization", "comparison", "effect, interval"})
     ImGui::TableSetupColumn(name, fixed);
   ImGui::TableSetupColumn("##axis", fixed, bar_width());
   for (const char* name : {"MDE", "memory", "verdict"}) ImGui::TableSetupColumn(name, fixed);

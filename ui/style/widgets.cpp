@@ -182,7 +182,7 @@ void interval_legend(const Palette& palette) {
     ImGui::SameLine(0, em * 0.4F);
     text(palette.muted, words);
   };
-  swatch(palette.level, "measured, 95 % interval");
+  swatch(palette.level, "measured, interval of the verdict");
   place("claimed range", 1.4F * em);
   swatch(palette.claim, "claimed range");
   place("A/A band", 1.4F * em);

@@ -1,5 +1,5 @@
-// `assay explain`: where in the step the difference of two variants sits, from the traces of a
-// results directory.
+// `assay explain`: breaks the difference of two variants down by stage, kernel and operator, from
+// the traces of a results directory.
 #include <algorithm>
 #include <memory>
 
@@ -19,8 +19,8 @@ namespace {
 
 struct ExplainOptions {
   std::string directory, cell, a, b;
-  bool json = false, ascii = false;
-  int width = 0;
+  bool json = false;
+  TerminalOptions terminal;
   std::size_t top = 10;
 };
 
@@ -36,7 +36,7 @@ std::size_t find_cell(const Report& report, const std::string& name) {
             fmt::join(names, ", "));
 }
 
-// The comparison of the levels that the user named, else the one that the cell is about.
+// The comparison of the levels that the user named, else the cell's main one.
 ComparisonIndex find_comparison(const Report& report, const ExplainOptions& options) {
   const std::size_t cell = find_cell(report, options.cell);
   const std::vector<Comparison>& comparisons = report.cells[cell].comparisons;
@@ -53,7 +53,7 @@ ComparisonIndex find_comparison(const Report& report, const ExplainOptions& opti
     bad_input("cell '{}' does not compare '{}' with '{}'; it has: {}",
               options.cell,
               printable(options.b),
-              options.a.empty() ? "its reference" : printable(options.a),
+              options.a.empty() ? "its reference level" : printable(options.a),
               fmt::join(known, ", "));
   return {cell, *main};
 }
@@ -76,14 +76,14 @@ void require_traces(const Report& report,
                       report.cells[cell].cell.name,
                       report.cells[cell].comparisons[comparison].no_explanation);
   }
-  bad_input("{}: nothing to explain with: {}", directory, why);
+  bad_input("{}: no trace to explain: {}", directory, why);
 }
 
 void explain(const ExplainOptions& options) {
   if (options.b.empty() && !options.a.empty())
-    bad_input("--a {} needs --b, the level that is judged against it", printable(options.a));
+    bad_input("--a {} needs --b, the candidate to compare with it", printable(options.a));
   if (options.cell.empty() && !options.b.empty())
-    bad_input("--a and --b name levels of one cell: add --cell");
+    bad_input("--a and --b are levels of one cell: add --cell NAME");
   const LedgerData data = value_or_throw(read_ledger(options.directory));
   Report report = analyze(data);
   explain_from_traces(report, data, options.directory);
@@ -91,7 +91,7 @@ void explain(const ExplainOptions& options) {
   const std::vector<ComparisonIndex> which =
       one ? std::vector{find_comparison(report, options)} : main_comparisons(report);
   require_traces(report, which, options.directory);
-  const TableStyle style = terminal_style(options.ascii, options.width);
+  const TableStyle style = options.terminal.style();
   if (options.json)
     fmt::print("{}", render_explain_json(report, which, options.top));
   else if (one)
@@ -106,22 +106,17 @@ void explain(const ExplainOptions& options) {
 
 void add_explain(CLI::App& app, int&) {
   CLI::App* command = app.add_subcommand(
-      "explain",
-      "where in the step a difference sits: stages, kernels and operators of the traces");
+      "explain", "break a difference down by stage, kernel and operator, from the traces");
   auto options = std::make_shared<ExplainOptions>();
   command->add_option("directory", options->directory, "results directory")->required();
   command->add_option(
       "--cell", options->cell, "explain this cell in full (default: all, in short)");
-  command->add_option(
-      "--a", options->a, "the level that it is judged against (default: the reference)");
-  command->add_option(
-      "--b", options->b, "the level that is judged (default: the one the cell is about)");
+  command->add_option("--a", options->a, "baseline (default: the cell's reference level)");
+  command->add_option("--b", options->b, "candidate (default: the cell's main level)");
   command->add_option("--top", options->top, "kernel and operator rows to show")
       ->check(CLI::Range(0, 100000));
   command->add_flag("--json", options->json, "print JSON (docs/report-schema.md)");
-  command->add_flag("--ascii", options->ascii, "no characters beyond ASCII");
-  command->add_option("--width", options->width, "columns (default: the terminal's)")
-      ->check(CLI::Range(60, 400));
+  options->terminal.add_to(*command);
   command->callback([options] { explain(*options); });
 }
 

@@ -95,22 +95,19 @@ void print_plan(const Plan& plan, const PlanEstimate& estimate) {
         cell.loss_seeds > 0 ? fmt::format("{} x {}", cell.loss_seeds, cell.loss_steps) : "-",
         human_bytes(static_cast<double>(cell.memory_bytes)),
         cell.seconds ? human_seconds(*cell.seconds) : "-",
-        cell.mde ? fmt::format("{:.2g} %", std::expm1(*cell.mde) * 100) : "-");
+        cell.mde ? share_text(std::expm1(*cell.mde)) : "-");
   }
-  fmt::print("total time {}; loss: seeds x optimizer steps; MDE: smallest effect seen with the "
-             "planned power at alpha {:.2g}, {}, for pairs that vary by {:.0f} % (sd)\n",
+  fmt::print("total time {}. Loss: seeds x optimizer steps. MDE: smallest effect that this plan "
+             "would detect ({:.0f} % power, alpha = {:.4g}{}), assuming that pairs scatter by "
+             "{:.0f} % (sd).\n",
              estimate.seconds ? human_seconds(*estimate.seconds) : "unknown without a probe",
-             estimate.judged_alpha,
-             estimate.judgements == 1
-                 ? "of one verdict"
-                 : fmt::format("the plan's shared among {} verdicts", estimate.judgements),
+             plan.ledger.spec.power * 100,
+             plan.ledger.spec.alpha,
+             estimate.judgements == 1 ? "" : fmt::format(" / {}", estimate.judgements),
              estimate.pair_sd * 100);
   for (const std::string& note : plan.notes) fmt::print("note: {}\n", printable(note));
   for (const std::string& text : shape_warnings(plan.ledger))
-    fmt::print("warning: {}\n", printable(text));
-  if (const std::string line = source_errors_line(source_errors(plan.ledger).size());
-      !line.empty())
-    fmt::print("{}\n", line);
+    fmt::print("shape warning: {}\n", printable(text));
 }
 
 } // namespace

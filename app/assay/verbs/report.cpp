@@ -1,9 +1,11 @@
-// `assay report`: judges a results directory, prints the verdicts and writes the report files.
+// `assay report`: prints the verdicts of a results directory and writes the report files.
 #include <algorithm>
 #include <cstdio>
+#include <filesystem>
 #include <fstream>
-#include <iterator>
+#include <limits>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "app/assay/terminal.h"
@@ -12,19 +14,23 @@
 #include "core/ledger/directory_lock.h"
 #include "core/ledger/ledger.h"
 #include "core/result.h"
+#include "core/text.h"
 #include "experiments/analysis/estimate_roofline.h"
 #include "experiments/analysis/explanations.h"
 #include "experiments/plan/shape_warnings.h"
 #include "experiments/report/render.h"
+#include "experiments/report/text_layout.h"
 
 namespace assay::cli {
 
 namespace {
 
+constexpr int kUnknownCount = std::numeric_limits<int>::max();
+
 struct ReportOptions {
-  std::string directory, out;
-  bool json = false, ascii = false, no_files = false;
-  int width = 0;
+  std::string directory, out, cell;
+  bool json = false, no_files = false, verbose = false;
+  TerminalOptions terminal;
 };
 
 void write_file(const std::string& path, std::string text) {
@@ -33,71 +39,106 @@ void write_file(const std::string& path, std::string text) {
   file.finish();
 }
 
-std::size_t explained(const std::string& markdown) {
-  std::size_t count = 0;
-  for (std::size_t at = 0; (at = markdown.find("where: ", at)) != std::string::npos; ++at) ++count;
+bool traces_gone(const Report& report, const LedgerData& data) {
+  return std::any_of(report.cells.begin(), report.cells.end(), [&](const CellReport& cell) {
+    return data.latest_launch(cell.cell.id, LaunchKind::Traced, LaunchState::Complete) &&
+           std::any_of(cell.comparisons.begin(), cell.comparisons.end(), [](const auto& c) {
+             return !c.explanation;
+           });
+  });
+}
+
+// Comparisons with a breakdown in the report files that are there. Files of earlier builds have no
+// count, and a page without its report.json may hold any number.
+int explained_before(const std::string& out) {
+  std::ifstream file(out + "/report.json", std::ios::binary);
+  if (!file) return std::filesystem::exists(out + "/report.html") ? kUnknownCount : 0;
+  const auto old = nlohmann::json::parse(file, nullptr, false);
+  if (!old.is_object() || !old.contains("cells")) return kUnknownCount;
+  if (old.contains("explained") && old["explained"].is_number_integer())
+    return old["explained"].get<int>();
+  const std::string text = old["cells"].dump();
+  int count = 0; // explanations of an earlier build: each names the clock that it used
+  for (std::size_t at = 0; (at = text.find("\"traced_as\":", at)) != std::string::npos; ++at)
+    ++count;
   return count;
 }
 
-// Traces are large and not always kept. Without them the ledger alone cannot give a report again
-// that says where differences sit.
-void keep_explanations(const std::string& out, const Report& report, const LedgerData& data) {
-  std::ifstream file(out + "/report.md", std::ios::binary);
-  const std::string old{std::istreambuf_iterator<char>(file), {}};
-  const bool traces_gone =
-      std::any_of(report.cells.begin(), report.cells.end(), [&](const CellReport& cell) {
-        return data.latest_launch(cell.cell.id, LaunchKind::Traced, LaunchState::Complete) &&
-               std::any_of(cell.comparisons.begin(), cell.comparisons.end(), [](const auto& c) {
-                 return !c.explanation;
-               });
-      });
-  if (traces_gone && explained(old) > explained(render_markdown(report)))
-    bad_input("{}: its report says where differences sit, from traces that are not there any more; "
-              "a new one would lose that. Add --no-files to print only, or --out for another place",
-              out);
+// Traces are large and not always kept. Without them the ledger alone gives no breakdown, so files
+// that contain one stay as they are.
+bool would_lose_explanations(const std::string& out, const Report& report, const LedgerData& data) {
+  return traces_gone(report, data) && explained_before(out) > explained_comparisons(report);
+}
+
+void write_files(const std::string& out, const Report& report, const LedgerData& data) {
+  write_file(out + "/report.md", render_markdown(report));
+  write_file(out + "/report.json", render_json(report));
+  write_file(out + "/report.csv", render_csv(data));
+  write_file(out + "/report.html", render_html(report));
+}
+
+// Writes the report files and returns the line about them.
+std::string files_line(const ReportOptions& options, const Report& report, const LedgerData& data) {
+  if (options.no_files) return "";
+  const std::string out = options.out.empty() ? options.directory : options.out;
+  make_directory(out);
+  if (would_lose_explanations(out, report, data))
+    return fmt::format("note: the report files in {} are unchanged: they contain breakdowns of "
+                       "traces that are not here any more. --out DIR writes new files elsewhere.",
+                       out);
+  write_files(out, report, data);
+  return fmt::format("report files: {}/report.html, .md, .json, .csv   window: assay view {}",
+                     out,
+                     options.directory);
+}
+
+void require_cell(const Report& report, const std::string& name) {
+  std::vector<std::string> names;
+  for (const CellReport& cell : report.cells) names.push_back(cell.cell.name);
+  if (name.empty() || std::find(names.begin(), names.end(), name) != names.end()) return;
+  bad_input("no cell '{}' in these results{}; cells are: {}",
+            printable(name),
+            did_you_mean(name, names),
+            fmt::join(names, ", "));
 }
 
 void report(const ReportOptions& options) {
   const LedgerData data = value_or_throw(read_ledger(options.directory));
   Report report = analyze(data);
+  require_cell(report, options.cell);
   explain_from_traces(report, data, options.directory);
   estimate_roofline(report, data);
   report.shape_warnings = shape_warnings(data);
   report.source_errors = source_errors(data);
-  const std::string out = options.out.empty() ? options.directory : options.out;
-  if (!options.no_files) {
-    make_directory(out);
-    keep_explanations(out, report, data);
-    write_file(out + "/report.md", render_markdown(report));
-    write_file(out + "/report.json", render_json(report));
-    write_file(out + "/report.csv", render_csv(data));
-    write_file(out + "/report.html", render_html(report));
-  }
+  const std::string files = files_line(options, report, data);
   if (options.json) {
     fmt::print("{}\n", render_json(report));
+    if (files.starts_with("note")) fmt::print(stderr, "{}\n", files);
     return;
   }
-  fmt::print("{}", render_table(report, terminal_style(options.ascii, options.width)));
-  if (!options.no_files)
-    fmt::print("\nreport files: {}/report.html, .md, .json, .csv   window: assay view {}\n",
-               out,
-               options.directory);
+  const TableStyle style = options.terminal.style();
+  fmt::print("{}", render_table(report, style, {options.cell, options.verbose}));
+  if (files.empty()) return;
+  TextWriter out(style);
+  out.raw("");
+  out.line(files);
+  fmt::print("{}", out.take());
 }
 
 } // namespace
 
 void add_report(CLI::App& app, int&) {
   CLI::App* command =
-      app.add_subcommand("report", "verdict table; writes report.html, .md, .json and .csv");
+      app.add_subcommand("report", "print the verdicts; write report.html, .md, .json and .csv");
   auto options = std::make_shared<ReportOptions>();
   command->add_option("directory", options->directory, "results directory")->required();
   command->add_option(
-      "--out", options->out, "where the report files go (default: the results directory)");
+      "--out", options->out, "directory of the report files (default: the results directory)");
+  command->add_option("--cell", options->cell, "show this cell only, in detail");
+  command->add_flag("--verbose", options->verbose, "show every comparison and record in detail");
   command->add_flag("--json", options->json, "print the report as JSON instead of the table");
-  command->add_flag("--no-files", options->no_files, "print only");
-  command->add_flag("--ascii", options->ascii, "no characters beyond ASCII");
-  command->add_option("--width", options->width, "columns (default: the terminal's)")
-      ->check(CLI::Range(60, 400));
+  command->add_flag("--no-files", options->no_files, "print only, write no files");
+  options->terminal.add_to(*command);
   command->callback([options] { report(*options); });
 }
 

@@ -133,7 +133,8 @@ FROM ASSAY_STEP s LEFT JOIN CUPTI_ACTIVITY_KIND_KERNEL k ON k.start >= s.start A
 GROUP BY step, s.start ORDER BY s.start)sql";
 
 constexpr const char* kAudit = R"sql(
-SELECT iif(passed, 'passed', 'FAILED') AS "Result", name AS "Check", value AS "Value", bound AS "Limit",
+SELECT iif(passed, 'passed', 'FAILED') AS "Result", name AS "Check", value AS "Value",
+       iif(abs(bound) < 1e300, bound, NULL) AS "Limit",
        detail AS "Detail"
 FROM ASSAY_AUDIT
 UNION ALL

@@ -15,11 +15,10 @@ main{max-width:1080px;margin:0 auto;padding:28px 24px 60px}
 h1{font-size:24px;margin:0 0 4px}h2{font-size:18px;margin:36px 0 10px}h3{font-size:16px;margin:0}
 p{margin:6px 0}.muted{color:var(--muted)}.lead{font-size:16px}
 table{border-collapse:collapse;width:100%;font-variant-numeric:tabular-nums}
-th,td{text-align:left;padding:6px 10px 6px 0;border-bottom:1px solid var(--line);vertical-align:top;overflow-wrap:anywhere}
-td.whole{overflow-wrap:break-word;min-width:9em}
-td:first-child{min-width:11em}
+th,td{text-align:left;padding:6px 10px 6px 0;border-bottom:1px solid var(--line);vertical-align:top}
+td{overflow-wrap:anywhere;min-width:6em}td.name{min-width:8em}
 th{font-weight:600;color:var(--muted);font-size:13px}
-td.num,th.num{text-align:right;white-space:nowrap}
+td.num,th.num{text-align:right;white-space:nowrap;min-width:0}
 .wide{overflow-x:auto}
 .card{background:var(--card);border:1px solid var(--line);border-radius:8px;padding:14px 16px;margin:14px 0}
 .card header{display:flex;gap:12px;align-items:baseline;flex-wrap:wrap}
@@ -44,7 +43,17 @@ svg .c0{stroke:var(--a)}svg .c1{stroke:var(--b);stroke-dasharray:7 3}svg .c2{str
 svg .c3{stroke:var(--claim);stroke-dasharray:10 3 2 3}svg .c4{stroke:var(--muted);stroke-dasharray:4 4}
 .key{display:inline-block;width:22px;height:11px;margin:0 5px 0 12px;vertical-align:-1px}
 .key.band{background:var(--band)}.key.claimed{border:1.8px dashed var(--claim)}.key.point{width:10px;height:10px;background:var(--b)}
-@media print{main{max-width:none}.card{break-inside:avoid}}
+.wide svg{min-width:680px}
+@media screen and (max-width:700px){main{padding:16px 14px 40px}dl{grid-template-columns:1fr}dt{margin-top:6px}
+table.cards thead{display:none}table.cards,table.cards tbody,table.cards tr,table.cards td{display:block}
+table.cards tr{border:1px solid var(--line);border-radius:8px;padding:8px 12px;margin:8px 0}
+table.cards td{border:0;padding:1px 0;display:grid;grid-template-columns:10em 1fr;text-align:left;white-space:normal;min-width:0}
+table.cards td::before{content:attr(data-title);color:var(--muted)}table.cards td:empty{display:none}
+table.cards td.name{display:block;font-weight:600}table.cards td.name::before{display:none}}
+@media print{body{font-size:11px}main{max-width:none;padding:0}h2{margin:18px 0 6px}h2,h3,header{break-after:avoid}
+svg,tr{break-inside:avoid}svg{max-height:3.2in}.card svg{max-height:2in}.card{padding:8px 10px;margin:8px 0}
+.wide{overflow:visible}.wide svg{min-width:0}td,th{padding:3px 8px 3px 0;min-width:4em}
+td.num,th.num{white-space:normal;overflow-wrap:normal}td.name{min-width:6em}}
 )css";
 
 } // namespace assay

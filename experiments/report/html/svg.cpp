@@ -43,7 +43,7 @@ std::string tick_text(double share) {
 }
 
 struct Extent {
-  double low = 0, high = 0; // always holds 0
+  double low = 0, high = 0; // always includes 0
   void add(double share) {
     low = std::min(low, share);
     high = std::max(high, share);
@@ -62,7 +62,7 @@ std::string forest_row(const ForestRow& row, const Axis& axis, double y) {
   std::string out = fmt::format("<g><title>{}: {} {}</title>",
                                 escape_html(row.cell + ": " + row.label),
                                 change_text(change_of(row.point)),
-                                interval_text(row.at_95));
+                                interval_text(row.interval));
   const char* shade = row.control ? "muted" : "name";
   out += svg_label(shade, kPlotFrom - 14, y - 1, "end", shortened(row.label, 40));
   out += svg_label("muted small", kPlotFrom - 14, y + 12, "end", shortened(row.cell, 44));
@@ -73,8 +73,8 @@ std::string forest_row(const ForestRow& row, const Axis& axis, double y) {
   if (row.band && !row.control) span("band", *row.band, kRowHeight - 4);
   if (row.claimed) span("claimed", *row.claimed, 18);
   const char* css = row.control ? "control" : "b";
-  if (row.at_95) {
-    const double low = change_of(row.at_95->lower), high = change_of(row.at_95->upper);
+  if (row.interval) {
+    const double low = change_of(row.interval->lower), high = change_of(row.interval->upper);
     out += svg_line(css, axis.at(low), y, axis.at(high), y);
     for (const double end : {low, high}) { // a bar at a true end, an arrow where the axis cuts it
       const double x = axis.at(end);
@@ -92,7 +92,7 @@ std::string forest_row(const ForestRow& row, const Axis& axis, double y) {
                    kPlotTo + 12,
                    y - 2,
                    "start",
-                   change_text(change_of(row.point)) + " " + interval_text(row.at_95));
+                   change_text(change_of(row.point)) + " " + interval_text(row.interval));
   out += svg_label("muted small", kPlotTo + 12, y + 11, "start", row.detail);
   return out + "</g>\n";
 }
@@ -180,12 +180,12 @@ std::string forest_svg(const std::vector<ForestRow>& rows) {
   for (const ForestRow& row : rows) {
     extent.add(std::clamp(change_of(row.point), -kClip, kClip));
     extent.add(row.claimed);
-    extent.add(row.at_95);
+    extent.add(row.interval);
   }
   const Axis axis(extent.low, extent.high, kPlotFrom, kPlotTo);
   const double bottom = kTop + kRowHeight * static_cast<double>(rows.size());
   std::string out = fmt::format("<svg viewBox=\"0 0 {:.0f} {:.0f}\" role=\"img\" "
-                                "aria-label=\"Effects with 95 % intervals\">\n",
+                                "aria-label=\"Effects with their intervals\">\n",
                                 kWidth,
                                 bottom + 40);
   out += svg_label("muted", kPlotFrom, kTop - 16, "start", "← less time");

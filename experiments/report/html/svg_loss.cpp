@@ -100,7 +100,7 @@ differences_svg(const CellReport& cell, const std::vector<LossBundle>& all, cons
   out += axes(x, y, true) + svg_line("zero", kLeft, y.at(0), kRight, y.at(0)) + "\n";
   for (std::size_t i = 0; i < all.size(); ++i)
     out += polyline(fmt::format("c{}", i % kStyles),
-                    all[i].variant + " against " + reference->variant + ", mean of seeds",
+                    all[i].variant + " minus " + reference->variant + ", mean of seeds",
                     lines[i],
                     cell.cell,
                     x,
@@ -113,7 +113,7 @@ std::string in_words(const std::vector<LossBundle>& all, double steps) {
   std::string text = fmt::format("Training loss over {:.0f} optimizer steps, mean of seeds", steps);
   for (const LossBundle& bundle : all)
     if (!bundle.mean.empty())
-      text += fmt::format("; {}: from {:.4g} to {:.4g} nats a token over {} seeds",
+      text += fmt::format("; {}: from {:.4g} to {:.4g} nats per token over {} seeds",
                           printable(bundle.variant),
                           bundle.mean.front(),
                           bundle.mean.back(),
@@ -134,7 +134,7 @@ std::string loss_svg(const CellReport& cell) {
                   kWidth,
                   kHeight,
                   escape_html(in_words(all, end)));
-  out += svg_label("muted", 4, 16, "start", "training loss, nats a token") + legend(all);
+  out += svg_label("muted", 4, 16, "start", "training loss, nats per token") + legend(all);
   out += axes(x, y, false) + svg_line("zero", kLeft, kBottom, kRight, kBottom);
   for (std::size_t i = 0; i < all.size(); ++i)
     for (const LossCurve* seed : all[i].seeds)

@@ -5,6 +5,7 @@
 
 #include "core/result.h"
 #include "core/text.h"
+#include "experiments/report/html/html_section.h"
 
 namespace assay {
 
@@ -34,7 +35,7 @@ svg_label(const char* css, double x, double y, const std::string& anchor, const 
                      x,
                      y,
                      anchor,
-                     escape_html(text));
+                     html_text(text));
 }
 
 // At most `length` code points, the rest as an ellipsis.

@@ -137,12 +137,13 @@ WaterfallModel waterfall_model(const Waterfall& waterfall) {
   add_total(model, timed ? "B, timed" : "B, traced", at);
   choose_axis(model);
   model.notes.push_back(fmt::format(
-      "differences in {} a step, from {} pairs of traced steps", unit.word, waterfall.pairs));
+      "differences in {} per step, from {} pairs of traced steps", unit.word, waterfall.pairs));
   if (timed)
-    model.notes.push_back(fmt::format("{}: the traces leave {} of A's step unexplained, {} allowed",
-                                      waterfall.closed ? "closed" : "NOT CLOSED",
-                                      share_text(std::abs(waterfall.residual_share)),
-                                      share_text(waterfall.allowed_share)));
+    model.notes.push_back(
+        fmt::format("the stages {} to the timed difference: {} of A's step unexplained, {} allowed",
+                    waterfall.closed ? "add up" : "DO NOT ADD UP",
+                    share_text(std::abs(waterfall.residual_share)),
+                    share_text(waterfall.allowed_share)));
   add_health(model, "A", waterfall.a);
   add_health(model, "B", waterfall.b);
   model.warning = printable(waterfall.unusable);
@@ -162,9 +163,9 @@ CompareModel compare_model(const Results& results, std::size_t row) {
   model.tone = words.tone;
   model.sentence = words.headline;
   if (comparison.effect)
-    model.sentence += fmt::format(" · {} per {} (B against A), {} a unit",
-                                  words.effect,
+    model.sentence += fmt::format(" · time per {}: {} (B against A), {}",
                                   cell.cell.unit,
+                                  words.effect,
                                   unit_time_text(*comparison.effect));
   model.sentence += " · " + control_text(cell);
   model.sentence = printable(model.sentence);

@@ -20,14 +20,9 @@ ordered_json interval(const std::optional<IntervalPicture>& picture) {
           {"control_percent", range(picture->band_lo, picture->band_hi)}};
 }
 
-ordered_json details(const std::vector<DetailSection>& sections) {
+ordered_json details(const std::vector<Section>& sections) {
   ordered_json all = ordered_json::array();
-  for (const DetailSection& section : sections) {
-    ordered_json lines = ordered_json::array();
-    for (const DetailLine& line : section.lines)
-      lines.push_back({{"label", line.label}, {"text", line.text}, {"tone", to_string(line.tone)}});
-    all.push_back({{"title", section.title}, {"lines", lines}});
-  }
+  for (const Section& section : sections) all.push_back(to_json(section));
   return all;
 }
 

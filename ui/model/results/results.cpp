@@ -29,7 +29,8 @@ void build_models(Results& results) {
       const CellReport& of = results.report.cells[cell];
       results.places.push_back({cell, i});
       results.losses.push_back(loss_model(of, of.comparisons[i]));
-      results.speeds.push_back(speed_model(of, of.comparisons[i]));
+      Section speed = comparison_roofline(of, of.comparisons[i]);
+      results.speeds.push_back(speed.empty() ? std::nullopt : std::optional(std::move(speed)));
     }
   results.verdicts = verdict_model(results.data, results.report);
 }

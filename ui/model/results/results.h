@@ -8,8 +8,8 @@
 #include "core/ledger/ledger.h"
 #include "core/result.h"
 #include "experiments/analysis/report.h"
+#include "experiments/report/section.h"
 #include "ui/model/results/loss_model.h"
-#include "ui/model/results/speed_model.h"
 #include "ui/model/results/verdict_model.h"
 
 namespace assay {
@@ -27,10 +27,10 @@ struct Results {
   struct Place {
     std::size_t cell = 0, comparison = 0;
   };
-  std::vector<Place> places;                     // of each row, in `report`
-  std::vector<std::optional<LossModel>> losses;  // of each row; nothing without loss launches
-  std::vector<std::optional<SpeedModel>> speeds; // of each row
-  bool explained = false;                        // traces were read too
+  std::vector<Place> places;                    // of each row, in `report`
+  std::vector<std::optional<LossModel>> losses; // of each row; nothing without loss launches
+  std::vector<std::optional<Section>> speeds;   // of each row: throughput and roofline
+  bool explained = false;                       // traces were read too
 
   // The row to begin with: the comparison that the first cell is about, as `assay explain` and
   // `assay export` choose it.

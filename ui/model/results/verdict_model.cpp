@@ -43,8 +43,15 @@ std::optional<IntervalPicture> picture_of(const CellReport& cell,
                                           const Comparison& comparison,
                                           double sesoi,
                                           const std::vector<const ClaimResult*>& claims) {
-  if (!comparison.effect || !comparison.effect->theta.at_95) return std::nullopt;
-  IntervalPicture picture = picture_of(comparison.effect->theta).value();
+  if (!comparison.effect || !comparison.effect->theta.judged) return std::nullopt;
+  const Estimate& theta = comparison.effect->theta;
+  IntervalPicture picture{.point = percent(theta.value),
+                          .lo = percent(theta.judged->lower), // the interval of the verdict
+                          .hi = percent(theta.judged->upper),
+                          .claim_lo = {},
+                          .claim_hi = {},
+                          .band_lo = {},
+                          .band_hi = {}};
   picture.sesoi = 100 * sesoi;
   if (cell.control && cell.control->comparison.effect)
     if (const std::optional<Interval>& band = cell.control->comparison.effect->theta.at_95) {
@@ -55,19 +62,26 @@ std::optional<IntervalPicture> picture_of(const CellReport& cell,
   return picture;
 }
 
-DetailSection verdict_section(const Comparison& comparison, const Headline& headline) {
+// Labels in a tone of their own, each with a text.
+Section labels(const char* id, const char* title) {
+  return {.id = id, .title = title, .columns = {{"", false, true}, {""}}};
+}
+
+void add(Section& section, const std::string& label, const std::string& text, Tone tone) {
+  section.rows.push_back({{label, printable(text)}, "", tone});
+}
+
+Section verdict_section(const Comparison& comparison, const Headline& headline) {
   const Verdict& verdict = comparison.verdict;
-  DetailSection section{"Verdict", {}};
-  section.lines.push_back({"in words", headline.text, headline.tone});
+  Section section = labels("verdict", "Verdict");
+  add(section, "in words", headline.text, headline.tone);
   std::string fields = fmt::format("validity {} · speed {} · quality {} · claim {}",
                                    to_string(verdict.validity),
                                    to_string(verdict.speed),
                                    to_string(verdict.quality),
                                    to_string(verdict.claim));
   for (const Tag tag : verdict.tags) fields += fmt::format(" · {}", to_string(tag));
-  section.lines.push_back({"fields", fields, Tone::Neutral});
-  for (const std::string& reason : verdict.reasons)
-    section.lines.push_back({"because", printable(reason), Tone::Neutral});
+  add(section, "fields", fields, Tone::Neutral);
   return section;
 }
 
@@ -89,81 +103,35 @@ Tone tone_of(ClaimState state) {
   return Tone::Neutral;
 }
 
-void add_claim(DetailSection& section, const ClaimResult& result) {
+void add_claim(Section& section, const ClaimResult& result) {
   std::string words =
       fmt::format("claimed {}; {}", claimed_text(result.claim), measured_text(result));
   if (!result.reason.empty()) words += "; " + result.reason;
-  section.lines.push_back({claim_state_text(result), printable(words), tone_of(result.state)});
-  const auto quiet = [&](const std::string& line) {
-    section.lines.push_back({"", printable(line), Tone::Neutral});
-  };
-  quiet(fmt::format("\"{}\" ({})", result.claim.text, result.claim.source));
-  if (!result.claim.conditions.empty()) quiet("conditions: " + result.claim.conditions);
+  add(section, claim_state_text(result), words, tone_of(result.state));
+  add(section,
+      "",
+      fmt::format("\"{}\" ({})", result.claim.text, result.claim.source),
+      Tone::Neutral);
+  if (!result.claim.conditions.empty())
+    add(section, "", "conditions: " + result.claim.conditions, Tone::Neutral);
 }
 
 // The claims about this comparison, then those about the optimization that no cell can test.
-DetailSection claim_section(const Report& report,
-                            const CellReport& cell,
-                            const std::vector<const ClaimResult*>& claims) {
-  DetailSection section{"Claims", {}};
+Section claim_section(const Report& report,
+                      const CellReport& cell,
+                      const std::vector<const ClaimResult*>& claims) {
+  Section section = labels("claims", "Claims");
   for (const ClaimResult* claim : claims) add_claim(section, *claim);
   for (const ClaimResult& claim : report.claims)
     if (!claim.cell && claim.claim.optimization == cell.cell.optimization)
       add_claim(section, claim);
-  if (section.lines.empty())
-    section.lines.push_back({"", "no published claim about these two levels", Tone::Neutral});
+  if (section.rows.empty())
+    section.notes.push_back("No published claim compares these two levels.");
   return section;
 }
 
-DetailSection measurement_section(const CellReport& cell, const Comparison& comparison) {
-  DetailSection section{"Measurement", {}};
-  const auto add = [&](const char* label, const std::string& words) {
-    section.lines.push_back({label, words, Tone::Neutral});
-  };
-  if (comparison.effect)
-    add("time of a unit", unit_time_text(*comparison.effect) + " (" + cell.cell.unit + ")");
-  if (comparison.device)
-    add("by CUDA events",
-        effect_text(*comparison.device) + " " + interval_text(comparison.device->at_95));
-  if (comparison.end_to_end)
-    add("end to end",
-        effect_text(comparison.end_to_end->log_ratio) + " " +
-            interval_text(comparison.end_to_end->log_ratio.at_95));
-  add("A/A", control_text(cell));
-  add("pairs",
-      fmt::format("{} in {} of {} launches, {} excluded",
-                  comparison.pairs.pairs,
-                  cell.counted_launches,
-                  cell.planned_launches,
-                  comparison.pairs.excluded));
-  if (comparison.memory)
-    add("peak memory",
-        fmt::format("{} -> {}, {}",
-                    human_bytes(comparison.memory->a_bytes),
-                    human_bytes(comparison.memory->b_bytes),
-                    memory_text(comparison.memory)));
-  return section;
-}
-
-DetailSection gate_section(const Evidence& evidence) {
-  DetailSection section{"Gates before timing", {}};
-  for (const GateRow& gate : evidence.gates)
-    section.lines.push_back({gate.passed ? "passed" : "FAILED",
-                             printable(fmt::format("{}: difference {:.3g}, allowed {:.3g}{}{}",
-                                                   gate.name,
-                                                   gate.value,
-                                                   gate.bound,
-                                                   gate.detail.empty() ? "" : "; ",
-                                                   gate.detail)),
-                             gate.passed ? Tone::Good : Tone::Bad});
-  if (!evidence.engaged.empty())
-    section.lines.push_back({"engaged", printable(evidence.engaged), Tone::Neutral});
-  if (section.lines.empty()) section.lines.push_back({"", "no parity launch yet", Tone::Neutral});
-  return section;
-}
-
-DetailSection launch_section(const Report& report, const CellReport& cell) {
-  DetailSection section{"Launches", {}};
+Section launch_section(const Report& report, const CellReport& cell) {
+  Section section = labels("launches", "Launches");
   for (const LaunchSummary& launch : report.launches) {
     if (launch.row.cell != cell.cell.id) continue;
     std::string words(to_string(launch.row.state));
@@ -172,12 +140,26 @@ DetailSection launch_section(const Report& report, const CellReport& cell) {
                            launch.rounds,
                            launch.row.rounds_planned,
                            launch.warmup_rounds);
-    if (!launch.row.reason.empty()) words += ", " + printable(launch.row.reason);
-    section.lines.push_back({fmt::format("{} {}", to_string(launch.row.kind), launch.row.index),
-                             words,
-                             launch.row.state == LaunchState::Failed ? Tone::Bad : Tone::Neutral});
+    if (!launch.row.reason.empty()) words += ", " + launch.row.reason;
+    add(section,
+        fmt::format("{} {}", to_string(launch.row.kind), launch.row.index),
+        words,
+        launch.row.state == LaunchState::Failed ? Tone::Bad : Tone::Neutral);
   }
   return section;
+}
+
+// The verdict and its claims, then the report's own sections of this comparison. The roofline has a
+// pane of its own.
+std::vector<Section> details_of(const Report& report, std::size_t cell_index, std::size_t index) {
+  const CellReport& cell = report.cells[cell_index];
+  const Comparison& comparison = cell.comparisons[index];
+  std::vector<Section> sections{verdict_section(comparison, headline(comparison.verdict)),
+                                claim_section(report, cell, claims_of(report, cell_index, index))};
+  for (Section& section : comparison_sections(report, cell_index, index))
+    if (section.id != "roofline") sections.push_back(std::move(section));
+  sections.push_back(launch_section(report, cell));
+  return sections;
 }
 
 std::vector<LaunchPoint> launch_points(const Comparison& comparison) {
@@ -202,8 +184,8 @@ VerdictRowModel row_model(const Report& report, std::size_t cell_index, std::siz
   row.optimization = printable(cell.cell.name);
   row.comparison = printable(comparison_text(comparison));
   if (comparison.effect)
-    row.effect =
-        effect_text(comparison.effect->theta) + " " + interval_text(comparison.effect->theta.at_95);
+    row.effect = effect_text(comparison.effect->theta) + " " +
+                 interval_text(comparison.effect->theta.judged);
   row.mde = mde_text(comparison.effect);
   row.memory = memory_text(comparison.memory);
   row.badge = verdict_word(comparison.verdict);
@@ -211,11 +193,7 @@ VerdictRowModel row_model(const Report& report, std::size_t cell_index, std::siz
   row.tone = words.tone;
   row.interval = picture_of(cell, comparison, report.spec.sesoi, claims);
   row.launches = launch_points(comparison);
-  row.details = {verdict_section(comparison, words),
-                 claim_section(report, cell, claims),
-                 measurement_section(cell, comparison),
-                 gate_section(comparison.evidence),
-                 launch_section(report, cell)};
+  row.details = details_of(report, cell_index, index);
   return row;
 }
 

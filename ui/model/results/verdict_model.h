@@ -10,13 +10,9 @@
 #include "core/ledger/ledger.h"
 #include "core/result.h"
 #include "experiments/evidence/verdict.h"
+#include "experiments/report/section.h"
 
 namespace assay {
-
-struct Report;
-struct Estimate;
-struct CellReport;
-struct Comparison;
 
 // An effect on the axis "change of the measured time, in percent of the reference"; negative is
 // faster.
@@ -32,11 +28,6 @@ struct DetailLine {
   Tone tone = Tone::Neutral;
 };
 
-struct DetailSection {
-  std::string title;
-  std::vector<DetailLine> lines;
-};
-
 struct LaunchPoint {
   std::string label; // "launch 1"
   double value = 0, lo = 0, hi = 0;
@@ -48,7 +39,7 @@ struct VerdictRowModel {
   std::string headline; // the verdict in a sentence
   Tone tone = Tone::Neutral;
   std::optional<IntervalPicture> interval; // none without enough launches
-  std::vector<DetailSection> details;
+  std::vector<Section> details;
   std::vector<LaunchPoint> launches;
 };
 

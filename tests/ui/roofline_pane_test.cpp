@@ -1,6 +1,4 @@
-// The speed of "A vs B": the report's figures and words, what is not known, where there is none.
-#include "ui/model/results/speed_model.h"
-
+// Throughput and roofline of "A vs B": the report's figures, what is unknown, where there is none.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -46,13 +44,14 @@ LedgerData with_peaks(LedgerData data) {
   return data;
 }
 
-std::map<std::string, std::array<std::string, 2>> rows_of(const SpeedModel& model) {
+std::map<std::string, std::array<std::string, 2>> rows_of(const Section& section) {
   std::map<std::string, std::array<std::string, 2>> rows;
-  for (const SpeedRow& row : model.rows) rows[row.label] = row.values;
+  for (const SectionRow& row : section.rows)
+    rows[row.texts.at(0)] = {row.texts.at(1), row.texts.at(2)};
   return rows;
 }
 
-TEST(SpeedModel, SaysOfEachVariantWhatTheReportSays) {
+TEST(RooflinePane, ShowsOfEachVariantWhatTheReportShows) {
   const LedgerData data = with_peaks(measured());
   Report report = analyze(data);
   estimate_roofline(report, data);
@@ -63,50 +62,50 @@ TEST(SpeedModel, SaysOfEachVariantWhatTheReportSays) {
   const auto rows = rows_of(*workspace.speed());
   for (std::size_t side = 0; side < 2; ++side) {
     const VariantSpeed& speed = speeds[side];
-    EXPECT_EQ(rows.at("speed")[side], token_rate_text(speed.tokens_per_second));
+    EXPECT_EQ(rows.at("throughput")[side], token_rate_text(speed.tokens_per_second));
     EXPECT_EQ(rows.at("MFU")[side], utilization_text(speed));
     EXPECT_EQ(rows.at("step, measured")[side], human_seconds(speed.step_seconds));
     EXPECT_EQ(rows.at("step at measured peaks")[side], light_text(speed));
-    EXPECT_EQ(rows.at("launches a step")[side], kernel_launches_text(speed));
-    EXPECT_EQ(rows.at("what binds")[side], bound_text(speed));
+    EXPECT_EQ(rows.at("kernel launches per step")[side], kernel_launches_text(speed));
+    EXPECT_EQ(rows.at("bottleneck")[side], bottleneck_text(speed));
   }
   const MemoryEffect& memory = *workspace.comparison()->memory;
   EXPECT_EQ(rows.at("peak memory")[1], human_bytes(memory.b_bytes));
-  EXPECT_NE(rows.at("speed")[0], rows.at("speed")[1]);
+  EXPECT_NE(rows.at("throughput")[0], rows.at("throughput")[1]);
   EXPECT_NE(rows.at("MFU")[0], rows.at("MFU")[1]);
   EXPECT_EQ(rows.at("step at measured peaks")[0], rows.at("step at measured peaks")[1]);
-  EXPECT_EQ(rows.count("of it the device worked"), 0U); // no trace, no such row
+  EXPECT_EQ(rows.count("device busy"), 0U); // no trace, no such row
   EXPECT_TRUE(workspace.speed()->notes.empty());
 }
 
-TEST(SpeedModel, WithoutMeasuredPeaksItSaysWhy) {
+TEST(RooflinePane, WithoutMeasuredPeaksItShowsWhy) {
   const Workspace workspace = test::comparing(measured());
   ASSERT_NE(workspace.speed(), nullptr);
   const auto rows = rows_of(*workspace.speed());
-  EXPECT_EQ(rows.at("MFU")[0], "not known");
-  EXPECT_EQ(rows.at("what binds")[1], "not known");
-  EXPECT_EQ(rows.count("of it bound by bytes"), 0U);
+  EXPECT_EQ(rows.at("MFU")[0], "unknown");
+  EXPECT_EQ(rows.at("bottleneck")[1], "unknown");
+  EXPECT_EQ(rows.count("of it bound by memory traffic"), 0U);
   EXPECT_EQ(workspace.speed()->notes,
-            std::vector<std::string>{"this run did not measure the device's peaks"}); // once
+            std::vector<std::string>{"this run did not measure the peaks of the device"}); // once
 }
 
-TEST(SpeedModel, OfACellWithAnotherUnitItIsTheStepBeside) {
+TEST(RooflinePane, OfACellWithAnotherUnitItIsTheStepBeside) {
   const Workspace workspace = test::comparing(with_peaks(measured(kConfig, "evaluation")));
   ASSERT_TRUE(workspace.comparison()->end_to_end);
   ASSERT_NE(workspace.speed(), nullptr);
-  EXPECT_TRUE(workspace.speed()->step_beside);
+  EXPECT_EQ(workspace.speed()->notes.size(), 1U) << "says that it is the train step's";
   const auto rows = rows_of(*workspace.speed());
-  EXPECT_EQ(rows.at("speed")[0], rows.at("speed")[1]);
+  EXPECT_EQ(rows.at("throughput")[0], rows.at("throughput")[1]);
 }
 
-TEST(SpeedModel, AConfigurationThatIsNoneHasNoSpeed) {
+TEST(RooflinePane, AConfigurationThatIsNoneHasNoSpeed) {
   const Workspace workspace = test::comparing(measured(R"({"family":"unheard of"})"));
   EXPECT_EQ(workspace.speed(), nullptr);
   EXPECT_EQ(compare_panes(workspace), std::vector{ComparePane::Stages});
   EXPECT_TRUE(window_model(workspace)["model"]["speed"].is_null());
 }
 
-TEST(SpeedPane, IsReachedByKeyAndClickAndDrawnInBothThemes) {
+TEST(RooflinePane, IsReachedByKeyAndClickAndDrawnInBothThemes) {
   Workspace workspace = test::comparing(with_peaks(measured()));
   {
     const Canvas canvas(1400, 900);

@@ -1,0 +1,108 @@
+// The figures of one comparison beside its effect, its parity gates and its excluded pairs.
+#include "core/text.h"
+#include "experiments/analysis/wording.h"
+#include "experiments/report/sections/list.h"
+
+namespace assay {
+
+namespace {
+
+std::string both(const Estimate& value) {
+  return effect_text(value) + " " + interval_text(value.at_95);
+}
+
+std::string memory_line(const Comparison& comparison) {
+  if (!comparison.memory) return "not measured";
+  const MemoryEffect& memory = *comparison.memory;
+  return fmt::format("{} -> {} ({}{}, {} launch{})",
+                     human_bytes(memory.a_bytes),
+                     human_bytes(memory.b_bytes),
+                     memory_text(memory),
+                     memory.exact ? ", the same in every launch" : "",
+                     memory.launches,
+                     memory.launches == 1 ? "" : "es");
+}
+
+std::string pairs_line(const Comparison& comparison) {
+  const PairSet& pairs = comparison.pairs;
+  if (pairs.excluded == 0) return fmt::format("{}, none excluded", pairs.pairs);
+  return fmt::format("{} of {} excluded (disturbed visits: baseline {}, candidate {})",
+                     pairs.excluded,
+                     pairs.pairs,
+                     pairs.disturbed_a,
+                     pairs.disturbed_b);
+}
+
+std::string side_of(const Comparison& comparison, std::int64_t variant) {
+  if (variant == comparison.a_id) return comparison.a;
+  return variant == comparison.b_id ? comparison.b : "launch";
+}
+
+} // namespace
+
+Section measurement_section(const ComparisonPlace& place) {
+  const Comparison& comparison = place.comparison();
+  Section section{
+      .id = "measurement", .title = "Measurement", .depth = Depth::Detail, .columns = {{""}, {""}}};
+  const auto add = [&](const char* label, const std::string& text) {
+    if (!text.empty()) section.rows.push_back({{label, text}, place.cell().cell.name});
+  };
+  if (comparison.effect) {
+    const Effect& effect = *comparison.effect;
+    add("effect, 95 % interval",
+        fmt::format("{} over {} launches", both(effect.theta), effect.launches.size()));
+    add("by total time", both(effect.throughput));
+    add("smallest detectable effect", mde_text(comparison.effect));
+  }
+  if (comparison.device) add("by CUDA events", both(*comparison.device));
+  if (comparison.effect_all) {
+    add("pairs", pairs_line(comparison));
+    if (comparison.pairs.excluded > 0) add("with all pairs", both(comparison.effect_all->theta));
+  }
+  if (comparison.position)
+    add("order effect", "running second changes the time by " + both(*comparison.position));
+  add("control", control_text(place.cell()));
+  add("launches", launches_text(place.cell()));
+  add("peak memory", memory_line(comparison));
+  add("quality",
+      fmt::format(
+          "{}: {}", to_string(comparison.verdict.quality), comparison.evidence.quality_reason));
+  add("code path", comparison.evidence.engaged);
+  return section;
+}
+
+Section gates_section(const ComparisonPlace& place) {
+  const Comparison& comparison = place.comparison();
+  Section section{.id = "gates", .title = "Parity gates", .depth = Depth::Record};
+  section.columns = {{"gate"},
+                     {"variant"},
+                     {"result", false, true},
+                     {"difference", true},
+                     {"allowed", true},
+                     {"detail"}};
+  for (const GateRow& gate : comparison.evidence.gates)
+    section.rows.push_back({{gate.name,
+                             side_of(comparison, gate.variant),
+                             gate.passed ? "passed" : "FAILED",
+                             fmt::format("{:.4g}", gate.value),
+                             fmt::format("{:.4g}", gate.bound),
+                             gate.detail},
+                            place.cell().cell.name,
+                            gate.passed ? Tone::Good : Tone::Bad});
+  return section;
+}
+
+Section excluded_pairs_section(const ComparisonPlace& place) {
+  Section section{.id = "excluded_pairs", .title = "Excluded pairs", .depth = Depth::Record};
+  section.columns = {{"launch", true}, {"round", true}, {"reason"}};
+  section.names = 2;
+  for (const LaunchPairs& launch : place.comparison().pairs.launches)
+    for (const Pair& pair : launch.pairs)
+      if (!pair.excluded.empty())
+        section.rows.push_back(
+            {{std::to_string(launch.index), std::to_string(pair.round), pair.excluded},
+             place.cell().cell.name});
+  return section;
+}
+
+} // namespace assay

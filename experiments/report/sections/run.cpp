@@ -1,0 +1,179 @@
+// The run as a whole: when, where and with what it was measured, its launches, what went wrong.
+#include <algorithm>
+
+#include "core/text.h"
+#include "experiments/analysis/wording.h"
+#include "experiments/report/sections/list.h"
+
+namespace assay {
+
+namespace {
+
+constexpr std::size_t kShortBuild = 12; // letters of a build id that people compare
+
+// Each distinct text once, in order.
+void add_once(std::vector<std::string>& texts, std::string text) {
+  if (!text.empty() && std::find(texts.begin(), texts.end(), text) == texts.end())
+    texts.push_back(std::move(text));
+}
+
+bool is_known(const Identity& id) {
+  return !id.build.empty() || !id.host.empty();
+}
+
+std::string machine_text(const Identity& id) {
+  return fmt::format("{}: {}, {} cores, {} thread{}, {}",
+                     id.host,
+                     id.cpu,
+                     id.cores,
+                     id.threads,
+                     id.threads == 1 ? "" : "s",
+                     id.gpu.empty() ? "no GPU" : id.gpu);
+}
+
+std::string build_text(const Identity& id) {
+  std::string text = fmt::format("{}, LibTorch {}", id.build.substr(0, kShortBuild), id.libtorch);
+  if (!id.cuda.empty()) text += ", CUDA " + id.cuda;
+  if (!id.driver.empty()) text += ", driver " + id.driver;
+  return text;
+}
+
+// "2026-01-28T10:11:12Z to 2026-01-28T10:52:00Z (UTC), 40 launches"
+std::string measured_span(const Report& report) {
+  std::string first, last;
+  for (const LaunchSummary& launch : report.launches) {
+    const LaunchRow& row = launch.row;
+    if (!row.started_utc.empty() && (first.empty() || row.started_utc < first))
+      first = row.started_utc;
+    last = std::max(last, std::max(row.started_utc, row.ended_utc));
+  }
+  if (first.empty()) return "no launch has started";
+  return fmt::format("{}{}, {} launch{}",
+                     first,
+                     last == first ? "" : " to " + last,
+                     report.launches.size(),
+                     report.launches.size() == 1 ? "" : "es");
+}
+
+// "A=1\nB=2\n" as "A=1, B=2".
+std::string one_line(const std::string& lines) {
+  std::string out;
+  for (const char c : lines)
+    if (c != '\n')
+      out += c;
+    else if (!out.empty())
+      out += ", ";
+  return out.ends_with(", ") ? out.substr(0, out.size() - 2) : out;
+}
+
+std::string rounds_text(const LaunchSummary& launch) {
+  if (launch.row.kind == LaunchKind::Timed)
+    return fmt::format("{} + {} warm-up", launch.rounds, launch.warmup_rounds);
+  return launch.row.kind == LaunchKind::Loss ? std::to_string(launch.rounds) : "-";
+}
+
+Section list(const char* id, const char* title, const std::vector<std::string>& items) {
+  Section section{.id = id, .title = title};
+  for (const std::string& item : items) section.rows.push_back({{item}, ""});
+  return section;
+}
+
+} // namespace
+
+Section run_section(const Report& report) {
+  Section section{.id = "run", .title = "Run", .columns = {{""}, {""}}};
+  const auto add = [&](const char* label, const std::string& text) {
+    if (!text.empty()) section.rows.push_back({{label, text}, ""});
+  };
+  std::vector<std::string> machines, builds;
+  for (const LaunchSummary& launch : report.launches) {
+    if (!is_known(launch.row.identity)) continue;
+    add_once(machines, machine_text(launch.row.identity));
+    add_once(builds, build_text(launch.row.identity));
+  }
+  add("measured", measured_span(report));
+  for (const std::string& text : machines) add("machine", text);
+  for (const std::string& text : builds) add("build", text);
+  add("command", report.spec.command);
+  add("plan",
+      fmt::format("spec {}, seed {}{}",
+                  report.spec.hash,
+                  report.spec.seed,
+                  report.spec.created_utc.empty() ? "" : ", made " + report.spec.created_utc));
+  return section;
+}
+
+Section alarms_section(const Report& report) {
+  return list("alarms", "Alarms", report.alarms);
+}
+
+Section missing_section(const Report& report) {
+  return list("missing", "Missing", report.missing);
+}
+
+Section shape_warnings_section(const Report& report) {
+  return list("shape_warnings", "Shape warnings", report.shape_warnings);
+}
+
+Section launches_section(const Report& report) {
+  Section section{.id = "launches", .title = "Launches", .depth = Depth::Record, .names = 2};
+  section.columns = {{"cell"},
+                     {"kind"},
+                     {"launch", true},
+                     {"attempt", true},
+                     {"state", false, true},
+                     {"rounds", true},
+                     {"started (UTC)"},
+                     {"build order"},
+                     {"reason"}};
+  for (const LaunchSummary& launch : report.launches)
+    section.rows.push_back({{launch.cell,
+                             std::string(to_string(launch.row.kind)),
+                             std::to_string(launch.row.index),
+                             std::to_string(launch.row.attempt + 1),
+                             std::string(to_string(launch.row.state)),
+                             rounds_text(launch),
+                             launch.row.started_utc,
+                             launch.row.build_order,
+                             launch.row.reason},
+                            launch.cell,
+                            launch.row.state == LaunchState::Failed ? Tone::Bad : Tone::Neutral});
+  return section;
+}
+
+Section events_section(const Report& report) {
+  Section section{.id = "events", .title = "Events", .depth = Depth::Record};
+  section.columns = {{"time (UTC)"}, {"launch", true}, {"round", true}, {"kind"}, {"detail"}};
+  for (const EventRow& event : report.events)
+    section.rows.push_back({{event.utc,
+                             std::to_string(event.launch),
+                             std::to_string(event.round),
+                             event.kind,
+                             event.detail},
+                            ""});
+  return section;
+}
+
+Section environment_section(const Report& report) {
+  Section section{
+      .id = "environment", .title = "Environment", .depth = Depth::Record, .columns = {{""}, {""}}};
+  std::vector<std::string> seen;
+  const auto add = [&](const char* label, const std::string& text) {
+    if (!text.empty()) section.rows.push_back({{label, text}, ""});
+  };
+  for (const LaunchSummary& launch : report.launches) {
+    const Identity& id = launch.row.identity;
+    const std::size_t known = seen.size();
+    add_once(seen, id.build + id.host + id.boot + id.gpu_uuid + id.kernel + id.environment);
+    if (!is_known(id) || seen.size() == known) continue;
+    add("machine", machine_text(id));
+    add("build", id.build);
+    add("GPU", id.gpu_uuid);
+    add("kernel", id.kernel);
+    add("boot", id.boot);
+    add("variables", one_line(id.environment));
+  }
+  return section;
+}
+
+} // namespace assay

@@ -1,0 +1,65 @@
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "core/text.h"
+#include "experiments/report/section.h"
+#include "experiments/report/sections/list.h"
+
+namespace assay {
+
+using nlohmann::ordered_json;
+
+bool Section::has_titles() const {
+  return std::any_of(
+      columns.begin(), columns.end(), [](const auto& column) { return !column.title.empty(); });
+}
+
+std::vector<Section> report_sections(const Report& report) {
+  std::vector<Section> sections;
+  for (const auto& build : kReportSections)
+    if (Section section = build(report); !section.empty()) sections.push_back(std::move(section));
+  return sections;
+}
+
+std::vector<Section>
+comparison_sections(const Report& report, std::size_t cell, std::size_t comparison) {
+  std::vector<Section> sections;
+  for (const auto& build : kComparisonSections)
+    if (Section section = build({report, cell, comparison}); !section.empty())
+      sections.push_back(std::move(section));
+  return sections;
+}
+
+Section rows_of_cell(Section section, const std::string& cell) {
+  std::erase_if(section.rows,
+                [&](const SectionRow& row) { return !row.cell.empty() && row.cell != cell; });
+  return section;
+}
+
+std::string_view to_string(Depth value) {
+  constexpr std::string_view kNames[] = {"main", "detail", "record"};
+  return kNames[static_cast<int>(value)];
+}
+
+ordered_json to_json(const Section& section) {
+  const auto texts = [](const std::vector<std::string>& from) {
+    ordered_json list = ordered_json::array();
+    for (const std::string& text : from) list.push_back(printable(text));
+    return list;
+  };
+  ordered_json columns = ordered_json::array(), rows = ordered_json::array();
+  for (const SectionColumn& column : section.columns)
+    columns.push_back({{"title", column.title}, {"number", column.number}});
+  for (const SectionRow& row : section.rows)
+    rows.push_back({{"texts", texts(row.texts)},
+                    {"cell", printable(row.cell)},
+                    {"tone", to_string(row.tone)}});
+  return {{"id", section.id},
+          {"title", section.title},
+          {"depth", to_string(section.depth)},
+          {"columns", columns},
+          {"rows", rows},
+          {"notes", texts(section.notes)}};
+}
+
+} // namespace assay
