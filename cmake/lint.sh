@@ -1,14 +1,67 @@
 #!/usr/bin/env bash
-# clang-tidy over the .cpp files that differ from a commit (default HEAD), or over the files given after it.
+# clang-tidy. Findings of bugprone, performance and naming are errors (.clang-tidy).
+#
+#   cmake/lint.sh              sources changed since the last release tag (v*), or since $ASSAY_LINT_BASE
+#   cmake/lint.sh COMMIT       sources changed since that commit
+#   cmake/lint.sh --all        every source of the build
+#   cmake/lint.sh -- FILE…     these
+#
+# Exit 1: findings. Exit 2: it could not look (no tool, no build, no base); it never passes without having looked.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-command -v clang-tidy-16 >/dev/null || { echo "error: clang-tidy-16 is missing (apt-get install clang-tidy-16; 14 does not know std::source_location)" >&2; exit 2; }
-base=${1:-HEAD}
-[ $# -eq 0 ] || shift
-files=("$@")
-[ $# -gt 0 ] || mapfile -t files < <(git diff --name-only --diff-filter=d "$base" -- '*.cpp')
-[ ${#files[@]} -gt 0 ] || exit 0
+die() { printf 'error: %s\n' "$*" >&2; exit 2; }
+
+tidy=$(command -v clang-tidy-16) || die "clang-tidy-16 is missing; make setup-dev installs it (14 does not know std::source_location)"
+[ -f build/compile_commands.json ] || die "build/compile_commands.json is missing; run make build first"
+
+mode=changed files=()
+case ${1:-} in
+  --all) mode=all ;;
+  --) mode=given; shift; files=("$@") ;;
+  -*) die "unknown option $1" ;;
+esac
+
+if [ "$mode" = changed ]; then
+  base=${1:-${ASSAY_LINT_BASE:-}}
+  [ -n "$base" ] || base=$(git describe --tags --abbrev=0 --match 'v*' 2>/dev/null) ||
+    die "no release tag (v*) to compare with; fetch the tags, or name a commit: cmake/lint.sh COMMIT"
+  git rev-parse --quiet --verify "$base^{commit}" >/dev/null || die "no commit $base in this clone; fetch it, or name another"
+  mapfile -t files < <(git diff --name-only --diff-filter=d "$base" -- '*.h' '*.cpp')
+fi
+
 # Clang cannot read GCC's precompiled header: it gets the header itself.
 mkdir -p build/lint
 sed -E "s#-include [^ ]*cmake_pch\.hxx#-include $PWD/model/torch_pch.h#" build/compile_commands.json >build/lint/compile_commands.json
-clang-tidy-16 --quiet -p build/lint "${files[@]}"
+
+# Sources of the build, and for a header the source beside it or the one that checks it alone (tests/headers).
+mapfile -t sources < <(python3 - "$mode" "${files[@]}" <<'PYTHON'
+import json, pathlib, sys
+root = pathlib.Path.cwd()
+built = {pathlib.Path(entry["file"]) for entry in json.load(open("build/lint/compile_commands.json"))}
+mode, names = sys.argv[1], sys.argv[2:]
+if mode == "all":
+    ours = [path for path in built if path.suffix == ".cpp" and not path.is_relative_to(root / "build")]
+    print("\n".join(sorted(map(str, ours))))
+    sys.exit()
+chosen = set()
+for name in names:
+    path = root / name
+    if path.suffix == ".h":
+        alone = root / "build/tests/headers" / (name.replace("/", "_") + ".cpp")
+        path = next((p for p in (path.with_suffix(".cpp"), alone) if p in built), path)
+    if path in built:
+        chosen.add(str(path))
+    else:
+        print(f"not looked at, because it is not in the build: {name}", file=sys.stderr)
+print("\n".join(sorted(chosen)))
+PYTHON
+)
+[ -n "${sources[0]:-}" ] || sources=()
+if [ ${#sources[@]} -eq 0 ]; then
+  [ "$mode" = changed ] || die "nothing to look at"
+  echo "no source changed since $base"
+  exit 0
+fi
+echo "clang-tidy over ${#sources[@]} sources${base:+ changed since $base}"
+printf '%s\0' "${sources[@]}" | xargs -0 -n 1 -P "${JOBS:-$(nproc)}" "$tidy" --quiet -p build/lint 2> >(grep -v ' warnings\? generated' >&2) ||
+  { echo "clang-tidy found faults" >&2; exit 1; }
