@@ -1,0 +1,123 @@
+#!/usr/bin/env python3
+"""Counts of the calibration runs, from their reports (assay report --json).
+
+    summary.py --one REPORT      one line for one run
+    summary.py REPORT…           tables of all runs: verdicts, the same runs judged with all pairs, the mean effect of all
+                                 launches with its interval
+
+Exit 1 when, of the valid runs of a kind, the 95 % interval covers the truth so seldom, or an A/A run gets a verdict so
+often, that a correct engine does so in less than 1 of 1000 calibrations, or when the 99 % interval of the mean of all
+launch effects does not contain the truth.
+"""
+import collections
+import json
+import math
+import pathlib
+import sys
+
+TRUTH = {"aa": 0.0, "planted": math.log(1.02)}  # ln(time ratio)
+
+
+def kind_of(path):
+    return pathlib.Path(path).name.split("-")[0]
+
+
+class Run:
+    def __init__(self, path):
+        with open(path) as file:
+            cell = json.load(file)["cells"][0]
+        comparison = cell["comparisons"][0]
+        self.path, self.kind = path, kind_of(path)
+        self.validity = comparison["verdict"]["validity"]
+        self.speed = comparison["verdict"]["speed"]
+        self.effect, self.all_pairs = comparison["effect"], comparison["effect_all_pairs"]
+        self.excluded = comparison["pairs"]["excluded"]
+        self.pairs = comparison["pairs"]["total"]
+        self.control = (cell.get("control") or {}).get("effect")
+
+    def valid(self):
+        return self.validity == "OK" and self.effect is not None
+
+    def interval(self):
+        return self.effect["time"]["interval_95"] if self.effect else None
+
+
+def covers(interval, value):
+    return interval is not None and interval[0] <= value <= interval[1]
+
+
+def percent(value):
+    return "%+.2f" % (math.expm1(value) * 100)
+
+
+def decided(effect):
+    """The verdict of an effect by its judged interval alone."""
+    if effect is None or effect["time"]["interval_judged"] is None:
+        return "no interval"
+    low, high = effect["time"]["interval_judged"]
+    return "SLOWER" if low > 0 else "FASTER" if high < 0 else "not decided"
+
+
+def line(run):
+    interval = run.interval()
+    text = "no interval" if interval is None else "[%s, %s] %%" % tuple(percent(edge) for edge in interval)
+    return "%-34s %-10s %-13s %s%s, %d of %d pairs excluded" % (
+        run.path, run.validity, run.speed, text, "" if covers(interval, TRUTH[run.kind]) else " MISS", run.excluded, run.pairs)
+
+
+def least_plausible(n, chance):
+    """The smallest count of n at this chance that is not in the lower tail of 1 in 1000."""
+    total = 0.0
+    for count in range(n + 1):
+        total += math.comb(n, count) * chance**count * (1 - chance) ** (n - count)
+        if total > 0.001:
+            return count
+    return n
+
+
+def counts(values):
+    return ", ".join("%d %s" % (n, name) for name, n in sorted(collections.Counter(values).items())) or "none"
+
+
+def mean_of_launches(effects, truth):
+    """Mean of all launch effects, its 99 % interval, and whether that contains the truth."""
+    values = [launch["log_ratio"] for effect in effects if effect for launch in effect["launches"]]
+    if len(values) < 2:
+        return "%d launches: no mean" % len(values), True
+    mean = math.fsum(values) / len(values)
+    error = math.sqrt(math.fsum((v - mean) ** 2 for v in values) / (len(values) - 1) / len(values))
+    low, high = mean - 2.576 * error, mean + 2.576 * error
+    ok = low <= truth <= high
+    return "%s %% [%s, %s] (99 %%) of %d launches%s" % (
+        percent(mean), percent(low), percent(high), len(values), "" if ok else ": does NOT contain %s %%" % percent(truth)), ok
+
+
+def summary(kind, runs):
+    truth = TRUTH[kind]
+    valid = [run for run in runs if run.valid()]
+    print("\n%s: %d runs, truth %s %%" % (kind, len(runs), percent(truth)))
+    print("  validity            " + counts(run.validity for run in runs))
+    print("  verdicts (valid)    " + counts(run.speed for run in valid))
+    print("  judged, all pairs   " + counts(decided(run.all_pairs or run.effect) for run in runs))
+    covered = sum(covers(run.interval(), truth) for run in valid)
+    print("  95 %% interval covers the truth in %d of %d valid runs" % (covered, len(valid)))
+    controls = [run.control["time"]["interval_95"] for run in runs if run.control]
+    print("  95 %% interval of the control covers 0 in %d of %d" % (sum(covers(c, 0) for c in controls), len(controls)))
+    text, contains = mean_of_launches((run.effect for run in runs), truth)
+    print("  mean launch effect  " + text)
+    print("  mean, all pairs     " + mean_of_launches((run.all_pairs or run.effect for run in runs), truth)[0])
+    ok = contains and covered >= least_plausible(len(valid), 0.95)
+    if kind == "aa":
+        undecided = sum(run.speed not in ("FASTER", "SLOWER") for run in valid)
+        ok = ok and undecided >= least_plausible(len(valid), 0.95)
+    print("  " + ("as it should be" if ok else "NOT as it should be"))
+    return ok
+
+
+if sys.argv[1] == "--one":
+    print(line(Run(sys.argv[2])), flush=True)
+    sys.exit(0)
+all_runs = [Run(path) for path in sys.argv[1:]]
+print("\n".join(line(run) for run in all_runs))
+good = [summary(kind, [run for run in all_runs if run.kind == kind]) for kind in TRUTH]
+sys.exit(0 if all(good) else 1)
