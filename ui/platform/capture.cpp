@@ -1,66 +1,41 @@
 #include "ui/platform/capture.h"
 
-#include <algorithm>
-
 #include <zlib.h>
 
+#include <algorithm>
 #include <cassert>
-#include <string_view>
+#include <cstdlib>
 #include <utility>
 
 #include "core/files/output_file.h"
 
-namespace assay {
 namespace {
 
-void put_u32(std::string& out, std::uint32_t value) {
-  for (int shift = 24; shift >= 0; shift -= 8) out += static_cast<char>((value >> shift) & 0xff);
-}
-
-// length, type, data, CRC of type and data
-void print_chunk(std::string& out, std::string_view type, const std::string& data) {
-  put_u32(out, static_cast<std::uint32_t>(data.size()));
-  const std::size_t start = out.size();
-  out += type;
-  out += data;
-  put_u32(out,
-          static_cast<std::uint32_t>(::crc32(0,
-                                             reinterpret_cast<const Bytef*>(out.data() + start),
-                                             static_cast<uInt>(out.size() - start))));
-}
-
-// Filter 2 (Up): each byte less the one above; screens have long equal columns.
-std::string filter_rows(const Image& image) {
-  const std::size_t row_bytes = static_cast<std::size_t>(image.width) * 3;
-  std::string rows;
-  rows.reserve((row_bytes + 1) * static_cast<std::size_t>(image.height));
-  for (std::size_t y = 0; y < static_cast<std::size_t>(image.height); ++y) {
-    rows += '\2';
-    const std::uint8_t* const row = image.rgb.data() + y * row_bytes;
-    for (std::size_t x = 0; x < row_bytes; ++x)
-      rows += static_cast<char>(row[x] - (y == 0 ? 0 : *(row + x - row_bytes)));
+// stb's own compressor makes files twice as large. What is returned here is freed by stb.
+unsigned char* deflate_all(unsigned char* data, int size, int* packed_size, int level) {
+  uLongf bytes = ::compressBound(static_cast<uLong>(size));
+  auto* const packed = static_cast<unsigned char*>(std::malloc(bytes));
+  if (packed == nullptr) return nullptr;
+  if (::compress2(packed, &bytes, data, static_cast<uLong>(size), level) != Z_OK) {
+    std::free(packed);
+    return nullptr;
   }
-  return rows;
-}
-
-std::string deflate_all(const std::string& bytes) {
-  uLongf size = ::compressBound(bytes.size());
-  std::string packed(size, '\0');
-  const int status = ::compress2(reinterpret_cast<Bytef*>(packed.data()),
-                                 &size,
-                                 reinterpret_cast<const Bytef*>(bytes.data()),
-                                 bytes.size(),
-                                 6);
-  if (status != Z_OK)
-    internal_error("zlib could not compress {} bytes of a picture: {}", bytes.size(), status);
-  packed.resize(size);
+  *packed_size = static_cast<int>(bytes);
   return packed;
 }
 
 } // namespace
 
+#define STBIW_ZLIB_COMPRESS deflate_all
+#define STB_IMAGE_WRITE_IMPLEMENTATION
+#define STB_IMAGE_WRITE_STATIC
+#define STBI_WRITE_NO_STDIO
+#include <stb/stb_image_write.h>
+
+namespace assay {
+
 void flip(Image& image) {
-  const auto row = static_cast<std::ptrdiff_t>(3 * image.width);
+  const auto row = 3 * static_cast<std::ptrdiff_t>(image.width);
   for (std::ptrdiff_t top = 0, bottom = image.height - 1; top < bottom; ++top, --bottom)
     std::swap_ranges(image.rgb.begin() + top * row,
                      image.rgb.begin() + (top + 1) * row,
@@ -70,15 +45,16 @@ void flip(Image& image) {
 std::string encode_png(const Image& image) {
   assert(image.rgb.size() ==
          3 * static_cast<std::size_t>(image.width) * static_cast<std::size_t>(image.height));
-  std::string out("\x89PNG\r\n\x1a\n", 8);
-  std::string header;
-  put_u32(header, static_cast<std::uint32_t>(image.width));
-  put_u32(header, static_cast<std::uint32_t>(image.height));
-  header += std::string("\x08\x02\x00\x00\x00",
-                        5); // 8 bits, RGB, deflate, filters per row, not interlaced
-  print_chunk(out, "IHDR", header);
-  print_chunk(out, "IDAT", deflate_all(filter_rows(image)));
-  print_chunk(out, "IEND", "");
+  ::stbi_write_png_compression_level = 6;
+  ::stbi_write_force_png_filter = 2; // Up: screens have long equal columns
+  std::string out;
+  const auto append = [](void* to, void* data, int size) {
+    static_cast<std::string*>(to)->append(static_cast<const char*>(data),
+                                          static_cast<std::size_t>(size));
+  };
+  if (::stbi_write_png_to_func(
+          append, &out, image.width, image.height, 3, image.rgb.data(), 3 * image.width) == 0)
+    internal_error("no memory for a picture of {} x {}", image.width, image.height);
   return out;
 }
 

@@ -1,4 +1,4 @@
-// A picture in memory, and PNG files from it (zlib only).
+// A picture in memory, and PNG files from it (stb_image_write and zlib).
 #pragma once
 
 #include <cstddef>
