@@ -1,3 +1,4 @@
+#include "core/files/markdown_text.h"
 #include "core/text.h"
 #include "experiments/analysis/wording.h"
 #include "experiments/report/render.h"
@@ -7,22 +8,8 @@ namespace assay {
 
 namespace {
 
-// Safe inside a table cell: no column breaks, lines, markup or HTML.
 std::string md(const std::string& text) {
-  std::string result;
-  for (const char c : printable(text)) {
-    if (c == '\n')
-      result += ' ';
-    else if (c == '<')
-      result += "&lt;";
-    else if (c == '&')
-      result += "&amp;";
-    else {
-      if (std::string_view("|`*_[]\\").find(c) != std::string_view::npos) result += '\\';
-      result += c;
-    }
-  }
-  return result;
+  return markdown_cell(text);
 }
 
 std::string cells(const std::vector<std::string>& texts) {

@@ -176,9 +176,10 @@ TEST(RunsModel, EveryLaunchHasItsMarkAndCard) {
 }
 
 TEST(Tables, AreMarkdownAndCsv) {
-  const TextTable table{{"a", "b"}, {"x|y", "1,2"}, {"say \"so\"", "3"}};
-  EXPECT_EQ(markdown(table), "| a | b |\n|---|---|\n| x\\|y | 1,2 |\n| say \"so\" | 3 |\n");
-  EXPECT_EQ(csv(table), "a,b\nx|y,\"1,2\"\n\"say \"\"so\"\"\",3\n");
+  const TextTable table{{"a", "b"}, {"x|y", "1,2"}, {"say \"so\"", "a_b<c>"}};
+  EXPECT_EQ(markdown(table),
+            "| a | b |\n|---|---|\n| x\\|y | 1,2 |\n| say \"so\" | a\\_b&lt;c> |\n");
+  EXPECT_EQ(csv(table), "a,b\nx|y,\"1,2\"\n\"say \"\"so\"\"\",a_b<c>\n");
   const Workspace workspace = opened(sample_directory());
   for (const Screen& screen : screens())
     if (screen.table != nullptr) {

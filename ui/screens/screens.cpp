@@ -2,6 +2,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "core/files/csv_text.h"
+#include "core/files/markdown_text.h"
 #include "core/text.h"
 #include "ui/model/kernel_model.h"
 #include "ui/model/results/compare_model.h"
@@ -187,11 +189,7 @@ std::string markdown(const TextTable& table) {
   std::string out;
   for (std::size_t i = 0; i < table.size(); ++i) {
     out += "|";
-    for (const std::string& cell : table[i]) {
-      out += " ";
-      for (const char c : cell) out += c == '|' ? std::string("\\|") : std::string(1, c);
-      out += " |";
-    }
+    for (const std::string& cell : table[i]) out += " " + markdown_cell(cell) + " |";
     out += "\n";
     if (i > 0) continue;
     out += "|";
@@ -204,16 +202,7 @@ std::string markdown(const TextTable& table) {
 std::string csv(const TextTable& table) {
   std::string out;
   for (const std::vector<std::string>& row : table) {
-    for (std::size_t i = 0; i < row.size(); ++i) {
-      if (i > 0) out += ",";
-      if (row[i].find_first_of(",\"\n") == std::string::npos) {
-        out += row[i];
-        continue;
-      }
-      out += '"';
-      for (const char c : row[i]) out += c == '"' ? std::string("\"\"") : std::string(1, c);
-      out += '"';
-    }
+    for (std::size_t i = 0; i < row.size(); ++i) out += (i > 0 ? "," : "") + csv_field(row[i]);
     out += "\n";
   }
   return out;
