@@ -5,15 +5,20 @@ SHELL := /bin/bash
 ASSAY := build/bin/assay
 RESULTS ?= results/quickstart
 PREFIX ?= $(HOME)/.local
+SECONDS := 60
 
-.PHONY: help setup programs build quickstart test test-slow test-interop sanitize gpu-test gpu-sanitize check format viewer calibrate \
-  bench trace-cost shots install clean
+.PHONY: help setup setup-dev programs build quickstart test test-slow test-interop sanitize tsan fuzz gpu-test gpu-sanitize \
+  check check-all lint format viewer calibrate bench trace-cost shots install clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
 
 setup:  ## install dependencies (Debian packages, LibTorch, CUDA compiler if missing); downloads are cached
 	@cmake/setup.sh
+
+setup-dev:  ## setup, the tools of `make check` and `make fuzz` (clang 16, pre-commit), and the commit hooks
+	@cmake/setup.sh dev
+	@pre-commit install
 
 programs: setup  ## compile assay, assay-worker and assay-view into build/bin, nothing else
 	@cmake --preset release -Wno-dev --log-level=WARNING
@@ -57,16 +62,37 @@ sanitize:  ## engine, analysis and viewer tests under ASan and UBSan (no LibTorc
 	@cmake --build --preset sanitize
 	@ctest --preset sanitize
 
-check: build  ## formatting, lint of the files changed since HEAD, fast tests
+tsan:  ## ThreadSanitizer over everything that runs threads: rings, trace writer, read-ahead, prefetch, loader, rank watch
+	@cmake/setup.sh
+	@cmake --preset tsan -Wno-dev --log-level=WARNING
+	@cmake --build --preset tsan
+	@ctest --preset tsan
+
+fuzz:  ## libFuzzer over every reader of files, SECONDS=60 each (ONLY=matrix for one of them)
+	@cmake/setup.sh fuzz
+	@cmake --preset fuzz -Wno-dev --log-level=WARNING
+	@cmake --build --preset fuzz
+	@tests/fuzz/run.sh build/fuzz/bin $(SECONDS) $(ONLY)
+
+check:  ## formatting, direction of includes, links of the documents, repeated code: seconds, needs no build
 	@cmake/check_format.sh
-	@cmake/lint.sh
-	@ctest --preset default
+	@python3 tests/scripts/include_direction.py .
+	@python3 tests/scripts/docs_check.py . links
+	@python3 cmake/duplicates.py .
+
+lint: build  ## clang-tidy over what changed since the last release tag (BASE=COMMIT: since that commit)
+	@cmake/lint.sh $(BASE)
+
+check-all: check build  ## before a release: clang-tidy over the whole tree, ThreadSanitizer, ten minutes of each fuzzer
+	@cmake/lint.sh --all
+	@$(MAKE) --no-print-directory tsan
+	@$(MAKE) --no-print-directory fuzz SECONDS=600
 
 format:  ## rewrite our sources with clang-format
 	@git ls-files '*.h' '*.cpp' '*.cu' '*.cuh' | xargs clang-format -i
 
-calibrate: build  ## 20 short real experiments: does the A/A interval cover 0, and a planted 5 % slow-down 5 %?
-	@tests/calibration/run.sh $(ASSAY) build/corpus results/calibration
+calibrate: programs  ## 60 A/A experiments and 60 with a planted 2 %: verdicts, coverage, bias; an hour (COUNT=2: two of each)
+	@tests/calibration/run.sh $(ASSAY) build/corpus results/calibration $(COUNT)
 
 bench: build  ## speed of ingest, export and viewer against their goals, as ratios of the same run
 	@build/bin/bench_trace

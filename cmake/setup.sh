@@ -5,9 +5,12 @@
 #
 #   cmake/setup.sh          everything (trainer, engine, viewer)
 #   cmake/setup.sh viewer   only what `assay` and `assay-view` need: no LibTorch, no CUDA
+#   cmake/setup.sh fuzz     as viewer, and the compiler that fuzzes
+#   cmake/setup.sh dev      everything, and the tools of `make check`, `make lint` and `make fuzz`
 set -euo pipefail
 cd "$(dirname "$0")/.."
 lane=${1:-all}
+case $lane in all | viewer | fuzz | dev) ;; *) echo "error: unknown lane '$lane' (all, viewer, fuzz, dev)" >&2; exit 2 ;; esac
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/assay
 mkdir -p "$cache" build
 
@@ -19,8 +22,10 @@ die() { printf 'error: %s\n' "$*" >&2; exit 2; }
 # --- Debian packages -------------------------------------------------------------------------------------------------
 packages=(g++ cmake ninja-build make git pkg-config ccache python3 python3-pip python3-venv ca-certificates zlib1g-dev libsqlite3-dev
   libboost-dev libboost-math-dev libcli11-dev nlohmann-json3-dev libtomlplusplus-dev libutfcpp-dev libfmt-dev libgtest-dev libgmock-dev procps
-  libglfw3-dev libegl-dev libgl-dev libopengl-dev libgl1-mesa-dri libegl1 fonts-dejavu-core)
-[ "$lane" = viewer ] || packages+=(libsentencepiece-dev libgloo-dev)
+  libglfw3-dev libegl-dev libgl-dev libopengl-dev libgl1-mesa-dri libegl1 fonts-dejavu-core libstb-dev)
+case $lane in all | dev) packages+=(libsentencepiece-dev libgloo-dev) ;; esac
+case $lane in fuzz | dev) packages+=(clang-16 libclang-rt-16-dev) ;; esac
+[ "$lane" != dev ] || packages+=(clang-format clang-tidy-16 pre-commit)
 missing=()
 for package in "${packages[@]}"; do
   [ "$(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null)" = installed ] || missing+=("$package")
@@ -71,7 +76,7 @@ imgui=$(dirname "$(find "$fetched" -path '*/imgui/imgui.cpp' -print -quit)")/..
 
 # Paths for CMake, rewritten only when they change so that nothing rebuilds.
 out=build/dependencies.cmake
-if [ "$lane" = viewer ]; then
+if [ "$lane" = viewer ] || [ "$lane" = fuzz ]; then
   mkdir -p build/viewer
   out=build/viewer/dependencies.cmake
   printf 'set(ASSAY_IMGUI_DIR "%s")\n' "$(realpath "$imgui")" >"$out.new"

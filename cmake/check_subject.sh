@@ -1,0 +1,5 @@
+#!/usr/bin/env bash
+# Fails if the subject of a commit message is longer than 72 characters: check_subject.sh MESSAGE_FILE
+set -euo pipefail
+subject=$(grep -v '^#' "$1" | head -1)
+[ ${#subject} -le 72 ] || { echo "the subject has ${#subject} characters, at most 72: $subject" >&2; exit 1; }
