@@ -11,6 +11,7 @@
 #include "tests/ui/support.h"
 #include "ui/model/align.h"
 #include "ui/screens/screens.h"
+#include "ui/style/theme.h"
 #include "ui/window/script.h"
 
 namespace assay {
@@ -128,6 +129,31 @@ TEST(Gaps, TheListLeavesTheLanesTheirRoom) {
   EXPECT_GE(rows_in(1280, 800, 1), 2);
   EXPECT_EQ(rows_in(1280, 500, 1), 0); // a line of words only
   EXPECT_EQ(rows_in(1280, 800, 3), 0);
+}
+
+// A frozen header and unclipped cells do not go together: rows that scrolled in lost their text.
+TEST(Gaps, RowsThatScrolledInKeepAllColumns) {
+  Workspace workspace = sample();
+  ASSERT_GE(workspace.gaps.size(), 20U);
+  workspace.timeline.gap_list = true;
+  const Canvas canvas(1400, 900);
+  canvas.draw(workspace);
+  show_gap(workspace, 15);
+  workspace.timeline.scroll_to_gap = true;
+  const Image image = canvas.draw(workspace, 5);
+  const auto row = std::find_if(workspace.targets.begin(),
+                                workspace.targets.end(),
+                                [](const Target& target) { return target.id == "gap.15"; });
+  ASSERT_NE(row, workspace.targets.end());
+  ASSERT_TRUE(row->y > 500 && row->y < 890) << row->y;
+  const Color words = palette(workspace.theme).text; // of the last two columns: the right half
+  std::size_t pixels = 0;
+  for (int y = static_cast<int>(row->y) - 8; y < static_cast<int>(row->y) + 8; ++y)
+    for (int x = image.width / 2; x < image.width; ++x) {
+      const std::uint8_t* const p = &image.rgb[3 * static_cast<std::size_t>(y * image.width + x)];
+      if (Color{p[0], p[1], p[2]} == words) ++pixels;
+    }
+  EXPECT_GT(pixels, 50U);
 }
 
 TEST(Gaps, AnOldAnswerAndAnErrorAreToldApart) {

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "core/ledger/ledger.h"
 #include "core/trace/trace.h"
@@ -17,6 +18,7 @@ struct SmallTrace {
   bool fused = false; // B
   bool failed_audit = false;
   std::string variant = "mask_dense";
+  std::vector<double> slower_us; // by step: its optimizer takes this much longer
 };
 
 inline constexpr const char* kFusedKernel =

@@ -146,6 +146,36 @@ TEST(Timeline, StepsPairByRound) {
   EXPECT_EQ(workspace.timeline.step[1], 0U);
 }
 
+// B is about 1 ms faster, except in the step that pairs with the one typical of A.
+TEST(Timeline, TheFirstPairShownAgreesWithMostPairs) {
+  Workspace workspace;
+  workspace.traces[0].view = view_of({});
+  const std::size_t typical_of_a = workspace.traces[0].view->representative();
+  SmallTrace b;
+  b.fused = true;
+  b.slower_us.assign(12, 0);
+  b.slower_us[typical_of_a] = 9'000;
+  workspace.traces[1].view = view_of(b);
+  for (const std::size_t last : {std::size_t{0}, std::size_t{1}}) { // whichever arrives last
+    workspace.timeline = {};
+    trace_arrived(workspace, 1 - last);
+    trace_arrived(workspace, last);
+    const auto wall = [&](std::size_t side) {
+      return workspace.traces[side].view->steps()[workspace.timeline.step[side]].wall_ns();
+    };
+    EXPECT_LT(wall(1), wall(0));
+    EXPECT_NE(workspace.timeline.step[0], typical_of_a);
+    const auto shown = workspace.timeline.step;
+    EXPECT_EQ(shown[1],
+              paired_step(*workspace.traces[0].view, shown[0], *workspace.traces[1].view));
+    EXPECT_TRUE(workspace.traces[1].view->steps()[shown[1]].step.counted);
+    EXPECT_TRUE(timeline_model(workspace).sides[1].step.ends_with("typical"));
+    move_step(workspace, 3);
+    representative_step(workspace);
+    EXPECT_EQ(workspace.timeline.step, shown);
+  }
+}
+
 TEST(Timeline, AStepThatTheOtherTraceLacksLeavesItWhereItIs) {
   Workspace workspace = two_traces(6);
   set_step(workspace, 0, 3);

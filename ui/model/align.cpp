@@ -1,11 +1,32 @@
 #include "ui/model/align.h"
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 
+#include "core/statistics/statistics.h"
 #include "ui/model/workspace.h"
 
 namespace assay {
 namespace {
+
+// ns: the stages of A's step, those of B's, and B's step less A's.
+using PairFigures = std::array<double, 2 * kStages + 1>;
+
+struct StepPair {
+  std::array<std::size_t, 2> steps{};
+  PairFigures figures{};
+};
+
+PairFigures figures_of(const StepTiling& a, const StepTiling& b) {
+  PairFigures figures{};
+  for (std::size_t stage = 0; stage < kStages; ++stage) {
+    figures[stage] = static_cast<double>(a.stage_ns[stage]);
+    figures[kStages + stage] = static_cast<double>(b.stage_ns[stage]);
+  }
+  figures.back() = static_cast<double>(b.wall_ns() - a.wall_ns());
+  return figures;
+}
 
 struct Within { // same-named events of a step, in order
   std::vector<EventRef> events;
@@ -60,6 +81,36 @@ paired_step(const TraceView& from, std::size_t step, const TraceView& to) {
     if (other.round == wanted.round && other.position == wanted.position) return i;
   }
   return std::nullopt;
+}
+
+std::optional<std::array<std::size_t, 2>> representative_pair(const TraceView& a,
+                                                              const TraceView& b) {
+  std::vector<StepPair> pairs;
+  for (std::size_t i = 0; i < a.steps().size(); ++i) {
+    const std::optional<std::size_t> partner = paired_step(a, i, b);
+    if (!partner || !a.steps()[i].step.counted || !b.steps()[*partner].step.counted) continue;
+    pairs.push_back({{i, *partner}, figures_of(a.steps()[i], b.steps()[*partner])});
+  }
+  if (pairs.empty()) return std::nullopt;
+  PairFigures typical{};
+  for (std::size_t figure = 0; figure < typical.size(); ++figure) {
+    std::vector<double> values;
+    for (const StepPair& pair : pairs) values.push_back(pair.figures[figure]);
+    typical[figure] = median(std::move(values));
+  }
+  const StepPair* best = nullptr;
+  double least = std::numeric_limits<double>::max();
+  for (const StepPair& pair : pairs) {
+    if (pair.figures.back() * typical.back() < 0) continue; // the other way round than most
+    double distance = 0;
+    for (std::size_t figure = 0; figure < typical.size(); ++figure)
+      distance += std::abs(pair.figures[figure] - typical[figure]);
+    if (distance < least) {
+      least = distance;
+      best = &pair;
+    }
+  }
+  return best->steps;
 }
 
 StepSpan span_of_step(const TraceView& view, std::size_t step, Source source) {

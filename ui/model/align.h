@@ -2,6 +2,7 @@
 // other's partner. Steps pair by round and position, as analysis pairs them.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 
@@ -17,6 +18,11 @@ std::int64_t anchor(const Workspace& workspace, std::size_t side);
 // The step of `to` with the round and position of `step` in `from`, if it has one.
 std::optional<std::size_t>
 paired_step(const TraceView& from, std::size_t step, const TraceView& to);
+
+// The counted pair of steps that looks most like all counted pairs: nearest to the medians of both
+// sides' stages and of the difference between the sides, with the sign of that median.
+std::optional<std::array<std::size_t, 2>> representative_pair(const TraceView& a,
+                                                              const TraceView& b);
 
 // The interval in which events of this source belong to the step: the device's for what runs on
 // the device, the host's otherwise.

@@ -88,9 +88,11 @@ void trace_arrived(Workspace& workspace, std::size_t side) {
   const TraceView* a = view_of(workspace, 0);
   const TraceView* b = view_of(workspace, 1);
   const TraceView& arrived = *view_of(workspace, side);
-  state.step[side] = arrived.representative();
-  if (a != nullptr && b != nullptr) // B shows the step that pairs with A's
-    state.step[1] = paired_step(*a, state.step[0], *b).value_or(b->representative());
+  state.typical[side] = arrived.representative();
+  if (a != nullptr && b != nullptr)
+    state.typical =
+        representative_pair(*a, *b).value_or(std::array{a->representative(), b->representative()});
+  state.step = state.typical;
   state.fit = true;
   if (!workspace.find_name.empty() && find_name(workspace, workspace.find_name))
     workspace.find_name.clear();
@@ -121,8 +123,7 @@ void move_step(Workspace& workspace, std::ptrdiff_t by) {
 
 void representative_step(Workspace& workspace) {
   const std::size_t side = view_of(workspace, 0) != nullptr ? 0 : 1;
-  if (const TraceView* view = view_of(workspace, side))
-    set_step(workspace, side, view->representative());
+  set_step(workspace, side, workspace.timeline.typical[side]);
 }
 
 void fit_step(Workspace& workspace) {

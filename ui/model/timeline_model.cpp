@@ -34,7 +34,7 @@ const char* word_of(Source source) {
   return "";
 }
 
-std::string step_words(const TraceView& view, std::size_t step) {
+std::string step_words(const TraceView& view, std::size_t step, std::size_t typical) {
   if (step >= view.steps().size()) return "no steps were recorded";
   const StepRow& row = view.steps()[step].step;
   return fmt::format("step {} of {} · round {}{}{}",
@@ -42,7 +42,7 @@ std::string step_words(const TraceView& view, std::size_t step) {
                      view.steps().size(),
                      row.round,
                      row.counted ? "" : " · warm-up, not counted",
-                     step == view.representative() ? " · typical" : "");
+                     step == typical ? " · typical" : "");
 }
 
 TimelineSideModel side_model(const Workspace& workspace, std::size_t side) {
@@ -55,7 +55,7 @@ TimelineSideModel side_model(const Workspace& workspace, std::size_t side) {
   if (!model.loaded) return model;
   const TraceView& view = *slot.view;
   const std::size_t step = workspace.timeline.step[side];
-  model.step = step_words(view, step);
+  model.step = step_words(view, step, workspace.timeline.typical[side]);
   if (step < view.steps().size()) model.step_ns = static_cast<double>(view.steps()[step].wall_ns());
   model.events = view.events();
   for (const AuditRow& audit : view.trace().audit)

@@ -29,6 +29,7 @@ struct TimelineState {
   std::optional<std::size_t> gap; // the shown one, index into Workspace::gaps
   bool scroll_to_gap = false;
   std::array<std::size_t, 2> step{};
+  std::array<std::size_t, 2> typical{}; // what `step` was when the traces came
   std::array<TimeRange, 2> range{};
   std::size_t side = 0; // that keys act on when the sides are not linked
   std::optional<Selection> selected, hovered;
