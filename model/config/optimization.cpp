@@ -245,7 +245,8 @@ const Registry<Optimization>& optimizations() {
            .equality = "loss and weights bit-equal after several steps",
            .hidden = true},
           {.name = "planted_calibration",
-           .summary = "test row of `make calibrate`: a busy wait of nothing, and of 2 % of the step",
+           .summary =
+               "test row of `make calibrate`: a busy wait of nothing, and of 2 % of the step",
            .equivalence = Equivalence::Bitwise,
            .unit = Unit::TrainStep,
            .scope = Scope::Visit,
