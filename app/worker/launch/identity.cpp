@@ -3,8 +3,6 @@
 #include <ATen/Parallel.h>
 #include <ATen/cuda/CUDAContext.h>
 #include <c10/cuda/CUDAFunctions.h>
-#include <elf.h>
-#include <link.h>
 #include <torch/version.h>
 #include <unistd.h>
 
@@ -12,36 +10,13 @@
 #include <array>
 #include <cstring>
 
+#include "core/build_id.h"
 #include "core/result.h"
 #include "profilers/machine/machine_info.h"
 
 namespace assay::worker {
 
 namespace {
-
-// Finds NT_GNU_BUILD_ID in the notes of the main program (the first object that dl_iterate_phdr
-// visits).
-int read_build_id(dl_phdr_info* info, std::size_t, void* out) {
-  constexpr auto pad = [](std::size_t n) { return (n + 3) & ~std::size_t{3}; };
-  for (int i = 0; i < info->dlpi_phnum; ++i) {
-    const ElfW(Phdr)& segment = info->dlpi_phdr[i];
-    if (segment.p_type != PT_NOTE) continue;
-    const auto* at = reinterpret_cast<const unsigned char*>(info->dlpi_addr + segment.p_vaddr);
-    const auto* end = at + segment.p_memsz;
-    while (at + sizeof(ElfW(Nhdr)) <= end) {
-      ElfW(Nhdr) note{};
-      std::memcpy(&note, at, sizeof note);
-      const auto* description = at + sizeof note + pad(note.n_namesz);
-      if (note.n_type == NT_GNU_BUILD_ID) {
-        for (std::size_t b = 0; b < note.n_descsz; ++b)
-          *static_cast<std::string*>(out) += fmt::format("{:02x}", description[b]);
-        return 1;
-      }
-      at = description + pad(note.n_descsz);
-    }
-  }
-  return 1;
-}
 
 std::string relevant_environment() {
   std::string result;
@@ -65,8 +40,7 @@ std::string gpu_uuid() {
 } // namespace
 
 std::string build_id() {
-  std::string id;
-  dl_iterate_phdr(read_build_id, &id);
+  std::string id = linker_build_id();
   if (id.empty())
     internal_error("this program has no linker build id; link it with -Wl,--build-id");
   return id;
