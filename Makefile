@@ -74,10 +74,11 @@ fuzz:  ## libFuzzer over every reader of files, SECONDS=60 each (ONLY=matrix for
 	@cmake --build --preset fuzz
 	@tests/fuzz/run.sh build/fuzz/bin $(SECONDS) $(ONLY)
 
-check:  ## formatting, direction of includes, links of the documents, repeated code: seconds, needs no build
+check:  ## formatting, direction of includes, the documents, repeated code: seconds, needs no build
 	@cmake/check_format.sh
 	@python3 tests/scripts/include_direction.py .
-	@python3 tests/scripts/docs_check.py . links
+	@python3 tests/scripts/include_direction.py . --page docs/architecture.md
+	@for check in links style folders; do python3 tests/scripts/docs_check.py . $$check; done
 	@python3 cmake/duplicates.py .
 
 lint: build  ## clang-tidy over what changed since the last release tag (BASE=COMMIT: since that commit)

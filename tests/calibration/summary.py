@@ -6,8 +6,8 @@
                                  launches with its interval
 
 Exit 1 when, of the valid runs of a kind, the 95 % interval covers the truth so seldom, or an A/A run gets a verdict so
-often, that a correct engine does so in less than 1 of 1000 calibrations, or when the 99 % interval of the mean of all
-launch effects does not contain the truth.
+often, that a correct engine does so in less than 1 of 1000 calibrations, when the 99 % interval of the mean of all
+launch effects does not contain the truth, or when fewer than nine of ten runs are valid.
 """
 import collections
 import json
@@ -15,6 +15,7 @@ import math
 import pathlib
 import sys
 
+LEAST_VALID = 0.9
 TRUTH = {"aa": 0.0, "planted": math.log(1.02)}  # ln(time ratio)
 
 
@@ -62,7 +63,7 @@ def line(run):
     interval = run.interval()
     text = "no interval" if interval is None else "[%s, %s] %%" % tuple(percent(edge) for edge in interval)
     return "%-34s %-10s %-13s %s%s, %d of %d pairs excluded" % (
-        run.path, run.validity, run.speed, text, "" if covers(interval, TRUTH[run.kind]) else " MISS", run.excluded, run.pairs)
+        run.path, run.validity, run.speed, text, " MISS" if interval is not None and not covers(interval, TRUTH[run.kind]) else "", run.excluded, run.pairs)
 
 
 def least_plausible(n, chance):
@@ -107,6 +108,9 @@ def summary(kind, runs):
     print("  mean launch effect  " + text)
     print("  mean, all pairs     " + mean_of_launches((run.all_pairs or run.effect for run in runs), truth)[0])
     ok = contains and covered >= least_plausible(len(valid), 0.95)
+    if len(valid) < LEAST_VALID * len(runs):
+        print("  too few valid runs to judge: is the machine quiet?")
+        ok = False
     if kind == "aa":
         undecided = sum(run.speed not in ("FASTER", "SLOWER") for run in valid)
         ok = ok and undecided >= least_plausible(len(valid), 0.95)

@@ -45,8 +45,7 @@ void draw_row(Workspace& workspace, std::size_t index, const Palette& colors) {
 
 void draw_rows(Workspace& workspace, float height, const Palette& colors) {
   const ImGuiTableFlags flags =
-      ImGuiTableFlags_ScrollY | ImGuiTableFlags_SizingFixedFit | ImGuiTableFlags_PadOuterX |
-      ImGuiTableFlags_NoClip; // cells cut their own text: fewer draw calls
+      ImGuiTableFlags_ScrollY | ImGuiTableFlags_SizingFixedFit | ImGuiTableFlags_PadOuterX;
   ImGui::PushStyleVar(ImGuiStyleVar_CellPadding, ImVec2(ImGui::GetStyle().CellPadding.x, 1));
   if (ImGui::BeginTable("gaps", kColumns, flags, ImVec2(0, height))) {
     ImGui::TableSetupScrollFreeze(0, 1);
