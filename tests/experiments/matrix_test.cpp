@@ -251,7 +251,7 @@ TEST(Matrix, FilesThatCannotBeRead) {
 }
 
 TEST(Matrix, TheShippedOnesParse) {
-  for (const char* name : {"quickstart", "calibration", "design-card"}) {
+  for (const char* name : {"quickstart", "calibration", "calibration-aa", "design-card"}) {
     const Result<Matrix> matrix =
         load_matrix(test::source_dir() + "/experiments/matrices/" + name + ".toml");
     EXPECT_TRUE(matrix) << matrix.error().message;
