@@ -359,24 +359,4 @@ LedgerData synthetic_ledger(const SyntheticPlan& plan) {
   return Builder(plan).build();
 }
 
-SyntheticCell two_level_cell(double effect) {
-  SyntheticCell cell;
-  cell.levels = {{.name = "slow"}, {.name = "fast", .effect = effect}};
-  return cell;
-}
-
-ClaimRow step_time_claim(double lo, double hi) {
-  ClaimRow claim;
-  claim.id = "claim-1";
-  claim.optimization = "ema_swap";
-  claim.from = "slow";
-  claim.to = "fast";
-  claim.text = "fast is faster";
-  claim.source = "a test";
-  claim.metric = "step_time";
-  claim.lo = lo;
-  claim.hi = hi;
-  return claim;
-}
-
 } // namespace assay::synthetic

@@ -68,9 +68,4 @@ struct SyntheticPlan {
 
 LedgerData synthetic_ledger(const SyntheticPlan& plan);
 
-// A cell with the levels "slow" and "fast", the latter with the given effect.
-SyntheticCell two_level_cell(double effect);
-// A claim that "fast" saves lo … hi of the step time.
-ClaimRow step_time_claim(double lo, double hi);
-
 } // namespace assay::synthetic
