@@ -425,6 +425,10 @@ bool LedgerData::superseded(std::int64_t launch) const {
   });
 }
 
+int LedgerData::planned_launches(const CellRow& cell) const {
+  return cell.launches > 0 ? cell.launches : spec.launches;
+}
+
 const LaunchRow*
 LedgerData::latest_launch(std::int64_t cell, LaunchKind kind, LaunchState state) const {
   const auto found = std::find_if(launches.rbegin(), launches.rend(), [&](const LaunchRow& row) {

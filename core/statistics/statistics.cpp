@@ -1,6 +1,7 @@
 #include "core/statistics/statistics.h"
 
 #include <algorithm>
+#include <bit>
 #include <boost/math/distributions/binomial.hpp>
 #include <boost/math/distributions/non_central_t.hpp>
 #include <boost/math/distributions/students_t.hpp>
@@ -16,6 +17,73 @@ namespace {
 constexpr double kTieFactor = 1 + 1e-7;
 // Width of a 95 % normal interval in standard errors.
 constexpr double kNormalWidth95 = 3.92;
+
+// Doubles as integers of the same order, so that they can be bisected.
+constexpr std::uint64_t kSignBit = std::uint64_t{1} << 63;
+
+std::uint64_t ordered_bits(double value) {
+  const auto bits = std::bit_cast<std::uint64_t>(value);
+  return (bits & kSignBit) != 0 ? ~bits : bits | kSignBit;
+}
+
+double from_ordered_bits(std::uint64_t bits) {
+  return std::bit_cast<double>((bits & kSignBit) != 0 ? bits & ~kSignBit : ~bits);
+}
+
+// How many of the sums x_i + x_j, i <= j, are at most `limit`; `sorted` rises.
+std::uint64_t count_sums(const std::vector<double>& sorted, double limit) {
+  std::uint64_t count = 0;
+  std::size_t end = sorted.size(); // sums with x_i are at most `limit` for j < end
+  for (std::size_t i = 0; i < end; ++i) {
+    while (end > i && sorted[i] + sorted[end - 1] > limit) --end;
+    count += end - i;
+  }
+  return count;
+}
+
+// The sum of rank `rank`, from 0: bisection over all doubles between the smallest and the largest.
+double sum_of_rank(const std::vector<double>& sorted, std::uint64_t rank) {
+  std::uint64_t low = ordered_bits(2 * sorted.front()), high = ordered_bits(2 * sorted.back());
+  while (low < high) {
+    const std::uint64_t middle = low + (high - low) / 2;
+    if (count_sums(sorted, from_ordered_bits(middle)) > rank)
+      high = middle;
+    else
+      low = middle + 1;
+  }
+  return from_ordered_bits(low);
+}
+
+double normal_cdf(double z) {
+  return std::erfc(-z / std::sqrt(2.0)) / 2;
+}
+
+// P(|T| > critical) of a non-central t by Simpson's rule over the ratio of the estimated to the
+// true standard deviation: for shifts at which the series of the distribution does not converge.
+double integrated_power(double shift, double critical, double df) {
+  constexpr int kPanels = 4000;
+  const double widest = 1 + 12 / std::sqrt(2 * df);
+  const double log_scale = std::log(2.0) + df / 2 * std::log(df / 2) - std::lgamma(df / 2);
+  const auto integrand = [&](double ratio) {
+    if (ratio == 0) return df > 1 ? 0.0 : std::exp(log_scale) * normal_cdf(shift);
+    const double density =
+        std::exp(log_scale + (df - 1) * std::log(ratio) - df * ratio * ratio / 2);
+    return density * (normal_cdf(shift - critical * ratio) + normal_cdf(-shift - critical * ratio));
+  };
+  double sum = integrand(0) + integrand(widest);
+  for (int i = 1; i < kPanels; ++i) sum += (i % 2 == 1 ? 4 : 2) * integrand(widest * i / kPanels);
+  return std::min(1.0, sum * widest / kPanels / 3);
+}
+
+// Power of the two-sided t test where the mean is `shift` standard errors from 0.
+double power_at_shift(double shift, double df, double critical) {
+  // Beyond this the series of the distribution stops converging.
+  constexpr double kLargestShift = 37;
+  if (shift > kLargestShift) return integrated_power(shift, critical, df);
+  const boost::math::non_central_t shifted(df, shift);
+  return boost::math::cdf(boost::math::complement(shifted, critical)) +
+         boost::math::cdf(shifted, -critical);
+}
 
 double log_choose(double n, double k) {
   return std::lgamma(n + 1) - std::lgamma(k + 1) - std::lgamma(n - k + 1);
@@ -63,11 +131,13 @@ double mad(const std::vector<double>& values) {
 }
 
 double hodges_lehmann(const std::vector<double>& values) {
-  std::vector<double> averages;
-  averages.reserve(values.size() * (values.size() + 1) / 2);
-  for (std::size_t i = 0; i < values.size(); ++i)
-    for (std::size_t j = i; j < values.size(); ++j) averages.push_back((values[i] + values[j]) / 2);
-  return median(std::move(averages));
+  assert(!values.empty());
+  std::vector<double> sorted = values;
+  std::sort(sorted.begin(), sorted.end());
+  const std::uint64_t n = sorted.size(), sums = n * (n + 1) / 2;
+  const double low = sum_of_rank(sorted, (sums - 1) / 2) / 2;
+  const double high = sums % 2 == 1 ? low : sum_of_rank(sorted, sums / 2) / 2;
+  return low + (high - low) / 2;
 }
 
 std::size_t median_rank(std::size_t n, double alpha) {
@@ -83,15 +153,6 @@ std::optional<Interval> median_interval(std::vector<double> values, double alpha
   if (k == 0) return std::nullopt;
   std::sort(values.begin(), values.end());
   return Interval{values[k - 1], values[values.size() - k]};
-}
-
-double sign_test_p(std::size_t positive, std::size_t n) {
-  assert(positive <= n);
-  if (n == 0) return 1;
-  const std::size_t fewer = std::min(positive, n - positive);
-  if (2 * fewer == n) return 1;
-  const boost::math::binomial coin(static_cast<double>(n), 0.5);
-  return std::min(1.0, 2 * boost::math::cdf(coin, static_cast<double>(fewer)));
 }
 
 double fisher_exact_p(std::int64_t a, std::int64_t b, std::int64_t c, std::int64_t d) {
@@ -166,26 +227,25 @@ std::optional<LaunchSpread> launch_spread(const std::vector<double>& values,
 
 double
 minimum_detectable_effect(const LaunchSpread& spread, int launches, double alpha, double power) {
-  assert(launches >= 2);
-  const double df = launches - 1;
-  return (student_quantile(1 - alpha / 2, df) + student_quantile(power, df)) *
-         std::sqrt((spread.between_variance + spread.within_variance) / launches);
+  assert(launches >= 2 && power > alpha && power < 1);
+  const double df = launches - 1, critical = student_quantile(1 - alpha / 2, df);
+  double low = 0, high = critical; // in standard errors of the mean
+  while (power_at_shift(high, df, critical) < power) high *= 2;
+  constexpr int kHalvings = 40;
+  for (int i = 0; i < kHalvings; ++i) {
+    const double middle = (low + high) / 2;
+    (power_at_shift(middle, df, critical) < power ? low : high) = middle;
+  }
+  return high * std::sqrt((spread.between_variance + spread.within_variance) / launches);
 }
 
 double t_test_power(double effect, double launch_sd, int launches, double alpha) {
   assert(launches >= 2 && launch_sd >= 0);
   if (launch_sd == 0) return effect == 0 ? alpha : 1;
-  const double df = launches - 1;
-  const double critical = student_quantile(1 - alpha / 2, df);
   const double shift = std::abs(effect) / (launch_sd / std::sqrt(static_cast<double>(launches)));
   if (shift == 0) return alpha;
-  // Beyond this the power is 1 to double precision unless the critical value is larger still, and
-  // the series of the distribution stops converging.
-  constexpr double kLargestShift = 37;
-  if (shift > kLargestShift && shift > 3 * critical) return 1;
-  const boost::math::non_central_t shifted(df, std::min(shift, kLargestShift));
-  return boost::math::cdf(boost::math::complement(shifted, critical)) +
-         boost::math::cdf(shifted, -critical);
+  const double df = launches - 1;
+  return power_at_shift(shift, df, student_quantile(1 - alpha / 2, df));
 }
 
 std::optional<int>

@@ -28,7 +28,8 @@ double quantile(std::vector<double> values, double p);
 double median(std::vector<double> values);
 // Median absolute deviation from the median, not scaled. Times 1.4826 it estimates a normal sd.
 double mad(const std::vector<double>& values);
-// Median of the n (n + 1) / 2 Walsh averages (Hodges and Lehmann 1963, one sample). Memory O(n^2).
+// Median of the n (n + 1) / 2 Walsh averages (Hodges and Lehmann 1963, one sample), to the last
+// bit. Needs 1 finite value. Time O(n log n), memory O(n).
 double hodges_lehmann(const std::vector<double>& values);
 
 // k = max {j : P(Bin(n, 1/2) < j) <= alpha / 2}; 0 when n is too small for an interval.
@@ -36,8 +37,6 @@ std::size_t median_rank(std::size_t n, double alpha);
 // Exact interval of the median, [d_(k), d_(n+1-k)], whatever the (continuous) distribution.
 // Nothing when there are too few values (below 6 at alpha .05).
 std::optional<Interval> median_interval(std::vector<double> values, double alpha);
-// Two-sided exact p that a fair coin gives `positive` heads in `n` throws or a rarer count.
-double sign_test_p(std::size_t positive, std::size_t n);
 // Two-sided Fisher exact p of the table {{a, b}, {c, d}}: the sum of all tables that are not more
 // probable.
 double fisher_exact_p(std::int64_t a, std::int64_t b, std::int64_t c, std::int64_t d);
@@ -66,13 +65,12 @@ struct LaunchSpread {
 std::optional<LaunchSpread> launch_spread(const std::vector<double>& values,
                                           const std::vector<double>& errors);
 
-// Smallest effect that a test at `alpha` sees with probability `power`:
-// (t_{1 - alpha/2, L - 1} + t_{power, L - 1}) sqrt((s_between^2 + mean se_l^2) / L). Needs 2
-// launches.
+// Smallest effect that a t test at `alpha` sees with probability `power` (t_test_power); one launch
+// value varies by sqrt(s_between^2 + mean se_l^2). Needs 2 launches.
 double
 minimum_detectable_effect(const LaunchSpread& spread, int launches, double alpha, double power);
 
-// Power of the two-sided t test over launches at a true effect, non-central t. `launch_sd`: of one
+// Power of the two-sided t test over launches at a true effect (non-central t). `launch_sd`: of one
 // launch value. Needs 2 launches.
 double t_test_power(double effect, double launch_sd, int launches, double alpha);
 // Fewest launches (at most `limit`) with at least that power; nothing when `limit` is not enough.

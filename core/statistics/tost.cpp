@@ -17,26 +17,27 @@ double upper_tail(double distance, double error, double df) {
 
 } // namespace
 
-std::optional<Tost> tost(const std::vector<double>& differences, double margin) {
+std::optional<Tost> tost(const std::vector<double>& differences, double margin, double alpha) {
   assert(margin > 0);
-  const std::optional<Interval> interval = t_interval(differences, 2 * kTostAlpha);
+  const std::optional<Interval> interval = t_interval(differences, 2 * alpha);
   if (!interval) return std::nullopt;
   const auto n = static_cast<double>(differences.size());
   const double error = sample_sd(differences) / std::sqrt(n);
   Tost result;
   result.mean = mean(differences);
-  result.at_90 = *interval;
+  result.interval = *interval;
+  result.alpha = alpha;
   result.p_low = upper_tail(result.mean + margin, error, n - 1);
   result.p_high = upper_tail(margin - result.mean, error, n - 1);
   return result;
 }
 
-std::optional<int> tost_pairs_needed(double sd, double margin, double power, int limit) {
+std::optional<int>
+tost_pairs_needed(double sd, double margin, double power, double alpha, int limit) {
   assert(sd >= 0 && margin > 0 && power > 0 && power < 1);
   for (int n = 2; n <= limit; ++n) {
     const double df = n - 1;
-    const double reach =
-        student_quantile(1 - kTostAlpha, df) + student_quantile((1 + power) / 2, df);
+    const double reach = student_quantile(1 - alpha, df) + student_quantile((1 + power) / 2, df);
     if (reach * sd / std::sqrt(static_cast<double>(n)) <= margin) return n;
   }
   return std::nullopt;

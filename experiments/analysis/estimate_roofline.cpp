@@ -33,12 +33,12 @@ std::optional<Traced> traced_side(const Comparison& comparison, bool a) {
 }
 
 // Of the cell's newest complete parity launch. Nothing unless all that a step needs are there.
-std::optional<MeasuredPeaks> peaks_of(const LedgerData& data, const CellRow& cell, bool fp8) {
-  const LaunchRow* launch = data.latest_launch(cell.id, LaunchKind::Parity, LaunchState::Complete);
+std::optional<MeasuredPeaks> peaks_of(const CellView& cell, bool fp8) {
+  const LaunchRow* launch = cell.latest(LaunchKind::Parity, LaunchState::Complete);
   if (launch == nullptr) return std::nullopt;
   const auto value = [&](const char* path) {
-    for (const MetricRow& metric : data.metrics)
-      if (metric.launch == launch->id && metric.path == path) return metric.value;
+    for (const MetricRow* metric : cell.metrics(launch->id))
+      if (metric->path == path) return metric->value;
     return 0.0;
   };
   const MeasuredPeaks peaks{value(kComputePeakMetric),
@@ -52,20 +52,31 @@ std::optional<MeasuredPeaks> peaks_of(const LedgerData& data, const CellRow& cel
   return complete ? std::optional(peaks) : std::nullopt;
 }
 
-std::optional<TrainConfig> config_of(const std::string& text) {
-  const json parsed = json::parse(text, nullptr, false);
+// By today's arithmetic, for ledgers that hold no costs. Nothing for a configuration that this
+// build cannot read.
+std::optional<StepCostRow> computed_cost(const VariantRow& variant) {
+  const json parsed = json::parse(variant.config_json, nullptr, false);
   if (!parsed.is_object()) return std::nullopt;
   const Result<TrainConfig> config = config_from_json(parsed);
   if (!config) return std::nullopt;
   const Result<TrainConfig> resolved = resolve(*config);
-  return resolved ? std::optional(*resolved) : std::nullopt;
+  if (!resolved) return std::nullopt;
+  const StepShape shape = step_shape(*resolved);
+  return StepCostRow{variant.id,
+                     shape.tokens * shape.micro_batches * resolved->ranks,
+                     counts_all_launches(shape),
+                     step_cost(shape)};
 }
 
-void add_bound(VariantSpeed& speed, const std::vector<OpCost>& ops, const TrainConfig& config) {
+bool on_gpu(const CellView& cell) {
+  const auto found = cell.config->find("device");
+  return found != cell.config->end() && *found == "cuda";
+}
+
+void add_bound(VariantSpeed& speed, const std::vector<OpCost>& ops, bool cuda) {
   if (!speed.peaks) {
-    speed.unknown = config.device == Device::Cuda
-                        ? "this run did not measure the peaks of the device"
-                        : "peaks are measured on GPUs only";
+    speed.unknown = cuda ? "this run did not measure the peaks of the device"
+                         : "peaks are measured on GPUs only";
     return;
   }
   speed.light = speed_of_light(ops, *speed.peaks, speed.launches.value_or(0));
@@ -76,34 +87,35 @@ void add_bound(VariantSpeed& speed, const std::vector<OpCost>& ops, const TrainC
 }
 
 // `step_seconds` > 0.
-std::optional<VariantSpeed> speed_of(const LedgerData& data,
-                                     const CellRow& cell,
-                                     const std::string& config_json,
+std::optional<VariantSpeed> speed_of(const CellView& cell,
+                                     const VariantRow& variant,
                                      double step_seconds,
                                      const std::optional<Traced>& traced) {
-  const std::optional<TrainConfig> config = config_of(config_json);
-  if (!config) return std::nullopt;
-  const StepShape shape = step_shape(*config);
-  const std::vector<OpCost> ops = step_cost(shape);
+  const StepCostRow* stored = cell.cost(variant.id);
+  const std::optional<StepCostRow> cost = stored ? *stored : computed_cost(variant);
+  if (!cost) return std::nullopt;
+  const bool cuda = on_gpu(cell);
   VariantSpeed speed;
   speed.step_seconds = step_seconds;
-  speed.tokens_per_second =
-      static_cast<double>(shape.tokens * shape.micro_batches * config->ranks) / step_seconds;
-  speed.flops = total_flops(ops);
+  speed.tokens_per_second = static_cast<double>(cost->tokens) / step_seconds;
+  speed.flops = total_flops(cost->operations);
   speed.launches_traced = traced.has_value();
   if (traced) {
     speed.launches = traced->launches;
     speed.busy_seconds = std::min(traced->busy_seconds, step_seconds);
-  } else if (config->device == Device::Cuda && counts_all_launches(shape)) {
-    speed.launches = total_launches(ops);
+  } else if (cuda && cost->all_kernel_launches) {
+    speed.launches = total_launches(cost->operations);
   }
-  speed.peaks = peaks_of(data, cell, config->precision == Precision::Fp8);
-  add_bound(speed, ops, *config);
+  const bool fp8 = std::any_of(cost->operations.begin(),
+                               cost->operations.end(),
+                               [](const OpCost& op) { return op.peak == Peak::Fp8; });
+  speed.peaks = peaks_of(cell, fp8);
+  add_bound(speed, cost->operations, cuda);
   return speed;
 }
 
 // The reference, then every level, each once; from the first comparison that measured it.
-void add_variants(CellReport& cell, const LedgerData& data) {
+void add_variants(CellReport& cell, const CellView& view) {
   for (const bool a : {true, false})
     for (const Comparison& comparison : cell.comparisons) {
       const std::string& name = a ? comparison.a : comparison.b;
@@ -114,22 +126,21 @@ void add_variants(CellReport& cell, const LedgerData& data) {
       const double ns = a ? comparison.effect->a_ns : comparison.effect->b_ns;
       const std::int64_t id = a ? comparison.a_id : comparison.b_id;
       if (!(ns > 0)) continue;
-      auto speed = speed_of(
-          data, cell.cell, data.variant(id).config_json, ns * 1e-9, traced_side(comparison, a));
+      const auto variant = std::find_if(view.variants.begin(),
+                                        view.variants.end(),
+                                        [&](const VariantRow* row) { return row->id == id; });
+      auto speed = speed_of(view, **variant, ns * 1e-9, traced_side(comparison, a));
       if (!speed) continue;
       speed->variant = name;
       cell.speed.push_back(std::move(*speed));
     }
 }
 
-void add_step_beside(CellReport& cell, const LedgerData& data) {
+void add_step_beside(CellReport& cell, const CellView& view) {
   for (const Comparison& comparison : cell.comparisons) {
     if (!comparison.end_to_end) continue;
-    auto speed = speed_of(data,
-                          cell.cell,
-                          cell.cell.config_json,
-                          comparison.end_to_end->step_ns * 1e-9,
-                          std::nullopt);
+    auto speed =
+        speed_of(view, *view.baseline, comparison.end_to_end->step_ns * 1e-9, std::nullopt);
     if (speed) cell.speed.push_back(std::move(*speed));
     return;
   }
@@ -137,14 +148,12 @@ void add_step_beside(CellReport& cell, const LedgerData& data) {
 
 } // namespace
 
-void estimate_roofline(Report& report, const LedgerData& data) {
-  for (CellReport& cell : report.cells) {
-    cell.speed.clear();
-    if (cell.cell.unit == "train_step")
-      add_variants(cell, data);
-    else
-      add_step_beside(cell, data);
-  }
+void estimate_roofline(CellReport& report, const CellView& cell) {
+  report.speed.clear();
+  if (report.cell.unit == "train_step")
+    add_variants(report, cell);
+  else
+    add_step_beside(report, cell);
 }
 
 } // namespace assay

@@ -7,21 +7,16 @@
 #include <memory>
 
 #include "core/trace/trace_file.h"
-#include "experiments/analysis/judge.h"
 #include "experiments/analysis/wording.h"
 
 namespace assay {
 
 namespace {
 
-const LaunchRow* latest_traced(const LedgerData& data, const CellRow& cell, LaunchState state) {
-  return data.latest_launch(cell.id, LaunchKind::Traced, state);
-}
-
-std::string why_no_launch(const LedgerData& data, const CellRow& cell) {
-  if (const LaunchRow* failed = latest_traced(data, cell, LaunchState::Failed))
+std::string why_no_launch(const CellView& cell) {
+  if (const LaunchRow* failed = cell.latest(LaunchKind::Traced, LaunchState::Failed))
     return fmt::format("the traced launch failed: {}", failed->reason);
-  if (cell.traced_rounds > 0)
+  if (cell.cell->traced_rounds > 0)
     return "no traced launch is complete; `assay run` on the same directory records it";
   return "no trace was recorded: the plan has none; set [trace] rounds = 10 in the matrix and run "
          "it "
@@ -110,7 +105,9 @@ std::vector<Stage> stages_named(const ClaimRow& claim) {
   return stages;
 }
 
-void apply_to(ClaimResult& result, const Comparison& comparison) {
+} // namespace
+
+void apply_stage_clause(ClaimResult& result, const Comparison& comparison) {
   const auto metric = claim_metric(result.claim.metric);
   if (result.state != ClaimState::Confirmed || result.claim.stages.empty() ||
       (metric && !is_time(*metric)))
@@ -137,26 +134,16 @@ void apply_to(ClaimResult& result, const Comparison& comparison) {
                     100 * kNamedStagesShare);
 }
 
-} // namespace
-
-void apply_stage_clause(Report& report) {
-  for (ClaimResult& result : report.claims)
-    if (result.cell) apply_to(result, report.cells[*result.cell].comparisons[*result.comparison]);
-  adopt_claims(report);
-}
-
-void explain_from_traces(Report& report, const LedgerData& data, const std::string& directory) {
-  for (CellReport& cell : report.cells) {
-    const LaunchRow* launch = latest_traced(data, cell.cell, LaunchState::Complete);
-    LaunchTraces traces(directory, launch ? launch->id : 0);
-    for (Comparison& comparison : cell.comparisons) {
-      if (launch)
-        attach(comparison, cell.cell, traces);
-      else
-        comparison.no_explanation = why_no_launch(data, cell.cell);
-    }
+void explain_from_traces(CellReport& report, const CellView& cell, const std::string& directory) {
+  if (directory.empty()) return;
+  const LaunchRow* launch = cell.latest(LaunchKind::Traced, LaunchState::Complete);
+  LaunchTraces traces(directory, launch ? launch->id : 0);
+  for (Comparison& comparison : report.comparisons) {
+    if (launch)
+      attach(comparison, report.cell, traces);
+    else
+      comparison.no_explanation = why_no_launch(cell);
   }
-  apply_stage_clause(report);
 }
 
 } // namespace assay

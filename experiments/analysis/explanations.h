@@ -1,11 +1,9 @@
-// Trace evidence: the traced launches of a results directory as explanations of its comparisons,
-// and what follows from them for claims. Reads trace files; analyze() itself stays a pure function
-// of the ledger.
+// Explanations: the traced launch of a cell as the reason why its variants differ, and what follows
+// for claims that name stages.
 #pragma once
 
 #include <string>
 
-#include "core/ledger/ledger.h"
 #include "experiments/analysis/report.h"
 
 namespace assay {
@@ -14,12 +12,12 @@ namespace assay {
 inline constexpr double kNamedStagesShare = 0.70;
 
 // Fills `explanation`, or `no_explanation` with the reason, of every comparison, from the latest
-// complete traced launch of its cell, and then applies the clause on named stages to the claims.
-void explain_from_traces(Report& report, const LedgerData& data, const std::string& directory);
+// complete traced launch of the cell. Reads the trace files of the results directory; "" leaves
+// both empty.
+void explain_from_traces(CellReport& report, const CellView& cell, const std::string& directory);
 
-// The clause alone: a CONFIRMED claim of time that names stages becomes CONSISTENT with the reason,
-// unless a usable explanation puts 70 % of the gain into them. What was not checked confirms
-// nothing.
-void apply_stage_clause(Report& report);
+// A CONFIRMED claim of time that names stages becomes CONSISTENT with the reason, unless a usable
+// explanation puts 70 % of the gain into them. What was not checked confirms nothing.
+void apply_stage_clause(ClaimResult& result, const Comparison& comparison);
 
 } // namespace assay

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <set>
 
+#include "experiments/analysis/explanations.h"
 #include "experiments/analysis/wording.h"
 
 namespace assay {
@@ -26,19 +27,18 @@ std::string too_few_launches(const Comparison& comparison) {
 void judge_validity(Comparison& comparison, const CellContext& context) {
   Verdict& verdict = comparison.verdict;
   const Evidence& evidence = comparison.evidence;
-  const auto set = [&](Validity validity, const std::string& reason) {
+  const auto set = [&](Validity validity, const Reason& reason) {
     verdict.validity = validity;
     verdict.reasons.push_back(reason);
   };
   if (evidence.validity != Validity::Ok && evidence.validity != Validity::Incomplete)
     return set(evidence.validity, evidence.reason);
-  if (!context.invalid.empty()) return set(Validity::Invalid, context.invalid);
+  if (context.invalid) return set(Validity::Invalid, *context.invalid);
   if (evidence.validity == Validity::Incomplete) return set(Validity::Incomplete, evidence.reason);
   if (launches_of(comparison) < static_cast<std::size_t>(kProvisionalLaunches) &&
-      comparison.pairs.contended.empty())
-    return set(Validity::Incomplete, too_few_launches(comparison));
-  if (!comparison.pairs.contended.empty())
-    return set(Validity::Contended, comparison.pairs.contended);
+      !comparison.pairs.contended)
+    return set(Validity::Incomplete, {ReasonCode::TooFewLaunches, too_few_launches(comparison)});
+  if (comparison.pairs.contended) return set(Validity::Contended, *comparison.pairs.contended);
   verdict.validity = Validity::Ok;
 }
 
@@ -54,25 +54,55 @@ std::string inconclusive_reason(const Comparison& comparison, double sesoi) {
   return text;
 }
 
-void explain_speed(Comparison& comparison, double sesoi) {
-  Verdict& verdict = comparison.verdict;
-  if (verdict.speed == Speed::NoEffect)
-    verdict.reasons.push_back(
-        fmt::format("the whole interval lies within +-{}", share_text(sesoi)));
-  if (verdict.speed == Speed::Inconclusive)
-    verdict.reasons.push_back(inconclusive_reason(comparison, sesoi));
+const char* faster_or_slower(Speed speed) {
+  return speed == Speed::Faster ? "faster" : "slower";
 }
 
-void explain_work(Comparison& comparison) {
+// FASTER and SLOWER need enough launches, and the median's sign in total time: tokens per second
+// are total time.
+void decide_speed(Comparison& comparison, double sesoi) {
   Verdict& verdict = comparison.verdict;
-  const bool differs = verdict.speed == Speed::Faster || verdict.speed == Speed::Slower;
+  const Effect& effect = *comparison.effect;
+  verdict.speed = judge_speed(effect.theta, sesoi);
+  const auto because = [&](ReasonCode code, std::string text) {
+    verdict.reasons.push_back({code, std::move(text)});
+  };
+  if (verdict.speed == Speed::NoEffect)
+    return because(ReasonCode::WithinSesoi,
+                   fmt::format("the judged interval lies within +-{}", share_text(sesoi)));
+  if (verdict.speed == Speed::Inconclusive)
+    return because(ReasonCode::IntervalHoldsZero, inconclusive_reason(comparison, sesoi));
+  const Speed found = verdict.speed;
+  if (launches_of(comparison) < static_cast<std::size_t>(kFullLaunches)) {
+    verdict.speed = Speed::Inconclusive;
+    because(ReasonCode::Provisional,
+            fmt::format("{} in {} launches; a verdict needs {}",
+                        faster_or_slower(found),
+                        launches_of(comparison),
+                        kFullLaunches));
+  }
+  if (effect.theta.value * effect.throughput.value <= 0) {
+    verdict.speed = Speed::Inconclusive;
+    because(ReasonCode::TotalTimeDisagrees,
+            fmt::format("{} by the median step, but not by total time: {} {}",
+                        faster_or_slower(found),
+                        effect_text(effect.throughput),
+                        interval_text(effect.throughput.judged)));
+  }
+}
+
+void explain_work(Comparison& comparison, double sesoi) {
+  Verdict& verdict = comparison.verdict;
+  const Speed by_interval = judge_speed(comparison.effect->theta, sesoi);
+  const bool differs = by_interval == Speed::Faster || by_interval == Speed::Slower;
   if (comparison.evidence.same_work && !differs) {
     verdict.tags.push_back(Tag::NoOp);
-    verdict.reasons.push_back(comparison.evidence.same_work_proof);
+    verdict.reasons.push_back({ReasonCode::SameWork, comparison.evidence.same_work_proof});
   } else if (comparison.evidence.same_work) {
     verdict.reasons.push_back(
-        "both sides run the same operators and copies by name and number, yet times differ: in how "
-        "long these take, or in the time between them");
+        {ReasonCode::SameWorkOtherTime,
+         "both sides ran the same operators and copies; the difference is in their duration or in "
+         "the gaps between them"});
   }
 }
 
@@ -80,21 +110,29 @@ void tag_precision(Comparison& comparison) {
   Verdict& verdict = comparison.verdict;
   if (launches_of(comparison) < static_cast<std::size_t>(kFullLaunches)) {
     verdict.tags.push_back(Tag::Provisional);
-    verdict.reasons.push_back(
-        fmt::format("{} launches; {} make a full verdict", launches_of(comparison), kFullLaunches));
+    if (verdict.speed == Speed::NoEffect)
+      verdict.reasons.push_back({ReasonCode::Provisional,
+                                 fmt::format("{} launches; {} make a full verdict",
+                                             launches_of(comparison),
+                                             kFullLaunches)});
   }
   if (comparison.effect->tail) {
     verdict.tags.push_back(Tag::Tail);
-    verdict.reasons.push_back(fmt::format("rare long steps turn the sign: by total time {}",
-                                          effect_text(comparison.effect->throughput)));
+    verdict.reasons.push_back({ReasonCode::Tail,
+                               fmt::format("rare long steps turn the sign: by total time {}",
+                                           effect_text(comparison.effect->throughput))});
   }
-  const auto unsteady = std::count_if(comparison.pairs.launches.begin(),
-                                      comparison.pairs.launches.end(),
-                                      [](const LaunchPairs& launch) { return !launch.steady; });
+  const auto& launches = comparison.pairs.launches;
+  const auto unsteady =
+      std::count_if(launches.begin(), launches.end(), [](const LaunchPairs& launch) {
+        return launch.counts() && !launch.steady;
+      });
   if (unsteady > 0) {
     verdict.tags.push_back(Tag::NotSteady);
-    verdict.reasons.push_back(fmt::format(
-        "warm-up hit its cap in {} of {} launches", unsteady, comparison.pairs.launches.size()));
+    verdict.reasons.push_back({ReasonCode::NotSteady,
+                               fmt::format("warm-up hit its cap in {} of {} launches",
+                                           unsteady,
+                                           launches_of(comparison))});
   }
 }
 
@@ -109,7 +147,7 @@ scale_of(ClaimMetric metric, const CellRow& cell, const Comparison& comparison) 
 // Time, memory or final loss, in the claim's metric, as far as it is known.
 void measure_claim(ClaimResult& result,
                    ClaimMetric metric,
-                   const CellRow& cell,
+                   const CellView& cell,
                    const Comparison& comparison) {
   const bool of_unit =
       metric == ClaimMetric::UnitTime || metric == ClaimMetric::SecondsPerParameter;
@@ -120,13 +158,13 @@ void measure_claim(ClaimResult& result,
     if (comparison.loss && comparison.loss->a_loss) measured = &*comparison.loss->a_loss;
   } else if (metric == ClaimMetric::FinalLoss) {
     if (comparison.loss && comparison.loss->log_ratio) measured = &*comparison.loss->log_ratio;
-  } else if (cell.unit != "train_step" && !of_unit) {
+  } else if (cell.cell->unit != "train_step" && !of_unit) {
     result.end_to_end = true;
     if (comparison.end_to_end) measured = &comparison.end_to_end->log_ratio;
   } else if (comparison.effect) {
     measured = &comparison.effect->theta;
   }
-  const std::optional<double> scale = scale_of(metric, cell, comparison);
+  const std::optional<double> scale = scale_of(metric, *cell.cell, comparison);
   if (!measured || !scale) return;
   const auto scaled = [&](const Interval& theta) {
     const Interval gain = gain_of(metric, theta);
@@ -138,7 +176,7 @@ void measure_claim(ClaimResult& result,
   const bool repeats = is_memory(metric) && comparison.memory->exact;
   const int full = is_memory(metric) ? kProvisionalLaunches
                    : is_loss(metric) ? static_cast<int>(kFewestSeeds)
-                                     : kFullLaunches;
+                                     : kFullLaunches; // of time: it decides nothing
   result.provisional = !repeats && static_cast<int>(measured->by_launch.size()) < full;
 }
 
@@ -150,7 +188,7 @@ std::string why_not_judged(const Comparison& comparison, ClaimMetric metric) {
       (validity == Validity::Incomplete && comparison.evidence.validity == Validity::Ok);
   if (validity == Validity::Ok || (!is_time(metric) && time_only)) return "";
   return comparison.verdict.reasons.empty() ? std::string(to_string(validity))
-                                            : comparison.verdict.reasons.front();
+                                            : comparison.verdict.reasons.front().text;
 }
 
 // Why a measured claim has no interval that may be read, or "".
@@ -202,6 +240,24 @@ std::string why_undecided(ClaimMetric metric,
       gain_text(metric, std::min(least, smallest)));
 }
 
+// What keeps a decided claim of time from being told, or "": the same two rules as for FASTER and
+// SLOWER.
+std::string why_time_decides_nothing(const ClaimResult& result, const Comparison& comparison) {
+  const auto metric = claim_metric(result.claim.metric);
+  if (!is_time(*metric) || result.state == ClaimState::Undecided) return "";
+  if (launches_of(comparison) < static_cast<std::size_t>(kFullLaunches))
+    return fmt::format("{} launches; a claim of time needs {}: {} by these",
+                       launches_of(comparison),
+                       kFullLaunches,
+                       to_string(result.state));
+  const double by_total = gain_of(*metric, comparison.effect->throughput.value);
+  const Interval& gain = *result.gain_judged;
+  if ((gain.lower > 0 && by_total <= 0) || (gain.upper < 0 && by_total >= 0))
+    return fmt::format("the median step and total time disagree: by total time {}",
+                       effect_text(comparison.effect->throughput));
+  return "";
+}
+
 void adopt_claim(Verdict& verdict, const ClaimResult& result, bool first) {
   constexpr std::array kWorstFirst{ClaimState::Opposite,
                                    ClaimState::Refuted,
@@ -239,9 +295,8 @@ void judge(Comparison& comparison, const CellContext& context) {
   verdict.quality = comparison.evidence.quality;
   judge_validity(comparison, context);
   if (verdict.validity == Validity::Ok) {
-    verdict.speed = judge_speed(comparison.effect->theta, context.sesoi);
-    explain_speed(comparison, context.sesoi);
-    explain_work(comparison);
+    decide_speed(comparison, context.sesoi);
+    explain_work(comparison, context.sesoi);
     tag_precision(comparison);
   }
   if (verdict.quality == Quality::Unknown || verdict.quality == Quality::Harmed)
@@ -249,16 +304,14 @@ void judge(Comparison& comparison, const CellContext& context) {
   if (verdict.quality == Quality::Harmed) // the harm leads
     std::rotate(verdict.reasons.begin(), verdict.reasons.end() - 1, verdict.reasons.end());
   if (comparison.pairs.skipped_a + comparison.pairs.skipped_b > 0)
-    verdict.reasons.push_back(fmt::format("the loss scaler skipped {} steps of A and {} of B",
-                                          comparison.pairs.skipped_a,
-                                          comparison.pairs.skipped_b));
+    verdict.reasons.push_back({ReasonCode::SkippedSteps,
+                               fmt::format("the loss scaler skipped {} steps of A and {} of B",
+                                           comparison.pairs.skipped_a,
+                                           comparison.pairs.skipped_b)});
 }
 
-ClaimResult judge_claim(const ClaimRow& claim,
-                        const CellRow& cell,
-                        const Comparison& comparison,
-                        const std::string& gpu,
-                        double sesoi) {
+ClaimResult judge_claim(const ClaimRow& claim, const CellView& cell, const Comparison& comparison) {
+  const double sesoi = cell.spec->sesoi;
   ClaimResult result;
   result.claim = claim;
   const auto metric = claim_metric(claim.metric);
@@ -271,9 +324,10 @@ ClaimResult judge_claim(const ClaimRow& claim,
     result.reason = fmt::format("'{}' is not measured", claim.metric);
   } else if (is_loss(*metric) && !comparison.loss) {
     result.reason = "no loss launches in this matrix";
-  } else if (!scale_of(*metric, cell, comparison)) {
+  } else if (!scale_of(*metric, *cell.cell, comparison)) {
     result.reason = "the cell's configuration does not tell the size of its model";
-  } else if (const std::string unmet = unmet_conditions(claim, cell, gpu); !unmet.empty()) {
+  } else if (const std::string unmet = unmet_conditions(claim, *cell.cell, cell.gpu);
+             !unmet.empty()) {
     result.state = ClaimState::ConditionsNotMet;
     result.reason = unmet;
   } else if (const std::string why = why_not_judged(comparison, *metric); !why.empty()) {
@@ -291,6 +345,12 @@ ClaimResult judge_claim(const ClaimRow& claim,
     result.exceeds = decision.exceeds;
     if (decision.state == ClaimState::Undecided)
       result.reason = why_undecided(*metric, claimed, *result.gain_judged, smallest);
+    if (std::string open = why_time_decides_nothing(result, comparison); !open.empty()) {
+      result.state = ClaimState::Undecided;
+      result.exceeds = false;
+      result.reason = std::move(open);
+    }
+    apply_stage_clause(result, comparison);
   }
   return result;
 }

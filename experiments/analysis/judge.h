@@ -1,7 +1,7 @@
-// From measured effect and evidence to the four fields of a verdict, with the reasons in words.
+// From measured effect and evidence to the four fields of a verdict, with the reasons.
 #pragma once
 
-#include <string>
+#include <optional>
 
 #include "experiments/analysis/report.h"
 
@@ -9,7 +9,7 @@ namespace assay {
 
 // What holds for every comparison of a cell.
 struct CellContext {
-  std::string invalid; // why nothing in the cell can be believed, or ""
+  std::optional<Reason> invalid; // why nothing in the cell can be believed
   double sesoi = 0.01;
 };
 
@@ -20,12 +20,9 @@ Speed judge_speed(const Estimate& theta, double sesoi);
 // Fills comparison.verdict except its claim.
 void judge(Comparison& comparison, const CellContext& context);
 
-// `claim` against one comparison.
-ClaimResult judge_claim(const ClaimRow& claim,
-                        const CellRow& cell,
-                        const Comparison& comparison,
-                        const std::string& gpu,
-                        double sesoi);
+// `claim` against one comparison, whose verdict and explanation stand; the clause on named stages
+// included.
+ClaimResult judge_claim(const ClaimRow& claim, const CellView& cell, const Comparison& comparison);
 
 // Gives every comparison's verdict the claim that it answers. Several claims may speak of one
 // comparison: the verdict carries the least favourable of those that were judged, so that one kept

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <map>
-#include <set>
 
 #include "core/statistics/statistics.h"
 #include "core/text.h"
@@ -96,16 +95,11 @@ std::string untraced(const RankTimes& times) {
 
 } // namespace
 
-RankTimes rank_times(const LedgerData& data, const VariantRow& variant) {
-  std::set<std::int64_t> timed;
-  for (const LaunchRow& launch : data.launches)
-    if (launch.cell == variant.cell && launch.kind == LaunchKind::Timed &&
-        (launch.state == LaunchState::Complete || launch.state == LaunchState::Partial))
-      timed.insert(launch.id);
+RankTimes rank_times(const CellView& cell, const VariantRow& variant) {
   std::map<std::string, std::vector<double>> told; // by path, one a launch
-  for (const MetricRow& metric : data.metrics)
-    if (metric.variant == variant.id && timed.count(metric.launch) > 0)
-      told[metric.path].push_back(metric.value);
+  for (const LaunchRow* launch : cell.counted)
+    for (const MetricRow* metric : cell.metrics(launch->id))
+      if (metric->variant == variant.id) told[metric->path].push_back(metric->value);
   RankTimes times;
   for (;;) {
     const auto found = told.find(fmt::format("rank/{}/step_ns", times.size()));

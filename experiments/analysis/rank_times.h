@@ -27,7 +27,7 @@ using RankTimes = std::vector<RankTime>; // by rank; empty where one process tra
 
 // From the timed launches; nothing is traced yet. Empty unless at least two ranks reported their
 // times.
-RankTimes rank_times(const LedgerData& data, const VariantRow& variant);
+RankTimes rank_times(const CellView& cell, const VariantRow& variant);
 
 // Nothing when no step counts or a check of the audit failed.
 std::optional<TracedWait> traced_wait(const Trace& trace);

@@ -42,11 +42,9 @@ struct Comparison {
   std::optional<LossTest> loss; // nothing where the plan has no loss launches
   Evidence evidence;
   Verdict verdict;
-  // Where the difference sits; filled by explain_from_traces() (trace_evidence.h) only.
-  std::optional<Explanation> explanation;
-  std::string no_explanation; // why there is none, or ""
-  // Of cells with several ranks; what is traced of it is filled by explain_from_traces() as well.
-  RankTimes a_ranks, b_ranks;
+  std::optional<Explanation> explanation; // where the difference sits, from traces
+  std::string no_explanation;             // why there is none, or ""
+  RankTimes a_ranks, b_ranks;             // of cells with several ranks
 };
 
 struct ControlReport {
@@ -59,10 +57,10 @@ struct CellReport {
   std::string summary, equivalence; // of the optimization
   std::optional<ControlReport> control;
   std::vector<Comparison> comparisons;
-  std::vector<VariantSpeed>
-      speed; // filled by estimate_roofline() (experiments/analysis/estimate_roofline.h) only
-  int counted_launches = 0;     // that count, of the planned ones
-  int launches_with_copies = 0; // the same with every copy that a merge brought
+  std::vector<VariantSpeed> speed; // the roofline of each timed variant
+  int counted_launches = 0;        // that count, of the planned ones
+  int launches_with_copies = 0;    // the same with every copy that a merge brought
+  int superseded_launches = 0;     // timed ones that were measured again; they count nowhere
   int planned_launches = 0;
   int loss_launches = 0; // that are complete, of cell.loss_seeds
   std::vector<LossCurve> loss_curves;
@@ -78,14 +76,15 @@ struct LaunchSummary {
 
 struct Report {
   SpecRow spec;
-  int judgements = 1;         // m: verdicts against a reference
-  double judged_alpha = 0.05; // alpha / m
+  int judgements = 1;             // m: verdicts that the plan asks for, also_compare included
+  double judged_alpha = 0.05;     // alpha / m
+  int loss_tests = 0;             // that the plan asks for
+  double loss_alpha = kTostAlpha; // of each one-sided loss test
   std::vector<CellReport> cells;
   std::vector<ClaimResult> claims;
   std::vector<LaunchSummary> launches; // all, failed ones included
   std::vector<std::string> alarms;     // what a reader must know before believing the table
-  // What arithmetic says of the plan's shapes and of the claims' sources; filled by the caller
-  // (experiments/plan/shape_warnings.h).
+  // By arithmetic on the plan's shapes, and on the claims' sources.
   std::vector<std::string> shape_warnings, source_errors;
   std::vector<std::string> missing;
   std::vector<EventRow> events;
@@ -93,13 +92,20 @@ struct Report {
   bool complete() const { return missing.empty(); }
 };
 
-// m: verdicts against a reference that the plan asks for. Every one of them can raise a false
-// alarm, whether or not a published claim stands behind it. A function of the plan, not of the
-// results.
+// m: the verdicts that the plan asks for. Every one of them can raise a false alarm, whether or not
+// a published claim stands behind it. A function of the plan, not of the results.
 int count_judgements(const LedgerData& plan);
 
-// Succeeds on every ledger, unfinished and empty ones included.
-Report analyze(const LedgerData& data);
+struct JudgeOptions {
+  // Results directory whose traces explain the differences; "": no trace is read. A claim that
+  // names stages is CONFIRMED by traces only.
+  std::string traces;
+};
+
+// The one way to a report: effects, evidence, verdicts, explanations, roofline and claims. What it
+// returns is finished; nothing may change a verdict afterwards. Succeeds on every ledger,
+// unfinished and empty ones included.
+Report judge_results(const LedgerData& data, const JudgeOptions& options = {});
 
 // The claim results that a comparison of a cell bears on, in ledger order.
 std::vector<const ClaimResult*>

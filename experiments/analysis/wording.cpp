@@ -117,8 +117,8 @@ std::string unit_time_text(const Effect& effect) {
 std::string memory_text(const std::optional<MemoryEffect>& memory) {
   if (!memory) return "-";
   const std::string value = effect_text(memory->log_ratio);
-  if (memory->exact || !memory->log_ratio.at_95) return value;
-  return value + " " + interval_text(memory->log_ratio.at_95);
+  if (memory->exact || !memory->log_ratio.judged) return value;
+  return value + " " + interval_text(memory->log_ratio.judged);
 }
 
 std::string mde_text(const std::optional<Effect>& effect) {
@@ -160,7 +160,7 @@ std::string gain_text(const ClaimResult& result) {
   if (!result.gain) return "-";
   const auto metric = claim_metric(result.claim.metric);
   const double gain = *result.gain;
-  std::optional<Interval> interval = result.gain_95;
+  std::optional<Interval> interval = result.gain_judged;
   if (interval && interval->upper <= interval->lower) interval.reset();
   std::string text;
   if (metric == ClaimMetric::SecondsPerParameter)
@@ -208,18 +208,22 @@ std::string launches_text(const CellReport& cell) {
                 "{} launches of {} planned", cell.launches_with_copies, cell.planned_launches);
   std::set<std::size_t> used;
   for (const Comparison& comparison : cell.comparisons)
-    if (comparison.pairs.pairs > 0)
+    if (!comparison.pairs.launches.empty())
       used.insert(comparison.effect ? comparison.effect->launches.size() : 0);
-  if (used.empty()) return text;
-  if (used.size() == 1 && *used.begin() == static_cast<std::size_t>(cell.launches_with_copies))
-    return text;
-  if (*used.rbegin() == 0) return text + ", none usable";
-  return text + fmt::format(", {} usable", fmt::join(used, " or "));
+  const bool all_used =
+      used.size() == 1 && *used.begin() == static_cast<std::size_t>(cell.launches_with_copies);
+  if (!used.empty() && *used.rbegin() == 0)
+    text += ", none usable";
+  else if (!used.empty() && !all_used)
+    text += fmt::format(", {} usable", fmt::join(used, " or "));
+  if (cell.superseded_launches > 0)
+    text += fmt::format(", {} measured again", cell.superseded_launches);
+  return text;
 }
 
 std::string control_text(const CellReport& cell) {
   if (!cell.control) return "no A/A control in this cell";
-  if (!cell.control->comparison.effect && cell.control->comparison.pairs.pairs > 0)
+  if (!cell.control->comparison.effect && !cell.control->comparison.pairs.launches.empty())
     return "A/A control: no usable pairs (machine busy)";
   if (!cell.control->comparison.effect) return "A/A control not measured yet";
   const Estimate& theta = cell.control->comparison.effect->theta;
@@ -239,10 +243,10 @@ std::string unit_line(const CellReport& cell, const Comparison& comparison) {
 }
 
 std::string all_pairs_line(const Comparison& comparison) {
-  if (comparison.pairs.excluded == 0 || !comparison.effect_all) return "";
+  if (comparison.pairs.all_excluded() == 0 || !comparison.effect_all) return "";
   return fmt::format("with all {} pairs ({} disturbed): {} {}",
-                     comparison.pairs.pairs,
-                     comparison.pairs.excluded,
+                     comparison.pairs.all_pairs(),
+                     comparison.pairs.all_excluded(),
                      effect_text(comparison.effect_all->theta),
                      interval_text(comparison.effect_all->theta.at_95));
 }
@@ -269,12 +273,11 @@ bool needs_details(const Verdict& verdict) {
 
 std::string loss_note(const Comparison& comparison) {
   if (!comparison.loss) return "";
-  std::string text = loss_text(*comparison.loss);
   const auto& reasons = comparison.verdict.reasons;
-  const bool told = std::any_of(reasons.begin(), reasons.end(), [&](const std::string& reason) {
-    return reason.ends_with(text);
+  const bool told = std::any_of(reasons.begin(), reasons.end(), [&](const Reason& reason) {
+    return reason.code == ReasonCode::LossTest;
   });
-  return told ? "" : text;
+  return told ? "" : loss_text(*comparison.loss);
 }
 
 std::vector<std::string> speed_notes(const Report& report) {

@@ -380,24 +380,4 @@ void store(const LedgerData& data, const std::string& directory) {
   ledger->finish();
 }
 
-SyntheticCell two_level_cell(double effect) {
-  SyntheticCell cell;
-  cell.levels = {{.name = "slow"}, {.name = "fast", .effect = effect}};
-  return cell;
-}
-
-ClaimRow step_time_claim(double lo, double hi) {
-  ClaimRow claim;
-  claim.id = "claim-1";
-  claim.optimization = "ema_swap";
-  claim.from = "slow";
-  claim.to = "fast";
-  claim.text = "fast is faster";
-  claim.source = "a test";
-  claim.metric = "step_time";
-  claim.lo = lo;
-  claim.hi = hi;
-  return claim;
-}
-
 } // namespace assay::synthetic

@@ -71,9 +71,4 @@ LedgerData synthetic_ledger(const SyntheticPlan& plan);
 // Launches are numbered from 1 without a gap. Throws Failure.
 void store(const LedgerData& data, const std::string& directory);
 
-// A cell with the levels "slow" and "fast", the latter with the given effect.
-SyntheticCell two_level_cell(double effect);
-// A claim that "fast" saves lo … hi of the step time.
-ClaimRow step_time_claim(double lo, double hi);
-
 } // namespace assay::synthetic

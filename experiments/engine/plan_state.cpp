@@ -29,7 +29,7 @@ std::vector<Slot> all_slots(const LedgerData& data) {
   for (const LaunchKind kind : {LaunchKind::Parity, LaunchKind::Memory})
     for (const CellRow& cell : data.cells) slots.push_back({&cell, kind, 1});
   add_by_index(
-      data, LaunchKind::Timed, [&](const CellRow& c) { return planned_launches(data, c); }, slots);
+      data, LaunchKind::Timed, [&](const CellRow& c) { return data.planned_launches(c); }, slots);
   add_by_index(
       data, LaunchKind::Loss, [](const CellRow& c) { return c.loss_seeds; }, slots);
   for (const CellRow& cell : data.cells)

@@ -31,7 +31,7 @@ void add_unit_times(Effect& effect, const PairSet& pairs, bool with_excluded) {
   std::vector<double> a;
   for (const LaunchPairs& launch : pairs.launches)
     for (const Pair& pair : launch.pairs)
-      if (with_excluded || pair.excluded.empty()) a.push_back(pair.a_ns);
+      if (with_excluded || (launch.counts() && pair.excluded.empty())) a.push_back(pair.a_ns);
   effect.a_ns = median(std::move(a));
   effect.b_ns = effect.a_ns * std::exp(effect.theta.value);
 }
@@ -73,8 +73,8 @@ std::optional<Effect> estimate_effect(const PairSet& pairs, const EffectOptions&
   Effect effect;
   std::vector<double> medians, sums, locations;
   for (const LaunchPairs& launch : pairs.launches) {
+    if (!options.with_excluded && !launch.counts()) continue;
     LaunchEffect one = launch_effect(launch, options.with_excluded);
-    if (!launch.enough(one.pairs)) continue; // too many are excluded
     medians.push_back(one.theta);
     sums.push_back(one.sum_ratio);
     locations.push_back(one.hodges_lehmann);
@@ -93,13 +93,14 @@ std::optional<Effect> estimate_effect(const PairSet& pairs, const EffectOptions&
 std::optional<Estimate> device_effect(const PairSet& pairs, const EffectOptions& options) {
   std::vector<double> medians;
   for (const LaunchPairs& launch : pairs.launches) {
+    if (!options.with_excluded && !launch.counts()) continue;
     std::vector<double> ratios;
     for (const Pair& pair : launch.pairs) {
       if (!pair.a_device_ns || !pair.b_device_ns) return std::nullopt;
       if (options.with_excluded || pair.excluded.empty())
         ratios.push_back(std::log(*pair.b_device_ns / *pair.a_device_ns));
     }
-    if (launch.enough(ratios.size())) medians.push_back(median(std::move(ratios)));
+    medians.push_back(median(std::move(ratios)));
   }
   if (medians.empty()) return std::nullopt;
   return estimate(std::move(medians), options.judged_alpha);
@@ -108,6 +109,7 @@ std::optional<Estimate> device_effect(const PairSet& pairs, const EffectOptions&
 std::optional<Estimate> position_effect(const PairSet& pairs, double judged_alpha) {
   std::vector<double> by_launch;
   for (const LaunchPairs& launch : pairs.launches) {
+    if (!launch.counts()) continue;
     std::vector<double> b_second, a_second;
     for (const Pair& pair : launch.pairs)
       if (pair.excluded.empty()) (pair.b_second ? b_second : a_second).push_back(pair.log_ratio);

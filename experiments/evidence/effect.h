@@ -14,14 +14,15 @@
 namespace assay {
 
 inline constexpr int kProvisionalLaunches = 3; // fewest for a verdict, tagged PROVISIONAL
-inline constexpr int kFullLaunches = 5;
+inline constexpr int kFullLaunches = 5;        // fewest for FASTER, SLOWER and claims of time
 
 // One number a launch, summed up over launches.
 struct Estimate {
   std::vector<double> by_launch;
   double value = 0;               // mean over launches
-  std::optional<Interval> at_95;  // t interval; needs 2 launches
-  std::optional<Interval> judged; // the same at alpha / m, what verdicts read
+  std::optional<Interval> judged; // t interval at alpha / m: what the verdict reads and what stands
+                                  // beside it; needs 2 launches
+  std::optional<Interval> at_95;  // for details
   std::optional<double> p;        // two-sided t test of 0
 };
 // Needs at least one value.
@@ -43,13 +44,14 @@ struct Effect {
   Estimate theta;      // of the launch medians: the verdict's effect
   Estimate throughput; // of ln(sum b / sum a): rare stalls included
   double hodges_lehmann = 0;
-  // A: median time of a unit over all counted pairs; B: A's by the effect. B's own median may lie
-  // on the other side of A's where launches differ in drift or weight.
+  // A: median time of a unit over the pairs that count; B: A's by the effect. B's own median may
+  // lie on the other side of A's where launches differ in drift or weight.
   double a_ns = 0, b_ns = 0;
   std::optional<LaunchSpread> spread;
-  std::optional<double> mde;             // at judged_alpha and the planned power
-  std::optional<int> launches_for_sesoi; // launches that would see the smallest effect of interest
-  bool tail = false;                     // median and sum disagree in sign, intervals apart
+  std::optional<double> mde; // at judged_alpha and the planned power
+  // Launches that would see the smallest effect of interest; nothing above 1,000.
+  std::optional<int> launches_for_sesoi;
+  bool tail = false; // median and sum disagree in sign, intervals apart
 };
 
 struct EffectOptions {

@@ -23,37 +23,23 @@ std::uint64_t base_seed(const CellRow& cell) {
   return configured(cell, "seed");
 }
 
-std::vector<const LaunchRow*> loss_launches(const LedgerData& data, const CellRow& cell) {
-  std::vector<const LaunchRow*> result;
-  for (const LaunchRow& launch : data.launches)
-    if (launch.cell == cell.id && launch.kind == LaunchKind::Loss) result.push_back(&launch);
-  return result;
+// A seed's number is its launch's index; launch i trains from the cell's seed + i.
+std::uint64_t seed_of(const CellView& cell, int index) {
+  return base_seed(*cell.cell) + static_cast<std::uint64_t>(index);
 }
 
-// The retirement of a variant from a loss launch.
+// A variant's retirements from loss launches.
 struct Fall {
   const LaunchRow* launch;
-  std::string why; // the worker's words
+  const RetiredVariant* retirement;
 };
 
-std::vector<Fall> falls(const LedgerData& data, const CellRow& cell, const VariantRow& variant) {
+std::vector<Fall> falls(const CellView& cell, const VariantRow& variant) {
   std::vector<Fall> result;
-  const std::string start = variant.name + ": "; // the engine's form
-  for (const LaunchRow* launch : loss_launches(data, cell))
-    for (const EventRow& event : data.events)
-      if (event.launch == launch->id && event.kind == "retired" && event.detail.starts_with(start))
-        result.push_back({launch, event.detail.substr(start.size())});
-  return result;
-}
-
-std::vector<const VisitRow*>
-visits_of(const VisitIndex& visits, const LaunchRow& launch, const VariantRow& variant) {
-  std::vector<const VisitRow*> result;
-  for (const VisitRow* visit : visits.of_launch(launch.id))
-    if (visit->variant == variant.id) result.push_back(visit);
-  std::sort(result.begin(), result.end(), [](const VisitRow* x, const VisitRow* y) {
-    return x->round < y->round;
-  });
+  for (const LaunchRow* launch : cell.of_kind(LaunchKind::Loss))
+    for (const RetiredVariant& retirement : cell.retirements)
+      if (retirement.launch == launch->id && retirement.variant == variant.id)
+        result.push_back({launch, &retirement});
   return result;
 }
 
@@ -81,16 +67,12 @@ struct FinalLoss {
 };
 
 // By launch index, of complete launches that hold all of the variant's visits.
-std::map<int, FinalLoss> final_losses(const LedgerData& data,
-                                      const VisitIndex& visits,
-                                      const CellRow& cell,
-                                      const VariantRow& variant) {
+std::map<int, FinalLoss> final_losses(const CellView& cell, const VariantRow& variant) {
   std::map<int, FinalLoss> by_index;
-  for (const LaunchRow* launch : loss_launches(data, cell)) {
-    if (launch->state != LaunchState::Complete) continue;
-    const auto own = visits_of(visits, *launch, variant);
-    if (!own.empty() && own.size() == static_cast<std::size_t>(cell.loss_rounds))
-      by_index[launch->index] = {launch->id, final_loss(cell, losses(own)), losses(own)};
+  for (const LaunchRow* launch : cell.complete(LaunchKind::Loss)) {
+    const auto& own = cell.visits(launch->id, variant.id);
+    if (!own.empty() && own.size() == static_cast<std::size_t>(cell.cell->loss_rounds))
+      by_index[launch->index] = {launch->id, final_loss(*cell.cell, losses(own)), losses(own)};
   }
   return by_index;
 }
@@ -100,19 +82,15 @@ struct SeedLosses {
   bool parted = false;
 };
 
-SeedLosses seed_losses(const LedgerData& data,
-                       const VisitIndex& visits,
-                       const CellRow& cell,
-                       const VariantRow& a,
-                       const VariantRow& b) {
-  const auto of_a = final_losses(data, visits, cell, a);
-  const auto of_b = final_losses(data, visits, cell, b);
+SeedLosses seed_losses(const CellView& cell, const VariantRow& a, const VariantRow& b) {
+  const auto of_a = final_losses(cell, a);
+  const auto of_b = final_losses(cell, b);
   std::set<int> lost;
-  for (const Fall& fall : falls(data, cell, b))
-    if (tells_of_lost_loss(fall.why)) lost.insert(fall.launch->index);
+  for (const Fall& fall : falls(cell, b))
+    if (fall.retirement->cause == RetirementCause::Loss) lost.insert(fall.launch->index);
   SeedLosses result;
   for (const auto& [index, own] : of_a) {
-    const std::uint64_t seed = base_seed(cell) + static_cast<std::uint64_t>(index);
+    const std::uint64_t seed = seed_of(cell, index);
     const auto other = of_b.find(index);
     if (lost.contains(index)) {
       result.seeds.push_back({seed, own.loss, std::numeric_limits<double>::quiet_NaN()});
@@ -146,15 +124,11 @@ std::optional<Estimate> losses_of_a(const std::vector<SeedLoss>& seeds, double j
   return estimate(std::move(losses), judged_alpha);
 }
 
-std::int64_t skipped_steps(const LedgerData& data,
-                           const VisitIndex& visits,
-                           const CellRow& cell,
-                           const VariantRow& variant) {
+std::int64_t skipped_steps(const CellView& cell, const VariantRow& variant) {
   std::int64_t skipped = 0;
-  for (const LaunchRow* launch : loss_launches(data, cell))
-    if (launch->state == LaunchState::Complete)
-      for (const VisitRow* visit : visits_of(visits, *launch, variant))
-        skipped += visit->skipped_steps;
+  for (const LaunchRow* launch : cell.complete(LaunchKind::Loss))
+    for (const VisitRow* visit : cell.visits(launch->id, variant.id))
+      skipped += visit->skipped_steps;
   return skipped;
 }
 
@@ -172,12 +146,11 @@ void doubt_equal_losses(LossQuality& result, const std::string& equivalence) {
 }
 
 // Training losses stand for unseen data as long as no batch comes twice.
-std::string wrapped_note(const LedgerData& data, const CellRow& cell) {
+std::string wrapped_note(const CellView& cell) {
   double most = 0;
-  for (const LaunchRow* launch : loss_launches(data, cell))
-    for (const MetricRow& metric : data.metrics)
-      if (metric.launch == launch->id && metric.path == kDataEpochMetric)
-        most = std::max(most, metric.value);
+  for (const LaunchRow* launch : cell.of_kind(LaunchKind::Loss))
+    for (const MetricRow* metric : cell.metrics(launch->id))
+      if (metric->path == kDataEpochMetric) most = std::max(most, metric->value);
   if (most < 1) return "";
   return fmt::format("the training data were through {:.0f} time{}, so the last losses are of text "
                      "seen before",
@@ -213,57 +186,51 @@ std::string why_no_loss_counts(const CellRow& cell) {
                      cell.loss_rounds * cell.loss_steps);
 }
 
-std::vector<LossCurve>
-loss_curves(const LedgerData& data, const VisitIndex& visits, const CellRow& cell) {
+std::vector<LossCurve> loss_curves(const CellView& cell) {
   std::vector<LossCurve> curves;
-  for (const VariantRow& variant : data.variants) {
-    if (variant.cell != cell.id) continue;
+  for (const VariantRow* variant : cell.variants) {
     std::map<int, LossCurve> by_index;
     const auto add = [&](const LaunchRow& launch) {
-      const auto own = visits_of(visits, launch, variant);
+      const auto& own = cell.visits(launch.id, variant->id);
       if (!own.empty())
-        by_index[launch.index] = {
-            variant.name, base_seed(cell) + static_cast<std::uint64_t>(launch.index), losses(own)};
+        by_index[launch.index] = {variant->name, seed_of(cell, launch.index), losses(own)};
     };
-    for (const Fall& fall : falls(data, cell, variant)) add(*fall.launch);
-    for (const LaunchRow* launch : loss_launches(data, cell))
-      if (launch->state == LaunchState::Complete) add(*launch);
+    for (const Fall& fall : falls(cell, *variant)) add(*fall.launch);
+    for (const LaunchRow* launch : cell.complete(LaunchKind::Loss)) add(*launch);
     for (auto& [index, curve] : by_index) curves.push_back(std::move(curve));
   }
   return curves;
 }
 
-std::optional<LossTest> loss_test(const LedgerData& data,
-                                  const VisitIndex& visits,
-                                  const CellRow& cell,
+std::optional<LossTest> loss_test(const CellView& view,
                                   const VariantRow& a,
                                   const VariantRow& b,
-                                  double judged_alpha) {
+                                  double judged_alpha,
+                                  double loss_alpha) {
+  const CellRow& cell = *view.cell;
   if (cell.loss_seeds == 0) return std::nullopt;
   LossTest test;
-  std::string equivalence;
-  for (const OptimizationRow& row : data.optimizations)
-    if (row.name == cell.optimization) equivalence = row.equivalence;
+  const std::string equivalence = view.equivalence();
   if (equivalence == "objective") test.rule = LossRule::NonInferiority;
   test.steps = cell.loss_rounds * cell.loss_steps;
   test.final_steps = (static_cast<std::size_t>(cell.loss_rounds) - first_judged_visit(cell)) *
                      static_cast<std::size_t>(cell.loss_steps);
-  SeedLosses losses = seed_losses(data, visits, cell, a, b);
+  SeedLosses losses = seed_losses(view, a, b);
   test.parted = losses.parted;
   const std::string uncounted = why_no_loss_counts(cell);
   if (!uncounted.empty()) losses.seeds.clear(); // harm by a lost loss is told by its retirement
-  test.result = judge_loss(std::move(losses.seeds), cell.loss_margin, test.rule, data.spec.power);
+  test.result = judge_loss(
+      std::move(losses.seeds), cell.loss_margin, test.rule, view.spec->power, loss_alpha);
   if (!uncounted.empty()) test.result.reason = uncounted;
   if (equivalence != "bitwise") doubt_equal_losses(test.result, equivalence);
   test.log_ratio = log_ratios(test.result.seeds, judged_alpha);
   test.a_loss = losses_of_a(test.result.seeds, judged_alpha);
-  test.skipped_a = skipped_steps(data, visits, cell, a);
-  test.skipped_b = skipped_steps(data, visits, cell, b);
+  test.skipped_a = skipped_steps(view, a);
+  test.skipped_b = skipped_steps(view, b);
   std::vector<std::string> notes;
   for (const VariantRow* variant : {&a, &b})
-    for (const Fall& fall : falls(data, cell, *variant)) notes.push_back(fall.why);
-  if (const std::string wrapped = wrapped_note(data, cell); !wrapped.empty())
-    notes.push_back(wrapped);
+    for (const Fall& fall : falls(view, *variant)) notes.push_back(fall.retirement->text);
+  if (const std::string wrapped = wrapped_note(view); !wrapped.empty()) notes.push_back(wrapped);
   test.note = fmt::format("{}", fmt::join(notes, "; "));
   return test;
 }
@@ -275,22 +242,24 @@ void judge_by_training(Evidence& evidence,
   if (evidence.quality == Quality::Harmed) return; // a loss that is gone needs no test
   const bool skips =
       pairs.skipped_a != pairs.skipped_b || (test && test->skipped_a != test->skipped_b);
-  std::string parting; // why no gate of the row decides
+  std::optional<Reason> parting; // why no gate of the row decides
   if (equivalence == "bitwise" && evidence.quality == Quality::Unknown)
     parting = evidence.quality_reason;
   if (evidence.quality != Quality::Unknown && skips)
-    parting = "the gates passed, but the loss scaler skipped other updates of B than of A";
+    parting = {ReasonCode::TrainingParts,
+               "the gates passed, but the loss scaler skipped other updates of B than of A"};
   else if (evidence.quality == Quality::Bitwise && test && test->parted)
-    parting = "the bitwise gates passed, but losses part later";
-  if (!parting.empty()) {
+    parting = {ReasonCode::TrainingParts, "the bitwise gates passed, but losses part later"};
+  if (parting) {
     evidence.quality = equivalence == "math" && !skips ? Quality::Equivalent : Quality::Unknown;
-    evidence.quality_reason = parting;
+    evidence.quality_reason = *parting;
   }
-  const bool gates_decide = equivalence == "math" ? !skips || parting.empty()
-                                                  : equivalence == "bitwise" && parting.empty();
+  const bool gates_decide =
+      equivalence == "math" ? !skips || !parting : equivalence == "bitwise" && !parting;
   if (!test || (gates_decide && test->result.quality != Quality::Harmed)) return;
   evidence.quality = test->result.quality;
-  evidence.quality_reason = (parting.empty() ? "" : parting + "; ") + loss_text(*test);
+  evidence.quality_reason = {ReasonCode::LossTest,
+                             (parting ? parting->text + "; " : "") + loss_text(*test)};
 }
 
 std::string loss_text(const LossTest& test) {

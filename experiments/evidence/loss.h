@@ -36,8 +36,7 @@ struct LossCurve {
 };
 
 // By variant, then seed: of complete loss launches, and what a variant that was retired had before.
-std::vector<LossCurve>
-loss_curves(const LedgerData& data, const VisitIndex& visits, const CellRow& cell);
+std::vector<LossCurve> loss_curves(const CellView& cell);
 
 // Final losses of B against A over the seeds of the cell's loss launches.
 struct LossTest {
@@ -54,12 +53,12 @@ struct LossTest {
 
 // Nothing where the plan asks for no loss launches. A pair is one seed: launches that are complete
 // and hold both variants, or B's loss was not finite and A's stood.
-std::optional<LossTest> loss_test(const LedgerData& data,
-                                  const VisitIndex& visits,
-                                  const CellRow& cell,
+// `loss_alpha`: of each one-sided test of the final losses.
+std::optional<LossTest> loss_test(const CellView& cell,
                                   const VariantRow& a,
                                   const VariantRow& b,
-                                  double judged_alpha);
+                                  double judged_alpha,
+                                  double loss_alpha);
 
 // What training showed of the quality of `equivalence`, after its gates: statistical and objective
 // rows have the loss test alone; for bitwise and math rows, whose gates decide, harm overrules

@@ -14,10 +14,11 @@ std::string nats(double value) {
 }
 
 std::string measured(const LossQuality& result) {
-  return fmt::format("loss {} [{}, {}] nats/token (90 % over {} seeds), margin {:.4g}",
+  return fmt::format("loss {} [{}, {}] nats/token ({:.4g} % over {} seeds), margin {:.4g}",
                      nats(result.test->mean),
-                     nats(result.test->at_90.lower),
-                     nats(result.test->at_90.upper),
+                     nats(result.test->interval.lower),
+                     nats(result.test->interval.upper),
+                     100 * result.test->level(),
                      result.seeds.size(),
                      result.margin);
 }
@@ -54,7 +55,7 @@ std::vector<double> differences(const std::vector<SeedLoss>& seeds) {
 }
 
 void judge_interval(LossQuality& result, LossRule rule) {
-  const Interval& interval = result.test->at_90;
+  const Interval& interval = result.test->interval;
   const bool not_worse = interval.upper < result.margin;
   const bool not_better = interval.lower > -result.margin || rule == LossRule::NonInferiority;
   result.reason = measured(result);
@@ -74,8 +75,11 @@ void judge_interval(LossQuality& result, LossRule rule) {
 
 } // namespace
 
-LossQuality
-judge_loss(std::vector<SeedLoss> seeds, std::optional<double> margin, LossRule rule, double power) {
+LossQuality judge_loss(std::vector<SeedLoss> seeds,
+                       std::optional<double> margin,
+                       LossRule rule,
+                       double power,
+                       double alpha) {
   LossQuality result;
   result.seeds = std::move(seeds);
   if (!judge_finite(result)) return result;
@@ -89,8 +93,9 @@ judge_loss(std::vector<SeedLoss> seeds, std::optional<double> margin, LossRule r
   }
   result.margin = *margin;
   const std::vector<double> values = differences(result.seeds);
-  result.test = tost(values, *margin);
-  if (result.test) result.seeds_needed = tost_pairs_needed(sample_sd(values), *margin, power);
+  result.test = tost(values, *margin, alpha);
+  if (result.test)
+    result.seeds_needed = tost_pairs_needed(sample_sd(values), *margin, power, alpha);
   if (result.seeds.size() < kFewestSeeds) {
     result.reason = fmt::format("{} of at least {} seeds", result.seeds.size(), kFewestSeeds);
     if (result.test) result.reason += "; " + measured(result);

@@ -36,13 +36,14 @@ struct LossQuality {
   std::optional<int> seeds_needed; // for EQUIVALENT with probability `power`, true difference 0
 };
 
-// HARMED: some loss of B alone is NaN or infinite, or the whole 90 % interval of the mean
+// HARMED: some loss of B alone is NaN or infinite, or the whole interval of the mean
 // difference lies at or above +margin. EQUIVALENT: it lies inside the margin (its upper end, for
 // non-inferiority). UNKNOWN: all else, and always without a margin, with fewer than kFewestSeeds
 // pairs, or where a loss of A is not finite. `margin` <= 0 counts as none.
 LossQuality judge_loss(std::vector<SeedLoss> seeds,
                        std::optional<double> margin,
                        LossRule rule,
-                       double power = 0.8);
+                       double power = 0.8,
+                       double alpha = kTostAlpha);
 
 } // namespace assay

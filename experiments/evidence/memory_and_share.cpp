@@ -12,38 +12,30 @@ namespace {
 constexpr double kEqualRatio = 1e-12;  // of ln ratios: byte counts are integers, so equal is equal
 constexpr int kLaunchesThatRepeat = 3; // without a control
 
-std::map<std::int64_t, double> peak_bytes(const LedgerData& data, const VariantRow& variant) {
+std::map<std::int64_t, double> peak_bytes(const CellView& cell, const VariantRow& variant) {
   std::map<std::int64_t, double> by_launch;
-  for (const LaunchRow& launch : data.launches)
-    if (launch.cell == variant.cell && launch.kind == LaunchKind::Memory &&
-        launch.state == LaunchState::Complete)
-      by_launch[launch.id] = 0;
-  for (const MetricRow& metric : data.metrics)
-    if (metric.variant == variant.id && metric.path == "memory/peak_bytes")
-      if (const auto found = by_launch.find(metric.launch); found != by_launch.end())
-        found->second = metric.value;
-  std::erase_if(by_launch, [](const auto& item) { return item.second <= 0; });
+  for (const LaunchRow* launch : cell.complete(LaunchKind::Memory))
+    for (const MetricRow* metric : cell.metrics(launch->id))
+      if (metric->variant == variant.id && metric->path == "memory/peak_bytes" && metric->value > 0)
+        by_launch[launch->id] = metric->value;
   return by_launch;
 }
 
 // Train-step time by timed launch of the cell.
-std::map<std::int64_t, double> step_times(const LedgerData& data, const CellRow& cell) {
+std::map<std::int64_t, double> step_times(const CellView& cell) {
   std::map<std::int64_t, double> by_launch;
-  for (const LaunchRow& launch : data.launches)
-    if (launch.cell == cell.id && launch.kind == LaunchKind::Timed) by_launch[launch.id] = 0;
-  for (const MetricRow& metric : data.metrics)
-    if (metric.path == "time/step_ns")
-      if (const auto found = by_launch.find(metric.launch); found != by_launch.end())
-        found->second = metric.value;
-  std::erase_if(by_launch, [](const auto& item) { return item.second <= 0; });
+  for (const LaunchRow* launch : cell.counted)
+    for (const MetricRow* metric : cell.metrics(launch->id))
+      if (metric->path == "time/step_ns" && metric->value > 0)
+        by_launch[launch->id] = metric->value;
   return by_launch;
 }
 
-// nullopt: not valid JSON, or no such number.
-std::optional<double> config_number(const std::string& config_json, const char* key) {
-  const auto config = nlohmann::json::parse(config_json, nullptr, false);
-  if (!config.is_object() || !config.contains(key) || !config[key].is_number()) return std::nullopt;
-  return config[key].get<double>();
+// nullopt: no such number.
+std::optional<double> config_number(const CellView& cell, const char* key) {
+  const auto found = cell.config->find(key);
+  if (found == cell.config->end() || !found->is_number()) return std::nullopt;
+  return found->get<double>();
 }
 
 double median_a_ns(const LaunchPairs& launch) {
@@ -54,13 +46,11 @@ double median_a_ns(const LaunchPairs& launch) {
 }
 
 // How far the reference is from itself, in launches that compare it.
-std::optional<double> memory_noise(const LedgerData& data, std::int64_t cell) {
-  const auto references = variants_of(data, cell, Role::Reference);
-  const auto controls = variants_of(data, cell, Role::Control);
-  if (references.empty() || controls.empty()) return std::nullopt;
-  const auto again = peak_bytes(data, *controls.front());
+std::optional<double> memory_noise(const CellView& cell) {
+  if (!cell.baseline || !cell.control) return std::nullopt;
+  const auto again = peak_bytes(cell, *cell.control);
   std::optional<double> noise;
-  for (const auto& [launch, bytes] : peak_bytes(data, *references.front())) {
+  for (const auto& [launch, bytes] : peak_bytes(cell, *cell.baseline)) {
     const auto found = again.find(launch);
     if (found == again.end()) return std::nullopt;
     noise = std::max(noise.value_or(0), std::abs(std::log(found->second / bytes)));
@@ -70,11 +60,9 @@ std::optional<double> memory_noise(const LedgerData& data, std::int64_t cell) {
 
 } // namespace
 
-std::optional<MemoryEffect> memory_effect(const LedgerData& data,
-                                          const VariantRow& a,
-                                          const VariantRow& b,
-                                          double judged_alpha) {
-  const auto bytes_a = peak_bytes(data, a), bytes_b = peak_bytes(data, b);
+std::optional<MemoryEffect>
+memory_effect(const CellView& cell, const VariantRow& a, const VariantRow& b, double judged_alpha) {
+  const auto bytes_a = peak_bytes(cell, a), bytes_b = peak_bytes(cell, b);
   std::vector<double> in_a, in_b, ratios;
   for (const auto& [launch, value] : bytes_a)
     if (const auto found = bytes_b.find(launch); found != bytes_b.end()) {
@@ -87,7 +75,7 @@ std::optional<MemoryEffect> memory_effect(const LedgerData& data,
   effect.launches = static_cast<int>(ratios.size());
   effect.a_bytes = median(std::move(in_a));
   effect.b_bytes = median(std::move(in_b));
-  effect.noise = memory_noise(data, a.cell);
+  effect.noise = memory_noise(cell);
   const auto [low, high] = std::minmax_element(ratios.begin(), ratios.end());
   effect.exact =
       *high - *low < kEqualRatio &&
@@ -102,15 +90,12 @@ std::optional<MemoryEffect> memory_effect(const LedgerData& data,
   return effect;
 }
 
-std::optional<EndToEnd> end_to_end(const LedgerData& data,
-                                   const CellRow& cell,
-                                   const PairSet& pairs,
-                                   const Effect& effect,
-                                   double judged_alpha) {
-  const bool evaluation = cell.unit == "evaluation";
-  if (!evaluation && cell.unit != "optimizer_step") return std::nullopt;
-  const auto every = evaluation ? config_number(cell.config_json, "eval_interval") : 1.0;
-  const auto steps = step_times(data, cell);
+std::optional<EndToEnd>
+end_to_end(const CellView& cell, const PairSet& pairs, const Effect& effect, double judged_alpha) {
+  const bool evaluation = cell.cell->unit == "evaluation";
+  if (!evaluation && cell.cell->unit != "optimizer_step") return std::nullopt;
+  const auto every = evaluation ? config_number(cell, "eval_interval") : 1.0;
+  const auto steps = step_times(cell);
   if (!every || *every <= 0 || steps.empty()) return std::nullopt;
   EndToEnd result;
   result.every = *every;

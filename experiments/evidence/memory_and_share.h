@@ -23,10 +23,8 @@ struct MemoryEffect {
 };
 // Interval of log_ratio: itself if exact; of one launch, the noise on both sides, none without it;
 // of several the t interval.
-std::optional<MemoryEffect> memory_effect(const LedgerData& data,
-                                          const VariantRow& a,
-                                          const VariantRow& b,
-                                          double judged_alpha);
+std::optional<MemoryEffect>
+memory_effect(const CellView& cell, const VariantRow& a, const VariantRow& b, double judged_alpha);
 
 // Change of training time when the unit runs as often as the cell's config says:
 // share = (t_B - t_A) / (every * step_ns + t_A), `every` = eval_interval; an optimizer step is part
@@ -37,10 +35,7 @@ struct EndToEnd {
   Estimate log_ratio; // ln(1 + share) by launch
 };
 // Nothing for a cell whose unit is the train step, or when no step time is known.
-std::optional<EndToEnd> end_to_end(const LedgerData& data,
-                                   const CellRow& cell,
-                                   const PairSet& pairs,
-                                   const Effect& effect,
-                                   double judged_alpha);
+std::optional<EndToEnd>
+end_to_end(const CellView& cell, const PairSet& pairs, const Effect& effect, double judged_alpha);
 
 } // namespace assay

@@ -15,14 +15,17 @@ struct RoundVisits {
   const VisitRow* b = nullptr;
 };
 
+bool is_timed(const VisitRow& visit) {
+  return !visit.warmup && visit.steps > 0 && visit.wall_ns > 0;
+}
+
 std::map<int, RoundVisits>
-rounds_of(const std::vector<const VisitRow*>& visits, std::int64_t a, std::int64_t b) {
+rounds_of(const CellView& cell, const LaunchRow& launch, const VariantRow& a, const VariantRow& b) {
   std::map<int, RoundVisits> rounds;
-  for (const VisitRow* visit : visits) {
-    if (visit->warmup || visit->steps <= 0 || visit->wall_ns <= 0) continue;
-    if (visit->variant == a) rounds[visit->round].a = visit;
-    if (visit->variant == b) rounds[visit->round].b = visit;
-  }
+  for (const VisitRow* visit : cell.visits(launch.id, a.id))
+    if (is_timed(*visit)) rounds[visit->round].a = visit;
+  for (const VisitRow* visit : cell.visits(launch.id, b.id))
+    if (is_timed(*visit)) rounds[visit->round].b = visit;
   std::erase_if(rounds, [](const auto& item) { return !item.second.a || !item.second.b; });
   return rounds;
 }
@@ -53,6 +56,8 @@ Pair make_pair(int round, const RoundVisits& visits, const DisturbanceLimits& li
   pair.log_ratio = std::log(pair.b_ns / pair.a_ns);
   pair.a_device_ns = device_per_unit(*visits.a);
   pair.b_device_ns = device_per_unit(*visits.b);
+  pair.a_delay = visits.a->covariates.run_delay_share;
+  pair.b_delay = visits.b->covariates.run_delay_share;
   pair.b_second = visits.a->position < visits.b->position;
   pair.excluded = excluded_why(visits, limits);
   return pair;
@@ -68,40 +73,73 @@ std::string work_mismatch(const LaunchRow& launch, int round, const RoundVisits&
   return "";
 }
 
-void add_round(PairSet& set,
-               LaunchPairs& into,
-               const LaunchRow& launch,
-               int round,
-               const RoundVisits& visits,
-               const DisturbanceLimits& limits) {
-  if (set.work_mismatch.empty()) set.work_mismatch = work_mismatch(launch, round, visits);
+// What a launch that counts adds to the set's figures.
+void count_round(PairSet& set, const RoundVisits& visits, const DisturbanceLimits& limits) {
   set.skipped_a += visits.a->skipped_steps;
   set.skipped_b += visits.b->skipped_steps;
   set.disturbed_a += disturbance(visits.a->covariates, limits).empty() ? 0 : 1;
   set.disturbed_b += disturbance(visits.b->covariates, limits).empty() ? 0 : 1;
-  into.pairs.push_back(make_pair(round, visits, limits));
   ++set.pairs;
-  if (!into.pairs.back().excluded.empty()) ++set.excluded;
+  if (!excluded_why(visits, limits).empty()) ++set.excluded;
+}
+
+// Exclusion looks at covariates alone, so a level that delays its own threads loses the pairs that
+// show what it costs. Then the two sides are disturbed unequally.
+void compare_arms(PairSet& set) {
+  set.imbalance_p = fisher_exact_p(
+      set.disturbed_a, set.pairs - set.disturbed_a, set.disturbed_b, set.pairs - set.disturbed_b);
+  std::vector<double> gaps;
+  for (const LaunchPairs& launch : set.launches)
+    for (const Pair& pair : launch.pairs)
+      if (launch.counts() && pair.a_delay && pair.b_delay)
+        gaps.push_back(*pair.b_delay - *pair.a_delay);
+  if (gaps.empty()) return;
+  set.delay_gap = mean(gaps);
+  set.delay_p = t_test_p(gaps);
+}
+
+bool arms_differ(const PairSet& set) {
+  if (set.excluded == 0) return false; // every pair counts, whatever disturbed it
+  return set.imbalance_p < kArmImbalanceAlpha ||
+         (set.delay_p && *set.delay_p < kArmImbalanceAlpha && std::abs(*set.delay_gap) > kDelayGap);
+}
+
+std::string arms_text(const PairSet& set) {
+  std::string text =
+      fmt::format("the two sides are disturbed unequally: {} visits of A, {} of B in "
+                  "{} pairs (p = {:.2g})",
+                  set.disturbed_a,
+                  set.disturbed_b,
+                  set.pairs,
+                  set.imbalance_p);
+  if (set.delay_p)
+    text +=
+        fmt::format("; B's threads wait {:+.2f} points of a visit longer for a core (p = {:.2g})",
+                    100 * *set.delay_gap,
+                    *set.delay_p);
+  return text + ". A level may disturb itself, and excluded pairs would hide it";
 }
 
 void judge_contention(PairSet& set, const DisturbanceLimits& limits) {
-  if (set.pairs == 0) return;
-  set.imbalance_p = fisher_exact_p(
-      set.disturbed_a, set.pairs - set.disturbed_a, set.disturbed_b, set.pairs - set.disturbed_b);
-  const double share = static_cast<double>(set.excluded) / static_cast<double>(set.pairs);
-  if (share > limits.pairs)
-    set.contended =
+  if (set.launches.empty()) return;
+  const std::size_t left_out = set.launches.size() - set.counted_launches();
+  if (set.pairs > 0) compare_arms(set);
+  if (set.pairs == 0 ||
+      (set.counted_launches() < kFewestLaunches && set.launches.size() >= kFewestLaunches))
+    set.contended = {ReasonCode::PairsDisturbed,
+                     fmt::format("other work on the machine disturbed more than half of the pairs "
+                                 "in {} of {} launches",
+                                 left_out,
+                                 set.launches.size())};
+  else if (static_cast<double>(set.excluded) > limits.pairs * static_cast<double>(set.pairs))
+    set.contended = {
+        ReasonCode::PairsDisturbed,
         fmt::format("{} of {} pairs disturbed by other work on the machine (limit {:.0f} %)",
                     set.excluded,
                     set.pairs,
-                    100 * limits.pairs);
-  else if (set.imbalance_p < kArmImbalanceAlpha)
-    set.contended =
-        fmt::format("disturbed visits differ by arm: {} of A, {} of B in {} pairs (p = {:.2g})",
-                    set.disturbed_a,
-                    set.disturbed_b,
-                    set.pairs,
-                    set.imbalance_p);
+                    100 * limits.pairs)};
+  else if (arms_differ(set))
+    set.contended = {ReasonCode::ArmsDisturbed, arms_text(set)};
 }
 
 } // namespace
@@ -114,45 +152,49 @@ std::vector<double> LaunchPairs::log_ratios(bool with_excluded) const {
   return result;
 }
 
-VisitIndex::VisitIndex(const LedgerData& data) {
-  for (const VisitRow& visit : data.visits) visits_[visit.launch].push_back(&visit);
+bool LaunchPairs::counts() const {
+  const auto left = static_cast<std::size_t>(std::count_if(
+      pairs.begin(), pairs.end(), [](const Pair& pair) { return pair.excluded.empty(); }));
+  return left > 0 && 2 * left >= pairs.size();
 }
 
-const std::vector<const VisitRow*>& VisitIndex::of_launch(std::int64_t launch) const {
-  static const std::vector<const VisitRow*> kNone;
-  const auto found = visits_.find(launch);
-  return found == visits_.end() ? kNone : found->second;
+std::int64_t PairSet::all_pairs() const {
+  std::int64_t count = 0;
+  for (const LaunchPairs& launch : launches)
+    count += static_cast<std::int64_t>(launch.pairs.size());
+  return count;
 }
 
-std::vector<const VariantRow*> variants_of(const LedgerData& data, std::int64_t cell, Role role) {
-  std::vector<const VariantRow*> result;
-  for (const VariantRow& variant : data.variants)
-    if (variant.cell == cell && variant.role == role) result.push_back(&variant);
-  return result;
+std::int64_t PairSet::all_excluded() const {
+  std::int64_t count = 0;
+  for (const LaunchPairs& launch : launches)
+    for (const Pair& pair : launch.pairs) count += pair.excluded.empty() ? 0 : 1;
+  return count;
 }
 
-bool is_counted(const LaunchRow& launch) {
-  return launch.kind == LaunchKind::Timed &&
-         (launch.state == LaunchState::Complete || launch.state == LaunchState::Partial);
+std::size_t PairSet::counted_launches() const {
+  return static_cast<std::size_t>(std::count_if(
+      launches.begin(), launches.end(), [](const LaunchPairs& launch) { return launch.counts(); }));
 }
 
-PairSet collect_pairs(const LedgerData& data,
-                      const VisitIndex& visits,
-                      const VariantRow& a,
-                      const VariantRow& b) {
+PairSet collect_pairs(const CellView& cell, const VariantRow& a, const VariantRow& b) {
+  const DisturbanceLimits& limits = cell.spec->limits;
   PairSet set;
-  for (const LaunchRow& launch : data.launches) {
-    if (launch.cell != a.cell || !is_counted(launch) || data.superseded(launch.id)) continue;
-    const auto rounds = rounds_of(visits.of_launch(launch.id), a.id, b.id);
+  for (const LaunchRow* launch : cell.counted) {
+    const auto rounds = rounds_of(cell, *launch, a, b);
     if (rounds.empty() ||
-        2 * rounds.size() < static_cast<std::size_t>(std::max(0, launch.rounds_planned)))
+        2 * rounds.size() < static_cast<std::size_t>(std::max(0, launch->rounds_planned)))
       continue;
-    LaunchPairs pairs{launch.id, launch.index, launch.steady, {}};
-    for (const auto& [round, both] : rounds)
-      add_round(set, pairs, launch, round, both, data.spec.limits);
+    LaunchPairs pairs{launch->id, launch->index, launch->steady, {}};
+    for (const auto& [round, both] : rounds) {
+      if (set.work_mismatch.empty()) set.work_mismatch = work_mismatch(*launch, round, both);
+      pairs.pairs.push_back(make_pair(round, both, limits));
+    }
+    if (pairs.counts())
+      for (const auto& [round, both] : rounds) count_round(set, both, limits);
     set.launches.push_back(std::move(pairs));
   }
-  judge_contention(set, data.spec.limits);
+  judge_contention(set, limits);
   return set;
 }
 

@@ -6,23 +6,30 @@
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
 #include "core/ledger/covariates.h"
 #include "core/ledger/ledger.h"
+#include "experiments/evidence/cell_view.h"
+#include "experiments/evidence/reason.h"
 
 namespace assay {
 
-inline constexpr double kArmImbalanceAlpha = 0.01; // Fisher's exact test, disturbed visits by arm
+inline constexpr std::size_t kFewestLaunches = 3; // that count, for any verdict
+// The two sides are disturbed unequally: Fisher's exact test of disturbed visits, or a t test of
+// the run delay of B minus that of A, pair by pair, where pairs are excluded and the means are this
+// far apart.
+inline constexpr double kArmImbalanceAlpha = 0.01;
+inline constexpr double kDelayGap = 0.01; // of a visit's time
 
 struct Pair {
   int round = 0;
   double a_ns = 0, b_ns = 0; // wall time of one unit
   double log_ratio = 0;      // ln(b / a)
   std::optional<double> a_device_ns, b_device_ns;
-  bool b_second = false; // A's visit came first
-  std::string excluded;  // why, or "" for a pair that counts
+  std::optional<double> a_delay, b_delay; // run delay, a share of the visit
+  bool b_second = false;                  // A's visit came first
+  std::string excluded;                   // why, or "" for a pair that counts
 };
 
 struct LaunchPairs {
@@ -32,38 +39,29 @@ struct LaunchPairs {
   std::vector<Pair> pairs; // by round
 
   std::vector<double> log_ratios(bool with_excluded) const;
-  bool enough(std::size_t left) const { return left > 0 && 2 * left >= pairs.size(); }
+  // At least half of the pairs are left; else the launch counts nowhere but in the result with
+  // every pair.
+  bool counts() const;
 };
 
 struct PairSet {
-  std::vector<LaunchPairs> launches; // those that count: complete, or partial with half the rounds
+  std::vector<LaunchPairs> launches; // complete ones, and partial ones with half of the rounds
   std::string work_mismatch;         // a pair whose arms did not do equal work, or ""
+  // Of the launches that count.
   std::int64_t pairs = 0, excluded = 0;
   std::int64_t disturbed_a = 0, disturbed_b = 0; // visits beyond a covariate limit
   double imbalance_p = 1;                        // Fisher's exact test of those two
+  std::optional<double> delay_gap;               // mean run delay of B's visits minus A's
+  std::optional<double> delay_p;                 // t test of it over pairs
   std::int64_t skipped_a = 0, skipped_b = 0;     // optimizer steps the loss scaler skipped
-  std::string contended;                         // why there is no verdict, or ""
+  std::optional<Reason> contended;               // why there is no verdict
+
+  // Of every launch, those that do not count included.
+  std::int64_t all_pairs() const;
+  std::int64_t all_excluded() const;
+  std::size_t counted_launches() const;
 };
 
-// Visits by launch, so that a comparison looks only at its own.
-class VisitIndex {
-public:
-  explicit VisitIndex(const LedgerData& data);
-  const std::vector<const VisitRow*>& of_launch(std::int64_t launch) const;
-
-private:
-  std::unordered_map<std::int64_t, std::vector<const VisitRow*>> visits_;
-};
-
-// The cell's variants of a role, in the plan's order.
-std::vector<const VariantRow*> variants_of(const LedgerData& data, std::int64_t cell, Role role);
-
-PairSet collect_pairs(const LedgerData& data,
-                      const VisitIndex& visits,
-                      const VariantRow& a,
-                      const VariantRow& b);
-
-// A launch whose rounds enter verdicts, if it has visits of both variants in half of them.
-bool is_counted(const LaunchRow& launch);
+PairSet collect_pairs(const CellView& cell, const VariantRow& a, const VariantRow& b);
 
 } // namespace assay

@@ -6,6 +6,8 @@
 #include <string_view>
 #include <vector>
 
+#include "experiments/evidence/reason.h"
+
 namespace assay {
 
 enum class Validity {
@@ -42,7 +44,7 @@ struct Verdict {
   ClaimState claim = ClaimState::NotTested;
   std::string claim_about; // "memory", "loss"; "": time, or the claim was not judged
   std::vector<Tag> tags;
-  std::vector<std::string> reasons; // in words, most important first
+  std::vector<Reason> reasons; // most important first
 
   bool has(Tag tag) const;
 };

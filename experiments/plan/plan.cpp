@@ -412,10 +412,6 @@ Result<Plan> make_plan(const Matrix& matrix, const PlanOptions& options) {
   return Planner(matrix, options).run();
 }
 
-int planned_launches(const LedgerData& plan, const CellRow& cell) {
-  return cell.launches > 0 ? cell.launches : plan.spec.launches;
-}
-
 std::vector<const VariantRow*> variants_of(const LedgerData& plan, std::int64_t cell) {
   std::vector<const VariantRow*> result;
   for (const VariantRow& variant : plan.variants)

@@ -56,7 +56,6 @@ inline constexpr double kPairSdCpu = 0.10, kPairSdGpu = 0.01;
 
 PlanEstimate estimate(const Plan& plan, const std::map<std::int64_t, ProbeResult>& probes = {});
 
-int planned_launches(const LedgerData& plan, const CellRow& cell);
 std::vector<const VariantRow*> variants_of(const LedgerData& plan, std::int64_t cell);
 
 } // namespace assay

@@ -62,7 +62,7 @@ PlanEstimate estimate(const Plan& plan, const std::map<std::int64_t, ProbeResult
   for (const CellRow& cell : plan.ledger.cells) {
     CellEstimate e;
     e.cell = cell.id;
-    e.launches = planned_launches(plan.ledger, cell);
+    e.launches = plan.ledger.planned_launches(cell);
     e.rounds = cell.rounds;
     e.loss_seeds = cell.loss_seeds;
     e.loss_steps = cell.loss_rounds * cell.loss_steps;

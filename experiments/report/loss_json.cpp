@@ -20,7 +20,8 @@ ordered_json loss_test_json(const LossTest& test) {
       {"final_steps", test.final_steps},
       {"seeds", std::move(seeds)},
       {"difference", nullptr},
-      {"interval_90", nullptr},
+      {"interval", nullptr},
+      {"interval_level", nullptr},
       {"p", nullptr},
       {"seeds_needed", nullptr},
       {"skipped_steps_a", test.skipped_a},
@@ -28,7 +29,8 @@ ordered_json loss_test_json(const LossTest& test) {
   if (result.test) {
     const bool one_sided = test.rule == LossRule::NonInferiority;
     out["difference"] = result.test->mean;
-    out["interval_90"] = {result.test->at_90.lower, result.test->at_90.upper};
+    out["interval"] = {result.test->interval.lower, result.test->interval.upper};
+    out["interval_level"] = result.test->level();
     out["p"] = one_sided ? result.test->p_high : result.test->p();
   }
   if (result.seeds_needed) out["seeds_needed"] = *result.seeds_needed;

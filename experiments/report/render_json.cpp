@@ -124,14 +124,18 @@ ordered_json evidence(const Evidence& value, const Comparison& comparison) {
   return {{"engaged", text(value.engaged)},
           {"same_work", value.same_work},
           {"same_work_proof", text(value.same_work_proof)},
-          {"quality_reason", text(value.quality_reason)},
+          {"quality_reason", text(value.quality_reason.text)},
           {"gates", gates}};
 }
 
 ordered_json verdict(const Verdict& value) {
-  ordered_json tags = ordered_json::array(), reasons = ordered_json::array();
+  ordered_json tags = ordered_json::array(), reasons = ordered_json::array(),
+               codes = ordered_json::array();
   for (const Tag tag : value.tags) tags.push_back(to_string(tag));
-  for (const std::string& reason : value.reasons) reasons.push_back(text(reason));
+  for (const Reason& reason : value.reasons) {
+    reasons.push_back(text(reason.text));
+    codes.push_back(to_string(reason.code));
+  }
   const Headline head = headline(value);
   return {{"headline", head.text},
           {"tone", to_string(head.tone)},
@@ -140,7 +144,8 @@ ordered_json verdict(const Verdict& value) {
           {"quality", to_string(value.quality)},
           {"claim", to_string(value.claim)},
           {"tags", tags},
-          {"reasons", reasons}};
+          {"reasons", reasons},
+          {"reason_codes", codes}};
 }
 
 ordered_json comparison_json(const Comparison& value) {

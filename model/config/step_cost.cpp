@@ -100,8 +100,10 @@ void add_layer(Costs& costs, const StepShape& shape, const DeltaShape& layer) {
   // Convolution, SiLU and norm of q, k, v; then norm(o) * silu(gate).
   costs.stream("delta inputs", 3 * lanes, 3 * lanes, e, 0);
   costs.stream("delta gate", 2 * lanes, lanes, e, 0);
-  // Chunked rule, a token and head, forward: 2(3CK + 2CV + 3KV + C^2/3) with K = V.
-  const double rule = 2 * (5 * chunk * width + 3 * width * width + chunk * chunk / 3);
+  // Chunked rule, a token and head, forward, with K = V: three products of 2CK and two of 2CV
+  // inside the chunk, of which a triangular mask keeps (C + 1) / 2 per token, as in causal
+  // attention; three of 2KV with the state; the triangular inverse, 2C^2/3.
+  const double rule = 2 * (5 * (chunk + 1) / 2 * width + 3 * width * width + chunk * chunk / 3);
   costs.add("delta rule",
             kTraining * tokens * heads * rule,
             kTraining * tokens * (4 * lanes + 2 * heads) * kStream, // q k v o | g beta
@@ -133,9 +135,10 @@ void add_layer(Costs& costs, const StepShape& shape, const GroupedShape& layer) 
   costs.linear("projections", shape.d_model, inner + 2 * layer.branches * shared); // q | k v …
   costs.linear("projections", inner, shape.d_model);
   costs.stream("rotary", lanes + branches * keys, lanes + branches * keys, e, 0);
-  // q and k d wide, v d wide: 2 H (dk + dv) a key; a score alone 2 H dk.
+  // q and k d wide, v d wide: 2 H (dk + dv) per key. A score that only selects takes 2 H dk,
+  // forward alone: no gradient passes through the choice.
   costs.add("attention",
-            kTraining * tokens * (4 * lanes * layer.keys + 2 * lanes * layer.scored_keys),
+            tokens * (kTraining * 4 * lanes * layer.keys + 2 * lanes * layer.scored_keys),
             kTraining * tokens * (2 * lanes + 2 * branches * keys) * e, // q o | k v of each branch
             kProductLaunches * 2 + layer.launches);
   if (layer.gate_dim == 0) return;

@@ -12,6 +12,7 @@
 #include "experiments/analysis/wording.h"
 #include "experiments/demo/synthetic_ledger.h"
 #include "tests/analysis/synthetic_report.h"
+#include "tests/synthetic_cells.h"
 
 namespace assay {
 namespace {
@@ -30,9 +31,9 @@ TEST(Validity, UnequalWorkNamesItself) {
   LedgerData data = synthetic_ledger(plan_of(two_level_cell(-0.1)));
   for (VisitRow& visit : data.visits)
     if (visit.variant == 2 && visit.round == 7) visit.tokens = 250;
-  const Report report = analyze(data);
+  const Report report = judge_results(data);
   EXPECT_EQ(first(report).verdict.validity, Validity::Invalid);
-  EXPECT_THAT(first(report).verdict.reasons.at(0),
+  EXPECT_THAT(first(report).verdict.reasons.at(0).text,
               HasSubstr("launch 1 round 7: tokens 256 against 250"));
 }
 
@@ -41,16 +42,17 @@ TEST(Validity, SkippedScalerStepsAreReportedNotAMismatch) {
   LedgerData data = synthetic_ledger(plan_of(two_level_cell(-0.1)));
   for (VisitRow& visit : data.visits)
     if (visit.variant == 2 && visit.round == 7) visit.skipped_steps = 1;
-  const Report report = analyze(data);
+  const Report report = judge_results(data);
   EXPECT_EQ(first(report).verdict.validity, Validity::Ok);
-  EXPECT_THAT(first(report).verdict.reasons,
+  EXPECT_THAT(texts(first(report).verdict.reasons),
               Contains("the loss scaler skipped 0 steps of A and 5 of B"));
   EXPECT_EQ(first(report).verdict.quality, Quality::Unknown);
 }
 
 TEST(Launches, TheHeaderCountsWhatTheEffectUses) {
   SyntheticCell cell = two_level_cell(-0.1);
-  EXPECT_EQ(launches_text(analyze(synthetic_ledger(plan_of(cell))).cells[0]), "5 of 5 launches");
+  EXPECT_EQ(launches_text(judge_results(synthetic_ledger(plan_of(cell))).cells[0]),
+            "5 of 5 launches");
   cell.timed_launches = 9;
   LedgerData merged = synthetic_ledger(plan_of(cell)); // three directories of one plan
   merged.spec.launches = 3;
@@ -60,12 +62,12 @@ TEST(Launches, TheHeaderCountsWhatTheEffectUses) {
       launch.index = (launch.index - 1) % 3 + 1;
       last = launch.id;
     }
-  EXPECT_EQ(launches_text(analyze(merged).cells[0]), "9 launches of 3 planned");
+  EXPECT_EQ(launches_text(judge_results(merged).cells[0]), "9 launches of 3 planned");
   for (VisitRow& visit : merged.visits)
     if (visit.launch == last) visit.covariates.steal_share = 0.5;
-  EXPECT_EQ(launches_text(analyze(merged).cells[0]), "9 launches of 3 planned, 8 usable");
+  EXPECT_EQ(launches_text(judge_results(merged).cells[0]), "9 launches of 3 planned, 8 usable");
   for (VisitRow& visit : merged.visits) visit.covariates.steal_share = 0.5;
-  const Report disturbed = analyze(merged);
+  const Report disturbed = judge_results(merged);
   EXPECT_EQ(launches_text(disturbed.cells[0]), "9 launches of 3 planned, none usable");
   EXPECT_EQ(control_text(disturbed.cells[0]), "A/A control: no usable pairs (machine busy)");
 }
@@ -73,16 +75,16 @@ TEST(Launches, TheHeaderCountsWhatTheEffectUses) {
 TEST(Validity, ControlAlarmNeedsSizeAndEvidence) {
   SyntheticCell cell = two_level_cell(-0.1);
   cell.control_effect = 0.05;
-  const Report broken = analyze(synthetic_ledger(plan_of(cell)));
+  const Report broken = judge_results(synthetic_ledger(plan_of(cell)));
   EXPECT_TRUE(broken.cells[0].control->alarm);
   EXPECT_EQ(first(broken).verdict.validity, Validity::Invalid);
-  EXPECT_THAT(first(broken).verdict.reasons.at(0), HasSubstr("A/A control differs"));
+  EXPECT_THAT(first(broken).verdict.reasons.at(0).text, HasSubstr("A/A control differs"));
   EXPECT_FALSE(broken.alarms.empty());
   SyntheticPlan tiny = plan_of(cell);
   tiny.cells[0].control_effect = 0.008; // significant, below the smallest effect of interest
   tiny.noise = 0.001;
   tiny.tail_share = 0;
-  const Report small = analyze(synthetic_ledger(tiny));
+  const Report small = judge_results(synthetic_ledger(tiny));
   EXPECT_LT(*small.cells[0].control->comparison.effect->theta.p, kControlAlarmP);
   EXPECT_FALSE(small.cells[0].control->alarm);
 }
@@ -90,27 +92,42 @@ TEST(Validity, ControlAlarmNeedsSizeAndEvidence) {
 TEST(Validity, MixedBuildsAreInvalid) {
   LedgerData data = synthetic_ledger(plan_of(two_level_cell(-0.1)));
   data.launches[2].identity.build = "other";
-  EXPECT_THAT(first(analyze(data)).verdict.reasons.at(0), HasSubstr("2 builds are mixed"));
+  EXPECT_THAT(first(judge_results(data)).verdict.reasons.at(0).text,
+              HasSubstr("2 builds are mixed"));
 }
 
 TEST(Validity, MixedThreadCountsAreInvalid) {
   LedgerData data = synthetic_ledger(plan_of(two_level_cell(-0.1)));
-  EXPECT_EQ(first(analyze(data)).verdict.validity, Validity::Ok);
+  EXPECT_EQ(first(judge_results(data)).verdict.validity, Validity::Ok);
   for (LaunchRow& launch : data.launches)
     if (launch.kind == LaunchKind::Timed && launch.index == 2) launch.identity.threads = 1;
-  const Report report = analyze(data);
+  const Report report = judge_results(data);
   EXPECT_EQ(first(report).verdict.validity, Validity::Invalid);
-  EXPECT_EQ(first(report).verdict.reasons.at(0),
+  EXPECT_EQ(first(report).verdict.reasons.at(0).text,
             "launches on different numbers of threads are mixed: 1, 2");
   EXPECT_THAT(report.alarms,
               Contains(HasSubstr("ema_swap: launches ran with different threads: 1, 2;")));
+}
+
+// One rule for the planned launches: the cell's own, else the experiment's.
+TEST(Launches, OfACellCountForIt) {
+  SyntheticCell cell = two_level_cell(-0.1);
+  for (const int own : {3, 6}) {
+    cell.timed_launches = own;
+    LedgerData data = synthetic_ledger(plan_of(cell));
+    data.cells[0].launches = own;
+    const Report report = judge_results(data);
+    EXPECT_EQ(report.cells[0].planned_launches, own);
+    EXPECT_TRUE(report.complete()) << report.missing.at(0);
+    EXPECT_EQ(launches_text(report.cells[0]), fmt::format("{0} of {0} launches", own));
+  }
 }
 
 // "attempt 2" is what the progress line, the event and the alarm call the second one.
 TEST(Alarms, AttemptsAreCountedAsTheRunCountsThem) {
   SyntheticCell cell = two_level_cell(-0.1);
   cell.failed_attempt = "the worker died";
-  const Report report = analyze(synthetic_ledger(plan_of(cell)));
+  const Report report = judge_results(synthetic_ledger(plan_of(cell)));
   EXPECT_THAT(report.alarms, Contains(HasSubstr("(attempt 1) failed: the worker died")));
 }
 
@@ -126,19 +143,20 @@ TEST(Alarms, OtherSurroundingsAreNamedWithTheirValues) {
       {"kernel: 5.15, 6.1", [](Identity& id) { id.kernel = "5.15"; }}};
   for (const auto& [words, change] : changes) {
     LedgerData data = synthetic_ledger(plan_of(two_level_cell(-0.1)));
-    EXPECT_TRUE(analyze(data).alarms.empty());
+    EXPECT_TRUE(judge_results(data).alarms.empty());
     const auto parity =
         std::find_if(data.launches.begin(), data.launches.end(), [](const LaunchRow& launch) {
           return launch.kind == LaunchKind::Parity;
         });
     change(parity->identity);
-    const Report report = analyze(data);
+    const Report report = judge_results(data);
     EXPECT_THAT(report.alarms,
                 ElementsAre(HasSubstr("launches ran with different " + words +
                                       "; those that were timed are alike")));
     EXPECT_EQ(first(report).verdict.validity, Validity::Ok);
     parity->state = LaunchState::Failed; // does not count
-    EXPECT_THAT(analyze(data).alarms, Not(Contains(HasSubstr("launches ran with different"))));
+    EXPECT_THAT(judge_results(data).alarms,
+                Not(Contains(HasSubstr("launches ran with different"))));
   }
 }
 

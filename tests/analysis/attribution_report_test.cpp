@@ -15,6 +15,7 @@
 #include "experiments/report/render.h"
 #include "experiments/report/render_explain.h"
 #include "tests/analysis/trace_builder.h"
+#include "tests/synthetic_cells.h"
 
 namespace assay {
 namespace {
@@ -114,7 +115,7 @@ protected:
   }
   // The synthetic unit drifts by launch: traces are scaled to the reference's timed median.
   void write_traces(const LedgerData& data, bool audit_passes = true) {
-    const Report report = analyze(data);
+    const Report report = judge_results(data);
     const Comparison& timed = report.cells[0].comparisons[0];
     const double a = timed.effect->a_ns, b = a * std::exp(timed.effect->theta.value);
     const auto forward = std::llround(0.4 * a), backward = std::llround(0.6 * a);
@@ -125,9 +126,7 @@ protected:
         path("fast"), "fast", forward - saved * 6 / 10, backward - saved * 4 / 10, audit_passes);
   }
   Report explained(const LedgerData& data) {
-    Report report = analyze(data);
-    explain_from_traces(report, data, directory_.string());
-    return report;
+    return judge_results(data, {.traces = directory_.string()});
   }
 
   std::filesystem::path directory_;
@@ -159,7 +158,6 @@ TEST_F(TraceEvidence, ExplainsAndCloses) {
 TEST_F(TraceEvidence, AClaimWhoseGainSitsElsewhereIsNotConfirmed) {
   const LedgerData data = ledger("forward");
   write_traces(data);
-  EXPECT_EQ(analyze(data).claims[0].state, ClaimState::Confirmed); // by time alone
   const Report report = explained(data);
   EXPECT_EQ(report.claims[0].state, ClaimState::Consistent);
   EXPECT_THAT(report.claims[0].reason, HasSubstr("60 % of the gain sits in forward"));
@@ -170,27 +168,28 @@ TEST_F(TraceEvidence, AClaimWhoseGainSitsElsewhereIsNotConfirmed) {
 TEST_F(TraceEvidence, TheClauseNeedsSeventyPercent) {
   const LedgerData data = ledger("forward");
   write_traces(data);
-  Report report = analyze(data);
+  Report report = judge_results(data);
   Comparison& comparison = report.cells[0].comparisons[0];
+  ClaimResult& claim = report.claims[0];
   comparison.explanation.emplace();
   const auto state_at = [&](double share, ClaimState before) {
     comparison.explanation->waterfall.stages = {{Stage::Forward, 0, 0, -share, {}, true},
                                                 {Stage::Backward, 0, 0, share - 1, {}, true}};
-    report.claims[0].state = before;
-    report.claims[0].exceeds = before == ClaimState::Confirmed;
-    apply_stage_clause(report);
-    return report.claims[0].state;
+    claim.state = before;
+    claim.exceeds = before == ClaimState::Confirmed;
+    apply_stage_clause(claim, comparison);
+    return claim.state;
   };
   EXPECT_EQ(state_at(0.71, ClaimState::Confirmed), ClaimState::Confirmed);
-  EXPECT_TRUE(comparison.verdict.has(Tag::Exceeds));
+  EXPECT_TRUE(claim.exceeds);
   EXPECT_EQ(state_at(0.69, ClaimState::Confirmed), ClaimState::Consistent);
-  EXPECT_FALSE(comparison.verdict.has(Tag::Exceeds));
+  EXPECT_FALSE(claim.exceeds);
   EXPECT_EQ(state_at(0.10, ClaimState::Shortfall), ClaimState::Shortfall);
   comparison.explanation->waterfall.stages.clear(); // no gain in the traced steps at all
-  report.claims[0].state = ClaimState::Confirmed;
-  apply_stage_clause(report);
-  EXPECT_EQ(report.claims[0].state, ClaimState::Consistent);
-  EXPECT_THAT(report.claims[0].reason, HasSubstr("show no gain"));
+  claim.state = ClaimState::Confirmed;
+  apply_stage_clause(claim, comparison);
+  EXPECT_EQ(claim.state, ClaimState::Consistent);
+  EXPECT_THAT(claim.reason, HasSubstr("show no gain"));
 }
 
 TEST_F(TraceEvidence, ClaimsThatNameNoStageOrSpeakOfMemoryAreLeftAlone) {
@@ -201,7 +200,7 @@ TEST_F(TraceEvidence, ClaimsThatNameNoStageOrSpeakOfMemoryAreLeftAlone) {
   data.claims[0].metric = "peak_memory";
   Report report = explained(data);
   report.claims[0].state = ClaimState::Confirmed;
-  apply_stage_clause(report);
+  apply_stage_clause(report.claims[0], first(report));
   EXPECT_EQ(report.claims[0].state, ClaimState::Confirmed);
 }
 
@@ -221,7 +220,7 @@ TEST_F(TraceEvidence, AClauseThatWasNotCheckedConfirmsNothing) {
 
 TEST_F(TraceEvidence, AFailedAuditChecksNoClaimAndSaysSo) {
   const LedgerData data = ledger("forward");
-  EXPECT_EQ(analyze(data).claims[0].reason, ""); // nobody looked
+  EXPECT_THAT(judge_results(data).claims[0].reason, HasSubstr("no trace was read"));
   write_traces(data, false);
   const Report report = explained(data);
   EXPECT_EQ(report.claims[0].state, ClaimState::Consistent);
@@ -289,7 +288,7 @@ TEST_F(TraceEvidence, EveryRendererShowsIt) {
                            "forward,backward: CONFIRMED"})
     EXPECT_THAT(table, HasSubstr(part));
   EXPECT_THAT(render_explain_summary(report, {{0, 0}}, ascii), HasSubstr("forward -"));
-  EXPECT_THAT(render_table(analyze(data), ascii), Not(HasSubstr("forward -")));
+  EXPECT_THAT(render_table(judge_results(data), ascii), Not(HasSubstr("forward -")));
 }
 
 // Two ranks: rank 1's own clock shows a longer step, and it waits least, so rank 0 waits for it.
@@ -306,7 +305,7 @@ TEST_F(TraceEvidence, SeveralRanksShowWhoWaitsForWhom) {
           data.metrics.push_back({launch.id, variants.at(name), path, "ns", value, ""});
   };
   tell(10e6, 10.05e6); // within 1 %
-  EXPECT_EQ(ranks_text(first(analyze(data))),
+  EXPECT_EQ(ranks_text(first(judge_results(data))),
             "slowest rank by its own clock: slow (all alike, 10.1 ms); fast (all alike, 10.1 ms)");
   tell(10e6, 12e6);
   TableStyle ascii;
@@ -315,8 +314,8 @@ TEST_F(TraceEvidence, SeveralRanksShowWhoWaitsForWhom) {
   const std::string clock =
       "slowest rank by its own clock: slow rank 1 (12 ms; rank 0: 10 ms); fast "
       "rank 1 (12 ms; rank 0: 10 ms)";
-  EXPECT_EQ(ranks_text(first(analyze(data))), clock);
-  EXPECT_THAT(render_table(analyze(data), ascii), HasSubstr(clock));
+  EXPECT_EQ(ranks_text(first(judge_results(data))), clock);
+  EXPECT_THAT(render_table(judge_results(data), ascii), HasSubstr(clock));
 
   const std::int64_t ms = 1'000'000;
   write_trace(path("slow"), "slow", 4 * ms, 6 * ms, true, 2 * ms);

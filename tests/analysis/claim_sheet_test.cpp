@@ -9,6 +9,7 @@
 
 #include "experiments/analysis/wording.h"
 #include "experiments/demo/synthetic_ledger.h"
+#include "tests/synthetic_cells.h"
 
 namespace assay {
 namespace {
@@ -27,7 +28,7 @@ SheetSource source(const std::string& directory, double theta, std::vector<Claim
   plan.noise = 0.02;
   plan.cells = {two_level_cell(theta)};
   plan.claims = std::move(claims);
-  return {directory, analyze(synthetic_ledger(plan))};
+  return {directory, judge_results(synthetic_ledger(plan))};
 }
 
 ClaimRow other_claim() {
@@ -158,16 +159,16 @@ TEST(ClaimSheet, WhatIsMeasuredIsToldInTheClaimsDirection) {
   result.gain = 0.0681;
   EXPECT_EQ(measured_text(result), "measured 6.81 % less");
   result.gain = -0.0066;
-  result.gain_95 = Interval{-0.01, 0.002};
+  result.gain_judged = Interval{-0.01, 0.002};
   EXPECT_EQ(measured_text(result), "measured 0.66 % more [-0.20, 1.00] %");
   result.gain = 0;
-  result.gain_95.reset();
+  result.gain_judged.reset();
   EXPECT_EQ(measured_text(result), "measured 0 % less");
   result.claim.metric = "throughput";
   result.gain = -0.0066;
   EXPECT_EQ(measured_text(result), "measured -0.66 %");
   result.gain = 118.6;
-  result.gain_95 = Interval{109, 129};
+  result.gain_judged = Interval{109, 129};
   EXPECT_EQ(measured_text(result), "measured x120 [110, 130]");
 }
 

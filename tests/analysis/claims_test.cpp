@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <limits>
+#include <nlohmann/json.hpp>
 
 #include "core/result.h"
 #include "experiments/analysis/report.h"
@@ -186,8 +187,7 @@ TEST_F(ModelClaims, ASettingIsNeverJudged) {
 
 TEST(ClaimConditions, NamesWhatIsUnmet) {
   ClaimRow claim;
-  CellRow cell;
-  cell.config_json = R"({"device":"cpu","precision":"fp32","seq_len":512})";
+  const auto cell = nlohmann::json::parse(R"({"device":"cpu","precision":"fp32","seq_len":512})");
   EXPECT_EQ(unmet_conditions(claim, cell, ""), "");
   claim.requires_json = R"({"device":"cuda","precision":["bf16","fp16"]})";
   EXPECT_EQ(unmet_conditions(claim, cell, ""),
@@ -200,8 +200,7 @@ TEST(ClaimConditions, NamesWhatIsUnmet) {
   claim.requires_json = R"({"gpu":"H100"})";
   EXPECT_EQ(unmet_conditions(claim, cell, ""), "the claim needs a H100 board, this is no GPU");
   EXPECT_EQ(unmet_conditions(claim, cell, "NVIDIA H100 80GB"), "");
-  CellRow not_run = cell;
-  not_run.config_json = R"({"device":"cuda"})";
+  const auto not_run = nlohmann::json::parse(R"({"device":"cuda"})");
   EXPECT_EQ(unmet_conditions(claim, not_run, ""), "") << "its board is not known yet";
   EXPECT_EQ(unmet_conditions(claim, not_run, "NVIDIA H200"),
             "the claim needs a H100 board, this is NVIDIA H200");

@@ -12,6 +12,7 @@
 #include "experiments/report/render.h"
 #include "experiments/report/render_explain.h"
 #include "tests/paths.h"
+#include "tests/synthetic_cells.h"
 
 namespace assay {
 namespace {
@@ -80,7 +81,7 @@ Report golden_report() {
   elsewhere.id = "claim-2";
   elsewhere.requires_json = R"({"device":"cuda","preset":"base"})";
   plan.claims = {synthetic::step_time_claim(0.08, 0.12), elsewhere};
-  Report report = analyze(synthetic::synthetic_ledger(plan));
+  Report report = judge_results(synthetic::synthetic_ledger(plan));
   report.cells[0].comparisons[0].explanation = explanation();
   return report;
 }

@@ -35,8 +35,8 @@ TEST(LossQuality, TheIntervalDecidesNotTheMean) {
   const std::vector<double> near{0.001, -0.001, 0.0005, -0.0005, 0.001};
   const LossQuality equal = judged(near);
   EXPECT_EQ(equal.quality, Quality::Equivalent);
-  EXPECT_NEAR(equal.test->at_90.lower, -0.00066596, 1e-8);
-  EXPECT_NEAR(equal.test->at_90.upper, 0.00106596, 1e-8);
+  EXPECT_NEAR(equal.test->interval.lower, -0.00066596, 1e-8);
+  EXPECT_NEAR(equal.test->interval.upper, 0.00106596, 1e-8);
   EXPECT_THAT(equal.reason, HasSubstr("90 % over 5 seeds), margin 0.004"));
   // The same mean, ten times the spread: nothing is proved, and it says what would.
   std::vector<double> wide = near;

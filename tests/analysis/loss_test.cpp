@@ -11,6 +11,8 @@
 #include "experiments/demo/synthetic_ledger.h"
 #include "experiments/report/html/svg.h"
 #include "experiments/report/render.h"
+#include "tests/analysis/synthetic_report.h"
+#include "tests/synthetic_cells.h"
 
 namespace assay {
 namespace {
@@ -41,7 +43,7 @@ LedgerData ledger_of(SyntheticCell cell) {
 }
 
 Comparison judged(const LedgerData& data) {
-  return analyze(data).cells.at(0).comparisons.at(0);
+  return judge_results(data).cells.at(0).comparisons.at(0);
 }
 
 Quality quality(const SyntheticCell& cell) {
@@ -57,7 +59,7 @@ ClaimRow loss_claim(double lo, double hi) {
 ClaimResult claimed(const SyntheticCell& cell, double lo, double hi) {
   LedgerData data = ledger_of(cell);
   data.claims = {loss_claim(lo, hi)};
-  return analyze(data).claims.at(0);
+  return judge_results(data).claims.at(0);
 }
 
 TEST(Loss, TheLastTwentiethCountsAndNeverLessThanThreeVisits) {
@@ -88,9 +90,24 @@ TEST(Loss, AGreenVerdictNeedsTheTest) {
   EXPECT_EQ(headline(proved).tone, Tone::Good);
   const Verdict few = judged(ledger_of(loss_cell(0.001, 0.002, 3))).verdict;
   EXPECT_EQ(headline(few).text, "faster, quality unproven");
-  EXPECT_THAT(few.reasons, Contains(HasSubstr("3 of at least 4 seeds")));
+  EXPECT_THAT(texts(few.reasons), Contains(HasSubstr("3 of at least 4 seeds")));
   const Verdict harmed = judged(ledger_of(loss_cell(0.08, 0.01))).verdict;
   EXPECT_EQ(headline(harmed).text, "harms training");
+}
+
+// Each of a plan's loss tests can call an unharmed training harmed, or a harmed one equivalent.
+TEST(Loss, TestsOfOnePlanShareAlpha) {
+  SyntheticPlan plan;
+  plan.seed = 5;
+  plan.noise = 0.02;
+  plan.cells = {loss_cell(0.001, 0.002), loss_cell(0.001, 0.002)};
+  plan.cells[1].name = "another";
+  const Report report = judge_results(synthetic_ledger(plan));
+  EXPECT_EQ(report.loss_tests, 2);
+  EXPECT_DOUBLE_EQ(report.loss_alpha, 0.025);
+  for (const CellReport& cell : report.cells)
+    EXPECT_DOUBLE_EQ(cell.comparisons.at(0).loss->result.test->level(), 0.95);
+  EXPECT_DOUBLE_EQ(judge_results(ledger_of(loss_cell(0.001, 0.002))).loss_alpha, 0.05);
 }
 
 TEST(Loss, PairsAreOfOneSeed) {
@@ -144,12 +161,14 @@ TEST(Loss, LossesThatShowNothingProveNothing) {
   cell.config_json = R"({"device":"cpu","precision":"fp32","warmup_steps":500})";
   const Comparison warm = judged(ledger_of(cell));
   EXPECT_EQ(warm.verdict.quality, Quality::Unknown) << "all of it is warm-up";
-  EXPECT_THAT(warm.verdict.reasons, Contains(HasSubstr("warm-up steps of a training of 500")));
+  EXPECT_THAT(texts(warm.verdict.reasons),
+              Contains(HasSubstr("warm-up steps of a training of 500")));
   EXPECT_EQ(claimed(cell, 0, INFINITY).state, ClaimState::Undecided);
   cell = loss_cell(0, 0);
   const Comparison equal = judged(ledger_of(cell));
   EXPECT_EQ(equal.verdict.quality, Quality::Unknown);
-  EXPECT_THAT(equal.verdict.reasons, Contains(HasSubstr("nothing differed, so they show nothing")));
+  EXPECT_THAT(texts(equal.verdict.reasons),
+              Contains(HasSubstr("nothing differed, so they show nothing")));
   cell.equivalence = "objective";
   EXPECT_EQ(quality(cell), Quality::Unknown);
 }
@@ -163,7 +182,7 @@ TEST(Loss, BitwiseEndsWhereTrainingParts) {
   skipped.visits.back().skipped_steps = 1; // of B, in the last loss launch
   const Comparison skips = judged(skipped);
   EXPECT_EQ(skips.verdict.quality, Quality::Equivalent) << "what the losses say";
-  EXPECT_THAT(skips.evidence.quality_reason,
+  EXPECT_THAT(skips.evidence.quality_reason.text,
               HasSubstr("the gates passed, but the loss scaler skipped other updates of B "
                         "than of A; loss +0 "));
   cell.levels[1].loss_shift = 0.001;
@@ -172,7 +191,8 @@ TEST(Loss, BitwiseEndsWhereTrainingParts) {
   cell.loss_seeds = 3;
   const Verdict few = judged(ledger_of(cell)).verdict;
   EXPECT_EQ(few.quality, Quality::Unknown);
-  EXPECT_THAT(few.reasons, Contains(HasSubstr("the bitwise gates passed, but losses part later")));
+  EXPECT_THAT(texts(few.reasons),
+              Contains(HasSubstr("the bitwise gates passed, but losses part later")));
   cell.equivalence = "math";
   EXPECT_EQ(quality(cell), Quality::Equivalent) << "that is all the class promises";
   skipped = ledger_of(cell);
@@ -187,7 +207,8 @@ TEST(Loss, NanInBAloneHarmsAndTellsTheStep) {
   EXPECT_EQ(comparison.verdict.quality, Quality::Harmed);
   EXPECT_EQ(comparison.loss->result.quality, Quality::Harmed);
   EXPECT_EQ(comparison.loss->result.seeds.size(), 2u) << "seed 1, and seed 2 with its NaN";
-  EXPECT_THAT(comparison.evidence.quality_reason, HasSubstr("at step 161 of training with seed 2"));
+  EXPECT_THAT(comparison.evidence.quality_reason.text,
+              HasSubstr("at step 161 of training with seed 2"));
   cell.levels[0].nan_in_seed = 2; // the reference too
   EXPECT_EQ(quality(cell), Quality::Unknown);
 }
@@ -204,7 +225,7 @@ TEST(Loss, WhatDoesNotCountIsLeftOut) {
     last->state = state;
     EXPECT_EQ(seeds(), 4u) << "half a training has no final loss";
   }
-  EXPECT_THAT(analyze(data).missing, Contains(HasSubstr("1 of 5 loss launches")));
+  EXPECT_THAT(judge_results(data).missing, Contains(HasSubstr("1 of 5 loss launches")));
   last->state = LaunchState::Complete;
   std::erase_if(data.visits, [&](const VisitRow& v) {
     return v.launch == last->id && v.variant == 2 && v.round == 49;
@@ -256,7 +277,7 @@ TEST(Loss, ClaimsAboutTheFinalLoss) {
 TEST(Loss, CurvesAreDrawnWithWordsBesideThem) {
   SyntheticCell cell = loss_cell(0.001, 0.002);
   cell.levels[1].nan_in_seed = 3;
-  const Report report = analyze(ledger_of(cell));
+  const Report report = judge_results(ledger_of(cell));
   ASSERT_EQ(report.cells[0].loss_curves.size(), 4u + 3u);
   EXPECT_EQ(report.cells[0].loss_curves.back().loss.size(), 16u) << "as far as it came";
   const std::string svg = loss_svg(report.cells[0]);
@@ -277,7 +298,7 @@ TEST(Loss, CurvesAreDrawnWithWordsBesideThem) {
 }
 
 TEST(Loss, EveryReportShowsIt) {
-  const Report report = analyze(ledger_of(loss_cell(0.001, 0.002)));
+  const Report report = judge_results(ledger_of(loss_cell(0.001, 0.002)));
   const std::string line = "nats/token (90 % over 4 seeds), margin 0.02";
   EXPECT_THAT(render_table(report, {.width = 200, .unicode = true, .color = false}),
               HasSubstr(line));
@@ -288,7 +309,7 @@ TEST(Loss, EveryReportShowsIt) {
   EXPECT_EQ(loss["quality"], "EQUIVALENT");
   EXPECT_EQ(loss["seeds"].size(), 4u);
   EXPECT_EQ(loss["rule"], "equivalence");
-  EXPECT_EQ(loss["interval_90"].size(), 2u);
+  EXPECT_EQ(loss["interval"].size(), 2u);
   EXPECT_LT(loss["p"], 0.05);
   EXPECT_EQ(loss["log_ratio"]["by_launch"].size(), 4u);
   EXPECT_EQ(json["cells"][0]["loss_curves"].size(), 8u);

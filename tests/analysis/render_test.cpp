@@ -13,6 +13,7 @@
 #include "core/text.h"
 #include "experiments/analysis/wording.h"
 #include "experiments/demo/synthetic_ledger.h"
+#include "tests/synthetic_cells.h"
 
 namespace assay {
 namespace {
@@ -83,7 +84,7 @@ SyntheticPlan wide_plan() {
 
 TEST(RenderTable, EveryViewFitsTheTerminal) {
   for (const SyntheticPlan& plan : {full_plan(), wide_plan()}) {
-    const Report report = analyze(synthetic_ledger(plan));
+    const Report report = judge_results(synthetic_ledger(plan));
     const std::string& cell = report.cells[0].cell.name;
     for (const int width : {60, 80, 100})
       for (const TableView& view : {TableView{"", false}, {"", true}, {cell, false}})
@@ -93,7 +94,7 @@ TEST(RenderTable, EveryViewFitsTheTerminal) {
 }
 
 TEST(RenderTable, BeginsWithRunAndTableThenDetails) {
-  const Report report = analyze(synthetic_ledger(full_plan()));
+  const Report report = judge_results(synthetic_ledger(full_plan()));
   const std::string text = render_table(report, {});
   std::size_t at = 0;
   for (const char* part : {"2 comparisons", // summary, then what measured it
@@ -124,7 +125,7 @@ TEST(RenderTable, BeginsWithRunAndTableThenDetails) {
 TEST(RenderTable, ShowsTheJudgedInterval) {
   SyntheticPlan plan = full_plan();
   plan.cells[0].levels.push_back({.name = "faster", .effect = -0.2});
-  const Report report = analyze(synthetic_ledger(plan));
+  const Report report = judge_results(synthetic_ledger(plan));
   ASSERT_EQ(report.judgements, 3);
   const Estimate& theta = report.cells[0].comparisons[0].effect->theta;
   ASSERT_NE(interval_text(theta.judged), interval_text(theta.at_95));
@@ -134,14 +135,14 @@ TEST(RenderTable, ShowsTheJudgedInterval) {
 }
 
 TEST(RenderTable, OneCellOnRequest) {
-  const Report report = analyze(synthetic_ledger(full_plan()));
+  const Report report = judge_results(synthetic_ledger(full_plan()));
   const std::string text = render_table(report, {}, {.cell = "ema_swap", .verbose = false});
   EXPECT_THAT(text, HasSubstr("smallest detectable effect"));
   EXPECT_THAT(text, Not(HasSubstr("per evaluation"))) << "that is the other cell";
 }
 
 TEST(RenderTable, ClaimsThatDoNotApplyTakeOneLine) {
-  const Report report = analyze(synthetic_ledger(wide_plan()));
+  const Report report = judge_results(synthetic_ledger(wide_plan()));
   const std::string text = render_table(report, {.width = 200, .unicode = true, .color = false});
   EXPECT_THAT(text, HasSubstr("1 published claim does not apply here (needed: cuda, preset base)"));
   EXPECT_THAT(text, Not(HasSubstr("8 to 12 %")));
@@ -153,7 +154,7 @@ TEST(Renderers, TheEffectWithAllPairsIsAlwaysThere) {
   for (const double share : {0.1, 1.0}) {
     SyntheticPlan plan = full_plan();
     plan.cells[0].disturbed_share = share;
-    const Report report = analyze(synthetic_ledger(plan));
+    const Report report = judge_results(synthetic_ledger(plan));
     const Comparison& comparison = report.cells[0].comparisons[0];
     ASSERT_EQ(comparison.effect.has_value(), share < 1);
     const std::string all = effect_text(comparison.effect_all->theta) + " ";
@@ -172,7 +173,7 @@ TEST(Renderers, TheEffectWithAllPairsIsAlwaysThere) {
 }
 
 TEST(Sections, EveryFormShowsEveryOne) {
-  Report report = analyze(synthetic_ledger(full_plan()));
+  Report report = judge_results(synthetic_ledger(full_plan()));
   report.shape_warnings = {"a shape"};
   report.source_errors = {"a figure"};
   report.missing = {"a launch"};
@@ -211,7 +212,7 @@ TEST(TextWriter, KeepsSpacesAndIntervals) {
 TEST(RenderTable, AsciiAndColourOnlyWhenAsked) {
   LedgerData data = synthetic_ledger(full_plan());
   data.spec.name = "größe → x";
-  const Report report = analyze(data);
+  const Report report = judge_results(data);
   const std::string ascii = render_table(report, {.width = 100, .unicode = false, .color = false});
   EXPECT_TRUE(std::all_of(
       ascii.begin(), ascii.end(), [](char c) { return static_cast<unsigned char>(c) < 0x80; }));
@@ -224,11 +225,11 @@ TEST(RenderTable, ControlCharactersInNamesDoNotReachTheTerminal) {
   LedgerData data = synthetic_ledger(full_plan());
   data.spec.name = "a\x1b[31mred";
   data.variants[1].name = "fa\x1b]0;title\x07st";
-  EXPECT_THAT(render_table(analyze(data), {}), Not(HasSubstr("\x1b")));
+  EXPECT_THAT(render_table(judge_results(data), {}), Not(HasSubstr("\x1b")));
 }
 
 TEST(RenderJson, ParsesAndCarriesTheFigures) {
-  const Report report = analyze(synthetic_ledger(full_plan()));
+  const Report report = judge_results(synthetic_ledger(full_plan()));
   const auto json = nlohmann::json::parse(render_json(report));
   EXPECT_EQ(json["schema_version"], 1);
   EXPECT_EQ(json["complete"], true);
@@ -248,7 +249,7 @@ TEST(RenderJson, NonFiniteAndBrokenTextStayValid) {
   data.gates[0].value = NAN;
   data.gates[0].detail = "\xff\xfe";
   data.cells[0].config_json = "not json";
-  const auto json = nlohmann::json::parse(render_json(analyze(data)));
+  const auto json = nlohmann::json::parse(render_json(judge_results(data)));
   EXPECT_TRUE(json["cells"][0]["comparisons"][0]["evidence"]["gates"][0]["value"].is_null());
   EXPECT_TRUE(json["cells"][0]["config"].is_null());
 }
@@ -286,15 +287,15 @@ LedgerData poisoned() {
 }
 
 TEST(RenderHtml, MarkupInNamesArrivesEscaped) {
-  const std::string html = render_html(analyze(poisoned()));
+  const std::string html = render_html(judge_results(poisoned()));
   EXPECT_THAT(html, Not(HasSubstr("<script")));
   EXPECT_THAT(html,
               HasSubstr("&lt;script&gt;alert(&quot;x&quot;)&lt;/script&gt; &amp; &#39;y&#39;"));
-  EXPECT_THAT(render_markdown(analyze(poisoned())), Not(HasSubstr("<script")));
+  EXPECT_THAT(render_markdown(judge_results(poisoned())), Not(HasSubstr("<script")));
 }
 
 TEST(RenderHtml, IsSelfContained) {
-  const std::string html = render_html(analyze(synthetic_ledger(full_plan())));
+  const std::string html = render_html(judge_results(synthetic_ledger(full_plan())));
   for (const char* external :
        {"http://", "https://", "src=", "href=", "@import", "url(", "<script"})
     EXPECT_THAT(html, Not(HasSubstr(external)));
@@ -313,7 +314,7 @@ TEST(RenderHtml, IsSelfContained) {
 TEST(RenderMarkdown, ColumnsSurviveNames) {
   LedgerData data = synthetic_ledger(full_plan());
   data.cells[0].name = "a|b\nc";
-  const std::string text = render_markdown(analyze(data));
+  const std::string text = render_markdown(judge_results(data));
   EXPECT_THAT(text, HasSubstr("a\\|b c"));
   EXPECT_THAT(text, HasSubstr("| claim-1 |"));
 }
@@ -334,7 +335,7 @@ TEST(Renderers, SucceedAtEveryStageOfALedger) {
     stages.push_back(std::move(stage));
   }
   for (const LedgerData& stage : stages) {
-    const Report report = analyze(stage);
+    const Report report = judge_results(stage);
     EXPECT_FALSE(render_table(report, {}).empty());
     EXPECT_THAT(render_html(report), HasSubstr("</html>"));
     EXPECT_TRUE(nlohmann::json::accept(render_json(report)));
@@ -346,8 +347,8 @@ TEST(Renderers, SucceedAtEveryStageOfALedger) {
 
 TEST(Renderers, ArePureFunctionsOfTheLedger) {
   const LedgerData data = synthetic_ledger(full_plan());
-  EXPECT_EQ(render_html(analyze(data)), render_html(analyze(data)));
-  EXPECT_EQ(render_json(analyze(data)), render_json(analyze(data)));
+  EXPECT_EQ(render_html(judge_results(data)), render_html(judge_results(data)));
+  EXPECT_EQ(render_json(judge_results(data)), render_json(judge_results(data)));
 }
 
 } // namespace

@@ -6,8 +6,10 @@
 #include <cmath>
 
 #include "core/statistics/statistics.h"
+#include "experiments/analysis/judge.h"
 #include "experiments/analysis/report.h"
 #include "experiments/demo/synthetic_ledger.h"
+#include "tests/synthetic_cells.h"
 
 namespace assay {
 namespace {
@@ -69,7 +71,7 @@ TEST(Scenarios, WrongGreenAndWrongRedAreRare) {
     for (int seed = 1; seed <= kSeeds; ++seed) {
       SyntheticPlan plan = scenario.plan;
       plan.seed = static_cast<std::uint64_t>(1000 * seed);
-      const Report report = analyze(synthetic_ledger(plan));
+      const Report report = judge_results(synthetic_ledger(plan));
       const Headline head = headline(report.cells[0].comparisons[0].verdict);
       as_expected += head.text.find(scenario.expected) != std::string::npos;
       green_chances += !scenario.may_be_green;
@@ -91,7 +93,7 @@ Comparison experiment(double effect, std::uint64_t seed, double launch_sd) {
   plan.launch_sd = launch_sd;
   plan.sesoi = 1e-6; // no effect is too small here
   plan.cells = {two_level_cell(effect)};
-  return analyze(synthetic_ledger(plan)).cells[0].comparisons[0];
+  return judge_results(synthetic_ledger(plan)).cells[0].comparisons[0];
 }
 
 double margin(double rate, int n) {
@@ -103,7 +105,8 @@ TEST(SimulatedEffect, FalseAlarmsStayAtAlphaUnderLaunchEffects) {
   int alarms = 0, covered = 0;
   for (int i = 0; i < kExperiments; ++i) {
     const Comparison null = experiment(0, static_cast<std::uint64_t>(7000 + i), 0.01);
-    alarms += null.verdict.speed == Speed::Faster || null.verdict.speed == Speed::Slower;
+    const Speed by_median = judge_speed(null.effect->theta, 1e-6);
+    alarms += by_median == Speed::Faster || by_median == Speed::Slower;
     covered += null.effect->theta.at_95->contains(0);
   }
   EXPECT_LE(alarms, kExperiments * (0.05 + margin(0.05, kExperiments)));

@@ -88,10 +88,6 @@ def main():
     vectors = {
         "scipy": scipy.__version__,
         "samples": list(sample_cases(rng)),
-        "sign_test": [
-            [k, n, stats.binomtest(k, n, 0.5).pvalue]
-            for n in (1, 5, 6, 20, 101, 800) for k in sorted({0, 1, n // 3, n // 2, n})
-        ],
         "fisher": [
             [*table, stats.fisher_exact([table[:2], table[2:]]).pvalue]
             for table in ([3, 97, 14, 86], [0, 40, 0, 40], [5, 35, 5, 35], [1, 9, 11, 3],

@@ -21,14 +21,14 @@ TEST(Tost, MatchesSciPy) {
   for (const json& row : reference["tost"]) {
     const auto result = tost(row["differences"].get<std::vector<double>>(), row["margin"]);
     ASSERT_TRUE(result);
-    expect_near(result->at_90.lower, row["interval_90"][0], "lower");
-    expect_near(result->at_90.upper, row["interval_90"][1], "upper");
+    expect_near(result->interval.lower, row["interval_90"][0], "lower");
+    expect_near(result->interval.upper, row["interval_90"][1], "upper");
     expect_near(result->p_low, row["p_low"], "p_low");
     expect_near(result->p_high, row["p_high"], "p_high");
     // Two ways to say the same: both one-sided p below .05, or the 90 % interval inside the margin.
     const double margin = row["margin"];
     EXPECT_EQ(result->p() < kTostAlpha,
-              -margin < result->at_90.lower && result->at_90.upper < margin);
+              -margin < result->interval.lower && result->interval.upper < margin);
   }
   for (const json& row : reference["tost_pairs_needed"])
     EXPECT_EQ(tost_pairs_needed(row[0], row[1], row[2]), row[3].get<int>()) << row.dump();
@@ -39,7 +39,7 @@ TEST(Tost, Borders) {
   EXPECT_FALSE(tost({0.1}, 1));
   const auto equal = tost({0, 0, 0, 0}, 0.001); // bit-equal losses
   EXPECT_EQ(equal->p(), 0);
-  EXPECT_EQ(equal->at_90.upper, 0);
+  EXPECT_EQ(equal->interval.upper, 0);
   const auto shifted = tost({0.5, 0.5, 0.5}, 0.5); // exactly on the margin: not proved
   EXPECT_EQ(shifted->p_high, 0.5);
   EXPECT_EQ(shifted->p_low, 0);

@@ -42,10 +42,7 @@ protected:
   }
   static std::string directory() { return *scratch_ / "demo"; }
   static Report report() {
-    const LedgerData data = value_or_throw(read_ledger(directory()));
-    Report result = analyze(data);
-    explain_from_traces(result, data, directory());
-    return result;
+    return judge_results(value_or_throw(read_ledger(directory())), {.traces = directory()});
   }
 
   static Scratch* scratch_;

@@ -8,6 +8,7 @@
 
 #include "experiments/analysis/report.h"
 #include "experiments/engine/runner.h"
+#include "tests/analysis/synthetic_report.h"
 #include "tests/experiments/support.h"
 
 namespace assay::test {
@@ -114,7 +115,7 @@ TEST_F(LossLaunches, ComeAfterTheTimedOnesAndTrainEveryVariantFromOneSeed) {
 
 TEST_F(LossLaunches, AreJudgedByPairsOfOneSeed) {
   run("harm=0.001");
-  const Report report = analyze(ledger());
+  const Report report = judge_results(ledger());
   EXPECT_TRUE(report.complete()) << testing::PrintToString(report.missing);
   const Comparison& varlen = comparison(report, "varlen");
   ASSERT_TRUE(varlen.loss);
@@ -132,9 +133,9 @@ TEST_F(LossLaunches, AreJudgedByPairsOfOneSeed) {
 
 TEST_F(LossLaunches, HarmReachesTheVerdict) {
   run("harm=0.5");
-  const Comparison varlen = comparison(analyze(ledger()), "varlen");
+  const Comparison varlen = comparison(judge_results(ledger()), "varlen");
   EXPECT_EQ(varlen.verdict.quality, Quality::Harmed);
-  EXPECT_THAT(varlen.verdict.reasons.at(0), HasSubstr("worse by at least the margin"));
+  EXPECT_THAT(varlen.verdict.reasons.at(0).text, HasSubstr("worse by at least the margin"));
 }
 
 TEST_F(LossLaunches, ADeadOneIsRepeatedWhole) {
@@ -145,17 +146,18 @@ TEST_F(LossLaunches, ADeadOneIsRepeatedWhole) {
   EXPECT_EQ(rows[2].index, 2);
   EXPECT_EQ(rows[2].attempt, 1);
   EXPECT_EQ(rows[2].state, LaunchState::Complete);
-  EXPECT_EQ(comparison(analyze(ledger()), "varlen").loss->result.seeds.size(), 4u);
+  EXPECT_EQ(comparison(judge_results(ledger()), "varlen").loss->result.seeds.size(), 4u);
 }
 
 TEST_F(LossLaunches, TooFewSeedsAreUnknown) {
   const RunSummary summary = run("error=loss/*/0");
   EXPECT_EQ(summary.progress.failed, 4);
   EXPECT_THAT(summary.progress.problems, Contains(HasSubstr("attention, loss launch 4: ")));
-  const Report report = analyze(ledger());
+  const Report report = judge_results(ledger());
   EXPECT_THAT(report.missing, Contains("attention: 4 of 4 loss launches"));
   EXPECT_EQ(comparison(report, "varlen").verdict.quality, Quality::Unknown);
-  EXPECT_THAT(comparison(report, "varlen").verdict.reasons, Contains(HasSubstr("0 of at least 4")));
+  EXPECT_THAT(texts(comparison(report, "varlen").verdict.reasons),
+              Contains(HasSubstr("0 of at least 4")));
 }
 
 TEST_F(LossLaunches, AVariantThatLosesItsLossLeavesThemAlone) {
@@ -171,10 +173,10 @@ TEST_F(LossLaunches, AVariantThatLosesItsLossLeavesThemAlone) {
   for (std::size_t i = 1; i < rows.size(); ++i)
     EXPECT_THAT(variants_in(data, rows[i].id), ElementsAre("mask_dense", "packed"));
   EXPECT_EQ(variants_in(data, data.launches.back().id).count("varlen"), 1u) << "still traced";
-  const Report report = analyze(data);
+  const Report report = judge_results(data);
   const Comparison& varlen = comparison(report, "varlen");
   EXPECT_EQ(varlen.verdict.quality, Quality::Harmed);
-  EXPECT_THAT(varlen.evidence.quality_reason, HasSubstr("loss is nan in round 5"));
+  EXPECT_THAT(varlen.evidence.quality_reason.text, HasSubstr("loss is nan in round 5"));
   EXPECT_EQ(varlen.loss->result.quality, Quality::Harmed) << "A stood at that seed";
   EXPECT_EQ(comparison(report, "packed").verdict.quality, Quality::Equivalent);
 }
@@ -189,7 +191,7 @@ TEST_F(LossLaunches, TheReferenceAloneShowsThatItStandsWhereTheOnlyLevelFell) {
   ASSERT_EQ(rows.size(), 2u);
   EXPECT_EQ(rows[1].state, LaunchState::Complete);
   EXPECT_THAT(variants_in(data, rows[1].id), ElementsAre("mask_dense"));
-  EXPECT_EQ(comparison(analyze(data), "varlen").loss->result.quality, Quality::Harmed);
+  EXPECT_EQ(comparison(judge_results(data), "varlen").loss->result.quality, Quality::Harmed);
 }
 
 TEST_F(LossLaunches, ALostReferenceBlocksThemAndNothingElse) {
@@ -199,9 +201,9 @@ TEST_F(LossLaunches, ALostReferenceBlocksThemAndNothingElse) {
   const LedgerData data = ledger();
   EXPECT_EQ(loss_rows(data).size(), 1u);
   EXPECT_EQ(data.launches.back().kind, LaunchKind::Traced);
-  const Comparison varlen = comparison(analyze(data), "varlen");
+  const Comparison varlen = comparison(judge_results(data), "varlen");
   EXPECT_EQ(varlen.verdict.quality, Quality::Unknown);
-  EXPECT_THAT(varlen.verdict.reasons, Contains(HasSubstr("loss is nan in round 5")));
+  EXPECT_THAT(texts(varlen.verdict.reasons), Contains(HasSubstr("loss is nan in round 5")));
 }
 
 } // namespace

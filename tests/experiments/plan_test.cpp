@@ -291,7 +291,7 @@ TEST_F(PlanTest, EstimatesTimeAndDetectableEffect) {
   EXPECT_NEAR(*none.cells[0].mde, 1.431458, 1e-4);
   EXPECT_EQ(none.judgements, 3);
   EXPECT_DOUBLE_EQ(none.judged_alpha, 0.05 / 3);
-  EXPECT_DOUBLE_EQ(none.judged_alpha, analyze(plan.ledger).judged_alpha);
+  EXPECT_DOUBLE_EQ(none.judged_alpha, judge_results(plan.ledger).judged_alpha);
   const ProbeResult probe{20e6, 1000, 0.1};
   const PlanEstimate probed = estimate(plan, {{1, probe}, {2, probe}});
   // cell 1: 2 launches x (1.2 + 4 (.1 + 18 x .04)) + 2.4 + 4 (.2 + 12 x .04), and a traced launch

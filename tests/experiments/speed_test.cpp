@@ -11,6 +11,7 @@
 #include "experiments/demo/synthetic_ledger.h"
 #include "experiments/report/render.h"
 #include "model/config/step_cost.h"
+#include "tests/synthetic_cells.h"
 
 namespace assay {
 namespace {
@@ -60,18 +61,12 @@ void add_peaks(LedgerData& data, bool fp8 = false) {
   if (fp8) data.metrics.push_back({parity->id, 0, kFp8PeakMetric, "", 1300e12, ""});
 }
 
-Report judged(const LedgerData& data) {
-  Report report = analyze(data);
-  estimate_roofline(report, data);
-  return report;
-}
-
 TEST(Speed, RanksAddUpTheirTokens) {
   TrainConfig config = base_config();
   config.ranks = 2;
   LedgerData data = ledger(config);
   add_peaks(data);
-  const Report report = judged(data);
+  const Report report = judge_results(data);
   const VariantSpeed& speed = report.cells.at(0).speed.at(0);
   EXPECT_NEAR(speed.tokens_per_second, 2 * 32768 / speed.step_seconds, 1e-6);
   EXPECT_DOUBLE_EQ(speed.flops, total_flops(step_cost(step_shape(config)))); // of each rank
@@ -81,7 +76,7 @@ TEST(Speed, EachVariantByItsOwnStepTime) {
   const TrainConfig config = base_config();
   LedgerData data = ledger(config);
   add_peaks(data);
-  const Report report = judged(data);
+  const Report report = judge_results(data);
   const auto& speeds = report.cells.at(0).speed;
   ASSERT_EQ(speeds.size(), 2u);
   EXPECT_EQ(speeds[0].variant, "slow");
@@ -107,7 +102,7 @@ TEST(Speed, EachVariantByItsOwnStepTime) {
 
 TEST(Speed, WithoutPeaksNothingIsMadeUp) {
   for (const Device device : {Device::Cpu, Device::Cuda}) {
-    const Report report = judged(ledger(base_config(
+    const Report report = judge_results(ledger(base_config(
         "deltanet_mla", device == Device::Cpu ? Precision::Fp32 : Precision::Bf16, device)));
     for (const VariantSpeed& speed : report.cells.at(0).speed) {
       EXPECT_FALSE(speed.peaks || speed.light || speed.bound);
@@ -137,8 +132,7 @@ TEST(Speed, EveryNeededPeakIsAsked) {
 TEST(Speed, SparseAttentionNeedsATraceToBind) {
   LedgerData data = ledger(base_config("nsa"));
   add_peaks(data);
-  Report report = analyze(data);
-  estimate_roofline(report, data);
+  Report report = judge_results(data);
   const VariantSpeed untraced = report.cells.at(0).speed.at(0);
   EXPECT_TRUE(untraced.light);
   EXPECT_FALSE(untraced.launches || untraced.bound);
@@ -157,7 +151,7 @@ TEST(Speed, SparseAttentionNeedsATraceToBind) {
   kernel.calls_b = 20;
   explanation.kernels = {kernel};
   report.cells.at(0).comparisons.at(0).explanation = explanation;
-  estimate_roofline(report, data);
+  estimate_roofline(report.cells.at(0), cell_views(data).at(0));
   const auto& speeds = report.cells.at(0).speed;
   EXPECT_EQ(speeds.at(0).launches, 30000);
   EXPECT_TRUE(speeds.at(0).launches_traced);
@@ -174,7 +168,7 @@ TEST(Speed, EvaluationsShowTheTrainStepBesideThem) {
   cell.unit = "evaluation";
   cell.config_json = to_json(base_config()).dump();
   plan.cells = {cell};
-  const Report report = judged(synthetic_ledger(plan));
+  const Report report = judge_results(synthetic_ledger(plan));
   const auto& speeds = report.cells.at(0).speed;
   ASSERT_EQ(speeds.size(), 1u);
   EXPECT_EQ(speeds[0].variant, "") << "the train step, not a variant";
@@ -185,7 +179,7 @@ TEST(Speed, EvaluationsShowTheTrainStepBesideThem) {
 TEST(Speed, EveryRendererShowsIt) {
   LedgerData data = ledger(base_config());
   add_peaks(data);
-  const Report report = judged(data);
+  const Report report = judge_results(data);
   const VariantSpeed& slow = report.cells.at(0).speed.at(0);
   const std::string mfu = utilization_text(slow), rate = token_rate_text(slow.tokens_per_second);
   for (const std::string& text :
@@ -200,12 +194,11 @@ TEST(Speed, EveryRendererShowsIt) {
   EXPECT_EQ(speed.at("binds"), to_string(*report.cells.at(0).speed.at(0).bound));
   EXPECT_DOUBLE_EQ(speed.at("peaks").at("bytes_per_second").get<double>(), 4e12);
   EXPECT_TRUE(speed.at("peaks").at("fp8_flops_per_second").is_null());
-  const Report unknown = judged(ledger(base_config()));
+  const Report unknown = judge_results(ledger(base_config()));
   for (const std::string& text : {render_table(unknown, {}, {.cell = "", .verbose = true}),
                                   render_markdown(unknown),
                                   render_html(unknown)})
     EXPECT_THAT(text, HasSubstr("this run did not measure"));
-  EXPECT_THAT(render_markdown(analyze(data)), Not(HasSubstr("roofline")));
 }
 
 } // namespace

@@ -4,6 +4,7 @@
 #include "experiments/demo/synthetic_ledger.h"
 #include "tests/fuzz/edited_database.h"
 #include "tests/fuzz/input.h"
+#include "tests/synthetic_cells.h"
 
 namespace {
 

@@ -8,6 +8,7 @@
 
 #include "core/text.h"
 #include "experiments/demo/synthetic_ledger.h"
+#include "tests/synthetic_cells.h"
 #include "tests/ui/sample_ledger.h"
 #include "tests/ui/support.h"
 #include "ui/screens/screens.h"
@@ -46,7 +47,7 @@ TEST(LossModel, SaysWhatTheReportSays) {
   EXPECT_EQ(model.tone, Tone::Good);
   EXPECT_EQ(model.margin, 0.02);
   ASSERT_TRUE(model.interval);
-  EXPECT_EQ(model.interval->lower, test.result.test->at_90.lower);
+  EXPECT_EQ(model.interval->lower, test.result.test->interval.lower);
   EXPECT_EQ(model.sides[0].seeds, model.sides[1].seeds); // paired
   ASSERT_EQ(model.sides[1].curves.size(), 4U);
   EXPECT_EQ(model.sides[1].curves[2].loss, workspace.cell()->loss_curves[6].loss);

@@ -6,8 +6,8 @@
 #include <nlohmann/json.hpp>
 
 #include "core/text.h"
-#include "experiments/analysis/estimate_roofline.h"
 #include "experiments/demo/synthetic_ledger.h"
+#include "tests/synthetic_cells.h"
 #include "tests/ui/support.h"
 #include "ui/screens/screens.h"
 #include "ui/window/script.h"
@@ -53,8 +53,7 @@ std::map<std::string, std::array<std::string, 2>> rows_of(const Section& section
 
 TEST(RooflinePane, ShowsOfEachVariantWhatTheReportShows) {
   const LedgerData data = with_peaks(measured());
-  Report report = analyze(data);
-  estimate_roofline(report, data);
+  const Report report = judge_results(data);
   const std::vector<VariantSpeed>& speeds = report.cells.at(0).speed;
   ASSERT_EQ(speeds.size(), 2U);
   const Workspace workspace = test::comparing(data);

@@ -38,7 +38,7 @@ bool has(const std::string& text, const std::string& part) {
 TEST(VerdictModel, OneRowAComparisonWithTheWordsOfTheReport) {
   const LedgerData data = finished();
   const VerdictModel model = verdict_model(data);
-  const Report report = analyze(data);
+  const Report report = judge_results(data);
   ASSERT_EQ(model.rows.size(), 2U);
   EXPECT_FALSE(model.notice);
   EXPECT_EQ(model.name, "small plan");

@@ -9,7 +9,7 @@
 #include "app/assay/verbs.h"
 #include "core/ledger/ledger.h"
 #include "core/result.h"
-#include "experiments/analysis/explanations.h"
+#include "experiments/analysis/report.h"
 #include "experiments/report/claim_sheet.h"
 
 namespace assay::cli {
@@ -22,12 +22,8 @@ struct ClaimsOptions {
   TerminalOptions terminal;
 };
 
-// Judged as `assay report` judges it, the clause on named stages included.
 SheetSource source_of(const std::string& directory) {
-  const LedgerData data = value_or_throw(read_ledger(directory));
-  SheetSource source{directory, analyze(data)};
-  explain_from_traces(source.report, data, directory);
-  return source;
+  return {directory, judge_results(value_or_throw(read_ledger(directory)), {.traces = directory})};
 }
 
 void print_claims(const ClaimsOptions& options) {

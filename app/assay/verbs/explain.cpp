@@ -8,7 +8,7 @@
 #include "core/ledger/ledger.h"
 #include "core/result.h"
 #include "core/text.h"
-#include "experiments/analysis/explanations.h"
+#include "experiments/analysis/report.h"
 #include "experiments/analysis/wording.h"
 #include "experiments/report/explain_wording.h"
 #include "experiments/report/render_explain.h"
@@ -85,8 +85,7 @@ void explain(const ExplainOptions& options) {
   if (options.cell.empty() && !options.b.empty())
     bad_input("--a and --b are levels of one cell: add --cell NAME");
   const LedgerData data = value_or_throw(read_ledger(options.directory));
-  Report report = analyze(data);
-  explain_from_traces(report, data, options.directory);
+  const Report report = judge_results(data, {.traces = options.directory});
   const bool one = !options.cell.empty();
   const std::vector<ComparisonIndex> which =
       one ? std::vector{find_comparison(report, options)} : main_comparisons(report);

@@ -75,7 +75,7 @@ std::vector<std::string> choose_variants(const LedgerData& data,
                 did_you_mean(name, known),
                 printable(fmt::format("{}", fmt::join(known, ", "))));
   if (!named.empty()) return named;
-  const Report report = analyze(data);
+  const Report report = judge_results(data);
   for (std::size_t i = 0; i < report.cells.size(); ++i) {
     if (report.cells[i].cell.id != cell.id) continue;
     if (const auto main = main_comparison(report, i))

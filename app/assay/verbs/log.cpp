@@ -78,7 +78,7 @@ const LaunchRow* last_launch(const Report& report, const std::string& cell) {
 void add_entries(std::vector<Entry>& entries,
                  const LogOptions& options,
                  const std::string& directory) {
-  const Report report = analyze(value_or_throw(read_ledger(directory)));
+  const Report report = judge_results(value_or_throw(read_ledger(directory)));
   for (const CellReport& cell : report.cells) {
     if (!options.cell.empty() && cell.cell.name != options.cell) continue;
     const LaunchRow* last = last_launch(report, cell.cell.name);

@@ -16,9 +16,9 @@
 #include "app/assay/verbs.h"
 #include "core/result.h"
 #include "core/text.h"
+#include "experiments/analysis/shape_warnings.h"
 #include "experiments/analysis/wording.h"
 #include "experiments/engine/probe.h"
-#include "experiments/plan/shape_warnings.h"
 #include "experiments/report/text_layout.h"
 
 namespace assay::cli {

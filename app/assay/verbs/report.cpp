@@ -15,9 +15,7 @@
 #include "core/ledger/ledger.h"
 #include "core/result.h"
 #include "core/text.h"
-#include "experiments/analysis/estimate_roofline.h"
-#include "experiments/analysis/explanations.h"
-#include "experiments/plan/shape_warnings.h"
+#include "experiments/analysis/report.h"
 #include "experiments/report/render.h"
 #include "experiments/report/text_layout.h"
 
@@ -104,12 +102,8 @@ void require_cell(const Report& report, const std::string& name) {
 
 void report(const ReportOptions& options) {
   const LedgerData data = value_or_throw(read_ledger(options.directory));
-  Report report = analyze(data);
+  const Report report = judge_results(data, {.traces = options.directory});
   require_cell(report, options.cell);
-  explain_from_traces(report, data, options.directory);
-  estimate_roofline(report, data);
-  report.shape_warnings = shape_warnings(data);
-  report.source_errors = source_errors(data);
   const std::string files = files_line(options, report, data);
   if (options.json) {
     fmt::print("{}\n", render_json(report));

@@ -18,7 +18,7 @@ namespace {
 using nlohmann::json;
 
 void status(const std::string& directory, bool as_json) {
-  const Report report = analyze(value_or_throw(read_ledger(directory)));
+  const Report report = judge_results(value_or_throw(read_ledger(directory)));
   json launches = json::array();
   for (const LaunchSummary& launch : report.launches)
     launches.push_back({{"id", launch.row.id},

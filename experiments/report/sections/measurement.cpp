@@ -25,10 +25,10 @@ std::string memory_line(const Comparison& comparison) {
 
 std::string pairs_line(const Comparison& comparison) {
   const PairSet& pairs = comparison.pairs;
-  if (pairs.excluded == 0) return fmt::format("{}, none excluded", pairs.pairs);
+  if (pairs.all_excluded() == 0) return fmt::format("{}, none excluded", pairs.pairs);
   return fmt::format("{} of {} excluded (disturbed visits: baseline {}, candidate {})",
-                     pairs.excluded,
-                     pairs.pairs,
+                     pairs.all_excluded(),
+                     pairs.all_pairs(),
                      pairs.disturbed_a,
                      pairs.disturbed_b);
 }
@@ -57,7 +57,8 @@ Section measurement_section(const ComparisonPlace& place) {
   if (comparison.device) add("by CUDA events", both(*comparison.device));
   if (comparison.effect_all) {
     add("pairs", pairs_line(comparison));
-    if (comparison.pairs.excluded > 0) add("with all pairs", both(comparison.effect_all->theta));
+    if (comparison.pairs.all_excluded() > 0)
+      add("with all pairs", both(comparison.effect_all->theta));
   }
   if (comparison.position)
     add("order effect", "running second changes the time by " + both(*comparison.position));
@@ -65,8 +66,9 @@ Section measurement_section(const ComparisonPlace& place) {
   add("launches", launches_text(place.cell()));
   add("peak memory", memory_line(comparison));
   add("quality",
-      fmt::format(
-          "{}: {}", to_string(comparison.verdict.quality), comparison.evidence.quality_reason));
+      fmt::format("{}: {}",
+                  to_string(comparison.verdict.quality),
+                  comparison.evidence.quality_reason.text));
   add("code path", comparison.evidence.engaged);
   return section;
 }

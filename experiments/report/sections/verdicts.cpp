@@ -14,12 +14,12 @@ namespace {
 bool any_excluded(const Report& report) {
   for (const CellReport& cell : report.cells)
     for (const Comparison& comparison : cell.comparisons)
-      if (comparison.pairs.excluded > 0) return true;
+      if (comparison.pairs.all_excluded() > 0) return true;
   return false;
 }
 
 std::string all_pairs(const Comparison& comparison) {
-  if (comparison.pairs.excluded == 0 || !comparison.effect_all) return "";
+  if (comparison.pairs.all_excluded() == 0 || !comparison.effect_all) return "";
   return effect_text(comparison.effect_all->theta);
 }
 
@@ -73,7 +73,7 @@ struct Finding {
 std::string main_reason(const Comparison& comparison) {
   if (comparison.explanation && comparison.explanation->waterfall.unusable.empty())
     return where_text(*comparison.explanation);
-  return comparison.verdict.reasons.empty() ? "" : comparison.verdict.reasons.front();
+  return comparison.verdict.reasons.empty() ? "" : comparison.verdict.reasons.front().text;
 }
 
 } // namespace
@@ -142,7 +142,7 @@ Section reasons_section(const ComparisonPlace& place) {
   const auto add = [&](const std::string& text) {
     if (!text.empty()) section.rows.push_back({{text}, place.cell().cell.name});
   };
-  for (const std::string& reason : comparison.verdict.reasons) add(reason);
+  for (const Reason& reason : comparison.verdict.reasons) add(reason.text);
   add(unit_line(place.cell(), comparison));
   add(all_pairs_line(comparison));
   add(end_to_end_line(place.cell(), comparison));

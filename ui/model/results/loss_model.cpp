@@ -78,7 +78,7 @@ std::optional<LossModel> loss_model(const CellReport& cell, const Comparison& co
   model.rule = test.rule;
   if (test.result.test) {
     model.final_difference = test.result.test->mean;
-    model.interval = test.result.test->at_90;
+    model.interval = test.result.test->interval;
   }
   if (a == nullptr && b == nullptr)
     model.why_none = fmt::format("No loss launch is complete yet: {} of {} seeds.",

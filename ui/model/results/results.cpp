@@ -3,8 +3,6 @@
 #include <filesystem>
 
 #include "core/trace/trace_file.h"
-#include "experiments/analysis/estimate_roofline.h"
-#include "experiments/analysis/explanations.h"
 #include "experiments/report/explain_wording.h"
 
 namespace assay {
@@ -23,7 +21,6 @@ void build_models(Results& results) {
   results.places.clear();
   results.losses.clear();
   results.speeds.clear();
-  estimate_roofline(results.report, results.data);
   for (std::size_t cell = 0; cell < results.report.cells.size(); ++cell)
     for (std::size_t i = 0; i < results.report.cells[cell].comparisons.size(); ++i) {
       const CellReport& of = results.report.cells[cell];
@@ -35,27 +32,26 @@ void build_models(Results& results) {
   results.verdicts = verdict_model(results.data, results.report);
 }
 
-} // namespace
-
-Results results_of(LedgerData data, const std::string& directory) {
+Results judged(LedgerData data, const std::string& directory, bool explained) {
   Results results;
   results.directory = directory;
   results.data = std::move(data);
-  results.report = analyze(results.data);
+  results.report = judge_results(results.data, {.traces = explained ? directory : ""});
+  results.explained = explained;
   build_models(results);
   return results;
+}
+
+} // namespace
+
+Results results_of(LedgerData data, const std::string& directory) {
+  return judged(std::move(data), directory, false);
 }
 
 Result<Results> read_results(const std::string& directory, bool explained) {
   Result<LedgerData> data = read_ledger(directory);
   if (!data) return data.error();
-  Results results = results_of(std::move(*data), directory);
-  if (explained) {
-    explain_from_traces(results.report, results.data, directory);
-    results.explained = true;
-    build_models(results); // the traces may change what claims say
-  }
-  return results;
+  return judged(std::move(*data), directory, explained);
 }
 
 std::size_t Results::main_row() const {

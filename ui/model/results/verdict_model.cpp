@@ -267,7 +267,7 @@ std::optional<IntervalPicture> picture_of(const Estimate& log_ratio) {
 }
 
 VerdictModel verdict_model(const Result<LedgerData>& ledger) {
-  if (ledger) return verdict_model(*ledger, analyze(*ledger));
+  if (ledger) return verdict_model(*ledger, judge_results(*ledger));
   VerdictModel model;
   model.failed = true;
   model.notice = unreadable(ledger.error().message);

@@ -1,4 +1,4 @@
-#include "experiments/plan/shape_warnings.h"
+#include "experiments/analysis/shape_warnings.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

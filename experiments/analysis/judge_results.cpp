@@ -1,0 +1,192 @@
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "experiments/analysis/alarms.h"
+#include "experiments/analysis/compare.h"
+#include "experiments/analysis/estimate_roofline.h"
+#include "experiments/analysis/explanations.h"
+#include "experiments/analysis/judge.h"
+#include "experiments/analysis/report.h"
+#include "experiments/analysis/shape_warnings.h"
+#include "experiments/analysis/wording.h"
+
+namespace assay {
+
+namespace {
+
+// Builds, thread counts … of a cell's counted launches.
+template <class Field> auto counted_values(const CellView& cell, Field Identity::*field) {
+  std::set<Field> values;
+  for (const LaunchRow* launch : cell.counted) values.insert(launch->identity.*field);
+  return values;
+}
+
+std::optional<Reason> why_invalid(const CellView& view, const CellReport& cell) {
+  for (const Comparison& comparison : cell.comparisons)
+    if (!comparison.pairs.work_mismatch.empty())
+      return Reason{ReasonCode::UnequalWork,
+                    fmt::format("unequal work, {} against {}: {}",
+                                comparison.b,
+                                comparison.a,
+                                comparison.pairs.work_mismatch)};
+  if (cell.control && !cell.control->comparison.pairs.work_mismatch.empty())
+    return Reason{ReasonCode::UnequalWork,
+                  "unequal work of the control: " + cell.control->comparison.pairs.work_mismatch};
+  if (const auto builds = counted_values(view, &Identity::build); builds.size() > 1)
+    return Reason{
+        ReasonCode::MixedBuilds,
+        fmt::format("launches of {} builds are mixed: {}", builds.size(), fmt::join(builds, ", "))};
+  // A time on two threads is none on one.
+  if (const auto threads = counted_values(view, &Identity::threads); threads.size() > 1)
+    return Reason{ReasonCode::MixedThreads,
+                  fmt::format("launches on different numbers of threads are mixed: {}",
+                              fmt::join(threads, ", "))};
+  if (cell.control && cell.control->alarm) {
+    const Estimate& theta = cell.control->comparison.effect->theta;
+    return Reason{ReasonCode::ControlAlarm,
+                  fmt::format("the A/A control differs from the reference: {} (p = {:.2g})",
+                              effect_text(theta),
+                              *theta.p)};
+  }
+  return std::nullopt;
+}
+
+void note_missing(const CellView& view, CellReport& cell) {
+  if (view.complete(LaunchKind::Parity).empty()) cell.missing.push_back("parity launch");
+  if (cell.counted_launches < cell.planned_launches)
+    cell.missing.push_back(fmt::format("{} of {} timed launches",
+                                       cell.planned_launches - cell.counted_launches,
+                                       cell.planned_launches));
+  if (view.complete(LaunchKind::Memory).empty()) cell.missing.push_back("memory launch");
+  if (cell.loss_launches < cell.cell.loss_seeds)
+    cell.missing.push_back(fmt::format(
+        "{} of {} loss launches", cell.cell.loss_seeds - cell.loss_launches, cell.cell.loss_seeds));
+  if (cell.cell.traced_rounds > 0 && view.complete(LaunchKind::Traced).empty())
+    cell.missing.push_back("traced launch");
+}
+
+CellReport report_cell(const CellView& view, const Levels& levels, const JudgeOptions& options) {
+  CellReport result;
+  result.cell = *view.cell;
+  if (view.optimization) result.summary = view.optimization->summary;
+  result.equivalence = view.equivalence();
+  result.planned_launches = view.planned_launches;
+  std::set<int> indices;
+  for (const LaunchRow* launch : view.counted) indices.insert(launch->index);
+  result.counted_launches = static_cast<int>(indices.size());
+  result.superseded_launches = view.superseded;
+  result.launches_with_copies = static_cast<int>(view.counted.size());
+  result.loss_launches = view.complete_indices(LaunchKind::Loss);
+  result.loss_curves = loss_curves(view);
+  result.control = compare_control(view, levels);
+  for (const VariantPair& pair : pairs_to_compare(view))
+    result.comparisons.push_back(compare(view, pair, levels));
+  const CellContext context{why_invalid(view, result), view.spec->sesoi};
+  for (Comparison& comparison : result.comparisons) judge(comparison, context);
+  explain_from_traces(result, view, options.traces);
+  estimate_roofline(result, view);
+  note_missing(view, result);
+  return result;
+}
+
+bool answers(const ClaimRow& claim, const CellView& cell, const VariantPair& pair) {
+  return claim.optimization == cell.cell->optimization && claim.from == pair.a->level &&
+         claim.to == pair.b->level;
+}
+
+std::vector<ClaimResult> judge_claim_everywhere(const std::vector<CellView>& cells,
+                                                const Report& report,
+                                                const ClaimRow& claim) {
+  std::vector<ClaimResult> results;
+  for (std::size_t i = 0; i < cells.size(); ++i) {
+    const std::vector<VariantPair> pairs = pairs_to_compare(cells[i]);
+    for (std::size_t j = 0; j < pairs.size(); ++j) {
+      if (!answers(claim, cells[i], pairs[j])) continue;
+      ClaimResult result = judge_claim(claim, cells[i], report.cells[i].comparisons[j]);
+      result.cell = i;
+      result.comparison = j;
+      results.push_back(std::move(result));
+    }
+  }
+  if (results.empty()) {
+    ClaimResult untested;
+    untested.claim = claim;
+    untested.reason =
+        claim.unmet.empty() ? "no cell of the matrix compares these levels" : claim.unmet;
+    results.push_back(std::move(untested));
+  }
+  return results;
+}
+
+LaunchSummary summarize(const CellView& cell, const LaunchRow& launch) {
+  LaunchSummary summary;
+  summary.row = launch;
+  summary.cell = cell.cell->name;
+  std::set<int> timed, warmup;
+  for (const VariantRow* variant : cell.variants)
+    for (const VisitRow* visit : cell.visits(launch.id, variant->id))
+      (visit->warmup ? warmup : timed).insert(visit->round);
+  summary.rounds = static_cast<int>(timed.size());
+  summary.warmup_rounds = static_cast<int>(warmup.size());
+  return summary;
+}
+
+int count_judgements(const std::vector<CellView>& cells) {
+  std::size_t verdicts = 0;
+  for (const CellView& cell : cells) verdicts += pairs_to_compare(cell).size();
+  return std::max(1, static_cast<int>(verdicts));
+}
+
+int count_loss_tests(const std::vector<CellView>& cells) {
+  std::size_t tests = 0;
+  for (const CellView& cell : cells)
+    if (cell.cell->loss_seeds > 0) tests += pairs_to_compare(cell).size();
+  return static_cast<int>(tests);
+}
+
+} // namespace
+
+int count_judgements(const LedgerData& plan) {
+  return count_judgements(cell_views(plan));
+}
+
+Report judge_results(const LedgerData& data, const JudgeOptions& options) {
+  const std::vector<CellView> cells = cell_views(data);
+  Report report;
+  report.spec = data.spec;
+  report.judgements = count_judgements(cells);
+  report.judged_alpha = data.spec.alpha / report.judgements;
+  report.loss_tests = count_loss_tests(cells);
+  report.loss_alpha = kTostAlpha / std::max(1, report.loss_tests);
+  const Levels levels{report.judged_alpha, report.loss_alpha};
+  report.events = data.events;
+  for (const CellView& cell : cells) report.cells.push_back(report_cell(cell, levels, options));
+  for (const ClaimRow& claim : data.claims)
+    for (ClaimResult& result : judge_claim_everywhere(cells, report, claim))
+      report.claims.push_back(std::move(result));
+  adopt_claims(report);
+  for (const CellView& cell : cells)
+    for (const LaunchRow* launch : cell.launches)
+      report.launches.push_back(summarize(cell, *launch));
+  std::stable_sort(report.launches.begin(),
+                   report.launches.end(),
+                   [](const auto& x, const auto& y) { return x.row.id < y.row.id; });
+  note_alarms(cells, report);
+  report.shape_warnings = shape_warnings(data);
+  report.source_errors = source_errors(data);
+  for (const CellReport& cell : report.cells)
+    for (const std::string& missing : cell.missing)
+      report.missing.push_back(cell.cell.name + ": " + missing);
+  return report;
+}
+
+std::vector<const ClaimResult*>
+claims_of(const Report& report, std::size_t cell, std::size_t comparison) {
+  std::vector<const ClaimResult*> result;
+  for (const ClaimResult& claim : report.claims)
+    if (claim.cell == cell && claim.comparison == comparison) result.push_back(&claim);
+  return result;
+}
+
+} // namespace assay

@@ -1,0 +1,161 @@
+#include "experiments/evidence/cell_view.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <unordered_map>
+
+namespace assay {
+
+namespace {
+
+std::shared_ptr<const nlohmann::json> parsed(const std::string& config_json) {
+  auto config = nlohmann::json::parse(config_json, nullptr, false);
+  if (!config.is_object()) config = nlohmann::json::object();
+  return std::make_shared<const nlohmann::json>(std::move(config));
+}
+
+CellView empty_view(const LedgerData& data, const CellRow& cell) {
+  CellView view;
+  view.spec = &data.spec;
+  view.cell = &cell;
+  view.config = parsed(cell.config_json);
+  view.planned_launches = data.planned_launches(cell);
+  for (const OptimizationRow& row : data.optimizations)
+    if (row.name == cell.optimization) view.optimization = &row;
+  return view;
+}
+
+void add_variant(CellView& view, const VariantRow& variant) {
+  view.variants.push_back(&variant);
+  if (variant.role == Role::Reference && view.baseline == nullptr) view.baseline = &variant;
+  if (variant.role == Role::Control && view.control == nullptr) view.control = &variant;
+  if (variant.role == Role::Level) view.levels.push_back(&variant);
+}
+
+void add_launch(CellView& view, const LedgerData& data, const LaunchRow& launch) {
+  view.launches.push_back(&launch);
+  if (is_counted(launch)) {
+    if (data.superseded(launch.id))
+      ++view.superseded;
+    else
+      view.counted.push_back(&launch);
+  }
+  if (view.gpu.empty()) view.gpu = launch.identity.gpu;
+}
+
+} // namespace
+
+bool is_counted(const LaunchRow& launch) {
+  return launch.kind == LaunchKind::Timed &&
+         (launch.state == LaunchState::Complete || launch.state == LaunchState::Partial);
+}
+
+std::vector<const LaunchRow*> CellView::of_kind(LaunchKind kind) const {
+  std::vector<const LaunchRow*> result;
+  for (const LaunchRow* launch : launches)
+    if (launch->kind == kind) result.push_back(launch);
+  return result;
+}
+
+std::vector<const LaunchRow*> CellView::complete(LaunchKind kind) const {
+  std::vector<const LaunchRow*> result = of_kind(kind);
+  std::erase_if(result, [](const LaunchRow* l) { return l->state != LaunchState::Complete; });
+  return result;
+}
+
+const LaunchRow* CellView::latest(LaunchKind kind, LaunchState state) const {
+  const LaunchRow* newest = nullptr;
+  for (const LaunchRow* launch : of_kind(kind))
+    if (launch->state == state && (newest == nullptr || launch->id > newest->id)) newest = launch;
+  return newest;
+}
+
+int CellView::complete_indices(LaunchKind kind) const {
+  std::set<int> indices;
+  for (const LaunchRow* launch : complete(kind)) indices.insert(launch->index);
+  return static_cast<int>(indices.size());
+}
+
+const std::vector<const VisitRow*>& CellView::visits(std::int64_t launch,
+                                                     std::int64_t variant) const {
+  static const std::vector<const VisitRow*> kNone;
+  const auto found = visits_.find({launch, variant});
+  return found == visits_.end() ? kNone : found->second;
+}
+
+const std::vector<const MetricRow*>& CellView::metrics(std::int64_t launch) const {
+  static const std::vector<const MetricRow*> kNone;
+  const auto found = metrics_.find(launch);
+  return found == metrics_.end() ? kNone : found->second;
+}
+
+const StepCostRow* CellView::cost(std::int64_t variant) const {
+  const auto found = costs_.find(variant);
+  return found == costs_.end() ? nullptr : found->second;
+}
+
+std::string CellView::equivalence() const {
+  return optimization ? optimization->equivalence : "";
+}
+
+const LevelRow* CellView::level(const std::string& name) const {
+  if (!optimization) return nullptr;
+  for (const LevelRow& row : optimization->levels)
+    if (row.name == name) return &row;
+  return nullptr;
+}
+
+const RetiredVariant* CellView::retired(const VariantRow& variant) const {
+  for (const RetiredVariant& retirement : retirements)
+    if (retirement.variant == variant.id) return &retirement;
+  return nullptr;
+}
+
+std::vector<CellView> cell_views(const LedgerData& data) {
+  std::vector<CellView> views;
+  std::unordered_map<std::int64_t, std::size_t> by_cell, by_launch, by_variant;
+  for (const CellRow& cell : data.cells) {
+    by_cell[cell.id] = views.size();
+    views.push_back(empty_view(data, cell));
+  }
+  // The view that a row belongs to, or nullptr.
+  const auto at = [&](const auto& index, std::int64_t id) {
+    const auto found = index.find(id);
+    return found == index.end() ? nullptr : &views[found->second];
+  };
+  for (const VariantRow& variant : data.variants)
+    if (CellView* view = at(by_cell, variant.cell)) {
+      add_variant(*view, variant);
+      by_variant[variant.id] = by_cell[variant.cell];
+    }
+  for (const StepCostRow& cost : data.costs)
+    if (CellView* view = at(by_variant, cost.variant)) view->costs_[cost.variant] = &cost;
+  std::set<std::int64_t> parity;
+  for (const LaunchRow& launch : data.launches)
+    if (CellView* view = at(by_cell, launch.cell)) {
+      by_launch[launch.id] = by_cell[launch.cell];
+      if (launch.kind == LaunchKind::Parity) parity.insert(launch.id);
+      add_launch(*view, data, launch);
+    }
+  for (const VisitRow& visit : data.visits)
+    if (CellView* view = at(by_launch, visit.launch))
+      view->visits_[{visit.launch, visit.variant}].push_back(&visit);
+  for (const MetricRow& metric : data.metrics)
+    if (CellView* view = at(by_launch, metric.launch))
+      view->metrics_[metric.launch].push_back(&metric);
+  for (const GateRow& gate : data.gates)
+    if (CellView* view = at(by_launch, gate.launch); view && parity.contains(gate.launch))
+      view->gates.push_back(&gate);
+  for (const EventRow& event : data.events)
+    if (CellView* view = at(by_launch, event.launch))
+      if (auto retirement = retirement_of(event, view->variants))
+        view->retirements.push_back(std::move(*retirement));
+  for (CellView& view : views)
+    for (auto& [key, visits] : view.visits_)
+      std::stable_sort(visits.begin(), visits.end(), [](const VisitRow* x, const VisitRow* y) {
+        return x->round < y->round;
+      });
+  return views;
+}
+
+} // namespace assay

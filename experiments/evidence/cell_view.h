@@ -1,0 +1,72 @@
+// CellView: what the ledger holds of one cell, sorted once: variants by role, launches by kind,
+// visits by launch and variant, gates, metrics and retirements. Everything that judges a cell reads
+// this and never the whole ledger. It points into the ledger, which must outlive it.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <nlohmann/json_fwd.hpp>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/ledger/ledger.h"
+#include "experiments/evidence/retirement.h"
+
+namespace assay {
+
+// A launch whose rounds enter verdicts, if it has visits of both variants in half of them.
+bool is_counted(const LaunchRow& launch);
+
+class CellView {
+public:
+  const SpecRow* spec = nullptr;
+  const CellRow* cell = nullptr;
+  const OptimizationRow* optimization = nullptr; // nullptr: the ledger lacks it
+  std::shared_ptr<const nlohmann::json> config;  // the baseline's; an object, empty if unreadable
+
+  const VariantRow* baseline = nullptr;
+  const VariantRow* control = nullptr;
+  std::vector<const VariantRow*> levels;   // in the plan's order, without the baseline
+  std::vector<const VariantRow*> variants; // all
+
+  int planned_launches = 0;               // timed ones
+  std::vector<const LaunchRow*> launches; // all, in ledger order
+  // Timed ones that are complete, or partial with half, and that no later attempt replaced.
+  std::vector<const LaunchRow*> counted;
+  int superseded = 0;                      // timed ones that a later attempt replaced
+  std::vector<const GateRow*> gates;       // of parity launches
+  std::vector<RetiredVariant> retirements; // in the order in which they happened
+  std::string gpu;                         // board's name, "" on the CPU or before any launch
+
+  std::vector<const LaunchRow*> of_kind(LaunchKind kind) const;
+  std::vector<const LaunchRow*> complete(LaunchKind kind) const;
+  // nullptr if there is none.
+  const LaunchRow* latest(LaunchKind kind, LaunchState state) const;
+  int complete_indices(LaunchKind kind) const; // repeated ones once
+
+  // By round.
+  const std::vector<const VisitRow*>& visits(std::int64_t launch, std::int64_t variant) const;
+  const std::vector<const MetricRow*>& metrics(std::int64_t launch) const;
+
+  // What a step of a variant costs, as it was stored with the plan; nullptr: not stored.
+  const StepCostRow* cost(std::int64_t variant) const;
+
+  std::string equivalence() const; // of the optimization, or ""
+  const LevelRow* level(const std::string& name) const;
+  // The first retirement of a variant, or nullptr.
+  const RetiredVariant* retired(const VariantRow& variant) const;
+
+private:
+  friend std::vector<CellView> cell_views(const LedgerData& data);
+  std::map<std::pair<std::int64_t, std::int64_t>, std::vector<const VisitRow*>> visits_;
+  std::map<std::int64_t, std::vector<const MetricRow*>> metrics_;
+  std::map<std::int64_t, const StepCostRow*> costs_; // by variant
+};
+
+// Of every cell, in the plan's order.
+std::vector<CellView> cell_views(const LedgerData& data);
+
+} // namespace assay

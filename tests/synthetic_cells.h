@@ -1,0 +1,30 @@
+// Parts of a synthetic plan that many tests need.
+#pragma once
+
+#include "experiments/demo/synthetic_ledger.h"
+
+namespace assay::synthetic {
+
+// A cell with the levels "slow" and "fast", the latter with the given effect.
+inline SyntheticCell two_level_cell(double effect) {
+  SyntheticCell cell;
+  cell.levels = {{.name = "slow"}, {.name = "fast", .effect = effect}};
+  return cell;
+}
+
+// A claim that "fast" saves lo … hi of the step time.
+inline ClaimRow step_time_claim(double lo, double hi) {
+  ClaimRow claim;
+  claim.id = "claim-1";
+  claim.optimization = "ema_swap";
+  claim.from = "slow";
+  claim.to = "fast";
+  claim.text = "fast is faster";
+  claim.source = "a test";
+  claim.metric = "step_time";
+  claim.lo = lo;
+  claim.hi = hi;
+  return claim;
+}
+
+} // namespace assay::synthetic
