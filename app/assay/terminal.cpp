@@ -2,11 +2,14 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 
 #include "app/command_line/help.h"
 #include "app/number_checks.h"
+#include "core/text.h"
+#include "experiments/report/text_layout.h"
 
 namespace assay::cli {
 
@@ -59,6 +62,17 @@ TableStyle terminal_style(bool ascii, int width) {
   style.unicode = !ascii && has_unicode();
   style.color = wants_color();
   return style;
+}
+
+std::size_t table_width(const TableRows& rows) {
+  std::size_t width = 0;
+  for (std::size_t c = 0; !rows.empty() && c < rows[0].size(); ++c) {
+    std::size_t widest = 0;
+    for (const std::vector<std::string>& row : rows)
+      widest = std::max(widest, display_width(printable(row[c])));
+    width += widest + (c > 0 ? 2 : 0);
+  }
+  return width;
 }
 
 } // namespace assay::cli

@@ -3,6 +3,10 @@
 
 #include <CLI/CLI.hpp>
 
+#include <cstddef>
+#include <string>
+#include <vector>
+
 #include "experiments/report/render.h"
 
 namespace assay::cli {
@@ -22,5 +26,10 @@ void add_color_option(CLI::App& command);
 
 // `width` > 0 and `ascii` override what the terminal and the locale say.
 TableStyle terminal_style(bool ascii, int width);
+
+// Columns that TextWriter::columns() needs for a table without cutting its last column. What does
+// not fit the terminal needs another form.
+using TableRows = std::vector<std::vector<std::string>>;
+std::size_t table_width(const TableRows& rows);
 
 } // namespace assay::cli

@@ -112,8 +112,6 @@ json entry_json(const Entry& entry) {
   return row;
 }
 
-using Rows = std::vector<std::vector<std::string>>;
-
 std::string heading(const Entry& entry) {
   return entry.comparison.a + " -> " + entry.comparison.b;
 }
@@ -126,19 +124,8 @@ std::vector<std::string> finding(const Entry& entry) {
           verdict_word(entry.comparison.verdict)};
 }
 
-std::size_t table_width(const Rows& rows) {
-  std::size_t width = 0;
-  for (std::size_t c = 0; c < rows[0].size(); ++c) {
-    std::size_t widest = 0;
-    for (const std::vector<std::string>& row : rows)
-      widest = std::max(widest, display_width(row[c]));
-    width += widest + (c > 0 ? 2 : 0);
-  }
-  return width;
-}
-
-Rows wide_table(const std::vector<Entry>& entries) {
-  Rows rows{
+TableRows wide_table(const std::vector<Entry>& entries) {
+  TableRows rows{
       {"cell", "date (UTC)", "baseline -> candidate", "time", "interval", "verdict", "directory"}};
   for (const Entry& entry : entries) {
     const std::vector<std::string> found = finding(entry);
@@ -184,7 +171,7 @@ void print_log(const LogOptions& options) {
     return;
   }
   TextWriter out(options.terminal.style());
-  if (const Rows rows = wide_table(entries); table_width(rows) <= out.width())
+  if (const TableRows rows = wide_table(entries); table_width(rows) <= out.width())
     out.columns(rows, {false, false, false, true, true, false, false}, 0);
   else
     print_groups(out, entries);

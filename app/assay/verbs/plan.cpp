@@ -13,6 +13,7 @@
 #include "app/assay/json_output.h"
 #include "app/assay/matrix_options.h"
 #include "app/assay/programs.h"
+#include "app/assay/terminal.h"
 #include "app/assay/verbs.h"
 #include "core/result.h"
 #include "core/text.h"
@@ -67,47 +68,60 @@ json cell_json(const Plan& plan, const CellEstimate& cell) {
   return row;
 }
 
-void print_plan(const Plan& plan, const PlanEstimate& estimate) {
-  fmt::print("{} (spec {})\n", printable(plan.ledger.spec.name), plan.ledger.spec.hash);
-  std::vector<std::string> names{"cell"}, variants{"variants"};
+TableRows cell_rows(const Plan& plan, const PlanEstimate& estimate) {
+  TableRows rows{{"cell", "variants", "launches", "rounds", "loss", "memory", "time", "MDE"}};
   for (const CellEstimate& cell : estimate.cells) {
-    names.push_back(printable(plan.ledger.cell(cell.cell).name));
-    variants.emplace_back();
+    std::string variants;
     for (const VariantRow* variant : variants_of(plan.ledger, cell.cell))
-      variants.back() += (variants.back().empty() ? "" : " ") + variant->name;
+      variants += (variants.empty() ? "" : " ") + variant->name;
+    rows.push_back(
+        {plan.ledger.cell(cell.cell).name,
+         variants,
+         std::to_string(cell.launches),
+         std::to_string(cell.rounds),
+         cell.loss_seeds > 0 ? fmt::format("{} x {}", cell.loss_seeds, cell.loss_steps) : "-",
+         human_bytes(static_cast<double>(cell.memory_bytes)),
+         cell.seconds ? human_seconds(*cell.seconds) : "-",
+         cell.mde ? share_text(std::expm1(*cell.mde)) : "-"});
   }
-  const auto widest = [](const std::vector<std::string>& column) {
-    std::size_t width = 0;
-    for (const std::string& text : column) width = std::max(width, display_width(text));
-    return width;
+  return rows;
+}
+
+// Where the terminal is too narrow the variants have lines of their own, and no loss no column.
+void print_cells(TextWriter& out, TableRows rows) {
+  std::vector<bool> right{false, false, true, true, true, true, true, true};
+  TableRows variants;
+  const auto take_column = [&](std::size_t column) {
+    for (std::vector<std::string>& row : rows) row.erase(row.begin() + static_cast<long>(column));
+    right.erase(right.begin() + static_cast<long>(column));
   };
-  const std::size_t name_width = widest(names), variants_width = widest(variants);
-  const auto row = [&](std::size_t i, const auto&... columns) {
-    fmt::print("  {:<{}} {:<{}}", names[i], name_width, variants[i], variants_width);
-    fmt::print(" {:>8} {:>7} {:>9} {:>10} {:>9} {:>8}\n", columns...);
-  };
-  row(0, "launches", "rounds", "loss", "memory", "time", "MDE");
-  for (std::size_t i = 0; i < estimate.cells.size(); ++i) {
-    const CellEstimate& cell = estimate.cells[i];
-    row(i + 1,
-        cell.launches,
-        cell.rounds,
-        cell.loss_seeds > 0 ? fmt::format("{} x {}", cell.loss_seeds, cell.loss_steps) : "-",
-        human_bytes(static_cast<double>(cell.memory_bytes)),
-        cell.seconds ? human_seconds(*cell.seconds) : "-",
-        cell.mde ? share_text(std::expm1(*cell.mde)) : "-");
+  if (table_width(rows) + 2 > out.width()) {
+    for (std::size_t i = 1; i < rows.size(); ++i) variants.push_back({rows[i][0], rows[i][1]});
+    take_column(1);
+    const bool no_loss =
+        std::all_of(rows.begin() + 1, rows.end(), [](const auto& row) { return row[3] == "-"; });
+    if (no_loss) take_column(3);
   }
-  fmt::print("total time {}. Loss: seeds x optimizer steps. MDE: smallest effect that this plan "
-             "would detect ({:.0f} % power, alpha = {:.4g}{}), assuming that pairs scatter by "
-             "{:.0f} % (sd).\n",
-             estimate.seconds ? human_seconds(*estimate.seconds) : "unknown without a probe",
-             plan.ledger.spec.power * 100,
-             plan.ledger.spec.alpha,
-             estimate.judgements == 1 ? "" : fmt::format(" / {}", estimate.judgements),
-             estimate.pair_sd * 100);
-  for (const std::string& note : plan.notes) fmt::print("note: {}\n", printable(note));
-  for (const std::string& text : shape_warnings(plan.ledger))
-    fmt::print("shape warning: {}\n", printable(text));
+  out.columns(rows, right, 2);
+  for (const std::vector<std::string>& row : variants) out.line(row[0] + ": " + row[1], 2);
+}
+
+void print_plan(const Plan& plan, const PlanEstimate& estimate) {
+  TextWriter out(terminal_style(false, 0));
+  out.line(fmt::format("{} (spec {})", plan.ledger.spec.name, plan.ledger.spec.hash));
+  print_cells(out, cell_rows(plan, estimate));
+  out.line(
+      fmt::format("total time {}. Loss: seeds x optimizer steps. MDE: smallest effect that this "
+                  "plan would detect ({:.0f} % power, alpha = {:.4g}{}), assuming that pairs "
+                  "scatter by {:.0f} % (sd).",
+                  estimate.seconds ? human_seconds(*estimate.seconds) : "unknown without a probe",
+                  plan.ledger.spec.power * 100,
+                  plan.ledger.spec.alpha,
+                  estimate.judgements == 1 ? "" : fmt::format(" / {}", estimate.judgements),
+                  estimate.pair_sd * 100));
+  for (const std::string& note : plan.notes) out.line(note, 0, "note: ");
+  for (const std::string& text : shape_warnings(plan.ledger)) out.line(text, 0, "shape warning: ");
+  fmt::print("{}", out.take());
 }
 
 } // namespace
