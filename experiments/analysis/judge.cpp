@@ -339,7 +339,7 @@ ClaimResult judge_claim(const ClaimRow& claim, const CellView& cell, const Compa
     result.reason = undecided;
   } else {
     const Interval claimed{claim.lo, claim.hi};
-    const double smallest = smallest_gain(*metric, claim, cell, comparison, sesoi);
+    const double smallest = smallest_gain(*metric, claim, *cell.cell, comparison, sesoi);
     const ClaimDecision decision = decide_claim(claimed, *result.gain_judged, smallest);
     result.state = decision.state;
     result.exceeds = decision.exceeds;

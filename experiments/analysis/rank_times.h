@@ -13,6 +13,8 @@
 
 namespace assay {
 
+struct CellView;
+
 struct TracedWait { // of one rank, means over the counted steps of its trace
   double step_ns = 0;
   double exposed_ns = 0;        // collectives that no computation hides
