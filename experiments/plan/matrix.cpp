@@ -119,8 +119,8 @@ bool is_plain_name(const std::string& name) {
 void check_names(TomlTable& table, const MatrixCell& cell) {
   if (!is_plain_name(cell.name))
     table.problems().add(table.node("name"),
-                         fmt::format("{} name takes one line of text, without control characters "
-                                     "and without spaces around it, not \"{}\"",
+                         fmt::format("{} name takes one line of text, not \"{}\": no control "
+                                     "characters, and no spaces around it",
                                      table.path(),
                                      printable(cell.name)));
   std::set<std::string> seen;

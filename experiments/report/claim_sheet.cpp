@@ -25,6 +25,12 @@ std::string machine_of(const Report& report, const std::string& cell) {
   return "";
 }
 
+std::string board_of(const Report& report, const std::string& cell) { // "": a CPU
+  for (const LaunchSummary& launch : report.launches)
+    if (launch.cell == cell && is_counted(launch.row)) return launch.row.identity.gpu;
+  return "";
+}
+
 SheetEntry& entry_of(std::vector<SheetEntry>& sheet, const ClaimRow& claim) {
   const auto found = std::find_if(
       sheet.begin(), sheet.end(), [&](const SheetEntry& x) { return x.claim.id == claim.id; });
@@ -53,10 +59,14 @@ std::vector<std::string> changed_keys(const ClaimRow& then, const ClaimRow& now)
   return keys;
 }
 
-// Another comparison or another measure: its state says nothing of the claim as it is now.
-bool is_superseded(const SheetResult& result) {
-  return std::any_of(result.changed.begin(), result.changed.end(), [](const std::string& key) {
-    return key == "optimization" || key == "from" || key == "to" || key == "metric";
+// Another comparison, another measure, or a cell that no longer meets the conditions.
+bool is_superseded(const std::vector<std::string>& changed,
+                   const ClaimRow& now,
+                   const CellRow& cell,
+                   const std::string& gpu) {
+  return std::any_of(changed.begin(), changed.end(), [&](const std::string& key) {
+    const bool other = key == "optimization" || key == "from" || key == "to" || key == "metric";
+    return other || (key == "requires" && !unmet_conditions(now, cell, gpu).empty());
   });
 }
 
@@ -65,7 +75,9 @@ bool is_testable(const ClaimRow& claim) { // by a run of this build
 }
 
 bool is_tested(const SheetEntry& entry) {
-  return !std::all_of(entry.results.begin(), entry.results.end(), is_superseded);
+  return std::any_of(entry.results.begin(), entry.results.end(), [](const SheetResult& result) {
+    return !result.superseded;
+  });
 }
 
 // The first cell that compares the claim's levels, as "directory, cell name", or "".
@@ -84,6 +96,7 @@ std::string why_untested(const SheetEntry& entry, const std::vector<SheetSource>
   if (entry.claim.metric == kSetting) return "a recommended setting: its source claims no gain";
   if (!entry.claim.unmet.empty()) return entry.claim.unmet;
   if (sources.empty()) return "no results were named";
+  if (!entry.results.empty()) return "these results tested another version of this claim";
   if (const std::string where = compared_in(entry.claim, sources); !where.empty())
     return fmt::format("{} compares the levels, but was planned without this claim; run the matrix "
                        "again: a claim is judged by data that came after it",
@@ -117,7 +130,7 @@ Tone tone_of(ClaimState state) {
 
 void print_result(TextWriter& out, const SheetResult& result) {
   const std::string state = claim_state_text(result.result);
-  if (is_superseded(result))
+  if (result.superseded)
     out.raw("  " + out.colored(out.plain("superseded, was " + state), Tone::Neutral));
   else
     out.raw("  " + out.colored(out.plain(state), tone_of(result.result.state)));
@@ -153,7 +166,7 @@ std::string summary(const std::vector<SheetEntry>& sheet) {
   for (const SheetEntry& entry : sheet) {
     std::map<ClaimState, int> own;
     for (const SheetResult& result : entry.results)
-      if (!is_superseded(result)) own[result.result.state] = 1;
+      if (!result.superseded) own[result.result.state] = 1;
     if (own.empty()) own[ClaimState::NotTested] = 1;
     for (const auto& [state, count] : own) counts[state] += count;
   }
@@ -212,7 +225,7 @@ ordered_json entry_json(const SheetEntry& entry) {
     row["machine"] = printable(result.machine);
     row["claimed_text"] = printable(claimed_text(result.result.claim));
     row["claim_changed"] = result.changed;
-    row["superseded"] = is_superseded(result);
+    row["superseded"] = result.superseded;
     row["measured_text"] = printable(measured_text(result.result));
     results.push_back(std::move(row));
   }
@@ -250,12 +263,16 @@ std::vector<SheetEntry> claim_sheet(const std::vector<ClaimRow>& known,
     for (const ClaimResult& result : source.report.claims) {
       SheetEntry& entry = entry_of(sheet, result.claim);
       if (!result.cell) continue;
-      const std::string& cell = source.report.cells[*result.cell].cell.name;
-      entry.results.push_back({result,
-                               source.directory,
-                               cell,
-                               machine_of(source.report, cell),
-                               changed_keys(result.claim, entry.claim)});
+      const CellRow& cell = source.report.cells[*result.cell].cell;
+      SheetResult row{result,
+                      source.directory,
+                      cell.name,
+                      machine_of(source.report, cell.name),
+                      changed_keys(result.claim, entry.claim),
+                      false};
+      row.superseded =
+          is_superseded(row.changed, entry.claim, cell, board_of(source.report, cell.name));
+      entry.results.push_back(std::move(row));
     }
   for (SheetEntry& entry : sheet) entry.untested = why_untested(entry, sources);
   return sheet;

@@ -20,6 +20,7 @@ struct SheetResult {
   std::string directory, cell,
       machine;                      // machine: board, or the CPU's name; of the counted launches
   std::vector<std::string> changed; // keys of the claim that were others when the run was planned
+  bool superseded = false; // by these it is no test of the claim as it is now, whatever its state
 };
 
 struct SheetEntry {

@@ -1,4 +1,4 @@
-// What the current GPU reaches on the simplest work of each kind: the peaks of the speed of light
+// What the current GPU reaches on the simplest work of each kind: the peaks of the roofline
 // (core/statistics/roofline.h). Measured, because data sheets name clocks that no board keeps under
 // load.
 #pragma once

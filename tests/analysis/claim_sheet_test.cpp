@@ -115,6 +115,18 @@ TEST(ClaimSheet, AStateOfAnotherComparisonIsSuperseded) {
   EXPECT_THAT(text, HasSubstr("\n  superseded, was SHORTFALL\n"));
 }
 
+// The cell met the conditions of its time and does not meet today's.
+TEST(ClaimSheet, AStateUnderConditionsThatNoLongerHoldIsSuperseded) {
+  const ClaimRow then = step_time_claim(0.08, 0.12);
+  ClaimRow now = then;
+  now.requires_json = R"({"device":"cpu"})";
+  EXPECT_FALSE(
+      claim_sheet({now}, {source("one", std::log(0.9), {then})}).at(0).results.at(0).superseded);
+  now.requires_json = R"({"device":"cuda"})";
+  EXPECT_TRUE(
+      claim_sheet({now}, {source("one", std::log(0.9), {then})}).at(0).results.at(0).superseded);
+}
+
 TEST(ClaimSheet, AClaimThatOnlyTheResultsKnowComesLast) {
   const ClaimRow claim = step_time_claim(0.08, 0.12);
   const auto sheet = claim_sheet({other_claim()}, {source("one", std::log(0.9), {claim})});

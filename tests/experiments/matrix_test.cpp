@@ -76,7 +76,7 @@ TEST(Matrix, NamesThatATableCannotShowAndLevelsTwiceAreRefused) {
     return problem(kHead + "[[cell]]\noptimization = \"ema_swap\"\n" + line + "\n");
   };
   EXPECT_EQ(cell("name = \"a b/c\""), "");
-  EXPECT_THAT(cell("name = \"\""), HasSubstr("[[cell]] name takes one line of text, not \"\""));
+  EXPECT_THAT(cell("name = \"\""), HasSubstr("[[cell]] name takes one line of text"));
   EXPECT_THAT(cell("name = \"a\\nb\""), HasSubstr("name takes one line of text"));
   EXPECT_THAT(cell("levels = [\"exchange\", \"pointer_swap\", \"exchange\"]"),
               HasSubstr("[[cell]] levels holds 'exchange' more than once"));

@@ -1,0 +1,96 @@
+// The kernel launches that model/config/step_cost.cpp claims were counted once, in traces of a GPU.
+// This holds the operators that each layer calls on a CPU beside them: whoever changes a layer sees
+// its figure fail here instead of a roofline that is silently wrong.
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "model/config/step_cost.h"
+#include "model/gates/code_path.h"
+#include "tests/model/model_fixture.h"
+#include "tests/paths.h"
+
+namespace assay {
+namespace {
+
+using nlohmann::json;
+
+struct Counts {
+  std::int64_t operators = 0, launches = 0;
+
+  Counts minus(const Counts& other) const {
+    return {operators - other.operators, launches - other.launches};
+  }
+};
+
+// They hand on a tensor, or call others that are counted themselves: no kernel of their own.
+const std::set<std::string> kWithoutKernel{
+    "aten::view",       "aten::_unsafe_view", "aten::reshape",
+    "aten::t",          "aten::transpose",    "aten::permute",
+    "aten::expand",     "aten::as_strided",   "aten::narrow",
+    "aten::select",     "aten::slice",        "aten::split",
+    "aten::chunk",      "aten::unbind",       "aten::split_with_sizes",
+    "aten::unsqueeze",  "aten::squeeze",      "aten::unflatten",
+    "aten::flatten",    "aten::detach",       "aten::alias",
+    "aten::empty",      "aten::empty_like",   "aten::empty_strided",
+    "aten::linear",     "aten::matmul",       "aten::to",
+    "aten::contiguous", "aten::zeros",        "aten::zeros_like",
+    "aten::ones_like",  "aten::resolve_conj", "aten::result_type"};
+
+// Of one optimizer step in fp32; rows without inner borders.
+Counts count(TrainConfig config) {
+  config = value_or_throw(resolve(config));
+  const CodePath seen = record_code_path(
+      *optimizations().find("grad_scaler"), config, {testing_model::random_batch(config, 3, {})});
+  Counts counts;
+  for (const auto& [name, calls] : seen.operators)
+    if (!kWithoutKernel.contains(name)) counts.operators += calls;
+  counts.launches = total_launches(step_cost(step_shape(config)));
+  return counts;
+}
+
+TrainConfig tiny(const std::string& family, const std::string& pattern) {
+  TrainConfig config;
+  config.family = family;
+  config.pattern = pattern;
+  return config;
+}
+
+// One layer: a model of two without a model of one.
+Counts layer(TrainConfig config) {
+  const Counts one = count(config);
+  config.pattern += config.pattern;
+  return count(config).minus(one);
+}
+
+void expect_counts(const std::string& what, const Counts& counts) {
+  static const json expected =
+      json::parse(std::ifstream(test::source_dir() + "/tests/model/kernel_counts.json"));
+  const json now{{"operators", counts.operators}, {"kernel_launches", counts.launches}};
+  EXPECT_EQ(now, expected.value(what, json()))
+      << what << " calls other operators, or claims other launches. Count its kernel launches in "
+      << "a trace of a GPU, write them into model/config/step_cost.cpp, and both figures into "
+      << "tests/model/kernel_counts.json";
+}
+
+TEST(KernelCounts, FamilyDeltanetMla) {
+  const TrainConfig delta = tiny("deltanet_mla", "G");
+  TrainConfig longer = delta;
+  longer.seq_len = 192; // three chunks for two
+  expect_counts("G", layer(delta));
+  expect_counts("G, a chunk more", count(longer).minus(count(delta)));
+  expect_counts("M", layer(tiny("deltanet_mla", "M")));
+  expect_counts("step without layers", count(delta).minus(layer(delta)));
+}
+
+TEST(KernelCounts, FamilyNsa) {
+  TrainConfig sparse = tiny("nsa", "N");
+  expect_counts("N", layer(sparse));
+  sparse.nsa_attention = NsaAttention::Dense;
+  expect_counts("N, dense", layer(sparse));
+}
+
+} // namespace
+} // namespace assay
