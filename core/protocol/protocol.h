@@ -35,8 +35,8 @@ struct LaunchRequest {
   std::string unit, optimization;
   int visit_steps = 1, discard_steps = 0;
   std::vector<LaunchVariant> variants;
-  std::vector<std::size_t>
-      build_order;               // variant indices; empty: the worker permutes them by `seed`
+  std::vector<std::size_t> build_order =
+      {};                        // variant indices; empty: the worker permutes them by `seed`
   std::string results_directory; // traced: the parent of traces/
   std::int64_t launch = 0;       // traced: the ledger's id, part of the files' names
   std::string cell;              // traced: its name, kept in the files

@@ -105,18 +105,14 @@ void print_plan(const Plan& plan, const PlanEstimate& estimate) {
         cell.seconds ? human_seconds(*cell.seconds) : "-",
         cell.mde ? share_text(std::expm1(*cell.mde)) : "-");
   }
-  fmt::print("total time {}. Loss: seeds x optimizer steps.
-             "
+  fmt::print("total time {}. Loss: seeds x optimizer steps.\n"
              "MDE: smallest effect that this plan would detect ({:.0f} % power, alpha = {:.4g}{}), "
-             "{} that pairs scatter by {:.2g} % (sd).
-             ",
-                 estimate.seconds
-                 ? human_seconds(*estimate.seconds)
-                 : "unknown without a probe",
+             "{} that pairs scatter by {:.2g} % (sd).\n",
+             estimate.seconds ? human_seconds(*estimate.seconds) : "unknown without a probe",
              plan.ledger.spec.power * 100,
              plan.ledger.spec.alpha,
              estimate.judgements == 1 ? "" : fmt::format(" / {}", estimate.judgements),
-             estimate.pair_sd_measured ? "with the probe's" : "assuming",
+             estimate.pair_sd_measured ? "the probe having shown" : "assuming",
              estimate.pair_sd * 100);
   for (const std::string& note : plan.notes) fmt::print("note: {}\n", printable(note));
   for (const std::string& text : shape_warnings(plan.ledger))
