@@ -34,8 +34,8 @@ std::vector<Term> read_page() {
 } // namespace
 
 const std::vector<Term>& glossary() {
-  static const std::vector<Term> terms = read_page();
-  return terms;
+  static const std::vector<Term> kTerms = read_page();
+  return kTerms;
 }
 
 } // namespace assay::cli

@@ -19,7 +19,9 @@ constexpr std::size_t kLeastCell = 8; // columns of a name that is cut
 
 std::string place(const RunProgress& p) {
   if (p.warmup) return fmt::format("  warm-up round {}", p.warmup_round);
-  return p.rounds > 0 ? fmt::format("  round {}/{}", p.round, p.rounds) : "";
+  if (p.rounds == 0) return "";
+  const std::string disturbed = p.disturbed == 0 ? "" : fmt::format(", {} disturbed", p.disturbed);
+  return fmt::format("  round {}/{}{}", p.round, p.rounds, disturbed);
 }
 
 std::string launch(const RunProgress& p, std::size_t cell_columns = std::string::npos) {

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <csignal>
 #include <cstdio>
 #include <cstring>
 #include <system_error>
@@ -60,6 +61,7 @@ void print_error(const std::string& message, const char* kind) {
 }
 
 int run_program(const std::function<int()>& body) {
+  std::signal(SIGXFSZ, SIG_IGN); // a size limit is an error that can be told, as a full disk is
   open_standard_streams();
   int output_error = 0;
   const int exit_code = guarded(body, output_error);

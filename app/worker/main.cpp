@@ -2,6 +2,7 @@
 // call it by hand.
 #include <fmt/format.h>
 
+#include <csignal>
 #include <cstdio>
 
 #include "app/command_line/complete.h"
@@ -16,6 +17,7 @@ namespace {
 
 int run(int argc, char** argv) {
   using namespace assay;
+  std::signal(SIGXFSZ, SIG_IGN); // a size limit is an error that can be told, as a full disk is
   CLI::App app("Assay's embedded trainer", "assay");
   use_plain_help(app);
   app.require_subcommand(1);

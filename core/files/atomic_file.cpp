@@ -1,14 +1,10 @@
 #include "core/files/atomic_file.h"
 
-#include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdio>
 #include <cstring>
-#include <filesystem>
-#include <utility>
 
 #include "core/result.h"
 
@@ -17,32 +13,19 @@ namespace {
 
 constexpr std::size_t kMaxWrite = std::size_t{1} << 30; // Linux writes at most 2 GiB a call
 
-std::string directory_of(const std::string& path) {
-  const std::string directory = std::filesystem::path(path).parent_path().string();
-  return directory.empty() ? "." : directory;
-}
-
-std::string partial_name(const std::string& path) {
-  return directory_of(path) + "/." + std::filesystem::path(path).filename().string() + ".partial";
-}
-
 } // namespace
 
-AtomicFile::AtomicFile(const std::string& path) : path_(path), partial_(partial_name(path)) {
-  descriptor_ = ::open(partial_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-  if (descriptor_ < 0) give_up("created", errno);
+AtomicFile::AtomicFile(const std::string& path)
+    : path_(path), file_(std::make_unique<TemporaryFile>(path)) {
+  if (file_->error() != 0) give_up("created", file_->error());
 }
 
-AtomicFile::~AtomicFile() {
-  if (descriptor_ < 0) return;
-  ::close(descriptor_);
-  ::unlink(partial_.c_str());
-}
+AtomicFile::~AtomicFile() = default;
 
 void AtomicFile::write(const void* data, std::size_t size) {
   const char* next = static_cast<const char*>(data);
   while (size > 0) {
-    const ssize_t written = ::write(descriptor_, next, std::min(size, kMaxWrite));
+    const ssize_t written = ::write(file_->descriptor(), next, std::min(size, kMaxWrite));
     if (written < 0 && errno == EINTR) continue;
     if (written <= 0) give_up("written", written == 0 ? ENOSPC : errno);
     next += written;
@@ -51,20 +34,11 @@ void AtomicFile::write(const void* data, std::size_t size) {
 }
 
 void AtomicFile::commit() {
-  if (::fsync(descriptor_) != 0) give_up("written", errno);
-  const int descriptor = std::exchange(descriptor_, -1);
-  const bool placed = ::close(descriptor) == 0 && ::rename(partial_.c_str(), path_.c_str()) == 0;
-  if (!placed) give_up("put in place", errno);
-  const int directory = ::open(directory_of(path_).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  const bool synced = directory >= 0 && ::fsync(directory) == 0;
-  const int error = errno;
-  if (directory >= 0) ::close(directory);
-  if (!synced) give_up("made durable", error);
+  if (const int error = file_->place(true); error != 0) give_up("put in place", error);
 }
 
 void AtomicFile::give_up(const char* action, int error) {
-  if (descriptor_ >= 0) ::close(std::exchange(descriptor_, -1));
-  ::unlink(partial_.c_str());
+  file_.reset();
   const bool full = error == ENOSPC || error == EDQUOT || error == EFBIG;
   bad_input("'{}' could not be {}: {}; {}",
             path_,

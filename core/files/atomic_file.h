@@ -2,12 +2,15 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
 
+#include "core/files/temporary_file.h"
+
 namespace assay {
 
-// Writes ".<name>.partial" in the same directory; commit() syncs it, renames it and syncs the
+// Writes a TemporaryFile in the same directory; commit() syncs it, renames it and syncs the
 // directory. Without a commit the partial file is removed and the previous file of that name stays.
 // Throws bad input (full disk, no permission), naming the file.
 class AtomicFile {
@@ -25,8 +28,7 @@ private:
   [[noreturn]] void give_up(const char* action, int error);
 
   std::string path_;
-  std::string partial_;
-  int descriptor_ = -1;
+  std::unique_ptr<TemporaryFile> file_;
 };
 
 void write_file_atomically(const std::string& path, std::string_view content);

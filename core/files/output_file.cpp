@@ -8,14 +8,15 @@
 #include <cstdio>
 #include <cstring>
 #include <deque>
-#include <filesystem>
 #include <mutex>
 #include <optional>
 #include <string_view>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "core/files/output_target.h"
+#include "core/files/temporary_file.h"
 #include "core/result.h"
 
 namespace assay {
@@ -28,35 +29,39 @@ constexpr int kGzip = 16 + MAX_WBITS; // zlib: write a gzip header and trailer
 // Bytes into the file ("": standard output); remembers the first error.
 class Raw {
 public:
-  explicit Raw(const std::string& path) : file_(open(path)) {
-    if (file_ == nullptr) error_ = errno;
+  explicit Raw(const std::string& target) {
+    if (!target.empty()) file_.emplace(target);
+    if (file_ && file_->error() != 0) {
+      error_ = file_->error();
+      return;
+    }
+    // A descriptor of its own, since it is closed like any other file.
+    const int copy = ::dup(file_ ? file_->descriptor() : STDOUT_FILENO);
+    stream_ = copy < 0 ? nullptr : ::fdopen(copy, "wb");
+    if (stream_ == nullptr) error_ = errno;
   }
   ~Raw() {
-    if (file_ != nullptr) std::fclose(file_);
+    if (stream_ != nullptr) std::fclose(stream_);
   }
   Raw(const Raw&) = delete;
   Raw& operator=(const Raw&) = delete;
 
   void write(const void* data, std::size_t size) {
-    if (error_ == 0 && std::fwrite(data, 1, size, file_) != size) error_ = errno != 0 ? errno : EIO;
+    if (error_ == 0 && std::fwrite(data, 1, size, stream_) != size)
+      error_ = errno != 0 ? errno : EIO;
   }
-  void close() {
-    if (file_ == nullptr) return;
-    if (std::fclose(file_) != 0 && error_ == 0) error_ = errno;
-    file_ = nullptr;
+  // The file takes its target's place, if all of it could be written.
+  void place() {
+    if (stream_ != nullptr && std::fclose(std::exchange(stream_, nullptr)) != 0 && error_ == 0)
+      error_ = errno;
+    if (error_ == 0 && file_) error_ = file_->place(false);
   }
   int error() const { return error_; }
 
 private:
-  // Standard output by a descriptor of its own, since it is closed like any other file.
-  static std::FILE* open(const std::string& path) {
-    if (!path.empty()) return std::fopen(path.c_str(), "wb");
-    const int copy = ::dup(STDOUT_FILENO);
-    return copy < 0 ? nullptr : ::fdopen(copy, "wb");
-  }
-
-  std::FILE* file_;
+  std::optional<TemporaryFile> file_; // absent: standard output
   int error_ = 0;
+  std::FILE* stream_ = nullptr;
 };
 
 class Deflater {
@@ -90,13 +95,11 @@ private:
 
 struct OutputFile::Impl {
   explicit Impl(std::string name)
-      : path(std::move(name)), target(is_standard_output(path) ? "" : output_target(path)),
-        temporary(target.empty() ? "" : target + ".tmp"), raw(temporary) {}
+      : path(std::move(name)), raw(is_standard_output(path) ? "" : output_target(path)) {}
 
-  std::string path, target, temporary; // path: as a person named it
+  std::string path; // as a person named it
   Raw raw;
   std::int64_t bytes = 0;
-  bool finished = false;
 
   // The compressing thread, for .gz only; everything below is guarded by `mutex`.
   std::optional<Deflater> deflater; // the thread's own
@@ -149,10 +152,6 @@ OutputFile::OutputFile(std::string path) : impl_(std::make_unique<Impl>(std::mov
 
 OutputFile::~OutputFile() {
   impl_->join();
-  impl_->raw.close();
-  std::error_code ignored; // the file that could not be written is of no use to anybody
-  if (!impl_->finished && !impl_->temporary.empty())
-    std::filesystem::remove(impl_->temporary, ignored);
 }
 
 void OutputFile::write(std::string chunk) {
@@ -177,14 +176,8 @@ void OutputFile::write(std::string chunk) {
 void OutputFile::finish() {
   Impl& impl = *impl_;
   impl.join();
-  impl.raw.close();
+  impl.raw.place();
   impl.check(impl.raw.error());
-  impl.finished = true;
-  if (impl.target.empty()) return;
-  std::error_code error;
-  std::filesystem::rename(impl.temporary, impl.target, error);
-  impl.finished = !error;
-  impl.check(error.value());
 }
 
 std::int64_t OutputFile::bytes() const {

@@ -1,5 +1,5 @@
-// OutputFile: a file that a person named, written from front to back. It is written under
-// `<path>.tmp` and renamed by finish(), so that nobody sees half of it; a name that ends in .gz is
+// OutputFile: a file that a person named, written from front to back. It is written as a
+// TemporaryFile and renamed by finish(), so that nobody sees half of it; a name that ends in .gz is
 // compressed (zlib level 1, one gzip member) on a thread of its own. "-" and "/dev/stdout" go to
 // standard output as they are.
 #pragma once
@@ -15,7 +15,7 @@ public:
   // Throws Failure (bad input) when the file cannot be made or must not be replaced
   // (output_target.h).
   explicit OutputFile(std::string path);
-  ~OutputFile(); // without finish(): the .tmp file is removed
+  ~OutputFile(); // without finish(): the temporary file is removed
   OutputFile(const OutputFile&) = delete;
   OutputFile& operator=(const OutputFile&) = delete;
 

@@ -39,10 +39,15 @@ std::string read_holder(const std::string& path) {
   std::ifstream file(path);
   const nlohmann::json holder = nlohmann::json::parse(file, nullptr, false);
   if (!holder.is_object()) return "another process";
+  const auto text = [&](const char* key) { // somebody may have edited the file
+    const auto found = holder.find(key);
+    return found != holder.end() && found->is_string() ? printable(found->get<std::string>()) : "?";
+  };
+  const auto pid = holder.find("pid");
   return fmt::format("process {} ({}) on {}",
-                     holder.value("pid", 0),
-                     printable(holder.value("command", "?")),
-                     printable(holder.value("host", "?")));
+                     pid != holder.end() && pid->is_number_integer() ? pid->dump() : "?",
+                     text("command"),
+                     text("host"));
 }
 
 void write_holder(int fd) {
@@ -67,7 +72,7 @@ void make_directory(const std::string& directory) {
 
 int lock_directory(const std::string& directory) {
   const std::string path = (std::filesystem::path(directory) / ledger_schema::kLockName).string();
-  const int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+  const int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0644);
   if (fd < 0)
     bad_input("{}: cannot be written ({}); choose another results directory with --out",
               path,

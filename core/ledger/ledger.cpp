@@ -3,8 +3,11 @@
 
 #include <unistd.h>
 
+#include <cstring>
 #include <filesystem>
 
+#include "core/files/output_target.h"
+#include "core/files/temporary_file.h"
 #include "core/ledger/directory_lock.h"
 #include "core/ledger/ledger_rows.h"
 #include "core/ledger/ledger_schema.h"
@@ -20,11 +23,10 @@ namespace fs = std::filesystem;
 namespace {
 
 [[noreturn]] void raise_full(const std::string& directory, const DatabaseError& error) {
-  bad_input(
-      "{}: the ledger cannot be written: the disk is full, or a size limit is reached. "
-      "Everything up to the last round is kept; free space and run the same command again ({})",
-      directory,
-      error.what());
+  bad_input("{}: the ledger cannot be written: the disk is full, or a size limit is reached. "
+            "Rounds that were committed are kept; free space and run the same command again ({})",
+            directory,
+            error.what());
 }
 
 // Runs `body`, and turns "disk full" into a message that names the next action.
@@ -39,11 +41,15 @@ template <class Body> auto writing(const Database& db, Body body) {
 
 // Made under another name and renamed when whole: `ledger.sqlite` never exists without its plan.
 void create_file(const std::string& directory, const std::string& path, const LedgerData& plan) {
-  const std::string fresh = path + ".new";
-  for (const char* suffix : {"", "-journal", "-wal", "-shm"}) fs::remove(fresh + suffix);
-  {
-    const Database db(fresh, Database::Mode::Create);
-    writing(db, [&] {
+  TemporaryFile fresh(path);
+  if (fresh.error() != 0)
+    bad_input("{}: no ledger can be made in it: {}; {}",
+              directory,
+              std::strerror(fresh.error()),
+              write_remedy(fresh.error()));
+  try {
+    const Database db(fresh.path(), Database::Mode::Create);
+    {
       db.execute("PRAGMA synchronous = FULL");
       Transaction transaction(db);
       db.execute(ledger_schema::kTables);
@@ -52,10 +58,16 @@ void create_file(const std::string& directory, const std::string& path, const Le
                              kLedgerSchema));
       ledger_rows::insert_plan(db, plan);
       transaction.commit();
-    });
+    }
+  } catch (const DatabaseError& error) {
+    if (!error.is_full()) throw;
+    bad_input("{}: no ledger can be made in it: the disk is full, or a size limit is reached. "
+              "Nothing was measured; free space, or choose another --out ({})",
+              directory,
+              error.what());
   }
-  fs::rename(fresh, path);
-  sync_directory(directory);
+  if (const int error = fresh.place(true); error != 0)
+    bad_input("{}: {}; {}", path, std::strerror(error), write_remedy(error));
 }
 
 void check_same_plan(const Database& db, const std::string& directory, const SpecRow& spec) {
@@ -94,6 +106,7 @@ std::unique_ptr<Ledger> Ledger::open(const std::string& directory, const LedgerD
                 directory,
                 schema,
                 kLedgerSchema);
+    ledger_schema::check_pages(db);
     check_same_plan(db, directory, plan.spec);
     db.execute("PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA foreign_keys = ON");
   } catch (const DatabaseError& error) {

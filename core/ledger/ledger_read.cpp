@@ -337,6 +337,7 @@ private:
 
 LedgerData read_file(const std::string& path, Database::Mode mode) {
   const Database db(path, mode);
+  ledger_schema::check_pages(db);
   return ledger_rows::read(db);
 }
 
@@ -384,6 +385,11 @@ LedgerData ledger_rows::read(const Database& db) {
 
 Result<LedgerData> read_ledger(const std::string& directory) {
   const std::string path = (std::filesystem::path(directory) / ledger_schema::kFileName).string();
+  std::error_code ignored;
+  if (std::filesystem::exists(
+          std::filesystem::path(directory) / ledger_schema::kUnfinishedName, ignored))
+    return fail("{}: is what a merge that did not end has left; remove it and merge again",
+                directory);
   if (Result<bool> ok = ledger_schema::check_file(path); !ok) return ok.error();
   try {
     return read_anywhere(path);

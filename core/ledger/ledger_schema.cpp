@@ -3,6 +3,7 @@
 #include <filesystem>
 
 #include "core/ledger/ledger.h"
+#include "core/sqlite/database.h"
 #include "core/sqlite/sqlite_file.h"
 
 namespace assay::ledger_schema {
@@ -105,6 +106,21 @@ constexpr SqliteMarks kMarks{
 
 Error damaged(const std::string& path, const std::string& cause) {
   return damaged_file(path, kMarks, cause);
+}
+
+void check_pages(const Database& db) {
+  Statement pages = db.prepare("PRAGMA quick_check(1)");
+  if (pages.step() && pages.text(0) != "ok")
+    throw Failure(Failure::Kind::BadInput, damaged(db.path(), pages.text(0)).message);
+  Statement orphans = db.prepare("PRAGMA foreign_key_check");
+  if (orphans.step())
+    throw Failure(Failure::Kind::BadInput,
+                  damaged(db.path(),
+                          fmt::format("row {} of {} belongs to no row of {}",
+                                      orphans.integer(1),
+                                      orphans.text(0),
+                                      orphans.text(2)))
+                      .message);
 }
 
 Result<bool> check_version(const std::string& path, std::int64_t version) {

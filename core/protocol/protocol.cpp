@@ -57,6 +57,7 @@ json launch_request(const LaunchRequest& launch) {
                   {"visit_steps", launch.visit_steps},
                   {"discard_steps", launch.discard_steps},
                   {"variants", std::move(variants)}};
+  if (!launch.build_order.empty()) request["build_order"] = launch.build_order;
   if (launch.kind == to_string(LaunchKind::Traced))
     request["trace"] = {
         {"directory", launch.results_directory}, {"launch", launch.launch}, {"cell", launch.cell}};
@@ -126,9 +127,13 @@ Result<Retirement> parse_retired(const json& event) {
 
 Result<ProbeResult> parse_probe(const json& event) {
   return parse<ProbeResult>(event, "answer to probe", [&] {
-    return ProbeResult{event.at("unit_ns").get<double>(),
-                       event.at("bytes").get<std::int64_t>(),
-                       event.at("build_seconds").get<double>()};
+    ProbeResult probe{event.at("unit_ns").get<double>(),
+                      event.at("bytes").get<std::int64_t>(),
+                      event.at("build_seconds").get<double>(),
+                      std::nullopt};
+    if (const auto sd = event.find("pair_sd"); sd != event.end() && sd->is_number())
+      probe.pair_sd = sd->get<double>();
+    return probe;
   });
 }
 

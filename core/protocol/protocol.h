@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -34,6 +35,8 @@ struct LaunchRequest {
   std::string unit, optimization;
   int visit_steps = 1, discard_steps = 0;
   std::vector<LaunchVariant> variants;
+  std::vector<std::size_t> build_order =
+      {};                        // variant indices; empty: the worker permutes them by `seed`
   std::string results_directory; // traced: the parent of traces/
   std::int64_t launch = 0;       // traced: the ledger's id, part of the files' names
   std::string cell;              // traced: its name, kept in the files
@@ -53,9 +56,10 @@ struct Retirement { // a variant must leave the launch
 };
 
 struct ProbeResult {
-  double unit_ns = 0;       // one unit of the reference
-  std::int64_t bytes = 0;   // in use after building it
-  double build_seconds = 0; // one replica
+  double unit_ns = 0;                 // one unit of the reference
+  std::int64_t bytes = 0;             // in use after building it
+  double build_seconds = 0;           // one replica
+  std::optional<double> pair_sd = {}; // of ln(time of a visit / time of the one before)
 };
 
 nlohmann::json hello_request();

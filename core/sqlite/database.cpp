@@ -1,7 +1,12 @@
 #include "core/sqlite/database.h"
 
 #include <sqlite3.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
+#include <fstream>
+#include <limits>
+#include <set>
 #include <utility>
 
 namespace assay {
@@ -19,6 +24,30 @@ std::string uri(const std::string& path, bool immutable) {
       escaped += c;
   }
   return "file:" + escaped + (immutable ? "?immutable=1" : "");
+}
+
+// Processes that hold a POSIX lock on the file, "process 12", as far as the kernel tells.
+std::string lock_owners(const std::string& path) {
+  struct stat status {};
+  if (::stat(path.c_str(), &status) != 0) return "";
+  const std::string inode = fmt::format(":{}", status.st_ino);
+  std::ifstream locks("/proc/locks");
+  std::set<std::string> owners;
+  std::string id, kind, mode, access, pid, place;
+  while (locks >> id >> kind >> mode >> access >> pid >> place) {
+    if (place.ends_with(inode) && pid != std::to_string(::getpid()))
+      owners.insert("process " + pid);
+    locks.ignore(std::numeric_limits<std::streamsize>::max(), '\n');
+  }
+  return fmt::format("{}", fmt::join(owners, ", "));
+}
+
+std::string what_to_do(const std::string& path, int code) {
+  if (code == SQLITE_READONLY_DBMOVED) return ": it was moved or removed while it was in use";
+  if ((code & 0xff) != SQLITE_BUSY && (code & 0xff) != SQLITE_LOCKED) return "";
+  const std::string owners = lock_owners(path);
+  return fmt::format(": {} has it open in a transaction; end that, and run the same command again",
+                     owners.empty() ? "another program" : owners);
 }
 
 std::string_view file_of(const std::source_location& here) {
@@ -179,9 +208,14 @@ void Database::raise(int code, Here here) const {
       (code & 0xff) == SQLITE_IOERR && system != 0
           ? fmt::format("{} (system error {})", sqlite3_errmsg(handle_.get()), system)
           : std::string(sqlite3_errmsg(handle_.get()));
-  throw DatabaseError(
-      code,
-      fmt::format("{}: {} [SQLite {}, {}:{}]", path_, cause, code, file_of(here), here.line()));
+  throw DatabaseError(code,
+                      fmt::format("{}: {}{} [SQLite {}, {}:{}]",
+                                  path_,
+                                  cause,
+                                  what_to_do(path_, code),
+                                  code,
+                                  file_of(here),
+                                  here.line()));
 }
 
 Statement Database::prepare(std::string_view sql, Here here) const {

@@ -49,6 +49,12 @@ const char* owner_of(std::int64_t application_id) {
   return "an SQLite file of another program";
 }
 
+// A pipe would be waited for without end.
+bool is_plain_file(const std::string& path) {
+  std::error_code ignored;
+  return std::filesystem::is_regular_file(path, ignored);
+}
+
 void sync(const std::string& path, int flags) {
   const int fd = ::open(path.c_str(), flags | O_CLOEXEC);
   const bool ok = fd >= 0 && ::fsync(fd) == 0;
@@ -80,8 +86,14 @@ Result<bool> check_schema(const std::string& path, const SqliteMarks& marks, std
 }
 
 Result<bool> check_sqlite_file(const std::string& path, const SqliteMarks& marks) {
+  if (!is_plain_file(path)) return fail("{}: is no plain file", path);
+  errno = 0;
   std::ifstream file(path, std::ios::binary);
-  if (!file) return fail("{}: cannot be opened for reading; check its permissions", path);
+  if (!file)
+    return fail("{}: cannot be opened for reading ({}){}",
+                path,
+                std::strerror(errno),
+                errno == EACCES ? "; change its permissions" : "");
   Header header{};
   file.read(header.data(), header.size());
   const auto size = static_cast<std::size_t>(file.gcount());
@@ -97,6 +109,7 @@ Result<bool> check_sqlite_file(const std::string& path, const SqliteMarks& marks
 }
 
 bool is_sqlite_file(const std::string& path) {
+  if (!is_plain_file(path)) return false;
   std::ifstream file(path, std::ios::binary);
   std::array<char, kMagic.size()> begin{};
   return file.read(begin.data(), begin.size()) &&

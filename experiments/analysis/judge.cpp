@@ -43,14 +43,14 @@ void judge_validity(Comparison& comparison, const CellContext& context) {
 }
 
 std::string inconclusive_reason(const Comparison& comparison, double sesoi) {
-  std::string text = fmt::format("undecided: the interval {} includes 0 and exceeds +-{}",
+  std::string text = fmt::format("the judged interval {} holds 0 and reaches beyond +-{}",
                                  interval_text(comparison.effect->theta.judged),
                                  share_text(sesoi));
   if (!comparison.effect->mde) return text;
-  text += fmt::format("; this run can detect {}", share_text(std::expm1(*comparison.effect->mde)));
+  text += fmt::format("; {} would be seen", share_text(std::expm1(*comparison.effect->mde)));
   const auto& needed = comparison.effect->launches_for_sesoi;
   if (needed && *needed > static_cast<int>(comparison.effect->launches.size()))
-    text += fmt::format("; detecting {} needs about {} launches", share_text(sesoi), *needed);
+    text += fmt::format(", {} takes about {} launches", share_text(sesoi), *needed);
   return text;
 }
 

@@ -50,14 +50,18 @@ std::string measured_build(const LedgerData& data) {
 
 std::string worker_build(const RunOptions& options, const std::string& log_directory) {
   make_directory(log_directory);
-  WorkerProcess worker(options.worker_path,
-                       options.worker_arguments,
-                       (fs::path(log_directory) / "hello.log").string());
-  const WorkerReply reply =
-      worker.ask(hello_request(), "hello", WorkerProcess::Seconds(options.setup_timeout_seconds));
-  if (reply.kind != WorkerReply::Kind::Answer)
-    bad_input("{}: {}", options.worker_path, reply.message);
-  return value_or_throw(parse_hello(reply.event)).build;
+  WorkerReply reply;
+  for (int attempt = 0; attempt < kAttempts; ++attempt) { // as for any launch
+    WorkerProcess worker(options.worker_path,
+                         options.worker_arguments,
+                         (fs::path(log_directory) / "hello.log").string());
+    reply =
+        worker.ask(hello_request(), "hello", WorkerProcess::Seconds(options.setup_timeout_seconds));
+    if (reply.kind == WorkerReply::Kind::Answer)
+      return value_or_throw(parse_hello(reply.event)).build;
+    if (reply.kind != WorkerReply::Kind::Failed) break;
+  }
+  bad_input("{}: {}", options.worker_path, reply.message);
 }
 
 std::string set_aside(const Plan& plan, const std::string& directory, const RunOptions& options) {
@@ -74,7 +78,14 @@ std::string set_aside(const Plan& plan, const std::string& directory, const RunO
     while (stem.size() > 1 && stem.back() == '/') stem.pop_back();
     for (int i = 1; target.empty() || fs::exists(target); ++i)
       target = fmt::format("{}.{}", stem, i);
-    fs::rename(stem, target);
+    std::error_code error;
+    fs::rename(stem, target, error);
+    if (error)
+      bad_input(
+          "--fork: {} cannot be set aside as {}: {}; name it by its path from another directory",
+          stem,
+          target,
+          error.message());
   }
   ::close(lock);
   return target;

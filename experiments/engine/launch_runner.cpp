@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "core/ledger/covariates.h"
 #include "core/statistics/statistics.h"
 #include "core/text.h"
 #include "experiments/engine/data_fingerprint.h"
@@ -95,11 +96,14 @@ LaunchRunner::LaunchRunner(LaunchContext& context, const LaunchTask& task)
     request_.discard_steps = 0;
   }
   request_.variants = participants(context.data, task);
+  request_.build_order =
+      context.schedule.build_order(cell_.name, task.index, request_.variants.size());
   LaunchRow& row = outcome_.row;
   row.cell = task.cell;
   row.kind = task.kind;
   row.index = task.index;
   row.attempt = task.attempt;
+  row.repeats = task.repeats;
   row.started_utc = utc_now();
   row.rounds_planned = rounds_wanted();
 }
@@ -164,14 +168,15 @@ json LaunchRunner::ask(WorkerProcess& worker,
                        const json& request,
                        const char* event,
                        double timeout) {
-  WorkerReply reply = worker.ask(request, event, WorkerProcess::Seconds(timeout));
+  const int patience = request.at("op") == "round" || request.at("op") == "finish" ? 2 : 1;
+  WorkerReply reply = worker.ask(request, event, WorkerProcess::Seconds(timeout), patience);
   switch (reply.kind) {
   case WorkerReply::Kind::Answer:
     return std::move(reply.event);
   case WorkerReply::Kind::BadInput:
     throw End{built_ ? End::Why::Failed : End::Why::BadInput, reply.message};
   case WorkerReply::Kind::Interrupted:
-    throw End{End::Why::Stopped, "stopped at once by a second signal"};
+    throw End{End::Why::Stopped, "interrupted"};
   case WorkerReply::Kind::Failed:
     throw End{End::Why::Failed, reply.message};
   case WorkerReply::Kind::Retired:
@@ -245,7 +250,7 @@ void LaunchRunner::rounds(WorkerProcess& worker) {
     one_round(worker, round, warmup);
     const bool more = timed_rounds_ < rounds_wanted();
     if (const std::string why = context_.stopped(); more && !why.empty())
-      throw End{End::Why::Stopped, why};
+      throw End{End::Why::Stopped, fmt::format("{} after round {}", why, round + 1)};
   }
 }
 
@@ -274,12 +279,22 @@ void LaunchRunner::one_round(WorkerProcess& worker, int round, WarmUp& warmup) {
     events.push_back({outcome_.row.id, round, utc_now(), "warmup_end", warmup.detail()});
   }
   context_.ledger.commit_round(visits, events);
+  const DisturbanceLimits& limits = context_.data.spec.limits;
+  const bool counted = !warming && !tracer_warming;
+  outcome_.disturbed_rounds +=
+      counted && std::any_of(visits.begin(), visits.end(), [&](const VisitRow& visit) {
+        return !disturbance(visit.covariates, limits).empty();
+      });
   outcome_.events.insert(outcome_.events.end(), events.begin(), events.end());
   if (tracer_warming)
     ++traced_warm_rounds_;
   else if (!warming)
     ++timed_rounds_;
-  context_.on_round(timed_rounds_, times && warmup.state() == WarmUp::State::Warming, round + 1);
+  outcome_.counted_rounds = timed_rounds_;
+  context_.on_round({timed_rounds_,
+                     times && warmup.state() == WarmUp::State::Warming,
+                     round + 1,
+                     outcome_.disturbed_rounds});
 }
 
 void LaunchRunner::store_gates_and_metrics(const json& event, bool gates) {

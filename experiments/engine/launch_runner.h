@@ -25,7 +25,13 @@ struct LaunchContext {
   std::string log_directory, results_directory;
   std::string build;                    // of earlier launches, or ""
   std::function<std::string()> stopped; // why to stop after this round, or ""
-  std::function<void(int round, bool warmup, int warmup_round)> on_round;
+  struct Round {
+    int counted = 0; // so far
+    bool warmup = false;
+    int all = 0;       // warm-up included
+    int disturbed = 0; // of the counted ones
+  };
+  std::function<void(const Round&)> on_round;
 };
 
 // What a launch left behind besides visits.
@@ -33,6 +39,7 @@ struct LaunchOutcome {
   LaunchRow row; // as it ended
   std::vector<GateRow> gates;
   std::vector<EventRow> events;
+  int counted_rounds = 0, disturbed_rounds = 0;
   std::vector<MetricRow> data; // fingerprint of what it read, once that is known
 };
 

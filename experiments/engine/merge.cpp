@@ -1,11 +1,22 @@
 #include "experiments/engine/merge.h"
 
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <map>
 #include <set>
+#include <utility>
 
+#include "core/files/atomic_file.h"
 #include "core/ledger/ledger.h"
+#include "core/ledger/ledger_schema.h"
 #include "experiments/engine/data_fingerprint.h"
 
 namespace assay {
@@ -17,6 +28,8 @@ namespace {
 // A launch with what belongs to it.
 struct Bundle {
   std::string directory; // where its traces lie
+  std::vector<std::pair<std::size_t, std::int64_t>>
+      known_as; // input and id there, of all its copies
   LaunchRow launch;
   std::vector<VisitRow> visits;
   std::vector<MetricRow> metrics;
@@ -43,7 +56,8 @@ std::string launch_key(const Bundle& b) {
   return key;
 }
 
-std::vector<Bundle> bundles(const LedgerData& data, const std::string& directory) {
+std::vector<Bundle>
+bundles(const LedgerData& data, const std::string& directory, std::size_t input) {
   std::map<std::int64_t, Bundle> by_launch;
   for (const LaunchRow& row : data.launches) by_launch[row.id].launch = row;
   for (const VisitRow& row : data.visits) by_launch[row.launch].visits.push_back(row);
@@ -53,26 +67,49 @@ std::vector<Bundle> bundles(const LedgerData& data, const std::string& directory
   std::vector<Bundle> result;
   for (auto& [id, bundle] : by_launch) {
     bundle.directory = directory;
+    bundle.known_as = {{input, id}};
     result.push_back(std::move(bundle));
   }
   return result;
 }
 
-// traces/<launch>.<rank>.<variant>.sqlite under the launch's number in the merged results.
-void copy_traces(const Bundle& bundle, std::int64_t launch, const std::string& output) {
-  const fs::path from = fs::path(bundle.directory) / "traces", to = fs::path(output) / "traces";
-  if (bundle.launch.kind != LaunchKind::Traced || !fs::is_directory(from)) return;
+// Complete files of traces/<launch>.<rank>.<variant>.sqlite, by what follows the launch's number.
+std::map<std::string, fs::path> traces_of(const Bundle& bundle) {
+  std::map<std::string, fs::path> result;
+  const fs::path directory = fs::path(bundle.directory) / "traces";
+  if (bundle.launch.kind != LaunchKind::Traced || !fs::is_directory(directory)) return result;
   const std::string prefix = fmt::format("{}.", bundle.launch.id);
-  for (const fs::directory_entry& entry : fs::directory_iterator(from)) {
+  for (const fs::directory_entry& entry : fs::directory_iterator(directory)) {
     const std::string name = entry.path().filename().string();
-    if (!name.starts_with(prefix)) continue;
+    if (name.starts_with(prefix) && name.ends_with(".sqlite"))
+      result[name.substr(prefix.size())] = entry.path();
+  }
+  return result;
+}
+
+void copy_traces(const Bundle& bundle, std::int64_t launch, const std::string& output) {
+  const fs::path to = fs::path(output) / "traces";
+  for (const auto& [name, file] : traces_of(bundle)) {
     fs::create_directories(to);
-    fs::copy_file(entry.path(), to / fmt::format("{}.{}", launch, name.substr(prefix.size())));
+    fs::copy_file(file, to / fmt::format("{}.{}", launch, name));
   }
 }
 
-void write(Ledger& ledger, Bundle& bundle, const std::string& output) {
-  const std::int64_t id = ledger.start_launch(bundle.launch);
+// Of two copies of a launch the one with more rows, then the one with more traces.
+bool holds_more(const Bundle& a, const Bundle& b) {
+  if (a.rows() != b.rows()) return a.rows() > b.rows();
+  return traces_of(a).size() > traces_of(b).size();
+}
+
+// Launches get new numbers; the one that a launch repeats was started, and written, before it.
+using NewIds = std::map<std::pair<std::size_t, std::int64_t>, std::int64_t>;
+
+void write(Ledger& ledger, Bundle& bundle, const std::string& output, NewIds& ids) {
+  LaunchRow launch = bundle.launch;
+  const auto repeated = ids.find({bundle.known_as.front().first, launch.repeats});
+  launch.repeats = repeated == ids.end() ? 0 : repeated->second;
+  const std::int64_t id = ledger.start_launch(launch);
+  for (const auto& name : bundle.known_as) ids[name] = id;
   for (VisitRow& row : bundle.visits) row.launch = id;
   for (MetricRow& row : bundle.metrics) row.launch = id;
   for (GateRow& row : bundle.gates) row.launch = id;
@@ -137,40 +174,97 @@ Result<std::vector<LedgerData>> read_inputs(const std::vector<std::string>& inpu
   return all;
 }
 
-} // namespace
+// A new directory beside the target, which takes its place when it is whole. What a killed merge
+// leaves is hidden and marked, so that no command takes it for results.
+class FreshDirectory {
+public:
+  explicit FreshDirectory(const fs::path& target) : target_(target) {
+    const fs::path parent = target.parent_path().empty() ? fs::path(".") : target.parent_path();
+    std::string name = (parent / ("." + target.filename().string() + ".merge-XXXXXX")).string();
+    if (::mkdtemp(name.data()) == nullptr)
+      bad_input("{}: nothing can be made beside it: {}", target.string(), std::strerror(errno));
+    path_ = name;
+    ::chmod(path_.c_str(), 0755);
+  }
+  ~FreshDirectory() {
+    std::error_code ignored; // the error under way says more
+    if (!placed_) fs::remove_all(path_, ignored);
+  }
+  FreshDirectory(const FreshDirectory&) = delete;
+  FreshDirectory& operator=(const FreshDirectory&) = delete;
+  std::string path() const { return path_.string(); }
 
-Result<MergeSummary> merge_ledgers(const std::vector<std::string>& inputs,
-                                   const std::string& output) {
-  if (fs::exists(output))
-    return fail("{}: exists already; name a new directory for the merged results", output);
-  Result<std::vector<LedgerData>> all = read_inputs(inputs);
-  if (!all) return all.error();
+  void mark() const {
+    write_file_atomically((path_ / ledger_schema::kUnfinishedName).string(), "");
+  }
+  // Fails where something is at the target by now: a rename would replace an empty directory.
+  void place() {
+    fs::remove(path_ / ledger_schema::kUnfinishedName);
+    if (::renameat2(AT_FDCWD, path_.c_str(), AT_FDCWD, target_.c_str(), RENAME_NOREPLACE) != 0 &&
+        (errno != EINVAL || ::rename(path_.c_str(), target_.c_str()) != 0))
+      bad_input("{}: cannot be made: {}", target_.string(), std::strerror(errno));
+    placed_ = true;
+  }
+
+private:
+  fs::path target_, path_;
+  bool placed_ = false;
+};
+
+fs::path target_of(const std::string& output) {
+  if (output.empty()) bad_input("--out is empty; name a new directory for the merged results");
+  fs::path target = output;
+  if (target.filename().empty()) target = target.parent_path(); // "all/"
+  std::error_code error;
+  if (fs::exists(fs::symlink_status(target, error)) || target.filename().empty())
+    bad_input("{}: exists already; name a new directory for the merged results", output);
+  return target;
+}
+
+MergeSummary merge(const std::vector<std::string>& inputs, const std::string& output) {
+  const fs::path target = target_of(output);
+  const std::vector<LedgerData> all = value_or_throw(read_inputs(inputs));
   MergeSummary summary;
   std::map<std::string, Bundle>
       kept; // by start time, so that the result does not depend on the order of inputs
   for (std::size_t i = 0; i < inputs.size(); ++i) {
-    for (Bundle& bundle : bundles((*all)[i], inputs[i])) {
-      const auto [place, fresh] = kept.try_emplace(launch_key(bundle), bundle);
-      if (!fresh) ++summary.duplicates;
-      if (!fresh && bundle.rows() > place->second.rows()) place->second = std::move(bundle);
+    for (Bundle& bundle : bundles(all[i], inputs[i], i)) {
+      const auto [place, is_new] = kept.try_emplace(launch_key(bundle), bundle);
+      if (is_new) continue;
+      ++summary.duplicates;
+      Bundle& known = place->second;
+      if (holds_more(bundle, known)) std::swap(bundle, known);
+      known.known_as.insert(known.known_as.end(), bundle.known_as.begin(), bundle.known_as.end());
     }
   }
-  // Written beside and renamed when whole.
-  std::string target = output;
-  while (target.size() > 1 && target.back() == '/') target.pop_back();
-  const std::string fresh = target + ".new";
-  fs::remove_all(fresh);
+  FreshDirectory fresh(target);
   {
-    LedgerData plan = all->front();
+    LedgerData plan = all.front();
     plan.launches.clear();
-    plan.spec.command = commands_of(*all);
-    const std::unique_ptr<Ledger> ledger = Ledger::open(fresh, plan);
-    for (auto& [key, bundle] : kept) write(*ledger, bundle, fresh);
+    plan.spec.command = commands_of(all);
+    fresh.mark();
+    const std::unique_ptr<Ledger> ledger = Ledger::open(fresh.path(), plan);
+    NewIds ids;
+    for (auto& [key, bundle] : kept) write(*ledger, bundle, fresh.path(), ids);
     ledger->finish();
   }
-  fs::rename(fresh, target);
+  fresh.place();
   summary.launches = static_cast<int>(kept.size());
   return summary;
+}
+
+} // namespace
+
+Result<MergeSummary> merge_ledgers(const std::vector<std::string>& inputs,
+                                   const std::string& output) {
+  try {
+    return merge(inputs, output);
+  } catch (const fs::filesystem_error& error) {
+    return fail("{}: {}", error.path1().string(), error.code().message());
+  } catch (const Failure& failure) {
+    if (failure.kind() != Failure::Kind::BadInput) throw;
+    return Error{failure.what()};
+  }
 }
 
 } // namespace assay

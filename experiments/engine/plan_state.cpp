@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "core/ledger/covariates.h"
+#include "core/text.h"
 #include "experiments/plan/plan.h"
 
 namespace assay {
@@ -48,17 +50,36 @@ bool ended_by_event(const LedgerData& data, std::int64_t launch) {
   });
 }
 
+SlotState state_of(const LaunchRow& launch) {
+  return launch.state == LaunchState::Complete ? SlotState::Done : SlotState::Partial;
+}
+
+bool counts(const LaunchRow& launch) {
+  return launch.state == LaunchState::Complete || launch.state == LaunchState::Partial;
+}
+
+// The launch of the slot that is to be measured again, or nullptr.
+const LaunchRow* to_repeat(const LedgerData& data, const Slot& slot) {
+  for (const LaunchRow& launch : data.launches)
+    if (fills(launch, slot) && counts(launch) && redo_is_asked(data, launch)) return &launch;
+  return nullptr;
+}
+
 SlotState slot_state(const LedgerData& data, const Slot& slot, std::int64_t since) {
   int failures = 0;
+  std::optional<SlotState> kept; // of a launch that is to be measured again
   for (const LaunchRow& launch : data.launches) {
     if (!fills(launch, slot)) continue;
-    if (launch.state == LaunchState::Complete) return SlotState::Done;
-    if (launch.state == LaunchState::Partial) return SlotState::Partial;
+    if (counts(launch) && !data.superseded(launch.id)) {
+      if (!redo_is_asked(data, launch)) return state_of(launch);
+      kept = state_of(launch);
+    }
     if (launch.state == LaunchState::Failed && launch.id > since &&
         !ended_by_event(data, launch.id))
       ++failures;
   }
-  return failures >= kAttempts ? SlotState::GivenUp : SlotState::Missing;
+  if (failures < kAttempts) return SlotState::Missing;
+  return kept.value_or(SlotState::GivenUp);
 }
 
 std::string last_reason(const LedgerData& data, const Slot& slot) {
@@ -177,6 +198,43 @@ std::string blocked(const LedgerData& data, const CellRow& cell, std::int64_t si
   return any_level ? "" : "no level beside the reference is left to measure";
 }
 
+bool redo_is_asked(const LedgerData& data, const LaunchRow& launch) {
+  const bool asked =
+      std::any_of(data.events.begin(), data.events.end(), [&](const EventRow& event) {
+        return event.launch == launch.id && event.kind == "redo";
+      });
+  return asked && !data.superseded(launch.id);
+}
+
+std::vector<EventRow> redo_events(const LedgerData& data, const std::string& what) {
+  const bool by_covariates = what == kCauseDisturbed;
+  std::map<std::int64_t, std::map<int, bool>> rounds; // by launch and round: disturbed
+  for (const VisitRow& visit : data.visits)
+    if (!visit.warmup)
+      rounds[visit.launch][visit.round] |= !disturbance(visit.covariates, data.spec.limits).empty();
+  std::vector<EventRow> events;
+  for (const LaunchRow& launch : data.launches) {
+    if (launch.kind != LaunchKind::Timed || !counts(launch) || data.superseded(launch.id) ||
+        redo_is_asked(data, launch))
+      continue;
+    if (!by_covariates && data.cell(launch.cell).name != what) continue;
+    const std::map<int, bool>& own = rounds[launch.id];
+    const auto disturbed =
+        std::count_if(own.begin(), own.end(), [](const auto& round) { return round.second; });
+    const bool beyond =
+        static_cast<double>(disturbed) > data.spec.limits.pairs * static_cast<double>(own.size());
+    if (by_covariates && !beyond) continue;
+    events.push_back({launch.id,
+                      -1,
+                      utc_now(),
+                      "redo",
+                      fmt::format("{} of {} rounds disturbed", disturbed, own.size()),
+                      0,
+                      by_covariates ? kCauseDisturbed : kCauseAsked});
+  }
+  return events;
+}
+
 std::vector<LaunchTask> missing_launches(const LedgerData& data, std::int64_t since) {
   const Blocked why(data, since);
   std::vector<LaunchTask> tasks;
@@ -185,7 +243,12 @@ std::vector<LaunchTask> missing_launches(const LedgerData& data, std::int64_t si
     const auto attempts = std::count_if(data.launches.begin(),
                                         data.launches.end(),
                                         [&](const LaunchRow& l) { return fills(l, slot); });
-    tasks.push_back({slot.cell->id, slot.kind, slot.index, static_cast<int>(attempts)});
+    const LaunchRow* repeated = to_repeat(data, slot);
+    tasks.push_back({slot.cell->id,
+                     slot.kind,
+                     slot.index,
+                     static_cast<int>(attempts),
+                     repeated == nullptr ? 0 : repeated->id});
   }
   return tasks;
 }

@@ -17,8 +17,9 @@ inline constexpr int kAttempts = 2; // of a launch that fails
 struct LaunchTask {
   std::int64_t cell = 0;
   LaunchKind kind = LaunchKind::Parity;
-  int index = 1;   // from 1, within its kind
-  int attempt = 0; // from 0
+  int index = 1;            // from 1, within its kind
+  int attempt = 0;          // from 0
+  std::int64_t repeats = 0; // the launch that is measured again on request; 0: none
 };
 
 // Variants that launches of this kind leave out, with the reason: a failed gate, or retired. A
@@ -38,6 +39,15 @@ std::string blocked(const LedgerData& data, const CellRow& cell, std::int64_t si
 // verdicts and never make them, come last. A launch that failed kAttempts times after launch
 // `since` is given up.
 std::vector<LaunchTask> missing_launches(const LedgerData& data, std::int64_t since = 0);
+
+// Whether a launch is to be measured again: a `redo` event says so, and no later launch has taken
+// its place.
+bool redo_is_asked(const LedgerData& data, const LaunchRow& launch);
+
+// The timed launches to measure again: of the cell `what`, or, for "disturbed", of all cells those
+// in which more rounds than the plan's limit were disturbed. Chosen by covariates alone, never by
+// times. Needs the visits. Bad input for a cell that the plan does not have.
+std::vector<EventRow> redo_events(const LedgerData& data, const std::string& what);
 
 struct PlanProgress {
   int planned = 0;                   // launches of all kinds, cells that are blocked included

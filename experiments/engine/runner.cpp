@@ -8,6 +8,7 @@
 #include "core/ledger/ledger_schema.h"
 #include "core/text.h"
 #include "experiments/engine/earlier_results.h"
+#include "experiments/engine/eta.h"
 #include "experiments/engine/launch_runner.h"
 #include "experiments/engine/stop_signal.h"
 
@@ -22,61 +23,10 @@ double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-// Durations of complete launches, for the time that is left.
-class Eta {
-public:
-  void read(const LedgerData& data) {
-    for (const LaunchRow& launch : data.launches)
-      if (launch.state == LaunchState::Complete)
-        if (const auto seconds = seconds_between(launch.started_utc, launch.ended_utc))
-          seen_[{launch.cell, launch.kind}].push_back(*seconds);
-  }
-
-  void finished(const LaunchTask& task, double seconds) {
-    seen_[{task.cell, task.kind}].push_back(seconds);
-  }
-
-  std::optional<double> left(const std::vector<LaunchTask>& after,
-                             std::optional<double> current_left) const {
-    if (!current_left) return std::nullopt;
-    double total = *current_left;
-    for (const LaunchTask& task : after) {
-      const std::optional<double> typical = expected(task);
-      if (!typical) return std::nullopt;
-      total += *typical;
-    }
-    return total;
-  }
-
-  // The mean of the cell's launches of this kind; else that of all launches of this kind; before
-  // the first traced one, that of timed ones, which have more rounds.
-  std::optional<double> expected(LaunchTask task) const {
-    const std::optional<double> known = mean_of(task);
-    if (known || task.kind != LaunchKind::Traced) return known;
-    task.kind = LaunchKind::Timed;
-    return mean_of(task);
-  }
-
-private:
-  std::optional<double> mean_of(const LaunchTask& task) const {
-    double sum = 0, n = 0;
-    if (const auto own = seen_.find({task.cell, task.kind}); own != seen_.end()) {
-      for (const double s : own->second) sum += s, ++n;
-    } else {
-      for (const auto& [key, values] : seen_)
-        if (key.second == task.kind)
-          for (const double s : values) sum += s, ++n;
-    }
-    return n > 0 ? std::optional(sum / n) : std::nullopt;
-  }
-
-  std::map<std::pair<std::int64_t, LaunchKind>, std::vector<double>> seen_;
-};
-
 class Runner {
 public:
   Runner(const Plan& plan, const std::string& directory, const RunOptions& options)
-      : options_(options), directory_(directory),
+      : options_(options), directory_(directory), signals_(options.acknowledgement),
         deadline_seconds_(options.stop_after_seconds ? options.stop_after_seconds
                                                      : plan.budget_seconds) {
     check_cells(plan.ledger);
@@ -87,7 +37,9 @@ public:
     ledger_ = Ledger::open(directory, plan.ledger);
     make_directory(log_directory_);
     ledger_->close_abandoned_launches();
+    remove_unfinished_traces();
     data_ = ledger_->read();
+    ask_for_redo();
     data_.visits.clear(); // the plan's state needs none, and there may be millions
     data_.visits.shrink_to_fit();
     refuse_other_build();
@@ -115,10 +67,42 @@ private:
       run_launch(tasks);
     }
     summary_.progress = plan_progress(data_, since_);
-    summary_.outcome =
-        tasks.empty() ? RunSummary::Outcome::Complete : RunSummary::Outcome::Incomplete;
+    summary_.outcome = tasks.empty() && !any_given_up() ? RunSummary::Outcome::Complete
+                                                        : RunSummary::Outcome::Incomplete;
+    if (tasks.empty() && any_given_up()) summary_.stopped = "launches that failed";
     ledger_->finish();
     return std::move(summary_);
+  }
+
+  // A launch of a chosen cell failed as often as it may.
+  bool any_given_up() const {
+    LedgerData chosen = data_;
+    std::erase_if(chosen.cells, [&](const CellRow& cell) { return !is_chosen(cell.name); });
+    return plan_progress(chosen, since_).failed > 0;
+  }
+
+  bool is_chosen(const std::string& cell) const {
+    return options_.cells.empty() ||
+           std::find(options_.cells.begin(), options_.cells.end(), cell) != options_.cells.end();
+  }
+
+  // What killed launches left; the lock is held, and no launch runs.
+  void remove_unfinished_traces() const {
+    std::error_code ignored; // there may be no traces
+    std::vector<fs::path> unfinished;
+    for (const auto& entry : fs::directory_iterator(fs::path(directory_) / "traces", ignored))
+      if (entry.path().filename().string().find(".sqlite.part") != std::string::npos)
+        unfinished.push_back(entry.path());
+    for (const fs::path& path : unfinished) fs::remove(path, ignored);
+  }
+
+  // A wish is a row, so that whatever ends this run, the same results know what is to be repeated.
+  void ask_for_redo() {
+    for (const std::string& what : options_.redo) {
+      const std::vector<EventRow> events = redo_events(data_, what);
+      ledger_->add({}, {}, events);
+      data_.events.insert(data_.events.end(), events.begin(), events.end());
+    }
   }
 
   bool nothing_measured() const {
@@ -146,17 +130,20 @@ private:
     for (const CellRow& cell : plan.cells) names.push_back(cell.name);
     for (const std::string& name : options_.cells)
       if (std::find(names.begin(), names.end(), name) == names.end())
-        bad_input(
-            "--cell {}: the plan has no such cell{}", printable(name), did_you_mean(name, names));
+        bad_input("--cell {}: the plan has no such cell; its cells are: {}",
+                  printable(name),
+                  printable(fmt::format("{}", fmt::join(names, ", "))));
+    for (const std::string& name : options_.redo)
+      if (name != kCauseDisturbed && std::find(names.begin(), names.end(), name) == names.end())
+        bad_input("--redo {}: takes `disturbed` or a cell of the plan: {}",
+                  printable(name),
+                  printable(fmt::format("{}", fmt::join(names, ", "))));
   }
 
   std::vector<LaunchTask> chosen_launches() const {
     std::vector<LaunchTask> tasks = missing_launches(data_, since_);
-    if (options_.cells.empty()) return tasks;
-    std::erase_if(tasks, [&](const LaunchTask& task) {
-      const std::string& name = data_.cell(task.cell).name;
-      return std::find(options_.cells.begin(), options_.cells.end(), name) == options_.cells.end();
-    });
+    std::erase_if(tasks,
+                  [&](const LaunchTask& task) { return !is_chosen(data_.cell(task.cell).name); });
     return tasks;
   }
 
@@ -172,18 +159,19 @@ private:
   }
 
   std::string why_stop() const {
-    if (StopSignal::count() > 0) return "SIGINT or SIGTERM";
+    if (StopSignal::count() > 0) return "interrupted";
     if (deadline_seconds_ && seconds_since(start_) >= *deadline_seconds_)
       return fmt::format("the time limit of {}", human_seconds(*deadline_seconds_));
     return "";
   }
 
   // A launch that is cut off in its first half is lost, so none begins that the limit would cut.
-  // How long one takes is known from those before it: the first of its kind begins in any case.
+  // How long one takes is known from those before it, by the clock on the wall, which a suspended
+  // machine turns into hours: the first launch of an invocation begins in any case.
   std::string why_not_start(const LaunchTask& task) const {
     std::string why = why_stop();
     const std::optional<double> needed = eta_.expected(task);
-    if (!why.empty() || !deadline_seconds_ || !needed) return why;
+    if (!why.empty() || !deadline_seconds_ || !needed || !any_launch_) return why;
     const double left = *deadline_seconds_ - seconds_since(start_);
     if (*needed <= left) return "";
     return fmt::format("the time limit of {}: {} are left, and the next launch takes about {}",
@@ -194,6 +182,7 @@ private:
 
   void run_launch(const std::vector<LaunchTask>& tasks) {
     const LaunchTask& task = tasks.front();
+    any_launch_ = true;
     const std::vector<LaunchTask> after(tasks.begin() + 1, tasks.end());
     const auto start = Clock::now();
     RunProgress progress = describe(task);
@@ -208,12 +197,13 @@ private:
                           build_,
                           [this] { return why_stop(); },
                           {}};
-    context.on_round = [&](int round, bool warmup, int rounds_done) {
-      progress.round = round;
-      progress.warmup = warmup;
-      progress.warmup_round = warmup ? rounds_done : 0;
+    context.on_round = [&](const LaunchContext::Round& round) {
+      progress.round = round.counted;
+      progress.warmup = round.warmup;
+      progress.warmup_round = round.warmup ? round.all : 0;
+      progress.disturbed = round.disturbed;
       const double share =
-          static_cast<double>(rounds_done) / (rounds_done - round + progress.rounds);
+          static_cast<double>(round.all) / (round.all - round.counted + progress.rounds);
       const double elapsed = seconds_since(start);
       progress.eta_seconds = eta_.left(after, elapsed / share - elapsed);
       report(progress);
@@ -225,7 +215,20 @@ private:
     data_.events.insert(data_.events.end(), outcome.events.begin(), outcome.events.end());
     data_.metrics.insert(data_.metrics.end(), outcome.data.begin(), outcome.data.end());
     if (outcome.row.state == LaunchState::Complete) eta_.finished(task, seconds_since(start));
+    remove_unfinished_traces();
+    note_disturbed(task, outcome);
     note_trouble(progress, outcome);
+  }
+
+  void note_disturbed(const LaunchTask& task, const LaunchOutcome& outcome) {
+    if (task.kind != LaunchKind::Timed ||
+        outcome.disturbed_rounds <= data_.spec.limits.pairs * outcome.counted_rounds)
+      return;
+    summary_.disturbed.push_back(fmt::format("{}, timed launch {}: {} of {} rounds",
+                                             data_.cell(task.cell).name,
+                                             task.index,
+                                             outcome.disturbed_rounds,
+                                             outcome.counted_rounds));
   }
 
   RunProgress describe(const LaunchTask& task) const {
@@ -270,6 +273,7 @@ private:
   LedgerData data_; // without visits, kept up to date
   std::string log_directory_, build_;
   bool new_ledger_ = false, new_logs_ = false; // made by this run
+  bool any_launch_ = false;                    // begun by this run
   std::int64_t since_ = 0; // the newest launch before this run: older failures get another chance
   Eta eta_;
 };
@@ -277,7 +281,11 @@ private:
 } // namespace
 
 RunSummary run_plan(const Plan& plan, const std::string& directory, const RunOptions& options) {
-  return Runner(plan, directory, options).run();
+  try {
+    return Runner(plan, directory, options).run();
+  } catch (const fs::filesystem_error& error) {
+    bad_input("{}: {}", error.path1().string(), error.code().message());
+  }
 }
 
 } // namespace assay

@@ -22,6 +22,7 @@ struct RunProgress {
   int round = 0, rounds = 0; // counted rounds done and planned; 0 of 0 for gates and memory
   bool warmup = false;
   int warmup_round = 0;
+  int disturbed = 0; // of the counted rounds done, by the limits of the plan
   std::optional<double> eta_seconds;
   std::string note; // something a person should read: a failure, a retired variant
 };
@@ -31,6 +32,8 @@ struct RunOptions {
   std::vector<std::string> worker_arguments{"engine"};
   std::optional<double> stop_after_seconds; // absent: the plan's budget, if it has one
   std::vector<std::string> cells;           // run these alone, by name; empty: all
+  std::vector<std::string> redo;            // measure again: names of cells, or "disturbed"
+  const char* acknowledgement = nullptr;    // printed on stderr by the first SIGINT or SIGTERM
   bool fork = false; // results of another plan, build or data are set aside, not refused
   std::function<void(const RunProgress&)> progress;
   double setup_timeout_seconds = 600;      // building, gates, memory, a launch's first round
@@ -39,9 +42,12 @@ struct RunOptions {
 
 struct RunSummary {
   enum class Outcome { Complete, Incomplete };
-  Outcome outcome = Outcome::Complete; // of the chosen cells
+  Outcome outcome =
+      Outcome::Complete; // of the chosen cells; incomplete, too, with a launch given up
   PlanProgress progress;
-  std::string stopped;   // why it is incomplete: "--stop-after 9m", "SIGINT or SIGTERM"
+  std::string stopped; // why it is incomplete: "the time limit of 9m", "interrupted"
+  std::vector<std::string>
+      disturbed; // launches of this run beyond the limit: "varlen, timed launch 1: 31 of 36 rounds"
   std::string set_aside; // where --fork moved older results, or ""
 };
 

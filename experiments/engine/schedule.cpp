@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cstddef>
 #include <numeric>
 #include <utility>
 
@@ -19,6 +21,14 @@ std::uint64_t fnv1a(std::string_view bytes) {
   std::uint64_t hash = 0xcbf29ce484222325u;
   for (const char c : bytes) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
   return hash;
+}
+
+std::vector<std::size_t> permutation(std::uint64_t key, std::size_t count) {
+  CounterRandom random(key);
+  std::vector<std::size_t> order(count);
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  for (std::size_t i = count; i > 1; --i) std::swap(order[i - 1], order[random.below(i)]);
+  return order;
 }
 
 } // namespace
@@ -39,10 +49,18 @@ std::uint64_t Schedule::key(std::string_view place) const {
 
 std::vector<std::size_t> Schedule::order(
     std::string_view cell, int launch, int attempt, int round, std::size_t variants) const {
-  CounterRandom random(key(fmt::format("order\n{}\n{}\n{}\n{}", cell, launch, attempt, round)));
-  std::vector<std::size_t> order(variants);
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  for (std::size_t i = variants; i > 1; --i) std::swap(order[i - 1], order[random.below(i)]);
+  return permutation(key(fmt::format("order\n{}\n{}\n{}\n{}", cell, launch, attempt, round)),
+                     variants);
+}
+
+std::vector<std::size_t>
+Schedule::build_order(std::string_view cell, int launch, std::size_t variants) const {
+  std::vector<std::size_t> order = permutation(key(fmt::format("build\n{}", cell)), variants);
+  if (variants > 0)
+    std::rotate(order.begin(),
+                order.begin() +
+                    static_cast<std::ptrdiff_t>(static_cast<std::size_t>(launch) % variants),
+                order.end());
   return order;
 }
 

@@ -29,7 +29,12 @@ struct Schedule {
   // Variant indices in the order in which round `round` visits them.
   std::vector<std::size_t>
   order(std::string_view cell, int launch, int attempt, int round, std::size_t variants) const;
-  // Seed of a launch: the order in which its replicas are built.
+  // The order in which a launch builds its replicas: a random order of the cell, turned by one
+  // place from launch to launch, so that over n launches each of n variants is built first, second
+  // … once.
+  std::vector<std::size_t>
+  build_order(std::string_view cell, int launch, std::size_t variants) const;
+  // Seed of a launch, for what its worker draws.
   std::uint64_t
   launch_seed(std::string_view cell, std::string_view kind, int launch, int attempt) const;
 

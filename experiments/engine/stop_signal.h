@@ -1,5 +1,6 @@
 // SIGINT and SIGTERM while a plan runs: the first asks to stop after the round, the second to stop
-// now. Restores the previous handlers at the end of its life; one at a time.
+// now. In any phase but a round the first ends the launch at once. Restores the previous handlers
+// at the end of its life; one at a time.
 #pragma once
 
 #include <csignal>
@@ -8,7 +9,9 @@ namespace assay {
 
 class StopSignal {
 public:
-  StopSignal();
+  // `acknowledgement` (may be null; kept for the object's life) is printed on stderr by the first
+  // one.
+  explicit StopSignal(const char* acknowledgement = nullptr);
   ~StopSignal();
   StopSignal(const StopSignal&) = delete;
   StopSignal& operator=(const StopSignal&) = delete;

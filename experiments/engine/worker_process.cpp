@@ -28,6 +28,7 @@ using Clock = std::chrono::steady_clock;
 namespace {
 
 constexpr std::size_t kLogTailBytes = 800;
+constexpr std::int64_t kLookMs = 500;            // for a signal that came just before poll()
 constexpr std::size_t kLongestLine = 256u << 20; // a worker that never ends its line is broken
 
 std::string log_tail(const std::string& path) {
@@ -150,19 +151,20 @@ bool WorkerProcess::send(const json& request) {
   return true;
 }
 
-WorkerProcess::Read WorkerProcess::read_line(std::string& line, Clock::time_point deadline) {
+WorkerProcess::Read
+WorkerProcess::read_line(std::string& line, Clock::time_point deadline, int patience) {
   for (;;) {
     if (const std::size_t end = buffer_.find('\n'); end != std::string::npos) {
       line = buffer_.substr(0, end);
       buffer_.erase(0, end + 1);
       return Read::Line;
     }
-    if (StopSignal::count() >= 2) return Read::Interrupted;
+    if (StopSignal::count() >= patience) return Read::Interrupted;
     const auto left =
         std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now()).count();
     if (left <= 0) return Read::TimedOut;
     pollfd waiting{events_, POLLIN, 0};
-    const int ready = ::poll(&waiting, 1, static_cast<int>(std::min<std::int64_t>(left, 60'000)));
+    const int ready = ::poll(&waiting, 1, static_cast<int>(std::min<std::int64_t>(left, kLookMs)));
     if (ready <= 0) continue;
     std::array<char, 65536> chunk;
     const ssize_t n = ::read(events_, chunk.data(), chunk.size());
@@ -196,12 +198,13 @@ WorkerReply WorkerProcess::interpret(const json& event, const char* expected) {
       fmt::format("the worker answered '{}' where '{}' was expected", printable(name), expected));
 }
 
-WorkerReply WorkerProcess::ask(const json& request, const char* expected, Seconds timeout) {
+WorkerReply
+WorkerProcess::ask(const json& request, const char* expected, Seconds timeout, int patience) {
   const bool sent = send(request); // a dead worker may have said why before it died: read on
   for (;;) {
     std::string line;
     const auto deadline = Clock::now() + std::chrono::duration_cast<Clock::duration>(timeout);
-    switch (read_line(line, deadline)) {
+    switch (read_line(line, deadline, patience)) {
     case Read::Interrupted:
       kill_group();
       return {WorkerReply::Kind::Interrupted, {}, "interrupted"};

@@ -18,7 +18,7 @@ struct WorkerReply {
     Retired,     // a variant must leave the launch
     BadInput,    // the worker says what a person must change
     Failed,      // any other error event, death, hang, or an answer out of turn
-    Interrupted, // a second SIGINT or SIGTERM came while waiting
+    Interrupted, // as many SIGINT or SIGTERM as the request's patience came
   };
   Kind kind = Kind::Failed;
   nlohmann::json event; // of Answer and Retired
@@ -37,15 +37,18 @@ public:
   WorkerProcess(const WorkerProcess&) = delete;
   WorkerProcess& operator=(const WorkerProcess&) = delete;
 
-  // Sends a request and waits for `event`. "progress" events restart the timeout.
-  WorkerReply ask(const nlohmann::json& request, const char* event, Seconds timeout);
+  // Sends a request and waits for `event`. "progress" events restart the timeout. `patience`: how
+  // many SIGINT or SIGTERM end the wait, and the worker; a round is finished after the first.
+  WorkerReply
+  ask(const nlohmann::json& request, const char* event, Seconds timeout, int patience = 1);
 
   // Closes stdin and waits for the exit; "" after status 0, else what happened.
   std::string finish(Seconds timeout);
 
 private:
   enum class Read { Line, End, TimedOut, Interrupted };
-  Read read_line(std::string& line, std::chrono::steady_clock::time_point deadline);
+  Read
+  read_line(std::string& line, std::chrono::steady_clock::time_point deadline, int patience = 2);
   bool send(const nlohmann::json& request);
   WorkerReply interpret(const nlohmann::json& event, const char* expected);
   WorkerReply failed(const std::string& message);

@@ -60,8 +60,8 @@ void read_measure(TomlTable& root, Matrix& matrix) {
   matrix.power = table.share("power").value_or(matrix.power);
   if (matrix.power <= kLowestPower)
     root.problems().add(table.node("power"),
-                        fmt::format("[measure] power takes a share above {}, below 1, not {}: it "
-                                    "is how often the minimum detectable effect is seen",
+                        fmt::format("[measure] power must be between {} and 1, got {} (the chance "
+                                    "of detecting an effect as large as the MDE)",
                                     kLowestPower,
                                     matrix.power));
   matrix.rounds = small(table, "rounds");
@@ -72,6 +72,16 @@ void read_measure(TomlTable& root, Matrix& matrix) {
         table.node("interleave"),
         fmt::format("[measure] interleave = '{}' is not supported by this build; it knows \"twin\"",
                     printable(*interleave)));
+  table.no_other_keys();
+}
+
+void read_limits(TomlTable& root, Matrix& matrix) {
+  const toml::table* raw = root.table("limits");
+  if (raw == nullptr) return;
+  TomlTable table(*raw, "[limits]", root.problems());
+  matrix.limits.steal = table.share("steal").value_or(matrix.limits.steal);
+  matrix.limits.run_delay = table.share("run_delay").value_or(matrix.limits.run_delay);
+  matrix.limits.pairs = table.share("pairs").value_or(matrix.limits.pairs);
   table.no_other_keys();
 }
 
@@ -165,8 +175,20 @@ void refuse_later_sections(TomlTable& root) {
                       section));
 }
 
+bool is_utf8(const std::string& text) {
+  try {
+    (void)nlohmann::json(text).dump();
+    return true;
+  } catch (const nlohmann::json::type_error&) {
+    return false;
+  }
+}
+
 // Sets a dotted key in the table, making tables on the way.
 Result<bool> apply_override(toml::table& root, const std::string& text) {
+  if (!is_utf8(text))
+    return fail("--set {}: is not valid UTF-8; rename the file, or link to it under another name",
+                printable(text));
   const std::size_t equals = text.find('=');
   if (equals == std::string::npos || equals == 0)
     return fail("--set {}: write it as key=value, for example base.seq_len=256", printable(text));
@@ -176,6 +198,8 @@ Result<bool> apply_override(toml::table& root, const std::string& text) {
   try {
     parsed = toml::parse("value = " + value);
   } catch (const toml::parse_error&) {
+    parsed.insert_or_assign("value", value);
+  } catch (const TomlAssertion&) {
     parsed.insert_or_assign("value", value);
   }
   toml::table* table = &root;
@@ -255,6 +279,7 @@ Result<Matrix> parse_matrix(const std::string& text,
     matrix.cells.push_back(read_cell(*cell, matrix, problems));
   expand_pairwise(root, matrix);
   read_measure(root, matrix);
+  read_limits(root, matrix);
   read_trace(root, matrix);
   if (const toml::table* claims = root.table("claims")) {
     TomlTable table(*claims, "[claims]", problems);

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/ledger/ledger.h"
 #include "core/result.h"
 
 namespace assay {
@@ -49,6 +50,7 @@ struct Matrix {
   std::vector<MatrixCell> cells;
   std::optional<double> sesoi; // absent: 1 % on the CPU, 0.5 % on a GPU
   double alpha = 0.05, power = 0.8;
+  DisturbanceLimits limits;                              // [limits]
   std::optional<int> rounds, visit_steps, discard_steps; // [measure]: defaults for all cells
   int traced_rounds = 10;                                // [trace]: 0 leaves traced launches out
   std::optional<LossSettings> quality;                   // of cells that may differ in a bit

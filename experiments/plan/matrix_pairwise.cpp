@@ -50,6 +50,16 @@ std::vector<Axis> read_axes(TomlTable& table) {
   return axes;
 }
 
+constexpr std::size_t kMostCells = 1000; // of one matrix: weeks
+
+// Counted before any is made: four axes of 100 values are 100 million cells.
+std::size_t count_cells(std::size_t names, const std::vector<Axis>& axes) {
+  std::size_t cells = names;
+  for (const Axis& axis : axes)
+    if (cells <= kMostCells) cells *= axis.values.size();
+  return cells;
+}
+
 std::vector<Point> product(const std::vector<std::string>& names, const std::vector<Axis>& axes) {
   std::vector<Point> points;
   for (const std::string& name : names) points.push_back({name, {}});
@@ -114,7 +124,15 @@ void expand_pairwise(TomlTable& root, Matrix& matrix) {
                     printable(*design)));
   const std::vector<std::string> names = table.texts("optimizations");
   if (names.empty()) root.problems().add(raw, "[matrix] names no `optimizations`");
-  std::vector<Point> points = product(names, read_axes(table));
+  const std::vector<Axis> axes = read_axes(table);
+  if (count_cells(names.size(), axes) > kMostCells) {
+    root.problems().add(raw,
+                        fmt::format("[matrix] optimizations and axes make more than {} cells; take "
+                                    "fewer values",
+                                    kMostCells));
+    return;
+  }
+  std::vector<Point> points = product(names, axes);
   exclude(table, points);
   include(table, points);
   const auto line = raw->source().begin.line;

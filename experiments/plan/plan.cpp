@@ -19,6 +19,7 @@ namespace assay {
 namespace {
 
 constexpr double kMemoryShare = 0.70; // of host or device memory that replicas may take
+constexpr int kVerdictLaunches = 5;   // FASTER and SLOWER need as many (docs/statistics.md)
 constexpr int kRoundsCpu = 40, kRoundsGpu = 60;
 // A train step passes all it uses through the caches; an evaluation runs on what the visit before
 // it left there, so the first of a visit is discarded on the CPU as well.
@@ -233,6 +234,10 @@ void Planner::check_data(const TrainConfig& config) {
   else if (std::error_code ignored; !std::filesystem::exists(config.data, ignored))
     problems_.add(
         fmt::format("{}: no such file or directory (the training data)", printable(config.data)));
+  else if (!std::filesystem::is_directory(config.data, ignored) &&
+           !std::filesystem::is_regular_file(config.data, ignored))
+    problems_.add(fmt::format("{}: is a pipe or a device; training data are a file or a directory",
+                              printable(config.data)));
   if (std::error_code ignored;
       config.tokenizer != "bytes" && !std::filesystem::exists(config.tokenizer, ignored))
     problems_.add(fmt::format(
@@ -369,6 +374,14 @@ void Planner::write_cell(const MatrixCell& cell,
   for (const Draft& draft : group)
     add(draft.level->name, draft, &draft == &group.front() ? Role::Reference : Role::Level);
   add("control", group.front(), Role::Control);
+  if (out.launches < kVerdictLaunches)
+    plan_.notes.push_back(
+        fmt::format("cell '{}': {} timed launch{} can never give a verdict; {} are "
+                    "the fewest",
+                    out.name,
+                    out.launches,
+                    out.launches == 1 ? "" : "es",
+                    kVerdictLaunches));
   ledger.cells.push_back(std::move(out));
 }
 
@@ -401,6 +414,7 @@ void Planner::finish_spec() {
   spec.launches = matrix_.launches;
   spec.alpha = matrix_.alpha;
   spec.power = matrix_.power;
+  spec.limits = matrix_.limits;
   spec.sesoi = matrix_.sesoi.value_or(any_gpu_ ? kSesoiGpu : kSesoiCpu);
   seal_plan(plan_.ledger);
   plan_.budget_seconds = matrix_.budget_seconds;

@@ -45,7 +45,8 @@ struct CellEstimate {
 struct PlanEstimate {
   std::vector<CellEstimate> cells;
   std::optional<double> seconds;
-  double pair_sd = 0;      // the sd of one pair's ln(time ratio) that the MDE assumes
+  double pair_sd = 0;           // the largest sd of a pair's ln(time ratio) that an MDE assumes
+  bool pair_sd_measured = true; // by the probes of all cells
   int judgements = 1;      // verdicts that the plan asks for: the level of the MDE is alpha / these
   double judged_alpha = 0; // as every verdict reads it
 };

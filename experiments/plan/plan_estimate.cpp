@@ -75,7 +75,10 @@ PlanEstimate estimate(const Plan& plan, const std::map<std::int64_t, ProbeResult
     }
     e.memory_bytes += activations;
     const bool gpu = config_of(cell.config_json).device == Device::Cuda;
-    const double pair_sd = gpu ? kPairSdGpu : kPairSdCpu;
+    const auto probe = probes.find(cell.id);
+    const bool measured = probe != probes.end() && probe->second.pair_sd.has_value();
+    const double pair_sd = measured ? *probe->second.pair_sd : gpu ? kPairSdGpu : kPairSdCpu;
+    result.pair_sd_measured = result.pair_sd_measured && measured;
     result.pair_sd = std::max(result.pair_sd, pair_sd);
     if (e.launches >= 2) {
       // Standard error of a median of normal values: sqrt(pi / 2) sd / sqrt(n).
@@ -84,7 +87,7 @@ PlanEstimate estimate(const Plan& plan, const std::map<std::int64_t, ProbeResult
       e.mde = minimum_detectable_effect(
           spread, e.launches, result.judged_alpha, plan.ledger.spec.power);
     }
-    if (const auto probe = probes.find(cell.id); probe != probes.end()) {
+    if (probe != probes.end()) {
       e.seconds = cell_seconds(e, cell, probe->second);
       seconds += *e.seconds;
     }

@@ -15,6 +15,10 @@ namespace assay {
 
 using nlohmann::json;
 
+void raise_toml_assertion() {
+  throw TomlAssertion{};
+}
+
 void TomlProblems::add(const toml::node* where, const std::string& message) {
   const auto line = where == nullptr ? 0 : where->source().begin.line;
   if (line > 0)
@@ -170,11 +174,44 @@ json toml_to_json(const toml::node& node) {
   return text.str();
 }
 
+namespace {
+
+bool asserts(const std::string& text) {
+  try {
+    (void)toml::parse(text);
+  } catch (const toml::parse_error&) {
+    return false;
+  } catch (const TomlAssertion&) {
+    return true;
+  }
+  return false;
+}
+
+// The line at which the parser, which reads from front to back, gives up: the first lines up to it
+// make it give up, fewer do not.
+std::size_t asserting_line(const std::string& text) {
+  std::vector<std::size_t> ends; // of the lines
+  for (std::size_t end = text.find('\n'); end != std::string::npos; end = text.find('\n', end + 1))
+    ends.push_back(end + 1);
+  std::size_t good = 0, bad = ends.size() + 1; // numbers of lines
+  while (bad - good > 1) {
+    const std::size_t middle = (good + bad) / 2;
+    (asserts(text.substr(0, ends[middle - 1])) ? bad : good) = middle;
+  }
+  return bad;
+}
+
+} // namespace
+
 Result<toml::table> parse_toml(const std::string& text, const std::string& file) {
   try {
     return toml::parse(text, file);
   } catch (const toml::parse_error& error) {
-    return fail("{}:{}: {}", file, error.source().begin.line, error.description());
+    return fail(
+        "{}:{}: {}", file, error.source().begin.line, printable(std::string(error.description())));
+  } catch (const TomlAssertion&) {
+    return fail(
+        "{}:{}: a name was expected, as in [base] or key = value", file, asserting_line(text));
   }
 }
 
@@ -186,6 +223,9 @@ Result<std::string> read_text_file(const std::string& path) {
     text << std::cin.rdbuf();
     return text.str();
   }
+  if (std::error_code ignored;
+      std::filesystem::exists(path, ignored) && !std::filesystem::is_regular_file(path, ignored))
+    return fail("{}: is a pipe or a device, not a file; `-` reads standard input", path);
   std::ifstream file(path, std::ios::binary);
   if (!file) return fail("{}: cannot be read ({})", path, std::strerror(errno));
   text << file.rdbuf();

@@ -35,7 +35,7 @@ SparseAttention::SparseAttention(ParameterFactory& make,
 }
 
 // A softmax over the branches, from the mean of a group's rotated queries. The paper (section 3.2)
-// takes one sigmoid per branch from the layer's input; here the branches share a weight of 1.
+// takes a sigmoid a branch from the layer's input; here the branches share a weight of 1.
 at::Tensor SparseAttention::gates(const at::Tensor& q) const {
   const at::Tensor mean = q.unflatten(1, {groups_, -1}).mean(2); // [T, G, D]
   const at::Tensor hidden = at::silu(at::linear(mean, gate_in_, gate_in_bias_));

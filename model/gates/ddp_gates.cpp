@@ -18,7 +18,7 @@ namespace assay {
 
 namespace {
 
-constexpr std::size_t kPasses = 3; // buckets are rebuilt after the first; a static graph is fixed
+constexpr std::size_t kPasses = 3; // buckets are rebuilt after the first; a static graph holds then
 constexpr double kGradientBound = 1e-6;    // another order of fp32 sums
 constexpr double kEvaluationBound = 1e-12; // another order of fp64 sums
 constexpr double kGateScale = 1024;        // of the loss, so that no 16-bit gradient overflows
@@ -36,7 +36,7 @@ double sum_over_ranks(double value, Device device, ProcessGroup& ranks) {
   return sum.item<double>();
 }
 
-// What rounding to the compressed type may change, as a share of the mean gradient's norm: one
+// What rounding to the type on the way may change, as a share of the mean gradient's norm: one
 // rounding each by the cast, the division and every addition, of values whose norm is the mean over
 // ranks of their gradients' norms; and below fp16's normal range an absolute error of 2^-25.
 double compression_bound(const TrainConfig& config,

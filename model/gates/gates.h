@@ -69,7 +69,7 @@ per_document_gate(const LogitsFunction& logits, const Batch& batch, const TrainC
 GateResult
 delta_rule_gate(const DeltaFunction& form, const Batch& batch, const TrainConfig& config);
 
-// ||a - b|| / ||b|| in fp64; inf when a has a value that is not finite and b does not.
+// ||a - b|| / ||b|| in fp64; inf when a holds a value that is not finite and b does not.
 double relative_rms(const at::Tensor& a, const at::Tensor& b);
 
 } // namespace assay

@@ -10,8 +10,8 @@
 
 namespace assay {
 
-// T tokens, H heads, C tokens per chunk, N chunks. Segments are sorted by length, longest first,
-// and chunks are ordered step-major: the first chunk of every segment, then the second chunks …, so
+// T tokens, H heads, C tokens a chunk, N chunks. Segments are sorted by length, longest first, and
+// chunks are ordered step-major: the first chunk of every segment, then the second chunks …, so
 // that scan step s works on a contiguous slice and its successor on a prefix of that slice. A chunk
 // never straddles two segments; a slot without a token
 // ("dead") repeats a token of its own segment and is made a no-op (k = 0, beta = 0, g = 0).
@@ -19,7 +19,7 @@ struct ChunkLayout {
   std::int64_t tokens = 0, heads = 0, chunk = 0, chunks = 0;
   std::vector<std::int64_t> step_chunks; // chunks in scan step s; never increases
   at::Tensor gather;                     // int64 [N*H*C]: row t*H + h that feeds slot (n, h, c)
-  at::Tensor scatter;                    // int64 [T*H]: slot (n*H + h)*C + c of row (t, h)
+  at::Tensor scatter;                    // int64 [T*H]: slot (n*H + h)*C + c that holds row (t, h)
   at::Tensor dead;                       // bool [N*H, C, 1]; undefined when every slot has a token
   at::Tensor above;                      // bool [C, C]: strictly above the diagonal
   at::Tensor

@@ -90,7 +90,7 @@ std::string without_extension(const std::string& path) {
   return stem == path ? without(path, kJson) : stem;
 }
 
-// The JSON's description of the file of tensors beside it.
+// What the JSON says about the file of tensors beside it.
 struct TensorFile {
   std::string name;
   std::uint64_t size = 0;

@@ -33,7 +33,7 @@ at::ScalarType compute_type(Precision precision) {
 
 namespace {
 
-// Mean nats per token, in fp32.
+// Mean nats a token, in fp32.
 at::Tensor token_loss(const at::Tensor& logits, const Batch& batch) {
   return at::cross_entropy_loss(logits.to(at::kFloat), batch.targets.view(-1));
 }

@@ -27,7 +27,7 @@ class ProcessGroup;
 
 // Of one optimizer step. The doubles wait for the device.
 struct StepResult {
-  at::Tensor loss_tensor;      // mean over this rank's micro-batches, nats per token, before the
+  at::Tensor loss_tensor;      // mean over this rank's micro-batches, nats a token, before the
                                // update
   at::Tensor grad_norm_tensor; // global, before clipping
   double lr = 0;
@@ -40,7 +40,7 @@ struct StepResult {
 struct EvalResult {
   double nats_per_token = 0;
   std::int64_t tokens = 0;
-  std::int64_t bytes = 0; // of the text of the targets
+  std::int64_t bytes = 0; // of the text that the targets stand for
 };
 
 class Trainer {
@@ -53,7 +53,7 @@ public:
 
   // One optimizer step over prepared micro-batches of equal token count (of ranks: this rank's).
   StepResult step(const std::vector<Batch>& micro_batches);
-  // On the EMA weights, documents isolated whatever config().attention is. RankChannel:
+  // On the EMA weights, documents isolated whatever config().attention says. RankChannel:
   // collective, over a list that is the same on every rank, shared as config().validation_ranks
   // says.
   EvalResult evaluate(const std::vector<Batch>& batches);
@@ -71,7 +71,7 @@ public:
   const std::vector<Parameter>& parameters() const { return built_.parameters; }
   NamedTensors weights() const; // share storage with the model
   NamedTensors ema_weights() const { return ema_.state(); }
-  // The parameters are the EMA weights while the result lives.
+  // The parameters hold the EMA weights while the result lives.
   std::unique_ptr<Ema::Scope> use_ema() { return std::make_unique<Ema::Scope>(ema_); }
 
   // "model.*", "optimizer.*", "ema.*", "scaler.*": all that a resumed run needs beside step_index

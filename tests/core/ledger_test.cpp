@@ -410,5 +410,69 @@ TEST_F(LedgerTest, TruncatedFilesAreDamaged) {
   }
 }
 
+// As a torn write or a bad copy leaves it: every page is one, and each parses.
+TEST_F(LedgerTest, APageCopiedOverAnotherIsDamage) {
+  {
+    const auto ledger = open();
+    const std::int64_t id = ledger->start_launch(timed_launch());
+    for (int round = 0; round < 400; ++round) ledger->commit_round({visit(id, 1, round)}, {});
+    ledger->finish();
+  }
+  const auto pages = static_cast<std::streamoff>(fs::file_size(file()) / 4096);
+  const std::string whole = scratch_ / "whole.sqlite";
+  fs::copy_file(file(), whole);
+  ASSERT_EQ(error(), "");
+  int found = 0;
+  constexpr int kTried = 8;
+  for (int i = 1; i <= kTried; ++i) {
+    fs::copy_file(whole, file(), fs::copy_options::overwrite_existing);
+    std::fstream raw(file(), std::ios::in | std::ios::out | std::ios::binary);
+    std::string page(4096, ' ');
+    raw.seekg((pages - i) * 4096).read(page.data(), 4096);
+    raw.seekp((pages - i - 1) * 4096).write(page.data(), 4096).flush();
+    found += error().find("damaged") != std::string::npos;
+    EXPECT_EQ(failure_of([&] { open(); }).find("damaged") != std::string::npos,
+              error().find("damaged") != std::string::npos);
+  }
+  EXPECT_GE(found, kTried / 2); // a page that no table uses is none's loss
+}
+
+TEST_F(LedgerTest, ARowOfALaunchThatIsNotThereIsDamage) {
+  open()->finish();
+  Database(file(), Database::Mode::ReadWrite)
+      .execute("INSERT INTO metric(launch, path, unit, value, detail) VALUES (99, 'p', '', 1, '')");
+  EXPECT_THAT(error(), HasSubstr("of metric belongs to no row of launch"));
+}
+
+TEST_F(LedgerTest, ALockedLedgerSaysWhoAndWhatToDo) {
+  const auto ledger = open();
+  int ready[2];
+  ASSERT_EQ(::pipe(ready), 0);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const Database other(file(), Database::Mode::ReadWrite);
+    other.execute("BEGIN IMMEDIATE");
+    (void)!::write(ready[1], "x", 1);
+    ::pause();
+  }
+  char byte = 0;
+  ASSERT_EQ(::read(ready[0], &byte, 1), 1);
+  const std::string message = failure_of([&] { ledger->start_launch(timed_launch()); });
+  ::kill(child, SIGKILL);
+  ::waitpid(child, nullptr, 0);
+  EXPECT_THAT(message, HasSubstr("in a transaction"));
+}
+
+TEST_F(LedgerTest, OddLockFilesAreNamedAndLinksNotFollowed) {
+  const auto ledger = open();
+  scratch_.write("r/ledger.lock", R"({"pid":"x","host":7})");
+  EXPECT_THAT(failure_of([&] { open(); }), HasSubstr("process ? (?) on ?"));
+  fs::create_directory(scratch_ / "other");
+  scratch_.write("mine.txt", "mine");
+  fs::create_symlink(scratch_ / "mine.txt", scratch_ / "other/ledger.lock");
+  EXPECT_NE(failure_of([&] { Ledger::open(scratch_ / "other", small_plan()); }), "");
+  EXPECT_EQ(fs::file_size(scratch_ / "mine.txt"), 4u);
+}
+
 } // namespace
 } // namespace assay

@@ -10,7 +10,8 @@
 //                        1, in the file named by `count=PATH`; "*" stands for any index
 //   retire=NAME/ROUND    that variant is retired when it is asked for that round
 //   retire_in=KIND       … in launches of this kind alone
-//   harm=X               loss of levels beyond the reference's, nats a token
+//   steal_in=N                             steal of 50 % in the N-th timed launch request (needs
+//   count) harm=X               loss of levels beyond the reference's, nats a token
 // Losses of a loss launch fall with the step and differ by 1 from seed to seed.
 #include <unistd.h>
 
@@ -142,11 +143,17 @@ private:
                         {"loss", loss(variant, round)},
                         {"skipped_steps", 0},
                         {"sample_ns", json::array({ns})},
-                        {"covariates", {{"steal_share", 0.01}, {"involuntary_switches", 3}}}});
+                        {"covariates", {{"steal_share", steal()}, {"involuntary_switches", 3}}}});
     }
     if (settings_.count("sleep_us"))
       std::this_thread::sleep_for(std::chrono::microseconds(std::stoi(settings_["sleep_us"])));
     send({{"event", "round"}, {"round", round}, {"visits", visits}});
+  }
+
+  double steal() {
+    const bool asked = kind_ == "timed" && settings_.count("steal_in") &&
+                       settings_["steal_in"] == std::to_string(index_);
+    return asked ? 0.5 : 0.01;
   }
 
   double loss(const json& variant, int round) {

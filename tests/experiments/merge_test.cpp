@@ -120,5 +120,86 @@ TEST(Merge, RefusesOtherPlansBuildsAndExistingOutput) {
               HasSubstr("no such directory"));
 }
 
+TEST(Merge, DeletesNothingThatItDidNotMake) {
+  const Scratch scratch;
+  const Plan plan = small_plan(scratch);
+  run_plan(plan, scratch / "a", fake_options());
+  fs::copy(scratch / "a", scratch / "all.new", fs::copy_options::recursive);
+  scratch.write("all.new/thesis.txt", "mine");
+  value_or_throw(merge_ledgers({scratch / "a", scratch / "all.new"}, scratch / "all"));
+  EXPECT_TRUE(fs::exists(scratch / "all.new/thesis.txt"));
+  EXPECT_TRUE(fs::exists(scratch / "all.new/ledger.sqlite"));
+  for (const auto& entry : fs::directory_iterator(fs::path(scratch / "all").parent_path()))
+    EXPECT_FALSE(entry.path().filename().string().starts_with(".all")) << entry.path();
+}
+
+TEST(Merge, RefusesAnEmptyAndATakenOutput) {
+  const Scratch scratch;
+  run_plan(small_plan(scratch), scratch / "a", fake_options());
+  const std::vector<std::string> inputs{scratch / "a", scratch / "a"};
+  fs::create_symlink("loop", scratch / "loop");
+  for (const std::string& output :
+       {std::string(), scratch / "a", scratch / "loop", std::string("."), std::string("/")})
+    EXPECT_FALSE(merge_ledgers(inputs, output)) << output;
+  EXPECT_FALSE(merge_ledgers(inputs, scratch / "missing/all"));
+}
+
+TEST(Merge, WhatAKilledMergeLeavesIsNoResultsDirectory) {
+  const Scratch scratch;
+  run_plan(small_plan(scratch), scratch / "a", fake_options());
+  scratch.write("a/merge.unfinished", "");
+  const auto data = read_ledger(scratch / "a");
+  ASSERT_FALSE(data);
+  EXPECT_THAT(data.error().message, HasSubstr("merge that did not end"));
+}
+
+TEST(Merge, KeepsTheCopyThatHasTraces) {
+  const Scratch scratch;
+  run_plan(small_plan(scratch), scratch / "bare", fake_options());
+  fs::copy(scratch / "bare", scratch / "full", fs::copy_options::recursive);
+  const LedgerData data = value_or_throw(read_ledger(scratch / "full"));
+  const LaunchRow* traced =
+      data.latest_launch(data.cells[0].id, LaunchKind::Traced, LaunchState::Complete);
+  ASSERT_NE(traced, nullptr);
+  fs::create_directories(scratch / "full/traces");
+  scratch.write(fmt::format("full/traces/{}.0.a.sqlite", traced->id), "trace");
+  scratch.write(fmt::format("full/traces/{}.0.b.sqlite.part", traced->id), "half");
+  for (const bool first : {true, false}) {
+    const std::string out = scratch / (first ? "x" : "y");
+    value_or_throw(merge_ledgers(first ? std::vector{scratch / "full", scratch / "bare"}
+                                       : std::vector{scratch / "bare", scratch / "full"},
+                                 out));
+    ASSERT_TRUE(fs::exists(out + "/traces")) << first;
+    EXPECT_EQ(std::distance(fs::directory_iterator(out + "/traces"), {}), 1) << first;
+  }
+}
+
+TEST(Merge, RepeatsFollowTheirLaunches) {
+  const Scratch scratch;
+  const Plan plan = small_plan(scratch);
+  RunOptions options = fake_options();
+  options.cells = {"guard"};
+  run_plan(plan, scratch / "a", options);
+  options.cells = {"ema"};
+  run_plan(plan, scratch / "b", options);
+  options.redo = {"ema"};
+  run_plan(plan, scratch / "b", options);
+  value_or_throw(merge_ledgers({scratch / "a", scratch / "b"}, scratch / "all"));
+  const LedgerData all = value_or_throw(read_ledger(scratch / "all"));
+  int repeats = 0;
+  for (const LaunchRow& launch : all.launches) {
+    if (launch.repeats == 0) continue;
+    ++repeats;
+    const auto repeated =
+        std::find_if(all.launches.begin(), all.launches.end(), [&](const LaunchRow& row) {
+          return row.id == launch.repeats;
+        });
+    ASSERT_NE(repeated, all.launches.end());
+    EXPECT_EQ(repeated->cell, launch.cell);
+    EXPECT_EQ(repeated->index, launch.index);
+  }
+  EXPECT_EQ(repeats, 2);
+}
+
 } // namespace
 } // namespace assay

@@ -76,5 +76,21 @@ TEST(Schedule, BelowIsUnbiased) {
   for (const int count : counts) EXPECT_NEAR(count, 10000, 4 * 82);
 }
 
+// Over as many launches as there are variants each is built first, second … exactly once.
+TEST(Schedule, BuildOrdersAreBalancedOverLaunches) {
+  const Schedule schedule{"spec", 7};
+  for (const std::size_t variants : {2u, 3u, 5u}) {
+    std::set<std::pair<std::size_t, std::size_t>> seen; // place, variant
+    for (int launch = 1; launch <= static_cast<int>(variants); ++launch) {
+      const auto order = schedule.build_order("cell", launch, variants);
+      ASSERT_EQ(order.size(), variants);
+      for (std::size_t place = 0; place < variants; ++place) seen.insert({place, order[place]});
+    }
+    EXPECT_EQ(seen.size(), variants * variants);
+  }
+  EXPECT_EQ(schedule.build_order("cell", 1, 5), schedule.build_order("cell", 1, 5));
+  EXPECT_EQ(schedule.build_order("cell", 1, 5), schedule.build_order("cell", 6, 5));
+}
+
 } // namespace
 } // namespace assay

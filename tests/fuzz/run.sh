@@ -25,4 +25,4 @@ fuzz() {
   fi
 }
 export -f fuzz
-printf '%s\n' "${names[@]}" | xargs -n 1 -P "${JOBS:-$(nproc)}" bash -c 'fuzz "$1"' _ || exit 1
+printf '%s\n' "${names[@]}" | xargs -n 1 -P "${JOBS:-$(nproc)}" bash -c 'fuzz "$1"' _

@@ -3,7 +3,7 @@
 
 usage: docs_check.py SOURCE_DIR links    every relative link and anchor resolves
        docs_check.py SOURCE_DIR style    lines of at most 100 columns, table cells of at most 200 characters
-       docs_check.py SOURCE_DIR folders  README tables and guides name what exists, and every folder with sources is named
+       docs_check.py SOURCE_DIR folders  README tables name what exists, and every folder with sources is named
 """
 import pathlib
 import re
@@ -96,18 +96,7 @@ def exists(folder: pathlib.Path, name: str) -> bool:
     return (folder / name).exists() or any(folder.glob(name + ".*")) or ("*" in name and any(folder.glob(name)))
 
 
-def paths(root: pathlib.Path):
-    """Files that the guides name; `NAME` is the reader's."""
-    for name in ("CONTRIBUTING.md", "docs/architecture.md"):
-        for number, line in prose((root / name).read_text()):
-            for path in re.findall(r"`((?:%s)/[\w./*-]*)`" % "|".join(ROOMS), line):
-                pattern = path.rstrip("/").rstrip("*") + ("" if path.endswith((".cpp", ".h", ".py", "/")) else "*")
-                if "NAME" not in path and not any(root.glob(pattern)):
-                    yield f"{name}:{number}: `{path}` does not exist"
-
-
 def folders(root: pathlib.Path):
-    yield from paths(root)
     named = set()
     for path, name in pages(root):
         if path.name != "README.md" or GENERATED.match(name):

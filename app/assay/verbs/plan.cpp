@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <map>
 #include <memory>
@@ -36,10 +37,10 @@ struct Options {
 // Short worker launches, for the time of a unit on this machine.
 std::map<std::int64_t, ProbeResult> probe(const Plan& plan) {
   namespace fs = std::filesystem;
-  const fs::path logs =
-      fs::temp_directory_path() /
-      fmt::format("assay-plan-{}", content_hash(plan.ledger.spec.hash + utc_now()));
-  fs::create_directories(logs);
+  std::string name = (fs::temp_directory_path() / "assay-plan-XXXXXX").string();
+  if (::mkdtemp(name.data()) == nullptr)
+    bad_input("{}: no directory can be made in it", fs::temp_directory_path().string());
+  const fs::path logs = name;
   RunOptions options;
   options.worker_path = program_path("assay-worker");
   const auto starting = [](const CellRow& cell) {
@@ -49,7 +50,14 @@ std::map<std::int64_t, ProbeResult> probe(const Plan& plan) {
       probe_plan(plan, options, logs.string(), starting);
   std::error_code ignored;
   fs::remove_all(logs, ignored);
-  return value_or_throw(std::move(probes));
+  if (probes) return std::move(*probes);
+  // A plan for another machine: what does not need the device is still told.
+  fmt::print(
+      stderr,
+      "note: nothing could be timed here, so times are unknown and the MDE assumes a scatter: "
+      "{}\n",
+      printable(probes.error().message));
+  return {};
 }
 
 json cell_json(const Plan& plan, const CellEstimate& cell) {
@@ -112,12 +120,13 @@ void print_plan(const Plan& plan, const PlanEstimate& estimate) {
   print_cells(out, cell_rows(plan, estimate));
   out.line(
       fmt::format("total time {}. Loss: seeds x optimizer steps. MDE: smallest effect that this "
-                  "plan would detect ({:.0f} % power, alpha = {:.4g}{}), assuming that pairs "
-                  "scatter by {:.0f} % (sd).",
+                  "plan would detect ({:.0f} % power, alpha = {:.4g}{}), {} that pairs scatter "
+                  "by {:.2g} % (sd).",
                   estimate.seconds ? human_seconds(*estimate.seconds) : "unknown without a probe",
                   plan.ledger.spec.power * 100,
                   plan.ledger.spec.alpha,
                   estimate.judgements == 1 ? "" : fmt::format(" / {}", estimate.judgements),
+                  estimate.pair_sd_measured ? "the probe having shown" : "assuming",
                   estimate.pair_sd * 100));
   for (const std::string& note : plan.notes) out.line(note, 0, "note: ");
   for (const std::string& text : shape_warnings(plan.ledger)) out.line(text, 0, "shape warning: ");
@@ -145,6 +154,7 @@ void add_plan(CLI::App& app, int&) {
                 {"spec", plan.ledger.spec.hash},
                 {"cells", cells},
                 {"pair_sd", result.pair_sd},
+                {"pair_sd_measured", result.pair_sd_measured},
                 {"judgements", result.judgements},
                 {"judged_alpha", result.judged_alpha},
                 {"notes", plan.notes},

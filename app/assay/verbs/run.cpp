@@ -23,7 +23,7 @@ namespace {
 struct Options {
   MatrixOptions matrix;
   std::string out, stop_after;
-  std::vector<std::string> cells;
+  std::vector<std::string> cells, redo;
   bool fork = false, quiet = false, json = false;
 };
 
@@ -33,10 +33,31 @@ RunSummary run_with_progress(const Plan& plan, const Options& options) {
   run.worker_path = program_path("assay-worker");
   run.fork = options.fork;
   run.cells = options.cells;
+  run.redo = options.redo;
+  if (!options.quiet) run.acknowledgement = "\nstopping after this round; Ctrl-C again stops now\n";
   if (!options.stop_after.empty())
     run.stop_after_seconds = value_or_throw(parse_duration(options.stop_after));
   run.progress = [&line](const RunProgress& progress) { line.show(progress); };
   return run_plan(plan, options.out, run);
+}
+
+std::string result_line(const RunSummary& summary, const Options& options) {
+  const PlanProgress& p = summary.progress;
+  if (summary.outcome == RunSummary::Outcome::Complete && options.cells.empty())
+    return fmt::format("complete: {} of {} launches in {}", p.done, p.planned, options.out);
+  if (summary.outcome == RunSummary::Outcome::Complete)
+    return fmt::format("chosen cells complete: {} of {} launches of all cells in {}",
+                       p.done,
+                       p.planned,
+                       options.out);
+  const std::string given_up =
+      p.failed == 0 ? "" : fmt::format(", {} given up after {} attempts", p.failed, kAttempts);
+  return fmt::format("incomplete: {} of {} launches in {}{}{}; run the same command to resume",
+                     p.done,
+                     p.planned,
+                     options.out,
+                     given_up,
+                     summary.stopped.empty() || p.failed > 0 ? "" : " (" + summary.stopped + ")");
 }
 
 void print_summary(const RunSummary& summary, const Options& options) {
@@ -53,6 +74,7 @@ void print_summary(const RunSummary& summary, const Options& options) {
                 {"missing", p.missing},
                 {"problems", p.problems},
                 {"stopped", summary.stopped},
+                {"disturbed", summary.disturbed},
                 {"set_aside", summary.set_aside}});
     return;
   }
@@ -60,21 +82,14 @@ void print_summary(const RunSummary& summary, const Options& options) {
     fmt::print(stderr, "older results of another plan or build are now in {}\n", summary.set_aside);
   for (const std::string& problem : p.problems)
     fmt::print(stderr, "problem: {}\n", printable(problem));
-  if (complete)
-    fmt::print(stderr,
-               "complete: {} of {} launches in {}{}\n",
-               p.done,
-               p.planned,
-               options.out,
-               options.cells.empty() ? "" : ", of the chosen cells");
-  else
-    fmt::print(stderr,
-               "incomplete: {} of {} launches in {}{}{}; the same command goes on\n",
-               p.done,
-               p.planned,
-               options.out,
-               summary.stopped.empty() ? "" : ", stopped by ",
-               summary.stopped);
+  for (const std::string& launch : summary.disturbed)
+    fmt::print(stderr, "disturbed: {}\n", printable(launch));
+  if (!summary.disturbed.empty())
+    fmt::print(
+        stderr,
+        "other work disturbed these launches, which can cost the verdict; measure them again "
+        "with `--redo disturbed`\n");
+  fmt::print(stderr, "{}\n", result_line(summary, options));
 }
 
 // The verdicts, as `assay report` prints them, and what to type next.
@@ -88,16 +103,19 @@ void print_verdicts(const std::string& directory) {
 
 void add_run(CLI::App& app, int& exit_code) {
   CLI::App* command = app.add_subcommand(
-      "run", "measure a matrix into a results directory, or what is missing of it");
+      "run", "run an experiment matrix; resumes an unfinished results directory");
   auto options = std::make_shared<Options>();
   options->matrix.add_to(*command);
   command->add_option("--out", options->out, "results directory")->required();
-  command->add_option("--stop-after",
-                      options->stop_after,
-                      "stop after the round in which this time is up: 90s, 9m, 1h30m");
+  command->add_option(
+      "--stop-after", options->stop_after, "stop cleanly after about this long: 90s, 9m, 1h30m");
   command->add_option("--cell",
                       options->cells,
                       "only this cell; may be repeated. `assay merge` joins such results");
+  command->add_option("--redo",
+                      options->redo,
+                      "measure again: a cell, or `disturbed` for the launches that other work "
+                      "disturbed; what was measured before stays");
   command->add_flag(
       "--fork", options->fork, "set results of another plan or build aside and start anew");
   command->add_flag("--quiet", options->quiet, "no progress line and no verdict table");

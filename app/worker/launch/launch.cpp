@@ -24,14 +24,30 @@ namespace {
 
 using nlohmann::json;
 
+constexpr std::size_t kFewestProbes = 4, kMostProbes = 40; // visits of a probe
+constexpr std::chrono::seconds kProbeTime{3};
 constexpr int kEvaluationWarmSteps =
     8; // train steps before evaluations are timed: the EMA leaves the weights
 
-std::vector<std::size_t> permutation(std::size_t count, std::uint64_t seed) {
+std::vector<std::size_t> in_order(std::size_t count) {
   std::vector<std::size_t> order(count);
   std::iota(order.begin(), order.end(), std::size_t{0});
+  return order;
+}
+
+std::vector<std::size_t> permutation(std::size_t count, std::uint64_t seed) {
+  std::vector<std::size_t> order = in_order(count);
   std::mt19937_64 generator(seed);
   for (std::size_t i = count; i > 1; --i) std::swap(order[i - 1], order[generator() % i]);
+  return order;
+}
+
+std::vector<std::size_t> asked_order(const json& message, std::size_t count) {
+  const auto order = message.get<std::vector<std::size_t>>();
+  std::vector<std::size_t> sorted = order;
+  std::sort(sorted.begin(), sorted.end());
+  if (sorted != in_order(count))
+    bad_input("build_order has to name each of {} variants once", count);
   return order;
 }
 
@@ -70,6 +86,9 @@ Launch::Launch(const json& message,
     variants_.push_back(std::move(spec));
   }
   if (variants_.empty()) bad_input("a launch needs at least one variant");
+  build_order_ = message.contains("build_order")
+                     ? asked_order(message.at("build_order"), variants_.size())
+                     : permutation(variants_.size(), seed_);
   source_ = open_data(reference());
   train_data_ = std::make_unique<DataStream>(source_, reference(), Split::Train);
   held_out_data_ = std::make_unique<DataStream>(source_, reference(), Split::HeldOut);
@@ -81,7 +100,6 @@ void Launch::build_replicas() {
   const auto start = std::chrono::steady_clock::now();
   replicas_.resize(variants_.size());
   own_step_ns_.resize(variants_.size());
-  build_order_ = permutation(variants_.size(), seed_);
   if (kind_ == "timed" || kind_ == "traced" || kind_ == "loss" || kind_ == "probe") {
     for (const std::size_t i : build_order_) {
       guard_memory(i, variants_[i].name, [&] {
@@ -245,14 +263,24 @@ json Launch::round(const json& message) {
 }
 
 json Launch::probe() {
+  const auto start = std::chrono::steady_clock::now();
+  const auto goes_on = [&](std::size_t visits) {
+    return visits < kFewestProbes ||
+           (visits < kMostProbes && std::chrono::steady_clock::now() - start < kProbeTime);
+  };
   std::vector<double> unit_ns;
-  for (int i = 0; i < 4; ++i) {
+  while (goes_on(unit_ns.size())) {
     const std::vector<UnitData> units(static_cast<std::size_t>(visit_steps_), next_unit_data());
     const VisitResult visit =
         run_visit(*replicas_.front().trainer, unit_ == "evaluation", units, discard_steps_);
     unit_ns.push_back(static_cast<double>(visit.wall_ns) / visit.steps);
   }
+  std::vector<double> steps; // the first visits warm up
+  for (std::size_t i = kFewestProbes; i < unit_ns.size(); ++i)
+    steps.push_back(std::log(unit_ns[i] / unit_ns[i - 1]));
+  json sd = steps.size() < kFewestProbes ? json() : json(1.4826 * mad(steps));
   return {{"event", "probe"},
+          {"pair_sd", std::move(sd)},
           {"unit_ns", median(unit_ns)},
           {"bytes", current_bytes(reference().device)},
           {"build_seconds", build_seconds_}};

@@ -53,7 +53,7 @@ table.cards td.name{display:block;font-weight:600}table.cards td.name::before{di
 @media print{body{font-size:11px}main{max-width:none;padding:0}h2{margin:18px 0 6px}h2,h3,header{break-after:avoid}
 svg,tr{break-inside:avoid}svg{max-height:3.2in}.card svg{max-height:2in}.card{padding:8px 10px;margin:8px 0}
 .wide{overflow:visible}.wide svg{min-width:0}td,th{padding:3px 8px 3px 0;min-width:4em}
-th.num{white-space:normal}td.num{overflow-wrap:normal}td.name{min-width:6em}details:not([open]){display:none}}
+td.num,th.num{white-space:normal;overflow-wrap:normal}td.name{min-width:6em}}
 )css";
 
 } // namespace assay
