@@ -176,7 +176,7 @@ void measure_claim(ClaimResult& result,
   const bool repeats = is_memory(metric) && comparison.memory->exact;
   const int full = is_memory(metric) ? kProvisionalLaunches
                    : is_loss(metric) ? static_cast<int>(kFewestSeeds)
-                                     : kFullLaunches; // of time: it decides nothing
+                                     : kFullLaunches;
   result.provisional = !repeats && static_cast<int>(measured->by_launch.size()) < full;
 }
 

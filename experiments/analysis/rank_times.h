@@ -8,12 +8,10 @@
 #include <string>
 #include <vector>
 
-#include "core/ledger/ledger.h"
 #include "core/trace/trace.h"
+#include "experiments/evidence/cell_view.h"
 
 namespace assay {
-
-struct CellView;
 
 struct TracedWait { // of one rank, means over the counted steps of its trace
   double step_ns = 0;

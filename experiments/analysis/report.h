@@ -84,7 +84,7 @@ struct Report {
   std::vector<ClaimResult> claims;
   std::vector<LaunchSummary> launches; // all, failed ones included
   std::vector<std::string> alarms;     // what a reader must know before believing the table
-  // By arithmetic on the plan's shapes, and on the claims' sources.
+  // What arithmetic says of the plan's shapes and of the claims' sources.
   std::vector<std::string> shape_warnings, source_errors;
   std::vector<std::string> missing;
   std::vector<EventRow> events;

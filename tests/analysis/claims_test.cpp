@@ -4,13 +4,13 @@
 
 #include <cmath>
 #include <limits>
-#include <nlohmann/json.hpp>
 
 #include "core/result.h"
 #include "experiments/analysis/report.h"
 #include "experiments/analysis/wording.h"
 #include "experiments/demo/synthetic_ledger.h"
 #include "model/config/train_config.h"
+#include "tests/synthetic_cells.h"
 
 namespace assay {
 namespace {
@@ -121,7 +121,7 @@ protected:
     ClaimRow claim = synthetic::step_time_claim(lo, hi);
     claim.metric = metric;
     data_.claims = {claim};
-    return analyze(data_).claims.at(0);
+    return judge_results(data_).claims.at(0);
   }
   static LedgerData ledger() {
     synthetic::SyntheticPlan plan;
@@ -187,7 +187,8 @@ TEST_F(ModelClaims, ASettingIsNeverJudged) {
 
 TEST(ClaimConditions, NamesWhatIsUnmet) {
   ClaimRow claim;
-  const auto cell = nlohmann::json::parse(R"({"device":"cpu","precision":"fp32","seq_len":512})");
+  CellRow cell;
+  cell.config_json = R"({"device":"cpu","precision":"fp32","seq_len":512})";
   EXPECT_EQ(unmet_conditions(claim, cell, ""), "");
   claim.requires_json = R"({"device":"cuda","precision":["bf16","fp16"]})";
   EXPECT_EQ(unmet_conditions(claim, cell, ""),
@@ -200,7 +201,8 @@ TEST(ClaimConditions, NamesWhatIsUnmet) {
   claim.requires_json = R"({"gpu":"H100"})";
   EXPECT_EQ(unmet_conditions(claim, cell, ""), "the claim needs a H100 board, this is no GPU");
   EXPECT_EQ(unmet_conditions(claim, cell, "NVIDIA H100 80GB"), "");
-  const auto not_run = nlohmann::json::parse(R"({"device":"cuda"})");
+  CellRow not_run = cell;
+  not_run.config_json = R"({"device":"cuda"})";
   EXPECT_EQ(unmet_conditions(claim, not_run, ""), "") << "its board is not known yet";
   EXPECT_EQ(unmet_conditions(claim, not_run, "NVIDIA H200"),
             "the claim needs a H100 board, this is NVIDIA H200");
