@@ -100,7 +100,7 @@ TEST_F(ExportChrome, HasKinetosTopObjectInItsOrder) {
   EXPECT_EQ(document["traceName"], "t.json");
   // The pattern by which HTA finds the rank.
   EXPECT_TRUE(std::regex_search(text, std::regex(R"("rank":\s+3\b)")));
-  for (const auto& entry : std::filesystem::directory_iterator(dir_))
+  for (const auto& entry : std::filesystem::directory_iterator(dir_ / ""))
     EXPECT_NE(entry.path().extension(), ".partial") << entry.path();
 }
 
@@ -361,7 +361,7 @@ TEST_F(ExportChrome, AFailedExportLeavesTheOldFileAndNoOther) {
       EXPECT_THAT(failure.what(), HasSubstr("cannot write"));
       EXPECT_THAT(failure.what(), HasSubstr("free some space"));
     }
-    for (const auto& entry : std::filesystem::directory_iterator(dir_))
+    for (const auto& entry : std::filesystem::directory_iterator(dir_ / ""))
       EXPECT_NE(entry.path().extension(), ".partial") << entry.path();
   }
   EXPECT_EQ(read_file(dir_ / "t.json"), "old");

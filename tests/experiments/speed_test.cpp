@@ -120,12 +120,12 @@ TEST(Speed, EveryNeededPeakIsAsked) {
   const TrainConfig config = base_config("deltanet_mla", Precision::Fp8);
   LedgerData data = ledger(config);
   add_peaks(data);
-  EXPECT_FALSE(judged(data).cells.at(0).speed.at(0).light);
+  EXPECT_FALSE(judge_results(data).cells.at(0).speed.at(0).light);
   data = ledger(config);
   add_peaks(data, true);
-  EXPECT_TRUE(judged(data).cells.at(0).speed.at(0).light);
+  EXPECT_TRUE(judge_results(data).cells.at(0).speed.at(0).light);
   std::erase_if(data.metrics, [](const MetricRow& row) { return row.path == kBandwidthMetric; });
-  EXPECT_FALSE(judged(data).cells.at(0).speed.at(0).light);
+  EXPECT_FALSE(judge_results(data).cells.at(0).speed.at(0).light);
 }
 
 // Launches of sparse attention are not known by arithmetic, so neither is what binds.
