@@ -40,13 +40,13 @@ void note_surroundings(Report& report) {
   }
   for (const auto& [place, found] : values)
     if (found.all.size() > 1)
-      report.alarms.push_back(
-          fmt::format("{}: launches ran with different {}: {}; {}",
-                      place.first,
-                      place.second,
-                      fmt::join(found.all, ", "),
-                      found.timed.size() > 1 ? "pairs never cross them, but the interval spans them"
-                                             : "those that were timed are alike"));
+      report.alarms.push_back(fmt::format(
+          "{}: launches ran with different {}: {}; {}",
+          place.first,
+          place.second,
+          fmt::join(found.all, ", "),
+          found.timed.size() > 1 ? "each pair comes from one of them, but the interval mixes them"
+                                 : "those that were timed are alike"));
 }
 
 double control_memory_gap(const CellReport& cell) {
@@ -94,14 +94,14 @@ void note_alarms(const std::vector<CellView>& cells, Report& report) {
   }
   for (const auto& [cell, place] : places)
     if (place.first.size() > 1 || place.second.size() > 1)
-      report.alarms.push_back(
-          fmt::format("{}: launches ran on {} host{} and {} board{}; pairs never cross them, but "
-                      "the interval spans them",
-                      cell,
-                      place.first.size(),
-                      place.first.size() == 1 ? "" : "s",
-                      place.second.size(),
-                      place.second.size() == 1 ? "" : "s"));
+      report.alarms.push_back(fmt::format(
+          "{}: launches ran on {} host{} and {} board{}; each pair comes from one of them, but "
+          "the interval mixes them",
+          cell,
+          place.first.size(),
+          place.first.size() == 1 ? "" : "s",
+          place.second.size(),
+          place.second.size() == 1 ? "" : "s"));
   note_surroundings(report);
   for (const LaunchSummary& launch : report.launches)
     if (launch.row.state == LaunchState::Failed)

@@ -43,14 +43,14 @@ void judge_validity(Comparison& comparison, const CellContext& context) {
 }
 
 std::string inconclusive_reason(const Comparison& comparison, double sesoi) {
-  std::string text = fmt::format("the judged interval {} holds 0 and reaches beyond +-{}",
+  std::string text = fmt::format("undecided: the interval {} includes 0 and exceeds +-{}",
                                  interval_text(comparison.effect->theta.judged),
                                  share_text(sesoi));
   if (!comparison.effect->mde) return text;
-  text += fmt::format("; {} would be seen", share_text(std::expm1(*comparison.effect->mde)));
+  text += fmt::format("; this run can detect {}", share_text(std::expm1(*comparison.effect->mde)));
   const auto& needed = comparison.effect->launches_for_sesoi;
   if (needed && *needed > static_cast<int>(comparison.effect->launches.size()))
-    text += fmt::format(", {} takes about {} launches", share_text(sesoi), *needed);
+    text += fmt::format("; detecting {} needs about {} launches", share_text(sesoi), *needed);
   return text;
 }
 
@@ -69,7 +69,7 @@ void decide_speed(Comparison& comparison, double sesoi) {
   };
   if (verdict.speed == Speed::NoEffect)
     return because(ReasonCode::WithinSesoi,
-                   fmt::format("the judged interval lies within +-{}", share_text(sesoi)));
+                   fmt::format("the whole interval lies within +-{}", share_text(sesoi)));
   if (verdict.speed == Speed::Inconclusive)
     return because(ReasonCode::IntervalHoldsZero, inconclusive_reason(comparison, sesoi));
   const Speed found = verdict.speed;

@@ -404,7 +404,7 @@ TEST(ExplainJson, Golden) {
   explanation.kernels = {row, row};
   report.cells[0].comparisons = {comparison};
   const auto expected = nlohmann::json::parse(R"json({
-    "schema_version": 1,
+    "schema_version": 2,
     "comparisons": [{
       "cell": "varlen", "a": "mask_dense", "b": "varlen", "headline": "incomplete", "time": null,
       "explanation": {

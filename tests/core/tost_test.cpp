@@ -43,7 +43,7 @@ TEST(Tost, Borders) {
   const auto shifted = tost({0.5, 0.5, 0.5}, 0.5); // exactly on the margin: not proved
   EXPECT_EQ(shifted->p_high, 0.5);
   EXPECT_EQ(shifted->p_low, 0);
-  EXPECT_FALSE(tost_pairs_needed(1, 0.01, 0.8, 100));
+  EXPECT_FALSE(tost_pairs_needed(1, 0.01, 0.8, kTostAlpha, 100));
   EXPECT_EQ(tost_pairs_needed(0, 0.01, 0.8), 2);
 }
 

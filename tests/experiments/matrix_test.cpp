@@ -70,7 +70,7 @@ TEST(Matrix, ErrorRatesThatDecideNothingAreRefused) {
   EXPECT_THAT(measure("alpha = 0.9"),
               HasSubstr("[measure] alpha takes a share above 0, at most 0.2, not 0.9"));
   EXPECT_THAT(measure("power = 0.5"),
-              HasSubstr("[measure] power takes a share above 0.5, below 1, not 0.5"));
+              HasSubstr("[measure] power must be between 0.5 and 1, got 0.5"));
   EXPECT_THAT(measure("power = 1.0"), HasSubstr("[measure] power takes a share between 0 and 1"));
 }
 

@@ -281,16 +281,17 @@ TEST_F(PlanTest, VariantsThatDoNotFitAreSplit) {
 }
 
 // MDE of the median with sd .1 and 6 rounds, 2 launches, power .8, and alpha .05 shared among the
-// plan's 3 verdicts, as they read it: (t_{1-.05/6},1 + t_.8,1) * sqrt(pi/2/6) * .1 / sqrt(2) =
-// (38.18846 + 1.37638) * .0511663 / 1.414214
+// plan's 4 verdicts: ncp * sqrt(pi/2/6) * .1 / sqrt(2) with P(|T| > t_{1-.05/8},1) = .8 for the
+// non-central t of 1 degree of freedom. t = 50.92; |T| exceeds it where the chi variable is below
+// ncp / 50.92 = 1.2818, which has the probability .8: ncp = 65.27.
 TEST_F(PlanTest, EstimatesTimeAndDetectableEffect) {
   const Plan plan = small_plan(scratch_);
   const PlanEstimate none = estimate(plan);
   EXPECT_EQ(none.seconds, std::nullopt);
   EXPECT_DOUBLE_EQ(none.pair_sd, 0.10);
-  EXPECT_NEAR(*none.cells[0].mde, 1.431458, 1e-4);
-  EXPECT_EQ(none.judgements, 3);
-  EXPECT_DOUBLE_EQ(none.judged_alpha, 0.05 / 3);
+  EXPECT_NEAR(*none.cells[0].mde, 2.361584, 1e-4);
+  EXPECT_EQ(none.judgements, 4);
+  EXPECT_DOUBLE_EQ(none.judged_alpha, 0.05 / 4);
   EXPECT_DOUBLE_EQ(none.judged_alpha, judge_results(plan.ledger).judged_alpha);
   const ProbeResult probe{20e6, 1000, 0.1};
   const PlanEstimate probed = estimate(plan, {{1, probe}, {2, probe}});

@@ -369,7 +369,7 @@ TEST_F(RunnerTest, OtherDataBehindTheSamePathIsRefusedAndForked) {
   const std::size_t metrics = ledger().metrics.size();
   const std::string message = failure_of([&] { run("data=text-2"); });
   EXPECT_THAT(message, HasSubstr(scratch_ / "corpus.txt"));
-  EXPECT_THAT(message, HasSubstr("its fingerprint is text-2, and was text-1"));
+  EXPECT_THAT(message, HasSubstr("text-2 now, text-1 before"));
   EXPECT_THAT(message, HasSubstr("--fork"));
   EXPECT_EQ(ledger().launches.back().state, LaunchState::Failed);
   EXPECT_EQ(ledger().metrics.size(), metrics); // nothing was measured over the other data
@@ -385,7 +385,7 @@ TEST_F(RunnerTest, DataThatChangesBetweenTwoCellsIsRefused) {
   RunOptions options = fake_options();
   options.cells = {plan_.ledger.cells[0].name};
   run("", options);
-  EXPECT_THAT(failure_of([&] { run("data=text-2"); }), HasSubstr("was text-1"));
+  EXPECT_THAT(failure_of([&] { run("data=text-2"); }), HasSubstr("text-1 before"));
   EXPECT_EQ(run().outcome, RunSummary::Outcome::Complete); // the data is back
 }
 
