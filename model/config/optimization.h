@@ -21,13 +21,15 @@ enum class Scope { Visit, Process };
 // What a row's levels are held to before they are timed (model/gates/gates.cpp,
 // model/gates/ddp_gates.cpp).
 enum class Gate {
-  Training,   // losses and weights after several steps
-  Scaler,     // the same in fp32, and no step skipped
-  EmaSwap,    // evaluation, restored weights and EMA
-  Isolation,  // documents do not see each other, nor the future
-  NsaRanges,  // logits and gradients, ranges, isolation
-  Gradients,  // of several ranks against one process, and a shared overflow
-  Validation, // of several ranks against one process, and the same collectives
+  Training,     // losses and weights after several steps
+  Scaler,       // the same in fp32, and no step skipped
+  EmaSwap,      // evaluation, restored weights and EMA
+  Isolation,    // documents do not see each other, nor the future
+  SameFunction, // logits and gradients
+  DeltaRule,    // the rule against its recurrence, and isolation
+  NsaRanges,    // logits and gradients, ranges, isolation
+  Gradients,    // of several ranks against one process, and a shared overflow
+  Validation,   // of several ranks against one process, and the same collectives
 };
 
 struct Level {

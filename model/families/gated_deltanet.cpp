@@ -4,6 +4,7 @@
 
 #include "core/span.h"
 #include "model/families/init.h"
+#include "model/layers/add_norm.h"
 #include "model/layers/autocast.h"
 #include "model/layers/fp8_linear.h"
 #include "model/layers/gated_delta_rule.h"
@@ -33,7 +34,7 @@ GatedDeltaNet::GatedDeltaNet(ParameterFactory& make,
                              const std::string& prefix,
                              const TrainConfig& config)
     : heads_(config.heads), head_dim_(config.head_dim), form_(config.delta_form),
-      bf16_inputs_(config.bf16_delta_inputs), guard_(config.bf16_guard) {
+      bf16_inputs_(config.bf16_delta_inputs), guard_(config.bf16_guard), norms_(config.norms) {
   const std::int64_t inner = heads_ * head_dim_;
   const double conv_bound = 1.0 / std::sqrt(static_cast<double>(config.conv_kernel));
   in_proj_ = make.normal(
@@ -77,10 +78,11 @@ at::Tensor GatedDeltaNet::forward(const at::Tensor& x, const Segments& segments)
   const at::ScalarType type = wide_type(x);
   const at::Tensor decay = -a_log_.exp() * at::softplus(projected[2].to(type) + dt_bias_);
   const at::Tensor rate = projected[3].to(type).sigmoid();
-  const auto rule = form_ == DeltaForm::Chunked ? gated_delta_rule_chunked : gated_delta_rule_naive;
+  const DeltaRule rule = delta_rule_of(form_);
   const at::Tensor out =
       rule(guard_cast(qk[0]), guard_cast(qk[1]), guard_cast(v), decay, rate, segments);
-  const at::Tensor gated = rms_norm(out, norm_) * at::silu(gate);
+  const at::Tensor gated =
+      norms_ == Norms::Fused ? gated_norm(out, gate, norm_) : rms_norm(out, norm_) * at::silu(gate);
   return apply_linear(gated.reshape({tokens, inner}), out_proj_);
 }
 

@@ -25,6 +25,7 @@ private:
   DeltaForm form_;
   bool bf16_inputs_;
   Bf16Guard guard_;
+  Norms norms_;
   at::Tensor in_proj_;  // [4*H*D + 2*H, d_model]: q, k, v, gate, decay, rate
   at::Tensor conv_;     // [3*H*D, kernel]
   at::Tensor a_log_;    // [H]

@@ -2,13 +2,16 @@
 
 #include <fmt/format.h>
 
+#include <tuple>
 #include <utility>
 #include <vector>
 
 #include "core/span.h"
 #include "model/families/init.h"
+#include "model/layers/add_norm.h"
 #include "model/layers/fp8_linear.h"
 #include "model/layers/rms_norm.h"
+#include "model/layers/swiglu.h"
 #include "model/layout/segments.h"
 
 namespace assay {
@@ -26,7 +29,7 @@ struct Block {
 class ResidualModel : public Model {
 public:
   ResidualModel(ParameterFactory& make, const TrainConfig& config, const ResidualForm& form)
-      : feed_forward_(form.feed_forward) {
+      : feed_forward_(form.feed_forward), norms_(config.norms), ffn_gate_(config.ffn_gate) {
     const std::int64_t d = config.d_model;
     embedding_ = make.normal("embedding", {config.vocab_size, d}, kEmbeddingStd);
     for (std::size_t i = 0; i < config.pattern.size(); ++i)
@@ -39,12 +42,14 @@ public:
   at::Tensor forward(const Batch& batch, Attention path) const override {
     const Segments& segments = path == Attention::Varlen ? batch.documents : batch.rows;
     at::Tensor x = at::embedding(embedding_, batch.tokens.view(-1));
+    at::Tensor branch; // what the last layer adds to x
     for (const Block& block : blocks_) {
-      x = x + block.mixer(rms_norm(x, block.mixer_norm), segments, path);
-      x = x + feed_forward(block, rms_norm(x, block.ffn_norm));
+      branch = block.mixer(next_norm(x, branch, block.mixer_norm), segments, path);
+      branch = feed_forward(block, next_norm(x, branch, block.ffn_norm));
     }
+    const at::Tensor last = next_norm(x, branch, final_norm_);
     const Span span("head");
-    return at::linear(rms_norm(x, final_norm_), head_); // in 16 bits, also with FP8
+    return at::linear(last, head_); // in 16 bits, also with FP8
   }
 
 private:
@@ -64,15 +69,31 @@ private:
     return block;
   }
 
+  // Adds `branch` to x and returns the normed sum.
+  at::Tensor next_norm(at::Tensor& x, const at::Tensor& branch, const at::Tensor& weight) const {
+    if (norms_ == Norms::Fused) {
+      at::Tensor normed;
+      std::tie(x, normed) = add_norm(x, branch, weight);
+      return normed;
+    }
+    const Span span("norms/ops");
+    if (branch.defined()) x = x + branch;
+    return rms_norm(x, weight);
+  }
+
   at::Tensor feed_forward(const Block& block, const at::Tensor& x) const {
     const Span span("feed_forward");
     const at::Tensor in = apply_linear(x, block.ffn_in);
     if (feed_forward_ == FeedForward::Silu) return apply_linear(at::silu(in), block.ffn_out);
+    if (ffn_gate_ == FfnGate::Fused) return apply_linear(fused_swiglu(in), block.ffn_out);
+    const Span gate("ffn_gate/ops");
     const std::vector<at::Tensor> halves = in.chunk(2, 1);
     return apply_linear(at::silu(halves[0]) * halves[1], block.ffn_out);
   }
 
   FeedForward feed_forward_;
+  Norms norms_;
+  FfnGate ffn_gate_;
   at::Tensor embedding_; // [vocab_size, d_model]
   std::vector<Block> blocks_;
   at::Tensor final_norm_; // [d_model]

@@ -252,13 +252,20 @@ std::vector<GateResult> varlen_gates(const TrainConfig& given_reference,
   }
   gates.push_back(causality_gate(logits, batch, level.vocab_size));
   if (batch.documents.chunks != nullptr) // a family with layers of the gated delta rule
-    gates.push_back(delta_rule_gate(
-        level.delta_form == DeltaForm::Chunked ? gated_delta_rule_chunked : gated_delta_rule_naive,
-        batch,
-        level));
+    gates.push_back(delta_rule_gate(delta_rule_of(level.delta_form), batch, level));
   if (given_level.precision == Precision::Fp8)
     for (GateResult& gate : gates) gate.detail += "; in bf16, since FP8 scales whole tensors";
   return gates;
+}
+
+std::vector<GateResult> delta_rule_gates(const TrainConfig& level, const Batch& batch) {
+  Trainer trainer(level);
+  const LogitsFunction logits = [&](const Batch& b) {
+    return trainer.logits(b, Attention::Varlen);
+  };
+  return {delta_rule_gate(delta_rule_of(level.delta_form), batch, level),
+          isolation_gate(logits, batch, batch.documents, level.vocab_size),
+          causality_gate(logits, batch, level.vocab_size)};
 }
 
 std::vector<GateResult> run_gate(Gate gate,
@@ -275,6 +282,10 @@ std::vector<GateResult> run_gate(Gate gate,
     return swap_gates(reference, level, batches);
   case Gate::Isolation:
     return varlen_gates(reference, level, batches);
+  case Gate::SameFunction:
+    return same_function_gates(reference, level, batches.front(), "math/logits");
+  case Gate::DeltaRule:
+    return delta_rule_gates(level, batches.front());
   case Gate::NsaRanges:
     return nsa_ranges_gates(reference, level, batches);
   case Gate::Gradients:

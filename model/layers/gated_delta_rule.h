@@ -6,13 +6,14 @@
 
 #include <ATen/ATen.h>
 
+#include "model/config/train_config.h"
 #include "model/layout/batch.h"
 
 namespace assay {
 
 // q, k [T, H, K], v [T, H, V], g (log decay, <= 0) and beta [T, H] -> [T, H, V] in v's dtype.
-// Computes in fp64 when q is fp64, else in fp32, whatever autocast is. Both forms reset the state
-// at every segment's start.
+// The first two compute in fp64 when q is fp64, else in fp32, whatever autocast is. All forms
+// reset the state at every segment's start.
 
 // The recurrence, token by token, through plain autograd: the reference.
 at::Tensor gated_delta_rule_naive(const at::Tensor& q,
@@ -30,5 +31,22 @@ at::Tensor gated_delta_rule_chunked(const at::Tensor& q,
                                     const at::Tensor& g,
                                     const at::Tensor& beta,
                                     const Segments& segments);
+
+// The same chunks with another algebra (kernels/delta_rule/problem.h): five CUDA kernels in bf16 on
+// a GPU, which needs chunks of 64 tokens and K = V of 32, 64 or 128; tensor operations elsewhere.
+at::Tensor gated_delta_rule_fused(const at::Tensor& q,
+                                  const at::Tensor& k,
+                                  const at::Tensor& v,
+                                  const at::Tensor& g,
+                                  const at::Tensor& beta,
+                                  const Segments& segments);
+
+using DeltaRule = at::Tensor (*)(const at::Tensor& q,
+                                 const at::Tensor& k,
+                                 const at::Tensor& v,
+                                 const at::Tensor& g,
+                                 const at::Tensor& beta,
+                                 const Segments& segments);
+DeltaRule delta_rule_of(DeltaForm form);
 
 } // namespace assay

@@ -10,8 +10,10 @@
 #include <utility>
 
 #include "core/result.h"
+#include "core/span.h"
 #include "model/layers/autocast.h"
 #include "model/layers/autograd_holder.h"
+#include "model/layers/chunk_rows.h"
 #include "model/layers/gated_delta_rule.h"
 #include "model/layout/chunk_layout.h"
 
@@ -22,31 +24,6 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::tensor_list;
 using LayoutPtr = std::shared_ptr<const ChunkLayout>;
-
-// [T, H, D] -> [R, C, D] in the compute type.
-at::Tensor to_chunks(const at::Tensor& x, const ChunkLayout& layout, at::ScalarType type) {
-  const std::int64_t width = x.size(2);
-  return x.reshape({layout.tokens * layout.heads, width})
-      .index_select(0, layout.gather)
-      .to(type)
-      .view({layout.chunks * layout.heads, layout.chunk, width});
-}
-
-// The same, with dead slots set to 0.
-at::Tensor to_masked_chunks(const at::Tensor& x, const ChunkLayout& layout, at::ScalarType type) {
-  at::Tensor chunks = to_chunks(x, layout, type);
-  if (layout.dead.defined()) chunks.masked_fill_(layout.dead, 0);
-  return chunks;
-}
-
-// [R, C, D] -> [T, H, D] in `type`.
-at::Tensor to_tokens(const at::Tensor& x, const ChunkLayout& layout, at::ScalarType type) {
-  const std::int64_t width = x.size(2);
-  return x.reshape({x.size(0) * x.size(1), width})
-      .index_select(0, layout.scatter)
-      .view({layout.tokens, layout.heads, width})
-      .to(type);
-}
 
 // What both directions need of the inputs.
 struct Decays {
@@ -138,6 +115,7 @@ struct ChunkedDeltaRule : torch::autograd::Function<ChunkedDeltaRule> {
                             const at::Tensor& g,
                             const at::Tensor& beta,
                             const LayoutPtr& layout) {
+    const Span span("delta_rule/chunked_ops");
     const AutocastGuard full_precision(q.device().type(), at::kFloat);
     const at::ScalarType type = wide_type(q);
     const double scale = 1.0 / std::sqrt(static_cast<double>(q.size(2)));

@@ -1,6 +1,7 @@
 #include <cmath>
 #include <vector>
 
+#include "core/result.h"
 #include "model/layers/autocast.h"
 #include "model/layers/gated_delta_rule.h"
 
@@ -30,6 +31,18 @@ at::Tensor gated_delta_rule_naive(const at::Tensor& q,
     }
   }
   return at::stack(outputs).to(v.scalar_type());
+}
+
+DeltaRule delta_rule_of(DeltaForm form) {
+  switch (form) {
+  case DeltaForm::Naive:
+    return gated_delta_rule_naive;
+  case DeltaForm::Chunked:
+    return gated_delta_rule_chunked;
+  case DeltaForm::Fused:
+    return gated_delta_rule_fused;
+  }
+  internal_error("no such form of the delta rule");
 }
 
 } // namespace assay

@@ -29,10 +29,29 @@ at::Tensor to_tensor(const std::vector<std::int64_t>& values) {
   return at::tensor(values, at::TensorOptions().dtype(at::kLong));
 }
 
-void fill_chunks(ChunkLayout& layout, std::vector<Range> ranges) {
+// Longest first.
+std::vector<Range> sorted(std::vector<Range> ranges) {
   std::stable_sort(ranges.begin(), ranges.end(), [](const Range& a, const Range& b) {
     return a.length > b.length;
   });
+  return ranges;
+}
+
+// The chunks, segment after segment.
+void fill_spans(ChunkLayout& layout, const std::vector<Range>& ranges) {
+  std::vector<std::int32_t> spans, first{0};
+  for (const Range& range : ranges) {
+    for (std::int64_t at = 0; at < range.length; at += layout.chunk) {
+      spans.push_back(static_cast<std::int32_t>(range.begin + at));
+      spans.push_back(static_cast<std::int32_t>(std::min(layout.chunk, range.length - at)));
+    }
+    first.push_back(static_cast<std::int32_t>(spans.size() / 2));
+  }
+  layout.spans = at::tensor(spans, at::TensorOptions().dtype(at::kInt)).view({-1, 2});
+  layout.segment_chunks = at::tensor(first, at::TensorOptions().dtype(at::kInt));
+}
+
+void fill_chunks(ChunkLayout& layout, const std::vector<Range>& ranges) {
   const std::int64_t C = layout.chunk, H = layout.heads;
   std::vector<std::int64_t> gather, scatter(static_cast<std::size_t>(layout.tokens * H));
   std::vector<std::uint8_t> dead;
@@ -83,10 +102,17 @@ ChunkLayout make_chunk_layout(const std::vector<std::int32_t>& cu,
   layout.tokens = cu.back();
   layout.heads = config.heads;
   layout.chunk = config.chunk_size;
-  fill_chunks(layout, ranges_of(cu));
+  const std::vector<Range> ranges = sorted(ranges_of(cu));
+  fill_chunks(layout, ranges);
+  fill_spans(layout, ranges);
   layout.taps = make_taps(cu, config.conv_kernel);
-  for (at::Tensor* tensor :
-       {&layout.gather, &layout.scatter, &layout.dead, &layout.above, &layout.taps})
+  for (at::Tensor* tensor : {&layout.gather,
+                             &layout.scatter,
+                             &layout.dead,
+                             &layout.spans,
+                             &layout.segment_chunks,
+                             &layout.above,
+                             &layout.taps})
     if (tensor->defined()) *tensor = tensor->to(device);
   return layout;
 }

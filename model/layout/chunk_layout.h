@@ -21,6 +21,8 @@ struct ChunkLayout {
   at::Tensor gather;                     // int64 [N*H*C]: row t*H + h that feeds slot (n, h, c)
   at::Tensor scatter;                    // int64 [T*H]: slot (n*H + h)*C + c that holds row (t, h)
   at::Tensor dead;                       // bool [N*H, C, 1]; undefined when every slot has a token
+  at::Tensor spans;                      // int32 [N, 2]: first token, tokens; segment after segment
+  at::Tensor segment_chunks;             // int32 [segments+1]: first of `spans` of each segment
   at::Tensor above;                      // bool [C, C]: strictly above the diagonal
   at::Tensor
       taps; // fp32 [conv_kernel-1, T, 1]: taps[j-1][t] = 1 where token t-j lies in the segment of t

@@ -39,14 +39,18 @@ run(decltype(gated_delta_rule_naive)& rule, const DeltaInputs& in, const Segment
   return rule(in.q, in.k, in.v, in.g, in.beta, segments);
 }
 
-class DeltaRule : public testing::TestWithParam<Case> {};
+class DeltaRuleCases : public testing::TestWithParam<Case> {};
 
-TEST_P(DeltaRule, ChunkedEqualsNaive) {
+const std::pair<const char*, DeltaRule> kForms[] = {{"chunked", gated_delta_rule_chunked},
+                                                    {"fused", gated_delta_rule_fused}};
+
+TEST_P(DeltaRuleCases, FormsEqualTheRecurrence) {
   const Segments segments = make_segments(GetParam().cu, 2, 64);
   const DeltaInputs in = random_delta_inputs(GetParam().cu.back(), 2, 8, 6, 1, GetParam().decay);
-  EXPECT_LE(relative_rms(run(gated_delta_rule_chunked, in, segments),
-                         run(gated_delta_rule_naive, in, segments)),
-            1e-10);
+  for (const auto& [name, form] : kForms)
+    EXPECT_LE(relative_rms(run(*form, in, segments), run(gated_delta_rule_naive, in, segments)),
+              1e-10)
+        << name;
 }
 
 // Gradients of a random weighted sum of the outputs, by either form.
@@ -60,20 +64,23 @@ gradients(decltype(gated_delta_rule_naive)& rule, DeltaInputs in, const Segments
   return {in.q.grad(), in.k.grad(), in.v.grad(), in.g.grad(), in.beta.grad()};
 }
 
-TEST_P(DeltaRule, ChunkedGradientsEqualThoseOfTheRecurrence) {
+TEST_P(DeltaRuleCases, GradientsEqualThoseOfTheRecurrence) {
   const Segments segments = make_segments(GetParam().cu, 2, 64);
   const DeltaInputs in = random_delta_inputs(GetParam().cu.back(), 2, 8, 6, 2, GetParam().decay);
   const auto expected = gradients(gated_delta_rule_naive, in, segments);
-  const auto actual = gradients(gated_delta_rule_chunked, in, segments);
   const char* names[] = {"q", "k", "v", "g", "beta"};
-  for (std::size_t i = 0; i < expected.size(); ++i) {
-    const double size = std::max(1.0, expected[i].abs().max().item<double>());
-    EXPECT_LE((actual[i] - expected[i]).abs().max().item<double>() / size, 1e-10) << names[i];
+  for (const auto& [name, form] : kForms) {
+    const auto actual = gradients(*form, in, segments);
+    for (std::size_t i = 0; i < expected.size(); ++i) {
+      const double size = std::max(1.0, expected[i].abs().max().item<double>());
+      EXPECT_LE((actual[i] - expected[i]).abs().max().item<double>() / size, 1e-10)
+          << name << ", " << names[i];
+    }
   }
 }
 
 // Central differences along each input's coordinate, a sample of them for long inputs.
-TEST_P(DeltaRule, ChunkedGradientsEqualCentralDifferences) {
+TEST_P(DeltaRuleCases, ChunkedGradientsEqualCentralDifferences) {
   const Segments segments = make_segments(GetParam().cu, 2, 64);
   const DeltaInputs in = random_delta_inputs(GetParam().cu.back(), 2, 4, 3, 3, GetParam().decay);
   const auto analytic = gradients(gated_delta_rule_chunked, in, segments);
@@ -104,7 +111,7 @@ TEST_P(DeltaRule, ChunkedGradientsEqualCentralDifferences) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Lengths, DeltaRule, testing::ValuesIn(cases()), [](const auto& row) {
+INSTANTIATE_TEST_SUITE_P(Lengths, DeltaRuleCases, testing::ValuesIn(cases()), [](const auto& row) {
   return std::string(row.param.name) + "_" + std::to_string(row.param.cu.back());
 });
 

@@ -15,6 +15,7 @@ REPORTS = {"experiments/evidence", "experiments/attribution", "experiments/analy
 MODEL = {"model/config", "model/layout", "model/layers", "model/nsa", "model/data", "model/ddp", "model/families",
          "model/training", "model/gates"}
 VIEWER = {"ui/model", "ui/model/trace", "ui/model/results"}
+KERNELS = {"kernels", "kernels/delta_rule", "kernels/rowwise"}
 ENGINE = {"experiments/plan", "experiments/engine", "experiments/demo"}
 PROFILERS = {"profilers/machine", "profilers/trace", "profilers/cupti"}
 # Room of the including file -> rooms it may include from, besides itself. The longest matching prefix counts.
@@ -27,15 +28,17 @@ ALLOWED = {
     "core/trace": {"core", "core/files", "core/sqlite"},
     "core/protocol": {"core", "core/ledger"},
     "kernels": {"core"},
+    "kernels/delta_rule": {"core", "kernels"},
+    "kernels/rowwise": {"core", "kernels"},
     "model": set(),
     "model/config": CORE,
     "model/layout": CORE | {"model/config"},
-    "model/layers": CORE | {"model/config", "model/layout", "kernels"},
-    "model/nsa": CORE | {"model/config", "model/layout", "model/layers", "kernels"},
+    "model/layers": CORE | {"model/config", "model/layout"} | KERNELS,
+    "model/nsa": CORE | {"model/config", "model/layout", "model/layers"} | KERNELS,
     "model/data": CORE | {"model/config", "model/layout"},
     "model/families": CORE | {"model/config", "model/layout", "model/layers", "model/nsa"},
     "model/ddp": CORE | {"model/config", "model/layout", "model/data", "model/families"},
-    "model/training": CORE | MODEL - {"model/gates", "model/training"} | {"kernels"},
+    "model/training": CORE | MODEL - {"model/gates", "model/training"} | KERNELS,
     "model/gates": CORE | MODEL - {"model/gates"},
     "profilers/machine": CORE,
     "profilers/trace": CORE | {"profilers/machine"},

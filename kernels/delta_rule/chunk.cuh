@@ -1,0 +1,78 @@
+// What the five kernels share: a segment's chunks, a thread's place in its fragments, and loads.
+#pragma once
+
+#include "kernels/delta_rule/problem.h"
+#include "kernels/simt.cuh"
+
+namespace assay::delta_rule {
+
+using namespace simt;
+
+constexpr int kThreads = 128;
+constexpr int kPad = 8; // elements that keep ldmatrix free of bank conflicts
+constexpr float kLog2E = 1.4426950408889634f;
+
+// How many of a head's value columns one block of `state` and `reverse` takes: the chain over
+// chunks is latency-bound, and two blocks of 64 columns fill an SM.
+template <int D> constexpr int kValuePart = D == 64 ? 64 : 32;
+
+// 16-row tiles of the D x D state per warp; at D = 32 two of the four warps have one.
+template <int D> constexpr int kStateTiles = D >= 64 ? D / 64 : 1;
+
+// Chunks of one segment follow one another: no look-up on the way.
+struct Span {
+  int begin, end, token, tokens; // chunks; first token, tokens
+  __device__ Span(const Problem& p, int segment)
+      : begin(p.first[segment]), end(p.first[segment + 1]) {
+    token = p.chunk[begin].x;
+    tokens = (end - begin - 1) * kChunk + p.chunk[end - 1].y;
+  }
+  __device__ int2 chunk(int n) const {
+    const int before = (n - begin) * kChunk, left = tokens - before;
+    return make_int2(token + before, left < kChunk ? left : kChunk);
+  }
+};
+
+struct Lane {
+  int lane, warp, r, c;
+  __device__ Lane()
+      : lane(thread_index() % 32), warp(thread_index() / 32), r(lane / 4), c(lane % 4) {}
+};
+
+// Fragments from matrices in shared memory, rows of `stride` elements.
+__device__ __forceinline__ void
+load_a(std::uint32_t (&a)[4], const bf16* x, int stride, int row, int k, int lane) {
+  ldmatrix(a, x + (row + lane % 16) * stride + k + lane / 16 * 8); // A[i][k] = x[i][k]
+}
+__device__ __forceinline__ void
+load_a_t(std::uint32_t (&a)[4], const bf16* x, int stride, int row, int k, int lane) {
+  ldmatrix_t(
+      a, x + (k + lane % 8 + lane / 16 * 8) * stride + row + lane / 8 % 2 * 8); // A[i][k] = x[k][i]
+}
+__device__ __forceinline__ void
+load_b(std::uint32_t (&b)[4], const bf16* x, int stride, int k, int column, int lane) {
+  ldmatrix_t(
+      b, x + (k + lane % 16) * stride + column + lane / 16 * 8); // B[k][n] = x[k][n], 16 columns
+}
+__device__ __forceinline__ void
+load_b_t(std::uint32_t (&b)[4], const bf16* x, int stride, int k, int column, int lane) {
+  ldmatrix(b,
+           x + (column + lane % 8 + lane / 16 * 8) * stride + k +
+               lane / 8 % 2 * 8); // B[k][n] = x[n][k]
+}
+
+// Copies kRows rows of kWidth elements into shared memory, rows from `exists` on as zeros.
+template <int kRows, int kWidth>
+__device__ __forceinline__ void
+load_rows(bf16* to, int stride, const bf16* from, std::int64_t from_stride, int exists) {
+  constexpr int kWords = kWidth / 8;
+#pragma unroll
+  for (int i = 0; i < kRows * kWords / kThreads; ++i) {
+    const int word = thread_index() + i * kThreads, row = word / kWords, column = word % kWords * 8;
+    copy16(to + row * stride + column,
+           from + (row < exists ? row : 0) * from_stride + column,
+           row < exists);
+  }
+}
+
+} // namespace assay::delta_rule

@@ -1,0 +1,56 @@
+#include "kernels/delta_rule/delta_rule.h"
+
+#include "kernels/delta_rule/gradients.cuh"
+#include "kernels/delta_rule/output.cuh"
+#include "kernels/delta_rule/prepare.cuh"
+#include "kernels/delta_rule/reverse.cuh"
+#include "kernels/delta_rule/state.cuh"
+
+namespace assay::delta_rule {
+namespace {
+
+template <class Kernel, class Argument>
+void launch(
+    Kernel kernel, int blocks, int shared_bytes, const Argument& argument, cudaStream_t stream) {
+  // Per device and kernel; a call costs less than a microsecond.
+  cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes);
+  kernel<<<static_cast<unsigned>(blocks),
+           kThreads,
+           static_cast<std::size_t>(shared_bytes),
+           stream>>>(argument);
+}
+
+template <int D> void forward(const Problem& p, cudaStream_t stream) {
+  constexpr int kPart = kValuePart<D>;
+  launch(prepare<D>, p.chunks * p.heads, prepare_bytes<D>(), p, stream);
+  launch(
+      state<D, kPart>, p.segments * p.heads * (D / kPart), StateMemory<D, kPart>::bytes, p, stream);
+  launch(output<D>, p.chunks * p.heads, output_bytes<D>(), p, stream);
+}
+
+template <int D> void backward(const Gradients& b, cudaStream_t stream) {
+  constexpr int kPart = kValuePart<D>;
+  const Problem& p = b.problem;
+  launch(reverse<D, kPart>,
+         p.segments * p.heads * (D / kPart),
+         ReverseMemory<D, kPart>::bytes,
+         b,
+         stream);
+  launch(gradients<D>, p.chunks * p.heads, gradients_bytes<D>(), b, stream);
+}
+
+} // namespace
+
+void launch_forward(const Problem& problem, int width, cudaStream_t stream) {
+  if (width == 32) forward<32>(problem, stream);
+  if (width == 64) forward<64>(problem, stream);
+  if (width == 128) forward<128>(problem, stream);
+}
+
+void launch_backward(const Gradients& gradients, int width, cudaStream_t stream) {
+  if (width == 32) backward<32>(gradients, stream);
+  if (width == 64) backward<64>(gradients, stream);
+  if (width == 128) backward<128>(gradients, stream);
+}
+
+} // namespace assay::delta_rule

@@ -1,0 +1,20 @@
+// Launchers of the gated delta rule's five kernels. Asynchronous; the caller checks
+// cudaGetLastError(). The same inputs give the same bits on every run.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include "kernels/delta_rule/problem.h"
+
+namespace assay::delta_rule {
+
+constexpr bool width_fits(std::int64_t width) {
+  return width == 32 || width == 64 || width == 128;
+}
+
+// Three kernels: prepare, state, output. Needs width_fits(width), compute capability 8.0 or newer.
+void launch_forward(const Problem& problem, int width, cudaStream_t stream);
+// Two kernels: reverse, gradients.
+void launch_backward(const Gradients& gradients, int width, cudaStream_t stream);
+
+} // namespace assay::delta_rule

@@ -1,0 +1,79 @@
+// What the row kernels take. Tensors are contiguous unless a stride is named, on the device, and
+// begin at multiples of 16 bytes.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/bf16.h"
+
+namespace assay::rowwise {
+
+constexpr float kEps = 1e-6F; // of both norms; as model/layers/rms_norm.h
+
+// sum = x + branch; y = sum / sqrt(mean(sum^2) + eps) * weight.
+struct AddNorm {
+  const float* x;      // [rows, width]: the residual stream
+  const bf16* branch;  // [rows, width]: what a mixer or a feed-forward adds; null: nothing
+  const float* weight; // [width]
+  float* sum;          // [rows, width], written; unused where branch is null
+  bf16* y;             // [rows, width], written
+  float* rstd;         // [rows], written
+  int rows, width;
+};
+constexpr bool norm_width_fits(std::int64_t width) {
+  return width % 8 == 0 && width >= 8 && width <= 1024;
+}
+
+// dx = next + r (w dy - u mean(u w dy)) with u = x r; partial: sums of u dy over each block's rows.
+struct AddNormBackward {
+  const float* x;      // [rows, width]: the normed row
+  const float* rstd;   // [rows]
+  const float* weight; // [width]
+  const bf16* dy;      // [rows, width]
+  const float* next;   // [rows, width]: gradient of the stream behind; null: none
+  float* dx;           // [rows, width], written
+  bf16* dx16;          // [rows, width], written: the same for products; null: not wanted
+  float* partial;      // [kPartialRows, width], written
+  int rows, width;
+};
+
+// y = norm(o) * weight * silu(gate), the norm over heads of `head` columns.
+struct GatedNorm {
+  const bf16* o;       // [tokens, heads * head]
+  const bf16* gate;    // [tokens, heads * head], rows `gate_stride` apart
+  const float* weight; // [head]
+  bf16* y;             // [tokens, heads * head], written
+  int tokens, heads, head, gate_stride;
+};
+constexpr bool gated_head_fits(std::int64_t head) {
+  return head == 32 || head == 64 || head == 128;
+}
+
+struct GatedNormBackward {
+  GatedNorm forward; // y is not read
+  const bf16* dy;    // [tokens, heads * head]
+  bf16* d_o;         // [tokens, heads * head], written
+  bf16* d_gate;      // [tokens, heads * head], rows `d_gate_stride` apart, written
+  float* partial;    // [kPartialRows, head], written: sums of the weight's gradient
+  int d_gate_stride;
+};
+
+constexpr int kPartialRows = 264; // blocks of a backward kernel, two an SM of an H200
+
+// y = silu(gate) * value.
+struct SwiGlu {
+  const bf16* in; // [tokens, 2 * hidden]: gate | value
+  bf16* y;        // [tokens, hidden], written
+  std::int64_t tokens;
+  int hidden; // a multiple of 8
+};
+
+struct SwiGluBackward {
+  const bf16* in; // [tokens, 2 * hidden]
+  const bf16* dy; // [tokens, hidden]
+  bf16* d_in;     // [tokens, 2 * hidden], written
+  std::int64_t tokens;
+  int hidden;
+};
+
+} // namespace assay::rowwise

@@ -1,0 +1,70 @@
+#include "kernels/rowwise/rowwise.h"
+
+#include "kernels/rowwise/add_norm.cuh"
+#include "kernels/rowwise/gated_norm.cuh"
+#include "kernels/rowwise/swiglu.cuh"
+
+#include <type_traits>
+
+namespace assay::rowwise {
+namespace {
+
+unsigned blocks_of(std::int64_t items, std::int64_t per_block) {
+  return static_cast<unsigned>((items + per_block - 1) / per_block);
+}
+
+// Calls `body` with the smallest kWords whose rows hold `width` columns, and whether they just do.
+template <int kWords = 1, class Body> void with_words(int width, Body body) {
+  if (width == kWords * 128)
+    body(std::integral_constant<int, kWords>(), std::true_type());
+  else if (width < kWords * 128)
+    body(std::integral_constant<int, kWords>(), std::false_type());
+  else if constexpr (kWords < kMostWords)
+    with_words<kWords + 1>(width, body);
+}
+
+template <class Body> void with_head(int head, Body body) {
+  if (head == 32) body(std::integral_constant<int, 32>());
+  if (head == 64) body(std::integral_constant<int, 64>());
+  if (head == 128) body(std::integral_constant<int, 128>());
+}
+
+} // namespace
+
+void launch_add_norm(const AddNorm& p, cudaStream_t stream) {
+  with_words(p.width, [&](auto words, auto whole) {
+    add_norm<decltype(words)::value, decltype(whole)::value>
+        <<<blocks_of(p.rows, kNormWarps), kNormThreads, 0, stream>>>(p);
+  });
+}
+
+void launch_add_norm_backward(const AddNormBackward& p, cudaStream_t stream) {
+  with_words(p.width, [&](auto words, auto whole) {
+    add_norm_backward<decltype(words)::value, decltype(whole)::value>
+        <<<kPartialRows, kNormThreads, 0, stream>>>(p);
+  });
+}
+
+void launch_gated_norm(const GatedNorm& p, cudaStream_t stream) {
+  const std::int64_t words = static_cast<std::int64_t>(p.tokens) * p.heads * p.head / 8;
+  with_head(p.head, [&](auto head) {
+    gated_norm<decltype(head)::value>
+        <<<blocks_of(words, kGateThreads), kGateThreads, 0, stream>>>(p);
+  });
+}
+
+void launch_gated_norm_backward(const GatedNormBackward& p, cudaStream_t stream) {
+  with_head(p.forward.head, [&](auto head) {
+    gated_norm_backward<decltype(head)::value><<<kPartialRows, kGateThreads, 0, stream>>>(p);
+  });
+}
+
+void launch_swiglu(const SwiGlu& p, cudaStream_t stream) {
+  swiglu<<<blocks_of(p.tokens * p.hidden / 8, kGateThreads), kGateThreads, 0, stream>>>(p);
+}
+
+void launch_swiglu_backward(const SwiGluBackward& p, cudaStream_t stream) {
+  swiglu_backward<<<blocks_of(p.tokens * p.hidden / 8, kGateThreads), kGateThreads, 0, stream>>>(p);
+}
+
+} // namespace assay::rowwise

@@ -1,0 +1,19 @@
+// Launchers of kernels that work row by row on the residual stream and on gates: bf16 between
+// kernels, fp32 sums. Asynchronous; the caller checks cudaGetLastError(). Sums have a fixed order:
+// the same inputs give the same bits on every run.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include "kernels/rowwise/rows.h"
+
+namespace assay::rowwise {
+
+void launch_add_norm(const AddNorm& p, cudaStream_t stream);
+void launch_add_norm_backward(const AddNormBackward& p, cudaStream_t stream);
+void launch_gated_norm(const GatedNorm& p, cudaStream_t stream);
+void launch_gated_norm_backward(const GatedNormBackward& p, cudaStream_t stream);
+void launch_swiglu(const SwiGlu& p, cudaStream_t stream);
+void launch_swiglu_backward(const SwiGluBackward& p, cudaStream_t stream);
+
+} // namespace assay::rowwise

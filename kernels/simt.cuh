@@ -1,0 +1,98 @@
+// Instructions that kernels share, under plain names. lane = 4 r + c. Fragments of mma.m16n8k16
+// (bf16): A rows r, r+8; columns 2c, 2c+1, 2c+8, 2c+9. B rows 2c, 2c+1, 2c+8, 2c+9; column r. C
+// rows r, r+8; columns 2c, 2c+1. PTX ISA 8.8, section 9.7.14.5. tests/kernels/emulated_cuda.h
+// defines the same functions in plain C++, so that a test can run the kernels without a GPU.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/bf16.h"
+
+#ifndef ASSAY_EMULATED_CUDA
+
+#include <cuda_runtime.h>
+
+namespace assay::simt {
+
+__device__ __forceinline__ int thread_index() {
+  return static_cast<int>(threadIdx.x);
+}
+__device__ __forceinline__ int block_index() {
+  return static_cast<int>(blockIdx.x);
+}
+__device__ __forceinline__ int block_count() {
+  return static_cast<int>(gridDim.x);
+}
+__device__ __forceinline__ std::uint32_t pack2(float low, float high) {
+  std::uint32_t w;
+  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(w) : "f"(high), "f"(low));
+  return w;
+}
+__device__ __forceinline__ float2 unpack2(std::uint32_t w) {
+  return make_float2(__uint_as_float(w << 16), __uint_as_float(w & 0xffff0000u));
+}
+__device__ __forceinline__ std::uint32_t to_tf32(float x) {
+  std::uint32_t u;
+  asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(u) : "f"(x));
+  return u;
+}
+__device__ __forceinline__ float exp2_fast(float x) {
+  float y;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+__device__ __forceinline__ float reciprocal(float x) {
+  float y;
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+__device__ __forceinline__ float inverse_root(float x) {
+  return rsqrtf(x);
+}
+__device__ __forceinline__ std::uint32_t shared_address(const void* p) {
+  return static_cast<std::uint32_t>(__cvta_generic_to_shared(p));
+}
+__device__ __forceinline__ void ldmatrix(std::uint32_t (&d)[4], const void* row) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
+               : "=r"(d[0]), "=r"(d[1]), "=r"(d[2]), "=r"(d[3])
+               : "r"(shared_address(row)));
+}
+__device__ __forceinline__ void ldmatrix_t(std::uint32_t (&d)[4], const void* row) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];"
+               : "=r"(d[0]), "=r"(d[1]), "=r"(d[2]), "=r"(d[3])
+               : "r"(shared_address(row)));
+}
+__device__ __forceinline__ void
+mma(float (&c)[4], const std::uint32_t (&a)[4], std::uint32_t b0, std::uint32_t b1) {
+  asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, "
+      "{%8,%9}, {%0,%1,%2,%3};"
+      : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+__device__ __forceinline__ void
+mma_tf32(float (&c)[4], const std::uint32_t (&a)[4], std::uint32_t b0, std::uint32_t b1) {
+  asm("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, "
+      "{%8,%9}, {%0,%1,%2,%3};"
+      : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+__device__ __forceinline__ void copy16(void* to, const void* from, bool exists) {
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_address(to)),
+               "l"(from),
+               "r"(exists ? 16 : 0)
+               : "memory");
+}
+__device__ __forceinline__ void copies_commit() {
+  asm volatile("cp.async.commit_group;" ::: "memory");
+}
+template <int kLeft> __device__ __forceinline__ void copies_wait() {
+  asm volatile("cp.async.wait_group %0;" ::"n"(kLeft) : "memory");
+}
+__device__ __forceinline__ char* shared_memory() {
+  extern __shared__ __align__(128) char delta_rule_shared[];
+  return delta_rule_shared;
+}
+
+} // namespace assay::simt
+
+#endif

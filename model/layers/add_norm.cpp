@@ -1,0 +1,247 @@
+#include "model/layers/add_norm.h"
+
+#include <c10/cuda/CUDAGuard.h>
+#include <c10/cuda/CUDAStream.h>
+#include <torch/csrc/autograd/custom_function.h>
+
+#include "core/span.h"
+#include "kernels/cuda_check.h"
+#include "kernels/rowwise/rowwise.h"
+#include "model/layers/autocast.h"
+#include "model/layers/bf16_data.h"
+#include "model/layers/rms_norm.h"
+
+namespace assay {
+
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::tensor_list;
+
+const float* floats(const at::Tensor& x) {
+  return x.defined() ? x.const_data_ptr<float>() : nullptr;
+}
+
+at::Tensor sum_of(const at::Tensor& partial) {
+  return partial.sum(0);
+}
+
+// --- add_norm
+// -------------------------------------------------------------------------------------
+
+// What is normed, 1 / rms of its rows, and the result.
+struct Normed {
+  at::Tensor sum, rstd, y;
+};
+
+bool norm_takes_kernels(const at::Tensor& x, at::ScalarType result) {
+  return x.is_cuda() && x.scalar_type() == at::kFloat && result == at::kBFloat16 &&
+         rowwise::norm_width_fits(x.size(1));
+}
+
+Normed device_norm(const at::Tensor& x, const at::Tensor& branch, const at::Tensor& weight) {
+  const c10::cuda::CUDAGuard guard(x.device());
+  Normed n{branch.defined() ? at::empty_like(x) : x,
+           at::empty({x.size(0)}, x.options()),
+           at::empty(x.sizes(), x.options().dtype(at::kBFloat16))};
+  const at::Tensor added = branch.defined() ? branch.to(at::kBFloat16).contiguous() : branch;
+  rowwise::AddNorm p{};
+  p.x = floats(x), p.branch = added.defined() ? bf16_data(added) : nullptr;
+  p.weight = floats(weight), p.sum = n.sum.data_ptr<float>();
+  p.y = bf16_data(n.y), p.rstd = n.rstd.data_ptr<float>();
+  p.rows = static_cast<int>(x.size(0)), p.width = static_cast<int>(x.size(1));
+  rowwise::launch_add_norm(p, c10::cuda::getCurrentCUDAStream());
+  check_cuda(cudaGetLastError(), "add_norm, forward");
+  return n;
+}
+
+Normed plain_norm(const at::Tensor& x,
+                  const at::Tensor& branch,
+                  const at::Tensor& weight,
+                  at::ScalarType result) {
+  Normed n;
+  n.sum = branch.defined() ? x + branch : x;
+  n.rstd = (n.sum * n.sum).mean(-1).add_(kNormEps).rsqrt_();
+  n.y = (n.sum * n.rstd.unsqueeze(1) * weight).to(result);
+  return n;
+}
+
+struct NormGradients {
+  at::Tensor dx, d_branch, d_weight;
+};
+
+NormGradients device_norm_backward(const Normed& n,
+                                   const at::Tensor& weight,
+                                   const at::Tensor& next,
+                                   const at::Tensor& dy,
+                                   bool branch) {
+  const c10::cuda::CUDAGuard guard(n.sum.device());
+  const at::Tensor behind = next.defined() ? next.contiguous() : next;
+  const at::Tensor grad = dy.to(at::kBFloat16).contiguous();
+  at::Tensor dx = at::empty_like(n.sum), dx16 = branch ? at::empty_like(grad) : at::Tensor();
+  at::Tensor partial = at::empty({rowwise::kPartialRows, n.sum.size(1)}, n.sum.options());
+  rowwise::AddNormBackward p{};
+  p.x = floats(n.sum), p.rstd = floats(n.rstd), p.weight = floats(weight);
+  p.dy = bf16_data(std::as_const(grad)), p.next = floats(behind);
+  p.dx = dx.data_ptr<float>(), p.dx16 = branch ? bf16_data(dx16) : nullptr;
+  p.partial = partial.data_ptr<float>();
+  p.rows = static_cast<int>(n.sum.size(0)), p.width = static_cast<int>(n.sum.size(1));
+  rowwise::launch_add_norm_backward(p, c10::cuda::getCurrentCUDAStream());
+  check_cuda(cudaGetLastError(), "add_norm, backward");
+  return {dx, dx16, sum_of(partial)};
+}
+
+// dx = next + r (w dy - u mean(u w dy)) with u = x r;   dw = sum of u dy over the rows.
+NormGradients plain_norm_backward(const Normed& n,
+                                  const at::Tensor& weight,
+                                  const at::Tensor& next,
+                                  const at::Tensor& dy) {
+  const at::Tensor r = n.rstd.unsqueeze(1), unit = n.sum * r;
+  const at::Tensor grad = dy.to(n.sum.scalar_type()), weighted = grad * weight;
+  const at::Tensor along = (unit * weighted).mean(-1, true);
+  at::Tensor dx = (weighted - unit * along).mul_(r);
+  if (next.defined()) dx = dx + next;
+  return {dx, dx, (unit * grad).sum(0)};
+}
+
+struct AddNorm : torch::autograd::Function<AddNorm> {
+  // `result`: dtype of the normed rows.
+  static tensor_list forward(AutogradContext* ctx,
+                             const at::Tensor& given,
+                             const at::Tensor& branch,
+                             const at::Tensor& weight,
+                             std::int64_t result) {
+    const Span span("norms/fused");
+    const AutocastGuard full_precision(given.device().type(), at::kFloat);
+    const auto type = static_cast<at::ScalarType>(result);
+    const at::Tensor x = given.contiguous();
+    const Normed n = norm_takes_kernels(x, type) ? device_norm(x, branch, weight)
+                                                 : plain_norm(x, branch, weight, type);
+    ctx->save_for_backward({n.sum, n.rstd, weight});
+    ctx->set_materialize_grads(false);
+    ctx->saved_data["result"] = result;
+    ctx->saved_data["branch"] = static_cast<std::int64_t>(
+        branch.defined() ? branch.scalar_type() : at::ScalarType::Undefined);
+    // An input returned as it came would lose its place in the graph.
+    return {branch.defined() ? n.sum : n.sum.view_as(n.sum), n.y};
+  }
+
+  static tensor_list backward(AutogradContext* ctx, const tensor_list& grads) {
+    const AutocastGuard full_precision(ctx->get_saved_variables()[0].device().type(), at::kFloat);
+    const tensor_list saved = ctx->get_saved_variables();
+    const Normed n{saved[0], saved[1], {}};
+    const auto branch = static_cast<at::ScalarType>(ctx->saved_data["branch"].toInt());
+    const bool has_branch = branch != at::ScalarType::Undefined;
+    const auto result = static_cast<at::ScalarType>(ctx->saved_data["result"].toInt());
+    const auto typed = [&](const at::Tensor& x) {
+      return has_branch && x.defined() ? x.to(branch) : at::Tensor();
+    };
+    if (!grads[1].defined()) return {grads[0], typed(grads[0]), at::Tensor(), at::Tensor()};
+    const NormGradients d = norm_takes_kernels(n.sum, result)
+                                ? device_norm_backward(n, saved[2], grads[0], grads[1], has_branch)
+                                : plain_norm_backward(n, saved[2], grads[0], grads[1]);
+    return {d.dx, typed(d.d_branch), d.d_weight, at::Tensor()};
+  }
+};
+
+// --- gated_norm
+// -----------------------------------------------------------------------------------
+
+bool gate_takes_kernels(const at::Tensor& o) {
+  return o.is_cuda() && o.scalar_type() == at::kBFloat16 && rowwise::gated_head_fits(o.size(2));
+}
+
+// The gate as the kernel reads it: heads side by side, rows and first element at 16 bytes.
+at::Tensor readable_gate(const at::Tensor& gate) {
+  const bool fits = gate.scalar_type() == at::kBFloat16 && gate.stride(2) == 1 &&
+                    gate.stride(1) == gate.size(2) && gate.stride(0) % 8 == 0 &&
+                    reinterpret_cast<std::uintptr_t>(gate.const_data_ptr()) % 16 == 0;
+  return fits ? gate : gate.to(at::kBFloat16).contiguous();
+}
+
+rowwise::GatedNorm
+gate_problem(const at::Tensor& o, const at::Tensor& gate, const at::Tensor& weight) {
+  rowwise::GatedNorm p{};
+  p.o = bf16_data(o), p.gate = bf16_data(gate), p.weight = floats(weight);
+  p.tokens = static_cast<int>(o.size(0)), p.heads = static_cast<int>(o.size(1));
+  p.head = static_cast<int>(o.size(2)), p.gate_stride = static_cast<int>(gate.stride(0));
+  return p;
+}
+
+struct GatedNorm : torch::autograd::Function<GatedNorm> {
+  static at::Tensor forward(AutogradContext* ctx,
+                            const at::Tensor& given,
+                            const at::Tensor& given_gate,
+                            const at::Tensor& weight) {
+    const Span span("norms/fused");
+    const AutocastGuard full_precision(given.device().type(), at::kFloat);
+    const at::Tensor o = given.contiguous();
+    const bool device = gate_takes_kernels(o);
+    const at::Tensor gate = device ? readable_gate(given_gate) : given_gate;
+    ctx->save_for_backward({o, gate, weight});
+    ctx->saved_data["gate"] = static_cast<std::int64_t>(given_gate.scalar_type());
+    if (device) {
+      const c10::cuda::CUDAGuard guard(o.device());
+      at::Tensor y = at::empty_like(o);
+      rowwise::GatedNorm p = gate_problem(o, gate, weight);
+      p.y = bf16_data(y);
+      rowwise::launch_gated_norm(p, c10::cuda::getCurrentCUDAStream());
+      check_cuda(cudaGetLastError(), "gated norm, forward");
+      return y;
+    }
+    const at::Tensor wide = o.to(wide_type(o)), r = inverse_rms(wide);
+    return (wide * r * weight * at::silu(gate.to(wide.scalar_type()))).to(o.scalar_type());
+  }
+
+  static tensor_list backward(AutogradContext* ctx, const tensor_list& grads) {
+    const AutocastGuard full_precision(grads[0].device().type(), at::kFloat);
+    const tensor_list saved = ctx->get_saved_variables();
+    const at::Tensor &o = saved[0], &gate = saved[1], &weight = saved[2];
+    const auto gate_type = static_cast<at::ScalarType>(ctx->saved_data["gate"].toInt());
+    if (gate_takes_kernels(o)) {
+      const c10::cuda::CUDAGuard guard(o.device());
+      const at::Tensor dy = grads[0].to(at::kBFloat16).contiguous();
+      at::Tensor d_o = at::empty_like(o), d_gate = at::empty_like(o);
+      at::Tensor partial = at::empty({rowwise::kPartialRows, o.size(2)}, weight.options());
+      rowwise::GatedNormBackward b{};
+      b.forward = gate_problem(o, gate, weight);
+      b.dy = bf16_data(dy), b.d_o = bf16_data(d_o), b.d_gate = bf16_data(d_gate);
+      b.partial = partial.data_ptr<float>();
+      b.d_gate_stride = static_cast<int>(o.size(1) * o.size(2));
+      rowwise::launch_gated_norm_backward(b, c10::cuda::getCurrentCUDAStream());
+      check_cuda(cudaGetLastError(), "gated norm, backward");
+      return {d_o, d_gate.to(gate_type), sum_of(partial)};
+    }
+    // y = u w a s, u = o r, s = sigmoid(a): with d = dy a s, do = r (w d - u mean(u w d))
+    const at::ScalarType type = wide_type(o);
+    const at::Tensor wide = o.to(type), r = inverse_rms(wide), unit = wide * r;
+    const at::Tensor a = gate.to(type), s = at::sigmoid(a), dy = grads[0].to(type);
+    const at::Tensor d = dy * a * s, weighted = d * weight;
+    const at::Tensor along = (unit * weighted).mean(-1, true);
+    return {(weighted - unit * along).mul_(r).to(o.scalar_type()),
+            (dy * unit * weight * s * (1 + a * (1 - s))).to(gate_type),
+            (unit * d).sum({0, 1})};
+  }
+
+  static at::Tensor inverse_rms(const at::Tensor& x) {
+    return (x * x).mean(-1, true).add_(kNormEps).rsqrt_();
+  }
+};
+
+} // namespace
+
+std::pair<at::Tensor, at::Tensor>
+add_norm(const at::Tensor& x, const at::Tensor& branch, const at::Tensor& weight) {
+  const at::DeviceType device = x.device().type();
+  const at::ScalarType result = at::autocast::is_autocast_enabled(device)
+                                    ? at::autocast::get_autocast_dtype(device)
+                                    : x.scalar_type();
+  const tensor_list both = AddNorm::apply(x, branch, weight, static_cast<std::int64_t>(result));
+  return {both[0], both[1]};
+}
+
+at::Tensor gated_norm(const at::Tensor& o, const at::Tensor& gate, const at::Tensor& weight) {
+  return GatedNorm::apply(o, gate, weight);
+}
+
+} // namespace assay

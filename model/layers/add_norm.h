@@ -1,0 +1,22 @@
+// Norms of the residual stream and of the delta rule's output, fused with what stands beside them.
+#pragma once
+
+#include <ATen/ATen.h>
+
+#include <utility>
+
+namespace assay {
+
+// {x + branch, norm(x + branch) * weight}: x [T, D] is the residual stream, an undefined branch
+// adds nothing. The sum has x's dtype, the normed rows that of autocast, or x's without it.
+// Gradients of both results flow back in one pass. On a GPU, from an fp32 stream to bf16 rows, one
+// kernel each way, which needs D to be a multiple of 8 up to 1024.
+std::pair<at::Tensor, at::Tensor>
+add_norm(const at::Tensor& x, const at::Tensor& branch, const at::Tensor& weight);
+
+// norm(o) * weight * silu(gate), the norm over the last axis: o [T, H, D], gate [T, H, D] (any row
+// stride), weight [D] -> [T, H, D] in o's dtype. On a GPU in bf16 one kernel each way, D 32, 64 or
+// 128.
+at::Tensor gated_norm(const at::Tensor& o, const at::Tensor& gate, const at::Tensor& weight);
+
+} // namespace assay

@@ -1,0 +1,146 @@
+// The kernels of kernels/delta_rule on the CPU: arithmetic against fp64, and barriers by a random
+// order of threads. Tolerances as on a GPU (tests/model/gpu/delta_rule_gpu_test.cpp).
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "tests/kernels/emulated_warp.h"
+
+#include "kernels/delta_rule/gradients.cuh"
+#include "kernels/delta_rule/output.cuh"
+#include "kernels/delta_rule/prepare.cuh"
+#include "kernels/delta_rule/reverse.cuh"
+#include "kernels/delta_rule/state.cuh"
+#include "tests/kernels/delta_rule_reference.h"
+
+namespace assay::delta_rule {
+namespace {
+
+constexpr bf16 kNan = 0x7fc0;
+
+struct Result {
+  std::vector<bf16> out, inverse, update, states, d_states, dq, dk, dv;
+  std::vector<float> dg, d_beta;
+  bool operator==(const Result&) const = default;
+};
+
+template <int D> Result run(const Inputs& in) {
+  constexpr int kPart = kValuePart<D>;
+  const Shape& s = in.shape;
+  const int chunks = static_cast<int>(in.chunk.size()) / 2;
+  const std::size_t tokens = static_cast<std::size_t>(s.tokens()),
+                    heads = static_cast<std::size_t>(s.heads);
+  const std::size_t squares = static_cast<std::size_t>(chunks) * heads;
+  Result r;
+  r.out.assign(tokens * heads * D, kNan), r.update = r.dq = r.dk = r.dv = r.out;
+  r.inverse.assign(squares * kChunk * kChunk, kNan);
+  r.states.assign(squares * D * D, kNan), r.d_states = r.states;
+  r.dg.assign(tokens * heads, std::numeric_limits<float>::quiet_NaN()), r.d_beta = r.dg;
+  std::vector<float2> decay(squares * kChunk);
+  const Problem p{.q = in.q.data(),
+                  .k = in.k.data(),
+                  .v = in.v.data(),
+                  .g = in.g.data(),
+                  .beta = in.beta.data(),
+                  .chunk = reinterpret_cast<const int2*>(in.chunk.data()),
+                  .first = in.first.data(),
+                  .decay = decay.data(),
+                  .inverse = r.inverse.data(),
+                  .update = r.update.data(),
+                  .states = r.states.data(),
+                  .out = r.out.data(),
+                  .heads_k = s.heads_k,
+                  .heads = s.heads,
+                  .chunks = chunks,
+                  .segments = static_cast<int>(s.lengths.size()),
+                  .scale = 1 / std::sqrt(static_cast<float>(D))};
+  const Gradients b{.problem = p,
+                    .d_out = in.d_out.data(),
+                    .d_states = r.d_states.data(),
+                    .dq = r.dq.data(),
+                    .dk = r.dk.data(),
+                    .dv = r.dv.data(),
+                    .dg = r.dg.data(),
+                    .d_beta = r.d_beta.data()};
+  const auto blocks = [](int count) { return dim3(static_cast<unsigned>(count)); };
+  const dim3 chunk_heads = blocks(chunks * s.heads);
+  const dim3 segment_heads = blocks(p.segments * s.heads * (D / kPart));
+  emu::launch(chunk_heads, kThreads, prepare_bytes<D>(), [&] { prepare<D>(p); });
+  emu::launch(segment_heads, kThreads, StateMemory<D, kPart>::bytes, [&] { state<D, kPart>(p); });
+  emu::launch(chunk_heads, kThreads, output_bytes<D>(), [&] { output<D>(p); });
+  emu::launch(
+      segment_heads, kThreads, ReverseMemory<D, kPart>::bytes, [&] { reverse<D, kPart>(b); });
+  emu::launch(chunk_heads, kThreads, gradients_bytes<D>(), [&] { gradients<D>(b); });
+  return r;
+}
+
+// `limit`: largest relative RMS of the output; what rounding of bf16 inputs leaves.
+template <int D> void check(const Shape& shape, double decay, unsigned seed, double limit = 5e-3) {
+  const Inputs in = make_inputs(shape, seed, decay);
+  const Reference expected = reference(in, true);
+  emu::order.seed(1);
+  const Result seen = run<D>(in);
+  emu::order.seed(12345);
+  EXPECT_TRUE(seen == run<D>(in))
+      << "another order of threads gives other bits: a barrier is missing";
+  const auto half = [](const std::vector<double>& e, const std::vector<bf16>& x) {
+    return distance(e, [&](std::size_t i) { return static_cast<double>(float_of(x[i])); });
+  };
+  const auto full = [](const std::vector<double>& e, const std::vector<float>& x) {
+    return distance(e, [&](std::size_t i) { return static_cast<double>(x[i]); });
+  };
+  EXPECT_LE(half(expected.out, seen.out), limit);
+  EXPECT_LE(half(expected.dq, seen.dq), 8e-3);
+  EXPECT_LE(half(expected.dk, seen.dk), 8e-3);
+  EXPECT_LE(half(expected.dv, seen.dv), 8e-3);
+  EXPECT_LE(full(expected.dg, seen.dg), 2e-2);
+  EXPECT_LE(full(expected.d_beta, seen.d_beta), 2e-2);
+}
+
+TEST(DeltaRuleEmulated, Width32) {
+  check<32>({{1, 63, 66}, 1, 2, 32}, 0.3, 2);
+}
+TEST(DeltaRuleEmulated, Width64) {
+  check<64>({{1, 63, 64, 65, 107}, 2, 2, 64}, 0.05, 3);
+}
+TEST(DeltaRuleEmulated, StrongDecay) {
+  check<64>({{2, 130}, 1, 1, 64}, 3.0, 4);
+}
+TEST(DeltaRuleEmulated, KeysAlike) {
+  check<64>({{65}, 1, 1, 64, 2.F}, 0.05, 8, 8e-3); // mean cosine 0.8
+}
+TEST(DeltaRuleEmulated, Width128WithTwoValueHeadsAKey) {
+  check<128>({{70, 7}, 1, 2, 128}, 0.05, 5);
+}
+
+// What another segment or a later token holds changes no bit.
+TEST(DeltaRuleEmulated, AnotherSegmentChangesNoBit) {
+  Inputs in = make_inputs({{70, 30}, 1, 1, 64}, 6, 0.05);
+  const Result before = run<64>(in);
+  const std::size_t from = 70 * 64;
+  for (std::size_t i = from; i < in.v.size(); ++i) in.v[i] = in.d_out[i] = kNan;
+  const Result after = run<64>(in);
+  const auto same = [&](const std::vector<bf16>& x, const std::vector<bf16>& y) {
+    return std::equal(x.begin(), x.begin() + from, y.begin());
+  };
+  EXPECT_TRUE(same(before.out, after.out));
+  EXPECT_TRUE(same(before.dq, after.dq));
+  EXPECT_TRUE(same(before.dk, after.dk));
+  EXPECT_TRUE(same(before.dv, after.dv));
+  EXPECT_TRUE(std::equal(before.dg.begin(), before.dg.begin() + 70, after.dg.begin()));
+}
+
+TEST(DeltaRuleEmulated, ALaterTokenChangesNoBitOfAnEarlierOutput) {
+  Inputs in = make_inputs({{70}, 1, 1, 64}, 7, 0.05);
+  const Result before = run<64>(in);
+  const std::size_t from = 40 * 64;
+  for (std::size_t i = from; i < in.v.size(); ++i) in.v[i] = half_of(3.F);
+  const Result after = run<64>(in);
+  EXPECT_TRUE(std::equal(before.out.begin(), before.out.begin() + from, after.out.begin()));
+  EXPECT_FALSE(before.out == after.out);
+}
+
+} // namespace
+} // namespace assay::delta_rule

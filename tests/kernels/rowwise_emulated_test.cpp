@@ -1,0 +1,215 @@
+// The kernels of kernels/rowwise on the CPU against plain fp64 loops.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <random>
+#include <vector>
+
+#include "tests/kernels/emulated_warp.h"
+
+#include "kernels/rowwise/add_norm.cuh"
+#include "kernels/rowwise/gated_norm.cuh"
+#include "kernels/rowwise/swiglu.cuh"
+
+namespace assay::rowwise {
+namespace {
+
+constexpr bf16 kNan = 0x7fc0;
+constexpr int kBlocks = 3;                   // of a backward kernel here, fewer than rows need
+constexpr double kHalf = 3e-3, kFull = 2e-6; // relative RMS of results in bf16 and in fp32
+
+std::mt19937 generator(7);
+
+std::vector<float> normal(std::size_t count, float scale = 1, float shift = 0) {
+  std::normal_distribution<float> draw(shift, scale);
+  std::vector<float> x(count);
+  for (float& value : x) value = draw(generator);
+  return x;
+}
+std::vector<bf16> half(const std::vector<float>& x) {
+  std::vector<bf16> y;
+  for (const float value : x) y.push_back(static_cast<bf16>(simt::bf16_bits(value)));
+  return y;
+}
+double value(bf16 x) {
+  return simt::bf16_value(x);
+}
+double value(float x) {
+  return x;
+}
+
+template <class T> double off(const std::vector<double>& expected, const std::vector<T>& seen) {
+  double error = 0, size = 0;
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    const double difference = value(seen[i]) - expected[i];
+    if (!std::isfinite(difference)) return std::numeric_limits<double>::infinity();
+    error += difference * difference, size += expected[i] * expected[i];
+  }
+  return std::sqrt(error / size);
+}
+
+std::vector<float> added(const std::vector<float>& partial, std::size_t columns) {
+  std::vector<float> sum(columns);
+  for (std::size_t i = 0; i < partial.size(); ++i) sum[i % columns] += partial[i];
+  return sum;
+}
+
+dim3 blocks(std::int64_t count) {
+  return dim3(static_cast<unsigned>(count));
+}
+
+template <int kWords, bool kWhole> void check_norm(int width, bool with_branch) {
+  constexpr int kRows = 41;
+  const std::size_t columns = static_cast<std::size_t>(width), size = kRows * columns;
+  const std::vector<float> x = normal(size, 2), weight = normal(columns, .3F, 1),
+                           next = normal(size);
+  const std::vector<bf16> branch = half(normal(size)), dy = half(normal(size));
+  std::vector<float> sum(size, NAN), rstd(kRows, NAN), dx(size, NAN),
+      partial(kBlocks * columns, NAN);
+  std::vector<bf16> y(size, kNan), dx16(size, kNan);
+  const AddNorm p{x.data(),
+                  with_branch ? branch.data() : nullptr,
+                  weight.data(),
+                  sum.data(),
+                  y.data(),
+                  rstd.data(),
+                  kRows,
+                  width};
+  emu::launch(blocks((kRows + kNormWarps - 1) / kNormWarps), kNormThreads, 0, [&] {
+    add_norm<kWords, kWhole>(p);
+  });
+  const std::vector<float>& normed = with_branch ? sum : x;
+  const AddNormBackward b{normed.data(),
+                          rstd.data(),
+                          weight.data(),
+                          dy.data(),
+                          next.data(),
+                          dx.data(),
+                          dx16.data(),
+                          partial.data(),
+                          kRows,
+                          width};
+  emu::launch(blocks(kBlocks), kNormThreads, 0, [&] { add_norm_backward<kWords, kWhole>(b); });
+  std::vector<double> e_sum(size), e_y(size), e_dx(size), e_dw(columns);
+  for (std::size_t t = 0; t < kRows; ++t) {
+    double square = 0, along = 0;
+    for (std::size_t i = t * columns; i < (t + 1) * columns; ++i) {
+      e_sum[i] = x[i] + (with_branch ? value(branch[i]) : 0);
+      square += e_sum[i] * e_sum[i];
+    }
+    const double r = 1 / std::sqrt(square / width + 1e-6);
+    for (std::size_t c = 0; c < columns; ++c) {
+      const std::size_t i = t * columns + c;
+      e_y[i] = e_sum[i] * r * weight[c];
+      along += e_sum[i] * r * weight[c] * value(dy[i]) / width;
+    }
+    for (std::size_t c = 0; c < columns; ++c) {
+      const std::size_t i = t * columns + c;
+      const double u = e_sum[i] * r;
+      e_dw[c] += u * value(dy[i]);
+      e_dx[i] = next[i] + r * (weight[c] * value(dy[i]) - u * along);
+    }
+  }
+  if (with_branch) {
+    EXPECT_LE(off(e_sum, sum), kFull);
+  }
+  EXPECT_LE(off(e_y, y), kHalf);
+  EXPECT_LE(off(e_dx, dx), kFull);
+  EXPECT_LE(off(e_dx, dx16), kHalf);
+  EXPECT_LE(off(e_dw, added(partial, columns)), kFull);
+}
+
+TEST(RowwiseEmulated, AddNormOfWholeWords) {
+  check_norm<2, true>(256, true);
+}
+TEST(RowwiseEmulated, AddNormOfPartialWords) {
+  check_norm<2, false>(200, true);
+}
+TEST(RowwiseEmulated, NormWithoutABranch) {
+  check_norm<1, false>(64, false);
+}
+
+double silu(double x) {
+  return x / (1 + std::exp(-x));
+}
+double d_silu(double x) {
+  const double s = 1 / (1 + std::exp(-x));
+  return s * (1 + x * (1 - s));
+}
+
+template <int kHead> void check_gated_norm() {
+  constexpr int kTokens = 37, kHeads = 3, kStride = kHeads * kHead + 40; // columns of others beside
+  constexpr std::size_t kRow = kHeads * kHead, kSize = kTokens * kRow;
+  const std::vector<bf16> o = half(normal(kSize, .5F)),
+                          gate = half(normal(kTokens * kStride, 1.5F)), dy = half(normal(kSize));
+  const std::vector<float> weight = normal(kHead, .3F, 1);
+  std::vector<bf16> y(kSize, kNan), d_o(kSize, kNan), d_gate(kTokens * kStride, kNan);
+  std::vector<float> partial(kBlocks * kHead, NAN);
+  const GatedNorm p{
+      o.data(), gate.data(), weight.data(), y.data(), kTokens, kHeads, kHead, kStride};
+  const GatedNormBackward b{p, dy.data(), d_o.data(), d_gate.data(), partial.data(), kStride};
+  emu::launch(blocks((kSize / 8 + kGateThreads - 1) / kGateThreads), kGateThreads, 0, [&] {
+    gated_norm<kHead>(p);
+  });
+  emu::launch(blocks(kBlocks), kGateThreads, 0, [&] { gated_norm_backward<kHead>(b); });
+  std::vector<double> e_y(kSize), e_do(kSize), e_dgate, e_dw(kHead);
+  std::vector<bf16> seen_dgate;
+  const auto gate_at = [&](std::size_t i) { return i / kRow * kStride + i % kRow; };
+  for (std::size_t head = 0; head < kSize / kHead; ++head) {
+    double square = 0, along = 0;
+    for (std::size_t c = 0; c < kHead; ++c) square += std::pow(value(o[head * kHead + c]), 2);
+    const double r = 1 / std::sqrt(square / kHead + 1e-6);
+    for (std::size_t c = 0; c < kHead; ++c) {
+      const std::size_t i = head * kHead + c;
+      along += value(dy[i]) * silu(value(gate[gate_at(i)])) * weight[c] * value(o[i]) * r / kHead;
+    }
+    for (std::size_t c = 0; c < kHead; ++c) {
+      const std::size_t i = head * kHead + c;
+      const double g = value(gate[gate_at(i)]), u = value(o[i]) * r, d = value(dy[i]) * silu(g);
+      e_y[i] = u * weight[c] * silu(g);
+      e_dw[c] += d * u;
+      e_do[i] = r * (d * weight[c] - u * along);
+      e_dgate.push_back(value(dy[i]) * u * weight[c] * d_silu(g));
+      seen_dgate.push_back(d_gate[gate_at(i)]);
+    }
+  }
+  EXPECT_LE(off(e_y, y), kHalf);
+  EXPECT_LE(off(e_do, d_o), kHalf);
+  EXPECT_LE(off(e_dgate, seen_dgate), kHalf);
+  EXPECT_LE(off(e_dw, added(partial, kHead)), kFull);
+  for (std::size_t i = 0; i < d_gate.size(); ++i)
+    if (i % kStride >= kRow) {
+      ASSERT_EQ(d_gate[i], kNan) << "a column of others was written";
+    }
+}
+
+TEST(RowwiseEmulated, GatedNormOfEveryHeadWidth) {
+  check_gated_norm<32>();
+  check_gated_norm<64>();
+  check_gated_norm<128>();
+}
+
+TEST(RowwiseEmulated, SwiGlu) {
+  constexpr std::size_t kTokens = 29, kHidden = 72, kSize = kTokens * kHidden;
+  const std::vector<bf16> in = half(normal(2 * kSize, 1.5F)), dy = half(normal(kSize));
+  std::vector<bf16> y(kSize, kNan), d_in(2 * kSize, kNan);
+  const SwiGlu p{in.data(), y.data(), kTokens, kHidden};
+  const SwiGluBackward b{in.data(), dy.data(), d_in.data(), kTokens, kHidden};
+  const dim3 grid = blocks((kSize / 8 + kGateThreads - 1) / kGateThreads);
+  emu::launch(grid, kGateThreads, 0, [&] { swiglu(p); });
+  emu::launch(grid, kGateThreads, 0, [&] { swiglu_backward(b); });
+  std::vector<double> e_y(kSize), e_d(2 * kSize);
+  for (std::size_t i = 0; i < kSize; ++i) {
+    const std::size_t at = i / kHidden * 2 * kHidden + i % kHidden;
+    const double gate = value(in[at]), up = value(in[at + kHidden]), d = value(dy[i]);
+    e_y[i] = silu(gate) * up;
+    e_d[at] = d * up * d_silu(gate), e_d[at + kHidden] = d * silu(gate);
+  }
+  EXPECT_LE(off(e_y, y), kHalf);
+  EXPECT_LE(off(e_d, d_in), kHalf);
+}
+
+} // namespace
+} // namespace assay::rowwise

@@ -1,0 +1,99 @@
+// The fused functions against plain autograd through the operators that they replace, in fp64.
+#include <ATen/CPUGeneratorImpl.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+
+#include "model/gates/gates.h"
+#include "model/layers/add_norm.h"
+#include "model/layers/rms_norm.h"
+#include "model/layers/swiglu.h"
+
+namespace assay {
+namespace {
+
+using Tensors = std::vector<at::Tensor>;
+using Function = std::function<Tensors(const Tensors&)>;
+
+at::Tensor drawn(at::IntArrayRef shape, double shift = 0) {
+  static at::Generator generator = at::make_generator<at::CPUGeneratorImpl>(5);
+  return at::empty(shape, at::kDouble).normal_(shift, 1, generator);
+}
+
+// Results of `f`, then the gradients of a weighted sum of those results for which `used` is true.
+Tensors results(const Function& f, const Tensors& inputs, const std::vector<bool>& used) {
+  Tensors leaves;
+  for (const at::Tensor& x : inputs) leaves.push_back(x.detach().clone().requires_grad_());
+  const Tensors out = f(leaves);
+  at::Tensor total = at::zeros({}, at::kDouble);
+  for (std::size_t i = 0; i < out.size(); ++i)
+    if (used[i])
+      total =
+          total +
+          (out[i] * at::linspace(-1, 2, out[i].numel(), at::kDouble).view_as(out[i]).cos()).sum();
+  total.backward();
+  Tensors all;
+  for (const at::Tensor& x : out) all.push_back(x.detach());
+  for (const at::Tensor& x : leaves) all.push_back(x.grad());
+  return all;
+}
+
+void expect_same(const Function& fused,
+                 const Function& plain,
+                 const Tensors& inputs,
+                 const std::vector<bool>& used) {
+  const Tensors actual = results(fused, inputs, used), expected = results(plain, inputs, used);
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    if (!expected[i].defined()) continue;
+    ASSERT_TRUE(actual[i].defined()) << i;
+    EXPECT_LE(relative_rms(actual[i], expected[i]), 1e-12) << i;
+  }
+}
+
+TEST(Fused, AddNormHasTheGradientsOfItsOperators) {
+  const Function fused = [](const Tensors& x) {
+    const auto [sum, y] = add_norm(x[0], x[1], x[2]);
+    return Tensors{sum, y};
+  };
+  const Function plain = [](const Tensors& x) {
+    const at::Tensor sum = x[0] + x[1];
+    return Tensors{sum, sum * (sum * sum).mean(-1, true).add(kNormEps).rsqrt() * x[2]};
+  };
+  const Tensors inputs{drawn({7, 12}), drawn({7, 12}), drawn({12}, 1)};
+  expect_same(fused, plain, inputs, {true, true});
+  expect_same(fused, plain, inputs, {false, true});
+  expect_same(fused, plain, inputs, {true, false});
+}
+
+TEST(Fused, AddNormWithoutABranchIsTheNorm) {
+  const Function fused = [](const Tensors& x) {
+    const auto [sum, y] = add_norm(x[0], at::Tensor(), x[1]);
+    return Tensors{sum, y};
+  };
+  const Function plain = [](const Tensors& x) {
+    return Tensors{x[0] * 1, x[0] * (x[0] * x[0]).mean(-1, true).add(kNormEps).rsqrt() * x[1]};
+  };
+  expect_same(fused, plain, {drawn({5, 8}), drawn({8}, 1)}, {true, true});
+  expect_same(fused, plain, {drawn({5, 8}), drawn({8}, 1)}, {false, true});
+}
+
+TEST(Fused, GatedNormHasTheGradientsOfItsOperators) {
+  const Function fused = [](const Tensors& x) { return Tensors{gated_norm(x[0], x[1], x[2])}; };
+  const Function plain = [](const Tensors& x) {
+    const at::Tensor r = (x[0] * x[0]).mean(-1, true).add(kNormEps).rsqrt();
+    return Tensors{x[0] * r * x[2] * at::silu(x[1])};
+  };
+  expect_same(fused, plain, {drawn({6, 3, 8}), drawn({6, 3, 8}), drawn({8}, 1)}, {true});
+}
+
+TEST(Fused, SwiGluHasTheGradientsOfItsOperators) {
+  const Function fused = [](const Tensors& x) { return Tensors{fused_swiglu(x[0])}; };
+  const Function plain = [](const Tensors& x) {
+    const std::vector<at::Tensor> halves = x[0].chunk(2, 1);
+    return Tensors{at::silu(halves[0]) * halves[1]};
+  };
+  expect_same(fused, plain, {drawn({9, 20})}, {true});
+}
+
+} // namespace
+} // namespace assay
