@@ -220,7 +220,7 @@ struct GatedNorm : torch::autograd::Function<GatedNorm> {
     const at::Tensor along = (unit * weighted).mean(-1, true);
     return {(weighted - unit * along).mul_(r).to(o.scalar_type()),
             (dy * unit * weight * s * (1 + a * (1 - s))).to(gate_type),
-            (unit * d).sum({0, 1})};
+            (unit * d).sum(at::IntArrayRef({0, 1}))};
   }
 
   static at::Tensor inverse_rms(const at::Tensor& x) {

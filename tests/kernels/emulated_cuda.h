@@ -7,6 +7,11 @@
 
 #define ASSAY_EMULATED_CUDA
 
+// The kernels are written for nvcc, and fibers save registers as setjmp does.
+#pragma GCC diagnostic ignored "-Wconversion"
+#pragma GCC diagnostic ignored "-Wclobbered"
+#pragma GCC diagnostic ignored "-Wshadow"
+
 #include <ucontext.h>
 
 #include <algorithm>
