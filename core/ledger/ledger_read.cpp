@@ -386,8 +386,8 @@ LedgerData ledger_rows::read(const Database& db) {
 Result<LedgerData> read_ledger(const std::string& directory) {
   const std::string path = (std::filesystem::path(directory) / ledger_schema::kFileName).string();
   std::error_code ignored;
-  if (std::filesystem::exists(
-          std::filesystem::path(directory) / ledger_schema::kUnfinishedName, ignored))
+  if (std::filesystem::exists(std::filesystem::path(directory) / ledger_schema::kUnfinishedName,
+                              ignored))
     return fail("{}: is what a merge that did not end has left; remove it and merge again",
                 directory);
   if (Result<bool> ok = ledger_schema::check_file(path); !ok) return ok.error();

@@ -4,6 +4,8 @@
 #include <c10/cuda/CUDAStream.h>
 #include <torch/csrc/autograd/custom_function.h>
 
+#include <optional>
+
 #include "core/span.h"
 #include "kernels/cuda_check.h"
 #include "kernels/rowwise/rowwise.h"
@@ -108,9 +110,10 @@ struct AddNorm : torch::autograd::Function<AddNorm> {
   // `result`: dtype of the normed rows.
   static tensor_list forward(AutogradContext* ctx,
                              const at::Tensor& given,
-                             const at::Tensor& branch,
+                             const std::optional<at::Tensor>& added,
                              const at::Tensor& weight,
                              std::int64_t result) {
+    const at::Tensor branch = added.value_or(at::Tensor());
     const Span span("norms/fused");
     const AutocastGuard full_precision(given.device().type(), at::kFloat);
     const auto type = static_cast<at::ScalarType>(result);
@@ -147,8 +150,9 @@ struct AddNorm : torch::autograd::Function<AddNorm> {
 // --- gated_norm
 // -----------------------------------------------------------------------------------
 
-bool gate_takes_kernels(const at::Tensor& o) {
-  return o.is_cuda() && o.scalar_type() == at::kBFloat16 && rowwise::gated_head_fits(o.size(2));
+bool gate_takes_kernels(const at::Tensor& o, at::ScalarType result) {
+  return o.is_cuda() && o.scalar_type() == at::kBFloat16 && result == at::kBFloat16 &&
+         rowwise::gated_head_fits(o.size(2));
 }
 
 // The gate as the kernel reads it: heads side by side, rows and first element at 16 bytes.
@@ -172,13 +176,16 @@ struct GatedNorm : torch::autograd::Function<GatedNorm> {
   static at::Tensor forward(AutogradContext* ctx,
                             const at::Tensor& given,
                             const at::Tensor& given_gate,
-                            const at::Tensor& weight) {
+                            const at::Tensor& weight,
+                            std::int64_t result) {
     const Span span("norms/fused");
     const AutocastGuard full_precision(given.device().type(), at::kFloat);
     const at::Tensor o = given.contiguous();
-    const bool device = gate_takes_kernels(o);
+    const auto type = static_cast<at::ScalarType>(result);
+    const bool device = gate_takes_kernels(o, type);
     const at::Tensor gate = device ? readable_gate(given_gate) : given_gate;
     ctx->save_for_backward({o, gate, weight});
+    ctx->saved_data["result"] = result;
     ctx->saved_data["gate"] = static_cast<std::int64_t>(given_gate.scalar_type());
     if (device) {
       const c10::cuda::CUDAGuard guard(o.device());
@@ -190,7 +197,7 @@ struct GatedNorm : torch::autograd::Function<GatedNorm> {
       return y;
     }
     const at::Tensor wide = o.to(wide_type(o)), r = inverse_rms(wide);
-    return (wide * r * weight * at::silu(gate.to(wide.scalar_type()))).to(o.scalar_type());
+    return (wide * r * weight * at::silu(gate.to(wide.scalar_type()))).to(type);
   }
 
   static tensor_list backward(AutogradContext* ctx, const tensor_list& grads) {
@@ -198,7 +205,8 @@ struct GatedNorm : torch::autograd::Function<GatedNorm> {
     const tensor_list saved = ctx->get_saved_variables();
     const at::Tensor &o = saved[0], &gate = saved[1], &weight = saved[2];
     const auto gate_type = static_cast<at::ScalarType>(ctx->saved_data["gate"].toInt());
-    if (gate_takes_kernels(o)) {
+    const auto result = static_cast<at::ScalarType>(ctx->saved_data["result"].toInt());
+    if (gate_takes_kernels(o, result)) {
       const c10::cuda::CUDAGuard guard(o.device());
       const at::Tensor dy = grads[0].to(at::kBFloat16).contiguous();
       at::Tensor d_o = at::empty_like(o), d_gate = at::empty_like(o);
@@ -210,7 +218,7 @@ struct GatedNorm : torch::autograd::Function<GatedNorm> {
       b.d_gate_stride = static_cast<int>(o.size(1) * o.size(2));
       rowwise::launch_gated_norm_backward(b, c10::cuda::getCurrentCUDAStream());
       check_cuda(cudaGetLastError(), "gated norm, backward");
-      return {d_o, d_gate.to(gate_type), sum_of(partial)};
+      return {d_o, d_gate.to(gate_type), sum_of(partial), at::Tensor()};
     }
     // y = u w a s, u = o r, s = sigmoid(a): with d = dy a s, do = r (w d - u mean(u w d))
     const at::ScalarType type = wide_type(o);
@@ -220,7 +228,8 @@ struct GatedNorm : torch::autograd::Function<GatedNorm> {
     const at::Tensor along = (unit * weighted).mean(-1, true);
     return {(weighted - unit * along).mul_(r).to(o.scalar_type()),
             (dy * unit * weight * s * (1 + a * (1 - s))).to(gate_type),
-            (unit * d).sum(at::IntArrayRef({0, 1}))};
+            (unit * d).sum(at::IntArrayRef({0, 1})),
+            at::Tensor()};
   }
 
   static at::Tensor inverse_rms(const at::Tensor& x) {
@@ -228,20 +237,26 @@ struct GatedNorm : torch::autograd::Function<GatedNorm> {
   }
 };
 
+// What a product after this takes: autocast's type, or x's without it.
+at::ScalarType result_type(const at::Tensor& x) {
+  const at::DeviceType device = x.device().type();
+  return at::autocast::is_autocast_enabled(device) ? at::autocast::get_autocast_dtype(device)
+                                                   : x.scalar_type();
+}
+
 } // namespace
 
 std::pair<at::Tensor, at::Tensor>
 add_norm(const at::Tensor& x, const at::Tensor& branch, const at::Tensor& weight) {
-  const at::DeviceType device = x.device().type();
-  const at::ScalarType result = at::autocast::is_autocast_enabled(device)
-                                    ? at::autocast::get_autocast_dtype(device)
-                                    : x.scalar_type();
-  const tensor_list both = AddNorm::apply(x, branch, weight, static_cast<std::int64_t>(result));
+  const at::ScalarType result = result_type(x);
+  const std::optional<at::Tensor> added =
+      branch.defined() ? std::optional<at::Tensor>(branch) : std::nullopt;
+  const tensor_list both = AddNorm::apply(x, added, weight, static_cast<std::int64_t>(result));
   return {both[0], both[1]};
 }
 
 at::Tensor gated_norm(const at::Tensor& o, const at::Tensor& gate, const at::Tensor& weight) {
-  return GatedNorm::apply(o, gate, weight);
+  return GatedNorm::apply(o, gate, weight, static_cast<std::int64_t>(result_type(gate)));
 }
 
 } // namespace assay

@@ -15,7 +15,8 @@ std::pair<at::Tensor, at::Tensor>
 add_norm(const at::Tensor& x, const at::Tensor& branch, const at::Tensor& weight);
 
 // norm(o) * weight * silu(gate), the norm over the last axis: o [T, H, D], gate [T, H, D] (any row
-// stride), weight [D] -> [T, H, D] in o's dtype. On a GPU in bf16 one kernel each way, D 32, 64 or
+// stride), weight [D] -> [T, H, D] in the type of autocast, or
+// the gate's without it. On a GPU from bf16 to bf16 one kernel each way, D 32, 64 or
 // 128.
 at::Tensor gated_norm(const at::Tensor& o, const at::Tensor& gate, const at::Tensor& weight);
 

@@ -78,7 +78,8 @@ TEST(Claims, TheShippedOnesLoad) {
                           "nsa-ranges-vectorized",
                           "nsa-ranges-kernel",
                           "nsa-ranges-direct",
-                          "nsa-ranges-bottleneck"));
+                          "nsa-ranges-bottleneck",
+                          "speed-gdn-kernel"));
   EXPECT_THAT(settings,
               ElementsAre("ddp-buckets-default",
                           "ddp-buckets-larger",
