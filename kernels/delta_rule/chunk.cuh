@@ -75,4 +75,42 @@ load_rows(bf16* to, int stride, const bf16* from, std::int64_t from_stride, int 
   }
 }
 
+// What a block of `state` and `reverse` works on: a segment, a head and DV of its D value columns.
+template <int D, int DV> struct SegmentPart {
+  int part, head, key_head;
+  Span span;
+  bool owns_state; // this warp has rows of the state
+  __device__ SegmentPart(const Problem& p, int warp)
+      : part(block_index() % (D / DV)), head(block_index() / (D / DV) % p.heads),
+        key_head(head / (p.heads / p.heads_k)), span(p, block_index() / (D / DV) / p.heads),
+        owns_state(D >= 64 || 16 * warp < D) {}
+};
+
+// T and the decays of a chunk into a stage of shared memory laid out by M.
+template <class M>
+__device__ __forceinline__ void load_inverse(bf16* to, const Problem& p, int n, int head) {
+  const std::int64_t place = (static_cast<std::int64_t>(n) * p.heads + head) * kChunk;
+  load_rows<kChunk, kChunk>(
+      to + M::inverse, M::t_stride, p.inverse + place * kChunk, kChunk, kChunk);
+  if (thread_index() < 32)
+    copy16(to + M::decay + 8 * thread_index(), p.decay + place + 2 * thread_index(), true);
+}
+
+// A state's DV columns between shared memory and [N, heads, D, D].
+template <int D, class M> __device__ __forceinline__ void clear_state(bf16* state) {
+  for (int i = thread_index(); i < D * M::value_stride / 8; i += kThreads)
+    reinterpret_cast<uint4*>(state)[i] = make_uint4(0, 0, 0, 0);
+}
+template <int D, int DV, class M>
+__device__ __forceinline__ void store_state(
+    bf16* states, const bf16* state, const Problem& p, int n, const SegmentPart<D, DV>& of) {
+  bf16* to = states + (static_cast<std::int64_t>(n) * p.heads + of.head) * D * D + of.part * DV;
+#pragma unroll
+  for (int i = 0; i < D * DV / 8 / kThreads; ++i) {
+    const int word = thread_index() + i * kThreads, y = word / (DV / 8), x = word % (DV / 8) * 8;
+    *reinterpret_cast<uint4*>(to + y * D + x) =
+        *reinterpret_cast<const uint4*>(state + y * M::value_stride + x);
+  }
+}
+
 } // namespace assay::delta_rule

@@ -33,11 +33,8 @@ template <int D, int DV> __global__ void __launch_bounds__(kThreads) reverse(Gra
   const Problem& p = b.problem;
   bf16* memory = reinterpret_cast<bf16*>(shared_memory());
   const Lane at;
-  const bool owns_state = D >= 64 || 16 * at.warp < D;
-  const int part = block_index() % (D / DV), unit = block_index() / (D / DV);
-  const int segment = unit / p.heads, head = unit % p.heads,
-            key_head = head / (p.heads / p.heads_k);
-  const Span span(p, segment);
+  const SegmentPart<D, DV> of(p, at.warp);
+  const auto& [part, head, key_head, span, owns_state] = of;
   const int begin = span.begin, end = span.end;
 
   const auto load = [&](int n) {
@@ -61,19 +58,14 @@ template <int D, int DV> __global__ void __launch_bounds__(kThreads) reverse(Gra
                                 part * DV,
                             static_cast<std::int64_t>(p.heads) * D,
                             chunk.y);
-      const std::int64_t place = (static_cast<std::int64_t>(n) * p.heads + head) * kChunk;
-      load_rows<kChunk, kChunk>(
-          to + M::inverse, M::t_stride, p.inverse + place * kChunk, kChunk, kChunk);
-      if (thread_index() < 32)
-        copy16(to + M::decay + 8 * thread_index(), p.decay + place + 2 * thread_index(), true);
+      load_inverse<M>(to, p, n, head);
     }
     copies_commit();
   };
   bf16 *ss = memory + M::state, *su = memory + M::update, *so = memory + M::from_out,
        *sv = memory + M::from_value;
   float s[kRows][kTiles][4] = {};
-  for (int i = thread_index(); i < D * M::value_stride / 8; i += kThreads)
-    reinterpret_cast<uint4*>(ss)[i] = make_uint4(0, 0, 0, 0);
+  clear_state<D, M>(ss);
   load(end - 1);
   const int row = 16 * at.warp + at.r;
   for (int n = end; n-- > begin;) {
@@ -83,14 +75,7 @@ template <int D, int DV> __global__ void __launch_bounds__(kThreads) reverse(Gra
     const bf16* stage = memory + (n - begin) % M::stages * M::stage;
     const float2* decay = reinterpret_cast<const float2*>(stage + M::decay);
     const int2 chunk = span.chunk(n);
-    bf16* d_states =
-        b.d_states + (static_cast<std::int64_t>(n) * p.heads + head) * D * D + part * DV;
-#pragma unroll
-    for (int i = 0; i < D * DV / 8 / kThreads; ++i) {
-      const int word = thread_index() + i * kThreads, y = word / (DV / 8), x = word % (DV / 8) * 8;
-      *reinterpret_cast<uint4*>(d_states + y * D + x) =
-          *reinterpret_cast<const uint4*>(ss + y * M::value_stride + x);
-    }
+    store_state<D, DV, M>(b.d_states, ss, p, n, of);
     const float2 upper = decay[row], lower = decay[row + 8];
     const float whole = decay[kChunk - 1].x;
     // P^T, rows j of this warp, columns i >= j, block by block; P^T dO

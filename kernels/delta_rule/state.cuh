@@ -22,11 +22,8 @@ template <int D, int DV> __global__ void __launch_bounds__(kThreads) state(Probl
   constexpr int kTiles = DV / 8, kRows = kStateTiles<D>; // 16-row tiles of the state a warp
   bf16* memory = reinterpret_cast<bf16*>(shared_memory());
   const Lane at;
-  const bool owns_state = D >= 64 || 16 * at.warp < D;
-  const int part = block_index() % (D / DV), unit = block_index() / (D / DV);
-  const int segment = unit / p.heads, head = unit % p.heads,
-            key_head = head / (p.heads / p.heads_k);
-  const Span span(p, segment);
+  const SegmentPart<D, DV> of(p, at.warp);
+  const auto& [part, head, key_head, span, owns_state] = of;
   const int begin = span.begin, end = span.end;
 
   const auto load = [&](int n) {
@@ -44,18 +41,13 @@ template <int D, int DV> __global__ void __launch_bounds__(kThreads) state(Probl
                                 part * DV,
                             static_cast<std::int64_t>(p.heads) * D,
                             chunk.y);
-      const std::int64_t place = (static_cast<std::int64_t>(n) * p.heads + head) * kChunk;
-      load_rows<kChunk, kChunk>(
-          to + M::inverse, M::t_stride, p.inverse + place * kChunk, kChunk, kChunk);
-      if (thread_index() < 32)
-        copy16(to + M::decay + 8 * thread_index(), p.decay + place + 2 * thread_index(), true);
+      load_inverse<M>(to, p, n, head);
     }
     copies_commit();
   };
   bf16 *ss = memory + M::state, *sr = memory + M::rest, *sw = memory + M::scaled;
   float s[kRows][kTiles][4] = {};
-  for (int i = thread_index(); i < D * M::value_stride / 8; i += kThreads)
-    reinterpret_cast<uint4*>(ss)[i] = make_uint4(0, 0, 0, 0);
+  clear_state<D, M>(ss);
 #pragma unroll
   for (int i = 0; i + 1 < M::stages; ++i) load(begin + i);
   const int row = 16 * at.warp + at.r;
@@ -67,13 +59,7 @@ template <int D, int DV> __global__ void __launch_bounds__(kThreads) state(Probl
     const float2* decay = reinterpret_cast<const float2*>(stage + M::decay);
     const int2 chunk = span.chunk(n);
     // S, for the output and the backward pass.
-    bf16* states = p.states + (static_cast<std::int64_t>(n) * p.heads + head) * D * D + part * DV;
-#pragma unroll
-    for (int i = 0; i < D * DV / 8 / kThreads; ++i) {
-      const int word = thread_index() + i * kThreads, y = word / (DV / 8), x = word % (DV / 8) * 8;
-      *reinterpret_cast<uint4*>(states + y * D + x) =
-          *reinterpret_cast<const uint4*>(ss + y * M::value_stride + x);
-    }
+    store_state<D, DV, M>(p.states, ss, p, n, of);
     // R = beta (V - 2^gamma K S)
     float ks[kTiles][4] = {};
 #pragma unroll
