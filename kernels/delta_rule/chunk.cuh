@@ -113,4 +113,46 @@ __device__ __forceinline__ void store_state(
   }
 }
 
+// s += left^T right over the chunk's tokens, for the rows of the state that this warp owns.
+template <int D, int DV, class M>
+__device__ __forceinline__ void add_to_state(float (&s)[kStateTiles<D>][DV / 8][4],
+                                             const bf16* left,
+                                             const bf16* right,
+                                             const Lane& at) {
+  constexpr int kRows = kStateTiles<D>;
+#pragma unroll
+  for (int k = 0; k < kChunk; k += 16) {
+    std::uint32_t a[kRows][4];
+#pragma unroll
+    for (int i = 0; i < kRows; ++i)
+      load_a_t(a[i], left, M::key_stride, 16 * (kRows * at.warp + i), k, at.lane);
+#pragma unroll
+    for (int j = 0; j < DV / 8; j += 2) {
+      std::uint32_t b[4];
+      load_b(b, right, M::value_stride, k, 8 * j, at.lane);
+#pragma unroll
+      for (int i = 0; i < kRows; ++i) {
+        mma(s[i][j], a[i], b[0], b[1]);
+        mma(s[i][j + 1], a[i], b[2], b[3]);
+      }
+    }
+  }
+}
+
+// The same rows, rounded, into shared memory: what the next chunk reads.
+template <int D, int DV, class M>
+__device__ __forceinline__ void
+round_state(bf16* state, const float (&s)[kStateTiles<D>][DV / 8][4], const Lane& at) {
+  constexpr int kRows = kStateTiles<D>;
+#pragma unroll
+  for (int i = 0; i < kRows; ++i)
+#pragma unroll
+    for (int j = 0; j < DV / 8; ++j) {
+      const int place = (16 * (kRows * at.warp + i) + at.r) * M::value_stride + 8 * j + 2 * at.c;
+      *reinterpret_cast<std::uint32_t*>(state + place) = pack2(s[i][j][0], s[i][j][1]);
+      *reinterpret_cast<std::uint32_t*>(state + place + 8 * M::value_stride) =
+          pack2(s[i][j][2], s[i][j][3]);
+    }
+}
+
 } // namespace assay::delta_rule

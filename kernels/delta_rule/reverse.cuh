@@ -181,36 +181,11 @@ template <int D, int DV> __global__ void __launch_bounds__(kThreads) reverse(Gra
       for (int j = 0; j < kTiles; ++j)
 #pragma unroll
         for (int e = 0; e < 4; ++e) s[i][j][e] *= keep;
-#pragma unroll
-    for (int which = 0; which < 2; ++which) {
-      const bf16 *left = stage + (which ? M::key : M::query), *right_side = which ? sv : so;
-#pragma unroll
-      for (int k = 0; owns_state && k < kChunk; k += 16) {
-        std::uint32_t a[kRows][4];
-#pragma unroll
-        for (int i = 0; i < kRows; ++i)
-          load_a_t(a[i], left, M::key_stride, 16 * (kRows * at.warp + i), k, at.lane);
-#pragma unroll
-        for (int j = 0; j < kTiles; j += 2) {
-          std::uint32_t right[4];
-          load_b(right, right_side, M::value_stride, k, 8 * j, at.lane);
-#pragma unroll
-          for (int i = 0; i < kRows; ++i) {
-            mma(s[i][j], a[i], right[0], right[1]);
-            mma(s[i][j + 1], a[i], right[2], right[3]);
-          }
-        }
-      }
+    if (owns_state) {
+      add_to_state<D, DV, M>(s, stage + M::query, so, at);
+      add_to_state<D, DV, M>(s, stage + M::key, sv, at);
+      round_state<D, DV, M>(ss, s, at);
     }
-#pragma unroll
-    for (int i = 0; owns_state && i < kRows; ++i)
-#pragma unroll
-      for (int j = 0; j < kTiles; ++j) {
-        const int place = (16 * (kRows * at.warp + i) + at.r) * M::value_stride + 8 * j + 2 * at.c;
-        *reinterpret_cast<std::uint32_t*>(ss + place) = pack2(s[i][j][0], s[i][j][1]);
-        *reinterpret_cast<std::uint32_t*>(ss + place + 8 * M::value_stride) =
-            pack2(s[i][j][2], s[i][j][3]);
-      }
   }
   copies_wait<0>();
 }

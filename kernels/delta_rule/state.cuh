@@ -128,32 +128,10 @@ template <int D, int DV> __global__ void __launch_bounds__(kThreads) state(Probl
       for (int j = 0; j < kTiles; ++j)
 #pragma unroll
         for (int e = 0; e < 4; ++e) s[i][j][e] *= keep;
-#pragma unroll
-    for (int k = 0; owns_state && k < kChunk; k += 16) {
-      std::uint32_t a[kRows][4];
-#pragma unroll
-      for (int i = 0; i < kRows; ++i)
-        load_a_t(a[i], stage + M::key, M::key_stride, 16 * (kRows * at.warp + i), k, at.lane);
-#pragma unroll
-      for (int j = 0; j < kTiles; j += 2) {
-        std::uint32_t b[4];
-        load_b(b, sw, M::value_stride, k, 8 * j, at.lane);
-#pragma unroll
-        for (int i = 0; i < kRows; ++i) {
-          mma(s[i][j], a[i], b[0], b[1]);
-          mma(s[i][j + 1], a[i], b[2], b[3]);
-        }
-      }
+    if (owns_state) {
+      add_to_state<D, DV, M>(s, stage + M::key, sw, at);
+      round_state<D, DV, M>(ss, s, at);
     }
-#pragma unroll
-    for (int i = 0; owns_state && i < kRows; ++i)
-#pragma unroll
-      for (int j = 0; j < kTiles; ++j) {
-        const int place = (16 * (kRows * at.warp + i) + at.r) * M::value_stride + 8 * j + 2 * at.c;
-        *reinterpret_cast<std::uint32_t*>(ss + place) = pack2(s[i][j][0], s[i][j][1]);
-        *reinterpret_cast<std::uint32_t*>(ss + place + 8 * M::value_stride) =
-            pack2(s[i][j][2], s[i][j][3]);
-      }
   }
   copies_wait<0>();
 }
