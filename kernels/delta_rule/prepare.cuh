@@ -131,8 +131,11 @@ template <int D> __global__ void __launch_bounds__(kThreads) prepare(Problem p) 
       const float before = __shfl_up_sync(0xffffffffu, sum, d);
       if (at.lane >= d) sum += before;
     }
-    sd[2 * at.lane] = make_float2(sum - g[1], beta[0]);
-    sd[2 * at.lane + 1] = make_float2(sum, beta[1]);
+    // From the tokens before, never `sum - g[1]`: that would round by a later token's decay.
+    const float earlier = __shfl_up_sync(0xffffffffu, sum, 1);
+    const float even = (at.lane > 0 ? earlier : 0.f) + g[0];
+    sd[2 * at.lane] = make_float2(even, beta[0]);
+    sd[2 * at.lane + 1] = make_float2(even + g[1], beta[1]);
   }
   copies_wait<0>();
   __syncthreads();

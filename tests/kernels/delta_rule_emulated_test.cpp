@@ -22,7 +22,7 @@ constexpr bf16 kNan = 0x7fc0;
 
 struct Result {
   std::vector<bf16> out, inverse, update, states, d_states, dq, dk, dv;
-  std::vector<float> dg, d_beta;
+  std::vector<float> dg, d_beta, gamma;
   bool operator==(const Result&) const = default;
 };
 
@@ -73,6 +73,7 @@ template <int D> Result run(const Inputs& in) {
   emu::launch(
       segment_heads, kThreads, ReverseMemory<D, kPart>::bytes, [&] { reverse<D, kPart>(b); });
   emu::launch(chunk_heads, kThreads, gradients_bytes<D>(), [&] { gradients<D>(b); });
+  for (const float2& d : decay) r.gamma.push_back(d.x);
   return r;
 }
 
@@ -133,13 +134,21 @@ TEST(DeltaRuleEmulated, AnotherSegmentChangesNoBit) {
 }
 
 TEST(DeltaRuleEmulated, ALaterTokenChangesNoBitOfAnEarlierOutput) {
-  Inputs in = make_inputs({{70}, 1, 1, 64}, 7, 0.05);
+  const Inputs in = make_inputs({{70}, 1, 1, 64}, 7, 0.3);
   const Result before = run<64>(in);
-  const std::size_t from = 40 * 64;
-  for (std::size_t i = from; i < in.v.size(); ++i) in.v[i] = half_of(3.F);
-  const Result after = run<64>(in);
-  EXPECT_TRUE(std::equal(before.out.begin(), before.out.begin() + from, after.out.begin()));
-  EXPECT_FALSE(before.out == after.out);
+  for (const std::size_t token : {1, 31, 40, 63, 64}) {
+    Inputs changed = in;
+    for (std::size_t i = token * 64; i < in.v.size(); ++i)
+      changed.q[i] = changed.k[i] = half_of(0.125F), changed.v[i] = half_of(3.F);
+    for (std::size_t t = token; t < in.g.size(); ++t) changed.g[t] = -0.7F, changed.beta[t] = 0.9F;
+    const Result after = run<64>(changed);
+    const auto gamma = before.gamma.begin() + static_cast<std::ptrdiff_t>(token);
+    EXPECT_TRUE(std::equal(before.gamma.begin(), gamma, after.gamma.begin())) << token;
+    const auto end = before.out.begin() + static_cast<std::ptrdiff_t>(token * 64);
+    EXPECT_TRUE(std::equal(before.out.begin(), end, after.out.begin())) << token;
+    EXPECT_FALSE(std::equal(end, end + 64, after.out.begin() + (end - before.out.begin())))
+        << token;
+  }
 }
 
 } // namespace

@@ -113,5 +113,28 @@ TEST(DeltaRuleGpuSegments, AnotherSegmentChangesNoBit) {
   }
 }
 
+TEST(DeltaRuleGpuSegments, ALaterTokenChangesNoBitOfAnEarlierOutput) {
+  if (!at::cuda::is_available()) GTEST_SKIP() << "no CUDA device";
+  const Case c{{0, 230}, 2, 64, 0.3};
+  const Segments segments = segments_for(c, at::kCUDA);
+  const Tensors in = inputs(c, at::kCUDA);
+  const at::NoGradGuard no_grad;
+  const auto out = [&](const Tensors& x) {
+    return gated_delta_rule_fused(x.q, x.k, x.v, x.g, x.beta, segments);
+  };
+  const at::Tensor before = out(in);
+  for (const std::int64_t token : {1, 63, 64, 127, 128, 197}) {
+    const auto changed = [&](const at::Tensor& x) {
+      const at::Tensor other = x.clone();
+      other.narrow(0, token, 230 - token).mul_(0.7);
+      return other;
+    };
+    const at::Tensor after = out(
+        {changed(in.q), changed(in.k), changed(in.v), changed(in.g), changed(in.beta), in.d_out});
+    EXPECT_TRUE(at::equal(before.narrow(0, 0, token), after.narrow(0, 0, token))) << token;
+    EXPECT_FALSE(at::equal(before[token], after[token])) << token;
+  }
+}
+
 } // namespace
 } // namespace assay
