@@ -4,9 +4,11 @@
 #include <filesystem>
 
 #include "core/ledger/ledger.h"
+#include "core/ledger/ledger_schema.h"
 #include "core/result.h"
 #include "core/trace/trace_file.h"
 #include "experiments/demo/demo_trace.h"
+#include "experiments/demo/staged_directory.h"
 #include "experiments/demo/synthetic_ledger.h"
 
 namespace assay {
@@ -299,52 +301,23 @@ std::vector<std::string> write_traces(const std::string& directory, const Ledger
   return paths;
 }
 
-// The files of a demo that could not be finished are removed, and its directory if it was new.
-class Unfinished {
-public:
-  explicit Unfinished(std::string directory)
-      : directory_(std::move(directory)), was_there_(std::filesystem::exists(directory_)) {}
-  ~Unfinished() {
-    if (finished_) return;
-    std::error_code ignored; // the error under way says more
-    if (!was_there_) {
-      std::filesystem::remove_all(directory_, ignored);
-      return;
-    }
-    for (std::filesystem::directory_iterator it(directory_, ignored), end; !ignored && it != end;
-         it.increment(ignored))
-      std::filesystem::remove_all(it->path(), ignored);
-  }
-  Unfinished(const Unfinished&) = delete;
-  Unfinished& operator=(const Unfinished&) = delete;
-  void finish() { finished_ = true; }
-
-private:
-  std::string directory_;
-  bool was_there_, finished_ = false;
-};
-
 } // namespace
 
 Demo write_demo(const std::string& directory) {
-  std::error_code error;
-  if (std::filesystem::exists(directory, error) &&
-      (!std::filesystem::is_directory(directory, error) ||
-       !std::filesystem::is_empty(directory, error)))
-    bad_input(
-        "{}: is not an empty directory; the demo never writes over anything: name another one",
-        directory);
-  Unfinished unfinished(directory);
+  StagedDirectory staged(directory);
   const std::vector<Shown> shown = shown_cells();
   const LedgerData data = demo_ledger(shown);
-  synthetic::store(data, directory);
+  synthetic::store(data, staged.path());
   Demo demo;
   demo.launches = static_cast<std::int64_t>(data.launches.size());
   demo.visits = static_cast<std::int64_t>(data.visits.size());
   for (const Shown& one : shown)
     demo.cells.push_back(fmt::format("{:<14} {}", one.cell.name, one.shows));
-  demo.traces = write_traces(directory, data);
-  unfinished.finish();
+  for (const std::string& trace : write_traces(staged.path(), data))
+    demo.traces.push_back(
+        (std::filesystem::path(directory) / "traces" / std::filesystem::path(trace).filename())
+            .string());
+  staged.place(ledger_schema::kFileName);
   return demo;
 }
 
