@@ -411,6 +411,7 @@ void Planner::finish_spec() {
   spec.sesoi = matrix_.sesoi.value_or(any_gpu_ ? kSesoiGpu : kSesoiCpu);
   seal_plan(plan_.ledger);
   plan_.budget_seconds = matrix_.budget_seconds;
+  plan_.trace_budget_bytes = matrix_.trace_budget_bytes;
 }
 
 } // namespace
