@@ -53,9 +53,9 @@ TEST(QuietWait, AQuietMachineIsNotWaitedFor) {
 // One quiet sample between two busy ones is no quiet machine.
 TEST(QuietWait, QuietIsSeveralSamplesInARow) {
   int waits = 0;
-  const QuietResult result = wait(machine({0.12, 0.01, 0.3, 0.01, 0.01, 0.01}), &waits);
+  const QuietResult result = wait(machine({0.12, 0.01, 0.01, 0.2, 0.01, 0.3, 0.01}), &waits);
   EXPECT_TRUE(result.quiet);
-  EXPECT_EQ(waits, 2);
+  EXPECT_EQ(waits, 3);
   EXPECT_EQ(result.first, "steal 12 %");
   EXPECT_THAT(result.detail(), HasSubstr("until the machine was quiet: steal 30 %"));
 }
