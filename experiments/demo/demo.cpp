@@ -1,7 +1,11 @@
 #include "experiments/demo/demo.h"
 
+#include <fmt/ranges.h>
+
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <set>
 
 #include "core/ledger/ledger.h"
 #include "core/ledger/ledger_schema.h"
@@ -90,8 +94,10 @@ std::vector<Shown> shown_cells() {
   cells.back().cell.levels[1].same_work = true;
   cells.push_back({two("flash_block", "larger attention blocks", -0.01), "inconclusive"});
   cells.back().cell.launch_sd = 0.04;
-  cells.push_back({two("fused_norm", "one kernel for norm and residual", -0.06), "parity failed"});
+  cells.push_back({two("fused_norm", "one kernel for norm and residual", -0.06),
+                   "a level that its gate rejects"});
   cells.back().cell.levels[1].gate_passes = false;
+  cells.back().cell.levels.push_back({.name = "exact", .effect = -0.03});
   cells.push_back({two("cuda_graphs", "replay of the captured step", -0.08), "not engaged"});
   cells.back().cell.levels[1].engaged = false;
   cells.push_back({two("side_stream", "copies on a stream of their own", -0.02), "A/A alarm"});
@@ -138,6 +144,30 @@ std::vector<ClaimRow> demo_claims() {
   return {throughput, memory, scaler, guard, graphs};
 }
 
+// As the engine does: what its parity gate rejects is not measured, and replicas are built in
+// another order launch by launch.
+void follow_the_rules(LedgerData& data) {
+  std::set<std::int64_t> rejected;
+  for (const GateRow& gate : data.gates)
+    if (!gate.passed) rejected.insert(gate.variant);
+  std::erase_if(data.visits,
+                [&](const VisitRow& visit) { return rejected.contains(visit.variant); });
+  std::erase_if(data.metrics, [&](const MetricRow& metric) {
+    return rejected.contains(metric.variant) && metric.path.starts_with("memory/");
+  });
+  for (LaunchRow& launch : data.launches) {
+    std::vector<std::string> names;
+    for (const VariantRow& variant : data.variants)
+      if (variant.cell == launch.cell &&
+          (launch.kind == LaunchKind::Parity || !rejected.contains(variant.id)))
+        names.push_back(variant.name);
+    std::rotate(names.begin(),
+                names.begin() + launch.id % static_cast<std::int64_t>(names.size()),
+                names.end());
+    launch.build_order = fmt::format("{}", fmt::join(names, " "));
+  }
+}
+
 LedgerData demo_ledger(const std::vector<Shown>& shown) {
   SyntheticPlan plan;
   plan.name = "demo";
@@ -153,6 +183,7 @@ LedgerData demo_ledger(const std::vector<Shown>& shown) {
   for (const Shown& one : shown) plan.cells.push_back(one.cell);
   plan.claims = demo_claims();
   LedgerData data = synthetic::synthetic_ledger(plan);
+  follow_the_rules(data);
   data.spec.command = "assay demo";
   data.spec.matrix_toml = "# synthetic: no matrix made these results\nversion = 1\n";
   return data;
