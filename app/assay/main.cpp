@@ -27,6 +27,7 @@ int run(int argc, char** argv) {
   cli::add_run(app, exit_code);
   cli::add_status(app, exit_code);
   cli::add_merge(app, exit_code);
+  cli::add_clean(app);
   cli::add_report(app, exit_code);
   cli::add_explain(app, exit_code);
   cli::add_log(app);

@@ -22,6 +22,7 @@ void add_export(CLI::App& app, int& exit_code);
 void add_pack(CLI::App& app);
 void add_demo(CLI::App& app, int& exit_code);
 void add_merge(CLI::App& app, int& exit_code);
+void add_clean(CLI::App& app);
 void add_claims(CLI::App& app, int& exit_code);
 void add_doctor(CLI::App& app, int& exit_code);
 void add_completion(CLI::App& app);

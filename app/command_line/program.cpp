@@ -4,18 +4,23 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
 #include <cstring>
 #include <system_error>
 
+#include "app/command_line/help.h"
 #include "core/result.h"
 #include "core/text.h"
 
 namespace assay {
 
 namespace {
+
+constexpr int kColumnsUnknown = 80, kLeastColumns = 40;
+constexpr std::size_t kMessageIndent = 2; // of the lines after the first
 
 // A closed stream's number would go to the next file that is opened, a ledger for instance, and
 // messages into it. Its replacement refuses what is wrong with a closed one, except messages.
@@ -24,6 +29,21 @@ void open_standard_streams() {
     if (::fcntl(stream, F_GETFD) < 0 && errno == EBADF &&
         ::open("/dev/null", stream == STDOUT_FILENO ? O_RDONLY : O_RDWR) < 0)
       return; // without /dev/null nothing better is to be had
+}
+
+// A terminal gets lines that fit; a program that reads messages gets them whole.
+std::string for_terminal(const std::string& text) {
+  if (::isatty(STDERR_FILENO) == 0) return text;
+  const auto width = static_cast<std::size_t>(
+      std::max(terminal_columns(STDERR_FILENO, kColumnsUnknown), kLeastColumns));
+  std::string out;
+  for (std::size_t at = 0; at <= text.size();) {
+    const std::size_t end = std::min(text.find('\n', at), text.size());
+    if (at > 0) out += "\n";
+    out += wrap_text(text.substr(at, end - at), width, kMessageIndent);
+    at = end + 1;
+  }
+  return out;
 }
 
 // Nobody is told that a reader who closed the pipe did so.
@@ -56,7 +76,7 @@ int guarded(const std::function<int()>& body, int& output_error) {
 } // namespace
 
 void print_error(const std::string& message, const char* kind) {
-  const std::string line = std::string(kind) + ": " + printable(message) + "\n";
+  const std::string line = for_terminal(std::string(kind) + ": " + printable(message)) + "\n";
   std::fputs(line.c_str(), stderr);
 }
 

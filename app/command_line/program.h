@@ -14,7 +14,8 @@ inline constexpr int kOk = 0, kInternal = 1, kBadInput = 2, kIncomplete = 6;
 // stderr; output that could not be written becomes kBadInput, silently for a closed pipe.
 int run_program(const std::function<int()>& body);
 
-// "error: …" on stderr, control characters removed. Never throws.
+// "error: …" on stderr, control characters removed; wrapped where stderr is a terminal, else in one
+// line.
 void print_error(const std::string& message, const char* kind = "error");
 
 } // namespace assay

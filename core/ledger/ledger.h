@@ -71,7 +71,7 @@ struct CellRow {
   std::int64_t id = 0;
   std::string name; // "varlen", "bf16_guard/fp32"
   std::string optimization;
-  std::string unit;        // train_step | evaluation | optimizer_step
+  std::string unit;        // train_step | evaluation
   std::string config_json; // the resolved TrainConfig of the reference
   int rounds = 0;          // timed rounds per launch
   int visit_steps = 1;     // K: units per visit
@@ -181,7 +181,8 @@ struct GateRow { // one parity check of a variant against the reference
 struct EventRow { // a data-dependent decision or a mishap
   std::int64_t launch = 0;
   int round = -1;
-  std::string utc, kind, detail; // kind: warmup_end | retired | restarted | stopped | redo
+  std::string utc, kind, detail; // kind: warmup_end | retired | restarted | stopped | redo |
+                                 // waited | untraced
   std::int64_t variant = 0;      // retired: which one; 0: none
   std::string cause = {}; // retired: kCauseLoss, kCauseMemory; redo: kCauseDisturbed, kCauseAsked
 };

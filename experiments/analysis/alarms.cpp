@@ -63,6 +63,9 @@ void note_alarms(const std::vector<CellView>& cells, Report& report) {
       if (const RetiredVariant* retired = cell.retired(*variant))
         report.alarms.push_back(
             fmt::format("{}: {} retired: {}", cell.cell->name, variant->name, retired->text));
+  for (const CellView& cell : cells)
+    if (!cell.untraced.empty())
+      report.alarms.push_back(fmt::format("{}: no trace: {}", cell.cell->name, cell.untraced));
   for (const CellReport& cell : report.cells) {
     if (cell.control && cell.control->alarm)
       report.alarms.push_back(
@@ -104,7 +107,7 @@ void note_alarms(const std::vector<CellView>& cells, Report& report) {
           place.second.size() == 1 ? "" : "s"));
   note_surroundings(report);
   for (const LaunchSummary& launch : report.launches)
-    if (launch.row.state == LaunchState::Failed)
+    if (launch.row.state == LaunchState::Failed && !launch.interrupted)
       report.alarms.push_back(fmt::format("{}: {} launch {} (attempt {}) failed: {}",
                                           launch.cell,
                                           to_string(launch.row.kind),

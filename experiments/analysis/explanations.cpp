@@ -16,6 +16,7 @@ namespace {
 std::string why_no_launch(const CellView& cell) {
   if (const LaunchRow* failed = cell.latest(LaunchKind::Traced, LaunchState::Failed))
     return fmt::format("the traced launch failed: {}", failed->reason);
+  if (!cell.untraced.empty()) return "no trace was recorded: " + cell.untraced;
   if (cell.cell->traced_rounds > 0)
     return "no traced launch is complete; `assay run` on the same directory records it";
   return "no trace was recorded: the plan has none; set [trace] rounds = 10 in the matrix and run "

@@ -62,7 +62,8 @@ void note_missing(const CellView& view, CellReport& cell) {
   if (cell.loss_launches < cell.cell.loss_seeds)
     cell.missing.push_back(fmt::format(
         "{} of {} loss launches", cell.cell.loss_seeds - cell.loss_launches, cell.cell.loss_seeds));
-  if (cell.cell.traced_rounds > 0 && view.complete(LaunchKind::Traced).empty())
+  if (cell.cell.traced_rounds > 0 && view.complete(LaunchKind::Traced).empty() &&
+      view.untraced.empty()) // else an alarm says so
     cell.missing.push_back("traced launch");
 }
 
@@ -119,10 +120,14 @@ std::vector<ClaimResult> judge_claim_everywhere(const std::vector<CellView>& cel
   return results;
 }
 
-LaunchSummary summarize(const CellView& cell, const LaunchRow& launch) {
+LaunchSummary summarize(const CellView& cell, const LaunchRow& launch, const Report& report) {
   LaunchSummary summary;
   summary.row = launch;
   summary.cell = cell.cell->name;
+  summary.interrupted =
+      std::any_of(report.events.begin(), report.events.end(), [&](const EventRow& event) {
+        return event.launch == launch.id && event.kind == "stopped";
+      });
   std::set<int> timed, warmup;
   for (const VariantRow* variant : cell.variants)
     for (const VisitRow* visit : cell.visits(launch.id, variant->id))
@@ -130,6 +135,25 @@ LaunchSummary summarize(const CellView& cell, const LaunchRow& launch) {
   summary.rounds = static_cast<int>(timed.size());
   summary.warmup_rounds = static_cast<int>(warmup.size());
   return summary;
+}
+
+// NVML clocksEventReasons: a setting of the clocks binds them.
+constexpr std::int64_t kClockSetting = 0x2;
+
+std::optional<Clocks> clocks_of(const std::vector<CellView>& cells) {
+  std::optional<Clocks> clocks;
+  for (const CellView& cell : cells)
+    for (const LaunchRow* launch : cell.counted)
+      for (const VariantRow* variant : cell.variants)
+        for (const VisitRow* visit : cell.visits(launch->id, variant->id)) {
+          const Covariates& c = visit->covariates;
+          if (visit->warmup || !c.sm_clock_mhz) continue;
+          if (!clocks) clocks = Clocks{*c.sm_clock_mhz, *c.sm_clock_mhz, true};
+          clocks->lowest_mhz = std::min(clocks->lowest_mhz, *c.sm_clock_mhz);
+          clocks->highest_mhz = std::max(clocks->highest_mhz, *c.sm_clock_mhz);
+          clocks->locked = clocks->locked && (c.throttle_reasons.value_or(0) & kClockSetting) != 0;
+        }
+  return clocks;
 }
 
 int count_judgements(const std::vector<CellView>& cells) {
@@ -168,10 +192,11 @@ Report judge_results(const LedgerData& data, const JudgeOptions& options) {
   adopt_claims(report);
   for (const CellView& cell : cells)
     for (const LaunchRow* launch : cell.launches)
-      report.launches.push_back(summarize(cell, *launch));
+      report.launches.push_back(summarize(cell, *launch, report));
   std::stable_sort(report.launches.begin(),
                    report.launches.end(),
                    [](const auto& x, const auto& y) { return x.row.id < y.row.id; });
+  report.clocks = clocks_of(cells);
   note_alarms(cells, report);
   report.shape_warnings = shape_warnings(data);
   report.source_errors = source_errors(data);
@@ -179,6 +204,11 @@ Report judge_results(const LedgerData& data, const JudgeOptions& options) {
     for (const std::string& missing : cell.missing)
       report.missing.push_back(cell.cell.name + ": " + missing);
   return report;
+}
+
+std::string LaunchSummary::state() const {
+  return row.state == LaunchState::Failed && interrupted ? "interrupted"
+                                                         : std::string(to_string(row.state));
 }
 
 std::vector<const ClaimResult*>

@@ -72,6 +72,15 @@ struct LaunchSummary {
   std::string cell;
   int rounds = 0; // timed ones that are in the ledger
   int warmup_rounds = 0;
+  bool interrupted = false; // ended from outside: it did not fail
+
+  std::string state() const; // "complete", "partial", "failed", "interrupted", "running"
+};
+
+// SM clocks of the counted visits of all timed launches.
+struct Clocks {
+  double lowest_mhz = 0, highest_mhz = 0;
+  bool locked = false; // a clock setting bound them in every visit, by the board's own word
 };
 
 struct Report {
@@ -88,6 +97,7 @@ struct Report {
   std::vector<std::string> shape_warnings, source_errors;
   std::vector<std::string> missing;
   std::vector<EventRow> events;
+  std::optional<Clocks> clocks; // nothing without a GPU, or where the board does not say
 
   bool complete() const { return missing.empty(); }
 };

@@ -1,12 +1,18 @@
 #include "experiments/demo/demo.h"
 
+#include <fmt/ranges.h>
+
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <set>
 
 #include "core/ledger/ledger.h"
+#include "core/ledger/ledger_schema.h"
 #include "core/result.h"
 #include "core/trace/trace_file.h"
 #include "experiments/demo/demo_trace.h"
+#include "experiments/demo/staged_directory.h"
 #include "experiments/demo/synthetic_ledger.h"
 
 namespace assay {
@@ -88,8 +94,10 @@ std::vector<Shown> shown_cells() {
   cells.back().cell.levels[1].same_work = true;
   cells.push_back({two("flash_block", "larger attention blocks", -0.01), "inconclusive"});
   cells.back().cell.launch_sd = 0.04;
-  cells.push_back({two("fused_norm", "one kernel for norm and residual", -0.06), "parity failed"});
+  cells.push_back({two("fused_norm", "one kernel for norm and residual", -0.06),
+                   "a level that its gate rejects"});
   cells.back().cell.levels[1].gate_passes = false;
+  cells.back().cell.levels.push_back({.name = "exact", .effect = -0.03});
   cells.push_back({two("cuda_graphs", "replay of the captured step", -0.08), "not engaged"});
   cells.back().cell.levels[1].engaged = false;
   cells.push_back({two("side_stream", "copies on a stream of their own", -0.02), "A/A alarm"});
@@ -136,6 +144,30 @@ std::vector<ClaimRow> demo_claims() {
   return {throughput, memory, scaler, guard, graphs};
 }
 
+// As the engine does: what its parity gate rejects is not measured, and replicas are built in
+// another order launch by launch.
+void follow_the_rules(LedgerData& data) {
+  std::set<std::int64_t> rejected;
+  for (const GateRow& gate : data.gates)
+    if (!gate.passed) rejected.insert(gate.variant);
+  std::erase_if(data.visits,
+                [&](const VisitRow& visit) { return rejected.contains(visit.variant); });
+  std::erase_if(data.metrics, [&](const MetricRow& metric) {
+    return rejected.contains(metric.variant) && metric.path.starts_with("memory/");
+  });
+  for (LaunchRow& launch : data.launches) {
+    std::vector<std::string> names;
+    for (const VariantRow& variant : data.variants)
+      if (variant.cell == launch.cell &&
+          (launch.kind == LaunchKind::Parity || !rejected.contains(variant.id)))
+        names.push_back(variant.name);
+    std::rotate(names.begin(),
+                names.begin() + launch.id % static_cast<std::int64_t>(names.size()),
+                names.end());
+    launch.build_order = fmt::format("{}", fmt::join(names, " "));
+  }
+}
+
 LedgerData demo_ledger(const std::vector<Shown>& shown) {
   SyntheticPlan plan;
   plan.name = "demo";
@@ -151,6 +183,7 @@ LedgerData demo_ledger(const std::vector<Shown>& shown) {
   for (const Shown& one : shown) plan.cells.push_back(one.cell);
   plan.claims = demo_claims();
   LedgerData data = synthetic::synthetic_ledger(plan);
+  follow_the_rules(data);
   data.spec.command = "assay demo";
   data.spec.matrix_toml = "# synthetic: no matrix made these results\nversion = 1\n";
   return data;
@@ -299,52 +332,23 @@ std::vector<std::string> write_traces(const std::string& directory, const Ledger
   return paths;
 }
 
-// The files of a demo that could not be finished are removed, and its directory if it was new.
-class Unfinished {
-public:
-  explicit Unfinished(std::string directory)
-      : directory_(std::move(directory)), was_there_(std::filesystem::exists(directory_)) {}
-  ~Unfinished() {
-    if (finished_) return;
-    std::error_code ignored; // the error under way says more
-    if (!was_there_) {
-      std::filesystem::remove_all(directory_, ignored);
-      return;
-    }
-    for (std::filesystem::directory_iterator it(directory_, ignored), end; !ignored && it != end;
-         it.increment(ignored))
-      std::filesystem::remove_all(it->path(), ignored);
-  }
-  Unfinished(const Unfinished&) = delete;
-  Unfinished& operator=(const Unfinished&) = delete;
-  void finish() { finished_ = true; }
-
-private:
-  std::string directory_;
-  bool was_there_, finished_ = false;
-};
-
 } // namespace
 
 Demo write_demo(const std::string& directory) {
-  std::error_code error;
-  if (std::filesystem::exists(directory, error) &&
-      (!std::filesystem::is_directory(directory, error) ||
-       !std::filesystem::is_empty(directory, error)))
-    bad_input(
-        "{}: is not an empty directory; the demo never writes over anything: name another one",
-        directory);
-  Unfinished unfinished(directory);
+  StagedDirectory staged(directory);
   const std::vector<Shown> shown = shown_cells();
   const LedgerData data = demo_ledger(shown);
-  synthetic::store(data, directory);
+  synthetic::store(data, staged.path());
   Demo demo;
   demo.launches = static_cast<std::int64_t>(data.launches.size());
   demo.visits = static_cast<std::int64_t>(data.visits.size());
   for (const Shown& one : shown)
     demo.cells.push_back(fmt::format("{:<14} {}", one.cell.name, one.shows));
-  demo.traces = write_traces(directory, data);
-  unfinished.finish();
+  for (const std::string& trace : write_traces(staged.path(), data))
+    demo.traces.push_back(
+        (std::filesystem::path(directory) / "traces" / std::filesystem::path(trace).filename())
+            .string());
+  staged.place(ledger_schema::kFileName);
   return demo;
 }
 

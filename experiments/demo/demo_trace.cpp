@@ -269,7 +269,7 @@ private:
           "kernels that start before their launch, by up to 0 ns"},
          {"step_coverage",
           0.99,
-          0.9,
+          0.95,
           true,
           "share of the steps' wall time inside recorded spans"}});
   }

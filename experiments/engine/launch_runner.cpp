@@ -122,6 +122,8 @@ LaunchOutcome LaunchRunner::run() {
     request_.launch = outcome_.row.id;
     request_.cell = cell_.name;
   }
+  if (!context_.waited.empty())
+    add_event({outcome_.row.id, -1, utc_now(), "waited", context_.waited});
   if (task_.attempt > 0)
     add_event(
         {outcome_.row.id,

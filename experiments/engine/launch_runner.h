@@ -32,6 +32,7 @@ struct LaunchContext {
     int disturbed = 0; // of the counted ones
   };
   std::function<void(const Round&)> on_round;
+  std::string waited; // for a quiet machine: the event's detail, or ""
 };
 
 // What a launch left behind besides visits.

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/ledger/covariates.h"
+#include "core/ledger/untraced.h"
 #include "core/text.h"
 #include "experiments/plan/plan.h"
 
@@ -272,7 +273,12 @@ PlanProgress plan_progress(const LedgerData& data, std::int64_t since) {
         progress.problems.push_back(
             fmt::format("{}: {}", slot_name(slot), last_reason(data, slot)));
     }
-    if (state == SlotState::Missing) ++(why.slot(slot) ? progress.not_run : progress.missing);
+    if (state != SlotState::Missing) continue;
+    const std::string untraced =
+        slot.kind == LaunchKind::Traced ? left_untraced(data, slot.cell->id) : "";
+    ++(why.slot(slot) || !untraced.empty() ? progress.not_run : progress.missing);
+    if (!untraced.empty())
+      progress.problems.push_back(fmt::format("{}: no trace: {}", slot.cell->name, untraced));
   }
   return progress;
 }

@@ -53,7 +53,7 @@ struct PlanProgress {
   int planned = 0;                   // launches of all kinds, cells that are blocked included
   int done = 0, partial = 0;         // partial ones are in done too
   int failed = 0;                    // given up
-  int not_run = 0;                   // because their cell is blocked
+  int not_run = 0;                   // because their cell is blocked, or for want of disk
   int missing = 0;                   // still to be made
   std::vector<std::string> problems; // "varlen timed launch 3: …"
 };

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
+#include <set>
 
 #include "core/ledger/directory_lock.h"
 #include "core/ledger/ledger_schema.h"
@@ -11,6 +12,7 @@
 #include "experiments/engine/eta.h"
 #include "experiments/engine/launch_runner.h"
 #include "experiments/engine/stop_signal.h"
+#include "experiments/plan/trace_size.h"
 
 namespace assay {
 
@@ -28,7 +30,8 @@ public:
   Runner(const Plan& plan, const std::string& directory, const RunOptions& options)
       : options_(options), directory_(directory), signals_(options.acknowledgement),
         deadline_seconds_(options.stop_after_seconds ? options.stop_after_seconds
-                                                     : plan.budget_seconds) {
+                                                     : plan.budget_seconds),
+        trace_budget_(plan.trace_budget_bytes) {
     check_cells(plan.ledger);
     if (options.fork) summary_.set_aside = set_aside(plan, directory, options);
     log_directory_ = (fs::path(directory) / "logs").string();
@@ -62,9 +65,13 @@ private:
   RunSummary run_launches() {
     std::vector<LaunchTask> tasks = chosen_launches();
     for (; !tasks.empty(); tasks = chosen_launches()) {
+      if (leave_untraced(tasks.front())) continue;
       summary_.stopped = why_not_start(tasks.front());
       if (!summary_.stopped.empty()) break;
-      run_launch(tasks);
+      const std::string waited = wait_until_quiet(tasks.front());
+      summary_.stopped = why_not_start(tasks.front());
+      if (!summary_.stopped.empty()) break;
+      run_launch(tasks, waited);
     }
     summary_.progress = plan_progress(data_, since_);
     summary_.outcome = tasks.empty() && !any_given_up() ? RunSummary::Outcome::Complete
@@ -142,9 +149,45 @@ private:
 
   std::vector<LaunchTask> chosen_launches() const {
     std::vector<LaunchTask> tasks = missing_launches(data_, since_);
-    std::erase_if(tasks,
-                  [&](const LaunchTask& task) { return !is_chosen(data_.cell(task.cell).name); });
+    std::erase_if(tasks, [&](const LaunchTask& task) {
+      return !is_chosen(data_.cell(task.cell).name) ||
+             (task.kind == LaunchKind::Traced && untraced_.contains(task.cell));
+    });
     return tasks;
+  }
+
+  // Whether the launch's traces would exceed the disk budget; the ledger then says so. Expected is
+  // the estimate, corrected by the traces that are there.
+  bool leave_untraced(const LaunchTask& task) {
+    if (task.kind != LaunchKind::Traced || !trace_budget_) return false;
+    const double present = trace_bytes_in(directory_);
+    double estimated = 0; // of what is there
+    for (const LaunchRow& launch : data_.launches)
+      if (launch.kind == LaunchKind::Traced && launch.state == LaunchState::Complete)
+        estimated += estimated_trace_bytes(data_, data_.cell(launch.cell));
+    const double expected = estimated_trace_bytes(data_, data_.cell(task.cell)) *
+                            (present > 0 && estimated > 0 ? present / estimated : 1);
+    if (present + expected <= *trace_budget_) return false;
+    untraced_.insert(task.cell);
+    note_untraced(task,
+                  fmt::format("traces take {}, this launch about {}, and [trace] max_gib allows {}",
+                              human_bytes(present),
+                              human_bytes(expected),
+                              human_bytes(*trace_budget_)));
+    return true;
+  }
+
+  // An event needs a launch: the newest one of the cell.
+  void note_untraced(const LaunchTask& task, const std::string& why) {
+    RunProgress progress = describe(task);
+    progress.note = progress.cell + ": no trace: " + why;
+    report(progress);
+    std::int64_t newest = 0;
+    for (const LaunchRow& launch : data_.launches)
+      if (launch.cell == task.cell) newest = std::max(newest, launch.id);
+    const EventRow event{newest, -1, utc_now(), "untraced", why};
+    ledger_->add({}, {}, {event});
+    data_.events.push_back(event);
   }
 
   void refuse_other_build() {
@@ -180,7 +223,28 @@ private:
                        human_seconds(*needed));
   }
 
-  void run_launch(const std::vector<LaunchTask>& tasks) {
+  // What was waited for, in words, or "". A launch must not follow what disturbed the one before.
+  std::string wait_until_quiet(const LaunchTask& task) {
+    if (!options_.quiet || (any_launch_ && !last_disturbed_)) return "";
+    RunProgress progress = describe(task);
+    const QuietResult result = wait_for_quiet(
+        *options_.quiet,
+        data_.spec.limits,
+        [this] { return !why_stop().empty(); },
+        [&](const std::string& cause, double seconds) {
+          progress.waiting = fmt::format("waiting for a quiet machine: {} ({} of {})",
+                                         cause,
+                                         human_seconds(seconds),
+                                         human_seconds(options_.quiet->limit_seconds));
+          report(progress);
+        });
+    progress.waiting.clear();
+    if (!result.quiet && why_stop().empty()) progress.note = result.detail() + "; going on";
+    if (!progress.note.empty()) report(progress);
+    return result.detail();
+  }
+
+  void run_launch(const std::vector<LaunchTask>& tasks, const std::string& waited) {
     const LaunchTask& task = tasks.front();
     any_launch_ = true;
     const std::vector<LaunchTask> after(tasks.begin() + 1, tasks.end());
@@ -196,7 +260,8 @@ private:
                           directory_,
                           build_,
                           [this] { return why_stop(); },
-                          {}};
+                          {},
+                          waited};
     context.on_round = [&](const LaunchContext::Round& round) {
       progress.round = round.counted;
       progress.warmup = round.warmup;
@@ -221,9 +286,8 @@ private:
   }
 
   void note_disturbed(const LaunchTask& task, const LaunchOutcome& outcome) {
-    if (task.kind != LaunchKind::Timed ||
-        outcome.disturbed_rounds <= data_.spec.limits.pairs * outcome.counted_rounds)
-      return;
+    last_disturbed_ = outcome.disturbed_rounds > data_.spec.limits.pairs * outcome.counted_rounds;
+    if (task.kind != LaunchKind::Timed || !last_disturbed_) return;
     summary_.disturbed.push_back(fmt::format("{}, timed launch {}: {} of {} rounds",
                                              data_.cell(task.cell).name,
                                              task.index,
@@ -272,8 +336,11 @@ private:
   std::unique_ptr<Ledger> ledger_;
   LedgerData data_; // without visits, kept up to date
   std::string log_directory_, build_;
+  std::optional<double> trace_budget_;         // bytes
+  std::set<std::int64_t> untraced_;            // cells whose traced launch this run leaves out
   bool new_ledger_ = false, new_logs_ = false; // made by this run
   bool any_launch_ = false;                    // begun by this run
+  bool last_disturbed_ = false;                // the launch before, beyond the plan's limit
   std::int64_t since_ = 0; // the newest launch before this run: older failures get another chance
   Eta eta_;
 };

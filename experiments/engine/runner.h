@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "experiments/engine/plan_state.h"
+#include "experiments/engine/quiet_wait.h"
 #include "experiments/plan/plan.h"
 
 namespace assay {
@@ -24,7 +25,8 @@ struct RunProgress {
   int warmup_round = 0;
   int disturbed = 0; // of the counted rounds done, by the limits of the plan
   std::optional<double> eta_seconds;
-  std::string note; // something a person should read: a failure, a retired variant
+  std::string waiting; // before the launch: what a quiet machine is waited for, or ""
+  std::string note;    // something a person should read: a failure, a retired variant
 };
 
 struct RunOptions {
@@ -34,6 +36,7 @@ struct RunOptions {
   std::vector<std::string> cells;           // run these alone, by name; empty: all
   std::vector<std::string> redo;            // measure again: names of cells, or "disturbed"
   const char* acknowledgement = nullptr;    // printed on stderr by the first SIGINT or SIGTERM
+  std::optional<QuietWait> quiet; // wait before the first launch and after a disturbed one
   bool fork = false; // results of another plan, build or data are set aside, not refused
   std::function<void(const RunProgress&)> progress;
   double setup_timeout_seconds = 600;      // building, gates, memory, a launch's first round

@@ -4,6 +4,8 @@
 #include <nlohmann/json.hpp>
 #include <unordered_map>
 
+#include "core/ledger/untraced.h"
+
 namespace assay {
 
 namespace {
@@ -117,6 +119,7 @@ std::vector<CellView> cell_views(const LedgerData& data) {
   for (const CellRow& cell : data.cells) {
     by_cell[cell.id] = views.size();
     views.push_back(empty_view(data, cell));
+    views.back().untraced = left_untraced(data, cell.id);
   }
   // The view that a row belongs to, or nullptr.
   const auto at = [&](const auto& index, std::int64_t id) {

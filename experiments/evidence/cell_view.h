@@ -39,6 +39,7 @@ public:
   int superseded = 0;                      // timed ones that a later attempt replaced
   std::vector<const GateRow*> gates;       // of parity launches
   std::vector<RetiredVariant> retirements; // in the order in which they happened
+  std::string untraced;                    // why its traced launch was left out, or ""
   std::string gpu;                         // board's name, "" on the CPU or before any launch
 
   std::vector<const LaunchRow*> of_kind(LaunchKind kind) const;

@@ -92,9 +92,8 @@ memory_effect(const CellView& cell, const VariantRow& a, const VariantRow& b, do
 
 std::optional<EndToEnd>
 end_to_end(const CellView& cell, const PairSet& pairs, const Effect& effect, double judged_alpha) {
-  const bool evaluation = cell.cell->unit == "evaluation";
-  if (!evaluation && cell.cell->unit != "optimizer_step") return std::nullopt;
-  const auto every = evaluation ? config_number(cell, "eval_interval") : 1.0;
+  if (cell.cell->unit != "evaluation") return std::nullopt;
+  const auto every = config_number(cell, "eval_interval");
   const auto steps = step_times(cell);
   if (!every || *every <= 0 || steps.empty()) return std::nullopt;
   EndToEnd result;
@@ -111,7 +110,7 @@ end_to_end(const CellView& cell, const PairSet& pairs, const Effect& effect, dou
     const auto own = steps.find(launch.launch);
     const double step = own == steps.end() ? result.step_ns : own->second;
     const double more = a_ns * std::expm1(launch.theta);
-    ratios.push_back(std::log1p(more / (evaluation ? result.every * step + a_ns : step)));
+    ratios.push_back(std::log1p(more / (result.every * step + a_ns)));
   }
   result.log_ratio = estimate(std::move(ratios), judged_alpha);
   return result;

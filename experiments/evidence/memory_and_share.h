@@ -27,8 +27,7 @@ std::optional<MemoryEffect>
 memory_effect(const CellView& cell, const VariantRow& a, const VariantRow& b, double judged_alpha);
 
 // Change of training time when the unit runs as often as the cell's config says:
-// share = (t_B - t_A) / (every * step_ns + t_A), `every` = eval_interval; an optimizer step is part
-// of its step: share = (t_B - t_A) / step_ns.
+// share = (t_B - t_A) / (every * step_ns + t_A), `every` = eval_interval.
 struct EndToEnd {
   double step_ns = 0; // train step beside the unit
   double every = 1;   // steps between two units

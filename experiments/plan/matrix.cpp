@@ -14,6 +14,7 @@ namespace assay {
 namespace {
 
 constexpr std::int64_t kMost = 1'000'000;
+constexpr double kGib = 1024.0 * 1024 * 1024;
 constexpr double kLargestAlpha = 0.2, kLowestPower = 0.5;
 
 std::string place(const TomlProblems& problems, const toml::node& node) {
@@ -90,6 +91,7 @@ void read_trace(TomlTable& root, Matrix& matrix) {
   if (raw == nullptr) return;
   TomlTable table(*raw, "[trace]", root.problems());
   matrix.traced_rounds = small(table, "rounds", 0).value_or(matrix.traced_rounds);
+  if (const auto gib = table.positive("max_gib")) matrix.trace_budget_bytes = *gib * kGib;
   table.no_other_keys();
 }
 

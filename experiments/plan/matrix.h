@@ -53,6 +53,7 @@ struct Matrix {
   DisturbanceLimits limits;                              // [limits]
   std::optional<int> rounds, visit_steps, discard_steps; // [measure]: defaults for all cells
   int traced_rounds = 10;                                // [trace]: 0 leaves traced launches out
+  std::optional<double> trace_budget_bytes;              // [trace] max_gib; absent: no limit
   std::optional<LossSettings> quality;                   // of cells that may differ in a bit
   std::vector<std::string> claim_files; // [claims] files, as written; empty: no claims
 };

@@ -50,7 +50,7 @@ OptimizationRow copy_row(const Optimization& row) {
                        row.summary,
                        std::string(to_string(row.equivalence)),
                        std::string(to_string(row.unit)),
-                       std::string(to_string(row.scope)),
+                       "visit",
                        row.equality,
                        {},
                        row.also_compare};
@@ -127,13 +127,6 @@ const Optimization* Planner::checked_row(const MatrixCell& cell) {
   const Result<const Optimization*> row = optimizations().lookup(cell.optimization);
   if (!row) {
     problems_.add(fmt::format("{}: {}; `assay list` shows all", cell.where, row.error().message));
-    return nullptr;
-  }
-  if ((*row)->scope == Scope::Process) {
-    problems_.add(fmt::format("{}: optimization '{}' changes its whole process and cannot run as "
-                              "twins; this build knows no other way",
-                              cell.where,
-                              cell.optimization));
     return nullptr;
   }
   const std::set<std::string> switched = switched_keys(**row);
@@ -418,6 +411,7 @@ void Planner::finish_spec() {
   spec.sesoi = matrix_.sesoi.value_or(any_gpu_ ? kSesoiGpu : kSesoiCpu);
   seal_plan(plan_.ledger);
   plan_.budget_seconds = matrix_.budget_seconds;
+  plan_.trace_budget_bytes = matrix_.trace_budget_bytes;
 }
 
 } // namespace

@@ -15,6 +15,8 @@
 
 namespace assay {
 
+struct Report; // experiments/analysis/report.h
+
 struct PlanOptions {
   std::string claims_directory;         // of the shipped claims files; "": there are none
   std::string command;                  // the command line, kept in the ledger
@@ -25,7 +27,8 @@ struct PlanOptions {
 struct Plan {
   LedgerData ledger; // spec, optimizations, claims, cells, variants; nothing measured
   std::optional<double> budget_seconds;
-  std::vector<std::string> notes; // decisions a person should see: split cells
+  std::optional<double> trace_budget_bytes; // of all traces in the results directory
+  std::vector<std::string> notes;           // decisions a person should see: split cells
 };
 
 // Every problem is reported at once, one a line.
@@ -36,17 +39,20 @@ struct CellEstimate {
   std::int64_t cell = 0;
   std::size_t variants = 0;
   std::int64_t memory_bytes = 0; // replicas and one variant's activations
+  double trace_bytes = 0;        // of its traced launch, roughly
   int launches = 0, rounds = 0;
   int loss_seeds = 0, loss_steps = 0; // loss launches, and optimizer steps of a variant in each
   std::optional<double> seconds;      // all its launches; needs a probe
   std::optional<double> mde;          // of ln(time ratio); needs 2 launches
+  bool mde_from_results = false;      // by the scatter of earlier results of this cell
 };
 
 struct PlanEstimate {
   std::vector<CellEstimate> cells;
   std::optional<double> seconds;
   double pair_sd = 0;           // the largest sd of a pair's ln(time ratio) that an MDE assumes
-  bool pair_sd_measured = true; // by the probes of all cells
+  bool pair_sd_measured = true; // by the probes of all cells without earlier results
+  double trace_bytes = 0;       // of all traced launches, roughly
   int judgements = 1;      // verdicts that the plan asks for: the level of the MDE is alpha / these
   double judged_alpha = 0; // as every verdict reads it
 };
@@ -55,7 +61,11 @@ struct PlanEstimate {
 // shared CPU .10, GPU-bound visits .01.
 inline constexpr double kPairSdCpu = 0.10, kPairSdGpu = 0.01;
 
-PlanEstimate estimate(const Plan& plan, const std::map<std::int64_t, ProbeResult>& probes = {});
+// `earlier`: results whose scatter gives the MDE of cells that are planned again, of the same name
+// and configuration; nullptr: none.
+PlanEstimate estimate(const Plan& plan,
+                      const std::map<std::int64_t, ProbeResult>& probes = {},
+                      const Report* earlier = nullptr);
 
 std::vector<const VariantRow*> variants_of(const LedgerData& plan, std::int64_t cell);
 

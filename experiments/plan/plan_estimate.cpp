@@ -7,6 +7,7 @@
 #include "core/statistics/statistics.h"
 #include "experiments/analysis/report.h"
 #include "experiments/plan/plan.h"
+#include "experiments/plan/trace_size.h"
 #include "model/config/train_config.h"
 
 namespace assay {
@@ -52,13 +53,62 @@ double cell_seconds(const CellEstimate& e, const CellRow& cell, const ProbeResul
   return e.launches * timed + checks + traced + loss_seconds(e, cell, probe);
 }
 
+// By one pair's scatter. Standard error of a median of normal values: sqrt(pi / 2) sd / sqrt(n).
+LaunchSpread spread_of_pairs(double pair_sd, int rounds) {
+  const double error = std::sqrt(std::numbers::pi / 2 / rounds) * pair_sd;
+  return {error * error, error * error, 0};
+}
+
+// Of the comparison that scattered most, the control included; what pairs explain of it shrinks
+// with their number.
+std::optional<LaunchSpread> spread_of_results(const Report* earlier, const CellRow& cell) {
+  std::optional<LaunchSpread> widest;
+  const auto add = [&](const Comparison& comparison, const CellRow& of) {
+    if (!comparison.effect || !comparison.effect->spread) return;
+    LaunchSpread spread = *comparison.effect->spread;
+    spread.within_variance *= static_cast<double>(of.rounds) / cell.rounds;
+    spread.total_variance = spread.within_variance + spread.between_variance;
+    if (!widest || spread.total_variance > widest->total_variance) widest = spread;
+  };
+  if (earlier == nullptr) return widest;
+  for (const CellReport& found : earlier->cells) {
+    if (found.cell.name != cell.name || found.cell.unit != cell.unit ||
+        found.cell.config_json != cell.config_json)
+      continue;
+    for (const Comparison& comparison : found.comparisons) add(comparison, found.cell);
+    if (found.control) add(found.control->comparison, found.cell);
+  }
+  return widest;
+}
+
+// The scatter that the cell's MDE assumes, and where it is from.
+LaunchSpread expected_spread(const CellRow& cell,
+                             const ProbeResult* probe,
+                             const Report* earlier,
+                             PlanEstimate& plan,
+                             CellEstimate& e) {
+  if (const auto spread = spread_of_results(earlier, cell)) {
+    e.mde_from_results = true;
+    return *spread;
+  }
+  const bool gpu = config_of(cell.config_json).device == Device::Cuda;
+  const bool measured = probe != nullptr && probe->pair_sd.has_value();
+  const double pair_sd = measured ? *probe->pair_sd : gpu ? kPairSdGpu : kPairSdCpu;
+  plan.pair_sd_measured = plan.pair_sd_measured && measured;
+  plan.pair_sd = std::max(plan.pair_sd, pair_sd);
+  return spread_of_pairs(pair_sd, cell.rounds);
+}
+
 } // namespace
 
-PlanEstimate estimate(const Plan& plan, const std::map<std::int64_t, ProbeResult>& probes) {
+PlanEstimate estimate(const Plan& plan,
+                      const std::map<std::int64_t, ProbeResult>& probes,
+                      const Report* earlier) {
   PlanEstimate result;
   result.judgements = count_judgements(plan.ledger);
   result.judged_alpha = plan.ledger.spec.alpha / result.judgements;
   double seconds = 0;
+  std::map<int, double> unit_mde; // by launches: of launch values with a variance of 1
   for (const CellRow& cell : plan.ledger.cells) {
     CellEstimate e;
     e.cell = cell.id;
@@ -74,18 +124,17 @@ PlanEstimate estimate(const Plan& plan, const std::map<std::int64_t, ProbeResult
       activations = std::max(activations, size.activation_bytes);
     }
     e.memory_bytes += activations;
-    const bool gpu = config_of(cell.config_json).device == Device::Cuda;
+    e.trace_bytes = estimated_trace_bytes(plan.ledger, cell);
+    result.trace_bytes += e.trace_bytes;
     const auto probe = probes.find(cell.id);
-    const bool measured = probe != probes.end() && probe->second.pair_sd.has_value();
-    const double pair_sd = measured ? *probe->second.pair_sd : gpu ? kPairSdGpu : kPairSdCpu;
-    result.pair_sd_measured = result.pair_sd_measured && measured;
-    result.pair_sd = std::max(result.pair_sd, pair_sd);
+    const LaunchSpread spread =
+        expected_spread(cell, probe == probes.end() ? nullptr : &probe->second, earlier, result, e);
     if (e.launches >= 2) {
-      // Standard error of a median of normal values: sqrt(pi / 2) sd / sqrt(n).
-      const double error = std::sqrt(std::numbers::pi / 2 / cell.rounds) * pair_sd;
-      const LaunchSpread spread{error * error, error * error, 0};
-      e.mde = minimum_detectable_effect(
-          spread, e.launches, result.judged_alpha, plan.ledger.spec.power);
+      const auto [known, added] = unit_mde.try_emplace(e.launches);
+      if (added)
+        known->second = minimum_detectable_effect(
+            {1, 1, 0}, e.launches, result.judged_alpha, plan.ledger.spec.power);
+      e.mde = known->second * std::sqrt(spread.between_variance + spread.within_variance);
     }
     if (probe != probes.end()) {
       e.seconds = cell_seconds(e, cell, probe->second);

@@ -259,7 +259,7 @@ ordered_json launch_json(const LaunchSummary& value) {
           {"kind", to_string(row.kind)},
           {"index", row.index},
           {"attempt", row.attempt},
-          {"state", to_string(row.state)},
+          {"state", value.state()},
           {"reason", text(row.reason)},
           {"started_utc", text(row.started_utc)},
           {"ended_utc", text(row.ended_utc)},

@@ -20,7 +20,6 @@ const Registry<Optimization>& optimizations() {
                       "convolution are reset at their borders",
            .equivalence = Equivalence::Objective,
            .unit = Unit::TrainStep,
-           .scope = Scope::Visit,
            .gates = {Gate::Isolation},
            .levels = {{"mask_dense",
                        "dense causal mask over the whole row; documents see each other",
@@ -42,7 +41,6 @@ const Registry<Optimization>& optimizations() {
            .summary = "evaluation on the EMA weights without a second copy of the model",
            .equivalence = Equivalence::Bitwise,
            .unit = Unit::Evaluation,
-           .scope = Scope::Visit,
            .gates = {Gate::EmaSwap},
            .levels = {{"clone_copy",
                        "clone every weight, copy the EMA in, copy the clone back",
@@ -64,7 +62,6 @@ const Registry<Optimization>& optimizations() {
            .summary = "cast q, k, v to bf16 before the delta rule only if they are not bf16",
            .equivalence = Equivalence::Bitwise,
            .unit = Unit::TrainStep,
-           .scope = Scope::Visit,
            .gates = {Gate::Training},
            .levels = {{"cast_always",
                        ".to(bf16) on every input",
@@ -80,7 +77,6 @@ const Registry<Optimization>& optimizations() {
            .summary = "the gated delta rule in five CUDA kernels instead of tensor operations",
            .equivalence = Equivalence::Math,
            .unit = Unit::TrainStep,
-           .scope = Scope::Visit,
            .gates = {Gate::SameFunction, Gate::DeltaRule},
            .levels = {{"chunked_ops",
                        "tensor operations over all chunks, a triangular solve per chunk, fp32",
@@ -105,7 +101,6 @@ const Registry<Optimization>& optimizations() {
                       "its gate",
            .equivalence = Equivalence::Math,
            .unit = Unit::TrainStep,
-           .scope = Scope::Visit,
            .gates = {Gate::SameFunction},
            .levels = {{"ops",
                        "an operator per step",
@@ -120,7 +115,6 @@ const Registry<Optimization>& optimizations() {
            .summary = "SwiGLU of the feed-forward in one kernel each way",
            .equivalence = Equivalence::Math,
            .unit = Unit::TrainStep,
-           .scope = Scope::Visit,
            .gates = {Gate::SameFunction},
            .levels = {{"ops",
                        "SiLU, product and their gradients as operators",
@@ -136,7 +130,6 @@ const Registry<Optimization>& optimizations() {
            .summary = "dynamic loss scaling with device-side unscaling and overflow check",
            .equivalence = Equivalence::Bitwise,
            .unit = Unit::TrainStep,
-           .scope = Scope::Visit,
            .gates = {Gate::Scaler},
            .levels =
                {{"off",
@@ -153,7 +146,6 @@ const Registry<Optimization>& optimizations() {
                       "the kernel as they are",
            .equivalence = Equivalence::Math,
            .unit = Unit::TrainStep,
-           .scope = Scope::Visit,
            .gates = {Gate::NsaRanges},
            .levels = {{"v1",
                        "a host loop over rows, tokens and groups that reads every index by itself",
@@ -182,7 +174,6 @@ const Registry<Optimization>& optimizations() {
                       "the backward pass goes on",
            .equivalence = Equivalence::Math,
            .unit = Unit::TrainStep,
-           .scope = Scope::Visit,
            .gates = {Gate::Gradients},
            .levels = {{"mib1",
                        "1 MiB: many all-reduces, the first one early",
@@ -207,7 +198,6 @@ const Registry<Optimization>& optimizations() {
            .summary = "the gradients that the first step brings are expected of every later one",
            .equivalence = Equivalence::Math,
            .unit = Unit::TrainStep,
-           .scope = Scope::Visit,
            .gates = {Gate::Gradients},
            .levels = {{"off",
                        "the graph may change from step to step",
@@ -224,7 +214,6 @@ const Registry<Optimization>& optimizations() {
                       "out where every parameter has one",
            .equivalence = Equivalence::Math,
            .unit = Unit::TrainStep,
-           .scope = Scope::Visit,
            .gates = {Gate::Gradients},
            .levels = {{"on",
                        "the graph is searched every step; buckets keep the parameters' order",
@@ -241,7 +230,6 @@ const Registry<Optimization>& optimizations() {
                       "micro-step",
            .equivalence = Equivalence::Math,
            .unit = Unit::TrainStep,
-           .scope = Scope::Visit,
            .gates = {Gate::Gradients},
            .levels = {{"every_micro_step",
                        "all-reduce after every micro-step",
@@ -257,7 +245,6 @@ const Registry<Optimization>& optimizations() {
            .summary = "gradients travel in 16 bits",
            .equivalence = Equivalence::Statistical,
            .unit = Unit::TrainStep,
-           .scope = Scope::Visit,
            .gates = {Gate::Gradients},
            .levels = {{"none",
                        "gradients travel as they are, in fp32",
@@ -279,7 +266,6 @@ const Registry<Optimization>& optimizations() {
            .summary = "the evaluation's batches are shared among the ranks",
            .equivalence = Equivalence::Math,
            .unit = Unit::Evaluation,
-           .scope = Scope::Visit,
            .gates = {Gate::Validation},
            .levels =
                {{"rank0",
@@ -303,7 +289,6 @@ const Registry<Optimization>& optimizations() {
            .summary = "test row: a busy wait of 5 % of the running median step",
            .equivalence = Equivalence::Bitwise,
            .unit = Unit::TrainStep,
-           .scope = Scope::Visit,
            .gates = {Gate::Training},
            .levels = {{"off", "no wait", [](TrainConfig& c) { c.planted_spin = 0; }, ""},
                       {"spin5",
@@ -317,7 +302,6 @@ const Registry<Optimization>& optimizations() {
                "test row of `make calibrate`: a busy wait of nothing, and of 2 % of the step",
            .equivalence = Equivalence::Bitwise,
            .unit = Unit::TrainStep,
-           .scope = Scope::Visit,
            .gates = {Gate::Training},
            .levels = {{"off", "no wait", [](TrainConfig& c) { c.planted_spin = 0; }, ""},
                       {"spin0", // an A/A comparison that gets a verdict
@@ -334,7 +318,6 @@ const Registry<Optimization>& optimizations() {
            .summary = "test row: 1 ms more in one stage of the step",
            .equivalence = Equivalence::Bitwise,
            .unit = Unit::TrainStep,
-           .scope = Scope::Visit,
            .gates = {Gate::Training},
            .levels =
                {{"off", "no wait", [](TrainConfig& c) { c.planted_wait = PlantedWait::None; }, ""},
@@ -383,12 +366,7 @@ std::string_view to_string(Equivalence value) {
 }
 
 std::string_view to_string(Unit value) {
-  constexpr std::string_view kNames[] = {"train_step", "evaluation", "optimizer_step"};
-  return kNames[static_cast<int>(value)];
-}
-
-std::string_view to_string(Scope value) {
-  constexpr std::string_view kNames[] = {"visit", "process"};
+  constexpr std::string_view kNames[] = {"train_step", "evaluation"};
   return kNames[static_cast<int>(value)];
 }
 

@@ -15,8 +15,7 @@
 namespace assay {
 
 enum class Equivalence { Bitwise, Math, Statistical, Objective };
-enum class Unit { TrainStep, Evaluation, OptimizerStep }; // what one visit times
-enum class Scope { Visit, Process };
+enum class Unit { TrainStep, Evaluation }; // what one visit times
 
 // What a row's levels are held to before they are timed (model/gates/gates.cpp,
 // model/gates/ddp_gates.cpp).
@@ -52,7 +51,6 @@ struct Optimization {
   std::string summary;
   Equivalence equivalence;
   Unit unit;
-  Scope scope;
   std::vector<Gate> gates;   // all of them must pass
   std::vector<Level> levels; // levels[0] is the reference
   // Comparisons beyond "each level against the reference": {from, to} level names.
@@ -73,6 +71,5 @@ std::set<std::string> switched_keys(const Optimization& row);
 
 std::string_view to_string(Equivalence value);
 std::string_view to_string(Unit value);
-std::string_view to_string(Scope value);
 
 } // namespace assay

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <span>
 #include <type_traits>
 
@@ -158,13 +159,14 @@ nlohmann::json to_json(const TrainConfig& config) {
 }
 
 Result<bool> set_key(TrainConfig& config, std::string_view key, const nlohmann::json& value) {
-  Result<bool> result = fail("unknown key '{}'{}; `assay list keys` shows all",
-                             printable(key),
-                             did_you_mean(key, key_names()));
+  std::optional<Result<bool>> result;
   for_each_key(config, [&](const char* name, auto& member, const char*, bool) {
     if (key == name) result = assign(member, key, value);
   });
-  return result;
+  if (result) return *result;
+  return fail("unknown key '{}'{}; `assay list keys` shows all",
+              printable(key),
+              did_you_mean(key, key_names()));
 }
 
 Result<bool> set_key_text(TrainConfig& config, std::string_view key, std::string_view text) {

@@ -11,6 +11,7 @@
 #include "experiments/analysis/report.h"
 #include "experiments/analysis/wording.h"
 #include "experiments/demo/synthetic_ledger.h"
+#include "experiments/report/section.h"
 #include "tests/analysis/synthetic_report.h"
 #include "tests/synthetic_cells.h"
 
@@ -124,6 +125,44 @@ TEST(Launches, OfACellCountForIt) {
 }
 
 // "attempt 2" is what the progress line, the event and the alarm call the second one.
+// Nothing failed: the launch is repeated, and no verdict reads it.
+TEST(Alarms, AnInterruptedLaunchIsNoFailure) {
+  LedgerData data = synthetic_ledger(plan_of(two_level_cell(-0.1)));
+  LaunchRow& launch = data.launches.back();
+  launch.state = LaunchState::Failed;
+  launch.reason = "interrupted after round 3";
+  EXPECT_EQ(judge_results(data).launches.back().state(), "failed");
+  EXPECT_THAT(judge_results(data).alarms, Contains(HasSubstr("failed: interrupted")));
+  data.events.push_back({launch.id, 3, "", "stopped", launch.reason});
+  EXPECT_EQ(judge_results(data).launches.back().state(), "interrupted");
+  EXPECT_THAT(judge_results(data).alarms, Not(Contains(HasSubstr("interrupted"))));
+}
+
+std::string clocks_row(const LedgerData& data) {
+  for (const SectionRow& row : run_section(judge_results(data)).rows)
+    if (row.texts.at(0) == "clocks") return row.texts.at(1);
+  return "";
+}
+
+TEST(Clocks, AreLockedByTheBoardsWordAlone) {
+  LedgerData data = synthetic_ledger(plan_of(two_level_cell(-0.1)));
+  EXPECT_EQ(clocks_row(data), "") << "no GPU";
+  for (VisitRow& visit : data.visits) {
+    visit.covariates.sm_clock_mhz = visit.warmup ? 345 : 1980;
+    visit.covariates.throttle_reasons = 0;
+  }
+  EXPECT_EQ(clocks_row(data), "floating (1980 MHz in every visit)");
+  data.visits.back().covariates.sm_clock_mhz = 1755;
+  EXPECT_EQ(clocks_row(data), "floating (1755 to 1980 MHz)");
+  for (VisitRow& visit : data.visits) {
+    visit.covariates.sm_clock_mhz = 1410;
+    visit.covariates.throttle_reasons = 0x2;
+  }
+  EXPECT_EQ(clocks_row(data), "locked at 1410 MHz");
+  data.visits.back().covariates.throttle_reasons = 0;
+  EXPECT_EQ(clocks_row(data), "floating (1410 MHz in every visit)");
+}
+
 TEST(Alarms, AttemptsAreCountedAsTheRunCountsThem) {
   SyntheticCell cell = two_level_cell(-0.1);
   cell.failed_attempt = "the worker died";

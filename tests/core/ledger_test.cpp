@@ -410,6 +410,16 @@ TEST_F(LedgerTest, TruncatedFilesAreDamaged) {
   }
 }
 
+bool pages_are_sound(const std::string& path) {
+  try {
+    Database database(path, Database::Mode::ReadOnly);
+    Statement check = database.prepare("PRAGMA quick_check(1)");
+    return check.step() && check.text(0) == "ok";
+  } catch (const Failure&) {
+    return false;
+  }
+}
+
 // As a torn write or a bad copy leaves it: every page is one, and each parses.
 TEST_F(LedgerTest, APageCopiedOverAnotherIsDamage) {
   {
@@ -423,18 +433,19 @@ TEST_F(LedgerTest, APageCopiedOverAnotherIsDamage) {
   fs::copy_file(file(), whole);
   ASSERT_EQ(error(), "");
   int found = 0;
-  constexpr int kTried = 8;
-  for (int i = 1; i <= kTried; ++i) {
+  for (int i = 1; i < pages - 1; ++i) {
     fs::copy_file(whole, file(), fs::copy_options::overwrite_existing);
     std::fstream raw(file(), std::ios::in | std::ios::out | std::ios::binary);
     std::string page(4096, ' ');
     raw.seekg((pages - i) * 4096).read(page.data(), 4096);
     raw.seekp((pages - i - 1) * 4096).write(page.data(), 4096).flush();
-    found += error().find("damaged") != std::string::npos;
-    EXPECT_EQ(failure_of([&] { open(); }).find("damaged") != std::string::npos,
-              error().find("damaged") != std::string::npos);
+    const bool refused = error().find("damaged") != std::string::npos;
+    found += refused;
+    if (pages_are_sound(file())) continue; // its readers may still find damage, in an index
+    EXPECT_TRUE(refused) << "page " << pages - i - 1;
+    EXPECT_THAT(failure_of([&] { open(); }), HasSubstr("damaged")) << "page " << pages - i - 1;
   }
-  EXPECT_GE(found, kTried / 2); // a page that no table uses is none's loss
+  EXPECT_GE(found, pages / 2); // a page that no table uses is none's loss
 }
 
 TEST_F(LedgerTest, ARowOfALaunchThatIsNotThereIsDamage) {

@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <set>
+#include <sstream>
 
 #include "core/sqlite/database.h"
 #include "core/trace/trace_file.h"
@@ -128,6 +129,23 @@ TEST_F(DemoTest, TracesHoldEveryKindOfRow) {
   const Trace host = value_or_throw(read_trace(demo_->traces.back()));
   EXPECT_FALSE(host.on_gpu());
   EXPECT_GT(host.operators.size(), 0u);
+}
+
+TEST_F(DemoTest, KeepsTheRulesOfTheEngine) {
+  const LedgerData data = value_or_throw(read_ledger(directory()));
+  const auto timed = [&](std::int64_t variant) {
+    return std::any_of(data.visits.begin(), data.visits.end(), [&](const VisitRow& visit) {
+      return visit.variant == variant;
+    });
+  };
+  for (const GateRow& gate : data.gates) EXPECT_EQ(timed(gate.variant), gate.passed);
+  for (const LaunchRow& launch : data.launches) {
+    std::istringstream names(launch.build_order);
+    for (std::string name; names >> name;)
+      EXPECT_TRUE(std::any_of(data.variants.begin(), data.variants.end(), [&](const VariantRow& v) {
+        return v.cell == launch.cell && v.name == name;
+      })) << name;
+  }
 }
 
 TEST_F(DemoTest, NeverWritesOverAnything) {

@@ -68,7 +68,7 @@ ALLOWED = {
     "app/worker/ranks": CORE | MODEL,
     "app/worker/launch": CORE | MODEL | PROFILERS | {"core/protocol", "app/worker/ranks"},
     "app/worker": CORE | MODEL | {"app/command_line", "core/protocol", "app/worker/launch", "app/worker/ranks"},
-    "app/worker/verbs": CORE | MODEL | PROFILERS | {"app", "app/worker", "app/worker/launch"},
+    "app/worker/verbs": CORE | MODEL | PROFILERS | {"app", "app/command_line", "app/worker", "app/worker/launch"},
     "app/view": CORE | VIEWER | {"app", "app/command_line", "ui/style", "ui/screens", "ui/window", "ui/platform"},
 }
 IMGUI = re.compile(r"^(imgui|implot)")

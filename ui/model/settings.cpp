@@ -5,6 +5,8 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "core/files/atomic_file.h"
+#include "core/result.h"
 #include "ui/model/workspace.h"
 
 namespace assay {
@@ -54,13 +56,13 @@ std::string save_settings(const Workspace& workspace, const std::string& path) {
                       {"scale", workspace.scale},
                       {"wheel_zooms", workspace.timeline.wheel_zooms},
                       {"recent", workspace.recent}};
-  const std::string part = path + ".part";
-  std::ofstream file(part);
-  file << settings.dump(2, ' ', false, json::error_handler_t::replace) << "\n";
-  file.close();
-  if (!file) return "cannot write the settings " + part;
-  fs::rename(part, path, error);
-  return error ? "cannot write the settings " + path + ": " + error.message() : "";
+  try {
+    write_file_atomically(path,
+                          settings.dump(2, ' ', false, json::error_handler_t::replace) + "\n");
+  } catch (const Failure& failure) {
+    return std::string("cannot write the settings: ") + failure.what();
+  }
+  return "";
 }
 
 } // namespace assay

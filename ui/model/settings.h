@@ -12,7 +12,7 @@ struct Workspace;
 std::string settings_path();
 // A missing or unreadable file leaves the workspace as it is; the reason goes to its status.
 void load_settings(Workspace& workspace, const std::string& path);
-// Through a neighbour that is renamed. The reason, or "".
+// As a whole or not at all. The reason why not, or "".
 std::string save_settings(const Workspace& workspace, const std::string& path);
 
 } // namespace assay

@@ -25,7 +25,7 @@ namespace {
 
 struct AbOptions {
   MatrixDraft draft;
-  std::string levels, out, stop_after;
+  std::string levels, out, stop_after, wait_for_quiet;
   bool quiet = false, json = false;
 };
 
@@ -57,6 +57,8 @@ void ab(const AbOptions& options) {
     arguments.emplace_back("--stop-after");
     arguments.push_back(options.stop_after);
   }
+  if (!options.wait_for_quiet.empty())
+    arguments.push_back("--wait-for-quiet=" + options.wait_for_quiet);
   if (options.quiet) arguments.emplace_back("--quiet");
   if (options.json) arguments.emplace_back("--json");
   if (!options.quiet) fmt::print(stderr, "matrix: {}\nassay {}\n", file, fmt::join(arguments, " "));
@@ -88,6 +90,10 @@ void add_ab(CLI::App& app) {
       ->type_name("DIR");
   command->add_option(
       "--stop-after", options->stop_after, "stop after about this time: 90s, 9m, 1h30m");
+  command->add_flag(
+      "--wait-for-quiet{10m}",
+      options->wait_for_quiet,
+      "wait for a quiet machine, at most 10m (=TIME: another time), as in `assay run`");
   command->add_flag("--quiet", options->quiet, "no progress line");
   command->add_flag("--json", options->json, "print the summary as JSON");
   command->callback([options] {

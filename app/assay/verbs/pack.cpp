@@ -96,6 +96,9 @@ void pack(const PackOptions& options) {
   const LedgerData data = value_or_throw(read_ledger(directory.string()));
   if (options.json && is_standard_output(options.out))
     bad_input("--json prints on standard output, and so does -o {}; name a file", options.out);
+  if (!is_standard_output(options.out) && !options.out.ends_with(".tar.gz") &&
+      !options.out.ends_with(".tar"))
+    bad_input("-o {}: the archive is a tar; name it FILE.tar.gz or FILE.tar", options.out);
   refuse_unfinished(directory);
   update_report(directory);
   const std::string root = fs::weakly_canonical(directory).filename().string() + "/";

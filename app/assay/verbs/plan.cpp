@@ -9,6 +9,7 @@
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <vector>
 
 #include "app/assay/json_output.h"
@@ -16,8 +17,10 @@
 #include "app/assay/programs.h"
 #include "app/assay/terminal.h"
 #include "app/assay/verbs.h"
+#include "core/ledger/ledger_schema.h"
 #include "core/result.h"
 #include "core/text.h"
+#include "experiments/analysis/report.h"
 #include "experiments/analysis/shape_warnings.h"
 #include "experiments/analysis/wording.h"
 #include "experiments/engine/probe.h"
@@ -31,8 +34,17 @@ using nlohmann::json;
 
 struct Options {
   MatrixOptions matrix;
+  std::string out; // "": no earlier results
   bool no_probe = false, json = false;
 };
+
+// Of the directory that `run --out` will continue, or that measured the same cells before.
+std::optional<Report> earlier_results(const std::string& directory) {
+  if (directory.empty()) return std::nullopt;
+  const std::filesystem::path ledger = std::filesystem::path(directory) / ledger_schema::kFileName;
+  if (std::error_code ignored; !std::filesystem::exists(ledger, ignored)) return std::nullopt;
+  return judge_results(value_or_throw(read_ledger(directory)));
+}
 
 // Short worker launches, for the time of a unit on this machine.
 std::map<std::int64_t, ProbeResult> probe(const Plan& plan) {
@@ -70,7 +82,9 @@ json cell_json(const Plan& plan, const CellEstimate& cell) {
               {"rounds", cell.rounds},
               {"loss_seeds", cell.loss_seeds},
               {"loss_steps", cell.loss_steps},
-              {"memory_bytes", cell.memory_bytes}};
+              {"memory_bytes", cell.memory_bytes},
+              {"trace_bytes", std::round(cell.trace_bytes)},
+              {"mde_from_results", cell.mde_from_results}};
   if (cell.seconds) row["seconds"] = *cell.seconds;
   if (cell.mde) row["mde"] = std::expm1(*cell.mde);
   return row;
@@ -114,20 +128,45 @@ void print_cells(TextWriter& out, TableRows rows) {
   for (const std::vector<std::string>& row : variants) out.line(row[0] + ": " + row[1], 2);
 }
 
-void print_plan(const Plan& plan, const PlanEstimate& estimate) {
+// "the probe having shown that pairs scatter by 3.1 % (sd)"
+std::string scatter_text(const PlanEstimate& estimate, const std::string& directory) {
+  const auto from_results =
+      std::count_if(estimate.cells.begin(), estimate.cells.end(), [](const CellEstimate& cell) {
+        return cell.mde_from_results;
+      });
+  const std::string results = fmt::format("as launches and pairs scatter in {}", directory);
+  if (from_results == std::ssize(estimate.cells)) return results;
+  const std::string pairs =
+      fmt::format("{} that pairs scatter by {:.2g} % (sd)",
+                  estimate.pair_sd_measured ? "the probe having shown" : "assuming",
+                  estimate.pair_sd * 100);
+  if (from_results == 0) return pairs;
+  return fmt::format(
+      "{} of {} cells {}; the others {}", from_results, estimate.cells.size(), results, pairs);
+}
+
+std::string traces_text(const Plan& plan, const PlanEstimate& estimate) {
+  if (estimate.trace_bytes == 0) return "";
+  std::string text = " Traces about " + human_bytes(estimate.trace_bytes);
+  if (plan.trace_budget_bytes && estimate.trace_bytes > *plan.trace_budget_bytes)
+    text += fmt::format(", more than [trace] max_gib ({}): the last cells get none",
+                        human_bytes(*plan.trace_budget_bytes));
+  return text + ".";
+}
+
+void print_plan(const Plan& plan, const PlanEstimate& estimate, const std::string& directory) {
   TextWriter out(terminal_style(false, 0));
   out.line(fmt::format("{} (spec {})", plan.ledger.spec.name, plan.ledger.spec.hash));
   print_cells(out, cell_rows(plan, estimate));
   out.line(
-      fmt::format("total time {}. Loss: seeds x optimizer steps. MDE: smallest effect that this "
-                  "plan would detect ({:.0f} % power, alpha = {:.4g}{}), {} that pairs scatter "
-                  "by {:.2g} % (sd).",
+      fmt::format("total time {}.{} Loss: seeds x optimizer steps. MDE: smallest effect that this "
+                  "plan would detect ({:.0f} % power, alpha = {:.4g}{}), {}.",
                   estimate.seconds ? human_seconds(*estimate.seconds) : "unknown without a probe",
+                  traces_text(plan, estimate),
                   plan.ledger.spec.power * 100,
                   plan.ledger.spec.alpha,
                   estimate.judgements == 1 ? "" : fmt::format(" / {}", estimate.judgements),
-                  estimate.pair_sd_measured ? "the probe having shown" : "assuming",
-                  estimate.pair_sd * 100));
+                  scatter_text(estimate, directory)));
   for (const std::string& note : plan.notes) out.line(note, 0, "note: ");
   for (const std::string& text : shape_warnings(plan.ledger)) out.line(text, 0, "shape warning: ");
   fmt::print("{}", out.take());
@@ -140,14 +179,20 @@ void add_plan(CLI::App& app, int&) {
       app.add_subcommand("plan", "cells, launches, predicted time, memory and MDE of a matrix");
   auto options = std::make_shared<Options>();
   options->matrix.add_to(*command);
+  command->add_option("--out",
+                      options->out,
+                      "results directory: cells that it has measured take their MDE from there");
   command->add_flag(
       "--no-probe", options->no_probe, "do not run the short probe that predicts time");
   command->add_flag("--json", options->json, "print JSON");
   command->callback([options] {
     const Plan plan = options->matrix.load();
+    const std::optional<Report> earlier = earlier_results(options->out);
     const PlanEstimate result =
-        estimate(plan, options->no_probe ? std::map<std::int64_t, ProbeResult>{} : probe(plan));
-    if (!options->json) return print_plan(plan, result);
+        estimate(plan,
+                 options->no_probe ? std::map<std::int64_t, ProbeResult>{} : probe(plan),
+                 earlier ? &*earlier : nullptr);
+    if (!options->json) return print_plan(plan, result, options->out);
     json cells = json::array();
     for (const CellEstimate& cell : result.cells) cells.push_back(cell_json(plan, cell));
     json out = {{"name", plan.ledger.spec.name},
@@ -155,6 +200,7 @@ void add_plan(CLI::App& app, int&) {
                 {"cells", cells},
                 {"pair_sd", result.pair_sd},
                 {"pair_sd_measured", result.pair_sd_measured},
+                {"trace_bytes", std::round(result.trace_bytes)},
                 {"judgements", result.judgements},
                 {"judged_alpha", result.judged_alpha},
                 {"notes", plan.notes},

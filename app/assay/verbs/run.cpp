@@ -1,4 +1,5 @@
 // `assay run`: measures a plan, or what is missing of it.
+#include <algorithm>
 #include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -7,7 +8,7 @@
 #include "app/assay/json_output.h"
 #include "app/assay/matrix_options.h"
 #include "app/assay/programs.h"
-#include "app/assay/progress_line.h"
+#include "app/assay/run_progress.h"
 #include "app/assay/store_process.h"
 #include "app/assay/verbs.h"
 #include "core/rank_environment.h"
@@ -15,6 +16,7 @@
 #include "core/text.h"
 #include "experiments/engine/runner.h"
 #include "experiments/plan/matrix.h"
+#include "profilers/machine/busy_sample.h"
 
 namespace assay::cli {
 
@@ -24,11 +26,30 @@ struct Options {
   MatrixOptions matrix;
   std::string out, stop_after;
   std::vector<std::string> cells, redo;
+  std::string wait_for_quiet; // a duration; "": do not wait
   bool fork = false, quiet = false, json = false;
 };
 
+// Computes as the plan's workers will, on the board that they will use.
+QuietWait quiet_wait(const Plan& plan, const std::string& limit) {
+  int threads = 1;
+  bool gpu = false;
+  for (const CellRow& cell : plan.ledger.cells) {
+    const auto config = nlohmann::json::parse(cell.config_json);
+    const int wanted = config.at("threads").get<int>();
+    threads = threads == 0 || wanted == 0 ? 0 : std::max(threads, wanted);
+    gpu = gpu || config.at("device") == "cuda";
+  }
+  auto sampler = std::make_shared<CovariateSampler>();
+  if (gpu)
+    if (auto board = NvmlSampler::open(worker_identity().at("gpu_uuid").get<std::string>()))
+      sampler = std::make_shared<CovariateSampler>(std::move(*board));
+  return {[sampler, threads] { return sample_busy_machine(*sampler, threads); },
+          value_or_throw(parse_duration(limit))};
+}
+
 RunSummary run_with_progress(const Plan& plan, const Options& options) {
-  ProgressLine line(options.quiet);
+  RunProgressLine line(options.quiet);
   RunOptions run;
   run.worker_path = program_path("assay-worker");
   run.fork = options.fork;
@@ -37,6 +58,7 @@ RunSummary run_with_progress(const Plan& plan, const Options& options) {
   if (!options.quiet) run.acknowledgement = "\nstopping after this round; Ctrl-C again stops now\n";
   if (!options.stop_after.empty())
     run.stop_after_seconds = value_or_throw(parse_duration(options.stop_after));
+  if (!options.wait_for_quiet.empty()) run.quiet = quiet_wait(plan, options.wait_for_quiet);
   run.progress = [&line](const RunProgress& progress) { line.show(progress); };
   return run_plan(plan, options.out, run);
 }
@@ -116,6 +138,10 @@ void add_run(CLI::App& app, int& exit_code) {
                       options->redo,
                       "measure again: a cell, or `disturbed` for the launches that other work "
                       "disturbed; what was measured before stays");
+  command->add_flag("--wait-for-quiet{10m}",
+                    options->wait_for_quiet,
+                    "before the first launch and after a disturbed one, wait until other work is "
+                    "below the [limits]; after 10m (=TIME: another time) go on all the same");
   command->add_flag(
       "--fork", options->fork, "set results of another plan or build aside and start anew");
   command->add_flag("--quiet", options->quiet, "no progress line and no verdict table");

@@ -8,10 +8,10 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
-#include <set>
 #include <thread>
 
 #include "app/assay/json_output.h"
+#include "app/assay/terminal.h"
 #include "app/assay/verbs.h"
 #include "core/ledger/directory_lock.h"
 #include "core/ledger/ledger.h"
@@ -20,6 +20,7 @@
 #include "experiments/analysis/report.h"
 #include "experiments/engine/eta.h"
 #include "experiments/engine/plan_state.h"
+#include "experiments/report/text_layout.h"
 
 namespace assay::cli {
 
@@ -27,12 +28,13 @@ namespace {
 
 using nlohmann::json;
 
+constexpr std::size_t kCellColumns = 24;
+
 struct Status {
   Report report;
   PlanProgress progress;
   std::string engine; // who runs it now, or ""
   std::optional<double> eta_seconds;
-  std::set<std::int64_t> interrupted; // launches that were stopped from outside
 
   bool complete() const { return progress.missing == 0 && progress.failed == 0; }
   const LaunchSummary* running() const {
@@ -40,11 +42,9 @@ struct Status {
       if (launch.row.state == LaunchState::Running && !engine.empty()) return &launch;
     return nullptr;
   }
-  std::string state_of(const LaunchRow& launch) const {
-    if (launch.state == LaunchState::Running) return engine.empty() ? "abandoned" : "running";
-    return launch.state == LaunchState::Failed && interrupted.contains(launch.id)
-               ? "interrupted"
-               : std::string(to_string(launch.state));
+  std::string state_of(const LaunchSummary& launch) const {
+    const bool abandoned = launch.row.state == LaunchState::Running && engine.empty();
+    return abandoned ? "abandoned" : launch.state();
   }
 };
 
@@ -54,8 +54,6 @@ Status read_status(const std::string& directory) {
   const LedgerData data = value_or_throw(read_ledger(directory));
   status.report = judge_results(data);
   status.progress = plan_progress(data);
-  for (const EventRow& event : data.events)
-    if (event.kind == "stopped") status.interrupted.insert(event.launch);
   if (status.engine.empty()) return status;
   Eta eta;
   eta.read(data);
@@ -75,7 +73,7 @@ void print_json_status(const Status& status) {
                 {"index", launch.row.index},
                 {"attempt", launch.row.attempt},
                 {"repeats", launch.row.repeats},
-                {"state", status.state_of(launch.row)},
+                {"state", status.state_of(launch)},
                 {"rounds", launch.rounds},
                 {"rounds_planned", launch.row.rounds_planned},
                 {"reason", launch.row.reason}};
@@ -96,45 +94,53 @@ void print_json_status(const Status& status) {
   print_json(out);
 }
 
-void print_status(const Status& status) {
-  const Report& report = status.report;
-  fmt::print("{} (spec {}), {}\n",
-             printable(report.spec.name),
-             report.spec.hash,
-             status.complete() ? "complete" : "incomplete");
-  if (!status.engine.empty()) {
-    const LaunchSummary* running = status.running();
-    fmt::print("  running: {}{}\n",
+void print_running(const Status& status, TextWriter& out) {
+  const LaunchSummary* running = status.running();
+  out.line(fmt::format(
+               "running: {}{}",
                running == nullptr ? std::string("between launches")
                                   : fmt::format("{} {} launch {}, round {}",
-                                                printable(running->cell),
+                                                running->cell,
                                                 to_string(running->row.kind),
                                                 running->row.index,
                                                 running->rounds),
-               status.eta_seconds ? ", about " + human_seconds(*status.eta_seconds) + " left" : "");
-    fmt::print("  by {}\n", status.engine);
-  }
+               status.eta_seconds ? ", about " + human_seconds(*status.eta_seconds) + " left" : ""),
+           2);
+  out.line("by " + status.engine, 2);
+}
+
+void print_status(const Status& status) {
+  const Report& report = status.report;
+  TextWriter out(terminal_style(false, 0));
+  out.line(fmt::format("{} (spec {}), {}",
+                       report.spec.name,
+                       report.spec.hash,
+                       status.complete() ? "complete" : "incomplete"));
+  if (!status.engine.empty()) print_running(status, out);
   for (const CellReport& cell : report.cells) {
     const std::string loss =
         cell.cell.loss_seeds == 0
             ? ""
             : fmt::format(", {} of {} loss launches", cell.loss_launches, cell.cell.loss_seeds);
-    fmt::print("  {:<24} {} of {} timed launches{}\n",
-               printable(cell.cell.name),
-               cell.counted_launches,
-               cell.planned_launches,
-               loss);
+    out.line(fmt::format("{} {} of {} timed launches{}",
+                         padded(printable(cell.cell.name), kCellColumns, false),
+                         cell.counted_launches,
+                         cell.planned_launches,
+                         loss),
+             2);
   }
-  for (const std::string& missing : report.missing)
-    fmt::print("  missing: {}\n", printable(missing));
+  for (const std::string& missing : report.missing) out.line(missing, 2, "missing: ");
+  for (const std::string& problem : status.progress.problems) out.line(problem, 2, "problem: ");
   for (const LaunchSummary& launch : report.launches)
     if (!launch.row.reason.empty())
-      fmt::print("  launch {} ({}, {}): {}: {}\n",
-                 launch.row.id,
-                 printable(launch.cell),
-                 to_string(launch.row.kind),
-                 status.state_of(launch.row),
-                 printable(launch.row.reason));
+      out.line(fmt::format("launch {} ({}, {}): {}: {}",
+                           launch.row.id,
+                           launch.cell,
+                           to_string(launch.row.kind),
+                           status.state_of(launch),
+                           launch.row.reason),
+               2);
+  fmt::print("{}", out.take());
 }
 
 void watch(const std::string& directory) {

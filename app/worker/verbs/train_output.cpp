@@ -1,8 +1,6 @@
 #include "app/worker/verbs/train_output.h"
 
 #include <fmt/format.h>
-#include <sys/ioctl.h>
-#include <unistd.h>
 
 #include <array>
 #include <cerrno>
@@ -19,12 +17,8 @@ namespace assay::worker {
 
 namespace {
 
+constexpr int kStepsInPipe = 25;
 constexpr const char* kHeader = "step,loss,grad_norm,lr,tokens_per_s,eval_loss\n";
-
-std::size_t terminal_columns() {
-  winsize size{};
-  return ::ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
-}
 
 // The header and the whole rows of steps up to `last`, or "" where there is no such file.
 std::string rows_up_to(const std::string& path, std::int64_t last) {
@@ -56,23 +50,10 @@ std::string progress_text(const TrainProgress& p, std::size_t columns) {
   return start.substr(0, columns);
 }
 
-TrainProgressLine::TrainProgressLine() : terminal_(::isatty(STDERR_FILENO) != 0) {}
-
 void TrainProgressLine::show(const TrainProgress& progress, bool evaluated) {
-  const auto now = std::chrono::steady_clock::now();
-  const bool due =
-      terminal_ ? now - last_ > std::chrono::milliseconds(200) : progress.step % 25 == 0;
-  if (!due && !evaluated && progress.step != progress.steps) return;
-  last_ = now;
-  if (terminal_) // the last column stays free, or some terminals begin a new line
-    fmt::print(stderr, "\r\033[K{}", progress_text(progress, terminal_columns() - 1));
-  else
-    fmt::print(stderr, "{}\n", progress_text(progress, std::string::npos));
-  std::fflush(stderr);
-}
-
-void TrainProgressLine::end() const {
-  if (terminal_) fmt::print(stderr, "\n");
+  const bool at_once = evaluated || progress.step == progress.steps;
+  if (at_once || line_.terminal() || progress.step % kStepsInPipe == 0)
+    line_.show(progress_text(progress, line_.columns()), at_once);
 }
 
 TrainLog::TrainLog(const std::string& path, std::int64_t first) : path_(path) {

@@ -1,13 +1,14 @@
 // What `assay train` shows and logs while it runs: the progress line on stderr, and train.csv.
 #pragma once
 
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
 #include <memory>
 #include <optional>
 #include <string>
+
+#include "app/command_line/progress_line.h"
 
 namespace assay::worker {
 
@@ -30,13 +31,11 @@ std::string progress_text(const TrainProgress& progress, std::size_t columns);
 // plain line.
 class TrainProgressLine {
 public:
-  TrainProgressLine();
   void show(const TrainProgress& progress, bool evaluated);
-  void end() const; // leaves the terminal on a fresh line
+  void end() { line_.keep(); } // the last figures stay
 
 private:
-  bool terminal_;
-  std::chrono::steady_clock::time_point last_;
+  ProgressLine line_;
 };
 
 // train.csv: one row a step. A training that goes on from step `first` > 0 keeps the rows up to it:

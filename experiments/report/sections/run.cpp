@@ -38,6 +38,19 @@ std::string build_text(const Identity& id) {
   return text;
 }
 
+// The board's word decides, not the figure: an idle board may float and still stay at its top.
+std::string clocks_text(const std::optional<Clocks>& clocks) {
+  if (!clocks) return "";
+  const std::string lowest = fmt::format("{:.0f}", clocks->lowest_mhz);
+  if (clocks->highest_mhz > clocks->lowest_mhz)
+    return fmt::format("{} ({} to {:.0f} MHz)",
+                       clocks->locked ? "locked" : "floating",
+                       lowest,
+                       clocks->highest_mhz);
+  return clocks->locked ? "locked at " + lowest + " MHz"
+                        : "floating (" + lowest + " MHz in every visit)";
+}
+
 // "2026-01-28T10:11:12Z to 2026-01-28T10:52:00Z (UTC), 40 launches"
 std::string measured_span(const Report& report) {
   std::string first, last;
@@ -93,6 +106,7 @@ Section run_section(const Report& report) {
   }
   add("measured", measured_span(report));
   for (const std::string& text : machines) add("machine", text);
+  add("clocks", clocks_text(report.clocks));
   for (const std::string& text : builds) add("build", text);
   add("command", report.spec.command);
   add("plan",
@@ -131,13 +145,13 @@ Section launches_section(const Report& report) {
                              std::string(to_string(launch.row.kind)),
                              std::to_string(launch.row.index),
                              std::to_string(launch.row.attempt + 1),
-                             std::string(to_string(launch.row.state)),
+                             launch.state(),
                              rounds_text(launch),
                              launch.row.started_utc,
                              launch.row.build_order,
                              launch.row.reason},
                             launch.cell,
-                            launch.row.state == LaunchState::Failed ? Tone::Bad : Tone::Neutral});
+                            launch.state() == "failed" ? Tone::Bad : Tone::Neutral});
   return section;
 }
 

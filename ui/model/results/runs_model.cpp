@@ -9,7 +9,7 @@ namespace {
 LaunchMark mark_of(const LaunchSummary& launch, std::size_t index) {
   LaunchMark mark{index,
                   fmt::format("{} {}", to_string(launch.row.kind), launch.row.index),
-                  std::string(to_string(launch.row.state)),
+                  launch.state(),
                   "",
                   Tone::Neutral};
   switch (launch.row.state) {
@@ -23,7 +23,7 @@ LaunchMark mark_of(const LaunchSummary& launch, std::size_t index) {
     break;
   case LaunchState::Failed:
     mark.glyph = "✕";
-    mark.tone = Tone::Bad;
+    mark.tone = launch.interrupted ? Tone::Neutral : Tone::Bad;
     break;
   case LaunchState::Running:
     mark.glyph = "○";
@@ -62,10 +62,8 @@ std::vector<DetailLine> launch_card(const Results& results, std::size_t launch) 
                   row.index,
                   summary.cell,
                   row.attempt + 1));
-  add("state",
-      std::string(to_string(row.state)),
-      row.state == LaunchState::Failed ? Tone::Bad : Tone::Neutral);
-  add("reason", row.reason, Tone::Bad);
+  add("state", summary.state(), summary.state() == "failed" ? Tone::Bad : Tone::Neutral);
+  add("reason", row.reason, summary.interrupted ? Tone::Neutral : Tone::Bad);
   if (row.kind == LaunchKind::Timed)
     add("rounds",
         fmt::format("{} of {}, after {} of warm-up{}",

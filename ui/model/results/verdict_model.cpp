@@ -134,7 +134,7 @@ Section launch_section(const Report& report, const CellReport& cell) {
   Section section = labels("launches", "Launches");
   for (const LaunchSummary& launch : report.launches) {
     if (launch.row.cell != cell.cell.id) continue;
-    std::string words(to_string(launch.row.state));
+    std::string words = launch.state();
     if (launch.row.kind == LaunchKind::Timed)
       words += fmt::format(", {} of {} rounds after {} of warm-up",
                            launch.rounds,
@@ -144,7 +144,7 @@ Section launch_section(const Report& report, const CellReport& cell) {
     add(section,
         fmt::format("{} {}", to_string(launch.row.kind), launch.row.index),
         words,
-        launch.row.state == LaunchState::Failed ? Tone::Bad : Tone::Neutral);
+        launch.state() == "failed" ? Tone::Bad : Tone::Neutral);
   }
   return section;
 }

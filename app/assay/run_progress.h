@@ -1,11 +1,10 @@
-// Live progress of a run on stderr: one line that is rewritten on a terminal, plain lines in a
-// pipe.
+// What `assay run` shows while it measures.
 #pragma once
 
-#include <chrono>
 #include <cstddef>
 #include <string>
 
+#include "app/command_line/progress_line.h"
 #include "experiments/engine/runner.h"
 
 namespace assay::cli {
@@ -14,18 +13,15 @@ namespace assay::cli {
 // name, then the time that is left, then the round.
 std::string progress_text(const RunProgress& progress, std::size_t columns);
 
-class ProgressLine {
+class RunProgressLine {
 public:
-  explicit ProgressLine(bool quiet);
-  ~ProgressLine(); // leaves the terminal on a fresh line
+  explicit RunProgressLine(bool quiet) : line_(quiet) {}
   void show(const RunProgress& progress);
 
 private:
-  void note(const std::string& text);
-
-  bool quiet_, terminal_, open_ = false;
+  ProgressLine line_;
   int last_launch_ = -1;
-  std::chrono::steady_clock::time_point last_;
+  bool waited_ = false; // the last thing shown was a wait
 };
 
 } // namespace assay::cli

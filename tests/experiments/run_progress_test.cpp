@@ -1,4 +1,4 @@
-#include "app/assay/progress_line.h"
+#include "app/assay/run_progress.h"
 
 #include <gtest/gtest.h>
 

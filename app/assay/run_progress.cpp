@@ -1,10 +1,6 @@
-#include "app/assay/progress_line.h"
+#include "app/assay/run_progress.h"
 
 #include <fmt/format.h>
-#include <sys/ioctl.h>
-#include <unistd.h>
-
-#include <cstdio>
 
 #include "core/ledger/ledger.h"
 #include "core/text.h"
@@ -45,14 +41,10 @@ std::string eta(const RunProgress& p) {
   return p.eta_seconds.value_or(0) < 1 ? "" : "  ETA " + human_seconds(*p.eta_seconds);
 }
 
-int columns() {
-  winsize size{};
-  return ::ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
-}
-
 } // namespace
 
 std::string progress_text(const RunProgress& p, std::size_t columns) {
+  if (!p.waiting.empty()) return cut_to(p.waiting + ", before " + launch(p), columns);
   const auto fits = [&](const std::string& text) { return display_width(text) <= columns; };
   const std::string rest = place(p) + eta(p);
   if (const std::string whole = bar(p) + launch(p) + rest; fits(whole)) return whole;
@@ -65,36 +57,18 @@ std::string progress_text(const RunProgress& p, std::size_t columns) {
   return cut_to(launch(p, kLeastCell), columns);
 }
 
-ProgressLine::ProgressLine(bool quiet) : quiet_(quiet), terminal_(::isatty(STDERR_FILENO) != 0) {}
-
-ProgressLine::~ProgressLine() {
-  if (open_) fmt::print(stderr, "\r\033[K");
-}
-
-void ProgressLine::note(const std::string& text) {
-  if (open_) fmt::print(stderr, "\r\033[K");
-  open_ = false;
-  fmt::print(stderr, "{}\n", printable(text));
-}
-
-void ProgressLine::show(const RunProgress& progress) {
-  if (!progress.note.empty()) note("note: " + progress.note);
-  if (quiet_) return;
-  if (!terminal_) {
-    if (progress.launch_number == last_launch_) return;
-    last_launch_ = progress.launch_number;
-    fmt::print(stderr, "{}{}{}\n", launch(progress), place(progress), eta(progress));
-    return;
-  }
-  const auto now = std::chrono::steady_clock::now();
-  if (progress.launch_number == last_launch_ && now - last_ < std::chrono::milliseconds(100))
-    return;
-  last_ = now;
+// On a terminal a launch's rounds rewrite its line; in a pipe each launch, and each wait, has one.
+void RunProgressLine::show(const RunProgress& progress) {
+  if (!progress.note.empty()) line_.note("note: " + progress.note);
+  const bool waits = !progress.waiting.empty();
+  const bool another = progress.launch_number != last_launch_ || waits != waited_;
+  if (!another && !line_.terminal()) return;
   last_launch_ = progress.launch_number;
-  fmt::print(
-      stderr, "\r\033[K{}", progress_text(progress, static_cast<std::size_t>(columns() - 1)));
-  std::fflush(stderr);
-  open_ = true;
+  waited_ = waits;
+  const bool whole = line_.terminal() || waits;
+  line_.show(whole ? progress_text(progress, line_.columns())
+                   : launch(progress) + place(progress) + eta(progress),
+             another);
 }
 
 } // namespace assay::cli

@@ -1,0 +1,40 @@
+// The MDE of a plan from the scatter of results that are there.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "experiments/analysis/report.h"
+#include "tests/experiments/runner_fixture.h"
+
+namespace assay {
+namespace {
+
+using namespace test;
+
+TEST_F(RunnerTest, ThePlanTakesItsMdeFromEarlierResults) {
+  run();
+  const Report earlier = judge_results(ledger());
+  const PlanEstimate known = estimate(plan_, {}, &earlier), assumed = estimate(plan_);
+  ASSERT_EQ(known.cells.size(), 2u);
+  const CellReport& cell = earlier.cells[0];
+  double widest = *cell.control->comparison.effect->mde; // the same launches, rounds and alpha
+  for (const Comparison& comparison : cell.comparisons)
+    widest = std::max(widest, *comparison.effect->mde);
+  EXPECT_TRUE(known.cells[0].mde_from_results);
+  EXPECT_NEAR(*known.cells[0].mde, widest, 1e-9);
+  EXPECT_FALSE(assumed.cells[0].mde_from_results);
+  EXPECT_GT(*assumed.cells[0].mde, 2 * widest) << "an assumed scatter of 10 %";
+}
+
+TEST_F(RunnerTest, ResultsOfAnotherConfigurationSayNothing) {
+  run();
+  const Report earlier = judge_results(ledger());
+  std::string matrix = kSmallMatrix;
+  matrix.insert(matrix.find("preset"), "seq_len = 256\n");
+  const PlanEstimate other = estimate(small_plan(scratch_, matrix), {}, &earlier);
+  EXPECT_FALSE(other.cells[0].mde_from_results);
+  EXPECT_EQ(other.pair_sd, kPairSdCpu);
+}
+
+} // namespace
+} // namespace assay

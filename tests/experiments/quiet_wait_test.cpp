@@ -1,0 +1,138 @@
+// Waiting for a quiet machine: by covariates alone, interruptible, recorded.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <chrono>
+#include <memory>
+
+#include "experiments/engine/quiet_wait.h"
+#include "tests/experiments/runner_fixture.h"
+
+namespace assay {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::SizeIs;
+using namespace test;
+
+Covariates with_steal(double share) {
+  Covariates covariates;
+  covariates.steal_share = share;
+  return covariates;
+}
+
+// The steal of sample after sample; the last one for ever.
+QuietWait machine(std::vector<double> steal, double limit_seconds = 60) {
+  auto next = std::make_shared<std::size_t>(0);
+  QuietWait wait;
+  wait.limit_seconds = limit_seconds;
+  wait.pause_seconds = 0;
+  wait.sample = [next, steal] { return with_steal(steal[std::min((*next)++, steal.size() - 1)]); };
+  return wait;
+}
+
+QuietResult wait(const QuietWait& options, int* waits = nullptr) {
+  return wait_for_quiet(
+      options,
+      {},
+      [] { return false; },
+      [waits](const std::string&, double) {
+        if (waits != nullptr) ++*waits;
+      });
+}
+
+TEST(QuietWait, AQuietMachineIsNotWaitedFor) {
+  const QuietResult result = wait(machine({0.01}));
+  EXPECT_TRUE(result.quiet);
+  EXPECT_EQ(result.detail(), "");
+}
+
+// One quiet sample between two busy ones is no quiet machine.
+TEST(QuietWait, QuietIsSeveralSamplesInARow) {
+  int waits = 0;
+  const QuietResult result = wait(machine({0.12, 0.01, 0.01, 0.2, 0.01, 0.3, 0.01}), &waits);
+  EXPECT_TRUE(result.quiet);
+  EXPECT_EQ(waits, 3);
+  EXPECT_EQ(result.first, "steal 12 %");
+  EXPECT_THAT(result.detail(), HasSubstr("until the machine was quiet: steal 30 %"));
+}
+
+TEST(QuietWait, TheLimitEndsIt) {
+  const QuietResult result = wait(machine({0.5}, 0.05));
+  EXPECT_FALSE(result.quiet);
+  EXPECT_GE(result.seconds, 0.05);
+  EXPECT_THAT(result.detail(), HasSubstr("did not become quiet: steal 50 %"));
+}
+
+TEST(QuietWait, ThePlansLimitsCount) {
+  DisturbanceLimits limits;
+  limits.steal = 0.6;
+  const QuietResult result = wait_for_quiet(
+      machine({0.5}), limits, [] { return false; }, [](const std::string&, double) {});
+  EXPECT_TRUE(result.quiet);
+}
+
+std::vector<std::string> waited(const LedgerData& data) {
+  std::vector<std::string> details;
+  for (const EventRow& event : data.events)
+    if (event.kind == "waited") details.push_back(event.detail);
+  return details;
+}
+
+TEST_F(RunnerTest, ARunWaitsOnceAndRecordsIt) {
+  RunOptions options = fake_options();
+  options.quiet = machine({0.12, 0.01});
+  std::vector<std::string> shown;
+  options.progress = [&](const RunProgress& progress) {
+    if (!progress.waiting.empty()) shown.push_back(progress.waiting);
+  };
+  EXPECT_EQ(run("", options).outcome, RunSummary::Outcome::Complete);
+  EXPECT_THAT(shown, ElementsAre(HasSubstr("waiting for a quiet machine: steal 12 %")));
+  const LedgerData data = ledger();
+  ASSERT_THAT(waited(data), SizeIs(1));
+  EXPECT_EQ(data.events.front().launch, data.launches.front().id);
+}
+
+TEST_F(RunnerTest, ARunWaitsAgainAfterADisturbedLaunch) {
+  RunOptions options = fake_options();
+  int samples = 0;
+  options.quiet = machine({0.01});
+  options.quiet->sample = [&samples] {
+    ++samples;
+    return with_steal(0.01);
+  };
+  run("steal_in=1", options); // the first timed launch is disturbed
+  EXPECT_EQ(samples, 2 * kQuietSamples);
+  EXPECT_THAT(waited(ledger()), IsEmpty());
+}
+
+TEST_F(RunnerTest, AfterTheLimitTheRunGoesOnAndSaysSo) {
+  RunOptions options = fake_options();
+  options.quiet = machine({0.5}, 0.01);
+  std::vector<std::string> notes;
+  options.progress = [&](const RunProgress& progress) {
+    if (!progress.note.empty()) notes.push_back(progress.note);
+  };
+  EXPECT_EQ(run("", options).outcome, RunSummary::Outcome::Complete);
+  EXPECT_THAT(notes, ElementsAre(HasSubstr("did not become quiet: steal 50 %; going on")));
+}
+
+TEST_F(RunnerTest, ASignalEndsTheWait) {
+  RunOptions options = fake_options();
+  options.quiet = machine({0.5}, 600);
+  options.quiet->pause_seconds = 600;
+  options.progress = [](const RunProgress& progress) {
+    if (!progress.waiting.empty()) ::raise(SIGTERM);
+  };
+  const auto start = std::chrono::steady_clock::now();
+  const RunSummary summary = run("", options);
+  EXPECT_EQ(summary.stopped, "interrupted");
+  EXPECT_THAT(ledger().launches, IsEmpty());
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(20));
+}
+
+} // namespace
+} // namespace assay
