@@ -236,7 +236,7 @@ std::vector<DemoStage> gpu_stages(const std::string& variant, double gain) {
 
 std::vector<DemoStage> cpu_stages(bool swapped) {
   const double saved = kEvaluationUs * (1 - std::exp(-kSwapGain));
-  const double copies = saved / 48 + 4; // of 48 calls a step, with the swap's own 4 us left
+  const double copies = saved / 48 + 4; // of 48 calls per step, with the swap's own 4 us left
   std::vector<DemoStage> stages;
   const auto exchange = [&] {
     if (swapped)
@@ -306,7 +306,7 @@ public:
       : directory_(std::move(directory)), was_there_(std::filesystem::exists(directory_)) {}
   ~Unfinished() {
     if (finished_) return;
-    std::error_code ignored; // the error under way says more
+    std::error_code ignored; // the error under way is more specific
     if (!was_there_) {
       std::filesystem::remove_all(directory_, ignored);
       return;

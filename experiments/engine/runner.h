@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "experiments/engine/plan_state.h"
+#include "experiments/evidence/plan_state.h"
 #include "experiments/plan/plan.h"
 
 namespace assay {

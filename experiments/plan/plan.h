@@ -57,6 +57,4 @@ inline constexpr double kPairSdCpu = 0.10, kPairSdGpu = 0.01;
 
 PlanEstimate estimate(const Plan& plan, const std::map<std::int64_t, ProbeResult>& probes = {});
 
-std::vector<const VariantRow*> variants_of(const LedgerData& plan, std::int64_t cell);
-
 } // namespace assay

@@ -1,4 +1,4 @@
-// The training losses of "A vs B": what the report says, nothing of their own, in every state.
+// The training losses of the screen "Compare": the report's figures, in every state.
 #include "ui/model/results/loss_model.h"
 
 #include <gtest/gtest.h>
@@ -74,6 +74,9 @@ TEST(LossModel, TheAxesHoldCurvesMarginAndInterval) {
     const LossModel& model = *workspace.loss();
     EXPECT_GT(model.differences.high, std::max(model.margin, model.interval->upper));
     EXPECT_EQ(model.differences.low, -model.differences.high);
+    // Two comparisons with loss tests share alpha, so the interval is wider than 90 %.
+    const Tost& test = *workspace.comparison()->loss->result.test;
+    EXPECT_EQ(model.interval_level, fmt::format("{:.4g} %", 100 * test.level()));
     for (const LossSide& side : model.sides)
       for (const LossLine& curve : side.curves)
         for (const double loss : curve.loss) {
@@ -92,7 +95,8 @@ TEST(LossModel, ALostLossIsHarmWithoutAnInterval) {
   EXPECT_NE(model.words.find("not finite"), std::string::npos) << model.words;
   EXPECT_LT(model.sides[1].mean.loss.size(), model.sides[0].mean.loss.size()); // one seed ended
   EXPECT_TRUE(std::isfinite(model.differences.high));
-  EXPECT_TRUE(to_json(model)["interval_90"].is_null());
+  EXPECT_TRUE(to_json(model)["interval"].is_null());
+  EXPECT_EQ(model.interval_level, "");
 }
 
 TEST(LossModel, PlannedButNotTrainedYetSaysSo) {

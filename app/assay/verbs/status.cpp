@@ -1,4 +1,4 @@
-// `assay status`: how far a results directory is.
+// `assay status`: progress of a results directory.
 #include <unistd.h>
 
 #include <algorithm>
@@ -19,7 +19,7 @@
 #include "core/text.h"
 #include "experiments/analysis/report.h"
 #include "experiments/engine/eta.h"
-#include "experiments/engine/plan_state.h"
+#include "experiments/evidence/plan_state.h"
 
 namespace assay::cli {
 
@@ -34,7 +34,6 @@ struct Status {
   std::optional<double> eta_seconds;
   std::set<std::int64_t> interrupted; // launches that were stopped from outside
 
-  bool complete() const { return progress.missing == 0 && progress.failed == 0; }
   const LaunchSummary* running() const {
     for (const LaunchSummary& launch : report.launches)
       if (launch.row.state == LaunchState::Running && !engine.empty()) return &launch;
@@ -85,7 +84,7 @@ void print_json_status(const Status& status) {
     launches.push_back(launch_json(launch));
   json out = {{"name", status.report.spec.name},
               {"spec", status.report.spec.hash},
-              {"complete", status.complete()},
+              {"complete", status.report.complete()},
               {"failed", status.progress.failed},
               {"problems", status.progress.problems},
               {"engine", status.engine},
@@ -101,7 +100,7 @@ void print_status(const Status& status) {
   fmt::print("{} (spec {}), {}\n",
              printable(report.spec.name),
              report.spec.hash,
-             status.complete() ? "complete" : "incomplete");
+             report.complete() ? "complete" : "incomplete");
   if (!status.engine.empty()) {
     const LaunchSummary* running = status.running();
     fmt::print("  running: {}{}\n",
