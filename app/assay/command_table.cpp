@@ -43,7 +43,6 @@ constexpr std::array kCommands{
                "  assay run my.toml --data corpus --out results/gpu --device cuda --cell varlen"},
     CommandRow{"status", kCompare, "  assay status results/mine"},
     CommandRow{"merge", kCompare, "  assay merge results/board0 results/board1 --out results/both"},
-    CommandRow{"clean", kCompare, "  assay clean results/mine"},
     CommandRow{"report",
                kLook,
                "  assay report results/mine\n"

@@ -74,9 +74,6 @@ TEST(LossModel, TheAxesHoldCurvesMarginAndInterval) {
     const LossModel& model = *workspace.loss();
     EXPECT_GT(model.differences.high, std::max(model.margin, model.interval->upper));
     EXPECT_EQ(model.differences.low, -model.differences.high);
-    // Two comparisons with loss tests share alpha, so the interval is wider than 90 %.
-    const Tost& test = *workspace.comparison()->loss->result.test;
-    EXPECT_EQ(model.interval_level, fmt::format("{:.4g} %", 100 * test.level()));
     for (const LossSide& side : model.sides)
       for (const LossLine& curve : side.curves)
         for (const double loss : curve.loss) {
@@ -84,6 +81,23 @@ TEST(LossModel, TheAxesHoldCurvesMarginAndInterval) {
           EXPECT_LT(loss, model.losses.high);
         }
   }
+}
+
+TEST(LossModel, TheLevelOfItsIntervalIsThatOfTheTest) {
+  LedgerData data = trained(0);
+  EXPECT_EQ(test::comparing(data).loss()->interval_level, "90 %");
+  const std::int64_t cell = data.cells[0].id;
+  CellRow second = data.cells[0]; // a second cell with loss tests: they share alpha
+  second.id = cell + 1;
+  second.name = "second";
+  data.cells.push_back(second);
+  const std::vector<VariantRow> variants = data.variants;
+  for (VariantRow variant : variants) {
+    variant.id += 1000;
+    variant.cell = second.id;
+    data.variants.push_back(variant);
+  }
+  EXPECT_EQ(test::comparing(std::move(data)).loss()->interval_level, "95 %");
 }
 
 TEST(LossModel, ALostLossIsHarmWithoutAnInterval) {
