@@ -1,4 +1,4 @@
-# A thin front door over CMake presets. Every target is idempotent and says what it does; `make help` lists them.
+# A thin front door over CMake presets. Every target is idempotent and prints what it does; `make help` lists them.
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
@@ -35,7 +35,7 @@ quickstart:  ## build the programs, run quickstart.toml on LibTorch's own header
 	@$(ASSAY) run experiments/matrices/quickstart.toml --data build/corpus --out $(RESULTS) --fork
 	@$(ASSAY) report $(RESULTS) >/dev/null # writes report.html; `run` printed the table
 	@printf '%s\n' '' 'Look closer:' \
-	  '  $(ASSAY) explain $(RESULTS) --cell varlen      where in the step the gain sits' \
+	  '  $(ASSAY) explain $(RESULTS) --cell varlen      where in the step the gain is' \
 	  '  $(ASSAY) view $(RESULTS)                       the desktop viewer' \
 	  '  $(ASSAY) export $(RESULTS) --cell varlen -o varlen.json.gz   for Perfetto and chrome://tracing' \
 	  '  $(ASSAY) sql $(RESULTS) --list                 named queries over the traces'

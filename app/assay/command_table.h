@@ -1,5 +1,5 @@
-// What help says about each command beyond its own definition: its group, examples, and the names
-// of its options' values, by which completion knows what to offer.
+// Help for each command beyond its own definition: its group, examples, and the names
+// of its options' values, which completion offers.
 #pragma once
 
 #include <CLI/CLI.hpp>

@@ -10,7 +10,7 @@ extern const char* const kGlossaryPage;
 
 struct Term {
   std::string name, meaning;
-  std::string stored; // table or key that holds it, or ""
+  std::string stored; // table or key that stores it, or ""
 };
 
 // The rows of the page's table, in its order.

@@ -12,7 +12,7 @@ namespace {
 
 int run(int argc, char** argv) {
   using namespace assay;
-  // Workers inherit it. OpenMP threads that spin long at a barrier while another process holds
+  // Workers inherit it. OpenMP threads that spin long at a barrier while another process uses
   // their core make a step many times slower (docs/decisions.md). A value that the user set stays.
   if (std::getenv("OMP_WAIT_POLICY") == nullptr) ::setenv("GOMP_SPINCOUNT", "1000", 0);
   CLI::App app("Assay: is this training optimization real, on this machine, for this model?",

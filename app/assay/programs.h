@@ -27,7 +27,7 @@ int call(const std::string& program, const std::vector<std::string>& arguments);
 // Standard output of a program that must succeed; throws Failure with its error text otherwise.
 std::string capture(const std::string& program, const std::vector<std::string>& arguments);
 
-// What the worker says about itself (build, libtorch, cuda, gpu …); throws Failure when it is not
+// The worker's own description (build, libtorch, cuda, gpu …); throws Failure when it is not
 // built or does not start.
 nlohmann::json worker_identity();
 

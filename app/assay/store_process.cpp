@@ -52,7 +52,7 @@ StoreProcess::~StoreProcess() {
   for (std::size_t sent = 0; sent < end_.size();) {
     const ssize_t n = ::write(input_, end_.data() + sent, end_.size() - sent);
     if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) { // nobody is left to tell: without their store the other ranks end
+    if (n <= 0) { // no reader is left: without their store the other ranks end
       fmt::print(stderr, "warning: the store of the ranks is gone: {}\n", std::strerror(errno));
       break;
     }

@@ -21,10 +21,10 @@ struct TerminalOptions {
   TableStyle style() const;
 };
 
-// --color; the choice holds for the whole process, as the terminal does.
+// --color; the choice applies to the whole process.
 void add_color_option(CLI::App& command);
 
-// `width` > 0 and `ascii` override what the terminal and the locale say.
+// `width` > 0 and `ascii` override terminal and locale.
 TableStyle terminal_style(bool ascii, int width);
 
 // Columns that TextWriter::columns() needs for a table without cutting its last column. What does

@@ -100,7 +100,7 @@ std::string options_text(const CLI::App& app, std::size_t width) {
   return out;
 }
 
-// A line of examples that is too long for the terminal breaks before what it says about its
+// A line of examples that is too long for the terminal breaks before the remark about its
 // command.
 std::string footer_text(const std::string& footer, std::size_t width) {
   std::string out;

@@ -1,4 +1,4 @@
-// What `--help`, `assay help` and the man page say, made of the parser's own definitions.
+// The text of `--help`, `assay help` and the man page, made of the parser's own definitions.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -16,7 +16,7 @@ int terminal_columns(int stream, int otherwise);
 std::string wrap_text(const std::string& text, std::size_t width, std::size_t indent);
 
 // `app` and the commands that are added to it later show their help in this form. A command's group
-// orders it in the list, its footer holds examples.
+// orders it in the list, its footer contains examples.
 void use_plain_help(CLI::App& app);
 
 // The commands of `app` as sections of a man page (troff); forwarded ones are left out.

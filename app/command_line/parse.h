@@ -1,4 +1,4 @@
-// Parses a command line and says what is wrong with it in plain words.
+// Parses a command line and reports what is wrong with it.
 #pragma once
 
 #include <CLI/CLI.hpp>

@@ -28,7 +28,7 @@ void open_standard_streams() {
   for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
     if (::fcntl(stream, F_GETFD) < 0 && errno == EBADF &&
         ::open("/dev/null", stream == STDOUT_FILENO ? O_RDONLY : O_RDWR) < 0)
-      return; // without /dev/null nothing better is to be had
+      return; // without /dev/null nothing else is possible
 }
 
 // A terminal gets lines that fit; a program that reads messages gets them whole.
@@ -46,7 +46,7 @@ std::string for_terminal(const std::string& text) {
   return out;
 }
 
-// Nobody is told that a reader who closed the pipe did so.
+// A reader that closed the pipe needs no message.
 int refuse_output(int error, int exit_code) {
   if (error == EPIPE) return exit_code;
   print_error(fmt::format("cannot write the output: {}{}",
@@ -81,7 +81,7 @@ void print_error(const std::string& message, const char* kind) {
 }
 
 int run_program(const std::function<int()>& body) {
-  std::signal(SIGXFSZ, SIG_IGN); // a size limit is an error that can be told, as a full disk is
+  std::signal(SIGXFSZ, SIG_IGN); // a size limit is an error like a full disk
   open_standard_streams();
   int output_error = 0;
   const int exit_code = guarded(body, output_error);

@@ -1,5 +1,5 @@
 // What every program does around its work: standard streams that exist, errors in one line, an exit
-// code that tells whether the output arrived.
+// code that shows whether the output arrived.
 #pragma once
 
 #include <functional>

@@ -66,7 +66,7 @@ std::string value_name(const CLI::Option& option) {
   static const std::map<std::string, std::string> kPlain{
       {"INT", "N"}, {"UINT", "N"}, {"FLOAT", "NUMBER"}, {"TEXT", "TEXT"}};
   std::string name = option.get_type_name();
-  name = name.substr(0, name.find(':')); // what validators say follows
+  name = name.substr(0, name.find(':')); // the validators' text follows
   const auto plain = kPlain.find(name);
   if (plain == kPlain.end() && !name.empty()) return name;
   if (option.get_positional()) return upper(option.get_name(true));

@@ -1,4 +1,4 @@
-// WordWalk: reads the words of a command line as the parser does, without its callbacks, to say at
+// WordWalk: reads the words of a command line as the parser does, without its callbacks, to find at
 // which command and option they have arrived.
 #pragma once
 

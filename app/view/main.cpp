@@ -179,9 +179,8 @@ void add_options(CLI::App& app, Options& options) {
   app.add_option(
          "--screenshot", options.screenshot, "draw into this PNG file and end; needs no display")
       ->type_name("FILE");
-  app.add_option("--dump-model",
-                 options.dump_model,
-                 "write what the screen says into this JSON file and end")
+  app.add_option(
+         "--dump-model", options.dump_model, "write the screen's data into this JSON file and exit")
       ->type_name("FILE");
   app.add_option(
          "--script", options.script, "play this file of keys, clicks and expectations, and end")

@@ -17,7 +17,7 @@ namespace {
 
 int run(int argc, char** argv) {
   using namespace assay;
-  std::signal(SIGXFSZ, SIG_IGN); // a size limit is an error that can be told, as a full disk is
+  std::signal(SIGXFSZ, SIG_IGN); // a size limit is an error like a full disk
   CLI::App app("Assay's embedded trainer", "assay");
   use_plain_help(app);
   app.require_subcommand(1);

@@ -126,7 +126,7 @@ private:
   end_process(finding);
 }
 
-// The engine's session: alone, or as rank 0 of several, which do as it is told.
+// The engine's session: alone, or as rank 0 of several, which follow it.
 class EngineSession {
 public:
   json answer(const json& request) {

@@ -31,7 +31,7 @@ std::string prefix_of(const std::string& target) {
   return "." + fs::path(target).filename().string() + ".";
 }
 
-// A writer holds a lock on its file, which the kernel frees when it dies.
+// A writer locks its file, which the kernel frees when it dies.
 void remove_abandoned(const std::string& target) {
   const std::string prefix = prefix_of(target);
   std::error_code error;
@@ -66,7 +66,7 @@ TemporaryFile::TemporaryFile(const std::string& target) : target_(target) {
     error_ = descriptor_ < 0 ? errno : 0;
     if (error_ == EEXIST) continue;
     if (error_ != 0) return;
-    (void)::flock(descriptor_, LOCK_EX | LOCK_NB); // where locks are not to be had, nobody sweeps
+    (void)::flock(descriptor_, LOCK_EX | LOCK_NB); // without locks nobody sweeps
     if (has_name(descriptor_)) return;
     ::close(std::exchange(descriptor_, -1));
   }

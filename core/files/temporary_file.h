@@ -9,7 +9,7 @@ namespace assay {
 class TemporaryFile {
 public:
   // Creates ".<name>.<random>.partial" in the directory of `target`, and removes those that dead
-  // writers of the same target left. error() tells whether it could.
+  // writers of the same target left. error() reports whether it could.
   explicit TemporaryFile(const std::string& target);
   ~TemporaryFile(); // not placed: removed
   TemporaryFile(const TemporaryFile&) = delete;

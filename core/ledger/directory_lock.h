@@ -13,7 +13,7 @@ int lock_directory(const std::string& directory);
 // Makes a results directory or a folder inside it, parents included; throws bad input otherwise.
 void make_directory(const std::string& directory);
 
-// "process 123 (assay run …) on host", or "" when nobody holds the lock. For `assay status`.
+// "process 123 (assay run …) on host", or "" when nobody has the lock. For `assay status`.
 std::string lock_holder(const std::string& directory);
 
 } // namespace assay

@@ -143,7 +143,7 @@ std::string plan_difference(const std::string& there, const std::string& here, s
     compare_rows(a, b, "claims", "id", "claim", found);
     return found.text(most);
   } catch (const json::exception&) {
-    return ""; // a plan that this build cannot read differs, and there is nothing to say how
+    return ""; // a plan that this build cannot read differs in an unknown way
   }
 }
 

@@ -10,7 +10,7 @@ using nlohmann::json;
 
 namespace {
 
-json parsed(const std::string& text) { // "" : nothing is said
+json parsed(const std::string& text) { // "": not given
   return text.empty() ? json::object() : json::parse(text);
 }
 

@@ -1,4 +1,4 @@
-// What the engine and a worker say to each other: one JSON object a line, requests on the worker's
+// The messages of engine and worker: one JSON object per line, requests on the worker's
 // stdin, events on its file descriptor 3. docs/protocol.md is the reference. The constants are for
 // both sides; the builders and parsers are the engine's.
 #pragma once

@@ -26,7 +26,7 @@ std::string uri(const std::string& path, bool immutable) {
   return "file:" + escaped + (immutable ? "?immutable=1" : "");
 }
 
-// Processes that hold a POSIX lock on the file, "process 12", as far as the kernel tells.
+// Processes with a POSIX lock on the file, "process 12", as far as the kernel reports them.
 std::string lock_owners(const std::string& path) {
   struct stat status {};
   if (::stat(path.c_str(), &status) != 0) return "";

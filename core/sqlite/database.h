@@ -24,7 +24,7 @@ public:
   bool is_full() const;              // no space, or a file size limit
   bool is_damaged() const;           // not a database, or a torn one
   bool is_read_only() const;         // the file or its directory cannot be written
-  bool is_busy() const;              // another connection holds a lock
+  bool is_busy() const;              // another connection has a lock
 
 private:
   int code_;

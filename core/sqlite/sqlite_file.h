@@ -1,6 +1,6 @@
-// SqliteFile: what our SQLite files (ledger and traces) have in common: how one is told from a
-// missing, empty, cut off, foreign or newer file by its first bytes alone, and how it is made
-// durable.
+// SqliteFile: what our SQLite files (ledger and traces) have in common: how one is distinguished
+// from a missing, empty, cut off, foreign or newer file by its first bytes alone, and how it is
+// made durable.
 #pragma once
 
 #include <cstdint>

@@ -15,7 +15,7 @@ inline constexpr double kTostAlpha = 0.05;
 
 struct Tost {
   double mean = 0;   // of the differences
-  Interval interval; // t interval of level 1 - 2 alpha; TOST at alpha passes iff it lies inside
+  Interval interval; // t interval of level 1 - 2 alpha; TOST at alpha passes iff it is inside
                      // (-margin, +margin)
   double alpha = kTostAlpha;
   double p_low = 1;  // one-sided p of "mean <= -margin"
@@ -25,7 +25,7 @@ struct Tost {
   double p() const { return p_low > p_high ? p_low : p_high; }
 };
 
-// `differences`: one a pair, finite; margin > 0 in their unit. Nothing below 2 values.
+// `differences`: one per pair, finite; margin > 0 in their unit. Nothing below 2 values.
 std::optional<Tost>
 tost(const std::vector<double>& differences, double margin, double alpha = kTostAlpha);
 

@@ -10,7 +10,7 @@ namespace assay {
 
 namespace {
 
-constexpr double kMemoryAlarm = 1e-4; // share of peak memory: below lie rounded blocks
+constexpr double kMemoryAlarm = 1e-4; // share of peak memory: below are rounded blocks
 
 // What a launch ran with, beside host, board and build: the same in all launches of a cell.
 std::vector<std::pair<const char*, std::string>> environment_fields(const Identity& id) {
@@ -28,25 +28,48 @@ void note_surroundings(Report& report) {
   struct Found {
     std::set<std::string> all, timed;
   };
-  std::map<std::pair<std::string, std::string>, Found> values; // by cell and field
+  std::map<std::pair<std::int64_t, std::string>, Found> values; // by cell and field
   for (const LaunchSummary& launch : report.launches) {
     if (launch.row.state != LaunchState::Complete && launch.row.state != LaunchState::Partial)
       continue;
     for (const auto& [field, value] : environment_fields(launch.row.identity)) {
-      Found& found = values[{launch.cell, field}];
+      Found& found = values[{launch.row.cell, field}];
       found.all.insert(value.empty() ? "unknown" : value);
       if (is_counted(launch.row)) found.timed.insert(value);
     }
   }
   for (const auto& [place, found] : values)
     if (found.all.size() > 1)
-      report.alarms.push_back(fmt::format(
-          "{}: launches ran with different {}: {}; {}",
-          place.first,
-          place.second,
-          fmt::join(found.all, ", "),
-          found.timed.size() > 1 ? "each pair comes from one of them, but the interval mixes them"
-                                 : "those that were timed are alike"));
+      report.alarms.push_back(
+          {AlarmCode::MixedEnvironment,
+           place.first,
+           fmt::format("launches ran with different {}: {}; {}",
+                       place.second,
+                       fmt::join(found.all, ", "),
+                       found.timed.size() > 1
+                           ? "each pair comes from one of them, but the interval mixes them"
+                           : "those that were timed are alike")});
+}
+
+void note_places(Report& report) {
+  std::map<std::int64_t, std::pair<std::set<std::string>, std::set<std::string>>> places;
+  for (const LaunchSummary& launch : report.launches) {
+    if (!is_counted(launch.row)) continue;
+    auto& [hosts, boards] = places[launch.row.cell];
+    hosts.insert(launch.row.identity.host);
+    boards.insert(launch.row.identity.gpu_uuid);
+  }
+  for (const auto& [cell, place] : places)
+    if (place.first.size() > 1 || place.second.size() > 1)
+      report.alarms.push_back(
+          {AlarmCode::SeveralMachines,
+           cell,
+           fmt::format("launches ran on {} host{} and {} board{}; each pair comes from one of "
+                       "them, but the interval mixes them",
+                       place.first.size(),
+                       place.first.size() == 1 ? "" : "s",
+                       place.second.size(),
+                       place.second.size() == 1 ? "" : "s")});
 }
 
 double control_memory_gap(const CellReport& cell) {
@@ -55,65 +78,79 @@ double control_memory_gap(const CellReport& cell) {
   return memory ? std::expm1(memory->noise.value_or(0)) : 0;
 }
 
+void note_cell(const CellReport& cell, std::vector<Alarm>& alarms) {
+  const auto alarm = [&](AlarmCode code, std::string text) {
+    alarms.push_back({code, cell.cell.id, std::move(text)});
+  };
+  if (cell.control && cell.control->alarm) {
+    const Estimate& theta = cell.control->comparison.effect->theta;
+    alarm(AlarmCode::ControlDiffers,
+          fmt::format("the A/A control differs from the reference by {}, p = {:.2g}",
+                      effect_text(theta),
+                      *theta.p));
+  }
+  if (const double gap = control_memory_gap(cell); gap > kMemoryAlarm)
+    alarm(AlarmCode::MemoryDiffers,
+          fmt::format("two measurements of the reference's peak memory differ by {}; a smaller "
+                      "difference of memory is not shown",
+                      share_text(gap)));
+  for (const Comparison& comparison : cell.comparisons)
+    if (comparison.pairs.all_excluded() > 0)
+      alarm(AlarmCode::PairsExcluded,
+            fmt::format("{} of {} pairs of {} -> {} are excluded (disturbed by other work)",
+                        comparison.pairs.all_excluded(),
+                        comparison.pairs.all_pairs(),
+                        comparison.a,
+                        comparison.b));
+}
+
 } // namespace
+
+std::string_view to_string(AlarmCode code) {
+  switch (code) {
+  case AlarmCode::Retired:
+    return "retired";
+  case AlarmCode::Untraced:
+    return "untraced";
+  case AlarmCode::ControlDiffers:
+    return "control_differs";
+  case AlarmCode::MemoryDiffers:
+    return "memory_differs";
+  case AlarmCode::PairsExcluded:
+    return "pairs_excluded";
+  case AlarmCode::SeveralMachines:
+    return "several_machines";
+  case AlarmCode::MixedEnvironment:
+    return "mixed_environment";
+  case AlarmCode::LaunchFailed:
+    return "launch_failed";
+  }
+  return "unknown";
+}
 
 void note_alarms(const std::vector<CellView>& cells, Report& report) {
   for (const CellView& cell : cells)
     for (const VariantRow* variant : cell.variants)
       if (const RetiredVariant* retired = cell.retired(*variant))
-        report.alarms.push_back(
-            fmt::format("{}: {} retired: {}", cell.cell->name, variant->name, retired->text));
+        report.alarms.push_back({AlarmCode::Retired,
+                                 cell.cell->id,
+                                 fmt::format("{} retired: {}", variant->name, retired->text)});
   for (const CellView& cell : cells)
     if (!cell.untraced.empty())
-      report.alarms.push_back(fmt::format("{}: no trace: {}", cell.cell->name, cell.untraced));
-  for (const CellReport& cell : report.cells) {
-    if (cell.control && cell.control->alarm)
       report.alarms.push_back(
-          fmt::format("{}: the A/A control differs from the reference by {}, p = {:.2g}",
-                      cell.cell.name,
-                      effect_text(cell.control->comparison.effect->theta),
-                      *cell.control->comparison.effect->theta.p));
-    if (const double apart = control_memory_gap(cell); apart > kMemoryAlarm)
-      report.alarms.push_back(fmt::format("{}: peak memory of the reference, measured twice, is {} "
-                                          "apart: no smaller difference of memory is shown",
-                                          cell.cell.name,
-                                          share_text(apart)));
-    for (const Comparison& comparison : cell.comparisons)
-      if (comparison.pairs.all_excluded() > 0)
-        report.alarms.push_back(
-            fmt::format("{}: {} of {} pairs {} against {} excluded (disturbed by other work)",
-                        cell.cell.name,
-                        comparison.pairs.all_excluded(),
-                        comparison.pairs.all_pairs(),
-                        comparison.b,
-                        comparison.a));
-  }
-  std::map<std::string, std::pair<std::set<std::string>, std::set<std::string>>> places; // by cell
-  for (const LaunchSummary& launch : report.launches) {
-    if (!is_counted(launch.row)) continue;
-    auto& [hosts, boards] = places[launch.cell];
-    hosts.insert(launch.row.identity.host);
-    boards.insert(launch.row.identity.gpu_uuid);
-  }
-  for (const auto& [cell, place] : places)
-    if (place.first.size() > 1 || place.second.size() > 1)
-      report.alarms.push_back(fmt::format(
-          "{}: launches ran on {} host{} and {} board{}; each pair comes from one of them, but "
-          "the interval mixes them",
-          cell,
-          place.first.size(),
-          place.first.size() == 1 ? "" : "s",
-          place.second.size(),
-          place.second.size() == 1 ? "" : "s"));
+          {AlarmCode::Untraced, cell.cell->id, fmt::format("no trace: {}", cell.untraced)});
+  for (const CellReport& cell : report.cells) note_cell(cell, report.alarms);
+  note_places(report);
   note_surroundings(report);
   for (const LaunchSummary& launch : report.launches)
     if (launch.row.state == LaunchState::Failed && !launch.interrupted)
-      report.alarms.push_back(fmt::format("{}: {} launch {} (attempt {}) failed: {}",
-                                          launch.cell,
-                                          to_string(launch.row.kind),
-                                          launch.row.index,
-                                          launch.row.attempt + 1, // as `assay run` counts them
-                                          launch.row.reason));
+      report.alarms.push_back({AlarmCode::LaunchFailed,
+                               launch.row.cell,
+                               fmt::format("{} launch {} (attempt {}) failed: {}",
+                                           to_string(launch.row.kind),
+                                           launch.row.index,
+                                           launch.row.attempt + 1, // as `assay run` counts them
+                                           launch.row.reason)});
 }
 
 } // namespace assay

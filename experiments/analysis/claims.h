@@ -47,7 +47,7 @@ Interval gain_of(ClaimMetric metric, const Interval& theta);
 double theta_of(ClaimMetric metric, double gain);
 // What a gain_of() is multiplied by to become one in the metric: 1 but for metrics that count the
 // model's parameters or vocabulary. a_ns, a_bytes: the baseline's time of a unit, its peak memory.
-// Nothing where the cell's configuration does not tell the model's size.
+// Nothing where the model's size is not known from the cell's configuration.
 std::optional<double>
 gain_scale(ClaimMetric metric, const CellRow& cell, double a_ns, double a_bytes);
 // The smallest effect of interest, a share of time or bytes, as a gain in the metric.
@@ -55,7 +55,7 @@ double sesoi_gain(ClaimMetric metric, double sesoi);
 
 struct ClaimDecision {
   ClaimState state = ClaimState::Undecided;
-  bool exceeds = false; // the whole interval lies above the claimed range
+  bool exceeds = false; // the whole interval is above the claimed range
 };
 // The claim rule for a gain with claimed [lo, hi] and measured interval [l, u]:
 // OPPOSITE u < -s, lo >= 0; CONFIRMED l >= lo; REFUTED u < min(lo, s); SHORTFALL 0 < l, u < lo;
@@ -67,12 +67,12 @@ ClaimDecision decide_claim(const Interval& claimed, const Interval& measured, do
 
 struct ClaimResult {
   ClaimRow claim;
-  // The comparison that speaks to it: indices into Report::cells and CellReport::comparisons;
+  // The comparison that tests it: indices into Report::cells and CellReport::comparisons;
   // nothing when no cell of the matrix has both levels.
   std::optional<std::size_t> cell, comparison;
   ClaimState state = ClaimState::NotTested;
   bool exceeds = false, provisional = false;
-  std::string reason;
+  Reason reason;              // why it is not decided, or not confirmed
   std::optional<double> gain; // measured, in the claim's metric
   std::optional<Interval> gain_95, gain_judged;
   bool end_to_end = false; // measured on another unit and converted to the whole step

@@ -13,7 +13,7 @@ namespace {
 
 using nlohmann::json;
 
-// What a trace says of one side of a comparison, a step.
+// Figures of one side of a comparison from its trace, per step.
 struct Traced {
   std::int64_t launches = 0;
   double busy_seconds = 0;

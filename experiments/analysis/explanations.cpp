@@ -123,16 +123,17 @@ void apply_stage_clause(ClaimResult& result, const Comparison& comparison) {
   result.state = ClaimState::Consistent;
   result.exceeds = false;
   if (!why_not.empty())
-    result.reason = "where the gain sits was not checked: " + why_not;
+    result.reason = {ReasonCode::StagesNotChecked,
+                     "the stages of the gain were not checked: " + why_not};
   else if (!share)
-    result.reason =
-        fmt::format("the traced steps show no gain that could sit in {}", result.claim.stages);
+    result.reason = {ReasonCode::NoGainInStages,
+                     fmt::format("the traced steps show no gain in {}", result.claim.stages)};
   else
-    result.reason =
-        fmt::format("{:.0f} % of the gain sits in {}; a confirmed claim needs {:.0f} % there",
-                    100 * *share,
-                    result.claim.stages,
-                    100 * kNamedStagesShare);
+    result.reason = {ReasonCode::GainElsewhere,
+                     fmt::format("{:.0f} % of the gain is in {}; a confirmed claim needs {:.0f} %",
+                                 100 * *share,
+                                 result.claim.stages,
+                                 100 * kNamedStagesShare)};
 }
 
 void explain_from_traces(CellReport& report, const CellView& cell, const std::string& directory) {

@@ -69,7 +69,7 @@ void decide_speed(Comparison& comparison, double sesoi) {
   };
   if (verdict.speed == Speed::NoEffect)
     return because(ReasonCode::WithinSesoi,
-                   fmt::format("the whole interval lies within +-{}", share_text(sesoi)));
+                   fmt::format("the whole interval is within +-{}", share_text(sesoi)));
   if (verdict.speed == Speed::Inconclusive)
     return because(ReasonCode::IntervalHoldsZero, inconclusive_reason(comparison, sesoi));
   const Speed found = verdict.speed;
@@ -181,31 +181,32 @@ void measure_claim(ClaimResult& result,
 }
 
 // Memory and losses do not depend on times, so only the parity side of validity can spoil them.
-std::string why_not_judged(const Comparison& comparison, ClaimMetric metric) {
+Reason why_not_judged(const Comparison& comparison, ClaimMetric metric) {
   const Validity validity = comparison.verdict.validity;
   const bool time_only =
       validity == Validity::Contended || validity == Validity::Invalid ||
       (validity == Validity::Incomplete && comparison.evidence.validity == Validity::Ok);
-  if (validity == Validity::Ok || (!is_time(metric) && time_only)) return "";
-  return comparison.verdict.reasons.empty() ? std::string(to_string(validity))
-                                            : comparison.verdict.reasons.front().text;
+  if (validity == Validity::Ok || (!is_time(metric) && time_only)) return {};
+  return comparison.verdict.reasons.front(); // a validity other than OK always has one
 }
 
-// Why a measured claim has no interval that may be read, or "".
-std::string
-why_undecided(const ClaimResult& result, ClaimMetric metric, const Comparison& comparison) {
+// Why a measured claim has no interval that may be read.
+Reason
+why_no_interval(const ClaimResult& result, ClaimMetric metric, const Comparison& comparison) {
   if (is_loss(metric)) {
     const bool enough = comparison.loss->result.seeds.size() >= kFewestSeeds;
-    return enough && result.gain_judged ? "" : loss_text(*comparison.loss);
+    if (enough && result.gain_judged) return {};
+    return {ReasonCode::LossTest, loss_text(*comparison.loss)};
   }
-  if (result.gain_judged) return "";
-  if (!result.gain) return "not measured yet";
-  return is_memory(metric) ? "one memory launch without a control gives no interval"
-                           : "one launch gives no interval";
+  if (result.gain_judged) return {};
+  if (!result.gain) return {ReasonCode::NotMeasured, "not measured yet"};
+  return {ReasonCode::NoInterval,
+          is_memory(metric) ? "one memory launch without a control gives no interval"
+                            : "one launch gives no interval"};
 }
 
 // The smallest gain of interest. Of a loss it is the margin that counts as no difference; a loss
-// that is said to stay where it was is tested by its figure alone.
+// that is claimed not to change is tested by its figure alone.
 double smallest_gain(ClaimMetric metric,
                      const ClaimRow& claim,
                      const CellRow& cell,
@@ -220,7 +221,7 @@ double smallest_gain(ClaimMetric metric,
   return loss.margin / mean(of_a);
 }
 
-// Why the rule decides nothing: what the interval holds beside the claim, or instead of it.
+// Why the rule decides nothing: what the interval contains beside the claim, or instead of it.
 std::string why_undecided(ClaimMetric metric,
                           const Interval& claimed,
                           const Interval& measured,
@@ -234,28 +235,30 @@ std::string why_undecided(ClaimMetric metric,
                        gains_text(metric, measured),
                        claim);
   return fmt::format(
-      "the judged interval {} reaches the claimed {} and also holds gains of {} or less",
+      "the judged interval {} reaches the claimed {} and also contains gains of {} or less",
       gains_text(metric, measured),
       claim,
       gain_text(metric, std::min(least, smallest)));
 }
 
-// What keeps a decided claim of time from being told, or "": the same two rules as for FASTER and
-// SLOWER.
-std::string why_time_decides_nothing(const ClaimResult& result, const Comparison& comparison) {
+// Why a claim of time stays undecided although the rule decides it: the same two rules as for
+// FASTER and SLOWER.
+Reason why_time_decides_nothing(const ClaimResult& result, const Comparison& comparison) {
   const auto metric = claim_metric(result.claim.metric);
-  if (!is_time(*metric) || result.state == ClaimState::Undecided) return "";
+  if (!is_time(*metric) || result.state == ClaimState::Undecided) return {};
   if (launches_of(comparison) < static_cast<std::size_t>(kFullLaunches))
-    return fmt::format("{} launches; a claim of time needs {}: {} by these",
-                       launches_of(comparison),
-                       kFullLaunches,
-                       to_string(result.state));
+    return {ReasonCode::Provisional,
+            fmt::format("{} launches; a claim of time needs {}: {} by these",
+                        launches_of(comparison),
+                        kFullLaunches,
+                        to_string(result.state))};
   const double by_total = gain_of(*metric, comparison.effect->throughput.value);
   const Interval& gain = *result.gain_judged;
   if ((gain.lower > 0 && by_total <= 0) || (gain.upper < 0 && by_total >= 0))
-    return fmt::format("the median step and total time disagree: by total time {}",
-                       effect_text(comparison.effect->throughput));
-  return "";
+    return {ReasonCode::TotalTimeDisagrees,
+            fmt::format("the median step and total time disagree: by total time {}",
+                        effect_text(comparison.effect->throughput))};
+  return {};
 }
 
 void adopt_claim(Verdict& verdict, const ClaimResult& result, bool first) {
@@ -304,10 +307,11 @@ void judge(Comparison& comparison, const CellContext& context) {
   if (verdict.quality == Quality::Harmed) // the harm leads
     std::rotate(verdict.reasons.begin(), verdict.reasons.end() - 1, verdict.reasons.end());
   if (comparison.pairs.skipped_a + comparison.pairs.skipped_b > 0)
-    verdict.reasons.push_back({ReasonCode::SkippedSteps,
-                               fmt::format("the loss scaler skipped {} steps of A and {} of B",
-                                           comparison.pairs.skipped_a,
-                                           comparison.pairs.skipped_b)});
+    verdict.reasons.push_back(
+        {ReasonCode::SkippedSteps,
+         fmt::format("the loss scaler skipped {} steps of the baseline and {} of the candidate",
+                     comparison.pairs.skipped_a,
+                     comparison.pairs.skipped_b)});
 }
 
 ClaimResult judge_claim(const ClaimRow& claim, const CellView& cell, const Comparison& comparison) {
@@ -317,26 +321,26 @@ ClaimResult judge_claim(const ClaimRow& claim, const CellView& cell, const Compa
   const auto metric = claim_metric(claim.metric);
   if (metric) measure_claim(result, *metric, cell, comparison);
   if (!claim.unmet.empty()) {
-    result.reason = claim.unmet;
+    result.reason = {ReasonCode::NotTestable, claim.unmet};
   } else if (claim.metric == kSetting) {
-    result.reason = "a recommended setting: its source claims no gain";
+    result.reason = {ReasonCode::Setting, "a recommended setting: its source claims no gain"};
   } else if (!metric) {
-    result.reason = fmt::format("'{}' is not measured", claim.metric);
+    result.reason = {ReasonCode::UnknownMetric, fmt::format("'{}' is not measured", claim.metric)};
   } else if (is_loss(*metric) && !comparison.loss) {
-    result.reason = "no loss launches in this matrix";
+    result.reason = {ReasonCode::NoLossLaunches, "no loss launches in this matrix"};
   } else if (!scale_of(*metric, *cell.cell, comparison)) {
-    result.reason = "the cell's configuration does not tell the size of its model";
+    result.reason = {ReasonCode::UnknownModelSize,
+                     "the size of the model is not known from the cell's configuration"};
   } else if (const std::string unmet = unmet_conditions(claim, *cell.cell, cell.gpu);
              !unmet.empty()) {
     result.state = ClaimState::ConditionsNotMet;
-    result.reason = unmet;
-  } else if (const std::string why = why_not_judged(comparison, *metric); !why.empty()) {
+    result.reason = {ReasonCode::ConditionsNotMet, unmet};
+  } else if (Reason why = why_not_judged(comparison, *metric); !why.empty()) {
     result.state = ClaimState::Undecided;
-    result.reason = why;
-  } else if (const std::string undecided = why_undecided(result, *metric, comparison);
-             !undecided.empty()) {
+    result.reason = std::move(why);
+  } else if (Reason none = why_no_interval(result, *metric, comparison); !none.empty()) {
     result.state = ClaimState::Undecided;
-    result.reason = undecided;
+    result.reason = std::move(none);
   } else {
     const Interval claimed{claim.lo, claim.hi};
     const double smallest = smallest_gain(*metric, claim, *cell.cell, comparison, sesoi);
@@ -344,8 +348,9 @@ ClaimResult judge_claim(const ClaimRow& claim, const CellView& cell, const Compa
     result.state = decision.state;
     result.exceeds = decision.exceeds;
     if (decision.state == ClaimState::Undecided)
-      result.reason = why_undecided(*metric, claimed, *result.gain_judged, smallest);
-    if (std::string open = why_time_decides_nothing(result, comparison); !open.empty()) {
+      result.reason = {ReasonCode::IntervalUndecided,
+                       why_undecided(*metric, claimed, *result.gain_judged, smallest)};
+    if (Reason open = why_time_decides_nothing(result, comparison); !open.empty()) {
       result.state = ClaimState::Undecided;
       result.exceeds = false;
       result.reason = std::move(open);

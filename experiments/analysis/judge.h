@@ -7,24 +7,24 @@
 
 namespace assay {
 
-// What holds for every comparison of a cell.
+// What applies to every comparison of a cell.
 struct CellContext {
   std::optional<Reason> invalid; // why nothing in the cell can be believed
   double sesoi = 0.01;
 };
 
-// Speed alone: inside +-sesoi NO_EFFECT, else by the side of 0 on which the whole judged interval
-// lies, else INCONCLUSIVE.
+// Speed alone: inside +-sesoi NO_EFFECT, else by the side of 0 of the whole judged interval,
+// else INCONCLUSIVE.
 Speed judge_speed(const Estimate& theta, double sesoi);
 
 // Fills comparison.verdict except its claim.
 void judge(Comparison& comparison, const CellContext& context);
 
-// `claim` against one comparison, whose verdict and explanation stand; the clause on named stages
-// included.
+// `claim` against one comparison, whose verdict and explanation are final; the clause on named
+// stages included.
 ClaimResult judge_claim(const ClaimRow& claim, const CellView& cell, const Comparison& comparison);
 
-// Gives every comparison's verdict the claim that it answers. Several claims may speak of one
+// Gives every comparison's verdict the claim that it answers. Several claims may be about one
 // comparison: the verdict carries the least favourable of those that were judged, so that one kept
 // claim never hides a broken one; else the first that was not.
 void adopt_claims(Report& report);

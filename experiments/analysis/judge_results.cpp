@@ -10,6 +10,7 @@
 #include "experiments/analysis/report.h"
 #include "experiments/analysis/shape_warnings.h"
 #include "experiments/analysis/wording.h"
+#include "experiments/evidence/plan_state.h"
 
 namespace assay {
 
@@ -52,19 +53,14 @@ std::optional<Reason> why_invalid(const CellView& view, const CellReport& cell) 
   return std::nullopt;
 }
 
-void note_missing(const CellView& view, CellReport& cell) {
-  if (view.complete(LaunchKind::Parity).empty()) cell.missing.push_back("parity launch");
-  if (cell.counted_launches < cell.planned_launches)
-    cell.missing.push_back(fmt::format("{} of {} timed launches",
-                                       cell.planned_launches - cell.counted_launches,
-                                       cell.planned_launches));
-  if (view.complete(LaunchKind::Memory).empty()) cell.missing.push_back("memory launch");
-  if (cell.loss_launches < cell.cell.loss_seeds)
-    cell.missing.push_back(fmt::format(
-        "{} of {} loss launches", cell.cell.loss_seeds - cell.loss_launches, cell.cell.loss_seeds));
-  if (cell.cell.traced_rounds > 0 && view.complete(LaunchKind::Traced).empty() &&
-      view.untraced.empty()) // else an alarm says so
-    cell.missing.push_back("traced launch");
+void note_missing(const LedgerData& data, Report& report) {
+  const PlanProgress progress = plan_progress(data);
+  for (CellReport& cell : report.cells)
+    for (const OwedLaunches& owed : progress.owed)
+      if (owed.cell == cell.cell.id) {
+        cell.missing.push_back(owed_text(owed));
+        report.missing.push_back(cell.cell.name + ": " + cell.missing.back());
+      }
 }
 
 CellReport report_cell(const CellView& view, const Levels& levels, const JudgeOptions& options) {
@@ -87,7 +83,6 @@ CellReport report_cell(const CellView& view, const Levels& levels, const JudgeOp
   for (Comparison& comparison : result.comparisons) judge(comparison, context);
   explain_from_traces(result, view, options.traces);
   estimate_roofline(result, view);
-  note_missing(view, result);
   return result;
 }
 
@@ -113,8 +108,9 @@ std::vector<ClaimResult> judge_claim_everywhere(const std::vector<CellView>& cel
   if (results.empty()) {
     ClaimResult untested;
     untested.claim = claim;
-    untested.reason =
-        claim.unmet.empty() ? "no cell of the matrix compares these levels" : claim.unmet;
+    untested.reason = claim.unmet.empty() ? Reason{ReasonCode::NoCell,
+                                                   "no cell of the matrix compares these levels"}
+                                          : Reason{ReasonCode::NotTestable, claim.unmet};
     results.push_back(std::move(untested));
   }
   return results;
@@ -200,9 +196,7 @@ Report judge_results(const LedgerData& data, const JudgeOptions& options) {
   note_alarms(cells, report);
   report.shape_warnings = shape_warnings(data);
   report.source_errors = source_errors(data);
-  for (const CellReport& cell : report.cells)
-    for (const std::string& missing : cell.missing)
-      report.missing.push_back(cell.cell.name + ": " + missing);
+  note_missing(data, report);
   return report;
 }
 

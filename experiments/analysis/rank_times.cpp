@@ -96,7 +96,7 @@ std::string untraced(const RankTimes& times) {
 } // namespace
 
 RankTimes rank_times(const CellView& cell, const VariantRow& variant) {
-  std::map<std::string, std::vector<double>> told; // by path, one a launch
+  std::map<std::string, std::vector<double>> told; // by path, one per launch
   for (const LaunchRow* launch : cell.counted)
     for (const MetricRow* metric : cell.metrics(launch->id))
       if (metric->variant == variant.id) told[metric->path].push_back(metric->value);

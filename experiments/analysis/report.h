@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/ledger/ledger.h"
@@ -22,7 +23,7 @@
 
 namespace assay {
 
-inline constexpr int kReportSchema = 2;
+inline constexpr int kReportSchema = 3;
 // A/A: the control's effect makes a cell INVALID when p is below this and the effect is of
 // interest.
 inline constexpr double kControlAlarmP = 0.005;
@@ -42,7 +43,7 @@ struct Comparison {
   std::optional<LossTest> loss; // nothing where the plan has no loss launches
   Evidence evidence;
   Verdict verdict;
-  std::optional<Explanation> explanation; // where the difference sits, from traces
+  std::optional<Explanation> explanation; // where the difference is, from traces
   std::string no_explanation;             // why there is none, or ""
   RankTimes a_ranks, b_ranks;             // of cells with several ranks
 };
@@ -64,8 +65,27 @@ struct CellReport {
   int planned_launches = 0;
   int loss_launches = 0; // that are complete, of cell.loss_seeds
   std::vector<LossCurve> loss_curves;
-  std::vector<std::string> missing; // what the plan still owes
+  std::vector<std::string> missing; // what the plan still owes: "2 of 5 timed launches"
 };
+
+enum class AlarmCode {
+  Retired,
+  Untraced, // for want of disk
+  ControlDiffers,
+  MemoryDiffers, // the baseline's peak memory, measured twice
+  PairsExcluded,
+  SeveralMachines,
+  MixedEnvironment,
+  LaunchFailed,
+};
+// What a reader must know before believing the table.
+struct Alarm {
+  AlarmCode code{};
+  std::int64_t cell = 0; // CellRow::id
+  std::string text;      // does not name the cell
+};
+// The constants of docs/report-schema.md: "retired", "control_differs" …
+std::string_view to_string(AlarmCode code);
 
 struct LaunchSummary {
   LaunchRow row;
@@ -92,8 +112,8 @@ struct Report {
   std::vector<CellReport> cells;
   std::vector<ClaimResult> claims;
   std::vector<LaunchSummary> launches; // all, failed ones included
-  std::vector<std::string> alarms;     // what a reader must know before believing the table
-  // What arithmetic says of the plan's shapes and of the claims' sources.
+  std::vector<Alarm> alarms;
+  // What arithmetic shows about the plan's shapes and the claims' sources.
   std::vector<std::string> shape_warnings, source_errors;
   std::vector<std::string> missing;
   std::vector<EventRow> events;
@@ -103,7 +123,7 @@ struct Report {
 };
 
 // m: the verdicts that the plan asks for. Every one of them can raise a false alarm, whether or not
-// a published claim stands behind it. A function of the plan, not of the results.
+// a published claim exists for it. A function of the plan, not of the results.
 int count_judgements(const LedgerData& plan);
 
 struct JudgeOptions {

@@ -32,7 +32,7 @@ std::string word(const json& config, const char* key) {
   return found != config.end() && found->is_string() ? found->get<std::string>() : "";
 }
 
-// The keys that this build knows; the others keep their defaults.
+// The keys of this build; the others keep their defaults.
 TrainConfig known_keys(const json& config) {
   TrainConfig known;
   for (const auto& [key, value] : config.items()) (void)set_key(known, key, value);
@@ -104,8 +104,8 @@ void warn_of_crossover(const json& config, std::vector<std::string>& warnings) {
   if (sparse < dense) return;
   const std::optional<std::int64_t> crossover = nsa_crossover(*shape);
   warnings.push_back(fmt::format(
-      "seq_len {}: sparse attention reads {:.0f} keys a query, dense attention {:.0f}: it can only "
-      "lose; {}",
+      "seq_len {}: sparse attention reads {:.0f} keys per query, dense attention {:.0f}: it is "
+      "never faster; {}",
       *length,
       sparse,
       dense,

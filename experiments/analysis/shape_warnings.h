@@ -1,4 +1,4 @@
-// What arithmetic alone says about a plan before anything runs: shapes that the fast kernels refuse
+// What arithmetic shows about a plan before anything runs: shapes that the fast kernels refuse
 // or that cannot win, and arithmetic errors in the sources of its claims. They change no verdict.
 #pragma once
 

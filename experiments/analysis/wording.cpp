@@ -13,7 +13,7 @@ namespace assay {
 namespace {
 
 constexpr double kNsPerSecond = 1e9;
-constexpr double kAsMultiple = 1; // gains of throughput that are told as multiples: x2 and more
+constexpr double kAsMultiple = 1; // gains of throughput that are printed as multiples: x2 and more
 
 // Three significant digits from 1 % up, two decimals below.
 int decimals(double percent) {
@@ -33,7 +33,7 @@ std::string signed_percent(double share, int places) {
   return fmt::format("{:+.{}f}", rounded(100 * share, places), places);
 }
 
-// A bound below 0 keeps its sign where it rounds to 0: "[-0.0, +10.5] %" holds 0.
+// A bound below 0 keeps its sign where it rounds to 0: "[-0.0, +10.5] %" contains 0.
 std::string bracket(const Interval& shares) {
   const int places = std::min(decimals(100 * shares.lower), decimals(100 * shares.upper));
   const auto bound = [&](double share) {
@@ -200,6 +200,10 @@ std::string claim_state_text(const ClaimResult& result) {
   return result.provisional ? text + " (provisional)" : text;
 }
 
+std::string interval_level_text(const Report& report) {
+  return fmt::format("{:.4g} %", 100 * (1 - report.judged_alpha));
+}
+
 std::string launches_text(const CellReport& cell) {
   std::string text =
       cell.launches_with_copies == cell.counted_launches
@@ -274,10 +278,10 @@ bool needs_details(const Verdict& verdict) {
 std::string loss_note(const Comparison& comparison) {
   if (!comparison.loss) return "";
   const auto& reasons = comparison.verdict.reasons;
-  const bool told = std::any_of(reasons.begin(), reasons.end(), [&](const Reason& reason) {
+  const bool in_reasons = std::any_of(reasons.begin(), reasons.end(), [&](const Reason& reason) {
     return reason.code == ReasonCode::LossTest;
   });
-  return told ? "" : loss_text(*comparison.loss);
+  return in_reasons ? "" : loss_text(*comparison.loss);
 }
 
 std::vector<std::string> speed_notes(const Report& report) {
@@ -295,6 +299,22 @@ std::vector<std::string> speed_notes(const Report& report) {
   for (const auto& [why, cells] : unknown)
     notes.push_back(fmt::format("MFU or bottleneck unknown in {}: {}", cells, why));
   return notes;
+}
+
+std::string alarm_text(const Report& report, const Alarm& alarm) {
+  for (const CellReport& cell : report.cells)
+    if (cell.cell.id == alarm.cell) return cell.cell.name + ": " + alarm.text;
+  return alarm.text;
+}
+
+std::string repeated_line(const CellReport& cell) {
+  const int count = cell.superseded_launches;
+  if (count == 0) return "";
+  return fmt::format(
+      "{} timed launch{} measured again; the earlier attempt{} not enter the verdict",
+      count,
+      count == 1 ? " was" : "es were",
+      count == 1 ? " does" : "s do");
 }
 
 std::string summary_text(const Report& report) {

@@ -1,6 +1,6 @@
 // The words and numbers that people read. Command line, HTML page and viewer call these, so that
-// they say the same. Effects are shown as the change of time in %, intervals likewise; ASCII only,
-// except the minus-free "·".
+// all three print the same. Effects are shown as the change of time in %, intervals likewise; ASCII
+// only, except the minus-free "·".
 #pragma once
 
 #include <optional>
@@ -21,6 +21,9 @@ std::string gain_range_text(double lo, double hi);             // "+10 to +15 %"
 std::string gain_text(ClaimMetric metric, double gain);
 std::string gains_text(ClaimMetric metric, const Interval& gains);
 std::string claimed_range_text(ClaimMetric metric, const Interval& claimed);
+
+// Level of the interval that every verdict of the report reads: "99.44 %".
+std::string interval_level_text(const Report& report);
 
 // "97.1 -> 91.2 ms": A's median time of a unit, and B's by the effect; one unit for both.
 std::string unit_time_text(const Effect& effect);
@@ -57,6 +60,10 @@ std::string loss_note(const Comparison& comparison);
 bool needs_details(const Verdict& verdict);
 // Why a roofline is incomplete, each reason once, with its cells.
 std::vector<std::string> speed_notes(const Report& report);
+// "ema_swap: 3 of 60 pairs …"
+std::string alarm_text(const Report& report, const Alarm& alarm);
+// "2 timed launches were measured again; …", or ""
+std::string repeated_line(const CellReport& cell);
 // Headings of a report.
 inline constexpr const char* kShapeWarnings = "Shape warnings";
 inline constexpr const char* kSourceErrors = "Arithmetic errors in the claims' sources";

@@ -1,4 +1,4 @@
-// Attribution: where in the step the difference of two variants sits. Every traced step is tiled
+// Attribution: where in the step the difference of two variants is. Every traced step is tiled
 // into exclusive stages (device interval on a GPU, host interval on a CPU), so that stages sum to
 // the step exactly; the difference of two variants is the sum of the stages' differences, each with
 // an interval over pairs of traced steps, and what the traced steps do not explain of the timed
@@ -134,7 +134,7 @@ struct TimedDifference {
 };
 Explanation explain(const Trace& a, const Trace& b, const std::optional<TimedDifference>& timed);
 
-// Share of the gain that sits in `stages`: sum of their deltas / sum of all deltas, or of the timed
+// Share of the gain in `stages`: sum of their deltas / sum of all deltas, or of the timed
 // difference if that is the larger gain. Nothing when the total is not a gain.
 std::optional<double> gain_share(const Waterfall& waterfall, const std::vector<Stage>& stages);
 

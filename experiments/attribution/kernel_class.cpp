@@ -13,7 +13,7 @@ struct Rule {
   std::initializer_list<std::string_view> words; // lower case; one of them is in the name
 };
 
-// The first rule that matches holds. A fused name says its most specific part first: attention
+// The first rule that matches decides. A fused name has its most specific part first: attention
 // kernels carry "gemm" in theirs, copy kernels run inside elementwise templates, norms are reduced.
 const Rule kRules[] = {
     {"nccl", {"nccl"}},

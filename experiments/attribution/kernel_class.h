@@ -1,4 +1,4 @@
-// What a kernel or operator is for, told from its name alone.
+// What a kernel or operator is for, derived from its name alone.
 #pragma once
 
 #include <string>

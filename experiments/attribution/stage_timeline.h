@@ -1,5 +1,5 @@
 // StageTimeline: which stage's span is open on one thread of the host, by time. Where spans nest,
-// the innermost one that names a stage holds.
+// the innermost one that names a stage counts.
 #pragma once
 
 #include <cstdint>

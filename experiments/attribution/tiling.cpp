@@ -100,8 +100,8 @@ private:
                                                                                 : Rank::Compute;
   }
 
-  // The step that a moment of the host belongs to: what lies between two steps of a visit prepares
-  // the later one.
+  // The step that a moment of the host belongs to: what happens between two steps of a visit
+  // prepares the later one.
   std::int64_t step_of_launch(std::int64_t time) const {
     const std::vector<StepRow>& steps = trace_.steps;
     const auto next =
@@ -253,7 +253,7 @@ private:
     const std::int64_t before = i == 0 ? INT64_MIN : result_.steps[i - 1].end;
     tiling.start = runs_on(i) ? before : std::max(before, tiling.step.start);
     tiling.end = std::max(tiling.start, last_end_[i]);
-    // The last step before a drain also holds what the host still did after the device was done;
+    // The last step before a drain also contains what the host still did after the device was done;
     // elsewhere that is part of the next step's interval.
     if (i + 1 == trace_.steps.size() || !runs_on(i + 1))
       tiling.end = std::max(tiling.end, tiling.step.end);

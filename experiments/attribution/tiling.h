@@ -1,5 +1,5 @@
-// Tiling: a trace's steps with their stages, and which part of it each device event holds alone.
-// What waterfall and diff are made of.
+// Tiling: a trace's steps with their stages, and which part of it belongs to each device event
+// alone. What waterfall and diff are made of.
 #pragma once
 
 #include <cstdint>
@@ -10,8 +10,8 @@
 
 namespace assay {
 
-// Time that a device event holds of a step: what of it no event of higher rank (compute, then
-// communication, then copies) or earlier start covers. Shares of a step sum to its busy time.
+// Time of a step that belongs to a device event: the part that no event of higher rank (compute,
+// then communication, then copies) or earlier start covers. Shares of a step sum to its busy time.
 struct DeviceShare {
   std::uint32_t event = 0; // index into Trace::device
   std::uint32_t step = 0;  // index into TiledTrace::steps
@@ -33,7 +33,7 @@ struct TiledTrace {
 
 TiledTrace tile_trace(const Trace& trace);
 
-// Index of the step whose host interval holds `time`, or -1. `steps` are ordered by start.
+// Index of the step whose host interval contains `time`, or -1. `steps` are ordered by start.
 std::int64_t step_at(const std::vector<StepRow>& steps, std::int64_t time);
 
 } // namespace assay

@@ -9,7 +9,7 @@
 namespace assay {
 
 inline constexpr double kFalseDiscoveryRate = 0.05;
-// A row is the same when its whole interval lies within 2 % of A's time in the row, or within
+// A row is the same when its whole interval is within 2 % of A's time in the row, or within
 // 0.1 % of A's step.
 inline constexpr double kSameShareOfRow = 0.02, kSameShareOfStep = 0.001;
 

@@ -12,7 +12,7 @@
 namespace assay {
 
 struct TracePairs {
-  // One entry a round: the indices of its steps in A and in B, pair by pair.
+  // One entry per round: the indices of its steps in A and in B, pair by pair.
   std::vector<std::vector<std::pair<std::size_t, std::size_t>>> rounds;
   std::size_t pairs = 0;
 

@@ -95,7 +95,7 @@ std::string why_unusable(const Explanation& result, const Trace& a, const Trace&
   if (a.on_gpu() != b.on_gpu()) return "one trace is of a GPU launch, the other is not";
   for (const auto& [trace, name] : {std::pair(&a, &result.a), std::pair(&b, &result.b)})
     if (trace->on_gpu() && trace->device.empty())
-      return fmt::format("the trace of '{}' ran on a GPU and holds no device event", *name);
+      return fmt::format("the trace of '{}' ran on a GPU but contains no device event", *name);
   if (!waterfall.a.passed) return failed_audit(result.a, waterfall.a);
   if (!waterfall.b.passed) return failed_audit(result.b, waterfall.b);
   if (waterfall.pairs == 0)

@@ -269,7 +269,7 @@ std::vector<DemoStage> gpu_stages(const std::string& variant, double gain) {
 
 std::vector<DemoStage> cpu_stages(bool swapped) {
   const double saved = kEvaluationUs * (1 - std::exp(-kSwapGain));
-  const double copies = saved / 48 + 4; // of 48 calls a step, with the swap's own 4 us left
+  const double copies = saved / 48 + 4; // of 48 calls per step, with the swap's own 4 us left
   std::vector<DemoStage> stages;
   const auto exchange = [&] {
     if (swapped)

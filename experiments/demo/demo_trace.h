@@ -19,7 +19,7 @@ struct DemoKernel {
 };
 
 struct DemoStage {
-  std::string span;       // "forward", "backward" …: the spans that attribution knows
+  std::string span;       // "forward", "backward" …: the spans that attribution reads
   std::string inner_span; // around the operators of the stage, or ""
   std::vector<DemoKernel> kernels;
   int repeat = 1; // layers

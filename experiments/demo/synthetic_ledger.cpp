@@ -16,7 +16,7 @@ namespace {
 constexpr double kReferenceBytes = 100 * 1048576.0;
 constexpr int kLossRounds = 50, kLossSteps = 10; // visits of a loss launch, optimizer steps of one
 
-// A training curve without noise: nats a token after a share of the training.
+// A training curve without noise: nats per token after a share of the training.
 double training_loss(double share) {
   return 2.3 + 3.2 * std::exp(-7 * share);
 }

@@ -21,7 +21,7 @@ struct SyntheticLevel {
   bool engaged = true;      // shows its own span
   bool same_work = false;   // operator histogram and copies of the reference
   int nan_in_launch = -1;   // retired in this launch: the loss became NaN
-  double loss_shift = 0;    // of the final loss against the reference's, nats a token
+  double loss_shift = 0;    // of the final loss against the reference's, nats per token
   double loss_sd = 0;       // of that shift from seed to seed
   int nan_in_seed = 0;      // the loss launch (from 1) in which the loss became NaN; 0: none
   std::string summary = ""; // "": "level NAME"

@@ -1,6 +1,6 @@
-// Which data launches read. A path does not say it: the files behind it can be replaced between two
-// runs. The worker tells a fingerprint of the documents and the tokenizer with "built"; it is kept
-// as a metric of the launch, and launches over other data never join the same results.
+// Which data launches read. A path does not identify it: the files behind it can be replaced
+// between two runs. The worker sends a fingerprint of the documents and the tokenizer with "built";
+// it is kept as a metric of the launch, and launches over other data never join the same results.
 #pragma once
 
 #include <map>
@@ -19,7 +19,7 @@ MetricRow data_fingerprint_row(std::int64_t launch, const std::string& fingerpri
 std::string data_name(const CellRow& cell);
 
 // The fingerprint of every data_name that a launch of these results has read. Results of workers
-// that did not tell it have none.
+// that did not send it have none.
 std::map<std::string, std::string> data_fingerprints(const LedgerData& data);
 
 // Absent: `cell` may read data of this fingerprint, as far as these results know.

@@ -1,4 +1,4 @@
-// What the results that a directory holds already were measured with, and how they are set aside.
+// What the existing results of a directory were measured with, and how they are set aside.
 #pragma once
 
 #include <string>
@@ -7,7 +7,7 @@
 
 namespace assay {
 
-// The build that measured what a ledger holds, or "".
+// The build that measured the launches of a ledger, or "".
 std::string measured_build(const LedgerData& data);
 
 // The build of the worker that `options` name; it logs into `log_directory`.

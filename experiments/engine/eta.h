@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "core/text.h"
-#include "experiments/engine/plan_state.h"
+#include "experiments/evidence/plan_state.h"
 
 namespace assay {
 

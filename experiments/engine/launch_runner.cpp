@@ -20,8 +20,8 @@ constexpr double kExitTimeoutSeconds = 30;
 constexpr int kTracedWarmRounds = 2; // traced and not counted: the tracer's own first use
 
 // Timed and loss launches have initial weights and documents of their own, so that an interval over
-// launches holds what data do. A loss launch ends with its schedule, so that its last losses are
-// those of a finished training.
+// launches includes the variation of data. A loss launch ends with its schedule, so that its last
+// losses are those of a finished training.
 std::string
 launch_config(const std::string& config_json, const CellRow& cell, const LaunchTask& task) {
   if (task.kind != LaunchKind::Timed && task.kind != LaunchKind::Loss) return config_json;
@@ -31,7 +31,7 @@ launch_config(const std::string& config_json, const CellRow& cell, const LaunchT
   return config.dump();
 }
 
-// The variants that a launch holds. Only times and memory are measured against a second copy of the
+// The variants of a launch. Only times and memory are measured against a second copy of the
 // reference.
 std::vector<LaunchVariant> participants(const LedgerData& data, const LaunchTask& task) {
   const auto excluded = excluded_variants(data, task.cell, task.kind);

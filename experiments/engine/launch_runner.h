@@ -9,11 +9,11 @@
 #include <vector>
 
 #include "core/protocol/protocol.h"
-#include "experiments/engine/plan_state.h"
 #include "experiments/engine/runner.h"
 #include "experiments/engine/schedule.h"
 #include "experiments/engine/warmup.h"
 #include "experiments/engine/worker_process.h"
+#include "experiments/evidence/plan_state.h"
 
 namespace assay {
 

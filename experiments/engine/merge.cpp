@@ -27,7 +27,7 @@ namespace {
 
 // A launch with what belongs to it.
 struct Bundle {
-  std::string directory; // where its traces lie
+  std::string directory; // where its traces are
   std::vector<std::pair<std::size_t, std::int64_t>>
       known_as; // input and id there, of all its copies
   LaunchRow launch;
@@ -141,14 +141,14 @@ Result<std::vector<LedgerData>> read_inputs(const std::vector<std::string>& inpu
     Result<LedgerData> data = read_ledger(directory);
     if (!data) return data.error();
     if (!all.empty() && data->spec.hash != all.front().spec.hash)
-      return fail(
-          "{} holds plan '{}' ({}), {} holds '{}' ({}): only results of one plan can be merged",
-          inputs.front(),
-          all.front().spec.name,
-          all.front().spec.hash,
-          directory,
-          data->spec.name,
-          data->spec.hash);
+      return fail("{} contains plan '{}' ({}), {} contains '{}' ({}): only results of one plan can "
+                  "be merged",
+                  inputs.front(),
+                  all.front().spec.name,
+                  all.front().spec.hash,
+                  directory,
+                  data->spec.name,
+                  data->spec.hash);
     const std::string own = build_of(*data);
     if (!build.empty() && !own.empty() && own != build)
       return fail(
@@ -187,7 +187,7 @@ public:
     ::chmod(path_.c_str(), 0755);
   }
   ~FreshDirectory() {
-    std::error_code ignored; // the error under way says more
+    std::error_code ignored; // the error under way is more specific
     if (!placed_) fs::remove_all(path_, ignored);
   }
   FreshDirectory(const FreshDirectory&) = delete;

@@ -10,7 +10,7 @@ namespace assay {
 
 struct MergeSummary {
   int launches = 0;   // in the result
-  int duplicates = 0; // launches that stood in more than one input, kept once
+  int duplicates = 0; // launches that were in more than one input, kept once
 };
 
 // Writes `output`, which must not exist. All inputs carry the same spec hash, build

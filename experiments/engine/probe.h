@@ -15,8 +15,8 @@
 namespace assay {
 
 // How long a unit of each cell's reference takes: one probe launch for every configuration that is
-// a reference. For `assay plan`; writes only logs, into `log_directory`. `starting` is told before
-// each launch of the cell that it is for.
+// a reference. For `assay plan`; writes only logs, into `log_directory`. `starting` is called
+// before each launch of the cell that it is for.
 Result<std::map<std::int64_t, ProbeResult>>
 probe_plan(const Plan& plan,
            const RunOptions& options,

@@ -74,18 +74,17 @@ private:
       run_launch(tasks, waited);
     }
     summary_.progress = plan_progress(data_, since_);
-    summary_.outcome = tasks.empty() && !any_given_up() ? RunSummary::Outcome::Complete
-                                                        : RunSummary::Outcome::Incomplete;
-    if (tasks.empty() && any_given_up()) summary_.stopped = "launches that failed";
+    const bool complete = chosen_progress().complete();
+    summary_.outcome = complete ? RunSummary::Outcome::Complete : RunSummary::Outcome::Incomplete;
+    if (tasks.empty() && !complete) summary_.stopped = "launches that failed";
     ledger_->finish();
     return std::move(summary_);
   }
 
-  // A launch of a chosen cell failed as often as it may.
-  bool any_given_up() const {
+  PlanProgress chosen_progress() const {
     LedgerData chosen = data_;
     std::erase_if(chosen.cells, [&](const CellRow& cell) { return !is_chosen(cell.name); });
-    return plan_progress(chosen, since_).failed > 0;
+    return plan_progress(chosen, since_);
   }
 
   bool is_chosen(const std::string& cell) const {
@@ -93,7 +92,7 @@ private:
            std::find(options_.cells.begin(), options_.cells.end(), cell) != options_.cells.end();
   }
 
-  // What killed launches left; the lock is held, and no launch runs.
+  // What killed launches left; this process has the lock, and no launch runs.
   void remove_unfinished_traces() const {
     std::error_code ignored; // there may be no traces
     std::vector<fs::path> unfinished;
@@ -124,7 +123,7 @@ private:
   void discard() {
     ledger_.reset();
     const fs::path directory(directory_);
-    std::error_code ignored; // the refusal under way says more
+    std::error_code ignored; // the refusal under way is more specific
     for (const char* suffix : {"", "-wal", "-shm"})
       fs::remove(directory / (std::string(ledger_schema::kFileName) + suffix), ignored);
     fs::remove(directory / ledger_schema::kLockName, ignored);

@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "experiments/engine/plan_state.h"
 #include "experiments/engine/quiet_wait.h"
+#include "experiments/evidence/plan_state.h"
 #include "experiments/plan/plan.h"
 
 namespace assay {

@@ -1,6 +1,7 @@
 // The order of visits. A pure function of (spec hash, seed) and a place in the plan, so that a
-// resumed or repeated run needs no stored state, and the exact sign test holds whatever the drift:
-// each round's order is an independent, uniformly random permutation (two variants: a fair coin).
+// resumed or repeated run needs no stored state, and the exact sign test is valid whatever the
+// drift: each round's order is an independent, uniformly random permutation (two variants: a fair
+// coin).
 #pragma once
 
 #include <cstdint>

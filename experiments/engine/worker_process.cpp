@@ -200,7 +200,7 @@ WorkerReply WorkerProcess::interpret(const json& event, const char* expected) {
 
 WorkerReply
 WorkerProcess::ask(const json& request, const char* expected, Seconds timeout, int patience) {
-  const bool sent = send(request); // a dead worker may have said why before it died: read on
+  const bool sent = send(request); // a dead worker may have sent its reason before it died: read on
   for (;;) {
     std::string line;
     const auto deadline = Clock::now() + std::chrono::duration_cast<Clock::duration>(timeout);

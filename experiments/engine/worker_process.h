@@ -16,7 +16,7 @@ struct WorkerReply {
   enum class Kind {
     Answer,      // the expected event
     Retired,     // a variant must leave the launch
-    BadInput,    // the worker says what a person must change
+    BadInput,    // the worker names what a person must change
     Failed,      // any other error event, death, hang, or an answer out of turn
     Interrupted, // as many SIGINT or SIGTERM as the request's patience came
   };

@@ -113,6 +113,14 @@ const RetiredVariant* CellView::retired(const VariantRow& variant) const {
   return nullptr;
 }
 
+const LaunchRow* traced_launch(const LedgerData& data, std::int64_t cell) {
+  for (const LaunchState state :
+       {LaunchState::Complete, LaunchState::Partial, LaunchState::Running, LaunchState::Failed})
+    if (const LaunchRow* launch = data.latest_launch(cell, LaunchKind::Traced, state))
+      return launch;
+  return nullptr;
+}
+
 std::vector<CellView> cell_views(const LedgerData& data) {
   std::vector<CellView> views;
   std::unordered_map<std::int64_t, std::size_t> by_cell, by_launch, by_variant;

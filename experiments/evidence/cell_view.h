@@ -1,4 +1,4 @@
-// CellView: what the ledger holds of one cell, sorted once: variants by role, launches by kind,
+// CellView: the ledger's rows of one cell, sorted once: variants by role, launches by kind,
 // visits by launch and variant, gates, metrics and retirements. Everything that judges a cell reads
 // this and never the whole ledger. It points into the ledger, which must outlive it.
 #pragma once
@@ -52,7 +52,7 @@ public:
   const std::vector<const VisitRow*>& visits(std::int64_t launch, std::int64_t variant) const;
   const std::vector<const MetricRow*>& metrics(std::int64_t launch) const;
 
-  // What a step of a variant costs, as it was stored with the plan; nullptr: not stored.
+  // The cost of a variant's step, as it was stored with the plan; nullptr: not stored.
   const StepCostRow* cost(std::int64_t variant) const;
 
   std::string equivalence() const; // of the optimization, or ""
@@ -66,6 +66,10 @@ private:
   std::map<std::int64_t, std::vector<const MetricRow*>> metrics_;
   std::map<std::int64_t, const StepCostRow*> costs_; // by variant
 };
+
+// The cell's newest complete traced launch, else the one that came furthest; nullptr if there is
+// none.
+const LaunchRow* traced_launch(const LedgerData& data, std::int64_t cell);
 
 // Of every cell, in the plan's order.
 std::vector<CellView> cell_views(const LedgerData& data);

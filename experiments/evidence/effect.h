@@ -20,7 +20,7 @@ inline constexpr int kFullLaunches = 5;        // fewest for FASTER, SLOWER and 
 struct Estimate {
   std::vector<double> by_launch;
   double value = 0;               // mean over launches
-  std::optional<Interval> judged; // t interval at alpha / m: what the verdict reads and what stands
+  std::optional<Interval> judged; // t interval at alpha / m: what the verdict reads and what is
                                   // beside it; needs 2 launches
   std::optional<Interval> at_95;  // for details
   std::optional<double> p;        // two-sided t test of 0
@@ -45,7 +45,7 @@ struct Effect {
   Estimate throughput; // of ln(sum b / sum a): rare stalls included
   double hodges_lehmann = 0;
   // A: median time of a unit over the pairs that count; B: A's by the effect. B's own median may
-  // lie on the other side of A's where launches differ in drift or weight.
+  // be on the other side of A's where launches differ in drift or weight.
   double a_ns = 0, b_ns = 0;
   std::optional<LaunchSpread> spread;
   std::optional<double> mde; // at judged_alpha and the planned power

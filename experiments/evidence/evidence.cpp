@@ -27,7 +27,7 @@ double count_of(const Counts& values, const std::string& name) {
 }
 
 void reject(Evidence& evidence, Validity validity, ReasonCode code, std::string text) {
-  if (evidence.validity != Validity::Ok) return; // the first reason stands
+  if (evidence.validity != Validity::Ok) return; // the first reason counts
   evidence.validity = validity;
   evidence.reason = {code, std::move(text)};
 }
@@ -105,10 +105,11 @@ void compare_work(Evidence& evidence,
   const Counts copies_b = counts(cell, b, "copies/");
   evidence.same_work = !ops_a.empty() && ops_a == ops_b && copies_a == copies_b;
   if (!evidence.same_work) return;
-  if (!copies_a.empty())
-    evidence.same_work_proof = fmt::format("copies {0:.0f} · {0:.0f}, ", total(copies_a));
+  evidence.same_work_proof = fmt::format("both sides ran the same {:.0f} operators", total(ops_a));
+  if (copies_a.empty()) return; // not recorded
+  const double copies = total(copies_a);
   evidence.same_work_proof +=
-      fmt::format("working operators {0:.0f} · {0:.0f}, identical by name", total(ops_a));
+      copies > 0 ? fmt::format(" and made the same {:.0f} copies", copies) : " and made no copies";
 }
 
 const RetiredVariant* lost_loss(const CellView& cell, const VariantRow& variant) {
@@ -141,7 +142,7 @@ void judge_quality(Evidence& evidence,
   if (equivalence != "bitwise" && equivalence != "math") {
     evidence.quality_reason = {
         ReasonCode::NeedsLossTest,
-        fmt::format("class {}: a loss experiment has to show that training is unharmed",
+        fmt::format("class {}: effect on the loss not tested (add [quality] to the matrix)",
                     equivalence.empty() ? "unknown" : equivalence)};
   } else if (evidence.validity != Validity::Ok) {
     evidence.quality_reason = {ReasonCode::ParityNotShown, "parity is not shown"};
@@ -158,7 +159,7 @@ void judge_quality(Evidence& evidence,
 }
 
 // Whether B's losses of timed launches differ from A's although the control's never differ from the
-// reference's: then it is not rounding in another order that parts them.
+// reference's: then it is not rounding in another order.
 bool timed_losses_part(const CellView& cell, const VariantRow& a, const VariantRow& b) {
   if (!cell.baseline || !cell.control) return false;
   const auto losses = [&](const LaunchRow& launch, const VariantRow& variant) {

@@ -43,7 +43,7 @@ std::vector<Fall> falls(const CellView& cell, const VariantRow& variant) {
   return result;
 }
 
-double loss_of(const VisitRow& visit) { // the ledger holds no NaN, but NULL
+double loss_of(const VisitRow& visit) { // the ledger stores NULL in place of NaN
   return visit.loss.value_or(std::numeric_limits<double>::quiet_NaN());
 }
 
@@ -145,7 +145,7 @@ void doubt_equal_losses(LossQuality& result, const std::string& equivalence) {
                               equivalence);
 }
 
-// Training losses stand for unseen data as long as no batch comes twice.
+// Training losses measure unseen data as long as no batch repeats.
 std::string wrapped_note(const CellView& cell) {
   double most = 0;
   for (const LaunchRow* launch : cell.of_kind(LaunchKind::Loss))
@@ -218,7 +218,7 @@ std::optional<LossTest> loss_test(const CellView& view,
   SeedLosses losses = seed_losses(view, a, b);
   test.parted = losses.parted;
   const std::string uncounted = why_no_loss_counts(cell);
-  if (!uncounted.empty()) losses.seeds.clear(); // harm by a lost loss is told by its retirement
+  if (!uncounted.empty()) losses.seeds.clear(); // harm by a lost loss is known from its retirement
   test.result = judge_loss(
       std::move(losses.seeds), cell.loss_margin, test.rule, view.spec->power, loss_alpha);
   if (!uncounted.empty()) test.result.reason = uncounted;
@@ -247,9 +247,10 @@ void judge_by_training(Evidence& evidence,
     parting = evidence.quality_reason;
   if (evidence.quality != Quality::Unknown && skips)
     parting = {ReasonCode::TrainingParts,
-               "the gates passed, but the loss scaler skipped other updates of B than of A"};
+               "the gates passed, but the loss scaler skipped different updates of the two sides"};
   else if (evidence.quality == Quality::Bitwise && test && test->parted)
-    parting = {ReasonCode::TrainingParts, "the bitwise gates passed, but losses part later"};
+    parting = {ReasonCode::TrainingParts,
+               "the bitwise gates passed, but the losses differ later in training"};
   if (parting) {
     evidence.quality = equivalence == "math" && !skips ? Quality::Equivalent : Quality::Unknown;
     evidence.quality_reason = *parting;
@@ -270,8 +271,10 @@ std::string loss_text(const LossTest& test) {
   if (test.final_steps > 0)
     text += fmt::format("; last {} of {} steps", test.final_steps, test.steps);
   if (test.skipped_a + test.skipped_b > 0)
-    text += fmt::format(
-        "; the loss scaler skipped {} steps of A and {} of B", test.skipped_a, test.skipped_b);
+    text +=
+        fmt::format("; the loss scaler skipped {} steps of the baseline and {} of the candidate",
+                    test.skipped_a,
+                    test.skipped_b);
   return test.note.empty() ? text : text + "; " + test.note;
 }
 

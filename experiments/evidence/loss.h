@@ -32,7 +32,7 @@ std::string why_no_loss_counts(const CellRow& cell);
 struct LossCurve {
   std::string variant;
   std::uint64_t seed = 0;   // of weights and data
-  std::vector<double> loss; // nats a token, one a visit: mean over its steps
+  std::vector<double> loss; // nats per token, one a visit: mean over its steps
 };
 
 // By variant, then seed: of complete loss launches, and what a variant that was retired had before.
@@ -46,13 +46,13 @@ struct LossTest {
   std::size_t final_steps = 0;               // of these, the last ones that count
   std::int64_t skipped_a = 0, skipped_b = 0; // steps that the loss scaler skipped
   std::optional<Estimate> log_ratio;         // ln(final loss of B / of A) by seed, for claims
-  std::optional<Estimate> a_loss;            // final loss of A by seed, nats a token
+  std::optional<Estimate> a_loss;            // final loss of A by seed, nats per token
   bool parted = false;                       // some visit's loss of B is not A's to the last bit
   std::string note;                          // what else must be known, or ""
 };
 
 // Nothing where the plan asks for no loss launches. A pair is one seed: launches that are complete
-// and hold both variants, or B's loss was not finite and A's stood.
+// and contain both variants, or only B's loss was not finite.
 // `loss_alpha`: of each one-sided test of the final losses.
 std::optional<LossTest> loss_test(const CellView& cell,
                                   const VariantRow& a,
@@ -63,7 +63,7 @@ std::optional<LossTest> loss_test(const CellView& cell,
 // What training showed of the quality of `equivalence`, after its gates: statistical and objective
 // rows have the loss test alone; for bitwise and math rows, whose gates decide, harm overrules
 // them. Gates see a few steps: BITWISE ends where losses part, and no gate decides where the loss
-// scaler skipped other steps. Quality is then what the loss test says, or that of a math row whose
+// scaler skipped other steps. Quality is then that of the loss test, or that of a math row whose
 // losses alone part.
 void judge_by_training(Evidence& evidence,
                        const PairSet& pairs,

@@ -24,11 +24,11 @@ struct LossRange {
 };
 LossRange loss_range(const std::vector<LossBundle>& bundles);
 
-// Variant minus reference, nats a token: mean over the seeds that both have, as far as all go.
+// Variant minus reference, nats per token: mean over the seeds that both have, as far as all go.
 // Empty without a common seed.
 std::vector<double> loss_difference(const LossBundle& variant, const LossBundle& reference);
 
-// The optimizer step at which a visit's loss stands: the middle of the steps it is a mean over.
+// The optimizer step of a visit's loss: the middle of the steps it is a mean over.
 double step_of_visit(const CellRow& cell, std::size_t visit);
 // The optimizer step from which on losses count as final.
 double first_judged_step(const CellRow& cell);

@@ -28,19 +28,20 @@ bool judge_finite(LossQuality& result) {
   for (const SeedLoss& seed : result.seeds)
     if (std::isfinite(seed.a) && !std::isfinite(seed.b)) {
       result.quality = Quality::Harmed;
-      result.reason = fmt::format("seed {}: the loss of B is not finite, that of A is", seed.seed);
+      result.reason = fmt::format("seed {}: only the candidate's loss is not finite", seed.seed);
       return false;
     }
   for (const SeedLoss& seed : result.seeds)
     if (!std::isfinite(seed.a)) {
       result.reason = fmt::format(
-          "seed {}: the loss of A is not finite, so there is nothing to compare with", seed.seed);
+          "seed {}: the baseline's loss is not finite, so there is nothing to compare with",
+          seed.seed);
       return false;
     }
   return true;
 }
 
-// A seed that stands twice would count as two independent pairs.
+// A seed that occurs twice would count as two independent pairs.
 std::optional<std::uint64_t> repeated(const std::vector<SeedLoss>& seeds) {
   std::set<std::uint64_t> seen;
   for (const SeedLoss& seed : seeds)
@@ -88,7 +89,7 @@ LossQuality judge_loss(std::vector<SeedLoss> seeds,
     return result;
   }
   if (const auto twice = repeated(result.seeds)) {
-    result.reason = fmt::format("seed {} stands twice; pairs must be independent", *twice);
+    result.reason = fmt::format("seed {} occurs twice; pairs must be independent", *twice);
     return result;
   }
   result.margin = *margin;

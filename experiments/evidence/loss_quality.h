@@ -19,7 +19,7 @@ inline constexpr std::size_t kFewestSeeds = 4;
 // One seed: same initialization and data order on both sides, run to the same end step.
 struct SeedLoss {
   std::uint64_t seed = 0;
-  double a = 0, b = 0; // final loss in nats a token: mean of the last 5 % of evaluations
+  double a = 0, b = 0; // final loss in nats per token: mean of the last 5 % of evaluations
 };
 
 enum class LossRule {
@@ -30,14 +30,14 @@ enum class LossRule {
 struct LossQuality {
   Quality quality = Quality::Unknown; // Equivalent, Unknown or Harmed
   std::string reason;                 // with figures, for people
-  double margin = 0;                  // nats a token; 0: none was declared
+  double margin = 0;                  // nats per token; 0: none was declared
   std::vector<SeedLoss> seeds;
   std::optional<Tost> test;        // of b - a over the seeds; needs a margin and 2 finite pairs
   std::optional<int> seeds_needed; // for EQUIVALENT with probability `power`, true difference 0
 };
 
 // HARMED: some loss of B alone is NaN or infinite, or the whole interval of the mean
-// difference lies at or above +margin. EQUIVALENT: it lies inside the margin (its upper end, for
+// difference is at or above +margin. EQUIVALENT: it is inside the margin (its upper end, for
 // non-inferiority). UNKNOWN: all else, and always without a margin, with fewer than kFewestSeeds
 // pairs, or where a loss of A is not finite. `margin` <= 0 counts as none.
 LossQuality judge_loss(std::vector<SeedLoss> seeds,

@@ -1,5 +1,5 @@
 // What a comparison costs beside the time of its own unit: peak memory (from memory launches), and
-// the end-to-end share of a step that an evaluation or optimizer step stands for.
+// the end-to-end share of a step that an evaluation or optimizer step takes.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +26,7 @@ struct MemoryEffect {
 std::optional<MemoryEffect>
 memory_effect(const CellView& cell, const VariantRow& a, const VariantRow& b, double judged_alpha);
 
-// Change of training time when the unit runs as often as the cell's config says:
+// Change of training time when the unit runs as often as in the cell's config:
 // share = (t_B - t_A) / (every * step_ns + t_A), `every` = eval_interval.
 struct EndToEnd {
   double step_ns = 0; // train step beside the unit

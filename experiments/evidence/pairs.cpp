@@ -43,9 +43,9 @@ std::string excluded_why(const RoundVisits& round, const DisturbanceLimits& limi
   const std::string a = disturbance(round.a->covariates, limits);
   const std::string b = disturbance(round.b->covariates, limits);
   if (a.empty() && b.empty()) return "";
-  if (b.empty()) return "A: " + a;
-  if (a.empty()) return "B: " + b;
-  return "A: " + a + "; B: " + b;
+  if (b.empty()) return "baseline: " + a;
+  if (a.empty()) return "candidate: " + b;
+  return "baseline: " + a + "; candidate: " + b;
 }
 
 Pair make_pair(int round, const RoundVisits& visits, const DisturbanceLimits& limits) {
@@ -106,17 +106,17 @@ bool arms_differ(const PairSet& set) {
 
 std::string arms_text(const PairSet& set) {
   std::string text =
-      fmt::format("the two sides are disturbed unequally: {} visits of A, {} of B in "
-                  "{} pairs (p = {:.2g})",
+      fmt::format("the two sides are disturbed unequally: {} visits of the baseline, {} of the "
+                  "candidate in {} pairs (p = {:.2g})",
                   set.disturbed_a,
                   set.disturbed_b,
                   set.pairs,
                   set.imbalance_p);
   if (set.delay_p)
-    text +=
-        fmt::format("; B's threads wait {:+.2f} points of a visit longer for a core (p = {:.2g})",
-                    100 * *set.delay_gap,
-                    *set.delay_p);
+    text += fmt::format(
+        "; the candidate's threads wait {:+.2f} points of a visit longer for a core (p = {:.2g})",
+        100 * *set.delay_gap,
+        *set.delay_p);
   return text + ". A level may disturb itself, and excluded pairs would hide it";
 }
 

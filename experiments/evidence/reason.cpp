@@ -4,6 +4,8 @@ namespace assay {
 
 std::string_view to_string(ReasonCode code) {
   switch (code) {
+  case ReasonCode::None:
+    return "none";
   case ReasonCode::GateFailed:
     return "gate_failed";
   case ReasonCode::NotEngaged:
@@ -62,6 +64,32 @@ std::string_view to_string(ReasonCode code) {
     return "training_parts";
   case ReasonCode::LossTest:
     return "loss_test";
+  case ReasonCode::NotTestable:
+    return "not_testable";
+  case ReasonCode::Setting:
+    return "setting";
+  case ReasonCode::NoCell:
+    return "no_cell";
+  case ReasonCode::UnknownMetric:
+    return "unknown_metric";
+  case ReasonCode::UnknownModelSize:
+    return "unknown_model_size";
+  case ReasonCode::NoLossLaunches:
+    return "no_loss_launches";
+  case ReasonCode::ConditionsNotMet:
+    return "conditions_not_met";
+  case ReasonCode::NotMeasured:
+    return "not_measured";
+  case ReasonCode::NoInterval:
+    return "no_interval";
+  case ReasonCode::IntervalUndecided:
+    return "interval_undecided";
+  case ReasonCode::StagesNotChecked:
+    return "stages_not_checked";
+  case ReasonCode::NoGainInStages:
+    return "no_gain_in_stages";
+  case ReasonCode::GainElsewhere:
+    return "gain_elsewhere";
   }
   return "unknown";
 }

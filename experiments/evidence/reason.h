@@ -8,6 +8,7 @@
 namespace assay {
 
 enum class ReasonCode {
+  None, // there is no reason: the text is empty
   // validity
   GateFailed,
   NotEngaged,
@@ -24,7 +25,7 @@ enum class ReasonCode {
   // speed
   WithinSesoi,
   IntervalHoldsZero,
-  TotalTimeDisagrees, // the median says one thing, total time does not
+  TotalTimeDisagrees, // the median and total time have different signs
   Provisional,        // fewer than 5 launches
   SameWork,
   SameWorkOtherTime,
@@ -39,12 +40,28 @@ enum class ReasonCode {
   TimedLossesDiffer,
   LossLost, // NaN or infinite in B only
   TrainingParts,
-  LossTest, // the text holds the loss test's own words (loss_text)
+  LossTest, // the text contains the loss test's own words (loss_text)
+  // claims, beside the codes of the verdict that a claim waits for
+  NotTestable, // the claims file gives the reason
+  Setting,     // a recommended setting, without a gain
+  NoCell,
+  UnknownMetric,
+  UnknownModelSize,
+  NoLossLaunches,
+  ConditionsNotMet,
+  NotMeasured,
+  NoInterval,
+  IntervalUndecided,
+  StagesNotChecked, // no trace shows where the gain is
+  NoGainInStages,   // the traced steps show none
+  GainElsewhere,    // too little of the gain is in the stages that the claim names
 };
 
 struct Reason {
   ReasonCode code{};
   std::string text;
+
+  bool empty() const { return code == ReasonCode::None; }
 };
 
 // The constants of docs/report-schema.md: "gate_failed", "loss_test" …

@@ -27,10 +27,10 @@ const VariantRow* named_in(const std::string& detail,
 }
 
 RetirementCause cause_in(const std::string& words) {
-  const auto says = [&](const char* what) { return words.find(what) != std::string::npos; };
-  if (says(" is nan") || says(" is -nan") || says(" is inf") || says(" is -inf"))
+  const auto has = [&](const char* what) { return words.find(what) != std::string::npos; };
+  if (has(" is nan") || has(" is -nan") || has(" is inf") || has(" is -inf"))
     return RetirementCause::Loss;
-  return says("out of memory") ? RetirementCause::Memory : RetirementCause::Other;
+  return has("out of memory") ? RetirementCause::Memory : RetirementCause::Other;
 }
 
 } // namespace

@@ -1,5 +1,5 @@
-// RetiredVariant: a variant that left its launch for good, as an event of the ledger tells it. The
-// one place that reads such events, those of ledgers whose events name the variant in words
+// RetiredVariant: a variant that left its launch for good, as an event of the ledger records it.
+// The one place that reads such events, those of ledgers whose events name the variant in words
 // included.
 #pragma once
 

@@ -14,7 +14,7 @@ enum class Validity {
   Ok,
   Invalid,      // unequal work, or the A/A control alarms
   Contended,    // other work on the machine disturbed too many pairs
-  ParityFailed, // the levels do not compute what their equivalence class says
+  ParityFailed, // the levels do not compute what their equivalence class promises
   NotEngaged,   // a level did not run its own code path
   NotApplicable,
   Incomplete, // something is still missing from the plan

@@ -85,7 +85,7 @@ void ChromeTrace::find_correlations() {
 }
 
 // Libraries launch through the driver, whose calls are not recorded by default. Their correlations
-// lie between those of recorded calls, in the order of the calls.
+// are between those of recorded calls, in the order of the calls.
 void ChromeTrace::find_unrecorded(std::vector<std::uint32_t>& device) {
   std::sort(device.begin(), device.end());
   device.erase(std::unique(device.begin(), device.end()), device.end());

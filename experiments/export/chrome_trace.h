@@ -21,8 +21,8 @@
 
 namespace assay {
 
-struct ChromeSide {          // how one trace lies in the document
-  std::string prefix;        // "A · ", or "" when it is alone
+struct ChromeSide {          // the place of one trace in the document
+  std::string prefix;        // "baseline · ", or "" when it is alone
   std::string variant;       // for labels
   std::int64_t index = 0;    // 0 for A, 1 for B: pids + 1000, flow ids of their own
   std::int64_t shift_ns = 0; // added to the file's times
@@ -36,7 +36,7 @@ struct ChromeCounts {
   std::int64_t placed = 0;  // launches that were not recorded, drawn after the call before them
 };
 
-// The process of the document that stands for a real one: the same number for A, 1000 more for B; a
+// The document's process for a real one: the same number for A, 1000 more for B; a
 // pid so small that it would meet the number of a GPU is moved out of the way.
 std::int64_t chrome_pid(std::int64_t pid, std::int64_t side);
 
@@ -46,7 +46,7 @@ public:
   ChromeCounts write();
 
 private:
-  struct Launch {                   // what a piece of device work knows of the call that started it
+  struct Launch {                   // the call that started a piece of device work
     std::uint32_t span = 0, op = 0; // 1 + index, External id; 0: none
     bool linked = false;            // an arrow leaves the call, and none has ended yet
     bool device = false;            // the correlation belongs to device work

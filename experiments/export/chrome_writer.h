@@ -1,5 +1,5 @@
-// ChromeWriter: the syntax of Chrome trace events, one a line, as Kineto writes them. It knows
-// nothing of traces. Times are nanoseconds from the document's base.
+// ChromeWriter: the syntax of Chrome trace events, one per line, as Kineto writes them; independent
+// of traces. Times are nanoseconds from the document's base.
 #pragma once
 
 #include <cstdint>

@@ -64,7 +64,7 @@ Input open_input(const std::string& path, const std::optional<StepWindow>& windo
   return input;
 }
 
-// The first steps lie above each other and nothing lies before the document's base. Returns the
+// The first steps begin together and nothing begins before the document's base. Returns the
 // base in UTC nanoseconds.
 std::int64_t align(std::vector<Input>& inputs, bool window) {
   std::int64_t before = 0; // how far rows reach before A's session start
@@ -72,7 +72,7 @@ std::int64_t align(std::vector<Input>& inputs, bool window) {
     ChromeSide& side = inputs[i].side;
     side.index = static_cast<std::int64_t>(i);
     if (inputs.size() > 1) {
-      side.prefix = i == 0 ? "A · " : "B · ";
+      side.prefix = i == 0 ? "baseline · " : "candidate · ";
       side.shift_ns =
           inputs[0].selection.steps.front().start - inputs[i].selection.steps.front().start;
     }

@@ -29,7 +29,7 @@ ExportSummary export_chrome(const std::vector<std::string>& traces,
                             const std::optional<StepWindow>& steps,
                             const std::string& out);
 
-// The steps of a trace that lie in the window, and the time from the first's start to the last's
+// The steps of a trace in the window, and the time from the first's start to the last's
 // end; everything without a window. Throws bad input when the trace has none of these steps.
 struct StepSelection {
   std::vector<StepRow> steps;

@@ -11,7 +11,7 @@ namespace assay {
 
 class NestingLanes {
 public:
-  // May slices lie in each other, or only beside each other?
+  // May slices contain each other, or only follow each other?
   explicit NestingLanes(bool may_enclose) : may_enclose_(may_enclose) {}
 
   std::size_t place(std::int64_t start, std::int64_t end) {

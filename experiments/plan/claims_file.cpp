@@ -21,7 +21,7 @@ using nlohmann::json;
 
 namespace {
 
-// Named by sources and measured by no build yet: such a claim says so in `unmet`.
+// Named by sources and measured by no build yet: such a claim gives the reason in `unmet`.
 const std::vector<std::string> kUnmeasured{"compute", "memory_traffic", "perplexity"};
 
 std::vector<std::string> metric_names() {
@@ -37,7 +37,7 @@ bool grows(const std::string& metric) {
                      [&](const ClaimMetricRow& row) { return row.name == metric && row.more; });
 }
 
-// The numbers of an array; empty where the node is none, or holds anything else.
+// The numbers of an array; empty where the node is none, or contains anything else.
 std::vector<double> numbers_of(const toml::node* node) {
   std::vector<double> numbers;
   const toml::array* list = node == nullptr ? nullptr : node->as_array();
@@ -100,13 +100,13 @@ void read_metric(TomlTable& table, ClaimRow& claim) {
                                      did_you_mean(claim.metric, known)));
   else if (!claim_metric(claim.metric) && claim.unmet.empty())
     table.problems().add(table.node("metric"),
-                         fmt::format("{}: no build measures metric '{}'; `unmet` has to say so",
+                         fmt::format("{}: metric '{}' cannot be measured; state that in `unmet`",
                                      table.path(),
                                      claim.metric));
   read_gain(table, claim);
 }
 
-// kind = "setting": what a source recommends without a gain that could be held against it.
+// kind = "setting": what a source recommends without a gain that could be tested.
 void read_kind(TomlTable& table, ClaimRow& claim) {
   const std::optional<std::string> kind = table.text("kind");
   if (kind && *kind != kSetting)
@@ -135,7 +135,7 @@ void check_requirement(TomlTable& table,
                     printable(key)));
   const Result<const Optimization*> row = optimizations().lookup(claim.optimization);
   if (row && switched_keys(**row).contains(key))
-    add(fmt::format("'{}' is what optimization '{}' switches; `from` and `to` say its levels",
+    add(fmt::format("optimization '{1}' switches '{0}'; name its levels in `from` and `to`",
                     printable(key),
                     claim.optimization));
 }
@@ -149,7 +149,7 @@ Result<bool> check_value(const std::string& key, const json& value) {
   return set_key(scratch, key, value);
 }
 
-// `requires` holds TrainConfig keys, and parts of the board's name; a value, or an array of allowed
+// `requires` takes TrainConfig keys, and parts of the board's name; a value, or an array of allowed
 // values.
 void read_requires(TomlTable& table, ClaimRow& claim) {
   json wanted = json::object();
@@ -178,7 +178,7 @@ std::vector<std::string> stage_words() { // "data_wait": as a TOML file spells t
   return words;
 }
 
-// Optional: stages of a step in which the gain is said to sit.
+// Optional: stages of a step in which the source expects the gain.
 void read_stages(TomlTable& table, ClaimRow& claim) {
   const toml::node* node = table.node("stages");
   if (node == nullptr) return;

@@ -1,4 +1,4 @@
-// Claims as data: what a document says an optimization is worth, quoted, with its conditions.
+// Claims as data: the gain that a document claims for an optimization, quoted, with its conditions.
 // Format of experiments/claims/*.toml: docs/matrix.md.
 #pragma once
 
@@ -11,10 +11,10 @@
 namespace assay {
 
 // Every claim of a directory's *.toml files, by file name, each with what the files' [[check]]
-// tables say about its document (document_checks.h). All problems are reported at once.
+// tables state about its document (document_checks.h). All problems are reported at once.
 Result<std::vector<ClaimRow>> load_claims(const std::string& directory);
 
-// Where a claims file of a matrix lies: beside the matrix (or where an absolute path says), else
+// Where a claims file of a matrix is: beside the matrix (or at its absolute path), else
 // among the shipped ones of `directory`.
 Result<std::string>
 claims_path(const std::string& file, const std::string& matrix_file, const std::string& directory);

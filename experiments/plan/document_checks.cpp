@@ -14,7 +14,7 @@ namespace assay {
 namespace {
 
 constexpr double kTolerance = 0.10; // documents round
-constexpr double kLeastMfu = 0.10;  // published trainings of dense models lie at 30 % and more
+constexpr double kLeastMfu = 0.10;  // published trainings of dense models reach 30 % and more
 constexpr double kUntrained = 0.98; // of ln V
 constexpr double kSecondsAnHour = 3600;
 constexpr double kExact = 1e-9; // of a product or quotient of quoted figures

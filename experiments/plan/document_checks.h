@@ -42,7 +42,7 @@ struct DocumentCheckKind {
 // superlinear     stated is more than devices times single
 // same_figure     the ranges of first and second, two statements of one figure, do not meet
 // change          after / before, end by end, gives a range that does not meet that of ratios
-// compound        stated lies outside [product of lowest, product of highest]
+// compound        stated is outside [product of lowest, product of highest]
 const std::vector<DocumentCheckKind>& document_check_kinds();
 const DocumentCheckKind* find_document_check_kind(std::string_view name);
 // Lists of one check have one length; every other figure is one number above 0.

@@ -71,7 +71,7 @@ void read_measure(TomlTable& root, Matrix& matrix) {
   if (const auto interleave = table.text("interleave"); interleave && *interleave != "twin")
     root.problems().add(
         table.node("interleave"),
-        fmt::format("[measure] interleave = '{}' is not supported by this build; it knows \"twin\"",
+        fmt::format("[measure] interleave = '{}' is not supported by this build; use \"twin\"",
                     printable(*interleave)));
   table.no_other_keys();
 }
@@ -105,9 +105,10 @@ LossSettings read_loss(TomlTable& table, LossSettings settings) {
     table.problems().add(&table.raw(), table.path() + ": " + message);
   };
   if (settings.seeds > 0 && settings.margin == 0 && !table.has("margin"))
-    add(fmt::format("{} seeds need a `margin`, the difference in nats a token that counts as none: "
-                    "it must be declared before there are losses",
-                    settings.seeds));
+    add(fmt::format(
+        "{} seeds need a `margin`, the difference in nats per token that counts as none: "
+        "it must be declared before there are losses",
+        settings.seeds));
   if (settings.steps % settings.every != 0)
     add(fmt::format("every = {} does not divide steps = {}", settings.every, settings.steps));
   table.no_other_keys();
@@ -121,7 +122,7 @@ void read_quality(TomlTable& root, Matrix& matrix) {
   matrix.quality = read_loss(table, {});
 }
 
-// Names stand in one line of every table and are typed after --cell.
+// Names fit in one line of every table and are typed after --cell.
 bool is_plain_name(const std::string& name) {
   return !name.empty() && name.find_first_of("\t\n") == std::string::npos &&
          name == printable(name) && name.front() != ' ' && name.back() != ' ';
@@ -140,7 +141,7 @@ void check_names(TomlTable& table, const MatrixCell& cell) {
     if (!seen.insert(level).second)
       table.problems().add(
           table.node("levels"),
-          fmt::format("{} levels holds '{}' more than once", table.path(), printable(level)));
+          fmt::format("{} levels contains '{}' more than once", table.path(), printable(level)));
 }
 
 MatrixCell read_cell(const toml::table& raw, const Matrix& matrix, TomlProblems& problems) {

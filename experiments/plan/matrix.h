@@ -25,7 +25,7 @@ struct LossSettings {
   int seeds = 4;     // 0: none
   int steps = 500;   // optimizer steps a seed and variant
   int every = 10;    // steps a visit; divides `steps`
-  double margin = 0; // nats a token that count as no difference; above 0 where seeds are
+  double margin = 0; // nats per token that count as no difference; above 0 where seeds are
 };
 
 struct MatrixCell {
@@ -44,7 +44,7 @@ struct Matrix {
   std::vector<std::string> overrides;
   std::string name;
   std::uint64_t seed = 1;
-  int launches = 5;                     // timed launches a cell
+  int launches = 5;                     // timed launches per cell
   std::optional<double> budget_seconds; // wall time after which `run` stops
   std::vector<ConfigValue> base;
   std::vector<MatrixCell> cells;

@@ -120,7 +120,7 @@ void expand_pairwise(TomlTable& root, Matrix& matrix) {
   if (const auto design = table.text("design"); design && *design != "pairwise")
     root.problems().add(
         table.node("design"),
-        fmt::format("[matrix] design = '{}' is not supported by this build; it knows \"pairwise\"",
+        fmt::format("[matrix] design = '{}' is not supported by this build; use \"pairwise\"",
                     printable(*design)));
   const std::vector<std::string> names = table.texts("optimizations");
   if (names.empty()) root.problems().add(raw, "[matrix] names no `optimizations`");

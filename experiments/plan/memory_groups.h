@@ -14,7 +14,8 @@ namespace assay {
 std::int64_t group_bytes(const std::vector<TrainConfig>& group);
 
 // Indices of `levels` (the first is the reference) in groups; each starts with the reference and
-// holds as many levels as fit `limit` bytes. A group of one level may exceed it: the caller checks.
+// contains as many levels as fit `limit` bytes. A group of one level may exceed it: the caller
+// checks.
 std::vector<std::vector<std::size_t>> memory_groups(const std::vector<TrainConfig>& levels,
                                                     std::int64_t limit);
 

@@ -24,7 +24,7 @@ constexpr int kRoundsCpu = 40, kRoundsGpu = 60;
 // A train step passes all it uses through the caches; an evaluation runs on what the visit before
 // it left there, so the first of a visit is discarded on the CPU as well.
 constexpr int kVisitStepsGpu = 5, kVisitEvaluationsCpu = 2, kDiscard = 1, kFewestStepsGpu = 4;
-constexpr double kAbsurdMargin = 1; // nats a token: e times the perplexity counts as none
+constexpr double kAbsurdMargin = 1; // nats per token: e times the perplexity counts as none
 constexpr double kSesoiCpu = 0.01, kSesoiGpu = 0.005;
 
 struct Problems {
@@ -189,8 +189,8 @@ std::vector<Draft> Planner::drafts(const MatrixCell& cell, const Optimization& r
       return {};
     }
     if (!row.family.empty() && resolved->family != row.family) {
-      problems_.add(fmt::format("{}: cell '{}': optimization '{}' is about models of family '{}'; "
-                                "this one is '{}': set `family` and a `preset` of it",
+      problems_.add(fmt::format("{}: cell '{}': optimization '{}' needs a model of family '{}', "
+                                "not '{}': set `family` and a `preset` of it",
                                 cell.where,
                                 printable(cell.name),
                                 row.name,
@@ -199,7 +199,7 @@ std::vector<Draft> Planner::drafts(const MatrixCell& cell, const Optimization& r
       return {};
     }
     if (row.needs_ranks && resolved->ranks < 2) {
-      problems_.add(fmt::format("{}: cell '{}': optimization '{}' is about several ranks; set "
+      problems_.add(fmt::format("{}: cell '{}': optimization '{}' needs several ranks; set "
                                 "`ranks` to 2 or more",
                                 cell.where,
                                 printable(cell.name),
@@ -330,7 +330,7 @@ void Planner::loss_shape(const MatrixCell& cell, const Optimization& optimizatio
                      row.loss_seeds,
                      kFewestSeeds));
   if (row.loss_margin >= kAbsurdMargin)
-    note(fmt::format("margin = {} nats a token lets nearly any training pass", row.loss_margin));
+    note(fmt::format("margin = {} nats per token lets nearly any training pass", row.loss_margin));
 }
 
 void Planner::write_cell(const MatrixCell& cell,
@@ -378,7 +378,7 @@ void Planner::write_cell(const MatrixCell& cell,
   ledger.cells.push_back(std::move(out));
 }
 
-// Claims of the plan's optimizations, as they stand now.
+// Claims of the plan's optimizations, in their present version.
 void Planner::add_claims() {
   std::vector<std::string> files;
   for (const std::string& file : matrix_.claim_files) {
@@ -418,13 +418,6 @@ void Planner::finish_spec() {
 
 Result<Plan> make_plan(const Matrix& matrix, const PlanOptions& options) {
   return Planner(matrix, options).run();
-}
-
-std::vector<const VariantRow*> variants_of(const LedgerData& plan, std::int64_t cell) {
-  std::vector<const VariantRow*> result;
-  for (const VariantRow& variant : plan.variants)
-    if (variant.cell == cell) result.push_back(&variant);
-  return result;
 }
 
 } // namespace assay

@@ -67,6 +67,4 @@ PlanEstimate estimate(const Plan& plan,
                       const std::map<std::int64_t, ProbeResult>& probes = {},
                       const Report* earlier = nullptr);
 
-std::vector<const VariantRow*> variants_of(const LedgerData& plan, std::int64_t cell);
-
 } // namespace assay

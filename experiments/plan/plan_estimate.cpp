@@ -6,6 +6,7 @@
 
 #include "core/statistics/statistics.h"
 #include "experiments/analysis/report.h"
+#include "experiments/evidence/plan_state.h"
 #include "experiments/plan/plan.h"
 #include "experiments/plan/trace_size.h"
 #include "model/config/train_config.h"

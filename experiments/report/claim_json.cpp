@@ -40,7 +40,8 @@ ordered_json claim_json(const ClaimResult& result, const std::string& cell) {
           {"gain", result.gain ? ordered_json(*result.gain) : ordered_json(nullptr)},
           {"gain_interval_95", maybe(result.gain_95)},
           {"gain_interval_judged", maybe(result.gain_judged)},
-          {"reason", printable(result.reason)}};
+          {"reason", printable(result.reason.text)},
+          {"reason_code", to_string(result.reason.code)}};
 }
 
 } // namespace assay

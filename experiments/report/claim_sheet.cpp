@@ -135,7 +135,7 @@ void print_result(TextWriter& out, const SheetResult& result) {
   else
     out.raw("  " + out.colored(out.plain(state), tone_of(result.result.state)));
   out.line(measured_text(result.result) + "; " + where_measured(result), 2 * kIndent);
-  if (!result.result.reason.empty()) out.line(result.result.reason, 2 * kIndent);
+  if (!result.result.reason.empty()) out.line(result.result.reason.text, 2 * kIndent);
   if (!result.changed.empty())
     out.line(fmt::format("planned and judged with another version of this claim: {}, {} to {} "
                          "(other: {})",
@@ -232,7 +232,6 @@ ordered_json entry_json(const SheetEntry& entry) {
   for (const std::string& line : lines_of(entry.claim.lints)) errors.push_back(printable(line));
   ClaimResult nothing;
   nothing.claim = entry.claim;
-  nothing.reason = entry.untested;
   ordered_json out = claim_json(nothing, "");
   for (const char* key : {"cell",
                           "state",
@@ -242,7 +241,8 @@ ordered_json entry_json(const SheetEntry& entry) {
                           "gain",
                           "gain_interval_95",
                           "gain_interval_judged",
-                          "reason"})
+                          "reason",
+                          "reason_code"})
     out.erase(key);
   out["claimed_text"] = printable(claimed_text(entry.claim));
   out["requires"] = ordered_json::parse(entry.claim.requires_json, nullptr, false);

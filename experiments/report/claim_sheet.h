@@ -25,13 +25,13 @@ struct SheetResult {
 
 struct SheetEntry {
   ClaimRow claim;                   // as the claims files have it now
-  std::vector<SheetResult> results; // in the order of the directories; each holds the claim as it
+  std::vector<SheetResult> results; // in the order of the directories; each has the claim as it
                                     // was when that run was planned
   std::string untested;             // why there is no result, or ""
 };
 
-// `known`: the claims of this build. Claims that only a results directory knows come last. A result
-// is a comparison that bears on the claim, whatever its state.
+// `known`: the claims of this build. Claims that occur only in a results directory come last. A
+// result is a comparison that bears on the claim, whatever its state.
 std::vector<SheetEntry> claim_sheet(const std::vector<ClaimRow>& known,
                                     const std::vector<SheetSource>& sources);
 

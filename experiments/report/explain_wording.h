@@ -32,7 +32,7 @@ std::string traced_pairs_text(const Explanation& explanation);
 std::string closure_text(const Waterfall& waterfall);
 // "audit passed; a traced step takes x1.010 (baseline) and x1.012 (candidate) of a timed one"
 std::string audit_text(const Waterfall& waterfall);
-// "12", "12.5": calls a step
+// "12", "12.5": calls per step
 std::string calls_text(double calls);
 
 // The comparison that a cell is about: one that answers a claim, else the last level against the

@@ -65,7 +65,7 @@ std::string render_explain_table(const Report& report,
                            claim->claim.id,
                            claim->claim.stages,
                            claim_state_text(*claim),
-                           claim->reason.empty() ? "" : "; " + claim->reason),
+                           claim->reason.empty() ? "" : "; " + claim->reason.text),
                2);
   return out.take();
 }

@@ -125,6 +125,7 @@ ordered_json evidence(const Evidence& value, const Comparison& comparison) {
           {"same_work", value.same_work},
           {"same_work_proof", text(value.same_work_proof)},
           {"quality_reason", text(value.quality_reason.text)},
+          {"quality_reason_code", to_string(value.quality_reason.code)},
           {"gates", gates}};
 }
 
@@ -221,6 +222,7 @@ ordered_json cell_json(const CellReport& value) {
                       {"config", ordered_json::parse(value.cell.config_json, nullptr, false)},
                       {"launches_counted", value.counted_launches},
                       {"launches_planned", value.planned_launches},
+                      {"launches_measured_again", value.superseded_launches},
                       {"loss_launches_counted", value.loss_launches},
                       {"loss_launches_planned", value.cell.loss_seeds},
                       {"loss_curves", loss_curves_json(value)},
@@ -234,6 +236,12 @@ ordered_json cell_json(const CellReport& value) {
                       {"effect", maybe(value.control->comparison.effect, effect)},
                       {"pairs", pairs(value.control->comparison.pairs)}};
   return out;
+}
+
+ordered_json cell_name(const Report& report, std::int64_t id) {
+  for (const CellReport& cell : report.cells)
+    if (cell.cell.id == id) return text(cell.cell.name);
+  return nullptr;
 }
 
 ordered_json identity(const Identity& value) {
@@ -312,7 +320,11 @@ std::string render_json(const Report& report) {
     return claim_json(claim, claim.cell ? report.cells[*claim.cell].cell.name : "");
   });
   add("launches", report.launches, launch_json);
-  add("alarms", report.alarms, text);
+  add("alarms", report.alarms, [&](const Alarm& alarm) {
+    return ordered_json{{"code", to_string(alarm.code)},
+                        {"cell", cell_name(report, alarm.cell)},
+                        {"text", text(alarm.text)}};
+  });
   add("shape_warnings", report.shape_warnings, text);
   add("source_errors", report.source_errors, text);
   add("missing", report.missing, text);

@@ -25,11 +25,11 @@ class TextWriter {
 public:
   explicit TextWriter(const TableStyle& style);
 
-  // Wrapped at words; `mark` stands before the first line, the others are indented by its width.
+  // Wrapped at words; `mark` precedes the first line, the others are indented by its width.
   void line(const std::string& text, std::size_t indent = 0, const std::string& mark = "");
   void raw(const std::string& text) { out_ += text + "\n"; }
   void rule(std::size_t width, std::size_t indent = 0);
-  // Rows of equal length, the first one a header; `right` says which columns are right-aligned. The
+  // Rows of equal length, the first one a header; `right` names the right-aligned columns. The
   // last column is cut where the line is full.
   void columns(const std::vector<std::vector<std::string>>& rows,
                const std::vector<bool>& right,

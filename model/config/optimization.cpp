@@ -170,8 +170,8 @@ const Registry<Optimization>& optimizations() {
            .needs = {{"nsa_attention = nsa, or no block is selected",
                       [](const TrainConfig& c) { return c.nsa_attention == NsaAttention::Nsa; }}}},
           {.name = "ddp_buckets",
-           .summary = "gradients of several ranks are all-reduced in buckets of this size while "
-                      "the backward pass goes on",
+           .summary = "gradients of several ranks are all-reduced in buckets of this size during "
+                      "the backward pass",
            .equivalence = Equivalence::Math,
            .unit = Unit::TrainStep,
            .gates = {Gate::Gradients},
@@ -226,8 +226,8 @@ const Registry<Optimization>& optimizations() {
            .equality = "averaged gradients equal those of one process on the batches of all ranks",
            .needs_ranks = true},
           {.name = "ddp_accumulate",
-           .summary = "gradients are all-reduced once an optimizer step instead of once a "
-                      "micro-step",
+           .summary = "gradients are all-reduced once per optimizer step instead of once "
+                      "per micro-step",
            .equivalence = Equivalence::Math,
            .unit = Unit::TrainStep,
            .gates = {Gate::Gradients},
@@ -242,12 +242,12 @@ const Registry<Optimization>& optimizations() {
            .equality = "averaged gradients equal those of one process on the batches of all ranks",
            .needs_ranks = true},
           {.name = "ddp_compress",
-           .summary = "gradients travel in 16 bits",
+           .summary = "gradients are sent in 16 bits",
            .equivalence = Equivalence::Statistical,
            .unit = Unit::TrainStep,
            .gates = {Gate::Gradients},
            .levels = {{"none",
-                       "gradients travel as they are, in fp32",
+                       "gradients are sent as they are, in fp32",
                        [](TrainConfig& c) { c.ddp_compress = DdpCompress::None; },
                        "ddp/compress_none"},
                       {"fp16",
@@ -260,7 +260,7 @@ const Registry<Optimization>& optimizations() {
                        "ddp/compress_bf16"}},
            .also_compare = {{"fp16", "bf16"}},
            .equality = "averaged gradients equal those of one process within the rounding of the "
-                       "type on the way",
+                       "type that is sent",
            .needs_ranks = true},
           {.name = "validation_ranks",
            .summary = "the evaluation's batches are shared among the ranks",
@@ -277,8 +277,8 @@ const Registry<Optimization>& optimizations() {
                  [](TrainConfig& c) { c.validation_ranks = ValidationRanks::Sharded; },
                  "validation/sharded"},
                 {.name = "seed_barrier",
-                 .summary = "a known bug: the barrier stands inside rank 0's branch, where "
-                            "no other rank comes",
+                 .summary = "a known bug: the barrier is inside rank 0's branch, which no "
+                            "other rank reaches",
                  .apply = [](TrainConfig& c) { c.validation_ranks = ValidationRanks::SeedBarrier; },
                  .span = "validation/seed_barrier",
                  .wrong = true}},

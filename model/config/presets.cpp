@@ -53,7 +53,7 @@ Result<bool> check_pattern(const TrainConfig& c, const FamilyConfig& family) {
   for (const LayerKind& kind : family.layers) letters.push_back(kind.letter);
   for (const char letter : c.pattern)
     if (family.layer(letter) == nullptr)
-      return fail("key 'pattern' of family {} holds {} only, not '{}'",
+      return fail("key 'pattern' of family {} takes {} only, not '{}'",
                   family.name,
                   fmt::join(letters, " and "),
                   printable(c.pattern));
@@ -83,11 +83,11 @@ Result<bool> check(const TrainConfig& c) {
     return fail("keys 'threads' and 'warmup_steps' must not be negative");
   if (!(c.lr > 0)) return fail("key 'lr' must be above 0, not {}", c.lr);
   if (c.ema_decay < 0 || c.ema_decay >= 1)
-    return fail("key 'ema_decay' must lie in [0, 1), not {}", c.ema_decay);
+    return fail("key 'ema_decay' must be in [0, 1), not {}", c.ema_decay);
   if (c.beta1 < 0 || c.beta1 >= 1 || c.beta2 < 0 || c.beta2 >= 1)
-    return fail("keys 'beta1' and 'beta2' must lie in [0, 1)");
+    return fail("keys 'beta1' and 'beta2' must be in [0, 1)");
   if (c.min_lr_ratio < 0 || c.min_lr_ratio > 1)
-    return fail("key 'min_lr_ratio' must lie in [0, 1], not {}", c.min_lr_ratio);
+    return fail("key 'min_lr_ratio' must be in [0, 1], not {}", c.min_lr_ratio);
   if (c.grad_clip < 0 || c.weight_decay < 0 || !(c.adam_eps > 0))
     return fail(
         "keys 'grad_clip' and 'weight_decay' must not be negative, 'adam_eps' must be above 0");
@@ -103,7 +103,7 @@ Result<bool> check(const TrainConfig& c) {
     return fail("keys 'ddp_static_graph' and 'ddp_find_unused' exclude each other: a static graph "
                 "finds unused parameters once, in its first step");
   if (c.planted_spin < 0 || c.planted_spin > 10)
-    return fail("key 'planted_spin' must lie in [0, 10], not {}", c.planted_spin);
+    return fail("key 'planted_spin' must be in [0, 10], not {}", c.planted_spin);
   return true;
 }
 

@@ -19,7 +19,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::size_t kSniff =
-    8192; // bytes looked at to tell text from binary when a corpus is opened
+    8192; // bytes that are read to distinguish text from binary when a corpus is opened
 constexpr std::uint64_t kHeldOutEvery = 20;
 constexpr std::uint64_t kSplitSeed = 0x5b17; // changing it changes every split
 constexpr std::uint64_t kMinPiece = 4096;    // pieces of a single text file
@@ -43,7 +43,7 @@ bool hidden(const fs::path& path) {
   return path.filename().native().starts_with('.');
 }
 
-// Regular files below a directory, sorted by path; what else lies there is counted. Names that
+// Regular files below a directory, sorted by path; everything else is counted. Names that
 // begin with a dot are left out, with all below them.
 std::vector<std::string> list_files(const std::string& directory, SkippedFiles& skipped) {
   std::vector<std::string> files;
@@ -211,7 +211,8 @@ Corpus Corpus::open(const std::string& path) {
   if (fs::is_directory(status)) {
     const std::vector<std::string> files = list_files(path, corpus.skipped_);
     if (files.empty() && corpus.skipped_.total() == 0)
-      bad_input("data '{}' holds no file: put text files into it, or give another directory", path);
+      bad_input("data '{}' contains no file: put text files into it, or give another directory",
+                path);
     for (const std::string& file : files) {
       if (::faccessat(AT_FDCWD, file.c_str(), R_OK, AT_EACCESS) == 0)
         corpus.add_file(file, files.size() == 1);
@@ -222,7 +223,7 @@ Corpus Corpus::open(const std::string& path) {
     corpus.add_file(path, true);
   }
   if (corpus.documents_ == 0) {
-    bad_input("data '{}' holds no text: {}; give {}", path, corpus.skipped_.text(), kWhat);
+    bad_input("data '{}' contains no text: {}; give {}", path, corpus.skipped_.text(), kWhat);
   }
   return corpus;
 }
@@ -300,7 +301,7 @@ std::vector<std::uint64_t> Corpus::documents(Split split) const {
   }
   std::uint64_t held_out = 0;
   std::uint64_t lowest = 0;  // the document that is held out when the rule finds none
-  std::uint64_t highest = 0; // the document that trains when the rule holds out all
+  std::uint64_t highest = 0; // the document that trains when the rule selects all
   for (std::uint64_t i = 0; i < documents_; ++i) {
     if (held_by_rule(i)) ++held_out;
     if (split_hash(i) < split_hash(lowest)) lowest = i;

@@ -17,7 +17,7 @@ namespace assay {
 enum class Split { Train, HeldOut };
 std::string_view to_string(Split split);
 
-// Where a document lies inside a file that holds many.
+// The place of a document inside a file of many.
 struct TextRange {
   std::uint64_t offset = 0;
   std::uint32_t size = 0;
@@ -53,7 +53,7 @@ public:
 
   // Number of documents; a document found to be binary only when it is read still counts.
   std::uint64_t size() const { return documents_; }
-  // The text of a document, any thread. Nothing for one that holds a NUL byte beyond what open()
+  // The text of a document, any thread. Nothing for one with a NUL byte beyond what open()
   // looked at.
   std::optional<std::string> read(std::uint64_t document) const;
   // "dir/file.txt" or "file.jsonl:17"

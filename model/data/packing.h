@@ -46,7 +46,7 @@ struct PackedBatch {
 
 using DocumentPtr = std::shared_ptr<const TokenizedDocument>;
 
-// Cuts a sequence of documents into batches and knows its exact position.
+// Cuts a sequence of documents into batches and records its exact position.
 class Packer {
 public:
   using Source = std::function<DocumentPtr()>; // the next document in order; never null

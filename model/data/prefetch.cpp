@@ -122,19 +122,20 @@ DocumentPtr Prefetch::next() {
     // Two epochs, because the one document with text may be first in one order and last in the
     // next.
     if (++barren_ >= 2 * documents_.size()) {
-      bad_input("the {} split of data '{}' holds no text to predict: all of its {} documents are "
-                "binary or shorter than "
-                "one token; add documents",
-                to_string(options_.split),
-                corpus_->path(),
-                documents_.size());
+      bad_input(
+          "the {} split of data '{}' contains no text to predict: all of its {} documents are "
+          "binary or shorter than "
+          "one token; add documents",
+          to_string(options_.split),
+          corpus_->path(),
+          documents_.size());
     }
   }
 }
 
 void Prefetch::seek(const DataPosition& position) {
   if (position.document >= documents_.size()) {
-    bad_input("the data position (epoch {}, document {}) lies outside of the {} split's {} "
+    bad_input("the data position (epoch {}, document {}) is outside the {} split's {} "
               "documents: the data changed",
               position.epoch,
               position.document,

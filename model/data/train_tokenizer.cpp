@@ -61,7 +61,7 @@ Sample draw_sample(const Corpus& corpus, const TokenizerTraining& options) {
     add_lines(*text, sample);
   }
   if (sample.lines.empty())
-    bad_input("data '{}' holds no text to train a tokenizer on: add documents", corpus.path());
+    bad_input("data '{}' contains no text to train a tokenizer on: add documents", corpus.path());
   return sample;
 }
 

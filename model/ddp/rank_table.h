@@ -1,4 +1,4 @@
-// RankTable: what every rank last said of itself, and the judgement over it. It has no thread, no
+// RankTable: the last report of every rank, and the judgement over it. It has no thread, no
 // store and no clock of its own (times are given), so that its rules can be tested alone.
 #pragma once
 

@@ -49,7 +49,8 @@ RankWatchdog::~RankWatchdog() {
   std::unique_lock lock(mutex_);
   leaving_ = true;
   changed_.notify_all();
-  // The store's server ends with this process; the others must have said their last word by then.
+  // The store's server ends with this process; the others must have sent their last message by
+  // then.
   const auto said = [this] {
     return !exchanging_ || (options_.holds_store && board_.all_others_left(rank_));
   };

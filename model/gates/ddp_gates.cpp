@@ -18,7 +18,8 @@ namespace assay {
 
 namespace {
 
-constexpr std::size_t kPasses = 3; // buckets are rebuilt after the first; a static graph holds then
+constexpr std::size_t kPasses =
+    3; // buckets are rebuilt after the first; a static graph applies then
 constexpr double kGradientBound = 1e-6;    // another order of fp32 sums
 constexpr double kEvaluationBound = 1e-12; // another order of fp64 sums
 constexpr double kGateScale = 1024;        // of the loss, so that no 16-bit gradient overflows

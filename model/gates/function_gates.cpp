@@ -76,7 +76,7 @@ GateResult isolation_gate(const LogitsFunction& logits,
   if (count < 2) {
     gate.passed = false;
     gate.detail =
-        "the batch holds a single document, so nothing was proved; use more or shorter documents";
+        "the batch has a single document, so nothing was proved; use more or shorter documents";
   } else if (gate.passed) {
     gate.detail = fmt::format(
         "{} of {} documents changed in turn; all other outputs bit-equal", probes, count);

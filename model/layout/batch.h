@@ -30,7 +30,7 @@ struct Batch {
   at::Tensor tokens;  // int64 [B, T]
   at::Tensor targets; // int64 [B, T]; every position has one: the next token of its own document
   Segments rows;      // every row is one segment
-  Segments documents; // every document (or the part of it that lies in a row) is one segment
+  Segments documents; // every document (or its part within a row) is one segment
   std::int64_t bytes = 0; // of the target text, for bits per byte
 
   std::int64_t token_count() const { return tokens.numel(); }

@@ -52,7 +52,7 @@ Segments segments_of(std::vector<std::int32_t> cu_host, at::Device device) {
 
 at::Device torch_device(Device device) {
   if (device == Device::Cpu) return {at::kCPU};
-  const bool any = c10::cuda::device_count() > 0; // without one the first use says what is wrong
+  const bool any = c10::cuda::device_count() > 0; // without one the first use reports what is wrong
   return {at::kCUDA, any ? c10::cuda::current_device() : c10::DeviceIndex{0}};
 }
 

@@ -54,7 +54,7 @@ void check_inputs(const at::Tensor& q,
                    "blocks of at least one token");
 }
 
-// What the kernels cannot do is said before anything runs.
+// What the kernels cannot do is refused before anything runs.
 void check_kernel_limits(const at::Tensor& q, const at::Tensor& k, const Selection& selection) {
   const std::int64_t width = q.size(2), heads = q.size(1) / k.size(1), block = selection.block_size;
   if (width != 64 && width != 128)

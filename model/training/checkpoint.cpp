@@ -42,7 +42,7 @@ const char* dtype_name(const std::string& tensor, at::ScalarType type) {
     if (known == type) return name;
   }
   internal_error(
-      "tensor '{}' has type {}, which checkpoints do not hold", tensor, at::toString(type));
+      "tensor '{}' has type {}, which checkpoints cannot store", tensor, at::toString(type));
 }
 
 std::optional<at::ScalarType> scalar_type(const std::string& dtype) {
@@ -90,7 +90,7 @@ std::string without_extension(const std::string& path) {
   return stem == path ? without(path, kJson) : stem;
 }
 
-// What the JSON says about the file of tensors beside it.
+// The JSON's description of the file of tensors beside it.
 struct TensorFile {
   std::string name;
   std::uint64_t size = 0;
@@ -190,7 +190,7 @@ Result<std::string> newest_in(const std::string& directory) {
   }
   if (error) return fail("'{}' cannot be listed: {}", directory, error.message());
   if (best.empty())
-    return fail("'{}' holds no checkpoint: give the directory that `assay train` wrote to",
+    return fail("'{}' contains no checkpoint: give the directory that `assay train` wrote to",
                 directory);
   return best;
 }
@@ -249,7 +249,7 @@ Result<NamedTensors> read_tensors(const std::string& path, const TensorFile& exp
   if (error) return fail("the checkpoint's tensors '{}' cannot be read: {}", path, error.message());
   if (size != expected.size) {
     return fail(
-        "'{}' has {} bytes, its checkpoint says {}: it is truncated or from another checkpoint",
+        "'{}' has {} bytes, {} by its checkpoint: it is truncated or from another checkpoint",
         path,
         size,
         expected.size);

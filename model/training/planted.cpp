@@ -97,7 +97,7 @@ public:
   }
 
 private:
-  // The host runs ahead of the device: only steps that are already over tell their duration, and
+  // The host runs ahead of the device: only steps that are already over have a duration, and
   // nobody waits for them.
   void collect_finished() {
     while (!pending_.empty() && pending_.front().second.query()) {

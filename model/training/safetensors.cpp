@@ -109,7 +109,7 @@ Result<bool> check_layout(SafetensorsHeader& header) {
   const std::uint64_t data = header.file_size - header.data_begin;
   if (at != data)
     return fail(
-        "its tensors have {} bytes, but the file holds {}: it is truncated or damaged", at, data);
+        "its tensors have {} bytes, but the file has {}: it is truncated or damaged", at, data);
   return true;
 }
 

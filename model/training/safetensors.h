@@ -35,7 +35,7 @@ std::string make_safetensors_header(std::vector<TensorEntry>& tensors,
                                     const std::map<std::string, std::string>& metadata);
 
 // Every check of the format: a header that passes describes tensors that are inside the file, touch
-// without holes or overlaps, and have as many bytes as their shapes say.
+// without holes or overlaps, and have as many bytes as their shapes need.
 Result<SafetensorsHeader> read_safetensors_header(const std::string& path);
 
 } // namespace assay

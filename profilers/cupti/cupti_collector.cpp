@@ -195,7 +195,7 @@ private:
   std::size_t limit_bytes_;
   bool markers_ = false;
   std::vector<CUpti_CallbackId> other_runtime_calls_, other_driver_calls_; // not recorded
-  mutable std::mutex mutex_; // held for moments only; CUPTI is never called under it
+  mutable std::mutex mutex_; // locked for moments only; CUPTI is never called under it
   std::vector<Buffer> completed_;
   std::vector<std::uint8_t*> pool_;
   std::size_t waiting_bytes_ = 0;

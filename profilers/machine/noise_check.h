@@ -12,10 +12,10 @@ struct NoiseCheck {
   double median_ms = 0; // of a slice
   double spread =
       0; // robust standard deviation (1.4826 × MAD) of a slice, as a share of the median
-  double slowest = 0; // slowest slice ÷ median
-  std::optional<double>
-      worst_steal; // largest steal share of a tenth of a second; absent if the kernel does not say
-  std::optional<double> run_delay; // share of the whole check that the loop waited for a core
+  double slowest = 0;                // slowest slice ÷ median
+  std::optional<double> worst_steal; // largest steal share of a tenth of a second; absent if the
+                                     // kernel does not report it
+  std::optional<double> run_delay;   // share of the whole check that the loop waited for a core
 };
 
 // Runs on one core for about `seconds`.

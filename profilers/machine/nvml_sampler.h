@@ -13,7 +13,7 @@
 namespace assay {
 
 struct GpuInfo {
-  std::string name, uuid, driver; // "" where the driver does not say
+  std::string name, uuid, driver; // "" where the driver does not report it
   std::int64_t memory_bytes = 0;  // 0: unknown
 };
 

@@ -43,7 +43,7 @@ public:
 
 // CUPTI's Activity API; its destructor detaches CUPTI from the process. Completed buffers beyond
 // `memory_limit_bytes` are dropped and counted. Errors: no library, another version, another
-// profiler holds it, a build without CUDA.
+// profiler uses it, a build without CUDA.
 Result<std::unique_ptr<DeviceCollector>> open_device_collector(const CollectSet& collect,
                                                                std::size_t memory_limit_bytes);
 

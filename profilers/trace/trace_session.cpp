@@ -328,7 +328,7 @@ void TraceSession::step(std::int64_t start, std::int64_t end, bool counted, std:
   row.counted = counted && !impl.warmup;
   row.tokens = tokens;
   row.global_tid = impl.own_thread().global_tid;
-  const std::lock_guard lock(impl.mutex); // the writer holds it for a swap
+  const std::lock_guard lock(impl.mutex); // the writer locks it for a swap
   row.step = impl.next_step[impl.variant]++;
   impl.steps.push_back(row);
 }

@@ -1,7 +1,7 @@
 // TraceSession: everything that is recorded during one traced launch. It owns the collectors
 // (spans, operators, CUPTI, telemetry) and one writer thread that puts what they saw into one trace
 // file per variant. Between begin_visit() and end_visit() nothing here allocates, takes a lock that
-// another thread holds for long, or touches a disk on the caller's thread.
+// another thread locks for long, or touches a disk on the caller's thread.
 #pragma once
 
 #include <atomic>

@@ -28,6 +28,7 @@ using synthetic::SyntheticPlan;
 using synthetic::two_level_cell;
 using testing::HasSubstr;
 using testing::Not;
+using testing::StartsWith;
 
 constexpr std::int64_t kStart = 1'700'000'000'000'000'000; // session start, UTC ns
 
@@ -152,7 +153,7 @@ TEST_F(TraceEvidence, ExplainsAndCloses) {
   EXPECT_NEAR(explanation.waterfall.a.traced_over_timed, 1, 1e-4);
   EXPECT_EQ(explanation.operators.size(), 2u);
   EXPECT_EQ(report.claims[0].state, ClaimState::Confirmed);
-  EXPECT_EQ(report.claims[0].reason, "");
+  EXPECT_TRUE(report.claims[0].reason.empty());
 }
 
 TEST_F(TraceEvidence, AClaimWhoseGainSitsElsewhereIsNotConfirmed) {
@@ -160,7 +161,8 @@ TEST_F(TraceEvidence, AClaimWhoseGainSitsElsewhereIsNotConfirmed) {
   write_traces(data);
   const Report report = explained(data);
   EXPECT_EQ(report.claims[0].state, ClaimState::Consistent);
-  EXPECT_THAT(report.claims[0].reason, HasSubstr("60 % of the gain sits in forward"));
+  EXPECT_EQ(report.claims[0].reason.code, ReasonCode::GainElsewhere);
+  EXPECT_THAT(report.claims[0].reason.text, StartsWith("60 % "));
   EXPECT_EQ(first(report).verdict.claim, ClaimState::Consistent);
   EXPECT_EQ(headline(first(report).verdict).text, "faster, consistent with the claim");
 }
@@ -189,7 +191,7 @@ TEST_F(TraceEvidence, TheClauseNeedsSeventyPercent) {
   claim.state = ClaimState::Confirmed;
   apply_stage_clause(claim, comparison);
   EXPECT_EQ(claim.state, ClaimState::Consistent);
-  EXPECT_THAT(claim.reason, HasSubstr("show no gain"));
+  EXPECT_EQ(claim.reason.code, ReasonCode::NoGainInStages);
 }
 
 TEST_F(TraceEvidence, ClaimsThatNameNoStageOrSpeakOfMemoryAreLeftAlone) {
@@ -208,7 +210,7 @@ TEST_F(TraceEvidence, AClauseThatWasNotCheckedConfirmsNothing) {
   LedgerData data = ledger("forward,backward");
   const ClaimResult untraced = explained(data).claims[0]; // no trace files yet
   EXPECT_EQ(untraced.state, ClaimState::Consistent);
-  EXPECT_THAT(untraced.reason, HasSubstr("was not checked: "));
+  EXPECT_EQ(untraced.reason.code, ReasonCode::StagesNotChecked);
   write_traces(data);
   EXPECT_EQ(explained(data).claims[0].state, ClaimState::Confirmed);
   data.launches.pop_back();
@@ -220,11 +222,12 @@ TEST_F(TraceEvidence, AClauseThatWasNotCheckedConfirmsNothing) {
 
 TEST_F(TraceEvidence, AFailedAuditChecksNoClaimAndSaysSo) {
   const LedgerData data = ledger("forward");
-  EXPECT_THAT(judge_results(data).claims[0].reason, HasSubstr("no trace was read"));
+  EXPECT_EQ(judge_results(data).claims[0].reason.code, ReasonCode::StagesNotChecked);
   write_traces(data, false);
   const Report report = explained(data);
   EXPECT_EQ(report.claims[0].state, ClaimState::Consistent);
-  EXPECT_THAT(report.claims[0].reason, HasSubstr("'fast' failed its audit: lost_records 3"));
+  EXPECT_EQ(report.claims[0].reason.code, ReasonCode::StagesNotChecked);
+  EXPECT_THAT(report.claims[0].reason.text, HasSubstr("lost_records 3"));
   EXPECT_THAT(where_text(*first(report).explanation), HasSubstr("not usable"));
   for (const DiffRow& row : first(report).explanation->operators)
     EXPECT_EQ(row.status, DiffStatus::Unclear);
@@ -232,8 +235,7 @@ TEST_F(TraceEvidence, AFailedAuditChecksNoClaimAndSaysSo) {
 
 TEST_F(TraceEvidence, SaysWhyThereIsNoExplanation) {
   LedgerData data = ledger("");
-  EXPECT_THAT(first(explained(data)).no_explanation,
-              HasSubstr("the traces of launch 77 are not kept"));
+  EXPECT_THAT(first(explained(data)).no_explanation, HasSubstr("launch 77"));
   std::ofstream(path("slow")) << "this is no database, only some text that is long enough";
   EXPECT_THAT(first(explained(data)).no_explanation, HasSubstr("traces/77.0.slow.sqlite"));
   data.launches.back().state = LaunchState::Failed;
@@ -254,8 +256,7 @@ TEST_F(TraceEvidence, TheLatestCompleteTracedLaunchCounts) {
   data.launches.push_back(later);
   EXPECT_TRUE(first(explained(data)).explanation);
   data.launches.back().state = LaunchState::Complete; // its files are missing
-  EXPECT_THAT(first(explained(data)).no_explanation,
-              HasSubstr("the traces of launch 78 are not kept"));
+  EXPECT_THAT(first(explained(data)).no_explanation, HasSubstr("launch 78"));
 }
 
 TEST_F(TraceEvidence, EveryRendererShowsIt) {
@@ -404,7 +405,7 @@ TEST(ExplainJson, Golden) {
   explanation.kernels = {row, row};
   report.cells[0].comparisons = {comparison};
   const auto expected = nlohmann::json::parse(R"json({
-    "schema_version": 2,
+    "schema_version": 3,
     "comparisons": [{
       "cell": "varlen", "a": "mask_dense", "b": "varlen", "headline": "incomplete", "time": null,
       "explanation": {

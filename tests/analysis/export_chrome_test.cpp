@@ -303,10 +303,10 @@ TEST_F(ExportChrome, TwoTracesLieSideBySideAlignedAtTheirFirstStep) {
   const json document = exported({trace_, b}, dir_ / "ab.json", StepWindow{1, 1});
   std::map<std::string, std::int64_t> pids;
   for (const auto& [pid, name] : process_names(document)) pids[name] = pid;
-  EXPECT_EQ(pids.at("A · GPU 0"), 0);
-  EXPECT_EQ(pids.at("B · GPU 0"), 1000);
-  EXPECT_EQ(pids.at("A · process 41000"), 41'000);
-  EXPECT_EQ(pids.at("B · process 41000"), 42'000);
+  EXPECT_EQ(pids.at("baseline · GPU 0"), 0);
+  EXPECT_EQ(pids.at("candidate · GPU 0"), 1000);
+  EXPECT_EQ(pids.at("baseline · process 41000"), 41'000);
+  EXPECT_EQ(pids.at("candidate · process 41000"), 42'000);
   const Events steps = select(document, [](const auto& e) {
     return e["name"] == "ProfilerStep#1" && e.value("cat", "") == "user_annotation";
   });

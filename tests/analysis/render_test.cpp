@@ -231,7 +231,7 @@ TEST(RenderTable, ControlCharactersInNamesDoNotReachTheTerminal) {
 TEST(RenderJson, ParsesAndCarriesTheFigures) {
   const Report report = judge_results(synthetic_ledger(full_plan()));
   const auto json = nlohmann::json::parse(render_json(report));
-  EXPECT_EQ(json["schema_version"], 2);
+  EXPECT_EQ(json["schema_version"], 3);
   EXPECT_EQ(json["complete"], true);
   const auto& comparison = json["cells"][0]["comparisons"][0];
   EXPECT_EQ(comparison["verdict"]["speed"], "FASTER");

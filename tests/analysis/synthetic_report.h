@@ -29,6 +29,12 @@ inline bool has_reason(const Verdict& verdict, ReasonCode code) {
   });
 }
 
+inline const Alarm* find_alarm(const Report& report, AlarmCode code) {
+  for (const Alarm& alarm : report.alarms)
+    if (alarm.code == code) return &alarm;
+  return nullptr;
+}
+
 inline std::vector<std::string> texts(const std::vector<Reason>& reasons) {
   std::vector<std::string> result;
   for (const Reason& reason : reasons) result.push_back(reason.text);

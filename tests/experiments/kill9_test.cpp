@@ -13,7 +13,7 @@
 #include <set>
 #include <thread>
 
-#include "experiments/engine/plan_state.h"
+#include "experiments/evidence/plan_state.h"
 #include "tests/experiments/support.h"
 #include "tests/paths.h"
 

@@ -98,19 +98,19 @@ TEST(Merge, RefusesOtherPlansBuildsAndExistingOutput) {
   other.replace(other.find("seed = 7"), 8, "seed = 8");
   run_plan(small_plan(scratch, other), scratch / "b", fake_options());
   EXPECT_THAT(merge_ledgers({scratch / "a", scratch / "b"}, scratch / "out").error().message,
-              HasSubstr("only results of one plan can be merged"));
+              HasSubstr("one plan"));
   {
     const FakeBehaviour behaviour("build=fake-2");
     run_plan(small_plan(scratch), scratch / "c", fake_options());
   }
   EXPECT_THAT(merge_ledgers({scratch / "a", scratch / "c"}, scratch / "out").error().message,
-              HasSubstr("launches of two builds are never mixed"));
+              HasSubstr("two builds"));
   {
     const FakeBehaviour behaviour("data=text-2");
     run_plan(small_plan(scratch), scratch / "d", fake_options());
   }
   EXPECT_THAT(merge_ledgers({scratch / "a", scratch / "d"}, scratch / "out").error().message,
-              HasSubstr("launches over other data are never mixed"));
+              HasSubstr("other data"));
   EXPECT_FALSE(fs::exists(scratch / "out"));
   EXPECT_THAT(merge_ledgers({scratch / "a", scratch / "a"}, scratch / "b").error().message,
               HasSubstr("exists already"));

@@ -16,6 +16,7 @@ namespace assay {
 namespace {
 
 using test::small_plan;
+using testing::AllOf;
 using testing::Contains;
 using testing::HasSubstr;
 using testing::Not;
@@ -230,7 +231,7 @@ TEST_F(PlanTest, CellsThatMakeNoSense) {
   EXPECT_THAT(problem(kHead + cell + "visit_steps = 1\nset = { device = \"cuda\" }\n"),
               HasSubstr("a visit on a GPU takes at least 4 steps"));
   EXPECT_THAT(problem(kHead + "[[cell]]\noptimization = \"ddp_buckets\"\n"),
-              HasSubstr("'ddp_buckets' is about several ranks; set `ranks` to 2 or more"));
+              AllOf(HasSubstr("'ddp_buckets'"), HasSubstr("`ranks`")));
   EXPECT_THAT(problem(kHead + "[[cell]]\noptimization = \"ddp_find_unused\"\n"
                               "set = { ranks = 2, ddp_static_graph = true }\n"),
               HasSubstr("'ddp_static_graph' and 'ddp_find_unused' exclude each other"));
@@ -325,21 +326,19 @@ TEST_F(PlanTest, RefusesLossLaunchesThatCanShowNothing) {
   const std::string cell =
       kHead + "[[cell]]\noptimization = \"varlen\"\n[quality]\nmargin = 0.03\n";
   const auto problem_of = [&](const std::string& quality) { return problem(cell + quality); };
-  EXPECT_THAT(problem_of("steps = 1\nevery = 1\n"),
-              HasSubstr("0 of at least 2 visits of 1 step begin"));
-  EXPECT_THAT(problem_of("steps = 20\nevery = 2\n"),
-              HasSubstr("the 20 warm-up steps of a training of 20"))
+  EXPECT_THAT(problem_of("steps = 1\nevery = 1\n"), HasSubstr("0 of at least 2"));
+  EXPECT_THAT(problem_of("steps = 20\nevery = 2\n"), HasSubstr("20 warm-up steps"))
       << "all of it is warm-up";
   EXPECT_THAT(problem_of("steps = 24\nevery = 4\n"),
               HasSubstr("cell 'varlen': [quality]: 1 of at"));
   EXPECT_EQ(problem_of("steps = 28\nevery = 4\n"), "");
   EXPECT_EQ(problem_of("steps = 4\nevery = 2\nseeds = 0\n"), "");
   EXPECT_THAT(small_plan(scratch_, cell + "steps = 40\nseeds = 1\n").notes,
-              Contains(HasSubstr("seeds = 1 decides nothing about quality")));
+              Contains(HasSubstr("seeds = 1 ")));
   std::string absurd = kHead + "[[cell]]\noptimization = \"varlen\"\n" + kQuality;
   EXPECT_THAT(small_plan(scratch_, absurd).notes, Not(Contains(HasSubstr("[quality]"))));
   absurd.replace(absurd.find("margin = 0.03"), 13, "margin = 1.50");
-  EXPECT_THAT(small_plan(scratch_, absurd).notes, Contains(HasSubstr("margin = 1.5 nats a token")));
+  EXPECT_THAT(small_plan(scratch_, absurd).notes, Contains(HasSubstr("margin = 1.5 ")));
 }
 
 TEST_F(PlanTest, TheHashHoldsWhatTheLossIsJudgedBy) {

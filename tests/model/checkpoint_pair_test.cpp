@@ -240,7 +240,7 @@ protected:
 TEST_F(CheckpointErrorTest, MissingAndForeign) {
   expect_mentions(load_error(path("none")), {path("none"), "does not exist"});
   write("empty/readme.json", "{}");
-  expect_mentions(load_error(path("empty")), {path("empty"), "holds no checkpoint"});
+  expect_mentions(load_error(path("empty")), {path("empty"), "contains no checkpoint"});
   expect_mentions(load_error(path("empty/readme.json")),
                   {"readme.json", "not a checkpoint of Assay"});
   expect_mentions(load_error(write("list.json", "[1]")),

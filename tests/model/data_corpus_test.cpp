@@ -187,11 +187,11 @@ TEST_F(CorpusErrorTest, MissingAndEmpty) {
   expect_mentions(open_error(""), {"no data given", "`data`"});
   expect_mentions(open_error(path("nowhere")),
                   {path("nowhere"), "does not exist", "give a directory"});
-  expect_mentions(open_error(path()), {path(), "holds no file"});
+  expect_mentions(open_error(path()), {path(), "contains no file"});
   write("a.txt", "");
   write("b.bin", std::string_view("\0", 1));
   expect_mentions(open_error(path()),
-                  {path(), "holds no text", "2 files skipped (1 binary, 1 empty)"});
+                  {path(), "contains no text", "2 files skipped (1 binary, 1 empty)"});
   expect_mentions(open_error(write("one.bin", std::string(9000, 'x') + std::string(1, '\0'))),
                   {"1 file skipped (1 binary)"});
 }
@@ -254,7 +254,7 @@ TEST_F(CorpusErrorTest, PipesAndDevicesAreRefusedAtOnce) {
   ASSERT_EQ(::mkfifo(path("pipe").c_str(), 0600), 0);
   expect_mentions(open_error(path("pipe")), {path("pipe"), "no regular file"});
   expect_mentions(open_error("/dev/null"), {"/dev/null", "no regular file"});
-  expect_mentions(open_error(path()), {"holds no text", "1 file skipped (1 pipes or devices)"});
+  expect_mentions(open_error(path()), {"contains no text", "1 file skipped (1 pipes or devices)"});
 }
 
 TEST_F(CorpusErrorTest, FileChangedDuringUse) {

@@ -279,7 +279,7 @@ TEST_F(LoaderTest, ConfigAndPositionAreChecked) {
   expect_mentions(bad_input_message([&] {
                     stream.seek({0, 100000, 0});
                   }),
-                  {"document 100000", "lies outside"});
+                  {"document 100000", "outside"});
   config_.vocab_size = 100;
   expect_mentions(bad_input_message([&] { open_data(config_); }), {"vocab_size is 100", "256"});
   config_.vocab_size = 0;

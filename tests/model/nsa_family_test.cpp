@@ -67,7 +67,7 @@ TEST(NsaConfig, ImpossibleShapesNameTheKey) {
   EXPECT_NE(message("kv_rank", 8).find("belongs to family deltanet_mla"), std::string::npos);
   TrainConfig config = nsa_config();
   config.pattern = "NG";
-  EXPECT_NE(resolve(config).error().message.find("holds N only"), std::string::npos);
+  EXPECT_NE(resolve(config).error().message.find("takes N only"), std::string::npos);
   TrainConfig other;
   other.kv_groups = 2;
   EXPECT_NE(resolve(other).error().message.find("belongs to family nsa"), std::string::npos);

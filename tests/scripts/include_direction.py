@@ -50,7 +50,7 @@ ALLOWED = {
     "experiments/report/html": CORE | REPORTS | {"experiments/report"},
     "experiments/export": CORE | {"experiments/attribution"},
     "experiments/plan": CORE | REPORTS | {"core/protocol", "model/config"},
-    "experiments/engine": CORE | {"core/protocol", "experiments/plan"},
+    "experiments/engine": CORE | {"core/protocol", "experiments/plan", "experiments/evidence"},
     "experiments/demo": CORE,
     "ui/model/trace": CORE | {"experiments/attribution"},
     "ui/model/results": CORE | REPORTS | {"experiments/report"},

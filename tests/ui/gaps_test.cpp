@@ -165,8 +165,10 @@ TEST(Gaps, AnOldAnswerAndAnErrorAreToldApart) {
   EXPECT_EQ(workspace.gaps.size(), before);
   LoadReply failed{{LoadRequest::Kind::Gaps, "x", 0, ticket}, nullptr, nullptr, "disk gone", true};
   accept(workspace, failed);
-  EXPECT_EQ(gap_words(workspace), "idle gaps of A cannot be read: disk gone");
-  for (const IdleGap& gap : workspace.gaps) EXPECT_EQ(gap.side, 1U); // B's are still there
+  EXPECT_NE(gap_words(workspace).find("baseline "), std::string::npos) << gap_words(workspace);
+  EXPECT_NE(gap_words(workspace).find("disk gone"), std::string::npos) << gap_words(workspace);
+  for (const IdleGap& gap : workspace.gaps)
+    EXPECT_EQ(gap.side, 1U); // the candidate's are still there
   EXPECT_GT(test::colors_in(Canvas(900, 640).draw(workspace)), 20U);
   const test::Directory directory;
   const Result<std::vector<DeviceGap>> none = device_gaps(directory / "none.sqlite");

@@ -1,4 +1,4 @@
-// The training losses of "A vs B": what the report says, nothing of their own, in every state.
+// The training losses of the screen "Compare": the report's figures, in every state.
 #include "ui/model/results/loss_model.h"
 
 #include <gtest/gtest.h>
@@ -83,6 +83,23 @@ TEST(LossModel, TheAxesHoldCurvesMarginAndInterval) {
   }
 }
 
+TEST(LossModel, TheLevelOfItsIntervalIsThatOfTheTest) {
+  LedgerData data = trained(0);
+  EXPECT_EQ(test::comparing(data).loss()->interval_level, "90 %");
+  const std::int64_t cell = data.cells[0].id;
+  CellRow second = data.cells[0]; // a second cell with loss tests: they share alpha
+  second.id = cell + 1;
+  second.name = "second";
+  data.cells.push_back(second);
+  const std::vector<VariantRow> variants = data.variants;
+  for (VariantRow variant : variants) {
+    variant.id += 1000;
+    variant.cell = second.id;
+    data.variants.push_back(variant);
+  }
+  EXPECT_EQ(test::comparing(std::move(data)).loss()->interval_level, "95 %");
+}
+
 TEST(LossModel, ALostLossIsHarmWithoutAnInterval) {
   const Workspace workspace = test::comparing(trained(0, 2));
   const LossModel& model = *workspace.loss();
@@ -92,7 +109,8 @@ TEST(LossModel, ALostLossIsHarmWithoutAnInterval) {
   EXPECT_NE(model.words.find("not finite"), std::string::npos) << model.words;
   EXPECT_LT(model.sides[1].mean.loss.size(), model.sides[0].mean.loss.size()); // one seed ended
   EXPECT_TRUE(std::isfinite(model.differences.high));
-  EXPECT_TRUE(to_json(model)["interval_90"].is_null());
+  EXPECT_TRUE(to_json(model)["interval"].is_null());
+  EXPECT_EQ(model.interval_level, "");
 }
 
 TEST(LossModel, PlannedButNotTrainedYetSaysSo) {

@@ -29,6 +29,7 @@ TEST(CompareModel, SaysWhatAnalysisSays) {
   EXPECT_EQ(model.sentence.find(headline(comparison.verdict).text), 0U) << model.sentence;
   EXPECT_NE(model.sentence.find(effect_text(comparison.effect->theta)), std::string::npos);
   EXPECT_NE(model.sentence.find("A/A control"), std::string::npos);
+  EXPECT_EQ(model.interval_level, interval_level_text(workspace.results->report));
   ASSERT_EQ(model.effects.size(), 3U); // unit, sum, memory
   EXPECT_NEAR(
       model.effects[0].interval->point, 100 * std::expm1(comparison.effect->theta.value), 1e-9);

@@ -1,4 +1,5 @@
-// Throughput and roofline of "A vs B": the report's figures, what is unknown, where there is none.
+// Throughput and roofline of the screen "Compare": the report's figures, what is unknown, where
+// there is none.
 #include <gtest/gtest.h>
 
 #include <cmath>

@@ -87,7 +87,7 @@ inline const std::string& sample_directory() {
   return path;
 }
 
-// "A vs B" of these results, without traces.
+// The screen "Compare" of these results, without traces.
 inline Workspace comparing(LedgerData data) {
   Workspace workspace;
   workspace.path = "sample";

@@ -1,4 +1,4 @@
-// What the verdict table says, from ledgers with known effects.
+// The verdict table, from ledgers with known effects.
 #include "ui/model/results/verdict_model.h"
 
 #include <gtest/gtest.h>
@@ -56,6 +56,9 @@ TEST(VerdictModel, OneRowAComparisonWithTheWordsOfTheReport) {
   }
   EXPECT_EQ(model.rows[0].badge, "FASTER");
   EXPECT_EQ(model.rows[1].badge, "NO_EFFECT");
+  EXPECT_EQ(report.judgements, 2);
+  EXPECT_EQ(model.interval_level, "97.5 %"); // alpha = 0.05 is shared by two verdicts
+  EXPECT_EQ(to_json(model)["interval_level"], "97.5 %");
 }
 
 TEST(VerdictModel, TheBarIsTheChangeOfTimeInPercent) {

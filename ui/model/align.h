@@ -1,5 +1,5 @@
-// Align: which moments of two traces lie above each other, and which event of one trace is the
-// other's partner. Steps pair by round and position, as analysis pairs them.
+// Align: which moments of two traces are drawn above each other, and which event of one trace is
+// the other's partner. Steps pair by round and position, as analysis pairs them.
 #pragma once
 
 #include <array>

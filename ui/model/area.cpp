@@ -4,6 +4,7 @@
 
 #include "ui/model/align.h"
 #include "ui/model/results/compare_model.h"
+#include "ui/model/side.h"
 #include "ui/model/workspace.h"
 
 namespace assay {
@@ -31,7 +32,8 @@ std::string side_words(const Workspace& workspace, std::size_t side, TimeRange a
   const TraceView& view = *workspace.traces[side].view;
   const std::int64_t from = anchor(workspace, side) + static_cast<std::int64_t>(area.from);
   const std::int64_t to = from + static_cast<std::int64_t>(area.span);
-  std::string words = fmt::format("{} of {}", time_text(area.span), side == 0 ? "A" : "B");
+  std::string words = fmt::format(
+      "{} of {}", time_text(area.span), side_title(side, workspace.traces[side].variant));
   std::size_t shown = 0;
   for (const Track& track : view.tracks()) {
     if (track.source == Source::Stage || track.lanes.empty() || shown == 3) continue;

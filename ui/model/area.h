@@ -1,4 +1,4 @@
-// What a dragged range holds, in words, for A and for B.
+// The content of a dragged range, in words, for both sides.
 #pragma once
 
 #include <array>

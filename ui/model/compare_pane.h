@@ -1,4 +1,4 @@
-// The right side of "A vs B" shows one of several things about a comparison.
+// The right side of the screen "Compare" shows one of several things about a comparison.
 #pragma once
 
 #include <string_view>

@@ -7,6 +7,7 @@
 #include "ui/model/align.h"
 #include "ui/model/navigate.h"
 #include "ui/model/results/compare_model.h"
+#include "ui/model/side.h"
 #include "ui/model/workspace.h"
 
 namespace assay {
@@ -97,7 +98,7 @@ std::string gap_words(const Workspace& workspace) {
     if (!slot.why_no_gaps.empty())
       failed += fmt::format("{}idle gaps of {} cannot be read: {}",
                             failed.empty() ? "" : "; ",
-                            side == 0 ? "A" : "B",
+                            side_title(side, slot.variant),
                             printable(slot.why_no_gaps));
   }
   if (!failed.empty()) return failed;
@@ -136,7 +137,7 @@ ordered_json gaps_json(const Workspace& workspace) {
   ordered_json rows = ordered_json::array();
   for (const IdleGap& gap : workspace.gaps) {
     if (rows.size() == kDumped) break;
-    rows.push_back({{"side", gap.side == 0 ? "A" : "B"},
+    rows.push_back({{"side", side_word(gap.side)},
                     {"length_ns", gap.end - gap.start},
                     {"start_ns", gap.start},
                     {"device", gap.device},

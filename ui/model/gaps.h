@@ -26,7 +26,7 @@ struct IdleGap {
   double length() const { return static_cast<double>(end - start); }
 };
 
-// Those that lie inside a step as the timeline shows it, longest first.
+// Those inside a step as the timeline shows it, longest first.
 std::vector<IdleGap>
 gaps_inside_steps(const TraceView& view, std::size_t side, const std::vector<DeviceGap>& gaps);
 

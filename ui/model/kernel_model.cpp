@@ -116,10 +116,10 @@ KernelModel kernel_model(const Workspace& workspace) {
   }
   sort_rows(model, workspace.kernels);
   if (rows.empty())
-    model.notice =
-        Notice{"The traces hold neither kernels nor operators",
-               "They were recorded with spans only; set [trace] operators = true in the matrix.",
-               ""};
+    model.notice = Notice{
+        "The traces contain neither kernels nor operators",
+        "They were recorded with spans only. `assay doctor` shows what this machine can trace.",
+        ""};
   else if (model.rows.empty())
     model.notice = nothing_matches(workspace);
   return model;
@@ -131,13 +131,13 @@ std::vector<std::string> kernel_columns(const KernelModel& model) {
           "class",
           "stage",
           "status",
-          "calls A",
-          "calls B",
-          "A" + unit,
-          "B" + unit,
-          "B - A" + unit,
+          "calls, baseline",
+          "calls, candidate",
+          "baseline" + unit,
+          "candidate" + unit,
+          "difference" + unit,
           "95 % interval",
-          "% of A"};
+          "% of baseline"};
 }
 
 std::vector<std::string> kernel_cells(const KernelModel& model, const KernelRowModel& row) {

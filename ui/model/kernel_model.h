@@ -1,4 +1,4 @@
-// What "Kernels" says: the rows of Explanation.kernels or .operators, filtered and sorted. Status
+// The screen "Kernels": the rows of Explanation.kernels or .operators, filtered and sorted. Status
 // words, intervals and classes are analysis' own.
 #pragma once
 

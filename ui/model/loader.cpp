@@ -84,7 +84,7 @@ void perform(const LoadRequest& request,
       read_gaps(request, publish, stop);
     else
       read_directory(request, publish);
-  } catch (const std::exception& error) { // out of memory, or a defect; the window goes on
+  } catch (const std::exception& error) { // out of memory, or a defect; the window continues
     publish({request, nullptr, nullptr, error.what(), true});
   }
 }
@@ -124,7 +124,7 @@ struct Loader::Impl {
   std::atomic<bool> interrupt{false}; // the search for gaps: something else is wanted
   std::thread thread;                 // last, so that it sees the others constructed
 
-  // With the mutex held and a request there: gaps come last.
+  // With the mutex locked and a request there: gaps come last.
   LoadRequest take() {
     auto next = std::find_if(requests.begin(), requests.end(), [](const LoadRequest& request) {
       return request.kind != LoadRequest::Kind::Gaps;

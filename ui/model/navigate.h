@@ -25,7 +25,7 @@ void show_range(Workspace& workspace, std::size_t side, double from, double span
 void cycle_align(Workspace& workspace);
 
 void select_event(Workspace& workspace, std::size_t side, EventRef event);
-// Zooms to an interval of the side's trace, with as much around it as shows where it lies.
+// Zooms to an interval of the side's trace, with enough around it to show its place.
 void focus_on(Workspace& workspace, std::size_t side, std::int64_t start, std::int64_t end);
 void focus_selected(Workspace& workspace);
 void next_same(Workspace& workspace, std::ptrdiff_t by); // same name, same side

@@ -62,8 +62,8 @@ std::optional<Notice> why_empty(const TelemetryModel& model, const Workspace& wo
     return Notice{"There is no telemetry", printable(why), ""};
   }
   if (model.rows.empty())
-    return Notice{"The traces hold no telemetry",
-                  "No sampler ran beside them; [trace] telemetry_hz in the matrix turns it on.",
+    return Notice{"The traces contain no telemetry",
+                  "No sampler ran beside them. `assay doctor` shows which meters this machine has.",
                   ""};
   return std::nullopt;
 }

@@ -1,5 +1,5 @@
-// What "Telemetry" says: every series that was asked for, in A and B, with what the machine
-// refused.
+// The screen "Telemetry" as plain data: every requested series of both sides, with what the
+// machine refused.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>

@@ -12,7 +12,7 @@
 namespace assay {
 namespace {
 
-// What first tells a disturbed step from a quiet one. The rest is on the Telemetry screen.
+// What first distinguishes a disturbed step from a quiet one. The rest is on the Telemetry screen.
 constexpr std::array<std::string_view, 5> kTelling{
     "SM clock [MHz]", "Power [W]", "GPU busy [%]", "CPU busy [%]", "Resident memory [MiB]"};
 constexpr std::size_t kMostStrips = 3;
@@ -25,7 +25,7 @@ series_named(const Workspace& workspace, std::size_t side, std::string_view name
   return nullptr;
 }
 
-// Whether a sample lies within the shown time, not only beside it.
+// Whether a sample is within the shown time, not only beside it.
 bool any_inside(const std::vector<Strip>& seen, TimeRange range) {
   return std::any_of(seen.begin(), seen.end(), [&](const Strip& strip) {
     return std::any_of(strip.x.begin(), strip.x.end(), [&](double x) {

@@ -19,7 +19,7 @@ struct TelemetryStrip {
   std::size_t index = 0;                   // into Trace::telemetry
   double low = 0, high = 0;                // of the series over both whole traces
   std::optional<double> mean;              // of the samples in sight, else of those beside them
-  bool between = false;                    // no sample lies in sight
+  bool between = false;                    // no sample is in sight
   std::string title;                       // "Power [W] 612", "Power [W] ~612" between samples
 };
 

@@ -6,6 +6,7 @@
 #include "core/text.h"
 #include "ui/model/navigate.h"
 #include "ui/model/results/compare_model.h"
+#include "ui/model/side.h"
 #include "ui/model/telemetry_strips.h"
 #include "ui/model/workspace.h"
 
@@ -97,7 +98,8 @@ EventWords words_of(const Workspace& workspace, const Selection& selection) {
 std::string partner_words(const Workspace& workspace, const Selection& selection) {
   const auto partner = partner_of(workspace, selection);
   if (!partner) return "no second trace to look for its partner";
-  const char* other = selection.side == 0 ? "B" : "A";
+  const std::string other =
+      side_title(1 - selection.side, workspace.traces[1 - selection.side].variant);
   if (!partner->event)
     return partner->there == 0 ? fmt::format("{} has none of this name in its step", other)
                                : fmt::format("number {} of {} here; {} has only {}",
@@ -109,14 +111,15 @@ std::string partner_words(const Workspace& workspace, const Selection& selection
   const EventWords there = words_of(workspace, {1 - selection.side, *partner->event});
   const bool is_b = selection.side == 1;
   const double change = is_b ? here.duration_ns - there.duration_ns
-                             : there.duration_ns - here.duration_ns; // always B - A
-  return fmt::format("partner in {}: {}; B - A {}{} (number {} of {} in A's order)",
-                     other,
-                     time_text(there.duration_ns),
-                     change > 0 ? "+" : "",
-                     time_text(change),
-                     partner->ordinal + 1,
-                     partner->here);
+                             : there.duration_ns - here.duration_ns; // candidate - baseline
+  return fmt::format(
+      "partner in {}: {}; candidate - baseline {}{} (number {} of {} in the baseline's order)",
+      other,
+      time_text(there.duration_ns),
+      change > 0 ? "+" : "",
+      time_text(change),
+      partner->ordinal + 1,
+      partner->here);
 }
 
 TimelineModel timeline_model(const Workspace& workspace) {

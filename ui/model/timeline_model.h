@@ -1,4 +1,5 @@
-// What "Timeline" says in words: which steps lie above each other, what is selected, its partner.
+// The screen "Timeline" in words: which steps are drawn above each other, what is selected, its
+// partner.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -41,7 +42,7 @@ struct TimelineModel {
   double from_ns = 0, span_ns = 0;     // of A
   std::optional<double> difference_ns; // B's step - A's step, of the two shown
   std::optional<EventWords> selected, partner;
-  std::string partner_words;    // "second of 4 in both; 12.1 us (-3.2 us vs A)"
+  std::string partner_words;    // "second of 4 in both; 12.1 us (-3.2 us)"
   std::optional<Notice> notice; // neither side has a trace
 };
 

@@ -27,7 +27,7 @@ struct LoadRequest {
   enum class Kind { Results, Trace, Gaps };
   Kind kind = Kind::Results;
   std::string path;
-  std::size_t side = 0;     // traces and their gaps: 0 is A, 1 is B
+  std::size_t side = 0;     // traces and their gaps: 0 is the baseline
   std::uint64_t ticket = 0; // an answer to an older ticket is dropped
 };
 
@@ -50,7 +50,7 @@ struct KernelState {
   KernelSort sort = KernelSort::Difference;
   bool descending = true;
   std::size_t row = 0;
-  double least_share = 0; // rows below this share of A's step are dimmed
+  double least_share = 0; // rows below this share of the baseline's step are dimmed
   bool scroll_to_row = false;
 };
 
@@ -89,7 +89,7 @@ struct Workspace {
   std::size_t row = 0; // comparison, index into Results::verdicts.rows
   std::optional<Stage> stage;
   std::size_t launch = 0;          // Runs: index into Report::launches
-  std::optional<ComparePane> pane; // A vs B: what was chosen for its right side
+  std::optional<ComparePane> pane; // Compare: what was chosen for its right side
   TimelineState timeline;
   KernelState kernels;
   TimeRange telemetry; // ns after the first event; span 0: the whole trace

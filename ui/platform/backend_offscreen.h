@@ -12,7 +12,7 @@ namespace assay {
 
 class OffscreenBackend : public Surface {
 public:
-  // Needs a UiContext. The error says which step of EGL failed and what provides it.
+  // Needs a UiContext. The error names the step of EGL that failed and what provides it.
   static Result<std::unique_ptr<OffscreenBackend>> create(int width, int height);
   ~OffscreenBackend() override;
 

@@ -1,4 +1,4 @@
-// What stands behind the selected row: reasons, claims, gates and memory as text, every launch's
+// Details of the selected row: reasons, claims, gates and memory as text, every launch's
 // own effect as a plot.
 #pragma once
 

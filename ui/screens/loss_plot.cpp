@@ -5,6 +5,7 @@
 #include "imgui.h"
 #include "implot.h"
 #include "ui/model/results/loss_model.h"
+#include "ui/model/side.h"
 #include "ui/style/widgets.h"
 
 namespace assay {
@@ -15,7 +16,7 @@ constexpr ImPlotFlags kStill = ImPlotFlags_NoLegend | ImPlotFlags_NoMouseText |
                                ImPlotFlags_NoInputs | ImPlotFlags_NoTitle;
 constexpr float kCurvesShare = 0.5F; // of the height; the difference has the rest
 constexpr float kLeastHeight = 7.5F; // em, of each plot; below it the pane scrolls
-constexpr float kBesideBadge = 26;   // em; in narrower panes the words stand below the badge
+constexpr float kBesideBadge = 26;   // em; in narrower panes the words are below the badge
 
 ImPlotSpec pen(Color color, float em, float alpha = 1) {
   ImPlotSpec spec;
@@ -64,17 +65,18 @@ void plot_curves(const LossModel& model, const Palette& colors, float height) {
   const Color ink[] = {colors.reference, colors.level};
   for (std::size_t side = 0; side < 2; ++side)
     for (const LossLine& curve : model.sides[side].curves)
-      plot(side == 0 ? "A seed" : "B seed", curve, pen(ink[side], em / 16, 0.45F));
-  const ImPlotSpec means[] = {pen(ink[0], em / 3), // wide: it shows under B
+      plot(side == 0 ? "baseline seed" : "candidate seed", curve, pen(ink[side], em / 16, 0.45F));
+  const ImPlotSpec means[] = {pen(ink[0], em / 3), // wide: it shows under the candidate
                               pen(ink[1], em / 7)};
   for (std::size_t side = 0; side < 2; ++side) {
-    plot(side == 0 ? "A" : "B", model.sides[side].mean, means[side]);
+    plot(side_word(side), model.sides[side].mean, means[side]);
     plot_end(side, model.sides[side].mean, ink[side]);
   }
   ImPlot::EndPlot();
 }
 
-// The final difference with its interval, over the steps that are judged; hollow where it holds 0.
+// The final difference with its interval, over the steps that are judged; hollow where it contains
+// 0.
 void plot_final(const LossModel& model, const Palette& colors) {
   if (!model.interval || !model.final_difference) return;
   const double x = (model.judged_from + model.steps) / 2, y = *model.final_difference;
@@ -92,7 +94,7 @@ void plot_final(const LossModel& model, const Palette& colors) {
 
 void plot_difference(const LossModel& model, const Palette& colors, float height) {
   if (!ImPlot::BeginPlot("##difference", ImVec2(plot_width(), height), kStill)) return;
-  ImPlot::SetupAxes("optimizer steps", "B - A", 0, 0);
+  ImPlot::SetupAxes("optimizer steps", "candidate - baseline", 0, 0);
   limits(model, model.differences);
   const LossRange all{0, model.steps};
   const bool both = model.rule == LossRule::Equivalence; // else better is welcome
@@ -109,11 +111,11 @@ void plot_difference(const LossModel& model, const Palette& colors, float height
 }
 
 std::string reading(const LossModel& model) {
-  std::string words = "Nats a token; thin: one seed, thick: their mean. Lower: B - A at equal "
-                      "seeds; shaded: the judged steps";
-  if (model.margin > 0)
-    words += fmt::format(", and what is within the margin of {:.4g}", model.margin);
-  return words + (model.interval ? "; the mark: their difference, 90 % interval." : ".");
+  std::string words = "Nats per token; thin: one seed, thick: their mean. Lower: candidate - "
+                      "baseline at equal seeds; shaded: the judged steps";
+  if (model.margin > 0) words += fmt::format(", and the margin of {:.4g}", model.margin);
+  if (!model.interval) return words + ".";
+  return words + fmt::format("; the mark: their difference, {} interval.", model.interval_level);
 }
 
 } // namespace

@@ -103,13 +103,13 @@ void draw_pair_plot(Workspace& workspace) {
   if (!points.launches.empty())
     ImPlot::PlotInfLines(
         "launches", points.launches.data(), static_cast<int>(points.launches.size()), border);
-  plot("A", points.x, points.a, marks(colors.reference, ImPlotMarker_Circle, true));
-  plot("B", points.x, points.b, marks(colors.level, ImPlotMarker_Square, true));
-  plot("A excluded",
+  plot("baseline", points.x, points.a, marks(colors.reference, ImPlotMarker_Circle, true));
+  plot("candidate", points.x, points.b, marks(colors.level, ImPlotMarker_Square, true));
+  plot("baseline excluded",
        points.excluded_x,
        points.excluded_a,
        marks(colors.reference, ImPlotMarker_Circle, false));
-  plot("B excluded",
+  plot("candidate excluded",
        points.excluded_x,
        points.excluded_b,
        marks(colors.level, ImPlotMarker_Square, false));

@@ -1,4 +1,4 @@
-// A vs B: the verdict first, then how large, how sure, and where in the step.
+// Compare: the verdict first, then how large, how sure, and where in the step.
 #include <algorithm>
 #include <cmath>
 
@@ -28,10 +28,12 @@ void draw_sentence(const CompareModel& model, const Palette& colors) {
 
 void draw_effects(const CompareModel& model, const Palette& colors) {
   const float em = ImGui::GetFontSize();
-  text_cut(colors.accent,
-           "Effects: change from A to B; time with the verdict's interval, others 95 %");
+  text_wrapped(colors.accent,
+               fmt::format("Effects: change from baseline to candidate; time of a unit with the "
+                           "verdict's {} interval, others with 95 %",
+                           model.interval_level));
   if (model.effects.empty()) {
-    text_wrapped(colors.muted, "No pair of visits counts yet, so that there is no effect to show.");
+    text_wrapped(colors.muted, "No pair of visits counts yet, so there is no effect to show.");
     return;
   }
   float labels = 0;

@@ -78,7 +78,7 @@ void draw_filters(Workspace& workspace, const KernelModel& model, const Palette&
     ImGui::SameLine(0, em);
   }
   text_cut(colors.muted,
-           fmt::format("{} of {} rows · B - A {} a step · sorted by {}",
+           fmt::format("{} of {} rows · candidate - baseline {} per step · sorted by {}",
                        model.rows.size(),
                        model.all,
                        time_text(model.delta_ns),
@@ -176,8 +176,8 @@ void draw_selected(const KernelModel& model, std::size_t index, const Palette& c
   text_wrapped(colors.text, printable(row.row->name));
   text_wrapped(
       colors.muted,
-      fmt::format("{} in stage {} · {:.4g} calls a step in A, {:.4g} in B · Enter shows it "
-                  "in the timeline, n and N its next and previous call",
+      fmt::format("{} in stage {} · {:.4g} calls per step in the baseline, {:.4g} in the "
+                  "candidate · Enter shows it in the timeline, n and N its next and previous call",
                   to_string(row.row->status),
                   to_string(row.row->stage),
                   row.row->calls_a,

@@ -13,7 +13,7 @@ namespace {
 
 constexpr const char* kExamples[][2] = {
     {"assay demo demo", "a synthetic results directory with every feature"},
-    {"make quickstart", "the first honest A/B on this machine"},
+    {"make quickstart", "five comparisons, measured on this machine"},
     {"assay run experiments/matrices/quickstart.toml --data DIR --out results/mine",
      "your own data"},
 };

@@ -4,6 +4,7 @@
 #include "core/text.h"
 #include "imgui.h"
 #include "implot.h"
+#include "ui/model/side.h"
 #include "ui/model/telemetry_model.h"
 #include "ui/screens/screens.h"
 #include "ui/style/input.h"
@@ -108,7 +109,7 @@ void draw_plot(const Workspace& workspace,
 } // namespace
 
 TextTable telemetry_table(const Workspace& workspace) {
-  TextTable table{{"series", "source", "A", "B"}};
+  TextTable table{{"series", "source", "baseline", "candidate"}};
   for (const TelemetryRowModel& row : telemetry_model(workspace).rows)
     table.push_back({row.name, row.source, row.sides[0].words, row.sides[1].words});
   return table;
@@ -124,11 +125,11 @@ void draw_telemetry(Workspace& workspace) {
   for (std::size_t side = 0; side < 2; ++side) {
     if (model.variants[side].empty()) continue;
     side_mark(colors, side);
-    text(colors.muted, (side == 0 ? "A " : "B ") + printable(model.variants[side]));
+    text(colors.muted, side_title(side, model.variants[side]));
     ImGui::SameLine(0, ImGui::GetFontSize());
   }
   text_cut(colors.muted,
-           "each from its own first event; thin lines are A's steps; W S A D zoom and pan");
+           "each from its own first event; thin lines: the baseline's steps; W S A D zoom and pan");
   if (ImGui::BeginChild("plots", ImVec2(0, 0))) {
     if (workspace.scroll_details != 0)
       ImGui::SetScrollY(ImGui::GetScrollY() +

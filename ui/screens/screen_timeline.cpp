@@ -7,6 +7,7 @@
 #include "ui/model/area.h"
 #include "ui/model/navigate.h"
 #include "ui/model/results/compare_model.h"
+#include "ui/model/side.h"
 #include "ui/model/timeline_model.h"
 #include "ui/screens/screens.h"
 #include "ui/style/input.h"
@@ -43,7 +44,7 @@ void draw_bar(Workspace& workspace, const TimelineModel& model, const Palette& c
   if (model.difference_ns) {
     ImGui::SameLine(0, em);
     text_cut(colors.text,
-             fmt::format("these two steps: B - A {}{}",
+             fmt::format("these two steps: candidate - baseline {}{}",
                          *model.difference_ns > 0 ? "+" : "",
                          time_text(*model.difference_ns)));
   }
@@ -51,7 +52,7 @@ void draw_bar(Workspace& workspace, const TimelineModel& model, const Palette& c
 
 void draw_side_header(const TimelineSideModel& side, std::size_t index, const Palette& colors) {
   side_mark(colors, index);
-  std::string words = fmt::format("{} {}", index == 0 ? "A" : "B", side.variant);
+  std::string words = side_title(index, side.variant);
   if (side.loaded) words += fmt::format(" · {} · {}", side.step, time_text(side.step_ns));
   text_cut(colors.text, words);
   for (const std::string& check : side.failed_checks)

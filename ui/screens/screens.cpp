@@ -7,6 +7,7 @@
 #include "core/text.h"
 #include "ui/model/kernel_model.h"
 #include "ui/model/results/compare_model.h"
+#include "ui/model/side.h"
 #include "ui/model/telemetry_model.h"
 #include "ui/model/timeline_model.h"
 
@@ -44,7 +45,7 @@ TextTable timeline_table(const Workspace& workspace) {
   table[0].insert(table[0].end(), std::begin(kGapColumns), std::end(kGapColumns));
   for (const IdleGap& gap : workspace.gaps) {
     std::vector<std::string> row = gap_cells(workspace, gap);
-    row.insert(row.begin(), gap.side == 0 ? "A" : "B");
+    row.insert(row.begin(), side_word(gap.side));
     table.push_back(std::move(row));
   }
   return table;
@@ -76,19 +77,20 @@ const std::vector<Screen>& screens() {
        runs_model,
        draw_runs,
        runs_table,
-       "One row a comparison with its verdict; below, every launch with its state. Enter opens the "
+       "One row per comparison with its verdict; below, every launch with its state. Enter opens "
+       "the "
        "selected comparison."},
       {ScreenId::Compare,
        "compare",
-       "A vs B",
+       "Compare",
        "2",
        compare_json,
        draw_compare,
        compare_table,
-       "The verdict of one comparison, its effects with 95 % intervals, and the waterfall: which "
-       "stage of the step the difference sits in. A click on a stage shows it in both traces; "
-       "Enter lists its kernels. C turns the right side to speed and to the training losses, as "
-       "far as there are any."},
+       "The verdict of one comparison, its effects with intervals, and the waterfall: the "
+       "difference by stage of the step. A click on a stage shows it in both traces; Enter lists "
+       "its kernels. C changes the right side to speed or to training losses, if the results "
+       "contain them."},
       {ScreenId::Timeline,
        "timeline",
        "Timeline",
@@ -96,9 +98,11 @@ const std::vector<Screen>& screens() {
        timeline_json,
        draw_timeline,
        timeline_table,
-       "The traced steps of A above B on one ruler. Ctrl + wheel zooms at the pointer, W A S D and "
+       "The traced steps of baseline and candidate on one ruler. Ctrl + wheel zooms at the "
+       "pointer, W A S D and "
        "the arrows too; drag with the right button to pan, with the left to measure, with the "
-       "middle to zoom into a range. A click selects an event and lights its partner in the other "
+       "middle to zoom into a range. A click selects an event and highlights its partner in the "
+       "other "
        "trace. Below: the longest times in which a GPU was idle inside a step; a click, I and "
        "Shift I go there."},
       {ScreenId::Kernels,
@@ -144,7 +148,7 @@ std::optional<Blocked> blocked(const Workspace& workspace) {
   if (workspace.single_trace)
     return Blocked{{"This is a single trace",
                     "It has a timeline and telemetry; verdicts and comparisons need the results "
-                    "directory that it lies in.",
+                    "directory that contains it.",
                     "assay-view DIR"},
                    false};
   if (!workspace.open_error.empty())

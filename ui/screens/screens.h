@@ -1,4 +1,4 @@
-// Screens: one table row each. What a screen says is computed as plain data first (model), then
+// Screens: one table row each. A screen's content is computed as plain data first (model), then
 // drawn; --dump-model, tests and scripts read the same data.
 #pragma once
 
@@ -28,14 +28,14 @@ const std::vector<Screen>& screens(); // in the order of ScreenId
 const Screen& current_screen(const Workspace& workspace);
 std::optional<ScreenId> find_screen(std::string_view id);
 
-// What stands in place of a screen that needs results: none open, being read, unreadable, empty.
+// What replaces a screen that needs results: none open, being read, unreadable, empty.
 struct Blocked {
   Notice notice;
   bool failed = false;
 };
 std::optional<Blocked> blocked(const Workspace& workspace);
 
-// Everything the window says, as JSON.
+// The whole content of the window, as JSON.
 std::string dump_model(const Workspace& workspace);
 nlohmann::ordered_json window_model(const Workspace& workspace);
 

@@ -31,8 +31,11 @@ float bar_width() {
 void draw_header(const Workspace& workspace) {
   const ImGuiTableColumnFlags fixed = ImGuiTableColumnFlags_WidthFixed;
   ImGui::TableSetupScrollFreeze(0, 1);
-  for (const char* name : {"optimization", "comparison", "effect, interval"})
+  for (const char* name : {"optimization", "baseline -> candidate"})
     ImGui::TableSetupColumn(name, fixed);
+  const std::string effect =
+      fmt::format("effect, {} interval", workspace.verdicts()->interval_level);
+  ImGui::TableSetupColumn(effect.c_str(), fixed);
   ImGui::TableSetupColumn("##axis", fixed, bar_width());
   for (const char* name : {"MDE", "memory", "verdict"}) ImGui::TableSetupColumn(name, fixed);
   ImGui::TableSetupColumn("in words", ImGuiTableColumnFlags_WidthStretch);

@@ -5,7 +5,7 @@
 namespace assay {
 namespace {
 
-// Maps percent to pixels of one bar and draws its parts; what lies outside ends at the edge.
+// Maps percent to pixels of one bar and draws its parts; what is outside ends at the edge.
 class BarPainter {
 public:
   BarPainter(ImVec2 corner, ImVec2 size, double axis)

@@ -18,7 +18,7 @@ void text_wrapped(Color color, std::string_view words); // to the width that is 
 
 void text_cut(Color color, std::string_view words); // one line, "…" where it does not fit
 
-// A is a circle, B a square, everywhere.
+// The baseline is a circle, the candidate a square, everywhere.
 void side_mark(const Palette& palette, std::size_t side);
 
 // Slanted lines over a rectangle: what is not certain.

@@ -79,7 +79,7 @@ void draw_box(const SideFrame& frame,
                 &clip);
 }
 
-// A stage is cut into many segments by short gaps; its name stands once over all of them.
+// A stage is cut into many segments by short gaps; its name is drawn once over all of them.
 void label_stages(const SideFrame& frame, const TrackLayout& track) {
   const float em = ImGui::GetFontSize(), left = frame.corner.x + frame.gutter;
   const float top = frame.corner.y + static_cast<float>(track.row - frame.first_row) * frame.row;
@@ -91,7 +91,7 @@ void label_stages(const SideFrame& frame, const TrackLayout& track) {
   for (std::size_t i = 0; i < track.boxes.size(); ++i) {
     const Stage stage = stage_of(track.boxes[i]);
     if (minor(track.boxes[i]) && track.boxes[i].count > 1)
-      continue; // many, told apart by zooming in
+      continue; // many; zooming in separates them
     std::size_t last = i;
     for (std::size_t next = i + 1; next < track.boxes.size(); ++next) {
       if (stage_of(track.boxes[next]) == stage)
@@ -116,7 +116,7 @@ void label_stages(const SideFrame& frame, const TrackLayout& track) {
   }
 }
 
-struct Placed { // where an event lies, not cut to what is in sight
+struct Placed { // the place of an event, not cut to what is in sight
   float x0 = 0, x1 = 0, top = 0, bottom = 0;
 };
 
@@ -175,7 +175,7 @@ void draw_launch(const Workspace& workspace, const SideFrame& frame, const Palet
   ImDrawList* const draw = ImGui::GetWindowDrawList();
   const float em = ImGui::GetFontSize(), left = frame.corner.x + frame.gutter;
   const ImVec2 start(from->x0, (from->top + from->bottom) / 2);
-  const bool below = to->top < from->top; // the kernel lies above its call
+  const bool below = to->top < from->top; // the kernel is above its call
   const ImVec2 end(to->x0, below ? to->bottom : to->top);
   draw->PushClipRect(ImVec2(left, frame.corner.y),
                      ImVec2(left + frame.width, frame.corner.y + frame.height),

@@ -12,7 +12,7 @@ namespace assay {
 struct Workspace;
 struct Palette;
 
-struct SideFrame { // where one trace lies on the screen
+struct SideFrame { // the place of one trace on the screen
   std::size_t side = 0;
   ImVec2 corner;             // of the lanes
   float gutter = 0;          // width of the titles

@@ -114,7 +114,7 @@ void show_tooltip(Workspace& workspace, const std::vector<SideFrame>& frames) {
       text(colors.muted, partner_words(workspace, hovered));
     } else {
       text(colors.text,
-           fmt::format("{} short events, {:.0f} % busy; zoom in to tell them apart",
+           fmt::format("{} short events, {:.0f} % busy; zoom in to see them one by one",
                        box->count,
                        100 * static_cast<double>(box->busy)));
       std::size_t shown = 0;

@@ -12,7 +12,7 @@ namespace assay {
 bool wheel_zooms(const Workspace& workspace);
 // Inside the lanes' child window, after they were drawn.
 void handle_mouse(Workspace& workspace, const SideFrame& frame);
-// What lies under the pointer, in words.
+// The event under the pointer, in words.
 void show_tooltip(Workspace& workspace, const std::vector<SideFrame>& frames);
 
 } // namespace assay

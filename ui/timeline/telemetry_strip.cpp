@@ -28,8 +28,8 @@ void draw_telemetry_strips(const Workspace& workspace,
     ImGui::Dummy(ImVec2(gutter + width, height));
     if (ImGui::IsItemHovered())
       ImGui::SetTooltip("%s", // the scale, which a strip has no room for
-                        fmt::format("{}; the strip shows {:.4g} to {:.4g}, the least and the most "
-                                    "of A and B",
+                        fmt::format("{}; the strip shows {:.4g} to {:.4g}, the lowest and the "
+                                    "highest value of both sides",
                                     strip.title,
                                     strip.low,
                                     strip.high)
@@ -55,7 +55,7 @@ void draw_telemetry_strips(const Workspace& workspace,
       return ImVec2(left + static_cast<float>(std::clamp(pixels, -1e6, 1e6)),
                     top + room * static_cast<float>(1 - share));
     };
-    if (strip.between && strip.mean) // dashed: no sample says so
+    if (strip.between && strip.mean) // dashed: without a sample
       for (float x = 0; x < width; x += em) {
         const float y = point(0, *strip.mean).y;
         draw->AddLine(ImVec2(left + x, y), ImVec2(left + x + em / 2, y), line, em / 10);

@@ -67,7 +67,7 @@ std::vector<Command> window_commands() {
        nullptr,
        [](Workspace& w) { go_to(w, ScreenId::Runs); }},
       {"screen.compare",
-       "Screen: A vs B",
+       "Screen: compare",
        "2",
        {ImGuiKey_2, ImGuiKey_Keypad2},
        nullptr,

@@ -4,6 +4,7 @@
 
 #include "core/text.h"
 #include "imgui.h"
+#include "ui/model/side.h"
 #include "ui/screens/screens.h"
 #include "ui/style/input.h"
 #include "ui/style/widgets.h"
@@ -27,10 +28,10 @@ void draw_top(Workspace& workspace, const Palette& colors) {
     text(colors.text, printable(workspace.cell()->cell.name));
     ImGui::SameLine(0, em);
     side_mark(colors, 0);
-    text(colors.text, "A " + printable(comparison->a));
+    text(colors.text, side_title(0, comparison->a));
     ImGui::SameLine(0, em);
     side_mark(colors, 1);
-    text(colors.text, "B " + printable(comparison->b));
+    text(colors.text, side_title(1, comparison->b));
     ImGui::SameLine(0, em);
   }
   text_cut(colors.muted, workspace.path.empty() ? "nothing is open" : printable(workspace.path));

@@ -92,7 +92,7 @@ void draw_keys(const Workspace& workspace, const Palette& colors) {
   text_wrapped(colors.text, screen.help);
   ImGui::Dummy(ImVec2(0, em * 0.4F));
   text(colors.accent, "Keys (grey, at the end: not on this screen)");
-  for (const bool possible : {true, false}) // what works here stands first
+  for (const bool possible : {true, false}) // what works here comes first
     for (const Command& command : commands()) {
       if (command.possible(workspace) != possible) continue;
       text(possible ? colors.text : colors.muted, command.keys);

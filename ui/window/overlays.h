@@ -1,4 +1,4 @@
-// What lies over the screens: the command palette and the help.
+// Overlays of the screens: the command palette and the help.
 #pragma once
 
 namespace assay {

@@ -1,5 +1,5 @@
 // Scripts: a session with keyboard and mouse as text, one action a line, against the data that the
-// screens say. For tests, for pictures, and to show somebody a way through the viewer.
+// screens show. For tests, for pictures, and for demonstrations.
 //   key Ctrl+P          click 400 300 | click waterfall.backward      doubleclick …
 //   type words          move X Y       wheel 1       drag X Y X Y     run COMMAND
 //   shot FILE.png       expect model.rows.0.status=added              expect model.title~words

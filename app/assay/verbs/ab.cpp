@@ -40,7 +40,7 @@ void write_matrix(const std::string& file, const std::string& text) {
   std::ifstream old(file, std::ios::binary);
   const std::string before{std::istreambuf_iterator<char>(old), {}};
   if (old && before != text)
-    bad_input("{}: holds another comparison; name another results directory with --out", file);
+    bad_input("{}: contains another comparison; name another results directory with --out", file);
   if (!old) write_file_atomically(file, text);
 }
 
@@ -77,7 +77,8 @@ void add_ab(CLI::App& app) {
       ->required();
   command->add_option("--levels",
                       options->levels,
-                      "BASELINE,CANDIDATE, or one candidate against the reference (default: all)");
+                      "BASELINE,CANDIDATE, or one candidate against the reference; `assay list` "
+                      "has their names (default: all)");
   command->add_option("--preset", options->draft.preset, "model shape (default: tiny)");
   one_of(command->add_option("--device", options->draft.device, "where it runs (default: cpu)"),
          {"cpu", "cuda"});

@@ -1,4 +1,4 @@
-// `assay claims`: what documents claim, and what the named results say about it.
+// `assay claims`: what documents claim, and what the named results show.
 #include "experiments/plan/claims_file.h"
 
 #include <cstdio>

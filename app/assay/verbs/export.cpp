@@ -13,6 +13,7 @@
 #include "core/result.h"
 #include "core/text.h"
 #include "core/trace/trace_file.h"
+#include "experiments/evidence/cell_view.h"
 #include "experiments/export/export_chrome.h"
 #include "experiments/export/export_csv.h"
 #include "experiments/report/explain_wording.h"
@@ -27,8 +28,9 @@ struct ExportOptions {
   bool json = false;
 };
 
-const LaunchRow* traced_launch(const LedgerData& data, const CellRow& cell) {
-  return data.latest_launch(cell.id, LaunchKind::Traced, LaunchState::Complete);
+const LaunchRow* complete_trace(const LedgerData& data, const CellRow& cell) {
+  const LaunchRow* launch = traced_launch(data, cell.id);
+  return launch != nullptr && launch->state == LaunchState::Complete ? launch : nullptr;
 }
 
 const CellRow& find_cell(const LedgerData& data, const ExportOptions& options) {
@@ -37,7 +39,7 @@ const CellRow& find_cell(const LedgerData& data, const ExportOptions& options) {
   const CellRow* found = nullptr;
   for (const CellRow& cell : data.cells) {
     all.push_back(cell.name);
-    if (traced_launch(data, cell) != nullptr) {
+    if (complete_trace(data, cell) != nullptr) {
       traced.push_back(cell.name);
       if (options.cell.empty()) found = &cell;
     }
@@ -48,7 +50,7 @@ const CellRow& find_cell(const LedgerData& data, const ExportOptions& options) {
               printable(options.cell),
               did_you_mean(options.cell, all),
               printable(fmt::format("{}", fmt::join(all, ", "))));
-  if (traced.empty() || traced_launch(data, *found) == nullptr)
+  if (traced.empty() || complete_trace(data, *found) == nullptr)
     bad_input("{}: no traced launch of {} is complete; set [trace] rounds = 10 in the matrix and "
               "run it into a new directory",
               directory,
@@ -98,7 +100,7 @@ std::vector<std::string> find_traces(const ExportOptions& options) {
     bad_input("give one results directory, or one or two trace files");
   const LedgerData data = value_or_throw(read_ledger(options.sources.front()));
   const CellRow& cell = find_cell(data, options);
-  const std::int64_t launch = traced_launch(data, cell)->id;
+  const std::int64_t launch = complete_trace(data, cell)->id;
   std::vector<std::string> paths;
   for (const std::string& variant : choose_variants(data, cell, options.variants))
     paths.push_back(
@@ -149,7 +151,7 @@ void print_summary(const ExportOptions& options,
                summary.clamped);
   if (summary.moved > 0)
     fmt::print(to,
-               "{} slices overlap others of their track; they lie on tracks named (overlap)\n",
+               "{} slices overlap others of their track; they are on tracks named (overlap)\n",
                summary.moved);
   if (summary.placed > 0)
     fmt::print(to,
@@ -177,7 +179,7 @@ void print_summary_json(const ExportOptions& options,
 
 void export_traces(const ExportOptions& options) {
   if (options.sources.size() > 2 || options.variants.size() > 2)
-    bad_input("at most two traces lie side by side; export the others on their own");
+    bad_input("at most two traces can be exported side by side; export the others separately");
   if (options.format == "csv" && is_standard_output(options.out))
     bad_input("--format csv writes several files; name a directory instead of -o {}", options.out);
   if (options.json && is_standard_output(options.out))

@@ -59,7 +59,7 @@ std::vector<std::string> results_in(const std::vector<std::string>& named) {
       if (holds_ledger(inner.path())) found.push_back(inner.path().string());
   }
   if (found.empty())
-    bad_input("no results directory among {}: none holds {}",
+    bad_input("no results directory among {}: none contains {}",
               fmt::join(named, ", "),
               ledger_schema::kFileName);
   return found;
@@ -116,7 +116,7 @@ std::string heading(const Entry& entry) {
   return entry.comparison.a + " -> " + entry.comparison.b;
 }
 
-// What one run says: time, interval, verdict.
+// One run: time, interval, verdict.
 std::vector<std::string> finding(const Entry& entry) {
   const std::optional<Effect>& effect = entry.comparison.effect;
   return {effect ? effect_text(effect->theta) : "-",

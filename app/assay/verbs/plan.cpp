@@ -24,6 +24,7 @@
 #include "experiments/analysis/shape_warnings.h"
 #include "experiments/analysis/wording.h"
 #include "experiments/engine/probe.h"
+#include "experiments/evidence/plan_state.h"
 #include "experiments/report/text_layout.h"
 
 namespace assay::cli {
@@ -63,7 +64,7 @@ std::map<std::int64_t, ProbeResult> probe(const Plan& plan) {
   std::error_code ignored;
   fs::remove_all(logs, ignored);
   if (probes) return std::move(*probes);
-  // A plan for another machine: what does not need the device is still told.
+  // A plan for another machine: what does not need the device is still printed.
   fmt::print(
       stderr,
       "note: nothing could be timed here, so times are unknown and the MDE assumes a scatter: "

@@ -1,4 +1,4 @@
-// `assay run`: measures a plan, or what is missing of it.
+// `assay run`: measures a plan; resumes an unfinished one.
 #include <algorithm>
 #include <cstdio>
 #include <memory>
@@ -82,7 +82,20 @@ std::string result_line(const RunSummary& summary, const Options& options) {
                      summary.stopped.empty() || p.failed > 0 ? "" : " (" + summary.stopped + ")");
 }
 
-void print_summary(const RunSummary& summary, const Options& options) {
+// `command`: that of the plan, to which a person adds.
+void print_disturbed(const RunSummary& summary, const std::string& command) {
+  if (summary.disturbed.empty()) return;
+  for (const std::string& launch : summary.disturbed)
+    fmt::print(stderr, "disturbed: {}\n", printable(launch));
+  const bool again = command.find(" --redo ") != std::string::npos;
+  fmt::print(stderr,
+             "other work disturbed these launches, which can cost the verdict; measure them again "
+             "on a quiet machine:\n  {}{}\n",
+             printable(command),
+             again ? "" : " --redo disturbed");
+}
+
+void print_summary(const RunSummary& summary, const Options& options, const std::string& command) {
   const PlanProgress& p = summary.progress;
   const bool complete = summary.outcome == RunSummary::Outcome::Complete;
   if (options.json) {
@@ -104,13 +117,7 @@ void print_summary(const RunSummary& summary, const Options& options) {
     fmt::print(stderr, "older results of another plan or build are now in {}\n", summary.set_aside);
   for (const std::string& problem : p.problems)
     fmt::print(stderr, "problem: {}\n", printable(problem));
-  for (const std::string& launch : summary.disturbed)
-    fmt::print(stderr, "disturbed: {}\n", printable(launch));
-  if (!summary.disturbed.empty())
-    fmt::print(
-        stderr,
-        "other work disturbed these launches, which can cost the verdict; measure them again "
-        "with `--redo disturbed`\n");
+  print_disturbed(summary, command);
   fmt::print(stderr, "{}\n", result_line(summary, options));
 }
 
@@ -134,10 +141,12 @@ void add_run(CLI::App& app, int& exit_code) {
   command->add_option("--cell",
                       options->cells,
                       "only this cell; may be repeated. `assay merge` joins such results");
-  command->add_option("--redo",
-                      options->redo,
-                      "measure again: a cell, or `disturbed` for the launches that other work "
-                      "disturbed; what was measured before stays");
+  command
+      ->add_option("--redo",
+                   options->redo,
+                   "measure again: a cell, or `disturbed` for the launches that other work "
+                   "disturbed; the earlier rows stay in the ledger")
+      ->type_name("CELL|disturbed");
   command->add_flag("--wait-for-quiet{10m}",
                     options->wait_for_quiet,
                     "before the first launch and after a disturbed one, wait until other work is "
@@ -153,8 +162,9 @@ void add_run(CLI::App& app, int& exit_code) {
         host; // first, so that the others hear whatever goes wrong from here on
     if (ranks) host.emplace(program_path("assay-worker"));
     try {
-      const RunSummary summary = run_with_progress(options->matrix.load(), *options);
-      print_summary(summary, *options);
+      const Plan plan = options->matrix.load();
+      const RunSummary summary = run_with_progress(plan, *options);
+      print_summary(summary, *options, plan.ledger.spec.command);
       exit_code = summary.outcome == RunSummary::Outcome::Complete ? kOk : kIncomplete;
       if (exit_code == kOk && !options->json && !options->quiet) print_verdicts(options->out);
     } catch (const Failure& failure) {

@@ -29,7 +29,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::int64_t kTableRows = 100; // that a table shows unless --limit says otherwise
+constexpr std::int64_t kTableRows = 100; // that a table shows without --limit
 constexpr std::size_t kNarrowest = 24;   // characters that a column keeps when a line is too long
 
 struct SqlOptions {
@@ -44,7 +44,7 @@ struct Target {
   bool is_trace = false;
 };
 
-// A trace file, a ledger, or the directory that holds one.
+// A trace file, a ledger, or the directory that contains one.
 Target find_target(const std::string& given) {
   std::error_code error;
   if (std::filesystem::is_directory(given, error)) {
@@ -64,10 +64,11 @@ Target find_target(const std::string& given) {
   std::string choices;
   for (const std::string& trace : list_traces(directory)) choices += "\n  " + printable(trace);
   if (choices.empty())
-    bad_input("--name {} reads one trace, and {} holds none; set [trace] rounds = 10 in the matrix "
-              "and run it into a new directory, or give a trace file",
-              name,
-              directory);
+    bad_input(
+        "--name {} reads one trace, and {} contains none; set [trace] rounds = 10 in the matrix "
+        "and run it into a new directory, or give a trace file",
+        name,
+        directory);
   bad_input(
       "--name {} reads one trace; give one of them instead of {}:{}", name, directory, choices);
 }
@@ -110,7 +111,7 @@ int only_reading(void*, int action, const char* what, const char* value, const c
 }
 
 // A trace never changes. A ledger may be in use, which takes locks; where none can be taken it is
-// read as it stands.
+// read without changes.
 std::unique_ptr<Database> open_target(const Target& target) {
   if (target.is_trace) return std::make_unique<Database>(target.path, Database::Mode::Immutable);
   try {
@@ -301,13 +302,13 @@ std::vector<std::size_t> column_widths(const Table& table, std::size_t line) {
   return widths;
 }
 
-// Why a named query has nothing to say about this trace, or "".
+// Why a named query has no rows for this trace, or "".
 std::string why_empty(const SqlOptions& options, const Database& db) {
   const NamedQuery* query = options.name.empty() ? nullptr : find_query(options.name);
   if (query == nullptr) return "";
   const bool recorded =
       db.integer(fmt::format("SELECT EXISTS(SELECT 1 FROM {})", query->table)) != 0;
-  return recorded ? "" : fmt::format(": this trace holds no {}", query->records);
+  return recorded ? "" : fmt::format(": this trace contains no {}", query->records);
 }
 
 void print_table(Statement& statement, const SqlOptions& options, const Database& db) {

@@ -12,7 +12,7 @@ struct NamedQuery {
   const char* summary;
   const char* sql;
   const char* table;   // where its rows come from …
-  const char* records; // … and what these are, for a trace that holds none
+  const char* records; // … and what these are, for a trace that contains none
 };
 
 const std::vector<NamedQuery>& named_queries();

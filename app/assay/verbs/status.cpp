@@ -1,4 +1,4 @@
-// `assay status`: how far a results directory is.
+// `assay status`: progress of a results directory.
 #include <unistd.h>
 
 #include <algorithm>
@@ -19,7 +19,7 @@
 #include "core/text.h"
 #include "experiments/analysis/report.h"
 #include "experiments/engine/eta.h"
-#include "experiments/engine/plan_state.h"
+#include "experiments/evidence/plan_state.h"
 #include "experiments/report/text_layout.h"
 
 namespace assay::cli {
@@ -36,7 +36,6 @@ struct Status {
   std::string engine; // who runs it now, or ""
   std::optional<double> eta_seconds;
 
-  bool complete() const { return progress.missing == 0 && progress.failed == 0; }
   const LaunchSummary* running() const {
     for (const LaunchSummary& launch : report.launches)
       if (launch.row.state == LaunchState::Running && !engine.empty()) return &launch;
@@ -83,7 +82,7 @@ void print_json_status(const Status& status) {
     launches.push_back(launch_json(launch));
   json out = {{"name", status.report.spec.name},
               {"spec", status.report.spec.hash},
-              {"complete", status.complete()},
+              {"complete", status.report.complete()},
               {"failed", status.progress.failed},
               {"problems", status.progress.problems},
               {"engine", status.engine},
@@ -115,7 +114,7 @@ void print_status(const Status& status) {
   out.line(fmt::format("{} (spec {}), {}",
                        report.spec.name,
                        report.spec.hash,
-                       status.complete() ? "complete" : "incomplete"));
+                       report.complete() ? "complete" : "incomplete"));
   if (!status.engine.empty()) print_running(status, out);
   for (const CellReport& cell : report.cells) {
     const std::string loss =

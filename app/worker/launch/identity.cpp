@@ -108,9 +108,9 @@ CovariateSampler make_sampler(const TrainConfig& config) {
 void open_device(const TrainConfig& config, int board) {
   if (config.device != Device::Cuda) return;
   if (!at::cuda::is_available())
-    bad_input(
-        "device 'cuda' was asked for, but LibTorch finds no usable GPU; `assay doctor` says why, "
-        "or use --device cpu");
+    bad_input("device 'cuda' was asked for, but LibTorch finds no usable GPU; `assay doctor` gives "
+              "the reason, "
+              "or use --device cpu");
   if (const int boards = c10::cuda::device_count(); board >= boards)
     bad_input("a rank needs GPU {} and LibTorch finds {}; start fewer ranks on this machine",
               board,

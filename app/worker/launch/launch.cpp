@@ -115,7 +115,7 @@ void Launch::build_replicas() {
 }
 
 // Evaluation is timed between train steps in real use: a few steps make the EMA differ from the
-// weights, and tell what a step costs, so that the effect can be stated per step as well.
+// weights, and report what a step costs, so that the effect can be stated per step as well.
 void Launch::warm_evaluation_replicas() {
   std::vector<double> step_ns;
   for (int step = 0; step < kEvaluationWarmSteps; ++step) {

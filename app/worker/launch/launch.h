@@ -47,7 +47,7 @@ public:
   nlohmann::json parity();
   nlohmann::json memory();
   nlohmann::json probe();
-  nlohmann::json stop_trace(); // the launch goes on without its tracer
+  nlohmann::json stop_trace(); // the launch continues without its tracer
   nlohmann::json bye();
 
 private:

@@ -1,5 +1,5 @@
 // Tracer: what records a traced launch. The launch calls it at the borders of visits and units;
-// nothing else of the worker knows which tracer runs.
+// nothing else of the worker depends on which tracer runs.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@
 namespace assay::worker {
 
 struct TracerOptions {
-  std::vector<std::string> paths; // one trace file a variant
+  std::vector<std::string> paths; // one trace file per variant
   bool cuda = false;
   CollectSet collect;
   std::string gpu_uuid;

@@ -30,7 +30,7 @@ constexpr const char* kDone = "done ";                  // and the engine's exit
 constexpr const char* kLaunchVariable = "ASSAY_LAUNCH"; // prefix of the launch in the store
 constexpr const char* kChildVariable = "ASSAY_RANK_CHILD";
 
-// What engine, followers and hosts say to each other, apart from the launches' own parts.
+// Messages between engine, followers and hosts, apart from the launches' own parts.
 StorePtr control_store(const RankEnvironment& environment, StorePtr store) {
   return c10::make_intrusive<c10d::PrefixStore>("assay/" + environment.attempt, std::move(store));
 }
@@ -185,7 +185,7 @@ int follow() {
     const std::string prefix = "assay/" + environment.attempt + "/" + launch_key(number);
     const pid_t rank =
         start_rank(environment_of(place, environment.address, environment.port, prefix, false));
-    while (::waitpid(rank, nullptr, 0) < 0 && errno == EINTR) { // how it ended is rank 0's to say
+    while (::waitpid(rank, nullptr, 0) < 0 && errno == EINTR) { // rank 0 reports how it ended
     }
   }
 }
@@ -201,7 +201,7 @@ int host_ranks() {
   fmt::print("ready\n");
   std::fflush(stdout);
   std::string end = read_input();
-  if (end.empty()) end = "1 its engine was ended before it could say how the plan went";
+  if (end.empty()) end = "1 its engine ended before it reported the state of the plan";
   set_text(*control, launch_key(control->add("launches", 1)), kDone + end);
   const auto deadline = std::chrono::steady_clock::now() + kGoodbyeTime;
   while (control->add("goodbyes", 0) < environment.size - 1) {

@@ -19,7 +19,7 @@ namespace assay::worker {
 
 namespace {
 
-constexpr std::chrono::seconds kSilentWait{5}; // for rank 0's store; then people are told
+constexpr std::chrono::seconds kSilentWait{5}; // for rank 0's store; then a message is printed
 
 // A socket bound to 127.0.0.1, so that nobody outside this machine reaches the store, which asks
 // for no password. Port 0 is any free one.
@@ -77,7 +77,7 @@ StorePtr wait_for_rank_0(const RankEnvironment& environment) {
     if (connected.stop_requested()) return;
     fmt::print(stderr,
                "rank {} waits for rank 0 at {} (MASTER_ADDR:MASTER_PORT); where rank 0 has ended, "
-               "its own output says why\n",
+               "its own output has the reason\n",
                environment.rank,
                where);
   });
@@ -87,7 +87,7 @@ StorePtr wait_for_rank_0(const RankEnvironment& environment) {
     const std::string why = error.what_without_backtrace();
     bad_input(
         "rank 0 did not open its store at {} (MASTER_ADDR:MASTER_PORT) within {} minutes: "
-        "its own output says why it ended, or the address does not lead to it ({})",
+        "its own output has the reason, or the address does not lead to it ({})",
         where,
         std::chrono::duration_cast<std::chrono::minutes>(c10d::Store::kDefaultTimeout).count(),
         why.substr(0, why.find('\n')));

@@ -22,9 +22,9 @@ c10::intrusive_ptr<c10d::TCPStore> host_store(const std::string& address, int po
 // Waits up to c10d's default of five minutes. Throws c10::Error.
 StorePtr connect_store(const std::string& address, int port);
 
-// As connect_store(), and says on standard error after five seconds that it waits: ranks of one job
-// may start minutes apart, and rank 0 may have failed before it opened its store. Throws bad input
-// when rank 0 never comes.
+// As connect_store(), and prints on standard error after five seconds that it waits: ranks of one
+// job may start minutes apart, and rank 0 may have failed before it opened its store. Throws bad
+// input when rank 0 never comes.
 StorePtr wait_for_rank_0(const RankEnvironment& environment);
 
 } // namespace assay::worker

@@ -27,7 +27,7 @@ struct EvaluateOptions {
 
 struct Evaluation {
   EvalResult total;
-  std::vector<double> batch_losses; // nats a token
+  std::vector<double> batch_losses; // nats per token
   std::optional<Interval> interval; // 95 %, of the mean over batches
   bool repeats = false;             // some text was read twice
 };

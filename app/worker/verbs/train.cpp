@@ -139,12 +139,13 @@ private:
     const auto batch = static_cast<std::uint64_t>(config_.batch_rows * config_.seq_len);
     const std::uint64_t positions = distinct_positions(source_, Split::Train, batch);
     if (positions < batch)
-      fmt::print(stderr,
-                 "warning: the training documents of {} hold {} tokens, and a batch takes {}: "
-                 "every batch repeats them, so the loss says little; give more text\n",
-                 config_.data,
-                 positions,
-                 batch);
+      fmt::print(
+          stderr,
+          "warning: the training documents of {} have {} tokens, and a batch takes {}: "
+          "every batch repeats them, so the loss is no measure of learning; give more text\n",
+          config_.data,
+          positions,
+          batch);
   }
 
   void print_start(std::int64_t first) const {

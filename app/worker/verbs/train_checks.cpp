@@ -70,7 +70,7 @@ std::string output_directory(const std::string& named, const std::string& resume
   const std::string out = named.empty() ? kDefaultOut : named;
   if (!resume.empty() && fs::equivalent(source, out, error)) return out;
   if (const std::string found = earlier_training(out); !found.empty())
-    bad_input("{} holds an earlier training ({}): {}choose another --out",
+    bad_input("{} contains an earlier training ({}): {}choose another --out",
               out,
               found,
               found.starts_with("checkpoint-")

@@ -8,7 +8,7 @@
 
 namespace assay::worker {
 
-// Where a training writes: `named`, or where the checkpoint `resume` lies ("": none), or
+// Where a training writes: `named`, or the directory of the checkpoint `resume` ("": none), or
 // runs/train. It must not hold another training.
 std::string output_directory(const std::string& named, const std::string& resume);
 

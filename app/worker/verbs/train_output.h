@@ -15,8 +15,8 @@ namespace assay::worker {
 // Of the step that has just been made.
 struct TrainProgress {
   std::int64_t step = 0, steps = 0;
-  double loss = 0;                 // nats a token
-  std::optional<double> eval_loss; // of the last evaluation, nats a token
+  double loss = 0;                 // nats per token
+  std::optional<double> eval_loss; // of the last evaluation, nats per token
   double grad_norm = 0;
   double lr = 0;
   double tokens_per_second = 0;
@@ -38,8 +38,8 @@ private:
   ProgressLine line_;
 };
 
-// train.csv: one row a step. A training that goes on from step `first` > 0 keeps the rows up to it:
-// later ones are of steps that are made again.
+// train.csv: one row per step. A training that continues from step `first` > 0 keeps the rows up to
+// it: later ones are of steps that are made again.
 class TrainLog {
 public:
   TrainLog(const std::string& path, std::int64_t first);

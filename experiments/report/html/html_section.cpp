@@ -28,8 +28,12 @@ std::string table_row(const Section& section, const SectionRow& row) {
   return out + "</tr>\n";
 }
 
+constexpr std::size_t kManyColumns = 8; // on a narrow screen their figures wrap
+
 std::string table(const Section& section) {
-  std::string out = "<div class=\"wide\"><table class=\"cards\"><thead><tr>";
+  const bool many = section.columns.size() >= kManyColumns;
+  std::string out =
+      fmt::format("<div class=\"wide\"><table class=\"cards{}\"><thead><tr>", many ? " many" : "");
   for (std::size_t i = 0; i < section.columns.size(); ++i)
     out += fmt::format("<th{}>{}</th>",
                        classes(section.columns[i], i, section),

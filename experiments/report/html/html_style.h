@@ -1,5 +1,5 @@
-// The style sheet of the report page: one variable a role, redefined for dark schemes. A is blue
-// and round, B orange and square; meaning never hangs on colour alone.
+// The style sheet of the report page: one variable per role, redefined for dark schemes. The
+// baseline is blue and round, the candidate orange and square; no meaning depends on colour alone.
 #pragma once
 
 namespace assay {
@@ -16,7 +16,7 @@ h1{font-size:24px;margin:0 0 4px}h2{font-size:18px;margin:36px 0 10px}h3{font-si
 p{margin:6px 0}.muted{color:var(--muted)}.lead{font-size:16px}
 table{border-collapse:collapse;width:100%;font-variant-numeric:tabular-nums}
 th,td{text-align:left;padding:6px 10px 6px 0;border-bottom:1px solid var(--line);vertical-align:top}
-td{overflow-wrap:anywhere;min-width:6em}td.name{min-width:8em}
+td{overflow-wrap:anywhere;min-width:6em}td.name{min-width:8em;overflow-wrap:break-word}
 th{font-weight:600;color:var(--muted);font-size:13px}
 td.num,th.num{text-align:right;white-space:nowrap;min-width:0}
 .wide{overflow-x:auto}
@@ -44,6 +44,8 @@ svg .c3{stroke:var(--claim);stroke-dasharray:10 3 2 3}svg .c4{stroke:var(--muted
 .key{display:inline-block;width:22px;height:11px;margin:0 5px 0 12px;vertical-align:-1px}
 .key.band{background:var(--band)}.key.claimed{border:1.8px dashed var(--claim)}.key.point{width:10px;height:10px;background:var(--b)}
 .wide svg{min-width:680px}
+@media screen and (max-width:1000px){table.many th.num,table.many td.num{white-space:normal;overflow-wrap:normal}}
+@media screen and (max-width:740px){.wide:has(svg)::before{content:"Scroll this chart sideways.";color:var(--muted);font-size:13px}}
 @media screen and (max-width:700px){main{padding:16px 14px 40px}dl{grid-template-columns:1fr}dt{margin-top:6px}
 table.cards thead{display:none}table.cards,table.cards tbody,table.cards tr,table.cards td{display:block}
 table.cards tr{border:1px solid var(--line);border-radius:8px;padding:8px 12px;margin:8px 0}

@@ -101,7 +101,7 @@ std::string forest_row(const ForestRow& row, const Axis& axis, double y) {
 constexpr double kPairsWidth = 980, kPairsHeight = 260, kLeft = 78, kRight = 964, kBottom = 222,
                  kPairsTop = 14;
 
-// Heavy tails would flatten the plot: the axis holds the middle 96 % of the pairs.
+// Heavy tails would flatten the plot: the axis shows the middle 96 % of the pairs.
 Axis pairs_axis(const Comparison& comparison, const std::optional<Interval>& band) {
   std::vector<double> shares;
   for (const LaunchPairs& launch : comparison.pairs.launches)

@@ -88,7 +88,7 @@ Section claims_section(const Report& report) {
                              claimed_text(result.claim),
                              gain_text(result),
                              claim_state_text(result),
-                             result.reason},
+                             result.reason.text},
                             cell,
                             tone_of(result.state)});
   }

@@ -19,7 +19,7 @@ const VariantSpeed* speed_of(const CellReport& cell, const std::string& variant)
   return nullptr;
 }
 
-// A row that neither side knows is left out.
+// A row without a figure on either side is left out.
 void add_row(Section& section,
              const char* label,
              const VariantSpeed* a,
@@ -107,7 +107,7 @@ Section comparison_roofline(const CellReport& cell, const Comparison& comparison
 
 Section roofline_pair_section(const ComparisonPlace& place) {
   Section section = comparison_roofline(place.cell(), place.comparison());
-  section.depth = Depth::Record; // the report's own table says it of all variants
+  section.depth = Depth::Record; // the report's own table has all variants
   for (SectionRow& row : section.rows) row.cell = place.cell().cell.name;
   return section;
 }

@@ -118,7 +118,10 @@ Section run_section(const Report& report) {
 }
 
 Section alarms_section(const Report& report) {
-  return list("alarms", "Alarms", report.alarms);
+  Section section{.id = "alarms", .title = "Alarms"};
+  for (const Alarm& alarm : report.alarms)
+    section.rows.push_back({{alarm_text(report, alarm)}, ""});
+  return section;
 }
 
 Section missing_section(const Report& report) {

@@ -62,6 +62,18 @@ std::string control_note(const Report& report) {
                      largest->cell.name);
 }
 
+// Attempts that `assay run --redo` replaced, by cell.
+std::string repeated_note(const Report& report) {
+  std::vector<std::string> cells;
+  for (const CellReport& cell : report.cells)
+    if (cell.superseded_launches > 0)
+      cells.push_back(fmt::format("{} in {}", cell.superseded_launches, cell.cell.name));
+  if (cells.empty()) return "";
+  return fmt::format("Launches measured again (`assay run --redo`): {}; only the last attempt of a "
+                     "launch enters the verdict.",
+                     fmt::join(cells, ", "));
+}
+
 constexpr std::size_t kFindings = 3;
 
 struct Finding {
@@ -111,7 +123,7 @@ Section verdicts_section(const Report& report) {
   section.columns = {{"cell"},
                      {"baseline -> candidate"},
                      {"effect", true},
-                     {fmt::format("{:.4g} % interval", 100 * (1 - report.judged_alpha)), true}};
+                     {interval_level_text(report) + " interval", true}};
   if (excluded) section.columns.push_back({"all pairs", true});
   section.columns.push_back({"memory", true});
   section.columns.push_back({"verdict", false, true});
@@ -131,6 +143,8 @@ Section verdicts_section(const Report& report) {
   if (excluded)
     section.notes.push_back(
         "All pairs: the effect when pairs that other work disturbed are included.");
+  if (std::string note = repeated_note(report); !note.empty())
+    section.notes.push_back(std::move(note));
   if (std::string note = control_note(report); !note.empty())
     section.notes.push_back(std::move(note));
   return section;
@@ -143,6 +157,7 @@ Section reasons_section(const ComparisonPlace& place) {
     if (!text.empty()) section.rows.push_back({{text}, place.cell().cell.name});
   };
   for (const Reason& reason : comparison.verdict.reasons) add(reason.text);
+  add(repeated_line(place.cell()));
   add(unit_line(place.cell(), comparison));
   add(all_pairs_line(comparison));
   add(end_to_end_line(place.cell(), comparison));

@@ -114,7 +114,7 @@ WaterfallModel waterfall_model(const Waterfall& waterfall) {
   WaterfallModel model;
   const bool timed = waterfall.timed_a_ns > 0;
   double at = timed ? waterfall.timed_a_ns : waterfall.a_ns;
-  add_total(model, timed ? "A, timed" : "A, traced", at);
+  add_total(model, timed ? "baseline, timed" : "baseline, traced", at);
   double largest = std::abs(waterfall.residual_ns);
   for (const StageDelta& stage : waterfall.stages)
     largest = std::max(largest, std::abs(stage.delta_ns));
@@ -134,18 +134,18 @@ WaterfallModel waterfall_model(const Waterfall& waterfall) {
     bar.clear = !waterfall.closed;
     add_delta(model, bar, at, waterfall.residual_ns, unit);
   }
-  add_total(model, timed ? "B, timed" : "B, traced", at);
+  add_total(model, timed ? "candidate, timed" : "candidate, traced", at);
   choose_axis(model);
   model.notes.push_back(fmt::format(
       "differences in {} per step, from {} pairs of traced steps", unit.word, waterfall.pairs));
   if (timed)
-    model.notes.push_back(
-        fmt::format("the stages {} to the timed difference: {} of A's step unexplained, {} allowed",
-                    waterfall.closed ? "add up" : "DO NOT ADD UP",
-                    share_text(std::abs(waterfall.residual_share)),
-                    share_text(waterfall.allowed_share)));
-  add_health(model, "A", waterfall.a);
-  add_health(model, "B", waterfall.b);
+    model.notes.push_back(fmt::format(
+        "the stages {} to the timed difference: {} of the baseline's step unexplained, {} allowed",
+        waterfall.closed ? "add up" : "DO NOT ADD UP",
+        share_text(std::abs(waterfall.residual_share)),
+        share_text(waterfall.allowed_share)));
+  add_health(model, "the baseline", waterfall.a);
+  add_health(model, "the candidate", waterfall.b);
   model.warning = printable(waterfall.unusable);
   if (model.warning.empty() && timed && !waterfall.closed)
     model.warning = "The traced steps do not explain the timed difference.";
@@ -163,14 +163,13 @@ CompareModel compare_model(const Results& results, std::size_t row) {
   model.tone = words.tone;
   model.sentence = words.headline;
   if (comparison.effect)
-    model.sentence += fmt::format(" · time per {}: {} (B against A), {}",
-                                  cell.cell.unit,
-                                  words.effect,
-                                  unit_time_text(*comparison.effect));
+    model.sentence += fmt::format(
+        " · time per {}: {}, {}", cell.cell.unit, words.effect, unit_time_text(*comparison.effect));
   model.sentence += " · " + control_text(cell);
   model.sentence = printable(model.sentence);
   add_effects(model, comparison, words);
   model.axis = axis_of(model.effects);
+  model.interval_level = results.verdicts.interval_level;
   if (comparison.explanation)
     model.waterfall = waterfall_model(comparison.explanation->waterfall);
   else
@@ -209,6 +208,7 @@ ordered_json to_json(const CompareModel& model) {
           {"badge", model.badge},
           {"sentence", model.sentence},
           {"tone", to_string(model.tone)},
+          {"interval_level", model.interval_level},
           {"effects", effects},
           {"waterfall", waterfall},
           {"why_no_waterfall", model.why_no_waterfall},

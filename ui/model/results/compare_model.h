@@ -1,5 +1,5 @@
-// What "A vs B" says, as plain data. Effects, intervals, stages and closure are analysis' own; this
-// file arranges them and chooses axes.
+// The screen "Compare" as plain data. Effects, intervals, stages and closure are analysis' own;
+// this file arranges them and chooses axes.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -41,7 +41,8 @@ struct CompareModel {
   std::string title, badge, sentence;
   Tone tone = Tone::Neutral;
   std::vector<EffectLine> effects;
-  double axis = 1; // percent
+  double axis = 1;            // percent
+  std::string interval_level; // of the interval that the verdict reads: "99.44 %"
   std::optional<WaterfallModel> waterfall;
   std::string why_no_waterfall;
   std::size_t pairs = 0, excluded = 0;

@@ -79,6 +79,7 @@ std::optional<LossModel> loss_model(const CellReport& cell, const Comparison& co
   if (test.result.test) {
     model.final_difference = test.result.test->mean;
     model.interval = test.result.test->interval;
+    model.interval_level = fmt::format("{:.4g} %", 100 * test.result.test->level());
   }
   if (a == nullptr && b == nullptr)
     model.why_none = fmt::format("No loss launch is complete yet: {} of {} seeds.",
@@ -106,7 +107,8 @@ ordered_json to_json(const LossModel& model) {
           {"difference", model.difference.loss},
           {"final_difference",
            model.final_difference ? ordered_json(*model.final_difference) : ordered_json(nullptr)},
-          {"interval_90", interval},
+          {"interval", interval},
+          {"interval_level", model.interval_level},
           {"why_none", model.why_none}};
 }
 

@@ -1,6 +1,6 @@
-// What "A vs B" says of training losses, as plain data: curves, difference and the test's words are
-// analysis' own (loss.h, loss_lines.h); this file arranges them and chooses axes. Losses are nats a
-// token, x is the optimizer step.
+// The training losses of the screen "Compare", as plain data: curves, difference and the test's
+// words are analysis' own (loss.h, loss_lines.h); this file arranges them and chooses axes. Losses
+// are nats per token, x is the optimizer step.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -28,15 +28,16 @@ struct LossSide {
 };
 
 struct LossModel {
-  std::array<LossSide, 2> sides; // A, B
-  LossLine difference;           // B - A at equal seeds, mean
+  std::array<LossSide, 2> sides; // baseline, candidate
+  LossLine difference;           // candidate - baseline at equal seeds, mean
   std::string badge, words;      // the quality, and the test as the report prints it
   Tone tone = Tone::Neutral;
   double steps = 0, judged_from = 0; // x: the end; from where losses are final
-  double margin = 0;                 // nats a token, both sides of 0; 0: none was declared
+  double margin = 0;                 // nats per token, both sides of 0; 0: none was declared
   LossRule rule = LossRule::Equivalence;
   std::optional<double> final_difference; // mean over the seeds
-  std::optional<Interval> interval;       // 90 %, of final_difference
+  std::optional<Interval> interval;       // of final_difference
+  std::string interval_level;             // "90 %"
   LossRange losses, differences;
   std::string why_none; // no curve, or ""
 };

@@ -57,6 +57,7 @@ ordered_json to_json(const VerdictModel& model) {
               {"action", model.notice->action},
               {"failed", model.failed}};
   return {{"name", model.name},
+          {"interval_level", model.interval_level},
           {"provenance", model.provenance},
           {"alarms", model.alarms},
           {"axis_percent", model.axis},

@@ -3,19 +3,11 @@
 #include <filesystem>
 
 #include "core/trace/trace_file.h"
+#include "experiments/evidence/cell_view.h"
 #include "experiments/report/explain_wording.h"
 
 namespace assay {
 namespace {
-
-// The latest complete traced launch, else the one that came furthest: its file tells why.
-const LaunchRow* traced_launch(const LedgerData& data, std::int64_t cell) {
-  for (const LaunchState state :
-       {LaunchState::Complete, LaunchState::Partial, LaunchState::Running, LaunchState::Failed})
-    if (const LaunchRow* launch = data.latest_launch(cell, LaunchKind::Traced, state))
-      return launch;
-  return nullptr;
-}
 
 void build_models(Results& results) {
   results.places.clear();
@@ -65,7 +57,7 @@ std::size_t Results::main_row() const {
 TracePath Results::trace_path(std::size_t row, std::size_t side) const {
   const CellReport& cell = report.cells[places[row].cell];
   const Comparison& comparison = cell.comparisons[places[row].comparison];
-  const LaunchRow* launch = traced_launch(data, cell.cell.id);
+  const LaunchRow* launch = traced_launch(data, cell.cell.id); // unfinished: its file has the error
   if (launch == nullptr)
     return {"",
             comparison.no_explanation.empty()
@@ -76,7 +68,7 @@ TracePath Results::trace_path(std::size_t row, std::size_t side) const {
   const std::string path =
       directory + "/" + trace_file_name(launch->id, 0, side == 0 ? comparison.a : comparison.b);
   std::error_code none;
-  const std::string part = path + ".part"; // left by a killed worker; its error says so
+  const std::string part = path + ".part"; // left by a killed worker; its error explains it
   if (!std::filesystem::exists(path, none) && std::filesystem::exists(part, none))
     return {part, ""};
   return {path, ""};

@@ -1,4 +1,4 @@
-// What "Runs" says beside the verdict table: every launch of every cell with its state, and the
+// The screen "Runs" beside the verdict table: every launch of every cell with its state, and the
 // card of the one that is selected.
 #pragma once
 

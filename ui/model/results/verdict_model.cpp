@@ -106,7 +106,7 @@ Tone tone_of(ClaimState state) {
 void add_claim(Section& section, const ClaimResult& result) {
   std::string words =
       fmt::format("claimed {}; {}", claimed_text(result.claim), measured_text(result));
-  if (!result.reason.empty()) words += "; " + result.reason;
+  if (!result.reason.empty()) words += "; " + result.reason.text;
   add(section, claim_state_text(result), words, tone_of(result.state));
   add(section,
       "",
@@ -230,8 +230,8 @@ std::vector<std::string> provenance(const Report& report) {
 
 Notice nothing_yet(const LedgerData& data) {
   if (data.cells.empty())
-    return {"This plan holds no experiment",
-            "The matrix names no optimization, so that there is nothing to compare.",
+    return {"This plan contains no experiment",
+            "The matrix names no optimization, so there is nothing to compare.",
             ""};
   return {"No launch has run yet",
           fmt::format("The plan is here: {} cells, {} timed launches each. Run it, then press F5.",
@@ -277,8 +277,10 @@ VerdictModel verdict_model(const Result<LedgerData>& ledger) {
 VerdictModel verdict_model(const LedgerData& data, const Report& report) {
   VerdictModel model;
   model.name = printable(report.spec.name);
+  model.interval_level = interval_level_text(report);
   model.provenance = provenance(report);
-  for (const std::string& alarm : report.alarms) model.alarms.push_back(printable(alarm));
+  for (const Alarm& alarm : report.alarms)
+    model.alarms.push_back(printable(alarm_text(report, alarm)));
   for (std::size_t cell = 0; cell < report.cells.size(); ++cell)
     for (std::size_t index = 0; index < report.cells[cell].comparisons.size(); ++index)
       model.rows.push_back(row_model(report, cell, index));

@@ -1,4 +1,4 @@
-// What the verdict screen says, as plain data: computed from a ledger by experiments/analysis,
+// The verdict screen as plain data: computed from a ledger by experiments/analysis,
 // drawn by verdict_table and details_panel, written by --dump-model. Texts are analysis' own; this
 // file only arranges them.
 #pragma once
@@ -43,18 +43,19 @@ struct VerdictRowModel {
   std::vector<LaunchPoint> launches;
 };
 
-struct Notice { // a screen without rows: what is so, and what to do
+struct Notice { // in place of rows: the state, and the next action
   std::string title, explanation, action;
 };
 
 struct VerdictModel {
   std::string name;                    // of the plan
+  std::string interval_level;          // of the intervals that the verdicts read: "99.44 %"
   std::vector<std::string> provenance; // lines: spec, machine, build
   std::vector<std::string> alarms;     // what to know before believing the table
   std::vector<VerdictRowModel> rows;
   double axis = 1; // the interval axis runs from -axis to +axis percent
   std::optional<Notice> notice;
-  bool failed = false; // the notice tells of an error
+  bool failed = false; // the notice is an error
 };
 
 VerdictModel verdict_model(const LedgerData& data, const Report& report);

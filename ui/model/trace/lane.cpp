@@ -108,7 +108,7 @@ void Lane::visible(std::int64_t from,
   };
   std::size_t i = first_ending_after(from), level = 0, width = 1;
   while (i < size()) {
-    // The largest node here that is narrow (so that none of its events stands alone) and ends
+    // The largest node here that is narrow (so that none of its events is drawn alone) and ends
     // inside.
     const auto fits = [&](std::size_t at, std::size_t events) {
       if (i % events != 0 || i + events > size()) return false;

@@ -30,21 +30,21 @@ public:
   };
   Summary summary(std::size_t first, std::size_t last) const; // of [first, last); not empty
 
-  struct Piece { // one event (count 1), or neighbours that are too short to be told apart
+  struct Piece { // one event (count 1), or neighbours that are too short to be drawn apart
     std::size_t first = 0, count = 0;
     std::int64_t start = 0, end = 0, busy = 0;
     std::size_t longest = 0; // position in the lane
     std::uint8_t tag = 0;    // of the longest
   };
-  // What touches [from, to), appended to `pieces`. Events of at least `grain` ns stand alone; the
-  // others that begin in one grain of the absolute time axis (or in a node of a quarter grain that
-  // does) become one piece, so that panning does not flicker. At most 2 ((to - from) / grain + 2)
-  // pieces.
+  // What touches [from, to), appended to `pieces`. Events of at least `grain` ns are drawn alone;
+  // the others that begin in one grain of the absolute time axis (or in a node of a quarter grain
+  // that does) become one piece, so that panning does not flicker. At most 2 ((to - from) / grain +
+  // 2) pieces.
   void
   visible(std::int64_t from, std::int64_t to, std::int64_t grain, std::vector<Piece>& pieces) const;
 
   std::size_t first_ending_after(std::int64_t time) const;
-  std::size_t at(std::int64_t time) const; // the event that holds it, or size()
+  std::size_t at(std::int64_t time) const; // the event that contains it, or size()
   std::size_t bytes() const;
 
 private:

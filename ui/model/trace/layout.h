@@ -15,7 +15,7 @@ struct Box {
   float x0 = 0, x1 = 0;      // pixels from the left edge of the plot
   std::uint32_t lane = 0;    // of the track
   std::uint32_t first = 0;   // position in the lane
-  std::uint32_t count = 1;   // above 1: neighbours too short to be told apart
+  std::uint32_t count = 1;   // above 1: neighbours too short to be drawn apart
   float busy = 1;            // share of the box's width that they fill
   std::uint32_t longest = 0; // position in the lane
   std::uint8_t tag = 0;      // TraceView::tag of the longest

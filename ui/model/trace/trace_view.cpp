@@ -130,7 +130,8 @@ void TraceView::add_stage_track() {
   add_track("stages", "stages", Source::Stage, all);
 }
 
-// Streams are matched by rank: the busiest stream of a device in A lies beside the busiest in B.
+// Streams are matched by rank: the busiest stream of a device in A is drawn beside the busiest in
+// B.
 void TraceView::add_device_tracks() {
   std::map<std::pair<std::uint32_t, std::uint32_t>, std::size_t> counts;
   for (const DeviceEvent& event : trace_.device)

@@ -84,7 +84,7 @@ public:
     std::size_t count = 0;
   };
   Occurrences occurrences(Source source, NameId name) const;
-  // The step whose tiled interval holds the time, or steps().size().
+  // The step whose tiled interval contains the time, or steps().size().
   std::size_t step_at(std::int64_t time) const;
   // Counted step whose stage times are nearest (sum of absolute differences) to the medians of
   // all counted steps, so that its picture is typical. 0 when there is none.

@@ -1,11 +1,11 @@
-#include "experiments/engine/plan_state.h"
+#include "experiments/evidence/plan_state.h"
 
 #include <algorithm>
 
 #include "core/ledger/covariates.h"
 #include "core/ledger/untraced.h"
 #include "core/text.h"
-#include "experiments/plan/plan.h"
+#include "experiments/evidence/cell_view.h"
 
 namespace assay {
 
@@ -56,7 +56,7 @@ SlotState state_of(const LaunchRow& launch) {
 }
 
 bool counts(const LaunchRow& launch) {
-  return launch.state == LaunchState::Complete || launch.state == LaunchState::Partial;
+  return launch.state == LaunchState::Complete || is_counted(launch); // a timed one may be partial
 }
 
 // The launch of the slot that is to be measured again, or nullptr.
@@ -96,7 +96,7 @@ std::string slot_name(const Slot& slot) {
   return numbered ? fmt::format("{} {}", name, slot.index) : name;
 }
 
-// A level left this very seed, so the reference has to show that it stands there.
+// A level left this very seed, so the reference has to complete it.
 bool reference_is_asked(const LedgerData& data, const Slot& slot) {
   return std::any_of(data.launches.begin(), data.launches.end(), [&](const LaunchRow& launch) {
     return fills(launch, slot) &&
@@ -122,7 +122,7 @@ loss_blocked(const LedgerData& data, const Slot& slot, const std::string& cell_b
   return "no level beside the reference is left to train";
 }
 
-// Why each cell is blocked, asked once a cell.
+// Why each cell is blocked, asked once per cell.
 class Blocked {
 public:
   Blocked(const LedgerData& data, std::int64_t since) : data_(data) {
@@ -152,6 +152,19 @@ void add_exclusions(const LedgerData& data, const CellRow& cell, PlanProgress& p
                                               reason));
 }
 
+void add_owed(const LedgerData& data, const Slot& slot, bool given_up, PlanProgress& progress) {
+  for (OwedLaunches& owed : progress.owed)
+    if (owed.cell == slot.cell->id && owed.kind == slot.kind) {
+      ++owed.launches;
+      owed.given_up += given_up;
+      return;
+    }
+  const int planned = slot.kind == LaunchKind::Timed  ? data.planned_launches(*slot.cell)
+                      : slot.kind == LaunchKind::Loss ? slot.cell->loss_seeds
+                                                      : 1;
+  progress.owed.push_back({slot.cell->id, slot.kind, 1, planned, given_up ? 1 : 0});
+}
+
 // An event's detail begins with the variant's name.
 std::string retirement_reason(const LedgerData& data, const EventRow& event) {
   const std::string start = data.variant(event.variant).name + ": ";
@@ -159,6 +172,13 @@ std::string retirement_reason(const LedgerData& data, const EventRow& event) {
 }
 
 } // namespace
+
+std::vector<const VariantRow*> variants_of(const LedgerData& plan, std::int64_t cell) {
+  std::vector<const VariantRow*> result;
+  for (const VariantRow& variant : plan.variants)
+    if (variant.cell == cell) result.push_back(&variant);
+  return result;
+}
 
 std::map<std::int64_t, std::string>
 excluded_variants(const LedgerData& data, std::int64_t cell, LaunchKind kind) {
@@ -269,6 +289,7 @@ PlanProgress plan_progress(const LedgerData& data, std::int64_t since) {
     if (state == SlotState::Partial) ++progress.partial;
     if (state == SlotState::GivenUp) {
       ++progress.failed;
+      add_owed(data, slot, true, progress);
       if (slot.kind != LaunchKind::Parity)
         progress.problems.push_back(
             fmt::format("{}: {}", slot_name(slot), last_reason(data, slot)));
@@ -276,11 +297,23 @@ PlanProgress plan_progress(const LedgerData& data, std::int64_t since) {
     if (state != SlotState::Missing) continue;
     const std::string untraced =
         slot.kind == LaunchKind::Traced ? left_untraced(data, slot.cell->id) : "";
-    ++(why.slot(slot) || !untraced.empty() ? progress.not_run : progress.missing);
     if (!untraced.empty())
       progress.problems.push_back(fmt::format("{}: no trace: {}", slot.cell->name, untraced));
+    const bool not_run = why.slot(slot) || !untraced.empty();
+    ++(not_run ? progress.not_run : progress.missing);
+    if (!not_run) add_owed(data, slot, false, progress);
   }
   return progress;
+}
+
+std::string owed_text(const OwedLaunches& owed) {
+  const bool numbered = owed.kind == LaunchKind::Timed || owed.kind == LaunchKind::Loss;
+  std::string text =
+      numbered
+          ? fmt::format("{} of {} {} launches", owed.launches, owed.planned, to_string(owed.kind))
+          : fmt::format("{} launch", to_string(owed.kind));
+  if (owed.given_up == 0) return text;
+  return text + (numbered ? fmt::format(" ({} failed)", owed.given_up) : " (failed)");
 }
 
 } // namespace assay

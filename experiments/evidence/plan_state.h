@@ -1,5 +1,5 @@
 // What a plan still needs: a pure function of the rows in its ledger, so that resuming is planning
-// minus what is there. Used by the runner and by `assay status`.
+// minus what is there. The runner, `assay status` and every report read this one rule.
 #pragma once
 
 #include <cstdint>
@@ -22,6 +22,9 @@ struct LaunchTask {
   std::int64_t repeats = 0; // the launch that is measured again on request; 0: none
 };
 
+// Of a cell, in the plan's order.
+std::vector<const VariantRow*> variants_of(const LedgerData& plan, std::int64_t cell);
+
 // Variants that launches of this kind leave out, with the reason: a failed gate, or retired. A
 // variant that only a loss launch retired diverged in a longer training than any other launch has,
 // so it is left out of loss launches alone.
@@ -40,14 +43,23 @@ std::string blocked(const LedgerData& data, const CellRow& cell, std::int64_t si
 // `since` is given up.
 std::vector<LaunchTask> missing_launches(const LedgerData& data, std::int64_t since = 0);
 
-// Whether a launch is to be measured again: a `redo` event says so, and no later launch has taken
-// its place.
+// Whether a launch is to be measured again: a `redo` event asks for it, and no later launch has
+// taken its place.
 bool redo_is_asked(const LedgerData& data, const LaunchRow& launch);
 
 // The timed launches to measure again: of the cell `what`, or, for "disturbed", of all cells those
 // in which more rounds than the plan's limit were disturbed. Chosen by covariates alone, never by
 // times. Needs the visits. Bad input for a cell that the plan does not have.
 std::vector<EventRow> redo_events(const LedgerData& data, const std::string& what);
+
+struct OwedLaunches { // of one cell and kind
+  std::int64_t cell = 0;
+  LaunchKind kind = LaunchKind::Parity;
+  int launches = 0; // of `planned`: those that the next run makes, and those that were given up
+  int planned = 0;
+  int given_up = 0;
+};
+std::string owed_text(const OwedLaunches& owed); // "2 of 5 timed launches (1 failed)"
 
 struct PlanProgress {
   int planned = 0;                   // launches of all kinds, cells that are blocked included
@@ -56,6 +68,11 @@ struct PlanProgress {
   int not_run = 0;                   // because their cell is blocked, or for want of disk
   int missing = 0;                   // still to be made
   std::vector<std::string> problems; // "varlen timed launch 3: …"
+  // What the plan owes, in the order of its launches. Launches of a blocked cell are not owed: no
+  // run would make them.
+  std::vector<OwedLaunches> owed;
+
+  bool complete() const { return owed.empty(); }
 };
 PlanProgress plan_progress(const LedgerData& data, std::int64_t since = 0);
 

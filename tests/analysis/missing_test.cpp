@@ -1,0 +1,80 @@
+// What a results directory still owes, and launches that were measured again.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "experiments/analysis/report.h"
+#include "experiments/analysis/wording.h"
+#include "experiments/demo/synthetic_ledger.h"
+#include "experiments/evidence/plan_state.h"
+#include "experiments/report/render.h"
+#include "tests/analysis/synthetic_report.h"
+#include "tests/synthetic_cells.h"
+
+namespace assay {
+namespace {
+
+using synthetic::synthetic_ledger;
+using synthetic::SyntheticCell;
+using synthetic::two_level_cell;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+// `assay status`, the runner and the report read one rule: nothing is owed that no run would make.
+TEST(Missing, ABlockedCellOwesNothingAndAFailedLaunchIsOwed) {
+  LedgerData data = synthetic_ledger(plan_of(two_level_cell(-0.1)));
+  std::erase_if(data.launches, [](const LaunchRow& launch) {
+    return launch.kind == LaunchKind::Timed && launch.index > 1;
+  });
+  EXPECT_THAT(judge_results(data).missing, ElementsAre("ema_swap: 4 of 5 timed launches"));
+  LedgerData failed = data;
+  LaunchRow* timed = nullptr;
+  for (LaunchRow& launch : failed.launches)
+    if (launch.kind == LaunchKind::Timed) timed = &launch;
+  timed->state = LaunchState::Failed;
+  LaunchRow again = *timed;
+  again.id = 1000;
+  again.attempt = 1;
+  failed.launches.push_back(again);
+  EXPECT_THAT(judge_results(failed).missing,
+              ElementsAre("ema_swap: 5 of 5 timed launches (1 failed)"));
+  EXPECT_EQ(plan_progress(failed).complete(), judge_results(failed).complete());
+  for (GateRow& gate : data.gates)
+    if (gate.variant == 2) gate.passed = false; // the only level is not timed
+  const Report blocked = judge_results(data);
+  EXPECT_EQ(first(blocked).verdict.validity, Validity::ParityFailed);
+  EXPECT_TRUE(blocked.complete()) << blocked.missing.at(0);
+  EXPECT_TRUE(plan_progress(data).complete());
+}
+
+// A launch that a person asked to measure again is owed until a later one takes its place, and is
+// then counted beside the verdict.
+TEST(Missing, ALaunchThatIsMeasuredAgainIsOwedAndThenCounted) {
+  LedgerData data = synthetic_ledger(plan_of(two_level_cell(-0.1)));
+  const auto timed = std::find_if(data.launches.begin(), data.launches.end(), [](const auto& row) {
+    return row.kind == LaunchKind::Timed && row.index == 2;
+  });
+  EventRow redo;
+  redo.launch = timed->id;
+  redo.kind = "redo";
+  data.events.push_back(redo);
+  EXPECT_THAT(judge_results(data).missing, ElementsAre("ema_swap: 1 of 5 timed launches"));
+  EXPECT_EQ(repeated_line(judge_results(data).cells[0]), "");
+  LaunchRow again = *timed;
+  again.id = 1000;
+  again.attempt = 1;
+  again.repeats = timed->id;
+  data.launches.push_back(again);
+  const Report report = judge_results(data);
+  EXPECT_TRUE(report.complete());
+  EXPECT_EQ(report.cells[0].superseded_launches, 1);
+  const std::string line = repeated_line(report.cells[0]);
+  EXPECT_THAT(line, HasSubstr("1 timed launch"));
+  EXPECT_THAT(render_table(report, {}), HasSubstr("--redo"));
+  EXPECT_THAT(render_html(report), HasSubstr(line));
+  EXPECT_THAT(render_json(report), HasSubstr("\"launches_measured_again\": 1"));
+}
+
+} // namespace
+} // namespace assay
