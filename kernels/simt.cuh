@@ -20,6 +20,9 @@ __device__ __forceinline__ int thread_index() {
 __device__ __forceinline__ int block_index() {
   return static_cast<int>(blockIdx.x);
 }
+__device__ __forceinline__ int block_row() {
+  return static_cast<int>(blockIdx.y);
+}
 __device__ __forceinline__ int block_count() {
   return static_cast<int>(gridDim.x);
 }

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "kernels/delta_rule/problem.h"
-#include "kernels/simt.cuh"
+#include "kernels/vectors.cuh"
 
 namespace assay::delta_rule {
 
@@ -10,7 +10,6 @@ using namespace simt;
 
 constexpr int kThreads = 128;
 constexpr int kPad = 8; // elements that keep ldmatrix free of bank conflicts
-constexpr float kLog2E = 1.4426950408889634f;
 
 // How many of a head's value columns one block of `state` and `reverse` takes: the chain over
 // chunks is latency-bound, and two blocks of 64 columns fill an SM.

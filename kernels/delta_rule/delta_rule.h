@@ -1,9 +1,11 @@
-// Launchers of the gated delta rule's five kernels. Asynchronous; the caller checks
-// cudaGetLastError(). The same inputs give the same bits on every run.
+// Launchers of the gated delta rule's five kernels, and of the two that make its inputs.
+// Asynchronous; the caller checks cudaGetLastError(). The same inputs give the same bits on every
+// run.
 #pragma once
 
 #include <cuda_runtime_api.h>
 
+#include "kernels/delta_rule/inputs.h"
 #include "kernels/delta_rule/problem.h"
 
 namespace assay::delta_rule {
@@ -16,5 +18,9 @@ constexpr bool width_fits(std::int64_t width) {
 void launch_forward(const Problem& problem, int width, cudaStream_t stream);
 // Two kernels: reverse, gradients.
 void launch_backward(const Gradients& gradients, int width, cudaStream_t stream);
+
+// One kernel each. Need inputs_fit(width, heads, taps).
+void launch_inputs(const RuleInputs& inputs, int width, cudaStream_t stream);
+void launch_inputs_backward(const RuleInputGradients& gradients, int width, cudaStream_t stream);
 
 } // namespace assay::delta_rule

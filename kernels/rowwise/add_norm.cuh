@@ -2,9 +2,12 @@
 // accesses cover the width, and the last may be partly beyond it.
 #pragma once
 
-#include "kernels/rowwise/vectors.cuh"
+#include "kernels/rowwise/rows.h"
+#include "kernels/vectors.cuh"
 
 namespace assay::rowwise {
+
+using namespace simt;
 
 constexpr int kNormThreads = 256, kNormWarps = kNormThreads / 32;
 constexpr int kMostWords = 8; // of four columns and 32 lanes: 1,024 columns

@@ -1,9 +1,12 @@
 // SwiGLU: eight columns (16 bytes) a thread and access.
 #pragma once
 
-#include "kernels/rowwise/vectors.cuh"
+#include "kernels/rowwise/rows.h"
+#include "kernels/vectors.cuh"
 
 namespace assay::rowwise {
+
+using namespace simt;
 
 constexpr int kGateThreads = 256;
 

@@ -4,6 +4,15 @@
 
 namespace assay {
 
+namespace {
+
+// As kernels/delta_rule/delta_rule.h, whose headers need CUDA.
+bool fits_kernels(std::int64_t head_dim) {
+  return head_dim == 32 || head_dim == 64 || head_dim == 128;
+}
+
+} // namespace
+
 const Level* Optimization::level(std::string_view level_name) const {
   for (const Level& row : levels)
     if (row.name == level_name) return &row;
@@ -72,7 +81,34 @@ const Registry<Optimization>& optimizations() {
                        [](TrainConfig& c) { c.bf16_guard = Bf16Guard::CastIfNeeded; },
                        "cast/if_needed"}},
            .equality = "loss and weights bit-equal after several steps",
-           .family = "deltanet_mla"},
+           .family = "deltanet_mla",
+           .needs = {{"delta_inputs = ops: the fused form writes 16 bits, so no cast is left",
+                      [](const TrainConfig& c) { return c.delta_inputs == DeltaInputs::Ops; }}}},
+          {.name = "delta_inputs",
+           .summary = "short convolution, SiLU, L2 norm, decay and rate before the gated delta "
+                      "rule in one kernel each way",
+           .equivalence = Equivalence::Math,
+           .unit = Unit::TrainStep,
+           .scope = Scope::Visit,
+           .gates = {Gate::SameFunction, Gate::Documents},
+           .levels = {{"ops",
+                       "an operator per step, fp32 between them",
+                       [](TrainConfig& c) { c.delta_inputs = DeltaInputs::Ops; },
+                       "delta_inputs/ops"},
+                      {"fused",
+                       "one CUDA kernel each way, which keeps only the product's output; the same "
+                       "sums in tensor operations on a CPU",
+                       [](TrainConfig& c) { c.delta_inputs = DeltaInputs::Fused; },
+                       "delta_inputs/fused"}},
+           .equality = "logits and gradients within rounding; a changed document leaves all others "
+                       "bit-equal; documents packed equal documents alone",
+           .family = "deltanet_mla",
+           .needs = {{"on a GPU bf16 or fp8, conv_kernel 4 and head_dim 32, 64 or 128",
+                      [](const TrainConfig& c) {
+                        return c.device == Device::Cpu ||
+                               ((c.precision == Precision::Bf16 || c.precision == Precision::Fp8) &&
+                                c.conv_kernel == 4 && fits_kernels(c.head_dim));
+                      }}}},
           {.name = "gdn_kernel",
            .summary = "the gated delta rule in five CUDA kernels instead of tensor operations",
            .equivalence = Equivalence::Math,
@@ -94,7 +130,7 @@ const Registry<Optimization>& optimizations() {
                       [](const TrainConfig& c) {
                         return c.device == Device::Cpu ||
                                (c.precision == Precision::Bf16 && c.chunk_size == 64 &&
-                                (c.head_dim == 32 || c.head_dim == 64 || c.head_dim == 128));
+                                fits_kernels(c.head_dim));
                       }}}},
           {.name = "norms",
            .summary = "residual sum and norm in one pass, and the norm behind the delta rule with "

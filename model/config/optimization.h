@@ -26,6 +26,7 @@ enum class Gate {
   Isolation,    // documents do not see each other, nor the future
   SameFunction, // logits and gradients
   DeltaRule,    // the rule against its recurrence, and isolation
+  Documents,    // isolation, order of tokens, and documents packed against documents alone
   NsaRanges,    // logits and gradients, ranges, isolation
   Gradients,    // of several ranks against one process, and a shared overflow
   Validation,   // of several ranks against one process, and the same collectives

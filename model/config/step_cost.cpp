@@ -15,6 +15,9 @@ constexpr double kStream = 4;   // bytes of an element of the residual stream, n
 // the traces of docs/results/h200/trace (fp32). The scan of the delta rule launches 3 + 3 a chunk
 // step. Casts of a narrower compute type: a weight and an input forward, both gradients backward.
 constexpr std::int64_t kDeltaLaunches = 58 + 105, kScanLaunches = 3 + 3;
+// Of them those of its inputs as operators; fused: a kernel each way, the gate's gradient, two
+// sums.
+constexpr std::int64_t kInputLaunches = 20 + 34, kFusedInputLaunches = 1 + 4;
 constexpr std::int64_t kLatentLaunches = 26 + 55, kFeedForwardLaunches = 5 + 8;
 constexpr std::int64_t kNormLaunches = 4 + 6;    // two norms and residual additions of a layer
 constexpr std::int64_t kProductLaunches = 1 + 2; // of a linear that nothing else counts
@@ -107,7 +110,8 @@ void add_layer(Costs& costs, const StepShape& shape, const DeltaShape& layer) {
   costs.add("delta rule",
             kTraining * tokens * heads * rule,
             kTraining * tokens * (4 * lanes + 2 * heads) * kStream, // q k v o | g beta
-            kDeltaLaunches + kScanLaunches * layer.scan_steps,
+            kDeltaLaunches - (layer.fused_inputs ? kInputLaunches - kFusedInputLaunches : 0) +
+                kScanLaunches * layer.scan_steps,
             Peak::Fp32);
 }
 

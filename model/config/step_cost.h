@@ -16,6 +16,7 @@ namespace assay {
 struct DeltaShape {
   std::int64_t heads = 0, head_dim = 0, chunk = 0;
   std::int64_t scan_steps = 0; // chunks of the longest segment: they follow one another
+  bool fused_inputs = false;   // delta_inputs = fused
 };
 
 // Multi-head latent attention, not absorbed.

@@ -5,12 +5,10 @@
 #include "core/span.h"
 #include "model/families/init.h"
 #include "model/layers/add_norm.h"
-#include "model/layers/autocast.h"
+#include "model/layers/delta_inputs.h"
 #include "model/layers/fp8_linear.h"
 #include "model/layers/gated_delta_rule.h"
 #include "model/layers/rms_norm.h"
-#include "model/layers/short_conv.h"
-#include "model/layout/chunk_layout.h"
 
 namespace assay {
 
@@ -34,7 +32,8 @@ GatedDeltaNet::GatedDeltaNet(ParameterFactory& make,
                              const std::string& prefix,
                              const TrainConfig& config)
     : heads_(config.heads), head_dim_(config.head_dim), form_(config.delta_form),
-      bf16_inputs_(config.bf16_delta_inputs), guard_(config.bf16_guard), norms_(config.norms) {
+      inputs_(config.delta_inputs), bf16_inputs_(config.bf16_delta_inputs),
+      guard_(config.bf16_guard), norms_(config.norms) {
   const std::int64_t inner = heads_ * head_dim_;
   const double conv_bound = 1.0 / std::sqrt(static_cast<double>(config.conv_kernel));
   in_proj_ = make.normal(
@@ -65,25 +64,17 @@ at::Tensor GatedDeltaNet::guard_cast(const at::Tensor& x) const {
 
 at::Tensor GatedDeltaNet::forward(const at::Tensor& x, const Segments& segments) const {
   const Span span("gated_deltanet");
-  const std::int64_t tokens = x.size(0), inner = heads_ * head_dim_;
-  const std::vector<at::Tensor> projected =
-      apply_linear(x, in_proj_).split_with_sizes({3 * inner, inner, heads_, heads_}, 1);
-  const at::Tensor mixed = short_conv(projected[0], conv_, segments.chunks->taps);
-  const std::vector<at::Tensor> qkv = mixed.split_with_sizes({2 * inner, inner}, 1);
-  const std::vector<at::Tensor> qk =
-      l2_norm(qkv[0].reshape({tokens, 2 * heads_, head_dim_})).chunk(2, 1);
-  const at::Tensor v = qkv[1].reshape({tokens, heads_, head_dim_});
-
-  const at::Tensor gate = projected[1].view({tokens, heads_, head_dim_});
-  const at::ScalarType type = wide_type(x);
-  const at::Tensor decay = -a_log_.exp() * at::softplus(projected[2].to(type) + dt_bias_);
-  const at::Tensor rate = projected[3].to(type).sigmoid();
+  const at::Tensor projected = apply_linear(x, in_proj_);
+  const DeltaInputWeights weights{conv_, a_log_, dt_bias_};
+  const DeltaRuleInputs in = inputs_ == DeltaInputs::Fused
+                                 ? delta_inputs_fused(projected, weights, segments)
+                                 : delta_inputs_ops(projected, weights, segments);
   const DeltaRule rule = delta_rule_of(form_);
   const at::Tensor out =
-      rule(guard_cast(qk[0]), guard_cast(qk[1]), guard_cast(v), decay, rate, segments);
-  const at::Tensor gated =
-      norms_ == Norms::Fused ? gated_norm(out, gate, norm_) : rms_norm(out, norm_) * at::silu(gate);
-  return apply_linear(gated.reshape({tokens, inner}), out_proj_);
+      rule(guard_cast(in.q), guard_cast(in.k), guard_cast(in.v), in.g, in.beta, segments);
+  const at::Tensor gated = norms_ == Norms::Fused ? gated_norm(out, in.gate, norm_)
+                                                  : rms_norm(out, norm_) * at::silu(in.gate);
+  return apply_linear(gated.reshape({x.size(0), heads_ * head_dim_}), out_proj_);
 }
 
 } // namespace assay

@@ -23,6 +23,7 @@ private:
 
   std::int64_t heads_, head_dim_;
   DeltaForm form_;
+  DeltaInputs inputs_;
   bool bf16_inputs_;
   Bf16Guard guard_;
   Norms norms_;

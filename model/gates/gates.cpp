@@ -258,14 +258,24 @@ std::vector<GateResult> varlen_gates(const TrainConfig& given_reference,
   return gates;
 }
 
-std::vector<GateResult> delta_rule_gates(const TrainConfig& level, const Batch& batch) {
+// Of the level's whole model with documents as segments, whatever its attention is.
+std::vector<GateResult>
+document_gates(const TrainConfig& given_level, const Batch& batch, bool alone) {
+  const TrainConfig level = without_fp8(given_level);
   Trainer trainer(level);
   const LogitsFunction logits = [&](const Batch& b) {
     return trainer.logits(b, Attention::Varlen);
   };
-  return {delta_rule_gate(delta_rule_of(level.delta_form), batch, level),
-          isolation_gate(logits, batch, batch.documents, level.vocab_size),
-          causality_gate(logits, batch, level.vocab_size)};
+  std::vector<GateResult> gates{isolation_gate(logits, batch, batch.documents, level.vocab_size),
+                                causality_gate(logits, batch, level.vocab_size)};
+  if (alone) gates.push_back(per_document_gate(logits, batch, level));
+  return gates;
+}
+
+std::vector<GateResult> delta_rule_gates(const TrainConfig& level, const Batch& batch) {
+  std::vector<GateResult> gates = document_gates(level, batch, false);
+  gates.insert(gates.begin(), delta_rule_gate(delta_rule_of(level.delta_form), batch, level));
+  return gates;
 }
 
 std::vector<GateResult> run_gate(Gate gate,
@@ -286,6 +296,8 @@ std::vector<GateResult> run_gate(Gate gate,
     return same_function_gates(reference, level, batches.front(), "math/logits");
   case Gate::DeltaRule:
     return delta_rule_gates(level, batches.front());
+  case Gate::Documents:
+    return document_gates(level, batches.front(), true);
   case Gate::NsaRanges:
     return nsa_ranges_gates(reference, level, batches);
   case Gate::Gradients:

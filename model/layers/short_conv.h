@@ -11,4 +11,15 @@ namespace assay {
 // (fp64 for fp64).
 at::Tensor short_conv(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& taps);
 
+// Its sums before SiLU, and their gradients, for functions with a backward of their own: x and
+// d_sum in the type that is computed in.
+at::Tensor tap_sums(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& taps);
+struct TapGradients {
+  at::Tensor x, weight;
+};
+TapGradients tap_gradients(const at::Tensor& d_sum,
+                           const at::Tensor& x,
+                           const at::Tensor& weight,
+                           const at::Tensor& taps);
+
 } // namespace assay

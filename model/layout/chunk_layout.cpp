@@ -85,12 +85,11 @@ void fill_chunks(ChunkLayout& layout, const std::vector<Range>& ranges) {
   layout.above = at::ones({C, C}, at::TensorOptions().dtype(at::kBool)).triu(1);
 }
 
-at::Tensor make_taps(const std::vector<std::int32_t>& cu, std::int64_t kernel) {
-  const at::Tensor positions = segment_positions(cu);
+at::Tensor make_taps(const at::Tensor& position, std::int64_t kernel) {
   std::vector<at::Tensor> taps;
   for (std::int64_t j = 1; j < kernel; ++j)
-    taps.push_back(positions.ge(j).to(at::kFloat).unsqueeze(1));
-  return taps.empty() ? at::empty({0, cu.back(), 1}) : at::stack(taps);
+    taps.push_back(position.ge(j).to(at::kFloat).unsqueeze(1));
+  return taps.empty() ? at::empty({0, position.size(0), 1}) : at::stack(taps);
 }
 
 } // namespace
@@ -105,13 +104,15 @@ ChunkLayout make_chunk_layout(const std::vector<std::int32_t>& cu,
   const std::vector<Range> ranges = sorted(ranges_of(cu));
   fill_chunks(layout, ranges);
   fill_spans(layout, ranges);
-  layout.taps = make_taps(cu, config.conv_kernel);
+  layout.position = segment_positions(cu).to(at::kInt);
+  layout.taps = make_taps(layout.position, config.conv_kernel);
   for (at::Tensor* tensor : {&layout.gather,
                              &layout.scatter,
                              &layout.dead,
                              &layout.spans,
                              &layout.segment_chunks,
                              &layout.above,
+                             &layout.position,
                              &layout.taps})
     if (tensor->defined()) *tensor = tensor->to(device);
   return layout;

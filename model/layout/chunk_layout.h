@@ -24,6 +24,7 @@ struct ChunkLayout {
   at::Tensor spans;                      // int32 [N, 2]: first token, tokens; segment after segment
   at::Tensor segment_chunks;             // int32 [segments+1]: first of `spans` of each segment
   at::Tensor above;                      // bool [C, C]: strictly above the diagonal
+  at::Tensor position;                   // int32 [T]: place in the segment, from 0
   at::Tensor
       taps; // fp32 [conv_kernel-1, T, 1]: taps[j-1][t] = 1 where token t-j lies in the segment of t
 };

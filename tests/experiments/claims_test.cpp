@@ -79,7 +79,8 @@ TEST(Claims, TheShippedOnesLoad) {
                           "nsa-ranges-kernel",
                           "nsa-ranges-direct",
                           "nsa-ranges-bottleneck",
-                          "speed-gdn-kernel"));
+                          "speed-gdn-kernel",
+                          "speed-delta-inputs"));
   EXPECT_THAT(settings,
               ElementsAre("ddp-buckets-default",
                           "ddp-buckets-larger",

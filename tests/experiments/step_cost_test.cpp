@@ -52,6 +52,17 @@ TEST(StepCost, DeltaLayerByHand) {
   EXPECT_EQ(total_launches(ops), 187 + 13 + 10 + 6 + 9 + 20 + 14 + 1);
 }
 
+// Operators of a layer's inputs, 20 + 34 launches, become a kernel each way and three small ones.
+TEST(StepCost, FusedInputsLaunchFiveKernels) {
+  TrainConfig config;
+  config = value_or_throw(resolve(config)); // GGM
+  const std::vector<OpCost> operators = step_cost(step_shape(config));
+  config.delta_inputs = DeltaInputs::Fused;
+  const std::vector<OpCost> fused = step_cost(step_shape(config));
+  EXPECT_EQ(total_launches(operators) - total_launches(fused), 2 * (54 - 5));
+  EXPECT_DOUBLE_EQ(total_flops(operators), total_flops(fused));
+}
+
 // W is cast once an optimizer step, x and dy in every micro-batch; the head stays in bf16.
 TEST(StepCost, Fp8LinearsByHand) {
   StepShape shape = small_delta();

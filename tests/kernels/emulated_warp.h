@@ -12,6 +12,9 @@ inline int thread_index() {
 inline int block_index() {
   return static_cast<int>(emu::block_index.x);
 }
+inline int block_row() {
+  return static_cast<int>(emu::block_index.y);
+}
 inline int block_count() {
   return static_cast<int>(emu::grid_size.x);
 }

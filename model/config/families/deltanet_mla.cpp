@@ -17,8 +17,11 @@ LayerSize delta_size(const TrainConfig& c) {
 }
 
 StepShape::Layer delta_cost(const TrainConfig& c, std::int64_t longest_segment) {
-  return DeltaShape{
-      c.heads, c.head_dim, c.chunk_size, (longest_segment + c.chunk_size - 1) / c.chunk_size};
+  return DeltaShape{c.heads,
+                    c.head_dim,
+                    c.chunk_size,
+                    (longest_segment + c.chunk_size - 1) / c.chunk_size,
+                    c.delta_inputs == DeltaInputs::Fused};
 }
 
 Layouts delta_layouts(const TrainConfig&) {

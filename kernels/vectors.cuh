@@ -1,12 +1,10 @@
-// Vectors of 4 and 8 elements in one access, and sums over lanes.
+// Vectors of 4 and 8 elements in one access, sums over lanes, and the sigmoid: what kernels share
+// that work on neighbouring columns.
 #pragma once
 
-#include "kernels/rowwise/rows.h"
 #include "kernels/simt.cuh"
 
-namespace assay::rowwise {
-
-using namespace simt;
+namespace assay::simt {
 
 constexpr float kLog2E = 1.4426950408889634F;
 
@@ -25,10 +23,12 @@ __device__ __forceinline__ void load(float (&x)[4], const float* from) {
   const float4 v = *reinterpret_cast<const float4*>(from);
   x[0] = v.x, x[1] = v.y, x[2] = v.z, x[3] = v.w;
 }
-__device__ __forceinline__ void load(float (&x)[4], const bf16* from) {
-  const uint2 v = *reinterpret_cast<const uint2*>(from);
+__device__ __forceinline__ void unpack(float (&x)[4], uint2 v) {
   const float2 a = unpack2(v.x), b = unpack2(v.y);
   x[0] = a.x, x[1] = a.y, x[2] = b.x, x[3] = b.y;
+}
+__device__ __forceinline__ void load(float (&x)[4], const bf16* from) {
+  unpack(x, *reinterpret_cast<const uint2*>(from));
 }
 __device__ __forceinline__ void unpack(float (&x)[8], uint4 v) {
   const float2 a = unpack2(v.x), b = unpack2(v.y), c = unpack2(v.z), d = unpack2(v.w);
@@ -53,4 +53,4 @@ __device__ __forceinline__ void store(bf16* to, const float (&x)[8]) {
       make_uint4(pack2(x[0], x[1]), pack2(x[2], x[3]), pack2(x[4], x[5]), pack2(x[6], x[7]));
 }
 
-} // namespace assay::rowwise
+} // namespace assay::simt
