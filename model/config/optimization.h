@@ -26,6 +26,7 @@ enum class Gate {
   EmaSwap,      // evaluation, restored weights and EMA
   Isolation,    // documents do not see each other, nor the future
   SameFunction, // logits and gradients
+  Loss,         // of a training step and of an evaluation
   DeltaRule,    // the rule against its recurrence, and isolation
   NsaRanges,    // logits and gradients, ranges, isolation
   Gradients,    // of several ranks against one process, and a shared overflow
