@@ -79,7 +79,9 @@ TEST(Claims, TheShippedOnesLoad) {
                           "nsa-ranges-kernel",
                           "nsa-ranges-direct",
                           "nsa-ranges-bottleneck",
-                          "speed-gdn-kernel"));
+                          "speed-gdn-kernel",
+                          "speed-loss-head",
+                          "speed-loss-head-64mib"));
   EXPECT_THAT(settings,
               ElementsAre("ddp-buckets-default",
                           "ddp-buckets-larger",
