@@ -5,7 +5,7 @@
 
 #include "core/statistics/roofline.h"
 #include "core/trace/trace_file.h"
-#include "experiments/plan/plan.h"
+#include "experiments/evidence/plan_state.h"
 
 namespace assay {
 

@@ -25,6 +25,7 @@ enum class Gate {
   EmaSwap,      // evaluation, restored weights and EMA
   Isolation,    // documents do not see each other, nor the future
   SameFunction, // logits and gradients
+  Loss,         // of a training step and of an evaluation
   DeltaRule,    // the rule against its recurrence, and isolation
   Documents,    // isolation, order of tokens, and documents packed against documents alone
   NsaRanges,    // logits and gradients, ranges, isolation

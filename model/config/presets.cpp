@@ -60,7 +60,8 @@ Result<bool> check_pattern(const TrainConfig& c, const FamilyConfig& family) {
   return true;
 }
 
-constexpr std::int64_t kMaxRanks = 1024, kMaxBucketMib = 16384;
+constexpr std::int64_t kMaxRanks = 1024, kMaxBucketMib = 16384,
+                       kMaxLossChunkMib = std::int64_t{1} << 20;
 
 Result<bool> check(const TrainConfig& c) {
   const std::array<std::pair<const char*, std::int64_t>, 10> positive{
@@ -88,6 +89,10 @@ Result<bool> check(const TrainConfig& c) {
     return fail("keys 'beta1' and 'beta2' must be in [0, 1)");
   if (c.min_lr_ratio < 0 || c.min_lr_ratio > 1)
     return fail("key 'min_lr_ratio' must be in [0, 1], not {}", c.min_lr_ratio);
+  if (c.loss_chunk_mib < 0 || c.loss_chunk_mib > kMaxLossChunkMib)
+    return fail("key 'loss_chunk_mib' must be in [0, {}], not {}; 0 keeps all logits at once",
+                kMaxLossChunkMib,
+                c.loss_chunk_mib);
   if (c.grad_clip < 0 || c.weight_decay < 0 || !(c.adam_eps > 0))
     return fail(
         "keys 'grad_clip' and 'weight_decay' must not be negative, 'adam_eps' must be above 0");

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "model/config/family_config.h"
+#include "model/config/loss_chunk.h"
 
 namespace assay {
 
@@ -22,6 +23,11 @@ constexpr std::int64_t kLatentLaunches = 26 + 55, kFeedForwardLaunches = 5 + 8;
 constexpr std::int64_t kNormLaunches = 4 + 6;    // two norms and residual additions of a layer
 constexpr std::int64_t kProductLaunches = 1 + 2; // of a linear that nothing else counts
 constexpr std::int64_t kHeadLaunches = 2 + 4, kLossLaunches = 3 + 6, kCastLaunches = 2 + 2;
+// The loss in chunks, from its code (model/layers/loss_head.cpp): a chunk in 16 bits is three
+// products and a kernel, in fp32 tensor operations; once count, factor, mean and the check of the
+// gradient that comes; casts of weight, input and its gradient.
+constexpr std::int64_t kChunkLaunches = 4, kPlainChunkLaunches = 24, kChunkedLossLaunches = 9;
+constexpr std::int64_t kChunkedCastLaunches = 3;
 // Update: one pass over all parameters is a launch for every kPassElements of them (LibTorch's
 // multi-tensor kernels: 320 blocks of 65,536 elements); norm, clip and AdamW on two groups.
 constexpr std::int64_t kPassElements = std::int64_t{320} * 65536, kUpdatePasses = 4;
@@ -173,12 +179,34 @@ void add_layers(Costs& costs, const StepShape& shape) {
   }
 }
 
+// Head and loss in chunks: the weight is read in two products a chunk; its gradient is written by
+// the first chunk, and read and written in fp32 by the others. Logits are written, become their
+// gradient in place, and are read by two products.
+void add_chunked_head(Costs& costs, const StepShape& shape) {
+  const auto tokens = static_cast<double>(shape.tokens), k = static_cast<double>(shape.d_model),
+             n = static_cast<double>(shape.vocab_size),
+             e = static_cast<double>(shape.compute_bytes),
+             chunks = static_cast<double>(shape.loss_chunks);
+  const bool half = shape.compute_bytes != 4;
+  costs.add("head",
+            kTraining * 2 * tokens * k * n,
+            3 * e * tokens * (k + n) + (2 * e * chunks + 4 * (2 * chunks - 1)) * k * n,
+            kProductLaunches * shape.loss_chunks);
+  costs.add("loss",
+            0,
+            2 * tokens * n * e,
+            ((half ? kChunkLaunches : kPlainChunkLaunches) - kProductLaunches) * shape.loss_chunks +
+                kChunkedLossLaunches);
+  if (half) costs.add("casts", 0, (4 + e) * (k * n + 2 * tokens * k), kChunkedCastLaunches);
+}
+
 void add_ends(Costs& costs, const StepShape& shape) {
   const auto width = static_cast<double>(shape.d_model),
              vocabulary = static_cast<double>(shape.vocab_size),
              e = static_cast<double>(shape.compute_bytes);
   costs.stream("embedding", width, width, kStream, 0);
   costs.stream("norms and residuals", width, width, kStream, 0); // final norm
+  if (shape.loss_chunks > 0) return add_chunked_head(costs, shape);
   costs.plain_linear("head", shape.d_model, shape.vocab_size);
   costs.add("head", 0, 0, kHeadLaunches);
   // Logits read forward; read and overwritten by their gradient backward.
@@ -226,6 +254,11 @@ StepShape step_shape(const TrainConfig& c, std::int64_t longest_segment) {
   shape.ffn_matrices = family_of(c).ffn_matrices;
   shape.compute_bytes = c.precision == Precision::Fp32 ? 4 : 2;
   shape.fp8_linears = c.precision == Precision::Fp8;
+  if (c.loss_chunk_mib > 0) {
+    const std::int64_t chunk =
+        loss_chunk_tokens(shape.tokens, c.vocab_size, c.loss_chunk_mib, shape.compute_bytes);
+    shape.loss_chunks = (shape.tokens + chunk - 1) / chunk;
+  }
   shape.ema = c.ema_decay > 0;
   for (const char letter : c.pattern)
     shape.layers.push_back(layer_kind(c, letter).cost(c, segment));

@@ -11,6 +11,7 @@
 
 #include "core/registry.h"
 #include "model/config/train_config.h"
+#include "model/layers/loss_head.h"
 #include "model/layout/batch.h"
 
 namespace assay {
@@ -50,6 +51,10 @@ public:
   // Logits [B*T, vocab_size] of a prepared batch. Documents are isolated with Varlen only; the
   // other paths let the documents of a row see each other, in every layer.
   virtual at::Tensor forward(const Batch& batch, Attention path) const = 0;
+  // Mean loss of the batch's tokens, nats, fp32, 0-dim. `gradient`: what the backward pass, if one
+  // follows, will bring.
+  virtual at::Tensor
+  loss(const Batch& batch, Attention path, const LossGradient& gradient) const = 0;
 };
 
 struct BuiltModel {

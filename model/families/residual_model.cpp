@@ -29,7 +29,8 @@ struct Block {
 class ResidualModel : public Model {
 public:
   ResidualModel(ParameterFactory& make, const TrainConfig& config, const ResidualForm& form)
-      : feed_forward_(form.feed_forward), norms_(config.norms), ffn_gate_(config.ffn_gate) {
+      : feed_forward_(form.feed_forward), norms_(config.norms), ffn_gate_(config.ffn_gate),
+        loss_chunk_mib_(config.loss_chunk_mib) {
     const std::int64_t d = config.d_model;
     embedding_ = make.normal("embedding", {config.vocab_size, d}, kEmbeddingStd);
     for (std::size_t i = 0; i < config.pattern.size(); ++i)
@@ -40,6 +41,22 @@ public:
   }
 
   at::Tensor forward(const Batch& batch, Attention path) const override {
+    return logits(hidden(batch, path));
+  }
+
+  at::Tensor loss(const Batch& batch, Attention path, const LossGradient& gradient) const override {
+    const at::Tensor last = hidden(batch, path), targets = batch.targets.view(-1);
+    if (loss_chunk_mib_ == 0) {
+      const Span span("loss_head/logits");
+      return logits_loss(logits(last), targets);
+    }
+    const Span span("head");
+    return chunked_loss(last, head_, targets, loss_chunk_mib_, gradient);
+  }
+
+private:
+  // What the head takes: [T, d_model].
+  at::Tensor hidden(const Batch& batch, Attention path) const {
     const Segments& segments = path == Attention::Varlen ? batch.documents : batch.rows;
     at::Tensor x = at::embedding(embedding_, batch.tokens.view(-1));
     at::Tensor branch; // what the last layer adds to x
@@ -47,12 +64,14 @@ public:
       branch = block.mixer(next_norm(x, branch, block.mixer_norm), segments, path);
       branch = feed_forward(block, next_norm(x, branch, block.ffn_norm));
     }
-    const at::Tensor last = next_norm(x, branch, final_norm_);
+    return next_norm(x, branch, final_norm_);
+  }
+
+  at::Tensor logits(const at::Tensor& last) const {
     const Span span("head");
     return at::linear(last, head_); // in 16 bits, also with FP8
   }
 
-private:
   static Block make_block(ParameterFactory& make,
                           const std::string& prefix,
                           char kind,
@@ -94,7 +113,8 @@ private:
   FeedForward feed_forward_;
   Norms norms_;
   FfnGate ffn_gate_;
-  at::Tensor embedding_; // [vocab_size, d_model]
+  std::int64_t loss_chunk_mib_; // 0: all logits at once
+  at::Tensor embedding_;        // [vocab_size, d_model]
   std::vector<Block> blocks_;
   at::Tensor final_norm_; // [d_model]
   at::Tensor head_;       // [vocab_size, d_model]

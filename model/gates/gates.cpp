@@ -294,6 +294,8 @@ std::vector<GateResult> run_gate(Gate gate,
     return varlen_gates(reference, level, batches);
   case Gate::SameFunction:
     return same_function_gates(reference, level, batches.front(), "math/logits");
+  case Gate::Loss:
+    return loss_gates(reference, level, batches);
   case Gate::DeltaRule:
     return delta_rule_gates(level, batches.front());
   case Gate::Documents:

@@ -36,6 +36,11 @@ std::vector<GateResult> run_gates(const Optimization& optimization,
                                   const std::vector<Batch>& batches,
                                   const std::shared_ptr<ProcessGroup>& ranks = nullptr);
 
+// Gate::Loss (model/gates/loss_gates.cpp).
+std::vector<GateResult> loss_gates(const TrainConfig& reference,
+                                   const TrainConfig& level,
+                                   const std::vector<Batch>& batches);
+
 // Gate::Gradients and Gate::Validation (model/gates/ddp_gates.cpp): `ranks` has at least two.
 std::vector<GateResult> gradient_gates(const TrainConfig& level,
                                        const std::vector<Batch>& batches,

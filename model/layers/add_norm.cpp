@@ -237,18 +237,11 @@ struct GatedNorm : torch::autograd::Function<GatedNorm> {
   }
 };
 
-// What a product after this takes: autocast's type, or x's without it.
-at::ScalarType result_type(const at::Tensor& x) {
-  const at::DeviceType device = x.device().type();
-  return at::autocast::is_autocast_enabled(device) ? at::autocast::get_autocast_dtype(device)
-                                                   : x.scalar_type();
-}
-
 } // namespace
 
 std::pair<at::Tensor, at::Tensor>
 add_norm(const at::Tensor& x, const at::Tensor& branch, const at::Tensor& weight) {
-  const at::ScalarType result = result_type(x);
+  const at::ScalarType result = product_type(x); // what follows is one
   const std::optional<at::Tensor> added =
       branch.defined() ? std::optional<at::Tensor>(branch) : std::nullopt;
   const tensor_list both = AddNorm::apply(x, added, weight, static_cast<std::int64_t>(result));
@@ -256,7 +249,7 @@ add_norm(const at::Tensor& x, const at::Tensor& branch, const at::Tensor& weight
 }
 
 at::Tensor gated_norm(const at::Tensor& o, const at::Tensor& gate, const at::Tensor& weight) {
-  return GatedNorm::apply(o, gate, weight, static_cast<std::int64_t>(result_type(gate)));
+  return GatedNorm::apply(o, gate, weight, static_cast<std::int64_t>(product_type(gate)));
 }
 
 } // namespace assay

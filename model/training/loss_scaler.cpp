@@ -20,10 +20,14 @@ LossScaler::LossScaler(const TrainConfig& config, at::Device device)
 at::Tensor LossScaler::scale(const at::Tensor& loss) const {
   if (dynamic_) {
     const Span span("scaler/dynamic");
-    return loss * scale_.squeeze();
+    return loss * device_scale();
   }
   const Span span("scaler/off");
   return loss;
+}
+
+at::Tensor LossScaler::device_scale() const {
+  return dynamic_ ? scale_.squeeze() : at::Tensor();
 }
 
 at::Tensor LossScaler::unscale(const std::vector<at::Tensor>& gradients) {

@@ -17,6 +17,8 @@ public:
   LossScaler(const TrainConfig& config, at::Device device);
 
   at::Tensor scale(const at::Tensor& loss) const;
+  // What scale() multiplies by: 0-dim, fp32, on the device; undefined when off.
+  at::Tensor device_scale() const;
   // Divides the gradients by the scale and looks for inf and NaN. Returns the flag for AdamW::step,
   // undefined when off.
   at::Tensor unscale(const std::vector<at::Tensor>& gradients);

@@ -33,11 +33,6 @@ at::ScalarType compute_type(Precision precision) {
 
 namespace {
 
-// Mean nats a token, in fp32.
-at::Tensor token_loss(const at::Tensor& logits, const Batch& batch) {
-  return at::cross_entropy_loss(logits.to(at::kFloat), batch.targets.view(-1));
-}
-
 BuiltModel build(const TrainConfig& config, const at::Generator& generator) {
   return (*value_or_throw(model_families().lookup(config.family))).build(config, generator);
 }
@@ -70,13 +65,22 @@ Trainer::Trainer(const TrainConfig& resolved, std::shared_ptr<ProcessGroup> rank
 
 Trainer::~Trainer() = default;
 
-at::Tensor Trainer::logits(const Batch& batch, Attention path) const {
+template <class Run> at::Tensor Trainer::without_gradients(Run run) const {
   const at::NoGradGuard no_grad;
   const AutocastGuard autocast(torch_device(config_.device).type(),
                                compute_type(config_.precision));
   Fp8Weights casts; // the weights may be the EMA's
   const Fp8Guard fp8(config_.precision == Precision::Fp8 ? &casts : nullptr);
-  return built_.model->forward(batch, path);
+  return run(*built_.model);
+}
+
+at::Tensor Trainer::logits(const Batch& batch, Attention path) const {
+  return without_gradients([&](const Model& model) { return model.forward(batch, path); });
+}
+
+at::Tensor Trainer::loss(const Batch& batch) const {
+  return without_gradients(
+      [&](const Model& model) { return model.loss(batch, Attention::Varlen, {}); });
 }
 
 // Adds the gradients of weight * loss (scaled by the loss scaler) to the parameters, and averages
@@ -90,7 +94,7 @@ Trainer::backward(const Batch& batch, double weight, Fp8Weights& casts, Gradient
     const AutocastGuard autocast(torch_device(config_.device).type(),
                                  compute_type(config_.precision));
     const Fp8Guard fp8(config_.precision == Precision::Fp8 ? &casts : nullptr);
-    loss = token_loss(built_.model->forward(batch, config_.attention), batch);
+    loss = built_.model->loss(batch, config_.attention, {weight, scaler_.device_scale()});
     after(PlantedWait::Forward);
   }
   if (weight != 1.0) loss = loss * weight;
@@ -186,7 +190,7 @@ EvalResult Trainer::evaluate(const std::vector<Batch>& batches) {
     const Ema::Scope averaged(ema_);
     const at::NoGradGuard no_grad;
     for (const Batch& batch : share) {
-      total.add_(token_loss(logits(batch), batch), static_cast<double>(batch.token_count()));
+      total.add_(loss(batch), static_cast<double>(batch.token_count()));
       result.tokens += batch.token_count();
       result.bytes += batch.bytes;
     }

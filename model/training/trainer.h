@@ -62,6 +62,8 @@ public:
   at::Tensor logits(const Batch& batch) const { return logits(batch, Attention::Varlen); }
   // … or by the given path, as training sees them.
   at::Tensor logits(const Batch& batch, Attention path) const;
+  // Mean loss of the batch, nats a token, of the current weights, documents isolated: fp32, 0-dim.
+  at::Tensor loss(const Batch& batch) const;
   // Gradients of the training loss of one batch, in the order of parameters(), on this rank alone;
   // changes nothing.
   std::vector<at::Tensor> gradients(const Batch& batch);
@@ -91,6 +93,7 @@ public:
   const TrainConfig& config() const { return config_; }
 
 private:
+  template <class Run> at::Tensor without_gradients(Run run) const;
   at::Tensor backward(const Batch& batch, double weight, Fp8Weights& casts, GradientSync* sync);
   at::Tensor accumulate(const std::vector<Batch>& micro_batches);
   void update(StepResult& result);

@@ -80,7 +80,11 @@ TEST(Claims, TheShippedOnesLoad) {
                           "nsa-ranges-direct",
                           "nsa-ranges-bottleneck",
                           "speed-gdn-kernel",
-                          "speed-delta-inputs"));
+                          "speed-delta-inputs",
+                          "speed-loss-head",
+                          "speed-loss-head-64mib",
+                          "speed-norms",
+                          "speed-ffn-gate"));
   EXPECT_THAT(settings,
               ElementsAre("ddp-buckets-default",
                           "ddp-buckets-larger",

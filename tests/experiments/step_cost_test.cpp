@@ -63,6 +63,27 @@ TEST(StepCost, FusedInputsLaunchFiveKernels) {
   EXPECT_DOUBLE_EQ(total_flops(operators), total_flops(fused));
 }
 
+// Three chunks of the same head: the same FLOPs; logits cross memory twice less in the loss, the
+// weight is read six times and its gradient, 4 bytes an element, written three times and read
+// twice.
+TEST(StepCost, ChunkedLossByHand) {
+  StepShape shape = small_delta();
+  const std::vector<OpCost> whole = step_cost(shape);
+  shape.loss_chunks = 3;
+  const std::vector<OpCost> chunked = step_cost(shape);
+  EXPECT_DOUBLE_EQ(total_flops(chunked), total_flops(whole));
+  EXPECT_DOUBLE_EQ(op(chunked, "head").bytes,
+                   3.0 * 2 * 128 * (64 + 256) + (6.0 * 2 + 5 * 4) * 64 * 256);
+  EXPECT_DOUBLE_EQ(op(chunked, "loss").bytes, 2.0 * 128 * 256 * 2);
+  EXPECT_EQ(op(chunked, "head").launches + op(chunked, "loss").launches, 3 * 4 + 9);
+  EXPECT_EQ(op(whole, "casts").launches - op(chunked, "casts").launches, 1);
+  TrainConfig config;
+  config.preset = "base";
+  config.precision = Precision::Bf16;
+  config.loss_chunk_mib = 64; // chunks of 640 tokens
+  EXPECT_EQ(step_shape(value_or_throw(resolve(config))).loss_chunks, 52);
+}
+
 // W is cast once an optimizer step, x and dy in every micro-batch; the head stays in bf16.
 TEST(StepCost, Fp8LinearsByHand) {
   StepShape shape = small_delta();

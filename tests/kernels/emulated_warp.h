@@ -58,6 +58,14 @@ inline float exp2_fast(float x) {
   return std::exp2(x);
 }
 
+inline float log2_fast(float x) {
+  return std::log2(x);
+}
+inline std::uint32_t max2(std::uint32_t a, std::uint32_t b) { // a NaN loses, as on the device
+  const float2 x = unpack2(a), y = unpack2(b);
+  return pack2(std::fmax(x.x, y.x), std::fmax(x.y, y.y));
+}
+
 inline void load_matrices(std::uint32_t (&d)[4], const void* row, bool transposed) {
   const void* rows[32];
   emu::warp_gather(row, rows);

@@ -83,6 +83,9 @@ TEST(KernelCounts, FamilyDeltanetMla) {
   expect_counts("G, a chunk more", count(longer).minus(count(delta)));
   expect_counts("M", layer(tiny("deltanet_mla", "M")));
   expect_counts("step without layers", count(delta).minus(layer(delta)));
+  TrainConfig chunked = delta;
+  chunked.loss_chunk_mib = 64; // one chunk here
+  expect_counts("loss in a chunk more than all logits", count(chunked).minus(count(delta)));
 }
 
 TEST(KernelCounts, FamilyNsa) {

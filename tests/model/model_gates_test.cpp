@@ -106,6 +106,16 @@ TEST(TrainingGates, RejectADifferentUpdate) {
   EXPECT_FALSE(scaler_gates[0].passed);
 }
 
+// A model of other weights, nearly as good: its losses are near, and are not the same.
+TEST(LossGates, RejectAnotherLoss) {
+  const TrainConfig reference = small_config();
+  TrainConfig other = reference;
+  other.seed += 1;
+  const auto gates = loss_gates(reference, other, ragged_batches(reference, 2));
+  ASSERT_EQ(gates.size(), 2U);
+  for (const GateResult& gate : gates) EXPECT_FALSE(gate.passed) << gate.name << gate.detail;
+}
+
 TEST(TrainingGates, BlameTheReferenceThatDiverges) {
   TrainConfig config = small_config();
   config.lr = 1e30;
