@@ -11,6 +11,7 @@ namespace assay {
 namespace {
 
 using testing::Contains;
+using testing::Field;
 using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::SizeIs;
@@ -29,7 +30,7 @@ TEST_F(RunnerTest, ACellBeyondTheDiskBudgetIsNotTraced) {
   EXPECT_THAT(left_untraced(ledger(), plan_.ledger.cells[0].id), HasSubstr("max_gib"));
   const Report report = judge_results(ledger());
   EXPECT_TRUE(report.complete());
-  EXPECT_THAT(report.alarms, Contains(HasSubstr("ema: no trace: traces take")));
+  EXPECT_THAT(report.alarms, Contains(Field(&Alarm::code, AlarmCode::Untraced)));
 }
 
 TEST_F(RunnerTest, TheBudgetIsNoPartOfThePlan) {
@@ -49,7 +50,8 @@ TEST_F(RunnerTest, ALargerBudgetRecordsWhatWasLeftOut) {
   EXPECT_EQ(run().outcome, RunSummary::Outcome::Complete);
   EXPECT_THAT(launches(LaunchKind::Traced, "ema"), SizeIs(1));
   EXPECT_EQ(left_untraced(ledger(), plan_.ledger.cells[0].id), "");
-  EXPECT_THAT(judge_results(ledger()).alarms, testing::Not(Contains(HasSubstr("no trace"))));
+  EXPECT_THAT(judge_results(ledger()).alarms,
+              testing::Not(Contains(Field(&Alarm::code, AlarmCode::Untraced))));
 }
 
 TEST_F(RunnerTest, WithoutABudgetEveryCellIsTraced) {
