@@ -6,7 +6,7 @@
 #include "core/result.h"
 #include "core/span.h"
 #include "model/families/init.h"
-#include "model/layers/attention.h"
+#include "model/layers/attention/attention.h"
 #include "model/layers/autocast.h"
 #include "model/layers/fp8_linear.h"
 #include "model/layout/positions.h"

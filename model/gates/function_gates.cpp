@@ -10,7 +10,7 @@
 
 #include "core/result.h"
 #include "model/gates/gates.h"
-#include "model/layers/gated_delta_rule.h"
+#include "model/layers/delta_rule/gated_delta_rule.h"
 #include "model/layout/segments.h"
 
 namespace assay {

@@ -9,7 +9,7 @@
 
 #include "core/result.h"
 #include "model/ddp/process_group.h"
-#include "model/layers/gated_delta_rule.h"
+#include "model/layers/delta_rule/gated_delta_rule.h"
 #include "model/layout/segments.h"
 #include "model/nsa/nsa.h"
 

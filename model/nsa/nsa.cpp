@@ -8,9 +8,9 @@
 
 #include "core/result.h"
 #include "core/span.h"
+#include "model/layers/attention/chunked_attention.h"
+#include "model/layers/attention/varlen_attention.h"
 #include "model/layers/autograd_holder.h"
-#include "model/layers/chunked_attention.h"
-#include "model/layers/varlen_attention.h"
 #include "model/nsa/nsa_ranges.h"
 #include "model/nsa/nsa_strided.h"
 #include "model/nsa/selected_attention.h"

@@ -4,8 +4,8 @@
 #include <limits>
 #include <vector>
 
+#include "model/layers/attention/chunked_attention.h"
 #include "model/layers/autocast.h"
-#include "model/layers/chunked_attention.h"
 #include "model/nsa/nsa.h"
 
 namespace assay {

@@ -9,7 +9,7 @@
 
 #include "kernels/cuda_check.h"
 #include "kernels/nsa_select.h"
-#include "model/layers/varlen_attention.h"
+#include "model/layers/attention/varlen_attention.h"
 
 namespace assay {
 

@@ -21,7 +21,7 @@
 #include "core/result.h"
 #include "core/statistics/statistics.h"
 #include "model/gates/gates.h"
-#include "model/layers/varlen_attention.h"
+#include "model/layers/attention/varlen_attention.h"
 #include "model/layout/segments.h"
 #include "model/nsa/nsa.h"
 #include "model/nsa/nsa_ranges.h"

@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "model/layers/delta_inputs.h"
+#include "model/layers/delta_rule/delta_inputs.h"
 #include "tests/model/model_fixture.h"
 
 namespace assay::testing_model {

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "model/gates/gates.h"
-#include "model/layers/gated_delta_rule.h"
+#include "model/layers/delta_rule/gated_delta_rule.h"
 #include "tests/model/model_fixture.h"
 
 namespace assay {

@@ -6,9 +6,9 @@
 
 #include "model/families/latent_attention.h"
 #include "model/gates/gates.h"
-#include "model/layers/attention.h"
+#include "model/layers/attention/attention.h"
+#include "model/layers/delta_rule/short_conv.h"
 #include "model/layers/rms_norm.h"
-#include "model/layers/short_conv.h"
 #include "tests/model/model_fixture.h"
 
 namespace assay {

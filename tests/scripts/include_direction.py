@@ -12,8 +12,9 @@ import sys
 
 CORE = {"core", "core/files", "core/sqlite", "core/ledger", "core/trace", "core/statistics"}
 REPORTS = {"experiments/evidence", "experiments/attribution", "experiments/analysis"}
-MODEL = {"model/config", "model/layout", "model/layers", "model/nsa", "model/data", "model/ddp", "model/families",
-         "model/training", "model/gates"}
+LAYERS = {"model/layers", "model/layers/attention", "model/layers/delta_rule"}
+MODEL = LAYERS | {"model/config", "model/layout", "model/nsa", "model/data", "model/ddp", "model/families",
+                  "model/training", "model/gates"}
 VIEWER = {"ui/model", "ui/model/trace", "ui/model/results"}
 KERNELS = {"kernels", "kernels/delta_rule", "kernels/rowwise"}
 ENGINE = {"experiments/plan", "experiments/engine", "experiments/demo"}
@@ -34,9 +35,11 @@ ALLOWED = {
     "model/config": CORE,
     "model/layout": CORE | {"model/config"},
     "model/layers": CORE | {"model/config", "model/layout"} | KERNELS,
-    "model/nsa": CORE | {"model/config", "model/layout", "model/layers"} | KERNELS,
+    "model/layers/attention": CORE | {"model/config", "model/layout", "model/layers"} | KERNELS,
+    "model/layers/delta_rule": CORE | {"model/config", "model/layout", "model/layers"} | KERNELS,
+    "model/nsa": CORE | LAYERS | {"model/config", "model/layout"} | KERNELS,
     "model/data": CORE | {"model/config", "model/layout"},
-    "model/families": CORE | {"model/config", "model/layout", "model/layers", "model/nsa"},
+    "model/families": CORE | LAYERS | {"model/config", "model/layout", "model/nsa"},
     "model/ddp": CORE | {"model/config", "model/layout", "model/data", "model/families"},
     "model/training": CORE | MODEL - {"model/gates", "model/training"} | KERNELS,
     "model/gates": CORE | MODEL - {"model/gates"},
@@ -116,7 +119,8 @@ def cycles():
         yield "the table ALLOWED has a cycle: " + " -> ".join(error.args[1])
 
 
-GROUPS = {"all of core": CORE, "all of model": MODEL, "all of profilers": PROFILERS, "reports": REPORTS,
+GROUPS = {"all of core": CORE, "all of kernels": KERNELS, "all of model": MODEL, "all layers": LAYERS,
+          "all of profilers": PROFILERS, "reports": REPORTS,
           "the engine": ENGINE, "the viewer's model": VIEWER}
 
 

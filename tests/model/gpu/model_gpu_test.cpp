@@ -19,7 +19,7 @@
 #include "model/training/peak_memory.h"
 #include "tests/bench/l2_read.h"
 #include "tests/model/model_fixture.h"
-#include "tests/model/nsa_fixture.h"
+#include "tests/model/nsa/nsa_fixture.h"
 
 namespace assay {
 namespace {

@@ -15,7 +15,7 @@
 #include "model/nsa/nsa_strided.h"
 #include "model/nsa/selected_attention.h"
 #include "tests/model/model_fixture.h"
-#include "tests/model/selection_fixture.h"
+#include "tests/model/nsa/selection_fixture.h"
 
 namespace assay {
 namespace {

@@ -1,4 +1,4 @@
-#include "model/layers/delta_inputs.h"
+#include "model/layers/delta_rule/delta_inputs.h"
 
 #include <c10/cuda/CUDAGuard.h>
 #include <c10/cuda/CUDAStream.h>
@@ -14,8 +14,8 @@
 #include "model/layers/autocast.h"
 #include "model/layers/autograd_holder.h"
 #include "model/layers/bf16_data.h"
+#include "model/layers/delta_rule/short_conv.h"
 #include "model/layers/rms_norm.h"
-#include "model/layers/short_conv.h"
 #include "model/layout/chunk_layout.h"
 
 namespace assay {

@@ -5,9 +5,9 @@
 #include <functional>
 
 #include "model/gates/gates.h"
-#include "model/layers/chunked_attention.h"
+#include "model/layers/attention/chunked_attention.h"
 #include "model/layout/segments.h"
-#include "tests/model/nsa_fixture.h"
+#include "tests/model/nsa/nsa_fixture.h"
 
 namespace assay {
 namespace {

@@ -3,7 +3,7 @@
 
 #include "core/result.h"
 #include "model/layers/autocast.h"
-#include "model/layers/gated_delta_rule.h"
+#include "model/layers/delta_rule/gated_delta_rule.h"
 
 namespace assay {
 

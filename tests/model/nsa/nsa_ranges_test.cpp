@@ -3,7 +3,7 @@
 
 #include "core/result.h"
 #include "model/nsa/nsa_ranges.h"
-#include "tests/model/selection_fixture.h"
+#include "tests/model/nsa/selection_fixture.h"
 
 namespace assay {
 namespace {

@@ -1,4 +1,4 @@
-#include "model/layers/short_conv.h"
+#include "model/layers/delta_rule/short_conv.h"
 
 #include <torch/csrc/autograd/custom_function.h>
 

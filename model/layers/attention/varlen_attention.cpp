@@ -1,4 +1,4 @@
-#include "model/layers/varlen_attention.h"
+#include "model/layers/attention/varlen_attention.h"
 
 #include <ATen/core/grad_mode.h>
 #include <torch/csrc/autograd/custom_function.h>

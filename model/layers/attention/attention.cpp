@@ -1,4 +1,4 @@
-#include "model/layers/attention.h"
+#include "model/layers/attention/attention.h"
 
 #include <ATen/SDPBackend.h>
 
@@ -6,8 +6,8 @@
 
 #include "core/result.h"
 #include "core/span.h"
+#include "model/layers/attention/varlen_attention.h"
 #include "model/layers/autocast.h"
-#include "model/layers/varlen_attention.h"
 #include "model/layout/segments.h"
 
 namespace assay {
