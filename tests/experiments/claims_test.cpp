@@ -84,7 +84,11 @@ TEST(Claims, TheShippedOnesLoad) {
                           "speed-loss-head",
                           "speed-loss-head-64mib",
                           "speed-norms",
-                          "speed-ffn-gate"));
+                          "speed-ffn-gate",
+                          "speed-weights16",
+                          "speed-update-pass",
+                          "speed-update-pass-foreach",
+                          "speed-update-pass-per-parameter"));
   EXPECT_THAT(settings,
               ElementsAre("ddp-buckets-default",
                           "ddp-buckets-larger",
