@@ -23,6 +23,7 @@ struct DeltaShape {
 struct LatentShape {
   std::int64_t heads = 0, head_dim = 0, rope_dim = 0, kv_rank = 0;
   double keys = 0; // that a query reads, mean: (L + 1) / 2 of causal segments of L tokens
+  MlaInputs inputs = MlaInputs::Ops;
 };
 
 // Attention of `heads` query heads over `groups` key and value heads.

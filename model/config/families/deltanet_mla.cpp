@@ -39,8 +39,12 @@ LayerSize latent_size(const TrainConfig& c) {
 }
 
 StepShape::Layer latent_cost(const TrainConfig& c, std::int64_t) {
-  return LatentShape{
-      c.heads, c.head_dim, c.rope_dim, c.kv_rank, static_cast<double>(c.seq_len + 1) / 2};
+  return LatentShape{c.heads,
+                     c.head_dim,
+                     c.rope_dim,
+                     c.kv_rank,
+                     static_cast<double>(c.seq_len + 1) / 2,
+                     c.mla_inputs};
 }
 
 Layouts latent_layouts(const TrainConfig&) {
