@@ -51,7 +51,7 @@ gpu-test: build  ## what needs a CUDA GPU
 
 gpu-sanitize: build  ## our CUDA kernels on small shapes under compute-sanitizer: memcheck, then racecheck
 	@for tool in memcheck racecheck; do compute-sanitizer --tool $$tool --kernel-name kernel_substring=assay --error-exitcode 1 build/bin/tests_model_gpu \
-	  --gtest_filter='NsaGpu.*:Cases/*:DeltaRuleGpu*:Cases/DeltaRuleGpu*:Gpu.Exchange*:Gpu.Fp8Casts*:Gpu.TheL2Reader*' || exit 1; done
+	  --gtest_filter='NsaGpu.*:Cases/*:DeltaRuleGpu*:RowwiseGpu*:Gpu.Exchange*:Gpu.Fp8Casts*:Gpu.TheL2Reader*' || exit 1; done
 
 test-interop: build  ## exported traces in HolisticTraceAnalysis and nsys-ai (Python environments of their own)
 	@tests/interop/run.sh build/bin
