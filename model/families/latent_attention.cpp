@@ -7,6 +7,7 @@
 #include "core/span.h"
 #include "model/families/init.h"
 #include "model/layers/attention/attention.h"
+#include "model/layers/attention/mla_attention.h"
 #include "model/layers/fp8_linear.h"
 #include "model/layers/rms_norm.h"
 #include "model/layout/positions.h"
@@ -17,7 +18,7 @@ LatentAttention::LatentAttention(ParameterFactory& make,
                                  const std::string& prefix,
                                  const TrainConfig& config)
     : heads_(config.heads), head_dim_(config.head_dim), rope_dim_(config.rope_dim),
-      kv_rank_(config.kv_rank),
+      kv_rank_(config.kv_rank), row_length_(config.seq_len), choice_(config.mla_attention),
       scale_(1.0 / std::sqrt(static_cast<double>(config.head_dim + config.rope_dim))) {
   const std::int64_t d = config.d_model, inner = heads_ * head_dim_;
   q_proj_ = make.normal(prefix + "q_proj", {heads_ * (head_dim_ + rope_dim_), d}, matrix_std(d));
@@ -50,7 +51,7 @@ LatentAttention::forward(const at::Tensor& x, const Segments& segments, Attentio
       apply_linear(p.latent, kv_up_).view({tokens, heads_, 2 * head_dim_}).chunk(2, 2);
   const at::Tensor q = at::cat({p.q_nope, p.q_pe}, 2);
   const at::Tensor k = at::cat({kv[0], p.k_pe.expand({tokens, heads_, rope_dim_})}, 2);
-  const at::Tensor out = causal_attention(q, k, kv[1], segments, path, scale_);
+  const at::Tensor out = mla_attention(q, k, kv[1], segments, path, scale_, choice_, row_length_);
   return apply_linear(out.reshape({tokens, heads_ * head_dim_}), out_proj_);
 }
 

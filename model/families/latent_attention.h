@@ -29,7 +29,8 @@ private:
   };
   Projected project(const at::Tensor& x, const Segments& segments) const;
 
-  std::int64_t heads_, head_dim_, rope_dim_, kv_rank_;
+  std::int64_t heads_, head_dim_, rope_dim_, kv_rank_, row_length_;
+  MlaAttention choice_;
   double scale_;
   at::Tensor q_proj_;   // [H*(D+R), d_model]: per head D without position, then R rotary
   at::Tensor kv_down_;  // [kv_rank + R, d_model]: latent, then rotary key

@@ -84,7 +84,9 @@ TEST(Claims, TheShippedOnesLoad) {
                           "speed-loss-head",
                           "speed-loss-head-64mib",
                           "speed-norms",
-                          "speed-ffn-gate"));
+                          "speed-ffn-gate",
+                          "speed-mla-attention",
+                          "speed-mla-attention-rows"));
   EXPECT_THAT(settings,
               ElementsAre("ddp-buckets-default",
                           "ddp-buckets-larger",
