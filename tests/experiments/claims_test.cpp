@@ -84,7 +84,8 @@ TEST(Claims, TheShippedOnesLoad) {
                           "speed-loss-head",
                           "speed-loss-head-64mib",
                           "speed-norms",
-                          "speed-ffn-gate"));
+                          "speed-ffn-gate",
+                          "speed-step-graph"));
   EXPECT_THAT(settings,
               ElementsAre("ddp-buckets-default",
                           "ddp-buckets-larger",

@@ -14,7 +14,7 @@ CORE = {"core", "core/files", "core/sqlite", "core/ledger", "core/trace", "core/
 REPORTS = {"experiments/evidence", "experiments/attribution", "experiments/analysis"}
 LAYERS = {"model/layers", "model/layers/attention", "model/layers/delta_rule"}
 MODEL = LAYERS | {"model/config", "model/layout", "model/nsa", "model/data", "model/ddp", "model/families",
-                  "model/training", "model/gates"}
+                  "model/graph", "model/training", "model/gates"}
 VIEWER = {"ui/model", "ui/model/trace", "ui/model/results"}
 KERNELS = {"kernels", "kernels/delta_rule", "kernels/rowwise"}
 ENGINE = {"experiments/plan", "experiments/engine", "experiments/demo"}
@@ -41,6 +41,7 @@ ALLOWED = {
     "model/data": CORE | {"model/config", "model/layout"},
     "model/families": CORE | LAYERS | {"model/config", "model/layout", "model/nsa"},
     "model/ddp": CORE | {"model/config", "model/layout", "model/data", "model/families"},
+    "model/graph": CORE | {"kernels", "model/config", "model/layout"},
     "model/training": CORE | MODEL - {"model/gates", "model/training"} | KERNELS,
     "model/gates": CORE | MODEL - {"model/gates"},
     "profilers/machine": CORE,
