@@ -7,7 +7,7 @@ RESULTS ?= results/quickstart
 PREFIX ?= $(HOME)/.local
 SECONDS := 60
 
-.PHONY: help setup setup-dev programs build quickstart test test-slow test-interop sanitize tsan fuzz gpu-test gpu-sanitize \
+.PHONY: help setup setup-dev programs build quickstart test test-slow test-interop sanitize tsan fuzz gpu-test gpu-sanitize gpu-bench \
   check check-all lint format viewer calibrate bench trace-cost shots install clean
 
 help:  ## this list
@@ -51,7 +51,10 @@ gpu-test: build  ## what needs a CUDA GPU
 
 gpu-sanitize: build  ## our CUDA kernels on small shapes under compute-sanitizer: memcheck, then racecheck
 	@for tool in memcheck racecheck; do compute-sanitizer --tool $$tool --kernel-name kernel_substring=assay --error-exitcode 1 build/bin/tests_model_gpu \
-	  --gtest_filter='NsaGpu.*:Cases/*:DeltaRuleGpu*:Cases/DeltaRuleGpu*:Gpu.Exchange*:Gpu.Fp8Casts*:Gpu.TheL2Reader*' || exit 1; done
+	  --gtest_filter='NsaGpu.*:Cases/*:DeltaRuleGpu*:RowwiseGpu*:Gpu.Exchange*:Gpu.Fp8Casts*:Gpu.TheL2Reader*' || exit 1; done
+
+gpu-bench: build  ## the training step against PyTorch + FLA on one GPU, in turns (PYTHON=…, CORPUS=…, TOKENIZER=…, OUT=…)
+	@tests/bench/gpu.sh build/bin $(or $(OUT),results/gpu-bench) $(or $(CORPUS),build/corpus) $(or $(TOKENIZER),tok.model) $(PYTHON)
 
 test-interop: build  ## exported traces in HolisticTraceAnalysis and nsys-ai (Python environments of their own)
 	@tests/interop/run.sh build/bin

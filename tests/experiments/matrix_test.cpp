@@ -261,7 +261,8 @@ TEST(Matrix, TheShippedOnesParse) {
 
 // toml++ would end the program here.
 TEST(Matrix, ATypingMistakeIsAnErrorWithItsLine) {
-  for (const char* mistake : {"[\n", "[.a]\n", "[[[", "[\xc7\x9c"}) {
+  for (const char* mistake :
+       {"[\n", "[.a]\n", "[[[", "[\xc7\x9c", "\xc3\xa9 = 1\n", "a \xc3\xa9"}) {
     const std::string text = std::string("version = 1\n\n") + mistake;
     const auto matrix = parse_matrix(text, "m.toml");
     ASSERT_FALSE(matrix) << mistake;
