@@ -33,9 +33,9 @@ constexpr std::int64_t kChunkedCastLaunches = 3;
 constexpr std::int64_t kPassElements = std::int64_t{320} * 65536, kUpdatePasses = 4;
 constexpr std::int64_t kUpdateLaunches = 10;
 // With step_graph = on, from its code (model/graph): the learning rate, the replay and the copy of
-// its results; of a micro-batch tokens and targets, and of documents at most eight copies and fills
-// of their layout.
-constexpr std::int64_t kGraphLaunches = 3, kGraphBatchLaunches = 2 + 8;
+// its results; of a micro-batch tokens and targets (model/layout/static_batch.cpp), and of
+// documents position, rotary angles, and three tables whose room behind them is filled.
+constexpr std::int64_t kGraphLaunches = 3, kGraphBatchLaunches = 2, kGraphLayoutLaunches = 9;
 constexpr double kClipBytes = 12;  // read for the norm, read and write to scale
 constexpr double kAdamWBytes = 28; // read weight, gradient and moments, write all but the gradient
 constexpr double kEmaBytes = 12;   // read weight and average, write the average
@@ -231,11 +231,7 @@ void add_update(Costs& costs, const StepShape& shape) {
 void take_launches(std::vector<OpCost>& ops, const StepShape& shape) {
   for (OpCost& op : ops) op.launches = 0;
   const double bytes = 2 * 8 * 2 * static_cast<double>(shape.tokens * shape.micro_batches);
-  ops.push_back({"graph",
-                 0,
-                 bytes, // tokens and targets, read and written
-                 kGraphLaunches + kGraphBatchLaunches * shape.micro_batches,
-                 Peak::Compute});
+  ops.push_back({"graph", 0, bytes, shape.graph_launches, Peak::Compute}); // tokens and targets
 }
 
 } // namespace
@@ -255,7 +251,7 @@ std::vector<OpCost> step_cost(const StepShape& shape) {
     step.add(op.name, op.flops, op.bytes, op.launches, op.peak);
   add_update(step, shape);
   std::vector<OpCost> ops = step.take();
-  if (shape.graph) take_launches(ops, shape);
+  if (shape.graph_launches > 0) take_launches(ops, shape);
   return ops;
 }
 
@@ -277,7 +273,11 @@ StepShape step_shape(const TrainConfig& c, std::int64_t longest_segment) {
     shape.loss_chunks = (shape.tokens + chunk - 1) / chunk;
   }
   shape.ema = c.ema_decay > 0;
-  shape.graph = c.step_graph == StepGraph::On;
+  if (c.step_graph == StepGraph::On)
+    shape.graph_launches =
+        kGraphLaunches +
+        c.accumulate *
+            (kGraphBatchLaunches + (c.attention == Attention::Varlen ? kGraphLayoutLaunches : 0));
   for (const char letter : c.pattern)
     shape.layers.push_back(layer_kind(c, letter).cost(c, segment));
   return shape;

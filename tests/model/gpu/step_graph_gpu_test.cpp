@@ -10,6 +10,8 @@
 #include <chrono>
 #include <cmath>
 #include <limits>
+#include <map>
+#include <string>
 #include <utility>
 
 #include "kernels/cuda_check.h"
@@ -337,6 +339,36 @@ TEST_F(StepGraphGpu, GraphsShareTheirMemory) {
   (void)train(b, batches);
   (void)train(c, batches);
   EXPECT_LT(graph_pool_bytes(), 2 * one); // pieces of it may be taken in another order
+}
+
+// Nodes are a chain of kernels, copies and sets, each in the stage that launched it; behind the
+// last stage only loss and norm are copied out.
+TEST_F(StepGraphGpu, EveryNodeHasTheSpansOfItsCapture) {
+  for (const Attention path : {Attention::Packed, Attention::Varlen}) {
+    Trainer trainer(with_graph(fused_config("GGM", path)));
+    EXPECT_TRUE(trainer.graph_node_spans().empty());
+    (void)train(trainer, batches_of(trainer.config(), kWarmUp + 1));
+    ASSERT_EQ(trainer.graph_node_spans().size(), 1U);
+    const std::vector<NodeRun> runs = trainer.graph_node_spans().front();
+    ASSERT_FALSE(runs.empty()) << "the nodes are no chain of work";
+    std::vector<std::string> stages;
+    std::map<std::string, std::int64_t> nodes;
+    for (const NodeRun& run : runs) {
+      const std::string stage = run.path.substr(0, run.path.find('>'));
+      if (stages.empty() || stages.back() != stage) stages.push_back(stage);
+      nodes[stage] += run.nodes;
+      EXPECT_GT(run.nodes, 0) << run.path;
+    }
+    EXPECT_EQ(stages,
+              (std::vector<std::string>{"forward", "backward", "optimizer", "ema/update", ""}));
+    EXPECT_EQ(nodes[""], 2);
+    EXPECT_GT(nodes["forward"], 30);
+    EXPECT_GT(nodes["backward"], 30);
+    EXPECT_LT(nodes["ema/update"], 10);
+    EXPECT_TRUE(std::any_of(runs.begin(), runs.end(), [](const NodeRun& run) {
+      return run.path == "forward>gated_deltanet>delta_rule/fused";
+    }));
+  }
 }
 
 TEST_F(StepGraphGpu, AReplayDoesNotWaitForTheDevice) {
