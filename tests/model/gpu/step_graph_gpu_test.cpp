@@ -282,19 +282,20 @@ TEST_F(StepGraphGpu, DocumentsBeyondEveryGraphRunEagerly) {
   EXPECT_EQ(graph.graph_counts()->replays, 7 - kWarmUp - 1);
 }
 
-// 64 documents have room in one graph, more take another; a batch of few documents fits both.
+// Few documents have room in the first graph and in the second, 86 of them in the second alone.
 TEST_F(StepGraphGpu, AGraphForEverySizeOfDocuments) {
   const TrainConfig off = fused_config("GG", Attention::Varlen); // 256 tokens a batch
   std::vector<Batch> batches = batches_of(off, 4);               // about 7 documents each
   for (int i = 0; i < kWarmUp + 2; ++i)
     batches.push_back(batch_of(off, static_cast<std::uint64_t>(50 + i), 3)); // 86 documents
   batches.push_back(batch_of(off, 60, 30));
-  batches.push_back(batch_of(off, 61, 2)); // 128 documents: a third graph
+  batches.push_back(batch_of(off, 61, 2)); // 128 documents
+  batches.push_back(batch_of(off, 62, 1)); // 256 documents: a third graph
   const Trained eager = train(off, batches);
   Trainer graph(with_graph(off));
   expect_same_bits(train(graph, batches), eager);
   EXPECT_EQ(graph.graph_counts()->warm_up_steps, 2 * kWarmUp + 1);
-  EXPECT_EQ(graph.graph_counts()->replays, 4 - kWarmUp + 2 + 1);
+  EXPECT_EQ(graph.graph_counts()->replays, 4 - kWarmUp + 2 + 1 + 1);
   EXPECT_EQ(graph.graph_counts()->eager_steps, 0);
 }
 
