@@ -50,6 +50,9 @@ struct StepShape {
   bool kept_weights = false;      // products take 16-bit copies of weights, which the update writes
   UpdatePass update_pass = UpdatePass::Foreach; // one_pass: EMA's bytes are the optimizer's
   bool ema = true;
+  // step_graph = on: what the host launches in a step, whose kernels are nodes of one graph; 0:
+  // off.
+  std::int64_t graph_launches = 0;
   using Layer = std::variant<DeltaShape, LatentShape, GroupedShape>;
   std::vector<Layer> layers;
 };

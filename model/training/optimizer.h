@@ -6,6 +6,7 @@
 #include <ATen/ATen.h>
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -31,11 +32,10 @@ class AdamW {
 public:
   AdamW(const std::vector<Parameter>& parameters, const TrainConfig& config);
 
-  // Of the updates that follow. Not part of step(), so that a captured step can read another one.
-  void set_learning_rate(double lr) { lr_.fill_(lr); }
+  void set_lr(double lr);
   // One update from the parameters' gradients, which must all be defined; `found_inf` (fp32, 1
-  // element) of 1 skips it.
-  void step(const at::Tensor& found_inf = {});
+  // element) of 1 skips it. No `lr`: that of the last set_lr(), whose value the host need not have.
+  void step(std::optional<double> lr, const at::Tensor& found_inf = {});
 
   struct Moments {
     at::Tensor first, second; // running means of the gradient and of its square
@@ -44,7 +44,7 @@ public:
   // What an update that takes the place of step() reads and writes: of each parameter in their
   // order, the learning rate, and the number of updates made.
   std::vector<Moments> moments() const;
-  const at::Tensor& learning_rate() const { return lr_; }
+  const at::Tensor& lr() const { return lr_; }
   const at::Tensor& steps() const { return steps_; }
 
   // "optimizer.exp_avg.<name>", "optimizer.exp_avg_sq.<name>", "optimizer.step"; share storage with

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <optional>
 #include <unordered_map>
 
 #include "core/result.h"
@@ -80,6 +81,7 @@ Trainer::Trainer(const TrainConfig& resolved, std::shared_ptr<ProcessGroup> rank
               config_.ranks,
               size == 1 ? "no other processes" : std::to_string(size) + " processes");
   if (size > 1) sync_ = std::make_unique<GradientSync>(built_.parameters, config_, ranks_);
+  if (config_.step_graph == StepGraph::On) graphs_ = make_graphs();
 }
 
 Trainer::~Trainer() = default;
@@ -156,7 +158,7 @@ at::Tensor Trainer::accumulate(const std::vector<Batch>& micro_batches) {
 at::Tensor Trainer::separate_passes(const std::vector<at::Tensor>& gradients) {
   const at::Tensor found_inf = scaler_.unscale(gradients);
   const at::Tensor norm = clip_gradients(gradients, config_.grad_clip, config_.update_pass);
-  optimizer_.step(found_inf);
+  optimizer_.step(std::nullopt, found_inf);
   if (kept_) kept_->refresh();
   return norm;
 }
@@ -176,7 +178,7 @@ at::Tensor Trainer::one_pass(const std::vector<at::Tensor>& gradients) {
                           moments[i].decay});
   }
   return pass_.run(parameters,
-                   {optimizer_.learning_rate(),
+                   {optimizer_.lr(),
                     optimizer_.steps(),
                     scaler_.device_scale(),
                     scaler_.found_inf(),
@@ -188,35 +190,63 @@ at::Tensor Trainer::one_pass(const std::vector<at::Tensor>& gradients) {
 }
 
 // Clips the gradients and updates the weights with them; in one pass also their average and copies.
-void Trainer::update(StepResult& result) {
+// Returns the gradient norm.
+at::Tensor Trainer::update() {
   const Span span("optimizer");
   const Span level(level_span(config_.update_pass));
   const at::NoGradGuard no_grad;
-  result.lr = learning_rate(config_, step_index_);
-  optimizer_.set_learning_rate(result.lr);
   const std::vector<at::Tensor> gradients = take_gradients();
-  result.grad_norm_tensor =
+  // A graph reads what step() has set.
+  if (!graphs_) optimizer_.set_lr(learning_rate(config_, step_index_));
+  at::Tensor grad_norm =
       config_.update_pass == UpdatePass::OnePass ? one_pass(gradients) : separate_passes(gradients);
   scaler_.update();
   after(PlantedWait::Optimizer);
+  return grad_norm;
 }
 
-// What follows the backward passes of a step.
-void Trainer::finish(StepResult& result) {
-  update(result);
+// What follows the backward passes of a step; returns the gradient norm.
+at::Tensor Trainer::finish() {
+  at::Tensor grad_norm = update();
   after(PlantedWait::Host);
   for (const Parameter& parameter : built_.parameters) parameter.tensor.mutable_grad().reset();
   if (config_.update_pass != UpdatePass::OnePass) ema_.update();
   after(PlantedWait::Ema);
-  ++step_index_;
+  return grad_norm;
+}
+
+// What a graph contains: the same device work in every step.
+StepOutputs Trainer::run_step(const std::vector<Batch>& micro_batches) {
+  StepOutputs outputs;
+  outputs.loss = accumulate(micro_batches);
+  outputs.grad_norm = finish();
+  return outputs;
+}
+
+std::unique_ptr<StepGraphs> Trainer::make_graphs() {
+  std::vector<at::Tensor> fixed;
+  for (const Parameter& parameter : built_.parameters) fixed.push_back(parameter.tensor);
+  for (const NamedTensors& part : {optimizer_.state(), ema_.state(), scaler_.state()})
+    for (const auto& [name, tensor] : part) fixed.push_back(tensor);
+  return std::make_unique<StepGraphs>(
+      config_, std::move(fixed), [this](const std::vector<Batch>& micro_batches) {
+        return run_step(micro_batches);
+      });
 }
 
 StepResult Trainer::step(const std::vector<Batch>& micro_batches) {
   const Span span("step");
   if (hooks_) hooks_->begin();
   StepResult result;
-  result.loss_tensor = accumulate(micro_batches);
-  finish(result);
+  result.lr = learning_rate(config_, step_index_);
+  if (graphs_)
+    optimizer_.set_lr(result.lr);
+  else
+    count("graph/off");
+  StepOutputs outputs = graphs_ ? graphs_->step(micro_batches) : run_step(micro_batches);
+  result.loss_tensor = std::move(outputs.loss);
+  result.grad_norm_tensor = std::move(outputs.grad_norm);
+  ++step_index_;
   if (hooks_) hooks_->end();
   return result;
 }
@@ -225,7 +255,10 @@ StepResult Trainer::update_with(const std::vector<at::Tensor>& gradients) {
   for (std::size_t i = 0; i < gradients.size(); ++i)
     built_.parameters[i].tensor.mutable_grad() = gradients[i].clone(); // clipping writes it
   StepResult result;
-  finish(result);
+  result.lr = learning_rate(config_, step_index_);
+  if (graphs_) optimizer_.set_lr(result.lr);
+  result.grad_norm_tensor = finish();
+  ++step_index_;
   return result;
 }
 

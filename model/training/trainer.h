@@ -13,6 +13,7 @@
 
 #include "model/config/train_config.h"
 #include "model/families/family.h"
+#include "model/graph/step_graphs.h"
 #include "model/layers/fp8_linear.h"
 #include "model/layers/kept_weights.h"
 #include "model/layout/batch.h"
@@ -58,6 +59,15 @@ public:
   // What step() does after its backward passes, with the given gradients, in the order of
   // parameters(), as they would come: averaged, and multiplied by the loss scale.
   StepResult update_with(const std::vector<at::Tensor>& gradients);
+  // Steps after which one shows all that later ones do; with step_graph = on the next is the
+  // capture.
+  std::int64_t warm_up_steps() const { return graphs_ ? StepGraphs::kWarmUpSteps : 1; }
+  // Of step_graph = on; null: no graphs.
+  const GraphCounts* graph_counts() const { return graphs_ ? &graphs_->counts() : nullptr; }
+  // Of each captured graph: which spans its nodes belong to.
+  std::vector<std::vector<NodeRun>> graph_node_spans() const {
+    return graphs_ ? graphs_->node_spans() : std::vector<std::vector<NodeRun>>();
+  }
   // On the EMA weights, documents isolated whatever config().attention says. RankChannel:
   // collective, over a list that is the same on every rank, shared as config().validation_ranks
   // says.
@@ -102,10 +112,12 @@ private:
   template <class Run> at::Tensor without_gradients(Run run) const;
   at::Tensor backward(const Batch& batch, double weight, Fp8Weights& casts, GradientSync* sync);
   at::Tensor accumulate(const std::vector<Batch>& micro_batches);
-  void finish(StepResult& result);
-  void update(StepResult& result);
+  at::Tensor finish();
+  at::Tensor update();
   at::Tensor separate_passes(const std::vector<at::Tensor>& gradients);
   at::Tensor one_pass(const std::vector<at::Tensor>& gradients);
+  StepOutputs run_step(const std::vector<Batch>& micro_batches);
+  std::unique_ptr<StepGraphs> make_graphs();
   void after(PlantedWait stage) {
     if (hooks_) hooks_->after(stage);
   }
@@ -123,6 +135,7 @@ private:
   std::unique_ptr<StepHooks> hooks_;    // null: nothing is planted
   std::shared_ptr<ProcessGroup> ranks_; // null: alone
   std::unique_ptr<GradientSync> sync_;  // null: alone
+  std::unique_ptr<StepGraphs> graphs_;  // null: step_graph = off
   std::int64_t step_index_ = 0;
 };
 

@@ -92,7 +92,8 @@ TEST(Claims, TheShippedOnesLoad) {
                           "speed-weights16",
                           "speed-update-pass",
                           "speed-update-pass-foreach",
-                          "speed-update-pass-per-parameter"));
+                          "speed-update-pass-per-parameter",
+                          "speed-step-graph"));
   EXPECT_THAT(settings,
               ElementsAre("ddp-buckets-default",
                           "ddp-buckets-larger",

@@ -72,8 +72,7 @@ TEST(AdamW, EqualsThePlainUpdate) {
         w[p][i] -= lr * mean / (std::sqrt(square) + config.adam_eps);
       }
     }
-    optimizer.set_learning_rate(lr);
-    optimizer.step();
+    optimizer.step(lr);
   }
   for (int p = 0; p < 2; ++p)
     for (int i = 0; i < 2; ++i)
@@ -85,8 +84,7 @@ TEST(AdamW, FoundInfLeavesEverything) {
   std::vector<Parameter> parameters{{"w", at::tensor({1.0F, -2.0F}).requires_grad_(), true}};
   AdamW optimizer(parameters, config);
   parameters[0].tensor.mutable_grad() = at::full({2}, INFINITY);
-  optimizer.set_learning_rate(0.1);
-  optimizer.step(at::ones({1}));
+  optimizer.step(0.1, at::ones({1}));
   EXPECT_TRUE(at::equal(parameters[0].tensor.detach(), at::tensor({1.0F, -2.0F})));
   for (const auto& [name, tensor] : optimizer.state())
     EXPECT_EQ(tensor.abs().sum().item<double>(), 0) << name;
