@@ -23,6 +23,8 @@ std::vector<Need> step_graph_needs() {
        }},
       {"attention = packed or varlen: a dense mask is made of each batch",
        [](const TrainConfig& c) { return c.attention != Attention::MaskDense; }},
+      {"mla_attention other than math: it cuts each batch's documents on the host",
+       [](const TrainConfig& c) { return c.mla_attention != MlaAttention::Math; }},
       {"no planted wait: the host chooses its length in every step",
        [](const TrainConfig& c) {
          return c.planted_wait == PlantedWait::None && c.planted_spin <= 0;

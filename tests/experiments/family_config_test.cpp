@@ -109,6 +109,7 @@ TEST(StepGraph, RefusesByNameWhatACaptureCannotContain) {
   expect(refusal([](TrainConfig& c) { c.chunk_size = 32; }), "chunk_size = 64");
   expect(refusal([](TrainConfig& c) { c.head_dim = 48; }), "head_dim");
   expect(refusal([](TrainConfig& c) { c.attention = Attention::MaskDense; }), "attention = packed");
+  expect(refusal([](TrainConfig& c) { c.mla_attention = MlaAttention::Math; }), "mla_attention");
   expect(refusal([](TrainConfig& c) { c.planted_spin = 0.05; }), "planted");
   expect(refusal([](TrainConfig& c) { c.planted_wait = PlantedWait::Host; }), "planted");
   fits.attention = Attention::Packed;

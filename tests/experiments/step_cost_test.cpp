@@ -63,6 +63,24 @@ TEST(StepCost, FusedInputsLaunchFiveKernels) {
   EXPECT_DOUBLE_EQ(total_flops(operators), total_flops(fused));
 }
 
+// Operators of latent attention's inputs, 18 + 23 launches of which 2 x (7 + 8) rotate: by copies
+// 13 + 10 + 2 x 12, by complex numbers 2 x (1 + 2), and fused 2 + 3 in all.
+TEST(StepCost, InputsOfLatentAttentionLaunchAsTheirFormSays) {
+  TrainConfig config;
+  config.pattern = "GMM";
+  config = value_or_throw(resolve(config));
+  const std::vector<OpCost> operators = step_cost(step_shape(config));
+  const auto launches_more = [&](MlaInputs form) {
+    config.mla_inputs = form;
+    const std::vector<OpCost> ops = step_cost(step_shape(config));
+    EXPECT_DOUBLE_EQ(total_flops(ops), total_flops(operators));
+    return total_launches(ops) - total_launches(operators);
+  };
+  EXPECT_EQ(launches_more(MlaInputs::RotaryTranspose), 2 * (47 - 30));
+  EXPECT_EQ(launches_more(MlaInputs::RotaryComplex), 2 * (6 - 30));
+  EXPECT_EQ(launches_more(MlaInputs::Fused), 2 * (5 - 41));
+}
+
 // Three chunks of the same head: the same FLOPs; logits cross memory twice less in the loss, the
 // weight is read six times and its gradient, 4 bytes an element, written three times and read
 // twice.

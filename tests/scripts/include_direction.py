@@ -16,7 +16,7 @@ LAYERS = {"model/layers", "model/layers/attention", "model/layers/delta_rule"}
 MODEL = LAYERS | {"model/config", "model/layout", "model/nsa", "model/data", "model/ddp", "model/families",
                   "model/graph", "model/training", "model/gates"}
 VIEWER = {"ui/model", "ui/model/trace", "ui/model/results"}
-KERNELS = {"kernels", "kernels/delta_rule", "kernels/rowwise"}
+KERNELS = {"kernels", "kernels/attention", "kernels/delta_rule", "kernels/rowwise"}
 ENGINE = {"experiments/plan", "experiments/engine", "experiments/demo"}
 PROFILERS = {"profilers/machine", "profilers/trace", "profilers/cupti"}
 # Room of the including file -> rooms it may include from, besides itself. The longest matching prefix counts.
@@ -29,6 +29,7 @@ ALLOWED = {
     "core/trace": {"core", "core/files", "core/sqlite"},
     "core/protocol": {"core", "core/ledger"},
     "kernels": {"core"},
+    "kernels/attention": {"core", "kernels"},
     "kernels/delta_rule": {"core", "kernels"},
     "kernels/rowwise": {"core", "kernels"},
     "model": set(),
