@@ -100,7 +100,7 @@ TEST(StepGraph, RefusesByNameWhatACaptureCannotContain) {
     EXPECT_NE(message.find(word), std::string::npos) << message;
   };
   expect(refusal([](TrainConfig& c) { c.device = Device::Cpu; }), "device = cuda");
-  expect(refusal([](TrainConfig& c) { c.family = "nsa"; }), "family = deltanet_mla");
+  expect(refusal([](TrainConfig& c) { c.family = "nsa"; }), "native sparse attention");
   expect(refusal([](TrainConfig& c) { c.ranks = 2; }), "ranks = 1");
   expect(refusal([](TrainConfig& c) { c.delta_form = DeltaForm::Chunked; }), "delta_form = fused");
   expect(refusal([](TrainConfig& c) { c.delta_inputs = DeltaInputs::Ops; }),
