@@ -82,6 +82,14 @@ void judge_engaged(Evidence& evidence,
            fmt::format("{} showed {}, which belongs to the other level", own.name, other_span));
 }
 
+// Counters "kernel/<name>" of the parity launches.
+void note_kernels(Evidence& evidence, const Counts& seen, const VariantRow& variant) {
+  for (const auto& [name, times] : seen)
+    if (times > 0)
+      evidence.ran += fmt::format(
+          "{}{} x {:.0f} in {}", evidence.ran.empty() ? "" : ", ", name, times, variant.name);
+}
+
 // A step that no graph replayed, in a visit that counts, was not the level's.
 void judge_graphs(Evidence& evidence, const CellView& cell, const VariantRow& own) {
   for (const LaunchRow* launch : cell.counted)
@@ -98,14 +106,6 @@ void judge_graphs(Evidence& evidence, const CellView& cell, const VariantRow& ow
                                     metric->value,
                                     launch->id));
     }
-}
-
-// Counters "kernel/<name>" of the parity launches.
-void note_kernels(Evidence& evidence, const Counts& seen, const VariantRow& variant) {
-  for (const auto& [name, times] : seen)
-    if (times > 0)
-      evidence.ran += fmt::format(
-          "{}{} x {:.0f} in {}", evidence.ran.empty() ? "" : ", ", name, times, variant.name);
 }
 
 // aten::to only dispatches: where it converts, aten::_to_copy and aten::copy_ do the work and are
@@ -245,9 +245,9 @@ Evidence gather_evidence(const CellView& cell, const VariantRow& a, const Varian
     judge_engaged(evidence, counts(cell, a, "engaged/"), a, level_a->span, level_b->span);
     judge_engaged(evidence, counts(cell, b, "engaged/"), b, level_b->span, level_a->span);
   }
-  for (const VariantRow* variant : {&a, &b}) judge_graphs(evidence, cell, *variant);
   for (const VariantRow* variant : {&a, &b})
     note_kernels(evidence, counts(cell, *variant, "kernel/"), *variant);
+  for (const VariantRow* variant : {&a, &b}) judge_graphs(evidence, cell, *variant);
   compare_work(evidence, cell, a, b);
   evidence.retired = retired_text(cell, b);
   if (evidence.retired.empty()) evidence.retired = retired_text(cell, a);
