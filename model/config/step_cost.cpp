@@ -29,6 +29,12 @@ constexpr std::int64_t kLatentInputLaunches = 18 + 23, kRotaryLaunches = 2 * (7 
 // of the norm's gradient.
 constexpr std::int64_t kTransposeLaunches = 13 + 10 + 2 * 12, kComplexLaunches = 2 * (1 + 2);
 constexpr std::int64_t kFusedLatentLaunches = 2 + 3;
+// Of them those of attention itself with padded values: fill and copy of v, the kernel, copy of its
+// narrower result; fill and copy of that gradient, three kernels, copy of v's gradient. cuDNN: the
+// table of documents and the setup of their copies, the kernel; the setup again and three kernels.
+// Without padding the memory-efficient kernel: it; the sum of its rows and it.
+constexpr std::int64_t kPaddedLaunches = 4 + 6, kCudnnLaunches = 1 + 3, kRaggedLaunches = 2 + 1;
+constexpr std::int64_t kEfficientLaunches = 1 + 2;
 constexpr std::int64_t kNormLaunches = 4 + 6;    // two norms and residual additions of a layer
 constexpr std::int64_t kProductLaunches = 1 + 2; // of a linear that nothing else counts
 constexpr std::int64_t kHeadLaunches = 2 + 4, kLossLaunches = 3 + 6, kCastLaunches = 2 + 2;
@@ -144,6 +150,21 @@ std::int64_t latent_input_launches(MlaInputs form) {
   internal_error("unknown form of the inputs of latent attention");
 }
 
+// Those of MlaAttention::Math depend on the borders of the batch and are not counted.
+std::int64_t attention_launches(const LatentShape& layer) {
+  switch (layer.attention) {
+  case MlaAttention::Cudnn:
+    return kCudnnLaunches + (layer.documents ? kRaggedLaunches : 0);
+  case MlaAttention::Efficient:
+    return kEfficientLaunches;
+  case MlaAttention::Math:
+    return 0;
+  case MlaAttention::FlashPadded:
+    return kPaddedLaunches;
+  }
+  internal_error("unknown kernel of latent attention");
+}
+
 void add_layer(Costs& costs, const StepShape& shape, const LatentShape& layer) {
   const std::int64_t query = layer.heads * (layer.head_dim + layer.rope_dim),
                      inner = layer.heads * layer.head_dim;
@@ -157,7 +178,8 @@ void add_layer(Costs& costs, const StepShape& shape, const LatentShape& layer) {
   costs.add("attention",
             kTraining * tokens * 2 * (wide + value) * layer.keys,
             kTraining * tokens * (2 * wide + 2 * value) * e, // q k | v o
-            kLatentLaunches - kLatentInputLaunches + latent_input_launches(layer.inputs));
+            kLatentLaunches - kLatentInputLaunches - kPaddedLaunches +
+                latent_input_launches(layer.inputs) + attention_launches(layer));
 }
 
 void add_layer(Costs& costs, const StepShape& shape, const GroupedShape& layer) {
@@ -291,7 +313,9 @@ StepShape step_shape(const TrainConfig& c, std::int64_t longest_segment) {
 bool counts_all_launches(const StepShape& shape) {
   return std::none_of(shape.layers.begin(), shape.layers.end(), [](const StepShape::Layer& layer) {
     const auto* grouped = std::get_if<GroupedShape>(&layer);
-    return grouped != nullptr && grouped->launches == 0;
+    const auto* latent = std::get_if<LatentShape>(&layer);
+    return (grouped != nullptr && grouped->launches == 0) ||
+           (latent != nullptr && latent->attention == MlaAttention::Math);
   });
 }
 

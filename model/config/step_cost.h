@@ -24,6 +24,8 @@ struct LatentShape {
   std::int64_t heads = 0, head_dim = 0, rope_dim = 0, kv_rank = 0;
   double keys = 0; // that a query reads, mean: (L + 1) / 2 of causal segments of L tokens
   MlaInputs inputs = MlaInputs::Ops;
+  MlaAttention attention = MlaAttention::FlashPadded;
+  bool documents = false; // they are the segments, not the rows
 };
 
 // Attention of `heads` query heads over `groups` key and value heads.
@@ -55,9 +57,9 @@ struct StepShape {
 // and dy and writes dx.
 std::vector<OpCost> step_cost(const StepShape& shape);
 
-// Of a resolved configuration of any family. The launches of family `nsa` lack those of its
-// attention, which depend on the kernels in use: take them from a trace. `longest_segment`: tokens
-// of the longest document of a row; 0: the whole row. Attention is costed over causal rows:
+// Of a resolved configuration of any family. The launches of family `nsa`, and of
+// mla_attention = math, lack those of their attention: take them from a trace. `longest_segment`:
+// tokens of the longest document of a row; 0: the whole row. Attention is costed over causal rows:
 // documents that do not see each other read fewer keys, a dense mask makes the kernel read twice as
 // many.
 StepShape step_shape(const TrainConfig& config, std::int64_t longest_segment = 0);

@@ -7,6 +7,7 @@
 #include "core/span.h"
 #include "model/families/init.h"
 #include "model/layers/attention/attention.h"
+#include "model/layers/attention/mla_attention.h"
 #include "model/layers/attention/rotary_forms.h"
 #include "model/layers/fp8_linear.h"
 #include "model/layers/rms_norm.h"
@@ -27,7 +28,8 @@ LatentAttention::LatentAttention(ParameterFactory& make,
                                  const std::string& prefix,
                                  const TrainConfig& config)
     : heads_(config.heads), head_dim_(config.head_dim), rope_dim_(config.rope_dim),
-      kv_rank_(config.kv_rank), inputs_(config.mla_inputs),
+      kv_rank_(config.kv_rank), row_length_(config.seq_len), inputs_(config.mla_inputs),
+      choice_(config.mla_attention),
       scale_(1.0 / std::sqrt(static_cast<double>(config.head_dim + config.rope_dim))) {
   const std::int64_t d = config.d_model, inner = heads_ * head_dim_;
   q_proj_ = make.normal(prefix + "q_proj", {heads_ * (head_dim_ + rope_dim_), d}, matrix_std(d));
@@ -74,7 +76,8 @@ LatentAttention::forward(const at::Tensor& x, const Segments& segments, Attentio
   const Span span("latent_attention");
   const LatentHeads in =
       inputs_ == MlaInputs::Fused ? fused_inputs(x, segments) : inputs_by_operators(x, segments);
-  const at::Tensor out = causal_attention(in.q, in.k, in.v, segments, path, scale_);
+  const at::Tensor out =
+      mla_attention(in.q, in.k, in.v, segments, path, scale_, choice_, row_length_);
   return apply_linear(out.reshape({x.size(0), heads_ * head_dim_}), out_proj_);
 }
 

@@ -32,8 +32,9 @@ private:
   LatentHeads inputs_by_operators(const at::Tensor& x, const Segments& segments) const;
   LatentHeads fused_inputs(const at::Tensor& x, const Segments& segments) const;
 
-  std::int64_t heads_, head_dim_, rope_dim_, kv_rank_;
+  std::int64_t heads_, head_dim_, rope_dim_, kv_rank_, row_length_;
   MlaInputs inputs_;
+  MlaAttention choice_;
   double scale_;
   at::Tensor q_proj_;   // [H*(D+R), d_model]: per head D without position, then R rotary
   at::Tensor kv_down_;  // [kv_rank + R, d_model]: latent, then rotary key

@@ -86,7 +86,9 @@ TEST(Claims, TheShippedOnesLoad) {
                           "speed-norms",
                           "speed-ffn-gate",
                           "speed-mla-inputs",
-                          "speed-rotary-complex"));
+                          "speed-rotary-complex",
+                          "speed-mla-attention",
+                          "speed-mla-attention-rows"));
   EXPECT_THAT(settings,
               ElementsAre("ddp-buckets-default",
                           "ddp-buckets-larger",

@@ -12,6 +12,7 @@
 #include <random>
 
 #include "app/worker/launch/guard_memory.h"
+#include "core/fallback.h"
 #include "core/protocol/visit_json.h"
 #include "core/statistics/statistics.h"
 #include "model/layout/segments.h"
@@ -188,9 +189,15 @@ Launch::timed_visit(std::size_t variant, const std::vector<UnitData>& units, Tra
     barrier = [this] { ranks_->group()->barrier("visit"); };
   }
   const bool evaluation = unit_ == "evaluation";
+  const std::map<std::string, std::int64_t> before = fallbacks();
   sampler_.begin();
   VisitResult visit =
       run_visit(*replicas_[variant].trainer, evaluation, units, discard_steps_, tracer, barrier);
+  for (const auto& [name, times] : fallbacks()) {
+    const auto known = before.find(name);
+    const std::int64_t own = times - (known == before.end() ? 0 : known->second);
+    if (own > 0) fallbacks_[variant][name] += own;
+  }
   // Every rank has the whole list of an evaluation; its tokens are to be counted once.
   if (evaluation && ranks_ != nullptr && ranks_->place().rank > 0) visit.tokens = 0;
   return visit;
@@ -305,6 +312,10 @@ json Launch::bye() {
                                     "ns",
                                     median(own_step_ns_[i]),
                                     "median over this rank's visits, warm-up included"));
+  for (const auto& [variant, names] : fallbacks_)
+    for (const auto& [name, times] : names)
+      metrics.push_back(metric_json(
+          variant, name, "calls", static_cast<double>(times), "of all visits, warm-up included"));
   return {{"event", "bye"}, {"metrics", metrics}};
 }
 

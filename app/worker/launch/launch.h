@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -90,6 +91,8 @@ private:
   std::unique_ptr<Tracer> tracer_; // of a traced launch
   RankChannel* ranks_;
   std::vector<std::vector<double>> own_step_ns_; // of several ranks: by variant, one a visit
+  // Of visits, by variant and name (core/fallback.h).
+  std::map<std::size_t, std::map<std::string, std::int64_t>> fallbacks_;
 };
 
 } // namespace assay::worker
