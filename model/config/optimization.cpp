@@ -2,6 +2,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "model/config/step_graph.h"
+
 namespace assay {
 
 namespace {
@@ -280,6 +282,25 @@ const Registry<Optimization>& optimizations() {
                  [](TrainConfig& c) { c.grad_scaler = GradScaler::Dynamic; },
                  "scaler/dynamic"}},
            .equality = "power-of-two scale without overflow: fp32 updates bit-equal"},
+          {.name = "step_graph",
+           .summary = "the whole training step, forward to EMA, as one CUDA graph that one launch "
+                      "replays",
+           .equivalence = Equivalence::Bitwise,
+           .unit = Unit::TrainStep,
+           .gates = {Gate::Training},
+           .levels = {{"off",
+                       "the host launches every kernel of every step",
+                       [](TrainConfig& c) { c.step_graph = StepGraph::Off; },
+                       "graph/off"},
+                      {"on",
+                       "captured after three steps; a replay takes its batch, documents and "
+                       "learning rate from fixed addresses",
+                       [](TrainConfig& c) { c.step_graph = StepGraph::On; },
+                       "graph/replay"}},
+           .equality = "loss and weights bit-equal after several steps, or within the reference's "
+                       "own noise",
+           .family = "deltanet_mla",
+           .needs = step_graph_needs()},
           {.name = "nsa_ranges",
            .summary = "selected blocks of native sparse attention become token ranges, or reach "
                       "the kernel as they are",

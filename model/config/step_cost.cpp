@@ -47,6 +47,10 @@ constexpr std::int64_t kChunkedCastLaunches = 3;
 // multi-tensor kernels: 320 blocks of 65,536 elements); norm, clip and AdamW on two groups.
 constexpr std::int64_t kPassElements = std::int64_t{320} * 65536, kUpdatePasses = 4;
 constexpr std::int64_t kUpdateLaunches = 10;
+// With step_graph = on, from its code (model/graph): the learning rate, the replay and the copy of
+// its results; of a micro-batch tokens and targets (model/layout/static_batch.cpp), and of
+// documents position, rotary angles, and three tables whose room behind them is filled.
+constexpr std::int64_t kGraphLaunches = 3, kGraphBatchLaunches = 2, kGraphLayoutLaunches = 9;
 constexpr double kClipBytes = 12;  // read for the norm, read and write to scale
 constexpr double kAdamWBytes = 28; // read weight, gradient and moments, write all but the gradient
 constexpr double kEmaBytes = 12;   // read weight and average, write the average
@@ -268,6 +272,13 @@ void add_update(Costs& costs, const StepShape& shape) {
   if (shape.ema) costs.add("ema", 0, kEmaBytes * parameters, pass);
 }
 
+// The host launches the graph and what it reads, and no kernel of the step.
+void take_launches(std::vector<OpCost>& ops, const StepShape& shape) {
+  for (OpCost& op : ops) op.launches = 0;
+  const double bytes = 2 * 8 * 2 * static_cast<double>(shape.tokens * shape.micro_batches);
+  ops.push_back({"graph", 0, bytes, shape.graph_launches, Peak::Compute}); // tokens and targets
+}
+
 } // namespace
 
 std::vector<OpCost> step_cost(const StepShape& shape) {
@@ -284,7 +295,9 @@ std::vector<OpCost> step_cost(const StepShape& shape) {
   for (const OpCost& op : micro.take_once())
     step.add(op.name, op.flops, op.bytes, op.launches, op.peak);
   add_update(step, shape);
-  return step.take();
+  std::vector<OpCost> ops = step.take();
+  if (shape.graph_launches > 0) take_launches(ops, shape);
+  return ops;
 }
 
 StepShape step_shape(const TrainConfig& c, std::int64_t longest_segment) {
@@ -305,6 +318,11 @@ StepShape step_shape(const TrainConfig& c, std::int64_t longest_segment) {
     shape.loss_chunks = (shape.tokens + chunk - 1) / chunk;
   }
   shape.ema = c.ema_decay > 0;
+  if (c.step_graph == StepGraph::On)
+    shape.graph_launches =
+        kGraphLaunches +
+        c.accumulate *
+            (kGraphBatchLaunches + (c.attention == Attention::Varlen ? kGraphLayoutLaunches : 0));
   for (const char letter : c.pattern)
     shape.layers.push_back(layer_kind(c, letter).cost(c, segment));
   return shape;

@@ -48,6 +48,9 @@ struct StepShape {
   bool fp8_linears = false;       // all linears but the head multiply in FP8 where `in` % 16 == 0
   std::int64_t loss_chunks = 0;   // of tokens, in which head and loss run; 0: all tokens at once
   bool ema = true;
+  // step_graph = on: what the host launches in a step, whose kernels are nodes of one graph; 0:
+  // off.
+  std::int64_t graph_launches = 0;
   using Layer = std::variant<DeltaShape, LatentShape, GroupedShape>;
   std::vector<Layer> layers;
 };

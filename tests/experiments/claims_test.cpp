@@ -88,7 +88,8 @@ TEST(Claims, TheShippedOnesLoad) {
                           "speed-mla-inputs",
                           "speed-rotary-complex",
                           "speed-mla-attention",
-                          "speed-mla-attention-rows"));
+                          "speed-mla-attention-rows",
+                          "speed-step-graph"));
   EXPECT_THAT(settings,
               ElementsAre("ddp-buckets-default",
                           "ddp-buckets-larger",

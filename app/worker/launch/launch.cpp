@@ -226,8 +226,15 @@ std::pair<VisitResult, Covariates> Launch::observed_visit(std::size_t variant,
   const std::string& name = variants_[variant].name;
   Tracer* tracer = tracing.empty() ? nullptr : tracer_.get();
   if (tracer != nullptr) tracer->begin_visit(variant, round, tracing == "warm-up");
+  Replica& replica = replicas_[variant];
+  const auto eager_steps = [&] {
+    const GraphCounts* counts = replica.trainer->graph_counts();
+    return counts == nullptr ? 0 : counts->steps_without_graph();
+  };
+  const std::int64_t before = eager_steps();
   VisitResult visit =
       guard_memory(variant, name, [&] { return timed_visit(variant, units, tracer); });
+  if (eager_steps() > before) replica.last_eager_round = round;
   const Covariates covariates = sampler_.end();
   if (tracer != nullptr) tracer->end_visit();
   if (kind_ == "loss") visit.loss = mean(visit.step_losses);
@@ -294,6 +301,7 @@ json Launch::probe() {
 }
 
 json Launch::bye() {
+  if (tracer_) describe_graphs();
   json metrics = tracer_ ? tracer_->finish() : json::array();
   tracer_.reset();
   if (step_ns_ > 0)
@@ -305,6 +313,13 @@ json Launch::bye() {
                                   "epochs",
                                   static_cast<double>(train_data_->position().epoch),
                                   "of the training data, finished"));
+  for (std::size_t i = 0; i < replicas_.size(); ++i)
+    if (replicas_[i].trainer != nullptr && replicas_[i].trainer->graph_counts() != nullptr)
+      metrics.push_back(metric_json(i,
+                                    kLastEagerRoundMetric,
+                                    "round",
+                                    static_cast<double>(replicas_[i].last_eager_round),
+                                    "the last with a step that no graph replayed; -1: none"));
   for (std::size_t i = 0; i < own_step_ns_.size(); ++i)
     if (!own_step_ns_[i].empty())
       metrics.push_back(metric_json(i,

@@ -55,8 +55,10 @@ private:
   struct Replica {
     std::unique_ptr<Trainer> trainer;
     std::int64_t bytes = 0;
+    std::int64_t last_eager_round = -1; // step_graph = on: with a step that no graph replayed
   };
   void start_tracer(const nlohmann::json& trace);
+  void describe_graphs();
   void build_replicas();
   void warm_evaluation_replicas();
   std::vector<Batch> parity_batches();
