@@ -32,7 +32,8 @@ private:
   bool varlen_;
   std::int64_t documents_;
   Batch batch_;
-  at::Tensor spans_, segment_chunks_, position_, cos_, sin_; // Varlen; undefined: no layer reads it
+  // Varlen; undefined: no layer reads it
+  at::Tensor spans_, segment_chunks_, position_, cos_, sin_, turn_;
 };
 
 } // namespace assay
