@@ -152,7 +152,7 @@ TEST_F(MlaAttentionGpu, OtherWidthsAndFp16) {
 }
 
 // As products give them: q in rows of 1440, v the second half of each head's 128.
-TEST_F(MlaAttentionGpu, PartsOfWiderRowsAreReadInPlace) {
+TEST_F(MlaAttentionGpu, TakesPartsOfWiderRows) {
   if (!board_has_cudnn()) GTEST_SKIP() << "needs compute capability 9.0";
   const Cu cu = cut(4, 2048, 50, 9);
   Inputs in(cu.back(), {}, at::kBFloat16);
