@@ -89,10 +89,11 @@ void compare_arms(PairSet& set) {
   set.imbalance_p = fisher_exact_p(
       set.disturbed_a, set.pairs - set.disturbed_a, set.disturbed_b, set.pairs - set.disturbed_b);
   std::vector<double> gaps;
-  for (const LaunchPairs& launch : set.launches)
+  for (const LaunchPairs& launch : set.launches) {
+    if (!launch.counts()) continue;
     for (const Pair& pair : launch.pairs)
-      if (launch.counts() && pair.a_delay && pair.b_delay)
-        gaps.push_back(*pair.b_delay - *pair.a_delay);
+      if (pair.a_delay && pair.b_delay) gaps.push_back(*pair.b_delay - *pair.a_delay);
+  }
   if (gaps.empty()) return;
   set.delay_gap = mean(gaps);
   set.delay_p = t_test_p(gaps);
