@@ -12,6 +12,7 @@
 #include <fstream>
 
 #include "app/assay/verbs.h"
+#include "core/files/shell_text.h"
 #include "core/result.h"
 
 namespace assay::cli {
@@ -76,9 +77,7 @@ std::string command_line() {
   std::string line, argument;
   while (std::getline(file, argument, '\0')) {
     if (line.empty()) argument = fs::path(argument).filename().string();
-    const bool plain =
-        !argument.empty() && argument.find_first_of(" \t\n'\"\\$*?") == std::string::npos;
-    line += (line.empty() ? "" : " ") + (plain ? argument : "'" + argument + "'");
+    line += (line.empty() ? "" : " ") + shell_word(argument);
   }
   return line;
 }

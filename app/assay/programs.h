@@ -13,7 +13,7 @@ program_path(const std::string& name);      // throws Failure naming the target 
 bool find_program(const std::string& name); // whether it is there
 std::string data_directory(const std::string& name); // "claims" or "matrices"
 
-// This process's own command line, as typed, the program by its name alone.
+// This process's own command line as a shell reads it back, the program by its name alone.
 std::string command_line();
 
 // Replaces this process. Returns only by throwing.

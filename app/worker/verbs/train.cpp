@@ -14,6 +14,7 @@
 #include "app/worker/verbs/train_checks.h"
 #include "app/worker/verbs/train_output.h"
 #include "app/worker/worker.h"
+#include "core/files/shell_text.h"
 #include "core/result.h"
 #include "model/data/loader.h"
 #include "model/layout/segments.h"
@@ -190,8 +191,8 @@ private:
                  "interrupted at step {} of {}; continue with: assay train --resume {} --out {}\n",
                  trainer_->step_index(),
                  config_.steps,
-                 path,
-                 options_.out);
+                 shell_word(path),
+                 shell_word(options_.out));
       return kIncomplete;
     }
     fmt::print("{}\n", path);
