@@ -38,9 +38,9 @@ public:
     return total;
   }
 
-  // The median of the cell's launches of this kind, of two the shorter; else that of all launches of
-  // this kind; before the first traced one, that of timed ones, which have more rounds. A mean would
-  // follow a machine that was suspended or whose clock was set.
+  // The median of the cell's launches of this kind, of two the shorter; else that of all launches
+  // of this kind; before the first traced one, that of timed ones, which have more rounds. A mean
+  // would follow a machine that was suspended or whose clock was set.
   std::optional<double> expected(LaunchTask task) const {
     const std::optional<double> known = typical(task);
     if (known || task.kind != LaunchKind::Traced) return known;

@@ -236,6 +236,7 @@ void LaunchRunner::build(WorkerProcess& worker) {
   if (const auto other = other_data(context_.data, cell_, built.data))
     throw End{End::Why::BadInput, *other};
   built_ = true;
+  if (!built.warning.empty()) context_.on_warning(built.warning);
   outcome_.data = {data_fingerprint_row(outcome_.row.id, built.data)};
   context_.ledger.add(outcome_.data, {}, {});
 }

@@ -33,6 +33,7 @@ struct LaunchContext {
   };
   std::function<void(const Round&)> on_round;
   std::string waited; // for a quiet machine: the event's detail, or ""
+  std::function<void(const std::string&)> on_warning; // of the worker, about the data
 };
 
 // What a launch left behind besides visits.
