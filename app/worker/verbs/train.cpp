@@ -126,7 +126,7 @@ private:
                 config_.steps);
     const double before = learning_rate(meta.config, meta.step),
                  now = learning_rate(config_, meta.step);
-    if (now != before && meta.step < meta.config.steps)
+    if (now != before)
       fmt::print(stderr,
                  "warning: the learning rate jumps from {:.6g} to {:.6g} at step {}: its schedule "
                  "was of {} steps and is of {}\n",
