@@ -56,6 +56,22 @@ std::string changed(const std::string& from, const std::string& to) {
   return text.replace(text.find(from), from.size(), to);
 }
 
+// A missing key is one problem with its line, not also a wrong value of the keys that depend on it.
+TEST(Claims, AMissingKeyIsReportedOnce) {
+  for (const char* key : {"metric", "direction", "gain", "optimization", "from"}) {
+    std::string text = kClaim;
+    const std::size_t from = text.find("\n" + std::string(key) + " =") + 1;
+    text.erase(from, text.find('\n', from) + 1 - from);
+    const std::string message = problem(text);
+    EXPECT_THAT(message,
+                testing::EndsWith(fmt::format("c.toml:1: [[claim]] 'a' lacks the key '{}'", key)));
+    EXPECT_EQ(message.find('\n'), std::string::npos) << message;
+  }
+  const std::string check = problem(
+      "[[check]]\ndocument = \"d\"\nsection = \"1\"\ntext = \"t\"\nterms = [1]\nstated = 1\n");
+  EXPECT_THAT(check, testing::EndsWith("c.toml:1: [[check]] lacks the key 'kind'"));
+}
+
 TEST(Claims, TheShippedOnesLoad) {
   const auto claims = value_or_throw(load_claims(test::source_dir() + "/experiments/claims"));
   std::vector<std::string> testable, settings;
