@@ -7,6 +7,7 @@
 #include "core/statistics/statistics.h"
 #include "core/text.h"
 #include "experiments/engine/data_fingerprint.h"
+#include "experiments/evidence/enough_rounds.h"
 
 namespace assay {
 
@@ -331,8 +332,7 @@ void LaunchRunner::add_event(const EventRow& event) {
 
 // With at least half of its rounds a timed launch counts as partial, else it is to be run again.
 void LaunchRunner::close(const End& end) {
-  const bool enough =
-      task_.kind == LaunchKind::Timed && timed_rounds_ > 0 && 2 * timed_rounds_ >= cell_.rounds;
+  const bool enough = task_.kind == LaunchKind::Timed && enough_rounds(timed_rounds_, cell_.rounds);
   if (end.why == End::Why::Stopped)
     add_event({outcome_.row.id, timed_rounds_, utc_now(), "stopped", end.reason});
   outcome_.row.state = enough ? LaunchState::Partial : LaunchState::Failed;

@@ -5,6 +5,7 @@
 #include <map>
 
 #include "core/statistics/statistics.h"
+#include "experiments/evidence/enough_rounds.h"
 
 namespace assay {
 
@@ -183,9 +184,7 @@ PairSet collect_pairs(const CellView& cell, const VariantRow& a, const VariantRo
   PairSet set;
   for (const LaunchRow* launch : cell.counted) {
     const auto rounds = rounds_of(cell, *launch, a, b);
-    if (rounds.empty() ||
-        2 * rounds.size() < static_cast<std::size_t>(std::max(0, launch->rounds_planned)))
-      continue;
+    if (!enough_rounds(static_cast<int>(rounds.size()), launch->rounds_planned)) continue;
     LaunchPairs pairs{launch->id, launch->index, launch->steady, {}};
     for (const auto& [round, both] : rounds) {
       if (set.work_mismatch.empty()) set.work_mismatch = work_mismatch(*launch, round, both);
