@@ -14,7 +14,7 @@
 namespace assay {
 
 struct DocumentCheck {
-  std::string document, section;          // a claim whose source begins with `document` is of it
+  std::string document, section;          // a claim with the source `document`, or `document, …`, is of it
   std::string text;                       // quotation
   std::string kind;                       // of document_check_kinds()
   std::vector<std::string> optimizations; // whose claims it bears on; empty: all of the document
