@@ -254,8 +254,14 @@ void LaunchRunner::rounds(WorkerProcess& worker) {
     one_round(worker, round, warmup);
     const bool more = timed_rounds_ < rounds_wanted();
     if (const std::string why = context_.stopped(); more && !why.empty())
-      throw End{End::Why::Stopped, fmt::format("{} after round {}", why, round + 1)};
+      throw End{End::Why::Stopped, why + place_text(round)};
   }
+}
+
+// " after round 3 of 36", or " after warm-up round 7": `round` counts both kinds from 0.
+std::string LaunchRunner::place_text(int round) const {
+  if (timed_rounds_ == 0) return fmt::format(" after warm-up round {}", round + 1);
+  return fmt::format(" after round {} of {}", timed_rounds_, rounds_wanted());
 }
 
 void LaunchRunner::one_round(WorkerProcess& worker, int round, WarmUp& warmup) {

@@ -66,6 +66,7 @@ private:
   void build(WorkerProcess& worker);
   void rounds(WorkerProcess& worker);
   void one_round(WorkerProcess& worker, int round, WarmUp& warmup);
+  std::string place_text(int round) const;
   void store_gates_and_metrics(const nlohmann::json& event, bool gates);
   void finish(WorkerProcess& worker);
   void close(const End& end);

@@ -357,7 +357,17 @@ TEST_F(RunnerTest, ASignalStopsAfterTheRound) {
   EXPECT_EQ(data.launches.back().state, LaunchState::Failed);
   EXPECT_EQ(rounds_of(data, data.launches.back().id).size(), 3u);
   EXPECT_EQ(data.events.back().kind, "stopped");
-  EXPECT_EQ(data.launches.back().reason, "interrupted after round 3");
+  EXPECT_EQ(data.launches.back().reason, "interrupted after warm-up round 3");
+}
+
+TEST_F(RunnerTest, AStoppedLaunchNamesItsRoundOfThoseThatCount) {
+  RunOptions options = fake_options();
+  options.progress = [](const RunProgress& progress) {
+    if (progress.task.kind == LaunchKind::Timed && progress.round == 2) ::raise(SIGTERM);
+  };
+  run("", options);
+  EXPECT_EQ(ledger().launches.back().reason,
+            fmt::format("interrupted after round 2 of {}", plan_.ledger.cells[0].rounds));
 }
 
 TEST_F(RunnerTest, AnotherBuildIsRefusedAndForked) {
