@@ -119,7 +119,12 @@ std::string capture(const std::string& program, const std::vector<std::string>& 
     if (n > 0) output.append(buffer.data(), static_cast<std::size_t>(n));
   }
   ::close(pipe[0]);
-  if (const int code = wait_for(child); code != 0)
+  const int code = wait_for(child);
+  if (code == kBadInput) // it has named the cause
+    bad_input("`{} {}` failed, for the reason above",
+              fs::path(program).filename().string(),
+              fmt::join(arguments, " "));
+  if (code != 0)
     internal_error("{} {} failed (exit code {})", program, fmt::join(arguments, " "), code);
   return output;
 }

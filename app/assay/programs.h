@@ -24,7 +24,8 @@ std::string command_line();
 // killed.
 int call(const std::string& program, const std::vector<std::string>& arguments);
 
-// Standard output of a program that must succeed; throws Failure with its error text otherwise.
+// Standard output of a program that must succeed; throws Failure otherwise, bad input where the
+// program has refused it in its own words on standard error.
 std::string capture(const std::string& program, const std::vector<std::string>& arguments);
 
 // The worker's own description (build, libtorch, cuda, gpu …); throws Failure when it is not
