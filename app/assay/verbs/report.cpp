@@ -112,7 +112,9 @@ void report(const ReportOptions& options) {
     return;
   }
   const TableStyle style = options.terminal.style();
-  fmt::print("{}", render_table(report, style, {options.cell, options.verbose}));
+  fmt::print(
+      "{}",
+      render_table(report, style, {options.cell, options.verbose, shell_word(options.directory)}));
   if (files.empty()) return;
   TextWriter out(style);
   out.raw("");
