@@ -309,6 +309,7 @@ TEST(RenderHtml, MarkupInNamesArrivesEscaped) {
 
 TEST(RenderHtml, IsSelfContained) {
   const std::string html = render_html(judge_results(synthetic_ledger(full_plan())));
+  EXPECT_THAT(html, HasSubstr("@media screen and (max-width:700px)")) << "readable on a phone";
   for (const char* external :
        {"http://", "https://", "src=", "href=", "@import", "url(", "<script"})
     EXPECT_THAT(html, Not(HasSubstr(external)));
