@@ -4,6 +4,7 @@
 
 #include "app/assay/programs.h"
 #include "app/number_checks.h"
+#include "core/files/toml_text.h"
 #include "core/result.h"
 #include "experiments/plan/matrix.h"
 #include "profilers/machine/nvml_sampler.h"
@@ -42,13 +43,9 @@ void MatrixOptions::add_to(CLI::App& command) {
 }
 
 Plan MatrixOptions::load() const {
-  // A TOML literal string keeps backslashes; a quote in a path needs the other kind of string.
-  const auto quoted = [](const std::string& text) {
-    return text.find('\'') == std::string::npos ? "'" + text + "'" : '"' + text + '"';
-  };
   std::vector<std::string> overrides = overrides_;
-  if (!data_.empty()) overrides.push_back("base.data=" + quoted(data_));
-  if (!device_.empty()) overrides.push_back("base.device=" + quoted(device_));
+  if (!data_.empty()) overrides.push_back("base.data=" + toml_string(data_));
+  if (!device_.empty()) overrides.push_back("base.device=" + toml_string(device_));
   if (launches_ > 0) overrides.push_back(fmt::format("experiment.launches={}", launches_));
   const Matrix matrix = value_or_throw(load_matrix(matrix_, overrides));
   return value_or_throw(make_plan(matrix,

@@ -12,6 +12,7 @@
 #include <fstream>
 
 #include "app/assay/verbs.h"
+#include "core/files/shell_text.h"
 #include "core/result.h"
 
 namespace assay::cli {
@@ -76,9 +77,7 @@ std::string command_line() {
   std::string line, argument;
   while (std::getline(file, argument, '\0')) {
     if (line.empty()) argument = fs::path(argument).filename().string();
-    const bool plain =
-        !argument.empty() && argument.find_first_of(" \t\n'\"\\$*?") == std::string::npos;
-    line += (line.empty() ? "" : " ") + (plain ? argument : "'" + argument + "'");
+    line += (line.empty() ? "" : " ") + shell_word(argument);
   }
   return line;
 }
@@ -120,7 +119,12 @@ std::string capture(const std::string& program, const std::vector<std::string>& 
     if (n > 0) output.append(buffer.data(), static_cast<std::size_t>(n));
   }
   ::close(pipe[0]);
-  if (const int code = wait_for(child); code != 0)
+  const int code = wait_for(child);
+  if (code == kBadInput) // it has named the cause
+    bad_input("`{} {}` failed, for the reason above",
+              fs::path(program).filename().string(),
+              fmt::join(arguments, " "));
+  if (code != 0)
     internal_error("{} {} failed (exit code {})", program, fmt::join(arguments, " "), code);
   return output;
 }

@@ -13,7 +13,7 @@ program_path(const std::string& name);      // throws Failure naming the target 
 bool find_program(const std::string& name); // whether it is there
 std::string data_directory(const std::string& name); // "claims" or "matrices"
 
-// This process's own command line, as typed, the program by its name alone.
+// This process's own command line as a shell reads it back, the program by its name alone.
 std::string command_line();
 
 // Replaces this process. Returns only by throwing.
@@ -24,7 +24,8 @@ std::string command_line();
 // killed.
 int call(const std::string& program, const std::vector<std::string>& arguments);
 
-// Standard output of a program that must succeed; throws Failure with its error text otherwise.
+// Standard output of a program that must succeed; throws Failure otherwise, bad input where the
+// program has refused it in its own words on standard error.
 std::string capture(const std::string& program, const std::vector<std::string>& arguments);
 
 // The worker's own description (build, libtorch, cuda, gpu …); throws Failure when it is not

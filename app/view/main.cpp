@@ -14,6 +14,7 @@
 #include "app/command_line/program.h"
 #include "app/number_checks.h"
 #include "core/files/output_file.h"
+#include "core/files/shell_text.h"
 #include "core/result.h"
 #include "core/text.h"
 #include "ui/model/loader.h"
@@ -126,7 +127,7 @@ void show_window(Workspace& workspace, const Options& options) {
   const UiContext context;
   const std::string title = options.path.empty() ? "Assay" : "Assay - " + printable(options.path);
   const auto window = GlfwBackend::create(title, options.width, options.height);
-  const std::string shown = options.path.empty() ? "DIR" : printable(options.path);
+  const std::string shown = options.path.empty() ? "DIR" : shell_word(printable(options.path));
   if (!window)
     internal_error("{}\n  draw a picture instead: assay-view {} --screenshot view.png\n  or print "
                    "the verdicts:  assay report {}",

@@ -6,7 +6,9 @@
 
 namespace assay {
 
-// A field of printable text, quoted if it contains a comma, a quote or a line break.
+// A field of printable text, quoted if it contains a comma, a quote or a line break. Text that a
+// spreadsheet would run as a formula (it starts with = + - or @ and is no number) gets an
+// apostrophe in front.
 std::string csv_field(std::string_view text);
 
 } // namespace assay

@@ -62,7 +62,7 @@ void create_file(const std::string& directory, const std::string& path, const Le
   } catch (const DatabaseError& error) {
     if (!error.is_full()) throw;
     bad_input("{}: no ledger can be made in it: the disk is full, or a size limit is reached. "
-              "Nothing was measured; free space, or choose another --out ({})",
+              "Free space, or choose another directory ({})",
               directory,
               error.what());
   }

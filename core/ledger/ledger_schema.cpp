@@ -2,6 +2,7 @@
 
 #include <filesystem>
 
+#include "core/files/shell_text.h"
 #include "core/ledger/ledger.h"
 #include "core/sqlite/database.h"
 #include "core/sqlite/sqlite_file.h"
@@ -138,8 +139,9 @@ Result<bool> check_file(const std::string& path) {
                                   std::filesystem::absolute(directory).parent_path().string())
                     : "");
   if (!std::filesystem::is_directory(directory, error))
-    return fail(
-        "{}: no such directory; `assay run MATRIX --out {}` makes one", directory, directory);
+    return fail("{}: no such directory; `assay run MATRIX --out {}` makes one",
+                directory,
+                shell_word(directory));
   if (!std::filesystem::exists(path, error))
     return fail(
         "{}: contains no {}, so it is not a results directory of Assay", directory, kFileName);

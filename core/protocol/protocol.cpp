@@ -4,6 +4,7 @@
 #include <set>
 
 #include "core/protocol/visit_json.h"
+#include "core/text.h"
 
 namespace assay {
 
@@ -107,7 +108,8 @@ Result<Built> parse_built(const json& event) {
     return Built{fmt::format("{}", fmt::join(order, " ")),
                  event.at("seconds").get<double>(),
                  event.at("threads").get<int>(),
-                 event.at("data").get<std::string>()};
+                 event.at("data").get<std::string>(),
+                 printable(event.value("warning", ""))};
   });
 }
 

@@ -45,8 +45,9 @@ struct LaunchRequest {
 struct Built {
   std::string build_order; // variant names, separated by spaces
   double seconds = 0;
-  int threads = 0;  // intra-op threads that the launch's configuration set
-  std::string data; // fingerprint of the documents and the tokenizer
+  int threads = 0;     // intra-op threads that the launch's configuration set
+  std::string data;    // fingerprint of the documents and the tokenizer
+  std::string warning; // about the data, or ""
 };
 
 struct Retirement { // a variant must leave the launch
@@ -60,6 +61,7 @@ struct ProbeResult {
   std::int64_t bytes = 0;             // in use after building it
   double build_seconds = 0;           // one replica
   std::optional<double> pair_sd = {}; // of ln(time of a visit / time of the one before)
+  std::string warning = {};           // of the worker, about the data, or ""
 };
 
 nlohmann::json hello_request();

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
@@ -67,10 +68,12 @@ void sync(const std::string& path, int flags) {
 } // namespace
 
 Error damaged_file(const std::string& path, const SqliteMarks& marks, const std::string& cause) {
+  std::string line = cause;
+  std::replace(line.begin(), line.end(), '\n', ' '); // SQLite reports in several lines
   return fail("{}: this {} is damaged ({}); restore it from a copy, or {}",
               path,
               marks.kind,
-              cause,
+              line,
               marks.remedy);
 }
 

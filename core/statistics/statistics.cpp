@@ -143,9 +143,15 @@ double hodges_lehmann(const std::vector<double>& values) {
 std::size_t median_rank(std::size_t n, double alpha) {
   if (n == 0) return 0;
   const boost::math::binomial coin(static_cast<double>(n), 0.5);
-  std::size_t k = 0;
-  while (k < n / 2 && boost::math::cdf(coin, static_cast<double>(k)) <= alpha / 2) ++k;
-  return k;
+  std::size_t low = 0, high = n / 2; // the probability of fewer than k rises with k
+  while (low < high) {
+    const std::size_t k = high - (high - low) / 2;
+    if (boost::math::cdf(coin, static_cast<double>(k - 1)) <= alpha / 2)
+      low = k;
+    else
+      high = k - 1;
+  }
+  return low;
 }
 
 std::optional<Interval> median_interval(std::vector<double> values, double alpha) {

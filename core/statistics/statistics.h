@@ -32,7 +32,8 @@ double mad(const std::vector<double>& values);
 // bit. Needs 1 finite value. Time O(n log n), memory O(n).
 double hodges_lehmann(const std::vector<double>& values);
 
-// k = max {j : P(Bin(n, 1/2) < j) <= alpha / 2}; 0 when n is too small for an interval.
+// k = max {j : P(Bin(n, 1/2) < j) <= alpha / 2}; 0 when n is too small for an interval. Asks the
+// distribution O(log n) times.
 std::size_t median_rank(std::size_t n, double alpha);
 // Exact interval of the median, [d_(k), d_(n+1-k)], whatever the (continuous) distribution.
 // Nothing when there are too few values (below 6 at alpha .05).

@@ -66,11 +66,21 @@ public:
   }
 
 private:
+  // A report is the same wherever its directory is, so paths in it begin there.
   Result<Trace> read(int rank, const std::string& variant) const {
-    const std::string path = directory_ + "/" + trace_file_name(launch_, rank, variant);
+    const std::string name = trace_file_name(launch_, rank, variant);
+    const std::string path = directory_ + "/" + name;
     if (!std::filesystem::exists(path))
-      return fail("the traces of launch {} are not kept in {}", launch_, directory_);
-    return read_trace(path, kTraceAll & ~static_cast<unsigned>(kTraceTelemetry));
+      return fail("the traces of launch {} are not in traces/", launch_);
+    Result<Trace> trace = read_trace(path, kTraceAll & ~static_cast<unsigned>(kTraceTelemetry));
+    if (trace) {
+      trace->path = name;
+      return trace;
+    }
+    std::string message = trace.error().message;
+    for (std::size_t at = 0; (at = message.find(path, at)) != std::string::npos; at += name.size())
+      message.replace(at, path.size(), name);
+    return Error{message};
   }
 
   std::string directory_;

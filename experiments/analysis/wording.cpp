@@ -285,19 +285,20 @@ std::string loss_note(const Comparison& comparison) {
 }
 
 std::vector<std::string> speed_notes(const Report& report) {
-  std::vector<std::pair<std::string, std::string>> unknown; // why, names of cells
+  std::vector<std::pair<std::string, std::vector<std::string>>> unknown; // why, names of cells
   for (const CellReport& cell : report.cells)
     for (const VariantSpeed& speed : cell.speed) {
       if (speed.unknown.empty()) continue;
       auto found = std::find_if(
           unknown.begin(), unknown.end(), [&](const auto& x) { return x.first == speed.unknown; });
-      if (found == unknown.end()) found = unknown.insert(unknown.end(), {speed.unknown, ""});
-      if (!found->second.ends_with(cell.cell.name))
-        found->second += (found->second.empty() ? "" : ", ") + cell.cell.name;
+      if (found == unknown.end()) found = unknown.insert(unknown.end(), {speed.unknown, {}});
+      if (found->second.empty() || found->second.back() != cell.cell.name)
+        found->second.push_back(cell.cell.name);
     }
   std::vector<std::string> notes;
   for (const auto& [why, cells] : unknown)
-    notes.push_back(fmt::format("MFU or bottleneck unknown in {}: {}", cells, why));
+    notes.push_back(
+        fmt::format("MFU or bottleneck unknown in {}: {}", fmt::join(cells, ", "), why));
   return notes;
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cctype>
 #include <initializer_list>
+#include <string>
 
 namespace assay {
 
@@ -72,17 +73,6 @@ const Rule kRules[] = {
                      "rope"}},
 };
 
-// The name without a trailing balanced pair `open` … `close`.
-std::string_view without_arguments(std::string_view name, char open, char close) {
-  if (name.empty() || name.back() != close) return name;
-  int depth = 0;
-  for (std::size_t i = name.size(); i-- > 0;) {
-    if (name[i] == close) ++depth;
-    if (name[i] == open && --depth == 0) return name.substr(0, i);
-  }
-  return name;
-}
-
 } // namespace
 
 std::string_view kernel_class(std::string_view name) {
@@ -94,23 +84,6 @@ std::string_view kernel_class(std::string_view name) {
     for (const std::string_view word : rule.words)
       if (lower.find(word) != std::string::npos) return rule.kernel_class;
   return "other";
-}
-
-std::string short_kernel_name(std::string_view name) {
-  std::string_view rest = without_arguments(name, '(', ')');
-  if (rest.size() == name.size() && name.find('<') == std::string_view::npos)
-    return std::string(name); // "Memcpy HtoD", "aten::mm", a C kernel
-  rest = without_arguments(rest, '<', '>');
-  int depth = 0; // of template arguments in a qualifying namespace or class
-  for (std::size_t i = rest.size(); i-- > 0;) {
-    if (rest[i] == '>') ++depth;
-    if (rest[i] == '<') --depth;
-    if (depth == 0 && (rest[i] == ':' || rest[i] == ' ')) {
-      rest = rest.substr(i + 1);
-      break;
-    }
-  }
-  return std::string(rest.empty() ? name : rest);
 }
 
 } // namespace assay

@@ -1,7 +1,6 @@
 // What a kernel or operator is for, derived from its name alone.
 #pragma once
 
-#include <string>
 #include <string_view>
 
 namespace assay {
@@ -9,10 +8,5 @@ namespace assay {
 // gemm, attention, norm, elementwise, reduction, copy, nccl or other; for names of GPU kernels
 // (demangled), of our copy and set rows, and of LibTorch operators.
 std::string_view kernel_class(std::string_view name);
-
-// "void at::native::vectorized_elementwise_kernel<4, …>(int, …)" ->
-// "vectorized_elementwise_kernel": without return type, namespaces, template and call arguments.
-// Names of other forms as they are.
-std::string short_kernel_name(std::string_view name);
 
 } // namespace assay

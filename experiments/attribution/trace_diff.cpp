@@ -7,6 +7,7 @@
 #include <tuple>
 #include <utility>
 
+#include "core/trace/kernel_name.h"
 #include "experiments/attribution/kernel_class.h"
 #include "experiments/attribution/stage_timeline.h"
 

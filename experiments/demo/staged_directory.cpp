@@ -1,14 +1,13 @@
 #include "experiments/demo/staged_directory.h"
 
-#include <fcntl.h>
 #include <stdlib.h> // mkdtemp
 
 #include <cerrno>
-#include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <vector>
 
+#include "core/files/rename_new.h"
 #include "core/result.h"
 
 namespace assay {
@@ -52,13 +51,12 @@ StagedDirectory::~StagedDirectory() {
 void StagedDirectory::place(const std::string& first) {
   const auto move = [&](const fs::path& from) {
     const fs::path to = fs::path(target_) / from.filename();
-    if (::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_NOREPLACE) == 0) return;
-    if (errno == EINVAL && !fs::exists(to) && ::rename(from.c_str(), to.c_str()) == 0) return;
+    const int error = rename_new(from, to);
+    if (error == 0) return;
     bad_input("{}: {}",
               target_,
-              errno == EEXIST || fs::exists(to)
-                  ? "another demo was written there meanwhile; name another directory"
-                  : std::strerror(errno));
+              error == EEXIST ? "another demo was written there meanwhile; name another directory"
+                              : std::strerror(error));
   };
   move(fs::path(path_) / first);
   std::vector<fs::path> others;

@@ -1,6 +1,7 @@
 // How long launches take, from those before them.
 #pragma once
 
+#include <algorithm>
 #include <map>
 #include <optional>
 #include <utility>
@@ -30,33 +31,35 @@ public:
     if (!current_left) return std::nullopt;
     double total = *current_left;
     for (const LaunchTask& task : after) {
-      const std::optional<double> typical = expected(task);
-      if (!typical) return std::nullopt;
-      total += *typical;
+      const std::optional<double> one = expected(task);
+      if (!one) return std::nullopt;
+      total += *one;
     }
     return total;
   }
 
-  // The mean of the cell's launches of this kind; else that of all launches of this kind; before
-  // the first traced one, that of timed ones, which have more rounds.
+  // The median of the cell's launches of this kind, of two the shorter; else that of all launches
+  // of this kind; before the first traced one, that of timed ones, which have more rounds. A mean
+  // would follow a machine that was suspended or whose clock was set.
   std::optional<double> expected(LaunchTask task) const {
-    const std::optional<double> known = mean_of(task);
+    const std::optional<double> known = typical(task);
     if (known || task.kind != LaunchKind::Traced) return known;
     task.kind = LaunchKind::Timed;
-    return mean_of(task);
+    return typical(task);
   }
 
 private:
-  std::optional<double> mean_of(const LaunchTask& task) const {
-    double sum = 0, n = 0;
-    if (const auto own = seen_.find({task.cell, task.kind}); own != seen_.end()) {
-      for (const double s : own->second) sum += s, ++n;
-    } else {
+  std::optional<double> typical(const LaunchTask& task) const {
+    std::vector<double> times;
+    if (const auto own = seen_.find({task.cell, task.kind}); own != seen_.end())
+      times = own->second;
+    else
       for (const auto& [key, values] : seen_)
-        if (key.second == task.kind)
-          for (const double s : values) sum += s, ++n;
-    }
-    return n > 0 ? std::optional(sum / n) : std::nullopt;
+        if (key.second == task.kind) times.insert(times.end(), values.begin(), values.end());
+    if (times.empty()) return std::nullopt;
+    const auto middle = times.begin() + (std::ssize(times) - 1) / 2;
+    std::nth_element(times.begin(), middle, times.end());
+    return *middle;
   }
 
   std::map<std::pair<std::int64_t, LaunchKind>, std::vector<double>> seen_;

@@ -7,6 +7,7 @@
 #include "core/statistics/statistics.h"
 #include "core/text.h"
 #include "experiments/engine/data_fingerprint.h"
+#include "experiments/evidence/enough_rounds.h"
 
 namespace assay {
 
@@ -236,6 +237,7 @@ void LaunchRunner::build(WorkerProcess& worker) {
   if (const auto other = other_data(context_.data, cell_, built.data))
     throw End{End::Why::BadInput, *other};
   built_ = true;
+  if (!built.warning.empty()) context_.on_warning(built.warning);
   outcome_.data = {data_fingerprint_row(outcome_.row.id, built.data)};
   context_.ledger.add(outcome_.data, {}, {});
 }
@@ -252,8 +254,14 @@ void LaunchRunner::rounds(WorkerProcess& worker) {
     one_round(worker, round, warmup);
     const bool more = timed_rounds_ < rounds_wanted();
     if (const std::string why = context_.stopped(); more && !why.empty())
-      throw End{End::Why::Stopped, fmt::format("{} after round {}", why, round + 1)};
+      throw End{End::Why::Stopped, why + place_text(round)};
   }
+}
+
+// " after round 3 of 36", or " after warm-up round 7": `round` counts both kinds from 0.
+std::string LaunchRunner::place_text(int round) const {
+  if (timed_rounds_ == 0) return fmt::format(" after warm-up round {}", round + 1);
+  return fmt::format(" after round {} of {}", timed_rounds_, rounds_wanted());
 }
 
 void LaunchRunner::one_round(WorkerProcess& worker, int round, WarmUp& warmup) {
@@ -330,8 +338,7 @@ void LaunchRunner::add_event(const EventRow& event) {
 
 // With at least half of its rounds a timed launch counts as partial, else it is to be run again.
 void LaunchRunner::close(const End& end) {
-  const bool enough =
-      task_.kind == LaunchKind::Timed && timed_rounds_ > 0 && 2 * timed_rounds_ >= cell_.rounds;
+  const bool enough = task_.kind == LaunchKind::Timed && enough_rounds(timed_rounds_, cell_.rounds);
   if (end.why == End::Why::Stopped)
     add_event({outcome_.row.id, timed_rounds_, utc_now(), "stopped", end.reason});
   outcome_.row.state = enough ? LaunchState::Partial : LaunchState::Failed;

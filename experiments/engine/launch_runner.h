@@ -33,6 +33,7 @@ struct LaunchContext {
   };
   std::function<void(const Round&)> on_round;
   std::string waited; // for a quiet machine: the event's detail, or ""
+  std::function<void(const std::string&)> on_warning; // of the worker, about the data
 };
 
 // What a launch left behind besides visits.
@@ -65,6 +66,7 @@ private:
   void build(WorkerProcess& worker);
   void rounds(WorkerProcess& worker);
   void one_round(WorkerProcess& worker, int round, WarmUp& warmup);
+  std::string place_text(int round) const;
   void store_gates_and_metrics(const nlohmann::json& event, bool gates);
   void finish(WorkerProcess& worker);
   void close(const End& end);

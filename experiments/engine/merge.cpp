@@ -1,6 +1,5 @@
 #include "experiments/engine/merge.h"
 
-#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -15,6 +14,7 @@
 #include <utility>
 
 #include "core/files/atomic_file.h"
+#include "core/files/rename_new.h"
 #include "core/ledger/ledger.h"
 #include "core/ledger/ledger_schema.h"
 #include "experiments/engine/data_fingerprint.h"
@@ -200,9 +200,8 @@ public:
   // Fails where something is at the target by now: a rename would replace an empty directory.
   void place() {
     fs::remove(path_ / ledger_schema::kUnfinishedName);
-    if (::renameat2(AT_FDCWD, path_.c_str(), AT_FDCWD, target_.c_str(), RENAME_NOREPLACE) != 0 &&
-        (errno != EINVAL || ::rename(path_.c_str(), target_.c_str()) != 0))
-      bad_input("{}: cannot be made: {}", target_.string(), std::strerror(errno));
+    if (const int error = rename_new(path_, target_); error != 0)
+      bad_input("{}: cannot be made: {}", target_.string(), std::strerror(error));
     placed_ = true;
   }
 

@@ -25,13 +25,20 @@ Result<ProbeResult> probe_cell(const RunOptions& options,
   WorkerReply reply = worker.ask(hello_request(), "hello", timeout);
   if (reply.kind == WorkerReply::Kind::Answer)
     reply = worker.ask(launch_request(request), "built", timeout);
-  if (reply.kind == WorkerReply::Kind::Answer)
+  std::string warning;
+  if (reply.kind == WorkerReply::Kind::Answer) {
+    const Result<Built> built = parse_built(reply.event);
+    if (!built) return fail("cell '{}': {}", cell.name, built.error().message);
+    warning = built->warning;
     reply = worker.ask(plain_request("probe"), "probe", timeout);
+  }
   if (reply.kind == WorkerReply::Kind::Retired)
     return fail("cell '{}': {}", cell.name, printable(reply.event.value("reason", "retired")));
   if (reply.kind != WorkerReply::Kind::Answer)
     return fail("cell '{}': {}", cell.name, reply.message);
-  return parse_probe(reply.event);
+  Result<ProbeResult> result = parse_probe(reply.event);
+  if (result) result->warning = warning;
+  return result;
 }
 
 } // namespace

@@ -260,7 +260,8 @@ private:
                           build_,
                           [this] { return why_stop(); },
                           {},
-                          waited};
+                          waited,
+                          [&](const std::string& text) { warn_once(progress, text); }};
     context.on_round = [&](const LaunchContext::Round& round) {
       progress.round = round.counted;
       progress.warmup = round.warmup;
@@ -282,6 +283,13 @@ private:
     remove_unfinished_traces();
     note_disturbed(task, outcome);
     note_trouble(progress, outcome);
+  }
+
+  // Every launch finds the same data.
+  void warn_once(RunProgress progress, const std::string& text) {
+    if (!warned_.insert(text).second) return;
+    progress.note = text;
+    report(progress);
   }
 
   void note_disturbed(const LaunchTask& task, const LaunchOutcome& outcome) {
@@ -341,6 +349,7 @@ private:
   bool any_launch_ = false;                    // begun by this run
   bool last_disturbed_ = false;                // the launch before, beyond the plan's limit
   std::int64_t since_ = 0; // the newest launch before this run: older failures get another chance
+  std::set<std::string> warned_;
   Eta eta_;
 };
 

@@ -29,9 +29,11 @@ LaunchEffect launch_effect(const LaunchPairs& launch, bool with_excluded) {
 
 void add_unit_times(Effect& effect, const PairSet& pairs, bool with_excluded) {
   std::vector<double> a;
-  for (const LaunchPairs& launch : pairs.launches)
+  for (const LaunchPairs& launch : pairs.launches) {
+    if (!with_excluded && !launch.counts()) continue;
     for (const Pair& pair : launch.pairs)
-      if (with_excluded || (launch.counts() && pair.excluded.empty())) a.push_back(pair.a_ns);
+      if (with_excluded || pair.excluded.empty()) a.push_back(pair.a_ns);
+  }
   effect.a_ns = median(std::move(a));
   effect.b_ns = effect.a_ns * std::exp(effect.theta.value);
 }

@@ -5,6 +5,7 @@
 #include <map>
 
 #include "core/statistics/statistics.h"
+#include "experiments/evidence/enough_rounds.h"
 
 namespace assay {
 
@@ -89,10 +90,11 @@ void compare_arms(PairSet& set) {
   set.imbalance_p = fisher_exact_p(
       set.disturbed_a, set.pairs - set.disturbed_a, set.disturbed_b, set.pairs - set.disturbed_b);
   std::vector<double> gaps;
-  for (const LaunchPairs& launch : set.launches)
+  for (const LaunchPairs& launch : set.launches) {
+    if (!launch.counts()) continue;
     for (const Pair& pair : launch.pairs)
-      if (launch.counts() && pair.a_delay && pair.b_delay)
-        gaps.push_back(*pair.b_delay - *pair.a_delay);
+      if (pair.a_delay && pair.b_delay) gaps.push_back(*pair.b_delay - *pair.a_delay);
+  }
   if (gaps.empty()) return;
   set.delay_gap = mean(gaps);
   set.delay_p = t_test_p(gaps);
@@ -182,9 +184,7 @@ PairSet collect_pairs(const CellView& cell, const VariantRow& a, const VariantRo
   PairSet set;
   for (const LaunchRow* launch : cell.counted) {
     const auto rounds = rounds_of(cell, *launch, a, b);
-    if (rounds.empty() ||
-        2 * rounds.size() < static_cast<std::size_t>(std::max(0, launch->rounds_planned)))
-      continue;
+    if (!enough_rounds(static_cast<int>(rounds.size()), launch->rounds_planned)) continue;
     LaunchPairs pairs{launch->id, launch->index, launch->steady, {}};
     for (const auto& [round, both] : rounds) {
       if (set.work_mismatch.empty()) set.work_mismatch = work_mismatch(*launch, round, both);

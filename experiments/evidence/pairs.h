@@ -40,7 +40,7 @@ struct LaunchPairs {
 
   std::vector<double> log_ratios(bool with_excluded) const;
   // At least half of the pairs are left; else the launch counts nowhere but in the result with
-  // every pair.
+  // every pair. Looks at every pair, so ask once per launch.
   bool counts() const;
 };
 

@@ -165,12 +165,6 @@ void add_owed(const LedgerData& data, const Slot& slot, bool given_up, PlanProgr
   progress.owed.push_back({slot.cell->id, slot.kind, 1, planned, given_up ? 1 : 0});
 }
 
-// An event's detail begins with the variant's name.
-std::string retirement_reason(const LedgerData& data, const EventRow& event) {
-  const std::string start = data.variant(event.variant).name + ": ";
-  return event.detail.starts_with(start) ? event.detail.substr(start.size()) : event.detail;
-}
-
 } // namespace
 
 std::vector<const VariantRow*> variants_of(const LedgerData& plan, std::int64_t cell) {
@@ -199,7 +193,8 @@ excluded_variants(const LedgerData& data, std::int64_t cell, LaunchKind kind) {
                                    gate.detail));
   for (const EventRow& event : data.events) {
     if (event.kind != "retired" || !of_cell(event.launch)) continue;
-    if (event.variant != 0) excluded.emplace(event.variant, retirement_reason(data, event));
+    if (event.variant != 0)
+      excluded.emplace(event.variant, retirement_text(event, data.variant(event.variant)));
   }
   return excluded;
 }

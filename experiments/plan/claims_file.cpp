@@ -69,7 +69,9 @@ void read_gain(TomlTable& table, ClaimRow& claim) {
   const bool reduction = !grows(claim.metric);
   const toml::node* gain = table.node("gain");
   const std::vector<double> range = numbers_of(gain);
-  if (is_gain(range, reduction)) {
+  if (gain == nullptr) {
+    // the missing key is reported already
+  } else if (is_gain(range, reduction)) {
     claim.lo = range[0];
     claim.hi = range[1];
   } else {
@@ -79,19 +81,25 @@ void read_gain(TomlTable& table, ClaimRow& claim) {
                     "[0.0, inf] for a claim without a figure{}",
                     table.path(),
                     reduction ? " below 1, for nothing becomes smaller by more than itself" : "",
-                    gain == nullptr ? "" : ", not " + numbers_text(*gain)));
+                    ", not " + numbers_text(*gain)));
   }
   const char* direction = reduction ? "less" : "more";
-  if (table.text("direction") != direction)
+  if (table.has("direction") && table.text("direction") != direction)
     table.problems().add(
         &table.raw(),
         fmt::format(
             "{} direction must be \"{}\" for metric '{}'", table.path(), direction, claim.metric));
 }
 
+// What they may contain depends on a key that is missing, which is reported already.
+void ignore_keys(TomlTable& table) {
+  for (const auto& [key, value] : table.raw()) table.node(std::string(key.str()).c_str());
+}
+
 void read_metric(TomlTable& table, ClaimRow& claim) {
   for (const char* key : {"metric", "gain", "direction"}) table.required(key);
   claim.metric = table.text("metric").value_or("");
+  if (!table.has("metric")) return ignore_keys(table);
   const std::vector<std::string> known = metric_names();
   if (std::find(known.begin(), known.end(), claim.metric) == known.end())
     table.problems().add(table.node("metric"),
@@ -203,7 +211,7 @@ void read_stages(TomlTable& table, ClaimRow& claim) {
 
 // A row or level that this build lacks is named by a claim that no run can test.
 void check_levels(TomlTable& table, const ClaimRow& claim) {
-  if (!claim.unmet.empty()) return;
+  if (!claim.unmet.empty() || !table.has("optimization")) return;
   const Result<const Optimization*> row = optimizations().lookup(claim.optimization);
   if (!row) {
     table.problems().add(table.node("optimization"), row.error().message);
@@ -212,7 +220,7 @@ void check_levels(TomlTable& table, const ClaimRow& claim) {
   std::vector<std::string> names;
   for (const Level& level : (*row)->levels) names.push_back(level.name);
   for (const auto& [key, level] : {std::pair("from", claim.from), std::pair("to", claim.to)})
-    if ((*row)->level(level) == nullptr)
+    if (table.has(key) && (*row)->level(level) == nullptr)
       table.problems().add(table.node(key),
                            fmt::format("unknown level '{}' of optimization '{}'{}",
                                        printable(level),
@@ -269,6 +277,7 @@ void read_figure(TomlTable& table, const std::string& name, DocumentCheck& check
 }
 
 void read_figures(TomlTable& table, DocumentCheck& check) {
+  if (!table.has("kind")) return ignore_keys(table);
   const DocumentCheckKind* kind = find_document_check_kind(check.kind);
   if (kind == nullptr)
     return table.problems().add(table.node("kind"),

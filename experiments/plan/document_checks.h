@@ -14,9 +14,9 @@
 namespace assay {
 
 struct DocumentCheck {
-  std::string document, section;          // a claim whose source begins with `document` is of it
-  std::string text;                       // quotation
-  std::string kind;                       // of document_check_kinds()
+  std::string document, section; // a claim with the source `document`, or `document, …`, is of it
+  std::string text;              // quotation
+  std::string kind;              // of document_check_kinds()
   std::vector<std::string> optimizations; // whose claims it bears on; empty: all of the document
   std::map<std::string, std::vector<double>> figures; // by name; a scalar is a list of one
 };

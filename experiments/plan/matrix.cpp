@@ -5,6 +5,7 @@
 #include <set>
 
 #include "core/text.h"
+#include "experiments/plan/cell_name.h"
 #include "experiments/plan/matrix_pairwise.h"
 #include "experiments/plan/toml_reader.h"
 #include "model/config/train_config.h"
@@ -122,20 +123,10 @@ void read_quality(TomlTable& root, Matrix& matrix) {
   matrix.quality = read_loss(table, {});
 }
 
-// Names fit in one line of every table and are typed after --cell.
-bool is_plain_name(const std::string& name) {
-  return !name.empty() && name.find_first_of("\t\n") == std::string::npos &&
-         name == printable(name) && name.front() != ' ' && name.back() != ' ';
-}
-
 // A level is compared once.
 void check_names(TomlTable& table, const MatrixCell& cell) {
-  if (!is_plain_name(cell.name))
-    table.problems().add(table.node("name"),
-                         fmt::format("{} name takes one line of text, not \"{}\": no control "
-                                     "characters, and no spaces around it",
-                                     table.path(),
-                                     printable(cell.name)));
+  if (const std::string wrong = wrong_cell_name(cell.name); !wrong.empty())
+    table.problems().add(table.node("name"), fmt::format("{} name {}", table.path(), wrong));
   std::set<std::string> seen;
   for (const std::string& level : cell.levels)
     if (!seen.insert(level).second)

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/text.h"
+#include "experiments/plan/cell_name.h"
 #include "model/config/train_config.h"
 
 namespace assay {
@@ -139,6 +140,8 @@ void expand_pairwise(TomlTable& root, Matrix& matrix) {
   for (const Point& point : points) {
     MatrixCell cell;
     cell.name = cell_name(point);
+    if (const std::string wrong = wrong_cell_name(cell.name); !wrong.empty())
+      root.problems().add(raw, fmt::format("[matrix] the name of a cell {}", wrong));
     cell.optimization = point.optimization;
     cell.set = point.values;
     cell.where = fmt::format("{}:{}", matrix.file, line);

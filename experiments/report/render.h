@@ -15,8 +15,9 @@ struct TableStyle {
 };
 
 struct TableView {
-  std::string cell;     // only this cell, in full; "": every cell
-  bool verbose = false; // every comparison in full, records too
+  std::string cell;              // only this cell, in full; "": every cell
+  bool verbose = false;          // every comparison in full, records too
+  std::string directory = "DIR"; // as printed commands name it
 };
 
 // The table of all comparisons, then what is decided or wrong.

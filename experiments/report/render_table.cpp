@@ -63,8 +63,9 @@ private:
     }
     if (undecided.empty()) return;
     out_.raw("");
-    out_.line(fmt::format("Undecided: {}. `assay report DIR --cell NAME` shows why.",
-                          fmt::join(undecided, "; ")));
+    out_.line(fmt::format("Undecided: {}. `assay report {} --cell NAME` shows why.",
+                          fmt::join(undecided, "; "),
+                          view_.directory));
   }
 
   void print_comparison(std::size_t cell, std::size_t index) {

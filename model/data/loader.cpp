@@ -1,5 +1,7 @@
 #include "model/data/loader.h"
 
+#include <fmt/format.h>
+
 #include <utility>
 
 #include "core/result.h"
@@ -25,6 +27,17 @@ PrefetchOptions prefetch_options(const TrainConfig& config, Split split) {
   return {split, config.seed, config.tokenizer_threads, static_cast<std::uint64_t>(tokens)};
 }
 
+// Positions that the split's documents give before they repeat, at least up to `enough`.
+std::uint64_t distinct_positions(const DataSource& source, Split split, std::uint64_t enough) {
+  std::uint64_t positions = 0; // a document of n ids and its end gives n
+  for (const std::uint64_t document : source.corpus->documents(split)) {
+    if (positions >= enough) break;
+    const std::optional<std::string> text = source.corpus->read(document);
+    if (text) positions += source.tokenizer->encode(*text).ids.size();
+  }
+  return positions;
+}
+
 } // namespace
 
 DataSource open_data(const TrainConfig& config) {
@@ -39,14 +52,16 @@ DataSource open_data(const TrainConfig& config) {
   return {std::make_shared<const Corpus>(Corpus::open(config.data)), std::move(tokenizer)};
 }
 
-std::uint64_t distinct_positions(const DataSource& source, Split split, std::uint64_t enough) {
-  std::uint64_t positions = 0; // a document of n ids and its end gives n
-  for (const std::uint64_t document : source.corpus->documents(split)) {
-    if (positions >= enough) break;
-    const std::optional<std::string> text = source.corpus->read(document);
-    if (text) positions += source.tokenizer->encode(*text).ids.size();
-  }
-  return positions;
+std::string little_data(const DataSource& source, const TrainConfig& config) {
+  const auto batch = static_cast<std::uint64_t>(config.batch_rows * config.seq_len);
+  const std::uint64_t positions = distinct_positions(source, Split::Train, batch);
+  if (positions >= batch) return "";
+  return fmt::format(
+      "the training documents of {} have {} tokens, and a batch takes {}: every batch "
+      "repeats them, so the loss does not measure learning; give more text",
+      config.data,
+      positions,
+      batch);
 }
 
 DataStream::DataStream(DataSource source, const TrainConfig& config, Split split)

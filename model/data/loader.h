@@ -29,8 +29,9 @@ struct DataSource {
 // set) is too small.
 DataSource open_data(const TrainConfig& config);
 
-// Positions that the split's documents give before they repeat, at least up to `enough`.
-std::uint64_t distinct_positions(const DataSource& source, Split split, std::uint64_t enough);
+// That the training documents have fewer tokens than one batch takes, in words, or "". Needs a
+// resolved config.
+std::string little_data(const DataSource& source, const TrainConfig& config);
 
 class DataStream {
 public:

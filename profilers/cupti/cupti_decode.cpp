@@ -7,6 +7,7 @@
 #include <memory>
 #include <string_view>
 
+#include "core/trace/kernel_name.h"
 #include "core/trace/trace_file.h"
 
 namespace assay {
@@ -84,28 +85,6 @@ std::string demangled_name(const char* mangled) {
   const std::unique_ptr<char, void (*)(void*)> result(
       abi::__cxa_demangle(mangled, nullptr, nullptr, &status), std::free);
   return status == 0 ? result.get() : std::string(text);
-}
-
-// "void at::native::foo<float, 4>(int)" becomes "foo".
-std::string short_kernel_name(const std::string& demangled) {
-  std::string plain;
-  int depth = 0;
-  for (std::size_t i = 0; i < demangled.size(); ++i) {
-    const char c = demangled[i];
-    if (demangled.compare(i, 21, "(anonymous namespace)") == 0) {
-      i += 20;
-      continue;
-    }
-    if (c == '<') ++depth;
-    if (depth == 0 && c == '(') break;
-    if (depth == 0) plain += c;
-    if (c == '>' && depth > 0) --depth;
-  }
-  const std::size_t colon = plain.rfind("::");
-  if (colon != std::string::npos) plain.erase(0, colon + 2);
-  const std::size_t space = plain.rfind(' ');
-  if (space != std::string::npos && space + 1 < plain.size()) plain.erase(0, space + 1);
-  return plain.empty() ? demangled : plain;
 }
 
 void CuptiDecoder::forget_names() {

@@ -14,10 +14,8 @@ namespace assay {
 
 class TraceWriter;
 
-// Demangled as far as the compiler's ABI library can, and without parameters and template
-// arguments.
+// Demangled as far as the compiler's ABI library can.
 std::string demangled_name(const char* mangled);
-std::string short_kernel_name(const std::string& demangled);
 
 class CuptiDecoder {
 public:

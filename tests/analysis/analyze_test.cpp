@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <ctime>
 #include <functional>
 
 #include "core/statistics/statistics.h"
@@ -24,6 +25,21 @@ using synthetic::two_level_cell;
 using testing::AllOf;
 using testing::Contains;
 using testing::HasSubstr;
+
+double judging_seconds(int rounds) {
+  SyntheticPlan plan = plan_of(two_level_cell(0.1));
+  plan.rounds = rounds;
+  const LedgerData data = synthetic_ledger(plan);
+  const std::clock_t start = std::clock();
+  EXPECT_TRUE(first(judge_results(data)).effect);
+  return static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC;
+}
+
+// CPU time grows with the rounds, not with their square, which would take 256 times as long.
+TEST(Effect, JudgingTimeGrowsWithTheRounds) {
+  const double few = judging_seconds(2'000), many = judging_seconds(32'000);
+  EXPECT_LT(many, 70 * few) << few << " s and " << many << " s";
+}
 
 // Ten rounds of two variants with exact times, one launch: every figure can be done by hand.
 TEST(Effect, ByHand) {

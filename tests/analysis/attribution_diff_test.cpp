@@ -4,6 +4,7 @@
 #include <random>
 
 #include "core/statistics/statistics.h"
+#include "core/trace/kernel_name.h"
 #include "experiments/attribution/attribution.h"
 #include "experiments/attribution/kernel_class.h"
 #include "tests/analysis/trace_builder.h"

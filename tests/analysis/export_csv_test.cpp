@@ -85,6 +85,12 @@ TEST(CsvText, QuotesWhatNeedsIt) {
   EXPECT_EQ(csv_field("a,b"), "\"a,b\"");
   EXPECT_EQ(csv_field("say \"hi\""), "\"say \"\"hi\"\"\"");
   EXPECT_EQ(csv_field("two\nlines"), "\"two\nlines\"");
+  EXPECT_EQ(csv_field("=cmd(1)"), "'=cmd(1)");
+  EXPECT_EQ(csv_field("@SUM(1,2)"), "\"'@SUM(1,2)\"");
+  EXPECT_EQ(csv_field("\t+1+1"), "'\t+1+1");
+  EXPECT_EQ(csv_field("-1.5e-9"), "-1.5e-9");
+  EXPECT_EQ(csv_field("-1+cmd"), "'-1+cmd");
+  EXPECT_EQ(csv_field("-"), "-");
 }
 
 std::string microseconds(std::int64_t ns) {

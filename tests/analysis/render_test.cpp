@@ -48,6 +48,19 @@ std::size_t width_of(const std::string& line) {
       std::count_if(line.begin(), line.end(), [](char c) { return (c & 0xC0) != 0x80; }));
 }
 
+// The end of a cell's name may be another cell's name.
+TEST(DisplayText, EveryCellOfASpeedNoteIsNamedOnce) {
+  Report report;
+  for (const char* name : {"three", "xthree", "three"}) {
+    report.cells.emplace_back().cell.name = name;
+    for (int side = 0; side < 2; ++side)
+      report.cells.back().speed.emplace_back().unknown = "no peaks";
+  }
+  report.cells[2].cell.name = "e";
+  EXPECT_THAT(speed_notes(report),
+              testing::ElementsAre("MFU or bottleneck unknown in three, xthree, e: no peaks"));
+}
+
 TEST(DisplayText, ABoundBelowZeroKeepsItsSign) {
   const auto of = [](double lower, double upper) {
     return interval_text(Interval{std::log1p(lower), std::log1p(upper)});
@@ -296,6 +309,7 @@ TEST(RenderHtml, MarkupInNamesArrivesEscaped) {
 
 TEST(RenderHtml, IsSelfContained) {
   const std::string html = render_html(judge_results(synthetic_ledger(full_plan())));
+  EXPECT_THAT(html, HasSubstr("@media screen and (max-width:700px)")) << "readable on a phone";
   for (const char* external :
        {"http://", "https://", "src=", "href=", "@import", "url(", "<script"})
     EXPECT_THAT(html, Not(HasSubstr(external)));

@@ -443,6 +443,7 @@ TEST_F(LedgerTest, APageCopiedOverAnotherIsDamage) {
     found += refused;
     if (pages_are_sound(file())) continue; // a page that no table and no index uses
     EXPECT_TRUE(refused) << "page " << pages - i - 1;
+    EXPECT_EQ(error().find('\n'), std::string::npos) << error();
     EXPECT_THAT(failure_of([&] { open(); }), HasSubstr("damaged")) << "page " << pages - i - 1;
   }
   EXPECT_GE(found, pages / 2); // a page that no table uses is none's loss

@@ -56,6 +56,22 @@ std::string changed(const std::string& from, const std::string& to) {
   return text.replace(text.find(from), from.size(), to);
 }
 
+// A missing key is one problem with its line, not also a wrong value of the keys that depend on it.
+TEST(Claims, AMissingKeyIsReportedOnce) {
+  for (const char* key : {"metric", "direction", "gain", "optimization", "from"}) {
+    std::string text = kClaim;
+    const std::size_t from = text.find("\n" + std::string(key) + " =") + 1;
+    text.erase(from, text.find('\n', from) + 1 - from);
+    const std::string message = problem(text);
+    EXPECT_THAT(message,
+                testing::EndsWith(fmt::format("c.toml:1: [[claim]] 'a' lacks the key '{}'", key)));
+    EXPECT_EQ(message.find('\n'), std::string::npos) << message;
+  }
+  const std::string check = problem(
+      "[[check]]\ndocument = \"d\"\nsection = \"1\"\ntext = \"t\"\nterms = [1]\nstated = 1\n");
+  EXPECT_THAT(check, testing::EndsWith("c.toml:1: [[check]] lacks the key 'kind'"));
+}
+
 TEST(Claims, TheShippedOnesLoad) {
   const auto claims = value_or_throw(load_claims(test::source_dir() + "/experiments/claims"));
   std::vector<std::string> testable, settings;
@@ -199,7 +215,8 @@ TEST(Claims, ShippedErrorsBearOnTheClaimsOfTheirSource) {
   EXPECT_THAT(errors("hydra-routing"),
               AllOf(HasSubstr("= 6.5 G, not 5.4 G"),
                     HasSubstr("are 200 MB, not 135 MB"),
-                    HasSubstr("as 8 and as 2 to 4")));
+                    HasSubstr("as 8 and as 2 to 4"),
+                    HasSubstr("as 1.2e+09 and as 1 to 6e+08"))); // logits whole, and in chunks
   EXPECT_THAT(errors("rwmba-amp"),
               AllOf(HasSubstr("e^1.37 = 3.94, not 3"), HasSubstr("take 0.0889 h, not 0.667 h")));
   EXPECT_THAT(errors("v45-conservative"), HasSubstr("multiply to 4.5 to 8, not 3"));
@@ -255,6 +272,23 @@ TEST(Claims, AClaimWithoutAFigureAndAnErrorWithoutAClaim) {
   EXPECT_EQ(claims[0].lo, 0);
   EXPECT_TRUE(std::isinf(claims[0].hi));
   EXPECT_EQ(claims[0].lints, "");
+}
+
+TEST(Claims, AnErrorIsOfTheWholeNameOfADocument) {
+  const test::Scratch scratch;
+  const auto errors = [&](const std::string& document) {
+    return value_or_throw(
+               load_claim_files({scratch.write(
+                   "c.toml",
+                   kClaim + "[[check]]\ndocument = \"" + document +
+                       "\"\nsection = \"1\"\ntext = \"t\"\nkind = \"ratio\"\nvalue = 1\nof = "
+                       "2\nstated = 4\n")}))
+        .at(0)
+        .lints;
+  };
+  EXPECT_THAT(errors("a document"), HasSubstr("0.5, not 4"));
+  EXPECT_THAT(errors("a document, section 1"), HasSubstr("0.5, not 4"));
+  EXPECT_EQ(errors("a doc"), "");
 }
 
 // What no measurement can be held against; a wrong gain hides no other mistake and makes none.

@@ -102,6 +102,10 @@ TEST_F(DemoTest, TracesExplainTheTimedDifferenceAndItCloses) {
       const Waterfall& waterfall = comparison.explanation->waterfall;
       EXPECT_EQ(waterfall.unusable, "");
       EXPECT_EQ(waterfall.pairs, 10u);
+      for (const TraceHealth& side : {waterfall.a, waterfall.b}) { // tracing costs time
+        EXPECT_GT(side.traced_over_timed, 1) << side.path;
+        EXPECT_LT(side.traced_over_timed, 1.08) << side.path;
+      }
       EXPECT_TRUE(waterfall.closed) << comparison.b << ' ' << waterfall.residual_share;
       EXPECT_LT(std::abs(waterfall.residual_ns), 0.2 * std::abs(waterfall.timed_delta_ns))
           << comparison.b;

@@ -79,6 +79,13 @@ TEST(Matrix, NamesThatATableCannotShowAndLevelsTwiceAreRefused) {
   EXPECT_EQ(cell("name = \"a b/c\""), "");
   EXPECT_THAT(cell("name = \"\""), HasSubstr("[[cell]] name takes one line of text"));
   EXPECT_THAT(cell("name = \"a\\nb\""), HasSubstr("name takes one line of text"));
+  for (const char* alike : {"a  b", "a\u200Bb", "\uFEFFa", "a\u00A0b", "a\u3000b", "a\u00ADb"})
+    EXPECT_THAT(cell(fmt::format("name = \"{}\"", alike)), HasSubstr("differs in print")) << alike;
+  EXPECT_EQ(cell("name = \"größer 比较\""), "");
+  EXPECT_THAT(cell("name = \"disturbed\""), HasSubstr("--redo"));
+  EXPECT_THAT(
+      problem(kHead + "[matrix]\noptimizations = [\"varlen\"]\naxes = { data = [\"a  b\"] }\n"),
+      HasSubstr("[matrix] the name of a cell takes text that differs"));
   EXPECT_THAT(cell("levels = [\"exchange\", \"pointer_swap\", \"exchange\"]"),
               HasSubstr("[[cell]] levels contains 'exchange'"));
 }

@@ -323,6 +323,23 @@ TEST_F(RunnerTest, DurationsOfEarlierRunsCountToo) {
   EXPECT_EQ(run().outcome, RunSummary::Outcome::Complete);
 }
 
+// Eight hours of a suspended machine are in one launch. Those after it are of the usual length.
+TEST_F(RunnerTest, OneLongLaunchDoesNotStopTheOthers) {
+  RunOptions options = fake_options();
+  options.cells = {plan_.ledger.cells[0].name};
+  options.progress = [](const RunProgress& progress) {
+    if (progress.task.kind == LaunchKind::Timed && progress.task.index == 2) ::raise(SIGTERM);
+  };
+  run("", options);
+  ASSERT_EQ(launches(LaunchKind::Timed, options.cells[0]).size(), 2u);
+  Database(scratch_ / "r/ledger.sqlite", Database::Mode::ReadWrite)
+      .execute("UPDATE launch SET started_utc = '2026-11-21T16:00:00Z', "
+               "ended_utc = '2026-11-22T00:00:00Z' WHERE kind = 'timed'");
+  options.progress = {};
+  options.stop_after_seconds = 60;
+  EXPECT_EQ(run("", options).outcome, RunSummary::Outcome::Complete);
+}
+
 TEST_F(RunnerTest, TheBudgetIsTheDefaultLimit) {
   plan_.budget_seconds = 0.2;
   EXPECT_EQ(run("sleep_us=20000").outcome, RunSummary::Outcome::Incomplete);
@@ -340,7 +357,17 @@ TEST_F(RunnerTest, ASignalStopsAfterTheRound) {
   EXPECT_EQ(data.launches.back().state, LaunchState::Failed);
   EXPECT_EQ(rounds_of(data, data.launches.back().id).size(), 3u);
   EXPECT_EQ(data.events.back().kind, "stopped");
-  EXPECT_EQ(data.launches.back().reason, "interrupted after round 3");
+  EXPECT_EQ(data.launches.back().reason, "interrupted after warm-up round 3");
+}
+
+TEST_F(RunnerTest, AStoppedLaunchNamesItsRoundOfThoseThatCount) {
+  RunOptions options = fake_options();
+  options.progress = [](const RunProgress& progress) {
+    if (progress.task.kind == LaunchKind::Timed && progress.round == 2) ::raise(SIGTERM);
+  };
+  run("", options);
+  EXPECT_EQ(ledger().launches.back().reason,
+            fmt::format("interrupted after round 2 of {}", plan_.ledger.cells[0].rounds));
 }
 
 TEST_F(RunnerTest, AnotherBuildIsRefusedAndForked) {

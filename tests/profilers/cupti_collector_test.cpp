@@ -7,6 +7,7 @@
 
 #include <filesystem>
 
+#include "core/trace/kernel_name.h"
 #include "core/trace/trace_file.h"
 #include "profilers/cupti/cupti_decode.h"
 #include "tests/profilers/fake_cupti.h"

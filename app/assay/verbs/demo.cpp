@@ -7,6 +7,7 @@
 
 #include "app/assay/json_output.h"
 #include "app/assay/verbs.h"
+#include "core/files/shell_text.h"
 #include "core/result.h"
 
 namespace assay::cli {
@@ -37,8 +38,8 @@ void demo(const std::string& directory, bool as_json) {
       "  assay sql {1} --name cuda_gpu_kern_sum\n"
       "  assay export {0} --cell varlen --variant mask_dense,varlen --steps 5-7 -o demo.json.gz\n"
       "  assay view {0}\n",
-      directory,
-      made.traces.front());
+      shell_word(directory),
+      shell_word(made.traces.front()));
 }
 
 } // namespace

@@ -5,6 +5,7 @@
 
 #include "app/assay/terminal.h"
 #include "app/assay/verbs.h"
+#include "core/files/shell_text.h"
 #include "core/ledger/ledger.h"
 #include "core/result.h"
 #include "core/text.h"
@@ -98,7 +99,7 @@ void explain(const ExplainOptions& options) {
   else
     fmt::print("{}\nmore: assay explain {} --cell NAME\n",
                render_explain_summary(report, which, style),
-               options.directory);
+               shell_word(options.directory));
 }
 
 } // namespace

@@ -48,7 +48,8 @@ std::vector<std::string> results_in(const std::vector<std::string>& named) {
   for (const std::string& directory : named) {
     std::error_code error;
     if (!fs::is_directory(directory, error)) {
-      if (named.size() == 1) bad_input("{}: no such directory", directory);
+      if (named.size() == 1 || !fs::exists(directory, error))
+        bad_input("{}: no such directory", directory);
       continue; // a file beside results, from results/*
     }
     if (holds_ledger(directory)) {

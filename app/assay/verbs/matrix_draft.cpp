@@ -8,6 +8,7 @@
 #include <cctype>
 #include <cstdlib>
 
+#include "core/files/toml_text.h"
 #include "core/result.h"
 #include "core/text.h"
 #include "model/config/optimization.h"
@@ -31,19 +32,13 @@ constexpr RowSettings kSettings[] = {
     {"nsa_ranges", "pattern=N batch_rows=1"},
     {"ddp_accumulate", "accumulate=4"}};
 
-std::string quoted(const std::string& text) {
-  std::string out = "\"";
-  for (const char c : text) out += c == '"' || c == '\\' ? std::string{'\\', c} : std::string{c};
-  return out + '"';
-}
-
 // A bare word is a string, as in --set.
 std::string toml_value(const std::string& text) {
   char* end = nullptr;
   std::strtod(text.c_str(), &end);
   const bool number = *end == '\0' && std::isalpha(static_cast<unsigned char>(text[0])) == 0;
   const bool literal = text == "true" || text == "false" || text[0] == '"' || text[0] == '[';
-  return number || literal ? text : quoted(text);
+  return number || literal ? text : toml_string(text);
 }
 
 void set(Settings& settings, const std::string& assignment) {
@@ -100,16 +95,16 @@ std::string levels_text(const MatrixDraft& draft, const Optimization& row) {
   const bool chosen = !draft.levels.empty();
   std::string text;
   if (draft.levels.size() > 1)
-    text = fmt::format("reference = {} # the baseline\n", quoted(draft.levels.front()));
+    text = fmt::format("reference = {} # the baseline\n", toml_string(draft.levels.front()));
   else
     text = fmt::format("# reference = {} # the baseline; this is the default\n",
-                       quoted(row.levels.front().name));
+                       toml_string(row.levels.front().name));
   if (chosen)
     for (std::size_t i = draft.levels.size() > 1 ? 1 : 0; i < draft.levels.size(); ++i)
-      levels.push_back(quoted(draft.levels[i]));
+      levels.push_back(toml_string(draft.levels[i]));
   else
     for (const Level& level : row.levels)
-      if (&level != &row.levels.front() && !level.wrong) levels.push_back(quoted(level.name));
+      if (&level != &row.levels.front() && !level.wrong) levels.push_back(toml_string(level.name));
   return text + fmt::format("{}levels = [{}] # the candidates{}\n",
                             chosen ? "" : "# ",
                             fmt::join(levels, ", "),
@@ -132,19 +127,19 @@ std::string matrix_text(const MatrixDraft& draft) {
   text += fmt::format("[experiment]\nname = {}\nseed = 1\n"
                       "launches = {} # processes per cell; a verdict needs 5\n"
                       "# budget = \"25m\" # stop after this time; the same command continues\n\n",
-                      quoted(row.name),
+                      toml_string(row.name),
                       draft.launches);
   text += fmt::format(
       "[base] # training keys of every cell; `assay list keys` shows all\n"
       "preset = {} # `assay list presets`\ndevice = {} # cpu or cuda\n{}\n\n",
-      quoted(draft.preset),
-      quoted(draft.device),
+      toml_string(draft.preset),
+      toml_string(draft.device),
       draft.data.empty()
           ? "# data = \"corpus\" # directory of text files, text file or JSONL; or --data"
-          : "data = " + quoted(draft.data));
+          : "data = " + toml_string(draft.data));
   text += fmt::format("[[cell]] # one comparison; add as many as you like\nname = {0}\n"
                       "optimization = {0} # `assay list`\n",
-                      quoted(row.name));
+                      toml_string(row.name));
   text += levels_text(draft, row);
   if (!keys.empty())
     text +=

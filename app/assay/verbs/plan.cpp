@@ -10,6 +10,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
 #include <vector>
 
 #include "app/assay/json_output.h"
@@ -24,6 +25,7 @@
 #include "experiments/analysis/shape_warnings.h"
 #include "experiments/analysis/wording.h"
 #include "experiments/engine/probe.h"
+#include "experiments/engine/stop_signal.h"
 #include "experiments/evidence/plan_state.h"
 #include "experiments/report/text_layout.h"
 
@@ -31,6 +33,7 @@ namespace assay::cli {
 
 namespace {
 
+namespace fs = std::filesystem;
 using nlohmann::json;
 
 struct Options {
@@ -42,35 +45,57 @@ struct Options {
 // Of the directory that `run --out` will continue, or that measured the same cells before.
 std::optional<Report> earlier_results(const std::string& directory) {
   if (directory.empty()) return std::nullopt;
-  const std::filesystem::path ledger = std::filesystem::path(directory) / ledger_schema::kFileName;
-  if (std::error_code ignored; !std::filesystem::exists(ledger, ignored)) return std::nullopt;
+  const fs::path ledger = fs::path(directory) / ledger_schema::kFileName;
+  if (std::error_code ignored; !fs::exists(ledger, ignored)) return std::nullopt;
   return judge_results(value_or_throw(read_ledger(directory)));
 }
 
-// Short worker launches, for the time of a unit on this machine.
-std::map<std::int64_t, ProbeResult> probe(const Plan& plan) {
-  namespace fs = std::filesystem;
-  std::string name = (fs::temp_directory_path() / "assay-plan-XXXXXX").string();
-  if (::mkdtemp(name.data()) == nullptr)
-    bad_input("{}: no directory can be made in it", fs::temp_directory_path().string());
-  const fs::path logs = name;
+// For the logs of the probe; removed with this object.
+class TemporaryDirectory {
+public:
+  TemporaryDirectory() : name_((fs::temp_directory_path() / "assay-plan-XXXXXX").string()) {
+    if (::mkdtemp(name_.data()) == nullptr)
+      bad_input("{}: no directory can be made in it", fs::temp_directory_path().string());
+  }
+  ~TemporaryDirectory() {
+    std::error_code ignored;
+    fs::remove_all(name_, ignored);
+  }
+  TemporaryDirectory(const TemporaryDirectory&) = delete;
+  TemporaryDirectory& operator=(const TemporaryDirectory&) = delete;
+  const std::string& name() const { return name_; }
+
+private:
+  std::string name_;
+};
+
+using Probes = std::map<std::int64_t, ProbeResult>;
+
+// Short worker launches, for the time of a unit on this machine. Nothing after Ctrl-C.
+std::optional<Probes> probe(const Plan& plan) {
+  const StopSignal signals;
+  const TemporaryDirectory logs;
   RunOptions options;
   options.worker_path = program_path("assay-worker");
   const auto starting = [](const CellRow& cell) {
     fmt::print(stderr, "probing {}\n", printable(cell.name));
   };
-  Result<std::map<std::int64_t, ProbeResult>> probes =
-      probe_plan(plan, options, logs.string(), starting);
-  std::error_code ignored;
-  fs::remove_all(logs, ignored);
-  if (probes) return std::move(*probes);
+  Result<Probes> probes = probe_plan(plan, options, logs.name(), starting);
+  if (StopSignal::count() > 0) return std::nullopt;
+  if (probes) {
+    std::set<std::string> warnings;
+    for (const auto& [cell, result] : *probes)
+      if (!result.warning.empty() && warnings.insert(result.warning).second)
+        fmt::print(stderr, "warning: {}\n", result.warning);
+    return std::move(*probes);
+  }
   // A plan for another machine: what does not need the device is still printed.
   fmt::print(
       stderr,
       "note: nothing could be timed here, so times are unknown and the MDE assumes a scatter: "
       "{}\n",
       printable(probes.error().message));
-  return {};
+  return Probes();
 }
 
 json cell_json(const Plan& plan, const CellEstimate& cell) {
@@ -175,7 +200,7 @@ void print_plan(const Plan& plan, const PlanEstimate& estimate, const std::strin
 
 } // namespace
 
-void add_plan(CLI::App& app, int&) {
+void add_plan(CLI::App& app, int& exit_code) {
   CLI::App* command =
       app.add_subcommand("plan", "cells, launches, predicted time, memory and MDE of a matrix");
   auto options = std::make_shared<Options>();
@@ -186,13 +211,16 @@ void add_plan(CLI::App& app, int&) {
   command->add_flag(
       "--no-probe", options->no_probe, "do not run the short probe that predicts time");
   command->add_flag("--json", options->json, "print JSON");
-  command->callback([options] {
+  command->callback([options, &exit_code] {
     const Plan plan = options->matrix.load();
     const std::optional<Report> earlier = earlier_results(options->out);
-    const PlanEstimate result =
-        estimate(plan,
-                 options->no_probe ? std::map<std::int64_t, ProbeResult>{} : probe(plan),
-                 earlier ? &*earlier : nullptr);
+    const std::optional<Probes> probes = options->no_probe ? Probes() : probe(plan);
+    if (!probes) {
+      fmt::print(stderr, "interrupted; --no-probe prints the plan without timing anything\n");
+      exit_code = kIncomplete;
+      return;
+    }
+    const PlanEstimate result = estimate(plan, *probes, earlier ? &*earlier : nullptr);
     if (!options->json) return print_plan(plan, result, options->out);
     json cells = json::array();
     for (const CellEstimate& cell : result.cells) cells.push_back(cell_json(plan, cell));

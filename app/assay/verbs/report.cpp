@@ -11,6 +11,7 @@
 #include "app/assay/terminal.h"
 #include "app/assay/verbs.h"
 #include "core/files/output_file.h"
+#include "core/files/shell_text.h"
 #include "core/ledger/directory_lock.h"
 #include "core/ledger/ledger.h"
 #include "core/result.h"
@@ -87,7 +88,7 @@ std::string files_line(const ReportOptions& options, const Report& report, const
   write_files(out, report, data);
   return fmt::format("report files: {}/report.html, .md, .json, .csv   window: assay view {}",
                      out,
-                     options.directory);
+                     shell_word(options.directory));
 }
 
 void require_cell(const Report& report, const std::string& name) {
@@ -111,7 +112,9 @@ void report(const ReportOptions& options) {
     return;
   }
   const TableStyle style = options.terminal.style();
-  fmt::print("{}", render_table(report, style, {options.cell, options.verbose}));
+  fmt::print(
+      "{}",
+      render_table(report, style, {options.cell, options.verbose, shell_word(options.directory)}));
   if (files.empty()) return;
   TextWriter out(style);
   out.raw("");

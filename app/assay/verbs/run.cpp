@@ -11,6 +11,7 @@
 #include "app/assay/run_progress.h"
 #include "app/assay/store_process.h"
 #include "app/assay/verbs.h"
+#include "core/files/shell_text.h"
 #include "core/rank_environment.h"
 #include "core/result.h"
 #include "core/text.h"
@@ -83,16 +84,17 @@ std::string result_line(const RunSummary& summary, const Options& options) {
 }
 
 // `command`: that of the plan, to which a person adds.
-void print_disturbed(const RunSummary& summary, const std::string& command) {
+void print_disturbed(const RunSummary& summary,
+                     const Options& options,
+                     const std::string& command) {
   if (summary.disturbed.empty()) return;
   for (const std::string& launch : summary.disturbed)
     fmt::print(stderr, "disturbed: {}\n", printable(launch));
-  const bool again = command.find(" --redo ") != std::string::npos;
   fmt::print(stderr,
              "other work disturbed these launches, which can cost the verdict; measure them again "
              "on a quiet machine:\n  {}{}\n",
              printable(command),
-             again ? "" : " --redo disturbed");
+             options.redo.empty() ? " --redo disturbed" : "");
 }
 
 void print_summary(const RunSummary& summary, const Options& options, const std::string& command) {
@@ -117,7 +119,7 @@ void print_summary(const RunSummary& summary, const Options& options, const std:
     fmt::print(stderr, "older results of another plan or build are now in {}\n", summary.set_aside);
   for (const std::string& problem : p.problems)
     fmt::print(stderr, "problem: {}\n", printable(problem));
-  print_disturbed(summary, command);
+  print_disturbed(summary, options, command);
   fmt::print(stderr, "{}\n", result_line(summary, options));
 }
 
@@ -125,7 +127,7 @@ void print_summary(const RunSummary& summary, const Options& options, const std:
 void print_verdicts(const std::string& directory) {
   if (call(program_path("assay"), {"report", directory, "--no-files"}) == kOk)
     fmt::print("\nnext: assay report {0} (writes report.html), assay explain {0}, assay view {0}\n",
-               directory);
+               shell_word(directory));
 }
 
 } // namespace

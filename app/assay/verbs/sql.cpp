@@ -2,6 +2,7 @@
 #include <sqlite3.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <filesystem>
 #include <iostream>
@@ -254,6 +255,16 @@ struct Table {
   bool more = false;
 };
 
+// Reals with five significant digits, whole ones where they have more; CSV and JSON have all.
+std::string table_value(const Statement& row, int column) {
+  if (row.type(column) == Statement::Type::Null) return "-";
+  if (row.type(column) != Statement::Type::Real) return plain_value(row, column);
+  const double value = row.real(column), size = std::abs(value);
+  constexpr double kFiveDigits = 1e5, kWhole = 1e15;
+  return size >= kFiveDigits && size < kWhole ? fmt::format("{:.0f}", value)
+                                              : fmt::format("{:.5g}", value);
+}
+
 Table read_table(Statement& statement, std::int64_t limit) {
   Table table;
   const auto columns = static_cast<std::size_t>(statement.columns());
@@ -268,8 +279,7 @@ Table read_table(Statement& statement, std::int64_t limit) {
     }
     std::vector<std::string> row;
     for (int c = 0; c < statement.columns(); ++c) {
-      std::string text =
-          statement.type(c) == Statement::Type::Null ? "-" : plain_value(statement, c);
+      std::string text = table_value(statement, c);
       std::replace_if(
           text.begin(), text.end(), [](char x) { return x == '\n' || x == '\t'; }, ' ');
       if (!is_number(statement.type(c)) && statement.type(c) != Statement::Type::Null)

@@ -64,6 +64,11 @@ Status read_status(const std::string& directory) {
   return status;
 }
 
+// "interrupted after round 3 of 36", "failed: the worker was killed".
+std::string why_ended(const std::string& state, const std::string& reason) {
+  return reason.starts_with(state) ? reason : state + ": " + reason;
+}
+
 void print_json_status(const Status& status) {
   const auto launch_json = [&](const LaunchSummary& launch) {
     return json{{"id", launch.row.id},
@@ -132,12 +137,11 @@ void print_status(const Status& status) {
   for (const std::string& problem : status.progress.problems) out.line(problem, 2, "problem: ");
   for (const LaunchSummary& launch : report.launches)
     if (!launch.row.reason.empty())
-      out.line(fmt::format("launch {} ({}, {}): {}: {}",
+      out.line(fmt::format("launch {} ({}, {}): {}",
                            launch.row.id,
                            launch.cell,
                            to_string(launch.row.kind),
-                           status.state_of(launch),
-                           launch.row.reason),
+                           why_ended(status.state_of(launch), launch.row.reason)),
                2);
   fmt::print("{}", out.take());
 }

@@ -176,6 +176,7 @@ json Launch::built() const {
           {"threads", at::get_num_threads()},
           {"parameters", model_size(reference()).parameters},
           {"data", source_.fingerprint()},
+          {"warning", little_data(source_, reference())},
           {"bytes", bytes}};
 }
 

@@ -14,6 +14,7 @@
 #include "app/worker/verbs/train_checks.h"
 #include "app/worker/verbs/train_output.h"
 #include "app/worker/worker.h"
+#include "core/files/shell_text.h"
 #include "core/result.h"
 #include "model/data/loader.h"
 #include "model/layout/segments.h"
@@ -72,7 +73,8 @@ public:
     open_device(config_);
     set_threads(config_);
     source_ = open_data(config_);
-    warn_of_little_data();
+    if (const std::string warning = little_data(source_, config_); !warning.empty())
+      fmt::print(stderr, "warning: {}\n", warning);
     stream_ = std::make_unique<DataStream>(source_, config_, Split::Train);
     trainer_ = std::make_unique<Trainer>(config_);
     if (checkpoint) restore(*checkpoint);
@@ -124,7 +126,7 @@ private:
                 config_.steps);
     const double before = learning_rate(meta.config, meta.step),
                  now = learning_rate(config_, meta.step);
-    if (now != before && meta.step < meta.config.steps)
+    if (now != before)
       fmt::print(stderr,
                  "warning: the learning rate jumps from {:.6g} to {:.6g} at step {}: its schedule "
                  "was of {} steps and is of {}\n",
@@ -133,19 +135,6 @@ private:
                  meta.step + 1,
                  meta.config.steps,
                  config_.steps);
-  }
-
-  void warn_of_little_data() const {
-    const auto batch = static_cast<std::uint64_t>(config_.batch_rows * config_.seq_len);
-    const std::uint64_t positions = distinct_positions(source_, Split::Train, batch);
-    if (positions < batch)
-      fmt::print(
-          stderr,
-          "warning: the training documents of {} have {} tokens, and a batch takes {}: "
-          "every batch repeats them, so the loss is no measure of learning; give more text\n",
-          config_.data,
-          positions,
-          batch);
   }
 
   void print_start(std::int64_t first) const {
@@ -190,8 +179,8 @@ private:
                  "interrupted at step {} of {}; continue with: assay train --resume {} --out {}\n",
                  trainer_->step_index(),
                  config_.steps,
-                 path,
-                 options_.out);
+                 shell_word(path),
+                 shell_word(options_.out));
       return kIncomplete;
     }
     fmt::print("{}\n", path);

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
+#include "core/files/shell_text.h"
 #include "core/result.h"
 #include "model/config/family_config.h"
 
@@ -74,7 +75,7 @@ std::string output_directory(const std::string& named, const std::string& resume
               out,
               found,
               found.starts_with("checkpoint-")
-                  ? fmt::format("go on with that one by --resume {}, or ", out)
+                  ? fmt::format("go on with that one by --resume {}, or ", shell_word(out))
                   : "");
   return out;
 }

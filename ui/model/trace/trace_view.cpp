@@ -8,6 +8,7 @@
 
 #include "core/statistics/statistics.h"
 #include "core/text.h"
+#include "core/trace/kernel_name.h"
 #include "experiments/attribution/kernel_class.h"
 #include "experiments/attribution/stage_timeline.h"
 

@@ -1,0 +1,12 @@
+// Strings as TOML has them.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace assay {
+
+// A basic string in double quotes, on one line, that TOML reads back as `text`, which is UTF-8.
+std::string toml_string(std::string_view text);
+
+} // namespace assay

@@ -1,0 +1,65 @@
+#include "experiments/plan/cell_name.h"
+
+#include <utf8.h>
+
+#include <algorithm>
+#include <array>
+
+#include "core/ledger/ledger.h"
+#include "core/text.h"
+
+namespace assay {
+
+namespace {
+
+struct Range {
+  char32_t first, last;
+};
+
+// White space that looks like a space, and characters that show nothing (Unicode 15: White_Space,
+// Default_Ignorable_Code_Point).
+constexpr std::array<Range, 16> kUnseen{{{0x00A0, 0x00A0},
+                                         {0x00AD, 0x00AD},
+                                         {0x034F, 0x034F},
+                                         {0x061C, 0x061C},
+                                         {0x115F, 0x1160},
+                                         {0x1680, 0x1680},
+                                         {0x17B4, 0x17B5},
+                                         {0x180B, 0x180F},
+                                         {0x2000, 0x200F},
+                                         {0x2028, 0x202F},
+                                         {0x205F, 0x206F},
+                                         {0x3000, 0x3000},
+                                         {0x3164, 0x3164},
+                                         {0xFE00, 0xFE0F},
+                                         {0xFEFF, 0xFEFF},
+                                         {0xE0000, 0xE0FFF}}};
+
+bool has_unseen(const std::string& name) {
+  for (auto at = name.begin(); at != name.end();) {
+    const char32_t c = utf8::unchecked::next(at);
+    if (std::any_of(kUnseen.begin(), kUnseen.end(), [c](const Range& range) {
+          return range.first <= c && c <= range.last;
+        }))
+      return true;
+  }
+  return false;
+}
+
+} // namespace
+
+std::string wrong_cell_name(const std::string& name) {
+  const std::string shown = printable(name);
+  if (name.empty() || name.find_first_of("\t\n") != std::string::npos || name != shown ||
+      name.front() == ' ' || name.back() == ' ')
+    return "takes one line of text, not \"" + shown +
+           "\": no control characters, and no spaces around it";
+  if (name.find("  ") != std::string::npos || has_unseen(name))
+    return "takes text that differs in print from other names, not \"" + shown +
+           "\": single plain spaces, and no characters that show nothing";
+  if (name == kCauseDisturbed)
+    return "cannot be \"" + name + "\", which `assay run --redo` takes for all disturbed launches";
+  return "";
+}
+
+} // namespace assay

@@ -1,0 +1,59 @@
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cstdio>
+#include <memory>
+#include <string>
+
+#include "core/files/shell_text.h"
+#include "core/files/toml_text.h"
+
+namespace assay {
+namespace {
+
+constexpr const char* kOdd[] = {"",
+                                "plain",
+                                "two words",
+                                "it's",
+                                "a\"b",
+                                "$HOME",
+                                "a;b",
+                                "a&b",
+                                "(x)",
+                                "~",
+                                "#x",
+                                "line\nline",
+                                "back\\slash",
+                                "*",
+                                "`id`",
+                                "!x",
+                                "a'b\"c",
+                                "ä ö",
+                                "{a,b}"};
+
+std::string read_back_by_a_shell(const std::string& word) {
+  const std::string command = "printf %s " + word;
+  const std::unique_ptr<FILE, int (*)(FILE*)> pipe(popen(command.c_str(), "r"), pclose);
+  std::array<char, 256> buffer{};
+  return {buffer.data(), std::fread(buffer.data(), 1, buffer.size(), pipe.get())};
+}
+
+TEST(ShellWord, IsReadBackByAShell) {
+  for (const char* text : kOdd) EXPECT_EQ(read_back_by_a_shell(shell_word(text)), text) << text;
+}
+
+TEST(ShellWord, LeavesPlainPathsAlone) {
+  EXPECT_EQ(shell_word("results/mine-1.0_x"), "results/mine-1.0_x");
+  EXPECT_EQ(shell_word("base.seq_len=64"), "base.seq_len=64");
+  EXPECT_EQ(shell_word("t x"), "'t x'");
+}
+
+TEST(TomlString, EscapesWhatABasicStringCannotContain) {
+  EXPECT_EQ(toml_string("it's\\q"), R"("it's\\q")");
+  EXPECT_EQ(toml_string("a'b\"c"), R"("a'b\"c")");
+  EXPECT_EQ(toml_string("n\nl\x7F"), R"("n\u000Al\u007F")");
+  EXPECT_EQ(toml_string("ä"), "\"ä\"");
+}
+
+} // namespace
+} // namespace assay
