@@ -142,7 +142,7 @@ private:
       fmt::print(
           stderr,
           "warning: the training documents of {} have {} tokens, and a batch takes {}: "
-          "every batch repeats them, so the loss is no measure of learning; give more text\n",
+          "every batch repeats them, so the loss is not a measure of learning; give more text\n",
           config_.data,
           positions,
           batch);
@@ -205,9 +205,10 @@ private:
                 checkpoint.meta.tokenizer,
                 source_.tokenizer->fingerprint());
     if (checkpoint.meta.corpus != source_.corpus->fingerprint())
-      bad_input("{} was trained on other documents than {}; to go on exactly, give the same --data",
-                options_.resume,
-                config_.data);
+      bad_input(
+          "{} was trained on other documents than {}; to continue exactly, give the same --data",
+          options_.resume,
+          config_.data);
     trainer_->load_state_tensors(checkpoint.tensors);
     trainer_->set_rng_state(checkpoint.meta.rng);
     trainer_->set_step_index(checkpoint.meta.step);

@@ -73,9 +73,8 @@ std::string output_directory(const std::string& named, const std::string& resume
     bad_input("{} contains an earlier training ({}): {}choose another --out",
               out,
               found,
-              found.starts_with("checkpoint-")
-                  ? fmt::format("go on with that one by --resume {}, or ", out)
-                  : "");
+              found.starts_with("checkpoint-") ? fmt::format("continue it by --resume {}, or ", out)
+                                               : "");
   return out;
 }
 
