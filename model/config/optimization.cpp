@@ -173,6 +173,11 @@ const Registry<Optimization>& optimizations() {
                       [](const TrainConfig& c) {
                         return c.pattern.find('M') != std::string::npos;
                       }},
+                     {"for level rotary_complex an even head_dim and an even kv_rank",
+                      [](const TrainConfig& c) {
+                        return c.mla_inputs != MlaInputs::RotaryComplex ||
+                               (c.head_dim % 2 == 0 && c.kv_rank % 2 == 0);
+                      }},
                      {"for level fused on a GPU bf16 or fp8, head_dim and kv_rank multiples of 8, "
                       "kv_rank at most 1024, and rope_dim a power of two from 8 to 256",
                       [](const TrainConfig& c) {
