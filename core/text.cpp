@@ -136,6 +136,16 @@ std::string content_hash(std::string_view bytes) {
   return fmt::format("{:016x}", hash);
 }
 
+int decimals_of_three(double value) {
+  const double size = std::abs(value);
+  if (size < 9.995) return 2;
+  return size < 99.95 ? 1 : 0;
+}
+
+std::string three_digits(double value) {
+  return fmt::format("{:.{}f}", value, decimals_of_three(value));
+}
+
 std::string human_bytes(double bytes) {
   constexpr std::array<const char*, 5> kUnits{"B", "KiB", "MiB", "GiB", "TiB"};
   std::size_t unit = 0;
@@ -150,9 +160,10 @@ std::string human_seconds(double seconds) {
   if (seconds >= 60)
     return fmt::format(
         "{:.0f}m {:02.0f}s", std::floor(seconds / 60), std::floor(std::fmod(seconds, 60)));
-  if (seconds >= 1) return fmt::format("{:.3g} s", seconds);
-  if (seconds >= 1e-3) return fmt::format("{:.3g} ms", seconds * 1e3);
-  return fmt::format("{:.3g} us", seconds * 1e6);
+  // What rounds to 1000 of a unit is 1 of the next.
+  if (seconds >= 0.9995) return three_digits(seconds) + " s";
+  if (seconds >= 0.9995e-3) return three_digits(seconds * 1e3) + " ms";
+  return three_digits(seconds * 1e6) + " us";
 }
 
 } // namespace assay

@@ -34,10 +34,15 @@ std::string plain_path(const std::string& path);
 // 16 hex digits of FNV-1a 64: names content, not a defence against an adversary.
 std::string content_hash(std::string_view bytes);
 
+// Decimals that give three digits from 1 up, two behind the point below: of a column's largest.
+int decimals_of_three(double value);
+// "4.56", "12.0", "123": figures of one table have the same digits.
+std::string three_digits(double value);
+
 // "12.3 MiB"
 std::string human_bytes(double bytes);
 
-// "1m 23s", "4.56 s", "12.3 ms", "7.89 us"
+// "1m 23s", "4.50 s", "12.3 ms", "7.89 us"
 std::string human_seconds(double seconds);
 
 } // namespace assay

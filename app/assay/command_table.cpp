@@ -122,7 +122,7 @@ constexpr std::array kValues{ValueRow{"matrix", "MATRIX"},
 
 constexpr const char* kFlow =
     "a first comparison\n"
-    "  assay doctor                           what this machine can do\n"
+    "  assay doctor                           what this machine supports\n"
     "  assay ab varlen --data corpus          one optimization on your text, no file needed\n"
     "  assay report results/varlen            verdicts; also report.html\n"
     "  assay explain results/varlen           where in the step the difference is\n"

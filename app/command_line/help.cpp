@@ -42,8 +42,12 @@ std::string option_label(const CLI::Option& option) {
   std::vector<std::string> names;
   for (const std::string& name : option.get_snames()) names.push_back("-" + name);
   for (const std::string& name : option.get_lnames()) names.push_back("--" + name);
-  const std::string value = value_name(option);
-  return fmt::format("{}{}{}", fmt::join(names, ", "), value.empty() ? "" : " ", value);
+  if (is_flag(option)) // its value is optional and follows "="
+    return fmt::format(
+        "{}{}",
+        fmt::join(names, ", "),
+        option.get_type_name().empty() ? "" : fmt::format("[={}]", option.get_type_name()));
+  return fmt::format("{} {}", fmt::join(names, ", "), value_name(option));
 }
 
 std::string option_text(const CLI::Option& option) {

@@ -38,7 +38,7 @@ const char* kind_of(fs::file_type type) {
   case fs::file_type::block:
     return "a device";
   default:
-    return "no plain file";
+    return "not a plain file";
   }
 }
 

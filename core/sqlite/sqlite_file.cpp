@@ -89,7 +89,7 @@ Result<bool> check_schema(const std::string& path, const SqliteMarks& marks, std
 }
 
 Result<bool> check_sqlite_file(const std::string& path, const SqliteMarks& marks) {
-  if (!is_plain_file(path)) return fail("{}: is no plain file", path);
+  if (!is_plain_file(path)) return fail("{}: not a plain file", path);
   errno = 0;
   std::ifstream file(path, std::ios::binary);
   if (!file)
@@ -102,7 +102,7 @@ Result<bool> check_sqlite_file(const std::string& path, const SqliteMarks& marks
   const auto size = static_cast<std::size_t>(file.gcount());
   if (size == 0) return damaged_file(path, marks, "the file is empty");
   if (std::string_view(header.data(), std::min(size, kMagic.size())) != kMagic.substr(0, size))
-    return fail("{}: not an Assay {} (it is no SQLite file)", path, marks.kind);
+    return fail("{}: not an Assay {} (it is not an SQLite file)", path, marks.kind);
   if (size < kHeaderBytes)
     return damaged_file(path, marks, fmt::format("cut off after {} bytes", size));
   if (const std::int64_t id = big_endian(header, 68); id != marks.application_id)

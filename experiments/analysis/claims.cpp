@@ -193,6 +193,10 @@ ClaimDecision decide_claim(const Interval& claimed, const Interval& measured, do
   return {ClaimState::Undecided, false};
 }
 
+bool applies(const ClaimResult& result) {
+  return result.state != ClaimState::NotTested && result.state != ClaimState::ConditionsNotMet;
+}
+
 std::string unmet_conditions(const ClaimRow& claim, const CellRow& cell, const std::string& gpu) {
   std::string text;
   for (const Unmet& condition : unmet(claim, cell, gpu))

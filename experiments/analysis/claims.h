@@ -78,6 +78,9 @@ struct ClaimResult {
   bool end_to_end = false; // measured on another unit and converted to the whole step
 };
 
+// Its conditions are met and something tests it: it is judged, if perhaps undecided.
+bool applies(const ClaimResult& result);
+
 inline constexpr const char* kBoardKey = "gpu"; // of `requires`: a part of the board's name
 
 // What of `requires_json` the cell does not meet ("precision is fp32, the claim needs bf16"), or

@@ -76,9 +76,10 @@ void decide_speed(Comparison& comparison, double sesoi) {
   if (launches_of(comparison) < static_cast<std::size_t>(kFullLaunches)) {
     verdict.speed = Speed::Inconclusive;
     because(ReasonCode::Provisional,
-            fmt::format("{} in {} launches; a verdict needs {}",
+            fmt::format("{} in {} launches; {} needs {}",
                         faster_or_slower(found),
                         launches_of(comparison),
+                        to_string(found),
                         kFullLaunches));
   }
   if (effect.theta.value * effect.throughput.value <= 0) {
@@ -112,7 +113,7 @@ void tag_precision(Comparison& comparison) {
     verdict.tags.push_back(Tag::Provisional);
     if (verdict.speed == Speed::NoEffect)
       verdict.reasons.push_back({ReasonCode::Provisional,
-                                 fmt::format("{} launches; {} make a full verdict",
+                                 fmt::format("{} launches: provisional below {}",
                                              launches_of(comparison),
                                              kFullLaunches)});
   }

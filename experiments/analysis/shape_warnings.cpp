@@ -58,7 +58,7 @@ void warn_of_head(const json& json_config, std::vector<std::string>& warnings) {
                                      kWidestHead));
     else if (head.width % kWidthStep != 0)
       warnings.push_back(
-          fmt::format("{} is no multiple of {}: flash and cuDNN attention on a GPU refuse "
+          fmt::format("{} is not a multiple of {}: flash and cuDNN attention on a GPU refuse "
                       "it; {} is the next width that they take",
                       head.words,
                       kWidthStep,
@@ -70,7 +70,7 @@ void warn_of_vocabulary(const json& config, std::vector<std::string>& warnings) 
   const auto vocabulary = number(config, "vocab_size");
   if (!vocabulary || *vocabulary <= 0 || *vocabulary % kTile == 0) return;
   warnings.push_back(fmt::format(
-      "vocab_size {} is no multiple of {}: {}; {} is",
+      "vocab_size {} is not a multiple of {}: {}; {} is",
       *vocabulary,
       *vocabulary % kAligned == 0 ? kTile : kAligned,
       *vocabulary % kAligned == 0

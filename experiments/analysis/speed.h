@@ -23,13 +23,14 @@ struct VariantSpeed {
   std::string unknown;                  // why light or bound is not known, or ""
 };
 
+inline constexpr const char* kUnknownText = "unknown"; // in place of a figure
 // "271 K tokens/s"
 std::string token_rate_text(double tokens_per_second);
 // Words for a table: "12.3 %", "4.51 ms", "kernels"; "unknown" where it is.
 std::string utilization_text(const VariantSpeed& speed);
 std::string light_text(const VariantSpeed& speed);
 std::string bottleneck_text(const VariantSpeed& speed);
-// "2688, 11 ms, traced": kernel launches, their floor, and where the count comes from.
+// "2688, 11.0 ms, traced": kernel launches, their floor, and where the count comes from.
 std::string kernel_launches_text(const VariantSpeed& speed);
 
 } // namespace assay

@@ -10,17 +10,22 @@
 
 namespace assay {
 
+std::string launch_count_text(std::size_t launches) {
+  return fmt::format("{} launch{}", launches, launches == 1 ? "" : "es");
+}
+
+std::string cores_text(const Identity& identity) {
+  return fmt::format("{} core{}, {} thread{}",
+                     identity.cores,
+                     identity.cores == 1 ? "" : "s",
+                     identity.threads,
+                     identity.threads == 1 ? "" : "s");
+}
+
 namespace {
 
 constexpr double kNsPerSecond = 1e9;
 constexpr double kAsMultiple = 1; // gains of throughput that are printed as multiples: x2 and more
-
-// Three significant digits from 1 % up, two decimals below.
-int decimals(double percent) {
-  const double size = std::abs(percent);
-  if (size < 9.995) return 2;
-  return size < 99.95 ? 1 : 0;
-}
 
 // Never "-0.00".
 double rounded(double percent, int places) {
@@ -35,12 +40,18 @@ std::string signed_percent(double share, int places) {
 
 // A bound below 0 keeps its sign where it rounds to 0: "[-0.0, +10.5] %" contains 0.
 std::string bracket(const Interval& shares) {
-  const int places = std::min(decimals(100 * shares.lower), decimals(100 * shares.upper));
+  const int places =
+      std::min(decimals_of_three(100 * shares.lower), decimals_of_three(100 * shares.upper));
   const auto bound = [&](double share) {
     const std::string text = signed_percent(share, places);
     return share < 0 && text.front() == '+' ? "-" + text.substr(1) : text;
   };
   return fmt::format("[{}, {}] %", bound(shares.lower), bound(shares.upper));
+}
+
+// An interval over launches needs two of them.
+std::string no_interval(const Estimate& log) {
+  return fmt::format(" ({}, no interval)", launch_count_text(log.by_launch.size()));
 }
 
 Interval change(const Interval& log) {
@@ -50,7 +61,7 @@ Interval change(const Interval& log) {
 } // namespace
 
 std::string share_text(double share) {
-  const int places = decimals(100 * share);
+  const int places = decimals_of_three(100 * share);
   const bool whole = std::abs(100 * share - std::round(100 * share)) < 1e-9;
   return fmt::format("{:.{}f} %", rounded(100 * share, places), whole ? 0 : places);
 }
@@ -58,7 +69,7 @@ std::string share_text(double share) {
 std::string change_text(double share) {
   if (!std::isfinite(share)) return "-";
   if (share == 0) return "0 %"; // exactly: bytes and counts, not times
-  return signed_percent(share, decimals(100 * share)) + " %";
+  return signed_percent(share, decimals_of_three(100 * share)) + " %";
 }
 
 std::string effect_text(const Estimate& log) {
@@ -67,6 +78,25 @@ std::string effect_text(const Estimate& log) {
 
 std::string interval_text(const std::optional<Interval>& log) {
   return log ? bracket(change(*log)) : "-";
+}
+
+std::string judged_text(const Estimate& log) {
+  return effect_text(log) + (log.judged ? " " + interval_text(log.judged) : no_interval(log));
+}
+
+std::string at_95_text(const Estimate& log) {
+  return effect_text(log) +
+         (log.at_95 ? ", 95 % interval " + interval_text(log.at_95) : no_interval(log));
+}
+
+std::string table_effect_text(const std::optional<Effect>& effect) {
+  return effect && effect->theta.judged ? effect_text(effect->theta) : "-";
+}
+
+std::string unit_text(const CellRow& cell) {
+  std::string words = cell.unit;
+  std::replace(words.begin(), words.end(), '_', ' ');
+  return words;
 }
 
 std::string shares_text(const Interval& shares) {
@@ -126,9 +156,8 @@ std::string mde_text(const std::optional<Effect>& effect) {
 }
 
 std::string verdict_word(const Verdict& verdict) {
-  const bool meaningful = verdict.validity != Validity::ParityFailed &&
-                          verdict.validity != Validity::NotEngaged &&
-                          verdict.validity != Validity::NotApplicable;
+  const bool meaningful =
+      verdict.validity != Validity::ParityFailed && verdict.validity != Validity::NotEngaged;
   if (meaningful && verdict.quality == Quality::Harmed) return "HARMED";
   return std::string(verdict.validity == Validity::Ok ? to_string(verdict.speed)
                                                       : to_string(verdict.validity));
@@ -219,7 +248,9 @@ std::string launches_text(const CellReport& cell) {
   if (!used.empty() && *used.rbegin() == 0)
     text += ", none usable";
   else if (!used.empty() && !all_used)
-    text += fmt::format(", {} usable", fmt::join(used, " or "));
+    text += used.size() == 1
+                ? fmt::format(", {} usable", *used.begin())
+                : fmt::format(", {} usable (depends on the comparison)", fmt::join(used, " or "));
   if (cell.superseded_launches > 0)
     text += fmt::format(", {} measured again", cell.superseded_launches);
   return text;
@@ -231,10 +262,7 @@ std::string control_text(const CellReport& cell) {
     return "A/A control: no usable pairs (machine busy)";
   if (!cell.control->comparison.effect) return "A/A control not measured yet";
   const Estimate& theta = cell.control->comparison.effect->theta;
-  return fmt::format("A/A control {} {}{}",
-                     effect_text(theta),
-                     interval_text(theta.at_95),
-                     cell.control->alarm ? " ALARM" : "");
+  return fmt::format("A/A control {}{}", at_95_text(theta), cell.control->alarm ? ", ALARM" : "");
 }
 
 std::string comparison_text(const Comparison& comparison) {
@@ -243,25 +271,24 @@ std::string comparison_text(const Comparison& comparison) {
 
 std::string unit_line(const CellReport& cell, const Comparison& comparison) {
   if (!comparison.effect) return "";
-  return fmt::format("{} per {} (median)", unit_time_text(*comparison.effect), cell.cell.unit);
+  return fmt::format(
+      "{} per {} (median)", unit_time_text(*comparison.effect), unit_text(cell.cell));
 }
 
 std::string all_pairs_line(const Comparison& comparison) {
   if (comparison.pairs.all_excluded() == 0 || !comparison.effect_all) return "";
-  return fmt::format("with all {} pairs ({} disturbed): {} {}",
+  return fmt::format("with all {} pairs ({} disturbed): {}",
                      comparison.pairs.all_pairs(),
                      comparison.pairs.all_excluded(),
-                     effect_text(comparison.effect_all->theta),
-                     interval_text(comparison.effect_all->theta.at_95));
+                     judged_text(comparison.effect_all->theta));
 }
 
 std::string end_to_end_line(const CellReport& cell, const Comparison& comparison) {
   if (!comparison.end_to_end) return "";
   const EndToEnd& value = *comparison.end_to_end;
-  return fmt::format("end to end {} {} of training time: one {} per {:.0f} step{} of {}",
-                     effect_text(value.log_ratio),
-                     interval_text(value.log_ratio.at_95),
-                     cell.cell.unit,
+  return fmt::format("end to end {} of training time: one {} per {:.0f} step{} of {}",
+                     judged_text(value.log_ratio),
+                     unit_text(cell.cell),
                      value.every,
                      value.every == 1 ? "" : "s",
                      human_seconds(value.step_ns * 1e-9));
@@ -335,7 +362,6 @@ std::string summary_text(const Report& report) {
                            "HARMED",
                            "PARITY_FAILED",
                            "NOT_ENGAGED",
-                           "NOT_APPLICABLE",
                            "INVALID",
                            "CONTENDED",
                            "INCOMPLETE"})

@@ -15,8 +15,18 @@ std::string share_text(double share);                          // 0.0123 -> "1.2
 std::string change_text(double share);                         // signed: "-6.10 %", "+0.02 %"
 std::string effect_text(const Estimate& log);                  // change of time or bytes: "-6.10 %"
 std::string interval_text(const std::optional<Interval>& log); // "[-7.01, -5.22] %", or "-"
-std::string shares_text(const Interval& shares);               // the same of gains themselves
-std::string gain_range_text(double lo, double hi);             // "+10 to +15 %", "+10 % or more"
+// With the interval that verdicts read: "-6.10 % [-7.01, -5.22] %"; "-6.10 % (1 launch, no
+// interval)".
+std::string judged_text(const Estimate& log);
+// "-6.10 %, 95 % interval [-6.90, -5.30] %"
+std::string at_95_text(const Estimate& log);
+// For a column beside that of the interval: "-" where there is no interval.
+std::string table_effect_text(const std::optional<Effect>& effect);
+std::string unit_text(const CellRow& cell);          // "train step"
+std::string launch_count_text(std::size_t launches); // "1 launch", "5 launches"
+std::string cores_text(const Identity& identity);    // "2 cores, 1 thread"
+std::string shares_text(const Interval& shares);     // the same of gains themselves
+std::string gain_range_text(double lo, double hi);   // "+10 to +15 %", "+10 % or more"
 // Gains in a claim's metric: shares, or nanoseconds where the metric counts seconds.
 std::string gain_text(ClaimMetric metric, double gain);
 std::string gains_text(ClaimMetric metric, const Interval& gains);
@@ -42,13 +52,13 @@ std::string measured_text(const ClaimResult& result);
 // "CONFIRMED (exceeds, provisional)"
 std::string claim_state_text(const ClaimResult& result);
 // "5 of 5 launches"; "9 launches of 3 planned, 8 usable" where merging added or disturbances took
-// some.
+// some; "5 of 5 launches, 3 or 5 usable (depends on the comparison)".
 std::string launches_text(const CellReport& cell);
-// "A/A control +0.12 % [-0.40, +0.63] %", or why there is none
+// "A/A control +0.12 %, 95 % interval [-0.40, +0.63] %", or why there is none
 std::string control_text(const CellReport& cell);
 // "mask_dense -> varlen": baseline, then candidate
 std::string comparison_text(const Comparison& comparison);
-// "185 -> 170 ms per train_step (median)", or "" without a counted pair.
+// "185 -> 170 ms per train step (median)", or "" without a counted pair.
 std::string unit_line(const CellReport& cell, const Comparison& comparison);
 // The effect with disturbed pairs included, or "" where no pair is excluded.
 std::string all_pairs_line(const Comparison& comparison);
@@ -67,6 +77,8 @@ std::string repeated_line(const CellReport& cell);
 // Headings of a report.
 inline constexpr const char* kShapeWarnings = "Shape warnings";
 inline constexpr const char* kSourceErrors = "Arithmetic errors in the claims' sources";
+// The last line of a report.
+inline constexpr const char* kWordsLine = "Words: `assay help terms`";
 // One sentence for the top of a report: how many comparisons are faster, slower, …
 std::string summary_text(const Report& report);
 

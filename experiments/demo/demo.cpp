@@ -137,8 +137,8 @@ std::vector<ClaimRow> demo_claims() {
   ClaimRow guard = claim("guard-overhead", "bf16_guard", "off", "on");
   guard.lo = 0.05;
   guard.hi = 0.10;
-  guard.conditions = "the largest preset";
-  guard.requires_json = R"({"preset":["large"]})";
+  guard.conditions = "preset small";
+  guard.requires_json = R"({"preset":["small"]})";
   ClaimRow graphs = claim("graphs-two-nodes", "cuda_graphs", "off", "on");
   graphs.lo = 0.05;
   graphs.hi = 0.30;

@@ -223,7 +223,7 @@ WorkerProcess::ask(const json& request, const char* expected, Seconds timeout, i
     }
     const json event = json::parse(line, nullptr, false);
     if (!event.is_object())
-      return failed(fmt::format("the worker sent a line that is no JSON object: {}",
+      return failed(fmt::format("the worker sent a line that is not a JSON object: {}",
                                 printable(line.substr(0, 120))));
     if (event.value("event", "") != "progress") {
       try {

@@ -43,8 +43,6 @@ void judge_gates(Evidence& evidence, const VariantRow& a, const VariantRow& b) {
     if (!gate.detail.empty()) words += " (" + gate.detail + ")";
     if (gate.name == "engaged")
       reject(evidence, Validity::NotEngaged, ReasonCode::NotEngaged, words);
-    else if (gate.name == "applicable")
-      reject(evidence, Validity::NotApplicable, ReasonCode::NotApplicable, words);
     else
       reject(evidence, Validity::ParityFailed, ReasonCode::GateFailed, words);
   }

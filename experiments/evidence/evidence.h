@@ -14,7 +14,7 @@
 namespace assay {
 
 struct Evidence {
-  Validity validity = Validity::Ok; // Ok, Incomplete, ParityFailed, NotEngaged or NotApplicable
+  Validity validity = Validity::Ok; // Ok, Incomplete, ParityFailed or NotEngaged
   Reason reason;                    // for a validity other than Ok
   Quality quality = Quality::Unknown;
   Reason quality_reason;

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <set>
 
@@ -9,15 +10,24 @@ namespace assay {
 
 namespace {
 
-std::string nats(double value) {
-  return fmt::format("{:+.4g}", value == 0 ? 0.0 : value);
+// Decimals that give half of the interval's width three digits; the mean and both ends have them.
+int decimals_of(const Interval& interval) {
+  constexpr int kFewest = 4, kMost = 12;
+  const double half = (interval.upper - interval.lower) / 2;
+  if (!(half > 0)) return kFewest;
+  return std::clamp(2 - static_cast<int>(std::floor(std::log10(half))), kFewest, kMost);
 }
 
 std::string measured(const LossQuality& result) {
+  const Interval& interval = result.test->interval;
+  const int places = decimals_of(interval);
+  const auto nats = [&](double value) {
+    return fmt::format("{:+.{}f}", value == 0 ? 0.0 : value, places);
+  };
   return fmt::format("loss {} [{}, {}] nats/token ({:.4g} % over {} seeds), margin {:.4g}",
                      nats(result.test->mean),
-                     nats(result.test->interval.lower),
-                     nats(result.test->interval.upper),
+                     nats(interval.lower),
+                     nats(interval.upper),
                      100 * result.test->level(),
                      result.seeds.size(),
                      result.margin);

@@ -10,8 +10,6 @@ std::string_view to_string(ReasonCode code) {
     return "gate_failed";
   case ReasonCode::NotEngaged:
     return "not_engaged";
-  case ReasonCode::NotApplicable:
-    return "not_applicable";
   case ReasonCode::UnequalWork:
     return "unequal_work";
   case ReasonCode::MixedBuilds:

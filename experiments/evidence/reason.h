@@ -12,7 +12,6 @@ enum class ReasonCode {
   // validity
   GateFailed,
   NotEngaged,
-  NotApplicable,
   UnequalWork,
   MixedBuilds,
   MixedThreads,

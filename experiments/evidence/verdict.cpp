@@ -38,7 +38,6 @@ const std::array kRows = std::to_array<Row>({
      "not engaged: the level's own code did not run",
      nullptr,
      Tone::Neutral},
-    {V::NotApplicable, kAny, kAny, kAny, "not applicable here", nullptr, Tone::Neutral},
     {kAny, kAny, Q::Harmed, kAny, "harms training", nullptr, Tone::Bad},
     {V::Invalid, kAny, kAny, kAny, "invalid measurement", nullptr, Tone::Neutral},
     {V::Contended,
@@ -311,7 +310,7 @@ Headline headline(const Verdict& verdict) {
   Headline result{row->text, row->tone};
   if (!verdict.claim_about.empty() && row->about != nullptr)
     result.text = fmt::format(fmt::runtime(row->about), verdict.claim_about);
-  if (verdict.validity != Validity::Ok) return result;
+  if (verdict.validity != Validity::Ok || verdict.quality == Quality::Harmed) return result;
   if (verdict.has(Tag::NoOp)) result.text += ", both sides do the same work";
   if (verdict.has(Tag::Provisional)) result.text += " (provisional)";
   return result;
@@ -319,7 +318,7 @@ Headline headline(const Verdict& verdict) {
 
 std::string_view to_string(Validity value) {
   constexpr std::string_view kNames[] = {
-      "OK", "INVALID", "CONTENDED", "PARITY_FAILED", "NOT_ENGAGED", "NOT_APPLICABLE", "INCOMPLETE"};
+      "OK", "INVALID", "CONTENDED", "PARITY_FAILED", "NOT_ENGAGED", "INCOMPLETE"};
   return kNames[static_cast<int>(value)];
 }
 

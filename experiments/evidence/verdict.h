@@ -16,8 +16,7 @@ enum class Validity {
   Contended,    // other work on the machine disturbed too many pairs
   ParityFailed, // the levels do not compute what their equivalence class promises
   NotEngaged,   // a level did not run its own code path
-  NotApplicable,
-  Incomplete, // something is still missing from the plan
+  Incomplete,   // something is still missing from the plan
 };
 enum class Speed { Faster, Slower, NoEffect, Inconclusive };
 enum class Quality { Bitwise, Equivalent, Unknown, Harmed };
@@ -55,7 +54,7 @@ struct Headline {
 };
 
 // First matching row of the table. Tags do not change the row, except NO_OP ("no effect, the same
-// work on both sides"); PROVISIONAL is appended.
+// work on both sides"); PROVISIONAL is appended. Both are about times, so harm shows neither.
 Headline headline(const Verdict& verdict);
 
 // The constants of docs/report-schema.md: "NO_EFFECT", "PARITY_FAILED" …

@@ -160,15 +160,6 @@ MatrixCell read_cell(const toml::table& raw, const Matrix& matrix, TomlProblems&
   return cell;
 }
 
-void refuse_later_sections(TomlTable& root) {
-  for (const char* section : {"toggles", "hypothesis", "launch", "gate"})
-    if (const toml::node* found = root.node(section))
-      root.problems().add(
-          found,
-          fmt::format("section [{}] is not supported by this build; docs/matrix.md lists what is",
-                      section));
-}
-
 bool is_utf8(const std::string& text) {
   try {
     (void)nlohmann::json(text).dump();
@@ -247,7 +238,7 @@ Result<double> parse_duration(const std::string& text) {
     at = next == end ? end : next + 1;
   }
   if (at != end || text.empty() || !(seconds > 0))
-    return fail("'{}' is no duration; write 90s, 25m or 1h30m", printable(text));
+    return fail("'{}' is not a duration; write 90s, 25m or 1h30m", printable(text));
   return seconds;
 }
 
@@ -281,7 +272,6 @@ Result<Matrix> parse_matrix(const std::string& text,
     matrix.claim_files = table.texts("files");
     table.no_other_keys();
   }
-  refuse_later_sections(root);
   root.no_other_keys();
   if (problems.messages.empty() && matrix.cells.empty())
     problems.add(nullptr,

@@ -8,6 +8,7 @@
 
 #include "core/ledger/plan_json.h"
 #include "core/text.h"
+#include "experiments/evidence/effect.h"
 #include "experiments/evidence/loss.h"
 #include "experiments/plan/claims_file.h"
 #include "experiments/plan/memory_groups.h"
@@ -19,13 +20,26 @@ namespace assay {
 namespace {
 
 constexpr double kMemoryShare = 0.70; // of host or device memory that replicas may take
-constexpr int kVerdictLaunches = 5;   // FASTER and SLOWER need as many (docs/statistics.md)
 constexpr int kRoundsCpu = 40, kRoundsGpu = 60;
 // A train step passes all it uses through the caches; an evaluation runs on what the visit before
 // it left there, so the first of a visit is discarded on the CPU as well.
 constexpr int kVisitStepsGpu = 5, kVisitEvaluationsCpu = 2, kDiscard = 1, kFewestStepsGpu = 4;
 constexpr double kAbsurdMargin = 1; // nats per token: e times the perplexity counts as none
 constexpr double kSesoiCpu = 0.01, kSesoiGpu = 0.005;
+
+// What fewer timed launches than kFullLaunches cannot give.
+std::string too_few_text(int launches) {
+  const std::string count = fmt::format("{} launch{}", launches, launches == 1 ? "" : "es");
+  if (launches < kProvisionalLaunches)
+    return fmt::format("{} can never give a verdict (NO_EFFECT needs {}, FASTER or SLOWER {})",
+                       count,
+                       kProvisionalLaunches,
+                       kFullLaunches);
+  return fmt::format("{} can never give FASTER or SLOWER ({} needed); NO_EFFECT needs {}",
+                     count,
+                     kFullLaunches,
+                     kProvisionalLaunches);
+}
 
 struct Problems {
   std::vector<std::string> messages;
@@ -367,14 +381,8 @@ void Planner::write_cell(const MatrixCell& cell,
   for (const Draft& draft : group)
     add(draft.level->name, draft, &draft == &group.front() ? Role::Reference : Role::Level);
   add("control", group.front(), Role::Control);
-  if (out.launches < kVerdictLaunches)
-    plan_.notes.push_back(
-        fmt::format("cell '{}': {} timed launch{} can never give a verdict; {} are "
-                    "the fewest",
-                    out.name,
-                    out.launches,
-                    out.launches == 1 ? "" : "es",
-                    kVerdictLaunches));
+  if (out.launches < kFullLaunches)
+    plan_.notes.push_back(fmt::format("cell '{}': {}", out.name, too_few_text(out.launches)));
   ledger.cells.push_back(std::move(out));
 }
 

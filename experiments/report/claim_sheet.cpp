@@ -200,11 +200,13 @@ std::string testable_summary(const std::vector<SheetEntry>& sheet) {
     testable += is_testable(entry.claim) ? 1 : 0;
     settings += entry.claim.metric == kSetting ? 1 : 0;
   }
-  return fmt::format("{} can be tested by this build, {} {}, {} compare what it lacks",
+  const std::size_t others = sheet.size() - testable - settings;
+  return fmt::format("{} can be tested by this build, {} {}, {} about "
+                     "optimizations that this build does not have",
                      testable,
                      settings,
                      settings == 1 ? "is a recommended setting" : "are recommended settings",
-                     sheet.size() - testable - settings);
+                     others == 1 ? "1 is" : fmt::format("{} are", others));
 }
 
 std::vector<std::string> lines_of(const std::string& text) {

@@ -142,6 +142,26 @@ std::string calls_text(double calls) {
   return fmt::format("{:.{}f}", calls, std::abs(calls - std::round(calls)) < 1e-9 ? 0 : 2);
 }
 
+std::vector<std::string> no_breakdown_notes(const Report& report,
+                                            const std::vector<ComparisonIndex>& which) {
+  std::vector<std::pair<std::string, std::vector<std::string>>> by_reason;
+  for (const auto& [cell, index] : which) {
+    const CellReport& of = report.cells[cell];
+    const std::string& why = of.comparisons[index].no_explanation;
+    if (why.empty()) continue;
+    auto found = std::find_if(
+        by_reason.begin(), by_reason.end(), [&](const auto& known) { return known.first == why; });
+    if (found == by_reason.end()) found = by_reason.insert(by_reason.end(), {why, {}});
+    std::vector<std::string>& cells = found->second;
+    if (std::find(cells.begin(), cells.end(), of.cell.name) == cells.end())
+      cells.push_back(of.cell.name);
+  }
+  std::vector<std::string> notes;
+  for (const auto& [why, cells] : by_reason)
+    notes.push_back(fmt::format("no breakdown of {}: {}", fmt::join(cells, ", "), why));
+  return notes;
+}
+
 std::optional<std::size_t> main_comparison(const Report& report, std::size_t cell) {
   const std::vector<Comparison>& comparisons = report.cells[cell].comparisons;
   std::optional<std::size_t> last;

@@ -5,6 +5,8 @@
 #include <cstddef>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "experiments/analysis/report.h"
 
@@ -34,6 +36,13 @@ std::string closure_text(const Waterfall& waterfall);
 std::string audit_text(const Waterfall& waterfall);
 // "12", "12.5": calls per step
 std::string calls_text(double calls);
+
+// Cell and comparison, as indices into a report.
+using ComparisonIndex = std::pair<std::size_t, std::size_t>;
+// "no breakdown of a, b: REASON": each reason once, with its cells. Empty where nothing looked for
+// traces.
+std::vector<std::string> no_breakdown_notes(const Report& report,
+                                            const std::vector<ComparisonIndex>& which);
 
 // The comparison that a cell is about: one that answers a claim, else the last level against the
 // reference. Nothing for a cell without comparisons.

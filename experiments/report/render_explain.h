@@ -3,23 +3,20 @@
 
 #include <cstddef>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "experiments/analysis/report.h"
+#include "experiments/report/explain_wording.h"
 #include "experiments/report/render.h"
 
 namespace assay {
-
-// Cell and comparison, as indices into a report.
-using ComparisonIndex = std::pair<std::size_t, std::size_t>;
 
 // One comparison whole: headline, waterfall, closure, the `top` largest rows, audit.
 std::string render_explain_table(const Report& report,
                                  const ComparisonIndex& which,
                                  std::size_t top,
                                  const TableStyle& style);
-// Several, two lines each.
+// Several, two lines each; those without traces in one line per reason.
 std::string render_explain_summary(const Report& report,
                                    const std::vector<ComparisonIndex>& which,
                                    const TableStyle& style);
@@ -27,8 +24,8 @@ std::string render_explain_summary(const Report& report,
 std::string render_explain_json(const Report& report,
                                 const std::vector<ComparisonIndex>& which,
                                 std::size_t top);
-// The part of a comparison's card on the report page: the explanation, or why there is none, and
-// the ranks' line; "" without any.
+// The part of a comparison's card on the report page: the explanation and the ranks' line; ""
+// without any. Why there is none: no_breakdown_notes().
 std::string explanation_html(const Comparison& comparison);
 
 } // namespace assay

@@ -9,17 +9,20 @@ namespace assay {
 
 namespace {
 
-void print_headline(TextWriter& out, const CellReport& cell, const Comparison& comparison) {
+void print_headline(TextWriter& out,
+                    const Report& report,
+                    const CellReport& cell,
+                    const Comparison& comparison) {
   out.line(fmt::format("{}: {}: {}",
                        cell.cell.name,
                        comparison_text(comparison),
                        headline(comparison.verdict).text));
   if (comparison.effect)
-    out.line(fmt::format("{} {}, timed: {} {}",
-                         cell.cell.unit,
+    out.line(fmt::format("{} {}, timed: {} (interval of the verdict: {})",
+                         unit_text(cell.cell),
                          unit_time_text(*comparison.effect),
-                         effect_text(comparison.effect->theta),
-                         interval_text(comparison.effect->theta.at_95)),
+                         judged_text(comparison.effect->theta),
+                         interval_level_text(report)),
              2);
 }
 
@@ -43,7 +46,7 @@ std::string render_explain_table(const Report& report,
   const CellReport& cell = report.cells[which.first];
   const Comparison& comparison = cell.comparisons[which.second];
   TextWriter out(style);
-  print_headline(out, cell, comparison);
+  print_headline(out, report, cell, comparison);
   if (!comparison.explanation) {
     out.line("no breakdown: " + comparison.no_explanation, 2);
     return out.take();
@@ -77,12 +80,12 @@ std::string render_explain_summary(const Report& report,
   for (const ComparisonIndex& one : which) {
     const CellReport& cell = report.cells[one.first];
     const Comparison& comparison = cell.comparisons[one.second];
-    print_headline(out, cell, comparison);
-    out.line(comparison.explanation ? where_text(*comparison.explanation)
-                                    : "no breakdown: " + comparison.no_explanation,
-             2);
+    if (!comparison.explanation && comparison.a_ranks.empty()) continue;
+    print_headline(out, report, cell, comparison);
+    if (comparison.explanation) out.line(where_text(*comparison.explanation), 2);
     print_ranks(out, comparison);
   }
+  for (const std::string& note : no_breakdown_notes(report, which)) out.line(note);
   return out.take();
 }
 

@@ -79,7 +79,7 @@ std::string render_markdown(const Report& report) {
   for (std::size_t cell = 0; cell < report.cells.size(); ++cell)
     for (std::size_t i = 0; i < report.cells[cell].comparisons.size(); ++i)
       out += comparison(report, cell, i);
-  return out;
+  return out + "\n" + kWordsLine + "\n";
 }
 
 } // namespace assay

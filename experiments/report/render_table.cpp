@@ -21,6 +21,8 @@ public:
     print_comparisons();
     for (std::size_t i = 1; i < sections.size(); ++i)
       if (is_shown(sections[i].depth)) print_titled(shown(sections[i]));
+    out_.raw("");
+    out_.line(kWordsLine);
     return out_.take();
   }
 

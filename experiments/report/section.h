@@ -45,7 +45,8 @@ struct Section {
 std::vector<Section> report_sections(const Report& report);
 // What describes the run as a whole: when, where, by which build and command.
 Section run_section(const Report& report);
-// The comparisons of the largest effects that are decided, at most three, and where they come from.
+// What to read first, with its cause: at most three problems, worst first, then at most three
+// decided comparisons by their effect on training time.
 Section findings_section(const Report& report);
 // The sections of one comparison: what its verdict rests on, the measurements, the parity gates …
 std::vector<Section>

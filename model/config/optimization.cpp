@@ -54,7 +54,7 @@ const Registry<Optimization>& optimizations() {
            .also_compare = {{"packed", "varlen"}},
            .equality = "changing one document leaves every output of the others bit-equal; packed "
                        "= mask_dense and "
-                       "varlen = one forward a document within 1e-5"},
+                       "varlen = one forward per document within 1e-5"},
           {.name = "ema_swap",
            .summary = "evaluation on the EMA weights without a second copy of the model",
            .equivalence = Equivalence::Bitwise,

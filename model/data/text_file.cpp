@@ -133,7 +133,7 @@ InputFile::InputFile(const std::string& path)
   }
   if (!S_ISREG(status.st_mode)) { // a pipe would be waited for for ever
     ::close(descriptor_);
-    bad_input("'{}' is no regular file; copy what it gives into one", path);
+    bad_input("'{}' is not a regular file; copy what it gives into one", path);
   }
   size_ = static_cast<std::uint64_t>(status.st_size);
 }

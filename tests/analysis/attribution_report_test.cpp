@@ -313,8 +313,8 @@ TEST_F(TraceEvidence, SeveralRanksShowWhoWaitsForWhom) {
   ascii.unicode = false;
   ascii.width = 400;
   const std::string clock =
-      "slowest rank by its own clock: slow rank 1 (12 ms; rank 0: 10 ms); fast "
-      "rank 1 (12 ms; rank 0: 10 ms)";
+      "slowest rank by its own clock: slow rank 1 (12.0 ms; rank 0: 10.0 ms); fast "
+      "rank 1 (12.0 ms; rank 0: 10.0 ms)";
   EXPECT_EQ(ranks_text(first(judge_results(data))), clock);
   EXPECT_THAT(render_table(judge_results(data), ascii), HasSubstr(clock));
 
@@ -332,7 +332,7 @@ TEST_F(TraceEvidence, SeveralRanksShowWhoWaitsForWhom) {
   const std::string waits =
       "exposed communication per step: slow 500 us (5.00 %) on rank 1, which the others wait for, "
       "to "
-      "2 ms (20.0 %) on rank 0; fast 1 ms (12.5 %) on rank 0 as on every rank";
+      "2.00 ms (20.0 %) on rank 0; fast 1.00 ms (12.5 %) on rank 0 as on every rank";
   EXPECT_EQ(ranks_text(first(report)), waits);
   EXPECT_THAT(render_table(report, ascii), HasSubstr(waits));
   EXPECT_THAT(render_explain_table(report, {0, 0}, 10, ascii), HasSubstr(waits));
@@ -342,7 +342,7 @@ TEST_F(TraceEvidence, SeveralRanksShowWhoWaitsForWhom) {
   Comparison noisy = first(report); // rank 0 waits longer in one round only
   for (std::size_t i = 0; i < 10; ++i)
     noisy.a_ranks[0].traced->by_round[i] = i == 0 ? 15.5e6 : 0.5e6;
-  EXPECT_THAT(ranks_text(noisy), HasSubstr("slow 500 us (5.00 %) on rank 1 to 2 ms (20.0 %)"));
+  EXPECT_THAT(ranks_text(noisy), HasSubstr("slow 500 us (5.00 %) on rank 1 to 2.00 ms (20.0 %)"));
   const auto json = nlohmann::json::parse(render_json(report));
   EXPECT_NEAR(json["cells"][0]["comparisons"][0]["ranks"][1]["a"]["traced"]["exposed_ns"], 5e5, 1);
   for (const StageDelta& stage : first(report).explanation->waterfall.stages)

@@ -209,12 +209,13 @@ TEST(Warnings, EveryReportShowsThem) {
   Report report = source("one", std::log(0.9), {}).report;
   EXPECT_EQ(json::parse(render_json(report))["shape_warnings"], json::array());
   EXPECT_THAT(render_html(report), Not(HasSubstr("Shape warnings")));
-  report.shape_warnings = {"cell x: 117 is no multiple of 8 <b>"};
+  report.shape_warnings = {"cell x: 117 is not a multiple of 8 <b>"};
   EXPECT_THAT(render_table(report, {}),
-              HasSubstr("Shape warnings\n  - cell x: 117 is no multiple of 8"));
+              HasSubstr("Shape warnings\n  - cell x: 117 is not a multiple of 8"));
   EXPECT_THAT(render_markdown(report), HasSubstr("## Shape warnings\n\n- cell x: 117"));
-  EXPECT_THAT(render_html(report),
-              HasSubstr("<h2>Shape warnings</h2>\n<ul><li>cell x: 117 is no multiple of 8 &lt;b"));
+  EXPECT_THAT(
+      render_html(report),
+      HasSubstr("<h2>Shape warnings</h2>\n<ul><li>cell x: 117 is not a multiple of 8 &lt;b"));
   EXPECT_EQ(json::parse(render_json(report))["shape_warnings"][0], report.shape_warnings[0]);
   report.source_errors = {"two figures contradict"}; // about other people's documents: on request
   EXPECT_THAT(render_table(report, {}), Not(HasSubstr("two figures")));

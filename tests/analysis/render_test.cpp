@@ -171,7 +171,7 @@ TEST(Renderers, TheEffectWithAllPairsIsAlwaysThere) {
     const Comparison& comparison = report.cells[0].comparisons[0];
     ASSERT_EQ(comparison.effect.has_value(), share < 1);
     const std::string all = effect_text(comparison.effect_all->theta) + " ";
-    const std::string interval = interval_text(comparison.effect_all->theta.at_95);
+    const std::string interval = interval_text(comparison.effect_all->theta.judged);
     for (const std::string& text :
          {render_table(report, {.width = 200, .unicode = true, .color = false}),
           render_html(report)}) {

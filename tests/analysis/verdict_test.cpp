@@ -10,7 +10,7 @@
 namespace assay {
 namespace {
 
-constexpr int kValidities = 7, kSpeeds = 4, kQualities = 4, kClaims = 8;
+constexpr int kValidities = 6, kSpeeds = 4, kQualities = 4, kClaims = 8;
 
 template <class F> void for_all(F body) {
   for (int v = 0; v < kValidities; ++v)
@@ -54,6 +54,28 @@ TEST(Headline, NamesWhatAClaimThatIsNotOfTimeSpeaksOf) {
   verdict.quality = Quality::Unknown;
   EXPECT_EQ(text(Speed::Faster, ClaimState::Confirmed),
             "faster, memory claim confirmed, quality unproven");
+}
+
+// The words of a report are words of the glossary.
+TEST(Glossary, ExplainsEveryWordOfAVerdict) {
+  std::ifstream file(test::source_dir() + "/docs/glossary.md");
+  std::stringstream page;
+  page << file.rdbuf();
+  const auto explains = [&](std::string_view word) {
+    const std::string name(word);
+    EXPECT_TRUE(page.str().find("\n| " + name + " |") != std::string::npos ||
+                page.str().find("\n| " + name + ", ") != std::string::npos ||
+                page.str().find(", " + name + " |") != std::string::npos)
+        << name;
+  };
+  for_all([&](const Verdict& verdict) {
+    if (verdict.validity != Validity::Ok) explains(to_string(verdict.validity));
+    explains(to_string(verdict.speed));
+    if (verdict.quality != Quality::Bitwise) explains(to_string(verdict.quality));
+    explains(to_string(verdict.claim));
+  });
+  for (const Tag tag : {Tag::NoOp, Tag::Tail, Tag::Provisional, Tag::NotSteady, Tag::Exceeds})
+    explains(to_string(tag));
 }
 
 TEST(Headline, EveryCombinationReadsAsCommitted) {

@@ -309,7 +309,7 @@ TEST_F(LedgerTest, DistinctMessages) {
   EXPECT_THAT(error(), HasSubstr("contains no ledger.sqlite"));
   std::ofstream(file()) << "not a database, but long enough to be looked at; not a database, but "
                            "long enough to be looked at";
-  EXPECT_THAT(error(), HasSubstr("not an Assay ledger (it is no SQLite file)"));
+  EXPECT_THAT(error(), HasSubstr("not an Assay ledger (it is not an SQLite file)"));
   fs::remove(file());
   Database(file(), Database::Mode::Create).execute("CREATE TABLE t(x)");
   EXPECT_THAT(error(), HasSubstr("an SQLite file of another program"));

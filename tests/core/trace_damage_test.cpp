@@ -42,7 +42,7 @@ TEST(TraceDamage, EachKindOfWrongFileHasItsMessage) {
   write(path, "");
   EXPECT_THAT(error_of(path), HasSubstr("the file is empty"));
   write(path, "{\"traceEvents\": []}");
-  EXPECT_THAT(error_of(path), HasSubstr("no SQLite file"));
+  EXPECT_THAT(error_of(path), HasSubstr("not an SQLite file"));
   std::filesystem::remove(path);
   {
     const Database other(path, Database::Mode::Create);

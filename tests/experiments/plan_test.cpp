@@ -357,6 +357,19 @@ TEST_F(PlanTest, RefusesLossLaunchesThatCanShowNothing) {
   EXPECT_THAT(small_plan(scratch_, absurd).notes, Contains(HasSubstr("margin = 1.5 ")));
 }
 
+TEST_F(PlanTest, NotesWhatTooFewLaunchesCannotGive) {
+  const auto notes = [&](const std::string& launches) {
+    return small_plan(scratch_,
+                      kHead + "[[cell]]\noptimization = \"varlen\"\nlaunches = " + launches + "\n")
+        .notes;
+  };
+  EXPECT_THAT(notes("2"), Contains(HasSubstr("2 launches can never give a verdict")));
+  EXPECT_THAT(notes("3"),
+              Contains(HasSubstr("3 launches can never give FASTER or SLOWER (5 needed); NO_EFFECT "
+                                 "needs 3")));
+  EXPECT_THAT(notes("5"), Not(Contains(HasSubstr("can never"))));
+}
+
 TEST_F(PlanTest, TheHashHoldsWhatTheLossIsJudgedBy) {
   const std::string cell = kHead + "[[cell]]\noptimization = \"varlen\"\n";
   const auto hash_of = [&](const std::string& quality) {

@@ -62,7 +62,7 @@ TEST(ShapeWarnings, HeadWidths) {
   json config = preset("base");
   config["head_dim"] = 85; // 1024 / 12 of a published model; 85 + 32 = 117
   EXPECT_THAT(shape_warnings(config),
-              ElementsAre(HasSubstr("head_dim 85 + rope_dim 32 = 117 is no multiple of 8: flash "
+              ElementsAre(HasSubstr("head_dim 85 + rope_dim 32 = 117 is not a multiple of 8: flash "
                                     "and cuDNN attention on a GPU refuse it; 120 is the next")));
   config["head_dim"] = 256;
   EXPECT_THAT(shape_warnings(config),
@@ -75,18 +75,18 @@ TEST(ShapeWarnings, HeadWidths) {
   EXPECT_THAT(shape_warnings(config), IsEmpty());
   json sparse = nsa_config(8192);
   sparse["head_dim"] = 60;
-  EXPECT_THAT(shape_warnings(sparse), ElementsAre(HasSubstr("head_dim 60 is no multiple of 8")));
+  EXPECT_THAT(shape_warnings(sparse), ElementsAre(HasSubstr("head_dim 60 is not a multiple of 8")));
 }
 
 TEST(ShapeWarnings, Vocabularies) {
   json config = preset("base");
   config["vocab_size"] = 50257; // GPT-2's
   EXPECT_THAT(shape_warnings(config),
-              ElementsAre(HasSubstr("vocab_size 50257 is no multiple of 8:")));
+              ElementsAre(HasSubstr("vocab_size 50257 is not a multiple of 8:")));
   EXPECT_THAT(shape_warnings(config), ElementsAre(HasSubstr("; 50304 is")));
   config["vocab_size"] = 50264;
   EXPECT_THAT(shape_warnings(config),
-              ElementsAre(HasSubstr("vocab_size 50264 is no multiple of 64: the last tile")));
+              ElementsAre(HasSubstr("vocab_size 50264 is not a multiple of 64: the last tile")));
   config["vocab_size"] = 50304;
   EXPECT_THAT(shape_warnings(config), IsEmpty());
 }
@@ -149,7 +149,7 @@ TEST(ShapeWarnings, OneSentenceForAllCellsThatShareIt) {
   claim.lints = "one\ntwo\n";
   plan.claims = {claim, claim};
   EXPECT_THAT(shape_warnings(plan),
-              ElementsAre(HasSubstr("cells c1, c3: vocab_size 257 is no multiple of 8")));
+              ElementsAre(HasSubstr("cells c1, c3: vocab_size 257 is not a multiple of 8")));
   EXPECT_THAT(source_errors(plan), ElementsAre("one", "two"));
 }
 

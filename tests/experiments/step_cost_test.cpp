@@ -142,7 +142,7 @@ TEST(StepCost, Fp8LinearsByHand) {
                    2.0 * (512 * (64 + 192) + 6 * 64 * 192 + 512 * (96 + 64) + 6 * 96 * 64));
   // Four FP8 products: 2 x 7 launches and 3 once; the head's four casts twice.
   EXPECT_EQ(op(fp8, "casts").launches, 4 * (2 * 7 + 3) + 2 * 4);
-  // A sum of 24 elements is no multiple of 16.
+  // A sum of 24 elements is not a multiple of 16.
   shape.fp8_linears = true;
   shape.layers = {LatentShape{2, 16, 8, 24, 64.5}};
   bool both = false;

@@ -84,17 +84,18 @@ void add_ab(CLI::App& app) {
          {"cpu", "cuda"});
   command
       ->add_option(
-          "--launches", options->draft.launches, "processes; a verdict needs 5 (default: 5)")
+          "--launches", options->draft.launches, "processes; FASTER and SLOWER need 5 (default: 5)")
       ->check(whole_number(1, 1'000'000));
   command->add_option("--set", options->draft.settings, "another training key: seq_len=256");
   command->add_option("--out", options->out, "results directory (default: results/OPTIMIZATION)")
       ->type_name("DIR");
   command->add_option(
       "--stop-after", options->stop_after, "stop after about this time: 90s, 9m, 1h30m");
-  command->add_flag(
-      "--wait-for-quiet{10m}",
-      options->wait_for_quiet,
-      "wait for a quiet machine, at most 10m (=TIME: another time), as in `assay run`");
+  command
+      ->add_flag("--wait-for-quiet{10m}",
+                 options->wait_for_quiet,
+                 "wait until the machine is quiet, at most TIME (default 10m), then continue")
+      ->type_name("TIME");
   command->add_flag("--quiet", options->quiet, "no progress line");
   command->add_flag("--json", options->json, "print the summary as JSON");
   command->callback([options] {

@@ -124,7 +124,8 @@ Words topics(const CLI::App& app) {
   Words names = command_names(app);
   names.emplace_back("terms");
   for (const Term& term : glossary())
-    if (term.name.find(' ') == std::string::npos) names.push_back(term.name);
+    for (std::string& word : words_of(term))
+      if (word.find(' ') == std::string::npos) names.push_back(std::move(word));
   return names;
 }
 

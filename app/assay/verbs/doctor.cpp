@@ -1,4 +1,4 @@
-// `assay doctor`: what this machine can do, and why not.
+// `assay doctor`: what this machine supports, and the reason where it does not.
 #include <unistd.h>
 
 #include <cstdio>
@@ -83,7 +83,7 @@ Check check_ranks() {
                         boards)};
   return {"ranks",
           true,
-          fmt::format("{}: cells with several ranks run on the CPU only, as `assay run "
+          fmt::format("{}: cells with several ranks run on the CPU only, for example `assay run "
                       "experiments/matrices/ddp-cpu.toml` (docs/ddp.md)",
                       boards == 1 ? "one GPU" : "no GPU")};
 }
@@ -157,7 +157,8 @@ int doctor(bool as_json, const TableStyle& style) {
 } // namespace
 
 void add_doctor(CLI::App& app, int& exit_code) {
-  CLI::App* command = app.add_subcommand("doctor", "what this machine can do, and why not");
+  CLI::App* command =
+      app.add_subcommand("doctor", "what this machine supports, and the reason where it does not");
   struct Options {
     bool json = false;
     TerminalOptions terminal;

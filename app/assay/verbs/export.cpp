@@ -156,7 +156,7 @@ void print_summary(const ExportOptions& options,
   if (summary.placed > 0)
     fmt::print(to,
                "{} launches were not recorded (libraries make them through the driver); marks "
-               "named 'launch (not recorded)' stand for them after the call before\n",
+               "named 'launch (not recorded)' show them after the preceding call\n",
                summary.placed);
   if (options.format == "chrome")
     fmt::print(to, "open it in https://ui.perfetto.dev or chrome://tracing\n");

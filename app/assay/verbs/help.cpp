@@ -2,8 +2,6 @@
 #include <fmt/ranges.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <cctype>
 #include <memory>
 
 #include "app/assay/glossary.h"
@@ -24,13 +22,6 @@ using nlohmann::json;
 
 constexpr int kPipeColumns = 80;
 
-std::string lower(std::string text) {
-  std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) {
-    return static_cast<char>(std::tolower(c));
-  });
-  return text;
-}
-
 void print_term(const Term& term) {
   const auto width = static_cast<std::size_t>(terminal_columns(STDOUT_FILENO, kPipeColumns));
   fmt::print("{}\n  {}\n", term.name, wrap_text(term.meaning, width, 2));
@@ -41,16 +32,11 @@ void print_terms() {
   for (const Term& term : glossary()) print_term(term);
 }
 
-const Term* find_term(const std::string& name) {
-  for (const Term& term : glossary())
-    if (lower(term.name) == lower(name)) return &term;
-  return nullptr;
-}
-
 [[noreturn]] void refuse_topic(const CLI::App& app, const std::string& topic) {
   std::vector<std::string> known = command_names(app);
   known.emplace_back("terms");
-  for (const Term& term : glossary()) known.push_back(term.name);
+  for (const Term& term : glossary())
+    for (std::string& word : words_of(term)) known.push_back(std::move(word));
   bad_input("no help about '{}'{}; `assay --help` lists the commands, `assay help terms` the words",
             topic,
             did_you_mean(topic, known));

@@ -117,17 +117,22 @@ std::string heading(const Entry& entry) {
   return entry.comparison.a + " -> " + entry.comparison.b;
 }
 
-// One run: time, interval, verdict.
+// One run: effect, judged interval, verdict.
 std::vector<std::string> finding(const Entry& entry) {
   const std::optional<Effect>& effect = entry.comparison.effect;
-  return {effect ? effect_text(effect->theta) : "-",
+  return {table_effect_text(effect),
           effect ? interval_text(effect->theta.judged) : "-",
           verdict_word(entry.comparison.verdict)};
 }
 
 TableRows wide_table(const std::vector<Entry>& entries) {
-  TableRows rows{
-      {"cell", "date (UTC)", "baseline -> candidate", "time", "interval", "verdict", "directory"}};
+  TableRows rows{{"cell",
+                  "date (UTC)",
+                  "baseline -> candidate",
+                  "effect",
+                  "judged interval",
+                  "verdict",
+                  "directory"}};
   for (const Entry& entry : entries) {
     const std::vector<std::string> found = finding(entry);
     rows.push_back({entry.cell,

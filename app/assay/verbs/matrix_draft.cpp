@@ -125,7 +125,7 @@ std::string matrix_text(const MatrixDraft& draft) {
       "# All keys: docs/matrix.md. A line behind # is a default or a suggestion.\n"
       "version = 1\n\n";
   text += fmt::format("[experiment]\nname = {}\nseed = 1\n"
-                      "launches = {} # processes per cell; a verdict needs 5\n"
+                      "launches = {} # processes per cell; FASTER and SLOWER need 5, NO_EFFECT 3\n"
                       "# budget = \"25m\" # stop after this time; the same command continues\n\n",
                       toml_string(row.name),
                       draft.launches);

@@ -12,7 +12,7 @@
 namespace assay::cli {
 
 void add_merge(CLI::App& app, int&) {
-  CLI::App* command = app.add_subcommand("merge", "join results directories of one plan");
+  CLI::App* command = app.add_subcommand("merge", "combine results of the same plan");
   struct Options {
     std::vector<std::string> inputs;
     std::string out;

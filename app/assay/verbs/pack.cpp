@@ -17,6 +17,7 @@
 #include "core/result.h"
 #include "core/text.h"
 #include "core/trace/trace_file.h"
+#include "experiments/analysis/wording.h"
 
 namespace assay::cli {
 
@@ -63,14 +64,13 @@ std::string about(const LedgerData& data) {
     const Identity& id = launch.identity;
     if (id.build.empty()) continue;
     machines.insert(
-        fmt::format("measured on {}: {}{}, kernel {}, {} cores, {} threads\n"
+        fmt::format("measured on {}: {}{}, kernel {}, {}\n"
                     "with LibTorch {}{}, worker build {}\n",
                     printable(id.host),
                     printable(id.cpu),
                     id.gpu.empty() ? "" : ", " + printable(id.gpu) + ", driver " + id.driver,
                     printable(id.kernel),
-                    id.cores,
-                    id.threads,
+                    cores_text(id),
                     id.libtorch,
                     id.cuda.empty() ? "" : ", CUDA " + id.cuda,
                     id.build));

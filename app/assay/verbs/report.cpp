@@ -83,7 +83,7 @@ std::string files_line(const ReportOptions& options, const Report& report, const
   make_directory(out);
   if (would_lose_explanations(out, report, data))
     return fmt::format("note: the report files in {} are unchanged: they contain breakdowns of "
-                       "traces that are not here any more. --out DIR writes new files elsewhere.",
+                       "comparisons whose traces are gone. --out DIR writes new files elsewhere.",
                        out);
   write_files(out, report, data);
   return fmt::format("report files: {}/report.html, .md, .json, .csv   window: assay view {}",

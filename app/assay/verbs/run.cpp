@@ -149,10 +149,11 @@ void add_run(CLI::App& app, int& exit_code) {
                    "measure again: a cell, or `disturbed` for the launches that other work "
                    "disturbed; the earlier rows stay in the ledger")
       ->type_name("CELL|disturbed");
-  command->add_flag("--wait-for-quiet{10m}",
-                    options->wait_for_quiet,
-                    "before the first launch and after a disturbed one, wait until other work is "
-                    "below the [limits]; after 10m (=TIME: another time) go on all the same");
+  command
+      ->add_flag("--wait-for-quiet{10m}",
+                 options->wait_for_quiet,
+                 "wait until the machine is quiet, at most TIME (default 10m), then continue")
+      ->type_name("TIME");
   command->add_flag(
       "--fork", options->fork, "set results of another plan or build aside and start anew");
   command->add_flag("--quiet", options->quiet, "no progress line and no verdict table");

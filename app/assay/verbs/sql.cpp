@@ -394,8 +394,9 @@ void add_sql(CLI::App& app, int&) {
   CLI::Option* csv = command->add_flag("--csv", options->csv, "print CSV");
   command->add_flag("--json", options->json, "print JSON")->excludes(csv);
   command
-      ->add_option(
-          "--limit", options->limit, "rows at most, 0 all (default: 100 in a table, else all)")
+      ->add_option("--limit",
+                   options->limit,
+                   "most rows to print, 0: all (default: 100 in a table, else all)")
       ->check(whole_number(0));
   options->terminal.add_to(*command, false);
   command->callback([options] { run_sql(*options); });

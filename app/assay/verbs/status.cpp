@@ -168,7 +168,7 @@ void add_status(CLI::App& app, int&) {
   auto options = std::make_shared<Options>();
   command->add_option("directory", options->directory, "results directory")->required();
   command->add_flag("--json", options->json, "print JSON");
-  command->add_flag("--watch", options->watch, "print again every 2 s while a run is going on");
+  command->add_flag("--watch", options->watch, "print again every 2 s while a run is active");
   command->callback([options] {
     if (options->watch && !options->json) return watch(options->directory);
     const Status status = read_status(options->directory);

@@ -59,7 +59,8 @@ void add_generate(CLI::App& parent, int& exit_code) {
   command->add_option("--top-k", options->top_k, "sample among the k likeliest; 0: all")
       ->capture_default_str()
       ->check(whole_number(0));
-  command->add_option("--seed", options->seed, "of the sampling")->capture_default_str();
+  command->add_option("--seed", options->seed, "seed of the random choice of tokens")
+      ->capture_default_str();
   one_of(command->add_option("--device", options->device, "where it runs")->capture_default_str(),
          {"cpu", "cuda"});
   command->footer(

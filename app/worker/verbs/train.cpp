@@ -194,9 +194,10 @@ private:
                 checkpoint.meta.tokenizer,
                 source_.tokenizer->fingerprint());
     if (checkpoint.meta.corpus != source_.corpus->fingerprint())
-      bad_input("{} was trained on other documents than {}; to go on exactly, give the same --data",
-                options_.resume,
-                config_.data);
+      bad_input(
+          "{} was trained on other documents than {}; to continue exactly, give the same --data",
+          options_.resume,
+          config_.data);
     trainer_->load_state_tensors(checkpoint.tensors);
     trainer_->set_rng_state(checkpoint.meta.rng);
     trainer_->set_step_index(checkpoint.meta.step);

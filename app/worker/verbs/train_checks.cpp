@@ -75,7 +75,7 @@ std::string output_directory(const std::string& named, const std::string& resume
               out,
               found,
               found.starts_with("checkpoint-")
-                  ? fmt::format("go on with that one by --resume {}, or ", shell_word(out))
+                  ? fmt::format("continue it by --resume {}, or ", shell_word(out))
                   : "");
   return out;
 }

@@ -43,17 +43,19 @@ svg .c0{stroke:var(--a)}svg .c1{stroke:var(--b);stroke-dasharray:7 3}svg .c2{str
 svg .c3{stroke:var(--claim);stroke-dasharray:10 3 2 3}svg .c4{stroke:var(--muted);stroke-dasharray:4 4}
 .key{display:inline-block;width:22px;height:11px;margin:0 5px 0 12px;vertical-align:-1px}
 .key.band{background:var(--band)}.key.claimed{border:1.8px dashed var(--claim)}.key.point{width:10px;height:10px;background:var(--b)}
-.wide svg{min-width:680px}
+.wide svg{min-width:680px}.narrow{display:none}
 @media screen and (max-width:1000px){table.many th.num,table.many td.num{white-space:normal;overflow-wrap:normal}}
-@media screen and (max-width:740px){.wide:has(svg)::before{content:"Scroll this chart sideways.";color:var(--muted);font-size:13px}}
+@media screen and (max-width:740px){.forest.wide{display:none}.forest.narrow{display:block}
+.wide:has(svg)::before{content:"Scroll this chart sideways.";color:var(--muted);font-size:13px}}
 @media screen and (max-width:700px){main{padding:16px 14px 40px}dl{grid-template-columns:1fr}dt{margin-top:6px}
 table.cards thead{display:none}table.cards,table.cards tbody,table.cards tr,table.cards td{display:block}
 table.cards tr{border:1px solid var(--line);border-radius:8px;padding:8px 12px;margin:8px 0}
 table.cards td{border:0;padding:1px 0;display:grid;grid-template-columns:10em 1fr;text-align:left;white-space:normal;min-width:0}
 table.cards td::before{content:attr(data-title);color:var(--muted)}table.cards td:empty{display:none}
 table.cards td.name{display:block;font-weight:600}table.cards td.name::before{display:none}}
-@media print{body{font-size:11px}main{max-width:none;padding:0}h2{margin:18px 0 6px}h2,h3,header{break-after:avoid}
-svg,tr{break-inside:avoid}svg{max-height:3.2in}.card svg{max-height:2in}.card{padding:8px 10px;margin:8px 0}
+@media print{body{font-size:11px}main{max-width:none;padding:0}h2{margin:18px 0 6px}h2,h3,header,.intro{break-after:avoid}
+svg,tr,li,.card{break-inside:avoid}details:not([open]),.records:not(:has(details[open])){display:none}
+.forest svg{max-height:none}.card svg{max-height:2in}.card{padding:8px 10px;margin:8px 0}
 .wide{overflow:visible}.wide svg{min-width:0}td,th{padding:3px 8px 3px 0;min-width:4em}
 td.num,th.num{white-space:normal;overflow-wrap:normal}td.name{min-width:6em}}
 )css";

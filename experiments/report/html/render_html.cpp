@@ -21,13 +21,13 @@ std::optional<Interval> band_of(const CellReport& cell) {
   return cell.control->comparison.effect->theta.at_95;
 }
 
-// The claimed range as a log ratio of time, for claims about what the row shows.
+// The claimed range as a log ratio of time, for claims that apply and are about what the row shows.
 std::optional<Interval> claimed_range(const std::vector<const ClaimResult*>& claims,
                                       bool end_to_end) {
   for (const ClaimResult* claim : claims) {
     const auto metric = claim_metric(claim->claim.metric);
     if (!metric || !is_share_of_time(*metric) || claim->end_to_end != end_to_end ||
-        claim->state == ClaimState::NotTested)
+        !applies(*claim))
       continue;
     const double low = theta_of(*metric, claim->claim.hi),
                  high = theta_of(*metric, claim->claim.lo);
@@ -48,6 +48,7 @@ std::vector<ForestRow> forest_rows(const Report& report) {
       rows.push_back({label,
                       cell.cell.name,
                       verdict_word(comparison.verdict),
+                      judged_text(comparison.effect->theta),
                       comparison.effect->theta.value,
                       comparison.effect->theta.judged,
                       band_of(cell),
@@ -57,6 +58,7 @@ std::vector<ForestRow> forest_rows(const Report& report) {
         rows.push_back({label,
                         cell.cell.name + ", end to end",
                         "share of training time",
+                        judged_text(comparison.end_to_end->log_ratio),
                         comparison.end_to_end->log_ratio.value,
                         comparison.end_to_end->log_ratio.judged,
                         std::nullopt,
@@ -65,14 +67,16 @@ std::vector<ForestRow> forest_rows(const Report& report) {
     }
     if (cell.control && cell.control->comparison.effect) {
       const Estimate& theta = cell.control->comparison.effect->theta;
-      rows.push_back({"A/A control",
-                      cell.cell.name,
-                      cell.control->alarm ? "ALARM" : "baseline against itself",
-                      theta.value,
-                      theta.at_95,
-                      std::nullopt,
-                      std::nullopt,
-                      true});
+      rows.push_back(
+          {"A/A control",
+           cell.cell.name,
+           cell.control->alarm ? "ALARM; 95 % interval" : "95 % interval",
+           theta.at_95 ? effect_text(theta) + " " + interval_text(theta.at_95) : at_95_text(theta),
+           theta.value,
+           theta.at_95,
+           std::nullopt,
+           std::nullopt,
+           true});
     }
   }
   return rows;
@@ -137,10 +141,15 @@ std::string loss_card(const CellReport& cell) {
 
 std::string comparisons(const Report& report) {
   std::string out = "<h2>Comparisons</h2>\n";
+  std::vector<ComparisonIndex> all;
+  for (std::size_t i = 0; i < report.cells.size(); ++i)
+    for (std::size_t j = 0; j < report.cells[i].comparisons.size(); ++j) all.emplace_back(i, j);
+  for (const std::string& note : no_breakdown_notes(report, all))
+    out += "<p class=\"muted\">" + h(note) + "</p>\n";
   for (std::size_t i = 0; i < report.cells.size(); ++i) {
-    out += fmt::format("<p class=\"muted\">{} ({}, {}): {}. {}</p>\n",
+    out += fmt::format("<p class=\"muted intro\">{} ({}, {}): {}. {}</p>\n",
                        h(report.cells[i].cell.name),
-                       h(report.cells[i].cell.unit),
+                       h(unit_text(report.cells[i].cell)),
                        launches_text(report.cells[i]),
                        h(report.cells[i].summary),
                        h(control_text(report.cells[i])));
@@ -154,11 +163,23 @@ std::string comparisons(const Report& report) {
 std::string effects(const Report& report) {
   const auto rows = forest_rows(report);
   if (rows.empty()) return "";
-  return "<h2>Effects on time</h2>\n<div class=\"wide\">" + forest_svg(rows) +
+  return "<h2>Effects on time</h2>\n<div class=\"wide forest\">" +
+         forest_svg(rows, ForestShape::Wide) + "</div><div class=\"narrow forest\">" +
+         forest_svg(rows, ForestShape::Narrow) +
          "</div><p class=\"muted\"><span class=\"key point\"></span>effect with " +
          fmt::format("{:.4g} %", 100 * (1 - report.judged_alpha)) +
          " interval over launches<span class=\"key claimed\"></span>claimed range<span class=\"key "
          "band\"></span>95 % interval of the A/A control</p>\n";
+}
+
+// What the colours of verdicts mean; each of them has its word too.
+std::string tone_legend() {
+  return "<p class=\"muted\">Colours of verdicts: <span class=\"good\">green</span>: faster with "
+         "training unharmed, or a claim confirmed; <span class=\"mixed\">amber</span>: a gain that "
+         "misses its claim, or a claim kept at a cost; <span class=\"neutral\">grey</span>: not "
+         "decided, or quality unproven; <span class=\"bad\">red</span>: slower, harmed, rejected, "
+         "or "
+         "a claim refuted.</p>\n";
 }
 
 } // namespace
@@ -178,13 +199,14 @@ std::string render_html(const Report& report) {
         report.missing.size() == 1 ? " is" : "s are");
   out += section_body_html(findings_section(report)) + section_body_html(run_section(report));
   const std::vector<Section> sections = report_sections(report);
-  out += section_body_html(sections.front()) + effects(report);
+  out += section_body_html(sections.front()) + tone_legend() + effects(report);
   std::string records;
   for (std::size_t i = 1; i < sections.size(); ++i)
     (sections[i].depth == Depth::Record ? records : out) += section_html(sections[i]);
-  out += comparisons(report) + "<h2>Records</h2>\n" + records;
-  return out + "<details><summary>matrix</summary><pre>" + h(report.spec.matrix_toml) +
-         "</pre></details>\n</main></body></html>\n";
+  out += comparisons(report) + "<section class=\"records\"><h2>Records</h2>\n" + records;
+  out += "<details><summary>matrix</summary><pre>" + h(report.spec.matrix_toml) +
+         "</pre></details>\n</section>\n";
+  return out + "<p class=\"muted\">" + h(kWordsLine) + "</p>\n</main></body></html>\n";
 }
 
 } // namespace assay

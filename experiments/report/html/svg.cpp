@@ -55,22 +55,38 @@ struct Extent {
   }
 };
 
-// Forest layout, pixels.
-constexpr double kWidth = 980, kPlotFrom = 290, kPlotTo = 770, kRowHeight = 34, kTop = 34;
+// Forest layout, pixels. `middle`: of a row's interval, below the row's top.
+struct ForestLayout {
+  double width, from, to, row, middle, band;
+};
+constexpr double kTop = 34;
+constexpr ForestLayout kWideForest{980, 290, 770, 34, 17, 30},
+    kNarrowForest{360, 4, 356, 76, 60, 22};
 
-std::string forest_row(const ForestRow& row, const Axis& axis, double y) {
-  std::string out = fmt::format("<g><title>{}: {} {}</title>",
-                                escape_html(row.cell + ": " + row.label),
-                                change_text(change_of(row.point)),
-                                interval_text(row.interval));
+std::string forest_texts(const ForestRow& row, ForestShape shape, double y) {
   const char* shade = row.control ? "muted" : "name";
-  out += svg_label(shade, kPlotFrom - 14, y - 1, "end", shortened(row.label, 40));
-  out += svg_label("muted small", kPlotFrom - 14, y + 12, "end", shortened(row.cell, 44));
+  if (shape == ForestShape::Narrow)
+    return svg_label(shade, 0, y - 43, "start", shortened(row.cell + ": " + row.label, 50)) +
+           svg_label("figure", 0, y - 28, "start", row.figure) +
+           svg_label("muted small", 0, y - 14, "start", row.detail);
+  const double left = kWideForest.from - 14, right = kWideForest.to + 12;
+  return svg_label(shade, left, y - 1, "end", shortened(row.label, 40)) +
+         svg_label("muted small", left, y + 12, "end", shortened(row.cell, 44)) +
+         svg_label("figure", right, y - 2, "start", row.figure) +
+         svg_label("muted small", right, y + 11, "start", row.detail);
+}
+
+std::string
+forest_row(const ForestRow& row, const Axis& axis, ForestShape shape, double band, double y) {
+  std::string out = fmt::format("<g><title>{}: {}</title>",
+                                escape_html(row.cell + ": " + row.label),
+                                escape_html(row.figure));
+  out += forest_texts(row, shape, y);
   const auto span = [&](const char* css, const Interval& log, double height) {
     const double from = axis.at(change_of(log.lower));
     out += svg_rect(css, from, y - height / 2, axis.at(change_of(log.upper)) - from, height);
   };
-  if (row.band && !row.control) span("band", *row.band, kRowHeight - 4);
+  if (row.band && !row.control) span("band", *row.band, band);
   if (row.claimed) span("claimed", *row.claimed, 18);
   const char* css = row.control ? "control" : "b";
   if (row.interval) {
@@ -88,12 +104,6 @@ std::string forest_row(const ForestRow& row, const Axis& axis, double y) {
   out += row.control
              ? fmt::format("<circle class=\"control\" cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"4\"/>", x, y)
              : svg_rect("b", x - 4.5, y - 4.5, 9, 9);
-  out += svg_label("figure",
-                   kPlotTo + 12,
-                   y - 2,
-                   "start",
-                   change_text(change_of(row.point)) + " " + interval_text(row.interval));
-  out += svg_label("muted small", kPlotTo + 12, y + 11, "start", row.detail);
   return out + "</g>\n";
 }
 
@@ -175,27 +185,32 @@ std::string launch_column(const Comparison& comparison,
 
 } // namespace
 
-std::string forest_svg(const std::vector<ForestRow>& rows) {
+std::string forest_svg(const std::vector<ForestRow>& rows, ForestShape shape) {
+  const ForestLayout& layout = shape == ForestShape::Wide ? kWideForest : kNarrowForest;
   Extent extent;
   for (const ForestRow& row : rows) {
     extent.add(std::clamp(change_of(row.point), -kClip, kClip));
     extent.add(row.claimed);
     extent.add(row.interval);
   }
-  const Axis axis(extent.low, extent.high, kPlotFrom, kPlotTo);
-  const double bottom = kTop + kRowHeight * static_cast<double>(rows.size());
+  const Axis axis(extent.low, extent.high, layout.from, layout.to);
+  const double bottom = kTop + layout.row * static_cast<double>(rows.size());
   std::string out = fmt::format("<svg viewBox=\"0 0 {:.0f} {:.0f}\" role=\"img\" "
                                 "aria-label=\"Effects with their intervals\">\n",
-                                kWidth,
+                                layout.width,
                                 bottom + 40);
-  out += svg_label("muted", kPlotFrom, kTop - 16, "start", "← less time");
-  out += svg_label("muted", kPlotTo, kTop - 16, "end", "more time →");
+  out += svg_label("muted", layout.from, kTop - 16, "start", "← less time");
+  out += svg_label("muted", layout.to, kTop - 16, "end", "more time →");
   for (const double tick : axis.ticks()) {
     out += svg_line("grid", axis.at(tick), kTop - 8, axis.at(tick), bottom);
     out += svg_label("muted small", axis.at(tick), bottom + 16, "middle", tick_text(tick));
   }
   for (std::size_t i = 0; i < rows.size(); ++i)
-    out += forest_row(rows[i], axis, kTop + kRowHeight * (static_cast<double>(i) + 0.5));
+    out += forest_row(rows[i],
+                      axis,
+                      shape,
+                      layout.band,
+                      kTop + layout.row * static_cast<double>(i) + layout.middle);
   out += svg_line("zero", axis.at(0), kTop - 8, axis.at(0), bottom);
   return out + "</svg>\n";
 }

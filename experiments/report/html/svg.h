@@ -12,6 +12,7 @@ namespace assay {
 
 struct ForestRow {
   std::string label, cell, detail;  // "mask_dense -> varlen", "varlen", "FASTER"
+  std::string figure;               // "-9.34 % [-12.4, -6.1] %"
   double point = 0;                 // log ratio
   std::optional<Interval> interval; // log ratios, as are the next two
   std::optional<Interval> band;     // of the cell's A/A control
@@ -19,8 +20,10 @@ struct ForestRow {
   bool control = false; // the A/A row itself
 };
 
+// Texts beside the axis, or, where the page is narrow, above each interval.
+enum class ForestShape { Wide, Narrow };
 // Intervals on one axis, with the claimed range and the A/A band behind each.
-std::string forest_svg(const std::vector<ForestRow>& rows);
+std::string forest_svg(const std::vector<ForestRow>& rows, ForestShape shape);
 // Every pair of a comparison, one column per launch, with median and exact interval of each launch.
 std::string pairs_svg(const Comparison& comparison, const std::optional<Interval>& band);
 // Training loss of every variant over optimizer steps: each seed thin, their mean thick; below it

@@ -69,15 +69,19 @@ std::optional<Interval> shifted(const std::optional<Interval>& interval, double 
   return Interval{interval->lower + by, interval->upper + by};
 }
 
+std::string
+with_interval(double delta, const std::optional<Interval>& interval, const TimeScale& scale) {
+  return fmt::format("{} {} {}",
+                     difference_text(delta, scale),
+                     scale.unit,
+                     interval ? difference_interval_text(interval, scale) : "(no interval)");
+}
+
 std::vector<Bar> bars_of(const Waterfall& waterfall, const TimeScale& scale) {
   const auto css = [](double delta) { return delta < 0 ? "fall" : "rise"; };
   const auto figure = [&](double delta, const std::optional<Interval>& interval) {
     const std::string share = stage_share_text(waterfall, delta);
-    return fmt::format("{} {} {}{}",
-                       difference_text(delta, scale),
-                       scale.unit,
-                       difference_interval_text(interval, scale),
-                       share == "-" ? "" : " " + share);
+    return with_interval(delta, interval, scale) + (share == "-" ? "" : " " + share);
   };
   const auto change = [&](double a, double b) {
     return fmt::format("{} → {} {}", time_text(a, scale), time_text(b, scale), scale.unit);
@@ -104,10 +108,7 @@ std::vector<Bar> bars_of(const Waterfall& waterfall, const TimeScale& scale) {
   if (waterfall.timed_a_ns > 0)
     bars.push_back({"timed step",
                     change(waterfall.timed_a_ns, waterfall.timed_a_ns + waterfall.timed_delta_ns),
-                    fmt::format("{} {} {}",
-                                difference_text(waterfall.timed_delta_ns, scale),
-                                scale.unit,
-                                difference_interval_text(waterfall.timed_interval, scale)),
+                    with_interval(waterfall.timed_delta_ns, waterfall.timed_interval, scale),
                     "whole",
                     0,
                     waterfall.timed_delta_ns,

@@ -80,7 +80,7 @@ Section control_section(const Report& report) {
     const bool alarm = measured && cell.control->alarm;
     const Estimate* theta = measured ? &cell.control->comparison.effect->theta : nullptr;
     section.rows.push_back({{cell.cell.name,
-                             theta ? effect_text(*theta) : "-",
+                             measured ? table_effect_text(cell.control->comparison.effect) : "-",
                              theta ? interval_text(theta->at_95) : "-",
                              launches_text(cell),
                              measured ? (alarm ? "ALARM" : "no alarm") : control_text(cell)},

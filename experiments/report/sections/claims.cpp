@@ -11,10 +11,6 @@ namespace assay {
 
 namespace {
 
-bool applies(const ClaimResult& result) {
-  return result.state != ClaimState::NotTested && result.state != ClaimState::ConditionsNotMet;
-}
-
 // Board of a cell's launches, "" on the CPU.
 std::string gpu_of(const Report& report, const std::string& cell) {
   for (const LaunchSummary& launch : report.launches)
@@ -49,18 +45,33 @@ std::vector<std::string> missing_needs(const Report& report) {
   return texts;
 }
 
+// The claims that are not judged, by cause: the cells lack what they need, or nothing tests them.
 std::string others_note(const Report& report) {
-  std::map<std::string, bool> known; // by claim: whether some result of it applies
-  for (const ClaimResult& result : report.claims) known[result.claim.id] |= applies(result);
-  const auto others =
-      std::count_if(known.begin(), known.end(), [](const auto& claim) { return !claim.second; });
-  if (others == 0) return "";
+  std::map<std::string, ClaimState> best; // by claim
+  for (const ClaimResult& result : report.claims) {
+    const auto known = best.try_emplace(result.claim.id, result.state).first;
+    if (applies(result) || known->second == ClaimState::NotTested) known->second = result.state;
+  }
+  const auto count = [&](ClaimState state) {
+    return std::count_if(
+        best.begin(), best.end(), [&](const auto& claim) { return claim.second == state; });
+  };
+  const auto unmet = count(ClaimState::ConditionsNotMet), untested = count(ClaimState::NotTested);
+  std::vector<std::string> parts;
   const std::vector<std::string> needs = missing_needs(report);
-  return fmt::format("{} published claim{} not apply here{}; `assay claims DIR` lists {}.",
-                     others,
-                     others == 1 ? " does" : "s do",
-                     needs.empty() ? "" : fmt::format(" (needed: {})", fmt::join(needs, ", ")),
-                     others == 1 ? "it" : "them");
+  if (unmet > 0)
+    parts.push_back(
+        fmt::format("{} published claim{} not apply here{}",
+                    unmet,
+                    unmet == 1 ? " does" : "s do",
+                    needs.empty() ? "" : fmt::format(" (needed: {})", fmt::join(needs, ", "))));
+  if (untested > 0)
+    parts.push_back(
+        fmt::format("{} published claim{} not tested", untested, untested == 1 ? " is" : "s are"));
+  if (parts.empty()) return "";
+  return fmt::format("{}; `assay claims DIR` lists {}.",
+                     fmt::join(parts, "; "),
+                     unmet + untested == 1 ? "it" : "them");
 }
 
 std::string cell_of(const Report& report, const ClaimResult& result) {

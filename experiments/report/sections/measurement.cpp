@@ -7,20 +7,15 @@ namespace assay {
 
 namespace {
 
-std::string both(const Estimate& value) {
-  return effect_text(value) + " " + interval_text(value.at_95);
-}
-
 std::string memory_line(const Comparison& comparison) {
   if (!comparison.memory) return "not measured";
   const MemoryEffect& memory = *comparison.memory;
-  return fmt::format("{} -> {} ({}{}, {} launch{})",
+  return fmt::format("{} -> {} ({}{}, {})",
                      human_bytes(memory.a_bytes),
                      human_bytes(memory.b_bytes),
                      memory_text(memory),
                      memory.exact ? ", the same in every launch" : "",
-                     memory.launches,
-                     memory.launches == 1 ? "" : "es");
+                     launch_count_text(static_cast<std::size_t>(memory.launches)));
 }
 
 std::string pairs_line(const Comparison& comparison) {
@@ -49,19 +44,21 @@ Section measurement_section(const ComparisonPlace& place) {
   };
   if (comparison.effect) {
     const Effect& effect = *comparison.effect;
-    add("effect, 95 % interval",
-        fmt::format("{} over {} launches", both(effect.theta), effect.launches.size()));
-    add("by total time", both(effect.throughput));
+    const std::size_t launches = effect.launches.size();
+    add("effect",
+        at_95_text(effect.theta) +
+            (launches > 1 ? " over " + launch_count_text(launches) : std::string()));
+    add("by total time", at_95_text(effect.throughput));
     add("smallest detectable effect", mde_text(comparison.effect));
   }
-  if (comparison.device) add("by CUDA events", both(*comparison.device));
+  if (comparison.device) add("by CUDA events", at_95_text(*comparison.device));
   if (comparison.effect_all) {
     add("pairs", pairs_line(comparison));
     if (comparison.pairs.all_excluded() > 0)
-      add("with all pairs", both(comparison.effect_all->theta));
+      add("with all pairs", at_95_text(comparison.effect_all->theta));
   }
   if (comparison.position)
-    add("order effect", "running second changes the time by " + both(*comparison.position));
+    add("order effect", "running second changes the time by " + at_95_text(*comparison.position));
   add("control", control_text(place.cell()));
   add("launches", launches_text(place.cell()));
   add("peak memory", memory_line(comparison));

@@ -33,6 +33,23 @@ void add_row(Section& section,
   if (row.texts[1] != "-" || row.texts[2] != "-") section.rows.push_back(std::move(row));
 }
 
+// A column that is unknown in every row takes no room but a part of one line.
+void fold_unknown_columns(Section& section) {
+  std::vector<std::string> folded;
+  for (std::size_t i = section.columns.size(); i-- > section.names;) {
+    const bool unknown = std::all_of(section.rows.begin(),
+                                     section.rows.end(),
+                                     [&](const auto& row) { return row.texts[i] == kUnknownText; });
+    if (!unknown) continue;
+    folded.insert(folded.begin(), section.columns[i].title);
+    const auto at = static_cast<std::ptrdiff_t>(i);
+    section.columns.erase(section.columns.begin() + at);
+    for (SectionRow& row : section.rows) row.texts.erase(row.texts.begin() + at);
+  }
+  if (!folded.empty())
+    section.notes.push_back(fmt::format("Unknown everywhere: {}.", fmt::join(folded, ", ")));
+}
+
 std::string seconds_or_nothing(const std::optional<double>& seconds) {
   return seconds ? human_seconds(*seconds) : "";
 }
@@ -63,7 +80,9 @@ Section roofline_section(const Report& report) {
                               cell.cell.name});
       if (speed.bound) section.depth = Depth::Main;
     }
-  if (!section.rows.empty()) section.notes = speed_notes(report);
+  if (section.rows.empty()) return section;
+  fold_unknown_columns(section);
+  for (std::string& note : speed_notes(report)) section.notes.push_back(std::move(note));
   return section;
 }
 

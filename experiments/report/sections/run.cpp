@@ -22,13 +22,8 @@ bool is_known(const Identity& id) {
 }
 
 std::string machine_text(const Identity& id) {
-  return fmt::format("{}: {}, {} cores, {} thread{}, {}",
-                     id.host,
-                     id.cpu,
-                     id.cores,
-                     id.threads,
-                     id.threads == 1 ? "" : "s",
-                     id.gpu.empty() ? "no GPU" : id.gpu);
+  return fmt::format(
+      "{}: {}, {}, {}", id.host, id.cpu, cores_text(id), id.gpu.empty() ? "no GPU" : id.gpu);
 }
 
 std::string build_text(const Identity& id) {
@@ -61,11 +56,10 @@ std::string measured_span(const Report& report) {
     last = std::max(last, std::max(row.started_utc, row.ended_utc));
   }
   if (first.empty()) return "no launch has started";
-  return fmt::format("{}{}, {} launch{}",
+  return fmt::format("{}{}, {}",
                      first,
                      last == first ? "" : " to " + last,
-                     report.launches.size(),
-                     report.launches.size() == 1 ? "" : "es");
+                     launch_count_text(report.launches.size()));
 }
 
 // "A=1\nB=2\n" as "A=1, B=2".

@@ -20,14 +20,14 @@ bool any_excluded(const Report& report) {
 
 std::string all_pairs(const Comparison& comparison) {
   if (comparison.pairs.all_excluded() == 0 || !comparison.effect_all) return "";
-  return effect_text(comparison.effect_all->theta);
+  return table_effect_text(comparison.effect_all);
 }
 
 SectionRow row_of(const CellReport& cell, const Comparison& comparison, bool excluded) {
   const std::optional<Effect>& effect = comparison.effect;
   SectionRow row{{cell.cell.name,
                   comparison_text(comparison),
-                  effect ? effect_text(effect->theta) : "-",
+                  table_effect_text(effect),
                   effect ? interval_text(effect->theta.judged) : "-"},
                  cell.cell.name,
                  headline(comparison.verdict).tone};
@@ -53,12 +53,11 @@ std::string control_note(const Report& report) {
   }
   if (largest == nullptr) return "";
   const Estimate& theta = largest->control->comparison.effect->theta;
-  return fmt::format("A/A control (baseline against itself): {}; largest difference {} {} in {}.",
+  return fmt::format("A/A control (baseline against itself): {}; largest difference {} in {}.",
                      alarms.empty()
                          ? fmt::format("no alarm in {} cell{}", measured, measured == 1 ? "" : "s")
                          : fmt::format("ALARM in {}", fmt::join(alarms, ", ")),
-                     effect_text(theta),
-                     interval_text(theta.at_95),
+                     at_95_text(theta),
                      largest->cell.name);
 }
 
@@ -74,46 +73,114 @@ std::string repeated_note(const Report& report) {
                      fmt::join(cells, ", "));
 }
 
-constexpr std::size_t kFindings = 3;
+// FASTER of which nothing shows that training is unharmed, by cell.
+std::string quality_note(const Report& report) {
+  std::vector<std::string> cells;
+  for (const CellReport& cell : report.cells) {
+    std::vector<std::string> levels;
+    for (const Comparison& comparison : cell.comparisons) {
+      const Verdict& verdict = comparison.verdict;
+      if (verdict.validity == Validity::Ok && verdict.speed == Speed::Faster &&
+          verdict.quality == Quality::Unknown)
+        levels.push_back(comparison_text(comparison));
+    }
+    if (!levels.empty())
+      cells.push_back(fmt::format("{} ({})", cell.cell.name, fmt::join(levels, ", ")));
+  }
+  if (cells.empty()) return "";
+  return fmt::format("FASTER, but quality unproven: {}.", fmt::join(cells, ", "));
+}
+
+constexpr std::size_t kFindings = 3; // of each kind
 
 struct Finding {
   const CellReport* cell;
   const Comparison* comparison;
 };
 
-// What explains a verdict best: the stages that differ, else its first reason.
+// Worst first; 0: the measurement is in order and training is not known to be harmed.
+int problem_rank(const Verdict& verdict) {
+  if (verdict.quality == Quality::Harmed) return 5;
+  switch (verdict.validity) {
+  case Validity::ParityFailed:
+    return 4;
+  case Validity::Invalid:
+    return 3;
+  case Validity::NotEngaged:
+    return 2;
+  case Validity::Contended:
+    return 1;
+  default:
+    return 0;
+  }
+}
+
+bool is_decided(const Comparison& comparison) {
+  return comparison.verdict.validity == Validity::Ok && comparison.effect &&
+         needs_details(comparison.verdict);
+}
+
+// Of training time, where that is known: an evaluation is a small part of it.
+double effect_on_training(const Comparison& comparison) {
+  const Estimate& log =
+      comparison.end_to_end ? comparison.end_to_end->log_ratio : comparison.effect->theta;
+  return std::abs(log.value);
+}
+
+// Why the verdict is what it is: the stages that differ, else the first reason that is a cause, not
+// a doubt about the precision.
 std::string main_reason(const Comparison& comparison) {
-  if (comparison.explanation && comparison.explanation->waterfall.unusable.empty())
+  const bool problem = problem_rank(comparison.verdict) > 0;
+  if (!problem && comparison.explanation && comparison.explanation->waterfall.unusable.empty())
     return where_text(*comparison.explanation);
-  return comparison.verdict.reasons.empty() ? "" : comparison.verdict.reasons.front().text;
+  for (const Reason& reason : comparison.verdict.reasons)
+    if (reason.code != ReasonCode::NotSteady && reason.code != ReasonCode::Provisional)
+      return reason.text;
+  return "";
+}
+
+std::string finding_text(const Finding& finding) {
+  const Comparison& comparison = *finding.comparison;
+  std::string text = fmt::format("{}: {}: {}",
+                                 finding.cell->cell.name,
+                                 comparison_text(comparison),
+                                 verdict_word(comparison.verdict));
+  if (problem_rank(comparison.verdict) == 0) {
+    text += " " + effect_text(comparison.effect->theta);
+    if (comparison.end_to_end)
+      text += fmt::format(" of the {}, {} of training time",
+                          unit_text(finding.cell->cell),
+                          effect_text(comparison.end_to_end->log_ratio));
+  }
+  const std::string reason = main_reason(comparison);
+  return reason.empty() ? text : text + "; " + reason;
+}
+
+template <class Before>
+void add_findings(Section& section, std::vector<Finding> found, Before before) {
+  std::stable_sort(found.begin(), found.end(), before);
+  if (found.size() > kFindings) found.resize(kFindings);
+  for (const Finding& finding : found)
+    section.rows.push_back({{finding_text(finding)}, finding.cell->cell.name});
 }
 
 } // namespace
 
 Section findings_section(const Report& report) {
-  std::vector<Finding> found;
+  std::vector<Finding> problems, decided;
   for (const CellReport& cell : report.cells)
     for (const Comparison& comparison : cell.comparisons)
-      if (comparison.effect && needs_details(comparison.verdict) &&
-          comparison.verdict.validity == Validity::Ok)
-        found.push_back({&cell, &comparison});
-  std::stable_sort(found.begin(), found.end(), [](const Finding& x, const Finding& y) {
-    return std::abs(x.comparison->effect->theta.value) >
-           std::abs(y.comparison->effect->theta.value);
-  });
-  if (found.size() > kFindings) found.resize(kFindings);
+      if (problem_rank(comparison.verdict) > 0)
+        problems.push_back({&cell, &comparison});
+      else if (is_decided(comparison))
+        decided.push_back({&cell, &comparison});
   Section section{.id = "findings", .title = "Main findings"};
-  for (const auto& [cell, comparison] : found) {
-    const std::string reason = main_reason(*comparison);
-    section.rows.push_back({{fmt::format("{}: {}: {} {}{}{}",
-                                         cell->cell.name,
-                                         comparison_text(*comparison),
-                                         verdict_word(comparison->verdict),
-                                         effect_text(comparison->effect->theta),
-                                         reason.empty() ? "" : "; ",
-                                         reason)},
-                            cell->cell.name});
-  }
+  add_findings(section, problems, [](const Finding& x, const Finding& y) {
+    return problem_rank(x.comparison->verdict) > problem_rank(y.comparison->verdict);
+  });
+  add_findings(section, decided, [](const Finding& x, const Finding& y) {
+    return effect_on_training(*x.comparison) > effect_on_training(*y.comparison);
+  });
   return section;
 }
 
@@ -143,10 +210,8 @@ Section verdicts_section(const Report& report) {
   if (excluded)
     section.notes.push_back(
         "All pairs: the effect when pairs that other work disturbed are included.");
-  if (std::string note = repeated_note(report); !note.empty())
-    section.notes.push_back(std::move(note));
-  if (std::string note = control_note(report); !note.empty())
-    section.notes.push_back(std::move(note));
+  for (const auto& build : {quality_note, repeated_note, control_note})
+    if (std::string note = build(report); !note.empty()) section.notes.push_back(std::move(note));
   return section;
 }
 

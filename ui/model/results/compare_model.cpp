@@ -17,8 +17,7 @@ using nlohmann::ordered_json;
 constexpr double kBreakShare = 0.5;
 
 void add_effect(CompareModel& model, const char* label, const Estimate& estimate) {
-  model.effects.push_back(
-      {label, effect_text(estimate) + " " + interval_text(estimate.at_95), picture_of(estimate)});
+  model.effects.push_back({label, at_95_text(estimate), picture_of(estimate)});
 }
 
 void add_effects(CompareModel& model, const Comparison& comparison, const VerdictRowModel& row) {
@@ -163,8 +162,10 @@ CompareModel compare_model(const Results& results, std::size_t row) {
   model.tone = words.tone;
   model.sentence = words.headline;
   if (comparison.effect)
-    model.sentence += fmt::format(
-        " · time per {}: {}, {}", cell.cell.unit, words.effect, unit_time_text(*comparison.effect));
+    model.sentence += fmt::format(" · time per {}: {}, {}",
+                                  unit_text(cell.cell),
+                                  words.effect,
+                                  unit_time_text(*comparison.effect));
   model.sentence += " · " + control_text(cell);
   model.sentence = printable(model.sentence);
   add_effects(model, comparison, words);

@@ -21,22 +21,18 @@ bool is_drawn(const ClaimResult& result, const CellRow& cell) {
          (cell.unit == "train_step" || *metric == ClaimMetric::UnitTime);
 }
 
-// The claimed range as a change of time: of a claim that was judged, if there is one.
+// The claimed range as a change of time, of the first claim that applies and has one.
 void picture_claim(IntervalPicture& picture,
                    const CellRow& cell,
                    const std::vector<const ClaimResult*>& claims) {
-  const ClaimResult* drawn = nullptr;
-  for (const ClaimResult* result : claims) {
-    if (!is_drawn(*result, cell)) continue;
-    const bool judged =
-        result->state != ClaimState::ConditionsNotMet && result->state != ClaimState::NotTested;
-    if (drawn == nullptr || judged) drawn = result;
-    if (judged) break;
-  }
-  if (drawn == nullptr) return;
-  const ClaimMetric metric = *claim_metric(drawn->claim.metric);
-  picture.claim_lo = percent(theta_of(metric, drawn->claim.hi)); // a larger gain is a smaller time
-  picture.claim_hi = percent(theta_of(metric, drawn->claim.lo));
+  const auto found = std::find_if(claims.begin(), claims.end(), [&](const ClaimResult* result) {
+    return applies(*result) && is_drawn(*result, cell);
+  });
+  if (found == claims.end()) return;
+  const ClaimRow& drawn = (*found)->claim;
+  const ClaimMetric metric = *claim_metric(drawn.metric);
+  picture.claim_lo = percent(theta_of(metric, drawn.hi)); // a larger gain is a smaller time
+  picture.claim_hi = percent(theta_of(metric, drawn.lo));
 }
 
 std::optional<IntervalPicture> picture_of(const CellReport& cell,
@@ -183,9 +179,7 @@ VerdictRowModel row_model(const Report& report, std::size_t cell_index, std::siz
   VerdictRowModel row;
   row.optimization = printable(cell.cell.name);
   row.comparison = printable(comparison_text(comparison));
-  if (comparison.effect)
-    row.effect = effect_text(comparison.effect->theta) + " " +
-                 interval_text(comparison.effect->theta.judged);
+  if (comparison.effect) row.effect = judged_text(comparison.effect->theta);
   row.mde = mde_text(comparison.effect);
   row.memory = memory_text(comparison.memory);
   row.badge = verdict_word(comparison.verdict);
