@@ -25,6 +25,8 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
+constexpr std::size_t kTimeColumns = 8, kIntervalColumns = 18; // of a table per comparison
+
 struct LogOptions {
   std::vector<std::string> directories;
   std::string cell;
@@ -140,20 +142,44 @@ TableRows wide_table(const std::vector<Entry>& entries) {
   return rows;
 }
 
-// For a terminal that the table does not fit: a heading per comparison, the directory on a line of
-// its own.
+// The folder that all results are in, with a slash, or "".
+std::string common_folder(const std::vector<Entry>& entries) {
+  std::string folder = entries.front().directory;
+  for (const Entry& entry : entries)
+    while (!folder.empty() && (entry.directory == folder || !entry.directory.starts_with(folder))) {
+      const std::size_t slash =
+          folder.size() < 2 ? std::string::npos : folder.rfind('/', folder.size() - 2);
+      folder.resize(slash == std::string::npos ? 0 : slash + 1);
+    }
+  return folder;
+}
+
+// For a terminal that the table does not fit: a table per comparison, without the names that its
+// rows share.
 void print_groups(TextWriter& out, const std::vector<Entry>& entries) {
-  std::string last;
-  for (const Entry& entry : entries) {
-    const std::string head = entry.cell + ": " + heading(entry);
-    if (head != last) out.line(head);
-    last = head;
-    const std::vector<std::string> found = finding(entry);
-    out.line(fmt::format(
-                 "{}  {:>8}  {:>18}  {}", entry.date.substr(0, 10), found[0], found[1], found[2]),
-             2);
-    out.line(entry.directory, 6);
+  const std::string folder = common_folder(entries);
+  std::size_t verdict = 0; // columns, so that the tables are aligned
+  for (const Entry& entry : entries)
+    verdict = std::max(verdict, display_width(verdict_word(entry.comparison.verdict)));
+  for (auto first = entries.begin(); first != entries.end();) {
+    const auto last = std::find_if(first, entries.end(), [&](const Entry& entry) {
+      return entry.cell != first->cell || heading(entry) != heading(*first);
+    });
+    TableRows rows{{"date (UTC)", "time", "interval", "verdict", "directory"}};
+    for (auto entry = first; entry != last; ++entry) {
+      const std::vector<std::string> found = finding(*entry);
+      rows.push_back({entry->date.substr(0, 10),
+                      padded(found[0], kTimeColumns, true),
+                      padded(found[1], kIntervalColumns, true),
+                      padded(found[2], verdict, false),
+                      entry->directory.substr(folder.size())});
+    }
+    if (first != entries.begin()) out.raw("");
+    out.line(first->cell + ": " + heading(*first));
+    out.columns(rows, {false, true, true, false, false}, 2);
+    first = last;
   }
+  if (!folder.empty()) out.line("directories are in " + folder);
 }
 
 void print_log(const LogOptions& options) {
