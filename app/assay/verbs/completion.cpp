@@ -32,7 +32,8 @@ _assay() {
   words=("${COMP_WORDS[@]:1:COMP_CWORD}")
   local current="${words[-1]}" cut=""
   [ "$current" = "=" ] && current=""
-  [[ ${words[-1]} == "=" || ${words[-2]:-} == "=" ]] && cut=1
+  [ "${words[-1]}" = "=" ] && cut=1
+  (( ${#words[@]} > 1 )) && [ "${words[-2]}" = "=" ] && cut=1
   while IFS= read -r line; do
     case "$line" in
       :files) compopt -o filenames; COMPREPLY+=($(compgen -f -- "$current")) ;;
@@ -53,18 +54,18 @@ constexpr const char* kZsh = R"sh(#compdef assay
 # zsh completion of assay; load with: source <(assay completion zsh), or save as _assay in fpath
 _assay() {
   local line
-  local -a found keys
+  local -a found assay_keys
   for line in "${(@f)$(assay complete "${(@)words[2,CURRENT]}" 2>/dev/null)}"; do
     case "$line" in
       :files) _files ;;
       :directories) _files -/ ;;
       *$'\t'*) found+=("${${line%%$'\t'*}//:/\\:}:${line#*$'\t'}") ;;
-      *=) keys+=("${line//:/\\:}") ;;
+      *=) assay_keys+=("${line//:/\\:}") ;;
       ?*) found+=("${line//:/\\:}") ;;
     esac
   done
   (( $#found )) && _describe assay found
-  (( $#keys )) && _describe assay keys -S ""
+  (( $#assay_keys )) && _describe assay assay_keys -S ""
 }
 if [ "$funcstack[1]" = "_assay" ]; then _assay "$@"; else compdef _assay assay; fi
 )sh";
