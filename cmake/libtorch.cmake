@@ -16,6 +16,14 @@ add_library(assay_cudart INTERFACE)
 add_library(assay::cudart ALIAS assay_cudart)
 target_link_libraries(assay_cudart INTERFACE assay::cuda_headers "${cuda_dir}/lib/libcudart.so.13")
 
+# cuDNN and what its front end calls: LibTorch's own libraries, which load without a GPU too.
+add_library(assay_cudnn INTERFACE)
+add_library(assay::cudnn ALIAS assay_cudnn)
+target_include_directories(assay_cudnn SYSTEM INTERFACE
+  "${ASSAY_CUDNN_FRONTEND_DIR}/include" "${ASSAY_LIBTORCH_DIR}/nvidia/cudnn/include")
+target_link_libraries(assay_cudnn INTERFACE assay::cudart
+  "${ASSAY_LIBTORCH_DIR}/nvidia/cudnn/lib/libcudnn.so.9" "${cuda_dir}/lib/libnvrtc.so.13")
+
 add_library(assay_torch INTERFACE)
 add_library(assay::torch ALIAS assay_torch)
 target_include_directories(assay_torch SYSTEM INTERFACE

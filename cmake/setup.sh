@@ -83,6 +83,8 @@ if [ "$lane" = viewer ] || [ "$lane" = fuzz ]; then
 else
   fetch libtorch-2.11.0 cmake/libtorch-wheels.txt "${platforms[@]}"
   libtorch=$fetched
+  fetch cudnn-frontend-1.32.0 cmake/cudnn-frontend-wheel.txt "${platforms[@]}"
+  frontend=$fetched
   nvcc=
   for candidate in "${CUDACXX:-}" "$(command -v nvcc || true)" /usr/local/cuda/bin/nvcc; do
     if [ -x "$candidate" ] && "$candidate" --version | grep -q 'release 13\.0'; then nvcc=$candidate; break; fi
@@ -104,6 +106,7 @@ else
   {
     printf 'set(ASSAY_IMGUI_DIR "%s")\n' "$(realpath "$imgui")"
     printf 'set(ASSAY_LIBTORCH_DIR "%s")\n' "$libtorch"
+    printf 'set(ASSAY_CUDNN_FRONTEND_DIR "%s")\n' "$frontend"
     printf 'set(ASSAY_NVCC "%s")\n' "$nvcc"
   } >"$out.new"
 fi

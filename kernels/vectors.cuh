@@ -1,6 +1,8 @@
-// Vectors of 4 and 8 elements in one access, sums over lanes, and the sigmoid: what kernels share
-// that work on neighbouring columns.
+// Vectors of 4 and 8 elements in one access, rows of a warp, sums over lanes, and the sigmoid: what
+// kernels share that work on neighbouring columns.
 #pragma once
+
+#include <type_traits>
 
 #include "kernels/simt.cuh"
 
@@ -51,6 +53,72 @@ __device__ __forceinline__ void store(bf16* to, const float (&x)[4]) {
 __device__ __forceinline__ void store(bf16* to, const float (&x)[8]) {
   *reinterpret_cast<uint4*>(to) =
       make_uint4(pack2(x[0], x[1]), pack2(x[2], x[3]), pack2(x[4], x[5]), pack2(x[6], x[7]));
+}
+
+// A warp's row: a lane's share is columns 4 (lane + 32 i) … + 3; kWords accesses cover the width,
+// and the last may be partly beyond it (kWhole: it is not).
+constexpr int kMostWords = 8; // of four columns and 32 lanes: 1,024 columns
+
+template <int kWords, bool kWhole> struct Row {
+  float x[kWords][4] = {};
+  template <class T> __device__ __forceinline__ void read(const T* row, int lane, int width) {
+#pragma unroll
+    for (int i = 0; i < kWords; ++i)
+      if (kWhole || 4 * (lane + 32 * i) < width) load(x[i], row + 4 * (lane + 32 * i));
+  }
+  template <class T> __device__ __forceinline__ void write(T* row, int lane, int width) const {
+#pragma unroll
+    for (int i = 0; i < kWords; ++i)
+      if (kWhole || 4 * (lane + 32 * i) < width) store(row + 4 * (lane + 32 * i), x[i]);
+  }
+};
+
+// Backward of y = w u with u = x r: adds u dy to dw, leaves u in x and w dy in dy, and returns the
+// lane's part of the sum of u w dy.
+template <int kWords, bool kWhole>
+__device__ __forceinline__ float norm_gradient(Row<kWords, kWhole>& x,
+                                               Row<kWords, kWhole>& dy,
+                                               const Row<kWords, kWhole>& w,
+                                               Row<kWords, kWhole>& dw,
+                                               float r) {
+  float along = 0;
+#pragma unroll
+  for (int i = 0; i < kWords; ++i)
+#pragma unroll
+    for (int e = 0; e < 4; ++e) {
+      const float u = x.x[i][e] * r;
+      dw.x[i][e] += u * dy.x[i][e];
+      x.x[i][e] = u;
+      dy.x[i][e] *= w.x[i][e];
+      along += u * dy.x[i][e];
+    }
+  return along;
+}
+
+// Writes the sum of the rows of a block's warps. `sums`: of the block, a row per warp.
+template <int kWarps, int kWords, bool kWhole>
+__device__ __forceinline__ void write_row_sum(float (&sums)[kWarps][kWords * 128],
+                                              const Row<kWords, kWhole>& row,
+                                              float* to,
+                                              int width) {
+  row.write(sums[thread_index() / 32], thread_index() % 32, kWords * 128);
+  __syncthreads();
+  for (int column = thread_index(); column < width; column += 32 * kWarps) {
+    float sum = 0;
+#pragma unroll
+    for (int i = 0; i < kWarps; ++i) sum += sums[i][column];
+    to[column] = sum;
+  }
+}
+
+// Calls `body` with the smallest kWords whose rows hold `width` columns, and whether they just do.
+template <int kWords = 1, class Body> void with_words(int width, Body body) {
+  if (width == kWords * 128)
+    body(std::integral_constant<int, kWords>(), std::true_type());
+  else if (width < kWords * 128)
+    body(std::integral_constant<int, kWords>(), std::false_type());
+  else if constexpr (kWords < kMostWords)
+    with_words<kWords + 1>(width, body);
 }
 
 } // namespace assay::simt

@@ -160,6 +160,8 @@ struct VisitRow {
 
 // Metric of a loss launch: how many times its training data had been through at its end.
 inline constexpr const char* kDataEpochMetric = "data/epochs";
+// Metric of a variant whose step is a CUDA graph: the last round in which a step ran without one.
+inline constexpr const char* kLastEagerRoundMetric = "graph/last_eager_round";
 
 struct MetricRow { // one tagged value: "memory/peak_bytes", "engaged/attention/varlen",
                    // "time/step_ns" …

@@ -159,6 +159,7 @@ struct DeviceEvent { // on a stream of a GPU
   std::uint16_t device = 0;
   DeviceKind kind = DeviceKind::Kernel;
   std::uint8_t copy_kind = 0;
+  bool graph = false;     // a node of a CUDA graph: its launch is the graph's
   std::int64_t bytes = 0; // copies and sets
 };
 

@@ -172,22 +172,23 @@ void Reader::read_device() {
     event.device = static_cast<std::uint16_t>(s.integer(2));
     event.stream = static_cast<std::uint32_t>(s.integer(3));
     event.correlation = static_cast<std::uint32_t>(s.integer(4));
+    event.graph = s.integer(5) != 0;
     event.kind = kind;
     return event;
   };
-  const std::string columns = "SELECT start, end, deviceId, streamId, correlationId, ";
+  const std::string columns = "SELECT start, end, deviceId, streamId, correlationId, graphNodeId, ";
   Statement kernels = db_.prepare(columns + "demangledName FROM CUPTI_ACTIVITY_KIND_KERNEL");
   while (kernels.step()) {
     trace_.device.push_back(common(kernels, DeviceKind::Kernel));
-    trace_.device.back().name = name(kernels.integer(5));
+    trace_.device.back().name = name(kernels.integer(6));
   }
   std::array<NameId, kCopyNames.size()> copy_names{};
   for (std::size_t i = 0; i < kCopyNames.size(); ++i) copy_names[i] = add_name(kCopyNames[i]);
   Statement copies = db_.prepare(columns + "bytes, copyKind FROM CUPTI_ACTIVITY_KIND_MEMCPY");
   while (copies.step()) {
     DeviceEvent event = common(copies, DeviceKind::Copy);
-    event.bytes = copies.integer(5);
-    event.copy_kind = static_cast<std::uint8_t>(copies.integer(6));
+    event.bytes = copies.integer(6);
+    event.copy_kind = static_cast<std::uint8_t>(copies.integer(7));
     event.name = copy_names[event.copy_kind < kCopyNames.size() ? event.copy_kind : 0];
     trace_.device.push_back(event);
   }
@@ -195,7 +196,7 @@ void Reader::read_device() {
   Statement sets = db_.prepare(columns + "bytes FROM CUPTI_ACTIVITY_KIND_MEMSET");
   while (sets.step()) {
     DeviceEvent event = common(sets, DeviceKind::Set);
-    event.bytes = sets.integer(5);
+    event.bytes = sets.integer(6);
     event.name = set_name;
     trace_.device.push_back(event);
   }

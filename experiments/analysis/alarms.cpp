@@ -104,6 +104,31 @@ void note_cell(const CellReport& cell, std::vector<Alarm>& alarms) {
                         comparison.b));
 }
 
+// Metrics "fallback/<key>" of every kind of launch, added up by variant.
+void note_fallbacks(const CellView& cell, std::vector<Alarm>& alarms) {
+  constexpr std::string_view kPrefix = "fallback/";
+  for (const VariantRow* variant : cell.variants) {
+    std::map<std::string, std::pair<double, int>> seen; // by key: calls, launches
+    for (const LaunchRow* launch : cell.launches)
+      for (const MetricRow* metric : cell.metrics(launch->id)) {
+        if (metric->variant != variant->id || !metric->path.starts_with(kPrefix)) continue;
+        auto& [calls, launches] = seen[metric->path.substr(kPrefix.size())];
+        calls += metric->value, ++launches;
+      }
+    for (const auto& [key, found] : seen)
+      alarms.push_back(
+          {AlarmCode::Fallback,
+           cell.cell->id,
+           fmt::format("{} did not always run the {} that it names: {:.0f} calls in {} launch{} "
+                       "fell back to the reference, so its times mix the two",
+                       variant->name,
+                       key,
+                       found.first,
+                       found.second,
+                       found.second == 1 ? "" : "es")});
+  }
+}
+
 } // namespace
 
 std::string_view to_string(AlarmCode code) {
@@ -118,6 +143,8 @@ std::string_view to_string(AlarmCode code) {
     return "memory_differs";
   case AlarmCode::PairsExcluded:
     return "pairs_excluded";
+  case AlarmCode::Fallback:
+    return "fallback";
   case AlarmCode::SeveralMachines:
     return "several_machines";
   case AlarmCode::MixedEnvironment:
@@ -139,6 +166,7 @@ void note_alarms(const std::vector<CellView>& cells, Report& report) {
     if (!cell.untraced.empty())
       report.alarms.push_back(
           {AlarmCode::Untraced, cell.cell->id, fmt::format("no trace: {}", cell.untraced)});
+  for (const CellView& cell : cells) note_fallbacks(cell, report.alarms);
   for (const CellReport& cell : report.cells) note_cell(cell, report.alarms);
   note_places(report);
   note_surroundings(report);

@@ -76,6 +76,7 @@ enum class AlarmCode {
   ControlDiffers,
   MemoryDiffers, // the baseline's peak memory, measured twice
   PairsExcluded,
+  Fallback, // a level ran, in some steps, what another level names
   SeveralMachines,
   MixedEnvironment,
   LaunchFailed,

@@ -28,11 +28,12 @@ enum class Stage : std::uint8_t {
   Ema,
   Evaluation,
   ExposedComm, // collectives that no compute hides
+  Graph,       // GPU: nodes of a CUDA graph that the trace relates to no stage
   HostGap, // GPU: nothing on the device while the host still works (launch-bound, synchronization)
            // CPU: inside the step, outside every stage's span
   Idle     // GPU: nothing on the device, and the host waits or is outside the step's spans
 };
-inline constexpr std::size_t kStages = 10;
+inline constexpr std::size_t kStages = 11;
 inline constexpr std::array<std::string_view, kStages> kStageNames{"data wait",
                                                                    "host to device",
                                                                    "forward",
@@ -41,6 +42,7 @@ inline constexpr std::array<std::string_view, kStages> kStageNames{"data wait",
                                                                    "ema",
                                                                    "evaluation",
                                                                    "exposed communication",
+                                                                   "cuda graph",
                                                                    "host gap",
                                                                    "idle"};
 std::string_view to_string(Stage stage); // "forward", "host gap" … as people read them

@@ -3,7 +3,8 @@
 // (or, where the device was drained before, from the host's start) to the end of its own. A piece
 // of device time belongs to the stage that the step's thread was in when the piece's event was
 // launched, on whichever thread: the backward pass is launched from a thread of autograd while the
-// main thread waits inside "backward".
+// main thread waits inside "backward". Nodes of a CUDA graph belong to the stage that they were
+// captured in.
 #include "experiments/attribution/tiling.h"
 
 #include <algorithm>
@@ -13,6 +14,7 @@
 #include <tuple>
 
 #include "experiments/attribution/device_launches.h"
+#include "experiments/attribution/graph_nodes.h"
 #include "experiments/attribution/kernel_class.h"
 #include "experiments/attribution/stage_timeline.h"
 
@@ -73,7 +75,7 @@ struct Piece { // of time that one device event owns
 
 class DeviceTiler {
 public:
-  explicit DeviceTiler(const Trace& trace) : trace_(trace), timelines_(trace) {
+  explicit DeviceTiler(const Trace& trace) : trace_(trace), timelines_(trace), graph_nodes_(trace) {
     for (const std::string& name : trace.names) is_nccl_.push_back(kernel_class(name) == "nccl");
   }
 
@@ -128,7 +130,8 @@ private:
   void own_events() {
     const DeviceLaunches launches(trace_.api);
     std::map<std::pair<std::uint16_t, std::uint32_t>, std::int64_t> last_launch;
-    for (const DeviceEvent& event : trace_.device) {
+    for (std::size_t i = 0; i < trace_.device.size(); ++i) {
+      const DeviceEvent& event = trace_.device[i];
       const std::pair stream{event.device, event.stream};
       const std::optional<std::int64_t> known = launches.start_of(event);
       const auto before = last_launch.find(stream);
@@ -137,7 +140,9 @@ private:
                                                                 : event.start;
       if (known) last_launch[stream] = launch;
       const std::int64_t step = step_of_launch(launch);
-      result_.owners.push_back({step, stage_of(event, step, launch)});
+      // The host launched the whole graph at once, outside of its stages.
+      const Stage stage = event.graph ? graph_nodes_.stage_of(i) : stage_of(event, step, launch);
+      result_.owners.push_back({step, stage});
     }
     last_end_.assign(trace_.steps.size(), -1);
     for (std::size_t i = 0; i < trace_.device.size(); ++i)
@@ -294,6 +299,7 @@ private:
 
   const Trace& trace_;
   Timelines timelines_;
+  GraphNodes graph_nodes_;
   std::vector<bool> is_nccl_;          // by name
   std::vector<std::int64_t> last_end_; // by step, of its last device event; -1: none
   std::vector<std::pair<std::int64_t, std::int64_t>> waits_;

@@ -82,6 +82,32 @@ void judge_engaged(Evidence& evidence,
            fmt::format("{} showed {}, which belongs to the other level", own.name, other_span));
 }
 
+// Counters "kernel/<name>" of the parity launches.
+void note_kernels(Evidence& evidence, const Counts& seen, const VariantRow& variant) {
+  for (const auto& [name, times] : seen)
+    if (times > 0)
+      evidence.ran += fmt::format(
+          "{}{} x {:.0f} in {}", evidence.ran.empty() ? "" : ", ", name, times, variant.name);
+}
+
+// A step that no graph replayed, in a visit that counts, was not the level's.
+void judge_graphs(Evidence& evidence, const CellView& cell, const VariantRow& own) {
+  for (const LaunchRow* launch : cell.counted)
+    for (const MetricRow* metric : cell.metrics(launch->id)) {
+      if (metric->variant != own.id || metric->path != kLastEagerRoundMetric) continue;
+      for (const VisitRow* visit : cell.visits(launch->id, own.id))
+        if (!visit->warmup && visit->round <= metric->value)
+          return reject(evidence,
+                        Validity::NotEngaged,
+                        ReasonCode::NotEngaged,
+                        fmt::format("{} ran steps without its CUDA graph up to round {:.0f} of "
+                                    "launch {}, after the warm-up",
+                                    own.name,
+                                    metric->value,
+                                    launch->id));
+    }
+}
+
 // aten::to only dispatches: where it converts, aten::_to_copy and aten::copy_ do the work and are
 // counted themselves.
 Counts working_operators(Counts operators) {
@@ -219,6 +245,9 @@ Evidence gather_evidence(const CellView& cell, const VariantRow& a, const Varian
     judge_engaged(evidence, counts(cell, a, "engaged/"), a, level_a->span, level_b->span);
     judge_engaged(evidence, counts(cell, b, "engaged/"), b, level_b->span, level_a->span);
   }
+  for (const VariantRow* variant : {&a, &b})
+    note_kernels(evidence, counts(cell, *variant, "kernel/"), *variant);
+  for (const VariantRow* variant : {&a, &b}) judge_graphs(evidence, cell, *variant);
   compare_work(evidence, cell, a, b);
   evidence.retired = retired_text(cell, b);
   if (evidence.retired.empty()) evidence.retired = retired_text(cell, a);

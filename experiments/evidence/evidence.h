@@ -21,6 +21,7 @@ struct Evidence {
   bool same_work = false; // identical operators and copies on both sides
   std::string same_work_proof;
   std::string engaged; // what showed that each level ran its own code
+  std::string ran;     // kernels that each level counted: "flash_varlen x 8 in slow, …"; "": none
   std::string retired; // why a variant left a launch for good ("fast: out of memory …"), or ""
   std::vector<GateRow> gates;
 };

@@ -122,6 +122,7 @@ ordered_json evidence(const Evidence& value, const Comparison& comparison) {
                      {"bound", number(gate.bound)},
                      {"detail", text(gate.detail)}});
   return {{"engaged", text(value.engaged)},
+          {"ran", text(value.ran)},
           {"same_work", value.same_work},
           {"same_work_proof", text(value.same_work_proof)},
           {"quality_reason", text(value.quality_reason.text)},

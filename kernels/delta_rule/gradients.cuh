@@ -56,6 +56,7 @@ template <int D> __global__ void __launch_bounds__(kThreads) gradients(Gradients
   const Lane at;
   const int n = block_index() / p.heads, head = block_index() % p.heads;
   const int2 chunk = p.chunk[n];
+  if (chunk.y == 0) return; // room of a table that the batch leaves empty
   const int key_head = head / (p.heads / p.heads_k);
   const std::int64_t keys = (static_cast<std::int64_t>(chunk.x) * p.heads_k + key_head) * D,
                      values = (static_cast<std::int64_t>(chunk.x) * p.heads + head) * D,

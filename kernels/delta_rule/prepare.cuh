@@ -108,6 +108,7 @@ template <int D> __global__ void __launch_bounds__(kThreads) prepare(Problem p) 
   const Lane at;
   const int n = block_index() / p.heads, head = block_index() % p.heads;
   const int2 chunk = p.chunk[n];
+  if (chunk.y == 0) return; // room of a table that the batch leaves empty
   const int key_head = head / (p.heads / p.heads_k);
   load_rows<kChunk, D>(sk,
                        kStride,

@@ -34,7 +34,9 @@ struct Problem {
   const bf16* v;     // [T, heads, D]
   const float* g;    // [T, heads], log decay (natural), <= 0
   const float* beta; // [T, heads], 0 ... 1
-  const int2* chunk; // [N]: first token, tokens; the chunks of a segment follow one another
+  // [N + 1 where the last segments are empty, else N]: first token, tokens; the chunks of a segment
+  // follow one another. Chunks of no token, which belong to no segment, change nothing.
+  const int2* chunk;
   const int* first; // [segments + 1]: first chunk of each segment; longest segment first is fastest
   float2* decay;    // [N, heads, 64], written: gamma, beta
   bf16* inverse;    // [N, heads, 64, 64], written: T transposed

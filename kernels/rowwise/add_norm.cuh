@@ -1,5 +1,4 @@
-// Residual sum and RMS norm. A warp handles a row, four columns to a lane and access; kWords
-// accesses cover the width, and the last may be partly beyond it.
+// Residual sum and RMS norm. A warp handles a row.
 #pragma once
 
 #include "kernels/rowwise/rows.h"
@@ -10,21 +9,6 @@ namespace assay::rowwise {
 using namespace simt;
 
 constexpr int kNormThreads = 256, kNormWarps = kNormThreads / 32;
-constexpr int kMostWords = 8; // of four columns and 32 lanes: 1,024 columns
-
-template <int kWords, bool kWhole> struct Row { // a lane's share: columns 4 (lane + 32 i) ...
-  float x[kWords][4] = {};
-  template <class T> __device__ __forceinline__ void read(const T* row, int lane, int width) {
-#pragma unroll
-    for (int i = 0; i < kWords; ++i)
-      if (kWhole || 4 * (lane + 32 * i) < width) load(x[i], row + 4 * (lane + 32 * i));
-  }
-  template <class T> __device__ __forceinline__ void write(T* row, int lane, int width) const {
-#pragma unroll
-    for (int i = 0; i < kWords; ++i)
-      if (kWhole || 4 * (lane + 32 * i) < width) store(row + 4 * (lane + 32 * i), x[i]);
-  }
-};
 
 template <int kWords, bool kWhole>
 __global__ void __launch_bounds__(kNormThreads) add_norm(AddNorm p) {
@@ -72,18 +56,7 @@ __global__ void __launch_bounds__(kNormThreads, 2) add_norm_backward(AddNormBack
     if (p.next != nullptr) next.read(p.next + place, lane, p.width);
     w.read(p.weight, lane, p.width);
     const float r = p.rstd[row];
-    float along = 0;
-#pragma unroll
-    for (int i = 0; i < kWords; ++i)
-#pragma unroll
-      for (int e = 0; e < 4; ++e) {
-        const float u = x.x[i][e] * r;
-        dw.x[i][e] += u * dy.x[i][e];
-        x.x[i][e] = u;
-        dy.x[i][e] *= w.x[i][e];
-        along += u * dy.x[i][e];
-      }
-    along = sum_lanes<32>(along) * per_column;
+    const float along = sum_lanes<32>(norm_gradient(x, dy, w, dw, r)) * per_column;
 #pragma unroll
     for (int i = 0; i < kWords; ++i)
 #pragma unroll
@@ -91,14 +64,7 @@ __global__ void __launch_bounds__(kNormThreads, 2) add_norm_backward(AddNormBack
     x.write(p.dx + place, lane, p.width);
     if (p.dx16 != nullptr) x.write(p.dx16 + place, lane, p.width);
   }
-  dw.write(sums[warp], lane, kWords * 128);
-  __syncthreads();
-  for (int column = thread_index(); column < p.width; column += kNormThreads) {
-    float sum = 0;
-#pragma unroll
-    for (int i = 0; i < kNormWarps; ++i) sum += sums[i][column];
-    p.partial[static_cast<std::int64_t>(block_index()) * p.width + column] = sum;
-  }
+  write_row_sum(sums, dw, p.partial + static_cast<std::int64_t>(block_index()) * p.width, p.width);
 }
 
 } // namespace assay::rowwise

@@ -13,16 +13,6 @@ unsigned blocks_of(std::int64_t items, std::int64_t per_block) {
   return static_cast<unsigned>((items + per_block - 1) / per_block);
 }
 
-// Calls `body` with the smallest kWords whose rows hold `width` columns, and whether they just do.
-template <int kWords = 1, class Body> void with_words(int width, Body body) {
-  if (width == kWords * 128)
-    body(std::integral_constant<int, kWords>(), std::true_type());
-  else if (width < kWords * 128)
-    body(std::integral_constant<int, kWords>(), std::false_type());
-  else if constexpr (kWords < kMostWords)
-    with_words<kWords + 1>(width, body);
-}
-
 template <class Body> void with_head(int head, Body body) {
   if (head == 32) body(std::integral_constant<int, 32>());
   if (head == 64) body(std::integral_constant<int, 64>());

@@ -2,6 +2,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "model/config/step_graph.h"
+
 namespace assay {
 
 namespace {
@@ -9,6 +11,13 @@ namespace {
 // As kernels/delta_rule/delta_rule.h, whose headers need CUDA.
 bool fits_kernels(std::int64_t head_dim) {
   return head_dim == 32 || head_dim == 64 || head_dim == 128;
+}
+
+// As kernels/attention/latent.h.
+bool fits_latent_kernels(const TrainConfig& c) {
+  const bool power_of_two = c.rope_dim > 0 && (c.rope_dim & (c.rope_dim - 1)) == 0;
+  return c.head_dim % 8 == 0 && c.kv_rank % 8 == 0 && c.kv_rank <= 1024 && c.rope_dim >= 8 &&
+         c.rope_dim <= 256 && power_of_two;
 }
 
 } // namespace
@@ -131,6 +140,46 @@ const Registry<Optimization>& optimizations() {
                                (c.precision == Precision::Bf16 && c.chunk_size == 64 &&
                                 fits_kernels(c.head_dim));
                       }}}},
+          {.name = "mla_inputs",
+           .summary = "rotary positions, latent norm and concatenations of latent attention in two "
+                      "kernels each way",
+           .equivalence = Equivalence::Math,
+           .unit = Unit::TrainStep,
+           .gates = {Gate::SameFunction, Gate::Documents},
+           .levels =
+               {{"ops",
+                 "an operator per step; pairs are rotated by separate products",
+                 [](TrainConfig& c) { c.mla_inputs = MlaInputs::Ops; },
+                 "mla_inputs/ops"},
+                {"rotary_transpose",
+                 "the same with heads before tokens in the rotation: every operand is copied "
+                 "to be contiguous",
+                 [](TrainConfig& c) { c.mla_inputs = MlaInputs::RotaryTranspose; },
+                 "mla_inputs/rotary_transpose"},
+                {"rotary_complex",
+                 "the same with one product of complex numbers as rotation",
+                 [](TrainConfig& c) { c.mla_inputs = MlaInputs::RotaryComplex; },
+                 "mla_inputs/rotary_complex"},
+                {"fused",
+                 "two CUDA kernels each way, which rotate q in place; the same sums in tensor "
+                 "operations on a CPU",
+                 [](TrainConfig& c) { c.mla_inputs = MlaInputs::Fused; },
+                 "mla_inputs/fused"}},
+           .also_compare = {{"rotary_transpose", "rotary_complex"}},
+           .equality = "logits and gradients within rounding; a changed document leaves all others "
+                       "bit-equal; documents packed equal documents alone",
+           .family = "deltanet_mla",
+           .needs = {{"a layer of latent attention: an M in pattern",
+                      [](const TrainConfig& c) {
+                        return c.pattern.find('M') != std::string::npos;
+                      }},
+                     {"for level fused on a GPU bf16 or fp8, head_dim and kv_rank multiples of 8, "
+                      "kv_rank at most 1024, and rope_dim a power of two from 8 to 256",
+                      [](const TrainConfig& c) {
+                        return c.mla_inputs != MlaInputs::Fused || c.device == Device::Cpu ||
+                               ((c.precision == Precision::Bf16 || c.precision == Precision::Fp8) &&
+                                fits_latent_kernels(c));
+                      }}}},
           {.name = "norms",
            .summary = "residual sum and norm in one pass, and the norm behind the delta rule with "
                       "its gate",
@@ -161,6 +210,37 @@ const Registry<Optimization>& optimizations() {
                        "ffn_gate/fused"}},
            .equality = "logits and gradients within rounding",
            .family = "deltanet_mla"},
+          {.name = "mla_attention",
+           .summary = "what computes the causal attention of latent attention, whose values are "
+                      "narrower than its keys",
+           .equivalence = Equivalence::Math,
+           .unit = Unit::TrainStep,
+           .gates = {Gate::SameFunction, Gate::Documents},
+           .levels = {{"flash_padded",
+                       "values padded to the keys' width; flash attention 2 on a GPU in 16 bits, "
+                       "else what LibTorch has for the device",
+                       [](TrainConfig& c) { c.mla_attention = MlaAttention::FlashPadded; },
+                       "mla_attention/flash_padded"},
+                      {"cudnn",
+                       "cuDNN, both widths as they are; a batch of more than 256 documents takes "
+                       "flash_padded, with an alarm",
+                       [](TrainConfig& c) { c.mla_attention = MlaAttention::Cudnn; },
+                       "mla_attention/cudnn"},
+                      {"efficient",
+                       "LibTorch's memory-efficient kernel, both widths as they are",
+                       [](TrainConfig& c) { c.mla_attention = MlaAttention::Efficient; },
+                       "mla_attention/efficient"},
+                      {"math",
+                       "tensor operations in fp32 over chunks of queries",
+                       [](TrainConfig& c) { c.mla_attention = MlaAttention::Math; },
+                       "mla_attention/math"}},
+           .also_compare = {{"efficient", "cudnn"}},
+           .equality = "logits and gradients within rounding; a changed document leaves all others "
+                       "bit-equal; documents packed equal documents alone",
+           .family = "deltanet_mla",
+           .needs = {{"attention = packed or varlen: mask_dense has a mask, which these kernels do "
+                      "not take",
+                      [](const TrainConfig& c) { return c.attention != Attention::MaskDense; }}}},
           {.name = "loss_head",
            .summary = "the head's product and the cross entropy in chunks of tokens, gradients "
                       "computed in the forward pass",
@@ -197,6 +277,25 @@ const Registry<Optimization>& optimizations() {
                  [](TrainConfig& c) { c.grad_scaler = GradScaler::Dynamic; },
                  "scaler/dynamic"}},
            .equality = "power-of-two scale without overflow: fp32 updates bit-equal"},
+          {.name = "step_graph",
+           .summary = "the whole training step, forward to EMA, as one CUDA graph that one launch "
+                      "replays",
+           .equivalence = Equivalence::Bitwise,
+           .unit = Unit::TrainStep,
+           .gates = {Gate::Training},
+           .levels = {{"off",
+                       "the host launches every kernel of every step",
+                       [](TrainConfig& c) { c.step_graph = StepGraph::Off; },
+                       "graph/off"},
+                      {"on",
+                       "captured after three steps; a replay takes its batch, documents and "
+                       "learning rate from fixed addresses",
+                       [](TrainConfig& c) { c.step_graph = StepGraph::On; },
+                       "graph/replay"}},
+           .equality = "loss and weights bit-equal after several steps, or within the reference's "
+                       "own noise",
+           .family = "deltanet_mla",
+           .needs = step_graph_needs()},
           {.name = "nsa_ranges",
            .summary = "selected blocks of native sparse attention become token ranges, or reach "
                       "the kernel as they are",

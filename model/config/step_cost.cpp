@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/result.h"
 #include "model/config/family_config.h"
 #include "model/config/loss_chunk.h"
 
@@ -20,6 +21,20 @@ constexpr std::int64_t kDeltaLaunches = 58 + 105, kScanLaunches = 3 + 3;
 // sums.
 constexpr std::int64_t kInputLaunches = 20 + 34, kFusedInputLaunches = 1 + 4;
 constexpr std::int64_t kLatentLaunches = 26 + 55, kFeedForwardLaunches = 5 + 8;
+// Of them those of its inputs as operators, of which two rotations are 7 + 8 each.
+constexpr std::int64_t kLatentInputLaunches = 18 + 23, kRotaryLaunches = 2 * (7 + 8);
+// From their code (model/layers/attention). Transposed: copies of the operand, its halves and, with
+// more than one head, the angles and the result; gradients of the halves are filled and added.
+// Complex: a product, and backward the conjugate beside it. Fused: two kernels each way and the sum
+// of the norm's gradient.
+constexpr std::int64_t kTransposeLaunches = 13 + 10 + 2 * 12, kComplexLaunches = 2 * (1 + 2);
+constexpr std::int64_t kFusedLatentLaunches = 2 + 3;
+// Of them those of attention itself with padded values: fill and copy of v, the kernel, copy of its
+// narrower result; fill and copy of that gradient, three kernels, copy of v's gradient. cuDNN: the
+// table of documents and the setup of their copies, the kernel; the setup again and three kernels.
+// Without padding the memory-efficient kernel: it; the sum of its rows and it.
+constexpr std::int64_t kPaddedLaunches = 4 + 6, kCudnnLaunches = 1 + 3, kRaggedLaunches = 2 + 1;
+constexpr std::int64_t kEfficientLaunches = 1 + 2;
 constexpr std::int64_t kNormLaunches = 4 + 6;    // two norms and residual additions of a layer
 constexpr std::int64_t kProductLaunches = 1 + 2; // of a linear that nothing else counts
 constexpr std::int64_t kHeadLaunches = 2 + 4, kLossLaunches = 3 + 6, kCastLaunches = 2 + 2;
@@ -32,6 +47,10 @@ constexpr std::int64_t kChunkedCastLaunches = 3;
 // multi-tensor kernels: 320 blocks of 65,536 elements); norm, clip and AdamW on two groups.
 constexpr std::int64_t kPassElements = std::int64_t{320} * 65536, kUpdatePasses = 4;
 constexpr std::int64_t kUpdateLaunches = 10;
+// With step_graph = on, from its code (model/graph): the learning rate, the replay and the copy of
+// its results; of a micro-batch tokens and targets (model/layout/static_batch.cpp), and of
+// documents position, rotary angles, and three tables whose room behind them is filled.
+constexpr std::int64_t kGraphLaunches = 3, kGraphBatchLaunches = 2, kGraphLayoutLaunches = 9;
 constexpr double kClipBytes = 12;  // read for the norm, read and write to scale
 constexpr double kAdamWBytes = 28; // read weight, gradient and moments, write all but the gradient
 constexpr double kEmaBytes = 12;   // read weight and average, write the average
@@ -121,6 +140,35 @@ void add_layer(Costs& costs, const StepShape& shape, const DeltaShape& layer) {
             Peak::Fp32);
 }
 
+std::int64_t latent_input_launches(MlaInputs form) {
+  switch (form) {
+  case MlaInputs::Ops:
+    return kLatentInputLaunches;
+  case MlaInputs::RotaryTranspose:
+    return kLatentInputLaunches - kRotaryLaunches + kTransposeLaunches;
+  case MlaInputs::RotaryComplex:
+    return kLatentInputLaunches - kRotaryLaunches + kComplexLaunches;
+  case MlaInputs::Fused:
+    return kFusedLatentLaunches;
+  }
+  internal_error("unknown form of the inputs of latent attention");
+}
+
+// Those of MlaAttention::Math depend on the borders of the batch and are not counted.
+std::int64_t attention_launches(const LatentShape& layer) {
+  switch (layer.attention) {
+  case MlaAttention::Cudnn:
+    return kCudnnLaunches + (layer.documents ? kRaggedLaunches : 0);
+  case MlaAttention::Efficient:
+    return kEfficientLaunches;
+  case MlaAttention::Math:
+    return 0;
+  case MlaAttention::FlashPadded:
+    return kPaddedLaunches;
+  }
+  internal_error("unknown kernel of latent attention");
+}
+
 void add_layer(Costs& costs, const StepShape& shape, const LatentShape& layer) {
   const std::int64_t query = layer.heads * (layer.head_dim + layer.rope_dim),
                      inner = layer.heads * layer.head_dim;
@@ -134,7 +182,8 @@ void add_layer(Costs& costs, const StepShape& shape, const LatentShape& layer) {
   costs.add("attention",
             kTraining * tokens * 2 * (wide + value) * layer.keys,
             kTraining * tokens * (2 * wide + 2 * value) * e, // q k | v o
-            kLatentLaunches);
+            kLatentLaunches - kLatentInputLaunches - kPaddedLaunches +
+                latent_input_launches(layer.inputs) + attention_launches(layer));
 }
 
 void add_layer(Costs& costs, const StepShape& shape, const GroupedShape& layer) {
@@ -223,6 +272,13 @@ void add_update(Costs& costs, const StepShape& shape) {
   if (shape.ema) costs.add("ema", 0, kEmaBytes * parameters, pass);
 }
 
+// The host launches the graph and what it reads, and no kernel of the step.
+void take_launches(std::vector<OpCost>& ops, const StepShape& shape) {
+  for (OpCost& op : ops) op.launches = 0;
+  const double bytes = 2 * 8 * 2 * static_cast<double>(shape.tokens * shape.micro_batches);
+  ops.push_back({"graph", 0, bytes, shape.graph_launches, Peak::Compute}); // tokens and targets
+}
+
 } // namespace
 
 std::vector<OpCost> step_cost(const StepShape& shape) {
@@ -239,7 +295,9 @@ std::vector<OpCost> step_cost(const StepShape& shape) {
   for (const OpCost& op : micro.take_once())
     step.add(op.name, op.flops, op.bytes, op.launches, op.peak);
   add_update(step, shape);
-  return step.take();
+  std::vector<OpCost> ops = step.take();
+  if (shape.graph_launches > 0) take_launches(ops, shape);
+  return ops;
 }
 
 StepShape step_shape(const TrainConfig& c, std::int64_t longest_segment) {
@@ -260,6 +318,11 @@ StepShape step_shape(const TrainConfig& c, std::int64_t longest_segment) {
     shape.loss_chunks = (shape.tokens + chunk - 1) / chunk;
   }
   shape.ema = c.ema_decay > 0;
+  if (c.step_graph == StepGraph::On)
+    shape.graph_launches =
+        kGraphLaunches +
+        c.accumulate *
+            (kGraphBatchLaunches + (c.attention == Attention::Varlen ? kGraphLayoutLaunches : 0));
   for (const char letter : c.pattern)
     shape.layers.push_back(layer_kind(c, letter).cost(c, segment));
   return shape;
@@ -268,7 +331,9 @@ StepShape step_shape(const TrainConfig& c, std::int64_t longest_segment) {
 bool counts_all_launches(const StepShape& shape) {
   return std::none_of(shape.layers.begin(), shape.layers.end(), [](const StepShape::Layer& layer) {
     const auto* grouped = std::get_if<GroupedShape>(&layer);
-    return grouped != nullptr && grouped->launches == 0;
+    const auto* latent = std::get_if<LatentShape>(&layer);
+    return (grouped != nullptr && grouped->launches == 0) ||
+           (latent != nullptr && latent->attention == MlaAttention::Math);
   });
 }
 

@@ -23,6 +23,9 @@ struct DeltaShape {
 struct LatentShape {
   std::int64_t heads = 0, head_dim = 0, rope_dim = 0, kv_rank = 0;
   double keys = 0; // that a query reads, mean: (L + 1) / 2 of causal segments of L tokens
+  MlaInputs inputs = MlaInputs::Ops;
+  MlaAttention attention = MlaAttention::FlashPadded;
+  bool documents = false; // they are the segments, not the rows
 };
 
 // Attention of `heads` query heads over `groups` key and value heads.
@@ -45,6 +48,9 @@ struct StepShape {
   bool fp8_linears = false;       // all linears but the head multiply in FP8 where `in` % 16 == 0
   std::int64_t loss_chunks = 0;   // of tokens, in which head and loss run; 0: all tokens at once
   bool ema = true;
+  // step_graph = on: what the host launches in a step, whose kernels are nodes of one graph; 0:
+  // off.
+  std::int64_t graph_launches = 0;
   using Layer = std::variant<DeltaShape, LatentShape, GroupedShape>;
   std::vector<Layer> layers;
 };
@@ -54,9 +60,9 @@ struct StepShape {
 // and dy and writes dx.
 std::vector<OpCost> step_cost(const StepShape& shape);
 
-// Of a resolved configuration of any family. The launches of family `nsa` lack those of its
-// attention, which depend on the kernels in use: take them from a trace. `longest_segment`: tokens
-// of the longest document of a row; 0: the whole row. Attention is costed over causal rows:
+// Of a resolved configuration of any family. The launches of family `nsa`, and of
+// mla_attention = math, lack those of their attention: take them from a trace. `longest_segment`:
+// tokens of the longest document of a row; 0: the whole row. Attention is costed over causal rows:
 // documents that do not see each other read fewer keys, a dense mask makes the kernel read twice as
 // many.
 StepShape step_shape(const TrainConfig& config, std::int64_t longest_segment = 0);

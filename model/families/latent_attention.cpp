@@ -7,17 +7,29 @@
 #include "core/span.h"
 #include "model/families/init.h"
 #include "model/layers/attention/attention.h"
+#include "model/layers/attention/mla_attention.h"
+#include "model/layers/attention/rotary_forms.h"
 #include "model/layers/fp8_linear.h"
 #include "model/layers/rms_norm.h"
 #include "model/layout/positions.h"
 
 namespace assay {
 
+namespace {
+
+const char* span_name(MlaInputs inputs) {
+  if (inputs == MlaInputs::RotaryTranspose) return "mla_inputs/rotary_transpose";
+  return inputs == MlaInputs::RotaryComplex ? "mla_inputs/rotary_complex" : "mla_inputs/ops";
+}
+
+} // namespace
+
 LatentAttention::LatentAttention(ParameterFactory& make,
                                  const std::string& prefix,
                                  const TrainConfig& config)
     : heads_(config.heads), head_dim_(config.head_dim), rope_dim_(config.rope_dim),
-      kv_rank_(config.kv_rank),
+      kv_rank_(config.kv_rank), row_length_(config.seq_len), inputs_(config.mla_inputs),
+      choice_(config.mla_attention),
       scale_(1.0 / std::sqrt(static_cast<double>(config.head_dim + config.rope_dim))) {
   const std::int64_t d = config.d_model, inner = heads_ * head_dim_;
   q_proj_ = make.normal(prefix + "q_proj", {heads_ * (head_dim_ + rope_dim_), d}, matrix_std(d));
@@ -30,28 +42,43 @@ LatentAttention::LatentAttention(ParameterFactory& make,
 LatentAttention::Projected LatentAttention::project(const at::Tensor& x,
                                                     const Segments& segments) const {
   const Rotary& rotary = *segments.rotary;
+  const RotaryForm rotate = rotary_form(inputs_);
   const std::vector<at::Tensor> q = apply_linear(x, q_proj_)
                                         .view({x.size(0), heads_, head_dim_ + rope_dim_})
                                         .split_with_sizes({head_dim_, rope_dim_}, 2);
   const std::vector<at::Tensor> down =
       apply_linear(x, kv_down_).split_with_sizes({kv_rank_, rope_dim_}, 1);
   return {q[0],
-          apply_rope(q[1], rotary.cos, rotary.sin),
+          rotate(q[1], rotary),
           rms_norm(down[0], kv_norm_),
-          apply_rope(down[1].unsqueeze(1), rotary.cos, rotary.sin)};
+          rotate(down[1].unsqueeze(1), rotary)};
+}
+
+LatentHeads LatentAttention::inputs_by_operators(const at::Tensor& x,
+                                                 const Segments& segments) const {
+  const Span span(span_name(inputs_));
+  const Projected p = project(x, segments);
+  const std::vector<at::Tensor> kv =
+      apply_linear(p.latent, kv_up_).view({x.size(0), heads_, 2 * head_dim_}).chunk(2, 2);
+  return {at::cat({p.q_nope, p.q_pe}, 2),
+          at::cat({kv[0], p.k_pe.expand({x.size(0), heads_, rope_dim_})}, 2),
+          kv[1]};
+}
+
+LatentHeads LatentAttention::fused_inputs(const at::Tensor& x, const Segments& segments) const {
+  const at::Tensor q = apply_linear(x, q_proj_);
+  const NormedLatent normed = norm_latent(apply_linear(x, kv_down_), kv_norm_);
+  return latent_heads(q, apply_linear(normed.latent, kv_up_), normed.key, *segments.rotary, heads_);
 }
 
 at::Tensor
 LatentAttention::forward(const at::Tensor& x, const Segments& segments, Attention path) const {
   const Span span("latent_attention");
-  const std::int64_t tokens = x.size(0);
-  const Projected p = project(x, segments);
-  const std::vector<at::Tensor> kv =
-      apply_linear(p.latent, kv_up_).view({tokens, heads_, 2 * head_dim_}).chunk(2, 2);
-  const at::Tensor q = at::cat({p.q_nope, p.q_pe}, 2);
-  const at::Tensor k = at::cat({kv[0], p.k_pe.expand({tokens, heads_, rope_dim_})}, 2);
-  const at::Tensor out = causal_attention(q, k, kv[1], segments, path, scale_);
-  return apply_linear(out.reshape({tokens, heads_ * head_dim_}), out_proj_);
+  const LatentHeads in =
+      inputs_ == MlaInputs::Fused ? fused_inputs(x, segments) : inputs_by_operators(x, segments);
+  const at::Tensor out =
+      mla_attention(in.q, in.k, in.v, segments, path, scale_, choice_, row_length_);
+  return apply_linear(out.reshape({x.size(0), heads_ * head_dim_}), out_proj_);
 }
 
 at::Tensor LatentAttention::forward_absorbed(const at::Tensor& x, const Segments& segments) const {

@@ -8,6 +8,7 @@
 
 #include "model/config/train_config.h"
 #include "model/families/family.h"
+#include "model/layers/attention/latent_inputs.h"
 
 namespace assay {
 
@@ -28,8 +29,12 @@ private:
     at::Tensor latent, k_pe; // [T, kv_rank] normalized, [T, 1, R] rotated
   };
   Projected project(const at::Tensor& x, const Segments& segments) const;
+  LatentHeads inputs_by_operators(const at::Tensor& x, const Segments& segments) const;
+  LatentHeads fused_inputs(const at::Tensor& x, const Segments& segments) const;
 
-  std::int64_t heads_, head_dim_, rope_dim_, kv_rank_;
+  std::int64_t heads_, head_dim_, rope_dim_, kv_rank_, row_length_;
+  MlaInputs inputs_;
+  MlaAttention choice_;
   double scale_;
   at::Tensor q_proj_;   // [H*(D+R), d_model]: per head D without position, then R rotary
   at::Tensor kv_down_;  // [kv_rank + R, d_model]: latent, then rotary key

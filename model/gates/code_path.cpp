@@ -81,7 +81,8 @@ CodePath record_code_path(const Optimization& optimization,
                           const std::vector<Batch>& batches,
                           const std::shared_ptr<ProcessGroup>& ranks) {
   Trainer trainer(config, ranks);
-  (void)trainer.step(micro_batches(batches, config.accumulate, 0));
+  for (std::int64_t i = 0; i < trainer.warm_up_steps(); ++i)
+    (void)trainer.step(micro_batches(batches, config.accumulate, 0));
   Recorder recorder;
   {
     std::optional<ProcessGroup::Rehearsal> rehearsal;

@@ -24,9 +24,9 @@ struct CodePath {
       operators; // by operator ("aten::mm"): calls, backward included
 };
 
-// Builds a trainer of `config`, runs one step unobserved, then one unit of the optimization
-// observed. RankChannel: collective; a level that is known to wait for ever only rehearses its
-// collectives.
+// Builds a trainer of `config`, runs its warm-up steps unobserved, then one unit of the
+// optimization observed: with step_graph = on the step that is captured and replayed. RankChannel:
+// collective; a level that is known to wait for ever only rehearses its collectives.
 CodePath record_code_path(const Optimization& optimization,
                           const TrainConfig& config,
                           const std::vector<Batch>& batches,

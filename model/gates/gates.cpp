@@ -19,6 +19,7 @@ namespace {
 
 constexpr std::size_t kRepetitions = 4; // of a reference that is not deterministic
 constexpr std::size_t kSteps = 4;
+constexpr std::size_t kGraphSteps = 8; // the first three are eager, the others replays
 constexpr double kFp32Bound = 1e-5, kFp32GradientBound = 1e-4, kHalfBound = 1e-2;
 
 at::Tensor flat(const NamedTensors& tensors) {
@@ -34,14 +35,14 @@ at::Tensor flat(const std::vector<at::Tensor>& tensors) {
 }
 
 struct Trained {
-  at::Tensor losses;  // fp64 [kSteps]
+  at::Tensor losses;  // fp64 [steps]
   at::Tensor weights; // flat copy
 };
 
-Trained train(const TrainConfig& config, const std::vector<Batch>& batches) {
+Trained train(const TrainConfig& config, const std::vector<Batch>& batches, std::size_t steps) {
   Trainer trainer(config);
   std::vector<double> losses;
-  for (std::size_t i = 0; i < kSteps; ++i)
+  for (std::size_t i = 0; i < steps; ++i)
     losses.push_back(trainer.step(micro_batches(batches, config.accumulate, i)).loss());
   return {at::tensor(losses, at::kDouble), flat(trainer.weights())};
 }
@@ -51,7 +52,8 @@ Trained train(const TrainConfig& config, const std::vector<Batch>& batches) {
 GateResult compare(const char* what,
                    const at::Tensor& reference,
                    const std::vector<at::Tensor>& again,
-                   const at::Tensor& actual) {
+                   const at::Tensor& actual,
+                   std::size_t steps = kSteps) {
   double own = 0;
   for (const at::Tensor& repeated : again)
     if (!at::equal(reference, repeated)) own = std::max(own, relative_rms(repeated, reference));
@@ -69,10 +71,10 @@ GateResult compare(const char* what,
   }
   gate.detail =
       own == 0
-          ? fmt::format("after {} steps; the reference repeats itself bit for bit", kSteps)
+          ? fmt::format("after {} steps; the reference repeats itself bit for bit", steps)
           : fmt::format("after {} steps; the reference differs from itself by up to {:.2e} in {} "
                         "repetitions, so the bound is twice that",
-                        kSteps,
+                        steps,
                         own,
                         again.size());
   return gate;
@@ -82,18 +84,19 @@ std::vector<GateResult> training_gates(TrainConfig reference,
                                        TrainConfig level,
                                        const std::vector<Batch>& batches,
                                        const std::string& note) {
-  const Trained first = train(reference, batches), other = train(level, batches);
+  const std::size_t steps = level.step_graph == StepGraph::On ? kGraphSteps : kSteps;
+  const Trained first = train(reference, batches, steps), other = train(level, batches, steps);
   std::vector<at::Tensor> weights, losses;
   // A reference that repeats itself needs one repetition; one that does not (GPU atomics) is asked
   // more often, since a single distance is a poor bound of its noise.
   for (std::size_t i = 0; i < kRepetitions; ++i) {
-    const Trained again = train(reference, batches);
+    const Trained again = train(reference, batches, steps);
     weights.push_back(again.weights);
     losses.push_back(again.losses);
     if (at::equal(first.weights, again.weights)) break;
   }
-  std::vector<GateResult> gates{compare("weights", first.weights, weights, other.weights),
-                                compare("loss", first.losses, losses, other.losses)};
+  std::vector<GateResult> gates{compare("weights", first.weights, weights, other.weights, steps),
+                                compare("loss", first.losses, losses, other.losses, steps)};
   for (GateResult& gate : gates) gate.detail += note;
   return gates;
 }

@@ -24,8 +24,9 @@ Rotary make_rotary(const std::vector<std::int32_t>& cu, std::int64_t dim, at::De
   const at::Tensor frequency = at::exp(index * (-std::log(kRopeBase) / static_cast<double>(pairs)));
   const at::Tensor angle =
       segment_positions(cu).to(at::kDouble).unsqueeze(1) * frequency.unsqueeze(0);
-  return {angle.cos().to(at::kFloat).unsqueeze(1).to(device),
-          angle.sin().to(at::kFloat).unsqueeze(1).to(device)};
+  const at::Tensor cos = angle.cos().to(at::kFloat).unsqueeze(1).to(device),
+                   sin = angle.sin().to(at::kFloat).unsqueeze(1).to(device);
+  return {cos, sin, at::complex(cos, sin)};
 }
 
 at::Tensor make_causal_mask(const std::vector<std::int32_t>& cu, at::Device device) {

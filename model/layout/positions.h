@@ -13,6 +13,7 @@ at::Tensor segment_positions(const std::vector<std::int32_t>& cu); // int64 [T],
 
 struct Rotary {
   at::Tensor cos, sin; // fp32 [T, 1, dim/2], position 0 at each segment's start
+  at::Tensor turn;     // the same as complex numbers, cos + i sin
 };
 Rotary make_rotary(const std::vector<std::int32_t>& cu, std::int64_t dim, at::Device device);
 

@@ -45,9 +45,14 @@ AdamW::AdamW(const std::vector<Parameter>& parameters, const TrainConfig& config
   }
 }
 
-void AdamW::step(double lr, const at::Tensor& found_inf) {
+void AdamW::set_lr(double lr) {
   const at::NoGradGuard no_grad;
   lr_.fill_(lr);
+}
+
+void AdamW::step(std::optional<double> lr, const at::Tensor& found_inf) {
+  const at::NoGradGuard no_grad;
+  if (lr) set_lr(*lr);
   steps_.add_(1);
   for (const Group& group : groups_)
     if (!group.weights.empty()) update(group, found_inf);

@@ -5,6 +5,7 @@
 #include <ATen/ATen.h>
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -28,9 +29,10 @@ class AdamW {
 public:
   AdamW(const std::vector<Parameter>& parameters, const TrainConfig& config);
 
+  void set_lr(double lr);
   // One update from the parameters' gradients, which must all be defined; `found_inf` (fp32, 1
-  // element) of 1 skips it.
-  void step(double lr, const at::Tensor& found_inf = {});
+  // element) of 1 skips it. No `lr`: that of the last set_lr(), whose value the host need not have.
+  void step(std::optional<double> lr, const at::Tensor& found_inf = {});
 
   // "optimizer.exp_avg.<name>", "optimizer.exp_avg_sq.<name>", "optimizer.step"; share storage with
   // the optimizer.

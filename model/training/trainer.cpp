@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <optional>
 #include <unordered_map>
 
 #include "core/result.h"
@@ -61,6 +62,7 @@ Trainer::Trainer(const TrainConfig& resolved, std::shared_ptr<ProcessGroup> rank
               config_.ranks,
               size == 1 ? "no other processes" : std::to_string(size) + " processes");
   if (size > 1) sync_ = std::make_unique<GradientSync>(built_.parameters, config_, ranks_);
+  if (config_.step_graph == StepGraph::On) graphs_ = make_graphs();
 }
 
 Trainer::~Trainer() = default;
@@ -132,29 +134,56 @@ at::Tensor Trainer::accumulate(const std::vector<Batch>& micro_batches) {
   return total;
 }
 
-// Clips the gradients and updates the weights with them.
-void Trainer::update(StepResult& result) {
+// Clips the gradients and updates the weights with them; returns the gradient norm.
+at::Tensor Trainer::update() {
   const Span span("optimizer");
   const at::NoGradGuard no_grad;
   const std::vector<at::Tensor> gradients = take_gradients();
   const at::Tensor found_inf = scaler_.unscale(gradients);
-  result.grad_norm_tensor = clip_gradients(gradients, config_.grad_clip);
-  result.lr = learning_rate(config_, step_index_);
-  optimizer_.step(result.lr, found_inf);
+  at::Tensor grad_norm = clip_gradients(gradients, config_.grad_clip);
+  std::optional<double> lr; // a graph reads what step() has set
+  if (!graphs_) lr = learning_rate(config_, step_index_);
+  optimizer_.step(lr, found_inf);
   scaler_.update();
   after(PlantedWait::Optimizer);
+  return grad_norm;
+}
+
+// What a graph contains: the same device work in every step.
+StepOutputs Trainer::run_step(const std::vector<Batch>& micro_batches) {
+  StepOutputs outputs;
+  outputs.loss = accumulate(micro_batches);
+  outputs.grad_norm = update();
+  after(PlantedWait::Host);
+  for (const Parameter& parameter : built_.parameters) parameter.tensor.mutable_grad().reset();
+  ema_.update();
+  after(PlantedWait::Ema);
+  return outputs;
+}
+
+std::unique_ptr<StepGraphs> Trainer::make_graphs() {
+  std::vector<at::Tensor> fixed;
+  for (const Parameter& parameter : built_.parameters) fixed.push_back(parameter.tensor);
+  for (const NamedTensors& part : {optimizer_.state(), ema_.state(), scaler_.state()})
+    for (const auto& [name, tensor] : part) fixed.push_back(tensor);
+  return std::make_unique<StepGraphs>(
+      config_, std::move(fixed), [this](const std::vector<Batch>& micro_batches) {
+        return run_step(micro_batches);
+      });
 }
 
 StepResult Trainer::step(const std::vector<Batch>& micro_batches) {
   const Span span("step");
   if (hooks_) hooks_->begin();
   StepResult result;
-  result.loss_tensor = accumulate(micro_batches);
-  update(result);
-  after(PlantedWait::Host);
-  for (const Parameter& parameter : built_.parameters) parameter.tensor.mutable_grad().reset();
-  ema_.update();
-  after(PlantedWait::Ema);
+  result.lr = learning_rate(config_, step_index_);
+  if (graphs_)
+    optimizer_.set_lr(result.lr);
+  else
+    count("graph/off");
+  StepOutputs outputs = graphs_ ? graphs_->step(micro_batches) : run_step(micro_batches);
+  result.loss_tensor = std::move(outputs.loss);
+  result.grad_norm_tensor = std::move(outputs.grad_norm);
   ++step_index_;
   if (hooks_) hooks_->end();
   return result;

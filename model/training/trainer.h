@@ -13,6 +13,7 @@
 
 #include "model/config/train_config.h"
 #include "model/families/family.h"
+#include "model/graph/step_graphs.h"
 #include "model/layers/fp8_linear.h"
 #include "model/layout/batch.h"
 #include "model/training/ema.h"
@@ -53,6 +54,15 @@ public:
 
   // One optimizer step over prepared micro-batches of equal token count (of ranks: this rank's).
   StepResult step(const std::vector<Batch>& micro_batches);
+  // Steps after which one shows all that later ones do; with step_graph = on the next is the
+  // capture.
+  std::int64_t warm_up_steps() const { return graphs_ ? StepGraphs::kWarmUpSteps : 1; }
+  // Of step_graph = on; null: no graphs.
+  const GraphCounts* graph_counts() const { return graphs_ ? &graphs_->counts() : nullptr; }
+  // Of each captured graph: which spans its nodes belong to.
+  std::vector<std::vector<NodeRun>> graph_node_spans() const {
+    return graphs_ ? graphs_->node_spans() : std::vector<std::vector<NodeRun>>();
+  }
   // On the EMA weights, documents isolated whatever config().attention says. RankChannel:
   // collective, over a list that is the same on every rank, shared as config().validation_ranks
   // says.
@@ -96,7 +106,9 @@ private:
   template <class Run> at::Tensor without_gradients(Run run) const;
   at::Tensor backward(const Batch& batch, double weight, Fp8Weights& casts, GradientSync* sync);
   at::Tensor accumulate(const std::vector<Batch>& micro_batches);
-  void update(StepResult& result);
+  at::Tensor update();
+  StepOutputs run_step(const std::vector<Batch>& micro_batches);
+  std::unique_ptr<StepGraphs> make_graphs();
   void after(PlantedWait stage) {
     if (hooks_) hooks_->after(stage);
   }
@@ -112,6 +124,7 @@ private:
   std::unique_ptr<StepHooks> hooks_;    // null: nothing is planted
   std::shared_ptr<ProcessGroup> ranks_; // null: alone
   std::unique_ptr<GradientSync> sync_;  // null: alone
+  std::unique_ptr<StepGraphs> graphs_;  // null: step_graph = off
   std::int64_t step_index_ = 0;
 };
 

@@ -29,18 +29,32 @@ template <class Row> void TraceAudit::see_times(const Row& row) {
     ++clamped_;
 }
 
-template <class Row> void TraceAudit::see_device(const Row& row, std::uint64_t graph_node) {
+template <class Row>
+void TraceAudit::see_device(const Row& row, std::uint64_t graph_node, std::uint32_t graph) {
   see_times(row);
   ++device_rows_;
   const std::uint64_t stream = static_cast<std::uint64_t>(row.device) << 32 | row.stream;
   std::int64_t& last = last_start_[stream];
   if (row.start != 0 && row.start < last) ++out_of_order_;
   last = std::max(last, row.start);
-  work_.push_back({row.correlation, row.start, row.end, stream, graph_node != 0});
+  work_.push_back({row.correlation, row.start, row.end, stream, graph_node != 0, graph});
+}
+
+// Every replay of a graph has a record for each of its nodes: a place in it names a node.
+void TraceAudit::count_replays() {
+  for (std::size_t from = 0, to = 0; from < work_.size(); from = to) {
+    std::uint32_t graph = 0;
+    for (; to < work_.size() && work_[to].correlation == work_[from].correlation; ++to)
+      graph = std::max(graph, work_[to].graph_id);
+    if (!work_[from].graph || graph == 0) continue;
+    ++replays_;
+    const auto nodes = static_cast<std::int64_t>(to - from);
+    if (graph_nodes_.emplace(graph, nodes).first->second != nodes) ++short_replays_;
+  }
 }
 
 void TraceAudit::see(const TraceBatch& batch) {
-  for (const KernelRow& row : batch.kernels) see_device(row, row.graph_node);
+  for (const KernelRow& row : batch.kernels) see_device(row, row.graph_node, row.graph);
   for (const CopyRow& row : batch.copies) see_device(row, row.graph_node);
   for (const SetRow& row : batch.sets) see_device(row, row.graph_node);
   for (const ApiRow& row : batch.api) {
@@ -91,6 +105,7 @@ void TraceAudit::end_visit() {
     if (work_[i].correlation != 0 && work_[i].correlation == work_[i - 1].correlation &&
         !work_[i].graph)
       ++duplicates_;
+  count_replays();
   std::sort(work_.begin(), work_.end(), [](const Work& a, const Work& b) {
     return std::tie(a.stream, a.start) < std::tie(b.stream, b.start);
   });
@@ -190,6 +205,14 @@ std::vector<AuditRow> TraceAudit::rows(const AuditInputs& in) const {
                          count(duplicates_),
                          kNoLimit,
                          "pieces of work that share a launch, outside CUDA graphs"));
+  if (replays_ > 0)
+    rows.push_back(at_most("graph_nodes",
+                           count(short_replays_),
+                           0,
+                           fmt::format("of {} replays of CUDA graphs, those with another number of "
+                                       "records than the graph's first: stages of their nodes are "
+                                       "unknown",
+                                       replays_)));
   rows.push_back(at_most("overlapping_kernels",
                          count(overlapping_),
                          kNoLimit,

@@ -40,13 +40,17 @@ private:
     std::int64_t start, end;
     std::uint64_t stream; // device << 32 | stream
     bool graph;
+    std::uint32_t graph_id; // kernels: CUPTI's number of the graph
   };
   template <class Row> void see_times(const Row& row);
-  template <class Row> void see_device(const Row& row, std::uint64_t graph_node);
+  template <class Row>
+  void see_device(const Row& row, std::uint64_t graph_node, std::uint32_t graph = 0);
+  void count_replays(); // of work_ in the order of launches
 
   std::int64_t zero_times_ = 0, clamped_ = 0, out_of_order_ = 0;
   std::int64_t early_kernels_ = 0, unmatched_ = 0, placed_ = 0, duplicates_ = 0, overlapping_ = 0;
-  std::int64_t device_rows_ = 0;
+  std::int64_t device_rows_ = 0, replays_ = 0, short_replays_ = 0;
+  std::map<std::uint32_t, std::int64_t> graph_nodes_; // by graph: records of its first replay
   std::int64_t worst_early_ns_ = 0;
   std::map<std::uint64_t, std::int64_t> last_start_;          // by stream, in order of arrival
   std::vector<Work> work_;                                    // of this visit

@@ -257,6 +257,25 @@ TEST(Evidence, LevelMustShowItsOwnSpanAndNotTheOthers) {
   EXPECT_EQ(first(judge_results(gate)).verdict.validity, Validity::NotEngaged);
 }
 
+// A step outside its graph is no proof against a level as long as its visit is not counted.
+TEST(Evidence, StepsWithoutTheirGraphAfterTheWarmUpAreNotTheLevels) {
+  const LedgerData data = synthetic_ledger(plan_of(two_level_cell(-0.1)));
+  const auto judged = [&](int round) {
+    LedgerData with = data;
+    for (const LaunchRow& launch : data.launches)
+      if (launch.kind == LaunchKind::Timed)
+        with.metrics.push_back({launch.id, 2, kLastEagerRoundMetric, "round", 1.0 * round, ""});
+    return first(judge_results(with)).verdict;
+  };
+  int counted = 1'000'000;
+  for (const VisitRow& visit : data.visits)
+    if (!visit.warmup) counted = std::min(counted, visit.round);
+  EXPECT_EQ(judged(-1).validity, Validity::Ok);
+  EXPECT_EQ(judged(counted - 1).validity, Validity::Ok);
+  EXPECT_EQ(judged(counted).validity, Validity::NotEngaged);
+  EXPECT_THAT(judged(counted).reasons.at(0).text, HasSubstr("without its CUDA graph"));
+}
+
 TEST(Evidence, IdenticalWorkIsANoOpWithProof) {
   SyntheticCell cell = two_level_cell(0);
   cell.levels[1].same_work = true;

@@ -90,6 +90,49 @@ TEST(Validity, ControlAlarmNeedsSizeAndEvidence) {
   EXPECT_FALSE(small.cells[0].control->alarm);
 }
 
+// Calls in any launch count, of any variant; the comparison keeps its verdict.
+TEST(Alarms, AFallbackInATimedLaunchShows) {
+  LedgerData data = synthetic_ledger(plan_of(two_level_cell(-0.1)));
+  EXPECT_EQ(find_alarm(judge_results(data), AlarmCode::Fallback), nullptr);
+  const VariantRow& fast = data.variants[1];
+  for (const LaunchRow& launch : data.launches)
+    if (launch.kind == LaunchKind::Timed && launch.index <= 2)
+      data.metrics.push_back({launch.id, fast.id, "fallback/mla_attention", "calls", 12, ""});
+  const Report report = judge_results(data);
+  const Alarm* alarm = find_alarm(report, AlarmCode::Fallback);
+  ASSERT_NE(alarm, nullptr);
+  EXPECT_EQ(alarm->cell, report.cells[0].cell.id);
+  EXPECT_THAT(alarm->text,
+              AllOf(HasSubstr("fast "), HasSubstr("mla_attention"), HasSubstr("24 calls in 2 l")));
+  EXPECT_EQ(to_string(alarm->code), "fallback");
+  EXPECT_EQ(first(report).verdict.validity, Validity::Ok);
+}
+
+// In the parity launch the level shows the reference's span instead of its own: no verdict.
+TEST(Validity, AFallbackInTheParityLaunchIsNotEngaged) {
+  LedgerData data = synthetic_ledger(plan_of(two_level_cell(-0.1)));
+  const std::int64_t fast = data.variants[1].id;
+  for (MetricRow& metric : data.metrics)
+    if (metric.variant == fast && metric.path == "engaged/ema_swap/fast")
+      metric.path = "engaged/ema_swap/slow";
+  const Report report = judge_results(data);
+  EXPECT_EQ(first(report).verdict.validity, Validity::NotEngaged);
+}
+
+TEST(Evidence, NamesTheKernelsThatRan) {
+  LedgerData data = synthetic_ledger(plan_of(two_level_cell(-0.1)));
+  EXPECT_EQ(first(judge_results(data)).evidence.ran, "");
+  for (const LaunchRow& launch : data.launches)
+    if (launch.kind == LaunchKind::Parity) {
+      data.metrics.push_back(
+          {launch.id, data.variants[0].id, "kernel/flash_varlen", "count", 8, ""});
+      data.metrics.push_back(
+          {launch.id, data.variants[1].id, "kernel/cudnn_documents", "count", 8, ""});
+    }
+  EXPECT_EQ(first(judge_results(data)).evidence.ran,
+            "flash_varlen x 8 in slow, cudnn_documents x 8 in fast");
+}
+
 TEST(Validity, MixedBuildsAreInvalid) {
   LedgerData data = synthetic_ledger(plan_of(two_level_cell(-0.1)));
   data.launches[2].identity.build = "other";

@@ -206,6 +206,52 @@ TEST(TileDevice, ADrainStartsTheNextStepAtTheHost) {
   EXPECT_EQ(tilings[3].end, 310 * kMicro);
 }
 
+// One launch inside "step", five nodes: their stages are those of the capture.
+Trace replayed_trace(const std::string& table) {
+  TraceBuilder b("a", true);
+  b.info("graph_nodes", table);
+  for (int position = 0; position < 2; ++position) {
+    const std::int64_t at = 100 + 100 * position;
+    b.step(at, at + 20, 0, position);
+    b.replay(at + 5, at + 10, {"f", "f", "b", "o", "e"});
+  }
+  return b.take();
+}
+
+TEST(TileDevice, NodesOfAGraphBelongToTheStageOfTheirCapture) {
+  const auto tilings = tile_steps(replayed_trace(
+      R"([[["forward>latent_attention", 2], ["backward", 1], ["optimizer", 1], ["ema/update", 1]]])"));
+  for (const StepTiling& tiling : tilings) {
+    expect_exact(tiling);
+    EXPECT_EQ(us(tiling, Stage::Forward), 20);
+    EXPECT_EQ(us(tiling, Stage::Backward), 10);
+    EXPECT_EQ(us(tiling, Stage::Optimizer), 10);
+    EXPECT_EQ(us(tiling, Stage::Ema), 10);
+    EXPECT_EQ(us(tiling, Stage::Graph), 0);
+  }
+}
+
+// Never by guess: the launch lies in no stage's span, and neither does the end of a replay.
+TEST(TileDevice, NodesThatNoTableNamesAreTheGraphs) {
+  for (const char* table : {"", // none
+                            "not JSON",
+                            R"([[["forward", 4]]])", // another number of nodes
+                            R"([[["forward", "5"]]])",
+                            R"([[["forward", -5], ["backward", 10]]])",
+                            R"([[["forward", 5]], [["backward", 5]]])"}) { // two graphs that differ
+    const auto tilings = tile_steps(replayed_trace(table));
+    expect_exact(tilings[0]);
+    EXPECT_EQ(us(tilings[0], Stage::Graph), 50) << table;
+    EXPECT_EQ(us(tilings[0], Stage::Forward), 0) << table;
+  }
+  const auto alike =
+      tile_steps(replayed_trace(R"([[["forward", 5]], [["forward", 3], ["forward>head", 2]]])"));
+  EXPECT_EQ(us(alike[0], Stage::Forward), 50);
+  const auto outside = tile_steps(replayed_trace(R"([[["forward", 4], ["", 1]]])"));
+  EXPECT_EQ(us(outside[0], Stage::Forward), 40);
+  EXPECT_EQ(us(outside[0], Stage::Graph), 10);
+}
+
 TEST(TileDevice, AKernelWithoutItsLaunchGoesWhereItsStreamWas) {
   TraceBuilder b("a", true);
   b.step(100, 150, 0, 0);

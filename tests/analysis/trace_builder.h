@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "core/trace/trace.h"
 
@@ -72,6 +73,16 @@ public:
     device(DeviceKind::Copy, kind == 1 ? "Memcpy HtoD" : "Memcpy DtoD", start, end, stream);
     trace_.device.back().copy_kind = kind;
   }
+  // A replay of a CUDA graph: one launch, and kernels of 10 us each from `start` on.
+  void replay(std::int64_t launch, std::int64_t start, const std::vector<std::string_view>& nodes) {
+    call("cudaGraphLaunch", launch, launch + 1, ++correlation_);
+    for (const std::string_view name : nodes) {
+      device(DeviceKind::Kernel, name, start, start + 10, 7);
+      trace_.device.back().graph = true;
+      start += 10;
+    }
+  }
+  void info(const std::string& key, const std::string& value) { trace_.info[key] = value; }
   void unlaunched(std::string_view name, std::int64_t start, std::int64_t end) {
     device(DeviceKind::Kernel, name, start, end, 7);
     trace_.device.back().correlation = 999'999;

@@ -11,6 +11,7 @@
 #include <sstream>
 
 #include "model/config/optimization.h"
+#include "model/config/step_graph.h"
 #include "tests/paths.h"
 
 namespace assay {
@@ -75,6 +76,52 @@ TEST(FamilyConfig, NoOptimizationSwitchesLayouts) {
             << row.name << " " << level.name;
       }
     }
+}
+
+TEST(StepGraph, RefusesByNameWhatACaptureCannotContain) {
+  TrainConfig fits;
+  fits.device = Device::Cuda;
+  fits.precision = Precision::Bf16;
+  fits.delta_form = DeltaForm::Fused;
+  fits.delta_inputs = DeltaInputs::Fused;
+  fits.step_graph = StepGraph::On;
+  EXPECT_TRUE(resolve(fits)) << resolve(fits).error().message;
+  const auto refusal = [&](auto change) {
+    TrainConfig config = fits;
+    change(config);
+    TrainConfig off = config;
+    off.step_graph = StepGraph::Off;
+    EXPECT_TRUE(resolve(off)) << "refused for another reason: " << resolve(off).error().message;
+    const Result<TrainConfig> resolved = resolve(config);
+    return resolved ? std::string() : resolved.error().message;
+  };
+  const auto expect = [](const std::string& message, const std::string& word) {
+    EXPECT_NE(message.find("key 'step_graph' = on needs"), std::string::npos) << message;
+    EXPECT_NE(message.find(word), std::string::npos) << message;
+  };
+  expect(refusal([](TrainConfig& c) { c.device = Device::Cpu; }), "device = cuda");
+  expect(refusal([](TrainConfig& c) { c.family = "nsa"; }), "family = deltanet_mla");
+  expect(refusal([](TrainConfig& c) { c.ranks = 2; }), "ranks = 1");
+  expect(refusal([](TrainConfig& c) { c.delta_form = DeltaForm::Chunked; }), "delta_form = fused");
+  expect(refusal([](TrainConfig& c) { c.delta_inputs = DeltaInputs::Ops; }),
+         "delta_inputs = fused");
+  expect(refusal([](TrainConfig& c) { c.precision = Precision::Fp8; }), "precision = bf16");
+  expect(refusal([](TrainConfig& c) { c.chunk_size = 32; }), "chunk_size = 64");
+  expect(refusal([](TrainConfig& c) { c.head_dim = 48; }), "head_dim");
+  expect(refusal([](TrainConfig& c) { c.attention = Attention::MaskDense; }), "attention = packed");
+  expect(refusal([](TrainConfig& c) { c.planted_spin = 0.05; }), "planted");
+  expect(refusal([](TrainConfig& c) { c.planted_wait = PlantedWait::Host; }), "planted");
+  fits.attention = Attention::Packed;
+  EXPECT_TRUE(resolve(fits));
+}
+
+TEST(StepGraph, RoomForDocuments) {
+  EXPECT_EQ(document_room(1), 64);
+  EXPECT_EQ(document_room(64), 64);
+  EXPECT_EQ(document_room(65), 96);
+  EXPECT_EQ(document_room(129), 192);
+  EXPECT_EQ(document_room(256), 256);
+  EXPECT_FALSE(document_room(257));
 }
 
 TEST(Optimizations, EveryRowNamesItsGates) {

@@ -91,6 +91,20 @@ TEST_F(PlanTest, ACellWithoutWhatItsOptimizationSwitchesIsRefused) {
   EXPECT_EQ(problem(ema), "");
   EXPECT_THAT(problem(ema + "set = { ema_decay = 0.0 }\n"),
               HasSubstr("cell 'e': optimization 'ema_swap' needs ema_decay above 0"));
+  const std::string mla = kHead + "[base]\ndevice = \"cuda\"\npreset = \"tiny\"\n[[cell]]\n"
+                                  "name = \"m\"\noptimization = \"mla_inputs\"\n";
+  EXPECT_EQ(problem(mla + "set = { precision = \"bf16\" }\n"), "");
+  for (const char* change : {"precision = \"fp32\"",
+                             "precision = \"bf16\", rope_dim = 24",
+                             "precision = \"bf16\", kv_rank = 1032",
+                             "precision = \"bf16\", head_dim = 36"})
+    EXPECT_THAT(problem(mla + "set = { " + change + " }\n"),
+                HasSubstr("cell 'm': optimization 'mla_inputs' needs for level fused on a GPU bf16 "
+                          "or fp8, head_dim and kv_rank multiples of 8, kv_rank at most 1024, and "
+                          "rope_dim a power of two from 8 to 256"))
+        << change;
+  EXPECT_THAT(problem(mla + "set = { precision = \"bf16\", pattern = \"GG\" }\n"),
+              HasSubstr("needs a layer of latent attention: an M in pattern"));
 }
 
 TEST_F(PlanTest, HowAPathIsWrittenIsNoPartOfThePlan) {

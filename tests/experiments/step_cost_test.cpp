@@ -63,9 +63,49 @@ TEST(StepCost, FusedInputsLaunchFiveKernels) {
   EXPECT_DOUBLE_EQ(total_flops(operators), total_flops(fused));
 }
 
+// Operators of latent attention's inputs, 18 + 23 launches of which 2 x (7 + 8) rotate: by copies
+// 13 + 10 + 2 x 12, by complex numbers 2 x (1 + 2), and fused 2 + 3 in all.
+TEST(StepCost, InputsOfLatentAttentionLaunchAsTheirFormSays) {
+  TrainConfig config;
+  config.pattern = "GMM";
+  config = value_or_throw(resolve(config));
+  const std::vector<OpCost> operators = step_cost(step_shape(config));
+  const auto launches_more = [&](MlaInputs form) {
+    config.mla_inputs = form;
+    const std::vector<OpCost> ops = step_cost(step_shape(config));
+    EXPECT_DOUBLE_EQ(total_flops(ops), total_flops(operators));
+    return total_launches(ops) - total_launches(operators);
+  };
+  EXPECT_EQ(launches_more(MlaInputs::RotaryTranspose), 2 * (47 - 30));
+  EXPECT_EQ(launches_more(MlaInputs::RotaryComplex), 2 * (6 - 30));
+  EXPECT_EQ(launches_more(MlaInputs::Fused), 2 * (5 - 41));
+}
+
 // Three chunks of the same head: the same FLOPs; logits cross memory twice less in the loss, the
 // weight is read six times and its gradient, 4 bytes an element, written three times and read
 // twice.
+// One replay for all kernels; bytes and FLOPs stay.
+TEST(StepCost, AGraphIsOneLaunchBesideItsInputs) {
+  TrainConfig config;
+  config.device = Device::Cuda;
+  config.precision = Precision::Bf16;
+  config.delta_form = DeltaForm::Fused;
+  config.delta_inputs = DeltaInputs::Fused;
+  config.accumulate = 2;
+  config = value_or_throw(resolve(config));
+  const std::vector<OpCost> off = step_cost(step_shape(config));
+  config.step_graph = StepGraph::On;
+  const std::vector<OpCost> documents = step_cost(step_shape(config));
+  config.attention = Attention::Packed;
+  const std::vector<OpCost> rows = step_cost(step_shape(config));
+  EXPECT_EQ(total_launches(rows), 3 + 2 * 2);            // rate, replay, results; tokens, targets
+  EXPECT_EQ(total_launches(documents), 3 + 2 * (2 + 9)); // and the layout of documents
+  EXPECT_GT(total_launches(off), 500);
+  EXPECT_DOUBLE_EQ(total_flops(rows), total_flops(off));
+  const auto tokens = static_cast<double>(2 * config.seq_len * config.batch_rows);
+  EXPECT_DOUBLE_EQ(op(rows, "graph").bytes, tokens * 2 * 8 * 2);
+}
+
 TEST(StepCost, ChunkedLossByHand) {
   StepShape shape = small_delta();
   const std::vector<OpCost> whole = step_cost(shape);

@@ -54,7 +54,7 @@ template <int D> Result run(const Inputs& in) {
                   .heads_k = s.heads_k,
                   .heads = s.heads,
                   .chunks = chunks,
-                  .segments = static_cast<int>(s.lengths.size()),
+                  .segments = static_cast<int>(in.first.size()) - 1,
                   .scale = 1 / std::sqrt(static_cast<float>(D))};
   const Gradients b{.problem = p,
                     .d_out = in.d_out.data(),
@@ -131,6 +131,23 @@ TEST(DeltaRuleEmulated, AnotherSegmentChangesNoBit) {
   EXPECT_TRUE(same(before.dk, after.dk));
   EXPECT_TRUE(same(before.dv, after.dv));
   EXPECT_TRUE(std::equal(before.dg.begin(), before.dg.begin() + 70, after.dg.begin()));
+}
+
+// Tables of fixed size: chunks of no token, and segments of no chunk behind the last one.
+TEST(DeltaRuleEmulated, RoomThatIsEmptyChangesNoBit) {
+  const Inputs in = make_inputs({{70, 30}, 1, 1, 64}, 8, 0.05);
+  const Result expected = run<64>(in);
+  Inputs wide = in;
+  wide.chunk.resize(in.chunk.size() + 2 * 3, 0);
+  wide.first.resize(in.first.size() + 2, in.first.back());
+  const Result seen = run<64>(wide);
+  EXPECT_EQ(seen.out, expected.out);
+  EXPECT_EQ(seen.update, expected.update);
+  EXPECT_EQ(seen.dq, expected.dq);
+  EXPECT_EQ(seen.dk, expected.dk);
+  EXPECT_EQ(seen.dv, expected.dv);
+  EXPECT_EQ(seen.dg, expected.dg);
+  EXPECT_EQ(seen.d_beta, expected.d_beta);
 }
 
 TEST(DeltaRuleEmulated, ALaterTokenChangesNoBitOfAnEarlierOutput) {

@@ -81,7 +81,14 @@ TEST(KernelCounts, FamilyDeltanetMla) {
   longer.seq_len = 192; // three chunks for two
   expect_counts("G", layer(delta));
   expect_counts("G, a chunk more", count(longer).minus(count(delta)));
-  expect_counts("M", layer(tiny("deltanet_mla", "M")));
+  TrainConfig latent = tiny("deltanet_mla", "M");
+  expect_counts("M", layer(latent));
+  latent.mla_inputs = MlaInputs::RotaryTranspose;
+  expect_counts("M, rotation by transposes", layer(latent));
+  latent.mla_inputs = MlaInputs::RotaryComplex;
+  expect_counts("M, rotation by complex numbers", layer(latent));
+  latent.mla_inputs = MlaInputs::Fused;
+  expect_counts("M, fused inputs", layer(latent));
   expect_counts("step without layers", count(delta).minus(layer(delta)));
   TrainConfig chunked = delta;
   chunked.loss_chunk_mib = 64; // one chunk here

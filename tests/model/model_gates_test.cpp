@@ -24,7 +24,8 @@ struct RowLevel {
 std::vector<RowLevel> all_levels() {
   std::vector<RowLevel> all;
   for (const Optimization& row : optimizations().all()) {
-    if (row.needs_ranks) continue; // ddp_test.cpp
+    if (row.needs_ranks) continue;          // ddp_test.cpp
+    if (row.name == "step_graph") continue; // a GPU alone: gpu/step_graph_gpu_test.cpp
     for (const Level& level : row.levels) all.push_back({&row, &level});
   }
   return all;
@@ -42,8 +43,16 @@ TrainConfig with_level(TrainConfig config, const Level& level) {
 
 class EveryLevel : public testing::TestWithParam<RowLevel> {};
 
+// Levels that only a GPU has are refused before anything runs.
+bool refused(const TrainConfig& config, const Level& level) {
+  TrainConfig changed = config;
+  level.apply(changed);
+  return !resolve(changed);
+}
+
 TEST_P(EveryLevel, PassesItsGates) {
   const auto& [row, level] = GetParam();
+  if (refused(small_config_for(*row), *level)) GTEST_SKIP() << "the level needs a GPU";
   TrainConfig base = small_config_for(*row);
   if (row->name != "bf16_guard") base.bf16_delta_inputs = false;
   TrainConfig reference = base, other = base;
@@ -63,6 +72,7 @@ TEST_P(EveryLevel, PassesItsGates) {
 // One span shows that a level ran, and no other level of its row shows that span.
 TEST_P(EveryLevel, ShowsItsOwnSpan) {
   const auto& [row, level] = GetParam();
+  if (refused(small_config_for(*row), *level)) GTEST_SKIP() << "the level needs a GPU";
   const TrainConfig config = with_level(small_config_for(*row), *level);
   const CodePath seen = record_code_path(*row, config, ragged_batches(config, 2));
   for (const Level& other : row->levels) {
@@ -71,6 +81,14 @@ TEST_P(EveryLevel, ShowsItsOwnSpan) {
     EXPECT_EQ(shown, other.span == level->span) << other.span; // spins of two lengths share one
   }
   EXPECT_FALSE(seen.operators.empty());
+}
+
+TEST(Levels, OnlyTwoNeedAGpu) {
+  std::vector<std::string> names;
+  for (const RowLevel& one : all_levels())
+    if (refused(small_config_for(*one.row), *one.level))
+      names.push_back(one.row->name + "/" + one.level->name);
+  EXPECT_EQ(names, (std::vector<std::string>{"mla_attention/cudnn", "mla_attention/efficient"}));
 }
 
 INSTANTIATE_TEST_SUITE_P(All, EveryLevel, testing::ValuesIn(all_levels()), level_name);

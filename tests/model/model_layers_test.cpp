@@ -9,12 +9,14 @@
 #include "model/layers/attention/attention.h"
 #include "model/layers/delta_rule/short_conv.h"
 #include "model/layers/rms_norm.h"
+#include "tests/model/attention_fixture.h"
 #include "tests/model/model_fixture.h"
 
 namespace assay {
 namespace {
 
 using testing_model::make_segments;
+using testing_model::plain_attention;
 using testing_model::small_config;
 
 const std::vector<std::int32_t> kRagged{0, 1, 3, 20, 48};
@@ -93,24 +95,6 @@ TEST(Rope, RotatesInterleavedPairsAndRestartsWithTheSegment) {
           y[t][0][2 * i + 1].item<double>(), a * std::sin(angle) + b * std::cos(angle), 1e-6);
     }
   }
-}
-
-at::Tensor plain_attention(const at::Tensor& q,
-                           const at::Tensor& k,
-                           const at::Tensor& v,
-                           const std::vector<std::int32_t>& cu,
-                           double scale) {
-  std::vector<at::Tensor> parts;
-  for (std::size_t i = 1; i < cu.size(); ++i) {
-    const auto part = [&](const at::Tensor& x) {
-      return x.narrow(0, cu[i - 1], cu[i] - cu[i - 1]).transpose(0, 1);
-    };
-    const at::Tensor above = at::ones({cu[i] - cu[i - 1], cu[i] - cu[i - 1]}, at::kBool).triu(1);
-    const at::Tensor scores = at::bmm(part(q), part(k).transpose(1, 2)) * scale;
-    parts.push_back(
-        at::bmm(scores.masked_fill(above, -INFINITY).softmax(-1), part(v)).transpose(0, 1));
-  }
-  return at::cat(parts);
 }
 
 class AttentionPath : public testing::TestWithParam<Attention> {};

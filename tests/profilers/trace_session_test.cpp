@@ -209,6 +209,34 @@ TEST(EventRing, KeepsOrderAcrossThreads) {
   producer.join();
 }
 
+TEST(TraceAudit, AReplayWithoutARecordOfANodeFailsIt) {
+  const auto graph_nodes = [](std::vector<int> records) {
+    TraceAudit audit;
+    TraceBatch batch;
+    std::uint32_t correlation = 0;
+    for (const int count : records) {
+      batch.api.push_back({.start = 1, .end = 2, .correlation = ++correlation});
+      for (int node = 1; node <= count; ++node) {
+        KernelRow kernel;
+        kernel.start = 10 * node, kernel.end = kernel.start + 5;
+        kernel.correlation = correlation;
+        kernel.graph = 3, kernel.graph_node = static_cast<std::uint64_t>(node);
+        batch.kernels.push_back(kernel);
+      }
+    }
+    audit.see(batch);
+    audit.end_visit();
+    AuditInputs inputs;
+    inputs.cuda = true;
+    for (const AuditRow& row : audit.rows(inputs))
+      if (row.check == "graph_nodes") return std::pair(row.passed, row.value);
+    return std::pair(true, -1.0); // not checked
+  };
+  EXPECT_EQ(graph_nodes({4, 4, 4}), std::pair(true, 0.0));
+  EXPECT_EQ(graph_nodes({4, 3, 4}), std::pair(false, 1.0));
+  EXPECT_EQ(graph_nodes({}), std::pair(true, -1.0));
+}
+
 TEST(TraceAudit, ClockStepsFailIt) {
   AuditInputs inputs;
   inputs.clock_steps = 1;

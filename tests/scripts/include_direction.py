@@ -14,9 +14,9 @@ CORE = {"core", "core/files", "core/sqlite", "core/ledger", "core/trace", "core/
 REPORTS = {"experiments/evidence", "experiments/attribution", "experiments/analysis"}
 LAYERS = {"model/layers", "model/layers/attention", "model/layers/delta_rule"}
 MODEL = LAYERS | {"model/config", "model/layout", "model/nsa", "model/data", "model/ddp", "model/families",
-                  "model/training", "model/gates"}
+                  "model/graph", "model/training", "model/gates"}
 VIEWER = {"ui/model", "ui/model/trace", "ui/model/results"}
-KERNELS = {"kernels", "kernels/delta_rule", "kernels/rowwise"}
+KERNELS = {"kernels", "kernels/attention", "kernels/delta_rule", "kernels/rowwise"}
 ENGINE = {"experiments/plan", "experiments/engine", "experiments/demo"}
 PROFILERS = {"profilers/machine", "profilers/trace", "profilers/cupti"}
 # Room of the including file -> rooms it may include from, besides itself. The longest matching prefix counts.
@@ -29,6 +29,7 @@ ALLOWED = {
     "core/trace": {"core", "core/files", "core/sqlite"},
     "core/protocol": {"core", "core/ledger"},
     "kernels": {"core"},
+    "kernels/attention": {"core", "kernels"},
     "kernels/delta_rule": {"core", "kernels"},
     "kernels/rowwise": {"core", "kernels"},
     "model": set(),
@@ -41,6 +42,7 @@ ALLOWED = {
     "model/data": CORE | {"model/config", "model/layout"},
     "model/families": CORE | LAYERS | {"model/config", "model/layout", "model/nsa"},
     "model/ddp": CORE | {"model/config", "model/layout", "model/data", "model/families"},
+    "model/graph": CORE | {"kernels", "model/config", "model/layout"},
     "model/training": CORE | MODEL - {"model/gates", "model/training"} | KERNELS,
     "model/gates": CORE | MODEL - {"model/gates"},
     "profilers/machine": CORE,
@@ -124,18 +126,21 @@ GROUPS = {"all of core": CORE, "all of kernels": KERNELS, "all of model": MODEL,
           "the engine": ENGINE, "the viewer's model": VIEWER}
 
 
+def words(rooms: set, groups: dict) -> str:
+    """A whole group of rooms takes one name."""
+    parts, rest = [], set(rooms)
+    for name, members in groups.items():
+        if members <= rest:
+            parts.append(name)
+            rest -= members
+    return ", ".join(parts + [f"`{room}`" for room in sorted(rest)])
+
+
 def markdown() -> str:
-    """One row a room, from the bottom up; a whole group of rooms takes one name."""
-    rows = [f"| {name} | " + ", ".join(f"`{room}`" for room in sorted(rooms)) + " |" for name, rooms in GROUPS.items()]
+    """One row a group or room, from the bottom up."""
+    rows = [f"| {name} | {words(rooms, {n: r for n, r in GROUPS.items() if r < rooms})} |" for name, rooms in GROUPS.items()]
     lines = ["| group | rooms |", "|---|---|", *rows, "", "| room | may include |", "|---|---|"]
-    for room, allowed in ALLOWED.items():
-        parts, rest = [], set(allowed)
-        for name, rooms in GROUPS.items():
-            if rooms <= rest:
-                parts.append(name)
-                rest -= rooms
-        parts += [f"`{name}`" for name in sorted(rest)]
-        lines.append(f"| `{room}` | {', '.join(parts) or 'no other room'} |")
+    lines += [f"| `{room}` | {words(allowed, GROUPS) or 'no other room'} |" for room, allowed in ALLOWED.items()]
     return "\n".join(lines) + "\n"
 
 

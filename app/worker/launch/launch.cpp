@@ -12,6 +12,7 @@
 #include <random>
 
 #include "app/worker/launch/guard_memory.h"
+#include "core/fallback.h"
 #include "core/protocol/visit_json.h"
 #include "core/statistics/statistics.h"
 #include "model/layout/segments.h"
@@ -188,9 +189,15 @@ Launch::timed_visit(std::size_t variant, const std::vector<UnitData>& units, Tra
     barrier = [this] { ranks_->group()->barrier("visit"); };
   }
   const bool evaluation = unit_ == "evaluation";
+  const std::map<std::string, std::int64_t> before = fallbacks();
   sampler_.begin();
   VisitResult visit =
       run_visit(*replicas_[variant].trainer, evaluation, units, discard_steps_, tracer, barrier);
+  for (const auto& [name, times] : fallbacks()) {
+    const auto known = before.find(name);
+    const std::int64_t own = times - (known == before.end() ? 0 : known->second);
+    if (own > 0) fallbacks_[variant][name] += own;
+  }
   // Every rank has the whole list of an evaluation; its tokens are to be counted once.
   if (evaluation && ranks_ != nullptr && ranks_->place().rank > 0) visit.tokens = 0;
   return visit;
@@ -219,8 +226,15 @@ std::pair<VisitResult, Covariates> Launch::observed_visit(std::size_t variant,
   const std::string& name = variants_[variant].name;
   Tracer* tracer = tracing.empty() ? nullptr : tracer_.get();
   if (tracer != nullptr) tracer->begin_visit(variant, round, tracing == "warm-up");
+  Replica& replica = replicas_[variant];
+  const auto eager_steps = [&] {
+    const GraphCounts* counts = replica.trainer->graph_counts();
+    return counts == nullptr ? 0 : counts->steps_without_graph();
+  };
+  const std::int64_t before = eager_steps();
   VisitResult visit =
       guard_memory(variant, name, [&] { return timed_visit(variant, units, tracer); });
+  if (eager_steps() > before) replica.last_eager_round = round;
   const Covariates covariates = sampler_.end();
   if (tracer != nullptr) tracer->end_visit();
   if (kind_ == "loss") visit.loss = mean(visit.step_losses);
@@ -287,6 +301,7 @@ json Launch::probe() {
 }
 
 json Launch::bye() {
+  if (tracer_) describe_graphs();
   json metrics = tracer_ ? tracer_->finish() : json::array();
   tracer_.reset();
   if (step_ns_ > 0)
@@ -298,6 +313,13 @@ json Launch::bye() {
                                   "epochs",
                                   static_cast<double>(train_data_->position().epoch),
                                   "of the training data, finished"));
+  for (std::size_t i = 0; i < replicas_.size(); ++i)
+    if (replicas_[i].trainer != nullptr && replicas_[i].trainer->graph_counts() != nullptr)
+      metrics.push_back(metric_json(i,
+                                    kLastEagerRoundMetric,
+                                    "round",
+                                    static_cast<double>(replicas_[i].last_eager_round),
+                                    "the last with a step that no graph replayed; -1: none"));
   for (std::size_t i = 0; i < own_step_ns_.size(); ++i)
     if (!own_step_ns_[i].empty())
       metrics.push_back(metric_json(i,
@@ -305,6 +327,10 @@ json Launch::bye() {
                                     "ns",
                                     median(own_step_ns_[i]),
                                     "median over this rank's visits, warm-up included"));
+  for (const auto& [variant, names] : fallbacks_)
+    for (const auto& [name, times] : names)
+      metrics.push_back(metric_json(
+          variant, name, "calls", static_cast<double>(times), "of all visits, warm-up included"));
   return {{"event", "bye"}, {"metrics", metrics}};
 }
 

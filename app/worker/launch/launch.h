@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -54,8 +55,10 @@ private:
   struct Replica {
     std::unique_ptr<Trainer> trainer;
     std::int64_t bytes = 0;
+    std::int64_t last_eager_round = -1; // step_graph = on: with a step that no graph replayed
   };
   void start_tracer(const nlohmann::json& trace);
+  void describe_graphs();
   void build_replicas();
   void warm_evaluation_replicas();
   std::vector<Batch> parity_batches();
@@ -90,6 +93,8 @@ private:
   std::unique_ptr<Tracer> tracer_; // of a traced launch
   RankChannel* ranks_;
   std::vector<std::vector<double>> own_step_ns_; // of several ranks: by variant, one a visit
+  // Of visits, by variant and name (core/fallback.h).
+  std::map<std::size_t, std::map<std::string, std::int64_t>> fallbacks_;
 };
 
 } // namespace assay::worker

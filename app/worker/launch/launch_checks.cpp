@@ -6,6 +6,7 @@
 #include "core/protocol/visit_json.h"
 #include "core/statistics/roofline.h"
 #include "model/gates/gates.h"
+#include "model/graph/graph_room.h"
 #include "model/layout/segments.h"
 #include "model/training/device_peaks.h"
 #include "model/training/peak_memory.h"
@@ -107,13 +108,16 @@ json Launch::memory() {
         PeakMemory peak(
             spec.config.device); // counts from here on, so the replica is built after it
         Trainer trainer(spec.config, group());
-        (void)trainer.step(first);
+        for (std::int64_t step = 0; step < trainer.warm_up_steps(); ++step)
+          (void)trainer.step(first);
         (void)run_visit(trainer, unit_ == "evaluation", units, 0);
         peak.restart();
         (void)run_visit(trainer, unit_ == "evaluation", units, 0);
         if (!counted) return;
-        metrics.push_back(
-            metric_json(i, "memory/peak_bytes", "bytes", static_cast<double>(peak.peak_bytes())));
+        // A replay allocates nothing: it writes to the graphs' own memory.
+        const std::int64_t graphs = trainer.graph_counts() ? graph_pool_bytes() : 0;
+        metrics.push_back(metric_json(
+            i, "memory/peak_bytes", "bytes", static_cast<double>(peak.peak_bytes() + graphs)));
         metrics.push_back(
             metric_json(i, "memory/start_bytes", "bytes", static_cast<double>(peak.start_bytes())));
       });

@@ -77,8 +77,17 @@ void Launch::start_tracer(const json& trace) {
       tracer_->describe(i, key, value);
 }
 
+// Which spans the nodes of the variants' CUDA graphs were captured in.
+void Launch::describe_graphs() {
+  for (std::size_t i = 0; i < replicas_.size(); ++i)
+    if (const Trainer* trainer = replicas_[i].trainer.get();
+        trainer != nullptr && trainer->graph_counts() != nullptr)
+      tracer_->describe(i, "graph_nodes", to_text(trainer->graph_node_spans()));
+}
+
 json Launch::stop_trace() {
   if (!tracer_) bad_input("a {} launch records no trace", kind_);
+  describe_graphs();
   json metrics = tracer_->finish();
   tracer_.reset();
   return {{"event", "trace_stopped"}, {"metrics", metrics}};

@@ -17,6 +17,7 @@ Restored restore_model(const RestoreOptions& options) {
   if (options.weights == Weights::Ema && config.ema_decay == 0)
     bad_input("{} was trained without an EMA (ema_decay = 0); leave --weights out", path);
   if (options.weights == Weights::Raw) config.ema_decay = 0;
+  config.mla_attention = MlaAttention::FlashPadded; // on every device, and without plans
   restored.config = value_or_throw(resolve(config));
   open_device(restored.config);
   set_threads(restored.config);

@@ -26,7 +26,8 @@ struct RestoreOptions {
   Weights weights = Weights::Default;
 };
 
-// With raw weights its config().ema_decay is 0, so that nothing is averaged. Throws bad input for a
+// Its mla_attention is flash_padded, whatever the training took, since the others need a GPU. With
+// raw weights its config().ema_decay is 0, so that nothing is averaged. Throws bad input for a
 // damaged checkpoint, another tokenizer, or EMA weights that the checkpoint lacks.
 Restored restore_model(const RestoreOptions& options);
 

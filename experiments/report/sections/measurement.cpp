@@ -70,6 +70,7 @@ Section measurement_section(const ComparisonPlace& place) {
                   to_string(comparison.verdict.quality),
                   comparison.evidence.quality_reason.text));
   add("code path", comparison.evidence.engaged);
+  add("ran", comparison.evidence.ran);
   return section;
 }
 

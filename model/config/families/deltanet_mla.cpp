@@ -39,8 +39,14 @@ LayerSize latent_size(const TrainConfig& c) {
 }
 
 StepShape::Layer latent_cost(const TrainConfig& c, std::int64_t) {
-  return LatentShape{
-      c.heads, c.head_dim, c.rope_dim, c.kv_rank, static_cast<double>(c.seq_len + 1) / 2};
+  return LatentShape{c.heads,
+                     c.head_dim,
+                     c.rope_dim,
+                     c.kv_rank,
+                     static_cast<double>(c.seq_len + 1) / 2,
+                     c.mla_inputs,
+                     c.mla_attention,
+                     c.attention == Attention::Varlen};
 }
 
 Layouts latent_layouts(const TrainConfig&) {
@@ -51,6 +57,34 @@ HeadWidth latent_width(const TrainConfig& c) {
   if (c.head_dim <= 0 || c.rope_dim <= 0) return {};
   const std::int64_t width = c.head_dim + c.rope_dim;
   return {width, fmt::format("head_dim {} + rope_dim {} = {}", c.head_dim, c.rope_dim, width)};
+}
+
+constexpr std::int64_t kCudnnWidth = 128; // widest head of its backward pass
+
+// What each choice of `mla_attention` needs beside the family.
+Result<bool> check(const TrainConfig& c) {
+  if (c.mla_attention == MlaAttention::FlashPadded) return true;
+  if (c.attention == Attention::MaskDense)
+    return fail("key 'mla_attention' must be flash_padded with attention = mask_dense, whose mask "
+                "the other choices do not take: set attention to packed or varlen");
+  if (c.mla_attention == MlaAttention::Math) return true;
+  const char* name = c.mla_attention == MlaAttention::Cudnn ? "cudnn" : "efficient";
+  if (c.device != Device::Cuda)
+    return fail("mla_attention = {} needs device = cuda: take flash_padded or math on a CPU "
+                "(`levels` of a cell)",
+                name);
+  if (c.mla_attention == MlaAttention::Efficient) return true;
+  if (c.precision == Precision::Fp32)
+    return fail("mla_attention = cudnn needs precision = bf16, fp16 or fp8, not fp32: set one of "
+                "them, or take flash_padded, efficient or math");
+  const std::int64_t width = c.head_dim + c.rope_dim;
+  if (c.head_dim % 8 != 0 || width % 8 != 0 || width > kCudnnWidth)
+    return fail("mla_attention = cudnn needs head_dim and head_dim + rope_dim to be multiples of 8 "
+                "up to {}, not {} and {}: change them, or take flash_padded, efficient or math",
+                kCudnnWidth,
+                c.head_dim,
+                width);
+  return true;
 }
 
 } // namespace
@@ -68,7 +102,8 @@ FamilyConfig deltanet_mla_config() {
       .keys = {{"kv_rank", &TrainConfig::kv_rank}},
       .layers = {{'G', delta_size, delta_cost, delta_layouts},
                  {'M', latent_size, latent_cost, latent_layouts, latent_width}},
-      .ffn_matrices = 3};
+      .ffn_matrices = 3,
+      .check = check};
 }
 
 } // namespace assay

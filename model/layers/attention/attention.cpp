@@ -14,18 +14,6 @@ namespace assay {
 
 namespace {
 
-const char* span_name(Attention path) {
-  switch (path) {
-  case Attention::MaskDense:
-    return "attention/mask_dense";
-  case Attention::Packed:
-    return "attention/packed";
-  case Attention::Varlen:
-    return "attention/varlen";
-  }
-  internal_error("unknown attention path");
-}
-
 const char* backend_counter(std::int64_t backend, bool cuda) {
   switch (static_cast<at::SDPBackend>(backend)) {
   case at::SDPBackend::flash_attention:
@@ -65,13 +53,25 @@ at::Tensor dense_mask_attention(const at::Tensor& q,
 
 } // namespace
 
+const char* attention_span(Attention path) {
+  switch (path) {
+  case Attention::MaskDense:
+    return "attention/mask_dense";
+  case Attention::Packed:
+    return "attention/packed";
+  case Attention::Varlen:
+    return "attention/varlen";
+  }
+  internal_error("unknown attention path");
+}
+
 at::Tensor causal_attention(const at::Tensor& q,
                             const at::Tensor& k,
                             const at::Tensor& v,
                             const Segments& segments,
                             Attention path,
                             double scale) {
-  const Span span(span_name(path));
+  const Span span(attention_span(path));
   const std::int64_t width = v.size(2), padding = q.size(2) - width;
   const at::Tensor value = padding > 0 ? at::constant_pad_nd(v, {0, padding}) : v;
   const at::Tensor out = path == Attention::MaskDense

@@ -9,6 +9,9 @@
 
 namespace assay {
 
+// "attention/<path>", a literal.
+const char* attention_span(Attention path);
+
 // q, k [T, H, Dqk], v [T, H, Dv <= Dqk] -> [T, H, Dv]; softmax(q k^T scale) v, every token sees
 // itself and what comes before it in its segment. `segments` are the rows for MaskDense (dense -inf
 // mask through SDPA) and Packed, the documents for Varlen; the latter two run the varlen kernel

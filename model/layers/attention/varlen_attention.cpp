@@ -29,6 +29,7 @@ struct Call {
   std::int64_t max_len = 0;
   double scale = 0;
   std::optional<std::int64_t> left; // keys before the query's own; none: all
+  bool efficient = false;           // on CUDA, whatever the dtype
 };
 
 // One segment of [T, H, D] as the [1, H, L, D] view that the CPU kernel takes.
@@ -155,7 +156,7 @@ tensor_list efficient_backward(const Call& call,
                                const at::Tensor& k,
                                const at::Tensor& v,
                                const tensor_list& kept) {
-  auto [dq, dk, dv, d_bias] = at::_efficient_attention_backward(grad.unsqueeze(0),
+  auto [dq, dk, dv, d_bias] = at::_efficient_attention_backward(grad.contiguous().unsqueeze(0),
                                                                 q.unsqueeze(0),
                                                                 k.unsqueeze(0),
                                                                 v.unsqueeze(0),
@@ -179,15 +180,19 @@ bool is_half(const at::Tensor& x) {
   return x.scalar_type() == at::kHalf || x.scalar_type() == at::kBFloat16;
 }
 
+bool takes_flash(const Call& call, const at::Tensor& q) {
+  return is_half(q) && !call.efficient;
+}
+
 struct VarlenAttention : torch::autograd::Function<VarlenAttention> {
   static at::Tensor forward(AutogradContext* ctx,
                             const at::Tensor& q,
                             const at::Tensor& k,
                             const at::Tensor& v,
                             const std::shared_ptr<const Call>& call) {
-    tensor_list kept = !q.is_cuda() ? cpu_forward(*call, q, k, v)
-                       : is_half(q) ? flash_forward(*call, q, k, v)
-                                    : efficient_forward(*call, q, k, v);
+    tensor_list kept = !q.is_cuda()            ? cpu_forward(*call, q, k, v)
+                       : takes_flash(*call, q) ? flash_forward(*call, q, k, v)
+                                               : efficient_forward(*call, q, k, v);
     const at::Tensor out = kept[0];
     kept.insert(kept.end(), {q, k, v});
     ctx->save_for_backward(kept);
@@ -200,7 +205,9 @@ struct VarlenAttention : torch::autograd::Function<VarlenAttention> {
     tensor_list kept = ctx->get_saved_variables();
     const at::Tensor v = kept.back(), k = kept[kept.size() - 2], q = kept[kept.size() - 3];
     kept.resize(kept.size() - 3);
-    const auto run = !q.is_cuda() ? cpu_backward : is_half(q) ? flash_backward : efficient_backward;
+    const auto run = !q.is_cuda()           ? cpu_backward
+                     : takes_flash(call, q) ? flash_backward
+                                            : efficient_backward;
     tensor_list result = run(call, grads[0], q, k, v, kept);
     result.emplace_back();
     return result;
@@ -211,11 +218,11 @@ void require_flash(const at::Tensor& q) {
   if (!q.is_cuda() || !is_half(q)) internal_error("this attention needs bf16 or fp16 on CUDA");
 }
 
-std::shared_ptr<const Call>
+std::shared_ptr<Call>
 make_call(const Segments& segments, double scale, std::optional<std::int64_t> left) {
   // A longest segment of one query makes flash attention swap queries and groups of heads.
   const std::int64_t longest = std::max<std::int64_t>(2, segments.max_len);
-  return std::make_shared<const Call>(Call{segments.cu_host, segments.cu, longest, scale, left});
+  return std::make_shared<Call>(Call{segments.cu_host, segments.cu, longest, scale, left});
 }
 
 } // namespace
@@ -225,7 +232,19 @@ at::Tensor varlen_attention(const at::Tensor& q,
                             const at::Tensor& v,
                             const Segments& segments,
                             double scale) {
-  return VarlenAttention::apply(q, k, v, make_call(segments, scale, std::nullopt));
+  return VarlenAttention::apply(
+      q, k, v, std::shared_ptr<const Call>(make_call(segments, scale, std::nullopt)));
+}
+
+at::Tensor efficient_attention(const at::Tensor& q,
+                               const at::Tensor& k,
+                               const at::Tensor& v,
+                               const Segments& segments,
+                               double scale) {
+  if (!q.is_cuda()) internal_error("memory-efficient attention needs CUDA");
+  std::shared_ptr<Call> call = make_call(segments, scale, std::nullopt);
+  call->efficient = true;
+  return VarlenAttention::apply(q, k, v, std::shared_ptr<const Call>(std::move(call)));
 }
 
 at::Tensor window_attention(const at::Tensor& q,
@@ -235,7 +254,8 @@ at::Tensor window_attention(const at::Tensor& q,
                             double scale,
                             std::int64_t window) {
   require_flash(q);
-  return VarlenAttention::apply(q, k, v, make_call(segments, scale, window - 1));
+  return VarlenAttention::apply(
+      q, k, v, std::shared_ptr<const Call>(make_call(segments, scale, window - 1)));
 }
 
 at::Tensor

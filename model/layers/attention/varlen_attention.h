@@ -18,6 +18,13 @@ at::Tensor varlen_attention(const at::Tensor& q,
                             const Segments& segments,
                             double scale);
 
+// The memory-efficient kernel in every dtype; v may be of another width. CUDA alone.
+at::Tensor efficient_attention(const at::Tensor& q,
+                               const at::Tensor& k,
+                               const at::Tensor& v,
+                               const Segments& segments,
+                               double scale);
+
 // The same over the `window` last tokens up to and with the query's own. CUDA bf16/fp16 alone.
 at::Tensor window_attention(const at::Tensor& q,
                             const at::Tensor& k,

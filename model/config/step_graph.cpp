@@ -1,0 +1,39 @@
+#include "model/config/step_graph.h"
+
+namespace assay {
+
+std::vector<Need> step_graph_needs() {
+  return {
+      {"device = cuda: a CPU has no CUDA graphs",
+       [](const TrainConfig& c) { return c.device == Device::Cuda; }},
+      {"family = deltanet_mla: native sparse attention sizes its tensors on the host",
+       [](const TrainConfig& c) { return c.family == "deltanet_mla"; }},
+      {"ranks = 1: collectives of several ranks are not captured",
+       [](const TrainConfig& c) { return c.ranks == 1; }},
+      {"delta_form = fused and delta_inputs = fused: the operator forms gather by each batch's "
+       "documents, and a triangular solve cannot be captured",
+       [](const TrainConfig& c) {
+         return c.delta_form == DeltaForm::Fused && c.delta_inputs == DeltaInputs::Fused;
+       }},
+      {"precision = bf16, chunk_size = 64, conv_kernel = 4 and head_dim 32, 64 or 128: what the "
+       "kernels of the delta rule take",
+       [](const TrainConfig& c) {
+         return c.precision == Precision::Bf16 && c.chunk_size == 64 && c.conv_kernel == 4 &&
+                (c.head_dim == 32 || c.head_dim == 64 || c.head_dim == 128);
+       }},
+      {"attention = packed or varlen: a dense mask is made of each batch",
+       [](const TrainConfig& c) { return c.attention != Attention::MaskDense; }},
+      {"no planted wait: the host chooses its length in every step",
+       [](const TrainConfig& c) {
+         return c.planted_wait == PlantedWait::None && c.planted_spin <= 0;
+       }},
+  };
+}
+
+std::optional<std::int64_t> document_room(std::int64_t documents) {
+  for (const std::int64_t room : {64, 96, 128, 192, 256})
+    if (documents <= room) return room;
+  return std::nullopt;
+}
+
+} // namespace assay

@@ -1,0 +1,67 @@
+#include "model/graph/graph_room.h"
+
+#include <ATen/cuda/CUDAEvent.h>
+#include <c10/cuda/CUDACachingAllocator.h>
+
+#include <mutex>
+
+namespace assay {
+
+namespace {
+
+std::mutex room_mutex;
+std::weak_ptr<GraphRoom> room;
+
+template <class Size> std::int64_t sum_of_segments(c10::MempoolId_t pool, Size size) {
+  std::int64_t bytes = 0;
+  for (const auto& segment : c10::cuda::CUDACachingAllocator::snapshot(pool, false).segments)
+    if (segment.owner_private_pool_id == pool) bytes += static_cast<std::int64_t>(size(segment));
+  return bytes;
+}
+
+void wait_for(const c10::cuda::CUDAStream& waiting, const c10::cuda::CUDAStream& other) {
+  at::cuda::CUDAEvent event;
+  event.record(other);
+  event.block(waiting);
+}
+
+} // namespace
+
+GraphRoom::GraphRoom() : stream_(c10::cuda::getStreamFromPool()) {}
+
+std::shared_ptr<GraphRoom> GraphRoom::shared() {
+  const std::lock_guard lock(room_mutex);
+  std::shared_ptr<GraphRoom> there = room.lock();
+  if (!there) room = there = std::shared_ptr<GraphRoom>(new GraphRoom);
+  return there;
+}
+
+std::int64_t GraphRoom::live_bytes() {
+  return sum_of_segments(pool(), [](const auto& segment) { return segment.active_size; });
+}
+
+std::int64_t GraphRoom::reserved_bytes() {
+  return sum_of_segments(pool(), [](const auto& segment) { return segment.total_size; });
+}
+
+std::int64_t graph_pool_bytes() {
+  std::shared_ptr<GraphRoom> there;
+  {
+    const std::lock_guard lock(room_mutex);
+    there = room.lock();
+  }
+  return there ? there->reserved_bytes() : 0;
+}
+
+GraphStreamGuard::GraphStreamGuard(const GraphRoom& room)
+    : outer_(c10::cuda::getCurrentCUDAStream()), inner_(room.stream()) {
+  wait_for(inner_, outer_);
+  c10::cuda::setCurrentCUDAStream(inner_);
+}
+
+GraphStreamGuard::~GraphStreamGuard() {
+  c10::cuda::setCurrentCUDAStream(outer_);
+  wait_for(outer_, inner_);
+}
+
+} // namespace assay

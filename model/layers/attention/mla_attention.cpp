@@ -1,0 +1,62 @@
+#include "model/layers/attention/mla_attention.h"
+
+#include "core/fallback.h"
+#include "core/result.h"
+#include "core/span.h"
+#include "model/layers/attention/attention.h"
+#include "model/layers/attention/cudnn_attention.h"
+#include "model/layers/attention/math_attention.h"
+#include "model/layers/attention/varlen_attention.h"
+
+namespace assay {
+
+namespace {
+
+const char* span_name(MlaAttention choice) {
+  switch (choice) {
+  case MlaAttention::FlashPadded:
+    return "mla_attention/flash_padded";
+  case MlaAttention::Cudnn:
+    return "mla_attention/cudnn";
+  case MlaAttention::Efficient:
+    return "mla_attention/efficient";
+  case MlaAttention::Math:
+    return "mla_attention/math";
+  }
+  internal_error("unknown choice of mla_attention");
+}
+
+// What runs of what was chosen.
+MlaAttention possible(MlaAttention choice, const Segments& segments, bool rows) {
+  if (choice != MlaAttention::Cudnn || rows || cudnn_room(segments.cu.size(0) - 1)) return choice;
+  note_fallback("fallback/mla_attention");
+  return MlaAttention::FlashPadded;
+}
+
+} // namespace
+
+at::Tensor mla_attention(const at::Tensor& q,
+                         const at::Tensor& k,
+                         const at::Tensor& v,
+                         const Segments& segments,
+                         Attention path,
+                         double scale,
+                         MlaAttention choice,
+                         std::int64_t row_length) {
+  const bool rows = path == Attention::Packed;
+  const MlaAttention runs = possible(choice, segments, rows);
+  const Span span(span_name(runs));
+  if (runs == MlaAttention::FlashPadded) return causal_attention(q, k, v, segments, path, scale);
+  if (path == Attention::MaskDense) internal_error("{} takes no dense mask", span_name(runs));
+  const Span path_span(attention_span(path));
+  switch (runs) {
+  case MlaAttention::Cudnn:
+    return cudnn_attention(q, k, v, segments, scale, rows, row_length);
+  case MlaAttention::Efficient:
+    return efficient_attention(q, k, v, segments, scale);
+  default:
+    return math_attention(q, k, v, segments, scale);
+  }
+}
+
+} // namespace assay

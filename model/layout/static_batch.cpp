@@ -1,0 +1,102 @@
+#include "model/layout/static_batch.h"
+
+#include <memory>
+
+#include "core/result.h"
+#include "model/layout/chunk_layout.h"
+#include "model/layout/positions.h"
+
+namespace assay {
+
+namespace {
+
+at::Tensor buffer(const at::Tensor& like, std::int64_t size) {
+  std::vector<std::int64_t> sizes = like.sizes().vec();
+  sizes[0] = size;
+  return at::zeros(sizes, like.options());
+}
+
+// The first elements from `from`, the others `rest`.
+void fill(const at::Tensor& to, const at::Tensor& from, std::int64_t rest) {
+  const std::int64_t given = from.size(0), left = to.size(0) - given;
+  to.narrow(0, 0, given).copy_(from);
+  if (left > 0) to.narrow(0, given, left).fill_(rest);
+}
+
+// Without what only operator forms read.
+std::shared_ptr<ChunkLayout> slim(const ChunkLayout& layout) {
+  auto result = std::make_shared<ChunkLayout>();
+  result->tokens = layout.tokens, result->heads = layout.heads, result->chunk = layout.chunk;
+  result->chunks = layout.chunks;
+  result->spans = layout.spans, result->segment_chunks = layout.segment_chunks;
+  result->position = layout.position;
+  return result;
+}
+
+std::int64_t count(const Segments& segments) {
+  return static_cast<std::int64_t>(segments.cu_host.size()) - 1;
+}
+
+} // namespace
+
+StaticBatch::StaticBatch(const Batch& like, Attention path, std::int64_t documents)
+    : varlen_(path == Attention::Varlen), documents_(documents) {
+  if (path == Attention::MaskDense)
+    internal_error("a dense mask is made of each batch: it has no fixed buffers");
+  batch_.tokens = at::zeros_like(like.tokens), batch_.targets = at::zeros_like(like.targets);
+  batch_.bytes = like.bytes;
+  if (!varlen_) {
+    batch_.rows = like.rows;
+    batch_.rows.sparse.reset(), batch_.rows.causal_mask.reset();
+    if (like.rows.chunks) batch_.rows.chunks = slim(*like.rows.chunks);
+    return;
+  }
+  const Segments& from = like.documents;
+  Segments& to = batch_.documents;
+  const std::int64_t tokens = like.token_count();
+  to.cu = buffer(from.cu, documents + 1);
+  to.max_len = like.tokens.size(1);
+  if (from.chunks) {
+    const std::shared_ptr<ChunkLayout> layout = slim(*from.chunks);
+    // A document of n tokens has at most n / C + 1 chunks. One entry more: empty documents at the
+    // end of a full table read the entry behind it.
+    layout->chunks = tokens / layout->chunk + documents;
+    layout->spans = spans_ = buffer(layout->spans, layout->chunks + 1);
+    layout->segment_chunks = segment_chunks_ = buffer(layout->segment_chunks, documents + 1);
+    layout->position = position_ = at::zeros_like(layout->position);
+    to.chunks = layout;
+  }
+  if (from.rotary) {
+    cos_ = at::zeros_like(from.rotary->cos), sin_ = at::zeros_like(from.rotary->sin);
+    to.rotary = std::make_shared<const Rotary>(Rotary{cos_, sin_});
+  }
+}
+
+bool StaticBatch::same_tokens(const Batch& batch) const {
+  return batch.tokens.sizes() == batch_.tokens.sizes() &&
+         batch.tokens.device() == batch_.tokens.device();
+}
+
+bool StaticBatch::fits(const Batch& batch) const {
+  if (!same_tokens(batch)) return false;
+  if (!varlen_) return batch.rows.cu_host == batch_.rows.cu_host;
+  return count(batch.documents) <= documents_ &&
+         batch.documents.max_len <= batch_.documents.max_len;
+}
+
+void StaticBatch::load(const Batch& batch) {
+  if (!fits(batch)) internal_error("a batch does not fit the buffers of its graph");
+  batch_.tokens.copy_(batch.tokens);
+  batch_.targets.copy_(batch.targets);
+  if (!varlen_) return;
+  const Segments& from = batch.documents;
+  fill(batch_.documents.cu, from.cu, batch.token_count());
+  if (from.chunks) {
+    fill(spans_, from.chunks->spans, 0);
+    fill(segment_chunks_, from.chunks->segment_chunks, from.chunks->chunks);
+    position_.copy_(from.chunks->position);
+  }
+  if (from.rotary) cos_.copy_(from.rotary->cos), sin_.copy_(from.rotary->sin);
+}
+
+} // namespace assay

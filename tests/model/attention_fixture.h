@@ -1,0 +1,32 @@
+// Causal attention in plain operations, document by document: what every kernel is compared with.
+#pragma once
+
+#include <ATen/ATen.h>
+
+#include <cmath>
+#include <cstdint>
+#include <vector>
+
+namespace assay::testing_model {
+
+// q, k [T, H, Dqk], v [T, H, Dv] -> [T, H, Dv] in their type; documents end at cu[1], cu[2] …
+inline at::Tensor plain_attention(const at::Tensor& q,
+                                  const at::Tensor& k,
+                                  const at::Tensor& v,
+                                  const std::vector<std::int32_t>& cu,
+                                  double scale) {
+  std::vector<at::Tensor> parts;
+  for (std::size_t i = 1; i < cu.size(); ++i) {
+    const std::int64_t length = cu[i] - cu[i - 1];
+    const auto part = [&](const at::Tensor& x) {
+      return x.narrow(0, cu[i - 1], length).transpose(0, 1);
+    };
+    const at::Tensor above = at::ones({length, length}, q.options().dtype(at::kBool)).triu(1);
+    const at::Tensor scores = at::bmm(part(q), part(k).transpose(1, 2)) * scale;
+    parts.push_back(
+        at::bmm(scores.masked_fill(above, -INFINITY).softmax(-1), part(v)).transpose(0, 1));
+  }
+  return at::cat(parts);
+}
+
+} // namespace assay::testing_model
