@@ -98,6 +98,8 @@ std::vector<Stage> stages_named(const ClaimRow& claim) {
 } // namespace
 
 std::string why_no_trace(const CellView& cell) {
+  if (const LaunchRow* launch = cell.latest(LaunchKind::Traced, LaunchState::Complete))
+    return fmt::format("the traces of launch {} are not kept", launch->id);
   if (const LaunchRow* failed = cell.latest(LaunchKind::Traced, LaunchState::Failed))
     return fmt::format("the traced launch failed: {}", failed->reason);
   if (!cell.untraced.empty()) return "no trace was recorded: " + cell.untraced;

@@ -11,7 +11,7 @@ namespace assay {
 // A CONFIRMED claim that names stages needs this share of the gain in them.
 inline constexpr double kNamedStagesShare = 0.70;
 
-// Why a cell without a complete traced launch has none, and how to get one.
+// Why a cell has no trace here, and how to get one.
 std::string why_no_trace(const CellView& cell);
 // "varlen: …" of this cell; of 0, the plan's last one.
 std::string why_no_trace(const LedgerData& data, std::int64_t cell);
