@@ -31,6 +31,11 @@ __device__ __forceinline__ std::uint32_t pack2(float low, float high) {
   asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(w) : "f"(high), "f"(low));
   return w;
 }
+__device__ __forceinline__ std::uint32_t pack2_fp16(float low, float high) {
+  std::uint32_t w;
+  asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(w) : "f"(high), "f"(low));
+  return w;
+}
 __device__ __forceinline__ float2 unpack2(std::uint32_t w) {
   return make_float2(__uint_as_float(w << 16), __uint_as_float(w & 0xffff0000u));
 }

@@ -21,6 +21,7 @@ ModelSize model_size(const TrainConfig& c) {
   ModelSize size;
   size.parameters = matrix + vector + c.vocab_size * c.d_model; // embedding
   size.state_bytes = size.parameters * 4 * (c.ema_decay > 0 ? 5 : 4);
+  if (c.weights16 == Weights16::Kept) size.state_bytes += matrix * 2;
   size.activation_bytes = tokens * token_floats * 4;
   return size;
 }

@@ -173,6 +173,11 @@ const Registry<Optimization>& optimizations() {
                       [](const TrainConfig& c) {
                         return c.pattern.find('M') != std::string::npos;
                       }},
+                     {"for level rotary_complex an even head_dim and an even kv_rank",
+                      [](const TrainConfig& c) {
+                        return c.mla_inputs != MlaInputs::RotaryComplex ||
+                               (c.head_dim % 2 == 0 && c.kv_rank % 2 == 0);
+                      }},
                      {"for level fused on a GPU bf16 or fp8, head_dim and kv_rank multiples of 8, "
                       "kv_rank at most 1024, and rope_dim a power of two from 8 to 256",
                       [](const TrainConfig& c) {
@@ -262,6 +267,50 @@ const Registry<Optimization>& optimizations() {
                        "loss_head/chunked_64mib"}},
            .also_compare = {{"chunked", "chunked_64mib"}},
            .equality = "losses of training and evaluation, and gradients, within rounding"},
+          {.name = "weights16",
+           .summary =
+               "16-bit copies of the weights that products take: cast for every use, or kept "
+               "and written by every update",
+           .equivalence = Equivalence::Math,
+           .unit = Unit::TrainStep,
+           .gates = {Gate::SameFunction, Gate::Loss, Gate::Copies},
+           .levels =
+               {{"cast",
+                 "autocast casts a weight in every micro-batch, and its gradient from 16 bits",
+                 [](TrainConfig& c) { c.weights16 = Weights16::Cast; },
+                 "weights16/cast"},
+                {"kept",
+                 "products take a kept copy; the gradient of a weight leaves its product in "
+                 "fp32",
+                 [](TrainConfig& c) { c.weights16 = Weights16::Kept; },
+                 "weights16/kept"}},
+           .equality = "logits, gradients and losses within rounding; copies equal the rounded "
+                       "weights after steps, an evaluation and a load",
+           .needs = {{"precision bf16, fp16 or fp8: in fp32 no product takes 16 bits",
+                      [](const TrainConfig& c) { return c.precision != Precision::Fp32; }}}},
+          {.name = "update_pass",
+           .summary =
+               "gradient clipping, AdamW, EMA and 16-bit copies in one pass over the weights",
+           .equivalence = Equivalence::Math,
+           .unit = Unit::TrainStep,
+           .gates = {Gate::Update},
+           .levels = {{"per_parameter",
+                       "operators for every parameter, one after the other",
+                       [](TrainConfig& c) { c.update_pass = UpdatePass::PerParameter; },
+                       "update_pass/per_parameter"},
+                      {"foreach",
+                       "LibTorch's multi-tensor kernels: norm, clip, AdamW and average, one pass "
+                       "each",
+                       [](TrainConfig& c) { c.update_pass = UpdatePass::Foreach; },
+                       "update_pass/foreach"},
+                      {"one_pass",
+                       "three launches for the whole model; the same function in a plain loop on a "
+                       "CPU",
+                       [](TrainConfig& c) { c.update_pass = UpdatePass::OnePass; },
+                       "update_pass/one_pass"}},
+           .also_compare = {{"foreach", "one_pass"}},
+           .equality = "weights, moments and average within rounding after updates with the same "
+                       "gradients; a skipped update changes no bit of weights and moments"},
           {.name = "grad_scaler",
            .summary = "dynamic loss scaling with device-side unscaling and overflow check",
            .equivalence = Equivalence::Bitwise,

@@ -26,6 +26,8 @@ enum class Gate {
   Isolation,    // documents do not see each other, nor the future
   SameFunction, // logits and gradients
   Loss,         // of a training step and of an evaluation
+  Update,       // weights, moments and average after updates with given gradients
+  Copies,       // 16-bit copies of weights after steps, an evaluation and a load
   DeltaRule,    // the rule against its recurrence, and isolation
   Documents,    // isolation, order of tokens, and documents packed against documents alone
   NsaRanges,    // logits and gradients, ranges, isolation

@@ -94,6 +94,10 @@ Result<bool> check(const TrainConfig& c) {
     return fail("key 'loss_chunk_mib' must be in [0, {}], not {}; 0 keeps all logits at once",
                 kMaxLossChunkMib,
                 c.loss_chunk_mib);
+  if (c.weights16 == Weights16::Kept && c.precision == Precision::Fp32)
+    return fail(
+        "key 'weights16' = kept needs products in 16 bits: set 'precision' to bf16, fp16 or "
+        "fp8, or 'weights16' to cast");
   if (c.grad_clip < 0 || c.weight_decay < 0 || !(c.adam_eps > 0))
     return fail(
         "keys 'grad_clip' and 'weight_decay' must not be negative, 'adam_eps' must be above 0");

@@ -54,6 +54,13 @@ constexpr std::int64_t kGraphLaunches = 3, kGraphBatchLaunches = 2, kGraphLayout
 constexpr double kClipBytes = 12;  // read for the norm, read and write to scale
 constexpr double kAdamWBytes = 28; // read weight, gradient and moments, write all but the gradient
 constexpr double kEmaBytes = 12;   // read weight and average, write the average
+constexpr double kCopyBytes = 4 + 2; // read a weight, write its 16-bit copy
+// One pass: read the gradient for the norm; read weight, gradient and moments, write all but the
+// gradient; read and write the average; write a copy. Norm, factors, update, and the learning rate.
+constexpr double kOnePassBytes = 4 + 28, kOnePassEmaBytes = 8, kOnePassCopyBytes = 2;
+constexpr std::int64_t kOnePassLaunches = 3 + 1;
+// AdamW in operators: decay, both means, root, division, product and sum.
+constexpr double kOperatorBytes = 96;
 
 // An FP8 linear: amax and cast of x and dy into both orders, and of W once an optimizer step; the
 // conversion of dx.
@@ -91,8 +98,17 @@ public:
     add(name, kTraining * 2 * tokens * k * n, kTraining * e * (tokens * (k + n) + k * n), 0);
     if (shape_.compute_bytes == 4) return;
     // Forward 4 -> e bytes of a weight, backward e -> 4 of its gradient; the input likewise.
-    add("casts", 0, 2 * (4 + e) * (k * n + tokens * k), kCastLaunches);
+    const double weight = shape_.kept_weights ? 0 : k * n;
+    add("casts", 0, 2 * (4 + e) * (weight + tokens * k), kCastLaunches / weight_casts());
+    if (shape_.kept_weights) add(name, 0, (4 - e) * k * n, 0); // the gradient, in fp32
+    keep(in * out);
   }
+  // A weight that has a copy.
+  void keep(std::int64_t weight) {
+    if (shape_.kept_weights) kept_ += weight;
+  }
+  std::int64_t weight_casts() const { return shape_.kept_weights ? 2 : 1; }
+  std::int64_t kept() const { return kept_; }
   // An operation that reads `in` and writes `out` elements a token, forward.
   void stream(const std::string& name, double in, double out, double bytes, std::int64_t launches) {
     add(name, 0, kTraining * static_cast<double>(shape_.tokens) * (in + out) * bytes, launches);
@@ -115,6 +131,7 @@ private:
   }
 
   const StepShape& shape_;
+  std::int64_t kept_ = 0; // weights with a copy
   std::vector<OpCost> ops_, once_;
 };
 
@@ -246,7 +263,13 @@ void add_chunked_head(Costs& costs, const StepShape& shape) {
             2 * tokens * n * e,
             ((half ? kChunkLaunches : kPlainChunkLaunches) - kProductLaunches) * shape.loss_chunks +
                 kChunkedLossLaunches);
-  if (half) costs.add("casts", 0, (4 + e) * (k * n + 2 * tokens * k), kChunkedCastLaunches);
+  if (!half) return;
+  const bool kept = shape.kept_weights;
+  costs.add("casts",
+            0,
+            (4 + e) * ((kept ? 0 : k * n) + 2 * tokens * k),
+            kChunkedCastLaunches - (kept ? 1 : 0));
+  costs.keep(shape.d_model * shape.vocab_size);
 }
 
 void add_ends(Costs& costs, const StepShape& shape) {
@@ -262,13 +285,21 @@ void add_ends(Costs& costs, const StepShape& shape) {
   costs.add("loss", 0, 3 * static_cast<double>(shape.tokens) * vocabulary * e, kLossLaunches);
 }
 
-void add_update(Costs& costs, const StepShape& shape) {
+// `kept`: weights with a 16-bit copy.
+void add_update(Costs& costs, const StepShape& shape, double kept) {
   const auto parameters = static_cast<double>(shape.parameters);
   const std::int64_t pass = (shape.parameters + kPassElements - 1) / kPassElements;
+  if (shape.update_pass == UpdatePass::OnePass) {
+    const double each = kOnePassBytes + (shape.ema ? kOnePassEmaBytes : 0);
+    costs.add("optimizer", 0, each * parameters + kOnePassCopyBytes * kept, kOnePassLaunches);
+    return;
+  }
+  const bool operators = shape.update_pass == UpdatePass::PerParameter;
   costs.add("optimizer",
             0,
-            (kClipBytes + kAdamWBytes) * parameters,
+            (kClipBytes + (operators ? kOperatorBytes : kAdamWBytes)) * parameters,
             kUpdateLaunches + kUpdatePasses * pass);
+  if (kept > 0) costs.add("optimizer", 0, kCopyBytes * kept, pass);
   if (shape.ema) costs.add("ema", 0, kEmaBytes * parameters, pass);
 }
 
@@ -294,7 +325,7 @@ std::vector<OpCost> step_cost(const StepShape& shape) {
              op.peak);
   for (const OpCost& op : micro.take_once())
     step.add(op.name, op.flops, op.bytes, op.launches, op.peak);
-  add_update(step, shape);
+  add_update(step, shape, static_cast<double>(micro.kept()));
   std::vector<OpCost> ops = step.take();
   if (shape.graph_launches > 0) take_launches(ops, shape);
   return ops;
@@ -317,6 +348,8 @@ StepShape step_shape(const TrainConfig& c, std::int64_t longest_segment) {
         loss_chunk_tokens(shape.tokens, c.vocab_size, c.loss_chunk_mib, shape.compute_bytes);
     shape.loss_chunks = (shape.tokens + chunk - 1) / chunk;
   }
+  shape.kept_weights = c.weights16 == Weights16::Kept;
+  shape.update_pass = c.update_pass;
   shape.ema = c.ema_decay > 0;
   if (c.step_graph == StepGraph::On)
     shape.graph_launches =
@@ -329,6 +362,7 @@ StepShape step_shape(const TrainConfig& c, std::int64_t longest_segment) {
 }
 
 bool counts_all_launches(const StepShape& shape) {
+  if (shape.update_pass == UpdatePass::PerParameter) return false; // they follow its tensors
   return std::none_of(shape.layers.begin(), shape.layers.end(), [](const StepShape::Layer& layer) {
     const auto* grouped = std::get_if<GroupedShape>(&layer);
     const auto* latent = std::get_if<LatentShape>(&layer);

@@ -47,6 +47,8 @@ struct StepShape {
   std::int64_t compute_bytes = 2; // of an element in matrix products and attention: 4 or 2
   bool fp8_linears = false;       // all linears but the head multiply in FP8 where `in` % 16 == 0
   std::int64_t loss_chunks = 0;   // of tokens, in which head and loss run; 0: all tokens at once
+  bool kept_weights = false;      // products take 16-bit copies of weights, which the update writes
+  UpdatePass update_pass = UpdatePass::Foreach; // one_pass: EMA's bytes are the optimizer's
   bool ema = true;
   // step_graph = on: what the host launches in a step, whose kernels are nodes of one graph; 0:
   // off.

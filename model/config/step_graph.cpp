@@ -1,13 +1,15 @@
 #include "model/config/step_graph.h"
 
+#include "model/config/family_config.h"
+
 namespace assay {
 
 std::vector<Need> step_graph_needs() {
   return {
       {"device = cuda: a CPU has no CUDA graphs",
        [](const TrainConfig& c) { return c.device == Device::Cuda; }},
-      {"family = deltanet_mla: native sparse attention sizes its tensors on the host",
-       [](const TrainConfig& c) { return c.family == "deltanet_mla"; }},
+      {"no native sparse attention: it sizes its tensors on the host",
+       [](const TrainConfig& c) { return !layouts_of(c).blocks; }},
       {"ranks = 1: collectives of several ranks are not captured",
        [](const TrainConfig& c) { return c.ranks == 1; }},
       {"delta_form = fused and delta_inputs = fused: the operator forms gather by each batch's "
@@ -23,6 +25,8 @@ std::vector<Need> step_graph_needs() {
        }},
       {"attention = packed or varlen: a dense mask is made of each batch",
        [](const TrainConfig& c) { return c.attention != Attention::MaskDense; }},
+      {"mla_attention other than math: it cuts each batch's documents on the host",
+       [](const TrainConfig& c) { return c.mla_attention != MlaAttention::Math; }},
       {"no planted wait: the host chooses its length in every step",
        [](const TrainConfig& c) {
          return c.planted_wait == PlantedWait::None && c.planted_spin <= 0;

@@ -10,6 +10,7 @@
 #include "model/families/init.h"
 #include "model/layers/add_norm.h"
 #include "model/layers/fp8_linear.h"
+#include "model/layers/kept_weights.h"
 #include "model/layers/rms_norm.h"
 #include "model/layers/swiglu.h"
 #include "model/layout/segments.h"
@@ -69,7 +70,7 @@ private:
 
   at::Tensor logits(const at::Tensor& last) const {
     const Span span("head");
-    return at::linear(last, head_); // in 16 bits, also with FP8
+    return linear16(last, head_); // in 16 bits, also with FP8
   }
 
   static Block make_block(ParameterFactory& make,

@@ -299,6 +299,10 @@ std::vector<GateResult> run_gate(Gate gate,
     return same_function_gates(reference, level, batches.front(), "math/logits");
   case Gate::Loss:
     return loss_gates(reference, level, batches);
+  case Gate::Update:
+    return update_gates(reference, level);
+  case Gate::Copies:
+    return copies_gates(reference, level, batches);
   case Gate::DeltaRule:
     return delta_rule_gates(level, batches.front());
   case Gate::Documents:

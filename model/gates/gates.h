@@ -41,6 +41,12 @@ std::vector<GateResult> loss_gates(const TrainConfig& reference,
                                    const TrainConfig& level,
                                    const std::vector<Batch>& batches);
 
+// Gate::Update and Gate::Copies (model/gates/update_gates.cpp).
+std::vector<GateResult> update_gates(const TrainConfig& reference, const TrainConfig& level);
+std::vector<GateResult> copies_gates(const TrainConfig& reference,
+                                     const TrainConfig& level,
+                                     const std::vector<Batch>& batches);
+
 // Gate::Gradients and Gate::Validation (model/gates/ddp_gates.cpp): `ranks` has at least two.
 std::vector<GateResult> gradient_gates(const TrainConfig& level,
                                        const std::vector<Batch>& batches,

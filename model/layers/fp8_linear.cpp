@@ -7,6 +7,7 @@
 #include "core/span.h"
 #include "kernels/cuda_check.h"
 #include "kernels/fp8_cast.h"
+#include "model/layers/kept_weights.h"
 
 namespace assay {
 
@@ -139,7 +140,7 @@ Fp8Guard::~Fp8Guard() {
 }
 
 at::Tensor apply_linear(const at::Tensor& x, const at::Tensor& weight) {
-  if (active_weights == nullptr || weight.size(1) % kMultiple != 0) return at::linear(x, weight);
+  if (active_weights == nullptr || weight.size(1) % kMultiple != 0) return linear16(x, weight);
   count("fp8/linear");
   return Fp8Linear::apply(x, weight);
 }

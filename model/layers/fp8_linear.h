@@ -43,7 +43,7 @@ private:
 };
 
 // x W^T: [T, in] and [out, in] give [T, out]. In FP8 the result is bf16 and `in` must divide by 16;
-// where it does not, and without a guard, this is at::linear. Counts "fp8/linear".
+// where it does not, and without a guard, this is linear16(). Counts "fp8/linear".
 at::Tensor apply_linear(const at::Tensor& x, const at::Tensor& weight);
 
 } // namespace assay

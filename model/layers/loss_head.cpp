@@ -13,6 +13,7 @@
 #include "model/config/loss_chunk.h"
 #include "model/layers/autocast.h"
 #include "model/layers/bf16_data.h"
+#include "model/layers/kept_weights.h"
 
 namespace assay {
 
@@ -148,7 +149,7 @@ struct ChunkedLoss : torch::autograd::Function<ChunkedLoss> {
     const auto type = static_cast<at::ScalarType>(product);
     const at::TensorOptions wide = x.options().dtype(wide_type(x));
     Problem p{};
-    p.x = x.to(type).contiguous(), p.head = head.to(type).contiguous();
+    p.x = x.to(type).contiguous(), p.head = product_weight(head, type).contiguous();
     p.targets = targets.contiguous();
     p.losses = at::empty({x.size(0)}, wide);
     const at::Tensor count = p.targets.ge(0).sum(); // on the device

@@ -68,7 +68,8 @@ StaticBatch::StaticBatch(const Batch& like, Attention path, std::int64_t documen
   }
   if (from.rotary) {
     cos_ = at::zeros_like(from.rotary->cos), sin_ = at::zeros_like(from.rotary->sin);
-    to.rotary = std::make_shared<const Rotary>(Rotary{cos_, sin_});
+    turn_ = at::zeros_like(from.rotary->turn);
+    to.rotary = std::make_shared<const Rotary>(Rotary{cos_, sin_, turn_});
   }
 }
 
@@ -96,7 +97,10 @@ void StaticBatch::load(const Batch& batch) {
     fill(segment_chunks_, from.chunks->segment_chunks, from.chunks->chunks);
     position_.copy_(from.chunks->position);
   }
-  if (from.rotary) cos_.copy_(from.rotary->cos), sin_.copy_(from.rotary->sin);
+  if (from.rotary) {
+    cos_.copy_(from.rotary->cos), sin_.copy_(from.rotary->sin);
+    turn_.copy_(from.rotary->turn);
+  }
 }
 
 } // namespace assay

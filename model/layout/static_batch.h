@@ -14,7 +14,8 @@ namespace assay {
 //
 // Packed: the rows' layout is that of `like`, and every batch must have the same rows. Varlen: room
 // for `documents` of them. Documents that a batch lacks are empty segments behind its last token,
-// chunks that it lacks have no tokens; max_len is the length of a row.
+// chunks that it lacks have no tokens; max_len is the length of a row. cu_host is empty: the
+// host must not read it.
 class StaticBatch {
 public:
   // Sizes follow `like`, which is not loaded. `path`: Packed or Varlen.
@@ -31,7 +32,8 @@ private:
   bool varlen_;
   std::int64_t documents_;
   Batch batch_;
-  at::Tensor spans_, segment_chunks_, position_, cos_, sin_; // Varlen; undefined: no layer reads it
+  // Varlen; undefined: no layer reads it
+  at::Tensor spans_, segment_chunks_, position_, cos_, sin_, turn_;
 };
 
 } // namespace assay

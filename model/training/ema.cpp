@@ -39,8 +39,9 @@ void exchange_on_cuda(const at::Tensor& a, const at::Tensor& b) {
 
 } // namespace
 
-Ema::Ema(const std::vector<Parameter>& parameters, const TrainConfig& config)
-    : decay_(config.ema_decay), method_(config.ema_swap) {
+Ema::Ema(const std::vector<Parameter>& parameters, const TrainConfig& config, KeptWeights* copies)
+    : decay_(config.ema_decay), method_(config.ema_swap),
+      per_parameter_(config.update_pass == UpdatePass::PerParameter), copies_(copies) {
   if (decay_ <= 0) return;
   for (const Parameter& parameter : parameters) {
     names_.push_back(parameter.name);
@@ -53,7 +54,11 @@ void Ema::update() {
   if (weights_.empty()) return;
   const Span span("ema/update");
   const at::NoGradGuard no_grad;
-  at::_foreach_lerp_(average_, weights_, 1.0 - decay_);
+  if (!per_parameter_) {
+    at::_foreach_lerp_(average_, weights_, 1.0 - decay_);
+    return;
+  }
+  for (std::size_t i = 0; i < weights_.size(); ++i) average_[i].lerp_(weights_[i], 1.0 - decay_);
 }
 
 NamedTensors Ema::state() const {
@@ -77,6 +82,7 @@ void Ema::swap(bool in) {
     exchange();
     break;
   }
+  if (copies_ != nullptr) copies_->refresh();
 }
 
 void Ema::clone_copy(bool in) {

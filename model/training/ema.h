@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "model/config/train_config.h"
+#include "model/layers/kept_weights.h"
 #include "model/training/optimizer.h"
 
 namespace assay {
@@ -14,10 +15,14 @@ namespace assay {
 class Ema {
 public:
   // Starts as a copy of the weights. With ema_decay 0 there is no average, and every call does
-  // nothing.
-  Ema(const std::vector<Parameter>& parameters, const TrainConfig& config);
+  // nothing. `copies` (null: none) follow every swap and outlive this.
+  Ema(const std::vector<Parameter>& parameters,
+      const TrainConfig& config,
+      KeptWeights* copies = nullptr);
 
-  void update();              // ema <- lerp(ema, weight, 1 - decay)
+  void update(); // ema <- lerp(ema, weight, 1 - decay)
+  // In the order of the parameters, for an update that moves the average itself; empty: no average.
+  const std::vector<at::Tensor>& averages() const { return average_; }
   NamedTensors state() const; // "ema.<name>"
 
   // While it lives, the parameters are the averaged weights.
@@ -40,6 +45,8 @@ private:
 
   double decay_;
   EmaSwap method_;
+  bool per_parameter_; // update()
+  KeptWeights* copies_;
   std::vector<std::string> names_;
   std::vector<at::Tensor> weights_, average_;
   std::vector<at::Tensor> saved_; // CloneCopy: the weights while the average is in

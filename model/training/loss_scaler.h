@@ -22,6 +22,8 @@ public:
   // Divides the gradients by the scale and looks for inf and NaN. Returns the flag for AdamW::step,
   // undefined when off.
   at::Tensor unscale(const std::vector<at::Tensor>& gradients);
+  // The flag that unscale() returns, for an update that looks for inf and NaN by itself.
+  at::Tensor found_inf() const { return found_inf_; }
   // Doubles the scale after scale_growth_interval good steps, halves it after an overflow.
   void update();
 

@@ -19,18 +19,34 @@ double learning_rate(const TrainConfig& config, std::int64_t step) {
   return config.lr * (config.min_lr_ratio + (1.0 - config.min_lr_ratio) * cosine);
 }
 
-at::Tensor clip_gradients(const std::vector<at::Tensor>& gradients, double max_norm) {
+at::Tensor
+clip_gradients(const std::vector<at::Tensor>& gradients, double max_norm, UpdatePass pass) {
   // LibTorch's CPU kernel adds squares in few fp32 accumulators, which loses 1e-3 of the norm of a
   // few million elements; its GPU kernel adds in a tree.
   const std::optional<at::ScalarType> type =
       gradients.front().is_cpu() ? std::optional(at::kDouble) : std::nullopt;
-  const at::Tensor norm = at::stack(at::_foreach_norm(gradients, 2, type)).norm();
-  if (max_norm > 0) at::_foreach_mul_(gradients, (max_norm / (norm + 1e-6)).clamp_max_(1.0));
+  const auto factor = [&](const at::Tensor& norm) {
+    return (max_norm / (norm + 1e-6)).clamp_max_(1.0);
+  };
+  if (pass != UpdatePass::PerParameter) {
+    const at::Tensor norm = at::stack(at::_foreach_norm(gradients, 2, type)).norm();
+    if (max_norm > 0) at::_foreach_mul_(gradients, factor(norm));
+    return norm;
+  }
+  std::vector<at::Tensor> norms;
+  for (const at::Tensor& gradient : gradients)
+    norms.push_back(at::linalg_vector_norm(gradient, 2, {}, false, type));
+  const at::Tensor norm = at::stack(norms).norm();
+  if (max_norm > 0) {
+    const at::Tensor clip = factor(norm);
+    for (at::Tensor gradient : gradients) gradient.mul_(clip);
+  }
   return norm;
 }
 
 AdamW::AdamW(const std::vector<Parameter>& parameters, const TrainConfig& config)
-    : beta1_(config.beta1), beta2_(config.beta2), eps_(config.adam_eps) {
+    : beta1_(config.beta1), beta2_(config.beta2), eps_(config.adam_eps),
+      per_parameter_(config.update_pass == UpdatePass::PerParameter) {
   const auto options = parameters.front().tensor.options().requires_grad(false).dtype(at::kFloat);
   lr_ = at::zeros({}, options);
   steps_ = at::zeros({}, options);
@@ -40,6 +56,7 @@ AdamW::AdamW(const std::vector<Parameter>& parameters, const TrainConfig& config
     Group& group = groups_[parameter.decay ? 0 : 1];
     group.weights.push_back(parameter.tensor);
     group.names.push_back(parameter.name);
+    group.order.push_back(static_cast<std::size_t>(&parameter - parameters.data()));
     group.exp_avg.push_back(at::zeros_like(parameter.tensor));
     group.exp_avg_sq.push_back(at::zeros_like(parameter.tensor));
   }
@@ -54,8 +71,13 @@ void AdamW::step(std::optional<double> lr, const at::Tensor& found_inf) {
   const at::NoGradGuard no_grad;
   if (lr) set_lr(*lr);
   steps_.add_(1);
-  for (const Group& group : groups_)
-    if (!group.weights.empty()) update(group, found_inf);
+  for (const Group& group : groups_) {
+    if (group.weights.empty()) continue;
+    if (per_parameter_)
+      update_by_operators(group, found_inf);
+    else
+      update(group, found_inf);
+  }
   if (found_inf.defined()) steps_.sub_(found_inf.squeeze());
 }
 
@@ -80,6 +102,38 @@ void AdamW::update(const Group& group, const at::Tensor& found_inf) const {
                     false,
                     {},
                     skip);
+}
+
+void AdamW::update_by_operators(const Group& group, const at::Tensor& found_inf) const {
+  const at::ScalarType type = group.weights.front().scalar_type();
+  const at::Tensor steps = steps_.to(at::kDouble);
+  const at::Tensor rate = (lr_ / (1 - at::pow(beta1_, steps))).to(type),
+                   root = (1 - at::pow(beta2_, steps)).rsqrt().to(type),
+                   keep = (1 - lr_.to(at::kDouble) * group.decay).to(type);
+  for (std::size_t i = 0; i < group.weights.size(); ++i) {
+    const std::vector<at::Tensor> changed{group.weights[i], group.exp_avg[i], group.exp_avg_sq[i]};
+    std::vector<at::Tensor> before;
+    if (found_inf.defined())
+      for (const at::Tensor& tensor : changed) before.push_back(tensor.detach().clone());
+    at::Tensor weight = changed[0], first = changed[1], second = changed[2];
+    const at::Tensor gradient = weight.grad();
+    if (group.decay > 0) weight.mul_(keep);
+    first.lerp_(gradient, 1 - beta1_);
+    second.mul_(beta2_).addcmul_(gradient, gradient, 1 - beta2_);
+    const at::Tensor size = second.sqrt().mul_(root).add_(eps_);
+    weight.sub_(first.div(size).mul_(rate));
+    for (std::size_t j = 0; j < before.size(); ++j)
+      changed[j].copy_(at::where(found_inf.gt(0), before[j], changed[j]));
+  }
+}
+
+std::vector<AdamW::Moments> AdamW::moments() const {
+  std::vector<Moments> all;
+  for (const Group& group : groups_) all.resize(all.size() + group.order.size());
+  for (const Group& group : groups_)
+    for (std::size_t i = 0; i < group.order.size(); ++i)
+      all[group.order[i]] = {group.exp_avg[i], group.exp_avg_sq[i], group.decay};
+  return all;
 }
 
 NamedTensors AdamW::state() const {

@@ -1,5 +1,6 @@
-// AdamW (arXiv 1711.05101, algorithm 2) over fused kernels, with everything on the device: learning
-// rate, step counter, gradient clipping. No call waits for the device.
+// AdamW (arXiv 1711.05101, algorithm 2) over LibTorch's multi-tensor kernels or, with
+// update_pass = per_parameter, in operators; with everything on the device: learning rate, step
+// counter, gradient clipping. No call waits for the device.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -22,8 +23,10 @@ using NamedTensors = std::vector<std::pair<std::string, at::Tensor>>;
 double learning_rate(const TrainConfig& config, std::int64_t step);
 
 // Scales the gradients so that their global norm is at most `max_norm` (0: leaves them) and returns
-// the norm before, a 0-dim tensor on the device.
-at::Tensor clip_gradients(const std::vector<at::Tensor>& gradients, double max_norm);
+// the norm before, a 0-dim tensor on the device. `pass`: one operator per gradient, or per list.
+at::Tensor clip_gradients(const std::vector<at::Tensor>& gradients,
+                          double max_norm,
+                          UpdatePass pass = UpdatePass::Foreach);
 
 class AdamW {
 public:
@@ -34,6 +37,16 @@ public:
   // element) of 1 skips it. No `lr`: that of the last set_lr(), whose value the host need not have.
   void step(std::optional<double> lr, const at::Tensor& found_inf = {});
 
+  struct Moments {
+    at::Tensor first, second; // running means of the gradient and of its square
+    double decay = 0;
+  };
+  // What an update that takes the place of step() reads and writes: of each parameter in their
+  // order, the learning rate, and the number of updates made.
+  std::vector<Moments> moments() const;
+  const at::Tensor& lr() const { return lr_; }
+  const at::Tensor& steps() const { return steps_; }
+
   // "optimizer.exp_avg.<name>", "optimizer.exp_avg_sq.<name>", "optimizer.step"; share storage with
   // the optimizer.
   NamedTensors state() const;
@@ -42,11 +55,14 @@ private:
   struct Group {
     std::vector<at::Tensor> weights, exp_avg, exp_avg_sq;
     std::vector<std::string> names;
+    std::vector<std::size_t> order; // of the parameters
     double decay = 0;
   };
   void update(const Group& group, const at::Tensor& found_inf) const;
+  void update_by_operators(const Group& group, const at::Tensor& found_inf) const;
 
   double beta1_, beta2_, eps_;
+  bool per_parameter_;
   at::Tensor lr_;    // fp32, 0-dim, on the device
   at::Tensor steps_; // fp32, 0-dim: updates made; shared by all parameters
   std::vector<Group> groups_;

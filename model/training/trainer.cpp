@@ -38,6 +38,24 @@ BuiltModel build(const TrainConfig& config, const at::Generator& generator) {
   return (*value_or_throw(model_families().lookup(config.family))).build(config, generator);
 }
 
+// None in fp32, where no product takes 16 bits.
+std::unique_ptr<KeptWeights> make_kept_weights(const TrainConfig& config) {
+  if (config.weights16 == Weights16::Cast || config.precision == Precision::Fp32) return nullptr;
+  return std::make_unique<KeptWeights>(compute_type(config.precision));
+}
+
+const char* level_span(UpdatePass pass) {
+  switch (pass) {
+  case UpdatePass::PerParameter:
+    return "update_pass/per_parameter";
+  case UpdatePass::Foreach:
+    return "update_pass/foreach";
+  case UpdatePass::OnePass:
+    return "update_pass/one_pass";
+  }
+  internal_error("unknown update pass");
+}
+
 } // namespace
 
 double StepResult::loss() const {
@@ -53,8 +71,9 @@ bool StepResult::finite() const {
 Trainer::Trainer(const TrainConfig& resolved, std::shared_ptr<ProcessGroup> ranks)
     : config_(resolved), generator_(at::make_generator<at::CPUGeneratorImpl>(resolved.seed)),
       built_(build(config_, generator_)), optimizer_(built_.parameters, config_),
-      scaler_(config_, torch_device(config_.device)), ema_(built_.parameters, config_),
-      hooks_(planted_hooks(config_)), ranks_(std::move(ranks)) {
+      scaler_(config_, torch_device(config_.device)), kept_(make_kept_weights(config_)),
+      ema_(built_.parameters, config_, kept_.get()), hooks_(planted_hooks(config_)),
+      ranks_(std::move(ranks)) {
   const std::int64_t size = ranks_ ? ranks_->size() : 1;
   if (config_.ranks != size)
     bad_input("`ranks` is {}, but {} take part; start the run with `assay run`, which starts the "
@@ -71,6 +90,7 @@ template <class Run> at::Tensor Trainer::without_gradients(Run run) const {
   const at::NoGradGuard no_grad;
   const AutocastGuard autocast(torch_device(config_.device).type(),
                                compute_type(config_.precision));
+  const KeptGuard kept(kept_.get());
   Fp8Weights casts; // the weights may be the EMA's
   const Fp8Guard fp8(config_.precision == Precision::Fp8 ? &casts : nullptr);
   return run(*built_.model);
@@ -95,6 +115,7 @@ Trainer::backward(const Batch& batch, double weight, Fp8Weights& casts, Gradient
     const Span span("forward");
     const AutocastGuard autocast(torch_device(config_.device).type(),
                                  compute_type(config_.precision));
+    const KeptGuard kept(kept_.get());
     const Fp8Guard fp8(config_.precision == Precision::Fp8 ? &casts : nullptr);
     loss = built_.model->loss(batch, config_.attention, {weight, scaler_.device_scale()});
     after(PlantedWait::Forward);
@@ -134,18 +155,63 @@ at::Tensor Trainer::accumulate(const std::vector<Batch>& micro_batches) {
   return total;
 }
 
-// Clips the gradients and updates the weights with them; returns the gradient norm.
+at::Tensor Trainer::separate_passes(const std::vector<at::Tensor>& gradients) {
+  const at::Tensor found_inf = scaler_.unscale(gradients);
+  const at::Tensor norm = clip_gradients(gradients, config_.grad_clip, config_.update_pass);
+  optimizer_.step(std::nullopt, found_inf);
+  if (kept_) kept_->refresh();
+  return norm;
+}
+
+at::Tensor Trainer::one_pass(const std::vector<at::Tensor>& gradients) {
+  const std::vector<AdamW::Moments> moments = optimizer_.moments();
+  const std::vector<at::Tensor>& averages = ema_.averages();
+  std::vector<PassParameter> parameters;
+  for (std::size_t i = 0; i < gradients.size(); ++i) {
+    const at::Tensor& weight = built_.parameters[i].tensor;
+    parameters.push_back({weight,
+                          gradients[i].contiguous(),
+                          moments[i].first,
+                          moments[i].second,
+                          averages.empty() ? at::Tensor() : averages[i],
+                          kept_ ? kept_->find(weight) : at::Tensor(),
+                          moments[i].decay});
+  }
+  return pass_.run(parameters,
+                   {optimizer_.lr(),
+                    optimizer_.steps(),
+                    scaler_.device_scale(),
+                    scaler_.found_inf(),
+                    config_.beta1,
+                    config_.beta2,
+                    config_.adam_eps,
+                    config_.grad_clip,
+                    config_.ema_decay});
+}
+
+// Clips the gradients and updates the weights with them; in one pass also their average and copies.
+// Returns the gradient norm.
 at::Tensor Trainer::update() {
   const Span span("optimizer");
+  const Span level(level_span(config_.update_pass));
   const at::NoGradGuard no_grad;
   const std::vector<at::Tensor> gradients = take_gradients();
-  const at::Tensor found_inf = scaler_.unscale(gradients);
-  at::Tensor grad_norm = clip_gradients(gradients, config_.grad_clip);
-  std::optional<double> lr; // a graph reads what step() has set
-  if (!graphs_) lr = learning_rate(config_, step_index_);
-  optimizer_.step(lr, found_inf);
+  // A graph reads what step() has set.
+  if (!graphs_) optimizer_.set_lr(learning_rate(config_, step_index_));
+  at::Tensor grad_norm =
+      config_.update_pass == UpdatePass::OnePass ? one_pass(gradients) : separate_passes(gradients);
   scaler_.update();
   after(PlantedWait::Optimizer);
+  return grad_norm;
+}
+
+// What follows the backward passes of a step; returns the gradient norm.
+at::Tensor Trainer::finish() {
+  at::Tensor grad_norm = update();
+  after(PlantedWait::Host);
+  for (const Parameter& parameter : built_.parameters) parameter.tensor.mutable_grad().reset();
+  if (config_.update_pass != UpdatePass::OnePass) ema_.update();
+  after(PlantedWait::Ema);
   return grad_norm;
 }
 
@@ -153,11 +219,7 @@ at::Tensor Trainer::update() {
 StepOutputs Trainer::run_step(const std::vector<Batch>& micro_batches) {
   StepOutputs outputs;
   outputs.loss = accumulate(micro_batches);
-  outputs.grad_norm = update();
-  after(PlantedWait::Host);
-  for (const Parameter& parameter : built_.parameters) parameter.tensor.mutable_grad().reset();
-  ema_.update();
-  after(PlantedWait::Ema);
+  outputs.grad_norm = finish();
   return outputs;
 }
 
@@ -186,6 +248,17 @@ StepResult Trainer::step(const std::vector<Batch>& micro_batches) {
   result.grad_norm_tensor = std::move(outputs.grad_norm);
   ++step_index_;
   if (hooks_) hooks_->end();
+  return result;
+}
+
+StepResult Trainer::update_with(const std::vector<at::Tensor>& gradients) {
+  for (std::size_t i = 0; i < gradients.size(); ++i)
+    built_.parameters[i].tensor.mutable_grad() = gradients[i].clone(); // clipping writes it
+  StepResult result;
+  result.lr = learning_rate(config_, step_index_);
+  if (graphs_) optimizer_.set_lr(result.lr);
+  result.grad_norm_tensor = finish();
+  ++step_index_;
   return result;
 }
 
@@ -262,6 +335,7 @@ void Trainer::load_state_tensors(const NamedTensors& tensors) {
       bad_input("tensor '{}' of the state has another shape than the model's", name);
     target.copy_(found->second);
   }
+  if (kept_) kept_->refresh();
 }
 
 std::string Trainer::rng_state() const {

@@ -15,9 +15,11 @@
 #include "model/families/family.h"
 #include "model/graph/step_graphs.h"
 #include "model/layers/fp8_linear.h"
+#include "model/layers/kept_weights.h"
 #include "model/layout/batch.h"
 #include "model/training/ema.h"
 #include "model/training/loss_scaler.h"
+#include "model/training/one_pass.h"
 #include "model/training/optimizer.h"
 #include "model/training/planted.h"
 
@@ -54,6 +56,9 @@ public:
 
   // One optimizer step over prepared micro-batches of equal token count (of ranks: this rank's).
   StepResult step(const std::vector<Batch>& micro_batches);
+  // What step() does after its backward passes, with the given gradients, in the order of
+  // parameters(), as they would come: averaged, and multiplied by the loss scale.
+  StepResult update_with(const std::vector<at::Tensor>& gradients);
   // Steps after which one shows all that later ones do; with step_graph = on the next is the
   // capture.
   std::int64_t warm_up_steps() const { return graphs_ ? StepGraphs::kWarmUpSteps : 1; }
@@ -100,13 +105,17 @@ public:
 
   std::int64_t skipped_steps() const { return scaler_.skipped_steps(); }
   const LossScaler& scaler() const { return scaler_; }
+  const KeptWeights* kept_weights() const { return kept_.get(); } // null: weights16 = cast
   const TrainConfig& config() const { return config_; }
 
 private:
   template <class Run> at::Tensor without_gradients(Run run) const;
   at::Tensor backward(const Batch& batch, double weight, Fp8Weights& casts, GradientSync* sync);
   at::Tensor accumulate(const std::vector<Batch>& micro_batches);
+  at::Tensor finish();
   at::Tensor update();
+  at::Tensor separate_passes(const std::vector<at::Tensor>& gradients);
+  at::Tensor one_pass(const std::vector<at::Tensor>& gradients);
   StepOutputs run_step(const std::vector<Batch>& micro_batches);
   std::unique_ptr<StepGraphs> make_graphs();
   void after(PlantedWait stage) {
@@ -120,7 +129,9 @@ private:
   BuiltModel built_;
   AdamW optimizer_;
   LossScaler scaler_;
+  std::unique_ptr<KeptWeights> kept_; // null: products cast their weights
   Ema ema_;
+  OnePass pass_;
   std::unique_ptr<StepHooks> hooks_;    // null: nothing is planted
   std::shared_ptr<ProcessGroup> ranks_; // null: alone
   std::unique_ptr<GradientSync> sync_;  // null: alone

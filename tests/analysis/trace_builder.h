@@ -82,7 +82,9 @@ public:
       start += 10;
     }
   }
-  void info(const std::string& key, const std::string& value) { trace_.info[key] = value; }
+  void info(const std::string& key, const std::string& value) {
+    trace_.info.emplace_back(key, value);
+  }
   void unlaunched(std::string_view name, std::int64_t start, std::int64_t end) {
     device(DeviceKind::Kernel, name, start, end, 7);
     trace_.device.back().correlation = 999'999;

@@ -89,6 +89,10 @@ TEST(Claims, TheShippedOnesLoad) {
                           "speed-rotary-complex",
                           "speed-mla-attention",
                           "speed-mla-attention-rows",
+                          "speed-weights16",
+                          "speed-update-pass",
+                          "speed-update-pass-foreach",
+                          "speed-update-pass-per-parameter",
                           "speed-step-graph"));
   EXPECT_THAT(settings,
               ElementsAre("ddp-buckets-default",

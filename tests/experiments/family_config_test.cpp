@@ -100,7 +100,7 @@ TEST(StepGraph, RefusesByNameWhatACaptureCannotContain) {
     EXPECT_NE(message.find(word), std::string::npos) << message;
   };
   expect(refusal([](TrainConfig& c) { c.device = Device::Cpu; }), "device = cuda");
-  expect(refusal([](TrainConfig& c) { c.family = "nsa"; }), "family = deltanet_mla");
+  expect(refusal([](TrainConfig& c) { c.family = "nsa"; }), "native sparse attention");
   expect(refusal([](TrainConfig& c) { c.ranks = 2; }), "ranks = 1");
   expect(refusal([](TrainConfig& c) { c.delta_form = DeltaForm::Chunked; }), "delta_form = fused");
   expect(refusal([](TrainConfig& c) { c.delta_inputs = DeltaInputs::Ops; }),
@@ -109,6 +109,7 @@ TEST(StepGraph, RefusesByNameWhatACaptureCannotContain) {
   expect(refusal([](TrainConfig& c) { c.chunk_size = 32; }), "chunk_size = 64");
   expect(refusal([](TrainConfig& c) { c.head_dim = 48; }), "head_dim");
   expect(refusal([](TrainConfig& c) { c.attention = Attention::MaskDense; }), "attention = packed");
+  expect(refusal([](TrainConfig& c) { c.mla_attention = MlaAttention::Math; }), "mla_attention");
   expect(refusal([](TrainConfig& c) { c.planted_spin = 0.05; }), "planted");
   expect(refusal([](TrainConfig& c) { c.planted_wait = PlantedWait::Host; }), "planted");
   fits.attention = Attention::Packed;

@@ -103,6 +103,8 @@ TEST_F(PlanTest, ACellWithoutWhatItsOptimizationSwitchesIsRefused) {
                           "or fp8, head_dim and kv_rank multiples of 8, kv_rank at most 1024, and "
                           "rope_dim a power of two from 8 to 256"))
         << change;
+  EXPECT_THAT(problem(mla + "set = { device = \"cpu\", kv_rank = 33 }\n"),
+              HasSubstr("needs for level rotary_complex an even head_dim and an even kv_rank"));
   EXPECT_THAT(problem(mla + "set = { precision = \"bf16\", pattern = \"GG\" }\n"),
               HasSubstr("needs a layer of latent attention: an M in pattern"));
 }

@@ -152,6 +152,45 @@ TEST(StepCost, Fp8LinearsByHand) {
   EXPECT_TRUE(both);
 }
 
+// Five products have 45,312 weights: no casts of them and of their gradients, which come in fp32.
+TEST(StepCost, KeptWeightsByHand) {
+  const double weights = 64 * 132 + 32 * 64 + 64 * 192 + 96 * 64 + 64 * 256;
+  StepShape shape = small_delta();
+  const std::vector<OpCost> cast = step_cost(shape);
+  shape.kept_weights = true;
+  const std::vector<OpCost> kept = step_cost(shape);
+  EXPECT_DOUBLE_EQ(op(cast, "casts").bytes - op(kept, "casts").bytes, 2 * 6 * weights);
+  EXPECT_EQ(op(cast, "casts").launches - op(kept, "casts").launches, 5 * 2);
+  EXPECT_DOUBLE_EQ(op(kept, "head").bytes - op(cast, "head").bytes, 2.0 * 64 * 256);
+  EXPECT_DOUBLE_EQ(op(kept, "optimizer").bytes, 40.0 * 1000 + 6 * weights);
+  EXPECT_EQ(op(kept, "optimizer").launches - op(cast, "optimizer").launches, 1);
+  shape.update_pass = UpdatePass::OnePass;
+  EXPECT_DOUBLE_EQ(op(step_cost(shape), "optimizer").bytes, 40.0 * 1000 + 2 * weights);
+  shape.micro_batches = 2; // casts twice, copies once
+  EXPECT_DOUBLE_EQ(op(step_cost(shape), "optimizer").bytes, 40.0 * 1000 + 2 * weights);
+}
+
+TEST(StepCost, FormsOfTheUpdateByHand) {
+  const auto bytes_of = [](UpdatePass pass, bool ema) {
+    StepShape shape = small_delta();
+    shape.update_pass = pass, shape.ema = ema;
+    double bytes = 0;
+    for (const OpCost& cost : step_cost(shape))
+      if (cost.name == "optimizer" || cost.name == "ema") bytes += cost.bytes;
+    return bytes;
+  };
+  EXPECT_DOUBLE_EQ(bytes_of(UpdatePass::PerParameter, true), 120.0 * 1000);
+  EXPECT_DOUBLE_EQ(bytes_of(UpdatePass::Foreach, true), 52.0 * 1000);
+  EXPECT_DOUBLE_EQ(bytes_of(UpdatePass::OnePass, true), 40.0 * 1000);
+  EXPECT_DOUBLE_EQ(bytes_of(UpdatePass::OnePass, false), 32.0 * 1000);
+  StepShape shape = small_delta();
+  shape.update_pass = UpdatePass::OnePass;
+  EXPECT_EQ(op(step_cost(shape), "optimizer").launches, 4);
+  EXPECT_TRUE(counts_all_launches(shape));
+  shape.update_pass = UpdatePass::PerParameter; // launches follow the number of parameters
+  EXPECT_FALSE(counts_all_launches(shape));
+}
+
 TEST(StepCost, LatentLayerByHand) {
   StepShape shape = small_delta();
   shape.layers = {LatentShape{2, 16, 8, 24, 64.5}}; // rows of 128

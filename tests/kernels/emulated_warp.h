@@ -40,6 +40,15 @@ inline float bf16_value(std::uint32_t bits) {
 inline std::uint32_t pack2(float low, float high) {
   return bf16_bits(low) | (bf16_bits(high) << 16);
 }
+inline std::uint32_t fp16_bits(float x) {
+  const auto half = static_cast<_Float16>(x);
+  std::uint16_t bits;
+  std::memcpy(&bits, &half, 2);
+  return bits;
+}
+inline std::uint32_t pack2_fp16(float low, float high) {
+  return fp16_bits(low) | (fp16_bits(high) << 16);
+}
 inline float2 unpack2(std::uint32_t w) {
   return {bf16_value(w & 0xffffu), bf16_value(w >> 16)};
 }

@@ -61,7 +61,9 @@ inline TrainConfig small_nsa(NsaAttention attention = NsaAttention::Nsa) {
 
 // A model that has what the row switches.
 inline TrainConfig small_config_for(const Optimization& row) {
-  return row.family == "nsa" ? small_nsa() : small_config();
+  TrainConfig config = row.family == "nsa" ? small_nsa() : small_config();
+  if (row.name == "weights16") config.precision = Precision::Bf16;
+  return config;
 }
 
 // A prepared batch of random tokens whose documents end at `borders` besides the row ends.

@@ -16,7 +16,7 @@ LAYERS = {"model/layers", "model/layers/attention", "model/layers/delta_rule"}
 MODEL = LAYERS | {"model/config", "model/layout", "model/nsa", "model/data", "model/ddp", "model/families",
                   "model/graph", "model/training", "model/gates"}
 VIEWER = {"ui/model", "ui/model/trace", "ui/model/results"}
-KERNELS = {"kernels", "kernels/attention", "kernels/delta_rule", "kernels/rowwise"}
+KERNELS = {"kernels", "kernels/attention", "kernels/delta_rule", "kernels/rowwise", "kernels/update"}
 ENGINE = {"experiments/plan", "experiments/engine", "experiments/demo"}
 PROFILERS = {"profilers/machine", "profilers/trace", "profilers/cupti"}
 # Room of the including file -> rooms it may include from, besides itself. The longest matching prefix counts.
@@ -32,6 +32,7 @@ ALLOWED = {
     "kernels/attention": {"core", "kernels"},
     "kernels/delta_rule": {"core", "kernels"},
     "kernels/rowwise": {"core", "kernels"},
+    "kernels/update": {"core", "kernels"},
     "model": set(),
     "model/config": CORE,
     "model/layout": CORE | {"model/config"},

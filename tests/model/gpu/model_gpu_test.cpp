@@ -170,7 +170,7 @@ TEST_P(GpuLevel, PassesItsGatesAndShowsItsSpan) {
   const CodePath seen = record_code_path(row, level, batches);
   EXPECT_EQ(state, global_state_hash());
   const std::string& span = row.level(level_name)->span;
-  EXPECT_TRUE(span.empty() || seen.spans.count(span) > 0) << span;
+  EXPECT_TRUE(span.empty() || seen.spans.count(span) > 0 || seen.counters.count(span) > 0) << span;
   for (const auto& [name, times] : seen.counters)
     std::printf("    %s = %ld\n", name.c_str(), static_cast<long>(times));
 }

@@ -1,6 +1,7 @@
 // The whole step as a CUDA graph against the same steps launched one by one: changing data,
 // documents and learning rates, skipped updates, evaluations between replays, several variants in
 // one process, moved weights, steady memory. Without a GPU these tests fail.
+#include <ATen/core/grad_mode.h>
 #include <ATen/cuda/CUDAContext.h>
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAFunctions.h>

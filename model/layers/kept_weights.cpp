@@ -1,0 +1,109 @@
+#include "model/layers/kept_weights.h"
+
+#include <ATen/core/grad_mode.h>
+#include <torch/csrc/autograd/custom_function.h>
+
+#include "core/span.h"
+
+namespace assay {
+
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+constexpr const char *kKept = "weights16/kept", *kCast = "weights16/cast";
+
+thread_local KeptWeights* active_weights = nullptr;
+
+// a b with sums and result in `type`. A GPU's product of 16-bit operands does that by itself.
+at::Tensor wide_product(const at::Tensor& a, const at::Tensor& b, at::ScalarType type) {
+  if (a.scalar_type() == type) return at::mm(a, b);
+  if (a.is_cuda() && type == at::kFloat) return at::mm(a, b, type);
+  return at::mm(a.to(type), b.to(type));
+}
+
+struct KeptLinear : torch::autograd::Function<KeptLinear> {
+  static at::Tensor forward(AutogradContext* context,
+                            const at::Tensor& x,
+                            const at::Tensor& weight,
+                            const at::Tensor& copy) {
+    const at::Tensor operand = x.to(copy.scalar_type());
+    context->save_for_backward({operand, copy});
+    context->saved_data["x"] = static_cast<std::int64_t>(x.scalar_type());
+    context->saved_data["weight"] = static_cast<std::int64_t>(weight.scalar_type());
+    return at::mm(operand, copy.t());
+  }
+
+  static variable_list backward(AutogradContext* context, const variable_list& grads) {
+    const variable_list saved = context->get_saved_variables();
+    const at::Tensor &x = saved[0], &copy = saved[1];
+    const auto type_of = [&](const char* name) {
+      return static_cast<at::ScalarType>(context->saved_data[name].toInt());
+    };
+    const at::Tensor dy = grads[0].to(copy.scalar_type());
+    at::Tensor dx;
+    if (context->needs_input_grad(0)) dx = at::mm(dy, copy).to(type_of("x"));
+    return {dx, wide_product(dy.t(), x, type_of("weight")), at::Tensor()};
+  }
+};
+
+} // namespace
+
+const at::Tensor& KeptWeights::of(const at::Tensor& weight) {
+  const auto [place, fresh] = copies_.try_emplace(weight.unsafeGetTensorImpl());
+  if (fresh) {
+    const at::NoGradGuard no_grad;
+    place->second = {weight, weight.detach().to(type_).contiguous()};
+  }
+  return place->second.copy;
+}
+
+at::Tensor KeptWeights::find(const at::Tensor& weight) const {
+  const auto found = copies_.find(weight.unsafeGetTensorImpl());
+  return found == copies_.end() ? at::Tensor() : found->second.copy;
+}
+
+void KeptWeights::refresh() {
+  if (copies_.empty()) return;
+  const Span span("weights16/refresh");
+  const at::NoGradGuard no_grad;
+  std::vector<at::Tensor> weights, copies;
+  for (const auto& [impl, kept] : copies_) {
+    weights.push_back(kept.weight);
+    copies.push_back(kept.copy);
+  }
+  at::_foreach_copy_(copies, weights);
+}
+
+KeptGuard::KeptGuard(KeptWeights* weights) : outer_(active_weights) {
+  active_weights = weights;
+}
+
+KeptGuard::~KeptGuard() {
+  active_weights = outer_;
+}
+
+at::Tensor product_weight(const at::Tensor& weight, at::ScalarType type) {
+  if (active_weights != nullptr && active_weights->type() == type) {
+    count(kKept);
+    return active_weights->of(weight);
+  }
+  count(kCast);
+  return weight.to(type);
+}
+
+at::Tensor linear16(const at::Tensor& x, const at::Tensor& weight) {
+  if (active_weights == nullptr) {
+    count(kCast);
+    return at::linear(x, weight);
+  }
+  count(kKept);
+  return kept_linear(x, weight, active_weights->of(weight));
+}
+
+at::Tensor kept_linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& copy) {
+  return KeptLinear::apply(x, weight, copy);
+}
+
+} // namespace assay

@@ -1,0 +1,54 @@
+// 16-bit copies of the weights that products take (optimization `weights16`). A copy is made on its
+// first use and kept: whoever changes the weights writes the copies too, or calls refresh().
+#pragma once
+
+#include <ATen/ATen.h>
+
+#include <unordered_map>
+#include <vector>
+
+namespace assay {
+
+class KeptWeights {
+public:
+  explicit KeptWeights(at::ScalarType type) : type_(type) {} // kBFloat16 or kHalf
+
+  const at::Tensor& of(const at::Tensor& weight);  // its copy, made now if there is none
+  at::Tensor find(const at::Tensor& weight) const; // undefined if there is none
+  void refresh();                                  // rounds all weights again
+  at::ScalarType type() const { return type_; }
+  std::size_t size() const { return copies_.size(); }
+
+private:
+  struct Copy {
+    at::Tensor weight, copy;
+  };
+  at::ScalarType type_;
+  std::unordered_map<const at::TensorImpl*, Copy> copies_; // set_data() keeps a weight's impl
+};
+
+// Products take the copies while one lives on this thread; null: they cast.
+class KeptGuard {
+public:
+  explicit KeptGuard(KeptWeights* weights);
+  ~KeptGuard();
+  KeptGuard(const KeptGuard&) = delete;
+  KeptGuard& operator=(const KeptGuard&) = delete;
+
+private:
+  KeptWeights* outer_;
+};
+
+// The weight in `type`, which a product is computed in: its kept copy, or a cast. Without gradient.
+// Counts "weights16/kept" or "weights16/cast".
+at::Tensor product_weight(const at::Tensor& weight, at::ScalarType type);
+
+// x W^T outside of FP8: [T, in] and [out, in] give [T, out]. By a kept copy, or at::linear under
+// autocast. Counts as product_weight().
+at::Tensor linear16(const at::Tensor& x, const at::Tensor& weight);
+
+// x W^T in the type of `copy`, which is W rounded: y and dx have that type (dx then x's), dW comes
+// in W's type from the product, without rounding to the copy's.
+at::Tensor kept_linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& copy);
+
+} // namespace assay
