@@ -21,6 +21,8 @@ namespace assay {
 
 namespace {
 
+constexpr std::size_t kShortWord = 3;
+
 std::size_t edit_distance(std::string_view a, std::string_view b) {
   std::vector<std::size_t> row(b.size() + 1);
   std::iota(row.begin(), row.end(), std::size_t{0});
@@ -48,6 +50,8 @@ std::string closest(std::string_view word, const std::vector<std::string>& candi
   std::string best;
   std::size_t best_distance = std::max<std::size_t>(2, word.size() / 3) + 1;
   for (const std::string& candidate : candidates) {
+    // In a short word half of the letters may differ; people seldom miss the first.
+    if (word.size() <= kShortWord && (word.empty() || !candidate.starts_with(word[0]))) continue;
     const std::size_t distance = edit_distance(word, candidate);
     const bool is_part = word.size() >= 3 && candidate.find(word) != std::string::npos;
     if (const std::size_t score = is_part ? std::min<std::size_t>(distance, 2) : distance;

@@ -27,7 +27,9 @@ constexpr std::array kCommands{
     CommandRow{"ab",
                kCompare,
                "  assay ab varlen --data corpus\n"
-               "  assay ab bf16_guard --data corpus --preset small --device cuda --launches 8"},
+               "  assay ab bf16_guard --data corpus --preset small --device cuda --launches 8\n"
+               "  assay run results/varlen/matrix.toml --out results/varlen --redo disturbed   "
+               "measure disturbed launches again"},
     CommandRow{"init",
                kCompare,
                "  assay init my.toml\n"
@@ -112,8 +114,8 @@ constexpr std::array kValues{ValueRow{"matrix", "MATRIX"},
                              ValueRow{"--cell", "CELL"},
                              ValueRow{"--a", "LEVEL"},
                              ValueRow{"--b", "LEVEL"},
-                             ValueRow{"--levels", "LEVEL"},
-                             ValueRow{"--variant", "LEVEL"},
+                             ValueRow{"--levels", "LEVEL[,…]"},
+                             ValueRow{"--variant", "LEVEL[,…]"},
                              ValueRow{"--preset", "PRESET"},
                              ValueRow{"--name", "NAME"},
                              ValueRow{"--set", "KEY=VALUE"},
@@ -123,9 +125,11 @@ constexpr std::array kValues{ValueRow{"matrix", "MATRIX"},
 constexpr const char* kFlow =
     "a first comparison\n"
     "  assay doctor                           what this machine supports\n"
-    "  assay ab varlen --data corpus          one optimization on your text, no file needed\n"
+    "  assay ab varlen --data corpus          one optimization, no file needed\n"
     "  assay report results/varlen            verdicts; also report.html\n"
     "  assay explain results/varlen           where in the step the difference is\n"
+    "  assay run results/varlen/matrix.toml --out results/varlen --redo disturbed   measure "
+    "disturbed launches again\n"
     "\n"
     "a plan of your own\n"
     "  assay init my.toml                     writes a commented matrix\n"

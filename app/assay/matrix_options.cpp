@@ -36,10 +36,12 @@ void MatrixOptions::add_to(CLI::App& command) {
       .add_option(
           "--launches", launches_, "timed launches per cell: same as --set experiment.launches=N")
       ->check(whole_number(1, 1'000'000));
-  command.add_option("--set",
-                     overrides_,
-                     "override a value of the matrix: base.seq_len=256, experiment.seed=7, "
-                     "measure.sesoi=\"0.5%\"");
+  command
+      .add_option("--set",
+                  overrides_,
+                  "override a value of the matrix: base.seq_len=256, experiment.seed=7, "
+                  "measure.sesoi=\"0.5%\"")
+      ->type_name("TABLE.KEY=VALUE");
 }
 
 Plan MatrixOptions::load() const {

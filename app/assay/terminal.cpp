@@ -56,6 +56,15 @@ TableStyle TerminalOptions::style() const {
   return terminal_style(ascii, width);
 }
 
+std::vector<std::string> TerminalOptions::arguments() const {
+  std::vector<std::string> words;
+  if (ascii) words.emplace_back("--ascii");
+  if (width > 0) words.insert(words.end(), {"--width", std::to_string(width)});
+  if (chosen_color != Color::Auto)
+    words.insert(words.end(), {"--color", chosen_color == Color::Always ? "always" : "never"});
+  return words;
+}
+
 TableStyle terminal_style(bool ascii, int width) {
   TableStyle style;
   style.width = width > 0 ? width : terminal_columns(STDOUT_FILENO, style.width);

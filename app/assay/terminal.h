@@ -19,6 +19,8 @@ struct TerminalOptions {
   // --width, --color and, `with_ascii`, --ascii.
   void add_to(CLI::App& command, bool with_ascii = true);
   TableStyle style() const;
+  // The same options for another command: "--width", "80" …
+  std::vector<std::string> arguments() const;
 };
 
 // --color; the choice applies to the whole process.

@@ -5,7 +5,9 @@
 
 namespace assay::cli {
 
-extern const char* const kCommit; // 12 hex digits, or "unknown"; generated (cmake/commit.cmake)
+// Generated (cmake/commit.cmake).
+extern const char* const kCommit;     // 12 hex digits, or "unknown"
+extern const char* const kCommitDate; // "2026-11-23", or ""
 
 std::string build_name(); // the linker's build id, or "unknown"
 

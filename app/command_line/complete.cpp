@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cctype>
 #include <cstdio>
 
 #include "app/command_line/help.h"
@@ -11,13 +13,36 @@ namespace assay {
 
 namespace {
 
-// bash cuts "--device=cpu" into three words.
+// bash cuts "--device=cpu" and "seq_len=64" into three words each: the first is an option and its
+// value, the second is one value.
 std::vector<std::string> without_equals_signs(const std::vector<std::string>& words) {
   std::vector<std::string> result;
-  for (const std::string& word : words)
-    if (word != "=") result.push_back(word);
-  if (!words.empty() && words.back() == "=") result.emplace_back();
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    if (words[i] != "=" || result.empty()) {
+      result.push_back(words[i]);
+      continue;
+    }
+    const std::string value = i + 1 < words.size() ? words[++i] : "";
+    if (result.back().starts_with("--"))
+      result.push_back(value);
+    else
+      result.back() += "=" + value;
+  }
   return result;
+}
+
+constexpr std::string_view kMore = "[,…]"; // of a value's name: a list with commas
+
+// "varlen," of "varlen,mas"
+std::string before_last_comma(const std::string& text) {
+  const std::size_t comma = text.rfind(',');
+  return comma == std::string::npos ? "" : text.substr(0, comma + 1);
+}
+
+// "CELL" stands for a name, "disturbed" is a word to type.
+bool is_placeholder(const std::string& name) {
+  return std::none_of(
+      name.begin(), name.end(), [](unsigned char c) { return std::islower(c) != 0; });
 }
 
 class Lines {
@@ -41,9 +66,17 @@ std::string candidates(const std::string& name,
     if (name == file) return ":files\n";
   if (name == "DIR") return ":directories\n";
   Lines lines(words.back());
-  std::vector<std::string> known = values(name, words);
-  if (known.empty() && name.find('|') != std::string::npos) known = CLI::detail::split(name, '|');
-  for (const std::string& value : known) lines.add(before + value);
+  const bool list = name.ends_with(kMore);
+  const std::string one = list ? name.substr(0, name.size() - kMore.size()) : name;
+  const std::string earlier = list ? before_last_comma(words.back().substr(before.size())) : "";
+  const std::vector<std::string> taken = CLI::detail::split(earlier, ',');
+  for (const std::string& part : CLI::detail::split(one, '|')) {
+    std::vector<std::string> known = values(part, words);
+    if (known.empty() && part != one && !is_placeholder(part)) known = {part};
+    for (const std::string& value : known)
+      if (std::find(taken.begin(), taken.end(), value) == taken.end())
+        lines.add(before + earlier + value);
+  }
   return lines.take();
 }
 
@@ -83,13 +116,13 @@ complete_words(const CLI::App& app, std::vector<std::string> words, const ValueS
   return lines.take();
 }
 
-bool answer_assay(const CLI::App& app, int argc, const char* const* argv) {
+bool answer_assay(const CLI::App& app,
+                  int argc,
+                  const char* const* argv,
+                  const ValueSource& values) {
   const std::string question = argc > 1 ? argv[1] : "";
   if (question == "--complete") {
-    const auto no_values = [](const std::string&, const std::vector<std::string>&) {
-      return std::vector<std::string>();
-    };
-    fmt::print("{}", complete_words(app, {argv + 2, argv + argc}, no_values));
+    fmt::print("{}", complete_words(app, {argv + 2, argv + argc}, values));
     return true;
   }
   if (question == "--manual") fmt::print("{}", manual_sections(app));

@@ -10,6 +10,8 @@
 namespace assay {
 
 // Values by the name of an option's value ("CELL"), for the words typed so far; empty: none known.
+// A name with alternatives, "CELL|disturbed", is asked for each; one that ends in "[,…]" is a list,
+// and is asked without that end.
 using ValueSource = std::function<std::vector<std::string>(const std::string& name,
                                                            const std::vector<std::string>& words)>;
 
@@ -20,6 +22,12 @@ std::string
 complete_words(const CLI::App& app, std::vector<std::string> words, const ValueSource& values);
 
 // Programs behind `assay` answer its questions: `--complete WORD…` and `--manual`. True: answered.
-bool answer_assay(const CLI::App& app, int argc, const char* const* argv);
+bool answer_assay(
+    const CLI::App& app,
+    int argc,
+    const char* const* argv,
+    const ValueSource& values = [](const auto&, const auto&) {
+      return std::vector<std::string>();
+    });
 
 } // namespace assay

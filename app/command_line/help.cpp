@@ -88,7 +88,9 @@ std::string commands_text(const CLI::App& app, std::size_t width) {
     for (const CLI::App* command : commands_of(app))
       if (command->get_group() == group)
         rows.emplace_back(command->get_name(), command->get_description());
-    out += fmt::format("\n{}\n{}", group, two_columns(rows, width));
+    out += fmt::format("\n{}\n{}",
+                       group == "Subcommands" ? "commands" : group, // CLI11's name for no group
+                       two_columns(rows, width));
   }
   return out;
 }
@@ -104,6 +106,27 @@ std::string options_text(const CLI::App& app, std::size_t width) {
   return out;
 }
 
+// A command on several lines that a shell accepts: broken before options and pipes alone.
+std::string wrap_command(const std::string& line, std::size_t width) {
+  std::vector<std::string> pieces; // an option with its values
+  for (const std::string& word : CLI::detail::split(line.substr(line.find_first_not_of(' ')), ' '))
+    if (pieces.empty() || word.starts_with('-') || word.starts_with('|'))
+      pieces.push_back(word);
+    else
+      pieces.back() += " " + word;
+  std::string out = " ";
+  std::size_t used = 1;
+  for (const std::string& piece : pieces) {
+    if (used > 1 && used + 1 + piece.size() + 2 > width) {
+      out += " \\\n     ";
+      used = 5;
+    }
+    out += " " + piece;
+    used += 1 + piece.size();
+  }
+  return out;
+}
+
 // A line of examples that is too long for the terminal breaks before the remark about its
 // command.
 std::string footer_text(const std::string& footer, std::size_t width) {
@@ -113,9 +136,10 @@ std::string footer_text(const std::string& footer, std::size_t width) {
     if (line.size() <= width)
       out += line + "\n";
     else if (text == std::string::npos)
-      out += wrap_text(line, width, 2) + "\n";
+      out +=
+          (line.starts_with("  ") ? wrap_command(line, width) : wrap_text(line, width, 0)) + "\n";
     else
-      out += line.substr(0, line.find("   ", 2)) + "\n      " +
+      out += wrap_command(line.substr(0, line.find("   ", 2)), width) + "\n      " +
              wrap_text(line.substr(text), width, 6) + "\n";
   }
   return out;

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <cstdio>
+
 #include "app/command_line/words.h"
 #include "core/result.h"
 #include "core/text.h"
@@ -76,12 +78,18 @@ const CLI::Option* blamed(const CLI::App& command, const std::string& message) {
               shown_name(*option),
               value_name(*option),
               option->get_description());
+  if (option->get_positional() && value_name(*option).find('|') != std::string::npos)
+    bad_input("`{}`{}", walk.path(), text.substr(text.find(':') + 1));
   bad_input("{}{}", shown_name(*option), text.substr(text.find(':')));
 }
 
 } // namespace
 
 bool parse_command_line(CLI::App& app, int argc, const char* const* argv) {
+  if (argc == 1 && !command_names(app).empty()) {
+    std::fputs(app.help().c_str(), stdout);
+    return false;
+  }
   const WordWalk words = walk(app, argc, argv);
   // Before the parser sees it, which takes the next word that is a command for the command.
   if (!words.unknown().empty() && !is_option_word(words.unknown())) refuse_unknown(words);

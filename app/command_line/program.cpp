@@ -12,6 +12,7 @@
 #include <system_error>
 
 #include "app/command_line/help.h"
+#include "core/build_id.h"
 #include "core/result.h"
 #include "core/text.h"
 
@@ -75,9 +76,24 @@ int guarded(const std::function<int()>& body, int& output_error) {
 
 } // namespace
 
+std::string program_version(const std::string& program, const std::string& version) {
+  const std::string build = linker_build_id();
+  return fmt::format(
+      "{} {} (build {})", program, version, build.empty() ? "unknown" : build.substr(0, 12));
+}
+
+// Several problems have one line each; a line that begins with a space goes on with the one before.
 void print_error(const std::string& message, const char* kind) {
-  const std::string line = for_terminal(std::string(kind) + ": " + printable(message)) + "\n";
-  std::fputs(line.c_str(), stderr);
+  const std::string clean = printable(message);
+  std::string text;
+  for (std::size_t at = 0; at <= clean.size();) {
+    const std::size_t end = std::min(clean.find('\n', at), clean.size());
+    const std::string line = clean.substr(at, end - at);
+    if (at == 0 || !(line.empty() || line.starts_with(' '))) text += std::string(kind) + ": ";
+    text += line + (end < clean.size() ? "\n" : "");
+    at = end + 1;
+  }
+  std::fputs((for_terminal(text) + "\n").c_str(), stderr);
 }
 
 int run_program(const std::function<int()>& body) {

@@ -14,6 +14,10 @@ inline constexpr int kOk = 0, kInternal = 1, kBadInput = 2, kIncomplete = 6;
 // stderr; output that could not be written becomes kBadInput, silently for a closed pipe.
 int run_program(const std::function<int()>& body);
 
+// "assay-view 0.1.0 (build 0123456789ab)". No commit: a worker of another commit may be the same
+// build, whose results are continued.
+std::string program_version(const std::string& program, const std::string& version);
+
 // "error: …" on stderr, control characters removed; wrapped where stderr is a terminal, else in one
 // line.
 void print_error(const std::string& message, const char* kind = "error");

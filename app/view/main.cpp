@@ -178,18 +178,18 @@ void add_options(CLI::App& app, Options& options) {
   for (const Screen& screen : screens()) names.emplace_back(screen.id);
   one_of(app.add_option("--screen", options.screen, "the screen to begin with"), names);
   app.add_option(
-         "--screenshot", options.screenshot, "draw into this PNG file and end; needs no display")
+         "--screenshot", options.screenshot, "draw into this PNG file and exit; needs no display")
       ->type_name("FILE");
   app.add_option(
          "--dump-model", options.dump_model, "write the screen's data into this JSON file and exit")
       ->type_name("FILE");
   app.add_option(
-         "--script", options.script, "play this file of keys, clicks and expectations, and end")
+         "--script", options.script, "play this file of keys, clicks and expectations, and exit")
       ->type_name("FILE");
-  app.add_option("--fuzz", options.fuzz, "run this many random commands and end")
+  app.add_option("--fuzz", options.fuzz, "run this many random commands and exit")
       ->check(whole_number(0));
-  app.add_option("--seed", options.seed, "of --fuzz")->capture_default_str();
-  app.add_flag("--window", options.window, "--script, --fuzz, --screenshot in a real window");
+  app.add_option("--seed", options.seed, "seed of the random commands")->capture_default_str();
+  app.add_flag("--window", options.window, "play, run or draw in a real window");
   app.add_option("--size", options.size, "size in pixels")
       ->type_name("WIDTHxHEIGHT")
       ->capture_default_str();
@@ -199,8 +199,14 @@ void add_options(CLI::App& app, Options& options) {
 }
 
 int run(int argc, char** argv) {
-  CLI::App app{"Shows the verdicts, traces and telemetry of a results directory.", "assay view"};
+  CLI::App app{"show the verdicts, traces and telemetry of a results directory in a window",
+               "assay view"};
   use_plain_help(app);
+  app.set_version_flag(
+      "-V,--version", program_version("assay-view", ASSAY_VERSION), "print version and build");
+  app.footer("examples\n"
+             "  assay view results/mine\n"
+             "  assay view results/mine --screen compare --screenshot compare.png");
   Options options;
   add_options(app, options);
   if (answer_assay(app, argc, argv)) return kOk;

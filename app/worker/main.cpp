@@ -5,6 +5,7 @@
 #include <csignal>
 #include <cstdio>
 
+#include "app/command_line/assignments.h"
 #include "app/command_line/complete.h"
 #include "app/command_line/help.h"
 #include "app/command_line/parse.h"
@@ -12,14 +13,19 @@
 #include "app/worker/launch/identity.h"
 #include "app/worker/ranks/rank_launcher.h"
 #include "app/worker/worker.h"
+#include "model/config/train_config.h"
 
 namespace {
 
 int run(int argc, char** argv) {
   using namespace assay;
   std::signal(SIGXFSZ, SIG_IGN); // a size limit is an error like a full disk
-  CLI::App app("Assay's embedded trainer", "assay");
+  // People type `assay train`; only the options of this program itself are asked of it by name.
+  const bool itself = argc < 2 || argv[1][0] == '-';
+  CLI::App app("Assay's embedded trainer", itself ? "assay-worker" : "assay");
   use_plain_help(app);
+  app.set_version_flag(
+      "-V,--version", program_version("assay-worker", ASSAY_VERSION), "print version and build");
   app.require_subcommand(1);
   int exit_code = 0;
   app.add_subcommand("engine", "serve `assay run`")->group("")->callback([&] {
@@ -41,7 +47,11 @@ int run(int argc, char** argv) {
   worker::add_evaluate(app, exit_code);
   worker::add_generate(app, exit_code);
   worker::add_tokenizer(app, exit_code);
-  if (answer_assay(app, argc, argv)) return kOk;
+  const auto values = [](const std::string& name, const std::vector<std::string>& words) {
+    return name == "KEY=VALUE" ? assignments(config_keys(), "", words.back())
+                               : std::vector<std::string>();
+  };
+  if (answer_assay(app, argc, argv, values)) return kOk;
   return parse_command_line(app, argc, argv) ? exit_code : kOk;
 }
 

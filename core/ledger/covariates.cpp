@@ -22,7 +22,7 @@ std::string disturbance(const Covariates& c, const DisturbanceLimits& limits) {
   if (c.steal_share && *c.steal_share > limits.steal)
     return fmt::format("steal {:.0f} %", 100 * *c.steal_share);
   if (c.run_delay_share && *c.run_delay_share > limits.run_delay)
-    return fmt::format("run delay {:.0f} %", 100 * *c.run_delay_share);
+    return fmt::format("threads wait {:.0f} % of the time for a core", 100 * *c.run_delay_share);
   return "";
 }
 

@@ -13,17 +13,6 @@ namespace assay {
 
 namespace {
 
-std::string why_no_launch(const CellView& cell) {
-  if (const LaunchRow* failed = cell.latest(LaunchKind::Traced, LaunchState::Failed))
-    return fmt::format("the traced launch failed: {}", failed->reason);
-  if (!cell.untraced.empty()) return "no trace was recorded: " + cell.untraced;
-  if (cell.cell->traced_rounds > 0)
-    return "no traced launch is complete; `assay run` on the same directory records it";
-  return "no trace was recorded: the plan has none; set [trace] rounds = 10 in the matrix and run "
-         "it "
-         "into a new directory";
-}
-
 // Time differs by the verdict's own estimate, in ns of A's unit.
 std::optional<TimedDifference> timed_difference(const Comparison& comparison) {
   if (!comparison.effect) return std::nullopt;
@@ -118,6 +107,26 @@ std::vector<Stage> stages_named(const ClaimRow& claim) {
 
 } // namespace
 
+std::string why_no_trace(const CellView& cell) {
+  if (const LaunchRow* launch = cell.latest(LaunchKind::Traced, LaunchState::Complete))
+    return fmt::format("the traces of launch {} are not kept", launch->id);
+  if (const LaunchRow* failed = cell.latest(LaunchKind::Traced, LaunchState::Failed))
+    return fmt::format("the traced launch failed: {}", failed->reason);
+  if (!cell.untraced.empty()) return "no trace was recorded: " + cell.untraced;
+  if (cell.cell->traced_rounds > 0)
+    return "no traced launch is complete; `assay run` on the same directory records it";
+  return "no trace was recorded: the plan has none; set [trace] rounds = 10 in the matrix and run "
+         "it into a new directory";
+}
+
+std::string why_no_trace(const LedgerData& data, std::int64_t cell) {
+  std::string why = "the plan has no cell";
+  for (const CellView& view : cell_views(data))
+    if (cell == 0 || view.cell->id == cell)
+      why = fmt::format("{}: {}", view.cell->name, why_no_trace(view));
+  return why;
+}
+
 void apply_stage_clause(ClaimResult& result, const Comparison& comparison) {
   const auto metric = claim_metric(result.claim.metric);
   if (result.state != ClaimState::Confirmed || result.claim.stages.empty() ||
@@ -154,7 +163,7 @@ void explain_from_traces(CellReport& report, const CellView& cell, const std::st
     if (launch)
       attach(comparison, report.cell, traces);
     else
-      comparison.no_explanation = why_no_launch(cell);
+      comparison.no_explanation = why_no_trace(cell);
   }
 }
 

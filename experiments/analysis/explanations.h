@@ -11,6 +11,11 @@ namespace assay {
 // A CONFIRMED claim that names stages needs this share of the gain in them.
 inline constexpr double kNamedStagesShare = 0.70;
 
+// Why a cell has no trace here, and how to get one.
+std::string why_no_trace(const CellView& cell);
+// "varlen: …" of this cell; of 0, the plan's last one.
+std::string why_no_trace(const LedgerData& data, std::int64_t cell);
+
 // Fills `explanation`, or `no_explanation` with the reason, of every comparison, from the latest
 // complete traced launch of the cell. Reads the trace files of the results directory; "" leaves
 // both empty.

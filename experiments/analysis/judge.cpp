@@ -17,9 +17,13 @@ std::size_t launches_of(const Comparison& comparison) {
 }
 
 std::string too_few_launches(const Comparison& comparison) {
-  const std::string count = fmt::format("{} of at least {} timed launches are complete",
-                                        launches_of(comparison),
-                                        kProvisionalLaunches);
+  const std::size_t launches = launches_of(comparison);
+  const std::string count =
+      fmt::format("{} timed launch{}; a verdict needs {}, FASTER or SLOWER {}",
+                  launches,
+                  launches == 1 ? "" : "es",
+                  kProvisionalLaunches,
+                  kFullLaunches);
   const std::string& retired = comparison.evidence.retired;
   return retired.empty() ? count : fmt::format("retired: {}; {}", retired, count);
 }
@@ -38,7 +42,11 @@ void judge_validity(Comparison& comparison, const CellContext& context) {
   if (launches_of(comparison) < static_cast<std::size_t>(kProvisionalLaunches) &&
       !comparison.pairs.contended)
     return set(Validity::Incomplete, {ReasonCode::TooFewLaunches, too_few_launches(comparison)});
-  if (comparison.pairs.contended) return set(Validity::Contended, *comparison.pairs.contended);
+  if (comparison.pairs.contended) {
+    const bool by_others = comparison.pairs.contended->code == ReasonCode::PairsDisturbed;
+    if (by_others && context.redo) verdict.reasons.push_back(*context.redo);
+    return set(Validity::Contended, *comparison.pairs.contended);
+  }
   verdict.validity = Validity::Ok;
 }
 
@@ -188,6 +196,8 @@ Reason why_not_judged(const Comparison& comparison, ClaimMetric metric) {
       validity == Validity::Contended || validity == Validity::Invalid ||
       (validity == Validity::Incomplete && comparison.evidence.validity == Validity::Ok);
   if (validity == Validity::Ok || (!is_time(metric) && time_only)) return {};
+  if (validity == Validity::Contended && comparison.pairs.contended)
+    return *comparison.pairs.contended;      // without what to do about it
   return comparison.verdict.reasons.front(); // a validity other than OK always has one
 }
 

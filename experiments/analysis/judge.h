@@ -11,6 +11,7 @@ namespace assay {
 struct CellContext {
   std::optional<Reason> invalid; // why nothing in the cell can be believed
   double sesoi = 0.01;
+  std::optional<Reason> redo = std::nullopt; // what to do about launches that were disturbed
 };
 
 // Speed alone: inside +-sesoi NO_EFFECT, else by the side of 0 of the whole judged interval,

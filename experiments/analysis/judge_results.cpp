@@ -1,5 +1,7 @@
 #include <algorithm>
 #include <cmath>
+#include <map>
+#include <nlohmann/json.hpp>
 #include <set>
 
 #include "experiments/analysis/alarms.h"
@@ -63,8 +65,39 @@ void note_missing(const LedgerData& data, Report& report) {
       }
 }
 
-CellReport report_cell(const CellView& view, const Levels& levels, const JudgeOptions& options) {
+// Each once.
+std::vector<std::string> shape_warnings_of(const CellView& view) {
+  std::vector<std::string> all;
+  for (const VariantRow* variant : view.variants)
+    for (const std::string& text :
+         shape_warnings(nlohmann::json::parse(variant->config_json, nullptr, false)))
+      if (std::find(all.begin(), all.end(), text) == all.end()) all.push_back(text);
+  return all;
+}
+
+// The next action where other work spoiled launches.
+std::optional<Reason> redo_reason(const CellView& view, int disturbed) {
+  if (disturbed == 0) return std::nullopt;
+  return Reason{ReasonCode::PairsDisturbed,
+                disturbed_text(disturbed, static_cast<int>(view.counted.size())) +
+                    "; on a quiet machine: `" + redo_command(view.spec->command) + "`"};
+}
+
+using DisturbedByCell = std::map<std::int64_t, int>;
+
+DisturbedByCell count_disturbed(const LedgerData& data) {
+  DisturbedByCell counts;
+  for (const DisturbedLaunch& launch : disturbed_rounds(data)) counts[launch.cell] += launch.beyond;
+  return counts;
+}
+
+CellReport report_cell(const CellView& view,
+                       const Levels& levels,
+                       int disturbed,
+                       const JudgeOptions& options) {
   CellReport result;
+  result.disturbed_launches = disturbed;
+  result.shape_warnings = shape_warnings_of(view);
   result.cell = *view.cell;
   if (view.optimization) result.summary = view.optimization->summary;
   result.equivalence = view.equivalence();
@@ -79,7 +112,8 @@ CellReport report_cell(const CellView& view, const Levels& levels, const JudgeOp
   result.control = compare_control(view, levels);
   for (const VariantPair& pair : pairs_to_compare(view))
     result.comparisons.push_back(compare(view, pair, levels));
-  const CellContext context{why_invalid(view, result), view.spec->sesoi};
+  const CellContext context{
+      why_invalid(view, result), view.spec->sesoi, redo_reason(view, disturbed)};
   for (Comparison& comparison : result.comparisons) judge(comparison, context);
   explain_from_traces(result, view, options.traces);
   estimate_roofline(result, view);
@@ -181,7 +215,9 @@ Report judge_results(const LedgerData& data, const JudgeOptions& options) {
   report.loss_alpha = kTostAlpha / std::max(1, report.loss_tests);
   const Levels levels{report.judged_alpha, report.loss_alpha};
   report.events = data.events;
-  for (const CellView& cell : cells) report.cells.push_back(report_cell(cell, levels, options));
+  DisturbedByCell disturbed = count_disturbed(data);
+  for (const CellView& cell : cells)
+    report.cells.push_back(report_cell(cell, levels, disturbed[cell.cell->id], options));
   for (const ClaimRow& claim : data.claims)
     for (ClaimResult& result : judge_claim_everywhere(cells, report, claim))
       report.claims.push_back(std::move(result));

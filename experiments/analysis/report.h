@@ -61,11 +61,13 @@ struct CellReport {
   std::vector<VariantSpeed> speed; // the roofline of each timed variant
   int counted_launches = 0;        // that count, of the planned ones
   int launches_with_copies = 0;    // the same with every copy that a merge brought
+  int disturbed_launches = 0;      // of launches_with_copies: other work exceeded the plan's limit
   int superseded_launches = 0;     // timed ones that were measured again; they count nowhere
   int planned_launches = 0;
   int loss_launches = 0; // that are complete, of cell.loss_seeds
   std::vector<LossCurve> loss_curves;
-  std::vector<std::string> missing; // what the plan still owes: "2 of 5 timed launches"
+  std::vector<std::string> missing;        // what the plan still owes: "2 of 5 timed launches"
+  std::vector<std::string> shape_warnings; // of its variants' shapes
 };
 
 enum class AlarmCode {
@@ -137,6 +139,11 @@ struct JudgeOptions {
 // returns is finished; nothing may change a verdict afterwards. Succeeds on every ledger,
 // unfinished and empty ones included.
 Report judge_results(const LedgerData& data, const JudgeOptions& options = {});
+
+// What the report contains about one cell, and about the whole run: no other cell's rows, alarms,
+// claims, launches or notes. `cell` is a name of report.cells. The plan's figures (judgements,
+// alpha) stay those of all cells.
+Report report_of_cell(const Report& report, const std::string& cell);
 
 // The claim results that a comparison of a cell bears on, in ledger order.
 std::vector<const ClaimResult*>

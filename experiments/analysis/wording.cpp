@@ -256,6 +256,10 @@ std::string launches_text(const CellReport& cell) {
   return text;
 }
 
+std::string disturbed_text(int disturbed, int launches) {
+  return fmt::format("other work disturbed {} of {} launches", disturbed, launches);
+}
+
 std::string control_text(const CellReport& cell) {
   if (!cell.control) return "no A/A control in this cell";
   if (!cell.control->comparison.effect && !cell.control->comparison.pairs.launches.empty())

@@ -51,6 +51,8 @@ std::string gain_text(const ClaimResult& result);
 std::string measured_text(const ClaimResult& result);
 // "CONFIRMED (exceeds, provisional)"
 std::string claim_state_text(const ClaimResult& result);
+// "other work disturbed 4 of 5 launches"
+std::string disturbed_text(int disturbed, int launches);
 // "5 of 5 launches"; "9 launches of 3 planned, 8 usable" where merging added or disturbances took
 // some; "5 of 5 launches, 3 or 5 usable (depends on the comparison)".
 std::string launches_text(const CellReport& cell);

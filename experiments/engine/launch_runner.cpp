@@ -7,6 +7,7 @@
 #include "core/statistics/statistics.h"
 #include "core/text.h"
 #include "experiments/engine/data_fingerprint.h"
+#include "experiments/engine/stop_signal.h"
 #include "experiments/evidence/enough_rounds.h"
 
 namespace assay {
@@ -172,6 +173,8 @@ json LaunchRunner::ask(WorkerProcess& worker,
                        const char* event,
                        double timeout) {
   const int patience = request.at("op") == "round" || request.at("op") == "finish" ? 2 : 1;
+  StopSignal::acknowledge_with(patience == 1 ? context_.options.acknowledge
+                                             : context_.options.acknowledge_in_round);
   WorkerReply reply = worker.ask(request, event, WorkerProcess::Seconds(timeout), patience);
   switch (reply.kind) {
   case WorkerReply::Kind::Answer:

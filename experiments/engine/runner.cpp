@@ -28,10 +28,11 @@ double seconds_since(Clock::time_point start) {
 class Runner {
 public:
   Runner(const Plan& plan, const std::string& directory, const RunOptions& options)
-      : options_(options), directory_(directory), signals_(options.acknowledgement),
+      : options_(options), directory_(directory),
         deadline_seconds_(options.stop_after_seconds ? options.stop_after_seconds
                                                      : plan.budget_seconds),
         trace_budget_(plan.trace_budget_bytes) {
+    StopSignal::acknowledge_with(options.acknowledge);
     check_cells(plan.ledger);
     if (options.fork) summary_.set_aside = set_aside(plan, directory, options);
     log_directory_ = (fs::path(directory) / "logs").string();
@@ -274,6 +275,7 @@ private:
       report(progress);
     };
     const LaunchOutcome outcome = LaunchRunner(context, task).run();
+    StopSignal::acknowledge_with(options_.acknowledge);
     build_ = context.build;
     data_.launches.push_back(outcome.row);
     data_.gates.insert(data_.gates.end(), outcome.gates.begin(), outcome.gates.end());

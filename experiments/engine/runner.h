@@ -35,7 +35,9 @@ struct RunOptions {
   std::optional<double> stop_after_seconds; // absent: the plan's budget, if it has one
   std::vector<std::string> cells;           // run these alone, by name; empty: all
   std::vector<std::string> redo;            // measure again: names of cells, or "disturbed"
-  const char* acknowledgement = nullptr;    // printed on stderr by the first SIGINT or SIGTERM
+  // Printed on stderr by the first SIGINT or SIGTERM: in a round, which is finished, and elsewhere.
+  const char* acknowledge_in_round = nullptr;
+  const char* acknowledge = nullptr;
   std::optional<QuietWait> quiet; // wait before the first launch and after a disturbed one
   bool fork = false; // results of another plan, build or data are set aside, not refused
   std::function<void(const RunProgress&)> progress;

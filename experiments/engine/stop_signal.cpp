@@ -23,9 +23,9 @@ void on_signal(int) {
 
 } // namespace
 
-StopSignal::StopSignal(const char* acknowledgement) {
+StopSignal::StopSignal() {
   signals = 0;
-  words = acknowledgement;
+  words = nullptr;
   struct sigaction action {};
   action.sa_handler = on_signal; // without SA_RESTART: poll() returns and the loop looks
   sigaction(SIGINT, &action, &previous_int_);
@@ -40,6 +40,10 @@ StopSignal::~StopSignal() {
 
 int StopSignal::count() {
   return signals;
+}
+
+void StopSignal::acknowledge_with(const char* text) {
+  words = text;
 }
 
 } // namespace assay

@@ -9,14 +9,14 @@ namespace assay {
 
 class StopSignal {
 public:
-  // `acknowledgement` (may be null; kept for the object's life) is printed on stderr by the first
-  // one.
-  explicit StopSignal(const char* acknowledgement = nullptr);
+  StopSignal();
   ~StopSignal();
   StopSignal(const StopSignal&) = delete;
   StopSignal& operator=(const StopSignal&) = delete;
 
   static int count(); // signals since construction
+  // What the first one prints on stderr from here on; null: nothing. The text is kept as a pointer.
+  static void acknowledge_with(const char* text);
 
 private:
   struct sigaction previous_int_ {};

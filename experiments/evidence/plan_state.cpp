@@ -153,16 +153,18 @@ void add_exclusions(const LedgerData& data, const CellRow& cell, PlanProgress& p
 }
 
 void add_owed(const LedgerData& data, const Slot& slot, bool given_up, PlanProgress& progress) {
+  const bool again = !given_up && to_repeat(data, slot) != nullptr;
   for (OwedLaunches& owed : progress.owed)
     if (owed.cell == slot.cell->id && owed.kind == slot.kind) {
       ++owed.launches;
       owed.given_up += given_up;
+      owed.again += again;
       return;
     }
   const int planned = slot.kind == LaunchKind::Timed  ? data.planned_launches(*slot.cell)
                       : slot.kind == LaunchKind::Loss ? slot.cell->loss_seeds
                                                       : 1;
-  progress.owed.push_back({slot.cell->id, slot.kind, 1, planned, given_up ? 1 : 0});
+  progress.owed.push_back({slot.cell->id, slot.kind, 1, planned, given_up ? 1 : 0, again ? 1 : 0});
 }
 
 } // namespace
@@ -222,29 +224,55 @@ bool redo_is_asked(const LedgerData& data, const LaunchRow& launch) {
   return asked && !data.superseded(launch.id);
 }
 
-std::vector<EventRow> redo_events(const LedgerData& data, const std::string& what) {
-  const bool by_covariates = what == kCauseDisturbed;
+std::vector<DisturbedLaunch> disturbed_rounds(const LedgerData& data) {
   std::map<std::int64_t, std::map<int, bool>> rounds; // by launch and round: disturbed
   for (const VisitRow& visit : data.visits)
     if (!visit.warmup)
       rounds[visit.launch][visit.round] |= !disturbance(visit.covariates, data.spec.limits).empty();
-  std::vector<EventRow> events;
+  std::vector<DisturbedLaunch> result;
   for (const LaunchRow& launch : data.launches) {
-    if (launch.kind != LaunchKind::Timed || !counts(launch) || data.superseded(launch.id) ||
-        redo_is_asked(data, launch))
-      continue;
-    if (!by_covariates && data.cell(launch.cell).name != what) continue;
+    if (launch.kind != LaunchKind::Timed || !counts(launch) || data.superseded(launch.id)) continue;
     const std::map<int, bool>& own = rounds[launch.id];
-    const auto disturbed =
+    DisturbedLaunch one{launch.id, launch.cell};
+    one.rounds = std::ssize(own);
+    one.disturbed =
         std::count_if(own.begin(), own.end(), [](const auto& round) { return round.second; });
-    const bool beyond =
-        static_cast<double>(disturbed) > data.spec.limits.pairs * static_cast<double>(own.size());
-    if (by_covariates && !beyond) continue;
-    events.push_back({launch.id,
+    one.beyond = static_cast<double>(one.disturbed) >
+                 data.spec.limits.pairs * static_cast<double>(own.size());
+    result.push_back(one);
+  }
+  return result;
+}
+
+std::string redo_command(const std::string& run_command) {
+  if (!run_command.starts_with("assay run ")) return "assay run MATRIX --out DIR --redo disturbed";
+  std::string command;
+  bool value_follows = false;
+  for (std::size_t at = 0; at < run_command.size();) {
+    const std::size_t end = std::min(run_command.find(' ', at), run_command.size());
+    const std::string word = run_command.substr(at, end - at);
+    at = end + 1;
+    const bool wish = word == "--redo" || word.starts_with("--redo=") || word == "--fork";
+    if (!wish && !value_follows) command += word + " ";
+    value_follows = word == "--redo";
+  }
+  return command + "--redo disturbed";
+}
+
+std::vector<EventRow> redo_events(const LedgerData& data, const std::string& what) {
+  const bool by_covariates = what == kCauseDisturbed;
+  std::vector<EventRow> events;
+  for (const DisturbedLaunch& one : disturbed_rounds(data)) {
+    if (by_covariates ? !one.beyond : data.cell(one.cell).name != what) continue;
+    const auto launch = std::find_if(data.launches.begin(),
+                                     data.launches.end(),
+                                     [&](const LaunchRow& row) { return row.id == one.launch; });
+    if (redo_is_asked(data, *launch)) continue;
+    events.push_back({one.launch,
                       -1,
                       utc_now(),
                       "redo",
-                      fmt::format("{} of {} rounds disturbed", disturbed, own.size()),
+                      fmt::format("{} of {} rounds disturbed", one.disturbed, one.rounds),
                       0,
                       by_covariates ? kCauseDisturbed : kCauseAsked});
   }
@@ -294,6 +322,7 @@ PlanProgress plan_progress(const LedgerData& data, std::int64_t since) {
         slot.kind == LaunchKind::Traced ? left_untraced(data, slot.cell->id) : "";
     if (!untraced.empty())
       progress.problems.push_back(fmt::format("{}: no trace: {}", slot.cell->name, untraced));
+    progress.untraced += !untraced.empty();
     const bool not_run = why.slot(slot) || !untraced.empty();
     ++(not_run ? progress.not_run : progress.missing);
     if (!not_run) add_owed(data, slot, false, progress);
@@ -307,8 +336,11 @@ std::string owed_text(const OwedLaunches& owed) {
       numbered
           ? fmt::format("{} of {} {} launches", owed.launches, owed.planned, to_string(owed.kind))
           : fmt::format("{} launch", to_string(owed.kind));
-  if (owed.given_up == 0) return text;
-  return text + (numbered ? fmt::format(" ({} failed)", owed.given_up) : " (failed)");
+  std::vector<std::string> remarks;
+  if (owed.given_up > 0)
+    remarks.push_back(numbered ? fmt::format("{} failed", owed.given_up) : "failed");
+  if (owed.again > 0) remarks.push_back(fmt::format("{} to be measured again", owed.again));
+  return remarks.empty() ? text : fmt::format("{} ({})", text, fmt::join(remarks, ", "));
 }
 
 } // namespace assay

@@ -47,9 +47,19 @@ std::vector<LaunchTask> missing_launches(const LedgerData& data, std::int64_t si
 // taken its place.
 bool redo_is_asked(const LedgerData& data, const LaunchRow& launch);
 
+struct DisturbedLaunch {
+  std::int64_t launch = 0, cell = 0;
+  std::int64_t disturbed = 0, rounds = 0; // counted rounds
+  bool beyond = false;                    // more rounds disturbed than the plan's limit
+};
+// Every timed launch that counts, by covariates alone, never by times. Needs the visits.
+std::vector<DisturbedLaunch> disturbed_rounds(const LedgerData& data);
+
+// The command of a run, as SpecRow stores it, that measures its disturbed launches again.
+std::string redo_command(const std::string& run_command);
+
 // The timed launches to measure again: of the cell `what`, or, for "disturbed", of all cells those
-// in which more rounds than the plan's limit were disturbed. Chosen by covariates alone, never by
-// times. Needs the visits. Bad input for a cell that the plan does not have.
+// in which more rounds than the plan's limit were disturbed. Needs the visits.
 std::vector<EventRow> redo_events(const LedgerData& data, const std::string& what);
 
 struct OwedLaunches { // of one cell and kind
@@ -58,14 +68,17 @@ struct OwedLaunches { // of one cell and kind
   int launches = 0; // of `planned`: those that the next run makes, and those that were given up
   int planned = 0;
   int given_up = 0;
+  int again = 0; // that are there, and a `redo` event asks for them again
 };
-std::string owed_text(const OwedLaunches& owed); // "2 of 5 timed launches (1 failed)"
+// "2 of 5 timed launches (1 failed)", "5 of 5 timed launches (5 to be measured again)"
+std::string owed_text(const OwedLaunches& owed);
 
 struct PlanProgress {
   int planned = 0;                   // launches of all kinds, cells that are blocked included
   int done = 0, partial = 0;         // partial ones are in done too
   int failed = 0;                    // given up
   int not_run = 0;                   // because their cell is blocked, or for want of disk
+  int untraced = 0;                  // of these for want of disk
   int missing = 0;                   // still to be made
   std::vector<std::string> problems; // "varlen timed launch 3: …"
   // What the plan owes, in the order of its launches. Launches of a blocked cell are not owed: no

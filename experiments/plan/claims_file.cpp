@@ -353,12 +353,12 @@ claims_path(const std::string& file, const std::string& matrix_file, const std::
   std::error_code ignored;
   if (fs::is_regular_file(own, ignored)) return own.string();
   if (!directory.empty() && fs::is_regular_file(shipped, ignored)) return shipped.string();
-  const std::string elsewhere =
-      directory.empty() || fs::path(file).is_absolute() ? "" : " or " + shipped.string();
-  return fail("[claims] files: '{}' is not {}{}; give the path relative to the matrix file",
+  const bool one_place = directory.empty() || fs::path(file).is_absolute();
+  return fail("claims file '{}' was found {}{}{}; give the path relative to the matrix file",
               printable(file),
-              own.string(),
-              elsewhere);
+              one_place ? "not at " : "neither at ",
+              printable(own.string()),
+              one_place ? "" : " nor at " + printable(shipped.string()));
 }
 
 Result<std::vector<ClaimRow>> load_claims(const std::string& directory) {

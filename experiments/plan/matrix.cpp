@@ -270,6 +270,8 @@ Result<Matrix> parse_matrix(const std::string& text,
     TomlTable table(*claims, "[claims]", problems);
     table.required("files");
     matrix.claim_files = table.texts("files");
+    if (const toml::node* files = table.node("files"); files != nullptr)
+      matrix.claims_where = problems.place(files);
     table.no_other_keys();
   }
   root.no_other_keys();

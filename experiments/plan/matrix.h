@@ -56,6 +56,7 @@ struct Matrix {
   std::optional<double> trace_budget_bytes;              // [trace] max_gib; absent: no limit
   std::optional<LossSettings> quality;                   // of cells that may differ in a bit
   std::vector<std::string> claim_files; // [claims] files, as written; empty: no claims
+  std::string claims_where;             // FILE:LINE of [claims] files
 };
 
 // `overrides` are "base.seq_len=256", "experiment.launches=3", … applied before anything is

@@ -391,7 +391,8 @@ void Planner::add_claims() {
   std::vector<std::string> files;
   for (const std::string& file : matrix_.claim_files) {
     Result<std::string> path = claims_path(file, matrix_.file, options_.claims_directory);
-    if (!path) return problems_.add(path.error().message);
+    if (!path)
+      return problems_.add(fmt::format("{}: {}", matrix_.claims_where, path.error().message));
     files.push_back(*path);
   }
   Result<std::vector<ClaimRow>> claims = load_claim_files(files);

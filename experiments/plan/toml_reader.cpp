@@ -19,14 +19,14 @@ void raise_toml_assertion() {
   throw TomlAssertion{};
 }
 
+std::string TomlProblems::place(const toml::node* where) const {
+  if (where == nullptr) return file;
+  const auto line = where->source().begin.line;
+  return line > 0 ? fmt::format("{}:{}", file, line) : "--set";
+}
+
 void TomlProblems::add(const toml::node* where, const std::string& message) {
-  const auto line = where == nullptr ? 0 : where->source().begin.line;
-  if (line > 0)
-    messages.push_back(fmt::format("{}:{}: {}", file, line, message));
-  else if (where != nullptr)
-    messages.push_back(fmt::format("--set: {}", message));
-  else
-    messages.push_back(fmt::format("{}: {}", file, message));
+  messages.push_back(place(where) + ": " + message);
 }
 
 Error TomlProblems::error() const {

@@ -39,7 +39,8 @@ struct TomlProblems {
 
   // "FILE:LINE: message"; nodes that came from --set have no line and are named so.
   void add(const toml::node* where, const std::string& message);
-  Error error() const; // all messages, one a line
+  std::string place(const toml::node* where) const; // "FILE:LINE", "--set" or, for null, "FILE"
+  Error error() const;                              // all messages, one a line
 };
 
 class TomlTable {

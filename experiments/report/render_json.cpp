@@ -223,6 +223,7 @@ ordered_json cell_json(const CellReport& value) {
                       {"config", ordered_json::parse(value.cell.config_json, nullptr, false)},
                       {"launches_counted", value.counted_launches},
                       {"launches_planned", value.planned_launches},
+                      {"launches_disturbed", value.disturbed_launches},
                       {"launches_measured_again", value.superseded_launches},
                       {"loss_launches_counted", value.loss_launches},
                       {"loss_launches_planned", value.cell.loss_seeds},

@@ -17,10 +17,10 @@ public:
     print_head();
     const std::vector<Section> sections = report_sections(report_);
     out_.raw("");
-    print_section(out_, shown(sections.front()), 0);
+    print_section(out_, sections.front(), 0);
     print_comparisons();
     for (std::size_t i = 1; i < sections.size(); ++i)
-      if (is_shown(sections[i].depth)) print_titled(shown(sections[i]));
+      if (is_shown(sections[i].depth)) print_titled(sections[i]);
     out_.raw("");
     out_.line(kWordsLine);
     return out_.take();
@@ -32,13 +32,10 @@ private:
     return !view_.cell.empty() && depth == Depth::Detail;
   }
 
-  Section shown(const Section& section) const {
-    return view_.cell.empty() ? section : rows_of_cell(section, view_.cell);
-  }
-
   void print_head() {
-    out_.line(fmt::format("{}: {}",
+    out_.line(fmt::format("{}{}: {}",
                           report_.spec.name.empty() ? "unnamed plan" : report_.spec.name,
+                          view_.cell.empty() ? "" : ", cell " + view_.cell,
                           summary_text(report_)));
     print_section(out_, run_section(report_));
   }
@@ -55,7 +52,6 @@ private:
     std::vector<std::string> undecided;
     for (std::size_t cell = 0; cell < report_.cells.size(); ++cell) {
       const std::string& name = report_.cells[cell].cell.name;
-      if (!view_.cell.empty() && view_.cell != name) continue;
       const auto& comparisons = report_.cells[cell].comparisons;
       for (std::size_t i = 0; i < comparisons.size(); ++i)
         if (view_.verbose || !view_.cell.empty() || needs_details(comparisons[i].verdict))
@@ -93,7 +89,8 @@ private:
 } // namespace
 
 std::string render_table(const Report& report, const TableStyle& style, const TableView& view) {
-  return TableReport(report, style, view).render();
+  if (view.cell.empty()) return TableReport(report, style, view).render();
+  return TableReport(report_of_cell(report, view.cell), style, view).render();
 }
 
 } // namespace assay

@@ -60,9 +60,6 @@ Section stages_section(const Explanation& explanation);
 Section kernels_section(const Explanation& explanation, std::size_t top);
 Section operators_section(const Explanation& explanation, std::size_t top);
 
-// Only the rows of one cell and those of the whole run.
-Section rows_of_cell(Section section, const std::string& cell);
-
 std::string_view to_string(Depth value); // "main", "detail", "record"
 nlohmann::ordered_json to_json(const Section& section);
 

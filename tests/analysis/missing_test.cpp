@@ -59,7 +59,8 @@ TEST(Missing, ALaunchThatIsMeasuredAgainIsOwedAndThenCounted) {
   redo.launch = timed->id;
   redo.kind = "redo";
   data.events.push_back(redo);
-  EXPECT_THAT(judge_results(data).missing, ElementsAre("ema_swap: 1 of 5 timed launches"));
+  EXPECT_THAT(judge_results(data).missing,
+              ElementsAre("ema_swap: 1 of 5 timed launches (1 to be measured again)"));
   EXPECT_EQ(repeated_line(judge_results(data).cells[0]), "");
   LaunchRow again = *timed;
   again.id = 1000;
@@ -74,6 +75,34 @@ TEST(Missing, ALaunchThatIsMeasuredAgainIsOwedAndThenCounted) {
   EXPECT_THAT(render_table(report, {}), HasSubstr("--redo"));
   EXPECT_THAT(render_html(report), HasSubstr(line));
   EXPECT_THAT(render_json(report), HasSubstr("\"launches_measured_again\": 1"));
+}
+
+// The command of the run itself, without what it asked for once.
+TEST(Redo, TheCommandIsTheRunsOwn) {
+  EXPECT_EQ(redo_command("assay run r1/matrix.toml --out r1"),
+            "assay run r1/matrix.toml --out r1 --redo disturbed");
+  EXPECT_EQ(redo_command("assay run m.toml --redo varlen --out r --fork --device cuda"),
+            "assay run m.toml --out r --device cuda --redo disturbed");
+  EXPECT_EQ(redo_command("assay demo"), "assay run MATRIX --out DIR --redo disturbed");
+}
+
+// A reader who has the report alone learns what to do.
+TEST(Redo, AContendedReportBeginsWithTheNextAction) {
+  synthetic::SyntheticPlan plan = plan_of(two_level_cell(-0.1));
+  plan.cells[0].disturbed_share = 0.4;
+  LedgerData data = synthetic_ledger(plan);
+  data.spec.command = "assay run my.toml --out r1";
+  const Report report = judge_results(data);
+  ASSERT_EQ(first(report).verdict.validity, Validity::Contended);
+  EXPECT_EQ(report.cells[0].disturbed_launches, 5);
+  const std::string action = "other work disturbed 5 of 5 launches; on a quiet machine: "
+                             "`assay run my.toml --out r1 --redo disturbed`";
+  EXPECT_EQ(first(report).verdict.reasons.at(0).text, action);
+  EXPECT_THAT(render_html(report), HasSubstr("my.toml --out r1 --redo disturbed"));
+  EXPECT_EQ(redo_events(data, "disturbed").size(), 5U);
+  const Report quiet = judge_results(synthetic_ledger(plan_of(two_level_cell(-0.1))));
+  EXPECT_EQ(quiet.cells[0].disturbed_launches, 0);
+  EXPECT_FALSE(has_reason(first(quiet).verdict, ReasonCode::PairsDisturbed));
 }
 
 } // namespace

@@ -106,6 +106,30 @@ TEST(RenderTable, EveryViewFitsTheTerminal) {
   }
 }
 
+// Nothing about another cell: rows, alarms, claims, launches, events, notes.
+TEST(RenderTable, OneCellNamesNoOther) {
+  SyntheticPlan plan = wide_plan();
+  plan.cells[0].name = "first";
+  plan.cells[1].name = "second";
+  plan.cells[0].control_effect = plan.cells[1].control_effect = 0.05; // an alarm in each
+  const Report report = judge_results(synthetic_ledger(plan));
+  ASSERT_EQ(report.cells.size(), 2U);
+  for (const auto& [cell, other] : {std::pair{"first", "second"}, {"second", "first"}}) {
+    const Report one = report_of_cell(report, cell);
+    EXPECT_EQ(one.judgements, report.judgements);
+    for (const LaunchSummary& launch : one.launches) EXPECT_EQ(launch.cell, cell);
+    for (const ClaimResult& claim : one.claims) EXPECT_EQ(claim.cell.value_or(0), 0U);
+    for (const Section& section : report_sections(one)) {
+      for (const SectionRow& row : section.rows) EXPECT_NE(row.cell, other) << section.id;
+      for (const std::string& note : section.notes)
+        EXPECT_THAT(note, Not(HasSubstr(std::string("in ") + other))) << section.id;
+    }
+    const std::string text = render_table(report, {}, {.cell = cell, .verbose = false});
+    EXPECT_THAT(text, HasSubstr(std::string("cell ") + cell));
+    EXPECT_THAT(text, Not(HasSubstr(std::string(other) + ":")));
+  }
+}
+
 TEST(RenderTable, BeginsWithRunAndTableThenDetails) {
   const Report report = judge_results(synthetic_ledger(full_plan()));
   const std::string text = render_table(report, {});

@@ -27,7 +27,11 @@ TEST_F(RunnerTest, ASignalEndsALaunchThatIsBeingBuiltAtOnce) {
     std::this_thread::sleep_for(std::chrono::milliseconds(700));
     ::kill(::getpid(), SIGTERM);
   });
+  options.acknowledge_in_round = "after this round\n";
+  options.acknowledge = "at once\n";
+  testing::internal::CaptureStderr();
   const RunSummary summary = run("hang=parity/1/launch", options);
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "at once\n"); // no round is finished
   person.join();
   EXPECT_EQ(summary.outcome, RunSummary::Outcome::Incomplete);
   EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(20));

@@ -2,6 +2,7 @@
 // results directory and hands over to `assay run`.
 #include <fmt/ranges.h>
 
+#include <charconv>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
@@ -9,6 +10,7 @@
 #include <memory>
 
 #include "app/assay/programs.h"
+#include "app/assay/terminal.h"
 #include "app/assay/verbs.h"
 #include "app/assay/verbs/matrix_draft.h"
 #include "app/number_checks.h"
@@ -27,12 +29,36 @@ struct AbOptions {
   MatrixDraft draft;
   std::string levels, out, stop_after, wait_for_quiet;
   bool quiet = false, json = false;
+  TerminalOptions terminal;
 };
+
+// "FILE:LINE: …" of a file that nobody has seen yet, with the text of the line instead. A problem
+// has one line.
+std::string
+about_options(const std::string& problems, const std::string& text, const std::string& file) {
+  const std::vector<std::string> lines = CLI::detail::split(text, '\n');
+  std::string out;
+  for (const std::string& problem : CLI::detail::split(problems, '\n')) {
+    std::size_t line = 0;
+    const char* const end = problem.data() + problem.size();
+    const char* from = problem.data() + std::min(problem.size(), file.size() + 1);
+    const auto [after, error] = std::from_chars(from, end, line);
+    const bool placed =
+        problem.starts_with(file + ":") && error == std::errc() && line > 0 && line <= lines.size();
+    out += out.empty() ? "" : "\n";
+    out += placed ? fmt::format("in `{}`{}", lines[line - 1], std::string(after, end)) : problem;
+  }
+  return out;
+}
 
 // A plan that would be refused leaves no directory behind.
 void check_plan(const std::string& text, const std::string& file) {
-  const Matrix matrix = value_or_throw(parse_matrix(text, file));
-  value_or_throw(
+  const auto accepted = [&](auto result) {
+    if (!result) bad_input("{}", about_options(result.error().message, text, file));
+    return std::move(*result);
+  };
+  const Matrix matrix = accepted(parse_matrix(text, file));
+  accepted(
       make_plan(matrix, {.claims_directory = data_directory("claims"), .command = command_line()}));
 }
 
@@ -61,6 +87,7 @@ void ab(const AbOptions& options) {
     arguments.push_back("--wait-for-quiet=" + options.wait_for_quiet);
   if (options.quiet) arguments.emplace_back("--quiet");
   if (options.json) arguments.emplace_back("--json");
+  for (const std::string& word : options.terminal.arguments()) arguments.push_back(word);
   if (!options.quiet) fmt::print(stderr, "matrix: {}\nassay {}\n", file, fmt::join(arguments, " "));
   exec_program(program_path("assay"), arguments);
 }
@@ -98,6 +125,7 @@ void add_ab(CLI::App& app) {
       ->type_name("TIME");
   command->add_flag("--quiet", options->quiet, "no progress line");
   command->add_flag("--json", options->json, "print the summary as JSON");
+  options->terminal.add_to(*command);
   command->callback([options] {
     if (!options->levels.empty()) options->draft.levels = CLI::detail::split(options->levels, ',');
     ab(*options);

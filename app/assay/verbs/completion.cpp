@@ -1,5 +1,7 @@
 // `assay completion`: scripts for shells. What they offer comes from the hidden `assay complete`,
 // which asks the parser itself.
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <filesystem>
 #include <memory>
@@ -8,6 +10,7 @@
 #include "app/assay/programs.h"
 #include "app/assay/verbs.h"
 #include "app/assay/verbs/sql_queries.h"
+#include "app/command_line/assignments.h"
 #include "app/command_line/complete.h"
 #include "app/command_line/words.h"
 #include "app/number_checks.h"
@@ -27,13 +30,18 @@ _assay() {
   local IFS=$'\n' words line
   COMPREPLY=()
   words=("${COMP_WORDS[@]:1:COMP_CWORD}")
-  local current="${words[-1]}"
+  local current="${words[-1]}" cut=""
   [ "$current" = "=" ] && current=""
+  [ "${words[-1]}" = "=" ] && cut=1
+  (( ${#words[@]} > 1 )) && [ "${words[-2]}" = "=" ] && cut=1
   while IFS= read -r line; do
     case "$line" in
       :files) compopt -o filenames; COMPREPLY+=($(compgen -f -- "$current")) ;;
       :directories) compopt -o filenames; COMPREPLY+=($(compgen -d -- "$current")) ;;
-      *) COMPREPLY+=("$(printf %q "${line%%$'\t'*}")") ;;
+      *)
+        line="${line%%$'\t'*}"
+        [ -n "$cut" ] && line="${line#*=}"
+        COMPREPLY+=("$(printf %q "$line")") ;;
     esac
   done < <(assay complete "${words[@]}" 2>/dev/null)
   [[ ${COMPREPLY[0]} == *= ]] && compopt -o nospace
@@ -46,16 +54,18 @@ constexpr const char* kZsh = R"sh(#compdef assay
 # zsh completion of assay; load with: source <(assay completion zsh), or save as _assay in fpath
 _assay() {
   local line
-  local -a found
+  local -a found assay_keys
   for line in "${(@f)$(assay complete "${(@)words[2,CURRENT]}" 2>/dev/null)}"; do
     case "$line" in
       :files) _files ;;
       :directories) _files -/ ;;
       *$'\t'*) found+=("${${line%%$'\t'*}//:/\\:}:${line#*$'\t'}") ;;
+      *=) assay_keys+=("${line//:/\\:}") ;;
       ?*) found+=("${line//:/\\:}") ;;
     esac
   done
   (( $#found )) && _describe assay found
+  (( $#assay_keys )) && _describe assay assay_keys -S ""
 }
 if [ "$funcstack[1]" = "_assay" ]; then _assay "$@"; else compdef _assay assay; fi
 )sh";
@@ -78,12 +88,17 @@ end
 complete -c assay -f -a '(__assay_complete)'
 )sh";
 
+bool is_results(const std::string& word) {
+  std::error_code ignored;
+  return std::filesystem::exists(std::filesystem::path(word) / ledger_schema::kFileName, ignored);
+}
+
 // The results directory or the matrix that the words name, if they name one.
 Words cell_names(const Words& words) {
   std::error_code ignored;
   Words names;
   for (const std::string& word : words) {
-    if (std::filesystem::exists(std::filesystem::path(word) / ledger_schema::kFileName, ignored)) {
+    if (is_results(word)) {
       if (const Result<LedgerData> data = read_ledger(word))
         for (const CellRow& cell : data->cells) names.push_back(cell.name);
     } else if (word.ends_with(".toml") && std::filesystem::is_regular_file(word, ignored)) {
@@ -94,20 +109,39 @@ Words cell_names(const Words& words) {
   return names;
 }
 
-// Of the optimization or of the results directory that the words name.
+// That of `--cell`, else the only one, else the only one with a trace.
+const CellRow* chosen_cell(const LedgerData& data, const Words& words) {
+  std::string name;
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    if (words[i] == "--cell" && i + 1 < words.size()) name = words[i + 1];
+    if (words[i].starts_with("--cell=")) name = words[i].substr(words[i].find('=') + 1);
+  }
+  std::vector<const CellRow*> traced;
+  for (const CellRow& cell : data.cells) {
+    if (cell.name == name) return &cell;
+    if (data.latest_launch(cell.id, LaunchKind::Traced, LaunchState::Complete) != nullptr)
+      traced.push_back(&cell);
+  }
+  if (!name.empty()) return nullptr;
+  if (data.cells.size() == 1) return &data.cells.front();
+  return traced.size() == 1 ? traced.front() : nullptr;
+}
+
+// Of the optimization, or of the cell of the results directory, that the words name.
 Words level_names(const Words& words) {
   Words names;
-  std::error_code ignored;
   for (const std::string& word : words) {
-    if (const Optimization* row = optimizations().find(word); row != nullptr)
-      for (const Level& level : row->levels) names.push_back(level.name);
-    if (std::filesystem::exists(std::filesystem::path(word) / ledger_schema::kFileName, ignored))
+    if (is_results(word)) {
       if (const Result<LedgerData> data = read_ledger(word))
-        for (const VariantRow& variant : data->variants)
-          if (variant.role != Role::Control) names.push_back(variant.name);
+        if (const CellRow* cell = chosen_cell(*data, words))
+          for (const VariantRow& variant : data->variants)
+            if (variant.cell == cell->id && variant.role != Role::Control)
+              names.push_back(variant.name);
+    } else if (const Optimization* row = optimizations().find(word); row != nullptr) {
+      if (words.front() == "ab")
+        for (const Level& level : row->levels) names.push_back(level.name);
+    }
   }
-  std::sort(names.begin(), names.end());
-  names.erase(std::unique(names.begin(), names.end()), names.end());
   return names;
 }
 
@@ -120,12 +154,21 @@ Words preset_choices() {
   return names;
 }
 
-Words topics(const CLI::App& app) {
-  Words names = command_names(app);
-  names.emplace_back("terms");
+// The next word of what `help` explains: commands, `terms`, and terms of several words.
+Words topics(const CLI::App& app, const Words& words) {
+  const std::string before =
+      words.size() < 3 ? ""
+                       : fmt::format("{} ", fmt::join(words.begin() + 1, words.end() - 1, " "));
+  Words names;
+  if (before.empty()) names = command_names(app);
+  if (before.empty()) names.emplace_back("terms");
   for (const Term& term : glossary())
-    for (std::string& word : words_of(term))
-      if (word.find(' ') == std::string::npos) names.push_back(std::move(word));
+    for (const std::string& name : words_of(term)) {
+      if (!name.starts_with(before)) continue;
+      const std::string rest = name.substr(before.size());
+      const std::string word = rest.substr(0, rest.find(' '));
+      if (std::find(names.begin(), names.end(), word) == names.end()) names.push_back(word);
+    }
   return names;
 }
 
@@ -134,15 +177,14 @@ Words values_of(const CLI::App& app, const std::string& name, const Words& words
   if (name == "CELL") return cell_names(words);
   if (name == "LEVEL") return level_names(words);
   if (name == "PRESET") return preset_choices();
-  if (name == "TOPIC") return topics(app);
+  if (name == "TOPIC") return topics(app, words);
   if (name == "OPTIMIZATION")
     for (const Optimization& row : optimizations().all())
       if (!row.hidden) values.push_back(row.name);
   if (name == "NAME") // of `sql --name`
     for (const NamedQuery& query : named_queries()) values.emplace_back(query.name);
-  if (name == "KEY=VALUE")
-    for (const ConfigKey& key : config_keys())
-      if (!key.hidden) values.push_back("base." + key.name + "=");
+  if (name == "KEY=VALUE") return assignments(config_keys(), "", words.back());
+  if (name == "TABLE.KEY=VALUE") return assignments(config_keys(), "base.", words.back());
   return values;
 }
 

@@ -34,7 +34,7 @@ void demo(const std::string& directory, bool as_json) {
   fmt::print(
       "\nlook at it:\n"
       "  assay report {0}\n"
-      "  assay explain {0} --cell varlen --b varlen\n"
+      "  assay explain {0} --cell varlen --candidate varlen\n"
       "  assay sql {1} --name cuda_gpu_kern_sum\n"
       "  assay export {0} --cell varlen --variant mask_dense,varlen --steps 5-7 -o demo.json.gz\n"
       "  assay view {0}\n",

@@ -13,6 +13,7 @@
 #include "app/assay/terminal.h"
 #include "app/assay/verbs.h"
 #include "app/command_line/help.h"
+#include "core/ledger/ledger.h"
 #include "core/rank_environment.h"
 #include "core/result.h"
 #include "core/text.h"
@@ -101,6 +102,9 @@ Check check_compiler() {
           "no nvcc here; only building needs one, and `make build` then takes 13.0 from PyPI"};
 }
 
+constexpr double kQuietSpread = 0.04;
+constexpr double kQuietSlowest = 4; // slices of a millisecond: the scheduler took the core away
+
 Check check_noise_level() {
   const NoiseCheck noise = check_noise();
   std::string text =
@@ -112,11 +116,20 @@ Check check_noise_level() {
     text += fmt::format("; {:.1f} % of the time lost to other programs", *noise.run_delay * 100);
   if (noise.worst_steal)
     text += fmt::format(", {:.1f} % to other virtual machines", *noise.worst_steal * 100);
-  const bool quiet = noise.spread < 0.08 && noise.run_delay.value_or(0) < 0.2;
+  // Figures of one moment: half of each limit leaves room for the minutes of a run.
+  const DisturbanceLimits limits;
+  const bool quiet = noise.spread < kQuietSpread && noise.slowest < kQuietSlowest &&
+                     noise.run_delay.value_or(0) < limits.run_delay / 2 &&
+                     noise.worst_steal.value_or(0) < limits.steal / 2;
   return {"noise",
           quiet,
-          quiet ? "quiet enough: " + text
-                : "busy: " + text + "; stop other programs, or expect wide intervals"};
+          quiet ? "quiet: " + text
+                : "noisy: " + text +
+                      fmt::format("; quiet is less than half of the limits ({:.0f} % lost to other "
+                                  "programs, {:.0f} % to other virtual machines): stop other "
+                                  "programs, or run with --wait-for-quiet",
+                                  100 * limits.run_delay,
+                                  100 * limits.steal)};
 }
 
 int doctor(bool as_json, const TableStyle& style) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <memory>
 
+#include "app/assay/find_cell.h"
 #include "app/assay/terminal.h"
 #include "app/assay/verbs.h"
 #include "core/files/shell_text.h"
@@ -25,38 +26,28 @@ struct ExplainOptions {
   std::size_t top = 10;
 };
 
-std::size_t find_cell(const Report& report, const std::string& name) {
-  std::vector<std::string> names;
-  for (std::size_t i = 0; i < report.cells.size(); ++i) {
-    if (report.cells[i].cell.name == name) return i;
-    names.push_back(report.cells[i].cell.name);
-  }
-  bad_input("no cell '{}' in these results{}; cells are: {}",
-            printable(name),
-            did_you_mean(name, names),
-            fmt::join(names, ", "));
-}
-
-// The comparison of the levels that the user named, else the cell's main one.
+// The comparison of the levels that the user named, else the cell's main one. A side that is not
+// named is that of the main one, or the reference.
 ComparisonIndex find_comparison(const Report& report, const ExplainOptions& options) {
   const std::size_t cell = find_cell(report, options.cell);
   const std::vector<Comparison>& comparisons = report.cells[cell].comparisons;
+  const auto main = main_comparison(report, cell);
+  if (!main) bad_input("cell '{}' compares nothing", printable(options.cell));
+  const std::string candidate = options.b.empty() ? comparisons[*main].b : options.b;
   std::vector<std::string> known;
   for (std::size_t i = 0; i < comparisons.size(); ++i) {
     const bool a =
         options.a.empty() ? comparisons[i].against_reference : comparisons[i].a == options.a;
-    if (a && comparisons[i].b == options.b) return {cell, i};
-    known.push_back(fmt::format("--a {} --b {}", comparisons[i].a, comparisons[i].b));
+    if (a && comparisons[i].b == candidate) return {cell, i};
+    known.push_back(
+        fmt::format("--baseline {} --candidate {}", comparisons[i].a, comparisons[i].b));
   }
-  const auto main = main_comparison(report, cell);
-  if (!main) bad_input("cell '{}' compares nothing", options.cell);
-  if (!options.b.empty())
-    bad_input("cell '{}' does not compare '{}' with '{}'; it has: {}",
-              options.cell,
-              printable(options.b),
-              options.a.empty() ? "its reference level" : printable(options.a),
-              fmt::join(known, ", "));
-  return {cell, *main};
+  if (options.a.empty() && options.b.empty()) return {cell, *main};
+  bad_input("cell '{}' does not compare '{}' with '{}'; it has: {}",
+            printable(options.cell),
+            printable(candidate),
+            options.a.empty() ? "its reference level" : printable(options.a),
+            printable(fmt::format("{}", fmt::join(known, ", "))));
 }
 
 std::vector<ComparisonIndex> main_comparisons(const Report& report) {
@@ -81,10 +72,8 @@ void require_traces(const Report& report,
 }
 
 void explain(const ExplainOptions& options) {
-  if (options.b.empty() && !options.a.empty())
-    bad_input("--a {} needs --b, the candidate to compare with it", printable(options.a));
-  if (options.cell.empty() && !options.b.empty())
-    bad_input("--a and --b are levels of one cell: add --cell NAME");
+  if (options.cell.empty() && !(options.a.empty() && options.b.empty()))
+    bad_input("--baseline and --candidate are levels of one cell: add --cell NAME");
   const LedgerData data = value_or_throw(read_ledger(options.directory));
   const Report report = judge_results(data, {.traces = options.directory});
   const bool one = !options.cell.empty();
@@ -111,8 +100,10 @@ void add_explain(CLI::App& app, int&) {
   command->add_option("directory", options->directory, "results directory")->required();
   command->add_option(
       "--cell", options->cell, "explain this cell in full (default: all, in short)");
-  command->add_option("--a", options->a, "baseline (default: the cell's reference level)");
-  command->add_option("--b", options->b, "candidate (default: the cell's main level)");
+  command->add_option(
+      "--baseline,--a", options->a, "level to compare with (default: the cell's reference level)");
+  command->add_option(
+      "--candidate,--b", options->b, "level that is compared (default: the cell's main level)");
   command->add_option("--top", options->top, "kernel and operator rows to show")
       ->check(CLI::Range(0, 100000));
   command->add_flag("--json", options->json, "print JSON (docs/report-schema.md)");

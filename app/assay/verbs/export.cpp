@@ -13,6 +13,7 @@
 #include "core/result.h"
 #include "core/text.h"
 #include "core/trace/trace_file.h"
+#include "experiments/analysis/explanations.h"
 #include "experiments/evidence/cell_view.h"
 #include "experiments/export/export_chrome.h"
 #include "experiments/export/export_csv.h"
@@ -50,11 +51,10 @@ const CellRow& find_cell(const LedgerData& data, const ExportOptions& options) {
               printable(options.cell),
               did_you_mean(options.cell, all),
               printable(fmt::format("{}", fmt::join(all, ", "))));
-  if (traced.empty() || complete_trace(data, *found) == nullptr)
-    bad_input("{}: no traced launch of {} is complete; set [trace] rounds = 10 in the matrix and "
-              "run it into a new directory",
+  if (found == nullptr || complete_trace(data, *found) == nullptr)
+    bad_input("{}: no trace to export: {}",
               directory,
-              options.cell.empty() ? "any cell" : "cell '" + printable(options.cell) + "'");
+              printable(why_no_trace(data, found == nullptr ? 0 : found->id)));
   if (options.cell.empty() && traced.size() > 1)
     bad_input("{}: several cells have traces; choose one with --cell: {}",
               directory,

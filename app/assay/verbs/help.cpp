@@ -73,11 +73,12 @@ std::string other_sections() {
 }
 
 void print_manual(const CLI::App& app) {
-  fmt::print(".TH ASSAY 1 \"\" \"{}\" \"User Commands\"\n"
+  fmt::print(".TH ASSAY 1 \"{}\" \"{}\" \"User Commands\"\n"
              ".SH NAME\nassay \\- {}\n"
              ".SH SYNOPSIS\n.B assay\nCOMMAND [OPTIONS]\n"
              ".SH DESCRIPTION\n.nf\n{}\n.fi\n"
              ".SH COMMANDS\n{}{}",
+             kCommitDate,
              troff_text(version_line()),
              "compare training optimizations and judge the difference",
              troff_text(app.get_footer()),
@@ -88,6 +89,10 @@ void print_manual(const CLI::App& app) {
              ".TP\n.B 1\ninternal error\n"
              ".TP\n.B 2\nbad usage or bad input, or output that cannot be written\n"
              ".TP\n.B 6\nincomplete: run or train stopped before its end\n"
+             ".SH ENVIRONMENT\n"
+             ".TP\n.B COLUMNS\ncolumns to print in, where no \\-\\-width is given\n"
+             ".TP\n.B NO_COLOR\nno colours, if it is set and not empty\n"
+             ".TP\n.B LC_ALL, LC_CTYPE, LANG\nwithout UTF\\-8 the output is ASCII\n"
              ".SH TERMS\n");
   for (const Term& term : glossary())
     fmt::print(".TP\n.B {}\n{}\n", troff_text(term.name), troff_text(term.meaning));

@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <memory>
 
+#include "app/assay/json_output.h"
 #include "app/assay/verbs.h"
 #include "app/assay/verbs/matrix_draft.h"
 #include "app/number_checks.h"
@@ -14,7 +15,9 @@ namespace assay::cli {
 
 namespace {
 
-void init(const MatrixDraft& draft, const std::string& path) {
+void init(const MatrixDraft& draft, const std::string& path, bool as_json) {
+  if (as_json && is_standard_output(path))
+    bad_input("--json prints on standard output, and so does {}; name a file", path);
   const std::string text = matrix_text(draft);
   std::error_code ignored;
   if (!is_standard_output(path) && std::filesystem::exists(path, ignored))
@@ -23,6 +26,7 @@ void init(const MatrixDraft& draft, const std::string& path) {
   OutputFile file(path);
   file.write(text);
   file.finish();
+  if (as_json) return print_json({{"out", path}, {"optimization", draft.optimization}});
   if (!is_standard_output(path))
     fmt::print("{0}: a matrix for {1}\nnext: assay plan {0}{2}\n",
                path,
@@ -37,6 +41,7 @@ void add_init(CLI::App& app) {
   struct Options {
     MatrixDraft draft;
     std::string path = "matrix.toml";
+    bool json = false;
   };
   auto options = std::make_shared<Options>();
   command
@@ -50,7 +55,8 @@ void add_init(CLI::App& app) {
   command->add_option("--preset", options->draft.preset, "model shape (default: tiny)");
   one_of(command->add_option("--device", options->draft.device, "where it runs (default: cpu)"),
          {"cpu", "cuda"});
-  command->callback([options] { init(options->draft, options->path); });
+  command->add_flag("--json", options->json, "print the summary as JSON");
+  command->callback([options] { init(options->draft, options->path, options->json); });
 }
 
 } // namespace assay::cli

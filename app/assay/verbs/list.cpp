@@ -27,7 +27,6 @@ json optimizations_json() {
                     {"summary", row.summary},
                     {"equivalence", to_string(row.equivalence)},
                     {"unit", to_string(row.unit)},
-                    {"scope", "visit"},
                     {"family", row.family},
                     {"needs_ranks", row.needs_ranks},
                     {"levels", levels},

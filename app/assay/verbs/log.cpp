@@ -2,10 +2,12 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdio>
 #include <filesystem>
 #include <memory>
+#include <numeric>
 #include <tuple>
 
 #include "app/assay/json_output.h"
@@ -24,6 +26,8 @@ namespace {
 
 namespace fs = std::filesystem;
 using nlohmann::json;
+
+constexpr std::size_t kDateColumns = 10; // "2026-11-23"
 
 struct LogOptions {
   std::vector<std::string> directories;
@@ -146,20 +150,70 @@ TableRows wide_table(const std::vector<Entry>& entries) {
   return rows;
 }
 
-// For a terminal that the table does not fit: a heading per comparison, the directory on a line of
-// its own.
+// The folder that all results are in, with a slash, or "".
+std::string common_folder(const std::vector<Entry>& entries) {
+  std::string folder = entries.front().directory;
+  for (const Entry& entry : entries)
+    while (!folder.empty() && (entry.directory == folder || !entry.directory.starts_with(folder))) {
+      const std::size_t slash =
+          folder.size() < 2 ? std::string::npos : folder.rfind('/', folder.size() - 2);
+      folder.resize(slash == std::string::npos ? 0 : slash + 1);
+    }
+  return folder;
+}
+
+// Directories in the order in which they appear, each once.
+std::vector<std::string> directories_of(const std::vector<Entry>& entries) {
+  std::vector<std::string> found;
+  for (const Entry& entry : entries)
+    if (std::find(found.begin(), found.end(), entry.directory) == found.end())
+      found.push_back(entry.directory);
+  return found;
+}
+
+// For a terminal that the table does not fit: a table per comparison, without the names that its
+// rows share. Where a directory does not fit either, it has a number.
 void print_groups(TextWriter& out, const std::vector<Entry>& entries) {
-  std::string last;
+  const std::vector<std::string> directories = directories_of(entries);
+  const std::string folder = common_folder(entries);
+  std::array<std::size_t, 3> widest{}; // of time, interval, verdict: the tables are aligned
+  std::size_t longest = 0;
   for (const Entry& entry : entries) {
-    const std::string head = entry.cell + ": " + heading(entry);
-    if (head != last) out.line(head);
-    last = head;
-    const std::vector<std::string> found = finding(entry);
-    out.line(fmt::format(
-                 "{}  {:>8}  {:>18}  {}", entry.date.substr(0, 10), found[0], found[1], found[2]),
-             2);
-    out.line(entry.directory, 6);
+    for (std::size_t i = 0; i < widest.size(); ++i)
+      widest[i] = std::max(widest[i], display_width(finding(entry)[i]));
+    longest = std::max(longest, display_width(entry.directory) - folder.size());
   }
+  const std::size_t rest = std::accumulate(widest.begin(), widest.end(), kDateColumns + 10);
+  const bool numbered = rest + longest > out.width();
+  const auto place = [&](const std::string& directory) {
+    const auto at = std::find(directories.begin(), directories.end(), directory);
+    return numbered ? std::to_string(at - directories.begin() + 1)
+                    : directory.substr(folder.size());
+  };
+  for (auto first = entries.begin(); first != entries.end();) {
+    const auto last = std::find_if(first, entries.end(), [&](const Entry& entry) {
+      return entry.cell != first->cell || heading(entry) != heading(*first);
+    });
+    TableRows rows{{"date (UTC)", "time", "interval", "verdict", numbered ? "in" : "directory"}};
+    for (auto entry = first; entry != last; ++entry) {
+      const std::vector<std::string> found = finding(*entry);
+      rows.push_back({entry->date.substr(0, kDateColumns),
+                      padded(found[0], widest[0], true),
+                      padded(found[1], widest[1], true),
+                      padded(found[2], widest[2], false),
+                      place(entry->directory)});
+    }
+    if (first != entries.begin()) out.raw("");
+    out.line(first->cell + ": " + heading(*first));
+    out.columns(rows, {false, true, true, false, numbered}, 2);
+    first = last;
+  }
+  out.raw("");
+  if (numbered)
+    for (const std::string& directory : directories)
+      out.line(directory, 0, place(directory) + ": ");
+  else if (!folder.empty())
+    out.line("directories are in " + folder);
 }
 
 void print_log(const LogOptions& options) {

@@ -41,6 +41,22 @@ std::string toml_value(const std::string& text) {
   return number || literal ? text : toml_string(text);
 }
 
+// What the parser of matrices would refuse, in the words of the command line. A list is left to it.
+void check_setting(const std::string& assignment, const std::string& key, std::string value) {
+  if (value.starts_with("[")) return;
+  if (value.size() > 1 && value.front() == '"' && value.back() == '"')
+    value = value.substr(1, value.size() - 2);
+  TrainConfig config;
+  const Result<bool> done = set_key_text(config, key, value);
+  if (done) return;
+  constexpr std::string_view kTable = "base.";
+  if (key.starts_with(kTable))
+    bad_input("--set {}: a plain training key is wanted here: --set {}",
+              assignment,
+              assignment.substr(kTable.size()));
+  bad_input("--set {}: {}", assignment, done.error().message);
+}
+
 void set(Settings& settings, const std::string& assignment) {
   const std::size_t equals = assignment.find('=');
   if (equals == 0 || equals == std::string::npos || equals + 1 == assignment.size())
@@ -49,6 +65,7 @@ void set(Settings& settings, const std::string& assignment) {
               assignment);
   const std::string key = assignment.substr(0, equals),
                     value = toml_value(assignment.substr(equals + 1));
+  check_setting(assignment, key, assignment.substr(equals + 1));
   const auto found = std::find_if(
       settings.begin(), settings.end(), [&](const auto& one) { return one.first == key; });
   if (found != settings.end())
@@ -111,14 +128,22 @@ std::string levels_text(const MatrixDraft& draft, const Optimization& row) {
                             chosen ? "" : "; these are the default");
 }
 
+// A CPU run on every core would wait for whatever else the system does.
+std::string threads_line(const MatrixDraft& draft, const Settings& settings) {
+  const bool given = std::any_of(
+      settings.begin(), settings.end(), [](const auto& one) { return one.first == "threads"; });
+  if (draft.device != "cpu" || given) return "";
+  return "threads = 1 # per rank; the other cores are left to the system; 0: every core\n";
+}
+
 } // namespace
 
 std::string matrix_text(const MatrixDraft& draft) {
   const Optimization& row = find_row(draft.optimization);
   check_levels(draft, row);
   std::vector<std::string> keys;
-  for (const auto& [key, value] : settings_of(draft, row))
-    keys.push_back(fmt::format("{} = {}", key, value));
+  const Settings settings = settings_of(draft, row);
+  for (const auto& [key, value] : settings) keys.push_back(fmt::format("{} = {}", key, value));
   std::string text = fmt::format("# {}: {}\n", row.name, row.summary);
   text +=
       "# `assay plan FILE` shows what this file measures, `assay run FILE --out DIR` measures it.\n"
@@ -131,9 +156,10 @@ std::string matrix_text(const MatrixDraft& draft) {
                       draft.launches);
   text += fmt::format(
       "[base] # training keys of every cell; `assay list keys` shows all\n"
-      "preset = {} # `assay list presets`\ndevice = {} # cpu or cuda\n{}\n\n",
+      "preset = {} # `assay list presets`\ndevice = {} # cpu or cuda\n{}{}\n\n",
       toml_string(draft.preset),
       toml_string(draft.device),
+      threads_line(draft, settings),
       draft.data.empty()
           ? "# data = \"corpus\" # directory of text files, text file or JSONL; or --data"
           : "data = " + toml_string(draft.data));

@@ -40,6 +40,7 @@ struct Options {
   MatrixOptions matrix;
   std::string out; // "": no earlier results
   bool no_probe = false, json = false;
+  TerminalOptions terminal;
 };
 
 // Of the directory that `run --out` will continue, or that measured the same cells before.
@@ -180,8 +181,8 @@ std::string traces_text(const Plan& plan, const PlanEstimate& estimate) {
   return text + ".";
 }
 
-void print_plan(const Plan& plan, const PlanEstimate& estimate, const std::string& directory) {
-  TextWriter out(terminal_style(false, 0));
+void print_plan(const Plan& plan, const PlanEstimate& estimate, const Options& options) {
+  TextWriter out(options.terminal.style());
   out.line(fmt::format("{} (spec {})", plan.ledger.spec.name, plan.ledger.spec.hash));
   print_cells(out, cell_rows(plan, estimate));
   out.line(
@@ -192,7 +193,7 @@ void print_plan(const Plan& plan, const PlanEstimate& estimate, const std::strin
                   plan.ledger.spec.power * 100,
                   plan.ledger.spec.alpha,
                   estimate.judgements == 1 ? "" : fmt::format(" / {}", estimate.judgements),
-                  scatter_text(estimate, directory)));
+                  scatter_text(estimate, options.out)));
   for (const std::string& note : plan.notes) out.line(note, 0, "note: ");
   for (const std::string& text : shape_warnings(plan.ledger)) out.line(text, 0, "shape warning: ");
   fmt::print("{}", out.take());
@@ -211,6 +212,7 @@ void add_plan(CLI::App& app, int& exit_code) {
   command->add_flag(
       "--no-probe", options->no_probe, "do not run the short probe that predicts time");
   command->add_flag("--json", options->json, "print JSON");
+  options->terminal.add_to(*command);
   command->callback([options, &exit_code] {
     const Plan plan = options->matrix.load();
     const std::optional<Report> earlier = earlier_results(options->out);
@@ -221,7 +223,7 @@ void add_plan(CLI::App& app, int& exit_code) {
       return;
     }
     const PlanEstimate result = estimate(plan, *probes, earlier ? &*earlier : nullptr);
-    if (!options->json) return print_plan(plan, result, options->out);
+    if (!options->json) return print_plan(plan, result, *options);
     json cells = json::array();
     for (const CellEstimate& cell : result.cells) cells.push_back(cell_json(plan, cell));
     json out = {{"name", plan.ledger.spec.name},

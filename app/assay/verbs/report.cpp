@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "app/assay/find_cell.h"
 #include "app/assay/terminal.h"
 #include "app/assay/verbs.h"
 #include "core/files/output_file.h"
@@ -91,23 +92,14 @@ std::string files_line(const ReportOptions& options, const Report& report, const
                      shell_word(options.directory));
 }
 
-void require_cell(const Report& report, const std::string& name) {
-  std::vector<std::string> names;
-  for (const CellReport& cell : report.cells) names.push_back(cell.cell.name);
-  if (name.empty() || std::find(names.begin(), names.end(), name) != names.end()) return;
-  bad_input("no cell '{}' in these results{}; cells are: {}",
-            printable(name),
-            did_you_mean(name, names),
-            fmt::join(names, ", "));
-}
-
 void report(const ReportOptions& options) {
   const LedgerData data = value_or_throw(read_ledger(options.directory));
   const Report report = judge_results(data, {.traces = options.directory});
-  require_cell(report, options.cell);
+  if (!options.cell.empty()) find_cell(report, options.cell);
   const std::string files = files_line(options, report, data);
   if (options.json) {
-    fmt::print("{}\n", render_json(report));
+    fmt::print("{}\n",
+               render_json(options.cell.empty() ? report : report_of_cell(report, options.cell)));
     if (files.starts_with("note")) fmt::print(stderr, "{}\n", files);
     return;
   }
@@ -131,7 +123,8 @@ void add_report(CLI::App& app, int&) {
   command->add_option("directory", options->directory, "results directory")->required();
   command->add_option(
       "--out", options->out, "directory of the report files (default: the results directory)");
-  command->add_option("--cell", options->cell, "show this cell only, in detail");
+  command->add_option(
+      "--cell", options->cell, "show this cell only, in detail; the files have all cells");
   command->add_flag("--verbose", options->verbose, "show every comparison and record in detail");
   command->add_flag("--json", options->json, "print the report as JSON instead of the table");
   command->add_flag("--no-files", options->no_files, "print only, write no files");

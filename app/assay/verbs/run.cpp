@@ -10,11 +10,14 @@
 #include "app/assay/programs.h"
 #include "app/assay/run_progress.h"
 #include "app/assay/store_process.h"
+#include "app/assay/terminal.h"
 #include "app/assay/verbs.h"
 #include "core/files/shell_text.h"
+#include "core/ledger/ledger.h"
 #include "core/rank_environment.h"
 #include "core/result.h"
 #include "core/text.h"
+#include "experiments/analysis/wording.h"
 #include "experiments/engine/runner.h"
 #include "experiments/plan/matrix.h"
 #include "profilers/machine/busy_sample.h"
@@ -29,6 +32,7 @@ struct Options {
   std::vector<std::string> cells, redo;
   std::string wait_for_quiet; // a duration; "": do not wait
   bool fork = false, quiet = false, json = false;
+  TerminalOptions terminal; // of the verdict table
 };
 
 // Computes as the plan's workers will, on the board that they will use.
@@ -56,7 +60,10 @@ RunSummary run_with_progress(const Plan& plan, const Options& options) {
   run.fork = options.fork;
   run.cells = options.cells;
   run.redo = options.redo;
-  if (!options.quiet) run.acknowledgement = "\nstopping after this round; Ctrl-C again stops now\n";
+  if (!options.quiet) {
+    run.acknowledge_in_round = "\nstopping after this round; Ctrl-C again stops now\n";
+    run.acknowledge = "\nstopping\n";
+  }
   if (!options.stop_after.empty())
     run.stop_after_seconds = value_or_throw(parse_duration(options.stop_after));
   if (!options.wait_for_quiet.empty()) run.quiet = quiet_wait(plan, options.wait_for_quiet);
@@ -64,8 +71,21 @@ RunSummary run_with_progress(const Plan& plan, const Options& options) {
   return run_plan(plan, options.out, run);
 }
 
+// Why fewer launches than planned are complete.
+std::string left_out_text(const PlanProgress& p) {
+  std::vector<std::string> parts;
+  if (p.untraced > 0)
+    parts.push_back(fmt::format(
+        "{} trace{} left out: [trace] max_gib", p.untraced, p.untraced == 1 ? "" : "s"));
+  if (p.not_run > p.untraced)
+    parts.push_back(fmt::format("{} not possible: see the problems", p.not_run - p.untraced));
+  return fmt::format("{}", fmt::join(parts, ", "));
+}
+
 std::string result_line(const RunSummary& summary, const Options& options) {
   const PlanProgress& p = summary.progress;
+  if (summary.outcome == RunSummary::Outcome::Complete && options.cells.empty() && p.not_run > 0)
+    return fmt::format("complete: {} launches ({}) in {}", p.done, left_out_text(p), options.out);
   if (summary.outcome == RunSummary::Outcome::Complete && options.cells.empty())
     return fmt::format("complete: {} of {} launches in {}", p.done, p.planned, options.out);
   if (summary.outcome == RunSummary::Outcome::Complete)
@@ -92,9 +112,8 @@ void print_disturbed(const RunSummary& summary,
     fmt::print(stderr, "disturbed: {}\n", printable(launch));
   fmt::print(stderr,
              "other work disturbed these launches, which can cost the verdict; measure them again "
-             "on a quiet machine:\n  {}{}\n",
-             printable(command),
-             options.redo.empty() ? " --redo disturbed" : "");
+             "on a quiet machine:\n  {}\n",
+             printable(redo_command(command)));
 }
 
 void print_summary(const RunSummary& summary, const Options& options, const std::string& command) {
@@ -124,10 +143,21 @@ void print_summary(const RunSummary& summary, const Options& options, const std:
 }
 
 // The verdicts, as `assay report` prints them, and what to type next.
-void print_verdicts(const std::string& directory) {
-  if (call(program_path("assay"), {"report", directory, "--no-files"}) == kOk)
-    fmt::print("\nnext: assay report {0} (writes report.html), assay explain {0}, assay view {0}\n",
-               shell_word(directory));
+void print_verdicts(const Options& options) {
+  const std::string& directory = options.out;
+  std::vector<std::string> arguments{"report", directory, "--no-files"};
+  for (const std::string& word : options.terminal.arguments()) arguments.push_back(word);
+  if (call(program_path("assay"), arguments) != kOk) return;
+  fmt::print("\nnext: assay report {0} (writes report.html), assay explain {0}, assay view {0}\n",
+             shell_word(directory));
+  const LedgerData data = value_or_throw(read_ledger(directory));
+  const auto launches = disturbed_rounds(data);
+  const auto beyond =
+      std::count_if(launches.begin(), launches.end(), [](const auto& one) { return one.beyond; });
+  if (beyond > 0)
+    fmt::print("next, on a quiet machine, since {}: {}\n",
+               disturbed_text(static_cast<int>(beyond), static_cast<int>(launches.size())),
+               printable(redo_command(data.spec.command)));
 }
 
 } // namespace
@@ -158,6 +188,7 @@ void add_run(CLI::App& app, int& exit_code) {
       "--fork", options->fork, "set results of another plan or build aside and start anew");
   command->add_flag("--quiet", options->quiet, "no progress line and no verdict table");
   command->add_flag("--json", options->json, "print the summary as JSON");
+  options->terminal.add_to(*command);
   command->callback([options, &exit_code] {
     const auto ranks = value_or_throw(read_rank_environment());
     if (ranks && ranks->rank > 0) exec_program(program_path("assay-worker"), {"follow"});
@@ -169,7 +200,7 @@ void add_run(CLI::App& app, int& exit_code) {
       const RunSummary summary = run_with_progress(plan, *options);
       print_summary(summary, *options, plan.ledger.spec.command);
       exit_code = summary.outcome == RunSummary::Outcome::Complete ? kOk : kIncomplete;
-      if (exit_code == kOk && !options->json && !options->quiet) print_verdicts(options->out);
+      if (exit_code == kOk && !options->json && !options->quiet) print_verdicts(*options);
     } catch (const Failure& failure) {
       if (host)
         host->fail(failure.kind() == Failure::Kind::BadInput ? kBadInput : kInternal,

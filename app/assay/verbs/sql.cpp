@@ -17,12 +17,15 @@
 #include "app/assay/verbs/sql_queries.h"
 #include "app/number_checks.h"
 #include "core/files/csv_text.h"
+#include "core/ledger/ledger.h"
 #include "core/ledger/ledger_schema.h"
 #include "core/sqlite/database.h"
 #include "core/text.h"
 #include "core/trace/trace_file.h"
 #include "core/trace/trace_schema.h"
+#include "experiments/analysis/explanations.h"
 #include "experiments/report/text_layout.h"
+#include "experiments/report/text_sections.h"
 
 namespace assay::cli {
 
@@ -31,7 +34,6 @@ namespace {
 using nlohmann::json;
 
 constexpr std::int64_t kTableRows = 100; // that a table shows without --limit
-constexpr std::size_t kNarrowest = 24;   // characters that a column keeps when a line is too long
 
 struct SqlOptions {
   std::string target, query, name;
@@ -65,11 +67,10 @@ Target find_target(const std::string& given) {
   std::string choices;
   for (const std::string& trace : list_traces(directory)) choices += "\n  " + printable(trace);
   if (choices.empty())
-    bad_input(
-        "--name {} reads one trace, and {} contains none; set [trace] rounds = 10 in the matrix "
-        "and run it into a new directory, or give a trace file",
-        name,
-        directory);
+    bad_input("--name {} reads one trace, and {} contains none: {}; or give a trace file",
+              name,
+              directory,
+              printable(why_no_trace(value_or_throw(read_ledger(directory)), 0)));
   bad_input(
       "--name {} reads one trace; give one of them instead of {}:{}", name, directory, choices);
 }
@@ -228,27 +229,6 @@ void print_csv(Statement& rows, std::int64_t limit) {
   }
 }
 
-bool starts_character(char c) {
-  return (static_cast<unsigned char>(c) & 0xC0) != 0x80;
-}
-
-std::size_t characters(const std::string& text) {
-  return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), starts_character));
-}
-
-// Exactly `width` characters: padded, or cut with "..." at the end.
-std::string fit(const std::string& text, std::size_t width, bool right) {
-  const std::size_t size = characters(text);
-  if (size <= width) {
-    const std::string blank(width - size, ' ');
-    return right ? blank + text : text + blank;
-  }
-  std::size_t end = 0, kept = 0;
-  while (end < text.size() && (kept < width - 3 || !starts_character(text[end])))
-    kept += starts_character(text[end++]) ? 1 : 0;
-  return text.substr(0, end) + "...";
-}
-
 struct Table {
   std::vector<std::vector<std::string>> rows; // the first is the header
   std::vector<bool> numeric;
@@ -291,25 +271,43 @@ Table read_table(Statement& statement, std::int64_t limit) {
   return table;
 }
 
-// Text columns give way, the widest first, until a line fits; numbers are never cut.
-std::vector<std::size_t> column_widths(const Table& table, std::size_t line) {
+std::vector<std::size_t> column_widths(const Table& table) {
   std::vector<std::size_t> widths(table.numeric.size());
   for (const std::vector<std::string>& row : table.rows)
     for (std::size_t c = 0; c < row.size(); ++c)
-      widths[c] = std::max(widths[c], characters(row[c]));
-  const auto total = [&] {
-    return std::accumulate(widths.begin(), widths.end(), 2 * (widths.size() - 1));
-  };
-  while (total() > line) {
-    std::size_t widest = widths.size();
-    for (std::size_t c = 0; c < widths.size(); ++c)
-      if (!table.numeric[c] && widths[c] > kNarrowest &&
-          (widest == widths.size() || widths[c] > widths[widest]))
-        widest = c;
-    if (widest == widths.size()) break;
-    --widths[widest];
-  }
+      widths[c] = std::max(widths[c], display_width(row[c]));
   return widths;
+}
+
+// A table that the line does not fit takes the form of a report's: its longest text leads, on a
+// line of its own, and is never cut.
+bool print_narrow(const Table& table, const TableStyle& style) {
+  const std::vector<std::size_t> whole = column_widths(table);
+  const std::size_t line = std::accumulate(whole.begin(), whole.end(), 2 * (whole.size() - 1));
+  const auto longest = [&]() -> std::size_t {
+    std::size_t found = whole.size();
+    for (std::size_t c = 0; c < whole.size(); ++c)
+      if (!table.numeric[c] && (found == whole.size() || whole[c] > whole[found])) found = c;
+    return found;
+  }();
+  if (line <= static_cast<std::size_t>(style.width) || table.rows.size() == 1) return false;
+  std::vector<std::size_t> order; // of the columns
+  if (longest < whole.size()) order.push_back(longest);
+  for (std::size_t c = 0; c < whole.size(); ++c)
+    if (c != longest) order.push_back(c);
+  Section section;
+  section.names = longest < whole.size() ? 1 : 0;
+  for (const std::size_t c : order)
+    section.columns.push_back({table.rows[0][c], static_cast<bool>(table.numeric[c])});
+  for (std::size_t i = 1; i < table.rows.size(); ++i) {
+    SectionRow row;
+    for (const std::size_t c : order) row.texts.push_back(table.rows[i][c]);
+    section.rows.push_back(std::move(row));
+  }
+  TextWriter out(style);
+  print_section(out, section, 0);
+  fmt::print("{}", out.take());
+  return true;
 }
 
 // Why a named query has no rows for this trace, or "".
@@ -324,12 +322,15 @@ std::string why_empty(const SqlOptions& options, const Database& db) {
 void print_table(Statement& statement, const SqlOptions& options, const Database& db) {
   const std::int64_t limit = options.limit < 0 ? kTableRows : options.limit;
   const Table table = read_table(statement, limit);
-  const std::vector<std::size_t> widths =
-      column_widths(table, static_cast<std::size_t>(options.terminal.style().width));
+  if (print_narrow(table, options.terminal.style())) {
+    if (table.more) fmt::print("... the first {} rows; --limit 0 shows all\n", limit);
+    return;
+  }
+  const std::vector<std::size_t> widths = column_widths(table);
   const auto print_row = [&](const std::vector<std::string>& row) {
     std::string line;
     for (std::size_t c = 0; c < row.size(); ++c)
-      line += (c == 0 ? "" : "  ") + fit(row[c], widths[c], table.numeric[c]);
+      line += (c == 0 ? "" : "  ") + padded(row[c], widths[c], table.numeric[c]);
     line.erase(line.find_last_not_of(' ') + 1);
     fmt::print("{}\n", line);
   };

@@ -18,6 +18,7 @@
 #include "core/result.h"
 #include "core/text.h"
 #include "experiments/analysis/report.h"
+#include "experiments/analysis/wording.h"
 #include "experiments/engine/eta.h"
 #include "experiments/evidence/plan_state.h"
 #include "experiments/report/text_layout.h"
@@ -46,6 +47,12 @@ struct Status {
     return abandoned ? "abandoned" : launch.state();
   }
 };
+
+bool any_disturbed(const Report& report) {
+  return std::any_of(report.cells.begin(), report.cells.end(), [](const CellReport& cell) {
+    return cell.disturbed_launches > 0;
+  });
+}
 
 Status read_status(const std::string& directory) {
   Status status;
@@ -93,6 +100,7 @@ void print_json_status(const Status& status) {
               {"engine", status.engine},
               {"missing", status.report.missing},
               {"launches", launches}};
+  if (any_disturbed(status.report)) out["redo"] = redo_command(status.report.spec.command);
   if (status.eta_seconds) out["eta_seconds"] = *status.eta_seconds;
   if (const LaunchSummary* running = status.running()) out["running"] = launch_json(*running);
   print_json(out);
@@ -113,9 +121,9 @@ void print_running(const Status& status, TextWriter& out) {
   out.line("by " + status.engine, 2);
 }
 
-void print_status(const Status& status) {
+void print_status(const Status& status, const TableStyle& style) {
   const Report& report = status.report;
-  TextWriter out(terminal_style(false, 0));
+  TextWriter out(style);
   out.line(fmt::format("{} (spec {}), {}",
                        report.spec.name,
                        report.spec.hash,
@@ -134,6 +142,13 @@ void print_status(const Status& status) {
              2);
   }
   for (const std::string& missing : report.missing) out.line(missing, 2, "missing: ");
+  for (const CellReport& cell : report.cells)
+    if (cell.disturbed_launches > 0)
+      out.line(disturbed_text(cell.disturbed_launches, cell.launches_with_copies),
+               2,
+               cell.cell.name + ": ");
+  if (any_disturbed(report))
+    out.line(redo_command(report.spec.command), 2, "next, on a quiet machine: ");
   for (const std::string& problem : status.progress.problems) out.line(problem, 2, "problem: ");
   for (const LaunchSummary& launch : report.launches)
     if (!launch.row.reason.empty())
@@ -146,11 +161,11 @@ void print_status(const Status& status) {
   fmt::print("{}", out.take());
 }
 
-void watch(const std::string& directory) {
+void watch(const std::string& directory, const TableStyle& style) {
   for (;;) {
     const Status status = read_status(directory);
     if (::isatty(STDOUT_FILENO) != 0) fmt::print("\033[H\033[J");
-    print_status(status);
+    print_status(status, style);
     std::fflush(stdout);
     if (status.engine.empty()) return;
     std::this_thread::sleep_for(std::chrono::seconds(2));
@@ -164,18 +179,21 @@ void add_status(CLI::App& app, int&) {
   struct Options {
     std::string directory;
     bool json = false, watch = false;
+    TerminalOptions terminal;
   };
   auto options = std::make_shared<Options>();
   command->add_option("directory", options->directory, "results directory")->required();
   command->add_flag("--json", options->json, "print JSON");
   command->add_flag("--watch", options->watch, "print again every 2 s while a run is active");
+  options->terminal.add_to(*command);
   command->callback([options] {
-    if (options->watch && !options->json) return watch(options->directory);
+    const TableStyle style = options->terminal.style();
+    if (options->watch && !options->json) return watch(options->directory, style);
     const Status status = read_status(options->directory);
     if (options->json)
       print_json_status(status);
     else
-      print_status(status);
+      print_status(status, style);
   });
 }
 

@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 #include <string_view>
 
+#include "app/number_checks.h"
 #include "core/result.h"
 
 namespace assay::worker {
@@ -14,7 +15,7 @@ std::string value_name_of(const ConfigKey& key) {
   if (key.name == "data") return "PATH";
   if (key.name == "preset") return "tiny|small|base";
   constexpr std::string_view kChoice = "one of ";
-  if (key.type.starts_with(kChoice)) return key.type.substr(kChoice.size());
+  if (key.type.starts_with(kChoice)) return key.type.substr(kChoice.size()); // for one_of() too
   return key.type == "int" ? "N" : key.type == "float" ? "NUMBER" : "TEXT";
 }
 
@@ -31,6 +32,8 @@ void ConfigOptions::add_to(CLI::App& command) {
           [this, name = key.name](const std::string& text) { shortcuts_.emplace_back(name, text); },
           key.summary);
       option->type_name(value_name_of(key));
+      if (key.type.starts_with("one of "))
+        one_of(option, CLI::detail::split(value_name_of(key), '|'));
       if (const nlohmann::json& value = defaults.at(key.name); value != "" && value != 0)
         option->default_str(value.is_string() ? value.get<std::string>() : value.dump());
     }
@@ -40,12 +43,20 @@ void ConfigOptions::add_to(CLI::App& command) {
 }
 
 TrainConfig ConfigOptions::apply(TrainConfig config) const {
-  for (const auto& [key, text] : shortcuts_) value_or_throw(set_key_text(config, key, text));
+  for (const auto& [key, text] : shortcuts_) {
+    const Result<bool> set = set_key_text(config, key, text);
+    if (set) continue;
+    std::string message = set.error().message; // "key 'steps' takes …"
+    if (const std::string start = "key '" + key + "' "; message.starts_with(start))
+      message.erase(0, start.size());
+    bad_input("--{}: {}", key, message);
+  }
   for (const std::string& assignment : assignments_) {
     const std::size_t equals = assignment.find('=');
     if (equals == std::string::npos) bad_input("--set takes key=value, not '{}'", assignment);
-    value_or_throw(
-        set_key_text(config, assignment.substr(0, equals), assignment.substr(equals + 1)));
+    const Result<bool> set =
+        set_key_text(config, assignment.substr(0, equals), assignment.substr(equals + 1));
+    if (!set) bad_input("--set {}: {}", assignment, set.error().message);
   }
   return config;
 }

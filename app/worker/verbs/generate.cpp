@@ -3,6 +3,7 @@
 
 #include <cstdio>
 #include <memory>
+#include <nlohmann/json.hpp>
 
 #include "app/number_checks.h"
 #include "app/worker/verbs/restored.h"
@@ -18,6 +19,7 @@ struct GenerateOptions {
   std::int64_t tokens = 200, top_k = 40;
   double temperature = 0.8;
   std::uint64_t seed = 1;
+  bool json = false;
 };
 
 int generate_text(const GenerateOptions& options) {
@@ -35,7 +37,18 @@ int generate_text(const GenerateOptions& options) {
                                                   .stop_token = tokenizer.end_of_document()});
   std::vector<std::int32_t> text_ids;
   for (const std::int64_t id : ids) text_ids.push_back(static_cast<std::int32_t>(id));
-  fmt::print("{}{}\n", options.prompt, printable(tokenizer.decode(text_ids)));
+  const std::string text = printable(tokenizer.decode(text_ids));
+  if (options.json)
+    fmt::print("{}\n",
+               nlohmann::json{{"schema_version", 1},
+                              {"checkpoint", options.checkpoint},
+                              {"prompt", options.prompt},
+                              {"text", text},
+                              {"tokens", text_ids.size()},
+                              {"seed", options.seed}}
+                   .dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
+  else
+    fmt::print("{}{}\n", options.prompt, text);
   return 0;
 }
 
@@ -63,6 +76,7 @@ void add_generate(CLI::App& parent, int& exit_code) {
       ->capture_default_str();
   one_of(command->add_option("--device", options->device, "where it runs")->capture_default_str(),
          {"cpu", "cuda"});
+  command->add_flag("--json", options->json, "print JSON");
   command->footer(
       "examples\n  assay generate runs/tiny --prompt \"Once upon a time\" --tokens 100");
   command->callback([options, &exit_code] { exit_code = generate_text(*options); });

@@ -3,6 +3,8 @@
 
 #include <cstdio>
 #include <memory>
+#include <nlohmann/json.hpp>
+#include <regex>
 
 #include "app/number_checks.h"
 #include "app/worker/worker.h"
@@ -18,7 +20,25 @@ struct TokenizerOptions {
   std::int64_t vocab_size = 8192;
   TokenizerTraining training;
   double sample_mb = 16;
+  bool json = false;
 };
+
+// SentencePiece's own words name an option of its own program.
+TrainedTokenizer train_or_refuse(const Corpus& corpus,
+                                 const TokenizerOptions& options,
+                                 const TokenizerTraining& training) {
+  try {
+    return train_tokenizer(corpus, options.vocab_size, options.out, training);
+  } catch (const Failure& failure) {
+    static const std::regex kTooFew("required_chars\\. [0-9]+ vs ([0-9]+)");
+    const std::string text = failure.what();
+    if (std::smatch match; std::regex_search(text, match, kTooFew))
+      bad_input("--vocab-size {}: at least {} pieces are needed for the characters of this text",
+                options.vocab_size,
+                match[1].str());
+    throw;
+  }
+}
 
 int train(const TokenizerOptions& options) {
   TokenizerTraining training = options.training;
@@ -27,8 +47,17 @@ int train(const TokenizerOptions& options) {
   const Corpus corpus = Corpus::open(options.data);
   if (const std::string skipped = corpus.skipped().text(); !skipped.empty())
     fmt::print(stderr, "{}\n", skipped);
-  const TrainedTokenizer result =
-      train_tokenizer(corpus, options.vocab_size, options.out, training);
+  const TrainedTokenizer result = train_or_refuse(corpus, options, training);
+  if (options.json) {
+    fmt::print("{}\n",
+               nlohmann::json{{"schema_version", 1},
+                              {"out", options.out},
+                              {"pieces", result.vocab_size},
+                              {"sample_bytes", result.sample_bytes},
+                              {"documents", result.sample_documents}}
+                   .dump(2));
+    return 0;
+  }
   fmt::print("{}: {} pieces from {} of {} documents\n",
              options.out,
              result.vocab_size,
@@ -58,10 +87,12 @@ void add_tokenizer(CLI::App& parent, int& exit_code) {
   command->add_option("--sample-mb", options->sample_mb, "text to learn from")
       ->capture_default_str()
       ->check(at_least(0, true));
-  command->add_option("--seed", options->training.seed, "of the sample")->capture_default_str();
+  command->add_option("--seed", options->training.seed, "seed of the sample")
+      ->capture_default_str();
   command->add_option("--threads", options->training.threads, "training threads")
       ->capture_default_str()
       ->check(whole_number(1));
+  command->add_flag("--json", options->json, "print JSON");
   command->footer(
       "examples\n  assay tokenizer train --data corpus --vocab-size 16384 --out tok.model");
   command->callback([options, &exit_code] { exit_code = train(*options); });

@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <optional>
 
 #include "app/number_checks.h"
@@ -36,6 +37,7 @@ struct TrainOptions {
   std::string out; // "": the default of output_directory()
   std::string resume;
   std::optional<std::int64_t> checkpoint_every;
+  bool json = false;
 };
 
 std::vector<Batch> next_batches(DataStream& stream, const TrainConfig& config, std::int64_t count) {
@@ -113,7 +115,7 @@ public:
         last_checkpoint_ = save();
     }
     line.end();
-    return finish(first);
+    return finish(first, progress);
   }
 
 private:
@@ -171,9 +173,26 @@ private:
     progress.seconds_left = elapsed / done * static_cast<double>(config_.steps - progress.step);
   }
 
-  int finish(std::int64_t first) {
+  void print_summary(const std::string& path, std::int64_t first, const TrainProgress& last) const {
+    const bool stepped = trainer_->step_index() > first;
+    nlohmann::json out = {{"schema_version", 1},
+                          {"complete", trainer_->step_index() >= config_.steps},
+                          {"checkpoint", path},
+                          {"step", trainer_->step_index()},
+                          {"steps", config_.steps},
+                          {"loss", nullptr},
+                          {"eval_loss", nullptr},
+                          {"tokens_per_second", nullptr}};
+    if (stepped) out["loss"] = last.loss;
+    if (stepped) out["tokens_per_second"] = last.tokens_per_second;
+    if (last.eval_loss) out["eval_loss"] = *last.eval_loss;
+    fmt::print("{}\n", out.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
+  }
+
+  int finish(std::int64_t first, const TrainProgress& last) {
     const std::string path =
         trainer_->step_index() > first || first == 0 ? save() : options_.resume;
+    if (options_.json) print_summary(path, first, last);
     if (trainer_->step_index() < config_.steps) {
       fmt::print(stderr,
                  "interrupted at step {} of {}; continue with: assay train --resume {} --out {}\n",
@@ -183,7 +202,7 @@ private:
                  shell_word(options_.out));
       return kIncomplete;
     }
-    fmt::print("{}\n", path);
+    if (!options_.json) fmt::print("{}\n", path);
     return 0;
   }
 
@@ -259,6 +278,7 @@ void add_train(CLI::App& parent, int& exit_code) {
                    fmt::format("steps between checkpoints (default: {}, or the resumed training's)",
                                kCheckpointEvery))
       ->check(whole_number(1));
+  command->add_flag("--json", options->json, "print a summary as JSON");
   command->footer("examples\n"
                   "  assay train --data corpus --preset tiny --steps 200 --out runs/tiny\n"
                   "  assay train --resume runs/tiny          continue after Ctrl-C");

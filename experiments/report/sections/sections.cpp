@@ -30,12 +30,6 @@ comparison_sections(const Report& report, std::size_t cell, std::size_t comparis
   return sections;
 }
 
-Section rows_of_cell(Section section, const std::string& cell) {
-  std::erase_if(section.rows,
-                [&](const SectionRow& row) { return !row.cell.empty() && row.cell != cell; });
-  return section;
-}
-
 std::string_view to_string(Depth value) {
   constexpr std::string_view kNames[] = {"main", "detail", "record"};
   return kNames[static_cast<int>(value)];
