@@ -1,5 +1,6 @@
 #include "model/graph/graph_room.h"
 
+#include <ATen/core/CachingHostAllocator.h>
 #include <ATen/cuda/CUDAEvent.h>
 #include <c10/cuda/CUDACachingAllocator.h>
 
@@ -27,7 +28,17 @@ void wait_for(const c10::cuda::CUDAStream& waiting, const c10::cuda::CUDAStream&
 
 } // namespace
 
-GraphRoom::GraphRoom() : stream_(c10::cuda::getStreamFromPool()) {}
+// `pool_` holds the pool's device memory alone. The host allocator refuses a pool whose last graph
+// is gone, so the room holds the pinned memory of the pool too.
+GraphRoom::GraphRoom() : stream_(c10::cuda::getStreamFromPool()) {
+  at::HostAllocator& host = *at::getHostAllocator(at::kCUDA);
+  host.begin_allocate_to_pool(pool(), [](c10::Stream) { return false; });
+  host.end_allocate_to_pool(pool());
+}
+
+GraphRoom::~GraphRoom() {
+  at::getHostAllocator(at::kCUDA)->release_pool(pool());
+}
 
 std::shared_ptr<GraphRoom> GraphRoom::shared() {
   const std::lock_guard lock(room_mutex);

@@ -11,10 +11,14 @@
 namespace assay {
 
 // Replays never overlap and leave nothing in the pool, so graphs of several trainers take the
-// memory of the largest. Lives as long as one of them; the next begins with an empty pool.
+// memory of the largest. Lives as long as one of their owners, which may capture again after the
+// last graph is gone; the next room begins with an empty pool.
 class GraphRoom {
 public:
   static std::shared_ptr<GraphRoom> shared();
+  ~GraphRoom();
+  GraphRoom(const GraphRoom&) = delete;
+  GraphRoom& operator=(const GraphRoom&) = delete;
 
   c10::cuda::CUDAStream stream() const { return stream_; }
   c10::MempoolId_t pool() { return pool_.id(); }

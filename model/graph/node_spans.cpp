@@ -2,6 +2,7 @@
 
 #include <fmt/ranges.h>
 
+#include <exception>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -36,7 +37,7 @@ void NodeSpans::begin(const char* name) {
 
 void NodeSpans::end(const char* name) {
   if (own_thread()) {
-    note();
+    if (std::uncaught_exceptions() == 0) note(); // which may throw; the capture has failed anyway
     open_.pop_back();
   }
   if (outer_ != nullptr) outer_->end(name);

@@ -1,7 +1,6 @@
 #include "model/graph/step_graphs.h"
 
 #include <ATen/cuda/CUDAGraph.h>
-#include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAFunctions.h>
 #include <c10/cuda/CUDAGraphsC10Utils.h>
 
@@ -12,6 +11,7 @@
 #include "core/result.h"
 #include "core/span.h"
 #include "model/config/step_graph.h"
+#include "model/graph/capture.h"
 #include "model/graph/capture_chain.h"
 #include "model/layout/static_batch.h"
 
@@ -52,18 +52,6 @@ std::optional<std::int64_t> room_for(const std::vector<Batch>& micro_batches, At
     most = std::max(most, static_cast<std::int64_t>(batch.documents.cu_host.size()) - 1);
   const std::optional<std::int64_t> more = document_room(most + most / 4);
   return more ? more : document_room(most);
-}
-
-// Ends a capture that failed, so that the process can go on without this variant. CUDA's errors
-// here repeat the failure that the caller throws on.
-void abandon_capture(GraphRoom& room) {
-  const c10::DeviceIndex device = room.stream().device_index();
-  cudaGraph_t graph = nullptr;
-  (void)cudaStreamEndCapture(room.stream(), &graph);
-  if (graph != nullptr) (void)cudaGraphDestroy(graph);
-  (void)cudaGetLastError();
-  c10::cuda::CUDACachingAllocator::endAllocateToPool(device, room.pool());
-  c10::cuda::CUDACachingAllocator::releasePool(device, room.pool());
 }
 
 void require_valid_capture() {
@@ -123,32 +111,33 @@ StepOutputs StepGraphs::warm_up(Entry& entry) {
   return body_(entry.batches());
 }
 
-void StepGraphs::capture(Entry& entry) {
+// Tables of addresses are written anew by an eager step; a capture must not write them.
+void StepGraphs::forget_graph(Entry& entry) {
+  count("graph/recapture");
+  ++counts_.recaptures;
+  c10::cuda::device_synchronize(); // its last replay may be under way
   entry.graph.reset();
+  entry.warm_up_steps = kWarmUpSteps - 1;
+}
+
+void StepGraphs::capture(Entry& entry) {
   c10::cuda::device_synchronize();
-  entry.graph = std::make_unique<at::cuda::CUDAGraph>();
-  const GraphStreamGuard on_stream(*room_);
-  // Loader threads may call CUDA meanwhile: only this thread is held to the rules of a capture.
-  entry.graph->capture_begin(room_->pool(), cudaStreamCaptureModeThreadLocal);
-  try {
+  std::vector<NodeRun> runs;
+  auto graph = capture_graph(*room_, [&] {
     NodeSpans spans([this] { return node_count(graph_of(room_->stream())); });
     const StepOutputs out = body_(entry.batches());
     entry.outputs[0].copy_(out.loss);
     entry.outputs[1].copy_(out.grad_norm);
     require_valid_capture();
-    entry.spans = spans.take();
-    if (!is_chain_of_work(graph_of(room_->stream()))) entry.spans.clear();
-  } catch (...) {
-    abandon_capture(*room_);
-    entry.graph.reset();
-    throw;
-  }
-  entry.graph->capture_end();
-  entry.addresses = addresses();
+    if (is_chain_of_work(graph_of(room_->stream()))) runs = spans.take();
+  });
   if (const std::int64_t left = room_->live_bytes(); left > 0)
     internal_error("a captured step leaves {} bytes in the graphs' memory, which the next replay "
                    "of another graph would overwrite",
                    left);
+  entry.graph = std::move(graph);
+  entry.addresses = addresses();
+  entry.spans = std::move(runs);
 }
 
 std::vector<std::vector<NodeRun>> StepGraphs::node_spans() const {
@@ -166,12 +155,8 @@ StepOutputs StepGraphs::step(const std::vector<Batch>& micro_batches) {
     return body_(micro_batches);
   }
   for (std::size_t i = 0; i < micro_batches.size(); ++i) entry->inputs[i].load(micro_batches[i]);
+  if (entry->graph && moved(*entry)) forget_graph(*entry);
   if (entry->warm_up_steps < kWarmUpSteps) return warm_up(*entry);
-  if (entry->graph && moved(*entry)) {
-    count("graph/recapture");
-    ++counts_.recaptures;
-    entry->graph.reset();
-  }
   if (!entry->graph) capture(*entry);
   count("graph/replay");
   ++counts_.replays;

@@ -41,7 +41,8 @@ public:
   static constexpr std::int64_t kWarmUpSteps = 3;
 
   // `fixed`: tensors that the step reads or writes and that outlive it. Their addresses are
-  // compared before each replay; where one has changed, the graph is captured again.
+  // compared before each replay; where one has changed, the graph is captured again after one more
+  // eager step.
   StepGraphs(const TrainConfig& config, std::vector<at::Tensor> fixed, Body body);
   ~StepGraphs();
 
@@ -56,6 +57,7 @@ private:
   struct Entry;
   Entry* entry_for(const std::vector<Batch>& micro_batches);
   StepOutputs warm_up(Entry& entry);
+  void forget_graph(Entry& entry);
   void capture(Entry& entry);
   bool moved(const Entry& entry) const;
   std::vector<const void*> addresses() const;

@@ -10,8 +10,10 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <map>
+#include <stdexcept>
 #include <string>
 #include <utility>
 
@@ -43,7 +45,7 @@ TrainConfig fused_config(const std::string& pattern = "GG", Attention path = Att
   config.ffn_gate = FfnGate::Fused;
   config.loss_chunk_mib = 64;
   config.steps = 40;
-  config.warmup_steps = 6; // the learning rate changes in every step
+  config.warmup_steps = 20; // longer than a test: the learning rate changes in every step
   return value_or_throw(resolve(config));
 }
 
@@ -267,7 +269,73 @@ TEST_F(StepGraphGpu, MovedWeightsAreCapturedAgain) {
   }
   expect_same_bits(train(graph, rest), train(eager, rest));
   EXPECT_EQ(graph.graph_counts()->recaptures, 1);
+  EXPECT_EQ(graph.graph_counts()->warm_up_steps, kWarmUp + 1);
+  EXPECT_EQ(graph.graph_counts()->replays, 10 - kWarmUp - 1);
   EXPECT_FALSE(at::equal(old, graph.parameters().front().tensor)) << "the old weight was updated";
+}
+
+// The update's table of addresses is written outside of a graph.
+TEST_F(StepGraphGpu, MovedWeightsOfAnUpdateInOnePassAreCapturedAgain) {
+  TrainConfig off = fused_config();
+  off.update_pass = UpdatePass::OnePass;
+  off.weights16 = Weights16::Kept;
+  off = value_or_throw(resolve(off));
+  const std::vector<Batch> batches = batches_of(off, 10);
+  const std::vector<Batch> first(batches.begin(), batches.begin() + 6),
+      rest(batches.begin() + 6, batches.end());
+  Trainer eager(off), graph(with_graph(off));
+  expect_same_bits(train(graph, first), train(eager, first));
+  const at::Tensor old = graph.parameters().front().tensor.detach();
+  {
+    const at::NoGradGuard no_grad;
+    at::Tensor weight = graph.parameters().front().tensor;
+    weight.set_data(old.clone());
+  }
+  expect_same_bits(train(graph, rest), train(eager, rest));
+  EXPECT_EQ(graph.graph_counts()->recaptures, 1);
+}
+
+// The pool of memory lives on with a trainer that has no graph yet.
+TEST_F(StepGraphGpu, ACaptureAfterTheLastGraphIsGone) {
+  const TrainConfig off = fused_config();
+  const std::vector<Batch> batches = batches_of(off, kWarmUp + 2);
+  const Trained eager = train(off, batches);
+  Trainer later(with_graph(off));
+  expect_same_bits(train(with_graph(off), batches), eager);
+  expect_same_bits(train(later, batches), eager);
+  EXPECT_EQ(later.graph_counts()->replays, 2);
+}
+
+TEST_F(StepGraphGpu, AFailedCaptureGivesItsErrorAndTheProcessGoesOn) {
+  const TrainConfig off = fused_config(), on = with_graph(off);
+  const std::vector<Batch> batches = batches_of(on, kWarmUp + 2);
+  const at::Tensor weight = at::ones({4096}, at::TensorOptions().device(at::kCUDA));
+  using Fault = std::function<void(const at::Tensor&)>;
+  const std::vector<std::pair<Fault, std::string>> faults{
+      {[](const at::Tensor&) { throw std::runtime_error("planted in the step"); },
+       "planted in the step"},
+      {[](const at::Tensor& sum) { (void)sum.item<float>(); }, "captur"}}; // waits for the device
+  for (const auto& [fault, message] : faults) {
+    int calls = 0;
+    StepGraphs graphs(on, {weight}, [&](const std::vector<Batch>&) {
+      const at::Tensor sum = (weight * 2).sum();
+      if (++calls == kWarmUp + 1) fault(sum);
+      return StepOutputs{sum, sum.sqrt()};
+    });
+    for (std::size_t i = 0; i < kWarmUp; ++i) (void)graphs.step({batches[i]});
+    try {
+      (void)graphs.step({batches[kWarmUp]});
+      ADD_FAILURE() << "the capture did not fail: " << message;
+    } catch (const std::exception& error) {
+      EXPECT_NE(std::string(error.what()).find(message), std::string::npos) << error.what();
+    }
+    EXPECT_EQ(graphs.counts().replays, 0);
+    EXPECT_EQ(graphs.step({batches[kWarmUp]}).loss.item<float>(), 2.0F * 4096) << "a new capture";
+    EXPECT_EQ(graphs.counts().replays, 1);
+  }
+  c10::cuda::CUDACachingAllocator::emptyCache(); // refuses where a capture is open
+  EXPECT_EQ(graph_pool_bytes(), 0) << "the room of the failed captures is gone";
+  expect_same_bits(train(on, batches), train(off, batches));
 }
 
 TEST_F(StepGraphGpu, DocumentsBeyondEveryGraphRunEagerly) {
