@@ -130,8 +130,10 @@ TEST(Notes, NameTheFasterLevelsOfUnprovenQuality) {
 
 TEST(Notes, AColumnThatIsUnknownEverywhereTakesOneLine) {
   Report report = judge_results(synthetic_ledger(plan_of(two_level_cell(-0.1))));
-  report.cells[0].speed = {{.variant = "slow", .step_seconds = 1, .tokens_per_second = 10},
-                           {.variant = "fast", .step_seconds = 1, .tokens_per_second = 10}};
+  report.cells[0].speed.resize(2);
+  for (VariantSpeed& speed : report.cells[0].speed)
+    speed.step_seconds = 1, speed.tokens_per_second = 10;
+  report.cells[0].speed[0].variant = "slow", report.cells[0].speed[1].variant = "fast";
   const auto roofline = [&] {
     for (Section& section : report_sections(report))
       if (section.id == "roofline") return section;

@@ -104,9 +104,7 @@ std::string result_line(const RunSummary& summary, const Options& options) {
 }
 
 // `command`: that of the plan, to which a person adds.
-void print_disturbed(const RunSummary& summary,
-                     const Options& options,
-                     const std::string& command) {
+void print_disturbed(const RunSummary& summary, const std::string& command) {
   if (summary.disturbed.empty()) return;
   for (const std::string& launch : summary.disturbed)
     fmt::print(stderr, "disturbed: {}\n", printable(launch));
@@ -138,7 +136,7 @@ void print_summary(const RunSummary& summary, const Options& options, const std:
     fmt::print(stderr, "older results of another plan or build are now in {}\n", summary.set_aside);
   for (const std::string& problem : p.problems)
     fmt::print(stderr, "problem: {}\n", printable(problem));
-  print_disturbed(summary, options, command);
+  print_disturbed(summary, command);
   fmt::print(stderr, "{}\n", result_line(summary, options));
 }
 
