@@ -176,7 +176,9 @@ std::vector<std::string> directories_of(const std::vector<Entry>& entries) {
 void print_groups(TextWriter& out, const std::vector<Entry>& entries) {
   const std::vector<std::string> directories = directories_of(entries);
   const std::string folder = common_folder(entries);
-  std::array<std::size_t, 3> widest{}; // of time, interval, verdict: the tables are aligned
+  const std::array<std::string, 3> heads{"effect", "interval", "verdict"};
+  std::array<std::size_t, 3> widest{}; // the tables are aligned
+  for (std::size_t i = 0; i < heads.size(); ++i) widest[i] = display_width(heads[i]);
   std::size_t longest = 0;
   for (const Entry& entry : entries) {
     for (std::size_t i = 0; i < widest.size(); ++i)
@@ -194,7 +196,7 @@ void print_groups(TextWriter& out, const std::vector<Entry>& entries) {
     const auto last = std::find_if(first, entries.end(), [&](const Entry& entry) {
       return entry.cell != first->cell || heading(entry) != heading(*first);
     });
-    TableRows rows{{"date (UTC)", "time", "interval", "verdict", numbered ? "in" : "directory"}};
+    TableRows rows{{"date (UTC)", heads[0], heads[1], heads[2], numbered ? "in" : "directory"}};
     for (auto entry = first; entry != last; ++entry) {
       const std::vector<std::string> found = finding(*entry);
       rows.push_back({entry->date.substr(0, kDateColumns),

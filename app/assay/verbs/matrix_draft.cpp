@@ -30,6 +30,9 @@ constexpr RowSettings kSettings[] = {
     {"bf16_guard", "precision=bf16 bf16_delta_inputs=true batch_rows=1"},
     {"grad_scaler", "batch_rows=1"},
     {"nsa_ranges", "pattern=N batch_rows=1"},
+    {"mla_attention",
+     "device=cuda precision=bf16"}, // cuDNN and the memory-efficient kernel need them
+    {"step_graph", "device=cuda precision=bf16 delta_form=fused delta_inputs=fused"},
     {"ddp_accumulate", "accumulate=4"}};
 
 // A bare word is a string, as in --set.

@@ -166,6 +166,15 @@ std::vector<UnitData> Launch::next_units() {
   return units;
 }
 
+// A text that cannot be read gets no warning here: it ends the launch that reads it, by its name.
+std::string Launch::data_warning() const {
+  try {
+    return little_data(source_, reference());
+  } catch (const Failure&) {
+    return "";
+  }
+}
+
 json Launch::built() const {
   json names = json::array(), bytes = json::array();
   for (const std::size_t i : build_order_) names.push_back(variants_[i].name);
@@ -176,7 +185,7 @@ json Launch::built() const {
           {"threads", at::get_num_threads()},
           {"parameters", model_size(reference()).parameters},
           {"data", source_.fingerprint()},
-          {"warning", little_data(source_, reference())},
+          {"warning", data_warning()},
           {"bytes", bytes}};
 }
 

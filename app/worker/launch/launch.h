@@ -52,6 +52,7 @@ public:
   nlohmann::json bye();
 
 private:
+  std::string data_warning() const;
   struct Replica {
     std::unique_ptr<Trainer> trainer;
     std::int64_t bytes = 0;
