@@ -169,7 +169,7 @@ TEST_F(RunnerTest, FailuresOfEveryKindAreRowsWithReasons) {
   for (const auto& [behaviour, reason] :
        std::map<std::string, std::string>{{"oom=timed/1/3", "ran out of memory"},
                                           {"exit=timed/1/3", "exited with status 7"},
-                                          {"garbage=timed/1/3", "no JSON object"},
+                                          {"garbage=timed/1/3", "not a JSON object"},
                                           {"die=timed/1/launch", "killed by signal 9"},
                                           {"error=timed/1/launch", "told to fail"}}) {
     fs::remove_all(scratch_ / "r");

@@ -179,7 +179,7 @@ void print_groups(TextWriter& out, const std::vector<Entry>& entries) {
   const std::array<std::string, 3> heads{"effect", "interval", "verdict"};
   std::array<std::size_t, 3> widest{}; // the tables are aligned
   for (std::size_t i = 0; i < heads.size(); ++i) widest[i] = display_width(heads[i]);
-  std::size_t longest = 0;
+  std::size_t longest = display_width("directory");
   for (const Entry& entry : entries) {
     for (std::size_t i = 0; i < widest.size(); ++i)
       widest[i] = std::max(widest[i], display_width(finding(entry)[i]));

@@ -32,6 +32,7 @@ constexpr RowSettings kSettings[] = {
     {"nsa_ranges", "pattern=N batch_rows=1"},
     {"mla_attention",
      "device=cuda precision=bf16"}, // cuDNN and the memory-efficient kernel need them
+    {"weights16", "precision=bf16"},
     {"step_graph", "device=cuda precision=bf16 delta_form=fused delta_inputs=fused"},
     {"ddp_accumulate", "accumulate=4"}};
 
