@@ -17,7 +17,7 @@ for turn, side in ((1, "assay"), (2, "peer"), (3, "peer"), (4, "assay")):
         print(f"{turn:<5} {'Assay, EMA included':<28} {step:8.2f} {speed / 1e3:11.1f}  {clock:.0f} MHz, {power:.0f} W")
         best["assay"].append(speed)
         continue
-    levels = [json.loads(line) for line in text.splitlines()]
+    levels = [json.loads(line) for line in text.splitlines() if line.startswith("{")]  # libraries print between them
     for level in levels:
         print(f"{turn:<5} {'peer, ' + level['level']:<28} {level['step_ms']:8.2f} {level['tokens_per_s'] / 1e3:11.1f}  "
               f"[{level['fastest_ms']}, {level['slowest_ms']}] ms, kernels {level['kernels_ms']} ms, "
