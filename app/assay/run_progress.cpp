@@ -47,8 +47,8 @@ std::string progress_text(const RunProgress& p, std::size_t columns) {
   if (!p.waiting.empty()) return cut_to(p.waiting + ", before " + launch(p), columns);
   const auto fits = [&](const std::string& text) { return display_width(text) <= columns; };
   const std::string rest = place(p) + eta(p);
-  if (const std::string whole = bar(p) + launch(p) + rest; fits(whole)) return whole;
-  const std::string plain = launch(p) + rest;
+  if (std::string whole = bar(p) + launch(p) + rest; fits(whole)) return whole;
+  std::string plain = launch(p) + rest;
   if (fits(plain)) return plain;
   const std::size_t over = display_width(plain) - columns, cell = display_width(printable(p.cell));
   if (cell >= over + kLeastCell) return launch(p, cell - over) + rest;

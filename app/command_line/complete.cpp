@@ -75,7 +75,7 @@ std::string candidates(const std::string& name,
     if (known.empty() && part != one && !is_placeholder(part)) known = {part};
     for (const std::string& value : known)
       if (std::find(taken.begin(), taken.end(), value) == taken.end())
-        lines.add(before + earlier + value);
+        lines.add(fmt::format("{}{}{}", before, earlier, value));
   }
   return lines.take();
 }

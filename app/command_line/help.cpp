@@ -214,7 +214,7 @@ std::string wrap_text(const std::string& text, std::size_t width, std::size_t in
 
 void use_plain_help(CLI::App& app) {
   app.set_help_flag("-h,--help", "print this help");
-  app.formatter_fn([](const CLI::App* command, std::string path, CLI::AppFormatMode) {
+  app.formatter_fn([](const CLI::App* command, const std::string& path, CLI::AppFormatMode) {
     return help_text(*command, path);
   });
 }

@@ -161,9 +161,9 @@ std::string scatter_text(const PlanEstimate& estimate, const std::string& direct
       std::count_if(estimate.cells.begin(), estimate.cells.end(), [](const CellEstimate& cell) {
         return cell.mde_from_results;
       });
-  const std::string results = fmt::format("as launches and pairs scatter in {}", directory);
+  std::string results = fmt::format("as launches and pairs scatter in {}", directory);
   if (from_results == std::ssize(estimate.cells)) return results;
-  const std::string pairs =
+  std::string pairs =
       fmt::format("{} that pairs scatter by {:.2g} % (sd)",
                   estimate.pair_sd_measured ? "the probe having shown" : "assuming",
                   estimate.pair_sd * 100);
