@@ -87,7 +87,7 @@ check:  ## formatting, direction of includes, the documents, repeated code: seco
 lint: build  ## clang-tidy over what changed since the last release tag (BASE=COMMIT: since that commit)
 	@cmake/lint.sh $(BASE)
 
-check-all: check build  ## before a release: clang-tidy over the whole tree, ThreadSanitizer, ten minutes of each fuzzer
+check-all: check build sanitize  ## before a release: sanitizers, clang-tidy over the whole tree, ThreadSanitizer, ten minutes of each fuzzer
 	@cmake/lint.sh --all
 	@$(MAKE) --no-print-directory tsan
 	@$(MAKE) --no-print-directory fuzz SECONDS=600

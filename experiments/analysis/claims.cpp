@@ -4,6 +4,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "core/ledger/stored_config.h"
 #include "model/config/train_config.h"
 
 namespace assay {
@@ -38,12 +39,8 @@ constexpr double kEmaCopies = 3;   // weights, their average, a copy of the weig
 constexpr double kNsPerSecond = 1e9;
 
 std::optional<TrainConfig> config_of(const CellRow& cell) {
-  const json parsed = json::parse(cell.config_json, nullptr, false);
-  if (!parsed.is_object()) return std::nullopt;
-  const Result<TrainConfig> config = config_from_json(parsed);
-  if (!config) return std::nullopt;
-  const Result<TrainConfig> resolved = resolve(*config);
-  return resolved ? std::optional(*resolved) : std::nullopt;
+  const Result<TrainConfig> config = resolve_json(stored_config(cell.config_json));
+  return config ? std::optional(*config) : std::nullopt;
 }
 
 // A condition that a cell does not meet.
@@ -63,9 +60,8 @@ std::vector<Unmet> unmet(const ClaimRow& claim, const CellRow& cell, const std::
   if (claim.requires_json.empty()) return {};
   const json needs = json::parse(claim.requires_json, nullptr, false);
   if (!needs.is_object()) return {{"the claim's conditions cannot be read", {}}};
-  const json config = json::parse(cell.config_json, nullptr, false);
-  const bool not_run =
-      gpu.empty() && config.is_object() && config.contains("device") && config["device"] == "cuda";
+  const json config = stored_config(cell.config_json);
+  const bool not_run = gpu.empty() && config.value("device", "") == "cuda";
   std::vector<Unmet> result;
   const auto add = [&](const std::string& key, const json& needed, std::string reason) {
     result.push_back({std::move(reason), {key, values_of(needed)}});
@@ -108,16 +104,16 @@ std::string condition_text(const nlohmann::json& value) {
 
 const std::vector<ClaimMetricRow>& claim_metrics() {
   static const std::vector<ClaimMetricRow> rows{
-      {ClaimMetric::StepTime, "step_time", "less step time", false},
-      {ClaimMetric::UnitTime, "unit_time", "less time of the unit", false},
+      {ClaimMetric::StepTime, "step_time", "step time", false},
+      {ClaimMetric::UnitTime, "unit_time", "time of the unit", false},
       {ClaimMetric::Throughput, "throughput", "throughput", true},
-      {ClaimMetric::PeakMemory, "peak_memory", "less peak memory", false},
-      {ClaimMetric::FinalLoss, "final_loss", "less final loss", false},
+      {ClaimMetric::PeakMemory, "peak_memory", "peak memory", false},
+      {ClaimMetric::FinalLoss, "final_loss", "final loss", false},
       {ClaimMetric::SecondsPerParameter,
        "seconds_per_parameter",
-       "less time of the unit, per parameter",
+       "time of the unit, per parameter",
        false},
-      {ClaimMetric::EmaMemory, "ema_memory", "less memory of weights, EMA and copy", false},
+      {ClaimMetric::EmaMemory, "ema_memory", "memory of weights, EMA and copy", false},
       {ClaimMetric::UntrainedLoss, "untrained_loss", "of an untrained model's loss", true}};
   return rows;
 }

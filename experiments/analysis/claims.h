@@ -25,7 +25,7 @@ enum class ClaimMetric {
 };
 struct ClaimMetricRow {
   ClaimMetric metric;
-  const char *name, *words; // in a claims file; "less step time"
+  const char *name, *words; // in a claims file; "step time"
   bool more;                // a gain is more of it, not less
 };
 const std::vector<ClaimMetricRow>& claim_metrics();

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "core/ledger/stored_config.h"
 #include "model/config/step_cost.h"
 #include "model/config/train_config.h"
 
@@ -55,11 +56,7 @@ std::optional<MeasuredPeaks> peaks_of(const CellView& cell, bool fp8) {
 // By today's arithmetic, for ledgers that hold no costs. Nothing for a configuration that this
 // build cannot read.
 std::optional<StepCostRow> computed_cost(const VariantRow& variant) {
-  const json parsed = json::parse(variant.config_json, nullptr, false);
-  if (!parsed.is_object()) return std::nullopt;
-  const Result<TrainConfig> config = config_from_json(parsed);
-  if (!config) return std::nullopt;
-  const Result<TrainConfig> resolved = resolve(*config);
+  const Result<TrainConfig> resolved = resolve_json(stored_config(variant.config_json));
   if (!resolved) return std::nullopt;
   const StepShape shape = step_shape(*resolved);
   return StepCostRow{variant.id,

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "core/ledger/stored_config.h"
 #include "experiments/analysis/alarms.h"
 #include "experiments/analysis/compare.h"
 #include "experiments/analysis/estimate_roofline.h"
@@ -69,8 +70,7 @@ void note_missing(const LedgerData& data, Report& report) {
 std::vector<std::string> shape_warnings_of(const CellView& view) {
   std::vector<std::string> all;
   for (const VariantRow* variant : view.variants)
-    for (const std::string& text :
-         shape_warnings(nlohmann::json::parse(variant->config_json, nullptr, false)))
+    for (const std::string& text : shape_warnings(stored_config(variant->config_json)))
       if (std::find(all.begin(), all.end(), text) == all.end()) all.push_back(text);
   return all;
 }

@@ -8,6 +8,7 @@
 #include <optional>
 #include <sstream>
 
+#include "core/ledger/stored_config.h"
 #include "model/config/family_config.h"
 
 namespace assay {
@@ -140,7 +141,7 @@ std::vector<std::string> shape_warnings(const json& config) {
 std::vector<std::string> shape_warnings(const LedgerData& plan) {
   std::vector<ShapeWarning> shapes;
   for (const VariantRow& variant : plan.variants)
-    for (const std::string& text : shape_warnings(json::parse(variant.config_json, nullptr, false)))
+    for (const std::string& text : shape_warnings(stored_config(variant.config_json)))
       add(shapes, text, plan.cell(variant.cell).name);
   std::vector<std::string> result;
   for (const ShapeWarning& shape : shapes)

@@ -166,14 +166,17 @@ std::string verdict_word(const Verdict& verdict) {
 std::string claimed_text(const ClaimRow& claim) {
   if (claim.metric == kSetting) return "a recommended setting, no gain claimed";
   const auto metric = claim_metric(claim.metric);
-  std::string what = "less " + claim.metric; // of a metric that this build does not measure
-  std::replace(what.begin(), what.end(), '_', ' ');
+  std::string quantity = claim.metric; // as for one that this build does not measure
+  std::replace(quantity.begin(), quantity.end(), '_', ' ');
+  bool less = true;
   for (const ClaimMetricRow& row : claim_metrics())
-    if (row.name == claim.metric) what = row.words;
-  if (claim.lo < 0 && claim.hi <= 0 && what.starts_with("less ")) // a bounded cost
-    return fmt::format("at most {:.3g} % more {}", -100 * claim.lo, what.substr(5));
+    if (row.name == claim.metric) quantity = row.words, less = !row.more;
+  if (claim.lo < 0 && claim.hi <= 0 && less) // a bounded cost
+    return fmt::format("at most {:.3g} % more {}", -100 * claim.lo, quantity);
+  const std::string what = (less ? "less " : "") + quantity;
   if (claim.lo == 0 && std::isinf(claim.hi))
-    return fmt::format("{}{} (no figure given)", what == "throughput" ? "more " : "", what);
+    return fmt::format(
+        "{}{} (no figure given)", metric == ClaimMetric::Throughput ? "more " : "", what);
   std::string range = metric ? claimed_range_text(*metric, {claim.lo, claim.hi})
                              : gain_range_text(claim.lo, claim.hi);
   if (metric == ClaimMetric::Throughput && claim.lo >= kAsMultiple)

@@ -3,6 +3,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "core/ledger/stored_config.h"
 #include "core/result.h"
 
 namespace assay {
@@ -17,7 +18,7 @@ MetricRow data_fingerprint_row(std::int64_t launch, const std::string& fingerpri
 }
 
 std::string data_name(const CellRow& cell) {
-  const nlohmann::json config = nlohmann::json::parse(cell.config_json);
+  const nlohmann::json config = stored_config(cell.config_json);
   const std::string tokenizer = config.value("tokenizer", "bytes");
   return config.value("data", "") + (tokenizer == "bytes" ? "" : " with tokenizer " + tokenizer);
 }

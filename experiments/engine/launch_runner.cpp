@@ -4,6 +4,7 @@
 #include <filesystem>
 
 #include "core/ledger/covariates.h"
+#include "core/ledger/stored_config.h"
 #include "core/statistics/statistics.h"
 #include "core/text.h"
 #include "experiments/engine/data_fingerprint.h"
@@ -27,7 +28,7 @@ constexpr int kTracedWarmRounds = 2; // traced and not counted: the tracer's own
 std::string
 launch_config(const std::string& config_json, const CellRow& cell, const LaunchTask& task) {
   if (task.kind != LaunchKind::Timed && task.kind != LaunchKind::Loss) return config_json;
-  json config = json::parse(config_json);
+  json config = stored_config(config_json);
   config["seed"] = config.at("seed").get<std::uint64_t>() + static_cast<std::uint64_t>(task.index);
   if (task.kind == LaunchKind::Loss) config["steps"] = cell.loss_rounds * cell.loss_steps;
   return config.dump();
@@ -53,7 +54,7 @@ std::vector<LaunchVariant> participants(const LedgerData& data, const LaunchTask
 }
 
 bool on_gpu(const CellRow& cell) {
-  return json::parse(cell.config_json).value("device", "") == "cuda";
+  return stored_config(cell.config_json).value("device", "") == "cuda";
 }
 
 // A value the protocol promises, or the end of the launch.

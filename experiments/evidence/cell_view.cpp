@@ -4,23 +4,18 @@
 #include <nlohmann/json.hpp>
 #include <unordered_map>
 
+#include "core/ledger/stored_config.h"
 #include "core/ledger/untraced.h"
 
 namespace assay {
 
 namespace {
 
-std::shared_ptr<const nlohmann::json> parsed(const std::string& config_json) {
-  auto config = nlohmann::json::parse(config_json, nullptr, false);
-  if (!config.is_object()) config = nlohmann::json::object();
-  return std::make_shared<const nlohmann::json>(std::move(config));
-}
-
 CellView empty_view(const LedgerData& data, const CellRow& cell) {
   CellView view;
   view.spec = &data.spec;
   view.cell = &cell;
-  view.config = parsed(cell.config_json);
+  view.config = std::make_shared<const nlohmann::json>(stored_config(cell.config_json));
   view.planned_launches = data.planned_launches(cell);
   for (const OptimizationRow& row : data.optimizations)
     if (row.name == cell.optimization) view.optimization = &row;

@@ -1,4 +1,5 @@
 #include "experiments/evidence/loss.h"
+#include "core/ledger/stored_config.h"
 
 #include <algorithm>
 #include <cmath>
@@ -13,8 +14,8 @@ namespace {
 
 // An integer of the cell's configuration; 0 in a ledger of another maker that lacks it.
 std::uint64_t configured(const CellRow& cell, const char* key) {
-  const auto config = nlohmann::json::parse(cell.config_json, nullptr, false);
-  if (!config.is_object() || !config.contains(key) || !config[key].is_number_integer()) return 0;
+  const nlohmann::json config = stored_config(cell.config_json);
+  if (!config.contains(key) || !config[key].is_number_integer()) return 0;
   return config[key].get<std::uint64_t>();
 }
 
@@ -264,8 +265,7 @@ void judge_by_training(Evidence& evidence,
 }
 
 std::string loss_text(const LossTest& test) {
-  std::string text = test.result.reason;
-  if (!text.starts_with("loss ")) text = "loss: " + text;
+  std::string text = "loss: " + test.result.reason;
   if (test.result.quality == Quality::Equivalent)
     text += test.rule == LossRule::Equivalence ? ": equivalent" : ": not worse";
   if (test.final_steps > 0)

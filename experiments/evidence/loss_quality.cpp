@@ -24,7 +24,7 @@ std::string measured(const LossQuality& result) {
   const auto nats = [&](double value) {
     return fmt::format("{:+.{}f}", value == 0 ? 0.0 : value, places);
   };
-  return fmt::format("loss {} [{}, {}] nats/token ({:.4g} % over {} seeds), margin {:.4g}",
+  return fmt::format("difference {} [{}, {}] nats/token ({:.4g} % over {} seeds), margin {:.4g}",
                      nats(result.test->mean),
                      nats(interval.lower),
                      nats(interval.upper),

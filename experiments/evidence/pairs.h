@@ -15,7 +15,6 @@
 
 namespace assay {
 
-inline constexpr std::size_t kFewestLaunches = 3; // that count, for any verdict
 // The two sides are disturbed unequally: Fisher's exact test of disturbed visits, or a t test of
 // the run delay of B minus that of A, pair by pair, where pairs are excluded and the means are this
 // far apart.

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <numbers>
 
+#include "core/ledger/stored_config.h"
 #include "core/statistics/statistics.h"
 #include "experiments/analysis/report.h"
 #include "experiments/evidence/plan_state.h"
@@ -19,7 +20,7 @@ constexpr double kWorkerStartSeconds = 1.2; // loading LibTorch
 constexpr int kWarmupRounds = 12;           // between the least (10) and the cap (15)
 
 TrainConfig config_of(const std::string& text) {
-  return value_or_throw(config_from_json(nlohmann::json::parse(text)));
+  return value_or_throw(config_from_json(stored_config(text)));
 }
 
 // Of one optimizer step. A probe times the cell's unit; where that is an evaluation, a step takes

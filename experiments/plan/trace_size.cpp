@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "core/ledger/stored_config.h"
 #include "core/statistics/roofline.h"
 #include "core/trace/trace_file.h"
 #include "experiments/evidence/plan_state.h"
@@ -21,7 +22,7 @@ constexpr int kTracedWarmRounds = 2; // traced too, and not counted
 
 double estimated_trace_bytes(const LedgerData& plan, const CellRow& cell) {
   if (cell.traced_rounds == 0) return 0;
-  const auto config = nlohmann::json::parse(cell.config_json);
+  const nlohmann::json config = stored_config(cell.config_json);
   const double per_kernel = config.at("device") == "cuda" ? kBytesPerKernelGpu : kBytesPerKernelCpu;
   const double steps = (cell.traced_rounds + kTracedWarmRounds) * cell.visit_steps;
   double kernels = 0;

@@ -156,4 +156,9 @@ Result<TrainConfig> resolve(TrainConfig c) {
   return c;
 }
 
+Result<TrainConfig> resolve_json(const nlohmann::json& json) {
+  Result<TrainConfig> config = config_from_json(json);
+  return config ? resolve(*std::move(config)) : config;
+}
+
 } // namespace assay

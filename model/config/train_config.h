@@ -49,6 +49,8 @@ Result<bool> set_key_text(TrainConfig& config, std::string_view key, std::string
 // divide, ranges hold). Unknown family or preset, or an impossible shape, is an error that names
 // the key.
 Result<TrainConfig> resolve(TrainConfig config);
+// Both in turn.
+Result<TrainConfig> resolve_json(const nlohmann::json& json);
 
 std::vector<std::string> family_names();
 std::vector<std::string> preset_names(std::string_view family);

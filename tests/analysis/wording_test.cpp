@@ -49,7 +49,7 @@ TEST(Figures, ALossAndItsIntervalHaveTheSameDigits) {
     seeds.push_back({i, 2.0, 2.0 + differences[i]});
   const LossQuality result = judge_loss(seeds, 0.02, LossRule::Equivalence);
   EXPECT_THAT(result.reason,
-              testing::ContainsRegex("loss -0\\.00[0-9]{3} \\[-0\\.00[0-9]{3}, "
+              testing::ContainsRegex("difference -0\\.00[0-9]{3} \\[-0\\.00[0-9]{3}, "
                                      "-0\\.00[0-9]{3}\\] nats/token"));
   EXPECT_THAT(result.reason, Not(HasSubstr("e-0")));
 }

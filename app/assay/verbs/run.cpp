@@ -14,6 +14,7 @@
 #include "app/assay/verbs.h"
 #include "core/files/shell_text.h"
 #include "core/ledger/ledger.h"
+#include "core/ledger/stored_config.h"
 #include "core/rank_environment.h"
 #include "core/result.h"
 #include "core/text.h"
@@ -40,7 +41,7 @@ QuietWait quiet_wait(const Plan& plan, const std::string& limit) {
   int threads = 1;
   bool gpu = false;
   for (const CellRow& cell : plan.ledger.cells) {
-    const auto config = nlohmann::json::parse(cell.config_json);
+    const nlohmann::json config = stored_config(cell.config_json);
     const int wanted = config.at("threads").get<int>();
     threads = threads == 0 || wanted == 0 ? 0 : std::max(threads, wanted);
     gpu = gpu || config.at("device") == "cuda";
