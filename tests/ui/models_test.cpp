@@ -12,7 +12,7 @@
 #include "ui/model/kernel_model.h"
 #include "ui/model/results/compare_model.h"
 #include "ui/model/results/runs_model.h"
-#include "ui/model/telemetry_model.h"
+#include "ui/model/telemetry/telemetry_model.h"
 #include "ui/screens/screens.h"
 
 namespace assay {

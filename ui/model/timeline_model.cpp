@@ -7,7 +7,7 @@
 #include "ui/model/navigate.h"
 #include "ui/model/results/compare_model.h"
 #include "ui/model/side.h"
-#include "ui/model/telemetry_strips.h"
+#include "ui/model/telemetry/telemetry_strips.h"
 #include "ui/model/workspace.h"
 
 namespace assay {

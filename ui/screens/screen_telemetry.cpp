@@ -5,7 +5,7 @@
 #include "imgui.h"
 #include "implot.h"
 #include "ui/model/side.h"
-#include "ui/model/telemetry_model.h"
+#include "ui/model/telemetry/telemetry_model.h"
 #include "ui/screens/screens.h"
 #include "ui/style/input.h"
 #include "ui/style/widgets.h"

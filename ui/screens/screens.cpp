@@ -8,7 +8,7 @@
 #include "ui/model/kernel_model.h"
 #include "ui/model/results/compare_model.h"
 #include "ui/model/side.h"
-#include "ui/model/telemetry_model.h"
+#include "ui/model/telemetry/telemetry_model.h"
 #include "ui/model/timeline_model.h"
 
 namespace assay {

@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <vector>
 
-#include "ui/model/telemetry_strips.h"
+#include "ui/model/telemetry/telemetry_strips.h"
 
 namespace assay {
 

@@ -4,7 +4,7 @@
 #include "imgui.h"
 #include "ui/model/kernel_model.h"
 #include "ui/model/navigate.h"
-#include "ui/model/telemetry_model.h"
+#include "ui/model/telemetry/telemetry_model.h"
 #include "ui/window/commands.h"
 
 namespace assay {

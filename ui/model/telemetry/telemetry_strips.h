@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "core/trace/trace.h"
-#include "ui/model/telemetry_model.h"
+#include "ui/model/telemetry/telemetry_model.h"
 
 namespace assay {
 

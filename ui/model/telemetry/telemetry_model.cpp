@@ -1,4 +1,4 @@
-#include "ui/model/telemetry_model.h"
+#include "ui/model/telemetry/telemetry_model.h"
 
 #include <algorithm>
 #include <nlohmann/json.hpp>

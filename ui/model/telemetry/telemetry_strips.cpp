@@ -1,4 +1,4 @@
-#include "ui/model/telemetry_strips.h"
+#include "ui/model/telemetry/telemetry_strips.h"
 
 #include <algorithm>
 #include <array>
