@@ -163,10 +163,9 @@ std::string scatter_text(const PlanEstimate& estimate, const std::string& direct
       });
   std::string results = fmt::format("as launches and pairs scatter in {}", directory);
   if (from_results == std::ssize(estimate.cells)) return results;
-  std::string pairs =
-      fmt::format("{} that pairs scatter by {:.2g} % (sd)",
-                  estimate.pair_sd_measured ? "the probe having shown" : "assuming",
-                  estimate.pair_sd * 100);
+  std::string pairs = fmt::format("{} that pairs scatter by {:.2g} % (sd)",
+                                  estimate.pair_sd_measured ? "the probe having shown" : "assuming",
+                                  estimate.pair_sd * 100);
   if (from_results == 0) return pairs;
   return fmt::format(
       "{} of {} cells {}; the others {}", from_results, estimate.cells.size(), results, pairs);
