@@ -60,7 +60,7 @@ test-interop: build  ## exported traces in HolisticTraceAnalysis and nsys-ai (Py
 	@tests/interop/run.sh build/bin
 
 sanitize:  ## engine, analysis and viewer tests under ASan and UBSan (no LibTorch)
-	@cmake/setup.sh viewer
+	@cmake/setup.sh fuzz
 	@cmake --preset sanitize -Wno-dev --log-level=WARNING
 	@cmake --build --preset sanitize
 	@ctest --preset sanitize
@@ -73,9 +73,9 @@ tsan:  ## ThreadSanitizer over everything that runs threads: rings, trace writer
 
 fuzz:  ## libFuzzer over every reader of files, SECONDS=60 each (ONLY=matrix for one of them)
 	@cmake/setup.sh fuzz
-	@cmake --preset fuzz -Wno-dev --log-level=WARNING
+	@cmake --preset sanitize -Wno-dev --log-level=WARNING
 	@cmake --build --preset fuzz
-	@tests/fuzz/run.sh build/fuzz/bin $(SECONDS) $(ONLY)
+	@tests/fuzz/run.sh build/sanitize/bin $(SECONDS) $(ONLY)
 
 check:  ## formatting, direction of includes, the documents, repeated code: seconds, needs no build
 	@cmake/check_format.sh
