@@ -125,6 +125,18 @@ TEST(StepGraph, RoomForDocuments) {
   EXPECT_FALSE(document_room(257));
 }
 
+TEST(StepGraph, ANewGraphHasRoomForTwiceTheDocuments) {
+  EXPECT_EQ(graph_room(0), 64);
+  EXPECT_EQ(graph_room(32), 64);
+  EXPECT_EQ(graph_room(33), 96);
+  EXPECT_EQ(graph_room(64), 128);
+  EXPECT_EQ(graph_room(96), 192);
+  EXPECT_EQ(graph_room(97), 256);
+  EXPECT_EQ(graph_room(128), 256);
+  EXPECT_EQ(graph_room(256), 256); // no graph has room for 512
+  EXPECT_EQ(graph_room(257), std::nullopt);
+}
+
 TEST(Optimizations, EveryRowNamesItsGates) {
   for (const Optimization& row : optimizations().all()) EXPECT_FALSE(row.gates.empty()) << row.name;
 }
