@@ -159,6 +159,7 @@ TEST_F(StepGraphGpu, WithEveryFastLevelReplaysDifferNoMoreThanEagerRunsDo) {
     off.mla_inputs = MlaInputs::Fused;
     off.weights16 = Weights16::Kept;
     off.update_pass = UpdatePass::OnePass;
+    off.residual = Residual::Bf16;
     expect_as_near_as_eager_runs(value_or_throw(resolve(off)));
   }
 }
