@@ -41,20 +41,14 @@ enum Id : std::int64_t {
 Kind kind_of(Id id) {
   switch (id) {
   case kIdQ:
-    return kQ;
   case kIdK:
-    return kK;
-  case kIdV:
-    return kV;
-  case kIdStats:
-    return kStats;
   case kIdGradQ:
   case kIdGradK:
-    return kGradQk;
-  case kIdGradV:
-    return kGradV;
+    return kWideQk;
+  case kIdStats:
+    return kStats;
   default:
-    return kOut;
+    return kWideV;
   }
 }
 
@@ -85,7 +79,7 @@ public:
     a.set_name("attention").set_generate_stats(true);
     mask(a);
     auto [out, stats] = graph_->sdpa(input(q()), input(k()), input(v()), a);
-    output(out, contiguous(kIdOut, "out", s_.width_v));
+    output(out, tensor(kIdOut, "out", s_.width_v));
     output(stats, stats_tensor());
     return graph_;
   }
@@ -99,35 +93,31 @@ public:
     auto [dq, dk, dv] = graph_->sdpa_backward(input(q()),
                                               input(k()),
                                               input(v()),
-                                              input(contiguous(kIdOut, "out", s_.width_v)),
-                                              input(contiguous(kIdGradOut, "d_out", s_.width_v)),
+                                              input(tensor(kIdOut, "out", s_.width_v)),
+                                              input(tensor(kIdGradOut, "d_out", s_.width_v)),
                                               input(stats_tensor()),
                                               a);
-    output(dq, contiguous(kIdGradQ, "dq", s_.width_qk));
-    output(dk, contiguous(kIdGradK, "dk", s_.width_qk));
-    output(dv, contiguous(kIdGradV, "dv", s_.width_v));
+    output(dq, tensor(kIdGradQ, "dq", s_.width_qk));
+    output(dk, tensor(kIdGradK, "dk", s_.width_qk));
+    output(dv, tensor(kIdGradV, "dv", s_.width_v));
     return graph_;
   }
 
 private:
   fe::DataType_t io() const { return s_.fp16 ? fe::DataType_t::HALF : fe::DataType_t::BFLOAT16; }
-  Tensor q() { return tensor(kIdQ, "q", s_.q, s_.width_qk); }
-  Tensor k() { return tensor(kIdK, "k", s_.k, s_.width_qk); }
-  Tensor v() { return tensor(kIdV, "v", s_.v, s_.width_v); }
-  Tensor contiguous(Id id, const char* name, std::int64_t width) {
-    return tensor(id, name, {s_.heads * width, width}, width);
-  }
+  Tensor q() { return tensor(kIdQ, "q", s_.width_qk); }
+  Tensor k() { return tensor(kIdK, "k", s_.width_qk); }
+  Tensor v() { return tensor(kIdV, "v", s_.width_v); }
   Tensor stats_tensor() {
-    const Layout at = s_.packed ? Layout{s_.heads, 1} : Layout{1, s_.longest};
-    Tensor t = tensor(kIdStats, "stats", at, 1);
-    return t.set_data_type(fe::DataType_t::FLOAT)
-        .set_stride({s_.longest * s_.heads, at.head, at.token, 1});
+    Tensor t = tensor(kIdStats, "stats", 1).set_data_type(fe::DataType_t::FLOAT);
+    return s_.packed ? t : t.set_stride({s_.longest * s_.heads, s_.longest, 1, 1});
   }
-  Tensor tensor(Id id, const char* name, Layout at, std::int64_t width) {
+  Tensor tensor(Id id, const char* name, std::int64_t width) {
+    const std::int64_t token = s_.heads * width;
     Tensor t;
     t.set_uid(id).set_name(name).set_data_type(io());
     t.set_dim({s_.documents, s_.heads, s_.longest, width})
-        .set_stride({s_.longest * at.token, at.head, at.token, 1});
+        .set_stride({s_.longest * token, width, token, 1});
     if (s_.packed)
       t.set_ragged_offset(integers(kIdOffsets + id, s_.documents + 1, fe::DataType_t::INT64));
     return t;
@@ -253,13 +243,7 @@ bool Shape::operator<(const Shape& other) const {
                       s.width_v,
                       s.packed,
                       s.fp16,
-                      s.scale,
-                      s.q.token,
-                      s.q.head,
-                      s.k.token,
-                      s.k.head,
-                      s.v.token,
-                      s.v.head);
+                      s.scale);
   };
   return all(*this) < all(other);
 }
@@ -267,19 +251,13 @@ bool Shape::operator<(const Shape& other) const {
 Table table_of(const Shape& shape, void* memory) {
   const auto aligned = [](std::int64_t bytes) { return (bytes + 255) / 256 * 256; };
   Table table;
-  const std::int64_t steps[kKinds] = {shape.q.token,
-                                      shape.k.token,
-                                      shape.v.token,
-                                      shape.heads * shape.width_v,
-                                      shape.heads,
-                                      shape.heads * shape.width_qk,
-                                      shape.heads * shape.width_v};
+  const std::int64_t widths[kKinds] = {shape.width_qk, shape.width_v, 1};
   auto* const begin = static_cast<std::byte*>(memory);
   table.documents = shape.documents;
   table.lengths = static_cast<std::int32_t*>(memory);
   table.bytes = aligned(shape.documents * 4);
   for (int kind = 0; kind < kKinds; ++kind) {
-    table.token[kind] = steps[kind];
+    table.token[kind] = shape.heads * widths[kind];
     if (memory != nullptr)
       table.offsets[kind] = reinterpret_cast<std::int64_t*>(begin + table.bytes);
     table.bytes += aligned((shape.documents + 1) * 8);

@@ -12,22 +12,16 @@
 
 namespace assay::cudnn_plans {
 
-// Element (t, h, i) is at t * token + h * head + i. Elements, multiples of 8; pointers of 16 bytes.
-struct Layout {
-  std::int64_t token = 0, head = 0;
-};
-
 // What a plan is built for. Rows: `documents` rows of `longest` tokens. Packed: at most `documents`
 // documents of at most `longest` tokens, and no batch of more than `tokens`; each call brings their
-// table. Time grows with the room for documents alone. Results and their gradients, d_out too, are
-// contiguous [tokens, heads, width].
+// table. Time grows with the room for documents alone. All tensors and their gradients are
+// contiguous [tokens, heads, width], their pointers multiples of 16 bytes.
 struct Shape {
   std::int64_t documents = 0, longest = 0, tokens = 0;
   std::int64_t heads = 0, width_qk = 0, width_v = 0; // widths: multiples of 8, at most 128
   bool packed = true;
-  bool fp16 = false; // else bf16
-  double scale = 1;  // of the scores
-  Layout q, k, v;
+  bool fp16 = false;                        // else bf16
+  double scale = 1;                         // of the scores
   bool operator<(const Shape& other) const; // some order
 };
 

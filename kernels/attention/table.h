@@ -6,7 +6,8 @@
 namespace assay::cudnn_plans {
 
 // Tensors whose documents begin at the same elements share a kind.
-enum Kind { kQ, kK, kV, kOut, kStats, kGradQk, kGradV, kKinds };
+// Queries and keys; values and results; statistics.
+enum Kind { kWideQk, kWideV, kStats, kKinds };
 
 // lengths: int32 [documents]. offsets: of each kind, int64 [documents + 1], the first element of
 // every document and the end. Device memory, parts of 256 bytes.

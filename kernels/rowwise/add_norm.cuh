@@ -10,8 +10,16 @@ using namespace simt;
 
 constexpr int kNormThreads = 256, kNormWarps = kNormThreads / 32;
 
+// What `row` is after it was written as bf16 and read again.
 template <int kWords, bool kWhole>
-__global__ void __launch_bounds__(kNormThreads) add_norm(AddNorm p) {
+__device__ __forceinline__ void round_row(Row<kWords, kWhole>& row) {
+#pragma unroll
+  for (int i = 0; i < kWords; ++i)
+    unpack(row.x[i], make_uint2(pack2(row.x[i][0], row.x[i][1]), pack2(row.x[i][2], row.x[i][3])));
+}
+
+template <class Stream, int kWords, bool kWhole>
+__global__ void __launch_bounds__(kNormThreads) add_norm(AddNorm<Stream> p) {
   const int lane = thread_index() % 32, row = block_index() * kNormWarps + thread_index() / 32;
   if (row >= p.rows) return;
   const std::int64_t place = static_cast<std::int64_t>(row) * p.width;
@@ -25,6 +33,7 @@ __global__ void __launch_bounds__(kNormThreads) add_norm(AddNorm p) {
 #pragma unroll
       for (int e = 0; e < 4; ++e) x.x[i][e] += branch.x[i][e];
     x.write(p.sum + place, lane, p.width);
+    if constexpr (sizeof(Stream) == 2) round_row(x);
   }
   float square = 0;
 #pragma unroll
@@ -41,8 +50,8 @@ __global__ void __launch_bounds__(kNormThreads) add_norm(AddNorm p) {
   x.write(p.y + place, lane, p.width);
 }
 
-template <int kWords, bool kWhole>
-__global__ void __launch_bounds__(kNormThreads, 2) add_norm_backward(AddNormBackward p) {
+template <class Stream, int kWords, bool kWhole>
+__global__ void __launch_bounds__(kNormThreads, 2) add_norm_backward(AddNormBackward<Stream> p) {
   alignas(16) __shared__ float sums[kNormWarps][kWords * 128];
   const int lane = thread_index() % 32, warp = thread_index() / 32;
   const float per_column = 1.F / static_cast<float>(p.width);

@@ -10,12 +10,13 @@ namespace assay::rowwise {
 
 constexpr float kEps = 1e-6F; // of both norms; as model/layers/rms_norm.h
 
-// sum = x + branch; y = sum / sqrt(mean(sum^2) + eps) * weight.
-struct AddNorm {
-  const float* x;      // [rows, width]: the residual stream
+// sum = x + branch; y = sum / sqrt(mean(sum^2) + eps) * weight, of the sum as it is stored. Stream:
+// float or bf16, the type of the residual stream and of its gradient.
+template <class Stream> struct AddNorm {
+  const Stream* x;     // [rows, width]: the residual stream
   const bf16* branch;  // [rows, width]: what a mixer or a feed-forward adds; null: nothing
   const float* weight; // [width]
-  float* sum;          // [rows, width], written; unused where branch is null
+  Stream* sum;         // [rows, width], written; unused where branch is null
   bf16* y;             // [rows, width], written
   float* rstd;         // [rows], written
   int rows, width;
@@ -25,13 +26,13 @@ constexpr bool norm_width_fits(std::int64_t width) {
 }
 
 // dx = next + r (w dy - u mean(u w dy)) with u = x r; partial: sums of u dy over each block's rows.
-struct AddNormBackward {
-  const float* x;      // [rows, width]: the normed row
+template <class Stream> struct AddNormBackward {
+  const Stream* x;     // [rows, width]: the normed row
   const float* rstd;   // [rows]
   const float* weight; // [width]
   const bf16* dy;      // [rows, width]
-  const float* next;   // [rows, width]: gradient of the stream behind; null: none
-  float* dx;           // [rows, width], written
+  const Stream* next;  // [rows, width]: gradient of the stream behind; null: none
+  Stream* dx;          // [rows, width], written
   bf16* dx16;          // [rows, width], written: the same for products; null: not wanted
   float* partial;      // [kPartialRows, width], written
   int rows, width;

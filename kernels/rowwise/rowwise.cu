@@ -21,19 +21,25 @@ template <class Body> void with_head(int head, Body body) {
 
 } // namespace
 
-void launch_add_norm(const AddNorm& p, cudaStream_t stream) {
+template <class Stream> void launch_add_norm(const AddNorm<Stream>& p, cudaStream_t stream) {
   with_words(p.width, [&](auto words, auto whole) {
-    add_norm<decltype(words)::value, decltype(whole)::value>
+    add_norm<Stream, decltype(words)::value, decltype(whole)::value>
         <<<blocks_of(p.rows, kNormWarps), kNormThreads, 0, stream>>>(p);
   });
 }
 
-void launch_add_norm_backward(const AddNormBackward& p, cudaStream_t stream) {
+template <class Stream>
+void launch_add_norm_backward(const AddNormBackward<Stream>& p, cudaStream_t stream) {
   with_words(p.width, [&](auto words, auto whole) {
-    add_norm_backward<decltype(words)::value, decltype(whole)::value>
+    add_norm_backward<Stream, decltype(words)::value, decltype(whole)::value>
         <<<kPartialRows, kNormThreads, 0, stream>>>(p);
   });
 }
+
+template void launch_add_norm(const AddNorm<float>&, cudaStream_t);
+template void launch_add_norm(const AddNorm<bf16>&, cudaStream_t);
+template void launch_add_norm_backward(const AddNormBackward<float>&, cudaStream_t);
+template void launch_add_norm_backward(const AddNormBackward<bf16>&, cudaStream_t);
 
 void launch_gated_norm(const GatedNorm& p, cudaStream_t stream) {
   const std::int64_t words = static_cast<std::int64_t>(p.tokens) * p.heads * p.head / 8;

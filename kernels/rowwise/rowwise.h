@@ -10,8 +10,10 @@
 
 namespace assay::rowwise {
 
-void launch_add_norm(const AddNorm& p, cudaStream_t stream);
-void launch_add_norm_backward(const AddNormBackward& p, cudaStream_t stream);
+// Of a stream of float or bf16.
+template <class Stream> void launch_add_norm(const AddNorm<Stream>& p, cudaStream_t stream);
+template <class Stream>
+void launch_add_norm_backward(const AddNormBackward<Stream>& p, cudaStream_t stream);
 void launch_gated_norm(const GatedNorm& p, cudaStream_t stream);
 void launch_gated_norm_backward(const GatedNormBackward& p, cudaStream_t stream);
 void launch_swiglu(const SwiGlu& p, cudaStream_t stream);

@@ -215,6 +215,31 @@ const Registry<Optimization>& optimizations() {
                        "ffn_gate/fused"}},
            .equality = "logits and gradients within rounding",
            .family = "deltanet_mla"},
+          {.name = "residual16",
+           .summary =
+               "the residual stream and its gradient in 16 bits between the norms, which add "
+               "and norm in fp32",
+           .equivalence = Equivalence::Statistical,
+           .unit = Unit::TrainStep,
+           .gates = {Gate::SameFunction},
+           .levels =
+               {{"fp32",
+                 "the stream is stored in fp32; its gradient for products is rounded beside it",
+                 [](TrainConfig& c) { c.residual = Residual::Fp32; },
+                 "residual16/fp32"},
+                {"bf16",
+                 "every sum of the stream, and every gradient of it, is rounded to bf16 where "
+                 "it is stored",
+                 [](TrainConfig& c) { c.residual = Residual::Bf16; },
+                 "residual16/bf16"}},
+           .equality =
+               "logits and gradients within twice the reference's own distance from fp32, or "
+               "1e-2",
+           .needs = {{"norms = fused and precision = bf16: the fused norms alone add to a 16-bit "
+                      "stream in fp32",
+                      [](const TrainConfig& c) {
+                        return c.norms == Norms::Fused && c.precision == Precision::Bf16;
+                      }}}},
           {.name = "mla_attention",
            .summary = "what computes the causal attention of latent attention, whose values are "
                       "narrower than its keys",

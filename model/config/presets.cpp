@@ -7,6 +7,7 @@
 
 #include "core/text.h"
 #include "model/config/family_config.h"
+#include "model/config/optimization.h"
 #include "model/config/step_graph.h"
 
 namespace assay {
@@ -150,6 +151,9 @@ Result<TrainConfig> resolve(TrainConfig c) {
   if (Result<bool> ok = check_pattern(c, family); !ok) return ok.error();
   if (family.check != nullptr)
     if (Result<bool> ok = family.check(c); !ok) return ok.error();
+  if (c.residual == Residual::Bf16)
+    for (const Need& need : optimizations().find("residual16")->needs)
+      if (!need.met(c)) return fail("key 'residual' = bf16 needs {}", need.words);
   if (c.step_graph == StepGraph::On)
     for (const Need& need : step_graph_needs())
       if (!need.met(c)) return fail("key 'step_graph' = on needs {}", need.words);

@@ -11,16 +11,20 @@ namespace assay {
 namespace {
 
 constexpr double kTraining = 3; // forward, and twice as much backward
-constexpr double kStream = 4;   // bytes of an element of the residual stream, norms and gradients
+constexpr double kWide = 4;     // bytes of an element in fp32
 
 // Kernels that LibTorch launches on a GPU for the code of model/, forward + backward, counted in
 // the traces of docs/results/h200/trace (fp32). The scan of the delta rule launches 3 + 3 a chunk
 // step. Casts of a narrower compute type: a weight and an input forward, both gradients backward.
 constexpr std::int64_t kDeltaLaunches = 58 + 105, kScanLaunches = 3 + 3;
-// Of them those of its inputs as operators; fused: a kernel each way, the gate's gradient, two
-// sums.
+// Of them those of its inputs as operators, of the norm behind the rule with its gate, and of two
+// products; the others are the rule's. Fused: of the inputs a kernel each way, the gate's gradient
+// and two sums, of the norm a kernel each way and a sum, of the rule its five kernels.
 constexpr std::int64_t kInputLaunches = 20 + 34, kFusedInputLaunches = 1 + 4;
+constexpr std::int64_t kGatedNormLaunches = 3 + 6;
+constexpr std::int64_t kFusedRuleLaunches = 3 + 2;
 constexpr std::int64_t kLatentLaunches = 26 + 55, kFeedForwardLaunches = 5 + 8;
+constexpr std::int64_t kFusedGateLaunches = 1 + 1; // beside two products
 // Of them those of its inputs as operators, of which two rotations are 7 + 8 each.
 constexpr std::int64_t kLatentInputLaunches = 18 + 23, kRotaryLaunches = 2 * (7 + 8);
 // From their code (model/layers/attention). Transposed: copies of the operand, its halves and, with
@@ -28,21 +32,33 @@ constexpr std::int64_t kLatentInputLaunches = 18 + 23, kRotaryLaunches = 2 * (7 
 // Complex: a product, and backward the conjugate beside it. Fused: two kernels each way and the sum
 // of the norm's gradient.
 constexpr std::int64_t kTransposeLaunches = 13 + 10 + 2 * 12, kComplexLaunches = 2 * (1 + 2);
-constexpr std::int64_t kFusedLatentLaunches = 2 + 3;
+// With them goes all that splits and joins operands and their gradients; what is left beside
+// products and attention is the sum of two gradients of x.
+constexpr std::int64_t kFusedLatentLaunches = 2 + 3 + 1;
 // Of them those of attention itself with padded values: fill and copy of v, the kernel, copy of its
 // narrower result; fill and copy of that gradient, three kernels, copy of v's gradient. cuDNN: the
 // table of documents and the setup of their copies, the kernel; the setup again and three kernels.
 // Without padding the memory-efficient kernel: it; the sum of its rows and it.
 constexpr std::int64_t kPaddedLaunches = 4 + 6, kCudnnLaunches = 1 + 3, kRaggedLaunches = 2 + 1;
 constexpr std::int64_t kEfficientLaunches = 1 + 2;
-constexpr std::int64_t kNormLaunches = 4 + 6;    // two norms and residual additions of a layer
+// A norm, fused or not: a kernel, and backward another and the sum of its weight's gradient. The
+// sum of the stream before it, where it is not fused.
+constexpr std::int64_t kNormLaunches = 1 + 2, kSumLaunches = 1 + 1;
 constexpr std::int64_t kProductLaunches = 1 + 2; // of a linear that nothing else counts
-constexpr std::int64_t kHeadLaunches = 2 + 4, kLossLaunches = 3 + 6, kCastLaunches = 2 + 2;
+// cuBLAS splits the sum over tokens of a weight's gradient in 16 bits: a fill and a last sum beside
+// the product. All products of a chunk of the head take fills: 78 memsets of 13 chunks in a trace.
+constexpr std::int64_t kSplitLaunches = 2, kChunkFills = 6;
+// A gather, and its gradient: a fill and a kernel for few tokens, else tokens are sorted and
+// segments of them added up (LibTorch's embedding_dense_backward).
+constexpr std::int64_t kFewTokens = 3072, kFewEmbeddingLaunches = 1 + 2,
+                       kEmbeddingLaunches = 1 + 16;
+constexpr std::int64_t kStreamCasts = 1 + 1; // of the embedding, where the stream is narrower
+constexpr std::int64_t kHeadLaunches = 2 + 4, kLossLaunches = 3 + 6;
+constexpr std::int64_t kCastLaunches = 1 + 1; // of a weight, or of an input
 // The loss in chunks, from its code (model/layers/loss_head.cpp): a chunk in 16 bits is three
 // products and a kernel, in fp32 tensor operations; once count, factor, mean and the check of the
 // gradient that comes; casts of weight, input and its gradient.
 constexpr std::int64_t kChunkLaunches = 4, kPlainChunkLaunches = 24, kChunkedLossLaunches = 9;
-constexpr std::int64_t kChunkedCastLaunches = 3;
 // Update: one pass over all parameters is a launch for every kPassElements of them (LibTorch's
 // multi-tensor kernels: 320 blocks of 65,536 elements); norm, clip and AdamW on two groups.
 constexpr std::int64_t kPassElements = std::int64_t{320} * 65536, kUpdatePasses = 4;
@@ -86,28 +102,30 @@ public:
     op->launches += launches;
   }
   // y = x W^T for every token, its gradients, and the casts of W and x; launches of the products
-  // are counted by their callers.
-  void linear(const std::string& name, std::int64_t in, std::int64_t out) {
+  // are counted by their callers, but for those of a sum that is split. `wide`: x is in fp32.
+  void linear(const std::string& name, std::int64_t in, std::int64_t out, bool wide) {
     if (shape_.fp8_linears && in % kFp8Multiple == 0) return fp8_linear(name, in, out);
-    plain_linear(name, in, out);
+    plain_linear(name, in, out, wide);
   }
   // The same in the compute type, whatever the others run in.
-  void plain_linear(const std::string& name, std::int64_t in, std::int64_t out) {
+  void plain_linear(const std::string& name, std::int64_t in, std::int64_t out, bool wide) {
     const auto tokens = static_cast<double>(shape_.tokens), k = static_cast<double>(in),
                n = static_cast<double>(out), e = static_cast<double>(shape_.compute_bytes);
     add(name, kTraining * 2 * tokens * k * n, kTraining * e * (tokens * (k + n) + k * n), 0);
     if (shape_.compute_bytes == 4) return;
     // Forward 4 -> e bytes of a weight, backward e -> 4 of its gradient; the input likewise.
-    const double weight = shape_.kept_weights ? 0 : k * n;
-    add("casts", 0, 2 * (4 + e) * (weight + tokens * k), kCastLaunches / weight_casts());
-    if (shape_.kept_weights) add(name, 0, (4 - e) * k * n, 0); // the gradient, in fp32
+    const bool kept = shape_.kept_weights;
+    add("casts",
+        0,
+        2 * (4 + e) * ((kept ? 0 : k * n) + (wide ? tokens * k : 0)),
+        kCastLaunches * ((kept ? 0 : 1) + (wide ? 1 : 0)));
+    add(name, 0, kept ? (4 - e) * k * n : 0, kSplitLaunches); // a kept weight's gradient is fp32
     keep(in * out);
   }
   // A weight that has a copy.
   void keep(std::int64_t weight) {
     if (shape_.kept_weights) kept_ += weight;
   }
-  std::int64_t weight_casts() const { return shape_.kept_weights ? 2 : 1; }
   std::int64_t kept() const { return kept_; }
   // An operation that reads `in` and writes `out` elements a token, forward.
   void stream(const std::string& name, double in, double out, double bytes, std::int64_t launches) {
@@ -135,13 +153,23 @@ private:
   std::vector<OpCost> ops_, once_;
 };
 
+// Of a layer, but for what cuBLAS splits.
+std::int64_t delta_launches(const StepShape& shape, const DeltaShape& layer) {
+  const std::int64_t rule =
+      kDeltaLaunches - kInputLaunches - kGatedNormLaunches - 2 * kProductLaunches;
+  return 2 * kProductLaunches + (layer.fused_inputs ? kFusedInputLaunches : kInputLaunches) +
+         (shape.fused_norms ? kNormLaunches : kGatedNormLaunches) +
+         (layer.fused_rule ? kFusedRuleLaunches : rule + kScanLaunches * layer.scan_steps);
+}
+
 void add_layer(Costs& costs, const StepShape& shape, const DeltaShape& layer) {
   const std::int64_t inner = layer.heads * layer.head_dim;
   const auto tokens = static_cast<double>(shape.tokens), heads = static_cast<double>(layer.heads),
              chunk = static_cast<double>(layer.chunk), width = static_cast<double>(layer.head_dim),
              e = static_cast<double>(shape.compute_bytes), lanes = static_cast<double>(inner);
-  costs.linear("projections", shape.d_model, 4 * inner + 2 * layer.heads); // q k v gate | a b
-  costs.linear("projections", inner, shape.d_model);
+  const bool wide = !shape.fused_norms;
+  costs.linear("projections", shape.d_model, 4 * inner + 2 * layer.heads, wide); // q k v gate | a b
+  costs.linear("projections", inner, shape.d_model, wide);
   // Convolution, SiLU and norm of q, k, v; then norm(o) * silu(gate).
   costs.stream("delta inputs", 3 * lanes, 3 * lanes, e, 0);
   costs.stream("delta gate", 2 * lanes, lanes, e, 0);
@@ -151,10 +179,10 @@ void add_layer(Costs& costs, const StepShape& shape, const DeltaShape& layer) {
   const double rule = 2 * (5 * (chunk + 1) / 2 * width + 3 * width * width + chunk * chunk / 3);
   costs.add("delta rule",
             kTraining * tokens * heads * rule,
-            kTraining * tokens * (4 * lanes + 2 * heads) * kStream, // q k v o | g beta
-            kDeltaLaunches - (layer.fused_inputs ? kInputLaunches - kFusedInputLaunches : 0) +
-                kScanLaunches * layer.scan_steps,
-            Peak::Fp32);
+            kTraining * tokens * // q k v o | g beta
+                (4 * lanes * (layer.fused_rule ? e : kWide) + 2 * heads * kWide),
+            delta_launches(shape, layer),
+            layer.fused_rule ? Peak::Compute : Peak::Fp32);
 }
 
 std::int64_t latent_input_launches(MlaInputs form) {
@@ -166,7 +194,8 @@ std::int64_t latent_input_launches(MlaInputs form) {
   case MlaInputs::RotaryComplex:
     return kLatentInputLaunches - kRotaryLaunches + kComplexLaunches;
   case MlaInputs::Fused:
-    return kFusedLatentLaunches;
+    return kFusedLatentLaunches + 4 * kProductLaunches -
+           (kLatentLaunches - kLatentInputLaunches - kPaddedLaunches);
   }
   internal_error("unknown form of the inputs of latent attention");
 }
@@ -191,10 +220,11 @@ void add_layer(Costs& costs, const StepShape& shape, const LatentShape& layer) {
                      inner = layer.heads * layer.head_dim;
   const auto tokens = static_cast<double>(shape.tokens), wide = static_cast<double>(query),
              value = static_cast<double>(inner), e = static_cast<double>(shape.compute_bytes);
-  costs.linear("projections", shape.d_model, query);
-  costs.linear("projections", shape.d_model, layer.kv_rank + layer.rope_dim);
-  costs.linear("projections", layer.kv_rank, 2 * inner);
-  costs.linear("projections", inner, shape.d_model);
+  const bool from_norm = !shape.fused_norms; // in fp32
+  costs.linear("projections", shape.d_model, query, from_norm);
+  costs.linear("projections", shape.d_model, layer.kv_rank + layer.rope_dim, from_norm);
+  costs.linear("projections", layer.kv_rank, 2 * inner, layer.inputs != MlaInputs::Fused);
+  costs.linear("projections", inner, shape.d_model, false);
   costs.stream("rotary", 2 * wide, 2 * wide, e, 0); // q and k
   costs.add("attention",
             kTraining * tokens * 2 * (wide + value) * layer.keys,
@@ -208,8 +238,9 @@ void add_layer(Costs& costs, const StepShape& shape, const GroupedShape& layer) 
   const auto tokens = static_cast<double>(shape.tokens), lanes = static_cast<double>(inner),
              branches = static_cast<double>(layer.branches), keys = static_cast<double>(shared),
              e = static_cast<double>(shape.compute_bytes);
-  costs.linear("projections", shape.d_model, inner + 2 * layer.branches * shared); // q | k v …
-  costs.linear("projections", inner, shape.d_model);
+  const std::int64_t first = inner + 2 * layer.branches * shared; // q | k v …
+  costs.linear("projections", shape.d_model, first, !shape.fused_norms);
+  costs.linear("projections", inner, shape.d_model, true);
   costs.stream("rotary", lanes + branches * keys, lanes + branches * keys, e, 0);
   // q and k d wide, v d wide: 2 H (dk + dv) per key. A score that only selects takes 2 H dk,
   // forward alone: no gradient passes through the choice.
@@ -225,23 +256,36 @@ void add_layer(Costs& costs, const StepShape& shape, const GroupedShape& layer) 
             0);
 }
 
+// Norms of the residual stream, and sums of it before them. As operators a norm reads and writes,
+// a sum reads two and writes; backward twice that. Fused, forward: stream and branch, sum and
+// normed row; backward: stream, its gradient and the row's, and the gradient, also for products.
+void add_norms(Costs& costs, const StepShape& shape, std::int64_t norms, std::int64_t sums) {
+  const auto elements = static_cast<double>(shape.tokens * shape.d_model),
+             r = static_cast<double>(shape.stream_bytes),
+             e = static_cast<double>(shape.compute_bytes);
+  const double fused = 5 * r + 3 * e + (r == e ? 0 : e);
+  costs.add("norms and residuals",
+            0,
+            elements * (shape.fused_norms ? static_cast<double>(norms) * fused
+                                          : static_cast<double>(norms + sums) * 6 * kWide),
+            norms * kNormLaunches + (shape.fused_norms ? 0 : sums * kSumLaunches));
+}
+
 void add_layers(Costs& costs, const StepShape& shape) {
-  const auto width = static_cast<double>(shape.d_model),
-             hidden = static_cast<double>(shape.ffn_dim),
+  const auto hidden = static_cast<double>(shape.ffn_dim),
              e = static_cast<double>(shape.compute_bytes);
   for (const StepShape::Layer& layer : shape.layers) {
     std::visit([&](const auto& mixer) { add_layer(costs, shape, mixer); }, layer);
-    costs.linear("feed forward", shape.d_model, (shape.ffn_matrices - 1) * shape.ffn_dim);
-    costs.linear("feed forward", shape.ffn_dim, shape.d_model);
+    const std::int64_t inner = (shape.ffn_matrices - 1) * shape.ffn_dim;
+    costs.linear("feed forward", shape.d_model, inner, !shape.fused_norms);
+    costs.linear("feed forward", shape.ffn_dim, shape.d_model, false);
     costs.stream("feed forward gate",
                  static_cast<double>(shape.ffn_matrices - 1) * hidden,
                  hidden,
                  e,
-                 kFeedForwardLaunches);
-    // Two norms (in, out) and two additions (in, in, out; backward the same).
-    costs.stream("norms and residuals", 2 * width, 2 * width, kStream, kNormLaunches);
-    costs.add(
-        "norms and residuals", 0, static_cast<double>(shape.tokens) * 12 * width * kStream, 0);
+                 shape.fused_gate ? 2 * kProductLaunches + kFusedGateLaunches
+                                  : kFeedForwardLaunches);
+    add_norms(costs, shape, 2, 2);
   }
 }
 
@@ -261,14 +305,15 @@ void add_chunked_head(Costs& costs, const StepShape& shape) {
   costs.add("loss",
             0,
             2 * tokens * n * e,
-            ((half ? kChunkLaunches : kPlainChunkLaunches) - kProductLaunches) * shape.loss_chunks +
+            ((half ? kChunkLaunches + kChunkFills : kPlainChunkLaunches) - kProductLaunches) *
+                    shape.loss_chunks +
                 kChunkedLossLaunches);
   if (!half) return;
-  const bool kept = shape.kept_weights;
+  const bool kept = shape.kept_weights, wide = !shape.fused_norms;
   costs.add("casts",
             0,
-            (4 + e) * ((kept ? 0 : k * n) + 2 * tokens * k),
-            kChunkedCastLaunches - (kept ? 1 : 0));
+            (4 + e) * ((kept ? 0 : k * n) + (wide ? 2 * tokens * k : 0)),
+            (kept ? 0 : 1) + (wide ? kCastLaunches : 0));
   costs.keep(shape.d_model * shape.vocab_size);
 }
 
@@ -276,10 +321,17 @@ void add_ends(Costs& costs, const StepShape& shape) {
   const auto width = static_cast<double>(shape.d_model),
              vocabulary = static_cast<double>(shape.vocab_size),
              e = static_cast<double>(shape.compute_bytes);
-  costs.stream("embedding", width, width, kStream, 0);
-  costs.stream("norms and residuals", width, width, kStream, 0); // final norm
+  const bool narrow = shape.stream_bytes != 4;
+  costs.stream("embedding",
+               width,
+               width,
+               kWide,
+               (shape.tokens > kFewTokens ? kEmbeddingLaunches : kFewEmbeddingLaunches) +
+                   (narrow ? kStreamCasts : 0));
+  if (narrow) costs.add("embedding", 0, static_cast<double>(shape.tokens) * 2 * 6 * width, 0);
+  add_norms(costs, shape, 1, 0);
   if (shape.loss_chunks > 0) return add_chunked_head(costs, shape);
-  costs.plain_linear("head", shape.d_model, shape.vocab_size);
+  costs.plain_linear("head", shape.d_model, shape.vocab_size, !shape.fused_norms);
   costs.add("head", 0, 0, kHeadLaunches);
   // Logits read forward; read and overwritten by their gradient backward.
   costs.add("loss", 0, 3 * static_cast<double>(shape.tokens) * vocabulary * e, kLossLaunches);
@@ -348,6 +400,9 @@ StepShape step_shape(const TrainConfig& c, std::int64_t longest_segment) {
         loss_chunk_tokens(shape.tokens, c.vocab_size, c.loss_chunk_mib, shape.compute_bytes);
     shape.loss_chunks = (shape.tokens + chunk - 1) / chunk;
   }
+  shape.fused_norms = c.norms == Norms::Fused;
+  shape.fused_gate = c.ffn_gate == FfnGate::Fused && shape.ffn_matrices == 3;
+  shape.stream_bytes = c.residual == Residual::Bf16 ? 2 : 4;
   shape.kept_weights = c.weights16 == Weights16::Kept;
   shape.update_pass = c.update_pass;
   shape.ema = c.ema_decay > 0;

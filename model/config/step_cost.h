@@ -17,6 +17,7 @@ struct DeltaShape {
   std::int64_t heads = 0, head_dim = 0, chunk = 0;
   std::int64_t scan_steps = 0; // chunks of the longest segment: they follow one another
   bool fused_inputs = false;   // delta_inputs = fused
+  bool fused_rule = false;     // delta_form = fused: 16-bit operands
 };
 
 // Multi-head latent attention, not absorbed.
@@ -47,6 +48,9 @@ struct StepShape {
   std::int64_t compute_bytes = 2; // of an element in matrix products and attention: 4 or 2
   bool fp8_linears = false;       // all linears but the head multiply in FP8 where `in` % 16 == 0
   std::int64_t loss_chunks = 0;   // of tokens, in which head and loss run; 0: all tokens at once
+  bool fused_norms = false;       // norms = fused: what they write for products is in 16 bits
+  bool fused_gate = false;        // ffn_gate = fused, of SwiGLU
+  std::int64_t stream_bytes = 4;  // of an element of the residual stream: 4, or 2 (residual = bf16)
   bool kept_weights = false;      // products take 16-bit copies of weights, which the update writes
   UpdatePass update_pass = UpdatePass::Foreach; // one_pass: EMA's bytes are the optimizer's
   bool ema = true;

@@ -1,8 +1,17 @@
 #include "model/config/step_graph.h"
 
+#include <algorithm>
+#include <array>
+
 #include "model/config/family_config.h"
 
 namespace assay {
+
+namespace {
+
+constexpr std::array<std::int64_t, 5> kRooms{64, 96, 128, 192, 256}; // documents
+
+} // namespace
 
 std::vector<Need> step_graph_needs() {
   return {
@@ -35,9 +44,13 @@ std::vector<Need> step_graph_needs() {
 }
 
 std::optional<std::int64_t> document_room(std::int64_t documents) {
-  for (const std::int64_t room : {64, 96, 128, 192, 256})
+  for (const std::int64_t room : kRooms)
     if (documents <= room) return room;
   return std::nullopt;
+}
+
+std::optional<std::int64_t> graph_room(std::int64_t documents) {
+  return document_room(std::min(2 * documents, std::max(documents, kRooms.back())));
 }
 
 } // namespace assay

@@ -17,4 +17,9 @@ std::vector<Need> step_graph_needs();
 // fit; nothing above. What a graph does for room that a batch leaves empty costs little.
 std::optional<std::int64_t> document_room(std::int64_t documents);
 
+// Of the graph that a batch of `documents` asks for: twice as many where a graph has that, else the
+// largest; nothing for a batch that fits none. Batches of one corpus differ in their documents, and
+// one that needs another graph runs steps without a graph.
+std::optional<std::int64_t> graph_room(std::int64_t documents);
+
 } // namespace assay

@@ -9,6 +9,7 @@
 #include "core/span.h"
 #include "model/families/init.h"
 #include "model/layers/add_norm.h"
+#include "model/layers/autocast.h"
 #include "model/layers/fp8_linear.h"
 #include "model/layers/kept_weights.h"
 #include "model/layers/rms_norm.h"
@@ -31,7 +32,7 @@ class ResidualModel : public Model {
 public:
   ResidualModel(ParameterFactory& make, const TrainConfig& config, const ResidualForm& form)
       : feed_forward_(form.feed_forward), norms_(config.norms), ffn_gate_(config.ffn_gate),
-        loss_chunk_mib_(config.loss_chunk_mib) {
+        residual_(config.residual), loss_chunk_mib_(config.loss_chunk_mib) {
     const std::int64_t d = config.d_model;
     embedding_ = make.normal("embedding", {config.vocab_size, d}, kEmbeddingStd);
     for (std::size_t i = 0; i < config.pattern.size(); ++i)
@@ -60,7 +61,8 @@ private:
   at::Tensor hidden(const Batch& batch, Attention path) const {
     const Segments& segments = path == Attention::Varlen ? batch.documents : batch.rows;
     at::Tensor x = at::embedding(embedding_, batch.tokens.view(-1));
-    at::Tensor branch; // what the last layer adds to x
+    if (residual_ == Residual::Bf16) x = x.to(product_type(x)); // fp32 without autocast
+    at::Tensor branch;                                          // what the last layer adds to x
     for (const Block& block : blocks_) {
       branch = block.mixer(next_norm(x, branch, block.mixer_norm), segments, path);
       branch = feed_forward(block, next_norm(x, branch, block.ffn_norm));
@@ -92,6 +94,7 @@ private:
   // Adds `branch` to x and returns the normed sum.
   at::Tensor next_norm(at::Tensor& x, const at::Tensor& branch, const at::Tensor& weight) const {
     if (norms_ == Norms::Fused) {
+      count(x.scalar_type() == at::kBFloat16 ? "residual16/bf16" : "residual16/fp32");
       at::Tensor normed;
       std::tie(x, normed) = add_norm(x, branch, weight);
       return normed;
@@ -114,6 +117,7 @@ private:
   FeedForward feed_forward_;
   Norms norms_;
   FfnGate ffn_gate_;
+  Residual residual_;
   std::int64_t loss_chunk_mib_; // 0: all logits at once
   at::Tensor embedding_;        // [vocab_size, d_model]
   std::vector<Block> blocks_;

@@ -42,16 +42,14 @@ struct StepGraphs::Entry {
 
 namespace {
 
-// Room for the documents of every micro-batch and, where there is, for a quarter more: a later
-// batch that needs another graph runs steps without one. Nothing: too many. 0: rows, whatever they
-// contain.
+// Documents of every micro-batch that a new graph has room for. Nothing: too many. 0: rows,
+// whatever they contain.
 std::optional<std::int64_t> room_for(const std::vector<Batch>& micro_batches, Attention path) {
   if (path != Attention::Varlen) return 0;
   std::int64_t most = 0;
   for (const Batch& batch : micro_batches)
     most = std::max(most, static_cast<std::int64_t>(batch.documents.cu_host.size()) - 1);
-  const std::optional<std::int64_t> more = document_room(most + most / 4);
-  return more ? more : document_room(most);
+  return graph_room(most);
 }
 
 void require_valid_capture() {

@@ -20,6 +20,9 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::tensor_list;
 
+template <class Element> const Element* elements(const at::Tensor& x) {
+  return x.defined() ? static_cast<const Element*>(x.const_data_ptr()) : nullptr;
+}
 const float* floats(const at::Tensor& x) {
   return x.defined() ? x.const_data_ptr<float>() : nullptr;
 }
@@ -37,19 +40,22 @@ struct Normed {
 };
 
 bool norm_takes_kernels(const at::Tensor& x, at::ScalarType result) {
-  return x.is_cuda() && x.scalar_type() == at::kFloat && result == at::kBFloat16 &&
-         rowwise::norm_width_fits(x.size(1));
+  const at::ScalarType stream = x.scalar_type();
+  return x.is_cuda() && (stream == at::kFloat || stream == at::kBFloat16) &&
+         result == at::kBFloat16 && rowwise::norm_width_fits(x.size(1));
 }
 
+// `Stream`: float or bf16, the type of x.
+template <class Stream>
 Normed device_norm(const at::Tensor& x, const at::Tensor& branch, const at::Tensor& weight) {
   const c10::cuda::CUDAGuard guard(x.device());
   Normed n{branch.defined() ? at::empty_like(x) : x,
-           at::empty({x.size(0)}, x.options()),
+           at::empty({x.size(0)}, x.options().dtype(at::kFloat)),
            at::empty(x.sizes(), x.options().dtype(at::kBFloat16))};
   const at::Tensor added = branch.defined() ? branch.to(at::kBFloat16).contiguous() : branch;
-  rowwise::AddNorm p{};
-  p.x = floats(x), p.branch = added.defined() ? bf16_data(added) : nullptr;
-  p.weight = floats(weight), p.sum = n.sum.data_ptr<float>();
+  rowwise::AddNorm<Stream> p{};
+  p.x = elements<Stream>(x), p.branch = added.defined() ? bf16_data(added) : nullptr;
+  p.weight = floats(weight), p.sum = static_cast<Stream*>(n.sum.data_ptr());
   p.y = bf16_data(n.y), p.rstd = n.rstd.data_ptr<float>();
   p.rows = static_cast<int>(x.size(0)), p.width = static_cast<int>(x.size(1));
   rowwise::launch_add_norm(p, c10::cuda::getCurrentCUDAStream());
@@ -61,17 +67,29 @@ Normed plain_norm(const at::Tensor& x,
                   const at::Tensor& branch,
                   const at::Tensor& weight,
                   at::ScalarType result) {
+  const at::ScalarType type = wide_type(x);
   Normed n;
-  n.sum = branch.defined() ? x + branch : x;
-  n.rstd = (n.sum * n.sum).mean(-1).add_(kNormEps).rsqrt_();
-  n.y = (n.sum * n.rstd.unsqueeze(1) * weight).to(result);
+  n.sum = branch.defined() ? (x.to(type) + branch).to(x.scalar_type()) : x;
+  const at::Tensor sum = n.sum.to(type); // as it is stored
+  n.rstd = (sum * sum).mean(-1).add_(kNormEps).rsqrt_();
+  n.y = (sum * n.rstd.unsqueeze(1) * weight).to(result);
   return n;
+}
+
+Normed norm_of(const at::Tensor& x,
+               const at::Tensor& branch,
+               const at::Tensor& weight,
+               at::ScalarType result) {
+  if (!norm_takes_kernels(x, result)) return plain_norm(x, branch, weight, result);
+  return x.scalar_type() == at::kFloat ? device_norm<float>(x, branch, weight)
+                                       : device_norm<bf16>(x, branch, weight);
 }
 
 struct NormGradients {
   at::Tensor dx, d_branch, d_weight;
 };
 
+template <class Stream>
 NormGradients device_norm_backward(const Normed& n,
                                    const at::Tensor& weight,
                                    const at::Tensor& next,
@@ -80,12 +98,13 @@ NormGradients device_norm_backward(const Normed& n,
   const c10::cuda::CUDAGuard guard(n.sum.device());
   const at::Tensor behind = next.defined() ? next.contiguous() : next;
   const at::Tensor grad = dy.to(at::kBFloat16).contiguous();
-  at::Tensor dx = at::empty_like(n.sum), dx16 = branch ? at::empty_like(grad) : at::Tensor();
-  at::Tensor partial = at::empty({rowwise::kPartialRows, n.sum.size(1)}, n.sum.options());
-  rowwise::AddNormBackward p{};
-  p.x = floats(n.sum), p.rstd = floats(n.rstd), p.weight = floats(weight);
-  p.dy = bf16_data(std::as_const(grad)), p.next = floats(behind);
-  p.dx = dx.data_ptr<float>(), p.dx16 = branch ? bf16_data(dx16) : nullptr;
+  const bool both = branch && sizeof(Stream) == 4; // a 16-bit stream's gradient is the branch's
+  at::Tensor dx = at::empty_like(n.sum), dx16 = both ? at::empty_like(grad) : dx;
+  at::Tensor partial = at::empty({rowwise::kPartialRows, n.sum.size(1)}, n.rstd.options());
+  rowwise::AddNormBackward<Stream> p{};
+  p.x = elements<Stream>(n.sum), p.rstd = floats(n.rstd), p.weight = floats(weight);
+  p.dy = bf16_data(std::as_const(grad)), p.next = elements<Stream>(behind);
+  p.dx = static_cast<Stream*>(dx.data_ptr()), p.dx16 = both ? bf16_data(dx16) : nullptr;
   p.partial = partial.data_ptr<float>();
   p.rows = static_cast<int>(n.sum.size(0)), p.width = static_cast<int>(n.sum.size(1));
   rowwise::launch_add_norm_backward(p, c10::cuda::getCurrentCUDAStream());
@@ -98,12 +117,25 @@ NormGradients plain_norm_backward(const Normed& n,
                                   const at::Tensor& weight,
                                   const at::Tensor& next,
                                   const at::Tensor& dy) {
-  const at::Tensor r = n.rstd.unsqueeze(1), unit = n.sum * r;
-  const at::Tensor grad = dy.to(n.sum.scalar_type()), weighted = grad * weight;
+  const at::ScalarType type = wide_type(n.sum);
+  const at::Tensor r = n.rstd.unsqueeze(1), unit = n.sum.to(type) * r;
+  const at::Tensor grad = dy.to(type), weighted = grad * weight;
   const at::Tensor along = (unit * weighted).mean(-1, true);
   at::Tensor dx = (weighted - unit * along).mul_(r);
   if (next.defined()) dx = dx + next;
+  dx = dx.to(n.sum.scalar_type());
   return {dx, dx, (unit * grad).sum(0)};
+}
+
+NormGradients norm_backward(const Normed& n,
+                            const at::Tensor& weight,
+                            const tensor_list& grads,
+                            at::ScalarType result,
+                            bool branch) {
+  if (!norm_takes_kernels(n.sum, result)) return plain_norm_backward(n, weight, grads[0], grads[1]);
+  return n.sum.scalar_type() == at::kFloat
+             ? device_norm_backward<float>(n, weight, grads[0], grads[1], branch)
+             : device_norm_backward<bf16>(n, weight, grads[0], grads[1], branch);
 }
 
 struct AddNorm : torch::autograd::Function<AddNorm> {
@@ -118,8 +150,7 @@ struct AddNorm : torch::autograd::Function<AddNorm> {
     const AutocastGuard full_precision(given.device().type(), at::kFloat);
     const auto type = static_cast<at::ScalarType>(result);
     const at::Tensor x = given.contiguous();
-    const Normed n = norm_takes_kernels(x, type) ? device_norm(x, branch, weight)
-                                                 : plain_norm(x, branch, weight, type);
+    const Normed n = norm_of(x, branch, weight, type);
     ctx->save_for_backward({n.sum, n.rstd, weight});
     ctx->set_materialize_grads(false);
     ctx->saved_data["result"] = result;
@@ -140,9 +171,7 @@ struct AddNorm : torch::autograd::Function<AddNorm> {
       return has_branch && x.defined() ? x.to(branch) : at::Tensor();
     };
     if (!grads[1].defined()) return {grads[0], typed(grads[0]), at::Tensor(), at::Tensor()};
-    const NormGradients d = norm_takes_kernels(n.sum, result)
-                                ? device_norm_backward(n, saved[2], grads[0], grads[1], has_branch)
-                                : plain_norm_backward(n, saved[2], grads[0], grads[1]);
+    const NormGradients d = norm_backward(n, saved[2], grads, result, has_branch);
     return {d.dx, typed(d.d_branch), d.d_weight, at::Tensor()};
   }
 };

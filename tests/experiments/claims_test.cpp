@@ -109,7 +109,9 @@ TEST(Claims, TheShippedOnesLoad) {
                           "speed-update-pass",
                           "speed-update-pass-foreach",
                           "speed-update-pass-per-parameter",
-                          "speed-step-graph"));
+                          "speed-step-graph",
+                          "speed-residual16",
+                          "speed-residual16-memory"));
   EXPECT_THAT(settings,
               ElementsAre("ddp-buckets-default",
                           "ddp-buckets-larger",

@@ -125,6 +125,40 @@ TEST(StepGraph, RoomForDocuments) {
   EXPECT_FALSE(document_room(257));
 }
 
+TEST(StepGraph, ANewGraphHasRoomForTwiceTheDocuments) {
+  EXPECT_EQ(graph_room(0), 64);
+  EXPECT_EQ(graph_room(32), 64);
+  EXPECT_EQ(graph_room(33), 96);
+  EXPECT_EQ(graph_room(64), 128);
+  EXPECT_EQ(graph_room(96), 192);
+  EXPECT_EQ(graph_room(97), 256);
+  EXPECT_EQ(graph_room(128), 256);
+  EXPECT_EQ(graph_room(256), 256); // no graph has room for 512
+  EXPECT_EQ(graph_room(257), std::nullopt);
+}
+
+TEST(Residual16, NeedsFusedNormsAndBf16) {
+  TrainConfig fits;
+  fits.precision = Precision::Bf16;
+  fits.norms = Norms::Fused;
+  fits.residual = Residual::Bf16;
+  EXPECT_TRUE(resolve(fits)) << resolve(fits).error().message;
+  const auto expect_refused = [&](auto change) {
+    TrainConfig config = fits;
+    change(config);
+    const Result<TrainConfig> resolved = resolve(config);
+    ASSERT_FALSE(resolved);
+    const std::string& message = resolved.error().message;
+    EXPECT_NE(message.find("key 'residual' = bf16 needs norms = fused and precision = bf16"),
+              std::string::npos)
+        << message;
+  };
+  expect_refused([](TrainConfig& c) { c.norms = Norms::Ops; });
+  expect_refused([](TrainConfig& c) { c.precision = Precision::Fp32; });
+  expect_refused([](TrainConfig& c) { c.precision = Precision::Fp16; });
+  expect_refused([](TrainConfig& c) { c.precision = Precision::Fp8; });
+}
+
 TEST(Optimizations, EveryRowNamesItsGates) {
   for (const Optimization& row : optimizations().all()) EXPECT_FALSE(row.gates.empty()) << row.name;
 }

@@ -47,9 +47,10 @@ TEST(StepCost, DeltaLayerByHand) {
   EXPECT_DOUBLE_EQ(op(ops, "optimizer").bytes, 40.0 * 1000);
   EXPECT_DOUBLE_EQ(op(ops, "ema").bytes, 12.0 * 1000);
   EXPECT_NEAR(total_flops(ops), 8060928.0 + 3731456 + 14155776 + 12582912, 1e-6);
-  // delta 187, feed forward 13, norms 10, head 6, loss 9, five products with 4 casts each, update
-  // 14 and average 1
-  EXPECT_EQ(total_launches(ops), 187 + 13 + 10 + 6 + 9 + 20 + 14 + 1);
+  // delta 187, feed forward 13, norms 10 and 3, head 6, loss 9, embedding 3; five products, each
+  // with two casts of its weight and a split sum, four of them with two casts of their input;
+  // update 14 and average 1
+  EXPECT_EQ(total_launches(ops), 187 + 13 + 13 + 6 + 9 + 3 + 5 * (2 + 2) + 4 * 2 + 14 + 1);
 }
 
 // Operators of a layer's inputs, 20 + 34 launches, become a kernel each way and three small ones.
@@ -64,7 +65,9 @@ TEST(StepCost, FusedInputsLaunchFiveKernels) {
 }
 
 // Operators of latent attention's inputs, 18 + 23 launches of which 2 x (7 + 8) rotate: by copies
-// 13 + 10 + 2 x 12, by complex numbers 2 x (1 + 2), and fused 2 + 3 in all.
+// 13 + 10 + 2 x 12, by complex numbers 2 x (1 + 2), and fused 2 + 3 in all; with them goes what
+// splits and joins operands: of 30 launches beside inputs and attention the products' 12 are left,
+// and a sum.
 TEST(StepCost, InputsOfLatentAttentionLaunchAsTheirFormSays) {
   TrainConfig config;
   config.pattern = "GMM";
@@ -78,7 +81,7 @@ TEST(StepCost, InputsOfLatentAttentionLaunchAsTheirFormSays) {
   };
   EXPECT_EQ(launches_more(MlaInputs::RotaryTranspose), 2 * (47 - 30));
   EXPECT_EQ(launches_more(MlaInputs::RotaryComplex), 2 * (6 - 30));
-  EXPECT_EQ(launches_more(MlaInputs::Fused), 2 * (5 - 41));
+  EXPECT_EQ(launches_more(MlaInputs::Fused), 2 * (6 - 41 - (30 - 12)));
 }
 
 // Three chunks of the same head: the same FLOPs; logits cross memory twice less in the loss, the
@@ -115,7 +118,7 @@ TEST(StepCost, ChunkedLossByHand) {
   EXPECT_DOUBLE_EQ(op(chunked, "head").bytes,
                    3.0 * 2 * 128 * (64 + 256) + (6.0 * 2 + 5 * 4) * 64 * 256);
   EXPECT_DOUBLE_EQ(op(chunked, "loss").bytes, 2.0 * 128 * 256 * 2);
-  EXPECT_EQ(op(chunked, "head").launches + op(chunked, "loss").launches, 3 * 4 + 9);
+  EXPECT_EQ(op(chunked, "head").launches + op(chunked, "loss").launches, 3 * (4 + 6) + 9);
   EXPECT_EQ(op(whole, "casts").launches - op(chunked, "casts").launches, 1);
   TrainConfig config;
   config.preset = "base";
@@ -247,6 +250,85 @@ TEST(StepCost, LaunchesAgreeWithACommittedTrace) {
   config.batch_rows = 1;
   const StepShape shape = step_shape(value_or_throw(resolve(config)));
   EXPECT_NEAR(static_cast<double>(total_launches(step_cost(shape))), 703, 0.02 * 703);
+}
+
+TrainConfig of_16_rows() {
+  TrainConfig config;
+  config.device = Device::Cuda;
+  config.preset = "base";
+  config.precision = Precision::Bf16;
+  return config;
+}
+
+std::int64_t launches_of(const TrainConfig& config, std::int64_t longest_segment = 0) {
+  return total_launches(step_cost(step_shape(value_or_throw(resolve(config)), longest_segment)));
+}
+
+void expect_near(std::int64_t launches, double traced) {
+  EXPECT_NEAR(static_cast<double>(launches), traced, 0.1 * traced);
+}
+
+// Kernels of a step of docs/results/h200/speed/deltanet_mla-bf16-16-rows.txt: whole rows, and
+// documents of which the longest has 14 chunks.
+TEST(StepCost, LaunchesOfTheSlowLevelsAgreeWithATrace) {
+  expect_near(launches_of(of_16_rows()), 4028);
+  expect_near(launches_of(of_16_rows(), 14 * 64), 3164);
+}
+
+// Kernels, copies and fills of a step, traced on an H200 with every fast row, documents as
+// segments.
+TEST(StepCost, LaunchesOfTheFastLevelsAgreeWithATrace) {
+  TrainConfig config = of_16_rows();
+  config.delta_form = DeltaForm::Fused;
+  config.delta_inputs = DeltaInputs::Fused;
+  config.mla_inputs = MlaInputs::Fused;
+  config.norms = Norms::Fused;
+  config.ffn_gate = FfnGate::Fused;
+  config.loss_chunk_mib = 256;
+  config.weights16 = Weights16::Kept;
+  config.update_pass = UpdatePass::OnePass;
+  const std::int64_t flash = launches_of(config);
+  expect_near(flash, 720);
+  config.mla_attention = MlaAttention::Cudnn;
+  expect_near(launches_of(config), 708);
+  EXPECT_EQ(flash - launches_of(config), 720 - 708);
+  config.residual = Residual::Bf16; // casts of the embedding
+  EXPECT_EQ(flash - launches_of(config), 720 - 708 - 2);
+  config.residual = Residual::Fp32;
+  config.mla_attention = MlaAttention::FlashPadded;
+  config.step_graph = StepGraph::On; // the graph's nodes, and what is launched beside it
+  expect_near(flash + launches_of(config), 735);
+}
+
+// Each fused row alone takes launches away, and none adds some.
+TEST(StepCost, EveryFusedRowLaunchesLess) {
+  const TrainConfig slow = of_16_rows();
+  const auto saves = [&](auto change) {
+    TrainConfig fast = slow;
+    change(fast);
+    return launches_of(slow) - launches_of(fast);
+  };
+  EXPECT_EQ(saves([](TrainConfig& c) { c.delta_form = DeltaForm::Fused; }),
+            8 * (163 - 54 - 9 - 6 + 6 * 32 - 5));
+  EXPECT_EQ(saves([](TrainConfig& c) { c.ffn_gate = FfnGate::Fused; }), 12 * (13 - 6 - 2));
+  // Sums, gated norms, and casts of the inputs of 8 x 3 + 4 x 3 products and the head.
+  EXPECT_EQ(saves([](TrainConfig& c) { c.norms = Norms::Fused; }),
+            24 * 2 + 8 * (9 - 3) + 2 * (8 * 3 + 4 * 3 + 1));
+}
+
+// An element of the stream: fused 28 bytes a norm, with a 16-bit stream 16, both ways; as operators
+// 24 for a norm and 24 for a sum.
+TEST(StepCost, ResidualStreamByHand) {
+  StepShape shape = small_delta();
+  const auto bytes = [&] { return op(step_cost(shape), "norms and residuals").bytes; };
+  const double elements = 128 * 64;
+  EXPECT_DOUBLE_EQ(bytes(), elements * (3 + 2) * 24);
+  shape.fused_norms = true;
+  EXPECT_DOUBLE_EQ(bytes(), elements * 3 * 28);
+  const double embedding = op(step_cost(shape), "embedding").bytes;
+  shape.stream_bytes = 2;
+  EXPECT_DOUBLE_EQ(bytes(), elements * 3 * 16);
+  EXPECT_DOUBLE_EQ(op(step_cost(shape), "embedding").bytes - embedding, elements * 12);
 }
 
 // The family `nsa` and its dense twin differ in attention, projections and gates alone.

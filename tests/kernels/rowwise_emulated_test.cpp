@@ -1,6 +1,8 @@
 // The kernels of kernels/rowwise on the CPU against plain fp64 loops.
 #include <gtest/gtest.h>
 
+#include <type_traits>
+
 #include "tests/kernels/kernel_samples.h"
 
 #include "kernels/rowwise/add_norm.cuh"
@@ -18,75 +20,115 @@ dim3 blocks(std::int64_t count) {
   return dim3(static_cast<unsigned>(count));
 }
 
-template <int kWords, bool kWhole> void check_norm(int width, bool with_branch) {
+// As a residual stream of float or bf16.
+template <class Stream> std::vector<Stream> stream_of(const std::vector<float>& x) {
+  if constexpr (std::is_same_v<Stream, bf16>)
+    return half(x);
+  else
+    return x;
+}
+
+template <class Stream, int kWords, bool kWhole> void check_norm(int width, bool with_branch) {
+  constexpr double kStream = std::is_same_v<Stream, bf16> ? kHalf : kFull;
   constexpr int kRows = 41;
   const std::size_t columns = static_cast<std::size_t>(width), size = kRows * columns;
-  const std::vector<float> x = normal(size, 2), weight = normal(columns, .3F, 1),
-                           next = normal(size);
+  const std::vector<float> weight = normal(columns, .3F, 1);
+  const std::vector<Stream> x = stream_of<Stream>(normal(size, 2)),
+                            next = stream_of<Stream>(normal(size));
   const std::vector<bf16> branch = half(normal(size)), dy = half(normal(size));
-  std::vector<float> sum(size, NAN), rstd(kRows, NAN), dx(size, NAN),
-      partial(kBlocks * columns, NAN);
+  std::vector<float> rstd(kRows, NAN), partial(kBlocks * columns, NAN);
+  const std::vector<Stream> unset = stream_of<Stream>(std::vector<float>(size, NAN));
+  std::vector<Stream> sum = unset, dx = unset;
   std::vector<bf16> y(size, kNan), dx16(size, kNan);
-  const AddNorm p{x.data(),
-                  with_branch ? branch.data() : nullptr,
-                  weight.data(),
-                  sum.data(),
-                  y.data(),
-                  rstd.data(),
-                  kRows,
-                  width};
-  emu::launch(blocks((kRows + kNormWarps - 1) / kNormWarps), kNormThreads, 0, [&] {
-    add_norm<kWords, kWhole>(p);
-  });
-  const std::vector<float>& normed = with_branch ? sum : x;
-  const AddNormBackward b{normed.data(),
-                          rstd.data(),
+  const AddNorm<Stream> p{x.data(),
+                          with_branch ? branch.data() : nullptr,
                           weight.data(),
-                          dy.data(),
-                          next.data(),
-                          dx.data(),
-                          dx16.data(),
-                          partial.data(),
+                          sum.data(),
+                          y.data(),
+                          rstd.data(),
                           kRows,
                           width};
-  emu::launch(blocks(kBlocks), kNormThreads, 0, [&] { add_norm_backward<kWords, kWhole>(b); });
-  std::vector<double> e_sum(size), e_y(size), e_dx(size), e_dw(columns);
+  emu::launch(blocks((kRows + kNormWarps - 1) / kNormWarps), kNormThreads, 0, [&] {
+    add_norm<Stream, kWords, kWhole>(p);
+  });
+  const std::vector<Stream>& normed = with_branch ? sum : x;
+  const AddNormBackward<Stream> b{normed.data(),
+                                  rstd.data(),
+                                  weight.data(),
+                                  dy.data(),
+                                  next.data(),
+                                  dx.data(),
+                                  dx16.data(),
+                                  partial.data(),
+                                  kRows,
+                                  width};
+  emu::launch(
+      blocks(kBlocks), kNormThreads, 0, [&] { add_norm_backward<Stream, kWords, kWhole>(b); });
+  std::vector<double> e_sum(size), stored(size), e_y(size), e_dx(size), e_dw(columns);
   for (std::size_t t = 0; t < kRows; ++t) {
     double square = 0, along = 0;
     for (std::size_t i = t * columns; i < (t + 1) * columns; ++i) {
-      e_sum[i] = x[i] + (with_branch ? value(branch[i]) : 0);
-      square += e_sum[i] * e_sum[i];
+      e_sum[i] = value(x[i]) + (with_branch ? value(branch[i]) : 0);
+      stored[i] = value(normed[i]); // what is normed
+      square += stored[i] * stored[i];
     }
     const double r = 1 / std::sqrt(square / width + 1e-6);
     for (std::size_t c = 0; c < columns; ++c) {
       const std::size_t i = t * columns + c;
-      e_y[i] = e_sum[i] * r * weight[c];
-      along += e_sum[i] * r * weight[c] * value(dy[i]) / width;
+      e_y[i] = stored[i] * r * weight[c];
+      along += stored[i] * r * weight[c] * value(dy[i]) / width;
     }
     for (std::size_t c = 0; c < columns; ++c) {
       const std::size_t i = t * columns + c;
-      const double u = e_sum[i] * r;
+      const double u = stored[i] * r;
       e_dw[c] += u * value(dy[i]);
-      e_dx[i] = next[i] + r * (weight[c] * value(dy[i]) - u * along);
+      e_dx[i] = value(next[i]) + r * (weight[c] * value(dy[i]) - u * along);
     }
   }
   if (with_branch) {
-    EXPECT_LE(off(e_sum, sum), kFull);
+    EXPECT_LE(off(e_sum, sum), kStream);
   }
   EXPECT_LE(off(e_y, y), kHalf);
-  EXPECT_LE(off(e_dx, dx), kFull);
+  EXPECT_LE(off(e_dx, dx), kStream);
   EXPECT_LE(off(e_dx, dx16), kHalf);
   EXPECT_LE(off(e_dw, added(partial, columns)), kFull);
 }
 
 TEST(RowwiseEmulated, AddNormOfWholeWords) {
-  check_norm<2, true>(256, true);
+  check_norm<float, 2, true>(256, true);
+  check_norm<bf16, 2, true>(256, true);
 }
 TEST(RowwiseEmulated, AddNormOfPartialWords) {
-  check_norm<2, false>(200, true);
+  check_norm<float, 2, false>(200, true);
+  check_norm<bf16, 2, false>(200, true);
 }
 TEST(RowwiseEmulated, NormWithoutABranch) {
-  check_norm<1, false>(64, false);
+  check_norm<float, 1, false>(64, false);
+  check_norm<bf16, 1, false>(64, false);
+}
+
+// What the backward pass takes is what the forward pass normed.
+TEST(RowwiseEmulated, TheSumIsNormedAsItIsStored) {
+  constexpr int kRows = 9, kWidth = 256;
+  constexpr std::size_t kSize = kRows * kWidth;
+  const std::vector<bf16> x = half(normal(kSize, 2)), branch = half(normal(kSize));
+  const std::vector<float> weight = normal(kWidth, .3F, 1);
+  std::vector<bf16> sum(kSize, kNan), y(kSize, kNan), again(kSize, kNan);
+  std::vector<float> rstd(kRows, NAN), rstd_again(kRows, NAN);
+  const auto run = [&](const AddNorm<bf16>& p) {
+    emu::launch(blocks(2), kNormThreads, 0, [&] { add_norm<bf16, 2, true>(p); });
+  };
+  run({x.data(), branch.data(), weight.data(), sum.data(), y.data(), rstd.data(), kRows, kWidth});
+  run({sum.data(),
+       nullptr,
+       weight.data(),
+       nullptr,
+       again.data(),
+       rstd_again.data(),
+       kRows,
+       kWidth});
+  EXPECT_EQ(again, y);
+  EXPECT_EQ(rstd_again, rstd);
 }
 
 template <int kHead> void check_gated_norm() {

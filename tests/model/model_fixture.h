@@ -62,7 +62,8 @@ inline TrainConfig small_nsa(NsaAttention attention = NsaAttention::Nsa) {
 // A model that has what the row switches.
 inline TrainConfig small_config_for(const Optimization& row) {
   TrainConfig config = row.family == "nsa" ? small_nsa() : small_config();
-  if (row.name == "weights16") config.precision = Precision::Bf16;
+  if (row.name == "weights16" || row.name == "residual16") config.precision = Precision::Bf16;
+  if (row.name == "residual16") config.norms = Norms::Fused;
   return config;
 }
 

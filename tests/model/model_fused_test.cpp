@@ -77,6 +77,37 @@ TEST(Fused, AddNormWithoutABranchIsTheNorm) {
   expect_same(fused, plain, {drawn({5, 8}), drawn({8}, 1)}, {false, true});
 }
 
+// Multiples of 1/16 up to 4: sums of two of them are exact in bf16.
+at::Tensor drawn_in_steps(at::IntArrayRef shape) {
+  return drawn(shape).mul(16).round().clamp(-64, 64).div(16);
+}
+
+// Each result and gradient in the type of the stream is rounded once; nothing before it is.
+TEST(Fused, AddNormOfA16BitStreamRoundsWhatItStoresAlone) {
+  const Tensors given{drawn_in_steps({7, 12}), drawn_in_steps({7, 12}), drawn_in_steps({12})};
+  const Function f = [](const Tensors& x) {
+    const auto [sum, y] = add_norm(x[0], x[1], x[2]);
+    return Tensors{sum, y};
+  };
+  const auto run = [&](at::ScalarType stream, at::ScalarType weight) {
+    return results(
+        f, {given[0].to(stream), given[1].to(stream), given[2].to(weight)}, {true, true});
+  };
+  const Tensors actual = run(at::kBFloat16, at::kFloat), expected = run(at::kDouble, at::kDouble);
+  for (const std::size_t i : {0U, 1U, 2U, 3U}) EXPECT_EQ(actual[i].scalar_type(), at::kBFloat16);
+  EXPECT_TRUE(at::equal(actual[0], expected[0].to(at::kBFloat16))) << "an exact sum";
+  for (std::size_t i = 1; i < expected.size(); ++i)
+    EXPECT_LE(relative_rms(actual[i], expected[i]), 5e-3) << i; // seeds are rounded as well
+}
+
+TEST(Fused, A16BitStreamIsNormedAsItIsStored) {
+  const at::Tensor x = drawn({7, 12}).to(at::kBFloat16), branch = drawn({7, 12}).to(at::kBFloat16),
+                   weight = drawn({12}, 1).to(at::kFloat);
+  const auto [sum, y] = add_norm(x, branch, weight);
+  EXPECT_TRUE(at::equal(sum, (x.to(at::kFloat) + branch.to(at::kFloat)).to(at::kBFloat16)));
+  EXPECT_TRUE(at::equal(y, add_norm(sum, at::Tensor(), weight).second));
+}
+
 TEST(Fused, GatedNormHasTheGradientsOfItsOperators) {
   const Function fused = [](const Tensors& x) { return Tensors{gated_norm(x[0], x[1], x[2])}; };
   const Function plain = [](const Tensors& x) {

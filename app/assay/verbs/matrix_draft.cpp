@@ -33,6 +33,7 @@ constexpr RowSettings kSettings[] = {
     {"mla_attention",
      "device=cuda precision=bf16"}, // cuDNN and the memory-efficient kernel need them
     {"weights16", "precision=bf16"},
+    {"residual16", "precision=bf16 norms=fused"},
     {"step_graph", "device=cuda precision=bf16 delta_form=fused delta_inputs=fused"},
     {"ddp_accumulate", "accumulate=4"}};
 

@@ -21,7 +21,8 @@ StepShape::Layer delta_cost(const TrainConfig& c, std::int64_t longest_segment) 
                     c.head_dim,
                     c.chunk_size,
                     (longest_segment + c.chunk_size - 1) / c.chunk_size,
-                    c.delta_inputs == DeltaInputs::Fused};
+                    c.delta_inputs == DeltaInputs::Fused,
+                    c.delta_form == DeltaForm::Fused};
 }
 
 Layouts delta_layouts(const TrainConfig&) {

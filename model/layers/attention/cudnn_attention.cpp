@@ -18,7 +18,7 @@ namespace assay {
 
 namespace {
 
-using cudnn_plans::Layout, cudnn_plans::Plan, cudnn_plans::Pointers, cudnn_plans::Shape;
+using cudnn_plans::Plan, cudnn_plans::Pointers, cudnn_plans::Shape;
 using torch::autograd::AutogradContext;
 using torch::autograd::tensor_list;
 
@@ -38,10 +38,6 @@ at::Tensor aligned(const at::Tensor& x) {
   return fits ? whole : whole.clone();
 }
 
-Layout layout_of(const at::Tensor& x) {
-  return {x.stride(0), x.stride(1)};
-}
-
 Shape shape_of(const tensor_list& qkv,
                const Segments& segments,
                double scale,
@@ -53,7 +49,6 @@ Shape shape_of(const tensor_list& qkv,
   s.fp16 = q.scalar_type() == at::kHalf;
   s.scale = scale;
   s.packed = !rows;
-  s.q = layout_of(q), s.k = layout_of(qkv[1]), s.v = layout_of(v);
   const std::int64_t count = segments.cu.size(0) - 1;
   if (rows) {
     s.documents = count, s.longest = segments.max_len, s.tokens = q.size(0);
