@@ -293,8 +293,12 @@ TEST(TileDevice, AnyKernelsTileWithoutHolesOrOverlap) {
         if (pick(0, 3) == 0)
           b.copy(pick(0, 1) == 0 ? 1 : 8, launch, start, start + pick(-1, 30));
         else
-          b.kernel(
-              names[pick(0, 2)], launch, start, start + pick(-1, 30), 7u + pick(0, 2), pick(0, 1));
+          b.kernel(names[pick(0, 2)],
+                   launch,
+                   start,
+                   start + pick(-1, 30),
+                   static_cast<unsigned>(7 + pick(0, 2)),
+                   pick(0, 1));
       }
       if (pick(0, 3) == 0) b.call("cudaStreamSynchronize", end, end + pick(0, 80));
       host = end + pick(0, 20);
