@@ -13,11 +13,13 @@ namespace {
 // Finds NT_GNU_BUILD_ID in the notes of the main program (the first object that dl_iterate_phdr
 // visits).
 int read_build_id(dl_phdr_info* info, std::size_t, void* out) {
-  constexpr auto pad = [](std::size_t n) { return (n + 3) & ~std::size_t{3}; };
+  const auto pad = [](std::size_t n) { return (n + 3) & ~std::size_t{3}; };
   for (int i = 0; i < info->dlpi_phnum; ++i) {
     const ElfW(Phdr)& segment = info->dlpi_phdr[i];
     if (segment.p_type != PT_NOTE) continue;
-    const auto* at = reinterpret_cast<const unsigned char*>(info->dlpi_addr + segment.p_vaddr);
+    const auto*
+        at = // NOLINTNEXTLINE(performance-no-int-to-ptr): the loader gives addresses as integers
+        reinterpret_cast<const unsigned char*>(info->dlpi_addr + segment.p_vaddr);
     const auto* end = at + segment.p_memsz;
     while (at + sizeof(ElfW(Nhdr)) <= end) {
       ElfW(Nhdr) note{};

@@ -21,4 +21,25 @@ std::string shell_word(std::string_view text) {
   return word + "'";
 }
 
+std::vector<std::string> shell_words(std::string_view line) {
+  std::vector<std::string> words;
+  bool inside = false, quoted = false; // a word, quotes
+  for (std::size_t i = 0; i < line.size(); ++i) {
+    const char c = line[i];
+    if (c == ' ' && !quoted) {
+      inside = false;
+      continue;
+    }
+    if (!inside) words.emplace_back();
+    inside = true;
+    if (c == '\'')
+      quoted = !quoted;
+    else if (c == '\\' && !quoted && i + 1 < line.size())
+      words.back() += line[++i];
+    else
+      words.back() += c;
+  }
+  return words;
+}
+
 } // namespace assay

@@ -24,7 +24,7 @@ std::vector<std::pair<const char*, std::string>> environment_fields(const Identi
           {"kernel", id.kernel}};
 }
 
-void note_surroundings(Report& report) {
+void add_environment_alarms(Report& report) {
   struct Found {
     std::set<std::string> all, timed;
   };
@@ -169,7 +169,7 @@ void note_alarms(const std::vector<CellView>& cells, Report& report) {
   for (const CellView& cell : cells) note_fallbacks(cell, report.alarms);
   for (const CellReport& cell : report.cells) note_cell(cell, report.alarms);
   note_places(report);
-  note_surroundings(report);
+  add_environment_alarms(report);
   for (const LaunchSummary& launch : report.launches)
     if (launch.row.state == LaunchState::Failed && !launch.interrupted)
       report.alarms.push_back({AlarmCode::LaunchFailed,

@@ -1,4 +1,4 @@
-// Speed of light: joins what a report measured with the cost of the step by its shape
+// Roofline: joins what a report measured with the cost of the step by its shape
 // (model/config/step_cost.h) and the peaks of the device on which it ran.
 #pragma once
 

@@ -44,7 +44,8 @@ Report report_of_cell(const Report& report, const std::string& cell) {
     if (launch.row.cell != kept.cell.id) others.insert(launch.row.id);
   std::erase_if(one.events, [&](const EventRow& event) { return others.contains(event.launch); });
   one.missing.clear();
-  for (const std::string& text : kept.missing) one.missing.push_back(cell + ": " + text);
+  for (const std::string& text : kept.missing)
+    one.missing.push_back(fmt::format("{}: {}", cell, text));
   one.shape_warnings.clear();
   for (const std::string& text : kept.shape_warnings)
     one.shape_warnings.push_back(fmt::format("cell {}: {}", cell, text));

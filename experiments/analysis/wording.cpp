@@ -146,7 +146,7 @@ std::string unit_time_text(const Effect& effect) {
 
 std::string memory_text(const std::optional<MemoryEffect>& memory) {
   if (!memory) return "-";
-  const std::string value = effect_text(memory->log_ratio);
+  std::string value = effect_text(memory->log_ratio);
   if (memory->exact || !memory->log_ratio.judged) return value;
   return value + " " + interval_text(memory->log_ratio.judged);
 }

@@ -80,7 +80,7 @@ std::optional<Effect> estimate_effect(const PairSet& pairs, const EffectOptions&
     medians.push_back(one.theta);
     sums.push_back(one.sum_ratio);
     locations.push_back(one.hodges_lehmann);
-    effect.launches.push_back(std::move(one));
+    effect.launches.push_back(one);
   }
   if (effect.launches.empty()) return std::nullopt;
   effect.theta = estimate(std::move(medians), options.judged_alpha);

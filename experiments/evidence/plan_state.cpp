@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/files/shell_text.h"
 #include "core/ledger/covariates.h"
 #include "core/ledger/untraced.h"
 #include "core/text.h"
@@ -167,6 +168,14 @@ void add_owed(const LedgerData& data, const Slot& slot, bool given_up, PlanProgr
   progress.owed.push_back({slot.cell->id, slot.kind, 1, planned, given_up ? 1 : 0, again ? 1 : 0});
 }
 
+// What a run asks for once, and whether a word follows it.
+const std::map<std::string, bool> kAskedOnce{{"--redo", true},
+                                             {"--fork", false},
+                                             {"--quiet", false},
+                                             {"--json", false},
+                                             {"--stop-after", true},
+                                             {"--wait-for-quiet", false}};
+
 } // namespace
 
 std::vector<const VariantRow*> variants_of(const LedgerData& plan, std::int64_t cell) {
@@ -245,16 +254,18 @@ std::vector<DisturbedLaunch> disturbed_rounds(const LedgerData& data) {
 }
 
 std::string redo_command(const std::string& run_command) {
-  if (!run_command.starts_with("assay run ")) return "assay run MATRIX --out DIR --redo disturbed";
+  const std::vector<std::string> words = shell_words(run_command);
+  if (words.size() < 2 || words[1] != "run") return "assay run MATRIX --out DIR --redo disturbed";
   std::string command;
   bool value_follows = false;
-  for (std::size_t at = 0; at < run_command.size();) {
-    const std::size_t end = std::min(run_command.find(' ', at), run_command.size());
-    const std::string word = run_command.substr(at, end - at);
-    at = end + 1;
-    const bool wish = word == "--redo" || word.starts_with("--redo=") || word == "--fork";
-    if (!wish && !value_follows) command += word + " ";
-    value_follows = word == "--redo";
+  for (const std::string& word : words) {
+    const std::string option = word.substr(0, word.find('='));
+    const bool once = kAskedOnce.contains(option);
+    if (word == "-") // standard input is gone
+      command += "MATRIX ";
+    else if (!once && !value_follows)
+      command += shell_word(word) + " ";
+    value_follows = once && option == word && kAskedOnce.at(option);
   }
   return command + "--redo disturbed";
 }

@@ -55,7 +55,7 @@ std::string wrong_cell_name(const std::string& name) {
     return "takes one line of text, not \"" + shown +
            "\": no control characters, and no spaces around it";
   if (name.find("  ") != std::string::npos || has_unseen(name))
-    return "takes text that differs in print from other names, not \"" + shown +
+    return "must look different from other names in print, not \"" + shown +
            "\": single plain spaces, and no characters that show nothing";
   if (name == kCauseDisturbed)
     return "cannot be \"" + name + "\", which `assay run --redo` takes for all disturbed launches";

@@ -15,7 +15,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-constexpr int kIndent = 2;
+constexpr std::size_t kIndent = 2;
 
 // Board or processor of the launches of a cell that count.
 std::string machine_of(const Report& report, const std::string& cell) {

@@ -8,6 +8,11 @@ namespace assay {
 
 namespace {
 
+// No launch of it gave a pair yet, and none was given up.
+bool is_unmeasured(const Comparison& comparison) {
+  return comparison.verdict.validity == Validity::Incomplete && comparison.pairs.launches.empty();
+}
+
 class TableReport {
 public:
   TableReport(const Report& report, const TableStyle& style, const TableView& view)
@@ -49,15 +54,21 @@ private:
 
   // What is decided or wrong; the rest in one line.
   void print_comparisons() {
-    std::vector<std::string> undecided;
+    std::vector<std::string> undecided, unmeasured;
     for (std::size_t cell = 0; cell < report_.cells.size(); ++cell) {
       const std::string& name = report_.cells[cell].cell.name;
       const auto& comparisons = report_.cells[cell].comparisons;
       for (std::size_t i = 0; i < comparisons.size(); ++i)
-        if (view_.verbose || !view_.cell.empty() || needs_details(comparisons[i].verdict))
+        if (is_unmeasured(comparisons[i]) && !view_.verbose && view_.cell.empty())
+          unmeasured.push_back(name + ", " + comparison_text(comparisons[i]));
+        else if (view_.verbose || !view_.cell.empty() || needs_details(comparisons[i].verdict))
           print_comparison(cell, i);
         else
           undecided.push_back(name + ", " + comparison_text(comparisons[i]));
+    }
+    if (!unmeasured.empty()) {
+      out_.raw("");
+      out_.line(fmt::format("Not measured yet: {}.", fmt::join(unmeasured, "; ")));
     }
     if (undecided.empty()) return;
     out_.raw("");

@@ -26,12 +26,12 @@ constexpr std::int64_t kFusedRuleLaunches = 3 + 2;
 constexpr std::int64_t kLatentLaunches = 26 + 55, kFeedForwardLaunches = 5 + 8;
 constexpr std::int64_t kFusedGateLaunches = 1 + 1; // beside two products
 // Of them those of its inputs as operators, of which two rotations are 7 + 8 each.
-constexpr std::int64_t kLatentInputLaunches = 18 + 23, kRotaryLaunches = 2 * (7 + 8);
+constexpr std::int64_t kLatentInputLaunches = 18 + 23, kRotaryLaunches = 7 + 8 + 7 + 8;
 // From their code (model/layers/attention). Transposed: copies of the operand, its halves and, with
 // more than one head, the angles and the result; gradients of the halves are filled and added.
 // Complex: a product, and backward the conjugate beside it. Fused: two kernels each way and the sum
 // of the norm's gradient.
-constexpr std::int64_t kTransposeLaunches = 13 + 10 + 2 * 12, kComplexLaunches = 2 * (1 + 2);
+constexpr std::int64_t kTransposeLaunches = 13 + 10 + 12 + 12, kComplexLaunches = 1 + 2 + 1 + 2;
 // With them goes all that splits and joins operands and their gradients; what is left beside
 // products and attention is the sum of two gradients of x.
 constexpr std::int64_t kFusedLatentLaunches = 2 + 3 + 1;

@@ -83,6 +83,10 @@ TEST(Redo, TheCommandIsTheRunsOwn) {
             "assay run r1/matrix.toml --out r1 --redo disturbed");
   EXPECT_EQ(redo_command("assay run m.toml --redo varlen --out r --fork --device cuda"),
             "assay run m.toml --out r --device cuda --redo disturbed");
+  EXPECT_EQ(redo_command("/opt/A run 'my matrix.toml' --out r --redo 'my cell' --quiet "
+                         "--stop-after 9m --wait-for-quiet=4s"),
+            "/opt/A run 'my matrix.toml' --out r --redo disturbed");
+  EXPECT_EQ(redo_command("assay run - --out r"), "assay run MATRIX --out r --redo disturbed");
   EXPECT_EQ(redo_command("assay demo"), "assay run MATRIX --out DIR --redo disturbed");
 }
 

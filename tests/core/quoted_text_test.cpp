@@ -42,6 +42,13 @@ TEST(ShellWord, IsReadBackByAShell) {
   for (const char* text : kOdd) EXPECT_EQ(read_back_by_a_shell(shell_word(text)), text) << text;
 }
 
+TEST(ShellWords, ReadsBackWhatShellWordWrote) {
+  for (const char* text : kOdd) {
+    const std::vector<std::string> words{"assay", text, "--out"};
+    EXPECT_EQ(shell_words("assay " + shell_word(text) + " --out"), words);
+  }
+}
+
 TEST(ShellWord, LeavesPlainPathsAlone) {
   EXPECT_EQ(shell_word("results/mine-1.0_x"), "results/mine-1.0_x");
   EXPECT_EQ(shell_word("base.seq_len=64"), "base.seq_len=64");

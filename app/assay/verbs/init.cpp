@@ -21,8 +21,7 @@ void init(const MatrixDraft& draft, const std::string& path, bool as_json) {
   const std::string text = matrix_text(draft);
   std::error_code ignored;
   if (!is_standard_output(path) && std::filesystem::exists(path, ignored))
-    bad_input("{}: is there already, and a matrix of yours is never replaced; name another file",
-              path);
+    bad_input("{} exists already and is not replaced; name another file", path);
   OutputFile file(path);
   file.write(text);
   file.finish();

@@ -82,8 +82,14 @@ const LaunchRow* last_launch(const Report& report, const std::string& cell) {
 
 void add_entries(std::vector<Entry>& entries,
                  const LogOptions& options,
-                 const std::string& directory) {
-  const Report report = judge_results(value_or_throw(read_ledger(directory)));
+                 const std::string& directory,
+                 bool alone) {
+  Result<LedgerData> data = read_ledger(directory);
+  if (!data && !alone) { // one damaged ledger does not hide the others
+    fmt::print(stderr, "warning: left out: {}\n", printable(data.error().message));
+    return;
+  }
+  const Report report = judge_results(value_or_throw(std::move(data)));
   for (const CellReport& cell : report.cells) {
     if (!options.cell.empty() && cell.cell.name != options.cell) continue;
     const LaunchRow* last = last_launch(report, cell.cell.name);
@@ -220,8 +226,10 @@ void print_groups(TextWriter& out, const std::vector<Entry>& entries) {
 
 void print_log(const LogOptions& options) {
   std::vector<Entry> entries;
-  for (const std::string& directory : results_in(options.directories))
-    add_entries(entries, options, directory);
+  const std::vector<std::string> directories = results_in(options.directories);
+  for (const std::string& directory : directories)
+    add_entries(entries, options, directory, directories.size() == 1);
+  if (entries.empty() && options.cell.empty()) bad_input("none of these results can be read");
   if (entries.empty()) bad_input("no cell '{}' in these results", options.cell);
   std::stable_sort(entries.begin(), entries.end(), [](const Entry& x, const Entry& y) {
     return std::tie(x.cell, x.comparison.b, x.date) < std::tie(y.cell, y.comparison.b, y.date);

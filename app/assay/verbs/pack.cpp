@@ -98,7 +98,7 @@ void pack(const PackOptions& options) {
     bad_input("--json prints on standard output, and so does -o {}; name a file", options.out);
   if (!is_standard_output(options.out) && !options.out.ends_with(".tar.gz") &&
       !options.out.ends_with(".tar"))
-    bad_input("-o {}: the archive is a tar; name it FILE.tar.gz or FILE.tar", options.out);
+    bad_input("-o {}: the name ends in .tar.gz or .tar; give such a name", options.out);
   refuse_unfinished(directory);
   update_report(directory);
   const std::string root = fs::weakly_canonical(directory).filename().string() + "/";

@@ -146,7 +146,7 @@ FROM DIAGNOSTIC_EVENT LEFT JOIN ENUM_DIAGNOSTIC_SEVERITY_LEVEL ON id = severity)
 const std::vector<NamedQuery>& named_queries() {
   constexpr const char* kKernels = "CUPTI_ACTIVITY_KIND_KERNEL";
   constexpr const char* kNoGpu = "GPU work: it was recorded on the CPU";
-  static const std::vector<NamedQuery> kQueries{
+  static const std::vector<NamedQuery> queries{
       {"cuda_gpu_kern_sum",
        "GPU kernels: time, launches and spread by name",
        kKernelSummary,
@@ -186,7 +186,7 @@ const std::vector<NamedQuery>& named_queries() {
        "LibTorch operators"},
       {"steps", "traced steps: wall time, tokens, kernels", kSteps, "ASSAY_STEP", "steps"},
       {"audit", "checks of the trace itself, and diagnostics", kAudit, "ASSAY_AUDIT", "checks"}};
-  return kQueries;
+  return queries;
 }
 
 const NamedQuery* find_query(std::string_view name) {

@@ -20,7 +20,7 @@ namespace {
 constexpr std::size_t kParityUnits = 4; // optimizer steps that a bitwise gate compares
 constexpr int kParityDraws = 400;       // batches looked at for rows of several documents
 
-// Of the device, for the speed of light. A CPU has none: its operators are no launches.
+// Of the device, for the roofline. A CPU has none: its operators are no launches.
 void add_peaks(json& metrics, const TrainConfig& config) {
   if (config.device != Device::Cuda) return;
   const MeasuredPeaks peaks = measure_peaks(config.precision);

@@ -68,7 +68,7 @@ std::string output_directory(const std::string& named, const std::string& resume
   if (!fs::is_directory(source, error)) source = source.parent_path();
   if (source.empty()) source = ".";
   if (named.empty() && !resume.empty()) return source.string();
-  const std::string out = named.empty() ? kDefaultOut : named;
+  std::string out = named.empty() ? kDefaultOut : named;
   if (!resume.empty() && fs::equivalent(source, out, error)) return out;
   if (const std::string found = earlier_training(out); !found.empty())
     bad_input("{} contains an earlier training ({}): {}choose another --out",

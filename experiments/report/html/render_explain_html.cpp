@@ -18,7 +18,7 @@ std::string muted(const std::string& text) {
 
 std::string explanation_html(const Comparison& comparison) {
   const std::string ranks_line = ranks_text(comparison);
-  const std::string ranks = ranks_line.empty() ? "" : muted(ranks_line);
+  std::string ranks = ranks_line.empty() ? "" : muted(ranks_line);
   if (!comparison.explanation) return ranks;
   const Explanation& explanation = *comparison.explanation;
   const Waterfall& waterfall = explanation.waterfall;

@@ -40,7 +40,7 @@ svg_label(const char* css, double x, double y, const std::string& anchor, const 
 
 // At most `length` code points, the rest as an ellipsis.
 std::string shortened(const std::string& text, std::size_t length) {
-  const std::string clean = printable(text);
+  std::string clean = printable(text);
   std::size_t seen = 0;
   for (std::size_t i = 0; i < clean.size(); ++i)
     if ((clean[i] & 0xC0) != 0x80 && seen++ == length - 1 && i + 1 < clean.size())
