@@ -85,7 +85,7 @@ TEST(Matrix, NamesThatATableCannotShowAndLevelsTwiceAreRefused) {
   EXPECT_THAT(cell("name = \"disturbed\""), HasSubstr("--redo"));
   EXPECT_THAT(
       problem(kHead + "[matrix]\noptimizations = [\"varlen\"]\naxes = { data = [\"a  b\"] }\n"),
-      HasSubstr("[matrix] the name of a cell takes text that differs"));
+      HasSubstr("[matrix] the name of a cell must look different"));
   EXPECT_THAT(cell("levels = [\"exchange\", \"pointer_swap\", \"exchange\"]"),
               HasSubstr("[[cell]] levels contains 'exchange'"));
 }
