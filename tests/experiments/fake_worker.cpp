@@ -183,8 +183,8 @@ private:
     for (std::size_t i = 0; i < launch_.at("variants").size(); ++i) {
       const json& variant = launch_.at("variants")[i];
       if (retired(variant, "parity", i)) return;
-      const bool failed =
-          settings_.count("fail_gate") && settings_["fail_gate"] == variant.at("name");
+      const bool failed = settings_.count("fail_gate") &&
+                          settings_["fail_gate"] == variant.at("name").get<std::string>();
       if (variant.at("role") == "level")
         gates.push_back({{"variant", i},
                          {"name", "bitwise/weights"},
