@@ -119,7 +119,8 @@ std::vector<Strip> strips(const TelemetrySeries& series,
   for (std::size_t i = 0; i < series.time.size(); ++i) {
     const double x = at(i);
     if (x < from_s - gap_s || x > to_s + gap_s) continue;
-    const auto this_column = static_cast<std::int64_t>(std::max(0.0, (x - from_s) / column_s));
+    const double offset = column_s > 0 ? (x - from_s) / column_s : 0; // 0: one instant is shown
+    const auto this_column = static_cast<std::int64_t>(std::clamp(offset, 0.0, 2.0 * columns));
     const bool gap = before && spacing_ns > 0 && x - *before > gap_s;
     if (all.empty() || gap) {
       all.emplace_back();
