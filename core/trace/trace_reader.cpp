@@ -15,6 +15,8 @@ namespace assay {
 namespace {
 
 constexpr int kLongestValue = 64 << 20; // bytes; a longer one is damage
+// ns from the start of the trace, 104 days: a later or earlier time is damage, and sums of many fit.
+constexpr std::int64_t kLongestTime = std::int64_t{1} << 53;
 
 // What the timeline calls copies, by ENUM_CUDA_MEMCPY_OPER, and waits, by ENUM_CUPTI_SYNC_TYPE.
 constexpr std::array<const char*, 11> kCopyNames{"Memcpy",
@@ -30,6 +32,12 @@ constexpr std::array<const char*, 11> kCopyNames{"Memcpy",
                                                  "Memcpy PtoP"};
 constexpr std::array<const char*, 5> kSyncNames{
     "Sync", "Event sync", "Stream wait sync", "Stream sync", "Context sync"};
+
+std::int64_t time_of(const Statement& row, int column) {
+  const std::int64_t time = row.integer(column);
+  if (time < -kLongestTime || time > kLongestTime) internal_error("a time of {} ns", time);
+  return time;
+}
 
 template <class Event> void order_by_start(std::vector<Event>& events) {
   const auto earlier = [](const Event& a, const Event& b) {
@@ -153,8 +161,8 @@ void Reader::read_steps() {
                             "FROM ASSAY_STEP");
   while (s.step())
     trace_.steps.push_back({s.integer(0),
-                            s.integer(1),
-                            s.integer(2),
+                            time_of(s, 1),
+                            time_of(s, 2),
                             static_cast<int>(s.integer(3)),
                             static_cast<int>(s.integer(4)),
                             s.integer(5) != 0,
@@ -167,8 +175,8 @@ void Reader::read_steps() {
 void Reader::read_device() {
   const auto common = [](const Statement& s, DeviceKind kind) {
     DeviceEvent event;
-    event.start = s.integer(0);
-    event.end = s.integer(1);
+    event.start = time_of(s, 0);
+    event.end = time_of(s, 1);
     event.device = static_cast<std::uint16_t>(s.integer(2));
     event.stream = static_cast<std::uint32_t>(s.integer(3));
     event.correlation = static_cast<std::uint32_t>(s.integer(4));
@@ -208,8 +216,8 @@ void Reader::read_api() {
                             "CUPTI_ACTIVITY_KIND_RUNTIME");
   while (s.step()) {
     HostEvent event;
-    event.start = s.integer(0);
-    event.end = s.integer(1);
+    event.start = time_of(s, 0);
+    event.end = time_of(s, 1);
     event.thread = thread(s.integer(2));
     event.name = name(s.integer(3));
     event.correlation = static_cast<std::uint32_t>(s.integer(4));
@@ -218,8 +226,8 @@ void Reader::read_api() {
   Statement overhead = db_.prepare("SELECT start, end, globalTid, nameId FROM PROFILER_OVERHEAD");
   while (overhead.step()) {
     HostEvent event;
-    event.start = overhead.integer(0);
-    event.end = overhead.integer(1);
+    event.start = time_of(overhead, 0);
+    event.end = time_of(overhead, 1);
     event.thread = thread(overhead.integer(2));
     event.name = name(overhead.integer(3));
     event.kind = HostKind::Overhead;
@@ -244,8 +252,8 @@ void Reader::read_syncs() {
                             "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION");
   while (s.step()) {
     HostEvent event;
-    event.start = s.integer(0);
-    event.end = s.integer(1);
+    event.start = time_of(s, 0);
+    event.end = time_of(s, 1);
     event.correlation = static_cast<std::uint32_t>(s.integer(2));
     const auto type = static_cast<std::size_t>(s.integer(3));
     event.name = names[type < names.size() ? type : 0];
@@ -262,8 +270,8 @@ void Reader::read_spans() {
                             "eventType IN (34, 59, 60)");
   while (s.step()) {
     HostEvent event;
-    event.start = s.integer(0);
-    event.end = s.integer(1); // NULL, of a mark: 0
+    event.start = time_of(s, 0);
+    event.end = time_of(s, 1); // NULL, of a mark: 0
     event.thread = thread(s.integer(2));
     event.name = name(s.integer(3));
     event.domain = name(s.integer(4));
@@ -279,8 +287,8 @@ void Reader::read_operators() {
                             "ASSAY_OPERATOR");
   while (s.step()) {
     HostEvent event;
-    event.start = s.integer(0);
-    event.end = s.integer(1);
+    event.start = time_of(s, 0);
+    event.end = time_of(s, 1);
     event.thread = thread(s.integer(2));
     event.name = name(s.integer(3));
     event.sequence = s.maybe_integer(4).value_or(-1);
@@ -309,7 +317,7 @@ void Reader::read_telemetry() {
     if (found == series.end())
       internal_error("a sample of metric {}, which is not declared", samples.integer(0));
     TelemetrySeries& to = trace_.telemetry[found->second];
-    to.time.push_back(samples.integer(1));
+    to.time.push_back(time_of(samples, 1));
     to.value.push_back(samples.real(2));
   }
 }

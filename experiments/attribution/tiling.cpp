@@ -255,8 +255,12 @@ private:
     StepTiling tiling;
     tiling.step = trace_.steps[i];
     tiling.host_ns = std::max<std::int64_t>(0, tiling.step.end - tiling.step.start);
-    const std::int64_t before = i == 0 ? INT64_MIN : result_.steps[i - 1].end;
-    tiling.start = runs_on(i) ? before : std::max(before, tiling.step.start);
+    if (i == 0) { // nothing that it could run on from
+      tiling.start = tiling.step.start;
+    } else {
+      const std::int64_t before = result_.steps[i - 1].end;
+      tiling.start = runs_on(i) ? before : std::max(before, tiling.step.start);
+    }
     tiling.end = std::max(tiling.start, last_end_[i]);
     // The last step before a drain also contains what the host still did after the device was done;
     // elsewhere that is part of the next step's interval.

@@ -23,7 +23,6 @@ using Clock = std::chrono::steady_clock;
 using std::chrono::nanoseconds;
 
 constexpr std::chrono::milliseconds kWait{1};
-constexpr std::size_t kWindow = 31; // steps of the running median
 
 // On the CPU, or enqueued on the GPU's current stream.
 void busy_wait(nanoseconds time, bool cuda) {
@@ -93,8 +92,13 @@ public:
       remember(static_cast<double>(nanoseconds(Clock::now() - begin_).count()));
     }
     const Span span("planted/spin");
-    busy_wait(spin_time(), cuda_);
+    const nanoseconds asked = spin_time();
+    const Clock::time_point start = Clock::now();
+    busy_wait(asked, cuda_);
+    waited_ += cuda_ ? asked : nanoseconds(Clock::now() - start);
   }
+
+  std::int64_t waited_ns() const override { return waited_.count(); }
 
 private:
   // The host runs ahead of the device: only steps that are already over have a duration, and
@@ -109,7 +113,7 @@ private:
 
   void remember(double step_ns) {
     steps_ns_.push_back(step_ns);
-    if (steps_ns_.size() > kWindow) steps_ns_.pop_front();
+    if (steps_ns_.size() > kSettledSteps) steps_ns_.pop_front();
   }
 
   nanoseconds spin_time() const {
@@ -123,7 +127,8 @@ private:
   Clock::time_point begin_;
   at::cuda::CUDAEvent begin_event_;
   std::deque<std::pair<at::cuda::CUDAEvent, at::cuda::CUDAEvent>> pending_; // of unfinished steps
-  std::deque<double> steps_ns_; // the last kWindow, without the wait
+  std::deque<double> steps_ns_; // the last kSettledSteps, without the wait
+  nanoseconds waited_{0};
 };
 
 } // namespace

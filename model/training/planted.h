@@ -2,11 +2,15 @@
 // share of the step, or 1 ms more in one stage.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 
 #include "model/config/train_config.h"
 
 namespace assay {
+
+// Steps after which the wait's length follows the running median of this many steps.
+inline constexpr int kSettledSteps = 31;
 
 // Called by the trainer inside the spans of a step.
 class StepHooks {
@@ -19,6 +23,8 @@ public:
   virtual void begin() = 0;                  // of the step
   virtual void after(PlantedWait stage) = 0; // before the stage's span closes
   virtual void end() = 0;                    // of the step
+  // What the waits at the ends of all steps took so far: measured on the CPU, asked for on a GPU.
+  virtual std::int64_t waited_ns() const = 0;
 };
 
 // Null where the configuration plants nothing, as in every measurement of an optimization.

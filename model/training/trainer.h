@@ -100,6 +100,8 @@ public:
   void load_state_tensors(const NamedTensors& tensors);
   std::string rng_state() const; // raw bytes
   void set_rng_state(const std::string& state);
+  // Of planted_spin, over all steps so far.
+  std::int64_t planted_wait_ns() const { return hooks_ ? hooks_->waited_ns() : 0; }
   std::int64_t step_index() const { return step_index_; } // optimizer steps made
   void set_step_index(std::int64_t step) { step_index_ = step; }
 

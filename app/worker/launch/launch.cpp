@@ -18,6 +18,7 @@
 #include "model/layout/segments.h"
 #include "model/training/global_state.h"
 #include "model/training/peak_memory.h"
+#include "model/training/planted.h"
 
 namespace assay::worker {
 
@@ -101,6 +102,7 @@ void Launch::build_replicas() {
   const auto start = std::chrono::steady_clock::now();
   replicas_.resize(variants_.size());
   own_step_ns_.resize(variants_.size());
+  planted_.resize(variants_.size());
   if (kind_ == "timed" || kind_ == "traced" || kind_ == "loss" || kind_ == "probe") {
     for (const std::size_t i : build_order_) {
       guard_memory(i, variants_[i].name, [&] {
@@ -277,6 +279,9 @@ json Launch::round(const json& message) {
       not_finite.emplace(variant, std::move(why));
     if (ranks_ != nullptr)
       own_step_ns_[variant].push_back(static_cast<double>(visit.wall_ns) / visit.steps);
+    if (visit.planted_ns > 0 && replicas_[variant].trainer->step_index() > kSettledSteps)
+      planted_[variant].push_back(
+          -std::log1p(-static_cast<double>(visit.planted_ns) / static_cast<double>(visit.wall_ns)));
     visits.push_back(visit_to_json(variant, visit_row(position, visit, covariates)));
   }
   if (!not_finite.empty())
@@ -337,6 +342,13 @@ json Launch::bye() {
                                     "ns",
                                     median(own_step_ns_[i]),
                                     "median over this rank's visits, warm-up included"));
+  for (std::size_t i = 0; i < planted_.size(); ++i)
+    if (!planted_[i].empty())
+      metrics.push_back(metric_json(i,
+                                    "planted/log_ratio",
+                                    "log ratio",
+                                    mean(planted_[i]),
+                                    "what the planted wait did to a visit, mean over visits"));
   for (const auto& [variant, names] : fallbacks_)
     for (const auto& [name, times] : names)
       metrics.push_back(metric_json(

@@ -94,6 +94,7 @@ private:
   std::unique_ptr<Tracer> tracer_; // of a traced launch
   RankChannel* ranks_;
   std::vector<std::vector<double>> own_step_ns_; // of several ranks: by variant, one a visit
+  std::vector<std::vector<double>> planted_;     // by variant: ln(visit / visit without its wait)
   // Of visits, by variant and name (core/fallback.h).
   std::map<std::size_t, std::map<std::string, std::int64_t>> fallbacks_;
 };

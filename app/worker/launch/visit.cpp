@@ -82,11 +82,13 @@ VisitResult run_visit(Trainer& trainer,
     clock.drain();
   }
   std::int64_t start = now_ns();
+  std::int64_t planted_before = trainer.planted_wait_ns();
   clock.mark(0);
   for (std::size_t i = 0; i < units.size(); ++i) {
     if (i == static_cast<std::size_t>(discard) && i > 0) {
       clock.drain();
       start = now_ns();
+      planted_before = trainer.planted_wait_ns();
     }
     const std::int64_t unit_start = observer != nullptr ? trace_now() : 0;
     const double loss = run_unit(trainer, evaluation, units[i], steps);
@@ -98,6 +100,7 @@ VisitResult run_visit(Trainer& trainer,
   }
   clock.drain();
   result.wall_ns = now_ns() - start;
+  result.planted_ns = trainer.planted_wait_ns() - planted_before;
   for (const StepResult& step : steps) result.step_losses.push_back(step.loss());
   if (!evaluation) result.loss = result.step_losses.back();
   result.skipped_steps = trainer.skipped_steps() - skipped_before;

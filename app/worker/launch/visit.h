@@ -18,6 +18,7 @@ struct VisitResult {
   int steps = 0;
   std::int64_t wall_ns = 0; // counted units together, host clock, device drained at both ends
   std::optional<std::int64_t> device_ns; // by CUDA events over the counted units
+  std::int64_t planted_ns = 0;           // of wall_ns: the wait of planted_spin
   std::int64_t tokens = 0;
   double loss = 0;                 // of the last unit
   std::vector<double> step_losses; // of every train step in order; empty for evaluations
