@@ -80,8 +80,8 @@ const Term* find_term(const std::string& word) {
 }
 
 const std::vector<Term>& glossary() {
-  static const std::vector<Term> kTerms = read_page();
-  return kTerms;
+  static const std::vector<Term> terms = read_page();
+  return terms;
 }
 
 } // namespace assay::cli

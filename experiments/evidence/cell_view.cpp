@@ -75,15 +75,15 @@ int CellView::complete_indices(LaunchKind kind) const {
 
 const std::vector<const VisitRow*>& CellView::visits(std::int64_t launch,
                                                      std::int64_t variant) const {
-  static const std::vector<const VisitRow*> kNone;
+  static const std::vector<const VisitRow*> none;
   const auto found = visits_.find({launch, variant});
-  return found == visits_.end() ? kNone : found->second;
+  return found == visits_.end() ? none : found->second;
 }
 
 const std::vector<const MetricRow*>& CellView::metrics(std::int64_t launch) const {
-  static const std::vector<const MetricRow*> kNone;
+  static const std::vector<const MetricRow*> none;
   const auto found = metrics_.find(launch);
-  return found == metrics_.end() ? kNone : found->second;
+  return found == metrics_.end() ? none : found->second;
 }
 
 const StepCostRow* CellView::cost(std::int64_t variant) const {

@@ -30,9 +30,9 @@ TrainedTokenizer train_or_refuse(const Corpus& corpus,
   try {
     return train_tokenizer(corpus, options.vocab_size, options.out, training);
   } catch (const Failure& failure) {
-    static const std::regex kTooFew("required_chars\\. [0-9]+ vs ([0-9]+)");
+    static const std::regex too_few("required_chars\\. [0-9]+ vs ([0-9]+)");
     const std::string text = failure.what();
-    if (std::smatch match; std::regex_search(text, match, kTooFew))
+    if (std::smatch match; std::regex_search(text, match, too_few))
       bad_input("--vocab-size {}: at least {} pieces are needed for the characters of this text",
                 options.vocab_size,
                 match[1].str());
