@@ -63,14 +63,14 @@ std::vector<std::string> option_names(const CLI::App& command) {
 
 std::string value_name(const CLI::Option& option) {
   if (is_flag(option)) return "";
-  static const std::map<std::string, std::string> plain{
+  static const std::map<std::string, std::string> plain_words{
       {"INT", "N"}, {"UINT", "N"}, {"FLOAT", "NUMBER"}, {"TEXT", "TEXT"}};
   std::string name = option.get_type_name();
   name = name.substr(0, name.find(':')); // the validators' text follows
-  const auto plain = plain.find(name);
-  if (plain == plain.end() && !name.empty()) return name;
+  const auto plain = plain_words.find(name);
+  if (plain == plain_words.end() && !name.empty()) return name;
   if (option.get_positional()) return upper(option.get_name(true));
-  return plain == plain.end() ? "TEXT" : plain->second;
+  return plain == plain_words.end() ? "TEXT" : plain->second;
 }
 
 void WordWalk::take(const std::string& word) {
