@@ -75,7 +75,7 @@ fuzz:  ## libFuzzer over every reader of files, SECONDS=60 each (ONLY=matrix for
 	@cmake/setup.sh fuzz
 	@cmake --preset sanitize -Wno-dev --log-level=WARNING
 	@cmake --build --preset fuzz
-	@tests/fuzz/run.sh build/sanitize/bin $(SECONDS) $(ONLY)
+	@SEED=$(SEED) tests/fuzz/run.sh build/sanitize/bin $(SECONDS) $(ONLY)
 
 check:  ## formatting, direction of includes, the documents, repeated code: seconds, needs no build
 	@cmake/check_format.sh

@@ -223,8 +223,10 @@ Report judge_results(const LedgerData& data, const JudgeOptions& options) {
       report.claims.push_back(std::move(result));
   adopt_claims(report);
   for (const CellView& cell : cells)
-    for (const LaunchRow* launch : cell.launches)
+    for (const LaunchRow* launch : cell.launches) {
       report.launches.push_back(summarize(cell, *launch, report));
+      report.launches.back().replaced = data.superseded(launch->id);
+    }
   std::stable_sort(report.launches.begin(),
                    report.launches.end(),
                    [](const auto& x, const auto& y) { return x.row.id < y.row.id; });
@@ -237,6 +239,7 @@ Report judge_results(const LedgerData& data, const JudgeOptions& options) {
 }
 
 std::string LaunchSummary::state() const {
+  if (replaced) return "replaced";
   return row.state == LaunchState::Failed && interrupted ? "interrupted"
                                                          : std::string(to_string(row.state));
 }

@@ -96,8 +96,10 @@ struct LaunchSummary {
   int rounds = 0; // timed ones that are in the ledger
   int warmup_rounds = 0;
   bool interrupted = false; // ended from outside: it did not fail
+  bool replaced = false;    // a later attempt was measured; this one counts nowhere
 
-  std::string state() const; // "complete", "partial", "failed", "interrupted", "running"
+  // "complete", "partial", "failed", "interrupted", "running", "replaced"
+  std::string state() const;
 };
 
 // SM clocks of the counted visits of all timed launches.

@@ -176,6 +176,29 @@ TEST(RunsModel, EveryLaunchHasItsMarkAndCard) {
   EXPECT_TRUE(launch_card(*workspace.results, 9999).empty());
 }
 
+TEST(RunsModel, ALaunchThatWasMeasuredAgainIsMarked) {
+  LedgerData data = finished();
+  const auto first =
+      std::find_if(data.launches.begin(), data.launches.end(), [](const LaunchRow& launch) {
+        return launch.kind == LaunchKind::Timed;
+      });
+  LaunchRow again = *first;
+  again.id = data.launches.back().id + 1;
+  again.repeats = first->id;
+  again.attempt = first->attempt + 1;
+  data.launches.push_back(again);
+  Results results;
+  results.report = judge_results(data);
+  const std::vector<LaunchMark> marks = launch_grid(results)[0].marks;
+  const auto replaced = std::find_if(
+      marks.begin(), marks.end(), [](const LaunchMark& mark) { return mark.state == "replaced"; });
+  ASSERT_NE(replaced, marks.end());
+  EXPECT_EQ(replaced->label, "timed 1");
+  EXPECT_EQ(replaced->tone, Tone::Neutral);
+  EXPECT_EQ(marks.back().label, "timed 1, attempt 2");
+  EXPECT_EQ(marks.back().state, "complete");
+}
+
 TEST(Tables, AreMarkdownAndCsv) {
   const TextTable table{{"a", "b"}, {"x|y", "1,2"}, {"say \"so\"", "a_b<c>"}};
   EXPECT_EQ(markdown(table),

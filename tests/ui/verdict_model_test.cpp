@@ -45,7 +45,7 @@ TEST(VerdictModel, OneRowAComparisonWithTheWordsOfTheReport) {
   for (std::size_t i = 0; i < 2; ++i) {
     const Comparison& comparison = report.cells[i].comparisons[0];
     const VerdictRowModel& row = model.rows[i];
-    EXPECT_EQ(row.optimization, report.cells[i].cell.name);
+    EXPECT_EQ(row.cell, report.cells[i].cell.name);
     EXPECT_EQ(row.comparison, comparison_text(comparison));
     EXPECT_EQ(row.badge, verdict_word(comparison.verdict));
     EXPECT_EQ(row.headline, headline(comparison.verdict).text);

@@ -89,7 +89,7 @@ void draw_text(Workspace& workspace, const VerdictRowModel& row) {
                       workspace.scroll_details * ImGui::GetTextLineHeightWithSpacing());
     workspace.scroll_details = 0;
   }
-  text(colors.text, row.optimization + "  " + row.comparison);
+  text(colors.text, row.cell + "  " + row.comparison);
   ImGui::SameLine(0, ImGui::GetFontSize());
   if (ImGui::CalcTextSize(row.badge.c_str()).x + ImGui::GetFontSize() >
       ImGui::GetContentRegionAvail().x)

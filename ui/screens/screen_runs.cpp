@@ -53,7 +53,7 @@ void draw_launches(Workspace& workspace, const Palette& colors) {
   const float em = ImGui::GetFontSize();
   text(colors.accent, "Launches");
   ImGui::SameLine(0, em);
-  text(colors.muted, "● complete  ◐ partial  ○ running  ✕ failed");
+  text(colors.muted, "● complete  ◐ partial  ○ running  ✕ failed  – measured again");
   for (const LaunchGridRow& row : launch_grid(*workspace.results)) {
     text(colors.text, row.cell);
     const float right = ImGui::GetCursorScreenPos().x + ImGui::GetContentRegionAvail().x;
@@ -109,15 +109,10 @@ nlohmann::ordered_json runs_model(const Workspace& workspace) {
 
 TextTable runs_table(const Workspace& workspace) {
   TextTable table{
-      {"optimization", "comparison", "effect, interval", "MDE", "memory", "verdict", "in words"}};
+      {"cell", "comparison", "effect, interval", "MDE", "memory", "verdict", "in words"}};
   for (const VerdictRowModel& row : workspace.results->verdicts.rows)
-    table.push_back({row.optimization,
-                     row.comparison,
-                     row.effect,
-                     row.mde,
-                     row.memory,
-                     row.badge,
-                     row.headline});
+    table.push_back(
+        {row.cell, row.comparison, row.effect, row.mde, row.memory, row.badge, row.headline});
   return table;
 }
 

@@ -11,17 +11,7 @@
 namespace assay {
 namespace {
 
-enum Column {
-  kOptimization,
-  kComparison,
-  kEffect,
-  kBar,
-  kMde,
-  kMemory,
-  kVerdict,
-  kWords,
-  kColumns
-};
+enum Column { kCell, kComparison, kEffect, kBar, kMde, kMemory, kVerdict, kWords, kColumns };
 
 float bar_width() {
   const float em = ImGui::GetFontSize();
@@ -31,8 +21,7 @@ float bar_width() {
 void draw_header(const Workspace& workspace) {
   const ImGuiTableColumnFlags fixed = ImGuiTableColumnFlags_WidthFixed;
   ImGui::TableSetupScrollFreeze(0, 1);
-  for (const char* name : {"optimization", "baseline -> candidate"})
-    ImGui::TableSetupColumn(name, fixed);
+  for (const char* name : {"cell", "baseline -> candidate"}) ImGui::TableSetupColumn(name, fixed);
   const std::string effect =
       fmt::format("effect, {} interval", workspace.verdicts()->interval_level);
   ImGui::TableSetupColumn(effect.c_str(), fixed);
@@ -56,9 +45,9 @@ void draw_row(Workspace& workspace, std::size_t index) {
   ImGui::TableNextRow();
   const bool selected = index == workspace.row;
   if (selected) ImGui::TableSetBgColor(ImGuiTableBgTarget_RowBg1, to_u32(colors.selected));
-  ImGui::TableSetColumnIndex(kOptimization);
+  ImGui::TableSetColumnIndex(kCell);
   mark_target(workspace, fmt::format("runs.row.{}", index));
-  cell(kOptimization, colors.text, row.optimization);
+  cell(kCell, colors.text, row.cell);
   cell(kComparison, colors.text, row.comparison);
   cell(kEffect, colors.text, row.effect);
   ImGui::TableSetColumnIndex(kBar);

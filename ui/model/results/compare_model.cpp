@@ -157,7 +157,7 @@ CompareModel compare_model(const Results& results, std::size_t row) {
   const Comparison& comparison = cell.comparisons[place.comparison];
   const VerdictRowModel& words = results.verdicts.rows[row];
   CompareModel model;
-  model.title = words.optimization + ": " + words.comparison;
+  model.title = words.cell + ": " + words.comparison;
   model.badge = words.badge;
   model.tone = words.tone;
   model.sentence = words.headline;

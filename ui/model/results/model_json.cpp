@@ -32,7 +32,7 @@ ordered_json to_json(const VerdictRowModel& row) {
     launches.push_back({{"label", launch.label},
                         {"point_percent", launch.value},
                         {"interval_percent", {launch.lo, launch.hi}}});
-  return {{"optimization", row.optimization},
+  return {{"cell", row.cell},
           {"comparison", row.comparison},
           {"effect", row.effect},
           {"mde", row.mde},

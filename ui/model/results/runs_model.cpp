@@ -6,12 +6,19 @@
 namespace assay {
 namespace {
 
+// "timed 3", "timed 3, attempt 2"
+std::string label_of(const LaunchRow& launch) {
+  std::string label = fmt::format("{} {}", to_string(launch.kind), launch.index);
+  if (launch.attempt > 0) label += fmt::format(", attempt {}", launch.attempt + 1);
+  return label;
+}
+
 LaunchMark mark_of(const LaunchSummary& launch, std::size_t index) {
-  LaunchMark mark{index,
-                  fmt::format("{} {}", to_string(launch.row.kind), launch.row.index),
-                  launch.state(),
-                  "",
-                  Tone::Neutral};
+  LaunchMark mark{index, label_of(launch.row), launch.state(), "", Tone::Neutral};
+  if (launch.replaced) {
+    mark.glyph = "–";
+    return mark;
+  }
   switch (launch.row.state) {
   case LaunchState::Complete:
     mark.glyph = "●";

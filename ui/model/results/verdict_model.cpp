@@ -177,7 +177,7 @@ VerdictRowModel row_model(const Report& report, std::size_t cell_index, std::siz
   const std::vector<const ClaimResult*> claims = claims_of(report, cell_index, index);
   const Headline words = headline(comparison.verdict);
   VerdictRowModel row;
-  row.optimization = printable(cell.cell.name);
+  row.cell = printable(cell.cell.name);
   row.comparison = printable(comparison_text(comparison));
   if (comparison.effect) row.effect = judged_text(comparison.effect->theta);
   row.mde = mde_text(comparison.effect);
@@ -192,11 +192,12 @@ VerdictRowModel row_model(const Report& report, std::size_t cell_index, std::siz
 }
 
 std::string machine_line(const Identity& identity) {
-  std::string line = fmt::format("{} · {} cores, {} threads · {}",
-                                 identity.cpu,
-                                 identity.cores,
-                                 identity.threads,
-                                 identity.kernel);
+  std::string line = fmt::format(
+      "{} · {} cores, {} · {}",
+      identity.cpu,
+      identity.cores,
+      identity.threads == 1 ? std::string("1 thread") : fmt::format("{} threads", identity.threads),
+      identity.kernel);
   if (!identity.gpu.empty())
     line += fmt::format(" · {} · driver {}", identity.gpu, identity.driver);
   line += fmt::format(

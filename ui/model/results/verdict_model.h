@@ -34,7 +34,7 @@ struct LaunchPoint {
 };
 
 struct VerdictRowModel {
-  std::string optimization, comparison, effect, mde, memory;
+  std::string cell, comparison, effect, mde, memory;
   std::string badge;    // the verdict in a word or two
   std::string headline; // the verdict in a sentence
   Tone tone = Tone::Neutral;
