@@ -12,7 +12,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 die() { printf 'error: %s\n' "$*" >&2; exit 2; }
 
-tidy=$(command -v clang-tidy-16) || die "clang-tidy-16 is missing; make setup-dev installs it (14 does not know std::source_location)"
+tidy=$(readlink -e build/lint/clang-tidy) || die "clang-tidy is missing; make setup-dev fetches it"
 [ -f build/compile_commands.json ] || die "build/compile_commands.json is missing; run make build first"
 
 mode=changed files=()
@@ -43,8 +43,6 @@ import json, pathlib, sys
 root = pathlib.Path.cwd()
 commands = json.load(open("build/lint/compile_commands.json"))
 built = {pathlib.Path(entry["file"]) for entry in commands}
-with open("build/lint/libtorch.txt", "w") as libtorch:
-    libtorch.writelines(entry["file"] + "\n" for entry in commands if "torch_pch.h" in entry["command"])
 mode, names = sys.argv[1], sys.argv[2:]
 if mode == "all":
     ours = [path for path in built if path.suffix == ".cpp" and not path.is_relative_to(root / "build")]
@@ -70,13 +68,5 @@ if [ ${#sources[@]} -eq 0 ]; then
   exit 0
 fi
 echo "clang-tidy over ${#sources[@]} sources${base:+ changed since $base}"
-# One check takes two thirds of the time in LibTorch's headers; sources that include them go without it.
-export tidy
-one() {
-  local without=
-  ! grep -qxF "$1" build/lint/libtorch.txt || without=--checks=-performance-unnecessary-value-param
-  "$tidy" --quiet -p build/lint $without "$1"
-}
-export -f one
-printf '%s\0' "${sources[@]}" | xargs -0 -n 1 -P "${JOBS:-$(nproc)}" bash -c 'one "$1"' _ 2> >(grep -v ' warnings\? generated' >&2) ||
+printf '%s\0' "${sources[@]}" | xargs -0 -n 1 -P "${JOBS:-$(nproc)}" "$tidy" --quiet -p build/lint 2> >(grep -v ' warnings\? generated' >&2) ||
   { echo "clang-tidy found faults" >&2; exit 1; }

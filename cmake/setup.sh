@@ -25,7 +25,7 @@ packages=(g++ cmake ninja-build make git pkg-config ccache python3 python3-pip p
   libglfw3-dev libegl-dev libgl-dev libopengl-dev libgl1-mesa-dri libegl1 fonts-dejavu-core libstb-dev)
 case $lane in all | dev) packages+=(libsentencepiece-dev libgloo-dev) ;; esac
 case $lane in fuzz | dev) packages+=(clang-16 libclang-rt-16-dev) ;; esac
-[ "$lane" != dev ] || packages+=(clang-format clang-tidy-16 pre-commit)
+[ "$lane" != dev ] || packages+=(clang-format pre-commit)
 missing=()
 for package in "${packages[@]}"; do
   [ "$(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null)" = installed ] || missing+=("$package")
@@ -73,6 +73,13 @@ for minor in $(seq 5 36); do platforms+=(--platform "manylinux_2_${minor}_x86_64
 
 fetch imgui cmake/imgui-source.txt --no-binary=:all: --only-binary=scikit-build-core,nanobind,typing-extensions,packaging,pathspec,ninja,cmake
 imgui=$(dirname "$(find "$fetched" -path '*/imgui/imgui.cpp' -print -quit)")/..
+
+if [ "$lane" = dev ]; then
+  fetch clang-tidy-23.1.4 cmake/clang-tidy-wheel.txt "${platforms[@]}"
+  chmod u+x "$fetched/clang_tidy/data/bin/clang-tidy"
+  mkdir -p build/lint
+  ln -sfn "$fetched/clang_tidy/data/bin/clang-tidy" build/lint/clang-tidy
+fi
 
 # Paths for CMake, rewritten only when they change so that nothing rebuilds.
 out=build/dependencies.cmake
