@@ -75,11 +75,16 @@ private:
   template <class Range> void read(const std::string& path, Range range) {
     const Database database(path, Database::Mode::Immutable);
     Cursor cursor(database, range);
-    for (bool more = true; more;) {
+    bool more = true;
+    while (more) {
       std::vector<Item> batch;
       batch.reserve(kBatch);
       Item item;
-      while (batch.size() < kBatch && (more = cursor.next(item))) batch.push_back(item);
+      while (batch.size() < kBatch) {
+        more = cursor.next(item);
+        if (!more) break;
+        batch.push_back(item);
+      }
       if (!print_batch(std::move(batch))) return;
     }
   }

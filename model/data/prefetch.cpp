@@ -86,7 +86,7 @@ DocumentPtr Prefetch::tokenize(const Work& work) const {
 }
 
 // An error counts as a full queue: the stream cannot go past it, so nothing behind it is begun.
-void Prefetch::finish(const Work& work, DocumentPtr document, std::exception_ptr error) {
+void Prefetch::finish(const Work& work, DocumentPtr document, const std::exception_ptr& error) {
   ready_tokens_ += error ? options_.max_tokens : document->encoding.ids.size();
   Slot& slot = slots_[work.sequence - first_slot_];
   slot.document = std::move(document);

@@ -63,7 +63,7 @@ private:
   bool may_begin() const;
   Work begin_work();
   DocumentPtr tokenize(const Work& work) const;
-  void finish(const Work& work, DocumentPtr document, std::exception_ptr error);
+  void finish(const Work& work, DocumentPtr document, const std::exception_ptr& error);
   void load_epoch(std::uint64_t epoch);
 
   const std::shared_ptr<const Corpus> corpus_;

@@ -13,7 +13,7 @@ namespace {
 constexpr double kFp32Bound = 1e-5, kHalfBound = 1e-3; // as shares of the loss
 
 struct Losses {
-  double training, evaluation; // nats a token
+  double training, evaluation; // nats per token
 };
 
 Losses losses_of(const TrainConfig& config, const std::vector<Batch>& batches) {
@@ -42,8 +42,8 @@ std::vector<GateResult> loss_gates(const TrainConfig& reference,
         std::isfinite(y) && value <= bound,
         value,
         bound,
-        fp32 ? fmt::format("{:.6f} nats a token; the reference: {:.6f}", y, x)
-             : fmt::format("{:.6f} nats a token; fp32: {:.6f}, the reference: {:.6f}", y, z, x)};
+        fp32 ? fmt::format("{:.6f} nats per token; the reference: {:.6f}", y, x)
+             : fmt::format("{:.6f} nats per token; fp32: {:.6f}, the reference: {:.6f}", y, z, x)};
   };
   return {gate("math/training_loss", a.training, b.training, truth.training),
           gate("math/evaluation_loss", a.evaluation, b.evaluation, truth.evaluation)};

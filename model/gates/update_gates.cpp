@@ -141,7 +141,7 @@ evaluation_gate(const TrainConfig& reference, Trainer& trainer, const std::vecto
           std::isfinite(actual) && value <= kLossBound,
           value,
           kLossBound,
-          fmt::format("evaluation on the average: {:.6f} nats a token; the reference: {:.6f}",
+          fmt::format("evaluation on the average: {:.6f} nats per token; the reference: {:.6f}",
                       actual,
                       expected)};
 }

@@ -11,7 +11,7 @@
 //   retire=NAME/ROUND    that variant is retired when it is asked for that round
 //   retire_in=KIND       … in launches of this kind alone
 //   steal_in=N                             steal of 50 % in the N-th timed launch request (needs
-//   count) harm=X               loss of levels beyond the reference's, nats a token
+//   count) harm=X               loss of levels beyond the reference's, nats per token
 // Losses of a loss launch fall with the step and differ by 1 from seed to seed.
 #include <unistd.h>
 

@@ -225,9 +225,10 @@ std::string Launch::why_not_finite(std::size_t variant, const VisitResult& visit
   const auto first = std::find_if(visit.step_losses.begin(),
                                   visit.step_losses.end(),
                                   [](double loss) { return !std::isfinite(loss); });
-  return why + fmt::format(", at step {} of training with seed {}",
-                           round * visit_steps_ + (first - visit.step_losses.begin()) + 1,
-                           reference().seed);
+  return why +
+         fmt::format(", at step {} of training with seed {}",
+                     std::int64_t{round} * visit_steps_ + (first - visit.step_losses.begin()) + 1,
+                     reference().seed);
 }
 
 // One variant's visit of a round, with what the machine did meanwhile.

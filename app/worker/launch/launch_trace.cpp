@@ -21,7 +21,7 @@ CollectSet collect_set(const json& names, bool cuda) {
   CollectSet set;
   set.operators = !cuda;
   if (names.is_null()) return set;
-  const std::pair<const char*, bool CollectSet::*> kParts[] = {
+  const std::pair<const char*, bool CollectSet::*> parts[] = {
       {"operators", &CollectSet::operators},
       {"kernels", &CollectSet::kernels},
       {"copies", &CollectSet::copies},
@@ -30,11 +30,11 @@ CollectSet collect_set(const json& names, bool cuda) {
       {"synchronization", &CollectSet::synchronization},
       {"overhead", &CollectSet::overhead},
       {"telemetry", &CollectSet::telemetry}};
-  for (const auto& [name, member] : kParts) set.*member = false;
+  for (const auto& [name, member] : parts) set.*member = false;
   for (const json& wanted : names) {
     const auto part = std::find_if(
-        std::begin(kParts), std::end(kParts), [&](const auto& p) { return wanted == p.first; });
-    if (part == std::end(kParts))
+        std::begin(parts), std::end(parts), [&](const auto& p) { return wanted == p.first; });
+    if (part == std::end(parts))
       bad_input("trace: nothing called {} can be collected", wanted.dump());
     set.*(part->second) = true;
   }

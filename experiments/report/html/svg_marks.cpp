@@ -57,7 +57,8 @@ std::vector<double> axis_ticks(double low, double high) {
     if (step >= rough * 0.8) break;
   }
   std::vector<double> result;
-  for (double n = std::ceil(low / step); n * step <= high; ++n) result.push_back(n * step);
+  const double first = std::ceil(low / step);
+  for (int i = 0; (first + i) * step <= high; ++i) result.push_back((first + i) * step);
   return result;
 }
 
