@@ -178,7 +178,7 @@ ordered_json peaks_json(const MeasuredPeaks& value) {
           {"launch_seconds", number(value.launch_seconds)}};
 }
 
-ordered_json light_json(const SpeedOfLight& value) {
+ordered_json roofline_json(const Roofline& value) {
   return {{"seconds", number(value.seconds)},
           {"compute_seconds", number(value.compute_seconds)},
           {"bytes_seconds", number(value.bytes_seconds)},
@@ -197,10 +197,10 @@ ordered_json speed_json(const VariantSpeed& value) {
                    return number(model_flops_utilization(
                        value.flops, value.step_seconds, peaks.flops_per_second));
                  })},
-          {"launches", maybe(value.launches, [](std::int64_t x) { return ordered_json(x); })},
-          {"launches_traced", value.launches_traced},
+          {"launches", maybe(value.kernels, [](std::int64_t x) { return ordered_json(x); })},
+          {"launches_traced", value.kernels_traced},
           {"peaks", maybe(value.peaks, peaks_json)},
-          {"at_measured_peaks", maybe(value.light, light_json)},
+          {"at_measured_peaks", maybe(value.roofline, roofline_json)},
           {"binds", maybe(value.bound, [](Bottleneck x) { return ordered_json(to_string(x)); })},
           {"unknown", text(value.unknown)}};
 }

@@ -50,7 +50,7 @@ TEST(StepCost, DeltaLayerByHand) {
   // delta 187, feed forward 13, norms 10 and 3, head 6, loss 9, embedding 3; five products, each
   // with two casts of its weight and a split sum, four of them with two casts of their input;
   // update 14 and average 1
-  EXPECT_EQ(total_launches(ops), 187 + 13 + 13 + 6 + 9 + 3 + 5 * (2 + 2) + 4 * 2 + 14 + 1);
+  EXPECT_EQ(total_kernels(ops), 187 + 13 + 13 + 6 + 9 + 3 + 5 * (2 + 2) + 4 * 2 + 14 + 1);
 }
 
 // Operators of a layer's inputs, 20 + 34 launches, become a kernel each way and three small ones.
@@ -60,7 +60,7 @@ TEST(StepCost, FusedInputsLaunchFiveKernels) {
   const std::vector<OpCost> operators = step_cost(step_shape(config));
   config.delta_inputs = DeltaInputs::Fused;
   const std::vector<OpCost> fused = step_cost(step_shape(config));
-  EXPECT_EQ(total_launches(operators) - total_launches(fused), 2 * (54 - 5));
+  EXPECT_EQ(total_kernels(operators) - total_kernels(fused), 2 * (54 - 5));
   EXPECT_DOUBLE_EQ(total_flops(operators), total_flops(fused));
 }
 
@@ -77,7 +77,7 @@ TEST(StepCost, InputsOfLatentAttentionLaunchAsTheirFormSays) {
     config.mla_inputs = form;
     const std::vector<OpCost> ops = step_cost(step_shape(config));
     EXPECT_DOUBLE_EQ(total_flops(ops), total_flops(operators));
-    return total_launches(ops) - total_launches(operators);
+    return total_kernels(ops) - total_kernels(operators);
   };
   EXPECT_EQ(launches_more(MlaInputs::RotaryTranspose), 2 * (47 - 30));
   EXPECT_EQ(launches_more(MlaInputs::RotaryComplex), 2 * (6 - 30));
@@ -101,9 +101,9 @@ TEST(StepCost, AGraphIsOneLaunchBesideItsInputs) {
   const std::vector<OpCost> documents = step_cost(step_shape(config));
   config.attention = Attention::Packed;
   const std::vector<OpCost> rows = step_cost(step_shape(config));
-  EXPECT_EQ(total_launches(rows), 3 + 2 * 2);            // rate, replay, results; tokens, targets
-  EXPECT_EQ(total_launches(documents), 3 + 2 * (2 + 9)); // and the layout of documents
-  EXPECT_GT(total_launches(off), 500);
+  EXPECT_EQ(total_kernels(rows), 3 + 2 * 2);            // rate, replay, results; tokens, targets
+  EXPECT_EQ(total_kernels(documents), 3 + 2 * (2 + 9)); // and the layout of documents
+  EXPECT_GT(total_kernels(off), 500);
   EXPECT_DOUBLE_EQ(total_flops(rows), total_flops(off));
   const auto tokens = static_cast<double>(2 * config.seq_len * config.batch_rows);
   EXPECT_DOUBLE_EQ(op(rows, "graph").bytes, tokens * 2 * 8 * 2);
@@ -213,7 +213,7 @@ TEST(StepCost, MicroBatchesRepeatAllButTheUpdate) {
   const std::vector<OpCost> four = step_cost(shape);
   EXPECT_DOUBLE_EQ(total_flops(four), 4 * total_flops(one));
   EXPECT_DOUBLE_EQ(op(four, "optimizer").bytes, op(one, "optimizer").bytes);
-  EXPECT_EQ(total_launches(four), 4 * (total_launches(one) - 15) + 15);
+  EXPECT_EQ(total_kernels(four), 4 * (total_kernels(one) - 15) + 15);
   shape.ema = false;
   for (const OpCost& cost : step_cost(shape)) EXPECT_NE(cost.name, "ema");
 }
@@ -249,7 +249,7 @@ TEST(StepCost, LaunchesAgreeWithACommittedTrace) {
   config.seq_len = 1024;
   config.batch_rows = 1;
   const StepShape shape = step_shape(value_or_throw(resolve(config)));
-  EXPECT_NEAR(static_cast<double>(total_launches(step_cost(shape))), 703, 0.02 * 703);
+  EXPECT_NEAR(static_cast<double>(total_kernels(step_cost(shape))), 703, 0.02 * 703);
 }
 
 TrainConfig of_16_rows() {
@@ -261,7 +261,7 @@ TrainConfig of_16_rows() {
 }
 
 std::int64_t launches_of(const TrainConfig& config, std::int64_t longest_segment = 0) {
-  return total_launches(step_cost(step_shape(value_or_throw(resolve(config)), longest_segment)));
+  return total_kernels(step_cost(step_shape(value_or_throw(resolve(config)), longest_segment)));
 }
 
 void expect_near(std::int64_t launches, double traced) {

@@ -74,7 +74,7 @@ Section roofline_section(const Report& report) {
                                token_rate_text(speed.tokens_per_second),
                                utilization_text(speed),
                                human_seconds(speed.step_seconds),
-                               light_text(speed),
+                               roofline_text(speed),
                                kernel_launches_text(speed),
                                bottleneck_text(speed)},
                               cell.cell.name});
@@ -104,12 +104,12 @@ Section comparison_roofline(const CellReport& cell, const Comparison& comparison
                             ""});
   add("step, measured", [](const auto& speed) { return human_seconds(speed.step_seconds); });
   add("device busy", [](const auto& speed) { return seconds_or_nothing(speed.busy_seconds); });
-  add("step at measured peaks", light_text);
+  add("step at measured peaks", roofline_text);
   add("of it bound by compute", [](const auto& speed) {
-    return speed.light ? human_seconds(speed.light->compute_seconds) : "";
+    return speed.roofline ? human_seconds(speed.roofline->compute_seconds) : "";
   });
   add("of it bound by memory traffic", [](const auto& speed) {
-    return speed.light ? human_seconds(speed.light->bytes_seconds) : "";
+    return speed.roofline ? human_seconds(speed.roofline->bytes_seconds) : "";
   });
   add("kernel launches per step", kernel_launches_text);
   add("bottleneck", bottleneck_text);
