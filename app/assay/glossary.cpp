@@ -20,8 +20,11 @@ std::string plain_cell(std::string cell) {
 std::vector<Term> read_page() {
   std::vector<Term> terms;
   std::istringstream page(kGlossaryPage);
+  bool titled = false; // below the rule under a table's titles
   for (std::string line; std::getline(page, line);) {
-    if (!line.starts_with("| ") || line.starts_with("| term ")) continue;
+    const bool rule = line.starts_with("|-");
+    titled = rule || (titled && line.starts_with('|'));
+    if (rule || !titled) continue;
     std::istringstream cells(line.substr(1));
     Term term;
     for (std::string* cell : {&term.name, &term.meaning, &term.stored}) {

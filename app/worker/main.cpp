@@ -13,6 +13,7 @@
 #include "app/worker/launch/identity.h"
 #include "app/worker/ranks/rank_launcher.h"
 #include "app/worker/worker.h"
+#include "model/config/key_choices.h"
 #include "model/config/train_config.h"
 
 namespace {
@@ -48,7 +49,7 @@ int run(int argc, char** argv) {
   worker::add_generate(app, exit_code);
   worker::add_tokenizer(app, exit_code);
   const auto values = [](const std::string& name, const std::vector<std::string>& words) {
-    return name == "KEY=VALUE" ? assignments(config_keys(), "", words.back())
+    return name == "KEY=VALUE" ? assignments(config_keys(), key_choices, "", words.back())
                                : std::vector<std::string>();
   };
   if (answer_assay(app, argc, argv, values)) return kOk;

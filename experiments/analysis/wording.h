@@ -53,6 +53,11 @@ std::string measured_text(const ClaimResult& result);
 std::string claim_state_text(const ClaimResult& result);
 // "other work disturbed 4 of 5 launches"
 std::string disturbed_text(int disturbed, int launches);
+// What the plan still owes, one line for all cells that owe the same: "norms and rotary (2 cells):
+// parity launch, 8 of 8 timed launches".
+std::vector<std::string> missing_lines(const Report& report);
+// Alarms that several cells share take one line: "norms, rotary: timed launch 1 (attempt 1) …".
+std::vector<std::string> alarm_lines(const Report& report);
 // "5 of 5 launches"; "9 launches of 3 planned, 8 usable" where merging added or disturbances took
 // some; "5 of 5 launches, 3 or 5 usable (depends on the comparison)".
 std::string launches_text(const CellReport& cell);

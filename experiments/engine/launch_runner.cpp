@@ -199,7 +199,8 @@ json LaunchRunner::ask(WorkerProcess& worker,
                           request_.variants.size())};
   const LaunchVariant& variant = request_.variants[retired.variant];
   const std::string& name = variant.name;
-  const std::string reason = printable(retired.reason);
+  const std::string reason =
+      printable(retired.reason) + (request.at("op") == "round" ? ", in " + round_text() : "");
   add_event({outcome_.row.id,
              timed_rounds_,
              utc_now(),
@@ -268,6 +269,12 @@ std::string LaunchRunner::place_text(int round) const {
   return fmt::format(" after round {} of {}", timed_rounds_, rounds_wanted());
 }
 
+// The round that the worker runs: "round 3 of 36", "warm-up round 7".
+std::string LaunchRunner::round_text() const {
+  if (warmup_round_ > 0) return fmt::format("warm-up round {}", warmup_round_);
+  return fmt::format("round {} of {}", timed_rounds_ + 1, rounds_wanted());
+}
+
 void LaunchRunner::one_round(WorkerProcess& worker, int round, WarmUp& warmup) {
   const std::vector<std::size_t> order = context_.schedule.order(
       cell_.name, task_.index, task_.attempt, round, request_.variants.size());
@@ -278,6 +285,7 @@ void LaunchRunner::one_round(WorkerProcess& worker, int round, WarmUp& warmup) {
   const Tracing tracing = !traced          ? Tracing::Off
                           : tracer_warming ? Tracing::WarmUp
                                            : Tracing::Counted;
+  warmup_round_ = warming || tracer_warming ? round + 1 : 0;
   const auto start = Clock::now();
   const json event = ask(worker, round_request(round, order, tracing), "round", round_timeout());
   round_seconds_.push_back(std::chrono::duration<double>(Clock::now() - start).count());

@@ -99,10 +99,10 @@ void judge_graphs(Evidence& evidence, const CellView& cell, const VariantRow& ow
                         Validity::NotEngaged,
                         ReasonCode::NotEngaged,
                         fmt::format("{} ran steps without its CUDA graph up to round {:.0f} of "
-                                    "launch {}, after the warm-up",
+                                    "timed launch {}",
                                     own.name,
-                                    metric->value,
-                                    launch->id));
+                                    metric->value - cell.first_counted_round(launch->id) + 1,
+                                    launch->index));
     }
 }
 

@@ -213,7 +213,8 @@ TEST(Sections, EveryFormShowsEveryOne) {
   Report report = judge_results(synthetic_ledger(full_plan()));
   report.shape_warnings = {"a shape"};
   report.source_errors = {"a figure"};
-  report.missing = {"a launch"};
+  report.missing = {"x: a launch"};
+  report.cells[0].missing = {"a launch"};
   const auto json = nlohmann::json::parse(render_json(report));
   const std::string html = render_html(report), markdown = render_markdown(report),
                     table = render_table(report, {}, {.cell = "", .verbose = true});
@@ -268,7 +269,7 @@ TEST(RenderTable, ControlCharactersInNamesDoNotReachTheTerminal) {
 TEST(RenderJson, ParsesAndCarriesTheFigures) {
   const Report report = judge_results(synthetic_ledger(full_plan()));
   const auto json = nlohmann::json::parse(render_json(report));
-  EXPECT_EQ(json["schema_version"], 3);
+  EXPECT_EQ(json["schema_version"], 4);
   EXPECT_EQ(json["complete"], true);
   const auto& comparison = json["cells"][0]["comparisons"][0];
   EXPECT_EQ(comparison["verdict"]["speed"], "FASTER");

@@ -11,7 +11,14 @@ namespace {
 
 using namespace test;
 
+std::string with_launches(int launches) {
+  std::string matrix = kSmallMatrix;
+  const std::string two = "launches = 2";
+  return matrix.replace(matrix.find(two), two.size(), "launches = " + std::to_string(launches));
+}
+
 TEST_F(RunnerTest, ThePlanTakesItsMdeFromEarlierResults) {
+  plan_ = small_plan(scratch_, with_launches(kFullLaunches));
   run();
   const Report earlier = judge_results(ledger());
   const PlanEstimate known = estimate(plan_, {}, &earlier), assumed = estimate(plan_);
@@ -26,7 +33,15 @@ TEST_F(RunnerTest, ThePlanTakesItsMdeFromEarlierResults) {
   EXPECT_GT(*assumed.cells[0].mde, 2 * widest) << "an assumed scatter of 10 %";
 }
 
+// Two launches have no scatter to speak of; three are fewer than a report's MDE needs.
+TEST_F(RunnerTest, ThePlanTakesNoScatterFromTwoLaunches) {
+  run();
+  const Report earlier = judge_results(ledger());
+  EXPECT_FALSE(estimate(plan_, {}, &earlier).cells[0].mde_from_results);
+}
+
 TEST_F(RunnerTest, ResultsOfAnotherConfigurationSayNothing) {
+  plan_ = small_plan(scratch_, with_launches(kProvisionalLaunches));
   run();
   const Report earlier = judge_results(ledger());
   std::string matrix = kSmallMatrix;

@@ -17,6 +17,7 @@
 #include "core/ledger/ledger.h"
 #include "core/ledger/ledger_schema.h"
 #include "experiments/plan/matrix.h"
+#include "model/config/key_choices.h"
 #include "model/config/optimization.h"
 
 namespace assay::cli {
@@ -183,8 +184,9 @@ Words values_of(const CLI::App& app, const std::string& name, const Words& words
       if (!row.hidden) values.push_back(row.name);
   if (name == "NAME") // of `sql --name`
     for (const NamedQuery& query : named_queries()) values.emplace_back(query.name);
-  if (name == "KEY=VALUE") return assignments(config_keys(), "", words.back());
-  if (name == "TABLE.KEY=VALUE") return assignments(config_keys(), "base.", words.back());
+  if (name == "KEY=VALUE") return assignments(config_keys(), key_choices, "", words.back());
+  if (name == "TABLE.KEY=VALUE")
+    return assignments(config_keys(), key_choices, "base.", words.back());
   return values;
 }
 

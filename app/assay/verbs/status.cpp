@@ -8,6 +8,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
 #include <thread>
 
 #include "app/assay/json_output.h"
@@ -106,19 +107,57 @@ void print_json_status(const Status& status) {
   print_json(out);
 }
 
+// "round 3 of 36", "warm-up round 7"
+std::string round_text(const LaunchSummary& launch) {
+  if (launch.rounds == 0 && launch.warmup_rounds > 0)
+    return fmt::format("warm-up round {}", launch.warmup_rounds);
+  return fmt::format("round {} of {}", launch.rounds, launch.row.rounds_planned);
+}
+
+// "varlen timed launch 3, round 3 of 36"; the other kinds have no rounds.
+std::string running_text(const LaunchSummary& launch) {
+  const std::string name =
+      launch.cell + " " + numbered_launches_text(launch.row.kind, {launch.row.index});
+  return launch.row.rounds_planned == 0 ? name : name + ", " + round_text(launch);
+}
+
 void print_running(const Status& status, TextWriter& out) {
   const LaunchSummary* running = status.running();
   out.line(fmt::format(
                "running: {}{}",
-               running == nullptr ? std::string("between launches")
-                                  : fmt::format("{} {} launch {}, round {}",
-                                                running->cell,
-                                                to_string(running->row.kind),
-                                                running->row.index,
-                                                running->rounds),
+               running == nullptr ? std::string("between launches") : running_text(*running),
                status.eta_seconds ? ", about " + human_seconds(*status.eta_seconds) + " left" : ""),
            2);
   out.line("by " + status.engine, 2);
+}
+
+// Launches of one cell and kind that ended for the same reason take one line.
+void print_ended(const Status& status, TextWriter& out) {
+  struct Ended {
+    const LaunchSummary* launch;
+    std::string why;
+    std::set<int> indices;
+    int attempts = 0;
+  };
+  std::vector<Ended> lines;
+  for (const LaunchSummary& launch : status.report.launches) {
+    if (launch.row.reason.empty()) continue;
+    std::string why = why_ended(status.state_of(launch), launch.row.reason);
+    auto found = std::find_if(lines.begin(), lines.end(), [&](const Ended& known) {
+      return known.launch->row.cell == launch.row.cell &&
+             known.launch->row.kind == launch.row.kind && known.why == why;
+    });
+    if (found == lines.end()) found = lines.insert(lines.end(), {&launch, std::move(why), {}});
+    found->indices.insert(launch.row.index);
+    ++found->attempts;
+  }
+  for (const Ended& line : lines)
+    out.line(fmt::format("{} {}{}: {}",
+                         line.launch->cell,
+                         numbered_launches_text(line.launch->row.kind, line.indices),
+                         line.attempts == 1 ? "" : fmt::format(" ({} attempts)", line.attempts),
+                         line.why),
+             2);
 }
 
 void print_status(const Status& status, const TableStyle& style) {
@@ -141,7 +180,7 @@ void print_status(const Status& status, const TableStyle& style) {
                          loss),
              2);
   }
-  for (const std::string& missing : report.missing) out.line(missing, 2, "missing: ");
+  for (const std::string& missing : missing_lines(report)) out.line(missing, 2, "missing: ");
   for (const CellReport& cell : report.cells)
     if (cell.disturbed_launches > 0)
       out.line(disturbed_text(cell.disturbed_launches, cell.launches_with_copies),
@@ -150,14 +189,7 @@ void print_status(const Status& status, const TableStyle& style) {
   if (any_disturbed(report))
     out.line(redo_command(report.spec.command), 2, "next, on a quiet machine: ");
   for (const std::string& problem : status.progress.problems) out.line(problem, 2, "problem: ");
-  for (const LaunchSummary& launch : report.launches)
-    if (!launch.row.reason.empty())
-      out.line(fmt::format("launch {} ({}, {}): {}",
-                           launch.row.id,
-                           launch.cell,
-                           to_string(launch.row.kind),
-                           why_ended(status.state_of(launch), launch.row.reason)),
-               2);
+  print_ended(status, out);
   fmt::print("{}", out.take());
 }
 

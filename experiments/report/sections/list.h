@@ -49,14 +49,15 @@ struct ComparisonPlace {
 
 Section reasons_section(const ComparisonPlace& place);
 Section measurement_section(const ComparisonPlace& place);
-Section roofline_pair_section(const ComparisonPlace& place);
 Section gates_section(const ComparisonPlace& place);
 Section excluded_pairs_section(const ComparisonPlace& place);
 
-inline constexpr std::array kComparisonSections{reasons_section,
-                                                measurement_section,
-                                                roofline_pair_section,
-                                                gates_section,
-                                                excluded_pairs_section};
+// Of a cell as a whole.
+Section cell_roofline_section(const Report& report, std::size_t cell);
+
+inline constexpr std::array kCellSections{cell_roofline_section};
+
+inline constexpr std::array kComparisonSections{
+    reasons_section, measurement_section, gates_section, excluded_pairs_section};
 
 } // namespace assay

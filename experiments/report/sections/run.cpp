@@ -79,6 +79,12 @@ std::string rounds_text(const LaunchSummary& launch) {
   return launch.row.kind == LaunchKind::Loss ? std::to_string(launch.rounds) : "-";
 }
 
+// Counted rounds before the event. The end of a warm-up has the round of the ledger, from 0.
+std::string rounds_done(const EventRow& event) {
+  if (event.kind == "warmup_end") return fmt::format("{} of warm-up", event.round + 1);
+  return event.round < 0 ? "-" : std::to_string(event.round);
+}
+
 Section list(const char* id, const char* title, const std::vector<std::string>& items) {
   Section section{.id = id, .title = title};
   for (const std::string& item : items) section.rows.push_back({{item}, ""});
@@ -112,14 +118,11 @@ Section run_section(const Report& report) {
 }
 
 Section alarms_section(const Report& report) {
-  Section section{.id = "alarms", .title = "Alarms"};
-  for (const Alarm& alarm : report.alarms)
-    section.rows.push_back({{alarm_text(report, alarm)}, ""});
-  return section;
+  return list("alarms", "Alarms", alarm_lines(report));
 }
 
 Section missing_section(const Report& report) {
-  return list("missing", "Missing", report.missing);
+  return list("missing", "Missing", missing_lines(report));
 }
 
 Section shape_warnings_section(const Report& report) {
@@ -153,15 +156,24 @@ Section launches_section(const Report& report) {
 }
 
 Section events_section(const Report& report) {
-  Section section{.id = "events", .title = "Events", .depth = Depth::Record};
-  section.columns = {{"time (UTC)"}, {"launch", true}, {"round", true}, {"kind"}, {"detail"}};
-  for (const EventRow& event : report.events)
-    section.rows.push_back({{event.utc,
-                             std::to_string(event.launch),
-                             std::to_string(event.round),
-                             event.kind,
-                             event.detail},
-                            ""});
+  Section section{.id = "events", .title = "Events", .depth = Depth::Record, .names = 2};
+  section.columns = {
+      {"cell"}, {"launch"}, {"time (UTC)"}, {"rounds done", true}, {"kind"}, {"detail"}};
+  for (const EventRow& event : report.events) {
+    const auto launch =
+        std::find_if(report.launches.begin(), report.launches.end(), [&](const auto& known) {
+          return known.row.id == event.launch;
+        });
+    const bool known = launch != report.launches.end();
+    section.rows.push_back(
+        {{known ? launch->cell : "-",
+          known ? fmt::format("{} {}", to_string(launch->row.kind), launch->row.index) : "-",
+          event.utc,
+          rounds_done(event),
+          event.kind,
+          event.detail},
+         known ? launch->cell : ""});
+  }
   return section;
 }
 

@@ -30,6 +30,14 @@ comparison_sections(const Report& report, std::size_t cell, std::size_t comparis
   return sections;
 }
 
+std::vector<Section> cell_sections(const Report& report, std::size_t cell) {
+  std::vector<Section> sections;
+  for (const auto& build : kCellSections)
+    if (Section section = build(report, cell); !section.empty())
+      sections.push_back(std::move(section));
+  return sections;
+}
+
 std::string_view to_string(Depth value) {
   constexpr std::string_view kNames[] = {"main", "detail", "record"};
   return kNames[static_cast<int>(value)];

@@ -145,15 +145,14 @@ Section launch_section(const Report& report, const CellReport& cell) {
   return section;
 }
 
-// The verdict and its claims, then the report's own sections of this comparison. The roofline has a
-// pane of its own.
+// The verdict and its claims, then the report's own sections of this comparison.
 std::vector<Section> details_of(const Report& report, std::size_t cell_index, std::size_t index) {
   const CellReport& cell = report.cells[cell_index];
   const Comparison& comparison = cell.comparisons[index];
   std::vector<Section> sections{verdict_section(comparison, headline(comparison.verdict)),
                                 claim_section(report, cell, claims_of(report, cell_index, index))};
   for (Section& section : comparison_sections(report, cell_index, index))
-    if (section.id != "roofline") sections.push_back(std::move(section));
+    sections.push_back(std::move(section));
   sections.push_back(launch_section(report, cell));
   return sections;
 }
