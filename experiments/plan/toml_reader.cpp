@@ -29,12 +29,21 @@ void TomlProblems::add(const toml::node* where, const std::string& message) {
   messages.push_back(place(where) + ": " + message);
 }
 
+std::string TomlProblems::suggestion(const std::string& key,
+                                     const std::vector<std::string>& candidates) const {
+  const auto home = homes.find(key);
+  return home == homes.end()
+             ? did_you_mean(key, candidates)
+             : fmt::format(" (did you mean '{}'?)", fmt::join(home->second, "' or '"));
+}
+
 Error TomlProblems::error() const {
   return Error{fmt::format("{}", fmt::join(messages, "\n"))};
 }
 
 const toml::node* TomlTable::node(const char* key) {
   known_.insert(key);
+  problems_.asked[path_].insert(key);
   return table_.get(key);
 }
 
@@ -143,10 +152,11 @@ void TomlTable::no_other_keys() {
   for (const auto& [key, value] : table_) {
     const std::string name(key.str());
     if (known_.contains(name)) continue;
-    problems_.add(
-        &value,
-        fmt::format(
-            "unknown key '{}' in {}{}", printable(name), path_, did_you_mean(name, candidates)));
+    problems_.add(&value,
+                  fmt::format("unknown key '{}' in {}{}",
+                              printable(name),
+                              path_,
+                              problems_.suggestion(name, candidates)));
   }
 }
 

@@ -109,6 +109,20 @@ TEST(Matrix, AnUnknownKeyNamesItsLineAndNeighbour) {
               HasSubstr("unknown key 'measur' in the matrix (did you mean 'measure'?)"));
 }
 
+TEST(Matrix, AKeyOfAnotherTableNamesThatTable) {
+  EXPECT_THAT(problem(kHead + kCell, {"seq_len=3"}),
+              HasSubstr("unknown key 'seq_len' in the matrix (did you mean 'base.seq_len'?)"));
+  EXPECT_THAT(problem(kHead + kCell, {"sesoi=3"}), HasSubstr("'measure.sesoi'?"));
+  EXPECT_THAT(problem(kHead + kCell, {"optimizations=3"}), HasSubstr("'matrix.optimizations'?"));
+  EXPECT_THAT(problem(kHead + kCell, {"seed=3"}), HasSubstr("'experiment.seed' or 'base.seed'?"));
+  EXPECT_THAT(
+      problem(kHead + kCell, {"measure.launches=3"}),
+      HasSubstr("unknown key 'launches' in [measure] (did you mean 'experiment.launches'?)"));
+  EXPECT_THAT(problem(kHead + kCell, {"base.max_gib=3"}),
+              HasSubstr("'max_gib' is no key of a training (did you mean 'trace.max_gib'?)"));
+  EXPECT_THAT(problem(kHead + "[base]\nlr = inf\n" + kCell), HasSubstr("key 'lr'"));
+}
+
 TEST(Matrix, AWrongTypeNamesItsLine) {
   EXPECT_THAT(problem(kHead + "launches = \"3\"\n" + kCell),
               HasSubstr("m.toml:4: [experiment] launches"));
