@@ -15,6 +15,7 @@
 #include "app/assay/terminal.h"
 #include "app/assay/verbs.h"
 #include "app/assay/verbs/sql_queries.h"
+#include "app/command_line/parse.h"
 #include "app/number_checks.h"
 #include "core/files/csv_text.h"
 #include "core/ledger/ledger.h"
@@ -357,15 +358,16 @@ void print_queries(const SqlOptions& options) {
   fmt::print("{}", out.take());
 }
 
-void run_sql(const SqlOptions& options) {
+void run_sql(const CLI::App& command, const SqlOptions& options) {
   if (options.list) {
     print_queries(options);
     return;
   }
-  if (options.target.empty())
-    bad_input("give a trace or a results directory, or --list for the named queries");
-  if (options.query.empty() == options.name.empty())
-    bad_input("give either a query or --name NAME; `assay sql --list` shows the named ones");
+  if (options.target.empty()) refuse_missing(command, {command.get_option("target")});
+  if (options.query.empty() && options.name.empty())
+    refuse_missing(command, {command.get_option("query")});
+  if (!options.query.empty() && !options.name.empty())
+    bad_input("give either a query or --name, not both");
   const Target target = find_target(options.target);
   const std::string sql = query_text(options, target);
   const std::unique_ptr<Database> db = open_target(target);
@@ -385,12 +387,14 @@ void add_sql(CLI::App& app, int&) {
   CLI::App* command =
       app.add_subcommand("sql", "SQL on a trace or a ledger: named queries, or your own");
   auto options = std::make_shared<SqlOptions>();
-  command->add_option("target", options->target, "trace file, or results directory for its ledger");
+  command->add_option("target",
+                      options->target,
+                      "trace file, or results directory for its ledger; --list needs none");
   command->add_option("query",
                       options->query,
                       "one SQL query, or - to read it from standard input; "
-                      "only reading is allowed");
-  command->add_option("--name", options->name, "a named query instead");
+                      "only reading is allowed. Instead --name takes one of `assay sql --list`");
+  command->add_option("--name", options->name, "a named query");
   command->add_flag("--list", options->list, "the named queries (with --json also their SQL)");
   CLI::Option* csv = command->add_flag("--csv", options->csv, "print CSV");
   command->add_flag("--json", options->json, "print JSON")->excludes(csv);
@@ -400,7 +404,7 @@ void add_sql(CLI::App& app, int&) {
                    "most rows to print, 0: all (default: 100 in a table, else all)")
       ->check(whole_number(0));
   options->terminal.add_to(*command, false);
-  command->callback([options] { run_sql(*options); });
+  command->callback([options, command] { run_sql(*command, *options); });
 }
 
 } // namespace assay::cli
