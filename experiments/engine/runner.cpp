@@ -12,6 +12,7 @@
 #include "experiments/engine/eta.h"
 #include "experiments/engine/launch_runner.h"
 #include "experiments/engine/stop_signal.h"
+#include "experiments/plan/cell_name.h"
 #include "experiments/plan/trace_size.h"
 
 namespace assay {
@@ -135,16 +136,9 @@ private:
   void check_cells(const LedgerData& plan) const {
     std::vector<std::string> names;
     for (const CellRow& cell : plan.cells) names.push_back(cell.name);
-    for (const std::string& name : options_.cells)
-      if (std::find(names.begin(), names.end(), name) == names.end())
-        bad_input("--cell {}: the plan has no such cell; its cells are: {}",
-                  printable(name),
-                  printable(fmt::format("{}", fmt::join(names, ", "))));
+    for (const std::string& name : options_.cells) require_cell("--cell", name, names);
     for (const std::string& name : options_.redo)
-      if (name != kCauseDisturbed && std::find(names.begin(), names.end(), name) == names.end())
-        bad_input("--redo {}: takes `disturbed` or a cell of the plan: {}",
-                  printable(name),
-                  printable(fmt::format("{}", fmt::join(names, ", "))));
+      require_cell("--redo", name, names, kCauseDisturbed);
   }
 
   std::vector<LaunchTask> chosen_launches() const {
