@@ -236,7 +236,9 @@ std::vector<Draft> Planner::drafts(const MatrixCell& cell, const Optimization& r
 }
 
 void Planner::check_data(const TrainConfig& config) {
-  if (config.data.empty())
+  if (config.data.empty() && !options_.needs_data)
+    plan_.lacks_data = true;
+  else if (config.data.empty())
     problems_.add("no training data: give --data PATH, or `data` under [base]");
   else if (std::error_code ignored; !std::filesystem::exists(config.data, ignored))
     problems_.add(
