@@ -6,6 +6,7 @@
 
 #include "core/result.h"
 #include "core/sqlite/sqlite_file.h"
+#include "core/system_call.h"
 
 namespace assay {
 
@@ -75,8 +76,10 @@ std::string write_remedy(int error) {
   case EPERM:
   case EROFS:
     return "choose a place that can be written";
-  default:
-    return "choose another place";
+  default: {
+    const std::string remedy = limit_remedy(error);
+    return remedy.empty() ? "choose another place" : remedy;
+  }
   }
 }
 

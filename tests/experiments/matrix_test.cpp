@@ -123,6 +123,28 @@ TEST(Matrix, AKeyOfAnotherTableNamesThatTable) {
   EXPECT_THAT(problem(kHead + "[base]\nlr = inf\n" + kCell), HasSubstr("key 'lr'"));
 }
 
+// In plain words, with line and column: toml++'s own are about its parser.
+TEST(Matrix, AMistakeInTomlSaysWhatToWrite) {
+  const auto of_line = [](const std::string& line) {
+    return problem("version = 1\n[base]\n" + line);
+  };
+  EXPECT_THAT(of_line("data = corpus\n"),
+              HasSubstr("m.toml:3:8: no value of TOML: text is written "
+                        "in quotes"));
+  EXPECT_THAT(of_line("data = \"corpus\n"), HasSubstr("lacks its closing quote"));
+  EXPECT_THAT(of_line("lr = 1\nlr = 2\n"), HasSubstr("m.toml:4:"));
+  EXPECT_THAT(of_line("lr = 1\nlr = 2\n"), HasSubstr("'lr' is there a second time"));
+  EXPECT_THAT(of_line("[base]\n"), HasSubstr("'base' is there a second time"));
+  EXPECT_THAT(of_line("seq_len: 3\n"), HasSubstr("a key is followed by ="));
+  EXPECT_THAT(of_line("seq_len =\n"), HasSubstr("a value is missing"));
+  EXPECT_THAT(of_line("[cell\n"), HasSubstr("closing bracket"));
+  EXPECT_THAT(of_line("x = True\n"), HasSubstr("small letters"));
+  for (const char* line : {"a = 1 2\n", "a = [1 2]\n", "a = 2024-13-45\n", "a = \"\\q\"\n"}) {
+    EXPECT_THAT(of_line(line), HasSubstr("m.toml:3:")) << line;
+    EXPECT_THAT(of_line(line), testing::Not(HasSubstr("Error while"))) << line;
+  }
+}
+
 TEST(Matrix, AWrongTypeNamesItsLine) {
   EXPECT_THAT(problem(kHead + "launches = \"3\"\n" + kCell),
               HasSubstr("m.toml:4: [experiment] launches"));

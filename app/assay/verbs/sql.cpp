@@ -170,6 +170,16 @@ void print_queries(const SqlOptions& options) {
   fmt::print("{}", out.take());
 }
 
+void print_rows(Statement& statement, const SqlOptions& options, const Database& db) {
+  if (options.json)
+    print_json_rows(statement, options.limit.value_or(0));
+  else if (options.csv)
+    print_csv(statement, options.limit.value_or(0));
+  else
+    print_table(
+        statement, options.limit, options.terminal.style(), [&] { return why_empty(options, db); });
+}
+
 void run_sql(const CLI::App& command, const SqlOptions& options) {
   if (options.list) {
     print_queries(options);
@@ -185,14 +195,15 @@ void run_sql(const CLI::App& command, const SqlOptions& options) {
   const std::unique_ptr<Database> db = open_target(target);
   sqlite3_set_authorizer(db->handle(), only_reading, nullptr);
   Statement statement = prepare_query(*db, sql);
-  if (options.json)
-    print_json_rows(statement, options.limit.value_or(0));
-  else if (options.csv)
-    print_csv(statement, options.limit.value_or(0));
-  else
-    print_table(statement, options.limit, options.terminal.style(), [&] {
-      return why_empty(options, *db);
-    });
+  try {
+    print_rows(statement, options, *db);
+  } catch (const DatabaseError& error) {
+    if (!error.is_damaged()) throw;
+    throw Failure(Failure::Kind::BadInput,
+                  (target.is_trace ? trace_schema::damaged(target.path, error.what())
+                                   : ledger_schema::damaged(target.path, error.what()))
+                      .message);
+  }
 }
 
 } // namespace
