@@ -11,6 +11,7 @@
 #include <fstream>
 #include <string_view>
 
+#include "core/file_kind.h"
 #include "core/system_call.h"
 
 namespace assay {
@@ -91,7 +92,8 @@ Result<bool> check_schema(const std::string& path, const SqliteMarks& marks, std
 }
 
 Result<bool> check_sqlite_file(const std::string& path, const SqliteMarks& marks) {
-  if (!is_plain_file(path)) return fail("{}: not a plain file", path);
+  if (const std::string why = why_no_plain_file(path); !why.empty())
+    return fail("{}: {}", path, why);
   errno = 0;
   std::ifstream file(path, std::ios::binary);
   if (!file) return fail("{}: cannot be opened for reading: {}", path, system_cause(errno));

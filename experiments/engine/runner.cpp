@@ -8,6 +8,7 @@
 #include "core/ledger/directory_lock.h"
 #include "core/ledger/ledger_schema.h"
 #include "core/text.h"
+#include "core/trace/trace_schema.h"
 #include "experiments/engine/earlier_results.h"
 #include "experiments/engine/eta.h"
 #include "experiments/engine/launch_runner.h"
@@ -99,7 +100,7 @@ private:
     std::error_code ignored; // there may be no traces
     std::vector<fs::path> unfinished;
     for (const auto& entry : fs::directory_iterator(fs::path(directory_) / "traces", ignored))
-      if (entry.path().filename().string().find(".sqlite.part") != std::string::npos)
+      if (trace_schema::is_unfinished(entry.path().filename().string()))
         unfinished.push_back(entry.path());
     for (const fs::path& path : unfinished) fs::remove(path, ignored);
   }

@@ -4,11 +4,11 @@
 #include <charconv>
 #include <cmath>
 #include <cstring>
-#include <filesystem>
 #include <fstream>
 #include <iostream>
 #include <sstream>
 
+#include "core/file_kind.h"
 #include "core/system_call.h"
 #include "core/text.h"
 
@@ -272,16 +272,13 @@ Result<toml::table> parse_toml(const std::string& text, const std::string& file)
 }
 
 Result<std::string> read_text_file(const std::string& path) {
-  if (std::error_code ignored; std::filesystem::is_directory(path, ignored))
-    return fail("{}: is a directory, not a file", path);
   std::ostringstream text;
   if (path == "-") {
     text << std::cin.rdbuf();
     return text.str();
   }
-  if (std::error_code ignored;
-      std::filesystem::exists(path, ignored) && !std::filesystem::is_regular_file(path, ignored))
-    return fail("{}: is a pipe or a device, not a file; `-` reads standard input", path);
+  if (const std::string why = why_no_plain_file(path); !why.empty())
+    return fail("{}: {}; `-` reads standard input", path, why);
   std::ifstream file(path, std::ios::binary);
   if (!file) return fail("{}: cannot be read: {}", path, system_cause(errno));
   text << file.rdbuf();

@@ -309,7 +309,7 @@ TEST(Matrix, ATypingMistakeIsAnErrorWithItsLine) {
     const std::string text = std::string("version = 1\n\n") + mistake;
     const auto matrix = parse_matrix(text, "m.toml");
     ASSERT_FALSE(matrix) << mistake;
-    EXPECT_TRUE(matrix.error().message.starts_with("m.toml:3: ")) << matrix.error().message;
+    EXPECT_TRUE(matrix.error().message.starts_with("m.toml:3:")) << matrix.error().message;
   }
   EXPECT_FALSE(parse_matrix("version = 1\n", "m.toml", {"base.x=[.a]"}));
 }
