@@ -108,20 +108,21 @@ std::vector<ClaimRow> read_claims(const Database& db, std::int64_t schema) {
       " FROM claim ORDER BY position");
   while (s.step()) {
     InOrder c(s);
-    ClaimRow row{c.text(),
-                 c.text(),
-                 c.text(),
-                 c.text(),
-                 c.text(),
-                 c.text(),
-                 c.text(),
-                 c.real(),
-                 c.real(),
-                 c.text(),
-                 c.text(),
-                 c.text(),
-                 c.text(),
-                 c.text()};
+    ClaimRow row;
+    row.id = c.text();
+    row.optimization = c.text();
+    row.from = c.text();
+    row.to = c.text();
+    row.text = c.text();
+    row.source = c.text();
+    row.metric = c.text();
+    row.lo = c.real();
+    row.hi = c.real();
+    row.conditions = c.text();
+    row.unmet = c.text();
+    row.requires_json = c.text();
+    row.stages = c.text();
+    row.lints = c.text();
     rows.push_back(std::move(row));
   }
   return rows;
@@ -221,19 +222,21 @@ std::vector<LaunchRow> read_launches(const Database& db, std::int64_t schema) {
     row.build_order = c.text();
     row.rounds_planned = c.small();
     row.steady = c.flag();
-    row.identity = {c.text(),
-                    c.text(),
-                    c.text(),
-                    c.text(),
-                    c.text(),
-                    c.text(),
-                    c.text(),
-                    c.text(),
-                    c.text(),
-                    c.text(),
-                    c.small(),
-                    c.small(),
-                    c.text()};
+    Identity& id = row.identity;
+    for (std::string* field : {&id.build,
+                               &id.libtorch,
+                               &id.cuda,
+                               &id.driver,
+                               &id.gpu,
+                               &id.gpu_uuid,
+                               &id.host,
+                               &id.boot,
+                               &id.cpu,
+                               &id.kernel})
+      *field = c.text();
+    id.cores = c.small();
+    id.threads = c.small();
+    id.environment = c.text();
     row.repeats = c.maybe_integer().value_or(0);
     rows.push_back(std::move(row));
   }

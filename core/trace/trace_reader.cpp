@@ -15,7 +15,8 @@ namespace assay {
 namespace {
 
 constexpr int kLongestValue = 64 << 20; // bytes; a longer one is damage
-// ns from the start of the trace, 104 days: a later or earlier time is damage, and sums of many fit.
+// ns from the start of the trace, 104 days: a later or earlier time is damage, and sums of many
+// fit.
 constexpr std::int64_t kLongestTime = std::int64_t{1} << 53;
 
 // What the timeline calls copies, by ENUM_CUDA_MEMCPY_OPER, and waits, by ENUM_CUPTI_SYNC_TYPE.

@@ -310,6 +310,11 @@ Result<Matrix> parse_matrix(const std::string& text,
   matrix.text = text;
   matrix.overrides = overrides;
   read_tables(root, matrix);
+  if (matrix.cells.size() > kMostCells)
+    return fail("{}: asks for {} cells, more than {} cells; divide it among several matrices",
+                file,
+                matrix.cells.size(),
+                kMostCells);
   if (problems.messages.empty() && matrix.cells.empty())
     problems.add(nullptr,
                  "asks for nothing: give at least one [[cell]], or [matrix] with optimizations");

@@ -363,7 +363,22 @@ TEST(Matrix, HugeProductsAreRefusedBeforeTheyAreMade) {
                        axes + " }\n",
                    "m.toml");
   ASSERT_FALSE(matrix);
-  EXPECT_THAT(matrix.error().message, HasSubstr("more than 1000 cells"));
+  EXPECT_EQ(matrix.error().message,
+            "m.toml:4: [matrix] optimizations and axes make 1 x 100 x 100 x 100 x 100 cells, more "
+            "than 1000 cells; take fewer values");
+}
+
+// However they are asked for: planning thousands of cells takes minutes.
+TEST(Matrix, TooManyCellsAreRefusedBeforeTheyArePlanned) {
+  std::string cells, more;
+  for (int i = 0; i < 1001; ++i) {
+    cells += fmt::format("[[cell]]\nname = \"c{}\"\noptimization = \"varlen\"\n", i);
+    more += fmt::format("{{ optimization = \"varlen\", seq_len = {} }},", i + 1);
+  }
+  EXPECT_EQ(problem(kHead + cells),
+            "m.toml: asks for 1001 cells, more than 1000 cells; divide it among several matrices");
+  EXPECT_THAT(problem(kHead + "[matrix]\noptimizations = [\"varlen\"]\ninclude = [" + more + "]\n"),
+              HasSubstr("asks for 1002 cells"));
 }
 
 TEST(Matrix, LimitsAndBytesThatAreNoText) {
