@@ -106,7 +106,8 @@ TEST_F(RunnerTest, ChosenCellsRunAloneAndTheRestLater) {
   for (const LaunchRow& launch : ledger().launches) EXPECT_EQ(launch.cell, 2);
   EXPECT_EQ(run().progress.done, kLaunches);
   options.cells = {"no such cell"};
-  EXPECT_THROW(run("", options), Failure);
+  EXPECT_THAT(failure_of([&] { run("", options); }),
+              HasSubstr("--cell no such cell: no such cell; cells are: ema, guard"));
 }
 
 TEST_F(RunnerTest, AFailedGateKeepsTheVariantOutOfTiming) {
