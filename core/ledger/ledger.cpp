@@ -9,6 +9,7 @@
 #include "core/files/output_target.h"
 #include "core/files/temporary_file.h"
 #include "core/ledger/directory_lock.h"
+#include "core/ledger/launch_rules.h"
 #include "core/ledger/ledger_rows.h"
 #include "core/ledger/ledger_schema.h"
 #include "core/ledger/plan_difference.h"
@@ -189,7 +190,8 @@ void Ledger::close_abandoned_launches() {
     std::vector<std::pair<std::int64_t, LaunchState>> closed;
     while (find.step()) {
       const bool enough =
-          find.text(2) == "timed" && find.integer(3) > 0 && 2 * find.integer(3) >= find.integer(1);
+          find.text(2) == to_string(LaunchKind::Timed) &&
+          enough_rounds(static_cast<int>(find.integer(3)), static_cast<int>(find.integer(1)));
       closed.emplace_back(find.integer(0), enough ? LaunchState::Partial : LaunchState::Failed);
     }
     Statement update = database_->prepare(
