@@ -12,13 +12,14 @@
 #include <cstring>
 
 #include "core/result.h"
+#include "core/system_error.h"
 
 namespace assay::cli {
 
 StoreProcess::StoreProcess(const std::string& worker_program) {
   std::array<int, 2> in{}, out{};
   if (::pipe2(in.data(), O_CLOEXEC) != 0 || ::pipe2(out.data(), O_CLOEXEC) != 0)
-    internal_error("pipe: {}", std::strerror(errno));
+    bad_input("no pipe to the store of the ranks can be made: {}", system_error_text(errno));
   pid_ = ::fork();
   if (pid_ < 0) internal_error("fork: {}", std::strerror(errno));
   if (pid_ == 0) {

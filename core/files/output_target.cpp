@@ -6,6 +6,7 @@
 
 #include "core/result.h"
 #include "core/sqlite/sqlite_file.h"
+#include "core/system_error.h"
 
 namespace assay {
 
@@ -75,6 +76,9 @@ std::string write_remedy(int error) {
   case EPERM:
   case EROFS:
     return "choose a place that can be written";
+  case EMFILE:
+  case ENFILE:
+    return kMoreFilesRemedy;
   default:
     return "choose another place";
   }

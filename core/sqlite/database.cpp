@@ -9,6 +9,8 @@
 #include <set>
 #include <utility>
 
+#include "core/system_error.h"
+
 namespace assay {
 
 namespace {
@@ -204,9 +206,10 @@ Database::~Database() = default;
 
 void Database::raise(int code, Here here) const {
   const int system = sqlite3_system_errno(handle_.get());
+  const bool named = (code & 0xff) == SQLITE_IOERR || (code & 0xff) == SQLITE_CANTOPEN;
   const std::string cause =
-      (code & 0xff) == SQLITE_IOERR && system != 0
-          ? fmt::format("{} (system error {})", sqlite3_errmsg(handle_.get()), system)
+      named && system != 0
+          ? fmt::format("{} ({})", sqlite3_errmsg(handle_.get()), system_error_text(system))
           : std::string(sqlite3_errmsg(handle_.get()));
   throw DatabaseError(code,
                       fmt::format("{}: {}{} [SQLite {}, {}:{}]",

@@ -11,6 +11,8 @@
 #include <fstream>
 #include <string_view>
 
+#include "core/system_error.h"
+
 namespace assay {
 
 namespace {
@@ -95,7 +97,7 @@ Result<bool> check_sqlite_file(const std::string& path, const SqliteMarks& marks
   if (!file)
     return fail("{}: cannot be opened for reading ({}){}",
                 path,
-                std::strerror(errno),
+                system_error_text(errno),
                 errno == EACCES ? "; change its permissions" : "");
   Header header{};
   file.read(header.data(), header.size());
