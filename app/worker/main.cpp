@@ -2,7 +2,6 @@
 // call it by hand.
 #include <fmt/format.h>
 
-#include <csignal>
 #include <cstdio>
 
 #include "app/command_line/assignments.h"
@@ -20,7 +19,6 @@ namespace {
 
 int run(int argc, char** argv) {
   using namespace assay;
-  std::signal(SIGXFSZ, SIG_IGN); // a size limit is an error like a full disk
   // People type `assay train`; only the options of this program itself are asked of it by name.
   const bool itself = argc < 2 || argv[1][0] == '-';
   CLI::App app("Assay's embedded trainer", itself ? "assay-worker" : "assay");

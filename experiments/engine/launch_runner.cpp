@@ -4,12 +4,12 @@
 #include <filesystem>
 
 #include "core/ledger/covariates.h"
+#include "core/ledger/launch_rules.h"
 #include "core/ledger/stored_config.h"
 #include "core/statistics/statistics.h"
 #include "core/text.h"
 #include "experiments/engine/data_fingerprint.h"
 #include "experiments/engine/stop_signal.h"
-#include "experiments/evidence/enough_rounds.h"
 
 namespace assay {
 
@@ -29,7 +29,7 @@ std::string
 launch_config(const std::string& config_json, const CellRow& cell, const LaunchTask& task) {
   if (task.kind != LaunchKind::Timed && task.kind != LaunchKind::Loss) return config_json;
   json config = stored_config(config_json);
-  config["seed"] = config.at("seed").get<std::uint64_t>() + static_cast<std::uint64_t>(task.index);
+  config["seed"] = launch_seed(config.at("seed").get<std::uint64_t>(), task.index);
   if (task.kind == LaunchKind::Loss) config["steps"] = cell.loss_rounds * cell.loss_steps;
   return config.dump();
 }

@@ -30,6 +30,8 @@ namespace {
 
 constexpr const char* kNoWorker = "no worker can be started";
 constexpr std::size_t kLogTailBytes = 800;
+constexpr const char* kTooManyFiles = "too many open files; allow more of them (ulimit -n)\n";
+constexpr const char* kNotExecuted = "the program cannot be executed\n";
 constexpr std::int64_t kLookMs = 500;            // for a signal that came just before poll()
 constexpr std::size_t kLongestLine = 256u << 20; // a worker that never ends its line is broken
 
@@ -67,6 +69,12 @@ bool place(int from, int to) {
   return ::dup2(from, to) == to;
 }
 
+// The engine quotes the log.
+[[noreturn]] void end_child(int log, const char* why) {
+  (void)!::write(log, why, std::strlen(why));
+  ::_exit(127);
+}
+
 // The child between fork and exec: async-signal-safe calls only.
 [[noreturn]] void
 become_worker(const Pipes& pipes, const char* program, char* const* argv, pid_t engine) {
@@ -77,9 +85,10 @@ become_worker(const Pipes& pipes, const char* program, char* const* argv, pid_t 
   const int requests = ::fcntl(pipes.worker_requests, F_DUPFD_CLOEXEC, 10);
   const int events = ::fcntl(pipes.worker_events, F_DUPFD_CLOEXEC, 10);
   const int log = ::fcntl(pipes.log, F_DUPFD_CLOEXEC, 10);
+  if (requests < 0 || events < 0 || log < 0) end_child(pipes.log, kTooManyFiles);
   if (place(requests, 0) && place(log, 1) && place(log, 2) && place(events, kWorkerEventFd))
     ::execv(program, argv);
-  ::_exit(127);
+  end_child(log, kNotExecuted);
 }
 
 } // namespace

@@ -5,9 +5,9 @@
 #include <map>
 #include <utility>
 
+#include "core/ledger/launch_rules.h"
 #include "core/statistics/statistics.h"
 #include "experiments/evidence/effect.h"
-#include "experiments/evidence/enough_rounds.h"
 
 namespace assay {
 

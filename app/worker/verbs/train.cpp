@@ -10,6 +10,7 @@
 #include <optional>
 
 #include "app/command_line/parse.h"
+#include "app/command_line/program.h"
 #include "app/number_checks.h"
 #include "app/worker/launch/identity.h"
 #include "app/worker/verbs/config_options.h"
@@ -28,7 +29,6 @@ namespace assay::worker {
 
 namespace {
 
-constexpr int kIncomplete = 6; // exit code: stopped before the last step, a checkpoint was written
 constexpr std::int64_t kCheckpointEvery = 500;
 
 volatile std::sig_atomic_t interrupted = 0;
@@ -204,7 +204,7 @@ private:
       return kIncomplete;
     }
     if (!options_.json) fmt::print("{}\n", path);
-    return 0;
+    return kOk;
   }
 
   void restore(const Checkpoint& checkpoint) {
