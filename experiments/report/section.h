@@ -39,6 +39,7 @@ struct Section {
 
   bool empty() const { return rows.empty() && notes.empty(); }
   bool has_titles() const;
+  bool has_items() const; // every row is one, unlike lines beside labels
 };
 
 // The sections of a report that have content, in reading order. The first is the table of verdicts.
@@ -51,6 +52,8 @@ Section findings_section(const Report& report);
 // The sections of one comparison: what its verdict rests on, the measurements, the parity gates …
 std::vector<Section>
 comparison_sections(const Report& report, std::size_t cell, std::size_t comparison);
+// The rows about one cell, without the column that names it.
+Section rows_of_cell(Section section, const std::string& cell);
 // The throughput and roofline of a comparison's two sides; empty where neither is known.
 Section comparison_roofline(const CellReport& cell, const Comparison& comparison);
 

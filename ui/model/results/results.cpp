@@ -5,6 +5,7 @@
 #include "core/trace/trace_file.h"
 #include "experiments/evidence/cell_view.h"
 #include "experiments/report/explain_wording.h"
+#include "ui/model/results/runs_model.h"
 
 namespace assay {
 namespace {
@@ -22,6 +23,7 @@ void build_models(Results& results) {
       results.speeds.push_back(speed.empty() ? std::nullopt : std::optional(std::move(speed)));
     }
   results.verdicts = verdict_model(results.data, results.report);
+  results.sections = run_sections(results.report);
 }
 
 Results judged(LedgerData data, const std::string& directory, bool explained) {
