@@ -122,7 +122,7 @@ std::vector<ClaimRow> read_claims(const Database& db, std::int64_t schema) {
     row.unmet = c.text();
     row.requires_json = c.text();
     row.stages = c.text();
-    row.lints = c.text();
+    row.source_errors = c.text();
     rows.push_back(std::move(row));
   }
   return rows;

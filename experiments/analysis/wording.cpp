@@ -14,6 +14,12 @@ std::string launch_count_text(std::size_t launches) {
   return fmt::format("{} launch{}", launches, launches == 1 ? "" : "es");
 }
 
+std::string launch_text(const LaunchRow& launch) {
+  std::string text = fmt::format("{} {}", to_string(launch.kind), launch.index);
+  if (launch.attempt > 0) text += fmt::format(", attempt {}", launch.attempt + 1);
+  return text;
+}
+
 std::string cores_text(const Identity& identity) {
   return fmt::format("{} core{}, {} thread{}",
                      identity.cores,

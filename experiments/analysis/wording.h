@@ -24,6 +24,7 @@ std::string at_95_text(const Estimate& log);
 std::string table_effect_text(const std::optional<Effect>& effect);
 std::string unit_text(const CellRow& cell);          // "train step"
 std::string launch_count_text(std::size_t launches); // "1 launch", "5 launches"
+std::string launch_text(const LaunchRow& launch);    // "timed 3", "timed 3, attempt 2"
 std::string cores_text(const Identity& identity);    // "2 cores, 1 thread"
 std::string shares_text(const Interval& shares);     // the same of gains themselves
 std::string gain_range_text(double lo, double hi);   // "+10 to +15 %", "+10 % or more"

@@ -244,6 +244,15 @@ ordered_json cell_json(const CellReport& value) {
   return out;
 }
 
+void add_comparison_sections(ordered_json& cells, const Report& report) {
+  for (std::size_t cell = 0; cell < report.cells.size(); ++cell)
+    for (std::size_t i = 0; i < report.cells[cell].comparisons.size(); ++i) {
+      ordered_json& sections = cells[cell]["comparisons"][i]["sections"] = ordered_json::array();
+      for (const Section& section : comparison_sections(report, cell, i))
+        sections.push_back(to_json(section));
+    }
+}
+
 ordered_json cell_name(const Report& report, std::int64_t id) {
   for (const CellReport& cell : report.cells)
     if (cell.cell.id == id) return text(cell.cell.name);
@@ -347,6 +356,7 @@ std::string render_json(const Report& report) {
         {"kind", text(event.kind)},
         {"detail", text(event.detail)}};
   });
+  add_comparison_sections(out["cells"], report);
   out["run"] = to_json(run_section(report));
   add("sections", report_sections(report), [](const Section& section) { return to_json(section); });
   return out.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n";

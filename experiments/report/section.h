@@ -39,6 +39,7 @@ struct Section {
 
   bool empty() const { return rows.empty() && notes.empty(); }
   bool has_titles() const;
+  bool has_items() const; // every row is one, unlike lines beside labels
 };
 
 // The sections of a report that have content, in reading order. The first is the table of verdicts.
@@ -53,6 +54,8 @@ std::vector<Section>
 comparison_sections(const Report& report, std::size_t cell, std::size_t comparison);
 // What the comparisons of a cell share: the roofline of each of its variants, once.
 std::vector<Section> cell_sections(const Report& report, std::size_t cell);
+// The rows about one cell, without the column that names it.
+Section rows_of_cell(Section section, const std::string& cell);
 // The throughput and roofline of a comparison's two sides; empty where neither is known.
 Section comparison_roofline(const CellReport& cell, const Comparison& comparison);
 

@@ -40,6 +40,17 @@ std::string quality_line(const Comparison& comparison) {
   return known || why.text.empty() ? word : word + ": " + why.text;
 }
 
+// Every part of the verdict, of which the table has the one that decides.
+std::string verdict_line(const Verdict& verdict) {
+  std::string text = fmt::format("validity {}, speed {}, quality {}, claim {}",
+                                 to_string(verdict.validity),
+                                 to_string(verdict.speed),
+                                 to_string(verdict.quality),
+                                 to_string(verdict.claim));
+  for (const Tag tag : verdict.tags) text += fmt::format(", {}", to_string(tag));
+  return text;
+}
+
 std::string side_of(const Comparison& comparison, std::int64_t variant) {
   if (variant == comparison.a_id) return comparison.a;
   return variant == comparison.b_id ? comparison.b : "launch";
@@ -54,6 +65,7 @@ Section measurement_section(const ComparisonPlace& place) {
   const auto add = [&](const char* label, const std::string& text) {
     if (!text.empty()) section.rows.push_back({{label, text}, place.cell().cell.name});
   };
+  add("verdict", verdict_line(comparison.verdict));
   if (comparison.effect) {
     const Effect& effect = *comparison.effect;
     const std::size_t launches = effect.launches.size();

@@ -75,7 +75,8 @@ std::string one_line(const std::string& lines) {
 
 std::string rounds_text(const LaunchSummary& launch) {
   if (launch.row.kind == LaunchKind::Timed)
-    return fmt::format("{} + {} warm-up", launch.rounds, launch.warmup_rounds);
+    return fmt::format(
+        "{} of {} + {} warm-up", launch.rounds, launch.row.rounds_planned, launch.warmup_rounds);
   return launch.row.kind == LaunchKind::Loss ? std::to_string(launch.rounds) : "-";
 }
 
@@ -132,9 +133,7 @@ Section shape_warnings_section(const Report& report) {
 Section launches_section(const Report& report) {
   Section section{.id = "launches", .title = "Launches", .depth = Depth::Record, .names = 2};
   section.columns = {{"cell"},
-                     {"kind"},
-                     {"launch", true},
-                     {"attempt", true},
+                     {"launch"},
                      {"state", false, true},
                      {"rounds", true},
                      {"started (UTC)"},
@@ -142,9 +141,7 @@ Section launches_section(const Report& report) {
                      {"reason"}};
   for (const LaunchSummary& launch : report.launches)
     section.rows.push_back({{launch.cell,
-                             std::string(to_string(launch.row.kind)),
-                             std::to_string(launch.row.index),
-                             std::to_string(launch.row.attempt + 1),
+                             launch_text(launch.row),
                              launch.state(),
                              rounds_text(launch),
                              launch.row.started_utc,

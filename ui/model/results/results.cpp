@@ -6,6 +6,7 @@
 #include "core/trace/trace_schema.h"
 #include "experiments/evidence/cell_view.h"
 #include "experiments/report/explain_wording.h"
+#include "ui/model/results/runs_model.h"
 
 namespace assay {
 namespace {
@@ -23,6 +24,7 @@ void build_models(Results& results) {
       results.speeds.push_back(speed.empty() ? std::nullopt : std::optional(std::move(speed)));
     }
   results.verdicts = verdict_model(results.data, results.report);
+  results.sections = run_sections(results.report);
 }
 
 Results judged(LedgerData data, const std::string& directory, bool explained) {
