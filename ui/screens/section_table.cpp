@@ -49,16 +49,21 @@ std::vector<ColumnWidth> column_widths(const Section& section) {
   return widths;
 }
 
-// Each column has room for its longest word and a few words of a sentence, where there is that
-// much; long texts share the rest.
+// Each column has room for its longest word and a few words of a sentence; where there is less, the
+// widest columns give way. Long texts share the rest.
 void set_up_table(std::vector<ColumnWidth> widths, float available) {
   const float em = ImGui::GetFontSize();
-  for (ColumnWidth& width : widths)
-    width.word = std::clamp(width.word, std::min(width.whole, 8 * em), 10 * em);
-  float words = 0, wholes = 0;
-  for (const ColumnWidth& width : widths) words += width.word, wholes += width.whole;
-  const float share =
-      wholes > words ? std::clamp((available - words) / (wholes - words), 0.0F, 1.0F) : 0;
+  const auto least = [&](const ColumnWidth& width, float cap) {
+    return std::min(std::max(width.word, std::min(width.whole, 6 * em)), cap);
+  };
+  float cap = 10 * em, sum = 0, wholes = 0;
+  for (;; cap -= em / 2) {
+    sum = wholes = 0;
+    for (const ColumnWidth& width : widths) sum += least(width, cap), wholes += width.whole;
+    if (sum <= available || cap <= 3 * em) break;
+  }
+  for (ColumnWidth& width : widths) width.word = least(width, cap);
+  const float share = wholes > sum ? std::clamp((available - sum) / (wholes - sum), 0.0F, 1.0F) : 0;
   for (const ColumnWidth& width : widths)
     ImGui::TableSetupColumn("",
                             ImGuiTableColumnFlags_WidthStretch,
