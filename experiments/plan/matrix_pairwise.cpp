@@ -32,7 +32,7 @@ std::vector<Axis> read_axes(TomlTable& table) {
     if (values == nullptr || values->empty()) {
       table.problems().add(&node,
                            fmt::format("[matrix] axes: '{}' takes a non-empty array of values",
-                                       printable(std::string(key.str()))));
+                                       printable(key.str())));
       continue;
     }
     Axis axis{std::string(key.str()), {}};

@@ -39,7 +39,7 @@ TEST(StepCost, DeltaLayerByHand) {
   // q k v o and two gates in fp32: 3 x 128 x (4 x 32 + 2 x 2) x 4
   EXPECT_DOUBLE_EQ(op(ops, "delta rule").bytes, 202752);
   EXPECT_EQ(op(ops, "delta rule").peak, Peak::Fp32);
-  EXPECT_EQ(op(ops, "delta rule").launches, 58 + 105 + 6 * 4);
+  EXPECT_EQ(op(ops, "delta rule").kernels, 58 + 105 + 6 * 4);
   // 6 x 128 x 3 x 64 x 96
   EXPECT_DOUBLE_EQ(op(ops, "feed forward").flops, 14155776);
   EXPECT_DOUBLE_EQ(op(ops, "head").flops, 6.0 * 128 * 64 * 256);
@@ -118,8 +118,8 @@ TEST(StepCost, ChunkedLossByHand) {
   EXPECT_DOUBLE_EQ(op(chunked, "head").bytes,
                    3.0 * 2 * 128 * (64 + 256) + (6.0 * 2 + 5 * 4) * 64 * 256);
   EXPECT_DOUBLE_EQ(op(chunked, "loss").bytes, 2.0 * 128 * 256 * 2);
-  EXPECT_EQ(op(chunked, "head").launches + op(chunked, "loss").launches, 3 * (4 + 6) + 9);
-  EXPECT_EQ(op(whole, "casts").launches - op(chunked, "casts").launches, 1);
+  EXPECT_EQ(op(chunked, "head").kernels + op(chunked, "loss").kernels, 3 * (4 + 6) + 9);
+  EXPECT_EQ(op(whole, "casts").kernels - op(chunked, "casts").kernels, 1);
   TrainConfig config;
   config.preset = "base";
   config.precision = Precision::Bf16;
@@ -144,7 +144,7 @@ TEST(StepCost, Fp8LinearsByHand) {
   EXPECT_DOUBLE_EQ(op(fp8, "feed forward").bytes,
                    2.0 * (512 * (64 + 192) + 6 * 64 * 192 + 512 * (96 + 64) + 6 * 96 * 64));
   // Four FP8 products: 2 x 7 launches and 3 once; the head's four casts twice.
-  EXPECT_EQ(op(fp8, "casts").launches, 4 * (2 * 7 + 3) + 2 * 4);
+  EXPECT_EQ(op(fp8, "casts").kernels, 4 * (2 * 7 + 3) + 2 * 4);
   // A sum of 24 elements is not a multiple of 16.
   shape.fp8_linears = true;
   shape.layers = {LatentShape{2, 16, 8, 24, 64.5}};
@@ -163,10 +163,10 @@ TEST(StepCost, KeptWeightsByHand) {
   shape.kept_weights = true;
   const std::vector<OpCost> kept = step_cost(shape);
   EXPECT_DOUBLE_EQ(op(cast, "casts").bytes - op(kept, "casts").bytes, 2 * 6 * weights);
-  EXPECT_EQ(op(cast, "casts").launches - op(kept, "casts").launches, 5 * 2);
+  EXPECT_EQ(op(cast, "casts").kernels - op(kept, "casts").kernels, 5 * 2);
   EXPECT_DOUBLE_EQ(op(kept, "head").bytes - op(cast, "head").bytes, 2.0 * 64 * 256);
   EXPECT_DOUBLE_EQ(op(kept, "optimizer").bytes, 40.0 * 1000 + 6 * weights);
-  EXPECT_EQ(op(kept, "optimizer").launches - op(cast, "optimizer").launches, 1);
+  EXPECT_EQ(op(kept, "optimizer").kernels - op(cast, "optimizer").kernels, 1);
   shape.update_pass = UpdatePass::OnePass;
   EXPECT_DOUBLE_EQ(op(step_cost(shape), "optimizer").bytes, 40.0 * 1000 + 2 * weights);
   shape.micro_batches = 2; // casts twice, copies once
@@ -188,7 +188,7 @@ TEST(StepCost, FormsOfTheUpdateByHand) {
   EXPECT_DOUBLE_EQ(bytes_of(UpdatePass::OnePass, false), 32.0 * 1000);
   StepShape shape = small_delta();
   shape.update_pass = UpdatePass::OnePass;
-  EXPECT_EQ(op(step_cost(shape), "optimizer").launches, 4);
+  EXPECT_EQ(op(step_cost(shape), "optimizer").kernels, 4);
   EXPECT_TRUE(counts_all_launches(shape));
   shape.update_pass = UpdatePass::PerParameter; // launches follow the number of parameters
   EXPECT_FALSE(counts_all_launches(shape));
