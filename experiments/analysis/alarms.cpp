@@ -87,13 +87,13 @@ void note_cell(const CellReport& cell, std::vector<Alarm>& alarms) {
   if (cell.control && cell.control->alarm) {
     const Estimate& theta = cell.control->comparison.effect->theta;
     alarm(AlarmCode::ControlDiffers,
-          fmt::format("the A/A control differs from the reference by {}, p = {:.2g}",
+          fmt::format("the A/A control differs from the baseline by {}, p = {:.2g}",
                       effect_text(theta),
                       *theta.p));
   }
   if (const double gap = control_memory_gap(cell); gap > kMemoryAlarm)
     alarm(AlarmCode::MemoryDiffers,
-          fmt::format("two measurements of the reference's peak memory differ by {}; a smaller "
+          fmt::format("two measurements of the baseline's peak memory differ by {}; a smaller "
                       "difference of memory is not shown",
                       share_text(gap)));
   for (const Comparison& comparison : cell.comparisons)

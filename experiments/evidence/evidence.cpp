@@ -256,7 +256,7 @@ Evidence gather_evidence(const CellView& cell, const VariantRow& a, const Varian
     evidence.quality = Quality::Unknown;
     evidence.quality_reason = {ReasonCode::TimedLossesDiffer,
                                "the gates passed, but the training losses of the two sides differ, "
-                               "although the control matches its reference bit for bit"};
+                               "although the control matches its baseline bit for bit"};
   }
   judge_harm(evidence, cell, a, b);
   return evidence;

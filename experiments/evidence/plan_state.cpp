@@ -110,11 +110,11 @@ loss_blocked(const LedgerData& data, const Slot& slot, const std::string& cell_b
   for (const VariantRow* variant : variants_of(data, slot.cell->id)) {
     const auto found = excluded.find(variant->id);
     if (variant->role == Role::Reference && found != excluded.end())
-      return "its reference cannot be trained: " + found->second;
+      return "its baseline cannot be trained: " + found->second;
     any_level = any_level || (variant->role == Role::Level && found == excluded.end());
   }
   if (any_level || reference_is_asked(data, slot)) return "";
-  return "no level beside the reference is left to train";
+  return "no level beside the baseline is left to train";
 }
 
 // Why each cell is blocked, asked once per cell.
@@ -258,10 +258,10 @@ std::string blocked(const LedgerData& data, const CellRow& cell, std::int64_t si
   for (const VariantRow* variant : variants_of(data, cell.id)) {
     const auto found = excluded.find(variant->id);
     if (variant->role == Role::Reference && found != excluded.end())
-      return "its reference cannot be measured: " + found->second;
+      return "its baseline cannot be measured: " + found->second;
     any_level = any_level || (variant->role == Role::Level && found == excluded.end());
   }
-  return any_level ? "" : "no level beside the reference is left to measure";
+  return any_level ? "" : "no level beside the baseline is left to measure";
 }
 
 bool redo_is_asked(const LedgerData& data, const LaunchRow& launch) {

@@ -99,7 +99,7 @@ public:
     if (op == ops_.end()) op = ops_.insert(op, {name, 0, 0, 0, peak});
     op->flops += flops;
     op->bytes += bytes;
-    op->launches += launches;
+    op->kernels += launches;
   }
   // y = x W^T for every token, its gradients, and the casts of W and x; launches of the products
   // are counted by their callers, but for those of a sum that is split. `wide`: x is in fp32.

@@ -77,7 +77,8 @@ public:
   at::Tensor logits(const Batch& batch) const { return logits(batch, Attention::Varlen); }
   // … or by the given path, as training sees them.
   at::Tensor logits(const Batch& batch, Attention path) const;
-  // Mean loss of the batch, nats per token, of the current weights, documents isolated: fp32, 0-dim.
+  // Mean loss of the batch, nats per token, of the current weights, documents isolated: fp32,
+  // 0-dim.
   at::Tensor loss(const Batch& batch) const;
   // Gradients of the training loss of one batch, in the order of parameters(), on this rank alone;
   // changes nothing.

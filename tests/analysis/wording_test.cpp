@@ -180,7 +180,7 @@ TEST(Notes, AColumnThatIsUnknownEverywhereTakesOneLine) {
   ASSERT_FALSE(folded.notes.empty());
   EXPECT_EQ(folded.notes.front(),
             "Unknown everywhere: MFU, at measured peaks, kernel launches, bottleneck.");
-  report.cells[0].speed[1].launches = 12;
+  report.cells[0].speed[1].kernels = 12;
   EXPECT_EQ(roofline().columns.size(), 5u) << "known once is shown";
 }
 

@@ -60,7 +60,7 @@ TEST_F(LedgerTest, KeepsThePlan) {
   EXPECT_EQ(data.cost(1)->operations[0].name, "mm");
   EXPECT_EQ(data.cost(1)->operations[0].flops, 3e9);
   EXPECT_EQ(data.cost(1)->operations[0].bytes, 4e6);
-  EXPECT_EQ(data.cost(1)->operations[0].launches, 7);
+  EXPECT_EQ(data.cost(1)->operations[0].kernels, 7);
   EXPECT_EQ(data.cost(1)->operations[0].peak, Peak::Fp8);
   EXPECT_FALSE(data.cost(2)->all_kernel_launches);
   EXPECT_EQ(data.cost(3), nullptr);
