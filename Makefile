@@ -84,7 +84,7 @@ check:  ## formatting, direction of includes, the documents, repeated code: seco
 	@for check in links style folders; do python3 tests/scripts/docs_check.py . $$check; done
 	@python3 cmake/duplicates.py .
 
-lint: build  ## clang-tidy over what changed since the last release tag (BASE=COMMIT: since that commit)
+lint: build  ## clang-tidy over what changed since the last release (BASE=COMMIT: since that commit)
 	@cmake/lint.sh $(BASE)
 
 check-all: check build sanitize  ## before a release: sanitizers, clang-tidy over the whole tree, ThreadSanitizer, ten minutes of each fuzzer

@@ -21,19 +21,41 @@ namespace assay {
 
 namespace {
 
-constexpr std::size_t kShortWord = 3;
+constexpr std::size_t kMostEdits = 2, kLeastPrefix = 2, kShortWord = 3;
 
+// Letters replaced, added, left out, or swapped with their neighbour.
 std::size_t edit_distance(std::string_view a, std::string_view b) {
-  std::vector<std::size_t> row(b.size() + 1);
-  std::iota(row.begin(), row.end(), std::size_t{0});
+  std::vector<std::vector<std::size_t>> rows(a.size() + 1, std::vector<std::size_t>(b.size() + 1));
+  std::iota(rows[0].begin(), rows[0].end(), std::size_t{0});
   for (std::size_t i = 1; i <= a.size(); ++i) {
-    std::size_t diagonal = std::exchange(row[0], i);
+    rows[i][0] = i;
     for (std::size_t j = 1; j <= b.size(); ++j) {
-      const std::size_t replaced = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
-      diagonal = std::exchange(row[j], std::min({row[j] + 1, row[j - 1] + 1, replaced}));
+      const std::size_t replaced = rows[i - 1][j - 1] + (a[i - 1] == b[j - 1] ? 0 : 1);
+      rows[i][j] = std::min({rows[i - 1][j] + 1, rows[i][j - 1] + 1, replaced});
+      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
+        rows[i][j] = std::min(rows[i][j], rows[i - 2][j - 2] + 1);
     }
   }
-  return row.back();
+  return rows.back().back();
+}
+
+// Edits from `word` to `name`: at most two and fewer than half of its letters. A prefix counts as
+// two. Nothing where the two are not alike.
+// Dashes before an option are no part of its name.
+std::optional<std::size_t> edits_between(std::string_view word, std::string_view name) {
+  for (std::string_view* text : {&word, &name})
+    text->remove_prefix(std::min(text->find_first_not_of('-'), text->size()));
+  // People seldom miss the first of three letters.
+  if (word.empty() || (word.size() <= kShortWord && !name.starts_with(word[0])))
+    return std::nullopt;
+  // Longer words are no name with a mistake, and cost time and memory by the square.
+  if (word.size() <= name.size() + kMostEdits && name.size() <= word.size() + kMostEdits)
+    if (const std::size_t edits = edit_distance(word, name);
+        edits <= kMostEdits && 2 * edits < name.size())
+      return edits;
+  const bool prefix = std::min(word.size(), name.size()) >= kLeastPrefix &&
+                      (name.starts_with(word) || word.starts_with(name));
+  return prefix ? std::optional(kMostEdits) : std::nullopt;
 }
 
 // Controls of terminals (C0 but line feed and tab, DEL, C1), line separators that are no line feed,
@@ -48,18 +70,12 @@ bool is_control(char32_t c) {
 
 std::string closest(std::string_view word, const std::vector<std::string>& candidates) {
   std::string best;
-  std::size_t best_distance = std::max<std::size_t>(2, word.size() / 3) + 1;
-  for (const std::string& candidate : candidates) {
-    // In a short word half of the letters may differ; people seldom miss the first.
-    if (word.size() <= kShortWord && (word.empty() || !candidate.starts_with(word[0]))) continue;
-    const std::size_t distance = edit_distance(word, candidate);
-    const bool is_part = word.size() >= 3 && candidate.find(word) != std::string::npos;
-    if (const std::size_t score = is_part ? std::min<std::size_t>(distance, 2) : distance;
-        score < best_distance) {
-      best_distance = score;
+  std::size_t fewest = kMostEdits + 1;
+  for (const std::string& candidate : candidates)
+    if (const auto edits = edits_between(word, candidate); edits && *edits < fewest) {
+      fewest = *edits;
       best = candidate;
     }
-  }
   return best;
 }
 

@@ -20,8 +20,11 @@ std::string plain_cell(std::string cell) {
 std::vector<Term> read_page() {
   std::vector<Term> terms;
   std::istringstream page(kGlossaryPage);
+  bool titled = false; // below the rule under a table's titles
   for (std::string line; std::getline(page, line);) {
-    if (!line.starts_with("| ") || line.starts_with("| term ")) continue;
+    const bool rule = line.starts_with("|-");
+    titled = rule || (titled && line.starts_with('|'));
+    if (rule || !titled) continue;
     std::istringstream cells(line.substr(1));
     Term term;
     for (std::string* cell : {&term.name, &term.meaning, &term.stored}) {
@@ -33,10 +36,14 @@ std::vector<Term> read_page() {
   return terms;
 }
 
-std::string lower(std::string text) {
+constexpr std::size_t kLeastPart = 2; // letters of a word that find it
+
+// In small letters, and "95 %" as "95%".
+std::string comparable(std::string text) {
   std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) {
     return static_cast<char>(std::tolower(c));
   });
+  for (std::size_t at; (at = text.find(" %")) != std::string::npos;) text.erase(at, 1);
   return text;
 }
 
@@ -65,18 +72,33 @@ std::vector<std::string> words_of(const Term& term) {
   return words;
 }
 
-const Term* find_term(const std::string& word) {
-  if (const auto whole =
-          std::find_if(glossary().begin(),
-                       glossary().end(),
-                       [&](const Term& term) { return lower(term.name) == lower(word); });
-      whole != glossary().end())
-    return &*whole;
-  for (const std::string& form : singulars(lower(word)))
+std::vector<const Term*> find_terms(const std::string& word) {
+  const auto rows = [](const auto& matches) {
+    std::vector<const Term*> found;
     for (const Term& term : glossary())
-      for (const std::string& name : words_of(term))
-        if (lower(name) == form) return &term;
-  return nullptr;
+      if (matches(term)) found.push_back(&term);
+    return found;
+  };
+  const std::string wanted = comparable(word);
+  if (const auto whole = rows([&](const Term& term) { return comparable(term.name) == wanted; });
+      !whole.empty())
+    return whole;
+  const auto any_word = [](const Term& term, const auto& matches) {
+    const std::vector<std::string> words = words_of(term);
+    return std::any_of(words.begin(), words.end(), matches);
+  };
+  for (const std::string& form : singulars(wanted))
+    if (const auto exact = rows([&](const Term& term) {
+          return any_word(term, [&](const std::string& name) { return comparable(name) == form; });
+        });
+        !exact.empty())
+      return {exact.front()};
+  if (wanted.size() < kLeastPart) return {};
+  return rows([&](const Term& term) {
+    return any_word(term, [&](const std::string& name) {
+      return (" " + comparable(name)).find(" " + wanted) != std::string::npos;
+    });
+  });
 }
 
 const std::vector<Term>& glossary() {

@@ -44,7 +44,7 @@ void MatrixOptions::add_to(CLI::App& command) {
       ->type_name("TABLE.KEY=VALUE");
 }
 
-Plan MatrixOptions::load() const {
+Plan MatrixOptions::load(bool needs_data) const {
   std::vector<std::string> overrides = overrides_;
   if (!data_.empty()) overrides.push_back("base.data=" + toml_string(data_));
   if (!device_.empty()) overrides.push_back("base.device=" + toml_string(device_));
@@ -53,7 +53,8 @@ Plan MatrixOptions::load() const {
   return value_or_throw(make_plan(matrix,
                                   {.claims_directory = data_directory("claims"),
                                    .command = command_line(),
-                                   .device_memory_bytes = smallest_gpu_bytes()}));
+                                   .device_memory_bytes = smallest_gpu_bytes(),
+                                   .needs_data = needs_data}));
 }
 
 } // namespace assay::cli

@@ -14,7 +14,8 @@ class MatrixOptions {
 public:
   void add_to(CLI::App& command);
   // Throws Failure with every problem of matrix, claims and overrides at once.
-  Plan load() const;
+  // `needs_data`: a plan that nothing runs may lack training data.
+  Plan load(bool needs_data = true) const;
 
 private:
   std::string matrix_, data_, device_;

@@ -14,6 +14,7 @@
 #include "app/assay/verbs.h"
 #include "core/files/shell_text.h"
 #include "core/result.h"
+#include "core/system_call.h"
 
 namespace assay::cli {
 
@@ -91,7 +92,7 @@ void exec_program(const std::string& program, const std::vector<std::string>& ar
 int call(const std::string& program, const std::vector<std::string>& arguments) {
   std::fflush(stdout);
   const pid_t child = ::fork();
-  if (child < 0) internal_error("fork: {}", std::strerror(errno));
+  if (child < 0) refuse_call("no program can be started", "fork", errno);
   if (child == 0) {
     replace_process(program, arguments);
     ::_exit(127);
@@ -101,9 +102,9 @@ int call(const std::string& program, const std::vector<std::string>& arguments) 
 
 std::string capture(const std::string& program, const std::vector<std::string>& arguments) {
   std::array<int, 2> pipe{};
-  if (::pipe(pipe.data()) != 0) internal_error("pipe: {}", std::strerror(errno));
+  if (::pipe(pipe.data()) != 0) refuse_call("no program can be started", "pipe", errno);
   const pid_t child = ::fork();
-  if (child < 0) internal_error("fork: {}", std::strerror(errno));
+  if (child < 0) refuse_call("no program can be started", "fork", errno);
   if (child == 0) {
     ::dup2(pipe[1], STDOUT_FILENO);
     ::close(pipe[0]);

@@ -4,6 +4,7 @@
 
 #include "core/ledger/ledger.h"
 #include "core/text.h"
+#include "experiments/evidence/plan_state.h"
 #include "experiments/report/text_layout.h"
 
 namespace assay::cli {
@@ -20,15 +21,15 @@ std::string place(const RunProgress& p) {
   return fmt::format("  round {}/{}{}", p.round, p.rounds, disturbed);
 }
 
-std::string launch(const RunProgress& p, std::size_t cell_columns = std::string::npos) {
-  std::string text = fmt::format("launch {}/{}  {} {} {}",
-                                 p.launch_number,
-                                 p.launches,
-                                 cut_to(printable(p.cell), cell_columns),
-                                 to_string(p.task.kind),
-                                 p.task.index);
+std::string name(const RunProgress& p, std::size_t cell_columns = std::string::npos) {
+  std::string text = cut_to(printable(p.cell), cell_columns) + " " +
+                     numbered_launches_text(p.task.kind, {p.task.index});
   if (p.task.attempt > 0) text += fmt::format(" (attempt {})", p.task.attempt + 1);
   return text;
+}
+
+std::string launch(const RunProgress& p, std::size_t cell_columns = std::string::npos) {
+  return fmt::format("{}/{}  {}", p.launch_number, p.launches, name(p, cell_columns));
 }
 
 std::string bar(const RunProgress& p) {
@@ -44,7 +45,7 @@ std::string eta(const RunProgress& p) {
 } // namespace
 
 std::string progress_text(const RunProgress& p, std::size_t columns) {
-  if (!p.waiting.empty()) return cut_to(p.waiting + ", before " + launch(p), columns);
+  if (!p.waiting.empty()) return cut_to(p.waiting + ", before " + name(p), columns);
   const auto fits = [&](const std::string& text) { return display_width(text) <= columns; };
   const std::string rest = place(p) + eta(p);
   if (std::string whole = bar(p) + launch(p) + rest; fits(whole)) return whole;

@@ -12,15 +12,16 @@
 #include <cstring>
 
 #include "core/result.h"
+#include "core/system_call.h"
 
 namespace assay::cli {
 
 StoreProcess::StoreProcess(const std::string& worker_program) {
   std::array<int, 2> in{}, out{};
   if (::pipe2(in.data(), O_CLOEXEC) != 0 || ::pipe2(out.data(), O_CLOEXEC) != 0)
-    internal_error("pipe: {}", std::strerror(errno));
+    refuse_call("the store of the ranks cannot be started", "pipe", errno);
   pid_ = ::fork();
-  if (pid_ < 0) internal_error("fork: {}", std::strerror(errno));
+  if (pid_ < 0) refuse_call("the store of the ranks cannot be started", "fork", errno);
   if (pid_ == 0) {
     ::setpgid(0, 0); // Ctrl-C is the engine's; its end closes our standard input
     ::dup2(in[0], STDIN_FILENO);

@@ -13,20 +13,21 @@ namespace assay {
 
 namespace {
 
-// bash cuts "--device=cpu" and "seq_len=64" into three words each: the first is an option and its
-// value, the second is one value.
-std::vector<std::string> without_equals_signs(const std::vector<std::string>& words) {
+// bash cuts "--device=cpu", "seq_len=64" and "a:b" into three words each: the first is an option
+// and its value, the others are one value.
+std::vector<std::string> joined_words(const std::vector<std::string>& words) {
   std::vector<std::string> result;
   for (std::size_t i = 0; i < words.size(); ++i) {
-    if (words[i] != "=" || result.empty()) {
-      result.push_back(words[i]);
+    const std::string& sign = words[i];
+    if ((sign != "=" && sign != ":") || result.empty()) {
+      result.push_back(sign);
       continue;
     }
     const std::string value = i + 1 < words.size() ? words[++i] : "";
-    if (result.back().starts_with("--"))
+    if (result.back().starts_with("--") && sign == "=")
       result.push_back(value);
     else
-      result.back() += "=" + value;
+      result.back() += sign + value;
   }
   return result;
 }
@@ -84,7 +85,7 @@ std::string candidates(const std::string& name,
 
 std::string
 complete_words(const CLI::App& app, std::vector<std::string> words, const ValueSource& values) {
-  words = without_equals_signs(words);
+  words = joined_words(words);
   if (words.empty()) words.emplace_back();
   WordWalk walk(app);
   for (std::size_t i = 0; i + 1 < words.size(); ++i) walk.take(words[i]);

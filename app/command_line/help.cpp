@@ -65,18 +65,6 @@ std::vector<const CLI::Option*> shown_options(const CLI::App& app, bool position
   return found;
 }
 
-std::string usage(const CLI::App& app, const std::string& path) {
-  std::string line = "usage: " + path;
-  if (!commands_of(app).empty()) return line + " COMMAND";
-  for (const CLI::Option* option : shown_options(app, true))
-    line +=
-        option->get_required() ? " " + option_label(*option) : " [" + option_label(*option) + "]";
-  for (const CLI::Option* option : shown_options(app, false))
-    if (option->get_required())
-      line += fmt::format(" {} {}", option->get_name(false, false), value_name(*option));
-  return line + " [OPTIONS]";
-}
-
 std::string commands_text(const CLI::App& app, std::size_t width) {
   std::vector<std::string> groups;
   for (const CLI::App* command : commands_of(app))
@@ -149,7 +137,7 @@ std::string help_text(const CLI::App& app, const std::string& path) {
   const auto width = static_cast<std::size_t>(
       std::max(terminal_columns(STDOUT_FILENO, kPipeColumns), kLeastColumns));
   std::string out = wrap_text(app.get_description(), width, 0) + "\n\n";
-  out += wrap_text(usage(app, path), width, 9) + "\n";
+  out += wrap_text(usage_line(app, path), width, 9) + "\n";
   out += commands_text(app, width) + options_text(app, width);
   if (!app.get_footer().empty()) out += "\n" + footer_text(app.get_footer(), width);
   return out;
@@ -210,6 +198,18 @@ std::string wrap_text(const std::string& text, std::size_t width, std::size_t in
     used += columns(word);
   }
   return out;
+}
+
+std::string usage_line(const CLI::App& app, const std::string& path) {
+  std::string line = "usage: " + path;
+  if (!commands_of(app).empty()) return line + " COMMAND";
+  for (const CLI::Option* option : shown_options(app, true))
+    line +=
+        option->get_required() ? " " + option_label(*option) : " [" + option_label(*option) + "]";
+  for (const CLI::Option* option : shown_options(app, false))
+    if (option->get_required())
+      line += fmt::format(" {} {}", option->get_name(false, false), value_name(*option));
+  return line + " [OPTIONS]";
 }
 
 void use_plain_help(CLI::App& app) {

@@ -15,6 +15,9 @@ int terminal_columns(int stream, int otherwise);
 // Breaks at words; lines after the first begin with `indent` spaces.
 std::string wrap_text(const std::string& text, std::size_t width, std::size_t indent);
 
+// "usage: assay run MATRIX --out DIR [OPTIONS]"; `path`: "assay run".
+std::string usage_line(const CLI::App& app, const std::string& path);
+
 // `app` and the commands that are added to it later show their help in this form. A command's group
 // orders it in the list, its footer contains examples.
 void use_plain_help(CLI::App& app);

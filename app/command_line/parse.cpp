@@ -5,6 +5,7 @@
 
 #include <cstdio>
 
+#include "app/command_line/help.h"
 #include "app/command_line/words.h"
 #include "core/result.h"
 #include "core/text.h"
@@ -37,17 +38,22 @@ std::string shown_name(const CLI::Option& option) {
   return option.get_positional() ? value_name(option) : option.get_name();
 }
 
+std::string path_of(const CLI::App& command) {
+  const CLI::App* parent = command.get_parent();
+  return parent == nullptr ? command.get_name() : path_of(*parent) + " " + command.get_name();
+}
+
 // Everything that is missing, at once.
-void refuse_missing(const WordWalk& walk) {
-  if (!command_names(walk.command()).empty())
-    bad_input("no command given; `{} --help` lists them", walk.path());
-  std::vector<std::string> missing;
-  for (const CLI::Option* option : walk.command().get_options())
-    if (option->get_required() && option->count() == 0)
-      missing.push_back(fmt::format("{} ({})", shown_name(*option), option->get_description()));
-  if (!missing.empty())
-    bad_input(
-        "`{}` needs {}; see `{} --help`", walk.path(), fmt::join(missing, " and "), walk.path());
+void refuse_required(const CLI::App& command) {
+  if (const auto commands = command_names(command); !commands.empty())
+    bad_input("`{0}` needs a command: {1}\n  {2}\n  see `{0} --help`",
+              path_of(command),
+              fmt::join(commands, ", "),
+              usage_line(command, path_of(command)));
+  std::vector<const CLI::Option*> missing;
+  for (const CLI::Option* option : command.get_options())
+    if (option->get_required() && option->count() == 0) missing.push_back(option);
+  if (!missing.empty()) refuse_missing(command, missing);
 }
 
 const CLI::Option* blamed(const CLI::App& command, const std::string& message) {
@@ -58,7 +64,7 @@ const CLI::Option* blamed(const CLI::App& command, const std::string& message) {
 // CLI11's own words where they are plain.
 [[noreturn]] void refuse(const WordWalk& walk, const CLI::ParseError& error) {
   const std::string text = error.what();
-  if (dynamic_cast<const CLI::RequiredError*>(&error) != nullptr) refuse_missing(walk);
+  if (dynamic_cast<const CLI::RequiredError*>(&error) != nullptr) refuse_required(walk.command());
   if (dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr)
     if (const auto words = walk.command().remaining(); !words.empty())
       bad_input("`{}` does not take '{}'; see `{} --help`",
@@ -84,6 +90,22 @@ const CLI::Option* blamed(const CLI::App& command, const std::string& message) {
 }
 
 } // namespace
+
+void refuse_missing(const CLI::App& command, const std::vector<const CLI::Option*>& missing) {
+  std::vector<std::string> names;
+  std::string texts;
+  for (const CLI::Option* option : missing) {
+    const bool positional = option->get_positional();
+    names.push_back(positional ? value_name(*option)
+                               : fmt::format("{} {}", option->get_name(), value_name(*option)));
+    texts += fmt::format("\n  {}: {}", names.back(), option->get_description());
+  }
+  bad_input("`{0}` needs {1}\n  {2}{3}\n  see `{0} --help`",
+            path_of(command),
+            fmt::join(names, " and "),
+            usage_line(command, path_of(command)),
+            texts);
+}
 
 bool parse_command_line(CLI::App& app, int argc, const char* const* argv) {
   if (argc == 1 && !command_names(app).empty()) {

@@ -41,7 +41,9 @@ std::string for_terminal(const std::string& text) {
   for (std::size_t at = 0; at <= text.size();) {
     const std::size_t end = std::min(text.find('\n', at), text.size());
     if (at > 0) out += "\n";
-    out += wrap_text(text.substr(at, end - at), width, kMessageIndent);
+    const std::size_t first = std::min(text.find_first_not_of(' ', at), end);
+    out += text.substr(at, first - at) +
+           wrap_text(text.substr(first, end - first), width, first - at + kMessageIndent);
     at = end + 1;
   }
   return out;

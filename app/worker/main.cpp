@@ -2,7 +2,6 @@
 // call it by hand.
 #include <fmt/format.h>
 
-#include <csignal>
 #include <cstdio>
 
 #include "app/command_line/assignments.h"
@@ -13,13 +12,13 @@
 #include "app/worker/launch/identity.h"
 #include "app/worker/ranks/rank_launcher.h"
 #include "app/worker/worker.h"
+#include "model/config/key_choices.h"
 #include "model/config/train_config.h"
 
 namespace {
 
 int run(int argc, char** argv) {
   using namespace assay;
-  std::signal(SIGXFSZ, SIG_IGN); // a size limit is an error like a full disk
   // People type `assay train`; only the options of this program itself are asked of it by name.
   const bool itself = argc < 2 || argv[1][0] == '-';
   CLI::App app("Assay's embedded trainer", itself ? "assay-worker" : "assay");
@@ -48,7 +47,7 @@ int run(int argc, char** argv) {
   worker::add_generate(app, exit_code);
   worker::add_tokenizer(app, exit_code);
   const auto values = [](const std::string& name, const std::vector<std::string>& words) {
-    return name == "KEY=VALUE" ? assignments(config_keys(), "", words.back())
+    return name == "KEY=VALUE" ? assignments(config_keys(), key_choices, "", words.back())
                                : std::vector<std::string>();
   };
   if (answer_assay(app, argc, argv, values)) return kOk;

@@ -143,9 +143,10 @@ struct OutputFile::Impl {
   }
 };
 
-OutputFile::OutputFile(std::string path) : impl_(std::make_unique<Impl>(std::move(path))) {
+OutputFile::OutputFile(std::string path, bool always_compressed)
+    : impl_(std::make_unique<Impl>(std::move(path))) {
   impl_->check(impl_->raw.error());
-  if (!std::string_view(impl_->path).ends_with(".gz")) return;
+  if (!always_compressed && !std::string_view(impl_->path).ends_with(".gz")) return;
   impl_->deflater.emplace(impl_->raw);
   impl_->thread = std::thread([this] { impl_->compress(); });
 }

@@ -13,8 +13,8 @@ namespace assay {
 class OutputFile {
 public:
   // Throws Failure (bad input) when the file cannot be made or must not be replaced
-  // (output_target.h).
-  explicit OutputFile(std::string path);
+  // (output_target.h). Compressed if the name ends in .gz, or always.
+  explicit OutputFile(std::string path, bool always_compressed = false);
   ~OutputFile(); // without finish(): the temporary file is removed
   OutputFile(const OutputFile&) = delete;
   OutputFile& operator=(const OutputFile&) = delete;

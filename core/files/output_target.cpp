@@ -4,8 +4,10 @@
 #include <cstring>
 #include <filesystem>
 
+#include "core/file_kind.h"
 #include "core/result.h"
 #include "core/sqlite/sqlite_file.h"
+#include "core/system_call.h"
 
 namespace assay {
 
@@ -28,29 +30,12 @@ fs::path follow(const std::string& path) {
   return target;
 }
 
-const char* kind_of(fs::file_type type) {
-  switch (type) {
-  case fs::file_type::directory:
-    return "a directory";
-  case fs::file_type::fifo:
-    return "a pipe";
-  case fs::file_type::character:
-  case fs::file_type::block:
-    return "a device";
-  default:
-    return "not a plain file";
-  }
-}
-
 } // namespace
 
 std::string output_target(const std::string& path) {
   const fs::path target = follow(path);
-  std::error_code error;
-  const fs::file_type type = fs::status(target, error).type();
-  if (type == fs::file_type::not_found || type == fs::file_type::none) return target.string();
-  if (type != fs::file_type::regular)
-    bad_input("cannot write {}: it is {}; name a file", path, kind_of(type));
+  if (const std::string why = why_no_plain_file(target.string()); !why.empty())
+    bad_input("cannot write {}: {}; name a file", path, why);
   if (is_sqlite_file(target.string()))
     bad_input("cannot write {}: it is an SQLite file, as ledgers and traces are, and those are "
               "never replaced; name another file",
@@ -75,8 +60,10 @@ std::string write_remedy(int error) {
   case EPERM:
   case EROFS:
     return "choose a place that can be written";
-  default:
-    return "choose another place";
+  default: {
+    const std::string remedy = limit_remedy(error);
+    return remedy.empty() ? "choose another place" : remedy;
+  }
   }
 }
 

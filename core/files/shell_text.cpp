@@ -42,4 +42,25 @@ std::vector<std::string> shell_words(std::string_view line) {
   return words;
 }
 
+std::string without_quotes(std::string_view word) {
+  std::string text;
+  char quote = 0; // the open one
+  for (std::size_t i = 0; i < word.size(); ++i) {
+    const char c = word[i];
+    const bool last = i + 1 == word.size();
+    if (c == '\\' && quote == 0 && !last)
+      text += word[++i];
+    else if (c == '\\' && quote == '"' && !last &&
+             std::string_view("\\\"$`").find(word[i + 1]) != std::string_view::npos)
+      text += word[++i];
+    else if (quote == 0 && (c == '\'' || c == '"'))
+      quote = c;
+    else if (c == quote)
+      quote = 0;
+    else
+      text += c;
+  }
+  return text;
+}
+
 } // namespace assay

@@ -1,5 +1,5 @@
 // TarArchive: a POSIX ustar archive, written from front to back into a file that a person named
-// (compressed when that ends in .gz).
+// (compressed when that ends in .gz), or compressed on standard output.
 #pragma once
 
 #include <cstdint>
@@ -7,12 +7,13 @@
 #include <string_view>
 
 #include "core/files/output_file.h"
+#include "core/files/output_target.h"
 
 namespace assay {
 
 class TarArchive {
 public:
-  explicit TarArchive(const std::string& path) : file_(path) {}
+  explicit TarArchive(const std::string& path) : file_(path, is_standard_output(path)) {}
 
   // `name`: the path inside the archive; `modified`: seconds since 1970. Throws Failure (bad input)
   // for a name that the format cannot hold.

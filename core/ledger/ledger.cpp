@@ -1,6 +1,7 @@
 // The engine's handle of a ledger: creation, commits, launch ends.
 #include "core/ledger/ledger.h"
 
+#include <sqlite3.h>
 #include <unistd.h>
 
 #include <cstring>
@@ -9,6 +10,7 @@
 #include "core/files/output_target.h"
 #include "core/files/temporary_file.h"
 #include "core/ledger/directory_lock.h"
+#include "core/ledger/launch_rules.h"
 #include "core/ledger/ledger_rows.h"
 #include "core/ledger/ledger_schema.h"
 #include "core/ledger/plan_difference.h"
@@ -29,8 +31,19 @@ namespace {
             error.what());
 }
 
+// SQLite itself writes on into a file that no directory names any more.
+void check_in_place(const Database& db) {
+  int moved = 0;
+  sqlite3_file_control(db.handle(), "main", SQLITE_FCNTL_HAS_MOVED, &moved);
+  if (moved != 0)
+    bad_input("{}: was moved or removed while this run wrote to it, so the run ends here. Run the "
+              "same command again; if the results were moved, name their new place with --out",
+              db.path());
+}
+
 // Runs `body`, and turns "disk full" into a message that names the next action.
 template <class Body> auto writing(const Database& db, Body body) {
+  check_in_place(db);
   try {
     return body();
   } catch (const DatabaseError& error) {
@@ -189,7 +202,8 @@ void Ledger::close_abandoned_launches() {
     std::vector<std::pair<std::int64_t, LaunchState>> closed;
     while (find.step()) {
       const bool enough =
-          find.text(2) == "timed" && find.integer(3) > 0 && 2 * find.integer(3) >= find.integer(1);
+          find.text(2) == to_string(LaunchKind::Timed) &&
+          enough_rounds(static_cast<int>(find.integer(3)), static_cast<int>(find.integer(1)));
       closed.emplace_back(find.integer(0), enough ? LaunchState::Partial : LaunchState::Failed);
     }
     Statement update = database_->prepare(
@@ -214,6 +228,7 @@ void Ledger::finish() {
 }
 
 LedgerData Ledger::read() const {
+  check_in_place(*database_);
   return ledger_rows::read(*database_);
 }
 

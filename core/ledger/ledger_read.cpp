@@ -33,6 +33,27 @@ since(std::int64_t schema, std::int64_t version, const char* column, const char*
   return schema >= version ? column : absent;
 }
 
+// The columns of a row one after another, as its SELECT names them: a column is added in both lists
+// at the same place, and no other number changes.
+class InOrder {
+public:
+  explicit InOrder(const Statement& row) : row_(row) {}
+
+  std::string text() { return row_.text(column_++); }
+  std::int64_t integer() { return row_.integer(column_++); }
+  int small() { return static_cast<int>(integer()); }
+  bool flag() { return integer() != 0; }
+  double real() { return row_.real(column_++); }
+  std::optional<double> maybe_real() { return row_.maybe_real(column_++); }
+  std::optional<std::int64_t> maybe_integer() { return row_.maybe_integer(column_++); }
+  void read(std::optional<double>& value) { value = maybe_real(); }
+  void read(std::optional<std::int64_t>& value) { value = maybe_integer(); }
+
+private:
+  const Statement& row_;
+  int column_ = 0;
+};
+
 SpecRow read_spec(const Database& db, std::int64_t schema) {
   Statement s =
       db.prepare("SELECT hash, name, seed, matrix_toml, plan_json, command, created_utc, "
@@ -40,21 +61,22 @@ SpecRow read_spec(const Database& db, std::int64_t schema) {
                  since(schema, 5, "steal_limit, run_delay_limit, pairs_limit", "NULL, NULL, NULL") +
                  " FROM spec");
   if (!s.step()) internal_error("{}: the ledger contains no plan", db.path());
+  InOrder c(s);
   SpecRow row;
-  row.hash = s.text(0);
-  row.name = s.text(1);
-  row.seed = static_cast<std::uint64_t>(s.integer(2));
-  row.matrix_toml = s.text(3);
-  row.plan_json = s.text(4);
-  row.command = s.text(5);
-  row.created_utc = s.text(6);
-  row.launches = static_cast<int>(s.integer(7));
-  row.alpha = s.real(8);
-  row.sesoi = s.real(9);
-  row.power = s.real(10);
-  row.limits = {s.maybe_real(11).value_or(row.limits.steal),
-                s.maybe_real(12).value_or(row.limits.run_delay),
-                s.maybe_real(13).value_or(row.limits.pairs)};
+  row.hash = c.text();
+  row.name = c.text();
+  row.seed = static_cast<std::uint64_t>(c.integer());
+  row.matrix_toml = c.text();
+  row.plan_json = c.text();
+  row.command = c.text();
+  row.created_utc = c.text();
+  row.launches = c.small();
+  row.alpha = c.real();
+  row.sesoi = c.real();
+  row.power = c.real();
+  row.limits = {c.maybe_real().value_or(row.limits.steal),
+                c.maybe_real().value_or(row.limits.run_delay),
+                c.maybe_real().value_or(row.limits.pairs)};
   return row;
 }
 
@@ -85,20 +107,22 @@ std::vector<ClaimRow> read_claims(const Database& db, std::int64_t schema) {
       since(schema, 2, "stages", "''") + ", " + since(schema, 3, "lints", "''") +
       " FROM claim ORDER BY position");
   while (s.step()) {
-    ClaimRow row{s.text(0),
-                 s.text(1),
-                 s.text(2),
-                 s.text(3),
-                 s.text(4),
-                 s.text(5),
-                 s.text(6),
-                 s.real(7),
-                 s.real(8),
-                 s.text(9),
-                 s.text(10),
-                 s.text(11),
-                 s.text(12),
-                 s.text(13)};
+    InOrder c(s);
+    ClaimRow row;
+    row.id = c.text();
+    row.optimization = c.text();
+    row.from = c.text();
+    row.to = c.text();
+    row.text = c.text();
+    row.source = c.text();
+    row.metric = c.text();
+    row.lo = c.real();
+    row.hi = c.real();
+    row.conditions = c.text();
+    row.unmet = c.text();
+    row.requires_json = c.text();
+    row.stages = c.text();
+    row.source_errors = c.text();
     rows.push_back(std::move(row));
   }
   return rows;
@@ -113,21 +137,22 @@ std::vector<CellRow> read_cells(const Database& db, std::int64_t schema) {
       since(schema, 4, "loss_seeds, loss_rounds, loss_steps, loss_margin", "0, 0, 0, 0.0") +
       " FROM cell ORDER BY id");
   while (s.step()) {
+    InOrder c(s);
     CellRow row;
-    row.id = s.integer(0);
-    row.name = s.text(1);
-    row.optimization = s.text(2);
-    row.unit = s.text(3);
-    row.config_json = s.text(4);
-    row.rounds = static_cast<int>(s.integer(5));
-    row.visit_steps = static_cast<int>(s.integer(6));
-    row.discard_steps = static_cast<int>(s.integer(7));
-    row.launches = static_cast<int>(s.integer(8));
-    row.traced_rounds = static_cast<int>(s.integer(9));
-    row.loss_seeds = static_cast<int>(s.integer(10));
-    row.loss_rounds = static_cast<int>(s.integer(11));
-    row.loss_steps = static_cast<int>(s.integer(12));
-    row.loss_margin = s.real(13);
+    row.id = c.integer();
+    row.name = c.text();
+    row.optimization = c.text();
+    row.unit = c.text();
+    row.config_json = c.text();
+    row.rounds = c.small();
+    row.visit_steps = c.small();
+    row.discard_steps = c.small();
+    row.launches = c.small();
+    row.traced_rounds = c.small();
+    row.loss_seeds = c.small();
+    row.loss_rounds = c.small();
+    row.loss_steps = c.small();
+    row.loss_margin = c.real();
     rows.push_back(std::move(row));
   }
   return rows;
@@ -174,52 +199,48 @@ std::vector<LaunchRow> read_launches(const Database& db, std::int64_t schema) {
       "boot, cpu, kernel, cores, threads, environment, " +
       since(schema, 5, "repeats", "NULL") + " FROM launch ORDER BY id");
   while (s.step()) {
+    InOrder c(s);
     LaunchRow row;
-    row.id = s.integer(0);
-    row.cell = s.integer(1);
+    row.id = c.integer();
+    row.cell = c.integer();
     row.kind = from_text(db,
-                         s.text(2),
+                         c.text(),
                          {LaunchKind::Parity,
                           LaunchKind::Timed,
                           LaunchKind::Memory,
                           LaunchKind::Traced,
                           LaunchKind::Loss});
-    row.index = static_cast<int>(s.integer(3));
-    row.attempt = static_cast<int>(s.integer(4));
+    row.index = c.small();
+    row.attempt = c.small();
     row.state = from_text(
         db,
-        s.text(5),
+        c.text(),
         {LaunchState::Running, LaunchState::Complete, LaunchState::Partial, LaunchState::Failed});
-    row.reason = s.text(6);
-    row.started_utc = s.text(7);
-    row.ended_utc = s.text(8);
-    row.build_order = s.text(9);
-    row.rounds_planned = static_cast<int>(s.integer(10));
-    row.steady = s.integer(11) != 0;
-    row.identity = {s.text(12),
-                    s.text(13),
-                    s.text(14),
-                    s.text(15),
-                    s.text(16),
-                    s.text(17),
-                    s.text(18),
-                    s.text(19),
-                    s.text(20),
-                    s.text(21),
-                    static_cast<int>(s.integer(22)),
-                    static_cast<int>(s.integer(23)),
-                    s.text(24)};
-    row.repeats = s.maybe_integer(25).value_or(0);
+    row.reason = c.text();
+    row.started_utc = c.text();
+    row.ended_utc = c.text();
+    row.build_order = c.text();
+    row.rounds_planned = c.small();
+    row.steady = c.flag();
+    Identity& id = row.identity;
+    for (std::string* field : {&id.build,
+                               &id.libtorch,
+                               &id.cuda,
+                               &id.driver,
+                               &id.gpu,
+                               &id.gpu_uuid,
+                               &id.host,
+                               &id.boot,
+                               &id.cpu,
+                               &id.kernel})
+      *field = c.text();
+    id.cores = c.small();
+    id.threads = c.small();
+    id.environment = c.text();
+    row.repeats = c.maybe_integer().value_or(0);
     rows.push_back(std::move(row));
   }
   return rows;
-}
-
-void read_value(const Statement& s, int column, std::optional<double>& value) {
-  value = s.maybe_real(column);
-}
-void read_value(const Statement& s, int column, std::optional<std::int64_t>& value) {
-  value = s.maybe_integer(column);
 }
 
 std::vector<VisitRow> read_visits(const Database& db) {
@@ -234,22 +255,21 @@ std::vector<VisitRow> read_visits(const Database& db) {
                                        "FROM visit ORDER BY id",
                                        covariates));
   while (s.step()) {
+    InOrder c(s);
     VisitRow row;
-    row.id = s.integer(0);
-    row.launch = s.integer(1);
-    row.variant = s.integer(2);
-    row.round = static_cast<int>(s.integer(3));
-    row.position = static_cast<int>(s.integer(4));
-    row.warmup = s.integer(5) != 0;
-    row.steps = static_cast<int>(s.integer(6));
-    row.wall_ns = s.integer(7);
-    row.device_ns = s.maybe_integer(8);
-    row.tokens = s.integer(9);
-    row.loss = s.maybe_real(10);
-    row.skipped_steps = s.integer(11);
-    int column = 12;
-    for_each_covariate(row.covariates,
-                       [&](const char*, auto& value) { read_value(s, column++, value); });
+    row.id = c.integer();
+    row.launch = c.integer();
+    row.variant = c.integer();
+    row.round = c.small();
+    row.position = c.small();
+    row.warmup = c.flag();
+    row.steps = c.small();
+    row.wall_ns = c.integer();
+    row.device_ns = c.maybe_integer();
+    row.tokens = c.integer();
+    row.loss = c.maybe_real();
+    row.skipped_steps = c.integer();
+    for_each_covariate(row.covariates, [&](const char*, auto& value) { c.read(value); });
     place.emplace(row.id, rows.size());
     rows.push_back(std::move(row));
   }
@@ -401,61 +421,6 @@ Result<LedgerData> read_ledger(const std::string& directory) {
       return ledger_schema::damaged(path, error.what()); // rows that no writer of ours leaves
     return Error{error.what()};
   }
-}
-
-const CellRow& LedgerData::cell(std::int64_t id) const {
-  const auto found =
-      std::find_if(cells.begin(), cells.end(), [id](const CellRow& row) { return row.id == id; });
-  if (found == cells.end()) internal_error("the ledger has no cell {}", id);
-  return *found;
-}
-
-const VariantRow& LedgerData::variant(std::int64_t id) const {
-  const auto found = std::find_if(
-      variants.begin(), variants.end(), [id](const VariantRow& row) { return row.id == id; });
-  if (found == variants.end()) internal_error("the ledger has no variant {}", id);
-  return *found;
-}
-
-const StepCostRow* LedgerData::cost(std::int64_t variant) const {
-  const auto found = std::find_if(costs.begin(), costs.end(), [variant](const StepCostRow& row) {
-    return row.variant == variant;
-  });
-  return found == costs.end() ? nullptr : &*found;
-}
-
-bool LedgerData::superseded(std::int64_t launch) const {
-  return std::any_of(launches.begin(), launches.end(), [launch](const LaunchRow& row) {
-    return row.repeats == launch &&
-           (row.state == LaunchState::Complete || row.state == LaunchState::Partial);
-  });
-}
-
-int LedgerData::planned_launches(const CellRow& cell) const {
-  return cell.launches > 0 ? cell.launches : spec.launches;
-}
-
-const LaunchRow*
-LedgerData::latest_launch(std::int64_t cell, LaunchKind kind, LaunchState state) const {
-  const auto found = std::find_if(launches.rbegin(), launches.rend(), [&](const LaunchRow& row) {
-    return row.cell == cell && row.kind == kind && row.state == state;
-  });
-  return found == launches.rend() ? nullptr : &*found;
-}
-
-std::string_view to_string(Role role) {
-  constexpr std::string_view kNames[] = {"reference", "level", "control"};
-  return kNames[static_cast<int>(role)];
-}
-
-std::string_view to_string(LaunchKind kind) {
-  constexpr std::string_view kNames[] = {"parity", "timed", "memory", "traced", "loss"};
-  return kNames[static_cast<int>(kind)];
-}
-
-std::string_view to_string(LaunchState state) {
-  constexpr std::string_view kNames[] = {"running", "complete", "partial", "failed"};
-  return kNames[static_cast<int>(state)];
 }
 
 } // namespace assay

@@ -80,7 +80,7 @@ void insert_costs(const Database& db, const std::vector<StepCostRow>& rows) {
              o.name,
              o.flops,
              o.bytes,
-             o.launches,
+             o.kernels,
              to_string(o.peak));
     }
   }
@@ -128,7 +128,7 @@ void insert_plan(const Database& db, const LedgerData& plan) {
            c.unmet,
            c.requires_json,
            c.stages,
-           c.lints);
+           c.source_errors);
   }
   Statement cell_in = db.prepare(
       "INSERT INTO cell VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)");

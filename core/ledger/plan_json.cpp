@@ -39,7 +39,7 @@ json claim_json(const ClaimRow& c) {
           {"gain", {c.lo, c.hi}},
           {"conditions", c.conditions},
           {"unmet", c.unmet},
-          {"lints", c.lints},
+          {"lints", c.source_errors},
           {"stages", c.stages},
           {"requires", parsed(c.requires_json)}};
 }

@@ -9,6 +9,8 @@
 #include <set>
 #include <utility>
 
+#include "core/system_call.h"
+
 namespace assay {
 
 namespace {
@@ -43,11 +45,33 @@ std::string lock_owners(const std::string& path) {
 }
 
 std::string what_to_do(const std::string& path, int code) {
-  if (code == SQLITE_READONLY_DBMOVED) return ": it was moved or removed while it was in use";
   if ((code & 0xff) != SQLITE_BUSY && (code & 0xff) != SQLITE_LOCKED) return "";
   const std::string owners = lock_owners(path);
   return fmt::format(": {} has it open in a transaction; end that, and run the same command again",
                      owners.empty() ? "another program" : owners);
+}
+
+// SQLite's own words only where they are plain.
+std::string plain_cause(int code, int system, const std::string& message) {
+  switch (code & 0xff) {
+  case SQLITE_CANTOPEN:
+    return system == 0 ? "cannot be opened" : "cannot be opened: " + system_cause(system);
+  case SQLITE_IOERR:
+    return system == 0 ? "cannot be read or written" // the disk, or a file system that is gone
+                       : "cannot be read or written: " + system_cause(system);
+  case SQLITE_READONLY:
+    return code == SQLITE_READONLY_DBMOVED
+               ? "it was moved or removed while it was in use"
+               : "cannot be written: the file, its directory or the file system is read-only";
+  case SQLITE_CORRUPT:
+    return "its pages are damaged";
+  case SQLITE_NOTADB:
+    return "its first page is damaged";
+  case SQLITE_NOMEM:
+    return "memory is exhausted; end other programs, or ask for less at once";
+  default:
+    return message;
+  }
 }
 
 std::string_view file_of(const std::source_location& here) {
@@ -204,14 +228,10 @@ Database::~Database() = default;
 
 void Database::raise(int code, Here here) const {
   const int system = sqlite3_system_errno(handle_.get());
-  const std::string cause =
-      (code & 0xff) == SQLITE_IOERR && system != 0
-          ? fmt::format("{} (system error {})", sqlite3_errmsg(handle_.get()), system)
-          : std::string(sqlite3_errmsg(handle_.get()));
   throw DatabaseError(code,
                       fmt::format("{}: {}{} [SQLite {}, {}:{}]",
                                   path_,
-                                  cause,
+                                  plain_cause(code, system, sqlite3_errmsg(handle_.get())),
                                   what_to_do(path_, code),
                                   code,
                                   file_of(here),

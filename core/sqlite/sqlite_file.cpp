@@ -11,6 +11,9 @@
 #include <fstream>
 #include <string_view>
 
+#include "core/file_kind.h"
+#include "core/system_call.h"
+
 namespace assay {
 
 namespace {
@@ -68,7 +71,7 @@ void sync(const std::string& path, int flags) {
 } // namespace
 
 Error damaged_file(const std::string& path, const SqliteMarks& marks, const std::string& cause) {
-  std::string line = cause;
+  std::string line = cause.starts_with(path + ": ") ? cause.substr(path.size() + 2) : cause;
   std::replace(line.begin(), line.end(), '\n', ' '); // SQLite reports in several lines
   return fail("{}: this {} is damaged ({}); restore it from a copy, or {}",
               path,
@@ -89,14 +92,11 @@ Result<bool> check_schema(const std::string& path, const SqliteMarks& marks, std
 }
 
 Result<bool> check_sqlite_file(const std::string& path, const SqliteMarks& marks) {
-  if (!is_plain_file(path)) return fail("{}: not a plain file", path);
+  if (const std::string why = why_no_plain_file(path); !why.empty())
+    return fail("{}: {}", path, why);
   errno = 0;
   std::ifstream file(path, std::ios::binary);
-  if (!file)
-    return fail("{}: cannot be opened for reading ({}){}",
-                path,
-                std::strerror(errno),
-                errno == EACCES ? "; change its permissions" : "");
+  if (!file) return fail("{}: cannot be opened for reading: {}", path, system_cause(errno));
   Header header{};
   file.read(header.data(), header.size());
   const auto size = static_cast<std::size_t>(file.gcount());

@@ -26,26 +26,26 @@ double total_flops(const std::vector<OpCost>& ops) {
   return sum;
 }
 
-std::int64_t total_launches(const std::vector<OpCost>& ops) {
+std::int64_t total_kernels(const std::vector<OpCost>& ops) {
   std::int64_t sum = 0;
-  for (const OpCost& op : ops) sum += op.launches;
+  for (const OpCost& op : ops) sum += op.kernels;
   return sum;
 }
 
-SpeedOfLight speed_of_light(const std::vector<OpCost>& ops,
-                            const MeasuredPeaks& peaks,
-                            std::optional<std::int64_t> launches) {
+Roofline roofline(const std::vector<OpCost>& ops,
+                  const MeasuredPeaks& peaks,
+                  std::optional<std::int64_t> kernels) {
   assert(peaks.bytes_per_second > 0 && peaks.launch_seconds > 0);
-  SpeedOfLight light;
+  Roofline result;
   for (const OpCost& op : ops) {
     const double compute = op.flops / peak_of(peaks, op.peak),
                  bytes = op.bytes / peaks.bytes_per_second;
-    (compute > bytes ? light.compute_seconds : light.bytes_seconds) += std::max(compute, bytes);
+    (compute > bytes ? result.compute_seconds : result.bytes_seconds) += std::max(compute, bytes);
   }
-  light.seconds = light.compute_seconds + light.bytes_seconds;
-  light.launch_seconds =
-      static_cast<double>(launches.value_or(total_launches(ops))) * peaks.launch_seconds;
-  return light;
+  result.seconds = result.compute_seconds + result.bytes_seconds;
+  result.launch_seconds =
+      static_cast<double>(kernels.value_or(total_kernels(ops))) * peaks.launch_seconds;
+  return result;
 }
 
 std::string_view to_string(Peak peak) {
@@ -58,14 +58,15 @@ std::string_view to_string(Bottleneck value) {
   return kNames[static_cast<int>(value)];
 }
 
-Bottleneck bottleneck_of(const SpeedOfLight& light, const std::optional<MeasuredStep>& step) {
+Bottleneck bottleneck_of(const Roofline& roofline, const std::optional<MeasuredStep>& step) {
   if (step && step->busy_seconds && *step->busy_seconds < step->seconds / 2)
-    return light.launch_seconds >= step->seconds / 2 ? Bottleneck::LaunchOverhead
-                                                     : Bottleneck::Host;
-  if (step && step->busy_seconds && *step->busy_seconds > kFarFromPeaks * light.seconds)
+    return roofline.launch_seconds >= step->seconds / 2 ? Bottleneck::LaunchOverhead
+                                                        : Bottleneck::Host;
+  if (step && step->busy_seconds && *step->busy_seconds > kFarFromPeaks * roofline.seconds)
     return Bottleneck::Kernels;
-  if (light.launch_seconds > light.seconds) return Bottleneck::LaunchOverhead;
-  return light.compute_seconds >= light.bytes_seconds ? Bottleneck::Compute : Bottleneck::Bytes;
+  if (roofline.launch_seconds > roofline.seconds) return Bottleneck::LaunchOverhead;
+  return roofline.compute_seconds >= roofline.bytes_seconds ? Bottleneck::Compute
+                                                            : Bottleneck::Bytes;
 }
 
 double model_flops_utilization(double flops, double seconds, double peak_flops_per_second) {

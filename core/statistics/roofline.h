@@ -17,14 +17,14 @@ std::string_view to_string(Peak peak);  // "compute", "fp32", "fp8"
 // One kind of operation of a step, all its occurrences together, forward and backward.
 struct OpCost {
   std::string name;
-  double flops = 0;          // of matrix products and attention; elementwise work counts as bytes
-  double bytes = 0;          // between memory and chip when every tensor moves once
-  std::int64_t launches = 0; // kernels that this trainer launches for it
+  double flops = 0;         // of matrix products and attention; elementwise work counts as bytes
+  double bytes = 0;         // between memory and chip when every tensor moves once
+  std::int64_t kernels = 0; // that this trainer launches for it
   Peak peak = Peak::Compute;
 };
 
 double total_flops(const std::vector<OpCost>& ops);
-std::int64_t total_launches(const std::vector<OpCost>& ops);
+std::int64_t total_kernels(const std::vector<OpCost>& ops);
 
 // Measured on the device, never from a data sheet. Above 0; FP8 only where an operation runs in it.
 struct MeasuredPeaks {
@@ -43,19 +43,19 @@ inline constexpr const char* kFp8PeakMetric = "peak/fp8_flops_per_second";
 inline constexpr const char* kBandwidthMetric = "peak/bytes_per_second";
 inline constexpr const char* kLaunchMetric = "peak/launch_seconds";
 
-struct SpeedOfLight {
+struct Roofline {
   double seconds = 0;         // sum over operations of max(FLOPs / peak, bytes / bandwidth)
   double compute_seconds = 0; // the part of `seconds` in operations that FLOPs bind …
   double bytes_seconds = 0;   // … and that bytes bind
-  double launch_seconds = 0;  // launches x time of a launch: the floor of the host's side
+  double launch_seconds = 0;  // kernels x time of launching one: the floor of the host's side
 
   // The device works while the host launches: the step takes at least the larger.
   double floor() const { return seconds > launch_seconds ? seconds : launch_seconds; }
 };
-// `launches`: counted in a trace; nothing: the operations' own sum.
-SpeedOfLight speed_of_light(const std::vector<OpCost>& ops,
-                            const MeasuredPeaks& peaks,
-                            std::optional<std::int64_t> launches = std::nullopt);
+// `kernels`: counted in a trace; nothing: the operations' own sum.
+Roofline roofline(const std::vector<OpCost>& ops,
+                  const MeasuredPeaks& peaks,
+                  std::optional<std::int64_t> kernels = std::nullopt);
 
 enum class Bottleneck { Compute, Bytes, Kernels, LaunchOverhead, Host };
 std::string_view to_string(Bottleneck value); // "compute", "bytes", "kernels", "launches", "host"
@@ -70,7 +70,7 @@ struct MeasuredStep {
 // twice the operations' time at the peaks: Kernels, which are far from the peaks. Else, or where
 // idleness is not known: Launches if their floor is above the operations' time, else whichever of
 // compute and bytes binds the longer part of it.
-Bottleneck bottleneck_of(const SpeedOfLight& light,
+Bottleneck bottleneck_of(const Roofline& roofline,
                          const std::optional<MeasuredStep>& step = std::nullopt);
 
 // Model FLOPs utilization: FLOPs of the model's own arithmetic, nothing recomputed, over what the

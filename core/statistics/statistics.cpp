@@ -231,8 +231,7 @@ std::optional<LaunchSpread> launch_spread(const std::vector<double>& values,
   return spread;
 }
 
-double
-minimum_detectable_effect(const LaunchSpread& spread, int launches, double alpha, double power) {
+double minimum_detectable_effect(double launch_sd, int launches, double alpha, double power) {
   assert(launches >= 2 && power > alpha && power < 1);
   const double df = launches - 1, critical = student_quantile(1 - alpha / 2, df);
   double low = 0, high = critical; // in standard errors of the mean
@@ -242,7 +241,7 @@ minimum_detectable_effect(const LaunchSpread& spread, int launches, double alpha
     const double middle = (low + high) / 2;
     (power_at_shift(middle, df, critical) < power ? low : high) = middle;
   }
-  return high * std::sqrt((spread.between_variance + spread.within_variance) / launches);
+  return high * launch_sd / std::sqrt(static_cast<double>(launches));
 }
 
 double t_test_power(double effect, double launch_sd, int launches, double alpha) {

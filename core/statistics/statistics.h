@@ -59,17 +59,19 @@ std::optional<double> median_standard_error(const std::vector<double>& values);
 // Where the spread of launch medians comes from: s_between^2 = max(s_L^2 - mean se_l^2, 0).
 struct LaunchSpread {
   double total_variance = 0;   // s_L^2, of the launch values
-  double within_variance = 0;  // mean se_l^2, what pairs inside a launch explain
+  double within_variance = 0;  // mean se_l^2, what pairs inside a launch explain; of few pairs it
+                               // is an upper bound and may exceed s_L^2 (docs/statistics.md)
   double between_variance = 0; // what they do not: layout, allocator, placement
 };
 // `errors`: standard errors of the launch values, as many as are known. Nothing below 2 values.
 std::optional<LaunchSpread> launch_spread(const std::vector<double>& values,
                                           const std::vector<double>& errors);
 
-// Smallest effect that a t test at `alpha` sees with probability `power` (t_test_power); one launch
-// value varies by sqrt(s_between^2 + mean se_l^2). Needs 2 launches.
-double
-minimum_detectable_effect(const LaunchSpread& spread, int launches, double alpha, double power);
+// Smallest effect that a t test at `alpha` sees with probability `power` (t_test_power). Where
+// `launch_sd` is the s_L of the launch values, it is half the width of their t interval at `alpha`
+// times a factor that depends on launches, alpha and power alone (5, .05, .8: 1.36). Needs 2
+// launches.
+double minimum_detectable_effect(double launch_sd, int launches, double alpha, double power);
 
 // Power of the two-sided t test over launches at a true effect (non-central t). `launch_sd`: of one
 // launch value. Needs 2 launches.

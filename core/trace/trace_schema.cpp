@@ -171,6 +171,10 @@ const SqliteMarks& marks() {
   return kMarks;
 }
 
+bool is_unfinished(const std::string& file_name) {
+  return file_name.find(std::string(".sqlite") + kUnfinishedSuffix) != std::string::npos;
+}
+
 Error damaged(const std::string& path, const std::string& cause) {
   return damaged_file(path, marks(), cause);
 }

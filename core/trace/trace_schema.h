@@ -11,6 +11,9 @@ namespace assay::trace_schema {
 
 inline constexpr const char* kUnfinishedSuffix = ".part";
 
+// Whether a file of this name is a trace that was never finished, or what SQLite wrote beside it.
+bool is_unfinished(const std::string& file_name);
+
 extern const char* const kTables;  // CREATE TABLE statements of schema kTraceSchema
 extern const char* const kEnums;   // the rows of the ENUM_ tables, and what is constant beside them
 extern const char* const kIndexes; // made after the rows are in

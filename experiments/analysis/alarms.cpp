@@ -3,8 +3,10 @@
 #include <cmath>
 #include <map>
 #include <set>
+#include <tuple>
 
 #include "experiments/analysis/wording.h"
+#include "experiments/evidence/plan_state.h"
 
 namespace assay {
 
@@ -85,13 +87,13 @@ void note_cell(const CellReport& cell, std::vector<Alarm>& alarms) {
   if (cell.control && cell.control->alarm) {
     const Estimate& theta = cell.control->comparison.effect->theta;
     alarm(AlarmCode::ControlDiffers,
-          fmt::format("the A/A control differs from the reference by {}, p = {:.2g}",
+          fmt::format("the A/A control differs from the baseline by {}, p = {:.2g}",
                       effect_text(theta),
                       *theta.p));
   }
   if (const double gap = control_memory_gap(cell); gap > kMemoryAlarm)
     alarm(AlarmCode::MemoryDiffers,
-          fmt::format("two measurements of the reference's peak memory differ by {}; a smaller "
+          fmt::format("two measurements of the baseline's peak memory differ by {}; a smaller "
                       "difference of memory is not shown",
                       share_text(gap)));
   for (const Comparison& comparison : cell.comparisons)
@@ -126,6 +128,34 @@ void note_fallbacks(const CellView& cell, std::vector<Alarm>& alarms) {
                        found.first,
                        found.second,
                        found.second == 1 ? "" : "es")});
+  }
+}
+
+// Failures of one cell, kind and reason are one alarm.
+void note_failures(Report& report) {
+  struct Failed {
+    std::set<int> indices;
+    int attempts = 0, first = 0; // `first`: as `assay run` counts them, from 1
+  };
+  std::vector<std::tuple<std::int64_t, LaunchKind, std::string>> order;
+  std::map<std::tuple<std::int64_t, LaunchKind, std::string>, Failed> failures;
+  for (const LaunchSummary& launch : report.launches) {
+    if (launch.row.state != LaunchState::Failed || launch.interrupted) continue;
+    const std::tuple key{launch.row.cell, launch.row.kind, launch.row.reason};
+    Failed& failed = failures[key];
+    if (failed.attempts++ == 0) order.push_back(key), failed.first = launch.row.attempt + 1;
+    failed.indices.insert(launch.row.index);
+  }
+  for (const auto& key : order) {
+    const auto& [cell, kind, reason] = key;
+    const Failed& failed = failures.at(key);
+    const std::string launches = numbered_launches_text(kind, failed.indices);
+    report.alarms.push_back(
+        {AlarmCode::LaunchFailed,
+         cell,
+         failed.attempts == 1
+             ? fmt::format("{} (attempt {}) failed: {}", launches, failed.first, reason)
+             : fmt::format("{} failed in {} attempts: {}", launches, failed.attempts, reason)});
   }
 }
 
@@ -170,15 +200,7 @@ void note_alarms(const std::vector<CellView>& cells, Report& report) {
   for (const CellReport& cell : report.cells) note_cell(cell, report.alarms);
   note_places(report);
   add_environment_alarms(report);
-  for (const LaunchSummary& launch : report.launches)
-    if (launch.row.state == LaunchState::Failed && !launch.interrupted)
-      report.alarms.push_back({AlarmCode::LaunchFailed,
-                               launch.row.cell,
-                               fmt::format("{} launch {} (attempt {}) failed: {}",
-                                           to_string(launch.row.kind),
-                                           launch.row.index,
-                                           launch.row.attempt + 1, // as `assay run` counts them
-                                           launch.row.reason)});
+  note_failures(report);
 }
 
 } // namespace assay

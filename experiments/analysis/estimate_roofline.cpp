@@ -76,9 +76,10 @@ void add_bound(VariantSpeed& speed, const std::vector<OpCost>& ops, bool cuda) {
                          : "peaks are measured on GPUs only";
     return;
   }
-  speed.light = speed_of_light(ops, *speed.peaks, speed.launches.value_or(0));
-  if (speed.launches)
-    speed.bound = bottleneck_of(*speed.light, MeasuredStep{speed.step_seconds, speed.busy_seconds});
+  speed.roofline = roofline(ops, *speed.peaks, speed.kernels.value_or(0));
+  if (speed.kernels)
+    speed.bound =
+        bottleneck_of(*speed.roofline, MeasuredStep{speed.step_seconds, speed.busy_seconds});
   else
     speed.unknown = "kernel launches of this model family are counted in a trace only";
 }
@@ -96,12 +97,12 @@ std::optional<VariantSpeed> speed_of(const CellView& cell,
   speed.step_seconds = step_seconds;
   speed.tokens_per_second = static_cast<double>(cost->tokens) / step_seconds;
   speed.flops = total_flops(cost->operations);
-  speed.launches_traced = traced.has_value();
+  speed.kernels_traced = traced.has_value();
   if (traced) {
-    speed.launches = traced->launches;
+    speed.kernels = traced->launches;
     speed.busy_seconds = std::min(traced->busy_seconds, step_seconds);
   } else if (cuda && cost->all_kernel_launches) {
-    speed.launches = total_launches(cost->operations);
+    speed.kernels = total_kernels(cost->operations);
   }
   const bool fp8 = std::any_of(cost->operations.begin(),
                                cost->operations.end(),

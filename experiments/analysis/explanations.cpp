@@ -60,7 +60,7 @@ private:
     const std::string name = trace_file_name(launch_, rank, variant);
     const std::string path = directory_ + "/" + name;
     if (!std::filesystem::exists(path))
-      return fail("the traces of launch {} are not in traces/", launch_);
+      return fail("the files of the traced launch are not in traces/");
     Result<Trace> trace = read_trace(path, kTraceAll & ~static_cast<unsigned>(kTraceTelemetry));
     if (trace) {
       trace->path = name;
@@ -108,8 +108,8 @@ std::vector<Stage> stages_named(const ClaimRow& claim) {
 } // namespace
 
 std::string why_no_trace(const CellView& cell) {
-  if (const LaunchRow* launch = cell.latest(LaunchKind::Traced, LaunchState::Complete))
-    return fmt::format("the traces of launch {} are not kept", launch->id);
+  if (cell.latest(LaunchKind::Traced, LaunchState::Complete) != nullptr)
+    return "the files of the traced launch are not kept";
   if (const LaunchRow* failed = cell.latest(LaunchKind::Traced, LaunchState::Failed))
     return fmt::format("the traced launch failed: {}", failed->reason);
   if (!cell.untraced.empty()) return "no trace was recorded: " + cell.untraced;

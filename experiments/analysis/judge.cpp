@@ -54,7 +54,9 @@ std::string inconclusive_reason(const Comparison& comparison, double sesoi) {
   std::string text = fmt::format("undecided: the interval {} includes 0 and exceeds +-{}",
                                  interval_text(comparison.effect->theta.judged),
                                  share_text(sesoi));
-  if (!comparison.effect->mde) return text;
+  if (!comparison.effect->mde)
+    return text + fmt::format("; {} do not show what such a run can detect",
+                              launch_count_text(launches_of(comparison)));
   text += fmt::format("; this run can detect {}", share_text(std::expm1(*comparison.effect->mde)));
   const auto& needed = comparison.effect->launches_for_sesoi;
   if (needed && *needed > static_cast<int>(comparison.effect->launches.size()))

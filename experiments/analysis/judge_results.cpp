@@ -49,7 +49,7 @@ std::optional<Reason> why_invalid(const CellView& view, const CellReport& cell) 
   if (cell.control && cell.control->alarm) {
     const Estimate& theta = cell.control->comparison.effect->theta;
     return Reason{ReasonCode::ControlAlarm,
-                  fmt::format("the A/A control differs from the reference: {} (p = {:.2g})",
+                  fmt::format("the A/A control differs from the baseline: {} (p = {:.2g})",
                               effect_text(theta),
                               *theta.p)};
   }

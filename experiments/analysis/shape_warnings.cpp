@@ -155,7 +155,7 @@ std::vector<std::string> shape_warnings(const LedgerData& plan) {
 std::vector<std::string> source_errors(const LedgerData& plan) {
   std::vector<std::string> result;
   for (const ClaimRow& claim : plan.claims) {
-    std::istringstream lines(claim.lints);
+    std::istringstream lines(claim.source_errors);
     for (std::string line; std::getline(lines, line);)
       if (std::find(result.begin(), result.end(), line) == result.end()) result.push_back(line);
   }

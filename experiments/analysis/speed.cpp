@@ -19,8 +19,8 @@ std::string utilization_text(const VariantSpeed& speed) {
          " %";
 }
 
-std::string light_text(const VariantSpeed& speed) {
-  return speed.light ? human_seconds(speed.light->seconds) : kUnknownText;
+std::string roofline_text(const VariantSpeed& speed) {
+  return speed.roofline ? human_seconds(speed.roofline->seconds) : kUnknownText;
 }
 
 std::string bottleneck_text(const VariantSpeed& speed) {
@@ -28,10 +28,10 @@ std::string bottleneck_text(const VariantSpeed& speed) {
 }
 
 std::string kernel_launches_text(const VariantSpeed& speed) {
-  if (!speed.launches) return kUnknownText;
-  std::string text = std::to_string(*speed.launches);
-  if (speed.light) text += fmt::format(", {}", human_seconds(speed.light->launch_seconds));
-  return text + (speed.launches_traced ? ", traced" : ", by arithmetic");
+  if (!speed.kernels) return kUnknownText;
+  std::string text = std::to_string(*speed.kernels);
+  if (speed.roofline) text += fmt::format(", {}", human_seconds(speed.roofline->launch_seconds));
+  return text + (speed.kernels_traced ? ", traced" : ", by arithmetic");
 }
 
 } // namespace assay

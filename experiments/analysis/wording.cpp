@@ -14,6 +14,12 @@ std::string launch_count_text(std::size_t launches) {
   return fmt::format("{} launch{}", launches, launches == 1 ? "" : "es");
 }
 
+std::string launch_text(const LaunchRow& launch) {
+  std::string text = fmt::format("{} {}", to_string(launch.kind), launch.index);
+  if (launch.attempt > 0) text += fmt::format(", attempt {}", launch.attempt + 1);
+  return text;
+}
+
 std::string cores_text(const Identity& identity) {
   return fmt::format("{} core{}, {} thread{}",
                      identity.cores,
@@ -26,6 +32,13 @@ namespace {
 
 constexpr double kNsPerSecond = 1e9;
 constexpr double kAsMultiple = 1; // gains of throughput that are printed as multiples: x2 and more
+
+// "a", "a and b", "a, b and c"
+std::string list_text(const std::vector<std::string>& parts) {
+  if (parts.size() < 2) return parts.empty() ? "" : parts.front();
+  const std::vector<std::string> first(parts.begin(), parts.end() - 1);
+  return fmt::format("{} and {}", fmt::join(first, ", "), parts.back());
+}
 
 // Never "-0.00".
 double rounded(double percent, int places) {
@@ -340,6 +353,39 @@ std::string alarm_text(const Report& report, const Alarm& alarm) {
   for (const CellReport& cell : report.cells)
     if (cell.cell.id == alarm.cell) return cell.cell.name + ": " + alarm.text;
   return alarm.text;
+}
+
+std::vector<std::string> missing_lines(const Report& report) {
+  std::vector<std::pair<std::vector<std::string>, std::vector<std::string>>> owed; // what, by whom
+  for (const CellReport& cell : report.cells) {
+    if (cell.missing.empty()) continue;
+    auto found = std::find_if(
+        owed.begin(), owed.end(), [&](const auto& known) { return known.first == cell.missing; });
+    if (found == owed.end()) found = owed.insert(owed.end(), {cell.missing, {}});
+    found->second.push_back(cell.cell.name);
+  }
+  std::vector<std::string> lines;
+  for (const auto& [what, cells] : owed)
+    lines.push_back(fmt::format("{}{}: {}",
+                                list_text(cells),
+                                cells.size() == 1 ? "" : fmt::format(" ({} cells)", cells.size()),
+                                fmt::join(what, ", ")));
+  return lines;
+}
+
+std::vector<std::string> alarm_lines(const Report& report) {
+  std::vector<std::pair<std::string, std::vector<std::string>>> lines; // text, names of cells
+  for (const Alarm& alarm : report.alarms) {
+    auto found = std::find_if(
+        lines.begin(), lines.end(), [&](const auto& known) { return known.first == alarm.text; });
+    if (found == lines.end()) found = lines.insert(lines.end(), {alarm.text, {}});
+    for (const CellReport& cell : report.cells)
+      if (cell.cell.id == alarm.cell) found->second.push_back(cell.cell.name);
+  }
+  std::vector<std::string> texts;
+  for (const auto& [text, cells] : lines)
+    texts.push_back(cells.empty() ? text : list_text(cells) + ": " + text);
+  return texts;
 }
 
 std::string repeated_line(const CellReport& cell) {

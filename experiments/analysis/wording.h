@@ -24,6 +24,7 @@ std::string at_95_text(const Estimate& log);
 std::string table_effect_text(const std::optional<Effect>& effect);
 std::string unit_text(const CellRow& cell);          // "train step"
 std::string launch_count_text(std::size_t launches); // "1 launch", "5 launches"
+std::string launch_text(const LaunchRow& launch);    // "timed 3", "timed 3, attempt 2"
 std::string cores_text(const Identity& identity);    // "2 cores, 1 thread"
 std::string shares_text(const Interval& shares);     // the same of gains themselves
 std::string gain_range_text(double lo, double hi);   // "+10 to +15 %", "+10 % or more"
@@ -53,6 +54,11 @@ std::string measured_text(const ClaimResult& result);
 std::string claim_state_text(const ClaimResult& result);
 // "other work disturbed 4 of 5 launches"
 std::string disturbed_text(int disturbed, int launches);
+// What the plan still owes, one line for all cells that owe the same: "norms and rotary (2 cells):
+// parity launch, 8 of 8 timed launches".
+std::vector<std::string> missing_lines(const Report& report);
+// Alarms that several cells share take one line: "norms, rotary: timed launch 1 (attempt 1) …".
+std::vector<std::string> alarm_lines(const Report& report);
 // "5 of 5 launches"; "9 launches of 3 planned, 8 usable" where merging added or disturbances took
 // some; "5 of 5 launches, 3 or 5 usable (depends on the comparison)".
 std::string launches_text(const CellReport& cell);

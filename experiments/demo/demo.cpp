@@ -289,18 +289,14 @@ std::vector<DemoStage> cpu_stages(bool swapped) {
   return stages;
 }
 
-std::int64_t traced_launch(const LedgerData& data, const std::string& cell) {
-  for (const LaunchRow& launch : data.launches)
-    if (launch.kind == LaunchKind::Traced && data.cell(launch.cell).name == cell) return launch.id;
-  internal_error("the demo plans no traced launch of {}", cell);
-}
-
 std::vector<std::string> write_traces(const std::string& directory, const LedgerData& data) {
   std::vector<std::string> paths;
   const auto add = [&](DemoTrace trace, const char* cell, const std::string& variant) {
     trace.cell = trace.optimization = cell;
     trace.variant = variant;
-    trace.launch = traced_launch(data, cell);
+    const auto row = std::find_if(
+        data.cells.begin(), data.cells.end(), [&](const CellRow& one) { return one.name == cell; });
+    trace.launch = data.latest_launch(row->id, LaunchKind::Traced, LaunchState::Complete)->id;
     trace.rounds = kTracedRounds;
     trace.seed = 100 + paths.size();
     trace.path =

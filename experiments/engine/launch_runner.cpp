@@ -4,12 +4,12 @@
 #include <filesystem>
 
 #include "core/ledger/covariates.h"
+#include "core/ledger/launch_rules.h"
 #include "core/ledger/stored_config.h"
 #include "core/statistics/statistics.h"
 #include "core/text.h"
 #include "experiments/engine/data_fingerprint.h"
 #include "experiments/engine/stop_signal.h"
-#include "experiments/evidence/enough_rounds.h"
 
 namespace assay {
 
@@ -29,7 +29,7 @@ std::string
 launch_config(const std::string& config_json, const CellRow& cell, const LaunchTask& task) {
   if (task.kind != LaunchKind::Timed && task.kind != LaunchKind::Loss) return config_json;
   json config = stored_config(config_json);
-  config["seed"] = config.at("seed").get<std::uint64_t>() + static_cast<std::uint64_t>(task.index);
+  config["seed"] = launch_seed(config.at("seed").get<std::uint64_t>(), task.index);
   if (task.kind == LaunchKind::Loss) config["steps"] = cell.loss_rounds * cell.loss_steps;
   return config.dump();
 }
@@ -199,7 +199,8 @@ json LaunchRunner::ask(WorkerProcess& worker,
                           request_.variants.size())};
   const LaunchVariant& variant = request_.variants[retired.variant];
   const std::string& name = variant.name;
-  const std::string reason = printable(retired.reason);
+  const std::string reason =
+      printable(retired.reason) + (request.at("op") == "round" ? ", in " + round_text() : "");
   add_event({outcome_.row.id,
              timed_rounds_,
              utc_now(),
@@ -268,6 +269,12 @@ std::string LaunchRunner::place_text(int round) const {
   return fmt::format(" after round {} of {}", timed_rounds_, rounds_wanted());
 }
 
+// The round that the worker runs: "round 3 of 36", "warm-up round 7".
+std::string LaunchRunner::round_text() const {
+  if (warmup_round_ > 0) return fmt::format("warm-up round {}", warmup_round_);
+  return fmt::format("round {} of {}", timed_rounds_ + 1, rounds_wanted());
+}
+
 void LaunchRunner::one_round(WorkerProcess& worker, int round, WarmUp& warmup) {
   const std::vector<std::size_t> order = context_.schedule.order(
       cell_.name, task_.index, task_.attempt, round, request_.variants.size());
@@ -278,6 +285,7 @@ void LaunchRunner::one_round(WorkerProcess& worker, int round, WarmUp& warmup) {
   const Tracing tracing = !traced          ? Tracing::Off
                           : tracer_warming ? Tracing::WarmUp
                                            : Tracing::Counted;
+  warmup_round_ = warming || tracer_warming ? round + 1 : 0;
   const auto start = Clock::now();
   const json event = ask(worker, round_request(round, order, tracing), "round", round_timeout());
   round_seconds_.push_back(std::chrono::duration<double>(Clock::now() - start).count());

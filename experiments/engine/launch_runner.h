@@ -67,6 +67,7 @@ private:
   void rounds(WorkerProcess& worker);
   void one_round(WorkerProcess& worker, int round, WarmUp& warmup);
   std::string place_text(int round) const;
+  std::string round_text() const;
   void store_gates_and_metrics(const nlohmann::json& event, bool gates);
   void finish(WorkerProcess& worker);
   void close(const End& end);
@@ -82,6 +83,7 @@ private:
   bool built_ = false;   // data and device are open: bad input from here on is this cell's alone
   int timed_rounds_ = 0; // counted ones, of a timed, a traced or a loss launch
   int traced_warm_rounds_ = 0;
+  int warmup_round_ = 0; // the one that the worker runs, from 1; 0: none
   std::vector<double> round_seconds_;
 };
 

@@ -8,10 +8,12 @@
 #include "core/ledger/directory_lock.h"
 #include "core/ledger/ledger_schema.h"
 #include "core/text.h"
+#include "core/trace/trace_schema.h"
 #include "experiments/engine/earlier_results.h"
 #include "experiments/engine/eta.h"
 #include "experiments/engine/launch_runner.h"
 #include "experiments/engine/stop_signal.h"
+#include "experiments/plan/cell_name.h"
 #include "experiments/plan/trace_size.h"
 
 namespace assay {
@@ -98,7 +100,7 @@ private:
     std::error_code ignored; // there may be no traces
     std::vector<fs::path> unfinished;
     for (const auto& entry : fs::directory_iterator(fs::path(directory_) / "traces", ignored))
-      if (entry.path().filename().string().find(".sqlite.part") != std::string::npos)
+      if (trace_schema::is_unfinished(entry.path().filename().string()))
         unfinished.push_back(entry.path());
     for (const fs::path& path : unfinished) fs::remove(path, ignored);
   }
@@ -135,16 +137,9 @@ private:
   void check_cells(const LedgerData& plan) const {
     std::vector<std::string> names;
     for (const CellRow& cell : plan.cells) names.push_back(cell.name);
-    for (const std::string& name : options_.cells)
-      if (std::find(names.begin(), names.end(), name) == names.end())
-        bad_input("--cell {}: the plan has no such cell; its cells are: {}",
-                  printable(name),
-                  printable(fmt::format("{}", fmt::join(names, ", "))));
+    for (const std::string& name : options_.cells) require_cell("--cell", name, names);
     for (const std::string& name : options_.redo)
-      if (name != kCauseDisturbed && std::find(names.begin(), names.end(), name) == names.end())
-        bad_input("--redo {}: takes `disturbed` or a cell of the plan: {}",
-                  printable(name),
-                  printable(fmt::format("{}", fmt::join(names, ", "))));
+      require_cell("--redo", name, names, kCauseDisturbed);
   }
 
   std::vector<LaunchTask> chosen_launches() const {

@@ -17,6 +17,7 @@
 
 #include "core/protocol/protocol.h"
 #include "core/result.h"
+#include "core/system_call.h"
 #include "core/text.h"
 #include "experiments/engine/stop_signal.h"
 
@@ -27,7 +28,10 @@ using Clock = std::chrono::steady_clock;
 
 namespace {
 
+constexpr const char* kNoWorker = "no worker can be started";
 constexpr std::size_t kLogTailBytes = 800;
+constexpr const char* kTooManyFiles = "too many open files; allow more of them (ulimit -n)\n";
+constexpr const char* kNotExecuted = "the program cannot be executed\n";
 constexpr std::int64_t kLookMs = 500;            // for a signal that came just before poll()
 constexpr std::size_t kLongestLine = 256u << 20; // a worker that never ends its line is broken
 
@@ -52,10 +56,10 @@ struct Pipes {
 Pipes open_pipes(const std::string& log_path) {
   std::array<int, 2> socket{}, pipe{};
   const int log = ::open(log_path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
-  if (log < 0) bad_input("{}: cannot be written ({})", log_path, std::strerror(errno));
+  if (log < 0) bad_input("{}: cannot be written: {}", log_path, system_cause(errno));
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, socket.data()) != 0)
-    internal_error("socketpair: {}", std::strerror(errno));
-  if (::pipe2(pipe.data(), O_CLOEXEC) != 0) internal_error("pipe2: {}", std::strerror(errno));
+    refuse_call(kNoWorker, "socketpair", errno);
+  if (::pipe2(pipe.data(), O_CLOEXEC) != 0) refuse_call(kNoWorker, "pipe2", errno);
   return {socket[0], socket[1], pipe[0], pipe[1], log};
 }
 
@@ -63,6 +67,12 @@ Pipes open_pipes(const std::string& log_path) {
 bool place(int from, int to) {
   if (from == to) return ::fcntl(to, F_SETFD, 0) == 0;
   return ::dup2(from, to) == to;
+}
+
+// The engine quotes the log.
+[[noreturn]] void end_child(int log, const char* why) {
+  (void)!::write(log, why, std::strlen(why));
+  ::_exit(127);
 }
 
 // The child between fork and exec: async-signal-safe calls only.
@@ -75,9 +85,10 @@ become_worker(const Pipes& pipes, const char* program, char* const* argv, pid_t 
   const int requests = ::fcntl(pipes.worker_requests, F_DUPFD_CLOEXEC, 10);
   const int events = ::fcntl(pipes.worker_events, F_DUPFD_CLOEXEC, 10);
   const int log = ::fcntl(pipes.log, F_DUPFD_CLOEXEC, 10);
+  if (requests < 0 || events < 0 || log < 0) end_child(pipes.log, kTooManyFiles);
   if (place(requests, 0) && place(log, 1) && place(log, 2) && place(events, kWorkerEventFd))
     ::execv(program, argv);
-  ::_exit(127);
+  end_child(log, kNotExecuted);
 }
 
 } // namespace
@@ -109,7 +120,7 @@ WorkerProcess::WorkerProcess(const std::string& program,
   if (pid_ < 0) {
     ::close(requests_);
     ::close(events_);
-    internal_error("fork: {}", std::strerror(error));
+    refuse_call(kNoWorker, "fork", error);
   }
   ::setpgid(pid_, pid_); // both sides do it, whoever comes first
 }

@@ -86,6 +86,17 @@ const std::vector<const MetricRow*>& CellView::metrics(std::int64_t launch) cons
   return found == metrics_.end() ? none : found->second;
 }
 
+int CellView::first_counted_round(std::int64_t launch) const {
+  std::optional<int> first;
+  for (const VariantRow* variant : variants) {
+    const auto& own = visits(launch, variant->id);
+    const auto timed =
+        std::find_if(own.begin(), own.end(), [](const VisitRow* visit) { return !visit->warmup; });
+    if (timed != own.end()) first = std::min(first.value_or((*timed)->round), (*timed)->round);
+  }
+  return first.value_or(0);
+}
+
 const StepCostRow* CellView::cost(std::int64_t variant) const {
   const auto found = costs_.find(variant);
   return found == costs_.end() ? nullptr : found->second;

@@ -51,6 +51,9 @@ public:
   // By round.
   const std::vector<const VisitRow*>& visits(std::int64_t launch, std::int64_t variant) const;
   const std::vector<const MetricRow*>& metrics(std::int64_t launch) const;
+  // The ledger's number of a launch's first round after the warm-up. The ledger counts rounds from
+  // 0, warm-up included; people see them from 1, after the warm-up: round - first + 1.
+  int first_counted_round(std::int64_t launch) const;
 
   // The cost of a variant's step, as it was stored with the plan; nullptr: not stored.
   const StepCostRow* cost(std::int64_t variant) const;

@@ -43,13 +43,10 @@ void add_precision(Effect& effect, const EffectOptions& options) {
   for (const LaunchEffect& launch : effect.launches)
     if (launch.error) errors.push_back(*launch.error);
   effect.spread = launch_spread(effect.theta.by_launch, errors);
-  if (!effect.spread) return;
-  effect.mde = minimum_detectable_effect(*effect.spread,
-                                         static_cast<int>(effect.launches.size()),
-                                         options.judged_alpha,
-                                         options.power);
-  const double launch_sd =
-      std::sqrt(effect.spread->between_variance + effect.spread->within_variance);
+  const auto launches = static_cast<int>(effect.launches.size());
+  if (!effect.spread || launches < kFullLaunches) return;
+  const double launch_sd = std::sqrt(effect.spread->total_variance); // the interval's
+  effect.mde = minimum_detectable_effect(launch_sd, launches, options.judged_alpha, options.power);
   if (options.sesoi > 0)
     effect.launches_for_sesoi =
         launches_needed(std::log1p(options.sesoi), launch_sd, options.judged_alpha, options.power);

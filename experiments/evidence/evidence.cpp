@@ -99,10 +99,10 @@ void judge_graphs(Evidence& evidence, const CellView& cell, const VariantRow& ow
                         Validity::NotEngaged,
                         ReasonCode::NotEngaged,
                         fmt::format("{} ran steps without its CUDA graph up to round {:.0f} of "
-                                    "launch {}, after the warm-up",
+                                    "timed launch {}",
                                     own.name,
-                                    metric->value,
-                                    launch->id));
+                                    metric->value - cell.first_counted_round(launch->id) + 1,
+                                    launch->index));
     }
 }
 
@@ -256,7 +256,7 @@ Evidence gather_evidence(const CellView& cell, const VariantRow& a, const Varian
     evidence.quality = Quality::Unknown;
     evidence.quality_reason = {ReasonCode::TimedLossesDiffer,
                                "the gates passed, but the training losses of the two sides differ, "
-                               "although the control matches its reference bit for bit"};
+                               "although the control matches its baseline bit for bit"};
   }
   judge_harm(evidence, cell, a, b);
   return evidence;

@@ -1,5 +1,4 @@
 #include "experiments/evidence/loss.h"
-#include "core/ledger/stored_config.h"
 
 #include <algorithm>
 #include <cmath>
@@ -7,6 +6,9 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
+
+#include "core/ledger/launch_rules.h"
+#include "core/ledger/stored_config.h"
 
 namespace assay {
 
@@ -19,14 +21,8 @@ std::uint64_t configured(const CellRow& cell, const char* key) {
   return config[key].get<std::uint64_t>();
 }
 
-// Without it seeds are the launches' numbers.
-std::uint64_t base_seed(const CellRow& cell) {
-  return configured(cell, "seed");
-}
-
-// A seed's number is its launch's index; launch i trains from the cell's seed + i.
 std::uint64_t seed_of(const CellView& cell, int index) {
-  return base_seed(*cell.cell) + static_cast<std::uint64_t>(index);
+  return launch_seed(configured(*cell.cell, "seed"), index);
 }
 
 // A variant's retirements from loss launches.

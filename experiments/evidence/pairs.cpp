@@ -5,9 +5,9 @@
 #include <map>
 #include <utility>
 
+#include "core/ledger/launch_rules.h"
 #include "core/statistics/statistics.h"
 #include "experiments/evidence/effect.h"
-#include "experiments/evidence/enough_rounds.h"
 
 namespace assay {
 
@@ -68,7 +68,8 @@ Pair make_pair(int round, const RoundVisits& visits, const DisturbanceLimits& li
 
 std::string work_mismatch(const LaunchRow& launch, int round, const RoundVisits& visits) {
   const auto differ = [&](const char* what, std::int64_t a, std::int64_t b) {
-    return fmt::format("launch {} round {}: {} {} against {}", launch.index, round, what, a, b);
+    return fmt::format(
+        "timed launch {}, round {}: {} {} against {}", launch.index, round, what, a, b);
   };
   if (visits.a->steps != visits.b->steps) return differ("units", visits.a->steps, visits.b->steps);
   if (visits.a->tokens != visits.b->tokens)
@@ -188,7 +189,9 @@ PairSet collect_pairs(const CellView& cell, const VariantRow& a, const VariantRo
     const auto rounds = rounds_of(cell, *launch, a, b);
     if (!enough_rounds(static_cast<int>(rounds.size()), launch->rounds_planned)) continue;
     LaunchPairs pairs{launch->id, launch->index, launch->steady, {}};
-    for (const auto& [round, both] : rounds) {
+    const int first = cell.first_counted_round(launch->id);
+    for (const auto& [stored, both] : rounds) {
+      const int round = stored - first + 1;
       if (set.work_mismatch.empty()) set.work_mismatch = work_mismatch(*launch, round, both);
       pairs.pairs.push_back(make_pair(round, both, limits));
     }

@@ -22,7 +22,7 @@ inline constexpr double kArmImbalanceAlpha = 0.01;
 inline constexpr double kDelayGap = 0.01; // of a visit's time
 
 struct Pair {
-  int round = 0;
+  int round = 0;             // from 1, after the warm-up
   double a_ns = 0, b_ns = 0; // wall time of one unit
   double log_ratio = 0;      // ln(b / a)
   std::optional<double> a_device_ns, b_device_ns;

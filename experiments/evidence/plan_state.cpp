@@ -91,12 +91,6 @@ std::string last_reason(const LedgerData& data, const Slot& slot) {
   return reason;
 }
 
-std::string slot_name(const Slot& slot) {
-  const std::string name = fmt::format("{}, {} launch", slot.cell->name, to_string(slot.kind));
-  const bool numbered = slot.kind == LaunchKind::Timed || slot.kind == LaunchKind::Loss;
-  return numbered ? fmt::format("{} {}", name, slot.index) : name;
-}
-
 // A level left this very seed, so the reference has to complete it.
 bool reference_is_asked(const LedgerData& data, const Slot& slot) {
   return std::any_of(data.launches.begin(), data.launches.end(), [&](const LaunchRow& launch) {
@@ -116,11 +110,11 @@ loss_blocked(const LedgerData& data, const Slot& slot, const std::string& cell_b
   for (const VariantRow* variant : variants_of(data, slot.cell->id)) {
     const auto found = excluded.find(variant->id);
     if (variant->role == Role::Reference && found != excluded.end())
-      return "its reference cannot be trained: " + found->second;
+      return "its baseline cannot be trained: " + found->second;
     any_level = any_level || (variant->role == Role::Level && found == excluded.end());
   }
   if (any_level || reference_is_asked(data, slot)) return "";
-  return "no level beside the reference is left to train";
+  return "no level beside the baseline is left to train";
 }
 
 // Why each cell is blocked, asked once per cell.
@@ -140,17 +134,62 @@ private:
   std::map<std::int64_t, std::string> why_;
 };
 
-void add_exclusions(const LedgerData& data, const CellRow& cell, PlanProgress& progress) {
+// Problems of the same text take one line that names the places: "norms, rotary: no trace: …".
+class ProblemLines {
+public:
+  void add(const std::string& place, const std::string& why) {
+    const auto found = std::find_if(
+        lines_.begin(), lines_.end(), [&](const auto& line) { return line.first == why; });
+    if (found != lines_.end())
+      found->second.push_back(place);
+    else
+      lines_.push_back({why, {place}});
+  }
+  std::vector<std::string> take() const {
+    constexpr std::size_t kNamed = 4;
+    std::vector<std::string> texts;
+    for (const auto& [why, places] : lines_) {
+      const std::size_t named = std::min(places.size(), kNamed);
+      const std::vector<std::string> first(places.begin(),
+                                           places.begin() + static_cast<std::ptrdiff_t>(named));
+      texts.push_back(fmt::format(
+          "{}{}: {}",
+          fmt::join(first, ", "),
+          named < places.size() ? fmt::format(" and {} more", places.size() - named) : "",
+          why));
+    }
+    return texts;
+  }
+
+private:
+  std::vector<std::pair<std::string, std::vector<std::string>>> lines_; // text, places
+};
+
+struct GivenUp {
+  const CellRow* cell = nullptr;
+  LaunchKind kind{};
+  std::string why;
+  std::set<int> indices;
+};
+
+void add_given_up(std::vector<GivenUp>& list, const Slot& slot, const std::string& why) {
+  auto found = std::find_if(list.begin(), list.end(), [&](const GivenUp& known) {
+    return known.cell == slot.cell && known.kind == slot.kind && known.why == why;
+  });
+  if (found == list.end()) found = list.insert(list.end(), {slot.cell, slot.kind, why, {}});
+  found->indices.insert(slot.index);
+}
+
+void add_exclusions(const LedgerData& data, const CellRow& cell, ProblemLines& problems) {
   const auto untimed = excluded_variants(data, cell.id);
   for (const auto& [variant, reason] : untimed)
-    progress.problems.push_back(
-        fmt::format("{}: {} is not timed: {}", cell.name, data.variant(variant).name, reason));
+    problems.add(cell.name, fmt::format("{} is not timed: {}", data.variant(variant).name, reason));
   for (const auto& [variant, reason] : excluded_variants(data, cell.id, LaunchKind::Loss))
     if (!untimed.contains(variant))
-      progress.problems.push_back(fmt::format("{}: {} is left out of further loss launches: {}",
-                                              cell.name,
-                                              data.variant(variant).name,
-                                              reason));
+      problems.add(cell.name,
+                   fmt::format("{} is left out of further loss launches: {}",
+                               data.variant(variant).name,
+                               reason));
 }
 
 void add_owed(const LedgerData& data, const Slot& slot, bool given_up, PlanProgress& progress) {
@@ -219,10 +258,10 @@ std::string blocked(const LedgerData& data, const CellRow& cell, std::int64_t si
   for (const VariantRow* variant : variants_of(data, cell.id)) {
     const auto found = excluded.find(variant->id);
     if (variant->role == Role::Reference && found != excluded.end())
-      return "its reference cannot be measured: " + found->second;
+      return "its baseline cannot be measured: " + found->second;
     any_level = any_level || (variant->role == Role::Level && found == excluded.end());
   }
-  return any_level ? "" : "no level beside the reference is left to measure";
+  return any_level ? "" : "no level beside the baseline is left to measure";
 }
 
 bool redo_is_asked(const LedgerData& data, const LaunchRow& launch) {
@@ -310,11 +349,12 @@ std::vector<LaunchTask> missing_launches(const LedgerData& data, std::int64_t si
 
 PlanProgress plan_progress(const LedgerData& data, std::int64_t since) {
   PlanProgress progress;
+  ProblemLines problems;
+  std::vector<GivenUp> given_up;
   const Blocked why(data, since);
   for (const CellRow& cell : data.cells) {
-    if (!why.cell(cell.id).empty())
-      progress.problems.push_back(fmt::format("{}: {}", cell.name, why.cell(cell.id)));
-    add_exclusions(data, cell, progress);
+    if (!why.cell(cell.id).empty()) problems.add(cell.name, why.cell(cell.id));
+    add_exclusions(data, cell, problems);
   }
   for (const Slot& slot : all_slots(data)) {
     ++progress.planned;
@@ -324,21 +364,38 @@ PlanProgress plan_progress(const LedgerData& data, std::int64_t since) {
     if (state == SlotState::GivenUp) {
       ++progress.failed;
       add_owed(data, slot, true, progress);
-      if (slot.kind != LaunchKind::Parity)
-        progress.problems.push_back(
-            fmt::format("{}: {}", slot_name(slot), last_reason(data, slot)));
+      if (slot.kind != LaunchKind::Parity) add_given_up(given_up, slot, last_reason(data, slot));
     }
     if (state != SlotState::Missing) continue;
     const std::string untraced =
         slot.kind == LaunchKind::Traced ? left_untraced(data, slot.cell->id) : "";
-    if (!untraced.empty())
-      progress.problems.push_back(fmt::format("{}: no trace: {}", slot.cell->name, untraced));
+    if (!untraced.empty()) problems.add(slot.cell->name, "no trace: " + untraced);
     progress.untraced += !untraced.empty();
     const bool not_run = why.slot(slot) || !untraced.empty();
     ++(not_run ? progress.not_run : progress.missing);
     if (!not_run) add_owed(data, slot, false, progress);
   }
+  for (const GivenUp& failed : given_up)
+    problems.add(failed.cell->name + " " + numbered_launches_text(failed.kind, failed.indices),
+                 failed.why);
+  progress.problems = problems.take();
   return progress;
+}
+
+std::string numbered_launches_text(LaunchKind kind, const std::set<int>& indices) {
+  const bool single = kind == LaunchKind::Parity || kind == LaunchKind::Memory ||
+                      kind == LaunchKind::Traced; // where there is one, as a rule
+  if (indices.empty() || (single && indices == std::set{1}))
+    return fmt::format("{} launch", to_string(kind));
+  std::vector<std::string> parts;
+  for (auto from = indices.begin(); from != indices.end();) {
+    auto to = from;
+    while (std::next(to) != indices.end() && *std::next(to) == *to + 1) ++to;
+    parts.push_back(from == to ? std::to_string(*from) : fmt::format("{} to {}", *from, *to));
+    from = std::next(to);
+  }
+  return fmt::format(
+      "{} launch{} {}", to_string(kind), indices.size() == 1 ? "" : "es", fmt::join(parts, ", "));
 }
 
 std::string owed_text(const OwedLaunches& owed) {

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -62,6 +63,10 @@ std::string redo_command(const std::string& run_command);
 // in which more rounds than the plan's limit were disturbed. Needs the visits.
 std::vector<EventRow> redo_events(const LedgerData& data, const std::string& what);
 
+// "timed launch 3", "timed launches 1 to 4, 6", "parity launch". The indices count from 1 within
+// cell and kind, which is how people see a launch everywhere.
+std::string numbered_launches_text(LaunchKind kind, const std::set<int>& indices);
+
 struct OwedLaunches { // of one cell and kind
   std::int64_t cell = 0;
   LaunchKind kind = LaunchKind::Parity;
@@ -80,7 +85,7 @@ struct PlanProgress {
   int not_run = 0;                   // because their cell is blocked, or for want of disk
   int untraced = 0;                  // of these for want of disk
   int missing = 0;                   // still to be made
-  std::vector<std::string> problems; // "varlen timed launch 3: …"
+  std::vector<std::string> problems; // "varlen timed launches 1 to 3: …"; equal ones once
   // What the plan owes, in the order of its launches. Launches of a blocked cell are not owed: no
   // run would make them.
   std::vector<OwedLaunches> owed;

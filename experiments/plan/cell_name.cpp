@@ -1,11 +1,13 @@
 #include "experiments/plan/cell_name.h"
 
+#include <fmt/ranges.h>
 #include <utf8.h>
 
 #include <algorithm>
 #include <array>
 
 #include "core/ledger/ledger.h"
+#include "core/result.h"
 #include "core/text.h"
 
 namespace assay {
@@ -60,6 +62,26 @@ std::string wrong_cell_name(const std::string& name) {
   if (name == kCauseDisturbed)
     return "cannot be \"" + name + "\", which `assay run --redo` takes for all disturbed launches";
   return "";
+}
+
+void require_cell(const std::string& option,
+                  const std::string& name,
+                  std::vector<std::string> cells,
+                  const std::string& also) {
+  if (!also.empty()) cells.insert(cells.begin(), also);
+  // Results of several directories share names.
+  std::vector<std::string> names;
+  for (const std::string& cell : cells)
+    if (std::find(names.begin(), names.end(), cell) == names.end()) names.push_back(cell);
+  if (std::find(names.begin(), names.end(), name) != names.end()) return;
+  const std::string meant = did_you_mean(name, names);
+  if (!also.empty()) names.erase(names.begin());
+  bad_input("{} {}: no such cell{}; cells are: {}{}",
+            option,
+            printable(name),
+            printable(meant),
+            printable(fmt::format("{}", fmt::join(names, ", "))),
+            also.empty() ? "" : fmt::format("; `{}` is taken too", also));
 }
 
 } // namespace assay

@@ -2,10 +2,18 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 namespace assay {
 
 // Why a cell cannot have this name, or "". Two names that differ look different.
 std::string wrong_cell_name(const std::string& name);
+
+// Bad input unless `name`, which follows `option`, is one of `cells`; names those that there are.
+// `also`: another word that the option takes, or "".
+void require_cell(const std::string& option,
+                  const std::string& name,
+                  std::vector<std::string> cells,
+                  const std::string& also = "");
 
 } // namespace assay

@@ -320,7 +320,8 @@ void read_file(const std::string& path, ClaimFiles& files, std::vector<std::stri
   if (!text) return errors.push_back(text.error().message);
   const Result<toml::table> parsed = parse_toml(*text, path);
   if (!parsed) return errors.push_back(parsed.error().message);
-  TomlProblems problems{path, {}};
+  TomlProblems problems;
+  problems.file = path;
   TomlTable table(*parsed, "a claims file", problems);
   if (!table.has("check")) table.required("claim");
   for (const toml::table* claim : table.tables("claim"))

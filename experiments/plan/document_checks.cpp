@@ -284,7 +284,7 @@ void attach_source_errors(const std::vector<DocumentCheck>& checks, std::vector<
       const std::vector<std::string>& only = check.optimizations;
       const bool meant =
           only.empty() || std::find(only.begin(), only.end(), claim.optimization) != only.end();
-      if (meant && is_of(claim, check)) claim.lints += *error + "\n";
+      if (meant && is_of(claim, check)) claim.source_errors += *error + "\n";
     }
   }
 }

@@ -2,6 +2,7 @@
 
 #include <charconv>
 #include <limits>
+#include <map>
 #include <set>
 
 #include "core/text.h"
@@ -208,6 +209,52 @@ Result<bool> apply_override(toml::table& root, const std::string& text) {
   return true;
 }
 
+void read_claims(TomlTable& root, Matrix& matrix) {
+  const toml::table* raw = root.table("claims");
+  if (raw == nullptr) return;
+  TomlTable table(*raw, "[claims]", root.problems());
+  table.required("files");
+  matrix.claim_files = table.texts("files");
+  if (const toml::node* files = table.node("files"); files != nullptr)
+    matrix.claims_where = root.problems().place(files);
+  table.no_other_keys();
+}
+
+void read_tables(TomlTable& root, Matrix& matrix) {
+  for (const char* key : {"version", "experiment"}) root.required(key);
+  root.integer("version", 1, 1);
+  read_experiment(root, matrix);
+  if (const toml::table* base = root.table("base"))
+    matrix.base = config_values(*base, root.problems());
+  read_quality(root, matrix); // before the cells, which go over it
+  for (const toml::table* cell : root.tables("cell"))
+    matrix.cells.push_back(read_cell(*cell, matrix, root.problems()));
+  expand_pairwise(root, matrix);
+  read_measure(root, matrix);
+  read_limits(root, matrix);
+  read_trace(root, matrix);
+  read_claims(root, matrix);
+  root.no_other_keys();
+}
+
+// The keys that the readers above ask for in each table of a matrix, and those of trainings.
+std::map<std::string, std::vector<std::string>> homes_of_keys() {
+  const toml::table tables =
+      toml::parse("[experiment]\n[measure]\n[limits]\n[trace]\n[quality]\n[claims]\n[matrix]\n");
+  TomlProblems problems;
+  TomlTable root(tables, "the matrix", problems);
+  Matrix nothing;
+  read_tables(root, nothing);
+  std::map<std::string, std::vector<std::string>> homes;
+  for (const auto& [path, keys] : problems.asked)
+    if (path.starts_with('['))
+      for (const std::string& key : keys)
+        homes[key].push_back(fmt::format("{}.{}", path.substr(1, path.size() - 2), key));
+  for (const ConfigKey& key : config_keys())
+    if (!key.hidden) homes[key.name].push_back("base." + key.name);
+  return homes;
+}
+
 } // namespace
 
 std::vector<ConfigValue>
@@ -218,7 +265,12 @@ config_values(const toml::table& table, TomlProblems& problems, std::string_view
     ConfigValue value{std::string(key.str()), toml_to_json(node), place(problems, node)};
     TrainConfig scratch;
     if (Result<bool> ok = set_key(scratch, value.key, value.value); !ok)
-      problems.add(&node, ok.error().message);
+      problems.add(&node,
+                   problems.homes.contains(value.key) && !to_json(scratch).contains(value.key)
+                       ? fmt::format("'{}' is no key of a training{}",
+                                     value.key,
+                                     problems.suggestion(value.key, {}))
+                       : ok.error().message);
     values.push_back(std::move(value));
   }
   return values;
@@ -249,32 +301,20 @@ Result<Matrix> parse_matrix(const std::string& text,
   if (!parsed) return parsed.error();
   for (const std::string& change : overrides)
     if (Result<bool> ok = apply_override(*parsed, change); !ok) return ok.error();
-  TomlProblems problems{file, {}};
+  TomlProblems problems;
+  problems.file = file;
+  problems.homes = homes_of_keys();
   TomlTable root(*parsed, "the matrix", problems);
   Matrix matrix;
   matrix.file = file;
   matrix.text = text;
   matrix.overrides = overrides;
-  for (const char* key : {"version", "experiment"}) root.required(key);
-  root.integer("version", 1, 1);
-  read_experiment(root, matrix);
-  if (const toml::table* base = root.table("base")) matrix.base = config_values(*base, problems);
-  read_quality(root, matrix); // before the cells, which go over it
-  for (const toml::table* cell : root.tables("cell"))
-    matrix.cells.push_back(read_cell(*cell, matrix, problems));
-  expand_pairwise(root, matrix);
-  read_measure(root, matrix);
-  read_limits(root, matrix);
-  read_trace(root, matrix);
-  if (const toml::table* claims = root.table("claims")) {
-    TomlTable table(*claims, "[claims]", problems);
-    table.required("files");
-    matrix.claim_files = table.texts("files");
-    if (const toml::node* files = table.node("files"); files != nullptr)
-      matrix.claims_where = problems.place(files);
-    table.no_other_keys();
-  }
-  root.no_other_keys();
+  read_tables(root, matrix);
+  if (matrix.cells.size() > kMostCells)
+    return fail("{}: asks for {} cells, more than {} cells; divide it among several matrices",
+                file,
+                matrix.cells.size(),
+                kMostCells);
   if (problems.messages.empty() && matrix.cells.empty())
     problems.add(nullptr,
                  "asks for nothing: give at least one [[cell]], or [matrix] with optimizations");

@@ -32,7 +32,7 @@ std::vector<Axis> read_axes(TomlTable& table) {
     if (values == nullptr || values->empty()) {
       table.problems().add(&node,
                            fmt::format("[matrix] axes: '{}' takes a non-empty array of values",
-                                       printable(std::string(key.str()))));
+                                       printable(key.str())));
       continue;
     }
     Axis axis{std::string(key.str()), {}};
@@ -50,8 +50,6 @@ std::vector<Axis> read_axes(TomlTable& table) {
   }
   return axes;
 }
-
-constexpr std::size_t kMostCells = 1000; // of one matrix: weeks
 
 // Counted before any is made: four axes of 100 values are 100 million cells.
 std::size_t count_cells(std::size_t names, const std::vector<Axis>& axes) {
@@ -127,9 +125,12 @@ void expand_pairwise(TomlTable& root, Matrix& matrix) {
   if (names.empty()) root.problems().add(raw, "[matrix] names no `optimizations`");
   const std::vector<Axis> axes = read_axes(table);
   if (count_cells(names.size(), axes) > kMostCells) {
+    std::string sizes = std::to_string(names.size());
+    for (const Axis& axis : axes) sizes += fmt::format(" x {}", axis.values.size());
     root.problems().add(raw,
-                        fmt::format("[matrix] optimizations and axes make more than {} cells; take "
-                                    "fewer values",
+                        fmt::format("[matrix] optimizations and axes make {} cells, more than {} "
+                                    "cells; take fewer values",
+                                    sizes,
                                     kMostCells));
     return;
   }

@@ -1,12 +1,15 @@
 // The short form [matrix]: optimizations times axes, expanded into cells.
 #pragma once
 
+#include <cstddef>
 #include <vector>
 
 #include "experiments/plan/matrix.h"
 #include "experiments/plan/toml_reader.h"
 
 namespace assay {
+
+inline constexpr std::size_t kMostCells = 1000; // of one matrix: weeks
 
 // Appends the cells of [matrix], if there is one, to matrix.cells.
 void expand_pairwise(TomlTable& root, Matrix& matrix);

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <set>
 
+#include "core/file_kind.h"
 #include "core/ledger/plan_json.h"
 #include "core/text.h"
 #include "experiments/evidence/effect.h"
@@ -236,15 +237,17 @@ std::vector<Draft> Planner::drafts(const MatrixCell& cell, const Optimization& r
 }
 
 void Planner::check_data(const TrainConfig& config) {
-  if (config.data.empty())
+  if (config.data.empty() && !options_.needs_data)
+    plan_.lacks_data = true;
+  else if (config.data.empty())
     problems_.add("no training data: give --data PATH, or `data` under [base]");
   else if (std::error_code ignored; !std::filesystem::exists(config.data, ignored))
     problems_.add(
         fmt::format("{}: no such file or directory (the training data)", printable(config.data)));
-  else if (!std::filesystem::is_directory(config.data, ignored) &&
-           !std::filesystem::is_regular_file(config.data, ignored))
-    problems_.add(fmt::format("{}: is a pipe or a device; training data are a file or a directory",
-                              printable(config.data)));
+  else if (const std::string why = why_no_plain_file(config.data);
+           !why.empty() && !std::filesystem::is_directory(config.data, ignored))
+    problems_.add(
+        fmt::format("{}: {}; training data are files or a directory", printable(config.data), why));
   if (std::error_code ignored;
       config.tokenizer != "bytes" && !std::filesystem::exists(config.tokenizer, ignored))
     problems_.add(fmt::format(

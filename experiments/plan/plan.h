@@ -22,6 +22,7 @@ struct PlanOptions {
   std::string command;                  // the command line, kept in the ledger
   std::int64_t host_memory_bytes = 0;   // 0: ask the machine
   std::int64_t device_memory_bytes = 0; // of the GPU; 0: unknown, cells on it are not split
+  bool needs_data = true;               // false: nothing is run, so training data may be left out
 };
 
 struct Plan {
@@ -29,6 +30,7 @@ struct Plan {
   std::optional<double> budget_seconds;
   std::optional<double> trace_budget_bytes; // of all traces in the results directory
   std::vector<std::string> notes;           // decisions a person should see: split cells
+  bool lacks_data = false;                  // cannot run, and data will change its hash
 };
 
 // Every problem is reported at once, one a line.

@@ -55,22 +55,24 @@ double cell_seconds(const CellEstimate& e, const CellRow& cell, const ProbeResul
   return e.launches * timed + checks + traced + loss_seconds(e, cell, probe);
 }
 
-// By one pair's scatter. Standard error of a median of normal values: sqrt(pi / 2) sd / sqrt(n).
-LaunchSpread spread_of_pairs(double pair_sd, int rounds) {
-  const double error = std::sqrt(std::numbers::pi / 2 / rounds) * pair_sd;
-  return {error * error, error * error, 0};
+// Of a launch's value, by one pair's scatter: the variance of a median of normal values.
+double variance_of_pairs(double pair_sd, int rounds) {
+  return std::numbers::pi / 2 / rounds * pair_sd * pair_sd;
 }
 
-// Of the comparison that scattered most, the control included; what pairs explain of it shrinks
-// with their number.
-std::optional<LaunchSpread> spread_of_results(const Report* earlier, const CellRow& cell) {
-  std::optional<LaunchSpread> widest;
+// Of a launch's value: s_L^2 of the comparison that scattered most, the control included. The part
+// that pairs explain shrinks with their number. Fewer launches than a verdict needs say nothing.
+std::optional<double> variance_of_results(const Report* earlier, const CellRow& cell) {
+  std::optional<double> widest;
   const auto add = [&](const Comparison& comparison, const CellRow& of) {
-    if (!comparison.effect || !comparison.effect->spread) return;
-    LaunchSpread spread = *comparison.effect->spread;
-    spread.within_variance *= static_cast<double>(of.rounds) / cell.rounds;
-    spread.total_variance = spread.within_variance + spread.between_variance;
-    if (!widest || spread.total_variance > widest->total_variance) widest = spread;
+    if (!comparison.effect || !comparison.effect->spread ||
+        comparison.effect->launches.size() < static_cast<std::size_t>(kProvisionalLaunches))
+      return;
+    const LaunchSpread& spread = *comparison.effect->spread;
+    const double by_pairs = std::min(spread.within_variance, spread.total_variance);
+    const double variance =
+        spread.between_variance + by_pairs * static_cast<double>(of.rounds) / cell.rounds;
+    widest = std::max(widest.value_or(0), variance);
   };
   if (earlier == nullptr) return widest;
   for (const CellReport& found : earlier->cells) {
@@ -83,22 +85,22 @@ std::optional<LaunchSpread> spread_of_results(const Report* earlier, const CellR
   return widest;
 }
 
-// The scatter that the cell's MDE assumes, and where it is from.
-LaunchSpread expected_spread(const CellRow& cell,
-                             const ProbeResult* probe,
-                             const Report* earlier,
-                             PlanEstimate& plan,
-                             CellEstimate& e) {
-  if (const auto spread = spread_of_results(earlier, cell)) {
+// The variance of a launch's value that the cell's MDE assumes, and where it is from.
+double expected_variance(const CellRow& cell,
+                         const ProbeResult* probe,
+                         const Report* earlier,
+                         PlanEstimate& plan,
+                         CellEstimate& e) {
+  if (const auto variance = variance_of_results(earlier, cell)) {
     e.mde_from_results = true;
-    return *spread;
+    return *variance;
   }
   const bool gpu = config_of(cell.config_json).device == Device::Cuda;
   const bool measured = probe != nullptr && probe->pair_sd.has_value();
   const double pair_sd = measured ? *probe->pair_sd : gpu ? kPairSdGpu : kPairSdCpu;
   plan.pair_sd_measured = plan.pair_sd_measured && measured;
   plan.pair_sd = std::max(plan.pair_sd, pair_sd);
-  return spread_of_pairs(pair_sd, cell.rounds);
+  return variance_of_pairs(pair_sd, cell.rounds);
 }
 
 } // namespace
@@ -129,14 +131,14 @@ PlanEstimate estimate(const Plan& plan,
     e.trace_bytes = estimated_trace_bytes(plan.ledger, cell);
     result.trace_bytes += e.trace_bytes;
     const auto probe = probes.find(cell.id);
-    const LaunchSpread spread =
-        expected_spread(cell, probe == probes.end() ? nullptr : &probe->second, earlier, result, e);
+    const double variance = expected_variance(
+        cell, probe == probes.end() ? nullptr : &probe->second, earlier, result, e);
     if (e.launches >= 2) {
       const auto [known, added] = unit_mde.try_emplace(e.launches);
       if (added)
-        known->second = minimum_detectable_effect(
-            {1, 1, 0}, e.launches, result.judged_alpha, plan.ledger.spec.power);
-      e.mde = known->second * std::sqrt(spread.between_variance + spread.within_variance);
+        known->second =
+            minimum_detectable_effect(1, e.launches, result.judged_alpha, plan.ledger.spec.power);
+      e.mde = known->second * std::sqrt(variance);
     }
     if (probe != probes.end()) {
       e.seconds = cell_seconds(e, cell, probe->second);

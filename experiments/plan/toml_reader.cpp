@@ -4,11 +4,12 @@
 #include <charconv>
 #include <cmath>
 #include <cstring>
-#include <filesystem>
 #include <fstream>
 #include <iostream>
 #include <sstream>
 
+#include "core/file_kind.h"
+#include "core/system_call.h"
 #include "core/text.h"
 
 namespace assay {
@@ -29,12 +30,21 @@ void TomlProblems::add(const toml::node* where, const std::string& message) {
   messages.push_back(place(where) + ": " + message);
 }
 
+std::string TomlProblems::suggestion(const std::string& key,
+                                     const std::vector<std::string>& candidates) const {
+  const auto home = homes.find(key);
+  return home == homes.end()
+             ? did_you_mean(key, candidates)
+             : fmt::format(" (did you mean '{}'?)", fmt::join(home->second, "' or '"));
+}
+
 Error TomlProblems::error() const {
   return Error{fmt::format("{}", fmt::join(messages, "\n"))};
 }
 
 const toml::node* TomlTable::node(const char* key) {
   known_.insert(key);
+  problems_.asked[path_].insert(key);
   return table_.get(key);
 }
 
@@ -143,10 +153,11 @@ void TomlTable::no_other_keys() {
   for (const auto& [key, value] : table_) {
     const std::string name(key.str());
     if (known_.contains(name)) continue;
-    problems_.add(
-        &value,
-        fmt::format(
-            "unknown key '{}' in {}{}", printable(name), path_, did_you_mean(name, candidates)));
+    problems_.add(&value,
+                  fmt::format("unknown key '{}' in {}{}",
+                              printable(name),
+                              path_,
+                              problems_.suggestion(name, candidates)));
   }
 }
 
@@ -175,6 +186,48 @@ json toml_to_json(const toml::node& node) {
 }
 
 namespace {
+
+// What the parser says, and what it means for a person who writes a matrix.
+struct PlainCause {
+  std::string_view says, means;
+};
+constexpr PlainCause kPlainCauses[] = {
+    {"could not determine value type",
+     "no value of TOML: text is written in quotes, \"like this\"; else a number, true, false, [a, "
+     "b]"},
+    {"control characters other than TAB",
+     "the text lacks its closing quote, or has a control sign"},
+    {"expected 'true', saw", "true is written in small letters"},
+    {"expected 'false', saw", "false is written in small letters"},
+    {"leading zeroes are prohibited", "a number begins with no 0"},
+    {"expected value, saw", "a value is missing behind the ="},
+    {"encountered end-of-file", "the file ends before it is closed: a bracket or quote is missing"},
+    {"expected ']', saw", "the header of a table lacks its closing bracket: write [name]"},
+    {"expected comma or closing ']'", "values in [ ] are separated by commas"},
+    {"key or closing '}'", "a table in { } is closed on its own line"},
+    {"invalid utf-8", "the file is no UTF-8 text; save it as UTF-8"},
+    {"expected '=', saw", "a key is followed by =, as in seq_len = 256"},
+    {"expected keys, tables", "a name was expected, as in [base] or key = value"},
+    {"expected a comment or whitespace, saw",
+     "something follows that belongs on a line of its own"},
+    {"expected decimal digit, saw", "a number needs digits before and after its point, as in 0.5"},
+    {"not representable in 64 bits", "the number is too large"}};
+
+// "in a table header: expected ']', found the end of the line", or plainer words.
+std::string plain_cause(const std::string& description) {
+  for (const PlainCause& cause : kPlainCauses)
+    if (description.find(cause.says) != std::string::npos) return std::string(cause.means);
+  constexpr std::string_view kTwice = "cannot redefine existing ";
+  if (const std::size_t at = description.find(kTwice); at != std::string::npos) {
+    const std::size_t name = description.find('\'', at);
+    const std::size_t end = description.find('\'', name + 1);
+    return fmt::format("{} is there a second time; keep one of the two",
+                       description.substr(name, end - name + 1));
+  }
+  constexpr std::string_view kWhile = "Error while parsing ";
+  return description.starts_with(kWhile) ? "in a " + description.substr(kWhile.size())
+                                         : description;
+}
 
 bool asserts(const std::string& text) {
   try {
@@ -207,8 +260,11 @@ Result<toml::table> parse_toml(const std::string& text, const std::string& file)
   try {
     return toml::parse(text, file);
   } catch (const toml::parse_error& error) {
-    return fail(
-        "{}:{}: {}", file, error.source().begin.line, printable(std::string(error.description())));
+    return fail("{}:{}:{}: {}",
+                file,
+                error.source().begin.line,
+                error.source().begin.column,
+                printable(plain_cause(std::string(error.description()))));
   } catch (const TomlAssertion&) {
     return fail(
         "{}:{}: a name was expected, as in [base] or key = value", file, asserting_line(text));
@@ -216,20 +272,17 @@ Result<toml::table> parse_toml(const std::string& text, const std::string& file)
 }
 
 Result<std::string> read_text_file(const std::string& path) {
-  if (std::error_code ignored; std::filesystem::is_directory(path, ignored))
-    return fail("{}: is a directory, not a file", path);
   std::ostringstream text;
   if (path == "-") {
     text << std::cin.rdbuf();
     return text.str();
   }
-  if (std::error_code ignored;
-      std::filesystem::exists(path, ignored) && !std::filesystem::is_regular_file(path, ignored))
-    return fail("{}: is a pipe or a device, not a file; `-` reads standard input", path);
+  if (const std::string why = why_no_plain_file(path); !why.empty())
+    return fail("{}: {}; `-` reads standard input", path, why);
   std::ifstream file(path, std::ios::binary);
-  if (!file) return fail("{}: cannot be read ({})", path, std::strerror(errno));
+  if (!file) return fail("{}: cannot be read: {}", path, system_cause(errno));
   text << file.rdbuf();
-  if (file.bad()) return fail("{}: cannot be read ({})", path, std::strerror(errno));
+  if (file.bad()) return fail("{}: cannot be read: {}", path, system_cause(errno));
   return text.str();
 }
 

@@ -3,6 +3,7 @@
 // once.
 #pragma once
 
+#include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
@@ -36,11 +37,16 @@ namespace assay {
 struct TomlProblems {
   std::string file;
   std::vector<std::string> messages;
+  std::map<std::string, std::set<std::string>> asked; // keys that were asked for, by table's path
+  // Where a key belongs, for suggestions: "seq_len" -> {"base.seq_len"}.
+  std::map<std::string, std::vector<std::string>> homes;
 
   // "FILE:LINE: message"; nodes that came from --set have no line and are named so.
   void add(const toml::node* where, const std::string& message);
   std::string place(const toml::node* where) const; // "FILE:LINE", "--set" or, for null, "FILE"
-  Error error() const;                              // all messages, one a line
+  // " (did you mean 'base.seq_len'?)": another table's key, or the nearest of `candidates`, or "".
+  std::string suggestion(const std::string& key, const std::vector<std::string>& candidates) const;
+  Error error() const; // all messages, one a line
 };
 
 class TomlTable {

@@ -29,7 +29,7 @@ double estimated_trace_bytes(const LedgerData& plan, const CellRow& cell) {
   for (const VariantRow* variant : variants_of(plan, cell.id))
     if (const StepCostRow* cost = plan.cost(variant->id);
         cost != nullptr && variant->role != Role::Control)
-      kernels += static_cast<double>(total_launches(cost->operations));
+      kernels += static_cast<double>(total_kernels(cost->operations));
   return kernels * steps * per_kernel * config.at("ranks").get<double>();
 }
 

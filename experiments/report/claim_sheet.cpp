@@ -231,7 +231,8 @@ ordered_json entry_json(const SheetEntry& entry) {
     row["measured_text"] = printable(measured_text(result.result));
     results.push_back(std::move(row));
   }
-  for (const std::string& line : lines_of(entry.claim.lints)) errors.push_back(printable(line));
+  for (const std::string& line : lines_of(entry.claim.source_errors))
+    errors.push_back(printable(line));
   ClaimResult nothing;
   nothing.claim = entry.claim;
   ordered_json out = claim_json(nothing, "");
@@ -287,7 +288,7 @@ std::string render_claims_table(const std::vector<SheetEntry>& sheet, const Tabl
   for (const SheetEntry& entry : sheet) print_entry(out, entry);
   std::vector<std::string> errors;
   for (const SheetEntry& entry : sheet)
-    for (const std::string& line : lines_of(entry.claim.lints))
+    for (const std::string& line : lines_of(entry.claim.source_errors))
       if (std::find(errors.begin(), errors.end(), line) == errors.end()) errors.push_back(line);
   if (errors.empty()) return out.take();
   out.raw("");

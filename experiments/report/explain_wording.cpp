@@ -105,13 +105,12 @@ std::string traced_pairs_text(const Explanation& explanation) {
                      explanation.traced_as == "device" ? "device" : "host");
 }
 
-std::string closure_text(const Waterfall& waterfall) {
+std::string closure_figures_text(const Waterfall& waterfall) {
   if (waterfall.timed_a_ns <= 0) return "not compared with a timed difference: there is none yet";
   if (waterfall.pairs == 0) return "not compared with the timed difference: no traced pairs";
   const TimeScale scale = scale_of(waterfall);
-  return fmt::format("the parts {} to the timed difference: timed {} {}, traced {} {}; off by {} "
-                     "{} = {} of the baseline's step (allowed {})",
-                     waterfall.closed ? "add up" : "do not add up",
+  return fmt::format("timed {} {}, traced {} {}; off by {} {} = {} of the baseline's step (allowed "
+                     "{})",
                      difference_text(waterfall.timed_delta_ns, scale),
                      scale.unit,
                      difference_text(waterfall.traced_delta_ns(), scale),
@@ -120,6 +119,14 @@ std::string closure_text(const Waterfall& waterfall) {
                      scale.unit,
                      change_text(waterfall.residual_share),
                      share_text(waterfall.allowed_share));
+}
+
+std::string closure_text(const Waterfall& waterfall) {
+  const std::string figures = closure_figures_text(waterfall);
+  if (waterfall.timed_a_ns <= 0 || waterfall.pairs == 0) return figures;
+  return fmt::format("the parts {} to the timed difference: {}",
+                     waterfall.closed ? "add up" : "do not add up",
+                     figures);
 }
 
 std::string audit_text(const Waterfall& waterfall) {

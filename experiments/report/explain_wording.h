@@ -32,6 +32,8 @@ std::string where_text(const Explanation& explanation);
 std::string traced_pairs_text(const Explanation& explanation);
 // Whether the stages add up to the timed difference, and by how much not.
 std::string closure_text(const Waterfall& waterfall);
+// The same without its verdict, for a place beside where_text(), which gives it.
+std::string closure_figures_text(const Waterfall& waterfall);
 // "audit passed; a traced step takes x1.010 (baseline) and x1.012 (candidate) of a timed one"
 std::string audit_text(const Waterfall& waterfall);
 // "12", "12.5": calls per step

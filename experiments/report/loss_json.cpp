@@ -10,7 +10,7 @@ ordered_json loss_test_json(const LossTest& test) {
   const LossQuality& result = test.result;
   ordered_json seeds = ordered_json::array();
   for (const SeedLoss& seed : result.seeds)
-    seeds.push_back({{"seed", seed.seed}, {"a", seed.a}, {"b", seed.b}});
+    seeds.push_back({{"seed", seed.seed}, {"baseline", seed.a}, {"candidate", seed.b}});
   ordered_json out = {
       {"quality", to_string(result.quality)},
       {"text", printable(loss_text(test))},
@@ -24,8 +24,8 @@ ordered_json loss_test_json(const LossTest& test) {
       {"interval_level", nullptr},
       {"p", nullptr},
       {"seeds_needed", nullptr},
-      {"skipped_steps_a", test.skipped_a},
-      {"skipped_steps_b", test.skipped_b}};
+      {"skipped_steps_baseline", test.skipped_a},
+      {"skipped_steps_candidate", test.skipped_b}};
   if (result.test) {
     const bool one_sided = test.rule == LossRule::NonInferiority;
     out["difference"] = result.test->mean;

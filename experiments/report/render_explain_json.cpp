@@ -18,8 +18,8 @@ ordered_json interval_json(const std::optional<Interval>& value) {
 
 ordered_json stage_json(const StageDelta& value) {
   return {{"stage", to_string(value.stage)},
-          {"a_ns", value.a_ns},
-          {"b_ns", value.b_ns},
+          {"baseline_ns", value.a_ns},
+          {"candidate_ns", value.b_ns},
           {"delta_ns", value.delta_ns},
           {"interval_95", interval_json(value.interval)},
           {"clear", value.clear}};
@@ -47,10 +47,10 @@ ordered_json row_json(const DiffRow& value) {
           {"class", value.kernel_class},
           {"stage", to_string(value.stage)},
           {"status", to_string(value.status)},
-          {"calls_a", value.calls_a},
-          {"calls_b", value.calls_b},
-          {"a_ns", value.a_ns},
-          {"b_ns", value.b_ns},
+          {"calls_baseline", value.calls_a},
+          {"calls_candidate", value.calls_b},
+          {"baseline_ns", value.a_ns},
+          {"candidate_ns", value.b_ns},
           {"delta_ns", value.delta_ns},
           {"interval_95", interval_json(value.interval)}};
 }
@@ -64,7 +64,7 @@ ordered_json rows_json(const std::vector<DiffRow>& rows, std::size_t top) {
 ordered_json closure_json(const Waterfall& value) {
   if (value.timed_a_ns <= 0 || value.pairs == 0) return nullptr;
   return {{"closed", value.closed},
-          {"timed_a_ns", value.timed_a_ns},
+          {"timed_baseline_ns", value.timed_a_ns},
           {"timed_delta_ns", value.timed_delta_ns},
           {"timed_interval_95", interval_json(value.timed_interval)},
           {"traced_delta_ns", value.traced_delta_ns()},
@@ -77,8 +77,8 @@ ordered_json comparison_json(const Report& report, const ComparisonIndex& which,
   const CellReport& cell = report.cells[which.first];
   const Comparison& comparison = cell.comparisons[which.second];
   ordered_json out = {{"cell", printable(cell.cell.name)},
-                      {"a", printable(comparison.a)},
-                      {"b", printable(comparison.b)},
+                      {"baseline", printable(comparison.a)},
+                      {"candidate", printable(comparison.b)},
                       {"headline", headline(comparison.verdict).text},
                       {"time", nullptr},
                       {"explanation", explanation_json(comparison, top)},
@@ -98,20 +98,21 @@ ordered_json explanation_json(const Comparison& comparison, std::size_t top) {
   const Waterfall& waterfall = value.waterfall;
   ordered_json stages = ordered_json::array();
   for (const StageDelta& stage : waterfall.stages) stages.push_back(stage_json(stage));
-  return {{"traced_as", value.traced_as},
-          {"pairs", waterfall.pairs},
-          {"a_ns", waterfall.a_ns},
-          {"b_ns", waterfall.b_ns},
-          {"interval_95", interval_json(waterfall.traced_interval)},
-          {"unusable", printable(waterfall.unusable)},
-          {"where_text", printable(where_text(value))},
-          {"stages", stages},
-          {"closure", closure_json(waterfall)},
-          {"health", {{"a", health_json(waterfall.a)}, {"b", health_json(waterfall.b)}}},
-          {"kernel_rows", value.kernels.size()},
-          {"operator_rows", value.operators.size()},
-          {"kernels", rows_json(value.kernels, top)},
-          {"operators", rows_json(value.operators, top)}};
+  return {
+      {"traced_as", value.traced_as},
+      {"pairs", waterfall.pairs},
+      {"baseline_ns", waterfall.a_ns},
+      {"candidate_ns", waterfall.b_ns},
+      {"interval_95", interval_json(waterfall.traced_interval)},
+      {"unusable", printable(waterfall.unusable)},
+      {"where_text", printable(where_text(value))},
+      {"stages", stages},
+      {"closure", closure_json(waterfall)},
+      {"health", {{"baseline", health_json(waterfall.a)}, {"candidate", health_json(waterfall.b)}}},
+      {"kernel_rows", value.kernels.size()},
+      {"operator_rows", value.operators.size()},
+      {"kernels", rows_json(value.kernels, top)},
+      {"operators", rows_json(value.operators, top)}};
 }
 
 ordered_json ranks_json(const Comparison& comparison) {
@@ -125,8 +126,8 @@ ordered_json ranks_json(const Comparison& comparison) {
   const std::size_t ranks = std::min(comparison.a_ranks.size(), comparison.b_ranks.size());
   for (std::size_t rank = 0; rank < ranks; ++rank)
     out.push_back({{"rank", rank},
-                   {"a", side(comparison.a_ranks[rank])},
-                   {"b", side(comparison.b_ranks[rank])}});
+                   {"baseline", side(comparison.a_ranks[rank])},
+                   {"candidate", side(comparison.b_ranks[rank])}});
   return out;
 }
 

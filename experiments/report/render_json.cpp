@@ -1,3 +1,4 @@
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "core/text.h"
@@ -40,8 +41,8 @@ ordered_json estimate_json(const Estimate& value) {
 }
 
 ordered_json launch_effect(const LaunchEffect& value) {
-  return {{"launch", value.launch},
-          {"index", value.index},
+  return {{"launch_id", value.launch},
+          {"launch_index", value.index},
           {"pairs", value.pairs},
           {"log_ratio", number(value.theta)},
           {"interval_95", maybe(value.interval, interval)},
@@ -62,8 +63,8 @@ ordered_json effect(const Effect& value) {
   return {{"time", estimate_json(value.theta)},
           {"throughput", estimate_json(value.throughput)},
           {"hodges_lehmann", number(value.hodges_lehmann)},
-          {"a_unit_ns", number(value.a_ns)},
-          {"b_unit_ns", number(value.b_ns)},
+          {"baseline_unit_ns", number(value.a_ns)},
+          {"candidate_unit_ns", number(value.b_ns)},
           {"launch_spread", maybe(value.spread, spread)},
           {"minimum_detectable_effect", maybe(value.mde, number)},
           {"launches_for_sesoi",
@@ -73,8 +74,8 @@ ordered_json effect(const Effect& value) {
 
 ordered_json memory(const MemoryEffect& value) {
   return {{"launches", value.launches},
-          {"a_bytes", number(value.a_bytes)},
-          {"b_bytes", number(value.b_bytes)},
+          {"baseline_bytes", number(value.a_bytes)},
+          {"candidate_bytes", number(value.b_bytes)},
           {"exact", value.exact},
           {"noise", maybe(value.noise, number)},
           {"bytes", estimate_json(value.log_ratio)}};
@@ -97,15 +98,17 @@ ordered_json pairs(const PairSet& value) {
   for (const LaunchPairs& launch : value.launches)
     for (const Pair& pair : launch.pairs)
       if (!pair.excluded.empty())
-        excluded.push_back(
-            {{"launch", launch.launch}, {"round", pair.round}, {"reason", pair.excluded}});
+        excluded.push_back({{"launch_id", launch.launch},
+                            {"launch_index", launch.index},
+                            {"round", pair.round},
+                            {"reason", pair.excluded}});
   return {{"total", value.pairs},
           {"excluded", value.excluded},
-          {"disturbed_a", value.disturbed_a},
-          {"disturbed_b", value.disturbed_b},
+          {"disturbed_baseline", value.disturbed_a},
+          {"disturbed_candidate", value.disturbed_b},
           {"imbalance_p", number(value.imbalance_p)},
-          {"skipped_steps_a", value.skipped_a},
-          {"skipped_steps_b", value.skipped_b},
+          {"skipped_steps_baseline", value.skipped_a},
+          {"skipped_steps_candidate", value.skipped_b},
           {"excluded_pairs", excluded}};
 }
 
@@ -151,8 +154,8 @@ ordered_json verdict(const Verdict& value) {
 }
 
 ordered_json comparison_json(const Comparison& value) {
-  return {{"a", text(value.a)},
-          {"b", text(value.b)},
+  return {{"baseline", text(value.a)},
+          {"candidate", text(value.b)},
           {"against_reference", value.against_reference},
           {"verdict", verdict(value.verdict)},
           {"effect", maybe(value.effect, effect)},
@@ -178,7 +181,7 @@ ordered_json peaks_json(const MeasuredPeaks& value) {
           {"launch_seconds", number(value.launch_seconds)}};
 }
 
-ordered_json light_json(const SpeedOfLight& value) {
+ordered_json roofline_json(const Roofline& value) {
   return {{"seconds", number(value.seconds)},
           {"compute_seconds", number(value.compute_seconds)},
           {"bytes_seconds", number(value.bytes_seconds)},
@@ -186,23 +189,24 @@ ordered_json light_json(const SpeedOfLight& value) {
 }
 
 ordered_json speed_json(const VariantSpeed& value) {
-  return {{"variant", text(value.variant)},
-          {"tokens_per_second", number(value.tokens_per_second)},
-          {"step_seconds", number(value.step_seconds)},
-          {"busy_seconds", maybe(value.busy_seconds, number)},
-          {"model_flops", number(value.flops)},
-          {"mfu",
-           maybe(value.peaks,
-                 [&](const MeasuredPeaks& peaks) {
-                   return number(model_flops_utilization(
-                       value.flops, value.step_seconds, peaks.flops_per_second));
-                 })},
-          {"launches", maybe(value.launches, [](std::int64_t x) { return ordered_json(x); })},
-          {"launches_traced", value.launches_traced},
-          {"peaks", maybe(value.peaks, peaks_json)},
-          {"at_measured_peaks", maybe(value.light, light_json)},
-          {"binds", maybe(value.bound, [](Bottleneck x) { return ordered_json(to_string(x)); })},
-          {"unknown", text(value.unknown)}};
+  return {
+      {"variant", text(value.variant)},
+      {"tokens_per_second", number(value.tokens_per_second)},
+      {"step_seconds", number(value.step_seconds)},
+      {"busy_seconds", maybe(value.busy_seconds, number)},
+      {"model_flops", number(value.flops)},
+      {"mfu",
+       maybe(value.peaks,
+             [&](const MeasuredPeaks& peaks) {
+               return number(model_flops_utilization(
+                   value.flops, value.step_seconds, peaks.flops_per_second));
+             })},
+      {"kernel_launches", maybe(value.kernels, [](std::int64_t x) { return ordered_json(x); })},
+      {"kernel_launches_traced", value.kernels_traced},
+      {"peaks", maybe(value.peaks, peaks_json)},
+      {"at_measured_peaks", maybe(value.roofline, roofline_json)},
+      {"limited_by", maybe(value.bound, [](Bottleneck x) { return ordered_json(to_string(x)); })},
+      {"unknown", text(value.unknown)}};
 }
 
 ordered_json cell_json(const CellReport& value) {
@@ -238,6 +242,15 @@ ordered_json cell_json(const CellReport& value) {
                       {"effect", maybe(value.control->comparison.effect, effect)},
                       {"pairs", pairs(value.control->comparison.pairs)}};
   return out;
+}
+
+void add_comparison_sections(ordered_json& cells, const Report& report) {
+  for (std::size_t cell = 0; cell < report.cells.size(); ++cell)
+    for (std::size_t i = 0; i < report.cells[cell].comparisons.size(); ++i) {
+      ordered_json& sections = cells[cell]["comparisons"][i]["sections"] = ordered_json::array();
+      for (const Section& section : comparison_sections(report, cell, i))
+        sections.push_back(to_json(section));
+    }
 }
 
 ordered_json cell_name(const Report& report, std::int64_t id) {
@@ -330,13 +343,20 @@ std::string render_json(const Report& report) {
   add("shape_warnings", report.shape_warnings, text);
   add("source_errors", report.source_errors, text);
   add("missing", report.missing, text);
-  add("events", report.events, [](const EventRow& event) {
-    return ordered_json{{"launch", event.launch},
-                        {"round", event.round},
-                        {"utc", text(event.utc)},
-                        {"kind", text(event.kind)},
-                        {"detail", text(event.detail)}};
+  std::map<std::int64_t, int> indices;
+  for (const LaunchSummary& launch : report.launches) indices[launch.row.id] = launch.row.index;
+  add("events", report.events, [&](const EventRow& event) {
+    const auto index = indices.find(event.launch);
+    return ordered_json{
+        {"launch_id", event.launch},
+        {"launch_index",
+         index == indices.end() ? ordered_json(nullptr) : ordered_json(index->second)},
+        {"round", event.round},
+        {"utc", text(event.utc)},
+        {"kind", text(event.kind)},
+        {"detail", text(event.detail)}};
   });
+  add_comparison_sections(out["cells"], report);
   out["run"] = to_json(run_section(report));
   add("sections", report_sections(report), [](const Section& section) { return to_json(section); });
   return out.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n";

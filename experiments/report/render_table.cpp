@@ -65,6 +65,8 @@ private:
           print_comparison(cell, i);
         else
           undecided.push_back(name + ", " + comparison_text(comparisons[i]));
+      for (const Section& section : cell_sections(report_, cell))
+        if (is_shown(section.depth)) print_titled(section);
     }
     if (!unmeasured.empty()) {
       out_.raw("");

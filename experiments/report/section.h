@@ -39,6 +39,7 @@ struct Section {
 
   bool empty() const { return rows.empty() && notes.empty(); }
   bool has_titles() const;
+  bool has_items() const; // every row is one, unlike lines beside labels
 };
 
 // The sections of a report that have content, in reading order. The first is the table of verdicts.
@@ -46,11 +47,15 @@ std::vector<Section> report_sections(const Report& report);
 // What describes the run as a whole: when, where, by which build and command.
 Section run_section(const Report& report);
 // What to read first, with its cause: at most three problems, worst first, then at most three
-// decided comparisons by their effect on training time.
+// decided comparisons by their effect on training time, the largest effect of the table among them.
 Section findings_section(const Report& report);
 // The sections of one comparison: what its verdict rests on, the measurements, the parity gates …
 std::vector<Section>
 comparison_sections(const Report& report, std::size_t cell, std::size_t comparison);
+// What the comparisons of a cell share: the roofline of each of its variants, once.
+std::vector<Section> cell_sections(const Report& report, std::size_t cell);
+// The rows about one cell, without the column that names it.
+Section rows_of_cell(Section section, const std::string& cell);
 // The throughput and roofline of a comparison's two sides; empty where neither is known.
 Section comparison_roofline(const CellReport& cell, const Comparison& comparison);
 

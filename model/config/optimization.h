@@ -55,6 +55,9 @@ struct Optimization {
   std::string summary;
   Equivalence equivalence;
   Unit unit;
+  // What the preset `tiny` needs besides, so that the row has something to switch, or enough of it:
+  // "seq_len=1024 batch_rows=1". A level of a draft matrix is measured with it.
+  std::string on_tiny = {};
   std::vector<Gate> gates;   // all of them must pass
   std::vector<Level> levels; // levels[0] is the reference
   // Comparisons beyond "each level against the reference": {from, to} level names.

@@ -99,7 +99,7 @@ public:
     if (op == ops_.end()) op = ops_.insert(op, {name, 0, 0, 0, peak});
     op->flops += flops;
     op->bytes += bytes;
-    op->launches += launches;
+    op->kernels += launches;
   }
   // y = x W^T for every token, its gradients, and the casts of W and x; launches of the products
   // are counted by their callers, but for those of a sum that is split. `wide`: x is in fp32.
@@ -357,7 +357,7 @@ void add_update(Costs& costs, const StepShape& shape, double kept) {
 
 // The host launches the graph and what it reads, and no kernel of the step.
 void take_launches(std::vector<OpCost>& ops, const StepShape& shape) {
-  for (OpCost& op : ops) op.launches = 0;
+  for (OpCost& op : ops) op.kernels = 0;
   const double bytes = 2 * 8 * 2 * static_cast<double>(shape.tokens * shape.micro_batches);
   ops.push_back({"graph", 0, bytes, shape.graph_launches, Peak::Compute}); // tokens and targets
 }
@@ -370,13 +370,10 @@ std::vector<OpCost> step_cost(const StepShape& shape) {
   add_ends(micro, shape);
   const auto repeats = static_cast<double>(shape.micro_batches);
   for (const OpCost& op : micro.take())
-    step.add(op.name,
-             repeats * op.flops,
-             repeats * op.bytes,
-             shape.micro_batches * op.launches,
-             op.peak);
+    step.add(
+        op.name, repeats * op.flops, repeats * op.bytes, shape.micro_batches * op.kernels, op.peak);
   for (const OpCost& op : micro.take_once())
-    step.add(op.name, op.flops, op.bytes, op.launches, op.peak);
+    step.add(op.name, op.flops, op.bytes, op.kernels, op.peak);
   add_update(step, shape, static_cast<double>(micro.kept()));
   std::vector<OpCost> ops = step.take();
   if (shape.graph_launches > 0) take_launches(ops, shape);

@@ -12,6 +12,7 @@
 #include <type_traits>
 
 #include "core/text.h"
+#include "model/config/key_choices.h"
 
 namespace assay {
 
@@ -150,6 +151,18 @@ const std::vector<ConfigKey>& config_keys() {
   return keys;
 }
 
+const std::vector<std::string>& key_choices(std::string_view key) {
+  static const std::vector<std::string> none;
+  const std::vector<std::string>* found = &none;
+  const TrainConfig config;
+  for_each_key(config, [&](const char* name, const auto& member, const char*, bool) {
+    using Value = std::decay_t<decltype(member)>;
+    if constexpr (std::is_enum_v<Value>)
+      if (key == name) found = &enum_names<Value>();
+  });
+  return *found;
+}
+
 nlohmann::json to_json(const TrainConfig& config) {
   nlohmann::json json = nlohmann::json::object();
   for_each_key(config, [&](const char* name, const auto& member, const char*, bool) {
@@ -173,7 +186,7 @@ Result<bool> set_key_text(TrainConfig& config, std::string_view key, std::string
   // Text is JSON where that parses to a number or a truth value and the key is no string, else a
   // string.
   for (const ConfigKey& row : config_keys()) {
-    if (row.name != key || row.type == "string" || row.type.starts_with("one of")) continue;
+    if (row.name != key || row.type == "string" || !key_choices(key).empty()) continue;
     const nlohmann::json value = nlohmann::json::parse(text, nullptr, false);
     return set_key(config, key, value.is_discarded() ? nlohmann::json(std::string(text)) : value);
   }

@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/result.h"
+#include "core/system_call.h"
 #include "core/text.h"
 #include "model/data/seeded_random.h"
 
@@ -62,7 +63,8 @@ std::vector<std::string> list_files(const std::string& directory, SkippedFiles& 
         ++skipped.special;
     }
   } catch (const fs::filesystem_error& error) {
-    bad_input("'{}' cannot be listed: {}", error.path1().string(), error.code().message());
+    const fs::path& at = error.path1().empty() ? fs::path(directory) : error.path1();
+    bad_input("'{}' cannot be listed: {}", at.string(), system_cause(error.code().value()));
   }
   std::sort(files.begin(), files.end());
   return files;

@@ -80,8 +80,8 @@ GateResult compare(const char* what,
   return gate;
 }
 
-std::vector<GateResult> training_gates(TrainConfig reference,
-                                       TrainConfig level,
+std::vector<GateResult> training_gates(const TrainConfig& reference,
+                                       const TrainConfig& level,
                                        const std::vector<Batch>& batches,
                                        const std::string& note) {
   const std::size_t steps = level.step_graph == StepGraph::On ? kGraphSteps : kSteps;

@@ -64,8 +64,8 @@ std::int64_t graph_pool_bytes() {
   return there ? there->reserved_bytes() : 0;
 }
 
-GraphStreamGuard::GraphStreamGuard(const GraphRoom& room)
-    : outer_(c10::cuda::getCurrentCUDAStream()), inner_(room.stream()) {
+GraphStreamGuard::GraphStreamGuard(const GraphRoom& owner)
+    : outer_(c10::cuda::getCurrentCUDAStream()), inner_(owner.stream()) {
   wait_for(inner_, outer_);
   c10::cuda::setCurrentCUDAStream(inner_);
 }

@@ -52,19 +52,19 @@ void fill_spans(ChunkLayout& layout, const std::vector<Range>& ranges) {
 }
 
 void fill_chunks(ChunkLayout& layout, const std::vector<Range>& ranges) {
-  const std::int64_t C = layout.chunk, H = layout.heads;
-  std::vector<std::int64_t> gather, scatter(static_cast<std::size_t>(layout.tokens * H));
+  const std::int64_t chunk = layout.chunk, heads = layout.heads;
+  std::vector<std::int64_t> gather, scatter(static_cast<std::size_t>(layout.tokens * heads));
   std::vector<std::uint8_t> dead;
   bool any_dead = false;
-  for (std::int64_t first = 0; first < ranges.front().length; first += C) {
+  for (std::int64_t first = 0; first < ranges.front().length; first += chunk) {
     std::int64_t in_step = 0;
     for (const Range& range : ranges) {
       if (range.length <= first) break;
       ++in_step;
-      for (std::int64_t h = 0; h < H; ++h) {
-        for (std::int64_t c = 0; c < C; ++c) {
+      for (std::int64_t h = 0; h < heads; ++h) {
+        for (std::int64_t c = 0; c < chunk; ++c) {
           const bool alive = first + c < range.length;
-          const std::int64_t row = (range.begin + first + (alive ? c : 0)) * H + h;
+          const std::int64_t row = (range.begin + first + (alive ? c : 0)) * heads + h;
           if (alive)
             scatter[static_cast<std::size_t>(row)] = static_cast<std::int64_t>(gather.size());
           gather.push_back(row);
@@ -81,8 +81,8 @@ void fill_chunks(ChunkLayout& layout, const std::vector<Range>& ranges) {
   if (any_dead)
     layout.dead = at::tensor(dead, at::TensorOptions().dtype(at::kByte))
                       .to(at::kBool)
-                      .view({layout.chunks * H, C, 1});
-  layout.above = at::ones({C, C}, at::TensorOptions().dtype(at::kBool)).triu(1);
+                      .view({layout.chunks * heads, chunk, 1});
+  layout.above = at::ones({chunk, chunk}, at::TensorOptions().dtype(at::kBool)).triu(1);
 }
 
 at::Tensor make_taps(const at::Tensor& position, std::int64_t kernel) {

@@ -59,6 +59,30 @@ TEST(Effect, ByHand) {
   EXPECT_EQ(first(report).verdict.speed, Speed::Faster);
 }
 
+// Six rounds with one long visit in ten: by the scatter of pairs alone the figure was 130 % beside
+// an interval of 24 points.
+TEST(Effect, TheSmallestDetectableOneIsThatOfTheInterval) {
+  SyntheticCell cell = two_level_cell(-0.1);
+  SyntheticPlan plan = plan_of(cell);
+  plan.rounds = 6;
+  plan.tail_share = 0.1;
+  plan.tail_size = 1;
+  const auto effect = [&](int launches) {
+    plan.launches = plan.cells[0].timed_launches = launches;
+    return *first(judge_results(synthetic_ledger(plan))).effect;
+  };
+  for (const int launches : {5, 8}) {
+    const Effect found = effect(launches);
+    EXPECT_NEAR(
+        *found.mde / found.theta.judged->half_width(), launches == 5 ? 1.355 : 1.383, 0.002);
+    EXPECT_TRUE(found.launches_for_sesoi);
+  }
+  const Effect three = effect(3);
+  EXPECT_TRUE(three.theta.judged);
+  EXPECT_FALSE(three.mde);
+  EXPECT_FALSE(three.launches_for_sesoi);
+}
+
 TEST(Effect, RoundsThatLackAVariantAndWarmupAreNoPairs) {
   LedgerData data = synthetic_ledger(plan_of(two_level_cell(0)));
   std::erase_if(data.visits, [](const VisitRow& v) { return v.variant == 2 && v.round == 10; });

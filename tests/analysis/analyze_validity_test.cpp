@@ -35,7 +35,7 @@ TEST(Validity, UnequalWorkNamesItself) {
   const Report report = judge_results(data);
   EXPECT_EQ(first(report).verdict.validity, Validity::Invalid);
   EXPECT_THAT(first(report).verdict.reasons.at(0).text,
-              HasSubstr("launch 1 round 7: tokens 256 against 250"));
+              HasSubstr("timed launch 1, round 5: tokens 256 against 250"));
 }
 
 // What a scaler skips is part of what it costs: no mismatch of work, but no bit-equal training.

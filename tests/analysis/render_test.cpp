@@ -209,29 +209,23 @@ TEST(Renderers, TheEffectWithAllPairsIsAlwaysThere) {
   }
 }
 
-TEST(Sections, EveryFormShowsEveryOne) {
-  Report report = judge_results(synthetic_ledger(full_plan()));
-  report.shape_warnings = {"a shape"};
-  report.source_errors = {"a figure"};
-  report.missing = {"a launch"};
-  const auto json = nlohmann::json::parse(render_json(report));
-  const std::string html = render_html(report), markdown = render_markdown(report),
-                    table = render_table(report, {}, {.cell = "", .verbose = true});
-  const std::vector<Section> sections = report_sections(report);
-  ASSERT_EQ(json["sections"].size(), sections.size());
-  ASSERT_GE(sections.size(), 10u);
-  for (std::size_t i = 0; i < sections.size(); ++i) {
-    const Section& section = sections[i];
-    EXPECT_EQ(json["sections"][i]["id"], section.id);
-    EXPECT_EQ(json["sections"][i]["rows"].size(), section.rows.size());
-    for (const SectionRow& row : section.rows)
-      EXPECT_EQ(row.texts.size(), std::max<std::size_t>(section.columns.size(), 1)) << section.id;
-    if (i == 0) continue; // the table of verdicts needs no heading
-    EXPECT_THAT(table, HasSubstr("\n" + section.title + "\n"));
-    EXPECT_THAT(html, HasSubstr(escape_html(section.title)));
-    EXPECT_EQ(markdown.find("## " + section.title + "\n") != std::string::npos,
-              section.depth != Depth::Record)
+TEST(Sections, RowsOfACellLeaveItsNameOut) {
+  SyntheticPlan plan = full_plan();
+  plan.cells[0].name = "first";
+  const Report report = judge_results(synthetic_ledger(plan));
+  for (const Section& section : report_sections(report)) {
+    const Section one = rows_of_cell(section, "first");
+    const bool named = !section.columns.empty() && section.columns.front().title == "cell";
+    EXPECT_EQ(section.columns.size() - one.columns.size(), named ? 1U : 0U) << section.id;
+    EXPECT_EQ(static_cast<std::ptrdiff_t>(one.rows.size()),
+              std::count_if(section.rows.begin(),
+                            section.rows.end(),
+                            [](const SectionRow& row) { return row.cell == "first"; }))
         << section.id;
+    for (const SectionRow& row : one.rows) {
+      EXPECT_EQ(row.texts.size(), std::max<std::size_t>(one.columns.size(), 1)) << section.id;
+      EXPECT_FALSE(named && row.texts.front() == "first") << section.id;
+    }
   }
 }
 
@@ -268,7 +262,7 @@ TEST(RenderTable, ControlCharactersInNamesDoNotReachTheTerminal) {
 TEST(RenderJson, ParsesAndCarriesTheFigures) {
   const Report report = judge_results(synthetic_ledger(full_plan()));
   const auto json = nlohmann::json::parse(render_json(report));
-  EXPECT_EQ(json["schema_version"], 3);
+  EXPECT_EQ(json["schema_version"], 4);
   EXPECT_EQ(json["complete"], true);
   const auto& comparison = json["cells"][0]["comparisons"][0];
   EXPECT_EQ(comparison["verdict"]["speed"], "FASTER");

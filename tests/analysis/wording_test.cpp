@@ -5,10 +5,13 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <nlohmann/json.hpp>
 
 #include "core/text.h"
 #include "experiments/evidence/loss_quality.h"
+#include "experiments/evidence/plan_state.h"
 #include "experiments/report/explain_wording.h"
+#include "experiments/report/html/html_section.h"
 #include "experiments/report/render.h"
 #include "experiments/report/render_explain.h"
 #include "experiments/report/section.h"
@@ -110,6 +113,39 @@ TEST(Findings, ProblemsFirstThenEffectsOnTraining) {
                           testing::AllOf(HasSubstr("FASTER -39"), HasSubstr("of training time"))));
 }
 
+// By training time alone the largest effect of the table would be fourth.
+TEST(Findings, TheLargestEffectOfTheTableIsAmongThem) {
+  SyntheticPlan plan;
+  plan.noise = 0.01;
+  for (const double effect : {-0.1, -0.2, -0.3, -0.4}) {
+    plan.cells.push_back(two_level_cell(effect));
+    plan.cells.back().name = fmt::format("step{:.0f}", -10 * effect);
+  }
+  plan.cells.push_back(two_level_cell(-0.8));
+  plan.cells.back().name = "evaluation";
+  plan.cells.back().unit = "evaluation";
+  const std::vector<std::string> rows =
+      rows_of(findings_section(judge_results(synthetic_ledger(plan))));
+  EXPECT_THAT(rows,
+              ElementsAre(testing::StartsWith("step4: "),
+                          testing::StartsWith("step3: "),
+                          testing::StartsWith("evaluation: ")));
+}
+
+TEST(Findings, OfEqualProblemsTheLargestEffectIsFirst) {
+  SyntheticPlan plan;
+  plan.noise = 0.01;
+  for (const double effect : {-0.1, -0.2, -0.3, -0.4}) {
+    plan.cells.push_back(two_level_cell(effect));
+    plan.cells.back().name = fmt::format("step{:.0f}", -10 * effect);
+    plan.cells.back().levels[1].gate_passes = false;
+  }
+  EXPECT_THAT(rows_of(findings_section(judge_results(synthetic_ledger(plan)))),
+              ElementsAre(testing::StartsWith("step4: "),
+                          testing::StartsWith("step3: "),
+                          testing::StartsWith("step2: ")));
+}
+
 TEST(Findings, AHarmIsNotProvisional) {
   SyntheticCell cell = two_level_cell(-0.1);
   cell.levels[1].nan_in_launch = 4;
@@ -144,8 +180,128 @@ TEST(Notes, AColumnThatIsUnknownEverywhereTakesOneLine) {
   ASSERT_FALSE(folded.notes.empty());
   EXPECT_EQ(folded.notes.front(),
             "Unknown everywhere: MFU, at measured peaks, kernel launches, bottleneck.");
-  report.cells[0].speed[1].launches = 12;
+  report.cells[0].speed[1].kernels = 12;
   EXPECT_EQ(roofline().columns.size(), 5u) << "known once is shown";
+}
+
+std::size_t count(const std::string& text, const std::string& part) {
+  std::size_t found = 0;
+  for (std::size_t at = 0; (at = text.find(part, at)) != std::string::npos; ++at) ++found;
+  return found;
+}
+
+// Three comparisons of one cell: each side's figures are there once, in every form.
+TEST(Roofline, IsShownOncePerCellAndSide) {
+  SyntheticCell cell = two_level_cell(-0.1);
+  cell.levels.push_back({.name = "other"});
+  cell.also_compare = {{"fast", "other"}};
+  const Report report = judge_results(synthetic_ledger(plan_of(cell)));
+  ASSERT_EQ(report.cells[0].comparisons.size(), 3u);
+  const std::vector<Section> sections = cell_sections(report, 0);
+  ASSERT_EQ(sections.size(), 1u);
+  std::vector<std::string> titles;
+  for (const SectionColumn& column : sections[0].columns) titles.push_back(column.title);
+  EXPECT_THAT(titles, ElementsAre("", "slow", "fast", "other"));
+  for (const SectionRow& row : sections[0].rows) EXPECT_EQ(row.texts.size(), 4u);
+  for (const std::string& text :
+       {render_html(report), render_table(report, {.width = 200}, {.cell = "", .verbose = true})}) {
+    EXPECT_EQ(count(text, "step at measured peaks"), 1u);
+    EXPECT_EQ(count(text, "hroughput and roofline"), 2u) << "the report's table and the cell's";
+  }
+  cell.unit = "evaluation"; // its variants share one train step
+  const Report shared = judge_results(synthetic_ledger(plan_of(cell)));
+  EXPECT_EQ(cell_sections(shared, 0).at(0).columns.size(), 2u);
+}
+
+// What several cells or launches have in common takes one line with their names and numbers.
+TEST(Lines, OfAnIncompleteRunAreCollapsed) {
+  SyntheticPlan plan;
+  for (const char* name : {"one", "two", "three"}) {
+    plan.cells.push_back(two_level_cell(-0.1));
+    plan.cells.back().name = name;
+    plan.cells.back().memory_launches = 0;
+  }
+  LedgerData data = synthetic_ledger(plan);
+  for (LaunchRow& launch : data.launches)
+    if (launch.kind == LaunchKind::Timed && launch.cell != 3)
+      launch.state = LaunchState::Failed, launch.reason = "the worker died";
+  LaunchRow again = data.launches.back();
+  again.id = 1000, again.cell = 3, again.kind = LaunchKind::Timed, again.index = 6;
+  again.state = LaunchState::Failed, again.reason = "no memory";
+  data.launches.push_back(again);
+  const Report report = judge_results(data);
+  EXPECT_THAT(
+      alarm_lines(report),
+      ElementsAre("one and two: timed launches 1 to 5 failed in 5 attempts: the worker died",
+                  "three: timed launch 6 (attempt 1) failed: no memory"));
+  EXPECT_THAT(missing_lines(report),
+              ElementsAre("one and two (2 cells): memory launch, 5 of 5 timed launches",
+                          "three: memory launch"));
+  EXPECT_EQ(count(render_table(report, {.width = 200}), "the worker died"), 1u);
+  EXPECT_THAT(render_html(report), HasSubstr("launches are missing in 3 of 3 cells"));
+}
+
+TEST(Lines, NumberLaunchesWithinTheirCell) {
+  EXPECT_EQ(numbered_launches_text(LaunchKind::Timed, {3}), "timed launch 3");
+  EXPECT_EQ(numbered_launches_text(LaunchKind::Timed, {1, 2, 3, 5}), "timed launches 1 to 3, 5");
+  EXPECT_EQ(numbered_launches_text(LaunchKind::Parity, {1}), "parity launch");
+  EXPECT_EQ(numbered_launches_text(LaunchKind::Memory, {2}), "memory launch 2");
+}
+
+// The second cell's first timed launch is the ledger's tenth or so; three rounds warm up.
+TEST(Launches, AndRoundsAreNumberedAsPeopleCountThem) {
+  SyntheticPlan plan = plan_of(two_level_cell(-0.1));
+  plan.cells.push_back(two_level_cell(-0.1));
+  plan.cells[1].name = "second";
+  plan.cells[1].disturbed_share = 0.1;
+  LedgerData data = synthetic_ledger(plan);
+  const LaunchRow* timed = nullptr;
+  for (const LaunchRow& launch : data.launches)
+    if (launch.cell == 2 && launch.kind == LaunchKind::Timed && launch.index == 2) timed = &launch;
+  ASSERT_NE(timed, nullptr);
+  ASSERT_GT(timed->id, 2);
+  data.events.push_back({timed->id, 7, "2026-11-21T00:00:00Z", "stopped", "interrupted"});
+  data.events.push_back({timed->id, 2, "2026-11-21T00:00:00Z", "warmup_end", "steady"});
+  const Report report = judge_results(data);
+  for (const Section& section : report_sections(report))
+    if (section.id == "events") {
+      EXPECT_THAT(section.rows.at(0).texts,
+                  ElementsAre("second", "timed 2", testing::_, "7", "stopped", "interrupted"));
+      EXPECT_EQ(section.rows.at(1).texts.at(3), "3 of warm-up");
+    }
+  const auto json = nlohmann::json::parse(render_json(report));
+  EXPECT_EQ(json["events"][0]["launch_id"], timed->id);
+  EXPECT_EQ(json["events"][0]["launch_index"], 2);
+  const Comparison& comparison = report.cells[1].comparisons[0];
+  EXPECT_EQ(comparison.pairs.launches[0].pairs.front().round, 1);
+  EXPECT_EQ(comparison.pairs.launches[0].pairs.back().round, plan.rounds);
+  const auto& excluded = json["cells"][1]["comparisons"][0]["pairs"]["excluded_pairs"];
+  ASSERT_FALSE(excluded.empty());
+  EXPECT_EQ(excluded[0]["launch_index"], 1);
+  EXPECT_GT(excluded[0]["launch_id"], 5);
+}
+
+// The column beside "effect" says what every pair gives where no effect is shown.
+TEST(AllPairs, AreShownWhereverThereArePairs) {
+  SyntheticPlan plan = plan_of(two_level_cell(-0.1));
+  plan.cells.push_back(two_level_cell(-0.1));
+  plan.cells[1].name = "once";
+  plan.cells[1].timed_launches = 1;
+  plan.cells.push_back(two_level_cell(-0.1));
+  plan.cells[2].name = "unmeasured";
+  plan.cells[2].timed_launches = 0;
+  const auto cells_of = [&] {
+    const Report report = judge_results(synthetic_ledger(plan));
+    const Section table = report_sections(report).front();
+    EXPECT_EQ(table.columns.at(4).title, "all pairs");
+    std::vector<std::string> texts;
+    for (const SectionRow& row : table.rows) texts.push_back(row.texts.at(4));
+    return texts;
+  };
+  EXPECT_THAT(cells_of(),
+              ElementsAre(testing::StartsWith("-"), testing::EndsWith("% (1 launch)"), "-"));
+  plan.cells[0].disturbed_share = 1; // CONTENDED: the table has no other figure
+  EXPECT_THAT(cells_of().at(0), testing::EndsWith(" %"));
 }
 
 TEST(Notes, OneReasonForAllComparisonsWithoutTraces) {
@@ -158,6 +314,31 @@ TEST(Notes, OneReasonForAllComparisonsWithoutTraces) {
   EXPECT_THAT(notes.front(), testing::StartsWith("no breakdown of ema_swap, other: "));
   const std::string page = render_html(report);
   EXPECT_EQ(page.find("no breakdown"), page.rfind("no breakdown"));
+}
+
+// A card's reasons, measurements and breakdown do not repeat each other.
+TEST(Page, SaysEachSentenceOfACardOnce) {
+  SyntheticCell cell = two_level_cell(-0.1);
+  cell.equivalence = "objective";
+  Report report = judge_results(synthetic_ledger(plan_of(cell)));
+  Comparison& comparison = report.cells[0].comparisons[0];
+  comparison.a_ranks =
+      comparison.b_ranks = {{1e6, TracedWait{1e6, 2e5, {}}}, {2e6, TracedWait{2e6, 4e5, {}}}};
+  Explanation& explanation = comparison.explanation.emplace();
+  explanation.traced_as = "device";
+  explanation.waterfall.pairs = 30;
+  explanation.waterfall.timed_a_ns = 1e7;
+  const std::string page = render_html(report);
+  const std::string card = page.substr(page.find("<section class=\"card\">"));
+  for (const std::string& sentence : {ranks_text(comparison),
+                                      comparison.evidence.quality_reason.text,
+                                      control_text(report.cells[0]),
+                                      std::string("do not add up to the timed difference")}) {
+    ASSERT_FALSE(sentence.empty());
+    const std::string shown = html_text(sentence);
+    EXPECT_LE(count(card, shown), 1u) << shown;
+    EXPECT_GE(count(page, shown), 1u) << shown;
+  }
 }
 
 TEST(Page, DrawsOnlyTheRangesOfClaimsThatApply) {

@@ -21,6 +21,7 @@ import sys
 
 LEAST_VALID = 0.9
 KINDS = ("aa", "planted")
+SCHEMA = 4  # of report.json
 PLANTED = ("SELECT metric.launch, metric.value FROM metric JOIN variant ON variant.id = metric.variant "
            "WHERE metric.path = 'planted/log_ratio' AND variant.name = ?")
 
@@ -32,7 +33,11 @@ def kind_of(path):
 class Run:
     def __init__(self, path):
         with open(path) as file:
-            cell = json.load(file)["cells"][0]
+            report = json.load(file)
+        if report["schema_version"] != SCHEMA:
+            sys.exit("%s: report.json of schema %s, not %s: write it again with `assay report`"
+                     % (path, report["schema_version"], SCHEMA))
+        cell = report["cells"][0]
         comparison = cell["comparisons"][0]
         self.path, self.kind = path, kind_of(path)
         self.validity = comparison["verdict"]["validity"]
@@ -40,8 +45,8 @@ class Run:
         self.effect, self.all_pairs = comparison["effect"], comparison["effect_all_pairs"]
         self.excluded = comparison["pairs"]["excluded"]
         self.pairs = comparison["pairs"]["total"]
-        self.truths = self.planted(comparison["b"]) if self.kind == "planted" else {}  # ln(time ratio) by launch
-        launches = [launch["launch"] for launch in self.effect["launches"]] if self.effect else []
+        self.truths = self.planted(comparison["candidate"]) if self.kind == "planted" else {}  # ln(time ratio) by launch
+        launches = [launch["launch_id"] for launch in self.effect["launches"]] if self.effect else []
         self.truth = math.fsum(self.truth_of(launch) for launch in launches) / max(1, len(launches))
         self.control = (cell.get("control") or {}).get("effect")
 
@@ -121,10 +126,10 @@ def summary(kind, runs):
     print("  95 %% interval of the control covers 0 in %d of %d" % (sum(covers(c, 0) for c in controls), len(controls)))
     effects = [(run, launch) for run in runs if run.effect for launch in run.effect["launches"]]
     print("  mean launch effect  " + mean_of([launch["log_ratio"] for _, launch in effects], 0)[0].split(":")[0])
-    text, contains = mean_of([launch["log_ratio"] - run.truth_of(launch["launch"]) for run, launch in effects], 0)
+    text, contains = mean_of([launch["log_ratio"] - run.truth_of(launch["launch_id"]) for run, launch in effects], 0)
     print("  less the planted    " + text)
     print("  less, all pairs     " + mean_of(
-        [launch["log_ratio"] - run.truth_of(launch["launch"])
+        [launch["log_ratio"] - run.truth_of(launch["launch_id"])
          for run in runs if run.effect for launch in (run.all_pairs or run.effect)["launches"]], 0)[0])
     ok = contains and covered >= least_plausible(len(valid), 0.95)
     if len(valid) < LEAST_VALID * len(runs):

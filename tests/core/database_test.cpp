@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -41,6 +42,25 @@ TEST(Database, ErrorsNameFileCauseAndPlace) {
     EXPECT_THAT(error.what(), HasSubstr(":memory:: no such table: nowhere"));
     EXPECT_THAT(error.what(), HasSubstr(fmt::format("database_test.cpp:{}", line)));
   }
+}
+
+TEST(Database, AFileThatCannotBeOpenedNamesTheCause) {
+  const auto message = [] {
+    try {
+      const Database db("/proc/none.sqlite", Database::Mode::ReadOnly);
+    } catch (const DatabaseError& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  EXPECT_THAT(message(), HasSubstr("No such file or directory"));
+  rlimit limit{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &limit), 0);
+  const rlimit none{3, limit.rlim_max}; // only the standard streams
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &none), 0);
+  const std::string exhausted = message();
+  ::setrlimit(RLIMIT_NOFILE, &limit);
+  EXPECT_THAT(exhausted, testing::AllOf(HasSubstr("Too many open files"), HasSubstr("ulimit -n")));
 }
 
 TEST(Database, AnUncommittedTransactionIsUndone) {

@@ -61,6 +61,26 @@ TEST_F(LedgerTest, AFullDiskIsOneClearErrorAndTheLedgerStaysWhole) {
   ledger->commit_round({visit(1, 1, 1'000'000)}, {});
 }
 
+// SQLite itself writes on into a file that no directory names, so rounds would be lost unnoticed.
+TEST_F(LedgerTest, ALedgerThatIsMovedOrRemovedEndsTheRun) {
+  const std::string aside = scratch_ / "aside";
+  for (const bool replaced : {false, true}) {
+    fs::remove_all(directory_);
+    const auto ledger = open();
+    const std::int64_t id = ledger->start_launch(timed_launch());
+    ledger->commit_round({visit(id, 1, 0)}, {});
+    fs::rename(directory_, aside);
+    if (replaced) open(); // another run's, in the same place
+    const auto next = HasSubstr("was moved or removed");
+    EXPECT_THAT(failure_of([&] { ledger->commit_round({visit(id, 1, 1)}, {}); }), next);
+    EXPECT_THAT(failure_of([&] { ledger->end_launch(id, LaunchState::Complete, "", true); }), next);
+    EXPECT_THAT(failure_of([&] { ledger->finish(); }), next);
+    EXPECT_THAT(failure_of([&] { static_cast<void>(ledger->read()); }), next);
+    EXPECT_EQ(value_or_throw(read_ledger(aside)).visits.size(), 1u) << "what was committed is kept";
+    fs::remove_all(aside);
+  }
+}
+
 // Needs the right to mount; elsewhere the RLIMIT_FSIZE test stands for a full disk.
 class MountedLedgerTest : public LedgerTest {
 protected:

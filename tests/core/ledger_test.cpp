@@ -42,7 +42,7 @@ TEST_F(LedgerTest, KeepsThePlan) {
   EXPECT_EQ(data.optimizations[0].also_compare, plan.optimizations[0].also_compare);
   EXPECT_EQ(data.claims.at(0).text, "« texte »");
   EXPECT_EQ(data.claims.at(0).hi, 0.15);
-  EXPECT_EQ(data.claims.at(0).lints, "one\ntwo\n");
+  EXPECT_EQ(data.claims.at(0).source_errors, "one\ntwo\n");
   EXPECT_EQ(data.cell(1).launches, 3);
   EXPECT_EQ(data.cell(1).loss_seeds, 5);
   EXPECT_EQ(data.cell(1).loss_rounds, 50);
@@ -60,7 +60,7 @@ TEST_F(LedgerTest, KeepsThePlan) {
   EXPECT_EQ(data.cost(1)->operations[0].name, "mm");
   EXPECT_EQ(data.cost(1)->operations[0].flops, 3e9);
   EXPECT_EQ(data.cost(1)->operations[0].bytes, 4e6);
-  EXPECT_EQ(data.cost(1)->operations[0].launches, 7);
+  EXPECT_EQ(data.cost(1)->operations[0].kernels, 7);
   EXPECT_EQ(data.cost(1)->operations[0].peak, Peak::Fp8);
   EXPECT_FALSE(data.cost(2)->all_kernel_launches);
   EXPECT_EQ(data.cost(3), nullptr);
@@ -364,7 +364,7 @@ TEST_F(LedgerTest, AnOlderSchemaIsReadAndNotContinued) {
   const Result<LedgerData> data = read_ledger(directory_);
   ASSERT_TRUE(data) << data.error().message;
   EXPECT_EQ(data->claims.at(0).stages, "");
-  EXPECT_EQ(data->claims.at(0).lints, "");
+  EXPECT_EQ(data->claims.at(0).source_errors, "");
   EXPECT_EQ(data->cells.at(0).traced_rounds, 0);
   EXPECT_EQ(data->cells.at(0).loss_seeds, 0);
   EXPECT_EQ(data->cells.at(0).loss_margin, 0);

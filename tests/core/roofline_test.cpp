@@ -14,30 +14,30 @@ const std::vector<OpCost> kOps{{"matmul", 1e12, 1e9, 10, Peak::Compute},
                                {"update", 1e6, 8e9, 90, Peak::Compute}};
 
 TEST(Roofline, EachOperationIsBoundByItself) {
-  const SpeedOfLight light = speed_of_light(kOps, kPeaks);
-  EXPECT_DOUBLE_EQ(light.compute_seconds, 1e-3);
-  EXPECT_DOUBLE_EQ(light.bytes_seconds, 2e-3);
-  EXPECT_DOUBLE_EQ(light.seconds, 3e-3); // not max(sum, sum) = 2.25 ms
-  EXPECT_DOUBLE_EQ(light.launch_seconds, 100 * 5e-6);
-  EXPECT_DOUBLE_EQ(light.floor(), 3e-3);
-  EXPECT_DOUBLE_EQ(speed_of_light(kOps, kPeaks, 1000).floor(), 5e-3) << "counted in a trace";
+  const Roofline step_floor = roofline(kOps, kPeaks);
+  EXPECT_DOUBLE_EQ(step_floor.compute_seconds, 1e-3);
+  EXPECT_DOUBLE_EQ(step_floor.bytes_seconds, 2e-3);
+  EXPECT_DOUBLE_EQ(step_floor.seconds, 3e-3); // not max(sum, sum) = 2.25 ms
+  EXPECT_DOUBLE_EQ(step_floor.launch_seconds, 100 * 5e-6);
+  EXPECT_DOUBLE_EQ(step_floor.floor(), 3e-3);
+  EXPECT_DOUBLE_EQ(roofline(kOps, kPeaks, 1000).floor(), 5e-3) << "counted in a trace";
   EXPECT_DOUBLE_EQ(total_flops(kOps), 1.000001e12);
-  EXPECT_EQ(total_launches(kOps), 100);
+  EXPECT_EQ(total_kernels(kOps), 100);
 }
 
 TEST(Roofline, EveryTypeHasItsOwnPeak) {
   std::vector<OpCost> ops = kOps;
   ops[0].peak = Peak::Fp32; // 1e12 / 1e14
-  EXPECT_DOUBLE_EQ(speed_of_light(ops, kPeaks).compute_seconds, 10e-3);
+  EXPECT_DOUBLE_EQ(roofline(ops, kPeaks).compute_seconds, 10e-3);
   ops[0].peak = Peak::Fp8; // 1e12 / 2e15
-  EXPECT_DOUBLE_EQ(speed_of_light(ops, kPeaks).compute_seconds, 0.5e-3);
+  EXPECT_DOUBLE_EQ(roofline(ops, kPeaks).compute_seconds, 0.5e-3);
 }
 
 TEST(Roofline, WhatBinds) {
-  const SpeedOfLight bytes = speed_of_light(kOps, kPeaks);
+  const Roofline bytes = roofline(kOps, kPeaks);
   EXPECT_EQ(bottleneck_of(bytes), Bottleneck::Bytes);
-  EXPECT_EQ(bottleneck_of(speed_of_light({kOps[0]}, kPeaks)), Bottleneck::Compute);
-  const SpeedOfLight launches = speed_of_light(kOps, kPeaks, 1000); // 5 ms against 3 ms
+  EXPECT_EQ(bottleneck_of(roofline({kOps[0]}, kPeaks)), Bottleneck::Compute);
+  const Roofline launches = roofline(kOps, kPeaks, 1000); // 5 ms against 3 ms
   EXPECT_EQ(bottleneck_of(launches), Bottleneck::LaunchOverhead);
   // A busy device: what it works at.
   EXPECT_EQ(bottleneck_of(bytes, MeasuredStep{5e-3, 4e-3}), Bottleneck::Bytes);

@@ -83,10 +83,9 @@ TEST(Simulation, MinimumDetectableEffectIsSeenFourTimesInFive) {
   constexpr double kSd = 0.01;
   std::mt19937_64 random(15);
   std::normal_distribution<double> normal;
-  const LaunchSpread spread{kSd * kSd, 0, kSd * kSd};
   for (const double alpha : {0.05, 0.05 / 7})
     for (const int launches : {3, 5, 8}) {
-      const double effect = minimum_detectable_effect(spread, launches, alpha, 0.8);
+      const double effect = minimum_detectable_effect(kSd, launches, alpha, 0.8);
       int seen = 0;
       for (int r = 0; r < kReplicates; ++r) {
         std::vector<double> values;

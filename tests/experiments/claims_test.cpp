@@ -194,7 +194,7 @@ TEST(Claims, ShippedErrorsBearOnTheClaimsOfTheirSource) {
   const auto claims = value_or_throw(load_claims(test::source_dir() + "/experiments/claims"));
   const auto errors = [&](const std::string& id) {
     for (const ClaimRow& claim : claims)
-      if (claim.id == id) return claim.lints;
+      if (claim.id == id) return claim.source_errors;
     return std::string("no such claim");
   };
   // 6 x 250e6 x 55e3 = 8.25e13; / 2.25e15 = 3.67 %.
@@ -273,7 +273,7 @@ TEST(Claims, AClaimWithoutAFigureAndAnErrorWithoutAClaim) {
   ASSERT_EQ(claims.size(), 1u);
   EXPECT_EQ(claims[0].lo, 0);
   EXPECT_TRUE(std::isinf(claims[0].hi));
-  EXPECT_EQ(claims[0].lints, "");
+  EXPECT_EQ(claims[0].source_errors, "");
 }
 
 TEST(Claims, AnErrorIsOfTheWholeNameOfADocument) {
@@ -286,7 +286,7 @@ TEST(Claims, AnErrorIsOfTheWholeNameOfADocument) {
                        "\"\nsection = \"1\"\ntext = \"t\"\nkind = \"ratio\"\nvalue = 1\nof = "
                        "2\nstated = 4\n")}))
         .at(0)
-        .lints;
+        .source_errors;
   };
   EXPECT_THAT(errors("a document"), HasSubstr("0.5, not 4"));
   EXPECT_THAT(errors("a document, section 1"), HasSubstr("0.5, not 4"));

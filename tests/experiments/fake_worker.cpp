@@ -173,7 +173,7 @@ private:
     send({{"event", "retired"},
           {"variant", index},
           {"cause", assay::kCauseLoss},
-          {"reason", "loss is nan in round " + place}});
+          {"reason", "loss is nan"}});
     return true;
   }
 

@@ -10,6 +10,7 @@
 #include <set>
 #include <sstream>
 
+#include "model/config/key_choices.h"
 #include "model/config/optimization.h"
 #include "model/config/step_graph.h"
 #include "tests/paths.h"
@@ -171,6 +172,18 @@ TEST(ConfigKeys, PlantedKeysAreHiddenAndStillSet) {
   EXPECT_EQ(config.planted_wait, PlantedWait::Ema);
   EXPECT_EQ(set_key_text(config, "planted_wai", "ema").error().message.find("did you mean"),
             std::string::npos);
+}
+
+TEST(ConfigKeys, ChoicesAreThoseOfTheEnumeration) {
+  EXPECT_EQ(key_choices("precision"), (std::vector<std::string>{"fp32", "bf16", "fp16", "fp8"}));
+  for (const char* key : {"steps", "data", "no_such_key", "lr"})
+    EXPECT_TRUE(key_choices(key).empty()) << key;
+  const TrainConfig config;
+  for (const ConfigKey& key : config_keys())
+    for (const std::string& choice : key_choices(key.name)) {
+      TrainConfig copy = config;
+      EXPECT_TRUE(set_key_text(copy, key.name, choice)) << key.name << " = " << choice;
+    }
 }
 
 TEST(ConfigKeys, TextFormsFollowTheEnumerators) {

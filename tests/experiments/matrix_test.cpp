@@ -109,6 +109,42 @@ TEST(Matrix, AnUnknownKeyNamesItsLineAndNeighbour) {
               HasSubstr("unknown key 'measur' in the matrix (did you mean 'measure'?)"));
 }
 
+TEST(Matrix, AKeyOfAnotherTableNamesThatTable) {
+  EXPECT_THAT(problem(kHead + kCell, {"seq_len=3"}),
+              HasSubstr("unknown key 'seq_len' in the matrix (did you mean 'base.seq_len'?)"));
+  EXPECT_THAT(problem(kHead + kCell, {"sesoi=3"}), HasSubstr("'measure.sesoi'?"));
+  EXPECT_THAT(problem(kHead + kCell, {"optimizations=3"}), HasSubstr("'matrix.optimizations'?"));
+  EXPECT_THAT(problem(kHead + kCell, {"seed=3"}), HasSubstr("'experiment.seed' or 'base.seed'?"));
+  EXPECT_THAT(
+      problem(kHead + kCell, {"measure.launches=3"}),
+      HasSubstr("unknown key 'launches' in [measure] (did you mean 'experiment.launches'?)"));
+  EXPECT_THAT(problem(kHead + kCell, {"base.max_gib=3"}),
+              HasSubstr("'max_gib' is no key of a training (did you mean 'trace.max_gib'?)"));
+  EXPECT_THAT(problem(kHead + "[base]\nlr = inf\n" + kCell), HasSubstr("key 'lr'"));
+}
+
+// In plain words, with line and column: toml++'s own are about its parser.
+TEST(Matrix, AMistakeInTomlSaysWhatToWrite) {
+  const auto of_line = [](const std::string& line) {
+    return problem("version = 1\n[base]\n" + line);
+  };
+  EXPECT_THAT(of_line("data = corpus\n"),
+              HasSubstr("m.toml:3:8: no value of TOML: text is written "
+                        "in quotes"));
+  EXPECT_THAT(of_line("data = \"corpus\n"), HasSubstr("lacks its closing quote"));
+  EXPECT_THAT(of_line("lr = 1\nlr = 2\n"), HasSubstr("m.toml:4:"));
+  EXPECT_THAT(of_line("lr = 1\nlr = 2\n"), HasSubstr("'lr' is there a second time"));
+  EXPECT_THAT(of_line("[base]\n"), HasSubstr("'base' is there a second time"));
+  EXPECT_THAT(of_line("seq_len: 3\n"), HasSubstr("a key is followed by ="));
+  EXPECT_THAT(of_line("seq_len =\n"), HasSubstr("a value is missing"));
+  EXPECT_THAT(of_line("[cell\n"), HasSubstr("closing bracket"));
+  EXPECT_THAT(of_line("x = True\n"), HasSubstr("small letters"));
+  for (const char* line : {"a = 1 2\n", "a = [1 2]\n", "a = 2024-13-45\n", "a = \"\\q\"\n"}) {
+    EXPECT_THAT(of_line(line), HasSubstr("m.toml:3:")) << line;
+    EXPECT_THAT(of_line(line), testing::Not(HasSubstr("Error while"))) << line;
+  }
+}
+
 TEST(Matrix, AWrongTypeNamesItsLine) {
   EXPECT_THAT(problem(kHead + "launches = \"3\"\n" + kCell),
               HasSubstr("m.toml:4: [experiment] launches"));
@@ -273,7 +309,7 @@ TEST(Matrix, ATypingMistakeIsAnErrorWithItsLine) {
     const std::string text = std::string("version = 1\n\n") + mistake;
     const auto matrix = parse_matrix(text, "m.toml");
     ASSERT_FALSE(matrix) << mistake;
-    EXPECT_TRUE(matrix.error().message.starts_with("m.toml:3: ")) << matrix.error().message;
+    EXPECT_TRUE(matrix.error().message.starts_with("m.toml:3:")) << matrix.error().message;
   }
   EXPECT_FALSE(parse_matrix("version = 1\n", "m.toml", {"base.x=[.a]"}));
 }
@@ -327,7 +363,22 @@ TEST(Matrix, HugeProductsAreRefusedBeforeTheyAreMade) {
                        axes + " }\n",
                    "m.toml");
   ASSERT_FALSE(matrix);
-  EXPECT_THAT(matrix.error().message, HasSubstr("more than 1000 cells"));
+  EXPECT_EQ(matrix.error().message,
+            "m.toml:4: [matrix] optimizations and axes make 1 x 100 x 100 x 100 x 100 cells, more "
+            "than 1000 cells; take fewer values");
+}
+
+// However they are asked for: planning thousands of cells takes minutes.
+TEST(Matrix, TooManyCellsAreRefusedBeforeTheyArePlanned) {
+  std::string cells, more;
+  for (int i = 0; i < 1001; ++i) {
+    cells += fmt::format("[[cell]]\nname = \"c{}\"\noptimization = \"varlen\"\n", i);
+    more += fmt::format("{{ optimization = \"varlen\", seq_len = {} }},", i + 1);
+  }
+  EXPECT_EQ(problem(kHead + cells),
+            "m.toml: asks for 1001 cells, more than 1000 cells; divide it among several matrices");
+  EXPECT_THAT(problem(kHead + "[matrix]\noptimizations = [\"varlen\"]\ninclude = [" + more + "]\n"),
+              HasSubstr("asks for 1002 cells"));
 }
 
 TEST(Matrix, LimitsAndBytesThatAreNoText) {

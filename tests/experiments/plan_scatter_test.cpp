@@ -1,8 +1,10 @@
-// The MDE of a plan from the scatter of results that are there.
+// The MDE of a plan from the scatter of results that are there, and from that of its probe.
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <nlohmann/json.hpp>
 
+#include "core/protocol/protocol.h"
 #include "experiments/analysis/report.h"
 #include "tests/experiments/runner_fixture.h"
 
@@ -11,7 +13,14 @@ namespace {
 
 using namespace test;
 
+std::string with_launches(int launches) {
+  std::string matrix = kSmallMatrix;
+  const std::string two = "launches = 2";
+  return matrix.replace(matrix.find(two), two.size(), "launches = " + std::to_string(launches));
+}
+
 TEST_F(RunnerTest, ThePlanTakesItsMdeFromEarlierResults) {
+  plan_ = small_plan(scratch_, with_launches(kFullLaunches));
   run();
   const Report earlier = judge_results(ledger());
   const PlanEstimate known = estimate(plan_, {}, &earlier), assumed = estimate(plan_);
@@ -26,7 +35,15 @@ TEST_F(RunnerTest, ThePlanTakesItsMdeFromEarlierResults) {
   EXPECT_GT(*assumed.cells[0].mde, 2 * widest) << "an assumed scatter of 10 %";
 }
 
+// Two launches have no scatter to speak of; three are fewer than a report's MDE needs.
+TEST_F(RunnerTest, ThePlanTakesNoScatterFromTwoLaunches) {
+  run();
+  const Report earlier = judge_results(ledger());
+  EXPECT_FALSE(estimate(plan_, {}, &earlier).cells[0].mde_from_results);
+}
+
 TEST_F(RunnerTest, ResultsOfAnotherConfigurationSayNothing) {
+  plan_ = small_plan(scratch_, with_launches(kProvisionalLaunches));
   run();
   const Report earlier = judge_results(ledger());
   std::string matrix = kSmallMatrix;
@@ -34,6 +51,33 @@ TEST_F(RunnerTest, ResultsOfAnotherConfigurationSayNothing) {
   const PlanEstimate other = estimate(small_plan(scratch_, matrix), {}, &earlier);
   EXPECT_FALSE(other.cells[0].mde_from_results);
   EXPECT_EQ(other.pair_sd, kPairSdCpu);
+}
+
+// Two cells of 6 rounds and 2 launches: the MDE is proportional to the scatter alone.
+TEST(PlanScatter, TheProbesScatterReplacesTheAssumedOne) {
+  const Scratch scratch;
+  const Plan plan = small_plan(scratch);
+  const double assumed = *estimate(plan).cells[0].mde;
+  const ProbeResult calm{20e6, 1000, 0.1, 0.03}, rough{20e6, 1000, 0.1, 0.25};
+  const PlanEstimate probed = estimate(plan, {{1, calm}, {2, rough}});
+  EXPECT_NEAR(*probed.cells[0].mde, 0.3 * assumed, 1e-9);
+  EXPECT_NEAR(*probed.cells[1].mde, 2.5 * assumed, 1e-9);
+  EXPECT_EQ(probed.pair_sd, 0.25) << "the largest of the cells";
+  EXPECT_TRUE(probed.pair_sd_measured);
+  const ProbeResult too_short{20e6, 1000, 0.1};
+  const PlanEstimate partly = estimate(plan, {{1, calm}, {2, too_short}});
+  EXPECT_NEAR(*partly.cells[0].mde, 0.3 * assumed, 1e-9);
+  EXPECT_NEAR(*partly.cells[1].mde, assumed, 1e-9);
+  EXPECT_FALSE(partly.pair_sd_measured);
+}
+
+TEST(PlanScatter, TheProbeSendsItOrNull) {
+  nlohmann::json answer = {{"unit_ns", 2e6}, {"bytes", 3}, {"build_seconds", 0.5}};
+  EXPECT_EQ(value_or_throw(parse_probe(answer)).pair_sd, std::nullopt);
+  answer["pair_sd"] = nullptr;
+  EXPECT_EQ(value_or_throw(parse_probe(answer)).pair_sd, std::nullopt);
+  answer["pair_sd"] = 0.04;
+  EXPECT_EQ(value_or_throw(parse_probe(answer)).pair_sd, 0.04);
 }
 
 } // namespace

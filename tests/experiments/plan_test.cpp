@@ -235,6 +235,12 @@ TEST_F(PlanTest, MissingData) {
   ASSERT_FALSE(plan);
   EXPECT_EQ(plan.error().message,
             "no training data: give --data PATH, or `data` under [base]"); // once, for two cells
+  PlanOptions options;
+  options.needs_data = false;
+  const Plan shown = value_or_throw(
+      make_plan(value_or_throw(parse_matrix(test::kSmallMatrix, "m.toml")), options));
+  EXPECT_TRUE(shown.lacks_data);
+  EXPECT_EQ(shown.ledger.cells.size(), 2u);
 }
 
 TEST_F(PlanTest, CellsThatMakeNoSense) {

@@ -82,7 +82,9 @@ TEST_F(RunnerTest, ARedoThatWasInterruptedGoesOnByItself) {
                           [&](const LaunchRow& launch) { return data.superseded(launch.id); }),
             2);
   options.redo = {"nope"};
-  EXPECT_THAT(failure_of([&] { run("", options); }), HasSubstr("ema, guard"));
+  EXPECT_THAT(
+      failure_of([&] { run("", options); }),
+      HasSubstr("--redo nope: no such cell; cells are: ema, guard; `disturbed` is taken too"));
 }
 
 } // namespace

@@ -21,17 +21,17 @@ RunProgress progress() {
 
 TEST(ProgressText, HasEverythingWhereThereIsRoom) {
   EXPECT_EQ(progress_text(progress(), 79),
-            "[=====               ] launch 12/40  varlen timed 3  round 7/40  ETA 1m 23s");
+            "[=====               ] 12/40  varlen timed launch 3  round 7/40  ETA 1m 23s");
 }
 
 TEST(ProgressText, PartsGoAsAWhole) {
   RunProgress p = progress();
   p.cell = "design_card/bf16_guard/group1";
   EXPECT_EQ(progress_text(p, 79),
-            "launch 12/40  design_card/bf16_guard/group1 timed 3  round 7/40  ETA 1m 23s");
-  EXPECT_EQ(progress_text(p, 60), "launch 12/40  design_card/.. timed 3  round 7/40  ETA 1m 23s");
-  EXPECT_EQ(progress_text(p, 50), "launch 12/40  design.. timed 3  round 7/40");
-  EXPECT_EQ(progress_text(p, 35), "launch 12/40  design.. timed 3");
+            "12/40  design_card/bf16_guard/group1 timed launch 3  round 7/40  ETA 1m 23s");
+  EXPECT_EQ(progress_text(p, 60), "12/40  design_card/.. timed launch 3  round 7/40  ETA 1m 23s");
+  EXPECT_EQ(progress_text(p, 50), "12/40  design.. timed launch 3  round 7/40");
+  EXPECT_EQ(progress_text(p, 35), "12/40  design.. timed launch 3");
 }
 
 TEST(ProgressText, IsNeverWiderAndNeverCutsAUnit) {
@@ -56,7 +56,7 @@ TEST(ProgressText, LessThanASecondIsNotSaid) {
   RunProgress p = progress();
   p.eta_seconds = 0.854;
   EXPECT_EQ(progress_text(p, 79),
-            "[=====               ] launch 12/40  varlen timed 3  round 7/40");
+            "[=====               ] 12/40  varlen timed launch 3  round 7/40");
 }
 
 } // namespace

@@ -106,7 +106,8 @@ TEST_F(RunnerTest, ChosenCellsRunAloneAndTheRestLater) {
   for (const LaunchRow& launch : ledger().launches) EXPECT_EQ(launch.cell, 2);
   EXPECT_EQ(run().progress.done, kLaunches);
   options.cells = {"no such cell"};
-  EXPECT_THROW(run("", options), Failure);
+  EXPECT_THAT(failure_of([&] { run("", options); }),
+              HasSubstr("--cell no such cell: no such cell; cells are: ema, guard"));
 }
 
 TEST_F(RunnerTest, AFailedGateKeepsTheVariantOutOfTiming) {
@@ -204,7 +205,7 @@ TEST_F(RunnerTest, ARetiredVariantLeavesAndTheLaunchRestarts) {
   EXPECT_EQ(summary.outcome, RunSummary::Outcome::Complete);
   EXPECT_THAT(
       summary.progress.problems,
-      testing::Contains(testing::AllOf(HasSubstr("ema: exchange "), HasSubstr("nan in round 11"))));
+      testing::Contains(testing::AllOf(HasSubstr("ema: exchange "), HasSubstr("nan, in "))));
   const LedgerData data = ledger();
   const auto timed = launches(LaunchKind::Timed, "ema");
   ASSERT_EQ(timed.size(), 3u);

@@ -146,7 +146,7 @@ TEST(ShapeWarnings, OneSentenceForAllCellsThatShareIt) {
           {2 * id + (*name == 'b'), id, name, name, Role::Level, config.dump()});
   }
   ClaimRow claim;
-  claim.lints = "one\ntwo\n";
+  claim.source_errors = "one\ntwo\n";
   plan.claims = {claim, claim};
   EXPECT_THAT(shape_warnings(plan),
               ElementsAre(HasSubstr("cells c1, c3: vocab_size 257 is not a multiple of 8")));

@@ -89,11 +89,11 @@ TEST(Speed, EachVariantByItsOwnStepTime) {
   EXPECT_NEAR(speeds[1].tokens_per_second, 32768 / (effect.b_ns * 1e-9), 1e-6);
   const std::vector<OpCost> ops = step_cost(step_shape(config));
   EXPECT_DOUBLE_EQ(speeds[0].flops, total_flops(ops));
-  EXPECT_EQ(speeds[0].launches, total_launches(ops));
-  EXPECT_FALSE(speeds[0].launches_traced);
-  ASSERT_TRUE(speeds[0].light);
+  EXPECT_EQ(speeds[0].kernels, total_kernels(ops));
+  EXPECT_FALSE(speeds[0].kernels_traced);
+  ASSERT_TRUE(speeds[0].roofline);
   const MeasuredPeaks peaks{700e12, 50e12, 0, 4e12, 2e-6};
-  EXPECT_DOUBLE_EQ(speeds[0].light->seconds, speed_of_light(ops, peaks).seconds);
+  EXPECT_DOUBLE_EQ(speeds[0].roofline->seconds, roofline(ops, peaks).seconds);
   ASSERT_TRUE(speeds[0].bound);
   EXPECT_EQ(speeds[0].unknown, "");
   const double mfu = 100 * total_flops(ops) / (speeds[0].step_seconds * 700e12);
@@ -105,9 +105,9 @@ TEST(Speed, WithoutPeaksNothingIsMadeUp) {
     const Report report = judge_results(ledger(base_config(
         "deltanet_mla", device == Device::Cpu ? Precision::Fp32 : Precision::Bf16, device)));
     for (const VariantSpeed& speed : report.cells.at(0).speed) {
-      EXPECT_FALSE(speed.peaks || speed.light || speed.bound);
+      EXPECT_FALSE(speed.peaks || speed.roofline || speed.bound);
       EXPECT_EQ(utilization_text(speed), "unknown");
-      EXPECT_EQ(light_text(speed), "unknown");
+      EXPECT_EQ(roofline_text(speed), "unknown");
       EXPECT_EQ(bottleneck_text(speed), "unknown");
       EXPECT_THAT(speed.unknown,
                   HasSubstr(device == Device::Cpu ? "on GPUs only" : "did not measure"));
@@ -120,12 +120,12 @@ TEST(Speed, EveryNeededPeakIsAsked) {
   const TrainConfig config = base_config("deltanet_mla", Precision::Fp8);
   LedgerData data = ledger(config);
   add_peaks(data);
-  EXPECT_FALSE(judge_results(data).cells.at(0).speed.at(0).light);
+  EXPECT_FALSE(judge_results(data).cells.at(0).speed.at(0).roofline);
   data = ledger(config);
   add_peaks(data, true);
-  EXPECT_TRUE(judge_results(data).cells.at(0).speed.at(0).light);
+  EXPECT_TRUE(judge_results(data).cells.at(0).speed.at(0).roofline);
   std::erase_if(data.metrics, [](const MetricRow& row) { return row.path == kBandwidthMetric; });
-  EXPECT_FALSE(judge_results(data).cells.at(0).speed.at(0).light);
+  EXPECT_FALSE(judge_results(data).cells.at(0).speed.at(0).roofline);
 }
 
 // Launches of sparse attention are not known by arithmetic, so neither is what binds.
@@ -134,8 +134,8 @@ TEST(Speed, SparseAttentionNeedsATraceToBind) {
   add_peaks(data);
   Report report = judge_results(data);
   const VariantSpeed untraced = report.cells.at(0).speed.at(0);
-  EXPECT_TRUE(untraced.light);
-  EXPECT_FALSE(untraced.launches || untraced.bound);
+  EXPECT_TRUE(untraced.roofline);
+  EXPECT_FALSE(untraced.kernels || untraced.bound);
   EXPECT_THAT(untraced.unknown, HasSubstr("trace only"));
 
   // Traced: 30,000 kernels a step, the device busy for a tenth of it.
@@ -153,12 +153,12 @@ TEST(Speed, SparseAttentionNeedsATraceToBind) {
   report.cells.at(0).comparisons.at(0).explanation = explanation;
   estimate_roofline(report.cells.at(0), cell_views(data).at(0));
   const auto& speeds = report.cells.at(0).speed;
-  EXPECT_EQ(speeds.at(0).launches, 30000);
-  EXPECT_TRUE(speeds.at(0).launches_traced);
+  EXPECT_EQ(speeds.at(0).kernels, 30000);
+  EXPECT_TRUE(speeds.at(0).kernels_traced);
   EXPECT_NEAR(*speeds.at(0).busy_seconds, 0.1 * kStepSeconds, 1e-9);
   // 30,000 x 2 us = 60 ms, less than half of 250 ms: the host itself.
   EXPECT_EQ(speeds.at(0).bound, Bottleneck::Host);
-  EXPECT_EQ(speeds.at(1).launches, 20);
+  EXPECT_EQ(speeds.at(1).kernels, 20);
 }
 
 TEST(Speed, EvaluationsShowTheTrainStepBesideThem) {
@@ -191,7 +191,7 @@ TEST(Speed, EveryRendererShowsIt) {
   const auto json = nlohmann::json::parse(render_json(report));
   const auto& speed = json.at("cells").at(0).at("speed").at(0);
   EXPECT_EQ(speed.at("variant"), "slow");
-  EXPECT_EQ(speed.at("binds"), to_string(*report.cells.at(0).speed.at(0).bound));
+  EXPECT_EQ(speed.at("limited_by"), to_string(*report.cells.at(0).speed.at(0).bound));
   EXPECT_DOUBLE_EQ(speed.at("peaks").at("bytes_per_second").get<double>(), 4e12);
   EXPECT_TRUE(speed.at("peaks").at("fp8_flops_per_second").is_null());
   const Report unknown = judge_results(ledger(base_config()));

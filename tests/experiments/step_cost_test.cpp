@@ -39,7 +39,7 @@ TEST(StepCost, DeltaLayerByHand) {
   // q k v o and two gates in fp32: 3 x 128 x (4 x 32 + 2 x 2) x 4
   EXPECT_DOUBLE_EQ(op(ops, "delta rule").bytes, 202752);
   EXPECT_EQ(op(ops, "delta rule").peak, Peak::Fp32);
-  EXPECT_EQ(op(ops, "delta rule").launches, 58 + 105 + 6 * 4);
+  EXPECT_EQ(op(ops, "delta rule").kernels, 58 + 105 + 6 * 4);
   // 6 x 128 x 3 x 64 x 96
   EXPECT_DOUBLE_EQ(op(ops, "feed forward").flops, 14155776);
   EXPECT_DOUBLE_EQ(op(ops, "head").flops, 6.0 * 128 * 64 * 256);
@@ -50,7 +50,7 @@ TEST(StepCost, DeltaLayerByHand) {
   // delta 187, feed forward 13, norms 10 and 3, head 6, loss 9, embedding 3; five products, each
   // with two casts of its weight and a split sum, four of them with two casts of their input;
   // update 14 and average 1
-  EXPECT_EQ(total_launches(ops), 187 + 13 + 13 + 6 + 9 + 3 + 5 * (2 + 2) + 4 * 2 + 14 + 1);
+  EXPECT_EQ(total_kernels(ops), 187 + 13 + 13 + 6 + 9 + 3 + 5 * (2 + 2) + 4 * 2 + 14 + 1);
 }
 
 // Operators of a layer's inputs, 20 + 34 launches, become a kernel each way and three small ones.
@@ -60,7 +60,7 @@ TEST(StepCost, FusedInputsLaunchFiveKernels) {
   const std::vector<OpCost> operators = step_cost(step_shape(config));
   config.delta_inputs = DeltaInputs::Fused;
   const std::vector<OpCost> fused = step_cost(step_shape(config));
-  EXPECT_EQ(total_launches(operators) - total_launches(fused), 2 * (54 - 5));
+  EXPECT_EQ(total_kernels(operators) - total_kernels(fused), 2 * (54 - 5));
   EXPECT_DOUBLE_EQ(total_flops(operators), total_flops(fused));
 }
 
@@ -77,7 +77,7 @@ TEST(StepCost, InputsOfLatentAttentionLaunchAsTheirFormSays) {
     config.mla_inputs = form;
     const std::vector<OpCost> ops = step_cost(step_shape(config));
     EXPECT_DOUBLE_EQ(total_flops(ops), total_flops(operators));
-    return total_launches(ops) - total_launches(operators);
+    return total_kernels(ops) - total_kernels(operators);
   };
   EXPECT_EQ(launches_more(MlaInputs::RotaryTranspose), 2 * (47 - 30));
   EXPECT_EQ(launches_more(MlaInputs::RotaryComplex), 2 * (6 - 30));
@@ -101,9 +101,9 @@ TEST(StepCost, AGraphIsOneLaunchBesideItsInputs) {
   const std::vector<OpCost> documents = step_cost(step_shape(config));
   config.attention = Attention::Packed;
   const std::vector<OpCost> rows = step_cost(step_shape(config));
-  EXPECT_EQ(total_launches(rows), 3 + 2 * 2);            // rate, replay, results; tokens, targets
-  EXPECT_EQ(total_launches(documents), 3 + 2 * (2 + 9)); // and the layout of documents
-  EXPECT_GT(total_launches(off), 500);
+  EXPECT_EQ(total_kernels(rows), 3 + 2 * 2);            // rate, replay, results; tokens, targets
+  EXPECT_EQ(total_kernels(documents), 3 + 2 * (2 + 9)); // and the layout of documents
+  EXPECT_GT(total_kernels(off), 500);
   EXPECT_DOUBLE_EQ(total_flops(rows), total_flops(off));
   const auto tokens = static_cast<double>(2 * config.seq_len * config.batch_rows);
   EXPECT_DOUBLE_EQ(op(rows, "graph").bytes, tokens * 2 * 8 * 2);
@@ -118,8 +118,8 @@ TEST(StepCost, ChunkedLossByHand) {
   EXPECT_DOUBLE_EQ(op(chunked, "head").bytes,
                    3.0 * 2 * 128 * (64 + 256) + (6.0 * 2 + 5 * 4) * 64 * 256);
   EXPECT_DOUBLE_EQ(op(chunked, "loss").bytes, 2.0 * 128 * 256 * 2);
-  EXPECT_EQ(op(chunked, "head").launches + op(chunked, "loss").launches, 3 * (4 + 6) + 9);
-  EXPECT_EQ(op(whole, "casts").launches - op(chunked, "casts").launches, 1);
+  EXPECT_EQ(op(chunked, "head").kernels + op(chunked, "loss").kernels, 3 * (4 + 6) + 9);
+  EXPECT_EQ(op(whole, "casts").kernels - op(chunked, "casts").kernels, 1);
   TrainConfig config;
   config.preset = "base";
   config.precision = Precision::Bf16;
@@ -144,7 +144,7 @@ TEST(StepCost, Fp8LinearsByHand) {
   EXPECT_DOUBLE_EQ(op(fp8, "feed forward").bytes,
                    2.0 * (512 * (64 + 192) + 6 * 64 * 192 + 512 * (96 + 64) + 6 * 96 * 64));
   // Four FP8 products: 2 x 7 launches and 3 once; the head's four casts twice.
-  EXPECT_EQ(op(fp8, "casts").launches, 4 * (2 * 7 + 3) + 2 * 4);
+  EXPECT_EQ(op(fp8, "casts").kernels, 4 * (2 * 7 + 3) + 2 * 4);
   // A sum of 24 elements is not a multiple of 16.
   shape.fp8_linears = true;
   shape.layers = {LatentShape{2, 16, 8, 24, 64.5}};
@@ -163,10 +163,10 @@ TEST(StepCost, KeptWeightsByHand) {
   shape.kept_weights = true;
   const std::vector<OpCost> kept = step_cost(shape);
   EXPECT_DOUBLE_EQ(op(cast, "casts").bytes - op(kept, "casts").bytes, 2 * 6 * weights);
-  EXPECT_EQ(op(cast, "casts").launches - op(kept, "casts").launches, 5 * 2);
+  EXPECT_EQ(op(cast, "casts").kernels - op(kept, "casts").kernels, 5 * 2);
   EXPECT_DOUBLE_EQ(op(kept, "head").bytes - op(cast, "head").bytes, 2.0 * 64 * 256);
   EXPECT_DOUBLE_EQ(op(kept, "optimizer").bytes, 40.0 * 1000 + 6 * weights);
-  EXPECT_EQ(op(kept, "optimizer").launches - op(cast, "optimizer").launches, 1);
+  EXPECT_EQ(op(kept, "optimizer").kernels - op(cast, "optimizer").kernels, 1);
   shape.update_pass = UpdatePass::OnePass;
   EXPECT_DOUBLE_EQ(op(step_cost(shape), "optimizer").bytes, 40.0 * 1000 + 2 * weights);
   shape.micro_batches = 2; // casts twice, copies once
@@ -188,7 +188,7 @@ TEST(StepCost, FormsOfTheUpdateByHand) {
   EXPECT_DOUBLE_EQ(bytes_of(UpdatePass::OnePass, false), 32.0 * 1000);
   StepShape shape = small_delta();
   shape.update_pass = UpdatePass::OnePass;
-  EXPECT_EQ(op(step_cost(shape), "optimizer").launches, 4);
+  EXPECT_EQ(op(step_cost(shape), "optimizer").kernels, 4);
   EXPECT_TRUE(counts_all_launches(shape));
   shape.update_pass = UpdatePass::PerParameter; // launches follow the number of parameters
   EXPECT_FALSE(counts_all_launches(shape));
@@ -213,7 +213,7 @@ TEST(StepCost, MicroBatchesRepeatAllButTheUpdate) {
   const std::vector<OpCost> four = step_cost(shape);
   EXPECT_DOUBLE_EQ(total_flops(four), 4 * total_flops(one));
   EXPECT_DOUBLE_EQ(op(four, "optimizer").bytes, op(one, "optimizer").bytes);
-  EXPECT_EQ(total_launches(four), 4 * (total_launches(one) - 15) + 15);
+  EXPECT_EQ(total_kernels(four), 4 * (total_kernels(one) - 15) + 15);
   shape.ema = false;
   for (const OpCost& cost : step_cost(shape)) EXPECT_NE(cost.name, "ema");
 }
@@ -249,7 +249,7 @@ TEST(StepCost, LaunchesAgreeWithACommittedTrace) {
   config.seq_len = 1024;
   config.batch_rows = 1;
   const StepShape shape = step_shape(value_or_throw(resolve(config)));
-  EXPECT_NEAR(static_cast<double>(total_launches(step_cost(shape))), 703, 0.02 * 703);
+  EXPECT_NEAR(static_cast<double>(total_kernels(step_cost(shape))), 703, 0.02 * 703);
 }
 
 TrainConfig of_16_rows() {
@@ -261,7 +261,7 @@ TrainConfig of_16_rows() {
 }
 
 std::int64_t launches_of(const TrainConfig& config, std::int64_t longest_segment = 0) {
-  return total_launches(step_cost(step_shape(value_or_throw(resolve(config)), longest_segment)));
+  return total_kernels(step_cost(step_shape(value_or_throw(resolve(config)), longest_segment)));
 }
 
 void expect_near(std::int64_t launches, double traced) {

@@ -47,7 +47,7 @@ Counts count(TrainConfig config) {
   Counts counts;
   for (const auto& [name, calls] : seen.operators)
     if (!kWithoutKernel.contains(name)) counts.operators += calls;
-  counts.launches = total_launches(step_cost(step_shape(config)));
+  counts.launches = total_kernels(step_cost(step_shape(config)));
   return counts;
 }
 

@@ -65,7 +65,7 @@ TEST(RooflinePane, ShowsOfEachVariantWhatTheReportShows) {
     EXPECT_EQ(rows.at("throughput")[side], token_rate_text(speed.tokens_per_second));
     EXPECT_EQ(rows.at("MFU")[side], utilization_text(speed));
     EXPECT_EQ(rows.at("step, measured")[side], human_seconds(speed.step_seconds));
-    EXPECT_EQ(rows.at("step at measured peaks")[side], light_text(speed));
+    EXPECT_EQ(rows.at("step at measured peaks")[side], roofline_text(speed));
     EXPECT_EQ(rows.at("kernel launches per step")[side], kernel_launches_text(speed));
     EXPECT_EQ(rows.at("bottleneck")[side], bottleneck_text(speed));
   }

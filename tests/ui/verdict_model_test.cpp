@@ -110,14 +110,14 @@ TEST(VerdictModel, DetailsHoldClaimGatesAndLaunches) {
   EXPECT_TRUE(has(claims, "claimed +10 to +15 % throughput; measured +")) << claims;
   EXPECT_TRUE(has(claims, "\"10-15 % more tokens a second\" (seed 3)")) << claims;
   EXPECT_TRUE(has(claims, "conditions: documents of very different length")) << claims;
-  EXPECT_TRUE(has(all_text(section(model.rows[1], "Claims")), "No published claim"));
+  for (const Section& other : model.rows[1].details) EXPECT_NE(other.id, "claims");
   const std::string gates = all_text(section(model.rows[0], "Parity gates"));
   EXPECT_TRUE(has(gates, "bitwise/weights|varlen|passed|0|0|")) << gates;
   const std::string figures = all_text(section(model.rows[0], "Measurement"));
   EXPECT_TRUE(has(figures, "varlen/mask_dense x 1 in mask_dense")) << figures;
   EXPECT_EQ(section(model.rows[0], "Launches").rows.size(), 1U + 3 + 5);
-  EXPECT_TRUE(has(all_text(section(model.rows[0], "Launches")),
-                  "timed 4|complete, 24 of 24 rounds after 3 of warm-up"));
+  EXPECT_TRUE(
+      has(all_text(section(model.rows[0], "Launches")), "timed 4|complete|24 of 24 + 3 warm-up|"));
   EXPECT_TRUE(has(all_text(section(model.rows[0], "Why")), "per train step"));
 }
 
@@ -129,9 +129,10 @@ TEST(VerdictModel, ClaimsThatNoCellTestsStandWithTheirOptimization) {
   claim.text = "only with another level";
   data.claims.push_back(claim);
   const VerdictModel model = verdict_model(data);
-  EXPECT_TRUE(has(all_text(section(model.rows[0], "Claims")), "NOT_TESTED|claimed"));
+  EXPECT_TRUE(has(all_text(section(model.rows[0], "Claims")), "NOT_TESTED|other: claimed"));
   EXPECT_TRUE(has(all_text(section(model.rows[0], "Claims")), "only with another level"));
-  EXPECT_FALSE(has(all_text(section(model.rows[1], "Claims")), "only with another level"));
+  for (const Section& other : model.rows[1].details)
+    EXPECT_FALSE(has(all_text(other), "only with another level")) << other.id;
 }
 
 TEST(VerdictModel, FailedLaunchesAreBadAndRaiseAnAlarm) {
@@ -146,7 +147,7 @@ TEST(VerdictModel, FailedLaunchesAreBadAndRaiseAnAlarm) {
   const auto bad = std::find_if(
       rows.begin(), rows.end(), [](const SectionRow& row) { return row.tone == Tone::Bad; });
   ASSERT_NE(bad, rows.end());
-  EXPECT_TRUE(has(bad->texts.at(1), "the worker was killed")) << bad->texts.at(1);
+  EXPECT_TRUE(has(bad->texts.back(), "the worker was killed")) << bad->texts.back();
   ASSERT_EQ(model.alarms.size(), 1U);
   EXPECT_TRUE(has(model.alarms[0], "the worker was killed"));
   EXPECT_EQ(model.rows[0].launches.size(), 4U);
@@ -187,7 +188,7 @@ TEST(VerdictModel, HostileTextLosesItsControlCharacters) {
   data.claims[0].text = "\xff bad \n bytes";
   const VerdictModel model = verdict_model(data);
   EXPECT_FALSE(has(model.name, "\x1b"));
-  const std::string claims = all_text(section(model.rows[0], "Claims"));
+  const std::string claims = to_json(section(model.rows[0], "Claims")).dump();
   EXPECT_FALSE(has(claims, "\xff"));
   EXPECT_TRUE(has(claims, "bad"));
 }

@@ -89,6 +89,7 @@ struct Workspace {
   std::size_t row = 0; // comparison, index into Results::verdicts.rows
   std::optional<Stage> stage;
   std::size_t launch = 0;          // Runs: index into Report::launches
+  std::string section;             // Runs: id of the section below the table; "": the launches
   std::optional<ComparePane> pane; // Compare: what was chosen for its right side
   TimelineState timeline;
   KernelState kernels;

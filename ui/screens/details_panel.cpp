@@ -7,16 +7,11 @@
 #include "implot.h"
 #include "ui/model/workspace.h"
 #include "ui/screens/section_table.h"
+#include "ui/style/input.h"
 #include "ui/style/widgets.h"
 
 namespace assay {
 namespace {
-
-void draw_titled(const Section& section, const Palette& colors) {
-  ImGui::Dummy(ImVec2(0, ImGui::GetFontSize() * 0.2F));
-  text(colors.accent, section.title);
-  draw_section(section, colors);
-}
 
 // Launches from the top in their order; the whole result's interval as an area behind them.
 void draw_launch_plot(const Palette& colors, const VerdictRowModel& row, ImVec2 size) {
@@ -84,18 +79,17 @@ void draw_launches(const Palette& colors, const VerdictRowModel& row) {
 
 void draw_text(Workspace& workspace, const VerdictRowModel& row) {
   const Palette& colors = palette(workspace.theme);
-  if (workspace.scroll_details != 0) {
-    ImGui::SetScrollY(ImGui::GetScrollY() +
-                      workspace.scroll_details * ImGui::GetTextLineHeightWithSpacing());
-    workspace.scroll_details = 0;
-  }
+  scroll_by_keys(workspace);
   text(colors.text, row.cell + "  " + row.comparison);
   ImGui::SameLine(0, ImGui::GetFontSize());
   if (ImGui::CalcTextSize(row.badge.c_str()).x + ImGui::GetFontSize() >
       ImGui::GetContentRegionAvail().x)
     ImGui::NewLine();
   badge(colors, row.tone, row.badge);
-  for (const Section& section : row.details) draw_titled(section, colors);
+  for (const Section& section : row.details) {
+    ImGui::Dummy(ImVec2(0, ImGui::GetFontSize() * 0.2F));
+    draw_titled(section, colors);
+  }
 }
 
 } // namespace

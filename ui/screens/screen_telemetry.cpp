@@ -131,10 +131,7 @@ void draw_telemetry(Workspace& workspace) {
   text_cut(colors.muted,
            "each from its own first event; thin lines: the baseline's steps; W S A D zoom and pan");
   if (ImGui::BeginChild("plots", ImVec2(0, 0))) {
-    if (workspace.scroll_details != 0)
-      ImGui::SetScrollY(ImGui::GetScrollY() +
-                        workspace.scroll_details * ImGui::GetTextLineHeightWithSpacing());
-    workspace.scroll_details = 0;
+    scroll_by_keys(workspace);
     bool first_refused = true;
     const bool aligned = ImPlot::BeginAlignedPlots("telemetry");
     for (const TelemetryRowModel& row : model.rows) {

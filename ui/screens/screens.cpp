@@ -77,9 +77,8 @@ const std::vector<Screen>& screens() {
        runs_model,
        draw_runs,
        runs_table,
-       "One row per comparison with its verdict; below, every launch with its state. Enter opens "
-       "the "
-       "selected comparison."},
+       "One row per comparison with its verdict; below, the sections of the report, at first every "
+       "launch with its state. C shows the next section, Enter opens the selected comparison."},
       {ScreenId::Compare,
        "compare",
        "Compare",

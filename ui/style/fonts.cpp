@@ -4,6 +4,7 @@
 
 // The files' bytes, put into the program by the assembler: a source array of 1 MB would take a
 // minute to compile.
+// NOLINTBEGIN(bugprone-macro-parentheses,readability-identifier-naming): names of symbols
 #define ASSAY_EMBED(name, file)                                                                    \
   __asm__(".pushsection .rodata\n.balign 16\n.global " #name "\n" #name ":\n.incbin \"" file       \
           "\"\n.global " #name "_end\n" #name "_end:\n.popsection\n");                             \
@@ -11,6 +12,7 @@
 
 ASSAY_EMBED(assay_font, ASSAY_FONT);
 ASSAY_EMBED(assay_fallback_font, ASSAY_FALLBACK_FONT);
+// NOLINTEND(bugprone-macro-parentheses,readability-identifier-naming)
 
 namespace assay {
 namespace {

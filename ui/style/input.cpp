@@ -31,12 +31,19 @@ bool input_text(const char* id, const char* hint, std::string& value, float widt
 }
 
 bool link(Color color, std::string_view words) {
-  text(color, words);
+  text_cut(color, words);
   if (!ImGui::IsItemHovered()) return false;
   const ImVec2 low = ImGui::GetItemRectMin(), high = ImGui::GetItemRectMax();
   ImGui::GetWindowDrawList()->AddLine(ImVec2(low.x, high.y), high, to_u32(color));
   ImGui::SetMouseCursor(ImGuiMouseCursor_Hand);
   return ImGui::IsMouseClicked(ImGuiMouseButton_Left);
+}
+
+void scroll_by_keys(Workspace& workspace) {
+  if (workspace.scroll_details != 0)
+    ImGui::SetScrollY(ImGui::GetScrollY() +
+                      workspace.scroll_details * ImGui::GetTextLineHeightWithSpacing());
+  workspace.scroll_details = 0;
 }
 
 void mark_target(Workspace& workspace, std::string id) {

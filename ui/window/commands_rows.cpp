@@ -4,6 +4,7 @@
 #include "imgui.h"
 #include "ui/model/kernel_model.h"
 #include "ui/model/navigate.h"
+#include "ui/model/results/runs_model.h"
 #include "ui/screens/screens.h"
 #include "ui/window/commands.h"
 
@@ -81,6 +82,16 @@ void clear_filters(Workspace& workspace) {
   workspace.stage.reset();
 }
 
+bool on_runs(const Workspace& workspace) {
+  return workspace.screen == ScreenId::Runs && !blocked(workspace);
+}
+
+void move_section(Workspace& workspace, std::size_t by) {
+  const std::vector<Section>& sections = workspace.results->sections;
+  const std::size_t at = find_section(*workspace.results, workspace.section);
+  workspace.section = sections[(at + by) % sections.size()].id;
+}
+
 } // namespace
 
 std::vector<Command> row_commands() {
@@ -133,6 +144,18 @@ std::vector<Command> row_commands() {
        {ImGuiKey_C},
        on_compare,
        next_pane},
+      {"runs.section",
+       "Next section of the report",
+       "C",
+       {ImGuiKey_C},
+       on_runs,
+       [](Workspace& w) { move_section(w, 1); }},
+      {"runs.section_back",
+       "Previous section of the report",
+       "Shift C",
+       {ImGuiMod_Shift | ImGuiKey_C},
+       on_runs,
+       [](Workspace& w) { move_section(w, w.results->sections.size() - 1); }},
       {"kernels.sort", "Sort by the next column", "O", {ImGuiKey_O}, on_kernels, cycle_sort},
       {"kernels.reverse",
        "Reverse the order",

@@ -19,6 +19,7 @@
 #include "core/result.h"
 #include "core/text.h"
 #include "core/trace/trace_file.h"
+#include "core/trace/trace_schema.h"
 #include "experiments/report/text_layout.h"
 
 namespace assay::cli {
@@ -70,7 +71,7 @@ std::vector<Leftover> temporary_files(const fs::path& directory) {
     for (const fs::path& path : files_in(folder)) {
       const std::string name = path.filename().string();
       const bool partial = name.starts_with('.') && name.ends_with(".partial");
-      const bool trace = folder != directory && name.find(".sqlite.part") != std::string::npos;
+      const bool trace = folder != directory && trace_schema::is_unfinished(name);
       if (trace || (partial && is_abandoned(path)))
         found.push_back({path, bytes_of(path), "left by a process that was killed"});
     }

@@ -14,9 +14,11 @@
 #include "app/command_line/complete.h"
 #include "app/command_line/words.h"
 #include "app/number_checks.h"
+#include "core/files/shell_text.h"
 #include "core/ledger/ledger.h"
 #include "core/ledger/ledger_schema.h"
 #include "experiments/plan/matrix.h"
+#include "model/config/key_choices.h"
 #include "model/config/optimization.h"
 
 namespace assay::cli {
@@ -30,20 +32,29 @@ _assay() {
   local IFS=$'\n' words line
   COMPREPLY=()
   words=("${COMP_WORDS[@]:1:COMP_CWORD}")
-  local current="${words[-1]}" cut=""
-  [ "$current" = "=" ] && current=""
-  [ "${words[-1]}" = "=" ] && cut=1
-  (( ${#words[@]} > 1 )) && [ "${words[-2]}" = "=" ] && cut=1
+  local current="${words[-1]}" cut="" i=$(( ${#words[@]} - 1 ))
+  # bash begins a word at = and at : and replaces that word alone
+  if [[ $current == [=:] ]]; then current=""; else (( i-- )); fi
+  for (( ; i > 0; i -= 2 )); do
+    [[ ${words[i]} == [=:] ]] || break
+    cut="${words[i-1]}${words[i]}$cut"
+  done
+  local path="${current#[\"\']}"
+  path="${path//\\/}"
   while IFS= read -r line; do
     case "$line" in
-      :files) compopt -o filenames; COMPREPLY+=($(compgen -f -- "$current")) ;;
-      :directories) compopt -o filenames; COMPREPLY+=($(compgen -d -- "$current")) ;;
+      :files) compopt -o filenames; mapfile -t COMPREPLY < <(compgen -f -- "$path") ;;
+      :directories) compopt -o filenames; mapfile -t COMPREPLY < <(compgen -d -- "$path") ;;
       *)
         line="${line%%$'\t'*}"
-        [ -n "$cut" ] && line="${line#*=}"
-        COMPREPLY+=("$(printf %q "$line")") ;;
+        case "$current" in
+          \'*) line="${line//\'/\'\\\'\'}" ;;
+          \"*) line="$(sed 's/[\\"$`]/\\&/g' <<< "$line")" ;;
+          *) printf -v line %q "$line" ;;
+        esac
+        COMPREPLY+=("${line#"$cut"}") ;;
     esac
-  done < <(assay complete "${words[@]}" 2>/dev/null)
+  done < <(assay complete --quoted "${words[@]}" 2>/dev/null)
   [[ ${COMPREPLY[0]} == *= ]] && compopt -o nospace
   return 0
 }
@@ -55,7 +66,7 @@ constexpr const char* kZsh = R"sh(#compdef assay
 _assay() {
   local line
   local -a found assay_keys
-  for line in "${(@f)$(assay complete "${(@)words[2,CURRENT]}" 2>/dev/null)}"; do
+  for line in "${(@f)$(assay complete "${(@Q)words[2,CURRENT-1]}" "${(Q)PREFIX}" 2>/dev/null)}"; do
     case "$line" in
       :files) _files ;;
       :directories) _files -/ ;;
@@ -73,8 +84,9 @@ if [ "$funcstack[1]" = "_assay" ]; then _assay "$@"; else compdef _assay assay; 
 constexpr const char* kFish =
     R"sh(# fish completion of assay; load with: assay completion fish | source
 function __assay_complete
-  set -l words (commandline -opc) (commandline -ct)
-  for line in (assay complete $words[2..-1] 2>/dev/null)
+  set -l words (commandline -opc)
+  set -l current (string unescape -- (commandline -ct | string collect))
+  for line in (assay complete $words[2..-1] "$current" 2>/dev/null)
     switch $line
       case :files
         __fish_complete_path (commandline -ct)
@@ -154,19 +166,25 @@ Words preset_choices() {
   return names;
 }
 
-// The next word of what `help` explains: commands, `terms`, and terms of several words.
+// What `help` explains: commands, `terms`, and terms. Of a term of several words the next one, but
+// the whole rest for a word that contains spaces, since quotes are open there.
 Words topics(const CLI::App& app, const Words& words) {
-  const std::string before =
-      words.size() < 3 ? ""
-                       : fmt::format("{} ", fmt::join(words.begin() + 1, words.end() - 1, " "));
+  auto first = words.begin() + 1;
+  const bool only_terms = words.size() > 2 && *first == kTermsTopic;
+  if (only_terms) ++first;
+  std::string before;
+  for (auto word = first; word + 1 < words.end(); ++word) before += *word + " ";
   Words names;
-  if (before.empty()) names = command_names(app);
-  if (before.empty()) names.emplace_back("terms");
+  if (before.empty() && !only_terms) {
+    names = command_names(app);
+    names.insert(names.end(), {kTermsTopic, kAllTopics});
+  }
+  const bool quoted = words.back().find(' ') != std::string::npos;
   for (const Term& term : glossary())
     for (const std::string& name : words_of(term)) {
       if (!name.starts_with(before)) continue;
       const std::string rest = name.substr(before.size());
-      const std::string word = rest.substr(0, rest.find(' '));
+      const std::string word = quoted ? rest : rest.substr(0, rest.find(' '));
       if (std::find(names.begin(), names.end(), word) == names.end()) names.push_back(word);
     }
   return names;
@@ -183,12 +201,17 @@ Words values_of(const CLI::App& app, const std::string& name, const Words& words
       if (!row.hidden) values.push_back(row.name);
   if (name == "NAME") // of `sql --name`
     for (const NamedQuery& query : named_queries()) values.emplace_back(query.name);
-  if (name == "KEY=VALUE") return assignments(config_keys(), "", words.back());
-  if (name == "TABLE.KEY=VALUE") return assignments(config_keys(), "base.", words.back());
+  if (name == "KEY=VALUE") return assignments(config_keys(), key_choices, "", words.back());
+  if (name == "TABLE.KEY=VALUE")
+    return assignments(config_keys(), key_choices, "base.", words.back());
   return values;
 }
 
-void complete(const CLI::App& app, const Words& words) {
+void complete(const CLI::App& app, Words words) {
+  if (!words.empty() && words.front() == "--quoted") { // bash gives words as they are typed
+    words.erase(words.begin());
+    for (std::string& word : words) word = without_quotes(word);
+  }
   if (words.size() > 1)
     for (const CLI::App* command : commands_of(app)) {
       if (command->get_name() != words.front() || !command->get_prefix_command()) continue;

@@ -1,6 +1,8 @@
 // `assay doctor`: what this machine supports, and the reason where it does not.
+#include <fmt/ranges.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -33,6 +35,7 @@ struct Check {
   std::string name;
   bool ok; // false: a feature is missing, with the reason in `text`
   std::string text;
+  const char* mark = "no"; // in front of the name where it is not ok
 };
 
 Check check_worker() {
@@ -104,32 +107,53 @@ Check check_compiler() {
 
 constexpr double kQuietSpread = 0.04;
 constexpr double kQuietSlowest = 4; // slices of a millisecond: the scheduler took the core away
+constexpr double kNoiseSeconds = 1.5;
+
+struct Figure {
+  std::string text;     // "times vary by 2.1 %"
+  double value, limit;  // of a quiet machine: below the limit
+  std::string as_limit; // "4 %"
+
+  bool is_high() const { return value >= limit; }
+};
 
 Check check_noise_level() {
-  const NoiseCheck noise = check_noise();
-  std::string text =
-      fmt::format("a fixed {:.2g} ms of work varies by {:.1f} %, the slowest took x{:.2f}",
-                  noise.median_ms,
-                  noise.spread * 100,
-                  noise.slowest);
-  if (noise.run_delay)
-    text += fmt::format("; {:.1f} % of the time lost to other programs", *noise.run_delay * 100);
-  if (noise.worst_steal)
-    text += fmt::format(", {:.1f} % to other virtual machines", *noise.worst_steal * 100);
+  const NoiseCheck noise = check_noise(kNoiseSeconds);
+  const auto percent = [](double share) { return fmt::format("{:.3g} %", share * 100); };
   // Figures of one moment: half of each limit leaves room for the minutes of a run.
   const DisturbanceLimits limits;
-  const bool quiet = noise.spread < kQuietSpread && noise.slowest < kQuietSlowest &&
-                     noise.run_delay.value_or(0) < limits.run_delay / 2 &&
-                     noise.worst_steal.value_or(0) < limits.steal / 2;
+  const double steal_limit = limits.steal / 2, delay_limit = limits.run_delay / 2;
+  std::vector<Figure> figures{
+      {"times vary by " + percent(noise.spread), noise.spread, kQuietSpread, percent(kQuietSpread)},
+      {fmt::format("the slowest took {:.2f} times the median", noise.slowest),
+       noise.slowest,
+       kQuietSlowest,
+       fmt::format("{:g}", kQuietSlowest)}};
+  if (noise.run_delay)
+    figures.push_back({percent(*noise.run_delay) + " of the time went to other programs",
+                       *noise.run_delay,
+                       delay_limit,
+                       percent(delay_limit)});
+  if (noise.worst_steal)
+    figures.push_back({percent(*noise.worst_steal) + " to other virtual machines",
+                       *noise.worst_steal,
+                       steal_limit,
+                       percent(steal_limit)});
+  std::vector<std::string> texts;
+  for (const Figure& figure : figures)
+    texts.push_back(fmt::format(
+        "{} (limit {}{})", figure.text, figure.as_limit, figure.is_high() ? ", exceeded" : ""));
+  const bool quiet = std::none_of(
+      figures.begin(), figures.end(), [](const Figure& figure) { return figure.is_high(); });
   return {"noise",
           quiet,
-          quiet ? "quiet: " + text
-                : "noisy: " + text +
-                      fmt::format("; quiet is less than half of the limits ({:.0f} % lost to other "
-                                  "programs, {:.0f} % to other virtual machines): stop other "
-                                  "programs, or run with --wait-for-quiet",
-                                  100 * limits.run_delay,
-                                  100 * limits.steal)};
+          fmt::format("{} slices of {:.2g} ms of the same work on one core in {:g} s: {}{}",
+                      noise.slices,
+                      noise.median_ms,
+                      kNoiseSeconds,
+                      fmt::join(texts, ", "),
+                      quiet ? "" : "; stop other programs, or run with --wait-for-quiet"),
+          "high"};
 }
 
 int doctor(bool as_json, const TableStyle& style) {
@@ -159,8 +183,8 @@ int doctor(bool as_json, const TableStyle& style) {
   } else {
     const auto width = static_cast<std::size_t>(style.width);
     for (const Check& check : checks)
-      fmt::print("{} {:<14} {}\n",
-                 check.ok ? "ok  " : "no  ",
+      fmt::print("{:<4} {:<14} {}\n",
+                 check.ok ? "ok" : check.mark,
                  check.name,
                  wrap_text(printable(check.text), width, kTextColumn));
   }

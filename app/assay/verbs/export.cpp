@@ -17,6 +17,7 @@
 #include "experiments/evidence/cell_view.h"
 #include "experiments/export/export_chrome.h"
 #include "experiments/export/export_csv.h"
+#include "experiments/plan/cell_name.h"
 #include "experiments/report/explain_wording.h"
 
 namespace assay::cli {
@@ -34,7 +35,7 @@ const LaunchRow* complete_trace(const LedgerData& data, const CellRow& cell) {
   return launch != nullptr && launch->state == LaunchState::Complete ? launch : nullptr;
 }
 
-const CellRow& find_cell(const LedgerData& data, const ExportOptions& options) {
+const CellRow& cell_to_export(const LedgerData& data, const ExportOptions& options) {
   const std::string& directory = options.sources.front();
   std::vector<std::string> traced, all;
   const CellRow* found = nullptr;
@@ -46,11 +47,7 @@ const CellRow& find_cell(const LedgerData& data, const ExportOptions& options) {
     }
     if (cell.name == options.cell) found = &cell;
   }
-  if (found == nullptr && !options.cell.empty())
-    bad_input("no cell '{}' in these results{}; cells are: {}",
-              printable(options.cell),
-              did_you_mean(options.cell, all),
-              printable(fmt::format("{}", fmt::join(all, ", "))));
+  if (!options.cell.empty()) require_cell("--cell", options.cell, all);
   if (found == nullptr || complete_trace(data, *found) == nullptr)
     bad_input("{}: no trace to export: {}",
               directory,
@@ -99,7 +96,7 @@ std::vector<std::string> find_traces(const ExportOptions& options) {
   if (options.sources.size() > 1)
     bad_input("give one results directory, or one or two trace files");
   const LedgerData data = value_or_throw(read_ledger(options.sources.front()));
-  const CellRow& cell = find_cell(data, options);
+  const CellRow& cell = cell_to_export(data, options);
   const std::int64_t launch = complete_trace(data, cell)->id;
   std::vector<std::string> paths;
   for (const std::string& variant : choose_variants(data, cell, options.variants))

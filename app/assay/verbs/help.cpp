@@ -28,16 +28,29 @@ void print_term(const Term& term) {
   if (!term.stored.empty()) fmt::print("  ({})\n", wrap_text(term.stored, width - 2, 3));
 }
 
+void print_topics(const CLI::App& app) {
+  const auto width = static_cast<std::size_t>(terminal_columns(STDOUT_FILENO, kPipeColumns));
+  std::vector<std::string> names;
+  for (const Term& term : glossary())
+    for (std::string& word : words_of(term)) names.push_back(std::move(word));
+  const auto print = [&](const char* title, const std::vector<std::string>& topics) {
+    fmt::print(
+        "{}\n  {}\n", title, wrap_text(fmt::format("{}", fmt::join(topics, ", ")), width, 2));
+  };
+  print("commands", command_names(app));
+  print("words (`assay help terms` explains all of them)", names);
+}
+
 void print_terms() {
   for (const Term& term : glossary()) print_term(term);
 }
 
 [[noreturn]] void refuse_topic(const CLI::App& app, const std::string& topic) {
   std::vector<std::string> known = command_names(app);
-  known.emplace_back("terms");
+  known.insert(known.end(), {kTermsTopic, kAllTopics});
   for (const Term& term : glossary())
     for (std::string& word : words_of(term)) known.push_back(std::move(word));
-  bad_input("no help about '{}'{}; `assay --help` lists the commands, `assay help terms` the words",
+  bad_input("no help about '{}'{}; `assay help all` lists the commands and the words",
             topic,
             did_you_mean(topic, known));
 }
@@ -48,8 +61,8 @@ void print_help(const CLI::App& app, const std::vector<std::string>& topics) {
                app.get_formatter()->make_help(&app, app.get_name(), CLI::AppFormatMode::Normal));
     return;
   }
-  const std::string topic = fmt::format("{}", fmt::join(topics, " "));
-  if (topic == "terms") return print_terms();
+  if (topics.front() == kTermsTopic && topics.size() == 1) return print_terms();
+  if (topics.front() == kAllTopics) return print_topics(app);
   for (const CLI::App* command : commands_of(app)) {
     if (command->get_name() != topics.front()) continue;
     if (command->get_prefix_command()) {
@@ -60,8 +73,16 @@ void print_help(const CLI::App& app, const std::vector<std::string>& topics) {
     fmt::print("{}", command->help(app.get_name()));
     return;
   }
-  if (const Term* term = find_term(topic)) return print_term(*term);
-  refuse_topic(app, topic);
+  const auto first = topics.begin() + (topics.front() == kTermsTopic ? 1 : 0);
+  const std::string topic = fmt::format("{}", fmt::join(first, topics.end(), " "));
+  const std::vector<const Term*> found = find_terms(topic);
+  if (found.empty()) refuse_topic(app, topic);
+  if (found.size() == 1) return print_term(*found.front());
+  std::vector<std::string> names;
+  for (const Term* term : found) names.push_back(term->name);
+  bad_input("several words have a part that begins with '{}': {}; give more of one",
+            topic,
+            fmt::join(names, ", "));
 }
 
 // Sections of the other programs' commands, where these are built.
@@ -128,14 +149,16 @@ void print_version(bool as_json) {
 } // namespace
 
 void add_help(CLI::App& app) {
-  CLI::App* command =
-      app.add_subcommand("help", "help about a command, a word, or all words (`terms`)");
+  CLI::App* command = app.add_subcommand(
+      "help", "help about a command, a word, or all words (`terms`); `all` lists these");
   struct Options {
     std::vector<std::string> topics;
     bool manual = false;
   };
   auto options = std::make_shared<Options>();
-  command->add_option("topic", options->topics, "a command, `terms`, or a word of them")
+  command
+      ->add_option(
+          "topic", options->topics, "a command, `terms`, a word of them or a part of it, or `all`")
       ->type_name("TOPIC");
   command->add_flag("--man", options->manual, "print the man page: assay help --man > assay.1");
   command->callback([&app, options] {

@@ -18,6 +18,7 @@
 #include "core/result.h"
 #include "core/text.h"
 #include "experiments/analysis/wording.h"
+#include "experiments/plan/cell_name.h"
 #include "experiments/report/text_layout.h"
 
 namespace assay::cli {
@@ -80,10 +81,7 @@ const LaunchRow* last_launch(const Report& report, const std::string& cell) {
   return last;
 }
 
-void add_entries(std::vector<Entry>& entries,
-                 const LogOptions& options,
-                 const std::string& directory,
-                 bool alone) {
+void add_entries(std::vector<Entry>& entries, const std::string& directory, bool alone) {
   Result<LedgerData> data = read_ledger(directory);
   if (!data && !alone) { // one damaged ledger does not hide the others
     fmt::print(stderr, "warning: left out: {}\n", printable(data.error().message));
@@ -91,7 +89,6 @@ void add_entries(std::vector<Entry>& entries,
   }
   const Report report = judge_results(value_or_throw(std::move(data)));
   for (const CellReport& cell : report.cells) {
-    if (!options.cell.empty() && cell.cell.name != options.cell) continue;
     const LaunchRow* last = last_launch(report, cell.cell.name);
     for (const Comparison& comparison : cell.comparisons)
       if (comparison.against_reference)
@@ -228,9 +225,14 @@ void print_log(const LogOptions& options) {
   std::vector<Entry> entries;
   const std::vector<std::string> directories = results_in(options.directories);
   for (const std::string& directory : directories)
-    add_entries(entries, options, directory, directories.size() == 1);
-  if (entries.empty() && options.cell.empty()) bad_input("none of these results can be read");
-  if (entries.empty()) bad_input("no cell '{}' in these results", options.cell);
+    add_entries(entries, directory, directories.size() == 1);
+  if (entries.empty()) bad_input("none of these results can be read");
+  if (!options.cell.empty()) {
+    std::vector<std::string> cells;
+    for (const Entry& entry : entries) cells.push_back(entry.cell);
+    require_cell("--cell", options.cell, cells);
+    std::erase_if(entries, [&](const Entry& entry) { return entry.cell != options.cell; });
+  }
   std::stable_sort(entries.begin(), entries.end(), [](const Entry& x, const Entry& y) {
     return std::tie(x.cell, x.comparison.b, x.date) < std::tie(y.cell, y.comparison.b, y.date);
   });

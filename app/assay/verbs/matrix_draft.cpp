@@ -19,24 +19,6 @@ namespace {
 
 using Settings = std::vector<std::pair<std::string, std::string>>; // key, TOML value
 
-// Training keys without which a row has nothing to switch on the preset `tiny`, or too little.
-struct RowSettings {
-  const char* optimization;
-  const char* settings;
-};
-constexpr RowSettings kSettings[] = {
-    {"varlen", "seq_len=1024 batch_rows=1"}, // rows long enough for several documents
-    {"ema_swap", "ema_decay=0.99 eval_batches=1 batch_rows=1"},
-    {"bf16_guard", "precision=bf16 bf16_delta_inputs=true batch_rows=1"},
-    {"grad_scaler", "batch_rows=1"},
-    {"nsa_ranges", "pattern=N batch_rows=1"},
-    {"mla_attention",
-     "device=cuda precision=bf16"}, // cuDNN and the memory-efficient kernel need them
-    {"weights16", "precision=bf16"},
-    {"residual16", "precision=bf16 norms=fused"},
-    {"step_graph", "device=cuda precision=bf16 delta_form=fused delta_inputs=fused"},
-    {"ddp_accumulate", "accumulate=4"}};
-
 // A bare word is a string, as in --set.
 std::string toml_value(const std::string& text) {
   char* end = nullptr;
@@ -83,9 +65,8 @@ Settings settings_of(const MatrixDraft& draft, const Optimization& row) {
   Settings settings;
   if (!row.family.empty()) set(settings, "family=" + row.family);
   if (row.needs_ranks) set(settings, "ranks=2");
-  for (const RowSettings& known : kSettings)
-    if (row.name == known.optimization)
-      for (const std::string& one : CLI::detail::split(known.settings, ' ')) set(settings, one);
+  for (const std::string& one : CLI::detail::split(row.on_tiny, ' '))
+    if (!one.empty()) set(settings, one);
   for (const std::string& one : draft.settings) set(settings, one);
   return settings;
 }

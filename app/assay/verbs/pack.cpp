@@ -1,4 +1,6 @@
 // `assay pack`: a results directory as one file for somebody else.
+#include <unistd.h>
+
 #include <chrono>
 #include <cstdio>
 #include <filesystem>
@@ -99,6 +101,10 @@ void pack(const PackOptions& options) {
   if (!is_standard_output(options.out) && !options.out.ends_with(".tar.gz") &&
       !options.out.ends_with(".tar"))
     bad_input("-o {}: the name ends in .tar.gz or .tar; give such a name", options.out);
+  if (is_standard_output(options.out) && ::isatty(STDOUT_FILENO) != 0)
+    bad_input("-o {} would print an archive on the terminal; name a file, or send it on: … | ssh "
+              "HOST 'cat > mine.tar.gz'",
+              options.out);
   refuse_unfinished(directory);
   update_report(directory);
   const std::string root = fs::weakly_canonical(directory).filename().string() + "/";
@@ -128,7 +134,7 @@ void pack(const PackOptions& options) {
              options.out,
              files,
              human_bytes(static_cast<double>(archive.bytes())),
-             options.out.ends_with(".gz") ? " before compression" : "");
+             options.out.ends_with(".tar") ? "" : " before compression");
 }
 
 } // namespace
@@ -139,8 +145,9 @@ void add_pack(CLI::App& app) {
   auto options = std::make_shared<PackOptions>();
   command->add_option("directory", options->directory, "results directory")->required();
   command
-      ->add_option(
-          "-o,--out", options->out, "file ending in .tar.gz or .tar, or - for standard output")
+      ->add_option("-o,--out",
+                   options->out,
+                   "file ending in .tar.gz or .tar, or - for a .tar.gz on standard output")
       ->type_name("FILE")
       ->required();
   command->add_flag("--no-traces", options->no_traces, "leave out the traces, which are large");

@@ -182,7 +182,9 @@ std::string traces_text(const Plan& plan, const PlanEstimate& estimate) {
 
 void print_plan(const Plan& plan, const PlanEstimate& estimate, const Options& options) {
   TextWriter out(options.terminal.style());
-  out.line(fmt::format("{} (spec {})", plan.ledger.spec.name, plan.ledger.spec.hash));
+  out.line(fmt::format("{} (spec {})",
+                       plan.ledger.spec.name,
+                       plan.lacks_data ? "unknown without data" : plan.ledger.spec.hash));
   print_cells(out, cell_rows(plan, estimate));
   out.line(
       fmt::format("total time {}.{} Loss: seeds x optimizer steps. MDE: smallest effect that this "
@@ -194,6 +196,7 @@ void print_plan(const Plan& plan, const PlanEstimate& estimate, const Options& o
                   estimate.judgements == 1 ? "" : fmt::format(" / {}", estimate.judgements),
                   scatter_text(estimate, options.out)));
   for (const std::string& note : plan.notes) out.line(note, 0, "note: ");
+  if (plan.lacks_data) out.line("`assay run` needs training data: --data PATH", 0, "note: ");
   for (const std::string& text : shape_warnings(plan.ledger)) out.line(text, 0, "shape warning: ");
   fmt::print("{}", out.take());
 }
@@ -208,12 +211,13 @@ void add_plan(CLI::App& app, int& exit_code) {
   command->add_option("--out",
                       options->out,
                       "results directory: cells that it has measured take their MDE from there");
-  command->add_flag(
-      "--no-probe", options->no_probe, "do not run the short probe that predicts time");
+  command->add_flag("--no-probe",
+                    options->no_probe,
+                    "do not run the short probe that predicts time; needs no training data");
   command->add_flag("--json", options->json, "print JSON");
   options->terminal.add_to(*command);
   command->callback([options, &exit_code] {
-    const Plan plan = options->matrix.load();
+    const Plan plan = options->matrix.load(!options->no_probe);
     const std::optional<Report> earlier = earlier_results(options->out);
     const std::optional<Probes> probes = options->no_probe ? Probes() : probe(plan);
     if (!probes) {
@@ -236,6 +240,7 @@ void add_plan(CLI::App& app, int& exit_code) {
                 {"notes", plan.notes},
                 {"shape_warnings", shape_warnings(plan.ledger)},
                 {"source_errors", source_errors(plan.ledger)}};
+    if (plan.lacks_data) out["spec"] = nullptr;
     if (result.seconds) out["seconds"] = *result.seconds;
     print_json(out);
   });

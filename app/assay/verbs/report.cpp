@@ -48,8 +48,8 @@ bool traces_gone(const Report& report, const LedgerData& data) {
   });
 }
 
-// Comparisons with a breakdown in the report files that are there. Files of earlier builds have no
-// count, and a page without its report.json may hold any number.
+// Comparisons with a breakdown in the report files that are there. A page without its report.json
+// may hold any number; files of earlier builds have no count.
 int explained_before(const std::string& out) {
   std::ifstream file(out + "/report.json", std::ios::binary);
   if (!file) return std::filesystem::exists(out + "/report.html") ? kUnknownCount : 0;
@@ -57,10 +57,12 @@ int explained_before(const std::string& out) {
   if (!old.is_object() || !old.contains("cells")) return kUnknownCount;
   if (old.contains("explained") && old["explained"].is_number_integer())
     return old["explained"].get<int>();
-  const std::string text = old["cells"].dump();
-  int count = 0; // explanations of an earlier build: each names the clock that it used
-  for (std::size_t at = 0; (at = text.find("\"traced_as\":", at)) != std::string::npos; ++at)
-    ++count;
+  int count = 0;
+  for (const auto& cell : old["cells"])
+    if (cell.is_object() && cell.contains("comparisons"))
+      for (const auto& comparison : cell["comparisons"])
+        count += comparison.is_object() && comparison.contains("explanation") &&
+                 comparison["explanation"].is_object();
   return count;
 }
 
@@ -77,16 +79,24 @@ void write_files(const std::string& out, const Report& report, const LedgerData&
   write_file(out + "/report.html", render_html(report));
 }
 
-// Writes the report files and returns the line about them.
-std::string files_line(const ReportOptions& options, const Report& report, const LedgerData& data) {
-  if (options.no_files) return "";
-  const std::string out = options.out.empty() ? options.directory : options.out;
+enum class Files { NotAsked, Unchanged, Written };
+
+Files update_files(const ReportOptions& options,
+                   const std::string& out,
+                   const Report& report,
+                   const LedgerData& data) {
+  if (options.no_files) return Files::NotAsked;
   make_directory(out);
-  if (would_lose_explanations(out, report, data))
+  if (would_lose_explanations(out, report, data)) return Files::Unchanged;
+  write_files(out, report, data);
+  return Files::Written;
+}
+
+std::string files_line(const ReportOptions& options, const std::string& out, Files files) {
+  if (files == Files::Unchanged)
     return fmt::format("note: the report files in {} are unchanged: they contain breakdowns of "
                        "comparisons whose traces are gone. --out DIR writes new files elsewhere.",
                        out);
-  write_files(out, report, data);
   return fmt::format("report files: {}/report.html, .md, .json, .csv   window: assay view {}",
                      out,
                      shell_word(options.directory));
@@ -96,21 +106,23 @@ void report(const ReportOptions& options) {
   const LedgerData data = value_or_throw(read_ledger(options.directory));
   const Report report = judge_results(data, {.traces = options.directory});
   if (!options.cell.empty()) find_cell(report, options.cell);
-  const std::string files = files_line(options, report, data);
+  const std::string directory = options.out.empty() ? options.directory : options.out;
+  const Files files = update_files(options, directory, report, data);
+  const std::string line = files_line(options, directory, files);
   if (options.json) {
     fmt::print("{}\n",
                render_json(options.cell.empty() ? report : report_of_cell(report, options.cell)));
-    if (files.starts_with("note")) fmt::print(stderr, "{}\n", files);
+    if (files == Files::Unchanged) fmt::print(stderr, "{}\n", line);
     return;
   }
   const TableStyle style = options.terminal.style();
   fmt::print(
       "{}",
       render_table(report, style, {options.cell, options.verbose, shell_word(options.directory)}));
-  if (files.empty()) return;
+  if (files == Files::NotAsked) return;
   TextWriter out(style);
   out.raw("");
-  out.line(files);
+  out.line(line);
   fmt::print("{}", out.take());
 }
 

@@ -8,7 +8,10 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include "app/assay/json_output.h"
 #include "app/assay/terminal.h"
@@ -31,10 +34,17 @@ using nlohmann::json;
 
 constexpr std::size_t kCellColumns = 24;
 
+// Launches of a cell that the last `assay run --redo` asked for.
+struct Repeats {
+  int asked = 0, done = 0;
+};
+
 struct Status {
   Report report;
   PlanProgress progress;
-  std::string engine; // who runs it now, or ""
+  std::map<std::int64_t, Repeats> repeats; // by cell; only those that are not all done
+  bool can_redo = false;                   // disturbed launches that nobody asked to measure again
+  std::string engine;                      // who runs it now, or ""
   std::optional<double> eta_seconds;
 
   const LaunchSummary* running() const {
@@ -42,16 +52,55 @@ struct Status {
       if (launch.row.state == LaunchState::Running && !engine.empty()) return &launch;
     return nullptr;
   }
+  std::string cell_name(std::int64_t id) const {
+    for (const CellReport& cell : report.cells)
+      if (cell.cell.id == id) return cell.cell.name;
+    return "";
+  }
   std::string state_of(const LaunchSummary& launch) const {
     const bool abandoned = launch.row.state == LaunchState::Running && engine.empty();
     return abandoned ? "abandoned" : launch.state();
   }
 };
 
-bool any_disturbed(const Report& report) {
-  return std::any_of(report.cells.begin(), report.cells.end(), [](const CellReport& cell) {
-    return cell.disturbed_launches > 0;
+const LaunchRow& launch_of(const LedgerData& data, std::int64_t id) {
+  return *std::find_if(data.launches.begin(), data.launches.end(), [&](const LaunchRow& launch) {
+    return launch.id == id;
   });
+}
+
+// A launch that was repeated before the oldest open request belongs to an earlier one.
+std::map<std::int64_t, Repeats> repeats_of(const LedgerData& data) {
+  std::map<std::int64_t, std::string> open_since; // by cell; UTC texts sort by time
+  for (const EventRow& event : data.events) {
+    const LaunchRow& launch = launch_of(data, event.launch);
+    if (event.kind == "redo" && redo_is_asked(data, launch)) {
+      std::string& since = open_since.try_emplace(launch.cell, event.utc).first->second;
+      since = std::min(since, event.utc);
+    }
+  }
+  std::map<std::int64_t, Repeats> repeats;
+  for (const LaunchRow& launch : data.launches)
+    if (open_since.contains(launch.cell)) repeats[launch.cell].asked += redo_is_asked(data, launch);
+  for (const LaunchRow& launch : data.launches)
+    if (launch.repeats != 0 && open_since.contains(launch.cell) &&
+        launch.started_utc >= open_since.at(launch.cell) && data.superseded(launch.repeats)) {
+      Repeats& cell = repeats[launch.cell];
+      ++cell.asked;
+      ++cell.done;
+    }
+  return repeats;
+}
+
+// Launches that are there and are measured again are not missing.
+void keep_what_is_missing(Status& status) {
+  for (CellReport& cell : status.report.cells) cell.missing.clear();
+  for (OwedLaunches owed : status.progress.owed) {
+    owed.launches -= std::exchange(owed.again, 0);
+    if (owed.launches <= 0) continue;
+    for (CellReport& cell : status.report.cells)
+      if (cell.cell.id == owed.cell) cell.missing.push_back(owed_text(owed));
+  }
 }
 
 Status read_status(const std::string& directory) {
@@ -60,6 +109,9 @@ Status read_status(const std::string& directory) {
   const LedgerData data = value_or_throw(read_ledger(directory));
   status.report = judge_results(data);
   status.progress = plan_progress(data);
+  keep_what_is_missing(status);
+  status.repeats = repeats_of(data);
+  status.can_redo = !redo_events(data, kCauseDisturbed).empty();
   if (status.engine.empty()) return status;
   Eta eta;
   eta.read(data);
@@ -77,6 +129,9 @@ std::string why_ended(const std::string& state, const std::string& reason) {
 }
 
 void print_json_status(const Status& status) {
+  std::vector<std::string> missing;
+  for (const CellReport& cell : status.report.cells)
+    for (const std::string& what : cell.missing) missing.push_back(cell.cell.name + ": " + what);
   const auto launch_json = [&](const LaunchSummary& launch) {
     return json{{"id", launch.row.id},
                 {"cell", launch.cell},
@@ -98,27 +153,81 @@ void print_json_status(const Status& status) {
               {"failed", status.progress.failed},
               {"problems", status.progress.problems},
               {"engine", status.engine},
-              {"missing", status.report.missing},
+              {"missing", missing},
               {"launches", launches}};
-  if (any_disturbed(status.report)) out["redo"] = redo_command(status.report.spec.command);
+  for (const auto& [cell, repeats] : status.repeats)
+    out["measured_again"].push_back(
+        {{"cell", status.cell_name(cell)}, {"done", repeats.done}, {"asked", repeats.asked}});
+  if (status.can_redo) out["redo"] = redo_command(status.report.spec.command);
   if (status.eta_seconds) out["eta_seconds"] = *status.eta_seconds;
   if (const LaunchSummary* running = status.running()) out["running"] = launch_json(*running);
   print_json(out);
 }
 
+// "round 3 of 36", "warm-up round 7"
+std::string round_text(const LaunchSummary& launch) {
+  if (launch.rounds == 0 && launch.warmup_rounds > 0)
+    return fmt::format("warm-up round {}", launch.warmup_rounds);
+  return fmt::format("round {} of {}", launch.rounds, launch.row.rounds_planned);
+}
+
+// "varlen timed launch 3, round 3 of 36"; the other kinds have no rounds.
+std::string running_text(const LaunchSummary& launch) {
+  const std::string name =
+      launch.cell + " " + numbered_launches_text(launch.row.kind, {launch.row.index});
+  const std::string again = launch.row.repeats == 0 ? "" : " again";
+  return name + again + (launch.row.rounds_planned == 0 ? "" : ", " + round_text(launch));
+}
+
 void print_running(const Status& status, TextWriter& out) {
   const LaunchSummary* running = status.running();
-  out.line(fmt::format(
-               "running: {}{}",
-               running == nullptr ? std::string("between launches")
-                                  : fmt::format("{} {} launch {}, round {}",
-                                                running->cell,
-                                                to_string(running->row.kind),
-                                                running->row.index,
-                                                running->rounds),
-               status.eta_seconds ? ", about " + human_seconds(*status.eta_seconds) + " left" : ""),
-           2);
+  const bool known = status.eta_seconds.value_or(0) >= 1;
+  out.line(
+      fmt::format("running: {}{}",
+                  running == nullptr ? std::string("between launches") : running_text(*running),
+                  known ? ", about " + human_seconds(*status.eta_seconds) + " left" : ""),
+      2);
   out.line("by " + status.engine, 2);
+}
+
+// "5 of 5 timed launches, 2 of 5 measured again, 4 of 4 loss launches"
+std::string cell_text(const Status& status, const CellReport& cell) {
+  std::string text =
+      fmt::format("{} of {} timed launches", cell.counted_launches, cell.planned_launches);
+  if (const auto found = status.repeats.find(cell.cell.id); found != status.repeats.end())
+    text += fmt::format(", {} of {} measured again", found->second.done, found->second.asked);
+  if (cell.cell.loss_seeds > 0)
+    text += fmt::format(", {} of {} loss launches", cell.loss_launches, cell.cell.loss_seeds);
+  return text;
+}
+
+// Launches of one cell and kind that ended for the same reason take one line.
+void print_ended(const Status& status, TextWriter& out) {
+  struct Ended {
+    const LaunchSummary* launch;
+    std::string why;
+    std::set<int> indices;
+    int attempts = 0;
+  };
+  std::vector<Ended> lines;
+  for (const LaunchSummary& launch : status.report.launches) {
+    if (launch.row.reason.empty()) continue;
+    std::string why = why_ended(status.state_of(launch), launch.row.reason);
+    auto found = std::find_if(lines.begin(), lines.end(), [&](const Ended& known) {
+      return known.launch->row.cell == launch.row.cell &&
+             known.launch->row.kind == launch.row.kind && known.why == why;
+    });
+    if (found == lines.end()) found = lines.insert(lines.end(), {&launch, std::move(why), {}});
+    found->indices.insert(launch.row.index);
+    ++found->attempts;
+  }
+  for (const Ended& line : lines)
+    out.line(fmt::format("{} {}{}: {}",
+                         line.launch->cell,
+                         numbered_launches_text(line.launch->row.kind, line.indices),
+                         line.attempts == 1 ? "" : fmt::format(" ({} attempts)", line.attempts),
+                         line.why),
+             2);
 }
 
 void print_status(const Status& status, const TableStyle& style) {
@@ -129,35 +238,20 @@ void print_status(const Status& status, const TableStyle& style) {
                        report.spec.hash,
                        report.complete() ? "complete" : "incomplete"));
   if (!status.engine.empty()) print_running(status, out);
-  for (const CellReport& cell : report.cells) {
-    const std::string loss =
-        cell.cell.loss_seeds == 0
-            ? ""
-            : fmt::format(", {} of {} loss launches", cell.loss_launches, cell.cell.loss_seeds);
-    out.line(fmt::format("{} {} of {} timed launches{}",
+  for (const CellReport& cell : report.cells)
+    out.line(fmt::format("{} {}",
                          padded(printable(cell.cell.name), kCellColumns, false),
-                         cell.counted_launches,
-                         cell.planned_launches,
-                         loss),
+                         cell_text(status, cell)),
              2);
-  }
-  for (const std::string& missing : report.missing) out.line(missing, 2, "missing: ");
+  for (const std::string& missing : missing_lines(report)) out.line(missing, 2, "missing: ");
   for (const CellReport& cell : report.cells)
     if (cell.disturbed_launches > 0)
       out.line(disturbed_text(cell.disturbed_launches, cell.launches_with_copies),
                2,
                cell.cell.name + ": ");
-  if (any_disturbed(report))
-    out.line(redo_command(report.spec.command), 2, "next, on a quiet machine: ");
+  if (status.can_redo) out.line(redo_command(report.spec.command), 2, "next, on a quiet machine: ");
   for (const std::string& problem : status.progress.problems) out.line(problem, 2, "problem: ");
-  for (const LaunchSummary& launch : report.launches)
-    if (!launch.row.reason.empty())
-      out.line(fmt::format("launch {} ({}, {}): {}",
-                           launch.row.id,
-                           launch.cell,
-                           to_string(launch.row.kind),
-                           why_ended(status.state_of(launch), launch.row.reason)),
-               2);
+  print_ended(status, out);
   fmt::print("{}", out.take());
 }
 

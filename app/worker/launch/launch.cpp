@@ -219,14 +219,13 @@ Launch::timed_visit(std::size_t variant, const std::vector<UnitData>& units, Tra
 // reached, from 1.
 std::string Launch::why_not_finite(std::size_t variant, const VisitResult& visit, int round) const {
   if (std::isfinite(visit.loss)) return "";
-  std::string why = fmt::format(
-      "loss of variant '{}' is {} in round {}", variants_[variant].name, visit.loss, round);
+  std::string why = fmt::format("loss of variant '{}' is {}", variants_[variant].name, visit.loss);
   if (kind_ != "loss") return why;
   const auto first = std::find_if(visit.step_losses.begin(),
                                   visit.step_losses.end(),
                                   [](double loss) { return !std::isfinite(loss); });
   return why +
-         fmt::format(", at step {} of training with seed {}",
+         fmt::format(" at step {} of training with seed {}",
                      std::int64_t{round} * visit_steps_ + (first - visit.step_losses.begin()) + 1,
                      reference().seed);
 }

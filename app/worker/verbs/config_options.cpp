@@ -1,10 +1,10 @@
 #include "app/worker/verbs/config_options.h"
 
 #include <nlohmann/json.hpp>
-#include <string_view>
 
 #include "app/number_checks.h"
 #include "core/result.h"
+#include "model/config/key_choices.h"
 
 namespace assay::worker {
 
@@ -14,8 +14,8 @@ namespace {
 std::string value_name_of(const ConfigKey& key) {
   if (key.name == "data") return "PATH";
   if (key.name == "preset") return "tiny|small|base";
-  constexpr std::string_view kChoice = "one of ";
-  if (key.type.starts_with(kChoice)) return key.type.substr(kChoice.size()); // for one_of() too
+  if (const auto& choices = key_choices(key.name); !choices.empty())
+    return CLI::detail::join(choices, "|");
   return key.type == "int" ? "N" : key.type == "float" ? "NUMBER" : "TEXT";
 }
 
@@ -32,8 +32,7 @@ void ConfigOptions::add_to(CLI::App& command) {
           [this, name = key.name](const std::string& text) { shortcuts_.emplace_back(name, text); },
           key.summary);
       option->type_name(value_name_of(key));
-      if (key.type.starts_with("one of "))
-        one_of(option, CLI::detail::split(value_name_of(key), '|'));
+      if (const auto& choices = key_choices(key.name); !choices.empty()) one_of(option, choices);
       if (const nlohmann::json& value = defaults.at(key.name); value != "" && value != 0)
         option->default_str(value.is_string() ? value.get<std::string>() : value.dump());
     }

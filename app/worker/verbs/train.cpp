@@ -9,6 +9,8 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "app/command_line/parse.h"
+#include "app/command_line/program.h"
 #include "app/number_checks.h"
 #include "app/worker/launch/identity.h"
 #include "app/worker/verbs/config_options.h"
@@ -27,7 +29,6 @@ namespace assay::worker {
 
 namespace {
 
-constexpr int kIncomplete = 6; // exit code: stopped before the last step, a checkpoint was written
 constexpr std::int64_t kCheckpointEvery = 500;
 
 volatile std::sig_atomic_t interrupted = 0;
@@ -38,6 +39,7 @@ struct TrainOptions {
   std::string resume;
   std::optional<std::int64_t> checkpoint_every;
   bool json = false;
+  const CLI::App* command = nullptr; // whose usage messages show
 };
 
 std::vector<Batch> next_batches(DataStream& stream, const TrainConfig& config, std::int64_t count) {
@@ -70,8 +72,7 @@ public:
       config_.vocab_size =
           std::max(config_.vocab_size, open_tokenizer(config_.tokenizer)->vocab_size());
     if (config_.data.empty())
-      bad_input(
-          "no training data: give --data PATH (a directory of text files, a text file or JSONL)");
+      refuse_missing(*options.command, {options.command->get_option("--data")});
     open_device(config_);
     set_threads(config_);
     source_ = open_data(config_);
@@ -203,7 +204,7 @@ private:
       return kIncomplete;
     }
     if (!options_.json) fmt::print("{}\n", path);
-    return 0;
+    return kOk;
   }
 
   void restore(const Checkpoint& checkpoint) {
@@ -261,6 +262,7 @@ void add_train(CLI::App& parent, int& exit_code) {
   CLI::App* command = parent.add_subcommand(
       "train", "train a model alone, with checkpoints; Ctrl-C saves and stops");
   auto options = std::make_shared<TrainOptions>();
+  options->command = command;
   options->config.add_to(*command);
   command
       ->add_option("--out",

@@ -6,6 +6,13 @@ namespace assay {
 
 namespace {
 
+// In the row's tone where the column is toned.
+std::string cell_text(const Section& section, const SectionRow& row, std::size_t column) {
+  const std::string text = html_text(row.texts[column]);
+  if (!section.columns[column].toned || text.empty()) return text;
+  return fmt::format("<span class=\"verdict {}\">{}</span>", to_string(row.tone), text);
+}
+
 std::string classes(const SectionColumn& column, std::size_t index, const Section& section) {
   if (column.number) return " class=\"num\"";
   return index < section.names ? " class=\"name\"" : "";
@@ -15,15 +22,11 @@ std::string table_row(const Section& section, const SectionRow& row) {
   std::string out = "<tr>";
   for (std::size_t i = 0; i < row.texts.size(); ++i) {
     const SectionColumn& column = section.columns[i];
-    const std::string text = html_text(row.texts[i]);
     // Where the page is narrow, rows are cards, and every cell carries its column's title.
-    out += fmt::format(
-        "<td{} data-title=\"{}\">{}</td>",
-        classes(column, i, section),
-        html_text(column.title),
-        column.toned
-            ? fmt::format("<span class=\"verdict {}\">{}</span>", to_string(row.tone), text)
-            : text);
+    out += fmt::format("<td{} data-title=\"{}\">{}</td>",
+                       classes(column, i, section),
+                       html_text(column.title),
+                       cell_text(section, row, i));
   }
   return out + "</tr>\n";
 }
@@ -46,7 +49,8 @@ std::string table(const Section& section) {
 std::string labels(const Section& section) {
   std::string out = "<dl>";
   for (const SectionRow& row : section.rows)
-    out += fmt::format("<dt>{}</dt><dd>{}</dd>", html_text(row.texts[0]), html_text(row.texts[1]));
+    out +=
+        fmt::format("<dt>{}</dt><dd>{}</dd>", cell_text(section, row, 0), html_text(row.texts[1]));
   return out + "</dl>\n";
 }
 
@@ -80,9 +84,9 @@ std::string section_body_html(const Section& section) {
 std::string section_html(const Section& section, const char* heading) {
   if (section.empty()) return "";
   if (section.depth == Depth::Record)
-    return fmt::format("<details><summary>{} ({})</summary>\n{}</details>\n",
+    return fmt::format("<details><summary>{}{}</summary>\n{}</details>\n",
                        html_text(section.title),
-                       section.rows.size(),
+                       section.has_items() ? fmt::format(" ({})", section.rows.size()) : "",
                        section_body_html(section));
   return fmt::format(
       "<{0}>{1}</{0}>\n{2}", heading, html_text(section.title), section_body_html(section));

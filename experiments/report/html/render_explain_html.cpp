@@ -17,9 +17,7 @@ std::string muted(const std::string& text) {
 } // namespace
 
 std::string explanation_html(const Comparison& comparison) {
-  const std::string ranks_line = ranks_text(comparison);
-  std::string ranks = ranks_line.empty() ? "" : muted(ranks_line);
-  if (!comparison.explanation) return ranks;
+  if (!comparison.explanation) return "";
   const Explanation& explanation = *comparison.explanation;
   const Waterfall& waterfall = explanation.waterfall;
   std::string out;
@@ -30,8 +28,8 @@ std::string explanation_html(const Comparison& comparison) {
               ": change of the step's time by stage, from baseline to candidate. Each bar starts "
               "where the one above ends; whiskers: 95 % interval of the stage's difference.");
   }
-  out += muted(closure_text(waterfall)) + muted(audit_text(waterfall));
-  return out + ranks + section_html(kernels_section(explanation, kRowsOnPage)) +
+  out += muted(closure_figures_text(waterfall)) + muted(audit_text(waterfall));
+  return out + section_html(kernels_section(explanation, kRowsOnPage)) +
          section_html(operators_section(explanation, kRowsOnPage));
 }
 

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cmath>
 
 #include "core/text.h"
@@ -155,6 +156,7 @@ std::string comparisons(const Report& report) {
                        h(control_text(report.cells[i])));
     for (std::size_t j = 0; j < report.cells[i].comparisons.size(); ++j)
       out += comparison_card(report, i, j);
+    for (const Section& section : cell_sections(report, i)) out += section_html(section);
     out += loss_card(report.cells[i]);
   }
   return out;
@@ -193,10 +195,13 @@ std::string render_html(const Report& report) {
                     h(title) + "</title><style>" + kHtmlStyle + "</style></head><body><main>\n";
   out += fmt::format("<h1>{}</h1><p class=\"lead\">{}.</p>\n", h(title), h(summary_text(report)));
   if (!report.complete())
-    out += fmt::format(
-        "<p class=\"lead\"><b>The plan is not complete</b>: {} item{} missing, listed below.</p>\n",
-        report.missing.size(),
-        report.missing.size() == 1 ? " is" : "s are");
+    out +=
+        fmt::format("<p class=\"lead\"><b>The plan is not complete</b>: launches are missing in {} "
+                    "of {} cells, listed below.</p>\n",
+                    std::count_if(report.cells.begin(),
+                                  report.cells.end(),
+                                  [](const CellReport& cell) { return !cell.missing.empty(); }),
+                    report.cells.size());
   out += section_body_html(findings_section(report)) + section_body_html(run_section(report));
   const std::vector<Section> sections = report_sections(report);
   out += section_body_html(sections.front()) + tone_legend() + effects(report);

@@ -85,6 +85,21 @@ Tone tone_of(ClaimState state) {
   return broken ? Tone::Bad : Tone::Neutral;
 }
 
+// The result, then the claim in its source's words, then the conditions that the source names.
+void add_claim(Section& section, const ClaimResult& result, const std::string& cell) {
+  const ClaimRow& claim = result.claim;
+  const std::string reason = result.reason.empty() ? "" : "; " + result.reason.text;
+  section.rows.push_back(
+      {{claim_state_text(result),
+        fmt::format(
+            "{}: claimed {}; {}{}", claim.id, claimed_text(claim), measured_text(result), reason)},
+       cell,
+       tone_of(result.state)});
+  section.rows.push_back({{"", fmt::format("\"{}\" ({})", claim.text, claim.source)}, cell});
+  if (!claim.conditions.empty())
+    section.rows.push_back({{"", "conditions: " + claim.conditions}, cell});
+}
+
 } // namespace
 
 Section claims_section(const Report& report) {
@@ -108,18 +123,18 @@ Section claims_section(const Report& report) {
   return section;
 }
 
-Section claim_sources_section(const Report& report) {
-  Section section{.id = "claim_sources", .title = "Sources of the claims", .depth = Depth::Record};
-  section.columns = {{"claim"}, {"text"}, {"conditions"}, {"source"}};
-  for (const ClaimResult& result : report.claims) {
-    const bool known = std::any_of(section.rows.begin(), section.rows.end(), [&](const auto& row) {
-      return row.texts.front() == result.claim.id;
-    });
-    if (applies(result) && !known)
-      section.rows.push_back(
-          {{result.claim.id, result.claim.text, result.claim.conditions, result.claim.source},
-           cell_of(report, result)});
-  }
+// Those that it tests, then those about the optimization that no cell can test.
+Section comparison_claims_section(const ComparisonPlace& place) {
+  Section section{.id = "claims",
+                  .title = "Claims",
+                  .depth = Depth::Record,
+                  .columns = {{"", false, true}, {""}}};
+  const CellRow& cell = place.cell().cell;
+  for (const ClaimResult* result : claims_of(place.report, place.cell_index, place.index))
+    add_claim(section, *result, cell.name);
+  for (const ClaimResult& result : place.report.claims)
+    if (!result.cell && result.claim.optimization == cell.optimization)
+      add_claim(section, result, cell.name);
   return section;
 }
 

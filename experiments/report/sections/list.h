@@ -10,7 +10,6 @@ namespace assay {
 
 Section verdicts_section(const Report& report);
 Section claims_section(const Report& report);
-Section claim_sources_section(const Report& report);
 Section roofline_section(const Report& report);
 Section memory_section(const Report& report);
 Section ranks_section(const Report& report);
@@ -32,7 +31,6 @@ inline constexpr std::array kReportSections{verdicts_section,
                                             memory_section,
                                             ranks_section,
                                             control_section,
-                                            claim_sources_section,
                                             claim_errors_section,
                                             launches_section,
                                             events_section,
@@ -49,13 +47,18 @@ struct ComparisonPlace {
 
 Section reasons_section(const ComparisonPlace& place);
 Section measurement_section(const ComparisonPlace& place);
-Section roofline_pair_section(const ComparisonPlace& place);
+Section comparison_claims_section(const ComparisonPlace& place);
 Section gates_section(const ComparisonPlace& place);
 Section excluded_pairs_section(const ComparisonPlace& place);
 
+// Of a cell as a whole.
+Section cell_roofline_section(const Report& report, std::size_t cell);
+
+inline constexpr std::array kCellSections{cell_roofline_section};
+
 inline constexpr std::array kComparisonSections{reasons_section,
                                                 measurement_section,
-                                                roofline_pair_section,
+                                                comparison_claims_section,
                                                 gates_section,
                                                 excluded_pairs_section};
 

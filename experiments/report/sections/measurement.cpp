@@ -1,4 +1,6 @@
 // The figures of one comparison beside its effect, its parity gates and its excluded pairs.
+#include <algorithm>
+
 #include "core/text.h"
 #include "experiments/analysis/wording.h"
 #include "experiments/report/sections/list.h"
@@ -28,6 +30,27 @@ std::string pairs_line(const Comparison& comparison) {
                      pairs.disturbed_b);
 }
 
+// A reason that the verdict's list already has is not told again.
+std::string quality_line(const Comparison& comparison) {
+  const std::string word(to_string(comparison.verdict.quality));
+  const Reason& why = comparison.evidence.quality_reason;
+  const auto& told = comparison.verdict.reasons;
+  const bool known = std::any_of(
+      told.begin(), told.end(), [&](const Reason& reason) { return reason.text == why.text; });
+  return known || why.text.empty() ? word : word + ": " + why.text;
+}
+
+// Every part of the verdict, of which the table has the one that decides.
+std::string verdict_line(const Verdict& verdict) {
+  std::string text = fmt::format("validity {}, speed {}, quality {}, claim {}",
+                                 to_string(verdict.validity),
+                                 to_string(verdict.speed),
+                                 to_string(verdict.quality),
+                                 to_string(verdict.claim));
+  for (const Tag tag : verdict.tags) text += fmt::format(", {}", to_string(tag));
+  return text;
+}
+
 std::string side_of(const Comparison& comparison, std::int64_t variant) {
   if (variant == comparison.a_id) return comparison.a;
   return variant == comparison.b_id ? comparison.b : "launch";
@@ -42,6 +65,7 @@ Section measurement_section(const ComparisonPlace& place) {
   const auto add = [&](const char* label, const std::string& text) {
     if (!text.empty()) section.rows.push_back({{label, text}, place.cell().cell.name});
   };
+  add("verdict", verdict_line(comparison.verdict));
   if (comparison.effect) {
     const Effect& effect = *comparison.effect;
     const std::size_t launches = effect.launches.size();
@@ -59,13 +83,8 @@ Section measurement_section(const ComparisonPlace& place) {
   }
   if (comparison.position)
     add("order effect", "running second changes the time by " + at_95_text(*comparison.position));
-  add("control", control_text(place.cell()));
-  add("launches", launches_text(place.cell()));
   add("peak memory", memory_line(comparison));
-  add("quality",
-      fmt::format("{}: {}",
-                  to_string(comparison.verdict.quality),
-                  comparison.evidence.quality_reason.text));
+  add("quality", quality_line(comparison));
   add("code path", comparison.evidence.engaged);
   add("ran", comparison.evidence.ran);
   return section;

@@ -75,8 +75,15 @@ std::string one_line(const std::string& lines) {
 
 std::string rounds_text(const LaunchSummary& launch) {
   if (launch.row.kind == LaunchKind::Timed)
-    return fmt::format("{} + {} warm-up", launch.rounds, launch.warmup_rounds);
+    return fmt::format(
+        "{} of {} + {} warm-up", launch.rounds, launch.row.rounds_planned, launch.warmup_rounds);
   return launch.row.kind == LaunchKind::Loss ? std::to_string(launch.rounds) : "-";
+}
+
+// Counted rounds before the event. The end of a warm-up has the round of the ledger, from 0.
+std::string rounds_done(const EventRow& event) {
+  if (event.kind == "warmup_end") return fmt::format("{} of warm-up", event.round + 1);
+  return event.round < 0 ? "-" : std::to_string(event.round);
 }
 
 Section list(const char* id, const char* title, const std::vector<std::string>& items) {
@@ -112,14 +119,11 @@ Section run_section(const Report& report) {
 }
 
 Section alarms_section(const Report& report) {
-  Section section{.id = "alarms", .title = "Alarms"};
-  for (const Alarm& alarm : report.alarms)
-    section.rows.push_back({{alarm_text(report, alarm)}, ""});
-  return section;
+  return list("alarms", "Alarms", alarm_lines(report));
 }
 
 Section missing_section(const Report& report) {
-  return list("missing", "Missing", report.missing);
+  return list("missing", "Missing", missing_lines(report));
 }
 
 Section shape_warnings_section(const Report& report) {
@@ -129,9 +133,7 @@ Section shape_warnings_section(const Report& report) {
 Section launches_section(const Report& report) {
   Section section{.id = "launches", .title = "Launches", .depth = Depth::Record, .names = 2};
   section.columns = {{"cell"},
-                     {"kind"},
-                     {"launch", true},
-                     {"attempt", true},
+                     {"launch"},
                      {"state", false, true},
                      {"rounds", true},
                      {"started (UTC)"},
@@ -139,9 +141,7 @@ Section launches_section(const Report& report) {
                      {"reason"}};
   for (const LaunchSummary& launch : report.launches)
     section.rows.push_back({{launch.cell,
-                             std::string(to_string(launch.row.kind)),
-                             std::to_string(launch.row.index),
-                             std::to_string(launch.row.attempt + 1),
+                             launch_text(launch.row),
                              launch.state(),
                              rounds_text(launch),
                              launch.row.started_utc,
@@ -153,15 +153,24 @@ Section launches_section(const Report& report) {
 }
 
 Section events_section(const Report& report) {
-  Section section{.id = "events", .title = "Events", .depth = Depth::Record};
-  section.columns = {{"time (UTC)"}, {"launch", true}, {"round", true}, {"kind"}, {"detail"}};
-  for (const EventRow& event : report.events)
-    section.rows.push_back({{event.utc,
-                             std::to_string(event.launch),
-                             std::to_string(event.round),
-                             event.kind,
-                             event.detail},
-                            ""});
+  Section section{.id = "events", .title = "Events", .depth = Depth::Record, .names = 2};
+  section.columns = {
+      {"cell"}, {"launch"}, {"time (UTC)"}, {"rounds done", true}, {"kind"}, {"detail"}};
+  for (const EventRow& event : report.events) {
+    const auto launch =
+        std::find_if(report.launches.begin(), report.launches.end(), [&](const auto& known) {
+          return known.row.id == event.launch;
+        });
+    const bool known = launch != report.launches.end();
+    section.rows.push_back(
+        {{known ? launch->cell : "-",
+          known ? fmt::format("{} {}", to_string(launch->row.kind), launch->row.index) : "-",
+          event.utc,
+          rounds_done(event),
+          event.kind,
+          event.detail},
+         known ? launch->cell : ""});
+  }
   return section;
 }
 

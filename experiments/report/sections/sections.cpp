@@ -14,6 +14,10 @@ bool Section::has_titles() const {
       columns.begin(), columns.end(), [](const auto& column) { return !column.title.empty(); });
 }
 
+bool Section::has_items() const {
+  return columns.empty() || has_titles();
+}
+
 std::vector<Section> report_sections(const Report& report) {
   std::vector<Section> sections;
   for (const auto& build : kReportSections)
@@ -28,6 +32,23 @@ comparison_sections(const Report& report, std::size_t cell, std::size_t comparis
     if (Section section = build({report, cell, comparison}); !section.empty())
       sections.push_back(std::move(section));
   return sections;
+}
+
+std::vector<Section> cell_sections(const Report& report, std::size_t cell) {
+  std::vector<Section> sections;
+  for (const auto& build : kCellSections)
+    if (Section section = build(report, cell); !section.empty())
+      sections.push_back(std::move(section));
+  return sections;
+}
+
+Section rows_of_cell(Section section, const std::string& cell) {
+  std::erase_if(section.rows, [&](const SectionRow& row) { return row.cell != cell; });
+  if (section.columns.empty() || section.columns.front().title != "cell") return section;
+  section.columns.erase(section.columns.begin());
+  for (SectionRow& row : section.rows) row.texts.erase(row.texts.begin());
+  section.names = std::max<std::size_t>(section.names, 2) - 1;
+  return section;
 }
 
 std::string_view to_string(Depth value) {

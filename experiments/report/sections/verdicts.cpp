@@ -11,19 +11,30 @@ namespace assay {
 
 namespace {
 
-bool any_excluded(const Report& report) {
+bool is_shown(const std::optional<Effect>& effect) {
+  return effect && effect->theta.judged;
+}
+
+// Where pairs are excluded, or the column beside it shows no effect although there are pairs.
+bool needs_all_pairs(const Report& report) {
   for (const CellReport& cell : report.cells)
     for (const Comparison& comparison : cell.comparisons)
-      if (comparison.pairs.all_excluded() > 0) return true;
+      if (comparison.pairs.all_excluded() > 0 ||
+          (comparison.effect_all && !is_shown(comparison.effect)))
+        return true;
   return false;
 }
 
+// "-13.4 %", "-13.4 % (1 launch)", or "-" without a single pair.
 std::string all_pairs(const Comparison& comparison) {
-  if (comparison.pairs.all_excluded() == 0 || !comparison.effect_all) return "";
-  return table_effect_text(comparison.effect_all);
+  const std::optional<Effect>& all = comparison.effect_all;
+  if (!all) return "-";
+  const std::string text = effect_text(all->theta);
+  return is_shown(all) ? text
+                       : fmt::format("{} ({})", text, launch_count_text(all->launches.size()));
 }
 
-SectionRow row_of(const CellReport& cell, const Comparison& comparison, bool excluded) {
+SectionRow row_of(const CellReport& cell, const Comparison& comparison, bool with_all) {
   const std::optional<Effect>& effect = comparison.effect;
   SectionRow row{{cell.cell.name,
                   comparison_text(comparison),
@@ -31,7 +42,7 @@ SectionRow row_of(const CellReport& cell, const Comparison& comparison, bool exc
                   effect ? interval_text(effect->theta.judged) : "-"},
                  cell.cell.name,
                  headline(comparison.verdict).tone};
-  if (excluded) row.texts.push_back(all_pairs(comparison));
+  if (with_all) row.texts.push_back(all_pairs(comparison));
   row.texts.push_back(comparison.memory ? effect_text(comparison.memory->log_ratio) : "-");
   row.texts.push_back(verdict_word(comparison.verdict));
   return row;
@@ -156,12 +167,39 @@ std::string finding_text(const Finding& finding) {
   return reason.empty() ? text : text + "; " + reason;
 }
 
-template <class Before>
-void add_findings(Section& section, std::vector<Finding> found, Before before) {
-  std::stable_sort(found.begin(), found.end(), before);
+double effect_on_unit(const Comparison& comparison) {
+  const std::optional<Effect>& effect =
+      comparison.effect ? comparison.effect : comparison.effect_all;
+  return effect ? std::abs(effect->theta.value) : 0;
+}
+
+// Worst first; of equal ones the largest effect first.
+std::vector<Finding> worst_problems(std::vector<Finding> found) {
+  std::stable_sort(found.begin(), found.end(), [](const Finding& x, const Finding& y) {
+    const auto rank = [](const Finding& finding) {
+      return std::pair(problem_rank(finding.comparison->verdict),
+                       effect_on_unit(*finding.comparison));
+    };
+    return rank(x) > rank(y);
+  });
   if (found.size() > kFindings) found.resize(kFindings);
-  for (const Finding& finding : found)
-    section.rows.push_back({{finding_text(finding)}, finding.cell->cell.name});
+  return found;
+}
+
+// By their effect on training. The largest effect on a unit's own time, the one that stands out in
+// the table, is always among them.
+std::vector<Finding> largest_effects(std::vector<Finding> found) {
+  std::stable_sort(found.begin(), found.end(), [](const Finding& x, const Finding& y) {
+    return effect_on_training(*x.comparison) > effect_on_training(*y.comparison);
+  });
+  if (found.size() <= kFindings) return found;
+  const auto largest =
+      std::max_element(found.begin(), found.end(), [](const Finding& x, const Finding& y) {
+        return effect_on_unit(*x.comparison) < effect_on_unit(*y.comparison);
+      });
+  if (largest >= found.begin() + kFindings) found[kFindings - 1] = *largest;
+  found.resize(kFindings);
+  return found;
 }
 
 } // namespace
@@ -175,28 +213,26 @@ Section findings_section(const Report& report) {
       else if (is_decided(comparison))
         decided.push_back({&cell, &comparison});
   Section section{.id = "findings", .title = "Main findings"};
-  add_findings(section, problems, [](const Finding& x, const Finding& y) {
-    return problem_rank(x.comparison->verdict) > problem_rank(y.comparison->verdict);
-  });
-  add_findings(section, decided, [](const Finding& x, const Finding& y) {
-    return effect_on_training(*x.comparison) > effect_on_training(*y.comparison);
-  });
+  for (const std::vector<Finding>& list :
+       {worst_problems(std::move(problems)), largest_effects(std::move(decided))})
+    for (const Finding& finding : list)
+      section.rows.push_back({{finding_text(finding)}, finding.cell->cell.name});
   return section;
 }
 
 Section verdicts_section(const Report& report) {
-  const bool excluded = any_excluded(report);
+  const bool with_all = needs_all_pairs(report);
   Section section{.id = "verdicts", .title = "Verdicts", .names = 2};
   section.columns = {{"cell"},
                      {"baseline -> candidate"},
                      {"effect", true},
                      {interval_level_text(report) + " interval", true}};
-  if (excluded) section.columns.push_back({"all pairs", true});
+  if (with_all) section.columns.push_back({"all pairs", true});
   section.columns.push_back({"memory", true});
   section.columns.push_back({"verdict", false, true});
   for (const CellReport& cell : report.cells)
     for (const Comparison& comparison : cell.comparisons)
-      section.rows.push_back(row_of(cell, comparison, excluded));
+      section.rows.push_back(row_of(cell, comparison, with_all));
   if (section.rows.empty()) {
     section.notes.push_back("The plan has no comparison.");
     return section;
@@ -207,9 +243,9 @@ Section verdicts_section(const Report& report) {
                                            report.spec.alpha,
                                            report.judgements)
                              : "."));
-  if (excluded)
-    section.notes.push_back(
-        "All pairs: the effect when pairs that other work disturbed are included.");
+  if (with_all)
+    section.notes.push_back("All pairs: the effect of every pair, those that other work disturbed "
+                            "included; no verdict reads it.");
   for (const auto& build : {quality_note, repeated_note, control_note})
     if (std::string note = build(report); !note.empty()) section.notes.push_back(std::move(note));
   return section;

@@ -106,8 +106,8 @@ struct Attend : torch::autograd::Function<Attend> {
 at::Tensor chunked_attention(const at::Tensor& q,
                              const at::Tensor& k,
                              const at::Tensor& v,
-                             std::shared_ptr<const ChunkedAttention> plan) {
-  return Attend::apply(q, k, v, std::move(plan));
+                             const std::shared_ptr<const ChunkedAttention>& plan) {
+  return Attend::apply(q, k, v, plan);
 }
 
 at::Tensor chunk_probabilities(const at::Tensor& q,

@@ -28,7 +28,7 @@ struct ChunkedAttention {
 at::Tensor chunked_attention(const at::Tensor& q,
                              const at::Tensor& k,
                              const at::Tensor& v,
-                             std::shared_ptr<const ChunkedAttention> plan);
+                             const std::shared_ptr<const ChunkedAttention>& plan);
 
 // The probabilities alone, of one chunk: [G, H/G, queries, keys], in the compute type. No gradient.
 at::Tensor chunk_probabilities(const at::Tensor& q,

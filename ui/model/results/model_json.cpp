@@ -58,6 +58,7 @@ ordered_json to_json(const VerdictModel& model) {
               {"failed", model.failed}};
   return {{"name", model.name},
           {"interval_level", model.interval_level},
+          {"summary", model.summary},
           {"provenance", model.provenance},
           {"alarms", model.alarms},
           {"axis_percent", model.axis},

@@ -3,8 +3,10 @@
 #include <filesystem>
 
 #include "core/trace/trace_file.h"
+#include "core/trace/trace_schema.h"
 #include "experiments/evidence/cell_view.h"
 #include "experiments/report/explain_wording.h"
+#include "ui/model/results/runs_model.h"
 
 namespace assay {
 namespace {
@@ -22,6 +24,7 @@ void build_models(Results& results) {
       results.speeds.push_back(speed.empty() ? std::nullopt : std::optional(std::move(speed)));
     }
   results.verdicts = verdict_model(results.data, results.report);
+  results.sections = run_sections(results.report);
 }
 
 Results judged(LedgerData data, const std::string& directory, bool explained) {
@@ -68,7 +71,8 @@ TracePath Results::trace_path(std::size_t row, std::size_t side) const {
   const std::string path =
       directory + "/" + trace_file_name(launch->id, 0, side == 0 ? comparison.a : comparison.b);
   std::error_code none;
-  const std::string part = path + ".part"; // left by a killed worker; its error explains it
+  const std::string part =
+      path + trace_schema::kUnfinishedSuffix; // left by a killed worker; its error explains it
   if (!std::filesystem::exists(path, none) && std::filesystem::exists(part, none))
     return {part, ""};
   return {path, ""};

@@ -30,6 +30,7 @@ struct Results {
   std::vector<Place> places;                    // of each row, in `report`
   std::vector<std::optional<LossModel>> losses; // of each row; nothing without loss launches
   std::vector<std::optional<Section>> speeds;   // of each row: throughput and roofline
+  std::vector<Section> sections;                // of the run, in reading order
   bool explained = false;                       // traces were read too
 
   // The row to begin with: the comparison that the first cell is about, as `assay explain` and

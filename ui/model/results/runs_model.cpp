@@ -1,20 +1,14 @@
 #include "ui/model/results/runs_model.h"
 
 #include "core/text.h"
+#include "experiments/analysis/wording.h"
 #include "ui/model/results/results.h"
 
 namespace assay {
 namespace {
 
-// "timed 3", "timed 3, attempt 2"
-std::string label_of(const LaunchRow& launch) {
-  std::string label = fmt::format("{} {}", to_string(launch.kind), launch.index);
-  if (launch.attempt > 0) label += fmt::format(", attempt {}", launch.attempt + 1);
-  return label;
-}
-
 LaunchMark mark_of(const LaunchSummary& launch, std::size_t index) {
-  LaunchMark mark{index, label_of(launch.row), launch.state(), "", Tone::Neutral};
+  LaunchMark mark{index, launch_text(launch.row), launch.state(), "", Tone::Neutral};
   if (launch.replaced) {
     mark.glyph = "–";
     return mark;
@@ -88,6 +82,28 @@ std::vector<DetailLine> launch_card(const Results& results, std::size_t launch) 
   add("built in order", row.build_order);
   add("to repeat", results.report.spec.command);
   return lines;
+}
+
+std::vector<Section> run_sections(const Report& report) {
+  std::vector<Section> sections{findings_section(report), run_section(report)};
+  std::erase_if(sections, [](const Section& section) { return section.empty(); });
+  for (Section& section : report_sections(report)) sections.push_back(std::move(section));
+  return sections;
+}
+
+std::size_t find_section(const Results& results, std::string_view id) {
+  std::size_t launches = 0;
+  for (std::size_t i = 0; i < results.sections.size(); ++i)
+    if (results.sections[i].id == id)
+      return i;
+    else if (results.sections[i].id == kLaunches)
+      launches = i;
+  return launches;
+}
+
+std::string section_name(const Section& section) {
+  if (!section.has_items()) return section.title;
+  return fmt::format("{} ({})", section.title, section.rows.size());
 }
 
 } // namespace assay

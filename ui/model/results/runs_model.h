@@ -1,8 +1,9 @@
-// The screen "Runs" beside the verdict table: every launch of every cell with its state, and the
-// card of the one that is selected.
+// The screen "Runs" beside the verdict table: every launch of every cell with its state, the card
+// of the one that is selected, and the report's sections of the whole run.
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "ui/model/results/verdict_model.h"
@@ -28,5 +29,13 @@ struct LaunchGridRow {
 std::vector<LaunchGridRow> launch_grid(const Results& results);
 // Lines about one launch: state, reason, machine, clocks, how to repeat it.
 std::vector<DetailLine> launch_card(const Results& results, std::size_t launch);
+
+// The page's findings, the run, then every section of the report.
+std::vector<Section> run_sections(const Report& report);
+// The index of the section with this id, else of the launches; 0 where there is neither.
+std::size_t find_section(const Results& results, std::string_view id);
+inline constexpr std::string_view kLaunches = "launches"; // drawn as grid and card
+// "Events (12)": its name in the list of sections.
+std::string section_name(const Section& section);
 
 } // namespace assay

@@ -6,6 +6,7 @@
 #include "core/text.h"
 #include "experiments/analysis/report.h"
 #include "experiments/analysis/wording.h"
+#include "experiments/report/sections/list.h"
 
 namespace assay {
 namespace {
@@ -58,103 +59,10 @@ std::optional<IntervalPicture> picture_of(const CellReport& cell,
   return picture;
 }
 
-// Labels in a tone of their own, each with a text.
-Section labels(const char* id, const char* title) {
-  return {.id = id, .title = title, .columns = {{"", false, true}, {""}}};
-}
-
-void add(Section& section, const std::string& label, const std::string& text, Tone tone) {
-  section.rows.push_back({{label, printable(text)}, "", tone});
-}
-
-Section verdict_section(const Comparison& comparison, const Headline& headline) {
-  const Verdict& verdict = comparison.verdict;
-  Section section = labels("verdict", "Verdict");
-  add(section, "in words", headline.text, headline.tone);
-  std::string fields = fmt::format("validity {} · speed {} · quality {} · claim {}",
-                                   to_string(verdict.validity),
-                                   to_string(verdict.speed),
-                                   to_string(verdict.quality),
-                                   to_string(verdict.claim));
-  for (const Tag tag : verdict.tags) fields += fmt::format(" · {}", to_string(tag));
-  add(section, "fields", fields, Tone::Neutral);
-  return section;
-}
-
-Tone tone_of(ClaimState state) {
-  switch (state) {
-  case ClaimState::Confirmed:
-  case ClaimState::Consistent:
-    return Tone::Good;
-  case ClaimState::Shortfall:
-    return Tone::Mixed;
-  case ClaimState::Refuted:
-  case ClaimState::Opposite:
-    return Tone::Bad;
-  case ClaimState::Undecided:
-  case ClaimState::ConditionsNotMet:
-  case ClaimState::NotTested:
-    return Tone::Neutral;
-  }
-  return Tone::Neutral;
-}
-
-void add_claim(Section& section, const ClaimResult& result) {
-  std::string words =
-      fmt::format("claimed {}; {}", claimed_text(result.claim), measured_text(result));
-  if (!result.reason.empty()) words += "; " + result.reason.text;
-  add(section, claim_state_text(result), words, tone_of(result.state));
-  add(section,
-      "",
-      fmt::format("\"{}\" ({})", result.claim.text, result.claim.source),
-      Tone::Neutral);
-  if (!result.claim.conditions.empty())
-    add(section, "", "conditions: " + result.claim.conditions, Tone::Neutral);
-}
-
-// The claims about this comparison, then those about the optimization that no cell can test.
-Section claim_section(const Report& report,
-                      const CellReport& cell,
-                      const std::vector<const ClaimResult*>& claims) {
-  Section section = labels("claims", "Claims");
-  for (const ClaimResult* claim : claims) add_claim(section, *claim);
-  for (const ClaimResult& claim : report.claims)
-    if (!claim.cell && claim.claim.optimization == cell.cell.optimization)
-      add_claim(section, claim);
-  if (section.rows.empty())
-    section.notes.push_back("No published claim compares these two levels.");
-  return section;
-}
-
-Section launch_section(const Report& report, const CellReport& cell) {
-  Section section = labels("launches", "Launches");
-  for (const LaunchSummary& launch : report.launches) {
-    if (launch.row.cell != cell.cell.id) continue;
-    std::string words = launch.state();
-    if (launch.row.kind == LaunchKind::Timed)
-      words += fmt::format(", {} of {} rounds after {} of warm-up",
-                           launch.rounds,
-                           launch.row.rounds_planned,
-                           launch.warmup_rounds);
-    if (!launch.row.reason.empty()) words += ", " + launch.row.reason;
-    add(section,
-        fmt::format("{} {}", to_string(launch.row.kind), launch.row.index),
-        words,
-        launch.state() == "failed" ? Tone::Bad : Tone::Neutral);
-  }
-  return section;
-}
-
-// The verdict and its claims, then the report's own sections of this comparison. The roofline has a
-// pane of its own.
-std::vector<Section> details_of(const Report& report, std::size_t cell_index, std::size_t index) {
-  const CellReport& cell = report.cells[cell_index];
-  const Comparison& comparison = cell.comparisons[index];
-  std::vector<Section> sections{verdict_section(comparison, headline(comparison.verdict)),
-                                claim_section(report, cell, claims_of(report, cell_index, index))};
-  for (Section& section : comparison_sections(report, cell_index, index))
-    if (section.id != "roofline") sections.push_back(std::move(section));
-  sections.push_back(launch_section(report, cell));
+// The report's own sections of this comparison, and its cell's launches.
+std::vector<Section> details_of(const Report& report, std::size_t cell, std::size_t index) {
+  std::vector<Section> sections = comparison_sections(report, cell, index);
+  sections.push_back(rows_of_cell(launches_section(report), report.cells[cell].cell.name));
   return sections;
 }
 
@@ -191,36 +99,18 @@ VerdictRowModel row_model(const Report& report, std::size_t cell_index, std::siz
   return row;
 }
 
-std::string machine_line(const Identity& identity) {
-  std::string line = fmt::format(
-      "{} · {} cores, {} · {}",
-      identity.cpu,
-      identity.cores,
-      identity.threads == 1 ? std::string("1 thread") : fmt::format("{} threads", identity.threads),
-      identity.kernel);
-  if (!identity.gpu.empty())
-    line += fmt::format(" · {} · driver {}", identity.gpu, identity.driver);
-  line += fmt::format(
-      " · LibTorch {} · build {} · host {}", identity.libtorch, identity.build, identity.host);
-  return printable(line);
-}
-
-std::vector<std::string> provenance(const Report& report) {
-  std::vector<std::string> lines{printable(fmt::format("spec {} · seed {} · planned {} · {}",
-                                                       report.spec.hash,
-                                                       report.spec.seed,
-                                                       report.spec.created_utc,
-                                                       report.spec.command))};
-  for (auto launch = report.launches.rbegin(); launch != report.launches.rend(); ++launch)
-    if (!launch->row.identity.build.empty()) {
-      lines.push_back(machine_line(launch->row.identity));
-      break;
-    }
+std::string summary(const Report& report) {
   std::string state = summary_text(report);
   if (!report.missing.empty())
     state += fmt::format(" · still missing: {}", fmt::join(report.missing, "; "));
-  lines.push_back(printable(state));
-  return lines;
+  return printable(state);
+}
+
+std::string provenance(const Report& report) {
+  std::string line;
+  for (const SectionRow& row : run_section(report).rows)
+    line += fmt::format("{}{} {}", line.empty() ? "" : " · ", row.texts[0], row.texts[1]);
+  return printable(line);
 }
 
 Notice nothing_yet(const LedgerData& data) {
@@ -273,6 +163,7 @@ VerdictModel verdict_model(const LedgerData& data, const Report& report) {
   VerdictModel model;
   model.name = printable(report.spec.name);
   model.interval_level = interval_level_text(report);
+  model.summary = summary(report);
   model.provenance = provenance(report);
   for (const Alarm& alarm : report.alarms)
     model.alarms.push_back(printable(alarm_text(report, alarm)));

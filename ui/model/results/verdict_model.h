@@ -48,10 +48,11 @@ struct Notice { // in place of rows: the state, and the next action
 };
 
 struct VerdictModel {
-  std::string name;                    // of the plan
-  std::string interval_level;          // of the intervals that the verdicts read: "99.44 %"
-  std::vector<std::string> provenance; // lines: spec, machine, build
-  std::vector<std::string> alarms;     // what to know before believing the table
+  std::string name;                // of the plan
+  std::string interval_level;      // of the intervals that the verdicts read: "99.44 %"
+  std::string summary;             // verdicts by kind, and what is missing
+  std::string provenance;          // the report's section "Run" in one line
+  std::vector<std::string> alarms; // what to know before believing the table
   std::vector<VerdictRowModel> rows;
   double axis = 1; // the interval axis runs from -axis to +axis percent
   std::optional<Notice> notice;

@@ -90,11 +90,11 @@ ordered_json to_json(const TelemetryModel& model) {
   for (const TelemetryRowModel& row : model.rows)
     rows.push_back({{"name", printable(row.name)},
                     {"source", printable(row.source)},
-                    {"a", row.sides[0].words},
-                    {"b", row.sides[1].words},
+                    {"baseline", row.sides[0].words},
+                    {"candidate", row.sides[1].words},
                     {"plotted", row.plotted}});
-  ordered_json all{{"a", model.variants[0]},
-                   {"b", model.variants[1]},
+  ordered_json all{{"baseline", model.variants[0]},
+                   {"candidate", model.variants[1]},
                    {"from_s", model.first_s},
                    {"to_s", model.last_s},
                    {"rows", rows}};

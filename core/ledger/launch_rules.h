@@ -1,0 +1,20 @@
+// Rules of launches that the engine follows and that judgements read.
+#pragma once
+
+#include <cstdint>
+
+namespace assay {
+
+// Whether a timed launch that was cut off is partial and may count: at least half of the planned
+// rounds, and one.
+constexpr bool enough_rounds(int rounds, int planned) {
+  return rounds > 0 && 2 * rounds >= planned;
+}
+
+// Training key `seed` of a timed or loss launch. `cell_seed`: that of the cell's configuration;
+// `index`: of the launch. Launches of a cell differ in initial weights and documents.
+constexpr std::uint64_t launch_seed(std::uint64_t cell_seed, int index) {
+  return cell_seed + static_cast<std::uint64_t>(index);
+}
+
+} // namespace assay

@@ -1,0 +1,36 @@
+#include "core/system_call.h"
+
+#include <cerrno>
+#include <cstring>
+
+#include "core/result.h"
+
+namespace assay {
+
+std::string limit_remedy(int error) {
+  switch (error) {
+  case EMFILE:
+    return "raise the limit of open files in this shell: `ulimit -n 4096`";
+  case ENFILE:
+    return "the whole system has too many open files: end other programs";
+  case EAGAIN:
+    return "raise the limit of processes in this shell (`ulimit -u`), or end other programs";
+  case ENOMEM:
+    return "free some memory: end other programs";
+  default:
+    return "";
+  }
+}
+
+std::string system_cause(int error) {
+  const std::string remedy =
+      error == EACCES || error == EPERM ? "change its permissions" : limit_remedy(error);
+  return std::strerror(error) + (remedy.empty() ? "" : "; " + remedy);
+}
+
+void refuse_call(const char* what, const char* call, int error) {
+  if (limit_remedy(error).empty()) internal_error("{}: {}: {}", what, call, std::strerror(error));
+  bad_input("{}: {}", what, system_cause(error));
+}
+
+} // namespace assay
