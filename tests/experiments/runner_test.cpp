@@ -223,7 +223,7 @@ TEST_F(RunnerTest, ARetiredReferenceBlocksTheCell) {
   const RunSummary summary = run("retire=clone_copy/2");
   EXPECT_EQ(summary.outcome, RunSummary::Outcome::Complete);
   EXPECT_THAT(summary.progress.problems,
-              testing::Contains(testing::AllOf(HasSubstr("ema: "), HasSubstr("reference"))));
+              testing::Contains(testing::AllOf(HasSubstr("ema: "), HasSubstr("baseline"))));
   EXPECT_EQ(launches(LaunchKind::Timed, "guard").size(), 2u);
 }
 
