@@ -80,7 +80,7 @@ std::optional<Reason> redo_reason(const CellView& view, int disturbed) {
   if (disturbed == 0) return std::nullopt;
   return Reason{ReasonCode::PairsDisturbed,
                 disturbed_text(disturbed, static_cast<int>(view.counted.size())) +
-                    "; on a quiet machine: `" + redo_command(view.spec->command) + "`"};
+                    "; on a quiet machine: `" + redo_command(view.spec->command, view.cell->name) + "`"};
 }
 
 using DisturbedByCell = std::map<std::int64_t, int>;

@@ -215,6 +215,33 @@ const std::map<std::string, bool> kAskedOnce{{"--redo", true},
                                              {"--stop-after", true},
                                              {"--wait-for-quiet", false}};
 
+// Removes an option wherever it is, "--option=VALUE" too; whether it was there.
+bool take_option(std::vector<std::string>& words, const std::string& option, bool has_value) {
+  bool found = false;
+  for (auto word = words.begin(); word != words.end();) {
+    const bool alone = *word == option;
+    if (!alone && !word->starts_with(option + "=")) {
+      ++word;
+      continue;
+    }
+    found = true;
+    word = words.erase(word);
+    if (alone && has_value && word != words.end()) word = words.erase(word);
+  }
+  return found;
+}
+
+// Merged results name the commands of all parts, "A; B": the first is left. Whether there were
+// more.
+bool keep_first_command(std::vector<std::string>& words) {
+  const auto end = std::find_if(
+      words.begin(), words.end(), [](const std::string& word) { return word.ends_with(';'); });
+  if (end == words.end()) return false;
+  end->pop_back();
+  words.erase(end + 1, words.end());
+  return true;
+}
+
 } // namespace
 
 std::vector<const VariantRow*> variants_of(const LedgerData& plan, std::int64_t cell) {
@@ -292,20 +319,17 @@ std::vector<DisturbedLaunch> disturbed_rounds(const LedgerData& data) {
   return result;
 }
 
-std::string redo_command(const std::string& run_command) {
-  const std::vector<std::string> words = shell_words(run_command);
+std::string redo_command(const std::string& run_command, const std::string& cell) {
+  std::vector<std::string> words = shell_words(run_command);
   if (words.size() < 2 || words[1] != "run") return "assay run MATRIX --out DIR --redo disturbed";
+  const bool merged = keep_first_command(words);
+  for (const auto& [option, has_value] : kAskedOnce) take_option(words, option, has_value);
+  if (merged && take_option(words, "--out", true)) words.insert(words.end(), {"--out", "DIR"});
+  if ((merged || !cell.empty()) && take_option(words, "--cell", true) && !cell.empty())
+    words.insert(words.end(), {"--cell", cell});
   std::string command;
-  bool value_follows = false;
-  for (const std::string& word : words) {
-    const std::string option = word.substr(0, word.find('='));
-    const bool once = kAskedOnce.contains(option);
-    if (word == "-") // standard input is gone
-      command += "MATRIX ";
-    else if (!once && !value_follows)
-      command += shell_word(word) + " ";
-    value_follows = once && option == word && kAskedOnce.at(option);
-  }
+  for (const std::string& word : words)
+    command += (word == "-" ? "MATRIX" : shell_word(word)) + " "; // standard input is gone
   return command + "--redo disturbed";
 }
 

@@ -56,8 +56,10 @@ struct DisturbedLaunch {
 // Every timed launch that counts, by covariates alone, never by times. Needs the visits.
 std::vector<DisturbedLaunch> disturbed_rounds(const LedgerData& data);
 
-// The command of a run, as SpecRow stores it, that measures its disturbed launches again.
-std::string redo_command(const std::string& run_command);
+// The command of a run, as SpecRow stores it, that measures its disturbed launches again: of `cell`
+// alone where the run named cells. Merged results have the command of each part; there the first is
+// taken, with DIR for its results.
+std::string redo_command(const std::string& run_command, const std::string& cell = "");
 
 // The timed launches to measure again: of the cell `what`, or, for "disturbed", of all cells those
 // in which more rounds than the plan's limit were disturbed. Needs the visits.

@@ -87,6 +87,14 @@ TEST(Redo, TheCommandIsTheRunsOwn) {
                          "--stop-after 9m --wait-for-quiet=4s"),
             "/opt/A run 'my matrix.toml' --out r --redo disturbed");
   EXPECT_EQ(redo_command("assay run - --out r"), "assay run MATRIX --out r --redo disturbed");
+  EXPECT_EQ(redo_command("assay run m.toml --out r --cell a --cell=b", "a b"),
+            "assay run m.toml --out r --cell 'a b' --redo disturbed");
+  EXPECT_EQ(redo_command("assay run m.toml --out r --cell a"),
+            "assay run m.toml --out r --cell a --redo disturbed");
+  const std::string merged = "assay run m.toml --out r.a --cell a --quiet; "
+                             "assay run m.toml --out r.b --cell b";
+  EXPECT_EQ(redo_command(merged, "b"), "assay run m.toml --out DIR --cell b --redo disturbed");
+  EXPECT_EQ(redo_command(merged), "assay run m.toml --out DIR --redo disturbed");
   EXPECT_EQ(redo_command("assay demo"), "assay run MATRIX --out DIR --redo disturbed");
 }
 
