@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cctype>
 #include <cstdio>
+#include <set>
 
 #include "app/command_line/help.h"
 #include "app/command_line/words.h"
@@ -50,13 +51,14 @@ class Lines {
 public:
   explicit Lines(std::string typed) : typed_(std::move(typed)) {}
   void add(const std::string& word, const std::string& description = "") {
-    if (!word.starts_with(typed_)) return;
+    if (!word.starts_with(typed_) || !known_.insert(word).second) return;
     text_ += word + (description.empty() ? "" : "\t" + description) + "\n";
   }
   std::string take() { return std::move(text_); }
 
 private:
   std::string typed_, text_;
+  std::set<std::string> known_;
 };
 
 std::string candidates(const std::string& name,

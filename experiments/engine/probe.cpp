@@ -6,8 +6,10 @@
 #include <utility>
 
 #include "core/ledger/directory_lock.h"
+#include "core/ledger/stored_config.h"
 #include "core/text.h"
 #include "experiments/engine/launch_runner.h"
+#include "experiments/engine/stop_signal.h"
 #include "experiments/engine/worker_process.h"
 
 namespace assay {
@@ -43,15 +45,21 @@ Result<ProbeResult> probe_cell(const RunOptions& options,
 
 } // namespace
 
-Result<std::map<std::int64_t, ProbeResult>>
-probe_plan(const Plan& plan,
-           const RunOptions& options,
-           const std::string& log_directory,
-           const std::function<void(const CellRow&)>& starting) {
+PlanProbes probe_plan(const Plan& plan,
+                      const RunOptions& options,
+                      const std::string& log_directory,
+                      const std::function<void(const CellRow&)>& starting) {
   make_directory(log_directory);
-  std::map<std::int64_t, ProbeResult> probes;
-  std::map<std::pair<std::string, std::string>, ProbeResult> known; // by unit and configuration
+  PlanProbes probes;
+  std::map<std::pair<std::string, std::string>, std::optional<ProbeResult>> known; // unit, config
+  bool timed_on_gpu = false, failed_on_gpu = false;
   for (const CellRow& cell : plan.ledger.cells) {
+    if (StopSignal::count() > 0) break;
+    const bool gpu = stored_config(cell.config_json).value("device", "") == "cuda";
+    if (gpu && failed_on_gpu && !timed_on_gpu) { // the machine has none, most likely
+      ++probes.skipped;
+      continue;
+    }
     const LaunchRequest request = reference_request(plan.ledger, cell, "probe");
     const auto reference = std::pair(request.unit, request.variants.front().config_json);
     auto probe = known.find(reference);
@@ -59,10 +67,11 @@ probe_plan(const Plan& plan,
       starting(cell);
       const fs::path log = fs::path(log_directory) / fmt::format("probe-{}.log", cell.id);
       const Result<ProbeResult> measured = probe_cell(options, cell, request, log.string());
-      if (!measured) return measured.error();
-      probe = known.emplace(reference, *measured).first;
+      if (!measured) probes.failures.push_back(measured.error().message);
+      (measured ? timed_on_gpu : failed_on_gpu) |= gpu;
+      probe = known.emplace(reference, measured ? std::optional(*measured) : std::nullopt).first;
     }
-    probes.emplace(cell.id, probe->second);
+    if (probe->second) probes.by_cell.emplace(cell.id, *probe->second);
   }
   return probes;
 }

@@ -98,7 +98,7 @@ void judge_graphs(Evidence& evidence, const CellView& cell, const VariantRow& ow
           return reject(evidence,
                         Validity::NotEngaged,
                         ReasonCode::NotEngaged,
-                        fmt::format("{} ran steps without its CUDA graph up to round {:.0f} of "
+                        fmt::format("level '{}' ran steps without its CUDA graph up to round {:.0f} of "
                                     "timed launch {}",
                                     own.name,
                                     metric->value - cell.first_counted_round(launch->id) + 1,

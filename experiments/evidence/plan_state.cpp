@@ -319,12 +319,15 @@ std::vector<DisturbedLaunch> disturbed_rounds(const LedgerData& data) {
   return result;
 }
 
-std::string redo_command(const std::string& run_command, const std::string& cell) {
+std::string redo_command(const std::string& run_command,
+                         const std::string& cell,
+                         const std::string& directory) {
   std::vector<std::string> words = shell_words(run_command);
   if (words.size() < 2 || words[1] != "run") return "assay run MATRIX --out DIR --redo disturbed";
   const bool merged = keep_first_command(words);
   for (const auto& [option, has_value] : kAskedOnce) take_option(words, option, has_value);
-  if (merged && take_option(words, "--out", true)) words.insert(words.end(), {"--out", "DIR"});
+  if ((merged || !directory.empty()) && take_option(words, "--out", true))
+    words.insert(words.end(), {"--out", directory.empty() ? "DIR" : directory});
   if ((merged || !cell.empty()) && take_option(words, "--cell", true) && !cell.empty())
     words.insert(words.end(), {"--cell", cell});
   std::string command;

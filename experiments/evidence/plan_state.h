@@ -57,9 +57,11 @@ struct DisturbedLaunch {
 std::vector<DisturbedLaunch> disturbed_rounds(const LedgerData& data);
 
 // The command of a run, as SpecRow stores it, that measures its disturbed launches again: of `cell`
-// alone where the run named cells. Merged results have the command of each part; there the first is
-// taken, with DIR for its results.
-std::string redo_command(const std::string& run_command, const std::string& cell = "");
+// alone where the run named cells, in `directory` where that is known ("": as recorded). Merged
+// results have the command of each part; there the first is taken, with DIR for its results.
+std::string redo_command(const std::string& run_command,
+                         const std::string& cell = "",
+                         const std::string& directory = "");
 
 // The timed launches to measure again: of the cell `what`, or, for "disturbed", of all cells those
 // in which more rounds than the plan's limit were disturbed. Needs the visits.

@@ -100,6 +100,10 @@ private:
   const Optimization* checked_row(const MatrixCell& cell);
   std::vector<Draft> drafts(const MatrixCell& cell, const Optimization& row);
   void check_data(const TrainConfig& config);
+  void lacks(const std::string& what) {
+    if (std::find(plan_.lacks.begin(), plan_.lacks.end(), what) == plan_.lacks.end())
+      plan_.lacks.push_back(what);
+  }
   std::vector<std::vector<Draft>> groups(const MatrixCell& cell, const std::vector<Draft>& all);
   void write_cell(const MatrixCell& cell,
                   const Optimization& row,
@@ -238,7 +242,7 @@ std::vector<Draft> Planner::drafts(const MatrixCell& cell, const Optimization& r
 
 void Planner::check_data(const TrainConfig& config) {
   if (config.data.empty() && !options_.needs_data)
-    plan_.lacks_data = true;
+    lacks("training data: --data PATH");
   else if (config.data.empty())
     problems_.add("no training data: give --data PATH, or `data` under [base]");
   else if (std::error_code ignored; !std::filesystem::exists(config.data, ignored))
@@ -249,10 +253,15 @@ void Planner::check_data(const TrainConfig& config) {
     problems_.add(
         fmt::format("{}: {}; training data are files or a directory", printable(config.data), why));
   if (std::error_code ignored;
-      config.tokenizer != "bytes" && !std::filesystem::exists(config.tokenizer, ignored))
-    problems_.add(fmt::format(
-        "{}: no such file (the tokenizer): make it with `assay tokenizer train`, or take `bytes`",
-        printable(config.tokenizer)));
+      config.tokenizer != "bytes" && !std::filesystem::exists(config.tokenizer, ignored)) {
+    const std::string remedy =
+        "make it with `assay tokenizer train`, or --set base.tokenizer=bytes";
+    if (options_.needs_data)
+      problems_.add(
+          fmt::format("{}: no such file (the tokenizer): {}", printable(config.tokenizer), remedy));
+    else
+      lacks(fmt::format("the tokenizer {}: {}", printable(config.tokenizer), remedy));
+  }
 }
 
 std::vector<TrainConfig> configs(const std::vector<Draft>& drafts) {

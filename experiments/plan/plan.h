@@ -30,7 +30,7 @@ struct Plan {
   std::optional<double> budget_seconds;
   std::optional<double> trace_budget_bytes; // of all traces in the results directory
   std::vector<std::string> notes;           // decisions a person should see: split cells
-  bool lacks_data = false;                  // cannot run, and data will change its hash
+  std::vector<std::string> lacks;           // what a run needs; it will change the plan's hash
 };
 
 // Every problem is reported at once, one a line.
@@ -45,14 +45,15 @@ struct CellEstimate {
   int launches = 0, rounds = 0;
   int loss_seeds = 0, loss_steps = 0; // loss launches, and optimizer steps of a variant in each
   std::optional<double> seconds;      // all its launches; needs a probe
-  std::optional<double> mde;          // of ln(time ratio); needs 2 launches
+  std::optional<double> mde;          // of ln(time ratio); needs the launches of a verdict
   bool mde_from_results = false;      // by the scatter of earlier results of this cell
 };
 
 struct PlanEstimate {
   std::vector<CellEstimate> cells;
   std::optional<double> seconds;
-  double pair_sd = 0;           // the largest sd of a pair's ln(time ratio) that an MDE assumes
+  // sd of a pair's ln(time ratio) that the MDEs of the cells assume: the largest, the smallest.
+  double pair_sd = 0, least_pair_sd = 0;
   bool pair_sd_measured = true; // by the probes of all cells without earlier results
   double trace_bytes = 0;       // of all traced launches, roughly
   int judgements = 1;      // verdicts that the plan asks for: the level of the MDE is alpha / these

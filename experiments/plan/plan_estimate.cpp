@@ -99,6 +99,7 @@ double expected_variance(const CellRow& cell,
   const bool measured = probe != nullptr && probe->pair_sd.has_value();
   const double pair_sd = measured ? *probe->pair_sd : gpu ? kPairSdGpu : kPairSdCpu;
   plan.pair_sd_measured = plan.pair_sd_measured && measured;
+  plan.least_pair_sd = plan.pair_sd > 0 ? std::min(plan.least_pair_sd, pair_sd) : pair_sd;
   plan.pair_sd = std::max(plan.pair_sd, pair_sd);
   return variance_of_pairs(pair_sd, cell.rounds);
 }
@@ -133,7 +134,7 @@ PlanEstimate estimate(const Plan& plan,
     const auto probe = probes.find(cell.id);
     const double variance = expected_variance(
         cell, probe == probes.end() ? nullptr : &probe->second, earlier, result, e);
-    if (e.launches >= 2) {
+    if (e.launches >= kFullLaunches) {
       const auto [known, added] = unit_mde.try_emplace(e.launches);
       if (added)
         known->second =

@@ -196,7 +196,7 @@ constexpr PlainCause kPlainCauses[] = {
      "no value of TOML: text is written in quotes, \"like this\"; else a number, true, false, [a, "
      "b]"},
     {"control characters other than TAB",
-     "the text lacks its closing quote, or has a control sign"},
+     "the text lacks its closing quote, or contains a control character that is not visible"},
     {"expected 'true', saw", "true is written in small letters"},
     {"expected 'false', saw", "false is written in small letters"},
     {"leading zeroes are prohibited", "a number begins with no 0"},
@@ -211,7 +211,9 @@ constexpr PlainCause kPlainCauses[] = {
     {"expected a comment or whitespace, saw",
      "something follows that belongs on a line of its own"},
     {"expected decimal digit, saw", "a number needs digits before and after its point, as in 0.5"},
-    {"not representable in 64 bits", "the number is too large"}};
+    {"not representable in 64 bits", "the number is too large"},
+    {"could not be interpreted as a value", "the number is too large or too small for 64 bits"},
+    {"exceeded maximum nested", "more than 256 brackets inside each other"}};
 
 // "in a table header: expected ']', found the end of the line", or plainer words.
 std::string plain_cause(const std::string& description) {

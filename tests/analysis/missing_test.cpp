@@ -95,6 +95,8 @@ TEST(Redo, TheCommandIsTheRunsOwn) {
                              "assay run m.toml --out r.b --cell b";
   EXPECT_EQ(redo_command(merged, "b"), "assay run m.toml --out DIR --cell b --redo disturbed");
   EXPECT_EQ(redo_command(merged), "assay run m.toml --out DIR --redo disturbed");
+  EXPECT_EQ(redo_command("assay run m.toml --out r --device cuda", "", "copy of r"),
+            "assay run m.toml --device cuda --out 'copy of r' --redo disturbed");
   EXPECT_EQ(redo_command("assay demo"), "assay run MATRIX --out DIR --redo disturbed");
 }
 

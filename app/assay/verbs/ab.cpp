@@ -11,6 +11,7 @@
 
 #include "app/assay/programs.h"
 #include "app/assay/terminal.h"
+#include "app/assay/time_limits.h"
 #include "app/assay/verbs.h"
 #include "app/assay/verbs/matrix_draft.h"
 #include "app/number_checks.h"
@@ -27,7 +28,8 @@ namespace {
 
 struct AbOptions {
   MatrixDraft draft;
-  std::string levels, out, stop_after, wait_for_quiet;
+  std::string levels, out;
+  TimeLimits limits;
   bool quiet = false, json = false;
   TerminalOptions terminal;
 };
@@ -46,7 +48,10 @@ about_options(const std::string& problems, const std::string& text, const std::s
     const bool placed =
         problem.starts_with(file + ":") && error == std::errc() && line > 0 && line <= lines.size();
     out += out.empty() ? "" : "\n";
-    out += placed ? fmt::format("in `{}`{}", lines[line - 1], std::string(after, end)) : problem;
+    const std::string code = lines[placed ? line - 1 : 0];
+    out += placed
+               ? fmt::format("in `{}`{}", code.substr(0, code.find(" # ")), std::string(after, end))
+               : problem;
   }
   return out;
 }
@@ -62,12 +67,19 @@ void check_plan(const std::string& text, const std::string& file) {
       make_plan(matrix, {.claims_directory = data_directory("claims"), .command = command_line()}));
 }
 
-void write_matrix(const std::string& file, const std::string& text) {
+// Another matrix stays where it was measured; one of a call that failed gives way, as
+// "matrix.toml~".
+void write_matrix(const std::filesystem::path& directory,
+                  const std::string& file,
+                  const std::string& text) {
   std::ifstream old(file, std::ios::binary);
   const std::string before{std::istreambuf_iterator<char>(old), {}};
-  if (old && before != text)
+  if (old && before == text) return;
+  const bool ours = before.find(kDraftLine) != std::string::npos;
+  if (old && (!ours || std::filesystem::exists(directory / "ledger.sqlite")))
     bad_input("{}: contains another comparison; name another results directory with --out", file);
-  if (!old) write_file_atomically(file, text);
+  if (old) std::filesystem::rename(file, file + "~");
+  write_file_atomically(file, text);
 }
 
 void ab(const AbOptions& options) {
@@ -77,14 +89,14 @@ void ab(const AbOptions& options) {
   const std::string text = matrix_text(options.draft);
   check_plan(text, file);
   make_directory(out);
-  write_matrix(file, text);
+  write_matrix(out, file, text);
   std::vector<std::string> arguments{"run", file, "--out", out};
-  if (!options.stop_after.empty()) {
+  if (!options.limits.stop_after.empty()) {
     arguments.emplace_back("--stop-after");
-    arguments.push_back(options.stop_after);
+    arguments.push_back(options.limits.stop_after);
   }
-  if (!options.wait_for_quiet.empty())
-    arguments.push_back("--wait-for-quiet=" + options.wait_for_quiet);
+  if (!options.limits.wait_for_quiet.empty())
+    arguments.push_back("--wait-for-quiet=" + options.limits.wait_for_quiet);
   if (options.quiet) arguments.emplace_back("--quiet");
   if (options.json) arguments.emplace_back("--json");
   for (const std::string& word : options.terminal.arguments()) arguments.push_back(word);
@@ -116,13 +128,7 @@ void add_ab(CLI::App& app) {
   command->add_option("--set", options->draft.settings, "another training key: seq_len=256");
   command->add_option("--out", options->out, "results directory (default: results/OPTIMIZATION)")
       ->type_name("DIR");
-  command->add_option(
-      "--stop-after", options->stop_after, "stop after about this time: 90s, 9m, 1h30m");
-  command
-      ->add_flag("--wait-for-quiet{10m}",
-                 options->wait_for_quiet,
-                 "wait until the machine is quiet, at most TIME (default 10m), then continue")
-      ->type_name("TIME");
+  options->limits.add_to(*command);
   command->add_flag("--quiet", options->quiet, "no progress line");
   command->add_flag("--json", options->json, "print the summary as JSON");
   options->terminal.add_to(*command);

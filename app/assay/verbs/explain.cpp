@@ -6,6 +6,7 @@
 #include "app/assay/find_cell.h"
 #include "app/assay/terminal.h"
 #include "app/assay/verbs.h"
+#include "app/number_checks.h"
 #include "core/files/shell_text.h"
 #include "core/ledger/ledger.h"
 #include "core/result.h"
@@ -43,10 +44,10 @@ ComparisonIndex find_comparison(const Report& report, const ExplainOptions& opti
         fmt::format("--baseline {} --candidate {}", comparisons[i].a, comparisons[i].b));
   }
   if (options.a.empty() && options.b.empty()) return {cell, *main};
-  bad_input("cell '{}' does not compare '{}' with '{}'; it has: {}",
+  bad_input("cell '{}' does not compare '{}' with {}; it has: {}",
             printable(options.cell),
             printable(candidate),
-            options.a.empty() ? "its reference level" : printable(options.a),
+            options.a.empty() ? "its baseline" : "'" + printable(options.a) + "'",
             printable(fmt::format("{}", fmt::join(known, ", "))));
 }
 
@@ -105,7 +106,7 @@ void add_explain(CLI::App& app, int&) {
   command->add_option(
       "--candidate,--b", options->b, "level that is compared (default: the cell's main level)");
   command->add_option("--top", options->top, "kernel and operator rows to show")
-      ->check(CLI::Range(0, 100000));
+      ->check(whole_number(0, 100'000));
   command->add_flag("--json", options->json, "print JSON (docs/report-schema.md)");
   options->terminal.add_to(*command);
   command->callback([options] { explain(*options); });

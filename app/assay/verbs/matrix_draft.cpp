@@ -92,6 +92,13 @@ void check_levels(const MatrixDraft& draft, const Optimization& row) {
                 fmt::join(known, ", "));
 }
 
+void check_preset(const MatrixDraft& draft, const Optimization& row) {
+  TrainConfig config;
+  if (!row.family.empty()) config.family = row.family;
+  config.preset = draft.preset;
+  (void)value_or_throw(resolve(config));
+}
+
 // "levels = […]", as a comment where all are compared. The first of two or more is the baseline.
 std::string levels_text(const MatrixDraft& draft, const Optimization& row) {
   std::vector<std::string> levels;
@@ -127,14 +134,14 @@ std::string threads_line(const MatrixDraft& draft, const Settings& settings) {
 std::string matrix_text(const MatrixDraft& draft) {
   const Optimization& row = find_row(draft.optimization);
   check_levels(draft, row);
+  check_preset(draft, row);
   std::vector<std::string> keys;
   const Settings settings = settings_of(draft, row);
   for (const auto& [key, value] : settings) keys.push_back(fmt::format("{} = {}", key, value));
   std::string text = fmt::format("# {}: {}\n", row.name, row.summary);
-  text +=
-      "# `assay plan FILE` shows what this file measures, `assay run FILE --out DIR` measures it.\n"
-      "# All keys: docs/matrix.md. A line behind # is a default or a suggestion.\n"
-      "version = 1\n\n";
+  text += kDraftLine;
+  text += "# All keys: docs/matrix.md. A line behind # is a default or a suggestion.\n"
+          "version = 1\n\n";
   text += fmt::format("[experiment]\nname = {}\nseed = 1\n"
                       "launches = {} # processes per cell; FASTER and SLOWER need 5, NO_EFFECT 3\n"
                       "# budget = \"25m\" # stop after this time; the same command continues\n\n",

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -15,6 +16,10 @@ struct MatrixDraft {
   std::vector<std::string> settings; // "key=value": training keys beside those that it needs
   int launches = 5;
 };
+
+// In every draft; a file without it is somebody's own.
+inline constexpr std::string_view kDraftLine =
+    "# `assay plan FILE` shows what this file measures, `assay run FILE --out DIR` measures it.\n";
 
 // TOML with comments. Throws bad input for an unknown optimization or level, or a setting without
 // a value.

@@ -51,7 +51,15 @@ void update_report(const fs::path& directory) {
   const bool current = fs::exists(page, error) &&
                        fs::last_write_time(page, error) >=
                            fs::last_write_time(directory / ledger_schema::kFileName, error);
-  if (!current) capture(program_path("assay"), {"report", directory.string()});
+  if (current) return;
+  if (::access(directory.c_str(), W_OK) != 0) {
+    fmt::print(stderr,
+               "note: {} cannot be written, so the archive has no new report; `assay report DIR` "
+               "makes it from the archive\n",
+               directory.string());
+    return;
+  }
+  capture(program_path("assay"), {"report", directory.string()});
 }
 
 // "measured by, with": one paragraph for each machine and build.

@@ -81,22 +81,23 @@ std::optional<Probes> probe(const Plan& plan) {
   const auto starting = [](const CellRow& cell) {
     fmt::print(stderr, "probing {}\n", printable(cell.name));
   };
-  Result<Probes> probes = probe_plan(plan, options, logs.name(), starting);
+  PlanProbes probes = probe_plan(plan, options, logs.name(), starting);
   if (StopSignal::count() > 0) return std::nullopt;
-  if (probes) {
-    std::set<std::string> warnings;
-    for (const auto& [cell, result] : *probes)
-      if (!result.warning.empty() && warnings.insert(result.warning).second)
-        fmt::print(stderr, "warning: {}\n", result.warning);
-    return std::move(*probes);
-  }
-  // A plan for another machine: what does not need the device is still printed.
-  fmt::print(
-      stderr,
-      "note: nothing could be timed here, so times are unknown and the MDE assumes a scatter: "
-      "{}\n",
-      printable(probes.error().message));
-  return Probes();
+  std::set<std::string> warnings;
+  for (const auto& [cell, result] : probes.by_cell)
+    if (!result.warning.empty() && warnings.insert(result.warning).second)
+      fmt::print(stderr, "warning: {}\n", result.warning);
+  // Perhaps a plan for another machine: what does not need the device is still printed.
+  for (const std::string& failure : probes.failures)
+    fmt::print(stderr,
+               "note: {}; its time is unknown and its MDE assumes a scatter\n",
+               printable(failure));
+  if (probes.skipped > 0)
+    fmt::print(stderr,
+               "note: {} more cell{} on cuda not timed, for the same reason\n",
+               probes.skipped,
+               probes.skipped == 1 ? "" : "s");
+  return std::move(probes.by_cell);
 }
 
 json cell_json(const Plan& plan, const CellEstimate& cell) {
@@ -136,20 +137,18 @@ TableRows cell_rows(const Plan& plan, const PlanEstimate& estimate) {
   return rows;
 }
 
-// Where the terminal is too narrow the variants have lines of their own, and no loss no column.
-void print_cells(TextWriter& out, TableRows rows) {
+// Where the terminal is too narrow the variants have lines of their own.
+void print_cells(TextWriter& out, TableRows rows, bool any_loss) {
   std::vector<bool> right{false, false, true, true, true, true, true, true};
   TableRows variants;
   const auto take_column = [&](std::size_t column) {
     for (std::vector<std::string>& row : rows) row.erase(row.begin() + static_cast<long>(column));
     right.erase(right.begin() + static_cast<long>(column));
   };
+  if (!any_loss) take_column(4);
   if (table_width(rows) + 2 > out.width()) {
     for (std::size_t i = 1; i < rows.size(); ++i) variants.push_back({rows[i][0], rows[i][1]});
     take_column(1);
-    const bool no_loss =
-        std::all_of(rows.begin() + 1, rows.end(), [](const auto& row) { return row[3] == "-"; });
-    if (no_loss) take_column(3);
   }
   out.columns(rows, right, 2);
   for (const std::vector<std::string>& row : variants) out.line(row[0] + ": " + row[1], 2);
@@ -163,8 +162,11 @@ std::string scatter_text(const PlanEstimate& estimate, const std::string& direct
       });
   std::string results = fmt::format("as launches and pairs scatter in {}", directory);
   if (from_results == std::ssize(estimate.cells)) return results;
-  std::string pairs = fmt::format("{} that pairs scatter by {:.2g} % (sd)",
+  std::string pairs = fmt::format("{} that pairs scatter by {}{:.2g} % (sd)",
                                   estimate.pair_sd_measured ? "the probe having shown" : "assuming",
+                                  estimate.least_pair_sd < estimate.pair_sd
+                                      ? fmt::format("{:.2g} to ", estimate.least_pair_sd * 100)
+                                      : "",
                                   estimate.pair_sd * 100);
   if (from_results == 0) return pairs;
   return fmt::format(
@@ -184,19 +186,24 @@ void print_plan(const Plan& plan, const PlanEstimate& estimate, const Options& o
   TextWriter out(options.terminal.style());
   out.line(fmt::format("{} (spec {})",
                        plan.ledger.spec.name,
-                       plan.lacks_data ? "unknown without data" : plan.ledger.spec.hash));
-  print_cells(out, cell_rows(plan, estimate));
+                       plan.lacks.empty() ? plan.ledger.spec.hash
+                                          : "unknown as long as something lacks"));
+  const bool any_loss = std::any_of(plan.ledger.cells.begin(),
+                                    plan.ledger.cells.end(),
+                                    [](const CellRow& cell) { return cell.loss_seeds > 0; });
+  print_cells(out, cell_rows(plan, estimate), any_loss);
   out.line(
-      fmt::format("total time {}.{} Loss: seeds x optimizer steps. MDE: smallest effect that this "
+      fmt::format("total time {}.{}{} MDE: smallest effect that this "
                   "plan would detect ({:.0f} % power, alpha = {:.4g}{}), {}.",
                   estimate.seconds ? human_seconds(*estimate.seconds) : "unknown without a probe",
                   traces_text(plan, estimate),
+                  any_loss ? " Loss: seeds x optimizer steps." : "",
                   plan.ledger.spec.power * 100,
                   plan.ledger.spec.alpha,
                   estimate.judgements == 1 ? "" : fmt::format(" / {}", estimate.judgements),
                   scatter_text(estimate, options.out)));
   for (const std::string& note : plan.notes) out.line(note, 0, "note: ");
-  if (plan.lacks_data) out.line("`assay run` needs training data: --data PATH", 0, "note: ");
+  for (const std::string& what : plan.lacks) out.line("`assay run` needs " + what, 0, "note: ");
   for (const std::string& text : shape_warnings(plan.ledger)) out.line(text, 0, "shape warning: ");
   fmt::print("{}", out.take());
 }
@@ -240,7 +247,7 @@ void add_plan(CLI::App& app, int& exit_code) {
                 {"notes", plan.notes},
                 {"shape_warnings", shape_warnings(plan.ledger)},
                 {"source_errors", source_errors(plan.ledger)}};
-    if (plan.lacks_data) out["spec"] = nullptr;
+    if (!plan.lacks.empty()) out["spec"] = nullptr;
     if (result.seconds) out["seconds"] = *result.seconds;
     print_json(out);
   });

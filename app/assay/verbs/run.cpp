@@ -11,6 +11,7 @@
 #include "app/assay/run_progress.h"
 #include "app/assay/store_process.h"
 #include "app/assay/terminal.h"
+#include "app/assay/time_limits.h"
 #include "app/assay/verbs.h"
 #include "core/files/shell_text.h"
 #include "core/ledger/ledger.h"
@@ -29,9 +30,9 @@ namespace {
 
 struct Options {
   MatrixOptions matrix;
-  std::string out, stop_after;
+  std::string out;
   std::vector<std::string> cells, redo;
-  std::string wait_for_quiet; // a duration; "": do not wait
+  TimeLimits limits;
   bool fork = false, quiet = false, json = false;
   TerminalOptions terminal; // of the verdict table
 };
@@ -65,9 +66,10 @@ RunSummary run_with_progress(const Plan& plan, const Options& options) {
     run.acknowledge_in_round = "\nstopping after this round; Ctrl-C again stops now\n";
     run.acknowledge = "\nstopping\n";
   }
-  if (!options.stop_after.empty())
-    run.stop_after_seconds = value_or_throw(parse_duration(options.stop_after));
-  if (!options.wait_for_quiet.empty()) run.quiet = quiet_wait(plan, options.wait_for_quiet);
+  if (!options.limits.stop_after.empty())
+    run.stop_after_seconds = value_or_throw(parse_duration(options.limits.stop_after));
+  if (!options.limits.wait_for_quiet.empty())
+    run.quiet = quiet_wait(plan, options.limits.wait_for_quiet);
   run.progress = [&line](const RunProgress& progress) { line.show(progress); };
   return run_plan(plan, options.out, run);
 }
@@ -156,7 +158,7 @@ void print_verdicts(const Options& options) {
   if (beyond > 0)
     fmt::print("next, on a quiet machine, since {}: {}\n",
                disturbed_text(static_cast<int>(beyond), static_cast<int>(launches.size())),
-               printable(redo_command(data.spec.command)));
+               printable(redo_command(data.spec.command, "", directory)));
 }
 
 } // namespace
@@ -167,8 +169,6 @@ void add_run(CLI::App& app, int& exit_code) {
   auto options = std::make_shared<Options>();
   options->matrix.add_to(*command);
   command->add_option("--out", options->out, "results directory")->required();
-  command->add_option(
-      "--stop-after", options->stop_after, "stop cleanly after about this long: 90s, 9m, 1h30m");
   command->add_option("--cell",
                       options->cells,
                       "only this cell; may be repeated. `assay merge` joins such results");
@@ -178,11 +178,7 @@ void add_run(CLI::App& app, int& exit_code) {
                    "measure again: a cell, or `disturbed` for the launches that other work "
                    "disturbed; the earlier rows stay in the ledger")
       ->type_name("CELL|disturbed");
-  command
-      ->add_flag("--wait-for-quiet{10m}",
-                 options->wait_for_quiet,
-                 "wait until the machine is quiet, at most TIME (default 10m), then continue")
-      ->type_name("TIME");
+  options->limits.add_to(*command);
   command->add_flag(
       "--fork", options->fork, "set results of another plan or build aside and start anew");
   command->add_flag("--quiet", options->quiet, "no progress line and no verdict table");

@@ -40,11 +40,12 @@ struct Repeats {
 };
 
 struct Status {
+  std::string directory;
   Report report;
   PlanProgress progress;
   std::map<std::int64_t, Repeats> repeats; // by cell; only those that are not all done
-  bool can_redo = false;                   // disturbed launches that nobody asked to measure again
-  std::string engine;                      // who runs it now, or ""
+  bool can_redo = false; // no run goes on, and nobody asked to measure the disturbed launches again
+  std::string engine;    // who runs it now, or ""
   std::optional<double> eta_seconds;
 
   const LaunchSummary* running() const {
@@ -105,13 +106,14 @@ void keep_what_is_missing(Status& status) {
 
 Status read_status(const std::string& directory) {
   Status status;
+  status.directory = directory;
   status.engine = lock_holder(directory);
   const LedgerData data = value_or_throw(read_ledger(directory));
   status.report = judge_results(data);
   status.progress = plan_progress(data);
   keep_what_is_missing(status);
   status.repeats = repeats_of(data);
-  status.can_redo = !redo_events(data, kCauseDisturbed).empty();
+  status.can_redo = status.engine.empty() && !redo_events(data, kCauseDisturbed).empty();
   if (status.engine.empty()) return status;
   Eta eta;
   eta.read(data);
@@ -158,7 +160,7 @@ void print_json_status(const Status& status) {
   for (const auto& [cell, repeats] : status.repeats)
     out["measured_again"].push_back(
         {{"cell", status.cell_name(cell)}, {"done", repeats.done}, {"asked", repeats.asked}});
-  if (status.can_redo) out["redo"] = redo_command(status.report.spec.command);
+  if (status.can_redo) out["redo"] = redo_command(status.report.spec.command, "", status.directory);
   if (status.eta_seconds) out["eta_seconds"] = *status.eta_seconds;
   if (const LaunchSummary* running = status.running()) out["running"] = launch_json(*running);
   print_json(out);
@@ -249,7 +251,9 @@ void print_status(const Status& status, const TableStyle& style) {
       out.line(disturbed_text(cell.disturbed_launches, cell.launches_with_copies),
                2,
                cell.cell.name + ": ");
-  if (status.can_redo) out.line(redo_command(report.spec.command), 2, "next, on a quiet machine: ");
+  if (status.can_redo)
+    out.line(
+        redo_command(report.spec.command, "", status.directory), 2, "next, on a quiet machine: ");
   for (const std::string& problem : status.progress.problems) out.line(problem, 2, "problem: ");
   print_ended(status, out);
   fmt::print("{}", out.take());

@@ -24,7 +24,7 @@ std::string pairs_line(const Comparison& comparison) {
   const PairSet& pairs = comparison.pairs;
   if (pairs.all_excluded() == 0) return fmt::format("{}, none excluded", pairs.pairs);
   const std::string all = fmt::format("{} of {} excluded", pairs.all_excluded(), pairs.all_pairs());
-  if (pairs.pairs == 0) return all; // disturbed visits are counted in launches that count
+  if (pairs.disturbed_a + pairs.disturbed_b == 0) return all; // those of launches that count
   return fmt::format("{} (disturbed visits: baseline {}, candidate {})",
                      all,
                      pairs.disturbed_a,

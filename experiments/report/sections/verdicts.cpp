@@ -84,22 +84,42 @@ std::string repeated_note(const Report& report) {
                      fmt::join(cells, ", "));
 }
 
-// FASTER of which nothing shows that training is unharmed, by cell.
-std::string quality_note(const Report& report) {
+// "varlen (a -> b, a -> c), norms (a -> b)": the comparisons with such a verdict, or "".
+template <class Predicate>
+std::string comparisons_by_cell(const Report& report, const Predicate& holds) {
   std::vector<std::string> cells;
   for (const CellReport& cell : report.cells) {
     std::vector<std::string> levels;
-    for (const Comparison& comparison : cell.comparisons) {
-      const Verdict& verdict = comparison.verdict;
-      if (verdict.validity == Validity::Ok && verdict.speed == Speed::Faster &&
-          verdict.quality == Quality::Unknown)
+    for (const Comparison& comparison : cell.comparisons)
+      if (comparison.verdict.validity == Validity::Ok && holds(comparison.verdict))
         levels.push_back(comparison_text(comparison));
-    }
     if (!levels.empty())
       cells.push_back(fmt::format("{} ({})", cell.cell.name, fmt::join(levels, ", ")));
   }
-  if (cells.empty()) return "";
-  return fmt::format("FASTER, but quality unproven: {}.", fmt::join(cells, ", "));
+  return fmt::format("{}", fmt::join(cells, ", "));
+}
+
+// FASTER of which nothing shows that training is unharmed.
+std::string quality_note(const Report& report) {
+  const std::string cells = comparisons_by_cell(report, [](const Verdict& verdict) {
+    return verdict.speed == Speed::Faster && verdict.quality == Quality::Unknown;
+  });
+  return cells.empty() ? "" : "FASTER, but quality unproven: " + cells + ".";
+}
+
+// The interval is clear, and still no verdict.
+std::string few_launches_note(const Report& report) {
+  const std::string cells = comparisons_by_cell(report, [](const Verdict& verdict) {
+    return verdict.speed == Speed::Inconclusive &&
+           std::any_of(verdict.reasons.begin(), verdict.reasons.end(), [](const Reason& reason) {
+             return reason.code == ReasonCode::Provisional;
+           });
+  });
+  return cells.empty() ? ""
+                       : fmt::format("INCONCLUSIVE for lack of launches, since FASTER and SLOWER "
+                                     "need {}: {}.",
+                                     kFullLaunches,
+                                     cells);
 }
 
 constexpr std::size_t kFindings = 3; // of each kind
@@ -246,7 +266,7 @@ Section verdicts_section(const Report& report) {
   if (with_all)
     section.notes.push_back("All pairs: the effect of every pair, those that other work disturbed "
                             "included; no verdict reads it.");
-  for (const auto& build : {quality_note, repeated_note, control_note})
+  for (const auto& build : {quality_note, few_launches_note, repeated_note, control_note})
     if (std::string note = build(report); !note.empty()) section.notes.push_back(std::move(note));
   return section;
 }

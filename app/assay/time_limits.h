@@ -1,0 +1,17 @@
+// What `run` and `ab` share: the options that limit how long a run takes and waits.
+#pragma once
+
+#include <CLI/CLI.hpp>
+
+#include <string>
+
+namespace assay::cli {
+
+// Durations as the user wrote them ("9m"), checked; "" where the option is not given.
+struct TimeLimits {
+  std::string stop_after, wait_for_quiet;
+
+  void add_to(CLI::App& command);
+};
+
+} // namespace assay::cli
