@@ -1,5 +1,6 @@
-// The table of optimizations: one row each. From a row follow `assay list`, matrix validation, the
-// parity gate, the engaged proof, the smoke tests, the documentation table and the report text.
+// The table of optimizations: one row each, in model/config/optimizations/. From a row follow
+// `assay list`, matrix validation, the parity gate, the engaged proof, the smoke tests, the
+// documentation table and the report text.
 #pragma once
 
 #include <functional>

@@ -326,7 +326,7 @@ std::vector<GateResult> run_gates(const Optimization& optimization,
                                   const std::shared_ptr<ProcessGroup>& ranks) {
   if (batches.empty()) internal_error("gates need at least one batch");
   if (optimization.gates.empty())
-    internal_error("optimization '{}' names no gate in model/config/optimization.cpp",
+    internal_error("optimization '{}' names no gate in model/config/optimizations/",
                    optimization.name);
   if (optimization.needs_ranks && (!ranks || ranks->size() < 2))
     internal_error("the gates of optimization '{}' need a group of two ranks or more",

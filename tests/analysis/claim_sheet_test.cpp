@@ -9,6 +9,7 @@
 
 #include "experiments/analysis/wording.h"
 #include "experiments/demo/synthetic_ledger.h"
+#include "tests/names.h"
 #include "tests/synthetic_cells.h"
 
 namespace assay {
@@ -46,7 +47,7 @@ TEST(ClaimSheet, WithoutResultsEveryClaimIsUntestedWithItsReason) {
   ASSERT_EQ(sheet.size(), 2u);
   EXPECT_EQ(sheet[0].untested, "no results were named");
   EXPECT_EQ(sheet[1].untested, "not in this build");
-  EXPECT_THAT(render_claims_table(sheet, {}), HasSubstr("2 claims: 2 NOT_TESTED\n"));
+  EXPECT_THAT(render_claims_table(sheet, {}), test::names("2 claims:", " 2 NOT_TESTED\n"));
 }
 
 TEST(ClaimSheet, ResultsOfEveryDirectoryStandUnderTheirClaim) {
@@ -64,12 +65,12 @@ TEST(ClaimSheet, ResultsOfEveryDirectoryStandUnderTheirClaim) {
   EXPECT_EQ(sheet[1].results[1].result.state, ClaimState::Opposite);
   EXPECT_EQ(sheet[1].untested, "");
   const std::string text = render_claims_table(sheet, {.width = 100});
-  EXPECT_THAT(text,
-              HasSubstr("2 claims: 1 CONFIRMED, 1 OPPOSITE, 1 NOT_TESTED (a claim counts in each "
-                        "of its states)\n"));
+  EXPECT_THAT(
+      text,
+      test::names("2 claims:", " 1 CONFIRMED", " 1 OPPOSITE", " 1 NOT_TESTED", "of its states"));
   EXPECT_THAT(text, HasSubstr("  CONFIRMED\n    measured 10."));
-  EXPECT_THAT(text, HasSubstr("; one, cell "));
-  EXPECT_THAT(text, HasSubstr("- two figures contradict"));
+  EXPECT_THAT(text, HasSubstr("; one, cell"));
+  EXPECT_THAT(text, HasSubstr("- two figures"));
   std::istringstream lines(text);
   for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 100u) << line;
 }
@@ -87,11 +88,9 @@ TEST(ClaimSheet, AResultOfAnotherVersionOfItsClaimSaysSo) {
   EXPECT_EQ(sheet[0].results[0].changed, (std::vector<std::string>{"gain", "stages"}));
   EXPECT_TRUE(sheet[0].results[1].changed.empty());
   const std::string text = render_claims_table(sheet, {.width = 200});
-  EXPECT_THAT(text, HasSubstr("; 1 result judged with another version of its claim\n"));
+  EXPECT_THAT(text, test::names("; 1 result", "another version of"));
   EXPECT_THAT(text, HasSubstr("  CONFIRMED\n    measured 10."));
-  EXPECT_THAT(text,
-              HasSubstr("\n    planned and judged with another version of this claim: 8 to 12 % "
-                        "less step time, slow to fast (other: gain, stages)\n"));
+  EXPECT_THAT(text, test::names("8 to 12", "slow to fast", "(other: gain, stages)\n"));
   const json out = json::parse(render_claims_json(sheet));
   EXPECT_EQ(out["claims"][0]["results"][0]["claim_changed"], json::array({"gain", "stages"}));
   EXPECT_EQ(out["claims"][0]["results"][0]["claimed"], json::array({0.08, 0.12}));
@@ -111,8 +110,8 @@ TEST(ClaimSheet, AStateOfAnotherComparisonIsSuperseded) {
   const json out = json::parse(render_claims_json(sheet));
   EXPECT_EQ(out["claims"][0]["results"][0]["superseded"], true);
   const std::string text = render_claims_table(sheet, {.width = 100});
-  EXPECT_THAT(text, HasSubstr("1 claim: 1 NOT_TESTED; 1 result"));
-  EXPECT_THAT(text, HasSubstr("\n  superseded, was SHORTFALL\n"));
+  EXPECT_THAT(text, test::names("1 claim:", " 1 NOT_TESTED;", " 1 result"));
+  EXPECT_THAT(text, HasSubstr("superseded, was SHORTFALL\n"));
 }
 
 // The cell met the conditions of its time and does not meet today's.
@@ -143,10 +142,10 @@ TEST(ClaimSheet, AClaimNewerThanTheResultsIsUntested) {
   const auto sheet = claim_sheet({claim, other_claim()}, {source("one", std::log(0.9), {})});
   ASSERT_EQ(sheet.size(), 2u);
   EXPECT_TRUE(sheet[0].results.empty());
-  EXPECT_THAT(sheet[0].untested, HasSubstr("one, cell ema_swap compares the levels, but was"));
+  EXPECT_THAT(sheet[0].untested, test::names("one, cell ema_swap", "but was"));
   EXPECT_THAT(sheet[1].untested, HasSubstr("no cell "));
   EXPECT_THAT(render_claims_table(sheet, {.width = 100}),
-              HasSubstr("a run needs: precision bf16 or fp8, preset base"));
+              test::names("run needs:", "bf16 or fp8,", "preset base"));
 }
 
 TEST(ClaimSheet, Json) {
@@ -210,12 +209,10 @@ TEST(Warnings, EveryReportShowsThem) {
   EXPECT_EQ(json::parse(render_json(report))["shape_warnings"], json::array());
   EXPECT_THAT(render_html(report), Not(HasSubstr("Shape warnings")));
   report.shape_warnings = {"cell x: 117 is not a multiple of 8 <b>"};
-  EXPECT_THAT(render_table(report, {}),
-              HasSubstr("Shape warnings\n  - cell x: 117 is not a multiple of 8"));
-  EXPECT_THAT(render_markdown(report), HasSubstr("## Shape warnings\n\n- cell x: 117"));
-  EXPECT_THAT(
-      render_html(report),
-      HasSubstr("<h2>Shape warnings</h2>\n<ul><li>cell x: 117 is not a multiple of 8 &lt;b"));
+  EXPECT_THAT(render_table(report, {}), test::names("Shape warnings\n", "cell x: 117"));
+  EXPECT_THAT(render_markdown(report), test::names("## Shape warnings\n", "cell x: 117"));
+  EXPECT_THAT(render_html(report),
+              test::names("<h2>Shape warnings</h2>\n", "<li>cell x: 117", "8 &lt;b"));
   EXPECT_EQ(json::parse(render_json(report))["shape_warnings"][0], report.shape_warnings[0]);
   report.source_errors = {"two figures contradict"}; // about other people's documents: on request
   EXPECT_THAT(render_table(report, {}), Not(HasSubstr("two figures")));

@@ -7,6 +7,8 @@
 #include <limits>
 #include <random>
 
+#include "tests/names.h"
+
 namespace assay {
 namespace {
 
@@ -37,7 +39,7 @@ TEST(LossQuality, TheIntervalDecidesNotTheMean) {
   EXPECT_EQ(equal.quality, Quality::Equivalent);
   EXPECT_NEAR(equal.test->interval.lower, -0.00066596, 1e-8);
   EXPECT_NEAR(equal.test->interval.upper, 0.00106596, 1e-8);
-  EXPECT_THAT(equal.reason, HasSubstr("90 % over 5 seeds), margin 0.004"));
+  EXPECT_THAT(equal.reason, test::names("90 %", "5 seeds", "margin 0.004"));
   // The same mean, ten times the spread: nothing is proved, and it says what would.
   std::vector<double> wide = near;
   for (double& value : wide) value *= 10;
@@ -64,7 +66,7 @@ TEST(LossQuality, WhatCannotBeJudgedIsUnknown) {
   const std::vector<double> equal{0, 0, 0, 0};
   EXPECT_EQ(judged(equal).quality, Quality::Equivalent);
   EXPECT_EQ(judged({0, 0, 0}).quality, Quality::Unknown);
-  EXPECT_THAT(judged({0, 0, 0}).reason, HasSubstr("3 of at least 4 "));
+  EXPECT_THAT(judged({0, 0, 0}).reason, test::names("3 of at", "least 4"));
   EXPECT_EQ(judged({}).reason, "0 of at least 4 seeds");
   EXPECT_EQ(judged(equal, std::nullopt).quality, Quality::Unknown);
   EXPECT_THAT(judged(equal, std::nullopt).reason, HasSubstr("margin"));

@@ -13,6 +13,7 @@
 #include "core/text.h"
 #include "experiments/analysis/wording.h"
 #include "experiments/demo/synthetic_ledger.h"
+#include "tests/names.h"
 #include "tests/synthetic_cells.h"
 
 namespace assay {
@@ -181,8 +182,8 @@ TEST(RenderTable, OneCellOnRequest) {
 TEST(RenderTable, ClaimsThatDoNotApplyTakeOneLine) {
   const Report report = judge_results(synthetic_ledger(wide_plan()));
   const std::string text = render_table(report, {.width = 200, .unicode = true, .color = false});
-  EXPECT_THAT(text, HasSubstr("1 published claim does not apply here (needed: cuda, preset base)"));
-  EXPECT_THAT(text, Not(HasSubstr("8 to 12 %")));
+  EXPECT_THAT(text, test::names("1 published claim", "cuda, preset base"));
+  EXPECT_THAT(text, Not(HasSubstr("8 to 12")));
   EXPECT_EQ(nlohmann::json::parse(render_json(report))["claims"].size(), 1u) << "data keep it";
 }
 
@@ -327,7 +328,7 @@ TEST(RenderHtml, MarkupInNamesArrivesEscaped) {
 
 TEST(RenderHtml, IsSelfContained) {
   const std::string html = render_html(judge_results(synthetic_ledger(full_plan())));
-  EXPECT_THAT(html, HasSubstr("@media screen and (max-width:700px)")) << "readable on a phone";
+  EXPECT_THAT(html, HasSubstr("(max-width:700px)")) << "readable on a phone";
   for (const char* external :
        {"http://", "https://", "src=", "href=", "@import", "url(", "<script"})
     EXPECT_THAT(html, Not(HasSubstr(external)));

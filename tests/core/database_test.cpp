@@ -8,6 +8,8 @@
 
 #include <filesystem>
 
+#include "tests/names.h"
+
 namespace assay {
 namespace {
 
@@ -39,7 +41,7 @@ TEST(Database, ErrorsNameFileCauseAndPlace) {
     (void)db.prepare("SELECT x FROM nowhere");
     FAIL();
   } catch (const DatabaseError& error) {
-    EXPECT_THAT(error.what(), HasSubstr(":memory:: no such table: nowhere"));
+    EXPECT_THAT(error.what(), test::names(":memory::", "table: nowhere"));
     EXPECT_THAT(error.what(), HasSubstr(fmt::format("database_test.cpp:{}", line)));
   }
 }
@@ -53,14 +55,14 @@ TEST(Database, AFileThatCannotBeOpenedNamesTheCause) {
     }
     return std::string();
   };
-  EXPECT_THAT(message(), HasSubstr("No such file or directory"));
+  EXPECT_THAT(message(), HasSubstr("No such file"));
   rlimit limit{};
   ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &limit), 0);
   const rlimit none{3, limit.rlim_max}; // only the standard streams
   ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &none), 0);
   const std::string exhausted = message();
   ::setrlimit(RLIMIT_NOFILE, &limit);
-  EXPECT_THAT(exhausted, testing::AllOf(HasSubstr("Too many open files"), HasSubstr("ulimit -n")));
+  EXPECT_THAT(exhausted, testing::AllOf(HasSubstr("many open files"), HasSubstr("ulimit -n")));
 }
 
 TEST(Database, AnUncommittedTransactionIsUndone) {

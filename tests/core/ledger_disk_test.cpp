@@ -11,6 +11,7 @@
 #include <fstream>
 
 #include "tests/core/ledger_support.h"
+#include "tests/names.h"
 
 namespace assay {
 namespace {
@@ -21,7 +22,7 @@ namespace fs = std::filesystem;
 TEST_F(LedgerTest, AnUnwritableDirectoryIsNamed) {
   std::ofstream(scratch_ / "file").close();
   EXPECT_THAT(failure_of([&] { Ledger::open(scratch_ / "file/r", small_plan()); }),
-              HasSubstr("/file/r: cannot be created"));
+              test::names("/file/r:", "be created"));
   EXPECT_THAT(failure_of([&] { Ledger::open("/proc/assay", small_plan()); }), HasSubstr("--out"));
 }
 
@@ -51,8 +52,8 @@ TEST_F(LedgerTest, AFullDiskIsOneClearErrorAndTheLedgerStaysWhole) {
   int status = 0;
   ::waitpid(writer, &status, 0);
   message.resize(static_cast<std::size_t>(std::max<ssize_t>(size, 0)));
-  EXPECT_THAT(message, HasSubstr("the disk is full, or a size limit is reached"));
-  EXPECT_THAT(message, HasSubstr("run the same command again"));
+  EXPECT_THAT(message, test::names("disk is full", "size limit"));
+  EXPECT_THAT(message, HasSubstr("same command again"));
   const LedgerData data = value_or_throw(read_ledger(directory_));
   EXPECT_GT(data.visits.size(), 1u);
   for (std::size_t i = 0; i < data.visits.size(); ++i)
@@ -71,7 +72,7 @@ TEST_F(LedgerTest, ALedgerThatIsMovedOrRemovedEndsTheRun) {
     ledger->commit_round({visit(id, 1, 0)}, {});
     fs::rename(directory_, aside);
     if (replaced) open(); // another run's, in the same place
-    const auto next = HasSubstr("was moved or removed");
+    const auto next = HasSubstr("moved or removed");
     EXPECT_THAT(failure_of([&] { ledger->commit_round({visit(id, 1, 1)}, {}); }), next);
     EXPECT_THAT(failure_of([&] { ledger->end_launch(id, LaunchState::Complete, "", true); }), next);
     EXPECT_THAT(failure_of([&] { ledger->finish(); }), next);
@@ -108,7 +109,7 @@ TEST_F(MountedLedgerTest, AFullFileSystem) {
       for (int round = 0; round < 100'000; ++round) ledger->commit_round({visit(id, 1, round)}, {});
     });
   }
-  EXPECT_THAT(message, HasSubstr("the disk is full"));
+  EXPECT_THAT(message, HasSubstr("disk is full"));
   const LedgerData data = value_or_throw(read_ledger(directory_));
   for (std::size_t i = 0; i < data.visits.size(); ++i)
     EXPECT_EQ(data.visits[i].round, static_cast<int>(i));

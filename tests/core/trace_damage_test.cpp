@@ -40,9 +40,9 @@ TEST(TraceDamage, EachKindOfWrongFileHasItsMessage) {
   EXPECT_THAT(error_of(path), HasSubstr("no such file"));
   EXPECT_THAT(error_of(directory.string()), HasSubstr("is a directory"));
   write(path, "");
-  EXPECT_THAT(error_of(path), HasSubstr("the file is empty"));
+  EXPECT_THAT(error_of(path), HasSubstr("is empty"));
   write(path, "{\"traceEvents\": []}");
-  EXPECT_THAT(error_of(path), HasSubstr("not an SQLite file"));
+  EXPECT_THAT(error_of(path), HasSubstr("not an SQLite"));
   std::filesystem::remove(path);
   {
     const Database other(path, Database::Mode::Create);

@@ -10,6 +10,7 @@
 #include "experiments/analysis/wording.h"
 #include "model/config/optimization.h"
 #include "tests/experiments/support.h"
+#include "tests/names.h"
 #include "tests/paths.h"
 
 namespace assay {
@@ -198,30 +199,35 @@ TEST(Claims, ShippedErrorsBearOnTheClaimsOfTheirSource) {
     return std::string("no such claim");
   };
   // 6 x 250e6 x 55e3 = 8.25e13; / 2.25e15 = 3.67 %.
-  EXPECT_THAT(errors("varlen-throughput"), HasSubstr("82.5 TFLOP/s, 3.7 %"));
-  EXPECT_THAT(errors("varlen-throughput"), HasSubstr("= 2.39, not 3.3"));
-  EXPECT_THAT(errors("varlen-throughput"), HasSubstr("x1.571, not x1.8 to 2.2")); // 55 / 35
-  EXPECT_THAT(errors("varlen-throughput"), HasSubstr("440 K together, not 500 K"));
+  EXPECT_THAT(errors("varlen-throughput"), test::names("82.5 TFLOP/s", "3.7 %"));
+  EXPECT_THAT(errors("varlen-throughput"), HasSubstr("2.39, not 3.3"));
+  EXPECT_THAT(errors("varlen-throughput"),
+              test::names("x1.571, not x1.8", "x1.8 to 2.2")); // 55 / 35
+  EXPECT_THAT(errors("varlen-throughput"), test::names("440 K together", "not 500 K"));
   EXPECT_THAT(errors("varlen-throughput"), Not(HasSubstr("not 150 h"))); // fits accumulation 8
   EXPECT_THAT(errors("varlen-throughput"), Not(HasSubstr("10.83")));     // of grad_scaler
-  EXPECT_THAT(errors("grad-scaler-convergence"), HasSubstr("(ln 50304 = 10.83)"));
-  EXPECT_THAT(errors("grad-scaler-memory"), HasSubstr("x0.8889, not x0.7 to 0.75"));
+  EXPECT_THAT(errors("grad-scaler-convergence"), HasSubstr("50304 = 10.83"));
+  EXPECT_THAT(errors("grad-scaler-memory"), test::names("x0.8889, not x0.7", "x0.7 to 0.75"));
   EXPECT_THAT(errors("grad-scaler-report-memory"),
-              HasSubstr("x0.7778 to 0.8889, not x0.7 to 0.75"));
-  EXPECT_THAT(errors("varlen-report"), HasSubstr("x1.091 to 1.1, not x1.12"));
+              test::names("x0.7778 to 0.8889", "x0.7 to 0.75"));
+  EXPECT_THAT(errors("varlen-report"), test::names("x1.091 to 1.1", "not x1.12"));
   for (const char* id : {"ema-swap-memory", "ema-swap-validation-memory"})
-    EXPECT_THAT(errors(id), HasSubstr("are 8 GB, not 5 GB")) << id;
-  EXPECT_THAT(errors("ema-swap-memory"), HasSubstr("it is 4 G, not 8 G"));
-  EXPECT_THAT(errors("moe-router-cost"), HasSubstr("a factor of 64 is unexplained"));
-  EXPECT_THAT(errors("ladder-report-phase-1"), HasSubstr("0.25 to 0.35 and as 0.4 to 0.5"));
+    EXPECT_THAT(errors(id), test::names("8 GB, not", "not 5 GB")) << id;
+  EXPECT_THAT(errors("ema-swap-memory"), test::names(" 4 G, not", "not 8 G"));
+  EXPECT_THAT(errors("moe-router-cost"), HasSubstr("factor of 64"));
+  EXPECT_THAT(errors("ladder-report-phase-1"), test::names("0.25 to 0.35", "0.4 to 0.5"));
   EXPECT_THAT(errors("hydra-routing"),
-              AllOf(HasSubstr("= 6.5 G, not 5.4 G"),
-                    HasSubstr("are 200 MB, not 135 MB"),
-                    HasSubstr("as 8 and as 2 to 4"),
-                    HasSubstr("as 1.2e+09 and as 1 to 6e+08"))); // logits whole, and in chunks
+              test::names("6.5 G, not",
+                          "not 5.4 G",
+                          "200 MB, not",
+                          "not 135 MB",
+                          "as 8",
+                          "2 to 4",
+                          "1.2e+09",      // logits whole
+                          "1 to 6e+08")); // and in chunks
   EXPECT_THAT(errors("rwmba-amp"),
-              AllOf(HasSubstr("e^1.37 = 3.94, not 3"), HasSubstr("take 0.0889 h, not 0.667 h")));
-  EXPECT_THAT(errors("v45-conservative"), HasSubstr("multiply to 4.5 to 8, not 3"));
+              test::names("e^1.37 = 3.94,", "3.94, not 3", "0.0889 h, not", "not 0.667 h"));
+  EXPECT_THAT(errors("v45-conservative"), test::names("4.5 to 8,", "8, not 3"));
 }
 
 TEST(Claims, ReadsEveryField) {
@@ -251,15 +257,15 @@ TEST(Claims, ASettingClaimsNoGain) {
   EXPECT_FALSE(claim_metric(claims[0].metric));
   EXPECT_THAT(problem(kClaim + "kind = \"setting\"\n"), HasSubstr("unknown key 'gain'"));
   EXPECT_THAT(problem(kClaim + "kind = \"seting\"\n"), HasSubstr("c.toml:12: "));
-  EXPECT_THAT(problem(setting), HasSubstr("lacks the key 'gain'"));
+  EXPECT_THAT(problem(setting), test::names("lacks", "'gain'"));
 }
 
 TEST(Claims, WhatThisBuildLacksIsNamedByClaimsThatSaySo) {
   const std::string row = changed("\"ema_swap\"", "\"another\""),
                     metric = changed("peak_memory", "memory_traffic");
-  EXPECT_THAT(problem(row), HasSubstr("c.toml:3: unknown optimization 'another'"));
+  EXPECT_THAT(problem(row), test::names("c.toml:3:", "optimization 'another'"));
   EXPECT_EQ(problem(row + "unmet = \"no such row\"\n"), "");
-  EXPECT_THAT(problem(metric), HasSubstr("c.toml:8: [[claim]] 'a': metric 'memory_traffic'"));
+  EXPECT_THAT(problem(metric), test::names("c.toml:8:", "'a': metric 'memory_traffic'"));
   EXPECT_EQ(problem(metric + "unmet = \"not measured\"\n"), "");
 }
 
@@ -307,10 +313,10 @@ TEST(Claims, ImpossibleGainsAreRefused) {
                            "0.1",
                            "[\"10 %\", \"15 %\"]"}) {
     const std::string message = problem(changed("[0.6, 0.6]", gain));
-    EXPECT_THAT(message, HasSubstr("c.toml:10: [[claim]] 'a' gain")) << gain;
+    EXPECT_THAT(message, test::names("c.toml:10:", "'a' gain")) << gain;
     EXPECT_THAT(message, Not(HasSubstr("direction"))) << gain;
   }
-  EXPECT_THAT(problem(changed("[0.6, 0.6]", "[nan, 0.1]")), HasSubstr(", not [nan, 0.1]"));
+  EXPECT_THAT(problem(changed("[0.6, 0.6]", "[nan, 0.1]")), HasSubstr("[nan, 0.1]"));
   for (const char* gain : {"[0.5, 0.99]", "[0.5, inf]", "[0.0, inf]", "[-0.1, 0.1]", "[-0.1, 0.0]"})
     EXPECT_EQ(problem(changed("[0.6, 0.6]", gain)), "") << gain;
   std::string faster = changed("peak_memory", "throughput");
@@ -321,51 +327,48 @@ TEST(Claims, ImpossibleGainsAreRefused) {
 
 TEST(Claims, ConditionsThatNoRunCanMeetAreRefused) {
   EXPECT_THAT(problem(kClaim + "requires = { threads = [] }\n"),
-              HasSubstr("c.toml:12: [[claim]] 'a' requires: key 'threads'"));
+              test::names("c.toml:12:", "requires: key 'threads'"));
   EXPECT_THAT(problem(kClaim + "requires = { ema_swap = \"exchange\" }\n"),
-              HasSubstr("optimization 'ema_swap' switches 'ema_swap'"));
+              HasSubstr("'ema_swap' switches 'ema_swap'"));
 }
 
 TEST(Claims, Mistakes) {
   EXPECT_EQ(problem(kClaim), "");
-  EXPECT_THAT(
-      problem(kClaim + "sauce = 1\n"),
-      HasSubstr("c.toml:12: unknown key 'sauce' in [[claim]] 'a' (did you mean 'source'?)"));
+  EXPECT_THAT(problem(kClaim + "sauce = 1\n"),
+              test::names("c.toml:12:", "key 'sauce'", "'source'?"));
   EXPECT_THAT(problem(changed("\"exchange\"", "\"exchang\"")),
-              HasSubstr("c.toml:5: unknown level 'exchang' of optimization 'ema_swap' (did you "
-                        "mean 'exchange'?)"));
+              test::names("c.toml:5:", "level 'exchang'", "'exchange'?"));
   EXPECT_THAT(problem(changed("ema_swap", "ema_swop")),
-              HasSubstr("c.toml:3: unknown optimization 'ema_swop'"));
-  EXPECT_THAT(problem(changed("[0.6, 0.6]", "[0.6, 0.5]")),
-              HasSubstr("c.toml:10: [[claim]] 'a' gain"));
-  EXPECT_THAT(problem(changed("\"less\"", "\"more\"")), HasSubstr("direction must be \"less\""));
+              test::names("c.toml:3:", "optimization 'ema_swop'"));
+  EXPECT_THAT(problem(changed("[0.6, 0.6]", "[0.6, 0.5]")), test::names("c.toml:10:", "'a' gain"));
+  EXPECT_THAT(problem(changed("\"less\"", "\"more\"")), test::names("direction", "\"less\""));
   EXPECT_THAT(problem(changed("peak_memory", "peak_memry")),
-              HasSubstr("unknown metric 'peak_memry' (did you mean 'peak_memory'?)"));
+              test::names("metric 'peak_memry'", "'peak_memory'?"));
   EXPECT_THAT(problem(kClaim + "requires = { gpu = [\"PCI\", 4] }\n"),
-              HasSubstr("c.toml:12: [[claim]] 'a' requires: gpu"));
+              test::names("c.toml:12:", "requires: gpu"));
   EXPECT_THAT(problem(kClaim + "requires = { device = \"tpu\" }\n"),
-              HasSubstr("c.toml:12: [[claim]] 'a' requires: key 'device'"));
-  EXPECT_THAT(problem(kClaim + "stages = [\"foward\"]\n"),
-              HasSubstr("c.toml:12: unknown stage 'foward' (did you mean 'forward'?); stages are: "
-                        "data_wait, host_to_device, forward"));
-  EXPECT_THAT(problem(kClaim + "stages = \"forward\"\n"),
-              HasSubstr("c.toml:12: [[claim]] 'a' stages"));
-  EXPECT_THAT(problem(kClaim + "stages = []\n"), HasSubstr("c.toml:12: [[claim]] 'a' stages"));
+              test::names("c.toml:12:", "requires: key 'device'"));
+  EXPECT_THAT(
+      problem(kClaim + "stages = [\"foward\"]\n"),
+      test::names(
+          "c.toml:12:", "stage 'foward'", "'forward'?", "data_wait, host_to_device, forward"));
+  EXPECT_THAT(problem(kClaim + "stages = \"forward\"\n"), test::names("c.toml:12:", "'a' stages"));
+  EXPECT_THAT(problem(kClaim + "stages = []\n"), test::names("c.toml:12:", "'a' stages"));
   EXPECT_THAT(problem(changed("source = \"a document, section 1\"\n", "")),
-              HasSubstr("lacks the key 'source'"));
-  EXPECT_THAT(problem(kClaim + kClaim), HasSubstr("claim id 'a' is used twice"));
+              test::names("lacks", "'source'"));
+  EXPECT_THAT(problem(kClaim + kClaim), test::names("id 'a'", "twice"));
   const std::string check = "[[check]]\ndocument = \"a\"\nsection = \"1\"\ntext = \"t\"\n";
   EXPECT_THAT(problem(check + "kind = \"rato\"\n"),
-              HasSubstr("c.toml:5: unknown kind 'rato' (did you mean 'ratio'?); kinds are: mfu"));
+              test::names("c.toml:5:", "kind 'rato'", "'ratio'?", "kinds are: mfu"));
   EXPECT_THAT(problem(check + "kind = \"ratio\"\nvalue = 1\nof = 0\nstated = [1]\n"),
               AllOf(HasSubstr("c.toml:7: [[check]] of"), HasSubstr("c.toml:8: [[check]] stated")));
   EXPECT_THAT(problem(check + "kind = \"ratio\"\nvalue = 1\nof = 2\n"),
-              HasSubstr("[[check]] lacks the key 'stated'"));
+              test::names("[[check]] lacks", "'stated'"));
   EXPECT_THAT(problem(check + "kind = \"scaling\"\ndevice_counts = [1, 2]\nlowest = [0.9]\n"
                               "highest = [1.0, 1.0]\n"),
-              HasSubstr("[[check]] lists of one check have one length"));
+              test::names("[[check]] lists", "one length"));
   EXPECT_THAT(load_claims("/nowhere").error().message,
-              HasSubstr("/nowhere: the claims directory cannot be read"));
+              test::names("/nowhere: ", "claims directory"));
 }
 
 } // namespace

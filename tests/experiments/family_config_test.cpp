@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <regex>
@@ -164,6 +165,14 @@ TEST(Optimizations, EveryRowNamesItsGates) {
   for (const Optimization& row : optimizations().all()) EXPECT_FALSE(row.gates.empty()) << row.name;
 }
 
+TEST(Optimizations, RowsOfSeveralRanksFollowTheOthersAndTestRowsComeLast) {
+  const auto group = [](const Optimization& row) {
+    return row.hidden ? 2 : row.needs_ranks ? 1 : 0;
+  };
+  EXPECT_TRUE(std::ranges::is_sorted(optimizations().all(), {}, group));
+  EXPECT_EQ(optimizations().all().front().name, "varlen");
+}
+
 TEST(ConfigKeys, PlantedKeysAreHiddenAndStillSet) {
   TrainConfig config;
   for (const ConfigKey& key : config_keys())
@@ -217,7 +226,11 @@ TEST(OnePlace, NothingElseAsksForANameOfAFamilyLayerOrOptimization) {
   const std::regex asks(
       R"((family|kind|letter|optimization\.name|row\.name|word\(\w+, "family"\)) *[!=]= *["'])");
   int files = 0;
-  for (const char* room : {"model/config", "model/layout", "model/gates", "experiments/plan"})
+  for (const char* room : {"model/config",
+                           "model/config/optimizations",
+                           "model/layout",
+                           "model/gates",
+                           "experiments/plan"})
     for (const auto& entry : fs::directory_iterator(fs::path(test::source_dir()) / room)) {
       if (entry.path().extension() != ".cpp") continue;
       ++files;

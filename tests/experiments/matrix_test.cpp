@@ -6,6 +6,7 @@
 #include <iterator>
 #include <random>
 
+#include "tests/names.h"
 #include "tests/paths.h"
 
 namespace assay {
@@ -77,17 +78,17 @@ TEST(Matrix, NamesThatATableCannotShowAndLevelsTwiceAreRefused) {
     return problem(kHead + "[[cell]]\noptimization = \"ema_swap\"\n" + line + "\n");
   };
   EXPECT_EQ(cell("name = \"a b/c\""), "");
-  EXPECT_THAT(cell("name = \"\""), HasSubstr("[[cell]] name takes one line of text"));
-  EXPECT_THAT(cell("name = \"a\\nb\""), HasSubstr("name takes one line of text"));
+  EXPECT_THAT(cell("name = \"\""), test::names("[[cell]] name", "one line"));
+  EXPECT_THAT(cell("name = \"a\\nb\""), test::names("m.toml:6:", "one line"));
   for (const char* alike : {"a  b", "a\u200Bb", "\uFEFFa", "a\u00A0b", "a\u3000b", "a\u00ADb"})
     EXPECT_THAT(cell(fmt::format("name = \"{}\"", alike)), HasSubstr("look different")) << alike;
   EXPECT_EQ(cell("name = \"größer 比较\""), "");
   EXPECT_THAT(cell("name = \"disturbed\""), HasSubstr("--redo"));
   EXPECT_THAT(
       problem(kHead + "[matrix]\noptimizations = [\"varlen\"]\naxes = { data = [\"a  b\"] }\n"),
-      HasSubstr("[matrix] the name of a cell must look different"));
+      test::names("[matrix]", "look different"));
   EXPECT_THAT(cell("levels = [\"exchange\", \"pointer_swap\", \"exchange\"]"),
-              HasSubstr("[[cell]] levels contains 'exchange'"));
+              test::names("[[cell]] levels", "'exchange'"));
 }
 
 TEST(Matrix, NumbersThatAreNoneAreRefusedWithTheirLine) {
@@ -98,28 +99,25 @@ TEST(Matrix, NumbersThatAreNoneAreRefusedWithTheirLine) {
 }
 
 TEST(Matrix, AnUnknownKeyNamesItsLineAndNeighbour) {
-  EXPECT_THAT(
-      problem(kHead + "launchs = 3\n" + kCell),
-      HasSubstr("m.toml:4: unknown key 'launchs' in [experiment] (did you mean 'launches'?)"));
+  EXPECT_THAT(problem(kHead + "launchs = 3\n" + kCell),
+              test::names("m.toml:4:", "'launchs' in [experiment]", "'launches'?"));
   EXPECT_THAT(problem(kHead + "[base]\nseq_length = 3\n" + kCell),
-              HasSubstr("m.toml:5: unknown key 'seq_length'"));
+              test::names("m.toml:5:", "key 'seq_length'"));
   EXPECT_THAT(problem(kHead + kCell + "sett = {}\n"),
-              HasSubstr("m.toml:6: unknown key 'sett' in [[cell]] (did you mean 'set'?)"));
-  EXPECT_THAT(problem(kHead + kCell + "[measur]\n"),
-              HasSubstr("unknown key 'measur' in the matrix (did you mean 'measure'?)"));
+              test::names("m.toml:6:", "'sett' in [[cell]]", "'set'?"));
+  EXPECT_THAT(problem(kHead + kCell + "[measur]\n"), test::names("key 'measur'", "'measure'?"));
 }
 
 TEST(Matrix, AKeyOfAnotherTableNamesThatTable) {
   EXPECT_THAT(problem(kHead + kCell, {"seq_len=3"}),
-              HasSubstr("unknown key 'seq_len' in the matrix (did you mean 'base.seq_len'?)"));
+              test::names("key 'seq_len'", "'base.seq_len'?"));
   EXPECT_THAT(problem(kHead + kCell, {"sesoi=3"}), HasSubstr("'measure.sesoi'?"));
   EXPECT_THAT(problem(kHead + kCell, {"optimizations=3"}), HasSubstr("'matrix.optimizations'?"));
   EXPECT_THAT(problem(kHead + kCell, {"seed=3"}), HasSubstr("'experiment.seed' or 'base.seed'?"));
-  EXPECT_THAT(
-      problem(kHead + kCell, {"measure.launches=3"}),
-      HasSubstr("unknown key 'launches' in [measure] (did you mean 'experiment.launches'?)"));
+  EXPECT_THAT(problem(kHead + kCell, {"measure.launches=3"}),
+              test::names("'launches' in [measure]", "'experiment.launches'?"));
   EXPECT_THAT(problem(kHead + kCell, {"base.max_gib=3"}),
-              HasSubstr("'max_gib' is no key of a training (did you mean 'trace.max_gib'?)"));
+              test::names("'max_gib'", "'trace.max_gib'?"));
   EXPECT_THAT(problem(kHead + "[base]\nlr = inf\n" + kCell), HasSubstr("key 'lr'"));
 }
 
@@ -128,15 +126,13 @@ TEST(Matrix, AMistakeInTomlSaysWhatToWrite) {
   const auto of_line = [](const std::string& line) {
     return problem("version = 1\n[base]\n" + line);
   };
-  EXPECT_THAT(of_line("data = corpus\n"),
-              HasSubstr("m.toml:3:8: no value of TOML: text is written "
-                        "in quotes"));
-  EXPECT_THAT(of_line("data = \"corpus\n"), HasSubstr("lacks its closing quote"));
+  EXPECT_THAT(of_line("data = corpus\n"), test::names("m.toml:3:8:", "in quotes"));
+  EXPECT_THAT(of_line("data = \"corpus\n"), HasSubstr("closing quote"));
   EXPECT_THAT(of_line("lr = 1\nlr = 2\n"), HasSubstr("m.toml:4:"));
-  EXPECT_THAT(of_line("lr = 1\nlr = 2\n"), HasSubstr("'lr' is there a second time"));
-  EXPECT_THAT(of_line("[base]\n"), HasSubstr("'base' is there a second time"));
-  EXPECT_THAT(of_line("seq_len: 3\n"), HasSubstr("a key is followed by ="));
-  EXPECT_THAT(of_line("seq_len =\n"), HasSubstr("a value is missing"));
+  EXPECT_THAT(of_line("lr = 1\nlr = 2\n"), test::names("'lr'", "second time"));
+  EXPECT_THAT(of_line("[base]\n"), test::names("'base'", "second time"));
+  EXPECT_THAT(of_line("seq_len: 3\n"), HasSubstr("followed by ="));
+  EXPECT_THAT(of_line("seq_len =\n"), HasSubstr("value is missing"));
   EXPECT_THAT(of_line("[cell\n"), HasSubstr("closing bracket"));
   EXPECT_THAT(of_line("x = True\n"), HasSubstr("small letters"));
   for (const char* line : {"a = 1 2\n", "a = [1 2]\n", "a = 2024-13-45\n", "a = \"\\q\"\n"}) {
@@ -155,7 +151,7 @@ TEST(Matrix, AWrongTypeNamesItsLine) {
               HasSubstr("m.toml:5: [measure] sesoi"));
   EXPECT_THAT(problem(kHead + "cell = 3\n"), HasSubstr("m.toml:4"));
   EXPECT_THAT(problem(kHead + "budget = \"soon\"\n" + kCell),
-              HasSubstr("m.toml:4: [experiment] budget: 'soon' is not a duration"));
+              test::names("m.toml:4:", "[experiment] budget: 'soon'"));
 }
 
 TEST(Matrix, ReportsEveryProblemAtOnce) {
@@ -168,11 +164,10 @@ TEST(Matrix, ReportsEveryProblemAtOnce) {
 
 TEST(Matrix, SyntaxErrorsVersionsAndEmptiness) {
   EXPECT_THAT(problem("version = \n"), HasSubstr("m.toml:1:"));
-  EXPECT_THAT(problem("[experiment]\nname = \"t\"\n" + kCell),
-              HasSubstr("lacks the key 'version'"));
+  EXPECT_THAT(problem("[experiment]\nname = \"t\"\n" + kCell), test::names("lacks", "'version'"));
   EXPECT_THAT(problem("version = 2\n[experiment]\nname = \"t\"\n" + kCell), HasSubstr("m.toml:1:"));
   EXPECT_THAT(problem(kHead), HasSubstr("asks for nothing"));
-  EXPECT_THAT(problem("version = 1\n" + kCell), HasSubstr("lacks the key 'experiment'"));
+  EXPECT_THAT(problem("version = 1\n" + kCell), test::names("lacks", "'experiment'"));
 }
 
 TEST(Matrix, QualityAndTheCellsOwn) {
@@ -207,20 +202,20 @@ margin = 0.02
 
 TEST(Matrix, QualityMistakes) {
   EXPECT_THAT(problem(kHead + kCell + "[quality]\nseeds = 4\n"),
-              HasSubstr("m.toml:6: [quality]: 4 seeds need a `margin`"));
+              test::names("m.toml:6: [quality]:", "4 seeds", "`margin`"));
   EXPECT_THAT(problem(kHead + kCell + "[quality]\nmargn = 0.1\n"),
-              HasSubstr("m.toml:7: unknown key 'margn' in [quality] (did you mean 'margin'?)"));
+              test::names("m.toml:7:", "'margn' in [quality]", "'margin'?"));
   EXPECT_THAT(problem(kHead + kCell + "[quality]\nmargin = 0.0\n"),
               HasSubstr("m.toml:7: [quality] margin"));
   EXPECT_THAT(problem(kHead + kCell + "[quality]\nmargin = 0.1\nseeds = -1\n"),
               HasSubstr("m.toml:8: [quality] seeds"));
   EXPECT_THAT(problem(kHead + kCell + "[quality]\nmargin = 0.1\nsteps = 25\n"),
-              HasSubstr("m.toml:6: [quality]: every = 10 does not divide steps = 25"));
+              test::names("m.toml:6: [quality]:", "every = 10", "steps = 25"));
   EXPECT_THAT(problem(kHead + kCell + "quality = { seeds = 4 }\n"),
-              HasSubstr("m.toml:6: [[cell]] quality: 4 seeds need a `margin`"));
+              test::names("m.toml:6: [[cell]] quality:", "4 seeds", "`margin`"));
   EXPECT_THAT(problem(kHead + kCell + "quality = false\n"), HasSubstr("m.toml:6"));
   EXPECT_THAT(problem(kHead + kCell, {"quality.seeds=8"}),
-              HasSubstr("--set: [quality]: 8 seeds need a `margin`"));
+              test::names("--set: [quality]:", "8 seeds", "`margin`"));
   EXPECT_EQ(problem(kHead + kCell + "[quality]\nseeds = 0\n"), "");
 }
 
@@ -228,9 +223,9 @@ TEST(Matrix, RefusesWhatThisBuildDoesNotKnow) {
   EXPECT_THAT(problem(kHead + kCell + "[toggles.x]\nkey = \"lr\"\n"),
               HasSubstr("unknown key 'toggles'"));
   EXPECT_THAT(problem(kHead + kCell + "[measure]\ninterleave = \"turns\"\n"),
-              HasSubstr("interleave = 'turns' is not supported"));
+              HasSubstr("interleave = 'turns'"));
   EXPECT_THAT(problem(kHead + "[matrix]\ndesign = \"factorial\"\noptimizations = [\"varlen\"]\n"),
-              HasSubstr("design = 'factorial' is not supported"));
+              HasSubstr("design = 'factorial'"));
 }
 
 TEST(Matrix, PairwiseExpands) {
@@ -256,10 +251,10 @@ include = [{ optimization = "grad_scaler", seq_len = 64 }]
 TEST(Matrix, PairwiseMistakes) {
   const std::string start = kHead + "[matrix]\noptimizations = [\"varlen\"]\n";
   EXPECT_THAT(problem(start + "axes = { seqlen = [1] }\n"),
-              HasSubstr("m.toml:6: unknown key 'seqlen'"));
+              test::names("m.toml:6:", "key 'seqlen'"));
   EXPECT_THAT(problem(start + "axes = { seq_len = 1 }\n"), HasSubstr("non-empty array"));
   EXPECT_THAT(problem(start + "axes = { seq_len = [1] }\nexclude = [{ seq_len = 2 }]\n"),
-              HasSubstr("m.toml:7: [matrix] exclude {\"seq_len\":2} matches no cell"));
+              test::names("m.toml:7: [matrix] exclude", "{\"seq_len\":2}", "no cell"));
   EXPECT_THAT(problem(start + "include = [{ seq_len = 2 }]\n"),
               HasSubstr("needs an `optimization`"));
 }
@@ -273,11 +268,11 @@ TEST(Matrix, OverridesAreCheckedLikeTheFile) {
   EXPECT_DOUBLE_EQ(*matrix.sesoi, 0.02);
   ASSERT_EQ(matrix.base.size(), 2u);
   EXPECT_THAT(problem(kHead + kCell, {"base.seqlen=64"}),
-              HasSubstr("--set: unknown key 'seqlen' (did you mean 'seq_len'?)"));
-  EXPECT_THAT(problem(kHead + kCell, {"launches"}), HasSubstr("write it as key=value"));
+              test::names("--set:", "key 'seqlen'", "'seq_len'?"));
+  EXPECT_THAT(problem(kHead + kCell, {"launches"}), HasSubstr("key=value"));
   EXPECT_THAT(problem(kHead + kCell, {"experiment.launches=many"}),
-              HasSubstr("--set: [experiment] launches takes an integer"));
-  EXPECT_THAT(problem(kHead + kCell, {"cell.rounds=3"}), HasSubstr("'cell' is not a table"));
+              test::names("--set: [experiment] launches", "integer"));
+  EXPECT_THAT(problem(kHead + kCell, {"cell.rounds=3"}), test::names("'cell'", "table"));
 }
 
 TEST(Matrix, Durations) {
@@ -290,7 +285,7 @@ TEST(Matrix, Durations) {
 
 TEST(Matrix, FilesThatCannotBeRead) {
   EXPECT_THAT(load_matrix("/nowhere.toml").error().message,
-              HasSubstr("/nowhere.toml: cannot be read"));
+              test::names("/nowhere.toml:", "cannot be read"));
   EXPECT_THAT(load_matrix("/tmp").error().message, HasSubstr("is a directory"));
 }
 
@@ -378,7 +373,7 @@ TEST(Matrix, TooManyCellsAreRefusedBeforeTheyArePlanned) {
   EXPECT_EQ(problem(kHead + cells),
             "m.toml: asks for 1001 cells, more than 1000 cells; divide it among several matrices");
   EXPECT_THAT(problem(kHead + "[matrix]\noptimizations = [\"varlen\"]\ninclude = [" + more + "]\n"),
-              HasSubstr("asks for 1002 cells"));
+              HasSubstr("1002 cells"));
 }
 
 TEST(Matrix, LimitsAndBytesThatAreNoText) {

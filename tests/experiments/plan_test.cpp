@@ -10,6 +10,7 @@
 #include "experiments/analysis/claims.h"
 #include "experiments/analysis/report.h"
 #include "tests/experiments/support.h"
+#include "tests/names.h"
 #include "tests/paths.h"
 
 namespace assay {
@@ -83,14 +84,14 @@ TEST_F(PlanTest, ACellWithoutWhatItsOptimizationSwitchesIsRefused) {
   const std::string nsa = kHead + "[base]\nfamily = \"nsa\"\npreset = \"tiny\"\n[[cell]]\n"
                                   "name = \"n\"\noptimization = \"nsa_ranges\"\n";
   EXPECT_EQ(problem(nsa), "");
-  EXPECT_THAT(problem(nsa + "set = { nsa_attention = \"dense\" }\n"),
-              HasSubstr("m.toml:7: cell 'n': optimization 'nsa_ranges' needs nsa_attention = nsa, "
-                        "or no block is selected: set it under [base] or in the cell's `set`"));
+  EXPECT_THAT(
+      problem(nsa + "set = { nsa_attention = \"dense\" }\n"),
+      test::names("m.toml:7: cell 'n':", "'nsa_ranges' needs nsa_attention", "[base]", "`set`"));
   const std::string ema = kHead + "[base]\npreset = \"tiny\"\n[[cell]]\nname = \"e\"\n"
                                   "optimization = \"ema_swap\"\n";
   EXPECT_EQ(problem(ema), "");
   EXPECT_THAT(problem(ema + "set = { ema_decay = 0.0 }\n"),
-              HasSubstr("cell 'e': optimization 'ema_swap' needs ema_decay above 0"));
+              test::names("cell 'e':", "'ema_swap' needs ema_decay"));
   const std::string mla = kHead + "[base]\ndevice = \"cuda\"\npreset = \"tiny\"\n[[cell]]\n"
                                   "name = \"m\"\noptimization = \"mla_inputs\"\n";
   EXPECT_EQ(problem(mla + "set = { precision = \"bf16\" }\n"), "");
@@ -98,15 +99,14 @@ TEST_F(PlanTest, ACellWithoutWhatItsOptimizationSwitchesIsRefused) {
                              "precision = \"bf16\", rope_dim = 24",
                              "precision = \"bf16\", kv_rank = 1032",
                              "precision = \"bf16\", head_dim = 36"})
-    EXPECT_THAT(problem(mla + "set = { " + change + " }\n"),
-                HasSubstr("cell 'm': optimization 'mla_inputs' needs for level fused on a GPU bf16 "
-                          "or fp8, head_dim and kv_rank multiples of 8, kv_rank at most 1024, and "
-                          "rope_dim a power of two from 8 to 256"))
+    EXPECT_THAT(
+        problem(mla + "set = { " + change + " }\n"),
+        test::names("cell 'm':", "'mla_inputs' needs", "level fused", "most 1024", "8 to 256"))
         << change;
   EXPECT_THAT(problem(mla + "set = { device = \"cpu\", kv_rank = 33 }\n"),
-              HasSubstr("needs for level rotary_complex an even head_dim and an even kv_rank"));
+              test::names("level rotary_complex", "even head_dim", "even kv_rank"));
   EXPECT_THAT(problem(mla + "set = { precision = \"bf16\", pattern = \"GG\" }\n"),
-              HasSubstr("needs a layer of latent attention: an M in pattern"));
+              HasSubstr("M in pattern"));
 }
 
 TEST_F(PlanTest, HowAPathIsWrittenIsNoPartOfThePlan) {
@@ -154,7 +154,7 @@ TEST_F(PlanTest, AnotherLevelMayBeTheReference) {
   EXPECT_THAT(problem(cell + "reference = \"pointer_swop\"\n"),
               HasSubstr("unknown level 'pointer_swop'"));
   EXPECT_THAT(problem(cell + "reference = \"exchange\"\n"),
-              HasSubstr("names no level beside the reference 'exchange'"));
+              test::names("no level", "reference 'exchange'"));
 }
 
 TEST_F(PlanTest, TheHashNamesWhatDeterminesTheExperiment) {
@@ -218,15 +218,13 @@ optimization = "bf16_guard"
 )",
                                    {},
                                    "/nowhere/corpus");
-  EXPECT_THAT(text,
-              HasSubstr("m.toml:5: unknown optimization 'ema_swop' (did you mean 'ema_swap'?)"));
   EXPECT_THAT(
       text,
-      HasSubstr(
-          "m.toml:7: unknown level 'varlne' of optimization 'varlen' (did you mean 'varlen'?)"));
-  EXPECT_THAT(text, HasSubstr("key 'rope_dim' must be even"));
-  EXPECT_THAT(text, HasSubstr("'grad_scaler' is what optimization 'grad_scaler' switches"));
-  EXPECT_THAT(text, HasSubstr("/nowhere/corpus: no such file or directory"));
+      test::names("m.toml:5: unknown optimization", "optimization 'ema_swop'", "'ema_swap'?"));
+  EXPECT_THAT(text, test::names("m.toml:7: unknown level", "level 'varlne'", "'varlen'?"));
+  EXPECT_THAT(text, test::names("key 'rope_dim'", "even"));
+  EXPECT_THAT(text, test::names("'grad_scaler' is what", "optimization 'grad_scaler' switches"));
+  EXPECT_THAT(text, HasSubstr("/nowhere/corpus: no such"));
 }
 
 TEST_F(PlanTest, MissingData) {
@@ -245,18 +243,18 @@ TEST_F(PlanTest, MissingData) {
 
 TEST_F(PlanTest, CellsThatMakeNoSense) {
   const std::string cell = "[[cell]]\noptimization = \"ema_swap\"\n";
-  EXPECT_THAT(problem(kHead + cell + cell), HasSubstr("two cells are named 'ema_swap'"));
+  EXPECT_THAT(problem(kHead + cell + cell), test::names("two cells", "'ema_swap'"));
   EXPECT_THAT(problem(kHead + cell + "levels = [\"clone_copy\"]\n"),
-              HasSubstr("names no level beside the reference"));
+              test::names("no level", "the reference"));
   EXPECT_THAT(problem(kHead + cell + "visit_steps = 2\ndiscard_steps = 2\n"),
               HasSubstr("leaves nothing"));
   EXPECT_THAT(problem(kHead + cell + "visit_steps = 1\nset = { device = \"cuda\" }\n"),
-              HasSubstr("a visit on a GPU takes at least 4 steps"));
+              test::names("visit on a", "least 4 steps"));
   EXPECT_THAT(problem(kHead + "[[cell]]\noptimization = \"ddp_buckets\"\n"),
               AllOf(HasSubstr("'ddp_buckets'"), HasSubstr("`ranks`")));
   EXPECT_THAT(problem(kHead + "[[cell]]\noptimization = \"ddp_find_unused\"\n"
                               "set = { ranks = 2, ddp_static_graph = true }\n"),
-              HasSubstr("'ddp_static_graph' and 'ddp_find_unused' exclude each other"));
+              HasSubstr("'ddp_static_graph' and 'ddp_find_unused'"));
 }
 
 TEST_F(PlanTest, OnTheCpuAVisitOfEvaluationsDiscardsItsFirst) {
@@ -298,9 +296,9 @@ TEST_F(PlanTest, VariantsThatDoNotFitAreSplit) {
     EXPECT_EQ(variants[0]->role, Role::Reference);
     EXPECT_EQ(variants[2]->role, Role::Control);
   }
-  EXPECT_THAT(split.notes, testing::ElementsAre(HasSubstr("is split into 2 groups")));
+  EXPECT_THAT(split.notes, testing::ElementsAre(HasSubstr("2 groups")));
   options.host_memory_bytes = 1 << 20;
-  EXPECT_THAT(make_plan(matrix, options).error().message, HasSubstr("Choose a smaller preset"));
+  EXPECT_THAT(make_plan(matrix, options).error().message, HasSubstr("smaller preset"));
 }
 
 // MDE of the median with sd .1 and 6 rounds, 5 launches, power .8, and alpha .05 shared among the
@@ -350,11 +348,11 @@ TEST_F(PlanTest, RefusesLossLaunchesThatCanShowNothing) {
   const std::string cell =
       kHead + "[[cell]]\noptimization = \"varlen\"\n[quality]\nmargin = 0.03\n";
   const auto problem_of = [&](const std::string& quality) { return problem(cell + quality); };
-  EXPECT_THAT(problem_of("steps = 1\nevery = 1\n"), HasSubstr("0 of at least 2"));
+  EXPECT_THAT(problem_of("steps = 1\nevery = 1\n"), test::names("0 of at", "least 2"));
   EXPECT_THAT(problem_of("steps = 20\nevery = 2\n"), HasSubstr("20 warm-up steps"))
       << "all of it is warm-up";
   EXPECT_THAT(problem_of("steps = 24\nevery = 4\n"),
-              HasSubstr("cell 'varlen': [quality]: 1 of at"));
+              test::names("cell 'varlen': [quality]:", "1 of at"));
   EXPECT_EQ(problem_of("steps = 28\nevery = 4\n"), "");
   EXPECT_EQ(problem_of("steps = 4\nevery = 2\nseeds = 0\n"), "");
   EXPECT_THAT(small_plan(scratch_, cell + "steps = 40\nseeds = 1\n").notes,
@@ -371,10 +369,10 @@ TEST_F(PlanTest, NotesWhatTooFewLaunchesCannotGive) {
                       kHead + "[[cell]]\noptimization = \"varlen\"\nlaunches = " + launches + "\n")
         .notes;
   };
-  EXPECT_THAT(notes("2"), Contains(HasSubstr("2 launches can never give a verdict")));
-  EXPECT_THAT(notes("3"),
-              Contains(HasSubstr("3 launches can never give FASTER or SLOWER (5 needed); NO_EFFECT "
-                                 "needs 3")));
+  EXPECT_THAT(notes("2"), Contains(test::names("2 launches", "never give", "a verdict")));
+  EXPECT_THAT(
+      notes("3"),
+      Contains(test::names("3 launches", "FASTER or SLOWER", "(5 needed)", "NO_EFFECT needs 3")));
   EXPECT_THAT(notes("5"), Not(Contains(HasSubstr("can never"))));
 }
 

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "core/protocol/visit_json.h"
+#include "tests/names.h"
 
 namespace assay {
 namespace {
@@ -72,9 +73,8 @@ TEST(Protocol, ARoundThatWasNotAskedForIsRefused) {
     const auto rows = parse_round(event, 1, 0, order, kVariants);
     return rows ? std::string() : rows.error().message;
   };
-  EXPECT_THAT(error({{"visits", {visit(0, 0), visit(1, 1)}}}, {1, 0}),
-              HasSubstr("which was not asked"));
-  EXPECT_THAT(error({{"visits", {visit(0, 0)}}}, {0, 1}), HasSubstr("1 of 2 visits"));
+  EXPECT_THAT(error({{"visits", {visit(0, 0), visit(1, 1)}}}, {1, 0}), HasSubstr("not asked"));
+  EXPECT_THAT(error({{"visits", {visit(0, 0)}}}, {0, 1}), HasSubstr("1 of 2"));
   EXPECT_THAT(error({{"visits", {visit(0, 0), visit(0, 0)}}}, {0, 1}), HasSubstr("not asked"));
   EXPECT_THAT(error({{"visits", {visit(0, 7)}}}, {0}), HasSubstr("not asked"));
   EXPECT_THAT(error({{"visit", 1}}, {0}), HasSubstr("breaks the protocol"));
@@ -139,7 +139,7 @@ TEST(Protocol, ARetirementNamesItsCause) {
 
 TEST(Protocol, AnotherVersionIsRefused) {
   EXPECT_THAT(parse_hello({{"event", "hello"}, {"protocol", 3}}).error().message,
-              HasSubstr("the worker speaks protocol 3, this engine 4"));
+              test::names("protocol 3", "engine 4"));
 }
 
 } // namespace

@@ -8,6 +8,7 @@
 #include "experiments/plan/document_checks.h"
 #include "model/config/nsa_shape.h"
 #include "model/config/train_config.h"
+#include "tests/names.h"
 
 namespace assay {
 namespace {
@@ -62,12 +63,10 @@ TEST(ShapeWarnings, HeadWidths) {
   json config = preset("base");
   config["head_dim"] = 85; // 1024 / 12 of a published model; 85 + 32 = 117
   EXPECT_THAT(shape_warnings(config),
-              ElementsAre(HasSubstr("head_dim 85 + rope_dim 32 = 117 is not a multiple of 8: flash "
-                                    "and cuDNN attention on a GPU refuse it; 120 is the next")));
+              ElementsAre(test::names(
+                  "head_dim 85", "rope_dim 32", "= 117", "multiple of 8:", "; 120 is")));
   config["head_dim"] = 256;
-  EXPECT_THAT(shape_warnings(config),
-              ElementsAre(HasSubstr("= 288: flash and cuDNN attention on a "
-                                    "GPU take at most 256")));
+  EXPECT_THAT(shape_warnings(config), ElementsAre(test::names("= 288:", "most 256")));
   config["head_dim"] = 224; // 224 + 32 = 256: the widest
   EXPECT_THAT(shape_warnings(config), IsEmpty());
   config["head_dim"] = 85;
@@ -75,18 +74,18 @@ TEST(ShapeWarnings, HeadWidths) {
   EXPECT_THAT(shape_warnings(config), IsEmpty());
   json sparse = nsa_config(8192);
   sparse["head_dim"] = 60;
-  EXPECT_THAT(shape_warnings(sparse), ElementsAre(HasSubstr("head_dim 60 is not a multiple of 8")));
+  EXPECT_THAT(shape_warnings(sparse), ElementsAre(test::names("head_dim 60", "multiple of 8")));
 }
 
 TEST(ShapeWarnings, Vocabularies) {
   json config = preset("base");
   config["vocab_size"] = 50257; // GPT-2's
   EXPECT_THAT(shape_warnings(config),
-              ElementsAre(HasSubstr("vocab_size 50257 is not a multiple of 8:")));
+              ElementsAre(test::names("vocab_size 50257", "multiple of 8:")));
   EXPECT_THAT(shape_warnings(config), ElementsAre(HasSubstr("; 50304 is")));
   config["vocab_size"] = 50264;
   EXPECT_THAT(shape_warnings(config),
-              ElementsAre(HasSubstr("vocab_size 50264 is not a multiple of 64: the last tile")));
+              ElementsAre(test::names("vocab_size 50264", "multiple of 64:")));
   config["vocab_size"] = 50304;
   EXPECT_THAT(shape_warnings(config), IsEmpty());
 }
@@ -148,8 +147,7 @@ TEST(ShapeWarnings, OneSentenceForAllCellsThatShareIt) {
   ClaimRow claim;
   claim.source_errors = "one\ntwo\n";
   plan.claims = {claim, claim};
-  EXPECT_THAT(shape_warnings(plan),
-              ElementsAre(HasSubstr("cells c1, c3: vocab_size 257 is not a multiple of 8")));
+  EXPECT_THAT(shape_warnings(plan), ElementsAre(test::names("cells c1, c3:", "vocab_size 257")));
   EXPECT_THAT(source_errors(plan), ElementsAre("one", "two"));
 }
 

@@ -25,7 +25,7 @@ TEST_F(RunnerTest, ACellBeyondTheDiskBudgetIsNotTraced) {
   scratch_.write("r/traces/99.0.a.sqlite", std::string(static_cast<std::size_t>(0.02 * one), 'x'));
   const RunSummary summary = run();
   EXPECT_EQ(summary.outcome, RunSummary::Outcome::Complete);
-  EXPECT_THAT(summary.progress.problems, Contains(HasSubstr("ema: no trace: traces take")));
+  EXPECT_THAT(summary.progress.problems, Contains(HasSubstr("ema: no trace")));
   EXPECT_THAT(launches(LaunchKind::Traced, "ema"), IsEmpty());
   EXPECT_THAT(left_untraced(ledger(), plan_.ledger.cells[0].id), HasSubstr("max_gib"));
   const Report report = judge_results(ledger());

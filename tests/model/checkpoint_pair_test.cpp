@@ -14,7 +14,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
-#include "tests/model/data_fixture.h"
+#include "tests/model/data/data_fixture.h"
 #include "tests/paths.h"
 
 namespace assay {
@@ -103,7 +103,7 @@ TEST_F(CheckpointTest, RoundTripIsBitExact) {
 // Skipped where Python does not have it.
 TEST_F(CheckpointTest, OpensWithPythonsSafetensors) {
   const std::string json = save("run/");
-  const std::string script = test::source_dir() + "/tests/scripts/safetensors_roundtrip.py";
+  const std::string script = test::source_dir() + "/tests/scripts/train/safetensors_roundtrip.py";
   const std::string command =
       "python3 '" + script + "' '" + json + "' scalar=3.5 model.weight=0 > /dev/null";
   const int status = std::system(command.c_str());

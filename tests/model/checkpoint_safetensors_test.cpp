@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "model/data/seeded_random.h"
-#include "tests/model/data_fixture.h"
+#include "tests/model/data/data_fixture.h"
 
 namespace assay {
 namespace {

@@ -11,7 +11,7 @@
 #include "model/gates/gates.h"
 #include "model/training/checkpoint.h"
 #include "model/training/generate.h"
-#include "tests/model/data_fixture.h"
+#include "tests/model/data/data_fixture.h"
 #include "tests/model/model_fixture.h"
 
 namespace assay {

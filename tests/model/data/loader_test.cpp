@@ -10,7 +10,7 @@
 #include <thread>
 
 #include "model/data/seeded_random.h"
-#include "tests/model/data_fixture.h"
+#include "tests/model/data/data_fixture.h"
 
 namespace assay {
 namespace {

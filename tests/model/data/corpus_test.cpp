@@ -8,7 +8,7 @@
 #include <set>
 
 #include "model/data/seeded_random.h"
-#include "tests/model/data_fixture.h"
+#include "tests/model/data/data_fixture.h"
 
 namespace assay {
 namespace {

@@ -6,7 +6,7 @@
 #include <numeric>
 
 #include "model/data/seeded_random.h"
-#include "tests/model/data_fixture.h"
+#include "tests/model/data/data_fixture.h"
 
 namespace assay {
 namespace {

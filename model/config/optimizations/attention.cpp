@@ -1,0 +1,150 @@
+// Rows of optimizations(). Softmax attention: documents in a row, latent attention, native sparse
+// attention.
+#include "model/config/optimizations/rows.h"
+
+namespace assay {
+
+namespace {
+
+// As kernels/attention/latent.h.
+bool fits_latent_kernels(const TrainConfig& c) {
+  const bool power_of_two = c.rope_dim > 0 && (c.rope_dim & (c.rope_dim - 1)) == 0;
+  return c.head_dim % 8 == 0 && c.kv_rank % 8 == 0 && c.kv_rank <= 1024 && c.rope_dim >= 8 &&
+         c.rope_dim <= 256 && power_of_two;
+}
+
+} // namespace
+
+std::vector<Optimization> attention_rows() {
+  return {
+      {.name = "varlen",
+       .summary = "packed documents attend only inside themselves, through cu_seqlens; "
+                  "DeltaNet state and short "
+                  "convolution are reset at their borders",
+       .equivalence = Equivalence::Objective,
+       .unit = Unit::TrainStep,
+       .on_tiny = "seq_len=1024 batch_rows=1", // rows long enough for several documents
+       .gates = {Gate::Isolation},
+       .levels = {{"mask_dense",
+                   "dense causal mask over the whole row; documents see each other",
+                   [](TrainConfig& c) { c.attention = Attention::MaskDense; },
+                   "attention/mask_dense"},
+                  {"packed",
+                   "the varlen kernel with row ends as cu_seqlens; documents see each other",
+                   [](TrainConfig& c) { c.attention = Attention::Packed; },
+                   "attention/packed"},
+                  {"varlen",
+                   "the varlen kernel with document ends as cu_seqlens",
+                   [](TrainConfig& c) { c.attention = Attention::Varlen; },
+                   "attention/varlen"}},
+       .also_compare = {{"packed", "varlen"}},
+       .equality = "changing one document leaves every output of the others bit-equal; packed "
+                   "= mask_dense and "
+                   "varlen = one forward per document within 1e-5"},
+      {.name = "mla_inputs",
+       .summary = "rotary positions, latent norm and concatenations of latent attention in two "
+                  "kernels each way",
+       .equivalence = Equivalence::Math,
+       .unit = Unit::TrainStep,
+       .gates = {Gate::SameFunction, Gate::Documents},
+       .levels = {{"ops",
+                   "an operator per step; pairs are rotated by separate products",
+                   [](TrainConfig& c) { c.mla_inputs = MlaInputs::Ops; },
+                   "mla_inputs/ops"},
+                  {"rotary_transpose",
+                   "the same with heads before tokens in the rotation: every operand is copied "
+                   "to be contiguous",
+                   [](TrainConfig& c) { c.mla_inputs = MlaInputs::RotaryTranspose; },
+                   "mla_inputs/rotary_transpose"},
+                  {"rotary_complex",
+                   "the same with one product of complex numbers as rotation",
+                   [](TrainConfig& c) { c.mla_inputs = MlaInputs::RotaryComplex; },
+                   "mla_inputs/rotary_complex"},
+                  {"fused",
+                   "two CUDA kernels each way, which rotate q in place; the same sums in tensor "
+                   "operations on a CPU",
+                   [](TrainConfig& c) { c.mla_inputs = MlaInputs::Fused; },
+                   "mla_inputs/fused"}},
+       .also_compare = {{"rotary_transpose", "rotary_complex"}},
+       .equality = "logits and gradients within rounding; a changed document leaves all others "
+                   "bit-equal; documents packed equal documents alone",
+       .family = "deltanet_mla",
+       .needs = {{"a layer of latent attention: an M in pattern",
+                  [](const TrainConfig& c) { return c.pattern.find('M') != std::string::npos; }},
+                 {"for level rotary_complex an even head_dim and an even kv_rank",
+                  [](const TrainConfig& c) {
+                    return c.mla_inputs != MlaInputs::RotaryComplex ||
+                           (c.head_dim % 2 == 0 && c.kv_rank % 2 == 0);
+                  }},
+                 {"for level fused on a GPU bf16 or fp8, head_dim and kv_rank multiples of 8, "
+                  "kv_rank at most 1024, and rope_dim a power of two from 8 to 256",
+                  [](const TrainConfig& c) {
+                    return c.mla_inputs != MlaInputs::Fused || c.device == Device::Cpu ||
+                           ((c.precision == Precision::Bf16 || c.precision == Precision::Fp8) &&
+                            fits_latent_kernels(c));
+                  }}}},
+      {.name = "mla_attention",
+       .summary = "what computes the causal attention of latent attention, whose values are "
+                  "narrower than its keys",
+       .equivalence = Equivalence::Math,
+       .unit = Unit::TrainStep,
+       .on_tiny = "device=cuda precision=bf16",
+       .gates = {Gate::SameFunction, Gate::Documents},
+       .levels = {{"flash_padded",
+                   "values padded to the keys' width; flash attention 2 on a GPU in 16 bits, "
+                   "else what LibTorch has for the device",
+                   [](TrainConfig& c) { c.mla_attention = MlaAttention::FlashPadded; },
+                   "mla_attention/flash_padded"},
+                  {"cudnn",
+                   "cuDNN, both widths as they are; a batch of more than 256 documents takes "
+                   "flash_padded, with an alarm",
+                   [](TrainConfig& c) { c.mla_attention = MlaAttention::Cudnn; },
+                   "mla_attention/cudnn"},
+                  {"efficient",
+                   "LibTorch's memory-efficient kernel, both widths as they are",
+                   [](TrainConfig& c) { c.mla_attention = MlaAttention::Efficient; },
+                   "mla_attention/efficient"},
+                  {"math",
+                   "tensor operations in fp32 over chunks of queries",
+                   [](TrainConfig& c) { c.mla_attention = MlaAttention::Math; },
+                   "mla_attention/math"}},
+       .also_compare = {{"efficient", "cudnn"}},
+       .equality = "logits and gradients within rounding; a changed document leaves all others "
+                   "bit-equal; documents packed equal documents alone",
+       .family = "deltanet_mla",
+       .needs = {{"attention = packed or varlen: mask_dense has a mask, which these kernels do "
+                  "not take",
+                  [](const TrainConfig& c) { return c.attention != Attention::MaskDense; }}}},
+      {.name = "nsa_ranges",
+       .summary = "selected blocks of native sparse attention become token ranges, or reach "
+                  "the kernel as they are",
+       .equivalence = Equivalence::Math,
+       .unit = Unit::TrainStep,
+       .on_tiny = "pattern=N batch_rows=1",
+       .gates = {Gate::NsaRanges},
+       .levels = {{"v1",
+                   "a host loop over rows, tokens and groups that reads every index by itself",
+                   [](TrainConfig& c) { c.nsa_ranges = NsaRanges::V1; },
+                   "nsa_ranges/v1"},
+                  {"v2a",
+                   "sort, run detection and scatter in tensor operations, no synchronization",
+                   [](TrainConfig& c) { c.nsa_ranges = NsaRanges::V2a; },
+                   "nsa_ranges/v2a"},
+                  {"v2b",
+                   "one CUDA kernel",
+                   [](TrainConfig& c) { c.nsa_ranges = NsaRanges::V2b; },
+                   "nsa_ranges/v2b"},
+                  {"direct",
+                   "no ranges: attention takes the block indices",
+                   [](TrainConfig& c) { c.nsa_ranges = NsaRanges::Direct; },
+                   "nsa_ranges/direct"}},
+       .also_compare = {{"v2a", "v2b"}, {"v2b", "direct"}},
+       .equality = "ranges equal for every query; logits and gradients within the rounding of "
+                   "another order of keys",
+       .family = "nsa",
+       .needs = {{"nsa_attention = nsa, or no block is selected",
+                  [](const TrainConfig& c) { return c.nsa_attention == NsaAttention::Nsa; }}}},
+  };
+}
+
+} // namespace assay

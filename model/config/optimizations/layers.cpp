@@ -1,0 +1,138 @@
+// Rows of optimizations(). The delta rule and what stands between the large products.
+#include "model/config/optimizations/rows.h"
+
+namespace assay {
+
+namespace {
+
+// As kernels/delta_rule/delta_rule.h, whose headers need CUDA.
+bool fits_kernels(std::int64_t head_dim) {
+  return head_dim == 32 || head_dim == 64 || head_dim == 128;
+}
+
+} // namespace
+
+std::vector<Optimization> layer_rows() {
+  return {
+      {.name = "bf16_guard",
+       .summary = "cast q, k, v to bf16 before the delta rule only if they are not bf16",
+       .equivalence = Equivalence::Bitwise,
+       .unit = Unit::TrainStep,
+       .on_tiny = "precision=bf16 bf16_delta_inputs=true batch_rows=1",
+       .gates = {Gate::Training},
+       .levels = {{"cast_always",
+                   ".to(bf16) on every input",
+                   [](TrainConfig& c) { c.bf16_guard = Bf16Guard::CastAlways; },
+                   "cast/always"},
+                  {"cast_if_needed",
+                   ".to(bf16) behind a test of the dtype",
+                   [](TrainConfig& c) { c.bf16_guard = Bf16Guard::CastIfNeeded; },
+                   "cast/if_needed"}},
+       .equality = "loss and weights bit-equal after several steps",
+       .family = "deltanet_mla",
+       .needs = {{"delta_inputs = ops: the fused form writes 16 bits, so no cast is left",
+                  [](const TrainConfig& c) { return c.delta_inputs == DeltaInputs::Ops; }}}},
+      {.name = "delta_inputs",
+       .summary = "short convolution, SiLU, L2 norm, decay and rate before the gated delta "
+                  "rule in one kernel each way",
+       .equivalence = Equivalence::Math,
+       .unit = Unit::TrainStep,
+       .gates = {Gate::SameFunction, Gate::Documents},
+       .levels = {{"ops",
+                   "an operator per step, fp32 between them",
+                   [](TrainConfig& c) { c.delta_inputs = DeltaInputs::Ops; },
+                   "delta_inputs/ops"},
+                  {"fused",
+                   "one CUDA kernel each way, which keeps only the product's output; the same "
+                   "sums in tensor operations on a CPU",
+                   [](TrainConfig& c) { c.delta_inputs = DeltaInputs::Fused; },
+                   "delta_inputs/fused"}},
+       .equality = "logits and gradients within rounding; a changed document leaves all others "
+                   "bit-equal; documents packed equal documents alone",
+       .family = "deltanet_mla",
+       .needs = {{"on a GPU bf16 or fp8, conv_kernel 4 and head_dim 32, 64 or 128",
+                  [](const TrainConfig& c) {
+                    return c.device == Device::Cpu ||
+                           ((c.precision == Precision::Bf16 || c.precision == Precision::Fp8) &&
+                            c.conv_kernel == 4 && fits_kernels(c.head_dim));
+                  }}}},
+      {.name = "gdn_kernel",
+       .summary = "the gated delta rule in five CUDA kernels instead of tensor operations",
+       .equivalence = Equivalence::Math,
+       .unit = Unit::TrainStep,
+       .gates = {Gate::SameFunction, Gate::DeltaRule},
+       .levels = {{"chunked_ops",
+                   "tensor operations over all chunks, a triangular solve per chunk, fp32",
+                   [](TrainConfig& c) { c.delta_form = DeltaForm::Chunked; },
+                   "delta_rule/chunked_ops"},
+                  {"fused",
+                   "own kernels: 16-bit operands, fp32 sums, no gathered copies; tensor "
+                   "operations of the same algebra on a CPU",
+                   [](TrainConfig& c) { c.delta_form = DeltaForm::Fused; },
+                   "delta_rule/fused"}},
+       .equality = "logits and gradients within rounding; a changed document leaves all others "
+                   "bit-equal; the rule equals the recurrence",
+       .family = "deltanet_mla",
+       .needs = {{"on a GPU bf16, chunk_size 64 and head_dim 32, 64 or 128",
+                  [](const TrainConfig& c) {
+                    return c.device == Device::Cpu ||
+                           (c.precision == Precision::Bf16 && c.chunk_size == 64 &&
+                            fits_kernels(c.head_dim));
+                  }}}},
+      {.name = "norms",
+       .summary = "residual sum and norm in one pass, and the norm behind the delta rule with "
+                  "its gate",
+       .equivalence = Equivalence::Math,
+       .unit = Unit::TrainStep,
+       .gates = {Gate::SameFunction},
+       .levels = {{"ops",
+                   "an operator per step",
+                   [](TrainConfig& c) { c.norms = Norms::Ops; },
+                   "norms/ops"},
+                  {"fused",
+                   "one CUDA kernel each way; the same sums in tensor operations on a CPU",
+                   [](TrainConfig& c) { c.norms = Norms::Fused; },
+                   "norms/fused"}},
+       .equality = "logits and gradients within rounding"},
+      {.name = "ffn_gate",
+       .summary = "SwiGLU of the feed-forward in one kernel each way",
+       .equivalence = Equivalence::Math,
+       .unit = Unit::TrainStep,
+       .gates = {Gate::SameFunction},
+       .levels = {{"ops",
+                   "SiLU, product and their gradients as operators",
+                   [](TrainConfig& c) { c.ffn_gate = FfnGate::Ops; },
+                   "ffn_gate/ops"},
+                  {"fused",
+                   "one CUDA kernel each way, which keeps only the product's input",
+                   [](TrainConfig& c) { c.ffn_gate = FfnGate::Fused; },
+                   "ffn_gate/fused"}},
+       .equality = "logits and gradients within rounding",
+       .family = "deltanet_mla"},
+      {.name = "residual16",
+       .summary = "the residual stream and its gradient in 16 bits between the norms, which add "
+                  "and norm in fp32",
+       .equivalence = Equivalence::Statistical,
+       .unit = Unit::TrainStep,
+       .on_tiny = "precision=bf16 norms=fused",
+       .gates = {Gate::SameFunction},
+       .levels = {{"fp32",
+                   "the stream is stored in fp32; its gradient for products is rounded beside it",
+                   [](TrainConfig& c) { c.residual = Residual::Fp32; },
+                   "residual16/fp32"},
+                  {"bf16",
+                   "every sum of the stream, and every gradient of it, is rounded to bf16 where "
+                   "it is stored",
+                   [](TrainConfig& c) { c.residual = Residual::Bf16; },
+                   "residual16/bf16"}},
+       .equality = "logits and gradients within twice the reference's own distance from fp32, or "
+                   "1e-2",
+       .needs = {{"norms = fused and precision = bf16: the fused norms alone add to a 16-bit "
+                  "stream in fp32",
+                  [](const TrainConfig& c) {
+                    return c.norms == Norms::Fused && c.precision == Precision::Bf16;
+                  }}}},
+  };
+}
+
+} // namespace assay
