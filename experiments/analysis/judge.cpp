@@ -243,15 +243,16 @@ std::string why_undecided(ClaimMetric metric,
   const std::string claim = least == claimed.lower ? claimed_range_text(metric, claimed)
                                                    : gain_text(metric, least) + " or more";
   if (measured.upper < least)
-    return fmt::format("the judged interval {} excludes the claimed {}, but decides neither for a "
-                       "smaller gain nor for none",
-                       gains_text(metric, measured),
-                       claim);
-  return fmt::format(
-      "the judged interval {} reaches the claimed {} and also contains gains of {} or less",
-      gains_text(metric, measured),
-      claim,
-      gain_text(metric, std::min(least, smallest)));
+    return fmt::format(
+        "the judged interval of the gain, {}, excludes the claimed {}, but decides neither for a "
+        "smaller gain nor for none",
+        gains_text(metric, measured),
+        claim);
+  return fmt::format("the judged interval of the gain, {}, reaches the claimed {} and also "
+                     "contains gains of {} or less",
+                     gains_text(metric, measured),
+                     claim,
+                     gain_text(metric, std::min(least, smallest)));
 }
 
 // Why a claim of time stays undecided although the rule decides it: the same two rules as for
@@ -261,10 +262,10 @@ Reason why_time_decides_nothing(const ClaimResult& result, const Comparison& com
   if (!is_time(*metric) || result.state == ClaimState::Undecided) return {};
   if (launches_of(comparison) < static_cast<std::size_t>(kFullLaunches))
     return {ReasonCode::Provisional,
-            fmt::format("{} launches; a claim of time needs {}: {} by these",
+            fmt::format("{} launches, which would say {}; a claim of time needs {}",
                         launches_of(comparison),
-                        kFullLaunches,
-                        to_string(result.state))};
+                        to_string(result.state),
+                        kFullLaunches)};
   const double by_total = gain_of(*metric, comparison.effect->throughput.value);
   const Interval& gain = *result.gain_judged;
   if ((gain.lower > 0 && by_total <= 0) || (gain.upper < 0 && by_total >= 0))

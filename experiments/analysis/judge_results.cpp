@@ -79,8 +79,8 @@ std::vector<std::string> shape_warnings_of(const CellView& view) {
 std::optional<Reason> redo_reason(const CellView& view, int disturbed) {
   if (disturbed == 0) return std::nullopt;
   return Reason{ReasonCode::PairsDisturbed,
-                disturbed_text(disturbed, static_cast<int>(view.counted.size())) +
-                    "; on a quiet machine: `" + redo_command(view.spec->command, view.cell->name) + "`"};
+                "other work disturbed launches; to measure them again on a quiet machine: `" +
+                    redo_command(view.spec->command, view.cell->name) + "`"};
 }
 
 using DisturbedByCell = std::map<std::int64_t, int>;

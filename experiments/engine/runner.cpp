@@ -66,8 +66,14 @@ public:
 
 private:
   RunSummary run_launches() {
+    const bool nothing_again = !options_.redo.empty() && !any_redo();
+    if (nothing_again && new_ledger_)
+      bad_input("--redo {}: {} contains no results; leave out --redo to measure them",
+                fmt::join(options_.redo, " --redo "),
+                directory_);
+    if (nothing_again) summary_.stopped = "no launch to measure again";
     std::vector<LaunchTask> tasks = chosen_launches();
-    for (; !tasks.empty(); tasks = chosen_launches()) {
+    for (; !tasks.empty() && !nothing_again; tasks = chosen_launches()) {
       if (leave_untraced(tasks.front())) continue;
       summary_.stopped = why_not_start(tasks.front());
       if (!summary_.stopped.empty()) break;
@@ -112,6 +118,12 @@ private:
       ledger_->add({}, {}, events);
       data_.events.insert(data_.events.end(), events.begin(), events.end());
     }
+  }
+
+  bool any_redo() const {
+    return std::any_of(data_.launches.begin(), data_.launches.end(), [&](const LaunchRow& launch) {
+      return redo_is_asked(data_, launch);
+    });
   }
 
   bool nothing_measured() const {
@@ -278,7 +290,7 @@ private:
     data_.metrics.insert(data_.metrics.end(), outcome.data.begin(), outcome.data.end());
     if (outcome.row.state == LaunchState::Complete) eta_.finished(task, seconds_since(start));
     remove_unfinished_traces();
-    note_disturbed(task, outcome);
+    note_disturbed(progress, task, outcome);
     note_trouble(progress, outcome);
   }
 
@@ -289,14 +301,16 @@ private:
     report(progress);
   }
 
-  void note_disturbed(const LaunchTask& task, const LaunchOutcome& outcome) {
+  void note_disturbed(RunProgress progress, const LaunchTask& task, const LaunchOutcome& outcome) {
     last_disturbed_ = outcome.disturbed_rounds > data_.spec.limits.pairs * outcome.counted_rounds;
     if (task.kind != LaunchKind::Timed || !last_disturbed_) return;
     summary_.disturbed.push_back(fmt::format("{}, timed launch {}: {} of {} rounds",
-                                             data_.cell(task.cell).name,
+                                             progress.cell,
                                              task.index,
                                              outcome.disturbed_rounds,
                                              outcome.counted_rounds));
+    progress.note = "disturbed by other work: " + summary_.disturbed.back();
+    report(progress);
   }
 
   RunProgress describe(const LaunchTask& task) const {

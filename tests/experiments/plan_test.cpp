@@ -311,7 +311,7 @@ TEST_F(PlanTest, EstimatesTimeAndDetectableEffect) {
   EXPECT_DOUBLE_EQ(none.pair_sd, 0.10);
   EXPECT_EQ(none.cells[0].mde, std::nullopt) << "2 launches can never give a verdict";
   Plan five = plan;
-  five.ledger.spec.launches = 5;
+  for (CellRow& cell : five.ledger.cells) cell.launches = 5;
   EXPECT_NEAR(estimate(five).cells[0].mde.value_or(0), 0.1267283, 1e-6);
   EXPECT_EQ(none.judgements, 4);
   EXPECT_DOUBLE_EQ(none.judged_alpha, 0.05 / 4);

@@ -67,6 +67,21 @@ TEST_F(RunnerTest, DisturbedLaunchesAreMeasuredAgainOnRequest) {
   EXPECT_EQ(launches(LaunchKind::Timed, "ema").size(), 3u); // none is disturbed any more
 }
 
+TEST_F(RunnerTest, ARedoOfNothingMeasuresNothing) {
+  RunOptions redo = fake_options();
+  redo.redo = {"disturbed"};
+  EXPECT_THROW(run("", redo), Failure) << "there are no results yet";
+  EXPECT_FALSE(fs::exists(scratch_ / "r"));
+  RunOptions part = fake_options();
+  part.cells = {"ema"};
+  run("", part);
+  const std::size_t measured = ledger().launches.size();
+  const RunSummary summary = run("", redo);
+  EXPECT_EQ(summary.outcome, RunSummary::Outcome::Incomplete);
+  EXPECT_EQ(summary.stopped, "no launch to measure again");
+  EXPECT_EQ(ledger().launches.size(), measured);
+}
+
 TEST_F(RunnerTest, ARedoThatWasInterruptedGoesOnByItself) {
   run();
   RunOptions options = fake_options();

@@ -109,11 +109,12 @@ std::string result_line(const RunSummary& summary, const Options& options) {
 // `command`: that of the plan, to which a person adds.
 void print_disturbed(const RunSummary& summary, const std::string& command) {
   if (summary.disturbed.empty()) return;
-  for (const std::string& launch : summary.disturbed)
-    fmt::print(stderr, "disturbed: {}\n", printable(launch));
+  const bool one = summary.disturbed.size() == 1;
   fmt::print(stderr,
-             "other work disturbed these launches, which can cost the verdict; measure them again "
-             "on a quiet machine:\n  {}\n",
+             "other work disturbed {} of this run, which can cost the verdict; measure {} again on "
+             "a quiet machine:\n  {}\n",
+             launch_count_text(summary.disturbed.size()),
+             one ? "it" : "them",
              printable(redo_command(command)));
 }
 

@@ -46,20 +46,24 @@ std::string clocks_text(const std::optional<Clocks>& clocks) {
                         : "floating (" + lowest + " MHz in every visit)";
 }
 
-// "2026-01-28T10:11:12Z to 2026-01-28T10:52:00Z (UTC), 40 launches"
+// "2026-01-28T10:11:12Z to 2026-01-28T10:52:00Z, 40 launches, 1 more not complete"
 std::string measured_span(const Report& report) {
   std::string first, last;
+  std::size_t complete = 0;
   for (const LaunchSummary& launch : report.launches) {
     const LaunchRow& row = launch.row;
+    complete += row.state == LaunchState::Complete;
     if (!row.started_utc.empty() && (first.empty() || row.started_utc < first))
       first = row.started_utc;
     last = std::max(last, std::max(row.started_utc, row.ended_utc));
   }
   if (first.empty()) return "no launch has started";
-  return fmt::format("{}{}, {}",
+  const std::size_t others = report.launches.size() - complete;
+  return fmt::format("{}{}, {}{}",
                      first,
                      last == first ? "" : " to " + last,
-                     launch_count_text(report.launches.size()));
+                     launch_count_text(complete),
+                     others == 0 ? "" : fmt::format(", {} more not complete", others));
 }
 
 // "A=1\nB=2\n" as "A=1, B=2".
