@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "core/ledger/stored_config.h"
 #include "model/config/step_cost.h"
@@ -53,11 +54,13 @@ std::optional<MeasuredPeaks> peaks_of(const CellView& cell, bool fp8) {
   return complete ? std::optional(peaks) : std::nullopt;
 }
 
-// By today's arithmetic, for ledgers that hold no costs. Nothing for a configuration that this
-// build cannot read.
-std::optional<StepCostRow> computed_cost(const VariantRow& variant) {
+// By today's arithmetic, for ledgers that hold no costs. The error is that of a configuration which
+// this build cannot read.
+Result<StepCostRow> computed_cost(const VariantRow& variant) {
   const Result<TrainConfig> resolved = resolve_json(stored_config(variant.config_json));
-  if (!resolved) return std::nullopt;
+  if (!resolved)
+    return fail("this build cannot read the stored configuration, the one that measured it can: {}",
+                resolved.error().message);
   const StepShape shape = step_shape(*resolved);
   return StepCostRow{variant.id,
                      shape.tokens * shape.micro_batches * resolved->ranks,
@@ -85,13 +88,13 @@ void add_bound(VariantSpeed& speed, const std::vector<OpCost>& ops, bool cuda) {
 }
 
 // `step_seconds` > 0.
-std::optional<VariantSpeed> speed_of(const CellView& cell,
-                                     const VariantRow& variant,
-                                     double step_seconds,
-                                     const std::optional<Traced>& traced) {
+Result<VariantSpeed> speed_of(const CellView& cell,
+                              const VariantRow& variant,
+                              double step_seconds,
+                              const std::optional<Traced>& traced) {
   const StepCostRow* stored = cell.cost(variant.id);
-  const std::optional<StepCostRow> cost = stored ? *stored : computed_cost(variant);
-  if (!cost) return std::nullopt;
+  const Result<StepCostRow> cost = stored ? Result(*stored) : computed_cost(variant);
+  if (!cost) return cost.error();
   const bool cuda = on_gpu(cell);
   VariantSpeed speed;
   speed.step_seconds = step_seconds;
@@ -112,6 +115,15 @@ std::optional<VariantSpeed> speed_of(const CellView& cell,
   return speed;
 }
 
+void add_speed(CellReport& cell, Result<VariantSpeed> speed, const std::string& variant) {
+  if (!speed) {
+    cell.no_speed = speed.error().message;
+    return;
+  }
+  speed->variant = variant;
+  cell.speed.push_back(std::move(*speed));
+}
+
 // The reference, then every level, each once; from the first comparison that measured it.
 void add_variants(CellReport& cell, const CellView& view) {
   for (const bool a : {true, false})
@@ -127,19 +139,15 @@ void add_variants(CellReport& cell, const CellView& view) {
       const auto variant = std::find_if(view.variants.begin(),
                                         view.variants.end(),
                                         [&](const VariantRow* row) { return row->id == id; });
-      auto speed = speed_of(view, **variant, ns * 1e-9, traced_side(comparison, a));
-      if (!speed) continue;
-      speed->variant = name;
-      cell.speed.push_back(std::move(*speed));
+      add_speed(cell, speed_of(view, **variant, ns * 1e-9, traced_side(comparison, a)), name);
     }
 }
 
 void add_step_beside(CellReport& cell, const CellView& view) {
   for (const Comparison& comparison : cell.comparisons) {
     if (!comparison.end_to_end) continue;
-    auto speed =
-        speed_of(view, *view.baseline, comparison.end_to_end->step_ns * 1e-9, std::nullopt);
-    if (speed) cell.speed.push_back(std::move(*speed));
+    const double seconds = comparison.end_to_end->step_ns * 1e-9;
+    add_speed(cell, speed_of(view, *view.baseline, seconds, std::nullopt), "");
     return;
   }
 }
@@ -148,6 +156,7 @@ void add_step_beside(CellReport& cell, const CellView& view) {
 
 void estimate_roofline(CellReport& report, const CellView& cell) {
   report.speed.clear();
+  report.no_speed.clear();
   if (report.cell.unit == "train_step")
     add_variants(report, cell);
   else

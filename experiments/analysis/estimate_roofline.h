@@ -8,7 +8,8 @@ namespace assay {
 
 // Fills CellReport::speed: one entry for each timed variant of a cell whose unit is the train step,
 // else one for the train step beside the unit. Kernel launches and busy time come from the
-// comparisons' explanations. Nothing is made up: a cell without measured peaks gives the reason.
+// comparisons' explanations. Nothing is made up: a cell without measured peaks gives the reason,
+// and CellReport::no_speed says why a variant has no entry.
 void estimate_roofline(CellReport& report, const CellView& cell);
 
 } // namespace assay

@@ -59,6 +59,7 @@ struct CellReport {
   std::optional<ControlReport> control;
   std::vector<Comparison> comparisons;
   std::vector<VariantSpeed> speed; // the roofline of each timed variant
+  std::string no_speed;            // why a timed variant has none, or ""
   int counted_launches = 0;        // that count, of the planned ones
   int launches_with_copies = 0;    // the same with every copy that a merge brought
   int disturbed_launches = 0;      // of launches_with_copies: other work exceeded the plan's limit

@@ -332,20 +332,27 @@ std::string loss_note(const Comparison& comparison) {
 }
 
 std::vector<std::string> speed_notes(const Report& report) {
-  std::vector<std::pair<std::string, std::vector<std::string>>> unknown; // why, names of cells
-  for (const CellReport& cell : report.cells)
-    for (const VariantSpeed& speed : cell.speed) {
-      if (speed.unknown.empty()) continue;
-      auto found = std::find_if(
-          unknown.begin(), unknown.end(), [&](const auto& x) { return x.first == speed.unknown; });
-      if (found == unknown.end()) found = unknown.insert(unknown.end(), {speed.unknown, {}});
-      if (found->second.empty() || found->second.back() != cell.cell.name)
-        found->second.push_back(cell.cell.name);
-    }
+  struct Unknown {
+    std::string what, why;
+    std::vector<std::string> cells;
+  };
+  std::vector<Unknown> all;
+  const auto add = [&](const char* what, const std::string& why, const std::string& cell) {
+    if (why.empty()) return;
+    auto found = std::find_if(all.begin(), all.end(), [&](const Unknown& known) {
+      return known.what == what && known.why == why;
+    });
+    if (found == all.end()) found = all.insert(all.end(), {what, why, {}});
+    if (found->cells.empty() || found->cells.back() != cell) found->cells.push_back(cell);
+  };
+  for (const CellReport& cell : report.cells) {
+    add("Throughput and roofline", cell.no_speed, cell.cell.name);
+    for (const VariantSpeed& speed : cell.speed)
+      add("MFU or bottleneck", speed.unknown, cell.cell.name);
+  }
   std::vector<std::string> notes;
-  for (const auto& [why, cells] : unknown)
-    notes.push_back(
-        fmt::format("MFU or bottleneck unknown in {}: {}", fmt::join(cells, ", "), why));
+  for (const auto& [what, why, cells] : all)
+    notes.push_back(fmt::format("{} unknown in {}: {}", what, fmt::join(cells, ", "), why));
   return notes;
 }
 

@@ -76,7 +76,7 @@ std::string end_to_end_line(const CellReport& cell, const Comparison& comparison
 std::string loss_note(const Comparison& comparison);
 // Whether a short report shows the comparison in full: it is decided, or something is wrong.
 bool needs_details(const Verdict& verdict);
-// Why a roofline is incomplete, each reason once, with its cells.
+// Why a roofline is missing or incomplete, each reason once, with its cells.
 std::vector<std::string> speed_notes(const Report& report);
 // "ema_swap: 3 of 60 pairs …"
 std::string alarm_text(const Report& report, const Alarm& alarm);

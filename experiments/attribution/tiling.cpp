@@ -37,28 +37,27 @@ void add_segment(StepTiling& tiling, std::int64_t start, std::int64_t end, Stage
 
 class Timelines { // one a thread that runs steps
 public:
-  explicit Timelines(const Trace& trace) : trace_(trace) {}
-  const StageTimeline& of(std::int64_t thread) {
-    const auto found = by_thread_.find(thread);
-    if (found != by_thread_.end()) return found->second;
-    return by_thread_.emplace(thread, StageTimeline(trace_, thread)).first->second;
+  explicit Timelines(const Trace& trace) {
+    for (const StepRow& step : trace.steps)
+      if (!by_thread_.contains(step.global_tid))
+        by_thread_.emplace(step.global_tid, StageTimeline(trace, step.global_tid));
   }
+  const StageTimeline& of(const StepRow& step) const { return by_thread_.at(step.global_tid); }
 
 private:
-  const Trace& trace_;
   std::map<std::int64_t, StageTimeline> by_thread_;
 };
 
 TiledTrace tile_host(const Trace& trace) {
   TiledTrace result;
-  Timelines timelines(trace);
+  const Timelines timelines(trace);
   for (const StepRow& step : trace.steps) {
     StepTiling tiling;
     tiling.step = step;
     tiling.start = step.start;
     tiling.end = std::max(step.start, step.end);
     tiling.host_ns = tiling.wall_ns();
-    for (const auto& piece : timelines.of(step.global_tid).pieces(tiling.start, tiling.end))
+    for (const auto& piece : timelines.of(step).pieces(tiling.start, tiling.end))
       add_segment(tiling, piece.start, piece.end, piece.stage.value_or(Stage::HostGap));
     result.steps.push_back(std::move(tiling));
   }
@@ -73,243 +72,279 @@ struct Piece { // of time that one device event owns
   std::uint32_t event = 0;
 };
 
-class DeviceTiler {
-public:
-  explicit DeviceTiler(const Trace& trace) : trace_(trace), timelines_(trace), graph_nodes_(trace) {
-    for (const std::string& name : trace.names) is_nccl_.push_back(kernel_class(name) == "nccl");
-  }
+struct Wait { // of the host for the device
+  std::int64_t start = 0, end = 0;
+};
 
-  TiledTrace tile() {
-    own_events();
-    collect_host_work();
-    const std::vector<Piece> pieces = exclusive_pieces();
-    std::size_t first = 0;
-    for (std::size_t i = 0; i < trace_.steps.size(); ++i) {
-      add_interval(i);
-      while (first < pieces.size() && pieces[first].end <= result_.steps[i].start) ++first;
-      fill(i, pieces, first);
-    }
-    return std::move(result_);
-  }
+bool has_time(const DeviceEvent& event) {
+  return event.start != 0 && event.end > event.start;
+}
 
-private:
-  Rank rank(const DeviceEvent& event) const {
+// By device event.
+std::vector<Rank> ranks_of(const Trace& trace) {
+  std::vector<bool> is_nccl; // by name
+  for (const std::string& name : trace.names) is_nccl.push_back(kernel_class(name) == "nccl");
+  const auto rank = [&](const DeviceEvent& event) {
     if (event.kind == DeviceKind::Kernel)
-      return is_nccl_[event.name] ? Rank::Communication : Rank::Compute;
+      return is_nccl[event.name] ? Rank::Communication : Rank::Compute;
     if (event.kind == DeviceKind::Set) return Rank::Compute;
     if (event.copy_kind == kPeerToPeer) return Rank::Communication;
     return event.copy_kind == kHostToDevice || event.copy_kind == kDeviceToHost ? Rank::Copy
                                                                                 : Rank::Compute;
-  }
+  };
+  std::vector<Rank> ranks;
+  ranks.reserve(trace.device.size());
+  for (const DeviceEvent& event : trace.device) ranks.push_back(rank(event));
+  return ranks;
+}
 
-  // The step that a moment of the host belongs to: what happens between two steps of a visit
-  // prepares the later one.
-  std::int64_t step_of_launch(std::int64_t time) const {
-    const std::vector<StepRow>& steps = trace_.steps;
-    const auto next =
-        std::upper_bound(steps.begin(), steps.end(), time, [](std::int64_t t, const StepRow& step) {
-          return t < step.start;
-        });
-    const std::int64_t after = next - steps.begin();
-    if (after > 0 && time <= (next - 1)->end) return after - 1;
-    if (after > 0 && next != steps.end() && follows(static_cast<std::size_t>(after))) return after;
-    return -1;
-  }
+// Whether step i runs on from step i - 1: the next unit of one visit, on one thread.
+bool follows(const std::vector<StepRow>& steps, std::size_t i) {
+  if (i == 0) return false;
+  const StepRow& a = steps[i - 1];
+  const StepRow& b = steps[i];
+  return a.round == b.round && b.position == a.position + 1 && a.global_tid == b.global_tid;
+}
 
-  Stage stage_of(const DeviceEvent& event, std::int64_t step, std::int64_t launch) {
-    if (rank(event) == Rank::Communication) return Stage::ExposedComm;
-    if (event.kind == DeviceKind::Copy && event.copy_kind == kHostToDevice)
-      return Stage::HostToDevice;
-    if (step < 0) return Stage::HostGap;
-    const std::int64_t thread = trace_.steps[static_cast<std::size_t>(step)].global_tid;
-    return timelines_.of(thread).at(launch).value_or(Stage::HostGap);
-  }
+// The step that a moment of the host belongs to: what happens between two steps of a visit
+// prepares the later one.
+std::int64_t step_of_launch(const std::vector<StepRow>& steps, std::int64_t time) {
+  const auto next =
+      std::upper_bound(steps.begin(), steps.end(), time, [](std::int64_t t, const StepRow& step) {
+        return t < step.start;
+      });
+  const std::int64_t after = next - steps.begin();
+  if (after > 0 && time <= (next - 1)->end) return after - 1;
+  if (after > 0 && next != steps.end() && follows(steps, static_cast<std::size_t>(after)))
+    return after;
+  return -1;
+}
 
-  // By the launch; an event whose launch was not recorded goes where the one before it on its
-  // stream went, because a stream keeps the order of launches.
-  void own_events() {
-    const DeviceLaunches launches(trace_.api);
-    std::map<std::pair<std::uint16_t, std::uint32_t>, std::int64_t> last_launch;
-    for (std::size_t i = 0; i < trace_.device.size(); ++i) {
-      const DeviceEvent& event = trace_.device[i];
-      const std::pair stream{event.device, event.stream};
-      const std::optional<std::int64_t> known = launches.start_of(event);
-      const auto before = last_launch.find(stream);
-      const std::int64_t launch = known                         ? *known
-                                  : before != last_launch.end() ? before->second
-                                                                : event.start;
-      if (known) last_launch[stream] = launch;
-      const std::int64_t step = step_of_launch(launch);
-      // The host launched the whole graph at once, outside of its stages.
-      const Stage stage = event.graph ? graph_nodes_.stage_of(i) : stage_of(event, step, launch);
-      result_.owners.push_back({step, stage});
+// Of an event that the host launched at `launch`, in `step` or outside every step (nullptr).
+Stage stage_of(const DeviceEvent& event,
+               Rank rank,
+               const StepRow* step,
+               std::int64_t launch,
+               const Timelines& timelines) {
+  if (rank == Rank::Communication) return Stage::ExposedComm;
+  if (event.kind == DeviceKind::Copy && event.copy_kind == kHostToDevice)
+    return Stage::HostToDevice;
+  if (step == nullptr) return Stage::HostGap;
+  return timelines.of(*step).at(launch).value_or(Stage::HostGap);
+}
+
+// By the launch; an event whose launch was not recorded goes where the one before it on its
+// stream went, because a stream keeps the order of launches.
+std::vector<DeviceOwner>
+owners_of(const Trace& trace, const std::vector<Rank>& ranks, const Timelines& timelines) {
+  const DeviceLaunches launches(trace.api);
+  const GraphNodes graph_nodes(trace);
+  std::map<std::pair<std::uint16_t, std::uint32_t>, std::int64_t> last_launch;
+  std::vector<DeviceOwner> owners;
+  for (std::size_t i = 0; i < trace.device.size(); ++i) {
+    const DeviceEvent& event = trace.device[i];
+    const std::pair stream{event.device, event.stream};
+    const std::optional<std::int64_t> known = launches.start_of(event);
+    const auto before = last_launch.find(stream);
+    const std::int64_t launch = known                         ? *known
+                                : before != last_launch.end() ? before->second
+                                                              : event.start;
+    if (known) last_launch[stream] = launch;
+    const std::int64_t step = step_of_launch(trace.steps, launch);
+    const StepRow* row = step < 0 ? nullptr : &trace.steps[static_cast<std::size_t>(step)];
+    // The host launched the whole graph at once, outside of its stages.
+    const Stage stage =
+        event.graph ? graph_nodes.stage_of(i) : stage_of(event, ranks[i], row, launch, timelines);
+    owners.push_back({step, stage});
+  }
+  return owners;
+}
+
+// By step, of its last device event; -1: none.
+std::vector<std::int64_t> last_ends(const Trace& trace, const std::vector<DeviceOwner>& owners) {
+  std::vector<std::int64_t> ends(trace.steps.size(), -1);
+  for (std::size_t i = 0; i < trace.device.size(); ++i) {
+    if (owners[i].step < 0 || !has_time(trace.device[i])) continue;
+    std::int64_t& end = ends[static_cast<std::size_t>(owners[i].step)];
+    end = std::max(end, trace.device[i].end);
+  }
+  return ends;
+}
+
+// Where a thread that runs steps waits for the device, in order: by its calls, and by CUPTI's
+// records of waits, of which "wait sync" (a stream waits) keeps the host running.
+std::vector<Wait> waits_of(const Trace& trace) {
+  std::vector<bool> runs_steps(trace.threads.size());
+  for (const StepRow& step : trace.steps)
+    for (std::size_t i = 0; i < trace.threads.size(); ++i)
+      if (trace.threads[i] == step.global_tid) runs_steps[i] = true;
+  std::vector<Wait> waits;
+  const auto add = [&](const HostEvent& call) {
+    if (call.thread < runs_steps.size() && runs_steps[call.thread] && call.end > call.start)
+      waits.push_back({call.start, call.end});
+  };
+  std::vector<bool> calls(trace.names.size()), records(trace.names.size());
+  for (std::size_t i = 0; i < trace.names.size(); ++i) {
+    calls[i] = trace.names[i].find("Synchronize") != std::string::npos;
+    records[i] = trace.names[i].find("wait sync") == std::string::npos;
+  }
+  for (const HostEvent& call : trace.api)
+    if (calls[call.name]) add(call);
+  for (const HostEvent& record : trace.syncs)
+    if (records[record.name]) add(record);
+  std::sort(waits.begin(), waits.end(), [](const Wait& a, const Wait& b) {
+    return std::tie(a.start, a.end) < std::tie(b.start, b.end);
+  });
+  return waits;
+}
+
+// Where the host is inside a step and does not wait for the device, in order: a gap of the device
+// there is the host's.
+std::vector<StageSegment> host_work(const std::vector<StepRow>& steps,
+                                    const std::vector<Wait>& waits,
+                                    const Timelines& timelines) {
+  std::vector<StageSegment> work;
+  std::size_t wait = 0;
+  for (const StepRow& step : steps)
+    for (const auto& piece : timelines.of(step).pieces(step.start, step.end)) {
+      const Stage stage = piece.stage == Stage::DataWait ? Stage::DataWait : Stage::HostGap;
+      std::int64_t from = piece.start;
+      while (wait < waits.size() && waits[wait].end <= from) ++wait;
+      for (std::size_t w = wait; w < waits.size() && waits[w].start < piece.end; ++w) {
+        if (waits[w].start > from) work.push_back({from, waits[w].start, stage});
+        from = std::max(from, waits[w].end);
+      }
+      if (from < piece.end) work.push_back({from, piece.end, stage});
     }
-    last_end_.assign(trace_.steps.size(), -1);
-    for (std::size_t i = 0; i < trace_.device.size(); ++i)
-      if (const std::int64_t step = result_.owners[i].step; step >= 0 && has_time(trace_.device[i]))
-        last_end_[static_cast<std::size_t>(step)] =
-            std::max(last_end_[static_cast<std::size_t>(step)], trace_.device[i].end);
-  }
+  return work;
+}
 
-  static bool has_time(const DeviceEvent& event) {
-    return event.start != 0 && event.end > event.start;
-  }
-
-  // Whether step i runs on from step i - 1: the next unit of one visit, on one thread.
-  bool follows(std::size_t i) const {
-    if (i == 0) return false;
-    const StepRow& a = trace_.steps[i - 1];
-    const StepRow& b = trace_.steps[i];
-    return a.round == b.round && b.position == a.position + 1 && a.global_tid == b.global_tid;
-  }
-
-  // ... and the host did not wait for the device between the two.
-  bool runs_on(std::size_t i) const {
-    if (!follows(i)) return false;
-    const StepRow& a = trace_.steps[i - 1];
-    const StepRow& b = trace_.steps[i];
-    const auto wait =
-        std::lower_bound(waits_.begin(), waits_.end(), std::pair{a.end, std::int64_t{INT64_MIN}});
-    return wait == waits_.end() || wait->first >= b.start;
-  }
-
-  // Where a thread that runs steps waits for the device: by its calls, and by CUPTI's records of
-  // waits, of which "wait sync" (a stream waits) keeps the host running.
-  std::vector<std::pair<std::int64_t, std::int64_t>> synchronizations() const {
-    std::vector<bool> runs_steps(trace_.threads.size());
-    for (const StepRow& step : trace_.steps)
-      for (std::size_t i = 0; i < trace_.threads.size(); ++i)
-        if (trace_.threads[i] == step.global_tid) runs_steps[i] = true;
-    std::vector<std::pair<std::int64_t, std::int64_t>> result;
-    const auto add = [&](const HostEvent& call) {
-      if (call.thread < runs_steps.size() && runs_steps[call.thread] && call.end > call.start)
-        result.emplace_back(call.start, call.end);
-    };
-    std::vector<bool> calls(trace_.names.size()), records(trace_.names.size());
-    for (std::size_t i = 0; i < trace_.names.size(); ++i) {
-      calls[i] = trace_.names[i].find("Synchronize") != std::string::npos;
-      records[i] = trace_.names[i].find("wait sync") == std::string::npos;
+// Cuts the device's busy time into pieces of one owner each: of the events that run at a moment,
+// the lowest rank, then the earliest start.
+std::vector<Piece> exclusive_pieces(const std::vector<DeviceEvent>& events,
+                                    const std::vector<Rank>& ranks) {
+  using Key = std::tuple<Rank, std::int64_t, std::uint32_t>;
+  std::priority_queue<Key, std::vector<Key>, std::greater<>> running;
+  std::vector<Piece> pieces;
+  std::size_t next = 0;
+  std::int64_t now = 0;
+  while (true) {
+    while (next < events.size() && !has_time(events[next])) ++next;
+    if (running.empty()) {
+      if (next == events.size()) return pieces;
+      now = std::max(now, events[next].start);
     }
-    for (const HostEvent& call : trace_.api)
-      if (calls[call.name]) add(call);
-    for (const HostEvent& record : trace_.syncs)
-      if (records[record.name]) add(record);
-    std::sort(result.begin(), result.end());
-    return result;
-  }
-
-  // Where the host is inside a step and does not wait for the device: a gap of the device there is
-  // the host's.
-  void collect_host_work() {
-    waits_ = synchronizations();
-    std::size_t wait = 0;
-    for (const StepRow& step : trace_.steps)
-      for (const auto& piece : timelines_.of(step.global_tid).pieces(step.start, step.end)) {
-        const Stage stage = piece.stage == Stage::DataWait ? Stage::DataWait : Stage::HostGap;
-        std::int64_t from = piece.start;
-        while (wait < waits_.size() && waits_[wait].second <= from) ++wait;
-        for (std::size_t w = wait; w < waits_.size() && waits_[w].first < piece.end; ++w) {
-          if (waits_[w].first > from) host_work_.push_back({from, waits_[w].first, stage});
-          from = std::max(from, waits_[w].second);
-        }
-        if (from < piece.end) host_work_.push_back({from, piece.end, stage});
-      }
-  }
-
-  // Cuts the device's busy time into pieces of one owner each: of the events that run at a moment,
-  // the lowest rank, then the earliest start.
-  std::vector<Piece> exclusive_pieces() const {
-    using Key = std::tuple<Rank, std::int64_t, std::uint32_t>;
-    std::priority_queue<Key, std::vector<Key>, std::greater<>> running;
-    std::vector<Piece> pieces;
-    const auto& events = trace_.device;
-    std::size_t next = 0;
-    std::int64_t now = 0;
-    while (true) {
-      while (next < events.size() && !has_time(events[next])) ++next;
-      if (running.empty()) {
-        if (next == events.size()) return pieces;
-        now = std::max(now, events[next].start);
-      }
-      if (next < events.size() && events[next].start <= now) {
-        running.emplace(rank(events[next]), events[next].start, static_cast<std::uint32_t>(next));
-        ++next;
-        continue;
-      }
-      const std::uint32_t owner = std::get<2>(running.top());
-      if (events[owner].end <= now) {
-        running.pop();
-        continue;
-      }
-      const std::int64_t until =
-          std::min(events[owner].end, next < events.size() ? events[next].start : kForever);
-      if (!pieces.empty() && pieces.back().event == owner && pieces.back().end == now)
-        pieces.back().end = until;
-      else
-        pieces.push_back({now, until, owner});
-      now = until;
+    if (next < events.size() && events[next].start <= now) {
+      running.emplace(ranks[next], events[next].start, static_cast<std::uint32_t>(next));
+      ++next;
+      continue;
     }
+    const std::uint32_t owner = std::get<2>(running.top());
+    if (events[owner].end <= now) {
+      running.pop();
+      continue;
+    }
+    const std::int64_t until =
+        std::min(events[owner].end, next < events.size() ? events[next].start : kForever);
+    if (!pieces.empty() && pieces.back().event == owner && pieces.back().end == now)
+      pieces.back().end = until;
+    else
+      pieces.push_back({now, until, owner});
+    now = until;
   }
+}
 
-  void add_interval(std::size_t i) {
+// Whether step i runs on from step i - 1 and the host did not wait for the device between the two.
+bool runs_on(const std::vector<StepRow>& steps, std::size_t i, const std::vector<Wait>& waits) {
+  if (!follows(steps, i)) return false;
+  const auto wait = std::lower_bound(
+      waits.begin(), waits.end(), steps[i - 1].end, [](const Wait& candidate, std::int64_t time) {
+        return candidate.start < time;
+      });
+  return wait == waits.end() || wait->start >= steps[i].start;
+}
+
+// The interval of each step on the device's clock, not yet cut.
+std::vector<StepTiling> intervals_of(const std::vector<StepRow>& steps,
+                                     const std::vector<std::int64_t>& last_ends,
+                                     const std::vector<Wait>& waits) {
+  std::vector<StepTiling> tilings;
+  for (std::size_t i = 0; i < steps.size(); ++i) {
     StepTiling tiling;
-    tiling.step = trace_.steps[i];
+    tiling.step = steps[i];
     tiling.host_ns = std::max<std::int64_t>(0, tiling.step.end - tiling.step.start);
     if (i == 0) { // nothing that it could run on from
       tiling.start = tiling.step.start;
     } else {
-      const std::int64_t before = result_.steps[i - 1].end;
-      tiling.start = runs_on(i) ? before : std::max(before, tiling.step.start);
+      const std::int64_t before = tilings[i - 1].end;
+      tiling.start = runs_on(steps, i, waits) ? before : std::max(before, tiling.step.start);
     }
-    tiling.end = std::max(tiling.start, last_end_[i]);
+    tiling.end = std::max(tiling.start, last_ends[i]);
     // The last step before a drain also contains what the host still did after the device was done;
     // elsewhere that is part of the next step's interval.
-    if (i + 1 == trace_.steps.size() || !runs_on(i + 1))
+    if (i + 1 == steps.size() || !runs_on(steps, i + 1, waits))
       tiling.end = std::max(tiling.end, tiling.step.end);
-    result_.steps.push_back(std::move(tiling));
+    tilings.push_back(std::move(tiling));
   }
+  return tilings;
+}
 
-  void fill(std::size_t i, const std::vector<Piece>& pieces, std::size_t first) {
-    StepTiling& tiling = result_.steps[i];
+// [start, end) in which the device does nothing: the host's where it works, else idle.
+void add_gap(StepTiling& tiling,
+             std::int64_t start,
+             std::int64_t end,
+             const std::vector<StageSegment>& host_work) {
+  if (end <= start) return;
+  auto work = std::upper_bound(
+      host_work.begin(), host_work.end(), start, [](std::int64_t t, const StageSegment& piece) {
+        return t < piece.end;
+      });
+  for (; start < end && work != host_work.end() && work->start < end; ++work) {
+    add_segment(tiling, start, std::max(start, work->start), Stage::Idle);
+    start = std::max(start, work->start);
+    add_segment(tiling, start, std::min(end, work->end), work->stage);
+    start = std::min(end, work->end);
+  }
+  add_segment(tiling, start, end, Stage::Idle);
+}
+
+// Cuts the intervals of `tilings` by what the device and, in its gaps, the host did.
+TiledTrace cut(std::vector<StepTiling> tilings,
+               const std::vector<Piece>& pieces,
+               std::vector<DeviceOwner> owners,
+               const std::vector<StageSegment>& host_work) {
+  std::vector<DeviceShare> shares;
+  std::size_t first = 0;
+  for (std::size_t i = 0; i < tilings.size(); ++i) {
+    StepTiling& tiling = tilings[i];
+    while (first < pieces.size() && pieces[first].end <= tiling.start) ++first;
     std::int64_t at = tiling.start;
     for (std::size_t p = first; p < pieces.size() && pieces[p].start < tiling.end; ++p) {
       const std::int64_t from = std::max(at, pieces[p].start);
       const std::int64_t until = std::min(tiling.end, pieces[p].end);
-      add_gap(tiling, at, from);
-      const Stage stage = result_.owners[pieces[p].event].stage;
+      add_gap(tiling, at, from, host_work);
+      const Stage stage = owners[pieces[p].event].stage;
       add_segment(tiling, from, until, stage);
       tiling.device_busy_ns += until - from;
-      result_.shares.push_back(
-          {pieces[p].event, static_cast<std::uint32_t>(i), stage, until - from});
+      shares.push_back({pieces[p].event, static_cast<std::uint32_t>(i), stage, until - from});
       at = until;
     }
-    add_gap(tiling, at, tiling.end);
+    add_gap(tiling, at, tiling.end, host_work);
   }
+  return {std::move(tilings), std::move(shares), std::move(owners)};
+}
 
-  void add_gap(StepTiling& tiling, std::int64_t start, std::int64_t end) const {
-    if (end <= start) return;
-    auto work = std::upper_bound(
-        host_work_.begin(), host_work_.end(), start, [](std::int64_t t, const StageSegment& piece) {
-          return t < piece.end;
-        });
-    for (; start < end && work != host_work_.end() && work->start < end; ++work) {
-      add_segment(tiling, start, std::max(start, work->start), Stage::Idle);
-      start = std::max(start, work->start);
-      add_segment(tiling, start, std::min(end, work->end), work->stage);
-      start = std::min(end, work->end);
-    }
-    add_segment(tiling, start, end, Stage::Idle);
-  }
-
-  const Trace& trace_;
-  Timelines timelines_;
-  GraphNodes graph_nodes_;
-  std::vector<bool> is_nccl_;          // by name
-  std::vector<std::int64_t> last_end_; // by step, of its last device event; -1: none
-  std::vector<std::pair<std::int64_t, std::int64_t>> waits_;
-  std::vector<StageSegment> host_work_; // in order
-  TiledTrace result_;
-};
+TiledTrace tile_device(const Trace& trace) {
+  const Timelines timelines(trace);
+  const std::vector<Rank> ranks = ranks_of(trace);
+  std::vector<DeviceOwner> owners = owners_of(trace, ranks, timelines);
+  const std::vector<Wait> waits = waits_of(trace);
+  std::vector<StepTiling> intervals = intervals_of(trace.steps, last_ends(trace, owners), waits);
+  return cut(std::move(intervals),
+             exclusive_pieces(trace.device, ranks),
+             std::move(owners),
+             host_work(trace.steps, waits, timelines));
+}
 
 } // namespace
 
@@ -322,7 +357,7 @@ std::int64_t step_at(const std::vector<StepRow>& steps, std::int64_t time) {
 }
 
 TiledTrace tile_trace(const Trace& trace) {
-  return trace.on_gpu() ? DeviceTiler(trace).tile() : tile_host(trace);
+  return trace.on_gpu() ? tile_device(trace) : tile_host(trace);
 }
 
 std::vector<StepTiling> tile_steps(const Trace& trace) {

@@ -83,6 +83,11 @@ reference_request(const LedgerData& data, const CellRow& cell, std::string_view 
 struct LaunchRunner::End {
   enum class Why { Failed, Retired, Stopped, BadInput } why;
   std::string reason;
+
+  static End failed(std::string reason) { return {Why::Failed, std::move(reason)}; }
+  static End retired(std::string reason) { return {Why::Retired, std::move(reason)}; }
+  static End stopped(std::string reason) { return {Why::Stopped, std::move(reason)}; }
+  static End bad_input(std::string reason) { return {Why::BadInput, std::move(reason)}; }
 };
 
 LaunchRunner::LaunchRunner(LaunchContext& context, const LaunchTask& task)
@@ -181,22 +186,19 @@ json LaunchRunner::ask(WorkerProcess& worker,
   case WorkerReply::Kind::Answer:
     return std::move(reply.event);
   case WorkerReply::Kind::BadInput:
-    throw End{built_ ? End::Why::Failed : End::Why::BadInput, reply.message};
+    throw built_ ? End::failed(reply.message) : End::bad_input(reply.message);
   case WorkerReply::Kind::Interrupted:
-    throw End{End::Why::Stopped, "interrupted"};
+    throw End::stopped("interrupted");
   case WorkerReply::Kind::Failed:
-    throw End{End::Why::Failed, reply.message};
+    throw End::failed(reply.message);
   case WorkerReply::Kind::Retired:
     break;
   }
-  const Retirement retired = require(parse_retired(reply.event), [](const std::string& message) {
-    return End{End::Why::Failed, message};
-  });
+  const Retirement retired = require(parse_retired(reply.event), End::failed);
   if (retired.variant >= request_.variants.size())
-    throw End{End::Why::Failed,
-              fmt::format("the worker retired variant {}, the launch has {}",
-                          retired.variant,
-                          request_.variants.size())};
+    throw End::failed(fmt::format("the worker retired variant {}, the launch has {}",
+                                  retired.variant,
+                                  request_.variants.size()));
   const LaunchVariant& variant = request_.variants[retired.variant];
   const std::string& name = variant.name;
   const std::string reason =
@@ -208,39 +210,34 @@ json LaunchRunner::ask(WorkerProcess& worker,
              name + ": " + reason,
              variant.id,
              retired.cause});
-  throw End{End::Why::Retired, fmt::format("variant '{}' was retired: {}", name, reason)};
+  throw End::retired(fmt::format("variant '{}' was retired: {}", name, reason));
 }
 
 void LaunchRunner::greet(WorkerProcess& worker) {
-  const auto bad = [](const std::string& message) { return End{End::Why::BadInput, message}; };
   outcome_.row.identity = require(
       parse_hello(ask(worker, hello_request(), "hello", context_.options.setup_timeout_seconds)),
-      bad);
+      End::bad_input);
   const Identity& identity = outcome_.row.identity;
   context_.ledger.set_identity(outcome_.row.id, identity, "");
   if (!context_.build.empty() && identity.build != context_.build)
-    throw End{
-        End::Why::BadInput,
-        fmt::format(
-            "the worker's build {} is not the one that measured so far ({}): launches of two "
-            "builds are never mixed. "
-            "Use --fork to set the old results aside and start again, or bring that build back",
-            identity.build,
-            context_.build)};
+    throw End::bad_input(fmt::format(
+        "the worker's build {} is not the one that measured so far ({}): launches of two "
+        "builds are never mixed. "
+        "Use --fork to set the old results aside and start again, or bring that build back",
+        identity.build,
+        context_.build));
   context_.build = identity.build;
 }
 
 void LaunchRunner::build(WorkerProcess& worker) {
-  const auto failed = [](const std::string& message) { return End{End::Why::Failed, message}; };
   const Built built = require(
       parse_built(
           ask(worker, launch_request(request_), "built", context_.options.setup_timeout_seconds)),
-      failed);
+      End::failed);
   outcome_.row.build_order = built.build_order;
   outcome_.row.identity.threads = built.threads;
   context_.ledger.set_identity(outcome_.row.id, outcome_.row.identity, built.build_order);
-  if (const auto other = other_data(context_.data, cell_, built.data))
-    throw End{End::Why::BadInput, *other};
+  if (const auto other = other_data(context_.data, cell_, built.data)) throw End::bad_input(*other);
   built_ = true;
   if (!built.warning.empty()) context_.on_warning(built.warning);
   outcome_.data = {data_fingerprint_row(outcome_.row.id, built.data)};
@@ -259,7 +256,7 @@ void LaunchRunner::rounds(WorkerProcess& worker) {
     one_round(worker, round, warmup);
     const bool more = timed_rounds_ < rounds_wanted();
     if (const std::string why = context_.stopped(); more && !why.empty())
-      throw End{End::Why::Stopped, why + place_text(round)};
+      throw End::stopped(why + place_text(round));
   }
 }
 
@@ -275,72 +272,81 @@ std::string LaunchRunner::round_text() const {
   return fmt::format("round {} of {}", timed_rounds_ + 1, rounds_wanted());
 }
 
-void LaunchRunner::one_round(WorkerProcess& worker, int round, WarmUp& warmup) {
+LaunchRunner::RoundKind LaunchRunner::next_round(const WarmUp& warmup) const {
+  const bool times = task_.kind != LaunchKind::Loss; // losses count from the first step on
+  if (times && warmup.state() == WarmUp::State::Warming) return RoundKind::WarmUp;
+  const bool traced = task_.kind == LaunchKind::Traced;
+  return traced && traced_warm_rounds_ < kTracedWarmRounds ? RoundKind::TracerWarmUp
+                                                           : RoundKind::Counted;
+}
+
+Tracing LaunchRunner::tracing(RoundKind kind) const {
+  if (kind == RoundKind::TracerWarmUp) return Tracing::WarmUp;
+  return kind == RoundKind::Counted && task_.kind == LaunchKind::Traced ? Tracing::Counted
+                                                                        : Tracing::Off;
+}
+
+std::vector<VisitRow>
+LaunchRunner::visits_of_round(WorkerProcess& worker, int round, RoundKind kind) {
   const std::vector<std::size_t> order = context_.schedule.order(
       cell_.name, task_.index, task_.attempt, round, request_.variants.size());
-  const bool times = task_.kind != LaunchKind::Loss; // losses count from the first step on
-  const bool warming = times && warmup.state() == WarmUp::State::Warming;
-  const bool traced = task_.kind == LaunchKind::Traced && !warming;
-  const bool tracer_warming = traced && traced_warm_rounds_ < kTracedWarmRounds;
-  const Tracing tracing = !traced          ? Tracing::Off
-                          : tracer_warming ? Tracing::WarmUp
-                                           : Tracing::Counted;
-  warmup_round_ = warming || tracer_warming ? round + 1 : 0;
+  warmup_round_ = kind == RoundKind::Counted ? 0 : round + 1;
   const auto start = Clock::now();
-  const json event = ask(worker, round_request(round, order, tracing), "round", round_timeout());
+  const json event =
+      ask(worker, round_request(round, order, tracing(kind)), "round", round_timeout());
   round_seconds_.push_back(std::chrono::duration<double>(Clock::now() - start).count());
   std::vector<VisitRow> visits =
-      require(parse_round(event, outcome_.row.id, round, order, request_.variants),
-              [](const std::string& message) {
-                return End{End::Why::Failed, message};
-              });
+      require(parse_round(event, outcome_.row.id, round, order, request_.variants), End::failed);
+  for (VisitRow& visit : visits) visit.warmup = kind != RoundKind::Counted;
+  return visits;
+}
+
+void LaunchRunner::one_round(WorkerProcess& worker, int round, WarmUp& warmup) {
+  const RoundKind kind = next_round(warmup);
+  const std::vector<VisitRow> visits = visits_of_round(worker, round, kind);
   std::vector<EventRow> events;
-  for (VisitRow& visit : visits) visit.warmup = warming || tracer_warming;
-  if (warming && warmup.add(visits) != WarmUp::State::Warming) {
+  if (kind == RoundKind::WarmUp && warmup.add(visits) != WarmUp::State::Warming) {
     outcome_.row.steady = warmup.state() == WarmUp::State::Steady;
     events.push_back({outcome_.row.id, round, utc_now(), "warmup_end", warmup.detail()});
   }
   context_.ledger.commit_round(visits, events);
-  const DisturbanceLimits& limits = context_.data.spec.limits;
-  const bool counted = !warming && !tracer_warming;
-  outcome_.disturbed_rounds +=
-      counted && std::any_of(visits.begin(), visits.end(), [&](const VisitRow& visit) {
-        return !disturbance(visit.covariates, limits).empty();
-      });
   outcome_.events.insert(outcome_.events.end(), events.begin(), events.end());
-  if (tracer_warming)
-    ++traced_warm_rounds_;
-  else if (!warming)
-    ++timed_rounds_;
-  outcome_.counted_rounds = timed_rounds_;
+  count_round(kind, visits);
   context_.on_round({timed_rounds_,
-                     times && warmup.state() == WarmUp::State::Warming,
+                     next_round(warmup) == RoundKind::WarmUp,
                      round + 1,
                      outcome_.disturbed_rounds});
 }
 
+void LaunchRunner::count_round(RoundKind kind, const std::vector<VisitRow>& visits) {
+  if (kind == RoundKind::TracerWarmUp) ++traced_warm_rounds_;
+  if (kind != RoundKind::Counted) return;
+  ++timed_rounds_;
+  outcome_.counted_rounds = timed_rounds_;
+  outcome_.disturbed_rounds +=
+      std::any_of(visits.begin(), visits.end(), [&](const VisitRow& visit) {
+        return !disturbance(visit.covariates, context_.data.spec.limits).empty();
+      });
+}
+
 void LaunchRunner::store_gates_and_metrics(const json& event, bool gates) {
-  const auto failed = [](const std::string& message) { return End{End::Why::Failed, message}; };
   if (gates)
-    outcome_.gates = require(parse_gates(event, outcome_.row.id, request_.variants), failed);
-  context_.ledger.add(require(parse_metrics(event, outcome_.row.id, request_.variants), failed),
-                      outcome_.gates,
-                      {});
+    outcome_.gates = require(parse_gates(event, outcome_.row.id, request_.variants), End::failed);
+  context_.ledger.add(
+      require(parse_metrics(event, outcome_.row.id, request_.variants), End::failed),
+      outcome_.gates,
+      {});
 }
 
 // The launch's own measurements are stored by now; a bye that fails is still a failed launch.
 void LaunchRunner::finish(WorkerProcess& worker) {
   const json bye =
       ask(worker, plain_request("finish"), "bye", context_.options.setup_timeout_seconds);
-  context_.ledger.add(require(parse_metrics(bye, outcome_.row.id, request_.variants),
-                              [](const std::string& message) {
-                                return End{End::Why::Failed, message};
-                              }),
-                      {},
-                      {});
+  context_.ledger.add(
+      require(parse_metrics(bye, outcome_.row.id, request_.variants), End::failed), {}, {});
   if (const std::string how = worker.finish(WorkerProcess::Seconds(kExitTimeoutSeconds));
       !how.empty())
-    throw End{End::Why::Failed, "the worker " + how + " at its end"};
+    throw End::failed("the worker " + how + " at its end");
 }
 
 void LaunchRunner::add_event(const EventRow& event) {

@@ -58,6 +58,11 @@ public:
 
 private:
   struct End; // why a launch ended before its time
+  enum class RoundKind {
+    WarmUp,       // until steps are steady
+    TracerWarmUp, // traced and not counted
+    Counted,
+  };
 
   void converse(WorkerProcess& worker);
   nlohmann::json
@@ -66,6 +71,10 @@ private:
   void build(WorkerProcess& worker);
   void rounds(WorkerProcess& worker);
   void one_round(WorkerProcess& worker, int round, WarmUp& warmup);
+  RoundKind next_round(const WarmUp& warmup) const;
+  Tracing tracing(RoundKind kind) const;
+  std::vector<VisitRow> visits_of_round(WorkerProcess& worker, int round, RoundKind kind);
+  void count_round(RoundKind kind, const std::vector<VisitRow>& visits);
   std::string place_text(int round) const;
   std::string round_text() const;
   void store_gates_and_metrics(const nlohmann::json& event, bool gates);

@@ -228,19 +228,38 @@ void check_levels(TomlTable& table, const ClaimRow& claim) {
                                        did_you_mean(level, names)));
 }
 
-ClaimRow read_claim(const toml::table& raw, TomlProblems& problems) {
+// `document` and `section`, or `source`, which is both in one sentence.
+void read_source(TomlTable& table, QuotedClaim& claim) {
+  if (!table.has("document") && !table.has("section")) {
+    table.required("source");
+    claim.row.source = table.text("source").value_or("");
+    return;
+  }
+  table.required("document");
+  claim.document = table.text("document").value_or("");
+  claim.row.source = claim.document;
+  if (const std::optional<std::string> section = table.text("section"))
+    claim.row.source += ", " + *section;
+  if (const toml::node* source = table.node("source"))
+    table.problems().add(
+        source,
+        fmt::format("{} takes `document` and `section`, or `source`, not both", table.path()));
+}
+
+QuotedClaim read_claim(const toml::table& raw, TomlProblems& problems) {
   const std::string id = raw["id"].value_or(std::string());
   TomlTable table(
       raw, id.empty() ? "[[claim]]" : fmt::format("[[claim]] '{}'", printable(id)), problems);
-  for (const char* key : {"id", "optimization", "from", "to", "text", "source", "conditions"})
+  for (const char* key : {"id", "optimization", "from", "to", "text", "conditions"})
     table.required(key);
-  ClaimRow claim;
+  QuotedClaim quoted;
+  read_source(table, quoted);
+  ClaimRow& claim = quoted.row;
   claim.id = table.text("id").value_or("");
   claim.optimization = table.text("optimization").value_or("");
   claim.from = table.text("from").value_or("");
   claim.to = table.text("to").value_or("");
   claim.text = table.text("text").value_or("");
-  claim.source = table.text("source").value_or("");
   claim.conditions = table.text("conditions").value_or("");
   claim.unmet = table.text("unmet").value_or("");
   read_kind(table, claim);
@@ -248,7 +267,7 @@ ClaimRow read_claim(const toml::table& raw, TomlProblems& problems) {
   read_stages(table, claim);
   check_levels(table, claim);
   table.no_other_keys();
-  return claim;
+  return quoted;
 }
 
 std::vector<std::string> kind_names() {
@@ -310,8 +329,19 @@ DocumentCheck read_check(const toml::table& raw, TomlProblems& problems) {
   return check;
 }
 
+// Of a source in one sentence, "DOCUMENT" or "DOCUMENT, section 2": the longest of the checked
+// documents that it names, or "".
+std::string document_of(const std::string& source, const std::vector<DocumentCheck>& checks) {
+  std::string document;
+  for (const DocumentCheck& check : checks)
+    if ((source == check.document || source.starts_with(check.document + ",")) &&
+        check.document.size() > document.size())
+      document = check.document;
+  return document;
+}
+
 struct ClaimFiles {
-  std::vector<ClaimRow> claims;
+  std::vector<QuotedClaim> claims;
   std::vector<DocumentCheck> checks;
 };
 
@@ -339,12 +369,16 @@ Result<std::vector<ClaimRow>> load_claim_files(const std::vector<std::string>& f
   std::vector<std::string> errors;
   for (const std::string& file : files) read_file(file, all, errors);
   std::set<std::string> ids;
-  for (const ClaimRow& claim : all.claims)
-    if (!ids.insert(claim.id).second)
-      errors.push_back(fmt::format("claim id '{}' is used twice", printable(claim.id)));
+  for (const QuotedClaim& claim : all.claims)
+    if (!ids.insert(claim.row.id).second)
+      errors.push_back(fmt::format("claim id '{}' is used twice", printable(claim.row.id)));
   if (!errors.empty()) return fail("{}", fmt::join(errors, "\n"));
+  for (QuotedClaim& claim : all.claims)
+    if (claim.document.empty()) claim.document = document_of(claim.row.source, all.checks);
   attach_source_errors(all.checks, all.claims);
-  return std::move(all.claims);
+  std::vector<ClaimRow> rows;
+  for (QuotedClaim& claim : all.claims) rows.push_back(std::move(claim.row));
+  return rows;
 }
 
 Result<std::string>

@@ -267,24 +267,16 @@ std::optional<std::string> arithmetic_error(const DocumentCheck& check) {
   return fmt::format("{}, {}: \"{}\": {}", check.document, check.section, check.text, *found);
 }
 
-namespace {
-
-// "DOCUMENT" or "DOCUMENT, section 2": not another document whose name begins alike.
-bool is_of(const ClaimRow& claim, const DocumentCheck& check) {
-  return claim.source == check.document || claim.source.starts_with(check.document + ",");
-}
-
-} // namespace
-
-void attach_source_errors(const std::vector<DocumentCheck>& checks, std::vector<ClaimRow>& claims) {
+void attach_source_errors(const std::vector<DocumentCheck>& checks,
+                          std::vector<QuotedClaim>& claims) {
   for (const DocumentCheck& check : checks) {
     const std::optional<std::string> error = arithmetic_error(check);
     if (!error) continue;
-    for (ClaimRow& claim : claims) {
+    for (QuotedClaim& claim : claims) {
       const std::vector<std::string>& only = check.optimizations;
       const bool meant =
-          only.empty() || std::find(only.begin(), only.end(), claim.optimization) != only.end();
-      if (meant && is_of(claim, check)) claim.source_errors += *error + "\n";
+          only.empty() || std::find(only.begin(), only.end(), claim.row.optimization) != only.end();
+      if (meant && claim.document == check.document) claim.row.source_errors += *error + "\n";
     }
   }
 }

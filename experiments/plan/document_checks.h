@@ -14,9 +14,9 @@
 namespace assay {
 
 struct DocumentCheck {
-  std::string document, section; // a claim with the source `document`, or `document, …`, is of it
-  std::string text;              // quotation
-  std::string kind;              // of document_check_kinds()
+  std::string document, section;
+  std::string text;                       // quotation
+  std::string kind;                       // of document_check_kinds()
   std::vector<std::string> optimizations; // whose claims it bears on; empty: all of the document
   std::map<std::string, std::vector<double>> figures; // by name; a scalar is a list of one
 };
@@ -52,7 +52,14 @@ bool is_list_figure(std::string_view name);
 // a known kind with its figures.
 std::optional<std::string> arithmetic_error(const DocumentCheck& check);
 
-// Writes into every claim the errors of its source that bear on it, one a line.
-void attach_source_errors(const std::vector<DocumentCheck>& checks, std::vector<ClaimRow>& claims);
+// A claim as its file gives it.
+struct QuotedClaim {
+  ClaimRow row;
+  std::string document; // that makes the claim
+};
+
+// Writes into every claim the errors of its document that bear on it, one a line.
+void attach_source_errors(const std::vector<DocumentCheck>& checks,
+                          std::vector<QuotedClaim>& claims);
 
 } // namespace assay

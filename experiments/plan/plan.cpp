@@ -12,6 +12,7 @@
 #include "experiments/evidence/effect.h"
 #include "experiments/evidence/loss.h"
 #include "experiments/plan/claims_file.h"
+#include "experiments/plan/drafts.h"
 #include "experiments/plan/memory_groups.h"
 #include "model/config/optimization.h"
 #include "model/config/step_cost.h"
@@ -48,12 +49,6 @@ struct Problems {
     if (std::find(messages.begin(), messages.end(), message) == messages.end())
       messages.push_back(message);
   }
-};
-
-// A variant before it has an id.
-struct Draft {
-  const Level* level;
-  TrainConfig config;
 };
 
 std::int64_t host_memory() {
@@ -98,7 +93,6 @@ public:
 private:
   void add_cell(const MatrixCell& cell);
   const Optimization* checked_row(const MatrixCell& cell);
-  std::vector<Draft> drafts(const MatrixCell& cell, const Optimization& row);
   void check_data(const TrainConfig& config);
   void lacks(const std::string& what) {
     if (std::find(plan_.lacks.begin(), plan_.lacks.end(), what) == plan_.lacks.end())
@@ -124,8 +118,9 @@ private:
 void Planner::add_cell(const MatrixCell& cell) {
   const Optimization* row = checked_row(cell);
   if (row == nullptr) return;
-  const std::vector<Draft> all = drafts(cell, *row);
-  if (all.empty()) return;
+  const Result<std::vector<Draft>> drafted = drafts(matrix_.base, cell, *row);
+  if (!drafted) return problems_.add(drafted.error().message);
+  const std::vector<Draft>& all = *drafted;
   if (all.size() < 2) {
     problems_.add(fmt::format("{}: cell '{}' names no level beside the reference '{}'",
                               cell.where,
@@ -171,73 +166,6 @@ const Optimization* Planner::checked_row(const MatrixCell& cell) {
                                 did_you_mean(level, names)));
     }
   return known ? *row : nullptr;
-}
-
-// The reference first, then the chosen levels in the registry's order; empty after a problem.
-std::vector<Draft> Planner::drafts(const MatrixCell& cell, const Optimization& row) {
-  TrainConfig base;
-  for (const auto* values : {&matrix_.base, &cell.set}) {
-    for (const ConfigValue& value : *values) {
-      if (const Result<bool> ok = set_key(base, value.key, value.value); !ok) {
-        problems_.add(fmt::format("{}: {}", value.where, ok.error().message));
-        return {};
-      }
-    }
-  }
-  base.data = plain_path(base.data); // how a path is written is no part of the plan
-  if (base.tokenizer != "bytes") {
-    base.tokenizer = plain_path(base.tokenizer);
-    if (base.tokenizer == "bytes") base.tokenizer = "./bytes"; // a file of this name
-  }
-  const Level* reference = cell.reference.empty() ? &row.levels.front() : row.level(cell.reference);
-  std::vector<const Level*> chosen{reference};
-  for (const Level& level : row.levels) {
-    const bool named =
-        std::find(cell.levels.begin(), cell.levels.end(), level.name) != cell.levels.end();
-    const bool by_default = cell.levels.empty() && !level.wrong && &level > reference;
-    if (&level != reference && (named || by_default)) chosen.push_back(&level);
-  }
-  std::vector<Draft> result;
-  for (const Level* level : chosen) {
-    TrainConfig config = base;
-    level->apply(config);
-    Result<TrainConfig> resolved = resolve(config);
-    if (!resolved) {
-      problems_.add(fmt::format(
-          "{}: cell '{}': {}", cell.where, printable(cell.name), resolved.error().message));
-      return {};
-    }
-    if (!row.family.empty() && resolved->family != row.family) {
-      problems_.add(fmt::format("{}: cell '{}': optimization '{}' needs a model of family '{}', "
-                                "not '{}': set `family` and a `preset` of it",
-                                cell.where,
-                                printable(cell.name),
-                                row.name,
-                                row.family,
-                                printable(resolved->family)));
-      return {};
-    }
-    if (row.needs_ranks && resolved->ranks < 2) {
-      problems_.add(fmt::format("{}: cell '{}': optimization '{}' needs several ranks; set "
-                                "`ranks` to 2 or more",
-                                cell.where,
-                                printable(cell.name),
-                                row.name));
-      return {};
-    }
-    for (const Need& need : row.needs)
-      if (!need.met(*resolved)) {
-        problems_.add(fmt::format("{}: cell '{}': optimization '{}' needs {}: set it under [base] "
-                                  "or in the cell's `set`",
-                                  cell.where,
-                                  printable(cell.name),
-                                  row.name,
-                                  need.words));
-        return {};
-      }
-    result.push_back({level, std::move(*resolved)});
-  }
-  return result;
 }
 
 void Planner::check_data(const TrainConfig& config) {

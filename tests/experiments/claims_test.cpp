@@ -282,21 +282,34 @@ TEST(Claims, AClaimWithoutAFigureAndAnErrorWithoutAClaim) {
   EXPECT_EQ(claims[0].source_errors, "");
 }
 
-TEST(Claims, AnErrorIsOfTheWholeNameOfADocument) {
+// The claim of a file with a check of `document` that fails.
+ClaimRow checked_claim(const std::string& claim, const std::string& document) {
   const test::Scratch scratch;
-  const auto errors = [&](const std::string& document) {
-    return value_or_throw(
-               load_claim_files({scratch.write(
-                   "c.toml",
-                   kClaim + "[[check]]\ndocument = \"" + document +
-                       "\"\nsection = \"1\"\ntext = \"t\"\nkind = \"ratio\"\nvalue = 1\nof = "
-                       "2\nstated = 4\n")}))
-        .at(0)
-        .source_errors;
-  };
-  EXPECT_THAT(errors("a document"), HasSubstr("0.5, not 4"));
-  EXPECT_THAT(errors("a document, section 1"), HasSubstr("0.5, not 4"));
-  EXPECT_EQ(errors("a doc"), "");
+  const std::string check = "[[check]]\ndocument = \"" + document +
+                            "\"\nsection = \"1\"\ntext = \"t\"\nkind = \"ratio\"\nvalue = "
+                            "1\nof = 2\nstated = 4\n";
+  return value_or_throw(load_claim_files({scratch.write("c.toml", claim + check)})).at(0);
+}
+
+const std::string kSource = "source = \"a document, section 1\"\n";
+
+TEST(Claims, AnErrorIsOfTheWholeNameOfADocument) {
+  const std::string named =
+      changed(kSource, "document = \"a document\"\nsection = \"section 1\"\n");
+  for (const std::string& claim : {kClaim, named}) {
+    EXPECT_EQ(checked_claim(claim, "a document").source, "a document, section 1");
+    EXPECT_THAT(checked_claim(claim, "a document").source_errors, HasSubstr("0.5, not 4"));
+    EXPECT_EQ(checked_claim(claim, "a doc").source_errors, "");
+  }
+  EXPECT_THAT(checked_claim(kClaim, "a document, section 1").source_errors, HasSubstr("not 4"));
+}
+
+// A comma in the name of a document parts it from no section.
+TEST(Claims, ADocumentThatIsNamedIsNotReadFromASentence) {
+  const std::string dated = changed(kSource, "document = \"a document, 2026\"\n");
+  EXPECT_EQ(checked_claim(dated, "a document").source, "a document, 2026");
+  EXPECT_EQ(checked_claim(dated, "a document").source_errors, "");
+  EXPECT_THAT(checked_claim(dated, "a document, 2026").source_errors, HasSubstr("0.5, not 4"));
 }
 
 // What no measurement can be held against; a wrong gain hides no other mistake and makes none.
@@ -356,6 +369,12 @@ TEST(Claims, Mistakes) {
   EXPECT_THAT(problem(kClaim + "stages = []\n"), test::names("c.toml:12:", "'a' stages"));
   EXPECT_THAT(problem(changed("source = \"a document, section 1\"\n", "")),
               test::names("lacks", "'source'"));
+  EXPECT_THAT(problem(changed(kSource, "section = \"section 1\"
+")),
+              test::names("lacks", "'document'"));
+  EXPECT_THAT(problem(kClaim + "document = \"a document\"
+"),
+              test::names("c.toml:7", "`document`", "`section`", "`source`"));
   EXPECT_THAT(problem(kClaim + kClaim), test::names("id 'a'", "twice"));
   const std::string check = "[[check]]\ndocument = \"a\"\nsection = \"1\"\ntext = \"t\"\n";
   EXPECT_THAT(problem(check + "kind = \"rato\"\n"),

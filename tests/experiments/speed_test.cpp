@@ -201,5 +201,42 @@ TEST(Speed, EveryRendererShowsIt) {
     EXPECT_THAT(text, HasSubstr("did not measure"));
 }
 
+// A ledger of another build: every form says why it has no roofline, and of which cell.
+TEST(Speed, AConfigurationOfAnotherBuildIsNamed) {
+  nlohmann::json config = to_json(base_config());
+  config["tiles"] = 4;
+  LedgerData data = ledger(base_config());
+  for (VariantRow& variant : data.variants)
+    if (variant.name == "fast") variant.config_json = config.dump();
+  const Report partly = judge_results(data);
+  ASSERT_EQ(partly.cells.at(0).speed.size(), 1U);
+  EXPECT_EQ(partly.cells.at(0).speed.at(0).variant, "slow");
+  for (VariantRow& variant : data.variants) variant.config_json = config.dump();
+  const Report report = judge_results(data);
+  const CellReport& cell = report.cells.at(0);
+  EXPECT_TRUE(cell.speed.empty());
+  EXPECT_THAT(cell.no_speed, HasSubstr("unknown key 'tiles'"));
+  for (const Report* of : {&partly, &report}) {
+    const std::string note = speed_notes(*of).at(0);
+    EXPECT_THAT(note, testing::StartsWith("Throughput and roofline unknown in ema_swap: "));
+    const auto sections = nlohmann::json::parse(render_json(*of)).at("sections");
+    EXPECT_EQ(std::count_if(sections.begin(),
+                            sections.end(),
+                            [&](const nlohmann::json& section) {
+                              const auto& notes = section.at("notes");
+                              return section.at("id") == "roofline" &&
+                                     std::count(notes.begin(), notes.end(), note) == 1;
+                            }),
+              1);
+    for (const std::string& text : {render_table(*of, {.width = 1000, .unicode = true}),
+                                    render_markdown(*of),
+                                    render_html(*of)}) {
+      EXPECT_THAT(text, HasSubstr("Throughput and roofline"));
+      EXPECT_THAT(text, HasSubstr("cannot read the stored configuration"));
+      EXPECT_THAT(text, HasSubstr("tiles"));
+    }
+  }
+}
+
 } // namespace
 } // namespace assay

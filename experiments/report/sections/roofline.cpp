@@ -106,7 +106,8 @@ Section roofline_section(const Report& report) {
                      {"at measured peaks", true},
                      {"kernel launches", true},
                      {"bottleneck"}};
-  for (const CellReport& cell : report.cells)
+  for (const CellReport& cell : report.cells) {
+    if (!cell.no_speed.empty()) section.depth = Depth::Main;
     for (const VariantSpeed& speed : cell.speed) {
       section.rows.push_back({{cell.cell.name,
                                speed.variant.empty() ? "(the train step)" : speed.variant,
@@ -119,8 +120,8 @@ Section roofline_section(const Report& report) {
                               cell.cell.name});
       if (speed.bound) section.depth = Depth::Main;
     }
-  if (section.rows.empty()) return section;
-  fold_unknown_columns(section);
+  }
+  if (!section.rows.empty()) fold_unknown_columns(section);
   for (std::string& note : speed_notes(report)) section.notes.push_back(std::move(note));
   return section;
 }
