@@ -58,12 +58,15 @@ std::string_view to_string(Bottleneck value) {
   return kNames[static_cast<int>(value)];
 }
 
-Bottleneck bottleneck_of(const Roofline& roofline, const std::optional<MeasuredStep>& step) {
+std::optional<Bottleneck> bottleneck_of(const Roofline& roofline,
+                                        const std::optional<MeasuredStep>& step) {
   if (step && step->busy_seconds && *step->busy_seconds < step->seconds / 2)
     return roofline.launch_seconds >= step->seconds / 2 ? Bottleneck::LaunchOverhead
                                                         : Bottleneck::Host;
   if (step && step->busy_seconds && *step->busy_seconds > kFarFromPeaks * roofline.seconds)
     return Bottleneck::Kernels;
+  const double floor = std::max(roofline.seconds, roofline.launch_seconds);
+  if (step && !step->busy_seconds && step->seconds > kFarFromPeaks * floor) return std::nullopt;
   if (roofline.launch_seconds > roofline.seconds) return Bottleneck::LaunchOverhead;
   return roofline.compute_seconds >= roofline.bytes_seconds ? Bottleneck::Compute
                                                             : Bottleneck::Bytes;

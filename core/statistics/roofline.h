@@ -69,8 +69,9 @@ struct MeasuredStep {
 // of the step, else Host (synchronizations, data, the program itself). Where it works for more than
 // twice the operations' time at the peaks: Kernels, which are far from the peaks. Else, or where
 // idleness is not known: Launches if their floor is above the operations' time, else whichever of
-// compute and bytes binds the longer part of it.
-Bottleneck bottleneck_of(const Roofline& roofline,
+// compute and bytes binds the longer part of it. Not known where an untraced step takes more than
+// twice those floors: slow kernels, gaps or the host.
+std::optional<Bottleneck> bottleneck_of(const Roofline& roofline,
                          const std::optional<MeasuredStep>& step = std::nullopt);
 
 // Model FLOPs utilization: FLOPs of the model's own arithmetic, nothing recomputed, over what the

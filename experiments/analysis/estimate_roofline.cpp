@@ -80,11 +80,14 @@ void add_bound(VariantSpeed& speed, const std::vector<OpCost>& ops, bool cuda) {
     return;
   }
   speed.roofline = roofline(ops, *speed.peaks, speed.kernels.value_or(0));
-  if (speed.kernels)
-    speed.bound =
-        bottleneck_of(*speed.roofline, MeasuredStep{speed.step_seconds, speed.busy_seconds});
-  else
-    speed.unknown = "kernel launches of this model family are counted in a trace only";
+  if (!speed.kernels) {
+    speed.unknown = "the kernel launches are counted in a trace only";
+    return;
+  }
+  speed.bound =
+      bottleneck_of(*speed.roofline, MeasuredStep{speed.step_seconds, speed.busy_seconds});
+  if (!speed.bound)
+    speed.unknown = "the step takes more than twice its time at the peaks; a trace shows why";
 }
 
 // `step_seconds` > 0.

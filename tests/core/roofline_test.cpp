@@ -51,7 +51,8 @@ TEST(Roofline, WhatBinds) {
   EXPECT_EQ(bottleneck_of(launches, MeasuredStep{105, 3e-3}), Bottleneck::Host)
       << "a loop on the host";
   // Not traced: idleness is not known, and not guessed.
-  EXPECT_EQ(bottleneck_of(bytes, MeasuredStep{105, std::nullopt}), Bottleneck::Bytes);
+  EXPECT_EQ(bottleneck_of(bytes, MeasuredStep{5e-3, std::nullopt}), Bottleneck::Bytes);
+  EXPECT_EQ(bottleneck_of(bytes, MeasuredStep{7e-3, std::nullopt}), std::nullopt);
 }
 
 TEST(Roofline, Utilization) {
