@@ -81,7 +81,7 @@ void add_bound(VariantSpeed& speed, const std::vector<OpCost>& ops, bool cuda) {
     speed.bound =
         bottleneck_of(*speed.roofline, MeasuredStep{speed.step_seconds, speed.busy_seconds});
   else
-    speed.unknown = "kernel launches of this model family are counted in a trace only";
+    speed.unknown = "the kernel launches are counted in a trace only";
 }
 
 // `step_seconds` > 0.

@@ -331,21 +331,41 @@ std::string loss_note(const Comparison& comparison) {
   return in_reasons ? "" : loss_text(*comparison.loss);
 }
 
+namespace {
+
+// "update_pass (per_parameter)": the cell, and which of its variants, unless it is all of them.
+std::string cell_and_variants(const CellReport& cell, const std::string& unknown) {
+  std::vector<std::string> names;
+  for (const VariantSpeed& speed : cell.speed)
+    if (speed.unknown == unknown) names.push_back(speed.variant);
+  if (names.size() == cell.speed.size()) return cell.cell.name;
+  return fmt::format("{} ({})", cell.cell.name, fmt::join(names, ", "));
+}
+
+} // namespace
+
 std::vector<std::string> speed_notes(const Report& report) {
-  std::vector<std::pair<std::string, std::vector<std::string>>> unknown; // why, names of cells
+  struct Unknown {
+    const VariantSpeed* first;
+    std::vector<std::string> cells;
+  };
+  std::vector<Unknown> all; // one per reason
   for (const CellReport& cell : report.cells)
     for (const VariantSpeed& speed : cell.speed) {
       if (speed.unknown.empty()) continue;
-      auto found = std::find_if(
-          unknown.begin(), unknown.end(), [&](const auto& x) { return x.first == speed.unknown; });
-      if (found == unknown.end()) found = unknown.insert(unknown.end(), {speed.unknown, {}});
-      if (found->second.empty() || found->second.back() != cell.cell.name)
-        found->second.push_back(cell.cell.name);
+      auto found = std::find_if(all.begin(), all.end(), [&](const Unknown& other) {
+        return other.first->unknown == speed.unknown;
+      });
+      if (found == all.end()) found = all.insert(all.end(), Unknown{&speed, {}});
+      const std::string name = cell_and_variants(cell, speed.unknown);
+      if (found->cells.empty() || found->cells.back() != name) found->cells.push_back(name);
     }
   std::vector<std::string> notes;
-  for (const auto& [why, cells] : unknown)
-    notes.push_back(
-        fmt::format("MFU or bottleneck unknown in {}: {}", fmt::join(cells, ", "), why));
+  for (const Unknown& unknown : all)
+    notes.push_back(fmt::format("{} unknown in {}: {}",
+                                unknown.first->peaks ? "bottleneck" : "MFU and bottleneck",
+                                fmt::join(unknown.cells, ", "),
+                                unknown.first->unknown));
   return notes;
 }
 
