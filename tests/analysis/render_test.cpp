@@ -13,6 +13,7 @@
 #include "core/text.h"
 #include "experiments/analysis/wording.h"
 #include "experiments/demo/synthetic_ledger.h"
+#include "experiments/report/sections/list.h"
 #include "tests/names.h"
 #include "tests/synthetic_cells.h"
 
@@ -82,6 +83,14 @@ TEST(DisplayText, AColumnThatIsUnknownInEveryRowIsNamedInANote) {
   EXPECT_EQ(section.columns.size(), 2);
   EXPECT_THAT(section.rows[0].texts, testing::ElementsAre("a", "1"));
   EXPECT_THAT(section.notes, testing::ElementsAre("Unknown everywhere: wait, MFU."));
+}
+
+TEST(DisplayText, RankTimesWithoutATraceHaveNoColumnsOfOne) {
+  Report report;
+  report.cells.emplace_back().comparisons.emplace_back().a_ranks = {{1e6, {}}, {2e6, {}}};
+  EXPECT_EQ(ranks_section(report).columns.size(), 4);
+  report.cells[0].comparisons[0].a_ranks[1].traced = TracedWait{1e6, 2e5, {}};
+  EXPECT_EQ(ranks_section(report).columns.size(), 6);
 }
 
 TEST(DisplayText, ABoundBelowZeroKeepsItsSign) {
