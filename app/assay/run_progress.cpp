@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "core/ledger/ledger.h"
 #include "core/text.h"
 #include "experiments/evidence/plan_state.h"
@@ -42,10 +44,22 @@ std::string eta(const RunProgress& p) {
   return p.eta_seconds.value_or(0) < 1 ? "" : "  ETA " + human_seconds(*p.eta_seconds);
 }
 
+// "waiting for a quiet machine: steal 3 % (11.0 s of 5m 0s), before CELL timed launch 3": the
+// launch goes first, then the cause.
+std::string waiting_text(const RunProgress& p, std::size_t columns) {
+  const std::string& whole = p.waiting;
+  const std::string what = whole.substr(0, whole.find(": "));
+  const std::size_t times = std::min(whole.rfind(" ("), whole.size());
+  for (const std::string& text :
+       {whole + ", before " + name(p), whole, what + whole.substr(times), what})
+    if (display_width(text) <= columns) return text;
+  return cut_to(what, columns);
+}
+
 } // namespace
 
 std::string progress_text(const RunProgress& p, std::size_t columns) {
-  if (!p.waiting.empty()) return cut_to(p.waiting + ", before " + name(p), columns);
+  if (!p.waiting.empty()) return waiting_text(p, columns);
   const auto fits = [&](const std::string& text) { return display_width(text) <= columns; };
   const std::string rest = place(p) + eta(p);
   if (std::string whole = bar(p) + launch(p) + rest; fits(whole)) return whole;

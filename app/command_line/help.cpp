@@ -20,6 +20,7 @@ namespace {
 constexpr std::size_t kWidestName = 28; // of the left column; a longer name has a line of its own
 constexpr int kPipeColumns = 80;
 constexpr int kLeastColumns = 40;
+constexpr std::size_t kManualColumns = 72; // of 80, by the indents of a man page
 
 using Rows = std::vector<std::pair<std::string, std::string>>;
 
@@ -144,15 +145,17 @@ std::string help_text(const CLI::App& app, const std::string& path) {
 }
 
 std::string manual_section(const CLI::App& command, const std::string& path) {
-  std::string out = fmt::format(".SS \"{}\"\n{}\n", path, troff_text(command.get_description()));
+  std::string out = fmt::format(".SS \"{}\"\n{}\n.PP\n{}\n",
+                                path,
+                                troff_text(command.get_description()),
+                                troff_text(usage_line(command, path)));
   for (const bool positional : {true, false})
     for (const CLI::Option* option : shown_options(command, positional))
       if (option != command.get_help_ptr())
         out += fmt::format(".TP\n.B {}\n{}\n",
                            troff_text(option_label(*option)),
                            troff_text(option_text(*option)));
-  if (!command.get_footer().empty())
-    out += fmt::format(".PP\n.nf\n{}\n.fi\n", troff_text(command.get_footer()));
+  if (!command.get_footer().empty()) out += ".PP\n" + manual_examples(command.get_footer());
   return out;
 }
 
@@ -198,6 +201,12 @@ std::string wrap_text(const std::string& text, std::size_t width, std::size_t in
     used += columns(word);
   }
   return out;
+}
+
+std::string manual_examples(const std::string& footer) {
+  std::string text = footer_text(footer, kManualColumns);
+  while (text.ends_with('\n')) text.pop_back();
+  return fmt::format(".nf\n{}\n.fi\n", troff_text(text));
 }
 
 std::string usage_line(const CLI::App& app, const std::string& path) {

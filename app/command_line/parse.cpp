@@ -61,6 +61,23 @@ const CLI::Option* blamed(const CLI::App& command, const std::string& message) {
   return command.get_option_no_throw(name);
 }
 
+// "--csv excludes --json", and "--cell: At Most 1 required but received 2", in words.
+void refuse_too_much(const CLI::Option* option, const CLI::ParseError& error) {
+  const std::string text = error.what();
+  constexpr std::string_view kExcludes = " excludes ";
+  const std::size_t at = text.find(kExcludes);
+  if (dynamic_cast<const CLI::ExcludesError*>(&error) != nullptr && at != std::string::npos)
+    bad_input("{} and {} exclude each other; give one",
+              text.substr(0, at),
+              text.substr(at + kExcludes.size()));
+  if (option == nullptr || text.find(": At Most ") == std::string::npos) return;
+  const int most = option->get_items_expected_max();
+  bad_input("{} is given {} times; give it {}",
+            shown_name(*option),
+            option->count(),
+            most == 1 ? "once" : fmt::format("at most {} times", most));
+}
+
 // CLI11's own words where they are plain.
 [[noreturn]] void refuse(const WordWalk& walk, const CLI::ParseError& error) {
   const std::string text = error.what();
@@ -78,6 +95,7 @@ const CLI::Option* blamed(const CLI::App& command, const std::string& message) {
               text.substr(kConversion.size(), equals - kConversion.size()),
               text.substr(equals + 3));
   const CLI::Option* option = blamed(walk.command(), text);
+  refuse_too_much(option, error);
   if (option == nullptr) bad_input("{}", text);
   if (dynamic_cast<const CLI::ArgumentMismatch*>(&error) != nullptr && text.ends_with(" missing"))
     bad_input("{} needs a value: {} ({})",

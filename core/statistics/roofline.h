@@ -72,7 +72,7 @@ struct MeasuredStep {
 // compute and bytes binds the longer part of it. Not known where an untraced step takes more than
 // twice those floors: slow kernels, gaps or the host.
 std::optional<Bottleneck> bottleneck_of(const Roofline& roofline,
-                         const std::optional<MeasuredStep>& step = std::nullopt);
+                                        const std::optional<MeasuredStep>& step = std::nullopt);
 
 // Model FLOPs utilization: FLOPs of the model's own arithmetic, nothing recomputed, over what the
 // device could have done in that time.

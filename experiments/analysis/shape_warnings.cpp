@@ -105,12 +105,12 @@ void warn_of_crossover(const json& config, std::vector<std::string>& warnings) {
   if (sparse < dense) return;
   const std::optional<std::int64_t> crossover = nsa_crossover(*shape);
   warnings.push_back(fmt::format(
-      "seq_len {}: sparse attention reads {:.0f} keys per query, dense attention {:.0f}: it is "
-      "never faster; {}",
+      "at seq_len {} sparse attention reads more keys per query than dense attention ({:.0f}, not "
+      "{:.0f}), so it cannot be faster; {}",
       *length,
       sparse,
       dense,
-      crossover ? fmt::format("from {} tokens it reads fewer", *crossover)
+      crossover ? fmt::format("from seq_len {} it reads fewer", *crossover)
                 : "it reads fewer at no practical length"));
 }
 

@@ -331,6 +331,19 @@ std::string loss_note(const Comparison& comparison) {
   return in_reasons ? "" : loss_text(*comparison.loss);
 }
 
+namespace {
+
+// "update_pass (per_parameter)": the cell, and which of its variants, unless it is all of them.
+std::string cell_and_variants(const CellReport& cell, const std::string& unknown) {
+  std::vector<std::string> names;
+  for (const VariantSpeed& speed : cell.speed)
+    if (speed.unknown == unknown) names.push_back(speed.variant);
+  if (names.size() == cell.speed.size()) return cell.cell.name;
+  return fmt::format("{} ({})", cell.cell.name, fmt::join(names, ", "));
+}
+
+} // namespace
+
 std::vector<std::string> speed_notes(const Report& report) {
   struct Unknown {
     std::string what, why;
@@ -348,7 +361,9 @@ std::vector<std::string> speed_notes(const Report& report) {
   for (const CellReport& cell : report.cells) {
     add("Throughput and roofline", cell.no_speed, cell.cell.name);
     for (const VariantSpeed& speed : cell.speed)
-      add("MFU or bottleneck", speed.unknown, cell.cell.name);
+      add(speed.peaks ? "Bottleneck" : "MFU and bottleneck",
+          speed.unknown,
+          cell_and_variants(cell, speed.unknown));
   }
   std::vector<std::string> notes;
   for (const auto& [what, why, cells] : all)

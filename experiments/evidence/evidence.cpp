@@ -95,14 +95,15 @@ void judge_graphs(Evidence& evidence, const CellView& cell, const VariantRow& ow
       if (metric->variant != own.id || metric->path != kLastEagerRoundMetric) continue;
       for (const VisitRow* visit : cell.visits(launch->id, own.id))
         if (!visit->warmup && visit->round <= metric->value)
-          return reject(evidence,
-                        Validity::NotEngaged,
-                        ReasonCode::NotEngaged,
-                        fmt::format("level '{}' ran steps without its CUDA graph up to round {:.0f} of "
-                                    "timed launch {}",
-                                    own.name,
-                                    metric->value - cell.first_counted_round(launch->id) + 1,
-                                    launch->index));
+          return reject(
+              evidence,
+              Validity::NotEngaged,
+              ReasonCode::NotEngaged,
+              fmt::format("level '{}' ran steps without its CUDA graph up to round {:.0f} of "
+                          "timed launch {}",
+                          own.name,
+                          metric->value - cell.first_counted_round(launch->id) + 1,
+                          launch->index));
     }
 }
 

@@ -56,6 +56,8 @@ comparison_sections(const Report& report, std::size_t cell, std::size_t comparis
 std::vector<Section> cell_sections(const Report& report, std::size_t cell);
 // The rows about one cell, without the column that names it.
 Section rows_of_cell(Section section, const std::string& cell);
+// Columns that are "-" or "unknown" in every row become a part of one note.
+void fold_unknown_columns(Section& section);
 // The throughput and roofline of a comparison's two sides; empty where neither is known.
 Section comparison_roofline(const CellReport& cell, const Comparison& comparison);
 

@@ -156,9 +156,10 @@ TrainedTokenizer train_tokenizer(const Corpus& corpus,
   }
   const Sample sample = draw_sample(corpus, options);
   report(options,
-         fmt::format("sampled {} from {} documents",
+         fmt::format("sampled {} from {} document{}",
                      human_bytes(static_cast<double>(sample.bytes)),
-                     sample.documents));
+                     sample.documents,
+                     sample.documents == 1 ? "" : "s"));
   const std::string model = train_model(sample, vocab_size, options, corpus.path());
   write_file_atomically(out_path, model);
   const std::unique_ptr<Tokenizer> trained = open_tokenizer(out_path);

@@ -13,6 +13,7 @@
 #include "core/text.h"
 #include "experiments/analysis/wording.h"
 #include "experiments/demo/synthetic_ledger.h"
+#include "experiments/report/sections/list.h"
 #include "tests/names.h"
 #include "tests/synthetic_cells.h"
 
@@ -59,7 +60,37 @@ TEST(DisplayText, EveryCellOfASpeedNoteIsNamedOnce) {
   }
   report.cells[2].cell.name = "e";
   EXPECT_THAT(speed_notes(report),
-              testing::ElementsAre("MFU or bottleneck unknown in three, xthree, e: no peaks"));
+              testing::ElementsAre("MFU and bottleneck unknown in three, xthree, e: no peaks"));
+}
+
+TEST(DisplayText, ASpeedNoteNamesTheVariantsThatLackTheFigure) {
+  Report report;
+  report.cells.emplace_back().cell.name = "update_pass";
+  for (const char* variant : {"per_parameter", "foreach"}) {
+    VariantSpeed& speed = report.cells.back().speed.emplace_back();
+    speed.variant = variant;
+    speed.peaks = MeasuredPeaks{};
+  }
+  report.cells.back().speed.front().unknown = "no trace";
+  EXPECT_THAT(speed_notes(report),
+              testing::ElementsAre("Bottleneck unknown in update_pass (per_parameter): no trace"));
+}
+
+TEST(DisplayText, AColumnThatIsUnknownInEveryRowIsNamedInANote) {
+  Section section{.columns = {{"cell"}, {"step"}, {"wait"}, {"MFU"}},
+                  .rows = {{{"a", "1", "-", "unknown"}}, {{"b", "-", "-", "unknown"}}}};
+  fold_unknown_columns(section);
+  EXPECT_EQ(section.columns.size(), 2);
+  EXPECT_THAT(section.rows[0].texts, testing::ElementsAre("a", "1"));
+  EXPECT_THAT(section.notes, testing::ElementsAre("Unknown everywhere: wait, MFU."));
+}
+
+TEST(DisplayText, RankTimesWithoutATraceHaveNoColumnsOfOne) {
+  Report report;
+  report.cells.emplace_back().comparisons.emplace_back().a_ranks = {{1e6, {}}, {2e6, {}}};
+  EXPECT_EQ(ranks_section(report).columns.size(), 4);
+  report.cells[0].comparisons[0].a_ranks[1].traced = TracedWait{1e6, 2e5, {}};
+  EXPECT_EQ(ranks_section(report).columns.size(), 6);
 }
 
 TEST(DisplayText, ABoundBelowZeroKeepsItsSign) {

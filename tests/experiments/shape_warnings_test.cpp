@@ -111,9 +111,9 @@ TEST(ShapeWarnings, SparseAttentionBelowItsCrossover) {
   const std::int64_t crossover = *nsa_crossover({32, 16, 64, 16, 512});
   EXPECT_THAT(shape_warnings(nsa_config(2048)),
               ElementsAre(AllOf(HasSubstr("seq_len 2048"),
-                                HasSubstr(" 1263 keys"),
-                                HasSubstr(" 1024:"),
-                                HasSubstr("from " + std::to_string(crossover) + " tokens"))));
+                                HasSubstr("1263"),
+                                HasSubstr("1024"),
+                                HasSubstr("from seq_len " + std::to_string(crossover)))));
   EXPECT_THAT(shape_warnings(nsa_config(crossover - 1)), testing::SizeIs(1));
   EXPECT_THAT(shape_warnings(nsa_config(crossover)), IsEmpty());
   json dense = nsa_config(512);

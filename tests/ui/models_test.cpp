@@ -69,6 +69,7 @@ TEST(CompareModel, WhatDoesNotCloseWarns) {
   waterfall.stages = {stage};
   EXPECT_EQ(waterfall_model(waterfall).warning,
             "The traced steps do not explain the timed difference.");
+  EXPECT_EQ(waterfall_model(waterfall).bars[2].words, "-30.0 ns") << "each difference has its unit";
   waterfall.unusable = "312 records were lost";
   EXPECT_EQ(waterfall_model(waterfall).warning, "312 records were lost");
   waterfall.unusable.clear();

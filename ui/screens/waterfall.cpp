@@ -23,7 +23,7 @@ struct Axis {
 };
 
 std::string words_of(const WaterfallBar& bar) {
-  return bar.stage && !bar.clear ? bar.words + " unclear" : bar.words;
+  return bar.stage && !bar.clear ? bar.words + ", not significant" : bar.words;
 }
 
 Color color_of(const WaterfallBar& bar, const Palette& colors, bool first) {

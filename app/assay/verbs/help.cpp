@@ -97,12 +97,12 @@ void print_manual(const CLI::App& app) {
   fmt::print(".TH ASSAY 1 \"{}\" \"{}\" \"User Commands\"\n"
              ".SH NAME\nassay \\- {}\n"
              ".SH SYNOPSIS\n.B assay\nCOMMAND [OPTIONS]\n"
-             ".SH DESCRIPTION\n.nf\n{}\n.fi\n"
+             ".SH DESCRIPTION\n{}"
              ".SH COMMANDS\n{}{}",
              kCommitDate,
              troff_text(version_line()),
              "compare training optimizations and judge the difference",
-             troff_text(app.get_footer()),
+             manual_examples(app.get_footer()),
              manual_sections(app),
              other_sections());
   fmt::print(".SH EXIT STATUS\n"

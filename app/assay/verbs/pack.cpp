@@ -108,7 +108,7 @@ void pack(const PackOptions& options) {
     bad_input("--json prints on standard output, and so does -o {}; name a file", options.out);
   if (!is_standard_output(options.out) && !options.out.ends_with(".tar.gz") &&
       !options.out.ends_with(".tar"))
-    bad_input("-o {}: the name ends in .tar.gz or .tar; give such a name", options.out);
+    bad_input("-o {}: give a name that ends in .tar.gz or .tar", options.out);
   if (is_standard_output(options.out) && ::isatty(STDOUT_FILENO) != 0)
     bad_input("-o {} would print an archive on the terminal; name a file, or send it on: … | ssh "
               "HOST 'cat > mine.tar.gz'",

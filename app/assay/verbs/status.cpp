@@ -203,6 +203,16 @@ std::string cell_text(const Status& status, const CellReport& cell) {
   return text;
 }
 
+// A later attempt of the same launch is complete.
+bool made_good(const Report& report, const LaunchSummary& launch) {
+  const LaunchRow& row = launch.row;
+  return std::any_of(report.launches.begin(), report.launches.end(), [&](const auto& other) {
+    return other.row.cell == row.cell && other.row.kind == row.kind &&
+           other.row.index == row.index && other.row.attempt > row.attempt &&
+           other.row.state == LaunchState::Complete;
+  });
+}
+
 // Launches of one cell and kind that ended for the same reason take one line.
 void print_ended(const Status& status, TextWriter& out) {
   struct Ended {
@@ -213,7 +223,7 @@ void print_ended(const Status& status, TextWriter& out) {
   };
   std::vector<Ended> lines;
   for (const LaunchSummary& launch : status.report.launches) {
-    if (launch.row.reason.empty()) continue;
+    if (launch.row.reason.empty() || made_good(status.report, launch)) continue;
     std::string why = why_ended(status.state_of(launch), launch.row.reason);
     auto found = std::find_if(lines.begin(), lines.end(), [&](const Ended& known) {
       return known.launch->row.cell == launch.row.cell &&

@@ -203,6 +203,12 @@ private:
                  shell_word(options_.out));
       return kIncomplete;
     }
+    if (trainer_->step_index() == first)
+      fmt::print(stderr,
+                 "nothing left to do: the checkpoint is at step {} of {}; to train on, give a "
+                 "greater --steps\n",
+                 first,
+                 config_.steps);
     if (!options_.json) fmt::print("{}\n", path);
     return kOk;
   }

@@ -65,6 +65,7 @@ Section ranks_section(const Report& report) {
       add_ranks(section, cell.cell.name, comparison.a, comparison.a_ranks);
       add_ranks(section, cell.cell.name, comparison.b, comparison.b_ranks);
     }
+  if (!section.rows.empty()) fold_unknown_columns(section);
   return section;
 }
 

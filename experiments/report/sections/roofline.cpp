@@ -35,25 +35,24 @@ void add_row(Section& section, const char* label, std::vector<std::string> texts
   section.rows.push_back(std::move(row));
 }
 
-// A column that is unknown in every row takes no room but a part of one line.
-void fold_unknown_columns(Section& section) {
-  std::vector<std::string> folded;
-  for (std::size_t i = section.columns.size(); i-- > section.names;) {
-    const bool unknown = std::all_of(section.rows.begin(),
-                                     section.rows.end(),
-                                     [&](const auto& row) { return row.texts[i] == kUnknownText; });
-    if (!unknown) continue;
-    folded.insert(folded.begin(), section.columns[i].title);
-    const auto at = static_cast<std::ptrdiff_t>(i);
-    section.columns.erase(section.columns.begin() + at);
-    for (SectionRow& row : section.rows) row.texts.erase(row.texts.begin() + at);
-  }
-  if (!folded.empty())
-    section.notes.push_back(fmt::format("Unknown everywhere: {}.", fmt::join(folded, ", ")));
-}
-
 std::string seconds_or_nothing(const std::optional<double>& seconds) {
   return seconds ? human_seconds(*seconds) : "";
+}
+
+// Each reason once, with the sides that it is about, unless it is all of them.
+void add_reasons(Section& section, const std::vector<Side>& sides) {
+  std::vector<std::string> told;
+  for (const Side& side : sides) {
+    if (side.speed == nullptr || side.speed->unknown.empty()) continue;
+    const std::string& why = side.speed->unknown;
+    if (std::find(told.begin(), told.end(), why) != told.end()) continue;
+    told.push_back(why);
+    std::vector<std::string> titles;
+    for (const Side& other : sides)
+      if (other.speed != nullptr && other.speed->unknown == why) titles.push_back(other.title);
+    section.notes.push_back(
+        titles.size() == sides.size() ? why : fmt::format("{}: {}", fmt::join(titles, ", "), why));
+  }
 }
 
 // Each side once, in a column of its own; each reason why a figure is unknown once.
@@ -85,11 +84,7 @@ Section sides_section(const std::vector<Side>& sides) {
   });
   add("kernel launches per step", kernel_launches_text);
   add("bottleneck", bottleneck_text);
-  for (const Side& side : sides)
-    if (side.speed != nullptr && !side.speed->unknown.empty() &&
-        std::find(section.notes.begin(), section.notes.end(), side.speed->unknown) ==
-            section.notes.end())
-      section.notes.push_back(side.speed->unknown);
+  add_reasons(section, sides);
   return section;
 }
 

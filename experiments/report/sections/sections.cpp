@@ -51,6 +51,23 @@ Section rows_of_cell(Section section, const std::string& cell) {
   return section;
 }
 
+void fold_unknown_columns(Section& section) {
+  std::vector<std::string> folded;
+  for (std::size_t i = section.columns.size(); i-- > section.names;) {
+    const bool unknown =
+        std::all_of(section.rows.begin(), section.rows.end(), [&](const SectionRow& row) {
+          return row.texts[i] == kUnknownText || row.texts[i] == "-";
+        });
+    if (!unknown) continue;
+    folded.insert(folded.begin(), section.columns[i].title);
+    const auto at = static_cast<std::ptrdiff_t>(i);
+    section.columns.erase(section.columns.begin() + at);
+    for (SectionRow& row : section.rows) row.texts.erase(row.texts.begin() + at);
+  }
+  if (!folded.empty())
+    section.notes.push_back(fmt::format("Unknown everywhere: {}.", fmt::join(folded, ", ")));
+}
+
 std::string_view to_string(Depth value) {
   constexpr std::string_view kNames[] = {"main", "detail", "record"};
   return kNames[static_cast<int>(value)];

@@ -60,7 +60,7 @@ void add_total(WaterfallModel& model, const char* label, double ns) {
 void add_delta(WaterfallModel& model, WaterfallBar bar, double& at, double delta, TimeUnit unit) {
   bar.from_ns = at;
   bar.to_ns = at += delta;
-  bar.words = signed_in_unit(delta, unit);
+  bar.words = signed_in_unit(delta, unit) + " " + unit.word;
   model.bars.push_back(std::move(bar));
 }
 
@@ -135,8 +135,8 @@ WaterfallModel waterfall_model(const Waterfall& waterfall) {
   }
   add_total(model, timed ? "candidate, timed" : "candidate, traced", at);
   choose_axis(model);
-  model.notes.push_back(fmt::format(
-      "differences in {} per step, from {} pairs of traced steps", unit.word, waterfall.pairs));
+  model.notes.push_back(
+      fmt::format("differences per step, from {} pairs of traced steps", waterfall.pairs));
   if (timed)
     model.notes.push_back(fmt::format(
         "the stages {} to the timed difference: {} of the baseline's step unexplained, {} allowed",

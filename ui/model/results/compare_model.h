@@ -27,7 +27,7 @@ struct WaterfallBar {
   std::optional<Stage> stage;
   double from_ns = 0, to_ns = 0;    // a total runs from 0
   std::optional<Interval> interval; // 95 %, of to - from
-  bool clear = true;                // the interval excludes 0
+  bool clear = true;                // the interval excludes 0; else "not significant"
 };
 
 struct WaterfallModel {
