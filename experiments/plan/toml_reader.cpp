@@ -221,10 +221,11 @@ std::string plain_cause(const std::string& description) {
     if (description.find(cause.says) != std::string::npos) return std::string(cause.means);
   constexpr std::string_view kTwice = "cannot redefine existing ";
   if (const std::size_t at = description.find(kTwice); at != std::string::npos) {
-    const std::size_t name = description.find('\'', at);
+    const std::size_t name = std::min(description.find('\'', at), description.size());
     const std::size_t end = description.find('\'', name + 1);
+    const std::string quoted = description.substr(name, end - name + 1); // "" for a part of a.b.c
     return fmt::format("{} is there a second time; keep one of the two",
-                       description.substr(name, end - name + 1));
+                       quoted.empty() ? "a name before a dot" : quoted);
   }
   constexpr std::string_view kWhile = "Error while parsing ";
   return description.starts_with(kWhile) ? "in a " + description.substr(kWhile.size())

@@ -369,11 +369,9 @@ TEST(Claims, Mistakes) {
   EXPECT_THAT(problem(kClaim + "stages = []\n"), test::names("c.toml:12:", "'a' stages"));
   EXPECT_THAT(problem(changed("source = \"a document, section 1\"\n", "")),
               test::names("lacks", "'source'"));
-  EXPECT_THAT(problem(changed(kSource, "section = \"section 1\"
-")),
+  EXPECT_THAT(problem(changed(kSource, "section = \"section 1\"\n")),
               test::names("lacks", "'document'"));
-  EXPECT_THAT(problem(kClaim + "document = \"a document\"
-"),
+  EXPECT_THAT(problem(kClaim + "document = \"a document\"\n"),
               test::names("c.toml:7", "`document`", "`section`", "`source`"));
   EXPECT_THAT(problem(kClaim + kClaim), test::names("id 'a'", "twice"));
   const std::string check = "[[check]]\ndocument = \"a\"\nsection = \"1\"\ntext = \"t\"\n";
