@@ -94,8 +94,9 @@ TEST(Speed, EachVariantByItsOwnStepTime) {
   ASSERT_TRUE(speeds[0].roofline);
   const MeasuredPeaks peaks{700e12, 50e12, 0, 4e12, 2e-6};
   EXPECT_DOUBLE_EQ(speeds[0].roofline->seconds, roofline(ops, peaks).seconds);
-  ASSERT_TRUE(speeds[0].bound);
-  EXPECT_EQ(speeds[0].unknown, "");
+  EXPECT_GT(kStepSeconds, 2 * speeds[0].roofline->seconds);
+  EXPECT_FALSE(speeds[0].bound) << "far from the peaks, and nothing is traced";
+  EXPECT_NE(speeds[0].unknown, "");
   const double mfu = 100 * total_flops(ops) / (speeds[0].step_seconds * 700e12);
   EXPECT_EQ(utilization_text(speeds[0]), fmt::format("{:.3g} %", mfu));
 }

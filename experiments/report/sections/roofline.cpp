@@ -113,7 +113,7 @@ Section roofline_section(const Report& report) {
                                kernel_launches_text(speed),
                                bottleneck_text(speed)},
                               cell.cell.name});
-      if (speed.bound) section.depth = Depth::Main;
+      if (speed.roofline) section.depth = Depth::Main;
     }
   }
   if (!section.rows.empty()) fold_unknown_columns(section);
