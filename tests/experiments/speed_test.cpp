@@ -192,7 +192,7 @@ TEST(Speed, EveryRendererShowsIt) {
   const auto json = nlohmann::json::parse(render_json(report));
   const auto& speed = json.at("cells").at(0).at("speed").at(0);
   EXPECT_EQ(speed.at("variant"), "slow");
-  EXPECT_EQ(speed.at("limited_by"), to_string(*report.cells.at(0).speed.at(0).bound));
+  EXPECT_TRUE(speed.at("limited_by").is_null()) << "not traced, and far from the peaks";
   EXPECT_DOUBLE_EQ(speed.at("peaks").at("bytes_per_second").get<double>(), 4e12);
   EXPECT_TRUE(speed.at("peaks").at("fp8_flops_per_second").is_null());
   const Report unknown = judge_results(ledger(base_config()));
