@@ -170,8 +170,8 @@ bool is_utf8(const std::string& text) {
   }
 }
 
-// Sets a dotted key in the table, making tables on the way.
-Result<bool> apply_override(toml::table& root, const std::string& text) {
+// Sets a dotted key in the table, making tables on the way. The node that it made.
+Result<const toml::node*> apply_override(toml::table& root, const std::string& text) {
   if (!is_utf8(text))
     return fail("--set {}: is not valid UTF-8; rename the file, or link to it under another name",
                 printable(text));
@@ -206,7 +206,7 @@ Result<bool> apply_override(toml::table& root, const std::string& text) {
     auto copy = typed;
     table->insert_or_assign(key, std::move(copy));
   });
-  return true;
+  return std::as_const(*table).get(key);
 }
 
 void read_claims(TomlTable& root, Matrix& matrix) {
@@ -299,9 +299,12 @@ Result<Matrix> parse_matrix(const std::string& text,
                             const std::vector<std::string>& overrides) {
   Result<toml::table> parsed = parse_toml(text, file);
   if (!parsed) return parsed.error();
-  for (const std::string& change : overrides)
-    if (Result<bool> ok = apply_override(*parsed, change); !ok) return ok.error();
   TomlProblems problems;
+  for (const std::string& change : overrides) {
+    const Result<const toml::node*> made = apply_override(*parsed, change);
+    if (!made) return made.error();
+    problems.set_by[*made] = change;
+  }
   problems.file = file;
   problems.homes = homes_of_keys();
   TomlTable root(*parsed, "the matrix", problems);

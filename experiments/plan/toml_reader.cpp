@@ -23,7 +23,9 @@ void raise_toml_assertion() {
 std::string TomlProblems::place(const toml::node* where) const {
   if (where == nullptr) return file;
   const auto line = where->source().begin.line;
-  return line > 0 ? fmt::format("{}:{}", file, line) : "--set";
+  if (line > 0) return fmt::format("{}:{}", file, line);
+  const auto given = set_by.find(where);
+  return given == set_by.end() ? "--set" : "--set " + printable(given->second);
 }
 
 void TomlProblems::add(const toml::node* where, const std::string& message) {

@@ -41,9 +41,12 @@ struct TomlProblems {
   // Where a key belongs, for suggestions: "seq_len" -> {"base.seq_len"}.
   std::map<std::string, std::vector<std::string>> homes;
 
-  // "FILE:LINE: message"; nodes that came from --set have no line and are named so.
+  std::map<const toml::node*, std::string> set_by; // values that came from --set: "base.seq_len=3"
+
+  // "FILE:LINE: message"; nodes that came from --set have no line and are named by what was given.
   void add(const toml::node* where, const std::string& message);
-  std::string place(const toml::node* where) const; // "FILE:LINE", "--set" or, for null, "FILE"
+  // "FILE:LINE", "--set base.seq_len=3" or, for null, "FILE".
+  std::string place(const toml::node* where) const;
   // " (did you mean 'base.seq_len'?)": another table's key, or the nearest of `candidates`, or "".
   std::string suggestion(const std::string& key, const std::vector<std::string>& candidates) const;
   Error error() const; // all messages, one a line

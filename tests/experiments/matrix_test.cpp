@@ -269,10 +269,10 @@ TEST(Matrix, OverridesAreCheckedLikeTheFile) {
   EXPECT_DOUBLE_EQ(*matrix.sesoi, 0.02);
   ASSERT_EQ(matrix.base.size(), 2u);
   EXPECT_THAT(problem(kHead + kCell, {"base.seqlen=64"}),
-              test::names("--set:", "key 'seqlen'", "'seq_len'?"));
+              test::names("--set base.seqlen=64:", "key 'seqlen'", "'seq_len'?"));
   EXPECT_THAT(problem(kHead + kCell, {"launches"}), HasSubstr("key=value"));
   EXPECT_THAT(problem(kHead + kCell, {"experiment.launches=many"}),
-              test::names("--set: [experiment] launches", "integer"));
+              test::names("--set experiment.launches=many:", "[experiment] launches", "integer"));
   EXPECT_THAT(problem(kHead + kCell, {"cell.rounds=3"}), test::names("'cell'", "table"));
 }
 
