@@ -20,8 +20,9 @@ setup-dev:  ## setup, the tools of `make check` and `make fuzz` (clang 16, pre-c
 	@cmake/setup.sh dev
 	@pre-commit install
 
+# A first build takes eight source files at a time (ASSAY_UNITY), until build/ is removed.
 programs: setup  ## compile assay, assay-worker and assay-view into build/bin, nothing else
-	@cmake --preset release -Wno-dev --log-level=WARNING
+	@cmake --preset release -Wno-dev --log-level=WARNING $(if $(wildcard build/CMakeCache.txt),,-DASSAY_UNITY=ON)
 	@cmake --build --preset programs
 
 build: setup  ## compile everything, tests and benchmarks too

@@ -18,7 +18,7 @@ endif()
 
 if(NOT ASSAY_VIEWER_ONLY)
   set(CMAKE_CUDA_COMPILER "${ASSAY_NVCC}")
-  set(CMAKE_CUDA_STANDARD 17)
+  set(CMAKE_CUDA_STANDARD 20)
   # Machine code for Ampere, Hopper and Blackwell; PTX of the newest for what follows.
   set(CMAKE_CUDA_ARCHITECTURES "80-real;90-real;100-real;100-virtual")
   set(CMAKE_CUDA_FLAGS_RELEASE "-O2 -lineinfo")

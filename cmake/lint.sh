@@ -13,7 +13,7 @@ cd "$(dirname "$0")/.."
 die() { printf 'error: %s\n' "$*" >&2; exit 2; }
 
 tidy=$(readlink -e build/lint/clang-tidy) || die "clang-tidy is missing; make setup-dev fetches it"
-[ -f build/compile_commands.json ] || die "build/compile_commands.json is missing; run make build first"
+[ -f build/dependencies.cmake ] || die "build/dependencies.cmake is missing; run make build first"
 
 mode=changed files=()
 case ${1:-} in
@@ -33,9 +33,11 @@ if [ "$mode" = changed ]; then
   mapfile -t files < <(git diff --name-only --diff-filter=d "$base" -- '*.h' '*.cpp')
 fi
 
+# A command for each file, which a build with ASSAY_UNITY lacks.
+tree=$PWD/build/lint/tree
+cmake --preset release -B "$tree" -DASSAY_UNITY=OFF -Wno-dev --log-level=WARNING >/dev/null
 # Clang cannot read GCC's precompiled header: it gets the header itself.
-mkdir -p build/lint
-sed -E "s#-include [^ ]*cmake_pch\.hxx#-include $PWD/model/torch_pch.h#" build/compile_commands.json >build/lint/compile_commands.json
+sed -E "s#-include [^ ]*cmake_pch\.hxx#-include $PWD/model/torch_pch.h#" "$tree/compile_commands.json" >build/lint/compile_commands.json
 
 # Sources of the build, and for a header the source beside it or the one that checks it alone (tests/headers).
 mapfile -t sources < <(python3 - "$mode" "${files[@]}" <<'PYTHON'
@@ -52,7 +54,7 @@ chosen = set()
 for name in names:
     path = root / name
     if path.suffix == ".h":
-        alone = root / "build/tests/headers" / (name.replace("/", "_") + ".cpp")
+        alone = root / "build/lint/tree/tests/headers" / (name.replace("/", "_") + ".cpp")
         path = next((p for p in (path.with_suffix(".cpp"), alone) if p in built), path)
     if path in built:
         chosen.add(str(path))

@@ -9,6 +9,15 @@ if(ASSAY_SANITIZE)
   target_link_options(assay_warnings INTERFACE -fsanitize=${ASSAY_SANITIZE})
 endif()
 
+# With ASSAY_UNITY a compiler call takes eight files, and each header once for all of them. Names in unnamed namespaces
+# must then be unique among neighbours; a class of the main file may still use such a type.
+function(assay_unity target)
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ${ASSAY_UNITY} UNITY_BUILD_BATCH_SIZE 8)
+  if(ASSAY_UNITY)
+    target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-Wno-subobject-linkage>)
+  endif()
+endfunction()
+
 # assay_library(core FILES a.cpp b.cpp LINKS x y): target assay_core, alias assay::core.
 function(assay_library name)
   cmake_parse_arguments(ARG "" "" "FILES;LINKS" ${ARGN})
@@ -16,6 +25,7 @@ function(assay_library name)
   add_library(assay::${name} ALIAS assay_${name})
   target_include_directories(assay_${name} PUBLIC "${PROJECT_SOURCE_DIR}")
   target_link_libraries(assay_${name} PUBLIC ${ARG_LINKS} PRIVATE assay_warnings)
+  assay_unity(assay_${name})
 endfunction()
 
 # assay_program(assay FILES … LINKS …): an executable in build/bin.

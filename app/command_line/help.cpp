@@ -18,8 +18,6 @@ namespace assay {
 namespace {
 
 constexpr std::size_t kWidestName = 28; // of the left column; a longer name has a line of its own
-constexpr int kPipeColumns = 80;
-constexpr int kLeastColumns = 40;
 constexpr std::size_t kManualColumns = 72; // of 80, by the indents of a man page
 
 using Rows = std::vector<std::pair<std::string, std::string>>;
@@ -136,7 +134,7 @@ std::string footer_text(const std::string& footer, std::size_t width) {
 
 std::string help_text(const CLI::App& app, const std::string& path) {
   const auto width = static_cast<std::size_t>(
-      std::max(terminal_columns(STDOUT_FILENO, kPipeColumns), kLeastColumns));
+      std::max(terminal_columns(STDOUT_FILENO, kUsualColumns), kLeastColumns));
   std::string out = wrap_text(app.get_description(), width, 0) + "\n\n";
   out += wrap_text(usage_line(app, path), width, 9) + "\n";
   out += commands_text(app, width) + options_text(app, width);

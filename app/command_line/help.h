@@ -8,6 +8,9 @@
 
 namespace assay {
 
+// Of a stream whose width is unknown, and the least that lines are laid out for.
+inline constexpr int kUsualColumns = 80, kLeastColumns = 40;
+
 // COLUMNS, then the width of this stream's terminal, of a pipe that of the terminal of stderr, then
 // `otherwise`.
 int terminal_columns(int stream, int otherwise);

@@ -20,7 +20,6 @@ namespace assay {
 
 namespace {
 
-constexpr int kColumnsUnknown = 80, kLeastColumns = 40;
 constexpr std::size_t kMessageIndent = 2; // of the lines after the first
 
 // A closed stream's number would go to the next file that is opened, a ledger for instance, and
@@ -36,7 +35,7 @@ void open_standard_streams() {
 std::string for_terminal(const std::string& text) {
   if (::isatty(STDERR_FILENO) == 0) return text;
   const auto width = static_cast<std::size_t>(
-      std::max(terminal_columns(STDERR_FILENO, kColumnsUnknown), kLeastColumns));
+      std::max(terminal_columns(STDERR_FILENO, kUsualColumns), kLeastColumns));
   std::string out;
   for (std::size_t at = 0; at <= text.size();) {
     const std::size_t end = std::min(text.find('\n', at), text.size());

@@ -6,13 +6,13 @@
 
 #include <cstdio>
 
+#include "app/command_line/help.h"
 #include "core/text.h"
 
 namespace assay {
 
 namespace {
 
-constexpr std::size_t kColumnsUnknown = 80;
 constexpr auto kLeastInterval = std::chrono::milliseconds(100);
 
 } // namespace
@@ -23,7 +23,7 @@ std::size_t ProgressLine::columns() const {
   if (!terminal_) return std::string::npos;
   winsize size{};
   const bool known = ::ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
-  return (known ? size.ws_col : kColumnsUnknown) - 1;
+  return static_cast<std::size_t>(known ? size.ws_col : kUsualColumns) - 1;
 }
 
 void ProgressLine::show(const std::string& text, bool at_once) {

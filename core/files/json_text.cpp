@@ -4,6 +4,7 @@
 
 #include <charconv>
 #include <cmath>
+#include <nlohmann/json.hpp>
 
 #include "core/text.h"
 
@@ -61,6 +62,13 @@ std::string escape_json(std::string_view text) {
     }
   }
   return printable(marked);
+}
+
+std::string short_json(const nlohmann::json& value) {
+  constexpr std::size_t kLongest = 60;
+  const std::string text =
+      printable(value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+  return text.size() <= kLongest ? text : printable(text.substr(0, kLongest)) + "…";
 }
 
 } // namespace assay

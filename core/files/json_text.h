@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
 
@@ -15,5 +16,7 @@ void append_microseconds(std::string& out, std::int64_t ns);
 // The inside of a JSON string: quotes, backslashes and control bytes escaped, bytes that are not
 // UTF-8 replaced by U+FFFD.
 std::string escape_json(std::string_view text);
+// A value in a message: safe to print, "…" after 60 bytes.
+std::string short_json(const nlohmann::json& value);
 
 } // namespace assay

@@ -4,11 +4,15 @@
 // standard output as they are.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
 
 namespace assay {
+
+// Bytes that are worth a write().
+inline constexpr std::size_t kOutputChunk = 1 << 18;
 
 class OutputFile {
 public:

@@ -8,6 +8,7 @@
 #include <set>
 #include <vector>
 
+#include "core/files/json_text.h"
 #include "core/text.h"
 
 namespace assay {
@@ -16,14 +17,10 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::size_t kLongest = 60; // of a value, bytes
-
 std::string value_text(const json& object, const std::string& key) {
   const auto found = object.find(key);
   if (found == object.end()) return "nothing";
-  const std::string text =
-      printable(found->dump(-1, ' ', false, json::error_handler_t::replace)); // no invalid UTF-8
-  return text.size() <= kLongest ? text : printable(text.substr(0, kLongest)) + "…";
+  return short_json(*found);
 }
 
 // A difference, and in how many cells it is found beyond the first.

@@ -2,7 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "core/text.h"
+#include "core/files/json_text.h"
 
 namespace assay {
 
@@ -42,13 +42,6 @@ json claim_json(const ClaimRow& c) {
           {"lints", c.source_errors},
           {"stages", c.stages},
           {"requires", parsed(c.requires_json)}};
-}
-
-constexpr std::size_t kLongest = 60; // of a value in a message, bytes
-
-std::string value_text(const json& value) {
-  const std::string text = value.dump(-1, ' ', false, json::error_handler_t::replace);
-  return printable(text.size() <= kLongest ? text : text.substr(0, kLongest) + "…");
 }
 
 // "loss.margin of cell 'x'": keys down to the value, and the rows that they belong to.
@@ -97,7 +90,7 @@ std::string first_change(const json& sealed, const json& rows, const Place& plac
   }
   if (sealed == rows) return "";
   return fmt::format(
-      "{}{} is {}, its plan has {}", place.key, place.rows, value_text(rows), value_text(sealed));
+      "{}{} is {}, its plan has {}", place.key, place.rows, short_json(rows), short_json(sealed));
 }
 
 // A cell's config is its reference's; the plan's JSON has it there only.

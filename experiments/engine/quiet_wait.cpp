@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "core/ledger/covariates.h"
+#include "core/stopwatch.h"
 #include "core/text.h"
 
 namespace assay {
@@ -14,10 +15,6 @@ namespace assay {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-double seconds_since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
 
 // In short pieces, so that Ctrl-C ends it.
 void pause(double seconds, const std::function<bool()>& stopped) {

@@ -7,6 +7,7 @@
 
 #include "core/ledger/directory_lock.h"
 #include "core/ledger/ledger_schema.h"
+#include "core/stopwatch.h"
 #include "core/text.h"
 #include "core/trace/trace_schema.h"
 #include "experiments/engine/earlier_results.h"
@@ -22,10 +23,6 @@ namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 
 namespace {
-
-double seconds_since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
 
 class Runner {
 public:

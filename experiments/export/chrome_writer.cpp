@@ -6,10 +6,6 @@
 
 namespace assay {
 
-namespace {
-constexpr std::size_t kChunk = 1 << 18; // bytes handed to the file at a time
-}
-
 void ChromeWriter::raw(std::string_view text) {
   buffer_ += text;
 }
@@ -31,9 +27,9 @@ void ChromeWriter::begin(char phase, ChromeTrack track, std::string_view name) {
 
 void ChromeWriter::end() {
   buffer_ += '}';
-  if (buffer_.size() < kChunk) return;
+  if (buffer_.size() < kOutputChunk) return;
   flush();
-  buffer_.reserve(kChunk + (1 << 14));
+  buffer_.reserve(kOutputChunk + (1 << 14));
 }
 
 void ChromeWriter::slice(std::string_view category,

@@ -13,8 +13,6 @@ namespace assay {
 
 namespace {
 
-constexpr std::size_t kChunk = 1 << 18; // bytes
-
 class Table {
 public:
   Table(const std::string& directory, const char* name, const char* columns)
@@ -26,7 +24,7 @@ public:
     fmt::format_to(std::back_inserter(text_), format, std::forward<Args>(args)...);
     text_ += "\r\n";
     ++rows_;
-    if (text_.size() >= kChunk) file_.write(std::exchange(text_, {}));
+    if (text_.size() >= kOutputChunk) file_.write(std::exchange(text_, {}));
   }
   void finish(ExportSummary& summary) {
     file_.write(std::exchange(text_, {}));

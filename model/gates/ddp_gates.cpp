@@ -11,6 +11,7 @@
 #include "core/result.h"
 #include "model/ddp/gather_batches.h"
 #include "model/ddp/process_group.h"
+#include "model/gates/gate_parts.h"
 #include "model/gates/gates.h"
 #include "model/layout/segments.h"
 
@@ -23,12 +24,6 @@ constexpr std::size_t kPasses =
 constexpr double kGradientBound = 1e-6;    // another order of fp32 sums
 constexpr double kEvaluationBound = 1e-12; // another order of fp64 sums
 constexpr double kGateScale = 1024;        // of the loss, so that no 16-bit gradient overflows
-
-at::Tensor flat(const std::vector<at::Tensor>& tensors) {
-  std::vector<at::Tensor> parts;
-  for (const at::Tensor& tensor : tensors) parts.push_back(tensor.reshape(-1));
-  return at::cat(parts);
-}
 
 double sum_over_ranks(double value, Device device, ProcessGroup& ranks) {
   at::Tensor sum =

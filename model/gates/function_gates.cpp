@@ -9,6 +9,7 @@
 #include <limits>
 
 #include "core/result.h"
+#include "model/gates/gate_parts.h"
 #include "model/gates/gates.h"
 #include "model/layers/delta_rule/gated_delta_rule.h"
 #include "model/layout/segments.h"
@@ -17,9 +18,7 @@ namespace assay {
 
 namespace {
 
-constexpr double kFp32Bound = 1e-5;
 constexpr double kHalfRuleBound = 5e-3; // of the delta rule's kernels, as for FLA's
-constexpr double kHalfBound = 1e-2;     // relative RMS of 16-bit against 16-bit or fp32
 constexpr std::size_t kMaxProbes = 16;  // forwards a gate makes at most
 
 Batch with_tokens(const Batch& batch, const at::Tensor& tokens) {

@@ -9,18 +9,18 @@
 
 #include "core/result.h"
 #include "model/ddp/process_group.h"
+#include "model/gates/gate_parts.h"
 #include "model/layers/delta_rule/gated_delta_rule.h"
 #include "model/layout/segments.h"
 #include "model/nsa/nsa.h"
 
 namespace assay {
 
-namespace {
-
-constexpr std::size_t kRepetitions = 4; // of a reference that is not deterministic
-constexpr std::size_t kSteps = 4;
-constexpr std::size_t kGraphSteps = 8; // the first three are eager, the others replays
-constexpr double kFp32Bound = 1e-5, kFp32GradientBound = 1e-4, kHalfBound = 1e-2;
+at::Tensor flat(const std::vector<at::Tensor>& tensors) {
+  std::vector<at::Tensor> parts;
+  for (const at::Tensor& tensor : tensors) parts.push_back(tensor.reshape(-1));
+  return at::cat(parts);
+}
 
 at::Tensor flat(const NamedTensors& tensors) {
   std::vector<at::Tensor> parts;
@@ -28,11 +28,12 @@ at::Tensor flat(const NamedTensors& tensors) {
   return at::cat(parts);
 }
 
-at::Tensor flat(const std::vector<at::Tensor>& tensors) {
-  std::vector<at::Tensor> parts;
-  for (const at::Tensor& tensor : tensors) parts.push_back(tensor.reshape(-1));
-  return at::cat(parts);
-}
+namespace {
+
+constexpr std::size_t kRepetitions = 4; // of a reference that is not deterministic
+constexpr std::size_t kSteps = 4;
+constexpr std::size_t kGraphSteps = 8; // the first three are eager, the others replays
+constexpr double kFp32GradientBound = 1e-4;
 
 struct Trained {
   at::Tensor losses;  // fp64 [steps]

@@ -10,7 +10,7 @@ namespace assay {
 
 namespace {
 
-constexpr double kFp32Bound = 1e-5, kHalfBound = 1e-3; // as shares of the loss
+constexpr double kFp32LossBound = 1e-5, kHalfLossBound = 1e-3; // as shares of the loss
 
 struct Losses {
   double training, evaluation; // nats per token
@@ -36,7 +36,7 @@ std::vector<GateResult> loss_gates(const TrainConfig& reference,
                truth = fp32 ? a : losses_of(exact, batches);
   const auto gate = [&](const char* name, double x, double y, double z) {
     const double value = std::abs(y - z) / z, own = std::abs(x - z) / z;
-    const double bound = fp32 ? kFp32Bound : std::max(kHalfBound, 2 * own);
+    const double bound = fp32 ? kFp32LossBound : std::max(kHalfLossBound, 2 * own);
     return GateResult{
         name,
         std::isfinite(y) && value <= bound,

@@ -18,7 +18,7 @@ constexpr double kChangeBound = 1e-3; // of the sum of updates, which weights ro
 constexpr double kStateBound = 1e-5;  // of moments, average and norm
 constexpr double kLossBound = 1e-5;   // as a share of the loss
 
-at::Tensor flat(const NamedTensors& tensors, const std::string& prefix) {
+at::Tensor flat_with(const NamedTensors& tensors, const std::string& prefix) {
   std::vector<at::Tensor> parts;
   for (const auto& [name, tensor] : tensors)
     if (name.starts_with(prefix)) parts.push_back(tensor.reshape(-1).to(at::kFloat));
@@ -31,11 +31,11 @@ struct State {
   double steps;                      // updates made
 
   explicit State(const Trainer& trainer)
-      : weights(flat(trainer.state_tensors(), "model.")),
-        first(flat(trainer.state_tensors(), "optimizer.exp_avg.")),
-        second(flat(trainer.state_tensors(), "optimizer.exp_avg_sq.")),
-        average(flat(trainer.state_tensors(), "ema.")),
-        steps(flat(trainer.state_tensors(), "optimizer.step").item<double>()) {}
+      : weights(flat_with(trainer.state_tensors(), "model.")),
+        first(flat_with(trainer.state_tensors(), "optimizer.exp_avg.")),
+        second(flat_with(trainer.state_tensors(), "optimizer.exp_avg_sq.")),
+        average(flat_with(trainer.state_tensors(), "ema.")),
+        steps(flat_with(trainer.state_tensors(), "optimizer.step").item<double>()) {}
 
   std::int64_t differing(const State& other) const { // weights and moments
     return weights.ne(other.weights).sum().item<std::int64_t>() +

@@ -19,7 +19,7 @@ using torch::autograd::variable_list;
 constexpr std::int64_t kMultiple = 16; // of every size that _scaled_mm sums over or writes
 constexpr double kLeast = 1e-12;       // as the kernel's
 
-thread_local Fp8Weights* active_weights = nullptr;
+thread_local Fp8Weights* active_fp8 = nullptr;
 
 std::int64_t padded(std::int64_t size) {
   return (size + kMultiple - 1) / kMultiple * kMultiple;
@@ -86,7 +86,7 @@ at::Tensor product(const at::Tensor& a,
 struct Fp8Linear : torch::autograd::Function<Fp8Linear> {
   static at::Tensor
   forward(AutogradContext* context, const at::Tensor& x, const at::Tensor& weight) {
-    const Fp8Matrix& w = active_weights->of(weight);
+    const Fp8Matrix& w = active_fp8->of(weight);
     const Fp8Matrix input = to_fp8(x, at::kFloat8_e4m3fn, Fp8Orders::Both);
     context->save_for_backward(
         {input.by_columns, input.inverse_scale, w.by_columns, w.inverse_scale});
@@ -131,16 +131,16 @@ const Fp8Matrix& Fp8Weights::of(const at::Tensor& weight) {
   return place->second;
 }
 
-Fp8Guard::Fp8Guard(Fp8Weights* weights) : outer_(active_weights) {
-  active_weights = weights;
+Fp8Guard::Fp8Guard(Fp8Weights* weights) : outer_(active_fp8) {
+  active_fp8 = weights;
 }
 
 Fp8Guard::~Fp8Guard() {
-  active_weights = outer_;
+  active_fp8 = outer_;
 }
 
 at::Tensor apply_linear(const at::Tensor& x, const at::Tensor& weight) {
-  if (active_weights == nullptr || weight.size(1) % kMultiple != 0) return linear16(x, weight);
+  if (active_fp8 == nullptr || weight.size(1) % kMultiple != 0) return linear16(x, weight);
   count("fp8/linear");
   return Fp8Linear::apply(x, weight);
 }

@@ -14,7 +14,7 @@ using torch::autograd::variable_list;
 
 constexpr const char *kKept = "weights16/kept", *kCast = "weights16/cast";
 
-thread_local KeptWeights* active_weights = nullptr;
+thread_local KeptWeights* active_kept = nullptr;
 
 // a b with sums and result in `type`. A GPU's product of 16-bit operands does that by itself.
 at::Tensor wide_product(const at::Tensor& a, const at::Tensor& b, at::ScalarType type) {
@@ -76,30 +76,30 @@ void KeptWeights::refresh() {
   at::_foreach_copy_(copies, weights);
 }
 
-KeptGuard::KeptGuard(KeptWeights* weights) : outer_(active_weights) {
-  active_weights = weights;
+KeptGuard::KeptGuard(KeptWeights* weights) : outer_(active_kept) {
+  active_kept = weights;
 }
 
 KeptGuard::~KeptGuard() {
-  active_weights = outer_;
+  active_kept = outer_;
 }
 
 at::Tensor product_weight(const at::Tensor& weight, at::ScalarType type) {
-  if (active_weights != nullptr && active_weights->type() == type) {
+  if (active_kept != nullptr && active_kept->type() == type) {
     count(kKept);
-    return active_weights->of(weight);
+    return active_kept->of(weight);
   }
   count(kCast);
   return weight.to(type);
 }
 
 at::Tensor linear16(const at::Tensor& x, const at::Tensor& weight) {
-  if (active_weights == nullptr) {
+  if (active_kept == nullptr) {
     count(kCast);
     return at::linear(x, weight);
   }
   count(kKept);
-  return kept_linear(x, weight, active_weights->of(weight));
+  return kept_linear(x, weight, active_kept->of(weight));
 }
 
 at::Tensor kept_linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& copy) {

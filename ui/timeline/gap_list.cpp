@@ -13,7 +13,7 @@ namespace {
 
 constexpr float kMostLines = 5, kFewestLines = 4; // of the table: words, header, rows
 constexpr float kFixed[] = {6, 6.5F, 8};          // em, of the first columns; names share the rest
-constexpr int kColumns = static_cast<int>(std::size(kGapColumns));
+constexpr int kGapColumnCount = static_cast<int>(std::size(kGapColumns));
 
 float line_height() {
   return ImGui::GetTextLineHeightWithSpacing();
@@ -37,7 +37,7 @@ void draw_row(Workspace& workspace, std::size_t index, const Palette& colors) {
   ImGui::SameLine(0, 0);
   side_mark(colors, gap.side);
   text(colors.text, cells[0]);
-  for (int i = 1; i < kColumns; ++i) {
+  for (int i = 1; i < kGapColumnCount; ++i) {
     ImGui::TableSetColumnIndex(i);
     text_cut(i >= 3 ? colors.text : colors.muted, cells[static_cast<std::size_t>(i)]);
   }
@@ -47,9 +47,9 @@ void draw_rows(Workspace& workspace, float height, const Palette& colors) {
   const ImGuiTableFlags flags =
       ImGuiTableFlags_ScrollY | ImGuiTableFlags_SizingFixedFit | ImGuiTableFlags_PadOuterX;
   ImGui::PushStyleVar(ImGuiStyleVar_CellPadding, ImVec2(ImGui::GetStyle().CellPadding.x, 1));
-  if (ImGui::BeginTable("gaps", kColumns, flags, ImVec2(0, height))) {
+  if (ImGui::BeginTable("gaps", kGapColumnCount, flags, ImVec2(0, height))) {
     ImGui::TableSetupScrollFreeze(0, 1);
-    for (int i = 0; i < kColumns; ++i) {
+    for (int i = 0; i < kGapColumnCount; ++i) {
       const bool fixed = i < static_cast<int>(std::size(kFixed));
       ImGui::TableSetupColumn(kGapColumns[i],
                               fixed ? ImGuiTableColumnFlags_WidthFixed

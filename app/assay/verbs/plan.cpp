@@ -36,7 +36,7 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-struct Options {
+struct PlanArguments {
   MatrixOptions matrix;
   std::string out; // "": no earlier results
   bool no_probe = false, json = false;
@@ -182,7 +182,7 @@ std::string traces_text(const Plan& plan, const PlanEstimate& estimate) {
   return text + ".";
 }
 
-void print_plan(const Plan& plan, const PlanEstimate& estimate, const Options& options) {
+void print_plan(const Plan& plan, const PlanEstimate& estimate, const PlanArguments& options) {
   TextWriter out(options.terminal.style());
   out.line(fmt::format("{} (spec {})",
                        plan.ledger.spec.name,
@@ -213,7 +213,7 @@ void print_plan(const Plan& plan, const PlanEstimate& estimate, const Options& o
 void add_plan(CLI::App& app, int& exit_code) {
   CLI::App* command =
       app.add_subcommand("plan", "cells, launches, predicted time, memory and MDE of a matrix");
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<PlanArguments>();
   options->matrix.add_to(*command);
   command->add_option("--out",
                       options->out,

@@ -9,6 +9,7 @@
 
 #include "app/worker/launch/tracer.h"
 #include "core/result.h"
+#include "core/stopwatch.h"
 
 namespace assay::worker {
 
@@ -46,8 +47,7 @@ public:
                                        ("assay-kineto-" + std::to_string(::getpid()) + ".json");
     const auto start = std::chrono::steady_clock::now();
     result->save(path.string());
-    save_seconds_ +=
-        std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    save_seconds_ += seconds_since(start);
     save_bytes_ += std::filesystem::file_size(path);
     std::filesystem::remove(path);
   }

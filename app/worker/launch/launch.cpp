@@ -15,6 +15,7 @@
 #include "core/fallback.h"
 #include "core/protocol/visit_json.h"
 #include "core/statistics/statistics.h"
+#include "core/stopwatch.h"
 #include "model/layout/segments.h"
 #include "model/training/global_state.h"
 #include "model/training/peak_memory.h"
@@ -114,7 +115,7 @@ void Launch::build_replicas() {
     if (unit_ == "evaluation") warm_evaluation_replicas();
   }
   state_hash_ = global_state_hash();
-  build_seconds_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  build_seconds_ = seconds_since(start);
 }
 
 // Evaluation is timed between train steps in real use: a few steps make the EMA differ from the

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "app/worker/ranks/merge_answers.h"
+#include "app/worker/ranks/rank_store.h"
 #include "core/result.h"
 
 namespace assay::worker {
@@ -15,8 +16,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::chrono::hours kNoTimeout{24 * 365}; // the watch ends a wait that is too long
-constexpr std::chrono::seconds kCauseTime{4};      // longer than a dead rank stays unnoticed
+constexpr std::chrono::seconds kCauseTime{4}; // longer than a dead rank stays unnoticed
 
 std::string request_queue(int rank) {
   return fmt::format("request/{}", rank);

@@ -24,7 +24,6 @@ namespace assay::worker {
 
 namespace {
 
-constexpr std::chrono::hours kNoTimeout{24 * 365};
 constexpr std::chrono::seconds kChildEndTime{10}, kGoodbyeTime{10};
 constexpr const char* kDone = "done ";                  // and the engine's exit code and message
 constexpr const char* kLaunchVariable = "ASSAY_LAUNCH"; // prefix of the launch in the store

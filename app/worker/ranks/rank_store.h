@@ -2,9 +2,9 @@
 // no password.
 #pragma once
 
-#include <torch/csrc/distributed/c10d/TCPStore.hpp>
-
+#include <chrono>
 #include <string>
+#include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
 #include "core/rank_environment.h"
 
@@ -13,6 +13,8 @@ namespace assay::worker {
 using StorePtr = c10::intrusive_ptr<c10d::Store>;
 
 constexpr const char* kThisMachine = "127.0.0.1";
+// Of a wait on the store: the watch ends one that is too long.
+inline constexpr std::chrono::hours kNoTimeout{24 * 365};
 
 // Serves on `port` (0: any free one) until it is destroyed: on the loopback interface alone where
 // `address`, by which the ranks reach it, is this machine's own name for itself, else on every one.

@@ -19,6 +19,7 @@
 #include "app/worker/worker.h"
 #include "core/files/shell_text.h"
 #include "core/result.h"
+#include "core/stopwatch.h"
 #include "model/data/loader.h"
 #include "model/layout/segments.h"
 #include "model/training/checkpoint.h"
@@ -165,8 +166,7 @@ private:
   void measure_speed(TrainProgress& progress,
                      std::int64_t first,
                      std::chrono::steady_clock::time_point start) const {
-    const double elapsed =
-        std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    const double elapsed = seconds_since(start);
     const auto done = static_cast<double>(progress.step - first);
     progress.tokens_per_second =
         done * static_cast<double>(config_.seq_len * config_.batch_rows * config_.accumulate) /

@@ -63,7 +63,7 @@ HeadWidth latent_width(const TrainConfig& c) {
 constexpr std::int64_t kCudnnWidth = 128; // widest head of its backward pass
 
 // What each choice of `mla_attention` needs beside the family.
-Result<bool> check(const TrainConfig& c) {
+Result<bool> check_deltanet(const TrainConfig& c) {
   if (c.mla_attention == MlaAttention::FlashPadded) return true;
   if (c.attention == Attention::MaskDense)
     return fail("key 'mla_attention' must be flash_padded with attention = mask_dense, whose mask "
@@ -104,7 +104,7 @@ FamilyConfig deltanet_mla_config() {
       .layers = {{'G', delta_size, delta_cost, delta_layouts},
                  {'M', latent_size, latent_cost, latent_layouts, latent_width}},
       .ffn_matrices = 3,
-      .check = check};
+      .check = check_deltanet};
 }
 
 } // namespace assay

@@ -53,7 +53,7 @@ void rotate_whole_heads(TrainConfig& c) {
   if (c.rope_dim == 0) c.rope_dim = c.head_dim;
 }
 
-Result<bool> check(const TrainConfig& c) {
+Result<bool> check_nsa(const TrainConfig& c) {
   if (c.heads % c.kv_groups != 0)
     return fail("key 'kv_groups' ({}) must divide 'heads' ({})", c.kv_groups, c.heads);
   if (c.rope_dim != c.head_dim)
@@ -101,7 +101,7 @@ FamilyConfig nsa_config() {
       .layers = {{'N', sparse_size, sparse_cost, sparse_layouts, sparse_width}},
       .ffn_matrices = 2,
       .prepare = rotate_whole_heads,
-      .check = check};
+      .check = check_nsa};
 }
 
 } // namespace assay

@@ -25,7 +25,7 @@ using torch::autograd::tensor_list;
 constexpr std::array<std::int64_t, 5> kRooms{64, 96, 128, 192, 256};
 constexpr std::int64_t kTokens = 1024; // batches of nearly as many tokens share plans
 
-struct Call {
+struct CudnnCall {
   Shape shape;
   const Plan* plan = nullptr; // lives as long as the process
 };
@@ -93,7 +93,7 @@ struct CudnnAttention : torch::autograd::Function<CudnnAttention> {
     const c10::OptionalDeviceGuard guard(given_q.device());
     const cudaStream_t stream = c10::cuda::getCurrentCUDAStream();
     const tensor_list qkv{aligned(given_q), aligned(given_k), aligned(given_v)};
-    const auto call = std::make_shared<Call>();
+    const auto call = std::make_shared<CudnnCall>();
     call->shape = shape_of(qkv, segments, scale, rows, row_length);
     call->plan = plan_for(call->shape);
     const Shape& s = call->shape;
@@ -115,13 +115,13 @@ struct CudnnAttention : torch::autograd::Function<CudnnAttention> {
     cudnn_plans::run_forward(*call->plan, p, stream);
     count(rows ? "kernel/cudnn_rows" : "kernel/cudnn_documents");
     ctx->save_for_backward({qkv[0], qkv[1], qkv[2], out, stats, table});
-    ctx->saved_data["call"] = hold(std::shared_ptr<const Call>(call));
+    ctx->saved_data["call"] = hold(std::shared_ptr<const CudnnCall>(call));
     return out;
   }
 
   static tensor_list backward(AutogradContext* ctx, const tensor_list& grads) {
     const tensor_list saved = ctx->get_saved_variables();
-    const Call& call = held<Call>(ctx->saved_data["call"]);
+    const CudnnCall& call = held<CudnnCall>(ctx->saved_data["call"]);
     const c10::OptionalDeviceGuard guard(saved[0].device());
     const at::Tensor d_out = aligned(grads[0]);
     const auto gradient = [](const at::Tensor& x) { return at::empty(x.sizes(), x.options()); };

@@ -23,7 +23,7 @@ using torch::autograd::tensor_list;
 // CustomMaskType::CausalFromTopLeft of LibTorch's memory-efficient kernel.
 constexpr std::int64_t kCausalFromTopLeft = 1;
 
-struct Call {
+struct VarlenCall {
   std::vector<std::int32_t> cu_host;
   at::Tensor cu;
   std::int64_t max_len = 0;
@@ -33,7 +33,7 @@ struct Call {
 };
 
 // One segment of [T, H, D] as the [1, H, L, D] view that the CPU kernel takes.
-at::Tensor segment(const at::Tensor& x, const Call& call, std::size_t i) {
+at::Tensor segment(const at::Tensor& x, const VarlenCall& call, std::size_t i) {
   return x.narrow(0, call.cu_host[i], call.cu_host[i + 1] - call.cu_host[i])
       .unsqueeze(0)
       .transpose(1, 2);
@@ -44,7 +44,7 @@ at::Tensor tokens_first(const at::Tensor& x) {
 }
 
 tensor_list
-cpu_forward(const Call& call, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) {
+cpu_forward(const VarlenCall& call, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) {
   const std::size_t segments = call.cu_host.size() - 1;
   tensor_list outputs, kept(1);
   for (std::size_t i = 0; i < segments; ++i) {
@@ -58,7 +58,7 @@ cpu_forward(const Call& call, const at::Tensor& q, const at::Tensor& k, const at
   return kept;
 }
 
-tensor_list cpu_backward(const Call& call,
+tensor_list cpu_backward(const VarlenCall& call,
                          const at::Tensor& grad,
                          const at::Tensor& q,
                          const at::Tensor& k,
@@ -84,8 +84,10 @@ tensor_list cpu_backward(const Call& call,
   return {at::cat(dq), at::cat(dk), at::cat(dv)};
 }
 
-tensor_list
-flash_forward(const Call& call, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) {
+tensor_list flash_forward(const VarlenCall& call,
+                          const at::Tensor& q,
+                          const at::Tensor& k,
+                          const at::Tensor& v) {
   auto [out, lse, rng, unused, debug] = at::_flash_attention_forward(q,
                                                                      k,
                                                                      v,
@@ -103,7 +105,7 @@ flash_forward(const Call& call, const at::Tensor& q, const at::Tensor& k, const 
   return {out, lse, rng, unused};
 }
 
-tensor_list flash_backward(const Call& call,
+tensor_list flash_backward(const VarlenCall& call,
                            const at::Tensor& grad,
                            const at::Tensor& q,
                            const at::Tensor& k,
@@ -129,8 +131,10 @@ tensor_list flash_backward(const Call& call,
   return {dq, dk, dv};
 }
 
-tensor_list
-efficient_forward(const Call& call, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) {
+tensor_list efficient_forward(const VarlenCall& call,
+                              const at::Tensor& q,
+                              const at::Tensor& k,
+                              const at::Tensor& v) {
   const auto result = at::_efficient_attention_forward(q.unsqueeze(0),
                                                        k.unsqueeze(0),
                                                        v.unsqueeze(0),
@@ -150,7 +154,7 @@ efficient_forward(const Call& call, const at::Tensor& q, const at::Tensor& k, co
           std::get<3>(result)};
 }
 
-tensor_list efficient_backward(const Call& call,
+tensor_list efficient_backward(const VarlenCall& call,
                                const at::Tensor& grad,
                                const at::Tensor& q,
                                const at::Tensor& k,
@@ -180,7 +184,7 @@ bool is_half(const at::Tensor& x) {
   return x.scalar_type() == at::kHalf || x.scalar_type() == at::kBFloat16;
 }
 
-bool takes_flash(const Call& call, const at::Tensor& q) {
+bool takes_flash(const VarlenCall& call, const at::Tensor& q) {
   return is_half(q) && !call.efficient;
 }
 
@@ -189,7 +193,7 @@ struct VarlenAttention : torch::autograd::Function<VarlenAttention> {
                             const at::Tensor& q,
                             const at::Tensor& k,
                             const at::Tensor& v,
-                            const std::shared_ptr<const Call>& call) {
+                            const std::shared_ptr<const VarlenCall>& call) {
     tensor_list kept = !q.is_cuda()            ? cpu_forward(*call, q, k, v)
                        : takes_flash(*call, q) ? flash_forward(*call, q, k, v)
                                                : efficient_forward(*call, q, k, v);
@@ -201,7 +205,7 @@ struct VarlenAttention : torch::autograd::Function<VarlenAttention> {
   }
 
   static tensor_list backward(AutogradContext* ctx, const tensor_list& grads) {
-    const Call& call = held<Call>(ctx->saved_data["call"]);
+    const VarlenCall& call = held<VarlenCall>(ctx->saved_data["call"]);
     tensor_list kept = ctx->get_saved_variables();
     const at::Tensor v = kept.back(), k = kept[kept.size() - 2], q = kept[kept.size() - 3];
     kept.resize(kept.size() - 3);
@@ -218,11 +222,12 @@ void require_flash(const at::Tensor& q) {
   if (!q.is_cuda() || !is_half(q)) internal_error("this attention needs bf16 or fp16 on CUDA");
 }
 
-std::shared_ptr<Call>
+std::shared_ptr<VarlenCall>
 make_call(const Segments& segments, double scale, std::optional<std::int64_t> left) {
   // A longest segment of one query makes flash attention swap queries and groups of heads.
   const std::int64_t longest = std::max<std::int64_t>(2, segments.max_len);
-  return std::make_shared<Call>(Call{segments.cu_host, segments.cu, longest, scale, left});
+  return std::make_shared<VarlenCall>(
+      VarlenCall{segments.cu_host, segments.cu, longest, scale, left});
 }
 
 } // namespace
@@ -233,7 +238,7 @@ at::Tensor varlen_attention(const at::Tensor& q,
                             const Segments& segments,
                             double scale) {
   return VarlenAttention::apply(
-      q, k, v, std::shared_ptr<const Call>(make_call(segments, scale, std::nullopt)));
+      q, k, v, std::shared_ptr<const VarlenCall>(make_call(segments, scale, std::nullopt)));
 }
 
 at::Tensor efficient_attention(const at::Tensor& q,
@@ -242,9 +247,9 @@ at::Tensor efficient_attention(const at::Tensor& q,
                                const Segments& segments,
                                double scale) {
   if (!q.is_cuda()) internal_error("memory-efficient attention needs CUDA");
-  std::shared_ptr<Call> call = make_call(segments, scale, std::nullopt);
+  std::shared_ptr<VarlenCall> call = make_call(segments, scale, std::nullopt);
   call->efficient = true;
-  return VarlenAttention::apply(q, k, v, std::shared_ptr<const Call>(std::move(call)));
+  return VarlenAttention::apply(q, k, v, std::shared_ptr<const VarlenCall>(std::move(call)));
 }
 
 at::Tensor window_attention(const at::Tensor& q,
@@ -255,7 +260,7 @@ at::Tensor window_attention(const at::Tensor& q,
                             std::int64_t window) {
   require_flash(q);
   return VarlenAttention::apply(
-      q, k, v, std::shared_ptr<const Call>(make_call(segments, scale, window - 1)));
+      q, k, v, std::shared_ptr<const VarlenCall>(make_call(segments, scale, window - 1)));
 }
 
 at::Tensor

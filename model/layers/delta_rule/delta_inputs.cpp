@@ -40,7 +40,7 @@ const ChunkLayout& layout_of(const Segments& segments) {
   return *segments.chunks;
 }
 
-struct Gradients {
+struct InputGradients {
   at::Tensor projected, conv, a_log, dt_bias;
 };
 
@@ -95,11 +95,11 @@ DeltaRuleInputs device_forward(const at::Tensor& rows,
   return out;
 }
 
-Gradients device_backward(const at::Tensor& rows,
-                          const DeltaInputWeights& w,
-                          const ChunkLayout& layout,
-                          const Sizes& size,
-                          const tensor_list& grads) {
+InputGradients device_backward(const at::Tensor& rows,
+                               const DeltaInputWeights& w,
+                               const ChunkLayout& layout,
+                               const Sizes& size,
+                               const tensor_list& grads) {
   const c10::cuda::CUDAGuard guard(rows.device());
   const auto half = [](const at::Tensor& x) { return x.to(at::kBFloat16).contiguous(); };
   const auto full = [](const at::Tensor& x) { return x.to(at::kFloat).contiguous(); };
@@ -173,11 +173,11 @@ DeltaRuleInputs plain_forward(const at::Tensor& projected,
 }
 
 // The formulas of kernels/delta_rule/inputs_backward.cuh.
-Gradients plain_backward(const at::Tensor& projected,
-                         const DeltaInputWeights& w,
-                         const ChunkLayout& layout,
-                         const Sizes& size,
-                         const tensor_list& grads) {
+InputGradients plain_backward(const at::Tensor& projected,
+                              const DeltaInputWeights& w,
+                              const ChunkLayout& layout,
+                              const Sizes& size,
+                              const tensor_list& grads) {
   const Wide wide(projected, w, layout, size);
   const at::ScalarType type = wide.x.scalar_type();
   const auto flat = [&](const at::Tensor& x) { return x.reshape({size.tokens, -1}); };
@@ -230,9 +230,9 @@ struct FusedDeltaInputs : torch::autograd::Function<FusedDeltaInputs> {
     const ChunkLayout& layout = held<ChunkLayout>(ctx->saved_data["layout"]);
     const std::int64_t heads = grads[0].size(1), width = grads[0].size(2);
     const Sizes size{grads[0].size(0), heads, width, heads * width}; // `rows` may have more columns
-    const Gradients d = ctx->saved_data["device"].toBool()
-                            ? device_backward(saved[0], w, layout, size, grads)
-                            : plain_backward(saved[0], w, layout, size, grads);
+    const InputGradients d = ctx->saved_data["device"].toBool()
+                                 ? device_backward(saved[0], w, layout, size, grads)
+                                 : plain_backward(saved[0], w, layout, size, grads);
     return {d.projected, d.conv, d.a_log, d.dt_bias, at::Tensor()};
   }
 };

@@ -38,7 +38,7 @@ struct Inputs {
   at::Tensor q, k, v, g, beta;
 };
 
-struct Gradients {
+struct RuleGradients {
   at::Tensor q, k, v, g, beta;
 };
 
@@ -76,16 +76,16 @@ std::tuple<at::Tensor, Kept> device_forward(const Inputs& in, const ChunkLayout&
   return {out, kept};
 }
 
-Gradients
+RuleGradients
 device_backward(const Inputs& in, Kept& kept, const at::Tensor& grad, const ChunkLayout& layout) {
   const c10::cuda::CUDAGuard guard(in.q.device());
   const at::Tensor d_out = grad.to(at::kBFloat16).contiguous();
   at::Tensor d_states = at::empty_like(kept.states);
-  Gradients d{at::empty_like(in.v),
-              at::empty_like(in.v),
-              at::empty_like(in.v),
-              at::empty_like(in.g),
-              at::empty_like(in.beta)};
+  RuleGradients d{at::empty_like(in.v),
+                  at::empty_like(in.v),
+                  at::empty_like(in.v),
+                  at::empty_like(in.g),
+                  at::empty_like(in.beta)};
   delta_rule::Gradients b{};
   b.problem = problem_of(in, kept, layout);
   b.d_out = bf16_data(d_out), b.d_states = bf16_data(d_states);
@@ -165,7 +165,7 @@ std::tuple<at::Tensor, Kept> plain_forward(const Inputs& in, const ChunkLayout& 
   return {to_tokens(out, layout, c.k.scalar_type()), kept};
 }
 
-Gradients
+RuleGradients
 plain_backward(const Inputs& in, Kept& kept, const at::Tensor& grad, const ChunkLayout& layout) {
   const Chunks c(in, layout);
   const at::Tensor d_out = to_masked_chunks(grad, layout, c.q.scalar_type());
@@ -243,8 +243,8 @@ struct FusedDeltaRule : torch::autograd::Function<FusedDeltaRule> {
     const tensor_list saved = ctx->get_saved_variables();
     const Inputs in{saved[0], saved[1], saved[2], saved[3], saved[4]};
     Kept kept{saved[5], saved[6], saved[7], saved[8]};
-    const Gradients d = in.q.is_cuda() ? device_backward(in, kept, grads[0], layout)
-                                       : plain_backward(in, kept, grads[0], layout);
+    const RuleGradients d = in.q.is_cuda() ? device_backward(in, kept, grads[0], layout)
+                                           : plain_backward(in, kept, grads[0], layout);
     const auto typed = [&](const at::Tensor& x, int input) {
       return x.to(static_cast<at::ScalarType>(ctx->saved_data[std::to_string(input)].toInt()));
     };
