@@ -18,10 +18,9 @@ endif()
 
 if(NOT ASSAY_VIEWER_ONLY)
   set(CMAKE_CUDA_COMPILER "${ASSAY_NVCC}")
+  set(CMAKE_CUDA_STANDARD 17)
   # Machine code for Ampere, Hopper and Blackwell; PTX of the newest for what follows.
   set(CMAKE_CUDA_ARCHITECTURES "80-real;90-real;100-real;100-virtual")
-  # Debian 12's CMake does not know CUDA 13's C++20; its own CMAKE_CUDA_STANDARD stays unset for that.
-  string(APPEND CMAKE_CUDA_FLAGS " -std=c++20")
   set(CMAKE_CUDA_FLAGS_RELEASE "-O2 -lineinfo")
   set(CMAKE_CUDA_RUNTIME_LIBRARY None)  # assay::cudart names the one that LibTorch loads
 endif()

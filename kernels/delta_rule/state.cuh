@@ -23,7 +23,9 @@ template <int D, int DV> __global__ void __launch_bounds__(kThreads) state(Probl
   bf16* memory = reinterpret_cast<bf16*>(shared_memory());
   const Lane at;
   const SegmentPart<D, DV> of(p, at.warp);
-  const auto& [part, head, key_head, span, owns_state] = of;
+  const int part = of.part, head = of.head, key_head = of.key_head;
+  const Span& span = of.span;
+  const bool owns_state = of.owns_state;
   const int begin = span.begin, end = span.end;
 
   const auto load = [&](int n) {
