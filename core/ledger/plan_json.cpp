@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/files/json_text.h"
+#include "core/text.h"
 
 namespace assay {
 
