@@ -109,6 +109,30 @@ TEST_F(PlanTest, ACellWithoutWhatItsOptimizationSwitchesIsRefused) {
               HasSubstr("M in pattern"));
 }
 
+// Rows whose span no configuration without the need ever opens: NOT_ENGAGED in every launch.
+TEST_F(PlanTest, ACellThatCouldNeverBeEngagedIsRefused) {
+  const auto cell = [](const std::string& row, const std::string& set) {
+    return kHead + "[base]\npreset = \"tiny\"\n[[cell]]\noptimization = \"" + row +
+           "\"\nset = { " + set + " }\n";
+  };
+  for (const char* precision : {"fp32", "bf16"}) {
+    const std::string set = fmt::format("precision = \"{}\"", precision);
+    EXPECT_THAT(problem(cell("bf16_guard", set)),
+                test::names("'bf16_guard' needs bf16_delta_inputs = true"));
+    EXPECT_EQ(problem(cell("bf16_guard", set + ", bf16_delta_inputs = true")), "");
+  }
+  EXPECT_THAT(problem(cell("bf16_guard", "bf16_delta_inputs = true, pattern = \"MM\"")),
+              test::names("G in pattern"));
+  for (const char* row : {"delta_inputs", "gdn_kernel"})
+    EXPECT_THAT(problem(cell(row, "pattern = \"MM\"")), test::names("G in pattern")) << row;
+  for (const char* row : {"varlen", "mla_attention"})
+    EXPECT_THAT(problem(cell(row, "pattern = \"GG\"")), test::names("M in pattern")) << row;
+  EXPECT_THAT(problem(cell("varlen", "family = \"nsa\"")), test::names("nsa_attention = dense"));
+  EXPECT_EQ(problem(cell("varlen", "family = \"nsa\", nsa_attention = \"dense\"")), "");
+  EXPECT_THAT(problem(cell("ddp_accumulate", "ranks = 2")), test::names("accumulate = 2"));
+  EXPECT_EQ(problem(cell("ddp_accumulate", "ranks = 2, accumulate = 2")), "");
+}
+
 TEST_F(PlanTest, HowAPathIsWrittenIsNoPartOfThePlan) {
   const std::string path = scratch_.write("corpus.txt", "text");
   const auto spec = [&](const std::string& data) {
