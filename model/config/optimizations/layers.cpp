@@ -141,7 +141,8 @@ std::vector<Optimization> layer_rows() {
                   "stream in fp32",
                   [](const TrainConfig& c) {
                     return c.norms == Norms::Fused && c.precision == Precision::Bf16;
-                  }}}},
+                  }}},
+       .needs_always = true},
   };
 }
 
