@@ -26,7 +26,7 @@ void use_plain_help(CLI::App& app);
 std::string manual_sections(const CLI::App& app);
 // A footer of examples as lines of a man page, none wider than a page of 80 columns.
 std::string manual_examples(const std::string& footer);
-// One line of a man page, its control characters escaped.
+// One line of a man page, its control characters and all beyond ASCII escaped.
 std::string troff_text(const std::string& text);
 
 } // namespace assay

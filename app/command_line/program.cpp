@@ -14,13 +14,14 @@
 #include "app/command_line/help.h"
 #include "core/build_id.h"
 #include "core/result.h"
+#include "core/terminal_width.h"
 #include "core/text.h"
 
 namespace assay {
 
 namespace {
 
-constexpr int kColumnsUnknown = 80, kLeastColumns = 40;
+constexpr int kColumnsUnknown = 80;
 constexpr std::size_t kMessageIndent = 2; // of the lines after the first
 
 // A closed stream's number would go to the next file that is opened, a ledger for instance, and
