@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <fstream>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
@@ -15,6 +16,7 @@
 #include "experiments/demo/synthetic_ledger.h"
 #include "experiments/report/sections/list.h"
 #include "tests/names.h"
+#include "tests/paths.h"
 #include "tests/synthetic_cells.h"
 
 namespace assay {
@@ -144,6 +146,44 @@ TEST(Claims, ThoseNotMeasuredYetAreOneLine) {
               testing::Contains(test::names("Not measured", report.claims[0].claim.id)));
   EXPECT_THAT(claims_section(judge_results(synthetic_ledger(full_plan()))).notes,
               Not(testing::Contains(HasSubstr("Not measured"))));
+}
+
+// Whether `path` ("speed[].mfu") leads somewhere from any object of the document.
+bool leads_somewhere(const nlohmann::json& json, const std::string& path) {
+  const std::size_t end = path.find_first_of(".[");
+  const std::string key = path.substr(0, end);
+  if (json.is_object() && json.contains(key)) {
+    std::size_t next = end;
+    const bool list = next != std::string::npos && path.compare(next, 2, "[]") == 0;
+    if (list) next += 2;
+    if (next == std::string::npos || next >= path.size()) return true;
+    const nlohmann::json& inner = json[key];
+    const std::string rest = path.substr(next + 1);
+    if (list && !inner.empty() && inner[0].contains(rest)) return true;
+    if (!list && inner.is_object() && leads_somewhere(inner, rest)) return true;
+  }
+  return json.is_structured() && std::any_of(json.begin(), json.end(), [&](const auto& inner) {
+           return leads_somewhere(inner, path);
+         });
+}
+
+// The third column of docs/glossary.md, where it names keys of report.json.
+TEST(Glossary, NamesKeysOfTheReport) {
+  const auto report =
+      nlohmann::json::parse(render_json(judge_results(synthetic_ledger(full_plan()))));
+  std::ifstream file(test::source_dir() + "/docs/glossary.md");
+  int found = 0;
+  for (std::string line; std::getline(file, line);) {
+    const std::size_t cell = line.rfind(" | `");
+    if (cell == std::string::npos) continue;
+    const std::size_t start = cell + 4, end = line.find('`', start);
+    const std::string path = line.substr(start, end - start);
+    if (line.find("in report.json", end) == std::string::npos && !path.starts_with("verdict."))
+      continue;
+    ++found;
+    EXPECT_TRUE(leads_somewhere(report, path)) << line;
+  }
+  EXPECT_GT(found, 30);
 }
 
 // Every line fits, and no interval or figure is broken over two lines.
