@@ -186,10 +186,10 @@ int doctor(bool as_json, const TableStyle& style) {
     const auto width = static_cast<std::size_t>(style.width);
     const bool beside = width >= kTextColumn + kLeastColumns; // else below the name
     for (const Check& check : checks)
-      fmt::print("{:<4} {:<14}{}{}\n",
+      fmt::print("{:<4} {}{}\n",
                  check.ok ? "ok" : check.mark,
-                 beside ? check.name : check.name + "\n    ",
-                 " ",
+                 beside ? fmt::format("{:<14} ", check.name)
+                        : check.name + "\n" + std::string(kNarrowTextColumn, ' '),
                  wrap_text(printable(check.text), width, beside ? kTextColumn : kNarrowTextColumn));
   }
   return checks[1].ok ? kOk : kBadInput;
