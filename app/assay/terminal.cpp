@@ -8,6 +8,7 @@
 
 #include "app/command_line/help.h"
 #include "app/number_checks.h"
+#include "core/terminal_width.h"
 #include "core/text.h"
 #include "experiments/report/text_layout.h"
 
@@ -48,7 +49,7 @@ void add_color_option(CLI::App& command) {
 void TerminalOptions::add_to(CLI::App& command, bool with_ascii) {
   if (with_ascii) command.add_flag("--ascii", ascii, "no characters beyond ASCII");
   command.add_option("--width", width, "columns (default: COLUMNS, or the terminal's)")
-      ->check(whole_number(20, 100'000));
+      ->check(whole_number(kLeastColumns, 100'000));
   add_color_option(command);
 }
 
@@ -82,6 +83,14 @@ std::size_t table_width(const TableRows& rows) {
     width += widest + (c > 0 ? 2 : 0);
   }
   return width;
+}
+
+Section as_section(const TableRows& rows, const std::vector<bool>& right, std::size_t names) {
+  Section section{.names = names};
+  for (std::size_t i = 0; i < rows.front().size(); ++i)
+    section.columns.push_back({rows.front()[i], right[i]});
+  for (std::size_t i = 1; i < rows.size(); ++i) section.rows.push_back({rows[i]});
+  return section;
 }
 
 } // namespace assay::cli

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "experiments/report/render.h"
+#include "experiments/report/section.h"
 
 namespace assay::cli {
 
@@ -33,5 +34,8 @@ TableStyle terminal_style(bool ascii, int width);
 // not fit the terminal needs another form.
 using TableRows = std::vector<std::vector<std::string>>;
 std::size_t table_width(const TableRows& rows);
+// The same table where it does not fit: print_section() wraps it. The first `names` columns name a
+// row.
+Section as_section(const TableRows& rows, const std::vector<bool>& right, std::size_t names);
 
 } // namespace assay::cli

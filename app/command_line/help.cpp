@@ -12,20 +12,23 @@
 #include <cstring>
 
 #include "app/command_line/words.h"
+#include "core/terminal_width.h"
 
 namespace assay {
 
 namespace {
 
-constexpr std::size_t kWidestName = 28; // of the left column; a longer name has a line of its own
+constexpr std::size_t kWidestName = 28;  // of the left column; a longer name has a line of its own
+constexpr std::size_t kLeastBeside = 60; // columns in which such names leave room for texts
 constexpr std::size_t kManualColumns = 72; // of 80, by the indents of a man page
 
 using Rows = std::vector<std::pair<std::string, std::string>>;
 
 std::string two_columns(const Rows& rows, std::size_t width) {
+  const std::size_t widest = width < kLeastBeside ? width / 4 : kWidestName;
   std::size_t left = 0;
   for (const auto& [name, text] : rows)
-    if (name.size() <= kWidestName) left = std::max(left, name.size());
+    if (name.size() <= widest) left = std::max(left, name.size());
   std::string out;
   for (const auto& [name, text] : rows) {
     std::string line = fmt::format("  {:<{}}  ", name, left);
@@ -226,6 +229,16 @@ void use_plain_help(CLI::App& app) {
   });
 }
 
+// Of the UTF-8 letter at `i`, which then is its last byte; U+FFFD where it is none.
+static std::uint32_t code_point(const std::string& text, std::size_t& i) {
+  const auto byte = [&](std::size_t at) { return static_cast<unsigned char>(text[at]); };
+  const std::size_t more = byte(i) >= 0xF0 ? 3 : byte(i) >= 0xE0 ? 2 : byte(i) >= 0xC0 ? 1 : 0;
+  if (more == 0 || i + more >= text.size()) return 0xFFFD;
+  std::uint32_t code = byte(i) & (0x3FU >> more);
+  for (std::size_t next = 0; next < more; ++next) code = code << 6 | (byte(++i) & 0x3FU);
+  return code;
+}
+
 std::string troff_text(const std::string& text) {
   std::string out;
   for (std::size_t i = 0; i < text.size(); ++i) {
@@ -235,8 +248,10 @@ std::string troff_text(const std::string& text) {
       out += "\\e";
     else if (text[i] == '-')
       out += "\\-";
-    else
+    else if ((text[i] & 0x80) == 0)
       out += text[i];
+    else
+      out += fmt::format("\\[u{:04X}]", code_point(text, i));
   }
   return out;
 }

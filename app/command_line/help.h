@@ -8,9 +8,6 @@
 
 namespace assay {
 
-// Of a stream whose width is unknown, and the least that lines are laid out for.
-inline constexpr int kUsualColumns = 80, kLeastColumns = 40;
-
 // COLUMNS, then the width of this stream's terminal, of a pipe that of the terminal of stderr, then
 // `otherwise`.
 int terminal_columns(int stream, int otherwise);
@@ -29,7 +26,7 @@ void use_plain_help(CLI::App& app);
 std::string manual_sections(const CLI::App& app);
 // A footer of examples as lines of a man page, none wider than a page of 80 columns.
 std::string manual_examples(const std::string& footer);
-// One line of a man page, its control characters escaped.
+// One line of a man page, its control characters and all beyond ASCII escaped.
 std::string troff_text(const std::string& text);
 
 } // namespace assay

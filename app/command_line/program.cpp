@@ -14,6 +14,7 @@
 #include "app/command_line/help.h"
 #include "core/build_id.h"
 #include "core/result.h"
+#include "core/terminal_width.h"
 #include "core/text.h"
 
 namespace assay {

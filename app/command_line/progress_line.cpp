@@ -6,7 +6,7 @@
 
 #include <cstdio>
 
-#include "app/command_line/help.h"
+#include "core/terminal_width.h"
 #include "core/text.h"
 
 namespace assay {

@@ -146,7 +146,8 @@ struct OutputFile::Impl {
 OutputFile::OutputFile(std::string path, bool always_compressed)
     : impl_(std::make_unique<Impl>(std::move(path))) {
   impl_->check(impl_->raw.error());
-  if (!always_compressed && !std::string_view(impl_->path).ends_with(".gz")) return;
+  const std::string_view name = impl_->path;
+  if (!always_compressed && !name.ends_with(".gz") && !name.ends_with(".tgz")) return;
   impl_->deflater.emplace(impl_->raw);
   impl_->thread = std::thread([this] { impl_->compress(); });
 }

@@ -42,6 +42,23 @@ std::vector<std::string> shell_words(std::string_view line) {
   return words;
 }
 
+std::vector<std::string> shell_commands(std::string_view line) {
+  std::vector<std::string> commands(1);
+  bool quoted = false;
+  for (std::size_t i = 0; i < line.size(); ++i) {
+    const char c = line[i];
+    if (c == '\'') quoted = !quoted;
+    if (!quoted && line.substr(i).starts_with("; ")) {
+      commands.emplace_back();
+      ++i;
+      continue;
+    }
+    commands.back() += c;
+    if (c == '\\' && !quoted && i + 1 < line.size()) commands.back() += line[++i];
+  }
+  return commands;
+}
+
 std::string without_quotes(std::string_view word) {
   std::string text;
   char quote = 0; // the open one

@@ -13,6 +13,9 @@ std::string shell_word(std::string_view text);
 // The words of a line that shell_word() made, separated by spaces.
 std::vector<std::string> shell_words(std::string_view line);
 
+// The commands of a line that "; " separates, each as it was written.
+std::vector<std::string> shell_commands(std::string_view line);
+
 // What a shell takes a word on a command line for, quotes of both kinds and backslashes removed.
 // The last quote may still be open, as under a cursor.
 std::string without_quotes(std::string_view word);

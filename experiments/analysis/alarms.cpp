@@ -1,10 +1,12 @@
 #include "experiments/analysis/alarms.h"
 
+#include <algorithm>
 #include <cmath>
 #include <map>
 #include <set>
 #include <tuple>
 
+#include "experiments/analysis/judge.h"
 #include "experiments/analysis/wording.h"
 #include "experiments/evidence/plan_state.h"
 
@@ -80,7 +82,36 @@ double control_memory_gap(const CellReport& cell) {
   return memory ? std::expm1(memory->noise.value_or(0)) : 0;
 }
 
-void note_cell(const CellReport& cell, std::vector<Alarm>& alarms) {
+// Launches in which more pairs are excluded than the limit that `assay run --redo disturbed` has.
+std::int64_t launches_beyond(const PairSet& pairs, double limit) {
+  return std::count_if(
+      pairs.launches.begin(), pairs.launches.end(), [&](const LaunchPairs& launch) {
+        const auto excluded =
+            std::count_if(launch.pairs.begin(), launch.pairs.end(), [](const Pair& pair) {
+              return !pair.excluded.empty();
+            });
+        return static_cast<double>(excluded) > limit * static_cast<double>(launch.pairs.size());
+      });
+}
+
+// Why the excluded pairs of a comparison matter, or "": a few of many change nothing, and the table
+// has the effect of all pairs beside the verdict.
+std::string why_exclusion_matters(const Comparison& comparison, const SpecRow& spec) {
+  if (comparison.pairs.all_excluded() == 0) return "";
+  if (comparison.pairs.contended) return "no verdict";
+  if (const auto beyond = launches_beyond(comparison.pairs, spec.limits.pairs); beyond > 0)
+    return fmt::format("{} launch{} beyond the limit of {:.0f} %",
+                       beyond,
+                       beyond == 1 ? "" : "es",
+                       100 * spec.limits.pairs);
+  if (!comparison.effect || !comparison.effect_all) return "";
+  const Speed all = judge_speed(comparison.effect_all->theta, spec.sesoi);
+  return all == judge_speed(comparison.effect->theta, spec.sesoi)
+             ? ""
+             : fmt::format("the interval of all pairs says {}", to_string(all));
+}
+
+void note_cell(const CellReport& cell, const SpecRow& spec, std::vector<Alarm>& alarms) {
   const auto alarm = [&](AlarmCode code, std::string text) {
     alarms.push_back({code, cell.cell.id, std::move(text)});
   };
@@ -97,13 +128,14 @@ void note_cell(const CellReport& cell, std::vector<Alarm>& alarms) {
                       "difference of memory is not shown",
                       share_text(gap)));
   for (const Comparison& comparison : cell.comparisons)
-    if (comparison.pairs.all_excluded() > 0)
+    if (const std::string why = why_exclusion_matters(comparison, spec); !why.empty())
       alarm(AlarmCode::PairsExcluded,
-            fmt::format("{} of {} pairs of {} -> {} are excluded (disturbed by other work)",
+            fmt::format("{} of {} pairs of {} -> {} are excluded (disturbed by other work): {}",
                         comparison.pairs.all_excluded(),
                         comparison.pairs.all_pairs(),
                         comparison.a,
-                        comparison.b));
+                        comparison.b,
+                        why));
 }
 
 // Metrics "fallback/<key>" of every kind of launch, added up by variant.
@@ -197,7 +229,7 @@ void note_alarms(const std::vector<CellView>& cells, Report& report) {
       report.alarms.push_back(
           {AlarmCode::Untraced, cell.cell->id, fmt::format("no trace: {}", cell.untraced)});
   for (const CellView& cell : cells) note_fallbacks(cell, report.alarms);
-  for (const CellReport& cell : report.cells) note_cell(cell, report.alarms);
+  for (const CellReport& cell : report.cells) note_cell(cell, report.spec, report.alarms);
   note_places(report);
   add_environment_alarms(report);
   note_failures(report);

@@ -55,8 +55,10 @@ std::string inconclusive_reason(const Comparison& comparison, double sesoi) {
                                  interval_text(comparison.effect->theta.judged),
                                  share_text(sesoi));
   if (!comparison.effect->mde)
-    return text + fmt::format("; {} do not show what such a run can detect",
-                              launch_count_text(launches_of(comparison)));
+    return text +
+           fmt::format("; {} give no MDE, the smallest effect that the run can detect: it needs {}",
+                       launch_count_text(launches_of(comparison)),
+                       kFullLaunches);
   text += fmt::format("; this run can detect {}", share_text(std::expm1(*comparison.effect->mde)));
   const auto& needed = comparison.effect->launches_for_sesoi;
   if (needed && *needed > static_cast<int>(comparison.effect->launches.size()))

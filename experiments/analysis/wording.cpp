@@ -322,6 +322,15 @@ bool needs_details(const Verdict& verdict) {
          verdict.quality == Quality::Harmed || claim_decided;
 }
 
+bool is_unmeasured(const Comparison& comparison) {
+  return comparison.verdict.validity == Validity::Incomplete && comparison.pairs.launches.empty();
+}
+
+bool is_unmeasured(const Report& report, const ClaimResult& result) {
+  return result.state == ClaimState::Undecided && !result.gain && result.cell &&
+         is_unmeasured(report.cells[*result.cell].comparisons[*result.comparison]);
+}
+
 std::string loss_note(const Comparison& comparison) {
   if (!comparison.loss) return "";
   const auto& reasons = comparison.verdict.reasons;

@@ -76,6 +76,10 @@ std::string end_to_end_line(const CellReport& cell, const Comparison& comparison
 std::string loss_note(const Comparison& comparison);
 // Whether a short report shows the comparison in full: it is decided, or something is wrong.
 bool needs_details(const Verdict& verdict);
+// No launch of it gave a pair yet, and none was given up.
+bool is_unmeasured(const Comparison& comparison);
+// A claim that only waits for the first launches of its comparison.
+bool is_unmeasured(const Report& report, const ClaimResult& result);
 // Why a roofline is missing or incomplete, each reason once, with its cells.
 std::vector<std::string> speed_notes(const Report& report);
 // "ema_swap: 3 of 60 pairs …"

@@ -156,6 +156,18 @@ bool has_gate(const Evidence& evidence, const VariantRow& variant, const std::st
          });
 }
 
+// Why the gates say nothing about the quality.
+const char* quality_without_parity(Validity validity) {
+  switch (validity) {
+  case Validity::ParityFailed:
+    return "quality unknown: a level that its gate rejected computes something else";
+  case Validity::NotEngaged:
+    return "quality unknown: the gates did not run the level's own code";
+  default:
+    return "quality unknown: no gate has run";
+  }
+}
+
 void judge_quality(Evidence& evidence,
                    const std::string& equivalence,
                    const VariantRow& a,
@@ -170,7 +182,8 @@ void judge_quality(Evidence& evidence,
         fmt::format("class {}: effect on the loss not tested (add [quality] to the matrix)",
                     equivalence.empty() ? "unknown" : equivalence)};
   } else if (evidence.validity != Validity::Ok) {
-    evidence.quality_reason = {ReasonCode::ParityNotShown, "parity is not shown"};
+    evidence.quality_reason = {ReasonCode::ParityNotShown,
+                               quality_without_parity(evidence.validity)};
   } else if (bitwise) {
     evidence.quality = Quality::Bitwise;
     evidence.quality_reason = {ReasonCode::GatesPassed, "bitwise gates passed"};

@@ -23,6 +23,28 @@ Result<TrainConfig> merged_config(const std::vector<ConfigValue>& base, const Ma
   return config;
 }
 
+// The words of a message that may be keys: "key 'rope_dim' must be even" has key, rope_dim, must, …
+std::vector<std::string> words_of(const std::string& message) {
+  std::vector<std::string> words(1);
+  for (const char c : message)
+    if ((c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_')
+      words.back() += c;
+    else if (!words.back().empty())
+      words.emplace_back();
+  return words;
+}
+
+// Where the matrix writes the key that `message` blames, its first one; "" where it writes none.
+std::string blamed_place(const std::string& message,
+                         const std::vector<ConfigValue>& base,
+                         const std::vector<ConfigValue>& set) {
+  for (const std::string& word : words_of(message))
+    for (const auto* values : {&set, &base})
+      for (const ConfigValue& value : *values)
+        if (value.key == word) return value.where;
+  return "";
+}
+
 std::vector<const Level*> chosen_levels(const MatrixCell& cell, const Optimization& row) {
   const Level* reference = cell.reference.empty() ? &row.levels.front() : row.level(cell.reference);
   std::vector<const Level*> chosen{reference};
@@ -53,13 +75,21 @@ std::string why_unsuitable(const Optimization& row, const TrainConfig& resolved)
   return "";
 }
 
-Result<TrainConfig>
-resolved_config(const Level& level, TrainConfig config, const Optimization& row) {
-  level.apply(config);
-  Result<TrainConfig> resolved = resolve(config);
-  if (!resolved) return resolved;
-  if (const std::string why = why_unsuitable(row, *resolved); !why.empty()) return Error{why};
-  return resolved;
+// What is wrong with the level's configuration, with the place of the key that is to blame.
+Error blamed(const std::string& message,
+             const std::vector<ConfigValue>& base,
+             const MatrixCell& cell) {
+  // Said once, not for every cell.
+  const Result<TrainConfig> of_base = merged_config(base, {});
+  if (const Result<TrainConfig> alone = of_base ? resolve(*of_base) : of_base;
+      !alone && alone.error().message == message)
+    if (const std::string place = blamed_place(message, base, {}); !place.empty())
+      return fail("{}: {}", place, message);
+  const std::string place = blamed_place(message, base, cell.set);
+  return fail("{}: cell '{}': {}",
+              place.empty() ? cell.place({"optimization"}) : place,
+              printable(cell.name),
+              message);
 }
 
 } // namespace
@@ -70,10 +100,13 @@ drafts(const std::vector<ConfigValue>& base, const MatrixCell& cell, const Optim
   if (!merged) return merged.error();
   std::vector<Draft> result;
   for (const Level* level : chosen_levels(cell, row)) {
-    Result<TrainConfig> config = resolved_config(*level, *merged, row);
-    if (!config)
-      return fail("{}: cell '{}': {}", cell.where, printable(cell.name), config.error().message);
-    result.push_back({level, std::move(*config)});
+    TrainConfig config = *merged;
+    level->apply(config);
+    Result<TrainConfig> resolved = resolve(config);
+    if (!resolved) return blamed(resolved.error().message, base, cell);
+    if (const std::string why = why_unsuitable(row, *resolved); !why.empty())
+      return fail("{}: cell '{}': {}", cell.place({"optimization"}), printable(cell.name), why);
+    result.push_back({level, *std::move(resolved)});
   }
   return result;
 }

@@ -19,11 +19,6 @@ constexpr std::int64_t kMost = 1'000'000;
 constexpr double kGib = 1024.0 * 1024 * 1024;
 constexpr double kLargestAlpha = 0.2, kLowestPower = 0.5;
 
-std::string place(const TomlProblems& problems, const toml::node& node) {
-  const auto line = node.source().begin.line;
-  return line == 0 ? "--set" : fmt::format("{}:{}", problems.file, line);
-}
-
 std::optional<int> small(TomlTable& table, const char* key, std::int64_t lowest = 1) {
   const auto value = table.integer(key, lowest, kMost);
   return value ? std::optional(static_cast<int>(*value)) : std::nullopt;
@@ -136,13 +131,23 @@ void check_names(TomlTable& table, const MatrixCell& cell) {
           fmt::format("{} levels contains '{}' more than once", table.path(), printable(level)));
 }
 
+std::map<std::string, std::string> places_of(const toml::table& raw, TomlProblems& problems) {
+  std::map<std::string, std::string> places;
+  for (const auto& [key, node] : raw) places.emplace(key.str(), problems.place(&node));
+  if (const toml::array* levels = raw["levels"].as_array())
+    for (const toml::node& level : *levels)
+      places.emplace("levels/" + level.value_or(std::string()), problems.place(&level));
+  return places;
+}
+
 MatrixCell read_cell(const toml::table& raw, const Matrix& matrix, TomlProblems& problems) {
   const std::string name = raw["name"].value_or(std::string());
   TomlTable table(
       raw, name.empty() ? "[[cell]]" : fmt::format("[[cell]] '{}'", printable(name)), problems);
   table.required("optimization");
   MatrixCell cell;
-  cell.where = place(problems, raw);
+  cell.where = problems.place(&raw);
+  cell.places = places_of(raw, problems);
   cell.optimization = table.text("optimization").value_or("");
   cell.name = table.text("name").value_or(cell.optimization);
   cell.reference = table.text("reference").value_or("");
@@ -257,12 +262,18 @@ std::map<std::string, std::vector<std::string>> homes_of_keys() {
 
 } // namespace
 
+const std::string& MatrixCell::place(std::initializer_list<std::string> keys) const {
+  for (const std::string& key : keys)
+    if (const auto found = places.find(key); found != places.end()) return found->second;
+  return where;
+}
+
 std::vector<ConfigValue>
 config_values(const toml::table& table, TomlProblems& problems, std::string_view skip) {
   std::vector<ConfigValue> values;
   for (const auto& [key, node] : table) {
     if (key.str() == skip) continue;
-    ConfigValue value{std::string(key.str()), toml_to_json(node), place(problems, node)};
+    ConfigValue value{std::string(key.str()), toml_to_json(node), problems.place(&node)};
     TrainConfig scratch;
     if (Result<bool> ok = set_key(scratch, value.key, value.value); !ok)
       problems.add(&node,

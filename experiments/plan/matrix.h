@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <initializer_list>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -36,6 +38,11 @@ struct MatrixCell {
   std::optional<int> rounds, visit_steps, discard_steps, launches;
   std::optional<LossSettings> quality; // the cell's own keys over [quality]; absent: [quality]
   std::string where;
+  // Of each key that the cell has, and of each of `levels`: "levels/varlen".
+  std::map<std::string, std::string> places;
+
+  // The place of the first of `keys` that the cell has; of the cell where it has none.
+  const std::string& place(std::initializer_list<std::string> keys) const;
 };
 
 struct Matrix {

@@ -21,6 +21,7 @@ struct Axis {
 struct Point {
   std::string optimization;
   std::vector<ConfigValue> values;
+  std::string where; // of the optimization's name
 };
 
 std::vector<Axis> read_axes(TomlTable& table) {
@@ -41,10 +42,7 @@ std::vector<Axis> read_axes(TomlTable& table) {
       const json as_json = toml_to_json(value);
       if (Result<bool> ok = set_key(scratch, axis.key, as_json); !ok)
         table.problems().add(&value, ok.error().message);
-      axis.values.push_back(
-          {axis.key,
-           as_json,
-           fmt::format("{}:{}", table.problems().file, value.source().begin.line)});
+      axis.values.push_back({axis.key, as_json, table.problems().place(&value)});
     }
     axes.push_back(std::move(axis));
   }
@@ -59,9 +57,15 @@ std::size_t count_cells(std::size_t names, const std::vector<Axis>& axes) {
   return cells;
 }
 
-std::vector<Point> product(const std::vector<std::string>& names, const std::vector<Axis>& axes) {
+std::vector<Point> named_points(TomlTable& table, const std::vector<std::string>& names) {
   std::vector<Point> points;
-  for (const std::string& name : names) points.push_back({name, {}});
+  const toml::node* array = table.node("optimizations");
+  for (std::size_t i = 0; i < names.size(); ++i)
+    points.push_back({names[i], {}, table.problems().place(array->as_array()->get(i))});
+  return points;
+}
+
+std::vector<Point> product(std::vector<Point> points, const std::vector<Axis>& axes) {
   for (const Axis& axis : axes) {
     std::vector<Point> longer;
     for (const Point& point : points) {
@@ -98,7 +102,9 @@ void include(TomlTable& table, std::vector<Point>& points) {
   for (const toml::table* entry : table.tables("include")) {
     const auto name = (*entry)["optimization"].value<std::string>();
     if (!name) table.problems().add(entry, "[matrix] include needs an `optimization`");
-    points.push_back({name.value_or(""), config_values(*entry, table.problems(), "optimization")});
+    points.push_back({name.value_or(""),
+                      config_values(*entry, table.problems(), "optimization"),
+                      table.problems().place(name ? entry->get("optimization") : entry)});
   }
 }
 
@@ -134,10 +140,9 @@ void expand_pairwise(TomlTable& root, Matrix& matrix) {
                                     kMostCells));
     return;
   }
-  std::vector<Point> points = product(names, axes);
+  std::vector<Point> points = product(named_points(table, names), axes);
   exclude(table, points);
   include(table, points);
-  const auto line = raw->source().begin.line;
   for (const Point& point : points) {
     MatrixCell cell;
     cell.name = cell_name(point);
@@ -145,7 +150,8 @@ void expand_pairwise(TomlTable& root, Matrix& matrix) {
       root.problems().add(raw, fmt::format("[matrix] the name of a cell {}", wrong));
     cell.optimization = point.optimization;
     cell.set = point.values;
-    cell.where = fmt::format("{}:{}", matrix.file, line);
+    cell.where = root.problems().place(raw);
+    cell.places.emplace("optimization", point.where);
     matrix.cells.push_back(std::move(cell));
   }
   table.no_other_keys();

@@ -123,7 +123,7 @@ void Planner::add_cell(const MatrixCell& cell) {
   const std::vector<Draft>& all = *drafted;
   if (all.size() < 2) {
     problems_.add(fmt::format("{}: cell '{}' names no level beside the reference '{}'",
-                              cell.where,
+                              cell.place({"levels", "reference"}),
                               printable(cell.name),
                               all.front().level->name));
     return;
@@ -140,7 +140,8 @@ void Planner::add_cell(const MatrixCell& cell) {
 const Optimization* Planner::checked_row(const MatrixCell& cell) {
   const Result<const Optimization*> row = optimizations().lookup(cell.optimization);
   if (!row) {
-    problems_.add(fmt::format("{}: {}; `assay list` shows all", cell.where, row.error().message));
+    problems_.add(fmt::format(
+        "{}: {}; `assay list` shows all", cell.place({"optimization"}), row.error().message));
     return nullptr;
   }
   const std::set<std::string> switched = switched_keys(**row);
@@ -153,18 +154,19 @@ const Optimization* Planner::checked_row(const MatrixCell& cell) {
                       cell.optimization));
   std::vector<std::string> names;
   for (const Level& level : (*row)->levels) names.push_back(level.name);
-  std::vector<std::string> named = cell.levels;
-  if (!cell.reference.empty()) named.push_back(cell.reference);
   bool known = true;
-  for (const std::string& level : named)
-    if ((*row)->level(level) == nullptr) {
-      known = false;
-      problems_.add(fmt::format("{}: unknown level '{}' of optimization '{}'{}",
-                                cell.where,
-                                printable(level),
-                                cell.optimization,
-                                did_you_mean(level, names)));
-    }
+  const auto check_level = [&](const std::string& level, const std::string& key) {
+    if ((*row)->level(level) != nullptr) return;
+    known = false;
+    problems_.add(fmt::format("{}: unknown level '{}' of optimization '{}'{}; it has: {}",
+                              cell.place({key}),
+                              printable(level),
+                              cell.optimization,
+                              did_you_mean(level, names),
+                              fmt::join(names, ", ")));
+  };
+  if (!cell.reference.empty()) check_level(cell.reference, "reference");
+  for (const std::string& level : cell.levels) check_level(level, "levels/" + level);
   return known ? *row : nullptr;
 }
 
@@ -248,14 +250,14 @@ void Planner::visit_shape(const MatrixCell& cell, bool gpu, CellRow& row) {
   if (row.discard_steps >= row.visit_steps)
     problems_.add(
         fmt::format("{}: cell '{}': discard_steps = {} leaves nothing of visit_steps = {}",
-                    cell.where,
+                    cell.place({"discard_steps", "visit_steps"}),
                     printable(cell.name),
                     row.discard_steps,
                     row.visit_steps));
   if (gpu && (row.visit_steps < kFewestStepsGpu || row.discard_steps < 1))
     problems_.add(fmt::format("{}: cell '{}': a visit on a GPU takes at least {} steps with the "
                               "first discarded; leave visit_steps and discard_steps out",
-                              cell.where,
+                              cell.place({"visit_steps", "discard_steps"}),
                               printable(cell.name),
                               kFewestStepsGpu));
 }
@@ -273,7 +275,7 @@ void Planner::loss_shape(const MatrixCell& cell, const Optimization& optimizatio
   if (const std::string why = why_no_loss_counts(row); !why.empty())
     problems_.add(fmt::format("{}: cell '{}': [quality]: {}; raise `steps`, or lower `every` or "
                               "warmup_steps",
-                              cell.where,
+                              cell.place({"quality"}),
                               printable(row.name),
                               why));
   const auto note = [&](const std::string& text) {
@@ -294,8 +296,9 @@ void Planner::write_cell(const MatrixCell& cell,
   LedgerData& ledger = plan_.ledger;
   for (const CellRow& other : ledger.cells)
     if (other.name == name) {
-      problems_.add(fmt::format(
-          "{}: two cells are named '{}'; give each its own `name`", cell.where, printable(name)));
+      problems_.add(fmt::format("{}: two cells are named '{}'; give each its own `name`",
+                                cell.place({"name", "optimization"}),
+                                printable(name)));
       return;
     }
   if (std::none_of(ledger.optimizations.begin(),

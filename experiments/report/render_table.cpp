@@ -1,3 +1,6 @@
+#include <algorithm>
+
+#include "core/files/shell_text.h"
 #include "core/text.h"
 #include "experiments/analysis/wording.h"
 #include "experiments/report/render.h"
@@ -8,9 +11,19 @@ namespace assay {
 
 namespace {
 
-// No launch of it gave a pair yet, and none was given up.
-bool is_unmeasured(const Comparison& comparison) {
-  return comparison.verdict.validity == Validity::Incomplete && comparison.pairs.launches.empty();
+// Merged results have the command of every part: the first on one line, and how many more there
+// are.
+void fold_commands(Section& section, const std::string& command, std::size_t width) {
+  const std::vector<std::string> commands = shell_commands(command);
+  if (commands.size() < 2) return;
+  const auto row = std::find_if(section.rows.begin(), section.rows.end(), [&](const auto& known) {
+    return known.texts.back() == command;
+  });
+  if (row == section.rows.end()) return;
+  row->texts.back() = cut_to(commands.front(), width);
+  section.rows.insert(
+      row + 1,
+      {{"", fmt::format("and {} more (report.json names them)", commands.size() - 1)}, ""});
 }
 
 class TableReport {
@@ -42,7 +55,11 @@ private:
                           report_.spec.name.empty() ? "unnamed plan" : report_.spec.name,
                           view_.cell.empty() ? "" : ", cell " + view_.cell,
                           summary_text(report_)));
-    print_section(out_, run_section(report_));
+    Section run = run_section(report_);
+    constexpr std::size_t kLabels = 12; // columns of the label and the indent
+    if (!view_.verbose)
+      fold_commands(run, report_.spec.command, std::max(out_.width(), 2 * kLabels) - kLabels);
+    print_section(out_, run);
   }
 
   void print_titled(const Section& section, std::size_t indent = 0) {

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstring>
 
+#include "core/terminal_width.h"
 #include "core/text.h"
 
 namespace assay {
@@ -87,7 +88,7 @@ std::vector<std::string> wrap_words(const std::string& text, std::size_t width) 
 }
 
 TextWriter::TextWriter(const TableStyle& style)
-    : style_(style), width_(static_cast<std::size_t>(std::max(style.width, 40))) {}
+    : style_(style), width_(static_cast<std::size_t>(std::max(style.width, kLeastColumns))) {}
 
 void TextWriter::line(const std::string& text, std::size_t indent, const std::string& mark) {
   const std::string clean = plain(printable(text));

@@ -67,7 +67,8 @@ struct Optimization {
   std::string family = {};      // only its models have what the row switches; "": every family
   bool needs_ranks = false;     // only several ranks have what the row switches
   std::vector<Need> needs = {}; // whatever else
-  bool hidden = false;          // a test row: not listed, not completed
+  bool needs_always = false; // no training without them, as no cell, has a level but the reference
+  bool hidden = false;       // a test row: not listed, not completed
 
   const Level* level(std::string_view level_name) const;
 };

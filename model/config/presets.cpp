@@ -4,11 +4,11 @@
 
 #include <algorithm>
 #include <array>
+#include <nlohmann/json.hpp>
 
 #include "core/text.h"
 #include "model/config/family_config.h"
 #include "model/config/optimization.h"
-#include "model/config/step_graph.h"
 
 namespace assay {
 
@@ -118,6 +118,19 @@ Result<bool> check(const TrainConfig& c) {
   return true;
 }
 
+// Of a configuration with any level but the reference.
+Result<bool> check_needs(const Optimization& row, const TrainConfig& c) {
+  TrainConfig reference = c;
+  row.levels.front().apply(reference);
+  const nlohmann::json has = to_json(c), slow = to_json(reference);
+  for (const auto& [key, value] : has.items())
+    if (value != slow.at(key))
+      for (const Need& need : row.needs)
+        if (!need.met(c))
+          return fail("key '{}' = {} needs {}", key, value.get<std::string>(), need.words);
+  return true;
+}
+
 } // namespace
 
 std::vector<std::string> family_names() {
@@ -151,12 +164,9 @@ Result<TrainConfig> resolve(TrainConfig c) {
   if (Result<bool> ok = check_pattern(c, family); !ok) return ok.error();
   if (family.check != nullptr)
     if (Result<bool> ok = family.check(c); !ok) return ok.error();
-  if (c.residual == Residual::Bf16)
-    for (const Need& need : optimizations().find("residual16")->needs)
-      if (!need.met(c)) return fail("key 'residual' = bf16 needs {}", need.words);
-  if (c.step_graph == StepGraph::On)
-    for (const Need& need : step_graph_needs())
-      if (!need.met(c)) return fail("key 'step_graph' = on needs {}", need.words);
+  for (const Optimization& row : optimizations().all())
+    if (row.needs_always)
+      if (Result<bool> ok = check_needs(row, c); !ok) return ok.error();
   return c;
 }
 

@@ -78,6 +78,15 @@ template <class T> std::string type_name() {
   return "string";
 }
 
+// What a key takes, for people.
+template <class T> std::string value_words() {
+  if constexpr (std::is_same_v<T, bool>) return "true or false";
+  if constexpr (std::is_same_v<T, double>) return "a number";
+  if constexpr (std::is_integral_v<T>) return "a whole number";
+  if constexpr (std::is_enum_v<T>) return type_name<T>();
+  return "a text";
+}
+
 template <class T> nlohmann::json value_to_json(const T& value) {
   if constexpr (std::is_enum_v<T>)
     return enum_names<T>()[static_cast<std::size_t>(value)];
@@ -90,7 +99,7 @@ Result<bool> assign(T& target, std::string_view key, const nlohmann::json& value
   const auto wrong = [&] {
     return fail("key '{}' takes {}, not {}",
                 key,
-                type_name<T>(),
+                value_words<T>(),
                 printable(value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace)));
   };
   if constexpr (std::is_enum_v<T>) {

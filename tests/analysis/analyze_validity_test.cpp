@@ -28,6 +28,7 @@ using testing::AllOf;
 using testing::Contains;
 using testing::Field;
 using testing::HasSubstr;
+using testing::Not;
 
 TEST(Validity, UnequalWorkNamesItself) {
   LedgerData data = synthetic_ledger(plan_of(two_level_cell(-0.1)));
@@ -166,6 +167,43 @@ TEST(Launches, OfACellCountForIt) {
     EXPECT_TRUE(report.complete()) << report.missing.at(0);
     EXPECT_EQ(launches_text(report.cells[0]), fmt::format("{0} of {0} launches", own));
   }
+}
+
+// One pair of many is in the table's column of all pairs; it is no alarm.
+TEST(Alarms, ExcludedPairsOnlyWhereTheyMatter) {
+  const auto excluded = Contains(Field(&Alarm::code, AlarmCode::PairsExcluded));
+  // Both sides of the first `rounds` counted rounds; the candidate's time is multiplied.
+  const auto disturb = [](LedgerData& data, std::int64_t launch, int rounds, double slower) {
+    for (VisitRow& visit : data.visits)
+      if (visit.launch == launch && !visit.warmup && visit.round < 3 + rounds) {
+        visit.covariates.steal_share = 0.5;
+        if (visit.variant == 2)
+          visit.wall_ns = std::llround(static_cast<double>(visit.wall_ns) * slower);
+      }
+  };
+  const LedgerData clean = synthetic_ledger(plan_of(two_level_cell(-0.1)));
+  const std::int64_t launch = first(judge_results(clean)).effect->launches.at(1).launch;
+  for (const int rounds : {1, 8, 9}) { // of 40: the limit of a launch is 20 %
+    LedgerData data = clean;
+    disturb(data, launch, rounds, 1);
+    const Report report = judge_results(data);
+    EXPECT_EQ(first(report).pairs.all_excluded(), rounds);
+    EXPECT_EQ(first(report).verdict.validity, Validity::Ok);
+    if (rounds < 9)
+      EXPECT_THAT(report.alarms, Not(excluded)) << rounds;
+    else
+      EXPECT_THAT(report.alarms, excluded);
+  }
+  SyntheticCell same = two_level_cell(0);
+  same.noise = 0.02;
+  LedgerData turned = synthetic_ledger(plan_of(same));
+  const Report before = judge_results(turned);
+  EXPECT_EQ(first(before).verdict.speed, Speed::NoEffect);
+  for (const LaunchEffect& each : first(before).effect->launches)
+    disturb(turned, each.launch, 7, 10);
+  const Report after = judge_results(turned);
+  EXPECT_EQ(first(after).verdict.speed, Speed::NoEffect);
+  EXPECT_THAT(after.alarms, excluded) << "with all pairs it is no longer within the SESOI";
 }
 
 // "attempt 2" is what the progress line, the event and the alarm call the second one.

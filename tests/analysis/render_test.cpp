@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <fstream>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
@@ -15,6 +16,7 @@
 #include "experiments/demo/synthetic_ledger.h"
 #include "experiments/report/sections/list.h"
 #include "tests/names.h"
+#include "tests/paths.h"
 #include "tests/synthetic_cells.h"
 
 namespace assay {
@@ -104,6 +106,86 @@ TEST(DisplayText, ABoundBelowZeroKeepsItsSign) {
   EXPECT_EQ(change_text(-1e-6), "+0.00 %") << "an estimate has no side to tell";
 }
 
+std::size_t lines_between(const std::string& text, const char* from, const char* to) {
+  const std::size_t start = text.find(from), end = text.find(to, start);
+  EXPECT_NE(end, std::string::npos) << text;
+  return static_cast<std::size_t>(std::count(
+      text.begin() + static_cast<long>(start), text.begin() + static_cast<long>(end), '\n'));
+}
+
+// Nine parts, each with a command of two lines.
+TEST(RenderTable, MergedResultsHaveTwoLinesOfCommands) {
+  LedgerData data = synthetic_ledger(full_plan());
+  const std::string part = "assay run experiments/matrices/design-card.toml --data build/corpus "
+                           "--out results/dc.part --cell 'a; b' --stop-after 545s --quiet";
+  data.spec.command = part;
+  for (int i = 1; i < 9; ++i) data.spec.command += "; " + part;
+  const Report report = judge_results(data);
+  for (const int width : {80, 100}) {
+    const TableStyle style{.width = width, .unicode = true, .color = false};
+    const std::string table = render_table(report, style);
+    EXPECT_EQ(lines_between(table, "  command", "  plan "), 2U);
+    EXPECT_THAT(table, test::names("assay run experiments", "8 more", "report.json"));
+    EXPECT_GT(lines_between(render_table(report, style, {.cell = "", .verbose = true}),
+                            "  command",
+                            "  plan "),
+              9U);
+  }
+  EXPECT_THAT(render_markdown(report), HasSubstr("'a; b'"));
+}
+
+// Claims of cells that have no launch yet are one note; each of them is in report.json.
+TEST(Claims, ThoseNotMeasuredYetAreOneLine) {
+  SyntheticPlan plan = full_plan();
+  plan.cells[0].parity_launches = plan.cells[0].timed_launches = plan.cells[0].memory_launches = 0;
+  const Report report = judge_results(synthetic_ledger(plan));
+  ASSERT_EQ(report.claims.at(0).state, ClaimState::Undecided);
+  const Section section = claims_section(report);
+  for (const SectionRow& row : section.rows) EXPECT_NE(row.cell, report.cells[0].cell.name);
+  EXPECT_THAT(section.notes,
+              testing::Contains(test::names("Not measured", report.claims[0].claim.id)));
+  EXPECT_THAT(claims_section(judge_results(synthetic_ledger(full_plan()))).notes,
+              Not(testing::Contains(HasSubstr("Not measured"))));
+}
+
+// Whether `path` ("speed[].mfu") leads somewhere from any object of the document.
+bool leads_somewhere(const nlohmann::json& json, const std::string& path) {
+  const std::size_t end = path.find_first_of(".[");
+  const std::string key = path.substr(0, end);
+  if (json.is_object() && json.contains(key)) {
+    std::size_t next = end;
+    const bool list = next != std::string::npos && path.compare(next, 2, "[]") == 0;
+    if (list) next += 2;
+    if (next == std::string::npos || next >= path.size()) return true;
+    const nlohmann::json& inner = json[key];
+    const std::string rest = path.substr(next + 1);
+    if (list && !inner.empty() && inner[0].contains(rest)) return true;
+    if (!list && inner.is_object() && leads_somewhere(inner, rest)) return true;
+  }
+  return json.is_structured() && std::any_of(json.begin(), json.end(), [&](const auto& inner) {
+           return leads_somewhere(inner, path);
+         });
+}
+
+// The third column of docs/glossary.md, where it names keys of report.json.
+TEST(Glossary, NamesKeysOfTheReport) {
+  const auto report =
+      nlohmann::json::parse(render_json(judge_results(synthetic_ledger(full_plan()))));
+  std::ifstream file(test::source_dir() + "/docs/glossary.md");
+  int found = 0;
+  for (std::string line; std::getline(file, line);) {
+    const std::size_t cell = line.rfind(" | `");
+    if (cell == std::string::npos) continue;
+    const std::size_t start = cell + 4, end = line.find('`', start);
+    const std::string path = line.substr(start, end - start);
+    if (line.find("in report.json", end) == std::string::npos && !path.starts_with("verdict."))
+      continue;
+    ++found;
+    EXPECT_TRUE(leads_somewhere(report, path)) << line;
+  }
+  EXPECT_GT(found, 30);
+}
+
 // Every line fits, and no interval or figure is broken over two lines.
 void expect_fits(const std::string& text, int width) {
   std::istringstream lines(text);
@@ -181,7 +263,7 @@ TEST(RenderTable, BeginsWithRunAndTableThenDetails) {
                            "end to end",
                            "claim-1",
                            "8 to 12 % less",
-                           "Alarms"}) {
+                           "Words:"}) {
     const std::size_t found = text.find(part, at);
     ASSERT_NE(found, std::string::npos) << part << " after " << text.substr(0, at);
     at = found;

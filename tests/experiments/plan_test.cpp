@@ -86,7 +86,7 @@ TEST_F(PlanTest, ACellWithoutWhatItsOptimizationSwitchesIsRefused) {
   EXPECT_EQ(problem(nsa), "");
   EXPECT_THAT(
       problem(nsa + "set = { nsa_attention = \"dense\" }\n"),
-      test::names("m.toml:7: cell 'n':", "'nsa_ranges' needs nsa_attention", "[base]", "`set`"));
+      test::names("m.toml:9: cell 'n':", "'nsa_ranges' needs nsa_attention", "[base]", "`set`"));
   const std::string ema = kHead + "[base]\npreset = \"tiny\"\n[[cell]]\nname = \"e\"\n"
                                   "optimization = \"ema_swap\"\n";
   EXPECT_EQ(problem(ema), "");
@@ -107,6 +107,30 @@ TEST_F(PlanTest, ACellWithoutWhatItsOptimizationSwitchesIsRefused) {
               test::names("level rotary_complex", "even head_dim", "even kv_rank"));
   EXPECT_THAT(problem(mla + "set = { precision = \"bf16\", pattern = \"GG\" }\n"),
               HasSubstr("M in pattern"));
+}
+
+// Rows whose span no configuration without the need ever opens: NOT_ENGAGED in every launch.
+TEST_F(PlanTest, ACellThatCouldNeverBeEngagedIsRefused) {
+  const auto cell = [](const std::string& row, const std::string& set) {
+    return kHead + "[base]\npreset = \"tiny\"\n[[cell]]\noptimization = \"" + row + "\"\nset = { " +
+           set + " }\n";
+  };
+  for (const char* precision : {"fp32", "bf16"}) {
+    const std::string set = fmt::format("precision = \"{}\"", precision);
+    EXPECT_THAT(problem(cell("bf16_guard", set)),
+                test::names("'bf16_guard' needs bf16_delta_inputs = true"));
+    EXPECT_EQ(problem(cell("bf16_guard", set + ", bf16_delta_inputs = true")), "");
+  }
+  EXPECT_THAT(problem(cell("bf16_guard", "bf16_delta_inputs = true, pattern = \"MM\"")),
+              test::names("G in pattern"));
+  for (const char* row : {"delta_inputs", "gdn_kernel"})
+    EXPECT_THAT(problem(cell(row, "pattern = \"MM\"")), test::names("G in pattern")) << row;
+  for (const char* row : {"varlen", "mla_attention"})
+    EXPECT_THAT(problem(cell(row, "pattern = \"GG\"")), test::names("M in pattern")) << row;
+  EXPECT_THAT(problem(cell("varlen", "family = \"nsa\"")), test::names("nsa_attention = dense"));
+  EXPECT_EQ(problem(cell("varlen", "family = \"nsa\", nsa_attention = \"dense\"")), "");
+  EXPECT_THAT(problem(cell("ddp_accumulate", "ranks = 2")), test::names("accumulate = 2"));
+  EXPECT_EQ(problem(cell("ddp_accumulate", "ranks = 2, accumulate = 2")), "");
 }
 
 TEST_F(PlanTest, HowAPathIsWrittenIsNoPartOfThePlan) {
@@ -214,17 +238,45 @@ levels = ["varlne"]
 optimization = "grad_scaler"
 set = { seq_len = 64, rope_dim = 3, grad_scaler = "off" }
 [[cell]]
-optimization = "bf16_guard"
+optimization = "norms"
 )",
                                    {},
                                    "/nowhere/corpus");
   EXPECT_THAT(
       text,
-      test::names("m.toml:5: unknown optimization", "optimization 'ema_swop'", "'ema_swap'?"));
-  EXPECT_THAT(text, test::names("m.toml:7: unknown level", "level 'varlne'", "'varlen'?"));
+      test::names("m.toml:6: unknown optimization", "optimization 'ema_swop'", "'ema_swap'?"));
+  EXPECT_THAT(text, test::names("m.toml:9: unknown level", "level 'varlne'", "'varlen'?"));
   EXPECT_THAT(text, test::names("key 'rope_dim'", "even"));
   EXPECT_THAT(text, test::names("'grad_scaler' is what", "optimization 'grad_scaler' switches"));
   EXPECT_THAT(text, HasSubstr("/nowhere/corpus: no such"));
+}
+
+// The line of the key that is wrong, not of the cell that it is in.
+TEST_F(PlanTest, AMistakeIsNamedByItsOwnLine) {
+  const auto cell = [](const std::string& base, const std::string& text) {
+    return kHead + "[base]\npreset = \"tiny\"\n" + base + "[[cell]]\nname = \"c\"\n" + text;
+  };
+  EXPECT_THAT(problem(cell("", "optimization = \"varlne\"\n")), HasSubstr("m.toml:8: unknown opt"));
+  EXPECT_THAT(problem(cell("", "optimization = \"varlen\"\nreference = \"nope\"\n")),
+              test::names("m.toml:9: unknown level 'nope'", "mask_dense, packed, varlen"));
+  EXPECT_THAT(problem(cell("", "optimization = \"varlen\"\nlevels = [\n\"packed\",\n\"vrln\"]\n")),
+              HasSubstr("m.toml:11: unknown level 'vrln'"));
+  EXPECT_THAT(problem(cell("",
+                           "optimization = \"ema_swap\"\nrounds = 6\nvisit_steps = 2\n"
+                           "discard_steps = 2\n")),
+              HasSubstr("m.toml:11: cell 'c': discard_steps"));
+  // In a cell's `set`, and under [base], which is blamed once for all cells.
+  EXPECT_THAT(
+      problem(cell("", "optimization = \"varlen\"\n[cell.set]\nseq_len = 64\nrope_dim = 3\n")),
+      HasSubstr("m.toml:11: cell 'c': key 'rope_dim'"));
+  const std::string two = "optimization = \"varlen\"\n[[cell]]\noptimization = \"norms\"\n";
+  EXPECT_THAT(problem(cell("rope_dim = 3\n", two)),
+              AllOf(testing::StartsWith("m.toml:6: key 'rope_dim'"), Not(HasSubstr("\n"))));
+  const std::string preset = kHead + "[base]\nseq_len = 64\npreset = \"tiyn\"\n[[cell]]\n" + two;
+  EXPECT_THAT(problem(preset),
+              AllOf(testing::StartsWith("m.toml:6: unknown preset 'tiyn'"), Not(HasSubstr("\n"))));
+  EXPECT_THAT(problem(kHead + "[matrix]\noptimizations = [\n\"varlen\",\n\"nrms\"]\n"),
+              HasSubstr("m.toml:7: unknown optimization 'nrms'"));
 }
 
 TEST_F(PlanTest, MissingData) {

@@ -45,6 +45,7 @@ Report full_report(const LedgerData& data) {
   Report report = judge_results(data);
   report.shape_warnings = {"a shape"};
   report.source_errors = {"a figure"};
+  report.alarms = {{AlarmCode::Fallback, report.cells[0].cell.id, "an alarm"}};
   report.missing = {"a launch"};
   report.cells[0].missing = {"a launch"};
   for (Comparison& comparison : report.cells[0].comparisons)

@@ -119,8 +119,10 @@ void print_clean(const CleanOptions& options, const std::vector<Leftover>& found
   else
     out.line((options.dry_run ? "would remove " : "removed ") + total);
   if (options.traces && !found.empty())
-    out.line("Without traces explain, export and view have nothing to show; report.html and the "
-             "other report files keep what they say.");
+    out.line(fmt::format(
+        "Without the traces no stages, kernels and timelines {}: not in explain, export and the "
+        "viewer's traces. Verdicts, pairs and the report files that were written before stay.",
+        options.dry_run ? "would be left" : "are left"));
   fmt::print("{}", out.take());
 }
 

@@ -18,6 +18,7 @@
 #include "core/ledger/ledger.h"
 #include "core/rank_environment.h"
 #include "core/result.h"
+#include "core/terminal_width.h"
 #include "core/text.h"
 #include "profilers/machine/machine_info.h"
 #include "profilers/machine/noise_check.h"
@@ -30,6 +31,7 @@ namespace {
 using nlohmann::json;
 
 constexpr std::size_t kTextColumn = 20; // behind "ok   " and the name
+constexpr std::size_t kNarrowTextColumn = 5;
 
 struct Check {
   std::string name;
@@ -182,11 +184,13 @@ int doctor(bool as_json, const TableStyle& style) {
     print_json({{"checks", rows}});
   } else {
     const auto width = static_cast<std::size_t>(style.width);
+    const bool beside = width >= kTextColumn + kLeastColumns; // else below the name
     for (const Check& check : checks)
-      fmt::print("{:<4} {:<14} {}\n",
+      fmt::print("{:<4} {}{}\n",
                  check.ok ? "ok" : check.mark,
-                 check.name,
-                 wrap_text(printable(check.text), width, kTextColumn));
+                 beside ? fmt::format("{:<14} ", check.name)
+                        : check.name + "\n" + std::string(kNarrowTextColumn, ' '),
+                 wrap_text(printable(check.text), width, beside ? kTextColumn : kNarrowTextColumn));
   }
   return checks[1].ok ? kOk : kBadInput;
 }

@@ -8,6 +8,7 @@
 #include "app/assay/verbs.h"
 #include "app/number_checks.h"
 #include "experiments/report/text_layout.h"
+#include "experiments/report/text_sections.h"
 #include "model/config/optimization.h"
 
 namespace assay::cli {
@@ -111,7 +112,9 @@ void print_presets(TextWriter& out) {
                     c["batch_rows"].dump() + " x " + c["seq_len"].dump(),
                     c["pattern"].get<std::string>()});
   }
-  out.columns(rows, {false, false, true, true, true, true, false}, 0);
+  const std::vector<bool> right{false, false, true, true, true, true, false};
+  if (table_width(rows) <= out.width()) return out.columns(rows, right, 0);
+  print_section(out, as_section(rows, right, 2), 0);
 }
 
 } // namespace

@@ -20,6 +20,7 @@
 #include "experiments/analysis/wording.h"
 #include "experiments/plan/cell_name.h"
 #include "experiments/report/text_layout.h"
+#include "experiments/report/text_sections.h"
 
 namespace assay::cli {
 
@@ -153,6 +154,12 @@ TableRows wide_table(const std::vector<Entry>& entries) {
   return rows;
 }
 
+std::string unpadded(const std::string& text) {
+  const std::size_t first = text.find_first_not_of(' ');
+  return first == std::string::npos ? ""
+                                    : text.substr(first, text.find_last_not_of(' ') + 1 - first);
+}
+
 // The folder that all results are in, with a slash, or "".
 std::string common_folder(const std::vector<Entry>& entries) {
   std::string folder = entries.front().directory;
@@ -210,7 +217,14 @@ void print_groups(TextWriter& out, const std::vector<Entry>& entries) {
     }
     if (first != entries.begin()) out.raw("");
     out.line(first->cell + ": " + heading(*first));
-    out.columns(rows, {false, true, true, false, numbered}, 2);
+    const std::vector<bool> right{false, true, true, false, numbered};
+    if (table_width(rows) + 2 <= out.width())
+      out.columns(rows, right, 2);
+    else {
+      for (std::vector<std::string>& row : rows)
+        for (std::string& text : row) text = unpadded(text);
+      print_section(out, as_section(rows, right, 1));
+    }
     first = last;
   }
   out.raw("");

@@ -107,8 +107,8 @@ void pack(const PackOptions& options) {
   if (options.json && is_standard_output(options.out))
     bad_input("--json prints on standard output, and so does -o {}; name a file", options.out);
   if (!is_standard_output(options.out) && !options.out.ends_with(".tar.gz") &&
-      !options.out.ends_with(".tar"))
-    bad_input("-o {}: give a name that ends in .tar.gz or .tar", options.out);
+      !options.out.ends_with(".tgz") && !options.out.ends_with(".tar"))
+    bad_input("-o {}: give a name that ends in .tar.gz, .tgz or .tar", options.out);
   if (is_standard_output(options.out) && ::isatty(STDOUT_FILENO) != 0)
     bad_input("-o {} would print an archive on the terminal; name a file, or send it on: … | ssh "
               "HOST 'cat > mine.tar.gz'",
@@ -155,7 +155,7 @@ void add_pack(CLI::App& app) {
   command
       ->add_option("-o,--out",
                    options->out,
-                   "file ending in .tar.gz or .tar, or - for a .tar.gz on standard output")
+                   "file ending in .tar.gz, .tgz or .tar, or - for a .tar.gz on standard output")
       ->type_name("FILE")
       ->required();
   command->add_flag("--no-traces", options->no_traces, "leave out the traces, which are large");

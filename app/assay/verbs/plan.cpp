@@ -28,6 +28,7 @@
 #include "experiments/engine/stop_signal.h"
 #include "experiments/evidence/plan_state.h"
 #include "experiments/report/text_layout.h"
+#include "experiments/report/text_sections.h"
 
 namespace assay::cli {
 
@@ -150,7 +151,10 @@ void print_cells(TextWriter& out, TableRows rows, bool any_loss) {
     for (std::size_t i = 1; i < rows.size(); ++i) variants.push_back({rows[i][0], rows[i][1]});
     take_column(1);
   }
-  out.columns(rows, right, 2);
+  if (table_width(rows) + 2 <= out.width())
+    out.columns(rows, right, 2);
+  else
+    print_section(out, as_section(rows, right, 1));
   for (const std::vector<std::string>& row : variants) out.line(row[0] + ": " + row[1], 2);
 }
 
@@ -182,26 +186,36 @@ std::string traces_text(const Plan& plan, const PlanEstimate& estimate) {
   return text + ".";
 }
 
+// What the column MDE is; "" where no cell has one.
+std::string mde_text(const Plan& plan, const PlanEstimate& estimate, const std::string& directory) {
+  if (std::none_of(estimate.cells.begin(), estimate.cells.end(), [](const CellEstimate& cell) {
+        return cell.mde.has_value();
+      }))
+    return "";
+  return fmt::format(" MDE: smallest effect that this plan would detect ({:.0f} % power, alpha = "
+                     "{:.4g}{}), {}.",
+                     plan.ledger.spec.power * 100,
+                     plan.ledger.spec.alpha,
+                     estimate.judgements == 1 ? "" : fmt::format(" / {}", estimate.judgements),
+                     scatter_text(estimate, directory));
+}
+
 void print_plan(const Plan& plan, const PlanEstimate& estimate, const PlanArguments& options) {
   TextWriter out(options.terminal.style());
-  out.line(fmt::format("{} (spec {})",
-                       plan.ledger.spec.name,
-                       plan.lacks.empty() ? plan.ledger.spec.hash
-                                          : "unknown as long as something lacks"));
+  out.line(
+      fmt::format("{} (spec {})",
+                  plan.ledger.spec.name,
+                  plan.lacks.empty() ? plan.ledger.spec.hash : "not known yet: see the notes"));
   const bool any_loss = std::any_of(plan.ledger.cells.begin(),
                                     plan.ledger.cells.end(),
                                     [](const CellRow& cell) { return cell.loss_seeds > 0; });
   print_cells(out, cell_rows(plan, estimate), any_loss);
   out.line(
-      fmt::format("total time {}.{}{} MDE: smallest effect that this "
-                  "plan would detect ({:.0f} % power, alpha = {:.4g}{}), {}.",
+      fmt::format("total time {}.{}{}{}",
                   estimate.seconds ? human_seconds(*estimate.seconds) : "unknown without a probe",
                   traces_text(plan, estimate),
                   any_loss ? " Loss: seeds x optimizer steps." : "",
-                  plan.ledger.spec.power * 100,
-                  plan.ledger.spec.alpha,
-                  estimate.judgements == 1 ? "" : fmt::format(" / {}", estimate.judgements),
-                  scatter_text(estimate, options.out)));
+                  mde_text(plan, estimate, options.out)));
   for (const std::string& note : plan.notes) out.line(note, 0, "note: ");
   for (const std::string& what : plan.lacks) out.line("`assay run` needs " + what, 0, "note: ");
   for (const std::string& text : shape_warnings(plan.ledger)) out.line(text, 0, "shape warning: ");

@@ -74,6 +74,22 @@ std::string others_note(const Report& report) {
                      unmet + untested == 1 ? "it" : "them");
 }
 
+// "Not measured yet: speed-norms, speed-gate in cell rows."; a claim that several cells test is
+// named with its cell.
+std::string unmeasured_note(const Report& report) {
+  std::map<std::string, int> cells;
+  for (const ClaimResult& result : report.claims) cells[result.claim.id] += result.cell ? 1 : 0;
+  std::vector<std::string> names;
+  for (const ClaimResult& result : report.claims)
+    if (is_unmeasured(report, result))
+      names.push_back(cells[result.claim.id] == 1
+                          ? result.claim.id
+                          : fmt::format("{} in cell {}",
+                                        result.claim.id,
+                                        report.cells[*result.cell].cell.name));
+  return names.empty() ? "" : fmt::format("Not measured yet: {}.", fmt::join(names, ", "));
+}
+
 std::string cell_of(const Report& report, const ClaimResult& result) {
   return result.cell ? report.cells[*result.cell].cell.name : "";
 }
@@ -107,7 +123,7 @@ Section claims_section(const Report& report) {
   section.columns = {
       {"claim"}, {"cell"}, {"claimed"}, {"measured"}, {"state", false, true}, {"reason"}};
   for (const ClaimResult& result : report.claims) {
-    if (!applies(result)) continue;
+    if (!applies(result) || is_unmeasured(report, result)) continue;
     const std::string cell = cell_of(report, result);
     section.rows.push_back({{result.claim.id,
                              cell,
@@ -118,8 +134,8 @@ Section claims_section(const Report& report) {
                             cell,
                             tone_of(result.state)});
   }
-  if (std::string note = others_note(report); !note.empty())
-    section.notes.push_back(std::move(note));
+  for (const auto& build : {unmeasured_note, others_note})
+    if (std::string note = build(report); !note.empty()) section.notes.push_back(std::move(note));
   return section;
 }
 

@@ -13,6 +13,13 @@ bool fits_latent_kernels(const TrainConfig& c) {
          c.rope_dim <= 256 && power_of_two;
 }
 
+bool has_layer(const TrainConfig& c, char letter) {
+  return c.pattern.find(letter) != std::string::npos;
+}
+
+const Need kLatentLayer{"a layer of latent attention: an M in pattern",
+                        [](const TrainConfig& c) { return has_layer(c, 'M'); }};
+
 } // namespace
 
 std::vector<Optimization> attention_rows() {
@@ -40,7 +47,12 @@ std::vector<Optimization> attention_rows() {
        .also_compare = {{"packed", "varlen"}},
        .equality = "changing one document leaves every output of the others bit-equal; packed "
                    "= mask_dense and "
-                   "varlen = one forward per document within 1e-5"},
+                   "varlen = one forward per document within 1e-5",
+       .needs = {{"a layer of attention over all tokens: an M in pattern, or nsa_attention = dense",
+                  [](const TrainConfig& c) {
+                    return has_layer(c, 'M') ||
+                           (has_layer(c, 'N') && c.nsa_attention == NsaAttention::Dense);
+                  }}}},
       {.name = "mla_inputs",
        .summary = "rotary positions, latent norm and concatenations of latent attention in two "
                   "kernels each way",
@@ -69,8 +81,7 @@ std::vector<Optimization> attention_rows() {
        .equality = "logits and gradients within rounding; a changed document leaves all others "
                    "bit-equal; documents packed equal documents alone",
        .family = "deltanet_mla",
-       .needs = {{"a layer of latent attention: an M in pattern",
-                  [](const TrainConfig& c) { return c.pattern.find('M') != std::string::npos; }},
+       .needs = {kLatentLayer,
                  {"for level rotary_complex an even head_dim and an even kv_rank",
                   [](const TrainConfig& c) {
                     return c.mla_inputs != MlaInputs::RotaryComplex ||
@@ -112,7 +123,8 @@ std::vector<Optimization> attention_rows() {
        .equality = "logits and gradients within rounding; a changed document leaves all others "
                    "bit-equal; documents packed equal documents alone",
        .family = "deltanet_mla",
-       .needs = {{"attention = packed or varlen: mask_dense has a mask, which these kernels do "
+       .needs = {kLatentLayer,
+                 {"attention = packed or varlen: mask_dense has a mask, which these kernels do "
                   "not take",
                   [](const TrainConfig& c) { return c.attention != Attention::MaskDense; }}}},
       {.name = "nsa_ranges",

@@ -10,6 +10,10 @@ bool fits_kernels(std::int64_t head_dim) {
   return head_dim == 32 || head_dim == 64 || head_dim == 128;
 }
 
+const Need kDeltaLayer{"a layer of the gated delta rule: a G in pattern", [](const TrainConfig& c) {
+                         return c.pattern.find('G') != std::string::npos;
+                       }};
+
 } // namespace
 
 std::vector<Optimization> layer_rows() {
@@ -30,7 +34,11 @@ std::vector<Optimization> layer_rows() {
                    "cast/if_needed"}},
        .equality = "loss and weights bit-equal after several steps",
        .family = "deltanet_mla",
-       .needs = {{"delta_inputs = ops: the fused form writes 16 bits, so no cast is left",
+       .needs = {kDeltaLayer,
+                 {"bf16_delta_inputs = true: without it the delta rule takes q, k, v as they are, "
+                  "in every precision, and neither level casts",
+                  [](const TrainConfig& c) { return c.bf16_delta_inputs; }},
+                 {"delta_inputs = ops: the fused form writes 16 bits, so no cast is left",
                   [](const TrainConfig& c) { return c.delta_inputs == DeltaInputs::Ops; }}}},
       {.name = "delta_inputs",
        .summary = "short convolution, SiLU, L2 norm, decay and rate before the gated delta "
@@ -50,7 +58,8 @@ std::vector<Optimization> layer_rows() {
        .equality = "logits and gradients within rounding; a changed document leaves all others "
                    "bit-equal; documents packed equal documents alone",
        .family = "deltanet_mla",
-       .needs = {{"on a GPU bf16 or fp8, conv_kernel 4 and head_dim 32, 64 or 128",
+       .needs = {kDeltaLayer,
+                 {"on a GPU bf16 or fp8, conv_kernel 4 and head_dim 32, 64 or 128",
                   [](const TrainConfig& c) {
                     return c.device == Device::Cpu ||
                            ((c.precision == Precision::Bf16 || c.precision == Precision::Fp8) &&
@@ -73,7 +82,8 @@ std::vector<Optimization> layer_rows() {
        .equality = "logits and gradients within rounding; a changed document leaves all others "
                    "bit-equal; the rule equals the recurrence",
        .family = "deltanet_mla",
-       .needs = {{"on a GPU bf16, chunk_size 64 and head_dim 32, 64 or 128",
+       .needs = {kDeltaLayer,
+                 {"on a GPU bf16, chunk_size 64 and head_dim 32, 64 or 128",
                   [](const TrainConfig& c) {
                     return c.device == Device::Cpu ||
                            (c.precision == Precision::Bf16 && c.chunk_size == 64 &&
@@ -131,7 +141,8 @@ std::vector<Optimization> layer_rows() {
                   "stream in fp32",
                   [](const TrainConfig& c) {
                     return c.norms == Norms::Fused && c.precision == Precision::Bf16;
-                  }}}},
+                  }}},
+       .needs_always = true},
   };
 }
 

@@ -104,7 +104,8 @@ std::vector<Optimization> training_rows() {
        .equality = "loss and weights bit-equal after several steps, or within the reference's "
                    "own noise",
        .family = "deltanet_mla",
-       .needs = step_graph_needs()},
+       .needs = step_graph_needs(),
+       .needs_always = true},
       {.name = "ema_swap",
        .summary = "evaluation on the EMA weights without a second copy of the model",
        .equivalence = Equivalence::Bitwise,
