@@ -14,6 +14,7 @@
 #include "experiments/analysis/shape_warnings.h"
 #include "experiments/analysis/wording.h"
 #include "experiments/evidence/plan_state.h"
+#include "experiments/evidence/redo.h"
 
 namespace assay {
 

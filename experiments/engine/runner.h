@@ -50,7 +50,8 @@ struct RunSummary {
   Outcome outcome =
       Outcome::Complete; // of the chosen cells; incomplete, too, with a launch given up
   PlanProgress progress;
-  std::string stopped; // why it is incomplete: "the time limit of 9m", "interrupted"
+  bool nothing_again = false; // --redo found no launch to measure again, so nothing was measured
+  std::string stopped;        // why it is incomplete: "the time limit of 9m", "interrupted"
   std::vector<std::string>
       disturbed; // launches of this run beyond the limit: "varlen, timed launch 1: 31 of 36 rounds"
   std::string set_aside; // where --fork moved older results, or ""

@@ -44,29 +44,6 @@ std::string blocked(const LedgerData& data, const CellRow& cell, std::int64_t si
 // `since` is given up.
 std::vector<LaunchTask> missing_launches(const LedgerData& data, std::int64_t since = 0);
 
-// Whether a launch is to be measured again: a `redo` event asks for it, and no later launch has
-// taken its place.
-bool redo_is_asked(const LedgerData& data, const LaunchRow& launch);
-
-struct DisturbedLaunch {
-  std::int64_t launch = 0, cell = 0;
-  std::int64_t disturbed = 0, rounds = 0; // counted rounds
-  bool beyond = false;                    // more rounds disturbed than the plan's limit
-};
-// Every timed launch that counts, by covariates alone, never by times. Needs the visits.
-std::vector<DisturbedLaunch> disturbed_rounds(const LedgerData& data);
-
-// The command of a run, as SpecRow stores it, that measures its disturbed launches again: of `cell`
-// alone where the run named cells, in `directory` where that is known ("": as recorded). Merged
-// results have the command of each part; there the first is taken, with DIR for its results.
-std::string redo_command(const std::string& run_command,
-                         const std::string& cell = "",
-                         const std::string& directory = "");
-
-// The timed launches to measure again: of the cell `what`, or, for "disturbed", of all cells those
-// in which more rounds than the plan's limit were disturbed. Needs the visits.
-std::vector<EventRow> redo_events(const LedgerData& data, const std::string& what);
-
 // "timed launch 3", "timed launches 1 to 4, 6", "parity launch". The indices count from 1 within
 // cell and kind, which is how people see a launch everywhere.
 std::string numbered_launches_text(LaunchKind kind, const std::set<int>& indices);

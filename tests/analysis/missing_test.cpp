@@ -8,6 +8,7 @@
 #include "experiments/analysis/wording.h"
 #include "experiments/demo/synthetic_ledger.h"
 #include "experiments/evidence/plan_state.h"
+#include "experiments/evidence/redo.h"
 #include "experiments/report/render.h"
 #include "tests/analysis/synthetic_report.h"
 #include "tests/names.h"
@@ -113,7 +114,7 @@ TEST(Redo, AContendedReportBeginsWithTheNextAction) {
   EXPECT_THAT(first(report).verdict.reasons.at(0).text,
               HasSubstr("`assay run my.toml --out r1 --redo disturbed`"));
   EXPECT_THAT(render_html(report), test::names("my.toml --out r1", "r1 --redo disturbed"));
-  EXPECT_EQ(redo_events(data, "disturbed").size(), 5U);
+  EXPECT_EQ(redo_events(data, {{kCauseDisturbed}, {}}).size(), 5U);
   const Report quiet = judge_results(synthetic_ledger(plan_of(two_level_cell(-0.1))));
   EXPECT_EQ(quiet.cells[0].disturbed_launches, 0);
   EXPECT_FALSE(has_reason(first(quiet).verdict, ReasonCode::PairsDisturbed));

@@ -21,6 +21,7 @@
 #include "core/text.h"
 #include "experiments/analysis/wording.h"
 #include "experiments/engine/runner.h"
+#include "experiments/evidence/redo.h"
 #include "experiments/plan/matrix.h"
 #include "profilers/machine/busy_sample.h"
 
@@ -98,12 +99,13 @@ std::string result_line(const RunSummary& summary, const Options& options) {
                        options.out);
   const std::string given_up =
       p.failed == 0 ? "" : fmt::format(", {} given up after {} attempts", p.failed, kAttempts);
-  return fmt::format("incomplete: {} of {} launches in {}{}{}; run the same command to resume",
+  return fmt::format("incomplete: {} of {} launches in {}{}{}; run the same command {}to resume",
                      p.done,
                      p.planned,
                      options.out,
                      given_up,
-                     summary.stopped.empty() || p.failed > 0 ? "" : " (" + summary.stopped + ")");
+                     summary.stopped.empty() || p.failed > 0 ? "" : " (" + summary.stopped + ")",
+                     summary.nothing_again ? "without --redo " : "");
 }
 
 // `command`: that of the plan, to which a person adds.

@@ -24,6 +24,7 @@
 #include "experiments/analysis/wording.h"
 #include "experiments/engine/eta.h"
 #include "experiments/evidence/plan_state.h"
+#include "experiments/evidence/redo.h"
 #include "experiments/report/text_layout.h"
 
 namespace assay::cli {
@@ -34,16 +35,11 @@ using nlohmann::json;
 
 constexpr std::size_t kCellColumns = 24;
 
-// Launches of a cell that the last `assay run --redo` asked for.
-struct Repeats {
-  int asked = 0, done = 0;
-};
-
 struct Status {
   std::string directory;
   Report report;
   PlanProgress progress;
-  std::map<std::int64_t, Repeats> repeats; // by cell; only those that are not all done
+  std::map<std::int64_t, RedoProgress> repeats;
   bool can_redo = false; // no run goes on, and nobody asked to measure the disturbed launches again
   std::string engine;    // who runs it now, or ""
   std::optional<double> eta_seconds;
@@ -64,35 +60,6 @@ struct Status {
   }
 };
 
-const LaunchRow& launch_of(const LedgerData& data, std::int64_t id) {
-  return *std::find_if(data.launches.begin(), data.launches.end(), [&](const LaunchRow& launch) {
-    return launch.id == id;
-  });
-}
-
-// A launch that was repeated before the oldest open request belongs to an earlier one.
-std::map<std::int64_t, Repeats> repeats_of(const LedgerData& data) {
-  std::map<std::int64_t, std::string> open_since; // by cell; UTC texts sort by time
-  for (const EventRow& event : data.events) {
-    const LaunchRow& launch = launch_of(data, event.launch);
-    if (event.kind == "redo" && redo_is_asked(data, launch)) {
-      std::string& since = open_since.try_emplace(launch.cell, event.utc).first->second;
-      since = std::min(since, event.utc);
-    }
-  }
-  std::map<std::int64_t, Repeats> repeats;
-  for (const LaunchRow& launch : data.launches)
-    if (open_since.contains(launch.cell)) repeats[launch.cell].asked += redo_is_asked(data, launch);
-  for (const LaunchRow& launch : data.launches)
-    if (launch.repeats != 0 && open_since.contains(launch.cell) &&
-        launch.started_utc >= open_since.at(launch.cell) && data.superseded(launch.repeats)) {
-      Repeats& cell = repeats[launch.cell];
-      ++cell.asked;
-      ++cell.done;
-    }
-  return repeats;
-}
-
 // Launches that are there and are measured again are not missing.
 void keep_what_is_missing(Status& status) {
   for (CellReport& cell : status.report.cells) cell.missing.clear();
@@ -112,8 +79,8 @@ Status read_status(const std::string& directory) {
   status.report = judge_results(data);
   status.progress = plan_progress(data);
   keep_what_is_missing(status);
-  status.repeats = repeats_of(data);
-  status.can_redo = status.engine.empty() && !redo_events(data, kCauseDisturbed).empty();
+  status.repeats = redo_progress(data);
+  status.can_redo = status.engine.empty() && !redo_events(data, {{kCauseDisturbed}, {}}).empty();
   if (status.engine.empty()) return status;
   Eta eta;
   eta.read(data);
