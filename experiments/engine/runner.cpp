@@ -245,14 +245,12 @@ private:
         data_.spec.limits,
         [this] { return !why_stop().empty(); },
         [&](const std::string& cause, double seconds) {
-          progress.waiting = fmt::format("waiting for a quiet machine: {} ({} of {})",
-                                         cause,
-                                         human_seconds(seconds),
-                                         human_seconds(options_.quiet->limit_seconds));
+          progress.waiting = WaitProgress{cause, seconds, options_.quiet->limit_seconds};
           report(progress);
         });
-    progress.waiting.clear();
-    if (!result.quiet && why_stop().empty()) progress.note = result.detail() + "; going on";
+    progress.waiting.reset();
+    if (!result.quiet && why_stop().empty())
+      progress.note = result.detail() + "; measuring all the same";
     if (!progress.note.empty()) report(progress);
     return result.detail();
   }

@@ -15,6 +15,11 @@
 
 namespace assay {
 
+struct WaitProgress { // for a quiet machine, before a launch
+  std::string cause;  // what disturbed the last sample
+  double seconds = 0, limit_seconds = 0;
+};
+
 // Plain data for the progress line.
 struct RunProgress {
   int launch_number = 0, launches = 0; // of all kinds; launch_number from 1
@@ -25,8 +30,8 @@ struct RunProgress {
   int warmup_round = 0;
   int disturbed = 0; // of the counted rounds done, by the limits of the plan
   std::optional<double> eta_seconds;
-  std::string waiting; // before the launch: what a quiet machine is waited for, or ""
-  std::string note;    // something a person should read: a failure, a retired variant
+  std::optional<WaitProgress> waiting;
+  std::string note; // something a person should read: a failure, a retired variant
 };
 
 struct RunOptions {
