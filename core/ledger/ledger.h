@@ -184,7 +184,7 @@ struct EventRow { // a data-dependent decision or a mishap
   std::int64_t launch = 0;
   int round = -1;
   std::string utc, kind, detail; // kind: warmup_end | retired | restarted | stopped | redo |
-                                 // waited | untraced
+                                 // waited | untraced | bad_input
   std::int64_t variant = 0;      // retired: which one; 0: none
   std::string cause = {}; // retired: kCauseLoss, kCauseMemory; redo: kCauseDisturbed, kCauseAsked
 };

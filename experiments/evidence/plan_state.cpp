@@ -51,6 +51,13 @@ bool ended_by_event(const LedgerData& data, std::int64_t launch) {
   });
 }
 
+// The worker refused what it read: another attempt would read the same.
+bool ended_by_bad_input(const LedgerData& data, std::int64_t launch) {
+  return std::any_of(data.events.begin(), data.events.end(), [&](const EventRow& e) {
+    return e.launch == launch && e.kind == "bad_input";
+  });
+}
+
 SlotState state_of(const LaunchRow& launch) {
   return launch.state == LaunchState::Complete ? SlotState::Done : SlotState::Partial;
 }
@@ -77,7 +84,7 @@ SlotState slot_state(const LedgerData& data, const Slot& slot, std::int64_t sinc
     }
     if (launch.state == LaunchState::Failed && launch.id > since &&
         !ended_by_event(data, launch.id))
-      ++failures;
+      failures += ended_by_bad_input(data, launch.id) ? kAttempts : 1;
   }
   if (failures < kAttempts) return SlotState::Missing;
   return kept.value_or(SlotState::GivenUp);

@@ -13,7 +13,7 @@
 
 namespace assay {
 
-inline constexpr int kAttempts = 2; // of a launch that fails
+inline constexpr int kAttempts = 2; // of a launch that fails, unless its input is bad
 
 struct LaunchTask {
   std::int64_t cell = 0;
@@ -41,7 +41,7 @@ std::string blocked(const LedgerData& data, const CellRow& cell, std::int64_t si
 // launches, then timed launch 1 of every cell, timed launch 2 … so that an early stop leaves
 // balanced data; then the loss launches in the same order; the traced launches, which explain
 // verdicts and never make them, come last. A launch that failed kAttempts times after launch
-// `since` is given up.
+// `since`, or once by bad input, is given up.
 std::vector<LaunchTask> missing_launches(const LedgerData& data, std::int64_t since = 0);
 
 // "timed launch 3", "timed launches 1 to 4, 6", "parity launch". The indices count from 1 within

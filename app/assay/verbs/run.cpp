@@ -97,8 +97,7 @@ std::string result_line(const RunSummary& summary, const Options& options) {
                        p.done,
                        p.planned,
                        options.out);
-  const std::string given_up =
-      p.failed == 0 ? "" : fmt::format(", {} given up after {} attempts", p.failed, kAttempts);
+  const std::string given_up = p.failed == 0 ? "" : fmt::format(", {} given up", p.failed);
   return fmt::format("incomplete: {} of {} launches in {}{}{}; run the same command {}to resume",
                      p.done,
                      p.planned,
