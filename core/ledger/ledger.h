@@ -39,6 +39,7 @@ struct SpecRow {
   double sesoi = 0.01; // smallest effect size of interest, as a share of the unit's time
   double power = 0.8;
   DisturbanceLimits limits = {};
+  int schema = kLedgerSchema; // of the file that it was read from
 };
 
 struct LevelRow {

@@ -13,6 +13,7 @@
 #include "experiments/engine/eta.h"
 #include "experiments/engine/launch_runner.h"
 #include "experiments/engine/stop_signal.h"
+#include "experiments/evidence/continuation.h"
 #include "experiments/evidence/redo.h"
 #include "experiments/plan/cell_name.h"
 #include "experiments/plan/trace_size.h"
@@ -341,6 +342,11 @@ private:
                             data_.variant(gate.variant).name,
                             gate.name);
     if (note.empty()) return;
+    const bool shared = std::any_of( // other cells meet the same input
+        outcome.events.begin(),
+        outcome.events.end(),
+        [](const EventRow& event) { return event.kind == "bad_input"; });
+    if (shared) return warn_once(progress, note);
     progress.note = note;
     report(progress);
   }

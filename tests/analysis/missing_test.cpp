@@ -4,9 +4,11 @@
 
 #include <algorithm>
 
+#include "experiments/analysis/explanations.h"
 #include "experiments/analysis/report.h"
 #include "experiments/analysis/wording.h"
 #include "experiments/demo/synthetic_ledger.h"
+#include "experiments/evidence/continuation.h"
 #include "experiments/evidence/plan_state.h"
 #include "experiments/evidence/redo.h"
 #include "experiments/report/render.h"
@@ -22,6 +24,7 @@ using synthetic::SyntheticCell;
 using synthetic::two_level_cell;
 using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::Not;
 
 // `assay status`, the runner and the report read one rule: nothing is owed that no run would make.
 TEST(Missing, ABlockedCellOwesNothingAndAFailedLaunchIsOwed) {
@@ -118,6 +121,29 @@ TEST(Redo, AContendedReportBeginsWithTheNextAction) {
   const Report quiet = judge_results(synthetic_ledger(plan_of(two_level_cell(-0.1))));
   EXPECT_EQ(quiet.cells[0].disturbed_launches, 0);
   EXPECT_FALSE(has_reason(first(quiet).verdict, ReasonCode::PairsDisturbed));
+}
+
+// What a run would refuse is not advised, and the reason is given.
+TEST(Redo, OldResultsAreNotAdvisedToBeContinued) {
+  synthetic::SyntheticPlan plan = plan_of(two_level_cell(-0.1));
+  plan.cells[0].disturbed_share = 0.4;
+  LedgerData data = synthetic_ledger(plan);
+  EXPECT_EQ(why_not_continued(data, ""), "");
+  EXPECT_EQ(why_not_continued(data, measured_build(data)), "");
+  EXPECT_THAT(why_not_continued(data, "other"), test::names(measured_build(data), "other"));
+  data.spec.schema = kLedgerSchema - 1;
+  EXPECT_NE(why_not_continued(data, measured_build(data)), "");
+  const Report report = judge_results(data);
+  ASSERT_EQ(first(report).verdict.validity, Validity::Contended);
+  const std::string reason = first(report).verdict.reasons.at(0).text;
+  EXPECT_THAT(reason, HasSubstr(fmt::format("schema {}", kLedgerSchema - 1)));
+  EXPECT_THAT(reason, Not(HasSubstr("--redo")));
+  data.cells[0].traced_rounds = 3;
+  std::erase_if(data.launches,
+                [](const LaunchRow& launch) { return launch.kind == LaunchKind::Traced; });
+  EXPECT_THAT(why_no_trace(data, data.cells[0].id), Not(HasSubstr("assay run")));
+  data.spec.schema = kLedgerSchema;
+  EXPECT_THAT(why_no_trace(data, data.cells[0].id), HasSubstr("assay run"));
 }
 
 } // namespace
