@@ -38,6 +38,17 @@ bool take_option(std::vector<std::string>& words, const std::string& option, boo
   return found;
 }
 
+// Sets an option that is there, at its first place; it is given once then.
+void replace_option(std::vector<std::string>& words,
+                    const std::string& option,
+                    const std::string& value) {
+  const auto first = std::find_if(words.begin(), words.end(), [&](const std::string& word) {
+    return word == option || word.starts_with(option + "=");
+  });
+  const auto place = first - words.begin();
+  if (take_option(words, option, true)) words.insert(words.begin() + place, {option, value});
+}
+
 // Merged results name the commands of all parts, "A; B": the first is left. Whether there were
 // more.
 bool keep_first_command(std::vector<std::string>& words) {
@@ -120,10 +131,12 @@ std::string redo_command(const std::string& run_command,
   if (words.size() < 2 || words[1] != "run") return "assay run MATRIX --out DIR --redo disturbed";
   const bool merged = keep_first_command(words);
   for (const auto& [option, has_value] : kAskedOnce) take_option(words, option, has_value);
-  if ((merged || !directory.empty()) && take_option(words, "--out", true))
-    words.insert(words.end(), {"--out", directory.empty() ? "DIR" : directory});
-  if ((merged || !cell.empty()) && take_option(words, "--cell", true) && !cell.empty())
-    words.insert(words.end(), {"--cell", cell});
+  if (merged || !directory.empty())
+    replace_option(words, "--out", directory.empty() ? "DIR" : directory);
+  if (!cell.empty())
+    replace_option(words, "--cell", cell);
+  else if (merged)
+    take_option(words, "--cell", true);
   std::string command;
   for (const std::string& word : words)
     command += (word == "-" ? "MATRIX" : shell_word(word)) + " "; // standard input is gone

@@ -101,7 +101,7 @@ TEST(Redo, TheCommandIsTheRunsOwn) {
   EXPECT_EQ(redo_command(merged, "b"), "assay run m.toml --out DIR --cell b --redo disturbed");
   EXPECT_EQ(redo_command(merged), "assay run m.toml --out DIR --redo disturbed");
   EXPECT_EQ(redo_command("assay run m.toml --out r --device cuda", "", "copy of r"),
-            "assay run m.toml --device cuda --out 'copy of r' --redo disturbed");
+            "assay run m.toml --out 'copy of r' --device cuda --redo disturbed");
   EXPECT_EQ(redo_command("assay demo"), "assay run MATRIX --out DIR --redo disturbed");
 }
 
