@@ -47,11 +47,11 @@ std::string eta(const RunProgress& p) {
 // "waiting for a quiet machine: steal 3 % (11.0 s of 5m 0s), before CELL timed launch 3": the
 // launch goes first, then the cause.
 std::string waiting_text(const RunProgress& p, std::size_t columns) {
-  const std::string& whole = p.waiting;
-  const std::string what = whole.substr(0, whole.find(": "));
-  const std::size_t times = std::min(whole.rfind(" ("), whole.size());
-  for (const std::string& text :
-       {whole + ", before " + name(p), whole, what + whole.substr(times), what})
+  const std::string what = "waiting for a quiet machine";
+  const std::string times = fmt::format(
+      " ({} of {})", human_seconds(p.waiting->seconds), human_seconds(p.waiting->limit_seconds));
+  const std::string whole = what + ": " + p.waiting->cause + times;
+  for (const std::string& text : {whole + ", before " + name(p), whole, what + times, what})
     if (display_width(text) <= columns) return text;
   return cut_to(what, columns);
 }
@@ -59,7 +59,7 @@ std::string waiting_text(const RunProgress& p, std::size_t columns) {
 } // namespace
 
 std::string progress_text(const RunProgress& p, std::size_t columns) {
-  if (!p.waiting.empty()) return waiting_text(p, columns);
+  if (p.waiting) return waiting_text(p, columns);
   const auto fits = [&](const std::string& text) { return display_width(text) <= columns; };
   const std::string rest = place(p) + eta(p);
   if (std::string whole = bar(p) + launch(p) + rest; fits(whole)) return whole;
@@ -75,7 +75,7 @@ std::string progress_text(const RunProgress& p, std::size_t columns) {
 // On a terminal a launch's rounds rewrite its line; in a pipe each launch, and each wait, has one.
 void RunProgressLine::show(const RunProgress& progress) {
   if (!progress.note.empty()) line_.note("note: " + progress.note);
-  const bool waits = !progress.waiting.empty();
+  const bool waits = progress.waiting.has_value();
   const bool another = progress.launch_number != last_launch_ || waits != waited_;
   if (!another && !line_.terminal()) return;
   last_launch_ = progress.launch_number;

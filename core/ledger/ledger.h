@@ -39,6 +39,7 @@ struct SpecRow {
   double sesoi = 0.01; // smallest effect size of interest, as a share of the unit's time
   double power = 0.8;
   DisturbanceLimits limits = {};
+  int schema = kLedgerSchema; // of the file that it was read from
 };
 
 struct LevelRow {
@@ -184,7 +185,7 @@ struct EventRow { // a data-dependent decision or a mishap
   std::int64_t launch = 0;
   int round = -1;
   std::string utc, kind, detail; // kind: warmup_end | retired | restarted | stopped | redo |
-                                 // waited | untraced
+                                 // waited | untraced | bad_input
   std::int64_t variant = 0;      // retired: which one; 0: none
   std::string cause = {}; // retired: kCauseLoss, kCauseMemory; redo: kCauseDisturbed, kCauseAsked
 };

@@ -384,6 +384,7 @@ LedgerData ledger_rows::read(const Database& db) {
   value_or_throw(ledger_schema::check_version(db.path(), schema));
   LedgerData data;
   data.spec = read_spec(db, schema);
+  data.spec.schema = static_cast<int>(schema);
   data.optimizations = read_optimizations(db);
   data.claims = read_claims(db, schema);
   data.cells = read_cells(db, schema);

@@ -54,12 +54,21 @@ public:
     std::vector<std::string> parts;
     for (std::size_t i = 0; i < std::min(most, all_.size()); ++i)
       parts.push_back((all_[i].where.empty() ? "" : all_[i].where + ", ") + all_[i].what +
-                      (all_[i].more > 0 ? fmt::format(" (in {} more)", all_[i].more) : ""));
+                      more_cells(all_[i]));
     if (all_.size() > most) parts.push_back(fmt::format("{} more", all_.size() - most));
     return fmt::format("{}", fmt::join(parts, "; "));
   }
 
 private:
+  // Only cells repeat a difference: of another cell, or of the plan as a whole.
+  static std::string more_cells(const Difference& difference) {
+    if (difference.more == 0) return "";
+    return fmt::format(" (and in {}{} cell{})",
+                       difference.more,
+                       difference.where.empty() ? "" : " more",
+                       difference.more == 1 ? "" : "s");
+  }
+
   std::vector<Difference> all_;
   std::map<std::string, std::set<std::string>> more_; // by what: where else
 };

@@ -6,9 +6,9 @@
 
 namespace assay {
 
-// "launches: 5 there, 3 here; cell 'varlen', seq_len: 128 there, 256 here (and 2 cells more); …":
-// at most `most` differences, the most general first. "" when none is found, or one side cannot be
-// read.
+// "launches: 5 there, 3 here; cell 'varlen', seq_len: 128 there, 256 here (and in 2 more cells);
+// …": at most `most` differences, the most general first. "" when none is found, or one side cannot
+// be read.
 std::string
 plan_difference(const std::string& there, const std::string& here, std::size_t most = 3);
 

@@ -8,6 +8,7 @@
 
 #include "core/trace/trace_file.h"
 #include "experiments/analysis/wording.h"
+#include "experiments/evidence/continuation.h"
 
 namespace assay {
 
@@ -113,8 +114,12 @@ std::string why_no_trace(const CellView& cell) {
   if (const LaunchRow* failed = cell.latest(LaunchKind::Traced, LaunchState::Failed))
     return fmt::format("the traced launch failed: {}", failed->reason);
   if (!cell.untraced.empty()) return "no trace was recorded: " + cell.untraced;
-  if (cell.cell->traced_rounds > 0)
-    return "no traced launch is complete; `assay run` on the same directory records it";
+  if (cell.cell->traced_rounds > 0) {
+    const std::string why_not = why_not_continued(*cell.spec);
+    return "no traced launch is complete; " +
+           (why_not.empty() ? "`assay run` on the same directory records it"
+                            : "these results cannot be continued: " + why_not);
+  }
   return "no trace was recorded: the plan has none; set [trace] rounds = 10 in the matrix and run "
          "it into a new directory";
 }

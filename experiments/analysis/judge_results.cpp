@@ -13,7 +13,9 @@
 #include "experiments/analysis/report.h"
 #include "experiments/analysis/shape_warnings.h"
 #include "experiments/analysis/wording.h"
+#include "experiments/evidence/continuation.h"
 #include "experiments/evidence/plan_state.h"
+#include "experiments/evidence/redo.h"
 
 namespace assay {
 
@@ -78,9 +80,12 @@ std::vector<std::string> shape_warnings_of(const CellView& view) {
 // The next action where other work spoiled launches.
 std::optional<Reason> redo_reason(const CellView& view, int disturbed) {
   if (disturbed == 0) return std::nullopt;
+  const std::string why_not = why_not_continued(*view.spec);
   return Reason{ReasonCode::PairsDisturbed,
-                "other work disturbed launches; to measure them again on a quiet machine: `" +
-                    redo_command(view.spec->command, view.cell->name) + "`"};
+                "other work disturbed launches; " +
+                    (why_not.empty() ? "to measure them again on a quiet machine: `" +
+                                           redo_command(view.spec->command, view.cell->name) + "`"
+                                     : "these results cannot be continued: " + why_not)};
 }
 
 using DisturbedByCell = std::map<std::int64_t, int>;

@@ -8,6 +8,7 @@
 #include "core/ledger/ledger_schema.h"
 #include "experiments/engine/data_fingerprint.h"
 #include "experiments/engine/launch_runner.h"
+#include "experiments/evidence/continuation.h"
 
 namespace assay {
 
@@ -41,12 +42,6 @@ bool same_data(const LedgerData& old, const RunOptions& options, const std::stri
 }
 
 } // namespace
-
-std::string measured_build(const LedgerData& data) {
-  for (const LaunchRow& launch : data.launches)
-    if (!launch.identity.build.empty()) return launch.identity.build;
-  return "";
-}
 
 std::string worker_build(const RunOptions& options, const std::string& log_directory) {
   make_directory(log_directory);

@@ -7,9 +7,6 @@
 
 namespace assay {
 
-// The build that measured the launches of a ledger, or "".
-std::string measured_build(const LedgerData& data);
-
 // The build of the worker that `options` name; it logs into `log_directory`.
 std::string worker_build(const RunOptions& options, const std::string& log_directory);
 

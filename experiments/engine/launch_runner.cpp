@@ -186,7 +186,9 @@ json LaunchRunner::ask(WorkerProcess& worker,
   case WorkerReply::Kind::Answer:
     return std::move(reply.event);
   case WorkerReply::Kind::BadInput:
-    throw built_ ? End::failed(reply.message) : End::bad_input(reply.message);
+    if (!built_) throw End::bad_input(reply.message);
+    add_event({outcome_.row.id, timed_rounds_, utc_now(), "bad_input", reply.message});
+    throw End::failed(reply.message);
   case WorkerReply::Kind::Interrupted:
     throw End::stopped("interrupted");
   case WorkerReply::Kind::Failed:

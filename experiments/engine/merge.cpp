@@ -11,13 +11,17 @@
 #include <filesystem>
 #include <map>
 #include <set>
+#include <tuple>
 #include <utility>
 
 #include "core/files/atomic_file.h"
 #include "core/files/rename_new.h"
+#include "core/ledger/directory_lock.h"
 #include "core/ledger/ledger.h"
 #include "core/ledger/ledger_schema.h"
 #include "experiments/engine/data_fingerprint.h"
+#include "experiments/evidence/continuation.h"
+#include "experiments/evidence/plan_state.h"
 
 namespace assay {
 
@@ -119,12 +123,6 @@ void write(Ledger& ledger, Bundle& bundle, const std::string& output, NewIds& id
   copy_traces(bundle, id, output);
 }
 
-std::string build_of(const LedgerData& data) {
-  for (const LaunchRow& launch : data.launches)
-    if (!launch.identity.build.empty()) return launch.identity.build;
-  return "";
-}
-
 // What made the inputs: one command, or all of them.
 std::string commands_of(const std::vector<LedgerData>& all) {
   std::set<std::string> commands;
@@ -138,6 +136,8 @@ Result<std::vector<LedgerData>> read_inputs(const std::vector<std::string>& inpu
   std::string build, build_from;
   std::map<std::string, std::pair<std::string, std::string>> seen; // data: fingerprint, directory
   for (const std::string& directory : inputs) {
+    if (const std::string holder = lock_holder(directory); !holder.empty())
+      return fail("{}: {} is writing it; merge it when that has ended", directory, holder);
     Result<LedgerData> data = read_ledger(directory);
     if (!data) return data.error();
     if (!all.empty() && data->spec.hash != all.front().spec.hash)
@@ -149,7 +149,7 @@ Result<std::vector<LedgerData>> read_inputs(const std::vector<std::string>& inpu
                   directory,
                   data->spec.name,
                   data->spec.hash);
-    const std::string own = build_of(*data);
+    const std::string own = measured_build(*data);
     if (!build.empty() && !own.empty() && own != build)
       return fail(
           "{} was measured by build {}, {} by build {}: launches of two builds are never mixed",
@@ -172,6 +172,52 @@ Result<std::vector<LedgerData>> read_inputs(const std::vector<std::string>& inpu
     all.push_back(std::move(*data));
   }
   return all;
+}
+
+// Judged as a sample, or as the training of a seed.
+bool is_judged(const LaunchRow& launch) {
+  if (launch.kind == LaunchKind::Loss) return launch.state == LaunchState::Complete;
+  return launch.kind == LaunchKind::Timed &&
+         (launch.state == LaunchState::Complete || launch.state == LaunchState::Partial);
+}
+
+// Launches of one number have the same seed, data and order: a second one is no new sample, and
+// would let a person add measurements until the verdict pleases.
+void refuse_launches_measured_twice(const std::vector<LedgerData>& all,
+                                    const std::map<std::string, Bundle>& kept) {
+  struct Twice {
+    const Bundle *first, *second;
+    std::set<int> indices;
+  };
+  std::map<std::tuple<std::int64_t, LaunchKind, int>, const Bundle*> seen;
+  std::map<std::pair<std::int64_t, LaunchKind>, Twice> twice;
+  for (const auto& [key, bundle] : kept) {
+    const LaunchRow& launch = bundle.launch;
+    const bool replaced =
+        std::any_of(bundle.known_as.begin(), bundle.known_as.end(), [&](const auto& name) {
+          return all[name.first].superseded(name.second);
+        });
+    if (!is_judged(launch) || replaced) continue;
+    const auto [first, is_new] =
+        seen.try_emplace({launch.cell, launch.kind, launch.index}, &bundle);
+    if (is_new) continue;
+    const Bundle *a = first->second, *b = &bundle;
+    if (b->known_as < a->known_as) std::swap(a, b); // in the order of the inputs
+    twice.try_emplace({launch.cell, launch.kind}, Twice{a, b, {}})
+        .first->second.indices.insert(launch.index);
+  }
+  if (twice.empty()) return;
+  std::vector<std::string> places;
+  for (const auto& [where, one] : twice)
+    places.push_back(fmt::format("cell '{}', {}: {} and {}",
+                                 all.front().cell(where.first).name,
+                                 numbered_launches_text(where.second, one.indices),
+                                 one.first->directory,
+                                 one.second->directory));
+  bad_input("these launches were measured twice, with the same seed, data and order, so they are "
+            "not independent samples: {}. Merge results of different cells (`assay run --cell`); "
+            "for a larger sample, raise `launches` in the matrix and measure it anew",
+            fmt::join(places, "; "));
 }
 
 // A new directory beside the target, which takes its place when it is whole. What a killed merge
@@ -236,6 +282,7 @@ MergeSummary merge(const std::vector<std::string>& inputs, const std::string& ou
       known.known_as.insert(known.known_as.end(), bundle.known_as.begin(), bundle.known_as.end());
     }
   }
+  refuse_launches_measured_twice(all, kept);
   FreshDirectory fresh(target);
   {
     LedgerData plan = all.front();

@@ -13,10 +13,10 @@ struct MergeSummary {
   int duplicates = 0; // launches that were in more than one input, kept once
 };
 
-// Writes `output`, which must not exist. All inputs carry the same spec hash, build
-// and data. A launch is
-// the same if its place in the plan, start, host, boot and first times are; of two copies the
-// longer one is kept.
+// Writes `output`, which must not exist. All inputs carry the same spec hash, build and data, and
+// nobody writes them. A launch is the same if its place in the plan, start, host, boot and first
+// times are; of two copies the longer one is kept. Two measurements of one place in the plan that
+// would both be judged are refused: they have the same seed.
 Result<MergeSummary> merge_ledgers(const std::vector<std::string>& inputs,
                                    const std::string& output);
 

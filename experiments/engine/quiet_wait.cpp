@@ -41,22 +41,24 @@ QuietResult wait_for_quiet(const QuietWait& options,
   QuietResult result;
   const auto start = Clock::now();
   int in_a_row = 0;
+  double longest = 0; // sample so far, seconds
   while (in_a_row < kQuietSamples) {
+    const double begin = seconds_since(start);
     const std::string cause = disturbance(options.sample(), limits);
     result.seconds = seconds_since(start);
-    result.quiet = cause.empty();
+    longest = std::max(longest, result.seconds - begin);
     in_a_row = cause.empty() ? in_a_row + 1 : 0;
     if (!cause.empty()) {
       if (result.first.empty()) result.first = cause;
       result.last = cause;
       waiting(cause, result.seconds);
     }
-    if (stopped() || (result.seconds >= options.limit_seconds && in_a_row < kQuietSamples)) {
-      result.quiet = false;
+    const double spare = options.limit_seconds - result.seconds - longest;
+    if (stopped() || (spare < 0 && in_a_row < kQuietSamples)) {
+      result.quiet = !stopped() && result.first.empty();
       break;
     }
-    if (!cause.empty())
-      pause(std::min(options.pause_seconds, options.limit_seconds - result.seconds), stopped);
+    if (!cause.empty()) pause(std::min(options.pause_seconds, spare), stopped);
   }
   return result;
 }

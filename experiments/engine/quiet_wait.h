@@ -26,7 +26,9 @@ struct QuietResult {
   std::string detail() const; // of the ledger's event; "" where nothing was waited for
 };
 
-// Returns after kQuietSamples quiet samples in a row, at the limit, or soon after `stopped()`.
+// Returns after kQuietSamples quiet samples in a row, at the limit, or soon after `stopped()`. No
+// sample begins that would end after the limit, the first aside; where the limit leaves room for
+// fewer than kQuietSamples, all of them have to be quiet.
 // `waiting` hears what is waited for, and for how many seconds so far.
 inline constexpr int kQuietSamples = 3;
 QuietResult wait_for_quiet(const QuietWait& options,

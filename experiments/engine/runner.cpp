@@ -14,6 +14,8 @@
 #include "experiments/engine/eta.h"
 #include "experiments/engine/launch_runner.h"
 #include "experiments/engine/stop_signal.h"
+#include "experiments/evidence/continuation.h"
+#include "experiments/evidence/redo.h"
 #include "experiments/plan/cell_name.h"
 #include "experiments/plan/trace_size.h"
 
@@ -68,6 +70,7 @@ private:
       bad_input("--redo {}: {} contains no results; leave out --redo to measure them",
                 fmt::join(options_.redo, " --redo "),
                 directory_);
+    summary_.nothing_again = nothing_again;
     if (nothing_again) summary_.stopped = "no launch to measure again";
     std::vector<LaunchTask> tasks = chosen_launches();
     for (; !tasks.empty() && !nothing_again; tasks = chosen_launches()) {
@@ -110,16 +113,14 @@ private:
 
   // A wish is a row, so that whatever ends this run, the same results know what is to be repeated.
   void ask_for_redo() {
-    for (const std::string& what : options_.redo) {
-      const std::vector<EventRow> events = redo_events(data_, what);
-      ledger_->add({}, {}, events);
-      data_.events.insert(data_.events.end(), events.begin(), events.end());
-    }
+    const std::vector<EventRow> events = redo_events(data_, {options_.redo, options_.cells});
+    ledger_->add({}, {}, events);
+    data_.events.insert(data_.events.end(), events.begin(), events.end());
   }
 
   bool any_redo() const {
     return std::any_of(data_.launches.begin(), data_.launches.end(), [&](const LaunchRow& launch) {
-      return redo_is_asked(data_, launch);
+      return redo_is_asked(data_, launch) && is_chosen(data_.cell(launch.cell).name);
     });
   }
 
@@ -149,6 +150,12 @@ private:
     for (const std::string& name : options_.cells) require_cell("--cell", name, names);
     for (const std::string& name : options_.redo)
       require_cell("--redo", name, names, kCauseDisturbed);
+    for (const std::string& name : options_.redo)
+      if (name != kCauseDisturbed && !is_chosen(name))
+        bad_input("--redo {0} --cell {1}: cell '{0}' is not among the chosen ones, so it would not "
+                  "be measured again; leave out --cell, or give --cell {0} too",
+                  name,
+                  fmt::join(options_.cells, " --cell "));
   }
 
   std::vector<LaunchTask> chosen_launches() const {
@@ -236,14 +243,12 @@ private:
         data_.spec.limits,
         [this] { return !why_stop().empty(); },
         [&](const std::string& cause, double seconds) {
-          progress.waiting = fmt::format("waiting for a quiet machine: {} ({} of {})",
-                                         cause,
-                                         human_seconds(seconds),
-                                         human_seconds(options_.quiet->limit_seconds));
+          progress.waiting = WaitProgress{cause, seconds, options_.quiet->limit_seconds};
           report(progress);
         });
-    progress.waiting.clear();
-    if (!result.quiet && why_stop().empty()) progress.note = result.detail() + "; going on";
+    progress.waiting.reset();
+    if (!result.quiet && why_stop().empty())
+      progress.note = result.detail() + "; measuring all the same";
     if (!progress.note.empty()) report(progress);
     return result.detail();
   }
@@ -334,6 +339,11 @@ private:
                             data_.variant(gate.variant).name,
                             gate.name);
     if (note.empty()) return;
+    const bool shared = std::any_of( // other cells meet the same input
+        outcome.events.begin(),
+        outcome.events.end(),
+        [](const EventRow& event) { return event.kind == "bad_input"; });
+    if (shared) return warn_once(progress, note);
     progress.note = note;
     report(progress);
   }

@@ -15,6 +15,11 @@
 
 namespace assay {
 
+struct WaitProgress { // for a quiet machine, before a launch
+  std::string cause;  // what disturbed the last sample
+  double seconds = 0, limit_seconds = 0;
+};
+
 // Plain data for the progress line.
 struct RunProgress {
   int launch_number = 0, launches = 0; // of all kinds; launch_number from 1
@@ -25,8 +30,8 @@ struct RunProgress {
   int warmup_round = 0;
   int disturbed = 0; // of the counted rounds done, by the limits of the plan
   std::optional<double> eta_seconds;
-  std::string waiting; // before the launch: what a quiet machine is waited for, or ""
-  std::string note;    // something a person should read: a failure, a retired variant
+  std::optional<WaitProgress> waiting;
+  std::string note; // something a person should read: a failure, a retired variant
 };
 
 struct RunOptions {
@@ -50,7 +55,8 @@ struct RunSummary {
   Outcome outcome =
       Outcome::Complete; // of the chosen cells; incomplete, too, with a launch given up
   PlanProgress progress;
-  std::string stopped; // why it is incomplete: "the time limit of 9m", "interrupted"
+  bool nothing_again = false; // --redo found no launch to measure again, so nothing was measured
+  std::string stopped;        // why it is incomplete: "the time limit of 9m", "interrupted"
   std::vector<std::string>
       disturbed; // launches of this run beyond the limit: "varlen, timed launch 1: 31 of 36 rounds"
   std::string set_aside; // where --fork moved older results, or ""

@@ -2,11 +2,10 @@
 
 #include <algorithm>
 
-#include "core/files/shell_text.h"
-#include "core/ledger/covariates.h"
 #include "core/ledger/untraced.h"
 #include "core/text.h"
 #include "experiments/evidence/cell_view.h"
+#include "experiments/evidence/redo.h"
 
 namespace assay {
 
@@ -52,6 +51,13 @@ bool ended_by_event(const LedgerData& data, std::int64_t launch) {
   });
 }
 
+// The worker refused what it read: another attempt would read the same.
+bool ended_by_bad_input(const LedgerData& data, std::int64_t launch) {
+  return std::any_of(data.events.begin(), data.events.end(), [&](const EventRow& e) {
+    return e.launch == launch && e.kind == "bad_input";
+  });
+}
+
 SlotState state_of(const LaunchRow& launch) {
   return launch.state == LaunchState::Complete ? SlotState::Done : SlotState::Partial;
 }
@@ -78,7 +84,7 @@ SlotState slot_state(const LedgerData& data, const Slot& slot, std::int64_t sinc
     }
     if (launch.state == LaunchState::Failed && launch.id > since &&
         !ended_by_event(data, launch.id))
-      ++failures;
+      failures += ended_by_bad_input(data, launch.id) ? kAttempts : 1;
   }
   if (failures < kAttempts) return SlotState::Missing;
   return kept.value_or(SlotState::GivenUp);
@@ -207,41 +213,6 @@ void add_owed(const LedgerData& data, const Slot& slot, bool given_up, PlanProgr
   progress.owed.push_back({slot.cell->id, slot.kind, 1, planned, given_up ? 1 : 0, again ? 1 : 0});
 }
 
-// What a run asks for once, and whether a word follows it.
-const std::map<std::string, bool> kAskedOnce{{"--redo", true},
-                                             {"--fork", false},
-                                             {"--quiet", false},
-                                             {"--json", false},
-                                             {"--stop-after", true},
-                                             {"--wait-for-quiet", false}};
-
-// Removes an option wherever it is, "--option=VALUE" too; whether it was there.
-bool take_option(std::vector<std::string>& words, const std::string& option, bool has_value) {
-  bool found = false;
-  for (auto word = words.begin(); word != words.end();) {
-    const bool alone = *word == option;
-    if (!alone && !word->starts_with(option + "=")) {
-      ++word;
-      continue;
-    }
-    found = true;
-    word = words.erase(word);
-    if (alone && has_value && word != words.end()) word = words.erase(word);
-  }
-  return found;
-}
-
-// Merged results name the commands of all parts, "A; B": the first is left. Whether there were
-// more.
-bool keep_first_command(std::vector<std::string>& words) {
-  const auto end = std::find_if(
-      words.begin(), words.end(), [](const std::string& word) { return word.ends_with(';'); });
-  if (end == words.end()) return false;
-  end->pop_back();
-  words.erase(end + 1, words.end());
-  return true;
-}
-
 } // namespace
 
 std::vector<const VariantRow*> variants_of(const LedgerData& plan, std::int64_t cell) {
@@ -289,71 +260,6 @@ std::string blocked(const LedgerData& data, const CellRow& cell, std::int64_t si
     any_level = any_level || (variant->role == Role::Level && found == excluded.end());
   }
   return any_level ? "" : "no level beside the baseline is left to measure";
-}
-
-bool redo_is_asked(const LedgerData& data, const LaunchRow& launch) {
-  const bool asked =
-      std::any_of(data.events.begin(), data.events.end(), [&](const EventRow& event) {
-        return event.launch == launch.id && event.kind == "redo";
-      });
-  return asked && !data.superseded(launch.id);
-}
-
-std::vector<DisturbedLaunch> disturbed_rounds(const LedgerData& data) {
-  std::map<std::int64_t, std::map<int, bool>> rounds; // by launch and round: disturbed
-  for (const VisitRow& visit : data.visits)
-    if (!visit.warmup)
-      rounds[visit.launch][visit.round] |= !disturbance(visit.covariates, data.spec.limits).empty();
-  std::vector<DisturbedLaunch> result;
-  for (const LaunchRow& launch : data.launches) {
-    if (launch.kind != LaunchKind::Timed || !counts(launch) || data.superseded(launch.id)) continue;
-    const std::map<int, bool>& own = rounds[launch.id];
-    DisturbedLaunch one{launch.id, launch.cell};
-    one.rounds = std::ssize(own);
-    one.disturbed =
-        std::count_if(own.begin(), own.end(), [](const auto& round) { return round.second; });
-    one.beyond = static_cast<double>(one.disturbed) >
-                 data.spec.limits.pairs * static_cast<double>(own.size());
-    result.push_back(one);
-  }
-  return result;
-}
-
-std::string redo_command(const std::string& run_command,
-                         const std::string& cell,
-                         const std::string& directory) {
-  std::vector<std::string> words = shell_words(run_command);
-  if (words.size() < 2 || words[1] != "run") return "assay run MATRIX --out DIR --redo disturbed";
-  const bool merged = keep_first_command(words);
-  for (const auto& [option, has_value] : kAskedOnce) take_option(words, option, has_value);
-  if ((merged || !directory.empty()) && take_option(words, "--out", true))
-    words.insert(words.end(), {"--out", directory.empty() ? "DIR" : directory});
-  if ((merged || !cell.empty()) && take_option(words, "--cell", true) && !cell.empty())
-    words.insert(words.end(), {"--cell", cell});
-  std::string command;
-  for (const std::string& word : words)
-    command += (word == "-" ? "MATRIX" : shell_word(word)) + " "; // standard input is gone
-  return command + "--redo disturbed";
-}
-
-std::vector<EventRow> redo_events(const LedgerData& data, const std::string& what) {
-  const bool by_covariates = what == kCauseDisturbed;
-  std::vector<EventRow> events;
-  for (const DisturbedLaunch& one : disturbed_rounds(data)) {
-    if (by_covariates ? !one.beyond : data.cell(one.cell).name != what) continue;
-    const auto launch = std::find_if(data.launches.begin(),
-                                     data.launches.end(),
-                                     [&](const LaunchRow& row) { return row.id == one.launch; });
-    if (redo_is_asked(data, *launch)) continue;
-    events.push_back({one.launch,
-                      -1,
-                      utc_now(),
-                      "redo",
-                      fmt::format("{} of {} rounds disturbed", one.disturbed, one.rounds),
-                      0,
-                      by_covariates ? kCauseDisturbed : kCauseAsked});
-  }
-  return events;
 }
 
 std::vector<LaunchTask> missing_launches(const LedgerData& data, std::int64_t since) {

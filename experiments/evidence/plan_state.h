@@ -13,7 +13,7 @@
 
 namespace assay {
 
-inline constexpr int kAttempts = 2; // of a launch that fails
+inline constexpr int kAttempts = 2; // of a launch that fails, unless its input is bad
 
 struct LaunchTask {
   std::int64_t cell = 0;
@@ -41,31 +41,8 @@ std::string blocked(const LedgerData& data, const CellRow& cell, std::int64_t si
 // launches, then timed launch 1 of every cell, timed launch 2 … so that an early stop leaves
 // balanced data; then the loss launches in the same order; the traced launches, which explain
 // verdicts and never make them, come last. A launch that failed kAttempts times after launch
-// `since` is given up.
+// `since`, or once by bad input, is given up.
 std::vector<LaunchTask> missing_launches(const LedgerData& data, std::int64_t since = 0);
-
-// Whether a launch is to be measured again: a `redo` event asks for it, and no later launch has
-// taken its place.
-bool redo_is_asked(const LedgerData& data, const LaunchRow& launch);
-
-struct DisturbedLaunch {
-  std::int64_t launch = 0, cell = 0;
-  std::int64_t disturbed = 0, rounds = 0; // counted rounds
-  bool beyond = false;                    // more rounds disturbed than the plan's limit
-};
-// Every timed launch that counts, by covariates alone, never by times. Needs the visits.
-std::vector<DisturbedLaunch> disturbed_rounds(const LedgerData& data);
-
-// The command of a run, as SpecRow stores it, that measures its disturbed launches again: of `cell`
-// alone where the run named cells, in `directory` where that is known ("": as recorded). Merged
-// results have the command of each part; there the first is taken, with DIR for its results.
-std::string redo_command(const std::string& run_command,
-                         const std::string& cell = "",
-                         const std::string& directory = "");
-
-// The timed launches to measure again: of the cell `what`, or, for "disturbed", of all cells those
-// in which more rounds than the plan's limit were disturbed. Needs the visits.
-std::vector<EventRow> redo_events(const LedgerData& data, const std::string& what);
 
 // "timed launch 3", "timed launches 1 to 4, 6", "parity launch". The indices count from 1 within
 // cell and kind, which is how people see a launch everywhere.

@@ -4,10 +4,13 @@
 
 #include <algorithm>
 
+#include "experiments/analysis/explanations.h"
 #include "experiments/analysis/report.h"
 #include "experiments/analysis/wording.h"
 #include "experiments/demo/synthetic_ledger.h"
+#include "experiments/evidence/continuation.h"
 #include "experiments/evidence/plan_state.h"
+#include "experiments/evidence/redo.h"
 #include "experiments/report/render.h"
 #include "tests/analysis/synthetic_report.h"
 #include "tests/names.h"
@@ -21,6 +24,7 @@ using synthetic::SyntheticCell;
 using synthetic::two_level_cell;
 using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::Not;
 
 // `assay status`, the runner and the report read one rule: nothing is owed that no run would make.
 TEST(Missing, ABlockedCellOwesNothingAndAFailedLaunchIsOwed) {
@@ -97,7 +101,7 @@ TEST(Redo, TheCommandIsTheRunsOwn) {
   EXPECT_EQ(redo_command(merged, "b"), "assay run m.toml --out DIR --cell b --redo disturbed");
   EXPECT_EQ(redo_command(merged), "assay run m.toml --out DIR --redo disturbed");
   EXPECT_EQ(redo_command("assay run m.toml --out r --device cuda", "", "copy of r"),
-            "assay run m.toml --device cuda --out 'copy of r' --redo disturbed");
+            "assay run m.toml --out 'copy of r' --device cuda --redo disturbed");
   EXPECT_EQ(redo_command("assay demo"), "assay run MATRIX --out DIR --redo disturbed");
 }
 
@@ -113,10 +117,33 @@ TEST(Redo, AContendedReportBeginsWithTheNextAction) {
   EXPECT_THAT(first(report).verdict.reasons.at(0).text,
               HasSubstr("`assay run my.toml --out r1 --redo disturbed`"));
   EXPECT_THAT(render_html(report), test::names("my.toml --out r1", "r1 --redo disturbed"));
-  EXPECT_EQ(redo_events(data, "disturbed").size(), 5U);
+  EXPECT_EQ(redo_events(data, {{kCauseDisturbed}, {}}).size(), 5U);
   const Report quiet = judge_results(synthetic_ledger(plan_of(two_level_cell(-0.1))));
   EXPECT_EQ(quiet.cells[0].disturbed_launches, 0);
   EXPECT_FALSE(has_reason(first(quiet).verdict, ReasonCode::PairsDisturbed));
+}
+
+// What a run would refuse is not advised, and the reason is given.
+TEST(Redo, OldResultsAreNotAdvisedToBeContinued) {
+  synthetic::SyntheticPlan plan = plan_of(two_level_cell(-0.1));
+  plan.cells[0].disturbed_share = 0.4;
+  LedgerData data = synthetic_ledger(plan);
+  EXPECT_EQ(why_not_continued(data, ""), "");
+  EXPECT_EQ(why_not_continued(data, measured_build(data)), "");
+  EXPECT_THAT(why_not_continued(data, "other"), test::names(measured_build(data), "other"));
+  data.spec.schema = kLedgerSchema - 1;
+  EXPECT_NE(why_not_continued(data, measured_build(data)), "");
+  const Report report = judge_results(data);
+  ASSERT_EQ(first(report).verdict.validity, Validity::Contended);
+  const std::string reason = first(report).verdict.reasons.at(0).text;
+  EXPECT_THAT(reason, HasSubstr(fmt::format("schema {}", kLedgerSchema - 1)));
+  EXPECT_THAT(reason, Not(HasSubstr("--redo")));
+  data.cells[0].traced_rounds = 3;
+  std::erase_if(data.launches,
+                [](const LaunchRow& launch) { return launch.kind == LaunchKind::Traced; });
+  EXPECT_THAT(why_no_trace(data, data.cells[0].id), Not(HasSubstr("assay run")));
+  data.spec.schema = kLedgerSchema;
+  EXPECT_THAT(why_no_trace(data, data.cells[0].id), HasSubstr("assay run"));
 }
 
 } // namespace

@@ -36,9 +36,18 @@ TEST(PlanDifference, NamesAKeyOnceWithBothValues) {
   EXPECT_EQ(difference(a, a), "");
   EXPECT_EQ(difference(a, plan({cell("x", 64), cell("y", 64)}, 2)), "seed: 1 there, 2 here");
   EXPECT_EQ(difference(a, plan({cell("x", 128), cell("y", 128)})),
-            "cell 'x', seq_len: 64 there, 128 here (in 1 more)");
+            "cell 'x', seq_len: 64 there, 128 here (and in 1 more cell)");
   EXPECT_EQ(difference(a, plan({cell("x", 64), cell("y", 64, 7)})),
             "cell 'y', rounds: 6 there, 7 here");
+}
+
+// A plan stores its launches as a whole, and for each cell.
+TEST(PlanDifference, CountsTheCellsOfADifferenceOfTheWholePlan) {
+  json a = plan({cell("x", 64), cell("y", 64)}), b = a;
+  for (json* one : {&a, &b})
+    for (json& of_cell : (*one)["cells"]) of_cell["launches"] = one == &a ? 5 : 3;
+  b["launches"] = 3;
+  EXPECT_EQ(difference(a, b), "launches: 5 there, 3 here (and in 2 cells)");
 }
 
 TEST(PlanDifference, NamesWhatOneSideLacks) {

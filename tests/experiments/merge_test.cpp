@@ -2,9 +2,13 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <signal.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <fstream>
 
+#include "core/ledger/directory_lock.h"
 #include "core/sqlite/database.h"
 #include "tests/experiments/support.h"
 #include "tests/names.h"
@@ -19,16 +23,14 @@ namespace fs = std::filesystem;
 TEST(Merge, JoinsDifferentLaunchesAndKeepsDuplicatesOnce) {
   const Scratch scratch;
   const Plan plan = small_plan(scratch);
-  run_plan(plan, scratch / "a", fake_options());
+  RunOptions options = fake_options();
+  options.cells = {"ema"};
+  run_plan(plan, scratch / "a", options);
   fs::copy(scratch / "a", scratch / "copy", fs::copy_options::recursive);
-  {
-    // Another machine's times differ; the fake's are equal but for its build order, so give it
-    // another host's pace.
-    const FakeBehaviour behaviour("effect=1.5");
-    Plan elsewhere = plan;
-    elsewhere.ledger.spec.command = "assay run elsewhere";
-    run_plan(elsewhere, scratch / "b", fake_options());
-  }
+  Plan elsewhere = plan;
+  elsewhere.ledger.spec.command = "assay run elsewhere";
+  options.cells = {"guard"};
+  run_plan(elsewhere, scratch / "b", options);
   const MergeSummary merged = value_or_throw(
       merge_ledgers({scratch / "a", scratch / "copy", scratch / "b"}, scratch / "all/"));
   const LedgerData a = value_or_throw(read_ledger(scratch / "a")),
@@ -50,6 +52,69 @@ TEST(Merge, JoinsDifferentLaunchesAndKeepsDuplicatesOnce) {
   }
   EXPECT_EQ(plan_progress(all).missing, 0);
   EXPECT_EQ(all.spec.command, plan.ledger.spec.command + "; assay run elsewhere");
+}
+
+// Launches of one number have one seed: a second measurement of them is no larger sample, and
+// nobody counts how often a person tries.
+TEST(Merge, RefusesALaunchThatWasMeasuredTwice) {
+  const Scratch scratch;
+  const Plan plan = small_plan(scratch);
+  RunOptions options = fake_options();
+  run_plan(plan, scratch / "a", options);
+  options.cells = {"guard"};
+  {
+    const FakeBehaviour behaviour("effect=1.5"); // else the fake's times are the same
+    run_plan(plan, scratch / "b", options);
+  }
+  for (const auto& parts :
+       {std::vector{scratch / "a", scratch / "b"}, std::vector{scratch / "b", scratch / "a"}})
+    EXPECT_THAT(merge_ledgers(parts, scratch / "out").error().message,
+                test::names("cell 'guard'", "timed launches 1 to 2", "--cell"));
+  EXPECT_FALSE(fs::exists(scratch / "out"));
+}
+
+// What the second run repeats was never finished by the first one, or gave its place to a
+// repetition.
+TEST(Merge, TakesALaunchThatCountsOnce) {
+  const Scratch scratch;
+  const Plan plan = small_plan(scratch);
+  RunOptions options = fake_options();
+  options.cells = {"guard"};
+  options.progress = [](const RunProgress& progress) {
+    if (progress.task.kind == LaunchKind::Timed && progress.round == 2) ::raise(SIGTERM);
+  };
+  run_plan(plan, scratch / "stopped", options);
+  options.progress = {};
+  fs::copy(scratch / "stopped", scratch / "on", fs::copy_options::recursive);
+  run_plan(plan, scratch / "on", options);
+  fs::copy(scratch / "on", scratch / "again", fs::copy_options::recursive);
+  options.redo = {"guard"};
+  run_plan(plan, scratch / "again", options);
+  const MergeSummary merged = value_or_throw(
+      merge_ledgers({scratch / "stopped", scratch / "on", scratch / "again"}, scratch / "all"));
+  const LedgerData all = value_or_throw(read_ledger(scratch / "all"));
+  EXPECT_EQ(merged.launches,
+            static_cast<int>(value_or_throw(read_ledger(scratch / "again")).launches.size()));
+  EXPECT_EQ(std::count_if(all.launches.begin(),
+                          all.launches.end(),
+                          [&](const LaunchRow& launch) { return all.superseded(launch.id); }),
+            2);
+}
+
+TEST(Merge, RefusesADirectoryThatARunIsWriting) {
+  const Scratch scratch;
+  const Plan plan = small_plan(scratch);
+  for (const char* part : {"a", "b"}) {
+    RunOptions options = fake_options();
+    options.cells = {part[0] == 'a' ? "ema" : "guard"};
+    run_plan(plan, scratch / part, options);
+  }
+  const int lock = lock_directory(scratch / "b");
+  EXPECT_THAT(merge_ledgers({scratch / "a", scratch / "b"}, scratch / "all").error().message,
+              test::names("/b: process " + std::to_string(::getpid()), "tests_experiments"));
+  EXPECT_FALSE(fs::exists(scratch / "all"));
+  ::close(lock);
+  EXPECT_TRUE(merge_ledgers({scratch / "a", scratch / "b"}, scratch / "all"));
 }
 
 TEST(Merge, TracesFollowTheirLaunches) {

@@ -55,11 +55,12 @@ TEST(ProgressText, IsNeverWiderAndNeverCutsAUnit) {
 TEST(ProgressText, OfAWaitTheLaunchGoesFirstThenTheCause) {
   RunProgress p = progress();
   p.cell = "update_pass";
-  p.waiting =
-      "waiting for a quiet machine: threads wait 12 % of the time for a core (11.0 s of 5m 0s)";
-  EXPECT_EQ(progress_text(p, 140), p.waiting + ", before update_pass timed launch 3");
-  EXPECT_EQ(progress_text(p, 100), p.waiting);
-  EXPECT_EQ(progress_text(p, 79), "waiting for a quiet machine (11.0 s of 5m 0s)");
+  p.waiting = WaitProgress{"threads wait 12 % of the time for a core", 11, 300};
+  const std::string whole =
+      "waiting for a quiet machine: threads wait 12 % of the time for a core (11.0 s of 5m 00s)";
+  EXPECT_EQ(progress_text(p, 140), whole + ", before update_pass timed launch 3");
+  EXPECT_EQ(progress_text(p, 100), whole);
+  EXPECT_EQ(progress_text(p, 79), "waiting for a quiet machine (11.0 s of 5m 00s)");
   EXPECT_EQ(progress_text(p, 30), "waiting for a quiet machine");
 }
 

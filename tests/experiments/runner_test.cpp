@@ -242,7 +242,12 @@ TEST_F(RunnerTest, BadInputEndsTheRunWithTheWorkersWords) {
 
 // What a cell's gates cannot do says nothing about the others.
 TEST_F(RunnerTest, BadInputAfterTheBuildIsThatLaunchsOwn) {
-  EXPECT_EQ(run("bad_input=parity/1/parity").outcome, RunSummary::Outcome::Complete);
+  const RunSummary first = run("bad_input=parity/1/parity");
+  EXPECT_EQ(first.outcome, RunSummary::Outcome::Incomplete);
+  EXPECT_EQ(first.progress.failed, 1);
+  ASSERT_EQ(launches(LaunchKind::Parity, "ema").size(), 1u) << "the same input is not read again";
+  EXPECT_EQ(launches(LaunchKind::Timed, "guard").size(), 2u);
+  EXPECT_EQ(run().outcome, RunSummary::Outcome::Complete); // the next run tries again
   const auto parity = launches(LaunchKind::Parity, "ema");
   ASSERT_EQ(parity.size(), 2u);
   EXPECT_EQ(parity[0].state, LaunchState::Failed);

@@ -17,8 +17,12 @@
 #include "app/number_checks.h"
 #include "core/files/atomic_file.h"
 #include "core/ledger/directory_lock.h"
+#include "core/ledger/ledger.h"
+#include "core/ledger/ledger_schema.h"
+#include "core/ledger/plan_difference.h"
 #include "core/result.h"
 #include "core/text.h"
+#include "experiments/evidence/continuation.h"
 #include "experiments/plan/matrix.h"
 #include "experiments/plan/plan.h"
 
@@ -57,14 +61,34 @@ about_options(const std::string& problems, const std::string& text, const std::s
 }
 
 // A plan that would be refused leaves no directory behind.
-void check_plan(const std::string& text, const std::string& file) {
+Plan check_plan(const std::string& text, const std::string& file) {
   const auto accepted = [&](auto result) {
     if (!result) bad_input("{}", about_options(result.error().message, text, file));
     return std::move(*result);
   };
   const Matrix matrix = accepted(parse_matrix(text, file));
-  accepted(
+  return accepted(
       make_plan(matrix, {.claims_directory = data_directory("claims"), .command = command_line()}));
+}
+
+// Nothing is written into a directory whose results this comparison would not continue.
+void check_results(const std::string& directory, const Plan& plan) {
+  if (!std::filesystem::exists(std::filesystem::path(directory) / ledger_schema::kFileName)) return;
+  const LedgerData there = value_or_throw(read_ledger(directory));
+  if (there.spec.hash != plan.ledger.spec.hash) {
+    const std::string difference =
+        plan_difference(there.spec.plan_json, plan.ledger.spec.plan_json);
+    bad_input("{}: contains another comparison ('{}', {}): {}; name another results directory with "
+              "--out",
+              directory,
+              printable(there.spec.name),
+              there.spec.hash,
+              difference.empty() ? "its matrix or claims differ" : difference);
+  }
+  if (const std::string why = why_not_continued(there.spec); !why.empty())
+    bad_input("{}: its results cannot be continued: {}; name another results directory with --out",
+              directory,
+              why);
 }
 
 // Another matrix stays where it was measured; one of a call that failed gives way, as
@@ -76,7 +100,7 @@ void write_matrix(const std::filesystem::path& directory,
   const std::string before{std::istreambuf_iterator<char>(old), {}};
   if (old && before == text) return;
   const bool ours = before.find(kDraftLine) != std::string::npos;
-  if (old && (!ours || std::filesystem::exists(directory / "ledger.sqlite")))
+  if (old && (!ours || std::filesystem::exists(directory / ledger_schema::kFileName)))
     bad_input("{}: contains another comparison; name another results directory with --out", file);
   if (old) std::filesystem::rename(file, file + "~");
   write_file_atomically(file, text);
@@ -87,7 +111,7 @@ void ab(const AbOptions& options) {
       plain_path(options.out.empty() ? "results/" + options.draft.optimization : options.out);
   const std::string file = (std::filesystem::path(out) / "matrix.toml").string();
   const std::string text = matrix_text(options.draft);
-  check_plan(text, file);
+  check_results(out, check_plan(text, file));
   make_directory(out);
   write_matrix(out, file, text);
   std::vector<std::string> arguments{"run", file, "--out", out};

@@ -19,8 +19,10 @@
 #include "core/rank_environment.h"
 #include "core/result.h"
 #include "core/text.h"
+#include "experiments/analysis/report.h"
 #include "experiments/analysis/wording.h"
 #include "experiments/engine/runner.h"
+#include "experiments/evidence/redo.h"
 #include "experiments/plan/matrix.h"
 #include "profilers/machine/busy_sample.h"
 
@@ -96,14 +98,14 @@ std::string result_line(const RunSummary& summary, const Options& options) {
                        p.done,
                        p.planned,
                        options.out);
-  const std::string given_up =
-      p.failed == 0 ? "" : fmt::format(", {} given up after {} attempts", p.failed, kAttempts);
-  return fmt::format("incomplete: {} of {} launches in {}{}{}; run the same command to resume",
+  const std::string given_up = p.failed == 0 ? "" : fmt::format(", {} given up", p.failed);
+  return fmt::format("incomplete: {} of {} launches in {}{}{}; run the same command {}to resume",
                      p.done,
                      p.planned,
                      options.out,
                      given_up,
-                     summary.stopped.empty() || p.failed > 0 ? "" : " (" + summary.stopped + ")");
+                     summary.stopped.empty() || p.failed > 0 ? "" : " (" + summary.stopped + ")",
+                     summary.nothing_again ? "without --redo " : "");
 }
 
 // `command`: that of the plan, to which a person adds.
@@ -116,6 +118,10 @@ void print_disturbed(const RunSummary& summary, const std::string& command) {
              launch_count_text(summary.disturbed.size()),
              one ? "it" : "them",
              printable(redo_command(command)));
+}
+
+bool prints_verdicts(const RunSummary& summary, const Options& options) {
+  return summary.outcome == RunSummary::Outcome::Complete && !options.json && !options.quiet;
 }
 
 void print_summary(const RunSummary& summary, const Options& options, const std::string& command) {
@@ -140,8 +146,20 @@ void print_summary(const RunSummary& summary, const Options& options, const std:
     fmt::print(stderr, "older results of another plan or build are now in {}\n", summary.set_aside);
   for (const std::string& problem : p.problems)
     fmt::print(stderr, "problem: {}\n", printable(problem));
-  print_disturbed(summary, command);
+  if (!prints_verdicts(summary, options)) print_disturbed(summary, command); // else they do
   fmt::print(stderr, "{}\n", result_line(summary, options));
+}
+
+// Whether the first reason of a verdict contains the command that measures the launches again.
+bool report_names_redo(const LedgerData& data) {
+  const Report report = judge_results(data);
+  return std::any_of(report.cells.begin(), report.cells.end(), [](const CellReport& cell) {
+    return cell.disturbed_launches > 0 &&
+           std::any_of(cell.comparisons.begin(), cell.comparisons.end(), [](const auto& one) {
+             return one.verdict.validity == Validity::Contended &&
+                    one.verdict.reasons.front().code == ReasonCode::PairsDisturbed;
+           });
+  });
 }
 
 // The verdicts, as `assay report` prints them, and what to type next.
@@ -156,7 +174,7 @@ void print_verdicts(const Options& options) {
   const auto launches = disturbed_rounds(data);
   const auto beyond =
       std::count_if(launches.begin(), launches.end(), [](const auto& one) { return one.beyond; });
-  if (beyond > 0)
+  if (beyond > 0 && !report_names_redo(data))
     fmt::print("next, on a quiet machine, since {}: {}\n",
                disturbed_text(static_cast<int>(beyond), static_cast<int>(launches.size())),
                printable(redo_command(data.spec.command, "", directory)));
@@ -196,7 +214,7 @@ void add_run(CLI::App& app, int& exit_code) {
       const RunSummary summary = run_with_progress(plan, *options);
       print_summary(summary, *options, plan.ledger.spec.command);
       exit_code = summary.outcome == RunSummary::Outcome::Complete ? kOk : kIncomplete;
-      if (exit_code == kOk && !options->json && !options->quiet) print_verdicts(*options);
+      if (prints_verdicts(summary, *options)) print_verdicts(*options);
     } catch (const Failure& failure) {
       if (host)
         host->fail(failure.kind() == Failure::Kind::BadInput ? kBadInput : kInternal,

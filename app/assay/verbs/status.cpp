@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "app/assay/json_output.h"
+#include "app/assay/programs.h"
 #include "app/assay/terminal.h"
 #include "app/assay/verbs.h"
 #include "core/ledger/directory_lock.h"
@@ -23,7 +24,10 @@
 #include "experiments/analysis/report.h"
 #include "experiments/analysis/wording.h"
 #include "experiments/engine/eta.h"
+#include "experiments/evidence/cell_view.h"
+#include "experiments/evidence/continuation.h"
 #include "experiments/evidence/plan_state.h"
+#include "experiments/evidence/redo.h"
 #include "experiments/report/text_layout.h"
 
 namespace assay::cli {
@@ -34,18 +38,14 @@ using nlohmann::json;
 
 constexpr std::size_t kCellColumns = 24;
 
-// Launches of a cell that the last `assay run --redo` asked for.
-struct Repeats {
-  int asked = 0, done = 0;
-};
-
 struct Status {
   std::string directory;
   Report report;
   PlanProgress progress;
-  std::map<std::int64_t, Repeats> repeats; // by cell; only those that are not all done
+  std::map<std::int64_t, RedoProgress> repeats;
   bool can_redo = false; // no run goes on, and nobody asked to measure the disturbed launches again
-  std::string engine;    // who runs it now, or ""
+  std::string why_not_continued; // then: why they cannot be measured again, or ""
+  std::string engine;            // who runs it now, or ""
   std::optional<double> eta_seconds;
 
   const LaunchSummary* running() const {
@@ -64,35 +64,6 @@ struct Status {
   }
 };
 
-const LaunchRow& launch_of(const LedgerData& data, std::int64_t id) {
-  return *std::find_if(data.launches.begin(), data.launches.end(), [&](const LaunchRow& launch) {
-    return launch.id == id;
-  });
-}
-
-// A launch that was repeated before the oldest open request belongs to an earlier one.
-std::map<std::int64_t, Repeats> repeats_of(const LedgerData& data) {
-  std::map<std::int64_t, std::string> open_since; // by cell; UTC texts sort by time
-  for (const EventRow& event : data.events) {
-    const LaunchRow& launch = launch_of(data, event.launch);
-    if (event.kind == "redo" && redo_is_asked(data, launch)) {
-      std::string& since = open_since.try_emplace(launch.cell, event.utc).first->second;
-      since = std::min(since, event.utc);
-    }
-  }
-  std::map<std::int64_t, Repeats> repeats;
-  for (const LaunchRow& launch : data.launches)
-    if (open_since.contains(launch.cell)) repeats[launch.cell].asked += redo_is_asked(data, launch);
-  for (const LaunchRow& launch : data.launches)
-    if (launch.repeats != 0 && open_since.contains(launch.cell) &&
-        launch.started_utc >= open_since.at(launch.cell) && data.superseded(launch.repeats)) {
-      Repeats& cell = repeats[launch.cell];
-      ++cell.asked;
-      ++cell.done;
-    }
-  return repeats;
-}
-
 // Launches that are there and are measured again are not missing.
 void keep_what_is_missing(Status& status) {
   for (CellReport& cell : status.report.cells) cell.missing.clear();
@@ -104,6 +75,16 @@ void keep_what_is_missing(Status& status) {
   }
 }
 
+// Of the worker beside this program; "" where there is none, or it does not start.
+std::string worker_build() {
+  if (!find_program("assay-worker")) return "";
+  try {
+    return worker_identity().value("build", "");
+  } catch (const std::exception&) {
+    return "";
+  }
+}
+
 Status read_status(const std::string& directory) {
   Status status;
   status.directory = directory;
@@ -112,8 +93,9 @@ Status read_status(const std::string& directory) {
   status.report = judge_results(data);
   status.progress = plan_progress(data);
   keep_what_is_missing(status);
-  status.repeats = repeats_of(data);
-  status.can_redo = status.engine.empty() && !redo_events(data, kCauseDisturbed).empty();
+  status.repeats = redo_progress(data);
+  status.can_redo = status.engine.empty() && !redo_events(data, {{kCauseDisturbed}, {}}).empty();
+  if (status.can_redo) status.why_not_continued = why_not_continued(data, worker_build());
   if (status.engine.empty()) return status;
   Eta eta;
   eta.read(data);
@@ -160,7 +142,9 @@ void print_json_status(const Status& status) {
   for (const auto& [cell, repeats] : status.repeats)
     out["measured_again"].push_back(
         {{"cell", status.cell_name(cell)}, {"done", repeats.done}, {"asked", repeats.asked}});
-  if (status.can_redo) out["redo"] = redo_command(status.report.spec.command, "", status.directory);
+  if (status.can_redo && status.why_not_continued.empty())
+    out["redo"] = redo_command(status.report.spec.command, "", status.directory);
+  if (!status.why_not_continued.empty()) out["cannot_continue"] = status.why_not_continued;
   if (status.eta_seconds) out["eta_seconds"] = *status.eta_seconds;
   if (const LaunchSummary* running = status.running()) out["running"] = launch_json(*running);
   print_json(out);
@@ -203,43 +187,79 @@ std::string cell_text(const Status& status, const CellReport& cell) {
   return text;
 }
 
-// A later attempt of the same launch is complete.
+bool same_launch(const LaunchRow& a, const LaunchRow& b) {
+  return a.cell == b.cell && a.kind == b.kind && a.index == b.index;
+}
+
+// A later attempt of the same launch counts.
 bool made_good(const Report& report, const LaunchSummary& launch) {
-  const LaunchRow& row = launch.row;
   return std::any_of(report.launches.begin(), report.launches.end(), [&](const auto& other) {
-    return other.row.cell == row.cell && other.row.kind == row.kind &&
-           other.row.index == row.index && other.row.attempt > row.attempt &&
-           other.row.state == LaunchState::Complete;
+    return same_launch(other.row, launch.row) && other.row.attempt > launch.row.attempt &&
+           (other.row.state == LaunchState::Complete || is_counted(other.row));
   });
 }
 
-// Launches of one cell and kind that ended for the same reason take one line.
-void print_ended(const Status& status, TextWriter& out) {
-  struct Ended {
-    const LaunchSummary* launch;
-    std::string why;
-    std::set<int> indices;
-    int attempts = 0;
-  };
-  std::vector<Ended> lines;
-  for (const LaunchSummary& launch : status.report.launches) {
-    if (launch.row.reason.empty() || made_good(status.report, launch)) continue;
-    std::string why = why_ended(status.state_of(launch), launch.row.reason);
-    auto found = std::find_if(lines.begin(), lines.end(), [&](const Ended& known) {
-      return known.launch->row.cell == launch.row.cell &&
-             known.launch->row.kind == launch.row.kind && known.why == why;
-    });
-    if (found == lines.end()) found = lines.insert(lines.end(), {&launch, std::move(why), {}});
-    found->indices.insert(launch.row.index);
-    ++found->attempts;
+// A problem above has given the reason for all launches that it names.
+bool is_problem(const Status& status, const LaunchSummary& launch) {
+  const auto& problems = status.progress.problems;
+  return std::any_of(problems.begin(), problems.end(), [&](const std::string& problem) {
+    return problem.ends_with(": " + launch.row.reason);
+  });
+}
+
+// Launches of one kind that ended for the same reason.
+struct Ended {
+  LaunchKind kind;
+  std::string why;
+  std::vector<const LaunchSummary*> launches;
+};
+
+// "ema timed launches 1 to 3 (6 attempts), guard timed launch 1 (attempt 2)"
+std::string ended_launches(const Status& status, const Ended& ended) {
+  const auto& launches = status.report.launches;
+  std::vector<std::vector<const LaunchRow*>> cells;
+  for (const LaunchSummary* launch : ended.launches) {
+    if (cells.empty() || cells.back().front()->cell != launch->row.cell) cells.emplace_back();
+    cells.back().push_back(&launch->row);
   }
-  for (const Ended& line : lines)
-    out.line(fmt::format("{} {}{}: {}",
-                         line.launch->cell,
-                         numbered_launches_text(line.launch->row.kind, line.indices),
-                         line.attempts == 1 ? "" : fmt::format(" ({} attempts)", line.attempts),
-                         line.why),
-             2);
+  std::vector<std::string> parts;
+  for (const auto& rows : cells) {
+    std::set<int> indices;
+    for (const LaunchRow* row : rows) indices.insert(row->index);
+    const LaunchRow& first = *rows.front();
+    const auto attempts = std::count_if(launches.begin(), launches.end(), [&](const auto& other) {
+      return same_launch(other.row, first);
+    });
+    parts.push_back(status.cell_name(first.cell) + " " +
+                    numbered_launches_text(ended.kind, indices));
+    if (rows.size() > indices.size())
+      parts.back() += fmt::format(" ({} attempts)", rows.size());
+    else if (rows.size() == 1 && attempts > 1)
+      parts.back() += fmt::format(" (attempt {})", first.attempt + 1);
+  }
+  return fmt::format("{}", fmt::join(parts, ", "));
+}
+
+void print_ended(const Status& status, TextWriter& out) {
+  std::vector<Ended> lines;
+  std::vector<const LaunchSummary*> launches;
+  for (const LaunchSummary& launch : status.report.launches)
+    if (!launch.row.reason.empty() && !made_good(status.report, launch) &&
+        !is_problem(status, launch))
+      launches.push_back(&launch);
+  std::stable_sort(launches.begin(), launches.end(), [](const auto* a, const auto* b) {
+    return a->row.cell < b->row.cell;
+  });
+  for (const LaunchSummary* launch : launches) {
+    std::string why = why_ended(status.state_of(*launch), launch->row.reason);
+    auto found = std::find_if(lines.begin(), lines.end(), [&](const Ended& known) {
+      return known.kind == launch->row.kind && known.why == why;
+    });
+    if (found == lines.end())
+      found = lines.insert(lines.end(), {launch->row.kind, std::move(why), {}});
+    found->launches.push_back(launch);
+  }
+  for (const Ended& line : lines) out.line(ended_launches(status, line) + ": " + line.why, 2);
 }
 
 void print_status(const Status& status, const TableStyle& style) {
@@ -261,7 +281,9 @@ void print_status(const Status& status, const TableStyle& style) {
       out.line(disturbed_text(cell.disturbed_launches, cell.launches_with_copies),
                2,
                cell.cell.name + ": ");
-  if (status.can_redo)
+  if (!status.why_not_continued.empty())
+    out.line(status.why_not_continued, 2, "these results cannot be continued: ");
+  else if (status.can_redo)
     out.line(
         redo_command(report.spec.command, "", status.directory), 2, "next, on a quiet machine: ");
   for (const std::string& problem : status.progress.problems) out.line(problem, 2, "problem: ");

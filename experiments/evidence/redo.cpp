@@ -1,0 +1,192 @@
+#include "experiments/evidence/redo.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <set>
+
+#include "core/files/shell_text.h"
+#include "core/ledger/covariates.h"
+#include "core/text.h"
+#include "experiments/evidence/cell_view.h"
+
+namespace assay {
+
+namespace {
+
+// What a run asks for once, and whether a word follows it.
+const std::map<std::string, bool> kAskedOnce{{"--redo", true},
+                                             {"--fork", false},
+                                             {"--quiet", false},
+                                             {"--json", false},
+                                             {"--stop-after", true},
+                                             {"--wait-for-quiet", false}};
+
+// Removes an option wherever it is, "--option=VALUE" too; whether it was there.
+bool take_option(std::vector<std::string>& words, const std::string& option, bool has_value) {
+  bool found = false;
+  for (auto word = words.begin(); word != words.end();) {
+    const bool alone = *word == option;
+    if (!alone && !word->starts_with(option + "=")) {
+      ++word;
+      continue;
+    }
+    found = true;
+    word = words.erase(word);
+    if (alone && has_value && word != words.end()) word = words.erase(word);
+  }
+  return found;
+}
+
+// Sets an option that is there, at its first place; it is given once then.
+void replace_option(std::vector<std::string>& words,
+                    const std::string& option,
+                    const std::string& value) {
+  const auto first = std::find_if(words.begin(), words.end(), [&](const std::string& word) {
+    return word == option || word.starts_with(option + "=");
+  });
+  const auto place = first - words.begin();
+  if (take_option(words, option, true)) words.insert(words.begin() + place, {option, value});
+}
+
+// Merged results name the commands of all parts, "A; B": the first is left. Whether there were
+// more.
+bool keep_first_command(std::vector<std::string>& words) {
+  const auto end = std::find_if(
+      words.begin(), words.end(), [](const std::string& word) { return word.ends_with(';'); });
+  if (end == words.end()) return false;
+  end->pop_back();
+  words.erase(end + 1, words.end());
+  return true;
+}
+
+bool contains(const std::vector<std::string>& words, const std::string& word) {
+  return std::find(words.begin(), words.end(), word) != words.end();
+}
+
+const LaunchRow& launch_of(const LedgerData& data, std::int64_t id) {
+  return *std::find_if(data.launches.begin(), data.launches.end(), [&](const LaunchRow& launch) {
+    return launch.id == id;
+  });
+}
+
+// When the oldest wish of this selection that is still open was made, if there is one.
+std::optional<std::string> open_since(const LedgerData& data, const RedoSelection& selection) {
+  std::optional<std::string> since;
+  for (const EventRow& event : data.events) {
+    if (event.kind != "redo") continue;
+    const LaunchRow& launch = launch_of(data, event.launch);
+    const std::string& cell = data.cell(launch.cell).name;
+    const bool selected = event.cause == kCauseDisturbed
+                              ? contains(selection.what, kCauseDisturbed) && selection.chooses(cell)
+                              : contains(selection.what, cell);
+    if (selected && redo_is_asked(data, launch))
+      since = std::min(since.value_or(event.utc), event.utc); // UTC texts sort by time
+  }
+  return since;
+}
+
+bool redone_since(const LaunchRow& launch, const std::string& utc) {
+  return launch.repeats != 0 && launch.started_utc >= utc;
+}
+
+} // namespace
+
+bool RedoSelection::chooses(const std::string& cell) const {
+  return cells.empty() || contains(cells, cell);
+}
+
+bool redo_is_asked(const LedgerData& data, const LaunchRow& launch) {
+  const bool asked =
+      std::any_of(data.events.begin(), data.events.end(), [&](const EventRow& event) {
+        return event.launch == launch.id && event.kind == "redo";
+      });
+  return asked && !data.superseded(launch.id);
+}
+
+std::vector<DisturbedLaunch> disturbed_rounds(const LedgerData& data) {
+  std::map<std::int64_t, std::map<int, bool>> rounds; // by launch and round: disturbed
+  for (const VisitRow& visit : data.visits)
+    if (!visit.warmup)
+      rounds[visit.launch][visit.round] |= !disturbance(visit.covariates, data.spec.limits).empty();
+  std::vector<DisturbedLaunch> result;
+  for (const LaunchRow& launch : data.launches) {
+    if (!is_counted(launch) || data.superseded(launch.id)) continue;
+    const std::map<int, bool>& own = rounds[launch.id];
+    DisturbedLaunch one{launch.id, launch.cell};
+    one.rounds = std::ssize(own);
+    one.disturbed =
+        std::count_if(own.begin(), own.end(), [](const auto& round) { return round.second; });
+    one.beyond = static_cast<double>(one.disturbed) >
+                 data.spec.limits.pairs * static_cast<double>(own.size());
+    result.push_back(one);
+  }
+  return result;
+}
+
+std::string redo_command(const std::string& run_command,
+                         const std::string& cell,
+                         const std::string& directory) {
+  std::vector<std::string> words = shell_words(run_command);
+  if (words.size() < 2 || words[1] != "run") return "assay run MATRIX --out DIR --redo disturbed";
+  const bool merged = keep_first_command(words);
+  for (const auto& [option, has_value] : kAskedOnce) take_option(words, option, has_value);
+  if (merged || !directory.empty())
+    replace_option(words, "--out", directory.empty() ? "DIR" : directory);
+  if (!cell.empty())
+    replace_option(words, "--cell", cell);
+  else if (merged)
+    take_option(words, "--cell", true);
+  std::string command;
+  for (const std::string& word : words)
+    command += (word == "-" ? "MATRIX" : shell_word(word)) + " "; // standard input is gone
+  return command + "--redo disturbed";
+}
+
+std::vector<EventRow> redo_events(const LedgerData& data, const RedoSelection& selection) {
+  const std::optional<std::string> since = open_since(data, selection);
+  const std::string now = utc_now();
+  std::vector<EventRow> events;
+  for (const DisturbedLaunch& one : disturbed_rounds(data)) {
+    const std::string& cell = data.cell(one.cell).name;
+    const bool asked = contains(selection.what, cell);
+    const bool disturbed = one.beyond && contains(selection.what, kCauseDisturbed);
+    if (!selection.chooses(cell) || (!asked && !disturbed)) continue;
+    const LaunchRow& launch = launch_of(data, one.launch);
+    if (redo_is_asked(data, launch) || (since && redone_since(launch, *since))) continue;
+    events.push_back({one.launch,
+                      -1,
+                      now,
+                      "redo",
+                      fmt::format("{} of {} rounds disturbed", one.disturbed, one.rounds),
+                      0,
+                      asked ? kCauseAsked : kCauseDisturbed});
+  }
+  return events;
+}
+
+std::map<std::int64_t, RedoProgress> redo_progress(const LedgerData& data) {
+  std::map<std::int64_t, std::string> since; // by cell
+  std::map<std::int64_t, std::set<int>> open, done;
+  for (const EventRow& event : data.events) {
+    if (event.kind != "redo") continue;
+    const LaunchRow& launch = launch_of(data, event.launch);
+    if (!redo_is_asked(data, launch)) continue;
+    std::string& first = since.try_emplace(launch.cell, event.utc).first->second;
+    first = std::min(first, event.utc);
+    open[launch.cell].insert(launch.index);
+  }
+  for (const LaunchRow& launch : data.launches)
+    if (const auto cell = since.find(launch.cell);
+        cell != since.end() && redone_since(launch, cell->second) &&
+        data.superseded(launch.repeats) && !open[launch.cell].contains(launch.index))
+      done[launch.cell].insert(launch.index);
+  std::map<std::int64_t, RedoProgress> result;
+  for (const auto& [cell, indices] : open) {
+    const int measured = static_cast<int>(done[cell].size());
+    result[cell] = {measured + static_cast<int>(indices.size()), measured};
+  }
+  return result;
+}
+
+} // namespace assay

@@ -1,0 +1,51 @@
+// Launches that are measured again on request: `assay run --redo`. The wishes are events of the
+// ledger, so that whatever ends a run, the same results know what is still to be repeated.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "core/ledger/ledger.h"
+
+namespace assay {
+
+// Whether a launch is to be measured again: a `redo` event asks for it, and no later launch has
+// taken its place.
+bool redo_is_asked(const LedgerData& data, const LaunchRow& launch);
+
+struct DisturbedLaunch {
+  std::int64_t launch = 0, cell = 0;
+  std::int64_t disturbed = 0, rounds = 0; // counted rounds
+  bool beyond = false;                    // more rounds disturbed than the plan's limit
+};
+// Every timed launch that counts, by covariates alone, never by times. Needs the visits.
+std::vector<DisturbedLaunch> disturbed_rounds(const LedgerData& data);
+
+// The command of a run, as SpecRow stores it, that measures its disturbed launches again: of `cell`
+// alone where the run named cells, in `directory` where that is known ("": as recorded). Merged
+// results have the command of each part; there the first is taken, with DIR for its results.
+std::string redo_command(const std::string& run_command,
+                         const std::string& cell = "",
+                         const std::string& directory = "");
+
+struct RedoSelection {
+  std::vector<std::string> what;  // names of cells, or "disturbed"
+  std::vector<std::string> cells; // "disturbed" means launches of these alone; empty: of all
+  bool chooses(const std::string& cell) const;
+};
+
+// The timed launches to measure again: of the cells that are named, and, for "disturbed", those in
+// which more rounds than the plan's limit were disturbed. While a wish of the same selection is
+// open, its round goes on: no launch is asked again that this round has measured or still owes.
+// Needs the visits.
+std::vector<EventRow> redo_events(const LedgerData& data, const RedoSelection& selection);
+
+struct RedoProgress { // launches of a cell, each once, whatever number of attempts it has
+  int asked = 0, done = 0;
+};
+// By cell: those in which a launch is still to be measured again, since their oldest open wish.
+std::map<std::int64_t, RedoProgress> redo_progress(const LedgerData& data);
+
+} // namespace assay
