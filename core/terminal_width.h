@@ -1,4 +1,5 @@
-// Widths of a terminal, in columns: of one that is unknown, and the least that text is laid out for.
+// Widths of a terminal, in columns: of one that is unknown, and the least that text is laid out
+// for.
 #pragma once
 
 namespace assay {
