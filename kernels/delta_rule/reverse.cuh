@@ -35,14 +35,12 @@ template <int D, int DV> __global__ void __launch_bounds__(kThreads) reverse(Gra
   const Lane at;
   const SegmentPart<D, DV> of(p, at.warp);
   const int part = of.part, head = of.head, key_head = of.key_head;
-  const Span& span = of.span;
-  const bool owns_state = of.owns_state;
-  const int begin = span.begin, end = span.end;
+  const int begin = of.span.begin, end = of.span.end;
 
   const auto load = [&](int n) {
     if (n >= begin) {
       bf16* to = memory + (n - begin) % M::stages * M::stage;
-      const int2 chunk = span.chunk(n);
+      const int2 chunk = of.span.chunk(n);
       const std::int64_t keys = (static_cast<std::int64_t>(chunk.x) * p.heads_k + key_head) * D;
       load_rows<kChunk, D>(to + M::query,
                            M::key_stride,
@@ -76,7 +74,7 @@ template <int D, int DV> __global__ void __launch_bounds__(kThreads) reverse(Gra
     load(n - 1);
     const bf16* stage = memory + (n - begin) % M::stages * M::stage;
     const float2* decay = reinterpret_cast<const float2*>(stage + M::decay);
-    const int2 chunk = span.chunk(n);
+    const int2 chunk = of.span.chunk(n);
     store_state<D, DV, M>(b.d_states, ss, p, n, of);
     const float2 upper = decay[row], lower = decay[row + 8];
     const float whole = decay[kChunk - 1].x;
@@ -183,7 +181,7 @@ template <int D, int DV> __global__ void __launch_bounds__(kThreads) reverse(Gra
       for (int j = 0; j < kTiles; ++j)
 #pragma unroll
         for (int e = 0; e < 4; ++e) s[i][j][e] *= keep;
-    if (owns_state) {
+    if (of.owns_state) {
       add_to_state<D, DV, M>(s, stage + M::query, so, at);
       add_to_state<D, DV, M>(s, stage + M::key, sv, at);
       round_state<D, DV, M>(ss, s, at);

@@ -24,14 +24,12 @@ template <int D, int DV> __global__ void __launch_bounds__(kThreads) state(Probl
   const Lane at;
   const SegmentPart<D, DV> of(p, at.warp);
   const int part = of.part, head = of.head, key_head = of.key_head;
-  const Span& span = of.span;
-  const bool owns_state = of.owns_state;
-  const int begin = span.begin, end = span.end;
+  const int begin = of.span.begin, end = of.span.end;
 
   const auto load = [&](int n) {
     if (n < end) {
       bf16* to = memory + (n - begin) % M::stages * M::stage;
-      const int2 chunk = span.chunk(n);
+      const int2 chunk = of.span.chunk(n);
       load_rows<kChunk, D>(to + M::key,
                            M::key_stride,
                            p.k + (static_cast<std::int64_t>(chunk.x) * p.heads_k + key_head) * D,
@@ -59,7 +57,7 @@ template <int D, int DV> __global__ void __launch_bounds__(kThreads) state(Probl
     load(n + M::stages - 1);
     const bf16* stage = memory + (n - begin) % M::stages * M::stage;
     const float2* decay = reinterpret_cast<const float2*>(stage + M::decay);
-    const int2 chunk = span.chunk(n);
+    const int2 chunk = of.span.chunk(n);
     // S, for the output and the backward pass.
     store_state<D, DV, M>(p.states, ss, p, n, of);
     // R = beta (V - 2^gamma K S)
@@ -130,7 +128,7 @@ template <int D, int DV> __global__ void __launch_bounds__(kThreads) state(Probl
       for (int j = 0; j < kTiles; ++j)
 #pragma unroll
         for (int e = 0; e < 4; ++e) s[i][j][e] *= keep;
-    if (owns_state) {
+    if (of.owns_state) {
       add_to_state<D, DV, M>(s, stage + M::key, sw, at);
       round_state<D, DV, M>(ss, s, at);
     }
