@@ -23,28 +23,6 @@ Result<TrainConfig> merged_config(const std::vector<ConfigValue>& base, const Ma
   return config;
 }
 
-// The words of a message that may be keys: "key 'rope_dim' must be even" has key, rope_dim, must, …
-std::vector<std::string> words_of(const std::string& message) {
-  std::vector<std::string> words(1);
-  for (const char c : message)
-    if ((c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_')
-      words.back() += c;
-    else if (!words.back().empty())
-      words.emplace_back();
-  return words;
-}
-
-// Where the matrix writes the key that `message` blames, its first one; "" where it writes none.
-std::string blamed_place(const std::string& message,
-                         const std::vector<ConfigValue>& base,
-                         const std::vector<ConfigValue>& set) {
-  for (const std::string& word : words_of(message))
-    for (const auto* values : {&set, &base})
-      for (const ConfigValue& value : *values)
-        if (value.key == word) return value.where;
-  return "";
-}
-
 std::vector<const Level*> chosen_levels(const MatrixCell& cell, const Optimization& row) {
   const Level* reference = cell.reference.empty() ? &row.levels.front() : row.level(cell.reference);
   std::vector<const Level*> chosen{reference};
@@ -75,19 +53,55 @@ std::string why_unsuitable(const Optimization& row, const TrainConfig& resolved)
   return "";
 }
 
+using Values = std::vector<ConfigValue>;
+
+// The mistake of a level's configuration, or "".
+std::string mistake_of(const Values& base, const MatrixCell& cell, const Level& level) {
+  Result<TrainConfig> config = merged_config(base, cell);
+  if (!config) return config.error().message;
+  level.apply(*config);
+  const Result<TrainConfig> resolved = resolve(*config);
+  return resolved ? "" : resolved.error().message;
+}
+
+// Values that stand for many keys are blamed last: without its preset a training has other
+// mistakes.
+bool is_general(const ConfigValue& value) {
+  return value.key == "preset" || value.key == "family";
+}
+
+// The value that is to blame: the first without which the mistake is gone, those of the cell first.
+// nullptr where none is: the level's own.
+const ConfigValue* blamed_value(const Values& base, const MatrixCell& cell, const Level& level) {
+  const std::string mistake = mistake_of(base, cell, level);
+  for (const bool general : {false, true})
+    for (const bool of_cell : {true, false}) {
+      const Values& values = of_cell ? cell.set : base;
+      for (std::size_t i = 0; i < values.size(); ++i) {
+        if (is_general(values[i]) != general) continue;
+        MatrixCell without = cell;
+        Values rest = base;
+        Values& from = of_cell ? without.set : rest;
+        from.erase(from.begin() + static_cast<std::ptrdiff_t>(i));
+        if (mistake_of(rest, without, level) != mistake) return &values[i];
+      }
+    }
+  return nullptr;
+}
+
 // What is wrong with the level's configuration, with the place of the key that is to blame.
 Error blamed(const std::string& message,
-             const std::vector<ConfigValue>& base,
-             const MatrixCell& cell) {
-  // Said once, not for every cell.
+             const Values& base,
+             const MatrixCell& cell,
+             const Level& level) {
+  const ConfigValue* value = blamed_value(base, cell, level);
+  // A mistake of [base] alone is said once, not for every cell.
   const Result<TrainConfig> of_base = merged_config(base, {});
   if (const Result<TrainConfig> alone = of_base ? resolve(*of_base) : of_base;
-      !alone && alone.error().message == message)
-    if (const std::string place = blamed_place(message, base, {}); !place.empty())
-      return fail("{}: {}", place, message);
-  const std::string place = blamed_place(message, base, cell.set);
+      value != nullptr && !alone && alone.error().message == message)
+    return fail("{}: {}", value->where, message);
   return fail("{}: cell '{}': {}",
-              place.empty() ? cell.place({"optimization"}) : place,
+              value != nullptr ? value->where : cell.place({"optimization"}),
               printable(cell.name),
               message);
 }
@@ -103,7 +117,7 @@ drafts(const std::vector<ConfigValue>& base, const MatrixCell& cell, const Optim
     TrainConfig config = *merged;
     level->apply(config);
     Result<TrainConfig> resolved = resolve(config);
-    if (!resolved) return blamed(resolved.error().message, base, cell);
+    if (!resolved) return blamed(resolved.error().message, base, cell, *level);
     if (const std::string why = why_unsuitable(row, *resolved); !why.empty())
       return fail("{}: cell '{}': {}", cell.place({"optimization"}), printable(cell.name), why);
     result.push_back({level, *std::move(resolved)});
