@@ -64,11 +64,11 @@ std::string without_quotes(std::string_view word) {
   char quote = 0; // the open one
   for (std::size_t i = 0; i < word.size(); ++i) {
     const char c = word[i];
-    const bool last = i + 1 == word.size();
-    if (c == '\\' && quote == 0 && !last)
-      text += word[++i];
-    else if (c == '\\' && quote == '"' && !last &&
-             std::string_view("\\\"$`").find(word[i + 1]) != std::string_view::npos)
+    const bool escapes = // within double quotes a backslash escapes four characters only
+        c == '\\' && i + 1 < word.size() &&
+        (quote == 0 ||
+         (quote == '"' && std::string_view("\\\"$`").find(word[i + 1]) != std::string_view::npos));
+    if (escapes)
       text += word[++i];
     else if (quote == 0 && (c == '\'' || c == '"'))
       quote = c;

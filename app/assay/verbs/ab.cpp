@@ -52,7 +52,7 @@ about_options(const std::string& problems, const std::string& text, const std::s
     const bool placed =
         problem.starts_with(file + ":") && error == std::errc() && line > 0 && line <= lines.size();
     out += out.empty() ? "" : "\n";
-    const std::string code = lines[placed ? line - 1 : 0];
+    const std::string& code = lines[placed ? line - 1 : 0];
     out += placed
                ? fmt::format("in `{}`{}", code.substr(0, code.find(" # ")), std::string(after, end))
                : problem;
