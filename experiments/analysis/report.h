@@ -16,7 +16,7 @@
 #include "experiments/attribution/attribution.h"
 #include "experiments/evidence/effect.h"
 #include "experiments/evidence/evidence.h"
-#include "experiments/evidence/loss.h"
+#include "experiments/evidence/loss/loss.h"
 #include "experiments/evidence/memory_and_share.h"
 #include "experiments/evidence/pairs.h"
 #include "experiments/evidence/verdict.h"

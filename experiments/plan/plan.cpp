@@ -10,7 +10,7 @@
 #include "core/ledger/plan_json.h"
 #include "core/text.h"
 #include "experiments/evidence/effect.h"
-#include "experiments/evidence/loss.h"
+#include "experiments/evidence/loss/loss.h"
 #include "experiments/plan/claims_file.h"
 #include "experiments/plan/drafts.h"
 #include "experiments/plan/memory_groups.h"

@@ -1,4 +1,4 @@
-#include "experiments/evidence/loss_quality.h"
+#include "experiments/evidence/loss/loss_quality.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "experiments/evidence/loss.h"
+#include "experiments/evidence/loss/loss.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

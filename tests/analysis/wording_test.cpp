@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/text.h"
-#include "experiments/evidence/loss_quality.h"
+#include "experiments/evidence/loss/loss_quality.h"
 #include "experiments/evidence/plan_state.h"
 #include "experiments/report/explain_wording.h"
 #include "experiments/report/html/html_section.h"

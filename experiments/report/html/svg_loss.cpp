@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "core/text.h"
-#include "experiments/evidence/loss_lines.h"
+#include "experiments/evidence/loss/loss_lines.h"
 #include "experiments/report/html/svg.h"
 #include "experiments/report/html/svg_marks.h"
 

@@ -13,10 +13,6 @@ bool fits_latent_kernels(const TrainConfig& c) {
          c.rope_dim <= 256 && power_of_two;
 }
 
-bool has_layer(const TrainConfig& c, char letter) {
-  return c.pattern.find(letter) != std::string::npos;
-}
-
 const Need kLatentLayer{"a layer of latent attention: an M in pattern",
                         [](const TrainConfig& c) { return has_layer(c, 'M'); }};
 

@@ -10,9 +10,8 @@ bool fits_kernels(std::int64_t head_dim) {
   return head_dim == 32 || head_dim == 64 || head_dim == 128;
 }
 
-const Need kDeltaLayer{"a layer of the gated delta rule: a G in pattern", [](const TrainConfig& c) {
-                         return c.pattern.find('G') != std::string::npos;
-                       }};
+const Need kDeltaLayer{"a layer of the gated delta rule: a G in pattern",
+                       [](const TrainConfig& c) { return has_layer(c, 'G'); }};
 
 } // namespace
 

@@ -7,6 +7,11 @@
 
 namespace assay {
 
+// A letter of TrainConfig::pattern: G, M or N.
+inline bool has_layer(const TrainConfig& c, char letter) {
+  return c.pattern.find(letter) != std::string::npos;
+}
+
 std::vector<Optimization> attention_rows();
 std::vector<Optimization> layer_rows();
 std::vector<Optimization> training_rows();

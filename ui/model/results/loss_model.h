@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "experiments/analysis/report.h"
-#include "experiments/evidence/loss_lines.h"
+#include "experiments/evidence/loss/loss_lines.h"
 
 namespace assay {
 

@@ -11,7 +11,7 @@
 #include "core/ledger/ledger.h"
 #include "experiments/evidence/effect.h"
 #include "experiments/evidence/evidence.h"
-#include "experiments/evidence/loss_quality.h"
+#include "experiments/evidence/loss/loss_quality.h"
 #include "experiments/evidence/pairs.h"
 
 namespace assay {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "core/ledger/ledger.h"
-#include "experiments/evidence/loss.h"
+#include "experiments/evidence/loss/loss.h"
 
 namespace assay {
 

@@ -1,4 +1,4 @@
-#include "experiments/evidence/loss_lines.h"
+#include "experiments/evidence/loss/loss_lines.h"
 
 #include <algorithm>
 #include <cmath>
