@@ -20,7 +20,7 @@ const std::vector<ShapeKey>& common_shape_keys() {
 
 const Registry<FamilyConfig>& family_configs() {
   static const Registry<FamilyConfig> registry("model family",
-                                               {deltanet_mla_config(), nsa_config()});
+                                               {deltanet_mla_config(), nsa_config(), gpt_config()});
   return registry;
 }
 
@@ -46,6 +46,7 @@ Layouts layouts_of(const TrainConfig& config) {
     const Layouts own = layer_kind(config, letter).layouts(config);
     all.chunks |= own.chunks;
     all.rotary |= own.rotary;
+    all.positions |= own.positions;
     all.causal_mask |= own.causal_mask;
     if (own.blocks) all.blocks = own.blocks;
   }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/registry.h"
+#include "model/config/model_form.h"
 #include "model/config/nsa_shape.h"
 #include "model/config/step_cost.h"
 #include "model/config/train_config.h"
@@ -28,7 +29,8 @@ struct Preset {
   std::string name;
   std::string pattern; // one letter a layer
   double lr = 0;
-  std::vector<std::int64_t> values; // of common_shape_keys(), then of the family's own keys
+  // Of common_shape_keys(), then of the family's own keys. 0: the family has no use for the key.
+  std::vector<std::int64_t> values;
 };
 
 struct LayerSize {
@@ -48,6 +50,7 @@ struct HeadWidth {
 struct Layouts {
   bool chunks = false;      // of the gated delta rule, and taps of the short convolution
   bool rotary = false;      // rotary angles
+  bool positions = false;   // places of tokens in their segments
   bool causal_mask = false; // of rows, for attention by a dense mask
   std::optional<NsaShape> blocks = std::nullopt; // of native sparse attention
 };
@@ -65,9 +68,9 @@ struct FamilyConfig {
   std::vector<Preset> presets;
   std::vector<ShapeKey> keys; // that no other family has
   std::vector<LayerKind> layers;
-  std::int64_t ffn_matrices = 0; // of the feed-forward: 3 SwiGLU, 2 SiLU
+  ModelForm form = {};
   // Fills what follows from a key that was given, before the preset fills the rest; null: nothing.
-  void (*prepare)(TrainConfig&) = nullptr;
+  void (*prepare)(TrainConfig&, const Preset&) = nullptr;
   // What must hold between the keys of a filled configuration; null: nothing.
   Result<bool> (*check)(const TrainConfig&) = nullptr;
 
@@ -79,6 +82,7 @@ const Registry<FamilyConfig>& family_configs();
 // Rows of family_configs(), model/config/families/.
 FamilyConfig deltanet_mla_config();
 FamilyConfig nsa_config();
+FamilyConfig gpt_config();
 
 // Of a resolved configuration.
 const FamilyConfig& family_of(const TrainConfig& config);

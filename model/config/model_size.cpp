@@ -5,21 +5,26 @@
 namespace assay {
 
 ModelSize model_size(const TrainConfig& c) {
-  std::int64_t matrix = c.d_model * c.vocab_size, vector = c.d_model; // head | final norm
-  std::int64_t token_floats = 3 * c.vocab_size;                       // logits and their gradient
-  const std::int64_t ffn_matrices = family_of(c).ffn_matrices;
+  const ModelForm& form = family_of(c).form;
+  const std::int64_t norm = form.layer_norm ? 2 * c.d_model : c.d_model;
+  std::int64_t matrix = c.d_model * c.vocab_size, vector = norm; // head | final norm
+  std::int64_t token_floats = 3 * c.vocab_size;                  // logits and their gradient
+  const std::int64_t ffn = ffn_matrices(form.feed_forward);
+  const std::int64_t ffn_biases = form.biases ? (ffn - 1) * c.ffn_dim + c.d_model : 0;
   for (const char letter : c.pattern) {
     const LayerKind& kind = layer_kind(c, letter);
     const LayerSize layer = kind.size(c);
-    matrix += layer.matrix + ffn_matrices * c.d_model * c.ffn_dim;
-    vector += layer.vector + 2 * c.d_model;
+    matrix += layer.matrix + ffn * c.d_model * c.ffn_dim;
+    vector += layer.vector + 2 * norm + ffn_biases;
     token_floats += layer.token_floats + 4 * c.d_model + 4 * c.ffn_dim;
     if (kind.layouts(c).causal_mask && c.attention == Attention::MaskDense)
       token_floats += c.heads * c.seq_len; // score matrix
   }
   const std::int64_t tokens = c.seq_len * c.batch_rows;
   ModelSize size;
-  size.parameters = matrix + vector + c.vocab_size * c.d_model; // embedding
+  size.parameters = matrix + vector;
+  if (!form.tied_head) size.parameters += c.vocab_size * c.d_model; // embedding
+  if (form.positions) size.parameters += c.positions * c.d_model;
   size.state_bytes = size.parameters * 4 * (c.ema_decay > 0 ? 5 : 4);
   if (c.weights16 == Weights16::Kept) size.state_bytes += matrix * 2;
   size.activation_bytes = tokens * token_floats * 4;

@@ -31,7 +31,7 @@ Result<bool> refuse_other_families_keys(const TrainConfig& c) {
 
 Result<bool> fill_shape(TrainConfig& c, const FamilyConfig& family, const Preset& preset) {
   if (Result<bool> ok = refuse_other_families_keys(c); !ok) return ok;
-  if (family.prepare != nullptr) family.prepare(c);
+  if (family.prepare != nullptr) family.prepare(c, preset);
   fill(c.pattern, preset.pattern);
   fill(c.lr, preset.lr);
   std::vector<ShapeKey> keys = common_shape_keys();
@@ -43,6 +43,9 @@ Result<bool> fill_shape(TrainConfig& c, const FamilyConfig& family, const Preset
                    preset.values.size(),
                    keys.size());
   for (std::size_t i = 0; i < keys.size(); ++i) {
+    if (preset.values[i] == 0 && c.*keys[i].value != 0)
+      return fail("key '{}' means nothing in family {}: remove it", keys[i].name, family.name);
+    if (preset.values[i] == 0) continue;
     fill(c.*keys[i].value, preset.values[i]);
     if (c.*keys[i].value <= 0)
       return fail("key '{}' must be at least 1, not {}", keys[i].name, c.*keys[i].value);

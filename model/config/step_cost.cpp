@@ -3,8 +3,6 @@
 #include <algorithm>
 
 #include "core/result.h"
-#include "model/config/family_config.h"
-#include "model/config/loss_chunk.h"
 
 namespace assay {
 
@@ -25,6 +23,7 @@ constexpr std::int64_t kGatedNormLaunches = 3 + 6;
 constexpr std::int64_t kFusedRuleLaunches = 3 + 2;
 constexpr std::int64_t kLatentLaunches = 26 + 55, kFeedForwardLaunches = 5 + 8;
 constexpr std::int64_t kFusedGateLaunches = 1 + 1; // beside two products
+constexpr std::int64_t kGeluLaunches = 1 + 1;      // beside two products, from its code
 // Of them those of its inputs as operators, of which two rotations are 7 + 8 each.
 constexpr std::int64_t kLatentInputLaunches = 18 + 23, kRotaryLaunches = 7 + 8 + 7 + 8;
 // From their code (model/layers/attention). Transposed: copies of the operand, its halves and, with
@@ -41,10 +40,14 @@ constexpr std::int64_t kFusedLatentLaunches = 2 + 3 + 1;
 // Without padding the memory-efficient kernel: it; the sum of its rows and it.
 constexpr std::int64_t kPaddedLaunches = 4 + 6, kCudnnLaunches = 1 + 3, kRaggedLaunches = 2 + 1;
 constexpr std::int64_t kEfficientLaunches = 1 + 2;
+// Flash attention of one width; q, k and v are views of one product, whose gradient joins theirs.
+constexpr std::int64_t kFlashLaunches = 1 + 3, kJoinLaunches = 1;
 // A norm, fused or not: a kernel, and backward another and the sum of its weight's gradient. The
 // sum of the stream before it, where it is not fused.
 constexpr std::int64_t kNormLaunches = 1 + 2, kSumLaunches = 1 + 1;
 constexpr std::int64_t kProductLaunches = 1 + 2; // of a linear that nothing else counts
+// A product adds its bias itself, in FP8 another kernel does; the gradient is a sum over tokens.
+constexpr std::int64_t kBiasLaunches = 1;
 // cuBLAS splits the sum over tokens of a weight's gradient in 16 bits: a fill and a last sum beside
 // the product. All products of a chunk of the head take fills: 78 memsets of 13 chunks in a trace.
 constexpr std::int64_t kSplitLaunches = 2, kChunkFills = 6;
@@ -63,10 +66,6 @@ constexpr std::int64_t kChunkLaunches = 4, kPlainChunkLaunches = 24, kChunkedLos
 // multi-tensor kernels: 320 blocks of 65,536 elements); norm, clip and AdamW on two groups.
 constexpr std::int64_t kPassElements = std::int64_t{320} * 65536, kUpdatePasses = 4;
 constexpr std::int64_t kUpdateLaunches = 10;
-// With step_graph = on, from its code (model/graph): the learning rate, the replay and the copy of
-// its results; of a micro-batch tokens and targets (model/layout/static_batch.cpp), and of
-// documents position, rotary angles, and three tables whose room behind them is filled.
-constexpr std::int64_t kGraphLaunches = 3, kGraphBatchLaunches = 2, kGraphLayoutLaunches = 9;
 constexpr double kClipBytes = 12;  // read for the norm, read and write to scale
 constexpr double kAdamWBytes = 28; // read weight, gradient and moments, write all but the gradient
 constexpr double kEmaBytes = 12;   // read weight and average, write the average
@@ -121,6 +120,18 @@ public:
         kCastLaunches * ((kept ? 0 : 1) + (wide ? 1 : 0)));
     add(name, 0, kept ? (4 - e) * k * n : 0, kSplitLaunches); // a kept weight's gradient is fp32
     keep(in * out);
+  }
+  // The bias of a linear: its gradient reads that of every result.
+  void bias(const std::string& name, std::int64_t out) {
+    if (!shape_.form.biases) return;
+    const bool half = shape_.compute_bytes != 4;
+    const auto e = static_cast<double>(shape_.compute_bytes);
+    add(name,
+        0,
+        e * static_cast<double>(shape_.tokens * out),
+        kBiasLaunches + (shape_.fp8_linears ? 1 : 0));
+    // A kept weight's linear sums in fp32.
+    if (half) add("casts", 0, 0, shape_.kept_weights && !shape_.fp8_linears ? 1 : kCastLaunches);
   }
   // A weight that has a copy.
   void keep(std::int64_t weight) {
@@ -256,6 +267,21 @@ void add_layer(Costs& costs, const StepShape& shape, const GroupedShape& layer) 
             0);
 }
 
+void add_layer(Costs& costs, const StepShape& shape, const CausalShape& layer) {
+  const std::int64_t inner = layer.heads * layer.head_dim;
+  const auto tokens = static_cast<double>(shape.tokens), lanes = static_cast<double>(inner),
+             e = static_cast<double>(shape.compute_bytes);
+  costs.linear("projections", shape.d_model, 3 * inner, !shape.fused_norms);
+  costs.bias("projections", 3 * inner);
+  costs.linear("projections", inner, shape.d_model, false);
+  costs.bias("projections", shape.d_model);
+  costs.add("attention",
+            kTraining * tokens * 4 * lanes * layer.keys,
+            kTraining * tokens * 4 * lanes * e, // q k v o
+            2 * kProductLaunches + kJoinLaunches +
+                (shape.compute_bytes == 4 ? kEfficientLaunches : kFlashLaunches));
+}
+
 // Norms of the residual stream, and sums of it before them. As operators a norm reads and writes,
 // a sum reads two and writes; backward twice that. Fused, forward: stream and branch, sum and
 // normed row; backward: stream, its gradient and the row's, and the gradient, also for products.
@@ -271,20 +297,31 @@ void add_norms(Costs& costs, const StepShape& shape, std::int64_t norms, std::in
             norms * kNormLaunches + (shape.fused_norms ? 0 : sums * kSumLaunches));
 }
 
+std::int64_t gate_launches(const StepShape& shape) {
+  if (shape.fused_gate) return 2 * kProductLaunches + kFusedGateLaunches;
+  if (shape.form.feed_forward == FeedForward::Gelu) return 2 * kProductLaunches + kGeluLaunches;
+  return kFeedForwardLaunches;
+}
+
+void add_feed_forward(Costs& costs, const StepShape& shape) {
+  const std::int64_t halves = ffn_matrices(shape.form.feed_forward) - 1,
+                     inner = halves * shape.ffn_dim;
+  costs.linear("feed forward", shape.d_model, inner, !shape.fused_norms);
+  costs.bias("feed forward", inner);
+  costs.linear("feed forward", shape.ffn_dim, shape.d_model, false);
+  costs.bias("feed forward", shape.d_model);
+  const auto hidden = static_cast<double>(shape.ffn_dim);
+  costs.stream("feed forward gate",
+               static_cast<double>(halves) * hidden,
+               hidden,
+               static_cast<double>(shape.compute_bytes),
+               gate_launches(shape));
+}
+
 void add_layers(Costs& costs, const StepShape& shape) {
-  const auto hidden = static_cast<double>(shape.ffn_dim),
-             e = static_cast<double>(shape.compute_bytes);
   for (const StepShape::Layer& layer : shape.layers) {
     std::visit([&](const auto& mixer) { add_layer(costs, shape, mixer); }, layer);
-    const std::int64_t inner = (shape.ffn_matrices - 1) * shape.ffn_dim;
-    costs.linear("feed forward", shape.d_model, inner, !shape.fused_norms);
-    costs.linear("feed forward", shape.ffn_dim, shape.d_model, false);
-    costs.stream("feed forward gate",
-                 static_cast<double>(shape.ffn_matrices - 1) * hidden,
-                 hidden,
-                 e,
-                 shape.fused_gate ? 2 * kProductLaunches + kFusedGateLaunches
-                                  : kFeedForwardLaunches);
+    add_feed_forward(costs, shape);
     add_norms(costs, shape, 2, 2);
   }
 }
@@ -317,18 +354,27 @@ void add_chunked_head(Costs& costs, const StepShape& shape) {
   costs.keep(shape.d_model * shape.vocab_size);
 }
 
+// Tables of tokens and of positions, whose rows are gathered and added, and the sum of the two
+// gradients of a table that is the head too.
+void add_embedding(Costs& costs, const StepShape& shape) {
+  const auto width = static_cast<double>(shape.d_model);
+  const std::int64_t gathers =
+      shape.tokens > kFewTokens ? kEmbeddingLaunches : kFewEmbeddingLaunches;
+  costs.stream("embedding", width, width, kWide, gathers);
+  if (shape.form.positions) {
+    costs.stream("embedding", width, width, kWide, gathers);
+    costs.add("embedding", 0, 3 * kWide * static_cast<double>(shape.tokens) * width, 1);
+  }
+  if (shape.form.tied_head)
+    costs.add("embedding", 0, 3 * kWide * static_cast<double>(shape.vocab_size) * width, 1);
+  if (shape.stream_bytes != 4)
+    costs.add("embedding", 0, static_cast<double>(shape.tokens) * 2 * 6 * width, kStreamCasts);
+}
+
 void add_ends(Costs& costs, const StepShape& shape) {
-  const auto width = static_cast<double>(shape.d_model),
-             vocabulary = static_cast<double>(shape.vocab_size),
+  const auto vocabulary = static_cast<double>(shape.vocab_size),
              e = static_cast<double>(shape.compute_bytes);
-  const bool narrow = shape.stream_bytes != 4;
-  costs.stream("embedding",
-               width,
-               width,
-               kWide,
-               (shape.tokens > kFewTokens ? kEmbeddingLaunches : kFewEmbeddingLaunches) +
-                   (narrow ? kStreamCasts : 0));
-  if (narrow) costs.add("embedding", 0, static_cast<double>(shape.tokens) * 2 * 6 * width, 0);
+  add_embedding(costs, shape);
   add_norms(costs, shape, 1, 0);
   if (shape.loss_chunks > 0) return add_chunked_head(costs, shape);
   costs.plain_linear("head", shape.d_model, shape.vocab_size, !shape.fused_norms);
@@ -378,49 +424,6 @@ std::vector<OpCost> step_cost(const StepShape& shape) {
   std::vector<OpCost> ops = step.take();
   if (shape.graph_launches > 0) take_launches(ops, shape);
   return ops;
-}
-
-StepShape step_shape(const TrainConfig& c, std::int64_t longest_segment) {
-  const std::int64_t segment = longest_segment > 0 ? longest_segment : c.seq_len;
-  StepShape shape;
-  shape.tokens = c.seq_len * c.batch_rows;
-  shape.micro_batches = c.accumulate;
-  shape.d_model = c.d_model;
-  shape.vocab_size = c.vocab_size;
-  shape.ffn_dim = c.ffn_dim;
-  shape.parameters = model_size(c).parameters;
-  shape.ffn_matrices = family_of(c).ffn_matrices;
-  shape.compute_bytes = c.precision == Precision::Fp32 ? 4 : 2;
-  shape.fp8_linears = c.precision == Precision::Fp8;
-  if (c.loss_chunk_mib > 0) {
-    const std::int64_t chunk =
-        loss_chunk_tokens(shape.tokens, c.vocab_size, c.loss_chunk_mib, shape.compute_bytes);
-    shape.loss_chunks = (shape.tokens + chunk - 1) / chunk;
-  }
-  shape.fused_norms = c.norms == Norms::Fused;
-  shape.fused_gate = c.ffn_gate == FfnGate::Fused && shape.ffn_matrices == 3;
-  shape.stream_bytes = c.residual == Residual::Bf16 ? 2 : 4;
-  shape.kept_weights = c.weights16 == Weights16::Kept;
-  shape.update_pass = c.update_pass;
-  shape.ema = c.ema_decay > 0;
-  if (c.step_graph == StepGraph::On)
-    shape.graph_launches =
-        kGraphLaunches +
-        c.accumulate *
-            (kGraphBatchLaunches + (c.attention == Attention::Varlen ? kGraphLayoutLaunches : 0));
-  for (const char letter : c.pattern)
-    shape.layers.push_back(layer_kind(c, letter).cost(c, segment));
-  return shape;
-}
-
-bool counts_all_launches(const StepShape& shape) {
-  if (shape.update_pass == UpdatePass::PerParameter) return false; // they follow its tensors
-  return std::none_of(shape.layers.begin(), shape.layers.end(), [](const StepShape::Layer& layer) {
-    const auto* grouped = std::get_if<GroupedShape>(&layer);
-    const auto* latent = std::get_if<LatentShape>(&layer);
-    return (grouped != nullptr && grouped->launches == 0) ||
-           (latent != nullptr && latent->attention == MlaAttention::Math);
-  });
 }
 
 } // namespace assay

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/statistics/roofline.h"
+#include "model/config/model_form.h"
 #include "model/config/train_config.h"
 
 namespace assay {
@@ -39,17 +40,23 @@ struct GroupedShape {
   std::int64_t launches = 0; // of the attention itself, forward and backward; 0: not counted
 };
 
+// Causal attention whose heads have keys and values of their own, from one product of q, k and v.
+struct CausalShape {
+  std::int64_t heads = 0, head_dim = 0;
+  double keys = 0; // that a query reads, mean
+};
+
 struct StepShape {
   std::int64_t tokens = 0; // of a micro-batch
   std::int64_t micro_batches = 1;
   std::int64_t d_model = 0, vocab_size = 0, ffn_dim = 0;
-  std::int64_t ffn_matrices = 3;  // SwiGLU; 2: an MLP with SiLU
+  ModelForm form;
   std::int64_t parameters = 0;    // all that the optimizer updates, fp32
   std::int64_t compute_bytes = 2; // of an element in matrix products and attention: 4 or 2
   bool fp8_linears = false;       // all linears but the head multiply in FP8 where `in` % 16 == 0
   std::int64_t loss_chunks = 0;   // of tokens, in which head and loss run; 0: all tokens at once
   bool fused_norms = false;       // norms = fused: what they write for products is in 16 bits
-  bool fused_gate = false;        // ffn_gate = fused, of SwiGLU
+  bool fused_gate = false;        // ffn_gate = fused
   std::int64_t stream_bytes = 4;  // of an element of the residual stream: 4, or 2 (residual = bf16)
   bool kept_weights = false;      // products take 16-bit copies of weights, which the update writes
   UpdatePass update_pass = UpdatePass::Foreach; // one_pass: EMA's bytes are the optimizer's
@@ -57,7 +64,7 @@ struct StepShape {
   // step_graph = on: what the host launches in a step, whose kernels are nodes of one graph; 0:
   // off.
   std::int64_t graph_launches = 0;
-  using Layer = std::variant<DeltaShape, LatentShape, GroupedShape>;
+  using Layer = std::variant<DeltaShape, LatentShape, GroupedShape, CausalShape>;
   std::vector<Layer> layers;
 };
 

@@ -24,13 +24,15 @@ std::vector<Need> step_graph_needs() {
       {"delta_form = fused and delta_inputs = fused: the operator forms gather by each batch's "
        "documents, and a triangular solve cannot be captured",
        [](const TrainConfig& c) {
-         return c.delta_form == DeltaForm::Fused && c.delta_inputs == DeltaInputs::Fused;
+         return !layouts_of(c).chunks ||
+                (c.delta_form == DeltaForm::Fused && c.delta_inputs == DeltaInputs::Fused);
        }},
-      {"precision = bf16, chunk_size = 64, conv_kernel = 4 and head_dim 32, 64 or 128: what the "
-       "kernels of the delta rule take",
+      {"precision = bf16, and in layers of the delta rule chunk_size = 64, conv_kernel = 4 and "
+       "head_dim 32, 64 or 128: what its kernels take",
        [](const TrainConfig& c) {
-         return c.precision == Precision::Bf16 && c.chunk_size == 64 && c.conv_kernel == 4 &&
-                (c.head_dim == 32 || c.head_dim == 64 || c.head_dim == 128);
+         const bool fits = c.chunk_size == 64 && c.conv_kernel == 4 &&
+                           (c.head_dim == 32 || c.head_dim == 64 || c.head_dim == 128);
+         return c.precision == Precision::Bf16 && (fits || !layouts_of(c).chunks);
        }},
       {"attention = packed or varlen: a dense mask is made of each batch",
        [](const TrainConfig& c) { return c.attention != Attention::MaskDense; }},

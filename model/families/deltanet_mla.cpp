@@ -21,8 +21,7 @@ BuiltModel build_deltanet_mla(const TrainConfig& config, at::Generator generator
       return layer.forward(x, segments, path);
     };
   };
-  return build_residual_model(
-      config, std::move(generator), {"mixer_norm", FeedForward::SwiGlu, make_mixer});
+  return build_residual_model(config, std::move(generator), {"mixer_norm", make_mixer});
 }
 
 } // namespace assay

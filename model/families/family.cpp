@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "model/families/deltanet_mla.h"
+#include "model/families/gpt.h"
 #include "model/families/nsa.h"
 
 namespace assay {
@@ -21,6 +22,10 @@ at::Tensor ParameterFactory::ones(const std::string& name, at::IntArrayRef shape
   return add(name, at::ones(shape), false);
 }
 
+at::Tensor ParameterFactory::zeros(const std::string& name, at::IntArrayRef shape) {
+  return add(name, at::zeros(shape), false);
+}
+
 at::Tensor ParameterFactory::add(const std::string& name, const at::Tensor& values, bool decay) {
   const at::Tensor tensor = values.to(device_).contiguous().requires_grad_();
   parameters_.push_back({name, tensor, decay});
@@ -35,7 +40,12 @@ const Registry<ModelFamily>& model_families() {
         build_deltanet_mla},
        {"nsa",
         "native sparse attention layers (compressed, selected, window), or their dense twin",
-        build_nsa}});
+        build_nsa},
+       {"gpt",
+        "causal attention layers in the form of GPT-2: layer norms, biases, GELU, learned "
+        "positions, "
+        "tied head",
+        build_gpt}});
   return registry;
 }
 

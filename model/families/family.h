@@ -33,6 +33,7 @@ public:
   normal(const std::string& name, at::IntArrayRef shape, double std_dev); // a matrix: decays
   at::Tensor uniform(const std::string& name, at::IntArrayRef shape, double low, double high);
   at::Tensor ones(const std::string& name, at::IntArrayRef shape);
+  at::Tensor zeros(const std::string& name, at::IntArrayRef shape);
   // Takes values that the caller drew with generator().
   at::Tensor add(const std::string& name, const at::Tensor& values, bool decay);
 

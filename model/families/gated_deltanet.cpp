@@ -36,8 +36,9 @@ GatedDeltaNet::GatedDeltaNet(ParameterFactory& make,
       guard_(config.bf16_guard), norms_(config.norms) {
   const std::int64_t inner = heads_ * head_dim_;
   const double conv_bound = 1.0 / std::sqrt(static_cast<double>(config.conv_kernel));
-  in_proj_ = make.normal(
-      prefix + "in_proj", {4 * inner + 2 * heads_, config.d_model}, matrix_std(config.d_model));
+  in_proj_ = make.normal(prefix + "in_proj",
+                         {4 * inner + 2 * heads_, config.d_model},
+                         matrix_std(config.d_model, config));
   conv_ = make.uniform(prefix + "conv", {3 * inner, config.conv_kernel}, -conv_bound, conv_bound);
   a_log_ = make.add(prefix + "a_log", initial_a_log(heads_, make.generator()), false);
   dt_bias_ = make.add(prefix + "dt_bias", initial_dt_bias(heads_, make.generator()), false);

@@ -4,22 +4,27 @@
 #include <cmath>
 #include <cstdint>
 
+#include "model/config/family_config.h"
 #include "model/config/train_config.h"
 
 namespace assay {
 
-inline constexpr double kEmbeddingStd = 0.1;
+inline double embedding_std(const TrainConfig& config) {
+  const double std = family_of(config).form.matrix_std;
+  return std > 0 ? std : 0.1;
+}
 
-// Half of 1/sqrt(fan_in): 0.018 at width 768, close to the usual 0.02, and larger for narrow
-// models.
-inline double matrix_std(std::int64_t fan_in) {
-  return 0.5 / std::sqrt(static_cast<double>(fan_in));
+// What the family says, or half of 1/sqrt(fan_in): 0.018 at width 768, close to the usual 0.02, and
+// larger for narrow models.
+inline double matrix_std(std::int64_t fan_in, const TrainConfig& config) {
+  const double std = family_of(config).form.matrix_std;
+  return std > 0 ? std : 0.5 / std::sqrt(static_cast<double>(fan_in));
 }
 
 // Matrices that write into the residual stream are smaller by the root of the number of such writes
 // (GPT-2).
 inline double residual_std(std::int64_t fan_in, const TrainConfig& config) {
-  return matrix_std(fan_in) / std::sqrt(2.0 * static_cast<double>(config.pattern.size()));
+  return matrix_std(fan_in, config) / std::sqrt(2.0 * static_cast<double>(config.pattern.size()));
 }
 
 } // namespace assay

@@ -32,10 +32,11 @@ LatentAttention::LatentAttention(ParameterFactory& make,
       choice_(config.mla_attention),
       scale_(1.0 / std::sqrt(static_cast<double>(config.head_dim + config.rope_dim))) {
   const std::int64_t d = config.d_model, inner = heads_ * head_dim_;
-  q_proj_ = make.normal(prefix + "q_proj", {heads_ * (head_dim_ + rope_dim_), d}, matrix_std(d));
-  kv_down_ = make.normal(prefix + "kv_down", {kv_rank_ + rope_dim_, d}, matrix_std(d));
+  q_proj_ =
+      make.normal(prefix + "q_proj", {heads_ * (head_dim_ + rope_dim_), d}, matrix_std(d, config));
+  kv_down_ = make.normal(prefix + "kv_down", {kv_rank_ + rope_dim_, d}, matrix_std(d, config));
   kv_norm_ = make.ones(prefix + "kv_norm", {kv_rank_});
-  kv_up_ = make.normal(prefix + "kv_up", {2 * inner, kv_rank_}, matrix_std(kv_rank_));
+  kv_up_ = make.normal(prefix + "kv_up", {2 * inner, kv_rank_}, matrix_std(kv_rank_, config));
   out_proj_ = make.normal(prefix + "out_proj", {d, inner}, residual_std(inner, config));
 }
 

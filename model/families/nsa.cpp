@@ -14,8 +14,7 @@ BuiltModel build_nsa(const TrainConfig& config, at::Generator generator) {
       return layer.forward(x, segments, path);
     };
   };
-  return build_residual_model(
-      config, std::move(generator), {"attention_norm", FeedForward::Silu, make_mixer});
+  return build_residual_model(config, std::move(generator), {"attention_norm", make_mixer});
 }
 
 } // namespace assay

@@ -7,11 +7,13 @@
 #include <vector>
 
 #include "core/span.h"
+#include "model/config/family_config.h"
 #include "model/families/init.h"
 #include "model/layers/add_norm.h"
 #include "model/layers/autocast.h"
 #include "model/layers/fp8_linear.h"
 #include "model/layers/kept_weights.h"
+#include "model/layers/layer_norm.h"
 #include "model/layers/rms_norm.h"
 #include "model/layers/swiglu.h"
 #include "model/layout/segments.h"
@@ -20,26 +22,61 @@ namespace assay {
 
 namespace {
 
-struct Block {
-  at::Tensor mixer_norm; // [d_model]
-  Mixer mixer;
-  at::Tensor ffn_norm; // [d_model]
-  at::Tensor ffn_in;   // as FeedForward defines
-  at::Tensor ffn_out;  // [d_model, ffn_dim]
+struct Norm {
+  at::Tensor weight; // [d_model]
+  at::Tensor bias;   // the same of a layer norm; undefined: an RMS norm
 };
+
+struct Block {
+  Norm mixer_norm;
+  Mixer mixer;
+  Norm ffn_norm;
+  at::Tensor ffn_in, ffn_in_bias;   // as FeedForward defines; biases are undefined where the
+  at::Tensor ffn_out, ffn_out_bias; // family has none. [d_model, ffn_dim], [d_model]
+};
+
+Norm make_norm(ParameterFactory& make, const std::string& name, const TrainConfig& config) {
+  Norm norm;
+  norm.weight = make.ones(name, {config.d_model});
+  if (family_of(config).form.layer_norm) norm.bias = make.zeros(name + "_bias", {config.d_model});
+  return norm;
+}
+
+// Parameters are drawn in the order of these lines.
+Block make_block(ParameterFactory& make,
+                 const std::string& prefix,
+                 char kind,
+                 const TrainConfig& config,
+                 const ResidualLayers& layers) {
+  const ModelForm& form = family_of(config).form;
+  const std::int64_t d = config.d_model, hidden = config.ffn_dim;
+  const std::int64_t rows = (ffn_matrices(form.feed_forward) - 1) * hidden;
+  Block block;
+  block.mixer_norm = make_norm(make, prefix + layers.mixer_norm, config);
+  block.mixer = layers.make_mixer(make, prefix, kind);
+  block.ffn_norm = make_norm(make, prefix + "ffn_norm", config);
+  block.ffn_in = make.normal(prefix + "ffn_in", {rows, d}, matrix_std(d, config));
+  if (form.biases) block.ffn_in_bias = make.zeros(prefix + "ffn_in_bias", {rows});
+  block.ffn_out = make.normal(prefix + "ffn_out", {d, hidden}, residual_std(hidden, config));
+  if (form.biases) block.ffn_out_bias = make.zeros(prefix + "ffn_out_bias", {d});
+  return block;
+}
 
 class ResidualModel : public Model {
 public:
-  ResidualModel(ParameterFactory& make, const TrainConfig& config, const ResidualForm& form)
-      : feed_forward_(form.feed_forward), norms_(config.norms), ffn_gate_(config.ffn_gate),
+  ResidualModel(ParameterFactory& make, const TrainConfig& config, const ResidualLayers& layers)
+      : form_(family_of(config).form), norms_(config.norms), ffn_gate_(config.ffn_gate),
         residual_(config.residual), loss_chunk_mib_(config.loss_chunk_mib) {
     const std::int64_t d = config.d_model;
-    embedding_ = make.normal("embedding", {config.vocab_size, d}, kEmbeddingStd);
+    embedding_ = make.normal("embedding", {config.vocab_size, d}, embedding_std(config));
+    if (form_.positions)
+      positions_ = make.normal("positions", {config.positions, d}, embedding_std(config));
     for (std::size_t i = 0; i < config.pattern.size(); ++i)
       blocks_.push_back(
-          make_block(make, fmt::format("layers.{}.", i), config.pattern[i], config, form));
-    final_norm_ = make.ones("final_norm", {d});
-    head_ = make.normal("head", {config.vocab_size, d}, matrix_std(d));
+          make_block(make, fmt::format("layers.{}.", i), config.pattern[i], config, layers));
+    final_norm_ = make_norm(make, "final_norm", config);
+    head_ = form_.tied_head ? embedding_
+                            : make.normal("head", {config.vocab_size, d}, matrix_std(d, config));
   }
 
   at::Tensor forward(const Batch& batch, Attention path) const override {
@@ -60,9 +97,8 @@ private:
   // What the head takes: [T, d_model].
   at::Tensor hidden(const Batch& batch, Attention path) const {
     const Segments& segments = path == Attention::Varlen ? batch.documents : batch.rows;
-    at::Tensor x = at::embedding(embedding_, batch.tokens.view(-1));
-    if (residual_ == Residual::Bf16) x = x.to(product_type(x)); // fp32 without autocast
-    at::Tensor branch;                                          // what the last layer adds to x
+    at::Tensor x = embedded(batch.tokens.view(-1), segments);
+    at::Tensor branch; // what the last layer adds to x
     for (const Block& block : blocks_) {
       branch = block.mixer(next_norm(x, branch, block.mixer_norm), segments, path);
       branch = feed_forward(block, next_norm(x, branch, block.ffn_norm));
@@ -70,68 +106,65 @@ private:
     return next_norm(x, branch, final_norm_);
   }
 
+  at::Tensor embedded(const at::Tensor& tokens, const Segments& segments) const {
+    at::Tensor x = at::embedding(embedding_, tokens);
+    if (positions_.defined()) x = x + at::embedding(positions_, segments.positions);
+    return residual_ == Residual::Bf16 ? x.to(product_type(x)) : x; // fp32 without autocast
+  }
+
   at::Tensor logits(const at::Tensor& last) const {
     const Span span("head");
     return linear16(last, head_); // in 16 bits, also with FP8
   }
 
-  static Block make_block(ParameterFactory& make,
-                          const std::string& prefix,
-                          char kind,
-                          const TrainConfig& config,
-                          const ResidualForm& form) {
-    const std::int64_t d = config.d_model, hidden = config.ffn_dim;
-    const std::int64_t rows = form.feed_forward == FeedForward::SwiGlu ? 2 * hidden : hidden;
-    Block block; // parameters are drawn in the order of these lines
-    block.mixer_norm = make.ones(prefix + form.mixer_norm, {d});
-    block.mixer = form.make_mixer(make, prefix, kind);
-    block.ffn_norm = make.ones(prefix + "ffn_norm", {d});
-    block.ffn_in = make.normal(prefix + "ffn_in", {rows, d}, matrix_std(d));
-    block.ffn_out = make.normal(prefix + "ffn_out", {d, hidden}, residual_std(hidden, config));
-    return block;
-  }
-
   // Adds `branch` to x and returns the normed sum.
-  at::Tensor next_norm(at::Tensor& x, const at::Tensor& branch, const at::Tensor& weight) const {
+  at::Tensor next_norm(at::Tensor& x, const at::Tensor& branch, const Norm& norm) const {
     if (norms_ == Norms::Fused) {
       count(x.scalar_type() == at::kBFloat16 ? "residual16/bf16" : "residual16/fp32");
       at::Tensor normed;
-      std::tie(x, normed) = add_norm(x, branch, weight);
+      std::tie(x, normed) = add_norm(x, branch, norm.weight);
       return normed;
     }
     const Span span("norms/ops");
     if (branch.defined()) x = x + branch;
-    return rms_norm(x, weight);
+    return norm.bias.defined() ? layer_norm(x, norm.weight, norm.bias) : rms_norm(x, norm.weight);
   }
 
   at::Tensor feed_forward(const Block& block, const at::Tensor& x) const {
     const Span span("feed_forward");
-    const at::Tensor in = apply_linear(x, block.ffn_in);
-    if (feed_forward_ == FeedForward::Silu) return apply_linear(at::silu(in), block.ffn_out);
-    if (ffn_gate_ == FfnGate::Fused) return apply_linear(fused_swiglu(in), block.ffn_out);
-    const Span gate("ffn_gate/ops");
-    const std::vector<at::Tensor> halves = in.chunk(2, 1);
-    return apply_linear(at::silu(halves[0]) * halves[1], block.ffn_out);
+    const at::Tensor in = apply_linear(x, block.ffn_in, block.ffn_in_bias);
+    return apply_linear(activated(in), block.ffn_out, block.ffn_out_bias);
   }
 
-  FeedForward feed_forward_;
+  at::Tensor activated(const at::Tensor& in) const {
+    if (form_.feed_forward == FeedForward::Silu) return at::silu(in);
+    if (form_.feed_forward == FeedForward::Gelu) return at::gelu(in, "tanh");
+    if (ffn_gate_ == FfnGate::Fused) return fused_swiglu(in);
+    const Span gate("ffn_gate/ops");
+    const std::vector<at::Tensor> halves = in.chunk(2, 1);
+    return at::silu(halves[0]) * halves[1];
+  }
+
+  ModelForm form_;
   Norms norms_;
   FfnGate ffn_gate_;
   Residual residual_;
   std::int64_t loss_chunk_mib_; // 0: all logits at once
   at::Tensor embedding_;        // [vocab_size, d_model]
+  at::Tensor positions_;        // [positions, d_model]; undefined: the family learns none
   std::vector<Block> blocks_;
-  at::Tensor final_norm_; // [d_model]
-  at::Tensor head_;       // [vocab_size, d_model]
+  Norm final_norm_;
+  at::Tensor head_; // [vocab_size, d_model]; the embedding itself where it is tied
 };
 
 } // namespace
 
-BuiltModel
-build_residual_model(const TrainConfig& config, at::Generator generator, const ResidualForm& form) {
+BuiltModel build_residual_model(const TrainConfig& config,
+                                at::Generator generator,
+                                const ResidualLayers& layers) {
   ParameterFactory make(std::move(generator), torch_device(config.device));
   BuiltModel built;
-  built.model = std::make_unique<ResidualModel>(make, config, form);
+  built.model = std::make_unique<ResidualModel>(make, config, layers);
   built.parameters = make.take();
   return built;
 }

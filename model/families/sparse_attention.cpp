@@ -22,14 +22,14 @@ SparseAttention::SparseAttention(ParameterFactory& make,
       scale_(1.0 / std::sqrt(static_cast<double>(config.head_dim))) {
   const std::int64_t d = config.d_model, inner = heads_ * head_dim_;
   const std::int64_t kv = (dense_ ? 2 : 6) * groups_ * head_dim_;
-  qkv_proj_ = make.normal(prefix + "qkv_proj", {inner + kv, d}, matrix_std(d));
+  qkv_proj_ = make.normal(prefix + "qkv_proj", {inner + kv, d}, matrix_std(d, config));
   if (!dense_) {
     const std::int64_t hidden = config.nsa_gate_dim;
-    gate_in_ = make.normal(prefix + "gate_in", {hidden, head_dim_}, matrix_std(head_dim_));
-    gate_in_bias_ = make.add(prefix + "gate_in_bias", at::zeros({hidden}), false);
+    gate_in_ = make.normal(prefix + "gate_in", {hidden, head_dim_}, matrix_std(head_dim_, config));
+    gate_in_bias_ = make.zeros(prefix + "gate_in_bias", {hidden});
     // Zero: every branch starts with the weight 1/3.
     gate_out_ = make.add(prefix + "gate_out", at::zeros({3, hidden}), true);
-    gate_out_bias_ = make.add(prefix + "gate_out_bias", at::zeros({3}), false);
+    gate_out_bias_ = make.zeros(prefix + "gate_out_bias", {3});
   }
   out_proj_ = make.normal(prefix + "out_proj", {d, inner}, residual_std(inner, config));
 }

@@ -139,10 +139,11 @@ Fp8Guard::~Fp8Guard() {
   active_fp8 = outer_;
 }
 
-at::Tensor apply_linear(const at::Tensor& x, const at::Tensor& weight) {
-  if (active_fp8 == nullptr || weight.size(1) % kMultiple != 0) return linear16(x, weight);
+at::Tensor apply_linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias) {
+  if (active_fp8 == nullptr || weight.size(1) % kMultiple != 0) return linear16(x, weight, bias);
   count("fp8/linear");
-  return Fp8Linear::apply(x, weight);
+  const at::Tensor y = Fp8Linear::apply(x, weight);
+  return bias.defined() ? y + bias.to(y.scalar_type()) : y;
 }
 
 } // namespace assay

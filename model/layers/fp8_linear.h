@@ -42,8 +42,9 @@ private:
   Fp8Weights* outer_;
 };
 
-// x W^T: [T, in] and [out, in] give [T, out]. In FP8 the result is bf16 and `in` must divide by 16;
-// where it does not, and without a guard, this is linear16(). Counts "fp8/linear".
-at::Tensor apply_linear(const at::Tensor& x, const at::Tensor& weight);
+// x W^T + bias: [T, in], [out, in] and [out], or undefined, give [T, out]. In FP8 the result is
+// bf16 and `in` must divide by 16; where it does not, and without a guard, this is linear16().
+// Counts "fp8/linear".
+at::Tensor apply_linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias = {});
 
 } // namespace assay

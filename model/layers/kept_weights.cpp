@@ -3,6 +3,8 @@
 #include <ATen/core/grad_mode.h>
 #include <torch/csrc/autograd/custom_function.h>
 
+#include <optional>
+
 #include "core/span.h"
 
 namespace assay {
@@ -23,16 +25,23 @@ at::Tensor wide_product(const at::Tensor& a, const at::Tensor& b, at::ScalarType
   return at::mm(a.to(type), b.to(type));
 }
 
+std::optional<at::Tensor> given(const at::Tensor& x) {
+  return x.defined() ? std::optional(x) : std::nullopt;
+}
+
 struct KeptLinear : torch::autograd::Function<KeptLinear> {
   static at::Tensor forward(AutogradContext* context,
                             const at::Tensor& x,
                             const at::Tensor& weight,
-                            const at::Tensor& copy) {
+                            const at::Tensor& copy,
+                            const std::optional<at::Tensor>& bias) {
     const at::Tensor operand = x.to(copy.scalar_type());
     context->save_for_backward({operand, copy});
     context->saved_data["x"] = static_cast<std::int64_t>(x.scalar_type());
     context->saved_data["weight"] = static_cast<std::int64_t>(weight.scalar_type());
-    return at::mm(operand, copy.t());
+    context->saved_data["bias"] = bias.has_value();
+    return bias ? at::addmm(bias->to(copy.scalar_type()), operand, copy.t())
+                : at::mm(operand, copy.t());
   }
 
   static variable_list backward(AutogradContext* context, const variable_list& grads) {
@@ -42,9 +51,10 @@ struct KeptLinear : torch::autograd::Function<KeptLinear> {
       return static_cast<at::ScalarType>(context->saved_data[name].toInt());
     };
     const at::Tensor dy = grads[0].to(copy.scalar_type());
-    at::Tensor dx;
+    at::Tensor dx, d_bias;
     if (context->needs_input_grad(0)) dx = at::mm(dy, copy).to(type_of("x"));
-    return {dx, wide_product(dy.t(), x, type_of("weight")), at::Tensor()};
+    if (context->saved_data["bias"].toBool()) d_bias = dy.sum(0, false, type_of("weight"));
+    return {dx, wide_product(dy.t(), x, type_of("weight")), at::Tensor(), d_bias};
   }
 };
 
@@ -93,17 +103,20 @@ at::Tensor product_weight(const at::Tensor& weight, at::ScalarType type) {
   return weight.to(type);
 }
 
-at::Tensor linear16(const at::Tensor& x, const at::Tensor& weight) {
+at::Tensor linear16(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias) {
   if (active_kept == nullptr) {
     count(kCast);
-    return at::linear(x, weight);
+    return at::linear(x, weight, given(bias));
   }
   count(kKept);
-  return kept_linear(x, weight, active_kept->of(weight));
+  return kept_linear(x, weight, active_kept->of(weight), bias);
 }
 
-at::Tensor kept_linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& copy) {
-  return KeptLinear::apply(x, weight, copy);
+at::Tensor kept_linear(const at::Tensor& x,
+                       const at::Tensor& weight,
+                       const at::Tensor& copy,
+                       const at::Tensor& bias) {
+  return KeptLinear::apply(x, weight, copy, given(bias));
 }
 
 } // namespace assay

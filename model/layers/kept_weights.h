@@ -43,12 +43,16 @@ private:
 // Counts "weights16/kept" or "weights16/cast".
 at::Tensor product_weight(const at::Tensor& weight, at::ScalarType type);
 
-// x W^T outside of FP8: [T, in] and [out, in] give [T, out]. By a kept copy, or at::linear under
-// autocast. Counts as product_weight().
-at::Tensor linear16(const at::Tensor& x, const at::Tensor& weight);
+// x W^T + bias outside of FP8: [T, in], [out, in] and [out], or undefined, give [T, out]. By a kept
+// copy, or at::linear under autocast. Counts as product_weight().
+at::Tensor linear16(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias = {});
 
-// x W^T in the type of `copy`, which is W rounded: y and dx have that type (dx then x's), dW comes
-// in W's type from the product, without rounding to the copy's.
-at::Tensor kept_linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& copy);
+// x W^T + bias in the type of `copy`, which is W rounded: y and dx have that type (dx then x's), dW
+// comes in W's type from the product, without rounding to the copy's, and the bias's gradient in
+// its type from the sum over tokens. The bias, or undefined, is rounded for every use.
+at::Tensor kept_linear(const at::Tensor& x,
+                       const at::Tensor& weight,
+                       const at::Tensor& copy,
+                       const at::Tensor& bias = {});
 
 } // namespace assay

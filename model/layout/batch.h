@@ -19,10 +19,11 @@ struct Segments {
   std::vector<std::int32_t> cu_host; // cumulative ends, [N+1], from 0 to B*T
   at::Tensor cu;                     // the same on the batch's device, int32 [N+1]
   std::int64_t max_len = 0;
-  // Filled by prepare() where a layer of the configuration needs them, else null.
+  // Filled by prepare() where a layer of the configuration needs them, else null or undefined.
   std::shared_ptr<const ChunkLayout> chunks;
   std::shared_ptr<const Rotary> rotary;
   std::shared_ptr<const NsaLayout> sparse;
+  at::Tensor positions;   // int64 [T], from 0 in each segment
   at::Tensor causal_mask; // fp32 [L, L], 0 and -inf, where all segments have one length L
 };
 

@@ -25,6 +25,13 @@ void prepare_segments(Segments& segments,
     segments.chunks = std::make_shared<const ChunkLayout>(make_chunk_layout(cu, config, device));
   if (layouts.rotary)
     segments.rotary = std::make_shared<const Rotary>(make_rotary(cu, config.rope_dim, device));
+  if (layouts.positions) {
+    if (segments.max_len > config.positions)
+      internal_error("a segment has {} tokens, the table of positions {} rows",
+                     segments.max_len,
+                     config.positions);
+    segments.positions = segment_positions(cu).to(device);
+  }
   if (layouts.causal_mask) segments.causal_mask = make_causal_mask(cu, device);
   if (layouts.blocks)
     segments.sparse = std::make_shared<const NsaLayout>(make_nsa_layout(

@@ -71,6 +71,7 @@ StaticBatch::StaticBatch(const Batch& like, Attention path, std::int64_t documen
     turn_ = at::zeros_like(from.rotary->turn);
     to.rotary = std::make_shared<const Rotary>(Rotary{cos_, sin_, turn_});
   }
+  if (from.positions.defined()) to.positions = positions_ = at::zeros_like(from.positions);
 }
 
 bool StaticBatch::same_tokens(const Batch& batch) const {
@@ -101,6 +102,7 @@ void StaticBatch::load(const Batch& batch) {
     cos_.copy_(from.rotary->cos), sin_.copy_(from.rotary->sin);
     turn_.copy_(from.rotary->turn);
   }
+  if (from.positions.defined()) positions_.copy_(from.positions);
 }
 
 } // namespace assay

@@ -33,7 +33,7 @@ private:
   std::int64_t documents_;
   Batch batch_;
   // Varlen; undefined: no layer reads it
-  at::Tensor spans_, segment_chunks_, position_, cos_, sin_, turn_;
+  at::Tensor spans_, segment_chunks_, position_, cos_, sin_, turn_, positions_;
 };
 
 } // namespace assay

@@ -101,8 +101,8 @@ TEST(StepCost, AGraphIsOneLaunchBesideItsInputs) {
   const std::vector<OpCost> documents = step_cost(step_shape(config));
   config.attention = Attention::Packed;
   const std::vector<OpCost> rows = step_cost(step_shape(config));
-  EXPECT_EQ(total_kernels(rows), 3 + 2 * 2);            // rate, replay, results; tokens, targets
-  EXPECT_EQ(total_kernels(documents), 3 + 2 * (2 + 9)); // and the layout of documents
+  EXPECT_EQ(total_kernels(rows), 3 + 2 * 2);             // rate, replay, results; tokens, targets
+  EXPECT_EQ(total_kernels(documents), 3 + 2 * (2 + 10)); // and the layout of documents
   EXPECT_GT(total_kernels(off), 500);
   EXPECT_DOUBLE_EQ(total_flops(rows), total_flops(off));
   const auto tokens = static_cast<double>(2 * config.seq_len * config.batch_rows);
@@ -226,7 +226,7 @@ TEST(StepCost, SparseAttentionAgainstItsDenseTwin) {
   shape.d_model = 768;
   shape.vocab_size = 256;
   shape.ffn_dim = 3072;
-  shape.ffn_matrices = 2;
+  shape.form.feed_forward = FeedForward::Silu;
   shape.parameters = 78'000'000;
   shape.layers = {GroupedShape{12, 2, 64, 3, 32, keys.total(), keys.compressed, 0}};
   const std::vector<OpCost> sparse = step_cost(shape);
@@ -342,7 +342,7 @@ TEST(StepCost, OfTheNsaFamily) {
   EXPECT_EQ(layer.branches, 3);
   EXPECT_EQ(layer.gate_dim, config.nsa_gate_dim);
   EXPECT_NEAR(layer.keys, 1263.195, 0.001);
-  EXPECT_EQ(sparse.ffn_matrices, 2);
+  EXPECT_EQ(sparse.form.feed_forward, FeedForward::Silu);
   config.nsa_attention = NsaAttention::Dense;
   const StepShape dense = step_shape(config);
   EXPECT_DOUBLE_EQ(std::get<GroupedShape>(dense.layers.at(0)).keys, 1024.5);

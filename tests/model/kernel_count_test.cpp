@@ -102,5 +102,11 @@ TEST(KernelCounts, FamilyNsa) {
   expect_counts("N, dense", layer(sparse));
 }
 
+TEST(KernelCounts, FamilyGpt) {
+  const TrainConfig dense = tiny("gpt", "A");
+  expect_counts("A", layer(dense));
+  expect_counts("step without layers, tied head and positions", count(dense).minus(layer(dense)));
+}
+
 } // namespace
 } // namespace assay

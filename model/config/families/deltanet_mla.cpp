@@ -103,7 +103,6 @@ FamilyConfig deltanet_mla_config() {
       .keys = {{"kv_rank", &TrainConfig::kv_rank}},
       .layers = {{'G', delta_size, delta_cost, delta_layouts},
                  {'M', latent_size, latent_cost, latent_layouts, latent_width}},
-      .ffn_matrices = 3,
       .check = check_deltanet};
 }
 

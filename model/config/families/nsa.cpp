@@ -49,7 +49,7 @@ HeadWidth sparse_width(const TrainConfig& c) {
 }
 
 // NSA rotates whole heads, so that a head width that is given sets the rotary width too.
-void rotate_whole_heads(TrainConfig& c) {
+void rotate_whole_heads(TrainConfig& c, const Preset&) {
   if (c.rope_dim == 0) c.rope_dim = c.head_dim;
 }
 
@@ -99,7 +99,7 @@ FamilyConfig nsa_config() {
                {"nsa_select_count", &TrainConfig::nsa_select_count, false},
                {"nsa_window", &TrainConfig::nsa_window, false}},
       .layers = {{'N', sparse_size, sparse_cost, sparse_layouts, sparse_width}},
-      .ffn_matrices = 2,
+      .form = {.feed_forward = FeedForward::Silu},
       .prepare = rotate_whole_heads,
       .check = check_nsa};
 }

@@ -1,5 +1,6 @@
 // Rows of optimizations(). Softmax attention: documents in a row, latent attention, native sparse
 // attention.
+#include "model/config/family_config.h"
 #include "model/config/optimizations/rows.h"
 
 namespace assay {
@@ -44,11 +45,10 @@ std::vector<Optimization> attention_rows() {
        .equality = "changing one document leaves every output of the others bit-equal; packed "
                    "= mask_dense and "
                    "varlen = one forward per document within 1e-5",
-       .needs = {{"a layer of attention over all tokens: an M in pattern, or nsa_attention = dense",
-                  [](const TrainConfig& c) {
-                    return has_layer(c, 'M') ||
-                           (has_layer(c, 'N') && c.nsa_attention == NsaAttention::Dense);
-                  }}}},
+       .needs =
+           {{"a layer of attention over all tokens: an M in pattern, or nsa_attention = dense, "
+             "or family gpt",
+             [](const TrainConfig& c) { return layouts_of(c).causal_mask; }}}},
       {.name = "mla_inputs",
        .summary = "rotary positions, latent norm and concatenations of latent attention in two "
                   "kernels each way",

@@ -7,7 +7,7 @@
 
 namespace assay {
 
-// A letter of TrainConfig::pattern: G, M or N.
+// A letter of TrainConfig::pattern: G, M, N or A.
 inline bool has_layer(const TrainConfig& c, char letter) {
   return c.pattern.find(letter) != std::string::npos;
 }

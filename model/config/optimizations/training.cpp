@@ -103,7 +103,6 @@ std::vector<Optimization> training_rows() {
                    "graph/replay"}},
        .equality = "loss and weights bit-equal after several steps, or within the reference's "
                    "own noise",
-       .family = "deltanet_mla",
        .needs = step_graph_needs(),
        .needs_always = true},
       {.name = "ema_swap",

@@ -1,0 +1,30 @@
+// The attention layer of family `gpt`: one product of queries, keys and values, causal attention,
+// and a product back, both with biases. Equations: docs/gpt.md.
+#pragma once
+
+#include <ATen/ATen.h>
+
+#include <string>
+
+#include "model/config/train_config.h"
+#include "model/families/family.h"
+
+namespace assay {
+
+class CausalAttentionLayer {
+public:
+  CausalAttentionLayer(ParameterFactory& make,
+                       const std::string& prefix,
+                       const TrainConfig& config);
+
+  // [T, d_model] -> [T, d_model]
+  at::Tensor forward(const at::Tensor& x, const Segments& segments, Attention path) const;
+
+private:
+  std::int64_t heads_, head_dim_;
+  double scale_;
+  at::Tensor qkv_proj_, qkv_bias_; // [3*H*D, d_model], [3*H*D]: q, then k, then v
+  at::Tensor out_proj_, out_bias_; // [d_model, H*D], [d_model]
+};
+
+} // namespace assay

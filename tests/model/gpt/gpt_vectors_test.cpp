@@ -1,0 +1,47 @@
+// Loss and gradients of family `gpt` against a GPT-2 in plain PyTorch operators
+// (make_gpt2_vectors.py), in fp64.
+#include "model/gates/gates.h"
+#include "tests/model/gpt/gpt_fixture.h"
+
+namespace assay {
+namespace {
+
+using namespace testing_model;
+
+constexpr double kNear = 1e-11; // the vectors have 13 digits
+
+// `path`: documents isolated, or rows. The levels of `config` compute the same function.
+void expect_vectors(TrainConfig config, Attention path) {
+  config = value_or_throw(resolve(config));
+  const nlohmann::json& expected =
+      gpt2_vectors().at(path == Attention::Varlen ? "varlen" : "packed");
+  const BuiltModel built = vectors_model(config);
+  const at::Tensor loss = built.model->loss(vectors_batch(config), path, {});
+  EXPECT_NEAR(loss.item<double>(), expected.at("loss"), kNear);
+  loss.backward();
+  const nlohmann::json& gradients = expected.at("gradients");
+  EXPECT_EQ(built.parameters.size(), gradients.size());
+  for (const Parameter& p : built.parameters) {
+    const at::Tensor gradient =
+        at::tensor(gradients.at(p.name).get<std::vector<double>>(), at::kDouble);
+    EXPECT_LE(relative_rms(p.tensor.grad().view(-1), gradient), kNear) << p.name;
+  }
+}
+
+TEST(GptVectors, DocumentsAreThoseOfPyTorch) {
+  expect_vectors(vectors_config(), Attention::Varlen);
+}
+
+TEST(GptVectors, RowsAreThoseOfPyTorch) {
+  expect_vectors(vectors_config(), Attention::Packed);
+  expect_vectors(vectors_config(), Attention::MaskDense);
+}
+
+TEST(GptVectors, TheLossInChunksIsThatOfPyTorch) {
+  TrainConfig config = vectors_config();
+  config.loss_chunk_mib = 64;
+  expect_vectors(config, Attention::Varlen);
+}
+
+} // namespace
+} // namespace assay
