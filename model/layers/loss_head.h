@@ -28,6 +28,9 @@ at::Tensor logits_loss(const at::Tensor& logits, const at::Tensor& targets);
 // Products run in autocast's type, sums of `head`'s gradient over chunks in fp32. On a GPU in bf16
 // one kernel makes a chunk's losses and gradients; V need not be a multiple of 8 (rows are padded),
 // D a multiple of 4. Elsewhere the same function in tensor operations.
+//
+// `head` may have other uses in the same graph (a tied embedding): its gradient is then one of
+// several that autograd adds.
 at::Tensor chunked_loss(const at::Tensor& x,
                         const at::Tensor& head,
                         const at::Tensor& targets,

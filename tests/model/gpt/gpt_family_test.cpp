@@ -113,6 +113,35 @@ TEST(Gpt, TheHeadIsTheEmbedding) {
   EXPECT_TRUE(at::equal(after.narrow(1, 0, 9), before.narrow(1, 0, 9)));
 }
 
+// The loss in chunks hands out the head's gradient from its forward pass; autograd adds the
+// lookup's, in every micro-batch, and the update sees one gradient.
+TEST(Gpt, ATiedHeadGetsBothGradientsFromALossInChunks) {
+  for (const Precision precision : {Precision::Fp32, Precision::Fp16})
+    for (const std::int64_t accumulate : {1, 3}) {
+      TrainConfig whole = small_gpt();
+      whole.vocab_size = 5003; // 1 MiB: 52 of 96 tokens in fp32
+      whole.accumulate = accumulate;
+      whole.grad_scaler = GradScaler::Dynamic;
+      TrainConfig chunked = whole;
+      chunked.loss_chunk_mib = 1;
+      chunked.precision = precision;
+      Trainer a(whole), b(chunked);
+      const std::vector<Batch> batches = ragged_batches(whole, static_cast<int>(accumulate));
+      const auto x = a.averaged_gradients(batches), y = b.averaged_gradients(batches);
+      const std::size_t embedding = place_of(a, "embedding");
+      const double bound = precision == Precision::Fp32 ? 1e-5 : 2e-2;
+      EXPECT_LE(relative_rms(y[embedding], x[embedding]), bound);
+      const at::Tensor read = batches[0].tokens.view(-1); // rows with a part of the lookup
+      EXPECT_LE(
+          relative_rms(y[embedding].index_select(0, read), x[embedding].index_select(0, read)),
+          bound);
+      EXPECT_NEAR(b.evaluate(batches).nats_per_token, a.evaluate(batches).nats_per_token, 1e-3);
+      for (int i = 0; i < 3; ++i)
+        EXPECT_NEAR(b.step(batches).loss(), a.step(batches).loss(), 100 * bound * 1e-2);
+      EXPECT_EQ(b.skipped_steps(), 0);
+    }
+}
+
 TEST(Gpt, IsCausalAndIsolatesDocuments) {
   const TrainConfig config = small_gpt();
   Trainer trainer(config);
