@@ -77,4 +77,25 @@ struct SwiGluBackward {
   int hidden;
 };
 
+// y = gelu(in + bias) in the tanh form.
+struct BiasGelu {
+  const bf16* in;    // [tokens, hidden]
+  const float* bias; // [hidden]
+  bf16* y;           // [tokens, hidden], written
+  std::int64_t tokens;
+  int hidden; // a multiple of 8
+};
+
+constexpr int kGeluPartialRows = 132; // blocks of the backward kernel a group of columns
+
+struct BiasGeluBackward {
+  const bf16* in;    // [tokens, hidden]
+  const float* bias; // [hidden]
+  const bf16* dy;    // [tokens, hidden]
+  bf16* d_in;        // [tokens, hidden], written
+  float* partial;    // [kGeluPartialRows, hidden], written: sums of the bias's gradient
+  std::int64_t tokens;
+  int hidden;
+};
+
 } // namespace assay::rowwise

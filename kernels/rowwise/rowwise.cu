@@ -2,6 +2,7 @@
 
 #include "kernels/rowwise/add_norm.cuh"
 #include "kernels/rowwise/gated_norm.cuh"
+#include "kernels/rowwise/gelu.cuh"
 #include "kernels/rowwise/swiglu.cuh"
 
 #include <type_traits>
@@ -61,6 +62,15 @@ void launch_swiglu(const SwiGlu& p, cudaStream_t stream) {
 
 void launch_swiglu_backward(const SwiGluBackward& p, cudaStream_t stream) {
   swiglu_backward<<<blocks_of(p.tokens * p.hidden / 8, kGateThreads), kGateThreads, 0, stream>>>(p);
+}
+
+void launch_bias_gelu(const BiasGelu& p, cudaStream_t stream) {
+  bias_gelu<<<blocks_of(p.tokens * p.hidden / 8, kGeluThreads), kGeluThreads, 0, stream>>>(p);
+}
+
+void launch_bias_gelu_backward(const BiasGeluBackward& p, cudaStream_t stream) {
+  const dim3 grid(kGeluPartialRows, blocks_of(p.hidden, kGeluColumns));
+  bias_gelu_backward<<<grid, kGeluThreads, 0, stream>>>(p);
 }
 
 } // namespace assay::rowwise

@@ -23,7 +23,8 @@ constexpr std::int64_t kGatedNormLaunches = 3 + 6;
 constexpr std::int64_t kFusedRuleLaunches = 3 + 2;
 constexpr std::int64_t kLatentLaunches = 26 + 55, kFeedForwardLaunches = 5 + 8;
 constexpr std::int64_t kFusedGateLaunches = 1 + 1; // beside two products
-constexpr std::int64_t kGeluLaunches = 1 + 1;      // beside two products, from its code
+// Beside two products, from their code; fused with the sum of the bias's gradient.
+constexpr std::int64_t kGeluLaunches = 1 + 1, kFusedGeluLaunches = 1 + 2;
 // Of them those of its inputs as operators, of which two rotations are 7 + 8 each.
 constexpr std::int64_t kLatentInputLaunches = 18 + 23, kRotaryLaunches = 7 + 8 + 7 + 8;
 // From their code (model/layers/attention). Transposed: copies of the operand, its halves and, with
@@ -298,16 +299,17 @@ void add_norms(Costs& costs, const StepShape& shape, std::int64_t norms, std::in
 }
 
 std::int64_t gate_launches(const StepShape& shape) {
-  if (shape.fused_gate) return 2 * kProductLaunches + kFusedGateLaunches;
-  if (shape.form.feed_forward == FeedForward::Gelu) return 2 * kProductLaunches + kGeluLaunches;
-  return kFeedForwardLaunches;
+  const bool gelu = shape.form.feed_forward == FeedForward::Gelu;
+  if (shape.fused_gate)
+    return 2 * kProductLaunches + (gelu ? kFusedGeluLaunches : kFusedGateLaunches);
+  return gelu ? 2 * kProductLaunches + kGeluLaunches : kFeedForwardLaunches;
 }
 
 void add_feed_forward(Costs& costs, const StepShape& shape) {
   const std::int64_t halves = ffn_matrices(shape.form.feed_forward) - 1,
                      inner = halves * shape.ffn_dim;
   costs.linear("feed forward", shape.d_model, inner, !shape.fused_norms);
-  costs.bias("feed forward", inner);
+  if (!shape.fused_gate) costs.bias("feed forward", inner); // else GELU's kernels take it
   costs.linear("feed forward", shape.ffn_dim, shape.d_model, false);
   costs.bias("feed forward", shape.d_model);
   const auto hidden = static_cast<double>(shape.ffn_dim);

@@ -48,7 +48,7 @@ StepShape step_shape(const TrainConfig& c, std::int64_t longest_segment) {
     shape.loss_chunks = (shape.tokens + chunk - 1) / chunk;
   }
   shape.fused_norms = c.norms == Norms::Fused;
-  shape.fused_gate = c.ffn_gate == FfnGate::Fused && shape.form.feed_forward == FeedForward::SwiGlu;
+  shape.fused_gate = c.ffn_gate == FfnGate::Fused && shape.form.feed_forward != FeedForward::Silu;
   shape.stream_bytes = c.residual == Residual::Bf16 ? 2 : 4;
   shape.kept_weights = c.weights16 == Weights16::Kept;
   shape.update_pass = c.update_pass;

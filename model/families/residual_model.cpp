@@ -12,6 +12,7 @@
 #include "model/layers/add_norm.h"
 #include "model/layers/autocast.h"
 #include "model/layers/fp8_linear.h"
+#include "model/layers/gelu.h"
 #include "model/layers/kept_weights.h"
 #include "model/layers/layer_norm.h"
 #include "model/layers/rms_norm.h"
@@ -132,17 +133,25 @@ private:
 
   at::Tensor feed_forward(const Block& block, const at::Tensor& x) const {
     const Span span("feed_forward");
-    const at::Tensor in = apply_linear(x, block.ffn_in, block.ffn_in_bias);
-    return apply_linear(activated(in), block.ffn_out, block.ffn_out_bias);
+    return apply_linear(activated(block, x), block.ffn_out, block.ffn_out_bias);
   }
 
-  at::Tensor activated(const at::Tensor& in) const {
+  at::Tensor activated(const Block& block, const at::Tensor& x) const {
+    if (form_.feed_forward == FeedForward::Gelu) return gelu(block, x);
+    const at::Tensor in = apply_linear(x, block.ffn_in, block.ffn_in_bias);
     if (form_.feed_forward == FeedForward::Silu) return at::silu(in);
-    if (form_.feed_forward == FeedForward::Gelu) return at::gelu(in, "tanh");
     if (ffn_gate_ == FfnGate::Fused) return fused_swiglu(in);
     const Span gate("ffn_gate/ops");
     const std::vector<at::Tensor> halves = in.chunk(2, 1);
     return at::silu(halves[0]) * halves[1];
+  }
+
+  at::Tensor gelu(const Block& block, const at::Tensor& x) const {
+    if (ffn_gate_ == FfnGate::Fused)
+      return fused_bias_gelu(apply_linear(x, block.ffn_in), block.ffn_in_bias);
+    const at::Tensor in = apply_linear(x, block.ffn_in, block.ffn_in_bias);
+    const Span gate("ffn_gate/ops");
+    return at::gelu(in, "tanh");
   }
 
   ModelForm form_;

@@ -7,6 +7,7 @@
 
 #include "kernels/rowwise/add_norm.cuh"
 #include "kernels/rowwise/gated_norm.cuh"
+#include "kernels/rowwise/gelu.cuh"
 #include "kernels/rowwise/swiglu.cuh"
 
 namespace assay::rowwise {
@@ -201,6 +202,33 @@ TEST(RowwiseEmulated, SwiGlu) {
   }
   EXPECT_LE(off(e_y, y), kHalf);
   EXPECT_LE(off(e_d, d_in), kHalf);
+}
+
+// 264 columns: a whole group and eight of the next. Both ends of GELU, and values around 0.
+TEST(RowwiseEmulated, BiasGelu) {
+  constexpr std::size_t kTokens = 53, kHidden = 264, kSize = kTokens * kHidden;
+  const std::vector<bf16> in = half(normal(kSize, 3)), dy = half(normal(kSize));
+  const std::vector<float> bias = normal(kHidden);
+  std::vector<bf16> y(kSize, kNan), d_in(kSize, kNan);
+  std::vector<float> partial(kBlocks * kHidden, NAN);
+  const BiasGelu p{in.data(), bias.data(), y.data(), kTokens, kHidden};
+  const BiasGeluBackward b{
+      in.data(), bias.data(), dy.data(), d_in.data(), partial.data(), kTokens, kHidden};
+  emu::launch(blocks((kSize / 8 + kGeluThreads - 1) / kGeluThreads), kGeluThreads, 0, [&] {
+    bias_gelu(p);
+  });
+  emu::launch(dim3(kBlocks, 2), kGeluThreads, 0, [&] { bias_gelu_backward(b); });
+  std::vector<double> e_y(kSize), e_d(kSize), e_bias(kHidden);
+  for (std::size_t i = 0; i < kSize; ++i) {
+    const double x = value(in[i]) + bias[i % kHidden], a = std::sqrt(2 / M_PI);
+    const double t = std::tanh(a * (x + .044715 * x * x * x));
+    e_y[i] = .5 * x * (1 + t);
+    e_d[i] = value(dy[i]) * (.5 * (1 + t) + .5 * x * (1 - t * t) * a * (1 + 3 * .044715 * x * x));
+    e_bias[i % kHidden] += e_d[i];
+  }
+  EXPECT_LE(off(e_y, y), kHalf);
+  EXPECT_LE(off(e_d, d_in), kHalf);
+  EXPECT_LE(off(e_bias, added(partial, kHidden)), kFull);
 }
 
 } // namespace

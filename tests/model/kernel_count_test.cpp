@@ -105,6 +105,9 @@ TEST(KernelCounts, FamilyNsa) {
 TEST(KernelCounts, FamilyGpt) {
   const TrainConfig dense = tiny("gpt", "A");
   expect_counts("A", layer(dense));
+  TrainConfig fused = dense;
+  fused.ffn_gate = FfnGate::Fused;
+  expect_counts("A, fused GELU", layer(fused));
   expect_counts("step without layers, tied head and positions", count(dense).minus(layer(dense)));
 }
 

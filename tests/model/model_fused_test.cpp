@@ -6,6 +6,7 @@
 
 #include "model/gates/gates.h"
 #include "model/layers/add_norm.h"
+#include "model/layers/gelu.h"
 #include "model/layers/rms_norm.h"
 #include "model/layers/swiglu.h"
 
@@ -124,6 +125,26 @@ TEST(Fused, SwiGluHasTheGradientsOfItsOperators) {
     return Tensors{at::silu(halves[0]) * halves[1]};
   };
   expect_same(fused, plain, {drawn({9, 20})}, {true});
+}
+
+TEST(Fused, BiasGeluHasTheGradientsOfItsOperators) {
+  const Function fused = [](const Tensors& x) { return Tensors{fused_bias_gelu(x[0], x[1])}; };
+  const Function plain = [](const Tensors& x) { return Tensors{at::gelu(x[0] + x[1], "tanh")}; };
+  expect_same(fused, plain, {drawn({9, 20}) * 2, drawn({20})}, {true});
+}
+
+// The result and the gradient of the input are rounded once; the bias's gradient is fp32.
+TEST(Fused, BiasGeluOf16BitsRoundsWhatItReturnsAlone) {
+  const Function f = [](const Tensors& x) { return Tensors{fused_bias_gelu(x[0], x[1])}; };
+  const at::Tensor in = drawn({9, 20}).to(at::kBFloat16), bias = drawn({20}).to(at::kFloat);
+  const Tensors actual = results(f, {in, bias}, {true});
+  const Tensors expected = results(f, {in.to(at::kDouble), bias.to(at::kDouble)}, {true});
+  EXPECT_EQ(actual[0].scalar_type(), at::kBFloat16);
+  EXPECT_EQ(actual[1].scalar_type(), at::kBFloat16);
+  EXPECT_EQ(actual[2].scalar_type(), at::kFloat);
+  EXPECT_TRUE(at::equal(actual[0], expected[0].to(at::kFloat).to(at::kBFloat16)));
+  for (std::size_t i = 1; i < expected.size(); ++i)
+    EXPECT_LE(relative_rms(actual[i], expected[i]), 5e-3) << i; // seeds are rounded as well
 }
 
 } // namespace

@@ -1,4 +1,5 @@
 // Rows of optimizations(). The delta rule and what stands between the large products.
+#include "model/config/family_config.h"
 #include "model/config/optimizations/rows.h"
 
 namespace assay {
@@ -104,12 +105,14 @@ std::vector<Optimization> layer_rows() {
                    "norms/fused"}},
        .equality = "logits and gradients within rounding"},
       {.name = "ffn_gate",
-       .summary = "SwiGLU of the feed-forward in one kernel each way",
+       .summary =
+           "what the feed-forward computes between its products, SwiGLU or bias and GELU, in "
+           "one kernel each way",
        .equivalence = Equivalence::Math,
        .unit = Unit::TrainStep,
        .gates = {Gate::SameFunction},
        .levels = {{"ops",
-                   "SiLU, product and their gradients as operators",
+                   "SiLU and product, or GELU, and their gradients as operators",
                    [](TrainConfig& c) { c.ffn_gate = FfnGate::Ops; },
                    "ffn_gate/ops"},
                   {"fused",
@@ -117,7 +120,10 @@ std::vector<Optimization> layer_rows() {
                    [](TrainConfig& c) { c.ffn_gate = FfnGate::Fused; },
                    "ffn_gate/fused"}},
        .equality = "logits and gradients within rounding",
-       .family = "deltanet_mla"},
+       .needs = {{"a feed-forward with SwiGLU or GELU: family nsa's has SiLU alone, an operator",
+                  [](const TrainConfig& c) {
+                    return family_of(c).form.feed_forward != FeedForward::Silu;
+                  }}}},
       {.name = "residual16",
        .summary = "the residual stream and its gradient in 16 bits between the norms, which add "
                   "and norm in fp32",

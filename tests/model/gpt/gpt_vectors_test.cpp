@@ -43,5 +43,11 @@ TEST(GptVectors, TheLossInChunksIsThatOfPyTorch) {
   expect_vectors(config, Attention::Varlen);
 }
 
+TEST(GptVectors, TheFusedGeluIsThatOfPyTorch) {
+  TrainConfig config = vectors_config();
+  config.ffn_gate = FfnGate::Fused;
+  expect_vectors(config, Attention::Varlen);
+}
+
 } // namespace
 } // namespace assay

@@ -12,6 +12,7 @@
 #include "model/gates/gates.h"
 #include "model/layers/add_norm.h"
 #include "model/layers/autocast.h"
+#include "model/layers/gelu.h"
 #include "model/layers/swiglu.h"
 
 namespace assay {
@@ -178,6 +179,13 @@ TEST(RowwiseGpu, SwiGlu) {
   const Function f = [](const Tensors& x) { return Tensors{fused_swiglu(x[0])}; };
   expect_kernel_is_exact(f, {{{1031, 4096}, kHalf}});
   expect_kernel_is_exact(f, {{{3, 16}, kHalf}});
+}
+
+TEST(RowwiseGpu, BiasGelu) {
+  const Function f = [](const Tensors& x) { return Tensors{fused_bias_gelu(x[0], x[1])}; };
+  expect_kernel_is_exact(f, {{{1031, 3072}, kHalf}, {{3072}, kWide}});
+  expect_kernel_is_exact(f, {{{70001, 264}, kHalf}, {{264}, kWide}}); // a group of 8 columns
+  expect_kernel_is_exact(f, {{{3, 8}, kHalf}, {{8}, kWide}});
 }
 
 } // namespace
