@@ -1,4 +1,4 @@
-// Residual sum and RMS norm. A warp handles a row.
+// Residual sum and norm: RMS norm, or layer norm (kLayer). A warp handles a row.
 #pragma once
 
 #include "kernels/rowwise/rows.h"
@@ -18,7 +18,37 @@ __device__ __forceinline__ void round_row(Row<kWords, kWhole>& row) {
     unpack(row.x[i], make_uint2(pack2(row.x[i][0], row.x[i][1]), pack2(row.x[i][2], row.x[i][3])));
 }
 
-template <class Stream, int kWords, bool kWhole>
+template <int kWords, bool kWhole>
+__device__ __forceinline__ void add(Row<kWords, kWhole>& row, const Row<kWords, kWhole>& other) {
+#pragma unroll
+  for (int i = 0; i < kWords; ++i)
+#pragma unroll
+    for (int e = 0; e < 4; ++e) row.x[i][e] += other.x[i][e];
+}
+
+// Mean over the warp's row, of which each lane holds a part and zeros beyond it.
+template <int kWords, bool kWhole>
+__device__ __forceinline__ float mean_of(const Row<kWords, kWhole>& row, int width) {
+  float sum = 0;
+#pragma unroll
+  for (int i = 0; i < kWords; ++i)
+#pragma unroll
+    for (int e = 0; e < 4; ++e) sum += row.x[i][e];
+  return sum_lanes<32>(sum) / static_cast<float>(width);
+}
+
+// What lies beyond the row stays 0.
+template <int kWords, bool kWhole>
+__device__ __forceinline__ void
+subtract(Row<kWords, kWhole>& row, float value, int lane, int width) {
+#pragma unroll
+  for (int i = 0; i < kWords; ++i)
+    if (kWhole || 4 * (lane + 32 * i) < width)
+#pragma unroll
+      for (int e = 0; e < 4; ++e) row.x[i][e] -= value;
+}
+
+template <class Stream, bool kLayer, int kWords, bool kWhole>
 __global__ void __launch_bounds__(kNormThreads) add_norm(AddNorm<Stream> p) {
   const int lane = thread_index() % 32, row = block_index() * kNormWarps + thread_index() / 32;
   if (row >= p.rows) return;
@@ -28,44 +58,60 @@ __global__ void __launch_bounds__(kNormThreads) add_norm(AddNorm<Stream> p) {
   if (p.branch != nullptr) {
     Row<kWords, kWhole> branch;
     branch.read(p.branch + place, lane, p.width);
-#pragma unroll
-    for (int i = 0; i < kWords; ++i)
-#pragma unroll
-      for (int e = 0; e < 4; ++e) x.x[i][e] += branch.x[i][e];
+    add(x, branch);
     x.write(p.sum + place, lane, p.width);
     if constexpr (sizeof(Stream) == 2) round_row(x);
+  }
+  if constexpr (kLayer) {
+    const float mean = mean_of(x, p.width);
+    if (lane == 0) p.mean[row] = mean;
+    subtract(x, mean, lane, p.width);
   }
   float square = 0;
 #pragma unroll
   for (int i = 0; i < kWords; ++i)
 #pragma unroll
     for (int e = 0; e < 4; ++e) square += x.x[i][e] * x.x[i][e];
-  const float r = inverse_root(sum_lanes<32>(square) / static_cast<float>(p.width) + kEps);
+  const float r = inverse_root(sum_lanes<32>(square) / static_cast<float>(p.width) +
+                               (kLayer ? kLayerEps : kEps));
   if (lane == 0) p.rstd[row] = r;
   w.read(p.weight, lane, p.width);
 #pragma unroll
   for (int i = 0; i < kWords; ++i)
 #pragma unroll
     for (int e = 0; e < 4; ++e) x.x[i][e] *= r * w.x[i][e];
+  if constexpr (kLayer) {
+    w.read(p.bias, lane, p.width);
+    add(x, w);
+  }
   x.write(p.y + place, lane, p.width);
 }
 
-template <class Stream, int kWords, bool kWhole>
+template <class Stream, bool kLayer, int kWords, bool kWhole>
 __global__ void __launch_bounds__(kNormThreads, 2) add_norm_backward(AddNormBackward<Stream> p) {
   alignas(16) __shared__ float sums[kNormWarps][kWords * 128];
   const int lane = thread_index() % 32, warp = thread_index() / 32;
   const float per_column = 1.F / static_cast<float>(p.width);
-  Row<kWords, kWhole> dw;
+  Row<kWords, kWhole> dw, db; // db: of a layer norm
   for (int row = block_index() * kNormWarps + warp; row < p.rows;
        row += block_count() * kNormWarps) {
     const std::int64_t place = static_cast<std::int64_t>(row) * p.width;
     Row<kWords, kWhole> x, dy, next, w; // w from L1: registers are short
     x.read(p.x + place, lane, p.width);
     dy.read(p.dy + place, lane, p.width);
-    if (p.next != nullptr) next.read(p.next + place, lane, p.width);
+    if constexpr (kLayer) {
+      subtract(x, p.mean[row], lane, p.width);
+      add(db, dy);
+    } else if (p.next != nullptr) {
+      next.read(p.next + place, lane, p.width);
+    }
     w.read(p.weight, lane, p.width);
     const float r = p.rstd[row];
     const float along = sum_lanes<32>(norm_gradient(x, dy, w, dw, r)) * per_column;
+    if constexpr (kLayer) {
+      subtract(dy, mean_of(dy, p.width), lane, p.width);
+      if (p.next != nullptr) next.read(p.next + place, lane, p.width); // late: db takes registers
+    }
 #pragma unroll
     for (int i = 0; i < kWords; ++i)
 #pragma unroll
@@ -73,7 +119,12 @@ __global__ void __launch_bounds__(kNormThreads, 2) add_norm_backward(AddNormBack
     x.write(p.dx + place, lane, p.width);
     if (p.dx16 != nullptr) x.write(p.dx16 + place, lane, p.width);
   }
-  write_row_sum(sums, dw, p.partial + static_cast<std::int64_t>(block_index()) * p.width, p.width);
+  float* to = p.partial + static_cast<std::int64_t>(block_index()) * p.width;
+  write_row_sum(sums, dw, to, p.width);
+  if constexpr (kLayer) {
+    __syncthreads(); // before `sums` is written again
+    write_row_sum(sums, db, to + static_cast<std::int64_t>(block_count()) * p.width, p.width);
+  }
 }
 
 } // namespace assay::rowwise

@@ -8,9 +8,11 @@
 
 namespace assay::rowwise {
 
-constexpr float kEps = 1e-6F; // of both norms; as model/layers/rms_norm.h
+constexpr float kEps = 1e-6F;      // of RMS norms; as model/layers/rms_norm.h
+constexpr float kLayerEps = 1e-5F; // of layer norms; as model/layers/layer_norm.h
 
-// sum = x + branch; y = sum / sqrt(mean(sum^2) + eps) * weight, of the sum as it is stored. Stream:
+// sum = x + branch; y = sum / sqrt(mean(sum^2) + eps) * weight, of the sum as it is stored. With a
+// bias, a layer norm: y = c / sqrt(mean(c^2) + eps) * weight + bias of c = sum - mean(sum). Stream:
 // float or bf16, the type of the residual stream and of its gradient.
 template <class Stream> struct AddNorm {
   const Stream* x;     // [rows, width]: the residual stream
@@ -20,12 +22,16 @@ template <class Stream> struct AddNorm {
   bf16* y;             // [rows, width], written
   float* rstd;         // [rows], written
   int rows, width;
+  const float* bias = nullptr; // [width] of a layer norm; null: an RMS norm
+  float* mean = nullptr;       // [rows], written; of a layer norm
 };
 constexpr bool norm_width_fits(std::int64_t width) {
   return width % 8 == 0 && width >= 8 && width <= 1024;
 }
 
 // dx = next + r (w dy - u mean(u w dy)) with u = x r; partial: sums of u dy over each block's rows.
+// A layer norm: dx = next + r (w dy - mean(w dy) - u mean(u w dy)) with u = (x - mean) r; partial
+// is followed by as many rows of sums of dy.
 template <class Stream> struct AddNormBackward {
   const Stream* x;     // [rows, width]: the normed row
   const float* rstd;   // [rows]
@@ -34,8 +40,9 @@ template <class Stream> struct AddNormBackward {
   const Stream* next;  // [rows, width]: gradient of the stream behind; null: none
   Stream* dx;          // [rows, width], written
   bf16* dx16;          // [rows, width], written: the same for products; null: not wanted
-  float* partial;      // [kPartialRows, width], written
+  float* partial;      // [kPartialRows, width], written; of a layer norm [2, kPartialRows, width]
   int rows, width;
+  const float* mean = nullptr; // [rows] of a layer norm; null: an RMS norm
 };
 
 // y = norm(o) * weight * silu(gate), the norm over heads of `head` columns.

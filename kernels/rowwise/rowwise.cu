@@ -24,16 +24,26 @@ template <class Body> void with_head(int head, Body body) {
 
 template <class Stream> void launch_add_norm(const AddNorm<Stream>& p, cudaStream_t stream) {
   with_words(p.width, [&](auto words, auto whole) {
-    add_norm<Stream, decltype(words)::value, decltype(whole)::value>
-        <<<blocks_of(p.rows, kNormWarps), kNormThreads, 0, stream>>>(p);
+    constexpr int kWords = decltype(words)::value;
+    constexpr bool kWhole = decltype(whole)::value;
+    const unsigned blocks = blocks_of(p.rows, kNormWarps);
+    if (p.bias != nullptr)
+      add_norm<Stream, true, kWords, kWhole><<<blocks, kNormThreads, 0, stream>>>(p);
+    else
+      add_norm<Stream, false, kWords, kWhole><<<blocks, kNormThreads, 0, stream>>>(p);
   });
 }
 
 template <class Stream>
 void launch_add_norm_backward(const AddNormBackward<Stream>& p, cudaStream_t stream) {
   with_words(p.width, [&](auto words, auto whole) {
-    add_norm_backward<Stream, decltype(words)::value, decltype(whole)::value>
-        <<<kPartialRows, kNormThreads, 0, stream>>>(p);
+    constexpr int kWords = decltype(words)::value;
+    constexpr bool kWhole = decltype(whole)::value;
+    if (p.mean != nullptr)
+      add_norm_backward<Stream, true, kWords, kWhole><<<kPartialRows, kNormThreads, 0, stream>>>(p);
+    else
+      add_norm_backward<Stream, false, kWords, kWhole>
+          <<<kPartialRows, kNormThreads, 0, stream>>>(p);
   });
 }
 

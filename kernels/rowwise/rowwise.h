@@ -10,7 +10,7 @@
 
 namespace assay::rowwise {
 
-// Of a stream of float or bf16.
+// RMS norms and layer norms, of a stream of float or bf16.
 template <class Stream> void launch_add_norm(const AddNorm<Stream>& p, cudaStream_t stream);
 template <class Stream>
 void launch_add_norm_backward(const AddNormBackward<Stream>& p, cudaStream_t stream);

@@ -123,7 +123,7 @@ private:
     if (norms_ == Norms::Fused) {
       count(x.scalar_type() == at::kBFloat16 ? "residual16/bf16" : "residual16/fp32");
       at::Tensor normed;
-      std::tie(x, normed) = add_norm(x, branch, norm.weight);
+      std::tie(x, normed) = add_norm(x, branch, norm.weight, norm.bias);
       return normed;
     }
     const Span span("norms/ops");

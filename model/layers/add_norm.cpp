@@ -11,6 +11,7 @@
 #include "kernels/rowwise/rowwise.h"
 #include "model/layers/autocast.h"
 #include "model/layers/bf16_data.h"
+#include "model/layers/layer_norm.h"
 #include "model/layers/rms_norm.h"
 
 namespace assay {
@@ -34,9 +35,14 @@ at::Tensor sum_of(const at::Tensor& partial) {
 // --- add_norm
 // -------------------------------------------------------------------------------------
 
-// What is normed, 1 / rms of its rows, and the result.
+// What is added and normed. A defined bias makes it a layer norm.
+struct NormInputs {
+  at::Tensor x, branch, weight, bias;
+};
+
+// What is normed, 1 / rms of its rows (of a layer norm behind their mean), and the result.
 struct Normed {
-  at::Tensor sum, rstd, y;
+  at::Tensor sum, mean, rstd, y;
 };
 
 bool norm_takes_kernels(const at::Tensor& x, at::ScalarType result) {
@@ -46,47 +52,50 @@ bool norm_takes_kernels(const at::Tensor& x, at::ScalarType result) {
 }
 
 // `Stream`: float or bf16, the type of x.
-template <class Stream>
-Normed device_norm(const at::Tensor& x, const at::Tensor& branch, const at::Tensor& weight) {
+template <class Stream> Normed device_norm(const NormInputs& in) {
+  const at::Tensor& x = in.x;
   const c10::cuda::CUDAGuard guard(x.device());
-  Normed n{branch.defined() ? at::empty_like(x) : x,
-           at::empty({x.size(0)}, x.options().dtype(at::kFloat)),
+  const at::TensorOptions wide = x.options().dtype(at::kFloat);
+  Normed n{in.branch.defined() ? at::empty_like(x) : x,
+           in.bias.defined() ? at::empty({x.size(0)}, wide) : at::Tensor(),
+           at::empty({x.size(0)}, wide),
            at::empty(x.sizes(), x.options().dtype(at::kBFloat16))};
-  const at::Tensor added = branch.defined() ? branch.to(at::kBFloat16).contiguous() : branch;
+  const at::Tensor added =
+      in.branch.defined() ? in.branch.to(at::kBFloat16).contiguous() : in.branch;
   rowwise::AddNorm<Stream> p{};
   p.x = elements<Stream>(x), p.branch = added.defined() ? bf16_data(added) : nullptr;
-  p.weight = floats(weight), p.sum = static_cast<Stream*>(n.sum.data_ptr());
+  p.weight = floats(in.weight), p.sum = static_cast<Stream*>(n.sum.data_ptr());
   p.y = bf16_data(n.y), p.rstd = n.rstd.data_ptr<float>();
+  p.bias = floats(in.bias), p.mean = n.mean.defined() ? n.mean.data_ptr<float>() : nullptr;
   p.rows = static_cast<int>(x.size(0)), p.width = static_cast<int>(x.size(1));
   rowwise::launch_add_norm(p, c10::cuda::getCurrentCUDAStream());
   check_cuda(cudaGetLastError(), "add_norm, forward");
   return n;
 }
 
-Normed plain_norm(const at::Tensor& x,
-                  const at::Tensor& branch,
-                  const at::Tensor& weight,
-                  at::ScalarType result) {
-  const at::ScalarType type = wide_type(x);
+Normed plain_norm(const NormInputs& in, at::ScalarType result) {
+  const at::ScalarType type = wide_type(in.x);
+  const bool layer = in.bias.defined();
   Normed n;
-  n.sum = branch.defined() ? (x.to(type) + branch).to(x.scalar_type()) : x;
-  const at::Tensor sum = n.sum.to(type); // as it is stored
-  n.rstd = (sum * sum).mean(-1).add_(kNormEps).rsqrt_();
-  n.y = (sum * n.rstd.unsqueeze(1) * weight).to(result);
+  n.sum = in.branch.defined() ? (in.x.to(type) + in.branch).to(in.x.scalar_type()) : in.x;
+  at::Tensor row = n.sum.to(type); // as it is stored
+  if (layer) {
+    n.mean = row.mean(-1);
+    row = row - n.mean.unsqueeze(1);
+  }
+  n.rstd = (row * row).mean(-1).add_(layer ? kLayerNormEps : kNormEps).rsqrt_();
+  n.y = row * n.rstd.unsqueeze(1) * in.weight;
+  n.y = (layer ? n.y + in.bias : n.y).to(result);
   return n;
 }
 
-Normed norm_of(const at::Tensor& x,
-               const at::Tensor& branch,
-               const at::Tensor& weight,
-               at::ScalarType result) {
-  if (!norm_takes_kernels(x, result)) return plain_norm(x, branch, weight, result);
-  return x.scalar_type() == at::kFloat ? device_norm<float>(x, branch, weight)
-                                       : device_norm<bf16>(x, branch, weight);
+Normed norm_of(const NormInputs& in, at::ScalarType result) {
+  if (!norm_takes_kernels(in.x, result)) return plain_norm(in, result);
+  return in.x.scalar_type() == at::kFloat ? device_norm<float>(in) : device_norm<bf16>(in);
 }
 
 struct NormGradients {
-  at::Tensor dx, d_branch, d_weight;
+  at::Tensor dx, d_branch, d_weight, d_bias;
 };
 
 template <class Stream>
@@ -100,31 +109,40 @@ NormGradients device_norm_backward(const Normed& n,
   const at::Tensor grad = dy.to(at::kBFloat16).contiguous();
   const bool both = branch && sizeof(Stream) == 4; // a 16-bit stream's gradient is the branch's
   at::Tensor dx = at::empty_like(n.sum), dx16 = both ? at::empty_like(grad) : dx;
-  at::Tensor partial = at::empty({rowwise::kPartialRows, n.sum.size(1)}, n.rstd.options());
+  const std::int64_t sums = n.mean.defined() ? 2 : 1, width = n.sum.size(1);
+  at::Tensor partial = at::empty({sums, rowwise::kPartialRows, width}, n.rstd.options());
   rowwise::AddNormBackward<Stream> p{};
   p.x = elements<Stream>(n.sum), p.rstd = floats(n.rstd), p.weight = floats(weight);
   p.dy = bf16_data(std::as_const(grad)), p.next = elements<Stream>(behind);
   p.dx = static_cast<Stream*>(dx.data_ptr()), p.dx16 = both ? bf16_data(dx16) : nullptr;
   p.partial = partial.data_ptr<float>();
-  p.rows = static_cast<int>(n.sum.size(0)), p.width = static_cast<int>(n.sum.size(1));
+  p.rows = static_cast<int>(n.sum.size(0)), p.width = static_cast<int>(width);
+  p.mean = floats(n.mean);
   rowwise::launch_add_norm_backward(p, c10::cuda::getCurrentCUDAStream());
   check_cuda(cudaGetLastError(), "add_norm, backward");
-  return {dx, dx16, sum_of(partial)};
+  if (sums == 1) return {dx, dx16, sum_of(partial[0]), {}};
+  const at::Tensor both_sums = partial.sum(1);
+  return {dx, dx16, both_sums[0], both_sums[1]};
 }
 
-// dx = next + r (w dy - u mean(u w dy)) with u = x r;   dw = sum of u dy over the rows.
+// dx = next + r (w dy - u mean(u w dy)) with u = x r;   dw = sum of u dy over the rows. A layer
+// norm: u = (x - mean) r, w dy without its mean, and db = sum of dy.
 NormGradients plain_norm_backward(const Normed& n,
                                   const at::Tensor& weight,
                                   const at::Tensor& next,
                                   const at::Tensor& dy) {
   const at::ScalarType type = wide_type(n.sum);
-  const at::Tensor r = n.rstd.unsqueeze(1), unit = n.sum.to(type) * r;
-  const at::Tensor grad = dy.to(type), weighted = grad * weight;
+  const bool layer = n.mean.defined();
+  const at::Tensor r = n.rstd.unsqueeze(1), row = n.sum.to(type);
+  const at::Tensor unit = (layer ? row - n.mean.unsqueeze(1) : row) * r;
+  const at::Tensor grad = dy.to(type);
+  at::Tensor weighted = grad * weight;
+  if (layer) weighted = weighted - weighted.mean(-1, true);
   const at::Tensor along = (unit * weighted).mean(-1, true);
   at::Tensor dx = (weighted - unit * along).mul_(r);
   if (next.defined()) dx = dx + next;
   dx = dx.to(n.sum.scalar_type());
-  return {dx, dx, (unit * grad).sum(0)};
+  return {dx, dx, (unit * grad).sum(0), layer ? grad.sum(0) : at::Tensor()};
 }
 
 NormGradients norm_backward(const Normed& n,
@@ -144,14 +162,15 @@ struct AddNorm : torch::autograd::Function<AddNorm> {
                              const at::Tensor& given,
                              const std::optional<at::Tensor>& added,
                              const at::Tensor& weight,
+                             const std::optional<at::Tensor>& bias,
                              std::int64_t result) {
     const at::Tensor branch = added.value_or(at::Tensor());
     const Span span("norms/fused");
     const AutocastGuard full_precision(given.device().type(), at::kFloat);
     const auto type = static_cast<at::ScalarType>(result);
     const at::Tensor x = given.contiguous();
-    const Normed n = norm_of(x, branch, weight, type);
-    ctx->save_for_backward({n.sum, n.rstd, weight});
+    const Normed n = norm_of({x, branch, weight, bias.value_or(at::Tensor())}, type);
+    ctx->save_for_backward({n.sum, n.mean, n.rstd, weight});
     ctx->set_materialize_grads(false);
     ctx->saved_data["result"] = result;
     ctx->saved_data["branch"] = static_cast<std::int64_t>(
@@ -163,16 +182,17 @@ struct AddNorm : torch::autograd::Function<AddNorm> {
   static tensor_list backward(AutogradContext* ctx, const tensor_list& grads) {
     const AutocastGuard full_precision(ctx->get_saved_variables()[0].device().type(), at::kFloat);
     const tensor_list saved = ctx->get_saved_variables();
-    const Normed n{saved[0], saved[1], {}};
+    const Normed n{saved[0], saved[1], saved[2], {}};
     const auto branch = static_cast<at::ScalarType>(ctx->saved_data["branch"].toInt());
     const bool has_branch = branch != at::ScalarType::Undefined;
     const auto result = static_cast<at::ScalarType>(ctx->saved_data["result"].toInt());
     const auto typed = [&](const at::Tensor& x) {
       return has_branch && x.defined() ? x.to(branch) : at::Tensor();
     };
-    if (!grads[1].defined()) return {grads[0], typed(grads[0]), at::Tensor(), at::Tensor()};
-    const NormGradients d = norm_backward(n, saved[2], grads, result, has_branch);
-    return {d.dx, typed(d.d_branch), d.d_weight, at::Tensor()};
+    const at::Tensor none;
+    if (!grads[1].defined()) return {grads[0], typed(grads[0]), none, none, none};
+    const NormGradients d = norm_backward(n, saved[3], grads, result, has_branch);
+    return {d.dx, typed(d.d_branch), d.d_weight, d.d_bias, none};
   }
 };
 
@@ -268,12 +288,16 @@ struct GatedNorm : torch::autograd::Function<GatedNorm> {
 
 } // namespace
 
-std::pair<at::Tensor, at::Tensor>
-add_norm(const at::Tensor& x, const at::Tensor& branch, const at::Tensor& weight) {
+std::pair<at::Tensor, at::Tensor> add_norm(const at::Tensor& x,
+                                           const at::Tensor& branch,
+                                           const at::Tensor& weight,
+                                           const at::Tensor& bias) {
   const at::ScalarType result = product_type(x); // what follows is one
-  const std::optional<at::Tensor> added =
-      branch.defined() ? std::optional<at::Tensor>(branch) : std::nullopt;
-  const tensor_list both = AddNorm::apply(x, added, weight, static_cast<std::int64_t>(result));
+  const auto given = [](const at::Tensor& tensor) {
+    return tensor.defined() ? std::optional<at::Tensor>(tensor) : std::nullopt;
+  };
+  const tensor_list both =
+      AddNorm::apply(x, given(branch), weight, given(bias), static_cast<std::int64_t>(result));
   return {both[0], both[1]};
 }
 

@@ -7,13 +7,16 @@
 
 namespace assay {
 
-// {x + branch, norm(x + branch) * weight}: x [T, D] is the residual stream, an undefined branch
-// adds nothing. The sum has x's dtype, the normed rows that of autocast, or x's without it. A
+// {x + branch, norm(x + branch) * weight + bias}: x [T, D] is the residual stream, an undefined
+// branch adds nothing. Without a bias the norm is rms_norm (rms_norm.h), with one it is layer_norm
+// (layer_norm.h). The sum has x's dtype, the normed rows that of autocast, or x's without it. A
 // 16-bit stream is added to in fp32 and normed as it is stored, and its gradient has its dtype.
 // Gradients of both results flow back in one pass. On a GPU, from an fp32 or bf16 stream to bf16
 // rows, one kernel each way, which needs D to be a multiple of 8 up to 1024.
-std::pair<at::Tensor, at::Tensor>
-add_norm(const at::Tensor& x, const at::Tensor& branch, const at::Tensor& weight);
+std::pair<at::Tensor, at::Tensor> add_norm(const at::Tensor& x,
+                                           const at::Tensor& branch,
+                                           const at::Tensor& weight,
+                                           const at::Tensor& bias = {});
 
 // norm(o) * weight * silu(gate), the norm over the last axis: o [T, H, D], gate [T, H, D] (any row
 // stride), weight [D] -> [T, H, D] in the type of autocast, or

@@ -29,15 +29,17 @@ template <class Stream> std::vector<Stream> stream_of(const std::vector<float>& 
     return x;
 }
 
-template <class Stream, int kWords, bool kWhole> void check_norm(int width, bool with_branch) {
+template <class Stream, bool kLayer, int kWords, bool kWhole>
+void check_norm(int width, bool with_branch) {
   constexpr double kStream = std::is_same_v<Stream, bf16> ? kHalf : kFull;
   constexpr int kRows = 41;
   const std::size_t columns = static_cast<std::size_t>(width), size = kRows * columns;
-  const std::vector<float> weight = normal(columns, .3F, 1);
-  const std::vector<Stream> x = stream_of<Stream>(normal(size, 2)),
+  const std::vector<float> weight = normal(columns, .3F, 1), bias = normal(columns);
+  const std::vector<Stream> x = stream_of<Stream>(normal(size, 2, kLayer ? 3 : 0)),
                             next = stream_of<Stream>(normal(size));
   const std::vector<bf16> branch = half(normal(size)), dy = half(normal(size));
-  std::vector<float> rstd(kRows, NAN), partial(kBlocks * columns, NAN);
+  std::vector<float> rstd(kRows, NAN), mean(kRows, NAN);
+  std::vector<float> partial((kLayer ? 2 : 1) * kBlocks * columns, NAN);
   const std::vector<Stream> unset = stream_of<Stream>(std::vector<float>(size, NAN));
   std::vector<Stream> sum = unset, dx = unset;
   std::vector<bf16> y(size, kNan), dx16(size, kNan);
@@ -48,9 +50,11 @@ template <class Stream, int kWords, bool kWhole> void check_norm(int width, bool
                           y.data(),
                           rstd.data(),
                           kRows,
-                          width};
+                          width,
+                          kLayer ? bias.data() : nullptr,
+                          mean.data()};
   emu::launch(blocks((kRows + kNormWarps - 1) / kNormWarps), kNormThreads, 0, [&] {
-    add_norm<Stream, kWords, kWhole>(p);
+    add_norm<Stream, kLayer, kWords, kWhole>(p);
   });
   const std::vector<Stream>& normed = with_branch ? sum : x;
   const AddNormBackward<Stream> b{normed.data(),
@@ -62,28 +66,36 @@ template <class Stream, int kWords, bool kWhole> void check_norm(int width, bool
                                   dx16.data(),
                                   partial.data(),
                                   kRows,
-                                  width};
-  emu::launch(
-      blocks(kBlocks), kNormThreads, 0, [&] { add_norm_backward<Stream, kWords, kWhole>(b); });
-  std::vector<double> e_sum(size), stored(size), e_y(size), e_dx(size), e_dw(columns);
+                                  width,
+                                  mean.data()};
+  emu::launch(blocks(kBlocks), kNormThreads, 0, [&] {
+    add_norm_backward<Stream, kLayer, kWords, kWhole>(b);
+  });
+  std::vector<double> e_sum(size), stored(size), e_y(size), e_dx(size), e_dw(columns),
+      e_db(columns);
   for (std::size_t t = 0; t < kRows; ++t) {
-    double square = 0, along = 0;
+    double shift = 0, square = 0, along = 0, level = 0;
     for (std::size_t i = t * columns; i < (t + 1) * columns; ++i) {
       e_sum[i] = value(x[i]) + (with_branch ? value(branch[i]) : 0);
       stored[i] = value(normed[i]); // what is normed
-      square += stored[i] * stored[i];
+      if (kLayer) shift += stored[i] / width;
     }
-    const double r = 1 / std::sqrt(square / width + 1e-6);
+    for (std::size_t i = t * columns; i < (t + 1) * columns; ++i)
+      square += std::pow(stored[i] - shift, 2);
+    const double r = 1 / std::sqrt(square / width + (kLayer ? 1e-5 : 1e-6));
     for (std::size_t c = 0; c < columns; ++c) {
       const std::size_t i = t * columns + c;
-      e_y[i] = stored[i] * r * weight[c];
-      along += stored[i] * r * weight[c] * value(dy[i]) / width;
+      const double u = (stored[i] - shift) * r;
+      e_y[i] = u * weight[c] + (kLayer ? bias[c] : 0);
+      along += u * weight[c] * value(dy[i]) / width;
+      if (kLayer) level += weight[c] * value(dy[i]) / width;
     }
     for (std::size_t c = 0; c < columns; ++c) {
       const std::size_t i = t * columns + c;
-      const double u = stored[i] * r;
+      const double u = (stored[i] - shift) * r;
       e_dw[c] += u * value(dy[i]);
-      e_dx[i] = value(next[i]) + r * (weight[c] * value(dy[i]) - u * along);
+      e_db[c] += value(dy[i]);
+      e_dx[i] = value(next[i]) + r * (weight[c] * value(dy[i]) - level - u * along);
     }
   }
   if (with_branch) {
@@ -92,20 +104,27 @@ template <class Stream, int kWords, bool kWhole> void check_norm(int width, bool
   EXPECT_LE(off(e_y, y), kHalf);
   EXPECT_LE(off(e_dx, dx), kStream);
   EXPECT_LE(off(e_dx, dx16), kHalf);
-  EXPECT_LE(off(e_dw, added(partial, columns)), kFull);
+  const auto half_of = partial.begin() + static_cast<std::ptrdiff_t>(kBlocks * columns);
+  EXPECT_LE(off(e_dw, added({partial.begin(), half_of}, columns)), kFull);
+  if (kLayer) {
+    EXPECT_LE(off(e_db, added({half_of, partial.end()}, columns)), kFull);
+  }
 }
 
-TEST(RowwiseEmulated, AddNormOfWholeWords) {
-  check_norm<float, 2, true>(256, true);
-  check_norm<bf16, 2, true>(256, true);
+template <bool kLayer> void check_widths() {
+  check_norm<float, kLayer, 2, true>(256, true);
+  check_norm<bf16, kLayer, 2, true>(256, true);
+  check_norm<float, kLayer, 2, false>(200, true); // the last word is partly beyond the row
+  check_norm<bf16, kLayer, 2, false>(200, true);
+  check_norm<float, kLayer, 1, false>(64, false); // no branch
+  check_norm<bf16, kLayer, 1, false>(64, false);
 }
-TEST(RowwiseEmulated, AddNormOfPartialWords) {
-  check_norm<float, 2, false>(200, true);
-  check_norm<bf16, 2, false>(200, true);
+
+TEST(RowwiseEmulated, AddRmsNorm) {
+  check_widths<false>();
 }
-TEST(RowwiseEmulated, NormWithoutABranch) {
-  check_norm<float, 1, false>(64, false);
-  check_norm<bf16, 1, false>(64, false);
+TEST(RowwiseEmulated, AddLayerNorm) {
+  check_widths<true>();
 }
 
 // What the backward pass takes is what the forward pass normed.
@@ -117,7 +136,7 @@ TEST(RowwiseEmulated, TheSumIsNormedAsItIsStored) {
   std::vector<bf16> sum(kSize, kNan), y(kSize, kNan), again(kSize, kNan);
   std::vector<float> rstd(kRows, NAN), rstd_again(kRows, NAN);
   const auto run = [&](const AddNorm<bf16>& p) {
-    emu::launch(blocks(2), kNormThreads, 0, [&] { add_norm<bf16, 2, true>(p); });
+    emu::launch(blocks(2), kNormThreads, 0, [&] { add_norm<bf16, false, 2, true>(p); });
   };
   run({x.data(), branch.data(), weight.data(), sum.data(), y.data(), rstd.data(), kRows, kWidth});
   run({sum.data(),

@@ -108,6 +108,9 @@ TEST(KernelCounts, FamilyGpt) {
   TrainConfig fused = dense;
   fused.ffn_gate = FfnGate::Fused;
   expect_counts("A, fused GELU", layer(fused));
+  fused = dense;
+  fused.norms = Norms::Fused;
+  expect_counts("A, fused norms", layer(fused));
   expect_counts("step without layers, tied head and positions", count(dense).minus(layer(dense)));
 }
 

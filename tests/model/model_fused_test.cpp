@@ -7,6 +7,7 @@
 #include "model/gates/gates.h"
 #include "model/layers/add_norm.h"
 #include "model/layers/gelu.h"
+#include "model/layers/layer_norm.h"
 #include "model/layers/rms_norm.h"
 #include "model/layers/swiglu.h"
 
@@ -78,6 +79,28 @@ TEST(Fused, AddNormWithoutABranchIsTheNorm) {
   expect_same(fused, plain, {drawn({5, 8}), drawn({8}, 1)}, {false, true});
 }
 
+TEST(Fused, AddLayerNormHasTheGradientsOfItsOperators) {
+  const Function fused = [](const Tensors& x) {
+    const auto [sum, y] = add_norm(x[0], x[1], x[2], x[3]);
+    return Tensors{sum, y};
+  };
+  const Function plain = [](const Tensors& x) {
+    const at::Tensor sum = x[0] + x[1];
+    return Tensors{sum, at::layer_norm(sum, {12}, x[2], x[3], kLayerNormEps)};
+  };
+  const Tensors inputs{drawn({7, 12}, 3), drawn({7, 12}), drawn({12}, 1), drawn({12})};
+  expect_same(fused, plain, inputs, {true, true});
+  expect_same(fused, plain, inputs, {false, true});
+  expect_same(fused, plain, inputs, {true, false});
+  const Function first = [](const Tensors& x) {
+    return Tensors{add_norm(x[0], at::Tensor(), x[1], x[2]).second};
+  };
+  const Function norm = [](const Tensors& x) {
+    return Tensors{at::layer_norm(x[0], {12}, x[1], x[2], kLayerNormEps)};
+  };
+  expect_same(first, norm, {inputs[0], inputs[2], inputs[3]}, {true});
+}
+
 // Multiples of 1/16 up to 4: sums of two of them are exact in bf16.
 at::Tensor drawn_in_steps(at::IntArrayRef shape) {
   return drawn(shape).mul(16).round().clamp(-64, 64).div(16);
@@ -85,20 +108,24 @@ at::Tensor drawn_in_steps(at::IntArrayRef shape) {
 
 // Each result and gradient in the type of the stream is rounded once; nothing before it is.
 TEST(Fused, AddNormOfA16BitStreamRoundsWhatItStoresAlone) {
-  const Tensors given{drawn_in_steps({7, 12}), drawn_in_steps({7, 12}), drawn_in_steps({12})};
-  const Function f = [](const Tensors& x) {
-    const auto [sum, y] = add_norm(x[0], x[1], x[2]);
-    return Tensors{sum, y};
-  };
-  const auto run = [&](at::ScalarType stream, at::ScalarType weight) {
-    return results(
-        f, {given[0].to(stream), given[1].to(stream), given[2].to(weight)}, {true, true});
-  };
-  const Tensors actual = run(at::kBFloat16, at::kFloat), expected = run(at::kDouble, at::kDouble);
-  for (const std::size_t i : {0U, 1U, 2U, 3U}) EXPECT_EQ(actual[i].scalar_type(), at::kBFloat16);
-  EXPECT_TRUE(at::equal(actual[0], expected[0].to(at::kBFloat16))) << "an exact sum";
-  for (std::size_t i = 1; i < expected.size(); ++i)
-    EXPECT_LE(relative_rms(actual[i], expected[i]), 5e-3) << i; // seeds are rounded as well
+  const Tensors given{
+      drawn_in_steps({7, 12}), drawn_in_steps({7, 12}), drawn_in_steps({12}), drawn_in_steps({12})};
+  for (const bool layer : {false, true}) {
+    const Function f = [&](const Tensors& x) {
+      const auto [sum, y] = add_norm(x[0], x[1], x[2], layer ? x[3] : at::Tensor());
+      return Tensors{sum, y};
+    };
+    const auto run = [&](at::ScalarType stream, at::ScalarType weight) {
+      Tensors inputs{given[0].to(stream), given[1].to(stream), given[2].to(weight)};
+      if (layer) inputs.push_back(given[3].to(weight));
+      return results(f, inputs, {true, true});
+    };
+    const Tensors actual = run(at::kBFloat16, at::kFloat), expected = run(at::kDouble, at::kDouble);
+    for (const std::size_t i : {0U, 1U, 2U, 3U}) EXPECT_EQ(actual[i].scalar_type(), at::kBFloat16);
+    EXPECT_TRUE(at::equal(actual[0], expected[0].to(at::kBFloat16))) << "an exact sum";
+    for (std::size_t i = 1; i < expected.size(); ++i)
+      EXPECT_LE(relative_rms(actual[i], expected[i]), 5e-3) << i; // seeds are rounded as well
+  }
 }
 
 TEST(Fused, A16BitStreamIsNormedAsItIsStored) {

@@ -39,8 +39,6 @@ void positions_of_long_rows(TrainConfig& c, const Preset& preset) {
 Result<bool> check_gpt(const TrainConfig& c) {
   if (c.seq_len > c.positions)
     return fail("key 'positions' ({}) must be at least 'seq_len' ({})", c.positions, c.seq_len);
-  if (c.norms == Norms::Fused)
-    return fail("key 'norms' = fused needs RMS norms, which family gpt has not: set it to ops");
   return true;
 }
 

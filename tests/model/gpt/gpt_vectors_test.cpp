@@ -49,5 +49,19 @@ TEST(GptVectors, TheFusedGeluIsThatOfPyTorch) {
   expect_vectors(config, Attention::Varlen);
 }
 
+TEST(GptVectors, FusedLayerNormsAreThoseOfPyTorch) {
+  TrainConfig config = vectors_config();
+  config.norms = Norms::Fused;
+  expect_vectors(config, Attention::Varlen);
+}
+
+TEST(GptVectors, AllFusedFormsTogetherAreThoseOfPyTorch) {
+  TrainConfig config = vectors_config();
+  config.norms = Norms::Fused;
+  config.ffn_gate = FfnGate::Fused;
+  config.loss_chunk_mib = 64;
+  expect_vectors(config, Attention::Packed);
+}
+
 } // namespace
 } // namespace assay

@@ -85,6 +85,9 @@ INSTANTIATE_TEST_SUITE_P(All,
 TrainConfig fastest(Attention path) {
   TrainConfig config = on_gpu(Precision::Bf16);
   config.attention = path;
+  config.norms = Norms::Fused;
+  config.residual = Residual::Bf16;
+  config.ffn_gate = FfnGate::Fused;
   config.loss_chunk_mib = 64;
   config.weights16 = Weights16::Kept;
   config.update_pass = UpdatePass::OnePass;

@@ -97,6 +97,22 @@ TEST(RowwiseGpu, AddNorm) {
     expect_kernel_is_exact(f, {{{1031, width}, kWide}, {{1031, width}, kHalf}, {{width}, kWide}});
 }
 
+TEST(RowwiseGpu, AddLayerNorm) {
+  const Function f = [](const Tensors& x) {
+    const auto [sum, y] = add_norm(x[0], x[1], x[2], x[3]);
+    return Tensors{sum, y};
+  };
+  const Function first = [](const Tensors& x) {
+    return Tensors{add_norm(x[0], at::Tensor(), x[1], x[2]).second};
+  };
+  for (const at::ScalarType stream : {kWide, kHalf})
+    for (const std::int64_t width : {64, 200, 768, 1024}) {
+      const Input rows{{1031, width}, stream}, branch{{1031, width}, kHalf}, weight{{width}, kWide};
+      expect_kernel_is_exact(f, drawn_in_steps({rows, branch, weight, weight}));
+      expect_kernel_is_exact(first, drawn_in_steps({rows, weight, weight}));
+    }
+}
+
 TEST(RowwiseGpu, AddNormOfA16BitStream) {
   const Function f = [](const Tensors& x) {
     const auto [sum, y] = add_norm(x[0], x[1], x[2]);
