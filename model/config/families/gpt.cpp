@@ -51,7 +51,7 @@ FamilyConfig gpt_config() {
   return {
       .name = "gpt",
       // d_model heads head_dim rope_dim ffn_dim vocab_size seq_len batch_rows | positions
-      .presets = {{"tiny", "AAA", 4e-3, {128, 4, 32, 0, 512, 256, 128, 2, 128}},
+      .presets = {{"tiny", "AAA", 2e-3, {128, 4, 32, 0, 512, 256, 128, 2, 128}},
                   {"small", "AAAAAA", 1e-3, {512, 8, 64, 0, 2048, 8192, 512, 8, 512}},
                   {"gpt2", "AAAAAAAAAAAA", 6e-4, {768, 12, 64, 0, 3072, 50304, 1024, 32, 1024}}},
       .keys = {{"positions", &TrainConfig::positions}},
