@@ -17,7 +17,7 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::tensor_list;
 
-bool takes_kernels(const at::Tensor& in, const at::Tensor& bias) {
+bool gelu_takes_kernels(const at::Tensor& in, const at::Tensor& bias) {
   return in.is_cuda() && in.scalar_type() == at::kBFloat16 && bias.scalar_type() == at::kFloat &&
          in.size(1) % 8 == 0;
 }
@@ -57,13 +57,13 @@ struct FusedBiasGelu : torch::autograd::Function<FusedBiasGelu> {
     const Span span("ffn_gate/fused");
     const at::Tensor in = given.contiguous();
     ctx->save_for_backward({in, bias});
-    if (takes_kernels(in, bias)) return device_forward(in, bias);
+    if (gelu_takes_kernels(in, bias)) return device_forward(in, bias);
     return at::gelu(in.to(wide_type(in)) + bias, "tanh").to(in.scalar_type());
   }
   static tensor_list backward(AutogradContext* ctx, const tensor_list& grads) {
     const tensor_list saved = ctx->get_saved_variables();
     const at::Tensor &in = saved[0], &bias = saved[1];
-    if (takes_kernels(in, bias)) return device_backward(in, bias, grads[0]);
+    if (gelu_takes_kernels(in, bias)) return device_backward(in, bias, grads[0]);
     const at::Tensor x = in.to(wide_type(in)) + bias;
     const at::Tensor dx = at::gelu_backward(grads[0].to(x.scalar_type()), x, "tanh");
     return {dx.to(in.scalar_type()), dx.sum(0).to(bias.scalar_type())};

@@ -17,7 +17,7 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::tensor_list;
 
-bool takes_kernels(const at::Tensor& in) {
+bool swiglu_takes_kernels(const at::Tensor& in) {
   return in.is_cuda() && in.scalar_type() == at::kBFloat16 && in.size(1) % 16 == 0;
 }
 
@@ -46,14 +46,14 @@ struct FusedSwiGlu : torch::autograd::Function<FusedSwiGlu> {
     const Span span("ffn_gate/fused");
     const at::Tensor in = given.contiguous();
     ctx->save_for_backward({in});
-    if (takes_kernels(in)) return device_forward(in);
+    if (swiglu_takes_kernels(in)) return device_forward(in);
     const std::vector<at::Tensor> halves = in.to(wide_type(in)).chunk(2, 1);
     return (at::silu(halves[0]) * halves[1]).to(in.scalar_type());
   }
   // y = a s v, s = sigmoid(a): da = dy v (s + a s (1 - s)), dv = dy a s
   static tensor_list backward(AutogradContext* ctx, const tensor_list& grads) {
     const at::Tensor in = ctx->get_saved_variables()[0];
-    if (takes_kernels(in)) return {device_backward(in, grads[0])};
+    if (swiglu_takes_kernels(in)) return {device_backward(in, grads[0])};
     const at::ScalarType type = wide_type(in);
     const std::vector<at::Tensor> halves = in.to(type).chunk(2, 1);
     const at::Tensor dy = grads[0].to(type), s = at::sigmoid(halves[0]), silu = halves[0] * s;

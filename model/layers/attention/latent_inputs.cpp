@@ -48,7 +48,7 @@ latent::Norm norm_problem(const at::Tensor& down, const at::Tensor& weight) {
   return p;
 }
 
-at::Tensor device_norm(const at::Tensor& down, const at::Tensor& weight) {
+at::Tensor device_latent(const at::Tensor& down, const at::Tensor& weight) {
   const c10::cuda::CUDAGuard guard(down.device());
   at::Tensor y = at::empty({down.size(0), weight.size(0)}, down.options());
   latent::Norm p = norm_problem(down, weight);
@@ -59,7 +59,7 @@ at::Tensor device_norm(const at::Tensor& down, const at::Tensor& weight) {
 }
 
 std::pair<at::Tensor, at::Tensor>
-device_norm_backward(const at::Tensor& down, const at::Tensor& weight, const tensor_list& grads) {
+device_latent_backward(const at::Tensor& down, const at::Tensor& weight, const tensor_list& grads) {
   const c10::cuda::CUDAGuard guard(down.device());
   const at::Tensor d_latent = grads[0].to(at::kBFloat16).contiguous(),
                    d_key = grads[1].to(at::kBFloat16).contiguous();
@@ -81,7 +81,7 @@ at::Tensor inverse_rms(const at::Tensor& x) {
 
 // The formulas of kernels/attention/norm.cuh.
 std::pair<at::Tensor, at::Tensor>
-plain_norm_backward(const at::Tensor& down, const at::Tensor& weight, const tensor_list& grads) {
+plain_latent_backward(const at::Tensor& down, const at::Tensor& weight, const tensor_list& grads) {
   const at::Tensor x = down.narrow(1, 0, weight.size(0)).to(wide_type(down));
   const at::Tensor dy = grads[0].to(x.scalar_type());
   const at::Tensor r = inverse_rms(x), unit = x * r, weighted = dy * weight;
@@ -104,7 +104,7 @@ struct NormLatent : torch::autograd::Function<NormLatent> {
     const at::Tensor down = device ? readable(given) : given;
     ctx->save_for_backward({down, weight});
     ctx->saved_data["device"] = device;
-    if (device) return {device_norm(down, weight), given.narrow(1, rank, rope)};
+    if (device) return {device_latent(down, weight), given.narrow(1, rank, rope)};
     const at::Tensor x = given.narrow(1, 0, rank).to(wide_type(given));
     return {(x * inverse_rms(x) * weight).to(type), given.narrow(1, rank, rope)};
   }
@@ -113,7 +113,7 @@ struct NormLatent : torch::autograd::Function<NormLatent> {
     const AutocastGuard full_precision(grads[0].device().type(), at::kFloat);
     const tensor_list saved = ctx->get_saved_variables();
     const auto run =
-        ctx->saved_data["device"].toBool() ? device_norm_backward : plain_norm_backward;
+        ctx->saved_data["device"].toBool() ? device_latent_backward : plain_latent_backward;
     const auto [d_down, d_weight] = run(saved[0], saved[1], grads);
     return {d_down, d_weight, at::Tensor()};
   }
