@@ -34,6 +34,16 @@ void refuse_unknown(const WordWalk& walk) {
             walk.path());
 }
 
+// The parser would take "--json=no" for a number, and "--json=false" for none.
+void refuse_flag_with_value(const WordWalk& walk) {
+  const std::string& word = walk.flag_with_value();
+  if (word.empty()) return;
+  const std::size_t equals = word.find('=');
+  bad_input("{0} takes no value, not '{1}': give {0} alone, or leave it out",
+            word.substr(0, equals),
+            word.substr(equals + 1));
+}
+
 std::string shown_name(const CLI::Option& option) {
   return option.get_positional() ? value_name(option) : option.get_name();
 }
@@ -98,7 +108,7 @@ void refuse_too_much(const CLI::Option* option, const CLI::ParseError& error) {
   refuse_too_much(option, error);
   if (option == nullptr) bad_input("{}", text);
   if (dynamic_cast<const CLI::ArgumentMismatch*>(&error) != nullptr && text.ends_with(" missing"))
-    bad_input("{} needs a value: {} ({})",
+    bad_input("{} {} needs its value: {}",
               shown_name(*option),
               value_name(*option),
               option->get_description());
@@ -133,6 +143,7 @@ bool parse_command_line(CLI::App& app, int argc, const char* const* argv) {
   const WordWalk words = walk(app, argc, argv);
   // Before the parser sees it, which takes the next word that is a command for the command.
   if (!words.unknown().empty() && !is_option_word(words.unknown())) refuse_unknown(words);
+  if (words.unknown().empty()) refuse_flag_with_value(words);
   try {
     app.parse(argc, argv);
     return true;

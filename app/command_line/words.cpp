@@ -102,6 +102,8 @@ void WordWalk::take_option(const std::string& word) {
   }
   const bool holds_value = is_long ? equals != std::string::npos : word.size() > 2;
   if (!is_flag(*option) && !holds_value) awaiting_ = option;
+  const bool bare = is_flag(*option) && option->get_type_name().empty();
+  if (bare && is_long && holds_value && flag_with_value_.empty()) flag_with_value_ = word;
 }
 
 const CLI::Option* WordWalk::next_positional() const {

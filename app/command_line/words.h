@@ -26,12 +26,14 @@ public:
   bool forwarded() const { return command_->get_prefix_command(); }
   // The first option or command that does not exist, or "".
   const std::string& unknown() const { return unknown_; }
+  // The first "--json=yes" of a flag that takes no value, or "".
+  const std::string& flag_with_value() const { return flag_with_value_; }
 
 private:
   void take_option(const std::string& word);
 
   const CLI::App* command_;
-  std::string path_, unknown_;
+  std::string path_, unknown_, flag_with_value_;
   const CLI::Option* awaiting_ = nullptr;
   std::size_t positionals_ = 0;
   bool options_ended_ = false;

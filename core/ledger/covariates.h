@@ -27,4 +27,11 @@ void for_each_covariate(AnyCovariates&& c, const Field& field) {
 // What disturbed a visit ("steal 12 %"), or "". By covariates alone, never by a time.
 std::string disturbance(const Covariates& covariates, const DisturbanceLimits& limits = {});
 
+// Whether more of the pairs of a comparison, or of the rounds of a launch, were disturbed than the
+// limit allows: no verdict then, or a launch to measure again.
+inline bool
+beyond_limit(std::int64_t disturbed, std::int64_t all, const DisturbanceLimits& limits) {
+  return static_cast<double>(disturbed) > limits.pairs * static_cast<double>(all);
+}
+
 } // namespace assay

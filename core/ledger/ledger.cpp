@@ -25,9 +25,13 @@ namespace fs = std::filesystem;
 namespace {
 
 [[noreturn]] void raise_full(const std::string& directory, const DatabaseError& error) {
-  bad_input("{}: the ledger cannot be written: the disk is full, or a size limit is reached. "
-            "Rounds that were committed are kept; free space and run the same command again ({})",
-            directory,
+  const fs::path path(directory);
+  const bool draft =
+      path.filename().string().starts_with("."); // merge and demo rename it when done
+  bad_input("{}: the ledger cannot be written: the disk is full, or a size limit is reached. {}ree "
+            "space and run the same command again ({})",
+            draft ? path.parent_path().string() : directory,
+            draft ? "F" : "Rounds that were committed are kept; f",
             error.what());
 }
 
@@ -85,7 +89,10 @@ void create_file(const std::string& directory, const std::string& path, const Le
 
 void check_same_plan(const Database& db, const std::string& directory, const SpecRow& spec) {
   Statement s = db.prepare("SELECT hash, name, plan_json FROM spec");
-  if (!s.step()) internal_error("{}: the ledger contains no plan", db.path());
+  if (!s.step())
+    bad_input("{}: the ledger is damaged: it contains no plan; use a copy, or measure again "
+              "into another directory",
+              db.path());
   if (s.text(0) == spec.hash) return;
   const std::string difference = plan_difference(s.text(2), spec.plan_json);
   bad_input(

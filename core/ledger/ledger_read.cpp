@@ -60,7 +60,10 @@ SpecRow read_spec(const Database& db, std::int64_t schema) {
                  "launches, alpha, sesoi, power, " +
                  since(schema, 5, "steal_limit, run_delay_limit, pairs_limit", "NULL, NULL, NULL") +
                  " FROM spec");
-  if (!s.step()) internal_error("{}: the ledger contains no plan", db.path());
+  if (!s.step())
+    bad_input("{}: the ledger is damaged: it contains no plan; use a copy, or measure again "
+              "into another directory",
+              db.path());
   InOrder c(s);
   SpecRow row;
   row.hash = c.text();

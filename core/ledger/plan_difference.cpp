@@ -47,8 +47,10 @@ public:
     for (const std::string& key : names)
       if (there.value(key, json()) != here.value(key, json()))
         add(where,
-            fmt::format(
-                "{}: {} there, {} here", key, value_text(there, key), value_text(here, key)));
+            fmt::format("{}: {} in the results, {} now",
+                        key,
+                        value_text(there, key),
+                        value_text(here, key)));
   }
   std::string text(std::size_t most) const {
     std::vector<std::string> parts;
@@ -63,7 +65,7 @@ private:
   // Only cells repeat a difference: of another cell, or of the plan as a whole.
   static std::string more_cells(const Difference& difference) {
     if (difference.more == 0) return "";
-    return fmt::format(" (and in {}{} cell{})",
+    return fmt::format(" (also in {}{} cell{})",
                        difference.more,
                        difference.where.empty() ? "" : " more",
                        difference.more == 1 ? "" : "s");
@@ -92,10 +94,14 @@ void match(const std::map<std::string, json>& there,
     if (const auto other = here.find(name); other != here.end())
       both(name, item, other->second);
     else
-      found.add(where, fmt::format("{} '{}' is there, not here", what, printable(name)));
+      found.add(
+          where,
+          fmt::format("{} '{}' is in the results, but not in the plan now", what, printable(name)));
   for (const auto& [name, item] : here)
     if (!there.contains(name))
-      found.add(where, fmt::format("{} '{}' is here, not there", what, printable(name)));
+      found.add(
+          where,
+          fmt::format("{} '{}' is in the plan now, but not in the results", what, printable(name)));
 }
 
 void compare_cells(const json& there, const json& here, Differences& found) {

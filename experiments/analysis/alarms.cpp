@@ -82,33 +82,21 @@ double control_memory_gap(const CellReport& cell) {
   return memory ? std::expm1(memory->noise.value_or(0)) : 0;
 }
 
-// Launches in which more pairs are excluded than the limit that `assay run --redo disturbed` has.
-std::int64_t launches_beyond(const PairSet& pairs, double limit) {
-  return std::count_if(
-      pairs.launches.begin(), pairs.launches.end(), [&](const LaunchPairs& launch) {
-        const auto excluded =
-            std::count_if(launch.pairs.begin(), launch.pairs.end(), [](const Pair& pair) {
-              return !pair.excluded.empty();
-            });
-        return static_cast<double>(excluded) > limit * static_cast<double>(launch.pairs.size());
-      });
-}
-
 // Why the excluded pairs of a comparison matter, or "": a few of many change nothing, and the table
 // has the effect of all pairs beside the verdict.
-std::string why_exclusion_matters(const Comparison& comparison, const SpecRow& spec) {
+std::string
+why_exclusion_matters(const Comparison& comparison, const CellReport& cell, const SpecRow& spec) {
   if (comparison.pairs.all_excluded() == 0) return "";
   if (comparison.pairs.contended) return "no verdict";
-  if (const auto beyond = launches_beyond(comparison.pairs, spec.limits.pairs); beyond > 0)
-    return fmt::format("{} launch{} beyond the limit of {:.0f} %",
-                       beyond,
-                       beyond == 1 ? "" : "es",
+  if (cell.disturbed_launches > 0)
+    return fmt::format("{} beyond the limit of {:.0f} % of the rounds",
+                       launch_count_text(static_cast<std::size_t>(cell.disturbed_launches)),
                        100 * spec.limits.pairs);
   if (!comparison.effect || !comparison.effect_all) return "";
-  const Speed all = judge_speed(comparison.effect_all->theta, spec.sesoi);
-  return all == judge_speed(comparison.effect->theta, spec.sesoi)
+  const Speed all = decided_speed(*comparison.effect_all, spec.sesoi);
+  return all == decided_speed(*comparison.effect, spec.sesoi)
              ? ""
-             : fmt::format("the interval of all pairs says {}", to_string(all));
+             : fmt::format("by all pairs the verdict is {}", to_string(all));
 }
 
 void note_cell(const CellReport& cell, const SpecRow& spec, std::vector<Alarm>& alarms) {
@@ -128,7 +116,7 @@ void note_cell(const CellReport& cell, const SpecRow& spec, std::vector<Alarm>& 
                       "difference of memory is not shown",
                       share_text(gap)));
   for (const Comparison& comparison : cell.comparisons)
-    if (const std::string why = why_exclusion_matters(comparison, spec); !why.empty())
+    if (const std::string why = why_exclusion_matters(comparison, cell, spec); !why.empty())
       alarm(AlarmCode::PairsExcluded,
             fmt::format("{} of {} pairs of {} -> {} are excluded (disturbed by other work): {}",
                         comparison.pairs.all_excluded(),

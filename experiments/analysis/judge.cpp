@@ -56,9 +56,10 @@ std::string inconclusive_reason(const Comparison& comparison, double sesoi) {
                                  share_text(sesoi));
   if (!comparison.effect->mde)
     return text +
-           fmt::format("; {} give no MDE, the smallest effect that the run can detect: it needs {}",
-                       launch_count_text(launches_of(comparison)),
-                       kFullLaunches);
+           fmt::format(
+               "; how small an effect the run can detect (MDE) is not known from {}: {} are needed",
+               launch_count_text(launches_of(comparison)),
+               kFullLaunches);
   text += fmt::format("; this run can detect {}", share_text(std::expm1(*comparison.effect->mde)));
   const auto& needed = comparison.effect->launches_for_sesoi;
   if (needed && *needed > static_cast<int>(comparison.effect->launches.size()))
@@ -70,38 +71,42 @@ const char* faster_or_slower(Speed speed) {
   return speed == Speed::Faster ? "faster" : "slower";
 }
 
-// FASTER and SLOWER need enough launches, and the median's sign in total time: tokens per second
-// are total time.
+bool has_full_launches(const Effect& effect) {
+  return effect.launches.size() >= static_cast<std::size_t>(kFullLaunches);
+}
+
+// Tokens per second are total time.
+bool total_time_agrees(const Effect& effect) {
+  return effect.theta.value * effect.throughput.value > 0;
+}
+
+// The speed, and every reason against a greater claim.
 void decide_speed(Comparison& comparison, double sesoi) {
   Verdict& verdict = comparison.verdict;
   const Effect& effect = *comparison.effect;
-  verdict.speed = judge_speed(effect.theta, sesoi);
+  verdict.speed = decided_speed(effect, sesoi);
+  const Speed found = judge_speed(effect.theta, sesoi);
   const auto because = [&](ReasonCode code, std::string text) {
     verdict.reasons.push_back({code, std::move(text)});
   };
-  if (verdict.speed == Speed::NoEffect)
+  if (found == Speed::NoEffect)
     return because(ReasonCode::WithinSesoi,
                    fmt::format("the whole interval is within +-{}", share_text(sesoi)));
-  if (verdict.speed == Speed::Inconclusive)
+  if (found == Speed::Inconclusive)
     return because(ReasonCode::IntervalHoldsZero, inconclusive_reason(comparison, sesoi));
-  const Speed found = verdict.speed;
-  if (launches_of(comparison) < static_cast<std::size_t>(kFullLaunches)) {
-    verdict.speed = Speed::Inconclusive;
+  if (!has_full_launches(effect))
     because(ReasonCode::Provisional,
             fmt::format("{} in {} launches; {} needs {}",
                         faster_or_slower(found),
                         launches_of(comparison),
                         to_string(found),
                         kFullLaunches));
-  }
-  if (effect.theta.value * effect.throughput.value <= 0) {
-    verdict.speed = Speed::Inconclusive;
+  if (!total_time_agrees(effect))
     because(ReasonCode::TotalTimeDisagrees,
             fmt::format("{} by the median step, but not by total time: {} {}",
                         faster_or_slower(found),
                         effect_text(effect.throughput),
                         interval_text(effect.throughput.judged)));
-  }
 }
 
 void explain_work(Comparison& comparison, double sesoi) {
@@ -121,7 +126,7 @@ void explain_work(Comparison& comparison, double sesoi) {
 
 void tag_precision(Comparison& comparison) {
   Verdict& verdict = comparison.verdict;
-  if (launches_of(comparison) < static_cast<std::size_t>(kFullLaunches)) {
+  if (!has_full_launches(*comparison.effect)) {
     verdict.tags.push_back(Tag::Provisional);
     if (verdict.speed == Speed::NoEffect)
       verdict.reasons.push_back({ReasonCode::Provisional,
@@ -307,6 +312,13 @@ Speed judge_speed(const Estimate& theta, double sesoi) {
   if (theta.judged->upper < 0) return Speed::Faster;
   if (theta.judged->lower > 0) return Speed::Slower;
   return Speed::Inconclusive;
+}
+
+Speed decided_speed(const Effect& effect, double sesoi) {
+  const Speed found = judge_speed(effect.theta, sesoi);
+  const bool differs = found == Speed::Faster || found == Speed::Slower;
+  return differs && !(has_full_launches(effect) && total_time_agrees(effect)) ? Speed::Inconclusive
+                                                                              : found;
 }
 
 void judge(Comparison& comparison, const CellContext& context) {

@@ -18,6 +18,10 @@ struct CellContext {
 // else INCONCLUSIVE.
 Speed judge_speed(const Estimate& theta, double sesoi);
 
+// The same with what FASTER and SLOWER need besides: kFullLaunches launches, and the median's sign
+// in total time. INCONCLUSIVE where either lacks.
+Speed decided_speed(const Effect& effect, double sesoi);
+
 // Fills comparison.verdict except its claim.
 void judge(Comparison& comparison, const CellContext& context);
 

@@ -322,6 +322,11 @@ bool needs_details(const Verdict& verdict) {
          verdict.quality == Quality::Harmed || claim_decided;
 }
 
+bool shows_details(const Comparison& comparison) {
+  return needs_details(comparison.verdict) ||
+         (comparison.loss && comparison.verdict.quality == Quality::Equivalent);
+}
+
 bool is_unmeasured(const Comparison& comparison) {
   return comparison.verdict.validity == Validity::Incomplete && comparison.pairs.launches.empty();
 }

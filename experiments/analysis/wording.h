@@ -76,6 +76,8 @@ std::string end_to_end_line(const CellReport& cell, const Comparison& comparison
 std::string loss_note(const Comparison& comparison);
 // Whether a short report shows the comparison in full: it is decided, or something is wrong.
 bool needs_details(const Verdict& verdict);
+// The same, or losses over seeds that are proved equivalent, whatever the times say.
+bool shows_details(const Comparison& comparison);
 // No launch of it gave a pair yet, and none was given up.
 bool is_unmeasured(const Comparison& comparison);
 // A claim that only waits for the first launches of its comparison.

@@ -59,6 +59,20 @@ std::string worker_build(const RunOptions& options, const std::string& log_direc
   bad_input("{}: {}", options.worker_path, reply.message);
 }
 
+void refuse_foreign_files(const std::string& directory) {
+  std::error_code error; // no such directory, or one that Ledger::open explains
+  if (fs::exists(fs::path(directory) / ledger_schema::kFileName, error)) return;
+  for (const fs::directory_entry& entry : fs::directory_iterator(directory, error)) {
+    const std::string name = entry.path().filename().string();
+    const bool ours = name == "logs" || name == "traces" || name.starts_with("matrix.toml") ||
+                      name.starts_with("ledger.");
+    if (!ours)
+      bad_input("{}: contains {} and no results; name a new or empty directory with --out",
+                directory,
+                name);
+  }
+}
+
 std::string set_aside(const Plan& plan, const std::string& directory, const RunOptions& options) {
   if (!fs::exists(fs::path(directory) / ledger_schema::kFileName)) return "";
   const int lock = lock_directory(directory);

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <set>
 
+#include "core/ledger/covariates.h"
 #include "core/ledger/directory_lock.h"
 #include "core/ledger/ledger_schema.h"
 #include "core/stopwatch.h"
@@ -14,6 +15,7 @@
 #include "experiments/engine/eta.h"
 #include "experiments/engine/launch_runner.h"
 #include "experiments/engine/stop_signal.h"
+#include "experiments/evidence/cell_view.h"
 #include "experiments/evidence/continuation.h"
 #include "experiments/evidence/redo.h"
 #include "experiments/plan/cell_name.h"
@@ -36,6 +38,7 @@ public:
     StopSignal::acknowledge_with(options.acknowledge);
     check_cells(plan.ledger);
     if (options.fork) summary_.set_aside = set_aside(plan, directory, options);
+    refuse_foreign_files(directory);
     log_directory_ = (fs::path(directory) / "logs").string();
     new_ledger_ = !fs::exists(fs::path(directory) / ledger_schema::kFileName);
     new_logs_ = !fs::exists(log_directory_);
@@ -215,7 +218,7 @@ private:
   std::string why_stop() const {
     if (StopSignal::count() > 0) return "interrupted";
     if (deadline_seconds_ && seconds_since(start_) >= *deadline_seconds_)
-      return fmt::format("the time limit of {}", human_seconds(*deadline_seconds_));
+      return fmt::format("the time limit of {} was reached", human_seconds(*deadline_seconds_));
     return "";
   }
 
@@ -304,8 +307,10 @@ private:
   }
 
   void note_disturbed(RunProgress progress, const LaunchTask& task, const LaunchOutcome& outcome) {
-    last_disturbed_ = outcome.disturbed_rounds > data_.spec.limits.pairs * outcome.counted_rounds;
-    if (task.kind != LaunchKind::Timed || !last_disturbed_) return;
+    last_disturbed_ =
+        beyond_limit(outcome.disturbed_rounds, outcome.counted_rounds, data_.spec.limits);
+    // A timed launch that does not count is measured again anyway.
+    if (!is_counted(outcome.row) || !last_disturbed_) return;
     summary_.disturbed.push_back(fmt::format("{}, timed launch {}: {} of {} rounds",
                                              progress.cell,
                                              task.index,

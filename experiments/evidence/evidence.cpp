@@ -222,10 +222,10 @@ void judge_harm(Evidence& evidence,
                 const VariantRow& b) {
   if (!shows_nan(cell, b) || shows_nan(cell, a)) return;
   evidence.quality = Quality::Harmed;
-  evidence.quality_reason = {ReasonCode::LossLost,
-                             fmt::format("the loss became NaN or infinite in {} only", b.name)};
-  if (const RetiredVariant* retired = lost_loss(cell, b))
-    evidence.quality_reason.text += " (" + retired->text + ")";
+  const RetiredVariant* retired = lost_loss(cell, b);
+  const std::string what =
+      retired ? retired->text : fmt::format("the loss of {} became NaN or infinite", b.name);
+  evidence.quality_reason = {ReasonCode::LossLost, what + "; the baseline's stayed finite"};
 }
 
 std::string retired_text(const CellView& cell, const VariantRow& variant) {

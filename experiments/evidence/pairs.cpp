@@ -136,7 +136,7 @@ void judge_contention(PairSet& set, const DisturbanceLimits& limits) {
                                  "in {} of {} launches",
                                  left_out,
                                  set.launches.size())};
-  else if (static_cast<double>(set.excluded) > limits.pairs * static_cast<double>(set.pairs))
+  else if (beyond_limit(set.excluded, set.pairs, limits))
     set.contended = {
         ReasonCode::PairsDisturbed,
         fmt::format("{} of {} pairs disturbed by other work on the machine (limit {:.0f} %)",

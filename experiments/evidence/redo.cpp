@@ -117,8 +117,7 @@ std::vector<DisturbedLaunch> disturbed_rounds(const LedgerData& data) {
     one.rounds = std::ssize(own);
     one.disturbed =
         std::count_if(own.begin(), own.end(), [](const auto& round) { return round.second; });
-    one.beyond = static_cast<double>(one.disturbed) >
-                 data.spec.limits.pairs * static_cast<double>(own.size());
+    one.beyond = beyond_limit(one.disturbed, one.rounds, data.spec.limits);
     result.push_back(one);
   }
   return result;

@@ -50,15 +50,20 @@ bool has_unseen(const std::string& name) {
 
 } // namespace
 
-std::string wrong_cell_name(const std::string& name) {
+std::string wrong_name(const std::string& name) {
   const std::string shown = printable(name);
   if (name.empty() || name.find_first_of("\t\n") != std::string::npos || name != shown ||
       name.front() == ' ' || name.back() == ' ')
     return "takes one line of text, not \"" + shown +
            "\": no control characters, and no spaces around it";
   if (name.find("  ") != std::string::npos || has_unseen(name))
-    return "must look different from other names in print, not \"" + shown +
-           "\": single plain spaces, and no characters that show nothing";
+    return "takes single plain spaces and visible characters only, not \"" + shown +
+           "\": it would look like another name in print";
+  return "";
+}
+
+std::string wrong_cell_name(const std::string& name) {
+  if (const std::string wrong = wrong_name(name); !wrong.empty()) return wrong;
   if (name == kCauseDisturbed)
     return "cannot be \"" + name + "\", which `assay run --redo` takes for all disturbed launches";
   return "";

@@ -6,7 +6,10 @@
 
 namespace assay {
 
-// Why a cell cannot have this name, or "". Two names that differ look different.
+// Why nothing can have this name, or "". Two names that differ look different.
+std::string wrong_name(const std::string& name);
+
+// The same of a cell, whose name no word of an option may be.
 std::string wrong_cell_name(const std::string& name);
 
 // Bad input unless `name`, which follows `option`, is one of `cells`; names those that there are.

@@ -4,8 +4,8 @@
 #include <cmath>
 #include <filesystem>
 #include <limits>
+#include <map>
 #include <optional>
-#include <set>
 
 #include "core/text.h"
 #include "experiments/analysis/claims.h"
@@ -230,19 +230,24 @@ void check_levels(TomlTable& table, const ClaimRow& claim) {
 
 // `document` and `section`, or `source`, which is both in one sentence.
 void read_source(TomlTable& table, QuotedClaim& claim) {
-  if (!table.has("document") && !table.has("section")) {
-    table.required("source");
-    claim.row.source = table.text("source").value_or("");
+  const std::optional<std::string> source = table.text("source"), document = table.text("document"),
+                                   section = table.text("section");
+  if (table.has("source") && !table.has("document") && !table.has("section")) {
+    claim.row.source = source.value_or("");
     return;
   }
-  table.required("document");
-  claim.document = table.text("document").value_or("");
-  claim.row.source = claim.document;
-  if (const std::optional<std::string> section = table.text("section"))
-    claim.row.source += ", " + *section;
-  if (const toml::node* source = table.node("source"))
+  if (table.has("section"))
+    table.required("document");
+  else if (!table.has("document"))
     table.problems().add(
-        source,
+        &table.raw(),
+        fmt::format("{} lacks the key 'document', and 'section' where it has one", table.path()));
+  claim.document = document.value_or("");
+  claim.row.source = claim.document;
+  if (section) claim.row.source += ", " + *section;
+  if (const toml::node* both = table.node("source"))
+    table.problems().add(
+        both,
         fmt::format("{} takes `document` and `section`, or `source`, not both", table.path()));
 }
 
@@ -256,6 +261,7 @@ QuotedClaim read_claim(const toml::table& raw, TomlProblems& problems) {
   read_source(table, quoted);
   ClaimRow& claim = quoted.row;
   claim.id = table.text("id").value_or("");
+  quoted.where = problems.place(table.has("id") ? table.node("id") : &raw);
   claim.optimization = table.text("optimization").value_or("");
   claim.from = table.text("from").value_or("");
   claim.to = table.text("to").value_or("");
@@ -368,10 +374,14 @@ Result<std::vector<ClaimRow>> load_claim_files(const std::vector<std::string>& f
   ClaimFiles all;
   std::vector<std::string> errors;
   for (const std::string& file : files) read_file(file, all, errors);
-  std::set<std::string> ids;
+  std::map<std::string, std::string> ids; // and where each is
   for (const QuotedClaim& claim : all.claims)
-    if (!ids.insert(claim.row.id).second)
-      errors.push_back(fmt::format("claim id '{}' is used twice", printable(claim.row.id)));
+    if (const auto [known, fresh] = ids.emplace(claim.row.id, claim.where); !fresh)
+      errors.push_back(
+          fmt::format("{}: claim id '{}' is used twice, first at {}; rename one of them",
+                      claim.where,
+                      printable(claim.row.id),
+                      known->second));
   if (!errors.empty()) return fail("{}", fmt::join(errors, "\n"));
   for (QuotedClaim& claim : all.claims)
     if (claim.document.empty()) claim.document = document_of(claim.row.source, all.checks);

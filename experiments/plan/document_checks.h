@@ -56,6 +56,7 @@ std::optional<std::string> arithmetic_error(const DocumentCheck& check);
 struct QuotedClaim {
   ClaimRow row;
   std::string document; // that makes the claim
+  std::string where;    // FILE:LINE of its id
 };
 
 // Writes into every claim the errors of its document that bear on it, one a line.

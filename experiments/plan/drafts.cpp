@@ -47,9 +47,11 @@ std::string why_unsuitable(const Optimization& row, const TrainConfig& resolved)
     return fmt::format("optimization '{}' needs several ranks; set `ranks` to 2 or more", row.name);
   for (const Need& need : row.needs)
     if (!need.met(resolved))
-      return fmt::format("optimization '{}' needs {}: set it under [base] or in the cell's `set`",
-                         row.name,
-                         need.words);
+      return fmt::format(
+          "optimization '{}' needs {}; `--set KEY=VALUE` sets it, or [base] or the cell's `set` "
+          "in a matrix",
+          row.name,
+          need.words);
   return "";
 }
 

@@ -29,7 +29,11 @@ void read_experiment(TomlTable& root, Matrix& matrix) {
   if (raw == nullptr) return;
   TomlTable table(*raw, "[experiment]", root.problems());
   table.required("name");
-  matrix.name = table.text("name").value_or("");
+  if (const auto name = table.text("name")) {
+    matrix.name = *name;
+    if (const std::string wrong = wrong_name(*name); !wrong.empty())
+      root.problems().add(table.node("name"), "[experiment] name " + wrong);
+  }
   if (const auto seed = table.integer("seed", 0, std::numeric_limits<std::int64_t>::max()))
     matrix.seed = static_cast<std::uint64_t>(*seed);
   matrix.launches = small(table, "launches").value_or(matrix.launches);
@@ -48,20 +52,20 @@ void read_measure(TomlTable& root, Matrix& matrix) {
   if (raw == nullptr) return;
   TomlTable table(*raw, "[measure]", root.problems());
   matrix.sesoi = table.share("sesoi");
-  matrix.alpha = table.share("alpha").value_or(matrix.alpha);
-  if (matrix.alpha > kLargestAlpha)
-    root.problems().add(table.node("alpha"),
-                        fmt::format("[measure] alpha takes a share above 0, at most {}, not {}: it "
-                                    "is how often a verdict may be false",
-                                    kLargestAlpha,
-                                    matrix.alpha));
-  matrix.power = table.share("power").value_or(matrix.power);
-  if (matrix.power <= kLowestPower)
-    root.problems().add(table.node("power"),
-                        fmt::format("[measure] power must be between {} and 1, got {} (the chance "
-                                    "of detecting an effect as large as the MDE)",
-                                    kLowestPower,
-                                    matrix.power));
+  matrix.alpha = table
+                     .share("alpha",
+                            {.highest = kLargestAlpha,
+                             .highest_too = true,
+                             .example = "0.05, or \"5%\"",
+                             .meaning = ": it is how often a verdict may be false"})
+                     .value_or(matrix.alpha);
+  matrix.power =
+      table
+          .share("power",
+                 {.lowest = kLowestPower,
+                  .example = "0.8, or \"80%\"",
+                  .meaning = ": it is the chance of detecting an effect as large as the MDE"})
+          .value_or(matrix.power);
   matrix.rounds = small(table, "rounds");
   matrix.visit_steps = small(table, "visit_steps");
   matrix.discard_steps = small(table, "discard_steps", 0);
@@ -103,7 +107,7 @@ LossSettings read_loss(TomlTable& table, LossSettings settings) {
   };
   if (settings.seeds > 0 && settings.margin == 0 && !table.has("margin"))
     add(fmt::format(
-        "{} seeds need a `margin`, the difference in nats per token that counts as none: "
+        "seeds = {} needs a `margin`, the difference in nats per token that counts as none: "
         "it must be declared before there are losses",
         settings.seeds));
   if (settings.steps % settings.every != 0)
@@ -184,6 +188,14 @@ Result<const toml::node*> apply_override(toml::table& root, const std::string& t
   if (equals == std::string::npos || equals == 0)
     return fail("--set {}: write it as key=value, for example base.seq_len=256", printable(text));
   const std::string value = text.substr(equals + 1);
+  if (std::int64_t number = 0;
+      std::from_chars(value.data(), value.data() + value.size(), number).ec ==
+          std::errc::result_out_of_range &&
+      value.find_first_not_of("0123456789", 1) == std::string::npos)
+    return fail("--set {}: a number goes up to {}, not {}",
+                printable(text.substr(0, equals)),
+                std::numeric_limits<std::int64_t>::max(),
+                value);
   // A bare word is a string: `base.precision=bf16`.
   toml::table parsed;
   try {
@@ -242,19 +254,27 @@ void read_tables(TomlTable& root, Matrix& matrix) {
   root.no_other_keys();
 }
 
-// The keys that the readers above ask for in each table of a matrix, and those of trainings.
-std::map<std::string, std::vector<std::string>> homes_of_keys() {
+// The keys that the readers above ask for, by table: "[measure]".
+std::map<std::string, std::set<std::string>> asked_keys() {
   const toml::table tables =
       toml::parse("[experiment]\n[measure]\n[limits]\n[trace]\n[quality]\n[claims]\n[matrix]\n");
   TomlProblems problems;
   TomlTable root(tables, "the matrix", problems);
   Matrix nothing;
   read_tables(root, nothing);
+  std::erase_if(problems.asked, [](const auto& table) { return !table.first.starts_with('['); });
+  return problems.asked;
+}
+
+std::string setting(const std::string& path, const std::string& key) {
+  return fmt::format("{}.{}", path.substr(1, path.size() - 2), key);
+}
+
+// The keys of a matrix and those of trainings.
+std::map<std::string, std::vector<std::string>> homes_of_keys() {
   std::map<std::string, std::vector<std::string>> homes;
-  for (const auto& [path, keys] : problems.asked)
-    if (path.starts_with('['))
-      for (const std::string& key : keys)
-        homes[key].push_back(fmt::format("{}.{}", path.substr(1, path.size() - 2), key));
+  for (const auto& [path, keys] : asked_keys())
+    for (const std::string& key : keys) homes[key].push_back(setting(path, key));
   for (const ConfigKey& key : config_keys())
     if (!key.hidden) homes[key.name].push_back("base." + key.name);
   return homes;
@@ -287,24 +307,6 @@ config_values(const toml::table& table, TomlProblems& problems, std::string_view
   return values;
 }
 
-Result<double> parse_duration(const std::string& text) {
-  double seconds = 0;
-  const char* at = text.data();
-  const char* const end = at + text.size();
-  while (at != end) {
-    double number = 0;
-    const auto [next, code] = std::from_chars(at, end, number);
-    if (code != std::errc() || number < 0) break;
-    const char unit = next == end ? 's' : *next;
-    if (unit != 's' && unit != 'm' && unit != 'h') break;
-    seconds += number * (unit == 'h' ? 3600 : unit == 'm' ? 60 : 1);
-    at = next == end ? end : next + 1;
-  }
-  if (at != end || text.empty() || !(seconds > 0))
-    return fail("'{}' is not a duration; write 90s, 25m or 1h30m", printable(text));
-  return seconds;
-}
-
 Result<Matrix> parse_matrix(const std::string& text,
                             const std::string& file,
                             const std::vector<std::string>& overrides) {
@@ -334,6 +336,13 @@ Result<Matrix> parse_matrix(const std::string& text,
                  "asks for nothing: give at least one [[cell]], or [matrix] with optimizations");
   if (!problems.messages.empty()) return problems.error();
   return matrix;
+}
+
+std::vector<std::string> matrix_settings() {
+  std::vector<std::string> settings;
+  for (const auto& [path, keys] : asked_keys())
+    for (const std::string& key : keys) settings.push_back(setting(path, key));
+  return settings;
 }
 
 Result<Matrix> load_matrix(const std::string& path, const std::vector<std::string>& overrides) {

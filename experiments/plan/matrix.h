@@ -73,7 +73,11 @@ Result<Matrix> parse_matrix(const std::string& text,
                             const std::vector<std::string>& overrides = {});
 Result<Matrix> load_matrix(const std::string& path, const std::vector<std::string>& overrides = {});
 
-// "90", "90s", "25m", "1h30m" in seconds.
+// What `overrides` may set beside base.KEY: "experiment.launches", "measure.alpha", …
+std::vector<std::string> matrix_settings();
+
+// "90", "90s", "25m", "1.5h" or "1h30m" in seconds: hours, minutes and seconds in this order, each
+// at most once; a number alone is seconds. At most a year.
 Result<double> parse_duration(const std::string& text);
 
 } // namespace assay

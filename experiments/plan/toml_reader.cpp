@@ -34,10 +34,12 @@ void TomlProblems::add(const toml::node* where, const std::string& message) {
 
 std::string TomlProblems::suggestion(const std::string& key,
                                      const std::vector<std::string>& candidates) const {
-  const auto home = homes.find(key);
-  return home == homes.end()
-             ? did_you_mean(key, candidates)
-             : fmt::format(" (did you mean '{}'?)", fmt::join(home->second, "' or '"));
+  if (const auto home = homes.find(key); home != homes.end())
+    return fmt::format(" (did you mean '{}'?)", fmt::join(home->second, "' or '"));
+  const std::string near = did_you_mean(key, candidates);
+  return near.empty() && !candidates.empty()
+             ? fmt::format("; known keys are: {}", fmt::join(candidates, ", "))
+             : near;
 }
 
 Error TomlProblems::error() const {
@@ -50,11 +52,29 @@ const toml::node* TomlTable::node(const char* key) {
   return table_.get(key);
 }
 
-void TomlTable::wrong_type(const toml::node& node, const char* key, const char* wanted) {
+namespace {
+
+std::string value_text(const toml::node& node) { // JSON has no nan and no inf
+  if (const auto* number = node.as_floating_point()) return fmt::format("{}", number->get());
+  return printable(toml_to_json(node).dump());
+}
+
+} // namespace
+
+void TomlTable::wrong_type(const toml::node& node, const char* key, const std::string& wanted) {
+  problems_.add(&node, fmt::format("{} {} takes {}, not {}", path_, key, wanted, value_text(node)));
+}
+
+void TomlTable::no_tables(const toml::node& node, const char* key) {
+  const bool named = path_.size() > 2 && path_.front() == '[' && path_[1] != '[';
+  const std::string header = named ? path_.substr(1, path_.size() - 2) + "." + key : key;
   problems_.add(
       &node,
-      fmt::format(
-          "{} {} takes {}, not {}", path_, key, wanted, printable(toml_to_json(node).dump())));
+      node.is_table()
+          ? fmt::format("'{0}' may be there several times: write [[{0}]], not [{0}]", header)
+          : fmt::format("'{0}' takes tables, each below a line [[{0}]], not {1}",
+                        header,
+                        value_text(node)));
 }
 
 std::optional<std::string> TomlTable::text(const char* key) {
@@ -72,11 +92,11 @@ TomlTable::integer(const char* key, std::int64_t lowest, std::int64_t highest) {
   if (const auto* value = found->as_integer();
       value != nullptr && value->get() >= lowest && value->get() <= highest)
     return value->get();
-  wrong_type(*found, key, fmt::format("an integer from {} to {}", lowest, highest).c_str());
+  wrong_type(*found, key, fmt::format("an integer from {} to {}", lowest, highest));
   return std::nullopt;
 }
 
-std::optional<double> TomlTable::share(const char* key) {
+std::optional<double> TomlTable::share(const char* key, const ShareBounds& bounds) {
   const toml::node* found = node(key);
   if (found == nullptr) return std::nullopt;
   double value = 0;
@@ -87,8 +107,19 @@ std::optional<double> TomlTable::share(const char* key) {
     const auto [end, code] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
     value = code == std::errc() && std::string_view(end) == "%" ? value / 100 : 0;
   }
-  if (value > 0 && value < 1) return value;
-  wrong_type(*found, key, "a share between 0 and 1 (0.01, or \"1%\")");
+  if (value > bounds.lowest &&
+      (value < bounds.highest || (bounds.highest_too && value == bounds.highest)))
+    return value;
+  problems_.add(found,
+                fmt::format("{} {} takes a share above {} and {} {} ({}), not {}{}",
+                            path_,
+                            key,
+                            bounds.lowest,
+                            bounds.highest_too ? "at most" : "below",
+                            bounds.highest,
+                            bounds.example,
+                            value_text(*found),
+                            bounds.meaning));
   return std::nullopt;
 }
 
@@ -133,14 +164,14 @@ std::vector<const toml::table*> TomlTable::tables(const char* key) {
   if (found == nullptr) return result;
   const toml::array* array = found->as_array();
   if (array == nullptr) {
-    wrong_type(*found, key, "an array of tables");
+    no_tables(*found, key);
     return result;
   }
   for (const toml::node& item : *array) {
     if (const toml::table* table = item.as_table())
       result.push_back(table);
     else
-      wrong_type(item, key, "an array of tables");
+      no_tables(item, key);
   }
   return result;
 }

@@ -47,7 +47,8 @@ struct TomlProblems {
   void add(const toml::node* where, const std::string& message);
   // "FILE:LINE", "--set base.seq_len=3" or, for null, "FILE".
   std::string place(const toml::node* where) const;
-  // " (did you mean 'base.seq_len'?)": another table's key, or the nearest of `candidates`, or "".
+  // " (did you mean 'base.seq_len'?)": another table's key, or the nearest of `candidates`; else
+  // all of them: "; known keys are: max_gib, rounds".
   std::string suggestion(const std::string& key, const std::vector<std::string>& candidates) const;
   Error error() const; // all messages, one a line
 };
@@ -60,11 +61,19 @@ public:
 
   std::optional<std::string> text(const char* key);
   std::optional<std::int64_t> integer(const char* key, std::int64_t lowest, std::int64_t highest);
-  std::optional<double> share(const char* key);    // 0.01 or "1%", in (0, 1)
+  // 0.01 or "1%", strictly between two bounds, or at most `highest` where it counts too.
+  struct ShareBounds {
+    double lowest = 0, highest = 1;
+    bool highest_too = false;
+    const char* example = "0.01, or \"1%\"";
+    const char* meaning = ""; // ": it is …"
+  };
+  std::optional<double> share(const char* key, const ShareBounds& bounds);
+  std::optional<double> share(const char* key) { return share(key, {}); }
   std::optional<double> positive(const char* key); // a finite number above 0
   std::vector<std::string> texts(const char* key); // array of strings; absent: empty
   const toml::table* table(const char* key);
-  std::vector<const toml::table*> tables(const char* key); // array of tables
+  std::vector<const toml::table*> tables(const char* key); // array of tables, "[[key]]"
   const toml::node* node(const char* key); // present or null; marks the key as known
   bool has(const char* key) const { return table_.contains(key); }
 
@@ -75,7 +84,8 @@ public:
   TomlProblems& problems() { return problems_; }
 
 private:
-  void wrong_type(const toml::node& node, const char* key, const char* wanted);
+  void wrong_type(const toml::node& node, const char* key, const std::string& wanted);
+  void no_tables(const toml::node& node, const char* key);
 
   const toml::table& table_;
   std::string path_;

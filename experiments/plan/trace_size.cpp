@@ -24,7 +24,8 @@ double estimated_trace_bytes(const LedgerData& plan, const CellRow& cell) {
   if (cell.traced_rounds == 0) return 0;
   const nlohmann::json config = stored_config(cell.config_json);
   const double per_kernel = config.at("device") == "cuda" ? kBytesPerKernelGpu : kBytesPerKernelCpu;
-  const double steps = (cell.traced_rounds + kTracedWarmRounds) * cell.visit_steps;
+  const double steps =
+      static_cast<double>(cell.traced_rounds + kTracedWarmRounds) * cell.visit_steps;
   double kernels = 0;
   for (const VariantRow* variant : variants_of(plan, cell.id))
     if (const StepCostRow* cost = plan.cost(variant->id);

@@ -78,7 +78,7 @@ private:
       for (std::size_t i = 0; i < comparisons.size(); ++i)
         if (is_unmeasured(comparisons[i]) && !view_.verbose && view_.cell.empty())
           unmeasured.push_back(name + ", " + comparison_text(comparisons[i]));
-        else if (view_.verbose || !view_.cell.empty() || needs_details(comparisons[i].verdict))
+        else if (view_.verbose || !view_.cell.empty() || shows_details(comparisons[i]))
           print_comparison(cell, i);
         else
           undecided.push_back(name + ", " + comparison_text(comparisons[i]));

@@ -27,7 +27,8 @@ ModelSize model_size(const TrainConfig& c) {
   if (form.positions) size.parameters += c.positions * c.d_model;
   size.state_bytes = size.parameters * 4 * (c.ema_decay > 0 ? 5 : 4);
   if (c.weights16 == Weights16::Kept) size.state_bytes += matrix * 2;
-  size.activation_bytes = tokens * token_floats * 4;
+  constexpr std::int64_t kMost = std::int64_t{1} << 58; // sums of a few stay within 64 bits
+  size.activation_bytes = token_floats < kMost / 4 / tokens ? tokens * token_floats * 4 : kMost;
   return size;
 }
 

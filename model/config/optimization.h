@@ -59,6 +59,7 @@ struct Optimization {
   // What the preset `tiny` needs besides, so that the row has something to switch, or enough of it:
   // "seq_len=1024 batch_rows=1". A level of a draft matrix is measured with it.
   std::string on_tiny = {};
+  std::string on_cuda = {};  // what a GPU needs besides, so that every level runs there
   std::vector<Gate> gates;   // all of them must pass
   std::vector<Level> levels; // levels[0] is the reference
   // Comparisons beyond "each level against the reference": {from, to} level names.

@@ -4,10 +4,13 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
+#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "core/text.h"
 #include "model/config/family_config.h"
+#include "model/config/key_bounds.h"
 #include "model/config/optimization.h"
 
 namespace assay {
@@ -54,6 +57,11 @@ Result<bool> fill_shape(TrainConfig& c, const FamilyConfig& family, const Preset
 }
 
 Result<bool> check_pattern(const TrainConfig& c, const FamilyConfig& family) {
+  constexpr std::size_t kMostLayers = 1024;
+  if (c.pattern.size() > kMostLayers)
+    return fail("key 'pattern' takes at most {} letters, one a layer, not {}",
+                kMostLayers,
+                c.pattern.size());
   std::vector<char> letters;
   for (const LayerKind& kind : family.layers) letters.push_back(kind.letter);
   for (const char letter : c.pattern)
@@ -65,59 +73,62 @@ Result<bool> check_pattern(const TrainConfig& c, const FamilyConfig& family) {
   return true;
 }
 
-constexpr std::int64_t kMaxRanks = 1024, kMaxBucketMib = 16384,
-                       kMaxLossChunkMib = std::int64_t{1} << 20;
+// A number with fractions, and what it must be.
+struct Fraction {
+  const char* key;
+  double value;
+  double least = 0;
+  bool above_least = false; // `least` itself is refused
+  double most = std::numeric_limits<double>::infinity();
+  bool below_most = false; // `most` itself is refused
+};
+
+Result<bool> check_fraction(const Fraction& f) {
+  const bool enough = f.above_least ? f.value > f.least : f.value >= f.least;
+  const bool little = f.below_most ? f.value < f.most : f.value <= f.most;
+  if (enough && little) return true;
+  const std::string highest =
+      std::isinf(f.most) ? ""
+                         : fmt::format(" and {} {}", f.below_most ? "below" : "at most", f.most);
+  return fail("key '{}' must be {} {}{}, not {}",
+              f.key,
+              f.above_least ? "above" : "at least",
+              f.least,
+              highest,
+              f.value);
+}
+
+Result<bool> check_numbers(const TrainConfig& c) {
+  const nlohmann::json values = to_json(c);
+  for (const KeyBounds& bounds : integer_bounds())
+    if (Result<bool> ok = check_bounds(bounds, values.at(bounds.name).get<std::int64_t>()); !ok)
+      return ok;
+  const std::array<Fraction, 10> fractions{{{"lr", c.lr, 0, true},
+                                            {"ema_decay", c.ema_decay, 0, false, 1, true},
+                                            {"beta1", c.beta1, 0, false, 1, true},
+                                            {"beta2", c.beta2, 0, false, 1, true},
+                                            {"min_lr_ratio", c.min_lr_ratio, 0, false, 1},
+                                            {"grad_clip", c.grad_clip},
+                                            {"weight_decay", c.weight_decay},
+                                            {"adam_eps", c.adam_eps, 0, true},
+                                            {"init_scale", c.init_scale, 0, true},
+                                            {"planted_spin", c.planted_spin, 0, false, 10}}};
+  for (const Fraction& fraction : fractions)
+    if (Result<bool> ok = check_fraction(fraction); !ok) return ok;
+  return true;
+}
 
 Result<bool> check(const TrainConfig& c) {
-  const std::array<std::pair<const char*, std::int64_t>, 10> positive{
-      {{"conv_kernel", c.conv_kernel},
-       {"chunk_size", c.chunk_size},
-       {"tokenizer_threads", c.tokenizer_threads},
-       {"prefetch_batches", c.prefetch_batches},
-       {"steps", c.steps},
-       {"accumulate", c.accumulate},
-       {"eval_interval", c.eval_interval},
-       {"eval_batches", c.eval_batches},
-       {"ranks", c.ranks},
-       {"ddp_bucket_mib", c.ddp_bucket_mib}}};
-  for (const auto& [name, value] : positive)
-    if (value <= 0) return fail("key '{}' must be at least 1, not {}", name, value);
+  if (Result<bool> ok = check_numbers(c); !ok) return ok;
   if (c.rope_dim % 2 != 0)
     return fail("key 'rope_dim' must be even (rotary pairs), not {}", c.rope_dim);
-  if (c.chunk_size > 256) return fail("key 'chunk_size' must be at most 256, not {}", c.chunk_size);
-  if (c.threads < 0 || c.warmup_steps < 0)
-    return fail("keys 'threads' and 'warmup_steps' must not be negative");
-  if (!(c.lr > 0)) return fail("key 'lr' must be above 0, not {}", c.lr);
-  if (c.ema_decay < 0 || c.ema_decay >= 1)
-    return fail("key 'ema_decay' must be in [0, 1), not {}", c.ema_decay);
-  if (c.beta1 < 0 || c.beta1 >= 1 || c.beta2 < 0 || c.beta2 >= 1)
-    return fail("keys 'beta1' and 'beta2' must be in [0, 1)");
-  if (c.min_lr_ratio < 0 || c.min_lr_ratio > 1)
-    return fail("key 'min_lr_ratio' must be in [0, 1], not {}", c.min_lr_ratio);
-  if (c.loss_chunk_mib < 0 || c.loss_chunk_mib > kMaxLossChunkMib)
-    return fail("key 'loss_chunk_mib' must be in [0, {}], not {}; 0 keeps all logits at once",
-                kMaxLossChunkMib,
-                c.loss_chunk_mib);
   if (c.weights16 == Weights16::Kept && c.precision == Precision::Fp32)
     return fail(
         "key 'weights16' = kept needs products in 16 bits: set 'precision' to bf16, fp16 or "
         "fp8, or 'weights16' to cast");
-  if (c.grad_clip < 0 || c.weight_decay < 0 || !(c.adam_eps > 0))
-    return fail(
-        "keys 'grad_clip' and 'weight_decay' must not be negative, 'adam_eps' must be above 0");
-  if (!(c.init_scale > 0) || c.scale_growth_interval <= 0)
-    return fail("keys 'init_scale' and 'scale_growth_interval' must be above 0");
-  if (c.ranks > kMaxRanks || c.ddp_bucket_mib > kMaxBucketMib)
-    return fail("key 'ranks' must be at most {} and 'ddp_bucket_mib' at most {}, not {} and {}",
-                kMaxRanks,
-                kMaxBucketMib,
-                c.ranks,
-                c.ddp_bucket_mib);
   if (c.ddp_static_graph && c.ddp_find_unused)
     return fail("keys 'ddp_static_graph' and 'ddp_find_unused' exclude each other: a static graph "
                 "finds unused parameters once, in its first step");
-  if (c.planted_spin < 0 || c.planted_spin > 10)
-    return fail("key 'planted_spin' must be in [0, 10], not {}", c.planted_spin);
   return true;
 }
 

@@ -12,6 +12,7 @@
 #include <type_traits>
 
 #include "core/text.h"
+#include "model/config/key_bounds.h"
 #include "model/config/key_choices.h"
 
 namespace assay {
@@ -94,13 +95,50 @@ template <class T> nlohmann::json value_to_json(const T& value) {
     return value;
 }
 
+// As a person wrote it: JSON has no nan and no inf.
+std::string value_text(const nlohmann::json& value) {
+  if (value.is_number_float()) return fmt::format("{}", value.get<double>());
+  return printable(value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+}
+
+bool is_whole(const nlohmann::json& value) {
+  if (!value.is_number_float()) return value.is_number_integer();
+  const double number = value.get<double>();
+  return std::isfinite(number) && number == std::trunc(number);
+}
+
+// Whether a whole number has a place in T.
+template <class T> bool fits(const nlohmann::json& value) {
+  if (value.is_number_unsigned())
+    return value.get<std::uint64_t>() <= static_cast<std::uint64_t>(std::numeric_limits<T>::max());
+  if (!value.is_number_float()) return true; // its sign is checked
+  const double beyond = std::ldexp(1.0, std::numeric_limits<T>::digits);
+  return value.get<double>() >= -beyond && value.get<double>() < beyond;
+}
+
+const KeyBounds& bounds_of(std::string_view key) {
+  for (const KeyBounds& bounds : integer_bounds())
+    if (bounds.name == key) return bounds;
+  internal_error("integer key '{}' has no bounds", key);
+}
+
+Result<bool> beyond_bound(std::string_view key, bool above, std::int64_t bound, const auto& value) {
+  return fail("key '{}' must be at {} {}, not {}", key, above ? "most" : "least", bound, value);
+}
+
+// Of a number beyond 64 bits.
+Result<bool> outside(std::string_view key, const nlohmann::json& value) {
+  const bool above = value.get<double>() > 0;
+  for (const KeyBounds& bounds : integer_bounds())
+    if (bounds.name == key)
+      return beyond_bound(key, above, above ? bounds.most : bounds.least, value_text(value));
+  return fail("key '{}' takes a whole number of 64 bits, not {}", key, value_text(value));
+}
+
 template <class T>
 Result<bool> assign(T& target, std::string_view key, const nlohmann::json& value) {
   const auto wrong = [&] {
-    return fail("key '{}' takes {}, not {}",
-                key,
-                value_words<T>(),
-                printable(value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace)));
+    return fail("key '{}' takes {}, not {}", key, value_words<T>(), value_text(value));
   };
   if constexpr (std::is_enum_v<T>) {
     if (!value.is_string()) return wrong();
@@ -121,12 +159,10 @@ Result<bool> assign(T& target, std::string_view key, const nlohmann::json& value
       return fail("key '{}' takes a finite number, not {}", key, value.get<double>());
     target = value.get<double>();
   } else if constexpr (std::is_integral_v<T>) {
-    if (!value.is_number_integer() &&
-        !(value.is_number_float() &&
-          value.get<double>() ==
-              static_cast<double>(static_cast<std::int64_t>(value.get<double>()))))
-      return wrong();
-    if (std::is_unsigned_v<T> && value.get<double>() < 0) return wrong();
+    if (!is_whole(value) || (std::is_unsigned_v<T> && value.get<double>() < 0)) return wrong();
+    if (!fits<T>(value)) return outside(key, value);
+    if constexpr (std::is_signed_v<T>)
+      if (Result<bool> ok = check_bounds(bounds_of(key), value.get<T>()); !ok) return ok;
     target = value.get<T>();
   } else {
     if (!value.is_string()) return wrong();
@@ -158,6 +194,24 @@ const std::vector<ConfigKey>& config_keys() {
     return result;
   }();
   return keys;
+}
+
+const std::vector<KeyBounds>& integer_bounds() {
+  static const std::vector<KeyBounds> all{
+#define KEY(Type, name, initial, summary)
+#define INTEGER(name, initial, least, most, summary) {#name, initial, least, most},
+#define CHOICE(Enum, name, initial, summary, ...)
+#define HIDDEN_KEY KEY
+#define HIDDEN_CHOICE CHOICE
+#include "model/config/train_keys.inc"
+  };
+  return all;
+}
+
+Result<bool> check_bounds(const KeyBounds& bounds, std::int64_t value) {
+  if (value == bounds.initial || (value >= bounds.least && value <= bounds.most)) return true;
+  const bool above = value > bounds.most;
+  return beyond_bound(bounds.name, above, above ? bounds.most : bounds.least, value);
 }
 
 const std::vector<std::string>& key_choices(std::string_view key) {

@@ -3,8 +3,11 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <cstddef>
+#include <functional>
 #include <vector>
 
+#include "model/gates/gates.h"
 #include "model/training/checkpoint.h"
 
 namespace assay {
@@ -15,5 +18,22 @@ inline constexpr double kFp32Bound = 1e-5, kHalfBound = 1e-2;
 // All values in one row [N].
 at::Tensor flat(const std::vector<at::Tensor>& tensors);
 at::Tensor flat(const NamedTensors& tensors);
+
+// What a short training leaves.
+struct Trained {
+  at::Tensor losses;  // fp64 [steps]
+  at::Tensor weights; // flat copy [N]
+};
+
+// The gates "weights" and "loss" of `level` against `reference`: bit-equal if the reference repeats
+// itself bit for bit, else within twice the largest distance between it and its repetitions.
+// `train_again` trains the reference once more. It is asked once where everything is equal and
+// kRepetitions times where anything differs, since a rare difference (atomics of a GPU) may be the
+// level's or the reference's.
+inline constexpr std::size_t kRepetitions = 8;
+std::vector<GateResult> compare_trainings(const Trained& reference,
+                                          const Trained& level,
+                                          std::size_t steps,
+                                          const std::function<Trained()>& train_again);
 
 } // namespace assay

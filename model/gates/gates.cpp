@@ -30,31 +30,11 @@ at::Tensor flat(const NamedTensors& tensors) {
 
 namespace {
 
-constexpr std::size_t kRepetitions = 4; // of a reference that is not deterministic
-constexpr std::size_t kSteps = 4;
-constexpr std::size_t kGraphSteps = 8; // the first three are eager, the others replays
-constexpr double kFp32GradientBound = 1e-4;
-
-struct Trained {
-  at::Tensor losses;  // fp64 [steps]
-  at::Tensor weights; // flat copy
-};
-
-Trained train(const TrainConfig& config, const std::vector<Batch>& batches, std::size_t steps) {
-  Trainer trainer(config);
-  std::vector<double> losses;
-  for (std::size_t i = 0; i < steps; ++i)
-    losses.push_back(trainer.step(micro_batches(batches, config.accumulate, i)).loss());
-  return {at::tensor(losses, at::kDouble), flat(trainer.weights())};
-}
-
-// `actual` against `reference`: bit-equal if the reference repeats itself bit for bit (`again`),
-// else within twice the largest distance between the reference and its repetitions.
 GateResult compare(const char* what,
                    const at::Tensor& reference,
                    const std::vector<at::Tensor>& again,
                    const at::Tensor& actual,
-                   std::size_t steps = kSteps) {
+                   std::size_t steps) {
   double own = 0;
   for (const at::Tensor& repeated : again)
     if (!at::equal(reference, repeated)) own = std::max(own, relative_rms(repeated, reference));
@@ -67,7 +47,7 @@ GateResult compare(const char* what,
     gate.detail =
         fmt::format("after {} steps the reference's own are not finite, so nothing can be "
                     "compared with them: it diverges as it is configured; try a lower lr",
-                    kSteps);
+                    steps);
     return gate;
   }
   gate.detail =
@@ -81,23 +61,50 @@ GateResult compare(const char* what,
   return gate;
 }
 
+} // namespace
+
+std::vector<GateResult> compare_trainings(const Trained& reference,
+                                          const Trained& level,
+                                          std::size_t steps,
+                                          const std::function<Trained()>& train_again) {
+  const auto equal = [&](const Trained& other) {
+    return at::equal(reference.weights, other.weights) && at::equal(reference.losses, other.losses);
+  };
+  std::vector<at::Tensor> weights, losses;
+  bool same = equal(level);
+  do {
+    const Trained again = train_again();
+    weights.push_back(again.weights);
+    losses.push_back(again.losses);
+    same = same && equal(again);
+  } while (!same && weights.size() < kRepetitions);
+  return {compare("weights", reference.weights, weights, level.weights, steps),
+          compare("loss", reference.losses, losses, level.losses, steps)};
+}
+
+namespace {
+
+constexpr std::size_t kSteps = 4;
+constexpr std::size_t kGraphSteps = 8; // the first three are eager, the others replays
+constexpr double kFp32GradientBound = 1e-4;
+
+Trained train(const TrainConfig& config, const std::vector<Batch>& batches, std::size_t steps) {
+  Trainer trainer(config);
+  std::vector<double> losses;
+  for (std::size_t i = 0; i < steps; ++i)
+    losses.push_back(trainer.step(micro_batches(batches, config.accumulate, i)).loss());
+  return {at::tensor(losses, at::kDouble), flat(trainer.weights())};
+}
+
 std::vector<GateResult> training_gates(const TrainConfig& reference,
                                        const TrainConfig& level,
                                        const std::vector<Batch>& batches,
                                        const std::string& note) {
   const std::size_t steps = level.step_graph == StepGraph::On ? kGraphSteps : kSteps;
-  const Trained first = train(reference, batches, steps), other = train(level, batches, steps);
-  std::vector<at::Tensor> weights, losses;
-  // A reference that repeats itself needs one repetition; one that does not (GPU atomics) is asked
-  // more often, since a single distance is a poor bound of its noise.
-  for (std::size_t i = 0; i < kRepetitions; ++i) {
-    const Trained again = train(reference, batches, steps);
-    weights.push_back(again.weights);
-    losses.push_back(again.losses);
-    if (at::equal(first.weights, again.weights)) break;
-  }
-  std::vector<GateResult> gates{compare("weights", first.weights, weights, other.weights, steps),
-                                compare("loss", first.losses, losses, other.losses, steps)};
+  std::vector<GateResult> gates =
+      compare_trainings(train(reference, batches, steps), train(level, batches, steps), steps, [&] {
+        return train(reference, batches, steps);
+      });
   for (GateResult& gate : gates) gate.detail += note;
   return gates;
 }
@@ -142,7 +149,8 @@ std::vector<GateResult> swap_gates(const TrainConfig& reference,
         return GateResult{name, equal, equal ? 0 : relative_rms(now, before), 0, detail};
       };
   const auto scalar = [](double value) { return at::scalar_tensor(value, at::kDouble); };
-  GateResult loss = compare("evaluation", scalar(expected), {scalar(repeated)}, scalar(actual));
+  GateResult loss =
+      compare("evaluation", scalar(expected), {scalar(repeated)}, scalar(actual), kSteps);
   const double distance = relative_rms(average, weights);
   GateResult differs{"ema/differs", distance > 0, distance > 0 ? 0.0 : 1.0, 0, ""};
   differs.detail = fmt::format(

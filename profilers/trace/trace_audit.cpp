@@ -1,6 +1,7 @@
 #include "profilers/trace/trace_audit.h"
 
 #include <algorithm>
+#include <iterator>
 #include <limits>
 #include <tuple>
 
@@ -126,7 +127,7 @@ void TraceAudit::end_visit() {
   steps_.clear();
 }
 
-std::vector<AuditRow> TraceAudit::rows(const AuditInputs& in) const {
+std::vector<AuditRow> TraceAudit::rows_of_every_trace(const AuditInputs& in) const {
   const auto count = [](std::int64_t n) { return static_cast<double>(n); };
   std::vector<AuditRow> rows;
   rows.push_back(at_most("lost_records",
@@ -175,7 +176,13 @@ std::vector<AuditRow> TraceAudit::rows(const AuditInputs& in) const {
                   kCoverageLimit,
                   coverage >= kCoverageLimit,
                   "share of the steps' wall time inside recorded spans"});
-  if (!in.cuda) return rows;
+  return rows;
+}
+
+std::vector<AuditRow> TraceAudit::rows_of_a_gpu(const AuditInputs& in) const {
+  const auto count = [](std::int64_t n) { return static_cast<double>(n); };
+  const double wall = std::max(1.0, count(step_wall_ns_));
+  std::vector<AuditRow> rows;
   rows.push_back(at_most("refused_calls",
                          count(in.device.refused),
                          0,
@@ -228,6 +235,12 @@ std::vector<AuditRow> TraceAudit::rows(const AuditInputs& in) const {
                   device_rows_ >= 1,
                   "kernels, copies and sets recorded; none means that the GPU was not seen"});
   return rows;
+}
+
+std::vector<AuditRow> TraceAudit::rows(const AuditInputs& in) const {
+  std::vector<AuditRow> all = rows_of_every_trace(in);
+  if (in.cuda) std::ranges::copy(rows_of_a_gpu(in), std::back_inserter(all));
+  return all;
 }
 
 } // namespace assay

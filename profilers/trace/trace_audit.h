@@ -35,6 +35,9 @@ public:
   std::vector<AuditRow> rows(const AuditInputs& inputs) const;
 
 private:
+  std::vector<AuditRow> rows_of_every_trace(const AuditInputs& inputs) const;
+  std::vector<AuditRow> rows_of_a_gpu(const AuditInputs& inputs) const;
+
   struct Work { // of a stream
     std::uint32_t correlation;
     std::int64_t start, end;

@@ -401,6 +401,21 @@ TEST(Verdicts, SpeedRule) {
   EXPECT_EQ(judge_speed(Estimate{}, 0.01), Speed::Inconclusive);
 }
 
+TEST(Verdicts, FasterNeedsFiveLaunchesAndTotalTime) {
+  Effect effect;
+  effect.theta.value = effect.throughput.value = -0.1;
+  effect.theta.judged = Interval{-0.12, -0.08};
+  effect.launches.resize(4);
+  EXPECT_EQ(decided_speed(effect, 0.01), Speed::Inconclusive);
+  effect.launches.resize(5);
+  EXPECT_EQ(decided_speed(effect, 0.01), Speed::Faster);
+  effect.throughput.value = 0.02;
+  EXPECT_EQ(decided_speed(effect, 0.01), Speed::Inconclusive);
+  effect.theta.judged = Interval{-0.004, 0.004};
+  effect.launches.resize(3);
+  EXPECT_EQ(decided_speed(effect, 0.01), Speed::NoEffect);
+}
+
 TEST(Verdicts, UnfinishedLedgersSayWhatIsMissing) {
   EXPECT_TRUE(judge_results(LedgerData{}).cells.empty());
   SyntheticCell cell = two_level_cell(-0.1);

@@ -85,6 +85,22 @@ TEST(Loss, TruthOfEachKind) {
   EXPECT_EQ(quality(objective), Quality::Equivalent) << "not worse is enough";
 }
 
+TEST(Loss, WhatItDecidesIsInTheReportWhereTheTimesDecideNothing) {
+  LedgerData data = ledger_of(loss_cell(0.001, 0.002));
+  std::int64_t launches = 0;
+  for (LaunchRow& launch : data.launches) // three are left: no FASTER
+    if (launch.kind == LaunchKind::Timed && ++launches > 3) launch.state = LaunchState::Failed;
+  const Comparison comparison = judged(data);
+  EXPECT_EQ(comparison.verdict.speed, Speed::Inconclusive);
+  EXPECT_EQ(comparison.verdict.quality, Quality::Equivalent);
+  EXPECT_TRUE(shows_details(comparison));
+  LedgerData unproven = ledger_of(loss_cell(0.02, 0.02));
+  for (LaunchRow& launch : unproven.launches)
+    launch.state =
+        launch.kind == LaunchKind::Timed && launch.index > 3 ? LaunchState::Failed : launch.state;
+  EXPECT_FALSE(shows_details(judged(unproven)));
+}
+
 TEST(Loss, AGreenVerdictNeedsTheTest) {
   const Verdict proved = judged(ledger_of(loss_cell(0.001, 0.002))).verdict;
   EXPECT_EQ(headline(proved).text, "faster");

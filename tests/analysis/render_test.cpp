@@ -84,7 +84,7 @@ TEST(DisplayText, AColumnThatIsUnknownInEveryRowIsNamedInANote) {
   fold_unknown_columns(section);
   EXPECT_EQ(section.columns.size(), 2);
   EXPECT_THAT(section.rows[0].texts, testing::ElementsAre("a", "1"));
-  EXPECT_THAT(section.notes, testing::ElementsAre("Unknown everywhere: wait, MFU."));
+  EXPECT_THAT(section.notes, testing::ElementsAre("Not known in any row: wait, MFU."));
 }
 
 TEST(DisplayText, RankTimesWithoutATraceHaveNoColumnsOfOne) {

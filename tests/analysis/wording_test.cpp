@@ -108,7 +108,7 @@ TEST(Findings, ProblemsFirstThenEffectsOnTraining) {
   plan.cells = {evaluation, step, rejected, harmed};
   const Report report = judge_results(synthetic_ledger(plan));
   EXPECT_THAT(rows_of(findings_section(report)),
-              ElementsAre(testing::AllOf(HasSubstr("harmed: "), HasSubstr("NaN")),
+              ElementsAre(testing::AllOf(HasSubstr("harmed: "), HasSubstr("nan")),
                           testing::AllOf(HasSubstr("rejected: "), HasSubstr("gate bitwise")),
                           testing::StartsWith("step: slow -> fast: FASTER"),
                           testing::AllOf(HasSubstr("FASTER -39"), HasSubstr("of training time"))));
@@ -180,7 +180,7 @@ TEST(Notes, AColumnThatIsUnknownEverywhereTakesOneLine) {
   EXPECT_EQ(folded.columns.size(), 4u);
   ASSERT_FALSE(folded.notes.empty());
   EXPECT_EQ(folded.notes.front(),
-            "Unknown everywhere: MFU, at measured peaks, kernel launches, bottleneck.");
+            "Not known in any row: MFU, at measured peaks, kernel launches, bottleneck.");
   report.cells[0].speed[1].kernels = 12;
   EXPECT_EQ(roofline().columns.size(), 5u) << "known once is shown";
 }

@@ -34,11 +34,12 @@ std::string difference(const json& a, const json& b, std::size_t most = 3) {
 TEST(PlanDifference, NamesAKeyOnceWithBothValues) {
   const json a = plan({cell("x", 64), cell("y", 64)});
   EXPECT_EQ(difference(a, a), "");
-  EXPECT_EQ(difference(a, plan({cell("x", 64), cell("y", 64)}, 2)), "seed: 1 there, 2 here");
+  EXPECT_EQ(difference(a, plan({cell("x", 64), cell("y", 64)}, 2)),
+            "seed: 1 in the results, 2 now");
   EXPECT_EQ(difference(a, plan({cell("x", 128), cell("y", 128)})),
-            "cell 'x', seq_len: 64 there, 128 here (and in 1 more cell)");
+            "cell 'x', seq_len: 64 in the results, 128 now (also in 1 more cell)");
   EXPECT_EQ(difference(a, plan({cell("x", 64), cell("y", 64, 7)})),
-            "cell 'y', rounds: 6 there, 7 here");
+            "cell 'y', rounds: 6 in the results, 7 now");
 }
 
 // A plan stores its launches as a whole, and for each cell.
@@ -47,29 +48,30 @@ TEST(PlanDifference, CountsTheCellsOfADifferenceOfTheWholePlan) {
   for (json* one : {&a, &b})
     for (json& of_cell : (*one)["cells"]) of_cell["launches"] = one == &a ? 5 : 3;
   b["launches"] = 3;
-  EXPECT_EQ(difference(a, b), "launches: 5 there, 3 here (and in 2 cells)");
+  EXPECT_EQ(difference(a, b), "launches: 5 in the results, 3 now (also in 2 cells)");
 }
 
 TEST(PlanDifference, NamesWhatOneSideLacks) {
   const json a = plan({cell("x", 64)}), b = plan({cell("x", 64), cell("y", 64)});
-  EXPECT_EQ(difference(a, b), "cell 'y' is here, not there");
-  EXPECT_EQ(difference(b, a), "cell 'y' is there, not here");
+  EXPECT_EQ(difference(a, b), "cell 'y' is in the plan now, but not in the results");
+  EXPECT_EQ(difference(b, a), "cell 'y' is in the results, but not in the plan now");
   json c = a;
   c["cells"][0]["variants"].erase(1);
-  EXPECT_EQ(difference(a, c), "cell 'x', variant 'on' is there, not here");
+  EXPECT_EQ(difference(a, c), "cell 'x', variant 'on' is in the results, but not in the plan now");
   c = a;
   c["claims"][0]["gain"][1] = 0.3;
   EXPECT_EQ(difference(a, c), "claim 'c' reads otherwise in this build");
   c = a;
   c["cells"][0]["variants"][0]["config"].erase("data");
-  EXPECT_EQ(difference(a, c), "cell 'x', data: \"corpus\" there, nothing here");
+  EXPECT_EQ(difference(a, c), "cell 'x', data: \"corpus\" in the results, nothing now");
 }
 
 TEST(PlanDifference, SaysThreeAndCountsTheRest) {
   json b = plan({cell("x", 128, 7)}, 2);
   b["launches"] = 3;
   EXPECT_EQ(difference(plan({cell("x", 64)}), b),
-            "launches: 5 there, 3 here; seed: 1 there, 2 here; cell 'x', rounds: 6 there, 7 here; "
+            "launches: 5 in the results, 3 now; seed: 1 in the results, 2 now; cell 'x', rounds: 6 "
+            "in the results, 7 now; "
             "1 more");
 }
 

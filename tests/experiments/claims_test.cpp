@@ -349,6 +349,8 @@ TEST(Claims, Mistakes) {
   EXPECT_EQ(problem(kClaim), "");
   EXPECT_THAT(problem(kClaim + "sauce = 1\n"),
               test::names("c.toml:12:", "key 'sauce'", "'source'?"));
+  EXPECT_THAT(problem(kClaim + "operators = 1\n"),
+              test::names("key 'operators'", "known keys are: conditions, direction, document"));
   EXPECT_THAT(problem(changed("\"exchange\"", "\"exchang\"")),
               test::names("c.toml:5:", "level 'exchang'", "'exchange'?"));
   EXPECT_THAT(problem(changed("ema_swap", "ema_swop")),
@@ -368,12 +370,13 @@ TEST(Claims, Mistakes) {
   EXPECT_THAT(problem(kClaim + "stages = \"forward\"\n"), test::names("c.toml:12:", "'a' stages"));
   EXPECT_THAT(problem(kClaim + "stages = []\n"), test::names("c.toml:12:", "'a' stages"));
   EXPECT_THAT(problem(changed("source = \"a document, section 1\"\n", "")),
-              test::names("lacks", "'source'"));
+              test::names("lacks", "'document'", "'section'"));
   EXPECT_THAT(problem(changed(kSource, "section = \"section 1\"\n")),
               test::names("lacks", "'document'"));
   EXPECT_THAT(problem(kClaim + "document = \"a document\"\n"),
               test::names("c.toml:7", "`document`", "`section`", "`source`"));
-  EXPECT_THAT(problem(kClaim + kClaim), test::names("id 'a'", "twice"));
+  EXPECT_THAT(problem(kClaim + kClaim),
+              test::names("c.toml:13: claim id 'a' is used twice, first at ", "c.toml:2"));
   const std::string check = "[[check]]\ndocument = \"a\"\nsection = \"1\"\ntext = \"t\"\n";
   EXPECT_THAT(problem(check + "kind = \"rato\"\n"),
               test::names("c.toml:5:", "kind 'rato'", "'ratio'?", "kinds are: mfu"));

@@ -2,15 +2,19 @@
 // asks for a name.
 #include "model/config/family_config.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <fstream>
+#include <nlohmann/json.hpp>
 #include <regex>
 #include <set>
 #include <sstream>
 
+#include "model/config/key_bounds.h"
 #include "model/config/key_choices.h"
 #include "model/config/optimization.h"
 #include "model/config/step_graph.h"
@@ -180,6 +184,59 @@ TEST(ConfigKeys, PlantedKeysAreHiddenAndStillSet) {
   EXPECT_EQ(config.planted_wait, PlantedWait::Ema);
   EXPECT_EQ(set_key_text(config, "planted_wai", "ema").error().message.find("did you mean"),
             std::string::npos);
+}
+
+TEST(ConfigKeys, EveryIntegerHasBoundsAndNoProductOfThemLeaves64Bits) {
+  for (const ConfigKey& key : config_keys()) {
+    if (key.type != "int" || key.name == "seed") continue;
+    const auto bounds = std::find_if(integer_bounds().begin(),
+                                     integer_bounds().end(),
+                                     [&](const KeyBounds& row) { return row.name == key.name; });
+    ASSERT_NE(bounds, integer_bounds().end()) << key.name;
+    EXPECT_LE(bounds->least, bounds->most) << key.name;
+  }
+  const auto most = [](const char* name) {
+    for (const KeyBounds& row : integer_bounds())
+      if (row.name == name) return row.most;
+    return std::int64_t{0};
+  };
+  TrainConfig config;
+  for (const KeyBounds& row : integer_bounds()) // of family deltanet_mla
+    if (!row.name.starts_with("nsa_") && row.name != "kv_groups") {
+      ASSERT_TRUE(set_key(config, row.name, row.most)) << row.name;
+    }
+  config.pattern = std::string(1024, 'M');
+  config.attention = Attention::MaskDense;
+  const Result<TrainConfig> resolved = resolve(config);
+  ASSERT_TRUE(resolved) << resolved.error().message;
+  const ModelSize size = model_size(*resolved);
+  EXPECT_GT(size.parameters, std::int64_t{1} << 40);
+  EXPECT_GT(size.state_bytes, size.parameters);
+  EXPECT_EQ(size.activation_bytes, std::int64_t{1} << 58);
+  for (const std::int64_t factor :
+       {most("accumulate") * most("ranks"), most("prefetch_batches"), most("eval_batches")})
+    EXPECT_LT(std::log2(static_cast<double>(most("seq_len") * most("batch_rows"))) +
+                  std::log2(static_cast<double>(factor)),
+              63);
+  config.pattern += 'M';
+  EXPECT_THAT(resolve(config).error().message, testing::HasSubstr("at most 1024 letters"));
+}
+
+// One message blames one key.
+TEST(ConfigKeys, AFractionOutsideItsRangeIsNamedAlone) {
+  const auto mistake = [](const char* key, double value) {
+    TrainConfig config;
+    EXPECT_TRUE(set_key(config, key, value));
+    const Result<TrainConfig> resolved = resolve(config);
+    return resolved ? "" : resolved.error().message;
+  };
+  EXPECT_EQ(mistake("beta1", 1), "key 'beta1' must be at least 0 and below 1, not 1");
+  EXPECT_EQ(mistake("beta2", -0.5), "key 'beta2' must be at least 0 and below 1, not -0.5");
+  EXPECT_EQ(mistake("min_lr_ratio", 2),
+            "key 'min_lr_ratio' must be at least 0 and at most 1, not 2");
+  EXPECT_EQ(mistake("grad_clip", -1), "key 'grad_clip' must be at least 0, not -1");
+  EXPECT_EQ(mistake("adam_eps", 0), "key 'adam_eps' must be above 0, not 0");
+  EXPECT_EQ(mistake("lr", -1), "key 'lr' must be above 0, not -1");
 }
 
 TEST(ConfigKeys, ChoicesAreThoseOfTheEnumeration) {

@@ -71,6 +71,11 @@ TEST(Matrix, ErrorRatesThatDecideNothingAreRefused) {
   EXPECT_THAT(measure("alpha = 0.9"), HasSubstr("[measure] alpha"));
   EXPECT_THAT(measure("power = 0.5"), HasSubstr("[measure] power"));
   EXPECT_THAT(measure("power = 1.0"), HasSubstr("[measure] power"));
+  for (const char* alpha : {"0", "0.0", "0.9999", "nan", "1"}) // both bounds, whichever is broken
+    EXPECT_THAT(measure(fmt::format("alpha = {}", alpha)),
+                test::names("a share above 0 and at most 0.2",
+                            fmt::format(", not {}", std::string(alpha) == "0.0" ? "0" : alpha)));
+  EXPECT_THAT(measure("power = 0.5"), HasSubstr("a share above 0.5 and below 1"));
 }
 
 TEST(Matrix, NamesThatATableCannotShowAndLevelsTwiceAreRefused) {
@@ -81,17 +86,66 @@ TEST(Matrix, NamesThatATableCannotShowAndLevelsTwiceAreRefused) {
   EXPECT_THAT(cell("name = \"\""), test::names("[[cell]] name", "one line"));
   EXPECT_THAT(cell("name = \"a\\nb\""), test::names("m.toml:6:", "one line"));
   for (const char* alike : {"a  b", "a\u200Bb", "\uFEFFa", "a\u00A0b", "a\u3000b", "a\u00ADb"})
-    EXPECT_THAT(cell(fmt::format("name = \"{}\"", alike)), HasSubstr("look different")) << alike;
+    EXPECT_THAT(cell(fmt::format("name = \"{}\"", alike)), HasSubstr("another name in print"))
+        << alike;
   EXPECT_EQ(cell("name = \"größer 比较\""), "");
   EXPECT_THAT(cell("name = \"disturbed\""), HasSubstr("--redo"));
   EXPECT_THAT(
       problem(kHead + "[matrix]\noptimizations = [\"varlen\"]\naxes = { data = [\"a  b\"] }\n"),
-      test::names("[matrix]", "look different"));
+      test::names("[matrix]", "another name in print"));
   EXPECT_THAT(cell("levels = [\"exchange\", \"pointer_swap\", \"exchange\"]"),
               test::names("[[cell]] levels", "'exchange'"));
 }
 
+TEST(Matrix, AnExperimentIsNamedAsACellIs) {
+  const auto named = [](const std::string& name) {
+    return problem("version = 1\n[experiment]\nname = \"" + name + "\"\n" + kCell);
+  };
+  EXPECT_EQ(named("rotary, first try"), "");
+  EXPECT_EQ(named("disturbed"), "");
+  for (const char* name : {"", "   ", " x", "a\\nb", "a  b"})
+    EXPECT_THAT(named(name), HasSubstr("m.toml:3: [experiment] name takes ")) << name;
+  EXPECT_THAT(problem(kHead + kCell, {"experiment.name="}),
+              HasSubstr("--set experiment.name=: [experiment] name takes one line"));
+}
+
+// Products of them would not fit 64 bits, and 100000 threads never start.
+TEST(Matrix, IntegersBeyondTheirBoundsAreRefusedWithTheirLine) {
+  const auto base = [](const std::string& line) {
+    return problem(kHead + "[base]\n" + line + "\n" + kCell);
+  };
+  EXPECT_EQ(base("seq_len = 16777216"), "");
+  EXPECT_EQ(base("seq_len = 16777217"),
+            "m.toml:5: key 'seq_len' must be at most 16777216, not 16777217");
+  EXPECT_EQ(base("seq_len = 1e300"),
+            "m.toml:5: key 'seq_len' must be at most 16777216, not 1e+300");
+  EXPECT_EQ(base("seq_len = nan"), "m.toml:5: key 'seq_len' takes a whole number, not nan");
+  EXPECT_EQ(base("threads = 100000"), "m.toml:5: key 'threads' must be at most 1024, not 100000");
+  EXPECT_EQ(base("warmup_steps = -3"), "m.toml:5: key 'warmup_steps' must be at least 0, not -3");
+  EXPECT_EQ(base("ranks = 1000000"), "m.toml:5: key 'ranks' must be at most 1024, not 1000000");
+  EXPECT_EQ(problem(kHead + kCell + "set = { batch_rows = -1 }\n"),
+            "m.toml:6: key 'batch_rows' must be at least 1, not -1");
+  EXPECT_EQ(problem(kHead + kCell, {"base.seq_len=9223372036854775807"}),
+            "--set base.seq_len=9223372036854775807: key 'seq_len' must be at most 16777216, not "
+            "9223372036854775807");
+  for (const char* key : {"experiment.seed", "base.seed"})
+    EXPECT_EQ(problem(kHead + kCell, {std::string(key) + "=18446744073709551615"}),
+              fmt::format("--set {}: a number goes up to 9223372036854775807, not "
+                          "18446744073709551615",
+                          key));
+}
+
+TEST(Matrix, TablesInAWrongFormSayHowTheyAreWritten) {
+  EXPECT_EQ(problem(kHead + "[cell]\noptimization = \"ema_swap\"\n"),
+            "m.toml:4: 'cell' may be there several times: write [[cell]], not [cell]");
+  EXPECT_THAT(problem("cell = 3\n" + kHead), HasSubstr("each below a line [[cell]], not 3"));
+  EXPECT_THAT(problem(kHead + "[matrix]\noptimizations = [\"varlen\"]\n[matrix.include]\n"),
+              HasSubstr("write [[matrix.include]], not [matrix.include]"));
+}
+
 TEST(Matrix, NumbersThatAreNoneAreRefusedWithTheirLine) {
+  EXPECT_THAT(problem(kHead + kCell + "[limits]\nsteal = nan\n"),
+              test::names("m.toml:7: [limits] steal", ", not nan"));
   EXPECT_THAT(problem(kHead + "[base]\nlr = inf\n[[cell]]\noptimization = \"ema_swap\"\n"),
               HasSubstr("m.toml:5: key 'lr'"));
   EXPECT_THAT(problem(kHead + "[[cell]]\noptimization = \"ema_swap\"\nset = { lr = nan }\n"),
@@ -106,6 +160,10 @@ TEST(Matrix, AnUnknownKeyNamesItsLineAndNeighbour) {
   EXPECT_THAT(problem(kHead + kCell + "sett = {}\n"),
               test::names("m.toml:6:", "'sett' in [[cell]]", "'set'?"));
   EXPECT_THAT(problem(kHead + kCell + "[measur]\n"), test::names("key 'measur'", "'measure'?"));
+  EXPECT_THAT(problem(kHead + kCell + "[trace]\noperators = 3\n"),
+              HasSubstr("'operators' in [trace]; known keys are: max_gib, rounds"));
+  EXPECT_THAT(problem(kHead + kCell + "[disturbance]\n"),
+              HasSubstr("'disturbance' in the matrix; known keys are: base, cell, claims"));
 }
 
 TEST(Matrix, AKeyOfAnotherTableNamesThatTable) {
@@ -203,7 +261,7 @@ margin = 0.02
 
 TEST(Matrix, QualityMistakes) {
   EXPECT_THAT(problem(kHead + kCell + "[quality]\nseeds = 4\n"),
-              test::names("m.toml:6: [quality]:", "4 seeds", "`margin`"));
+              test::names("m.toml:6: [quality]:", "seeds = 4", "`margin`"));
   EXPECT_THAT(problem(kHead + kCell + "[quality]\nmargn = 0.1\n"),
               test::names("m.toml:7:", "'margn' in [quality]", "'margin'?"));
   EXPECT_THAT(problem(kHead + kCell + "[quality]\nmargin = 0.0\n"),
@@ -213,10 +271,10 @@ TEST(Matrix, QualityMistakes) {
   EXPECT_THAT(problem(kHead + kCell + "[quality]\nmargin = 0.1\nsteps = 25\n"),
               test::names("m.toml:6: [quality]:", "every = 10", "steps = 25"));
   EXPECT_THAT(problem(kHead + kCell + "quality = { seeds = 4 }\n"),
-              test::names("m.toml:6: [[cell]] quality:", "4 seeds", "`margin`"));
+              test::names("m.toml:6: [[cell]] quality:", "seeds = 4", "`margin`"));
   EXPECT_THAT(problem(kHead + kCell + "quality = false\n"), HasSubstr("m.toml:6"));
   EXPECT_THAT(problem(kHead + kCell, {"quality.seeds=8"}),
-              test::names("--set: [quality]:", "8 seeds", "`margin`"));
+              test::names("--set: [quality]:", "seeds = 8", "`margin`"));
   EXPECT_EQ(problem(kHead + kCell + "[quality]\nseeds = 0\n"), "");
 }
 
@@ -280,7 +338,12 @@ TEST(Matrix, Durations) {
   EXPECT_DOUBLE_EQ(value_or_throw(parse_duration("90")), 90);
   EXPECT_DOUBLE_EQ(value_or_throw(parse_duration("1.5h")), 5400);
   EXPECT_DOUBLE_EQ(value_or_throw(parse_duration("2m30s")), 150);
-  for (const char* bad : {"", "m", "5x", "-5s", "0s", "5 m"})
+  EXPECT_DOUBLE_EQ(value_or_throw(parse_duration("1h30m")), 5400);
+  EXPECT_DOUBLE_EQ(value_or_throw(parse_duration("1h0.5m2s")), 3632);
+  EXPECT_DOUBLE_EQ(value_or_throw(parse_duration("8760h")), 365 * 24 * 3600);
+  EXPECT_THAT(parse_duration("99999999999999h").error().message, HasSubstr("a year"));
+  for (const char* bad :
+       {"", "m", "5x", "-5s", "0s", "5 m", "1h30", "9m9m", "30m1h", "1e3s", "inf", ".5h", "5s1"})
     EXPECT_FALSE(parse_duration(bad)) << bad;
 }
 

@@ -261,7 +261,7 @@ TEST_F(RunnerTest, ARefusedFirstLaunchLeavesNothingBehind) {
   EXPECT_FALSE(fs::exists(scratch_ / "r"));
   // What is there already stays: a person's file, and results of an earlier run.
   fs::create_directory(scratch_ / "r");
-  scratch_.write("r/notes.txt", "mine");
+  scratch_.write("r/matrix.toml", "mine");
   fs::remove(scratch_ / "count.parity");
   EXPECT_NE(failure_of([&] { run("bad_input=parity/1/launch"); }), "");
   EXPECT_EQ(std::distance(fs::directory_iterator(scratch_ / "r"), {}), 1);

@@ -1,9 +1,11 @@
 // Every row of the optimization table passes its gates, and planted wrong functions are rejected by
 // them.
+#include <ATen/ops/tensor.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 
+#include "model/gates/gate_parts.h"
 #include "model/gates/gates.h"
 #include "model/layers/delta_rule/gated_delta_rule.h"
 #include "tests/model/model_fixture.h"
@@ -250,6 +252,37 @@ TEST(RelativeRms, NotANumberIsInfinitelyFar) {
   EXPECT_EQ(relative_rms(at::full({2}, NAN), at::ones({2})),
             std::numeric_limits<double>::infinity());
   EXPECT_NEAR(relative_rms(at::full({2}, 1.5), at::ones({2})), 0.5, 1e-12);
+}
+
+Trained trained(float last_weight) {
+  return {at::tensor({5.0, 4.0}, at::kDouble), at::tensor({1.0F, 2.0F, last_weight})};
+}
+
+TEST(CompareTrainings, ADifferenceThatTheReferenceShowsSeldomIsNotBlamedOnTheLevel) {
+  std::size_t asked = 0;
+  const auto sixth_differs = [&] { return trained(++asked == 6 ? 3.0001F : 3.0F); };
+  const auto gates = compare_trainings(trained(3.0F), trained(3.0001F), 2, sixth_differs);
+  EXPECT_EQ(asked, kRepetitions);
+  EXPECT_EQ(gates[0].name, "math/weights");
+  EXPECT_TRUE(gates[0].passed);
+  EXPECT_EQ(gates[1].name, "bitwise/loss");
+  EXPECT_TRUE(gates[1].passed);
+}
+
+TEST(CompareTrainings, ALevelThatAloneDiffersFails) {
+  std::size_t asked = 0;
+  const auto repeats = [&] { return ++asked, trained(3.0F); };
+  const auto gates = compare_trainings(trained(3.0F), trained(3.0001F), 2, repeats);
+  EXPECT_EQ(asked, kRepetitions);
+  EXPECT_EQ(gates[0].name, "bitwise/weights");
+  EXPECT_FALSE(gates[0].passed);
+}
+
+TEST(CompareTrainings, EqualTrainingsNeedOneRepetition) {
+  std::size_t asked = 0;
+  const auto repeats = [&] { return ++asked, trained(3.0F); };
+  EXPECT_TRUE(compare_trainings(trained(3.0F), trained(3.0F), 2, repeats)[0].passed);
+  EXPECT_EQ(asked, 1U);
 }
 
 } // namespace

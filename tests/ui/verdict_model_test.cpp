@@ -193,16 +193,14 @@ TEST(VerdictModel, HostileTextLosesItsControlCharacters) {
   EXPECT_TRUE(has(claims, "bad"));
 }
 
-TEST(ModelJson, HoldsTheScreenAndSurvivesBadBytes) {
-  VerdictModel model = verdict_model(finished());
-  const auto json = nlohmann::json::parse(to_json_text(model));
+TEST(ModelJson, HoldsTheScreen) {
+  const VerdictModel model = verdict_model(finished());
+  const auto json = to_json(model);
   EXPECT_EQ(json["rows"].size(), 2U);
   EXPECT_EQ(json["rows"][0]["badge"], "FASTER");
   EXPECT_NEAR(json["rows"][0]["interval"]["claim_percent"][0].get<double>(), -13.0435, 1e-3);
   EXPECT_TRUE(json["rows"][1]["interval"]["claim_percent"].is_null());
   EXPECT_TRUE(json["notice"].is_null());
-  model.name = "\xff";
-  EXPECT_EQ(nlohmann::json::parse(to_json_text(model))["name"], "\xef\xbf\xbd");
 }
 
 } // namespace

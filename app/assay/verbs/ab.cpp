@@ -124,7 +124,11 @@ void ab(const AbOptions& options) {
   if (options.quiet) arguments.emplace_back("--quiet");
   if (options.json) arguments.emplace_back("--json");
   for (const std::string& word : options.terminal.arguments()) arguments.push_back(word);
-  if (!options.quiet) fmt::print(stderr, "matrix: {}\nassay {}\n", file, fmt::join(arguments, " "));
+  if (!options.quiet)
+    fmt::print(stderr,
+               "matrix: {}\nassay {}\n",
+               printable(file),
+               printable(fmt::format("{}", fmt::join(arguments, " "))));
   exec_program(program_path("assay"), arguments);
 }
 

@@ -202,8 +202,11 @@ Words values_of(const CLI::App& app, const std::string& name, const Words& words
   if (name == "NAME") // of `sql --name`
     for (const NamedQuery& query : named_queries()) values.emplace_back(query.name);
   if (name == "KEY=VALUE") return assignments(config_keys(), key_choices, "", words.back());
-  if (name == "TABLE.KEY=VALUE")
-    return assignments(config_keys(), key_choices, "base.", words.back());
+  if (name == "TABLE.KEY=VALUE") {
+    values = assignments(config_keys(), key_choices, "base.", words.back());
+    if (words.back().find('=') == std::string::npos)
+      for (const std::string& setting : matrix_settings()) values.push_back(setting + "=");
+  }
   return values;
 }
 

@@ -9,6 +9,7 @@
 #include "app/assay/verbs.h"
 #include "core/files/shell_text.h"
 #include "core/result.h"
+#include "core/text.h"
 
 namespace assay::cli {
 
@@ -26,7 +27,7 @@ void demo(const std::string& directory, bool as_json) {
   }
   fmt::print(
       "{}: synthetic results, {} launches, {} visits, {} traces; nothing in it was measured\n",
-      directory,
+      printable(directory),
       made.launches,
       made.visits,
       made.traces.size());
@@ -38,8 +39,8 @@ void demo(const std::string& directory, bool as_json) {
       "  assay sql {1} --name cuda_gpu_kern_sum\n"
       "  assay export {0} --cell varlen --variant mask_dense,varlen --steps 5-7 -o demo.json.gz\n"
       "  assay view {0}\n",
-      shell_word(directory),
-      shell_word(made.traces.front()));
+      printable(shell_word(directory)),
+      printable(shell_word(made.traces.front())));
 }
 
 } // namespace

@@ -62,13 +62,15 @@ std::vector<ComparisonIndex> main_comparisons(const Report& report) {
 void require_traces(const Report& report,
                     const std::vector<ComparisonIndex>& which,
                     const std::string& directory) {
-  std::string why = "the plan has no comparison";
+  std::map<std::string, std::vector<std::string>> cells; // by what keeps them from being explained
   for (const auto& [cell, comparison] : which) {
     if (report.cells[cell].comparisons[comparison].explanation) return;
-    why = fmt::format("{}: {}",
-                      report.cells[cell].cell.name,
-                      report.cells[cell].comparisons[comparison].no_explanation);
+    cells[report.cells[cell].comparisons[comparison].no_explanation].push_back(
+        report.cells[cell].cell.name);
   }
+  std::string why = cells.empty() ? "the plan has no comparison" : "";
+  for (const auto& [reason, names] : cells)
+    why += fmt::format("{}{}: {}", why.empty() ? "" : "; ", fmt::join(names, ", "), reason);
   bad_input("{}: no trace to explain: {}", directory, why);
 }
 
@@ -89,7 +91,7 @@ void explain(const ExplainOptions& options) {
   else
     fmt::print("{}\nmore: assay explain {} --cell NAME\n",
                render_explain_summary(report, which, style),
-               shell_word(options.directory));
+               printable(shell_word(options.directory)));
 }
 
 } // namespace

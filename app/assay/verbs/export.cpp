@@ -133,11 +133,11 @@ void print_summary(const ExportOptions& options,
   std::FILE* to = is_standard_output(options.out) ? stderr : stdout;
   fmt::print(to,
              "{}: {} {} from {} of {}, {}{}\n",
-             options.out,
+             printable(options.out),
              summary.events,
              options.format == "csv" ? "rows" : "events",
              fmt::format("{} step{}", summary.steps, summary.steps == 1 ? "" : "s"),
-             fmt::join(traces, " and "),
+             printable(fmt::format("{}", fmt::join(traces, " and "))),
              human_bytes(static_cast<double>(summary.bytes)),
              options.out.ends_with(".gz") ? " before compression" : "");
   if (summary.lost > 0)

@@ -10,6 +10,7 @@
 #include "core/files/output_file.h"
 #include "core/files/output_target.h"
 #include "core/result.h"
+#include "core/text.h"
 
 namespace assay::cli {
 
@@ -28,7 +29,7 @@ void init(const MatrixDraft& draft, const std::string& path, bool as_json) {
   if (as_json) return print_json({{"out", path}, {"optimization", draft.optimization}});
   if (!is_standard_output(path))
     fmt::print("{0}: a matrix for {1}\nnext: assay plan {0}{2}\n",
-               path,
+               printable(path),
                draft.optimization,
                draft.data.empty() ? " --data PATH" : "");
 }

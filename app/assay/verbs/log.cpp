@@ -138,7 +138,7 @@ TableRows wide_table(const std::vector<Entry>& entries) {
                   "date (UTC)",
                   "baseline -> candidate",
                   "effect",
-                  "judged interval",
+                  "interval",
                   "verdict",
                   "directory"}};
   for (const Entry& entry : entries) {

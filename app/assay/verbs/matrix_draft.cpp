@@ -65,7 +65,8 @@ Settings settings_of(const MatrixDraft& draft, const Optimization& row) {
   Settings settings;
   if (!row.family.empty()) set(settings, "family=" + row.family);
   if (row.needs_ranks) set(settings, "ranks=2");
-  for (const std::string& one : CLI::detail::split(row.on_tiny, ' '))
+  const std::string on_cuda = draft.device == "cuda" ? " " + row.on_cuda : "";
+  for (const std::string& one : CLI::detail::split(row.on_tiny + on_cuda, ' '))
     if (!one.empty()) set(settings, one);
   for (const std::string& one : draft.settings) set(settings, one);
   return settings;

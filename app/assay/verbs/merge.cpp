@@ -8,6 +8,7 @@
 #include "app/assay/json_output.h"
 #include "app/assay/verbs.h"
 #include "core/result.h"
+#include "core/text.h"
 
 namespace assay::cli {
 
@@ -33,7 +34,7 @@ void add_merge(CLI::App& app, int&) {
                   {"duplicates", summary.duplicates}});
     else
       fmt::print("{}: {} launches, {} duplicates left out\n",
-                 options->out,
+                 printable(options->out),
                  summary.launches,
                  summary.duplicates);
   });

@@ -58,6 +58,7 @@ QuietWait quiet_wait(const Plan& plan, const std::string& limit) {
 }
 
 RunSummary run_with_progress(const Plan& plan, const Options& options) {
+  if (options.out == "-") bad_input("--out -: results are a directory; name one");
   RunProgressLine line(options.quiet);
   RunOptions run;
   run.worker_path = program_path("assay-worker");
@@ -89,6 +90,11 @@ std::string left_out_text(const PlanProgress& p) {
 
 std::string result_line(const RunSummary& summary, const Options& options) {
   const PlanProgress& p = summary.progress;
+  if (summary.outcome == RunSummary::Outcome::Complete && summary.nothing_again)
+    return fmt::format(
+        "nothing was measured again in {}: no chosen launch was disturbed beyond the "
+        "limit",
+        options.out);
   if (summary.outcome == RunSummary::Outcome::Complete && options.cells.empty() && p.not_run > 0)
     return fmt::format("complete: {} launches ({}) in {}", p.done, left_out_text(p), options.out);
   if (summary.outcome == RunSummary::Outcome::Complete && options.cells.empty())
@@ -143,11 +149,13 @@ void print_summary(const RunSummary& summary, const Options& options, const std:
     return;
   }
   if (!summary.set_aside.empty())
-    fmt::print(stderr, "older results of another plan or build are now in {}\n", summary.set_aside);
+    fmt::print(stderr,
+               "older results of another plan or build are now in {}\n",
+               printable(summary.set_aside));
   for (const std::string& problem : p.problems)
     fmt::print(stderr, "problem: {}\n", printable(problem));
   if (!prints_verdicts(summary, options)) print_disturbed(summary, command); // else they do
-  fmt::print(stderr, "{}\n", result_line(summary, options));
+  fmt::print(stderr, "{}\n", printable(result_line(summary, options)));
 }
 
 // Whether the first reason of a verdict contains the command that measures the launches again.
@@ -169,7 +177,7 @@ void print_verdicts(const Options& options) {
   for (const std::string& word : options.terminal.arguments()) arguments.push_back(word);
   if (call(program_path("assay"), arguments) != kOk) return;
   fmt::print("\nnext: assay report {0} (writes report.html), assay explain {0}, assay view {0}\n",
-             shell_word(directory));
+             printable(shell_word(directory)));
   const LedgerData data = value_or_throw(read_ledger(directory));
   const auto launches = disturbed_rounds(data);
   const auto beyond =

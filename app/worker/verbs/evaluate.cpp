@@ -1,4 +1,5 @@
 // `assay evaluate`: loss of a checkpoint on held-out text.
+#include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <memory>
@@ -7,10 +8,13 @@
 #include <optional>
 #include <vector>
 
+#include "app/command_line/progress_line.h"
 #include "app/number_checks.h"
 #include "app/worker/verbs/restored.h"
 #include "app/worker/worker.h"
 #include "core/statistics/statistics.h"
+#include "core/stopwatch.h"
+#include "core/text.h"
 #include "model/data/loader.h"
 #include "model/layout/segments.h"
 
@@ -32,10 +36,25 @@ struct Evaluation {
   bool repeats = false;             // some text was read twice
 };
 
+// On a terminal alone: nobody reads the progress of an evaluation later.
+void show_progress(ProgressLine& line,
+                   std::int64_t done,
+                   std::int64_t batches,
+                   std::chrono::steady_clock::time_point start) {
+  if (!line.terminal()) return;
+  const double left =
+      seconds_since(start) / static_cast<double>(done) * static_cast<double>(batches - done);
+  const std::string text =
+      fmt::format("batch {}/{}{}", done, batches, left < 1 ? "" : "  ETA " + human_seconds(left));
+  line.show(text.substr(0, line.columns()), false);
+}
+
 Evaluation measure(Restored& restored, Split split, std::int64_t batches) {
   DataStream stream(restored.source, restored.config, split);
   Evaluation evaluation;
   double nats = 0;
+  ProgressLine line;
+  const auto start = std::chrono::steady_clock::now();
   for (std::int64_t i = 0; i < batches; ++i) {
     Batch batch = stream.next();
     prepare(batch, restored.config);
@@ -44,6 +63,7 @@ Evaluation measure(Restored& restored, Split split, std::int64_t batches) {
     nats += result.nats_per_token * static_cast<double>(result.tokens);
     evaluation.total.tokens += result.tokens;
     evaluation.total.bytes += result.bytes;
+    show_progress(line, i + 1, batches, start);
   }
   evaluation.total.nats_per_token = nats / static_cast<double>(evaluation.total.tokens);
   const DataPosition end = stream.position();

@@ -48,7 +48,7 @@ int generate_text(const GenerateOptions& options) {
                               {"seed", options.seed}}
                    .dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
   else
-    fmt::print("{}{}\n", options.prompt, text);
+    fmt::print("{}{}\n", printable(options.prompt), text);
   return 0;
 }
 

@@ -20,6 +20,7 @@
 #include "core/files/shell_text.h"
 #include "core/result.h"
 #include "core/stopwatch.h"
+#include "core/text.h"
 #include "model/data/loader.h"
 #include "model/layout/segments.h"
 #include "model/training/checkpoint.h"
@@ -209,7 +210,7 @@ private:
                  "greater --steps\n",
                  first,
                  config_.steps);
-    if (!options_.json) fmt::print("{}\n", path);
+    if (!options_.json) fmt::print("{}\n", printable(path));
     return kOk;
   }
 

@@ -46,7 +46,7 @@ std::string clocks_text(const std::optional<Clocks>& clocks) {
                         : "floating (" + lowest + " MHz in every visit)";
 }
 
-// "2026-01-28T10:11:12Z to 2026-01-28T10:52:00Z, 40 launches, 1 more not complete"
+// "2026-01-28T10:11:12Z to 2026-01-28T10:52:00Z, 40 launches, beside 1 attempt that did not end"
 std::string measured_span(const Report& report) {
   std::string first, last;
   std::size_t complete = 0;
@@ -59,11 +59,14 @@ std::string measured_span(const Report& report) {
   }
   if (first.empty()) return "no launch has started";
   const std::size_t others = report.launches.size() - complete;
-  return fmt::format("{}{}, {}{}",
-                     first,
-                     last == first ? "" : " to " + last,
-                     launch_count_text(complete),
-                     others == 0 ? "" : fmt::format(", {} more not complete", others));
+  return fmt::format(
+      "{}{}, {}{}",
+      first,
+      last == first ? "" : " to " + last,
+      launch_count_text(complete),
+      others == 0
+          ? ""
+          : fmt::format(", beside {} attempt{} that did not end", others, others == 1 ? "" : "s"));
 }
 
 // "A=1\nB=2\n" as "A=1, B=2".

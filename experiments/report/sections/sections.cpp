@@ -65,7 +65,7 @@ void fold_unknown_columns(Section& section) {
     for (SectionRow& row : section.rows) row.texts.erase(row.texts.begin() + at);
   }
   if (!folded.empty())
-    section.notes.push_back(fmt::format("Unknown everywhere: {}.", fmt::join(folded, ", ")));
+    section.notes.push_back(fmt::format("Not known in any row: {}.", fmt::join(folded, ", ")));
 }
 
 std::string_view to_string(Depth value) {

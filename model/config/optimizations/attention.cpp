@@ -54,6 +54,7 @@ std::vector<Optimization> attention_rows() {
                   "kernels each way",
        .equivalence = Equivalence::Math,
        .unit = Unit::TrainStep,
+       .on_cuda = "precision=bf16",
        .gates = {Gate::SameFunction, Gate::Documents},
        .levels = {{"ops",
                    "an operator per step; pairs are rotated by separate products",

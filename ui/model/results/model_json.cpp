@@ -66,8 +66,4 @@ ordered_json to_json(const VerdictModel& model) {
           {"notice", notice}};
 }
 
-std::string to_json_text(const VerdictModel& model) {
-  return to_json(model).dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n";
-}
-
 } // namespace assay

@@ -10,6 +10,5 @@
 namespace assay {
 
 nlohmann::ordered_json to_json(const VerdictModel& model);
-std::string to_json_text(const VerdictModel& model);
 
 } // namespace assay
