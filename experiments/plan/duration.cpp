@@ -12,11 +12,11 @@ namespace {
 
 constexpr double kMostSeconds = 365.0 * 24 * 3600;
 
-struct Unit {
+struct TimeUnit {
   char letter;
   double seconds;
 };
-constexpr Unit kUnits[] = {{'h', 3600}, {'m', 60}, {'s', 1}};
+constexpr TimeUnit kUnits[] = {{'h', 3600}, {'m', 60}, {'s', 1}};
 
 Error no_duration(const std::string& text) {
   return fail("'{}' is not a duration; write 90s, 25m or 1h30m", printable(text));
@@ -28,14 +28,14 @@ Result<double> parse_duration(const std::string& text) {
   const char* const end = text.data() + text.size();
   const char* at = text.data();
   double seconds = 0;
-  for (const Unit* unit = std::begin(kUnits); at != end; ++unit) {
+  for (const TimeUnit* unit = std::begin(kUnits); at != end; ++unit) {
     double number = 0;
     const auto [next, code] = std::from_chars(at, end, number, std::chars_format::fixed);
     if (code != std::errc() || !std::isdigit(static_cast<unsigned char>(*at)))
       return no_duration(text);
     const char letter = next == end && at == text.data() ? 's' : next == end ? '?' : *next;
     unit = std::find_if(
-        unit, std::end(kUnits), [&](const Unit& known) { return known.letter == letter; });
+        unit, std::end(kUnits), [&](const TimeUnit& known) { return known.letter == letter; });
     if (unit == std::end(kUnits)) return no_duration(text);
     seconds += number * unit->seconds;
     at = next == end ? end : next + 1;

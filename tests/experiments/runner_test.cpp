@@ -402,7 +402,7 @@ TEST_F(RunnerTest, OtherDataBehindTheSamePathIsRefusedAndForked) {
   const std::size_t metrics = ledger().metrics.size();
   const std::string message = failure_of([&] { run("data=text-2"); });
   EXPECT_THAT(message, HasSubstr(scratch_ / "corpus.txt"));
-  EXPECT_THAT(message, test::names("text-2 now, text-1", "text-1 before"));
+  EXPECT_THAT(message, HasSubstr("now: text-2; then: text-1"));
   EXPECT_THAT(message, HasSubstr("--fork"));
   EXPECT_EQ(ledger().launches.back().state, LaunchState::Failed);
   EXPECT_EQ(ledger().metrics.size(), metrics); // nothing was measured over the other data
@@ -418,7 +418,7 @@ TEST_F(RunnerTest, DataThatChangesBetweenTwoCellsIsRefused) {
   RunOptions options = fake_options();
   options.cells = {plan_.ledger.cells[0].name};
   run("", options);
-  EXPECT_THAT(failure_of([&] { run("data=text-2"); }), HasSubstr("text-1 before"));
+  EXPECT_THAT(failure_of([&] { run("data=text-2"); }), HasSubstr("then: text-1"));
   EXPECT_EQ(run().outcome, RunSummary::Outcome::Complete); // the data is back
 }
 
@@ -429,7 +429,7 @@ TEST_F(RunnerTest, AnotherPlanIsRefusedAndForked) {
   plan_ = small_plan(scratch_, other);
   const std::string message = failure_of([&] { run(); });
   EXPECT_THAT(message, HasSubstr("contains another plan"));
-  EXPECT_THAT(message, test::names("seed: 7 there", "8 here"));
+  EXPECT_THAT(message, HasSubstr("seed: 7 in the results, 8 now"));
   RunOptions fork = fake_options();
   fork.fork = true;
   EXPECT_EQ(run("", fork).set_aside, scratch_ / "r.1");
