@@ -32,7 +32,7 @@ constexpr std::array kCommands{
                "measure disturbed launches again"},
     CommandRow{"init",
                kCompare,
-               "  assay init my.toml\n"
+               "  assay init my.toml --data corpus\n"
                "  assay init --optimization ema_swap -   print it"},
     CommandRow{"plan",
                kCompare,
@@ -132,7 +132,7 @@ constexpr const char* kFlow =
     "disturbed launches again\n"
     "\n"
     "a plan of your own\n"
-    "  assay init my.toml                     writes a commented matrix\n"
+    "  assay init my.toml --data corpus       writes a commented matrix\n"
     "  assay plan my.toml                     time, memory, smallest detectable effect\n"
     "  assay run my.toml --out results/mine   measures; the same command continues\n"
     "\n"

@@ -106,6 +106,20 @@ std::vector<Stage> stages_named(const ClaimRow& claim) {
   return stages;
 }
 
+// Why no breakdown can show in which stages a gain is, or "".
+std::string why_stages_show_nothing(const Comparison& comparison) {
+  if (!comparison.explanation)
+    return comparison.no_explanation.empty() ? "no trace was read" : comparison.no_explanation;
+  const Waterfall& waterfall = comparison.explanation->waterfall;
+  if (!waterfall.unusable.empty()) return waterfall.unusable;
+  if (waterfall.timed_a_ns > 0 && !waterfall.closed)
+    return "the traced parts do not add up to the timed difference";
+  if (waterfall.traced_interval && waterfall.traced_delta_ns() < 0 &&
+      waterfall.traced_interval->upper >= 0)
+    return "the difference of the traced steps is not significant";
+  return "";
+}
+
 } // namespace
 
 std::string why_no_trace(const CellView& cell) {
@@ -137,9 +151,7 @@ void apply_stage_clause(ClaimResult& result, const Comparison& comparison) {
   if (result.state != ClaimState::Confirmed || result.claim.stages.empty() ||
       (metric && !is_time(*metric)))
     return;
-  const std::string why_not = comparison.explanation ? comparison.explanation->waterfall.unusable
-                              : comparison.no_explanation.empty() ? "no trace was read"
-                                                                  : comparison.no_explanation;
+  const std::string why_not = why_stages_show_nothing(comparison);
   std::optional<double> share;
   if (why_not.empty())
     share = gain_share(comparison.explanation->waterfall, stages_named(result.claim));

@@ -1,6 +1,7 @@
 #include "experiments/evidence/redo.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <map>
 #include <optional>
 #include <set>
@@ -58,6 +59,16 @@ bool keep_first_command(std::vector<std::string>& words) {
   end->pop_back();
   words.erase(end + 1, words.end());
   return true;
+}
+
+// Results that were moved or sent have their matrix beside them: `assay ab` leaves it there.
+void use_matrix_of(std::vector<std::string>& words, const std::string& directory) {
+  namespace fs = std::filesystem;
+  const fs::path here = fs::path(directory) / "matrix.toml";
+  std::error_code ignored;
+  if (!directory.empty() && words.size() > 2 && !fs::exists(words[2], ignored) &&
+      fs::exists(here, ignored))
+    words[2] = here.string();
 }
 
 bool contains(const std::vector<std::string>& words, const std::string& word) {
@@ -130,6 +141,7 @@ std::string redo_command(const std::string& run_command,
   if (words.size() < 2 || words[1] != "run") return "assay run MATRIX --out DIR --redo disturbed";
   const bool merged = keep_first_command(words);
   for (const auto& [option, has_value] : kAskedOnce) take_option(words, option, has_value);
+  use_matrix_of(words, directory);
   if (merged || !directory.empty())
     replace_option(words, "--out", directory.empty() ? "DIR" : directory);
   if (!cell.empty())

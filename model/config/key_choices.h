@@ -10,4 +10,7 @@ namespace assay {
 // In the order of the enumeration, the slow reference first; empty for other and for unknown keys.
 const std::vector<std::string>& key_choices(std::string_view key);
 
+// The names of the presets of every family, each once, by name.
+std::vector<std::string> preset_choices();
+
 } // namespace assay

@@ -7,10 +7,12 @@
 #include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "core/text.h"
 #include "model/config/family_config.h"
 #include "model/config/key_bounds.h"
+#include "model/config/key_choices.h"
 #include "model/config/optimization.h"
 
 namespace assay {
@@ -156,6 +158,13 @@ std::vector<std::string> preset_names(std::string_view family) {
   if (const FamilyConfig* found = family_configs().find(family))
     for (const Preset& preset : found->presets) names.push_back(preset.name);
   return names;
+}
+
+std::vector<std::string> preset_choices() {
+  std::set<std::string> names;
+  for (const std::string& family : family_names())
+    for (const std::string& name : preset_names(family)) names.insert(name);
+  return {names.begin(), names.end()};
 }
 
 Result<TrainConfig> resolve(TrainConfig c) {

@@ -157,15 +157,6 @@ Words level_names(const Words& words) {
   return names;
 }
 
-Words preset_choices() {
-  Words names;
-  for (const std::string& family : family_names())
-    for (const std::string& name : preset_names(family)) names.push_back(name);
-  std::sort(names.begin(), names.end());
-  names.erase(std::unique(names.begin(), names.end()), names.end());
-  return names;
-}
-
 // What `help` explains: commands, `terms`, and terms. Of a term of several words the next one, but
 // the whole rest for a word that contains spaces, since quotes are open there.
 Words topics(const CLI::App& app, const Words& words) {

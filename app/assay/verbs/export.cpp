@@ -35,20 +35,31 @@ const LaunchRow* complete_trace(const LedgerData& data, const CellRow& cell) {
   return launch != nullptr && launch->state == LaunchState::Complete ? launch : nullptr;
 }
 
+// Whether traces/ has a file of the launch: "10.0.varlen.sqlite".
+bool has_files(const std::string& directory, const LaunchRow& launch) {
+  const std::vector<std::string> files = list_traces(directory);
+  return std::any_of(files.begin(), files.end(), [&](const std::string& file) {
+    return std::filesystem::path(file).filename().string().starts_with(
+        fmt::format("{}.", launch.id));
+  });
+}
+
 const CellRow& cell_to_export(const LedgerData& data, const ExportOptions& options) {
   const std::string& directory = options.sources.front();
   std::vector<std::string> traced, all;
   const CellRow* found = nullptr;
   for (const CellRow& cell : data.cells) {
     all.push_back(cell.name);
-    if (complete_trace(data, cell) != nullptr) {
+    if (const LaunchRow* launch = complete_trace(data, cell);
+        launch != nullptr && has_files(directory, *launch)) {
       traced.push_back(cell.name);
       if (options.cell.empty()) found = &cell;
     }
     if (cell.name == options.cell) found = &cell;
   }
   if (!options.cell.empty()) require_cell("--cell", options.cell, all);
-  if (found == nullptr || complete_trace(data, *found) == nullptr)
+  const LaunchRow* launch = found == nullptr ? nullptr : complete_trace(data, *found);
+  if (launch == nullptr || !has_files(directory, *launch))
     bad_input("{}: no trace to export: {}",
               directory,
               printable(why_no_trace(data, found == nullptr ? 0 : found->id)));

@@ -105,12 +105,13 @@ std::string result_line(const RunSummary& summary, const Options& options) {
                        p.planned,
                        options.out);
   const std::string given_up = p.failed == 0 ? "" : fmt::format(", {} given up", p.failed);
-  return fmt::format("incomplete: {} of {} launches in {}{}{}; run the same command {}to resume",
+  return fmt::format("incomplete: {} of {} launches in {}{}{}; {}run the same command {}to resume",
                      p.done,
                      p.planned,
                      options.out,
                      given_up,
                      summary.stopped.empty() || p.failed > 0 ? "" : " (" + summary.stopped + ")",
+                     p.failed == 0 ? "" : "mend what the problems name, then ",
                      summary.nothing_again ? "without --redo " : "");
 }
 

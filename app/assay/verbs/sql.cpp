@@ -114,9 +114,11 @@ std::unique_ptr<Database> open_target(const Target& target) {
   if (target.is_trace) return std::make_unique<Database>(target.path, Database::Mode::Immutable);
   try {
     auto db = std::make_unique<Database>(target.path, Database::Mode::ReadOnly);
-    db->integer("PRAGMA schema_version");
+    ledger_schema::check_pages(*db);
     return db;
   } catch (const DatabaseError& error) {
+    if (error.is_damaged())
+      bad_input("{}", ledger_schema::damaged(target.path, error.what()).message);
     std::error_code none;
     if (!error.is_read_only() || std::filesystem::file_size(target.path + "-wal", none) > 0) throw;
   }

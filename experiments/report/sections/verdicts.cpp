@@ -162,8 +162,9 @@ double effect_on_training(const Comparison& comparison) {
 // a doubt about the precision.
 std::string main_reason(const Comparison& comparison) {
   const bool problem = problem_rank(comparison.verdict) > 0;
+  // Where the parts do not add up, the breakdown stays with the details of the comparison.
   if (!problem && comparison.explanation && comparison.explanation->waterfall.unusable.empty())
-    return where_text(*comparison.explanation);
+    return comparison.explanation->waterfall.closed ? where_text(*comparison.explanation) : "";
   for (const Reason& reason : comparison.verdict.reasons)
     if (reason.code != ReasonCode::NotSteady && reason.code != ReasonCode::Provisional)
       return reason.text;
@@ -177,6 +178,7 @@ std::string finding_text(const Finding& finding) {
                                  comparison_text(comparison),
                                  verdict_word(comparison.verdict));
   if (problem_rank(comparison.verdict) == 0) {
+    if (comparison.verdict.quality == Quality::Unknown) text += ", quality unproven,";
     text += " " + effect_text(comparison.effect->theta);
     if (comparison.end_to_end)
       text += fmt::format(" of the {}, {} of training time",
