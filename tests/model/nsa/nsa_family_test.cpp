@@ -49,7 +49,7 @@ TEST(NsaConfig, PresetsResolveAndCountTheirParameters) {
 TEST(NsaConfig, ImpossibleShapesNameTheKey) {
   const auto message = [](const char* key, std::int64_t value) {
     TrainConfig config = nsa_config();
-    EXPECT_TRUE(set_key(config, key, value));
+    if (const Result<bool> set = set_key(config, key, value); !set) return set.error().message;
     const Result<TrainConfig> result = resolve(config);
     EXPECT_FALSE(result) << key;
     return result ? std::string() : result.error().message;
