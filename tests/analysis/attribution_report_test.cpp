@@ -195,6 +195,25 @@ TEST_F(TraceEvidence, TheClauseNeedsSeventyPercent) {
   EXPECT_EQ(claim.reason.code, ReasonCode::NoGainInStages);
 }
 
+TEST_F(TraceEvidence, ADifferenceThatTheTracesDoNotShowConfirmsNothing) {
+  const LedgerData data = ledger("forward,backward");
+  write_traces(data);
+  const Report report = explained(data);
+  const auto state = [&](const Comparison& comparison) {
+    ClaimResult claim = report.claims[0];
+    apply_stage_clause(claim, comparison);
+    return claim.state;
+  };
+  ASSERT_EQ(state(first(report)), ClaimState::Confirmed);
+  Comparison apart = first(report);
+  apart.explanation->waterfall.timed_a_ns = 1;
+  apart.explanation->waterfall.closed = false;
+  EXPECT_EQ(state(apart), ClaimState::Consistent) << "the parts do not add up";
+  Comparison scattered = first(report);
+  scattered.explanation->waterfall.traced_interval = Interval{-2e9, 1};
+  EXPECT_EQ(state(scattered), ClaimState::Consistent) << "not significant";
+}
+
 TEST_F(TraceEvidence, ClaimsThatNameNoStageOrSpeakOfMemoryAreLeftAlone) {
   LedgerData data = ledger("");
   write_traces(data);

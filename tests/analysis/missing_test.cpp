@@ -14,6 +14,7 @@
 #include "experiments/report/render.h"
 #include "tests/analysis/synthetic_report.h"
 #include "tests/names.h"
+#include "tests/scratch.h"
 #include "tests/synthetic_cells.h"
 
 namespace assay {
@@ -92,6 +93,11 @@ TEST(Redo, TheCommandIsTheRunsOwn) {
                          "--stop-after 9m --wait-for-quiet=4s"),
             "/opt/A run 'my matrix.toml' --out r --redo disturbed");
   EXPECT_EQ(redo_command("assay run - --out r"), "assay run MATRIX --out r --redo disturbed");
+  const test::Scratch moved; // with the matrix that `assay ab` left beside the ledger
+  moved.write("matrix.toml", "");
+  const std::string here = moved.path().string();
+  EXPECT_EQ(redo_command("assay run gone/matrix.toml --out gone", "", here),
+            "assay run " + here + "/matrix.toml --out " + here + " --redo disturbed");
   EXPECT_EQ(redo_command("assay run m.toml --out r --cell a --cell=b", "a b"),
             "assay run m.toml --out r --cell 'a b' --redo disturbed");
   EXPECT_EQ(redo_command("assay run m.toml --out r --cell a"),

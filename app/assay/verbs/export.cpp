@@ -50,10 +50,10 @@ const CellRow& cell_to_export(const LedgerData& data, const ExportOptions& optio
   const CellRow* found = nullptr;
   for (const CellRow& cell : data.cells) {
     all.push_back(cell.name);
-    if (const LaunchRow* launch = complete_trace(data, cell);
-        launch != nullptr && has_files(directory, *launch)) {
-      traced.push_back(cell.name);
-      if (options.cell.empty()) found = &cell;
+    if (const LaunchRow* launch = complete_trace(data, cell); launch != nullptr) {
+      const bool kept = has_files(directory, *launch);
+      if (kept) traced.push_back(cell.name);
+      if (options.cell.empty() && (kept || found == nullptr)) found = &cell;
     }
     if (cell.name == options.cell) found = &cell;
   }
