@@ -38,18 +38,27 @@ enum Id : std::int64_t {
   kIdOffsets = 100 // + the tensor's own
 };
 
-Kind kind_of(Id id) {
+Kind kind_of(Id id, bool joined) {
   switch (id) {
   case kIdQ:
   case kIdK:
   case kIdGradQ:
   case kIdGradK:
     return kWideQk;
+  case kIdV:
+  case kIdGradV:
+    return joined ? kWideQk : kWideV;
   case kIdStats:
     return kStats;
   default:
     return kWideV;
   }
+}
+
+// Elements from one token to the next.
+std::int64_t token_of(const Shape& shape, int kind) {
+  const std::int64_t widths[kKinds] = {(shape.joined ? 3 : 1) * shape.width_qk, shape.width_v, 1};
+  return shape.heads * widths[kind];
 }
 
 void check(fe::error_t status, const char* what) {
@@ -113,7 +122,7 @@ private:
     return s_.packed ? t : t.set_stride({s_.longest * s_.heads, s_.longest, 1, 1});
   }
   Tensor tensor(Id id, const char* name, std::int64_t width) {
-    const std::int64_t token = s_.heads * width;
+    const std::int64_t token = token_of(s_, kind_of(id, s_.joined));
     Tensor t;
     t.set_uid(id).set_name(name).set_data_type(io());
     t.set_dim({s_.documents, s_.heads, s_.longest, width})
@@ -166,7 +175,7 @@ std::vector<void*> sorted(const Shape& shape, const Pointers& p, Id last) {
   if (shape.packed) all.push_back(table.lengths);
   for (std::int64_t id = kIdQ; id <= last; ++id) all.push_back(of[id]);
   for (std::int64_t id = kIdQ; shape.packed && id <= last; ++id)
-    all.push_back(table.offsets[kind_of(static_cast<Id>(id))]);
+    all.push_back(table.offsets[kind_of(static_cast<Id>(id), shape.joined)]);
   return all;
 }
 
@@ -242,6 +251,7 @@ bool Shape::operator<(const Shape& other) const {
                       s.width_qk,
                       s.width_v,
                       s.packed,
+                      s.joined,
                       s.fp16,
                       s.scale);
   };
@@ -251,13 +261,12 @@ bool Shape::operator<(const Shape& other) const {
 Table table_of(const Shape& shape, void* memory) {
   const auto aligned = [](std::int64_t bytes) { return (bytes + 255) / 256 * 256; };
   Table table;
-  const std::int64_t widths[kKinds] = {shape.width_qk, shape.width_v, 1};
   auto* const begin = static_cast<std::byte*>(memory);
   table.documents = shape.documents;
   table.lengths = static_cast<std::int32_t*>(memory);
   table.bytes = aligned(shape.documents * 4);
   for (int kind = 0; kind < kKinds; ++kind) {
-    table.token[kind] = shape.heads * widths[kind];
+    table.token[kind] = token_of(shape, kind);
     if (memory != nullptr)
       table.offsets[kind] = reinterpret_cast<std::int64_t*>(begin + table.bytes);
     table.bytes += aligned((shape.documents + 1) * 8);

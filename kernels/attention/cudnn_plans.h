@@ -15,11 +15,13 @@ namespace assay::cudnn_plans {
 // What a plan is built for. Rows: `documents` rows of `longest` tokens. Packed: at most `documents`
 // documents of at most `longest` tokens, and no batch of more than `tokens`; each call brings their
 // table. Time grows with the room for documents alone. All tensors and their gradients are
-// contiguous [tokens, heads, width], their pointers multiples of 16 bytes.
+// contiguous [tokens, heads, width], their pointers multiples of 16 bytes. Joined: q, k and v are
+// the parts of one contiguous [tokens, 3, heads, width], and so are their gradients.
 struct Shape {
   std::int64_t documents = 0, longest = 0, tokens = 0;
   std::int64_t heads = 0, width_qk = 0, width_v = 0; // widths: multiples of 8, at most 128
   bool packed = true;
+  bool joined = false;                      // width_qk = width_v
   bool fp16 = false;                        // else bf16
   double scale = 1;                         // of the scores
   bool operator<(const Shape& other) const; // some order

@@ -6,7 +6,7 @@
 namespace assay::cudnn_plans {
 
 // Tensors whose documents begin at the same elements share a kind.
-// Queries and keys; values and results; statistics.
+// Queries and keys, joined values too; results, and values on their own; statistics.
 enum Kind { kWideQk, kWideV, kStats, kKinds };
 
 // lengths: int32 [documents]. offsets: of each kind, int64 [documents + 1], the first element of

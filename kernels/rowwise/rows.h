@@ -105,4 +105,23 @@ struct BiasGeluBackward {
   int hidden;
 };
 
+// The sum over rows, in two kernels: sums of `parts` shares of the rows, then theirs.
+struct ColumnSum {
+  const bf16* x;  // [rows, width]
+  float* partial; // [parts, width], written
+  float* sum;     // [width], written
+  std::int64_t rows;
+  int width; // a multiple of 8
+  int parts; // column_sum_parts() of rows and width
+};
+
+// Four blocks an SM of an H200 in all groups of columns, and four rows a warp.
+constexpr int kColumnBlocks = 528, kColumnWarps = 8, kColumnRows = 4, kColumns = 32 * 8;
+constexpr int column_sum_parts(std::int64_t rows, std::int64_t width) {
+  const std::int64_t groups = (width + kColumns - 1) / kColumns;
+  const std::int64_t most = (rows - 1) / kColumnWarps / kColumnRows + 1;
+  const std::int64_t parts = kColumnBlocks / groups < most ? kColumnBlocks / groups : most;
+  return parts < 1 ? 1 : static_cast<int>(parts);
+}
+
 } // namespace assay::rowwise

@@ -1,6 +1,7 @@
 #include "kernels/rowwise/rowwise.h"
 
 #include "kernels/rowwise/add_norm.cuh"
+#include "kernels/rowwise/columns.cuh"
 #include "kernels/rowwise/gated_norm.cuh"
 #include "kernels/rowwise/gelu.cuh"
 #include "kernels/rowwise/swiglu.cuh"
@@ -81,6 +82,12 @@ void launch_bias_gelu(const BiasGelu& p, cudaStream_t stream) {
 void launch_bias_gelu_backward(const BiasGeluBackward& p, cudaStream_t stream) {
   const dim3 grid(kGeluPartialRows, blocks_of(p.hidden, kGeluColumns));
   bias_gelu_backward<<<grid, kGeluThreads, 0, stream>>>(p);
+}
+
+void launch_column_sum(const ColumnSum& p, cudaStream_t stream) {
+  const dim3 grid(static_cast<unsigned>(p.parts), blocks_of(p.width, kColumns));
+  column_sum<<<grid, kColumnThreads, 0, stream>>>(p);
+  column_sum_of_parts<<<blocks_of(p.width, 32), kPartThreads, 0, stream>>>(p);
 }
 
 } // namespace assay::rowwise

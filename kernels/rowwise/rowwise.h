@@ -20,6 +20,7 @@ void launch_swiglu(const SwiGlu& p, cudaStream_t stream);
 void launch_swiglu_backward(const SwiGluBackward& p, cudaStream_t stream);
 void launch_bias_gelu(const BiasGelu& p, cudaStream_t stream);
 void launch_bias_gelu_backward(const BiasGeluBackward& p, cudaStream_t stream);
+void launch_column_sum(const ColumnSum& p, cudaStream_t stream);
 // A row that fits waits in shared memory between its sum and its gradient (115,000 columns on
 // Hopper, 50,000 where a block has 99 KiB); a longer one is read twice.
 void launch_loss(const Loss& p, cudaStream_t stream);

@@ -160,6 +160,15 @@ std::vector<std::string> preset_names(std::string_view family) {
   return names;
 }
 
+std::vector<std::string> families_with_preset(std::string_view preset) {
+  std::vector<std::string> families;
+  for (const std::string& family : family_names()) {
+    const std::vector<std::string> names = preset_names(family);
+    if (std::find(names.begin(), names.end(), preset) != names.end()) families.push_back(family);
+  }
+  return families;
+}
+
 std::vector<std::string> preset_choices() {
   std::set<std::string> names;
   for (const std::string& family : family_names())
@@ -176,6 +185,12 @@ Result<TrainConfig> resolve(TrainConfig c) {
                                    [&](const Preset& p) { return p.name == c.preset; });
   if (preset == family.presets.end()) {
     const std::vector<std::string> names = preset_names(c.family);
+    if (const auto others = families_with_preset(c.preset); !others.empty())
+      return fail("family '{}' has no preset '{}'; set the key family = {}, or take one of {}",
+                  c.family,
+                  c.preset,
+                  fmt::join(others, " or "),
+                  fmt::join(names, ", "));
     return fail("unknown preset '{}'{}; family '{}' has {}",
                 printable(c.preset),
                 did_you_mean(c.preset, names),

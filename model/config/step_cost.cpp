@@ -41,14 +41,16 @@ constexpr std::int64_t kFusedLatentLaunches = 2 + 3 + 1;
 // Without padding the memory-efficient kernel: it; the sum of its rows and it.
 constexpr std::int64_t kPaddedLaunches = 4 + 6, kCudnnLaunches = 1 + 3, kRaggedLaunches = 2 + 1;
 constexpr std::int64_t kEfficientLaunches = 1 + 2;
-// Flash attention of one width; q, k and v are views of one product, whose gradient joins theirs.
+// Flash attention of one width; q, k and v are views of one product, whose gradient joins theirs
+// (cuDNN writes them joined).
 constexpr std::int64_t kFlashLaunches = 1 + 3, kJoinLaunches = 1;
 // A norm, fused or not: a kernel, and backward another and the sum of its weight's gradient. The
 // sum of the stream before it, where it is not fused.
 constexpr std::int64_t kNormLaunches = 1 + 2, kSumLaunches = 1 + 1;
 constexpr std::int64_t kProductLaunches = 1 + 2; // of a linear that nothing else counts
-// A product adds its bias itself, in FP8 another kernel does; the gradient is a sum over tokens.
-constexpr std::int64_t kBiasLaunches = 1;
+// A product adds its bias itself, in FP8 another kernel does; the gradient is a sum over tokens, of
+// kept weights in bf16 two kernels.
+constexpr std::int64_t kBiasLaunches = 1, kKeptBiasLaunches = 2;
 // cuBLAS splits the sum over tokens of a weight's gradient in 16 bits: a fill and a last sum beside
 // the product. All products of a chunk of the head take fills: 78 memsets of 13 chunks in a trace.
 constexpr std::int64_t kSplitLaunches = 2, kChunkFills = 6;
@@ -125,14 +127,14 @@ public:
   // The bias of a linear: its gradient reads that of every result.
   void bias(const std::string& name, std::int64_t out) {
     if (!shape_.form.biases) return;
-    const bool half = shape_.compute_bytes != 4;
+    const bool half = shape_.compute_bytes != 4, kept = shape_.kept_weights && !shape_.fp8_linears;
     const auto e = static_cast<double>(shape_.compute_bytes);
     add(name,
         0,
         e * static_cast<double>(shape_.tokens * out),
-        kBiasLaunches + (shape_.fp8_linears ? 1 : 0));
+        kept ? kKeptBiasLaunches : kBiasLaunches + (shape_.fp8_linears ? 1 : 0));
     // A kept weight's linear sums in fp32.
-    if (half) add("casts", 0, 0, shape_.kept_weights && !shape_.fp8_linears ? 1 : kCastLaunches);
+    if (half) add("casts", 0, 0, kept ? 1 : kCastLaunches);
   }
   // A weight that has a copy.
   void keep(std::int64_t weight) {
@@ -212,19 +214,20 @@ std::int64_t latent_input_launches(MlaInputs form) {
   internal_error("unknown form of the inputs of latent attention");
 }
 
-// Those of MlaAttention::Math depend on the borders of the batch and are not counted.
-std::int64_t attention_launches(const LatentShape& layer) {
-  switch (layer.attention) {
+// Those of MlaAttention::Math depend on the borders of the batch and are not counted. `padded`: of
+// the reference.
+std::int64_t attention_launches(MlaAttention attention, bool documents, std::int64_t padded) {
+  switch (attention) {
   case MlaAttention::Cudnn:
-    return kCudnnLaunches + (layer.documents ? kRaggedLaunches : 0);
+    return kCudnnLaunches + (documents ? kRaggedLaunches : 0);
   case MlaAttention::Efficient:
     return kEfficientLaunches;
   case MlaAttention::Math:
     return 0;
   case MlaAttention::FlashPadded:
-    return kPaddedLaunches;
+    return padded;
   }
-  internal_error("unknown kernel of latent attention");
+  internal_error("unknown kernel of attention");
 }
 
 void add_layer(Costs& costs, const StepShape& shape, const LatentShape& layer) {
@@ -242,7 +245,8 @@ void add_layer(Costs& costs, const StepShape& shape, const LatentShape& layer) {
             kTraining * tokens * 2 * (wide + value) * layer.keys,
             kTraining * tokens * (2 * wide + 2 * value) * e, // q k | v o
             kLatentLaunches - kLatentInputLaunches - kPaddedLaunches +
-                latent_input_launches(layer.inputs) + attention_launches(layer));
+                latent_input_launches(layer.inputs) +
+                attention_launches(layer.attention, layer.documents, kPaddedLaunches));
 }
 
 void add_layer(Costs& costs, const StepShape& shape, const GroupedShape& layer) {
@@ -279,8 +283,10 @@ void add_layer(Costs& costs, const StepShape& shape, const CausalShape& layer) {
   costs.add("attention",
             kTraining * tokens * 4 * lanes * layer.keys,
             kTraining * tokens * 4 * lanes * e, // q k v o
-            2 * kProductLaunches + kJoinLaunches +
-                (shape.compute_bytes == 4 ? kEfficientLaunches : kFlashLaunches));
+            2 * kProductLaunches + (layer.attention == MlaAttention::Cudnn ? 0 : kJoinLaunches) +
+                attention_launches(layer.attention,
+                                   layer.documents,
+                                   shape.compute_bytes == 4 ? kEfficientLaunches : kFlashLaunches));
 }
 
 // Norms of the residual stream, and sums of it before them. As operators a norm reads and writes,

@@ -44,6 +44,8 @@ struct GroupedShape {
 struct CausalShape {
   std::int64_t heads = 0, head_dim = 0;
   double keys = 0; // that a query reads, mean
+  MlaAttention attention = MlaAttention::FlashPadded;
+  bool documents = false; // they are the segments, not the rows
 };
 
 struct StepShape {

@@ -64,8 +64,10 @@ bool counts_all_launches(const StepShape& shape) {
   return std::none_of(shape.layers.begin(), shape.layers.end(), [](const StepShape::Layer& layer) {
     const auto* grouped = std::get_if<GroupedShape>(&layer);
     const auto* latent = std::get_if<LatentShape>(&layer);
+    const auto* causal = std::get_if<CausalShape>(&layer);
     return (grouped != nullptr && grouped->launches == 0) ||
-           (latent != nullptr && latent->attention == MlaAttention::Math);
+           (latent != nullptr && latent->attention == MlaAttention::Math) ||
+           (causal != nullptr && causal->attention == MlaAttention::Math);
   });
 }
 

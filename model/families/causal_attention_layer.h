@@ -21,7 +21,8 @@ public:
   at::Tensor forward(const at::Tensor& x, const Segments& segments, Attention path) const;
 
 private:
-  std::int64_t heads_, head_dim_;
+  std::int64_t heads_, head_dim_, row_length_;
+  MlaAttention choice_;
   double scale_;
   at::Tensor qkv_proj_, qkv_bias_; // [3*H*D, d_model], [3*H*D]: q, then k, then v
   at::Tensor out_proj_, out_bias_; // [d_model, H*D], [d_model]

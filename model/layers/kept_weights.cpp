@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "core/span.h"
+#include "model/layers/column_sum.h"
 
 namespace assay {
 
@@ -53,7 +54,7 @@ struct KeptLinear : torch::autograd::Function<KeptLinear> {
     const at::Tensor dy = grads[0].to(copy.scalar_type());
     at::Tensor dx, d_bias;
     if (context->needs_input_grad(0)) dx = at::mm(dy, copy).to(type_of("x"));
-    if (context->saved_data["bias"].toBool()) d_bias = dy.sum(0, false, type_of("weight"));
+    if (context->saved_data["bias"].toBool()) d_bias = column_sum(dy, type_of("weight"));
     return {dx, wide_product(dy.t(), x, type_of("weight")), at::Tensor(), d_bias};
   }
 };

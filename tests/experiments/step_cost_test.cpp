@@ -331,6 +331,40 @@ TEST(StepCost, ResidualStreamByHand) {
   EXPECT_DOUBLE_EQ(op(step_cost(shape), "embedding").bytes - embedding, elements * 12);
 }
 
+// Twelve layers: flash attention and the join of its gradients, or cuDNN and a table of documents.
+TEST(StepCost, LaunchesOfGptsAttention) {
+  TrainConfig config;
+  config.device = Device::Cuda;
+  config.family = "gpt";
+  config.preset = "gpt2";
+  config.precision = Precision::Bf16;
+  for (const Attention path : {Attention::Packed, Attention::Varlen}) {
+    config.attention = path;
+    config.mla_attention = MlaAttention::FlashPadded;
+    const std::int64_t flash = launches_of(config);
+    config.mla_attention = MlaAttention::Cudnn;
+    EXPECT_EQ(flash - launches_of(config), 12 * (path == Attention::Packed ? 5 - 4 : 5 - 4 - 3));
+    config.mla_attention = MlaAttention::Efficient;
+    EXPECT_EQ(flash - launches_of(config), 12 * (5 - 4));
+    EXPECT_TRUE(counts_all_launches(step_shape(value_or_throw(resolve(config)))));
+    config.mla_attention = MlaAttention::Math;
+    EXPECT_FALSE(counts_all_launches(step_shape(value_or_throw(resolve(config)))));
+  }
+}
+
+// Two biases of attention a layer, each summed in two kernels instead of one.
+TEST(StepCost, BiasesOfKeptWeightsTakeTwoKernels) {
+  TrainConfig config;
+  config.family = "gpt";
+  config.precision = Precision::Bf16;
+  const auto projections = [&] {
+    return op(step_cost(step_shape(value_or_throw(resolve(config)))), "projections").kernels;
+  };
+  const std::int64_t cast = projections();
+  config.weights16 = Weights16::Kept;
+  EXPECT_EQ(projections() - cast, 3 * 2);
+}
+
 // The family `nsa` and its dense twin differ in attention, projections and gates alone.
 TEST(StepCost, OfTheNsaFamily) {
   TrainConfig config;

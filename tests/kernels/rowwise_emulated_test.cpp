@@ -6,6 +6,7 @@
 #include "tests/kernels/kernel_samples.h"
 
 #include "kernels/rowwise/add_norm.cuh"
+#include "kernels/rowwise/columns.cuh"
 #include "kernels/rowwise/gated_norm.cuh"
 #include "kernels/rowwise/gelu.cuh"
 #include "kernels/rowwise/swiglu.cuh"
@@ -248,6 +249,38 @@ TEST(RowwiseEmulated, BiasGelu) {
   EXPECT_LE(off(e_y, y), kHalf);
   EXPECT_LE(off(e_d, d_in), kHalf);
   EXPECT_LE(off(e_bias, added(partial, kHidden)), kFull);
+}
+
+void check_column_sum(std::int64_t rows, int width, int parts) {
+  const auto columns = static_cast<std::size_t>(width);
+  const std::vector<bf16> x = half(normal(static_cast<std::size_t>(rows) * columns, 1, .5F));
+  std::vector<float> partial(static_cast<std::size_t>(parts) * columns, NAN), sum(columns + 1, NAN);
+  const ColumnSum p{x.data(), partial.data(), sum.data(), rows, width, parts};
+  const auto groups = static_cast<unsigned>((width + kColumns - 1) / kColumns);
+  emu::launch(
+      dim3(static_cast<unsigned>(parts), groups), kColumnThreads, 0, [&] { column_sum(p); });
+  emu::launch(blocks((width + 31) / 32), kPartThreads, 0, [&] { column_sum_of_parts(p); });
+  std::vector<double> expected(columns);
+  for (std::size_t i = 0; i < x.size(); ++i) expected[i % columns] += value(x[i]);
+  EXPECT_TRUE(std::isnan(sum.back())) << "a column behind the last was written";
+  sum.pop_back();
+  EXPECT_LE(off(expected, sum), kFull) << rows << " x " << width << " in " << parts;
+}
+
+// One row; groups of columns that end within a warp, fewer and more parts than rows ask for.
+TEST(RowwiseEmulated, ColumnSum) {
+  check_column_sum(1, 8, 1);
+  check_column_sum(7, 264, 3);
+  check_column_sum(131, 264, 1);
+  check_column_sum(131, 520, 20);
+}
+
+TEST(RowwiseEmulated, PartsOfAColumnSumFillTheDeviceAndHaveRows) {
+  EXPECT_EQ(column_sum_parts(32768, 768), kColumnBlocks / 3);
+  EXPECT_EQ(column_sum_parts(32768, 2304), kColumnBlocks / 9);
+  EXPECT_EQ(column_sum_parts(1, 768), 1);
+  EXPECT_EQ(column_sum_parts(33, 8), 2);
+  EXPECT_EQ(column_sum_parts(1 << 20, 1 << 20), 1);
 }
 
 } // namespace

@@ -1,13 +1,27 @@
-// Causal attention in plain operations, document by document: what every kernel is compared with.
+// Causal attention in plain operations, document by document: what every kernel is compared with;
+// and documents of random lengths.
 #pragma once
 
 #include <ATen/ATen.h>
 
 #include <cmath>
 #include <cstdint>
+#include <random>
+#include <set>
 #include <vector>
 
 namespace assay::testing_model {
+
+// `documents` pieces of rows * length tokens; a piece is part of one row.
+inline std::vector<std::int32_t>
+cut(std::int32_t rows, std::int32_t length, std::int32_t documents, unsigned seed) {
+  std::mt19937 random(seed);
+  std::set<std::int32_t> borders;
+  for (std::int32_t row = 0; row <= rows; ++row) borders.insert(row * length);
+  while (borders.size() <= static_cast<std::size_t>(documents))
+    borders.insert(static_cast<std::int32_t>(random() % static_cast<unsigned>(rows * length)));
+  return {borders.begin(), borders.end()};
+}
 
 // q, k [T, H, Dqk], v [T, H, Dv] -> [T, H, Dv] in their type; documents end at cu[1], cu[2] …
 inline at::Tensor plain_attention(const at::Tensor& q,

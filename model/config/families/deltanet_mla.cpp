@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "model/config/family_config.h"
+#include "model/config/mla_attention.h"
 
 namespace assay {
 
@@ -60,32 +61,9 @@ HeadWidth latent_width(const TrainConfig& c) {
   return {width, fmt::format("head_dim {} + rope_dim {} = {}", c.head_dim, c.rope_dim, width)};
 }
 
-constexpr std::int64_t kCudnnWidth = 128; // widest head of its backward pass
-
-// What each choice of `mla_attention` needs beside the family.
 Result<bool> check_deltanet(const TrainConfig& c) {
-  if (c.mla_attention == MlaAttention::FlashPadded) return true;
-  if (c.attention == Attention::MaskDense)
-    return fail("key 'mla_attention' must be flash_padded with attention = mask_dense, whose mask "
-                "the other choices do not take: set attention to packed or varlen");
-  if (c.mla_attention == MlaAttention::Math) return true;
-  const char* name = c.mla_attention == MlaAttention::Cudnn ? "cudnn" : "efficient";
-  if (c.device != Device::Cuda)
-    return fail("mla_attention = {} needs device = cuda: take flash_padded or math on a CPU "
-                "(`levels` of a cell)",
-                name);
-  if (c.mla_attention == MlaAttention::Efficient) return true;
-  if (c.precision == Precision::Fp32)
-    return fail("mla_attention = cudnn needs precision = bf16, fp16 or fp8, not fp32: set one of "
-                "them, or take flash_padded, efficient or math");
-  const std::int64_t width = c.head_dim + c.rope_dim;
-  if (c.head_dim % 8 != 0 || width % 8 != 0 || width > kCudnnWidth)
-    return fail("mla_attention = cudnn needs head_dim and head_dim + rope_dim to be multiples of 8 "
-                "up to {}, not {} and {}: change them, or take flash_padded, efficient or math",
-                kCudnnWidth,
-                c.head_dim,
-                width);
-  return true;
+  return check_mla_attention(
+      c, {{"head_dim", c.head_dim}, {"head_dim + rope_dim", c.head_dim + c.rope_dim}});
 }
 
 } // namespace

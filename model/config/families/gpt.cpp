@@ -5,6 +5,7 @@
 
 #include "core/result.h"
 #include "model/config/family_config.h"
+#include "model/config/mla_attention.h"
 
 namespace assay {
 
@@ -20,7 +21,11 @@ LayerSize attention_size(const TrainConfig& c) {
 }
 
 StepShape::Layer attention_cost(const TrainConfig& c, std::int64_t) {
-  return CausalShape{c.heads, c.head_dim, static_cast<double>(c.seq_len + 1) / 2};
+  return CausalShape{c.heads,
+                     c.head_dim,
+                     static_cast<double>(c.seq_len + 1) / 2,
+                     c.mla_attention,
+                     c.attention == Attention::Varlen};
 }
 
 Layouts attention_layouts(const TrainConfig&) {
@@ -39,7 +44,7 @@ void positions_of_long_rows(TrainConfig& c, const Preset& preset) {
 Result<bool> check_gpt(const TrainConfig& c) {
   if (c.seq_len > c.positions)
     return fail("key 'positions' ({}) must be at least 'seq_len' ({})", c.positions, c.seq_len);
-  return true;
+  return check_mla_attention(c, {{"head_dim", c.head_dim}});
 }
 
 } // namespace

@@ -92,35 +92,36 @@ std::vector<Optimization> attention_rows() {
                             fits_latent_kernels(c));
                   }}}},
       {.name = "mla_attention",
-       .summary = "what computes the causal attention of latent attention, whose values are "
-                  "narrower than its keys",
+       .summary = "what computes causal attention: that of latent attention, whose values are "
+                  "narrower than its keys, or that of family gpt",
        .equivalence = Equivalence::Math,
        .unit = Unit::TrainStep,
        .on_tiny = "device=cuda precision=bf16",
        .gates = {Gate::SameFunction, Gate::Documents},
-       .levels = {{"flash_padded",
-                   "values padded to the keys' width; flash attention 2 on a GPU in 16 bits, "
-                   "else what LibTorch has for the device",
-                   [](TrainConfig& c) { c.mla_attention = MlaAttention::FlashPadded; },
-                   "mla_attention/flash_padded"},
-                  {"cudnn",
-                   "cuDNN, both widths as they are; a batch of more than 256 documents takes "
-                   "flash_padded, with an alarm",
-                   [](TrainConfig& c) { c.mla_attention = MlaAttention::Cudnn; },
-                   "mla_attention/cudnn"},
-                  {"efficient",
-                   "LibTorch's memory-efficient kernel, both widths as they are",
-                   [](TrainConfig& c) { c.mla_attention = MlaAttention::Efficient; },
-                   "mla_attention/efficient"},
-                  {"math",
-                   "tensor operations in fp32 over chunks of queries",
-                   [](TrainConfig& c) { c.mla_attention = MlaAttention::Math; },
-                   "mla_attention/math"}},
+       .levels =
+           {{"flash_padded",
+             "narrower values padded to the keys' width; flash attention 2 on a GPU in 16 bits, "
+             "else what LibTorch has for the device",
+             [](TrainConfig& c) { c.mla_attention = MlaAttention::FlashPadded; },
+             "mla_attention/flash_padded"},
+            {"cudnn",
+             "cuDNN, both widths as they are, gpt's q, k and v where they are; a batch of "
+             "more than 256 documents takes flash_padded, with an alarm",
+             [](TrainConfig& c) { c.mla_attention = MlaAttention::Cudnn; },
+             "mla_attention/cudnn"},
+            {"efficient",
+             "LibTorch's memory-efficient kernel, both widths as they are",
+             [](TrainConfig& c) { c.mla_attention = MlaAttention::Efficient; },
+             "mla_attention/efficient"},
+            {"math",
+             "tensor operations in fp32 over chunks of queries",
+             [](TrainConfig& c) { c.mla_attention = MlaAttention::Math; },
+             "mla_attention/math"}},
        .also_compare = {{"efficient", "cudnn"}},
        .equality = "logits and gradients within rounding; a changed document leaves all others "
                    "bit-equal; documents packed equal documents alone",
-       .family = "deltanet_mla",
-       .needs = {kLatentLayer,
+       .needs = {{"a layer of latent attention, an M in pattern, or family gpt",
+                  [](const TrainConfig& c) { return has_layer(c, 'M') || has_layer(c, 'A'); }},
                  {"attention = packed or varlen: mask_dense has a mask, which these kernels do "
                   "not take",
                   [](const TrainConfig& c) { return c.attention != Attention::MaskDense; }}}},

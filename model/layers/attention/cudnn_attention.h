@@ -27,4 +27,12 @@ at::Tensor cudnn_attention(const at::Tensor& q,
                            bool rows,
                            std::int64_t row_length);
 
+// The same of qkv [T, 3, H, d]: queries, keys and values. Contiguous, it is read where it is, and
+// its gradient is written without joining parts. Counts "kernel/cudnn_joined" besides.
+at::Tensor joined_cudnn_attention(const at::Tensor& qkv,
+                                  const Segments& segments,
+                                  double scale,
+                                  bool rows,
+                                  std::int64_t row_length);
+
 } // namespace assay

@@ -1,5 +1,7 @@
 #include "model/layers/attention/mla_attention.h"
 
+#include <vector>
+
 #include "core/fallback.h"
 #include "core/result.h"
 #include "core/span.h"
@@ -33,6 +35,35 @@ MlaAttention possible(MlaAttention choice, const Segments& segments, bool rows) 
   return MlaAttention::FlashPadded;
 }
 
+struct Heads {
+  at::Tensor q, k, v;
+  at::Tensor joined; // [T, 3, H, d], whose parts they are; undefined: they stand alone
+};
+
+at::Tensor run(const Heads& in,
+               const Segments& segments,
+               Attention path,
+               double scale,
+               MlaAttention choice,
+               std::int64_t row_length) {
+  const auto& [q, k, v, joined] = in;
+  const bool rows = path == Attention::Packed;
+  const MlaAttention runs = possible(choice, segments, rows);
+  const Span span(span_name(runs));
+  if (runs == MlaAttention::FlashPadded) return causal_attention(q, k, v, segments, path, scale);
+  if (path == Attention::MaskDense) internal_error("{} takes no dense mask", span_name(runs));
+  const Span path_span(attention_span(path));
+  switch (runs) {
+  case MlaAttention::Cudnn:
+    if (joined.defined()) return joined_cudnn_attention(joined, segments, scale, rows, row_length);
+    return cudnn_attention(q, k, v, segments, scale, rows, row_length);
+  case MlaAttention::Efficient:
+    return efficient_attention(q, k, v, segments, scale);
+  default:
+    return math_attention(q, k, v, segments, scale);
+  }
+}
+
 } // namespace
 
 at::Tensor mla_attention(const at::Tensor& q,
@@ -43,20 +74,17 @@ at::Tensor mla_attention(const at::Tensor& q,
                          double scale,
                          MlaAttention choice,
                          std::int64_t row_length) {
-  const bool rows = path == Attention::Packed;
-  const MlaAttention runs = possible(choice, segments, rows);
-  const Span span(span_name(runs));
-  if (runs == MlaAttention::FlashPadded) return causal_attention(q, k, v, segments, path, scale);
-  if (path == Attention::MaskDense) internal_error("{} takes no dense mask", span_name(runs));
-  const Span path_span(attention_span(path));
-  switch (runs) {
-  case MlaAttention::Cudnn:
-    return cudnn_attention(q, k, v, segments, scale, rows, row_length);
-  case MlaAttention::Efficient:
-    return efficient_attention(q, k, v, segments, scale);
-  default:
-    return math_attention(q, k, v, segments, scale);
-  }
+  return run({q, k, v, at::Tensor()}, segments, path, scale, choice, row_length);
+}
+
+at::Tensor joined_attention(const at::Tensor& qkv,
+                            const Segments& segments,
+                            Attention path,
+                            double scale,
+                            MlaAttention choice,
+                            std::int64_t row_length) {
+  const std::vector<at::Tensor> parts = qkv.unbind(1);
+  return run({parts[0], parts[1], parts[2], qkv}, segments, path, scale, choice, row_length);
 }
 
 } // namespace assay

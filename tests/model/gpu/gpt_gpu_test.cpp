@@ -81,10 +81,16 @@ INSTANTIATE_TEST_SUITE_P(All,
                                           testing::Values(Precision::Fp32, Precision::Bf16)),
                          level_name);
 
+bool board_has_cudnn() {
+  return at::cuda::getCurrentDeviceProperties()->major >= 9;
+}
+
 // Every fused form, as a training on a GPU takes them.
 TrainConfig fastest(Attention path) {
   TrainConfig config = on_gpu(Precision::Bf16);
   config.attention = path;
+  config.head_dim = 64;
+  config.mla_attention = board_has_cudnn() ? MlaAttention::Cudnn : MlaAttention::FlashPadded;
   config.norms = Norms::Fused;
   config.residual = Residual::Bf16;
   config.ffn_gate = FfnGate::Fused;

@@ -10,8 +10,6 @@
 #include <torch/csrc/autograd/autograd.h>
 
 #include <limits>
-#include <random>
-#include <set>
 
 #include "core/fallback.h"
 #include "model/gates/gates.h"
@@ -22,7 +20,7 @@
 namespace assay {
 namespace {
 
-using testing_model::plain_attention;
+using testing_model::cut, testing_model::plain_attention;
 
 constexpr std::int64_t kRow = 2048;
 constexpr double kBound = 5e-3, kHalfRounding = 1e-3;
@@ -37,16 +35,6 @@ protected:
   // cuDNN refuses packed documents on older boards.
   static bool board_has_cudnn() { return at::cuda::getCurrentDeviceProperties()->major >= 9; }
 };
-
-// `documents` pieces of rows * length tokens; a piece is part of one row.
-Cu cut(std::int32_t rows, std::int32_t length, std::int32_t documents, unsigned seed) {
-  std::mt19937 random(seed);
-  std::set<std::int32_t> borders;
-  for (std::int32_t row = 0; row <= rows; ++row) borders.insert(row * length);
-  while (borders.size() <= static_cast<std::size_t>(documents))
-    borders.insert(static_cast<std::int32_t>(random() % static_cast<unsigned>(rows * length)));
-  return {borders.begin(), borders.end()};
-}
 
 struct Widths {
   std::int64_t heads = 12, qk = 96, v = 64;

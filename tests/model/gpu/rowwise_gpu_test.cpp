@@ -12,6 +12,7 @@
 #include "model/gates/gates.h"
 #include "model/layers/add_norm.h"
 #include "model/layers/autocast.h"
+#include "model/layers/column_sum.h"
 #include "model/layers/gelu.h"
 #include "model/layers/swiglu.h"
 
@@ -202,6 +203,59 @@ TEST(RowwiseGpu, BiasGelu) {
   expect_kernel_is_exact(f, {{{1031, 3072}, kHalf}, {{3072}, kWide}});
   expect_kernel_is_exact(f, {{{70001, 264}, kHalf}, {{264}, kWide}}); // a group of 8 columns
   expect_kernel_is_exact(f, {{{3, 8}, kHalf}, {{8}, kWide}});
+}
+
+// By the kernels, and by LibTorch's sum what they do not take: other strides, an odd address or
+// type.
+TEST(RowwiseGpu, ColumnSum) {
+  if (!at::cuda::is_available()) GTEST_SKIP() << "no CUDA device";
+  for (const auto& [rows, width] : {std::pair(1, 8),
+                                    std::pair(3, 768),
+                                    std::pair(1031, 2304),
+                                    std::pair(32768, 768),
+                                    std::pair(70001, 264),
+                                    std::pair(33, 70000),
+                                    std::pair(517, 13),
+                                    std::pair(517, 1)}) {
+    const at::Tensor given = drawn({{{rows, width}, kHalf}}).front();
+    const at::Tensor expected = given.to(at::kDouble).sum(0);
+    const at::Tensor on_device = given.to(at::kCUDA);
+    const at::Tensor columns = on_device.t().contiguous().t(), shifted = [&] {
+      const at::Tensor wide = at::empty({rows * width + 1}, on_device.options());
+      return wide.narrow(0, 1, rows * width).view({rows, width}).copy_(on_device);
+    }();
+    for (const at::Tensor& x : {on_device, columns, shifted, on_device.to(kWide)}) {
+      const at::Tensor sum = column_sum(x, kWide);
+      EXPECT_EQ(sum.scalar_type(), kWide);
+      EXPECT_EQ(sum.sizes(), at::IntArrayRef({width}));
+      EXPECT_LE(relative_rms(sum.to(at::kCPU, at::kDouble), expected), 1e-5)
+          << rows << " x " << width;
+    }
+    EXPECT_TRUE(at::equal(column_sum(on_device, kWide), column_sum(on_device, kWide)));
+    EXPECT_EQ(column_sum(on_device, kHalf).scalar_type(), kHalf);
+  }
+}
+
+// The gradients of family `gpt`'s biases: prints the times, and fails below half of the bandwidth
+// of a copy.
+TEST(RowwiseGpu, ColumnSumReadsItsBytesAtTheSpeedOfACopy) {
+  if (!at::cuda::is_available()) GTEST_SKIP() << "no CUDA device";
+  const auto options = at::TensorOptions().device(at::kCUDA).dtype(kHalf);
+  const at::Tensor from = at::empty({std::int64_t{1} << 29}, options), to = at::empty_like(from);
+  const double peak = 2 * static_cast<double>(from.nbytes()) / seconds([&] { to.copy_(from); });
+  for (const std::int64_t width : {768, 2304, 3072}) {
+    const at::Tensor x = at::randn({131072, width}, options);
+    const double time = seconds([&] { (void)column_sum(x, kWide); }),
+                 before = seconds([&] { (void)x.sum(0, false, kWide); });
+    const double rate = static_cast<double>(x.nbytes()) / time;
+    std::printf("    width %ld: %.1f us, %.2f TB/s; LibTorch's sum %.1f us; a copy: %.2f TB/s\n",
+                static_cast<long>(width),
+                time * 1e6,
+                rate / 1e12,
+                before * 1e6,
+                peak / 1e12);
+    EXPECT_GT(rate, peak / 2);
+  }
 }
 
 } // namespace
