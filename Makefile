@@ -8,7 +8,7 @@ PREFIX ?= $(HOME)/.local
 SECONDS := 60
 
 .PHONY: help setup setup-dev programs build quickstart test test-slow test-interop sanitize tsan fuzz gpu-test gpu-sanitize gpu-bench \
-  check check-all lint format viewer calibrate bench trace-cost shots install clean
+  gpu-operators check check-all lint format viewer calibrate bench trace-cost shots install clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -54,8 +54,12 @@ gpu-sanitize: build  ## our CUDA kernels on small shapes under compute-sanitizer
 	@for tool in memcheck racecheck; do compute-sanitizer --tool $$tool --kernel-name kernel_substring=assay --error-exitcode 1 build/bin/tests_model_gpu \
 	  --gtest_filter='NsaGpu.*:Cases/*:DeltaRuleGpu*:RowwiseGpu*:UpdateGpu*:LatentOwnershipGpu*:Gpu.Exchange*:Gpu.Fp8Casts*:Gpu.TheL2Reader*:-UpdateGpu.MovesItsBytesAtTheSpeedOfACopy' || exit 1; done
 
-gpu-bench: build  ## the training step against PyTorch + FLA on one GPU, in turns (PYTHON=…, CORPUS=…, TOKENIZER=…, OUT=…)
-	@tests/bench/gpu.sh build/bin $(or $(OUT),results/gpu-bench) $(or $(CORPUS),build/corpus) $(or $(TOKENIZER),tok.model) $(PYTHON)
+gpu-bench: build  ## training steps against PyTorch on one GPU, in turns (PEER=… for one, PYTHON=…, CORPUS=…, TOKENIZER=…, OUT=…)
+	@for peer in $(or $(PEER),deltanet_mla gpt2); do PEER=$$peer tests/bench/gpu.sh build/bin $(or $(OUT),results/gpu-bench)/$$peer \
+	  $(or $(CORPUS),build/corpus) $(or $(TOKENIZER),tok.model) $(PYTHON) || exit; done
+
+gpu-operators: build  ## loss head, delta rule and NSA against torch.compile, Liger and FLA on one GPU, in turns (PYTHON=…, OUT=…)
+	@tests/bench/gpu_operators.sh build/bin $(or $(OUT),results/gpu-operators) $(PYTHON)
 
 test-interop: build  ## exported traces in HolisticTraceAnalysis and nsys-ai (Python environments of their own)
 	@tests/interop/run.sh build/bin

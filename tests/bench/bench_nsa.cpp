@@ -4,29 +4,25 @@
 #include <ATen/ATen.h>
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/cuda/CUDAContext.h>
-#include <ATen/cuda/CUDAEvent.h>
 #include <CLI/CLI.hpp>
-#include <c10/cuda/CUDAFunctions.h>
 #include <c10/cuda/CUDAStream.h>
 #include <fmt/format.h>
 #include <torch/csrc/autograd/autograd.h>
 
 #include <algorithm>
 #include <cmath>
-#include <functional>
 #include <iterator>
 #include <random>
 #include <vector>
 
 #include "core/result.h"
-#include "core/statistics/statistics.h"
 #include "model/gates/gates.h"
 #include "model/layers/attention/varlen_attention.h"
 #include "model/layout/segments.h"
 #include "model/nsa/nsa.h"
 #include "model/nsa/nsa_ranges.h"
-#include "model/nsa/nsa_strided.h"
 #include "model/nsa/selected_attention.h"
+#include "tests/bench/device_time.h"
 #include "tests/bench/l2_read.h"
 
 namespace assay {
@@ -40,23 +36,6 @@ struct Options {
   std::int64_t longest = 65536;
   std::vector<std::int64_t> tokens{8192, 32768};
 };
-
-// Milliseconds of `work` on the current stream, the median of `repeats` after two warm-ups.
-double device_ms(int repeats, const std::function<void()>& work) {
-  const at::Tensor l2 = at::empty({2 * at::cuda::getCurrentDeviceProperties()->l2CacheSize},
-                                  at::TensorOptions().device(at::kCUDA).dtype(at::kByte));
-  std::vector<double> times;
-  for (int i = -2; i < repeats; ++i) {
-    l2.zero_();
-    at::cuda::CUDAEvent begin(cudaEventDefault), end(cudaEventDefault);
-    begin.record(c10::cuda::getCurrentCUDAStream());
-    work();
-    end.record(c10::cuda::getCurrentCUDAStream());
-    end.synchronize();
-    if (i >= 0) times.push_back(begin.elapsed_time(end));
-  }
-  return median(times);
-}
 
 // Block 0, the query's own and the one before it, and random others without repetition: int64
 // [B, S, G, n] on the device.
@@ -224,47 +203,6 @@ void time_attention(const Options& options, std::int64_t tokens, double l2_rate)
   }
 }
 
-// The operator of two branches, compressed (blocks of 64 without overlap) and selected, with their
-// gates: from q, k and v to the output, the choice of blocks included.
-void time_operator(const Options& options, std::int64_t tokens) {
-  const Case it = make_case(options, tokens);
-  const double scale = 1 / std::sqrt(static_cast<double>(options.width));
-  const NsaShape shape{kBlock, kBlock, kBlock, options.slots, 1};
-  const auto layout = std::make_shared<const NsaLayout>(make_nsa_layout(
-      segments_of({0, static_cast<std::int32_t>(tokens)}, at::kCUDA), shape, kNsaQueryChunkCuda));
-  const at::Tensor gates = at::rand({2, tokens, options.heads, 1}, it.q.options());
-  const auto forward = [&](bool kernels) {
-    const at::Tensor k = nsa_compress(it.k, layout), v = nsa_compress(it.v, layout);
-    const at::Tensor blocks =
-        (kernels ? strided_select : nsa_select_blocks)(it.q, k, *layout, scale);
-    const at::Tensor selected =
-        kernels ? nsa_selected_attention(it.q, it.k, it.v, blocks, layout, scale, NsaRanges::Direct)
-                : selected_attention_tensor_form(
-                      it.q, it.k, it.v, {blocks, layout->document_start, kBlock}, scale);
-    const auto compressed = kernels ? strided_attention : nsa_compressed_attention;
-    return compressed(it.q, k, v, layout, scale) * gates[0] + selected * gates[1];
-  };
-  if (const double error = relative_rms(forward(true), forward(false)); !(error <= 1e-2))
-    internal_error("the operator differs from its tensor form by {:.3g}", error);
-  const auto row = [&](const char* part, const std::function<void()>& work) {
-    fmt::print("  {:<32} {:>9.4f} ms\n", part, device_ms(options.repeats, work));
-  };
-  fmt::print("compressed + selected, T {} G {} heads {} d {}, blocks of {}, {} chosen, bf16\n",
-             tokens,
-             options.groups,
-             options.heads,
-             options.width,
-             kBlock,
-             options.slots);
-  row("forward", [&] {
-    const at::NoGradGuard no_grad;
-    (void)forward(true);
-  });
-  row("forward+backward", [&] {
-    (void)torch::autograd::grad({forward(true)}, {it.q, it.k, it.v}, {it.weights});
-  });
-}
-
 // All three branches against dense causal attention of the same heads and groups, both from q, k
 // and v to the output: milliseconds forward and backward.
 struct Crossover {
@@ -338,10 +276,7 @@ int run(const Options& options) {
              l2_rate * 1e-9);
   compare_ranges(options, 2, 256, 4, 32);
   compare_ranges(options, 1, 2048, 2, 16);
-  for (const std::int64_t tokens : options.tokens) {
-    time_attention(options, tokens, l2_rate);
-    time_operator(options, tokens);
-  }
+  for (const std::int64_t tokens : options.tokens) time_attention(options, tokens, l2_rate);
   find_crossover(options);
   return 0;
 }

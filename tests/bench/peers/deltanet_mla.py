@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The model of preset `base` of `deltanet_mla` in PyTorch and FLA, as fast as a patient engineer makes it: the peer that
-tests/bench/gpu.sh times Assay's trainer against. bf16 autocast, fused AdamW, gradient clipping, dense rows, no EMA.
-Needs a CUDA device, torch, and `pip install --no-deps fla-core einops` (on Hopper FLA also wants tilelang).
+tests/bench/gpu.sh times Assay's trainer against, on rows without documents. Needs a CUDA device, torch,
+and `pip install --no-deps fla-core einops` (on Hopper FLA also wants tilelang).
 
 usage: deltanet_mla.py [--rows 16] [--seq 2048] [LEVEL...]
 
@@ -11,16 +11,11 @@ Levels, each one a way that people speed up such a model:
   pieces    compiled in pieces between the mixers, head and loss included, with cuDNN's attention
   captured  the same, and the whole step as one CUDA graph
 
-Prints one line of JSON per level: parameters, median step in ms with the fastest and slowest of seven means of six steps,
-tokens per second, peak memory in GiB, the sum of the kernels' own times in ms, and the loss of the last step.
+peer.py says how a step is made and timed, and what is printed.
 """
-import argparse
-import json
-import math
-import statistics
-import sys
-import time
+import functools
 
+import peer
 import torch
 import torch.nn as nn
 import torch.nn.functional as F
@@ -31,8 +26,6 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 WIDTH, LAYERS, HEADS, HEAD, VOCABULARY = 768, 12, 12, 64, 50304
 INNER = HEADS * HEAD
 NOPE, ROPE, VALUE, LATENT, HIDDEN = 64, 32, 64, 256, 2048
-REPEATS, STEPS = 7, 6
-LEVELS = ("compiled", "graph", "pieces", "captured")
 
 
 class GatedDelta(nn.Module):
@@ -192,106 +185,22 @@ def in_pieces(model, ids, targets):
     return head_and_loss(x, model.norm.weight, model.head.weight, targets)
 
 
-def kernels_ms(step):
-    from torch.profiler import ProfilerActivity, profile
-
-    with profile(activities=[ProfilerActivity.CUDA]) as record:
-        step()
-        torch.cuda.synchronize()
-    return sum(event.device_time for event in record.events() if "CUDA" in str(event.device_type)) / 1e3
+def whole(tokens):
+    model = Model(tokens)
+    return model, torch.compile(model)
 
 
-def timed(step):
-    means = []
-    for _ in range(REPEATS):
-        torch.cuda.synchronize()
-        begin = time.perf_counter()
-        for _ in range(STEPS):
-            step()
-        torch.cuda.synchronize()
-        means.append((time.perf_counter() - begin) / STEPS * 1e3)
-    return means
+def pieces(tokens):
+    model = Model(tokens)
+    return model, functools.partial(in_pieces, model)
 
 
-def run(level, rows, tokens):
-    torch.manual_seed(0)
-    torch._dynamo.reset()
-    captured = level in ("graph", "captured")
-    model = Model(tokens).cuda()
-    optimizer = torch.optim.AdamW(model.parameters(), lr=3e-4, fused=True, capturable=captured)
-    whole = torch.compile(model) if level in ("compiled", "graph") else None
-    ids, targets = (torch.randint(0, VOCABULARY, (rows, tokens), device="cuda") for _ in range(2))
-
-    def step():
-        with torch.autocast("cuda", torch.bfloat16, cache_enabled=not captured):
-            loss = whole(ids, targets) if whole else in_pieces(model, ids, targets)
-        loss.backward()
-        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimizer.step()
-        return loss
-
-    def eager():
-        optimizer.zero_grad(set_to_none=True)
-        return step()
-
-    side = torch.cuda.Stream()
-    side.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(side):
-        first = eager().item()
-        for _ in range(7):
-            eager()
-    torch.cuda.current_stream().wait_stream(side)
-    if not abs(first - math.log(VOCABULARY)) < 1:
-        sys.exit(f"error: {level}: the first loss is {first:.2f}, and ln {VOCABULARY} is {math.log(VOCABULARY):.2f}")
-    torch.cuda.reset_peak_memory_stats()
-    again = eager
-    if captured:
-        optimizer.zero_grad(set_to_none=True)
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
-            loss = step()
-
-        def again():
-            graph.replay()
-            return loss
-
-        for _ in range(3):
-            again()
-    means = timed(again)
-    step_ms = statistics.median(means)
-    return {
-        "peer": "deltanet_mla",
-        "level": level,
-        "parameters": sum(p.numel() for p in model.parameters()),
-        "rows": rows,
-        "tokens": tokens,
-        "step_ms": round(step_ms, 2),
-        "fastest_ms": round(min(means), 2),
-        "slowest_ms": round(max(means), 2),
-        "tokens_per_s": round(rows * tokens / step_ms * 1e3),
-        "peak_gib": round(torch.cuda.max_memory_allocated() / 2**30, 2),
-        "kernels_ms": round(kernels_ms(again), 2),
-        "loss": round(again().item(), 4),
-    }
-
-
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("levels", nargs="*", choices=[[], *LEVELS], default=LEVELS, metavar="LEVEL")
-    parser.add_argument("--rows", type=int, default=16)
-    parser.add_argument("--seq", type=int, default=2048)
-    options = parser.parse_args()
-    torch.backends.cuda.matmul.allow_tf32 = True
-    failed = 0
-    for level in options.levels or LEVELS:
-        try:
-            print(json.dumps(run(level, options.rows, options.seq)), flush=True)
-        except RuntimeError as error:  # one level that a version cannot run does not hide the others
-            print(f"error: {level}: {str(error)[:600]}", file=sys.stderr, flush=True)
-            failed = 1
-        torch.cuda.empty_cache()
-    sys.exit(failed)
-
+LEVELS = {
+    "compiled": peer.Level(whole),
+    "graph": peer.Level(whole, captured=True),
+    "pieces": peer.Level(pieces),
+    "captured": peer.Level(pieces, captured=True),
+}
 
 if __name__ == "__main__":
-    main()
+    peer.main(__doc__, "deltanet_mla", LEVELS, VOCABULARY, rows=16, tokens=2048)

@@ -7,6 +7,8 @@ import sys
 
 out = pathlib.Path(sys.argv[1])
 best = {"assay": [], "peer": []}
+first = next(json.loads(line) for line in (out / "peer-2.json").read_text().splitlines() if line.startswith("{"))
+print(f"Assay against {first['peer']}.py, {first['rows']} rows of {first['tokens']} tokens")
 print(f"{'turn':<5} {'what':<28} {'step ms':>8} {'K tokens/s':>11}  notes")
 for turn, side in ((1, "assay"), (2, "peer"), (3, "peer"), (4, "assay")):
     text = (out / f"{side}-{turn}.json").read_text()

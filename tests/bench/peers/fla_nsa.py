@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""FLA's Triton NSA (compressed and selected branch, block choice included) at the shapes of bench_nsa's "compressed +
-selected", for the comparison in docs/results/README.md. Needs a CUDA device, torch, triton and `pip install --no-deps
-fla-core einops packaging`.
+"""FLA's Triton NSA (compressed and selected branch, block choice included) at the shapes of bench_operators, and dense
+attention of the same heads, for the comparison in docs/results/README.md. Needs a CUDA device, torch, triton and
+`pip install --no-deps fla-core einops packaging`.
 
 usage: fla_nsa.py [TOKENS...]
 
@@ -11,6 +11,7 @@ more than the L2 holds; kernels: the sum of the kernels' own times. Medians of 3
 import statistics
 import sys
 
+import peer
 import torch
 import triton
 from fla import __version__ as fla_version
@@ -64,14 +65,6 @@ def stream_ms(work, repeats=30):
     return statistics.median(times)
 
 
-def kernels_ms(work, repeats=10):
-    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA], acc_events=True) as trace:
-        for _ in range(repeats):
-            work()
-        torch.cuda.synchronize()
-    return sum(e.self_device_time_total for e in trace.key_averages()) / 1e3 / repeats
-
-
 def main():
     print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}, triton {triton.__version__}, fla {fla_version}")
     check_against_dense()
@@ -87,7 +80,7 @@ def main():
                 torch.autograd.grad(operator(), (q, k, v), weights)
 
             for part, work in (("forward", forward), ("forward+backward", both)):
-                print(f"  {name:<8} {part:<17} stream {stream_ms(work):9.4f} ms  kernels {kernels_ms(work):9.4f} ms",
+                print(f"  {name:<8} {part:<17} stream {stream_ms(work):9.4f} ms  kernels {peer.kernels_ms(work, 10):9.4f} ms",
                       flush=True)
 
 
