@@ -74,7 +74,7 @@ int lock_directory(const std::string& directory) {
   const std::string path = (std::filesystem::path(directory) / ledger_schema::kLockName).string();
   const int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0644);
   if (fd < 0)
-    bad_input("{}: cannot be written ({}); choose another results directory with --out",
+    bad_input("{}: cannot be written ({}); choose a results directory that can be written",
               path,
               std::strerror(errno));
   if (::flock(fd, LOCK_EX | LOCK_NB) == 0) {

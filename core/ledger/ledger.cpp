@@ -90,9 +90,8 @@ void create_file(const std::string& directory, const std::string& path, const Le
 void check_same_plan(const Database& db, const std::string& directory, const SpecRow& spec) {
   Statement s = db.prepare("SELECT hash, name, plan_json FROM spec");
   if (!s.step())
-    bad_input("{}: the ledger is damaged: it contains no plan; use a copy, or measure again "
-              "into another directory",
-              db.path());
+    throw Failure(Failure::Kind::BadInput,
+                  ledger_schema::damaged(db.path(), "it contains no plan").message);
   if (s.text(0) == spec.hash) return;
   const std::string difference = plan_difference(s.text(2), spec.plan_json);
   bad_input(

@@ -215,6 +215,9 @@ struct LedgerData {
   // Whether a launch that was measured again has given its place to the later one: that one is
   // complete, or partial. What was measured first stays in the ledger and enters no verdict.
   bool superseded(std::int64_t launch) const;
+  // Whether a launch measured another again and was more disturbed: the earlier one keeps its
+  // place.
+  bool set_aside(std::int64_t launch) const;
   int planned_launches(const CellRow& cell) const; // timed ones
   // The newest launch of this kind and state in the cell; nullptr if there is none.
   const LaunchRow* latest_launch(std::int64_t cell, LaunchKind kind, LaunchState state) const;

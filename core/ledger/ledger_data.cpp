@@ -34,6 +34,12 @@ bool LedgerData::superseded(std::int64_t launch) const {
   });
 }
 
+bool LedgerData::set_aside(std::int64_t launch) const {
+  return std::any_of(events.begin(), events.end(), [launch](const EventRow& event) {
+    return event.launch == launch && event.kind == "set_aside";
+  });
+}
+
 int LedgerData::planned_launches(const CellRow& cell) const {
   return cell.launches > 0 ? cell.launches : spec.launches;
 }

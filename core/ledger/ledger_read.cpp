@@ -1,10 +1,13 @@
 // Reading a ledger: rows of every table, in one snapshot.
+#include <sqlite3.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <filesystem>
 #include <limits>
+#include <map>
+#include <tuple>
 #include <unordered_map>
 
 #include "core/ledger/covariates.h"
@@ -61,9 +64,8 @@ SpecRow read_spec(const Database& db, std::int64_t schema) {
                  since(schema, 5, "steal_limit, run_delay_limit, pairs_limit", "NULL, NULL, NULL") +
                  " FROM spec");
   if (!s.step())
-    bad_input("{}: the ledger is damaged: it contains no plan; use a copy, or measure again "
-              "into another directory",
-              db.path());
+    throw Failure(Failure::Kind::BadInput,
+                  ledger_schema::damaged(db.path(), "it contains no plan").message);
   InOrder c(s);
   SpecRow row;
   row.hash = c.text();
@@ -241,6 +243,9 @@ std::vector<LaunchRow> read_launches(const Database& db, std::int64_t schema) {
     id.threads = c.small();
     id.environment = c.text();
     row.repeats = c.maybe_integer().value_or(0);
+    if (row.repeats >= row.id)
+      internal_error(
+          "launch {} measures launch {} again, which is not before it", row.id, row.repeats);
     rows.push_back(std::move(row));
   }
   return rows;
@@ -268,6 +273,12 @@ std::vector<VisitRow> read_visits(const Database& db) {
     row.warmup = c.flag();
     row.steps = c.small();
     row.wall_ns = c.integer();
+    if (row.steps < 1 || row.wall_ns < 1)
+      internal_error("visit {} of launch {} counts {} units in {} ns",
+                     row.id,
+                     row.launch,
+                     row.steps,
+                     row.wall_ns);
     row.device_ns = c.maybe_integer();
     row.tokens = c.integer();
     row.loss = c.maybe_real();
@@ -379,6 +390,27 @@ LedgerData read_anywhere(const std::string& path) {
   return read_file(copy.path(), Database::Mode::ReadWrite);
 }
 
+// What no writer of ours leaves, and what would change verdicts unseen.
+void check_repetitions(const LedgerData& data) {
+  std::map<std::int64_t, const LaunchRow*> launches;
+  std::map<std::tuple<std::int64_t, LaunchKind, int>, std::int64_t> counted;
+  const auto place = [](const LaunchRow& row) { return std::tuple(row.cell, row.kind, row.index); };
+  for (const LaunchRow& launch : data.launches) {
+    launches[launch.id] = &launch;
+    const auto repeated = launches.find(launch.repeats);
+    if (launch.repeats != 0 &&
+        (repeated == launches.end() || place(*repeated->second) != place(launch)))
+      internal_error("launch {} measures launch {} again, which is another one of the plan",
+                     launch.id,
+                     launch.repeats);
+    const bool counts =
+        launch.state == LaunchState::Complete || launch.state == LaunchState::Partial;
+    if (launch.kind != LaunchKind::Timed || !counts || data.superseded(launch.id)) continue;
+    if (const auto [first, is_new] = counted.try_emplace(place(launch), launch.id); !is_new)
+      internal_error("launches {} and {} of one number would both count", first->second, launch.id);
+  }
+}
+
 } // namespace
 
 LedgerData ledger_rows::read(const Database& db) {
@@ -399,6 +431,7 @@ LedgerData ledger_rows::read(const Database& db) {
               db.path(),
               change);
   data.launches = read_launches(db, schema);
+  check_repetitions(data);
   data.visits = read_visits(db);
   data.metrics = read_metrics(db);
   data.gates = read_gates(db);
@@ -418,7 +451,8 @@ Result<LedgerData> read_ledger(const std::string& directory) {
   try {
     return read_anywhere(path);
   } catch (const DatabaseError& error) {
-    if (error.is_damaged()) return ledger_schema::damaged(path, error.what());
+    const bool lacks = error.code() == SQLITE_ERROR; // a table or a column
+    if (error.is_damaged() || lacks) return ledger_schema::damaged(path, error.what());
     return Error{error.what()};
   } catch (const Failure& error) {
     if (error.kind() == Failure::Kind::Internal)

@@ -115,13 +115,12 @@ void check_pages(const Database& db) {
     throw Failure(Failure::Kind::BadInput, damaged(db.path(), pages.text(0)).message);
   Statement orphans = db.prepare("PRAGMA foreign_key_check");
   if (orphans.step())
-    throw Failure(Failure::Kind::BadInput,
-                  damaged(db.path(),
-                          fmt::format("row {} of {} belongs to no row of {}",
-                                      orphans.integer(1),
-                                      orphans.text(0),
-                                      orphans.text(2)))
-                      .message);
+    throw Failure(
+        Failure::Kind::BadInput,
+        damaged(
+            db.path(),
+            fmt::format("a row of {} belongs to no row of {}", orphans.text(0), orphans.text(2)))
+            .message);
 }
 
 Result<bool> check_version(const std::string& path, std::int64_t version) {

@@ -39,8 +39,8 @@ other_data(const LedgerData& data, const CellRow& cell, const std::string& finge
   const auto found = known.find(data_name(cell));
   if (found == known.end() || found->second == fingerprint) return std::nullopt;
   return fmt::format("the data '{}' is not what these results were measured with (now: {}; then: "
-                     "{}). Launches over other data are never mixed: put the data "
-                     "back, or use --fork to set the old results aside and start again",
+                     "{}). Launches over other data are never mixed: put the data back, or name "
+                     "another directory with --out (`assay run --fork` sets the old results aside)",
                      found->first,
                      fingerprint,
                      found->second);

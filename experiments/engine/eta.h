@@ -26,6 +26,12 @@ public:
     seen_[{task.cell, task.kind}].push_back(seconds);
   }
 
+  // Where no launch tells how long this one takes, the running one does: `elapsed` seconds for
+  // `done` rounds of `all`.
+  void assume(const LaunchTask& task, double elapsed, int done, int all) {
+    if (done > 0 && !expected(task)) finished(task, elapsed * all / done);
+  }
+
   std::optional<double> left(const std::vector<LaunchTask>& after,
                              std::optional<double> current_left) const {
     if (!current_left) return std::nullopt;

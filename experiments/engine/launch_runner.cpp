@@ -10,6 +10,7 @@
 #include "core/text.h"
 #include "experiments/engine/data_fingerprint.h"
 #include "experiments/engine/stop_signal.h"
+#include "experiments/evidence/redo.h"
 
 namespace assay {
 
@@ -145,8 +146,12 @@ LaunchOutcome LaunchRunner::run() {
   try {
     WorkerProcess worker(context_.options.worker_path, context_.options.worker_arguments, log);
     converse(worker);
-    outcome_.row.state = LaunchState::Complete;
-    context_.ledger.end_launch(outcome_.row.id, LaunchState::Complete, "", outcome_.row.steady);
+    if (is_more_disturbed()) {
+      set_aside();
+    } else {
+      outcome_.row.state = LaunchState::Complete;
+      context_.ledger.end_launch(outcome_.row.id, LaunchState::Complete, "", outcome_.row.steady);
+    }
   } catch (const End& end) {
     close(end);
     if (end.why == End::Why::BadInput) throw Failure(Failure::Kind::BadInput, end.reason);
@@ -356,9 +361,35 @@ void LaunchRunner::add_event(const EventRow& event) {
   outcome_.events.push_back(event);
 }
 
-// With at least half of its rounds a timed launch counts as partial, else it is to be run again.
+// A launch that measures another again takes its place, but not where more rounds are disturbed
+// than the limit and than in the earlier one. By covariates alone, never by times.
+bool LaunchRunner::is_more_disturbed() const {
+  const DisturbedLaunch own{.disturbed = outcome_.disturbed_rounds,
+                            .rounds = outcome_.counted_rounds};
+  if (task_.repeats == 0 || !beyond_limit(own.disturbed, own.rounds, context_.data.spec.limits))
+    return false;
+  const std::vector<DisturbedLaunch> counted = disturbed_rounds(context_.ledger.read());
+  return std::any_of(counted.begin(), counted.end(), [&](const DisturbedLaunch& earlier) {
+    return earlier.launch == task_.repeats && earlier.share() < own.share();
+  });
+}
+
+void LaunchRunner::set_aside() {
+  outcome_.row.state = LaunchState::Failed;
+  outcome_.row.reason =
+      fmt::format("set aside: {} of {} rounds disturbed; the earlier launch counts",
+                  outcome_.disturbed_rounds,
+                  outcome_.counted_rounds);
+  add_event({outcome_.row.id, timed_rounds_, utc_now(), "set_aside", outcome_.row.reason});
+  context_.ledger.end_launch(
+      outcome_.row.id, LaunchState::Failed, outcome_.row.reason, outcome_.row.steady);
+}
+
+// With at least half of its rounds a timed launch counts as partial, else it is to be run again. A
+// repetition that ended early takes no launch's place: a person could choose by when he stops it.
 void LaunchRunner::close(const End& end) {
-  const bool enough = task_.kind == LaunchKind::Timed && enough_rounds(timed_rounds_, cell_.rounds);
+  const bool enough = task_.kind == LaunchKind::Timed && task_.repeats == 0 &&
+                      enough_rounds(timed_rounds_, cell_.rounds);
   if (end.why == End::Why::Stopped)
     add_event({outcome_.row.id, timed_rounds_, utc_now(), "stopped", end.reason});
   outcome_.row.state = enough ? LaunchState::Partial : LaunchState::Failed;

@@ -79,6 +79,8 @@ private:
   std::string round_text() const;
   void store_gates_and_metrics(const nlohmann::json& event, bool gates);
   void finish(WorkerProcess& worker);
+  bool is_more_disturbed() const;
+  void set_aside();
   void close(const End& end);
   void add_event(const EventRow& event);
   double round_timeout() const;

@@ -106,14 +106,18 @@ bool holds_more(const Bundle& a, const Bundle& b) {
 }
 
 // Launches get new numbers; the one that a launch repeats was started, and written, before it.
-using NewIds = std::map<std::pair<std::size_t, std::int64_t>, std::int64_t>;
+struct Written {
+  std::map<std::pair<std::size_t, std::int64_t>, std::int64_t> ids;
+  std::map<std::tuple<std::int64_t, LaunchKind, int>, int> attempts; // of a cell, kind and index
+};
 
-void write(Ledger& ledger, Bundle& bundle, const std::string& output, NewIds& ids) {
+void write(Ledger& ledger, Bundle& bundle, const std::string& output, Written& written) {
   LaunchRow launch = bundle.launch;
-  const auto repeated = ids.find({bundle.known_as.front().first, launch.repeats});
-  launch.repeats = repeated == ids.end() ? 0 : repeated->second;
+  const auto repeated = written.ids.find({bundle.known_as.front().first, launch.repeats});
+  launch.repeats = repeated == written.ids.end() ? 0 : repeated->second;
+  launch.attempt = written.attempts[{launch.cell, launch.kind, launch.index}]++;
   const std::int64_t id = ledger.start_launch(launch);
-  for (const auto& name : bundle.known_as) ids[name] = id;
+  for (const auto& name : bundle.known_as) written.ids[name] = id;
   for (VisitRow& row : bundle.visits) row.launch = id;
   for (MetricRow& row : bundle.metrics) row.launch = id;
   for (GateRow& row : bundle.gates) row.launch = id;
@@ -290,8 +294,8 @@ MergeSummary merge(const std::vector<std::string>& inputs, const std::string& ou
     plan.spec.command = commands_of(all);
     fresh.mark();
     const std::unique_ptr<Ledger> ledger = Ledger::open(fresh.path(), plan);
-    NewIds ids;
-    for (auto& [key, bundle] : kept) write(*ledger, bundle, fresh.path(), ids);
+    Written written;
+    for (auto& [key, bundle] : kept) write(*ledger, bundle, fresh.path(), written);
     ledger->finish();
   }
   fresh.place();

@@ -37,7 +37,7 @@ public:
         trace_budget_(plan.trace_budget_bytes) {
     StopSignal::acknowledge_with(options.acknowledge);
     check_cells(plan.ledger);
-    if (options.fork) summary_.set_aside = set_aside(plan, directory, options);
+    if (options.fork) summary_.older_results = set_aside(plan, directory, options);
     refuse_foreign_files(directory);
     log_directory_ = (fs::path(directory) / "logs").string();
     new_ledger_ = !fs::exists(fs::path(directory) / ledger_schema::kFileName);
@@ -280,10 +280,11 @@ private:
       progress.warmup = round.warmup;
       progress.warmup_round = round.warmup ? round.all : 0;
       progress.disturbed = round.disturbed;
-      const double share =
-          static_cast<double>(round.all) / (round.all - round.counted + progress.rounds);
+      const int all = round.all - round.counted + progress.rounds;
       const double elapsed = seconds_since(start);
-      progress.eta_seconds = eta_.left(after, elapsed / share - elapsed);
+      Eta eta = eta_;
+      eta.assume(task, elapsed, round.all, all);
+      progress.eta_seconds = eta.left(after, elapsed * all / round.all - elapsed);
       report(progress);
     };
     const LaunchOutcome outcome = LaunchRunner(context, task).run();
@@ -309,15 +310,28 @@ private:
   void note_disturbed(RunProgress progress, const LaunchTask& task, const LaunchOutcome& outcome) {
     last_disturbed_ =
         beyond_limit(outcome.disturbed_rounds, outcome.counted_rounds, data_.spec.limits);
+    const bool set_aside = data_.set_aside(outcome.row.id);
     // A timed launch that does not count is measured again anyway.
-    if (!is_counted(outcome.row) || !last_disturbed_) return;
-    summary_.disturbed.push_back(fmt::format("{}, timed launch {}: {} of {} rounds",
-                                             progress.cell,
-                                             task.index,
-                                             outcome.disturbed_rounds,
-                                             outcome.counted_rounds));
-    progress.note = "disturbed by other work: " + summary_.disturbed.back();
+    if (!last_disturbed_ || (!is_counted(outcome.row) && !set_aside)) return;
+    const std::string what = fmt::format("{}, timed launch {}: {} of {} rounds",
+                                         progress.cell,
+                                         task.index,
+                                         outcome.disturbed_rounds,
+                                         outcome.counted_rounds);
+    (set_aside ? summary_.set_aside : summary_.disturbed).push_back(what);
+    if (set_aside) summary_.try_again.insert(redo_cause(outcome.row.repeats, progress.cell));
+    progress.note = "disturbed by other work: " + what +
+                    (set_aside ? "; set aside, the earlier launch counts" : "");
     report(progress);
+  }
+
+  // What `--redo` was given for a launch: its cell, or "disturbed".
+  std::string redo_cause(std::int64_t launch, const std::string& cell) const {
+    std::string cause = cell;
+    for (const EventRow& event : data_.events)
+      if (event.launch == launch && event.kind == "redo")
+        cause = event.cause == kCauseDisturbed ? kCauseDisturbed : cell;
+    return cause;
   }
 
   RunProgress describe(const LaunchTask& task) const {
@@ -336,6 +350,7 @@ private:
   }
 
   void note_trouble(RunProgress progress, const LaunchOutcome& outcome) {
+    if (data_.set_aside(outcome.row.id)) return; // note_disturbed() told it
     std::string note = outcome.row.reason;
     for (const GateRow& gate : outcome.gates)
       if (!gate.passed)

@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -59,7 +60,9 @@ struct RunSummary {
   std::string stopped;        // why it is incomplete: "the time limit of 9m", "interrupted"
   std::vector<std::string>
       disturbed; // launches of this run beyond the limit: "varlen, timed launch 1: 31 of 36 rounds"
-  std::string set_aside; // where --fork moved older results, or ""
+  std::vector<std::string> set_aside; // repetitions of this run that replaced nothing: as above
+  std::set<std::string> try_again;    // what --redo is given for them
+  std::string older_results;          // where --fork moved them, or ""
 };
 
 RunSummary run_plan(const Plan& plan, const std::string& directory, const RunOptions& options);

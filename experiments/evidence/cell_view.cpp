@@ -33,10 +33,11 @@ void add_launch(CellView& view, const LedgerData& data, const LaunchRow& launch)
   view.launches.push_back(&launch);
   if (is_counted(launch)) {
     if (data.superseded(launch.id))
-      ++view.superseded;
+      view.superseded.insert(launch.index);
     else
       view.counted.push_back(&launch);
   }
+  if (data.set_aside(launch.id)) ++view.set_aside;
   if (view.gpu.empty()) view.gpu = launch.identity.gpu;
 }
 

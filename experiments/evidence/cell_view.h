@@ -36,8 +36,9 @@ public:
   std::vector<const LaunchRow*> launches; // all, in ledger order
   // Timed ones that are complete, or partial with half, and that no later attempt replaced.
   std::vector<const LaunchRow*> counted;
-  int superseded = 0;                      // timed ones that a later attempt replaced
-  std::vector<const GateRow*> gates;       // of parity launches
+  int set_aside = 0;                 // repetitions that were more disturbed; they count nowhere
+  std::set<int> superseded;          // indices of timed ones that a later attempt replaced
+  std::vector<const GateRow*> gates; // of parity launches
   std::vector<RetiredVariant> retirements; // in the order in which they happened
   std::string untraced;                    // why its traced launch was left out, or ""
   std::string gpu;                         // board's name, "" on the CPU or before any launch

@@ -18,17 +18,13 @@ struct RoundVisits {
   const VisitRow* b = nullptr;
 };
 
-bool is_timed(const VisitRow& visit) {
-  return !visit.warmup && visit.steps > 0 && visit.wall_ns > 0;
-}
-
 std::map<int, RoundVisits>
 rounds_of(const CellView& cell, const LaunchRow& launch, const VariantRow& a, const VariantRow& b) {
   std::map<int, RoundVisits> rounds;
   for (const VisitRow* visit : cell.visits(launch.id, a.id))
-    if (is_timed(*visit)) rounds[visit->round].a = visit;
+    if (!visit->warmup) rounds[visit->round].a = visit;
   for (const VisitRow* visit : cell.visits(launch.id, b.id))
-    if (is_timed(*visit)) rounds[visit->round].b = visit;
+    if (!visit->warmup) rounds[visit->round].b = visit;
   std::erase_if(rounds, [](const auto& item) { return !item.second.a || !item.second.b; });
   return rounds;
 }

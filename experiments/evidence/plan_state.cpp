@@ -44,10 +44,12 @@ bool fills(const LaunchRow& launch, const Slot& slot) {
   return launch.cell == slot.cell->id && launch.kind == slot.kind && launch.index == slot.index;
 }
 
-// Stopped from outside, or closed to go on without a variant: no failure of the launch.
+// Stopped from outside, closed to go on without a variant, or a disturbed repetition: no failure of
+// the launch.
 bool ended_by_event(const LedgerData& data, std::int64_t launch) {
   return std::any_of(data.events.begin(), data.events.end(), [&](const EventRow& e) {
-    return e.launch == launch && (e.kind == "stopped" || e.kind == "retired");
+    return e.launch == launch &&
+           (e.kind == "stopped" || e.kind == "retired" || e.kind == "set_aside");
   });
 }
 
@@ -75,19 +77,17 @@ const LaunchRow* to_repeat(const LedgerData& data, const Slot& slot) {
 
 SlotState slot_state(const LedgerData& data, const Slot& slot, std::int64_t since) {
   int failures = 0;
-  std::optional<SlotState> kept; // of a launch that is to be measured again
   for (const LaunchRow& launch : data.launches) {
     if (!fills(launch, slot)) continue;
     if (counts(launch) && !data.superseded(launch.id)) {
       if (!redo_is_asked(data, launch)) return state_of(launch);
-      kept = state_of(launch);
+      failures = 0; // those before it are not of its repetition
     }
     if (launch.state == LaunchState::Failed && launch.id > since &&
         !ended_by_event(data, launch.id))
       failures += ended_by_bad_input(data, launch.id) ? kAttempts : 1;
   }
-  if (failures < kAttempts) return SlotState::Missing;
-  return kept.value_or(SlotState::GivenUp);
+  return failures < kAttempts ? SlotState::Missing : SlotState::GivenUp;
 }
 
 std::string last_reason(const LedgerData& data, const Slot& slot) {
@@ -199,7 +199,7 @@ void add_exclusions(const LedgerData& data, const CellRow& cell, ProblemLines& p
 }
 
 void add_owed(const LedgerData& data, const Slot& slot, bool given_up, PlanProgress& progress) {
-  const bool again = !given_up && to_repeat(data, slot) != nullptr;
+  const bool again = to_repeat(data, slot) != nullptr;
   for (OwedLaunches& owed : progress.owed)
     if (owed.cell == slot.cell->id && owed.kind == slot.kind) {
       ++owed.launches;
@@ -297,7 +297,10 @@ PlanProgress plan_progress(const LedgerData& data, std::int64_t since) {
     if (state == SlotState::GivenUp) {
       ++progress.failed;
       add_owed(data, slot, true, progress);
-      if (slot.kind != LaunchKind::Parity) add_given_up(given_up, slot, last_reason(data, slot));
+      const std::string what =
+          to_repeat(data, slot) == nullptr ? "" : "could not be measured again: ";
+      if (slot.kind != LaunchKind::Parity)
+        add_given_up(given_up, slot, what + last_reason(data, slot));
     }
     if (state != SlotState::Missing) continue;
     const std::string untraced =
@@ -338,9 +341,9 @@ std::string owed_text(const OwedLaunches& owed) {
           ? fmt::format("{} of {} {} launches", owed.launches, owed.planned, to_string(owed.kind))
           : fmt::format("{} launch", to_string(owed.kind));
   std::vector<std::string> remarks;
+  if (owed.again > 0) remarks.push_back(fmt::format("{} to be measured again", owed.again));
   if (owed.given_up > 0)
     remarks.push_back(numbered ? fmt::format("{} failed", owed.given_up) : "failed");
-  if (owed.again > 0) remarks.push_back(fmt::format("{} to be measured again", owed.again));
   return remarks.empty() ? text : fmt::format("{} ({})", text, fmt::join(remarks, ", "));
 }
 

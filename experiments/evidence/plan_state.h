@@ -54,7 +54,7 @@ struct OwedLaunches { // of one cell and kind
   int launches = 0; // of `planned`: those that the next run makes, and those that were given up
   int planned = 0;
   int given_up = 0;
-  int again = 0; // that are there, and a `redo` event asks for them again
+  int again = 0; // that are there, and a `redo` event asks for them again; given up or not
 };
 // "2 of 5 timed launches (1 failed)", "5 of 5 timed launches (5 to be measured again)"
 std::string owed_text(const OwedLaunches& owed);

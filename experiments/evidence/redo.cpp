@@ -101,6 +101,16 @@ bool redone_since(const LaunchRow& launch, const std::string& utc) {
   return launch.repeats != 0 && launch.started_utc >= utc;
 }
 
+bool is_vain_attempt(const LedgerData& data, const LaunchRow& attempt, std::int64_t launch) {
+  return attempt.repeats == launch && data.set_aside(attempt.id);
+}
+
+bool tried_in_vain_since(const LedgerData& data, std::int64_t launch, const std::string& utc) {
+  return std::any_of(data.launches.begin(), data.launches.end(), [&](const LaunchRow& attempt) {
+    return is_vain_attempt(data, attempt, launch) && redone_since(attempt, utc);
+  });
+}
+
 } // namespace
 
 bool RedoSelection::chooses(const std::string& cell) const {
@@ -108,10 +118,12 @@ bool RedoSelection::chooses(const std::string& cell) const {
 }
 
 bool redo_is_asked(const LedgerData& data, const LaunchRow& launch) {
-  const bool asked =
-      std::any_of(data.events.begin(), data.events.end(), [&](const EventRow& event) {
-        return event.launch == launch.id && event.kind == "redo";
-      });
+  bool asked = false;
+  for (const EventRow& event : data.events) { // in the order in which they were written
+    if (event.kind == "redo" && event.launch == launch.id) asked = true;
+    if (event.kind == "set_aside" && launch_of(data, event.launch).repeats == launch.id)
+      asked = false;
+  }
   return asked && !data.superseded(launch.id);
 }
 
@@ -134,24 +146,33 @@ std::vector<DisturbedLaunch> disturbed_rounds(const LedgerData& data) {
   return result;
 }
 
-std::string redo_command(const std::string& run_command,
-                         const std::string& cell,
-                         const std::string& directory) {
+std::string continue_command(const std::string& run_command,
+                             const std::string& cell,
+                             const std::string& directory) {
   std::vector<std::string> words = shell_words(run_command);
-  if (words.size() < 2 || words[1] != "run") return "assay run MATRIX --out DIR --redo disturbed";
+  if (words.size() < 2 || words[1] != "run") return "assay run MATRIX --out DIR";
   const bool merged = keep_first_command(words);
   for (const auto& [option, has_value] : kAskedOnce) take_option(words, option, has_value);
   use_matrix_of(words, directory);
   if (merged || !directory.empty())
     replace_option(words, "--out", directory.empty() ? "DIR" : directory);
-  if (!cell.empty())
-    replace_option(words, "--cell", cell);
-  else if (merged)
+  if (cell == kAllCells || (cell.empty() && merged))
     take_option(words, "--cell", true);
-  std::string command;
-  for (const std::string& word : words)
-    command += (word == "-" ? "MATRIX" : shell_word(word)) + " "; // standard input is gone
-  return command + "--redo disturbed";
+  else if (!cell.empty())
+    replace_option(words, "--cell", cell);
+  std::vector<std::string> quoted;
+  for (const std::string& word : words) // standard input is gone
+    quoted.push_back(word == "-" ? "MATRIX" : shell_word(word));
+  return fmt::format("{}", fmt::join(quoted, " "));
+}
+
+std::string redo_command(const std::string& run_command,
+                         const std::string& cell,
+                         const std::string& directory,
+                         const std::vector<std::string>& again) {
+  std::string command = continue_command(run_command, cell, directory);
+  for (const std::string& what : again) command += " --redo " + shell_word(what);
+  return command;
 }
 
 std::vector<EventRow> redo_events(const LedgerData& data, const RedoSelection& selection) {
@@ -164,7 +185,9 @@ std::vector<EventRow> redo_events(const LedgerData& data, const RedoSelection& s
     const bool disturbed = one.beyond && contains(selection.what, kCauseDisturbed);
     if (!selection.chooses(cell) || (!asked && !disturbed)) continue;
     const LaunchRow& launch = launch_of(data, one.launch);
-    if (redo_is_asked(data, launch) || (since && redone_since(launch, *since))) continue;
+    if (redo_is_asked(data, launch)) continue;
+    if (since && (redone_since(launch, *since) || tried_in_vain_since(data, launch.id, *since)))
+      continue;
     events.push_back({one.launch,
                       -1,
                       now,
@@ -178,7 +201,7 @@ std::vector<EventRow> redo_events(const LedgerData& data, const RedoSelection& s
 
 std::map<std::int64_t, RedoProgress> redo_progress(const LedgerData& data) {
   std::map<std::int64_t, std::string> since; // by cell
-  std::map<std::int64_t, std::set<int>> open, done;
+  std::map<std::int64_t, std::set<int>> open, done, set_aside;
   for (const EventRow& event : data.events) {
     if (event.kind != "redo") continue;
     const LaunchRow& launch = launch_of(data, event.launch);
@@ -188,14 +211,18 @@ std::map<std::int64_t, RedoProgress> redo_progress(const LedgerData& data) {
     open[launch.cell].insert(launch.index);
   }
   for (const LaunchRow& launch : data.launches)
-    if (const auto cell = since.find(launch.cell);
-        cell != since.end() && redone_since(launch, cell->second) &&
-        data.superseded(launch.repeats) && !open[launch.cell].contains(launch.index))
-      done[launch.cell].insert(launch.index);
+    if (const auto cell = since.find(launch.cell); cell != since.end() &&
+                                                   redone_since(launch, cell->second) &&
+                                                   !open[launch.cell].contains(launch.index)) {
+      if (data.superseded(launch.repeats)) done[launch.cell].insert(launch.index);
+      if (data.set_aside(launch.id)) set_aside[launch.cell].insert(launch.index);
+    }
   std::map<std::int64_t, RedoProgress> result;
   for (const auto& [cell, indices] : open) {
-    const int measured = static_cast<int>(done[cell].size());
-    result[cell] = {measured + static_cast<int>(indices.size()), measured};
+    RedoProgress& progress = result[cell];
+    progress.done = static_cast<int>(done[cell].size());
+    progress.set_aside = static_cast<int>(set_aside[cell].size());
+    progress.asked = static_cast<int>(indices.size()) + progress.done + progress.set_aside;
   }
   return result;
 }

@@ -12,23 +12,34 @@
 namespace assay {
 
 // Whether a launch is to be measured again: a `redo` event asks for it, and no later launch has
-// taken its place.
+// taken its place or was set aside since.
 bool redo_is_asked(const LedgerData& data, const LaunchRow& launch);
 
 struct DisturbedLaunch {
   std::int64_t launch = 0, cell = 0;
   std::int64_t disturbed = 0, rounds = 0; // counted rounds
   bool beyond = false;                    // more rounds disturbed than the plan's limit
+
+  double share() const {
+    return rounds == 0 ? 1.0 : static_cast<double>(disturbed) / static_cast<double>(rounds);
+  }
 };
 // Every timed launch that counts, by covariates alone, never by times. Needs the visits.
 std::vector<DisturbedLaunch> disturbed_rounds(const LedgerData& data);
 
-// The command of a run, as SpecRow stores it, that measures its disturbed launches again: of `cell`
-// alone where the run named cells, in `directory` where that is known ("": as recorded). Merged
-// results have the command of each part; there the first is taken, with DIR for its results.
+inline constexpr const char* kAllCells = "*"; // no name of a cell
+
+// The command of a run, as SpecRow stores it, that continues its results: `cell` alone where the
+// run named cells ("": those that it named), in `directory` where that is known ("": as recorded).
+// Merged results have the command of each part; there the first is taken, with DIR for its results.
+std::string continue_command(const std::string& run_command,
+                             const std::string& cell = "",
+                             const std::string& directory = "");
+// The same, and it measures launches again: the disturbed ones, or those of the cells `again`.
 std::string redo_command(const std::string& run_command,
                          const std::string& cell = "",
-                         const std::string& directory = "");
+                         const std::string& directory = "",
+                         const std::vector<std::string>& again = {kCauseDisturbed});
 
 struct RedoSelection {
   std::vector<std::string> what;  // names of cells, or "disturbed"
@@ -42,8 +53,9 @@ struct RedoSelection {
 // Needs the visits.
 std::vector<EventRow> redo_events(const LedgerData& data, const RedoSelection& selection);
 
-struct RedoProgress { // launches of a cell, each once, whatever number of attempts it has
-  int asked = 0, done = 0;
+struct RedoProgress {      // launches of a cell, each once, whatever number of attempts it has
+  int asked = 0, done = 0; // `done`: replaced by their repetition
+  int set_aside = 0;       // their repetition was disturbed and replaced nothing
 };
 // By cell: those in which a launch is still to be measured again, since their oldest open wish.
 std::map<std::int64_t, RedoProgress> redo_progress(const LedgerData& data);

@@ -396,67 +396,6 @@ TEST(ReleasedLedgers, OpenInThisBuild) {
   EXPECT_THAT(schemas, testing::IsSupersetOf({1, 2, 3, 4}));
 }
 
-TEST_F(LedgerTest, TruncatedFilesAreDamaged) {
-  {
-    const auto ledger = open();
-    const std::int64_t id = ledger->start_launch(timed_launch());
-    for (int round = 0; round < 400; ++round) ledger->commit_round({visit(id, 1, round)}, {});
-    ledger->finish();
-  }
-  const auto whole = fs::file_size(file());
-  for (const auto size : {whole - 1, whole / 2, std::uintmax_t{4096}, std::uintmax_t{50}}) {
-    fs::resize_file(file(), size);
-    EXPECT_THAT(error(), HasSubstr("damaged")) << size;
-    EXPECT_THAT(failure_of([&] { open(); }), HasSubstr("damaged")) << size;
-  }
-}
-
-bool pages_are_sound(const std::string& path) {
-  try {
-    Database database(path, Database::Mode::ReadOnly);
-    Statement check = database.prepare("PRAGMA integrity_check(1)");
-    return check.step() && check.text(0) == "ok";
-  } catch (const Failure&) {
-    return false;
-  }
-}
-
-// As a torn write or a bad copy leaves it: every page is one, and each parses.
-TEST_F(LedgerTest, APageCopiedOverAnotherIsDamage) {
-  {
-    const auto ledger = open();
-    const std::int64_t id = ledger->start_launch(timed_launch());
-    for (int round = 0; round < 400; ++round) ledger->commit_round({visit(id, 1, round)}, {});
-    ledger->finish();
-  }
-  const auto pages = static_cast<std::streamoff>(fs::file_size(file()) / 4096);
-  const std::string whole = scratch_ / "whole.sqlite";
-  fs::copy_file(file(), whole);
-  ASSERT_EQ(error(), "");
-  int found = 0;
-  for (int i = 1; i < pages - 1; ++i) {
-    fs::copy_file(whole, file(), fs::copy_options::overwrite_existing);
-    std::fstream raw(file(), std::ios::in | std::ios::out | std::ios::binary);
-    std::string page(4096, ' ');
-    raw.seekg((pages - i) * 4096).read(page.data(), 4096);
-    raw.seekp((pages - i - 1) * 4096).write(page.data(), 4096).flush();
-    const bool refused = error().find("damaged") != std::string::npos;
-    found += refused;
-    if (pages_are_sound(file())) continue; // a page that no table and no index uses
-    EXPECT_TRUE(refused) << "page " << pages - i - 1;
-    EXPECT_EQ(error().find('\n'), std::string::npos) << error();
-    EXPECT_THAT(failure_of([&] { open(); }), HasSubstr("damaged")) << "page " << pages - i - 1;
-  }
-  EXPECT_GE(found, pages / 2); // a page that no table uses is none's loss
-}
-
-TEST_F(LedgerTest, ARowOfALaunchThatIsNotThereIsDamage) {
-  open()->finish();
-  Database(file(), Database::Mode::ReadWrite)
-      .execute("INSERT INTO metric(launch, path, unit, value, detail) VALUES (99, 'p', '', 1, '')");
-  EXPECT_THAT(error(), test::names("metric", "row of launch"));
-}
-
 TEST_F(LedgerTest, ALockedLedgerSaysWhoAndWhatToDo) {
   const auto ledger = open();
   int ready[2];

@@ -10,8 +10,9 @@
 //                        1, in the file named by `count=PATH`; "*" stands for any index
 //   retire=NAME/ROUND    that variant is retired when it is asked for that round
 //   retire_in=KIND       … in launches of this kind alone
-//   steal_in=N                             steal of 50 % in the N-th timed launch request (needs
-//   count) harm=X               loss of levels beyond the reference's, nats per token
+//   steal_in=N           steal of 50 % in the N-th timed launch request (needs count)
+//   steal_every=N        … in every N-th of its rounds alone
+//   harm=X               loss of levels beyond the reference's, nats per token
 // Losses of a loss launch fall with the step and differ by 1 from seed to seed.
 #include <unistd.h>
 
@@ -135,24 +136,27 @@ private:
                                 : 1.0;
       const auto ns = static_cast<std::int64_t>(
           1e6 * effect * (1 + 0.001 * ((round * 7 + position * 3) % 5)) * steps);
-      visits.push_back({{"variant", index},
-                        {"position", position++},
-                        {"steps", steps},
-                        {"wall_ns", ns},
-                        {"tokens", 128 * steps},
-                        {"loss", loss(variant, round)},
-                        {"skipped_steps", 0},
-                        {"sample_ns", json::array({ns})},
-                        {"covariates", {{"steal_share", steal()}, {"involuntary_switches", 3}}}});
+      visits.push_back(
+          {{"variant", index},
+           {"position", position++},
+           {"steps", steps},
+           {"wall_ns", ns},
+           {"tokens", 128 * steps},
+           {"loss", loss(variant, round)},
+           {"skipped_steps", 0},
+           {"sample_ns", json::array({ns})},
+           {"covariates", {{"steal_share", steal(round)}, {"involuntary_switches", 3}}}});
     }
     if (settings_.count("sleep_us"))
       std::this_thread::sleep_for(std::chrono::microseconds(std::stoi(settings_["sleep_us"])));
     send({{"event", "round"}, {"round", round}, {"visits", visits}});
   }
 
-  double steal() {
-    const bool asked = kind_ == "timed" && settings_.count("steal_in") &&
-                       settings_["steal_in"] == std::to_string(index_);
+  double steal(int round) {
+    const bool asked =
+        kind_ == "timed" && settings_.count("steal_in") &&
+        settings_["steal_in"] == std::to_string(index_) &&
+        (!settings_.count("steal_every") || round % std::stoi(settings_["steal_every"]) == 0);
     return asked ? 0.5 : 0.01;
   }
 
@@ -223,7 +227,7 @@ private:
 
   void misbehave(const std::string& place) {
     if (now("die", place)) {
-      std::cerr << "about to die" << std::endl;
+      std::cerr << "about to die" << '\n';
       std::raise(SIGKILL);
     }
     if (now("hang", place)) std::this_thread::sleep_for(std::chrono::hours(1));

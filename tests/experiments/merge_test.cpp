@@ -7,6 +7,8 @@
 
 #include <algorithm>
 #include <fstream>
+#include <map>
+#include <tuple>
 
 #include "core/ledger/directory_lock.h"
 #include "core/sqlite/database.h"
@@ -52,6 +54,29 @@ TEST(Merge, JoinsDifferentLaunchesAndKeepsDuplicatesOnce) {
   }
   EXPECT_EQ(plan_progress(all).missing, 0);
   EXPECT_EQ(all.spec.command, plan.ledger.spec.command + "; assay run elsewhere");
+}
+
+// Two boards tried the same launch: merged, its attempts are told apart.
+TEST(Merge, CountsTheAttemptsOfALaunchAnew) {
+  const Scratch scratch;
+  const Plan plan = small_plan(scratch);
+  RunOptions options = fake_options();
+  options.cells = {"ema"};
+  {
+    const FakeBehaviour dies("die=timed/*/2");
+    run_plan(plan, scratch / "a", options);
+  }
+  run_plan(plan, scratch / "b", options);
+  Database(scratch / "b/ledger.sqlite", Database::Mode::ReadWrite) // not within the same second
+      .execute("UPDATE launch SET started_utc = '2099-01-01T00:00:00Z'");
+  value_or_throw(merge_ledgers({scratch / "a", scratch / "b"}, scratch / "all"));
+  const LedgerData all = value_or_throw(read_ledger(scratch / "all"));
+  std::map<std::tuple<std::int64_t, LaunchKind, int>, std::vector<int>> attempts;
+  for (const LaunchRow& launch : all.launches)
+    attempts[{launch.cell, launch.kind, launch.index}].push_back(launch.attempt);
+  EXPECT_GT(all.launches.size(), attempts.size());
+  for (const auto& [launch, numbers] : attempts)
+    for (std::size_t i = 0; i < numbers.size(); ++i) EXPECT_EQ(numbers[i], static_cast<int>(i));
 }
 
 // Launches of one number have one seed: a second measurement of them is no larger sample, and
@@ -249,6 +274,8 @@ TEST(Merge, RepeatsFollowTheirLaunches) {
   run_plan(plan, scratch / "b", options);
   options.redo = {"ema"};
   run_plan(plan, scratch / "b", options);
+  Database(scratch / "b/ledger.sqlite", Database::Mode::ReadWrite) // not within the same second
+      .execute("UPDATE launch SET started_utc = '2099-01-01T00:00:00Z'");
   value_or_throw(merge_ledgers({scratch / "a", scratch / "b"}, scratch / "all"));
   const LedgerData all = value_or_throw(read_ledger(scratch / "all"));
   int repeats = 0;

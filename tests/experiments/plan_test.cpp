@@ -128,6 +128,9 @@ TEST_F(PlanTest, ACellThatCouldNeverBeEngagedIsRefused) {
   for (const char* row : {"varlen", "mla_attention"})
     EXPECT_THAT(problem(cell(row, "pattern = \"GG\"")), test::names("M in pattern")) << row;
   EXPECT_THAT(problem(cell("varlen", "family = \"nsa\"")), test::names("nsa_attention = dense"));
+  EXPECT_THAT(problem(cell("mla_attention", "family = \"nsa\"")), test::names("or family gpt"));
+  const std::string on_gpu = "device = \"cuda\", precision = \"bf16\"";
+  EXPECT_EQ(problem(cell("mla_attention", "family = \"gpt\", " + on_gpu)), "");
   EXPECT_EQ(problem(cell("varlen", "family = \"nsa\", nsa_attention = \"dense\"")), "");
   EXPECT_THAT(problem(cell("ddp_accumulate", "ranks = 2")), test::names("accumulate = 2"));
   EXPECT_EQ(problem(cell("ddp_accumulate", "ranks = 2, accumulate = 2")), "");

@@ -8,6 +8,7 @@
 #include <chrono>
 #include <thread>
 
+#include "experiments/analysis/report.h"
 #include "experiments/engine/runner.h"
 #include "experiments/evidence/redo.h"
 #include "tests/experiments/runner_fixture.h"
@@ -144,6 +145,127 @@ TEST_F(RunnerTest, ARoundOfDisturbedLaunchesGoesOn) {
   EXPECT_EQ(attempts_of(launches(LaunchKind::Timed, "guard"), 1), 2);
   EXPECT_EQ(attempts_of(launches(LaunchKind::Timed, "guard"), 2), 3);
   EXPECT_EQ(attempts_of(launches(LaunchKind::Timed, "ema"), 1), 1);
+}
+
+// The plan has four timed launches; the fifth request is the first repetition.
+constexpr const char* kInRepetition = "steal_in=5";
+
+// A repetition in a noisy moment would replace a measurement that nothing disturbed.
+TEST_F(RunnerTest, ADisturbedRepetitionReplacesNoLaunchThatCounts) {
+  run();
+  RunOptions options = fake_options();
+  options.redo = {"guard"};
+  EXPECT_EQ(run(kInRepetition, options).outcome, RunSummary::Outcome::Complete);
+  const auto timed = launches(LaunchKind::Timed, "guard");
+  ASSERT_EQ(timed.size(), 4U);
+  const LedgerData data = ledger();
+  EXPECT_EQ(timed[2].state, LaunchState::Failed);
+  EXPECT_EQ(timed[2].repeats, timed[0].id);
+  EXPECT_TRUE(data.set_aside(timed[2].id));
+  EXPECT_FALSE(data.superseded(timed[0].id));
+  EXPECT_TRUE(data.superseded(timed[1].id)); // its repetition was not disturbed
+  EXPECT_TRUE(redo_progress(data).empty());  // the request is closed
+  EXPECT_TRUE(plan_progress(data).complete());
+  const Report report = judge_results(data);
+  EXPECT_EQ(report.cells[1].counted_launches, 2);
+  EXPECT_EQ(report.cells[1].launches_set_aside, 1);
+  EXPECT_EQ(report.cells[1].superseded_launches, 1);
+  EXPECT_EQ(report.launches[report.launches.size() - 2].state(), "set aside");
+
+  EXPECT_EQ(run("", options).outcome, RunSummary::Outcome::Complete); // asked anew: it is tried
+  EXPECT_TRUE(ledger().superseded(timed[0].id));
+}
+
+// The request goes on where it was stopped: the launch that was tried in vain is not tried again.
+TEST_F(RunnerTest, AStoppedRequestDoesNotTryAgainWhatWasSetAside) {
+  run();
+  RunOptions options = fake_options();
+  options.redo = {"guard"};
+  options.progress = stop_in_second;
+  EXPECT_EQ(run(kInRepetition, options).outcome, RunSummary::Outcome::Incomplete);
+  const auto progress = redo_progress(ledger());
+  ASSERT_EQ(progress.size(), 1U);
+  EXPECT_EQ(progress.begin()->second.asked, 2);
+  EXPECT_EQ(progress.begin()->second.done, 0);
+  EXPECT_EQ(progress.begin()->second.set_aside, 1);
+  options.progress = {};
+  EXPECT_EQ(run("", options).outcome, RunSummary::Outcome::Complete);
+  const auto timed = launches(LaunchKind::Timed, "guard");
+  EXPECT_EQ(attempts_of(timed, 1), 2);
+  EXPECT_FALSE(ledger().superseded(timed[0].id));
+  EXPECT_TRUE(ledger().superseded(timed[1].id));
+}
+
+// A disturbed launch is no better than a disturbed repetition; the later one counts, as always.
+TEST_F(RunnerTest, ADisturbedRepetitionReplacesADisturbedLaunch) {
+  run("steal_in=1");
+  RunOptions options = fake_options();
+  options.redo = {"disturbed"};
+  options.cells = {"ema"};
+  EXPECT_EQ(run(kInRepetition, options).outcome, RunSummary::Outcome::Complete);
+  const auto timed = launches(LaunchKind::Timed, "ema");
+  ASSERT_EQ(timed.size(), 3U);
+  EXPECT_EQ(disturbed_rounds(ledger()).size(), 4U);
+  EXPECT_TRUE(ledger().superseded(timed[0].id));
+  EXPECT_FALSE(ledger().set_aside(timed[2].id));
+}
+
+// A launch with 2 disturbed rounds of 6 is worth more than a repetition with 6 of 6.
+TEST_F(RunnerTest, AMoreDisturbedRepetitionReplacesNoDisturbedLaunch) {
+  run("steal_in=1;steal_every=3");
+  RunOptions options = fake_options();
+  options.redo = {"disturbed"};
+  options.cells = {"ema"};
+  const RunSummary summary = run(kInRepetition, options);
+  EXPECT_THAT(summary.disturbed, testing::IsEmpty());
+  EXPECT_THAT(summary.set_aside, testing::ElementsAre("ema, timed launch 1: 6 of 6 rounds"));
+  EXPECT_THAT(summary.try_again, testing::ElementsAre("disturbed"));
+  const auto timed = launches(LaunchKind::Timed, "ema");
+  ASSERT_EQ(timed.size(), 3U);
+  EXPECT_FALSE(ledger().superseded(timed[0].id));
+  EXPECT_TRUE(ledger().set_aside(timed[2].id));
+  EXPECT_EQ(disturbed_rounds(ledger()).front().disturbed, 2);
+  EXPECT_EQ(disturbed_rounds(ledger()).front().rounds, 6);
+}
+
+// A person could otherwise choose a measurement by the moment of stopping.
+TEST_F(RunnerTest, ARepetitionThatEndedEarlyReplacesNothing) {
+  run();
+  RunOptions options = fake_options();
+  options.redo = {"guard"};
+  options.progress = [](const RunProgress& progress) {
+    if (progress.round == 4) ::raise(SIGTERM); // of 6: a first attempt would be partial
+  };
+  EXPECT_EQ(run("", options).outcome, RunSummary::Outcome::Incomplete);
+  const auto timed = launches(LaunchKind::Timed, "guard");
+  ASSERT_EQ(timed.size(), 3U);
+  EXPECT_EQ(timed[2].state, LaunchState::Failed);
+  EXPECT_FALSE(ledger().superseded(timed[0].id));
+  EXPECT_EQ(redo_progress(ledger()).begin()->second.asked, 2);
+  EXPECT_EQ(run().outcome, RunSummary::Outcome::Complete);
+  EXPECT_TRUE(ledger().superseded(timed[0].id));
+}
+
+// The launch counts, but what was asked for was not done; the next run tries it again.
+TEST_F(RunnerTest, ARepetitionThatIsGivenUpLeavesTheRunIncomplete) {
+  run();
+  RunOptions options = fake_options();
+  options.redo = {"guard"};
+  const RunSummary summary = run("die=timed/*/2", options);
+  EXPECT_EQ(summary.outcome, RunSummary::Outcome::Incomplete);
+  EXPECT_EQ(summary.progress.failed, 2);
+  const PlanProgress progress = plan_progress(ledger());
+  EXPECT_FALSE(progress.complete());
+  ASSERT_EQ(progress.owed.size(), 1U);
+  EXPECT_EQ(owed_text(progress.owed[0]),
+            "2 of 2 timed launches (2 to be measured again, 2 failed)");
+  EXPECT_THAT(progress.problems,
+              testing::Contains(testing::HasSubstr("could not be measured again: ")));
+  const Report report = judge_results(ledger());
+  EXPECT_FALSE(report.complete());
+  EXPECT_EQ(report.cells[1].counted_launches, 2);
+  EXPECT_EQ(run().outcome, RunSummary::Outcome::Complete);
+  EXPECT_EQ(judge_results(ledger()).cells[1].superseded_launches, 2);
 }
 
 TEST_F(RunnerTest, ARedoOfACellThatIsNotChosenIsRefusedBeforeItIsAskedFor) {

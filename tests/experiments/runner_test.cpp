@@ -390,11 +390,11 @@ TEST_F(RunnerTest, AnotherBuildIsRefusedAndForked) {
   fork.fork = true;
   const RunSummary summary = run("build=fake-2", fork);
   EXPECT_EQ(summary.outcome, RunSummary::Outcome::Complete);
-  EXPECT_EQ(summary.set_aside, scratch_ / "r.1");
+  EXPECT_EQ(summary.older_results, scratch_ / "r.1");
   EXPECT_EQ(value_or_throw(read_ledger(scratch_ / "r.1")).launches.front().identity.build,
             "fake-1");
   for (const LaunchRow& launch : ledger().launches) EXPECT_EQ(launch.identity.build, "fake-2");
-  EXPECT_EQ(run("build=fake-2", fork).set_aside,
+  EXPECT_EQ(run("build=fake-2", fork).older_results,
             ""); // the same plan and build: nothing to set aside
 }
 
@@ -411,10 +411,10 @@ TEST_F(RunnerTest, OtherDataBehindTheSamePathIsRefusedAndForked) {
   EXPECT_EQ(ledger().metrics.size(), metrics); // nothing was measured over the other data
   RunOptions fork = fake_options();
   fork.fork = true;
-  EXPECT_EQ(run("data=text-2", fork).set_aside, scratch_ / "r.1");
+  EXPECT_EQ(run("data=text-2", fork).older_results, scratch_ / "r.1");
   for (const auto& [name, fingerprint] : data_fingerprints(ledger()))
     EXPECT_EQ(fingerprint, "text-2");
-  EXPECT_EQ(run("data=text-2", fork).set_aside, "");
+  EXPECT_EQ(run("data=text-2", fork).older_results, "");
 }
 
 TEST_F(RunnerTest, DataThatChangesBetweenTwoCellsIsRefused) {
@@ -435,7 +435,7 @@ TEST_F(RunnerTest, AnotherPlanIsRefusedAndForked) {
   EXPECT_THAT(message, HasSubstr("seed: 7 in the results, 8 now"));
   RunOptions fork = fake_options();
   fork.fork = true;
-  EXPECT_EQ(run("", fork).set_aside, scratch_ / "r.1");
+  EXPECT_EQ(run("", fork).older_results, scratch_ / "r.1");
 }
 
 TEST_F(RunnerTest, AWorkerOfAnotherProtocolIsRefused) {
