@@ -118,11 +118,12 @@ void note_cell(const CellReport& cell, const SpecRow& spec, std::vector<Alarm>& 
   for (const Comparison& comparison : cell.comparisons)
     if (const std::string why = why_exclusion_matters(comparison, cell, spec); !why.empty())
       alarm(AlarmCode::PairsExcluded,
-            fmt::format("{} of {} pairs of {} -> {} are excluded (disturbed by other work): {}",
+            fmt::format("{} of {} pairs of {} -> {} {} excluded (disturbed by other work): {}",
                         comparison.pairs.all_excluded(),
                         comparison.pairs.all_pairs(),
                         comparison.a,
                         comparison.b,
+                        comparison.pairs.all_excluded() == 1 ? "is" : "are",
                         why));
 }
 
@@ -160,7 +161,7 @@ void note_failures(Report& report) {
   std::vector<std::tuple<std::int64_t, LaunchKind, std::string>> order;
   std::map<std::tuple<std::int64_t, LaunchKind, std::string>, Failed> failures;
   for (const LaunchSummary& launch : report.launches) {
-    if (launch.row.state != LaunchState::Failed || launch.interrupted) continue;
+    if (launch.row.state != LaunchState::Failed || launch.interrupted || launch.set_aside) continue;
     const std::tuple key{launch.row.cell, launch.row.kind, launch.row.reason};
     Failed& failed = failures[key];
     if (failed.attempts++ == 0) order.push_back(key), failed.first = launch.row.attempt + 1;

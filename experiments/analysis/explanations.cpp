@@ -162,13 +162,14 @@ void apply_stage_clause(ClaimResult& result, const Comparison& comparison) {
     result.reason = {ReasonCode::StagesNotChecked,
                      "the stages of the gain were not checked: " + why_not};
   else if (!share)
-    result.reason = {ReasonCode::NoGainInStages,
-                     fmt::format("the traced steps show no gain in {}", result.claim.stages)};
+    result.reason = {
+        ReasonCode::NoGainInStages,
+        fmt::format("the traced steps show no gain in {}", claimed_stages_text(result.claim))};
   else
     result.reason = {ReasonCode::GainElsewhere,
                      fmt::format("{:.0f} % of the gain is in {}; a confirmed claim needs {:.0f} %",
                                  100 * *share,
-                                 result.claim.stages,
+                                 claimed_stages_text(result.claim),
                                  100 * kNamedStagesShare)};
 }
 

@@ -78,14 +78,16 @@ std::vector<std::string> shape_warnings_of(const CellView& view) {
 }
 
 // The next action where other work spoiled launches.
-std::optional<Reason> redo_reason(const CellView& view, int disturbed) {
+std::optional<Reason>
+redo_reason(const CellView& view, int disturbed, const std::string& directory) {
   if (disturbed == 0) return std::nullopt;
   const std::string why_not = why_not_continued(*view.spec);
   return Reason{ReasonCode::PairsDisturbed,
                 "other work disturbed launches; " +
-                    (why_not.empty() ? "to measure them again on a quiet machine: `" +
-                                           redo_command(view.spec->command, view.cell->name) + "`"
-                                     : "these results cannot be continued: " + why_not)};
+                    (why_not.empty()
+                         ? "to measure them again on a quiet machine: `" +
+                               redo_command(view.spec->command, view.cell->name, directory) + "`"
+                         : "these results cannot be continued: " + why_not)};
 }
 
 using DisturbedByCell = std::map<std::int64_t, int>;
@@ -110,7 +112,8 @@ CellReport report_cell(const CellView& view,
   std::set<int> indices;
   for (const LaunchRow* launch : view.counted) indices.insert(launch->index);
   result.counted_launches = static_cast<int>(indices.size());
-  result.superseded_launches = view.superseded;
+  result.superseded_launches = static_cast<int>(view.superseded.size());
+  result.launches_set_aside = view.set_aside;
   result.launches_with_copies = static_cast<int>(view.counted.size());
   result.loss_launches = view.complete_indices(LaunchKind::Loss);
   result.loss_curves = loss_curves(view);
@@ -118,7 +121,7 @@ CellReport report_cell(const CellView& view,
   for (const VariantPair& pair : pairs_to_compare(view))
     result.comparisons.push_back(compare(view, pair, levels));
   const CellContext context{
-      why_invalid(view, result), view.spec->sesoi, redo_reason(view, disturbed)};
+      why_invalid(view, result), view.spec->sesoi, redo_reason(view, disturbed, options.traces)};
   for (Comparison& comparison : result.comparisons) judge(comparison, context);
   explain_from_traces(result, view, options.traces);
   estimate_roofline(result, view);
@@ -231,6 +234,7 @@ Report judge_results(const LedgerData& data, const JudgeOptions& options) {
     for (const LaunchRow* launch : cell.launches) {
       report.launches.push_back(summarize(cell, *launch, report));
       report.launches.back().replaced = data.superseded(launch->id);
+      report.launches.back().set_aside = data.set_aside(launch->id);
     }
   std::stable_sort(report.launches.begin(),
                    report.launches.end(),
@@ -245,6 +249,7 @@ Report judge_results(const LedgerData& data, const JudgeOptions& options) {
 
 std::string LaunchSummary::state() const {
   if (replaced) return "replaced";
+  if (set_aside) return "set aside";
   return row.state == LaunchState::Failed && interrupted ? "interrupted"
                                                          : std::string(to_string(row.state));
 }

@@ -63,6 +63,7 @@ struct CellReport {
   int counted_launches = 0;        // that count, of the planned ones
   int launches_with_copies = 0;    // the same with every copy that a merge brought
   int disturbed_launches = 0;      // of launches_with_copies: other work exceeded the plan's limit
+  int launches_set_aside = 0;      // repetitions that were more disturbed; they count nowhere
   int superseded_launches = 0;     // timed ones that were measured again; they count nowhere
   int planned_launches = 0;
   int loss_launches = 0; // that are complete, of cell.loss_seeds
@@ -98,8 +99,9 @@ struct LaunchSummary {
   int warmup_rounds = 0;
   bool interrupted = false; // ended from outside: it did not fail
   bool replaced = false;    // a later attempt was measured; this one counts nowhere
+  bool set_aside = false;   // measured again, more disturbed: the earlier attempt counts
 
-  // "complete", "partial", "failed", "interrupted", "running", "replaced"
+  // "complete", "partial", "failed", "interrupted", "running", "replaced", "set aside"
   std::string state() const;
 };
 

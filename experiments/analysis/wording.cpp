@@ -234,6 +234,12 @@ std::string measured_text(const ClaimResult& result) {
   return result.gain ? "measured " + gain_text(result) : "not measured";
 }
 
+std::string claimed_stages_text(const ClaimRow& claim) {
+  std::string text;
+  for (const char c : claim.stages) text += c == ',' ? ", " : std::string(1, c);
+  return text;
+}
+
 std::string claim_state_text(const ClaimResult& result) {
   std::string text(to_string(result.state));
   const bool decided = result.state != ClaimState::NotTested &&
@@ -269,6 +275,8 @@ std::string launches_text(const CellReport& cell) {
                 : fmt::format(", {} usable (depends on the comparison)", fmt::join(used, " or "));
   if (cell.superseded_launches > 0)
     text += fmt::format(", {} measured again", cell.superseded_launches);
+  if (cell.launches_set_aside > 0)
+    text += fmt::format(", {} set aside (repetition disturbed)", cell.launches_set_aside);
   return text;
 }
 
@@ -425,13 +433,19 @@ std::vector<std::string> alarm_lines(const Report& report) {
 }
 
 std::string repeated_line(const CellReport& cell) {
-  const int count = cell.superseded_launches;
-  if (count == 0) return "";
-  return fmt::format(
-      "{} timed launch{} measured again; the earlier attempt{} not enter the verdict",
-      count,
-      count == 1 ? " was" : "es were",
-      count == 1 ? " does" : "s do");
+  std::vector<std::string> parts;
+  if (const int count = cell.superseded_launches; count > 0)
+    parts.push_back(
+        fmt::format("{} timed launch{} measured again; the earlier attempt{} not enter the verdict",
+                    count,
+                    count == 1 ? " was" : "es were",
+                    count == 1 ? " does" : "s do"));
+  if (const int count = cell.launches_set_aside; count > 0)
+    parts.push_back(fmt::format("{} repetition{} disturbed and set aside; the earlier launch{}",
+                                count,
+                                count == 1 ? " was" : "s were",
+                                count == 1 ? " enters the verdict" : "es enter the verdict"));
+  return fmt::format("{}", fmt::join(parts, "; "));
 }
 
 std::string summary_text(const Report& report) {

@@ -46,6 +46,7 @@ std::string mde_text(const std::optional<Effect>& effect); // "0.81 %", or "-"
 std::string verdict_word(const Verdict& verdict);
 // "+10 to +15 % throughput"
 std::string claimed_text(const ClaimRow& claim);
+std::string claimed_stages_text(const ClaimRow& claim); // "forward, backward"
 // "+14.0 % [+13.0, +15.1] %", or "-"
 std::string gain_text(const ClaimResult& result);
 // "measured +14.0 % [+13.0, +15.1] %", or "not measured"

@@ -134,12 +134,12 @@ StepSelection select_steps(const Trace& trace, const std::optional<StepWindow>& 
   if (selection.steps.empty()) {
     if (trace.steps.empty())
       bad_input("{}: the trace has no steps; export it without --steps", trace.path);
-    bad_input("{}: has steps {} to {}, none of {}-{}",
+    bad_input("{}: has steps {} to {}, not {}{}",
               trace.path,
               trace.steps.front().step,
               trace.steps.back().step,
               window->first,
-              window->last);
+              window->last == window->first ? "" : fmt::format(" to {}", window->last));
   }
   selection.range.begin = selection.steps.front().start;
   selection.range.end = selection.range.begin;

@@ -38,6 +38,13 @@ std::vector<StageDelta> largest(const Waterfall& waterfall) {
   return stages;
 }
 
+// That differences which are all noise add up to noise says nothing; that they do not, does.
+bool says_closure(const Waterfall& waterfall) {
+  return !waterfall.closed || std::any_of(waterfall.stages.begin(),
+                                          waterfall.stages.end(),
+                                          [](const StageDelta& stage) { return stage.clear; });
+}
+
 } // namespace
 
 TimeScale scale_of(const Waterfall& waterfall) {
@@ -89,7 +96,7 @@ std::string where_text(const Explanation& explanation) {
       text += fmt::format(" ({})", doubt);
   }
   if (text.empty()) text = "no stage differs";
-  if (waterfall.timed_a_ns <= 0) return "where: " + text;
+  if (waterfall.timed_a_ns <= 0 || !says_closure(waterfall)) return "where: " + text;
   return fmt::format("where: {}; {}",
                      text,
                      waterfall.closed
@@ -122,8 +129,8 @@ std::string closure_figures_text(const Waterfall& waterfall) {
 }
 
 std::string closure_text(const Waterfall& waterfall) {
-  const std::string figures = closure_figures_text(waterfall);
-  if (waterfall.timed_a_ns <= 0 || waterfall.pairs == 0) return figures;
+  std::string figures = closure_figures_text(waterfall);
+  if (waterfall.timed_a_ns <= 0 || waterfall.pairs == 0 || !says_closure(waterfall)) return figures;
   return fmt::format("the parts {} to the timed difference: {}",
                      waterfall.closed ? "add up" : "do not add up",
                      figures);

@@ -2,6 +2,7 @@
 // and lists are sections (section.h).
 #pragma once
 
+#include <array>
 #include <string>
 
 #include "experiments/analysis/report.h"
@@ -29,5 +30,17 @@ std::string render_html(const Report& report);     // one self-contained page, n
 int explained_comparisons(const Report& report);
 // Tidy, one row per visit of every launch, RFC 4180.
 std::string render_csv(const LedgerData& data);
+
+// What `assay report` writes.
+struct ReportFile {
+  const char* name;
+  std::string (*render)(const Report&, const LedgerData&);
+};
+inline constexpr std::array<ReportFile, 4> kReportFiles{{
+    {"report.html", [](const Report& report, const LedgerData&) { return render_html(report); }},
+    {"report.md", [](const Report& report, const LedgerData&) { return render_markdown(report); }},
+    {"report.json", [](const Report& report, const LedgerData&) { return render_json(report); }},
+    {"report.csv", [](const Report&, const LedgerData& data) { return render_csv(data); }},
+}};
 
 } // namespace assay

@@ -23,7 +23,7 @@ template <class T> std::string or_empty(const std::optional<T>& value) {
 
 std::string visit_fields(const VisitRow& visit) {
   const Covariates& c = visit.covariates;
-  const double unit_ns = visit.steps > 0 ? static_cast<double>(visit.wall_ns) / visit.steps : NAN;
+  const double unit_ns = static_cast<double>(visit.wall_ns) / visit.steps;
   std::string text = fmt::format("{},{},{},{},{},{},{},{},{},{},{}",
                                  visit.id,
                                  visit.round,

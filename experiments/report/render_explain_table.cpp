@@ -66,7 +66,7 @@ std::string render_explain_table(const Report& report,
     if (!claim->claim.stages.empty())
       out.line(fmt::format("claim {}, expected in {}: {}{}",
                            claim->claim.id,
-                           claim->claim.stages,
+                           claimed_stages_text(claim->claim),
                            claim_state_text(*claim),
                            claim->reason.empty() ? "" : "; " + claim->reason.text),
                2);

@@ -229,6 +229,7 @@ ordered_json cell_json(const CellReport& value) {
                       {"launches_planned", value.planned_launches},
                       {"launches_disturbed", value.disturbed_launches},
                       {"launches_measured_again", value.superseded_launches},
+                      {"launches_set_aside", value.launches_set_aside},
                       {"loss_launches_counted", value.loss_launches},
                       {"loss_launches_planned", value.cell.loss_seeds},
                       {"loss_curves", loss_curves_json(value)},

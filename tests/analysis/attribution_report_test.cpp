@@ -307,7 +307,7 @@ TEST_F(TraceEvidence, EveryRendererShowsIt) {
                            "self time per step (ms)",
                            "faster",
                            "x1.000",
-                           "forward,backward: CONFIRMED"})
+                           "forward, backward: CONFIRMED"})
     EXPECT_THAT(table, HasSubstr(part));
   EXPECT_THAT(render_explain_summary(report, {{0, 0}}, ascii), HasSubstr("forward -"));
   EXPECT_THAT(render_table(judge_results(data), ascii), Not(HasSubstr("forward -")));

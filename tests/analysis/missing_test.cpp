@@ -102,6 +102,10 @@ TEST(Redo, TheCommandIsTheRunsOwn) {
             "assay run m.toml --out r --cell 'a b' --redo disturbed");
   EXPECT_EQ(redo_command("assay run m.toml --out r --cell a"),
             "assay run m.toml --out r --cell a --redo disturbed");
+  EXPECT_EQ(continue_command("assay run m.toml --cell a --out r --cell=b", kAllCells),
+            "assay run m.toml --out r");
+  EXPECT_EQ(redo_command("assay run m.toml --out r", "", "", {"a b", "c"}),
+            "assay run m.toml --out r --redo 'a b' --redo c");
   const std::string merged = "assay run m.toml --out r.a --cell a --quiet; "
                              "assay run m.toml --out r.b --cell b";
   EXPECT_EQ(redo_command(merged, "b"), "assay run m.toml --out DIR --cell b --redo disturbed");

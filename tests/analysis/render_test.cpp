@@ -95,17 +95,6 @@ TEST(DisplayText, RankTimesWithoutATraceHaveNoColumnsOfOne) {
   EXPECT_EQ(ranks_section(report).columns.size(), 6);
 }
 
-TEST(DisplayText, ABoundBelowZeroKeepsItsSign) {
-  const auto of = [](double lower, double upper) {
-    return interval_text(Interval{std::log1p(lower), std::log1p(upper)});
-  };
-  EXPECT_EQ(of(-0.0004, 0.105), "[-0.0, +10.5] %");
-  EXPECT_EQ(of(0.0004, 0.105), "[+0.0, +10.5] %");
-  EXPECT_EQ(of(-0.105, -0.0004), "[-10.5, -0.0] %");
-  EXPECT_EQ(of(0, 0.105), "[+0.0, +10.5] %");
-  EXPECT_EQ(change_text(-1e-6), "+0.00 %") << "an estimate has no side to tell";
-}
-
 std::size_t lines_between(const std::string& text, const char* from, const char* to) {
   const std::size_t start = text.find(from), end = text.find(to, start);
   EXPECT_NE(end, std::string::npos) << text;

@@ -67,6 +67,36 @@ TEST(Intervals, NameTheirLevelOrTheReasonWhyThereIsNone) {
   EXPECT_EQ(at_95_text(one), judged_text(one));
 }
 
+TEST(Intervals, ABoundBelowZeroKeepsItsSign) {
+  const auto of = [](double lower, double upper) {
+    return interval_text(Interval{std::log1p(lower), std::log1p(upper)});
+  };
+  EXPECT_EQ(of(-0.0004, 0.105), "[-0.0, +10.5] %");
+  EXPECT_EQ(of(0.0004, 0.105), "[+0.0, +10.5] %");
+  EXPECT_EQ(of(-0.105, -0.0004), "[-10.5, -0.0] %");
+  EXPECT_EQ(of(0, 0.105), "[+0.0, +10.5] %");
+  EXPECT_EQ(change_text(-1e-6), "+0.00 %") << "an estimate has no side to tell";
+}
+
+// Differences that are all noise add up to noise; that they do not add up is always said.
+TEST(Breakdown, AddsUpOnlyWhereAStageDiffers) {
+  Explanation explanation;
+  Waterfall& waterfall = explanation.waterfall;
+  waterfall.timed_a_ns = waterfall.a_ns = 1e8;
+  waterfall.pairs = 10;
+  waterfall.closed = true;
+  StageDelta& forward = waterfall.stages.emplace_back();
+  forward.delta_ns = -1e6;
+  EXPECT_THAT(where_text(explanation), Not(HasSubstr("add up")));
+  EXPECT_THAT(closure_text(waterfall), Not(HasSubstr("add up")));
+  forward.clear = true;
+  EXPECT_THAT(where_text(explanation), HasSubstr("the parts add up"));
+  EXPECT_THAT(closure_text(waterfall), HasSubstr("the parts add up"));
+  forward.clear = waterfall.closed = false;
+  EXPECT_THAT(where_text(explanation), HasSubstr("do not add up"));
+  EXPECT_THAT(closure_text(waterfall), HasSubstr("do not add up"));
+}
+
 // One launch: the table shows no effect, the details say why, and no dash replaces an interval.
 TEST(Intervals, OneLaunchShowsNoEffectInTheTable) {
   SyntheticCell cell = two_level_cell(-0.1);

@@ -101,27 +101,35 @@ removable_traces(const fs::path& directory, const LedgerData& data, bool every) 
   return found;
 }
 
-void print_clean(const CleanOptions& options, const std::vector<Leftover>& found) {
+// "2 files, 3 MiB"
+std::string total_text(const std::vector<Leftover>& files) {
   std::uintmax_t bytes = 0;
+  for (const Leftover& file : files) bytes += file.bytes;
+  return fmt::format("{} file{}, {}",
+                     files.size(),
+                     files.size() == 1 ? "" : "s",
+                     human_bytes(static_cast<double>(bytes)));
+}
+
+// `kept`: traces that --traces would remove too.
+void print_clean(const CleanOptions& options,
+                 const std::vector<Leftover>& found,
+                 const std::vector<Leftover>& kept) {
   TextWriter out(terminal_style(false, 0));
-  for (const Leftover& file : found) {
-    bytes += file.bytes;
+  for (const Leftover& file : found)
     out.line(fmt::format(
         "{}: {}, {}", file.path.string(), human_bytes(static_cast<double>(file.bytes)), file.why));
-  }
-  const std::string total = fmt::format("{} file{}, {}",
-                                        found.size(),
-                                        found.size() == 1 ? "" : "s",
-                                        human_bytes(static_cast<double>(bytes)));
   if (found.empty())
     out.line(options.directory + ": nothing to remove" +
-             (options.traces ? "" : "; --traces removes the traces of the report too"));
+             (kept.empty() ? "" : "; --traces would remove its traces: " + total_text(kept)));
   else
-    out.line((options.dry_run ? "would remove " : "removed ") + total);
+    out.line((options.dry_run ? "would remove " : "removed ") + total_text(found));
   if (options.traces && !found.empty())
     out.line(fmt::format(
         "Without the traces no stages, kernels and timelines {}: not in explain, export and the "
-        "viewer's traces. Verdicts, pairs and the report files that were written before stay.",
+        "viewer's traces. Verdicts, pairs and the report files that were written before stay; a "
+        "claim that names stages becomes CONSISTENT at best. No later run into this directory "
+        "records the traces again.",
         options.dry_run ? "would be left" : "are left"));
   fmt::print("{}", out.take());
 }
@@ -139,7 +147,13 @@ void clean(const CleanOptions& options) {
                   file.path.string(),
                   error.message());
   if (lock >= 0) ::close(lock);
-  if (!options.json) return print_clean(options, found);
+  if (!options.json) {
+    const bool ask = !options.traces && found.empty();
+    return print_clean(options,
+                       found,
+                       ask ? removable_traces(options.directory, data, true)
+                           : std::vector<Leftover>{});
+  }
   json files = json::array();
   for (const Leftover& file : found)
     files.push_back({{"path", file.path.string()}, {"bytes", file.bytes}, {"why", file.why}});

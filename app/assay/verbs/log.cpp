@@ -92,13 +92,12 @@ void add_entries(std::vector<Entry>& entries, const std::string& directory, bool
   for (const CellReport& cell : report.cells) {
     const LaunchRow* last = last_launch(report, cell.cell.name);
     for (const Comparison& comparison : cell.comparisons)
-      if (comparison.against_reference)
-        entries.push_back({last != nullptr && !last->ended_utc.empty() ? last->ended_utc
-                                                                       : report.spec.created_utc,
-                           directory,
-                           cell.cell.name,
-                           last != nullptr ? last->identity.build : "",
-                           comparison});
+      entries.push_back(
+          {last != nullptr && !last->ended_utc.empty() ? last->ended_utc : report.spec.created_utc,
+           directory,
+           cell.cell.name,
+           last != nullptr ? last->identity.build : "",
+           comparison});
   }
 }
 

@@ -11,6 +11,7 @@
 #include "core/files/toml_text.h"
 #include "core/result.h"
 #include "core/text.h"
+#include "model/config/key_choices.h"
 #include "model/config/optimization.h"
 
 namespace assay::cli {
@@ -28,13 +29,18 @@ std::string toml_value(const std::string& text) {
   return number || literal ? text : toml_string(text);
 }
 
+std::string unquoted(const std::string& value) {
+  const bool quoted = value.size() > 1 && value.front() == '"' && value.back() == '"';
+  return quoted ? value.substr(1, value.size() - 2) : value;
+}
+
 // What the parser of matrices would refuse, in the words of the command line. A list is left to it.
-void check_setting(const std::string& assignment, const std::string& key, std::string value) {
+void check_setting(const std::string& assignment,
+                   const std::string& key,
+                   const std::string& value) {
   if (value.starts_with("[")) return;
-  if (value.size() > 1 && value.front() == '"' && value.back() == '"')
-    value = value.substr(1, value.size() - 2);
   TrainConfig config;
-  const Result<bool> done = set_key_text(config, key, value);
+  const Result<bool> done = set_key_text(config, key, unquoted(value));
   if (done) return;
   constexpr std::string_view kTable = "base.";
   if (key.starts_with(kTable))
@@ -61,9 +67,16 @@ void set(Settings& settings, const std::string& assignment) {
     settings.emplace_back(key, value);
 }
 
+// The family that an optimization needs, or the only one that has the preset.
+std::string family_of(const MatrixDraft& draft, const Optimization& row) {
+  const std::vector<std::string> families = families_with_preset(draft.preset);
+  return row.family.empty() && families.size() == 1 ? families.front() : row.family;
+}
+
 Settings settings_of(const MatrixDraft& draft, const Optimization& row) {
   Settings settings;
-  if (!row.family.empty()) set(settings, "family=" + row.family);
+  if (const std::string family = family_of(draft, row); !family.empty())
+    set(settings, "family=" + family);
   if (row.needs_ranks) set(settings, "ranks=2");
   const std::string on_cuda = draft.device == "cuda" ? " " + row.on_cuda : "";
   for (const std::string& one : CLI::detail::split(row.on_tiny + on_cuda, ' '))
@@ -91,12 +104,17 @@ void check_levels(const MatrixDraft& draft, const Optimization& row) {
                 level,
                 did_you_mean(level, known),
                 fmt::join(known, ", "));
+  for (auto level = draft.levels.begin(); level != draft.levels.end(); ++level)
+    if (std::find(draft.levels.begin(), level, *level) != level)
+      bad_input("--levels names '{}' twice", *level);
 }
 
-void check_preset(const MatrixDraft& draft, const Optimization& row) {
+void check_preset(const MatrixDraft& draft, const Settings& settings) {
   TrainConfig config;
-  if (!row.family.empty()) config.family = row.family;
   config.preset = draft.preset;
+  for (const auto& [key, value] : settings)
+    if (key == "family" || key == "preset")
+      (void)value_or_throw(set_key_text(config, key, unquoted(value)));
   (void)value_or_throw(resolve(config));
 }
 
@@ -135,9 +153,9 @@ std::string threads_line(const MatrixDraft& draft, const Settings& settings) {
 std::string matrix_text(const MatrixDraft& draft) {
   const Optimization& row = find_row(draft.optimization);
   check_levels(draft, row);
-  check_preset(draft, row);
-  std::vector<std::string> keys;
   const Settings settings = settings_of(draft, row);
+  check_preset(draft, settings);
+  std::vector<std::string> keys;
   for (const auto& [key, value] : settings) keys.push_back(fmt::format("{} = {}", key, value));
   std::string text = fmt::format("# {}: {}\n", row.name, row.summary);
   text += kDraftLine;

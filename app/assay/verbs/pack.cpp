@@ -19,7 +19,9 @@
 #include "core/result.h"
 #include "core/text.h"
 #include "core/trace/trace_file.h"
+#include "experiments/analysis/report.h"
 #include "experiments/analysis/wording.h"
+#include "experiments/report/render.h"
 
 namespace assay::cli {
 
@@ -44,22 +46,37 @@ void refuse_unfinished(const fs::path& directory) {
               log.filename().string());
 }
 
-// The pages that a reader opens, made again when rows came after them.
-void update_report(const fs::path& directory) {
+std::int64_t modified(const fs::path& path) {
+  const auto time = std::chrono::file_clock::to_sys(fs::last_write_time(path));
+  return std::chrono::duration_cast<std::chrono::seconds>(time.time_since_epoch()).count();
+}
+
+// The pages that a reader opens: made again when rows came after them, in memory alone where the
+// directory cannot be written. Returns their number.
+int add_pages(TarArchive& archive,
+              const std::string& root,
+              const fs::path& directory,
+              const LedgerData& data) {
   std::error_code error;
-  const fs::path page = directory / "report.html";
+  const fs::path page = directory / "report.html", ledger = directory / ledger_schema::kFileName;
   const bool current = fs::exists(page, error) &&
-                       fs::last_write_time(page, error) >=
-                           fs::last_write_time(directory / ledger_schema::kFileName, error);
-  if (current) return;
-  if (::access(directory.c_str(), W_OK) != 0) {
-    fmt::print(stderr,
-               "note: {} cannot be written, so the archive has no new report; `assay report DIR` "
-               "makes it from the archive\n",
-               directory.string());
-    return;
+                       fs::last_write_time(page, error) >= fs::last_write_time(ledger, error);
+  const bool writable = ::access(directory.c_str(), W_OK) == 0;
+  if (!current && writable) capture(program_path("assay"), {"report", directory.string()});
+  int files = 0;
+  const Report report =
+      current || writable ? Report{} : judge_results(data, {.traces = directory.string()});
+  for (const ReportFile& file : kReportFiles) {
+    const fs::path path = directory / file.name;
+    if (!current && !writable)
+      archive.add(root + file.name, file.render(report, data), modified(ledger));
+    else if (fs::exists(path, error))
+      archive.add_file(root + file.name, path.string());
+    else
+      continue;
+    ++files;
   }
-  capture(program_path("assay"), {"report", directory.string()});
+  return files;
 }
 
 // "measured by, with": one paragraph for each machine and build.
@@ -72,7 +89,7 @@ std::string about(const LedgerData& data) {
   std::set<std::string> machines;
   for (const LaunchRow& launch : data.launches) {
     const Identity& id = launch.identity;
-    if (id.build.empty()) continue;
+    if (id.build.empty() || launch.state == LaunchState::Failed) continue;
     machines.insert(
         fmt::format("measured on {}: {}{}, kernel {}, {}\n"
                     "with LibTorch {}{}, worker build {}\n",
@@ -96,11 +113,6 @@ std::string about(const LedgerData& data) {
                      version_line());
 }
 
-std::int64_t modified(const fs::path& path) {
-  const auto time = std::chrono::file_clock::to_sys(fs::last_write_time(path));
-  return std::chrono::duration_cast<std::chrono::seconds>(time.time_since_epoch()).count();
-}
-
 void pack(const PackOptions& options) {
   const fs::path directory = fs::path(plain_path(options.directory));
   const LedgerData data = value_or_throw(read_ledger(directory.string()));
@@ -114,7 +126,6 @@ void pack(const PackOptions& options) {
               "HOST 'cat > mine.tar.gz'",
               options.out);
   refuse_unfinished(directory);
-  update_report(directory);
   const std::string root = fs::weakly_canonical(directory).filename().string() + "/";
   const fs::path ledger = directory / ledger_schema::kFileName;
   TarArchive archive(options.out);
@@ -122,11 +133,7 @@ void pack(const PackOptions& options) {
   archive.add(root + "matrix.toml", data.spec.matrix_toml, modified(ledger));
   archive.add_file(root + ledger_schema::kFileName, ledger.string());
   std::int64_t files = 3;
-  for (const char* name : {"report.html", "report.md", "report.json", "report.csv"})
-    if (const fs::path page = directory / name; fs::exists(page)) {
-      archive.add_file(root + name, page.string());
-      ++files;
-    }
+  files += add_pages(archive, root, directory, data);
   if (!options.no_traces)
     for (const std::string& trace : list_traces(directory.string())) {
       archive.add_file(root + "traces/" + fs::path(trace).filename().string(), trace);

@@ -200,6 +200,11 @@ std::string mde_text(const Plan& plan, const PlanEstimate& estimate, const std::
                      scatter_text(estimate, directory));
 }
 
+std::string total_time_text(const PlanEstimate& estimate, const PlanArguments& options) {
+  if (estimate.seconds) return human_seconds(*estimate.seconds);
+  return options.no_probe ? "unknown without a probe" : "unknown: the probe failed, see above";
+}
+
 void print_plan(const Plan& plan, const PlanEstimate& estimate, const PlanArguments& options) {
   TextWriter out(options.terminal.style());
   out.line(
@@ -210,12 +215,11 @@ void print_plan(const Plan& plan, const PlanEstimate& estimate, const PlanArgume
                                     plan.ledger.cells.end(),
                                     [](const CellRow& cell) { return cell.loss_seeds > 0; });
   print_cells(out, cell_rows(plan, estimate), any_loss);
-  out.line(
-      fmt::format("total time {}.{}{}{}",
-                  estimate.seconds ? human_seconds(*estimate.seconds) : "unknown without a probe",
-                  traces_text(plan, estimate),
-                  any_loss ? " Loss: seeds x optimizer steps." : "",
-                  mde_text(plan, estimate, options.out)));
+  out.line(fmt::format("total time {}.{}{}{}",
+                       total_time_text(estimate, options),
+                       traces_text(plan, estimate),
+                       any_loss ? " Loss: seeds x optimizer steps." : "",
+                       mde_text(plan, estimate, options.out)));
   for (const std::string& note : plan.notes) out.line(note, 0, "note: ");
   for (const std::string& what : plan.lacks) out.line("`assay run` needs " + what, 0, "note: ");
   for (const std::string& text : shape_warnings(plan.ledger)) out.line(text, 0, "shape warning: ");

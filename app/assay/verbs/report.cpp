@@ -33,12 +33,6 @@ struct ReportOptions {
   TerminalOptions terminal;
 };
 
-void write_file(const std::string& path, std::string text) {
-  OutputFile file(path);
-  file.write(std::move(text));
-  file.finish();
-}
-
 bool traces_gone(const Report& report, const LedgerData& data) {
   return std::any_of(report.cells.begin(), report.cells.end(), [&](const CellReport& cell) {
     return data.latest_launch(cell.cell.id, LaunchKind::Traced, LaunchState::Complete) &&
@@ -72,11 +66,14 @@ bool would_lose_explanations(const std::string& out, const Report& report, const
   return traces_gone(report, data) && explained_before(out) > explained_comparisons(report);
 }
 
+// All or, where the disk is full or nobody may write there, none.
 void write_files(const std::string& out, const Report& report, const LedgerData& data) {
-  write_file(out + "/report.md", render_markdown(report));
-  write_file(out + "/report.json", render_json(report));
-  write_file(out + "/report.csv", render_csv(data));
-  write_file(out + "/report.html", render_html(report));
+  std::vector<std::unique_ptr<OutputFile>> files;
+  for (const ReportFile& file : kReportFiles) {
+    files.push_back(std::make_unique<OutputFile>(fmt::format("{}/{}", out, file.name)));
+    files.back()->write(file.render(report, data));
+  }
+  for (const auto& file : files) file->finish();
 }
 
 enum class Files { NotAsked, Unchanged, Written };
@@ -86,9 +83,16 @@ Files update_files(const ReportOptions& options,
                    const Report& report,
                    const LedgerData& data) {
   if (options.no_files) return Files::NotAsked;
-  make_directory(out);
-  if (would_lose_explanations(out, report, data)) return Files::Unchanged;
-  write_files(out, report, data);
+  try {
+    make_directory(out);
+    if (would_lose_explanations(out, report, data)) return Files::Unchanged;
+    write_files(out, report, data);
+  } catch (const Failure& failure) {
+    throw Failure(failure.kind(),
+                  fmt::format("{}; the report files were not written: --out DIR writes them "
+                              "elsewhere, --no-files only prints the verdicts",
+                              failure.what()));
+  }
   return Files::Written;
 }
 
@@ -107,19 +111,18 @@ void report(const ReportOptions& options) {
   const Report report = judge_results(data, {.traces = options.directory});
   if (!options.cell.empty()) find_cell(report, options.cell);
   const std::string directory = options.out.empty() ? options.directory : options.out;
-  const Files files = update_files(options, directory, report, data);
-  const std::string line = files_line(options, directory, files);
-  if (options.json) {
+  const TableStyle style = options.terminal.style();
+  if (options.json)
     fmt::print("{}\n",
                render_json(options.cell.empty() ? report : report_of_cell(report, options.cell)));
-    if (files == Files::Unchanged) fmt::print(stderr, "{}\n", line);
-    return;
-  }
-  const TableStyle style = options.terminal.style();
-  fmt::print(
-      "{}",
-      render_table(report, style, {options.cell, options.verbose, shell_word(options.directory)}));
-  if (files == Files::NotAsked) return;
+  else
+    fmt::print("{}",
+               render_table(
+                   report, style, {options.cell, options.verbose, shell_word(options.directory)}));
+  const Files files = update_files(options, directory, report, data);
+  const std::string line = files_line(options, directory, files);
+  if (options.json && files == Files::Unchanged) fmt::print(stderr, "{}\n", line);
+  if (options.json || files == Files::NotAsked) return;
   TextWriter out(style);
   out.raw("");
   out.line(line);

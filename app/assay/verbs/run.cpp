@@ -58,7 +58,8 @@ QuietWait quiet_wait(const Plan& plan, const std::string& limit) {
 }
 
 RunSummary run_with_progress(const Plan& plan, const Options& options) {
-  if (options.out == "-") bad_input("--out -: results are a directory; name one");
+  if (options.out == "-" || options.out.empty())
+    bad_input("--out '{}': results are a directory; name one", options.out);
   RunProgressLine line(options.quiet);
   RunOptions run;
   run.worker_path = program_path("assay-worker");
@@ -91,10 +92,12 @@ std::string left_out_text(const PlanProgress& p) {
 std::string result_line(const RunSummary& summary, const Options& options) {
   const PlanProgress& p = summary.progress;
   if (summary.outcome == RunSummary::Outcome::Complete && summary.nothing_again)
-    return fmt::format(
-        "nothing was measured again in {}: no chosen launch was disturbed beyond the "
-        "limit",
-        options.out);
+    return fmt::format("nothing was measured again in {}: no chosen launch {}",
+                       options.out,
+                       std::find(options.redo.begin(), options.redo.end(), kCauseDisturbed) ==
+                               options.redo.end()
+                           ? "counts yet"
+                           : "was disturbed beyond the limit");
   if (summary.outcome == RunSummary::Outcome::Complete && options.cells.empty() && p.not_run > 0)
     return fmt::format("complete: {} launches ({}) in {}", p.done, left_out_text(p), options.out);
   if (summary.outcome == RunSummary::Outcome::Complete && options.cells.empty())
@@ -127,6 +130,22 @@ void print_disturbed(const RunSummary& summary, const std::string& command) {
              printable(redo_command(command)));
 }
 
+// `command`: that of the plan, to which a person adds.
+void print_set_aside(const RunSummary& summary, const std::string& command) {
+  if (summary.set_aside.empty()) return;
+  const bool one = summary.set_aside.size() == 1;
+  fmt::print(stderr,
+             "other work disturbed {} repetition{} ({}), so the earlier launch{} still count{}; to "
+             "try again on a quiet machine:\n  {}\n",
+             summary.set_aside.size(),
+             one ? "" : "s",
+             printable(fmt::format("{}", fmt::join(summary.set_aside, "; "))),
+             one ? "" : "es",
+             one ? "s" : "",
+             printable(redo_command(
+                 command, "", "", {summary.try_again.begin(), summary.try_again.end()})));
+}
+
 bool prints_verdicts(const RunSummary& summary, const Options& options) {
   return summary.outcome == RunSummary::Outcome::Complete && !options.json && !options.quiet;
 }
@@ -146,16 +165,18 @@ void print_summary(const RunSummary& summary, const Options& options, const std:
                 {"problems", p.problems},
                 {"stopped", summary.stopped},
                 {"disturbed", summary.disturbed},
-                {"set_aside", summary.set_aside}});
+                {"set_aside", summary.set_aside},
+                {"older_results", summary.older_results}});
     return;
   }
-  if (!summary.set_aside.empty())
+  if (!summary.older_results.empty())
     fmt::print(stderr,
                "older results of another plan or build are now in {}\n",
-               printable(summary.set_aside));
+               printable(summary.older_results));
   for (const std::string& problem : p.problems)
     fmt::print(stderr, "problem: {}\n", printable(problem));
   if (!prints_verdicts(summary, options)) print_disturbed(summary, command); // else they do
+  print_set_aside(summary, command);
   fmt::print(stderr, "{}\n", printable(result_line(summary, options)));
 }
 

@@ -43,8 +43,10 @@ struct Status {
   Report report;
   PlanProgress progress;
   std::map<std::int64_t, RedoProgress> repeats;
-  bool can_redo = false; // no run goes on, and nobody asked to measure the disturbed launches again
-  std::string why_not_continued; // then: why they cannot be measured again, or ""
+  // While no run goes on, or "": the commands that measure what is left, and disturbed launches
+  // too.
+  std::string next, next_quiet;
+  std::string why_not_continued; // in their place: why no run continues these results
   std::string engine;            // who runs it now, or ""
   std::optional<double> eta_seconds;
 
@@ -85,6 +87,17 @@ std::string worker_build() {
   }
 }
 
+void find_next(Status& status, const LedgerData& data) {
+  const bool owes = !status.progress.complete();
+  const bool disturbed = !redo_events(data, {{kCauseDisturbed}, {}}).empty();
+  if (!owes && !disturbed) return;
+  status.why_not_continued = why_not_continued(data, worker_build());
+  if (!status.why_not_continued.empty()) return;
+  const std::string& command = data.spec.command;
+  if (owes) status.next = continue_command(command, kAllCells, status.directory);
+  if (disturbed) status.next_quiet = redo_command(command, kAllCells, status.directory);
+}
+
 Status read_status(const std::string& directory) {
   Status status;
   status.directory = directory;
@@ -94,14 +107,19 @@ Status read_status(const std::string& directory) {
   status.progress = plan_progress(data);
   keep_what_is_missing(status);
   status.repeats = redo_progress(data);
-  status.can_redo = status.engine.empty() && !redo_events(data, {{kCauseDisturbed}, {}}).empty();
-  if (status.can_redo) status.why_not_continued = why_not_continued(data, worker_build());
-  if (status.engine.empty()) return status;
+  if (status.engine.empty()) {
+    find_next(status, data);
+    return status;
+  }
   Eta eta;
   eta.read(data);
   double current = 0; // the running launch's share that is done
-  if (const LaunchSummary* running = status.running())
+  if (const LaunchSummary* running = status.running()) {
     current = seconds_between(running->row.started_utc, utc_now()).value_or(0);
+    const int done = running->rounds + running->warmup_rounds,
+              all = running->row.rounds_planned + running->warmup_rounds;
+    eta.assume({running->row.cell, running->row.kind}, current, done, all);
+  }
   if (const auto left = eta.left(missing_launches(data), 0.0))
     status.eta_seconds = std::max(0.0, *left - current);
   return status;
@@ -140,10 +158,12 @@ void print_json_status(const Status& status) {
               {"missing", missing},
               {"launches", launches}};
   for (const auto& [cell, repeats] : status.repeats)
-    out["measured_again"].push_back(
-        {{"cell", status.cell_name(cell)}, {"done", repeats.done}, {"asked", repeats.asked}});
-  if (status.can_redo && status.why_not_continued.empty())
-    out["redo"] = redo_command(status.report.spec.command, "", status.directory);
+    out["measured_again"].push_back({{"cell", status.cell_name(cell)},
+                                     {"done", repeats.done},
+                                     {"set_aside", repeats.set_aside},
+                                     {"asked", repeats.asked}});
+  if (!status.next.empty()) out["continue"] = status.next;
+  if (!status.next_quiet.empty()) out["redo"] = status.next_quiet;
   if (!status.why_not_continued.empty()) out["cannot_continue"] = status.why_not_continued;
   if (status.eta_seconds) out["eta_seconds"] = *status.eta_seconds;
   if (const LaunchSummary* running = status.running()) out["running"] = launch_json(*running);
@@ -181,7 +201,12 @@ std::string cell_text(const Status& status, const CellReport& cell) {
   std::string text =
       fmt::format("{} of {} timed launches", cell.counted_launches, cell.planned_launches);
   if (const auto found = status.repeats.find(cell.cell.id); found != status.repeats.end())
-    text += fmt::format(", {} of {} measured again", found->second.done, found->second.asked);
+    text += fmt::format(", {} of {} measured again{}",
+                        found->second.done,
+                        found->second.asked,
+                        found->second.set_aside == 0
+                            ? ""
+                            : fmt::format(" ({} set aside)", found->second.set_aside));
   if (cell.cell.loss_seeds > 0)
     text += fmt::format(", {} of {} loss launches", cell.loss_launches, cell.cell.loss_seeds);
   return text;
@@ -283,9 +308,8 @@ void print_status(const Status& status, const TableStyle& style) {
                cell.cell.name + ": ");
   if (!status.why_not_continued.empty())
     out.line(status.why_not_continued, 2, "these results cannot be continued: ");
-  else if (status.can_redo)
-    out.line(
-        redo_command(report.spec.command, "", status.directory), 2, "next, on a quiet machine: ");
+  if (!status.next.empty()) out.line(status.next, 2, "next: ");
+  if (!status.next_quiet.empty()) out.line(status.next_quiet, 2, "next, on a quiet machine: ");
   for (const std::string& problem : status.progress.problems) out.line(problem, 2, "problem: ");
   print_ended(status, out);
   fmt::print("{}", out.take());

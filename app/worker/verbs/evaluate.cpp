@@ -121,7 +121,7 @@ int evaluate(const EvaluateOptions& options) {
                               {"bits_per_byte", bits_per_byte}}
                    .dump(2));
   } else {
-    fmt::print("{:.4f}{} nats/token, {:.4f} bits/byte\n{} weights of step {}; {} batches of the {} "
+    fmt::print("{:.4f}{} nats/token, {:.4f} bits/byte\n{} weights of step {}; {} batch{} of the {} "
                "documents of {}: {} tokens, {} bytes\n",
                total.nats_per_token,
                interval_text(evaluation),
@@ -129,6 +129,7 @@ int evaluate(const EvaluateOptions& options) {
                ema ? "EMA" : "raw",
                restored.step,
                options.batches,
+               options.batches == 1 ? "" : "es",
                options.train_split ? "training" : "held-out",
                restored.config.data,
                total.tokens,

@@ -46,27 +46,29 @@ std::string clocks_text(const std::optional<Clocks>& clocks) {
                         : "floating (" + lowest + " MHz in every visit)";
 }
 
-// "2026-01-28T10:11:12Z to 2026-01-28T10:52:00Z, 40 launches, beside 1 attempt that did not end"
+// "2026-01-28T10:11:12Z to 2026-01-28T10:52:00Z, 40 launches, beside 1 attempt that does not count"
 std::string measured_span(const Report& report) {
   std::string first, last;
-  std::size_t complete = 0;
+  std::size_t counted = 0, others = 0;
   for (const LaunchSummary& launch : report.launches) {
     const LaunchRow& row = launch.row;
-    complete += row.state == LaunchState::Complete;
+    const bool ended = row.state == LaunchState::Complete || row.state == LaunchState::Partial;
+    counted += ended && !launch.replaced;
+    others += row.state == LaunchState::Failed || launch.replaced;
     if (!row.started_utc.empty() && (first.empty() || row.started_utc < first))
       first = row.started_utc;
     last = std::max(last, std::max(row.started_utc, row.ended_utc));
   }
   if (first.empty()) return "no launch has started";
-  const std::size_t others = report.launches.size() - complete;
-  return fmt::format(
-      "{}{}, {}{}",
-      first,
-      last == first ? "" : " to " + last,
-      launch_count_text(complete),
-      others == 0
-          ? ""
-          : fmt::format(", beside {} attempt{} that did not end", others, others == 1 ? "" : "s"));
+  return fmt::format("{}{}, {}{}",
+                     first,
+                     last == first ? "" : " to " + last,
+                     launch_count_text(counted),
+                     others == 0 ? ""
+                                 : fmt::format(", beside {} attempt{} that {} not count",
+                                               others,
+                                               others == 1 ? "" : "s",
+                                               others == 1 ? "does" : "do"));
 }
 
 // "A=1\nB=2\n" as "A=1, B=2".
@@ -93,6 +95,11 @@ std::string rounds_done(const EventRow& event) {
   return event.round < 0 ? "-" : std::to_string(event.round);
 }
 
+// A launch that ended while it was built does not have its threads yet.
+bool has_measured(const LaunchSummary& launch) {
+  return launch.row.state == LaunchState::Complete || launch.rounds + launch.warmup_rounds > 0;
+}
+
 Section list(const char* id, const char* title, const std::vector<std::string>& items) {
   Section section{.id = id, .title = title};
   for (const std::string& item : items) section.rows.push_back({{item}, ""});
@@ -107,8 +114,10 @@ Section run_section(const Report& report) {
     if (!text.empty()) section.rows.push_back({{label, text}, ""});
   };
   std::vector<std::string> machines, builds;
+  const bool any_measured =
+      std::any_of(report.launches.begin(), report.launches.end(), has_measured);
   for (const LaunchSummary& launch : report.launches) {
-    if (!is_known(launch.row.identity)) continue;
+    if (!is_known(launch.row.identity) || (any_measured && !has_measured(launch))) continue;
     add_once(machines, machine_text(launch.row.identity));
     add_once(builds, build_text(launch.row.identity));
   }

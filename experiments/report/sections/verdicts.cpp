@@ -72,16 +72,31 @@ std::string control_note(const Report& report) {
                      largest->cell.name);
 }
 
-// Attempts that `assay run --redo` replaced, by cell.
-std::string repeated_note(const Report& report) {
+// "2 in ema, 1 in guard": a number of launches by cell, where there are any.
+std::string by_cell(const Report& report, int CellReport::*count) {
   std::vector<std::string> cells;
   for (const CellReport& cell : report.cells)
-    if (cell.superseded_launches > 0)
-      cells.push_back(fmt::format("{} in {}", cell.superseded_launches, cell.cell.name));
+    if (cell.*count > 0) cells.push_back(fmt::format("{} in {}", cell.*count, cell.cell.name));
+  return fmt::format("{}", fmt::join(cells, ", "));
+}
+
+// Attempts that `assay run --redo` replaced, by cell.
+std::string repeated_note(const Report& report) {
+  const std::string cells = by_cell(report, &CellReport::superseded_launches);
   if (cells.empty()) return "";
-  return fmt::format("Launches measured again (`assay run --redo`): {}; only the last attempt of a "
-                     "launch enters the verdict.",
-                     fmt::join(cells, ", "));
+  return fmt::format("Launches measured again (`assay run --redo`): {}; the replaced attempts "
+                     "enter no verdict.",
+                     cells);
+}
+
+// Attempts of `assay run --redo` that replaced nothing, by cell.
+std::string set_aside_note(const Report& report) {
+  const std::string cells = by_cell(report, &CellReport::launches_set_aside);
+  if (cells.empty()) return "";
+  return fmt::format(
+      "Repetitions set aside, because other work disturbed them beyond the limit and "
+      "more than the earlier launch: {}; the earlier launch enters the verdict.",
+      cells);
 }
 
 // "varlen (a -> b, a -> c), norms (a -> b)": the comparisons with such a verdict, or "".
@@ -268,7 +283,8 @@ Section verdicts_section(const Report& report) {
   if (with_all)
     section.notes.push_back("All pairs: the effect of every pair, those that other work disturbed "
                             "included; no verdict reads it.");
-  for (const auto& build : {quality_note, few_launches_note, repeated_note, control_note})
+  for (const auto& build :
+       {quality_note, few_launches_note, repeated_note, set_aside_note, control_note})
     if (std::string note = build(report); !note.empty()) section.notes.push_back(std::move(note));
   return section;
 }

@@ -9,7 +9,7 @@ namespace {
 
 LaunchMark mark_of(const LaunchSummary& launch, std::size_t index) {
   LaunchMark mark{index, launch_text(launch.row), launch.state(), "", Tone::Neutral};
-  if (launch.replaced) {
+  if (launch.replaced || launch.set_aside) {
     mark.glyph = "–";
     return mark;
   }
