@@ -65,7 +65,7 @@ struct ClaimRow { // copied from experiments/claims at plan time
   std::string requires_json; // {"device":"cuda","precision":["bf16"]}: what a cell's config must be
                              // to meet it
   std::string stages;        // stages that the document names, "forward,backward"; "": none
-  std::string source_errors; // arithmetic faults of its document, one sentence per line
+  std::vector<std::string> source_errors = {}; // arithmetic faults of its document, a sentence each
 };
 
 struct CellRow {

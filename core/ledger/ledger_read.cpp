@@ -16,6 +16,7 @@
 #include "core/ledger/ledger_schema.h"
 #include "core/ledger/old_events.h"
 #include "core/ledger/plan_json.h"
+#include "core/lines.h"
 #include "core/sqlite/database.h"
 
 namespace assay {
@@ -127,7 +128,7 @@ std::vector<ClaimRow> read_claims(const Database& db, std::int64_t schema) {
     row.unmet = c.text();
     row.requires_json = c.text();
     row.stages = c.text();
-    row.source_errors = c.text();
+    row.source_errors = lines_of(c.text());
     rows.push_back(std::move(row));
   }
   return rows;

@@ -5,6 +5,7 @@
 #include "core/ledger/covariates.h"
 #include "core/ledger/ledger_rows.h"
 #include "core/ledger/ledger_schema.h"
+#include "core/lines.h"
 #include "core/sqlite/database.h"
 
 namespace assay::ledger_rows {
@@ -128,7 +129,7 @@ void insert_plan(const Database& db, const LedgerData& plan) {
            c.unmet,
            c.requires_json,
            c.stages,
-           c.source_errors);
+           text_of(c.source_errors));
   }
   Statement cell_in = db.prepare(
       "INSERT INTO cell VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)");

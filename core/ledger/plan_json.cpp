@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/files/json_text.h"
+#include "core/lines.h"
 #include "core/text.h"
 
 namespace assay {
@@ -40,7 +41,7 @@ json claim_json(const ClaimRow& c) {
           {"gain", {c.lo, c.hi}},
           {"conditions", c.conditions},
           {"unmet", c.unmet},
-          {"lints", c.source_errors},
+          {"lints", text_of(c.source_errors)},
           {"stages", c.stages},
           {"requires", parsed(c.requires_json)}};
 }

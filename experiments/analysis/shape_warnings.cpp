@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <optional>
-#include <sstream>
 
 #include "core/ledger/stored_config.h"
 #include "model/config/family_config.h"
@@ -155,9 +154,8 @@ std::vector<std::string> shape_warnings(const LedgerData& plan) {
 std::vector<std::string> source_errors(const LedgerData& plan) {
   std::vector<std::string> result;
   for (const ClaimRow& claim : plan.claims) {
-    std::istringstream lines(claim.source_errors);
-    for (std::string line; std::getline(lines, line);)
-      if (std::find(result.begin(), result.end(), line) == result.end()) result.push_back(line);
+    for (const std::string& error : claim.source_errors)
+      if (std::find(result.begin(), result.end(), error) == result.end()) result.push_back(error);
   }
   return result;
 }

@@ -276,7 +276,7 @@ void attach_source_errors(const std::vector<DocumentCheck>& checks,
       const std::vector<std::string>& only = check.optimizations;
       const bool meant =
           only.empty() || std::find(only.begin(), only.end(), claim.row.optimization) != only.end();
-      if (meant && claim.document == check.document) claim.row.source_errors += *error + "\n";
+      if (meant && claim.document == check.document) claim.row.source_errors.push_back(*error);
     }
   }
 }

@@ -209,16 +209,6 @@ std::string testable_summary(const std::vector<SheetEntry>& sheet) {
                      others == 1 ? "1 is" : fmt::format("{} are", others));
 }
 
-std::vector<std::string> lines_of(const std::string& text) {
-  std::vector<std::string> lines;
-  for (std::size_t begin = 0; begin < text.size();) {
-    const std::size_t end = std::min(text.find('\n', begin), text.size());
-    lines.push_back(text.substr(begin, end - begin));
-    begin = end + 1;
-  }
-  return lines;
-}
-
 ordered_json entry_json(const SheetEntry& entry) {
   ordered_json results = ordered_json::array(), errors = ordered_json::array();
   for (const SheetResult& result : entry.results) {
@@ -231,8 +221,7 @@ ordered_json entry_json(const SheetEntry& entry) {
     row["measured_text"] = printable(measured_text(result.result));
     results.push_back(std::move(row));
   }
-  for (const std::string& line : lines_of(entry.claim.source_errors))
-    errors.push_back(printable(line));
+  for (const std::string& line : entry.claim.source_errors) errors.push_back(printable(line));
   ClaimResult nothing;
   nothing.claim = entry.claim;
   ordered_json out = claim_json(nothing, "");
@@ -288,7 +277,7 @@ std::string render_claims_table(const std::vector<SheetEntry>& sheet, const Tabl
   for (const SheetEntry& entry : sheet) print_entry(out, entry);
   std::vector<std::string> errors;
   for (const SheetEntry& entry : sheet)
-    for (const std::string& line : lines_of(entry.claim.source_errors))
+    for (const std::string& line : entry.claim.source_errors)
       if (std::find(errors.begin(), errors.end(), line) == errors.end()) errors.push_back(line);
   if (errors.empty()) return out.take();
   out.raw("");

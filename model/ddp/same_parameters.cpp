@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <string>
 
+#include "core/lines.h"
 #include "core/result.h"
 #include "core/text.h"
 #include "model/layout/segments.h"
@@ -28,16 +29,6 @@ std::vector<std::string> describe(const std::vector<Parameter>& parameters) {
                                 parameters[i].name,
                                 fmt::join(parameters[i].tensor.sizes(), ", "),
                                 values.const_data_ptr<double>()[i]));
-  return lines;
-}
-
-std::vector<std::string> lines_of(const std::string& text) {
-  std::vector<std::string> lines;
-  for (std::size_t begin = 0; begin < text.size();) {
-    const std::size_t end = text.find('\n', begin);
-    lines.push_back(text.substr(begin, end - begin));
-    begin = end + 1;
-  }
   return lines;
 }
 

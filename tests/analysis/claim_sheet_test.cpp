@@ -36,7 +36,7 @@ ClaimRow other_claim() {
   ClaimRow claim = step_time_claim(0.5, 0.6);
   claim.id = "another";
   claim.optimization = "elsewhere";
-  claim.source_errors = "two figures contradict\n";
+  claim.source_errors = {"two figures contradict"};
   return claim;
 }
 

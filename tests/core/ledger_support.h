@@ -48,7 +48,7 @@ inline LedgerData small_plan() {
                   "",
                   "{}",
                   "forward,backward",
-                  "one\ntwo\n"}};
+                  {"one", "two"}}};
   CellRow cell;
   cell.id = 1;
   cell.name = "cell";

@@ -43,7 +43,7 @@ TEST_F(LedgerTest, KeepsThePlan) {
   EXPECT_EQ(data.optimizations[0].also_compare, plan.optimizations[0].also_compare);
   EXPECT_EQ(data.claims.at(0).text, "« texte »");
   EXPECT_EQ(data.claims.at(0).hi, 0.15);
-  EXPECT_EQ(data.claims.at(0).source_errors, "one\ntwo\n");
+  EXPECT_THAT(data.claims.at(0).source_errors, testing::ElementsAre("one", "two"));
   EXPECT_EQ(data.cell(1).launches, 3);
   EXPECT_EQ(data.cell(1).loss_seeds, 5);
   EXPECT_EQ(data.cell(1).loss_rounds, 50);
@@ -365,7 +365,7 @@ TEST_F(LedgerTest, AnOlderSchemaIsReadAndNotContinued) {
   const Result<LedgerData> data = read_ledger(directory_);
   ASSERT_TRUE(data) << data.error().message;
   EXPECT_EQ(data->claims.at(0).stages, "");
-  EXPECT_EQ(data->claims.at(0).source_errors, "");
+  EXPECT_TRUE(data->claims.at(0).source_errors.empty());
   EXPECT_EQ(data->cells.at(0).traced_rounds, 0);
   EXPECT_EQ(data->cells.at(0).loss_seeds, 0);
   EXPECT_EQ(data->cells.at(0).loss_margin, 0);

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <set>
 
+#include "core/lines.h"
 #include "experiments/analysis/claims.h"
 #include "experiments/analysis/wording.h"
 #include "model/config/optimization.h"
@@ -195,7 +196,7 @@ TEST(Claims, ShippedErrorsBearOnTheClaimsOfTheirSource) {
   const auto claims = value_or_throw(load_claims(test::source_dir() + "/experiments/claims"));
   const auto errors = [&](const std::string& id) {
     for (const ClaimRow& claim : claims)
-      if (claim.id == id) return claim.source_errors;
+      if (claim.id == id) return text_of(claim.source_errors);
     return std::string("no such claim");
   };
   // 6 x 250e6 x 55e3 = 8.25e13; / 2.25e15 = 3.67 %.
@@ -279,7 +280,7 @@ TEST(Claims, AClaimWithoutAFigureAndAnErrorWithoutAClaim) {
   ASSERT_EQ(claims.size(), 1u);
   EXPECT_EQ(claims[0].lo, 0);
   EXPECT_TRUE(std::isinf(claims[0].hi));
-  EXPECT_EQ(claims[0].source_errors, "");
+  EXPECT_TRUE(claims[0].source_errors.empty());
 }
 
 // The claim of a file with a check of `document` that fails.
@@ -298,18 +299,21 @@ TEST(Claims, AnErrorIsOfTheWholeNameOfADocument) {
       changed(kSource, "document = \"a document\"\nsection = \"section 1\"\n");
   for (const std::string& claim : {kClaim, named}) {
     EXPECT_EQ(checked_claim(claim, "a document").source, "a document, section 1");
-    EXPECT_THAT(checked_claim(claim, "a document").source_errors, HasSubstr("0.5, not 4"));
-    EXPECT_EQ(checked_claim(claim, "a doc").source_errors, "");
+    EXPECT_THAT(checked_claim(claim, "a document").source_errors,
+                ElementsAre(HasSubstr("0.5, not 4")));
+    EXPECT_TRUE(checked_claim(claim, "a doc").source_errors.empty());
   }
-  EXPECT_THAT(checked_claim(kClaim, "a document, section 1").source_errors, HasSubstr("not 4"));
+  EXPECT_THAT(checked_claim(kClaim, "a document, section 1").source_errors,
+              ElementsAre(HasSubstr("not 4")));
 }
 
 // A comma in the name of a document parts it from no section.
 TEST(Claims, ADocumentThatIsNamedIsNotReadFromASentence) {
   const std::string dated = changed(kSource, "document = \"a document, 2026\"\n");
   EXPECT_EQ(checked_claim(dated, "a document").source, "a document, 2026");
-  EXPECT_EQ(checked_claim(dated, "a document").source_errors, "");
-  EXPECT_THAT(checked_claim(dated, "a document, 2026").source_errors, HasSubstr("0.5, not 4"));
+  EXPECT_TRUE(checked_claim(dated, "a document").source_errors.empty());
+  EXPECT_THAT(checked_claim(dated, "a document, 2026").source_errors,
+              ElementsAre(HasSubstr("0.5, not 4")));
 }
 
 // What no measurement can be held against; a wrong gain hides no other mistake and makes none.

@@ -145,7 +145,7 @@ TEST(ShapeWarnings, OneSentenceForAllCellsThatShareIt) {
           {2 * id + (*name == 'b'), id, name, name, Role::Level, config.dump()});
   }
   ClaimRow claim;
-  claim.source_errors = "one\ntwo\n";
+  claim.source_errors = {"one", "two"};
   plan.claims = {claim, claim};
   EXPECT_THAT(shape_warnings(plan), ElementsAre(test::names("cells c1, c3:", "vocab_size 257")));
   EXPECT_THAT(source_errors(plan), ElementsAre("one", "two"));

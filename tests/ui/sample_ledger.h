@@ -47,7 +47,7 @@ inline LedgerData finished(const SamplePlan& sample = {}) {
                   .unmet = "",
                   .requires_json = "{}",
                   .stages = "",
-                  .source_errors = ""}};
+                  .source_errors = {}}};
   return synthetic::synthetic_ledger(plan);
 }
 
