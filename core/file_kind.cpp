@@ -1,6 +1,11 @@
 #include "core/file_kind.h"
 
+#include <sys/stat.h>
+
+#include <cerrno>
 #include <filesystem>
+
+#include "core/system_call.h"
 
 namespace assay {
 
@@ -35,6 +40,12 @@ std::string why_no_plain_file(const std::string& path) {
                                     fs::file_type::unknown})
     if (type == other) return "";
   return std::string("it is ") + kind_of(type);
+}
+
+std::string why_unreachable(const std::string& path) {
+  struct stat there {};
+  const bool known = ::stat(path.c_str(), &there) == 0 || errno == ENOENT || errno == ENOTDIR;
+  return known ? "" : system_cause(errno);
 }
 
 } // namespace assay

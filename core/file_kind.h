@@ -9,4 +9,8 @@ namespace assay {
 // is. Reading a pipe would wait without end.
 std::string why_no_plain_file(const std::string& path);
 
+// "Permission denied", "Too many levels of symbolic links": why nobody can say what is there. ""
+// for whatever can be looked at, and where nothing is.
+std::string why_unreachable(const std::string& path);
+
 } // namespace assay

@@ -2,6 +2,7 @@
 
 #include <filesystem>
 
+#include "core/file_kind.h"
 #include "core/files/shell_text.h"
 #include "core/ledger/ledger.h"
 #include "core/sqlite/database.h"
@@ -137,6 +138,9 @@ Result<bool> check_file(const std::string& path) {
                     ? fmt::format(" with it, {}",
                                   std::filesystem::absolute(directory).parent_path().string())
                     : "");
+  for (const std::string& place : {directory, path})
+    if (const std::string why = why_unreachable(place); !why.empty())
+      return fail("{}: {}", directory, why);
   if (!std::filesystem::is_directory(directory, error))
     return fail("{}: no such directory; `assay run MATRIX --out {}` makes one",
                 directory,

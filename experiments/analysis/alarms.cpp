@@ -118,12 +118,10 @@ void note_cell(const CellReport& cell, const SpecRow& spec, std::vector<Alarm>& 
   for (const Comparison& comparison : cell.comparisons)
     if (const std::string why = why_exclusion_matters(comparison, cell, spec); !why.empty())
       alarm(AlarmCode::PairsExcluded,
-            fmt::format("{} of {} pairs of {} -> {} {} excluded (disturbed by other work): {}",
-                        comparison.pairs.all_excluded(),
-                        comparison.pairs.all_pairs(),
+            fmt::format("{} -> {}: {} (disturbed by other work): {}",
                         comparison.a,
                         comparison.b,
-                        comparison.pairs.all_excluded() == 1 ? "is" : "are",
+                        excluded_text(comparison.pairs),
                         why));
 }
 

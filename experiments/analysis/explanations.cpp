@@ -157,7 +157,6 @@ void apply_stage_clause(ClaimResult& result, const Comparison& comparison) {
     share = gain_share(comparison.explanation->waterfall, stages_named(result.claim));
   if (share && *share >= kNamedStagesShare) return;
   result.state = ClaimState::Consistent;
-  result.exceeds = false;
   if (!why_not.empty())
     result.reason = {ReasonCode::StagesNotChecked,
                      "the stages of the gain were not checked: " + why_not};

@@ -86,7 +86,7 @@ redo_reason(const CellView& view, int disturbed, const std::string& directory) {
                 "other work disturbed launches; " +
                     (why_not.empty()
                          ? "to measure them again on a quiet machine: `" +
-                               redo_command(view.spec->command, view.cell->name, directory) + "`"
+                               redo_command(*view.spec, view.cell->name, directory) + "`"
                          : "these results cannot be continued: " + why_not)};
 }
 

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <map>
 #include <set>
+#include <utility>
 
 #include "core/text.h"
 
@@ -255,29 +256,46 @@ std::string interval_level_text(const Report& report) {
   return fmt::format("{:.4g} %", 100 * (1 - report.judged_alpha));
 }
 
-std::string launches_text(const CellReport& cell) {
+namespace {
+
+// ", 4 usable" by the launches that count in each comparison; "" where all do.
+std::string usable_text(const std::set<std::size_t>& used, int launches) {
+  if (used.empty()) return "";
+  if (*used.rbegin() == 0) return ", none usable";
+  if (used.size() > 1)
+    return fmt::format(", {} usable (depends on the comparison)", fmt::join(used, " or "));
+  return std::cmp_equal(*used.begin(), launches) ? "" : fmt::format(", {} usable", *used.begin());
+}
+
+std::string launches_text(const CellReport& cell, const std::vector<const Comparison*>& compared) {
   std::string text =
       cell.launches_with_copies == cell.counted_launches
           ? fmt::format("{} of {} launches", cell.counted_launches, cell.planned_launches)
           : fmt::format(
                 "{} launches of {} planned", cell.launches_with_copies, cell.planned_launches);
   std::set<std::size_t> used;
-  for (const Comparison& comparison : cell.comparisons)
-    if (!comparison.pairs.launches.empty())
-      used.insert(comparison.effect ? comparison.effect->launches.size() : 0);
-  const bool all_used =
-      used.size() == 1 && *used.begin() == static_cast<std::size_t>(cell.launches_with_copies);
-  if (!used.empty() && *used.rbegin() == 0)
-    text += ", none usable";
-  else if (!used.empty() && !all_used)
-    text += used.size() == 1
-                ? fmt::format(", {} usable", *used.begin())
-                : fmt::format(", {} usable (depends on the comparison)", fmt::join(used, " or "));
+  for (const Comparison* comparison : compared)
+    if (!comparison->pairs.launches.empty())
+      used.insert(comparison->effect ? comparison->effect->launches.size() : 0);
+  text += usable_text(used, cell.launches_with_copies);
   if (cell.superseded_launches > 0)
     text += fmt::format(", {} measured again", cell.superseded_launches);
   if (cell.launches_set_aside > 0)
     text += fmt::format(", {} set aside (repetition disturbed)", cell.launches_set_aside);
   return text;
+}
+
+} // namespace
+
+std::string launches_text(const CellReport& cell) {
+  std::vector<const Comparison*> compared;
+  for (const Comparison& comparison : cell.comparisons) compared.push_back(&comparison);
+  return launches_text(cell, compared);
+}
+
+std::string control_launches_text(const CellReport& cell) {
+  if (!cell.control) return launches_text(cell, {});
+  return launches_text(cell, {&cell.control->comparison});
 }
 
 std::string disturbed_text(int disturbed, int launches) {

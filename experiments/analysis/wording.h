@@ -63,6 +63,7 @@ std::vector<std::string> alarm_lines(const Report& report);
 // "5 of 5 launches"; "9 launches of 3 planned, 8 usable" where merging added or disturbances took
 // some; "5 of 5 launches, 3 or 5 usable (depends on the comparison)".
 std::string launches_text(const CellReport& cell);
+std::string control_launches_text(const CellReport& cell); // of its A/A comparison
 // "A/A control +0.12 %, 95 % interval [-0.40, +0.63] %", or why there is none
 std::string control_text(const CellReport& cell);
 // "mask_dense -> varlen": baseline, then candidate

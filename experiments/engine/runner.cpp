@@ -88,7 +88,8 @@ private:
     summary_.progress = plan_progress(data_, since_);
     const bool complete = chosen_progress().complete();
     summary_.outcome = complete ? RunSummary::Outcome::Complete : RunSummary::Outcome::Incomplete;
-    if (tasks.empty() && !complete) summary_.stopped = "launches that failed";
+    summary_.gave_up = tasks.empty() && !complete;
+    if (summary_.gave_up) summary_.stopped = "launches that failed";
     ledger_->finish();
     return std::move(summary_);
   }

@@ -57,6 +57,7 @@ struct RunSummary {
       Outcome::Complete; // of the chosen cells; incomplete, too, with a launch given up
   PlanProgress progress;
   bool nothing_again = false; // --redo found no launch to measure again, so nothing was measured
+  bool gave_up = false;       // it tried every launch that it still could, and some failed
   std::string stopped;        // why it is incomplete: "the time limit of 9m", "interrupted"
   std::vector<std::string>
       disturbed; // launches of this run beyond the limit: "varlen, timed launch 1: 31 of 36 rounds"

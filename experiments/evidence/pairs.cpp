@@ -178,6 +178,23 @@ std::size_t PairSet::counted_launches() const {
       launches.begin(), launches.end(), [](const LaunchPairs& launch) { return launch.counts(); }));
 }
 
+std::string excluded_text(const PairSet& pairs) {
+  const std::size_t left_out = pairs.launches.size() - pairs.counted_launches();
+  std::string text;
+  if (pairs.excluded > 0)
+    text = fmt::format("{} of {} pairs {} excluded",
+                       pairs.excluded,
+                       pairs.pairs,
+                       pairs.excluded == 1 ? "is" : "are");
+  if (left_out > 0)
+    text += fmt::format("{}{} of {} launches {} left out",
+                        text.empty() ? "" : " and ",
+                        left_out,
+                        pairs.launches.size(),
+                        left_out == 1 ? "is" : "are");
+  return text;
+}
+
 PairSet collect_pairs(const CellView& cell, const VariantRow& a, const VariantRow& b) {
   const DisturbanceLimits& limits = cell.spec->limits;
   PairSet set;

@@ -61,6 +61,9 @@ struct PairSet {
   std::size_t counted_launches() const;
 };
 
+// "9 of 32 pairs are excluded and 1 of 5 launches is left out", or "".
+std::string excluded_text(const PairSet& pairs);
+
 PairSet collect_pairs(const CellView& cell, const VariantRow& a, const VariantRow& b);
 
 } // namespace assay

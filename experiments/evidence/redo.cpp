@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <map>
 #include <optional>
 #include <set>
@@ -61,14 +63,30 @@ bool keep_first_command(std::vector<std::string>& words) {
   return true;
 }
 
-// Results that were moved or sent have their matrix beside them: `assay ab` leaves it there.
-void use_matrix_of(std::vector<std::string>& words, const std::string& directory) {
+bool holds_text(const std::filesystem::path& file, const std::string& text) {
+  std::ifstream in(file, std::ios::binary);
+  return in && std::string{std::istreambuf_iterator<char>(in), {}} == text;
+}
+
+// The matrix of results that are looked at from another directory, were moved or were merged: the
+// file that reads as what was measured. MATRIX where none is found, for another file of that name
+// would measure something else.
+void use_matrix_of(std::vector<std::string>& words,
+                   const std::string& matrix_toml,
+                   const std::string& directory) {
   namespace fs = std::filesystem;
-  const fs::path here = fs::path(directory) / "matrix.toml";
+  if (directory.empty() || words.size() <= 2 || words[2] == "-") return;
   std::error_code ignored;
-  if (!directory.empty() && words.size() > 2 && !fs::exists(words[2], ignored) &&
-      fs::exists(here, ignored))
-    words[2] = here.string();
+  const fs::path here(directory),
+      above = fs::absolute(here, ignored).lexically_normal().parent_path();
+  for (const fs::path& file : {fs::path(words[2]),
+                               here / "matrix.toml", // `assay ab` leaves it there
+                               fs::proximate(above / words[2], ignored)})
+    if (holds_text(file, matrix_toml)) {
+      words[2] = file.string();
+      return;
+    }
+  words[2] = "MATRIX";
 }
 
 bool contains(const std::vector<std::string>& words, const std::string& word) {
@@ -146,14 +164,13 @@ std::vector<DisturbedLaunch> disturbed_rounds(const LedgerData& data) {
   return result;
 }
 
-std::string continue_command(const std::string& run_command,
-                             const std::string& cell,
-                             const std::string& directory) {
-  std::vector<std::string> words = shell_words(run_command);
+std::string
+continue_command(const SpecRow& spec, const std::string& cell, const std::string& directory) {
+  std::vector<std::string> words = shell_words(spec.command);
   if (words.size() < 2 || words[1] != "run") return "assay run MATRIX --out DIR";
   const bool merged = keep_first_command(words);
   for (const auto& [option, has_value] : kAskedOnce) take_option(words, option, has_value);
-  use_matrix_of(words, directory);
+  use_matrix_of(words, spec.matrix_toml, directory);
   if (merged || !directory.empty())
     replace_option(words, "--out", directory.empty() ? "DIR" : directory);
   if (cell == kAllCells || (cell.empty() && merged))
@@ -166,11 +183,11 @@ std::string continue_command(const std::string& run_command,
   return fmt::format("{}", fmt::join(quoted, " "));
 }
 
-std::string redo_command(const std::string& run_command,
+std::string redo_command(const SpecRow& spec,
                          const std::string& cell,
                          const std::string& directory,
                          const std::vector<std::string>& again) {
-  std::string command = continue_command(run_command, cell, directory);
+  std::string command = continue_command(spec, cell, directory);
   for (const std::string& what : again) command += " --redo " + shell_word(what);
   return command;
 }

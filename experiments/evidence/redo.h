@@ -29,14 +29,15 @@ std::vector<DisturbedLaunch> disturbed_rounds(const LedgerData& data);
 
 inline constexpr const char* kAllCells = "*"; // no name of a cell
 
-// The command of a run, as SpecRow stores it, that continues its results: `cell` alone where the
-// run named cells ("": those that it named), in `directory` where that is known ("": as recorded).
-// Merged results have the command of each part; there the first is taken, with DIR for its results.
-std::string continue_command(const std::string& run_command,
+// The command of a run that continues its results: `cell` alone where the run named cells ("":
+// those that it named), in `directory` where that is known ("": as recorded). With a directory the
+// matrix is a file that reads as the stored one, or the word MATRIX. Merged results have the
+// command of each part; there the first is taken, with DIR for its results.
+std::string continue_command(const SpecRow& spec,
                              const std::string& cell = "",
                              const std::string& directory = "");
 // The same, and it measures launches again: the disturbed ones, or those of the cells `again`.
-std::string redo_command(const std::string& run_command,
+std::string redo_command(const SpecRow& spec,
                          const std::string& cell = "",
                          const std::string& directory = "",
                          const std::vector<std::string>& again = {kCauseDisturbed});

@@ -312,6 +312,7 @@ Headline headline(const Verdict& verdict) {
     result.text = fmt::format(fmt::runtime(row->about), verdict.claim_about);
   if (verdict.validity != Validity::Ok || verdict.quality == Quality::Harmed) return result;
   if (verdict.has(Tag::NoOp)) result.text += ", both sides do the same work";
+  if (verdict.has(Tag::Exceeds)) result.text += ", more than claimed";
   if (verdict.has(Tag::Provisional)) result.text += " (provisional)";
   return result;
 }

@@ -156,6 +156,9 @@ MatrixCell read_cell(const toml::table& raw, const Matrix& matrix, TomlProblems&
   cell.name = table.text("name").value_or(cell.optimization);
   cell.reference = table.text("reference").value_or("");
   cell.levels = table.texts("levels");
+  if (table.has("levels") && cell.levels.empty())
+    problems.add(table.node("levels"),
+                 table.path() + " levels names no level; leave it out to compare all");
   if (!cell.optimization.empty()) check_names(table, cell);
   if (const toml::table* set = table.table("set")) cell.set = config_values(*set, problems);
   cell.rounds = small(table, "rounds");
@@ -348,7 +351,7 @@ std::vector<std::string> matrix_settings() {
 Result<Matrix> load_matrix(const std::string& path, const std::vector<std::string>& overrides) {
   const Result<std::string> text = read_text_file(path);
   if (!text) return text.error();
-  return parse_matrix(*text, path, overrides);
+  return parse_matrix(*text, path == "-" ? "standard input" : path, overrides);
 }
 
 } // namespace assay

@@ -170,18 +170,26 @@ const Optimization* Planner::checked_row(const MatrixCell& cell) {
   return known ? *row : nullptr;
 }
 
+// What is wrong with the training data, or "".
+std::string wrong_data(const std::string& data) {
+  if (data.empty()) return "no training data: give --data PATH, or `data` under [base]";
+  const std::string path = printable(data);
+  std::error_code ignored;
+  if (const std::string why = why_unreachable(data); !why.empty())
+    return fmt::format("{}: {} (the training data)", path, why);
+  if (!std::filesystem::exists(data, ignored))
+    return fmt::format("{}: no such file or directory (the training data)", path);
+  if (const std::string why = why_no_plain_file(data);
+      !why.empty() && !std::filesystem::is_directory(data, ignored))
+    return fmt::format("{}: {}; training data are files or a directory", path, why);
+  return "";
+}
+
 void Planner::check_data(const TrainConfig& config) {
-  if (config.data.empty() && !options_.needs_data)
-    lacks("training data: --data PATH");
-  else if (config.data.empty())
-    problems_.add("no training data: give --data PATH, or `data` under [base]");
-  else if (std::error_code ignored; !std::filesystem::exists(config.data, ignored))
-    problems_.add(
-        fmt::format("{}: no such file or directory (the training data)", printable(config.data)));
-  else if (const std::string why = why_no_plain_file(config.data);
-           !why.empty() && !std::filesystem::is_directory(config.data, ignored))
-    problems_.add(
-        fmt::format("{}: {}; training data are files or a directory", printable(config.data), why));
+  const std::string wrong = wrong_data(config.data);
+  if (!wrong.empty() && options_.needs_data) problems_.add(wrong);
+  if (!wrong.empty() && !options_.needs_data)
+    lacks(config.data.empty() ? "training data: --data PATH" : wrong);
   if (std::error_code ignored;
       config.tokenizer != "bytes" && !std::filesystem::exists(config.tokenizer, ignored)) {
     const std::string remedy =

@@ -94,14 +94,23 @@ ordered_json end_to_end_json(const EndToEnd& value) {
 }
 
 ordered_json pairs(const PairSet& value) {
-  ordered_json excluded = ordered_json::array();
-  for (const LaunchPairs& launch : value.launches)
+  ordered_json excluded = ordered_json::array(), left_out = ordered_json::array();
+  for (const LaunchPairs& launch : value.launches) {
+    if (!launch.counts()) {
+      const auto all = std::ssize(launch.pairs), left = std::ssize(launch.log_ratios(false));
+      left_out.push_back({{"launch_id", launch.launch},
+                          {"launch_index", launch.index},
+                          {"pairs", all},
+                          {"disturbed", all - left}});
+      continue;
+    }
     for (const Pair& pair : launch.pairs)
       if (!pair.excluded.empty())
         excluded.push_back({{"launch_id", launch.launch},
                             {"launch_index", launch.index},
                             {"round", pair.round},
                             {"reason", pair.excluded}});
+  }
   return {{"total", value.pairs},
           {"excluded", value.excluded},
           {"disturbed_baseline", value.disturbed_a},
@@ -109,7 +118,8 @@ ordered_json pairs(const PairSet& value) {
           {"imbalance_p", number(value.imbalance_p)},
           {"skipped_steps_baseline", value.skipped_a},
           {"skipped_steps_candidate", value.skipped_b},
-          {"excluded_pairs", excluded}};
+          {"excluded_pairs", excluded},
+          {"launches_left_out", left_out}};
 }
 
 ordered_json evidence(const Evidence& value, const Comparison& comparison) {

@@ -48,9 +48,9 @@ at::Tensor attend(const at::Tensor& q,
                   const std::vector<QueryChunk>& chunks,
                   std::function<at::Tensor(const QueryChunk&)> visible,
                   double scale) {
-  auto plan =
+  const auto plan =
       std::make_shared<const ChunkedAttention>(ChunkedAttention{chunks, std::move(visible), scale});
-  return chunked_attention(q, k, v, std::move(plan));
+  return chunked_attention(q, k, v, plan);
 }
 
 } // namespace

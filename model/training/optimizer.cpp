@@ -39,7 +39,7 @@ clip_gradients(const std::vector<at::Tensor>& gradients, double max_norm, Update
   const at::Tensor norm = at::stack(norms).norm();
   if (max_norm > 0) {
     const at::Tensor clip = factor(norm);
-    for (at::Tensor gradient : gradients) gradient.mul_(clip);
+    for (const at::Tensor& gradient : gradients) gradient.mul_(clip);
   }
   return norm;
 }
@@ -115,8 +115,8 @@ void AdamW::update_by_operators(const Group& group, const at::Tensor& found_inf)
     std::vector<at::Tensor> before;
     if (found_inf.defined())
       for (const at::Tensor& tensor : changed) before.push_back(tensor.detach().clone());
-    at::Tensor weight = changed[0], first = changed[1], second = changed[2];
-    const at::Tensor gradient = weight.grad();
+    const at::Tensor &weight = changed[0], &first = changed[1], &second = changed[2];
+    const at::Tensor& gradient = weight.grad();
     if (group.decay > 0) weight.mul_(keep);
     first.lerp_(gradient, 1 - beta1_);
     second.mul_(beta2_).addcmul_(gradient, gradient, 1 - beta2_);

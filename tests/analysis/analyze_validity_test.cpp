@@ -5,12 +5,14 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <nlohmann/json.hpp>
 
 #include "core/statistics/statistics.h"
 #include "experiments/analysis/judge.h"
 #include "experiments/analysis/report.h"
 #include "experiments/analysis/wording.h"
 #include "experiments/demo/synthetic_ledger.h"
+#include "experiments/report/render.h"
 #include "experiments/report/section.h"
 #include "tests/analysis/synthetic_report.h"
 #include "tests/names.h"
@@ -282,6 +284,31 @@ TEST(Alarms, OtherSurroundingsAreNamedWithTheirValues) {
     parity->state = LaunchState::Failed; // does not count
     EXPECT_EQ(find_alarm(judge_results(data), AlarmCode::MixedEnvironment), nullptr);
   }
+}
+
+// A launch that counts nowhere counts as one launch, and its pairs in no figure of pairs.
+TEST(Validity, ALaunchThatIsLeftOutIsNoNumberOfPairs) {
+  LedgerData data = synthetic_ledger(plan_of(two_level_cell(-0.1)));
+  const std::int64_t launch = first(judge_results(data)).effect->launches.at(1).launch;
+  int visits = 0;
+  for (VisitRow& visit : data.visits) // 25 of 40 rounds, of the candidate alone
+    if (visit.launch == launch && !visit.warmup && visit.variant == 2 && visits < 25) {
+      visit.covariates.steal_share = 0.5;
+      ++visits;
+    }
+  const Report report = judge_results(data);
+  const PairSet& pairs = first(report).pairs;
+  EXPECT_EQ(pairs.pairs, 160);
+  EXPECT_EQ(pairs.excluded, 0);
+  EXPECT_EQ(pairs.all_excluded(), 25);
+  EXPECT_EQ(excluded_text(pairs), "1 of 5 launches is left out");
+  const auto json =
+      nlohmann::json::parse(render_json(report))["cells"][0]["comparisons"][0]["pairs"];
+  EXPECT_TRUE(json["excluded_pairs"].empty());
+  EXPECT_EQ(json["launches_left_out"][0]["pairs"], 40);
+  EXPECT_EQ(json["launches_left_out"][0]["disturbed"], 25);
+  EXPECT_EQ(launches_text(report.cells[0]), "5 of 5 launches, 4 usable");
+  EXPECT_EQ(control_launches_text(report.cells[0]), "5 of 5 launches"); // it was not disturbed
 }
 
 } // namespace

@@ -25,7 +25,7 @@ struct Case {
 
 // Claimed 10-15 %, smallest effect of interest 1 %, unless the row says otherwise.
 TEST(ClaimRule, EveryBranchAndItsBorders) {
-  constexpr double s = 0.01;
+  constexpr double kSmallest = 0.01;
   const std::vector<Case> cases{
       {.10, .15, -.03, -.011, ClaimState::Opposite, false},
       {.10, .15, -.03, -.01, ClaimState::Refuted, false}, // no loss of interest
@@ -46,7 +46,7 @@ TEST(ClaimRule, EveryBranchAndItsBorders) {
       {.10, .15, -.05, .05, ClaimState::Undecided, false}, // excluded, but so is nothing below it
       {.10, .15, .00, .0999, ClaimState::Undecided, false},
       {.10, .15, -.05, .10, ClaimState::Undecided, false},
-      {.005, .02, -.02, .004, ClaimState::Refuted, false}, // a claim below s: its own edge counts
+      {.005, .02, -.02, .004, ClaimState::Refuted, false}, // a claim below it: its own edge counts
       {-.02, .02, -.015, -.01, ClaimState::Confirmed, false}, // a bounded cost is kept
       {-.02, .02, -.10, -.05, ClaimState::Refuted, false},
       // Without a figure: at least the smallest effect of interest.
@@ -61,7 +61,7 @@ TEST(ClaimRule, EveryBranchAndItsBorders) {
       {-.02, 0, .011, .02, ClaimState::Confirmed, true},
   };
   for (const Case& c : cases) {
-    const ClaimDecision decision = decide_claim({c.lo, c.hi}, {c.l, c.u}, s);
+    const ClaimDecision decision = decide_claim({c.lo, c.hi}, {c.l, c.u}, kSmallest);
     EXPECT_EQ(to_string(decision.state), to_string(c.state))
         << c.lo << ' ' << c.hi << ' ' << c.l << ' ' << c.u;
     EXPECT_EQ(decision.exceeds, c.exceeds) << c.l;

@@ -84,35 +84,60 @@ TEST(Missing, ALaunchThatIsMeasuredAgainIsOwedAndThenCounted) {
 }
 
 // The command of the run itself, without what it asked for once.
+SpecRow ran(const std::string& command, const std::string& matrix_toml = "") {
+  SpecRow spec;
+  spec.command = command;
+  spec.matrix_toml = matrix_toml;
+  return spec;
+}
+
 TEST(Redo, TheCommandIsTheRunsOwn) {
-  EXPECT_EQ(redo_command("assay run r1/matrix.toml --out r1"),
+  EXPECT_EQ(redo_command(ran("assay run r1/matrix.toml --out r1")),
             "assay run r1/matrix.toml --out r1 --redo disturbed");
-  EXPECT_EQ(redo_command("assay run m.toml --redo varlen --out r --fork --device cuda"),
+  EXPECT_EQ(redo_command(ran("assay run m.toml --redo varlen --out r --fork --device cuda")),
             "assay run m.toml --out r --device cuda --redo disturbed");
-  EXPECT_EQ(redo_command("/opt/A run 'my matrix.toml' --out r --redo 'my cell' --quiet "
-                         "--stop-after 9m --wait-for-quiet=4s"),
+  EXPECT_EQ(redo_command(ran("/opt/A run 'my matrix.toml' --out r --redo 'my cell' --quiet "
+                             "--stop-after 9m --wait-for-quiet=4s")),
             "/opt/A run 'my matrix.toml' --out r --redo disturbed");
-  EXPECT_EQ(redo_command("assay run - --out r"), "assay run MATRIX --out r --redo disturbed");
+  EXPECT_EQ(redo_command(ran("assay run - --out r")), "assay run MATRIX --out r --redo disturbed");
   const test::Scratch moved; // with the matrix that `assay ab` left beside the ledger
   moved.write("matrix.toml", "");
   const std::string here = moved.path().string();
-  EXPECT_EQ(redo_command("assay run gone/matrix.toml --out gone", "", here),
+  EXPECT_EQ(redo_command(ran("assay run gone/matrix.toml --out gone"), "", here),
             "assay run " + here + "/matrix.toml --out " + here + " --redo disturbed");
-  EXPECT_EQ(redo_command("assay run m.toml --out r --cell a --cell=b", "a b"),
+  EXPECT_EQ(redo_command(ran("assay run m.toml --out r --cell a --cell=b"), "a b"),
             "assay run m.toml --out r --cell 'a b' --redo disturbed");
-  EXPECT_EQ(redo_command("assay run m.toml --out r --cell a"),
+  EXPECT_EQ(redo_command(ran("assay run m.toml --out r --cell a")),
             "assay run m.toml --out r --cell a --redo disturbed");
-  EXPECT_EQ(continue_command("assay run m.toml --cell a --out r --cell=b", kAllCells),
+  EXPECT_EQ(continue_command(ran("assay run m.toml --cell a --out r --cell=b"), kAllCells),
             "assay run m.toml --out r");
-  EXPECT_EQ(redo_command("assay run m.toml --out r", "", "", {"a b", "c"}),
+  EXPECT_EQ(redo_command(ran("assay run m.toml --out r"), "", "", {"a b", "c"}),
             "assay run m.toml --out r --redo 'a b' --redo c");
   const std::string merged = "assay run m.toml --out r.a --cell a --quiet; "
                              "assay run m.toml --out r.b --cell b";
-  EXPECT_EQ(redo_command(merged, "b"), "assay run m.toml --out DIR --cell b --redo disturbed");
-  EXPECT_EQ(redo_command(merged), "assay run m.toml --out DIR --redo disturbed");
-  EXPECT_EQ(redo_command("assay run m.toml --out r --device cuda", "", "copy of r"),
-            "assay run m.toml --out 'copy of r' --device cuda --redo disturbed");
-  EXPECT_EQ(redo_command("assay demo"), "assay run MATRIX --out DIR --redo disturbed");
+  EXPECT_EQ(redo_command(ran(merged), "b"), "assay run m.toml --out DIR --cell b --redo disturbed");
+  EXPECT_EQ(redo_command(ran(merged)), "assay run m.toml --out DIR --redo disturbed");
+  EXPECT_EQ(redo_command(ran("assay run m.toml --out r --device cuda"), "", "copy of r"),
+            "assay run MATRIX --out 'copy of r' --device cuda --redo disturbed");
+  EXPECT_EQ(redo_command(ran("assay demo")), "assay run MATRIX --out DIR --redo disturbed");
+}
+
+// A file of the recorded name would measure something else unless it reads as what was measured.
+TEST(Redo, TheMatrixIsTheFileThatReadsAsWhatWasMeasured) {
+  const test::Scratch scratch;
+  const auto path = [&](const std::string& name) { return (scratch.path() / name).string(); };
+  std::filesystem::create_directories(scratch.path() / "r");
+  const SpecRow spec = ran("assay run m.toml --out r", "# mine");
+  EXPECT_EQ(continue_command(spec, "", path("r")), "assay run MATRIX --out " + path("r"));
+  scratch.write("m.toml", "# another's");
+  EXPECT_EQ(continue_command(spec, "", path("r")), "assay run MATRIX --out " + path("r"));
+  scratch.write("m.toml", "# mine"); // above the results
+  const std::string found = std::filesystem::proximate(path("m.toml")).string();
+  EXPECT_EQ(continue_command(spec, "", path("r")), "assay run " + found + " --out " + path("r"));
+  scratch.write("r/matrix.toml", "# mine");
+  EXPECT_EQ(continue_command(spec, "", path("r")),
+            "assay run " + path("r/matrix.toml") + " --out " + path("r"));
+  EXPECT_EQ(continue_command(spec), "assay run m.toml --out r"); // as recorded
 }
 
 // A reader who has the report alone learns what to do.

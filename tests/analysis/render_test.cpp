@@ -92,7 +92,7 @@ TEST(DisplayText, RankTimesWithoutATraceHaveNoColumnsOfOne) {
   report.cells.emplace_back().comparisons.emplace_back().a_ranks = {{1e6, {}}, {2e6, {}}};
   EXPECT_EQ(ranks_section(report).columns.size(), 4);
   report.cells[0].comparisons[0].a_ranks[1].traced = TracedWait{1e6, 2e5, {}};
-  EXPECT_EQ(ranks_section(report).columns.size(), 6);
+  EXPECT_EQ(ranks_section(report).columns.size(), 7);
 }
 
 std::size_t lines_between(const std::string& text, const char* from, const char* to) {

@@ -19,7 +19,7 @@ one() { # matrix, seed, name
     >"$dir.log" 2>&1 || { tail -5 "$dir.log" >&2; exit 255; }
   "$assay" report "$dir" --json >"$dir.json.part"
   mv "$dir.json.part" "$dir.json"
-  python3 "$here/summary.py" --one "$dir.json"
+  python3 "$here/summary.py" --one "$dir.json" >&2 # the table at the end has them all
 }
 export -f one
 

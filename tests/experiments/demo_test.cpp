@@ -34,30 +34,30 @@ std::string dump(const std::string& path) {
 class DemoTest : public testing::Test {
 protected:
   static void SetUpTestSuite() {
-    scratch_ = new Scratch;
-    demo_ = new Demo(write_demo(*scratch_ / "demo"));
+    scratch = new Scratch;
+    demo = new Demo(write_demo(*scratch / "demo"));
   }
   static void TearDownTestSuite() {
-    delete demo_;
-    delete scratch_;
+    delete demo;
+    delete scratch;
   }
-  static std::string directory() { return *scratch_ / "demo"; }
+  static std::string directory() { return *scratch / "demo"; }
   static Report report() {
     return judge_results(value_or_throw(read_ledger(directory())), {.traces = directory()});
   }
 
-  static Scratch* scratch_;
-  static Demo* demo_;
+  static Scratch* scratch;
+  static Demo* demo;
 };
-Scratch* DemoTest::scratch_ = nullptr;
-Demo* DemoTest::demo_ = nullptr;
+Scratch* DemoTest::scratch = nullptr;
+Demo* DemoTest::demo = nullptr;
 
 TEST_F(DemoTest, IsTheSameEveryTime) {
-  const Demo again = write_demo(*scratch_ / "again");
-  EXPECT_EQ(dump(directory() + "/ledger.sqlite"), dump(*scratch_ / "again" + "/ledger.sqlite"));
-  ASSERT_EQ(again.traces.size(), demo_->traces.size());
+  const Demo again = write_demo(*scratch / "again");
+  EXPECT_EQ(dump(directory() + "/ledger.sqlite"), dump(*scratch / "again" + "/ledger.sqlite"));
+  ASSERT_EQ(again.traces.size(), demo->traces.size());
   for (std::size_t i = 0; i < again.traces.size(); ++i)
-    EXPECT_EQ(dump(again.traces[i]), dump(demo_->traces[i])) << again.traces[i];
+    EXPECT_EQ(dump(again.traces[i]), dump(demo->traces[i])) << again.traces[i];
 }
 
 TEST_F(DemoTest, ShowsEveryKindOfResult) {
@@ -119,7 +119,7 @@ TEST_F(DemoTest, TracesExplainTheTimedDifferenceAndItCloses) {
 }
 
 TEST_F(DemoTest, TracesHoldEveryKindOfRow) {
-  const Trace gpu = value_or_throw(read_trace(demo_->traces.front()));
+  const Trace gpu = value_or_throw(read_trace(demo->traces.front()));
   EXPECT_TRUE(gpu.on_gpu());
   for (const std::size_t rows : {gpu.steps.size(),
                                  gpu.device.size(),
@@ -130,7 +130,7 @@ TEST_F(DemoTest, TracesHoldEveryKindOfRow) {
                                  gpu.telemetry.size(),
                                  gpu.audit.size()})
     EXPECT_GT(rows, 0u);
-  const Trace host = value_or_throw(read_trace(demo_->traces.back()));
+  const Trace host = value_or_throw(read_trace(demo->traces.back()));
   EXPECT_FALSE(host.on_gpu());
   EXPECT_GT(host.operators.size(), 0u);
 }
@@ -156,7 +156,7 @@ TEST_F(DemoTest, NeverWritesOverAnything) {
   const std::string before = dump(directory() + "/ledger.sqlite");
   EXPECT_THROW(write_demo(directory()), Failure);
   EXPECT_EQ(dump(directory() + "/ledger.sqlite"), before);
-  const std::string file = scratch_->write("file", "x");
+  const std::string file = scratch->write("file", "x");
   EXPECT_THROW(write_demo(file), Failure);
 }
 

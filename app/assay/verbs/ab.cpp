@@ -16,12 +16,14 @@
 #include "app/assay/verbs/matrix_draft.h"
 #include "app/number_checks.h"
 #include "core/files/atomic_file.h"
+#include "core/files/shell_text.h"
 #include "core/ledger/directory_lock.h"
 #include "core/ledger/ledger.h"
 #include "core/ledger/ledger_schema.h"
 #include "core/ledger/plan_difference.h"
 #include "core/result.h"
 #include "core/text.h"
+#include "experiments/engine/earlier_results.h"
 #include "experiments/evidence/continuation.h"
 #include "experiments/plan/matrix.h"
 #include "experiments/plan/plan.h"
@@ -73,6 +75,7 @@ Plan check_plan(const std::string& text, const std::string& file) {
 
 // Nothing is written into a directory whose results this comparison would not continue.
 void check_results(const std::string& directory, const Plan& plan) {
+  refuse_foreign_files(directory);
   if (!std::filesystem::exists(std::filesystem::path(directory) / ledger_schema::kFileName)) return;
   const LedgerData there = value_or_throw(read_ledger(directory));
   if (there.spec.hash != plan.ledger.spec.hash) {
@@ -91,18 +94,21 @@ void check_results(const std::string& directory, const Plan& plan) {
               why);
 }
 
-// Another matrix stays where it was measured; one of a call that failed gives way, as
-// "matrix.toml~".
+// Another matrix stays where it was measured, and so does one that a person has edited; the draft
+// of a call that failed gives way.
 void write_matrix(const std::filesystem::path& directory,
                   const std::string& file,
                   const std::string& text) {
   std::ifstream old(file, std::ios::binary);
   const std::string before{std::istreambuf_iterator<char>(old), {}};
   if (old && before == text) return;
-  const bool ours = before.find(kDraftLine) != std::string::npos;
-  if (old && (!ours || std::filesystem::exists(directory / ledger_schema::kFileName)))
-    bad_input("{}: contains another comparison; name another results directory with --out", file);
-  if (old) std::filesystem::rename(file, file + "~");
+  if (old &&
+      (!is_unedited_draft(before) || std::filesystem::exists(directory / ledger_schema::kFileName)))
+    bad_input("{0}: contains another comparison; name another results directory with --out, or "
+              "measure that one: assay run {1} --out {2}",
+              file,
+              shell_word(file),
+              shell_word(directory.string()));
   write_file_atomically(file, text);
 }
 

@@ -13,6 +13,7 @@
 #include "app/assay/json_output.h"
 #include "app/assay/terminal.h"
 #include "app/assay/verbs.h"
+#include "core/file_kind.h"
 #include "core/ledger/ledger.h"
 #include "core/ledger/ledger_schema.h"
 #include "core/result.h"
@@ -53,6 +54,8 @@ std::vector<std::string> results_in(const std::vector<std::string>& named) {
   std::vector<std::string> found;
   for (const std::string& directory : named) {
     std::error_code error;
+    if (const std::string why = why_unreachable(directory); !why.empty())
+      bad_input("{}: {}", directory, why);
     if (!fs::is_directory(directory, error)) {
       if (named.size() == 1 || !fs::exists(directory, error))
         bad_input("{}: no such directory", directory);

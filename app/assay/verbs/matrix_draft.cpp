@@ -20,6 +20,12 @@ namespace {
 
 using Settings = std::vector<std::pair<std::string, std::string>>; // key, TOML value
 
+constexpr std::string_view kLastLine = "\n# A draft as it was written: ";
+
+std::string last_line(const std::string& text) {
+  return fmt::format("{}{}\n", kLastLine, content_hash(text));
+}
+
 // A bare word is a string, as in --set.
 std::string toml_value(const std::string& text) {
   char* end = nullptr;
@@ -158,7 +164,8 @@ std::string matrix_text(const MatrixDraft& draft) {
   std::vector<std::string> keys;
   for (const auto& [key, value] : settings) keys.push_back(fmt::format("{} = {}", key, value));
   std::string text = fmt::format("# {}: {}\n", row.name, row.summary);
-  text += kDraftLine;
+  text += "# `assay plan FILE` shows what this file measures, `assay run FILE --out DIR` measures "
+          "it.\n";
   text += "# All keys: docs/matrix.md. A line behind # is a default or a suggestion.\n"
           "version = 1\n\n";
   text += fmt::format("[experiment]\nname = {}\nseed = 1\n"
@@ -191,7 +198,12 @@ std::string matrix_text(const MatrixDraft& draft) {
       "rounds = 10 # traced rounds, by which `assay explain` finds the difference; 0: none\n\n"
       "# [quality] # compare final losses too\n"
       "# seeds = 4\n# steps = 500\n# margin = 0.02 # nats per token that count as no difference\n";
-  return text;
+  return text + last_line(text);
+}
+
+bool is_unedited_draft(const std::string& text) {
+  const std::size_t end = text.rfind(kLastLine);
+  return end != std::string::npos && text.substr(end) == last_line(text.substr(0, end));
 }
 
 } // namespace assay::cli

@@ -17,12 +17,11 @@ struct MatrixDraft {
   int launches = 5;
 };
 
-// In every draft; a file without it is somebody's own.
-inline constexpr std::string_view kDraftLine =
-    "# `assay plan FILE` shows what this file measures, `assay run FILE --out DIR` measures it.\n";
-
 // TOML with comments. Throws bad input for an unknown optimization or level, or a setting without
 // a value.
 std::string matrix_text(const MatrixDraft& draft);
+
+// Whether the text is a draft as it was written. Its last line has a hash of the others.
+bool is_unedited_draft(const std::string& text);
 
 } // namespace assay::cli

@@ -24,6 +24,7 @@
 #include "experiments/engine/runner.h"
 #include "experiments/evidence/redo.h"
 #include "experiments/plan/matrix.h"
+#include "experiments/report/text_layout.h"
 #include "profilers/machine/busy_sample.h"
 
 namespace assay::cli {
@@ -118,8 +119,7 @@ std::string result_line(const RunSummary& summary, const Options& options) {
                      summary.nothing_again ? "without --redo " : "");
 }
 
-// `command`: that of the plan, to which a person adds.
-void print_disturbed(const RunSummary& summary, const std::string& command) {
+void print_disturbed(const RunSummary& summary, const SpecRow& spec) {
   if (summary.disturbed.empty()) return;
   const bool one = summary.disturbed.size() == 1;
   fmt::print(stderr,
@@ -127,30 +127,31 @@ void print_disturbed(const RunSummary& summary, const std::string& command) {
              "a quiet machine:\n  {}\n",
              launch_count_text(summary.disturbed.size()),
              one ? "it" : "them",
-             printable(redo_command(command)));
+             printable(redo_command(spec)));
 }
 
-// `command`: that of the plan, to which a person adds.
-void print_set_aside(const RunSummary& summary, const std::string& command) {
+void print_set_aside(const RunSummary& summary, const SpecRow& spec) {
   if (summary.set_aside.empty()) return;
   const bool one = summary.set_aside.size() == 1;
-  fmt::print(stderr,
-             "other work disturbed {} repetition{} ({}), so the earlier launch{} still count{}; to "
-             "try again on a quiet machine:\n  {}\n",
-             summary.set_aside.size(),
-             one ? "" : "s",
-             printable(fmt::format("{}", fmt::join(summary.set_aside, "; "))),
-             one ? "" : "es",
-             one ? "s" : "",
-             printable(redo_command(
-                 command, "", "", {summary.try_again.begin(), summary.try_again.end()})));
+  fmt::print(
+      stderr,
+      "other work disturbed {} repetition{} ({}), so the earlier launch{} still count{}; to "
+      "try again on a quiet machine:\n  {}\n",
+      summary.set_aside.size(),
+      one ? "" : "s",
+      printable(fmt::format("{}", fmt::join(summary.set_aside, "; "))),
+      one ? "" : "es",
+      one ? "s" : "",
+      printable(redo_command(spec, "", "", {summary.try_again.begin(), summary.try_again.end()})));
 }
 
+// A run that a person or a time limit stopped has not come to its verdicts yet.
 bool prints_verdicts(const RunSummary& summary, const Options& options) {
-  return summary.outcome == RunSummary::Outcome::Complete && !options.json && !options.quiet;
+  const bool ended = summary.outcome == RunSummary::Outcome::Complete || summary.gave_up;
+  return ended && !options.json && !options.quiet;
 }
 
-void print_summary(const RunSummary& summary, const Options& options, const std::string& command) {
+void print_summary(const RunSummary& summary, const Options& options, const SpecRow& spec) {
   const PlanProgress& p = summary.progress;
   const bool complete = summary.outcome == RunSummary::Outcome::Complete;
   if (options.json) {
@@ -175,8 +176,8 @@ void print_summary(const RunSummary& summary, const Options& options, const std:
                printable(summary.older_results));
   for (const std::string& problem : p.problems)
     fmt::print(stderr, "problem: {}\n", printable(problem));
-  if (!prints_verdicts(summary, options)) print_disturbed(summary, command); // else they do
-  print_set_aside(summary, command);
+  if (!prints_verdicts(summary, options)) print_disturbed(summary, spec); // else they do
+  print_set_aside(summary, spec);
   fmt::print(stderr, "{}\n", printable(result_line(summary, options)));
 }
 
@@ -198,8 +199,12 @@ void print_verdicts(const Options& options) {
   std::vector<std::string> arguments{"report", directory, "--no-files"};
   for (const std::string& word : options.terminal.arguments()) arguments.push_back(word);
   if (call(program_path("assay"), arguments) != kOk) return;
-  fmt::print("\nnext: assay report {0} (writes report.html), assay explain {0}, assay view {0}\n",
-             printable(shell_word(directory)));
+  TextWriter out(options.terminal.style());
+  out.raw("");
+  out.line(
+      fmt::format("next: assay report {0} (writes report.html), assay explain {0}, assay view {0}",
+                  shell_word(directory)));
+  fmt::print("{}", out.take());
   const LedgerData data = value_or_throw(read_ledger(directory));
   const auto launches = disturbed_rounds(data);
   const auto beyond =
@@ -207,7 +212,7 @@ void print_verdicts(const Options& options) {
   if (beyond > 0 && !report_names_redo(data))
     fmt::print("next, on a quiet machine, since {}: {}\n",
                disturbed_text(static_cast<int>(beyond), static_cast<int>(launches.size())),
-               printable(redo_command(data.spec.command, "", directory)));
+               printable(redo_command(data.spec, "", directory)));
 }
 
 } // namespace
@@ -242,7 +247,7 @@ void add_run(CLI::App& app, int& exit_code) {
     try {
       const Plan plan = options->matrix.load();
       const RunSummary summary = run_with_progress(plan, *options);
-      print_summary(summary, *options, plan.ledger.spec.command);
+      print_summary(summary, *options, plan.ledger.spec);
       exit_code = summary.outcome == RunSummary::Outcome::Complete ? kOk : kIncomplete;
       if (prints_verdicts(summary, *options)) print_verdicts(*options);
     } catch (const Failure& failure) {

@@ -93,9 +93,8 @@ void find_next(Status& status, const LedgerData& data) {
   if (!owes && !disturbed) return;
   status.why_not_continued = why_not_continued(data, worker_build());
   if (!status.why_not_continued.empty()) return;
-  const std::string& command = data.spec.command;
-  if (owes) status.next = continue_command(command, kAllCells, status.directory);
-  if (disturbed) status.next_quiet = redo_command(command, kAllCells, status.directory);
+  if (owes) status.next = continue_command(data.spec, kAllCells, status.directory);
+  if (disturbed) status.next_quiet = redo_command(data.spec, kAllCells, status.directory);
 }
 
 Status read_status(const std::string& directory) {

@@ -110,7 +110,7 @@ void open_device(const TrainConfig& config, int board) {
   if (!at::cuda::is_available())
     bad_input("device 'cuda' was asked for, but LibTorch finds no usable GPU; `assay doctor` gives "
               "the reason, or use --device cpu");
-  if (const auto boards = static_cast<int>(c10::cuda::device_count()); board >= boards)
+  if (const std::int64_t boards = at::cuda::getNumGPUs(); board >= boards)
     bad_input("a rank needs GPU {} and LibTorch finds {}; start fewer ranks on this machine",
               board,
               boards);

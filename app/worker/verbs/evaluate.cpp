@@ -74,7 +74,8 @@ Evaluation measure(Restored& restored, Split split, std::int64_t batches) {
 
 std::string interval_text(const Evaluation& evaluation) {
   if (evaluation.interval)
-    return fmt::format(" [{:.4f}, {:.4f}]", evaluation.interval->lower, evaluation.interval->upper);
+    return fmt::format(
+        ", 95 % interval [{:.4f}, {:.4f}]", evaluation.interval->lower, evaluation.interval->upper);
   return "";
 }
 
@@ -121,7 +122,7 @@ int evaluate(const EvaluateOptions& options) {
                               {"bits_per_byte", bits_per_byte}}
                    .dump(2));
   } else {
-    fmt::print("{:.4f}{} nats/token, {:.4f} bits/byte\n{} weights of step {}; {} batch{} of the {} "
+    fmt::print("{:.4f} nats/token{}; {:.4f} bits/byte\n{} weights of step {}; {} batch{} of the {} "
                "documents of {}: {} tokens, {} bytes\n",
                total.nats_per_token,
                interval_text(evaluation),

@@ -8,7 +8,7 @@ namespace {
 
 // In the row's tone where the column is toned.
 std::string cell_text(const Section& section, const SectionRow& row, std::size_t column) {
-  const std::string text = html_text(row.texts[column]);
+  std::string text = html_text(row.texts[column]);
   if (!section.columns[column].toned || text.empty()) return text;
   return fmt::format("<span class=\"verdict {}\">{}</span>", to_string(row.tone), text);
 }

@@ -23,6 +23,7 @@ void add_ranks(Section& section,
           variant,
           std::to_string(rank),
           human_seconds(times[rank].step_ns * 1e-9),
+          traced ? human_seconds(traced->step_ns * 1e-9) : "-",
           traced ? human_seconds(traced->exposed_ns * 1e-9) : "-",
           traced && traced->step_ns > 0 ? share_text(traced->exposed_ns / traced->step_ns) : "-"},
          cell});
@@ -57,9 +58,10 @@ Section ranks_section(const Report& report) {
   section.columns = {{"cell"},
                      {"variant"},
                      {"rank", true},
-                     {"step", true},
+                     {"timed step", true},
+                     {"traced step", true},
                      {"exposed communication", true},
-                     {"share of the step", true}};
+                     {"share of the traced step", true}};
   for (const CellReport& cell : report.cells)
     for (const Comparison& comparison : cell.comparisons) {
       add_ranks(section, cell.cell.name, comparison.a, comparison.a_ranks);
@@ -83,7 +85,7 @@ Section control_section(const Report& report) {
     section.rows.push_back({{cell.cell.name,
                              measured ? table_effect_text(cell.control->comparison.effect) : "-",
                              theta ? interval_text(theta->at_95) : "-",
-                             launches_text(cell),
+                             control_launches_text(cell),
                              measured ? (alarm ? "ALARM" : "no alarm") : control_text(cell)},
                             cell.cell.name,
                             alarm ? Tone::Bad : Tone::Neutral});

@@ -22,13 +22,12 @@ std::string memory_line(const Comparison& comparison) {
 
 std::string pairs_line(const Comparison& comparison) {
   const PairSet& pairs = comparison.pairs;
-  if (pairs.all_excluded() == 0) return fmt::format("{}, none excluded", pairs.pairs);
-  const std::string all = fmt::format("{} of {} excluded", pairs.all_excluded(), pairs.all_pairs());
-  if (pairs.disturbed_a + pairs.disturbed_b == 0) return all; // those of launches that count
-  return fmt::format("{} (disturbed visits: baseline {}, candidate {})",
-                     all,
-                     pairs.disturbed_a,
-                     pairs.disturbed_b);
+  std::string text = excluded_text(pairs);
+  if (text.empty()) return fmt::format("{}, none excluded", pairs.pairs);
+  if (pairs.disturbed_a + pairs.disturbed_b > 0)
+    text += fmt::format(
+        " (disturbed visits: baseline {}, candidate {})", pairs.disturbed_a, pairs.disturbed_b);
+  return text;
 }
 
 // A reason that the verdict's list already has is not told again.
@@ -113,15 +112,17 @@ Section gates_section(const ComparisonPlace& place) {
 }
 
 Section excluded_pairs_section(const ComparisonPlace& place) {
-  Section section{.id = "excluded_pairs", .title = "Excluded pairs", .depth = Depth::Record};
+  Section section{.id = "excluded_pairs", .title = "Disturbed pairs", .depth = Depth::Record};
   section.columns = {{"launch", true}, {"round", true}, {"reason"}};
   section.names = 2;
-  for (const LaunchPairs& launch : place.comparison().pairs.launches)
+  for (const LaunchPairs& launch : place.comparison().pairs.launches) {
+    const std::string left_out = launch.counts() ? "" : "; the launch is left out";
     for (const Pair& pair : launch.pairs)
       if (!pair.excluded.empty())
         section.rows.push_back(
-            {{std::to_string(launch.index), std::to_string(pair.round), pair.excluded},
+            {{std::to_string(launch.index), std::to_string(pair.round), pair.excluded + left_out},
              place.cell().cell.name});
+  }
   return section;
 }
 
