@@ -11,20 +11,20 @@ namespace assay {
 
 namespace {
 
-using lt_products::Form, lt_products::Pointers, lt_products::Shape;
+namespace lt = lt_products;
 
 at::Tensor lt_aligned(const at::Tensor& x) {
   const at::Tensor whole = x.contiguous();
   const auto address = reinterpret_cast<std::uintptr_t>(whole.const_data_ptr());
-  return address % lt_products::kAlignment == 0 ? whole : whole.clone();
+  return address % lt::kAlignment == 0 ? whole : whole.clone();
 }
 
-bool lt_takes(const at::Tensor& like, at::ScalarType type, const Shape& shape) {
+bool lt_takes(const at::Tensor& like, at::ScalarType type, const lt::Shape& shape) {
   if (!like.is_cuda() || type != at::kBFloat16 || shape.rows == 0 || shape.inner == 0) return false;
-  const std::int64_t last = shape.form == Form::LeftSum ? shape.rows : shape.inner;
+  const std::int64_t last = shape.form == lt::Form::LeftSum ? shape.rows : shape.inner;
   if (shape.columns % 8 != 0 || last % 8 != 0) return false;
   const c10::cuda::CUDAGuard guard(like.device());
-  return lt_products::workspace_bytes(at::cuda::getCurrentCUDABlasLtHandle(), shape).has_value();
+  return lt::workspace_bytes(at::cuda::getCurrentCUDABlasLtHandle(), shape).has_value();
 }
 
 // What a call reads; writes `out`, and of `gelu_in` and `bias` what the form writes.
@@ -32,30 +32,33 @@ struct LtTensors {
   at::Tensor left, right, out, gelu_in, bias;
 };
 
-void run_product(const Shape& shape, const LtTensors& t) {
+void run_product(const lt::Shape& shape, const LtTensors& t) {
   const c10::cuda::CUDAGuard guard(t.out.device());
   const cublasLtHandle_t handle = at::cuda::getCurrentCUDABlasLtHandle();
-  const auto bytes = lt_products::workspace_bytes(handle, shape).value_or(0);
+  const auto bytes = lt::workspace_bytes(handle, shape).value_or(0);
   const at::Tensor workspace = at::empty({bytes}, t.out.options().dtype(at::kByte));
-  Pointers p;
+  lt::Pointers p;
   p.left = t.left.const_data_ptr(), p.right = t.right.const_data_ptr();
   p.out = t.out.data_ptr(), p.workspace = workspace.data_ptr();
   if (t.gelu_in.defined()) p.gelu_in = t.gelu_in.data_ptr();
   if (t.bias.defined()) p.bias = t.bias.data_ptr();
-  lt_products::run(handle, shape, p, c10::cuda::getCurrentCUDAStream());
+  lt::run(handle, shape, p, c10::cuda::getCurrentCUDAStream());
 }
 
-Shape gelu_shape(const at::Tensor& x, const at::Tensor& weight) {
-  return {Form::BiasGelu, x.size(0), weight.size(0), weight.size(1)};
+lt::Shape gelu_shape(const at::Tensor& x, const at::Tensor& weight) {
+  return {lt::Form::BiasGelu, x.size(0), weight.size(0), weight.size(1)};
 }
 
 // Of a gradient of `rows` tokens behind `weight`, [out, hidden].
-Shape gradient_shape(std::int64_t rows, const at::Tensor& weight, bool sum) {
-  return {sum ? Form::GeluGradientSum : Form::GeluGradient, rows, weight.size(1), weight.size(0)};
+lt::Shape gradient_shape(std::int64_t rows, const at::Tensor& weight, bool sum) {
+  return {sum ? lt::Form::GeluGradientSum : lt::Form::GeluGradient,
+          rows,
+          weight.size(1),
+          weight.size(0)};
 }
 
-Shape left_sum_shape(const at::Tensor& dy, const at::Tensor& x) {
-  return {Form::LeftSum, dy.size(1), x.size(1), dy.size(0)};
+lt::Shape left_sum_shape(const at::Tensor& dy, const at::Tensor& x) {
+  return {lt::Form::LeftSum, dy.size(1), x.size(1), dy.size(0)};
 }
 
 } // namespace
