@@ -147,7 +147,8 @@ public:
 
 private:
   template <class T> void set(cublasLtMatmulDescAttributes_t what, const T& value) {
-    check(cublasLtMatmulDescSetAttribute(&product_, what, &value, sizeof(value)),
+    const auto* const place = static_cast<const void*>(&value);
+    check(cublasLtMatmulDescSetAttribute(&product_, what, place, sizeof(value)),
           "cublasLtMatmulDescSetAttribute",
           s_);
   }

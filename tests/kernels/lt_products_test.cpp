@@ -109,7 +109,7 @@ cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t,
                                                  sizeof(schemes),
                                                  &written),
             CUBLAS_STATUS_SUCCESS);
-  const auto epilogue = asked<cublasLtEpilogue_t>(product, CUBLASLT_MATMUL_DESC_EPILOGUE);
+  const auto epilogue = asked<std::uint32_t>(product, CUBLASLT_MATMUL_DESC_EPILOGUE);
   EXPECT_EQ(schemes & CUBLASLT_REDUCTION_SCHEME_OUTPUT_TYPE, 0U);
   EXPECT_EQ((schemes & CUBLASLT_REDUCTION_SCHEME_INPLACE) != 0,
             epilogue == CUBLASLT_EPILOGUE_BGRADB);
@@ -153,7 +153,7 @@ cublasStatus_t CUBLASWINAPI cublasLtMatmul(cublasLtHandle_t,
   EXPECT_EQ(b.type, CUDA_R_16BF);
   if (a.width() != b.height() || a.height() != d.rows || b.width() != d.columns)
     return CUBLAS_STATUS_INVALID_VALUE;
-  const auto epilogue = asked<cublasLtEpilogue_t>(product, CUBLASLT_MATMUL_DESC_EPILOGUE);
+  const auto epilogue = asked<std::uint32_t>(product, CUBLASLT_MATMUL_DESC_EPILOGUE);
   auto* const bias = asked<void*>(product, CUBLASLT_MATMUL_DESC_BIAS_POINTER);
   auto* const aux = asked<bf16*>(product, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER);
   const auto aux_ld = asked<std::int64_t>(product, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD);

@@ -77,12 +77,16 @@ Tensors expected(const Inputs& in) {
   return results(l, at::linear(at::gelu(at::linear(l[0], l[1], l[2]), "tanh"), l[3], l[4]), in.dy);
 }
 
+// As a trainer: the backward pass has no autocast.
 Tensors run(const Inputs& in, Epilogue level, KeptWeights* kept = nullptr) {
-  const AutocastGuard autocast(at::kCUDA, at::kBFloat16);
-  const KeptGuard guard(kept);
   // Memory that is not written shows as NaN.
   (void)at::full({in.leaves[0].size(0), in.leaves[1].size(0)}, NAN, in.dy.options());
-  const at::Tensor y = gelu_feed_forward(in.leaves[0], in.weights(), level);
+  at::Tensor y;
+  {
+    const AutocastGuard autocast(at::kCUDA, at::kBFloat16);
+    const KeptGuard guard(kept);
+    y = gelu_feed_forward(in.leaves[0], in.weights(), level);
+  }
   return y.defined() ? results(in.leaves, y, in.dy) : Tensors();
 }
 
