@@ -24,6 +24,11 @@ target_include_directories(assay_cudnn SYSTEM INTERFACE
 target_link_libraries(assay_cudnn INTERFACE assay::cudart
   "${ASSAY_LIBTORCH_DIR}/nvidia/cudnn/lib/libcudnn.so.9" "${cuda_dir}/lib/libnvrtc.so.13")
 
+# LibTorch's own cuBLASLt, which loads without a GPU too.
+add_library(assay_cublaslt INTERFACE)
+add_library(assay::cublaslt ALIAS assay_cublaslt)
+target_link_libraries(assay_cublaslt INTERFACE assay::cudart "${cuda_dir}/lib/libcublasLt.so.13")
+
 add_library(assay_torch INTERFACE)
 add_library(assay::torch ALIAS assay_torch)
 target_include_directories(assay_torch SYSTEM INTERFACE

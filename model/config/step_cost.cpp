@@ -127,6 +127,7 @@ public:
   // The bias of a linear: its gradient reads that of every result.
   void bias(const std::string& name, std::int64_t out) {
     if (!shape_.form.biases) return;
+    if (shape_.epilogue == Epilogue::All) return add("casts", 0, 0, 1); // a product sums it
     const bool half = shape_.compute_bytes != 4, kept = shape_.kept_weights && !shape_.fp8_linears;
     const auto e = static_cast<double>(shape_.compute_bytes);
     add(name,
@@ -304,6 +305,17 @@ void add_norms(Costs& costs, const StepShape& shape, std::int64_t norms, std::in
             norms * kNormLaunches + (shape.fused_norms ? 0 : sums * kSumLaunches));
 }
 
+// Bias and GELU inside the products: what GELU takes is written beside its result, and read beside
+// the gradient. The bias is rounded for its use, and its gradient widened where a product sums it.
+void add_gelu_epilogue(Costs& costs, const StepShape& shape) {
+  const bool half = shape.compute_bytes != 4, summed = shape.epilogue != Epilogue::Gelu;
+  const auto values = static_cast<double>(shape.tokens * shape.ffn_dim * shape.compute_bytes);
+  const std::int64_t sum = half ? kKeptBiasLaunches : kBiasLaunches;
+  costs.add(
+      "feed forward gate", 0, (summed ? 2 : 3) * values, 2 * kProductLaunches + (summed ? 0 : sum));
+  if (half) costs.add("casts", 0, 0, summed ? kCastLaunches : 1);
+}
+
 std::int64_t gate_launches(const StepShape& shape) {
   const bool gelu = shape.form.feed_forward == FeedForward::Gelu;
   if (shape.fused_gate)
@@ -315,9 +327,10 @@ void add_feed_forward(Costs& costs, const StepShape& shape) {
   const std::int64_t halves = ffn_matrices(shape.form.feed_forward) - 1,
                      inner = halves * shape.ffn_dim;
   costs.linear("feed forward", shape.d_model, inner, !shape.fused_norms);
-  if (!shape.fused_gate) costs.bias("feed forward", inner); // else GELU's kernels take it
   costs.linear("feed forward", shape.ffn_dim, shape.d_model, false);
   costs.bias("feed forward", shape.d_model);
+  if (shape.epilogue != Epilogue::None) return add_gelu_epilogue(costs, shape);
+  if (!shape.fused_gate) costs.bias("feed forward", inner); // else GELU's kernels take it
   const auto hidden = static_cast<double>(shape.ffn_dim);
   costs.stream("feed forward gate",
                static_cast<double>(halves) * hidden,

@@ -63,6 +63,7 @@ struct StepShape {
   bool kept_weights = false;      // products take 16-bit copies of weights, which the update writes
   UpdatePass update_pass = UpdatePass::Foreach; // one_pass: EMA's bytes are the optimizer's
   bool ema = true;
+  Epilogue epilogue = Epilogue::None; // where GELU is; none without it
   // step_graph = on: what the host launches in a step, whose kernels are nodes of one graph; 0:
   // off.
   std::int64_t graph_launches = 0;
@@ -76,10 +77,11 @@ struct StepShape {
 std::vector<OpCost> step_cost(const StepShape& shape);
 
 // Of a resolved configuration of any family. The launches of family `nsa`, and of
-// mla_attention = math, lack those of their attention: take them from a trace. `longest_segment`:
-// tokens of the longest document of a row; 0: the whole row. Attention is costed over causal rows:
-// documents that do not see each other read fewer keys, a dense mask makes the kernel read twice as
-// many.
+// mla_attention = math, lack those of their attention, those of products that sum (epilogue =
+// gelu_bias or all) lack what cuBLASLt launches for the sum: take them from a trace.
+// `longest_segment`: tokens of the longest document of a row; 0: the whole row. Attention is costed
+// over causal rows: documents that do not see each other read fewer keys, a dense mask makes the
+// kernel read twice as many.
 StepShape step_shape(const TrainConfig& config, std::int64_t longest_segment = 0);
 
 // Whether the operations' launches are all of the step's.

@@ -49,6 +49,7 @@ StepShape step_shape(const TrainConfig& c, std::int64_t longest_segment) {
   }
   shape.fused_norms = c.norms == Norms::Fused;
   shape.fused_gate = c.ffn_gate == FfnGate::Fused && shape.form.feed_forward != FeedForward::Silu;
+  if (shape.form.feed_forward == FeedForward::Gelu) shape.epilogue = c.epilogue;
   shape.stream_bytes = c.residual == Residual::Bf16 ? 2 : 4;
   shape.kept_weights = c.weights16 == Weights16::Kept;
   shape.update_pass = c.update_pass;
@@ -61,6 +62,8 @@ StepShape step_shape(const TrainConfig& c, std::int64_t longest_segment) {
 
 bool counts_all_launches(const StepShape& shape) {
   if (shape.update_pass == UpdatePass::PerParameter) return false; // they follow its tensors
+  // What cuBLASLt launches for a sum was not traced.
+  if (shape.epilogue == Epilogue::GeluBias || shape.epilogue == Epilogue::All) return false;
   return std::none_of(shape.layers.begin(), shape.layers.end(), [](const StepShape::Layer& layer) {
     const auto* grouped = std::get_if<GroupedShape>(&layer);
     const auto* latent = std::get_if<LatentShape>(&layer);

@@ -13,6 +13,7 @@
 #include "model/layers/autocast.h"
 #include "model/layers/fp8_linear.h"
 #include "model/layers/gelu.h"
+#include "model/layers/gelu_feed_forward.h"
 #include "model/layers/kept_weights.h"
 #include "model/layers/layer_norm.h"
 #include "model/layers/rms_norm.h"
@@ -67,7 +68,8 @@ class ResidualModel : public Model {
 public:
   ResidualModel(ParameterFactory& make, const TrainConfig& config, const ResidualLayers& layers)
       : form_(family_of(config).form), norms_(config.norms), ffn_gate_(config.ffn_gate),
-        residual_(config.residual), loss_chunk_mib_(config.loss_chunk_mib) {
+        epilogue_(config.epilogue), residual_(config.residual),
+        loss_chunk_mib_(config.loss_chunk_mib) {
     const std::int64_t d = config.d_model;
     embedding_ = make.normal("embedding", {config.vocab_size, d}, embedding_std(config));
     if (form_.positions)
@@ -133,6 +135,10 @@ private:
 
   at::Tensor feed_forward(const Block& block, const at::Tensor& x) const {
     const Span span("feed_forward");
+    if (form_.feed_forward == FeedForward::Gelu) {
+      const GeluWeights weights{block.ffn_in, block.ffn_in_bias, block.ffn_out, block.ffn_out_bias};
+      if (const at::Tensor y = gelu_feed_forward(x, weights, epilogue_); y.defined()) return y;
+    }
     return apply_linear(activated(block, x), block.ffn_out, block.ffn_out_bias);
   }
 
@@ -157,6 +163,7 @@ private:
   ModelForm form_;
   Norms norms_;
   FfnGate ffn_gate_;
+  Epilogue epilogue_;
   Residual residual_;
   std::int64_t loss_chunk_mib_; // 0: all logits at once
   at::Tensor embedding_;        // [vocab_size, d_model]

@@ -5,8 +5,10 @@
 
 #include <optional>
 
+#include "core/fallback.h"
 #include "core/span.h"
 #include "model/layers/column_sum.h"
+#include "model/layers/lt_product.h"
 
 namespace assay {
 
@@ -35,12 +37,14 @@ struct KeptLinear : torch::autograd::Function<KeptLinear> {
                             const at::Tensor& x,
                             const at::Tensor& weight,
                             const at::Tensor& copy,
-                            const std::optional<at::Tensor>& bias) {
+                            const std::optional<at::Tensor>& bias,
+                            bool products_sum) {
     const at::Tensor operand = x.to(copy.scalar_type());
     context->save_for_backward({operand, copy});
     context->saved_data["x"] = static_cast<std::int64_t>(x.scalar_type());
     context->saved_data["weight"] = static_cast<std::int64_t>(weight.scalar_type());
     context->saved_data["bias"] = bias.has_value();
+    context->saved_data["products_sum"] = products_sum;
     return bias ? at::addmm(bias->to(copy.scalar_type()), operand, copy.t())
                 : at::mm(operand, copy.t());
   }
@@ -52,10 +56,14 @@ struct KeptLinear : torch::autograd::Function<KeptLinear> {
       return static_cast<at::ScalarType>(context->saved_data[name].toInt());
     };
     const at::Tensor dy = grads[0].to(copy.scalar_type());
-    at::Tensor dx, d_bias;
+    at::Tensor dx;
     if (context->needs_input_grad(0)) dx = at::mm(dy, copy).to(type_of("x"));
-    if (context->saved_data["bias"].toBool()) d_bias = column_sum(dy, type_of("weight"));
-    return {dx, wide_product(dy.t(), x, type_of("weight")), at::Tensor(), d_bias};
+    const auto [weight, bias] = linear_gradients(dy,
+                                                 x,
+                                                 type_of("weight"),
+                                                 context->saved_data["bias"].toBool(),
+                                                 context->saved_data["products_sum"].toBool());
+    return {dx, weight, at::Tensor(), bias, at::Tensor()};
   }
 };
 
@@ -110,14 +118,29 @@ at::Tensor linear16(const at::Tensor& x, const at::Tensor& weight, const at::Ten
     return at::linear(x, weight, given(bias));
   }
   count(kKept);
-  return kept_linear(x, weight, active_kept->of(weight), bias);
+  return kept_linear(x, weight, active_kept->of(weight), bias, active_kept->products_sum());
 }
 
 at::Tensor kept_linear(const at::Tensor& x,
                        const at::Tensor& weight,
                        const at::Tensor& copy,
-                       const at::Tensor& bias) {
-  return KeptLinear::apply(x, weight, copy, given(bias));
+                       const at::Tensor& bias,
+                       bool products_sum) {
+  return KeptLinear::apply(x, weight, copy, given(bias), products_sum);
+}
+
+LinearGradients linear_gradients(
+    const at::Tensor& dy, const at::Tensor& x, at::ScalarType type, bool bias, bool products_sum) {
+  if (!bias) return {weight_gradient(dy, x, type), at::Tensor()};
+  if (products_sum && dy.is_cuda()) {
+    if (lt_sums_left(dy, x, type)) return lt_left_sum(dy, x);
+    note_fallback("fallback/epilogue");
+  }
+  return {weight_gradient(dy, x, type), column_sum(dy, type)};
+}
+
+at::Tensor weight_gradient(const at::Tensor& dy, const at::Tensor& x, at::ScalarType type) {
+  return wide_product(dy.t(), x, type);
 }
 
 } // namespace assay

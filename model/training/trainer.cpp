@@ -41,7 +41,8 @@ BuiltModel build(const TrainConfig& config, const at::Generator& generator) {
 // None in fp32, where no product takes 16 bits.
 std::unique_ptr<KeptWeights> make_kept_weights(const TrainConfig& config) {
   if (config.weights16 == Weights16::Cast || config.precision == Precision::Fp32) return nullptr;
-  return std::make_unique<KeptWeights>(compute_type(config.precision));
+  return std::make_unique<KeptWeights>(compute_type(config.precision),
+                                       config.epilogue == Epilogue::All);
 }
 
 const char* level_span(UpdatePass pass) {

@@ -352,6 +352,40 @@ TEST(StepCost, LaunchesOfGptsAttention) {
   }
 }
 
+// Beside the fused kernels of GELU, 1 + 2, and a sum of 2 for every other bias: two kernels that
+// sum the gradient of GELU's bias and a cast of the bias; or that and a cast of the gradient; then
+// no sums.
+TEST(StepCost, LaunchesAndBytesOfProductsWithGelu) {
+  TrainConfig config;
+  config.device = Device::Cuda;
+  config.family = "gpt";
+  config.preset = "gpt2";
+  config.precision = Precision::Bf16;
+  config.ffn_gate = FfnGate::Fused;
+  config.weights16 = Weights16::Kept;
+  const auto at = [&](Epilogue epilogue) {
+    config.epilogue = epilogue;
+    return step_shape(value_or_throw(resolve(config)));
+  };
+  const auto launches = [&](Epilogue epilogue) { return total_kernels(step_cost(at(epilogue))); };
+  const std::int64_t none = launches(Epilogue::None);
+  EXPECT_EQ(launches(Epilogue::Gelu) - none, 12 * (2 + 1 - 3));
+  EXPECT_EQ(launches(Epilogue::GeluBias) - none, 12 * (1 + 1 - 3));
+  EXPECT_EQ(launches(Epilogue::All) - none, 12 * (1 + 1 - 3 - 3 * 2));
+  // A matrix of GELU's inputs is read and written: thrice each way, or once each way and summed.
+  const double matrix = 12.0 * 32768 * 3072 * 2;
+  const auto bytes = [&](Epilogue epilogue) {
+    return op(step_cost(at(epilogue)), "feed forward gate").bytes;
+  };
+  EXPECT_DOUBLE_EQ(bytes(Epilogue::None), 6 * matrix);
+  EXPECT_DOUBLE_EQ(bytes(Epilogue::Gelu), 3 * matrix);
+  EXPECT_DOUBLE_EQ(bytes(Epilogue::GeluBias), 2 * matrix);
+  // What cuBLASLt launches for a sum was not traced.
+  EXPECT_TRUE(counts_all_launches(at(Epilogue::Gelu)));
+  EXPECT_FALSE(counts_all_launches(at(Epilogue::GeluBias)));
+  EXPECT_FALSE(counts_all_launches(at(Epilogue::All)));
+}
+
 // Two biases of attention a layer, each summed in two kernels instead of one.
 TEST(StepCost, BiasesOfKeptWeightsTakeTwoKernels) {
   TrainConfig config;

@@ -108,6 +108,10 @@ TEST(KernelCounts, FamilyGpt) {
   TrainConfig fused = dense;
   fused.ffn_gate = FfnGate::Fused;
   expect_counts("A, fused GELU", layer(fused));
+  fused.epilogue = Epilogue::Gelu;
+  expect_counts("A, GELU in products", layer(fused));
+  fused.epilogue = Epilogue::GeluBias;
+  expect_counts("A, GELU and its bias in products", layer(fused));
   fused = dense;
   fused.norms = Norms::Fused;
   expect_counts("A, fused norms", layer(fused));

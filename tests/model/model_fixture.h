@@ -59,9 +59,35 @@ inline TrainConfig small_nsa(NsaAttention attention = NsaAttention::Nsa) {
   return value_or_throw(resolve(config));
 }
 
+// Two layers of family `gpt`, documents as in ragged_batch().
+inline TrainConfig small_gpt() {
+  TrainConfig config;
+  config.family = "gpt";
+  config.pattern = "AA";
+  config.d_model = 32;
+  config.heads = 2;
+  config.head_dim = 16;
+  config.ffn_dim = 64;
+  config.vocab_size = 61;
+  config.seq_len = 48;
+  config.positions = 48;
+  config.batch_rows = 2;
+  config.steps = 100;
+  config.warmup_steps = 2;
+  config.lr = 3e-3;
+  return value_or_throw(resolve(config));
+}
+
 // A model that has what the row switches.
 inline TrainConfig small_config_for(const Optimization& row) {
-  TrainConfig config = row.family == "nsa" ? small_nsa() : small_config();
+  TrainConfig config = row.family == "nsa"   ? small_nsa()
+                       : row.family == "gpt" ? small_gpt()
+                                             : small_config();
+  if (row.name == "epilogue") {
+    config.ffn_gate = FfnGate::Fused;
+    config.weights16 = Weights16::Kept;
+    config.precision = Precision::Bf16;
+  }
   if (row.name == "weights16" || row.name == "residual16") config.precision = Precision::Bf16;
   if (row.name == "residual16") config.norms = Norms::Fused;
   return config;

@@ -126,6 +126,51 @@ std::vector<Optimization> layer_rows() {
                   [](const TrainConfig& c) {
                     return family_of(c).form.feed_forward != FeedForward::Silu;
                   }}}},
+      {.name = "epilogue",
+       .summary =
+           "bias, GELU, its gradient and sums of biases' gradients inside the products beside "
+           "them, by cuBLASLt",
+       .equivalence = Equivalence::Math,
+       .unit = Unit::TrainStep,
+       .on_tiny = "ffn_gate=fused precision=bf16 weights16=kept",
+       .gates = {Gate::SameFunction},
+       .levels = {{"none",
+                   "kernels of their own",
+                   [](TrainConfig& c) { c.epilogue = Epilogue::None; },
+                   "epilogue/none"},
+                  {"gelu",
+                   "ffn_in's product adds the bias and applies GELU, the gradient's product of "
+                   "ffn_out applies GELU's; widths that cuBLASLt does not take run none, with an "
+                   "alarm",
+                   [](TrainConfig& c) { c.epilogue = Epilogue::Gelu; },
+                   "epilogue/gelu"},
+                  {"gelu_bias",
+                   "that product also sums the gradient of ffn_in's bias",
+                   [](TrainConfig& c) { c.epilogue = Epilogue::GeluBias; },
+                   "epilogue/gelu_bias"},
+                  {"all",
+                   "a weight gradient's product sums that of every other bias",
+                   [](TrainConfig& c) { c.epilogue = Epilogue::All; },
+                   "epilogue/all"}},
+       .also_compare = {{"gelu", "gelu_bias"}, {"gelu_bias", "all"}},
+       .equality = "logits and gradients within rounding",
+       .family = "gpt",
+       .needs = {{"family gpt, whose feed-forward has GELU and biases",
+                  [](const TrainConfig& c) {
+                    return family_of(c).form.feed_forward == FeedForward::Gelu;
+                  }},
+                 {"ffn_gate = fused, whose kernels its levels replace",
+                  [](const TrainConfig& c) { return c.ffn_gate == FfnGate::Fused; }},
+                 {"precision = bf16, on a CPU bf16 or fp32",
+                  [](const TrainConfig& c) {
+                    return c.precision == Precision::Bf16 ||
+                           (c.device == Device::Cpu && c.precision == Precision::Fp32);
+                  }},
+                 {"for level all weights16 = kept, whose sums of biases' gradients it replaces",
+                  [](const TrainConfig& c) {
+                    return c.epilogue != Epilogue::All || c.weights16 == Weights16::Kept;
+                  }}},
+       .needs_always = true},
       {.name = "residual16",
        .summary = "the residual stream and its gradient in 16 bits between the norms, which add "
                   "and norm in fp32",

@@ -14,28 +14,10 @@
 #include "model/config/optimization.h"
 #include "model/families/family.h"
 #include "model/layout/segments.h"
+#include "tests/model/model_fixture.h"
 #include "tests/paths.h"
 
 namespace assay::testing_model {
-
-// Two layers, documents as in ragged_batch().
-inline TrainConfig small_gpt() {
-  TrainConfig config;
-  config.family = "gpt";
-  config.pattern = "AA";
-  config.d_model = 32;
-  config.heads = 2;
-  config.head_dim = 16;
-  config.ffn_dim = 64;
-  config.vocab_size = 61;
-  config.seq_len = 48;
-  config.positions = 48;
-  config.batch_rows = 2;
-  config.steps = 100;
-  config.warmup_steps = 2;
-  config.lr = 3e-3;
-  return value_or_throw(resolve(config));
-}
 
 struct GptRowLevel {
   const Optimization* row;
@@ -46,13 +28,14 @@ struct GptRowLevel {
 inline std::vector<GptRowLevel> gpt_row_levels() {
   std::vector<GptRowLevel> all;
   for (const Optimization& row : optimizations().all())
-    if (row.family.empty() && !row.needs_ranks && !row.hidden)
+    if ((row.family.empty() || row.family == "gpt") && !row.needs_ranks && !row.hidden)
       for (const Level& level : row.levels) all.push_back({&row, &level});
   return all;
 }
 
 // A model that has what the row switches.
 inline TrainConfig gpt_for(const Optimization& row) {
+  if (row.family == "gpt") return small_config_for(row);
   TrainConfig config = small_gpt();
   if (row.name == "weights16" || row.name == "residual16") config.precision = Precision::Bf16;
   if (row.name == "residual16") config.norms = Norms::Fused;

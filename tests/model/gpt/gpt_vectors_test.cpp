@@ -49,6 +49,15 @@ TEST(GptVectors, TheFusedGeluIsThatOfPyTorch) {
   expect_vectors(config, Attention::Varlen);
 }
 
+TEST(GptVectors, ProductsWithGeluAreThoseOfPyTorch) {
+  for (const Epilogue epilogue : {Epilogue::Gelu, Epilogue::GeluBias}) {
+    TrainConfig config = vectors_config();
+    config.ffn_gate = FfnGate::Fused;
+    config.epilogue = epilogue;
+    expect_vectors(config, Attention::Varlen);
+  }
+}
+
 TEST(GptVectors, FusedLayerNormsAreThoseOfPyTorch) {
   TrainConfig config = vectors_config();
   config.norms = Norms::Fused;

@@ -86,7 +86,7 @@ bool board_has_cudnn() {
 }
 
 // Every fused form, as a training on a GPU takes them.
-TrainConfig fastest(Attention path) {
+TrainConfig fastest(Attention path, Epilogue epilogue = Epilogue::None) {
   TrainConfig config = on_gpu(Precision::Bf16);
   config.attention = path;
   config.head_dim = 64;
@@ -94,14 +94,17 @@ TrainConfig fastest(Attention path) {
   config.norms = Norms::Fused;
   config.residual = Residual::Bf16;
   config.ffn_gate = FfnGate::Fused;
+  config.epilogue = epilogue;
   config.loss_chunk_mib = 64;
   config.weights16 = Weights16::Kept;
   config.update_pass = UpdatePass::OnePass;
   return value_or_throw(resolve(config));
 }
 
-TEST_F(GptGpu, AStepDoesNotWaitForTheDevice) {
-  const TrainConfig config = fastest(Attention::Varlen);
+constexpr Epilogue kEpilogues[] = {
+    Epilogue::None, Epilogue::Gelu, Epilogue::GeluBias, Epilogue::All};
+
+void expect_no_wait(const TrainConfig& config) {
   Trainer trainer(config);
   const std::vector<Batch> batches = ragged_batches(config, 1);
   for (int i = 0; i < 3; ++i) (void)trainer.step(batches);
@@ -114,21 +117,28 @@ TEST_F(GptGpu, AStepDoesNotWaitForTheDevice) {
   EXPECT_TRUE(result.finite());
 }
 
-TEST_F(GptGpu, TheStepIsOneGraph) {
+TEST_F(GptGpu, AStepDoesNotWaitForTheDevice) {
+  for (const Epilogue epilogue : kEpilogues) expect_no_wait(fastest(Attention::Varlen, epilogue));
+}
+
+void expect_one_graph(const TrainConfig& off) {
   const Optimization& row = *optimizations().find("step_graph");
-  for (const Attention path : {Attention::Packed, Attention::Varlen}) {
-    const TrainConfig off = fastest(path);
-    TrainConfig on = off;
-    on.step_graph = StepGraph::On;
-    on = value_or_throw(resolve(on));
-    const std::vector<Batch> batches = ragged_batches(off, 4);
-    for (const GateResult& gate : run_gates(row, off, on, batches))
-      EXPECT_TRUE(gate.passed) << gate.name << ": " << gate.value << " > " << gate.bound << " ("
-                               << gate.detail << ")";
-    const CodePath seen = record_code_path(row, on, batches);
-    EXPECT_EQ(seen.counters.at("graph/replay"), 1);
-    EXPECT_EQ(seen.counters.count("graph/eager_step"), 0U);
-  }
+  TrainConfig on = off;
+  on.step_graph = StepGraph::On;
+  on = value_or_throw(resolve(on));
+  const std::vector<Batch> batches = ragged_batches(off, 4);
+  for (const GateResult& gate : run_gates(row, off, on, batches))
+    EXPECT_TRUE(gate.passed) << gate.name << ": " << gate.value << " > " << gate.bound << " ("
+                             << gate.detail << ")";
+  const CodePath seen = record_code_path(row, on, batches);
+  EXPECT_EQ(seen.counters.at("graph/replay"), 1);
+  EXPECT_EQ(seen.counters.count("graph/eager_step"), 0U);
+  EXPECT_EQ(seen.counters.count("fallback/epilogue"), 0U);
+}
+
+TEST_F(GptGpu, TheStepIsOneGraph) {
+  for (const Attention path : {Attention::Packed, Attention::Varlen})
+    for (const Epilogue epilogue : kEpilogues) expect_one_graph(fastest(path, epilogue));
 }
 
 } // namespace
