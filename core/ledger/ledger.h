@@ -46,7 +46,11 @@ struct LevelRow {
   std::string name, summary, span;
 };
 
-struct OptimizationRow { // copied from the registry at plan time
+// OptimizationRow::scope.
+inline constexpr const char* kScopeOfTable = "visit"; // a row of the registry, copied at plan time
+inline constexpr const char* kScopeOfKeys = "keys";   // variants of a matrix
+
+struct OptimizationRow {
   std::string name, summary, equivalence, unit, scope, equality;
   std::vector<LevelRow> levels; // levels[0] is the reference
   std::vector<std::pair<std::string, std::string>> also_compare;

@@ -58,6 +58,7 @@ json launch_request(const LaunchRequest& launch) {
                   {"visit_steps", launch.visit_steps},
                   {"discard_steps", launch.discard_steps},
                   {"variants", std::move(variants)}};
+  if (!launch.expect.empty()) request["expect"] = launch.expect;
   if (!launch.build_order.empty()) request["build_order"] = launch.build_order;
   if (launch.kind == to_string(LaunchKind::Traced))
     request["trace"] = {

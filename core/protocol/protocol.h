@@ -33,6 +33,7 @@ struct LaunchRequest {
   std::string kind; // timed | parity | memory | probe | traced | loss
   std::uint64_t seed = 0;
   std::string unit, optimization;
+  std::string expect = {}; // equality of variants that no row of the table switches; else ""
   int visit_steps = 1, discard_steps = 0;
   std::vector<LaunchVariant> variants;
   std::vector<std::size_t> build_order =

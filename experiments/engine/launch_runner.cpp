@@ -64,6 +64,13 @@ template <class T> T require(Result<T> result, auto make_end) {
   return std::move(*result);
 }
 
+// What is expected of a cell's variants; "" where a row of the table says so.
+std::string expected_of_keys(const LedgerData& data, const CellRow& cell) {
+  for (const OptimizationRow& row : data.optimizations)
+    if (row.name == cell.optimization && row.scope == kScopeOfKeys) return row.equivalence;
+  return "";
+}
+
 } // namespace
 
 LaunchRequest
@@ -74,6 +81,7 @@ reference_request(const LedgerData& data, const CellRow& cell, std::string_view 
   request.seed = data.spec.seed;
   request.unit = cell.unit;
   request.optimization = cell.optimization;
+  request.expect = expected_of_keys(data, cell);
   request.visit_steps = cell.visit_steps;
   request.discard_steps = cell.discard_steps;
   request.variants = {
@@ -97,6 +105,7 @@ LaunchRunner::LaunchRunner(LaunchContext& context, const LaunchTask& task)
   request_.seed = context.schedule.launch_seed(cell_.name, request_.kind, task.index, task.attempt);
   request_.unit = cell_.unit;
   request_.optimization = cell_.optimization;
+  request_.expect = expected_of_keys(context.data, cell_);
   request_.visit_steps = cell_.visit_steps;
   request_.discard_steps = cell_.discard_steps;
   if (task.kind == LaunchKind::Loss) { // it trains, whatever the cell times

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <deque>
 #include <filesystem>
 #include <set>
 
@@ -14,6 +15,7 @@
 #include "experiments/plan/claims_file.h"
 #include "experiments/plan/drafts.h"
 #include "experiments/plan/memory_groups.h"
+#include "model/config/key_variants.h"
 #include "model/config/optimization.h"
 #include "model/config/step_cost.h"
 
@@ -60,7 +62,7 @@ OptimizationRow copy_row(const Optimization& row) {
                        row.summary,
                        std::string(to_string(row.equivalence)),
                        std::string(to_string(row.unit)),
-                       "visit",
+                       row.of_table ? kScopeOfTable : kScopeOfKeys,
                        row.equality,
                        {},
                        row.also_compare};
@@ -93,6 +95,9 @@ public:
 private:
   void add_cell(const MatrixCell& cell);
   const Optimization* checked_row(const MatrixCell& cell);
+  const Optimization* row_of_keys(const MatrixCell& cell);
+  void
+  check_variants(const MatrixCell& cell, const Optimization& row, const std::vector<Draft>& all);
   void check_data(const TrainConfig& config);
   void lacks(const std::string& what) {
     if (std::find(plan_.lacks.begin(), plan_.lacks.end(), what) == plan_.lacks.end())
@@ -112,6 +117,7 @@ private:
   const PlanOptions& options_;
   Problems problems_;
   Plan plan_;
+  std::deque<Optimization> own_rows_; // of cells with variants
   bool any_gpu_ = false;
 };
 
@@ -128,6 +134,7 @@ void Planner::add_cell(const MatrixCell& cell) {
                               all.front().level->name));
     return;
   }
+  if (!row->of_table) check_variants(cell, *row, all);
   check_data(all.front().config);
   const auto split = groups(cell, all);
   for (std::size_t i = 0; i < split.size(); ++i)
@@ -137,7 +144,85 @@ void Planner::add_cell(const MatrixCell& cell) {
                split[i]);
 }
 
+// The row that a cell's variants are, the baseline first; nullptr where its `reference` is none.
+const Optimization* Planner::row_of_keys(const MatrixCell& cell) {
+  const auto refuse = [&](const std::string& key, const std::string& message) {
+    problems_.add(
+        fmt::format("{}: cell '{}': {}", cell.place({key}), printable(cell.name), message));
+    return nullptr;
+  };
+  if (optimizations().find(cell.name) != nullptr)
+    return refuse("name", "an optimization has this name; give the comparison another one");
+  std::vector<Level> levels;
+  std::vector<std::string> names;
+  for (const MatrixVariant& variant : cell.variants) {
+    std::vector<std::string> keys;
+    for (const ConfigValue& value : variant.set)
+      keys.push_back(fmt::format("{} = {}", value.key, value.value.dump()));
+    const auto apply = [set = variant.set](TrainConfig& config) {
+      for (const ConfigValue& value : set)
+        (void)value_or_throw(set_key(config, value.key, value.value));
+    };
+    levels.push_back({variant.name,
+                      keys.empty() ? "as the cell" : fmt::format("{}", fmt::join(keys, ", ")),
+                      apply,
+                      ""});
+    names.push_back(variant.name);
+  }
+  if (!cell.reference.empty()) {
+    const auto reference = std::ranges::find(levels, cell.reference, &Level::name);
+    if (reference == levels.end())
+      return refuse("reference",
+                    fmt::format("no variant is named '{}'{}; it has: {}",
+                                printable(cell.reference),
+                                did_you_mean(cell.reference, names),
+                                fmt::join(names, ", ")));
+    std::rotate(levels.begin(), reference, reference + 1);
+  }
+  own_rows_.push_back(key_row(cell.name,
+                              cell.expect.value_or(Equivalence::Objective),
+                              cell.unit.value_or(Unit::TrainStep),
+                              std::move(levels)));
+  return &own_rows_.back();
+}
+
+// What cannot be compared in one process, or by the equality that is expected.
+void Planner::check_variants(const MatrixCell& cell,
+                             const Optimization& row,
+                             const std::vector<Draft>& all) {
+  for (const Draft& draft : all) {
+    if (&draft == &all.front()) continue;
+    const auto refuse = [&](const std::string& message) {
+      problems_.add(fmt::format("{}: cell '{}': variant '{}': {}",
+                                cell.place({"variants/" + draft.level->name}),
+                                printable(cell.name),
+                                printable(draft.level->name),
+                                message));
+    };
+    const std::set<std::string> keys = differing_keys(all.front().config, draft.config);
+    if (keys.empty())
+      refuse(fmt::format("trains exactly as the baseline '{}' does; give it another key",
+                         all.front().level->name));
+    if (const auto one = process_keys(keys); !one.empty())
+      refuse(fmt::format("{} cannot differ within a process, and this build compares variants in "
+                         "one process; measure two matrices instead",
+                         fmt::join(one, " and ")));
+    if (const auto work = batch_keys(keys); !work.empty())
+      refuse(fmt::format("another {} gives a step other tokens, so that times of steps say nothing",
+                         fmt::join(work, " and ")));
+    const bool equal =
+        row.equivalence == Equivalence::Bitwise || row.equivalence == Equivalence::Math;
+    if (const auto other = model_keys(keys); equal && !other.empty())
+      refuse(
+          fmt::format("expect = \"{}\", but another {} is another model, which is not comparable "
+                      "so; expect = \"objective\" compares the times",
+                      to_string(row.equivalence),
+                      fmt::join(other, " and ")));
+  }
+}
+
 const Optimization* Planner::checked_row(const MatrixCell& cell) {
+  if (!cell.variants.empty()) return row_of_keys(cell);
   const Result<const Optimization*> row = optimizations().lookup(cell.optimization);
   if (!row) {
     problems_.add(fmt::format(

@@ -57,15 +57,21 @@ const Registry<Optimization>& optimizations() {
   return registry;
 }
 
+std::set<std::string> differing_keys(const TrainConfig& a, const TrainConfig& b) {
+  const nlohmann::json of_a = to_json(a), of_b = to_json(b);
+  std::set<std::string> keys;
+  for (const auto& [key, value] : of_a.items())
+    if (of_b.at(key) != value) keys.insert(key);
+  return keys;
+}
+
 std::set<std::string> switched_keys(const Optimization& row) {
   std::set<std::string> keys;
   for (const Level& level : row.levels) {
     TrainConfig reference, changed;
     row.levels.front().apply(reference);
     level.apply(changed);
-    const nlohmann::json a = to_json(reference), b = to_json(changed);
-    for (const auto& [key, value] : a.items())
-      if (b.at(key) != value) keys.insert(key);
+    keys.merge(differing_keys(reference, changed));
   }
   return keys;
 }

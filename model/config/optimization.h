@@ -34,6 +34,7 @@ enum class Gate {
   NsaRanges,    // logits and gradients, ranges, isolation
   Gradients,    // of several ranks against one process, and a shared overflow
   Validation,   // of several ranks against one process, and the same collectives
+  Finite,       // losses of several steps: nothing else is promised
 };
 
 struct Level {
@@ -70,11 +71,14 @@ struct Optimization {
   std::vector<Need> needs = {}; // whatever else
   bool needs_always = false; // no training without them, as no cell, has a level but the reference
   bool hidden = false;       // a test row: not listed, not completed
+  bool of_table = true;      // false: made of a matrix's keys (model/config/key_variants.h)
 
   const Level* level(std::string_view level_name) const;
 };
 
 const Registry<Optimization>& optimizations();
+
+std::set<std::string> differing_keys(const TrainConfig& a, const TrainConfig& b);
 
 // Keys that the row's levels set.
 std::set<std::string> switched_keys(const Optimization& row);

@@ -109,6 +109,16 @@ std::vector<GateResult> training_gates(const TrainConfig& reference,
   return gates;
 }
 
+GateResult finite_gate(const TrainConfig& level, const std::vector<Batch>& batches) {
+  const at::Tensor losses = train(level, batches, kSteps).losses;
+  const std::int64_t lost = losses.numel() - at::isfinite(losses).sum().item<std::int64_t>();
+  return {"finite/loss",
+          lost == 0,
+          static_cast<double>(lost),
+          0,
+          fmt::format("losses of {} training steps that are not finite", kSteps)};
+}
+
 // Scaling in 16-bit precision changes what underflows: that is its purpose. The mechanism itself is
 // proved in fp32.
 std::vector<GateResult>
@@ -322,6 +332,8 @@ std::vector<GateResult> run_gate(Gate gate,
     return gradient_gates(level, batches, ranks);
   case Gate::Validation:
     return validation_gates(level, batches, ranks);
+  case Gate::Finite:
+    return {finite_gate(level, batches)};
   }
   internal_error("unknown gate");
 }

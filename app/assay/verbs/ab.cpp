@@ -1,4 +1,4 @@
-// `assay ab`: one optimization, measured without a matrix file. It writes the matrix into the
+// `assay ab`: one comparison, measured without a matrix file. It writes the matrix into the
 // results directory and hands over to `assay run`.
 #include <fmt/ranges.h>
 
@@ -114,7 +114,7 @@ void write_matrix(const std::filesystem::path& directory,
 
 void ab(const AbOptions& options) {
   const std::string out =
-      plain_path(options.out.empty() ? "results/" + options.draft.optimization : options.out);
+      plain_path(options.out.empty() ? "results/" + comparison_name(options.draft) : options.out);
   const std::string file = (std::filesystem::path(out) / "matrix.toml").string();
   const std::string text = matrix_text(options.draft);
   check_results(out, check_plan(text, file));
@@ -141,10 +141,13 @@ void ab(const AbOptions& options) {
 } // namespace
 
 void add_ab(CLI::App& app) {
-  CLI::App* command =
-      app.add_subcommand("ab", "compare the levels of one optimization; needs no matrix file");
+  CLI::App* command = app.add_subcommand(
+      "ab", "compare the levels of one optimization, or values of a training key");
   auto options = std::make_shared<AbOptions>();
-  command->add_option("optimization", options->draft.optimization, "a name of `assay list`")
+  command
+      ->add_option("optimization",
+                   options->draft.optimization,
+                   "a name of `assay list`, or KEY=BASELINE,CANDIDATE: precision=fp32,bf16")
       ->required();
   command->add_option("--data", options->draft.data, "directory of text files, text file or JSONL")
       ->required();
@@ -152,6 +155,10 @@ void add_ab(CLI::App& app) {
                       options->levels,
                       "BASELINE,CANDIDATE, or one candidate against the reference; `assay list` "
                       "has their names (default: all)");
+  one_of(command->add_option("--expect",
+                             options->draft.expect,
+                             "what must hold between values of a key (default: objective)"),
+         {"bitwise", "math", "statistical", "objective"});
   command->add_option("--preset", options->draft.preset, "model shape (default: tiny)");
   one_of(command->add_option("--device", options->draft.device, "where it runs (default: cpu)"),
          {"cpu", "cuda"});

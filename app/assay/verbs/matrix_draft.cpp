@@ -7,11 +7,13 @@
 #include <algorithm>
 #include <cctype>
 #include <cstdlib>
+#include <optional>
 
 #include "core/files/toml_text.h"
 #include "core/result.h"
 #include "core/text.h"
 #include "model/config/key_choices.h"
+#include "model/config/key_variants.h"
 #include "model/config/optimization.h"
 
 namespace assay::cli {
@@ -146,6 +148,64 @@ std::string levels_text(const MatrixDraft& draft, const Optimization& row) {
                             chosen ? "" : "; these are the default");
 }
 
+struct KeyValues {
+  std::string key;
+  std::vector<std::string> values; // the first is the baseline
+};
+
+// "precision=fp32,bf16", or nothing where an optimization is named.
+std::optional<KeyValues> key_values(const MatrixDraft& draft) {
+  const std::string& text = draft.optimization;
+  const std::size_t equals = text.find('=');
+  if (equals == std::string::npos) return std::nullopt;
+  KeyValues result{text.substr(0, equals), CLI::detail::split(text.substr(equals + 1), ',')};
+  if (optimizations().find(result.key) != nullptr)
+    bad_input("{0}: {1} is an optimization, which knows what to check: assay ab {1} --levels {2}",
+              text,
+              result.key,
+              fmt::join(result.values, ","));
+  if (!draft.levels.empty())
+    bad_input("{}: its values are what is compared; --levels is for an optimization", text);
+  if (result.values.size() < 2)
+    bad_input("{}: give the baseline and at least one candidate: {}=A,B", text, result.key);
+  for (auto value = result.values.begin(); value != result.values.end(); ++value) {
+    TrainConfig config;
+    if (const Result<bool> done = set_key_text(config, result.key, *value); !done)
+      bad_input("{}: {}", text, done.error().message);
+    if (std::find(result.values.begin(), value, *value) != value)
+      bad_input("{}: names {} twice", text, *value);
+  }
+  return result;
+}
+
+// The keys of a cell that say what is compared, and the tables behind its other keys.
+struct CellText {
+  std::string keys, tables;
+};
+
+CellText text_of_levels(const MatrixDraft& draft, const Optimization& row) {
+  check_levels(draft, row);
+  if (!draft.expect.empty())
+    bad_input("--expect is for values of a key; {} knows what must hold", row.name);
+  return {fmt::format("optimization = {} # `assay list`\n", toml_string(row.name)) +
+              levels_text(draft, row),
+          ""};
+}
+
+CellText text_of_values(const MatrixDraft& draft, const KeyValues& compared) {
+  const std::string expect =
+      draft.expect.empty()
+          ? "# expect = \"objective\" # what must hold: bitwise, math, statistical, objective\n"
+          : fmt::format("expect = {}\n", toml_string(draft.expect));
+  std::string variants = "[cell.variants]\n";
+  for (const std::string& value : compared.values)
+    variants += fmt::format(
+        "{} = {{ set = {{ {} = {} }} }}\n", toml_string(value), compared.key, toml_value(value));
+  return {fmt::format("reference = {} # the baseline\n", toml_string(compared.values.front())) +
+              expect,
+          variants};
+}
+
 // A CPU run on every core would wait for whatever else the system does.
 std::string threads_line(const MatrixDraft& draft, const Settings& settings) {
   const bool given = std::any_of(
@@ -156,9 +216,16 @@ std::string threads_line(const MatrixDraft& draft, const Settings& settings) {
 
 } // namespace
 
+std::string comparison_name(const MatrixDraft& draft) {
+  return draft.optimization.substr(0, draft.optimization.find('='));
+}
+
 std::string matrix_text(const MatrixDraft& draft) {
-  const Optimization& row = find_row(draft.optimization);
-  check_levels(draft, row);
+  const std::optional<KeyValues> compared = key_values(draft);
+  const Optimization row = compared
+                               ? key_row(compared->key, Equivalence::Objective, Unit::TrainStep)
+                               : find_row(draft.optimization);
+  const CellText cell = compared ? text_of_values(draft, *compared) : text_of_levels(draft, row);
   const Settings settings = settings_of(draft, row);
   check_preset(draft, settings);
   std::vector<std::string> keys;
@@ -182,16 +249,15 @@ std::string matrix_text(const MatrixDraft& draft) {
       draft.data.empty()
           ? "# data = \"corpus\" # directory of text files, text file or JSONL; or --data"
           : "data = " + toml_string(draft.data));
-  text += fmt::format("[[cell]] # one comparison; add as many as you like\nname = {0}\n"
-                      "optimization = {0} # `assay list`\n",
+  text += fmt::format("[[cell]] # one comparison; add as many as you like\nname = {}\n",
                       toml_string(row.name));
-  text += levels_text(draft, row);
+  text += cell.keys;
   if (!keys.empty())
     text +=
         fmt::format("set = {{ {} }} # training keys of this cell alone\n", fmt::join(keys, ", "));
+  text += "# rounds = 40 # timed rounds per launch\n" + cell.tables;
   text +=
-      "# rounds = 40 # timed rounds per launch\n\n"
-      "[measure]\n"
+      "\n[measure]\n"
       "# sesoi = \"1%\" # smallest effect of interest: below it a difference counts as none\n"
       "# alpha = 0.05 # how often a verdict may be false\n\n"
       "[trace]\n"

@@ -1,24 +1,27 @@
-// A matrix for one optimization, written for people: what `assay init` and `assay ab` make.
+// A matrix for one comparison, written for people: what `assay init` and `assay ab` make.
 #pragma once
 
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
 namespace assay::cli {
 
 struct MatrixDraft {
-  std::string optimization = "varlen";
-  std::vector<std::string> levels; // empty: all
-  std::string data;                // "": left to --data
+  std::string optimization = "varlen"; // or values of a training key: "precision=fp32,bf16"
+  std::vector<std::string> levels;     // empty: all
+  std::string expect;                  // of a key's values; "": objective
+  std::string data;                    // "": left to --data
   std::string preset = "tiny", device = "cpu";
   std::vector<std::string> settings; // "key=value": training keys beside those that it needs
   int launches = 5;
 };
 
-// TOML with comments. Throws bad input for an unknown optimization or level, or a setting without
-// a value.
+// What the comparison is called: the optimization's name, or the key's.
+std::string comparison_name(const MatrixDraft& draft);
+
+// TOML with comments. Throws bad input for an unknown optimization, level or key, or a setting
+// without a value.
 std::string matrix_text(const MatrixDraft& draft);
 
 // Whether the text is a draft as it was written. Its last line has a hash of the others.

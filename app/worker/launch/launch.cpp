@@ -16,6 +16,7 @@
 #include "core/protocol/visit_json.h"
 #include "core/statistics/statistics.h"
 #include "core/stopwatch.h"
+#include "model/config/key_variants.h"
 #include "model/layout/segments.h"
 #include "model/training/global_state.h"
 #include "model/training/peak_memory.h"
@@ -70,13 +71,24 @@ VisitRow visit_row(std::size_t position, const VisitResult& visit, const Covaria
 
 } // namespace
 
+namespace {
+
+// A row of the table, or what a matrix's variants are expected to have in common.
+Optimization row_of(const json& message) {
+  const std::string name = message.at("optimization");
+  if (!message.contains("expect")) return *value_or_throw(optimizations().lookup(name));
+  return key_row(name,
+                 value_or_throw(equivalence_named(message.at("expect"))),
+                 value_or_throw(unit_named(message.at("unit"))));
+}
+
+} // namespace
+
 Launch::Launch(const json& message,
                CovariateSampler sampler,
                std::string gpu_uuid,
                RankChannel* ranks)
-    : kind_(message.at("kind")), unit_(message.at("unit")),
-      optimization_(
-          value_or_throw(optimizations().lookup(message.at("optimization").get<std::string>()))),
+    : kind_(message.at("kind")), unit_(message.at("unit")), optimization_(row_of(message)),
       visit_steps_(message.value("visit_steps", 1)),
       discard_steps_(message.value("discard_steps", 0)), seed_(message.at("seed")),
       gpu_uuid_(std::move(gpu_uuid)), sampler_(std::move(sampler)), ranks_(ranks) {
@@ -127,7 +139,7 @@ void Launch::warm_evaluation_replicas() {
     train_data_->pause();
     for (const std::size_t i : build_order_) {
       guard_memory(i, variants_[i].name, [&] {
-        const VisitResult visit = run_visit(*replicas_[i].trainer, false, {data}, 0);
+        const VisitResult visit = run_visit(*replicas_[i].trainer, false, {data_for(i, data)}, 0);
         if (step >= kEvaluationWarmSteps / 2) step_ns.push_back(static_cast<double>(visit.wall_ns));
       });
     }
@@ -166,6 +178,19 @@ UnitData Launch::next_unit_data() {
 std::vector<UnitData> Launch::next_units() {
   std::vector<UnitData> units;
   for (int i = 0; i < visit_steps_; ++i) units.push_back(next_unit_data());
+  return units;
+}
+
+// The same tokens as the variant's model needs them: other layers want other layouts.
+UnitData Launch::data_for(std::size_t variant, UnitData data) const {
+  const TrainConfig& config = variants_[variant].config;
+  if (!model_keys(differing_keys(reference(), config)).empty())
+    for (Batch& batch : data) prepare(batch, config);
+  return data;
+}
+
+std::vector<UnitData> Launch::units_for(std::size_t variant, std::vector<UnitData> units) const {
+  for (UnitData& data : units) data = data_for(variant, std::move(data));
   return units;
 }
 
@@ -262,9 +287,11 @@ std::pair<VisitResult, Covariates> Launch::observed_visit(std::size_t variant,
 // Every variant of the round is visited before one is retired: when several lose their loss, the
 // first of them is, the reference before the levels, which are then not to blame.
 json Launch::round(const json& message) {
-  const std::vector<UnitData> units = next_units();
+  const std::vector<UnitData> drawn = next_units();
   train_data_->pause();
   held_out_data_->pause();
+  std::vector<std::vector<UnitData>> units; // by variant, all made before the first is timed
+  for (std::size_t i = 0; i < variants_.size(); ++i) units.push_back(units_for(i, drawn));
   json visits = json::array();
   std::map<std::size_t, std::string> not_finite; // by variant
   const int number = message.at("round");
@@ -275,7 +302,7 @@ json Launch::round(const json& message) {
     const auto variant = order[position].get<std::size_t>();
     if (variant >= replicas_.size())
       bad_input("round names variant {}, the launch has {}", variant, replicas_.size());
-    const auto [visit, covariates] = observed_visit(variant, units, number, tracing);
+    const auto [visit, covariates] = observed_visit(variant, units[variant], number, tracing);
     if (std::string why = why_not_finite(variant, visit, number); !why.empty())
       not_finite.emplace(variant, std::move(why));
     if (ranks_ != nullptr)

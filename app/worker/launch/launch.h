@@ -66,6 +66,8 @@ private:
   UnitData next_train_data();
   UnitData next_unit_data();
   std::vector<UnitData> next_units();
+  UnitData data_for(std::size_t variant, UnitData data) const;
+  std::vector<UnitData> units_for(std::size_t variant, std::vector<UnitData> units) const;
   VisitResult timed_visit(std::size_t variant, const std::vector<UnitData>& units, Tracer* tracer);
   std::pair<VisitResult, Covariates> observed_visit(std::size_t variant,
                                                     const std::vector<UnitData>& units,
@@ -78,7 +80,7 @@ private:
   }
 
   std::string kind_, unit_;
-  const Optimization* optimization_ = nullptr;
+  Optimization optimization_;
   std::vector<VariantSpec> variants_;
   int visit_steps_ = 1, discard_steps_ = 0;
   std::uint64_t seed_ = 0;

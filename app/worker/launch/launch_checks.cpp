@@ -5,6 +5,7 @@
 #include "app/worker/launch/launch.h"
 #include "core/protocol/visit_json.h"
 #include "core/statistics/roofline.h"
+#include "model/config/key_variants.h"
 #include "model/gates/gates.h"
 #include "model/graph/graph_room.h"
 #include "model/layout/segments.h"
@@ -63,14 +64,15 @@ std::vector<Batch> Launch::parity_batches() {
 
 json Launch::parity() {
   json gates = json::array(), metrics = json::array();
-  std::vector<Batch> batches = parity_batches();
+  const std::vector<Batch> drawn = parity_batches();
   for (std::size_t i = 0; i < variants_.size(); ++i) {
     const VariantSpec& spec = variants_[i];
+    const std::vector<Batch> batches = data_for(i, drawn);
     if (spec.role == "control") continue;
     guard_memory(i, spec.name, [&] {
       if (spec.role == "level") {
         for (const GateResult& gate :
-             run_gates(*optimization_, reference(), spec.config, batches, group()))
+             run_gates(optimization_, reference(), spec.config, batches, group()))
           gates.push_back({{"variant", i},
                            {"name", gate.name},
                            {"passed", gate.passed},
@@ -78,12 +80,12 @@ json Launch::parity() {
                            {"bound", gate.bound},
                            {"detail", gate.detail}});
       }
-      const CodePath seen = record_code_path(*optimization_, spec.config, batches, group());
+      const CodePath seen = record_code_path(optimization_, spec.config, batches, group());
       for (const auto& [name, count] : seen.spans)
         metrics.push_back(metric_json(i, "engaged/" + name, "spans", static_cast<double>(count)));
       for (const auto& [name, count] : seen.counters) {
         metrics.push_back(metric_json(i, name, "count", static_cast<double>(count)));
-        if (shows_a_level(*optimization_, name))
+        if (shows_a_level(optimization_, name))
           metrics.push_back(metric_json(i, "engaged/" + name, "count", static_cast<double>(count)));
       }
       for (const auto& [name, count] : seen.operators)
@@ -104,15 +106,17 @@ json Launch::memory() {
   for (const bool counted : {false, true})
     for (std::size_t i = 0; i < variants_.size(); ++i) {
       const VariantSpec& spec = variants_[i];
+      const UnitData own_first = data_for(i, first);
+      const std::vector<UnitData> own_units = units_for(i, units);
       guard_memory(i, spec.name, [&] {
         PeakMemory peak(
             spec.config.device); // counts from here on, so the replica is built after it
         Trainer trainer(spec.config, group());
         for (std::int64_t step = 0; step < trainer.warm_up_steps(); ++step)
-          (void)trainer.step(first);
-        (void)run_visit(trainer, unit_ == "evaluation", units, 0);
+          (void)trainer.step(own_first);
+        (void)run_visit(trainer, unit_ == "evaluation", own_units, 0);
         peak.restart();
-        (void)run_visit(trainer, unit_ == "evaluation", units, 0);
+        (void)run_visit(trainer, unit_ == "evaluation", own_units, 0);
         if (!counted) return;
         // A replay allocates nothing: it writes to the graphs' own memory.
         const std::int64_t graphs = trainer.graph_counts() ? graph_pool_bytes() : 0;

@@ -65,7 +65,7 @@ void Launch::start_tracer(const json& trace) {
              {"cell", trace.value("cell", "")},
              {"variant", variants_[i].name},
              {"level", variants_[i].level},
-             {"optimization", optimization_->name},
+             {"optimization", optimization_.name},
              {"unit", unit_},
              {"device", options.cuda ? "cuda" : "cpu"},
              {"gpu_uuid", gpu_uuid_},

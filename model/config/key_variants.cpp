@@ -1,0 +1,107 @@
+#include "model/config/key_variants.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <iterator>
+
+#include "core/text.h"
+
+namespace assay {
+
+namespace {
+
+const std::set<std::string> kProcessKeys{"data",
+                                         "device",
+                                         "prefetch_batches",
+                                         "ranks",
+                                         "seed",
+                                         "threads",
+                                         "tokenizer",
+                                         "tokenizer_threads"};
+const std::set<std::string> kBatchKeys{"accumulate", "batch_rows", "eval_batches", "seq_len"};
+const std::set<std::string> kModelKeys{"chunk_size",
+                                       "conv_kernel",
+                                       "d_model",
+                                       "family",
+                                       "ffn_dim",
+                                       "head_dim",
+                                       "heads",
+                                       "kv_groups",
+                                       "kv_rank",
+                                       "nsa_block",
+                                       "nsa_gate_dim",
+                                       "nsa_select_block",
+                                       "nsa_select_count",
+                                       "nsa_stride",
+                                       "nsa_window",
+                                       "pattern",
+                                       "positions",
+                                       "rope_dim",
+                                       "vocab_size"};
+
+std::set<std::string> common(const std::set<std::string>& a, const std::set<std::string>& b) {
+  std::set<std::string> both;
+  std::ranges::set_intersection(a, b, std::inserter(both, both.end()));
+  return both;
+}
+
+// The value of an enum by the name that to_string() gives it.
+template <class Enum> Result<Enum> named(const std::string& name, std::initializer_list<Enum> all) {
+  std::vector<std::string> names;
+  for (const Enum value : all) {
+    if (name == to_string(value)) return value;
+    names.emplace_back(to_string(value));
+  }
+  return fail(
+      "'{}' is none of {}{}", printable(name), fmt::join(names, ", "), did_you_mean(name, names));
+}
+
+std::vector<Gate> gates_of(Equivalence expect) {
+  if (expect == Equivalence::Bitwise) return {Gate::Training};
+  if (expect == Equivalence::Math) return {Gate::SameFunction, Gate::Loss};
+  return {Gate::Finite};
+}
+
+const char* equality_of(Equivalence expect) {
+  if (expect == Equivalence::Bitwise) return "weights and losses of a short training, bit for bit";
+  if (expect == Equivalence::Math) return "logits, gradients and losses, within rounding";
+  return "finite losses of a short training; nothing else has to be equal";
+}
+
+} // namespace
+
+Optimization key_row(std::string name, Equivalence expect, Unit unit, std::vector<Level> variants) {
+  return {.name = std::move(name),
+          .summary = "values of training keys",
+          .equivalence = expect,
+          .unit = unit,
+          .gates = gates_of(expect),
+          .levels = std::move(variants),
+          .equality = equality_of(expect),
+          .of_table = false};
+}
+
+Result<Equivalence> equivalence_named(const std::string& name) {
+  return named(
+      name,
+      {Equivalence::Bitwise, Equivalence::Math, Equivalence::Statistical, Equivalence::Objective});
+}
+
+Result<Unit> unit_named(const std::string& name) {
+  return named(name, {Unit::TrainStep, Unit::Evaluation});
+}
+
+std::set<std::string> process_keys(const std::set<std::string>& keys) {
+  return common(keys, kProcessKeys);
+}
+
+std::set<std::string> batch_keys(const std::set<std::string>& keys) {
+  return common(keys, kBatchKeys);
+}
+
+std::set<std::string> model_keys(const std::set<std::string>& keys) {
+  return common(keys, kModelKeys);
+}
+
+} // namespace assay

@@ -1,0 +1,31 @@
+// Comparisons of training keys that no row of the table switches: what [cell.variants] of a matrix
+// asks for (docs/matrix.md). Such a row is made for one plan or one launch.
+#pragma once
+
+#include <set>
+#include <string>
+#include <vector>
+
+#include "core/result.h"
+#include "model/config/optimization.h"
+
+namespace assay {
+
+// The gates follow from what is expected to hold between the variants. Bitwise: the same training.
+// Math: the same logits, gradients and losses. Statistical and objective: finite losses; whether
+// training suffers is for [quality] to show.
+Optimization
+key_row(std::string name, Equivalence expect, Unit unit, std::vector<Level> variants = {});
+
+// "bitwise", "math", "statistical", "objective"; "train_step", "evaluation".
+Result<Equivalence> equivalence_named(const std::string& name);
+Result<Unit> unit_named(const std::string& name);
+
+// Of `keys`, those that have one value in a process, whatever runs in it.
+std::set<std::string> process_keys(const std::set<std::string>& keys);
+// Of `keys`, those that decide which tokens a step or an evaluation takes.
+std::set<std::string> batch_keys(const std::set<std::string>& keys);
+// Of `keys`, those that decide a model's parameters or what its layers need of a batch.
+std::set<std::string> model_keys(const std::set<std::string>& keys);
+
+} // namespace assay

@@ -1,0 +1,137 @@
+// Cells that compare sets of training keys: [cell.variants].
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "model/config/key_variants.h"
+#include "tests/experiments/support.h"
+#include "tests/names.h"
+
+namespace assay {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+const std::string kHead = "version = 1\n[experiment]\nname = \"t\"\n[base]\npreset = \"tiny\"\n";
+const std::string kPrecision = kHead + "[[cell]]\nname = \"precision\"\n[cell.variants]\n"
+                                       "half = { set = { precision = \"bf16\", lr = 0.001 } }\n"
+                                       "full = { }\n";
+
+class VariantsTest : public testing::Test {
+protected:
+  std::string problem(const std::string& cell) const {
+    const Result<Matrix> matrix = parse_matrix(kHead + "[[cell]]\n" + cell, "m.toml", {data()});
+    if (!matrix) return matrix.error().message;
+    const Result<Plan> plan = make_plan(*matrix, {});
+    return plan ? "" : plan.error().message;
+  }
+  Plan plan(const std::string& matrix) const { return test::small_plan(scratch_, matrix); }
+  std::string data() const {
+    return "base.data=\"" + scratch_.write("corpus.txt", "some text") + "\"";
+  }
+  test::Scratch scratch_;
+};
+
+std::vector<std::string> names(const Plan& plan) {
+  std::vector<std::string> result;
+  for (const VariantRow& variant : plan.ledger.variants) result.push_back(variant.name);
+  return result;
+}
+
+TEST_F(VariantsTest, AreLevelsInTheOrderOfTheFile) {
+  const Plan made = plan(kPrecision);
+  EXPECT_THAT(names(made), ElementsAre("half", "full", "control"));
+  ASSERT_EQ(made.ledger.optimizations.size(), 1u);
+  const OptimizationRow& row = made.ledger.optimizations[0];
+  EXPECT_EQ(row.name, "precision");
+  EXPECT_EQ(row.scope, kScopeOfKeys);
+  EXPECT_EQ(row.equivalence, "objective");
+  EXPECT_EQ(row.levels[0].summary, "lr = 0.001, precision = \"bf16\"");
+  EXPECT_EQ(made.ledger.cells[0].unit, "train_step");
+  const auto config = [&](std::size_t i) {
+    return nlohmann::json::parse(made.ledger.variants[i].config_json);
+  };
+  EXPECT_EQ(config(0)["precision"], "bf16");
+  EXPECT_EQ(config(0)["lr"], 0.001);
+  EXPECT_EQ(config(1)["precision"], "fp32");
+  EXPECT_EQ(config(2), config(0)); // the control is the baseline again
+}
+
+TEST_F(VariantsTest, TheReferenceComesFirst) {
+  std::string matrix = kPrecision;
+  matrix.replace(matrix.find("[cell.variants]"), 0, "reference = \"full\"\nexpect = \"math\"\n");
+  EXPECT_THAT(names(plan(matrix)), ElementsAre("full", "half", "control"));
+  EXPECT_EQ(plan(matrix).ledger.optimizations[0].equivalence, "math");
+}
+
+// What a variant leaves out is as the cell has it.
+TEST_F(VariantsTest, AVariantGoesOverTheCell) {
+  const Plan made = plan(kHead + "[[cell]]\nname = \"clip\"\nunit = \"evaluation\"\n"
+                                 "set = { grad_clip = 2.0, lr = 0.002 }\n[cell.variants]\n"
+                                 "two = {}\nnone = { set = { grad_clip = 0.0 } }\n");
+  const auto config = nlohmann::json::parse(made.ledger.variants[1].config_json);
+  EXPECT_EQ(config["grad_clip"], 0.0);
+  EXPECT_EQ(config["lr"], 0.002);
+  EXPECT_EQ(made.ledger.cells[0].unit, "evaluation");
+}
+
+TEST_F(VariantsTest, MistakesOfTheFileNameTheirLine) {
+  const std::string two = "[cell.variants]\na = {}\nb = { set = { lr = 0.1 } }\n";
+  EXPECT_THAT(problem("optimization = \"varlen\"\n" + two), test::names("m.toml:", "`variants`"));
+  EXPECT_THAT(problem("name = \"n\"\n"), test::names("m.toml:6", "`optimization`"));
+  EXPECT_THAT(problem(two), test::names("m.toml:", "`name`"));
+  EXPECT_THAT(problem("name = \"n\"\n[cell.variants]\na = {}\n"), HasSubstr("at least two"));
+  EXPECT_THAT(problem("name = \"n\"\nlevels = [\"a\"]\n" + two),
+              test::names("m.toml:8", "`levels`"));
+  EXPECT_THAT(problem("name = \"n\"\nexpect = \"mth\"\n" + two), test::names("m.toml:8", "'math'"));
+  EXPECT_THAT(problem("name = \"n\"\nunit = \"token\"\n" + two),
+              test::names("m.toml:8", "train_step"));
+  EXPECT_THAT(problem("name = \"n\"\nreference = \"c\"\n" + two),
+              test::names("m.toml:8", "'c'", "a, b"));
+  EXPECT_THAT(problem("optimization = \"varlen\"\nexpect = \"math\"\n"),
+              test::names("m.toml:8", "expect"));
+  EXPECT_THAT(problem("name = \"n\"\n[cell.variants]\na = {}\ncontrol = { set = { lr = 0.1 } }\n"),
+              test::names("m.toml:10", "control"));
+  EXPECT_THAT(problem("name = \"n\"\n[cell.variants]\na = {}\nb = { env = { A = \"1\" } }\n"),
+              test::names("m.toml:10", "'env'"));
+  EXPECT_THAT(problem("name = \"n\"\n[cell.variants]\na = {}\nb = { set = { lrr = 0.1 } }\n"),
+              test::names("m.toml:10", "'lr'"));
+  EXPECT_THAT(problem("name = \"n\"\n[cell.variants]\na = {}\nb = 3\n"),
+              test::names("m.toml:10", "'b'"));
+}
+
+TEST_F(VariantsTest, WhatOneProcessCannotCompareIsRefused) {
+  const auto with = [&](const std::string& set, const std::string& keys = "") {
+    return problem("name = \"n\"\n" + keys + "[cell.variants]\na = {}\nb = { set = { " + set +
+                   " } }\n");
+  };
+  EXPECT_THAT(with("threads = 2"), test::names("m.toml:10", "'b'", "threads"));
+  EXPECT_THAT(with("seq_len = 64, batch_rows = 1"), test::names("batch_rows and seq_len"));
+  EXPECT_THAT(with("precision = \"fp32\""), test::names("'b'", "baseline 'a'")); // its default
+  EXPECT_THAT(with("ffn_dim = 96", "expect = \"math\"\n"), test::names("ffn_dim", "objective"));
+  EXPECT_EQ(with("ffn_dim = 96"), "");
+  EXPECT_THAT(problem("name = \"varlen\"\n[cell.variants]\na = {}\nb = { set = { lr = 0.1 } }\n"),
+              test::names("m.toml:7", "varlen"));
+}
+
+// A key that is renamed would be refused nowhere any more.
+TEST(KeyVariants, EveryKeyOfItsListsIsAKey) {
+  std::set<std::string> all;
+  for (const ConfigKey& key : config_keys()) all.insert(key.name);
+  EXPECT_EQ(process_keys(all).size(), 8u);
+  EXPECT_EQ(batch_keys(all).size(), 4u);
+  EXPECT_EQ(model_keys(all).size(), 19u);
+}
+
+TEST(KeyVariants, GatesFollowFromWhatIsExpected) {
+  const auto gates = [](Equivalence expect) { return key_row("k", expect, Unit::TrainStep).gates; };
+  EXPECT_THAT(gates(Equivalence::Bitwise), ElementsAre(Gate::Training));
+  EXPECT_THAT(gates(Equivalence::Math), ElementsAre(Gate::SameFunction, Gate::Loss));
+  EXPECT_THAT(gates(Equivalence::Statistical), ElementsAre(Gate::Finite));
+  EXPECT_THAT(gates(Equivalence::Objective), ElementsAre(Gate::Finite));
+}
+
+} // namespace
+} // namespace assay
