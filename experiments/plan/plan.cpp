@@ -272,9 +272,10 @@ std::string wrong_data(const std::string& data) {
 
 void Planner::check_data(const TrainConfig& config) {
   const std::string wrong = wrong_data(config.data);
-  if (!wrong.empty() && options_.needs_data) problems_.add(wrong);
-  if (!wrong.empty() && !options_.needs_data)
-    lacks(config.data.empty() ? "training data: --data PATH" : wrong);
+  if (config.data.empty() && !options_.needs_data)
+    lacks("training data: --data PATH");
+  else if (!wrong.empty())
+    problems_.add(wrong);
   if (std::error_code ignored;
       config.tokenizer != "bytes" && !std::filesystem::exists(config.tokenizer, ignored)) {
     const std::string remedy =

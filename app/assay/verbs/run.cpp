@@ -147,7 +147,8 @@ void print_set_aside(const RunSummary& summary, const SpecRow& spec) {
 
 // A run that a person or a time limit stopped has not come to its verdicts yet.
 bool prints_verdicts(const RunSummary& summary, const Options& options) {
-  const bool ended = summary.outcome == RunSummary::Outcome::Complete || summary.gave_up;
+  const bool ended = summary.outcome == RunSummary::Outcome::Complete ||
+                     (summary.gave_up && summary.progress.done > 0);
   return ended && !options.json && !options.quiet;
 }
 
