@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "model/config/key_variants.h"
 #include "model/gates/gate_parts.h"
 #include "model/gates/gates.h"
 #include "model/layers/delta_rule/gated_delta_rule.h"
@@ -144,6 +145,22 @@ TEST(TrainingGates, BlameTheReferenceThatDiverges) {
   EXPECT_FALSE(gates[0].passed);
   EXPECT_NE(gates[0].detail.find("the reference's own are not finite"), std::string::npos)
       << gates[0].name << ": " << gates[0].detail;
+}
+
+// Variants of which nothing is promised: any finite training passes, one that is lost does not.
+TEST(FiniteGate, RejectsATrainingWhoseLossIsLost) {
+  const Optimization row = key_row("lr", Equivalence::Objective, Unit::TrainStep);
+  const TrainConfig reference = small_config();
+  TrainConfig other = reference;
+  other.lr *= 2;
+  const auto passes = run_gates(row, reference, other, ragged_batches(reference, 2));
+  ASSERT_EQ(passes.size(), 1U);
+  EXPECT_TRUE(passes[0].passed) << passes[0].value;
+  other.lr = 1e30;
+  const auto fails = run_gates(row, reference, other, ragged_batches(reference, 2));
+  ASSERT_EQ(fails.size(), 1U);
+  EXPECT_FALSE(fails[0].passed);
+  EXPECT_GT(fails[0].value, 0);
 }
 
 TEST(VarlenGates, RejectALevelThatDoesNotIsolate) {
