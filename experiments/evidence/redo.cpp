@@ -64,8 +64,17 @@ bool keep_first_command(std::vector<std::string>& words) {
 }
 
 bool holds_text(const std::filesystem::path& file, const std::string& text) {
+  std::error_code ignored;
   std::ifstream in(file, std::ios::binary);
-  return in && std::string{std::istreambuf_iterator<char>(in), {}} == text;
+  return std::filesystem::is_regular_file(file, ignored) && in &&
+         std::string{std::istreambuf_iterator<char>(in), {}} == text;
+}
+
+// Whether the results lie where they were measured, as far as names tell.
+bool lies_as_recorded(const std::vector<std::string>& words, const std::string& directory) {
+  const auto out = std::find(words.begin(), words.end(), "--out");
+  return out != words.end() && out + 1 != words.end() &&
+         plain_path(*(out + 1)) == plain_path(directory);
 }
 
 // The matrix of results that are looked at from another directory, were moved or were merged: the
@@ -77,6 +86,8 @@ void use_matrix_of(std::vector<std::string>& words,
   namespace fs = std::filesystem;
   if (directory.empty() || words.size() <= 2 || words[2] == "-") return;
   std::error_code ignored;
+  // A comment may have been added; a run refuses what measures something else.
+  if (lies_as_recorded(words, directory) && fs::is_regular_file(words[2], ignored)) return;
   const fs::path here(directory),
       above = fs::absolute(here, ignored).lexically_normal().parent_path();
   for (const fs::path& file : {fs::path(words[2]),

@@ -96,8 +96,7 @@ private:
   void add_cell(const MatrixCell& cell);
   const Optimization* checked_row(const MatrixCell& cell);
   const Optimization* row_of_keys(const MatrixCell& cell);
-  void
-  check_variants(const MatrixCell& cell, const Optimization& row, const std::vector<Draft>& all);
+  void check_variants(const MatrixCell& cell, const std::vector<Draft>& all);
   void check_data(const TrainConfig& config);
   void lacks(const std::string& what) {
     if (std::find(plan_.lacks.begin(), plan_.lacks.end(), what) == plan_.lacks.end())
@@ -134,7 +133,7 @@ void Planner::add_cell(const MatrixCell& cell) {
                               all.front().level->name));
     return;
   }
-  if (!row->of_table) check_variants(cell, *row, all);
+  if (!row->of_table) check_variants(cell, all);
   check_data(all.front().config);
   const auto split = groups(cell, all);
   for (std::size_t i = 0; i < split.size(); ++i)
@@ -186,10 +185,8 @@ const Optimization* Planner::row_of_keys(const MatrixCell& cell) {
   return &own_rows_.back();
 }
 
-// What cannot be compared in one process, or by the equality that is expected.
-void Planner::check_variants(const MatrixCell& cell,
-                             const Optimization& row,
-                             const std::vector<Draft>& all) {
+// What cannot be compared in one process.
+void Planner::check_variants(const MatrixCell& cell, const std::vector<Draft>& all) {
   for (const Draft& draft : all) {
     if (&draft == &all.front()) continue;
     const auto refuse = [&](const std::string& message) {
@@ -210,14 +207,6 @@ void Planner::check_variants(const MatrixCell& cell,
     if (const auto work = batch_keys(keys); !work.empty())
       refuse(fmt::format("another {} gives a step other tokens, so that times of steps say nothing",
                          fmt::join(work, " and ")));
-    const bool equal =
-        row.equivalence == Equivalence::Bitwise || row.equivalence == Equivalence::Math;
-    if (const auto other = model_keys(keys); equal && !other.empty())
-      refuse(
-          fmt::format("expect = \"{}\", but another {} is another model, which is not comparable "
-                      "so; expect = \"objective\" compares the times",
-                      to_string(row.equivalence),
-                      fmt::join(other, " and ")));
   }
 }
 

@@ -57,18 +57,6 @@ template <class Enum> Result<Enum> named(const std::string& name, std::initializ
       "'{}' is none of {}{}", printable(name), fmt::join(names, ", "), did_you_mean(name, names));
 }
 
-std::vector<Gate> gates_of(Equivalence expect) {
-  if (expect == Equivalence::Bitwise) return {Gate::Training};
-  if (expect == Equivalence::Math) return {Gate::SameFunction, Gate::Loss};
-  return {Gate::Finite};
-}
-
-const char* equality_of(Equivalence expect) {
-  if (expect == Equivalence::Bitwise) return "weights and losses of a short training, bit for bit";
-  if (expect == Equivalence::Math) return "logits, gradients and losses, within rounding";
-  return "finite losses of a short training; nothing else has to be equal";
-}
-
 } // namespace
 
 Optimization key_row(std::string name, Equivalence expect, Unit unit, std::vector<Level> variants) {
@@ -76,16 +64,14 @@ Optimization key_row(std::string name, Equivalence expect, Unit unit, std::vecto
           .summary = "values of training keys",
           .equivalence = expect,
           .unit = unit,
-          .gates = gates_of(expect),
+          .gates = {Gate::Finite},
           .levels = std::move(variants),
-          .equality = equality_of(expect),
+          .equality = "finite losses of a short training; nothing else has to be equal",
           .of_table = false};
 }
 
 Result<Equivalence> equivalence_named(const std::string& name) {
-  return named(
-      name,
-      {Equivalence::Bitwise, Equivalence::Math, Equivalence::Statistical, Equivalence::Objective});
+  return named(name, {Equivalence::Statistical, Equivalence::Objective});
 }
 
 Result<Unit> unit_named(const std::string& name) {

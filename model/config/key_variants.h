@@ -11,13 +11,13 @@
 
 namespace assay {
 
-// The gates follow from what is expected to hold between the variants. Bitwise: the same training.
-// Math: the same logits, gradients and losses. Statistical and objective: finite losses; whether
-// training suffers is for [quality] to show.
+// Nothing is promised between variants but that their losses are finite; whether training suffers
+// is for [quality] to show. `expect`: statistical or objective. Equal functions are compared as
+// rows of the table, whose gates know what their keys do.
 Optimization
 key_row(std::string name, Equivalence expect, Unit unit, std::vector<Level> variants = {});
 
-// "bitwise", "math", "statistical", "objective"; "train_step", "evaluation".
+// "statistical" or "objective"; "train_step" or "evaluation".
 Result<Equivalence> equivalence_named(const std::string& name);
 Result<Unit> unit_named(const std::string& name);
 

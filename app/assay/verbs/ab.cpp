@@ -15,6 +15,7 @@
 #include "app/assay/verbs.h"
 #include "app/assay/verbs/matrix_draft.h"
 #include "app/number_checks.h"
+#include "core/file_kind.h"
 #include "core/files/atomic_file.h"
 #include "core/files/shell_text.h"
 #include "core/ledger/directory_lock.h"
@@ -99,16 +100,19 @@ void check_results(const std::string& directory, const Plan& plan) {
 void write_matrix(const std::filesystem::path& directory,
                   const std::string& file,
                   const std::string& text) {
+  if (const std::string why = why_no_plain_file(file); !why.empty())
+    bad_input("{}: {}; name another results directory with --out", file, why);
   std::ifstream old(file, std::ios::binary);
   const std::string before{std::istreambuf_iterator<char>(old), {}};
   if (old && before == text) return;
-  if (old &&
-      (!is_unedited_draft(before) || std::filesystem::exists(directory / ledger_schema::kFileName)))
-    bad_input("{0}: contains another comparison; name another results directory with --out, or "
-              "measure that one: assay run {1} --out {2}",
+  const bool measured = std::filesystem::exists(directory / ledger_schema::kFileName);
+  if (old && (measured || !is_unedited_draft(before)))
+    bad_input("{}: contains another comparison; name another results directory with --out{}",
               file,
-              shell_word(file),
-              shell_word(directory.string()));
+              measured ? ""
+                       : fmt::format(", or measure that one: assay run {} --out {}",
+                                     shell_word(file),
+                                     shell_word(directory.string())));
   write_file_atomically(file, text);
 }
 
@@ -157,8 +161,8 @@ void add_ab(CLI::App& app) {
                       "has their names (default: all)");
   one_of(command->add_option("--expect",
                              options->draft.expect,
-                             "what must hold between values of a key (default: objective)"),
-         {"bitwise", "math", "statistical", "objective"});
+                             "class of the change between values of a key (default: objective)"),
+         {"statistical", "objective"});
   command->add_option("--preset", options->draft.preset, "model shape (default: tiny)");
   one_of(command->add_option("--device", options->draft.device, "where it runs (default: cpu)"),
          {"cpu", "cuda"});

@@ -174,7 +174,11 @@ std::optional<KeyValues> key_values(const MatrixDraft& draft) {
       bad_input("{}: {}", text, done.error().message);
     if (std::find(result.values.begin(), value, *value) != value)
       bad_input("{}: names {} twice", text, *value);
+    if (value->empty()) bad_input("{}: a value is empty", text);
   }
+  for (const std::string& setting : draft.settings)
+    if (setting.starts_with(result.key + "="))
+      bad_input("--set {}: {} is what is compared; leave it out", setting, result.key);
   return result;
 }
 
@@ -195,7 +199,7 @@ CellText text_of_levels(const MatrixDraft& draft, const Optimization& row) {
 CellText text_of_values(const MatrixDraft& draft, const KeyValues& compared) {
   const std::string expect =
       draft.expect.empty()
-          ? "# expect = \"objective\" # what must hold: bitwise, math, statistical, objective\n"
+          ? "# expect = \"objective\" # or statistical; [quality] shows what it does to the loss\n"
           : fmt::format("expect = {}\n", toml_string(draft.expect));
   std::string variants = "[cell.variants]\n";
   for (const std::string& value : compared.values)

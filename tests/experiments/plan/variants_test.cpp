@@ -61,9 +61,10 @@ TEST_F(VariantsTest, AreLevelsInTheOrderOfTheFile) {
 
 TEST_F(VariantsTest, TheReferenceComesFirst) {
   std::string matrix = kPrecision;
-  matrix.replace(matrix.find("[cell.variants]"), 0, "reference = \"full\"\nexpect = \"math\"\n");
+  matrix.replace(
+      matrix.find("[cell.variants]"), 0, "reference = \"full\"\nexpect = \"statistical\"\n");
   EXPECT_THAT(names(plan(matrix)), ElementsAre("full", "half", "control"));
-  EXPECT_EQ(plan(matrix).ledger.optimizations[0].equivalence, "math");
+  EXPECT_EQ(plan(matrix).ledger.optimizations[0].equivalence, "statistical");
 }
 
 // What a variant leaves out is as the cell has it.
@@ -85,7 +86,8 @@ TEST_F(VariantsTest, MistakesOfTheFileNameTheirLine) {
   EXPECT_THAT(problem("name = \"n\"\n[cell.variants]\na = {}\n"), HasSubstr("at least two"));
   EXPECT_THAT(problem("name = \"n\"\nlevels = [\"a\"]\n" + two),
               test::names("m.toml:8", "`levels`"));
-  EXPECT_THAT(problem("name = \"n\"\nexpect = \"mth\"\n" + two), test::names("m.toml:8", "'math'"));
+  EXPECT_THAT(problem("name = \"n\"\nexpect = \"math\"\n" + two),
+              test::names("m.toml:8", "'math'", "statistical, objective"));
   EXPECT_THAT(problem("name = \"n\"\nunit = \"token\"\n" + two),
               test::names("m.toml:8", "train_step"));
   EXPECT_THAT(problem("name = \"n\"\nreference = \"c\"\n" + two),
@@ -110,7 +112,6 @@ TEST_F(VariantsTest, WhatOneProcessCannotCompareIsRefused) {
   EXPECT_THAT(with("threads = 2"), test::names("m.toml:10", "'b'", "threads"));
   EXPECT_THAT(with("seq_len = 64, batch_rows = 1"), test::names("batch_rows and seq_len"));
   EXPECT_THAT(with("precision = \"fp32\""), test::names("'b'", "baseline 'a'")); // its default
-  EXPECT_THAT(with("ffn_dim = 96", "expect = \"math\"\n"), test::names("ffn_dim", "objective"));
   EXPECT_EQ(with("ffn_dim = 96"), "");
   EXPECT_THAT(problem("name = \"varlen\"\n[cell.variants]\na = {}\nb = { set = { lr = 0.1 } }\n"),
               test::names("m.toml:7", "varlen"));
@@ -125,12 +126,13 @@ TEST(KeyVariants, EveryKeyOfItsListsIsAKey) {
   EXPECT_EQ(model_keys(all).size(), 19u);
 }
 
-TEST(KeyVariants, GatesFollowFromWhatIsExpected) {
-  const auto gates = [](Equivalence expect) { return key_row("k", expect, Unit::TrainStep).gates; };
-  EXPECT_THAT(gates(Equivalence::Bitwise), ElementsAre(Gate::Training));
-  EXPECT_THAT(gates(Equivalence::Math), ElementsAre(Gate::SameFunction, Gate::Loss));
-  EXPECT_THAT(gates(Equivalence::Statistical), ElementsAre(Gate::Finite));
-  EXPECT_THAT(gates(Equivalence::Objective), ElementsAre(Gate::Finite));
+// A gate before an update would call another learning rate equal.
+TEST(KeyVariants, NothingIsPromisedOfThem) {
+  EXPECT_THAT(key_row("k", Equivalence::Objective, Unit::TrainStep).gates,
+              ElementsAre(Gate::Finite));
+  EXPECT_FALSE(equivalence_named("bitwise"));
+  EXPECT_FALSE(equivalence_named("math"));
+  EXPECT_TRUE(equivalence_named("statistical"));
 }
 
 } // namespace
