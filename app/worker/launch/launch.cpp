@@ -98,6 +98,8 @@ Launch::Launch(const json& message,
                      item.at("role"),
                      value_or_throw(config_from_json(item.at("config")))};
     spec.config = value_or_throw(resolve(spec.config));
+    spec.own_layouts =
+        !variants_.empty() && !model_keys(differing_keys(reference(), spec.config)).empty();
     variants_.push_back(std::move(spec));
   }
   if (variants_.empty()) bad_input("a launch needs at least one variant");
@@ -183,9 +185,8 @@ std::vector<UnitData> Launch::next_units() {
 
 // The same tokens as the variant's model needs them: other layers want other layouts.
 UnitData Launch::data_for(std::size_t variant, UnitData data) const {
-  const TrainConfig& config = variants_[variant].config;
-  if (!model_keys(differing_keys(reference(), config)).empty())
-    for (Batch& batch : data) prepare(batch, config);
+  if (variants_[variant].own_layouts)
+    for (Batch& batch : data) prepare(batch, variants_[variant].config);
   return data;
 }
 

@@ -25,6 +25,7 @@ namespace assay::worker {
 struct VariantSpec {
   std::string name, level, role;
   TrainConfig config;
+  bool own_layouts = false; // its model needs other layouts of a batch than the reference's
 };
 
 // Variants that must leave the launch: the round that showed it is not answered.

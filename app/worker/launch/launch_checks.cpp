@@ -5,7 +5,6 @@
 #include "app/worker/launch/launch.h"
 #include "core/protocol/visit_json.h"
 #include "core/statistics/roofline.h"
-#include "model/config/key_variants.h"
 #include "model/gates/gates.h"
 #include "model/graph/graph_room.h"
 #include "model/layout/segments.h"
