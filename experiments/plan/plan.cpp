@@ -14,8 +14,8 @@
 #include "experiments/evidence/loss/loss.h"
 #include "experiments/plan/claims_file.h"
 #include "experiments/plan/drafts.h"
+#include "experiments/plan/key_comparison.h"
 #include "experiments/plan/memory_groups.h"
-#include "model/config/key_variants.h"
 #include "model/config/optimization.h"
 #include "model/config/step_cost.h"
 
@@ -95,8 +95,7 @@ public:
 private:
   void add_cell(const MatrixCell& cell);
   const Optimization* checked_row(const MatrixCell& cell);
-  const Optimization* row_of_keys(const MatrixCell& cell);
-  void check_variants(const MatrixCell& cell, const std::vector<Draft>& all);
+  const Optimization* row_of_variants(const MatrixCell& cell);
   void check_data(const TrainConfig& config);
   void lacks(const std::string& what) {
     if (std::find(plan_.lacks.begin(), plan_.lacks.end(), what) == plan_.lacks.end())
@@ -133,7 +132,8 @@ void Planner::add_cell(const MatrixCell& cell) {
                               all.front().level->name));
     return;
   }
-  if (!row->of_table) check_variants(cell, all);
+  if (!row->of_table)
+    for (const std::string& problem : wrong_variants(cell, all)) problems_.add(problem);
   check_data(all.front().config);
   const auto split = groups(cell, all);
   for (std::size_t i = 0; i < split.size(); ++i)
@@ -143,75 +143,19 @@ void Planner::add_cell(const MatrixCell& cell) {
                split[i]);
 }
 
-// The row that a cell's variants are, the baseline first; nullptr where its `reference` is none.
-const Optimization* Planner::row_of_keys(const MatrixCell& cell) {
-  const auto refuse = [&](const std::string& key, const std::string& message) {
-    problems_.add(
-        fmt::format("{}: cell '{}': {}", cell.place({key}), printable(cell.name), message));
+// The row that a cell's variants are; nullptr where they make none.
+const Optimization* Planner::row_of_variants(const MatrixCell& cell) {
+  Result<Optimization> row = assay::row_of_variants(cell);
+  if (!row) {
+    problems_.add(row.error().message);
     return nullptr;
-  };
-  if (optimizations().find(cell.name) != nullptr)
-    return refuse("name", "an optimization has this name; give the comparison another one");
-  std::vector<Level> levels;
-  std::vector<std::string> names;
-  for (const MatrixVariant& variant : cell.variants) {
-    std::vector<std::string> keys;
-    for (const ConfigValue& value : variant.set)
-      keys.push_back(fmt::format("{} = {}", value.key, value.value.dump()));
-    const auto apply = [set = variant.set](TrainConfig& config) {
-      for (const ConfigValue& value : set)
-        (void)value_or_throw(set_key(config, value.key, value.value));
-    };
-    levels.push_back({variant.name,
-                      keys.empty() ? "as the cell" : fmt::format("{}", fmt::join(keys, ", ")),
-                      apply,
-                      ""});
-    names.push_back(variant.name);
   }
-  if (!cell.reference.empty()) {
-    const auto reference = std::ranges::find(levels, cell.reference, &Level::name);
-    if (reference == levels.end())
-      return refuse("reference",
-                    fmt::format("no variant is named '{}'{}; it has: {}",
-                                printable(cell.reference),
-                                did_you_mean(cell.reference, names),
-                                fmt::join(names, ", ")));
-    std::rotate(levels.begin(), reference, reference + 1);
-  }
-  own_rows_.push_back(key_row(cell.name,
-                              cell.expect.value_or(Equivalence::Objective),
-                              cell.unit.value_or(Unit::TrainStep),
-                              std::move(levels)));
+  own_rows_.push_back(std::move(*row));
   return &own_rows_.back();
 }
 
-// What cannot be compared in one process.
-void Planner::check_variants(const MatrixCell& cell, const std::vector<Draft>& all) {
-  for (const Draft& draft : all) {
-    if (&draft == &all.front()) continue;
-    const auto refuse = [&](const std::string& message) {
-      problems_.add(fmt::format("{}: cell '{}': variant '{}': {}",
-                                cell.place({"variants/" + draft.level->name}),
-                                printable(cell.name),
-                                printable(draft.level->name),
-                                message));
-    };
-    const std::set<std::string> keys = differing_keys(all.front().config, draft.config);
-    if (keys.empty())
-      refuse(fmt::format("trains exactly as the baseline '{}' does; give it another key",
-                         all.front().level->name));
-    if (const auto one = process_keys(keys); !one.empty())
-      refuse(fmt::format("{} cannot differ within a process, and this build compares variants in "
-                         "one process; measure two matrices instead",
-                         fmt::join(one, " and ")));
-    if (const auto work = batch_keys(keys); !work.empty())
-      refuse(fmt::format("another {} gives a step other tokens, so that times of steps say nothing",
-                         fmt::join(work, " and ")));
-  }
-}
-
 const Optimization* Planner::checked_row(const MatrixCell& cell) {
-  if (!cell.variants.empty()) return row_of_keys(cell);
+  if (!cell.variants.empty()) return row_of_variants(cell);
   const Result<const Optimization*> row = optimizations().lookup(cell.optimization);
   if (!row) {
     problems_.add(fmt::format(
@@ -438,6 +382,7 @@ void Planner::finish_spec() {
   spec.seed = matrix_.seed;
   spec.matrix_toml = matrix_.text;
   spec.command = options_.command;
+  spec.directory = options_.directory;
   spec.created_utc = utc_now();
   spec.launches = matrix_.launches;
   spec.alpha = matrix_.alpha;

@@ -19,7 +19,8 @@ struct Report; // experiments/analysis/report.h
 
 struct PlanOptions {
   std::string claims_directory;         // of the shipped claims files; "": there are none
-  std::string command;                  // the command line, kept in the ledger
+  std::string command = {};             // the command line, kept in the ledger
+  std::string directory = {};           // where it was given, kept in the ledger
   std::int64_t host_memory_bytes = 0;   // 0: ask the machine
   std::int64_t device_memory_bytes = 0; // of the GPU; 0: unknown, cells on it are not split
   bool needs_data = true;               // false: nothing is run, so training data may be left out

@@ -60,7 +60,7 @@ TEST(PlanDifference, NamesWhatOneSideLacks) {
   EXPECT_EQ(difference(a, c), "cell 'x', variant 'on' is in the results, but not in the plan now");
   c = a;
   c["claims"][0]["gain"][1] = 0.3;
-  EXPECT_EQ(difference(a, c), "claim 'c' reads otherwise in this build");
+  EXPECT_EQ(difference(a, c), "claim 'c', gain: [0.1,0.2] in the results, [0.1,0.3] now");
   c = a;
   c["cells"][0]["variants"][0]["config"].erase("data");
   EXPECT_EQ(difference(a, c), "cell 'x', data: \"corpus\" in the results, nothing now");

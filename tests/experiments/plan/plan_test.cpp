@@ -9,55 +9,20 @@
 #include "core/text.h"
 #include "experiments/analysis/claims.h"
 #include "experiments/analysis/report.h"
-#include "tests/experiments/support.h"
+#include "tests/experiments/plan/plan_fixture.h"
 #include "tests/names.h"
 #include "tests/paths.h"
 
 namespace assay {
 namespace {
 
+using test::kHead;
+using test::PlanTest;
 using test::small_plan;
 using testing::AllOf;
 using testing::Contains;
 using testing::HasSubstr;
 using testing::Not;
-
-class PlanTest : public testing::Test {
-protected:
-  std::string
-  problem(const std::string& matrix, PlanOptions options = {}, std::string data = "") const {
-    if (data.empty()) data = scratch_.write("corpus.txt", "text");
-    const Result<Plan> plan = make_plan(
-        value_or_throw(parse_matrix(matrix, "m.toml", {"base.data=\"" + data + "\""})), options);
-    return plan ? "" : plan.error().message;
-  }
-  std::string hash(const std::vector<std::string>& overrides,
-                   const PlanOptions& options = {}) const {
-    std::vector<std::string> all = overrides;
-    all.push_back("base.data=\"" + scratch_.write("corpus.txt", "text") + "\"");
-    return value_or_throw(
-               make_plan(value_or_throw(parse_matrix(test::kSmallMatrix, "m.toml", all)), options))
-        .ledger.spec.hash;
-  }
-  static PlanOptions shipped_claims() {
-    PlanOptions options;
-    options.claims_directory = test::source_dir() + "/experiments/claims";
-    return options;
-  }
-  // Of the small matrix, which lies in the scratch directory, with `section` at its end.
-  std::vector<std::string> claim_ids(const std::string& section) const {
-    const std::string data = "base.data=\"" + scratch_.write("corpus.txt", "text") + "\"",
-                      file = scratch_.write("m.toml", test::kSmallMatrix + section);
-    const Plan plan =
-        value_or_throw(make_plan(value_or_throw(load_matrix(file, {data})), shipped_claims()));
-    std::vector<std::string> ids;
-    for (const ClaimRow& claim : plan.ledger.claims) ids.push_back(claim.id);
-    return ids;
-  }
-  test::Scratch scratch_;
-};
-
-const std::string kHead = "version = 1\n[experiment]\nname = \"t\"\n";
 
 TEST_F(PlanTest, VariantsAreReferenceLevelsAndControl) {
   const Plan plan = small_plan(scratch_);
@@ -77,72 +42,6 @@ TEST_F(PlanTest, VariantsAreReferenceLevelsAndControl) {
   EXPECT_EQ(config.at("d_model"), 160); // resolved from the preset
   EXPECT_EQ(plan.ledger.cells[0].unit, "evaluation");
   EXPECT_EQ(plan.ledger.optimizations.at(0).levels.size(), 3u);
-}
-
-// What would end the whole run at that cell's first launch.
-TEST_F(PlanTest, ACellWithoutWhatItsOptimizationSwitchesIsRefused) {
-  const std::string nsa = kHead + "[base]\nfamily = \"nsa\"\npreset = \"tiny\"\n[[cell]]\n"
-                                  "name = \"n\"\noptimization = \"nsa_ranges\"\n";
-  EXPECT_EQ(problem(nsa), "");
-  EXPECT_THAT(
-      problem(nsa + "set = { nsa_attention = \"dense\" }\n"),
-      test::names("m.toml:9: cell 'n':", "'nsa_ranges' needs nsa_attention", "[base]", "`set`"));
-  const std::string ema = kHead + "[base]\npreset = \"tiny\"\n[[cell]]\nname = \"e\"\n"
-                                  "optimization = \"ema_swap\"\n";
-  EXPECT_EQ(problem(ema), "");
-  EXPECT_THAT(problem(ema + "set = { ema_decay = 0.0 }\n"),
-              test::names("cell 'e':", "'ema_swap' needs ema_decay"));
-  const std::string mla = kHead + "[base]\ndevice = \"cuda\"\npreset = \"tiny\"\n[[cell]]\n"
-                                  "name = \"m\"\noptimization = \"mla_inputs\"\n";
-  EXPECT_EQ(problem(mla + "set = { precision = \"bf16\" }\n"), "");
-  for (const char* change : {"precision = \"fp32\"",
-                             "precision = \"bf16\", rope_dim = 24",
-                             "precision = \"bf16\", kv_rank = 1032",
-                             "precision = \"bf16\", head_dim = 36"})
-    EXPECT_THAT(
-        problem(mla + "set = { " + change + " }\n"),
-        test::names("cell 'm':", "'mla_inputs' needs", "level fused", "most 1024", "8 to 256"))
-        << change;
-  EXPECT_THAT(problem(mla + "set = { device = \"cpu\", kv_rank = 33 }\n"),
-              test::names("level rotary_complex", "even head_dim", "even kv_rank"));
-  EXPECT_THAT(problem(mla + "set = { precision = \"bf16\", pattern = \"GG\" }\n"),
-              HasSubstr("M in pattern"));
-}
-
-// Rows whose span no configuration without the need ever opens: NOT_ENGAGED in every launch.
-TEST_F(PlanTest, ACellThatCouldNeverBeEngagedIsRefused) {
-  const auto cell = [](const std::string& row, const std::string& set) {
-    return kHead + "[base]\npreset = \"tiny\"\n[[cell]]\noptimization = \"" + row + "\"\nset = { " +
-           set + " }\n";
-  };
-  for (const char* precision : {"fp32", "bf16"}) {
-    const std::string set = fmt::format("precision = \"{}\"", precision);
-    EXPECT_THAT(problem(cell("bf16_guard", set)),
-                test::names("'bf16_guard' needs bf16_delta_inputs = true"));
-    EXPECT_EQ(problem(cell("bf16_guard", set + ", bf16_delta_inputs = true")), "");
-  }
-  EXPECT_THAT(problem(cell("bf16_guard", "bf16_delta_inputs = true, pattern = \"MM\"")),
-              test::names("G in pattern"));
-  for (const char* row : {"delta_inputs", "gdn_kernel"})
-    EXPECT_THAT(problem(cell(row, "pattern = \"MM\"")), test::names("G in pattern")) << row;
-  for (const char* row : {"varlen", "mla_attention"})
-    EXPECT_THAT(problem(cell(row, "pattern = \"GG\"")), test::names("M in pattern")) << row;
-  EXPECT_THAT(problem(cell("varlen", "family = \"nsa\"")), test::names("nsa_attention = dense"));
-  EXPECT_THAT(problem(cell("mla_attention", "family = \"nsa\"")), test::names("or family gpt"));
-  const std::string on_gpu = "device = \"cuda\", precision = \"bf16\"";
-  EXPECT_EQ(problem(cell("mla_attention", "family = \"gpt\", " + on_gpu)), "");
-  EXPECT_EQ(problem(cell("varlen", "family = \"nsa\", nsa_attention = \"dense\"")), "");
-  const std::string gelu = "family = \"gpt\", ffn_gate = \"fused\", weights16 = \"kept\", ";
-  EXPECT_EQ(problem(cell("epilogue", gelu + on_gpu)), "");
-  EXPECT_THAT(problem(cell("epilogue", on_gpu)), test::names("'epilogue' needs", "family 'gpt'"));
-  EXPECT_THAT(problem(cell("epilogue", "family = \"gpt\", " + on_gpu)),
-              test::names("needs ffn_gate = fused"));
-  EXPECT_THAT(problem(cell("epilogue", gelu + "device = \"cuda\", precision = \"fp16\"")),
-              test::names("needs precision = bf16"));
-  EXPECT_THAT(problem(cell("epilogue", "family = \"gpt\", ffn_gate = \"fused\", " + on_gpu)),
-              test::names("level all", "weights16 = kept"));
-  EXPECT_THAT(problem(cell("ddp_accumulate", "ranks = 2")), test::names("accumulate = 2"));
-  EXPECT_EQ(problem(cell("ddp_accumulate", "ranks = 2, accumulate = 2")), "");
 }
 
 TEST_F(PlanTest, HowAPathIsWrittenIsNoPartOfThePlan) {
@@ -237,88 +136,6 @@ TEST_F(PlanTest, OwnClaimsLieBesideTheMatrix) {
       std::string(test::kSmallMatrix) + "[claims]\nfiles = [\"none.toml\"]\n", shipped_claims());
   EXPECT_THAT(missing, HasSubstr("'none.toml'"));
   EXPECT_THAT(missing, HasSubstr("/experiments/claims/none.toml"));
-}
-
-TEST_F(PlanTest, EveryProblemAtOnce) {
-  const std::string text = problem(kHead + R"(
-[[cell]]
-optimization = "ema_swop"
-[[cell]]
-optimization = "varlen"
-levels = ["varlne"]
-[[cell]]
-optimization = "grad_scaler"
-set = { seq_len = 64, rope_dim = 3, grad_scaler = "off" }
-[[cell]]
-optimization = "norms"
-)",
-                                   {},
-                                   "/nowhere/corpus");
-  EXPECT_THAT(
-      text,
-      test::names("m.toml:6: unknown optimization", "optimization 'ema_swop'", "'ema_swap'?"));
-  EXPECT_THAT(text, test::names("m.toml:9: unknown level", "level 'varlne'", "'varlen'?"));
-  EXPECT_THAT(text, test::names("key 'rope_dim'", "even"));
-  EXPECT_THAT(text, test::names("'grad_scaler' is what", "optimization 'grad_scaler' switches"));
-  EXPECT_THAT(text, HasSubstr("/nowhere/corpus: no such"));
-}
-
-// The line of the key that is wrong, not of the cell that it is in.
-TEST_F(PlanTest, AMistakeIsNamedByItsOwnLine) {
-  const auto cell = [](const std::string& base, const std::string& text) {
-    return kHead + "[base]\npreset = \"tiny\"\n" + base + "[[cell]]\nname = \"c\"\n" + text;
-  };
-  EXPECT_THAT(problem(cell("", "optimization = \"varlne\"\n")), HasSubstr("m.toml:8: unknown opt"));
-  EXPECT_THAT(problem(cell("", "optimization = \"varlen\"\nreference = \"nope\"\n")),
-              test::names("m.toml:9: unknown level 'nope'", "mask_dense, packed, varlen"));
-  EXPECT_THAT(problem(cell("", "optimization = \"varlen\"\nlevels = [\n\"packed\",\n\"vrln\"]\n")),
-              HasSubstr("m.toml:11: unknown level 'vrln'"));
-  EXPECT_THAT(problem(cell("",
-                           "optimization = \"ema_swap\"\nrounds = 6\nvisit_steps = 2\n"
-                           "discard_steps = 2\n")),
-              HasSubstr("m.toml:11: cell 'c': discard_steps"));
-  // In a cell's `set`, and under [base], which is blamed once for all cells.
-  EXPECT_THAT(
-      problem(cell("", "optimization = \"varlen\"\n[cell.set]\nseq_len = 64\nrope_dim = 3\n")),
-      HasSubstr("m.toml:11: cell 'c': key 'rope_dim'"));
-  const std::string two = "optimization = \"varlen\"\n[[cell]]\noptimization = \"norms\"\n";
-  EXPECT_THAT(problem(cell("rope_dim = 3\n", two)),
-              AllOf(testing::StartsWith("m.toml:6: key 'rope_dim'"), Not(HasSubstr("\n"))));
-  const std::string preset = kHead + "[base]\nseq_len = 64\npreset = \"tiyn\"\n[[cell]]\n" + two;
-  EXPECT_THAT(problem(preset),
-              AllOf(testing::StartsWith("m.toml:6: unknown preset 'tiyn'"), Not(HasSubstr("\n"))));
-  EXPECT_THAT(problem(kHead + "[matrix]\noptimizations = [\n\"varlen\",\n\"nrms\"]\n"),
-              HasSubstr("m.toml:7: unknown optimization 'nrms'"));
-}
-
-TEST_F(PlanTest, MissingData) {
-  const Result<Plan> plan =
-      make_plan(value_or_throw(parse_matrix(test::kSmallMatrix, "m.toml")), {});
-  ASSERT_FALSE(plan);
-  EXPECT_EQ(plan.error().message,
-            "no training data: give --data PATH, or `data` under [base]"); // once, for two cells
-  PlanOptions options;
-  options.needs_data = false;
-  const Plan shown = value_or_throw(
-      make_plan(value_or_throw(parse_matrix(test::kSmallMatrix, "m.toml")), options));
-  EXPECT_EQ(shown.lacks.size(), 1u);
-  EXPECT_EQ(shown.ledger.cells.size(), 2u);
-}
-
-TEST_F(PlanTest, CellsThatMakeNoSense) {
-  const std::string cell = "[[cell]]\noptimization = \"ema_swap\"\n";
-  EXPECT_THAT(problem(kHead + cell + cell), test::names("two cells", "'ema_swap'"));
-  EXPECT_THAT(problem(kHead + cell + "levels = [\"clone_copy\"]\n"),
-              test::names("no level", "the reference"));
-  EXPECT_THAT(problem(kHead + cell + "visit_steps = 2\ndiscard_steps = 2\n"),
-              HasSubstr("leaves nothing"));
-  EXPECT_THAT(problem(kHead + cell + "visit_steps = 1\nset = { device = \"cuda\" }\n"),
-              test::names("visit on a", "least 4 steps"));
-  EXPECT_THAT(problem(kHead + "[[cell]]\noptimization = \"ddp_buckets\"\n"),
-              AllOf(HasSubstr("'ddp_buckets'"), HasSubstr("`ranks`")));
-  EXPECT_THAT(problem(kHead + "[[cell]]\noptimization = \"ddp_find_unused\"\n"
-                              "set = { ranks = 2, ddp_static_graph = true }\n"),
-              HasSubstr("'ddp_static_graph' and 'ddp_find_unused'"));
 }
 
 TEST_F(PlanTest, OnTheCpuAVisitOfEvaluationsDiscardsItsFirst) {
