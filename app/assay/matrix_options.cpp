@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <filesystem>
+
 #include "app/assay/programs.h"
 #include "app/number_checks.h"
 #include "core/files/toml_text.h"
@@ -53,6 +55,7 @@ Plan MatrixOptions::load(bool needs_data) const {
   return value_or_throw(make_plan(matrix,
                                   {.claims_directory = data_directory("claims"),
                                    .command = command_line(),
+                                   .directory = std::filesystem::current_path().string(),
                                    .device_memory_bytes = smallest_gpu_bytes(),
                                    .needs_data = needs_data}));
 }

@@ -16,7 +16,7 @@
 
 namespace assay {
 
-inline constexpr int kLedgerSchema = 5;
+inline constexpr int kLedgerSchema = 6;
 
 // Beyond these a visit counts as disturbed, and its pair is left out (docs/statistics.md). Shares.
 struct DisturbanceLimits {
@@ -39,6 +39,8 @@ struct SpecRow {
   double sesoi = 0.01; // smallest effect size of interest, as a share of the unit's time
   double power = 0.8;
   DisturbanceLimits limits = {};
+  std::string directory =
+      {}; // where the command was given; "" in older ledgers, merged from several
   int schema = kLedgerSchema; // of the file that it was read from
 };
 

@@ -63,7 +63,7 @@ SpecRow read_spec(const Database& db, std::int64_t schema) {
       db.prepare("SELECT hash, name, seed, matrix_toml, plan_json, command, created_utc, "
                  "launches, alpha, sesoi, power, " +
                  since(schema, 5, "steal_limit, run_delay_limit, pairs_limit", "NULL, NULL, NULL") +
-                 " FROM spec");
+                 ", " + since(schema, 6, "directory", "''") + " FROM spec");
   if (!s.step())
     throw Failure(Failure::Kind::BadInput,
                   ledger_schema::damaged(db.path(), "it contains no plan").message);
@@ -83,6 +83,7 @@ SpecRow read_spec(const Database& db, std::int64_t schema) {
   row.limits = {c.maybe_real().value_or(row.limits.steal),
                 c.maybe_real().value_or(row.limits.run_delay),
                 c.maybe_real().value_or(row.limits.pairs)};
+  row.directory = c.text();
   return row;
 }
 
@@ -364,6 +365,13 @@ public:
   }
   PrivateCopy(const PrivateCopy&) = delete;
   PrivateCopy& operator=(const PrivateCopy&) = delete;
+  // A message about the copy, which is gone when it is read, as one about the original.
+  std::string about(std::string text, const std::string& original) const {
+    for (std::size_t at = 0; (at = text.find(path(), at)) != std::string::npos;
+         at += original.size())
+      text.replace(at, path().size(), original);
+    return text;
+  }
   std::string path() const { return (directory_ / ledger_schema::kFileName).string(); }
 
 private:
@@ -388,7 +396,13 @@ LedgerData read_anywhere(const std::string& path) {
   const auto wal = std::filesystem::file_size(path + "-wal", ignored);
   if (ignored || wal == 0) return read_file(path, Database::Mode::Immutable);
   const PrivateCopy copy(path);
-  return read_file(copy.path(), Database::Mode::ReadWrite);
+  try {
+    return read_file(copy.path(), Database::Mode::ReadWrite);
+  } catch (const DatabaseError& error) {
+    throw DatabaseError(error.code(), copy.about(error.what(), path));
+  } catch (const Failure& failure) {
+    throw Failure(failure.kind(), copy.about(failure.what(), path));
+  }
 }
 
 // What no writer of ours leaves, and what would change verdicts unseen.

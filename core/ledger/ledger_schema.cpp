@@ -16,7 +16,8 @@ CREATE TABLE spec(
   hash TEXT NOT NULL, name TEXT NOT NULL, seed INTEGER NOT NULL,
   matrix_toml TEXT NOT NULL, plan_json TEXT NOT NULL, command TEXT NOT NULL, created_utc TEXT NOT NULL,
   launches INTEGER NOT NULL, alpha REAL NOT NULL, sesoi REAL NOT NULL, power REAL NOT NULL,
-  steal_limit REAL NOT NULL, run_delay_limit REAL NOT NULL, pairs_limit REAL NOT NULL
+  steal_limit REAL NOT NULL, run_delay_limit REAL NOT NULL, pairs_limit REAL NOT NULL,
+  directory TEXT NOT NULL
 ) STRICT;
 CREATE TABLE optimization(
   name TEXT PRIMARY KEY, position INTEGER NOT NULL, summary TEXT NOT NULL, equivalence TEXT NOT NULL,

@@ -93,7 +93,7 @@ void insert_plan(const Database& db, const LedgerData& plan) {
   const SpecRow& s = plan.spec;
   Statement spec_in =
       db.prepare("INSERT INTO spec VALUES (1, ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, "
-                 "?12, ?13, ?14)");
+                 "?12, ?13, ?14, ?15)");
   insert(spec_in,
          s.hash,
          s.name,
@@ -108,7 +108,8 @@ void insert_plan(const Database& db, const LedgerData& plan) {
          s.power,
          s.limits.steal,
          s.limits.run_delay,
-         s.limits.pairs);
+         s.limits.pairs,
+         s.directory);
   insert_optimizations(db, plan.optimizations);
   Statement claim_in = db.prepare("INSERT INTO claim VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, "
                                   "?10, ?11, ?12, ?13, ?14, ?15)");

@@ -292,6 +292,8 @@ MergeSummary merge(const std::vector<std::string>& inputs, const std::string& ou
     LedgerData plan = all.front();
     plan.launches.clear();
     plan.spec.command = commands_of(all);
+    for (const LedgerData& data : all)
+      if (data.spec.directory != plan.spec.directory) plan.spec.directory.clear();
     fresh.mark();
     const std::unique_ptr<Ledger> ledger = Ledger::open(fresh.path(), plan);
     Written written;

@@ -17,6 +17,8 @@ namespace assay {
 
 namespace {
 
+namespace fs = std::filesystem;
+
 // What a run asks for once, and whether a word follows it.
 const std::map<std::string, bool> kAskedOnce{{"--redo", true},
                                              {"--fork", false},
@@ -63,18 +65,32 @@ bool keep_first_command(std::vector<std::string>& words) {
   return true;
 }
 
-bool holds_text(const std::filesystem::path& file, const std::string& text) {
+bool holds_text(const fs::path& file, const std::string& text) {
   std::error_code ignored;
   std::ifstream in(file, std::ios::binary);
-  return std::filesystem::is_regular_file(file, ignored) && in &&
+  return fs::is_regular_file(file, ignored) && in &&
          std::string{std::istreambuf_iterator<char>(in), {}} == text;
 }
 
+// Where the run was started, "" where that is unknown, gone or the current directory.
+fs::path started_elsewhere(const SpecRow& spec) {
+  std::error_code ignored;
+  const bool there = !spec.directory.empty() && fs::is_directory(spec.directory, ignored);
+  return there && !fs::equivalent(spec.directory, ".", ignored) ? spec.directory : "";
+}
+
+std::string absolute_path(const fs::path& path) {
+  std::error_code ignored;
+  return fs::absolute(path, ignored).lexically_normal().string();
+}
+
 // Whether the results lie where they were measured, as far as names tell.
-bool lies_as_recorded(const std::vector<std::string>& words, const std::string& directory) {
+bool lies_as_recorded(const std::vector<std::string>& words,
+                      const std::string& directory,
+                      const fs::path& started) {
   const auto out = std::find(words.begin(), words.end(), "--out");
   return out != words.end() && out + 1 != words.end() &&
-         plain_path(*(out + 1)) == plain_path(directory);
+         plain_path(absolute_path(started / *(out + 1))) == plain_path(absolute_path(directory));
 }
 
 // The matrix of results that are looked at from another directory, were moved or were merged: the
@@ -82,19 +98,20 @@ bool lies_as_recorded(const std::vector<std::string>& words, const std::string& 
 // would measure something else.
 void use_matrix_of(std::vector<std::string>& words,
                    const std::string& matrix_toml,
-                   const std::string& directory) {
-  namespace fs = std::filesystem;
+                   const std::string& directory,
+                   const fs::path& started) {
   if (directory.empty() || words.size() <= 2 || words[2] == "-") return;
   std::error_code ignored;
   // A comment may have been added; a run refuses what measures something else.
-  if (lies_as_recorded(words, directory) && fs::is_regular_file(words[2], ignored)) return;
-  const fs::path here(directory),
-      above = fs::absolute(here, ignored).lexically_normal().parent_path();
-  for (const fs::path& file : {fs::path(words[2]),
-                               here / "matrix.toml", // `assay ab` leaves it there
+  const fs::path recorded = started / words[2];
+  if ((lies_as_recorded(words, directory, started) && fs::is_regular_file(recorded, ignored)) ||
+      holds_text(recorded, matrix_toml))
+    return;
+  const fs::path here(directory), above = fs::path(absolute_path(here)).parent_path();
+  for (const fs::path& file : {here / "matrix.toml", // `assay ab` leaves it there
                                fs::proximate(above / words[2], ignored)})
     if (holds_text(file, matrix_toml)) {
-      words[2] = file.string();
+      words[2] = started.empty() ? file.string() : absolute_path(file);
       return;
     }
   words[2] = "MATRIX";
@@ -181,9 +198,14 @@ continue_command(const SpecRow& spec, const std::string& cell, const std::string
   if (words.size() < 2 || words[1] != "run") return "assay run MATRIX --out DIR";
   const bool merged = keep_first_command(words);
   for (const auto& [option, has_value] : kAskedOnce) take_option(words, option, has_value);
-  use_matrix_of(words, spec.matrix_toml, directory);
+  const fs::path started = started_elsewhere(spec);
+  use_matrix_of(words, spec.matrix_toml, directory, started);
   if (merged || !directory.empty())
-    replace_option(words, "--out", directory.empty() ? "DIR" : directory);
+    replace_option(words,
+                   "--out",
+                   directory.empty() ? "DIR"
+                   : started.empty() ? directory
+                                     : absolute_path(directory));
   if (cell == kAllCells || (cell.empty() && merged))
     take_option(words, "--cell", true);
   else if (!cell.empty())
@@ -191,7 +213,8 @@ continue_command(const SpecRow& spec, const std::string& cell, const std::string
   std::vector<std::string> quoted;
   for (const std::string& word : words) // standard input is gone
     quoted.push_back(word == "-" ? "MATRIX" : shell_word(word));
-  return fmt::format("{}", fmt::join(quoted, " "));
+  return (started.empty() ? "" : "cd " + shell_word(started.string()) + " && ") +
+         fmt::format("{}", fmt::join(quoted, " "));
 }
 
 std::string redo_command(const SpecRow& spec,

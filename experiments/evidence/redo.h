@@ -31,8 +31,9 @@ inline constexpr const char* kAllCells = "*"; // no name of a cell
 
 // The command of a run that continues its results: `cell` alone where the run named cells ("":
 // those that it named), in `directory` where that is known ("": as recorded). With a directory the
-// matrix is a file that reads as the stored one, or the word MATRIX. Merged results have the
-// command of each part; there the first is taken, with DIR for its results.
+// matrix is a file that reads as the stored one, or the word MATRIX. It begins with `cd` to where
+// the run was started, unless that is the current directory, unknown or gone. Merged results have
+// the command of each part; there the first is taken, with DIR for its results.
 std::string continue_command(const SpecRow& spec,
                              const std::string& cell = "",
                              const std::string& directory = "");

@@ -140,6 +140,31 @@ TEST(Redo, TheMatrixIsTheFileThatReadsAsWhatWasMeasured) {
   EXPECT_EQ(continue_command(spec), "assay run m.toml --out r"); // as recorded
 }
 
+// Its matrix and its data may be named relative to there.
+TEST(Redo, TheCommandGoesBackToWhereTheRunWasStarted) {
+  const test::Scratch scratch;
+  const std::string there = scratch.path().string(), go = "cd " + there + " && assay run ";
+  scratch.write("m.toml", "# mine");
+  SpecRow spec = ran("assay run m.toml --out ./r/ --data texts", "# mine");
+  spec.directory = there;
+  EXPECT_EQ(continue_command(spec), go + "m.toml --out ./r/ --data texts");
+  EXPECT_EQ(continue_command(spec, "", there + "/moved"),
+            go + "m.toml --out " + there + "/moved --data texts");
+  scratch.write("m.toml", "# mine, with another comment");
+  EXPECT_EQ(continue_command(spec, "", there + "/r"),
+            go + "m.toml --out " + there + "/r --data texts");
+  EXPECT_EQ(continue_command(spec, "", there + "/moved"),
+            go + "MATRIX --out " + there + "/moved --data texts");
+  std::filesystem::create_directories(scratch.path() / "moved");
+  const std::string kept = scratch.write("moved/matrix.toml", "# mine");
+  EXPECT_EQ(continue_command(spec, "", there + "/moved"),
+            go + kept + " --out " + there + "/moved --data texts");
+  spec.directory = std::filesystem::current_path().string();
+  EXPECT_EQ(continue_command(spec), "assay run m.toml --out ./r/ --data texts");
+  spec.directory = there + "/gone";
+  EXPECT_EQ(continue_command(spec), "assay run m.toml --out ./r/ --data texts");
+}
+
 // A reader who has the report alone learns what to do.
 TEST(Redo, AContendedReportBeginsWithTheNextAction) {
   synthetic::SyntheticPlan plan = plan_of(two_level_cell(-0.1));

@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "core/sqlite/database.h"
 #include "tests/core/ledger_support.h"
 #include "tests/names.h"
 
@@ -143,6 +144,25 @@ TEST_F(MountedLedgerTest, AReadOnlyFileSystem) {
   fs::remove(file() + "-shm"); // copied without the index
   ASSERT_TRUE(remount(MS_RDONLY));
   EXPECT_EQ(value_or_throw(read_ledger(directory_)).visits.size(), 2u);
+}
+
+// It is read from a copy, which no message names.
+TEST_F(MountedLedgerTest, AChangedPlanOnAReadOnlyFileSystemIsNamedWhereItLies) {
+  if (!mount_tmpfs("size=8m")) GTEST_SKIP() << "mounting needs privileges";
+  const pid_t writer = ::fork();
+  if (writer == 0) {
+    const auto ledger = open();
+    Database(file(), Database::Mode::ReadWrite).execute("UPDATE spec SET alpha = 0.5");
+    ::kill(::getpid(), SIGKILL);
+  }
+  int status = 0;
+  ::waitpid(writer, &status, 0);
+  fs::remove(file() + "-shm");
+  ASSERT_EQ(::mount(nullptr, mount_.c_str(), nullptr, MS_REMOUNT | MS_RDONLY, nullptr), 0);
+  const Result<LedgerData> data = read_ledger(directory_);
+  ASSERT_FALSE(data);
+  EXPECT_THAT(data.error().message, testing::StartsWith(file() + ": "));
+  EXPECT_THAT(data.error().message, testing::Not(HasSubstr("assay-ledger-")));
 }
 
 } // namespace

@@ -26,7 +26,8 @@ inline LedgerData small_plan() {
                0.05,
                0.01,
                0.8,
-               {0.06, 0.25, 0.3}};
+               {0.06, 0.25, 0.3},
+               "/where it ran"};
   plan.optimizations = {{"opt",
                          "summary",
                          "bitwise",
