@@ -192,10 +192,15 @@ json LaunchRunner::ask(WorkerProcess& worker,
                        const json& request,
                        const char* event,
                        double timeout) {
-  const int patience = request.at("op") == "round" || request.at("op") == "finish" ? 2 : 1;
-  StopSignal::acknowledge_with(patience == 1 ? context_.options.acknowledge
-                                             : context_.options.acknowledge_in_round);
-  WorkerReply reply = worker.ask(request, event, WorkerProcess::Seconds(timeout), patience);
+  const std::string op = request.at("op");
+  // A round is finished after the first signal and after the limit; gates and memory, which can
+  // take a minute, are cut off.
+  const bool in_round = op == "round" || op == "finish", cut = op == "parity" || op == "memory";
+  StopSignal::acknowledge_with(in_round ? context_.options.acknowledge_in_round
+                                        : context_.options.acknowledge);
+  WorkerReply reply = worker.ask(request, event, WorkerProcess::Seconds(timeout), [&] {
+    return cut ? !context_.stopped().empty() : StopSignal::count() >= (in_round ? 2 : 1);
+  });
   switch (reply.kind) {
   case WorkerReply::Kind::Answer:
     return std::move(reply.event);
@@ -203,8 +208,8 @@ json LaunchRunner::ask(WorkerProcess& worker,
     if (!built_) throw End::bad_input(reply.message);
     add_event({outcome_.row.id, timed_rounds_, utc_now(), "bad_input", reply.message});
     throw End::failed(reply.message);
-  case WorkerReply::Kind::Interrupted:
-    throw End::stopped("interrupted");
+  case WorkerReply::Kind::GivenUp:
+    throw End::stopped(cut ? context_.stopped() : "interrupted");
   case WorkerReply::Kind::Failed:
     throw End::failed(reply.message);
   case WorkerReply::Kind::Retired:

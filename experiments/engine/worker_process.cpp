@@ -162,15 +162,16 @@ bool WorkerProcess::send(const json& request) {
   return true;
 }
 
-WorkerProcess::Read
-WorkerProcess::read_line(std::string& line, Clock::time_point deadline, int patience) {
+WorkerProcess::Read WorkerProcess::read_line(std::string& line,
+                                             Clock::time_point deadline,
+                                             const std::function<bool()>& gives_up) {
   for (;;) {
     if (const std::size_t end = buffer_.find('\n'); end != std::string::npos) {
       line = buffer_.substr(0, end);
       buffer_.erase(0, end + 1);
       return Read::Line;
     }
-    if (StopSignal::count() >= patience) return Read::Interrupted;
+    if (gives_up()) return Read::GivenUp;
     const auto left =
         std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now()).count();
     if (left <= 0) return Read::TimedOut;
@@ -209,16 +210,18 @@ WorkerReply WorkerProcess::interpret(const json& event, const char* expected) {
       fmt::format("the worker answered '{}' where '{}' was expected", printable(name), expected));
 }
 
-WorkerReply
-WorkerProcess::ask(const json& request, const char* expected, Seconds timeout, int patience) {
+WorkerReply WorkerProcess::ask(const json& request,
+                               const char* expected,
+                               Seconds timeout,
+                               const std::function<bool()>& gives_up) {
   const bool sent = send(request); // a dead worker may have sent its reason before it died: read on
   for (;;) {
     std::string line;
     const auto deadline = Clock::now() + std::chrono::duration_cast<Clock::duration>(timeout);
-    switch (read_line(line, deadline, patience)) {
-    case Read::Interrupted:
+    switch (read_line(line, deadline, gives_up)) {
+    case Read::GivenUp:
       kill_group();
-      return {WorkerReply::Kind::Interrupted, {}, "interrupted"};
+      return {WorkerReply::Kind::GivenUp, {}, "interrupted"};
     case Read::TimedOut:
       kill_group();
       return failed(fmt::format("the worker gave no answer within {} and was killed",
@@ -252,7 +255,7 @@ std::string WorkerProcess::finish(Seconds timeout) {
   std::string line;
   const auto deadline = Clock::now() + std::chrono::duration_cast<Clock::duration>(timeout);
   for (;;) {
-    const Read read = read_line(line, deadline);
+    const Read read = read_line(line, deadline, [] { return StopSignal::count() > 1; });
     if (read == Read::Line) continue;
     if (read == Read::End) return death();
     kill_group();

@@ -6,19 +6,22 @@
 #include <sys/types.h>
 
 #include <chrono>
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
+
+#include "experiments/engine/stop_signal.h"
 
 namespace assay {
 
 struct WorkerReply {
   enum class Kind {
-    Answer,      // the expected event
-    Retired,     // a variant must leave the launch
-    BadInput,    // the worker names what a person must change
-    Failed,      // any other error event, death, hang, or an answer out of turn
-    Interrupted, // as many SIGINT or SIGTERM as the request's patience came
+    Answer,   // the expected event
+    Retired,  // a variant must leave the launch
+    BadInput, // the worker names what a person must change
+    Failed,   // any other error event, death, hang, or an answer out of turn
+    GivenUp,  // the request's `gives_up` said so
   };
   Kind kind = Kind::Failed;
   nlohmann::json event; // of Answer and Retired
@@ -37,18 +40,23 @@ public:
   WorkerProcess(const WorkerProcess&) = delete;
   WorkerProcess& operator=(const WorkerProcess&) = delete;
 
-  // Sends a request and waits for `event`. "progress" events restart the timeout. `patience`: how
-  // many SIGINT or SIGTERM end the wait, and the worker; a round is finished after the first.
-  WorkerReply
-  ask(const nlohmann::json& request, const char* event, Seconds timeout, int patience = 1);
+  // Sends a request and waits for `event`. "progress" events restart the timeout. `gives_up` is
+  // asked while it waits, and ends the wait and the worker; as it is given here, after one SIGINT
+  // or SIGTERM.
+  WorkerReply ask(
+      const nlohmann::json& request,
+      const char* event,
+      Seconds timeout,
+      const std::function<bool()>& gives_up = [] { return StopSignal::count() > 0; });
 
   // Closes stdin and waits for the exit; "" after status 0, else what happened.
   std::string finish(Seconds timeout);
 
 private:
-  enum class Read { Line, End, TimedOut, Interrupted };
-  Read
-  read_line(std::string& line, std::chrono::steady_clock::time_point deadline, int patience = 2);
+  enum class Read { Line, End, TimedOut, GivenUp };
+  Read read_line(std::string& line,
+                 std::chrono::steady_clock::time_point deadline,
+                 const std::function<bool()>& gives_up);
   bool send(const nlohmann::json& request);
   WorkerReply interpret(const nlohmann::json& event, const char* expected);
   WorkerReply failed(const std::string& message);

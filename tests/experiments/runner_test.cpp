@@ -288,6 +288,17 @@ TEST_F(RunnerTest, StopAfterEndsAfterARoundAndResumes) {
   EXPECT_EQ(second.progress.failed, 0);
 }
 
+// Gates can take minutes, and half of them are worth nothing.
+TEST_F(RunnerTest, GatesEndAtTheLimit) {
+  RunOptions options = fake_options();
+  options.stop_after_seconds = 0.5;
+  const RunSummary first = run("hang=parity/1/parity", options);
+  EXPECT_THAT(first.stopped, HasSubstr("time limit"));
+  EXPECT_EQ(ledger().launches.back().kind, LaunchKind::Parity);
+  EXPECT_THAT(ledger().launches.back().reason, HasSubstr("time limit"));
+  EXPECT_EQ(run().outcome, RunSummary::Outcome::Complete);
+}
+
 TEST_F(RunnerTest, ALaunchThatTheLimitWouldCutDoesNotBegin) {
   using Clock = std::chrono::steady_clock;
   RunOptions options = fake_options();
