@@ -41,7 +41,10 @@ void remove_abandoned(const std::string& target) {
     if (!name.starts_with(prefix) || !name.ends_with(kSuffix)) continue;
     const int fd = ::open(entry->path().c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     if (fd < 0) continue;
-    if (::flock(fd, LOCK_EX | LOCK_NB) == 0) ::unlink(entry->path().c_str());
+    if (::flock(fd, LOCK_EX | LOCK_NB) == 0) {
+      ::unlink(entry->path().c_str());
+      ::unlink((entry->path().string() + "-journal").c_str()); // SQLite's, if it was a database
+    }
     ::close(fd);
   }
 }

@@ -65,7 +65,8 @@ void refuse_foreign_files(const std::string& directory) {
   for (const fs::directory_entry& entry : fs::directory_iterator(directory, error)) {
     const std::string name = entry.path().filename().string();
     const bool ours = name == "logs" || name == "traces" || name.starts_with("matrix.toml") ||
-                      name.starts_with("ledger.");
+                      name.starts_with("ledger.") ||
+                      name.starts_with("." + std::string(ledger_schema::kFileName)); // of a kill
     if (!ours)
       bad_input("{}: contains {} and no results; name a new or empty directory with --out",
                 directory,

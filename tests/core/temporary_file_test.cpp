@@ -55,8 +55,10 @@ TEST(TemporaryFile, SweepsWhatDeadWritersLeft) {
   const test::Scratch scratch;
   const std::string target = scratch / "d.txt";
   scratch.write(".d.txt.0123456789abcdef.partial", "half");
+  scratch.write(".d.txt.0123456789abcdef.partial-journal", "of a database");
   const TemporaryFile living(target);
   EXPECT_FALSE(fs::exists(scratch / ".d.txt.0123456789abcdef.partial"));
+  EXPECT_FALSE(fs::exists(scratch / ".d.txt.0123456789abcdef.partial-journal"));
   const TemporaryFile other(target);
   EXPECT_TRUE(fs::exists(living.path()));
 }
