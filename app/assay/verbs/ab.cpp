@@ -74,6 +74,14 @@ Plan check_plan(const std::string& text, const std::string& file) {
       make_plan(matrix, {.claims_directory = data_directory("claims"), .command = command_line()}));
 }
 
+// Whether a file, edited or not, measures what `plan` does: comments may have been added.
+bool makes_plan(const std::string& text, const std::string& file, const Plan& plan) {
+  const Result<Matrix> matrix = parse_matrix(text, file);
+  if (!matrix) return false;
+  const Result<Plan> made = make_plan(*matrix, {.claims_directory = data_directory("claims")});
+  return made && made->ledger.spec.hash == plan.ledger.spec.hash;
+}
+
 // Nothing is written into a directory whose results this comparison would not continue.
 void check_results(const std::string& directory, const Plan& plan) {
   refuse_foreign_files(directory);
@@ -96,15 +104,16 @@ void check_results(const std::string& directory, const Plan& plan) {
 }
 
 // Another matrix stays where it was measured, and so does one that a person has edited; the draft
-// of a call that failed gives way.
+// of a call that failed gives way. One that makes the same plan is used as it is.
 void write_matrix(const std::filesystem::path& directory,
                   const std::string& file,
-                  const std::string& text) {
+                  const std::string& text,
+                  const Plan& plan) {
   if (const std::string why = why_no_plain_file(file); !why.empty())
     bad_input("{}: {}; name another results directory with --out", file, why);
   std::ifstream old(file, std::ios::binary);
   const std::string before{std::istreambuf_iterator<char>(old), {}};
-  if (old && before == text) return;
+  if (old && (before == text || makes_plan(before, file, plan))) return;
   const bool measured = std::filesystem::exists(directory / ledger_schema::kFileName);
   if (old && (measured || !is_unedited_draft(before)))
     bad_input("{}: contains another comparison; name another results directory with --out{}",
@@ -121,9 +130,10 @@ void ab(const AbOptions& options) {
       plain_path(options.out.empty() ? "results/" + comparison_name(options.draft) : options.out);
   const std::string file = (std::filesystem::path(out) / "matrix.toml").string();
   const std::string text = matrix_text(options.draft);
-  check_results(out, check_plan(text, file));
+  const Plan plan = check_plan(text, file);
+  check_results(out, plan);
   make_directory(out);
-  write_matrix(out, file, text);
+  write_matrix(out, file, text, plan);
   std::vector<std::string> arguments{"run", file, "--out", out};
   if (!options.limits.stop_after.empty()) {
     arguments.emplace_back("--stop-after");

@@ -250,7 +250,8 @@ void print_log(const LogOptions& options) {
     std::erase_if(entries, [&](const Entry& entry) { return entry.cell != options.cell; });
   }
   std::stable_sort(entries.begin(), entries.end(), [](const Entry& x, const Entry& y) {
-    return std::tie(x.cell, x.comparison.b, x.date) < std::tie(y.cell, y.comparison.b, y.date);
+    return std::tie(x.cell, x.comparison.b, x.comparison.a, x.date) <
+           std::tie(y.cell, y.comparison.b, y.comparison.a, y.date);
   });
   if (options.json) {
     json rows = json::array();

@@ -153,17 +153,44 @@ struct KeyValues {
   std::vector<std::string> values; // the first is the baseline
 };
 
+// The row's levels that set the key to these values and nothing else; empty where one has no level.
+std::vector<std::string> levels_of(const Optimization& row, const KeyValues& compared) {
+  TrainConfig reference;
+  row.levels.front().apply(reference);
+  std::vector<std::string> levels;
+  for (const std::string& value : compared.values) {
+    TrainConfig by_key = reference;
+    (void)value_or_throw(set_key_text(by_key, compared.key, value));
+    const auto level = std::ranges::find_if(row.levels, [&](const Level& one) {
+      TrainConfig by_level = reference;
+      one.apply(by_level);
+      return differing_keys(by_key, by_level).empty();
+    });
+    if (level == row.levels.end()) return {};
+    levels.push_back(level->name);
+  }
+  return levels;
+}
+
+// Values that an optimization promises to be equal are compared by it, with its checks.
+void refuse_values_of_a_row(const std::string& text, const KeyValues& compared) {
+  for (const Optimization& row : optimizations().all()) {
+    if (row.hidden || row.equivalence > Equivalence::Math) continue;
+    if (const std::vector<std::string> levels = levels_of(row, compared); !levels.empty())
+      bad_input("{0}: these values are levels of optimization {1}, which checks more: "
+                "assay ab {1} --levels {2}",
+                text,
+                row.name,
+                fmt::join(levels, ","));
+  }
+}
+
 // "precision=fp32,bf16", or nothing where an optimization is named.
 std::optional<KeyValues> key_values(const MatrixDraft& draft) {
   const std::string& text = draft.optimization;
   const std::size_t equals = text.find('=');
   if (equals == std::string::npos) return std::nullopt;
   KeyValues result{text.substr(0, equals), CLI::detail::split(text.substr(equals + 1), ',')};
-  if (optimizations().find(result.key) != nullptr)
-    bad_input("{0}: {1} is an optimization, which knows what to check: assay ab {1} --levels {2}",
-              text,
-              result.key,
-              fmt::join(result.values, ","));
   if (!draft.levels.empty())
     bad_input("{}: its values are what is compared; --levels is for an optimization", text);
   if (result.values.size() < 2)
@@ -176,6 +203,7 @@ std::optional<KeyValues> key_values(const MatrixDraft& draft) {
       bad_input("{}: names {} twice", text, *value);
     if (value->empty()) bad_input("{}: a value is empty", text);
   }
+  refuse_values_of_a_row(text, result);
   for (const std::string& setting : draft.settings)
     if (setting.starts_with(result.key + "="))
       bad_input("--set {}: {} is what is compared; leave it out", setting, result.key);
