@@ -88,16 +88,27 @@ void refuse_too_much(const CLI::Option* option, const CLI::ParseError& error) {
             most == 1 ? "once" : fmt::format("at most {} times", most));
 }
 
+// A value that may be left out is joined to its option by "=".
+void refuse_detached_value(const CLI::App& command, const std::string& word) {
+  for (const CLI::Option* option : command.get_options())
+    if (const auto& flags = option->get_fnames();
+        option->count() > 0 && !flags.empty() &&
+        option->results().front() == option->get_flag_value(flags.front(), "")) // none was joined
+      bad_input("{0}: the value of {1} needs an equals sign: {1}={0}", word, shown_name(*option));
+}
+
 // CLI11's own words where they are plain.
 [[noreturn]] void refuse(const WordWalk& walk, const CLI::ParseError& error) {
   const std::string text = error.what();
   if (dynamic_cast<const CLI::RequiredError*>(&error) != nullptr) refuse_required(walk.command());
   if (dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr)
-    if (const auto words = walk.command().remaining(); !words.empty())
+    if (const auto words = walk.command().remaining(); !words.empty()) {
+      refuse_detached_value(walk.command(), words.front());
       bad_input("`{}` does not take '{}'; see `{} --help`",
                 walk.path(),
                 fmt::join(words, "' '"),
                 walk.path());
+    }
   constexpr std::string_view kConversion = "Could not convert: ";
   if (const std::size_t equals = text.find(" = ");
       text.starts_with(kConversion) && equals != std::string::npos)

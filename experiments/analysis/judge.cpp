@@ -103,8 +103,9 @@ void decide_speed(Comparison& comparison, double sesoi) {
                         kFullLaunches));
   if (!total_time_agrees(effect))
     because(ReasonCode::TotalTimeDisagrees,
-            fmt::format("{} by the median step, but not by total time: {} {}",
+            fmt::format("{} by the median step, but not by total time{}: {} {}",
                         faster_or_slower(found),
+                        effect.tail ? ", since rare long steps turn the sign" : "",
                         effect_text(effect.throughput),
                         interval_text(effect.throughput.judged)));
 }
@@ -136,9 +137,13 @@ void tag_precision(Comparison& comparison) {
   }
   if (comparison.effect->tail) {
     verdict.tags.push_back(Tag::Tail);
-    verdict.reasons.push_back({ReasonCode::Tail,
-                               fmt::format("rare long steps turn the sign: by total time {}",
-                                           effect_text(comparison.effect->throughput))});
+    const bool said = std::ranges::any_of(verdict.reasons, [](const Reason& reason) {
+      return reason.code == ReasonCode::TotalTimeDisagrees;
+    });
+    if (!said)
+      verdict.reasons.push_back({ReasonCode::Tail,
+                                 fmt::format("rare long steps turn the sign: by total time {}",
+                                             effect_text(comparison.effect->throughput))});
   }
   const auto& launches = comparison.pairs.launches;
   const auto unsteady =

@@ -160,7 +160,7 @@ bool has_gate(const Evidence& evidence, const VariantRow& variant, const std::st
 const char* quality_without_parity(Validity validity) {
   switch (validity) {
   case Validity::ParityFailed:
-    return "quality unknown: a level that its gate rejected computes something else";
+    return "quality unknown: its gate did not pass";
   case Validity::NotEngaged:
     return "quality unknown: the gates did not run the level's own code";
   default:
@@ -268,9 +268,10 @@ Evidence gather_evidence(const CellView& cell, const VariantRow& a, const Varian
   if (equivalence == "bitwise" && evidence.quality != Quality::Unknown &&
       timed_losses_part(cell, a, b)) {
     evidence.quality = Quality::Unknown;
-    evidence.quality_reason = {ReasonCode::TimedLossesDiffer,
-                               "the gates passed, but the training losses of the two sides differ, "
-                               "although the control matches its baseline bit for bit"};
+    evidence.quality_reason = {
+        ReasonCode::TimedLossesDiffer,
+        "the gates passed, but the losses of timed visits differ between the two sides, "
+        "although the control matches its baseline bit for bit"};
   }
   judge_harm(evidence, cell, a, b);
   return evidence;

@@ -115,8 +115,9 @@ std::string arms_text(const PairSet& set) {
                   set.imbalance_p);
   if (set.delay_p)
     text += fmt::format(
-        "; the candidate's threads wait {:+.2f} points of a visit longer for a core (p = {:.2g})",
-        100 * *set.delay_gap,
+        "; the candidate's threads wait for a core {:.2f} % of a visit's time {} (p = {:.2g})",
+        100 * std::abs(*set.delay_gap),
+        *set.delay_gap > 0 ? "more" : "less",
         *set.delay_p);
   return text + ". A level may disturb itself, and excluded pairs would hide it";
 }

@@ -30,7 +30,13 @@ using S = Speed;
 using Q = Quality;
 using C = ClaimState;
 const std::array kRows = std::to_array<Row>({
-    {V::ParityFailed, kAny, kAny, kAny, "rejected: does not compute the same", nullptr, Tone::Bad},
+    {V::ParityFailed,
+     kAny,
+     kAny,
+     kAny,
+     "rejected: not shown to compute the same",
+     nullptr,
+     Tone::Bad},
     {V::NotEngaged,
      kAny,
      kAny,

@@ -109,14 +109,16 @@ std::string result_line(const RunSummary& summary, const Options& options) {
                        p.planned,
                        options.out);
   const std::string given_up = p.failed == 0 ? "" : fmt::format(", {} given up", p.failed);
-  return fmt::format("incomplete: {} of {} launches in {}{}{}; {}run the same command {}to resume",
-                     p.done,
-                     p.planned,
-                     options.out,
-                     given_up,
-                     summary.stopped.empty() || p.failed > 0 ? "" : " (" + summary.stopped + ")",
-                     p.failed == 0 ? "" : "mend what the problems name, then ",
-                     summary.nothing_again ? "without --redo " : "");
+  return fmt::format(
+      "incomplete: {} of {} launches in {}{}{}{}; {}run the same command {}to resume",
+      p.done,
+      p.planned,
+      options.out,
+      p.not_run > 0 ? ", " + left_out_text(p) : "",
+      given_up,
+      summary.stopped.empty() || p.failed > 0 ? "" : " (" + summary.stopped + ")",
+      p.failed == 0 ? "" : "mend what the problems name, then ",
+      summary.nothing_again ? "without --redo " : "");
 }
 
 void print_disturbed(const RunSummary& summary, const SpecRow& spec) {

@@ -307,8 +307,10 @@ void print_status(const Status& status, const TableStyle& style) {
                cell.cell.name + ": ");
   if (!status.why_not_continued.empty())
     out.line(status.why_not_continued, 2, "these results cannot be continued: ");
-  if (!status.next.empty()) out.line(status.next, 2, "next: ");
-  if (!status.next_quiet.empty()) out.line(status.next_quiet, 2, "next, on a quiet machine: ");
+  // Whole lines, whatever the width: a terminal folds them without changing what is copied.
+  if (!status.next.empty()) out.raw("  next: " + printable(status.next));
+  if (!status.next_quiet.empty())
+    out.raw("  next, on a quiet machine: " + printable(status.next_quiet));
   for (const std::string& problem : status.progress.problems) out.line(problem, 2, "problem: ");
   print_ended(status, out);
   fmt::print("{}", out.take());
