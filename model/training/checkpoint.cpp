@@ -328,7 +328,7 @@ save_checkpoint(const std::string& path, const CheckpointMeta& meta, const Named
   // only.
   std::error_code ignored;
   if (!old.empty() && old != written.name) fs::remove(fs::path(stem).parent_path() / old, ignored);
-  return json;
+  return plain_path(json);
 }
 
 Result<Checkpoint> load_checkpoint(const std::string& path) {
@@ -339,7 +339,7 @@ Result<Checkpoint> load_checkpoint(const std::string& path) {
   const std::string file = (fs::path(*json).parent_path() / described->tensors.name).string();
   Result<NamedTensors> tensors = read_tensors(file, described->tensors);
   if (!tensors) return tensors.error();
-  return Checkpoint{described->meta, std::move(*tensors)};
+  return Checkpoint{described->meta, std::move(*tensors), plain_path(*json)};
 }
 
 } // namespace assay

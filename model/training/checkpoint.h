@@ -34,15 +34,15 @@ using NamedTensors = std::vector<std::pair<std::string, at::Tensor>>;
 struct Checkpoint {
   CheckpointMeta meta;
   NamedTensors tensors; // CPU, contiguous, in the file's order
+  std::string path;     // of its JSON, as save_checkpoint() returns it
 
   const at::Tensor* find(const std::string& name) const;
 };
 
 // `path` is a directory (existing, or ending in '/'), which gets "checkpoint-<step>", or a file
-// name, with or without
-// ".json" or ".safetensors". Missing directories are made. Returns the path of the JSON. Throws bad
-// input on a full disk or a directory that cannot be written; the previous checkpoint then stays
-// whole.
+// name, with or without ".json" or ".safetensors". Missing directories are made. Returns the path
+// of the JSON, a plain_path(). Throws bad input on a full disk or a directory that cannot be
+// written; the previous checkpoint then stays whole.
 std::string
 save_checkpoint(const std::string& path, const CheckpointMeta& meta, const NamedTensors& tensors);
 

@@ -21,7 +21,7 @@ import subprocess
 import sys
 import tempfile
 
-TIMEOUT_S = 240
+TIMEOUT_S = 480
 
 
 def run(test: pathlib.Path, environment: dict, directory: str) -> int:

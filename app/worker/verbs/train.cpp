@@ -193,7 +193,7 @@ private:
 
   int finish(std::int64_t first, const TrainProgress& last) {
     const std::string path =
-        trainer_->step_index() > first || first == 0 ? save() : options_.resume;
+        trainer_->step_index() > first || first == 0 ? save() : last_checkpoint_;
     if (options_.json) print_summary(path, first, last);
     if (trainer_->step_index() < config_.steps) {
       fmt::print(stderr,
@@ -229,7 +229,7 @@ private:
     trainer_->set_rng_state(checkpoint.meta.rng);
     trainer_->set_step_index(checkpoint.meta.step);
     stream_->seek(checkpoint.meta.data);
-    last_checkpoint_ = options_.resume;
+    last_checkpoint_ = checkpoint.path;
   }
 
   std::string save() {
