@@ -18,7 +18,8 @@ using nlohmann::json;
 namespace {
 
 constexpr std::size_t kParityUnits = 4; // optimizer steps that a bitwise gate compares
-constexpr int kParityDraws = 400;       // batches looked at for rows of several documents
+// Looked at for rows of several documents: batches at least, and tokens.
+constexpr std::int64_t kParityDraws = 400, kParityTokens = std::int64_t{1} << 22;
 
 // Of the device, for the roofline. A CPU has none: its operators are no launches.
 void add_peaks(json& metrics, const TrainConfig& config) {
@@ -50,10 +51,12 @@ std::vector<Batch> Launch::parity_batches() {
   const std::size_t own = ranks_ == nullptr ? 0 : static_cast<std::size_t>(ranks_->place().rank);
   std::vector<Batch> batches;
   std::size_t taken = 0;
-  for (int drawn = 0; taken < ranks * kParityUnits; ++drawn) {
+  std::int64_t tokens = 0;
+  for (std::int64_t drawn = 0; taken < ranks * kParityUnits; ++drawn) {
     Batch batch = train_data_->next();
     const bool several = batch.documents.cu_host.size() > batch.rows.cu_host.size();
-    if (!several && drawn < kParityDraws) continue;
+    tokens += batch.token_count();
+    if (!several && (drawn < kParityDraws || tokens < kParityTokens)) continue;
     if (taken++ % ranks != own) continue;
     prepare(batch, reference());
     batches.push_back(std::move(batch));
@@ -91,7 +94,10 @@ json Launch::parity() {
         metrics.push_back(metric_json(i, "ops/" + name, "calls", static_cast<double>(count)));
     });
   }
-  add_peaks(metrics, reference());
+  const auto fp8 = std::find_if(variants_.begin(), variants_.end(), [](const VariantSpec& spec) {
+    return spec.config.precision == Precision::Fp8; // its products have a peak of their own
+  });
+  add_peaks(metrics, fp8 == variants_.end() ? reference() : fp8->config);
   return {{"event", "parity"}, {"gates", gates}, {"metrics", metrics}};
 }
 
