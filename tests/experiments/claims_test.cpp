@@ -91,6 +91,11 @@ TEST(Claims, TheShippedOnesLoad) {
                           "ema-swap-validation-memory",
                           "ema-swap-validation-time",
                           "ema-swap-validation-faster",
+                          "grad-scaler-memory",
+                          "grad-scaler-speed",
+                          "grad-scaler-report-memory",
+                          "grad-scaler-report-speed",
+                          "fp8-report-total-memory",
                           "grad-scaler-convergence",
                           "grad-scaler-report-convergence",
                           "nsa-ranges-vectorized",
@@ -113,7 +118,9 @@ TEST(Claims, TheShippedOnesLoad) {
                           "speed-update-pass-per-parameter",
                           "speed-step-graph",
                           "speed-residual16",
-                          "speed-residual16-memory"));
+                          "speed-residual16-memory",
+                          "speed-fp8",
+                          "speed-fp8-memory"));
   EXPECT_THAT(settings,
               ElementsAre("ddp-buckets-default",
                           "ddp-buckets-larger",
@@ -142,18 +149,29 @@ TEST(Claims, TheShippedQuotationsAreWhole) {
 
 // Rows that this build lacks are free names: each stands here, so that a mistyped one is found.
 TEST(Claims, TheShippedOnesNameRowsThatExistOrArePlanned) {
-  const std::set<std::string> planned{"accumulate_rows",   "amp",
-                                      "attention_backend", "batch_rows",
-                                      "compile",           "contiguous",
-                                      "contiguous_qk",     "data_source",
-                                      "delta_norm",        "delta_projection",
-                                      "ema_update",        "fp8",
-                                      "fp8_delta",         "int8",
-                                      "kv_product",        "ladder",
-                                      "layer_pattern",     "loader_reshape",
-                                      "loader_workers",    "moe_router",
-                                      "routing",           "tokenizer_threads",
-                                      "value_padding",     "value_shift"};
+  const std::set<std::string> planned{"accumulate_rows",
+                                      "amp",
+                                      "attention_backend",
+                                      "batch_rows",
+                                      "compile",
+                                      "contiguous",
+                                      "contiguous_qk",
+                                      "data_source",
+                                      "delta_norm",
+                                      "delta_projection",
+                                      "ema_update",
+                                      "fp8_delta",
+                                      "int8",
+                                      "kv_product",
+                                      "ladder",
+                                      "layer_pattern",
+                                      "loader_reshape",
+                                      "loader_workers",
+                                      "moe_router",
+                                      "routing",
+                                      "tokenizer_threads",
+                                      "value_padding",
+                                      "value_shift"};
   std::set<std::string> named;
   for (const ClaimRow& claim :
        value_or_throw(load_claims(test::source_dir() + "/experiments/claims")))
