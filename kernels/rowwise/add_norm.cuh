@@ -1,8 +1,8 @@
 // Residual sum and norm: RMS norm, or layer norm (kLayer). A warp handles a row.
 #pragma once
 
+#include "kernels/largest.cuh"
 #include "kernels/rowwise/rows.h"
-#include "kernels/vectors.cuh"
 
 namespace assay::rowwise {
 
@@ -48,6 +48,13 @@ subtract(Row<kWords, kWhole>& row, float value, int lane, int width) {
       for (int e = 0; e < 4; ++e) row.x[i][e] -= value;
 }
 
+// Zeros beyond the row do not count.
+template <int kWords, bool kWhole>
+__device__ __forceinline__ void add_row(int& largest, const Row<kWords, kWhole>& row) {
+#pragma unroll
+  for (int i = 0; i < kWords; ++i) add_largest(largest, row.x[i]);
+}
+
 template <class Stream, bool kLayer, int kWords, bool kWhole>
 __global__ void __launch_bounds__(kNormThreads) add_norm(AddNorm<Stream> p) {
   const int lane = thread_index() % 32, row = block_index() * kNormWarps + thread_index() / 32;
@@ -85,6 +92,10 @@ __global__ void __launch_bounds__(kNormThreads) add_norm(AddNorm<Stream> p) {
     add(x, w);
   }
   x.write(p.y + place, lane, p.width);
+  if (p.amax == nullptr) return;
+  int largest = 0;
+  add_row(largest, x);
+  raise_to_rounded<1>(p.amax, largest);
 }
 
 template <class Stream, bool kLayer, int kWords, bool kWhole>
@@ -92,6 +103,8 @@ __global__ void __launch_bounds__(kNormThreads, 2) add_norm_backward(AddNormBack
   alignas(16) __shared__ float sums[kNormWarps][kWords * 128];
   const int lane = thread_index() % 32, warp = thread_index() / 32;
   const float per_column = 1.F / static_cast<float>(p.width);
+  __shared__ int largest_of[kNormThreads]; // of each thread: registers are short
+  largest_of[thread_index()] = 0;
   Row<kWords, kWhole> dw, db; // db: of a layer norm
   for (int row = block_index() * kNormWarps + warp; row < p.rows;
        row += block_count() * kNormWarps) {
@@ -118,7 +131,9 @@ __global__ void __launch_bounds__(kNormThreads, 2) add_norm_backward(AddNormBack
       for (int e = 0; e < 4; ++e) x.x[i][e] = next.x[i][e] + r * (dy.x[i][e] - x.x[i][e] * along);
     x.write(p.dx + place, lane, p.width);
     if (p.dx16 != nullptr) x.write(p.dx16 + place, lane, p.width);
+    if (p.amax != nullptr) add_row(largest_of[thread_index()], x);
   }
+  if (p.amax != nullptr) raise_to_rounded<1>(p.amax, largest_of[thread_index()]);
   float* to = p.partial + static_cast<std::int64_t>(block_index()) * p.width;
   write_row_sum(sums, dw, to, p.width);
   if constexpr (kLayer) {

@@ -25,6 +25,10 @@ template <int kHead> __global__ void __launch_bounds__(kGateThreads) gated_norm(
 #pragma unroll
   for (int e = 0; e < 8; ++e) o[e] *= r * w[e] * gate[e] * sigmoid(gate[e]);
   if (exists) store(p.y + word * 8, o);
+  if (p.amax == nullptr) return;
+  int largest = 0;
+  if (exists) add_largest(largest, o);
+  raise_to_rounded<kGateThreads / 32>(p.amax, largest);
 }
 
 template <int kHead>

@@ -24,6 +24,7 @@ template <class Stream> struct AddNorm {
   int rows, width;
   const float* bias = nullptr; // [width] of a layer norm; null: an RMS norm
   float* mean = nullptr;       // [rows], written; of a layer norm
+  float* amax = nullptr;       // raised to the largest |y|; null: not wanted
 };
 constexpr bool norm_width_fits(std::int64_t width) {
   return width % 8 == 0 && width >= 8 && width <= 1024;
@@ -43,6 +44,7 @@ template <class Stream> struct AddNormBackward {
   float* partial;      // [kPartialRows, width], written; of a layer norm [2, kPartialRows, width]
   int rows, width;
   const float* mean = nullptr; // [rows] of a layer norm; null: an RMS norm
+  float* amax = nullptr;       // raised to the largest |dx| as it is written in 16 bits
 };
 
 // y = norm(o) * weight * silu(gate), the norm over heads of `head` columns.
@@ -52,6 +54,7 @@ struct GatedNorm {
   const float* weight; // [head]
   bf16* y;             // [tokens, heads * head], written
   int tokens, heads, head, gate_stride;
+  float* amax = nullptr; // raised to the largest |y|; null: not wanted
 };
 constexpr bool gated_head_fits(std::int64_t head) {
   return head == 32 || head == 64 || head == 128;
@@ -73,7 +76,8 @@ struct SwiGlu {
   const bf16* in; // [tokens, 2 * hidden]: gate | value
   bf16* y;        // [tokens, hidden], written
   std::int64_t tokens;
-  int hidden; // a multiple of 8
+  int hidden;            // a multiple of 8
+  float* amax = nullptr; // raised to the largest |y|; null: not wanted
 };
 
 struct SwiGluBackward {
@@ -82,6 +86,7 @@ struct SwiGluBackward {
   bf16* d_in;     // [tokens, 2 * hidden], written
   std::int64_t tokens;
   int hidden;
+  float* amax = nullptr; // raised to the largest |d_in|; null: not wanted
 };
 
 // y = gelu(in + bias) in the tanh form.

@@ -80,10 +80,19 @@ constexpr std::int64_t kOnePassLaunches = 3 + 1;
 // AdamW in operators: decay, both means, root, division, product and sum.
 constexpr double kOperatorBytes = 96;
 
-// An FP8 linear: amax and cast of x and dy into both orders, and of W once an optimizer step; the
-// conversion of dx.
-constexpr std::int64_t kFp8Launches = 3 + 3 + 1, kFp8WeightLaunches = 3;
+// FP8: a cast is a kernel for the largest value and one for both orders, of x and dy in every
+// micro-batch, of W once an optimizer step. The first is saved where fused norms or SwiGLU wrote
+// the tensor. A fill serves many casts (model/layers/fp8/fp8_linear.cpp).
+constexpr std::int64_t kFp8CastLaunches = 2, kFp8CastsPerFill = 256;
 constexpr std::int64_t kFp8Multiple = 16;
+
+// What writes x, and y's gradient, of a linear.
+struct Around {
+  bool wide = false;       // x is in fp32
+  bool shared = false;     // x is the last linear's, whose cast to FP8 serves both
+  bool x_largest = false;  // a kernel that finds the largest value writes x
+  bool dy_largest = false; // and y's gradient
+};
 
 // Adds up operations of one name and peak.
 class Costs {
@@ -104,12 +113,12 @@ public:
     op->kernels += launches;
   }
   // y = x W^T for every token, its gradients, and the casts of W and x; launches of the products
-  // are counted by their callers, but for those of a sum that is split. `wide`: x is in fp32.
-  void linear(const std::string& name, std::int64_t in, std::int64_t out, bool wide) {
-    if (shape_.fp8_linears && in % kFp8Multiple == 0) return fp8_linear(name, in, out);
-    plain_linear(name, in, out, wide);
+  // are counted by their callers, but for those of a sum that is split.
+  void linear(const std::string& name, std::int64_t in, std::int64_t out, const Around& around) {
+    if (shape_.fp8_linears && in % kFp8Multiple == 0) return fp8_linear(name, in, out, around);
+    plain_linear(name, in, out, around.wide);
   }
-  // The same in the compute type, whatever the others run in.
+  // The same in the compute type, whatever the others run in. `wide`: as Around's.
   void plain_linear(const std::string& name, std::int64_t in, std::int64_t out, bool wide) {
     const auto tokens = static_cast<double>(shape_.tokens), k = static_cast<double>(in),
                n = static_cast<double>(out), e = static_cast<double>(shape_.compute_bytes);
@@ -147,24 +156,40 @@ public:
     add(name, 0, kTraining * static_cast<double>(shape_.tokens) * (in + out) * bytes, launches);
   }
   std::vector<OpCost> take() { return std::move(ops_); }
-  // Once an optimizer step, whatever the number of micro-batches: casts of weights to FP8.
-  std::vector<OpCost> take_once() { return std::move(once_); }
+  // Once an optimizer step, whatever the number of micro-batches: casts of weights to FP8, and the
+  // fills of all casts.
+  std::vector<OpCost> take_once() {
+    const std::int64_t casts = weight_casts_ + shape_.micro_batches * token_casts_;
+    if (casts > 0)
+      once_.push_back({"casts", 0, 0, (casts + kFp8CastsPerFill - 1) / kFp8CastsPerFill});
+    return std::move(once_);
+  }
 
 private:
   // Operands of 1 byte, results of 2 (y, dx) and 4 (dW).
-  void fp8_linear(const std::string& name, std::int64_t in, std::int64_t out) {
+  void
+  fp8_linear(const std::string& name, std::int64_t in, std::int64_t out, const Around& around) {
     const auto tokens = static_cast<double>(shape_.tokens), k = static_cast<double>(in),
                n = static_cast<double>(out);
     const double forward = tokens * k + k * n + 2 * tokens * n,
                  input = tokens * n + k * n + 2 * tokens * k, weight = tokens * (n + k) + 4 * k * n;
     add(name, kTraining * 2 * tokens * k * n, forward + input + weight, 0, Peak::Fp8);
-    // x and dy: read for the largest value, read again, written in both orders.
-    add("casts", 0, (2 * 4 + 2) * tokens * k + (2 * 2 + 2) * tokens * n, kFp8Launches);
-    once_.push_back({"casts", 0, (2 * 4 + 2) * k * n, kFp8WeightLaunches, Peak::Compute});
+    cast(tokens * n, 2, around.dy_largest);
+    if (!around.shared) cast(tokens * k, around.wide ? 4 : 2, around.x_largest);
+    if (around.wide) add("casts", 0, (2 + 4) * tokens * k, 1); // dx
+    once_.push_back({"casts", 0, (2 * 4 + 2) * k * n, kFp8CastLaunches, Peak::Compute});
+    ++weight_casts_;
+  }
+  // Elements of `bytes`, read for the largest value unless it is known, and read again; written in
+  // both orders.
+  void cast(double elements, double bytes, bool known) {
+    add("casts", 0, ((known ? 1 : 2) * bytes + 2) * elements, kFp8CastLaunches - (known ? 1 : 0));
+    ++token_casts_;
   }
 
   const StepShape& shape_;
-  std::int64_t kept_ = 0; // weights with a copy
+  std::int64_t kept_ = 0;                           // weights with a copy
+  std::int64_t weight_casts_ = 0, token_casts_ = 0; // to FP8; token_casts_: of a micro-batch
   std::vector<OpCost> ops_, once_;
 };
 
@@ -182,9 +207,15 @@ void add_layer(Costs& costs, const StepShape& shape, const DeltaShape& layer) {
   const auto tokens = static_cast<double>(shape.tokens), heads = static_cast<double>(layer.heads),
              chunk = static_cast<double>(layer.chunk), width = static_cast<double>(layer.head_dim),
              e = static_cast<double>(shape.compute_bytes), lanes = static_cast<double>(inner);
-  const bool wide = !shape.fused_norms;
-  costs.linear("projections", shape.d_model, 4 * inner + 2 * layer.heads, wide); // q k v gate | a b
-  costs.linear("projections", inner, shape.d_model, wide);
+  const bool fused = shape.fused_norms;
+  costs.linear("projections",
+               shape.d_model,
+               4 * inner + 2 * layer.heads, // q k v gate | a b
+               {.wide = !fused, .x_largest = fused});
+  costs.linear("projections",
+               inner,
+               shape.d_model,
+               {.wide = !fused, .x_largest = fused, .dy_largest = fused});
   // Convolution, SiLU and norm of q, k, v; then norm(o) * silu(gate).
   costs.stream("delta inputs", 3 * lanes, 3 * lanes, e, 0);
   costs.stream("delta gate", 2 * lanes, lanes, e, 0);
@@ -236,11 +267,14 @@ void add_layer(Costs& costs, const StepShape& shape, const LatentShape& layer) {
                      inner = layer.heads * layer.head_dim;
   const auto tokens = static_cast<double>(shape.tokens), wide = static_cast<double>(query),
              value = static_cast<double>(inner), e = static_cast<double>(shape.compute_bytes);
-  const bool from_norm = !shape.fused_norms; // in fp32
-  costs.linear("projections", shape.d_model, query, from_norm);
-  costs.linear("projections", shape.d_model, layer.kv_rank + layer.rope_dim, from_norm);
-  costs.linear("projections", layer.kv_rank, 2 * inner, layer.inputs != MlaInputs::Fused);
-  costs.linear("projections", inner, shape.d_model, false);
+  const bool fused = shape.fused_norms;
+  costs.linear("projections", shape.d_model, query, {.wide = !fused, .x_largest = fused});
+  costs.linear("projections",
+               shape.d_model,
+               layer.kv_rank + layer.rope_dim,
+               {.wide = !fused, .shared = true});
+  costs.linear("projections", layer.kv_rank, 2 * inner, {.wide = layer.inputs != MlaInputs::Fused});
+  costs.linear("projections", inner, shape.d_model, {.dy_largest = fused});
   costs.stream("rotary", 2 * wide, 2 * wide, e, 0); // q and k
   costs.add("attention",
             kTraining * tokens * 2 * (wide + value) * layer.keys,
@@ -256,8 +290,9 @@ void add_layer(Costs& costs, const StepShape& shape, const GroupedShape& layer) 
              branches = static_cast<double>(layer.branches), keys = static_cast<double>(shared),
              e = static_cast<double>(shape.compute_bytes);
   const std::int64_t first = inner + 2 * layer.branches * shared; // q | k v …
-  costs.linear("projections", shape.d_model, first, !shape.fused_norms);
-  costs.linear("projections", inner, shape.d_model, true);
+  const bool fused = shape.fused_norms;
+  costs.linear("projections", shape.d_model, first, {.wide = !fused, .x_largest = fused});
+  costs.linear("projections", inner, shape.d_model, {.wide = true, .dy_largest = fused});
   costs.stream("rotary", lanes + branches * keys, lanes + branches * keys, e, 0);
   // q and k d wide, v d wide: 2 H (dk + dv) per key. A score that only selects takes 2 H dk,
   // forward alone: no gradient passes through the choice.
@@ -277,9 +312,10 @@ void add_layer(Costs& costs, const StepShape& shape, const CausalShape& layer) {
   const std::int64_t inner = layer.heads * layer.head_dim;
   const auto tokens = static_cast<double>(shape.tokens), lanes = static_cast<double>(inner),
              e = static_cast<double>(shape.compute_bytes);
-  costs.linear("projections", shape.d_model, 3 * inner, !shape.fused_norms);
+  const bool fused = shape.fused_norms;
+  costs.linear("projections", shape.d_model, 3 * inner, {.wide = !fused, .x_largest = fused});
   costs.bias("projections", 3 * inner);
-  costs.linear("projections", inner, shape.d_model, false);
+  costs.linear("projections", inner, shape.d_model, {.dy_largest = fused});
   costs.bias("projections", shape.d_model);
   costs.add("attention",
             kTraining * tokens * 4 * lanes * layer.keys,
@@ -326,8 +362,14 @@ std::int64_t gate_launches(const StepShape& shape) {
 void add_feed_forward(Costs& costs, const StepShape& shape) {
   const std::int64_t halves = ffn_matrices(shape.form.feed_forward) - 1,
                      inner = halves * shape.ffn_dim;
-  costs.linear("feed forward", shape.d_model, inner, !shape.fused_norms);
-  costs.linear("feed forward", shape.ffn_dim, shape.d_model, false);
+  const bool fused = shape.fused_norms,
+             gate = shape.fused_gate && shape.form.feed_forward == FeedForward::SwiGlu;
+  costs.linear("feed forward",
+               shape.d_model,
+               inner,
+               {.wide = !fused, .x_largest = fused, .dy_largest = gate});
+  costs.linear(
+      "feed forward", shape.ffn_dim, shape.d_model, {.x_largest = gate, .dy_largest = fused});
   costs.bias("feed forward", shape.d_model);
   if (shape.epilogue != Epilogue::None) return add_gelu_epilogue(costs, shape);
   if (!shape.fused_gate) costs.bias("feed forward", inner); // else GELU's kernels take it

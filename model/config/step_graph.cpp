@@ -27,12 +27,14 @@ std::vector<Need> step_graph_needs() {
          return !layouts_of(c).chunks ||
                 (c.delta_form == DeltaForm::Fused && c.delta_inputs == DeltaInputs::Fused);
        }},
-      {"precision = bf16, and in layers of the delta rule chunk_size = 64, conv_kernel = 4 and "
+      {"precision = bf16 or fp8, and in layers of the delta rule chunk_size = 64, conv_kernel = 4 "
+       "and "
        "head_dim 32, 64 or 128: what its kernels take",
        [](const TrainConfig& c) {
          const bool fits = c.chunk_size == 64 && c.conv_kernel == 4 &&
                            (c.head_dim == 32 || c.head_dim == 64 || c.head_dim == 128);
-         return c.precision == Precision::Bf16 && (fits || !layouts_of(c).chunks);
+         return (c.precision == Precision::Bf16 || c.precision == Precision::Fp8) &&
+                (fits || !layouts_of(c).chunks);
        }},
       {"attention = packed or varlen: a dense mask is made of each batch",
        [](const TrainConfig& c) { return c.attention != Attention::MaskDense; }},

@@ -5,7 +5,7 @@
 #include "core/span.h"
 #include "model/families/init.h"
 #include "model/layers/attention/mla_attention.h"
-#include "model/layers/fp8_linear.h"
+#include "model/layers/fp8/fp8_linear.h"
 
 namespace assay {
 

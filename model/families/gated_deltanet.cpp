@@ -7,7 +7,7 @@
 #include "model/layers/add_norm.h"
 #include "model/layers/delta_rule/delta_inputs.h"
 #include "model/layers/delta_rule/gated_delta_rule.h"
-#include "model/layers/fp8_linear.h"
+#include "model/layers/fp8/fp8_linear.h"
 #include "model/layers/rms_norm.h"
 
 namespace assay {

@@ -11,7 +11,7 @@
 #include "model/families/init.h"
 #include "model/layers/add_norm.h"
 #include "model/layers/autocast.h"
-#include "model/layers/fp8_linear.h"
+#include "model/layers/fp8/fp8_linear.h"
 #include "model/layers/gelu.h"
 #include "model/layers/gelu_feed_forward.h"
 #include "model/layers/kept_weights.h"

@@ -8,7 +8,7 @@
 #include "model/families/init.h"
 #include "model/layers/attention/attention.h"
 #include "model/layers/autocast.h"
-#include "model/layers/fp8_linear.h"
+#include "model/layers/fp8/fp8_linear.h"
 #include "model/layout/positions.h"
 #include "model/nsa/nsa.h"
 

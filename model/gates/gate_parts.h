@@ -15,6 +15,11 @@ namespace assay {
 // Relative RMS that a gate allows: fp32 against fp32, and 16-bit against 16-bit or fp32.
 inline constexpr double kFp32Bound = 1e-5, kHalfBound = 1e-2;
 
+// The truth that 16-bit precision is measured against: `config` in fp32, without what takes 16 bits
+// alone: cuDNN's attention (flash_padded in its place), kept weights, products by cuBLASLt, a
+// stream in bf16.
+TrainConfig in_fp32(TrainConfig config);
+
 // All values in one row [N].
 at::Tensor flat(const std::vector<at::Tensor>& tensors);
 at::Tensor flat(const NamedTensors& tensors);

@@ -16,6 +16,15 @@
 
 namespace assay {
 
+TrainConfig in_fp32(TrainConfig config) {
+  config.precision = Precision::Fp32;
+  if (config.mla_attention == MlaAttention::Cudnn) config.mla_attention = MlaAttention::FlashPadded;
+  config.weights16 = Weights16::Cast;
+  config.epilogue = Epilogue::None;
+  config.residual = Residual::Fp32;
+  return config;
+}
+
 at::Tensor flat(const std::vector<at::Tensor>& tensors) {
   std::vector<at::Tensor> parts;
   for (const at::Tensor& tensor : tensors) parts.push_back(tensor.reshape(-1));
@@ -121,10 +130,11 @@ GateResult finite_gate(const TrainConfig& level, const std::vector<Batch>& batch
 
 // Scaling in 16-bit precision changes what underflows: that is its purpose. The mechanism itself is
 // proved in fp32.
-std::vector<GateResult>
-scaler_gates(TrainConfig reference, TrainConfig level, const std::vector<Batch>& batches) {
-  const bool lowered = reference.precision != Precision::Fp32;
-  reference.precision = level.precision = Precision::Fp32;
+std::vector<GateResult> scaler_gates(const TrainConfig& given_reference,
+                                     const TrainConfig& given_level,
+                                     const std::vector<Batch>& batches) {
+  const bool lowered = given_reference.precision != Precision::Fp32;
+  const TrainConfig reference = in_fp32(given_reference), level = in_fp32(given_level);
   std::vector<GateResult> gates =
       training_gates(reference,
                      level,
@@ -178,9 +188,9 @@ std::vector<GateResult> same_function_gates(const TrainConfig& reference,
                                             const TrainConfig& level,
                                             const Batch& batch,
                                             const std::string& name) {
-  TrainConfig exact = reference;
-  exact.precision = Precision::Fp32;
-  Trainer a(reference), b(level), truth(exact);
+  if (level.precision == Precision::Fp8 && reference.precision != Precision::Fp8)
+    return fp8_gates(reference, level, batch);
+  Trainer a(reference), b(level), truth(in_fp32(reference));
   const bool fp32 = reference.precision == Precision::Fp32;
   const auto gate = [&](const std::string& gate_name,
                         const at::Tensor& x,

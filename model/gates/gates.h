@@ -47,6 +47,11 @@ std::vector<GateResult> copies_gates(const TrainConfig& reference,
                                      const TrainConfig& level,
                                      const std::vector<Batch>& batches);
 
+// Gate::SameFunction of a level in FP8 whose reference is not (model/gates/fp8_gates.cpp): linears,
+// then logits and gradients, each against a wider type.
+std::vector<GateResult>
+fp8_gates(const TrainConfig& reference, const TrainConfig& level, const Batch& batch);
+
 // Gate::Gradients and Gate::Validation (model/gates/ddp_gates.cpp): `ranks` has at least two.
 std::vector<GateResult> gradient_gates(const TrainConfig& level,
                                        const std::vector<Batch>& batches,
@@ -79,6 +84,10 @@ per_document_gate(const LogitsFunction& logits, const Batch& batch, const TrainC
 // documents.
 GateResult
 delta_rule_gate(const DeltaFunction& form, const Batch& batch, const TrainConfig& config);
+
+// Single linears in FP8, forward and backward on random values: of d_model and ffn_dim.
+using LinearFunction = std::function<at::Tensor(const at::Tensor& x, const at::Tensor& weight)>;
+std::vector<GateResult> fp8_linear_gates(const LinearFunction& linear, const TrainConfig& config);
 
 // ||a - b|| / ||b|| in fp64; inf when a holds a value that is not finite and b does not.
 double relative_rms(const at::Tensor& a, const at::Tensor& b);

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "model/gates/gate_parts.h"
 #include "model/gates/gates.h"
 
 namespace assay {
@@ -30,10 +31,8 @@ std::vector<GateResult> loss_gates(const TrainConfig& reference,
                                    const TrainConfig& level,
                                    const std::vector<Batch>& batches) {
   const bool fp32 = reference.precision == Precision::Fp32;
-  TrainConfig exact = reference;
-  exact.precision = Precision::Fp32;
   const Losses a = losses_of(reference, batches), b = losses_of(level, batches),
-               truth = fp32 ? a : losses_of(exact, batches);
+               truth = fp32 ? a : losses_of(in_fp32(reference), batches);
   const auto gate = [&](const char* name, double x, double y, double z) {
     const double value = std::abs(y - z) / z, own = std::abs(x - z) / z;
     const double bound = fp32 ? kFp32LossBound : std::max(kHalfLossBound, 2 * own);

@@ -11,6 +11,7 @@
 #include "kernels/rowwise/rowwise.h"
 #include "model/layers/autocast.h"
 #include "model/layers/bf16_data.h"
+#include "model/layers/fp8/fp8_largest.h"
 #include "model/layers/layer_norm.h"
 #include "model/layers/rms_norm.h"
 
@@ -68,8 +69,11 @@ template <class Stream> Normed device_norm(const NormInputs& in) {
   p.y = bf16_data(n.y), p.rstd = n.rstd.data_ptr<float>();
   p.bias = floats(in.bias), p.mean = n.mean.defined() ? n.mean.data_ptr<float>() : nullptr;
   p.rows = static_cast<int>(x.size(0)), p.width = static_cast<int>(x.size(1));
+  const at::Tensor slot = fp8_slot(x.device());
+  p.amax = largest_of(slot);
   rowwise::launch_add_norm(p, c10::cuda::getCurrentCUDAStream());
   check_cuda(cudaGetLastError(), "add_norm, forward");
+  note_largest(n.y, slot);
   return n;
 }
 
@@ -103,7 +107,8 @@ NormGradients device_norm_backward(const Normed& n,
                                    const at::Tensor& weight,
                                    const at::Tensor& next,
                                    const at::Tensor& dy,
-                                   bool branch) {
+                                   bool branch,
+                                   const at::Tensor& slot) {
   const c10::cuda::CUDAGuard guard(n.sum.device());
   const at::Tensor behind = next.defined() ? next.contiguous() : next;
   const at::Tensor grad = dy.to(at::kBFloat16).contiguous();
@@ -118,8 +123,10 @@ NormGradients device_norm_backward(const Normed& n,
   p.partial = partial.data_ptr<float>();
   p.rows = static_cast<int>(n.sum.size(0)), p.width = static_cast<int>(width);
   p.mean = floats(n.mean);
+  p.amax = branch ? largest_of(slot) : nullptr;
   rowwise::launch_add_norm_backward(p, c10::cuda::getCurrentCUDAStream());
   check_cuda(cudaGetLastError(), "add_norm, backward");
+  if (branch) note_largest(dx16, slot);
   if (sums == 1) return {dx, dx16, sum_of(partial[0]), {}};
   const at::Tensor both_sums = partial.sum(1);
   return {dx, dx16, both_sums[0], both_sums[1]};
@@ -149,11 +156,12 @@ NormGradients norm_backward(const Normed& n,
                             const at::Tensor& weight,
                             const tensor_list& grads,
                             at::ScalarType result,
-                            bool branch) {
+                            bool branch,
+                            const at::Tensor& slot) {
   if (!norm_takes_kernels(n.sum, result)) return plain_norm_backward(n, weight, grads[0], grads[1]);
   return n.sum.scalar_type() == at::kFloat
-             ? device_norm_backward<float>(n, weight, grads[0], grads[1], branch)
-             : device_norm_backward<bf16>(n, weight, grads[0], grads[1], branch);
+             ? device_norm_backward<float>(n, weight, grads[0], grads[1], branch, slot)
+             : device_norm_backward<bf16>(n, weight, grads[0], grads[1], branch, slot);
 }
 
 struct AddNorm : torch::autograd::Function<AddNorm> {
@@ -173,6 +181,7 @@ struct AddNorm : torch::autograd::Function<AddNorm> {
     ctx->save_for_backward({n.sum, n.mean, n.rstd, weight});
     ctx->set_materialize_grads(false);
     ctx->saved_data["result"] = result;
+    ctx->saved_data["slot"] = fp8_slot(x.device()); // of the gradient
     ctx->saved_data["branch"] = static_cast<std::int64_t>(
         branch.defined() ? branch.scalar_type() : at::ScalarType::Undefined);
     // An input returned as it came would lose its place in the graph.
@@ -191,7 +200,8 @@ struct AddNorm : torch::autograd::Function<AddNorm> {
     };
     const at::Tensor none;
     if (!grads[1].defined()) return {grads[0], typed(grads[0]), none, none, none};
-    const NormGradients d = norm_backward(n, saved[3], grads, result, has_branch);
+    const NormGradients d =
+        norm_backward(n, saved[3], grads, result, has_branch, ctx->saved_data["slot"].toTensor());
     return {d.dx, typed(d.d_branch), d.d_weight, d.d_bias, none};
   }
 };
@@ -241,8 +251,11 @@ struct GatedNorm : torch::autograd::Function<GatedNorm> {
       at::Tensor y = at::empty_like(o);
       rowwise::GatedNorm p = gate_problem(o, gate, weight);
       p.y = bf16_data(y);
+      const at::Tensor slot = fp8_slot(o.device());
+      p.amax = largest_of(slot);
       rowwise::launch_gated_norm(p, c10::cuda::getCurrentCUDAStream());
       check_cuda(cudaGetLastError(), "gated norm, forward");
+      note_largest(y, slot);
       return y;
     }
     const at::Tensor wide = o.to(wide_type(o)), r = inverse_rms(wide);

@@ -10,7 +10,7 @@
 
 #include "kernels/cuda_check.h"
 #include "kernels/empty.h"
-#include "model/layers/fp8_linear.h"
+#include "model/layers/fp8/fp8_linear.h"
 #include "model/training/trainer.h"
 
 namespace assay {

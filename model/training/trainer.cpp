@@ -15,6 +15,7 @@
 #include "model/ddp/process_group.h"
 #include "model/ddp/validation.h"
 #include "model/layers/autocast.h"
+#include "model/layers/fp8/fp8_linear.h"
 #include "model/layout/segments.h"
 
 namespace assay {
@@ -75,6 +76,7 @@ Trainer::Trainer(const TrainConfig& resolved, std::shared_ptr<ProcessGroup> rank
       scaler_(config_, torch_device(config_.device)), kept_(make_kept_weights(config_)),
       ema_(built_.parameters, config_, kept_.get()), hooks_(planted_hooks(config_)),
       ranks_(std::move(ranks)) {
+  if (config_.precision == Precision::Fp8) require_fp8(torch_device(config_.device));
   const std::int64_t size = ranks_ ? ranks_->size() : 1;
   if (config_.ranks != size)
     bad_input("`ranks` is {}, but {} take part; start the run with `assay run`, which starts the "
@@ -92,7 +94,7 @@ template <class Run> at::Tensor Trainer::without_gradients(Run run) const {
   const AutocastGuard autocast(torch_device(config_.device).type(),
                                compute_type(config_.precision));
   const KeptGuard kept(kept_.get());
-  Fp8Weights casts; // the weights may be the EMA's
+  Fp8Casts casts; // the weights may be the EMA's
   const Fp8Guard fp8(config_.precision == Precision::Fp8 ? &casts : nullptr);
   return run(*built_.model);
 }
@@ -109,7 +111,7 @@ at::Tensor Trainer::loss(const Batch& batch) const {
 // Adds the gradients of weight * loss (scaled by the loss scaler) to the parameters, and averages
 // the sum over the ranks if `sync` is given; returns weight * loss.
 at::Tensor
-Trainer::backward(const Batch& batch, double weight, Fp8Weights& casts, GradientSync* sync) {
+Trainer::backward(const Batch& batch, double weight, Fp8Casts& casts, GradientSync* sync) {
   at::Tensor loss;
   if (sync != nullptr) sync->before_forward();
   {
@@ -145,7 +147,7 @@ std::vector<at::Tensor> Trainer::take_gradients() {
 at::Tensor Trainer::accumulate(const std::vector<Batch>& micro_batches) {
   if (micro_batches.empty()) internal_error("a step needs at least one micro-batch");
   const double weight = 1.0 / static_cast<double>(micro_batches.size());
-  Fp8Weights casts;
+  Fp8Casts casts;
   at::Tensor total;
   for (std::size_t i = 0; i < micro_batches.size(); ++i) {
     const bool averages = sync_ && sync_->averages(i, micro_batches.size());
@@ -272,7 +274,7 @@ std::vector<at::Tensor> Trainer::unscaled_gradients() {
 }
 
 std::vector<at::Tensor> Trainer::gradients(const Batch& batch) {
-  Fp8Weights casts;
+  Fp8Casts casts;
   (void)backward(batch, 1.0, casts, nullptr);
   return unscaled_gradients();
 }

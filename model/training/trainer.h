@@ -14,7 +14,6 @@
 #include "model/config/train_config.h"
 #include "model/families/family.h"
 #include "model/graph/step_graphs.h"
-#include "model/layers/fp8_linear.h"
 #include "model/layers/kept_weights.h"
 #include "model/layout/batch.h"
 #include "model/training/ema.h"
@@ -25,6 +24,7 @@
 
 namespace assay {
 
+class Fp8Casts;
 class GradientSync;
 class ProcessGroup;
 
@@ -113,7 +113,7 @@ public:
 
 private:
   template <class Run> at::Tensor without_gradients(Run run) const;
-  at::Tensor backward(const Batch& batch, double weight, Fp8Weights& casts, GradientSync* sync);
+  at::Tensor backward(const Batch& batch, double weight, Fp8Casts& casts, GradientSync* sync);
   at::Tensor accumulate(const std::vector<Batch>& micro_batches);
   at::Tensor finish();
   at::Tensor update();

@@ -110,7 +110,7 @@ TEST(StepGraph, RefusesByNameWhatACaptureCannotContain) {
   expect(refusal([](TrainConfig& c) { c.delta_form = DeltaForm::Chunked; }), "delta_form = fused");
   expect(refusal([](TrainConfig& c) { c.delta_inputs = DeltaInputs::Ops; }),
          "delta_inputs = fused");
-  expect(refusal([](TrainConfig& c) { c.precision = Precision::Fp8; }), "precision = bf16");
+  expect(refusal([](TrainConfig& c) { c.precision = Precision::Fp16; }), "precision = bf16 or fp8");
   expect(refusal([](TrainConfig& c) { c.chunk_size = 32; }), "chunk_size = 64");
   expect(refusal([](TrainConfig& c) { c.head_dim = 48; }), "head_dim");
   expect(refusal([](TrainConfig& c) { c.attention = Attention::MaskDense; }), "attention = packed");
@@ -118,6 +118,8 @@ TEST(StepGraph, RefusesByNameWhatACaptureCannotContain) {
   expect(refusal([](TrainConfig& c) { c.planted_spin = 0.05; }), "planted");
   expect(refusal([](TrainConfig& c) { c.planted_wait = PlantedWait::Host; }), "planted");
   fits.attention = Attention::Packed;
+  EXPECT_TRUE(resolve(fits));
+  fits.precision = Precision::Fp8;
   EXPECT_TRUE(resolve(fits));
 }
 
@@ -154,14 +156,15 @@ TEST(Residual16, NeedsFusedNormsAndBf16) {
     const Result<TrainConfig> resolved = resolve(config);
     ASSERT_FALSE(resolved);
     const std::string& message = resolved.error().message;
-    EXPECT_NE(message.find("key 'residual' = bf16 needs norms = fused and precision = bf16"),
+    EXPECT_NE(message.find("key 'residual' = bf16 needs norms = fused and precision = bf16 or fp8"),
               std::string::npos)
         << message;
   };
   expect_refused([](TrainConfig& c) { c.norms = Norms::Ops; });
   expect_refused([](TrainConfig& c) { c.precision = Precision::Fp32; });
   expect_refused([](TrainConfig& c) { c.precision = Precision::Fp16; });
-  expect_refused([](TrainConfig& c) { c.precision = Precision::Fp8; });
+  fits.precision = Precision::Fp8;
+  EXPECT_TRUE(resolve(fits)) << resolve(fits).error().message;
 }
 
 TEST(Optimizations, EveryRowNamesItsGates) {

@@ -196,6 +196,19 @@ struct EmuBlock {
 };
 inline EmuBlock blockIdx;
 
+inline unsigned __byte_perm(unsigned a, unsigned b, unsigned pick) {
+  const unsigned long long all = a | (unsigned long long)b << 32;
+  unsigned bytes = 0;
+  for (unsigned i = 0; i < 4; ++i)
+    bytes |= unsigned(all >> (8 * (pick >> (4 * i) & 7)) & 0xff) << (8 * i);
+  return bytes;
+}
+inline int atomicMax(int* place, int value) { // fibers are not preempted
+  const int before = *place;
+  *place = std::max(before, value);
+  return before;
+}
+
 inline void __syncthreads() {
   emu::meet(emu::block->all, int(emu::self->tid), nullptr, 0, nullptr);
 }

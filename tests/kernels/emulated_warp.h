@@ -63,6 +63,16 @@ inline float tf32_value(std::uint32_t u) {
   std::memcpy(&x, &u, 4);
   return x;
 }
+inline int bits_of(float x) {
+  int bits;
+  std::memcpy(&bits, &x, 4);
+  return bits;
+}
+inline float float_of(int bits) {
+  float x;
+  std::memcpy(&x, &bits, 4);
+  return x;
+}
 inline float exp2_fast(float x) {
   return std::exp2(x);
 }

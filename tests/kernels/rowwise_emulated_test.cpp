@@ -22,6 +22,13 @@ dim3 blocks(std::int64_t count) {
   return dim3(static_cast<unsigned>(count));
 }
 
+// What a kernel leaves of results in 16 bits that the next casts to FP8.
+float largest(const std::vector<bf16>& written) {
+  double most = 0;
+  for (const bf16 x : written) most = std::max(most, std::abs(value(x)));
+  return static_cast<float>(most);
+}
+
 // As a residual stream of float or bf16.
 template <class Stream> std::vector<Stream> stream_of(const std::vector<float>& x) {
   if constexpr (std::is_same_v<Stream, bf16>)
@@ -44,6 +51,7 @@ void check_norm(int width, bool with_branch) {
   const std::vector<Stream> unset = stream_of<Stream>(std::vector<float>(size, NAN));
   std::vector<Stream> sum = unset, dx = unset;
   std::vector<bf16> y(size, kNan), dx16(size, kNan);
+  float y_largest = 0, dx_largest = 0;
   const AddNorm<Stream> p{x.data(),
                           with_branch ? branch.data() : nullptr,
                           weight.data(),
@@ -53,7 +61,8 @@ void check_norm(int width, bool with_branch) {
                           kRows,
                           width,
                           kLayer ? bias.data() : nullptr,
-                          mean.data()};
+                          mean.data(),
+                          &y_largest};
   emu::launch(blocks((kRows + kNormWarps - 1) / kNormWarps), kNormThreads, 0, [&] {
     add_norm<Stream, kLayer, kWords, kWhole>(p);
   });
@@ -68,7 +77,8 @@ void check_norm(int width, bool with_branch) {
                                   partial.data(),
                                   kRows,
                                   width,
-                                  mean.data()};
+                                  mean.data(),
+                                  &dx_largest};
   emu::launch(blocks(kBlocks), kNormThreads, 0, [&] {
     add_norm_backward<Stream, kLayer, kWords, kWhole>(b);
   });
@@ -102,6 +112,8 @@ void check_norm(int width, bool with_branch) {
   if (with_branch) {
     EXPECT_LE(off(e_sum, sum), kStream);
   }
+  EXPECT_EQ(y_largest, largest(y));
+  EXPECT_EQ(dx_largest, largest(dx16));
   EXPECT_LE(off(e_y, y), kHalf);
   EXPECT_LE(off(e_dx, dx), kStream);
   EXPECT_LE(off(e_dx, dx16), kHalf);
@@ -160,8 +172,9 @@ template <int kHead> void check_gated_norm() {
   const std::vector<float> weight = normal(kHead, .3F, 1);
   std::vector<bf16> y(kSize, kNan), d_o(kSize, kNan), d_gate(kTokens * kStride, kNan);
   std::vector<float> partial(kBlocks * kHead, NAN);
+  float y_largest = 0;
   const GatedNorm p{
-      o.data(), gate.data(), weight.data(), y.data(), kTokens, kHeads, kHead, kStride};
+      o.data(), gate.data(), weight.data(), y.data(), kTokens, kHeads, kHead, kStride, &y_largest};
   const GatedNormBackward b{p, dy.data(), d_o.data(), d_gate.data(), partial.data(), kStride};
   emu::launch(blocks((kSize / 8 + kGateThreads - 1) / kGateThreads), kGateThreads, 0, [&] {
     gated_norm<kHead>(p);
@@ -188,6 +201,7 @@ template <int kHead> void check_gated_norm() {
       seen_dgate.push_back(d_gate[gate_at(i)]);
     }
   }
+  EXPECT_EQ(y_largest, largest(y));
   EXPECT_LE(off(e_y, y), kHalf);
   EXPECT_LE(off(e_do, d_o), kHalf);
   EXPECT_LE(off(e_dgate, seen_dgate), kHalf);
@@ -208,8 +222,9 @@ TEST(RowwiseEmulated, SwiGlu) {
   constexpr std::size_t kTokens = 29, kHidden = 72, kSize = kTokens * kHidden;
   const std::vector<bf16> in = half(normal(2 * kSize, 1.5F)), dy = half(normal(kSize));
   std::vector<bf16> y(kSize, kNan), d_in(2 * kSize, kNan);
-  const SwiGlu p{in.data(), y.data(), kTokens, kHidden};
-  const SwiGluBackward b{in.data(), dy.data(), d_in.data(), kTokens, kHidden};
+  float y_largest = 0, d_largest = 0;
+  const SwiGlu p{in.data(), y.data(), kTokens, kHidden, &y_largest};
+  const SwiGluBackward b{in.data(), dy.data(), d_in.data(), kTokens, kHidden, &d_largest};
   const dim3 grid = blocks((kSize / 8 + kGateThreads - 1) / kGateThreads);
   emu::launch(grid, kGateThreads, 0, [&] { swiglu(p); });
   emu::launch(grid, kGateThreads, 0, [&] { swiglu_backward(b); });
@@ -220,8 +235,26 @@ TEST(RowwiseEmulated, SwiGlu) {
     e_y[i] = silu(gate) * up;
     e_d[at] = d * up * d_silu(gate), e_d[at + kHidden] = d * silu(gate);
   }
+  EXPECT_EQ(y_largest, largest(y));
+  EXPECT_EQ(d_largest, largest(d_in));
   EXPECT_LE(off(e_y, y), kHalf);
   EXPECT_LE(off(e_d, d_in), kHalf);
+}
+
+// A NaN anywhere is the largest: a cast must not lose it.
+TEST(RowwiseEmulated, TheLargestValueKeepsNaN) {
+  constexpr std::size_t kTokens = 9, kHidden = 264;
+  for (const std::size_t place : {std::size_t{0}, std::size_t{1500}, 2 * kTokens * kHidden - 1}) {
+    std::vector<bf16> in = half(normal(2 * kTokens * kHidden)), y(kTokens * kHidden);
+    in[place] = kNan;
+    float seen = 0;
+    const SwiGlu p{in.data(), y.data(), kTokens, kHidden, &seen};
+    emu::launch(blocks((kTokens * kHidden / 8 + kGateThreads - 1) / kGateThreads),
+                kGateThreads,
+                0,
+                [&] { swiglu(p); });
+    EXPECT_TRUE(std::isnan(seen)) << place;
+  }
 }
 
 // 264 columns: a whole group and eight of the next. Both ends of GELU, and values around 0.

@@ -1,14 +1,18 @@
 // Causal attention in plain operations, document by document: what every kernel is compared with;
-// and documents of random lengths.
+// documents of random lengths; and what a configuration is refused for.
 #pragma once
 
 #include <ATen/ATen.h>
 
 #include <cmath>
 #include <cstdint>
+#include <functional>
 #include <random>
 #include <set>
+#include <string>
 #include <vector>
+
+#include "model/config/train_config.h"
 
 namespace assay::testing_model {
 
@@ -41,6 +45,17 @@ inline at::Tensor plain_attention(const at::Tensor& q,
         at::bmm(scores.masked_fill(above, -INFINITY).softmax(-1), part(v)).transpose(0, 1));
   }
   return at::cat(parts);
+}
+
+// Why `config` in bf16 on a GPU, with `choice` and then `change`, is refused; "" if it is not.
+inline std::string
+refusal(TrainConfig config, MlaAttention choice, const std::function<void(TrainConfig&)>& change) {
+  config.mla_attention = choice;
+  config.device = Device::Cuda;
+  config.precision = Precision::Bf16;
+  change(config);
+  const Result<TrainConfig> resolved = resolve(config);
+  return resolved ? "" : resolved.error().message;
 }
 
 } // namespace assay::testing_model

@@ -148,13 +148,7 @@ TEST(MlaAttention, CudnnAndEfficientNeverRunElsewhereOnACpu) {
 }
 
 std::string refusal(MlaAttention choice, const std::function<void(TrainConfig&)>& change) {
-  TrainConfig config = small_config();
-  config.mla_attention = choice;
-  config.device = Device::Cuda;
-  config.precision = Precision::Bf16;
-  change(config);
-  const Result<TrainConfig> resolved = resolve(config);
-  return resolved ? "" : resolved.error().message;
+  return testing_model::refusal(small_config(), choice, change);
 }
 
 TEST(MlaAttention, RefusesByNameWhatAChoiceCannotRunWith) {

@@ -1,9 +1,16 @@
 // FP8 linears against their definition: products of the dequantized operands.
 #include <gtest/gtest.h>
+#include <torch/csrc/autograd/custom_function.h>
 
+#include <algorithm>
+#include <map>
+#include <string>
+
+#include "core/span.h"
 #include "model/gates/code_path.h"
 #include "model/gates/gates.h"
-#include "model/layers/fp8_linear.h"
+#include "model/layers/fp8/fp8_largest.h"
+#include "model/layers/fp8/fp8_linear.h"
 #include "model/training/trainer.h"
 #include "tests/model/model_fixture.h"
 
@@ -59,7 +66,7 @@ TEST_P(Fp8LinearTest, EqualsTheProductsOfTheCastOperands) {
   const auto [tokens, in, out] = GetParam();
   const at::Tensor x = random({tokens, in}, 3).requires_grad_(),
                    w = random({out, in}, 4).requires_grad_(), dy = random({tokens, out}, 5);
-  Fp8Weights casts;
+  Fp8Casts casts;
   at::Tensor y;
   {
     const Fp8Guard guard(&casts);
@@ -88,12 +95,100 @@ INSTANTIATE_TEST_SUITE_P(Sizes,
 
 TEST(Fp8Linear, IsThePlainOneWithoutAGuardOrWhereSizesForbid) {
   const at::Tensor x = random({8, 20}, 6), w = random({16, 20}, 7);
-  Fp8Weights casts;
+  Fp8Casts casts;
   const Fp8Guard guard(&casts);
   EXPECT_TRUE(at::equal(apply_linear(x, w), at::linear(x, w)));
   const Fp8Guard off(nullptr);
   const at::Tensor x16 = random({8, 16}, 6), w16 = random({16, 16}, 7);
   EXPECT_TRUE(at::equal(apply_linear(x16, w16), at::linear(x16, w16)));
+}
+
+class Counts : public SpanSink {
+public:
+  void begin(const char*) override {}
+  void end(const char*) override {}
+  void count(const char* name, std::int64_t amount) override { seen[name] += amount; }
+  std::map<std::string, std::int64_t> seen;
+};
+
+// Linears that follow one another and read one input cast it once, and only while it is the same.
+TEST(Fp8Linear, SharesTheCastOfItsInput) {
+  const at::Tensor x = random({32, 16}, 8), w = random({16, 16}, 9), v = random({48, 16}, 10);
+  Fp8Casts casts;
+  const Fp8Guard guard(&casts);
+  const auto linear = [](const at::Tensor& a, const at::Tensor& weight) {
+    Fp8Casts fresh;
+    const Fp8Guard own(&fresh);
+    return apply_linear(a, weight);
+  };
+  Counts counts;
+  const SpanSinkGuard counting(counts);
+  EXPECT_TRUE(at::equal(apply_linear(x, w), linear(x, w)));
+  EXPECT_TRUE(at::equal(apply_linear(x, v), linear(x, v)));
+  EXPECT_EQ(counts.seen["fp8/input_cast"], 1 + 2);
+  x.mul_(3);
+  EXPECT_TRUE(at::equal(apply_linear(x, w), linear(x, w))) << "it was written";
+  EXPECT_TRUE(at::equal(apply_linear(x + 0, w), linear(x, w)));
+  at::Tensor gone = random({32, 16}, 11);
+  (void)apply_linear(gone, w);
+  gone = random({32, 16}, 12); // may have the address of the one before
+  EXPECT_TRUE(at::equal(apply_linear(gone, w), linear(gone, w)));
+}
+
+// A note is of one tensor as it was then, and keeps no memory.
+TEST(Fp8Largest, IsOfOneTensorAndTakenOnce) {
+  const auto slot = [](float value) { return at::full({8}, value); };
+  const auto taken = [](const at::Tensor& x) {
+    const at::Tensor seen = take_largest(x);
+    return seen.defined() ? seen[0].item<float>() : -1;
+  };
+  const at::Tensor x = random({6, 8}, 1), y = random({6, 8}, 2), three = slot(3), four = slot(4);
+  note_largest(x, three);
+  note_largest(y, four);
+  EXPECT_EQ(taken(y), 4);
+  EXPECT_EQ(taken(x.view({12, 4})), 3) << "the same values";
+  EXPECT_EQ(taken(x), -1) << "taken";
+  note_largest(x, three);
+  EXPECT_EQ(taken(x.narrow(0, 0, 5)), -1);
+  EXPECT_EQ(taken(x.t()), -1);
+  EXPECT_EQ(taken(x.clone()), -1);
+  x.mul_(2);
+  EXPECT_EQ(taken(x), -1) << "written since";
+  note_largest(x, at::Tensor());
+  EXPECT_EQ(taken(x), -1);
+  {
+    const at::Tensor gone = slot(5);
+    note_largest(x, gone);
+  }
+  EXPECT_EQ(taken(x), -1) << "nobody keeps the number";
+  for (int i = 0; i < 100; ++i) { // addresses come back
+    at::Tensor passing = random({6, 8}, 3);
+    note_largest(passing, three);
+    passing = at::Tensor();
+    EXPECT_EQ(taken(random({6, 8}, 4)), -1);
+  }
+}
+
+TEST(Fp8Largest, SlotsComeFromAGuardOnAGpu) {
+  EXPECT_FALSE(fp8_slot(at::kCPU).defined());
+  Fp8Casts casts;
+  const Fp8Guard guard(&casts);
+  EXPECT_FALSE(fp8_slot(at::kCPU).defined()) << "a CPU finds it while it casts";
+}
+
+// In evaluation nobody reads transposes; the step that follows makes its own.
+TEST(Fp8Linear, CastsTransposesWhereABackwardPassMayFollow) {
+  const at::Tensor x = random({32, 16}, 8), w = random({16, 16}, 9).requires_grad_();
+  Fp8Casts casts;
+  const Fp8Guard guard(&casts);
+  {
+    const at::NoGradGuard no_grad;
+    EXPECT_FALSE(apply_linear(x, w).requires_grad());
+  }
+  EXPECT_FALSE(casts.input(x, Fp8Orders::Rows).by_columns.defined());
+  apply_linear(x, w).sum().backward();
+  EXPECT_TRUE(casts.weight(w, Fp8Orders::Rows).by_columns.defined());
+  EXPECT_LE(relative_rms(w.grad(), x.sum(0).expand({16, 16})), 6e-2);
 }
 
 TEST(Fp8Training, CastsEachWeightOnceAStepAndLearns) {
@@ -106,10 +201,82 @@ TEST(Fp8Training, CastsEachWeightOnceAStepAndLearns) {
   // 2 GatedDeltaNet layers with 2 matrices, 1 attention with 4, 3 feed-forwards with 2.
   EXPECT_EQ(seen.counters.at("fp8/weight_cast"), 14);
   EXPECT_EQ(seen.counters.at("fp8/linear"), 2 * 14);
+  EXPECT_EQ(seen.counters.at("fp8/input_cast"), 2 * (14 - 1)); // attention's q and latent share one
+  EXPECT_EQ(seen.counters.count("fp8/off"), 0U);
   Trainer trainer(config);
   const double before = trainer.step(batches).loss();
   for (int i = 0; i < 20; ++i) (void)trainer.step(batches);
   EXPECT_LT(trainer.step(batches).loss(), before - 0.3);
+}
+
+bool all_pass(const std::vector<GateResult>& gates) {
+  return std::all_of(gates.begin(), gates.end(), [](const GateResult& g) { return g.passed; });
+}
+
+at::Tensor fp8_linear(const at::Tensor& x, const at::Tensor& weight) {
+  Fp8Casts casts;
+  const Fp8Guard guard(&casts);
+  return apply_linear(x, weight);
+}
+
+// x, the product or a gradient off by a factor of two, as a wrong scale makes them.
+struct Scaled : torch::autograd::Function<Scaled> {
+  static at::Tensor forward(torch::autograd::AutogradContext* context,
+                            const at::Tensor& x,
+                            double there,
+                            double back) {
+    context->saved_data["back"] = back;
+    return x * there;
+  }
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
+                                                 const torch::autograd::variable_list& grads) {
+    return {grads[0] * context->saved_data["back"].toDouble(), {}, {}};
+  }
+};
+
+TEST(Fp8Gates, RejectAWrongScale) {
+  const TrainConfig config = small_config();
+  EXPECT_TRUE(all_pass(fp8_linear_gates(fp8_linear, config)));
+  const auto planted = [&](double there, double back) {
+    return fp8_linear_gates(
+        [=](const at::Tensor& x, const at::Tensor& weight) {
+          return Scaled::apply(fp8_linear(x, weight), there, back);
+        },
+        config);
+  };
+  for (const double factor : {0.5, 2.0}) {
+    EXPECT_FALSE(planted(factor, 1)[0].passed) << factor;
+    EXPECT_TRUE(planted(factor, 1)[1].passed) << factor;
+    EXPECT_FALSE(planted(1, factor)[1].passed) << factor;
+  }
+  // A scale that makes values saturate and is undone behind.
+  const auto saturated = fp8_linear_gates(
+      [](const at::Tensor& x, const at::Tensor& weight) {
+        const at::Tensor bound = x.detach().abs().amax() / 2;
+        return fp8_linear(x.clamp(-bound, bound), weight);
+      },
+      config);
+  EXPECT_FALSE(saturated[0].passed) << saturated[0].value;
+  // bf16 would pass all bounds, but not show the counter.
+  EXPECT_TRUE(all_pass(fp8_linear_gates(
+      [](const at::Tensor& x, const at::Tensor& w) { return at::linear(x, w.to(x.scalar_type())); },
+      config)));
+}
+
+TEST(Fp8Gates, HoldTheWholeModelToFp32) {
+  TrainConfig bf16 = small_config(), fp8 = bf16;
+  bf16.precision = Precision::Bf16;
+  fp8.precision = Precision::Fp8;
+  const Optimization& row = *optimizations().find("fp8");
+  const std::vector<GateResult> gates = run_gates(row, bf16, fp8, ragged_batches(bf16, 1));
+  ASSERT_EQ(gates.size(), 4U);
+  for (const GateResult& gate : gates) {
+    EXPECT_TRUE(gate.passed) << gate.name << " " << gate.value;
+    EXPECT_GT(gate.value, gate.bound / 10) << gate.name << ": is it FP8?";
+  }
+  TrainConfig other = fp8;
+  other.seed += 1; // another model
+  EXPECT_FALSE(all_pass(run_gates(row, bf16, other, ragged_batches(bf16, 1))));
 }
 
 TEST(Fp8Training, StaysNearBf16) {

@@ -94,6 +94,23 @@ TEST(Levels, OnlyTwoNeedAGpu) {
   EXPECT_EQ(names, (std::vector<std::string>{"mla_attention/cudnn", "mla_attention/efficient"}));
 }
 
+// Every cell of 16-bit precision is measured against fp32, whatever fast levels its base has.
+TEST(Levels, EachHasATruthInFp32) {
+  std::size_t checked = 0;
+  for (const RowLevel& one : all_levels()) {
+    TrainConfig config = small_config_for(*one.row);
+    config.device = Device::Cuda;
+    config.precision = Precision::Bf16;
+    one.level->apply(config);
+    if (!resolve(config)) continue; // not a level of bf16
+    const Result<TrainConfig> truth = resolve(in_fp32(config));
+    ASSERT_TRUE(truth) << one.row->name << "/" << one.level->name << ": " << truth.error().message;
+    EXPECT_EQ(truth->precision, Precision::Fp32);
+    ++checked;
+  }
+  EXPECT_GT(checked, 50U);
+}
+
 INSTANTIATE_TEST_SUITE_P(All, EveryLevel, testing::ValuesIn(all_levels()), level_name);
 
 TEST(Bf16Guard, CountsTheCopiesThatWereMade) {

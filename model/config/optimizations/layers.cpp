@@ -85,11 +85,11 @@ std::vector<Optimization> layer_rows() {
                    "bit-equal; the rule equals the recurrence",
        .family = "deltanet_mla",
        .needs = {kDeltaLayer,
-                 {"on a GPU bf16, chunk_size 64 and head_dim 32, 64 or 128",
+                 {"on a GPU bf16 or fp8, chunk_size 64 and head_dim 32, 64 or 128",
                   [](const TrainConfig& c) {
                     return c.device == Device::Cpu ||
-                           (c.precision == Precision::Bf16 && c.chunk_size == 64 &&
-                            fits_kernels(c.head_dim));
+                           ((c.precision == Precision::Bf16 || c.precision == Precision::Fp8) &&
+                            c.chunk_size == 64 && fits_kernels(c.head_dim));
                   }}}},
       {.name = "norms",
        .summary = "residual sum and norm in one pass, and the norm behind the delta rule with "
@@ -189,11 +189,13 @@ std::vector<Optimization> layer_rows() {
                    "residual16/bf16"}},
        .equality = "logits and gradients within twice the reference's own distance from fp32, or "
                    "1e-2",
-       .needs = {{"norms = fused and precision = bf16: the fused norms alone add to a 16-bit "
-                  "stream in fp32",
-                  [](const TrainConfig& c) {
-                    return c.norms == Norms::Fused && c.precision == Precision::Bf16;
-                  }}},
+       .needs =
+           {{"norms = fused and precision = bf16 or fp8: the fused norms alone add to a 16-bit "
+             "stream in fp32",
+             [](const TrainConfig& c) {
+               return c.norms == Norms::Fused &&
+                      (c.precision == Precision::Bf16 || c.precision == Precision::Fp8);
+             }}},
        .needs_always = true},
   };
 }

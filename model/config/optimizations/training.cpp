@@ -48,6 +48,30 @@ std::vector<Optimization> training_rows() {
                    "weights after steps, an evaluation and a load",
        .needs = {{"precision bf16, fp16 or fp8: in fp32 no product takes 16 bits",
                   [](const TrainConfig& c) { return c.precision != Precision::Fp32; }}}},
+      {.name = "fp8",
+       .summary = "products of all linears but the head in 8-bit floats, with one scale per tensor "
+                  "taken from the tensor itself",
+       .equivalence = Equivalence::Statistical,
+       .unit = Unit::TrainStep,
+       .gates = {Gate::SameFunction},
+       .levels = {{"bf16",
+                   "products of 16-bit operands",
+                   [](TrainConfig& c) { c.precision = Precision::Bf16; },
+                   "fp8/off"},
+                  {"fp8",
+                   "e4m3 forward, e5m2 for gradients; on a GPU compute capability 8.9 or more, the "
+                   "same casts and products of the cast values on a CPU",
+                   [](TrainConfig& c) { c.precision = Precision::Fp8; },
+                   "fp8/linear"}},
+       .equality = "linears within 5e-2 of fp64, their gradients within 8e-2; logits and gradients "
+                   "within 32 times the reference's own distance from fp32, at most 0.5",
+       .needs = {{"d_model, ffn_dim, heads * head_dim and, in latent attention, kv_rank multiples "
+                  "of 16: other linears stay in 16 bits",
+                  [](const TrainConfig& c) {
+                    return c.d_model % 16 == 0 && c.ffn_dim % 16 == 0 &&
+                           c.heads * c.head_dim % 16 == 0 &&
+                           (!has_layer(c, 'M') || c.kv_rank % 16 == 0);
+                  }}}},
       {.name = "update_pass",
        .summary = "gradient clipping, AdamW, EMA and 16-bit copies in one pass over the weights",
        .equivalence = Equivalence::Math,

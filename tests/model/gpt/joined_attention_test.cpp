@@ -108,13 +108,7 @@ TEST(JoinedAttention, ATableOfDocumentsHasTheirRows) {
 }
 
 std::string refusal(MlaAttention choice, const std::function<void(TrainConfig&)>& change) {
-  TrainConfig config = small_gpt();
-  config.mla_attention = choice;
-  config.device = Device::Cuda;
-  config.precision = Precision::Bf16;
-  change(config);
-  const Result<TrainConfig> resolved = resolve(config);
-  return resolved ? "" : resolved.error().message;
+  return testing_model::refusal(small_gpt(), choice, change);
 }
 
 TEST(JoinedAttention, GptRefusesByNameWhatAChoiceCannotRunWith) {

@@ -14,27 +14,20 @@
 #include "core/fallback.h"
 #include "model/gates/gates.h"
 #include "model/layers/attention/mla_attention.h"
-#include "tests/model/attention_fixture.h"
+#include "tests/model/gpu/attention_gpu.h"
 #include "tests/model/model_fixture.h"
 
 namespace assay {
 namespace {
 
-using testing_model::cut, testing_model::plain_attention;
+using testing_model::AttentionGpu, testing_model::Cu, testing_model::Tensors;
+using testing_model::cut, testing_model::plain_attention, testing_model::segments;
+using testing_model::expect_a_graph_takes_other_documents, testing_model::expect_near;
 
-constexpr std::int64_t kRow = 2048;
+constexpr std::int32_t kRow = 2048;
 constexpr double kBound = 5e-3, kHalfRounding = 1e-3;
-using Cu = std::vector<std::int32_t>;
-using Tensors = std::vector<at::Tensor>;
 
-class MlaAttentionGpu : public testing::Test {
-protected:
-  void SetUp() override {
-    if (!at::cuda::is_available()) GTEST_SKIP() << "no CUDA device";
-  }
-  // cuDNN refuses packed documents on older boards.
-  static bool board_has_cudnn() { return at::cuda::getCurrentDeviceProperties()->major >= 9; }
-};
+using MlaAttentionGpu = AttentionGpu;
 
 struct Widths {
   std::int64_t heads = 12, qk = 96, v = 64;
@@ -72,16 +65,6 @@ Tensors expected(const Inputs& in, const Cu& cu) {
 
 Tensors run(const Inputs& in, const Segments& segments, Attention path, MlaAttention choice) {
   return results(in, mla_attention(in.q, in.k, in.v, segments, path, in.scale(), choice, kRow));
-}
-
-Segments segments(const Cu& cu) {
-  return segments_of(cu, torch_device(Device::Cuda));
-}
-
-void expect_near(const Tensors& actual, const Tensors& reference, double bound, const char* what) {
-  const char* const names[] = {"out", "dq", "dk", "dv"};
-  for (std::size_t i = 0; i < reference.size(); ++i)
-    EXPECT_LE(relative_rms(actual[i], reference[i]), bound) << names[i] << ", " << what;
 }
 
 TEST_F(MlaAttentionGpu, RowsAreTheSoftmax) {
@@ -203,38 +186,12 @@ TEST_F(MlaAttentionGpu, EmptyDocumentsAtTheEndChangeNothing) {
 // Forward and backward captured once; replayed for documents that the capture never saw.
 TEST_F(MlaAttentionGpu, AGraphTakesOtherDocuments) {
   if (!board_has_cudnn()) GTEST_SKIP() << "needs compute capability 9.0";
-  constexpr std::int64_t kRoom = 64;
   const Inputs in(4 * kRow, {}, at::kBFloat16);
-  Segments fixed = segments(cut(4, 2048, 4, 1));
-  fixed.cu = at::full({kRoom + 1}, 4 * kRow, fixed.cu.options());
-  const auto set = [&](const Cu& cu) {
-    fixed.cu.fill_(cu.back());
-    fixed.cu.narrow(0, 0, static_cast<std::int64_t>(cu.size())).copy_(segments(cu).cu);
-  };
-  set(cut(4, 2048, 4, 1));
-  const c10::cuda::CUDAStream stream = c10::cuda::getStreamFromPool();
-  c10::cuda::device_synchronize();
-  at::cuda::CUDAGraph graph;
-  Tensors captured;
-  {
-    const c10::cuda::CUDAStreamGuard guard(stream);
-    for (int i = 0; i < 2; ++i) (void)run(in, fixed, Attention::Varlen, MlaAttention::Cudnn);
-    c10::cuda::device_synchronize();
-    graph.capture_begin();
-    captured = run(in, fixed, Attention::Varlen, MlaAttention::Cudnn);
-    graph.capture_end();
-  }
-  for (const std::int32_t documents : {64, 5, 33, 4}) {
-    const Cu cu = cut(4, 2048, documents, static_cast<unsigned>(documents));
-    set(cu);
-    c10::cuda::device_synchronize();
-    {
-      const c10::cuda::CUDAStreamGuard guard(stream);
-      graph.replay();
-    }
-    c10::cuda::device_synchronize();
-    expect_near(captured, expected(in, cu), kBound, "replayed");
-  }
+  expect_a_graph_takes_other_documents(
+      kRow,
+      kBound,
+      [&](const Segments& fixed) { return run(in, fixed, Attention::Varlen, MlaAttention::Cudnn); },
+      [&](const Cu& cu) { return expected(in, cu); });
 }
 
 TrainConfig model_config(MlaAttention choice) {

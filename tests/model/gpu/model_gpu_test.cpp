@@ -13,17 +13,18 @@
 #include "kernels/exchange.h"
 #include "kernels/spin.h"
 #include "model/gates/gates.h"
-#include "model/layers/fp8_linear.h"
 #include "model/training/device_peaks.h"
 #include "model/training/global_state.h"
 #include "model/training/peak_memory.h"
 #include "tests/bench/l2_read.h"
+#include "tests/model/gpu/no_wait.h"
 #include "tests/model/model_fixture.h"
 #include "tests/model/nsa/nsa_fixture.h"
 
 namespace assay {
 namespace {
 
+using testing_model::expect_no_wait;
 using testing_model::ragged_batches;
 using testing_model::small_config;
 
@@ -71,40 +72,6 @@ TEST_F(Gpu, TheL2ReaderReadsEveryWord) {
       data[place] = -1;
     }
   }
-}
-
-// Sources, formats and sizes with and without padding; the kernel and the CPU round alike.
-TEST_F(Gpu, Fp8CastsAreTheCpus) {
-  for (const at::ScalarType source : {at::kFloat, at::kBFloat16, at::kHalf})
-    for (const at::ScalarType format : {at::kFloat8_e4m3fn, at::kFloat8_e5m2})
-      for (const auto& [rows, columns] : {std::pair(64, 64), std::pair(1, 3), std::pair(77, 200)}) {
-        const at::Tensor x = (at::randn({rows, columns}) * 3).to(source);
-        const Fp8Matrix cpu = to_fp8(x, format, Fp8Orders::Both);
-        const Fp8Matrix gpu = to_fp8(x.cuda(), format, Fp8Orders::Both);
-        EXPECT_EQ(cpu.inverse_scale.item<float>(), gpu.inverse_scale.item<float>());
-        const auto bytes = [](const at::Tensor& t) { return t.cpu().view(at::kByte); };
-        EXPECT_TRUE(at::equal(bytes(cpu.by_rows), bytes(gpu.by_rows))) << rows << " " << columns;
-        EXPECT_TRUE(at::equal(bytes(cpu.by_columns), bytes(gpu.by_columns)));
-      }
-  at::Tensor bad = at::randn({32, 32}).cuda();
-  bad[1][2] = std::numeric_limits<float>::infinity();
-  const Fp8Matrix m = to_fp8(bad, at::kFloat8_e5m2, Fp8Orders::Rows);
-  EXPECT_FALSE(at::isfinite(m.by_rows.to(at::kFloat) * m.inverse_scale).all().item<bool>());
-}
-
-TEST_F(Gpu, Fp8LinearsAreTheCpus) {
-  const at::Tensor x = at::randn({77, 64}), w = at::randn({40, 64}), dy = at::randn({77, 40});
-  const auto run = [&](at::Device device) {
-    const at::Tensor a = x.detach().to(device).detach().requires_grad_(),
-                     b = w.detach().to(device).detach().requires_grad_();
-    Fp8Weights casts;
-    const Fp8Guard guard(&casts);
-    const at::Tensor y = apply_linear(a, b);
-    y.backward(dy.to(device).to(y.scalar_type()));
-    return std::vector<at::Tensor>{y.detach().cpu(), a.grad().cpu(), b.grad().cpu()};
-  };
-  const auto cpu = run(at::kCPU), gpu = run(at::kCUDA);
-  for (std::size_t i = 0; i < cpu.size(); ++i) EXPECT_LE(relative_rms(gpu[i], cpu[i]), 5e-3) << i;
 }
 
 TEST_F(Gpu, SpinWaitsForItsTime) {
@@ -197,16 +164,7 @@ TEST_F(Gpu, AStepDoesNotWaitForTheDevice) {
   TrainConfig config = small_config();
   config.device = Device::Cuda;
   config.grad_scaler = GradScaler::Dynamic;
-  Trainer trainer(config);
-  const std::vector<Batch> batches = ragged_batches(config, 1);
-  for (int i = 0; i < 3; ++i) (void)trainer.step(batches);
-  c10::cuda::device_synchronize();
-  launch_spin(1'000'000'000, c10::cuda::getCurrentCUDAStream().stream());
-  ASSAY_CUDA(cudaGetLastError());
-  const auto start = std::chrono::steady_clock::now();
-  (void)trainer.step(batches);
-  EXPECT_LT(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count(), 0.5);
-  c10::cuda::device_synchronize();
+  expect_no_wait(config, ragged_batches(config, 1));
 }
 
 TEST_F(Gpu, PeakMemorySeesTheAllocator) {
@@ -246,16 +204,7 @@ TEST_F(Gpu, ASparseStepDoesNotWaitForTheDevice) {
   config.device = Device::Cuda;
   config.precision = Precision::Bf16;
   config = value_or_throw(resolve(config));
-  Trainer trainer(config);
-  const std::vector<Batch> batches{testing_model::random_batch(config, 3, {50, 70, 200})};
-  for (int i = 0; i < 3; ++i) (void)trainer.step(batches);
-  c10::cuda::device_synchronize();
-  launch_spin(1'000'000'000, c10::cuda::getCurrentCUDAStream().stream());
-  ASSAY_CUDA(cudaGetLastError());
-  const auto start = std::chrono::steady_clock::now();
-  const StepResult result = trainer.step(batches);
-  EXPECT_LT(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count(), 0.5);
-  EXPECT_TRUE(result.finite());
+  expect_no_wait(config, {testing_model::random_batch(config, 3, {50, 70, 200})});
 }
 
 // Orders of magnitude that any board since 2020 keeps, and the order of the types.

@@ -161,7 +161,26 @@ TEST_F(StepGraphGpu, WithEveryFastLevelReplaysDifferNoMoreThanEagerRunsDo) {
     off.update_pass = UpdatePass::OnePass;
     off.residual = Residual::Bf16;
     expect_as_near_as_eager_runs(value_or_throw(resolve(off)));
+    if (!has_cudnn) continue; // nor FP8
+    off.precision = Precision::Fp8;
+    expect_as_near_as_eager_runs(value_or_throw(resolve(off)));
   }
+}
+
+// Scales are found, and weights cast, inside the graph: no step has another's.
+TEST_F(StepGraphGpu, ReplaysInFp8HaveTheBitsOfEagerSteps) {
+  if (at::cuda::getCurrentDeviceProperties()->major < 9) GTEST_SKIP() << "no FP8 products";
+  TrainConfig off = fused_config("GG", Attention::Varlen);
+  off.precision = Precision::Fp8;
+  off.residual = Residual::Bf16;
+  off.weights16 = Weights16::Kept;
+  off.update_pass = UpdatePass::OnePass;
+  off = value_or_throw(resolve(off));
+  const std::vector<Batch> batches = batches_of(off, 8);
+  const Trained eager = train(off, batches);
+  Trainer trainer(with_graph(off));
+  expect_same_bits(train(trainer, batches), eager);
+  EXPECT_EQ(trainer.graph_counts()->replays, 8 - kWarmUp);
 }
 
 TEST_F(StepGraphGpu, PassesItsGatesAndShowsAReplay) {
