@@ -44,6 +44,12 @@ void refuse_flag_with_value(const WordWalk& walk) {
             word.substr(equals + 1));
 }
 
+// The parser would take the next word for the value, or the option's default.
+void refuse_empty_value(const WordWalk& walk) {
+  if (const std::string& word = walk.empty_value(); !word.empty())
+    bad_input("{}: the value behind = is missing", word);
+}
+
 std::string shown_name(const CLI::Option& option) {
   return option.get_positional() ? value_name(option) : option.get_name();
 }
@@ -154,7 +160,10 @@ bool parse_command_line(CLI::App& app, int argc, const char* const* argv) {
   const WordWalk words = walk(app, argc, argv);
   // Before the parser sees it, which takes the next word that is a command for the command.
   if (!words.unknown().empty() && !is_option_word(words.unknown())) refuse_unknown(words);
-  if (words.unknown().empty()) refuse_flag_with_value(words);
+  if (words.unknown().empty()) {
+    refuse_flag_with_value(words);
+    refuse_empty_value(words);
+  }
   try {
     app.parse(argc, argv);
     return true;

@@ -104,6 +104,7 @@ void WordWalk::take_option(const std::string& word) {
   if (!is_flag(*option) && !holds_value) awaiting_ = option;
   const bool bare = is_flag(*option) && option->get_type_name().empty();
   if (bare && is_long && holds_value && flag_with_value_.empty()) flag_with_value_ = word;
+  if (!bare && is_long && equals + 1 == word.size() && empty_value_.empty()) empty_value_ = word;
 }
 
 const CLI::Option* WordWalk::next_positional() const {

@@ -28,12 +28,14 @@ public:
   const std::string& unknown() const { return unknown_; }
   // The first "--json=yes" of a flag that takes no value, or "".
   const std::string& flag_with_value() const { return flag_with_value_; }
+  // The first "--out=" of an option that takes a value, or "".
+  const std::string& empty_value() const { return empty_value_; }
 
 private:
   void take_option(const std::string& word);
 
   const CLI::App* command_;
-  std::string path_, unknown_, flag_with_value_;
+  std::string path_, unknown_, flag_with_value_, empty_value_;
   const CLI::Option* awaiting_ = nullptr;
   std::size_t positionals_ = 0;
   bool options_ended_ = false;

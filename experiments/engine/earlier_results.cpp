@@ -2,10 +2,13 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
+#include <nlohmann/json.hpp>
 
 #include "core/ledger/directory_lock.h"
 #include "core/ledger/ledger_schema.h"
+#include "core/ledger/stored_config.h"
 #include "experiments/engine/data_fingerprint.h"
 #include "experiments/engine/launch_runner.h"
 #include "experiments/evidence/continuation.h"
@@ -41,6 +44,33 @@ bool same_data(const LedgerData& old, const RunOptions& options, const std::stri
   return true;
 }
 
+// Whether a file in `directory` is text of the corpus `data`, which leaves out what lies below a
+// name that begins with a dot.
+bool is_text_of(const fs::path& data, const fs::path& directory) {
+  std::error_code error;
+  if (!fs::is_directory(data, error)) return false;
+  const fs::path below =
+      fs::weakly_canonical(directory, error).lexically_relative(fs::weakly_canonical(data, error));
+  return !error && !below.empty() && std::ranges::none_of(below, [](const fs::path& part) {
+    return part.native().starts_with('.') && part != ".";
+  });
+}
+
+void refuse_foreign_files(const std::string& directory) {
+  std::error_code error; // no such directory, or one that Ledger::open explains
+  if (fs::exists(fs::path(directory) / ledger_schema::kFileName, error)) return;
+  for (const fs::directory_entry& entry : fs::directory_iterator(directory, error)) {
+    const std::string name = entry.path().filename().string();
+    const bool ours = name == "logs" || name == "traces" || name.starts_with("matrix.toml") ||
+                      name.starts_with("ledger.") ||
+                      name.starts_with("." + std::string(ledger_schema::kFileName)); // of a kill
+    if (!ours)
+      bad_input("{}: contains {} and no results; name a new or empty directory with --out",
+                directory,
+                name);
+  }
+}
+
 } // namespace
 
 std::string worker_build(const RunOptions& options, const std::string& log_directory) {
@@ -59,19 +89,17 @@ std::string worker_build(const RunOptions& options, const std::string& log_direc
   bad_input("{}: {}", options.worker_path, reply.message);
 }
 
-void refuse_foreign_files(const std::string& directory) {
-  std::error_code error; // no such directory, or one that Ledger::open explains
-  if (fs::exists(fs::path(directory) / ledger_schema::kFileName, error)) return;
-  for (const fs::directory_entry& entry : fs::directory_iterator(directory, error)) {
-    const std::string name = entry.path().filename().string();
-    const bool ours = name == "logs" || name == "traces" || name.starts_with("matrix.toml") ||
-                      name.starts_with("ledger.") ||
-                      name.starts_with("." + std::string(ledger_schema::kFileName)); // of a kill
-    if (!ours)
-      bad_input("{}: contains {} and no results; name a new or empty directory with --out",
-                directory,
-                name);
+void refuse_directory(const std::string& directory, const Plan& plan) {
+  for (const CellRow& cell : plan.ledger.cells) {
+    const std::string data = stored_config(cell.config_json).value("data", "");
+    if (is_text_of(data, directory))
+      bad_input(
+          "{}: lies inside the training data, {}, whose text it would become; name a directory "
+          "outside them with --out",
+          directory,
+          data);
   }
+  refuse_foreign_files(directory);
 }
 
 std::string set_aside(const Plan& plan, const std::string& directory, const RunOptions& options) {

@@ -37,8 +37,8 @@ public:
         trace_budget_(plan.trace_budget_bytes) {
     StopSignal::acknowledge_with(options.acknowledge);
     check_cells(plan.ledger);
+    refuse_directory(directory, plan);
     if (options.fork) summary_.older_results = set_aside(plan, directory, options);
-    refuse_foreign_files(directory);
     log_directory_ = (fs::path(directory) / "logs").string();
     new_ledger_ = !fs::exists(fs::path(directory) / ledger_schema::kFileName);
     new_logs_ = !fs::exists(log_directory_);

@@ -18,9 +18,11 @@ struct Range {
   char32_t first, last;
 };
 
-// White space that looks like a space, and characters that show nothing (Unicode 15: White_Space,
-// Default_Ignorable_Code_Point).
-constexpr std::array<Range, 16> kUnseen{{{0x00A0, 0x00A0},
+// Controls, white space that looks like a space, and characters that show nothing (Unicode 15:
+// White_Space, Default_Ignorable_Code_Point).
+constexpr std::array<Range, 18> kUnseen{{{0x0000, 0x001F},
+                                         {0x007F, 0x009F},
+                                         {0x00A0, 0x00A0},
                                          {0x00AD, 0x00AD},
                                          {0x034F, 0x034F},
                                          {0x061C, 0x061C},
@@ -37,28 +39,30 @@ constexpr std::array<Range, 16> kUnseen{{{0x00A0, 0x00A0},
                                          {0xFEFF, 0xFEFF},
                                          {0xE0000, 0xE0FFF}}};
 
-bool has_unseen(const std::string& name) {
+// The first character that does not show, as "U+202E", or "".
+std::string unseen_in(const std::string& name) {
   for (auto at = name.begin(); at != name.end();) {
     const char32_t c = utf8::unchecked::next(at);
     if (std::any_of(kUnseen.begin(), kUnseen.end(), [c](const Range& range) {
           return range.first <= c && c <= range.last;
         }))
-      return true;
+      return fmt::format("U+{:04X}", static_cast<std::uint32_t>(c));
   }
-  return false;
+  return "";
 }
 
 } // namespace
 
 std::string wrong_name(const std::string& name) {
-  const std::string shown = printable(name);
-  if (name.empty() || name.find_first_of("\t\n") != std::string::npos || name != shown ||
-      name.front() == ' ' || name.back() == ' ')
-    return "takes one line of text, not \"" + shown +
-           "\": no control characters, and no spaces around it";
-  if (name.find("  ") != std::string::npos || has_unseen(name))
-    return "takes single plain spaces and visible characters only, not \"" + shown +
-           "\": it would look like another name in print";
+  if (name.empty()) return "is empty";
+  if (!utf8::is_valid(name)) return fmt::format("is not UTF-8: \"{}\"", printable(name));
+  if (const std::string unseen = unseen_in(name); !unseen.empty())
+    return fmt::format("takes one line of visible characters, but \"{}\" contains {}, which does "
+                       "not show in print",
+                       printable(name),
+                       unseen);
+  if (name.front() == ' ' || name.back() == ' ' || name.find("  ") != std::string::npos)
+    return fmt::format("takes single spaces between words, not \"{}\"", name);
   return "";
 }
 

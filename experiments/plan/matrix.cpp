@@ -186,6 +186,13 @@ std::vector<MatrixVariant> read_variants(TomlTable& cell) {
   return variants;
 }
 
+// Whether an unknown key, which is named as such, was meant for this one.
+bool misspells(const toml::table& table, const std::string& wanted) {
+  return std::any_of(table.begin(), table.end(), [&](const auto& entry) {
+    return closest(entry.first.str(), {wanted}) == wanted;
+  });
+}
+
 // What [cell.variants] needs, and what is for it alone.
 void read_key_comparison(TomlTable& table, MatrixCell& cell) {
   const auto add = [&](const char* key, const std::string& message) {
@@ -198,7 +205,7 @@ void read_key_comparison(TomlTable& table, MatrixCell& cell) {
     add("variants",
         "has `optimization` and `variants`; it compares either a row of the table or "
         "sets of keys");
-  if (!given && !table.has("optimization"))
+  if (!given && !table.has("optimization") && !misspells(table.raw(), "optimization"))
     add("optimization", "needs `optimization`, or [cell.variants] with sets of training keys");
   if (given && !table.has("name")) add("variants", "needs a `name`");
   if (given && table.has("levels"))

@@ -96,7 +96,7 @@ private:
   void add_cell(const MatrixCell& cell);
   const Optimization* checked_row(const MatrixCell& cell);
   const Optimization* row_of_variants(const MatrixCell& cell);
-  void check_data(const TrainConfig& config);
+  void check_data(const TrainConfig& config, const MatrixCell& cell);
   void lacks(const std::string& what) {
     if (std::find(plan_.lacks.begin(), plan_.lacks.end(), what) == plan_.lacks.end())
       plan_.lacks.push_back(what);
@@ -134,7 +134,7 @@ void Planner::add_cell(const MatrixCell& cell) {
   }
   if (!row->of_table)
     for (const std::string& problem : wrong_variants(cell, all)) problems_.add(problem);
-  check_data(all.front().config);
+  check_data(all.front().config, cell);
   const auto split = groups(cell, all);
   for (std::size_t i = 0; i < split.size(); ++i)
     write_cell(cell,
@@ -188,23 +188,32 @@ const Optimization* Planner::checked_row(const MatrixCell& cell) {
   return known ? *row : nullptr;
 }
 
+// Where the matrix gives the path of the training data, or "".
+std::string place_of_data(const Matrix& matrix, const MatrixCell& cell) {
+  for (const std::vector<ConfigValue>* values : {&cell.set, &matrix.base})
+    for (const ConfigValue& value : *values)
+      if (value.key == "data" && value.where.starts_with(matrix.file + ":")) return value.where;
+  return "";
+}
+
 // What is wrong with the training data, or "".
-std::string wrong_data(const std::string& data) {
+std::string wrong_data(const std::string& data, const std::string& place) {
   if (data.empty()) return "no training data: give --data PATH, or `data` under [base]";
-  const std::string path = printable(data);
+  const std::string path = printable(data),
+                    of = "the training data" + (place.empty() ? "" : ", " + place);
   std::error_code ignored;
   if (const std::string why = why_unreachable(data); !why.empty())
-    return fmt::format("{}: {} (the training data)", path, why);
+    return fmt::format("{}: {} ({})", path, why, of);
   if (!std::filesystem::exists(data, ignored))
-    return fmt::format("{}: no such file or directory (the training data)", path);
+    return fmt::format("{}: no such file or directory ({})", path, of);
   if (const std::string why = why_no_plain_file(data);
       !why.empty() && !std::filesystem::is_directory(data, ignored))
     return fmt::format("{}: {}; training data are files or a directory", path, why);
   return "";
 }
 
-void Planner::check_data(const TrainConfig& config) {
-  const std::string wrong = wrong_data(config.data);
+void Planner::check_data(const TrainConfig& config, const MatrixCell& cell) {
+  const std::string wrong = wrong_data(config.data, place_of_data(matrix_, cell));
   if (config.data.empty() && !options_.needs_data)
     lacks("training data: --data PATH");
   else if (!wrong.empty())

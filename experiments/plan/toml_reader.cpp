@@ -55,7 +55,7 @@ const toml::node* TomlTable::node(const char* key) {
 namespace {
 
 std::string value_text(const toml::node& node) { // JSON has no nan and no inf
-  if (const auto* number = node.as_floating_point()) return fmt::format("{}", number->get());
+  if (const auto* number = node.as_floating_point()) return fmt::format("{:#}", number->get());
   return printable(toml_to_json(node).dump());
 }
 

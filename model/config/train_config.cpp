@@ -97,7 +97,7 @@ template <class T> nlohmann::json value_to_json(const T& value) {
 
 // As a person wrote it: JSON has no nan and no inf.
 std::string value_text(const nlohmann::json& value) {
-  if (value.is_number_float()) return fmt::format("{}", value.get<double>());
+  if (value.is_number_float()) return fmt::format("{:#}", value.get<double>());
   return printable(value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
 }
 

@@ -84,7 +84,7 @@ bool makes_plan(const std::string& text, const std::string& file, const Plan& pl
 
 // Nothing is written into a directory whose results this comparison would not continue.
 void check_results(const std::string& directory, const Plan& plan) {
-  refuse_foreign_files(directory);
+  refuse_directory(directory, plan);
   if (!std::filesystem::exists(std::filesystem::path(directory) / ledger_schema::kFileName)) return;
   const LedgerData there = value_or_throw(read_ledger(directory));
   if (there.spec.hash != plan.ledger.spec.hash) {
