@@ -49,8 +49,10 @@ bool same_data(const LedgerData& old, const RunOptions& options, const std::stri
 bool is_text_of(const fs::path& data, const fs::path& directory) {
   std::error_code error;
   if (!fs::is_directory(data, error)) return false;
-  const fs::path below =
-      fs::weakly_canonical(directory, error).lexically_relative(fs::weakly_canonical(data, error));
+  const auto whole = [&](const fs::path& path) {
+    return fs::weakly_canonical(fs::absolute(path, error), error);
+  };
+  const fs::path below = whole(directory).lexically_relative(whole(data));
   return !error && !below.empty() && std::ranges::none_of(below, [](const fs::path& part) {
     return part.native().starts_with('.') && part != ".";
   });
