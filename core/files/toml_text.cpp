@@ -18,4 +18,9 @@ std::string toml_string(std::string_view text) {
   return result + '"';
 }
 
+std::string toml_float(double value) {
+  const std::string text = fmt::format("{}", value);
+  return text.find_first_not_of("-0123456789") == std::string::npos ? text + ".0" : text;
+}
+
 } // namespace assay

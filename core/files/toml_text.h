@@ -1,4 +1,4 @@
-// Strings as TOML has them.
+// Values as TOML has them.
 #pragma once
 
 #include <string>
@@ -8,5 +8,8 @@ namespace assay {
 
 // A basic string in double quotes, on one line, that TOML reads back as `text`, which is UTF-8.
 std::string toml_string(std::string_view text);
+
+// A number that TOML reads back as a float: "3.0", "1e+300", "nan".
+std::string toml_float(double value);
 
 } // namespace assay

@@ -54,8 +54,8 @@ std::string unseen_in(const std::string& name) {
 } // namespace
 
 std::string wrong_name(const std::string& name) {
-  if (name.empty()) return "is empty";
-  if (!utf8::is_valid(name)) return fmt::format("is not UTF-8: \"{}\"", printable(name));
+  if (name.empty() || !utf8::is_valid(name))
+    return fmt::format("takes one line of UTF-8 text, not \"{}\"", printable(name));
   if (const std::string unseen = unseen_in(name); !unseen.empty())
     return fmt::format("takes one line of visible characters, but \"{}\" contains {}, which does "
                        "not show in print",

@@ -9,6 +9,7 @@
 #include <sstream>
 
 #include "core/file_kind.h"
+#include "core/files/toml_text.h"
 #include "core/system_call.h"
 #include "core/text.h"
 
@@ -55,7 +56,7 @@ const toml::node* TomlTable::node(const char* key) {
 namespace {
 
 std::string value_text(const toml::node& node) { // JSON has no nan and no inf
-  if (const auto* number = node.as_floating_point()) return fmt::format("{:#}", number->get());
+  if (const auto* number = node.as_floating_point()) return toml_float(number->get());
   return printable(toml_to_json(node).dump());
 }
 

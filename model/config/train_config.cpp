@@ -11,6 +11,7 @@
 #include <span>
 #include <type_traits>
 
+#include "core/files/toml_text.h"
 #include "core/text.h"
 #include "model/config/key_bounds.h"
 #include "model/config/key_choices.h"
@@ -97,7 +98,7 @@ template <class T> nlohmann::json value_to_json(const T& value) {
 
 // As a person wrote it: JSON has no nan and no inf.
 std::string value_text(const nlohmann::json& value) {
-  if (value.is_number_float()) return fmt::format("{:#}", value.get<double>());
+  if (value.is_number_float()) return toml_float(value.get<double>());
   return printable(value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
 }
 

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstdio>
+#include <limits>
 #include <memory>
 #include <string>
 
@@ -60,6 +61,10 @@ TEST(TomlString, EscapesWhatABasicStringCannotContain) {
   EXPECT_EQ(toml_string("a'b\"c"), R"("a'b\"c")");
   EXPECT_EQ(toml_string("n\nl\x7F"), R"("n\u000Al\u007F")");
   EXPECT_EQ(toml_string("ä"), "\"ä\"");
+  EXPECT_EQ(toml_float(3), "3.0");
+  EXPECT_EQ(toml_float(-0.25), "-0.25");
+  EXPECT_EQ(toml_float(1e300), "1e+300");
+  EXPECT_EQ(toml_float(std::numeric_limits<double>::quiet_NaN()), "nan");
 }
 
 } // namespace
