@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "core/ledger/stored_config.h"
+#include "model/config/key_variants.h"
 #include "model/config/step_cost.h"
 #include "model/config/train_config.h"
 
@@ -62,10 +63,8 @@ Result<StepCostRow> computed_cost(const VariantRow& variant) {
     return fail("this build cannot read the stored configuration, the one that measured it can: {}",
                 resolved.error().message);
   const StepShape shape = step_shape(*resolved);
-  return StepCostRow{variant.id,
-                     shape.tokens * shape.micro_batches * resolved->ranks,
-                     counts_all_launches(shape),
-                     step_cost(shape)};
+  return StepCostRow{
+      variant.id, step_tokens(*resolved), counts_all_launches(shape), step_cost(shape)};
 }
 
 bool on_gpu(const CellView& cell) {
@@ -90,14 +89,16 @@ void add_bound(VariantSpeed& speed, const std::vector<OpCost>& ops, bool cuda) {
     speed.unknown = "the step takes more than twice its time at the peaks; a trace shows why";
 }
 
-// `step_seconds` > 0.
+// `seconds` of a step, or of a token where the cell is about those; > 0.
 Result<VariantSpeed> speed_of(const CellView& cell,
                               const VariantRow& variant,
-                              double step_seconds,
+                              double seconds,
                               const std::optional<Traced>& traced) {
   const StepCostRow* stored = cell.cost(variant.id);
   const Result<StepCostRow> cost = stored ? Result(*stored) : computed_cost(variant);
   if (!cost) return cost.error();
+  const double step_seconds =
+      by_token(*cell.cell) ? seconds * static_cast<double>(cost->tokens) : seconds;
   const bool cuda = on_gpu(cell);
   VariantSpeed speed;
   speed.step_seconds = step_seconds;
@@ -160,10 +161,10 @@ void add_step_beside(CellReport& cell, const CellView& view) {
 void estimate_roofline(CellReport& report, const CellView& cell) {
   report.speed.clear();
   report.no_speed.clear();
-  if (report.cell.unit == "train_step")
-    add_variants(report, cell);
-  else
+  if (report.cell.unit == "evaluation")
     add_step_beside(report, cell);
+  else
+    add_variants(report, cell);
 }
 
 } // namespace assay

@@ -1,5 +1,7 @@
 #include "experiments/analysis/explanations.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
@@ -134,16 +136,19 @@ std::string why_no_trace(const CellView& cell) {
            (why_not.empty() ? "`assay run` on the same directory records it"
                             : "these results cannot be continued: " + why_not);
   }
+  if (by_token(*cell.cell)) return "cells of unit `token` have no traces";
   return "no trace was recorded: the plan has none; set [trace] rounds = 10 in the matrix and run "
          "it into a new directory";
 }
 
 std::string why_no_trace(const LedgerData& data, std::int64_t cell) {
-  std::string why = "the plan has no cell";
+  std::map<std::string, std::vector<std::string>> cells; // by cause
   for (const CellView& view : cell_views(data))
-    if (cell == 0 || view.cell->id == cell)
-      why = fmt::format("{}: {}", view.cell->name, why_no_trace(view));
-  return why;
+    if (cell == 0 || view.cell->id == cell) cells[why_no_trace(view)].push_back(view.cell->name);
+  std::vector<std::string> causes;
+  for (const auto& [why, names] : cells)
+    causes.push_back(fmt::format("{}: {}", fmt::join(names, ", "), why));
+  return causes.empty() ? "the plan has no cell" : fmt::format("{}", fmt::join(causes, "; "));
 }
 
 void apply_stage_clause(ClaimResult& result, const Comparison& comparison) {

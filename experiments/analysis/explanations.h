@@ -13,7 +13,7 @@ inline constexpr double kNamedStagesShare = 0.70;
 
 // Why a cell has no trace here, and how to get one.
 std::string why_no_trace(const CellView& cell);
-// "varlen: …" of this cell; of 0, the plan's last one.
+// "varlen: …" of this cell; of 0, of every cell: "varlen, ema: …; nsa: …".
 std::string why_no_trace(const LedgerData& data, std::int64_t cell);
 
 // Fills `explanation`, or `no_explanation` with the reason, of every comparison, from the latest

@@ -181,7 +181,9 @@ void measure_claim(ClaimResult& result,
     if (comparison.loss && comparison.loss->a_loss) measured = &*comparison.loss->a_loss;
   } else if (metric == ClaimMetric::FinalLoss) {
     if (comparison.loss && comparison.loss->log_ratio) measured = &*comparison.loss->log_ratio;
-  } else if (cell.cell->unit != "train_step" && !of_unit) {
+  } else if (by_token(*cell.cell) && metric != ClaimMetric::Throughput) {
+    return; // a token's time is neither a step's nor an evaluation's
+  } else if (cell.cell->unit == "evaluation" && !of_unit) {
     result.end_to_end = true;
     if (comparison.end_to_end) measured = &comparison.end_to_end->log_ratio;
   } else if (comparison.effect) {

@@ -48,6 +48,14 @@ bool is_counted(const LaunchRow& launch) {
          (launch.state == LaunchState::Complete || launch.state == LaunchState::Partial);
 }
 
+bool by_token(const CellRow& cell) {
+  return cell.unit == "token";
+}
+
+double units_of(const CellRow& cell, const VisitRow& visit) {
+  return by_token(cell) ? static_cast<double>(visit.tokens) : visit.steps;
+}
+
 std::vector<const LaunchRow*> CellView::of_kind(LaunchKind kind) const {
   std::vector<const LaunchRow*> result;
   for (const LaunchRow* launch : launches)

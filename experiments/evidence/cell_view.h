@@ -20,6 +20,11 @@ namespace assay {
 // A launch whose rounds enter verdicts, if it has visits of both variants in half of them.
 bool is_counted(const LaunchRow& launch);
 
+// Whether a verdict is about the time of a token: visits may then take other steps and tokens.
+bool by_token(const CellRow& cell);
+// What a visit's time is divided by: its counted steps or evaluations, or their tokens.
+double units_of(const CellRow& cell, const VisitRow& visit);
+
 class CellView {
 public:
   const SpecRow* spec = nullptr;

@@ -29,13 +29,13 @@ rounds_of(const CellView& cell, const LaunchRow& launch, const VariantRow& a, co
   return rounds;
 }
 
-double per_unit(const VisitRow& visit) {
-  return static_cast<double>(visit.wall_ns) / visit.steps;
+double per_unit(const CellRow& cell, const VisitRow& visit) {
+  return static_cast<double>(visit.wall_ns) / units_of(cell, visit);
 }
 
-std::optional<double> device_per_unit(const VisitRow& visit) {
+std::optional<double> device_per_unit(const CellRow& cell, const VisitRow& visit) {
   if (!visit.device_ns || *visit.device_ns <= 0) return std::nullopt;
-  return static_cast<double>(*visit.device_ns) / visit.steps;
+  return static_cast<double>(*visit.device_ns) / units_of(cell, visit);
 }
 
 std::string excluded_why(const RoundVisits& round, const DisturbanceLimits& limits) {
@@ -47,22 +47,24 @@ std::string excluded_why(const RoundVisits& round, const DisturbanceLimits& limi
   return "baseline: " + a + "; candidate: " + b;
 }
 
-Pair make_pair(int round, const RoundVisits& visits, const DisturbanceLimits& limits) {
+Pair make_pair(const CellView& cell, int round, const RoundVisits& visits) {
   Pair pair;
   pair.round = round;
-  pair.a_ns = per_unit(*visits.a);
-  pair.b_ns = per_unit(*visits.b);
+  pair.a_ns = per_unit(*cell.cell, *visits.a);
+  pair.b_ns = per_unit(*cell.cell, *visits.b);
   pair.log_ratio = std::log(pair.b_ns / pair.a_ns);
-  pair.a_device_ns = device_per_unit(*visits.a);
-  pair.b_device_ns = device_per_unit(*visits.b);
+  pair.a_device_ns = device_per_unit(*cell.cell, *visits.a);
+  pair.b_device_ns = device_per_unit(*cell.cell, *visits.b);
   pair.a_delay = visits.a->covariates.run_delay_share;
   pair.b_delay = visits.b->covariates.run_delay_share;
   pair.b_second = visits.a->position < visits.b->position;
-  pair.excluded = excluded_why(visits, limits);
+  pair.excluded = excluded_why(visits, cell.spec->limits);
   return pair;
 }
 
-std::string work_mismatch(const LaunchRow& launch, int round, const RoundVisits& visits) {
+std::string
+work_mismatch(const CellRow& cell, const LaunchRow& launch, int round, const RoundVisits& visits) {
+  if (by_token(cell)) return "";
   const auto differ = [&](const char* what, std::int64_t a, std::int64_t b) {
     return fmt::format(
         "timed launch {}, round {}: {} {} against {}", launch.index, round, what, a, b);
@@ -206,8 +208,9 @@ PairSet collect_pairs(const CellView& cell, const VariantRow& a, const VariantRo
     const int first = cell.first_counted_round(launch->id);
     for (const auto& [stored, both] : rounds) {
       const int round = stored - first + 1;
-      if (set.work_mismatch.empty()) set.work_mismatch = work_mismatch(*launch, round, both);
-      pairs.pairs.push_back(make_pair(round, both, limits));
+      if (set.work_mismatch.empty())
+        set.work_mismatch = work_mismatch(*cell.cell, *launch, round, both);
+      pairs.pairs.push_back(make_pair(cell, round, both));
     }
     if (pairs.counts())
       for (const auto& [round, both] : rounds) count_round(set, both, limits);

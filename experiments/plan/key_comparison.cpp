@@ -78,9 +78,12 @@ std::vector<std::string> wrong_variants(const MatrixCell& cell, const std::vecto
       refuse(fmt::format("{} cannot differ within a process, and this build compares variants in "
                          "one process; measure two matrices instead",
                          fmt::join(one, " and ")));
-    if (const auto work = batch_keys(keys); !work.empty())
-      refuse(fmt::format("another {} gives a step other tokens, so that times of steps say nothing",
-                         fmt::join(work, " and ")));
+    if (const auto work = batch_keys(keys);
+        !work.empty() && cell.unit.value_or(Unit::TrainStep) != Unit::Token)
+      refuse(
+          fmt::format("another {} gives a step other tokens, so that times of steps say nothing; "
+                      "unit = \"token\" compares times per token",
+                      fmt::join(work, " and ")));
   }
   return problems;
 }

@@ -10,12 +10,14 @@
 #include "core/file_kind.h"
 #include "core/ledger/plan_json.h"
 #include "core/text.h"
+#include "experiments/evidence/cell_view.h"
 #include "experiments/evidence/effect.h"
 #include "experiments/evidence/loss/loss.h"
 #include "experiments/plan/claims_file.h"
 #include "experiments/plan/drafts.h"
 #include "experiments/plan/key_comparison.h"
 #include "experiments/plan/memory_groups.h"
+#include "model/config/key_variants.h"
 #include "model/config/optimization.h"
 #include "model/config/step_cost.h"
 
@@ -28,6 +30,7 @@ constexpr int kRoundsCpu = 40, kRoundsGpu = 60;
 // A train step passes all it uses through the caches; an evaluation runs on what the visit before
 // it left there, so the first of a visit is discarded on the CPU as well.
 constexpr int kVisitStepsGpu = 5, kVisitEvaluationsCpu = 2, kDiscard = 1, kFewestStepsGpu = 4;
+constexpr int kMostStepsInCommon = 16;
 constexpr double kAbsurdMargin = 1; // nats per token: e times the perplexity counts as none
 constexpr double kSesoiCpu = 0.01, kSesoiGpu = 0.005;
 
@@ -73,10 +76,7 @@ OptimizationRow copy_row(const Optimization& row) {
 
 StepCostRow cost_row(std::int64_t variant, const TrainConfig& resolved) {
   const StepShape shape = step_shape(resolved);
-  return {variant,
-          shape.tokens * shape.micro_batches * resolved.ranks,
-          counts_all_launches(shape),
-          step_cost(shape)};
+  return {variant, step_tokens(resolved), counts_all_launches(shape), step_cost(shape)};
 }
 
 // Builds the rows of a plan cell by cell.
@@ -106,7 +106,8 @@ private:
                   const Optimization& row,
                   const std::string& name,
                   const std::vector<Draft>& group);
-  void visit_shape(const MatrixCell& cell, bool gpu, CellRow& row);
+  void visit_shape(const MatrixCell& cell, const std::vector<Draft>& group, CellRow& row);
+  void note_other_tokens(const std::vector<Draft>& group, const CellRow& row);
   void loss_shape(const MatrixCell& cell, const Optimization& optimization, CellRow& row);
   void add_claims();
   void finish_spec();
@@ -273,16 +274,54 @@ std::vector<std::vector<Draft>> Planner::groups(const MatrixCell& cell,
   return result;
 }
 
-void Planner::visit_shape(const MatrixCell& cell, bool gpu, CellRow& row) {
+// The fewest steps of the baseline, from `least`, whose tokens every variant takes in whole steps;
+// `least` where that would take many.
+int steps_in_common(const std::vector<Draft>& group, int least) {
+  const std::int64_t tokens = step_tokens(group.front().config);
+  for (int steps = least; steps < least + kMostStepsInCommon; ++steps)
+    if (std::ranges::all_of(group, [&](const Draft& draft) {
+          return tokens * steps % step_tokens(draft.config) == 0;
+        }))
+      return steps;
+  return least;
+}
+
+// K of a visit of the baseline, where the matrix does not say.
+int default_visit_steps(const std::vector<Draft>& group, const CellRow& row) {
+  const bool gpu = group.front().config.device == Device::Cuda;
+  const int steps = gpu ? kVisitStepsGpu : row.unit == "evaluation" ? kVisitEvaluationsCpu : 1;
+  if (!by_token(row)) return steps;
+  const int counted = steps_in_common(group, gpu ? steps - kDiscard : steps);
+  return counted == 1 ? 1 : counted + kDiscard;
+}
+
+// Visits of a token cell differ in steps, so that their tokens are alike.
+void Planner::note_other_tokens(const std::vector<Draft>& group, const CellRow& row) {
+  const int counted = row.visit_steps - row.discard_steps;
+  const TrainConfig& baseline = group.front().config;
+  const std::int64_t tokens = counted * step_tokens(baseline);
+  for (const Draft& draft : group)
+    if (const std::int64_t other =
+            steps_of_equal_tokens(baseline, draft.config, counted) * step_tokens(draft.config);
+        other != tokens)
+      plan_.notes.push_back(
+          fmt::format("cell '{}': a visit of '{}' counts {} tokens, the baseline's {}",
+                      row.name,
+                      draft.level->name,
+                      other,
+                      tokens));
+}
+
+void Planner::visit_shape(const MatrixCell& cell, const std::vector<Draft>& group, CellRow& row) {
+  const bool gpu = group.front().config.device == Device::Cuda;
   row.rounds = cell.rounds.value_or(matrix_.rounds.value_or(gpu ? kRoundsGpu : kRoundsCpu));
-  const int visit_steps = gpu                        ? kVisitStepsGpu
-                          : row.unit == "evaluation" ? kVisitEvaluationsCpu
-                                                     : 1;
-  row.visit_steps = cell.visit_steps.value_or(matrix_.visit_steps.value_or(visit_steps));
+  row.visit_steps =
+      cell.visit_steps.value_or(matrix_.visit_steps.value_or(default_visit_steps(group, row)));
   row.discard_steps = cell.discard_steps.value_or(
       matrix_.discard_steps.value_or(row.visit_steps == 1 ? 0 : kDiscard));
   row.launches = cell.launches.value_or(matrix_.launches);
-  row.traced_rounds = matrix_.traced_rounds;
+  // Stages of steps with other tokens do not add up to a difference.
+  row.traced_rounds = by_token(row) ? 0 : matrix_.traced_rounds;
   if (row.discard_steps >= row.visit_steps)
     problems_.add(
         fmt::format("{}: cell '{}': discard_steps = {} leaves nothing of visit_steps = {}",
@@ -304,6 +343,13 @@ void Planner::loss_shape(const MatrixCell& cell, const Optimization& optimizatio
   const std::optional<LossSettings>& settings =
       cell.quality || !by_default ? cell.quality : matrix_.quality;
   if (!settings || settings->seeds == 0) return;
+  if (by_token(row)) {
+    const std::string why = fmt::format(
+        "cell '{}': no loss launches: after equal steps its variants have trained on other tokens",
+        printable(row.name));
+    return cell.quality ? problems_.add(cell.place({"quality"}) + ": " + why)
+                        : plan_.notes.push_back(why);
+  }
   row.loss_seeds = settings->seeds;
   row.loss_rounds = settings->steps / settings->every;
   row.loss_steps = settings->every;
@@ -349,7 +395,8 @@ void Planner::write_cell(const MatrixCell& cell,
   out.optimization = row.name;
   out.unit = to_string(row.unit);
   out.config_json = to_json(group.front().config).dump();
-  visit_shape(cell, gpu, out);
+  visit_shape(cell, group, out);
+  if (by_token(out)) note_other_tokens(group, out);
   loss_shape(cell, row, out);
   const auto add = [&](const std::string& variant, const Draft& draft, Role role) {
     const auto id = static_cast<std::int64_t>(ledger.variants.size()) + 1;

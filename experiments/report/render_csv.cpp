@@ -2,6 +2,7 @@
 #include <unordered_map>
 
 #include "core/files/csv_text.h"
+#include "experiments/evidence/cell_view.h"
 #include "experiments/evidence/pairs.h"
 #include "experiments/report/render.h"
 
@@ -21,9 +22,9 @@ template <class T> std::string or_empty(const std::optional<T>& value) {
   return value ? fmt::format("{}", *value) : "";
 }
 
-std::string visit_fields(const VisitRow& visit) {
+std::string visit_fields(const CellRow& cell, const VisitRow& visit) {
   const Covariates& c = visit.covariates;
-  const double unit_ns = static_cast<double>(visit.wall_ns) / visit.steps;
+  const double unit_ns = static_cast<double>(visit.wall_ns) / units_of(cell, visit);
   std::string text = fmt::format("{},{},{},{},{},{},{},{},{},{},{}",
                                  visit.id,
                                  visit.round,
@@ -79,13 +80,18 @@ std::string variant_fields(const LedgerData& data, const VariantRow& variant) {
 
 std::string render_csv(const LedgerData& data) {
   std::unordered_map<std::int64_t, std::string> variants, launches;
-  for (const VariantRow& variant : data.variants)
+  std::unordered_map<std::int64_t, const CellRow*> cells; // by variant
+  for (const VariantRow& variant : data.variants) {
     variants[variant.id] = variant_fields(data, variant);
+    cells[variant.id] = &data.cell(variant.cell);
+  }
   for (const LaunchRow& launch : data.launches) launches[launch.id] = launch_fields(launch);
   std::string out = kHeader;
   for (const VisitRow& visit : data.visits)
-    out += fmt::format(
-        "{},{},{}\r\n", variants[visit.variant], launches[visit.launch], visit_fields(visit));
+    out += fmt::format("{},{},{}\r\n",
+                       variants[visit.variant],
+                       launches[visit.launch],
+                       visit_fields(*cells.at(visit.variant), visit));
   return out;
 }
 

@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 #include <iterator>
 
 #include "core/text.h"
@@ -75,7 +76,7 @@ Result<Equivalence> equivalence_named(const std::string& name) {
 }
 
 Result<Unit> unit_named(const std::string& name) {
-  return named(name, {Unit::TrainStep, Unit::Evaluation});
+  return named(name, {Unit::TrainStep, Unit::Evaluation, Unit::Token});
 }
 
 std::set<std::string> process_keys(const std::set<std::string>& keys) {
@@ -84,6 +85,16 @@ std::set<std::string> process_keys(const std::set<std::string>& keys) {
 
 std::set<std::string> batch_keys(const std::set<std::string>& keys) {
   return common(keys, kBatchKeys);
+}
+
+std::int64_t step_tokens(const TrainConfig& config) {
+  return config.seq_len * config.batch_rows * config.accumulate * config.ranks;
+}
+
+int steps_of_equal_tokens(const TrainConfig& baseline, const TrainConfig& config, int steps) {
+  const double tokens = static_cast<double>(step_tokens(baseline)) * steps;
+  return std::max(1,
+                  static_cast<int>(std::lround(tokens / static_cast<double>(step_tokens(config)))));
 }
 
 std::set<std::string> model_keys(const std::set<std::string>& keys) {

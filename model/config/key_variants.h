@@ -2,6 +2,7 @@
 // asks for (docs/matrix.md). Such a row is made for one plan or one launch.
 #pragma once
 
+#include <cstdint>
 #include <set>
 #include <string>
 #include <vector>
@@ -17,7 +18,7 @@ namespace assay {
 Optimization
 key_row(std::string name, Equivalence expect, Unit unit, std::vector<Level> variants = {});
 
-// "statistical" or "objective"; "train_step" or "evaluation".
+// "statistical" or "objective"; "train_step", "evaluation" or "token".
 Result<Equivalence> equivalence_named(const std::string& name);
 Result<Unit> unit_named(const std::string& name);
 
@@ -27,5 +28,11 @@ std::set<std::string> process_keys(const std::set<std::string>& keys);
 std::set<std::string> batch_keys(const std::set<std::string>& keys);
 // Of `keys`, those that decide a model's parameters or what its layers need of a batch.
 std::set<std::string> model_keys(const std::set<std::string>& keys);
+
+// Tokens that an optimizer step trains on, of all ranks. `config` is resolved.
+std::int64_t step_tokens(const TrainConfig& config);
+// The number of steps, at least 1, in which `config` takes nearest to what the baseline takes in
+// `steps`: what a visit of unit `token` counts.
+int steps_of_equal_tokens(const TrainConfig& baseline, const TrainConfig& config, int steps);
 
 } // namespace assay

@@ -83,7 +83,7 @@ std::string_view to_string(Equivalence value) {
 }
 
 std::string_view to_string(Unit value) {
-  constexpr std::string_view kNames[] = {"train_step", "evaluation"};
+  constexpr std::string_view kNames[] = {"train_step", "evaluation", "token"};
   return kNames[static_cast<int>(value)];
 }
 

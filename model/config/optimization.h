@@ -16,7 +16,8 @@
 namespace assay {
 
 enum class Equivalence { Bitwise, Math, Statistical, Objective };
-enum class Unit { TrainStep, Evaluation }; // what one visit times
+// What a verdict is about: the time of a step, of an evaluation, or of a step's tokens, each.
+enum class Unit { TrainStep, Evaluation, Token };
 
 // What a row's levels are held to before they are timed (model/gates/gates.cpp,
 // model/gates/ddp_gates.cpp).

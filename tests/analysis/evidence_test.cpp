@@ -69,6 +69,29 @@ TEST(Evidence, StepsWithoutTheirGraphAfterTheWarmUpAreNotTheLevels) {
   EXPECT_THAT(judged(counted).reasons.at(0).text, HasSubstr("CUDA graph"));
 }
 
+// 1.2 times the time for 1.5 times the tokens is 0.8 times the time of a token.
+TEST(Evidence, TheTimeOfATokenIsComparedWhereStepsTakeOtherTokens) {
+  SyntheticPlan plan = plan_of(two_level_cell(0));
+  plan.noise = 0;
+  LedgerData data = synthetic_ledger(plan);
+  for (VisitRow& visit : data.visits) {
+    visit.wall_ns = 30'000'000;
+    visit.tokens = 500;
+    if (visit.variant != 2) continue;
+    visit.wall_ns = 36'000'000;
+    visit.tokens = 750;
+    visit.steps = 3;
+  }
+  EXPECT_EQ(first(judge_results(data)).verdict.validity, Validity::Invalid);
+  data.cells[0].unit = "token";
+  const Comparison comparison = first(judge_results(data));
+  EXPECT_EQ(comparison.verdict.validity, Validity::Ok);
+  EXPECT_EQ(comparison.verdict.speed, Speed::Faster);
+  EXPECT_NEAR(comparison.effect->theta.value, std::log(0.8), 1e-12);
+  EXPECT_NEAR(comparison.effect->a_ns, 60'000, 1e-6);
+  EXPECT_NEAR(comparison.effect->b_ns, 48'000, 1e-6);
+}
+
 TEST(Evidence, IdenticalWorkIsANoOpWithProof) {
   SyntheticCell cell = two_level_cell(0);
   cell.levels[1].same_work = true;

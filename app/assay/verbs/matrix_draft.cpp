@@ -224,7 +224,13 @@ CellText text_of_levels(const MatrixDraft& draft, const Optimization& row) {
           ""};
 }
 
+// Steps of other tokens are compared by the time of a token.
+Unit unit_of(const KeyValues& compared) {
+  return batch_keys({compared.key}).empty() ? Unit::TrainStep : Unit::Token;
+}
+
 CellText text_of_values(const MatrixDraft& draft, const KeyValues& compared) {
+  const Unit unit = unit_of(compared);
   const std::string expect =
       draft.expect.empty()
           ? "# expect = \"objective\" # or statistical; [quality] shows what it does to the loss\n"
@@ -234,7 +240,8 @@ CellText text_of_values(const MatrixDraft& draft, const KeyValues& compared) {
     variants += fmt::format(
         "{} = {{ set = {{ {} = {} }} }}\n", toml_string(value), compared.key, toml_value(value));
   return {fmt::format("reference = {} # the baseline\n", toml_string(compared.values.front())) +
-              expect,
+              expect +
+              (unit == Unit::Token ? "unit = \"token\" # a step takes other tokens\n" : ""),
           variants};
 }
 
@@ -255,7 +262,7 @@ std::string comparison_name(const MatrixDraft& draft) {
 std::string matrix_text(const MatrixDraft& draft) {
   const std::optional<KeyValues> compared = key_values(draft);
   const Optimization row = compared
-                               ? key_row(compared->key, Equivalence::Objective, Unit::TrainStep)
+                               ? key_row(compared->key, Equivalence::Objective, unit_of(*compared))
                                : find_row(draft.optimization);
   const CellText cell = compared ? text_of_values(draft, *compared) : text_of_levels(draft, row);
   const Settings settings = settings_of(draft, row);

@@ -107,7 +107,8 @@ Launch::Launch(const json& message,
                      ? asked_order(message.at("build_order"), variants_.size())
                      : permutation(variants_.size(), seed_);
   source_ = open_data(reference());
-  train_data_ = std::make_unique<DataStream>(source_, reference(), Split::Train);
+  for (std::size_t i = 0; i < (unit_ == "token" ? variants_.size() : 1); ++i)
+    train_data_.push_back(std::make_unique<DataStream>(source_, variants_[i].config, Split::Train));
   held_out_data_ = std::make_unique<DataStream>(source_, reference(), Split::HeldOut);
   if (kind_ == "traced") start_tracer(message.at("trace")); // before the first CUDA context
   build_replicas();
@@ -137,28 +138,42 @@ void Launch::build_replicas() {
 void Launch::warm_evaluation_replicas() {
   std::vector<double> step_ns;
   for (int step = 0; step < kEvaluationWarmSteps; ++step) {
-    const UnitData data = next_train_data();
-    train_data_->pause();
+    const auto data = for_every_variant([&](std::size_t i) { return next_train_data(i); });
+    pause_data();
     for (const std::size_t i : build_order_) {
       guard_memory(i, variants_[i].name, [&] {
-        const VisitResult visit = run_visit(*replicas_[i].trainer, false, {data_for(i, data)}, 0);
+        const VisitResult visit = run_visit(*replicas_[i].trainer, false, {data[i]}, 0);
         if (step >= kEvaluationWarmSteps / 2) step_ns.push_back(static_cast<double>(visit.wall_ns));
       });
     }
-    train_data_->resume();
+    resume_data();
   }
   step_ns_ = median(step_ns);
 }
 
+DataStream& Launch::train_data(std::size_t variant) const {
+  return *train_data_[train_data_.size() == 1 ? 0 : variant];
+}
+
+void Launch::pause_data() {
+  for (const auto& stream : train_data_) stream->pause();
+  held_out_data_->pause();
+}
+
+void Launch::resume_data() {
+  for (const auto& stream : train_data_) stream->resume();
+  held_out_data_->resume();
+}
+
 // The micro-batches of a step. Of N ranks, rank r takes batches r, N + r, 2N + r … of the stream.
-UnitData Launch::next_train_data() {
-  const TrainConfig& config = reference();
+UnitData Launch::next_train_data(std::size_t variant) {
+  const TrainConfig& config = variants_[variant].config;
   const int ranks = ranks_ == nullptr ? 1 : ranks_->place().size;
   const int own = ranks_ == nullptr ? 0 : ranks_->place().rank;
   UnitData data;
   for (std::int64_t i = 0; i < config.accumulate; ++i)
     for (int rank = 0; rank < ranks; ++rank) {
-      Batch batch = train_data_->next();
+      Batch batch = train_data(variant).next();
       if (rank != own) continue;
       prepare(batch, config);
       data.push_back(std::move(batch));
@@ -166,8 +181,8 @@ UnitData Launch::next_train_data() {
   return data;
 }
 
-UnitData Launch::next_unit_data() {
-  if (unit_ != "evaluation") return next_train_data();
+UnitData Launch::next_unit_data(std::size_t variant) {
+  if (unit_ != "evaluation") return next_train_data(variant);
   UnitData data;
   for (std::int64_t i = 0; i < reference().eval_batches; ++i) {
     data.push_back(held_out_data_->next());
@@ -176,23 +191,27 @@ UnitData Launch::next_unit_data() {
   return data;
 }
 
-// The data of one visit, the same for every variant.
-std::vector<UnitData> Launch::next_units() {
+int Launch::visit_steps(std::size_t variant) const {
+  if (unit_ != "token") return visit_steps_;
+  return discard_steps_ + steps_of_equal_tokens(reference(),
+                                                variants_[variant].config,
+                                                visit_steps_ - discard_steps_);
+}
+
+std::vector<UnitData> Launch::next_units(std::size_t variant) {
   std::vector<UnitData> units;
-  for (int i = 0; i < visit_steps_; ++i) units.push_back(next_unit_data());
+  for (int i = 0; i < visit_steps(variant); ++i) units.push_back(next_unit_data(variant));
   return units;
 }
 
 // The same tokens as the variant's model needs them: other layers want other layouts.
-UnitData Launch::data_for(std::size_t variant, UnitData data) const {
-  if (variants_[variant].own_layouts)
-    for (Batch& batch : data) prepare(batch, variants_[variant].config);
-  return data;
+void Launch::lay_out(std::size_t variant, std::vector<Batch>& batches) const {
+  if (!variants_[variant].own_layouts) return;
+  for (Batch& batch : batches) prepare(batch, variants_[variant].config);
 }
 
-std::vector<UnitData> Launch::units_for(std::size_t variant, std::vector<UnitData> units) const {
-  for (UnitData& data : units) data = data_for(variant, std::move(data));
-  return units;
+void Launch::lay_out(std::size_t variant, std::vector<UnitData>& units) const {
+  for (UnitData& data : units) lay_out(variant, data);
 }
 
 // A text that cannot be read gets no warning here: it ends the launch that reads it, by its name.
@@ -251,10 +270,10 @@ std::string Launch::why_not_finite(std::size_t variant, const VisitResult& visit
   const auto first = std::find_if(visit.step_losses.begin(),
                                   visit.step_losses.end(),
                                   [](double loss) { return !std::isfinite(loss); });
-  return why +
-         fmt::format(" at step {} of training with seed {}",
-                     std::int64_t{round} * visit_steps_ + (first - visit.step_losses.begin()) + 1,
-                     reference().seed);
+  return why + fmt::format(" at step {} of training with seed {}",
+                           std::int64_t{round} * visit_steps(variant) +
+                               (first - visit.step_losses.begin()) + 1,
+                           reference().seed);
 }
 
 // One variant's visit of a round, with what the machine did meanwhile.
@@ -288,11 +307,8 @@ std::pair<VisitResult, Covariates> Launch::observed_visit(std::size_t variant,
 // Every variant of the round is visited before one is retired: when several lose their loss, the
 // first of them is, the reference before the levels, which are then not to blame.
 json Launch::round(const json& message) {
-  const std::vector<UnitData> drawn = next_units();
-  train_data_->pause();
-  held_out_data_->pause();
-  std::vector<std::vector<UnitData>> units; // by variant, all made before the first is timed
-  for (std::size_t i = 0; i < variants_.size(); ++i) units.push_back(units_for(i, drawn));
+  const auto units = for_every_variant([&](std::size_t i) { return next_units(i); });
+  pause_data();
   json visits = json::array();
   std::map<std::size_t, std::string> not_finite; // by variant
   const int number = message.at("round");
@@ -315,8 +331,7 @@ json Launch::round(const json& message) {
   }
   if (!not_finite.empty())
     throw Retired{not_finite.begin()->first, kCauseLoss, not_finite.begin()->second};
-  train_data_->resume();
-  held_out_data_->resume();
+  resume_data();
   return {{"event", "round"}, {"round", number}, {"visits", visits}};
 }
 
@@ -328,7 +343,7 @@ json Launch::probe() {
   };
   std::vector<double> unit_ns;
   while (goes_on(unit_ns.size())) {
-    const std::vector<UnitData> units(static_cast<std::size_t>(visit_steps_), next_unit_data());
+    const std::vector<UnitData> units(static_cast<std::size_t>(visit_steps_), next_unit_data(0));
     const VisitResult visit =
         run_visit(*replicas_.front().trainer, unit_ == "evaluation", units, discard_steps_);
     unit_ns.push_back(static_cast<double>(visit.wall_ns) / visit.steps);
@@ -355,7 +370,7 @@ json Launch::bye() {
     metrics.push_back(metric_json(nullptr,
                                   kDataEpochMetric,
                                   "epochs",
-                                  static_cast<double>(train_data_->position().epoch),
+                                  static_cast<double>(train_data(0).position().epoch),
                                   "of the training data, finished"));
   for (std::size_t i = 0; i < replicas_.size(); ++i)
     if (replicas_[i].trainer != nullptr && replicas_[i].trainer->graph_counts() != nullptr)

@@ -63,12 +63,28 @@ private:
   void describe_graphs();
   void build_replicas();
   void warm_evaluation_replicas();
-  std::vector<Batch> parity_batches();
-  UnitData next_train_data();
-  UnitData next_unit_data();
-  std::vector<UnitData> next_units();
-  UnitData data_for(std::size_t variant, UnitData data) const;
-  std::vector<UnitData> units_for(std::size_t variant, std::vector<UnitData> units) const;
+  // The streams that a variant's steps draw from: with unit "token" its own, for a step takes other
+  // batches; else that of all.
+  DataStream& train_data(std::size_t variant) const;
+  void pause_data();
+  void resume_data();
+  std::vector<Batch> parity_batches(std::size_t variant);
+  UnitData next_train_data(std::size_t variant);
+  UnitData next_unit_data(std::size_t variant);
+  int visit_steps(std::size_t variant) const;
+  std::vector<UnitData> next_units(std::size_t variant);
+  // By variant: what `draw` gives for it, in the layouts that its model needs. Variants that share
+  // a stream take the same tokens, drawn once.
+  template <class Draw> auto for_every_variant(Draw draw) {
+    std::vector<decltype(draw(std::size_t{0}))> all{draw(0)};
+    for (std::size_t i = 1; i < variants_.size(); ++i) {
+      all.push_back(train_data_.size() > 1 ? draw(i) : all.front());
+      if (train_data_.size() == 1) lay_out(i, all.back());
+    }
+    return all;
+  }
+  void lay_out(std::size_t variant, std::vector<Batch>& batches) const;
+  void lay_out(std::size_t variant, std::vector<UnitData>& units) const;
   VisitResult timed_visit(std::size_t variant, const std::vector<UnitData>& units, Tracer* tracer);
   std::pair<VisitResult, Covariates> observed_visit(std::size_t variant,
                                                     const std::vector<UnitData>& units,
@@ -85,7 +101,8 @@ private:
   std::vector<VariantSpec> variants_;
   int visit_steps_ = 1, discard_steps_ = 0;
   std::uint64_t seed_ = 0;
-  std::unique_ptr<DataStream> train_data_, held_out_data_;
+  std::unique_ptr<DataStream> held_out_data_;
+  std::vector<std::unique_ptr<DataStream>> train_data_; // one, or one a variant
   std::vector<Replica> replicas_;
   std::vector<std::size_t> build_order_;
   double build_seconds_ = 0;

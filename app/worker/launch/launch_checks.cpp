@@ -46,19 +46,19 @@ bool shows_a_level(const Optimization& optimization, const std::string& counter)
 
 // Batches whose rows hold several documents, as far as the corpus has such: isolation cannot be
 // shown on a single one. Each of several ranks has its own.
-std::vector<Batch> Launch::parity_batches() {
+std::vector<Batch> Launch::parity_batches(std::size_t variant) {
   const std::size_t ranks = ranks_ == nullptr ? 1 : static_cast<std::size_t>(ranks_->place().size);
   const std::size_t own = ranks_ == nullptr ? 0 : static_cast<std::size_t>(ranks_->place().rank);
   std::vector<Batch> batches;
   std::size_t taken = 0;
   std::int64_t tokens = 0;
   for (std::int64_t drawn = 0; taken < ranks * kParityUnits; ++drawn) {
-    Batch batch = train_data_->next();
+    Batch batch = train_data(variant).next();
     const bool several = batch.documents.cu_host.size() > batch.rows.cu_host.size();
     tokens += batch.token_count();
     if (!several && (drawn < kParityDraws || tokens < kParityTokens)) continue;
     if (taken++ % ranks != own) continue;
-    prepare(batch, reference());
+    prepare(batch, variants_[variant].config);
     batches.push_back(std::move(batch));
   }
   return batches;
@@ -66,10 +66,10 @@ std::vector<Batch> Launch::parity_batches() {
 
 json Launch::parity() {
   json gates = json::array(), metrics = json::array();
-  const std::vector<Batch> drawn = parity_batches();
+  const auto drawn = for_every_variant([&](std::size_t i) { return parity_batches(i); });
   for (std::size_t i = 0; i < variants_.size(); ++i) {
     const VariantSpec& spec = variants_[i];
-    const std::vector<Batch> batches = data_for(i, drawn);
+    const std::vector<Batch>& batches = drawn[i];
     if (spec.role == "control") continue;
     guard_memory(i, spec.name, [&] {
       if (spec.role == "level") {
@@ -106,22 +106,20 @@ json Launch::parity() {
 // for another's. The control is measured as well: it must need the bytes of its reference.
 json Launch::memory() {
   json metrics = json::array();
-  const UnitData first = next_train_data();
-  const std::vector<UnitData> units = next_units();
+  const auto first = for_every_variant([&](std::size_t i) { return next_train_data(i); });
+  const auto units = for_every_variant([&](std::size_t i) { return next_units(i); });
   for (const bool counted : {false, true})
     for (std::size_t i = 0; i < variants_.size(); ++i) {
       const VariantSpec& spec = variants_[i];
-      const UnitData own_first = data_for(i, first);
-      const std::vector<UnitData> own_units = units_for(i, units);
       guard_memory(i, spec.name, [&] {
         PeakMemory peak(
             spec.config.device); // counts from here on, so the replica is built after it
         Trainer trainer(spec.config, group());
         for (std::int64_t step = 0; step < trainer.warm_up_steps(); ++step)
-          (void)trainer.step(own_first);
-        (void)run_visit(trainer, unit_ == "evaluation", own_units, 0);
+          (void)trainer.step(first[i]);
+        (void)run_visit(trainer, unit_ == "evaluation", units[i], 0);
         peak.restart();
-        (void)run_visit(trainer, unit_ == "evaluation", own_units, 0);
+        (void)run_visit(trainer, unit_ == "evaluation", units[i], 0);
         if (!counted) return;
         // A replay allocates nothing: it writes to the graphs' own memory.
         const std::int64_t graphs = trainer.graph_counts() ? graph_pool_bytes() : 0;

@@ -88,8 +88,10 @@ TEST_F(VariantsTest, MistakesOfTheFileNameTheirLine) {
               test::names("m.toml:8", "`levels`"));
   EXPECT_THAT(problem("name = \"n\"\nexpect = \"math\"\n" + two),
               test::names("m.toml:8", "'math'", "statistical, objective"));
-  EXPECT_THAT(problem("name = \"n\"\nunit = \"token\"\n" + two),
-              test::names("m.toml:8", "train_step"));
+  EXPECT_THAT(problem("name = \"n\"\nunit = \"pipeline_step\"\n" + two),
+              test::names("m.toml:8", "train_step, evaluation, token"));
+  EXPECT_THAT(problem("name = \"n\"\nunit = \"token\"\nquality = { margin = 0.1 }\n" + two),
+              test::names("m.toml:9", "other tokens"));
   EXPECT_THAT(problem("name = \"n\"\nreference = \"c\"\n" + two),
               test::names("m.toml:8", "'c'", "a, b"));
   EXPECT_THAT(problem("optimization = \"varlen\"\nexpect = \"math\"\n"),
@@ -110,11 +112,47 @@ TEST_F(VariantsTest, WhatOneProcessCannotCompareIsRefused) {
                    " } }\n");
   };
   EXPECT_THAT(with("threads = 2"), test::names("m.toml:10", "'b'", "threads"));
-  EXPECT_THAT(with("seq_len = 64, batch_rows = 1"), test::names("batch_rows and seq_len"));
+  EXPECT_THAT(with("seq_len = 64, batch_rows = 1"),
+              test::names("batch_rows and seq_len", "unit = \"token\""));
+  EXPECT_EQ(with("seq_len = 64, batch_rows = 1", "unit = \"token\"\n"), "");
   EXPECT_THAT(with("precision = \"fp32\""), test::names("'b'", "baseline 'a'")); // its default
   EXPECT_EQ(with("ffn_dim = 96"), "");
   EXPECT_THAT(problem("name = \"varlen\"\n[cell.variants]\na = {}\nb = { set = { lr = 0.1 } }\n"),
               test::names("m.toml:7", "varlen"));
+}
+
+// By default a visit of every variant counts the same tokens.
+TEST_F(VariantsTest, VisitsOfTokensTakeWholeStepsOfAll) {
+  const auto cell = [&](const std::string& keys, const std::string& variants) {
+    return plan(kHead + "[[cell]]\nname = \"batch\"\nunit = \"token\"\n" + keys +
+                "[cell.variants]\n" + variants);
+  };
+  const std::string six = "six = { set = { batch_rows = 6 } }\n",
+                    four = "four = { set = { batch_rows = 4 } }\n",
+                    two = "two = { set = { batch_rows = 1, accumulate = 2 } }\n",
+                    prime = "prime = { set = { batch_rows = 37 } }\n";
+  const Plan made = cell("", six + four + two);
+  EXPECT_EQ(made.ledger.cells[0].unit, "token");
+  EXPECT_EQ(made.ledger.cells[0].visit_steps, 3); // 12 rows in 2 steps, and one is discarded
+  EXPECT_EQ(made.ledger.cells[0].discard_steps, 1);
+  EXPECT_EQ(made.ledger.cells[0].traced_rounds, 0);
+  EXPECT_THAT(made.notes, testing::Not(testing::Contains(HasSubstr("tokens"))));
+  EXPECT_EQ(cell("", six + two).ledger.cells[0].visit_steps, 1); // 6 rows are 3 steps of 2
+  const Plan unequal = cell("quality = { seeds = 0 }\n", six + prime);
+  EXPECT_EQ(unequal.ledger.cells[0].visit_steps, 1);
+  EXPECT_THAT(unequal.notes, testing::Contains(HasSubstr("'prime'")));
+}
+
+TEST(KeyVariants, StepsOfEqualTokens) {
+  TrainConfig baseline, other;
+  baseline.seq_len = 64, baseline.batch_rows = 4;
+  other.seq_len = 32, other.batch_rows = 2, other.accumulate = 2;
+  EXPECT_EQ(step_tokens(baseline), 256 * baseline.accumulate * baseline.ranks);
+  EXPECT_EQ(steps_of_equal_tokens(baseline, other, 3), 6);
+  EXPECT_EQ(steps_of_equal_tokens(other, baseline, 5), 3); // 640 tokens, nearest to 2.5 steps
+  EXPECT_EQ(steps_of_equal_tokens(other, baseline, 1), 1);
+  baseline.accumulate = 100;
+  EXPECT_EQ(steps_of_equal_tokens(other, baseline, 1), 1);
 }
 
 // A key that is renamed would be refused nowhere any more.
