@@ -17,4 +17,11 @@ constexpr std::uint64_t launch_seed(std::uint64_t cell_seed, int index) {
   return cell_seed + static_cast<std::uint64_t>(index);
 }
 
+// The counted steps of a visit of unit "token": at least 1, and nearest to the tokens that the
+// baseline's visit takes in `steps`. `baseline`, `own`: tokens of one step.
+constexpr int steps_of_equal_tokens(std::int64_t baseline, std::int64_t own, int steps) {
+  const std::int64_t nearest = (2 * baseline * steps + own) / (2 * own);
+  return nearest < 1 ? 1 : static_cast<int>(nearest);
+}
+
 } // namespace assay

@@ -16,7 +16,7 @@
 
 namespace assay {
 
-inline constexpr int kLedgerSchema = 6;
+inline constexpr int kLedgerSchema = 7;
 
 // Beyond these a visit counts as disturbed, and its pair is left out (docs/statistics.md). Shares.
 struct DisturbanceLimits {
@@ -78,7 +78,7 @@ struct CellRow {
   std::int64_t id = 0;
   std::string name; // "varlen", "bf16_guard/fp32"
   std::string optimization;
-  std::string unit;        // train_step | evaluation
+  std::string unit;        // train_step | evaluation | token
   std::string config_json; // the resolved TrainConfig of the reference
   int rounds = 0;          // timed rounds per launch
   int visit_steps = 1;     // K: units per visit
@@ -89,6 +89,7 @@ struct CellRow {
   int loss_rounds = 0;     // visits of each variant in one of them
   int loss_steps = 0;      // optimizer steps per visit of them
   double loss_margin = 0;  // nats per token, declared before any data
+  bool turns = false;      // every variant runs in a process of its own; else all in one
 };
 
 enum class Role { Reference, Level, Control }; // Control: the reference again (A/A)
@@ -99,6 +100,8 @@ struct VariantRow {
   std::string level;
   Role role = Role::Level;
   std::string config_json;
+  // Of its own process, over the engine's: variables as "K=V\n"; the worker's program.
+  std::string environment = {}, worker = {};
 };
 
 // What one optimizer step of a variant costs by arithmetic on its shape, as the plan was made.
@@ -169,6 +172,7 @@ struct VisitRow {
 inline constexpr const char* kDataEpochMetric = "data/epochs";
 // Metric of a variant whose step is a CUDA graph: the last round in which a step ran without one.
 inline constexpr const char* kLastEagerRoundMetric = "graph/last_eager_round";
+inline constexpr const char* kWorkerBuildMetric = "worker/build"; // its detail: the value
 
 struct MetricRow { // one tagged value: "memory/peak_bytes", "engaged/attention/varlen",
                    // "time/step_ns" …

@@ -141,8 +141,8 @@ std::vector<CellRow> read_cells(const Database& db, std::int64_t schema) {
       "SELECT id, name, optimization, unit, config_json, rounds, visit_steps, "
       "discard_steps, launches, " +
       since(schema, 2, "traced_rounds", "0") + ", " +
-      since(schema, 4, "loss_seeds, loss_rounds, loss_steps, loss_margin", "0, 0, 0, 0.0") +
-      " FROM cell ORDER BY id");
+      since(schema, 4, "loss_seeds, loss_rounds, loss_steps, loss_margin", "0, 0, 0, 0.0") + ", " +
+      since(schema, 7, "turns", "0") + " FROM cell ORDER BY id");
   while (s.step()) {
     InOrder c(s);
     CellRow row;
@@ -160,18 +160,21 @@ std::vector<CellRow> read_cells(const Database& db, std::int64_t schema) {
     row.loss_rounds = c.small();
     row.loss_steps = c.small();
     row.loss_margin = c.real();
+    row.turns = c.integer() != 0;
     rows.push_back(std::move(row));
   }
   return rows;
 }
 
-std::vector<VariantRow> read_variants(const Database& db) {
+std::vector<VariantRow> read_variants(const Database& db, std::int64_t schema) {
   std::vector<VariantRow> rows;
   Statement s =
-      db.prepare("SELECT id, cell, name, level, role, config_json FROM variant ORDER BY id");
+      db.prepare("SELECT id, cell, name, level, role, config_json, " +
+                 since(schema, 7, "environment, worker", "'', ''") + " FROM variant ORDER BY id");
   while (s.step()) {
     const Role role = from_text(db, s.text(4), {Role::Reference, Role::Level, Role::Control});
-    rows.push_back({s.integer(0), s.integer(1), s.text(2), s.text(3), role, s.text(5)});
+    rows.push_back(
+        {s.integer(0), s.integer(1), s.text(2), s.text(3), role, s.text(5), s.text(6), s.text(7)});
   }
   return rows;
 }
@@ -438,7 +441,7 @@ LedgerData ledger_rows::read(const Database& db) {
   data.optimizations = read_optimizations(db);
   data.claims = read_claims(db, schema);
   data.cells = read_cells(db, schema);
-  data.variants = read_variants(db);
+  data.variants = read_variants(db, schema);
   data.costs = read_costs(db, schema);
   if (const std::string change = changed_plan(data); !change.empty())
     bad_input("{}: {}. Nothing that was measured can be judged by it: bring the ledger back from a "

@@ -44,11 +44,13 @@ CREATE TABLE cell(
   id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, optimization TEXT NOT NULL REFERENCES optimization,
   unit TEXT NOT NULL, config_json TEXT NOT NULL, rounds INTEGER NOT NULL, visit_steps INTEGER NOT NULL,
   discard_steps INTEGER NOT NULL, launches INTEGER NOT NULL, traced_rounds INTEGER NOT NULL,
-  loss_seeds INTEGER NOT NULL, loss_rounds INTEGER NOT NULL, loss_steps INTEGER NOT NULL, loss_margin REAL NOT NULL
+  loss_seeds INTEGER NOT NULL, loss_rounds INTEGER NOT NULL, loss_steps INTEGER NOT NULL, loss_margin REAL NOT NULL,
+  turns INTEGER NOT NULL
 ) STRICT;
 CREATE TABLE variant(
   id INTEGER PRIMARY KEY, cell INTEGER NOT NULL REFERENCES cell, name TEXT NOT NULL, level TEXT NOT NULL,
   role TEXT NOT NULL CHECK (role IN ('reference', 'level', 'control')), config_json TEXT NOT NULL,
+  environment TEXT NOT NULL, worker TEXT NOT NULL,
   UNIQUE (cell, name)
 ) STRICT;
 CREATE TABLE step_cost(

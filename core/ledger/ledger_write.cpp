@@ -133,7 +133,7 @@ void insert_plan(const Database& db, const LedgerData& plan) {
            text_of(c.source_errors));
   }
   Statement cell_in = db.prepare(
-      "INSERT INTO cell VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)");
+      "INSERT INTO cell VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)");
   for (const CellRow& c : plan.cells)
     insert(cell_in,
            c.id,
@@ -149,10 +149,19 @@ void insert_plan(const Database& db, const LedgerData& plan) {
            c.loss_seeds,
            c.loss_rounds,
            c.loss_steps,
-           c.loss_margin);
-  Statement variant_in = db.prepare("INSERT INTO variant VALUES (?1, ?2, ?3, ?4, ?5, ?6)");
+           c.loss_margin,
+           static_cast<int>(c.turns));
+  Statement variant_in = db.prepare("INSERT INTO variant VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)");
   for (const VariantRow& v : plan.variants)
-    insert(variant_in, v.id, v.cell, v.name, v.level, to_string(v.role), v.config_json);
+    insert(variant_in,
+           v.id,
+           v.cell,
+           v.name,
+           v.level,
+           to_string(v.role),
+           v.config_json,
+           v.environment,
+           v.worker);
   insert_costs(db, plan.costs);
 }
 

@@ -122,6 +122,7 @@ void compare_cells(const json& there, const json& here, Differences& found) {
                 found,
                 [&](const std::string&, const json& v, const json& w) {
                   found.keys(where, v.value("config", json()), w.value("config", json()));
+                  found.keys(where, v, w);
                 });
         });
 }

@@ -133,6 +133,8 @@ std::string plan_json(const LedgerData& plan) {
         variants.push_back({{"name", v.name},
                             {"level", v.level},
                             {"role", to_string(v.role)},
+                            {"environment", v.environment},
+                            {"worker", v.worker},
                             {"config", parsed(v.config_json)}});
     out["cells"].push_back({{"name", c.name},
                             {"optimization", c.optimization},
@@ -142,6 +144,7 @@ std::string plan_json(const LedgerData& plan) {
                             {"discard_steps", c.discard_steps},
                             {"launches", c.launches},
                             {"traced_rounds", c.traced_rounds},
+                            {"turns", c.turns},
                             {"loss",
                              {{"seeds", c.loss_seeds},
                               {"rounds", c.loss_rounds},

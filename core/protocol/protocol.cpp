@@ -66,8 +66,9 @@ json launch_request(const LaunchRequest& launch) {
   return request;
 }
 
-json round_request(int round, const std::vector<std::size_t>& order, Tracing tracing) {
+json round_request(int round, const std::vector<std::size_t>& order, Tracing tracing, bool hold) {
   json request = {{"op", "round"}, {"round", round}, {"order", order}};
+  if (hold) request["hold"] = true;
   if (tracing != Tracing::Off)
     request["trace"] = tracing == Tracing::WarmUp ? "warm-up" : "counted";
   return request;

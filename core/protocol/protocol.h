@@ -24,6 +24,8 @@ struct LaunchVariant {
   std::string name, level;
   Role role = Role::Level;
   std::string config_json;
+  // Of its own process: what the engine starts, never sent.
+  std::string environment = {}, worker = {};
 };
 
 // What a round of a traced launch records.
@@ -67,8 +69,11 @@ struct ProbeResult {
 
 nlohmann::json hello_request();
 nlohmann::json launch_request(const LaunchRequest& launch);
-nlohmann::json
-round_request(int round, const std::vector<std::size_t>& order, Tracing tracing = Tracing::Off);
+// `hold`: the worker reads no data ahead until its next round, since another process is timed.
+nlohmann::json round_request(int round,
+                             const std::vector<std::size_t>& order,
+                             Tracing tracing = Tracing::Off,
+                             bool hold = false);
 nlohmann::json plain_request(const char* op); // parity, memory, probe, finish
 
 // Each parser answers an error that names the missing or wrong field: a worker of another build is

@@ -27,15 +27,12 @@ bool same_data(const LedgerData& old, const RunOptions& options, const std::stri
   for (const CellRow& cell : old.cells) {
     const auto found = known.find(data_name(cell));
     if (found == known.end()) continue;
-    WorkerProcess worker(options.worker_path,
-                         options.worker_arguments,
-                         (fs::path(log_directory) / "data.log").string());
-    WorkerReply reply = worker.ask(hello_request(), "hello", timeout);
+    const LaunchRequest request = reference_request(old, cell, to_string(LaunchKind::Memory));
+    const auto worker = start_worker(
+        options, request.variants.front(), (fs::path(log_directory) / "data.log").string());
+    WorkerReply reply = worker->ask(hello_request(), "hello", timeout);
     if (reply.kind == WorkerReply::Kind::Answer)
-      reply =
-          worker.ask(launch_request(reference_request(old, cell, to_string(LaunchKind::Memory))),
-                     "built",
-                     timeout);
+      reply = worker->ask(launch_request(request), "built", timeout);
     if (reply.kind != WorkerReply::Kind::Answer)
       bad_input("cell '{}': {}", cell.name, reply.message);
     if (value_or_throw(parse_built(reply.event)).data != found->second) return false;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <limits>
 
 #include "core/ledger/covariates.h"
 #include "core/ledger/launch_rules.h"
@@ -49,7 +50,9 @@ std::vector<LaunchVariant> participants(const LedgerData& data, const LaunchTask
                       v->name,
                       v->level,
                       v->role,
-                      launch_config(v->config_json, data.cell(task.cell), task)});
+                      launch_config(v->config_json, data.cell(task.cell), task),
+                      v->environment,
+                      v->worker});
   }
   return result;
 }
@@ -62,6 +65,21 @@ bool on_gpu(const CellRow& cell) {
 template <class T> T require(Result<T> result, auto make_end) {
   if (!result) throw make_end(result.error().message);
   return std::move(*result);
+}
+
+// The request of the variant's own process: this variant alone. Of unit "token" it takes the steps
+// that it would take beside the baseline.
+LaunchRequest request_of(const LedgerData& data, const LaunchRequest& all, std::size_t variant) {
+  LaunchRequest own = all;
+  own.variants = {all.variants[variant]};
+  own.build_order.clear();
+  const StepCostRow *baseline = data.cost(all.variants.front().id),
+                    *cost = data.cost(own.variants.front().id);
+  if (all.unit == "token" && baseline != nullptr && cost != nullptr)
+    own.visit_steps =
+        all.discard_steps +
+        steps_of_equal_tokens(baseline->tokens, cost->tokens, all.visit_steps - all.discard_steps);
+  return own;
 }
 
 // What is expected of a cell's variants; "" where a row of the table says so.
@@ -84,9 +102,23 @@ reference_request(const LedgerData& data, const CellRow& cell, std::string_view 
   request.expect = expected_of_keys(data, cell);
   request.visit_steps = cell.visit_steps;
   request.discard_steps = cell.discard_steps;
-  request.variants = {
-      {reference.id, reference.name, reference.level, reference.role, reference.config_json}};
+  request.variants = {{reference.id,
+                       reference.name,
+                       reference.level,
+                       reference.role,
+                       reference.config_json,
+                       reference.environment,
+                       reference.worker}};
   return request;
+}
+
+std::unique_ptr<WorkerProcess>
+start_worker(const RunOptions& options, const LaunchVariant& variant, const std::string& log) {
+  return std::make_unique<WorkerProcess>(variant.worker.empty() ? options.worker_path
+                                                                : variant.worker,
+                                         options.worker_arguments,
+                                         log,
+                                         variant.environment);
 }
 
 struct LaunchRunner::End {
@@ -116,6 +148,7 @@ LaunchRunner::LaunchRunner(LaunchContext& context, const LaunchTask& task)
   request_.variants = participants(context.data, task);
   request_.build_order =
       context.schedule.build_order(cell_.name, task.index, request_.variants.size());
+  split();
   LaunchRow& row = outcome_.row;
   row.cell = task.cell;
   row.kind = task.kind;
@@ -124,6 +157,34 @@ LaunchRunner::LaunchRunner(LaunchContext& context, const LaunchTask& task)
   row.repeats = task.repeats;
   row.started_utc = utc_now();
   row.rounds_planned = rounds_wanted();
+}
+
+// Gates of an optimization compare its levels within a process; those of a matrix's variants look
+// at each alone.
+void LaunchRunner::split() {
+  if (!cell_.turns || (task_.kind == LaunchKind::Parity && request_.expect.empty())) {
+    processes_.push_back({.request = request_});
+    for (std::size_t i = 0; i < request_.variants.size(); ++i)
+      processes_.front().variants.push_back(i);
+    return;
+  }
+  for (const std::size_t i : request_.build_order)
+    processes_.push_back({.request = request_of(context_.data, request_, i), .variants = {i}});
+}
+
+// The process whose identity is the launch's: the reference's, or, where that has a program of its
+// own, the first that runs this build's.
+const LaunchRunner::Process& LaunchRunner::named_process() {
+  const auto own =
+      std::ranges::find_if(request_.variants, &std::string::empty, &LaunchVariant::worker);
+  const auto named = own == request_.variants.end() ? request_.variants.begin() : own;
+  return process_of(static_cast<std::size_t>(named - request_.variants.begin()));
+}
+
+LaunchRunner::Process& LaunchRunner::process_of(std::size_t variant) {
+  return *std::ranges::find_if(processes_, [&](const Process& process) {
+    return std::ranges::find(process.variants, variant) != process.variants.end();
+  });
 }
 
 // Counted rounds of this launch; 0 for gates and memory.
@@ -135,11 +196,12 @@ int LaunchRunner::rounds_wanted() const {
 
 LaunchOutcome LaunchRunner::run() {
   outcome_.row.id = context_.ledger.start_launch(outcome_.row);
-  if (task_.kind == LaunchKind::Traced) {
-    request_.results_directory = context_.results_directory;
-    request_.launch = outcome_.row.id;
-    request_.cell = cell_.name;
-  }
+  if (task_.kind == LaunchKind::Traced)
+    for (Process& process : processes_) {
+      process.request.results_directory = context_.results_directory;
+      process.request.launch = outcome_.row.id;
+      process.request.cell = cell_.name;
+    }
   if (!context_.waited.empty())
     add_event({outcome_.row.id, -1, utc_now(), "waited", context_.waited});
   if (task_.attempt > 0)
@@ -149,12 +211,9 @@ LaunchOutcome LaunchRunner::run() {
          utc_now(),
          "restarted",
          fmt::format("attempt {} of {} launch {}", task_.attempt + 1, request_.kind, task_.index)});
-  const std::string log = (std::filesystem::path(context_.log_directory) /
-                           fmt::format("launch-{}.log", outcome_.row.id))
-                              .string();
   try {
-    WorkerProcess worker(context_.options.worker_path, context_.options.worker_arguments, log);
-    converse(worker);
+    for (Process& process : processes_) start(process);
+    converse();
     if (is_more_disturbed()) {
       set_aside();
     } else {
@@ -168,37 +227,48 @@ LaunchOutcome LaunchRunner::run() {
   return std::move(outcome_);
 }
 
-void LaunchRunner::converse(WorkerProcess& worker) {
-  greet(worker);
-  build(worker);
+// The log of a process beside others is named after its variant's number in the plan.
+void LaunchRunner::start(Process& process) {
+  const LaunchVariant& variant = request_.variants[process.variants.front()];
+  const std::string own = processes_.size() == 1 ? "" : fmt::format(".{}", variant.id);
+  const std::string log = (std::filesystem::path(context_.log_directory) /
+                           fmt::format("launch-{}{}.log", outcome_.row.id, own))
+                              .string();
+  process.worker = start_worker(context_.options, variant, log);
+  greet(process);
+  build(process);
+}
+
+void LaunchRunner::converse() {
   const double timeout = context_.options.setup_timeout_seconds;
   switch (task_.kind) {
   case LaunchKind::Parity:
-    store_gates_and_metrics(ask(worker, plain_request("parity"), "parity", timeout), true);
+    for (Process& process : processes_)
+      store_gates_and_metrics(
+          process, ask(process, plain_request("parity"), "parity", timeout), true);
     break;
   case LaunchKind::Memory:
-    store_gates_and_metrics(ask(worker, plain_request("memory"), "memory", timeout), false);
+    for (Process& process : processes_)
+      store_gates_and_metrics(
+          process, ask(process, plain_request("memory"), "memory", timeout), false);
     break;
   case LaunchKind::Timed:
   case LaunchKind::Traced:
   case LaunchKind::Loss:
-    rounds(worker);
+    rounds();
     break;
   }
-  finish(worker);
+  for (Process& process : processes_) finish(process);
 }
 
-json LaunchRunner::ask(WorkerProcess& worker,
-                       const json& request,
-                       const char* event,
-                       double timeout) {
+json LaunchRunner::ask(Process& process, const json& request, const char* event, double timeout) {
   const std::string op = request.at("op");
   // A round is finished after the first signal and after the limit; gates and memory, which can
   // take a minute, are cut off.
   const bool in_round = op == "round" || op == "finish", cut = op == "parity" || op == "memory";
   StopSignal::acknowledge_with(in_round ? context_.options.acknowledge_in_round
                                         : context_.options.acknowledge);
-  WorkerReply reply = worker.ask(request, event, WorkerProcess::Seconds(timeout), [&] {
+  WorkerReply reply = process.worker->ask(request, event, WorkerProcess::Seconds(timeout), [&] {
     return cut ? !context_.stopped().empty() : StopSignal::count() >= (in_round ? 2 : 1);
   });
   switch (reply.kind) {
@@ -216,11 +286,11 @@ json LaunchRunner::ask(WorkerProcess& worker,
     break;
   }
   const Retirement retired = require(parse_retired(reply.event), End::failed);
-  if (retired.variant >= request_.variants.size())
-    throw End::failed(fmt::format("the worker retired variant {}, the launch has {}",
-                                  retired.variant,
-                                  request_.variants.size()));
-  const LaunchVariant& variant = request_.variants[retired.variant];
+  const std::vector<LaunchVariant>& variants = process.request.variants;
+  if (retired.variant >= variants.size())
+    throw End::failed(fmt::format(
+        "the worker retired variant {}, the launch has {}", retired.variant, variants.size()));
+  const LaunchVariant& variant = variants[retired.variant];
   const std::string& name = variant.name;
   const std::string reason =
       printable(retired.reason) + (request.at("op") == "round" ? ", in " + round_text() : "");
@@ -234,12 +304,17 @@ json LaunchRunner::ask(WorkerProcess& worker,
   throw End::retired(fmt::format("variant '{}' was retired: {}", name, reason));
 }
 
-void LaunchRunner::greet(WorkerProcess& worker) {
-  outcome_.row.identity = require(
-      parse_hello(ask(worker, hello_request(), "hello", context_.options.setup_timeout_seconds)),
+void LaunchRunner::greet(Process& process) {
+  const Identity identity = require(
+      parse_hello(ask(process, hello_request(), "hello", context_.options.setup_timeout_seconds)),
       End::bad_input);
-  const Identity& identity = outcome_.row.identity;
-  context_.ledger.set_identity(outcome_.row.id, identity, "");
+  const LaunchVariant& variant = process.request.variants.front();
+  if (!variant.worker.empty()) check_own_build(variant, identity.build);
+  if (&process != &named_process()) return;
+  outcome_.row.identity = identity;
+  if (!variant.worker.empty()) outcome_.row.identity.build = context_.build;
+  context_.ledger.set_identity(outcome_.row.id, outcome_.row.identity, "");
+  if (!variant.worker.empty()) return;
   if (!context_.build.empty() && identity.build != context_.build)
     throw End::bad_input(fmt::format(
         "the worker's build {} is not the one that measured so far ({}): launches of two "
@@ -250,19 +325,47 @@ void LaunchRunner::greet(WorkerProcess& worker) {
   context_.build = identity.build;
 }
 
-void LaunchRunner::build(WorkerProcess& worker) {
-  const Built built = require(
-      parse_built(
-          ask(worker, launch_request(request_), "built", context_.options.setup_timeout_seconds)),
-      End::failed);
-  outcome_.row.build_order = built.build_order;
-  outcome_.row.identity.threads = built.threads;
-  context_.ledger.set_identity(outcome_.row.id, outcome_.row.identity, built.build_order);
+// A variant's own program is the same in all launches too.
+void LaunchRunner::check_own_build(const LaunchVariant& variant, const std::string& build) {
+  const auto measured = std::ranges::find_if(context_.data.metrics, [&](const MetricRow& metric) {
+    return metric.path == kWorkerBuildMetric && metric.variant == variant.id;
+  });
+  if (measured != context_.data.metrics.end() && measured->detail != build)
+    throw End::bad_input(fmt::format(
+        "{}: build {} is not the one that measured variant '{}' so far ({}); bring that build "
+        "back, or use --fork to start again",
+        variant.worker,
+        build,
+        variant.name,
+        measured->detail));
+  add_data({outcome_.row.id,
+            variant.id,
+            kWorkerBuildMetric,
+            "",
+            std::numeric_limits<double>::quiet_NaN(), // the value is the text
+            build});
+}
+
+void LaunchRunner::build(Process& process) {
+  const Built built = require(parse_built(ask(process,
+                                              launch_request(process.request),
+                                              "built",
+                                              context_.options.setup_timeout_seconds)),
+                              End::failed);
+  std::string& order = outcome_.row.build_order;
+  order += (order.empty() ? "" : " ") + built.build_order;
+  const bool named = &process == &named_process();
+  if (named) outcome_.row.identity.threads = built.threads;
+  context_.ledger.set_identity(outcome_.row.id, outcome_.row.identity, order);
   if (const auto other = other_data(context_.data, cell_, built.data)) throw End::bad_input(*other);
   built_ = true;
   if (!built.warning.empty()) context_.on_warning(built.warning);
-  outcome_.data = {data_fingerprint_row(outcome_.row.id, built.data)};
-  context_.ledger.add(outcome_.data, {}, {});
+  if (named) add_data(data_fingerprint_row(outcome_.row.id, built.data));
+}
+
+void LaunchRunner::add_data(MetricRow row) {
+  context_.ledger.add({row}, {}, {});
+  outcome_.data.push_back(std::move(row));
 }
 
 double LaunchRunner::round_timeout() const {
@@ -271,10 +374,10 @@ double LaunchRunner::round_timeout() const {
                   kRoundTimeoutFactor * median(round_seconds_));
 }
 
-void LaunchRunner::rounds(WorkerProcess& worker) {
+void LaunchRunner::rounds() {
   WarmUp warmup(on_gpu(cell_));
   for (int round = 0; timed_rounds_ < rounds_wanted(); ++round) {
-    one_round(worker, round, warmup);
+    one_round(round, warmup);
     const bool more = timed_rounds_ < rounds_wanted();
     if (const std::string why = context_.stopped(); more && !why.empty())
       throw End::stopped(why + place_text(round));
@@ -307,24 +410,39 @@ Tracing LaunchRunner::tracing(RoundKind kind) const {
                                                                         : Tracing::Off;
 }
 
-std::vector<VisitRow>
-LaunchRunner::visits_of_round(WorkerProcess& worker, int round, RoundKind kind) {
+std::vector<VisitRow> LaunchRunner::visits_of_round(int round, RoundKind kind) {
   const std::vector<std::size_t> order = context_.schedule.order(
       cell_.name, task_.index, task_.attempt, round, request_.variants.size());
   warmup_round_ = kind == RoundKind::Counted ? 0 : round + 1;
   const auto start = Clock::now();
-  const json event =
-      ask(worker, round_request(round, order, tracing(kind)), "round", round_timeout());
+  std::vector<VisitRow> visits;
+  if (processes_.size() == 1) {
+    visits = visits_in(processes_.front(), round, order, kind);
+  } else {
+    for (std::size_t position = 0; position < order.size(); ++position) {
+      visits.push_back(visits_in(process_of(order[position]), round, {0}, kind).front());
+      visits.back().position = static_cast<int>(position);
+    }
+  }
   round_seconds_.push_back(std::chrono::duration<double>(Clock::now() - start).count());
-  std::vector<VisitRow> visits =
-      require(parse_round(event, outcome_.row.id, round, order, request_.variants), End::failed);
   for (VisitRow& visit : visits) visit.warmup = kind != RoundKind::Counted;
   return visits;
 }
 
-void LaunchRunner::one_round(WorkerProcess& worker, int round, WarmUp& warmup) {
+std::vector<VisitRow> LaunchRunner::visits_in(Process& process,
+                                              int round,
+                                              const std::vector<std::size_t>& order,
+                                              RoundKind kind) {
+  const bool hold = processes_.size() > 1;
+  const json event =
+      ask(process, round_request(round, order, tracing(kind), hold), "round", round_timeout());
+  return require(parse_round(event, outcome_.row.id, round, order, process.request.variants),
+                 End::failed);
+}
+
+void LaunchRunner::one_round(int round, WarmUp& warmup) {
   const RoundKind kind = next_round(warmup);
-  const std::vector<VisitRow> visits = visits_of_round(worker, round, kind);
+  const std::vector<VisitRow> visits = visits_of_round(round, kind);
   std::vector<EventRow> events;
   if (kind == RoundKind::WarmUp && warmup.add(visits) != WarmUp::State::Warming) {
     outcome_.row.steady = warmup.state() == WarmUp::State::Steady;
@@ -350,22 +468,22 @@ void LaunchRunner::count_round(RoundKind kind, const std::vector<VisitRow>& visi
       });
 }
 
-void LaunchRunner::store_gates_and_metrics(const json& event, bool gates) {
-  if (gates)
-    outcome_.gates = require(parse_gates(event, outcome_.row.id, request_.variants), End::failed);
+void LaunchRunner::store_gates_and_metrics(const Process& process, const json& event, bool gates) {
+  const std::vector<LaunchVariant>& variants = process.request.variants;
+  std::vector<GateRow> rows;
+  if (gates) rows = require(parse_gates(event, outcome_.row.id, variants), End::failed);
   context_.ledger.add(
-      require(parse_metrics(event, outcome_.row.id, request_.variants), End::failed),
-      outcome_.gates,
-      {});
+      require(parse_metrics(event, outcome_.row.id, variants), End::failed), rows, {});
+  outcome_.gates.insert(outcome_.gates.end(), rows.begin(), rows.end());
 }
 
 // The launch's own measurements are stored by now; a bye that fails is still a failed launch.
-void LaunchRunner::finish(WorkerProcess& worker) {
+void LaunchRunner::finish(Process& process) {
   const json bye =
-      ask(worker, plain_request("finish"), "bye", context_.options.setup_timeout_seconds);
+      ask(process, plain_request("finish"), "bye", context_.options.setup_timeout_seconds);
   context_.ledger.add(
-      require(parse_metrics(bye, outcome_.row.id, request_.variants), End::failed), {}, {});
-  if (const std::string how = worker.finish(WorkerProcess::Seconds(kExitTimeoutSeconds));
+      require(parse_metrics(bye, outcome_.row.id, process.request.variants), End::failed), {}, {});
+  if (const std::string how = process.worker->finish(WorkerProcess::Seconds(kExitTimeoutSeconds));
       !how.empty())
     throw End::failed("the worker " + how + " at its end");
 }

@@ -1,8 +1,9 @@
-// One launch: a worker process from hello to bye, its rows written as they come.
+// One launch: its worker processes from hello to bye, its rows written as they come.
 #pragma once
 
 #include <chrono>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -42,11 +43,14 @@ struct LaunchOutcome {
   std::vector<GateRow> gates;
   std::vector<EventRow> events;
   int counted_rounds = 0, disturbed_rounds = 0;
-  std::vector<MetricRow> data; // fingerprint of what it read, once that is known
+  std::vector<MetricRow> data; // once known: fingerprint of what it read, builds of own workers
 };
 
 // A launch of a cell's reference alone, whose rows are not kept.
 LaunchRequest reference_request(const LedgerData& data, const CellRow& cell, std::string_view kind);
+// The run's worker, or the variant's own program, with the variant's environment.
+std::unique_ptr<WorkerProcess>
+start_worker(const RunOptions& options, const LaunchVariant& variant, const std::string& log);
 
 class LaunchRunner {
 public:
@@ -64,21 +68,36 @@ private:
     Counted,
   };
 
-  void converse(WorkerProcess& worker);
+  // One for all variants, or one a variant.
+  struct Process {
+    LaunchRequest request;
+    std::vector<std::size_t> variants = {}; // indices in request_.variants
+    std::unique_ptr<WorkerProcess> worker = nullptr;
+  };
+
+  void split();
+  Process& process_of(std::size_t variant);
+  const Process& named_process();
+  void start(Process& process);
+  void converse();
   nlohmann::json
-  ask(WorkerProcess& worker, const nlohmann::json& request, const char* event, double timeout);
-  void greet(WorkerProcess& worker);
-  void build(WorkerProcess& worker);
-  void rounds(WorkerProcess& worker);
-  void one_round(WorkerProcess& worker, int round, WarmUp& warmup);
+  ask(Process& process, const nlohmann::json& request, const char* event, double timeout);
+  void greet(Process& process);
+  void check_own_build(const LaunchVariant& variant, const std::string& build);
+  void build(Process& process);
+  void add_data(MetricRow row);
+  void rounds();
+  void one_round(int round, WarmUp& warmup);
   RoundKind next_round(const WarmUp& warmup) const;
   Tracing tracing(RoundKind kind) const;
-  std::vector<VisitRow> visits_of_round(WorkerProcess& worker, int round, RoundKind kind);
+  std::vector<VisitRow> visits_of_round(int round, RoundKind kind);
+  std::vector<VisitRow>
+  visits_in(Process& process, int round, const std::vector<std::size_t>& order, RoundKind kind);
   void count_round(RoundKind kind, const std::vector<VisitRow>& visits);
   std::string place_text(int round) const;
   std::string round_text() const;
-  void store_gates_and_metrics(const nlohmann::json& event, bool gates);
-  void finish(WorkerProcess& worker);
+  void store_gates_and_metrics(const Process& process, const nlohmann::json& event, bool gates);
+  void finish(Process& process);
   bool is_more_disturbed() const;
   void set_aside();
   void close(const End& end);
@@ -89,7 +108,8 @@ private:
   LaunchContext& context_;
   const CellRow& cell_;
   LaunchTask task_;
-  LaunchRequest request_;
+  LaunchRequest request_; // of all variants
+  std::vector<Process> processes_;
   LaunchOutcome outcome_;
   bool built_ = false;   // data and device are open: bad input from here on is this cell's alone
   int timed_rounds_ = 0; // counted ones, of a timed, a traced or a loss launch

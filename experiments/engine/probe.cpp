@@ -23,7 +23,8 @@ Result<ProbeResult> probe_cell(const RunOptions& options,
                                const LaunchRequest& request,
                                const std::string& log) {
   const WorkerProcess::Seconds timeout(options.setup_timeout_seconds);
-  WorkerProcess worker(options.worker_path, options.worker_arguments, log);
+  const auto started = start_worker(options, request.variants.front(), log);
+  WorkerProcess& worker = *started;
   WorkerReply reply = worker.ask(hello_request(), "hello", timeout);
   if (reply.kind == WorkerReply::Kind::Answer)
     reply = worker.ask(launch_request(request), "built", timeout);
@@ -51,7 +52,8 @@ PlanProbes probe_plan(const Plan& plan,
                       const std::function<void(const CellRow&)>& starting) {
   make_directory(log_directory);
   PlanProbes probes;
-  std::map<std::pair<std::string, std::string>, std::optional<ProbeResult>> known; // unit, config
+  // By unit, configuration and process.
+  std::map<std::vector<std::string>, std::optional<ProbeResult>> known;
   bool timed_on_gpu = false, failed_on_gpu = false;
   for (const CellRow& cell : plan.ledger.cells) {
     if (StopSignal::count() > 0) break;
@@ -61,7 +63,9 @@ PlanProbes probe_plan(const Plan& plan,
       continue;
     }
     const LaunchRequest request = reference_request(plan.ledger, cell, "probe");
-    const auto reference = std::pair(request.unit, request.variants.front().config_json);
+    const LaunchVariant& first = request.variants.front();
+    const std::vector<std::string> reference{
+        request.unit, first.config_json, first.environment, first.worker};
     auto probe = known.find(reference);
     if (probe == known.end()) {
       starting(cell);

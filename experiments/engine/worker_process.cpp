@@ -13,8 +13,10 @@
 #include <csignal>
 #include <cstring>
 #include <fstream>
+#include <map>
 #include <sstream>
 
+#include "core/lines.h"
 #include "core/protocol/protocol.h"
 #include "core/result.h"
 #include "core/system_call.h"
@@ -76,8 +78,11 @@ bool place(int from, int to) {
 }
 
 // The child between fork and exec: async-signal-safe calls only.
-[[noreturn]] void
-become_worker(const Pipes& pipes, const char* program, char* const* argv, pid_t engine) {
+[[noreturn]] void become_worker(const Pipes& pipes,
+                                const char* program,
+                                char* const* argv,
+                                char* const* environment,
+                                pid_t engine) {
   ::setpgid(0, 0);
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (::getppid() != engine) ::_exit(125); // the engine died before prctl
@@ -87,15 +92,38 @@ become_worker(const Pipes& pipes, const char* program, char* const* argv, pid_t 
   const int log = ::fcntl(pipes.log, F_DUPFD_CLOEXEC, 10);
   if (requests < 0 || events < 0 || log < 0) end_child(pipes.log, kTooManyFiles);
   if (place(requests, 0) && place(log, 1) && place(log, 2) && place(events, kWorkerEventFd))
-    ::execv(program, argv);
+    ::execve(program, argv, environment);
   end_child(log, kNotExecuted);
+}
+
+// "K=V" of every variable: the engine's own, and `changes` over them.
+std::vector<std::string> environment_with(const std::string& changes) {
+  std::map<std::string, std::string> variables;
+  const auto add = [&](const std::string& text) {
+    const std::size_t equals = text.find('=');
+    if (equals != std::string::npos) variables[text.substr(0, equals)] = text;
+  };
+  for (char** one = environ; *one != nullptr; ++one) add(*one);
+  for (const std::string& line : lines_of(changes)) add(line);
+  std::vector<std::string> result;
+  for (auto& [name, text] : variables) result.push_back(std::move(text));
+  return result;
+}
+
+// As execve() takes them; valid as long as `words` are.
+std::vector<char*> pointers(std::vector<std::string>& words) {
+  std::vector<char*> result;
+  for (std::string& word : words) result.push_back(word.data());
+  result.push_back(nullptr);
+  return result;
 }
 
 } // namespace
 
 WorkerProcess::WorkerProcess(const std::string& program,
                              const std::vector<std::string>& arguments,
-                             std::string log_path)
+                             std::string log_path,
+                             const std::string& environment)
     : log_path_(std::move(log_path)) {
   if (::access(program.c_str(), X_OK) != 0)
     bad_input("{}: the worker cannot be started ({}); build it, or check the installation with "
@@ -105,12 +133,11 @@ WorkerProcess::WorkerProcess(const std::string& program,
   const Pipes pipes = open_pipes(log_path_);
   std::vector<std::string> words{program};
   words.insert(words.end(), arguments.begin(), arguments.end());
-  std::vector<char*> argv;
-  for (std::string& word : words) argv.push_back(word.data());
-  argv.push_back(nullptr);
+  std::vector<std::string> variables = environment_with(environment);
+  const std::vector<char*> argv = pointers(words), envp = pointers(variables);
   const pid_t engine = ::getpid();
   pid_ = ::fork();
-  if (pid_ == 0) become_worker(pipes, program.c_str(), argv.data(), engine);
+  if (pid_ == 0) become_worker(pipes, program.c_str(), argv.data(), envp.data(), engine);
   const int error = errno;
   ::close(pipes.worker_requests);
   ::close(pipes.worker_events);

@@ -32,10 +32,12 @@ class WorkerProcess {
 public:
   using Seconds = std::chrono::duration<double>;
 
-  // Throws Failure when `program` cannot be started.
+  // `environment`: variables over the engine's own, "K=V\n" each. Throws Failure when `program`
+  // cannot be started.
   WorkerProcess(const std::string& program,
                 const std::vector<std::string>& arguments,
-                std::string log_path);
+                std::string log_path,
+                const std::string& environment = "");
   ~WorkerProcess();
   WorkerProcess(const WorkerProcess&) = delete;
   WorkerProcess& operator=(const WorkerProcess&) = delete;

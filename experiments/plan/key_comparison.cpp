@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <set>
 
+#include "core/lines.h"
 #include "core/text.h"
 #include "model/config/key_variants.h"
 
@@ -13,18 +14,27 @@ namespace assay {
 
 namespace {
 
-Level level_of(const MatrixVariant& variant) {
-  std::vector<std::string> keys;
+// "lr = 0.001, NCCL_ALGO=Tree, worker builds/1f3c/assay-worker".
+std::string summary_of(const MatrixVariant& variant) {
+  std::vector<std::string> parts;
   for (const ConfigValue& value : variant.set)
-    keys.push_back(fmt::format("{} = {}", value.key, value.value.dump()));
+    parts.push_back(fmt::format("{} = {}", value.key, value.value.dump()));
+  for (const std::string& line : lines_of(variant.environment)) parts.push_back(line);
+  if (!variant.worker.empty()) parts.push_back("worker " + variant.worker);
+  return parts.empty() ? "as the cell" : fmt::format("{}", fmt::join(parts, ", "));
+}
+
+Level level_of(const MatrixVariant& variant) {
   const auto apply = [set = variant.set](TrainConfig& config) {
     for (const ConfigValue& value : set)
       (void)value_or_throw(set_key(config, value.key, value.value));
   };
-  return {variant.name,
-          keys.empty() ? "as the cell" : fmt::format("{}", fmt::join(keys, ", ")),
-          apply,
-          ""};
+  return {variant.name, summary_of(variant), apply, ""};
+}
+
+bool same_process(const MatrixVariant* a, const MatrixVariant* b) {
+  return a == nullptr || b == nullptr ||
+         (a->environment == b->environment && a->worker == b->worker);
 }
 
 std::string wrong_key(const MatrixCell& cell, const std::string& key, const std::string& message) {
@@ -61,8 +71,31 @@ Result<Optimization> row_of_variants(const MatrixCell& cell) {
                  std::move(levels));
 }
 
-std::vector<std::string> wrong_variants(const MatrixCell& cell, const std::vector<Draft>& all) {
+const MatrixVariant* variant_of(const MatrixCell& cell, const Draft& draft) {
+  const auto found = std::ranges::find(cell.variants, draft.level->name, &MatrixVariant::name);
+  return found == cell.variants.end() ? nullptr : &*found;
+}
+
+std::string why_own_processes(const MatrixCell& cell, const std::vector<Draft>& all) {
+  const Draft& baseline = all.front();
+  for (auto draft = all.begin() + 1; draft != all.end(); ++draft) {
+    const std::set<std::string> keys = process_keys(differing_keys(baseline.config, draft->config));
+    if (!keys.empty())
+      return fmt::format("'{}' has another {}", draft->level->name, fmt::join(keys, " and "));
+    if (!same_process(variant_of(cell, baseline), variant_of(cell, *draft)))
+      return fmt::format("'{}' has another environment or worker", draft->level->name);
+  }
+  return "";
+}
+
+std::vector<std::string>
+wrong_variants(const MatrixCell& cell, const std::vector<Draft>& all, bool twin) {
   std::vector<std::string> problems;
+  if (std::ranges::none_of(cell.variants, &std::string::empty, &MatrixVariant::worker))
+    problems.push_back(wrong_key(cell,
+                                 "variants",
+                                 "every variant has a `worker` of its own; one at least runs this "
+                                 "build's, so leave it out there"));
   const Draft& baseline = all.front();
   for (auto draft = all.begin() + 1; draft != all.end(); ++draft) {
     const std::string& name = draft->level->name;
@@ -71,15 +104,24 @@ std::vector<std::string> wrong_variants(const MatrixCell& cell, const std::vecto
           cell, "variants/" + name, fmt::format("variant '{}': {}", printable(name), message)));
     };
     const std::set<std::string> keys = differing_keys(baseline.config, draft->config);
-    if (keys.empty())
-      refuse(fmt::format("trains exactly as the baseline '{}' does; give it another key",
+    const bool own_process = !same_process(variant_of(cell, baseline), variant_of(cell, *draft));
+    if (keys.empty() && !own_process)
+      refuse(fmt::format("trains exactly as the baseline '{}' does; give it another key, or `env` "
+                         "or `worker`",
                          baseline.level->name));
-    if (const auto one = process_keys(keys); !one.empty())
-      refuse(fmt::format("{} cannot differ within a process, and this build compares variants in "
-                         "one process; measure two matrices instead",
-                         fmt::join(one, " and ")));
-    if (const auto work = batch_keys(keys);
-        !work.empty() && cell.unit.value_or(Unit::TrainStep) != Unit::Token)
+    const std::set<std::string> same = same_keys(keys);
+    std::set<std::string> one = process_keys(keys);
+    for (const std::string& key : same) one.erase(key);
+    if (!same.empty())
+      refuse(fmt::format("{} cannot differ within a comparison; measure two matrices instead",
+                         fmt::join(same, " and ")));
+    if (twin && (own_process || !one.empty()))
+      refuse(fmt::format("{} cannot differ within a process; leave out interleave = \"twin\"",
+                         own_process ? "environment and worker"
+                                     : fmt::format("{}", fmt::join(one, " and "))));
+    std::set<std::string> work = batch_keys(keys);
+    if (keys.contains("ranks")) work.insert("ranks");
+    if (!work.empty() && cell.unit.value_or(Unit::TrainStep) != Unit::Token)
       refuse(
           fmt::format("another {} gives a step other tokens, so that times of steps say nothing; "
                       "unit = \"token\" compares times per token",

@@ -14,7 +14,15 @@ namespace assay {
 // The cell's variants as the levels of a row of its own, the baseline first. Errors name the line.
 Result<Optimization> row_of_variants(const MatrixCell& cell);
 
-// What cannot be compared in one process, one problem a difference; `all` begins with the baseline.
-std::vector<std::string> wrong_variants(const MatrixCell& cell, const std::vector<Draft>& all);
+// The variant of the cell that a draft was made from; nullptr for a level of an optimization.
+const MatrixVariant* variant_of(const MatrixCell& cell, const Draft& draft);
+
+// Why the variants need processes of their own, "'b' has another threads", or "". `all` begins with
+// the baseline.
+std::string why_own_processes(const MatrixCell& cell, const std::vector<Draft>& all);
+
+// What cannot be compared, one problem a difference. `twin`: all variants run in one process.
+std::vector<std::string>
+wrong_variants(const MatrixCell& cell, const std::vector<Draft>& all, bool twin);
 
 } // namespace assay

@@ -1,6 +1,7 @@
 #include "experiments/plan/matrix.h"
 
 #include <algorithm>
+#include <cctype>
 #include <charconv>
 #include <limits>
 #include <map>
@@ -71,11 +72,17 @@ void read_measure(TomlTable& root, Matrix& matrix) {
   matrix.rounds = small(table, "rounds");
   matrix.visit_steps = small(table, "visit_steps");
   matrix.discard_steps = small(table, "discard_steps", 0);
-  if (const auto interleave = table.text("interleave"); interleave && *interleave != "twin")
-    root.problems().add(
-        table.node("interleave"),
-        fmt::format("[measure] interleave = '{}' is not supported by this build; use \"twin\"",
-                    printable(*interleave)));
+  if (const auto mode = table.text("interleave")) {
+    const std::vector<std::string> modes{"auto", "twin", "turns"};
+    const auto found = std::ranges::find(modes, *mode);
+    if (found == modes.end())
+      root.problems().add(table.node("interleave"),
+                          fmt::format("[measure] interleave takes auto, twin or turns, not '{}'{}",
+                                      printable(*mode),
+                                      did_you_mean(*mode, modes)));
+    else
+      matrix.interleave = static_cast<Interleave>(found - modes.begin());
+  }
   table.no_other_keys();
 }
 
@@ -149,6 +156,33 @@ std::map<std::string, std::string> places_of(const toml::table& raw, TomlProblem
   return places;
 }
 
+// "K=V\n" of each variable.
+std::string read_environment(TomlTable& variant) {
+  const toml::table* raw = variant.table("env");
+  if (raw == nullptr) return "";
+  std::string environment;
+  for (const auto& [key, node] : *raw) {
+    const std::string name(key.str());
+    const bool named = !name.empty() && std::isdigit(static_cast<unsigned char>(name[0])) == 0 &&
+                       std::ranges::all_of(name, [](unsigned char c) {
+                         return c == '_' || (c < 0x80 && std::isalnum(c) != 0);
+                       });
+    const auto* value = node.as_string();
+    if (!named)
+      variant.problems().add(&node,
+                             fmt::format("{} env: '{}' is no name of an environment variable",
+                                         variant.path(),
+                                         printable(name)));
+    else if (value == nullptr || value->get().find('\n') != std::string::npos ||
+             value->get().find('\0') != std::string::npos)
+      variant.problems().add(
+          &node, fmt::format("{} env: {} takes one line of text in quotes", variant.path(), name));
+    else
+      environment += fmt::format("{}={}\n", name, value->get());
+  }
+  return environment;
+}
+
 // Tables are read by name; a person lists variants in an order that means something.
 std::vector<MatrixVariant> read_variants(TomlTable& cell) {
   const toml::table* raw = cell.table("variants");
@@ -176,6 +210,13 @@ std::vector<MatrixVariant> read_variants(TomlTable& cell) {
     MatrixVariant variant{name, {}, cell.problems().place(&node)};
     if (const toml::table* set = table.table("set"))
       variant.set = config_values(*set, cell.problems());
+    variant.environment = read_environment(table);
+    if (const auto worker = table.text("worker")) {
+      variant.worker = *worker;
+      if (worker->empty())
+        cell.problems().add(table.node("worker"),
+                            table.path() + " worker takes the path of an assay-worker program");
+    }
     table.no_other_keys();
     placed.emplace_back(node.source().begin, std::move(variant));
   }

@@ -36,7 +36,12 @@ struct MatrixVariant {
   std::string name;
   std::vector<ConfigValue> set; // over the cell's
   std::string where;
+  // Of its own process: variables as "K=V\n", and the worker's program; "": the run's.
+  std::string environment = {}, worker = {};
 };
+
+// How variants take turns: all in one process, each in a process of its own, or what they need.
+enum class Interleave { Auto, Twin, Turns };
 
 struct MatrixCell {
   std::string name, optimization;
@@ -68,6 +73,7 @@ struct Matrix {
   std::vector<MatrixCell> cells;
   std::optional<double> sesoi; // absent: 1 % on the CPU, 0.5 % on a GPU
   double alpha = 0.05, power = 0.8;
+  Interleave interleave = Interleave::Auto;
   DisturbanceLimits limits;                              // [limits]
   std::optional<int> rounds, visit_steps, discard_steps; // [measure]: defaults for all cells
   int traced_rounds = 10;                                // [trace]: 0 leaves traced launches out

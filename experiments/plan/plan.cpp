@@ -27,9 +27,9 @@ namespace {
 
 constexpr double kMemoryShare = 0.70; // of host or device memory that replicas may take
 constexpr int kRoundsCpu = 40, kRoundsGpu = 60;
-// A train step passes all it uses through the caches; an evaluation runs on what the visit before
-// it left there, so the first of a visit is discarded on the CPU as well.
-constexpr int kVisitStepsGpu = 5, kVisitEvaluationsCpu = 2, kDiscard = 1, kFewestStepsGpu = 4;
+// Units of a visit. A train step on the CPU passes all it uses through the caches, so none has to
+// be discarded; an evaluation, and whatever follows another process, runs on what that left there.
+constexpr int kCountedGpu = 4, kCountedInTurnCpu = 2, kDiscard = 1, kFewestStepsGpu = 4;
 constexpr int kMostStepsInCommon = 16;
 constexpr double kAbsurdMargin = 1; // nats per token: e times the perplexity counts as none
 constexpr double kSesoiCpu = 0.01, kSesoiGpu = 0.005;
@@ -107,6 +107,7 @@ private:
                   const std::string& name,
                   const std::vector<Draft>& group);
   void visit_shape(const MatrixCell& cell, const std::vector<Draft>& group, CellRow& row);
+  bool takes_turns(const MatrixCell& cell, const std::vector<Draft>& all);
   void note_other_tokens(const std::vector<Draft>& group, const CellRow& row);
   void loss_shape(const MatrixCell& cell, const Optimization& optimization, CellRow& row);
   void add_claims();
@@ -134,7 +135,9 @@ void Planner::add_cell(const MatrixCell& cell) {
     return;
   }
   if (!row->of_table)
-    for (const std::string& problem : wrong_variants(cell, all)) problems_.add(problem);
+    for (const std::string& problem :
+         wrong_variants(cell, all, matrix_.interleave == Interleave::Twin))
+      problems_.add(problem);
   check_data(all.front().config, cell);
   const auto split = groups(cell, all);
   for (std::size_t i = 0; i < split.size(); ++i)
@@ -289,10 +292,10 @@ int steps_in_common(const std::vector<Draft>& group, int least) {
 // K of a visit of the baseline, where the matrix does not say.
 int default_visit_steps(const std::vector<Draft>& group, const CellRow& row) {
   const bool gpu = group.front().config.device == Device::Cuda;
-  const int steps = gpu ? kVisitStepsGpu : row.unit == "evaluation" ? kVisitEvaluationsCpu : 1;
-  if (!by_token(row)) return steps;
-  const int counted = steps_in_common(group, gpu ? steps - kDiscard : steps);
-  return counted == 1 ? 1 : counted + kDiscard;
+  const bool discards = gpu || row.turns || row.unit == "evaluation";
+  int counted = gpu ? kCountedGpu : row.turns ? kCountedInTurnCpu : 1;
+  if (by_token(row)) counted = steps_in_common(group, counted);
+  return counted + (discards || counted > 1 ? kDiscard : 0);
 }
 
 // Visits of a token cell differ in steps, so that their tokens are alike.
@@ -310,6 +313,14 @@ void Planner::note_other_tokens(const std::vector<Draft>& group, const CellRow& 
                       draft.level->name,
                       other,
                       tokens));
+}
+
+bool Planner::takes_turns(const MatrixCell& cell, const std::vector<Draft>& all) {
+  const std::string why = why_own_processes(cell, all);
+  if (why.empty()) return matrix_.interleave == Interleave::Turns;
+  plan_.notes.push_back(fmt::format(
+      "cell '{}': each variant runs in a process of its own, since {}", cell.name, why));
+  return true;
 }
 
 void Planner::visit_shape(const MatrixCell& cell, const std::vector<Draft>& group, CellRow& row) {
@@ -390,6 +401,7 @@ void Planner::write_cell(const MatrixCell& cell,
   const bool gpu = group.front().config.device == Device::Cuda;
   any_gpu_ = any_gpu_ || gpu;
   CellRow out;
+  out.turns = takes_turns(cell, group);
   out.id = static_cast<std::int64_t>(ledger.cells.size()) + 1;
   out.name = name;
   out.optimization = row.name;
@@ -400,8 +412,15 @@ void Planner::write_cell(const MatrixCell& cell,
   loss_shape(cell, row, out);
   const auto add = [&](const std::string& variant, const Draft& draft, Role role) {
     const auto id = static_cast<std::int64_t>(ledger.variants.size()) + 1;
-    ledger.variants.push_back(
-        {id, out.id, variant, draft.level->name, role, to_json(draft.config).dump()});
+    const MatrixVariant* described = variant_of(cell, draft);
+    ledger.variants.push_back({id,
+                               out.id,
+                               variant,
+                               draft.level->name,
+                               role,
+                               to_json(draft.config).dump(),
+                               described == nullptr ? "" : described->environment,
+                               described == nullptr ? "" : described->worker});
     ledger.costs.push_back(cost_row(id, draft.config));
   };
   for (const Draft& draft : group)

@@ -3,7 +3,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <cmath>
 #include <iterator>
 
 #include "core/text.h"
@@ -20,6 +19,7 @@ const std::set<std::string> kProcessKeys{"data",
                                          "threads",
                                          "tokenizer",
                                          "tokenizer_threads"};
+const std::set<std::string> kSameKeys{"data", "device", "seed", "tokenizer"};
 const std::set<std::string> kBatchKeys{"accumulate", "batch_rows", "eval_batches", "seq_len"};
 const std::set<std::string> kModelKeys{"chunk_size",
                                        "conv_kernel",
@@ -83,18 +83,16 @@ std::set<std::string> process_keys(const std::set<std::string>& keys) {
   return common(keys, kProcessKeys);
 }
 
+std::set<std::string> same_keys(const std::set<std::string>& keys) {
+  return common(keys, kSameKeys);
+}
+
 std::set<std::string> batch_keys(const std::set<std::string>& keys) {
   return common(keys, kBatchKeys);
 }
 
 std::int64_t step_tokens(const TrainConfig& config) {
   return config.seq_len * config.batch_rows * config.accumulate * config.ranks;
-}
-
-int steps_of_equal_tokens(const TrainConfig& baseline, const TrainConfig& config, int steps) {
-  const double tokens = static_cast<double>(step_tokens(baseline)) * steps;
-  return std::max(1,
-                  static_cast<int>(std::lround(tokens / static_cast<double>(step_tokens(config)))));
 }
 
 std::set<std::string> model_keys(const std::set<std::string>& keys) {

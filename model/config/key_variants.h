@@ -24,6 +24,8 @@ Result<Unit> unit_named(const std::string& name);
 
 // Of `keys`, those that have one value in a process, whatever runs in it.
 std::set<std::string> process_keys(const std::set<std::string>& keys);
+// Of those, the ones that no comparison can vary: they decide what is trained on, and where.
+std::set<std::string> same_keys(const std::set<std::string>& keys);
 // Of `keys`, those that decide which tokens a step or an evaluation takes.
 std::set<std::string> batch_keys(const std::set<std::string>& keys);
 // Of `keys`, those that decide a model's parameters or what its layers need of a batch.
@@ -31,8 +33,5 @@ std::set<std::string> model_keys(const std::set<std::string>& keys);
 
 // Tokens that an optimizer step trains on, of all ranks. `config` is resolved.
 std::int64_t step_tokens(const TrainConfig& config);
-// The number of steps, at least 1, in which `config` takes nearest to what the baseline takes in
-// `steps`: what a visit of unit `token` counts.
-int steps_of_equal_tokens(const TrainConfig& baseline, const TrainConfig& config, int steps);
 
 } // namespace assay

@@ -4,7 +4,10 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdlib>
 #include <cstring>
+#include <fstream>
+#include <string>
 #include <utility>
 
 #include "core/text.h"
@@ -52,6 +55,14 @@ GpuInfo read_info(const NvmlApi& api, NvmlApi::Device device) {
 std::string reason(const NvmlApi& api, NvmlApi::Status status) {
   const char* const text = api.error_string(status);
   return fmt::format("NVML error {}: {}", status, text == nullptr ? "?" : printable(text));
+}
+
+// Processes that take turns with this one have its parent, and wait while this one is timed.
+bool is_sibling(unsigned pid) {
+  std::ifstream file(fmt::format("/proc/{}/status", pid));
+  for (std::string line; std::getline(file, line);)
+    if (line.starts_with("PPid:")) return std::atoi(line.c_str() + 5) == ::getppid();
+  return false;
 }
 
 } // namespace
@@ -121,7 +132,9 @@ std::optional<std::int64_t> NvmlSampler::count_foreign_processes() {
   // Without our own entry the list is of other numbers, or filtered: it proves nothing about
   // strangers.
   if (own == 0 && !own_pid_visible_) return std::nullopt;
-  return static_cast<std::int64_t>(count) - own;
+  return std::count_if(processes_.begin(), end, [](const NvmlProcess& process) {
+    return process.pid != static_cast<unsigned>(::getpid()) && !is_sibling(process.pid);
+  });
 }
 
 void NvmlSampler::sample(Covariates& into) {

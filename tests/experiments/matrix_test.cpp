@@ -286,8 +286,8 @@ TEST(Matrix, QualityMistakes) {
 TEST(Matrix, RefusesWhatThisBuildDoesNotKnow) {
   EXPECT_THAT(problem(kHead + kCell + "[toggles.x]\nkey = \"lr\"\n"),
               HasSubstr("unknown key 'toggles'"));
-  EXPECT_THAT(problem(kHead + kCell + "[measure]\ninterleave = \"turns\"\n"),
-              HasSubstr("interleave = 'turns'"));
+  EXPECT_THAT(problem(kHead + kCell + "[measure]\ninterleave = \"turn\"\n"),
+              test::names("m.toml:6", "'turn'", "'turns'"));
   EXPECT_THAT(problem(kHead + "[matrix]\ndesign = \"factorial\"\noptimizations = [\"varlen\"]\n"),
               HasSubstr("design = 'factorial'"));
 }

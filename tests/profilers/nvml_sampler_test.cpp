@@ -3,8 +3,10 @@
 #include "profilers/machine/nvml_sampler.h"
 
 #include <gtest/gtest.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <cstring>
 #include <string>
 #include <vector>
@@ -188,6 +190,25 @@ TEST_F(NvmlSamplerTest, AGrowingProcessListIsReadAgainAndAnEndlessOneIsAbsent) {
 TEST_F(NvmlSamplerTest, AnEmptyListMeansNobodyElse) {
   driver_.pids.clear();
   EXPECT_EQ(sample().foreign_processes, 0);
+}
+
+// A process that takes turns with this one has its parent; it waits while this one is timed.
+TEST_F(NvmlSamplerTest, ASiblingIsNoStranger) {
+  const pid_t sibling = ::fork();
+  if (sibling == 0) {
+    ::pause();
+    ::_exit(0);
+  }
+  const pid_t own = ::fork();
+  if (own == 0) {
+    driver_.pids = {static_cast<unsigned>(::getpid()), static_cast<unsigned>(sibling), 1};
+    ::_exit(static_cast<int>(sample().foreign_processes.value_or(99)));
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(own, &status, 0), own);
+  ::kill(sibling, SIGKILL);
+  ::waitpid(sibling, nullptr, 0);
+  EXPECT_EQ(WEXITSTATUS(status), 1);
 }
 
 TEST_F(NvmlSamplerTest, InAContainerTheListCountsOnlyIfItShowsThisProcess) {

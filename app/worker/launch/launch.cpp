@@ -307,6 +307,7 @@ std::pair<VisitResult, Covariates> Launch::observed_visit(std::size_t variant,
 // Every variant of the round is visited before one is retired: when several lose their loss, the
 // first of them is, the reference before the levels, which are then not to blame.
 json Launch::round(const json& message) {
+  resume_data(); // the round before may have held them
   const auto units = for_every_variant([&](std::size_t i) { return next_units(i); });
   pause_data();
   json visits = json::array();
@@ -331,7 +332,7 @@ json Launch::round(const json& message) {
   }
   if (!not_finite.empty())
     throw Retired{not_finite.begin()->first, kCauseLoss, not_finite.begin()->second};
-  resume_data();
+  if (!message.value("hold", false)) resume_data(); // else another process is timed
   return {{"event", "round"}, {"round", number}, {"visits", visits}};
 }
 

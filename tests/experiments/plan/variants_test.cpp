@@ -98,8 +98,17 @@ TEST_F(VariantsTest, MistakesOfTheFileNameTheirLine) {
               test::names("m.toml:8", "expect"));
   EXPECT_THAT(problem("name = \"n\"\n[cell.variants]\na = {}\ncontrol = { set = { lr = 0.1 } }\n"),
               test::names("m.toml:10", "control"));
-  EXPECT_THAT(problem("name = \"n\"\n[cell.variants]\na = {}\nb = { env = { A = \"1\" } }\n"),
-              test::names("m.toml:10", "'env'"));
+  EXPECT_THAT(problem("name = \"n\"\n[cell.variants]\na = {}\nb = { environ = { A = \"1\" } }\n"),
+              test::names("m.toml:10", "'environ'", "'env'"));
+  EXPECT_THAT(problem("name = \"n\"\n[cell.variants]\na = {}\nb = { env = { A = 1 } }\n"),
+              test::names("m.toml:10", "'b'", "A takes"));
+  EXPECT_THAT(problem("name = \"n\"\n[cell.variants]\na = {}\nb = { env = { \"1A\" = \"1\" } }\n"),
+              test::names("m.toml:10", "'b'", "'1A'"));
+  EXPECT_THAT(
+      problem("name = \"n\"\n[cell.variants]\na = { worker = \"w\" }\nb = { worker = \"v\" }\n"),
+      test::names("m.toml:8", "worker"));
+  EXPECT_THAT(problem("name = \"n\"\n[cell.variants]\na = {}\nb = { worker = \"\" }\n"),
+              test::names("m.toml:10", "'b'", "worker"));
   EXPECT_THAT(problem("name = \"n\"\n[cell.variants]\na = {}\nb = { set = { lrr = 0.1 } }\n"),
               test::names("m.toml:10", "'lr'"));
   EXPECT_THAT(problem("name = \"n\"\n[cell.variants]\na = {}\nb = 3\n"),
@@ -107,11 +116,16 @@ TEST_F(VariantsTest, MistakesOfTheFileNameTheirLine) {
 }
 
 TEST_F(VariantsTest, WhatOneProcessCannotCompareIsRefused) {
-  const auto with = [&](const std::string& set, const std::string& keys = "") {
-    return problem("name = \"n\"\n" + keys + "[cell.variants]\na = {}\nb = { set = { " + set +
-                   " } }\n");
-  };
-  EXPECT_THAT(with("threads = 2"), test::names("m.toml:10", "'b'", "threads"));
+  const auto with =
+      [&](const std::string& set, const std::string& keys = "", const std::string& tables = "") {
+        return problem("name = \"n\"\n" + keys + "[cell.variants]\na = {}\nb = { set = { " + set +
+                       " } }\n" + tables);
+      };
+  EXPECT_EQ(with("threads = 2"), ""); // each in a process of its own
+  EXPECT_THAT(with("threads = 2", "", "[measure]\ninterleave = \"twin\"\n"),
+              test::names("m.toml:10", "'b'", "threads", "twin"));
+  EXPECT_THAT(with("seed = 2, threads = 2"), test::names("m.toml:10", "'b'", "seed"));
+  EXPECT_THAT(with("ranks = 2"), test::names("m.toml:10", "ranks", "unit = \"token\""));
   EXPECT_THAT(with("seq_len = 64, batch_rows = 1"),
               test::names("batch_rows and seq_len", "unit = \"token\""));
   EXPECT_EQ(with("seq_len = 64, batch_rows = 1", "unit = \"token\"\n"), "");
