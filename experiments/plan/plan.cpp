@@ -8,6 +8,7 @@
 #include <set>
 
 #include "core/file_kind.h"
+#include "core/ledger/launch_rules.h"
 #include "core/ledger/plan_json.h"
 #include "core/text.h"
 #include "experiments/evidence/cell_view.h"
@@ -301,18 +302,18 @@ int default_visit_steps(const std::vector<Draft>& group, const CellRow& row) {
 // Visits of a token cell differ in steps, so that their tokens are alike.
 void Planner::note_other_tokens(const std::vector<Draft>& group, const CellRow& row) {
   const int counted = row.visit_steps - row.discard_steps;
-  const TrainConfig& baseline = group.front().config;
-  const std::int64_t tokens = counted * step_tokens(baseline);
-  for (const Draft& draft : group)
-    if (const std::int64_t other =
-            steps_of_equal_tokens(baseline, draft.config, counted) * step_tokens(draft.config);
-        other != tokens)
+  const std::int64_t baseline = step_tokens(group.front().config), tokens = counted * baseline;
+  for (const Draft& draft : group) {
+    const std::int64_t own = step_tokens(draft.config),
+                       other = own * steps_of_equal_tokens(baseline, own, counted);
+    if (other != tokens)
       plan_.notes.push_back(
           fmt::format("cell '{}': a visit of '{}' counts {} tokens, the baseline's {}",
                       row.name,
                       draft.level->name,
                       other,
                       tokens));
+  }
 }
 
 bool Planner::takes_turns(const MatrixCell& cell, const std::vector<Draft>& all) {

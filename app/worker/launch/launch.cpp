@@ -13,6 +13,7 @@
 
 #include "app/worker/launch/guard_memory.h"
 #include "core/fallback.h"
+#include "core/ledger/launch_rules.h"
 #include "core/protocol/visit_json.h"
 #include "core/statistics/statistics.h"
 #include "core/stopwatch.h"
@@ -193,8 +194,8 @@ UnitData Launch::next_unit_data(std::size_t variant) {
 
 int Launch::visit_steps(std::size_t variant) const {
   if (unit_ != "token") return visit_steps_;
-  return discard_steps_ + steps_of_equal_tokens(reference(),
-                                                variants_[variant].config,
+  return discard_steps_ + steps_of_equal_tokens(step_tokens(reference()),
+                                                step_tokens(variants_[variant].config),
                                                 visit_steps_ - discard_steps_);
 }
 

@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "core/ledger/launch_rules.h"
 #include "model/config/key_variants.h"
 #include "tests/experiments/support.h"
 #include "tests/names.h"
@@ -158,15 +159,13 @@ TEST_F(VariantsTest, VisitsOfTokensTakeWholeStepsOfAll) {
 }
 
 TEST(KeyVariants, StepsOfEqualTokens) {
-  TrainConfig baseline, other;
-  baseline.seq_len = 64, baseline.batch_rows = 4;
-  other.seq_len = 32, other.batch_rows = 2, other.accumulate = 2;
-  EXPECT_EQ(step_tokens(baseline), 256 * baseline.accumulate * baseline.ranks);
-  EXPECT_EQ(steps_of_equal_tokens(baseline, other, 3), 6);
-  EXPECT_EQ(steps_of_equal_tokens(other, baseline, 5), 3); // 640 tokens, nearest to 2.5 steps
-  EXPECT_EQ(steps_of_equal_tokens(other, baseline, 1), 1);
-  baseline.accumulate = 100;
-  EXPECT_EQ(steps_of_equal_tokens(other, baseline, 1), 1);
+  TrainConfig config;
+  config.seq_len = 64, config.batch_rows = 4, config.accumulate = 3, config.ranks = 2;
+  EXPECT_EQ(step_tokens(config), 1536);
+  EXPECT_EQ(steps_of_equal_tokens(256, 128, 3), 6);
+  EXPECT_EQ(steps_of_equal_tokens(128, 256, 5), 3); // 640 tokens are 2.5 steps
+  EXPECT_EQ(steps_of_equal_tokens(128, 250, 3), 2);
+  EXPECT_EQ(steps_of_equal_tokens(128, 25600, 1), 1);
 }
 
 // A key that is renamed would be refused nowhere any more.
