@@ -317,8 +317,10 @@ std::string comparison_text(const Comparison& comparison) {
 
 std::string unit_line(const CellReport& cell, const Comparison& comparison) {
   if (!comparison.effect) return "";
-  return fmt::format(
-      "{} per {} (median)", unit_time_text(*comparison.effect), unit_text(cell.cell));
+  return fmt::format("{} per {} (median{})",
+                     unit_time_text(*comparison.effect),
+                     unit_text(cell.cell),
+                     cell.cell.turns ? "; each side in a process of its own" : "");
 }
 
 std::string all_pairs_line(const Comparison& comparison) {

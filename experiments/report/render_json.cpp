@@ -231,6 +231,7 @@ ordered_json cell_json(const CellReport& value) {
                       {"summary", text(value.summary)},
                       {"equivalence", text(value.equivalence)},
                       {"unit", text(value.cell.unit)},
+                      {"turns", value.cell.turns},
                       {"rounds", value.cell.rounds},
                       {"visit_steps", value.cell.visit_steps},
                       {"discard_steps", value.cell.discard_steps},
