@@ -1,4 +1,4 @@
-// Cells that compare sets of training keys: [cell.variants].
+// Cells that compare sets of training keys, [cell.variants], and claims about such sets.
 #pragma once
 
 #include <string>
@@ -7,6 +7,7 @@
 #include "core/result.h"
 #include "experiments/plan/drafts.h"
 #include "experiments/plan/matrix.h"
+#include "experiments/plan/toml_reader.h"
 #include "model/config/optimization.h"
 
 namespace assay {
@@ -16,5 +17,10 @@ Result<Optimization> row_of_variants(const MatrixCell& cell);
 
 // What cannot be compared in one process, one problem a difference; `all` begins with the baseline.
 std::vector<std::string> wrong_variants(const MatrixCell& cell, const std::vector<Draft>& all);
+
+// `from` and `to` of a claim, both { set = { … } }, as JSON objects of the values that a plan
+// stores. Refused, unless the claim says in `unmet` why nothing tests it: keys that no cell
+// compares, or that are not in both sets with different values.
+void read_key_sets(TomlTable& table, ClaimRow& claim);
 
 } // namespace assay

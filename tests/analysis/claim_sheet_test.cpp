@@ -90,7 +90,7 @@ TEST(ClaimSheet, AResultOfAnotherVersionOfItsClaimSaysSo) {
   const std::string text = render_claims_table(sheet, {.width = 200});
   EXPECT_THAT(text, test::names("; 1 result", "another version of"));
   EXPECT_THAT(text, HasSubstr("  CONFIRMED\n    measured 10."));
-  EXPECT_THAT(text, test::names("8 to 12", "slow to fast", "(other: gain, stages)\n"));
+  EXPECT_THAT(text, test::names("8 to 12", "slow → fast", "(other: gain, stages)\n"));
   const json out = json::parse(render_claims_json(sheet));
   EXPECT_EQ(out["claims"][0]["results"][0]["claim_changed"], json::array({"gain", "stages"}));
   EXPECT_EQ(out["claims"][0]["results"][0]["claimed"], json::array({0.08, 0.12}));
