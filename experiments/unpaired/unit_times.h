@@ -12,7 +12,7 @@ namespace assay {
 
 struct UnitTimes {
   std::vector<double> by_launch;         // median of ln(ns of a unit) over the visits that count
-  std::optional<double> tokens_per_unit; // over the same visits; nothing without one
+  std::optional<double> tokens_per_unit; // over all timed visits; nothing without one
 };
 UnitTimes unit_times(const CellView& cell, const VariantRow& variant);
 

@@ -223,9 +223,7 @@ LedgerData keys_ledger(const std::string& fast_config) {
   claim.to = R"({"precision":"bf16"})";
   plan.claims = {claim};
   LedgerData data = synthetic::synthetic_ledger(plan);
-  data.optimizations[0].scope = kScopeOfKeys;
-  for (VariantRow& variant : data.variants)
-    if (variant.name == "fast") variant.config_json = fast_config;
+  synthetic::compare_keys(data, fast_config);
   return data;
 }
 
