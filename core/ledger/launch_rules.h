@@ -1,9 +1,12 @@
-// Rules of launches that the engine follows and that judgements read.
+// Rules and marks of launches that the engine follows and that judgements read.
 #pragma once
 
 #include <cstdint>
 
 namespace assay {
+
+// Metric of a launch: which data it read; its detail is the value (docs/ledger.md).
+inline constexpr const char* kDataFingerprintMetric = "data/fingerprint";
 
 // Whether a timed launch that was cut off is partial and may count: at least half of the planned
 // rounds, and one.

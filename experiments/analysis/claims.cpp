@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <set>
+#include <tuple>
 
 #include "core/ledger/stored_config.h"
 #include "model/config/train_config.h"
@@ -89,6 +91,35 @@ std::vector<Unmet> unmet(const ClaimRow& claim, const CellRow& cell, const std::
     }
   }
   return result;
+}
+
+std::set<std::string> differing(const json& a, const json& b) {
+  std::set<std::string> keys;
+  for (const auto& [key, value] : a.items())
+    if (b.value(key, json()) != value) keys.insert(key);
+  for (const auto& [key, value] : b.items())
+    if (!a.contains(key)) keys.insert(key);
+  return keys;
+}
+
+bool compares_keys(const LedgerData& plan, const CellRow& cell) {
+  return std::ranges::any_of(plan.optimizations, [&](const OptimizationRow& row) {
+    return row.name == cell.optimization && row.scope == kScopeOfKeys;
+  });
+}
+
+// A side of a claim about keys; empty for a level.
+json key_set(const std::string& side) {
+  return stored_config(side); // stored as configurations are: an object, or none
+}
+
+// "lr = 0.001, precision = bf16"
+std::string keys_text(const std::string& set) {
+  std::string text;
+  const json keys = key_set(set);
+  for (const auto& [key, value] : keys.items())
+    text += fmt::format("{}{} = {}", text.empty() ? "" : ", ", key, condition_text(value));
+  return text;
 }
 
 } // namespace
@@ -198,6 +229,57 @@ std::string unmet_conditions(const ClaimRow& claim, const CellRow& cell, const s
   for (const Unmet& condition : unmet(claim, cell, gpu))
     text += (text.empty() ? "" : "; ") + condition.reason;
   return text;
+}
+
+bool names_keys(const ClaimRow& claim) {
+  return !key_set(claim.from).empty();
+}
+
+std::string claim_sides_text(const ClaimRow& claim) {
+  if (!names_keys(claim))
+    return fmt::format("{}, {} -> {}", claim.optimization, claim.from, claim.to);
+  return keys_text(claim.from) + " -> " + keys_text(claim.to);
+}
+
+std::string key_mismatch(const ClaimRow& claim, const VariantRow& from, const VariantRow& to) {
+  const json a = stored_config(from.config_json), b = stored_config(to.config_json);
+  const json wanted_a = key_set(claim.from), wanted_b = key_set(claim.to);
+  for (const std::string& key : differing(a, b))
+    if (!wanted_a.contains(key)) return fmt::format("{} differs too", key);
+  for (const auto& [wanted, config, variant] :
+       {std::tuple(&wanted_a, &a, &from), std::tuple(&wanted_b, &b, &to)})
+    for (const auto& [key, value] : wanted->items())
+      if (config->value(key, json()) != value)
+        return fmt::format("{} is {} in '{}', the claim has {}",
+                           key,
+                           condition_text(config->value(key, json())),
+                           variant->name,
+                           condition_text(value));
+  return "";
+}
+
+KeyClaimFit key_claim_fit(const LedgerData& plan, const ClaimRow& claim) {
+  KeyClaimFit fit;
+  const json keys = key_set(claim.from);
+  for (const CellRow& cell : plan.cells) {
+    if (!compares_keys(plan, cell)) continue;
+    const VariantRow* baseline = nullptr; // it is before its levels
+    for (const VariantRow& variant : plan.variants) {
+      if (variant.cell != cell.id || variant.role == Role::Control) continue;
+      if (variant.role == Role::Reference) baseline = &variant;
+      if (variant.role == Role::Reference || baseline == nullptr) continue;
+      const std::set<std::string> differ =
+          differing(stored_config(baseline->config_json), stored_config(variant.config_json));
+      if (std::ranges::none_of(differ, [&](const auto& key) { return keys.contains(key); }))
+        continue;
+      const std::string why = key_mismatch(claim, *baseline, variant);
+      fit.tested = fit.tested || why.empty();
+      if (fit.concerned != nullptr) continue;
+      fit.concerned = &cell;
+      fit.miss = fmt::format("cell '{}', {}: {}", cell.name, variant.name, why);
+    }
+  }
+  return fit;
 }
 
 std::vector<ClaimNeed>

@@ -95,6 +95,24 @@ struct ClaimNeed {
 std::vector<ClaimNeed>
 unmet_needs(const ClaimRow& claim, const CellRow& cell, const std::string& gpu);
 
+// A claim names two levels, or two sets of keys: then `from` and `to` are JSON objects of the same
+// keys, {"precision":"bf16"}, and `optimization` is empty in a claims file, in a plan the first
+// cell that it concerns.
+bool names_keys(const ClaimRow& claim);
+// "varlen, mask_dense -> varlen", "precision = bf16 -> precision = fp8".
+std::string claim_sides_text(const ClaimRow& claim);
+
+// How the comparisons of keys in a plan ([cell.variants]) stand to a claim about keys.
+struct KeyClaimFit {
+  const CellRow* concerned = nullptr; // the first in which a key of the claim differs; or nullptr
+  bool tested = false;                // a cell compares the two sets
+  std::string miss; // why the first that it concerns does not: "cell 'x', b: lr differs too"
+};
+KeyClaimFit key_claim_fit(const LedgerData& plan, const ClaimRow& claim);
+// Whether two resolved configurations differ in the keys of the claim and in no others, with the
+// claim's values; "" where they do, else why not.
+std::string key_mismatch(const ClaimRow& claim, const VariantRow& from, const VariantRow& to);
+
 // What a condition of a claim allows, in words: "bf16 or fp8".
 std::string condition_text(const nlohmann::json& allowed);
 

@@ -129,11 +129,21 @@ CellReport report_cell(const CellView& view,
 }
 
 bool answers(const ClaimRow& claim, const CellView& cell, const VariantPair& pair) {
+  if (names_keys(claim))
+    return cell.optimization && cell.optimization->scope == kScopeOfKeys &&
+           key_mismatch(claim, *pair.a, *pair.b).empty();
   return claim.optimization == cell.cell->optimization && claim.from == pair.a->level &&
          claim.to == pair.b->level;
 }
 
-std::vector<ClaimResult> judge_claim_everywhere(const std::vector<CellView>& cells,
+std::string no_cell_text(const LedgerData& data, const ClaimRow& claim) {
+  if (!names_keys(claim)) return "no cell of the matrix compares these levels";
+  const std::string miss = key_claim_fit(data, claim).miss;
+  return "no cell of the matrix compares these sets of keys" + (miss.empty() ? "" : "; " + miss);
+}
+
+std::vector<ClaimResult> judge_claim_everywhere(const LedgerData& data,
+                                                const std::vector<CellView>& cells,
                                                 const Report& report,
                                                 const ClaimRow& claim) {
   std::vector<ClaimResult> results;
@@ -150,8 +160,7 @@ std::vector<ClaimResult> judge_claim_everywhere(const std::vector<CellView>& cel
   if (results.empty()) {
     ClaimResult untested;
     untested.claim = claim;
-    untested.reason = claim.unmet.empty() ? Reason{ReasonCode::NoCell,
-                                                   "no cell of the matrix compares these levels"}
+    untested.reason = claim.unmet.empty() ? Reason{ReasonCode::NoCell, no_cell_text(data, claim)}
                                           : Reason{ReasonCode::NotTestable, claim.unmet};
     results.push_back(std::move(untested));
   }
@@ -227,7 +236,7 @@ Report judge_results(const LedgerData& data, const JudgeOptions& options) {
   for (const CellView& cell : cells)
     report.cells.push_back(report_cell(cell, levels, disturbed[cell.cell->id], options));
   for (const ClaimRow& claim : data.claims)
-    for (ClaimResult& result : judge_claim_everywhere(cells, report, claim))
+    for (ClaimResult& result : judge_claim_everywhere(data, cells, report, claim))
       report.claims.push_back(std::move(result));
   adopt_claims(report);
   for (const CellView& cell : cells)

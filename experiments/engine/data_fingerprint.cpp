@@ -3,6 +3,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "core/ledger/launch_rules.h"
 #include "core/ledger/stored_config.h"
 #include "core/result.h"
 

@@ -11,8 +11,6 @@
 
 namespace assay {
 
-inline constexpr const char* kDataFingerprintMetric = "data/fingerprint"; // its detail: the value
-
 MetricRow data_fingerprint_row(std::int64_t launch, const std::string& fingerprint);
 
 // "corpus", "corpus with tokenizer tok.model": the paths by which a cell names its data.

@@ -11,6 +11,7 @@
 #include "experiments/analysis/claims.h"
 #include "experiments/attribution/attribution.h"
 #include "experiments/plan/document_checks.h"
+#include "experiments/plan/key_comparison.h"
 #include "experiments/plan/toml_reader.h"
 #include "model/config/optimization.h"
 
@@ -141,6 +142,8 @@ void check_requirement(TomlTable& table,
     add(fmt::format("key '{}' allows no value at all, so no run could meet it; name some, or leave "
                     "the key out",
                     printable(key)));
+  if (names_keys(claim) && json::parse(claim.from).contains(key))
+    add(fmt::format("'{}' is a key of `from` and `to`", printable(key)));
   const Result<const Optimization*> row = optimizations().lookup(claim.optimization);
   if (row && switched_keys(**row).contains(key))
     add(fmt::format("optimization '{1}' switches '{0}'; name its levels in `from` and `to`",
@@ -211,7 +214,7 @@ void read_stages(TomlTable& table, ClaimRow& claim) {
 
 // A row or level that this build lacks is named by a claim that no run can test.
 void check_levels(TomlTable& table, const ClaimRow& claim) {
-  if (!claim.unmet.empty() || !table.has("optimization")) return;
+  if (!claim.unmet.empty() || !table.has("optimization") || names_keys(claim)) return;
   const Result<const Optimization*> row = optimizations().lookup(claim.optimization);
   if (!row) {
     table.problems().add(table.node("optimization"), row.error().message);
@@ -251,23 +254,46 @@ void read_source(TomlTable& table, QuotedClaim& claim) {
         fmt::format("{} takes `document` and `section`, or `source`, not both", table.path()));
 }
 
+// Two levels of `optimization`, or two sets of keys.
+void read_sides(TomlTable& table, ClaimRow& claim) {
+  for (const char* key : {"from", "to"}) table.required(key);
+  const toml::node *from = table.node("from"), *to = table.node("to");
+  const auto is_set = [](const toml::node* node) { return node != nullptr && node->is_table(); };
+  if (!is_set(from) && !is_set(to)) {
+    table.required("optimization");
+    claim.optimization = table.text("optimization").value_or("");
+    claim.from = table.text("from").value_or("");
+    claim.to = table.text("to").value_or("");
+    return;
+  }
+  if (const toml::node* row = table.node("optimization"))
+    table.problems().add(
+        row,
+        fmt::format("{} is about sets of keys, which belong to no `optimization`; leave it out",
+                    table.path()));
+  if (from == nullptr || to == nullptr) return; // the missing key is reported already
+  if (is_set(from) != is_set(to))
+    return table.problems().add(
+        is_set(from) ? to : from,
+        fmt::format("{} `from` and `to` are two levels, or two sets of keys, {{ set = {{ … }} }}",
+                    table.path()));
+  read_key_sets(table, claim);
+}
+
 QuotedClaim read_claim(const toml::table& raw, TomlProblems& problems) {
   const std::string id = raw["id"].value_or(std::string());
   TomlTable table(
       raw, id.empty() ? "[[claim]]" : fmt::format("[[claim]] '{}'", printable(id)), problems);
-  for (const char* key : {"id", "optimization", "from", "to", "text", "conditions"})
-    table.required(key);
+  for (const char* key : {"id", "text", "conditions"}) table.required(key);
   QuotedClaim quoted;
   read_source(table, quoted);
   ClaimRow& claim = quoted.row;
   claim.id = table.text("id").value_or("");
   quoted.where = problems.place(table.has("id") ? table.node("id") : &raw);
-  claim.optimization = table.text("optimization").value_or("");
-  claim.from = table.text("from").value_or("");
-  claim.to = table.text("to").value_or("");
   claim.text = table.text("text").value_or("");
   claim.conditions = table.text("conditions").value_or("");
   claim.unmet = table.text("unmet").value_or("");
+  read_sides(table, claim);
   read_kind(table, claim);
   read_requires(table, claim);
   read_stages(table, claim);

@@ -14,6 +14,8 @@ namespace assay {
 
 namespace {
 
+using nlohmann::json;
+
 // "lr = 0.001, NCCL_ALGO=Tree, worker builds/1f3c/assay-worker".
 std::string summary_of(const MatrixVariant& variant) {
   std::vector<std::string> parts;
@@ -39,6 +41,51 @@ bool same_process(const MatrixVariant* a, const MatrixVariant* b) {
 
 std::string wrong_key(const MatrixCell& cell, const std::string& key, const std::string& message) {
   return fmt::format("{}: cell '{}': {}", cell.place({key}), printable(cell.name), message);
+}
+
+// One side of a claim about keys, as a JSON object of the values that a plan stores.
+json read_key_set(const toml::node& node,
+                  const std::string& path,
+                  bool testable,
+                  TomlProblems& problems) {
+  TomlTable side(*node.as_table(), path, problems);
+  side.required("set");
+  const toml::table* set = side.table("set");
+  side.no_other_keys();
+  json values = json::object();
+  if (set == nullptr) return values;
+  if (set->empty()) problems.add(&node, fmt::format("{} names no key", path));
+  for (const auto& [name, value] : *set) {
+    const std::string key(name.str());
+    values[key] = toml_to_json(value);
+    if (!testable) continue; // the names of what this build lacks are free
+    TrainConfig scratch;
+    if (const Result<bool> ok = set_key(scratch, key, values[key]); !ok)
+      problems.add(&value, fmt::format("{}: {}", path, ok.error().message));
+    else if (!same_keys({key}).empty())
+      problems.add(&value,
+                   fmt::format("{}: no cell compares values of '{}': they cannot differ between "
+                               "variants; state that in `unmet`",
+                               path,
+                               key));
+    else
+      values[key] = to_json(scratch)[key];
+  }
+  return values;
+}
+
+void check_key_sets(TomlTable& table, const json& from, const json& to) {
+  const auto add = [&](const std::string& key, const char* what) {
+    table.problems().add(table.node("to"),
+                         fmt::format("{} key '{}' {}", table.path(), printable(key), what));
+  };
+  for (const auto& [key, value] : from.items())
+    if (!to.contains(key))
+      add(key, "is in `from` alone; name its value in `to` as well");
+    else if (to[key] == value)
+      add(key, "has one value in `from` and `to`; a condition goes into `requires`");
+  for (const auto& [key, value] : to.items())
+    if (!from.contains(key)) add(key, "is in `to` alone; name its value in `from` as well");
 }
 
 } // namespace
@@ -128,6 +175,17 @@ wrong_variants(const MatrixCell& cell, const std::vector<Draft>& all, bool twin)
                       fmt::join(work, " and ")));
   }
   return problems;
+}
+
+void read_key_sets(TomlTable& table, ClaimRow& claim) {
+  const toml::node &from = *table.node("from"), &to = *table.node("to");
+  const bool testable = claim.unmet.empty();
+  const std::size_t before = table.problems().messages.size();
+  const json a = read_key_set(from, table.path() + " from", testable, table.problems()),
+             b = read_key_set(to, table.path() + " to", testable, table.problems());
+  if (table.problems().messages.size() == before) check_key_sets(table, a, b);
+  claim.from = a.dump();
+  claim.to = b.dump();
 }
 
 } // namespace assay

@@ -1,4 +1,4 @@
-// Cells that compare sets of training keys: [cell.variants].
+// Cells that compare sets of training keys, [cell.variants], and claims about such sets.
 #pragma once
 
 #include <string>
@@ -7,6 +7,7 @@
 #include "core/result.h"
 #include "experiments/plan/drafts.h"
 #include "experiments/plan/matrix.h"
+#include "experiments/plan/toml_reader.h"
 #include "model/config/optimization.h"
 
 namespace assay {
@@ -24,5 +25,10 @@ std::string why_own_processes(const MatrixCell& cell, const std::vector<Draft>& 
 // What cannot be compared, one problem a difference. `twin`: all variants run in one process.
 std::vector<std::string>
 wrong_variants(const MatrixCell& cell, const std::vector<Draft>& all, bool twin);
+
+// `from` and `to` of a claim, both { set = { … } }, as JSON objects of the values that a plan
+// stores. Refused, unless the claim says in `unmet` why nothing tests it: keys that no cell
+// compares, or that are not in both sets with different values.
+void read_key_sets(TomlTable& table, ClaimRow& claim);
 
 } // namespace assay

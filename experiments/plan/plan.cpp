@@ -11,6 +11,7 @@
 #include "core/ledger/launch_rules.h"
 #include "core/ledger/plan_json.h"
 #include "core/text.h"
+#include "experiments/analysis/claims.h"
 #include "experiments/evidence/cell_view.h"
 #include "experiments/evidence/effect.h"
 #include "experiments/evidence/loss/loss.h"
@@ -112,6 +113,7 @@ private:
   void note_other_tokens(const std::vector<Draft>& group, const CellRow& row);
   void loss_shape(const MatrixCell& cell, const Optimization& optimization, CellRow& row);
   void add_claims();
+  void add_key_claim(ClaimRow claim);
   void finish_spec();
 
   const Matrix& matrix_;
@@ -444,12 +446,26 @@ void Planner::add_claims() {
   Result<std::vector<ClaimRow>> claims = load_claim_files(files);
   if (!claims) return problems_.add(claims.error().message);
   for (ClaimRow& claim : *claims) {
+    if (names_keys(claim)) {
+      add_key_claim(std::move(claim));
+      continue;
+    }
     const bool planned =
         std::any_of(plan_.ledger.optimizations.begin(),
                     plan_.ledger.optimizations.end(),
                     [&](const OptimizationRow& o) { return o.name == claim.optimization; });
     if (planned) plan_.ledger.claims.push_back(std::move(claim));
   }
+}
+
+// Where a cell compares one of its keys at all, so that a near miss is seen.
+void Planner::add_key_claim(ClaimRow claim) {
+  const KeyClaimFit fit = key_claim_fit(plan_.ledger, claim);
+  if (fit.concerned == nullptr) return;
+  if (!fit.tested && claim.unmet.empty())
+    plan_.notes.push_back(fmt::format("no cell tests claim '{}': {}", claim.id, fit.miss));
+  claim.optimization = fit.concerned->optimization;
+  plan_.ledger.claims.push_back(std::move(claim));
 }
 
 void Planner::finish_spec() {

@@ -46,7 +46,7 @@ std::vector<std::string> changed_keys(const ClaimRow& then, const ClaimRow& now)
   const auto differs = [&](const char* key, bool different) {
     if (different) keys.emplace_back(key);
   };
-  differs("optimization", then.optimization != now.optimization);
+  differs("optimization", then.optimization != now.optimization && !names_keys(now));
   differs("from", then.from != now.from);
   differs("to", then.to != now.to);
   differs("metric", then.metric != now.metric);
@@ -101,7 +101,12 @@ std::string why_untested(const SheetEntry& entry, const std::vector<SheetSource>
     return fmt::format("{} compares the levels, but was planned without this claim; run the matrix "
                        "again: a claim is judged by data that came after it",
                        where);
-  return "no cell of these results compares the two levels";
+  if (!names_keys(entry.claim)) return "no cell of these results compares the two levels";
+  for (const SheetSource& source : sources)
+    for (const ClaimResult& result : source.report.claims)
+      if (result.claim.id == entry.claim.id)
+        return fmt::format("{}: {}", source.directory, result.reason.text);
+  return "no cell that was planned with this claim compares one of its keys";
 }
 
 // The machine's conditions, as a claims file spells them.
@@ -137,11 +142,10 @@ void print_result(TextWriter& out, const SheetResult& result) {
   out.line(measured_text(result.result) + "; " + where_measured(result), 2 * kIndent);
   if (!result.result.reason.empty()) out.line(result.result.reason.text, 2 * kIndent);
   if (!result.changed.empty())
-    out.line(fmt::format("planned and judged with another version of this claim: {}, {} to {} "
+    out.line(fmt::format("planned and judged with another version of this claim: {}, {} "
                          "(other: {})",
                          claimed_text(result.result.claim),
-                         result.result.claim.from,
-                         result.result.claim.to,
+                         claim_sides_text(result.result.claim),
                          fmt::join(result.changed, ", ")),
              2 * kIndent);
 }
@@ -150,7 +154,7 @@ void print_entry(TextWriter& out, const SheetEntry& entry) {
   const ClaimRow& claim = entry.claim;
   out.raw("");
   out.line(fmt::format("{}: {}", claim.id, claimed_text(claim)));
-  out.line(fmt::format("{}, {} -> {}", claim.optimization, claim.from, claim.to), kIndent);
+  out.line(claim_sides_text(claim), kIndent);
   out.line("\"" + claim.text + "\"", kIndent);
   out.line("source: " + claim.source, kIndent);
   out.line("conditions: " + claim.conditions, kIndent);

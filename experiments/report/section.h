@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -46,6 +47,8 @@ struct Section {
 std::vector<Section> report_sections(const Report& report);
 // What describes the run as a whole: when, where, by which build and command.
 Section run_section(const Report& report);
+// "locked at 1980 MHz", "floating (1410 to 1980 MHz)"; "" where no board gave its clocks.
+std::string clocks_text(const std::optional<Clocks>& clocks);
 // What to read first, with its cause: at most three problems, worst first, then at most three
 // decided comparisons by their effect on training time, the largest effect of the table among them.
 Section findings_section(const Report& report);

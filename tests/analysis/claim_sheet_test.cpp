@@ -90,7 +90,7 @@ TEST(ClaimSheet, AResultOfAnotherVersionOfItsClaimSaysSo) {
   const std::string text = render_claims_table(sheet, {.width = 200});
   EXPECT_THAT(text, test::names("; 1 result", "another version of"));
   EXPECT_THAT(text, HasSubstr("  CONFIRMED\n    measured 10."));
-  EXPECT_THAT(text, test::names("8 to 12", "slow to fast", "(other: gain, stages)\n"));
+  EXPECT_THAT(text, test::names("8 to 12", "slow → fast", "(other: gain, stages)\n"));
   const json out = json::parse(render_claims_json(sheet));
   EXPECT_EQ(out["claims"][0]["results"][0]["claim_changed"], json::array({"gain", "stages"}));
   EXPECT_EQ(out["claims"][0]["results"][0]["claimed"], json::array({0.08, 0.12}));
@@ -146,6 +146,30 @@ TEST(ClaimSheet, AClaimNewerThanTheResultsIsUntested) {
   EXPECT_THAT(sheet[1].untested, HasSubstr("no cell "));
   EXPECT_THAT(render_claims_table(sheet, {.width = 100}),
               test::names("run needs:", "bf16 or fp8,", "preset base"));
+}
+
+// In a plan it belongs to the cell that compares its keys, in a claims file to no optimization.
+TEST(ClaimSheet, AClaimAboutKeysIsTheSameInAPlan) {
+  ClaimRow now = step_time_claim(0.08, 0.12);
+  now.optimization = "";
+  now.from = R"({"precision":"fp32"})";
+  now.to = R"({"precision":"bf16"})";
+  ClaimRow planned = now;
+  planned.optimization = "ema_swap";
+  SyntheticPlan plan;
+  plan.noise = 0.02;
+  plan.cells = {two_level_cell(std::log(0.9))};
+  plan.claims = {planned};
+  LedgerData data = synthetic_ledger(plan);
+  const auto sheet = claim_sheet({now}, {{"other", judge_results(data)}});
+  EXPECT_THAT(sheet.at(0).untested, test::names("other: ", "these sets of keys"));
+  synthetic::compare_keys(data, R"({"device":"cpu","precision":"bf16","eval_interval":100})");
+  const auto tested = claim_sheet({now}, {{"one", judge_results(data)}});
+  ASSERT_EQ(tested.at(0).results.size(), 1u);
+  EXPECT_FALSE(tested[0].results[0].superseded);
+  EXPECT_TRUE(tested[0].results[0].changed.empty());
+  EXPECT_THAT(render_claims_table(tested, {.unicode = false}),
+              test::names("precision = fp32 -> precision = bf16\n", "CONFIRMED\n"));
 }
 
 TEST(ClaimSheet, Json) {

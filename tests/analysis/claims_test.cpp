@@ -213,5 +213,52 @@ TEST(ClaimConditions, NamesWhatIsUnmet) {
   EXPECT_EQ(unmet_conditions(claim, cell, ""), "the claim's conditions cannot be read");
 }
 
+// Cell "keys": fast takes 10 % less than slow with bf16 for fp32.
+LedgerData keys_ledger(const std::string& fast_config) {
+  synthetic::SyntheticPlan plan;
+  plan.noise = 0.02;
+  plan.cells = {synthetic::two_level_cell(std::log(0.9))};
+  ClaimRow claim = synthetic::step_time_claim(0.08, 0.12);
+  claim.from = R"({"precision":"fp32"})";
+  claim.to = R"({"precision":"bf16"})";
+  plan.claims = {claim};
+  LedgerData data = synthetic::synthetic_ledger(plan);
+  synthetic::compare_keys(data, fast_config);
+  return data;
+}
+
+ClaimResult only_claim(const LedgerData& data) {
+  const Report report = judge_results(data);
+  EXPECT_EQ(report.claims.size(), 1u);
+  return report.claims.at(0);
+}
+
+TEST(KeyClaims, AreJudgedLikeClaimsAboutLevels) {
+  const std::string bf16 = R"({"device":"cpu","precision":"bf16","eval_interval":100})";
+  const ClaimResult result = only_claim(keys_ledger(bf16));
+  EXPECT_EQ(result.cell, 0u);
+  EXPECT_EQ(result.comparison, 0u);
+  EXPECT_EQ(result.state, ClaimState::Confirmed);
+  ASSERT_TRUE(result.gain);
+  EXPECT_NEAR(*result.gain, 0.1, 0.01);
+  LedgerData levels = keys_ledger(bf16);
+  levels.optimizations[0].scope = kScopeOfTable;
+  EXPECT_EQ(only_claim(levels).state, ClaimState::NotTested) << "a row's claims name its levels";
+}
+
+TEST(KeyClaims, NeedExactlyTheirKeysAndValues) {
+  const ClaimResult more =
+      only_claim(keys_ledger(R"({"device":"cpu","precision":"bf16","eval_interval":50})"));
+  EXPECT_EQ(more.state, ClaimState::NotTested);
+  EXPECT_EQ(more.reason.code, ReasonCode::NoCell);
+  EXPECT_NE(more.reason.text.find("eval_interval differs too"), std::string::npos);
+  const ClaimResult other =
+      only_claim(keys_ledger(R"({"device":"cpu","precision":"fp16","eval_interval":100})"));
+  EXPECT_EQ(other.state, ClaimState::NotTested);
+  EXPECT_NE(other.reason.text.find("precision is fp16 in 'fast', the claim has bf16"),
+            std::string::npos)
+      << other.reason.text;
+}
+
 } // namespace
 } // namespace assay

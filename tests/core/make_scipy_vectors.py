@@ -83,6 +83,22 @@ def tost_pairs_needed(sd, margin, power):
     return n
 
 
+def welch_cases(rng):
+    for first, second in ((rng.normal(2.7, 0.010, 5), rng.normal(2.72, 0.010, 5)),
+                          (rng.normal(2.7, 0.002, 5), rng.normal(2.71, 0.020, 8)),
+                          (rng.normal(-0.13, 0.004, 8), rng.normal(-0.12, 0.001, 3)),
+                          (rng.normal(0.0, 1.0, 2), rng.normal(0.5, 3.0, 2)),
+                          (rng.normal(0.0, 1.0, 12), numpy.array([1.0, 1.0, 1.0]))):
+        test = stats.ttest_ind(second, first, equal_var=False)
+        yield {
+            "first": list(first),
+            "second": list(second),
+            "difference": numpy.mean(second) - numpy.mean(first),
+            "df": test.df,
+            "intervals": [[alpha, *test.confidence_interval(1 - alpha)] for alpha in (0.05, 0.01, 0.05 / 18)],
+        }
+
+
 def main():
     rng = numpy.random.default_rng(20261121)
     vectors = {
@@ -113,6 +129,8 @@ def main():
             for sd, margin in ((0.0013, 0.002), (0.0019, 0.002), (0.0019, 0.004), (0.0005, 0.002))
             for target in (0.8, 0.9)
         ],
+        # Draws of its own: what is above stays as it is.
+        "welch": list(welch_cases(numpy.random.default_rng(20261125))),
     }
     target = pathlib.Path(__file__).with_name("scipy_vectors.json")
     target.write_text(json.dumps(vectors, indent=1, default=float) + "\n")

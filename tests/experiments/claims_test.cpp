@@ -413,5 +413,54 @@ TEST(Claims, Mistakes) {
               test::names("/nowhere: ", "claims directory"));
 }
 
+// Lines: id 2, from 3, to 4, … conditions 10.
+std::string key_claim(const std::string& from, const std::string& to) {
+  std::string text = kClaim;
+  text.erase(text.find("optimization"), text.find("from =") - text.find("optimization"));
+  text.replace(text.find("\"clone_copy\""), 12, from);
+  text.replace(text.find("\"exchange\""), 10, to);
+  return text;
+}
+
+TEST(KeyClaims, StoreTheValuesThatAPlanStores) {
+  const test::Scratch scratch;
+  const std::string text = key_claim("{ set = { precision = \"bf16\", lr = 1 } }",
+                                     "{ set = { lr = 0.5, precision = \"fp8\" } }");
+  const auto claims = value_or_throw(load_claim_files({scratch.write("c.toml", text)}));
+  ASSERT_EQ(claims.size(), 1u);
+  EXPECT_EQ(claims[0].optimization, "");
+  EXPECT_EQ(claims[0].from, R"({"lr":1.0,"precision":"bf16"})");
+  EXPECT_EQ(claims[0].to, R"({"lr":0.5,"precision":"fp8"})");
+  EXPECT_TRUE(names_keys(claims[0]));
+  EXPECT_EQ(claim_sides_text(claims[0]), "lr = 1.0, precision = bf16 -> lr = 0.5, precision = fp8");
+}
+
+TEST(KeyClaims, MistakesNameTheirLine) {
+  const std::string bf16 = "{ set = { precision = \"bf16\" } }",
+                    fp8 = "{ set = { precision = \"fp8\" } }";
+  EXPECT_EQ(problem(key_claim(bf16, fp8)), "");
+  EXPECT_THAT(problem(key_claim(bf16, "\"fp8\"")), test::names("c.toml:4:", "two sets of keys"));
+  EXPECT_THAT(problem(key_claim("\"bf16\"", fp8)), test::names("c.toml:3:", "two sets of keys"));
+  EXPECT_THAT(problem(key_claim(bf16, fp8) + "optimization = \"fp8\"\n"),
+              test::names("c.toml:11:", "`optimization`"));
+  EXPECT_THAT(problem(key_claim(bf16, "{ set = { precison = \"fp8\" } }")),
+              test::names("c.toml:4:", "'a' to", "'precision'?"));
+  EXPECT_THAT(problem(key_claim(bf16, "{ set = { precision = \"fp4\" } }")),
+              test::names("c.toml:4:", "fp4"));
+  EXPECT_THAT(problem(key_claim("{ }", fp8)), test::names("c.toml:3:", "'a' from", "'set'"));
+  EXPECT_THAT(problem(key_claim("{ set = { } }", "{ set = { } }")),
+              test::names("c.toml:3:", "no key"));
+  EXPECT_THAT(problem(key_claim(bf16, "{ set = { precision = \"fp8\", lr = 0.1 } }")),
+              test::names("c.toml:4:", "'lr'", "`to` alone"));
+  EXPECT_THAT(problem(key_claim("{ set = { precision = \"bf16\", lr = 0.1 } }", fp8)),
+              test::names("c.toml:4:", "'lr'", "`from` alone"));
+  EXPECT_THAT(problem(key_claim(bf16, bf16)), test::names("'precision'", "one value", "requires"));
+  EXPECT_THAT(problem(key_claim(bf16, fp8 + "\nrequires = { precision = \"bf16\" }")),
+              test::names("c.toml:5:", "requires", "'precision'"));
+  const std::string rows = key_claim("{ set = { seed = 1 } }", "{ set = { seed = 2 } }");
+  EXPECT_THAT(problem(rows), test::names("c.toml:3:", "'seed'", "`unmet`"));
+  EXPECT_EQ(problem(rows + "unmet = \"another number of tokens\"\n"), "");
+}
+
 } // namespace
 } // namespace assay

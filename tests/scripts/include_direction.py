@@ -54,6 +54,7 @@ ALLOWED = {
     "experiments/analysis": CORE | {"experiments/evidence", "experiments/attribution", "model/config"},
     "experiments/report": CORE | REPORTS,
     "experiments/report/html": CORE | REPORTS | {"experiments/report"},
+    "experiments/unpaired": CORE | REPORTS | {"experiments/report", "model/config"},
     "experiments/export": CORE | {"experiments/attribution"},
     "experiments/plan": CORE | REPORTS | {"core/protocol", "model/config"},
     "experiments/engine": CORE | {"core/protocol", "experiments/plan", "experiments/evidence"},
@@ -70,7 +71,8 @@ ALLOWED = {
     "app/command_line": CORE | {"app"},
     "app/assay": CORE | REPORTS | ENGINE | {"app", "app/command_line", "experiments/report", "profilers/machine"},
     "app/assay/verbs": CORE | REPORTS | ENGINE | PROFILERS
-    | {"app", "app/assay", "app/command_line", "experiments/report", "experiments/export", "model/config"},
+    | {"app", "app/assay", "app/command_line", "experiments/report", "experiments/unpaired",
+       "experiments/export", "model/config"},
     "app/worker/ranks": CORE | MODEL,
     "app/worker/launch": CORE | MODEL | PROFILERS | {"core/protocol", "app/worker/ranks"},
     "app/worker": CORE | MODEL | {"app/command_line", "core/protocol", "app/worker/launch", "app/worker/ranks"},

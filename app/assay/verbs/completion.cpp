@@ -9,7 +9,7 @@
 #include "app/assay/glossary.h"
 #include "app/assay/programs.h"
 #include "app/assay/verbs.h"
-#include "app/assay/verbs/sql_queries.h"
+#include "app/assay/verbs/sql/sql_queries.h"
 #include "app/command_line/assignments.h"
 #include "app/command_line/complete.h"
 #include "app/command_line/words.h"

@@ -33,19 +33,6 @@ std::string build_text(const Identity& id) {
   return text;
 }
 
-// The board's word decides, not the figure: an idle board may float and still stay at its top.
-std::string clocks_text(const std::optional<Clocks>& clocks) {
-  if (!clocks) return "";
-  const std::string lowest = fmt::format("{:.0f}", clocks->lowest_mhz);
-  if (clocks->highest_mhz > clocks->lowest_mhz)
-    return fmt::format("{} ({} to {:.0f} MHz)",
-                       clocks->locked ? "locked" : "floating",
-                       lowest,
-                       clocks->highest_mhz);
-  return clocks->locked ? "locked at " + lowest + " MHz"
-                        : "floating (" + lowest + " MHz in every visit)";
-}
-
 // "2026-01-28T10:11:12Z to 2026-01-28T10:52:00Z, 40 launches, beside 1 attempt that does not count"
 std::string measured_span(const Report& report) {
   std::string first, last;
@@ -107,6 +94,19 @@ Section list(const char* id, const char* title, const std::vector<std::string>& 
 }
 
 } // namespace
+
+// The board's word decides, not the figure: an idle board may float and still stay at its top.
+std::string clocks_text(const std::optional<Clocks>& clocks) {
+  if (!clocks) return "";
+  const std::string lowest = fmt::format("{:.0f}", clocks->lowest_mhz);
+  if (clocks->highest_mhz > clocks->lowest_mhz)
+    return fmt::format("{} ({} to {:.0f} MHz)",
+                       clocks->locked ? "locked" : "floating",
+                       lowest,
+                       clocks->highest_mhz);
+  return clocks->locked ? "locked at " + lowest + " MHz"
+                        : "floating (" + lowest + " MHz in every visit)";
+}
 
 Section run_section(const Report& report) {
   Section section{.id = "run", .title = "Run", .columns = {{""}, {""}}};

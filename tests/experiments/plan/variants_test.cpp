@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/ledger/launch_rules.h"
+#include "experiments/analysis/claims.h"
 #include "model/config/key_variants.h"
 #include "tests/experiments/support.h"
 #include "tests/names.h"
@@ -166,6 +167,43 @@ TEST(KeyVariants, StepsOfEqualTokens) {
   EXPECT_EQ(steps_of_equal_tokens(128, 256, 5), 3); // 640 tokens are 2.5 steps
   EXPECT_EQ(steps_of_equal_tokens(128, 250, 3), 2);
   EXPECT_EQ(steps_of_equal_tokens(128, 25600, 1), 1);
+}
+
+std::string key_claim(const std::string& id, const std::string& from, const std::string& to) {
+  return fmt::format(
+      "[[claim]]\nid = \"{}\"\nfrom = {{ set = {{ {} }} }}\nto = {{ set = {{ {} }} }}\n"
+      "text = \"t\"\nsource = \"s\"\nmetric = \"throughput\"\ndirection = \"more\"\n"
+      "gain = [0.1, 0.2]\nconditions = \"any\"\n",
+      id,
+      from,
+      to);
+}
+
+// A claim about keys joins the plan where a cell compares one of its keys; a near miss is a note.
+TEST_F(VariantsTest, ClaimsAboutTheirKeysJoinThePlan) {
+  const std::string full = "precision = \"fp32\", lr = 0.002",
+                    half = "precision = \"bf16\", lr = 0.001";
+  const std::string file =
+      scratch_.write("claims.toml",
+                     key_claim("exact", full, half) + key_claim("reversed", half, full) +
+                         key_claim("lr-alone", "lr = 0.002", "lr = 0.001") +
+                         key_claim("elsewhere", "norms = \"ops\"", "norms = \"fused\""));
+  const Plan made = plan(kHead +
+                         "[[cell]]\nname = \"precision\"\nset = { lr = 0.002 }\n"
+                         "[cell.variants]\nfull = {}\n"
+                         "half = { set = { precision = \"bf16\", lr = 0.001 } }\n"
+                         "[claims]\nfiles = [\"" +
+                         file + "\"]\n");
+  std::vector<std::string> ids;
+  for (const ClaimRow& claim : made.ledger.claims) {
+    ids.push_back(claim.id);
+    EXPECT_EQ(claim.optimization, "precision");
+  }
+  EXPECT_THAT(ids, ElementsAre("exact", "reversed", "lr-alone"));
+  EXPECT_TRUE(key_claim_fit(made.ledger, made.ledger.claims[0]).tested);
+  ASSERT_EQ(made.notes.size(), 2u);
+  EXPECT_THAT(made.notes[0], test::names("'reversed'", "cell 'precision', half", "'full'"));
+  EXPECT_THAT(made.notes[1], test::names("'lr-alone'", "precision differs too"));
 }
 
 // A key that is renamed would be refused nowhere any more.

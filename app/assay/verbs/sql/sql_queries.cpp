@@ -1,4 +1,4 @@
-#include "app/assay/verbs/sql_queries.h"
+#include "app/assay/verbs/sql/sql_queries.h"
 
 #include "experiments/attribution/device_gaps.h"
 

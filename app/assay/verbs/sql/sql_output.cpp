@@ -1,4 +1,4 @@
-#include "app/assay/verbs/sql_output.h"
+#include "app/assay/verbs/sql/sql_output.h"
 
 #include <fmt/ranges.h>
 
