@@ -325,7 +325,7 @@ TEST_F(LedgerTest, DistinctMessages) {
 TEST_F(LedgerTest, ANewerSchemaIsRefused) {
   open()->finish();
   Database(file(), Database::Mode::ReadWrite).execute("PRAGMA user_version = 9");
-  EXPECT_THAT(error(), test::names("schema 9", "newer", "(6)"));
+  EXPECT_THAT(error(), test::names("schema 9", "newer", fmt::format("({})", kLedgerSchema)));
   EXPECT_THAT(failure_of([&] { open(); }), test::names("schema 9", "newer"));
 }
 

@@ -287,7 +287,7 @@ TEST(Matrix, RefusesWhatThisBuildDoesNotKnow) {
   EXPECT_THAT(problem(kHead + kCell + "[toggles.x]\nkey = \"lr\"\n"),
               HasSubstr("unknown key 'toggles'"));
   EXPECT_THAT(problem(kHead + kCell + "[measure]\ninterleave = \"turn\"\n"),
-              test::names("m.toml:6", "'turn'", "'turns'"));
+              test::names("m.toml:7", "'turn'", "'turns'"));
   EXPECT_THAT(problem(kHead + "[matrix]\ndesign = \"factorial\"\noptimizations = [\"varlen\"]\n"),
               HasSubstr("design = 'factorial'"));
 }
