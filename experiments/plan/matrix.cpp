@@ -8,9 +8,9 @@
 
 #include "core/text.h"
 #include "experiments/plan/cell_name.h"
+#include "experiments/plan/key_comparison.h"
 #include "experiments/plan/matrix_pairwise.h"
 #include "experiments/plan/toml_reader.h"
-#include "model/config/key_variants.h"
 #include "model/config/train_config.h"
 
 namespace assay {
@@ -143,90 +143,11 @@ std::map<std::string, std::string> places_of(const toml::table& raw, TomlProblem
   if (const toml::array* levels = raw["levels"].as_array())
     for (const toml::node& level : *levels)
       places.emplace("levels/" + level.value_or(std::string()), problems.place(&level));
-  if (const toml::table* variants = raw["variants"].as_table())
-    for (const auto& [name, node] : *variants)
-      places.emplace(fmt::format("variants/{}", name.str()), problems.place(&node));
+  for (const char* key : {"variants", "steps"})
+    if (const toml::table* sides = raw[key].as_table())
+      for (const auto& [name, node] : *sides)
+        places.emplace(fmt::format("{}/{}", key, name.str()), problems.place(&node));
   return places;
-}
-
-// Tables are read by name; a person lists variants in an order that means something.
-std::vector<MatrixVariant> read_variants(TomlTable& cell) {
-  const toml::table* raw = cell.table("variants");
-  if (raw == nullptr) return {};
-  std::vector<std::pair<toml::source_position, MatrixVariant>> placed;
-  for (const auto& [key, node] : *raw) {
-    const std::string name(key.str());
-    const toml::table* keys = node.as_table();
-    const std::string wrong =
-        name == "control"
-            ? "cannot be \"control\", which the report calls the baseline's repetition"
-            : wrong_cell_name(name);
-    if (!wrong.empty())
-      cell.problems().add(&node, fmt::format("{} variants: a name {}", cell.path(), wrong));
-    if (keys == nullptr) {
-      cell.problems().add(
-          &node,
-          fmt::format("{} variants: '{}' takes a table: {{ set = {{ KEY = VALUE }} }}",
-                      cell.path(),
-                      printable(name)));
-      continue;
-    }
-    TomlTable table(
-        *keys, fmt::format("{} variant '{}'", cell.path(), printable(name)), cell.problems());
-    MatrixVariant variant{name, {}, cell.problems().place(&node)};
-    if (const toml::table* set = table.table("set"))
-      variant.set = config_values(*set, cell.problems());
-    table.no_other_keys();
-    placed.emplace_back(node.source().begin, std::move(variant));
-  }
-  std::ranges::stable_sort(
-      placed, {}, [](const auto& one) { return std::pair(one.first.line, one.first.column); });
-  std::vector<MatrixVariant> variants;
-  for (auto& [position, variant] : placed) variants.push_back(std::move(variant));
-  return variants;
-}
-
-// Whether an unknown key, which is named as such, was meant for this one.
-bool misspells(const toml::table& table, const std::string& wanted) {
-  return std::any_of(table.begin(), table.end(), [&](const auto& entry) {
-    return closest(entry.first.str(), {wanted}) == wanted;
-  });
-}
-
-// What [cell.variants] needs, and what is for it alone.
-void read_key_comparison(TomlTable& table, MatrixCell& cell) {
-  const auto add = [&](const char* key, const std::string& message) {
-    table.problems().add(table.has(key) ? table.node(key) : &table.raw(),
-                         table.path() + " " + message);
-  };
-  cell.variants = read_variants(table);
-  const bool given = table.has("variants");
-  if (given && table.has("optimization"))
-    add("variants",
-        "has `optimization` and `variants`; it compares either a row of the table or "
-        "sets of keys");
-  if (!given && !table.has("optimization") && !misspells(table.raw(), "optimization"))
-    add("optimization", "needs `optimization`, or [cell.variants] with sets of training keys");
-  if (given && !table.has("name")) add("variants", "needs a `name`");
-  if (given && table.has("levels"))
-    add("levels", "has `levels`; all of its `variants` are compared");
-  if (given && cell.variants.size() < 2)
-    add("variants", "variants: at least two are needed, a baseline and a candidate");
-  if (!given)
-    for (const char* key : {"expect", "unit"})
-      if (table.has(key))
-        add(key,
-            fmt::format("{}: only [cell.variants] takes it; an optimization brings its own", key));
-  const auto read = [&](const char* key, auto parse, auto& into) {
-    const std::optional<std::string> text = table.text(key);
-    if (!text) return;
-    if (const auto value = parse(*text))
-      into = *value;
-    else
-      add(key, fmt::format("{}: {}", key, value.error().message));
-  };
-  read("expect", equivalence_named, cell.expect);
-  read("unit", unit_named, cell.unit);
 }
 
 MatrixCell read_cell(const toml::table& raw, const Matrix& matrix, TomlProblems& problems) {
