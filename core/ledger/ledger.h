@@ -52,10 +52,25 @@ struct LevelRow {
 inline constexpr const char* kScopeOfTable = "visit"; // a row of the registry, copied at plan time
 inline constexpr const char* kScopeOfKeys = "keys";   // variants of a matrix
 
+// A weighted sum of effects, judged as one figure (core/statistics/design.h).
+struct ContrastTerm {
+  std::string from, to; // level names
+  double weight = 0;
+
+  bool operator==(const ContrastTerm&) const = default;
+};
+struct ContrastRow {
+  std::string name, kind; // kind: to_string(ContrastKind)
+  std::vector<ContrastTerm> terms;
+};
+
 struct OptimizationRow {
   std::string name, summary, equivalence, unit, scope, equality;
   std::vector<LevelRow> levels; // levels[0] is the reference
+  // Beyond "each level against the reference"; with a design, all pairs that are compared.
   std::vector<std::pair<std::string, std::string>> also_compare;
+  std::string design = {}; // to_string(Design), or "": each level against the reference
+  std::vector<ContrastRow> contrasts = {};
 };
 
 struct ClaimRow { // copied from experiments/claims at plan time

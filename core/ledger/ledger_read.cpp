@@ -87,12 +87,28 @@ SpecRow read_spec(const Database& db, std::int64_t schema) {
   return row;
 }
 
-std::vector<OptimizationRow> read_optimizations(const Database& db) {
+void read_contrasts(const Database& db, OptimizationRow& row) {
+  Statement s = db.prepare("SELECT c.name, c.kind, t.from_level, t.to_level, t.weight, t.position "
+                           "FROM contrast c JOIN contrast_term t "
+                           "ON t.optimization = c.optimization AND t.contrast = c.position "
+                           "WHERE c.optimization = ?1 ORDER BY c.position, t.position");
+  s.bind(1, row.name);
+  while (s.step()) {
+    if (s.integer(5) == 0) row.contrasts.push_back({s.text(0), s.text(1), {}});
+    if (row.contrasts.empty()) continue; // damaged: the first term is gone
+    row.contrasts.back().terms.push_back({s.text(2), s.text(3), s.real(4)});
+  }
+}
+
+std::vector<OptimizationRow> read_optimizations(const Database& db, std::int64_t schema) {
   std::vector<OptimizationRow> rows;
-  Statement s = db.prepare("SELECT name, summary, equivalence, unit, scope, equality "
-                           "FROM optimization ORDER BY position");
-  while (s.step())
+  Statement s =
+      db.prepare("SELECT name, summary, equivalence, unit, scope, equality, " +
+                 since(schema, 7, "design", "''") + " FROM optimization ORDER BY position");
+  while (s.step()) {
     rows.push_back({s.text(0), s.text(1), s.text(2), s.text(3), s.text(4), s.text(5), {}, {}});
+    rows.back().design = s.text(6);
+  }
   for (OptimizationRow& row : rows) {
     Statement levels = db.prepare(
         "SELECT name, summary, span FROM level WHERE optimization = ?1 ORDER BY position");
@@ -102,6 +118,7 @@ std::vector<OptimizationRow> read_optimizations(const Database& db) {
                                  "WHERE optimization = ?1 ORDER BY position");
     pairs.bind(1, row.name);
     while (pairs.step()) row.also_compare.emplace_back(pairs.text(0), pairs.text(1));
+    if (schema >= 7) read_contrasts(db, row);
   }
   return rows;
 }
@@ -438,7 +455,7 @@ LedgerData ledger_rows::read(const Database& db) {
   LedgerData data;
   data.spec = read_spec(db, schema);
   data.spec.schema = static_cast<int>(schema);
-  data.optimizations = read_optimizations(db);
+  data.optimizations = read_optimizations(db, schema);
   data.claims = read_claims(db, schema);
   data.cells = read_cells(db, schema);
   data.variants = read_variants(db, schema);

@@ -21,7 +21,7 @@ CREATE TABLE spec(
 ) STRICT;
 CREATE TABLE optimization(
   name TEXT PRIMARY KEY, position INTEGER NOT NULL, summary TEXT NOT NULL, equivalence TEXT NOT NULL,
-  unit TEXT NOT NULL, scope TEXT NOT NULL, equality TEXT NOT NULL
+  unit TEXT NOT NULL, scope TEXT NOT NULL, equality TEXT NOT NULL, design TEXT NOT NULL
 ) STRICT;
 CREATE TABLE level(
   optimization TEXT NOT NULL REFERENCES optimization, position INTEGER NOT NULL,
@@ -33,6 +33,17 @@ CREATE TABLE also_compare(
   from_level TEXT NOT NULL, to_level TEXT NOT NULL,
   PRIMARY KEY (optimization, position)
 ) STRICT;
+CREATE TABLE contrast(
+  optimization TEXT NOT NULL REFERENCES optimization, position INTEGER NOT NULL,
+  name TEXT NOT NULL, kind TEXT NOT NULL CHECK (kind IN ('main_effect', 'interaction')),
+  PRIMARY KEY (optimization, position)
+) STRICT;
+CREATE TABLE contrast_term(
+  optimization TEXT NOT NULL, contrast INTEGER NOT NULL, position INTEGER NOT NULL,
+  from_level TEXT NOT NULL, to_level TEXT NOT NULL, weight REAL NOT NULL,
+  PRIMARY KEY (optimization, contrast, position),
+  FOREIGN KEY (optimization, contrast) REFERENCES contrast
+) STRICT, WITHOUT ROWID;
 CREATE TABLE claim(
   id TEXT PRIMARY KEY, position INTEGER NOT NULL, optimization TEXT NOT NULL REFERENCES optimization,
   from_level TEXT NOT NULL, to_level TEXT NOT NULL, text TEXT NOT NULL, source TEXT NOT NULL,

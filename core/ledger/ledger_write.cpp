@@ -46,14 +46,40 @@ std::optional<std::int64_t> known(std::int64_t id) {
   return id == 0 ? std::nullopt : std::optional(id);
 }
 
+void insert_contrasts(const Database& db, const OptimizationRow& row) {
+  Statement row_in = db.prepare("INSERT INTO contrast VALUES (?1, ?2, ?3, ?4)");
+  Statement term_in = db.prepare("INSERT INTO contrast_term VALUES (?1, ?2, ?3, ?4, ?5, ?6)");
+  for (std::size_t c = 0; c < row.contrasts.size(); ++c) {
+    const ContrastRow& contrast = row.contrasts[c];
+    insert(row_in, row.name, static_cast<int>(c), contrast.name, contrast.kind);
+    for (std::size_t t = 0; t < contrast.terms.size(); ++t) {
+      const ContrastTerm& term = contrast.terms[t];
+      insert(term_in,
+             row.name,
+             static_cast<int>(c),
+             static_cast<int>(t),
+             term.from,
+             term.to,
+             term.weight);
+    }
+  }
+}
+
 void insert_optimizations(const Database& db, const std::vector<OptimizationRow>& rows) {
-  Statement row_in = db.prepare("INSERT INTO optimization VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)");
+  Statement row_in = db.prepare("INSERT INTO optimization VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)");
   Statement level_in = db.prepare("INSERT INTO level VALUES (?1, ?2, ?3, ?4, ?5)");
   Statement pair_in = db.prepare("INSERT INTO also_compare VALUES (?1, ?2, ?3, ?4)");
   for (std::size_t i = 0; i < rows.size(); ++i) {
     const OptimizationRow& r = rows[i];
-    insert(
-        row_in, r.name, static_cast<int>(i), r.summary, r.equivalence, r.unit, r.scope, r.equality);
+    insert(row_in,
+           r.name,
+           static_cast<int>(i),
+           r.summary,
+           r.equivalence,
+           r.unit,
+           r.scope,
+           r.equality,
+           r.design);
     for (std::size_t l = 0; l < r.levels.size(); ++l)
       insert(level_in,
              r.name,
@@ -64,6 +90,7 @@ void insert_optimizations(const Database& db, const std::vector<OptimizationRow>
     for (std::size_t p = 0; p < r.also_compare.size(); ++p)
       insert(
           pair_in, r.name, static_cast<int>(p), r.also_compare[p].first, r.also_compare[p].second);
+    insert_contrasts(db, r);
   }
 }
 

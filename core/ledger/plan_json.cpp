@@ -20,6 +20,12 @@ json optimization_json(const OptimizationRow& o) {
   json levels = json::array();
   for (const LevelRow& l : o.levels)
     levels.push_back({{"name", l.name}, {"summary", l.summary}, {"span", l.span}});
+  json contrasts = json::array();
+  for (const ContrastRow& c : o.contrasts) {
+    json terms = json::array();
+    for (const ContrastTerm& t : c.terms) terms.push_back({t.from, t.to, t.weight});
+    contrasts.push_back({{"name", c.name}, {"kind", c.kind}, {"terms", terms}});
+  }
   return {{"name", o.name},
           {"summary", o.summary},
           {"equivalence", o.equivalence},
@@ -27,7 +33,9 @@ json optimization_json(const OptimizationRow& o) {
           {"scope", o.scope},
           {"equality", o.equality},
           {"levels", levels},
-          {"also_compare", o.also_compare}};
+          {"also_compare", o.also_compare},
+          {"design", o.design},
+          {"contrasts", contrasts}};
 }
 
 json claim_json(const ClaimRow& c) {

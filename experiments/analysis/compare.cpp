@@ -1,23 +1,27 @@
 #include "experiments/analysis/compare.h"
 
+#include <algorithm>
 #include <cmath>
 
 namespace assay {
 
+const VariantRow* variant_of_level(const CellView& cell, const std::string& level) {
+  if (cell.baseline && cell.baseline->level == level) return cell.baseline;
+  const auto found = std::ranges::find(cell.levels, level, &VariantRow::level);
+  return found == cell.levels.end() ? nullptr : *found;
+}
+
 std::vector<VariantPair> pairs_to_compare(const CellView& cell) {
+  const bool has_design = cell.optimization && !cell.optimization->design.empty();
   std::vector<VariantPair> result;
-  if (cell.baseline)
+  if (cell.baseline && !has_design)
     for (const VariantRow* level : cell.levels) result.push_back({cell.baseline, level, true});
   if (!cell.optimization) return result;
-  const auto by_level = [&](const std::string& name) -> const VariantRow* {
-    for (const VariantRow* level : cell.levels)
-      if (level->level == name) return level;
-    return nullptr; // the baseline is compared with every level above
-  };
   for (const auto& [from, to] : cell.optimization->also_compare) {
-    const VariantRow* a = by_level(from);
-    const VariantRow* b = by_level(to);
-    if (a && b) result.push_back({a, b, false});
+    const VariantRow* a = variant_of_level(cell, from);
+    const VariantRow* b = variant_of_level(cell, to);
+    const bool listed_above = !has_design && (a == cell.baseline || b == cell.baseline);
+    if (a && b && !listed_above) result.push_back({a, b, a == cell.baseline});
   }
   return result;
 }

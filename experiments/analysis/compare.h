@@ -14,7 +14,11 @@ struct VariantPair {
   bool against_reference;
 };
 
-// Every level against the baseline, then the optimization's further pairs.
+// The variant with this level, the baseline included; nullptr: none.
+const VariantRow* variant_of_level(const CellView& cell, const std::string& level);
+
+// Every level against the baseline, then the optimization's further pairs; of a design its pairs
+// alone.
 std::vector<VariantPair> pairs_to_compare(const CellView& cell);
 
 // Of one verdict and one loss test, when several of a plan share alpha.

@@ -128,15 +128,17 @@ void add_speed(CellReport& cell, Result<VariantSpeed> speed, const std::string& 
   cell.speed.push_back(std::move(*speed));
 }
 
-// The reference, then every level, each once; from the first comparison that measured it.
-void add_variants(CellReport& cell, const CellView& view) {
+// The reference, then every level, each once; from the first comparison that measured it, those
+// against the reference first.
+void add_variants(CellReport& cell, const CellView& view, bool against_reference) {
   for (const bool a : {true, false})
     for (const Comparison& comparison : cell.comparisons) {
       const std::string& name = a ? comparison.a : comparison.b;
       const bool known = std::any_of(cell.speed.begin(), cell.speed.end(), [&](const auto& speed) {
         return speed.variant == name;
       });
-      if (known || !comparison.effect || !comparison.against_reference) continue;
+      if (known || !comparison.effect || comparison.against_reference != against_reference)
+        continue;
       const double ns = a ? comparison.effect->a_ns : comparison.effect->b_ns;
       const std::int64_t id = a ? comparison.a_id : comparison.b_id;
       if (!(ns > 0)) continue;
@@ -164,7 +166,8 @@ void estimate_roofline(CellReport& report, const CellView& cell) {
   if (report.cell.unit == "evaluation")
     add_step_beside(report, cell);
   else
-    add_variants(report, cell);
+    for (const bool against_reference : {true, false})
+      add_variants(report, cell, against_reference);
 }
 
 } // namespace assay

@@ -50,23 +50,6 @@ void judge_validity(Comparison& comparison, const CellContext& context) {
   verdict.validity = Validity::Ok;
 }
 
-std::string inconclusive_reason(const Comparison& comparison, double sesoi) {
-  std::string text = fmt::format("undecided: the interval {} includes 0 and exceeds +-{}",
-                                 interval_text(comparison.effect->theta.judged),
-                                 share_text(sesoi));
-  if (!comparison.effect->mde)
-    return text +
-           fmt::format(
-               "; how small an effect the run can detect (MDE) is not known from {}: {} are needed",
-               launch_count_text(launches_of(comparison)),
-               kFullLaunches);
-  text += fmt::format("; this run can detect {}", share_text(std::expm1(*comparison.effect->mde)));
-  const auto& needed = comparison.effect->launches_for_sesoi;
-  if (needed && *needed > static_cast<int>(comparison.effect->launches.size()))
-    text += fmt::format("; detecting {} needs about {} launches", share_text(sesoi), *needed);
-  return text;
-}
-
 const char* faster_or_slower(Speed speed) {
   return speed == Speed::Faster ? "faster" : "slower";
 }
@@ -93,7 +76,7 @@ void decide_speed(Comparison& comparison, double sesoi) {
     return because(ReasonCode::WithinSesoi,
                    fmt::format("the whole interval is within +-{}", share_text(sesoi)));
   if (found == Speed::Inconclusive)
-    return because(ReasonCode::IntervalHoldsZero, inconclusive_reason(comparison, sesoi));
+    return because(ReasonCode::IntervalHoldsZero, inconclusive_text(effect, sesoi));
   if (!has_full_launches(effect))
     because(ReasonCode::Provisional,
             fmt::format("{} in {} launches; {} needs {}",
@@ -326,6 +309,23 @@ Speed decided_speed(const Effect& effect, double sesoi) {
   const bool differs = found == Speed::Faster || found == Speed::Slower;
   return differs && !(has_full_launches(effect) && total_time_agrees(effect)) ? Speed::Inconclusive
                                                                               : found;
+}
+
+std::string inconclusive_text(const Effect& effect, double sesoi) {
+  std::string text = fmt::format("undecided: the interval {} includes 0 and exceeds +-{}",
+                                 interval_text(effect.theta.judged),
+                                 share_text(sesoi));
+  if (!effect.mde)
+    return text +
+           fmt::format(
+               "; how small an effect the run can detect (MDE) is not known from {}: {} are needed",
+               launch_count_text(effect.launches.size()),
+               kFullLaunches);
+  text += fmt::format("; this run can detect {}", share_text(std::expm1(*effect.mde)));
+  const auto& needed = effect.launches_for_sesoi;
+  if (needed && *needed > static_cast<int>(effect.launches.size()))
+    text += fmt::format("; detecting {} needs about {} launches", share_text(sesoi), *needed);
+  return text;
 }
 
 void judge(Comparison& comparison, const CellContext& context) {

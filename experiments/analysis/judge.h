@@ -3,6 +3,7 @@
 
 #include <optional>
 
+#include "experiments/analysis/compare.h"
 #include "experiments/analysis/report.h"
 
 namespace assay {
@@ -21,9 +22,19 @@ Speed judge_speed(const Estimate& theta, double sesoi);
 // The same with what FASTER and SLOWER need besides: kFullLaunches launches, and the median's sign
 // in total time. INCONCLUSIVE where either lacks.
 Speed decided_speed(const Effect& effect, double sesoi);
+// Of an effect that judge_speed calls INCONCLUSIVE: why, and what would decide it.
+std::string inconclusive_text(const Effect& effect, double sesoi);
 
 // Fills comparison.verdict except its claim.
 void judge(Comparison& comparison, const CellContext& context);
+
+// The contrasts of the cell's design. One is decided where each of its pairs has the validity OK
+// and harms no training: after a failed gate, disturbed pairs, unequal work, too few launches or an
+// alarm of the control there is no figure to believe. `known`: the cell's judged comparisons.
+std::vector<Contrast> judge_contrasts(const CellView& cell,
+                                      const std::vector<Comparison>& known,
+                                      const CellContext& context,
+                                      const Levels& levels);
 
 // `claim` against one comparison, whose verdict and explanation are final; the clause on named
 // stages included.

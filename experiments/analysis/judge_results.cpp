@@ -106,7 +106,10 @@ CellReport report_cell(const CellView& view,
   result.disturbed_launches = disturbed;
   result.shape_warnings = shape_warnings_of(view);
   result.cell = *view.cell;
-  if (view.optimization) result.summary = view.optimization->summary;
+  if (view.optimization) {
+    result.summary = view.optimization->summary;
+    result.design = view.optimization->design;
+  }
   result.equivalence = view.equivalence();
   result.planned_launches = view.planned_launches;
   std::set<int> indices;
@@ -123,6 +126,7 @@ CellReport report_cell(const CellView& view,
   const CellContext context{
       why_invalid(view, result), view.spec->sesoi, redo_reason(view, disturbed, options.traces)};
   for (Comparison& comparison : result.comparisons) judge(comparison, context);
+  result.contrasts = judge_contrasts(view, result.comparisons, context, levels);
   explain_from_traces(result, view, options.traces);
   estimate_roofline(result, view);
   return result;
@@ -205,7 +209,10 @@ std::optional<Clocks> clocks_of(const std::vector<CellView>& cells) {
 
 int count_judgements(const std::vector<CellView>& cells) {
   std::size_t verdicts = 0;
-  for (const CellView& cell : cells) verdicts += pairs_to_compare(cell).size();
+  for (const CellView& cell : cells) {
+    verdicts += pairs_to_compare(cell).size();
+    if (cell.optimization) verdicts += cell.optimization->contrasts.size();
+  }
   return std::max(1, static_cast<int>(verdicts));
 }
 

@@ -32,7 +32,7 @@ inline constexpr double kControlAlarmP = 0.005;
 struct Comparison {
   std::string a, b; // variant names
   std::int64_t a_id = 0, b_id = 0;
-  bool against_reference = true; // false: one of the row's also_compare pairs
+  bool against_reference = true; // false: a pair of the row's without the baseline
   PairSet pairs;
   std::optional<Effect> effect;     // pairs that were not disturbed
   std::optional<Effect> effect_all; // every pair
@@ -48,6 +48,25 @@ struct Comparison {
   RankTimes a_ranks, b_ranks;             // of cells with several ranks
 };
 
+enum class ContrastState {
+  Undecided,
+  AddUp,    // an interaction inside +-sesoi: the steps' effects multiply
+  Interact, // one whose whole interval is on one side of 0
+  NoEffect, // the same two of a main effect
+  Faster,
+  Slower,
+};
+// The constants of docs/report-schema.md: "undecided", "add_up" …
+std::string_view to_string(ContrastState state);
+
+// A main effect or an interaction of a design's steps (core/statistics/design.h).
+struct Contrast {
+  ContrastRow row;
+  std::optional<Effect> effect = {}; // the weighted sum of its pairs' effects
+  ContrastState state = ContrastState::Undecided;
+  Reason reason = {}; // why it is undecided
+};
+
 struct ControlReport {
   Comparison comparison; // control against reference; its verdict is not used
   bool alarm = false;    // p < .005 and |effect| above the smallest effect of interest
@@ -57,7 +76,9 @@ struct CellReport {
   CellRow cell;
   std::string summary, equivalence; // of the optimization
   std::optional<ControlReport> control;
+  std::string design; // of its steps, or ""
   std::vector<Comparison> comparisons;
+  std::vector<Contrast> contrasts; // of a design
   std::vector<VariantSpeed> speed; // the roofline of each timed variant
   std::string no_speed;            // why a timed variant has none, or ""
   int counted_launches = 0;        // that count, of the planned ones
@@ -113,7 +134,7 @@ struct Clocks {
 
 struct Report {
   SpecRow spec;
-  int judgements = 1;             // m: verdicts that the plan asks for, also_compare included
+  int judgements = 1;             // m: verdicts and contrasts that the plan asks for
   double judged_alpha = 0.05;     // alpha / m
   int loss_tests = 0;             // that the plan asks for
   double loss_alpha = kTostAlpha; // of each one-sided loss test
@@ -130,8 +151,8 @@ struct Report {
   bool complete() const { return missing.empty(); }
 };
 
-// m: the verdicts that the plan asks for. Every one of them can raise a false alarm, whether or not
-// a published claim exists for it. A function of the plan, not of the results.
+// m: the verdicts and contrasts that the plan asks for. Every one of them can raise a false alarm,
+// whether or not a published claim exists for it. A function of the plan, not of the results.
 int count_judgements(const LedgerData& plan);
 
 struct JudgeOptions {

@@ -44,6 +44,8 @@ std::string mde_text(const std::optional<Effect>& effect); // "0.81 %", or "-"
 
 // "FASTER", "NO_EFFECT", or the validity when it is not OK; HARMED when training is.
 std::string verdict_word(const Verdict& verdict);
+std::string contrast_word(ContrastState state);         // "add up"
+std::string contrast_kind_text(const ContrastRow& row); // "main effect"
 // "+10 to +15 % throughput"
 std::string claimed_text(const ClaimRow& claim);
 std::string claimed_stages_text(const ClaimRow& claim); // "forward, backward"

@@ -97,7 +97,9 @@ private:
                         .scope = "visit",
                         .equality = "bit-equal",
                         .levels = {},
-                        .also_compare = cell.also_compare};
+                        .also_compare = cell.also_compare,
+                        .design = cell.design,
+                        .contrasts = cell.contrasts};
     for (const SyntheticLevel& level : cell.levels)
       row.levels.push_back({level.name,
                             level.summary.empty() ? "level " + level.name : level.summary,

@@ -35,6 +35,8 @@ struct SyntheticCell {
   std::string config_json = R"({"device":"cpu","precision":"fp32","eval_interval":100})";
   std::vector<SyntheticLevel> levels; // the first is the reference
   std::vector<std::pair<std::string, std::string>> also_compare;
+  std::string design = {};
+  std::vector<ContrastRow> contrasts = {};
   double unit_ns = 15e6;
   double control_effect = 0;    // true effect of the A/A control: 0 unless the engine is broken
   double disturbed_share = 0;   // visits with steal beyond the limit

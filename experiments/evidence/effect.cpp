@@ -1,6 +1,8 @@
 #include "experiments/evidence/effect.h"
 
+#include <algorithm>
 #include <cmath>
+#include <map>
 
 namespace assay {
 
@@ -56,6 +58,24 @@ bool signs_and_intervals_disagree(const Estimate& x, const Estimate& y) {
   return x.at_95 && y.at_95 && x.value * y.value < 0 && !x.at_95->overlaps(*y.at_95);
 }
 
+// Everything but the unit times; there is at least one launch.
+Effect effect_of_launches(std::vector<LaunchEffect> launches, const EffectOptions& options) {
+  Effect effect;
+  std::vector<double> medians, sums, locations;
+  for (const LaunchEffect& one : launches) {
+    medians.push_back(one.theta);
+    sums.push_back(one.sum_ratio);
+    locations.push_back(one.hodges_lehmann);
+  }
+  effect.launches = std::move(launches);
+  effect.theta = estimate(std::move(medians), options.judged_alpha);
+  effect.throughput = estimate(std::move(sums), options.judged_alpha);
+  effect.hodges_lehmann = mean(locations);
+  effect.tail = signs_and_intervals_disagree(effect.theta, effect.throughput);
+  add_precision(effect, options);
+  return effect;
+}
+
 } // namespace
 
 Estimate estimate(std::vector<double> by_launch, double judged_alpha) {
@@ -69,24 +89,36 @@ Estimate estimate(std::vector<double> by_launch, double judged_alpha) {
 }
 
 std::optional<Effect> estimate_effect(const PairSet& pairs, const EffectOptions& options) {
-  Effect effect;
-  std::vector<double> medians, sums, locations;
-  for (const LaunchPairs& launch : pairs.launches) {
-    if (!options.with_excluded && !launch.counts()) continue;
-    LaunchEffect one = launch_effect(launch, options.with_excluded);
-    medians.push_back(one.theta);
-    sums.push_back(one.sum_ratio);
-    locations.push_back(one.hodges_lehmann);
-    effect.launches.push_back(one);
-  }
-  if (effect.launches.empty()) return std::nullopt;
-  effect.theta = estimate(std::move(medians), options.judged_alpha);
-  effect.throughput = estimate(std::move(sums), options.judged_alpha);
-  effect.hodges_lehmann = mean(locations);
-  effect.tail = signs_and_intervals_disagree(effect.theta, effect.throughput);
+  std::vector<LaunchEffect> launches;
+  for (const LaunchPairs& launch : pairs.launches)
+    if (options.with_excluded || launch.counts())
+      launches.push_back(launch_effect(launch, options.with_excluded));
+  if (launches.empty()) return std::nullopt;
+  Effect effect = effect_of_launches(std::move(launches), options);
   add_unit_times(effect, pairs, options.with_excluded);
-  add_precision(effect, options);
   return effect;
+}
+
+std::optional<Effect> weighted_sum(const std::vector<WeightedEffect>& terms,
+                                   const EffectOptions& options) {
+  std::map<std::int64_t, LaunchEffect> sums;
+  std::map<std::int64_t, std::size_t> found; // terms that have the launch
+  for (const WeightedEffect& term : terms)
+    for (const LaunchEffect& launch : term.effect->launches) {
+      const bool first = found[launch.launch]++ == 0;
+      LaunchEffect& sum = sums[launch.launch];
+      sum.launch = launch.launch;
+      sum.index = launch.index;
+      sum.pairs = first ? launch.pairs : std::min(sum.pairs, launch.pairs);
+      sum.theta += term.weight * launch.theta;
+      sum.sum_ratio += term.weight * launch.sum_ratio;
+      sum.hodges_lehmann += term.weight * launch.hodges_lehmann;
+    }
+  std::vector<LaunchEffect> launches;
+  for (const auto& [id, sum] : sums)
+    if (found[id] == terms.size()) launches.push_back(sum);
+  if (launches.empty()) return std::nullopt;
+  return effect_of_launches(std::move(launches), options);
 }
 
 std::optional<Estimate> device_effect(const PairSet& pairs, const EffectOptions& options) {

@@ -67,7 +67,17 @@ struct EffectOptions {
 
 // Nothing without a single counted pair.
 std::optional<Effect> estimate_effect(const PairSet& pairs, const EffectOptions& options);
-// The same of the device's busy time; nothing unless every counted pair has it.
+// The effect of a pair in a weighted sum; what it points to must live as long.
+struct WeightedEffect {
+  const Effect* effect;
+  double weight;
+};
+// The sum of weight * theta, launch by launch, over launches that every term has; likewise by total
+// time. So the launches of all terms are the sample, however the terms depend on each other inside
+// a launch. Without unit times, and without errors within launches. Nothing without such a launch.
+std::optional<Effect> weighted_sum(const std::vector<WeightedEffect>& terms,
+                                   const EffectOptions& options);
+// estimate_effect of the device's busy time; nothing unless every counted pair has it.
 std::optional<Estimate> device_effect(const PairSet& pairs, const EffectOptions& options);
 // How much longer the second visit of a round takes than the first, whatever the variants:
 // (median of d where B came second - median of d where A did) / 2. A health figure.

@@ -1,4 +1,5 @@
-// Cells that compare sets of training keys, [cell.variants], and claims about such sets.
+// Cells that compare sets of training keys: [cell.variants], or a design with [cell.steps]; and
+// claims about such sets.
 #pragma once
 
 #include <string>
@@ -12,7 +13,13 @@
 
 namespace assay {
 
-// The cell's variants as the levels of a row of its own, the baseline first. Errors name the line.
+class TomlTable;
+
+// Reads the variants or the design and steps of a [[cell]], with `expect` and `unit`.
+void read_key_comparison(TomlTable& table, MatrixCell& cell);
+
+// The cell's variants, or those of its design, as the levels of a row of its own, the baseline
+// first. Errors name the line.
 Result<Optimization> row_of_variants(const MatrixCell& cell);
 
 // The variant of the cell that a draft was made from; nullptr for a level of an optimization.

@@ -1,7 +1,6 @@
 #include "experiments/plan/matrix.h"
 
 #include <algorithm>
-#include <cctype>
 #include <charconv>
 #include <limits>
 #include <map>
@@ -9,9 +8,9 @@
 
 #include "core/text.h"
 #include "experiments/plan/cell_name.h"
+#include "experiments/plan/key_comparison.h"
 #include "experiments/plan/matrix_pairwise.h"
 #include "experiments/plan/toml_reader.h"
-#include "model/config/key_variants.h"
 #include "model/config/train_config.h"
 
 namespace assay {
@@ -150,124 +149,11 @@ std::map<std::string, std::string> places_of(const toml::table& raw, TomlProblem
   if (const toml::array* levels = raw["levels"].as_array())
     for (const toml::node& level : *levels)
       places.emplace("levels/" + level.value_or(std::string()), problems.place(&level));
-  if (const toml::table* variants = raw["variants"].as_table())
-    for (const auto& [name, node] : *variants)
-      places.emplace(fmt::format("variants/{}", name.str()), problems.place(&node));
+  for (const char* key : {"variants", "steps"})
+    if (const toml::table* sides = raw[key].as_table())
+      for (const auto& [name, node] : *sides)
+        places.emplace(fmt::format("{}/{}", key, name.str()), problems.place(&node));
   return places;
-}
-
-// "K=V\n" of each variable.
-std::string read_environment(TomlTable& variant) {
-  const toml::table* raw = variant.table("env");
-  if (raw == nullptr) return "";
-  std::string environment;
-  for (const auto& [key, node] : *raw) {
-    const std::string name(key.str());
-    const bool named = !name.empty() && std::isdigit(static_cast<unsigned char>(name[0])) == 0 &&
-                       std::ranges::all_of(name, [](unsigned char c) {
-                         return c == '_' || (c < 0x80 && std::isalnum(c) != 0);
-                       });
-    const auto* value = node.as_string();
-    if (!named)
-      variant.problems().add(&node,
-                             fmt::format("{} env: '{}' is no name of an environment variable",
-                                         variant.path(),
-                                         printable(name)));
-    else if (value == nullptr || value->get().find('\n') != std::string::npos ||
-             value->get().find('\0') != std::string::npos)
-      variant.problems().add(
-          &node, fmt::format("{} env: {} takes one line of text in quotes", variant.path(), name));
-    else
-      environment += fmt::format("{}={}\n", name, value->get());
-  }
-  return environment;
-}
-
-// Tables are read by name; a person lists variants in an order that means something.
-std::vector<MatrixVariant> read_variants(TomlTable& cell) {
-  const toml::table* raw = cell.table("variants");
-  if (raw == nullptr) return {};
-  std::vector<std::pair<toml::source_position, MatrixVariant>> placed;
-  for (const auto& [key, node] : *raw) {
-    const std::string name(key.str());
-    const toml::table* keys = node.as_table();
-    const std::string wrong =
-        name == "control"
-            ? "cannot be \"control\", which the report calls the baseline's repetition"
-            : wrong_cell_name(name);
-    if (!wrong.empty())
-      cell.problems().add(&node, fmt::format("{} variants: a name {}", cell.path(), wrong));
-    if (keys == nullptr) {
-      cell.problems().add(
-          &node,
-          fmt::format("{} variants: '{}' takes a table: {{ set = {{ KEY = VALUE }} }}",
-                      cell.path(),
-                      printable(name)));
-      continue;
-    }
-    TomlTable table(
-        *keys, fmt::format("{} variant '{}'", cell.path(), printable(name)), cell.problems());
-    MatrixVariant variant{name, {}, cell.problems().place(&node)};
-    if (const toml::table* set = table.table("set"))
-      variant.set = config_values(*set, cell.problems());
-    variant.environment = read_environment(table);
-    if (const auto worker = table.text("worker")) {
-      variant.worker = *worker;
-      if (worker->empty())
-        cell.problems().add(table.node("worker"),
-                            table.path() + " worker takes the path of an assay-worker program");
-    }
-    table.no_other_keys();
-    placed.emplace_back(node.source().begin, std::move(variant));
-  }
-  std::ranges::stable_sort(
-      placed, {}, [](const auto& one) { return std::pair(one.first.line, one.first.column); });
-  std::vector<MatrixVariant> variants;
-  for (auto& [position, variant] : placed) variants.push_back(std::move(variant));
-  return variants;
-}
-
-// Whether an unknown key, which is named as such, was meant for this one.
-bool misspells(const toml::table& table, const std::string& wanted) {
-  return std::any_of(table.begin(), table.end(), [&](const auto& entry) {
-    return closest(entry.first.str(), {wanted}) == wanted;
-  });
-}
-
-// What [cell.variants] needs, and what is for it alone.
-void read_key_comparison(TomlTable& table, MatrixCell& cell) {
-  const auto add = [&](const char* key, const std::string& message) {
-    table.problems().add(table.has(key) ? table.node(key) : &table.raw(),
-                         table.path() + " " + message);
-  };
-  cell.variants = read_variants(table);
-  const bool given = table.has("variants");
-  if (given && table.has("optimization"))
-    add("variants",
-        "has `optimization` and `variants`; it compares either a row of the table or "
-        "sets of keys");
-  if (!given && !table.has("optimization") && !misspells(table.raw(), "optimization"))
-    add("optimization", "needs `optimization`, or [cell.variants] with sets of training keys");
-  if (given && !table.has("name")) add("variants", "needs a `name`");
-  if (given && table.has("levels"))
-    add("levels", "has `levels`; all of its `variants` are compared");
-  if (given && cell.variants.size() < 2)
-    add("variants", "variants: at least two are needed, a baseline and a candidate");
-  if (!given)
-    for (const char* key : {"expect", "unit"})
-      if (table.has(key))
-        add(key,
-            fmt::format("{}: only [cell.variants] takes it; an optimization brings its own", key));
-  const auto read = [&](const char* key, auto parse, auto& into) {
-    const std::optional<std::string> text = table.text(key);
-    if (!text) return;
-    if (const auto value = parse(*text))
-      into = *value;
-    else
-      add(key, fmt::format("{}: {}", key, value.error().message));
-  };
-  read("expect", equivalence_named, cell.expect);
-  read("unit", unit_named, cell.unit);
 }
 
 MatrixCell read_cell(const toml::table& raw, const Matrix& matrix, TomlProblems& problems) {

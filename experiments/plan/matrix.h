@@ -12,6 +12,7 @@
 
 #include "core/ledger/ledger.h"
 #include "core/result.h"
+#include "core/statistics/design.h"
 #include "model/config/optimization.h"
 
 namespace assay {
@@ -31,7 +32,7 @@ struct LossSettings {
   double margin = 0; // nats per token that count as no difference; above 0 where seeds are
 };
 
-// A side of a comparison that the file describes itself.
+// A side of a comparison that the file describes itself, or a step of a design.
 struct MatrixVariant {
   std::string name;
   std::vector<ConfigValue> set; // over the cell's
@@ -46,10 +47,12 @@ enum class Interleave { Auto, Twin, Turns };
 struct MatrixCell {
   std::string name, optimization;
   std::vector<MatrixVariant> variants; // instead of an optimization, in the order of the file
-  std::optional<Equivalence> expect;   // of variants; absent: objective
-  std::optional<Unit> unit;            // of variants; absent: train_step
-  std::string reference;               // level; empty: the row's first
-  std::vector<std::string> levels;     // empty: all after the reference
+  std::optional<Design> design;        // instead of both, with its steps, likewise
+  std::vector<MatrixVariant> steps;
+  std::optional<Equivalence> expect; // of variants and steps; absent: objective
+  std::optional<Unit> unit;          // of variants and steps; absent: train_step
+  std::string reference;             // level; empty: the row's first
+  std::vector<std::string> levels;   // empty: all after the reference
   std::vector<ConfigValue> set;
   std::optional<int> rounds, visit_steps, discard_steps, launches;
   std::optional<LossSettings> quality; // the cell's own keys over [quality]; absent: [quality]

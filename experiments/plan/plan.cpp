@@ -70,9 +70,16 @@ OptimizationRow copy_row(const Optimization& row) {
                        row.of_table ? kScopeOfTable : kScopeOfKeys,
                        row.equality,
                        {},
-                       row.also_compare};
+                       row.also_compare,
+                       row.design ? std::string(to_string(*row.design)) : ""};
   for (const Level& level : row.levels)
     copy.levels.push_back({level.name, level.summary, level.span});
+  for (const DesignContrast& contrast : row.contrasts) {
+    ContrastRow& out = copy.contrasts.emplace_back(
+        ContrastRow{contrast.name, std::string(to_string(contrast.kind)), {}});
+    for (const DesignTerm& term : contrast.terms)
+      out.terms.push_back({row.levels[term.from].name, row.levels[term.to].name, term.weight});
+  }
   return copy;
 }
 
@@ -143,6 +150,15 @@ void Planner::add_cell(const MatrixCell& cell) {
       problems_.add(problem);
   check_data(all.front().config, cell);
   const auto split = groups(cell, all);
+  if (cell.design && split.size() > 1)
+    return problems_.add(fmt::format(
+        "{}: cell '{}': a {} measures all {} variants in one round, and they do not fit the memory "
+        "together ({} groups would); take fewer steps, a smaller preset or fewer rows",
+        cell.place({"design"}),
+        printable(cell.name),
+        to_string(*cell.design),
+        all.size(),
+        split.size()));
   for (std::size_t i = 0; i < split.size(); ++i)
     write_cell(cell,
                *row,
@@ -162,7 +178,7 @@ const Optimization* Planner::row_of_variants(const MatrixCell& cell) {
 }
 
 const Optimization* Planner::checked_row(const MatrixCell& cell) {
-  if (!cell.variants.empty()) return row_of_variants(cell);
+  if (!cell.variants.empty() || cell.design) return row_of_variants(cell);
   const Result<const Optimization*> row = optimizations().lookup(cell.optimization);
   if (!row) {
     problems_.add(fmt::format(

@@ -48,6 +48,9 @@ struct CellEstimate {
   std::optional<double> seconds;      // all its launches; needs a probe
   std::optional<double> mde;          // of ln(time ratio); needs the launches of a verdict
   bool mde_from_results = false;      // by the scatter of earlier results of this cell
+  // The MDE of each contrast of the cell's design, in that of a pair, for variants that scatter
+  // alike and independently.
+  std::vector<double> contrast_mde_factors;
 };
 
 struct PlanEstimate {

@@ -104,6 +104,27 @@ double expected_variance(const CellRow& cell,
   return variance_of_pairs(pair_sd, cell.rounds);
 }
 
+// Of the medians of two pairs' log ratios, where visits scatter alike, normally and independently:
+// those with one variant in common correlate by (2 / pi) asin(1 / 2).
+double correlation(const ContrastTerm& x, const ContrastTerm& y) {
+  const int shared = (x.from == y.from) + (x.to == y.to) - (x.from == y.to) - (x.to == y.from);
+  return std::abs(shared) == 2 ? shared / 2.0 : shared / 3.0;
+}
+
+std::vector<double> contrast_mde_factors(const LedgerData& plan, const CellRow& cell) {
+  std::vector<double> factors;
+  for (const OptimizationRow& row : plan.optimizations)
+    if (row.name == cell.optimization)
+      for (const ContrastRow& contrast : row.contrasts) {
+        double variance = 0;
+        for (const ContrastTerm& x : contrast.terms)
+          for (const ContrastTerm& y : contrast.terms)
+            variance += x.weight * y.weight * correlation(x, y);
+        factors.push_back(std::sqrt(variance));
+      }
+  return factors;
+}
+
 } // namespace
 
 PlanEstimate estimate(const Plan& plan,
@@ -121,6 +142,7 @@ PlanEstimate estimate(const Plan& plan,
     e.rounds = cell.rounds;
     e.loss_seeds = cell.loss_seeds;
     e.loss_steps = cell.loss_rounds * cell.loss_steps;
+    e.contrast_mde_factors = contrast_mde_factors(plan.ledger, cell);
     std::int64_t activations = 0;
     for (const VariantRow* variant : variants_of(plan.ledger, cell.id)) {
       const ModelSize size = model_size(config_of(variant->config_json));

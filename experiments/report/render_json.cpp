@@ -182,6 +182,25 @@ ordered_json comparison_json(const Comparison& value) {
           {"ranks", ranks_json(value)}};
 }
 
+ordered_json contrast_json(const Contrast& value) {
+  ordered_json terms = ordered_json::array();
+  for (const ContrastTerm& term : value.row.terms)
+    terms.push_back({{"baseline", text(term.from)},
+                     {"candidate", text(term.to)},
+                     {"weight", number(term.weight)}});
+  ordered_json out = {{"name", text(value.row.name)},
+                      {"kind", text(value.row.kind)},
+                      {"state", to_string(value.state)},
+                      {"reason", text(value.reason.text)},
+                      {"reason_code", to_string(value.reason.code)},
+                      {"effect", maybe(value.effect, effect)},
+                      {"terms", terms}};
+  if (value.effect)
+    for (const char* key : {"baseline_unit_ns", "candidate_unit_ns", "launch_spread"})
+      out["effect"].erase(key);
+  return out;
+}
+
 ordered_json peaks_json(const MeasuredPeaks& value) {
   return {{"compute_flops_per_second", number(value.flops_per_second)},
           {"fp32_flops_per_second", number(value.fp32_flops_per_second)},
@@ -224,6 +243,8 @@ ordered_json cell_json(const CellReport& value) {
   for (const Comparison& comparison : value.comparisons)
     comparisons.push_back(comparison_json(comparison));
   for (const std::string& item : value.missing) missing.push_back(text(item));
+  ordered_json contrasts = ordered_json::array();
+  for (const Contrast& contrast : value.contrasts) contrasts.push_back(contrast_json(contrast));
   ordered_json speeds = ordered_json::array();
   for (const VariantSpeed& speed : value.speed) speeds.push_back(speed_json(speed));
   ordered_json out = {{"name", text(value.cell.name)},
@@ -246,6 +267,8 @@ ordered_json cell_json(const CellReport& value) {
                       {"loss_curves", loss_curves_json(value)},
                       {"control", nullptr},
                       {"comparisons", comparisons},
+                      {"design", text(value.design)},
+                      {"contrasts", contrasts},
                       {"speed", speeds},
                       {"missing", missing}};
   if (out["config"].is_discarded()) out["config"] = nullptr;

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -11,6 +12,7 @@
 #include <vector>
 
 #include "core/registry.h"
+#include "core/statistics/design.h"
 #include "model/config/train_config.h"
 
 namespace assay {
@@ -64,7 +66,8 @@ struct Optimization {
   std::string on_cuda = {};  // what a GPU needs besides, so that every level runs there
   std::vector<Gate> gates;   // all of them must pass
   std::vector<Level> levels; // levels[0] is the reference
-  // Comparisons beyond "each level against the reference": {from, to} level names.
+  // Comparisons beyond "each level against the reference": {from, to} level names. With a design,
+  // all comparisons.
   std::vector<std::pair<std::string, std::string>> also_compare = {};
   std::string equality;         // what the parity gate proves, in one line
   std::string family = {};      // only its models have what the row switches; "": every family
@@ -72,7 +75,9 @@ struct Optimization {
   std::vector<Need> needs = {}; // whatever else
   bool needs_always = false; // no training without them, as no cell, has a level but the reference
   bool hidden = false;       // a test row: not listed, not completed
-  bool of_table = true;      // false: made of a matrix's keys (model/config/key_variants.h)
+  std::optional<Design> design = {};          // of a matrix's steps, whose variants are the levels
+  std::vector<DesignContrast> contrasts = {}; // of a design, by index of the level
+  bool of_table = true; // false: made of a matrix's keys (model/config/key_variants.h)
 
   const Level* level(std::string_view level_name) const;
 };

@@ -105,16 +105,19 @@ Result<bool> check_numbers(const TrainConfig& c) {
   for (const KeyBounds& bounds : integer_bounds())
     if (Result<bool> ok = check_bounds(bounds, values.at(bounds.name).get<std::int64_t>()); !ok)
       return ok;
-  const std::array<Fraction, 10> fractions{{{"lr", c.lr, 0, true},
-                                            {"ema_decay", c.ema_decay, 0, false, 1, true},
-                                            {"beta1", c.beta1, 0, false, 1, true},
-                                            {"beta2", c.beta2, 0, false, 1, true},
-                                            {"min_lr_ratio", c.min_lr_ratio, 0, false, 1},
-                                            {"grad_clip", c.grad_clip},
-                                            {"weight_decay", c.weight_decay},
-                                            {"adam_eps", c.adam_eps, 0, true},
-                                            {"init_scale", c.init_scale, 0, true},
-                                            {"planted_spin", c.planted_spin, 0, false, 10}}};
+  const std::array<Fraction, 12> fractions{
+      {{"lr", c.lr, 0, true},
+       {"ema_decay", c.ema_decay, 0, false, 1, true},
+       {"beta1", c.beta1, 0, false, 1, true},
+       {"beta2", c.beta2, 0, false, 1, true},
+       {"min_lr_ratio", c.min_lr_ratio, 0, false, 1},
+       {"grad_clip", c.grad_clip},
+       {"weight_decay", c.weight_decay},
+       {"adam_eps", c.adam_eps, 0, true},
+       {"init_scale", c.init_scale, 0, true},
+       {"planted_spin", c.planted_spin, 0, false, 10},
+       {"planted_spin_more", c.planted_spin_more, 0, false, 10},
+       {"planted_spin_less", c.planted_spin_less, 0, false, 10}}};
   for (const Fraction& fraction : fractions)
     if (Result<bool> ok = check_fraction(fraction); !ok) return ok;
   return true;

@@ -42,7 +42,7 @@ std::vector<Need> step_graph_needs() {
        [](const TrainConfig& c) { return c.mla_attention != MlaAttention::Math; }},
       {"no planted wait: the host chooses its length in every step",
        [](const TrainConfig& c) {
-         return c.planted_wait == PlantedWait::None && c.planted_spin <= 0;
+         return c.planted_wait == PlantedWait::None && planted_share(c) <= 0;
        }},
   };
 }

@@ -257,6 +257,12 @@ Result<bool> set_key_text(TrainConfig& config, std::string_view key, std::string
   return set_key(config, key, nlohmann::json(std::string(text)));
 }
 
+double planted_share(const TrainConfig& config) {
+  const bool both = config.planted_spin > 0 && config.planted_spin_more > 0;
+  return std::max(
+      0.0, config.planted_spin + config.planted_spin_more - (both ? config.planted_spin_less : 0));
+}
+
 Result<TrainConfig> config_from_json(const nlohmann::json& json) {
   if (!json.is_object()) return fail("a training configuration is a JSON object");
   TrainConfig config;

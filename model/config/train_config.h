@@ -52,6 +52,9 @@ Result<TrainConfig> resolve(TrainConfig config);
 // Both in turn.
 Result<TrainConfig> resolve_json(const nlohmann::json& json);
 
+// Share of the running median step that the planted busy waits add to a step.
+double planted_share(const TrainConfig& config);
+
 std::vector<std::string> family_names();
 std::vector<std::string> preset_names(std::string_view family);
 

@@ -63,7 +63,7 @@ at::cuda::CUDAEvent record_event() {
 class Planted final : public StepHooks {
 public:
   explicit Planted(const TrainConfig& config)
-      : stage_(config.planted_wait), share_(config.planted_spin),
+      : stage_(config.planted_wait), share_(planted_share(config)),
         cuda_(config.device == Device::Cuda) {}
 
   void begin() override {
@@ -134,7 +134,7 @@ private:
 } // namespace
 
 std::unique_ptr<StepHooks> planted_hooks(const TrainConfig& config) {
-  if (config.planted_spin <= 0 && config.planted_wait == PlantedWait::None) return nullptr;
+  if (planted_share(config) <= 0 && config.planted_wait == PlantedWait::None) return nullptr;
   return std::make_unique<Planted>(config);
 }
 

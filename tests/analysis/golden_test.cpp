@@ -13,6 +13,7 @@
 #include "experiments/report/render_explain.h"
 #include "tests/paths.h"
 #include "tests/synthetic_cells.h"
+#include "tests/synthetic_design.h"
 
 namespace assay {
 namespace {
@@ -86,6 +87,29 @@ Report golden_report() {
   return report;
 }
 
+// A ladder whose two steps interact, one whose steps add up, and one that is undecided.
+Report ladder_report() {
+  SyntheticPlan plan;
+  plan.name = "ladder";
+  plan.noise = 0.004;
+  plan.tail_share = 0;
+  plan.rounds = 12;
+  const auto ladder = [&](const char* name, double interaction, double noise) {
+    SyntheticCell cell = synthetic::design_cell(
+        Design::Ladder, {{"amp", -0.1}, {"norm", -0.05}, {"graph", -0.02}}, interaction);
+    cell.name = cell.optimization = name;
+    cell.noise = noise;
+    plan.cells.push_back(std::move(cell));
+  };
+  ladder("phases", 0.02, 0.004);
+  ladder("apart", 0, 0.002);
+  ladder("noisy", 0, 0.2);
+  plan.cells.push_back(
+      synthetic::design_cell(Design::Factorial, {{"clip", 0.03}, {"fuse", -0.2}}, 0.05));
+  plan.cells.back().name = plan.cells.back().optimization = "both";
+  return judge_results(synthetic::synthetic_ledger(plan));
+}
+
 void expect_golden(const std::string& name, const std::string& text) {
   const std::string path = test::source_dir() + "/tests/analysis/golden/" + name;
   if (std::getenv("ASSAY_UPDATE_GOLDEN") != nullptr) {
@@ -114,6 +138,14 @@ TEST(Golden, Markdown) {
 
 TEST(Golden, Page) {
   expect_golden("report.html", render_html(golden_report()));
+}
+
+TEST(Golden, Ladder) {
+  expect_golden("ladder.txt", render_table(ladder_report(), {}));
+}
+
+TEST(Golden, LadderMarkdown) {
+  expect_golden("ladder.md", render_markdown(ladder_report()));
 }
 
 TEST(Golden, Explain) {

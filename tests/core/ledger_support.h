@@ -35,7 +35,10 @@ inline LedgerData small_plan() {
                          "visit",
                          "equal",
                          {{"a", "slow", "span/a"}, {"b", "fast", ""}},
-                         {{"a", "b"}}}};
+                         {{"a", "b"}},
+                         "ladder",
+                         {{"a x b", "interaction", {{"a", "b", -1}, {"b", "a", 1}}},
+                          {"b", "main_effect", {{"a", "b", 0.5}}}}}};
   plan.claims = {{"c1",
                   "opt",
                   "a",

@@ -41,6 +41,15 @@ TEST_F(LedgerTest, KeepsThePlan) {
   EXPECT_EQ(data.optimizations[0].equality, "equal");
   EXPECT_EQ(data.optimizations[0].levels.at(0).span, "span/a");
   EXPECT_EQ(data.optimizations[0].also_compare, plan.optimizations[0].also_compare);
+  EXPECT_EQ(data.optimizations[0].design, "ladder");
+  ASSERT_EQ(data.optimizations[0].contrasts.size(), 2u);
+  for (std::size_t i = 0; i < 2; ++i) {
+    const ContrastRow &kept = data.optimizations[0].contrasts[i],
+                      &planned = plan.optimizations[0].contrasts[i];
+    EXPECT_EQ(kept.name, planned.name);
+    EXPECT_EQ(kept.kind, planned.kind);
+    EXPECT_EQ(kept.terms, planned.terms);
+  }
   EXPECT_EQ(data.claims.at(0).text, "« texte »");
   EXPECT_EQ(data.claims.at(0).hi, 0.15);
   EXPECT_THAT(data.claims.at(0).source_errors, testing::ElementsAre("one", "two"));
@@ -239,6 +248,9 @@ TEST_F(LedgerTest, AChangedPlanIsNotRead) {
       {"UPDATE spec SET alpha = 0.5", "alpha is 0.5, its plan has 0.05"},
       {"UPDATE claim SET lo = 0.05", "gain of claim 'c1' is [0.05,0.15], its plan has [0.1,0.15]"},
       {"UPDATE claim SET requires_json = '{\"a\":1}'", "requires.a of claim"},
+      {"UPDATE contrast_term SET weight = 2 WHERE contrast = 0 AND position = 1",
+       "terms of contrast 'a x b' of optimization 'opt'"},
+      {"DELETE FROM contrast_term; DELETE FROM contrast", "0 contrasts"},
       {"UPDATE level SET span = 'x' WHERE name = 'a'", "span of level 'a' of optimization 'opt'"},
       {"UPDATE variant SET config_json = '{\"lr\":1}' WHERE id = 2",
        "config.lr of variant 'b' of cell 'cell' is 1, its plan has null"},
@@ -351,6 +363,8 @@ TEST_F(LedgerTest, AnOlderSchemaIsReadAndNotContinued) {
                "ALTER TABLE spec DROP COLUMN run_delay_limit; "
                "ALTER TABLE spec DROP COLUMN pairs_limit; "
                "DROP TABLE operation_cost; DROP TABLE step_cost; "
+               "DROP TABLE contrast_term; DROP TABLE contrast; "
+               "ALTER TABLE optimization DROP COLUMN design; "
                "ALTER TABLE launch DROP COLUMN repeats; "
                "ALTER TABLE event DROP COLUMN variant; ALTER TABLE event DROP COLUMN cause; "
                "PRAGMA user_version = 1");
@@ -358,6 +372,7 @@ TEST_F(LedgerTest, AnOlderSchemaIsReadAndNotContinued) {
   for (const char* key : {"stages", "lints"}) sealed["claims"][0].erase(key);
   sealed.erase("limits");
   for (const char* key : {"traced_rounds", "loss"}) sealed["cells"][0].erase(key);
+  for (const char* key : {"design", "contrasts"}) sealed["optimizations"][0].erase(key);
   {
     const Database db(file(), Database::Mode::ReadWrite);
     Statement update = db.prepare("UPDATE spec SET plan_json = ?1, hash = ?2");
@@ -367,6 +382,8 @@ TEST_F(LedgerTest, AnOlderSchemaIsReadAndNotContinued) {
   ASSERT_TRUE(data) << data.error().message;
   EXPECT_EQ(data->claims.at(0).stages, "");
   EXPECT_TRUE(data->claims.at(0).source_errors.empty());
+  EXPECT_EQ(data->optimizations.at(0).design, "");
+  EXPECT_TRUE(data->optimizations.at(0).contrasts.empty());
   EXPECT_EQ(data->cells.at(0).traced_rounds, 0);
   EXPECT_EQ(data->cells.at(0).loss_seeds, 0);
   EXPECT_EQ(data->cells.at(0).loss_margin, 0);

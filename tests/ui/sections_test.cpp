@@ -45,6 +45,9 @@ Report full_report(const LedgerData& data) {
   Report report = judge_results(data);
   report.shape_warnings = {"a shape"};
   report.source_errors = {"a figure"};
+  report.cells[0].contrasts = {
+      {.row = {"a x b", "interaction", {}}, .reason = {ReasonCode::TooFewLaunches, "too few"}},
+      {.row = {"a", "main_effect", {}}}};
   report.alarms = {{AlarmCode::Fallback, report.cells[0].cell.id, "an alarm"}};
   report.missing = {"a launch"};
   report.cells[0].missing = {"a launch"};
@@ -94,7 +97,7 @@ TEST(Sections, EveryFormShowsEveryOne) {
   const Forms forms(report);
   const ordered_json viewer = window_model(showing(data, report))["model"]["sections"];
   const std::vector<Section> sections = report_sections(report);
-  ASSERT_EQ(sections.size(), 13U) << "those of kReportSections";
+  ASSERT_EQ(sections.size(), 14U) << "those of kReportSections";
   ASSERT_EQ(forms.json["sections"].size(), sections.size());
   for (std::size_t i = 0; i < sections.size(); ++i) {
     const Section& section = sections[i];

@@ -101,6 +101,60 @@ std::optional<Probes> probe(const Plan& plan) {
   return std::move(probes.by_cell);
 }
 
+// The row of a cell's design, or nullptr.
+const OptimizationRow* design_of(const Plan& plan, std::int64_t cell) {
+  for (const OptimizationRow& row : plan.ledger.optimizations)
+    if (row.name == plan.ledger.cell(cell).optimization && !row.design.empty()) return &row;
+  return nullptr;
+}
+
+// Of ln(time ratio).
+std::optional<double> contrast_mde(const CellEstimate& cell, std::size_t contrast) {
+  if (!cell.mde) return std::nullopt;
+  return *cell.mde * cell.contrast_mde_factors[contrast];
+}
+
+void add_design(json& out, const OptimizationRow& row, const CellEstimate& cell) {
+  out["design"] = row.design;
+  out["comparisons"] = json::array();
+  for (const auto& [from, to] : row.also_compare)
+    out["comparisons"].push_back({{"baseline", from}, {"candidate", to}});
+  out["contrasts"] = json::array();
+  for (std::size_t i = 0; i < row.contrasts.size(); ++i) {
+    json contrast = {{"name", row.contrasts[i].name}, {"kind", row.contrasts[i].kind}};
+    if (const auto mde = contrast_mde(cell, i)) contrast["mde"] = std::expm1(*mde);
+    out["contrasts"].push_back(std::move(contrast));
+  }
+}
+
+// "a, b, c (main effect, MDE 1.2 %)": neighbours of one kind and MDE share it.
+std::vector<std::string> contrast_texts(const OptimizationRow& row, const CellEstimate& cell) {
+  std::vector<std::string> texts;
+  for (std::size_t i = 0; i < row.contrasts.size();) {
+    const auto mde = contrast_mde(cell, i);
+    const std::string about =
+        contrast_kind_text(row.contrasts[i]) + (mde ? ", MDE " + share_text(std::expm1(*mde)) : "");
+    std::vector<std::string> names;
+    for (const std::size_t first = i;
+         i < row.contrasts.size() && row.contrasts[i].kind == row.contrasts[first].kind &&
+         cell.contrast_mde_factors[i] == cell.contrast_mde_factors[first];
+         ++i)
+      names.push_back(row.contrasts[i].name);
+    texts.push_back(fmt::format("{} ({})", fmt::join(names, ", "), about));
+  }
+  return texts;
+}
+
+// "ladder; compares base -> amp, …; judges also amp x norm (interaction, MDE 1.2 %)"
+std::string design_text(const OptimizationRow& row, const CellEstimate& cell) {
+  std::vector<std::string> pairs;
+  for (const auto& [from, to] : row.also_compare) pairs.push_back(from + " -> " + to);
+  return fmt::format("{}; compares {}; judges also {}",
+                     row.design,
+                     fmt::join(pairs, ", "),
+                     fmt::join(contrast_texts(row, cell), ", "));
+}
+
 json cell_json(const Plan& plan, const CellEstimate& cell) {
   json variants = json::array();
   for (const VariantRow* variant : variants_of(plan.ledger, cell.cell))
@@ -116,6 +170,7 @@ json cell_json(const Plan& plan, const CellEstimate& cell) {
               {"mde_from_results", cell.mde_from_results}};
   if (cell.seconds) row["seconds"] = *cell.seconds;
   if (cell.mde) row["mde"] = std::expm1(*cell.mde);
+  if (const OptimizationRow* design = design_of(plan, cell.cell)) add_design(row, *design, cell);
   return row;
 }
 
@@ -124,7 +179,7 @@ TableRows cell_rows(const Plan& plan, const PlanEstimate& estimate) {
   for (const CellEstimate& cell : estimate.cells) {
     std::string variants;
     for (const VariantRow* variant : variants_of(plan.ledger, cell.cell))
-      variants += (variants.empty() ? "" : " ") + variant->name;
+      variants += (variants.empty() ? "" : ", ") + variant->name;
     rows.push_back(
         {plan.ledger.cell(cell.cell).name,
          variants,
@@ -215,6 +270,9 @@ void print_plan(const Plan& plan, const PlanEstimate& estimate, const PlanArgume
                                     plan.ledger.cells.end(),
                                     [](const CellRow& cell) { return cell.loss_seeds > 0; });
   print_cells(out, cell_rows(plan, estimate), any_loss);
+  for (const CellEstimate& cell : estimate.cells)
+    if (const OptimizationRow* design = design_of(plan, cell.cell))
+      out.line(plan.ledger.cell(cell.cell).name + ": " + design_text(*design, cell), 2);
   out.line(fmt::format("total time {}.{}{}{}",
                        total_time_text(estimate, options),
                        traces_text(plan, estimate),

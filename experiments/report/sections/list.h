@@ -9,6 +9,7 @@
 namespace assay {
 
 Section verdicts_section(const Report& report);
+Section contrasts_section(const Report& report);
 Section claims_section(const Report& report);
 Section roofline_section(const Report& report);
 Section memory_section(const Report& report);
@@ -23,6 +24,7 @@ Section events_section(const Report& report);
 Section environment_section(const Report& report);
 
 inline constexpr std::array kReportSections{verdicts_section,
+                                            contrasts_section,
                                             claims_section,
                                             alarms_section,
                                             missing_section,
