@@ -179,8 +179,7 @@ Result<Optimization> row_of_variants(const MatrixCell& cell) {
     return refuse("name", "an optimization has this name; give the comparison another one");
   if (cell.design) return row_of_design(cell);
   std::vector<Level> levels;
-  for (const MatrixVariant& variant : cell.variants)
-    levels.push_back(level_of(variant.name, variant.set));
+  for (const MatrixVariant& variant : cell.variants) levels.push_back(level_of(variant));
   if (!cell.reference.empty()) {
     const auto reference = std::ranges::find(levels, cell.reference, &Level::name);
     const std::vector<std::string> names = names_of(cell.variants);
