@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cctype>
 #include <charconv>
 #include <cmath>
@@ -258,9 +259,10 @@ Result<bool> set_key_text(TrainConfig& config, std::string_view key, std::string
 }
 
 double planted_share(const TrainConfig& config) {
-  const bool both = config.planted_spin > 0 && config.planted_spin_more > 0;
-  return std::max(
-      0.0, config.planted_spin + config.planted_spin_more - (both ? config.planted_spin_less : 0));
+  // A shorter wait is there for its own cost only.
+  const bool both =
+      std::min(config.planted_spin, config.planted_spin_more) >= config.planted_spin_less;
+  return config.planted_spin + config.planted_spin_more - (both ? config.planted_spin_less : 0);
 }
 
 Result<TrainConfig> config_from_json(const nlohmann::json& json) {
