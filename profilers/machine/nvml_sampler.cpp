@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <string>
@@ -61,7 +60,7 @@ std::string reason(const NvmlApi& api, NvmlApi::Status status) {
 bool is_sibling(unsigned pid) {
   std::ifstream file(fmt::format("/proc/{}/status", pid));
   for (std::string line; std::getline(file, line);)
-    if (line.starts_with("PPid:")) return std::atoi(line.c_str() + 5) == ::getppid();
+    if (line.starts_with("PPid:")) return line == fmt::format("PPid:\t{}", ::getppid());
   return false;
 }
 
