@@ -183,6 +183,23 @@ TEST(Contrasts, NeedEveryOneOfTheirPairs) {
   EXPECT_EQ(ladder.cells[0].comparisons[0].verdict.validity, Validity::Ok) << "base -> a";
 }
 
+// A launch that one pair lacks has no sum.
+TEST(Contrasts, TakeLaunchesThatEveryPairHas) {
+  LedgerData data = synthetic_ledger(quiet(phases(Design::Ladder)));
+  std::int64_t launch = 0;
+  for (const LaunchRow& one : data.launches)
+    if (one.kind == LaunchKind::Timed && launch == 0) launch = one.id;
+  for (VisitRow& visit : data.visits)
+    if (visit.launch == launch && data.variant(visit.variant).name == "norm")
+      visit.covariates.steal_share = 0.5;
+  const Report report = judge_results(data);
+  EXPECT_EQ(first(report).effect->launches.size(), 5u); // base -> amp
+  const Contrast& one = contrast(report, "amp x norm");
+  EXPECT_EQ(one.effect->launches.size(), 4u);
+  EXPECT_NEAR(one.effect->theta.value, kTogether, 0.002);
+  EXPECT_EQ(one.reason.code, ReasonCode::Provisional);
+}
+
 TEST(Contrasts, AreInReportJson) {
   const Report report = judge_results(synthetic_ledger(quiet(phases(Design::Ladder))));
   const auto json = nlohmann::json::parse(render_json(report));
