@@ -110,10 +110,10 @@ std::vector<std::string> environment_with(const std::string& changes) {
   return result;
 }
 
-// As execve() takes them; valid as long as `words` are.
-std::vector<char*> pointers(std::vector<std::string>& words) {
+// As execve() takes them; valid as long as `texts` are.
+std::vector<char*> pointers(std::vector<std::string>& texts) {
   std::vector<char*> result;
-  for (std::string& word : words) result.push_back(word.data());
+  for (std::string& text : texts) result.push_back(text.data());
   result.push_back(nullptr);
   return result;
 }

@@ -310,13 +310,13 @@ TEST_F(RunnerTest, ALaunchThatTheLimitWouldCutDoesNotBegin) {
       begins.emplace(progress.task.index,
                      std::chrono::duration<double>(Clock::now() - start).count());
   };
-  run("sleep_us=5000", options);
+  run("sleep_us=20000", options);
   ASSERT_EQ(begins.size(), 2u);
   fs::remove_all(scratch_ / "r");
   // Enough for the first timed launch, and for half of the second.
   options.progress = {};
   options.stop_after_seconds = 1.5 * begins[2] - 0.5 * begins[1];
-  const RunSummary summary = run("sleep_us=5000", options);
+  const RunSummary summary = run("sleep_us=20000", options);
   EXPECT_THAT(summary.stopped, HasSubstr("next launch"));
   EXPECT_EQ(launches(LaunchKind::Timed, options.cells[0]).size(), 1u);
   EXPECT_EQ(ledger().launches.back().state, LaunchState::Complete);
