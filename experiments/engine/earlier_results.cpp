@@ -10,7 +10,7 @@
 #include "core/ledger/ledger_schema.h"
 #include "core/ledger/stored_config.h"
 #include "experiments/engine/data_fingerprint.h"
-#include "experiments/engine/launch_runner.h"
+#include "experiments/engine/launch_requests.h"
 #include "experiments/evidence/continuation.h"
 
 namespace assay {

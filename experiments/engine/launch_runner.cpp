@@ -10,6 +10,7 @@
 #include "core/statistics/statistics.h"
 #include "core/text.h"
 #include "experiments/engine/data_fingerprint.h"
+#include "experiments/engine/launch_requests.h"
 #include "experiments/engine/stop_signal.h"
 #include "experiments/evidence/redo.h"
 
@@ -24,39 +25,6 @@ constexpr double kRoundTimeoutFactor = 50; // times the median round
 constexpr double kExitTimeoutSeconds = 30;
 constexpr int kTracedWarmRounds = 2; // traced and not counted: the tracer's own first use
 
-// Timed and loss launches have initial weights and documents of their own, so that an interval over
-// launches includes the variation of data. A loss launch ends with its schedule, so that its last
-// losses are those of a finished training.
-std::string
-launch_config(const std::string& config_json, const CellRow& cell, const LaunchTask& task) {
-  if (task.kind != LaunchKind::Timed && task.kind != LaunchKind::Loss) return config_json;
-  json config = stored_config(config_json);
-  config["seed"] = launch_seed(config.at("seed").get<std::uint64_t>(), task.index);
-  if (task.kind == LaunchKind::Loss) config["steps"] = cell.loss_rounds * cell.loss_steps;
-  return config.dump();
-}
-
-// The variants of a launch. Only times and memory are measured against a second copy of the
-// reference.
-std::vector<LaunchVariant> participants(const LedgerData& data, const LaunchTask& task) {
-  const auto excluded = excluded_variants(data, task.cell, task.kind);
-  std::vector<LaunchVariant> result;
-  for (const VariantRow* v : variants_of(data, task.cell)) {
-    if (excluded.contains(v->id)) continue;
-    if (v->role == Role::Control && task.kind != LaunchKind::Timed &&
-        task.kind != LaunchKind::Memory)
-      continue;
-    result.push_back({v->id,
-                      v->name,
-                      v->level,
-                      v->role,
-                      launch_config(v->config_json, data.cell(task.cell), task),
-                      v->environment,
-                      v->worker});
-  }
-  return result;
-}
-
 bool on_gpu(const CellRow& cell) {
   return stored_config(cell.config_json).value("device", "") == "cuda";
 }
@@ -67,59 +35,7 @@ template <class T> T require(Result<T> result, auto make_end) {
   return std::move(*result);
 }
 
-// The request of the variant's own process: this variant alone. Of unit "token" it takes the steps
-// that it would take beside the baseline.
-LaunchRequest request_of(const LedgerData& data, const LaunchRequest& all, std::size_t variant) {
-  LaunchRequest own = all;
-  own.variants = {all.variants[variant]};
-  own.build_order.clear();
-  const StepCostRow *baseline = data.cost(all.variants.front().id),
-                    *cost = data.cost(own.variants.front().id);
-  if (all.unit == "token" && baseline != nullptr && cost != nullptr)
-    own.visit_steps =
-        all.discard_steps +
-        steps_of_equal_tokens(baseline->tokens, cost->tokens, all.visit_steps - all.discard_steps);
-  return own;
-}
-
-// What is expected of a cell's variants; "" where a row of the table says so.
-std::string expected_of_keys(const LedgerData& data, const CellRow& cell) {
-  for (const OptimizationRow& row : data.optimizations)
-    if (row.name == cell.optimization && row.scope == kScopeOfKeys) return row.equivalence;
-  return "";
-}
-
 } // namespace
-
-LaunchRequest
-reference_request(const LedgerData& data, const CellRow& cell, std::string_view kind) {
-  const VariantRow& reference = *variants_of(data, cell.id).front();
-  LaunchRequest request;
-  request.kind = kind;
-  request.seed = data.spec.seed;
-  request.unit = cell.unit;
-  request.optimization = cell.optimization;
-  request.expect = expected_of_keys(data, cell);
-  request.visit_steps = cell.visit_steps;
-  request.discard_steps = cell.discard_steps;
-  request.variants = {{reference.id,
-                       reference.name,
-                       reference.level,
-                       reference.role,
-                       reference.config_json,
-                       reference.environment,
-                       reference.worker}};
-  return request;
-}
-
-std::unique_ptr<WorkerProcess>
-start_worker(const RunOptions& options, const LaunchVariant& variant, const std::string& log) {
-  return std::make_unique<WorkerProcess>(variant.worker.empty() ? options.worker_path
-                                                                : variant.worker,
-                                         options.worker_arguments,
-                                         log,
-                                         variant.environment);
-}
 
 struct LaunchRunner::End {
   enum class Why { Failed, Retired, Stopped, BadInput } why;
@@ -132,22 +48,8 @@ struct LaunchRunner::End {
 };
 
 LaunchRunner::LaunchRunner(LaunchContext& context, const LaunchTask& task)
-    : context_(context), cell_(context.data.cell(task.cell)), task_(task) {
-  request_.kind = to_string(task.kind);
-  request_.seed = context.schedule.launch_seed(cell_.name, request_.kind, task.index, task.attempt);
-  request_.unit = cell_.unit;
-  request_.optimization = cell_.optimization;
-  request_.expect = expected_of_keys(context.data, cell_);
-  request_.visit_steps = cell_.visit_steps;
-  request_.discard_steps = cell_.discard_steps;
-  if (task.kind == LaunchKind::Loss) { // it trains, whatever the cell times
-    request_.unit = "train_step";
-    request_.visit_steps = cell_.loss_steps;
-    request_.discard_steps = 0;
-  }
-  request_.variants = participants(context.data, task);
-  request_.build_order =
-      context.schedule.build_order(cell_.name, task.index, request_.variants.size());
+    : context_(context), cell_(context.data.cell(task.cell)), task_(task),
+      request_(launch_request_of(context.data, context.schedule, task)) {
   split();
   LaunchRow& row = outcome_.row;
   row.cell = task.cell;
@@ -169,7 +71,8 @@ void LaunchRunner::split() {
     return;
   }
   for (const std::size_t i : request_.build_order)
-    processes_.push_back({.request = request_of(context_.data, request_, i), .variants = {i}});
+    processes_.push_back(
+        {.request = request_of_variant(context_.data, request_, i), .variants = {i}});
 }
 
 // The process whose identity is the launch's: the reference's, or, where that has a program of its

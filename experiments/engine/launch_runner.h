@@ -46,12 +46,6 @@ struct LaunchOutcome {
   std::vector<MetricRow> data; // once known: fingerprint of what it read, builds of own workers
 };
 
-// A launch of a cell's reference alone, whose rows are not kept.
-LaunchRequest reference_request(const LedgerData& data, const CellRow& cell, std::string_view kind);
-// The run's worker, or the variant's own program, with the variant's environment.
-std::unique_ptr<WorkerProcess>
-start_worker(const RunOptions& options, const LaunchVariant& variant, const std::string& log);
-
 class LaunchRunner {
 public:
   LaunchRunner(LaunchContext& context, const LaunchTask& task);

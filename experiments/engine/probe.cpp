@@ -8,7 +8,7 @@
 #include "core/ledger/directory_lock.h"
 #include "core/ledger/stored_config.h"
 #include "core/text.h"
-#include "experiments/engine/launch_runner.h"
+#include "experiments/engine/launch_requests.h"
 #include "experiments/engine/stop_signal.h"
 #include "experiments/engine/worker_process.h"
 

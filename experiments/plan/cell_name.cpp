@@ -14,36 +14,36 @@ namespace assay {
 
 namespace {
 
-struct Range {
+struct CodePoints {
   char32_t first, last;
 };
 
 // Controls, white space that looks like a space, and characters that show nothing (Unicode 15:
 // White_Space, Default_Ignorable_Code_Point).
-constexpr std::array<Range, 18> kUnseen{{{0x0000, 0x001F},
-                                         {0x007F, 0x009F},
-                                         {0x00A0, 0x00A0},
-                                         {0x00AD, 0x00AD},
-                                         {0x034F, 0x034F},
-                                         {0x061C, 0x061C},
-                                         {0x115F, 0x1160},
-                                         {0x1680, 0x1680},
-                                         {0x17B4, 0x17B5},
-                                         {0x180B, 0x180F},
-                                         {0x2000, 0x200F},
-                                         {0x2028, 0x202F},
-                                         {0x205F, 0x206F},
-                                         {0x3000, 0x3000},
-                                         {0x3164, 0x3164},
-                                         {0xFE00, 0xFE0F},
-                                         {0xFEFF, 0xFEFF},
-                                         {0xE0000, 0xE0FFF}}};
+constexpr std::array<CodePoints, 18> kUnseen{{{0x0000, 0x001F},
+                                              {0x007F, 0x009F},
+                                              {0x00A0, 0x00A0},
+                                              {0x00AD, 0x00AD},
+                                              {0x034F, 0x034F},
+                                              {0x061C, 0x061C},
+                                              {0x115F, 0x1160},
+                                              {0x1680, 0x1680},
+                                              {0x17B4, 0x17B5},
+                                              {0x180B, 0x180F},
+                                              {0x2000, 0x200F},
+                                              {0x2028, 0x202F},
+                                              {0x205F, 0x206F},
+                                              {0x3000, 0x3000},
+                                              {0x3164, 0x3164},
+                                              {0xFE00, 0xFE0F},
+                                              {0xFEFF, 0xFEFF},
+                                              {0xE0000, 0xE0FFF}}};
 
 // The first character that does not show, as "U+202E", or "".
 std::string unseen_in(const std::string& name) {
   for (auto at = name.begin(); at != name.end();) {
     const char32_t c = utf8::unchecked::next(at);
-    if (std::any_of(kUnseen.begin(), kUnseen.end(), [c](const Range& range) {
+    if (std::any_of(kUnseen.begin(), kUnseen.end(), [c](const CodePoints& range) {
           return range.first <= c && c <= range.last;
         }))
       return fmt::format("U+{:04X}", static_cast<std::uint32_t>(c));
