@@ -16,7 +16,7 @@
 
 namespace assay {
 
-inline constexpr int kLedgerSchema = 7;
+inline constexpr int kLedgerSchema = 8;
 
 // Beyond these a visit counts as disturbed, and its pair is left out (docs/statistics.md). Shares.
 struct DisturbanceLimits {

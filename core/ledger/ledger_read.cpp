@@ -104,7 +104,7 @@ std::vector<OptimizationRow> read_optimizations(const Database& db, std::int64_t
   std::vector<OptimizationRow> rows;
   Statement s =
       db.prepare("SELECT name, summary, equivalence, unit, scope, equality, " +
-                 since(schema, 7, "design", "''") + " FROM optimization ORDER BY position");
+                 since(schema, 8, "design", "''") + " FROM optimization ORDER BY position");
   while (s.step()) {
     rows.push_back({s.text(0), s.text(1), s.text(2), s.text(3), s.text(4), s.text(5), {}, {}});
     rows.back().design = s.text(6);
@@ -118,7 +118,7 @@ std::vector<OptimizationRow> read_optimizations(const Database& db, std::int64_t
                                  "WHERE optimization = ?1 ORDER BY position");
     pairs.bind(1, row.name);
     while (pairs.step()) row.also_compare.emplace_back(pairs.text(0), pairs.text(1));
-    if (schema >= 7) read_contrasts(db, row);
+    if (schema >= 8) read_contrasts(db, row);
   }
   return rows;
 }

@@ -26,16 +26,18 @@ json optimization_json(const OptimizationRow& o) {
     for (const ContrastTerm& t : c.terms) terms.push_back({t.from, t.to, t.weight});
     contrasts.push_back({{"name", c.name}, {"kind", c.kind}, {"terms", terms}});
   }
-  return {{"name", o.name},
-          {"summary", o.summary},
-          {"equivalence", o.equivalence},
-          {"unit", o.unit},
-          {"scope", o.scope},
-          {"equality", o.equality},
-          {"levels", levels},
-          {"also_compare", o.also_compare},
-          {"design", o.design},
-          {"contrasts", contrasts}};
+  json row{{"name", o.name},
+           {"summary", o.summary},
+           {"equivalence", o.equivalence},
+           {"unit", o.unit},
+           {"scope", o.scope},
+           {"equality", o.equality},
+           {"levels", levels},
+           {"also_compare", o.also_compare}};
+  if (o.design.empty()) return row; // plans without designs keep their hashes
+  row["design"] = o.design;
+  row["contrasts"] = contrasts;
+  return row;
 }
 
 json claim_json(const ClaimRow& c) {

@@ -356,6 +356,7 @@ DocumentCheck read_check(const toml::table& raw, TomlProblems& problems) {
   check.text = table.text("text").value_or("");
   check.kind = table.text("kind").value_or("");
   check.optimizations = table.texts("optimizations");
+  check.claims = table.texts("claims");
   read_figures(table, check);
   table.no_other_keys();
   return check;

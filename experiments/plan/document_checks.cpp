@@ -27,6 +27,10 @@ bool differs(double value, double stated) {
   return std::abs(value / stated - 1) > kTolerance;
 }
 
+bool has(const std::vector<std::string>& names, const std::string& name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
 struct Range {
   double lowest, highest;
 };
@@ -273,9 +277,9 @@ void attach_source_errors(const std::vector<DocumentCheck>& checks,
     const std::optional<std::string> error = arithmetic_error(check);
     if (!error) continue;
     for (QuotedClaim& claim : claims) {
-      const std::vector<std::string>& only = check.optimizations;
-      const bool meant =
-          only.empty() || std::find(only.begin(), only.end(), claim.row.optimization) != only.end();
+      const bool meant = (check.optimizations.empty() && check.claims.empty()) ||
+                         has(check.optimizations, claim.row.optimization) ||
+                         has(check.claims, claim.row.id);
       if (meant && claim.document == check.document) claim.row.source_errors.push_back(*error);
     }
   }

@@ -15,9 +15,10 @@ namespace assay {
 
 struct DocumentCheck {
   std::string document, section;
-  std::string text;                       // quotation
-  std::string kind;                       // of document_check_kinds()
-  std::vector<std::string> optimizations; // whose claims it bears on; empty: all of the document
+  std::string text; // quotation
+  std::string kind; // of document_check_kinds()
+  // The claims of the document that it bears on: of these rows, or of these ids. Both empty: all.
+  std::vector<std::string> optimizations, claims;
   std::map<std::string, std::vector<double>> figures; // by name; a scalar is a list of one
 };
 

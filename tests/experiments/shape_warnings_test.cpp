@@ -153,7 +153,7 @@ TEST(ShapeWarnings, OneSentenceForAllCellsThatShareIt) {
 
 std::optional<std::string> finding(const std::string& kind,
                                    std::map<std::string, std::vector<double>> figures) {
-  return arithmetic_error({"doc", "section 1", "quoted", kind, {}, std::move(figures)});
+  return arithmetic_error({"doc", "section 1", "quoted", kind, {}, {}, std::move(figures)});
 }
 
 TEST(DocumentChecks, EachKindSpeaksOnlyWhenItsFiguresDisagree) {

@@ -149,7 +149,7 @@ TEST_F(DesignPlanTest, StepsThatCannotBeComparedAreRefused) {
     const auto with = [&](const std::string& step) {
       return mistake(cell(design, kSteps + "x = { set = { " + step + " } }\n"));
     };
-    EXPECT_THAT(with("threads = 2"), test::names("m.toml:14", "step 'x'", "threads")) << design;
+    EXPECT_THAT(with("seed = 2"), test::names("m.toml:14", "step 'x'", "seed")) << design;
     EXPECT_THAT(with("seq_len = 64"), test::names("m.toml:14", "seq_len")) << design;
     EXPECT_THAT(with("residual16 = \"no\""), test::names("m.toml:14")) << design;
     EXPECT_THAT(with("ema_decay = 0.99"),
