@@ -100,11 +100,28 @@ __device__ __forceinline__ void copy16(void* to, const void* from, bool exists) 
                "r"(exists ? 16 : 0)
                : "memory");
 }
+// One access: nvcc splits the assignment of a uint4 made of four values.
+__device__ __forceinline__ void
+store16(void* to, std::uint32_t a, std::uint32_t b, std::uint32_t c, std::uint32_t d) {
+  asm volatile("st.global.v4.b32 [%0], {%1, %2, %3, %4};" ::"l"(to), "r"(a), "r"(b), "r"(c), "r"(d)
+               : "memory");
+}
 __device__ __forceinline__ void copies_commit() {
   asm volatile("cp.async.commit_group;" ::: "memory");
 }
 template <int kLeft> __device__ __forceinline__ void copies_wait() {
   asm volatile("cp.async.wait_group %0;" ::"n"(kLeft) : "memory");
+}
+// __syncthreads() for warps that do other work and so meet at other lines.
+__device__ __forceinline__ void block_barrier() {
+  asm volatile("bar.sync 0;" ::: "memory");
+}
+// A second barrier, at which some of the block's kThreads only report and go on.
+template <int kThreads> __device__ __forceinline__ void report_wait() {
+  asm volatile("bar.sync 1, %0;" ::"n"(kThreads) : "memory");
+}
+template <int kThreads> __device__ __forceinline__ void report() {
+  asm volatile("bar.arrive 1, %0;" ::"n"(kThreads) : "memory");
 }
 __device__ __forceinline__ char* shared_memory() {
   extern __shared__ __align__(128) char delta_rule_shared[];

@@ -10,22 +10,30 @@ namespace assay::delta_rule {
 namespace {
 
 template <class Kernel, class Argument>
-void launch(
-    Kernel kernel, int blocks, int shared_bytes, const Argument& argument, cudaStream_t stream) {
+void launch(Kernel kernel,
+            int blocks,
+            int threads,
+            int shared_bytes,
+            const Argument& argument,
+            cudaStream_t stream) {
   // Per device and kernel; a call costs less than a microsecond.
   cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes);
   kernel<<<static_cast<unsigned>(blocks),
-           kThreads,
+           static_cast<unsigned>(threads),
            static_cast<std::size_t>(shared_bytes),
            stream>>>(argument);
 }
 
 template <int D> void forward(const Problem& p, cudaStream_t stream) {
   constexpr int kPart = kValuePart<D>;
-  launch(prepare<D>, p.chunks * p.heads, prepare_bytes<D>(), p, stream);
-  launch(
-      state<D, kPart>, p.segments * p.heads * (D / kPart), StateMemory<D, kPart>::bytes, p, stream);
-  launch(output<D>, p.chunks * p.heads, output_bytes<D>(), p, stream);
+  launch(prepare<D>, p.chunks * p.heads, kThreads, prepare_bytes<D>(), p, stream);
+  launch(state<D, kPart>,
+         p.segments * p.heads * (D / kPart),
+         kChainThreads<kPart>,
+         StateMemory<D, kPart>::bytes,
+         p,
+         stream);
+  launch(output<D>, p.chunks * p.heads, kThreads, output_bytes<D>(), p, stream);
 }
 
 template <int D> void backward(const Gradients& b, cudaStream_t stream) {
@@ -33,10 +41,11 @@ template <int D> void backward(const Gradients& b, cudaStream_t stream) {
   const Problem& p = b.problem;
   launch(reverse<D, kPart>,
          p.segments * p.heads * (D / kPart),
+         kChainThreads<kPart>,
          ReverseMemory<D, kPart>::bytes,
          b,
          stream);
-  launch(gradients<D>, p.chunks * p.heads, gradients_bytes<D>(), b, stream);
+  launch(gradients<D>, p.chunks * p.heads_k, kThreads, gradients_bytes<D>(), b, stream);
 }
 
 } // namespace

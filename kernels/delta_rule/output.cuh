@@ -1,4 +1,4 @@
-// A chunk and head per block: O = scale (2^gamma Q S + (Q K^T * L) V').
+// A chunk and head per block: P = scale (Q K^T * L), O = scale 2^gamma Q S + P V'.
 #pragma once
 
 #include "kernels/delta_rule/chunk.cuh"
@@ -57,8 +57,8 @@ template <int D> __global__ void __launch_bounds__(kThreads) output(Problem p) {
     if (nt / 2 <= at.warp) {
       const int column = 8 * nt + 2 * at.c;
       const float h0 = sd[column].x, h1 = sd[column + 1].x;
-      const auto element = [](float value, float gi, float gj, bool seen) {
-        return seen ? value * exp2_fast(gi - gj) : 0.f;
+      const auto element = [scale = p.scale](float value, float gi, float gj, bool seen) {
+        return seen ? scale * value * exp2_fast(gi - gj) : 0.f;
       };
       weights[nt / 2][nt % 2 * 2] = pack2(element(scores[nt][0], g0, h0, column <= row),
                                           element(scores[nt][1], g0, h1, column + 1 <= row));
@@ -66,6 +66,18 @@ template <int D> __global__ void __launch_bounds__(kThreads) output(Problem p) {
           pack2(element(scores[nt][2], g1, h0, column <= row + 8),
                 element(scores[nt][3], g1, h1, column + 1 <= row + 8));
     }
+  bf16* pairs = p.scores + (static_cast<std::int64_t>(blockIdx.x) * kChunk + row) * kChunk;
+#pragma unroll
+  for (int k = 0; k < 4; ++k)
+    if (k <= at.warp)
+#pragma unroll
+      for (int i = 0; i < 2; ++i) { // neighbours exchange, for whole sectors
+        const std::uint32_t left = weights[k][i], right = weights[k][2 + i];
+        const bool odd = at.c % 2 == 1;
+        const std::uint32_t other = __shfl_xor_sync(0xffffffffu, odd ? left : right, 1);
+        *reinterpret_cast<uint2*>(pairs + 8 * i * kChunk + 16 * k + (odd ? 6 : 0) + 2 * at.c) =
+            odd ? make_uint2(other, right) : make_uint2(left, other);
+      }
   copies_wait<0>();
   __syncthreads();
   float o[D / 8][4] = {};
@@ -76,12 +88,12 @@ template <int D> __global__ void __launch_bounds__(kThreads) output(Problem p) {
 #pragma unroll
     for (int j = 0; j < D / 8; j += 2) {
       std::uint32_t b[4];
-      load_b(b, ss, kStride, k, 8 * j, at.lane);
+      load_b_t(b, ss, kStride, k, 8 * j, at.lane);
       mma(o[j], a, b[0], b[1]);
       mma(o[j + 1], a, b[2], b[3]);
     }
   }
-  const float e0 = exp2_fast(g0), e1 = exp2_fast(g1);
+  const float e0 = p.scale * exp2_fast(g0), e1 = p.scale * exp2_fast(g1);
 #pragma unroll
   for (int j = 0; j < D / 8; ++j) o[j][0] *= e0, o[j][1] *= e0, o[j][2] *= e1, o[j][3] *= e1;
 #pragma unroll
@@ -100,9 +112,8 @@ template <int D> __global__ void __launch_bounds__(kThreads) output(Problem p) {
 #pragma unroll
   for (int j = 0; j < D / 8; ++j) {
     bf16* to = sq + row * kStride + 8 * j + 2 * at.c;
-    *reinterpret_cast<std::uint32_t*>(to) = pack2(p.scale * o[j][0], p.scale * o[j][1]);
-    *reinterpret_cast<std::uint32_t*>(to + 8 * kStride) =
-        pack2(p.scale * o[j][2], p.scale * o[j][3]);
+    *reinterpret_cast<std::uint32_t*>(to) = pack2(o[j][0], o[j][1]);
+    *reinterpret_cast<std::uint32_t*>(to + 8 * kStride) = pack2(o[j][2], o[j][3]);
   }
   __syncwarp();
 #pragma unroll

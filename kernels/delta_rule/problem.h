@@ -11,10 +11,9 @@
 //   X = scale (dO V'^T * L),  Y = -strictLower(dV V'^T * L)
 //   dQ = X K + scale 2^gamma dO S^T
 //   dK = [X^T Q + 2^{gamma_C-gamma} V' dS+^T] + [Y K - 2^gamma dV S^T] + [Y^T K]    = k1 + k2 + k3
-//   dgamma = q.dQ - k.k1 + k.k2 - k.k3 (a row);  dgamma_C += sum_i k_i.(2^{gamma_C-gamma} V'
-//   dS+^T)_i
-//            + 2^{gamma_C} <S, dS+>;   dg: sums of dgamma from the end;   dbeta = dV.V' / beta^2 (a
-//            row)
+//   dgamma = q.dQ - k.k1 + k.k2 - k.k3 (a row);  dgamma_C += sum_i k_i.(2^{gamma_C-gamma}
+//            V' dS+^T)_i + 2^{gamma_C} <S, dS+>
+//   dg: sums of dgamma from the end;   dbeta = dV.V' / beta^2 (a row)
 // Rows beyond a segment's end are zero with beta = 0 and g = 0: they change nothing. No chunk holds
 // tokens of two segments, so another segment's values change no bit.
 #pragma once
@@ -40,8 +39,9 @@ struct Problem {
   const int* first; // [segments + 1]: first chunk of each segment; longest segment first is fastest
   float2* decay;    // [N, heads, 64], written: gamma, beta
   bf16* inverse;    // [N, heads, 64, 64], written: T transposed
+  bf16* scores;     // [N, heads, 64, 64], written on and below the diagonal's blocks: P
   bf16* update;     // [T, heads, D], written: V'
-  bf16* states;     // [N, heads, D, D], written: S entering, keys by values
+  bf16* states;     // [N, heads, D, D], written: S entering, transposed: values by keys
   bf16* out;        // [T, heads, D], written
   int heads_k, heads; // heads is a multiple of heads_k
   int chunks, segments;
@@ -51,8 +51,8 @@ struct Problem {
 struct Gradients {
   Problem problem;    // inputs and what the forward wrote
   const bf16* d_out;  // [T, heads, D]
-  bf16* d_states;     // [N, heads, D, D], written: dS+
-  bf16 *dq, *dk;      // [T, heads, D], written: of every value head
+  bf16* d_states;     // [N, heads, D, D], written: dS+, transposed
+  bf16 *dq, *dk;      // [T, heads_k, D], written
   bf16* dv;           // [T, heads, D], written
   float *dg, *d_beta; // [T, heads], written
 };

@@ -120,8 +120,7 @@ struct DeltaShape {
   std::int64_t rows, tokens, heads_k, heads, width;
 };
 
-// q and k of fewer heads are repeated before the rule, and their gradients summed: it takes as many
-// of both.
+// The slow form takes q and k repeated to as many heads as v has.
 void delta_rule(int repeats, const DeltaShape& s) {
   const std::int64_t tokens = s.rows * s.tokens;
   std::vector<std::int32_t> ends{0};
@@ -140,28 +139,26 @@ void delta_rule(int repeats, const DeltaShape& s) {
   const at::Tensor g = leaf(-at::softplus(normal({tokens, s.heads}).to(at::kFloat)));
   const at::Tensor beta = leaf(normal({tokens, s.heads}).to(at::kFloat).sigmoid());
   const at::Tensor d_out = normal({tokens, s.heads, s.width});
-  const auto run = [&](DeltaRule rule) {
-    const std::int64_t group = s.heads / s.heads_k;
-    const auto grouped = [&](const at::Tensor& x) {
-      return group == 1 ? x : x.repeat_interleave(group, 1);
+  const auto fused = [&] { return gated_delta_rule_fused(q, k, v, g, beta, segments); };
+  const auto slow = [&] {
+    const auto repeated = [&](const at::Tensor& x) {
+      return x.repeat_interleave(s.heads / s.heads_k, 1);
     };
-    return rule(grouped(q), grouped(k), v, g, beta, segments);
+    return gated_delta_rule_chunked(repeated(q), repeated(k), v, g, beta, segments);
   };
-  const auto both = [&](DeltaRule rule) {
-    const at::Tensor out = run(rule);
+  const auto both = [&](const std::function<at::Tensor()>& rule) {
+    const at::Tensor out = rule();
     Results all = torch::autograd::grad({out}, {q, k, v, g, beta}, {d_out});
     all.push_back(out.detach());
     return all;
   };
-  check("the gated delta rule", both(gated_delta_rule_fused), both(gated_delta_rule_chunked));
+  check("the gated delta rule", both(fused), both(slow));
   const std::string shape = fmt::format(
       "{} x {}, {}/{} heads, d {}, bf16", s.rows, s.tokens, s.heads_k, s.heads, s.width);
   report(repeats, "delta_rule", shape, "fused", "forward", without_gradient([&] {
-           return Results{run(gated_delta_rule_fused)};
+           return Results{fused()};
          }));
-  report(repeats, "delta_rule", shape, "fused", "forward+backward", [&] {
-    return both(gated_delta_rule_fused);
-  });
+  report(repeats, "delta_rule", shape, "fused", "forward+backward", [&] { return both(fused); });
 }
 
 // Compressed (blocks of 64 without overlap) and selected branch with their gates, the choice of

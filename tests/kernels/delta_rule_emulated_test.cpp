@@ -21,7 +21,7 @@ namespace {
 constexpr bf16 kNan = 0x7fc0;
 
 struct Result {
-  std::vector<bf16> out, inverse, update, states, d_states, dq, dk, dv;
+  std::vector<bf16> out, inverse, scores, update, states, d_states, dq, dk, dv;
   std::vector<float> dg, d_beta, gamma;
   bool operator==(const Result&) const = default;
 };
@@ -34,8 +34,9 @@ template <int D> Result run(const Inputs& in) {
                     heads = static_cast<std::size_t>(s.heads);
   const std::size_t squares = static_cast<std::size_t>(chunks) * heads;
   Result r;
-  r.out.assign(tokens * heads * D, kNan), r.update = r.dq = r.dk = r.dv = r.out;
-  r.inverse.assign(squares * kChunk * kChunk, kNan);
+  r.out.assign(tokens * heads * D, kNan), r.update = r.dv = r.out;
+  r.dq.assign(in.k.size(), kNan), r.dk = r.dq;
+  r.inverse.assign(squares * kChunk * kChunk, kNan), r.scores = r.inverse;
   r.states.assign(squares * D * D, kNan), r.d_states = r.states;
   r.dg.assign(tokens * heads, std::numeric_limits<float>::quiet_NaN()), r.d_beta = r.dg;
   std::vector<float2> decay(squares * kChunk);
@@ -48,6 +49,7 @@ template <int D> Result run(const Inputs& in) {
                   .first = in.first.data(),
                   .decay = decay.data(),
                   .inverse = r.inverse.data(),
+                  .scores = r.scores.data(),
                   .update = r.update.data(),
                   .states = r.states.data(),
                   .out = r.out.data(),
@@ -65,14 +67,17 @@ template <int D> Result run(const Inputs& in) {
                     .dg = r.dg.data(),
                     .d_beta = r.d_beta.data()};
   const auto blocks = [](int count) { return dim3(static_cast<unsigned>(count)); };
-  const dim3 chunk_heads = blocks(chunks * s.heads);
+  const dim3 chunk_heads = blocks(chunks * s.heads), chunk_keys = blocks(chunks * s.heads_k);
   const dim3 segment_heads = blocks(p.segments * s.heads * (D / kPart));
   emu::launch(chunk_heads, kThreads, prepare_bytes<D>(), [&] { prepare<D>(p); });
-  emu::launch(segment_heads, kThreads, StateMemory<D, kPart>::bytes, [&] { state<D, kPart>(p); });
+  emu::launch(segment_heads, kChainThreads<kPart>, StateMemory<D, kPart>::bytes, [&] {
+    state<D, kPart>(p);
+  });
   emu::launch(chunk_heads, kThreads, output_bytes<D>(), [&] { output<D>(p); });
-  emu::launch(
-      segment_heads, kThreads, ReverseMemory<D, kPart>::bytes, [&] { reverse<D, kPart>(b); });
-  emu::launch(chunk_heads, kThreads, gradients_bytes<D>(), [&] { gradients<D>(b); });
+  emu::launch(segment_heads, kChainThreads<kPart>, ReverseMemory<D, kPart>::bytes, [&] {
+    reverse<D, kPart>(b);
+  });
+  emu::launch(chunk_keys, kThreads, gradients_bytes<D>(), [&] { gradients<D>(b); });
   for (const float2& d : decay) r.gamma.push_back(d.x);
   return r;
 }
@@ -101,7 +106,7 @@ template <int D> void check(const Shape& shape, double decay, unsigned seed, dou
 }
 
 TEST(DeltaRuleEmulated, Width32) {
-  check<32>({{1, 63, 66}, 1, 2, 32}, 0.3, 2);
+  check<32>({{1, 63, 66, 330}, 1, 2, 32}, 0.3, 2); // more chunks than places to load them
 }
 TEST(DeltaRuleEmulated, Width64) {
   check<64>({{1, 63, 64, 65, 107}, 2, 2, 64}, 0.05, 3);

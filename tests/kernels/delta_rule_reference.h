@@ -96,7 +96,7 @@ inline Inputs make_inputs(const Shape& shape, unsigned seed, double decay) {
 }
 
 struct Reference {
-  std::vector<double> out, dq, dk, dv, dg, d_beta; // dq, dk: of every value head [T, heads, D]
+  std::vector<double> out, dq, dk, dv, dg, d_beta; // dq, dk: summed over a key head's value heads
 };
 
 inline Reference reference(const Inputs& in, bool with_gradients) {
@@ -106,7 +106,8 @@ inline Reference reference(const Inputs& in, bool with_gradients) {
   Reference r;
   r.out.assign(T * H * K, 0);
   if (with_gradients) {
-    r.dq = r.dk = r.dv = r.out;
+    r.dv = r.out;
+    r.dq.assign(r.out.size() / group, 0), r.dk = r.dq;
     r.dg.assign(T * H, 0), r.d_beta = r.dg;
   }
   for (int h = 0; h < H; ++h) {
@@ -136,7 +137,7 @@ inline Reference reference(const Inputs& in, bool with_gradients) {
       if (with_gradients) {
         std::vector<double> dS(std::size_t(K) * K, 0.0);
         for (std::size_t t = begin + length; t-- > begin;) {
-          const std::size_t at = t * H + h;
+          const std::size_t at = t * H + h, at_key = t * in.shape.heads_k + h / group;
           const double beta = in.beta[at];
           const std::vector<double>&b = before[t - begin], &a = after[t - begin],
                 &x = rests[t - begin];
@@ -145,7 +146,7 @@ inline Reference reference(const Inputs& in, bool with_gradients) {
           for (int i = 0; i < K; ++i)
             for (int j = 0; j < K; ++j) {
               dS[i * K + j] += scale * key(in.q, t, i) * go[j];
-              r.dq[at * K + i] += scale * a[i * K + j] * go[j];
+              r.dq[at_key * K + i] += scale * a[i * K + j] * go[j];
               du[j] += dS[i * K + j] * key(in.k, t, i);
             }
           for (int j = 0; j < K; ++j) {
@@ -154,7 +155,7 @@ inline Reference reference(const Inputs& in, bool with_gradients) {
           }
           for (int i = 0; i < K; ++i)
             for (int j = 0; j < K; ++j) {
-              r.dk[at * K + i] += dS[i * K + j] * beta * x[j] - b[i * K + j] * r.dv[at * K + j];
+              r.dk[at_key * K + i] += dS[i * K + j] * beta * x[j] - b[i * K + j] * r.dv[at * K + j];
             }
           for (int i = 0; i < K; ++i)
             for (int j = 0; j < K; ++j) {

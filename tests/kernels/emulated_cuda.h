@@ -87,7 +87,7 @@ struct Fiber {
 };
 struct Block {
   std::vector<Fiber> fibers;
-  Rendezvous all;
+  Rendezvous all, reports;
   std::vector<Rendezvous> warps;
   std::vector<char> shared;
 };
@@ -138,7 +138,7 @@ launch(dim3 grid, unsigned threads, std::size_t shared_bytes, std::function<void
     for (unsigned x = 0; x < grid.x; ++x) {
       block_index = dim3(x, y);
       b.shared.assign(shared_bytes + 128, char(0x7f)); // NaN if read before written
-      b.all = {}, b.all.size = int(threads);
+      b.all = {}, b.all.size = int(threads), b.reports = {};
       b.warps.assign(threads / 32, Rendezvous{});
       for (Rendezvous& w : b.warps) w.size = 32;
       block = &b;

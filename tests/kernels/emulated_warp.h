@@ -147,6 +147,10 @@ inline void copy16(void* to, const void* from, bool exists) {
   if (exists) std::memcpy(copy.data, from, 16);
   emu::self->open.push_back(copy);
 }
+inline void store16(void* to, std::uint32_t a, std::uint32_t b, std::uint32_t c, std::uint32_t d) {
+  const std::uint32_t words[4] = {a, b, c, d};
+  std::memcpy(to, words, 16);
+}
 inline void copies_commit() {
   emu::self->groups.push_back(std::move(emu::self->open));
   emu::self->open.clear();
@@ -157,6 +161,20 @@ template <int kLeft> void copies_wait() {
     for (const emu::Copy& copy : groups.front()) std::memcpy(copy.to, copy.data, 16);
     groups.erase(groups.begin());
   }
+}
+inline void block_barrier() {
+  __syncthreads();
+}
+template <int kThreads> void report_wait() {
+  emu::block->reports.size = kThreads;
+  emu::meet(emu::block->reports, 0, nullptr, 0, nullptr);
+}
+template <int kThreads> void report() {
+  emu::Rendezvous& r = emu::block->reports;
+  r.size = kThreads;
+  if (++r.arrived < r.size) return;
+  r.arrived = 0;
+  ++r.generation;
 }
 inline char* shared_memory() {
   return emu::shared_memory();

@@ -34,6 +34,7 @@ at::Tensor gated_delta_rule_chunked(const at::Tensor& q,
 
 // The same chunks with another algebra (kernels/delta_rule/problem.h): five CUDA kernels in bf16 on
 // a GPU, which needs chunks of 64 tokens and K = V of 32, 64 or 128; tensor operations elsewhere.
+// q and k may have fewer heads: head h of v then reads head h / (H / heads of q) of both.
 at::Tensor gated_delta_rule_fused(const at::Tensor& q,
                                   const at::Tensor& k,
                                   const at::Tensor& v,

@@ -1,6 +1,6 @@
 // The algebra of kernels/delta_rule/problem.h: by its five kernels on a GPU in bf16, and in tensor
 // operations over all chunks at once elsewhere. Unlike the chunked form it needs neither U, W nor a
-// gradient of the inverse, and keeps gamma, T, V' and the states.
+// gradient of the inverse, and keeps gamma, T, V' and the states; the kernels keep P too.
 #include <c10/cuda/CUDAGuard.h>
 #include <c10/cuda/CUDAStream.h>
 #include <torch/csrc/autograd/custom_function.h>
@@ -31,7 +31,7 @@ using LayoutPtr = std::shared_ptr<const ChunkLayout>;
 
 // What the forward keeps. The two forms lay it out differently; each reads only its own.
 struct Kept {
-  at::Tensor decay, inverse, update, states;
+  at::Tensor decay, inverse, scores, update, states;
 };
 
 struct Inputs {
@@ -42,7 +42,15 @@ struct RuleGradients {
   at::Tensor q, k, v, g, beta;
 };
 
-// --- On a GPU: q, k, v bf16 [T, H, D], g and beta fp32 [T, H], all contiguous. -------------------
+// q or k [T, heads of q, D] for every value head, and back: the sum over a key head's value heads.
+at::Tensor of_value_heads(const at::Tensor& x, std::int64_t heads) {
+  return x.size(1) == heads ? x : x.repeat_interleave(heads / x.size(1), 1);
+}
+at::Tensor of_key_heads(const at::Tensor& x, std::int64_t heads_k) {
+  return x.size(1) == heads_k ? x : x.unflatten(1, {heads_k, -1}).sum(2);
+}
+
+// --- On a GPU: q, k, v bf16 [T, heads, D], g and beta fp32 [T, H], all contiguous. ---------------
 
 delta_rule::Problem problem_of(const Inputs& in, Kept& kept, const ChunkLayout& layout) {
   delta_rule::Problem p{};
@@ -51,9 +59,9 @@ delta_rule::Problem problem_of(const Inputs& in, Kept& kept, const ChunkLayout& 
   p.chunk = static_cast<const int2*>(layout.spans.const_data_ptr());
   p.first = layout.segment_chunks.const_data_ptr<std::int32_t>();
   p.decay = static_cast<float2*>(kept.decay.data_ptr());
-  p.inverse = bf16_data(kept.inverse), p.update = bf16_data(kept.update);
-  p.states = bf16_data(kept.states);
-  p.heads_k = p.heads = static_cast<int>(in.v.size(1));
+  p.inverse = bf16_data(kept.inverse), p.scores = bf16_data(kept.scores);
+  p.update = bf16_data(kept.update), p.states = bf16_data(kept.states);
+  p.heads_k = static_cast<int>(in.q.size(1)), p.heads = static_cast<int>(in.v.size(1));
   p.chunks = static_cast<int>(layout.chunks);
   p.segments = static_cast<int>(layout.segment_chunks.size(0) - 1);
   p.scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(in.q.size(2))));
@@ -66,6 +74,7 @@ std::tuple<at::Tensor, Kept> device_forward(const Inputs& in, const ChunkLayout&
   Kept kept;
   kept.decay = at::empty({layout.chunks, heads, chunk, 2}, in.g.options());
   kept.inverse = at::empty({layout.chunks, heads, chunk, chunk}, in.q.options());
+  kept.scores = at::empty_like(kept.inverse);
   kept.update = at::empty_like(in.v);
   kept.states = at::empty({layout.chunks, heads, width, width}, in.q.options());
   at::Tensor out = at::empty_like(in.v);
@@ -81,8 +90,8 @@ device_backward(const Inputs& in, Kept& kept, const at::Tensor& grad, const Chun
   const c10::cuda::CUDAGuard guard(in.q.device());
   const at::Tensor d_out = grad.to(at::kBFloat16).contiguous();
   at::Tensor d_states = at::empty_like(kept.states);
-  RuleGradients d{at::empty_like(in.v),
-                  at::empty_like(in.v),
+  RuleGradients d{at::empty_like(in.q),
+                  at::empty_like(in.k),
                   at::empty_like(in.v),
                   at::empty_like(in.g),
                   at::empty_like(in.beta)};
@@ -107,8 +116,9 @@ struct Chunks {
   Chunks(const Inputs& in, const ChunkLayout& layout)
       : scale(1.0 / std::sqrt(static_cast<double>(in.q.size(2)))) {
     const at::ScalarType type = wide_type(in.q);
-    q = to_chunks(in.q, layout, type), v = to_chunks(in.v, layout, type);
-    k = to_masked_chunks(in.k, layout, type);
+    q = to_chunks(of_value_heads(in.q, in.v.size(1)), layout, type);
+    v = to_chunks(in.v, layout, type);
+    k = to_masked_chunks(of_value_heads(in.k, in.v.size(1)), layout, type);
     beta = to_masked_chunks(in.beta.unsqueeze(2), layout, type);
     gamma = to_masked_chunks(in.g.unsqueeze(2), layout, type).cumsum(1);
     pairs = (gamma - gamma.transpose(1, 2))
@@ -200,8 +210,8 @@ plain_backward(const Inputs& in, Kept& kept, const at::Tensor& grad, const Chunk
       .add_(c.whole * (kept.states * d_states).sum({1, 2}, true));
   const at::Tensor rate =
       products.diagonal(0, 1, 2).unsqueeze(2) / c.beta.square(); // dV . V' / beta^2
-  return {to_tokens(d_q, layout, c.k.scalar_type()),
-          to_tokens(k1 + k2 + k3, layout, c.k.scalar_type()),
+  return {of_key_heads(to_tokens(d_q, layout, c.k.scalar_type()), in.q.size(1)),
+          of_key_heads(to_tokens(k1 + k2 + k3, layout, c.k.scalar_type()), in.k.size(1)),
           to_tokens(d_v, layout, c.k.scalar_type()),
           to_tokens(d_gamma.flip(1).cumsum(1).flip(1), layout, c.k.scalar_type()).squeeze(2),
           to_tokens(rate.masked_fill(c.beta.eq(0), 0), layout, c.k.scalar_type()).squeeze(2)};
@@ -228,8 +238,16 @@ struct FusedDeltaRule : torch::autograd::Function<FusedDeltaRule> {
     };
     const Inputs in{narrow(q), narrow(k), narrow(v), wide(g), wide(beta)};
     const auto [out, kept] = device ? device_forward(in, *layout) : plain_forward(in, *layout);
-    ctx->save_for_backward(
-        {in.q, in.k, in.v, in.g, in.beta, kept.decay, kept.inverse, kept.update, kept.states});
+    ctx->save_for_backward({in.q,
+                            in.k,
+                            in.v,
+                            in.g,
+                            in.beta,
+                            kept.decay,
+                            kept.inverse,
+                            kept.scores,
+                            kept.update,
+                            kept.states});
     ctx->saved_data["layout"] = hold(layout);
     const at::Tensor* inputs[] = {&q, &k, &v, &g, &beta};
     for (std::size_t i = 0; i < 5; ++i)
@@ -242,7 +260,7 @@ struct FusedDeltaRule : torch::autograd::Function<FusedDeltaRule> {
     const ChunkLayout& layout = held<ChunkLayout>(ctx->saved_data["layout"]);
     const tensor_list saved = ctx->get_saved_variables();
     const Inputs in{saved[0], saved[1], saved[2], saved[3], saved[4]};
-    Kept kept{saved[5], saved[6], saved[7], saved[8]};
+    Kept kept{saved[5], saved[6], saved[7], saved[8], saved[9]};
     const RuleGradients d = in.q.is_cuda() ? device_backward(in, kept, grads[0], layout)
                                            : plain_backward(in, kept, grads[0], layout);
     const auto typed = [&](const at::Tensor& x, int input) {
@@ -262,6 +280,12 @@ at::Tensor gated_delta_rule_fused(const at::Tensor& q,
                                   const at::Tensor& beta,
                                   const Segments& segments) {
   if (segments.chunks == nullptr) internal_error("the fused delta rule needs a prepared batch");
+  if (q.size(1) != k.size(1) || v.size(1) % q.size(1) != 0)
+    internal_error("the fused delta rule takes as many heads of q as of k and a multiple of v, not "
+                   "{}, {} and {}",
+                   q.size(1),
+                   k.size(1),
+                   v.size(1));
   if (q.is_cuda() && (segments.chunks->chunk != delta_rule::kChunk || q.size(2) != v.size(2) ||
                       !delta_rule::width_fits(v.size(2))))
     internal_error("the kernels of the delta rule take chunks of {} tokens and heads of 32, 64 or "

@@ -16,6 +16,7 @@ struct Case {
   std::vector<std::int32_t> cu;
   std::int64_t heads, width;
   double decay;
+  std::int64_t group = 1; // value heads of a key head
 };
 
 struct Tensors {
@@ -28,7 +29,7 @@ Tensors inputs(const Case& c, at::Device device) {
   const auto rounded = [&](const at::Tensor& x) { return x.to(at::kBFloat16).to(device); };
   const std::int64_t tokens = c.cu.back();
   const auto unit = [&] {
-    const at::Tensor x = normal({tokens, c.heads, c.width});
+    const at::Tensor x = normal({tokens, c.heads / c.group, c.width});
     return rounded(x / x.norm(2, {2}, true));
   };
   return {unit(),
@@ -62,6 +63,17 @@ std::vector<at::Tensor> results(DeltaRule rule, const Tensors& in, const Segment
   return all;
 }
 
+at::Tensor recurrence(const at::Tensor& q,
+                      const at::Tensor& k,
+                      const at::Tensor& v,
+                      const at::Tensor& g,
+                      const at::Tensor& beta,
+                      const Segments& segments) {
+  const std::int64_t group = v.size(1) / q.size(1);
+  return gated_delta_rule_naive(
+      q.repeat_interleave(group, 1), k.repeat_interleave(group, 1), v, g, beta, segments);
+}
+
 class DeltaRuleGpu : public testing::TestWithParam<Case> {
 protected:
   void SetUp() override {
@@ -74,7 +86,7 @@ TEST_P(DeltaRuleGpu, EqualsTheRecurrenceInDouble) {
   const auto wide = [](const at::Tensor& x) { return x.to(at::kCPU, at::kDouble); };
   const Tensors exact{
       wide(in.q), wide(in.k), wide(in.v), wide(in.g), wide(in.beta), wide(in.d_out)};
-  const auto expected = results(gated_delta_rule_naive, exact, segments_for(GetParam(), at::kCPU));
+  const auto expected = results(recurrence, exact, segments_for(GetParam(), at::kCPU));
   const auto actual = results(gated_delta_rule_fused, in, segments_for(GetParam(), at::kCUDA));
   const std::pair<const char*, double> limits[] = {
       {"out", 5e-3}, {"q", 8e-3}, {"k", 8e-3}, {"v", 8e-3}, {"g", 2e-2}, {"beta", 2e-2}};
@@ -96,6 +108,8 @@ INSTANTIATE_TEST_SUITE_P(Cases,
                                          Case{{0, 64}, 1, 64, 0.001},
                                          Case{{0, 130, 131, 400}, 2, 32, 1.0},
                                          Case{{0, 130, 137, 437}, 2, 128, 0.05},
+                                         Case{{0, 130, 137, 437}, 6, 128, 0.05, 3},
+                                         Case{{0, 70, 200}, 4, 64, 0.3, 2},
                                          Case{{0, 2048, 4096}, 12, 64, 0.05}));
 
 TEST(DeltaRuleGpuSegments, AnotherSegmentChangesNoBit) {
