@@ -117,6 +117,9 @@ TEST(DeltaRuleEmulated, StrongDecay) {
 TEST(DeltaRuleEmulated, KeysAlike) {
   check<64>({{65}, 1, 1, 64, 2.F}, 0.05, 8, 8e-3); // mean cosine 0.8
 }
+TEST(DeltaRuleEmulated, TwoKeyHeadsOfTwoValueHeadsEach) {
+  check<32>({{70, 7}, 2, 4, 32}, 0.05, 9);
+}
 TEST(DeltaRuleEmulated, Width128WithTwoValueHeadsAKey) {
   check<128>({{70, 7}, 1, 2, 128}, 0.05, 5);
 }
