@@ -30,7 +30,7 @@ constexpr std::int64_t kTokens = 512;
 
 // A linear whose scales come from other values of the same distribution.
 at::Tensor delayed_linear(const at::Tensor& x, const at::Tensor& weight, at::Generator generator) {
-  Fp8Histories history({{"weight", weight, false}});
+  Fp8Histories history(std::vector<at::Tensor>{weight});
   const auto other = [&](const at::Tensor& like) {
     return at::empty(like.sizes()).normal_(0, 1, generator).to(like.options());
   };

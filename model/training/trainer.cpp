@@ -50,7 +50,10 @@ std::unique_ptr<Fp8Histories> make_fp8_history(const TrainConfig& config,
                                                const std::vector<Parameter>& parameters) {
   const bool delayed =
       config.precision == Precision::Fp8 && config.fp8_scaling == Fp8Scaling::Delayed;
-  return delayed ? std::make_unique<Fp8Histories>(parameters) : nullptr;
+  if (!delayed) return nullptr;
+  std::vector<at::Tensor> tensors;
+  for (const Parameter& parameter : parameters) tensors.push_back(parameter.tensor);
+  return std::make_unique<Fp8Histories>(tensors);
 }
 
 const char* level_span(UpdatePass pass) {

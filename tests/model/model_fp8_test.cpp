@@ -213,7 +213,7 @@ TEST(Fp8Training, CastsEachWeightOnceAStepAndLearns) {
 TEST(Fp8Delayed, ScalesComeFromEarlierSteps) {
   const at::Tensor w = random({32, 16}, 1).requires_grad_(), x = random({24, 16}, 2),
                    dy = random({24, 32}, 3).to(at::kBFloat16);
-  Fp8Histories histories({{"w", w, false}});
+  Fp8Histories histories(std::vector<at::Tensor>{w});
   const auto step = [&](const at::Tensor& input, const at::Tensor& gradient) {
     const at::Tensor leaf = input.clone().requires_grad_();
     w.mutable_grad().reset();
@@ -228,7 +228,7 @@ TEST(Fp8Delayed, ScalesComeFromEarlierSteps) {
     return std::vector<at::Tensor>{y.detach(), leaf.grad(), w.grad()};
   };
   const auto current = [&](const at::Tensor& input, const at::Tensor& gradient) {
-    Fp8Histories fresh({{"w", w, false}});
+    Fp8Histories fresh(std::vector<at::Tensor>{w});
     std::swap(fresh, histories);
     auto result = step(input, gradient);
     std::swap(fresh, histories);
@@ -252,7 +252,7 @@ TEST(Fp8Delayed, ScalesComeFromEarlierSteps) {
 
 TEST(Fp8Delayed, HistoryHasAKnownLength) {
   const at::Tensor w = random({16, 16}, 1);
-  Fp8Histories histories({{"w", w, false}});
+  Fp8Histories histories(std::vector<at::Tensor>{w});
   const at::Tensor slot = histories.slot(w, Fp8Of::Gradient);
   const auto roll = [&](float now) {
     slot[0].fill_(now);

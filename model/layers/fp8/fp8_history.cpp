@@ -34,15 +34,15 @@ void roll_on_cpu(const Fp8Histories& history) {
 
 } // namespace
 
-Fp8Histories::Fp8Histories(const std::vector<Parameter>& parameters) {
+Fp8Histories::Fp8Histories(const std::vector<at::Tensor>& parameters) {
   std::int64_t rows = 0;
-  for (const Parameter& parameter : parameters) {
-    if (parameter.tensor.dim() != 2) continue;
-    places_[parameter.tensor.unsafeGetTensorImpl()] = static_cast<std::size_t>(rows);
+  for (const at::Tensor& parameter : parameters) {
+    if (parameter.dim() != 2) continue;
+    places_[parameter.unsafeGetTensorImpl()] = static_cast<std::size_t>(rows);
     rows += 2;
   }
   const at::TensorOptions options =
-      parameters.front().tensor.options().dtype(at::kFloat).requires_grad(false);
+      parameters.front().options().dtype(at::kFloat).requires_grad(false);
   slots_ = at::zeros({rows, kSlotFloats}, options);
   values_ = at::zeros({rows, kLength}, options);
   for (std::int64_t i = 0; i < rows; ++i) views_.push_back(slots_[i]);

@@ -12,8 +12,6 @@
 #include <utility>
 #include <vector>
 
-#include "model/families/family.h"
-
 namespace assay {
 
 using NamedTensors = std::vector<std::pair<std::string, at::Tensor>>;
@@ -25,8 +23,9 @@ class Fp8Histories {
 public:
   static constexpr std::int64_t kLength = 1024; // steps
 
-  // Room for the input and the gradient of every matrix of `parameters`, on their device.
-  explicit Fp8Histories(const std::vector<Parameter>& parameters);
+  // Room for the input and the gradient of every matrix of a model's `parameters`, on their
+  // device.
+  explicit Fp8Histories(const std::vector<at::Tensor>& parameters);
 
   // [8] of fp32, as Fp8Slot of kernels/fp8/problem.h.
   const at::Tensor& slot(const at::Tensor& weight, Fp8Of of) const;

@@ -238,7 +238,7 @@ TEST_F(Fp8Gpu, KernelsThatWriteFp8ChangeNoBit) {
     const SpanSinkGuard counting(counts);
     const at::Tensor a = w_in.clone().requires_grad_(), b = w_out.clone().requires_grad_(),
                      c = w_gate.clone().requires_grad_(), none;
-    Fp8Histories histories({{"a", a, false}, {"b", b, false}, {"c", c, false}});
+    Fp8Histories histories(std::vector<at::Tensor>{a, b, c});
     std::vector<at::Tensor> result;
     for (int step = 0; step < 3; ++step) {
       for (const at::Tensor& w : {a, b, c}) w.mutable_grad().reset();
