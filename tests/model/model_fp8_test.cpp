@@ -277,7 +277,7 @@ TEST(Fp8Matrix, IsFoundInItsTensorAndNowhereElse) {
   EXPECT_TRUE(fp8_of(x)->by_rows.is_same(matrix.by_rows));
   EXPECT_EQ(fp8_of(x.reshape({32, 48})), fp8_of(x));
   EXPECT_EQ(x.reshape({32, 48}).sizes(), (at::IntArrayRef{32, 48}));
-  EXPECT_THROW((void)x.const_data_ptr(), c10::Error) << "nobody may read what is not there";
+  EXPECT_EQ(x.const_data_ptr(), nullptr) << "nobody may read what is not there";
   EXPECT_EQ(fp8_of(random({32, 48}, 1)), nullptr);
   EXPECT_EQ(matrix.by_rows.use_count(), 2);
 }
