@@ -2,33 +2,11 @@
 // beginning, the second from the beginning on: what was written or read last is still in L2.
 #pragma once
 
-#include "kernels/fp8/problem.h"
-#include "kernels/largest.cuh"
-
-#ifndef ASSAY_EMULATED_CUDA
-#include <cuda_fp8.h>
-#endif
+#include "kernels/fp8/tile.cuh"
 
 namespace assay::fp8 {
 
-using namespace simt;
-
-#ifndef ASSAY_EMULATED_CUDA
-// Two codes, `low` in the lower byte: to nearest even, finite values that are too large to the
-// largest one.
-template <Fp8Format kFormat> __device__ __forceinline__ unsigned codes2(float low, float high) {
-  return __nv_cvt_float2_to_fp8x2(
-      make_float2(low, high), __NV_SATFINITE, kFormat == Fp8Format::E4M3 ? __NV_E4M3 : __NV_E5M2);
-}
-#endif
-
-constexpr int kThreads = 256, kWarps = kThreads / 32;
-constexpr int kWord = 8;  // elements that a thread reads at once
 constexpr int kReads = 4; // words under way
-constexpr int kTile = 128;
-constexpr float kLeast = 1e-12F;
-
-template <Fp8Format kFormat> constexpr float kMost = kFormat == Fp8Format::E4M3 ? 448.F : 57344.F;
 
 // Eight elements as they are read.
 template <class T> struct Word;
@@ -117,33 +95,14 @@ template <bool kWords, class T> __global__ void __launch_bounds__(kThreads) amax
   raise_to<kWarps>(p.amax, largest);
 }
 
-// Rows a … d of four bytes each, to columns.
-__device__ __forceinline__ void transpose(std::uint32_t (&column)[4],
-                                          std::uint32_t a,
-                                          std::uint32_t b,
-                                          std::uint32_t c,
-                                          std::uint32_t d) {
-  const std::uint32_t ab = __byte_perm(a, b, 0x5140), ab2 = __byte_perm(a, b, 0x7362);
-  const std::uint32_t cd = __byte_perm(c, d, 0x5140), cd2 = __byte_perm(c, d, 0x7362);
-  column[0] = __byte_perm(ab, cd, 0x5410), column[1] = __byte_perm(ab, cd, 0x7632);
-  column[2] = __byte_perm(ab2, cd2, 0x5410), column[3] = __byte_perm(ab2, cd2, 0x7632);
-}
-
-// A tile of 128 rows and columns by rows, and by columns through shared memory. Thread 16 r + c has
-// eight rows from 8 r and eight columns from 8 c: a warp reads and writes whole lines of rows. In
-// shared memory a column has 16 words of eight rows; word r of columns 8 c … 8 c + 7 is at r ^ c,
-// so that neither side meets in a bank.
-template <bool kWords, class T, Fp8Format kFormat>
-__global__ void __launch_bounds__(kThreads) cast_kernel(Fp8Cast p) {
-  __shared__ uint4 tile[kTile * kTile / 16];
-  const float amax = *p.amax;
-  const float bounded = amax < kLeast ? kLeast : amax; // keeps a NaN
-  const float scale = kMost<kFormat> / bounded;
-  const std::int64_t row0 = static_cast<std::int64_t>(block_row()) * kTile,
-                     column0 = static_cast<std::int64_t>(block_index()) * kTile;
+// The largest value is the cast's own, or (kDelayed) found while it is made.
+template <bool kWords, bool kDelayed, class T, Fp8Format kFormat>
+__device__ __forceinline__ void
+cast_tile(const Fp8Cast& p, std::int64_t row0, std::int64_t column0) {
+  __shared__ Shared tile;
+  const Scale<kFormat> scale(kDelayed ? *p.delayed : *p.amax);
   const int thread = thread_index(), r = thread / 16, c = thread % 16;
-  if (block_index() == 0 && block_row() == 0 && thread == 0)
-    *p.inverse_scale = bounded / kMost<kFormat>;
+  if (row0 == 0 && column0 == 0 && thread == 0) *p.inverse_scale = scale.inverse();
   const std::int64_t column = column0 + kWord * c, left = p.columns - column;
   Word<T> words[8];
   const T* from[8];
@@ -155,43 +114,63 @@ __global__ void __launch_bounds__(kThreads) cast_kernel(Fp8Cast p) {
     exist[i] = row < p.rows ? left : 0;
   }
   read<kWords>(words, from, exist);
-  std::uint32_t low[8], high[8]; // codes of a row's first and last four columns
+  Codes codes;
+  int largest = 0;
 #pragma unroll
   for (int i = 0; i < 8; ++i) {
-    const std::int64_t row = row0 + 8 * r + i;
     float x[kWord];
     words[i].values(x);
-    low[i] = codes2<kFormat>(x[0] * scale, x[1] * scale) |
-             codes2<kFormat>(x[2] * scale, x[3] * scale) << 16;
-    high[i] = codes2<kFormat>(x[4] * scale, x[5] * scale) |
-              codes2<kFormat>(x[6] * scale, x[7] * scale) << 16;
-    if (p.by_rows != nullptr && row < p.padded_rows && column < p.padded_columns)
-      *reinterpret_cast<uint2*>(static_cast<char*>(p.by_rows) + row * p.padded_columns + column) =
-          make_uint2(low[i], high[i]);
+    if constexpr (kDelayed) add_largest(largest, x);
+    encode(codes.low[i], codes.high[i], x, scale);
   }
-  if (p.by_columns == nullptr) return;
-#pragma unroll
-  for (int half = 0; half < 2; ++half) {
-    const std::uint32_t(&codes)[8] = half == 0 ? low : high;
-    std::uint32_t above[4], below[4];
-    transpose(above, codes[0], codes[1], codes[2], codes[3]);
-    transpose(below, codes[4], codes[5], codes[6], codes[7]);
-#pragma unroll
-    for (int j = 0; j < 4; ++j)
-      reinterpret_cast<uint2*>(tile)[(8 * c + 4 * half + j) * 16 + (r ^ c)] =
-          make_uint2(above[j], below[j]);
+  const Place place{p.by_rows, p.by_columns, p.padded_rows, p.padded_columns, row0, column0};
+  write_rows(place, codes);
+  if (p.by_columns != nullptr) {
+    share_columns(tile, codes);
+    __syncthreads();
+    write_columns(place, tile);
   }
-  __syncthreads();
+  if constexpr (kDelayed) raise_to<kWarps>(p.amax, largest);
+}
+
+template <bool kWords, bool kDelayed, class T, Fp8Format kFormat>
+__global__ void __launch_bounds__(kThreads) cast_kernel(Fp8Cast p) {
+  cast_tile<kWords, kDelayed, T, kFormat>(p,
+                                          static_cast<std::int64_t>(block_row()) * kTile,
+                                          static_cast<std::int64_t>(block_index()) * kTile);
+}
+
+// Casts of fp32 to e4m3, one block for a tile of any of them.
+__global__ void __launch_bounds__(kThreads)
+    cast_many_kernel(const Fp8Cast* casts, const Fp8Tile* tiles) {
+  const Fp8Tile tile = tiles[block_index()];
+  cast_tile<true, false, float, Fp8Format::E4M3>(casts[tile.cast], tile.row, tile.column);
+}
+
+__global__ void __launch_bounds__(kThreads)
+    amax_many_kernel(const Fp8Cast* casts, const Fp8Tile* tiles) {
+  const Fp8Tile tile = tiles[block_index()];
+  const Fp8Cast p = casts[tile.cast];
+  const int r = thread_index() / 16, c = thread_index() % 16;
+  const std::int64_t column = tile.column + kWord * c;
+  Word<float> words[8];
+  const float* from[8];
+  std::int64_t exist[8];
 #pragma unroll
-  for (int i = 0; i < kTile * kTile / 16 / kThreads; ++i) {
-    const int place = thread + i * kThreads, k = place / 8, part = place % 8; // of column k
-    const std::int64_t to_column = column0 + k, to_row = row0 + 16 * part;
-    if (to_column >= p.padded_columns || to_row >= p.padded_rows) continue;
-    const uint4 two = tile[k * 8 + (part ^ (k / 16))]; // words 2 part and 2 part + 1, or swapped
-    *reinterpret_cast<uint4*>(static_cast<char*>(p.by_columns) + to_column * p.padded_rows +
-                              to_row) =
-        k / 8 % 2 == 0 ? two : make_uint4(two.z, two.w, two.x, two.y);
+  for (int i = 0; i < 8; ++i) {
+    const std::int64_t row = tile.row + 8 * r + i;
+    from[i] = static_cast<const float*>(p.x) + row * p.stride + column;
+    exist[i] = row < p.rows ? p.columns - column : 0;
   }
+  read<true>(words, from, exist);
+  int largest = 0;
+#pragma unroll
+  for (int i = 0; i < 8; ++i) {
+    float x[kWord];
+    words[i].values(x);
+    add_largest(largest, x);
+  }
+  raise_to<kWarps>(p.amax, largest);
 }
 
 } // namespace assay::fp8

@@ -2,6 +2,7 @@
 // head.
 #pragma once
 
+#include "kernels/rowwise/norm_row.cuh"
 #include "kernels/rowwise/swiglu.cuh"
 
 namespace assay::rowwise {
@@ -15,15 +16,11 @@ template <int kHead> __global__ void __launch_bounds__(kGateThreads) gated_norm(
   const bool exists = word < words; // whole heads exist or not, and lanes stay for the sums
   const std::int64_t token = exists ? word / row_words : 0;
   const int column = exists ? static_cast<int>(word % row_words) * 8 : 0;
-  float w[8], o[8], gate[8], square = 0;
+  float w[8], o[8], gate[8];
   load(w, p.weight + column % kHead);
   load(o, p.o + token * row_words * 8 + column);
   load(gate, p.gate + token * p.gate_stride + column);
-#pragma unroll
-  for (int e = 0; e < 8; ++e) square += o[e] * o[e];
-  const float r = inverse_root(sum_lanes<kLanes>(square) * (1.F / kHead) + kEps);
-#pragma unroll
-  for (int e = 0; e < 8; ++e) o[e] *= r * w[e] * gate[e] * sigmoid(gate[e]);
+  gate_word<kHead>(o, gate, w);
   if (exists) store(p.y + word * 8, o);
   if (p.amax == nullptr) return;
   int largest = 0;

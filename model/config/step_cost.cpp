@@ -80,10 +80,11 @@ constexpr std::int64_t kOnePassLaunches = 3 + 1;
 // AdamW in operators: decay, both means, root, division, product and sum.
 constexpr double kOperatorBytes = 96;
 
-// FP8: a cast is a kernel for the largest value and one for both orders, of x and dy in every
-// micro-batch, of W once an optimizer step. The first is saved where fused norms or SwiGLU wrote
-// the tensor. A fill serves many casts (model/layers/fp8/fp8_linear.cpp).
-constexpr std::int64_t kFp8CastLaunches = 2, kFp8CastsPerFill = 256;
+// FP8: a cast of x or dy is a kernel for the largest value and one for both orders. The first is
+// saved where fused norms or SwiGLU wrote the tensor, and with delayed scales everywhere. A fill
+// serves many casts (model/layers/fp8/fp8_linear.cpp); delayed scales take a kernel a step. Weights
+// are cast together once an optimizer step: a fill and two kernels.
+constexpr std::int64_t kFp8CastsPerFill = 256, kFp8WeightLaunches = 3;
 constexpr std::int64_t kFp8Multiple = 16;
 
 // What writes x, and y's gradient, of a linear.
@@ -92,6 +93,8 @@ struct Around {
   bool shared = false;     // x is the last linear's, whose cast to FP8 serves both
   bool x_largest = false;  // a kernel that finds the largest value writes x
   bool dy_largest = false; // and y's gradient
+  bool x_written = false;  // with delayed scales it writes x in FP8, instead of 16 bits
+  bool dy_written = false; // and y's gradient
 };
 
 // Adds up operations of one name and peak.
@@ -159,9 +162,11 @@ public:
   // Once an optimizer step, whatever the number of micro-batches: casts of weights to FP8, and the
   // fills of all casts.
   std::vector<OpCost> take_once() {
-    const std::int64_t casts = weight_casts_ + shape_.micro_batches * token_casts_;
-    if (casts > 0)
-      once_.push_back({"casts", 0, 0, (casts + kFp8CastsPerFill - 1) / kFp8CastsPerFill});
+    const std::int64_t casts = shape_.micro_batches * token_casts_,
+                       fills = shape_.fp8_delayed
+                                   ? 1
+                                   : (casts + kFp8CastsPerFill - 1) / kFp8CastsPerFill;
+    if (casts > 0) once_.push_back({"casts", 0, 0, fills + kFp8WeightLaunches});
     return std::move(once_);
   }
 
@@ -174,22 +179,24 @@ private:
     const double forward = tokens * k + k * n + 2 * tokens * n,
                  input = tokens * n + k * n + 2 * tokens * k, weight = tokens * (n + k) + 4 * k * n;
     add(name, kTraining * 2 * tokens * k * n, forward + input + weight, 0, Peak::Fp8);
-    cast(tokens * n, 2, around.dy_largest);
-    if (!around.shared) cast(tokens * k, around.wide ? 4 : 2, around.x_largest);
+    cast(tokens * n, 2, around.dy_largest, around.dy_written);
+    if (!around.shared) cast(tokens * k, around.wide ? 4 : 2, around.x_largest, around.x_written);
     if (around.wide) add("casts", 0, (2 + 4) * tokens * k, 1); // dx
-    once_.push_back({"casts", 0, (2 * 4 + 2) * k * n, kFp8CastLaunches, Peak::Compute});
-    ++weight_casts_;
+    once_.push_back({"casts", 0, (2 * 4 + 2) * k * n, 0, Peak::Compute});
   }
   // Elements of `bytes`, read for the largest value unless it is known, and read again; written in
-  // both orders.
-  void cast(double elements, double bytes, bool known) {
-    add("casts", 0, ((known ? 1 : 2) * bytes + 2) * elements, kFp8CastLaunches - (known ? 1 : 0));
+  // both orders. With delayed scales read once, and not where the kernel before writes both orders,
+  // which have the bytes of 16 bits.
+  void cast(double elements, double bytes, bool known, bool written) {
     ++token_casts_;
+    if (shape_.fp8_delayed && written) return;
+    const int reads = known || shape_.fp8_delayed ? 1 : 2;
+    add("casts", 0, (reads * bytes + 2) * elements, reads);
   }
 
   const StepShape& shape_;
-  std::int64_t kept_ = 0;                           // weights with a copy
-  std::int64_t weight_casts_ = 0, token_casts_ = 0; // to FP8; token_casts_: of a micro-batch
+  std::int64_t kept_ = 0;        // weights with a copy
+  std::int64_t token_casts_ = 0; // to FP8, of a micro-batch
   std::vector<OpCost> ops_, once_;
 };
 
@@ -211,11 +218,11 @@ void add_layer(Costs& costs, const StepShape& shape, const DeltaShape& layer) {
   costs.linear("projections",
                shape.d_model,
                4 * inner + 2 * layer.heads, // q k v gate | a b
-               {.wide = !fused, .x_largest = fused});
+               {.wide = !fused, .x_largest = fused, .x_written = fused});
   costs.linear("projections",
                inner,
                shape.d_model,
-               {.wide = !fused, .x_largest = fused, .dy_largest = fused});
+               {.wide = !fused, .x_largest = fused, .dy_largest = fused, .x_written = fused});
   // Convolution, SiLU and norm of q, k, v; then norm(o) * silu(gate).
   costs.stream("delta inputs", 3 * lanes, 3 * lanes, e, 0);
   costs.stream("delta gate", 2 * lanes, lanes, e, 0);
@@ -268,7 +275,10 @@ void add_layer(Costs& costs, const StepShape& shape, const LatentShape& layer) {
   const auto tokens = static_cast<double>(shape.tokens), wide = static_cast<double>(query),
              value = static_cast<double>(inner), e = static_cast<double>(shape.compute_bytes);
   const bool fused = shape.fused_norms;
-  costs.linear("projections", shape.d_model, query, {.wide = !fused, .x_largest = fused});
+  costs.linear("projections",
+               shape.d_model,
+               query,
+               {.wide = !fused, .x_largest = fused, .x_written = fused});
   costs.linear("projections",
                shape.d_model,
                layer.kv_rank + layer.rope_dim,
@@ -367,9 +377,15 @@ void add_feed_forward(Costs& costs, const StepShape& shape) {
   costs.linear("feed forward",
                shape.d_model,
                inner,
-               {.wide = !fused, .x_largest = fused, .dy_largest = gate});
-  costs.linear(
-      "feed forward", shape.ffn_dim, shape.d_model, {.x_largest = gate, .dy_largest = fused});
+               {.wide = !fused,
+                .x_largest = fused,
+                .dy_largest = gate,
+                .x_written = fused && !shape.form.layer_norm,
+                .dy_written = gate});
+  costs.linear("feed forward",
+               shape.ffn_dim,
+               shape.d_model,
+               {.x_largest = gate, .dy_largest = fused, .x_written = gate});
   costs.bias("feed forward", shape.d_model);
   if (shape.epilogue != Epilogue::None) return add_gelu_epilogue(costs, shape);
   if (!shape.fused_gate) costs.bias("feed forward", inner); // else GELU's kernels take it

@@ -56,6 +56,7 @@ struct StepShape {
   std::int64_t parameters = 0;    // all that the optimizer updates, fp32
   std::int64_t compute_bytes = 2; // of an element in matrix products and attention: 4 or 2
   bool fp8_linears = false;       // all linears but the head multiply in FP8 where `in` % 16 == 0
+  bool fp8_delayed = false;       // scales of their inputs and gradients come from earlier steps
   std::int64_t loss_chunks = 0;   // of tokens, in which head and loss run; 0: all tokens at once
   bool fused_norms = false;       // norms = fused: what they write for products is in 16 bits
   bool fused_gate = false;        // ffn_gate = fused

@@ -42,6 +42,7 @@ StepShape step_shape(const TrainConfig& c, std::int64_t longest_segment) {
   shape.form = family_of(c).form;
   shape.compute_bytes = c.precision == Precision::Fp32 ? 4 : 2;
   shape.fp8_linears = c.precision == Precision::Fp8;
+  shape.fp8_delayed = shape.fp8_linears && c.fp8_scaling == Fp8Scaling::Delayed;
   if (c.loss_chunk_mib > 0) {
     const std::int64_t chunk =
         loss_chunk_tokens(shape.tokens, c.vocab_size, c.loss_chunk_mib, shape.compute_bytes);

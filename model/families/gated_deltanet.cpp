@@ -73,7 +73,7 @@ at::Tensor GatedDeltaNet::forward(const at::Tensor& x, const Segments& segments)
   const DeltaRule rule = delta_rule_of(form_);
   const at::Tensor out =
       rule(guard_cast(in.q), guard_cast(in.k), guard_cast(in.v), in.g, in.beta, segments);
-  const at::Tensor gated = norms_ == Norms::Fused ? gated_norm(out, in.gate, norm_)
+  const at::Tensor gated = norms_ == Norms::Fused ? gated_norm(out, in.gate, norm_, out_proj_)
                                                   : rms_norm(out, norm_) * at::silu(in.gate);
   return apply_linear(gated.reshape({x.size(0), heads_ * head_dim_}), out_proj_);
 }

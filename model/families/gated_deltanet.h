@@ -17,6 +17,8 @@ public:
   GatedDeltaNet(ParameterFactory& make, const std::string& prefix, const TrainConfig& config);
   at::Tensor forward(const at::Tensor& x,
                      const Segments& segments) const; // [T, d_model] -> [T, d_model]
+  // Weight of the linear that alone reads x.
+  const at::Tensor& reader() const { return in_proj_; }
 
 private:
   at::Tensor guard_cast(const at::Tensor& x) const;

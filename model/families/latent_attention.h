@@ -22,6 +22,8 @@ public:
   // and the rotary key are attended: cheap for decoding, 3 times the score work in training. The
   // parity reference.
   at::Tensor forward_absorbed(const at::Tensor& x, const Segments& segments) const;
+  // Weight of a linear that reads x; apply_linear() alone does.
+  const at::Tensor& reader() const { return q_proj_; }
 
 private:
   struct Projected {

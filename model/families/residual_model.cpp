@@ -103,10 +103,13 @@ private:
     at::Tensor x = embedded(batch.tokens.view(-1), segments);
     at::Tensor branch; // what the last layer adds to x
     for (const Block& block : blocks_) {
-      branch = block.mixer(next_norm(x, branch, block.mixer_norm), segments, path);
-      branch = feed_forward(block, next_norm(x, branch, block.ffn_norm));
+      const at::Tensor in = next_norm(x, branch, block.mixer_norm, block.mixer.reader);
+      branch = block.mixer.run(in, segments, path);
+      const bool gelu = form_.feed_forward == FeedForward::Gelu; // whose products may be in 16 bits
+      branch = feed_forward(
+          block, next_norm(x, branch, block.ffn_norm, gelu ? at::Tensor() : block.ffn_in));
     }
-    return next_norm(x, branch, final_norm_);
+    return next_norm(x, branch, final_norm_, {});
   }
 
   at::Tensor embedded(const at::Tensor& tokens, const Segments& segments) const {
@@ -120,12 +123,15 @@ private:
     return linear16(last, head_); // in 16 bits, also with FP8
   }
 
-  // Adds `branch` to x and returns the normed sum.
-  at::Tensor next_norm(at::Tensor& x, const at::Tensor& branch, const Norm& norm) const {
+  // Adds `branch` to x and returns the normed sum. `reader`: as add_norm()'s `to`.
+  at::Tensor next_norm(at::Tensor& x,
+                       const at::Tensor& branch,
+                       const Norm& norm,
+                       const at::Tensor& reader) const {
     if (norms_ == Norms::Fused) {
       count(x.scalar_type() == at::kBFloat16 ? "residual16/bf16" : "residual16/fp32");
       at::Tensor normed;
-      std::tie(x, normed) = add_norm(x, branch, norm.weight, norm.bias);
+      std::tie(x, normed) = add_norm(x, branch, norm.weight, norm.bias, reader);
       return normed;
     }
     const Span span("norms/ops");
@@ -146,7 +152,8 @@ private:
     if (form_.feed_forward == FeedForward::Gelu) return gelu(block, x);
     const at::Tensor in = apply_linear(x, block.ffn_in, block.ffn_in_bias);
     if (form_.feed_forward == FeedForward::Silu) return at::silu(in);
-    if (ffn_gate_ == FfnGate::Fused) return fused_swiglu(in);
+    if (ffn_gate_ == FfnGate::Fused && block.ffn_in_bias.defined()) return fused_swiglu(in);
+    if (ffn_gate_ == FfnGate::Fused) return fused_swiglu(in, block.ffn_in, block.ffn_out);
     const Span gate("ffn_gate/ops");
     const std::vector<at::Tensor> halves = in.chunk(2, 1);
     return at::silu(halves[0]) * halves[1];

@@ -14,7 +14,11 @@
 namespace assay {
 
 // [T, d_model] -> [T, d_model]; owns its layer.
-using Mixer = std::function<at::Tensor(const at::Tensor& x, const Segments& segments, Attention)>;
+struct Mixer {
+  std::function<at::Tensor(const at::Tensor& x, const Segments& segments, Attention)> run;
+  at::Tensor reader = {}; // weight of a linear that reads x, which apply_linear() alone reads;
+                          // undefined: others do
+};
 
 struct ResidualLayers {
   std::string mixer_norm; // parameter name of the norm before the mixer, within a layer

@@ -28,6 +28,34 @@ constexpr double kTimesBf16 = 32, kLeastModelBound = 0.1, kMostModelBound = 0.5;
 
 constexpr std::int64_t kTokens = 512;
 
+// A linear whose scales come from other values of the same distribution.
+at::Tensor delayed_linear(const at::Tensor& x, const at::Tensor& weight, at::Generator generator) {
+  Fp8Histories history(std::vector<at::Tensor>{weight});
+  const auto other = [&](const at::Tensor& like) {
+    return at::empty(like.sizes()).normal_(0, 1, generator).to(like.options());
+  };
+  const auto linear = [&](const at::Tensor& a) {
+    Fp8Casts casts(&history);
+    const Fp8Guard guard(&casts);
+    return apply_linear(a, weight);
+  };
+  const at::Tensor y = linear(other(x));
+  y.backward(other(y));
+  weight.mutable_grad().reset();
+  history.roll();
+  return linear(x);
+}
+
+// Its scales then come from a step with the batch; all else is as before.
+void see_a_step(Trainer& trainer, const Batch& batch) {
+  NamedTensors before;
+  for (const auto& [name, tensor] : trainer.state_tensors())
+    if (!name.starts_with("fp8.")) before.emplace_back(name, tensor.clone());
+  (void)trainer.step({batch});
+  trainer.load_state_tensors(before);
+  trainer.set_step_index(0);
+}
+
 GateResult within(std::string name, double value, double bound, std::string detail) {
   return {std::move(name), value <= bound, value, bound, std::move(detail)};
 }
@@ -66,14 +94,18 @@ std::vector<GateResult> fp8_linear_gates(const LinearFunction& linear, const Tra
 
 std::vector<GateResult>
 fp8_gates(const TrainConfig& reference, const TrainConfig& level, const Batch& batch) {
+  const bool delayed = level.fp8_scaling == Fp8Scaling::Delayed;
+  const at::Generator generator = at::make_generator<at::CPUGeneratorImpl>(level.seed + 1);
   std::vector<GateResult> gates = fp8_linear_gates(
-      [](const at::Tensor& x, const at::Tensor& weight) {
+      [&](const at::Tensor& x, const at::Tensor& weight) {
+        if (delayed) return delayed_linear(x, weight, generator);
         Fp8Casts casts;
         const Fp8Guard guard(&casts);
         return apply_linear(x, weight);
       },
       level);
   Trainer bf16(reference), fp8(level), truth(in_fp32(reference));
+  if (delayed) see_a_step(fp8, batch);
   const auto add = [&](const char* name,
                        const at::Tensor& x,
                        const at::Tensor& y,

@@ -22,6 +22,7 @@ TrainConfig in_fp32(TrainConfig config) {
   config.weights16 = Weights16::Cast;
   config.epilogue = Epilogue::None;
   config.residual = Residual::Fp32;
+  config.fp8_scaling = Fp8Scaling::Current;
   return config;
 }
 

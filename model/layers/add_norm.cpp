@@ -8,10 +8,12 @@
 
 #include "core/span.h"
 #include "kernels/cuda_check.h"
+#include "kernels/fp8/cast.h"
 #include "kernels/rowwise/rowwise.h"
 #include "model/layers/autocast.h"
 #include "model/layers/bf16_data.h"
 #include "model/layers/fp8/fp8_largest.h"
+#include "model/layers/fp8/fp8_written.h"
 #include "model/layers/layer_norm.h"
 #include "model/layers/rms_norm.h"
 
@@ -39,6 +41,7 @@ at::Tensor sum_of(const at::Tensor& partial) {
 // What is added and normed. A defined bias makes it a layer norm.
 struct NormInputs {
   at::Tensor x, branch, weight, bias;
+  at::Tensor fp8; // slot of a result in FP8 alone; undefined: 16 bits
 };
 
 // What is normed, 1 / rms of its rows (of a layer norm behind their mean), and the result.
@@ -60,15 +63,24 @@ template <class Stream> Normed device_norm(const NormInputs& in) {
   Normed n{in.branch.defined() ? at::empty_like(x) : x,
            in.bias.defined() ? at::empty({x.size(0)}, wide) : at::Tensor(),
            at::empty({x.size(0)}, wide),
-           at::empty(x.sizes(), x.options().dtype(at::kBFloat16))};
+           {}};
   const at::Tensor added =
       in.branch.defined() ? in.branch.to(at::kBFloat16).contiguous() : in.branch;
   rowwise::AddNorm<Stream> p{};
   p.x = elements<Stream>(x), p.branch = added.defined() ? bf16_data(added) : nullptr;
   p.weight = floats(in.weight), p.sum = static_cast<Stream*>(n.sum.data_ptr());
-  p.y = bf16_data(n.y), p.rstd = n.rstd.data_ptr<float>();
+  p.rstd = n.rstd.data_ptr<float>();
   p.bias = floats(in.bias), p.mean = n.mean.defined() ? n.mean.data_ptr<float>() : nullptr;
   p.rows = static_cast<int>(x.size(0)), p.width = static_cast<int>(x.size(1));
+  if (in.fp8.defined()) {
+    Fp8Result y = fp8_result(x.size(0), x.size(1), at::kFloat8_e4m3fn, in.fp8);
+    launch_fp8_add_norm(p, y.to, c10::cuda::getCurrentCUDAStream());
+    check_cuda(cudaGetLastError(), "add_norm in FP8");
+    n.y = fp8_only(x.sizes(), std::move(y.matrix));
+    return n;
+  }
+  n.y = at::empty(x.sizes(), x.options().dtype(at::kBFloat16));
+  p.y = bf16_data(n.y);
   const at::Tensor slot = fp8_slot(x.device());
   p.amax = largest_of(slot);
   rowwise::launch_add_norm(p, c10::cuda::getCurrentCUDAStream());
@@ -171,13 +183,15 @@ struct AddNorm : torch::autograd::Function<AddNorm> {
                              const std::optional<at::Tensor>& added,
                              const at::Tensor& weight,
                              const std::optional<at::Tensor>& bias,
+                             const std::optional<at::Tensor>& fp8,
                              std::int64_t result) {
     const at::Tensor branch = added.value_or(at::Tensor());
     const Span span("norms/fused");
     const AutocastGuard full_precision(given.device().type(), at::kFloat);
     const auto type = static_cast<at::ScalarType>(result);
     const at::Tensor x = given.contiguous();
-    const Normed n = norm_of({x, branch, weight, bias.value_or(at::Tensor())}, type);
+    const at::Tensor none;
+    const Normed n = norm_of({x, branch, weight, bias.value_or(none), fp8.value_or(none)}, type);
     ctx->save_for_backward({n.sum, n.mean, n.rstd, weight});
     ctx->set_materialize_grads(false);
     ctx->saved_data["result"] = result;
@@ -199,10 +213,10 @@ struct AddNorm : torch::autograd::Function<AddNorm> {
       return has_branch && x.defined() ? x.to(branch) : at::Tensor();
     };
     const at::Tensor none;
-    if (!grads[1].defined()) return {grads[0], typed(grads[0]), none, none, none};
+    if (!grads[1].defined()) return {grads[0], typed(grads[0]), none, none, none, none};
     const NormGradients d =
         norm_backward(n, saved[3], grads, result, has_branch, ctx->saved_data["slot"].toTensor());
-    return {d.dx, typed(d.d_branch), d.d_weight, d.d_bias, none};
+    return {d.dx, typed(d.d_branch), d.d_weight, d.d_bias, none, none};
   }
 };
 
@@ -231,11 +245,19 @@ gate_problem(const at::Tensor& o, const at::Tensor& gate, const at::Tensor& weig
   return p;
 }
 
+at::Tensor gated_norm_fp8(const rowwise::GatedNorm& p, const at::Tensor& slot) {
+  Fp8Result y = fp8_result(p.tokens, std::int64_t{p.heads} * p.head, at::kFloat8_e4m3fn, slot);
+  launch_fp8_gated_norm(p, y.to, c10::cuda::getCurrentCUDAStream());
+  check_cuda(cudaGetLastError(), "gated norm in FP8");
+  return fp8_only({p.tokens, p.heads, p.head}, std::move(y.matrix));
+}
+
 struct GatedNorm : torch::autograd::Function<GatedNorm> {
   static at::Tensor forward(AutogradContext* ctx,
                             const at::Tensor& given,
                             const at::Tensor& given_gate,
                             const at::Tensor& weight,
+                            const std::optional<at::Tensor>& fp8,
                             std::int64_t result) {
     const Span span("norms/fused");
     const AutocastGuard full_precision(given.device().type(), at::kFloat);
@@ -248,8 +270,9 @@ struct GatedNorm : torch::autograd::Function<GatedNorm> {
     ctx->saved_data["gate"] = static_cast<std::int64_t>(given_gate.scalar_type());
     if (device) {
       const c10::cuda::CUDAGuard guard(o.device());
-      at::Tensor y = at::empty_like(o);
       rowwise::GatedNorm p = gate_problem(o, gate, weight);
+      if (fp8) return gated_norm_fp8(p, *fp8);
+      at::Tensor y = at::empty_like(o);
       p.y = bf16_data(y);
       const at::Tensor slot = fp8_slot(o.device());
       p.amax = largest_of(slot);
@@ -280,7 +303,7 @@ struct GatedNorm : torch::autograd::Function<GatedNorm> {
       b.d_gate_stride = static_cast<int>(o.size(1) * o.size(2));
       rowwise::launch_gated_norm_backward(b, c10::cuda::getCurrentCUDAStream());
       check_cuda(cudaGetLastError(), "gated norm, backward");
-      return {d_o, d_gate.to(gate_type), sum_of(partial), at::Tensor()};
+      return {d_o, d_gate.to(gate_type), sum_of(partial), at::Tensor(), at::Tensor()};
     }
     // y = u w a s, u = o r, s = sigmoid(a): with d = dy a s, do = r (w d - u mean(u w d))
     const at::ScalarType type = wide_type(o);
@@ -291,6 +314,7 @@ struct GatedNorm : torch::autograd::Function<GatedNorm> {
     return {(weighted - unit * along).mul_(r).to(o.scalar_type()),
             (dy * unit * weight * s * (1 + a * (1 - s))).to(gate_type),
             (unit * d).sum(at::IntArrayRef({0, 1})),
+            at::Tensor(),
             at::Tensor()};
   }
 
@@ -304,18 +328,30 @@ struct GatedNorm : torch::autograd::Function<GatedNorm> {
 std::pair<at::Tensor, at::Tensor> add_norm(const at::Tensor& x,
                                            const at::Tensor& branch,
                                            const at::Tensor& weight,
-                                           const at::Tensor& bias) {
+                                           const at::Tensor& bias,
+                                           const at::Tensor& to) {
   const at::ScalarType result = product_type(x); // what follows is one
   const auto given = [](const at::Tensor& tensor) {
     return tensor.defined() ? std::optional<at::Tensor>(tensor) : std::nullopt;
   };
-  const tensor_list both =
-      AddNorm::apply(x, given(branch), weight, given(bias), static_cast<std::int64_t>(result));
+  const bool fits = norm_takes_kernels(x, result) && !bias.defined();
+  const tensor_list both = AddNorm::apply(x,
+                                          given(branch),
+                                          weight,
+                                          given(bias),
+                                          delayed_slot(fits, to, Fp8Of::Input),
+                                          static_cast<std::int64_t>(result));
   return {both[0], both[1]};
 }
 
-at::Tensor gated_norm(const at::Tensor& o, const at::Tensor& gate, const at::Tensor& weight) {
-  return GatedNorm::apply(o, gate, weight, static_cast<std::int64_t>(product_type(gate)));
+at::Tensor gated_norm(const at::Tensor& o,
+                      const at::Tensor& gate,
+                      const at::Tensor& weight,
+                      const at::Tensor& to) {
+  const at::ScalarType result = product_type(gate);
+  const bool fits = gate_takes_kernels(o, result);
+  return GatedNorm::apply(
+      o, gate, weight, delayed_slot(fits, to, Fp8Of::Input), static_cast<std::int64_t>(result));
 }
 
 } // namespace assay

@@ -46,6 +46,16 @@ std::unique_ptr<KeptWeights> make_kept_weights(const TrainConfig& config) {
                                        config.epilogue == Epilogue::All);
 }
 
+std::unique_ptr<Fp8Histories> make_fp8_history(const TrainConfig& config,
+                                               const std::vector<Parameter>& parameters) {
+  const bool delayed =
+      config.precision == Precision::Fp8 && config.fp8_scaling == Fp8Scaling::Delayed;
+  if (!delayed) return nullptr;
+  std::vector<at::Tensor> tensors;
+  for (const Parameter& parameter : parameters) tensors.push_back(parameter.tensor);
+  return std::make_unique<Fp8Histories>(tensors);
+}
+
 const char* level_span(UpdatePass pass) {
   switch (pass) {
   case UpdatePass::PerParameter:
@@ -74,6 +84,8 @@ Trainer::Trainer(const TrainConfig& resolved, std::shared_ptr<ProcessGroup> rank
     : config_(resolved), generator_(at::make_generator<at::CPUGeneratorImpl>(resolved.seed)),
       built_(build(config_, generator_)), optimizer_(built_.parameters, config_),
       scaler_(config_, torch_device(config_.device)), kept_(make_kept_weights(config_)),
+      fp8_weights_(config_.precision == Precision::Fp8 ? std::make_unique<Fp8Weights>() : nullptr),
+      fp8_history_(make_fp8_history(config_, built_.parameters)),
       ema_(built_.parameters, config_, kept_.get()), hooks_(planted_hooks(config_)),
       ranks_(std::move(ranks)) {
   if (config_.precision == Precision::Fp8) require_fp8(torch_device(config_.device));
@@ -147,7 +159,7 @@ std::vector<at::Tensor> Trainer::take_gradients() {
 at::Tensor Trainer::accumulate(const std::vector<Batch>& micro_batches) {
   if (micro_batches.empty()) internal_error("a step needs at least one micro-batch");
   const double weight = 1.0 / static_cast<double>(micro_batches.size());
-  Fp8Casts casts;
+  Fp8Casts casts(fp8_history_.get(), fp8_weights_.get());
   at::Tensor total;
   for (std::size_t i = 0; i < micro_batches.size(); ++i) {
     const bool averages = sync_ && sync_->averages(i, micro_batches.size());
@@ -223,13 +235,14 @@ StepOutputs Trainer::run_step(const std::vector<Batch>& micro_batches) {
   StepOutputs outputs;
   outputs.loss = accumulate(micro_batches);
   outputs.grad_norm = finish();
+  if (fp8_history_) fp8_history_->roll();
   return outputs;
 }
 
 std::unique_ptr<StepGraphs> Trainer::make_graphs() {
   std::vector<at::Tensor> fixed;
   for (const Parameter& parameter : built_.parameters) fixed.push_back(parameter.tensor);
-  for (const NamedTensors& part : {optimizer_.state(), ema_.state(), scaler_.state()})
+  for (const NamedTensors& part : {optimizer_.state(), ema_.state(), scaler_.state(), fp8_state()})
     for (const auto& [name, tensor] : part) fixed.push_back(tensor);
   return std::make_unique<StepGraphs>(
       config_, std::move(fixed), [this](const std::vector<Batch>& micro_batches) {
@@ -270,11 +283,12 @@ std::vector<at::Tensor> Trainer::unscaled_gradients() {
   for (const Parameter& parameter : built_.parameters) parameter.tensor.mutable_grad().reset();
   const double inverse = 1.0 / scaler_.current_scale();
   for (at::Tensor& gradient : gradients) gradient.mul_(inverse);
+  if (fp8_history_) fp8_history_->discard();
   return gradients;
 }
 
 std::vector<at::Tensor> Trainer::gradients(const Batch& batch) {
-  Fp8Casts casts;
+  Fp8Casts casts(fp8_history_.get());
   (void)backward(batch, 1.0, casts, nullptr);
   return unscaled_gradients();
 }
@@ -316,9 +330,13 @@ NamedTensors Trainer::weights() const {
   return weights;
 }
 
+NamedTensors Trainer::fp8_state() const {
+  return fp8_history_ ? fp8_history_->state() : NamedTensors();
+}
+
 NamedTensors Trainer::state_tensors() const {
   NamedTensors state = weights();
-  for (const NamedTensors& part : {optimizer_.state(), ema_.state(), scaler_.state()})
+  for (const NamedTensors& part : {optimizer_.state(), ema_.state(), scaler_.state(), fp8_state()})
     state.insert(state.end(), part.begin(), part.end());
   return state;
 }
@@ -326,12 +344,12 @@ NamedTensors Trainer::state_tensors() const {
 void Trainer::load_state_tensors(const NamedTensors& tensors) {
   const at::NoGradGuard no_grad;
   std::unordered_map<std::string, at::Tensor> given(tensors.begin(), tensors.end());
-  const std::string scaler = "scaler.", ema = "ema.";
+  const std::string scaler = "scaler.", ema = "ema.", fp8 = "fp8.";
   for (auto& [name, target] : state_tensors()) {
     auto found = given.find(name);
     if (found == given.end() && name.starts_with(ema))
       found = given.find("model." + name.substr(ema.size()));
-    if (found == given.end() && name.starts_with(scaler)) continue;
+    if (found == given.end() && (name.starts_with(scaler) || name.starts_with(fp8))) continue;
     if (found == given.end())
       bad_input("the state has no tensor '{}': it was saved by another model", name);
     if (found->second.sizes() != target.sizes())
@@ -339,6 +357,7 @@ void Trainer::load_state_tensors(const NamedTensors& tensors) {
     target.copy_(found->second);
   }
   if (kept_) kept_->refresh();
+  if (fp8_history_) fp8_history_->loaded();
 }
 
 std::string Trainer::rng_state() const {

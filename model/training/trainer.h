@@ -25,6 +25,8 @@
 namespace assay {
 
 class Fp8Casts;
+class Fp8Histories;
+class Fp8Weights;
 class GradientSync;
 class ProcessGroup;
 
@@ -92,12 +94,12 @@ public:
   // The parameters hold the EMA weights while the result lives.
   std::unique_ptr<Ema::Scope> use_ema() { return std::make_unique<Ema::Scope>(ema_); }
 
-  // "model.*", "optimizer.*", "ema.*", "scaler.*": all that a resumed run needs beside step_index
-  // and rng_state. The tensors share storage with the trainer.
+  // "model.*", "optimizer.*", "ema.*", "scaler.*", "fp8.*": all that a resumed run needs beside
+  // step_index and rng_state. The tensors share storage with the trainer.
   NamedTensors state_tensors() const;
-  // Throws bad input when a tensor is missing or has another shape. A scaler or EMA that the state
-  // lacks because it was saved without keeps its initial value (the EMA then starts from the loaded
-  // weights).
+  // Throws bad input when a tensor is missing or has another shape. A scaler, an EMA or FP8
+  // scales that the state lacks because it was saved without keep their values (the EMA then starts
+  // from the loaded weights).
   void load_state_tensors(const NamedTensors& tensors);
   std::string rng_state() const; // raw bytes
   void set_rng_state(const std::string& state);
@@ -126,13 +128,16 @@ private:
   }
   std::vector<at::Tensor> take_gradients();
   std::vector<at::Tensor> unscaled_gradients();
+  NamedTensors fp8_state() const;
 
   TrainConfig config_;
   at::Generator generator_;
   BuiltModel built_;
   AdamW optimizer_;
   LossScaler scaler_;
-  std::unique_ptr<KeptWeights> kept_; // null: products cast their weights
+  std::unique_ptr<KeptWeights> kept_;         // null: products cast their weights
+  std::unique_ptr<Fp8Weights> fp8_weights_;   // null: no FP8
+  std::unique_ptr<Fp8Histories> fp8_history_; // null: fp8_scaling = current
   Ema ema_;
   OnePass pass_;
   std::unique_ptr<StepHooks> hooks_;    // null: nothing is planted

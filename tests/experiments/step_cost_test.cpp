@@ -143,9 +143,9 @@ TEST(StepCost, Fp8LinearsByHand) {
   // (T K + K N + 2 T N) + (T N + K N + 2 T K) + (T N + T K + 4 K N) = 4 T (K + N) + 6 K N
   EXPECT_DOUBLE_EQ(op(fp8, "feed forward").bytes,
                    2.0 * (512 * (64 + 192) + 6 * 64 * 192 + 512 * (96 + 64) + 6 * 96 * 64));
-  // Four FP8 linears cast x and dy twice and W once, three of them convert dx to fp32; a fill, and
-  // the head's four casts twice.
-  EXPECT_EQ(op(fp8, "casts").kernels, 2 * (4 * 4 + 3) + 4 * 2 + 1 + 2 * 4);
+  // Four FP8 linears cast x and dy twice, three of them convert dx to fp32; all weights together; a
+  // fill, and the head's four casts twice.
+  EXPECT_EQ(op(fp8, "casts").kernels, 2 * (4 * 4 + 3) + 3 + 1 + 2 * 4);
   // From bf16: T (K + N) 6 bytes a micro-batch, 4 where fused norms and SwiGLU find the largest
   // value, which is everywhere but in the gradient of in_proj's result; W's 10 K N once, the head's
   // as without FP8.
@@ -153,10 +153,17 @@ TEST(StepCost, Fp8LinearsByHand) {
   EXPECT_DOUBLE_EQ(op(step_cost(shape), "casts").bytes,
                    2.0 * 128 * (4 * (196 + 96 + 256 + 160) + 2 * 132) +
                        10 * (64 * 132 + 32 * 64 + 64 * 192 + 96 * 64) + 2.0 * 2 * 6 * 64 * 256);
-  EXPECT_EQ(op(step_cost(shape), "casts").kernels, 2 * (7 + 2) + 4 * 2 + 1 + 2 * 2);
+  EXPECT_EQ(op(step_cost(shape), "casts").kernels, 2 * (7 + 2) + 3 + 1 + 2 * 2);
+  // Delayed scales: one cast each, none of what norms and SwiGLU write, and of SwiGLU's gradient.
+  shape.fp8_delayed = true;
+  EXPECT_EQ(op(step_cost(shape), "casts").kernels, 2 * 3 + 3 + 1 + 2 * 2);
+  EXPECT_DOUBLE_EQ(op(step_cost(shape), "casts").bytes,
+                   2.0 * 128 * 4 * (132 + 64 + 64) +
+                       10 * (64 * 132 + 32 * 64 + 64 * 192 + 96 * 64) + 2.0 * 2 * 6 * 64 * 256);
+  shape.fp8_delayed = false;
   // Two of the four linears of latent attention take one input, a third one in fp32.
   shape.layers = {LatentShape{2, 16, 16, 32, 64.5}};
-  EXPECT_EQ(op(step_cost(shape), "casts").kernels, 2 * (2 * 11 + 1 - 6) + 6 * 2 + 1 + 2 * 2);
+  EXPECT_EQ(op(step_cost(shape), "casts").kernels, 2 * (2 * 11 + 1 - 6) + 3 + 1 + 2 * 2);
   shape.fused_norms = shape.fused_gate = false;
   // A sum of 24 elements is not a multiple of 16.
   shape.fp8_linears = true;

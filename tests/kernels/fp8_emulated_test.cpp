@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "kernels/fp8/problem.h"
+#include "kernels/rowwise/rows.h"
 #include "tests/kernels/kernel_samples.h"
 
 namespace assay::fp8 {
@@ -49,6 +50,14 @@ template <Fp8Format kFormat> unsigned codes2(float low, float high) {
 } // namespace assay::fp8
 
 #include "kernels/fp8/cast.cuh"
+#include "kernels/fp8/history.cuh"
+#include "kernels/fp8/norms.cuh"
+#include "kernels/fp8/swiglu.cuh"
+
+namespace assay::rowwise { // of rowwise_emulated_test.cpp
+void swiglu(SwiGlu p);
+void swiglu_backward(SwiGluBackward p);
+} // namespace assay::rowwise
 
 namespace assay::fp8 {
 namespace {
@@ -64,35 +73,53 @@ constexpr int padded(int size) {
   return (size + 15) / 16 * 16;
 }
 
+dim3 tiles(int rows, int columns) {
+  const auto of = [](int n) { return static_cast<unsigned>((n + kTile - 1) / kTile); };
+  return dim3(of(columns), of(rows));
+}
+
 struct Result {
   Codes by_rows, by_columns;
   float amax = 0, inverse_scale = 0;
 };
 
+// `delayed`: the largest value that the scale comes from; 0: x's own.
 template <bool kWords, class T, Fp8Format kFormat>
-Result cast(const std::vector<T>& x, const Sizes& s, bool rows = true, bool columns = true) {
+Result cast(const std::vector<T>& x,
+            const Sizes& s,
+            bool rows = true,
+            bool columns = true,
+            float delayed = 0) {
   const int high = padded(s.rows), wide = padded(s.columns);
   const auto size = static_cast<std::size_t>(high * wide);
   Result result;
   result.by_rows.assign(size, 0xee), result.by_columns.assign(size, 0xee);
   Amax amax{x.data(), s.rows, s.columns, s.stride, &result.amax};
   if (s.stride == s.columns) amax.rows = 1, amax.columns = s.rows * s.columns;
-  emu::launch(dim3(3), kThreads, 0, [&] { amax_kernel<kWords, T>(amax); });
+  if (delayed == 0) emu::launch(dim3(3), kThreads, 0, [&] { amax_kernel<kWords, T>(amax); });
   Fp8Cast p;
   p.x = x.data(), p.rows = s.rows, p.columns = s.columns, p.stride = s.stride;
   p.padded_rows = high, p.padded_columns = wide, p.amax = &result.amax;
   p.by_rows = rows ? result.by_rows.data() : nullptr;
   p.by_columns = columns ? result.by_columns.data() : nullptr;
   p.inverse_scale = &result.inverse_scale;
-  const auto tiles = [](int n) { return static_cast<unsigned>((n + kTile - 1) / kTile); };
-  emu::launch(
-      dim3(tiles(wide), tiles(high)), kThreads, 0, [&] { cast_kernel<kWords, T, kFormat>(p); });
+  p.delayed = delayed > 0 ? &delayed : nullptr;
+  emu::launch(tiles(high, wide), kThreads, 0, [&] {
+    if (delayed > 0)
+      cast_kernel<kWords, true, T, kFormat>(p);
+    else
+      cast_kernel<kWords, false, T, kFormat>(p);
+  });
   return result;
 }
 
 // Every code by the definition, x[i] beyond a row's columns must not matter.
 template <class T>
-void expect_cast(const Result& seen, const std::vector<T>& x, const Sizes& s, Fp8Format format) {
+void expect_cast(const Result& seen,
+                 const std::vector<T>& x,
+                 const Sizes& s,
+                 Fp8Format format,
+                 float delayed = 0) {
   const float most = format == Fp8Format::E4M3 ? 448.F : 57344.F;
   float amax = 0;
   const auto at = [&](int r, int c) {
@@ -101,7 +128,7 @@ void expect_cast(const Result& seen, const std::vector<T>& x, const Sizes& s, Fp
   for (int r = 0; r < s.rows; ++r)
     for (int c = 0; c < s.columns; ++c) amax = std::max(amax, std::abs(at(r, c)));
   ASSERT_EQ(seen.amax, amax);
-  const float bounded = std::max(amax, 1e-12F), scale = most / bounded;
+  const float bounded = std::max(delayed > 0 ? delayed : amax, 1e-12F), scale = most / bounded;
   ASSERT_EQ(seen.inverse_scale, bounded / most);
   const int high = padded(s.rows), wide = padded(s.columns);
   for (int r = 0; r < high; ++r)
@@ -126,6 +153,12 @@ template <bool kWords, class T> void check(const Sizes& s) {
     x = test::half(wide);
   expect_cast(cast<kWords, T, Fp8Format::E4M3>(x, s), x, s, Fp8Format::E4M3);
   expect_cast(cast<kWords, T, Fp8Format::E5M2>(x, s), x, s, Fp8Format::E5M2);
+  for (const float delayed : {.7F, 9.F}) // below and above x's own: values are cut, or none
+    expect_cast(cast<kWords, T, Fp8Format::E4M3>(x, s, true, true, delayed),
+                x,
+                s,
+                Fp8Format::E4M3,
+                delayed);
 }
 
 // Whole tiles, tiles with an edge, rows that are padded, strided, or not aligned.
@@ -185,6 +218,226 @@ TEST(Fp8Emulated, WhatIsNotFiniteDoesNotBecomeFinite) {
       EXPECT_FALSE(std::isfinite(seen.inverse_scale));
       EXPECT_EQ(seen.by_rows[place / 24 * 32 + place % 24], 0x7f) << bad;
     }
+}
+
+// A scale of earlier steps is finite, yet inf does not become the largest value.
+TEST(Fp8Emulated, WhatIsNotFiniteStaysSoWithADelayedScale) {
+  const Sizes s{16, 24, 24, true};
+  for (const float bad : {std::numeric_limits<float>::infinity(), std::nanf("")}) {
+    std::vector<float> x = test::normal(384);
+    x[100] = bad;
+    const Result seen = cast<true, float, Fp8Format::E5M2>(x, s, true, true, 4);
+    EXPECT_EQ(seen.by_rows[100 / 24 * 32 + 100 % 24], 0x7f) << bad;
+    EXPECT_NE(seen.by_rows[0], 0x7f);
+    EXPECT_FALSE(std::isfinite(seen.amax));
+  }
+}
+
+// Two casts of different sizes at once are those that each makes alone.
+TEST(Fp8Emulated, ManyCastsAreTheSingleOnes) {
+  const Sizes sizes[] = {{144, 264, 264, true}, {24, 32, 32, true}};
+  std::vector<Fp8Cast> casts;
+  std::vector<Fp8Tile> all;
+  std::vector<std::vector<float>> x;
+  Result results[2], alone[2];
+  for (std::int32_t i = 0; i < 2; ++i) {
+    const Sizes& s = sizes[i];
+    x.push_back(test::normal(static_cast<std::size_t>(s.rows * s.columns), i == 0 ? 1.F : 5.F));
+    alone[i] = cast<true, float, Fp8Format::E4M3>(x.back(), s);
+    const int high = padded(s.rows), wide = padded(s.columns);
+    Result& to = results[i];
+    to.by_rows.assign(static_cast<std::size_t>(high * wide), 0xee), to.by_columns = to.by_rows;
+    Fp8Cast p;
+    p.x = x.back().data(), p.rows = s.rows, p.columns = s.columns, p.stride = s.stride;
+    p.padded_rows = high, p.padded_columns = wide, p.amax = &to.amax;
+    p.by_rows = to.by_rows.data(), p.by_columns = to.by_columns.data();
+    p.inverse_scale = &to.inverse_scale;
+    casts.push_back(p);
+    for (int row = 0; row < high; row += kTile)
+      for (int column = 0; column < wide; column += kTile) all.push_back({i, row, column});
+  }
+  const dim3 grid(static_cast<unsigned>(all.size()));
+  emu::launch(grid, kThreads, 0, [&] { amax_many_kernel(casts.data(), all.data()); });
+  emu::launch(grid, kThreads, 0, [&] { cast_many_kernel(casts.data(), all.data()); });
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_EQ(results[i].amax, alone[i].amax);
+    EXPECT_EQ(results[i].inverse_scale, alone[i].inverse_scale);
+    EXPECT_EQ(results[i].by_rows, alone[i].by_rows) << i;
+    EXPECT_EQ(results[i].by_columns, alone[i].by_columns) << i;
+  }
+}
+
+Result unwritten(const Result& like) {
+  Result result;
+  result.by_rows.assign(like.by_rows.size(), 0xee), result.by_columns = result.by_rows;
+  return result;
+}
+
+Fp8Written written_to(Result& result, int rows, const float& delayed) {
+  return {padded(rows),
+          &delayed,
+          &result.amax,
+          &result.inverse_scale,
+          result.by_rows.data(),
+          result.by_columns.data()};
+}
+
+void expect_same(const Result& seen, const Result& expected) {
+  EXPECT_EQ(seen.amax, expected.amax);
+  EXPECT_EQ(seen.inverse_scale, expected.inverse_scale);
+  EXPECT_EQ(seen.by_rows, expected.by_rows);
+  EXPECT_EQ(seen.by_columns, expected.by_columns);
+}
+
+template <class Stream, int kWords, bool kWhole> void check_norm(int rows, int width, bool branch) {
+  SCOPED_TRACE(testing::Message() << rows << " x " << width);
+  const auto size = static_cast<std::size_t>(rows * width);
+  const std::vector<float> weight = test::normal(static_cast<std::size_t>(width), .3F, 1);
+  std::vector<Stream> x(size), sum(size), sum_too(size);
+  const std::vector<float> values = test::normal(size, 2);
+  for (std::size_t i = 0; i < size; ++i)
+    if constexpr (sizeof(Stream) == 2)
+      x[i] = test::half({values[i]})[0];
+    else
+      x[i] = values[i];
+  const std::vector<bf16> added = test::half(test::normal(size));
+  std::vector<bf16> y(size);
+  std::vector<float> rstd(static_cast<std::size_t>(rows), 0.F), rstd_too = rstd;
+  rowwise::AddNorm<Stream> p{};
+  p.x = x.data(), p.branch = branch ? added.data() : nullptr, p.weight = weight.data();
+  p.sum = sum.data(), p.y = y.data(), p.rstd = rstd.data(), p.rows = rows, p.width = width;
+  for (int row = 0; row < rows; ++row) // what the 16-bit kernel writes, by the same function
+    emu::launch(dim3(1), 32, 0, [&] {
+      Row<kWords, kWhole> r;
+      rowwise::norm_row<Stream, false>(r, p, row, thread_index());
+      r.write(y.data() + row * width, thread_index(), width);
+    });
+  const float delayed = 2; // some values are cut
+  const Result expected =
+      cast<true, bf16, Fp8Format::E4M3>(y, {rows, width, width, true}, true, true, delayed);
+  Result seen = unwritten(expected);
+  p.sum = sum_too.data(), p.rstd = rstd_too.data(), p.y = nullptr;
+  emu::launch(dim3(static_cast<unsigned>((padded(rows) + kBlockRows - 1) / kBlockRows)),
+              kThreads,
+              0,
+              [&] { add_norm_cast<Stream, kWords, kWhole>(p, written_to(seen, rows, delayed)); });
+  expect_same(seen, expected);
+  EXPECT_EQ(sum_too, sum);
+  EXPECT_EQ(rstd_too, rstd);
+}
+
+TEST(Fp8Emulated, NormIsTheCastOfItsResult) {
+  check_norm<bf16, 1, false>(70, 48, true);
+  check_norm<bf16, 2, true>(33, 256, true);
+  check_norm<float, 2, false>(7, 208, true);
+  check_norm<float, 6, true>(48, 768, false);
+  check_norm<bf16, 8, true>(20, 1024, true);
+}
+
+template <int kHead> void check_gated_norm(int tokens, int heads) {
+  SCOPED_TRACE(testing::Message() << tokens << " x " << heads << " x " << kHead);
+  const int width = heads * kHead, stride = width + 24;
+  const auto size = static_cast<std::size_t>(tokens * width);
+  const std::vector<bf16> o = test::half(test::normal(size, 2)),
+                          gate =
+                              test::half(test::normal(static_cast<std::size_t>(tokens * stride)));
+  const std::vector<float> weight = test::normal(kHead, .3F, 1);
+  std::vector<bf16> y(size);
+  rowwise::GatedNorm p{
+      o.data(), gate.data(), weight.data(), y.data(), tokens, heads, kHead, stride};
+  emu::launch(dim3(static_cast<unsigned>((size / 8 + kThreads - 1) / kThreads)), kThreads, 0, [&] {
+    const int word = block_index() * kThreads + thread_index();
+    const bool exists = word < static_cast<int>(size / 8); // lanes stay for the sums
+    const int row = exists ? word / (width / 8) : 0, column = exists ? word % (width / 8) * 8 : 0;
+    float a[8], b[8], w[8];
+    load(a, o.data() + row * width + column);
+    load(b, gate.data() + row * stride + column);
+    load(w, weight.data() + column % kHead);
+    rowwise::gate_word<kHead>(a, b, w);
+    if (exists) store(y.data() + row * width + column, a);
+  });
+  const float delayed = 2;
+  const Result expected =
+      cast<true, bf16, Fp8Format::E4M3>(y, {tokens, width, width, true}, true, true, delayed);
+  Result seen = unwritten(expected);
+  p.y = nullptr;
+  emu::launch(tiles(padded(tokens), width), kThreads, 0, [&] {
+    gated_norm_cast<kHead>(p, written_to(seen, tokens, delayed));
+  });
+  expect_same(seen, expected);
+}
+
+TEST(Fp8Emulated, GatedNormIsTheCastOfItsResult) {
+  check_gated_norm<32>(21, 3);
+  check_gated_norm<64>(130, 3);
+  check_gated_norm<128>(16, 2);
+}
+
+// SwiGLU and its gradient in 8 bits are casts of what their kernels write in 16.
+TEST(Fp8Emulated, SwiGluIsTheCastOfItsResult) {
+  for (const auto& [tokens, hidden] : {std::pair(48, 144), std::pair(133, 128), std::pair(7, 16)}) {
+    SCOPED_TRACE(testing::Message() << tokens << " x " << hidden);
+    const auto size = static_cast<std::size_t>(tokens * hidden);
+    const std::vector<bf16> in = test::half(test::normal(2 * size, 2)),
+                            dy = test::half(test::normal(size));
+    std::vector<bf16> y(size), d_in(2 * size);
+    const dim3 words(static_cast<unsigned>((size / 8 + kThreads - 1) / kThreads));
+    emu::launch(words, kThreads, 0, [&] {
+      rowwise::swiglu({in.data(), y.data(), tokens, hidden});
+    });
+    emu::launch(words, kThreads, 0, [&] {
+      rowwise::swiglu_backward({in.data(), dy.data(), d_in.data(), tokens, hidden});
+    });
+    const auto check =
+        [&](const std::vector<bf16>& written, int columns, auto format, auto kernel) {
+          constexpr Fp8Format kFormat = decltype(format)::value;
+          const float delayed = 1.5F; // some values are cut
+          const Result expected = cast<true, bf16, kFormat>(
+              written, {tokens, columns, columns, true}, true, true, delayed);
+          Result seen = unwritten(expected);
+          Fp8SwiGlu p;
+          p.in = in.data(), p.dy = columns == hidden ? nullptr : dy.data();
+          p.tokens = tokens, p.hidden = hidden, p.to = written_to(seen, tokens, delayed);
+          emu::launch(tiles(padded(tokens), hidden), kThreads, 0, [&] { kernel(p); });
+          expect_same(seen, expected);
+        };
+    check(y, hidden, std::integral_constant<Fp8Format, Fp8Format::E4M3>(), [](const Fp8SwiGlu& p) {
+      swiglu_cast(p);
+    });
+    check(d_in,
+          2 * hidden,
+          std::integral_constant<Fp8Format, Fp8Format::E5M2>(),
+          [](const Fp8SwiGlu& p) { swiglu_backward_cast(p); });
+  }
+}
+
+// The scale comes from the largest of the last steps; what is not finite enters none.
+TEST(Fp8Emulated, HistoryKeepsTheLargestOfItsSteps) {
+  constexpr int kLength = 300;
+  std::vector<Fp8Slot> slots(2, Fp8Slot{});
+  std::vector<float> values(2 * kLength, 0.F);
+  const auto roll = [&](float first, float second) {
+    slots[0].now = first, slots[1].now = second;
+    emu::launch(dim3(2), kThreads, 0, [&] {
+      roll_history({slots.data(), values.data(), 2, kLength});
+    });
+    EXPECT_EQ(slots[0].now, 0);
+  };
+  roll(0, 3);
+  EXPECT_EQ(slots[0].largest, 1) << "nothing but zeros";
+  EXPECT_EQ(slots[1].largest, 3);
+  roll(5, 2);
+  EXPECT_EQ(slots[0].largest, 5);
+  EXPECT_EQ(slots[1].largest, 3);
+  roll(std::numeric_limits<float>::infinity(), std::nanf(""));
+  EXPECT_EQ(slots[0].largest, 5);
+  for (int i = 3; i < kLength; ++i) roll(.5F, 1);
+  EXPECT_EQ(slots[1].largest, 3) << "the first step is still in it";
+  roll(.5F, 1);
+  EXPECT_EQ(slots[1].largest, 2);
+  roll(.5F, 1);
+  EXPECT_EQ(slots[0].largest, .5F);
+  EXPECT_EQ(slots[1].largest, 1);
 }
 
 } // namespace

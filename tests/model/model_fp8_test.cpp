@@ -185,7 +185,7 @@ TEST(Fp8Linear, CastsTransposesWhereABackwardPassMayFollow) {
     const at::NoGradGuard no_grad;
     EXPECT_FALSE(apply_linear(x, w).requires_grad());
   }
-  EXPECT_FALSE(casts.input(x, Fp8Orders::Rows).by_columns.defined());
+  EXPECT_FALSE(casts.input(x, w, Fp8Orders::Rows).by_columns.defined());
   apply_linear(x, w).sum().backward();
   EXPECT_TRUE(casts.weight(w, Fp8Orders::Rows).by_columns.defined());
   EXPECT_LE(relative_rms(w.grad(), x.sum(0).expand({16, 16})), 6e-2);
@@ -207,6 +207,127 @@ TEST(Fp8Training, CastsEachWeightOnceAStepAndLearns) {
   const double before = trainer.step(batches).loss();
   for (int i = 0; i < 20; ++i) (void)trainer.step(batches);
   EXPECT_LT(trainer.step(batches).loss(), before - 0.3);
+}
+
+// The first step's scales come from the tensors themselves, later ones' from the steps before.
+TEST(Fp8Delayed, ScalesComeFromEarlierSteps) {
+  const at::Tensor w = random({32, 16}, 1).requires_grad_(), x = random({24, 16}, 2),
+                   dy = random({24, 32}, 3).to(at::kBFloat16);
+  Fp8Histories histories(std::vector<at::Tensor>{w});
+  const auto step = [&](const at::Tensor& input, const at::Tensor& gradient) {
+    const at::Tensor leaf = input.clone().requires_grad_();
+    w.mutable_grad().reset();
+    at::Tensor y;
+    {
+      Fp8Casts casts(&histories);
+      const Fp8Guard guard(&casts);
+      y = apply_linear(leaf, w);
+    }
+    y.backward(gradient);
+    histories.roll();
+    return std::vector<at::Tensor>{y.detach(), leaf.grad(), w.grad()};
+  };
+  const auto current = [&](const at::Tensor& input, const at::Tensor& gradient) {
+    Fp8Histories fresh(std::vector<at::Tensor>{w});
+    std::swap(fresh, histories);
+    auto result = step(input, gradient);
+    std::swap(fresh, histories);
+    return result;
+  };
+  const auto same = [](const auto& a, const auto& b) {
+    for (std::size_t i = 0; i < a.size(); ++i)
+      if (!at::equal(a[i], b[i])) return false;
+    return true;
+  };
+  EXPECT_TRUE(same(step(x, dy), current(x, dy)));
+  EXPECT_TRUE(same(step(x, dy), current(x, dy))) << "the same largest values";
+  // Halves have codes of their own, since the scale fits twice their size: all but subnormal ones
+  // are the same values.
+  EXPECT_LE(relative_rms(step(x / 2, dy)[0], current(x / 2, dy)[0]), 1e-2);
+  // What is larger than ever is cut, and fits in the next step.
+  const std::vector<at::Tensor> cut = step(8 * x, dy), whole = current(8 * x, dy);
+  EXPECT_GT(relative_rms(cut[0], whole[0]), .3);
+  EXPECT_TRUE(same(step(8 * x, dy), whole));
+}
+
+TEST(Fp8Delayed, HistoryHasAKnownLength) {
+  const at::Tensor w = random({16, 16}, 1);
+  Fp8Histories histories(std::vector<at::Tensor>{w});
+  const at::Tensor slot = histories.slot(w, Fp8Of::Gradient);
+  const auto roll = [&](float now) {
+    slot[0].fill_(now);
+    histories.roll();
+    return slot[1].item<float>();
+  };
+  EXPECT_EQ(roll(0), 1);
+  EXPECT_EQ(roll(7), 7);
+  EXPECT_EQ(roll(std::numeric_limits<float>::infinity()), 7);
+  slot[0].fill_(9);
+  histories.discard();
+  for (std::int64_t i = 3; i < Fp8Histories::kLength; ++i) EXPECT_EQ(roll(2), 7);
+  EXPECT_EQ(roll(2), 7) << "the step of 7 is the last that is kept";
+  EXPECT_EQ(roll(2), 2);
+}
+
+TEST(Fp8Matrix, IsFoundInItsTensorAndNowhereElse) {
+  const Fp8Matrix matrix = to_fp8(random({32, 48}, 1), at::kFloat8_e4m3fn, Fp8Orders::Both);
+  const at::Tensor x = fp8_only({32, 3, 16}, matrix);
+  EXPECT_EQ(x.scalar_type(), at::kBFloat16);
+  ASSERT_NE(fp8_of(x), nullptr);
+  EXPECT_TRUE(fp8_of(x)->by_rows.is_same(matrix.by_rows));
+  EXPECT_EQ(fp8_of(x.reshape({32, 48})), fp8_of(x));
+  EXPECT_EQ(x.reshape({32, 48}).sizes(), (at::IntArrayRef{32, 48}));
+  EXPECT_EQ(x.const_data_ptr(), nullptr) << "nobody may read what is not there";
+  EXPECT_EQ(fp8_of(random({32, 48}, 1)), nullptr);
+  EXPECT_EQ(matrix.by_rows.use_count(), 2);
+}
+
+TrainConfig delayed_config() {
+  TrainConfig config = small_config();
+  config.precision = Precision::Fp8;
+  config.fp8_scaling = Fp8Scaling::Delayed;
+  return config;
+}
+
+TEST(Fp8Delayed, AStepCountsItsScalesAndAStateHoldsThem) {
+  const TrainConfig config = delayed_config();
+  const std::vector<Batch> batches = ragged_batches(config, 2);
+  Trainer trainer(config);
+  Counts first, second;
+  {
+    const SpanSinkGuard counting(first);
+    (void)trainer.step({batches[0]});
+  }
+  {
+    const SpanSinkGuard counting(second);
+    (void)trainer.step({batches[1]});
+  }
+  EXPECT_EQ(first.seen.count("fp8/delayed"), 0U);
+  EXPECT_EQ(second.seen.count("fp8/current"), 0U);
+  EXPECT_EQ(second.seen["fp8/delayed"], second.seen["fp8/linear"]);
+  Trainer resumed(config), without(config);
+  NamedTensors state = trainer.state_tensors();
+  resumed.load_state_tensors(state);
+  std::erase_if(state, [](const auto& named) { return named.first.starts_with("fp8."); });
+  without.load_state_tensors(state);
+  const std::vector<at::Tensor> expected = trainer.gradients(batches[0]);
+  const auto differ = [&](Trainer& other) {
+    const std::vector<at::Tensor> seen = other.gradients(batches[0]);
+    for (std::size_t i = 0; i < seen.size(); ++i)
+      if (!at::equal(seen[i], expected[i])) return true;
+    return false;
+  };
+  EXPECT_FALSE(differ(resumed));
+  EXPECT_FALSE(differ(trainer)) << "gradients() changes nothing";
+  EXPECT_TRUE(differ(without)) << "its scales are its tensors' own";
+}
+
+TEST(Fp8Delayed, NeedsFp8) {
+  TrainConfig config = delayed_config();
+  config.precision = Precision::Bf16;
+  const Result<TrainConfig> refused = resolve(config);
+  ASSERT_FALSE(bool(refused));
+  EXPECT_NE(refused.error().message.find("'fp8_scaling'"), std::string::npos);
 }
 
 bool all_pass(const std::vector<GateResult>& gates) {
@@ -274,6 +395,9 @@ TEST(Fp8Gates, HoldTheWholeModelToFp32) {
     EXPECT_TRUE(gate.passed) << gate.name << " " << gate.value;
     EXPECT_GT(gate.value, gate.bound / 10) << gate.name << ": is it FP8?";
   }
+  fp8.fp8_scaling = Fp8Scaling::Delayed;
+  for (const GateResult& gate : run_gates(row, bf16, fp8, ragged_batches(bf16, 1)))
+    EXPECT_TRUE(gate.passed) << "delayed: " << gate.name << " " << gate.value;
   TrainConfig other = fp8;
   other.seed += 1; // another model
   EXPECT_FALSE(all_pass(run_gates(row, bf16, other, ragged_batches(bf16, 1))));

@@ -16,7 +16,8 @@ LAYERS = {"model/layers", "model/layers/attention", "model/layers/delta_rule"}
 MODEL = LAYERS | {"model/config", "model/layout", "model/nsa", "model/data", "model/ddp", "model/families",
                   "model/graph", "model/training", "model/gates"}
 VIEWER = {"ui/model", "ui/model/trace", "ui/model/results"}
-KERNELS = {"kernels", "kernels/attention", "kernels/delta_rule", "kernels/rowwise", "kernels/update"}
+KERNELS = {"kernels", "kernels/attention", "kernels/delta_rule", "kernels/fp8",
+           "kernels/rowwise", "kernels/update"}
 ENGINE = {"experiments/plan", "experiments/engine", "experiments/demo"}
 PROFILERS = {"profilers/machine", "profilers/trace", "profilers/cupti"}
 # Room of the including file -> rooms it may include from, besides itself. The longest matching prefix counts.
@@ -31,6 +32,7 @@ ALLOWED = {
     "kernels": {"core"},
     "kernels/attention": {"core", "kernels"},
     "kernels/delta_rule": {"core", "kernels"},
+    "kernels/fp8": {"core", "kernels", "kernels/rowwise"},
     "kernels/rowwise": {"core", "kernels"},
     "kernels/update": {"core", "kernels"},
     "model": set(),

@@ -50,19 +50,34 @@ std::vector<Optimization> training_rows() {
                   [](const TrainConfig& c) { return c.precision != Precision::Fp32; }}}},
       {.name = "fp8",
        .summary = "products of all linears but the head in 8-bit floats, with one scale per tensor "
-                  "taken from the tensor itself",
+                  "taken from the tensor itself or from earlier steps",
        .equivalence = Equivalence::Statistical,
        .unit = Unit::TrainStep,
        .gates = {Gate::SameFunction},
        .levels = {{"bf16",
                    "products of 16-bit operands",
-                   [](TrainConfig& c) { c.precision = Precision::Bf16; },
+                   [](TrainConfig& c) {
+                     c.precision = Precision::Bf16;
+                     c.fp8_scaling = Fp8Scaling::Current;
+                   },
                    "fp8/off"},
                   {"fp8",
                    "e4m3 forward, e5m2 for gradients; on a GPU compute capability 8.9 or more, the "
                    "same casts and products of the cast values on a CPU",
-                   [](TrainConfig& c) { c.precision = Precision::Fp8; },
-                   "fp8/linear"}},
+                   [](TrainConfig& c) {
+                     c.precision = Precision::Fp8;
+                     c.fp8_scaling = Fp8Scaling::Current;
+                   },
+                   "fp8/current"},
+                  {"fp8_delayed",
+                   "the same with the scales of inputs and gradients from the largest values of "
+                   "the last 1024 steps; on a GPU fused SwiGLU then writes FP8 alone",
+                   [](TrainConfig& c) {
+                     c.precision = Precision::Fp8;
+                     c.fp8_scaling = Fp8Scaling::Delayed;
+                   },
+                   "fp8/delayed"}},
+       .also_compare = {{"fp8", "fp8_delayed"}},
        .equality = "linears within 5e-2 of fp64, their gradients within 8e-2; logits and gradients "
                    "within 32 times the reference's own distance from fp32, at most 0.5",
        .needs = {{"d_model, ffn_dim, heads * head_dim and, in latent attention, kv_rank multiples "

@@ -5,6 +5,8 @@
 #include <c10/cuda/CUDAStream.h>
 #include <torch/csrc/autograd/custom_function.h>
 
+#include <functional>
+
 #include "core/result.h"
 #include "core/span.h"
 #include "kernels/cuda_check.h"
@@ -34,16 +36,26 @@ double largest(at::ScalarType format) {
   return format == at::kFloat8_e4m3fn ? 448.0 : 57344.0;
 }
 
-Fp8Matrix cast_on_cpu(const at::Tensor& x, at::ScalarType format, Fp8Orders orders) {
+using From = Fp8Scale::From;
+
+// As the kernels: inf gives NaN, values above what the scale expects become the largest code.
+Fp8Matrix
+cast_on_cpu(const at::Tensor& x, at::ScalarType format, Fp8Orders orders, const Fp8Scale& scale) {
   const at::Tensor values = x.to(at::kFloat);
-  const at::Tensor amax = values.abs().amax().clamp_min(kLeast);
+  at::Tensor from = values.abs().amax();
+  if (scale.slot.defined()) {
+    at::Tensor now = scale.slot[0];
+    now.copy_(at::maximum(now, from));
+    from = scale.from == From::Delayed ? scale.slot[1] : now;
+  }
+  const at::Tensor bounded = from.clamp_min(kLeast);
   const double most = largest(format);
   at::Tensor codes = at::zeros({padded(x.size(0)), padded(x.size(1))}, x.options().dtype(format));
   codes.narrow(0, 0, x.size(0))
       .narrow(1, 0, x.size(1))
-      .copy_((values * (most / amax)).clamp(-most, most));
+      .copy_((values * (most / bounded)).clamp(-most, most) + values * 0);
   Fp8Matrix result;
-  result.inverse_scale = amax / most;
+  result.inverse_scale = bounded / most;
   if (orders != Fp8Orders::Columns) result.by_rows = codes;
   if (orders != Fp8Orders::Rows) result.by_columns = codes.t().contiguous();
   return result;
@@ -61,11 +73,8 @@ at::Tensor zero_slot(const at::Device& device) {
   return at::zeros({kSlotFloats}, at::TensorOptions().device(device).dtype(at::kFloat));
 }
 
-Fp8Matrix cast_on_cuda(const at::Tensor& x,
-                       at::ScalarType format,
-                       Fp8Orders orders,
-                       const at::Tensor& slot,
-                       bool known) {
+Fp8Matrix
+cast_on_cuda(const at::Tensor& x, at::ScalarType format, Fp8Orders orders, const Fp8Scale& scale) {
   const c10::cuda::CUDAGuard guard(x.device());
   const at::Tensor given = readable(x);
   const std::int64_t rows = padded(x.size(0)), columns = padded(x.size(1));
@@ -73,7 +82,7 @@ Fp8Matrix cast_on_cuda(const at::Tensor& x,
   const at::TensorOptions bytes = x.options().dtype(format);
   if (orders != Fp8Orders::Columns) result.by_rows = at::empty({rows, columns}, bytes);
   if (orders != Fp8Orders::Rows) result.by_columns = at::empty({columns, rows}, bytes);
-  const at::Tensor place = slot.defined() ? slot : zero_slot(x.device());
+  const at::Tensor place = scale.slot.defined() ? scale.slot : zero_slot(x.device());
   result.inverse_scale = place[kSlotFloats / 2];
   Fp8Cast cast;
   cast.x = given.const_data_ptr();
@@ -85,7 +94,8 @@ Fp8Matrix cast_on_cuda(const at::Tensor& x,
   cast.padded_rows = rows;
   cast.padded_columns = columns;
   cast.amax = place.mutable_data_ptr<float>();
-  cast.known = known;
+  cast.known = scale.from == From::Known;
+  if (scale.from == From::Delayed) cast.delayed = cast.amax + 1;
   if (result.by_rows.defined()) cast.by_rows = result.by_rows.mutable_data_ptr();
   if (result.by_columns.defined()) cast.by_columns = result.by_columns.mutable_data_ptr();
   cast.inverse_scale = result.inverse_scale.mutable_data_ptr<float>();
@@ -94,13 +104,15 @@ Fp8Matrix cast_on_cuda(const at::Tensor& x,
   return result;
 }
 
-// With the largest magnitude that the kernel has noted which wrote x, or in a slot of `make_slot`.
-template <class MakeSlot>
-Fp8Matrix
-cast_once(const at::Tensor& x, at::ScalarType format, Fp8Orders orders, MakeSlot make_slot) {
+// As the kernel that wrote x has noted its largest magnitude, or by `scale`.
+Fp8Matrix cast_once(const at::Tensor& x,
+                    at::ScalarType format,
+                    Fp8Orders orders,
+                    const std::function<Fp8Scale()>& scale) {
   const at::Tensor known = take_largest(x);
-  if (known.defined()) count("fp8/largest_known");
-  return to_fp8(x, format, orders, known.defined() ? known : make_slot(), known.defined());
+  if (!known.defined()) return to_fp8(x, format, orders, scale());
+  count("fp8/largest_known");
+  return to_fp8(x, format, orders, {known, From::Known});
 }
 
 bool has(const Fp8Matrix& matrix, Fp8Orders orders) {
@@ -125,11 +137,13 @@ struct Fp8Linear : torch::autograd::Function<Fp8Linear> {
   forward(AutogradContext* context, const at::Tensor& x, const at::Tensor& weight, bool gradients) {
     const Fp8Orders orders = gradients ? Fp8Orders::Both : Fp8Orders::Rows;
     const Fp8Matrix& w = active_fp8->weight(weight, orders);
-    const Fp8Matrix& input = active_fp8->input(x, orders);
+    const Fp8Matrix& input = active_fp8->input(x, weight, orders);
     if (gradients) {
       context->save_for_backward(
           {input.by_columns, input.inverse_scale, w.by_columns, w.inverse_scale});
-      context->saved_data["slot"] = active_fp8->slot(x.device());
+      const Fp8Scale scale = active_fp8->scale(weight, Fp8Of::Gradient);
+      context->saved_data["slot"] = scale.slot;
+      context->saved_data["from"] = static_cast<std::int64_t>(scale.from);
       context->saved_data["rows"] = x.size(0);
       context->saved_data["out"] = weight.size(0);
       context->saved_data["in"] = weight.size(1);
@@ -141,15 +155,24 @@ struct Fp8Linear : torch::autograd::Function<Fp8Linear> {
         .narrow(1, 0, weight.size(0));
   }
 
+  static Fp8Matrix gradient(AutogradContext& context, const at::Tensor& dy) {
+    if (const Fp8Matrix* written = fp8_of(dy)) {
+      count("fp8/gradient_written");
+      return *written;
+    }
+    return cast_once(dy, at::kFloat8_e5m2, Fp8Orders::Both, [&] {
+      return Fp8Scale{context.saved_data["slot"].toTensor(),
+                      static_cast<From>(context.saved_data["from"].toInt())};
+    });
+  }
+
   static variable_list backward(AutogradContext* context, const variable_list& grads) {
     const variable_list saved = context->get_saved_variables();
     const std::int64_t rows = context->saved_data["rows"].toInt(),
                        out = context->saved_data["out"].toInt(),
                        in = context->saved_data["in"].toInt();
     const auto type = static_cast<at::ScalarType>(context->saved_data["type"].toInt());
-    const Fp8Matrix dy = cast_once(grads[0], at::kFloat8_e5m2, Fp8Orders::Both, [&] {
-      return context->saved_data["slot"].toTensor();
-    });
+    const Fp8Matrix dy = gradient(*context, grads[0]);
     at::Tensor dx = product(dy.by_rows, dy.inverse_scale, saved[2], saved[3], at::kBFloat16, false);
     at::Tensor dw = product(dy.by_columns, dy.inverse_scale, saved[0], saved[1], at::kFloat, false);
     return {dx.narrow(0, 0, rows).narrow(1, 0, in).to(type),
@@ -160,39 +183,53 @@ struct Fp8Linear : torch::autograd::Function<Fp8Linear> {
 
 } // namespace
 
-Fp8Matrix to_fp8(const at::Tensor& x,
-                 at::ScalarType format,
-                 Fp8Orders orders,
-                 const at::Tensor& slot,
-                 bool known) {
+Fp8Matrix
+to_fp8(const at::Tensor& x, at::ScalarType format, Fp8Orders orders, const Fp8Scale& scale) {
   if (x.dim() != 2 || (format != at::kFloat8_e4m3fn && format != at::kFloat8_e5m2))
     internal_error("to_fp8 takes a matrix, and e4m3fn or e5m2");
-  return x.is_cuda() ? cast_on_cuda(x, format, orders, slot, known)
-                     : cast_on_cpu(x, format, orders);
+  return x.is_cuda() ? cast_on_cuda(x, format, orders, scale)
+                     : cast_on_cpu(x, format, orders, scale);
 }
 
 const Fp8Matrix& Fp8Casts::weight(const at::Tensor& weight, Fp8Orders orders) {
+  if (kept_ != nullptr) {
+    if (!kept_are_cast_) kept_->cast();
+    kept_are_cast_ = true;
+    if (const Fp8Matrix* matrix = kept_->find(weight)) return *matrix;
+    kept_->add(weight);
+  }
   Fp8Matrix& matrix = weights_[weight.unsafeGetTensorImpl()];
   if (!has(matrix, orders)) {
     const at::NoGradGuard no_grad;
     count("fp8/weight_cast");
-    matrix = to_fp8(weight, at::kFloat8_e4m3fn, orders, slot(weight.device()));
+    matrix = to_fp8(weight, at::kFloat8_e4m3fn, orders, {slot(weight.device())});
   }
   return matrix;
 }
 
-const Fp8Matrix& Fp8Casts::input(const at::Tensor& x, Fp8Orders orders) {
+const Fp8Matrix& Fp8Casts::input(const at::Tensor& x, const at::Tensor& weight, Fp8Orders orders) {
+  if (const Fp8Matrix* written = fp8_of(x)) {
+    count("fp8/input_written");
+    return *written;
+  }
   const bool same = input_ && input_->x._unsafe_get_target() == x.unsafeGetTensorImpl() &&
                     input_->version == x._version() && has(input_->matrix, orders);
   if (!same) {
     const at::NoGradGuard no_grad;
     count("fp8/input_cast");
     input_.reset(); // its memory serves the next
-    input_ = Input{c10::weak_intrusive_ptr<c10::TensorImpl>(x.getIntrusivePtr()),
-                   x._version(),
-                   cast_once(x, at::kFloat8_e4m3fn, orders, [&] { return slot(x.device()); })};
+    input_ = Input{
+        c10::weak_intrusive_ptr<c10::TensorImpl>(x.getIntrusivePtr()),
+        x._version(),
+        cast_once(x, at::kFloat8_e4m3fn, orders, [&] { return scale(weight, Fp8Of::Input); })};
   }
   return input_->matrix;
+}
+
+// In the first step the history's slots take the largest values that casts find themselves.
+Fp8Scale Fp8Casts::scale(const at::Tensor& weight, Fp8Of of) {
+  if (history_ == nullptr) return {slot(weight.device())};
+  return {history_->slot(weight, of), delayed() ? From::Delayed : From::Itself};
 }
 
 at::Tensor Fp8Casts::slot(const at::Device& device) {
@@ -205,7 +242,14 @@ at::Tensor Fp8Casts::slot(const at::Device& device) {
 }
 
 at::Tensor fp8_slot(const at::Device& device) {
-  return active_fp8 == nullptr ? at::Tensor() : active_fp8->slot(device);
+  const bool wanted = active_fp8 != nullptr && !active_fp8->has_history();
+  return wanted ? active_fp8->slot(device) : at::Tensor();
+}
+
+at::Tensor fp8_delayed_slot(const at::Tensor& weight, Fp8Of of) {
+  const bool fits = active_fp8 != nullptr && active_fp8->delayed() && at::GradMode::is_enabled() &&
+                    weight.defined() && weight.size(1) % kMultiple == 0;
+  return fits ? active_fp8->scale(weight, of).slot : at::Tensor();
 }
 
 Fp8Guard::Fp8Guard(Fp8Casts* casts) : outer_(active_fp8) {
@@ -232,6 +276,7 @@ at::Tensor apply_linear(const at::Tensor& x, const at::Tensor& weight, const at:
   if (active_fp8 == nullptr) count("fp8/off");
   if (active_fp8 == nullptr || weight.size(1) % kMultiple != 0) return linear16(x, weight, bias);
   count("fp8/linear");
+  count(active_fp8->delayed() ? "fp8/delayed" : "fp8/current");
   const at::Tensor y = Fp8Linear::apply(x, weight, at::GradMode::is_enabled());
   return bias.defined() ? y + bias.to(y.scalar_type()) : y;
 }

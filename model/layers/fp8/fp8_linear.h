@@ -1,5 +1,6 @@
 // FP8 linears (arXiv 2209.05433: e4m3 forward, e5m2 gradients), one scale a tensor taken from the
-// tensor itself (its largest magnitude), products by _scaled_mm with fp32 accumulation.
+// tensor itself (its largest magnitude) or, with an Fp8Histories, that of inputs and gradients from
+// earlier steps; products by _scaled_mm with fp32 accumulation.
 //
 // All three products are in FP8. For the gradient of a weight x and dy are also written transposed:
 // per token (in + out) bytes at 4.1 TB/s, 0.24 ps (in + out). The product saves 2 in out FLOPs at
@@ -12,40 +13,52 @@
 #include <cstdint>
 #include <optional>
 #include <unordered_map>
+#include <vector>
+
+#include "model/layers/fp8/fp8_history.h"
+#include "model/layers/fp8/fp8_matrix.h"
+#include "model/layers/fp8/fp8_weights.h"
 
 namespace assay {
 
-// A matrix [R, C] cast to 8 bits, both sizes padded with zeros to multiples of 16.
-struct Fp8Matrix {
-  at::Tensor by_rows;       // [R', C'] row-major; undefined if not asked for
-  at::Tensor by_columns;    // [C', R'] row-major: the transpose; undefined if not asked for
-  at::Tensor inverse_scale; // fp32 scalar: value = code * inverse_scale
-};
-
 enum class Fp8Orders { Rows, Columns, Both };
 
+// Where a cast's scale comes from.
+struct Fp8Scale {
+  enum class From { Itself, Known, Delayed };
+  // On x's device, as Fp8Slot of kernels/fp8/problem.h; undefined: the cast makes its own.
+  at::Tensor slot;
+  // Known: the slot holds x's largest magnitude already. Delayed: it holds that of earlier steps,
+  // which larger values are cut to, and x's is added to those of this step.
+  From from = From::Itself;
+};
+
 // x: [R, C] fp32, bf16 or fp16, on any device; kFloat8_e4m3fn or kFloat8_e5m2. inf gives NaN.
-// `slot`: of Fp8Casts::slot(), on x's device; undefined: the cast makes its own. `known`: it holds
-// x's largest magnitude already.
-Fp8Matrix to_fp8(const at::Tensor& x,
-                 at::ScalarType format,
-                 Fp8Orders orders,
-                 const at::Tensor& slot = {},
-                 bool known = false);
+Fp8Matrix
+to_fp8(const at::Tensor& x, at::ScalarType format, Fp8Orders orders, const Fp8Scale& scale = {});
 
 // What a step has cast: each weight once, however many micro-batches read it, and the last input,
 // which linears that follow one another may share.
 class Fp8Casts {
 public:
+  // Both live longer. `history` null: scales come from the tensors themselves. `kept` null: weights
+  // are cast one by one.
+  explicit Fp8Casts(const Fp8Histories* history = nullptr, Fp8Weights* kept = nullptr)
+      : history_(history), kept_(kept) {}
   // [out, in] in e4m3. Counts "fp8/weight_cast".
   const Fp8Matrix& weight(const at::Tensor& weight, Fp8Orders orders);
-  // [T, in] in e4m3. Counts "fp8/input_cast", and "fp8/largest_known"
-  // (model/layers/fp8/fp8_largest.h) as every cast does that is spared a reading.
-  const Fp8Matrix& input(const at::Tensor& x, Fp8Orders orders);
+  // [T, in] in e4m3, for the linear with that weight. Counts "fp8/input_cast", and
+  // "fp8/largest_known" (model/layers/fp8/fp8_largest.h) as every cast does that is spared a
+  // reading; or "fp8/input_written" where x came so.
+  const Fp8Matrix& input(const at::Tensor& x, const at::Tensor& weight, Fp8Orders orders);
+  bool has_history() const { return history_ != nullptr; }
+  // Whether scales of inputs and gradients come from earlier steps.
+  bool delayed() const { return history_ != nullptr && history_->seen_a_step(); }
+  // Of such a tensor's cast.
+  Fp8Scale scale(const at::Tensor& weight, Fp8Of of);
   // Zeros [8] in fp32 for one cast to write its largest value and scale to: one fill serves many.
   at::Tensor slot(const at::Device& device);
   void forget_input() { input_.reset(); }
-  void forget() { weights_.clear(), input_.reset(); } // after every change of the weights
 
 private:
   struct Input {
@@ -53,6 +66,9 @@ private:
     std::int64_t version;
     Fp8Matrix matrix;
   };
+  const Fp8Histories* history_;
+  Fp8Weights* kept_;
+  bool kept_are_cast_ = false;
   std::unordered_map<const c10::TensorImpl*, Fp8Matrix> weights_;
   std::optional<Input> input_;
   at::Tensor slots_;
@@ -71,12 +87,16 @@ private:
   Fp8Casts* outer_;
 };
 
+// The slot of what the linear with that weight reads, for a kernel that writes it in FP8 by rows
+// and by columns (fp8_only()) while a backward pass may follow. Undefined: write it in 16 bits.
+at::Tensor fp8_delayed_slot(const at::Tensor& weight, Fp8Of of);
+
 // Refuses a GPU without FP8 products: below compute capability 8.9.
 void require_fp8(const at::Device& device);
 
 // x W^T + bias: [T, in], [out, in] and [out], or undefined, give [T, out]. In FP8 the result is
 // bf16 and `in` must divide by 16; where it does not, and without a guard, this is linear16().
-// Counts "fp8/linear", without a guard "fp8/off".
+// Counts "fp8/linear", and "fp8/current" or "fp8/delayed"; without a guard "fp8/off".
 at::Tensor apply_linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias = {});
 
 } // namespace assay
