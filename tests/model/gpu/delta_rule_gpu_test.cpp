@@ -112,6 +112,30 @@ INSTANTIATE_TEST_SUITE_P(Cases,
                                          Case{{0, 70, 200}, 4, 64, 0.3, 2},
                                          Case{{0, 2048, 4096}, 12, 64, 0.05}));
 
+// Shapes that fill the board, many times: a race shows itself seldom.
+TEST(DeltaRuleGpuShapes, RepeatThemselvesBitForBit) {
+  if (!at::cuda::is_available()) GTEST_SKIP() << "no CUDA device";
+  const auto rows = [](std::int32_t count, std::int32_t length) {
+    std::vector<std::int32_t> cu;
+    for (std::int32_t row = 0; row <= count; ++row) cu.push_back(row * length);
+    return cu;
+  };
+  for (const Case& c : {Case{rows(6, 2048), 12, 64, 0.05},
+                        Case{rows(16, 2048), 12, 64, 0.05},
+                        Case{rows(1, 8192), 32, 128, 0.05, 2},
+                        Case{rows(4, 2048), 8, 32, 0.05}}) {
+    const Tensors in = inputs(c, at::kCUDA);
+    const Segments segments = segments_for(c, at::kCUDA);
+    const auto first = results(gated_delta_rule_fused, in, segments);
+    for (int repetition = 0; repetition < 100; ++repetition) {
+      const auto again = results(gated_delta_rule_fused, in, segments);
+      for (std::size_t i = 0; i < first.size(); ++i)
+        ASSERT_TRUE(at::equal(first[i], again[i]))
+            << "width " << c.width << ", result " << i << ", repetition " << repetition;
+    }
+  }
+}
+
 TEST(DeltaRuleGpuSegments, AnotherSegmentChangesNoBit) {
   if (!at::cuda::is_available()) GTEST_SKIP() << "no CUDA device";
   const Case c{{0, 100, 230}, 2, 64, 0.3};
