@@ -78,16 +78,14 @@ std::vector<std::string> shape_warnings_of(const CellView& view) {
 }
 
 // The next action where other work spoiled launches.
-std::optional<Reason>
-redo_reason(const CellView& view, int disturbed, const std::string& directory) {
+std::optional<Reason> redo_reason(const CellView& view, int disturbed) {
   if (disturbed == 0) return std::nullopt;
   const std::string why_not = why_not_continued(*view.spec);
   return Reason{ReasonCode::PairsDisturbed,
                 "other work disturbed launches; " +
-                    (why_not.empty()
-                         ? "to measure them again on a quiet machine: `" +
-                               redo_command(*view.spec, view.cell->name, directory) + "`"
-                         : "these results cannot be continued: " + why_not)};
+                    (why_not.empty() ? "to measure them again on a quiet machine: `" +
+                                           recorded_redo_command(*view.spec, view.cell->name) + "`"
+                                     : "these results cannot be continued: " + why_not)};
 }
 
 using DisturbedByCell = std::map<std::int64_t, int>;
@@ -124,7 +122,7 @@ CellReport report_cell(const CellView& view,
   for (const VariantPair& pair : pairs_to_compare(view))
     result.comparisons.push_back(compare(view, pair, levels));
   const CellContext context{
-      why_invalid(view, result), view.spec->sesoi, redo_reason(view, disturbed, options.traces)};
+      why_invalid(view, result), view.spec->sesoi, redo_reason(view, disturbed)};
   for (Comparison& comparison : result.comparisons) judge(comparison, context);
   result.contrasts = judge_contrasts(view, result.comparisons, context, levels);
   explain_from_traces(result, view, options.traces);

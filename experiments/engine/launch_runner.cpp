@@ -131,6 +131,14 @@ LaunchOutcome LaunchRunner::run() {
 }
 
 // The log of a process beside others is named after its variant's number in the plan.
+std::string LaunchRunner::owner_text(const Process& process) const {
+  if (processes_.size() == 1) return "";
+  const LaunchVariant& variant = request_.variants[process.variants.front()];
+  return fmt::format("variant '{}'{}: ",
+                     variant.name,
+                     variant.worker.empty() ? "" : fmt::format(" ({})", variant.worker));
+}
+
 void LaunchRunner::start(Process& process) {
   const LaunchVariant& variant = request_.variants[process.variants.front()];
   const std::string own = processes_.size() == 1 ? "" : fmt::format(".{}", variant.id);
@@ -184,7 +192,7 @@ json LaunchRunner::ask(Process& process, const json& request, const char* event,
   case WorkerReply::Kind::GivenUp:
     throw End::stopped(cut ? context_.stopped() : "interrupted");
   case WorkerReply::Kind::Failed:
-    throw End::failed(reply.message);
+    throw End::failed(owner_text(process) + reply.message);
   case WorkerReply::Kind::Retired:
     break;
   }

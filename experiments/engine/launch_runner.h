@@ -72,6 +72,8 @@ private:
   void split();
   Process& process_of(std::size_t variant);
   const Process& named_process();
+  // "variant 'x' (builds/1f3c/assay-worker): " where a process is a variant's own.
+  std::string owner_text(const Process& process) const;
   void start(Process& process);
   void converse();
   nlohmann::json

@@ -128,8 +128,8 @@ void judge_contention(PairSet& set, const DisturbanceLimits& limits) {
   if (set.launches.empty()) return;
   const std::size_t left_out = set.launches.size() - set.counted_launches();
   if (set.pairs > 0) compare_arms(set);
-  if (set.pairs == 0 || (std::cmp_less(set.counted_launches(), kProvisionalLaunches) &&
-                         std::cmp_greater_equal(set.launches.size(), kProvisionalLaunches)))
+  if (std::cmp_less(set.counted_launches(), kProvisionalLaunches) &&
+      std::cmp_greater_equal(set.launches.size(), kProvisionalLaunches))
     set.contended = {ReasonCode::PairsDisturbed,
                      fmt::format("other work on the machine disturbed more than half of the pairs "
                                  "in {} of {} launches",

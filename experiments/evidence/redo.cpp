@@ -226,6 +226,11 @@ std::string redo_command(const SpecRow& spec,
   return command;
 }
 
+std::string recorded_redo_command(SpecRow spec, const std::string& cell) {
+  spec.directory.clear();
+  return redo_command(spec, cell);
+}
+
 std::vector<EventRow> redo_events(const LedgerData& data, const RedoSelection& selection) {
   const std::optional<std::string> since = open_since(data, selection);
   const std::string now = utc_now();

@@ -41,7 +41,7 @@ const std::array kRows = std::to_array<Row>({
      kAny,
      kAny,
      kAny,
-     "not engaged: the level's own code did not run",
+     "not engaged: a level's own code did not always run",
      nullptr,
      Tone::Neutral},
     {kAny, kAny, Q::Harmed, kAny, "harms training", nullptr, Tone::Bad},

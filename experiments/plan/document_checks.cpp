@@ -81,7 +81,7 @@ std::optional<std::string> mfu(const DocumentCheck& check) {
                      100 * share,
                      quantity(peak, "FLOP/s"),
                      share > 1 ? "more than the hardware can do"
-                               : "arithmetic does not bind such a run, so look at the host, "
+                               : "arithmetic does not limit such a run, so look at the host, "
                                  "launches and memory traffic first");
 }
 

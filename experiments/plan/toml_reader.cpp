@@ -239,7 +239,7 @@ constexpr PlainCause kPlainCauses[] = {
     {"expected ']', saw", "the header of a table lacks its closing bracket: write [name]"},
     {"expected comma or closing ']'", "values in [ ] are separated by commas"},
     {"key or closing '}'", "a table in { } is closed on its own line"},
-    {"invalid utf-8", "the file is no UTF-8 text; save it as UTF-8"},
+    {"invalid utf-8", "the file is not UTF-8; save it as UTF-8"},
     {"expected '=', saw", "a key is followed by =, as in seq_len = 256"},
     {"expected keys, tables", "a name was expected, as in [base] or key = value"},
     {"expected a comment or whitespace, saw",

@@ -271,6 +271,7 @@ std::vector<SheetEntry> claim_sheet(const std::vector<ClaimRow>& known,
       entry.results.push_back(std::move(row));
     }
   for (SheetEntry& entry : sheet) entry.untested = why_untested(entry, sources);
+  std::ranges::stable_partition(sheet, [](const SheetEntry& e) { return !e.results.empty(); });
   return sheet;
 }
 

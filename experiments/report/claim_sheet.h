@@ -30,8 +30,9 @@ struct SheetEntry {
   std::string untested;             // why there is no result, or ""
 };
 
-// `known`: the claims of this build. Claims that occur only in a results directory come last. A
-// result is a comparison that bears on the claim, whatever its state.
+// `known`: the claims of this build. Those with a result come first, and of those without, claims
+// that occur only in a results directory last. A result is a comparison that bears on the claim,
+// whatever its state.
 std::vector<SheetEntry> claim_sheet(const std::vector<ClaimRow>& known,
                                     const std::vector<SheetSource>& sources);
 

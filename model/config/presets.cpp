@@ -61,7 +61,7 @@ Result<bool> fill_shape(TrainConfig& c, const FamilyConfig& family, const Preset
 Result<bool> check_pattern(const TrainConfig& c, const FamilyConfig& family) {
   constexpr std::size_t kMostLayers = 1024;
   if (c.pattern.size() > kMostLayers)
-    return fail("key 'pattern' takes at most {} letters, one a layer, not {}",
+    return fail("key 'pattern' takes at most {} letters, one per layer, not {}",
                 kMostLayers,
                 c.pattern.size());
   std::vector<char> letters;

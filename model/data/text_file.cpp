@@ -134,7 +134,7 @@ InputFile::InputFile(const std::string& path)
   }
   if (!S_ISREG(status.st_mode)) { // a pipe would be waited for for ever
     ::close(descriptor_);
-    bad_input("'{}': {}; copy what it gives into one", path, why_no_plain_file(path));
+    bad_input("'{}': {}; copy its text into a file", path, why_no_plain_file(path));
   }
   size_ = static_cast<std::uint64_t>(status.st_size);
 }

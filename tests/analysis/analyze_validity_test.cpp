@@ -286,6 +286,16 @@ TEST(Alarms, OtherSurroundingsAreNamedWithTheirValues) {
   }
 }
 
+// More launches would be needed in any case.
+TEST(Validity, FewLaunchesThatWereAllDisturbedAreIncomplete) {
+  synthetic::SyntheticPlan plan = plan_of(two_level_cell(-0.1));
+  plan.cells[0].disturbed_share = 1;
+  plan.cells[0].timed_launches = 2;
+  EXPECT_EQ(first(judge_results(synthetic_ledger(plan))).verdict.validity, Validity::Incomplete);
+  plan.cells[0].timed_launches = 3;
+  EXPECT_EQ(first(judge_results(synthetic_ledger(plan))).verdict.validity, Validity::Contended);
+}
+
 // A launch that counts nowhere counts as one launch, and its pairs in no figure of pairs.
 TEST(Validity, ALaunchThatIsLeftOutIsNoNumberOfPairs) {
   LedgerData data = synthetic_ledger(plan_of(two_level_cell(-0.1)));

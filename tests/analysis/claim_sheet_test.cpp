@@ -50,20 +50,20 @@ TEST(ClaimSheet, WithoutResultsEveryClaimIsUntestedWithItsReason) {
   EXPECT_THAT(render_claims_table(sheet, {}), test::names("2 claims:", " 2 NOT_TESTED\n"));
 }
 
-TEST(ClaimSheet, ResultsOfEveryDirectoryStandUnderTheirClaim) {
+TEST(ClaimSheet, ClaimsWithResultsOfAnyDirectoryComeFirst) {
   const ClaimRow claim = step_time_claim(0.08, 0.12);
   const auto sheet = claim_sheet({other_claim(), claim},
                                  {source("one", std::log(0.9), {claim}),
                                   source("two", std::log(1.1), {claim, other_claim()})});
   ASSERT_EQ(sheet.size(), 2u);
-  EXPECT_TRUE(sheet[0].results.empty());
-  EXPECT_EQ(sheet[0].untested, "no cell of these results compares the two levels");
-  ASSERT_EQ(sheet[1].results.size(), 2u);
-  EXPECT_EQ(sheet[1].results[0].directory, "one");
-  EXPECT_EQ(sheet[1].results[0].result.state, ClaimState::Confirmed);
-  EXPECT_EQ(sheet[1].results[1].directory, "two");
-  EXPECT_EQ(sheet[1].results[1].result.state, ClaimState::Opposite);
-  EXPECT_EQ(sheet[1].untested, "");
+  ASSERT_EQ(sheet[0].results.size(), 2u);
+  EXPECT_EQ(sheet[0].results[0].directory, "one");
+  EXPECT_EQ(sheet[0].results[0].result.state, ClaimState::Confirmed);
+  EXPECT_EQ(sheet[0].results[1].directory, "two");
+  EXPECT_EQ(sheet[0].results[1].result.state, ClaimState::Opposite);
+  EXPECT_EQ(sheet[0].untested, "");
+  EXPECT_TRUE(sheet[1].results.empty());
+  EXPECT_EQ(sheet[1].untested, "no cell of these results compares the two levels");
   const std::string text = render_claims_table(sheet, {.width = 100});
   EXPECT_THAT(
       text,
@@ -126,12 +126,12 @@ TEST(ClaimSheet, AStateUnderConditionsThatNoLongerHoldIsSuperseded) {
       claim_sheet({now}, {source("one", std::log(0.9), {then})}).at(0).results.at(0).superseded);
 }
 
-TEST(ClaimSheet, AClaimThatOnlyTheResultsKnowComesLast) {
+TEST(ClaimSheet, AClaimThatOnlyTheResultsKnowIsListed) {
   const ClaimRow claim = step_time_claim(0.08, 0.12);
   const auto sheet = claim_sheet({other_claim()}, {source("one", std::log(0.9), {claim})});
   ASSERT_EQ(sheet.size(), 2u);
-  EXPECT_EQ(sheet[1].claim.id, claim.id);
-  EXPECT_EQ(sheet[1].results.size(), 1u);
+  EXPECT_EQ(sheet[0].claim.id, claim.id);
+  EXPECT_EQ(sheet[0].results.size(), 1u);
 }
 
 // Data that is older than the claim does not judge it; the sheet says so instead of denying the

@@ -12,7 +12,7 @@ using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
 
-class RankBoardTest : public testing::Test {
+class RankTableTest : public testing::Test {
 protected:
   void say(int rank, const RankStatus& status, int at_ms) { board.heard(rank, status, at(at_ms)); }
   // What is found at a time, "" for nothing.
@@ -31,7 +31,7 @@ working(std::vector<std::string> issued, std::int64_t idle_ms = 0, std::int64_t 
   return {.phase = "visit", .idle_ms = idle_ms, .limit_ms = limit_ms, .issued = std::move(issued)};
 }
 
-TEST_F(RankBoardTest, FindsNothingInAHealthyGroup) {
+TEST_F(RankTableTest, FindsNothingInAHealthyGroup) {
   for (int beat = 0; beat < 20; ++beat) {
     for (int rank = 0; rank < 3; ++rank)
       say(rank, working({"all_reduce a", "barrier b"}), beat * 500);
@@ -39,7 +39,7 @@ TEST_F(RankBoardTest, FindsNothingInAHealthyGroup) {
   }
 }
 
-TEST_F(RankBoardTest, NamesTheRankWithoutHeartbeatAfterThreeSeconds) {
+TEST_F(RankTableTest, NamesTheRankWithoutHeartbeatAfterThreeSeconds) {
   for (int rank = 0; rank < 3; ++rank) say(rank, working({}), 0);
   for (int ms = 500; ms <= 3000; ms += 500)
     for (const int rank : {0, 2}) say(rank, working({}), ms);
@@ -47,14 +47,14 @@ TEST_F(RankBoardTest, NamesTheRankWithoutHeartbeatAfterThreeSeconds) {
   EXPECT_THAT(found(3001), AllOf(HasSubstr("rank 1 is dead"), HasSubstr("phase 'visit'")));
 }
 
-TEST_F(RankBoardTest, WaitsLongerForTheFirstHeartbeat) {
+TEST_F(RankTableTest, WaitsLongerForTheFirstHeartbeat) {
   for (int ms = 0; ms <= 61000; ms += 500)
     for (const int rank : {0, 1}) say(rank, working({}), ms);
   EXPECT_EQ(found(60000), "");
   EXPECT_THAT(found(60001), HasSubstr("rank 2 has not come within 60 s"));
 }
 
-TEST_F(RankBoardTest, ARankThatLeftIsNotDead) {
+TEST_F(RankTableTest, ARankThatLeftIsNotDead) {
   RankStatus gone;
   gone.left = true;
   for (int rank = 0; rank < 3; ++rank) say(rank, gone, 0);
@@ -62,7 +62,7 @@ TEST_F(RankBoardTest, ARankThatLeftIsNotDead) {
   EXPECT_TRUE(board.all_others_left(0));
 }
 
-TEST_F(RankBoardTest, NamesRanksThatIssueDifferentCollectives) {
+TEST_F(RankTableTest, NamesRanksThatIssueDifferentCollectives) {
   say(0, working({"all_reduce bucket 100 Float", "barrier validation"}), 0);
   say(1, working({"all_reduce bucket 100 Float"}), 0);
   say(2, working({"all_reduce bucket 100 Float"}), 0);
@@ -75,7 +75,7 @@ TEST_F(RankBoardTest, NamesRanksThatIssueDifferentCollectives) {
                     Not(HasSubstr("rank 2"))));
 }
 
-TEST_F(RankBoardTest, BlamesTheRankThatHoldsTheOthersUp) {
+TEST_F(RankTableTest, BlamesTheRankThatHoldsTheOthersUp) {
   say(0, working({"all_reduce a"}, 6000), 0);
   say(2, working({"all_reduce a"}, 6000), 0);
   say(1, working({}, 4900), 0);
@@ -87,14 +87,14 @@ TEST_F(RankBoardTest, BlamesTheRankThatHoldsTheOthersUp) {
                     Not(HasSubstr("rank 0 hangs"))));
 }
 
-TEST_F(RankBoardTest, LeavesARankInPeaceThatMayTakeItsTime) {
+TEST_F(RankTableTest, LeavesARankInPeaceThatMayTakeItsTime) {
   say(0, working({"all_reduce a"}, 60000), 0);
   say(2, working({"all_reduce a"}, 60000), 0);
   say(1, working({}, 60000, 0), 0);
   EXPECT_EQ(found(0), "");
 }
 
-TEST_F(RankBoardTest, NamesTheRankThatLeftBeforeACollectiveOfTheOthers) {
+TEST_F(RankTableTest, NamesTheRankThatLeftBeforeACollectiveOfTheOthers) {
   say(0, working({"all_reduce a", "barrier end"}), 0);
   say(2, working({"all_reduce a"}), 0);
   RankStatus gone;
@@ -106,7 +106,7 @@ TEST_F(RankBoardTest, NamesTheRankThatLeftBeforeACollectiveOfTheOthers) {
                     HasSubstr("rank 0 waits in collective 2 ('barrier end')")));
 }
 
-TEST_F(RankBoardTest, NamesTheRankThatWaitsForARequestWhileAnotherWaitsForIt) {
+TEST_F(RankTableTest, NamesTheRankThatWaitsForARequestWhileAnotherWaitsForIt) {
   RankStatus idle;
   idle.idle_ms = 5400;
   say(1, idle, 0);
@@ -119,7 +119,7 @@ TEST_F(RankBoardTest, NamesTheRankThatWaitsForARequestWhileAnotherWaitsForIt) {
                     HasSubstr("rank 0 waits in collective 1 ('barrier master')")));
 }
 
-TEST_F(RankBoardTest, TellsAFailureBeforeWhatFollowsFromIt) {
+TEST_F(RankTableTest, TellsAFailureBeforeWhatFollowsFromIt) {
   say(0, working({"barrier a"}, 9000), 0);
   say(2, working({"barrier b"}, 9000), 0);
   RankStatus failed;

@@ -3,8 +3,9 @@
 
 usage: docs_check.py SOURCE_DIR links    every relative link and anchor resolves
        docs_check.py SOURCE_DIR style    lines of at most 100 columns, table cells of at most 200 characters
-       docs_check.py SOURCE_DIR folders  README tables name what exists, and every folder with sources is named
+       docs_check.py SOURCE_DIR folders  README tables name what exists, every file beside one, and every folder with sources
 """
+import fnmatch
 import pathlib
 import re
 import sys
@@ -15,6 +16,7 @@ SKIPPED = (".git", "build", "results")  # not committed
 GENERATED = re.compile(r"(docs/results|tests)/.+/")  # `assay report` wrote these
 LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")
 SOURCES = {".h", ".cpp", ".cu", ".cuh", ".py", ".sh", ".toml", ".test", ".cmake"}
+COMPILED = {".h", ".cpp", ".cu", ".cuh"}
 ROOMS = ("app", "cmake", "core", "experiments", "kernels", "model", "profilers", "tests", "ui")
 
 
@@ -96,6 +98,16 @@ def exists(folder: pathlib.Path, name: str) -> bool:
     return (folder / name).exists() or any(folder.glob(name + ".*")) or ("*" in name and any(folder.glob(name)))
 
 
+def unnamed_files(folder: pathlib.Path, text: str):
+    """Compiled files beside a README with a table of files that it names nowhere, by their stems."""
+    names = [re.sub(r"\.\w+$", "", name) for name in re.findall(r"`([^`\s]+)`", text)]
+    if not any(not name.endswith("/") for _, name in folder_rows(text)):
+        return
+    for stem in sorted({p.stem for p in folder.iterdir() if p.suffix in COMPILED}):
+        if not any(fnmatch.fnmatch(stem, name) for name in names):
+            yield stem
+
+
 def folders(root: pathlib.Path):
     named = set()
     for path, name in pages(root):
@@ -106,6 +118,8 @@ def folders(root: pathlib.Path):
             if not exists(path.parent, row):
                 yield f"{name}:{number}: `{row}` does not exist"
             named.add((path.parent / row).resolve())
+        for stem in unnamed_files(path.parent, path.read_text()):
+            yield f"{name}: `{stem}` of its folder is not named"
     for top in ROOMS:
         with_sources = {p.parent for p in (root / top).rglob("*") if p.suffix in SOURCES}
         for folder in sorted(with_sources - named):

@@ -184,7 +184,7 @@ void add_ab(CLI::App& app) {
   command->add_option("--out", options->out, "results directory (default: results/OPTIMIZATION)")
       ->type_name("DIR");
   options->limits.add_to(*command);
-  command->add_flag("--quiet", options->quiet, "no progress line");
+  command->add_flag("--quiet", options->quiet, "no progress line and no verdict table");
   command->add_flag("--json", options->json, "print the summary as JSON");
   options->terminal.add_to(*command);
   command->callback([options] {

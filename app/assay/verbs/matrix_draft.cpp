@@ -225,12 +225,27 @@ CellText text_of_levels(const MatrixDraft& draft, const Optimization& row) {
 }
 
 // Steps of other tokens are compared by the time of a token.
-Unit unit_of(const KeyValues& compared) {
-  return batch_keys({compared.key}).empty() ? Unit::TrainStep : Unit::Token;
+// A value of some keys brings values of others with it, such as a preset's rows.
+Unit unit_of(const MatrixDraft& draft, const KeyValues& compared) {
+  std::set<std::string> keys{compared.key};
+  std::optional<TrainConfig> first;
+  for (const std::string& value : compared.values) {
+    TrainConfig config;
+    config.preset = draft.preset;
+    (void)value_or_throw(set_key_text(config, compared.key, value));
+    for (const std::string& setting : draft.settings)
+      if (const std::size_t equals = setting.find('='); equals != std::string::npos)
+        (void)set_key_text(config, setting.substr(0, equals), setting.substr(equals + 1));
+    const Result<TrainConfig> resolved = resolve(config);
+    if (!resolved) break; // the plan refuses it by name
+    if (first) keys.merge(differing_keys(*first, *resolved));
+    if (!first) first = *resolved;
+  }
+  return batch_keys(keys).empty() ? Unit::TrainStep : Unit::Token;
 }
 
 CellText text_of_values(const MatrixDraft& draft, const KeyValues& compared) {
-  const Unit unit = unit_of(compared);
+  const Unit unit = unit_of(draft, compared);
   const std::string expect =
       draft.expect.empty()
           ? "# expect = \"objective\" # or statistical; [quality] shows what it does to the loss\n"
@@ -261,9 +276,9 @@ std::string comparison_name(const MatrixDraft& draft) {
 
 std::string matrix_text(const MatrixDraft& draft) {
   const std::optional<KeyValues> compared = key_values(draft);
-  const Optimization row = compared
-                               ? key_row(compared->key, Equivalence::Objective, unit_of(*compared))
-                               : find_row(draft.optimization);
+  const Optimization row =
+      compared ? key_row(compared->key, Equivalence::Objective, unit_of(draft, *compared))
+               : find_row(draft.optimization);
   const CellText cell = compared ? text_of_values(draft, *compared) : text_of_levels(draft, row);
   const Settings settings = settings_of(draft, row);
   check_preset(draft, settings);

@@ -18,6 +18,8 @@
 #include "core/result.h"
 #include "core/text.h"
 #include "experiments/analysis/report.h"
+#include "experiments/evidence/continuation.h"
+#include "experiments/evidence/redo.h"
 #include "experiments/report/render.h"
 #include "experiments/report/text_layout.h"
 
@@ -106,6 +108,16 @@ std::string files_line(const ReportOptions& options, const std::string& out, Fil
                      shell_word(options.directory));
 }
 
+// What the report says in the words of the recorded command, where that names other places.
+std::string redo_from_here(const ReportOptions& options, const LedgerData& data) {
+  if (redo_events(data, {{kCauseDisturbed}, {}}).empty() || !why_not_continued(data.spec).empty())
+    return "";
+  const std::string command = redo_command(data.spec, kAllCells, options.directory);
+  return command == recorded_redo_command(data.spec, kAllCells)
+             ? ""
+             : "to measure disturbed launches again from here: " + printable(command);
+}
+
 void report(const ReportOptions& options) {
   const LedgerData data = value_or_throw(read_ledger(options.directory));
   const Report report = judge_results(data, {.traces = options.directory});
@@ -125,6 +137,7 @@ void report(const ReportOptions& options) {
   if (options.json || files == Files::NotAsked) return;
   TextWriter out(style);
   out.raw("");
+  if (const std::string redo = redo_from_here(options, data); !redo.empty()) out.line(redo);
   out.line(line);
   fmt::print("{}", out.take());
 }

@@ -117,7 +117,7 @@ std::string result_line(const RunSummary& summary, const Options& options) {
       p.not_run > 0 ? ", " + left_out_text(p) : "",
       given_up,
       summary.stopped.empty() || p.failed > 0 ? "" : " (" + summary.stopped + ")",
-      p.failed == 0 ? "" : "mend what the problems name, then ",
+      p.failed == 0 ? "" : "correct what the problems name, then ",
       summary.nothing_again ? "without --redo " : "");
 }
 

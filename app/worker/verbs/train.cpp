@@ -66,7 +66,14 @@ public:
     config = options.config.apply(config);
     if (checkpoint) refuse_other_shape(config, checkpoint->meta.config, options.resume);
     config_ = value_or_throw(resolve(config));
-    if (checkpoint) check_schedule(checkpoint->meta);
+    if (checkpoint) {
+      check_schedule(checkpoint->meta);
+      if (const std::string keys = changed_keys(config_, checkpoint->meta.config); !keys.empty())
+        fmt::print(stderr,
+                   "warning: other keys than {} was trained with: {}; it goes on with them\n",
+                   options.resume,
+                   keys);
+    }
     checkpoint_every_ = options.checkpoint_every.value_or(
         checkpoint && checkpoint->meta.checkpoint_every > 0 ? checkpoint->meta.checkpoint_every
                                                             : kCheckpointEvery);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <vector>
 
 #include "core/files/shell_text.h"
@@ -44,6 +45,19 @@ std::string earlier_training(const std::filesystem::path& directory) {
   return fmt::format("{}", fmt::join(names, ", "));
 }
 
+// Checkpoints have zero-padded steps in their names, so that text order is step order.
+std::string later_checkpoint(const std::filesystem::path& checkpoint) {
+  std::string latest = checkpoint.filename().string();
+  std::error_code error;
+  for (std::filesystem::directory_iterator it(checkpoint.parent_path(), error), end;
+       !error && it != end;
+       it.increment(error)) {
+    const std::string name = it->path().filename().string();
+    if (name.starts_with("checkpoint-") && name.ends_with(".json")) latest = std::max(latest, name);
+  }
+  return latest == checkpoint.filename() ? "" : latest;
+}
+
 } // namespace
 
 void refuse_other_shape(const TrainConfig& given,
@@ -67,9 +81,21 @@ std::string output_directory(const std::string& named, const std::string& resume
   fs::path source = resume;
   if (!fs::is_directory(source, error)) source = source.parent_path();
   if (source.empty()) source = ".";
-  if (named.empty() && !resume.empty()) return source.string();
-  std::string out = named.empty() ? kDefaultOut : named;
-  if (!resume.empty() && fs::equivalent(source, out, error)) return out;
+  std::string out = !named.empty() ? named : resume.empty() ? kDefaultOut : source.string();
+  if (!resume.empty() && (named.empty() || fs::equivalent(source, out, error))) {
+    const std::string later = fs::is_directory(resume, error)
+                                  ? ""
+                                  : later_checkpoint(source / fs::path(resume).filename());
+    if (!later.empty())
+      bad_input(
+          "{} contains {}, which a training from {} would not lead to: name another directory "
+          "with --out, or continue the newest checkpoint with --resume {}",
+          out,
+          later,
+          resume,
+          shell_word(out));
+    return out;
+  }
   if (const std::string found = earlier_training(out); !found.empty())
     bad_input("{} contains an earlier training ({}): {}choose another --out",
               out,
@@ -78,6 +104,23 @@ std::string output_directory(const std::string& named, const std::string& resume
                   ? fmt::format("continue it by --resume {}, or ", shell_word(out))
                   : "");
   return out;
+}
+
+std::string changed_keys(const TrainConfig& given, const TrainConfig& trained) {
+  static const std::set<std::string> kElsewhere{"data", // has its own fingerprint
+                                                "device",
+                                                "threads",
+                                                "tokenizer_threads",
+                                                "prefetch_batches",
+                                                "steps", // named with the rates that it changes
+                                                "eval_interval",
+                                                "eval_batches"};
+  const nlohmann::json now = to_json(given), then = to_json(trained);
+  std::vector<std::string> changed;
+  for (const auto& [key, value] : now.items())
+    if (!kElsewhere.contains(key) && then.at(key) != value)
+      changed.push_back(fmt::format("{} = {} (was {})", key, value.dump(), then.at(key).dump()));
+  return fmt::format("{}", fmt::join(changed, ", "));
 }
 
 } // namespace assay::worker
