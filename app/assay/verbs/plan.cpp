@@ -148,7 +148,8 @@ std::vector<std::string> contrast_texts(const OptimizationRow& row, const CellEs
 // "ladder; compares base -> amp, …; judges also amp x norm (interaction, MDE 1.2 %)"
 std::string design_text(const OptimizationRow& row, const CellEstimate& cell) {
   std::vector<std::string> pairs;
-  for (const auto& [from, to] : row.also_compare) pairs.push_back(from + " -> " + to);
+  for (const auto& [from, to] : row.also_compare)
+    pairs.push_back(fmt::format("{} -> {}", from, to));
   return fmt::format("{}; compares {}; judges also {}",
                      row.design,
                      fmt::join(pairs, ", "),

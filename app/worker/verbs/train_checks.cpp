@@ -107,18 +107,18 @@ std::string output_directory(const std::string& named, const std::string& resume
 }
 
 std::string changed_keys(const TrainConfig& given, const TrainConfig& trained) {
-  static const std::set<std::string> kElsewhere{"data", // has its own fingerprint
-                                                "device",
-                                                "threads",
-                                                "tokenizer_threads",
-                                                "prefetch_batches",
-                                                "steps", // named with the rates that it changes
-                                                "eval_interval",
-                                                "eval_batches"};
+  static const std::set<std::string> elsewhere{"data", // has its own fingerprint
+                                               "device",
+                                               "threads",
+                                               "tokenizer_threads",
+                                               "prefetch_batches",
+                                               "steps", // named with the rates that it changes
+                                               "eval_interval",
+                                               "eval_batches"};
   const nlohmann::json now = to_json(given), then = to_json(trained);
   std::vector<std::string> changed;
   for (const auto& [key, value] : now.items())
-    if (!kElsewhere.contains(key) && then.at(key) != value)
+    if (!elsewhere.contains(key) && then.at(key) != value)
       changed.push_back(fmt::format("{} = {} (was {})", key, value.dump(), then.at(key).dump()));
   return fmt::format("{}", fmt::join(changed, ", "));
 }

@@ -147,7 +147,7 @@ TEST_F(DesignPlanTest, StepsThatCannotBeComparedAreRefused) {
   // Of every design, also where no variant has the step alone.
   for (const char* design : {"ladder", "ablation", "factorial"}) {
     const auto with = [&](const std::string& step) {
-      return mistake(cell(design, kSteps + "x = { set = { " + step + " } }\n"));
+      return mistake(cell(design, fmt::format("{}x = {{ set = {{ {} }} }}\n", kSteps, step)));
     };
     EXPECT_THAT(with("seed = 2"), test::names("m.toml:14", "step 'x'", "seed")) << design;
     EXPECT_THAT(with("seq_len = 64"), test::names("m.toml:14", "seq_len")) << design;
