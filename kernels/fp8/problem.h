@@ -58,6 +58,7 @@ struct Fp8Slot {
   float inverse_scale; // of this step's codes; _scaled_mm reads it at a multiple of 16 bytes
   float free[3];
 };
+inline constexpr std::int64_t kFp8SlotFloats = sizeof(Fp8Slot) / sizeof(float);
 
 struct Fp8History {
   Fp8Slot* slots; // [count]

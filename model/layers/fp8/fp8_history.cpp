@@ -14,8 +14,6 @@ namespace assay {
 
 namespace {
 
-constexpr std::int64_t kSlotFloats = sizeof(Fp8Slot) / sizeof(float);
-
 // As the kernel: kernels/fp8/history.cuh.
 void roll_on_cpu(const Fp8Histories& history) {
   const NamedTensors state = history.state();
@@ -43,7 +41,7 @@ Fp8Histories::Fp8Histories(const std::vector<at::Tensor>& parameters) {
   }
   const at::TensorOptions options =
       parameters.front().options().dtype(at::kFloat).requires_grad(false);
-  slots_ = at::zeros({rows, kSlotFloats}, options);
+  slots_ = at::zeros({rows, kFp8SlotFloats}, options);
   values_ = at::zeros({rows, kLength}, options);
   for (std::int64_t i = 0; i < rows; ++i) views_.push_back(slots_[i]);
 }

@@ -21,16 +21,11 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-constexpr std::int64_t kMultiple = 16; // of every size that _scaled_mm sums over or writes
-constexpr double kLeast = 1e-12;       // as the kernel's
+constexpr double kLeast = 1e-12; // as the kernel's
 constexpr int kLeastCapability = 89;
-constexpr std::int64_t kSlots = 256, kSlotFloats = 8; // 32 bytes: _scaled_mm reads scales there
+constexpr std::int64_t kSlots = 256;
 
 thread_local Fp8Casts* active_fp8 = nullptr;
-
-std::int64_t padded(std::int64_t size) {
-  return (size + kMultiple - 1) / kMultiple * kMultiple;
-}
 
 double largest(at::ScalarType format) {
   return format == at::kFloat8_e4m3fn ? 448.0 : 57344.0;
@@ -50,7 +45,8 @@ cast_on_cpu(const at::Tensor& x, at::ScalarType format, Fp8Orders orders, const 
   }
   const at::Tensor bounded = from.clamp_min(kLeast);
   const double most = largest(format);
-  at::Tensor codes = at::zeros({padded(x.size(0)), padded(x.size(1))}, x.options().dtype(format));
+  at::Tensor codes =
+      at::zeros({fp8_padded(x.size(0)), fp8_padded(x.size(1))}, x.options().dtype(format));
   codes.narrow(0, 0, x.size(0))
       .narrow(1, 0, x.size(1))
       .copy_((values * (most / bounded)).clamp(-most, most) + values * 0);
@@ -70,20 +66,20 @@ at::Tensor readable(const at::Tensor& x) {
 }
 
 at::Tensor zero_slot(const at::Device& device) {
-  return at::zeros({kSlotFloats}, at::TensorOptions().device(device).dtype(at::kFloat));
+  return at::zeros({kFp8SlotFloats}, at::TensorOptions().device(device).dtype(at::kFloat));
 }
 
 Fp8Matrix
 cast_on_cuda(const at::Tensor& x, at::ScalarType format, Fp8Orders orders, const Fp8Scale& scale) {
   const c10::cuda::CUDAGuard guard(x.device());
   const at::Tensor given = readable(x);
-  const std::int64_t rows = padded(x.size(0)), columns = padded(x.size(1));
+  const std::int64_t rows = fp8_padded(x.size(0)), columns = fp8_padded(x.size(1));
   Fp8Matrix result;
   const at::TensorOptions bytes = x.options().dtype(format);
   if (orders != Fp8Orders::Columns) result.by_rows = at::empty({rows, columns}, bytes);
   if (orders != Fp8Orders::Rows) result.by_columns = at::empty({columns, rows}, bytes);
   const at::Tensor place = scale.slot.defined() ? scale.slot : zero_slot(x.device());
-  result.inverse_scale = place[kSlotFloats / 2];
+  result.inverse_scale = place[kFp8SlotFloats / 2];
   Fp8Cast cast;
   cast.x = given.const_data_ptr();
   cast.source = given.scalar_type() == at::kFloat ? Fp8Source::Float : Fp8Source::Bf16;
@@ -235,7 +231,8 @@ Fp8Scale Fp8Casts::scale(const at::Tensor& weight, Fp8Of of) {
 at::Tensor Fp8Casts::slot(const at::Device& device) {
   if (!device.is_cuda()) return {};
   if (!slots_.defined() || slots_.device() != device || used_ == kSlots) {
-    slots_ = at::zeros({kSlots, kSlotFloats}, at::TensorOptions().device(device).dtype(at::kFloat));
+    slots_ =
+        at::zeros({kSlots, kFp8SlotFloats}, at::TensorOptions().device(device).dtype(at::kFloat));
     used_ = 0;
   }
   return slots_[used_++];
@@ -248,7 +245,7 @@ at::Tensor fp8_slot(const at::Device& device) {
 
 at::Tensor fp8_delayed_slot(const at::Tensor& weight, Fp8Of of) {
   const bool fits = active_fp8 != nullptr && active_fp8->delayed() && at::GradMode::is_enabled() &&
-                    weight.defined() && weight.size(1) % kMultiple == 0;
+                    weight.defined() && weight.size(1) % kFp8Multiple == 0;
   return fits ? active_fp8->scale(weight, of).slot : at::Tensor();
 }
 
@@ -274,7 +271,7 @@ void require_fp8(const at::Device& device) {
 
 at::Tensor apply_linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias) {
   if (active_fp8 == nullptr) count("fp8/off");
-  if (active_fp8 == nullptr || weight.size(1) % kMultiple != 0) return linear16(x, weight, bias);
+  if (active_fp8 == nullptr || weight.size(1) % kFp8Multiple != 0) return linear16(x, weight, bias);
   count("fp8/linear");
   count(active_fp8->delayed() ? "fp8/delayed" : "fp8/current");
   const at::Tensor y = Fp8Linear::apply(x, weight, at::GradMode::is_enabled());

@@ -3,7 +3,15 @@
 
 #include <ATen/ATen.h>
 
+#include <cstdint>
+
 namespace assay {
+
+inline constexpr std::int64_t kFp8Multiple =
+    16; // of every size that _scaled_mm sums over or writes
+constexpr std::int64_t fp8_padded(std::int64_t size) {
+  return (size + kFp8Multiple - 1) / kFp8Multiple * kFp8Multiple;
+}
 
 // A matrix [R, C] cast to 8 bits, both sizes padded with zeros to multiples of 16.
 struct Fp8Matrix {

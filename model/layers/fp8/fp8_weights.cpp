@@ -13,8 +13,6 @@ namespace assay {
 
 namespace {
 
-constexpr std::int64_t kMultiple = 16, kSlotFloats = sizeof(Fp8Slot) / sizeof(float);
-
 template <class T> at::Tensor on_device(const std::vector<T>& items, const at::Device& device) {
   return at::from_blob(const_cast<T*>(items.data()),
                        {static_cast<std::int64_t>(items.size() * sizeof(T))},
@@ -40,7 +38,7 @@ Fp8Cast cast_of(const at::Tensor& weight, Fp8Matrix& matrix, float* slot) {
 
 void Fp8Weights::add(const at::Tensor& weight) {
   const bool fits = weight.is_cuda() && weight.scalar_type() == at::kFloat &&
-                    weight.is_contiguous() && weight.size(1) % kMultiple == 0 &&
+                    weight.is_contiguous() && weight.size(1) % kFp8Multiple == 0 &&
                     reinterpret_cast<std::uintptr_t>(weight.const_data_ptr()) % 16 == 0;
   const bool there = std::any_of(weights_.begin(), weights_.end(), [&](const Weight& known) {
     return known.weight.is_same(weight);
@@ -58,19 +56,18 @@ bool Fp8Weights::table_holds() const {
 void Fp8Weights::make_table() {
   const at::TensorOptions wide = weights_.front().weight.options().requires_grad(false),
                           bytes = wide.dtype(at::kFloat8_e4m3fn);
-  slots_ = at::zeros({static_cast<std::int64_t>(weights_.size()), kSlotFloats}, wide);
+  slots_ = at::zeros({static_cast<std::int64_t>(weights_.size()), kFp8SlotFloats}, wide);
   std::vector<Fp8Cast> casts;
   std::vector<Fp8Tile> tiles;
   for (Weight& known : weights_) {
-    const std::int64_t rows = (known.weight.size(0) + kMultiple - 1) / kMultiple * kMultiple,
-                       columns = known.weight.size(1);
+    const std::int64_t rows = fp8_padded(known.weight.size(0)), columns = known.weight.size(1);
     const auto i = static_cast<std::int32_t>(casts.size());
     if (!known.matrix.by_rows.defined()) {
       known.matrix.by_rows = at::empty({rows, columns}, bytes);
       known.matrix.by_columns = at::empty({columns, rows}, bytes);
     }
     const at::Tensor slot = slots_[i];
-    known.matrix.inverse_scale = slot[kSlotFloats / 2];
+    known.matrix.inverse_scale = slot[kFp8SlotFloats / 2];
     known.address = known.weight.const_data_ptr();
     casts.push_back(cast_of(known.weight, known.matrix, slot.mutable_data_ptr<float>()));
     for (std::int64_t row = 0; row < rows; row += kFp8Tile)

@@ -6,7 +6,7 @@ namespace assay {
 
 Fp8Result
 fp8_result(std::int64_t rows, std::int64_t columns, at::ScalarType format, const at::Tensor& slot) {
-  const std::int64_t padded = (rows + 15) / 16 * 16;
+  const std::int64_t padded = fp8_padded(rows);
   const at::TensorOptions bytes = slot.options().dtype(format);
   Fp8Result result;
   result.matrix = {at::empty({padded, columns}, bytes),
