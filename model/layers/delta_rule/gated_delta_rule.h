@@ -13,7 +13,11 @@ namespace assay {
 
 // q, k [T, H, K], v [T, H, V], g (log decay, <= 0) and beta [T, H] -> [T, H, V] in v's dtype.
 // The first two compute in fp64 when q is fp64, else in fp32, whatever autocast is. All forms
-// reset the state at every segment's start.
+// reset the state at every segment's start. In the naive and the fused form q and k may have fewer
+// heads: head h of v then reads head h / (H / heads of q) of both.
+
+// q or k [T, heads of q, K] for every head of v.
+at::Tensor of_value_heads(const at::Tensor& x, std::int64_t heads);
 
 // The recurrence, token by token, through plain autograd: the reference.
 at::Tensor gated_delta_rule_naive(const at::Tensor& q,
@@ -34,7 +38,6 @@ at::Tensor gated_delta_rule_chunked(const at::Tensor& q,
 
 // The same chunks with another algebra (kernels/delta_rule/problem.h): five CUDA kernels in bf16 on
 // a GPU, which needs chunks of 64 tokens and K = V of 32, 64 or 128; tensor operations elsewhere.
-// q and k may have fewer heads: head h of v then reads head h / (H / heads of q) of both.
 at::Tensor gated_delta_rule_fused(const at::Tensor& q,
                                   const at::Tensor& k,
                                   const at::Tensor& v,

@@ -42,10 +42,7 @@ struct RuleGradients {
   at::Tensor q, k, v, g, beta;
 };
 
-// q or k [T, heads of q, D] for every value head, and back: the sum over a key head's value heads.
-at::Tensor of_value_heads(const at::Tensor& x, std::int64_t heads) {
-  return x.size(1) == heads ? x : x.repeat_interleave(heads / x.size(1), 1);
-}
+// The way back from of_value_heads(): the sum over a key head's value heads.
 at::Tensor of_key_heads(const at::Tensor& x, std::int64_t heads_k) {
   return x.size(1) == heads_k ? x : x.unflatten(1, {heads_k, -1}).sum(2);
 }

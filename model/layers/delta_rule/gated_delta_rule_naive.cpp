@@ -7,6 +7,10 @@
 
 namespace assay {
 
+at::Tensor of_value_heads(const at::Tensor& x, std::int64_t heads) {
+  return x.size(1) == heads ? x : x.repeat_interleave(heads / x.size(1), 1);
+}
+
 at::Tensor gated_delta_rule_naive(const at::Tensor& q,
                                   const at::Tensor& k,
                                   const at::Tensor& v,
@@ -15,12 +19,14 @@ at::Tensor gated_delta_rule_naive(const at::Tensor& q,
                                   const Segments& segments) {
   const AutocastGuard full_precision(q.device().type(), at::kFloat);
   const at::ScalarType type = wide_type(q);
-  const at::Tensor query = q.to(type) / std::sqrt(static_cast<double>(q.size(2)));
-  const at::Tensor key = k.to(type), value = v.to(type), rate = beta.to(type),
-                   decay = g.to(type).exp();
+  const std::int64_t heads = v.size(1);
+  const at::Tensor query =
+      of_value_heads(q, heads).to(type) / std::sqrt(static_cast<double>(q.size(2)));
+  const at::Tensor key = of_value_heads(k, heads).to(type), value = v.to(type),
+                   rate = beta.to(type), decay = g.to(type).exp();
   std::vector<at::Tensor> outputs;
   for (std::size_t i = 1; i < segments.cu_host.size(); ++i) {
-    at::Tensor state = at::zeros({q.size(1), q.size(2), v.size(2)}, query.options()); // [H, K, V]
+    at::Tensor state = at::zeros({heads, q.size(2), v.size(2)}, query.options()); // [H, K, V]
     for (std::int64_t t = segments.cu_host[i - 1]; t < segments.cu_host[i]; ++t) {
       const at::Tensor kt = key[t].unsqueeze(2); // [H, K, 1]
       state = state * decay[t].view({-1, 1, 1});
