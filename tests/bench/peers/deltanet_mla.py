@@ -10,8 +10,10 @@ Levels, each one a way that people speed up such a model:
   graph     the same, and the whole step, optimizer included, as one CUDA graph
   pieces    compiled in pieces between the mixers, head and loss included, with cuDNN's attention
   captured  the same, and the whole step as one CUDA graph
+  stream16  the same with the residual stream in bf16
+  fp8       the same with linears but the head in FP8 (torchao, one scale per tensor, found anew at every use)
 
-peer.py says how a step is made and timed, and what is printed.
+Level fp8 needs `pip install --no-deps torchao` too. peer.py says how a step is made and timed, and what is printed.
 """
 import functools
 
@@ -22,6 +24,8 @@ import torch.nn.functional as F
 from fla.modules import FusedRMSNormGated, ShortConvolution
 from fla.ops.gated_delta_rule import chunk_gated_delta_rule
 from torch.nn.attention import SDPBackend, sdpa_kernel
+
+product = F.linear  # of every linear but the head; level fp8 puts its own here
 
 WIDTH, LAYERS, HEADS, HEAD, VOCABULARY = 768, 12, 12, 64, 50304
 INNER = HEADS * HEAD
@@ -127,7 +131,7 @@ def attention_inputs(product, norm, up, cos, sin):
     batch, tokens, _ = product.shape
     q, latent, k_rope = product.split((HEADS * (NOPE + ROPE), LATENT, ROPE), -1)
     q_nope, q_rope = q.view(batch, tokens, HEADS, -1).split((NOPE, ROPE), -1)
-    keys = F.linear(rms_norm(latent, norm), up).view(batch, tokens, HEADS, -1)
+    keys = product(rms_norm(latent, norm), up).view(batch, tokens, HEADS, -1)
     k_nope, v = keys.split((NOPE, VALUE), -1)
     k_rope = rotate(k_rope.unsqueeze(2), cos, sin).expand(batch, tokens, HEADS, ROPE)
     return torch.cat((q_nope, rotate(q_rope, cos, sin)), -1), torch.cat((k_nope, k_rope), -1), v.contiguous()
@@ -135,13 +139,18 @@ def attention_inputs(product, norm, up, cos, sin):
 
 # The pieces between the mixers. Each is one graph for the compiler.
 def feed_forward(x, norm, up, down):
-    a, b = F.linear(rms_norm(x, norm), up).chunk(2, -1)
-    return x + F.linear(F.silu(a) * b, down)
+    a, b = product(rms_norm(x, norm), up).chunk(2, -1)
+    return x + product(F.silu(a) * b, down)
 
 
 @torch.compile(dynamic=False)
 def before_rule(x, norm, inp, decay, dt):
-    qkv, gate, a, b = F.linear(rms_norm(x, norm), inp).split((3 * INNER, INNER, HEADS, HEADS), -1)
+    y = rms_norm(x, norm)
+    if product is F.linear:
+        qkv, gate, a, b = product(y, inp).split((3 * INNER, INNER, HEADS, HEADS), -1)
+    else:  # 24 columns are no multiple of the 16 that FP8 products want
+        qkv, gate = product(y, inp[: 4 * INNER]).split((3 * INNER, INNER), -1)
+        a, b = F.linear(y, inp[4 * INNER :]).chunk(2, -1)
     return qkv.contiguous(), gate.contiguous(), *decay_and_beta(a, b, decay, dt)
 
 
@@ -149,17 +158,17 @@ def before_rule(x, norm, inp, decay, dt):
 def after_rule(x, o, gate, norm, out, norm2, up, down):
     batch, tokens, _ = x.shape
     z = rms_norm(o.float(), norm) * F.silu(gate.view(batch, tokens, HEADS, HEAD).float())
-    return feed_forward(x + F.linear(z.to(o.dtype).reshape(batch, tokens, -1), out), norm2, up, down)
+    return feed_forward(x + product(z.to(o.dtype).reshape(batch, tokens, -1), out), norm2, up, down)
 
 
 @torch.compile(dynamic=False)
 def before_attention(x, norm, inp, latent_norm, up, cos, sin):
-    return attention_inputs(F.linear(rms_norm(x, norm), inp), latent_norm, up, cos, sin)
+    return attention_inputs(product(rms_norm(x, norm), inp), latent_norm, up, cos, sin)
 
 
 @torch.compile(dynamic=False)
 def after_attention(x, y, out, norm2, up, down):
-    return feed_forward(x + F.linear(y, out), norm2, up, down)
+    return feed_forward(x + product(y, out), norm2, up, down)
 
 
 @torch.compile(dynamic=False)
@@ -167,8 +176,8 @@ def head_and_loss(x, norm, head, targets):
     return loss_of(F.linear(rms_norm(x, norm), head), targets)
 
 
-def in_pieces(model, ids, targets):
-    x = model.embedding(ids)
+def in_pieces(model, ids, targets, stream=torch.float32):
+    x = model.embedding(ids).to(stream)
     batch, tokens = ids.shape
     for block in model.blocks:
         mixer = block.mixer
@@ -190,9 +199,27 @@ def whole(tokens):
     return model, torch.compile(model)
 
 
-def pieces(tokens):
+def pieces(tokens, stream=torch.float32):
     model = Model(tokens)
-    return model, functools.partial(in_pieces, model)
+    return model, functools.partial(in_pieces, model, stream=stream)
+
+
+def stream16(tokens):
+    return pieces(tokens, torch.bfloat16)
+
+
+def fp8(tokens):
+    from torchao.float8 import Float8LinearConfig
+    from torchao.float8.float8_linear import Float8Linear, matmul_with_hp_or_float8_args
+
+    global product
+    like = Float8Linear(16, 16, bias=False, config=Float8LinearConfig())  # how its forward pass multiplies
+
+    def product(x, weight):
+        return matmul_with_hp_or_float8_args.apply(
+            x.to(torch.bfloat16), weight.t(), like.linear_mm_config, like.config)
+
+    return stream16(tokens)
 
 
 LEVELS = {
@@ -200,6 +227,8 @@ LEVELS = {
     "graph": peer.Level(whole, captured=True),
     "pieces": peer.Level(pieces),
     "captured": peer.Level(pieces, captured=True),
+    "stream16": peer.Level(stream16, captured=True),
+    "fp8": peer.Level(fp8, captured=True),  # the last one: `product` stays its own
 }
 
 if __name__ == "__main__":
