@@ -6,6 +6,7 @@
 #include <set>
 #include <tuple>
 
+#include "core/files/json_difference.h"
 #include "core/ledger/stored_config.h"
 #include "model/config/train_config.h"
 
@@ -91,15 +92,6 @@ std::vector<Unmet> unmet(const ClaimRow& claim, const CellRow& cell, const std::
     }
   }
   return result;
-}
-
-std::set<std::string> differing(const json& a, const json& b) {
-  std::set<std::string> keys;
-  for (const auto& [key, value] : a.items())
-    if (b.value(key, json()) != value) keys.insert(key);
-  for (const auto& [key, value] : b.items())
-    if (!a.contains(key)) keys.insert(key);
-  return keys;
 }
 
 bool compares_keys(const LedgerData& plan, const CellRow& cell) {
@@ -244,7 +236,7 @@ std::string claim_sides_text(const ClaimRow& claim) {
 std::string key_mismatch(const ClaimRow& claim, const VariantRow& from, const VariantRow& to) {
   const json a = stored_config(from.config_json), b = stored_config(to.config_json);
   const json wanted_a = key_set(claim.from), wanted_b = key_set(claim.to);
-  for (const std::string& key : differing(a, b))
+  for (const std::string& key : differing_keys(a, b))
     if (!wanted_a.contains(key)) return fmt::format("{} differs too", key);
   for (const auto& [wanted, config, variant] :
        {std::tuple(&wanted_a, &a, &from), std::tuple(&wanted_b, &b, &to)})
@@ -269,7 +261,7 @@ KeyClaimFit key_claim_fit(const LedgerData& plan, const ClaimRow& claim) {
       if (variant.role == Role::Reference) baseline = &variant;
       if (variant.role == Role::Reference || baseline == nullptr) continue;
       const std::set<std::string> differ =
-          differing(stored_config(baseline->config_json), stored_config(variant.config_json));
+          differing_keys(stored_config(baseline->config_json), stored_config(variant.config_json));
       if (std::ranges::none_of(differ, [&](const auto& key) { return keys.contains(key); }))
         continue;
       const std::string why = key_mismatch(claim, *baseline, variant);
