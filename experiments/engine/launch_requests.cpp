@@ -2,6 +2,7 @@
 
 #include "core/ledger/launch_rules.h"
 #include "core/ledger/stored_config.h"
+#include "experiments/evidence/loss/loss.h"
 
 namespace assay {
 
@@ -17,7 +18,7 @@ launch_config(const std::string& config_json, const CellRow& cell, const LaunchT
   if (task.kind != LaunchKind::Timed && task.kind != LaunchKind::Loss) return config_json;
   json config = stored_config(config_json);
   config["seed"] = launch_seed(config.at("seed").get<std::uint64_t>(), task.index);
-  if (task.kind == LaunchKind::Loss) config["steps"] = cell.loss_rounds * cell.loss_steps;
+  if (task.kind == LaunchKind::Loss) config["steps"] = loss_training_steps(cell);
   return config.dump();
 }
 

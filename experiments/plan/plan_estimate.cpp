@@ -7,6 +7,7 @@
 #include "core/ledger/stored_config.h"
 #include "core/statistics/statistics.h"
 #include "experiments/analysis/report.h"
+#include "experiments/evidence/loss/loss.h"
 #include "experiments/evidence/plan_state.h"
 #include "experiments/plan/plan.h"
 #include "experiments/plan/trace_size.h"
@@ -141,7 +142,7 @@ PlanEstimate estimate(const Plan& plan,
     e.launches = plan.ledger.planned_launches(cell);
     e.rounds = cell.rounds;
     e.loss_seeds = cell.loss_seeds;
-    e.loss_steps = cell.loss_rounds * cell.loss_steps;
+    e.loss_steps = loss_training_steps(cell);
     e.contrast_mde_factors = contrast_mde_factors(plan.ledger, cell);
     std::int64_t activations = 0;
     for (const VariantRow* variant : variants_of(plan.ledger, cell.id)) {

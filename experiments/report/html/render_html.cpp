@@ -3,6 +3,7 @@
 
 #include "core/text.h"
 #include "experiments/analysis/wording.h"
+#include "experiments/evidence/loss/loss.h"
 #include "experiments/report/html/html_section.h"
 #include "experiments/report/html/html_style.h"
 #include "experiments/report/html/svg.h"
@@ -134,7 +135,7 @@ std::string loss_card(const CellReport& cell) {
       h(cell.cell.name),
       cell.loss_launches,
       cell.cell.loss_seeds,
-      cell.cell.loss_rounds * cell.cell.loss_steps,
+      loss_training_steps(cell.cell),
       h(cell.comparisons.empty() ? "the baseline" : cell.comparisons.front().a),
       cell.cell.loss_margin,
       loss_svg(cell));
