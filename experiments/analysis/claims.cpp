@@ -8,6 +8,7 @@
 
 #include "core/files/json_difference.h"
 #include "core/ledger/stored_config.h"
+#include "experiments/evidence/cell_view.h"
 #include "model/config/train_config.h"
 
 namespace assay {
@@ -92,12 +93,6 @@ std::vector<Unmet> unmet(const ClaimRow& claim, const CellRow& cell, const std::
     }
   }
   return result;
-}
-
-bool compares_keys(const LedgerData& plan, const CellRow& cell) {
-  return std::ranges::any_of(plan.optimizations, [&](const OptimizationRow& row) {
-    return row.name == cell.optimization && row.scope == kScopeOfKeys;
-  });
 }
 
 // A side of a claim about keys; empty for a level.
@@ -254,7 +249,7 @@ KeyClaimFit key_claim_fit(const LedgerData& plan, const ClaimRow& claim) {
   KeyClaimFit fit;
   const json keys = key_set(claim.from);
   for (const CellRow& cell : plan.cells) {
-    if (!compares_keys(plan, cell)) continue;
+    if (!compares_keys(optimization_of(plan, cell))) continue;
     const VariantRow* baseline = nullptr; // it is before its levels
     for (const VariantRow& variant : plan.variants) {
       if (variant.cell != cell.id || variant.role == Role::Control) continue;
