@@ -7,6 +7,7 @@
 #include "core/text.h"
 #include "experiments/evidence/cell_view.h"
 #include "experiments/evidence/effect.h"
+#include "experiments/plan/cell_name.h"
 #include "experiments/plan/key_comparison.h"
 #include "experiments/plan/planner.h"
 #include "model/config/key_variants.h"
@@ -146,7 +147,7 @@ void Planner::write_cell(const MatrixCell& cell,
   };
   for (const Draft& draft : group)
     add(draft.level->name, draft, &draft == &group.front() ? Role::Reference : Role::Level);
-  add("control", group.front(), Role::Control);
+  add(kControlName, group.front(), Role::Control);
   if (out.launches < kFullLaunches)
     plan_.notes.push_back(fmt::format("cell '{}': {}", out.name, too_few_text(out.launches)));
   ledger.cells.push_back(std::move(out));
