@@ -47,6 +47,7 @@ private:
   void note_other_tokens(const std::vector<Draft>& group, const CellRow& row);
   void loss_shape(const MatrixCell& cell, const Optimization& optimization, CellRow& row);
   void add_claims();
+  void add_claim(ClaimRow claim);
   void add_key_claim(ClaimRow claim);
   void finish_spec();
 

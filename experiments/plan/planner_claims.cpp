@@ -16,19 +16,28 @@ void Planner::add_claims() {
       return problems_.add(fmt::format("{}: {}", matrix_.claims_where, path.error().message));
     files.push_back(*path);
   }
-  Result<std::vector<ClaimRow>> claims = load_claim_files(files);
+  Result<std::vector<std::vector<ClaimRow>>> claims = load_claims_by_file(files);
   if (!claims) return problems_.add(claims.error().message);
-  for (ClaimRow& claim : *claims) {
-    if (names_keys(claim)) {
-      add_key_claim(std::move(claim));
-      continue;
-    }
-    const bool planned =
-        std::any_of(plan_.ledger.optimizations.begin(),
-                    plan_.ledger.optimizations.end(),
-                    [&](const OptimizationRow& o) { return o.name == claim.optimization; });
-    if (planned) plan_.ledger.claims.push_back(std::move(claim));
+  std::vector<std::string> unused;
+  for (std::size_t i = 0; i < files.size(); ++i) {
+    const std::size_t before = plan_.ledger.claims.size();
+    const bool any = !(*claims)[i].empty(); // else it has checks alone
+    for (ClaimRow& claim : (*claims)[i]) add_claim(std::move(claim));
+    if (any && plan_.ledger.claims.size() == before) unused.push_back(matrix_.claim_files[i]);
   }
+  if (!unused.empty())
+    plan_.notes.push_back(fmt::format("no cell compares what a claim of {} is about: none of {} is "
+                                      "judged",
+                                      fmt::join(unused, " or "),
+                                      unused.size() == 1 ? "its claims" : "their claims"));
+}
+
+void Planner::add_claim(ClaimRow claim) {
+  if (names_keys(claim)) return add_key_claim(std::move(claim));
+  if (std::ranges::any_of(plan_.ledger.optimizations, [&](const OptimizationRow& row) {
+        return row.name == claim.optimization;
+      }))
+    plan_.ledger.claims.push_back(std::move(claim));
 }
 
 // Where a cell compares one of its keys at all, so that a near miss is seen.

@@ -123,6 +123,21 @@ TEST_F(PlanTest, ClaimsAreThoseThatTheMatrixAsksFor) {
                                    "ema-swap-speed"));
 }
 
+// A file of checks alone has no claim that a cell could bear on.
+TEST_F(PlanTest, AClaimsFileWithoutAClaimOfACellIsOneNote) {
+  const auto notes = [&](const std::string& files) {
+    const std::string matrix = kHead + "[[cell]]\noptimization = \"varlen\"\n[claims]\nfiles = [",
+                      data = "base.data=\"" + scratch_.write("corpus.txt", "text") + "\"";
+    return value_or_throw(
+               make_plan(value_or_throw(parse_matrix(matrix + files + "]\n", "m.toml", {data})),
+                         shipped_claims()))
+        .notes;
+  };
+  EXPECT_THAT(notes("\"varlen.toml\", \"ema_swap.toml\", \"nsa_ranges.toml\", \"arithmetic.toml\""),
+              testing::ElementsAre(test::names("ema_swap.toml or nsa_ranges.toml", "judged")));
+  EXPECT_THAT(notes("\"varlen.toml\", \"arithmetic.toml\""), testing::IsEmpty());
+}
+
 TEST_F(PlanTest, OwnClaimsLieBesideTheMatrix) {
   const std::string own =
       "[[claim]]\nid = \"own\"\nkind = \"setting\"\noptimization = \"ema_swap\"\nfrom = "
