@@ -24,7 +24,9 @@ std::string limit_remedy(int error) {
 
 std::string system_cause(int error) {
   const std::string remedy =
-      error == EACCES || error == EPERM ? "change its permissions" : limit_remedy(error);
+      error == EACCES || error == EPERM ? "change its permissions"
+      : error == ELOOP ? "a link in it leads back to itself: name the place that it is to lead to"
+                       : limit_remedy(error);
   return std::strerror(error) + (remedy.empty() ? "" : "; " + remedy);
 }
 

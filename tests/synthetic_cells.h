@@ -34,4 +34,20 @@ inline ClaimRow step_time_claim(double lo, double hi) {
   return claim;
 }
 
+// Two cells, a claim, disturbed pairs, device times: something for every part of a report.
+inline SyntheticPlan full_plan() {
+  SyntheticPlan plan;
+  plan.noise = 0.02;
+  SyntheticCell evaluation = two_level_cell(-0.4);
+  evaluation.name = "ema_swap/evaluation";
+  evaluation.unit = "evaluation";
+  SyntheticCell step = two_level_cell(-0.1);
+  step.levels[1].memory_ratio = 0.8;
+  step.disturbed_share = 0.02;
+  step.device_times = true;
+  plan.cells = {step, evaluation};
+  plan.claims = {step_time_claim(0.08, 0.12)};
+  return plan;
+}
+
 } // namespace assay::synthetic

@@ -30,7 +30,7 @@ int run(int argc, char** argv) {
   cli::add_clean(app);
   cli::add_report(app, exit_code);
   cli::add_explain(app, exit_code);
-  cli::add_log(app);
+  cli::add_log(app, exit_code);
   cli::add_compare(app);
   cli::add_claims(app, exit_code);
   cli::add_sql(app, exit_code);

@@ -16,7 +16,7 @@ void add_run(CLI::App& app, int& exit_code);
 void add_status(CLI::App& app, int& exit_code);
 void add_report(CLI::App& app, int& exit_code);
 void add_explain(CLI::App& app, int& exit_code);
-void add_log(CLI::App& app);
+void add_log(CLI::App& app, int& exit_code);
 void add_compare(CLI::App& app);
 void add_sql(CLI::App& app, int& exit_code);
 void add_export(CLI::App& app, int& exit_code);

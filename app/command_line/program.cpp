@@ -95,7 +95,11 @@ void print_error(const std::string& message, const char* kind) {
     text += line + (end < clean.size() ? "\n" : "");
     at = end + 1;
   }
-  std::fputs((for_terminal(text) + "\n").c_str(), stderr);
+  print_note(text);
+}
+
+void print_note(const std::string& text) {
+  std::fputs((for_terminal(printable(text)) + "\n").c_str(), stderr);
 }
 
 int run_program(const std::function<int()>& body) {

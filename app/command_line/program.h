@@ -21,5 +21,7 @@ std::string program_version(const std::string& program, const std::string& versi
 // "error: …" on stderr, control characters removed; wrapped where stderr is a terminal, else in one
 // line.
 void print_error(const std::string& message, const char* kind = "error");
+// The same of a line that says how a command goes on.
+void print_note(const std::string& text);
 
 } // namespace assay

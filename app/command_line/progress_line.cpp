@@ -6,8 +6,8 @@
 
 #include <cstdio>
 
+#include "app/command_line/program.h"
 #include "core/terminal_width.h"
-#include "core/text.h"
 
 namespace assay {
 
@@ -42,7 +42,7 @@ void ProgressLine::show(const std::string& text, bool at_once) {
 
 void ProgressLine::note(const std::string& text) {
   clear();
-  fmt::print(stderr, "{}\n", printable(text));
+  print_note(text);
 }
 
 void ProgressLine::keep() {

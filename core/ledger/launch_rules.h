@@ -8,6 +8,10 @@ namespace assay {
 // Metric of a launch: which data it read; its detail is the value (docs/ledger.md).
 inline constexpr const char* kDataFingerprintMetric = "data/fingerprint";
 
+// What to do where results cannot be continued and are to be kept.
+inline constexpr const char* kStartAnew = "name another directory with --out, or set the old "
+                                          "results aside with `assay run --fork`";
+
 // Whether a timed launch that was cut off is partial and may count: at least half of the planned
 // rounds, and one.
 constexpr bool enough_rounds(int rounds, int planned) {

@@ -94,15 +94,14 @@ void check_same_plan(const Database& db, const std::string& directory, const Spe
                   ledger_schema::damaged(db.path(), "it contains no plan").message);
   if (s.text(0) == spec.hash) return;
   const std::string difference = plan_difference(s.text(2), spec.plan_json);
-  bad_input(
-      "{} contains another plan ('{}', {}) than this one ('{}', {}): {}. Choose another --out, or "
-      "use --fork to set the old results aside",
-      directory,
-      s.text(1),
-      s.text(0),
-      spec.name,
-      spec.hash,
-      difference.empty() ? "its matrix, overrides or claims differ" : difference);
+  bad_input("{} contains another plan ('{}', {}) than this one ('{}', {}): {}; {}",
+            directory,
+            s.text(1),
+            s.text(0),
+            spec.name,
+            spec.hash,
+            difference.empty() ? "its matrix, overrides or claims differ" : difference,
+            kStartAnew);
 }
 
 } // namespace
@@ -121,10 +120,11 @@ std::unique_ptr<Ledger> Ledger::open(const std::string& directory, const LedgerD
     value_or_throw(ledger_schema::check_version(path, schema));
     if (schema < kLedgerSchema)
       bad_input("{}: was written by an older Assay (schema {}, this build writes {}): it can be "
-                "read, not continued. Choose another --out, or use --fork to set it aside",
+                "read, not continued; {}",
                 directory,
                 schema,
-                kLedgerSchema);
+                kLedgerSchema,
+                kStartAnew);
     ledger_schema::check_pages(db);
     check_same_plan(db, directory, plan.spec);
     db.execute("PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA foreign_keys = ON");

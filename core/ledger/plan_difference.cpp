@@ -8,7 +8,7 @@
 #include <set>
 #include <vector>
 
-#include "core/files/json_text.h"
+#include "core/files/json_difference.h"
 #include "core/text.h"
 
 namespace assay {
@@ -16,12 +16,6 @@ namespace assay {
 namespace {
 
 using nlohmann::json;
-
-std::string value_text(const json& object, const std::string& key) {
-  const auto found = object.find(key);
-  if (found == object.end()) return "nothing";
-  return short_json(*found);
-}
 
 // A difference, and in how many cells it is found beyond the first.
 struct Difference {
@@ -42,17 +36,13 @@ public:
   // Structured values, whose parts are mostly compared one by one, only on request.
   void
   keys(const std::string& where, const json& there, const json& here, bool structured = false) {
-    std::set<std::string> names;
-    for (const json* side : {&there, &here})
-      for (const auto& [key, value] : side->items())
-        if (structured || !value.is_structured()) names.insert(key);
-    for (const std::string& key : names)
-      if (there.value(key, json()) != here.value(key, json()))
-        add(where,
-            fmt::format("{}: {} in the results, {} now",
-                        key,
-                        value_text(there, key),
-                        value_text(here, key)));
+    const auto plain = [](const json& side, const std::string& key) {
+      const auto found = side.find(key);
+      return found != side.end() && !found->is_structured();
+    };
+    for (const std::string& key : differing_keys(there, here))
+      if (structured || plain(there, key) || plain(here, key))
+        add(where, difference_text(key, there, "in the results", here, "now"));
   }
   std::string text(std::size_t most) const {
     std::vector<std::string> parts;

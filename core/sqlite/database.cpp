@@ -55,14 +55,18 @@ std::string what_to_do(const std::string& path, int code) {
 std::string plain_cause(int code, int system, const std::string& message) {
   switch (code & 0xff) {
   case SQLITE_CANTOPEN:
-    return system == 0 ? "cannot be opened" : "cannot be opened: " + system_cause(system);
-  case SQLITE_IOERR:
-    return system == 0 ? "cannot be read or written" // the disk, or a file system that is gone
-                       : "cannot be read or written: " + system_cause(system);
+    return "cannot be opened: " +
+           (system == 0 ? "make it and its directory readable" : system_cause(system));
+  case SQLITE_IOERR: // the disk, or a file system that is gone
+    return "cannot be read or written: " +
+           (system == 0 ? "check the disk that it is on" : system_cause(system));
+  case SQLITE_FULL:
+    return "the disk is full";
   case SQLITE_READONLY:
     return code == SQLITE_READONLY_DBMOVED
-               ? "it was moved or removed while it was in use"
-               : "cannot be written: the file, its directory or the file system is read-only";
+               ? "it was moved or removed while it was in use; run the same command again"
+               : "cannot be written: the file, its directory or the file system is read-only; make "
+                 "them writable, or work on a copy";
   case SQLITE_CORRUPT:
     return "its pages are damaged";
   case SQLITE_NOTADB:
@@ -70,13 +74,8 @@ std::string plain_cause(int code, int system, const std::string& message) {
   case SQLITE_NOMEM:
     return "memory is exhausted; end other programs, or ask for less at once";
   default:
-    return message;
+    return fmt::format("{} (SQLite error {})", message, code);
   }
-}
-
-std::string_view file_of(const std::source_location& here) {
-  const std::string_view file = here.file_name();
-  return file.substr(file.rfind('/') + 1);
 }
 
 } // namespace
@@ -104,48 +103,47 @@ void Statement::Finalizer::operator()(sqlite3_stmt* statement) const {
   sqlite3_finalize(statement); // repeats the error of the last step, which has been raised
 }
 
-void Statement::check(int code, Here here) const {
-  if (code != SQLITE_OK) database_->raise(code, here);
+void Statement::check(int code) const {
+  if (code != SQLITE_OK) database_->raise(code);
 }
 
-Statement& Statement::bind(int index, std::int64_t value, Here here) {
-  check(sqlite3_bind_int64(statement_.get(), index, value), here);
+Statement& Statement::bind(int index, std::int64_t value) {
+  check(sqlite3_bind_int64(statement_.get(), index, value));
   return *this;
 }
 
-Statement& Statement::bind(int index, int value, Here here) {
-  return bind(index, std::int64_t{value}, here);
+Statement& Statement::bind(int index, int value) {
+  return bind(index, std::int64_t{value});
 }
 
-Statement& Statement::bind(int index, double value, Here here) {
-  check(sqlite3_bind_double(statement_.get(), index, value), here);
+Statement& Statement::bind(int index, double value) {
+  check(sqlite3_bind_double(statement_.get(), index, value));
   return *this;
 }
 
-Statement& Statement::bind(int index, std::string_view value, Here here) {
+Statement& Statement::bind(int index, std::string_view value) {
   const char* data = value.data() == nullptr ? "" : value.data();
   check(sqlite3_bind_text64(
-            statement_.get(), index, data, value.size(), SQLITE_TRANSIENT, SQLITE_UTF8),
-        here);
+      statement_.get(), index, data, value.size(), SQLITE_TRANSIENT, SQLITE_UTF8));
   return *this;
 }
 
-Statement& Statement::bind_null(int index, Here here) {
-  check(sqlite3_bind_null(statement_.get(), index), here);
+Statement& Statement::bind_null(int index) {
+  check(sqlite3_bind_null(statement_.get(), index));
   return *this;
 }
 
-bool Statement::step(Here here) {
+bool Statement::step() {
   const int code = sqlite3_step(statement_.get());
   if (code == SQLITE_ROW) return true;
-  if (code != SQLITE_DONE) database_->raise(code, here);
+  if (code != SQLITE_DONE) database_->raise(code);
   return false;
 }
 
-void Statement::run(Here here) {
-  while (step(here)) {
+void Statement::run() {
+  while (step()) {
   }
-  check(sqlite3_reset(statement_.get()), here);
+  check(sqlite3_reset(statement_.get()));
 }
 
 std::int64_t Statement::integer(int column) const {
@@ -209,7 +207,7 @@ void Database::Closer::operator()(sqlite3* handle) const {
   sqlite3_close_v2(handle);
 }
 
-Database::Database(std::string path, Mode mode, Here here) : path_(std::move(path)) {
+Database::Database(std::string path, Mode mode) : path_(std::move(path)) {
   int flags = SQLITE_OPEN_URI | SQLITE_OPEN_NOMUTEX;
   if (mode == Mode::ReadOnly || mode == Mode::Immutable) flags |= SQLITE_OPEN_READONLY;
   if (mode == Mode::ReadWrite || mode == Mode::Create) flags |= SQLITE_OPEN_READWRITE;
@@ -219,43 +217,39 @@ Database::Database(std::string path, Mode mode, Here here) : path_(std::move(pat
       sqlite3_open_v2(uri(path_, mode == Mode::Immutable).c_str(), &handle, flags, nullptr);
   handle_.reset(handle);
   if (handle == nullptr) internal_error("{}: SQLite has no memory for a connection", path_);
-  if (code != SQLITE_OK) raise(code, here);
+  if (code != SQLITE_OK) raise(code);
   sqlite3_extended_result_codes(handle, 1);
   sqlite3_busy_timeout(handle, kBusyTimeoutMs);
 }
 
 Database::~Database() = default;
 
-void Database::raise(int code, Here here) const {
+void Database::raise(int code) const {
   const int system = sqlite3_system_errno(handle_.get());
   throw DatabaseError(code,
-                      fmt::format("{}: {}{} [SQLite {}, {}:{}]",
+                      fmt::format("{}: {}{}",
                                   path_,
                                   plain_cause(code, system, sqlite3_errmsg(handle_.get())),
-                                  what_to_do(path_, code),
-                                  code,
-                                  file_of(here),
-                                  here.line()));
+                                  what_to_do(path_, code)));
 }
 
-Statement Database::prepare(std::string_view sql, Here here) const {
+Statement Database::prepare(std::string_view sql) const {
   sqlite3_stmt* statement = nullptr;
   const char* end = sql.data();
   const int code =
       sqlite3_prepare_v2(handle_.get(), sql.data(), static_cast<int>(sql.size()), &statement, &end);
-  if (code != SQLITE_OK) raise(code, here);
+  if (code != SQLITE_OK) raise(code);
   return Statement(*this, statement, std::string(sql.substr(std::size_t(end - sql.data()))));
 }
 
-void Database::execute(const std::string& sql, Here here) const {
+void Database::execute(const std::string& sql) const {
   const int code = sqlite3_exec(handle_.get(), sql.c_str(), nullptr, nullptr, nullptr);
-  if (code != SQLITE_OK) raise(code, here);
+  if (code != SQLITE_OK) raise(code);
 }
 
-std::int64_t Database::integer(std::string_view sql, Here here) const {
-  Statement statement = prepare(sql, here);
-  if (!statement.step(here))
-    internal_error("{}: '{}' has no row [{}:{}]", path_, sql, file_of(here), here.line());
+std::int64_t Database::integer(std::string_view sql) const {
+  Statement statement = prepare(sql);
+  if (!statement.step()) internal_error("{}: '{}' has no row", path_, sql);
   return statement.integer(0);
 }
 

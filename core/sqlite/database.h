@@ -1,11 +1,10 @@
 // A thin RAII wrapper of SQLite: connection, statement, transaction. Every failure is a
-// DatabaseError that names the file, SQLite's message and the place in our source.
+// DatabaseError that names the file, the cause and, where there is one, the next action.
 #pragma once
 
 #include <cstdint>
 #include <memory>
 #include <optional>
-#include <source_location>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -32,19 +31,17 @@ private:
 
 class Statement {
 public:
-  using Here = std::source_location;
-
   template <class T> Statement& bind(int index, const std::optional<T>& value) {
     return value ? bind(index, *value) : bind_null(index);
   }
-  Statement& bind(int index, std::int64_t value, Here here = Here::current());
-  Statement& bind(int index, int value, Here here = Here::current());
-  Statement& bind(int index, double value, Here here = Here::current());
-  Statement& bind(int index, std::string_view value, Here here = Here::current());
-  Statement& bind_null(int index, Here here = Here::current());
+  Statement& bind(int index, std::int64_t value);
+  Statement& bind(int index, int value);
+  Statement& bind(int index, double value);
+  Statement& bind(int index, std::string_view value);
+  Statement& bind_null(int index);
 
-  bool step(Here here = Here::current()); // true: a row is ready
-  void run(Here here = Here::current());  // to its end, then ready to be bound again
+  bool step(); // true: a row is ready
+  void run();  // to its end, then ready to be bound again
 
   // Columns of the current row, from 0.
   std::int64_t integer(int column) const;
@@ -69,7 +66,7 @@ private:
   };
   Statement(const class Database& database, sqlite3_stmt* statement, std::string rest)
       : database_(&database), statement_(statement), rest_(std::move(rest)) {}
-  void check(int code, Here here) const;
+  void check(int code) const;
 
   const Database* database_;
   std::unique_ptr<sqlite3_stmt, Finalizer> statement_;
@@ -78,25 +75,22 @@ private:
 
 class Database {
 public:
-  using Here = std::source_location;
   enum class Mode { ReadOnly, Immutable, ReadWrite, Create };
 
   // Immutable: read-only without locks or shared memory, for a file that nobody writes.
-  Database(std::string path, Mode mode, Here here = Here::current());
+  Database(std::string path, Mode mode);
   Database(const Database&) = delete;
   Database& operator=(const Database&) = delete;
   ~Database();
 
-  Statement prepare(std::string_view sql, Here here = Here::current()) const;
-  void execute(const std::string& sql,
-               Here here = Here::current()) const; // several statements, no results
-  std::int64_t integer(std::string_view sql,
-                       Here here = Here::current()) const; // first column of the first row
+  Statement prepare(std::string_view sql) const;
+  void execute(const std::string& sql) const;       // several statements, no results
+  std::int64_t integer(std::string_view sql) const; // first column of the first row
   std::int64_t last_id() const;
   const std::string& path() const { return path_; }
   sqlite3* handle() const { return handle_.get(); } // for what this wrapper does not wrap
 
-  [[noreturn]] void raise(int code, Here here) const;
+  [[noreturn]] void raise(int code) const;
 
 private:
   struct Closer {

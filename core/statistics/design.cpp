@@ -111,7 +111,7 @@ DesignPlan factorial(const Names& steps) {
 } // namespace
 
 std::string wrong_step_name(std::string_view name) {
-  for (const std::string_view taken : {kBase, kAll, "control"})
+  for (const std::string_view taken : {kBase, kAll})
     if (name == taken)
       return fmt::format("cannot be \"{}\", which is a variant of every design", taken);
   if (name.starts_with(kAllBut)) return "cannot begin with \"all but\", as variants do";

@@ -55,7 +55,7 @@ constexpr std::size_t most_steps(Design design) {
   return design == Design::Factorial ? 5 : 12;
 }
 
-// Why no step can have this name, or "": it would be that of another variant.
+// Why no step can have this name, or "": it would be that of another of the design's variants.
 std::string wrong_step_name(std::string_view name);
 
 // `steps`: kFewestSteps to most_steps names, different ones, none of them a wrong_step_name.

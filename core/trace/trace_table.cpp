@@ -157,7 +157,7 @@ RowInserter::RowInserter(const Database& database, RowTable table, std::int64_t 
                                             &kModule,
                                             source_.get(),
                                             nullptr);
-  if (code != SQLITE_OK) database.raise(code, std::source_location::current());
+  if (code != SQLITE_OK) database.raise(code);
 }
 
 RowInserter::~RowInserter() = default;

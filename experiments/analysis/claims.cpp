@@ -6,7 +6,9 @@
 #include <set>
 #include <tuple>
 
+#include "core/files/json_difference.h"
 #include "core/ledger/stored_config.h"
+#include "experiments/evidence/cell_view.h"
 #include "model/config/train_config.h"
 
 namespace assay {
@@ -91,21 +93,6 @@ std::vector<Unmet> unmet(const ClaimRow& claim, const CellRow& cell, const std::
     }
   }
   return result;
-}
-
-std::set<std::string> differing(const json& a, const json& b) {
-  std::set<std::string> keys;
-  for (const auto& [key, value] : a.items())
-    if (b.value(key, json()) != value) keys.insert(key);
-  for (const auto& [key, value] : b.items())
-    if (!a.contains(key)) keys.insert(key);
-  return keys;
-}
-
-bool compares_keys(const LedgerData& plan, const CellRow& cell) {
-  return std::ranges::any_of(plan.optimizations, [&](const OptimizationRow& row) {
-    return row.name == cell.optimization && row.scope == kScopeOfKeys;
-  });
 }
 
 // A side of a claim about keys; empty for a level.
@@ -244,7 +231,7 @@ std::string claim_sides_text(const ClaimRow& claim) {
 std::string key_mismatch(const ClaimRow& claim, const VariantRow& from, const VariantRow& to) {
   const json a = stored_config(from.config_json), b = stored_config(to.config_json);
   const json wanted_a = key_set(claim.from), wanted_b = key_set(claim.to);
-  for (const std::string& key : differing(a, b))
+  for (const std::string& key : differing_keys(a, b))
     if (!wanted_a.contains(key)) return fmt::format("{} differs too", key);
   for (const auto& [wanted, config, variant] :
        {std::tuple(&wanted_a, &a, &from), std::tuple(&wanted_b, &b, &to)})
@@ -262,14 +249,14 @@ KeyClaimFit key_claim_fit(const LedgerData& plan, const ClaimRow& claim) {
   KeyClaimFit fit;
   const json keys = key_set(claim.from);
   for (const CellRow& cell : plan.cells) {
-    if (!compares_keys(plan, cell)) continue;
+    if (!compares_keys(optimization_of(plan, cell))) continue;
     const VariantRow* baseline = nullptr; // it is before its levels
     for (const VariantRow& variant : plan.variants) {
       if (variant.cell != cell.id || variant.role == Role::Control) continue;
       if (variant.role == Role::Reference) baseline = &variant;
       if (variant.role == Role::Reference || baseline == nullptr) continue;
       const std::set<std::string> differ =
-          differing(stored_config(baseline->config_json), stored_config(variant.config_json));
+          differing_keys(stored_config(baseline->config_json), stored_config(variant.config_json));
       if (std::ranges::none_of(differ, [&](const auto& key) { return keys.contains(key); }))
         continue;
       const std::string why = key_mismatch(claim, *baseline, variant);

@@ -66,20 +66,6 @@ ContrastState state_of(Speed speed, bool interaction) {
   return ContrastState::Undecided;
 }
 
-// Why a valid contrast is undecided.
-Reason why_undecided(const Effect& effect, double sesoi) {
-  if (judge_speed(effect.theta, sesoi) == Speed::Inconclusive)
-    return {ReasonCode::IntervalHoldsZero, inconclusive_text(effect, sesoi)};
-  if (effect.launches.size() < static_cast<std::size_t>(kFullLaunches))
-    return {ReasonCode::Provisional,
-            fmt::format("its interval excludes 0 in {}; a decision needs {}",
-                        launch_count_text(effect.launches.size()),
-                        kFullLaunches)};
-  return {ReasonCode::TotalTimeDisagrees,
-          fmt::format("medians and total time disagree: by total time {}",
-                      judged_text(effect.throughput))};
-}
-
 void decide(Contrast& contrast, double sesoi) {
   const std::size_t launches = contrast.effect ? contrast.effect->launches.size() : 0;
   if (launches < static_cast<std::size_t>(kProvisionalLaunches)) {
@@ -92,7 +78,7 @@ void decide(Contrast& contrast, double sesoi) {
   contrast.state = state_of(decided_speed(*contrast.effect, sesoi),
                             contrast.row.kind == to_string(ContrastKind::Interaction));
   if (contrast.state == ContrastState::Undecided)
-    contrast.reason = why_undecided(*contrast.effect, sesoi);
+    contrast.reason = why_undecided(*contrast.effect, sesoi).front();
 }
 
 Contrast judge_contrast(const CellView& cell,

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <iterator>
 #include <set>
 
 #include "experiments/analysis/explanations.h"
@@ -50,10 +51,6 @@ void judge_validity(Comparison& comparison, const CellContext& context) {
   verdict.validity = Validity::Ok;
 }
 
-const char* faster_or_slower(Speed speed) {
-  return speed == Speed::Faster ? "faster" : "slower";
-}
-
 bool has_full_launches(const Effect& effect) {
   return effect.launches.size() >= static_cast<std::size_t>(kFullLaunches);
 }
@@ -63,34 +60,41 @@ bool total_time_agrees(const Effect& effect) {
   return effect.theta.value * effect.throughput.value > 0;
 }
 
+// Why the interval of an effect decides nothing, and what would.
+std::string inconclusive_text(const Effect& effect, double sesoi) {
+  std::string text = fmt::format("undecided: the interval {} includes 0 and exceeds +-{}",
+                                 interval_text(effect.theta.judged),
+                                 share_text(sesoi));
+  if (!effect.mde)
+    return text +
+           fmt::format(
+               "; how small an effect the run can detect (MDE) is not known from {}: {} are needed",
+               launch_count_text(effect.launches.size()),
+               kFullLaunches);
+  text += fmt::format("; this run can detect {}", share_text(std::expm1(*effect.mde)));
+  const auto& needed = effect.launches_for_sesoi;
+  if (needed && *needed > static_cast<int>(effect.launches.size()))
+    text += fmt::format("; detecting {} needs about {} launches", share_text(sesoi), *needed);
+  return text;
+}
+
+Reason total_time_disagrees(const Effect& effect) {
+  return {ReasonCode::TotalTimeDisagrees,
+          fmt::format("the median step and total time disagree{}: by total time {}",
+                      effect.tail ? ", since rare long steps turn the sign" : "",
+                      judged_text(effect.throughput))};
+}
+
 // The speed, and every reason against a greater claim.
 void decide_speed(Comparison& comparison, double sesoi) {
   Verdict& verdict = comparison.verdict;
   const Effect& effect = *comparison.effect;
   verdict.speed = decided_speed(effect, sesoi);
-  const Speed found = judge_speed(effect.theta, sesoi);
-  const auto because = [&](ReasonCode code, std::string text) {
-    verdict.reasons.push_back({code, std::move(text)});
-  };
-  if (found == Speed::NoEffect)
-    return because(ReasonCode::WithinSesoi,
-                   fmt::format("the whole interval is within +-{}", share_text(sesoi)));
-  if (found == Speed::Inconclusive)
-    return because(ReasonCode::IntervalHoldsZero, inconclusive_text(effect, sesoi));
-  if (!has_full_launches(effect))
-    because(ReasonCode::Provisional,
-            fmt::format("{} in {} launches; {} needs {}",
-                        faster_or_slower(found),
-                        launches_of(comparison),
-                        to_string(found),
-                        kFullLaunches));
-  if (!total_time_agrees(effect))
-    because(ReasonCode::TotalTimeDisagrees,
-            fmt::format("{} by the median step, but not by total time{}: {} {}",
-                        faster_or_slower(found),
-                        effect.tail ? ", since rare long steps turn the sign" : "",
-                        effect_text(effect.throughput),
-                        interval_text(effect.throughput.judged)));
+  std::ranges::move(why_undecided(effect, sesoi), std::back_inserter(verdict.reasons));
+  if (verdict.speed == Speed::NoEffect)
+    verdict.reasons.push_back(
+        {ReasonCode::WithinSesoi,
+         fmt::format("the whole interval is within +-{}", share_text(sesoi))});
 }
 
 void explain_work(Comparison& comparison, double sesoi) {
@@ -232,10 +236,10 @@ double smallest_gain(ClaimMetric metric,
 }
 
 // Why the rule decides nothing: what the interval contains beside the claim, or instead of it.
-std::string why_undecided(ClaimMetric metric,
-                          const Interval& claimed,
-                          const Interval& measured,
-                          double smallest) {
+std::string why_claim_undecided(ClaimMetric metric,
+                                const Interval& claimed,
+                                const Interval& measured,
+                                double smallest) {
   const double least = least_claimed(claimed, smallest);
   const std::string claim = least == claimed.lower ? claimed_range_text(metric, claimed)
                                                    : gain_text(metric, least) + " or more";
@@ -266,9 +270,7 @@ Reason why_time_decides_nothing(const ClaimResult& result, const Comparison& com
   const double by_total = gain_of(*metric, comparison.effect->throughput.value);
   const Interval& gain = *result.gain_judged;
   if ((gain.lower > 0 && by_total <= 0) || (gain.upper < 0 && by_total >= 0))
-    return {ReasonCode::TotalTimeDisagrees,
-            fmt::format("the median step and total time disagree: by total time {}",
-                        effect_text(comparison.effect->throughput))};
+    return total_time_disagrees(*comparison.effect);
   return {};
 }
 
@@ -305,27 +307,23 @@ Speed judge_speed(const Estimate& theta, double sesoi) {
 }
 
 Speed decided_speed(const Effect& effect, double sesoi) {
-  const Speed found = judge_speed(effect.theta, sesoi);
-  const bool differs = found == Speed::Faster || found == Speed::Slower;
-  return differs && !(has_full_launches(effect) && total_time_agrees(effect)) ? Speed::Inconclusive
-                                                                              : found;
+  return why_undecided(effect, sesoi).empty() ? judge_speed(effect.theta, sesoi)
+                                              : Speed::Inconclusive;
 }
 
-std::string inconclusive_text(const Effect& effect, double sesoi) {
-  std::string text = fmt::format("undecided: the interval {} includes 0 and exceeds +-{}",
-                                 interval_text(effect.theta.judged),
-                                 share_text(sesoi));
-  if (!effect.mde)
-    return text +
-           fmt::format(
-               "; how small an effect the run can detect (MDE) is not known from {}: {} are needed",
-               launch_count_text(effect.launches.size()),
-               kFullLaunches);
-  text += fmt::format("; this run can detect {}", share_text(std::expm1(*effect.mde)));
-  const auto& needed = effect.launches_for_sesoi;
-  if (needed && *needed > static_cast<int>(effect.launches.size()))
-    text += fmt::format("; detecting {} needs about {} launches", share_text(sesoi), *needed);
-  return text;
+std::vector<Reason> why_undecided(const Effect& effect, double sesoi) {
+  const Speed found = judge_speed(effect.theta, sesoi);
+  if (found == Speed::NoEffect) return {};
+  if (found == Speed::Inconclusive)
+    return {{ReasonCode::IntervalHoldsZero, inconclusive_text(effect, sesoi)}};
+  std::vector<Reason> reasons;
+  if (!has_full_launches(effect))
+    reasons.push_back({ReasonCode::Provisional,
+                       fmt::format("the interval excludes 0 in {}; a decision needs {}",
+                                   launch_count_text(effect.launches.size()),
+                                   kFullLaunches)});
+  if (!total_time_agrees(effect)) reasons.push_back(total_time_disagrees(effect));
+  return reasons;
 }
 
 void judge(Comparison& comparison, const CellContext& context) {
@@ -384,7 +382,7 @@ ClaimResult judge_claim(const ClaimRow& claim, const CellView& cell, const Compa
     result.exceeds = decision.exceeds;
     if (decision.state == ClaimState::Undecided)
       result.reason = {ReasonCode::IntervalUndecided,
-                       why_undecided(*metric, claimed, *result.gain_judged, smallest)};
+                       why_claim_undecided(*metric, claimed, *result.gain_judged, smallest)};
     if (Reason open = why_time_decides_nothing(result, comparison); !open.empty()) {
       result.state = ClaimState::Undecided;
       result.exceeds = false;

@@ -22,8 +22,8 @@ Speed judge_speed(const Estimate& theta, double sesoi);
 // The same with what FASTER and SLOWER need besides: kFullLaunches launches, and the median's sign
 // in total time. INCONCLUSIVE where either lacks.
 Speed decided_speed(const Effect& effect, double sesoi);
-// Of an effect that judge_speed calls INCONCLUSIVE: why, and what would decide it.
-std::string inconclusive_text(const Effect& effect, double sesoi);
+// Why a speed is INCONCLUSIVE, and what would decide it; empty where it is decided.
+std::vector<Reason> why_undecided(const Effect& effect, double sesoi);
 
 // Fills comparison.verdict except its claim.
 void judge(Comparison& comparison, const CellContext& context);

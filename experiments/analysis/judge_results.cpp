@@ -132,8 +132,7 @@ CellReport report_cell(const CellView& view,
 
 bool answers(const ClaimRow& claim, const CellView& cell, const VariantPair& pair) {
   if (names_keys(claim))
-    return cell.optimization && cell.optimization->scope == kScopeOfKeys &&
-           key_mismatch(claim, *pair.a, *pair.b).empty();
+    return compares_keys(cell.optimization) && key_mismatch(claim, *pair.a, *pair.b).empty();
   return claim.optimization == cell.cell->optimization && claim.from == pair.a->level &&
          claim.to == pair.b->level;
 }

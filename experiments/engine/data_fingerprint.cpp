@@ -40,11 +40,11 @@ other_data(const LedgerData& data, const CellRow& cell, const std::string& finge
   const auto found = known.find(data_name(cell));
   if (found == known.end() || found->second == fingerprint) return std::nullopt;
   return fmt::format("the data '{}' is not what these results were measured with (now: {}; then: "
-                     "{}). Launches over other data are never mixed: put the data back, or name "
-                     "another directory with --out (`assay run --fork` sets the old results aside)",
+                     "{}). Launches over other data are never mixed: put the data back, {}",
                      found->first,
                      fingerprint,
-                     found->second);
+                     found->second,
+                     kStartAnew);
 }
 
 } // namespace assay

@@ -2,6 +2,8 @@
 
 #include "core/ledger/launch_rules.h"
 #include "core/ledger/stored_config.h"
+#include "experiments/evidence/cell_view.h"
+#include "experiments/evidence/loss/loss.h"
 
 namespace assay {
 
@@ -17,8 +19,12 @@ launch_config(const std::string& config_json, const CellRow& cell, const LaunchT
   if (task.kind != LaunchKind::Timed && task.kind != LaunchKind::Loss) return config_json;
   json config = stored_config(config_json);
   config["seed"] = launch_seed(config.at("seed").get<std::uint64_t>(), task.index);
-  if (task.kind == LaunchKind::Loss) config["steps"] = cell.loss_rounds * cell.loss_steps;
+  if (task.kind == LaunchKind::Loss) config["steps"] = loss_training_steps(cell);
   return config.dump();
+}
+
+LaunchVariant participant(const VariantRow& v) {
+  return {v.id, v.name, v.level, v.role, v.config_json, v.environment, v.worker};
 }
 
 // The variants of a launch. Only times and memory are measured against a second copy of the
@@ -31,22 +37,24 @@ std::vector<LaunchVariant> participants(const LedgerData& data, const LaunchTask
     if (v->role == Role::Control && task.kind != LaunchKind::Timed &&
         task.kind != LaunchKind::Memory)
       continue;
-    result.push_back({v->id,
-                      v->name,
-                      v->level,
-                      v->role,
-                      launch_config(v->config_json, data.cell(task.cell), task),
-                      v->environment,
-                      v->worker});
+    LaunchVariant& added = result.emplace_back(participant(*v));
+    added.config_json = launch_config(v->config_json, data.cell(task.cell), task);
   }
   return result;
 }
 
-// What is expected of a cell's variants; "" where a row of the table says so.
-std::string expected_of_keys(const LedgerData& data, const CellRow& cell) {
-  for (const OptimizationRow& row : data.optimizations)
-    if (row.name == cell.optimization && row.scope == kScopeOfKeys) return row.equivalence;
-  return "";
+// What every launch of a cell has; seed and variants are the launch's own. What is expected of the
+// variants is said where no row of the registry says it.
+LaunchRequest request_of_cell(const LedgerData& data, const CellRow& cell, std::string_view kind) {
+  const OptimizationRow* row = optimization_of(data, cell);
+  LaunchRequest request;
+  request.kind = kind;
+  request.unit = cell.unit;
+  request.optimization = cell.optimization;
+  request.expect = compares_keys(row) ? row->equivalence : "";
+  request.visit_steps = cell.visit_steps;
+  request.discard_steps = cell.discard_steps;
+  return request;
 }
 
 } // namespace
@@ -54,14 +62,8 @@ std::string expected_of_keys(const LedgerData& data, const CellRow& cell) {
 LaunchRequest
 launch_request_of(const LedgerData& data, const Schedule& schedule, const LaunchTask& task) {
   const CellRow& cell = data.cell(task.cell);
-  LaunchRequest request;
-  request.kind = to_string(task.kind);
+  LaunchRequest request = request_of_cell(data, cell, to_string(task.kind));
   request.seed = schedule.launch_seed(cell.name, request.kind, task.index, task.attempt);
-  request.unit = cell.unit;
-  request.optimization = cell.optimization;
-  request.expect = expected_of_keys(data, cell);
-  request.visit_steps = cell.visit_steps;
-  request.discard_steps = cell.discard_steps;
   if (task.kind == LaunchKind::Loss) { // it trains, whatever the cell times
     request.unit = "train_step";
     request.visit_steps = cell.loss_steps;
@@ -88,22 +90,9 @@ request_of_variant(const LedgerData& data, const LaunchRequest& all, std::size_t
 
 LaunchRequest
 reference_request(const LedgerData& data, const CellRow& cell, std::string_view kind) {
-  const VariantRow& reference = *variants_of(data, cell.id).front();
-  LaunchRequest request;
-  request.kind = kind;
+  LaunchRequest request = request_of_cell(data, cell, kind);
   request.seed = data.spec.seed;
-  request.unit = cell.unit;
-  request.optimization = cell.optimization;
-  request.expect = expected_of_keys(data, cell);
-  request.visit_steps = cell.visit_steps;
-  request.discard_steps = cell.discard_steps;
-  request.variants = {{reference.id,
-                       reference.name,
-                       reference.level,
-                       reference.role,
-                       reference.config_json,
-                       reference.environment,
-                       reference.worker}};
+  request.variants = {participant(*variants_of(data, cell.id).front())};
   return request;
 }
 

@@ -229,10 +229,10 @@ void LaunchRunner::greet(Process& process) {
   if (!context_.build.empty() && identity.build != context_.build)
     throw End::bad_input(fmt::format(
         "the worker's build {} is not the one that measured so far ({}): launches of two "
-        "builds are never mixed. "
-        "Use --fork to set the old results aside and start again, or bring that build back",
+        "builds are never mixed. Bring that build back, {}",
         identity.build,
-        context_.build));
+        context_.build,
+        kStartAnew));
   context_.build = identity.build;
 }
 
@@ -244,11 +244,12 @@ void LaunchRunner::check_own_build(const LaunchVariant& variant, const std::stri
   if (measured != context_.data.metrics.end() && measured->detail != build)
     throw End::bad_input(fmt::format(
         "{}: build {} is not the one that measured variant '{}' so far ({}); bring that build "
-        "back, or use --fork to start again",
+        "back, {}",
         variant.worker,
         build,
         variant.name,
-        measured->detail));
+        measured->detail,
+        kStartAnew));
   add_data({outcome_.row.id,
             variant.id,
             kWorkerBuildMetric,

@@ -20,6 +20,7 @@
 #include "core/ledger/ledger.h"
 #include "core/ledger/ledger_schema.h"
 #include "experiments/engine/data_fingerprint.h"
+#include "experiments/evidence/cell_view.h"
 #include "experiments/evidence/continuation.h"
 #include "experiments/evidence/plan_state.h"
 
@@ -180,9 +181,8 @@ Result<std::vector<LedgerData>> read_inputs(const std::vector<std::string>& inpu
 
 // Judged as a sample, or as the training of a seed.
 bool is_judged(const LaunchRow& launch) {
-  if (launch.kind == LaunchKind::Loss) return launch.state == LaunchState::Complete;
-  return launch.kind == LaunchKind::Timed &&
-         (launch.state == LaunchState::Complete || launch.state == LaunchState::Partial);
+  return launch.kind == LaunchKind::Loss ? launch.state == LaunchState::Complete
+                                         : is_counted(launch);
 }
 
 // Launches of one number have the same seed, data and order: a second one is no new sample, and

@@ -7,6 +7,7 @@
 
 #include "core/ledger/covariates.h"
 #include "core/ledger/directory_lock.h"
+#include "core/ledger/launch_rules.h"
 #include "core/ledger/ledger_schema.h"
 #include "core/stopwatch.h"
 #include "core/text.h"
@@ -210,10 +211,10 @@ private:
     if (build_.empty() || missing_launches(data_).empty()) return;
     if (const std::string build = worker_build(options_, log_directory_); build != build_)
       bad_input("these results were measured by build {}, and the worker is build {}: launches of "
-                "two builds are never mixed. Use --fork to set the old results aside "
-                "and start again, or bring that build back",
+                "two builds are never mixed. Bring that build back, {}",
                 build_,
-                build);
+                build,
+                kStartAnew);
   }
 
   std::string why_stop() const {

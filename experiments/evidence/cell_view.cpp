@@ -17,8 +17,7 @@ CellView empty_view(const LedgerData& data, const CellRow& cell) {
   view.cell = &cell;
   view.config = std::make_shared<const nlohmann::json>(stored_config(cell.config_json));
   view.planned_launches = data.planned_launches(cell);
-  for (const OptimizationRow& row : data.optimizations)
-    if (row.name == cell.optimization) view.optimization = &row;
+  view.optimization = optimization_of(data, cell);
   return view;
 }
 
@@ -50,6 +49,16 @@ bool is_counted(const LaunchRow& launch) {
 
 bool by_token(const CellRow& cell) {
   return cell.unit == "token";
+}
+
+const OptimizationRow* optimization_of(const LedgerData& data, const CellRow& cell) {
+  const auto found =
+      std::ranges::find(data.optimizations, cell.optimization, &OptimizationRow::name);
+  return found == data.optimizations.end() ? nullptr : &*found;
+}
+
+bool compares_keys(const OptimizationRow* row) {
+  return row != nullptr && row->scope == kScopeOfKeys;
 }
 
 double units_of(const CellRow& cell, const VisitRow& visit) {

@@ -22,6 +22,10 @@ bool is_counted(const LaunchRow& launch);
 
 // Whether a verdict is about the time of a token: visits may then take other steps and tokens.
 bool by_token(const CellRow& cell);
+// The optimization that a cell compares; nullptr: the ledger lacks it.
+const OptimizationRow* optimization_of(const LedgerData& data, const CellRow& cell);
+// Whether it is values of a matrix's keys; else a row of the registry, or nullptr.
+bool compares_keys(const OptimizationRow* row);
 // What a visit's time is divided by: its counted steps or evaluations, or their tokens.
 double units_of(const CellRow& cell, const VisitRow& visit);
 

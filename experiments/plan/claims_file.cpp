@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <iterator>
 #include <limits>
 #include <map>
 #include <optional>
@@ -397,10 +398,15 @@ void read_file(const std::string& path, ClaimFiles& files, std::vector<std::stri
 
 } // namespace
 
-Result<std::vector<ClaimRow>> load_claim_files(const std::vector<std::string>& files) {
+Result<std::vector<std::vector<ClaimRow>>>
+load_claims_by_file(const std::vector<std::string>& files) {
   ClaimFiles all;
   std::vector<std::string> errors;
-  for (const std::string& file : files) read_file(file, all, errors);
+  std::vector<std::size_t> ends; // of each file's claims
+  for (const std::string& file : files) {
+    read_file(file, all, errors);
+    ends.push_back(all.claims.size());
+  }
   std::map<std::string, std::string> ids; // and where each is
   for (const QuotedClaim& claim : all.claims)
     if (const auto [known, fresh] = ids.emplace(claim.row.id, claim.where); !fresh)
@@ -413,9 +419,19 @@ Result<std::vector<ClaimRow>> load_claim_files(const std::vector<std::string>& f
   for (QuotedClaim& claim : all.claims)
     if (claim.document.empty()) claim.document = document_of(claim.row.source, all.checks);
   attach_source_errors(all.checks, all.claims);
-  std::vector<ClaimRow> rows;
-  for (QuotedClaim& claim : all.claims) rows.push_back(std::move(claim.row));
-  return rows;
+  std::vector<std::vector<ClaimRow>> by_file;
+  for (std::size_t claim = 0; const std::size_t end : ends)
+    for (by_file.emplace_back(); claim < end; ++claim)
+      by_file.back().push_back(std::move(all.claims[claim].row));
+  return by_file;
+}
+
+Result<std::vector<ClaimRow>> load_claim_files(const std::vector<std::string>& files) {
+  Result<std::vector<std::vector<ClaimRow>>> by_file = load_claims_by_file(files);
+  if (!by_file) return by_file.error();
+  std::vector<ClaimRow> all;
+  for (std::vector<ClaimRow>& claims : *by_file) std::ranges::move(claims, std::back_inserter(all));
+  return all;
 }
 
 Result<std::string>

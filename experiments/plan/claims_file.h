@@ -19,7 +19,9 @@ Result<std::vector<ClaimRow>> load_claims(const std::string& directory);
 Result<std::string>
 claims_path(const std::string& file, const std::string& matrix_file, const std::string& directory);
 
-// The same for chosen files.
+// The same for chosen files; and with the claims of each file apart.
 Result<std::vector<ClaimRow>> load_claim_files(const std::vector<std::string>& files);
+Result<std::vector<std::vector<ClaimRow>>>
+load_claims_by_file(const std::vector<std::string>& files);
 
 } // namespace assay

@@ -197,8 +197,11 @@ bool is_utf8(const std::string& text) {
 // Sets a dotted key in the table, making tables on the way. The node that it made.
 Result<const toml::node*> apply_override(toml::table& root, const std::string& text) {
   if (!is_utf8(text))
-    return fail("--set {}: is not valid UTF-8; rename the file, or link to it under another name",
-                printable(text));
+    return fail("--set {}: is not valid UTF-8; {}",
+                printable(text),
+                text.starts_with("base.data=") || text.starts_with("base.tokenizer=")
+                    ? "rename the file, or link to it under another name"
+                    : "write it in UTF-8");
   const std::size_t equals = text.find('=');
   if (equals == std::string::npos || equals == 0)
     return fail("--set {}: write it as key=value, for example base.seq_len=256", printable(text));

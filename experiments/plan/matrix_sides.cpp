@@ -15,14 +15,15 @@ namespace {
 constexpr std::size_t kLongestNames = 120; // of all steps together; files of traces have such names
 
 std::string wrong_variant_name(const std::string& name) {
-  return name == "control"
-             ? "cannot be \"control\", which the report calls the baseline's repetition"
+  return name == kControlName
+             ? fmt::format("cannot be \"{}\", which the report calls the baseline's repetition",
+                           name)
              : wrong_cell_name(name);
 }
 
 std::string wrong_name_of_step(const std::string& name) {
   const std::string wrong = wrong_step_name(name);
-  return wrong.empty() ? wrong_cell_name(name) : wrong;
+  return wrong.empty() ? wrong_variant_name(name) : wrong;
 }
 
 // "K=V\n" of each variable.

@@ -7,6 +7,8 @@
 #include "core/ledger/stored_config.h"
 #include "core/statistics/statistics.h"
 #include "experiments/analysis/report.h"
+#include "experiments/evidence/cell_view.h"
+#include "experiments/evidence/loss/loss.h"
 #include "experiments/evidence/plan_state.h"
 #include "experiments/plan/plan.h"
 #include "experiments/plan/trace_size.h"
@@ -113,15 +115,13 @@ double correlation(const ContrastTerm& x, const ContrastTerm& y) {
 
 std::vector<double> contrast_mde_factors(const LedgerData& plan, const CellRow& cell) {
   std::vector<double> factors;
-  for (const OptimizationRow& row : plan.optimizations)
-    if (row.name == cell.optimization)
-      for (const ContrastRow& contrast : row.contrasts) {
-        double variance = 0;
-        for (const ContrastTerm& x : contrast.terms)
-          for (const ContrastTerm& y : contrast.terms)
-            variance += x.weight * y.weight * correlation(x, y);
-        factors.push_back(std::sqrt(variance));
-      }
+  for (const ContrastRow& contrast : optimization_of(plan, cell)->contrasts) {
+    double variance = 0;
+    for (const ContrastTerm& x : contrast.terms)
+      for (const ContrastTerm& y : contrast.terms)
+        variance += x.weight * y.weight * correlation(x, y);
+    factors.push_back(std::sqrt(variance));
+  }
   return factors;
 }
 
@@ -141,7 +141,7 @@ PlanEstimate estimate(const Plan& plan,
     e.launches = plan.ledger.planned_launches(cell);
     e.rounds = cell.rounds;
     e.loss_seeds = cell.loss_seeds;
-    e.loss_steps = cell.loss_rounds * cell.loss_steps;
+    e.loss_steps = loss_training_steps(cell);
     e.contrast_mde_factors = contrast_mde_factors(plan.ledger, cell);
     std::int64_t activations = 0;
     for (const VariantRow* variant : variants_of(plan.ledger, cell.id)) {

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <string_view>
+#include <utility>
 
 #include "core/text.h"
 #include "experiments/analysis/wording.h"
@@ -16,6 +18,19 @@ namespace {
 using nlohmann::ordered_json;
 
 constexpr std::size_t kIndent = 2;
+
+// Claims that earlier builds named after the section of their source, and their names of today.
+constexpr std::pair<std::string_view, std::string_view> kRenamed[] = {
+    {"grad-scaler-memory", "fp8-memory"},
+    {"grad-scaler-speed", "fp8-throughput"},
+    {"grad-scaler-report-memory", "fp8-report-memory"},
+    {"grad-scaler-report-speed", "fp8-report-throughput"}};
+
+std::string_view id_today(std::string_view id) {
+  for (const auto& [then, now] : kRenamed)
+    if (id == then) return now;
+  return id;
+}
 
 // Board or processor of the launches of a cell that count.
 std::string machine_of(const Report& report, const std::string& cell) {
@@ -32,8 +47,9 @@ std::string board_of(const Report& report, const std::string& cell) { // "": a C
 }
 
 SheetEntry& entry_of(std::vector<SheetEntry>& sheet, const ClaimRow& claim) {
-  const auto found = std::find_if(
-      sheet.begin(), sheet.end(), [&](const SheetEntry& x) { return x.claim.id == claim.id; });
+  const std::string_view id = id_today(claim.id);
+  const auto found =
+      std::ranges::find_if(sheet, [&](const SheetEntry& x) { return x.claim.id == id; });
   if (found != sheet.end()) return *found;
   sheet.push_back({claim, {}, ""});
   return sheet.back();
@@ -104,7 +120,7 @@ std::string why_untested(const SheetEntry& entry, const std::vector<SheetSource>
   if (!names_keys(entry.claim)) return "no cell of these results compares the two levels";
   for (const SheetSource& source : sources)
     for (const ClaimResult& result : source.report.claims)
-      if (result.claim.id == entry.claim.id)
+      if (id_today(result.claim.id) == entry.claim.id)
         return fmt::format("{}: {}", source.directory, result.reason.text);
   return "no cell that was planned with this claim compares one of its keys";
 }

@@ -9,6 +9,7 @@
 #include <set>
 #include <sstream>
 
+#include "core/files/json_difference.h"
 #include "core/files/json_text.h"
 #include "core/ledger/launch_rules.h"
 #include "core/ledger/stored_config.h"
@@ -38,10 +39,6 @@ std::pair<json, json> with_every_key(const std::string& first, const std::string
   const Result<TrainConfig> x = resolve_json(a), y = resolve_json(b);
   if (x && y) return {to_json(*x), to_json(*y)};
   return {with_defaults(a), with_defaults(b)};
-}
-
-std::string value_text(const json& config, const std::string& key) {
-  return config.contains(key) ? short_json(config.at(key)) : "nothing";
 }
 
 template <class Field> Values values_of(const CellView& cell, Field Identity::*field) {
@@ -130,17 +127,10 @@ bool clocks_differ(const std::optional<Clocks>& a, const std::optional<Clocks>& 
 
 std::string config_difference(const std::string& first_json, const std::string& second_json) {
   const auto [first, second] = with_every_key(first_json, second_json);
-  std::set<std::string> keys;
-  for (const json* side : {&first, &second})
-    for (const auto& [key, value] : side->items()) keys.insert(key);
   std::vector<std::string> parts;
-  for (const std::string& key : keys)
-    if (std::ranges::find(kConditions, key) == kConditions.end() &&
-        first.value(key, json()) != second.value(key, json()))
-      parts.push_back(fmt::format("{}: {} in the first, {} in the second",
-                                  key,
-                                  value_text(first, key),
-                                  value_text(second, key)));
+  for (const std::string& key : differing_keys(first, second))
+    if (std::ranges::find(kConditions, key) == kConditions.end())
+      parts.push_back(difference_text(key, first, "in the first", second, "in the second"));
   if (parts.size() > kMostKeys) {
     const std::size_t more = parts.size() - kMostKeys;
     parts.resize(kMostKeys);
@@ -171,7 +161,7 @@ std::vector<Cause> possible_causes(const RunOfCell& first, const RunOfCell& seco
     causes.add("clocks", Values{clocks_text(*first.clocks)}, Values{clocks_text(*second.clocks)});
   add_data(causes, a, b);
   const auto seed = [](const CellView& cell) {
-    return value_text(with_defaults(*cell.config), "seed");
+    return short_json(with_defaults(*cell.config).at("seed"));
   };
   causes.add("seed", seed(a), seed(b));
   causes.add("units per visit",

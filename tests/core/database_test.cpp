@@ -34,15 +34,14 @@ TEST(Database, BindsAndReadsEveryType) {
   EXPECT_FALSE(out.step());
 }
 
-TEST(Database, ErrorsNameFileCauseAndPlace) {
+TEST(Database, ErrorsNameFileAndCauseAndNoPlaceInTheSource) {
   const Database db(":memory:", Database::Mode::Create);
-  const int line = __LINE__ + 2;
   try {
     (void)db.prepare("SELECT x FROM nowhere");
     FAIL();
   } catch (const DatabaseError& error) {
     EXPECT_THAT(error.what(), test::names(":memory::", "table: nowhere"));
-    EXPECT_THAT(error.what(), HasSubstr(fmt::format("database_test.cpp:{}", line)));
+    EXPECT_THAT(error.what(), testing::Not(HasSubstr(".cpp")));
   }
 }
 

@@ -93,10 +93,10 @@ TEST(Claims, TheShippedOnesLoad) {
                           "ema-swap-validation-memory",
                           "ema-swap-validation-time",
                           "ema-swap-validation-faster",
-                          "grad-scaler-memory",
-                          "grad-scaler-speed",
-                          "grad-scaler-report-memory",
-                          "grad-scaler-report-speed",
+                          "fp8-memory",
+                          "fp8-throughput",
+                          "fp8-report-memory",
+                          "fp8-report-throughput",
                           "fp8-report-total-memory",
                           "grad-scaler-convergence",
                           "grad-scaler-report-convergence",
@@ -227,9 +227,8 @@ TEST(Claims, ShippedErrorsBearOnTheClaimsOfTheirSource) {
   EXPECT_THAT(errors("varlen-throughput"), Not(HasSubstr("not 150 h"))); // fits accumulation 8
   EXPECT_THAT(errors("varlen-throughput"), Not(HasSubstr("10.83")));     // of grad_scaler
   EXPECT_THAT(errors("grad-scaler-convergence"), HasSubstr("50304 = 10.83"));
-  EXPECT_THAT(errors("grad-scaler-memory"), test::names("x0.8889, not x0.7", "x0.7 to 0.75"));
-  EXPECT_THAT(errors("grad-scaler-report-memory"),
-              test::names("x0.7778 to 0.8889", "x0.7 to 0.75"));
+  EXPECT_THAT(errors("fp8-memory"), test::names("x0.8889, not x0.7", "x0.7 to 0.75"));
+  EXPECT_THAT(errors("fp8-report-memory"), test::names("x0.7778 to 0.8889", "x0.7 to 0.75"));
   EXPECT_THAT(errors("varlen-report"), test::names("x1.091 to 1.1", "not x1.12"));
   for (const char* id : {"ema-swap-memory", "ema-swap-validation-memory"})
     EXPECT_THAT(errors(id), test::names("8 GB, not", "not 5 GB")) << id;

@@ -455,7 +455,9 @@ TEST(Matrix, LimitsAndBytesThatAreNoText) {
   EXPECT_EQ(matrix->limits.pairs, 0.3);
   EXPECT_FALSE(parse_matrix(head + "[limits]\nstael = 0.1\n", "m.toml"));
   EXPECT_THAT(parse_matrix(head, "m.toml", {"experiment.name=a\xff"}).error().message,
-              HasSubstr("UTF-8"));
+              testing::AllOf(HasSubstr("UTF-8"), testing::Not(HasSubstr("file"))));
+  EXPECT_THAT(parse_matrix(head, "m.toml", {"base.data=a\xff"}).error().message,
+              HasSubstr("rename the file"));
 }
 
 } // namespace

@@ -49,16 +49,27 @@ bool holds_ledger(const fs::path& directory) {
   return fs::exists(directory / ledger_schema::kFileName, ignored);
 }
 
+// Results that cannot be read do not hide the others.
+struct Unread {
+  void add(const std::string& message) {
+    print_error(message);
+    any = true;
+  }
+  bool any = false;
+};
+
 // Each directory itself, or the results directories in it.
-std::vector<std::string> results_in(const std::vector<std::string>& named) {
+std::vector<std::string> results_in(const std::vector<std::string>& named, Unread& unread) {
   std::vector<std::string> found;
   for (const std::string& directory : named) {
     std::error_code error;
-    if (const std::string why = why_unreachable(directory); !why.empty())
-      bad_input("{}: {}", directory, why);
+    if (const std::string why = why_unreachable(directory); !why.empty()) {
+      unread.add(fmt::format("{}: {}", directory, why));
+      continue;
+    }
     if (!fs::is_directory(directory, error)) {
       if (named.size() == 1 || !fs::exists(directory, error))
-        bad_input("{}: no such directory", directory);
+        unread.add(directory + ": no such directory");
       continue; // a file beside results, from results/*
     }
     if (holds_ledger(directory)) {
@@ -68,7 +79,7 @@ std::vector<std::string> results_in(const std::vector<std::string>& named) {
     for (const fs::directory_entry& inner : fs::directory_iterator(directory, error))
       if (holds_ledger(inner.path())) found.push_back(inner.path().string());
   }
-  if (found.empty())
+  if (found.empty() && !unread.any)
     bad_input("no results directory among {}: none contains {}",
               fmt::join(named, ", "),
               ledger_schema::kFileName);
@@ -85,13 +96,10 @@ const LaunchRow* last_launch(const Report& report, const std::string& cell) {
   return last;
 }
 
-void add_entries(std::vector<Entry>& entries, const std::string& directory, bool alone) {
-  Result<LedgerData> data = read_ledger(directory);
-  if (!data && !alone) { // one damaged ledger does not hide the others
-    fmt::print(stderr, "warning: left out: {}\n", printable(data.error().message));
-    return;
-  }
-  const Report report = judge_results(value_or_throw(std::move(data)));
+void add_entries(std::vector<Entry>& entries, const std::string& directory, Unread& unread) {
+  const Result<LedgerData> data = read_ledger(directory);
+  if (!data) return unread.add(data.error().message);
+  const Report report = judge_results(*data);
   for (const CellReport& cell : report.cells) {
     const LaunchRow* last = last_launch(report, cell.cell.name);
     for (const Comparison& comparison : cell.comparisons)
@@ -237,12 +245,13 @@ void print_groups(TextWriter& out, const std::vector<Entry>& entries) {
     out.line("directories are in " + folder);
 }
 
-void print_log(const LogOptions& options) {
+int print_log(const LogOptions& options) {
   std::vector<Entry> entries;
-  const std::vector<std::string> directories = results_in(options.directories);
-  for (const std::string& directory : directories)
-    add_entries(entries, directory, directories.size() == 1);
-  if (entries.empty()) bad_input("none of these results can be read");
+  Unread unread;
+  for (const std::string& directory : results_in(options.directories, unread))
+    add_entries(entries, directory, unread);
+  const int exit_code = unread.any ? kBadInput : kOk;
+  if (entries.empty()) return exit_code;
   if (!options.cell.empty()) {
     std::vector<std::string> cells;
     for (const Entry& entry : entries) cells.push_back(entry.cell);
@@ -257,7 +266,7 @@ void print_log(const LogOptions& options) {
     json rows = json::array();
     for (const Entry& entry : entries) rows.push_back(entry_json(entry));
     print_json({{"entries", rows}});
-    return;
+    return exit_code;
   }
   TextWriter out(options.terminal.style());
   if (const TableRows rows = wide_table(entries); table_width(rows) <= out.width())
@@ -265,11 +274,12 @@ void print_log(const LogOptions& options) {
   else
     print_groups(out, entries);
   fmt::print("{}", out.take());
+  return exit_code;
 }
 
 } // namespace
 
-void add_log(CLI::App& app) {
+void add_log(CLI::App& app, int& exit_code) {
   CLI::App* command = app.add_subcommand(
       "log", "how comparisons changed over time: one line per cell, comparison and results");
   auto options = std::make_shared<LogOptions>();
@@ -279,7 +289,7 @@ void add_log(CLI::App& app) {
   command->add_option("--cell", options->cell, "only this cell");
   command->add_flag("--json", options->json, "print JSON");
   options->terminal.add_to(*command);
-  command->callback([options] { print_log(*options); });
+  command->callback([options, &exit_code] { exit_code = print_log(*options); });
 }
 
 } // namespace assay::cli

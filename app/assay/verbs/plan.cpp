@@ -26,6 +26,7 @@
 #include "experiments/analysis/wording.h"
 #include "experiments/engine/probe.h"
 #include "experiments/engine/stop_signal.h"
+#include "experiments/evidence/cell_view.h"
 #include "experiments/evidence/plan_state.h"
 #include "experiments/report/text_layout.h"
 #include "experiments/report/text_sections.h"
@@ -103,9 +104,8 @@ std::optional<Probes> probe(const Plan& plan) {
 
 // The row of a cell's design, or nullptr.
 const OptimizationRow* design_of(const Plan& plan, std::int64_t cell) {
-  for (const OptimizationRow& row : plan.ledger.optimizations)
-    if (row.name == plan.ledger.cell(cell).optimization && !row.design.empty()) return &row;
-  return nullptr;
+  const OptimizationRow* row = optimization_of(plan.ledger, plan.ledger.cell(cell));
+  return row == nullptr || row->design.empty() ? nullptr : row;
 }
 
 // Of ln(time ratio).

@@ -69,10 +69,10 @@ public:
     if (checkpoint) {
       check_schedule(checkpoint->meta);
       if (const std::string keys = changed_keys(config_, checkpoint->meta.config); !keys.empty())
-        fmt::print(stderr,
-                   "warning: other keys than {} was trained with: {}; it goes on with them\n",
-                   options.resume,
-                   keys);
+        print_error(fmt::format("other keys than {} was trained with: {}; it goes on with them",
+                                options.resume,
+                                keys),
+                    "warning");
     }
     checkpoint_every_ = options.checkpoint_every.value_or(
         checkpoint && checkpoint->meta.checkpoint_every > 0 ? checkpoint->meta.checkpoint_every
@@ -86,7 +86,7 @@ public:
     set_threads(config_);
     source_ = open_data(config_);
     if (const std::string warning = little_data(source_, config_); !warning.empty())
-      fmt::print(stderr, "warning: {}\n", warning);
+      print_error(warning, "warning");
     stream_ = std::make_unique<DataStream>(source_, config_, Split::Train);
     trainer_ = std::make_unique<Trainer>(config_);
     if (checkpoint) restore(*checkpoint);
@@ -139,27 +139,27 @@ private:
     const double before = learning_rate(meta.config, meta.step),
                  now = learning_rate(config_, meta.step);
     if (now != before)
-      fmt::print(stderr,
-                 "warning: the learning rate jumps from {:.6g} to {:.6g} at step {}: its schedule "
-                 "was of {} steps and is of {}\n",
-                 before,
-                 now,
-                 meta.step + 1,
-                 meta.config.steps,
-                 config_.steps);
+      print_error(fmt::format("the learning rate jumps from {:.6g} to {:.6g} at step {}: its "
+                              "schedule was of {} steps and is of {}",
+                              before,
+                              now,
+                              meta.step + 1,
+                              meta.config.steps,
+                              config_.steps),
+                  "warning");
   }
 
   void print_start(std::int64_t first) const {
     const std::string skipped = source_.corpus->skipped().text();
-    fmt::print(stderr,
-               "{} parameters, {} to {} steps, a checkpoint every {}, {} documents{}, {}\n",
-               model_size(config_).parameters,
-               first,
-               config_.steps,
-               checkpoint_every_,
-               source_.corpus->size(),
-               skipped.empty() ? "" : ", " + skipped,
-               config_.device == Device::Cuda ? identity().gpu : identity().cpu);
+    print_note(
+        fmt::format("{} parameters, {} to {} steps, a checkpoint every {}, {} documents{}, {}",
+                    model_size(config_).parameters,
+                    first,
+                    config_.steps,
+                    checkpoint_every_,
+                    source_.corpus->size(),
+                    skipped.empty() ? "" : ", " + skipped,
+                    config_.device == Device::Cuda ? identity().gpu : identity().cpu));
   }
 
   [[noreturn]] void refuse_loss(const TrainProgress& progress) const {
@@ -212,11 +212,10 @@ private:
       return kIncomplete;
     }
     if (trainer_->step_index() == first)
-      fmt::print(stderr,
-                 "nothing left to do: the checkpoint is at step {} of {}; to train on, give a "
-                 "greater --steps\n",
-                 first,
-                 config_.steps);
+      print_note(fmt::format("nothing left to do: the checkpoint is at step {} of {}; to train on, "
+                             "give a greater --steps",
+                             first,
+                             config_.steps));
     if (!options_.json) fmt::print("{}\n", printable(path));
     return kOk;
   }

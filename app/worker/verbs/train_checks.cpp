@@ -8,6 +8,7 @@
 #include <set>
 #include <vector>
 
+#include "core/files/json_difference.h"
 #include "core/files/shell_text.h"
 #include "core/result.h"
 #include "model/config/family_config.h"
@@ -117,9 +118,10 @@ std::string changed_keys(const TrainConfig& given, const TrainConfig& trained) {
                                                "eval_batches"};
   const nlohmann::json now = to_json(given), then = to_json(trained);
   std::vector<std::string> changed;
-  for (const auto& [key, value] : now.items())
-    if (!elsewhere.contains(key) && then.at(key) != value)
-      changed.push_back(fmt::format("{} = {} (was {})", key, value.dump(), then.at(key).dump()));
+  for (const std::string& key : differing_keys(now, then))
+    if (!elsewhere.contains(key))
+      changed.push_back(
+          fmt::format("{} = {} (was {})", key, now.at(key).dump(), then.at(key).dump()));
   return fmt::format("{}", fmt::join(changed, ", "));
 }
 

@@ -163,6 +163,10 @@ std::size_t final_visits(std::size_t visits) {
   return std::min(visits, std::max(kFewestFinalVisits, share));
 }
 
+int loss_training_steps(const CellRow& cell) {
+  return cell.loss_rounds * cell.loss_steps;
+}
+
 std::size_t first_judged_visit(const CellRow& cell) {
   const auto visits = static_cast<std::size_t>(cell.loss_rounds);
   const auto steps = static_cast<std::size_t>(std::max(1, cell.loss_steps));
@@ -180,7 +184,7 @@ std::string why_no_loss_counts(const CellRow& cell) {
                      cell.loss_steps,
                      cell.loss_steps == 1 ? "" : "s",
                      configured(cell, "warmup_steps"),
-                     cell.loss_rounds * cell.loss_steps);
+                     loss_training_steps(cell));
 }
 
 std::vector<LossCurve> loss_curves(const CellView& cell) {
@@ -209,7 +213,7 @@ std::optional<LossTest> loss_test(const CellView& view,
   LossTest test;
   const std::string equivalence = view.equivalence();
   if (equivalence == "objective") test.rule = LossRule::NonInferiority;
-  test.steps = cell.loss_rounds * cell.loss_steps;
+  test.steps = loss_training_steps(cell);
   test.final_steps = (static_cast<std::size_t>(cell.loss_rounds) - first_judged_visit(cell)) *
                      static_cast<std::size_t>(cell.loss_steps);
   SeedLosses losses = seed_losses(view, a, b);

@@ -16,6 +16,8 @@
 
 namespace assay {
 
+// Optimizer steps of a variant in a loss launch.
+int loss_training_steps(const CellRow& cell);
 // The final loss is the mean over the last 5 % of the visits, at least 3 of them.
 inline constexpr double kFinalShare = 0.05;
 inline constexpr std::size_t kFewestFinalVisits = 3;

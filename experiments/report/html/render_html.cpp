@@ -3,6 +3,7 @@
 
 #include "core/text.h"
 #include "experiments/analysis/wording.h"
+#include "experiments/evidence/loss/loss.h"
 #include "experiments/report/html/html_section.h"
 #include "experiments/report/html/html_style.h"
 #include "experiments/report/html/svg.h"
@@ -83,6 +84,31 @@ std::vector<ForestRow> forest_rows(const Report& report) {
   return rows;
 }
 
+// The launches of a comparison on one axis, for a page too narrow for their pairs.
+std::vector<ForestRow> launch_rows(const CellReport& cell, const Comparison& comparison) {
+  const Effect& effect = comparison.effect ? *comparison.effect : *comparison.effect_all;
+  std::vector<ForestRow> rows;
+  for (const LaunchPairs& launch : comparison.pairs.launches)
+    for (const LaunchEffect& one : effect.launches)
+      if (one.launch == launch.launch)
+        rows.push_back({fmt::format("launch {}", launch.index),
+                        cell.cell.name,
+                        fmt::format("{} pairs", one.pairs),
+                        change_text(std::expm1(one.theta)),
+                        one.theta,
+                        one.interval,
+                        band_of(cell),
+                        std::nullopt,
+                        false});
+  return rows;
+}
+
+// One of the two is shown, by the width of the page.
+std::string two_shapes(const std::string& wide, const std::string& narrow) {
+  return "<div class=\"wide has-narrow\">" + wide + "</div><div class=\"narrow\">" + narrow +
+         "</div>\n";
+}
+
 std::string verdict_html(const Verdict& verdict) {
   return fmt::format("<span class=\"verdict {}\">{}</span>",
                      to_string(headline(verdict).tone),
@@ -112,12 +138,15 @@ std::string comparison_card(const Report& report, std::size_t i, std::size_t j) 
       records += section_html(section);
     else
       out += section_body_html(section);
-  if (comparison.effect_all) {
-    out += "<div class=\"wide\">" + pairs_svg(comparison, band_of(cell)) + "</div>";
-    out += "<p class=\"muted\">Change of time of each pair, by launch. Line: median of the launch; "
-           "shade: its exact 95 % interval; grey: 95 % interval of the A/A control; crosses: "
-           "excluded pairs; triangles: beyond the axis.</p>\n";
-  }
+  if (comparison.effect_all)
+    out +=
+        two_shapes(pairs_svg(comparison, band_of(cell)) +
+                       "<p class=\"muted\">Change of time of each pair, by launch. Line: median "
+                       "of the launch; shade: its exact 95 % interval; grey: 95 % interval of "
+                       "the A/A control; crosses: excluded pairs; triangles: beyond the axis.</p>",
+                   forest_svg(launch_rows(cell, comparison), ForestShape::Narrow) +
+                       "<p class=\"muted\">Median change of time of each launch with its exact "
+                       "95 % interval; grey: 95 % interval of the A/A control.</p>");
   return out + explanation_html(comparison) + records + "</section>\n";
 }
 
@@ -134,7 +163,7 @@ std::string loss_card(const CellReport& cell) {
       h(cell.cell.name),
       cell.loss_launches,
       cell.cell.loss_seeds,
-      cell.cell.loss_rounds * cell.cell.loss_steps,
+      loss_training_steps(cell.cell),
       h(cell.comparisons.empty() ? "the baseline" : cell.comparisons.front().a),
       cell.cell.loss_margin,
       loss_svg(cell));
@@ -165,23 +194,24 @@ std::string comparisons(const Report& report) {
 std::string effects(const Report& report) {
   const auto rows = forest_rows(report);
   if (rows.empty()) return "";
-  return "<h2>Effects on time</h2>\n<div class=\"wide forest\">" +
-         forest_svg(rows, ForestShape::Wide) + "</div><div class=\"narrow forest\">" +
-         forest_svg(rows, ForestShape::Narrow) +
+  return "<h2>Effects on time</h2>\n<div class=\"forest\">" +
+         two_shapes(forest_svg(rows, ForestShape::Wide), forest_svg(rows, ForestShape::Narrow)) +
          "</div><p class=\"muted\"><span class=\"key point\"></span>effect with " +
          fmt::format("{:.4g} %", 100 * (1 - report.judged_alpha)) +
          " interval over launches<span class=\"key claimed\"></span>claimed range<span class=\"key "
          "band\"></span>95 % interval of the A/A control</p>\n";
 }
 
-// What the colours of verdicts mean; each of them has its word too.
+// What the colours of verdicts mean, each of which has its word too, and where words are explained.
+// Not at the end, where a printer would give the line a page of its own.
 std::string tone_legend() {
   return "<p class=\"muted\">Colours of verdicts: <span class=\"good\">green</span>: faster with "
          "training unharmed, or a claim confirmed; <span class=\"mixed\">amber</span>: a gain that "
          "misses its claim, or a claim kept at a cost; <span class=\"neutral\">grey</span>: not "
          "decided, or quality unproven; <span class=\"bad\">red</span>: slower, harmed, rejected, "
          "or "
-         "a claim refuted.</p>\n";
+         "a claim refuted. " +
+         h(kWordsLine) + "</p>\n";
 }
 
 } // namespace
@@ -211,7 +241,7 @@ std::string render_html(const Report& report) {
   out += comparisons(report) + "<section class=\"records\"><h2>Records</h2>\n" + records;
   out += "<details><summary>matrix</summary><pre>" + h(report.spec.matrix_toml) +
          "</pre></details>\n</section>\n";
-  return out + "<p class=\"muted\">" + h(kWordsLine) + "</p>\n</main></body></html>\n";
+  return out + "</main></body></html>\n";
 }
 
 } // namespace assay

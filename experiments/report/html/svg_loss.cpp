@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "core/text.h"
+#include "experiments/evidence/loss/loss.h"
 #include "experiments/evidence/loss/loss_lines.h"
 #include "experiments/report/html/svg.h"
 #include "experiments/report/html/svg_marks.h"
@@ -126,7 +127,7 @@ std::string in_words(const std::vector<LossBundle>& all, double steps) {
 std::string loss_svg(const CellReport& cell) {
   const std::vector<LossBundle> all = loss_bundles(cell.loss_curves);
   if (all.empty()) return "";
-  const double end = static_cast<double>(cell.cell.loss_rounds) * cell.cell.loss_steps;
+  const double end = loss_training_steps(cell.cell);
   const LossRange range = loss_range(all);
   const Scale x{0, end, kLeft, kRight}, y{range.low, range.high, kBottom, kTop};
   std::string out =

@@ -113,6 +113,8 @@ TEST_F(DesignPlanTest, MistakesNameTheirLine) {
               test::names("m.toml:10", "names", "120"));
   EXPECT_THAT(mistake(cell("ladder", "base = {}\n" + kSteps)),
               test::names("m.toml:11", "\"base\""));
+  EXPECT_THAT(mistake(cell("ladder", "control = {}\n" + kSteps)),
+              test::names("m.toml:11", "\"control\""));
   EXPECT_THAT(mistake(cell("ladder", "\"a+b\" = {}\n" + kSteps)), test::names("m.toml:11", "'+'"));
   EXPECT_THAT(mistake(cell("ladder", "x = 3\n" + kSteps)), test::names("m.toml:11", "'x'", "set"));
   EXPECT_THAT(mistake(cell("ladder", "x = { set = { lrr = 1 } }\n" + kSteps)),

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Runs a program in a terminal of COLUMNS columns and fails if a line that it rewrites is wider.
+"""Runs a program in a terminal of COLUMNS columns and fails if a line is wider, or one that it rewrites fills it.
 
 usage: terminal_width.py COLUMNS PROGRAM [ARGUMENT...]
 """
@@ -23,8 +23,10 @@ try:
 except OSError:  # the terminal's other side is closed
     pass
 code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-shown = [part.split("\r\n")[0] for part in output.decode().split("\r\033[K")[1:]]
-lines = [re.sub("\033\\[[0-9;]*[A-Za-z]", "", line) for line in shown]
-widest = max(map(len, lines), default=0)
-print(f"widest line: {widest} of {columns} columns")
-sys.exit(code if widest < columns and lines else 1)
+parts = output.decode().split("\r\033[K")
+rewritten = [part.split("\r\n")[0] for part in parts[1:]]
+others = parts[0].split("\r\n") + [line for part in parts[1:] for line in part.split("\r\n")[1:]]
+widths = [[len(re.sub("\033\\[[0-9;]*[A-Za-z]", "", line)) for line in lines] for lines in (rewritten, others)]
+widest = [max(group, default=0) for group in widths]
+print(f"widest lines: {widest[0]} rewritten, {widest[1]} other, of {columns} columns")
+sys.exit(code if rewritten and widest[0] < columns and widest[1] <= columns else 1)

@@ -1,0 +1,62 @@
+// Builds the rows of a plan cell by cell: the state that the steps of make_plan() share. The steps
+// themselves: plan.cpp (order and rows), planner_checks.cpp (what a cell names), planner_shape.cpp
+// (how often and how long it measures), planner_claims.cpp.
+#pragma once
+
+#include <algorithm>
+#include <deque>
+#include <string>
+#include <vector>
+
+#include "experiments/plan/drafts.h"
+#include "experiments/plan/plan.h"
+#include "model/config/optimization.h"
+
+namespace assay {
+
+struct Problems {
+  std::vector<std::string> messages;
+  void add(const std::string& message) {
+    if (std::find(messages.begin(), messages.end(), message) == messages.end())
+      messages.push_back(message);
+  }
+};
+
+class Planner {
+public:
+  Planner(const Matrix& matrix, const PlanOptions& options) : matrix_(matrix), options_(options) {}
+
+  Result<Plan> run();
+
+private:
+  void add_cell(const MatrixCell& cell);
+  const Optimization* checked_row(const MatrixCell& cell);
+  const Optimization* row_of_variants(const MatrixCell& cell);
+  void check_data(const TrainConfig& config, const MatrixCell& cell);
+  void lacks(const std::string& what) {
+    if (std::find(plan_.lacks.begin(), plan_.lacks.end(), what) == plan_.lacks.end())
+      plan_.lacks.push_back(what);
+  }
+  std::vector<std::vector<Draft>> groups(const MatrixCell& cell, const std::vector<Draft>& all);
+  void write_cell(const MatrixCell& cell,
+                  const Optimization& row,
+                  const std::string& name,
+                  const std::vector<Draft>& group);
+  void visit_shape(const MatrixCell& cell, const std::vector<Draft>& group, CellRow& row);
+  bool takes_turns(const MatrixCell& cell, const std::vector<Draft>& all);
+  void note_other_tokens(const std::vector<Draft>& group, const CellRow& row);
+  void loss_shape(const MatrixCell& cell, const Optimization& optimization, CellRow& row);
+  void add_claims();
+  void add_claim(ClaimRow claim);
+  void add_key_claim(ClaimRow claim);
+  void finish_spec();
+
+  const Matrix& matrix_;
+  const PlanOptions& options_;
+  Problems problems_;
+  Plan plan_;
+  std::deque<Optimization> own_rows_; // of cells with variants
+  bool any_gpu_ = false;
+};
+
+} // namespace assay

@@ -1,0 +1,104 @@
+// What a cell names: its optimization and levels, its training data and tokenizer.
+#include <filesystem>
+#include <set>
+
+#include "core/file_kind.h"
+#include "core/text.h"
+#include "experiments/plan/key_comparison.h"
+#include "experiments/plan/planner.h"
+#include "model/config/key_variants.h"
+
+namespace assay {
+
+namespace {
+
+// Where the matrix gives the path of the training data, or "".
+std::string place_of_data(const Matrix& matrix, const MatrixCell& cell) {
+  for (const std::vector<ConfigValue>* values : {&cell.set, &matrix.base})
+    for (const ConfigValue& value : *values)
+      if (value.key == "data" && value.where.starts_with(matrix.file + ":")) return value.where;
+  return "";
+}
+
+// What is wrong with the training data, or "".
+std::string wrong_data(const std::string& data, const std::string& place) {
+  if (data.empty()) return "no training data: give --data PATH, or `data` under [base]";
+  const std::string path = printable(data),
+                    of = "the training data" + (place.empty() ? "" : ", " + place);
+  std::error_code ignored;
+  if (const std::string why = why_unreachable(data); !why.empty())
+    return fmt::format("{}: {} ({})", path, why, of);
+  if (!std::filesystem::exists(data, ignored))
+    return fmt::format("{}: no such file or directory ({})", path, of);
+  if (const std::string why = why_no_plain_file(data);
+      !why.empty() && !std::filesystem::is_directory(data, ignored))
+    return fmt::format("{}: {}; training data are files or a directory", path, why);
+  return "";
+}
+
+} // namespace
+
+// The row that a cell's variants are; nullptr where they make none.
+const Optimization* Planner::row_of_variants(const MatrixCell& cell) {
+  Result<Optimization> row = assay::row_of_variants(cell);
+  if (!row) {
+    problems_.add(row.error().message);
+    return nullptr;
+  }
+  own_rows_.push_back(std::move(*row));
+  return &own_rows_.back();
+}
+
+const Optimization* Planner::checked_row(const MatrixCell& cell) {
+  if (!cell.variants.empty() || cell.design) return row_of_variants(cell);
+  const Result<const Optimization*> row = optimizations().lookup(cell.optimization);
+  if (!row) {
+    problems_.add(fmt::format(
+        "{}: {}; `assay list` shows all", cell.place({"optimization"}), row.error().message));
+    return nullptr;
+  }
+  const std::set<std::string> switched = switched_keys(**row);
+  for (const ConfigValue& value : cell.set)
+    if (switched.contains(value.key))
+      problems_.add(
+          fmt::format("{}: '{}' is what optimization '{}' switches; remove it, or choose `levels`",
+                      value.where,
+                      value.key,
+                      cell.optimization));
+  std::vector<std::string> names;
+  for (const Level& level : (*row)->levels) names.push_back(level.name);
+  bool known = true;
+  const auto check_level = [&](const std::string& level, const std::string& key) {
+    if ((*row)->level(level) != nullptr) return;
+    known = false;
+    problems_.add(fmt::format("{}: unknown level '{}' of optimization '{}'{}; it has: {}",
+                              cell.place({key}),
+                              printable(level),
+                              cell.optimization,
+                              did_you_mean(level, names),
+                              fmt::join(names, ", ")));
+  };
+  if (!cell.reference.empty()) check_level(cell.reference, "reference");
+  for (const std::string& level : cell.levels) check_level(level, "levels/" + level);
+  return known ? *row : nullptr;
+}
+
+void Planner::check_data(const TrainConfig& config, const MatrixCell& cell) {
+  const std::string wrong = wrong_data(config.data, place_of_data(matrix_, cell));
+  if (config.data.empty() && !options_.needs_data)
+    lacks("training data: --data PATH");
+  else if (!wrong.empty())
+    problems_.add(wrong);
+  if (std::error_code ignored;
+      config.tokenizer != "bytes" && !std::filesystem::exists(config.tokenizer, ignored)) {
+    const std::string remedy =
+        "make it with `assay tokenizer train`, or --set base.tokenizer=bytes";
+    if (options_.needs_data)
+      problems_.add(
+          fmt::format("{}: no such file (the tokenizer): {}", printable(config.tokenizer), remedy));
+    else
+      lacks(fmt::format("the tokenizer {}: {}", printable(config.tokenizer), remedy));
+  }
+}
+
+} // namespace assay

@@ -1,0 +1,182 @@
+// How a cell measures: its groups by memory, visits, turns and loss launches.
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "core/ledger/launch_rules.h"
+#include "core/text.h"
+#include "experiments/evidence/cell_view.h"
+#include "experiments/evidence/effect.h"
+#include "experiments/evidence/loss/loss.h"
+#include "experiments/plan/key_comparison.h"
+#include "experiments/plan/memory_groups.h"
+#include "experiments/plan/planner.h"
+#include "model/config/key_variants.h"
+
+namespace assay {
+
+namespace {
+
+constexpr double kMemoryShare = 0.70; // of host or device memory that replicas may take
+constexpr int kRoundsCpu = 40, kRoundsGpu = 60;
+// Units of a visit. A train step on the CPU passes all it uses through the caches, so none has to
+// be discarded; an evaluation, and whatever follows another process, runs on what that left there.
+constexpr int kCountedGpu = 4, kCountedInTurnCpu = 2, kDiscard = 1, kFewestStepsGpu = 4;
+constexpr int kMostStepsInCommon = 16;
+constexpr double kAbsurdMargin = 1; // nats per token: e times the perplexity counts as none
+
+std::int64_t host_memory() {
+  return std::int64_t{::sysconf(_SC_PHYS_PAGES)} * std::int64_t{::sysconf(_SC_PAGE_SIZE)};
+}
+
+std::vector<TrainConfig> configs(const std::vector<Draft>& drafts) {
+  std::vector<TrainConfig> result;
+  for (const Draft& draft : drafts) result.push_back(draft.config);
+  return result;
+}
+
+// The fewest steps of the baseline, from `least`, whose tokens every variant takes in whole steps;
+// `least` where that would take many.
+int steps_in_common(const std::vector<Draft>& group, int least) {
+  const std::int64_t tokens = step_tokens(group.front().config);
+  for (int steps = least; steps < least + kMostStepsInCommon; ++steps)
+    if (std::ranges::all_of(group, [&](const Draft& draft) {
+          return tokens * steps % step_tokens(draft.config) == 0;
+        }))
+      return steps;
+  return least;
+}
+
+// K of a visit of the baseline, where the matrix does not say.
+int default_visit_steps(const std::vector<Draft>& group, const CellRow& row) {
+  const bool gpu = group.front().config.device == Device::Cuda;
+  const bool discards = gpu || row.turns || row.unit == "evaluation";
+  int counted = gpu ? kCountedGpu : row.turns ? kCountedInTurnCpu : 1;
+  if (by_token(row)) counted = steps_in_common(group, counted);
+  return counted + (discards || counted > 1 ? kDiscard : 0);
+}
+
+} // namespace
+
+// As many levels beside the reference and its control as fit the memory.
+std::vector<std::vector<Draft>> Planner::groups(const MatrixCell& cell,
+                                                const std::vector<Draft>& all) {
+  const bool gpu = all.front().config.device == Device::Cuda;
+  const std::int64_t memory = gpu                               ? options_.device_memory_bytes
+                              : options_.host_memory_bytes != 0 ? options_.host_memory_bytes
+                                                                : host_memory();
+  if (memory == 0) return {all};
+  const auto limit = static_cast<std::int64_t>(kMemoryShare * static_cast<double>(memory));
+  const std::string limit_text = human_bytes(static_cast<double>(limit));
+  std::vector<std::vector<Draft>> result;
+  for (const std::vector<std::size_t>& indices : memory_groups(configs(all), limit)) {
+    std::vector<Draft> group;
+    for (const std::size_t i : indices) group.push_back(all[i]);
+    if (const std::int64_t bytes = group_bytes(configs(group)); bytes > limit)
+      problems_.add(
+          fmt::format("{}: cell '{}' needs {} for level '{}', its reference and the control; 70 % "
+                      "of this {}'s memory is {}. Choose a smaller preset or fewer rows",
+                      cell.where,
+                      printable(cell.name),
+                      human_bytes(static_cast<double>(bytes)),
+                      group.back().level->name,
+                      gpu ? "GPU" : "machine",
+                      limit_text));
+    result.push_back(std::move(group));
+  }
+  if (result.size() > 1)
+    plan_.notes.push_back(
+        fmt::format("cell '{}' is split into {} groups, each with its own reference and control: "
+                    "all together they need {}, and {} are to be used",
+                    cell.name,
+                    result.size(),
+                    human_bytes(static_cast<double>(group_bytes(configs(all)))),
+                    limit_text));
+  return result;
+}
+
+// Visits of a token cell differ in steps, so that their tokens are alike.
+void Planner::note_other_tokens(const std::vector<Draft>& group, const CellRow& row) {
+  const int counted = row.visit_steps - row.discard_steps;
+  const std::int64_t baseline = step_tokens(group.front().config), tokens = counted * baseline;
+  for (const Draft& draft : group) {
+    const std::int64_t own = step_tokens(draft.config),
+                       other = own * steps_of_equal_tokens(baseline, own, counted);
+    if (other != tokens)
+      plan_.notes.push_back(
+          fmt::format("cell '{}': a visit of '{}' counts {} tokens, the baseline's {}",
+                      row.name,
+                      draft.level->name,
+                      other,
+                      tokens));
+  }
+}
+
+bool Planner::takes_turns(const MatrixCell& cell, const std::vector<Draft>& all) {
+  const std::string why = why_own_processes(cell, all);
+  if (why.empty()) return matrix_.interleave == Interleave::Turns;
+  plan_.notes.push_back(fmt::format(
+      "cell '{}': each variant runs in a process of its own, since {}", cell.name, why));
+  return true;
+}
+
+void Planner::visit_shape(const MatrixCell& cell, const std::vector<Draft>& group, CellRow& row) {
+  const bool gpu = group.front().config.device == Device::Cuda;
+  row.rounds = cell.rounds.value_or(matrix_.rounds.value_or(gpu ? kRoundsGpu : kRoundsCpu));
+  row.visit_steps =
+      cell.visit_steps.value_or(matrix_.visit_steps.value_or(default_visit_steps(group, row)));
+  row.discard_steps = cell.discard_steps.value_or(
+      matrix_.discard_steps.value_or(row.visit_steps == 1 ? 0 : kDiscard));
+  row.launches = cell.launches.value_or(matrix_.launches);
+  // Stages of steps with other tokens do not add up to a difference.
+  row.traced_rounds = by_token(row) ? 0 : matrix_.traced_rounds;
+  if (row.discard_steps >= row.visit_steps)
+    problems_.add(
+        fmt::format("{}: cell '{}': discard_steps = {} leaves nothing of visit_steps = {}",
+                    cell.place({"discard_steps", "visit_steps"}),
+                    printable(cell.name),
+                    row.discard_steps,
+                    row.visit_steps));
+  if (gpu && (row.visit_steps < kFewestStepsGpu || row.discard_steps < 1))
+    problems_.add(fmt::format("{}: cell '{}': a visit on a GPU takes at least {} steps with the "
+                              "first discarded; leave visit_steps and discard_steps out",
+                              cell.place({"visit_steps", "discard_steps"}),
+                              printable(cell.name),
+                              kFewestStepsGpu));
+}
+
+// Levels that are equal bit by bit lose the same, so such a cell trains for it only if it asks.
+void Planner::loss_shape(const MatrixCell& cell, const Optimization& optimization, CellRow& row) {
+  const bool by_default = optimization.equivalence != Equivalence::Bitwise;
+  const std::optional<LossSettings>& settings =
+      cell.quality || !by_default ? cell.quality : matrix_.quality;
+  if (!settings || settings->seeds == 0) return;
+  if (by_token(row)) {
+    const std::string why = fmt::format(
+        "cell '{}': no loss launches: after equal steps its variants have trained on other tokens",
+        printable(row.name));
+    return cell.quality ? problems_.add(cell.place({"quality"}) + ": " + why)
+                        : plan_.notes.push_back(why);
+  }
+  row.loss_seeds = settings->seeds;
+  row.loss_rounds = settings->steps / settings->every;
+  row.loss_steps = settings->every;
+  row.loss_margin = settings->margin;
+  if (const std::string why = why_no_loss_counts(row); !why.empty())
+    problems_.add(fmt::format("{}: cell '{}': [quality]: {}; raise `steps`, or lower `every` or "
+                              "warmup_steps",
+                              cell.place({"quality"}),
+                              printable(row.name),
+                              why));
+  const auto note = [&](const std::string& text) {
+    plan_.notes.push_back(fmt::format("cell '{}': [quality]: {}", row.name, text));
+  };
+  if (static_cast<std::size_t>(row.loss_seeds) < kFewestSeeds)
+    note(fmt::format("seeds = {} decides nothing about quality; {} are the fewest that can",
+                     row.loss_seeds,
+                     kFewestSeeds));
+  if (row.loss_margin >= kAbsurdMargin)
+    note(fmt::format("margin = {} nats per token lets nearly any training pass", row.loss_margin));
+}
+
+} // namespace assay

@@ -1,0 +1,88 @@
+// What a plan makes of [quality]: which cells train for their loss, how long, and what is refused.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "tests/experiments/plan/plan_fixture.h"
+#include "tests/names.h"
+
+namespace assay {
+namespace {
+
+using test::kHead;
+using test::PlanTest;
+using test::small_plan;
+using testing::Contains;
+using testing::HasSubstr;
+using testing::Not;
+
+const std::string kQuality = "[quality]\nseeds = 5\nsteps = 40\nevery = 4\nmargin = 0.03\n";
+
+TEST_F(PlanTest, LossLaunchesOfRowsThatMayDiffer) {
+  const std::string cells = "[[cell]]\noptimization = \"varlen\"\n"       // objective
+                            "[[cell]]\noptimization = \"grad_scaler\"\n"; // bitwise
+  const Plan plan = small_plan(scratch_, kHead + cells + kQuality);
+  const CellRow& varlen = plan.ledger.cells.at(0);
+  EXPECT_EQ(varlen.loss_seeds, 5);
+  EXPECT_EQ(varlen.loss_rounds, 10);
+  EXPECT_EQ(varlen.loss_steps, 4);
+  EXPECT_DOUBLE_EQ(varlen.loss_margin, 0.03);
+  EXPECT_EQ(plan.ledger.cells.at(1).loss_seeds, 0) << "equal bit by bit unless it asks";
+  const Plan asked = small_plan(scratch_, kHead + cells + "quality = { seeds = 6 }\n" + kQuality);
+  EXPECT_EQ(asked.ledger.cells.at(1).loss_seeds, 6);
+  EXPECT_DOUBLE_EQ(asked.ledger.cells.at(1).loss_margin, 0.03);
+  EXPECT_EQ(small_plan(scratch_, kHead + cells).ledger.cells.at(0).loss_seeds, 0);
+}
+
+TEST_F(PlanTest, RefusesLossLaunchesThatCanShowNothing) {
+  const std::string cell =
+      kHead + "[[cell]]\noptimization = \"varlen\"\n[quality]\nmargin = 0.03\n";
+  const auto problem_of = [&](const std::string& quality) { return problem(cell + quality); };
+  EXPECT_THAT(problem_of("steps = 1\nevery = 1\n"), test::names("0 of at", "least 2"));
+  EXPECT_THAT(problem_of("steps = 20\nevery = 2\n"), HasSubstr("20 warm-up steps"))
+      << "all of it is warm-up";
+  EXPECT_THAT(problem_of("steps = 24\nevery = 4\n"),
+              test::names("cell 'varlen': [quality]:", "1 of at"));
+  EXPECT_EQ(problem_of("steps = 28\nevery = 4\n"), "");
+  EXPECT_EQ(problem_of("steps = 4\nevery = 2\nseeds = 0\n"), "");
+  EXPECT_THAT(small_plan(scratch_, cell + "steps = 40\nseeds = 1\n").notes,
+              Contains(HasSubstr("seeds = 1 ")));
+  std::string absurd = kHead + "[[cell]]\noptimization = \"varlen\"\n" + kQuality;
+  EXPECT_THAT(small_plan(scratch_, absurd).notes, Not(Contains(HasSubstr("[quality]"))));
+  absurd.replace(absurd.find("margin = 0.03"), 13, "margin = 1.50");
+  EXPECT_THAT(small_plan(scratch_, absurd).notes, Contains(HasSubstr("margin = 1.5 ")));
+}
+
+TEST_F(PlanTest, TheHashHoldsWhatTheLossIsJudgedBy) {
+  const std::string cell = kHead + "[[cell]]\noptimization = \"varlen\"\n";
+  const auto hash_of = [&](const std::string& quality) {
+    return small_plan(scratch_, cell + quality).ledger.spec.hash;
+  };
+  const std::string base = hash_of(kQuality);
+  EXPECT_EQ(base, hash_of(kQuality));
+  std::set<std::string> all{base, hash_of("")};
+  for (const auto& [from, to] :
+       std::vector<std::pair<std::string, std::string>>{{"seeds = 5", "seeds = 6"},
+                                                        {"steps = 40", "steps = 44"},
+                                                        {"every = 4", "every = 8"},
+                                                        {"margin = 0.03", "margin = 0.04"}}) {
+    std::string changed = kQuality;
+    all.insert(hash_of(changed.replace(changed.find(from), from.size(), to)));
+  }
+  EXPECT_EQ(all.size(), 6u);
+}
+
+// Three variants without the control, five seeds: 5 (1.2 + 3 (.1 + 40 x .02)) s more.
+TEST_F(PlanTest, EstimatesTheTimeOfLossLaunches) {
+  const std::string cell = kHead + "[[cell]]\noptimization = \"varlen\"\n";
+  const ProbeResult probe{20e6, 1000, 0.1};
+  const PlanEstimate with = estimate(small_plan(scratch_, cell + kQuality), {{1, probe}});
+  const PlanEstimate without = estimate(small_plan(scratch_, cell), {{1, probe}});
+  EXPECT_EQ(with.cells[0].loss_seeds, 5);
+  EXPECT_EQ(with.cells[0].loss_steps, 40);
+  EXPECT_NEAR(*with.seconds - *without.seconds, 5 * (1.2 + 3 * (0.1 + 40 * 0.02)), 1e-9);
+}
+
+} // namespace
+} // namespace assay
