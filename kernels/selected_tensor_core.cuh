@@ -9,11 +9,7 @@ namespace assay {
 constexpr int kWarpsPerBlock = 4;
 constexpr float kLog2E = 1.4426950408889634F, kLn2 = 0.6931471805599453F;
 
-__device__ inline float fast_exp2(float x) {
-  float y;
-  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-  return y;
-}
+using simt::exp2_fast;
 
 // One warp's query and group; lane = 4 r + c.
 struct Place {
@@ -48,10 +44,10 @@ inline unsigned selected_grid(const SelectedProblem& problem) {
 template <int kValue> struct Width { static constexpr int value = kValue; };
 template <class Launch> void dispatch_half(const SelectedProblem& problem, Launch&& launch) {
   const bool bf16 = problem.type == ElementType::Bf16, wide = problem.width == 128;
-  if (bf16 && wide) launch(__nv_bfloat16{}, Width<128>{});
-  if (bf16 && !wide) launch(__nv_bfloat16{}, Width<64>{});
-  if (!bf16 && wide) launch(__half{}, Width<128>{});
-  if (!bf16 && !wide) launch(__half{}, Width<64>{});
+  if (bf16 && wide) launch(Bf16{}, Width<128>{});
+  if (bf16 && !wide) launch(Bf16{}, Width<64>{});
+  if (!bf16 && wide) launch(Fp16{}, Width<128>{});
+  if (!bf16 && !wide) launch(Fp16{}, Width<64>{});
 }
 
 } // namespace assay

@@ -137,16 +137,22 @@ at::Tensor nsa_attention(const NsaInputs& in, const NsaLayoutPtr& layout) {
     v_compressed = nsa_compress(in.v_cmp, layout);
   }
   // Rotation leaves queries and keys in fp32; the 16-bit kernels want the values' type.
-  const bool fast = strided_fits(v_compressed, *layout);
+  const bool fast = strided_fits(in.q, v_compressed, *layout);
   const at::Tensor q = fast ? in.q.to(v_compressed.scalar_type()) : in.q;
   if (fast) k_compressed = k_compressed.to(v_compressed.scalar_type());
-  const at::Tensor blocks = spanned("nsa/select", [&] {
-    return (fast ? strided_select : nsa_select_blocks)(q, k_compressed, *layout, in.scale);
+  at::Tensor lse;
+  const at::Tensor compressed = spanned("nsa/compressed", [&] {
+    if (!fast) return nsa_compressed_attention(q, k_compressed, v_compressed, layout, in.scale);
+    const VarlenResult result = strided_attention(q, k_compressed, v_compressed, layout, in.scale);
+    lse = result.lse;
+    return result.out;
   });
-  const auto compressed = fast ? strided_attention : nsa_compressed_attention;
+  const at::Tensor blocks = spanned("nsa/select", [&] {
+    return fast ? strided_select(q, k_compressed, lse, *layout, in.scale)
+                : nsa_select_blocks(q, k_compressed, *layout, in.scale);
+  });
   return nsa_mix(
-      {spanned("nsa/compressed",
-               [&] { return compressed(q, k_compressed, v_compressed, layout, in.scale); }),
+      {compressed,
        spanned("nsa/selected",
                [&] {
                  return nsa_selected_attention(

@@ -73,19 +73,6 @@ void check_kernel_limits(const at::Tensor& q, const at::Tensor& k, const Selecti
               block);
 }
 
-// Contiguous and on a 16-byte border, as the kernels load it.
-at::Tensor loadable(const at::Tensor& x) {
-  const at::Tensor packed = x.contiguous();
-  return reinterpret_cast<std::uintptr_t>(packed.const_data_ptr()) % 16 == 0 ? packed
-                                                                             : packed.clone();
-}
-
-ElementType element_type(const at::Tensor& x) {
-  return x.scalar_type() == at::kBFloat16 ? ElementType::Bf16
-         : x.scalar_type() == at::kHalf   ? ElementType::Fp16
-                                          : ElementType::Fp32;
-}
-
 SelectedProblem
 problem_of(const Call& call, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) {
   const Selection& selection = call.selection;
@@ -98,7 +85,7 @@ problem_of(const Call& call, const at::Tensor& q, const at::Tensor& k, const at:
   else
     problem.blocks = selection.chosen.const_data_ptr<std::int64_t>();
   problem.document_start = selection.document_start.const_data_ptr<std::int32_t>();
-  problem.type = element_type(q);
+  problem.type = element_type(q.scalar_type());
   problem.tokens = static_cast<int>(q.size(0));
   problem.heads = static_cast<int>(q.size(1));
   problem.groups = static_cast<int>(k.size(1));
@@ -224,6 +211,18 @@ at::Tensor apply(const at::Tensor& q,
 }
 
 } // namespace
+
+at::Tensor loadable(const at::Tensor& x) {
+  const at::Tensor packed = x.contiguous();
+  return reinterpret_cast<std::uintptr_t>(packed.const_data_ptr()) % 16 == 0 ? packed
+                                                                             : packed.clone();
+}
+
+ElementType element_type(at::ScalarType type) {
+  return type == at::kBFloat16 ? ElementType::Bf16
+         : type == at::kHalf   ? ElementType::Fp16
+                               : ElementType::Fp32;
+}
 
 at::Tensor selected_attention(const at::Tensor& q,
                               const at::Tensor& k,
