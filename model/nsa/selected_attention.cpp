@@ -147,16 +147,16 @@ SelectedBackward kernel_backward(const Call& call,
   const cudaStream_t stream = c10::cuda::getCurrentCUDAStream().stream();
   const at::Tensor grad_out = loadable(grad), grad_q = at::empty_like(q);
   const at::Tensor delta = at::empty_like(forward.lse);
-  const at::Tensor grad_k = at::zeros(k.sizes(), k.options().dtype(at::kFloat)),
-                   grad_v = at::zeros(v.sizes(), v.options().dtype(at::kFloat));
+  const at::Tensor grad_kv = // both in one, for one fill and one cast
+      at::zeros({2, k.size(0), k.size(1), k.size(2)}, k.options().dtype(at::kFloat));
   const SelectedProblem problem = problem_of(call, q, k, v);
   const SelectedGradients gradients{forward.out.const_data_ptr(),
                                     grad_out.const_data_ptr(),
                                     forward.lse.const_data_ptr<float>(),
                                     delta.mutable_data_ptr<float>(),
                                     grad_q.mutable_data_ptr(),
-                                    grad_k.mutable_data_ptr<float>(),
-                                    grad_v.mutable_data_ptr<float>()};
+                                    grad_kv.mutable_data_ptr<float>(),
+                                    grad_kv.mutable_data_ptr<float>() + k.numel()};
   if (problem.type == ElementType::Fp32) {
     launch_selected_backward_fp32(problem, gradients, stream);
     ASSAY_CUDA(cudaGetLastError());
@@ -165,7 +165,8 @@ SelectedBackward kernel_backward(const Call& call,
     ASSAY_CUDA(cudaGetLastError());
     launch_key_gradient(problem, gradients, q.options(), stream);
   }
-  return {grad_q, grad_k.to(k.scalar_type()), grad_v.to(v.scalar_type())};
+  const at::Tensor rounded = grad_kv.to(k.scalar_type());
+  return {grad_q, rounded[0], rounded[1]};
 }
 
 struct SelectedAttention : torch::autograd::Function<SelectedAttention> {
