@@ -71,7 +71,7 @@ template <class T, int kWidth> struct QueryRows {
       lse2[half] = __builtin_huge_valf();
       if (exists && place >= 0)
         lse2[half] = p.lse[(head * p.stride + place % p.stride) * p.compressed + place / p.stride] *
-                     1.4426950408889634F;
+                     simt::kLog2E;
     }
   }
 };
@@ -87,7 +87,7 @@ __device__ __forceinline__ void sum_heads(const SelectProblem& p,
                                           float* sum) {
   const int r = lane / 4, c = lane % 4;
   const bool both = p.heads / p.groups > 8;
-  const float factor = p.scale * 1.4426950408889634F;
+  const float factor = p.scale * simt::kLog2E;
   for (int key = 0; key < seen; key += kKeys) {
     float part[8]; // of keys 8 j + 2 c and the next at 2 j and 2 j + 1
 #pragma unroll

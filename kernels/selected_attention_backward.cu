@@ -50,7 +50,7 @@ template <class T, int kWidth> struct QueryHeads {
 };
 
 template <class T, int kWidth>
-__global__ void __launch_bounds__(kWarpsPerBlock * 32, kWidth == 64 ? 4 : 2)
+__global__ void __launch_bounds__(kWarpsPerBlock * 32, kWidth == 64 ? 2 : 1)
     query_gradient_kernel(SelectedProblem problem, SelectedGradients gradients) {
   const Place place(problem);
   if (!place.exists) return; // whole warps leave; no barrier follows

@@ -57,7 +57,7 @@ __device__ void finish(const SelectedProblem& problem,
 }
 
 template <class T, int kWidth, int kKeys>
-__global__ void __launch_bounds__(kWarpsPerBlock * 32, kWidth == 64 ? 4 : 2)
+__global__ void __launch_bounds__(kWarpsPerBlock * 32, kWidth == 64 ? 2 : 1)
     forward_kernel(SelectedProblem problem, SelectedOutput output) {
   const Place place(problem);
   if (!place.exists) return; // whole warps leave; no barrier follows

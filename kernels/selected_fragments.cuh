@@ -13,7 +13,7 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "kernels/simt.cuh"
+#include "kernels/vectors.cuh"
 
 namespace assay {
 

@@ -70,7 +70,7 @@ template <class T, int kWidth> struct KeyTile {
   std::uint32_t k[kSteps][4], v[kSteps][4];
   float grad_k[kColumns][4], grad_v[kColumns][4]; // columns 8 n + 2 c, 8 n + 2 c + 1
 
-  // `row`: of the warp's first key; rows are groups * kWidth elements apart.
+  // `key`: the warp's first.
   __device__ __forceinline__ void
   load(const SelectedProblem& problem, int key, int group, int r, int c) {
 #pragma unroll
@@ -128,7 +128,7 @@ template <class T, int kWidth> struct KeyTile {
   __device__ __forceinline__ void
   add(const Stage<T, kWidth>& tile, const int (&visible)[2], float scale, int lane) {
     const int r = lane / 4, c = lane % 4;
-    const float factor = scale * 1.4426950408889634F;
+    const float factor = scale * simt::kLog2E;
     float weight[2][4] = {}, grad_score[2][4] = {};
     add_dots(weight, k, tile.q, lane);
     add_dots(grad_score, v, tile.grad, lane);
@@ -137,7 +137,7 @@ template <class T, int kWidth> struct KeyTile {
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
         const int row = 8 * j + 2 * c + (i & 1);
-        const float lse2 = tile.lse[row] * 1.4426950408889634F;
+        const float lse2 = tile.lse[row] * simt::kLog2E;
         const bool sees = r + 8 * (i / 2) < visible[j];
         weight[j][i] = sees ? simt::exp2_fast(weight[j][i] * factor - lse2) : 0.F;
         grad_score[j][i] = weight[j][i] * (grad_score[j][i] - tile.delta[row]);

@@ -47,10 +47,12 @@ at::Tensor SparseAttention::gates(const at::Tensor& q) const {
 // kv [T, 6, G, D]
 at::Tensor
 SparseAttention::sparse(const at::Tensor& q, const at::Tensor& kv, const Segments& segments) const {
-  const Span span("nsa_inputs/ops");
   const Rotary& rotary = *segments.rotary;
-  const at::Tensor keys =
-      apply_rope(kv.narrow(1, 0, 3), rotary.cos.unsqueeze(1), rotary.sin.unsqueeze(1));
+  at::Tensor keys;
+  {
+    const Span span("nsa_inputs/ops");
+    keys = apply_rope(kv.narrow(1, 0, 3), rotary.cos.unsqueeze(1), rotary.sin.unsqueeze(1));
+  }
   const std::vector<at::Tensor> k = keys.unbind(1), v = kv.narrow(1, 3, 3).unbind(1);
   return nsa_attention({.q = q,
                         .k_cmp = k[0],

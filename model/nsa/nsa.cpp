@@ -25,20 +25,11 @@ using torch::autograd::tensor_list;
 struct Compress : torch::autograd::Function<Compress> {
   static at::Tensor forward(AutogradContext* ctx, const at::Tensor& x, const NsaLayoutPtr& layout) {
     ctx->saved_data["layout"] = hold(layout);
-    return x.index_select(0, layout->block_tokens)
-        .view({layout->compressed_blocks, layout->shape.block, x.size(1), x.size(2)})
-        .mean(1);
+    return nsa_block_means(x, *layout);
   }
-
-  // dx_t = sum of dy_i / l over the blocks i with token t.
   static tensor_list backward(AutogradContext* ctx, const tensor_list& grads) {
     const auto& layout = held<NsaLayout>(ctx->saved_data["layout"]);
-    const at::Tensor padded = at::constant_pad_nd(
-        grads[0] / static_cast<double>(layout.shape.block), {0, 0, 0, 0, 0, 1}); // block Nc: none
-    at::Tensor dx = padded.index_select(0, layout.token_blocks[0]);
-    for (std::int64_t j = 1; j < layout.token_blocks.size(0); ++j)
-      dx.add_(padded.index_select(0, layout.token_blocks[j]));
-    return {dx, at::Tensor()};
+    return {nsa_block_means_gradient(grads[0], layout), at::Tensor()};
   }
 };
 
@@ -54,6 +45,21 @@ at::Tensor attend(const at::Tensor& q,
 }
 
 } // namespace
+
+at::Tensor nsa_block_means(const at::Tensor& x, const NsaLayout& layout) {
+  return x.index_select(0, layout.block_tokens)
+      .view({layout.compressed_blocks, layout.shape.block, x.size(1), x.size(2)})
+      .mean(1);
+}
+
+at::Tensor nsa_block_means_gradient(const at::Tensor& dy, const NsaLayout& layout) {
+  const at::Tensor padded = at::constant_pad_nd(dy / static_cast<double>(layout.shape.block),
+                                                {0, 0, 0, 0, 0, 1}); // block Nc: none
+  at::Tensor dx = padded.index_select(0, layout.token_blocks[0]);
+  for (std::int64_t j = 1; j < layout.token_blocks.size(0); ++j)
+    dx.add_(padded.index_select(0, layout.token_blocks[j]));
+  return dx;
+}
 
 at::Tensor nsa_compress(const at::Tensor& x, const NsaLayoutPtr& layout) {
   return Compress::apply(x, layout);

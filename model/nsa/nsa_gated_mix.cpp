@@ -2,6 +2,7 @@
 #include <c10/cuda/CUDAStream.h>
 #include <torch/csrc/autograd/custom_function.h>
 
+#include "core/span.h"
 #include "kernels/cuda_check.h"
 #include "kernels/nsa_inputs.h"
 #include "model/layers/autocast.h"
@@ -165,6 +166,7 @@ at::Tensor nsa_gated_mix(const std::array<at::Tensor, 3>& branches,
                          const NsaGateWeights& gate,
                          const NsaLayoutPtr& layout,
                          bool at_places) {
+  const Span span("nsa_inputs/fused");
   return GatedMix::apply(branches[0],
                          branches[1],
                          branches[2],

@@ -29,7 +29,6 @@ at::Tensor nsa_fused_attention(const at::Tensor& product,
     const Span span(name);
     return run();
   };
-  const Span fused("nsa_inputs/fused");
   const NsaProjected p = spanned(
       "nsa/compress", [&] { return nsa_project(product, rotary, layout, sizes, gate.in.size(0)); });
   const VarlenResult first =

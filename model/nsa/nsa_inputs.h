@@ -48,8 +48,8 @@ at::Tensor nsa_gated_mix(const std::array<at::Tensor, 3>& branches,
                          const NsaLayoutPtr& layout,
                          bool at_places);
 
-// All of the layer between its two products: [T, H, D]. Opens the spans of nsa_attention() and
-// "nsa_inputs/fused".
+// All of the layer between its two products: [T, H, D]. Opens the spans of nsa_attention(), and
+// "nsa_inputs/fused" in both functions above.
 at::Tensor nsa_fused_attention(const at::Tensor& product,
                                const Rotary& rotary,
                                const NsaGateWeights& gate,

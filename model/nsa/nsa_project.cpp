@@ -116,12 +116,6 @@ struct Rows {
         v(all.narrow(1, sizes.heads + 3 * sizes.groups, 3 * sizes.groups)) {}
 };
 
-at::Tensor means(const at::Tensor& x, const NsaLayout& layout) {
-  return x.index_select(0, layout.block_tokens)
-      .view({layout.compressed_blocks, layout.shape.block, x.size(1), x.size(2)})
-      .mean(1);
-}
-
 tensor_list plain_project(const at::Tensor& product,
                           const at::Tensor& cos,
                           const at::Tensor& sin,
@@ -138,21 +132,11 @@ tensor_list plain_project(const at::Tensor& product,
   out[kQCmp] = q.to(type).contiguous();
   out[kQSel] = out[kQCmp].view(q.sizes()), out[kQWin] = out[kQCmp].view(q.sizes());
   out[kMean] = q.unflatten(1, {sizes.groups, -1}).mean(2);
-  out[kKBlocks] = means(k.narrow(1, 0, sizes.groups), layout).to(type);
-  out[kVBlocks] = means(rows.v.narrow(1, 0, sizes.groups), layout).to(type);
+  out[kKBlocks] = nsa_block_means(k.narrow(1, 0, sizes.groups), layout).to(type);
+  out[kVBlocks] = nsa_block_means(rows.v.narrow(1, 0, sizes.groups), layout).to(type);
   out[kKSel] = branch(k, 1), out[kKWin] = branch(k, 2);
   out[kVSel] = branch(rows.v, 1), out[kVWin] = branch(rows.v, 2);
   return out;
-}
-
-// dx_t = sum of dy_i / l over the blocks i with token t.
-at::Tensor means_backward(const at::Tensor& dy, const NsaLayout& layout) {
-  const at::Tensor padded =
-      at::constant_pad_nd(dy / static_cast<double>(layout.shape.block), {0, 0, 0, 0, 0, 1});
-  at::Tensor dx = padded.index_select(0, layout.token_blocks[0]);
-  for (std::int64_t j = 1; j < layout.token_blocks.size(0); ++j)
-    dx.add_(padded.index_select(0, layout.token_blocks[j]));
-  return dx;
 }
 
 at::Tensor plain_project_backward(const tensor_list& given,
@@ -167,10 +151,11 @@ at::Tensor plain_project_backward(const tensor_list& given,
   const at::Tensor shared =
       (mean / static_cast<double>(own)).expand({-1, -1, own, -1}).flatten(1, 2);
   const at::Tensor dq = d[kQCmp] + d[kQSel] + d[kQWin] + shared;
-  const at::Tensor dk = at::cat({means_backward(d[kKBlocks], layout), d[kKSel], d[kKWin]}, 1);
+  const at::Tensor dk =
+      at::cat({nsa_block_means_gradient(d[kKBlocks], layout), d[kKSel], d[kKWin]}, 1);
   return at::cat({apply_rope(dq, cos, back),
                   apply_rope(dk, cos, back),
-                  means_backward(d[kVBlocks], layout),
+                  nsa_block_means_gradient(d[kVBlocks], layout),
                   d[kVSel],
                   d[kVWin]},
                  1)
@@ -212,6 +197,7 @@ NsaProjected nsa_project(const at::Tensor& product,
                          const NsaLayoutPtr& layout,
                          const NsaSizes& sizes,
                          std::int64_t gate_dim) {
+  const Span span("nsa_inputs/fused");
   const bool kernels = takes_kernels(product, *layout, sizes, gate_dim);
   const tensor_list out = Project::apply(product, rotary.cos, rotary.sin, layout, sizes, kernels);
   NsaProjected p;
