@@ -11,46 +11,13 @@
 
 #include <cstdint>
 
+#include "kernels/selected_problem.h"
+
 namespace assay {
-
-enum class ElementType { Fp32, Fp16, Bf16 };
-
-constexpr int kMaxGroupHeads = 16;
-constexpr int kQueriesPerItem = 128; // of one key block, that a thread block takes at a time
-
-struct SelectedProblem {
-  const void* q;              // [T, H, d]
-  const void* k;              // [T, G, d]
-  const void* v;              // [T, G, d]
-  const std::int64_t* blocks; // [T, G, n], counted from the document's start; < 0: unused,
-                              // may repeat; or null, and then
-  const std::int32_t* ranges; // [T, G, n, 2] as ranges_* gives them (model/nsa/nsa_ranges.h)
-  const std::int32_t* document_start; // [T]: the first token of each token's document
-  ElementType type;                   // of q, k, v and out
-  int tokens, heads, groups, width, selected, block_size;
-  float scale; // > 0
-};
-
-// out [T, H, d] in `type`, 0 where nothing is selected; lse fp32 [T, H]: natural log-sum-exp of the
-// scaled scores, -inf where nothing is selected.
-struct SelectedOutput {
-  void* out;
-  float* lse;
-};
 
 void launch_selected_forward(const SelectedProblem& problem,
                              const SelectedOutput& output,
                              cudaStream_t stream);
-
-struct SelectedGradients {
-  const void* out;      // [T, H, d], of the forward
-  const void* grad_out; // [T, H, d]
-  const float* lse;     // [T, H]
-  float* delta;         // [T, H], written: sum over d of grad_out * out
-  void* grad_q;         // [T, H, d], written
-  float* grad_k;        // [T, G, d], added to with atomics: not bitwise from run to run
-  float* grad_v;        // [T, G, d], likewise
-};
 
 // fp32: all three gradients in one pass.
 void launch_selected_backward_fp32(const SelectedProblem& problem,
@@ -58,13 +25,7 @@ void launch_selected_backward_fp32(const SelectedProblem& problem,
                                    cudaStream_t stream);
 
 // fp16 and bf16. First grad_q and delta; then, for every key block, over the queries that selected
-// it. A key block has the place g T + (its first token) among the G T places of the index:
-struct SelectedIndex {
-  const std::int32_t* query_end; // [G T]: cumulative number of queries, up to and with this place
-  const std::int32_t* item_end;  // [G T]: cumulative number of items of <= kQueriesPerItem queries
-  const std::int32_t* queries;   // tokens, place by place
-};
-
+// it.
 void launch_selected_query_gradient(const SelectedProblem& problem,
                                     const SelectedGradients& gradients,
                                     cudaStream_t stream);

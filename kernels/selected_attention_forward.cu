@@ -23,14 +23,14 @@ template <int kTiles> __device__ float2 advance(Running& running, float (&score)
     for (int j = 0; j < kTiles; ++j)
       top = fmaxf(top, fmaxf(score[j][2 * half], score[j][2 * half + 1]));
     top = row_max(top); // finite: a tile has at least one token
-    shrink[half] = fast_exp2(running.top[half] - top);
+    shrink[half] = exp2_fast(running.top[half] - top);
     running.top[half] = top;
     running.sum[half] *= shrink[half];
 #pragma unroll
     for (int j = 0; j < kTiles; ++j)
 #pragma unroll
       for (int i = 2 * half; i < 2 * half + 2; ++i) {
-        score[j][i] = fast_exp2(score[j][i] - top);
+        score[j][i] = exp2_fast(score[j][i] - top);
         running.sum[half] += score[j][i];
       }
   }
@@ -57,7 +57,7 @@ __device__ void finish(const SelectedProblem& problem,
 }
 
 template <class T, int kWidth, int kKeys>
-__global__ void __launch_bounds__(kWarpsPerBlock * 32, kWidth == 64 ? 4 : 2)
+__global__ void __launch_bounds__(kWarpsPerBlock * 32, kWidth == 64 ? 2 : 1)
     forward_kernel(SelectedProblem problem, SelectedOutput output) {
   const Place place(problem);
   if (!place.exists) return; // whole warps leave; no barrier follows

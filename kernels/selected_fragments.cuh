@@ -10,10 +10,10 @@
 //   feeds one to each of eight instructions (`Columns`). Lane c then holds d = 64 m + 16 c … + 15.
 #pragma once
 
-#include <cuda_bf16.h>
-#include <cuda_fp16.h>
-
 #include <cstdint>
+#include <type_traits>
+
+#include "kernels/vectors.cuh"
 
 namespace assay {
 
@@ -37,43 +37,36 @@ template <int kWidth> struct Row {
   }
 };
 
-template <class T> __device__ std::uint32_t pack(float low, float high);
-template <> __device__ inline std::uint32_t pack<__nv_bfloat16>(float low, float high) {
-  const __nv_bfloat162 two = __floats2bfloat162_rn(low, high);
-  return *reinterpret_cast<const std::uint32_t*>(&two);
-}
-template <> __device__ inline std::uint32_t pack<__half>(float low, float high) {
-  const __half2 two = __floats2half2_rn(low, high);
-  return *reinterpret_cast<const std::uint32_t*>(&two);
+// Element types of the kernels.
+struct Bf16 {
+  std::uint16_t bits;
+};
+struct Fp16 {
+  std::uint16_t bits;
+};
+
+template <class T> __device__ __forceinline__ std::uint32_t pack(float low, float high) {
+  if constexpr (std::is_same_v<T, Bf16>)
+    return simt::pack2(low, high);
+  else
+    return simt::pack2_fp16(low, high);
 }
 
-template <class T> __device__ float2 unpack(std::uint32_t word);
-template <> __device__ inline float2 unpack<__nv_bfloat16>(std::uint32_t word) {
-  return __bfloat1622float2(*reinterpret_cast<const __nv_bfloat162*>(&word));
-}
-template <> __device__ inline float2 unpack<__half>(std::uint32_t word) {
-  return __half22float2(*reinterpret_cast<const __half2*>(&word));
+template <class T> __device__ __forceinline__ float2 unpack(std::uint32_t word) {
+  if constexpr (std::is_same_v<T, Bf16>)
+    return simt::unpack2(word);
+  else
+    return simt::unpack2_fp16(word);
 }
 
-template <class T> struct Mma;
-#define ASSAY_MMA(type, name)                                                                      \
-  template <> struct Mma<type> {                                                                   \
-    static __device__ void add(float (&c)[4],                                                      \
-                               std::uint32_t a0,                                                   \
-                               std::uint32_t a1,                                                   \
-                               std::uint32_t a2,                                                   \
-                               std::uint32_t a3,                                                   \
-                               std::uint32_t b0,                                                   \
-                               std::uint32_t b1) {                                                 \
-      asm("mma.sync.aligned.m16n8k16.row.col.f32." name "." name ".f32 "                           \
-          "{%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"                                  \
-          : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])                                         \
-          : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));                                 \
-    }                                                                                              \
-  };
-ASSAY_MMA(__nv_bfloat16, "bf16")
-ASSAY_MMA(__half, "f16")
-#undef ASSAY_MMA
+template <class T>
+__device__ __forceinline__ void
+multiply(float (&c)[4], const std::uint32_t (&a)[4], std::uint32_t b0, std::uint32_t b1) {
+  if constexpr (std::is_same_v<T, Bf16>)
+    simt::mma(c, a, b0, b1);
+  else
+    simt::mma_fp16(c, a, b0, b1);
+}
 
 // c[i][j] += sum over d of A[i][d] B[j][d]: rows r and r+8 of A, row r of B.
 template <class T, int kWidth>
@@ -82,14 +75,13 @@ add_dots(float (&c)[4], const Row<kWidth>& upper, const Row<kWidth>& lower, cons
 #pragma unroll
   for (int m = 0; m < kWidth / 32; ++m)
 #pragma unroll
-    for (int half = 0; half < 4; half += 2)
-      Mma<T>::add(c,
-                  upper.part[m].w[half],
-                  lower.part[m].w[half],
-                  upper.part[m].w[half + 1],
-                  lower.part[m].w[half + 1],
-                  b.part[m].w[half],
-                  b.part[m].w[half + 1]);
+    for (int half = 0; half < 4; half += 2) {
+      const std::uint32_t a[4] = {upper.part[m].w[half],
+                                  lower.part[m].w[half],
+                                  upper.part[m].w[half + 1],
+                                  lower.part[m].w[half + 1]};
+      multiply<T>(c, a, b.part[m].w[half], b.part[m].w[half + 1]);
+    }
 }
 
 // A 16 x 16 matrix as A of the next product, from two 16 x 8 results side by side.
@@ -130,11 +122,8 @@ template <int kWidth> struct Result {
       for (int j = 0; j < 8; ++j) {
         const unsigned pick = (j & 1) != 0 ? 0x7632U : 0x5410U; // both high or both low halves
         const auto& x = rows.part[m];
-        Mma<T>::add(value[m][j],
-                    weights.a[0],
-                    weights.a[1],
-                    weights.a[2],
-                    weights.a[3],
+        multiply<T>(value[m][j],
+                    weights.a,
                     __byte_perm(x[0].w[j / 2], x[1].w[j / 2], pick),
                     __byte_perm(x[2].w[j / 2], x[3].w[j / 2], pick));
       }
@@ -166,31 +155,6 @@ template <int kWidth> struct Result {
         word.w = pack<T>(value[m][6][at], value[m][7][at]);
         *reinterpret_cast<uint4*>(static_cast<char*>(row) + 128 * m + 32 * c + 16 * i) = word;
       }
-  }
-
-  // Row r (lower: r+8), times `factor`, added to the fp32 `row`.
-  __device__ __forceinline__ void add_to(float* row, int c, bool lower, float factor) const {
-#pragma unroll
-    for (int m = 0; m < kWidth / 64; ++m)
-#pragma unroll
-      for (int i = 0; i < 2; ++i)
-#pragma unroll
-        for (int j = 0; j < 8; j += 4) {
-          const int at = i + (lower ? 2 : 0);
-          float* to = row + 64 * m + 16 * c + 8 * i + j;
-          const float4 four = make_float4(value[m][j][at] * factor,
-                                          value[m][j + 1][at] * factor,
-                                          value[m][j + 2][at] * factor,
-                                          value[m][j + 3][at] * factor);
-#if __CUDA_ARCH__ >= 900
-          atomicAdd(reinterpret_cast<float4*>(to), four);
-#else
-          atomicAdd(to, four.x);
-          atomicAdd(to + 1, four.y);
-          atomicAdd(to + 2, four.z);
-          atomicAdd(to + 3, four.w);
-#endif
-        }
   }
 };
 

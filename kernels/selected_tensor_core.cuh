@@ -6,28 +6,27 @@
 
 namespace assay {
 
-constexpr int kWarpsPerBlock = 4;
-constexpr float kLog2E = 1.4426950408889634F, kLn2 = 0.6931471805599453F;
+// Neighbouring queries of one group, which select mostly the same blocks: what one warp loads, the
+// others find in L1.
+constexpr int kWarpsPerBlock = 8;
+constexpr float kLn2 = 0.6931471805599453F;
 
-__device__ inline float fast_exp2(float x) {
-  float y;
-  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-  return y;
-}
+using simt::exp2_fast;
+using simt::kLog2E;
 
 // One warp's query and group; lane = 4 r + c.
 struct Place {
-  int lane, r, c, group, t, group_heads;
+  int lane, r, c, group, group_heads, t;
   bool exists;
 
   __device__ explicit Place(const SelectedProblem& problem)
       : lane(static_cast<int>(threadIdx.x) % 32), r(lane / 4), c(lane % 4),
+        group(static_cast<int>(blockIdx.x) % problem.groups),
         group_heads(problem.heads / problem.groups) {
-    const std::int64_t unit =
-        static_cast<std::int64_t>(blockIdx.x) * kWarpsPerBlock + threadIdx.x / 32;
-    exists = unit < static_cast<std::int64_t>(problem.tokens) * problem.groups;
-    group = static_cast<int>(unit % problem.groups);
-    t = exists ? token_of(problem, unit) : 0;
+    const int place = static_cast<int>(blockIdx.x) / problem.groups * kWarpsPerBlock +
+                      static_cast<int>(threadIdx.x) / 32;
+    exists = place < problem.tokens;
+    t = exists ? problem.tokens - 1 - place : 0; // the last tokens first, as token_of()
   }
   // Of q, out, lse …: the row (t, head of this group).
   __device__ std::int64_t query_row(const SelectedProblem& problem, int head) const {
@@ -40,18 +39,18 @@ template <class T, int kWidth> __device__ const T* row_at(const void* base, std:
 }
 
 inline unsigned selected_grid(const SelectedProblem& problem) {
-  const std::int64_t units = static_cast<std::int64_t>(problem.tokens) * problem.groups;
-  return static_cast<unsigned>((units + kWarpsPerBlock - 1) / kWarpsPerBlock);
+  const int blocks = (problem.tokens + kWarpsPerBlock - 1) / kWarpsPerBlock;
+  return static_cast<unsigned>(blocks * problem.groups);
 }
 
 // Calls launch(T{}, integral_constant width) for the problem's half-precision type and width.
 template <int kValue> struct Width { static constexpr int value = kValue; };
 template <class Launch> void dispatch_half(const SelectedProblem& problem, Launch&& launch) {
   const bool bf16 = problem.type == ElementType::Bf16, wide = problem.width == 128;
-  if (bf16 && wide) launch(__nv_bfloat16{}, Width<128>{});
-  if (bf16 && !wide) launch(__nv_bfloat16{}, Width<64>{});
-  if (!bf16 && wide) launch(__half{}, Width<128>{});
-  if (!bf16 && !wide) launch(__half{}, Width<64>{});
+  if (bf16 && wide) launch(Bf16{}, Width<128>{});
+  if (bf16 && !wide) launch(Bf16{}, Width<64>{});
+  if (!bf16 && wide) launch(Fp16{}, Width<128>{});
+  if (!bf16 && !wide) launch(Fp16{}, Width<64>{});
 }
 
 } // namespace assay

@@ -1,6 +1,6 @@
 // Instructions that kernels share, under plain names. lane = 4 r + c. Fragments of mma.m16n8k16
-// (bf16): A rows r, r+8; columns 2c, 2c+1, 2c+8, 2c+9. B rows 2c, 2c+1, 2c+8, 2c+9; column r. C
-// rows r, r+8; columns 2c, 2c+1. PTX ISA 8.8, section 9.7.14.5. tests/kernels/emulated_cuda.h
+// (bf16, fp16): A rows r, r+8; columns 2c, 2c+1, 2c+8, 2c+9. B rows 2c, 2c+1, 2c+8, 2c+9; column r.
+// C rows r, r+8; columns 2c, 2c+1. PTX ISA 8.8, section 9.7.14.5. tests/kernels/emulated_cuda.h
 // defines the same functions in plain C++, so that a test can run the kernels without a GPU.
 #pragma once
 
@@ -38,6 +38,13 @@ __device__ __forceinline__ std::uint32_t pack2_fp16(float low, float high) {
 }
 __device__ __forceinline__ float2 unpack2(std::uint32_t w) {
   return make_float2(__uint_as_float(w << 16), __uint_as_float(w & 0xffff0000u));
+}
+__device__ __forceinline__ float2 unpack2_fp16(std::uint32_t w) {
+  float low, high;
+  asm("{.reg .b16 l, h; mov.b32 {l, h}, %2; cvt.f32.f16 %0, l; cvt.f32.f16 %1, h;}"
+      : "=f"(low), "=f"(high)
+      : "r"(w));
+  return make_float2(low, high);
 }
 __device__ __forceinline__ std::uint32_t to_tf32(float x) {
   std::uint32_t u;
@@ -88,6 +95,13 @@ mma(float (&c)[4], const std::uint32_t (&a)[4], std::uint32_t b0, std::uint32_t 
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 __device__ __forceinline__ void
+mma_fp16(float (&c)[4], const std::uint32_t (&a)[4], std::uint32_t b0, std::uint32_t b1) {
+  asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, "
+      "{%8,%9}, {%0,%1,%2,%3};"
+      : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+__device__ __forceinline__ void
 mma_tf32(float (&c)[4], const std::uint32_t (&a)[4], std::uint32_t b0, std::uint32_t b1) {
   asm("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, "
       "{%8,%9}, {%0,%1,%2,%3};"
@@ -99,6 +113,20 @@ __device__ __forceinline__ void copy16(void* to, const void* from, bool exists) 
                "l"(from),
                "r"(exists ? 16 : 0)
                : "memory");
+}
+__device__ __forceinline__ void copy4(void* to, const void* from, bool exists) {
+  asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(shared_address(to)),
+               "l"(from),
+               "r"(exists ? 4 : 0)
+               : "memory");
+}
+// Adds four floats in device memory, each atomically.
+__device__ __forceinline__ void add4(float* to, float a, float b, float c, float d) {
+#if __CUDA_ARCH__ >= 900
+  atomicAdd(reinterpret_cast<float4*>(to), make_float4(a, b, c, d));
+#else
+  atomicAdd(to, a), atomicAdd(to + 1, b), atomicAdd(to + 2, c), atomicAdd(to + 3, d);
+#endif
 }
 // One access: nvcc splits the assignment of a uint4 made of four values.
 __device__ __forceinline__ void

@@ -1,5 +1,5 @@
-// Vectors of 4 and 8 elements in one access, rows of a warp, sums over lanes, and the sigmoid: what
-// kernels share that work on neighbouring columns.
+// Vectors of 4 and 8 elements in one access, rotary pairs, rows of a warp, sums over lanes, and the
+// sigmoid: what kernels share that work on neighbouring columns.
 #pragma once
 
 #include <type_traits>
@@ -53,6 +53,24 @@ __device__ __forceinline__ void store(bf16* to, const float (&x)[4]) {
 __device__ __forceinline__ void store(bf16* to, const float (&x)[8]) {
   *reinterpret_cast<uint4*>(to) =
       make_uint4(pack2(x[0], x[1]), pack2(x[2], x[3]), pack2(x[4], x[5]), pack2(x[6], x[7]));
+}
+
+__device__ __forceinline__ void copy8(bf16* to, const bf16* from) {
+  *reinterpret_cast<uint4*>(to) = *reinterpret_cast<const uint4*>(from);
+}
+
+// Four pairs by the angles from `pair` on; sign -1: back.
+__device__ __forceinline__ void
+rotate(float (&x)[8], const float* cos, const float* sin, int pair, float sign) {
+  float c[4], s[4];
+  load(c, cos + pair);
+  load(s, sin + pair);
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    const float a = x[2 * i], b = x[2 * i + 1];
+    x[2 * i] = a * c[i] - sign * b * s[i];
+    x[2 * i + 1] = b * c[i] + sign * a * s[i];
+  }
 }
 
 // A warp's row: a lane's share is columns 4 (lane + 32 i) … + 3; kWords accesses cover the width,

@@ -11,20 +11,6 @@ using namespace simt;
 
 constexpr int kHeadThreads = 256, kHeadWarps = kHeadThreads / 32;
 
-// Four pairs by the angles from `pair` on; sign -1: back.
-__device__ __forceinline__ void
-rotate(float (&x)[8], const float* cos, const float* sin, int pair, float sign) {
-  float c[4], s[4];
-  load(c, cos + pair);
-  load(s, sin + pair);
-#pragma unroll
-  for (int i = 0; i < 4; ++i) {
-    const float a = x[2 * i], b = x[2 * i + 1];
-    x[2 * i] = a * c[i] - sign * b * s[i];
-    x[2 * i + 1] = b * c[i] + sign * a * s[i];
-  }
-}
-
 // The rotary columns of a token's heads, in place. `row`: the token's [heads, plain + rope].
 __device__ __forceinline__ void rotate_heads(bf16* row,
                                              const float* cos,
@@ -43,10 +29,6 @@ __device__ __forceinline__ void rotate_heads(bf16* row,
     rotate(x, cos, sin, first / 2, sign);
     store(at, x);
   }
-}
-
-__device__ __forceinline__ void copy8(bf16* to, const bf16* from) {
-  *reinterpret_cast<uint4*>(to) = *reinterpret_cast<const uint4*>(from);
 }
 
 __global__ void __launch_bounds__(kHeadThreads) latent_heads(Heads p) {

@@ -11,14 +11,27 @@ namespace {
 
 constexpr std::array<std::int64_t, 5> kRooms{64, 96, 128, 192, 256}; // documents
 
+// As kernels/nsa_select.h: blocks of a row, and a warp's 96 KiB.
+bool fits_selection(const TrainConfig& c) {
+  const std::int64_t selection = c.seq_len / c.nsa_select_block + 1;
+  return selection <= 2048 && 4 * (c.seq_len / c.nsa_stride + selection) <= 96 << 10;
+}
+
 } // namespace
 
 std::vector<Need> step_graph_needs() {
   return {
       {"device = cuda: a CPU has no CUDA graphs",
        [](const TrainConfig& c) { return c.device == Device::Cuda; }},
-      {"no native sparse attention: it sizes its tensors on the host",
-       [](const TrainConfig& c) { return !layouts_of(c).blocks; }},
+      {"in family nsa nsa_attention = dense, or nsa_ranges = direct or v2b, head_dim 64 or 128 and "
+       "at most 16 heads in a group, and rows whose blocks fit the kernel that selects: the other "
+       "forms size tensors on the host",
+       [](const TrainConfig& c) {
+         return !layouts_of(c).blocks ||
+                ((c.nsa_ranges == NsaRanges::Direct || c.nsa_ranges == NsaRanges::V2b) &&
+                 (c.head_dim == 64 || c.head_dim == 128) && c.heads / c.kv_groups <= 16 &&
+                 fits_selection(c));
+       }},
       {"ranks = 1: collectives of several ranks are not captured",
        [](const TrainConfig& c) { return c.ranks == 1; }},
       {"delta_form = fused and delta_inputs = fused: the operator forms gather by each batch's "

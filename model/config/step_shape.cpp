@@ -12,10 +12,12 @@ namespace {
 // With step_graph = on, from its code (model/graph): the learning rate, the replay and the copy of
 // its results; of a micro-batch tokens and targets (model/layout/static_batch.cpp). Of documents
 // their borders, chunks (two tables and a position), rotary angles and positions, as far as layers
-// read them; the room behind a table is filled.
+// read them, and the blocks of native sparse attention (model/layout/static_nsa_layout.cpp: five
+// copies, three tables, and the numbers of a token's blocks); the room behind a table is filled.
 constexpr std::int64_t kGraphLaunches = 3, kGraphBatchLaunches = 2;
 constexpr std::int64_t kGraphBorderLaunches = 2, kGraphChunkLaunches = 2 + 2 + 1,
-                       kGraphRotaryLaunches = 3, kGraphPositionLaunches = 1;
+                       kGraphRotaryLaunches = 3, kGraphPositionLaunches = 1,
+                       kGraphBlockLaunches = 5 + 3 * 2 + 3;
 
 std::int64_t graph_launches(const TrainConfig& c) {
   std::int64_t batch = kGraphBatchLaunches;
@@ -23,7 +25,8 @@ std::int64_t graph_launches(const TrainConfig& c) {
     const Layouts layouts = layouts_of(c);
     batch += kGraphBorderLaunches + (layouts.chunks ? kGraphChunkLaunches : 0) +
              (layouts.rotary ? kGraphRotaryLaunches : 0) +
-             (layouts.positions ? kGraphPositionLaunches : 0);
+             (layouts.positions ? kGraphPositionLaunches : 0) +
+             (layouts.blocks ? kGraphBlockLaunches : 0);
   }
   return kGraphLaunches + c.accumulate * batch;
 }

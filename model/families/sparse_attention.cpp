@@ -11,6 +11,7 @@
 #include "model/layers/fp8/fp8_linear.h"
 #include "model/layout/positions.h"
 #include "model/nsa/nsa.h"
+#include "model/nsa/nsa_inputs.h"
 
 namespace assay {
 
@@ -19,7 +20,7 @@ SparseAttention::SparseAttention(ParameterFactory& make,
                                  const TrainConfig& config)
     : heads_(config.heads), groups_(config.kv_groups), head_dim_(config.head_dim),
       dense_(config.nsa_attention == NsaAttention::Dense), ranges_(config.nsa_ranges),
-      scale_(1.0 / std::sqrt(static_cast<double>(config.head_dim))) {
+      inputs_(config.nsa_inputs), scale_(1.0 / std::sqrt(static_cast<double>(config.head_dim))) {
   const std::int64_t d = config.d_model, inner = heads_ * head_dim_;
   const std::int64_t kv = (dense_ ? 2 : 6) * groups_ * head_dim_;
   qkv_proj_ = make.normal(prefix + "qkv_proj", {inner + kv, d}, matrix_std(d, config));
@@ -46,10 +47,12 @@ at::Tensor SparseAttention::gates(const at::Tensor& q) const {
 // kv [T, 6, G, D]
 at::Tensor
 SparseAttention::sparse(const at::Tensor& q, const at::Tensor& kv, const Segments& segments) const {
-  if (segments.sparse == nullptr) internal_error("sparse attention needs a batch prepared for it");
   const Rotary& rotary = *segments.rotary;
-  const at::Tensor keys =
-      apply_rope(kv.narrow(1, 0, 3), rotary.cos.unsqueeze(1), rotary.sin.unsqueeze(1));
+  at::Tensor keys;
+  {
+    const Span span("nsa_inputs/ops");
+    keys = apply_rope(kv.narrow(1, 0, 3), rotary.cos.unsqueeze(1), rotary.sin.unsqueeze(1));
+  }
   const std::vector<at::Tensor> k = keys.unbind(1), v = kv.narrow(1, 3, 3).unbind(1);
   return nsa_attention({.q = q,
                         .k_cmp = k[0],
@@ -83,6 +86,18 @@ SparseAttention::forward(const at::Tensor& x, const Segments& segments, Attentio
   const std::int64_t tokens = x.size(0), inner = heads_ * head_dim_;
   const Rotary& rotary = *segments.rotary;
   const at::Tensor projected = apply_linear(x, qkv_proj_);
+  if (!dense_ && segments.sparse == nullptr)
+    internal_error("sparse attention needs a batch prepared for it");
+  if (!dense_ && inputs_ == NsaInputForm::Fused) {
+    const at::Tensor out = nsa_fused_attention(projected,
+                                               rotary,
+                                               {gate_in_, gate_in_bias_, gate_out_, gate_out_bias_},
+                                               segments.sparse,
+                                               {heads_, groups_},
+                                               scale_,
+                                               ranges_);
+    return apply_linear(out.reshape({tokens, inner}), out_proj_);
+  }
   const std::vector<at::Tensor> parts =
       projected.split_with_sizes({inner, projected.size(1) - inner}, 1);
   const at::Tensor q =

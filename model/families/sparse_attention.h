@@ -28,6 +28,7 @@ private:
   std::int64_t heads_, groups_, head_dim_;
   bool dense_;
   NsaRanges ranges_;
+  NsaInputForm inputs_;
   double scale_;
   at::Tensor
       qkv_proj_; // [H*D + 6*G*D, d_model]: q, then k of the branches, then v of the branches,

@@ -5,6 +5,7 @@
 #include "core/result.h"
 #include "model/layout/chunk_layout.h"
 #include "model/layout/positions.h"
+#include "model/layout/static_nsa_layout.h"
 
 namespace assay {
 
@@ -14,13 +15,6 @@ at::Tensor buffer(const at::Tensor& like, std::int64_t size) {
   std::vector<std::int64_t> sizes = like.sizes().vec();
   sizes[0] = size;
   return at::zeros(sizes, like.options());
-}
-
-// The first elements from `from`, the others `rest`.
-void fill(const at::Tensor& to, const at::Tensor& from, std::int64_t rest) {
-  const std::int64_t given = from.size(0), left = to.size(0) - given;
-  to.narrow(0, 0, given).copy_(from);
-  if (left > 0) to.narrow(0, given, left).fill_(rest);
 }
 
 // Without what only operator forms read.
@@ -39,6 +33,12 @@ std::int64_t segment_count(const Segments& segments) {
 
 } // namespace
 
+void fill_buffer(const at::Tensor& to, const at::Tensor& from, std::int64_t rest) {
+  const std::int64_t given = from.size(0), left = to.size(0) - given;
+  if (given > 0) to.narrow(0, 0, given).copy_(from);
+  if (left > 0) to.narrow(0, given, left).fill_(rest);
+}
+
 StaticBatch::StaticBatch(const Batch& like, Attention path, std::int64_t documents)
     : varlen_(path == Attention::Varlen), documents_(documents) {
   if (path == Attention::MaskDense)
@@ -47,7 +47,7 @@ StaticBatch::StaticBatch(const Batch& like, Attention path, std::int64_t documen
   batch_.bytes = like.bytes;
   if (!varlen_) {
     batch_.rows = like.rows;
-    batch_.rows.sparse.reset(), batch_.rows.causal_mask.reset();
+    batch_.rows.causal_mask.reset();
     if (like.rows.chunks) batch_.rows.chunks = slim(*like.rows.chunks);
     return;
   }
@@ -72,6 +72,7 @@ StaticBatch::StaticBatch(const Batch& like, Attention path, std::int64_t documen
     to.rotary = std::make_shared<const Rotary>(Rotary{cos_, sin_, turn_});
   }
   if (from.positions.defined()) to.positions = positions_ = at::zeros_like(from.positions);
+  if (from.sparse) to.sparse = sparse_ = make_static_nsa_layout(*from.sparse, to);
 }
 
 bool StaticBatch::same_tokens(const Batch& batch) const {
@@ -92,10 +93,10 @@ void StaticBatch::load(const Batch& batch) {
   batch_.targets.copy_(batch.targets);
   if (!varlen_) return;
   const Segments& from = batch.documents;
-  fill(batch_.documents.cu, from.cu, batch.token_count());
+  fill_buffer(batch_.documents.cu, from.cu, batch.token_count());
   if (from.chunks) {
-    fill(spans_, from.chunks->spans, 0);
-    fill(segment_chunks_, from.chunks->segment_chunks, from.chunks->chunks);
+    fill_buffer(spans_, from.chunks->spans, 0);
+    fill_buffer(segment_chunks_, from.chunks->segment_chunks, from.chunks->chunks);
     position_.copy_(from.chunks->position);
   }
   if (from.rotary) {
@@ -103,6 +104,7 @@ void StaticBatch::load(const Batch& batch) {
     turn_.copy_(from.rotary->turn);
   }
   if (from.positions.defined()) positions_.copy_(from.positions);
+  if (from.sparse) load_nsa_layout(*sparse_, *from.sparse);
 }
 
 } // namespace assay

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 
 #include "model/config/train_config.h"
 #include "model/layout/batch.h"
@@ -10,7 +11,7 @@
 namespace assay {
 
 // For layers in their fused forms on a GPU: what operator forms read of a ChunkLayout (gather,
-// scatter, dead, above, taps) stays undefined.
+// scatter, dead, above, taps) or of an NsaLayout stays undefined.
 //
 // Packed: the rows' layout is that of `like`, and every batch must have the same rows. Varlen: room
 // for `documents` of them. Documents that a batch lacks are empty segments behind its last token,
@@ -34,6 +35,10 @@ private:
   Batch batch_;
   // Varlen; undefined: no layer reads it
   at::Tensor spans_, segment_chunks_, position_, cos_, sin_, turn_, positions_;
+  std::shared_ptr<NsaLayout> sparse_;
 };
+
+// The first elements from `from`, the others `rest`.
+void fill_buffer(const at::Tensor& to, const at::Tensor& from, std::int64_t rest);
 
 } // namespace assay

@@ -25,20 +25,11 @@ using torch::autograd::tensor_list;
 struct Compress : torch::autograd::Function<Compress> {
   static at::Tensor forward(AutogradContext* ctx, const at::Tensor& x, const NsaLayoutPtr& layout) {
     ctx->saved_data["layout"] = hold(layout);
-    return x.index_select(0, layout->block_tokens)
-        .view({layout->compressed_blocks, layout->shape.block, x.size(1), x.size(2)})
-        .mean(1);
+    return nsa_block_means(x, *layout);
   }
-
-  // dx_t = sum of dy_i / l over the blocks i with token t.
   static tensor_list backward(AutogradContext* ctx, const tensor_list& grads) {
     const auto& layout = held<NsaLayout>(ctx->saved_data["layout"]);
-    const at::Tensor padded = at::constant_pad_nd(
-        grads[0] / static_cast<double>(layout.shape.block), {0, 0, 0, 0, 0, 1}); // block Nc: none
-    at::Tensor dx = padded.index_select(0, layout.token_blocks[0]);
-    for (std::int64_t j = 1; j < layout.token_blocks.size(0); ++j)
-      dx.add_(padded.index_select(0, layout.token_blocks[j]));
-    return {dx, at::Tensor()};
+    return {nsa_block_means_gradient(grads[0], layout), at::Tensor()};
   }
 };
 
@@ -54,6 +45,21 @@ at::Tensor attend(const at::Tensor& q,
 }
 
 } // namespace
+
+at::Tensor nsa_block_means(const at::Tensor& x, const NsaLayout& layout) {
+  return x.index_select(0, layout.block_tokens)
+      .view({layout.compressed_blocks, layout.shape.block, x.size(1), x.size(2)})
+      .mean(1);
+}
+
+at::Tensor nsa_block_means_gradient(const at::Tensor& dy, const NsaLayout& layout) {
+  const at::Tensor padded = at::constant_pad_nd(dy / static_cast<double>(layout.shape.block),
+                                                {0, 0, 0, 0, 0, 1}); // block Nc: none
+  at::Tensor dx = padded.index_select(0, layout.token_blocks[0]);
+  for (std::int64_t j = 1; j < layout.token_blocks.size(0); ++j)
+    dx.add_(padded.index_select(0, layout.token_blocks[j]));
+  return dx;
+}
 
 at::Tensor nsa_compress(const at::Tensor& x, const NsaLayoutPtr& layout) {
   return Compress::apply(x, layout);
@@ -137,16 +143,22 @@ at::Tensor nsa_attention(const NsaInputs& in, const NsaLayoutPtr& layout) {
     v_compressed = nsa_compress(in.v_cmp, layout);
   }
   // Rotation leaves queries and keys in fp32; the 16-bit kernels want the values' type.
-  const bool fast = strided_fits(v_compressed, *layout);
+  const bool fast = strided_fits(in.q, v_compressed, *layout);
   const at::Tensor q = fast ? in.q.to(v_compressed.scalar_type()) : in.q;
   if (fast) k_compressed = k_compressed.to(v_compressed.scalar_type());
-  const at::Tensor blocks = spanned("nsa/select", [&] {
-    return (fast ? strided_select : nsa_select_blocks)(q, k_compressed, *layout, in.scale);
+  at::Tensor lse;
+  const at::Tensor compressed = spanned("nsa/compressed", [&] {
+    if (!fast) return nsa_compressed_attention(q, k_compressed, v_compressed, layout, in.scale);
+    const VarlenResult result = strided_attention(q, k_compressed, v_compressed, layout, in.scale);
+    lse = result.lse;
+    return result.out;
   });
-  const auto compressed = fast ? strided_attention : nsa_compressed_attention;
+  const at::Tensor blocks = spanned("nsa/select", [&] {
+    return fast ? strided_select(q, k_compressed, lse, *layout, in.scale)
+                : nsa_select_blocks(q, k_compressed, *layout, in.scale);
+  });
   return nsa_mix(
-      {spanned("nsa/compressed",
-               [&] { return compressed(q, k_compressed, v_compressed, layout, in.scale); }),
+      {compressed,
        spanned("nsa/selected",
                [&] {
                  return nsa_selected_attention(

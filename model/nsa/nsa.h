@@ -25,9 +25,13 @@ namespace assay {
 
 using NsaLayoutPtr = std::shared_ptr<const NsaLayout>;
 
-// phi of eq. 7 as a mean: x [T, G, D] (rotated keys, or values) -> [Nc, G, D]. The backward
-// gathers, so that it needs no atomics.
+// phi of eq. 7 as a mean: x [T, G, D] (rotated keys, or values) -> [Nc, G, D].
 at::Tensor nsa_compress(const at::Tensor& x, const NsaLayoutPtr& layout);
+
+// The same without autograd, and its gradient: dx_t = sum of dy_i / l over the blocks i with token
+// t. It gathers, so that it needs no atomics.
+at::Tensor nsa_block_means(const at::Tensor& x, const NsaLayout& layout);
+at::Tensor nsa_block_means_gradient(const at::Tensor& dy, const NsaLayout& layout);
 
 // Scores of a chunk's selection blocks: p_cmp M (eq. 9) summed over the heads of each group (eq.
 // 10). q [T, H, D], k_compressed [Nc, G, D], `index`: of the chunk in layout's lists -> [G,

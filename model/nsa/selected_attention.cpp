@@ -73,19 +73,6 @@ void check_kernel_limits(const at::Tensor& q, const at::Tensor& k, const Selecti
               block);
 }
 
-// Contiguous and on a 16-byte border, as the kernels load it.
-at::Tensor loadable(const at::Tensor& x) {
-  const at::Tensor packed = x.contiguous();
-  return reinterpret_cast<std::uintptr_t>(packed.const_data_ptr()) % 16 == 0 ? packed
-                                                                             : packed.clone();
-}
-
-ElementType element_type(const at::Tensor& x) {
-  return x.scalar_type() == at::kBFloat16 ? ElementType::Bf16
-         : x.scalar_type() == at::kHalf   ? ElementType::Fp16
-                                          : ElementType::Fp32;
-}
-
 SelectedProblem
 problem_of(const Call& call, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) {
   const Selection& selection = call.selection;
@@ -98,7 +85,7 @@ problem_of(const Call& call, const at::Tensor& q, const at::Tensor& k, const at:
   else
     problem.blocks = selection.chosen.const_data_ptr<std::int64_t>();
   problem.document_start = selection.document_start.const_data_ptr<std::int32_t>();
-  problem.type = element_type(q);
+  problem.type = element_type(q.scalar_type());
   problem.tokens = static_cast<int>(q.size(0));
   problem.heads = static_cast<int>(q.size(1));
   problem.groups = static_cast<int>(k.size(1));
@@ -160,16 +147,16 @@ SelectedBackward kernel_backward(const Call& call,
   const cudaStream_t stream = c10::cuda::getCurrentCUDAStream().stream();
   const at::Tensor grad_out = loadable(grad), grad_q = at::empty_like(q);
   const at::Tensor delta = at::empty_like(forward.lse);
-  const at::Tensor grad_k = at::zeros(k.sizes(), k.options().dtype(at::kFloat)),
-                   grad_v = at::zeros(v.sizes(), v.options().dtype(at::kFloat));
+  const at::Tensor grad_kv = // both in one, for one fill and one cast
+      at::zeros({2, k.size(0), k.size(1), k.size(2)}, k.options().dtype(at::kFloat));
   const SelectedProblem problem = problem_of(call, q, k, v);
   const SelectedGradients gradients{forward.out.const_data_ptr(),
                                     grad_out.const_data_ptr(),
                                     forward.lse.const_data_ptr<float>(),
                                     delta.mutable_data_ptr<float>(),
                                     grad_q.mutable_data_ptr(),
-                                    grad_k.mutable_data_ptr<float>(),
-                                    grad_v.mutable_data_ptr<float>()};
+                                    grad_kv.mutable_data_ptr<float>(),
+                                    grad_kv.mutable_data_ptr<float>() + k.numel()};
   if (problem.type == ElementType::Fp32) {
     launch_selected_backward_fp32(problem, gradients, stream);
     ASSAY_CUDA(cudaGetLastError());
@@ -178,7 +165,8 @@ SelectedBackward kernel_backward(const Call& call,
     ASSAY_CUDA(cudaGetLastError());
     launch_key_gradient(problem, gradients, q.options(), stream);
   }
-  return {grad_q, grad_k.to(k.scalar_type()), grad_v.to(v.scalar_type())};
+  const at::Tensor rounded = grad_kv.to(k.scalar_type());
+  return {grad_q, rounded[0], rounded[1]};
 }
 
 struct SelectedAttention : torch::autograd::Function<SelectedAttention> {
@@ -224,6 +212,18 @@ at::Tensor apply(const at::Tensor& q,
 }
 
 } // namespace
+
+at::Tensor loadable(const at::Tensor& x) {
+  const at::Tensor packed = x.contiguous();
+  return reinterpret_cast<std::uintptr_t>(packed.const_data_ptr()) % 16 == 0 ? packed
+                                                                             : packed.clone();
+}
+
+ElementType element_type(at::ScalarType type) {
+  return type == at::kBFloat16 ? ElementType::Bf16
+         : type == at::kHalf   ? ElementType::Fp16
+                               : ElementType::Fp32;
+}
 
 at::Tensor selected_attention(const at::Tensor& q,
                               const at::Tensor& k,

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 
+#include "kernels/selected_problem.h"
 #include "model/layout/batch.h"
 
 namespace assay {
@@ -40,6 +41,10 @@ at::Tensor selected_attention_tensor_form(const at::Tensor& q,
                                           const at::Tensor& v,
                                           const Selection& selection,
                                           double scale);
+
+// What the kernels load: contiguous and on a 16-byte border, copied where x is not.
+at::Tensor loadable(const at::Tensor& x);
+ElementType element_type(at::ScalarType type);
 
 // int32 [T] on the segments' device, for Selection::document_start. Copies from the host: once a
 // batch.

@@ -176,14 +176,18 @@ void nsa(int repeats, std::int64_t tokens) {
                       kNsaQueryChunkCuda));
   const auto run = [&](bool kernels) {
     const at::Tensor k_blocks = nsa_compress(k, layout), v_blocks = nsa_compress(v, layout);
-    const at::Tensor blocks =
-        (kernels ? strided_select : nsa_select_blocks)(q, k_blocks, *layout, scale);
+    VarlenResult compressed;
+    if (kernels)
+      compressed = strided_attention(q, k_blocks, v_blocks, layout, scale);
+    else
+      compressed.out = nsa_compressed_attention(q, k_blocks, v_blocks, layout, scale);
+    const at::Tensor blocks = kernels ? strided_select(q, k_blocks, compressed.lse, *layout, scale)
+                                      : nsa_select_blocks(q, k_blocks, *layout, scale);
     const at::Tensor selected =
         kernels ? nsa_selected_attention(q, k, v, blocks, layout, scale, NsaRanges::Direct)
                 : selected_attention_tensor_form(
                       q, k, v, {blocks, layout->document_start, kBlock}, scale);
-    const auto compressed = kernels ? strided_attention : nsa_compressed_attention;
-    return compressed(q, k_blocks, v_blocks, layout, scale) * gates[0] + selected * gates[1];
+    return compressed.out * gates[0] + selected * gates[1];
   };
   check("NSA", {run(true)}, {run(false)});
   const std::string shape = fmt::format("T {}, {} heads in {} group, d {}, {} blocks of {}, bf16",

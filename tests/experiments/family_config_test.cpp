@@ -105,7 +105,12 @@ TEST(StepGraph, RefusesByNameWhatACaptureCannotContain) {
     EXPECT_NE(message.find(word), std::string::npos) << message;
   };
   expect(refusal([](TrainConfig& c) { c.device = Device::Cpu; }), "device = cuda");
-  expect(refusal([](TrainConfig& c) { c.family = "nsa"; }), "native sparse attention");
+  const auto sparse = [](TrainConfig& c) { c.family = "nsa"; };
+  EXPECT_EQ(refusal(sparse), "");
+  expect(refusal([&](TrainConfig& c) { sparse(c), c.nsa_ranges = NsaRanges::V2a; }), "nsa_ranges");
+  expect(refusal([&](TrainConfig& c) { sparse(c), c.head_dim = 32; }), "head_dim 64 or 128");
+  expect(refusal([&](TrainConfig& c) { sparse(c), c.heads = 34; }), "16 heads in a group");
+  expect(refusal([&](TrainConfig& c) { sparse(c), c.seq_len = 1 << 17; }), "kernel that selects");
   expect(refusal([](TrainConfig& c) { c.ranks = 2; }), "ranks = 1");
   expect(refusal([](TrainConfig& c) { c.delta_form = DeltaForm::Chunked; }), "delta_form = fused");
   expect(refusal([](TrainConfig& c) { c.delta_inputs = DeltaInputs::Ops; }),

@@ -103,6 +103,13 @@ TEST(StepCost, AGraphIsOneLaunchBesideItsInputs) {
   const std::vector<OpCost> rows = step_cost(step_shape(config));
   EXPECT_EQ(total_kernels(rows), 3 + 2 * 2);             // rate, replay, results; tokens, targets
   EXPECT_EQ(total_kernels(documents), 3 + 2 * (2 + 10)); // and the layout of documents
+  TrainConfig sparse;
+  sparse.family = "nsa";
+  sparse.device = Device::Cuda;
+  sparse.precision = Precision::Bf16;
+  sparse.step_graph = StepGraph::On;
+  EXPECT_EQ(total_kernels(step_cost(step_shape(value_or_throw(resolve(sparse))))),
+            3 + 2 + 2 + 3 + 14); // borders, angles, blocks
   EXPECT_GT(total_kernels(off), 500);
   EXPECT_DOUBLE_EQ(total_flops(rows), total_flops(off));
   const auto tokens = static_cast<double>(2 * config.seq_len * config.batch_rows);

@@ -75,6 +75,7 @@ struct Rendezvous {
 };
 struct Copy {
   void* to;
+  std::size_t bytes;
   char data[16];
 };
 struct Fiber {
@@ -209,6 +210,16 @@ inline int atomicMax(int* place, int value) { // fibers are not preempted
   return before;
 }
 
+inline int __popc(unsigned x) {
+  return __builtin_popcount(x);
+}
+template <class T> T min(T a, T b) {
+  return std::min(a, b);
+}
+template <class T> T max(T a, T b) {
+  return std::max(a, b);
+}
+
 inline void __syncthreads() {
   emu::meet(emu::block->all, int(emu::self->tid), nullptr, 0, nullptr);
 }
@@ -230,4 +241,11 @@ template <class T> T __shfl_sync(unsigned, T value, unsigned lane) {
   T all[32];
   emu::warp_gather(value, all);
   return all[lane & 31];
+}
+inline unsigned __ballot_sync(unsigned, bool value) {
+  bool all[32];
+  emu::warp_gather(value, all);
+  unsigned bits = 0;
+  for (unsigned i = 0; i < 32; ++i) bits |= unsigned(all[i]) << i;
+  return bits;
 }

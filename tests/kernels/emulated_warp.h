@@ -49,6 +49,15 @@ inline std::uint32_t fp16_bits(float x) {
 inline std::uint32_t pack2_fp16(float low, float high) {
   return fp16_bits(low) | (fp16_bits(high) << 16);
 }
+inline float fp16_value(std::uint32_t bits) {
+  const auto low = static_cast<std::uint16_t>(bits);
+  _Float16 half;
+  std::memcpy(&half, &low, 2);
+  return static_cast<float>(half);
+}
+inline float2 unpack2_fp16(std::uint32_t w) {
+  return {fp16_value(w & 0xffffu), fp16_value(w >> 16)};
+}
 inline float2 unpack2(std::uint32_t w) {
   return {bf16_value(w & 0xffffu), bf16_value(w >> 16)};
 }
@@ -108,7 +117,12 @@ inline void ldmatrix_t(std::uint32_t (&d)[4], const void* row) {
 struct MmaOperands {
   std::uint32_t a[4], b[2];
 };
-inline void mma(float (&acc)[4], const std::uint32_t (&a)[4], std::uint32_t b0, std::uint32_t b1) {
+template <class Unpack>
+void multiply_16(float (&acc)[4],
+                 const std::uint32_t (&a)[4],
+                 std::uint32_t b0,
+                 std::uint32_t b1,
+                 Unpack unpack) {
   MmaOperands all[32];
   emu::warp_gather(MmaOperands{{a[0], a[1], a[2], a[3]}, {b0, b1}}, all);
   const unsigned lane = emu::self->tid % 32, r = lane / 4, c = lane % 4;
@@ -118,11 +132,18 @@ inline void mma(float (&acc)[4], const std::uint32_t (&a)[4], std::uint32_t b0, 
       for (unsigned k = 0; k < 16; ++k) {
         const unsigned kc = k % 8 / 2, part = k / 8;
         const MmaOperands &x = all[4 * r + kc], &y = all[4 * (2 * c + j) + kc];
-        const float2 av = unpack2(x.a[2 * part + half]), bv = unpack2(y.b[part]);
+        const float2 av = unpack(x.a[2 * part + half]), bv = unpack(y.b[part]);
         sum += (k & 1 ? av.y : av.x) * (k & 1 ? bv.y : bv.x);
       }
       acc[2 * half + j] = sum;
     }
+}
+inline void mma(float (&acc)[4], const std::uint32_t (&a)[4], std::uint32_t b0, std::uint32_t b1) {
+  multiply_16(acc, a, b0, b1, unpack2);
+}
+inline void
+mma_fp16(float (&acc)[4], const std::uint32_t (&a)[4], std::uint32_t b0, std::uint32_t b1) {
+  multiply_16(acc, a, b0, b1, unpack2_fp16);
 }
 // m16n8k8: A rows r, r+8; columns c, c+4 (a0 (r,c), a1 (r+8,c), a2 (r,c+4), a3 (r+8,c+4)); B rows
 // c, c+4; column r.
@@ -142,10 +163,19 @@ mma_tf32(float (&acc)[4], const std::uint32_t (&a)[4], std::uint32_t b0, std::ui
     }
 }
 
-inline void copy16(void* to, const void* from, bool exists) {
-  emu::Copy copy{to, {}};
-  if (exists) std::memcpy(copy.data, from, 16);
+inline void copy_later(void* to, const void* from, bool exists, std::size_t bytes) {
+  emu::Copy copy{to, bytes, {}};
+  if (exists) std::memcpy(copy.data, from, bytes);
   emu::self->open.push_back(copy);
+}
+inline void copy16(void* to, const void* from, bool exists) {
+  copy_later(to, from, exists, 16);
+}
+inline void copy4(void* to, const void* from, bool exists) {
+  copy_later(to, from, exists, 4);
+}
+inline void add4(float* to, float a, float b, float c, float d) { // fibers are not preempted
+  to[0] += a, to[1] += b, to[2] += c, to[3] += d;
 }
 inline void store16(void* to, std::uint32_t a, std::uint32_t b, std::uint32_t c, std::uint32_t d) {
   const std::uint32_t words[4] = {a, b, c, d};
@@ -158,7 +188,7 @@ inline void copies_commit() {
 template <int kLeft> void copies_wait() {
   auto& groups = emu::self->groups;
   while (groups.size() > kLeft) {
-    for (const emu::Copy& copy : groups.front()) std::memcpy(copy.to, copy.data, 16);
+    for (const emu::Copy& copy : groups.front()) std::memcpy(copy.to, copy.data, copy.bytes);
     groups.erase(groups.begin());
   }
 }

@@ -98,6 +98,9 @@ TEST(KernelCounts, FamilyDeltanetMla) {
 TEST(KernelCounts, FamilyNsa) {
   TrainConfig sparse = tiny("nsa", "N");
   expect_counts("N", layer(sparse));
+  TrainConfig fused = sparse;
+  fused.nsa_inputs = NsaInputForm::Fused;
+  expect_counts("N, fused inputs", layer(fused));
   sparse.nsa_attention = NsaAttention::Dense;
   expect_counts("N, dense", layer(sparse));
 }

@@ -4,6 +4,7 @@
 
 #include "core/result.h"
 #include "model/graph/node_spans.h"
+#include "model/layout/nsa_layout.h"
 #include "model/layout/static_batch.h"
 #include "tests/model/model_fixture.h"
 
@@ -109,6 +110,50 @@ TEST(StaticBatch, OfRowsTakesTheirOneLayout) {
   TrainConfig taller = config;
   taller.batch_rows = 3;
   EXPECT_FALSE(fixed.fits(random_batch(taller, 1, {})));
+}
+
+// `fixed` has the blocks of `batch`; those that are missing belong to no token and no document.
+void expect_blocks(const NsaLayout& fixed, const NsaLayout& batch) {
+  for (const auto member :
+       {&NsaLayout::document_start, &NsaLayout::position, &NsaLayout::strided_place})
+    EXPECT_TRUE(at::equal(fixed.*member, batch.*member));
+  EXPECT_TRUE(at::equal(fixed.compressed.first, batch.compressed.first));
+  EXPECT_TRUE(at::equal(fixed.compressed.end, batch.compressed.end));
+  const std::int64_t blocks = batch.compressed_blocks;
+  ASSERT_LE(blocks, fixed.compressed_blocks);
+  const auto begins = [](const at::Tensor& x, const at::Tensor& part) {
+    return at::equal(x.narrow(0, 0, part.size(0)), part);
+  };
+  EXPECT_TRUE(begins(fixed.strided_token, batch.strided_token));
+  EXPECT_TRUE(begins(fixed.block_tokens, batch.block_tokens));
+  EXPECT_TRUE(begins(fixed.compressed_documents.cu, batch.compressed_documents.cu));
+  const std::int64_t rest = fixed.strided_token.size(0) - batch.strided_token.size(0);
+  EXPECT_TRUE(
+      fixed.strided_token.narrow(0, batch.strided_token.size(0), rest).eq(-1).all().item<bool>());
+  EXPECT_EQ(fixed.compressed_documents.cu.max().item<std::int64_t>(), blocks);
+  EXPECT_GE(fixed.compressed_documents.max_len, batch.compressed_documents.max_len);
+  const at::Tensor none = batch.token_blocks.eq(blocks);
+  EXPECT_TRUE(
+      at::equal(fixed.token_blocks, batch.token_blocks.masked_fill(none, fixed.compressed_blocks)));
+}
+
+TEST(StaticBatch, TakesTheBlocksOfSparseAttention) {
+  const TrainConfig config = testing_model::small_nsa(); // two rows of 96 tokens, blocks of 8
+  StaticBatch fixed(random_batch(config, 1, {}), Attention::Varlen, 40);
+  const NsaLayout& layout = *fixed.batch().documents.sparse;
+  const void* before = layout.block_tokens.const_data_ptr();
+  std::vector<std::int32_t> many; // no document has a block
+  for (std::int32_t end = 7; end < 192; end += 7) many.push_back(end);
+  for (const std::vector<std::int32_t>& borders :
+       {std::vector<std::int32_t>{1, 13, 33, 65, 66}, {}, many, {8, 16, 24, 100}}) {
+    const Batch batch = random_batch(config, 2, borders);
+    ASSERT_TRUE(fixed.fits(batch));
+    fixed.load(batch);
+    expect_blocks(layout, *batch.documents.sparse);
+  }
+  EXPECT_EQ(layout.block_tokens.const_data_ptr(), before);
+  StaticBatch rows(random_batch(config, 1, {}), Attention::Packed, 0);
+  EXPECT_TRUE(rows.batch().rows.sparse != nullptr);
 }
 
 class Outer : public SpanSink {

@@ -125,6 +125,33 @@ std::vector<Optimization> attention_rows() {
                  {"attention = packed or varlen: mask_dense has a mask, which these kernels do "
                   "not take",
                   [](const TrainConfig& c) { return c.attention != Attention::MaskDense; }}}},
+      {.name = "nsa_inputs",
+       .summary = "rotary positions, compressed blocks, gates and the mix of branches of native "
+                  "sparse attention in three kernels forward and two backward",
+       .equivalence = Equivalence::Math,
+       .unit = Unit::TrainStep,
+       .on_cuda = "precision=bf16",
+       .gates = {Gate::SameFunction, Gate::Documents},
+       .levels = {{"ops",
+                   "an operator per step, rotation and mix in fp32",
+                   [](TrainConfig& c) { c.nsa_inputs = NsaInputForm::Ops; },
+                   "nsa_inputs/ops"},
+                  {"fused",
+                   "kernels that read the product once and write what each branch takes, and one "
+                   "for gates and mix; the same sums in tensor operations on a CPU",
+                   [](TrainConfig& c) { c.nsa_inputs = NsaInputForm::Fused; },
+                   "nsa_inputs/fused"}},
+       .equality = "logits and gradients within rounding; a changed document leaves all others "
+                   "bit-equal; documents packed equal documents alone",
+       .family = "nsa",
+       .needs = {{"nsa_attention = nsa, or there are no branches",
+                  [](const TrainConfig& c) { return c.nsa_attention == NsaAttention::Nsa; }},
+                 {"for level fused on a GPU bf16 or fp8, head_dim 64 and nsa_gate_dim at most 32",
+                  [](const TrainConfig& c) {
+                    return c.nsa_inputs != NsaInputForm::Fused || c.device == Device::Cpu ||
+                           ((c.precision == Precision::Bf16 || c.precision == Precision::Fp8) &&
+                            c.head_dim == 64 && c.nsa_gate_dim <= 32);
+                  }}}},
       {.name = "nsa_ranges",
        .summary = "selected blocks of native sparse attention become token ranges, or reach "
                   "the kernel as they are",

@@ -1,6 +1,5 @@
 #include "model/layers/attention/varlen_attention.h"
 
-#include <ATen/core/grad_mode.h>
 #include <torch/csrc/autograd/custom_function.h>
 
 #include <algorithm>
@@ -188,33 +187,61 @@ bool takes_flash(const VarlenCall& call, const at::Tensor& q) {
   return is_half(q) && !call.efficient;
 }
 
+// Keeps for the backward pass what the kernel returned; its result comes first.
+tensor_list run_forward(AutogradContext* ctx,
+                        const at::Tensor& q,
+                        const at::Tensor& k,
+                        const at::Tensor& v,
+                        const std::shared_ptr<const VarlenCall>& call) {
+  const tensor_list results = !q.is_cuda()            ? cpu_forward(*call, q, k, v)
+                              : takes_flash(*call, q) ? flash_forward(*call, q, k, v)
+                                                      : efficient_forward(*call, q, k, v);
+  tensor_list kept = results;
+  kept.insert(kept.end(), {q, k, v});
+  ctx->save_for_backward(kept);
+  ctx->saved_data["call"] = hold(call);
+  return results;
+}
+
+// Gradients of q, k, v and nothing for the call.
+tensor_list run_backward(AutogradContext* ctx, const at::Tensor& grad) {
+  const VarlenCall& call = held<VarlenCall>(ctx->saved_data["call"]);
+  tensor_list kept = ctx->get_saved_variables();
+  const at::Tensor v = kept.back(), k = kept[kept.size() - 2], q = kept[kept.size() - 3];
+  kept.resize(kept.size() - 3);
+  const auto run = !q.is_cuda()           ? cpu_backward
+                   : takes_flash(call, q) ? flash_backward
+                                          : efficient_backward;
+  tensor_list result = run(call, grad, q, k, v, kept);
+  result.emplace_back();
+  return result;
+}
+
 struct VarlenAttention : torch::autograd::Function<VarlenAttention> {
   static at::Tensor forward(AutogradContext* ctx,
                             const at::Tensor& q,
                             const at::Tensor& k,
                             const at::Tensor& v,
                             const std::shared_ptr<const VarlenCall>& call) {
-    tensor_list kept = !q.is_cuda()            ? cpu_forward(*call, q, k, v)
-                       : takes_flash(*call, q) ? flash_forward(*call, q, k, v)
-                                               : efficient_forward(*call, q, k, v);
-    const at::Tensor out = kept[0];
-    kept.insert(kept.end(), {q, k, v});
-    ctx->save_for_backward(kept);
-    ctx->saved_data["call"] = hold(call);
-    return out;
+    return run_forward(ctx, q, k, v, call)[0];
   }
-
   static tensor_list backward(AutogradContext* ctx, const tensor_list& grads) {
-    const VarlenCall& call = held<VarlenCall>(ctx->saved_data["call"]);
-    tensor_list kept = ctx->get_saved_variables();
-    const at::Tensor v = kept.back(), k = kept[kept.size() - 2], q = kept[kept.size() - 3];
-    kept.resize(kept.size() - 3);
-    const auto run = !q.is_cuda()           ? cpu_backward
-                     : takes_flash(call, q) ? flash_backward
-                                            : efficient_backward;
-    tensor_list result = run(call, grads[0], q, k, v, kept);
-    result.emplace_back();
-    return result;
+    return run_backward(ctx, grads[0]);
+  }
+};
+
+struct VarlenWithLse : torch::autograd::Function<VarlenWithLse> {
+  static tensor_list forward(AutogradContext* ctx,
+                             const at::Tensor& q,
+                             const at::Tensor& k,
+                             const at::Tensor& v,
+                             const std::shared_ptr<const VarlenCall>& call) {
+    const tensor_list results = run_forward(ctx, q, k, v, call);
+    ctx->mark_non_differentiable({results[1]});
+    return {results[0], results[1]};
+  }
+  static tensor_list backward(AutogradContext* ctx, const tensor_list& grads) {
+    return run_backward(ctx, grads[0]);
   }
 };
 
@@ -263,11 +290,15 @@ at::Tensor window_attention(const at::Tensor& q,
       q, k, v, std::shared_ptr<const VarlenCall>(make_call(segments, scale, window - 1)));
 }
 
-at::Tensor
-varlen_logsumexp(const at::Tensor& q, const at::Tensor& k, const Segments& segments, double scale) {
+VarlenResult varlen_attention_with_lse(const at::Tensor& q,
+                                       const at::Tensor& k,
+                                       const at::Tensor& v,
+                                       const Segments& segments,
+                                       double scale) {
   require_flash(q);
-  const at::NoGradGuard no_grad;
-  return flash_forward(*make_call(segments, scale, std::nullopt), q, k, k)[1];
+  const tensor_list results = VarlenWithLse::apply(
+      q, k, v, std::shared_ptr<const VarlenCall>(make_call(segments, scale, std::nullopt)));
+  return {results[0], results[1]};
 }
 
 } // namespace assay

@@ -33,8 +33,15 @@ at::Tensor window_attention(const at::Tensor& q,
                             double scale,
                             std::int64_t window);
 
-// ln sum exp(scale q k) over the keys that each query sees, fp32 [H, T]. CUDA bf16/fp16 alone.
-at::Tensor
-varlen_logsumexp(const at::Tensor& q, const at::Tensor& k, const Segments& segments, double scale);
+// varlen_attention() with what its softmax sums up to. CUDA bf16/fp16 alone.
+struct VarlenResult {
+  at::Tensor out; // [T, H, D]
+  at::Tensor lse; // fp32 [H, T]: ln sum exp(scale q k) over the keys that a query sees; no gradient
+};
+VarlenResult varlen_attention_with_lse(const at::Tensor& q,
+                                       const at::Tensor& k,
+                                       const at::Tensor& v,
+                                       const Segments& segments,
+                                       double scale);
 
 } // namespace assay

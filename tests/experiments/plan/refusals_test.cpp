@@ -22,6 +22,18 @@ TEST_F(PlanRefusals, ACellWithoutWhatItsOptimizationSwitchesIsRefused) {
   EXPECT_THAT(
       problem(nsa + "set = { nsa_attention = \"dense\" }\n"),
       test::names("m.toml:9: cell 'n':", "'nsa_ranges' needs nsa_attention", "[base]", "`set`"));
+  const std::string inputs = kHead + "[base]\nfamily = \"nsa\"\ndevice = \"cuda\"\n"
+                                     "preset = \"tiny\"\n[[cell]]\nname = \"i\"\n"
+                                     "optimization = \"nsa_inputs\"\n";
+  EXPECT_EQ(problem(inputs + "set = { precision = \"bf16\" }\n"), "");
+  EXPECT_THAT(problem(inputs + "set = { precision = \"bf16\", nsa_attention = \"dense\" }\n"),
+              test::names("cell 'i':", "'nsa_inputs' needs nsa_attention"));
+  for (const char* change : {"precision = \"fp16\"",
+                             "precision = \"bf16\", head_dim = 128",
+                             "precision = \"bf16\", nsa_gate_dim = 33"})
+    EXPECT_THAT(problem(inputs + "set = { " + change + " }\n"),
+                test::names("cell 'i':", "'nsa_inputs' needs", "level fused", "at most 32"))
+        << change;
   const std::string ema = kHead + "[base]\npreset = \"tiny\"\n[[cell]]\nname = \"e\"\n"
                                   "optimization = \"ema_swap\"\n";
   EXPECT_EQ(problem(ema), "");

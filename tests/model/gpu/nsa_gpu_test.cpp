@@ -231,7 +231,7 @@ TEST_F(NsaGpu, TheCompressedBranchInSixteenBitsEqualsFp32) {
                      weights = at::randn({933, 4, 64}, options),
                      k = nsa_compress(at::randn({933, 2, 64}, options), layout),
                      v = nsa_compress(at::randn({933, 2, 64}, options), layout);
-    ASSERT_TRUE(strided_fits(v, *layout));
+    ASSERT_TRUE(strided_fits(q, v, *layout));
     const auto run = [&](auto&& attention, at::ScalarType type) {
       std::vector<at::Tensor> in;
       for (const at::Tensor& x : {q, k, v})
@@ -242,11 +242,13 @@ TEST_F(NsaGpu, TheCompressedBranchInSixteenBitsEqualsFp32) {
       return all;
     };
     const auto expected = run(nsa_compressed_attention, at::kFloat),
-               actual = run(strided_attention, at::kBFloat16);
+               actual = run([](const auto&... in) { return strided_attention(in...).out; },
+                            at::kBFloat16);
     for (std::size_t i = 0; i < expected.size(); ++i)
       EXPECT_LE(relative_rms(actual[i], expected[i]), 1e-2) << i;
 
-    const at::Tensor blocks = strided_select(q, k, *layout, 0.125),
+    const at::Tensor lse = strided_attention(q, k, v, layout, 0.125).lse,
+                     blocks = strided_select(q, k, lse, *layout, 0.125),
                      reference =
                          nsa_select_blocks(q.to(at::kFloat), k.to(at::kFloat), *layout, 0.125);
     EXPECT_TRUE(at::equal(blocks.ge(0), reference.ge(0))); // as many, in front

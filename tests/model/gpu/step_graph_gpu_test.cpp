@@ -167,6 +167,31 @@ TEST_F(StepGraphGpu, WithEveryFastLevelReplaysDifferNoMoreThanEagerRunsDo) {
   }
 }
 
+// Blocks are chosen inside the graph, for the documents of each batch.
+TEST_F(StepGraphGpu, WithSparseAttentionReplaysDifferNoMoreThanEagerRunsDo) {
+  for (const Attention path : {Attention::Packed, Attention::Varlen})
+    for (const NsaInputForm inputs : {NsaInputForm::Ops, NsaInputForm::Fused}) {
+      TrainConfig off;
+      off.family = "nsa";
+      off.pattern = "NN";
+      off.device = Device::Cuda;
+      off.precision = Precision::Bf16;
+      off.attention = path;
+      off.norms = Norms::Fused;
+      off.nsa_inputs = inputs;
+      off.loss_chunk_mib = 64;
+      off.weights16 = Weights16::Kept;
+      off.update_pass = UpdatePass::OnePass;
+      off.steps = 40;
+      off.warmup_steps = 20;
+      off = value_or_throw(resolve(off));
+      expect_as_near_as_eager_runs(off);
+      Trainer trainer(with_graph(off));
+      (void)train(trainer, batches_of(off, 6));
+      EXPECT_EQ(trainer.graph_counts()->replays, 6 - kWarmUp);
+    }
+}
+
 // Scales are found, and weights cast, inside the graph: no step has another's.
 TEST_F(StepGraphGpu, ReplaysInFp8HaveTheBitsOfEagerSteps) {
   if (at::cuda::getCurrentDeviceProperties()->major < 9) GTEST_SKIP() << "no FP8 products";
