@@ -62,6 +62,7 @@ struct GeluFeedForward : torch::autograd::Function<GeluFeedForward> {
     ctx->saved_data["x"] = static_cast<std::int64_t>(x.scalar_type());
     ctx->saved_data["weight"] = static_cast<std::int64_t>(in.scalar_type());
     ctx->saved_data["epilogue"] = static_cast<std::int64_t>(epilogue);
+    ctx->saved_data["timed"] = products_timed();
     return at::addmm(out_bias.to(type), y, out_copy.t());
   }
 
@@ -71,15 +72,16 @@ struct GeluFeedForward : torch::autograd::Function<GeluFeedForward> {
                      &out_copy = saved[4];
     const auto weight_type = static_cast<at::ScalarType>(ctx->saved_data["weight"].toInt());
     const auto epilogue = static_cast<Epilogue>(ctx->saved_data["epilogue"].toInt());
+    const ProductForm form{epilogue == Epilogue::All, ctx->saved_data["timed"].toBool()};
     const at::Tensor dy = grads[0].to(x.scalar_type());
-    const LinearGradients out =
-        linear_gradients(dy, y, weight_type, true, epilogue == Epilogue::All);
+    const LinearGradients out = linear_gradients(dy, y, weight_type, true, form);
     const auto [d_in, d_bias] = gradient_of_gelu(dy, out_copy, gelu_in, epilogue != Epilogue::Gelu);
     at::Tensor dx;
     if (ctx->needs_input_grad(0))
-      dx = at::mm(d_in, in_copy).to(static_cast<at::ScalarType>(ctx->saved_data["x"].toInt()));
+      dx = product(d_in, in_copy, in_copy.scalar_type(), form.timed)
+               .to(static_cast<at::ScalarType>(ctx->saved_data["x"].toInt()));
     return {dx,
-            weight_gradient(d_in, x, weight_type),
+            product(d_in.t(), x, weight_type, form.timed),
             d_bias.defined() ? d_bias.to(weight_type) : column_sum(d_in, weight_type),
             out.weight,
             out.bias,

@@ -21,13 +21,6 @@ constexpr const char *kKept = "weights16/kept", *kCast = "weights16/cast";
 
 thread_local KeptWeights* active_kept = nullptr;
 
-// a b with sums and result in `type`. A GPU's product of 16-bit operands does that by itself.
-at::Tensor wide_product(const at::Tensor& a, const at::Tensor& b, at::ScalarType type) {
-  if (a.scalar_type() == type) return at::mm(a, b);
-  if (a.is_cuda() && type == at::kFloat) return at::mm(a, b, type);
-  return at::mm(a.to(type), b.to(type));
-}
-
 std::optional<at::Tensor> given(const at::Tensor& x) {
   return x.defined() ? std::optional(x) : std::nullopt;
 }
@@ -38,15 +31,17 @@ struct KeptLinear : torch::autograd::Function<KeptLinear> {
                             const at::Tensor& weight,
                             const at::Tensor& copy,
                             const std::optional<at::Tensor>& bias,
-                            bool products_sum) {
+                            bool products_sum,
+                            bool products_timed) {
     const at::Tensor operand = x.to(copy.scalar_type());
     context->save_for_backward({operand, copy});
     context->saved_data["x"] = static_cast<std::int64_t>(x.scalar_type());
     context->saved_data["weight"] = static_cast<std::int64_t>(weight.scalar_type());
     context->saved_data["bias"] = bias.has_value();
     context->saved_data["products_sum"] = products_sum;
+    context->saved_data["products_timed"] = products_timed;
     return bias ? at::addmm(bias->to(copy.scalar_type()), operand, copy.t())
-                : at::mm(operand, copy.t());
+                : product(operand, copy.t(), copy.scalar_type(), products_timed);
   }
 
   static variable_list backward(AutogradContext* context, const variable_list& grads) {
@@ -56,14 +51,14 @@ struct KeptLinear : torch::autograd::Function<KeptLinear> {
       return static_cast<at::ScalarType>(context->saved_data[name].toInt());
     };
     const at::Tensor dy = grads[0].to(copy.scalar_type());
+    const ProductForm form{context->saved_data["products_sum"].toBool(),
+                           context->saved_data["products_timed"].toBool()};
     at::Tensor dx;
-    if (context->needs_input_grad(0)) dx = at::mm(dy, copy).to(type_of("x"));
-    const auto [weight, bias] = linear_gradients(dy,
-                                                 x,
-                                                 type_of("weight"),
-                                                 context->saved_data["bias"].toBool(),
-                                                 context->saved_data["products_sum"].toBool());
-    return {dx, weight, at::Tensor(), bias, at::Tensor()};
+    if (context->needs_input_grad(0))
+      dx = product(dy, copy, copy.scalar_type(), form.timed).to(type_of("x"));
+    const auto [weight, bias] =
+        linear_gradients(dy, x, type_of("weight"), context->saved_data["bias"].toBool(), form);
+    return {dx, weight, at::Tensor(), bias, at::Tensor(), at::Tensor()};
   }
 };
 
@@ -103,6 +98,10 @@ KeptGuard::~KeptGuard() {
   active_kept = outer_;
 }
 
+bool products_timed() {
+  return active_kept != nullptr && active_kept->form().timed;
+}
+
 at::Tensor product_weight(const at::Tensor& weight, at::ScalarType type) {
   if (active_kept != nullptr && active_kept->type() == type) {
     count(kKept);
@@ -118,29 +117,26 @@ at::Tensor linear16(const at::Tensor& x, const at::Tensor& weight, const at::Ten
     return at::linear(x, weight, given(bias));
   }
   count(kKept);
-  return kept_linear(x, weight, active_kept->of(weight), bias, active_kept->products_sum());
+  return kept_linear(x, weight, active_kept->of(weight), bias, active_kept->form());
 }
 
 at::Tensor kept_linear(const at::Tensor& x,
                        const at::Tensor& weight,
                        const at::Tensor& copy,
                        const at::Tensor& bias,
-                       bool products_sum) {
-  return KeptLinear::apply(x, weight, copy, given(bias), products_sum);
+                       ProductForm form) {
+  return KeptLinear::apply(x, weight, copy, given(bias), form.sum, form.timed);
 }
 
 LinearGradients linear_gradients(
-    const at::Tensor& dy, const at::Tensor& x, at::ScalarType type, bool bias, bool products_sum) {
-  if (!bias) return {weight_gradient(dy, x, type), at::Tensor()};
-  if (products_sum && dy.is_cuda()) {
+    const at::Tensor& dy, const at::Tensor& x, at::ScalarType type, bool bias, ProductForm form) {
+  const auto weight_gradient = [&] { return product(dy.t(), x, type, form.timed); };
+  if (!bias) return {weight_gradient(), at::Tensor()};
+  if (form.sum && dy.is_cuda()) {
     if (lt_sums_left(dy, x, type)) return lt_left_sum(dy, x);
     note_fallback("fallback/epilogue");
   }
-  return {weight_gradient(dy, x, type), column_sum(dy, type)};
-}
-
-at::Tensor weight_gradient(const at::Tensor& dy, const at::Tensor& x, at::ScalarType type) {
-  return wide_product(dy.t(), x, type);
+  return {weight_gradient(), column_sum(dy, type)};
 }
 
 } // namespace assay

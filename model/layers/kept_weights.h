@@ -7,19 +7,20 @@
 #include <unordered_map>
 #include <vector>
 
+#include "model/layers/product.h"
+
 namespace assay {
 
 class KeptWeights {
 public:
-  // `type`: kBFloat16 or kHalf. `products_sum`: as that of kept_linear(), for linear16().
-  explicit KeptWeights(at::ScalarType type, bool products_sum = false)
-      : type_(type), products_sum_(products_sum) {}
+  // `type`: kBFloat16 or kHalf. `form`: of the products that take the copies.
+  explicit KeptWeights(at::ScalarType type, ProductForm form = {}) : type_(type), form_(form) {}
 
   const at::Tensor& of(const at::Tensor& weight);  // its copy, made now if there is none
   at::Tensor find(const at::Tensor& weight) const; // undefined if there is none
   void refresh();                                  // rounds all weights again
   at::ScalarType type() const { return type_; }
-  bool products_sum() const { return products_sum_; }
+  ProductForm form() const { return form_; }
   std::size_t size() const { return copies_.size(); }
 
 private:
@@ -27,7 +28,7 @@ private:
     at::Tensor weight, copy;
   };
   at::ScalarType type_;
-  bool products_sum_;
+  ProductForm form_;
   std::unordered_map<const at::TensorImpl*, Copy> copies_; // set_data() keeps a weight's impl
 };
 
@@ -43,6 +44,9 @@ private:
   KeptWeights* outer_;
 };
 
+// Whether the products on this thread choose their algorithm by timing.
+bool products_timed();
+
 // The weight in `type`, which a product is computed in: its kept copy, or a cast. Without gradient.
 // Counts "weights16/kept" or "weights16/cast".
 at::Tensor product_weight(const at::Tensor& weight, at::ScalarType type);
@@ -53,24 +57,22 @@ at::Tensor linear16(const at::Tensor& x, const at::Tensor& weight, const at::Ten
 
 // x W^T + bias in the type of `copy`, which is W rounded: y and dx have that type (dx then x's), dW
 // comes in W's type from the product, without rounding to the copy's, and the bias's gradient in
-// its type from the sum over tokens. The bias, or undefined, is rounded for every use.
-// `products_sum`: as that of linear_gradients().
+// its type from the sum over tokens. The bias, or undefined, is rounded for every use. A product
+// that adds a bias is not timed.
 at::Tensor kept_linear(const at::Tensor& x,
                        const at::Tensor& weight,
                        const at::Tensor& copy,
                        const at::Tensor& bias = {},
-                       bool products_sum = false);
+                       ProductForm form = {});
 
 // Of y = x W^T + bias in `type`, of x and dy in one narrower type or in it: dW = dy^T x, and the
 // sum of dy over tokens where `bias`, else undefined.
 struct LinearGradients {
   at::Tensor weight, bias;
 };
-// `products_sum`: on a GPU dW's product sums dy too, which takes bf16, fp32 gradients and widths in
+// `form.sum`: on a GPU dW's product sums dy too, which takes bf16, fp32 gradients and widths in
 // multiples of 8; others are summed after it, and count "fallback/epilogue" (core/fallback.h).
 LinearGradients linear_gradients(
-    const at::Tensor& dy, const at::Tensor& x, at::ScalarType type, bool bias, bool products_sum);
-// dy^T x alone.
-at::Tensor weight_gradient(const at::Tensor& dy, const at::Tensor& x, at::ScalarType type);
+    const at::Tensor& dy, const at::Tensor& x, at::ScalarType type, bool bias, ProductForm form);
 
 } // namespace assay

@@ -14,6 +14,7 @@
 #include "model/layers/autocast.h"
 #include "model/layers/bf16_data.h"
 #include "model/layers/kept_weights.h"
+#include "model/layers/product.h"
 
 namespace assay {
 
@@ -42,6 +43,7 @@ struct Problem {
   at::Tensor d_x;      // [T, D]
   at::Tensor d_head;   // [V, D], wide
   std::int64_t tokens; // of a chunk
+  bool timed;          // the products' algorithm
 
   bool gradients() const { return factor.defined(); }
 };
@@ -69,10 +71,10 @@ bool takes_kernels(const at::Tensor& x) {
   return x.is_cuda() && x.scalar_type() == at::kBFloat16 && rowwise::loss_width_fits(x.size(1));
 }
 
-void device_chunk(const Problem& p, Chunk& c, at::Tensor& padded) {
+void device_chunk(const Problem& p, const Chunk& c, const at::Tensor& padded) {
   const std::int64_t rows = c.x.size(0), vocab = p.head.size(0);
-  at::Tensor logits = padded.narrow(0, 0, rows).narrow(1, 0, vocab);
-  at::mm_out(logits, c.x, p.head.t());
+  const at::Tensor logits = padded.narrow(0, 0, rows).narrow(1, 0, vocab);
+  product_out(logits, c.x, p.head.t(), false, p.timed);
   rowwise::Loss loss{};
   loss.logits = bf16_data(padded), loss.x = bf16_data(c.x), loss.weight = bf16_data(p.head);
   loss.targets = c.targets.const_data_ptr<std::int64_t>();
@@ -83,12 +85,8 @@ void device_chunk(const Problem& p, Chunk& c, at::Tensor& padded) {
   rowwise::launch_loss(loss, c10::cuda::getCurrentCUDAStream());
   check_cuda(cudaGetLastError(), "cross entropy of a chunk");
   if (!p.gradients()) return;
-  at::mm_out(c.d_x, logits, p.head);
-  at::Tensor d_head = p.d_head; // a sum in fp32, whatever the products' type
-  if (c.first)
-    at::mm_out(d_head, logits.t(), c.x, at::kFloat);
-  else
-    at::addmm_out(d_head, d_head, logits.t(), c.x, at::kFloat);
+  product_out(c.d_x, logits, p.head, false, p.timed);
+  product_out(p.d_head, logits.t(), c.x, !c.first, p.timed); // a sum in fp32
 }
 
 // --- Anywhere ------------------------------------------------------------------------------------
@@ -150,7 +148,7 @@ struct ChunkedLoss : torch::autograd::Function<ChunkedLoss> {
     const at::TensorOptions wide = x.options().dtype(wide_type(x));
     Problem p{};
     p.x = x.to(type).contiguous(), p.head = product_weight(head, type).contiguous();
-    p.targets = targets.contiguous();
+    p.targets = targets.contiguous(), p.timed = products_timed();
     p.losses = at::empty({x.size(0)}, wide);
     const at::Tensor count = p.targets.ge(0).sum(); // on the device
     if (gradients) {

@@ -42,8 +42,9 @@ BuiltModel build(const TrainConfig& config, const at::Generator& generator) {
 // None in fp32, where no product takes 16 bits.
 std::unique_ptr<KeptWeights> make_kept_weights(const TrainConfig& config) {
   if (config.weights16 == Weights16::Cast || config.precision == Precision::Fp32) return nullptr;
-  return std::make_unique<KeptWeights>(compute_type(config.precision),
-                                       config.epilogue == Epilogue::All);
+  const ProductForm form{config.epilogue == Epilogue::All,
+                         config.product_choice == ProductChoice::Timed};
+  return std::make_unique<KeptWeights>(compute_type(config.precision), form);
 }
 
 std::unique_ptr<Fp8Histories> make_fp8_history(const TrainConfig& config,

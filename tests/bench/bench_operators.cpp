@@ -97,21 +97,21 @@ void loss_head(int repeats) {
   const at::Tensor head = leaf(normal({kVocabulary, kWidth}).to(at::kFloat) * 0.02);
   const at::Tensor targets =
       at::randint(kVocabulary, {kTokens}, at::TensorOptions().device(at::kCUDA).dtype(at::kLong));
-  KeptWeights kept(at::kBFloat16);
-  const KeptGuard guard(&kept);
   const auto both = [&](const at::Tensor& loss) {
     Results all = torch::autograd::grad({loss}, {x, head});
     all.push_back(loss.detach());
     return all;
   };
   const std::string shape = fmt::format("N {}, D {}, V {}, bf16", kTokens, kWidth, kVocabulary);
-  for (const std::int64_t mib : {64, 256}) {
-    const Work chunked = [&, mib] { return both(chunked_loss(x, head, targets, mib)); };
+  for (const auto& [mib, timed] : {std::pair{64, false}, {256, false}, {64, true}, {256, true}}) {
+    KeptWeights kept(at::kBFloat16, {.timed = timed});
+    const KeptGuard guard(&kept);
+    const Work chunked = [&, mib = mib] { return both(chunked_loss(x, head, targets, mib)); };
     check("the loss head",
           chunked(),
           both(logits_loss(at::mm(x.to(at::kFloat), head.to(at::kBFloat16).to(at::kFloat).t()),
                            targets)));
-    const std::string form = fmt::format("{} MiB", mib);
+    const std::string form = fmt::format("{} MiB{}", mib, timed ? ", timed products" : "");
     report(repeats, "loss_head", shape, form.c_str(), "forward+backward", chunked);
   }
 }

@@ -48,6 +48,30 @@ std::vector<Optimization> training_rows() {
                    "weights after steps, an evaluation and a load",
        .needs = {{"precision bf16, fp16 or fp8: in fp32 no product takes 16 bits",
                   [](const TrainConfig& c) { return c.precision != Precision::Fp32; }}}},
+      {.name = "product_choice",
+       .summary = "the algorithm of each product in bf16: the library's first proposal, or the "
+                  "fastest of eight by timing on the product's own operands",
+       .equivalence = Equivalence::Math,
+       .unit = Unit::TrainStep,
+       .on_tiny = "device=cuda precision=bf16 weights16=kept",
+       .gates = {Gate::SameFunction, Gate::Loss},
+       .levels = {{"heuristic",
+                   "what cuBLAS chooses",
+                   [](TrainConfig& c) { c.product_choice = ProductChoice::Heuristic; },
+                   "product_choice/heuristic"},
+                  {"timed",
+                   "cuBLASLt's fastest, chosen at the first product of a shape; products that add "
+                   "a bias, and those in FP8, keep the library's choice",
+                   [](TrainConfig& c) { c.product_choice = ProductChoice::Timed; },
+                   "product_choice/timed"}},
+       .equality = "logits, gradients and losses within rounding",
+       .needs = {{"device = cuda: a CPU's products have one algorithm",
+                  [](const TrainConfig& c) { return c.device == Device::Cuda; }},
+                 {"precision bf16 or fp8, and weights16 = kept, whose products it chooses for",
+                  [](const TrainConfig& c) {
+                    return (c.precision == Precision::Bf16 || c.precision == Precision::Fp8) &&
+                           c.weights16 == Weights16::Kept;
+                  }}}},
       {.name = "fp8",
        .summary = "products of all linears but the head in 8-bit floats, with one scale per tensor "
                   "taken from the tensor itself or from earlier steps",

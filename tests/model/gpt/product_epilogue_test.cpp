@@ -116,10 +116,10 @@ TEST(ProductEpilogue, LinearsHaveOneGradientHoweverBiasesAreSummed) {
                    x = at::empty({33, 16}).normal_(0, 1, generator).to(at::kBFloat16);
   const std::int64_t before = fallbacks()["fallback/epilogue"];
   for (const bool products_sum : {false, true}) {
-    const auto [weight, bias] = linear_gradients(dy, x, at::kFloat, true, products_sum);
+    const auto [weight, bias] = linear_gradients(dy, x, at::kFloat, true, {.sum = products_sum});
     EXPECT_LE(relative_rms(weight, at::mm(dy.to(at::kFloat).t(), x.to(at::kFloat))), 1e-6);
     EXPECT_LE(relative_rms(bias, dy.to(at::kFloat).sum(0)), 1e-6);
-    EXPECT_FALSE(linear_gradients(dy, x, at::kFloat, false, products_sum).bias.defined());
+    EXPECT_FALSE(linear_gradients(dy, x, at::kFloat, false, {.sum = products_sum}).bias.defined());
   }
   EXPECT_EQ(fallbacks()["fallback/epilogue"], before) << "a CPU has one way";
 }

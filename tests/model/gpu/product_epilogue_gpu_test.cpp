@@ -154,7 +154,7 @@ TEST_F(ProductEpilogueGpu, AWeightsGradientSumsTheBiases) {
     const at::Tensor dy = normal({tokens, out}, 1, at::kBFloat16),
                      x = normal({tokens, in}, 1, at::kBFloat16);
     const std::int64_t before = noted();
-    const auto [weight, bias] = linear_gradients(dy, x, at::kFloat, true, true);
+    const auto [weight, bias] = linear_gradients(dy, x, at::kFloat, true, {.sum = true});
     EXPECT_EQ(noted(), before) << tokens << " x " << in << " -> " << out;
     EXPECT_EQ(weight.scalar_type(), at::kFloat);
     EXPECT_EQ(bias.scalar_type(), at::kFloat);
@@ -196,7 +196,7 @@ TEST_F(ProductEpilogueGpu, OddWidthsAndOtherTypesFallBackAndSayIt) {
   EXPECT_FALSE(gelu_feed_forward(in.leaves[1], in.weights(), Epilogue::Gelu).defined()) << "fp32";
   EXPECT_EQ(noted(), before + 1);
   const at::Tensor dy = normal({64, 60}, 1, at::kBFloat16), x = normal({64, 64}, 1, at::kBFloat16);
-  const auto [weight, bias] = linear_gradients(dy, x, at::kFloat, true, true);
+  const auto [weight, bias] = linear_gradients(dy, x, at::kFloat, true, {.sum = true});
   EXPECT_EQ(noted(), before + 2);
   EXPECT_LE(relative_rms(bias.to(at::kDouble), dy.to(at::kDouble).sum(0)), 1e-5);
   EXPECT_EQ(weight.sizes(), at::IntArrayRef({60, 64}));

@@ -1,0 +1,92 @@
+#include "model/layers/product.h"
+
+#include <ATen/cuda/CUDAContextLight.h>
+#include <c10/cuda/CUDAGuard.h>
+#include <c10/cuda/CUDAStream.h>
+
+#include <optional>
+
+#include "core/fallback.h"
+#include "core/span.h"
+#include "kernels/products/timed_products.h"
+
+namespace assay {
+
+namespace {
+
+namespace lt = timed_products;
+
+// How a matrix lies in memory, if its rows or its columns are packed and aligned.
+std::optional<lt::Operand> operand_of(const at::Tensor& x) {
+  const bool rows = x.stride(1) == 1;
+  if (!rows && x.stride(0) != 1) return std::nullopt;
+  const lt::Operand operand{x.stride(rows ? 0 : 1), !rows};
+  const std::int64_t packed = x.size(rows ? 1 : 0);
+  const auto address = reinterpret_cast<std::uintptr_t>(x.const_data_ptr());
+  if (operand.stride < packed || operand.stride % 8 != 0 || address % lt::kAlignment != 0)
+    return std::nullopt;
+  return operand;
+}
+
+std::optional<lt::Shape>
+timed_shape(const at::Tensor& out, const at::Tensor& a, const at::Tensor& b) {
+  const bool types = a.scalar_type() == at::kBFloat16 && b.scalar_type() == at::kBFloat16 &&
+                     (out.scalar_type() == at::kBFloat16 || out.scalar_type() == at::kFloat);
+  if (!a.is_cuda() || !types || out.numel() == 0 || a.size(1) == 0) return std::nullopt;
+  const std::optional<lt::Operand> left = operand_of(a), right = operand_of(b),
+                                   result = operand_of(out);
+  if (!left || !right || !result || result->transposed) return std::nullopt;
+  return lt::Shape{a.size(0),
+                   b.size(1),
+                   a.size(1),
+                   *left,
+                   *right,
+                   result->stride,
+                   out.scalar_type() == at::kFloat};
+}
+
+bool timed_product(const at::Tensor& out, const at::Tensor& a, const at::Tensor& b, bool add) {
+  const std::optional<lt::Shape> shape = timed_shape(out, a, b);
+  if (!shape) return false;
+  const c10::cuda::CUDAGuard guard(out.device());
+  const cublasLtHandle_t handle = at::cuda::getCurrentCUDABlasLtHandle();
+  if (!lt::takes(handle, *shape)) return false;
+  const at::Tensor workspace = at::empty({lt::kWorkspaceBytes}, out.options().dtype(at::kByte));
+  lt::run(handle,
+          *shape,
+          {a.const_data_ptr(), b.const_data_ptr(), out.data_ptr(), workspace.data_ptr()},
+          add,
+          c10::cuda::getCurrentCUDAStream());
+  count("product_choice/timed");
+  return true;
+}
+
+void count_choice(bool timed) {
+  timed ? note_fallback("fallback/product_choice") : count("product_choice/heuristic");
+}
+
+} // namespace
+
+void product_out(
+    const at::Tensor& out, const at::Tensor& a, const at::Tensor& b, bool add, bool timed) {
+  if (timed && timed_product(out, a, b, add)) return;
+  count_choice(timed);
+  at::Tensor result = out;
+  const at::ScalarType type = out.scalar_type();
+  if (a.scalar_type() == type)
+    add ? at::addmm_out(result, out, a, b) : at::mm_out(result, a, b);
+  else
+    add ? at::addmm_out(result, out, a, b, type) : at::mm_out(result, a, b, type);
+}
+
+at::Tensor product(const at::Tensor& a, const at::Tensor& b, at::ScalarType type, bool timed) {
+  if (a.is_cuda() || a.scalar_type() == type) {
+    const at::Tensor out = at::empty({a.size(0), b.size(1)}, a.options().dtype(type));
+    product_out(out, a, b, false, timed);
+    return out;
+  }
+  count_choice(timed);
+  return at::mm(a.to(type), b.to(type));
+}
+
+} // namespace assay
