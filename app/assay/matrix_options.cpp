@@ -13,20 +13,23 @@
 
 namespace assay::cli {
 
-namespace {
-
-// Of the machine's GPUs, since the plan does not know yet on which one the worker will run; 0 where
-// there is none.
-std::int64_t smallest_gpu_bytes() {
+// Of the machine's GPUs the least, since the plan does not know yet on which one the worker will
+// run; 0 where there is none.
+PlanOptions plan_options() {
+  PlanOptions options{.claims_directory = data_directory("claims"),
+                      .command = command_line(),
+                      .directory = std::filesystem::current_path().string()};
   const Result<std::vector<GpuInfo>> gpus = list_gpus();
-  std::int64_t smallest = 0;
+  const auto least = [](auto& known, auto value) {
+    if (known == 0 || (value != 0 && value < known)) known = value;
+  };
   if (gpus)
-    for (const GpuInfo& gpu : *gpus)
-      if (smallest == 0 || gpu.memory_bytes < smallest) smallest = gpu.memory_bytes;
-  return smallest;
+    for (const GpuInfo& gpu : *gpus) {
+      least(options.device_memory_bytes, gpu.memory_bytes);
+      least(options.device_capability, gpu.capability);
+    }
+  return options;
 }
-
-} // namespace
 
 void MatrixOptions::add_to(CLI::App& command) {
   command.add_option("matrix", matrix_, "matrix file (docs/matrix.md), or - for standard input")
@@ -52,12 +55,9 @@ Plan MatrixOptions::load(bool needs_data) const {
   if (!device_.empty()) overrides.push_back("base.device=" + toml_string(device_));
   if (launches_ > 0) overrides.push_back(fmt::format("experiment.launches={}", launches_));
   const Matrix matrix = value_or_throw(load_matrix(matrix_, overrides));
-  return value_or_throw(make_plan(matrix,
-                                  {.claims_directory = data_directory("claims"),
-                                   .command = command_line(),
-                                   .directory = std::filesystem::current_path().string(),
-                                   .device_memory_bytes = smallest_gpu_bytes(),
-                                   .needs_data = needs_data}));
+  PlanOptions options = plan_options();
+  options.needs_data = needs_data;
+  return value_or_throw(make_plan(matrix, options));
 }
 
 } // namespace assay::cli

@@ -10,6 +10,9 @@
 
 namespace assay::cli {
 
+// What a plan takes from this machine and this installation.
+PlanOptions plan_options();
+
 class MatrixOptions {
 public:
   void add_to(CLI::App& command);

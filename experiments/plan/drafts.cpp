@@ -9,18 +9,23 @@ namespace assay {
 
 namespace {
 
-Result<TrainConfig> merged_config(const std::vector<ConfigValue>& base, const MatrixCell& cell) {
-  TrainConfig config;
+using Values = std::vector<ConfigValue>;
+
+Result<NamedConfig> merged_config(const Values& base, const MatrixCell& cell) {
+  NamedConfig merged;
+  TrainConfig& config = merged.config;
   for (const auto* values : {&base, &cell.set})
-    for (const ConfigValue& value : *values)
+    for (const ConfigValue& value : *values) {
       if (const Result<bool> ok = set_key(config, value.key, value.value); !ok)
         return fail("{}: {}", value.where, ok.error().message);
+      merged.named.insert(value.key);
+    }
   config.data = plain_path(config.data); // how a path is written is no part of the plan
   if (config.tokenizer != "bytes") {
     config.tokenizer = plain_path(config.tokenizer);
     if (config.tokenizer == "bytes") config.tokenizer = "./bytes"; // a file of this name
   }
-  return config;
+  return merged;
 }
 
 std::vector<const Level*> chosen_levels(const MatrixCell& cell, const Optimization& row) {
@@ -55,14 +60,47 @@ std::string why_unsuitable(const Optimization& row, const TrainConfig& resolved)
   return "";
 }
 
-using Values = std::vector<ConfigValue>;
+// Of each level, before resolve().
+struct LevelConfigs {
+  std::vector<const Level*> levels;
+  std::vector<NamedConfig> configs;
+  std::vector<Fallback> fallbacks;
+};
+
+Result<LevelConfigs>
+level_configs(const Values& base, const MatrixCell& cell, const Optimization& row, int capability) {
+  const Result<NamedConfig> merged = merged_config(base, cell);
+  if (!merged) return merged.error();
+  LevelConfigs all;
+  const std::set<std::string> switched =
+      row.of_table ? switched_keys(row) : std::set<std::string>();
+  for (const Level* level : chosen_levels(cell, row)) {
+    NamedConfig& own = all.configs.emplace_back(*merged);
+    level->apply(own.config);
+    own.named.insert(switched.begin(), switched.end());
+    own.named.insert(level->keys.begin(), level->keys.end());
+    all.levels.push_back(level);
+  }
+  all.fallbacks = take_fast_defaults(all.configs, row.of_table ? &row : nullptr, capability);
+  return all;
+}
+
+// What a cell compares, but for the names.
+struct Compared {
+  const Values& base;
+  const MatrixCell& cell;
+  const Optimization& row;
+  int capability;
+};
 
 // The mistake of a level's configuration, or "".
-std::string mistake_of(const Values& base, const MatrixCell& cell, const Level& level) {
-  Result<TrainConfig> config = merged_config(base, cell);
-  if (!config) return config.error().message;
-  level.apply(*config);
-  const Result<TrainConfig> resolved = resolve(*config);
+std::string mistake_of(const Compared& compared, const Level& level) {
+  const auto& [base, cell, row, capability] = compared;
+  const Result<LevelConfigs> all = level_configs(base, cell, row, capability);
+  if (!all) return all.error().message;
+  const auto place = std::ranges::find(all->levels, &level) - all->levels.begin();
+  const Result<TrainConfig> resolved =
+      resolve(all->configs[static_cast<std::size_t>(place)].config);
   return resolved ? "" : resolved.error().message;
 }
 
@@ -74,8 +112,9 @@ bool is_general(const ConfigValue& value) {
 
 // The value that is to blame: the first without which the mistake is gone, those of the cell first.
 // nullptr where none is: the level's own.
-const ConfigValue* blamed_value(const Values& base, const MatrixCell& cell, const Level& level) {
-  const std::string mistake = mistake_of(base, cell, level);
+const ConfigValue* blamed_value(const Compared& compared, const Level& level) {
+  const auto& [base, cell, row, capability] = compared;
+  const std::string mistake = mistake_of(compared, level);
   for (const bool general : {false, true})
     for (const bool of_cell : {true, false}) {
       const Values& values = of_cell ? cell.set : base;
@@ -85,22 +124,27 @@ const ConfigValue* blamed_value(const Values& base, const MatrixCell& cell, cons
         Values rest = base;
         Values& from = of_cell ? without.set : rest;
         from.erase(from.begin() + static_cast<std::ptrdiff_t>(i));
-        if (mistake_of(rest, without, level) != mistake) return &values[i];
+        if (mistake_of({rest, without, row, capability}, level) != mistake) return &values[i];
       }
     }
   return nullptr;
 }
 
+std::string mistake_of_base(const Compared& compared) {
+  const Result<NamedConfig> merged = merged_config(compared.base, {});
+  if (!merged) return merged.error().message;
+  std::vector<NamedConfig> alone{*merged};
+  (void)take_fast_defaults(alone, nullptr, compared.capability);
+  const Result<TrainConfig> resolved = resolve(alone.front().config);
+  return resolved ? "" : resolved.error().message;
+}
+
 // What is wrong with the level's configuration, with the place of the key that is to blame.
-Error blamed(const std::string& message,
-             const Values& base,
-             const MatrixCell& cell,
-             const Level& level) {
-  const ConfigValue* value = blamed_value(base, cell, level);
+Error blamed(const std::string& message, const Compared& compared, const Level& level) {
+  const MatrixCell& cell = compared.cell;
+  const ConfigValue* value = blamed_value(compared, level);
   // A mistake of [base] alone is said once, not for every cell.
-  const Result<TrainConfig> of_base = merged_config(base, {});
-  if (const Result<TrainConfig> alone = of_base ? resolve(*of_base) : of_base;
-      value != nullptr && !alone && alone.error().message == message)
+  if (value != nullptr && mistake_of_base(compared) == message)
     return fail("{}: {}", value->where, message);
   return fail("{}: cell '{}': {}",
               value != nullptr ? value->where : cell.place({"optimization"}),
@@ -110,19 +154,20 @@ Error blamed(const std::string& message,
 
 } // namespace
 
-Result<std::vector<Draft>>
-drafts(const std::vector<ConfigValue>& base, const MatrixCell& cell, const Optimization& row) {
-  const Result<TrainConfig> merged = merged_config(base, cell);
-  if (!merged) return merged.error();
-  std::vector<Draft> result;
-  for (const Level* level : chosen_levels(cell, row)) {
-    TrainConfig config = *merged;
-    level->apply(config);
-    Result<TrainConfig> resolved = resolve(config);
-    if (!resolved) return blamed(resolved.error().message, base, cell, *level);
+Result<Drafts> drafts(const std::vector<ConfigValue>& base,
+                      const MatrixCell& cell,
+                      const Optimization& row,
+                      int capability) {
+  const Result<LevelConfigs> all = level_configs(base, cell, row, capability);
+  if (!all) return all.error();
+  Drafts result{{}, all->fallbacks};
+  for (std::size_t i = 0; i < all->levels.size(); ++i) {
+    const Level& level = *all->levels[i];
+    Result<TrainConfig> resolved = resolve(all->configs[i].config);
+    if (!resolved) return blamed(resolved.error().message, {base, cell, row, capability}, level);
     if (const std::string why = why_unsuitable(row, *resolved); !why.empty())
       return fail("{}: cell '{}': {}", cell.place({"optimization"}), printable(cell.name), why);
-    result.push_back({level, *std::move(resolved)});
+    result.levels.push_back({&level, *std::move(resolved)});
   }
   return result;
 }

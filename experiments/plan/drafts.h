@@ -5,6 +5,7 @@
 
 #include "core/result.h"
 #include "experiments/plan/matrix.h"
+#include "model/config/fast_defaults.h"
 #include "model/config/optimization.h"
 
 namespace assay {
@@ -15,10 +16,18 @@ struct Draft {
   TrainConfig config;
 };
 
-// `base` with the cell's `set` on top, once for each level: the reference first, then the chosen
-// ones in the registry's order. `row` is the cell's optimization and has every level that the cell
-// names. The error names file, line and cell.
-Result<std::vector<Draft>>
-drafts(const std::vector<ConfigValue>& base, const MatrixCell& cell, const Optimization& row);
+struct Drafts {
+  std::vector<Draft> levels;       // the reference first
+  std::vector<Fallback> fallbacks; // of the fast defaults of a GPU
+};
+
+// `base` with the cell's `set` on top and what nobody set at its default, once for each level: the
+// reference first, then the chosen ones in the registry's order. `row` is the cell's optimization
+// and has every level that the cell names. `capability`: of the GPU, see take_fast_defaults(). The
+// error names file, line and cell.
+Result<Drafts> drafts(const std::vector<ConfigValue>& base,
+                      const MatrixCell& cell,
+                      const Optimization& row,
+                      int capability = 0);
 
 } // namespace assay

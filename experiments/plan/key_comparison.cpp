@@ -32,7 +32,9 @@ Level level_of(const MatrixVariant& variant) {
     for (const ConfigValue& value : set)
       (void)value_or_throw(set_key(config, value.key, value.value));
   };
-  return {variant.name, summary_of(variant), apply, ""};
+  Level level{variant.name, summary_of(variant), apply, ""};
+  for (const ConfigValue& value : variant.set) level.keys.insert(value.key);
+  return level;
 }
 
 bool same_process(const MatrixVariant* a, const MatrixVariant* b) {

@@ -72,9 +72,9 @@ Result<Plan> Planner::run() {
 void Planner::add_cell(const MatrixCell& cell) {
   const Optimization* row = checked_row(cell);
   if (row == nullptr) return;
-  const Result<std::vector<Draft>> drafted = drafts(matrix_.base, cell, *row);
+  const Result<Drafts> drafted = drafts(matrix_.base, cell, *row, options_.device_capability);
   if (!drafted) return problems_.add(drafted.error().message);
-  const std::vector<Draft>& all = *drafted;
+  const std::vector<Draft>& all = drafted->levels;
   if (all.size() < 2) {
     problems_.add(fmt::format("{}: cell '{}' names no level beside the reference '{}'",
                               cell.place({"levels", "reference"}),
@@ -86,6 +86,9 @@ void Planner::add_cell(const MatrixCell& cell) {
     for (const std::string& problem :
          wrong_variants(cell, all, matrix_.interleave == Interleave::Twin))
       problems_.add(problem);
+  if (!drafted->fallbacks.empty())
+    plan_.notes.push_back(
+        fmt::format("cell '{}': {}", cell.name, fallbacks_text(drafted->fallbacks)));
   check_data(all.front().config, cell);
   const auto split = groups(cell, all);
   if (cell.design && split.size() > 1)

@@ -1,5 +1,6 @@
 // A plan: a matrix with everything resolved. It is a pure function of the matrix, the registry, the
-// claims and the memory of the machine, and its hash names it: the same hash, the same experiment.
+// claims, and the memory and GPUs of the machine, and its hash names it: the same hash, the same
+// experiment.
 #pragma once
 
 #include <cstdint>
@@ -23,6 +24,7 @@ struct PlanOptions {
   std::string directory = {};           // where it was given, kept in the ledger
   std::int64_t host_memory_bytes = 0;   // 0: ask the machine
   std::int64_t device_memory_bytes = 0; // of the GPU; 0: unknown, cells on it are not split
+  int device_capability = 0;            // of the GPU, 90 is 9.0; 0: unknown, any level runs on it
   bool needs_data = true;               // false: nothing is run, so training data may be left out
 };
 

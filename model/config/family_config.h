@@ -84,6 +84,9 @@ FamilyConfig deltanet_mla_config();
 FamilyConfig nsa_config();
 FamilyConfig gpt_config();
 
+// The first half of resolve(): a whole shape, whose sizes are not checked yet.
+Result<TrainConfig> fill_from_preset(TrainConfig config);
+
 // Of a resolved configuration.
 const FamilyConfig& family_of(const TrainConfig& config);
 const LayerKind& layer_kind(const TrainConfig& config, char letter);

@@ -47,12 +47,14 @@ struct Level {
   std::string span;   // span or counter that only this level shows; "" when the row has none
   bool wrong = false; // a known bug, shown by its gate's rejection: never part of a cell that does
                       // not name it
+  std::set<std::string> keys = {}; // that a matrix gives it; of a row of the table: switched_keys()
 };
 
 // What a configuration must have for a row to switch anything in it.
 struct Need {
   std::string words; // "nsa_attention = nsa"
   std::function<bool(const TrainConfig&)> met;
+  bool of_model = false; // unmet, the model has no part that the row could make faster
 };
 
 struct Optimization {
@@ -74,7 +76,9 @@ struct Optimization {
   bool needs_ranks = false;     // only several ranks have what the row switches
   std::vector<Need> needs = {}; // whatever else
   bool needs_always = false; // no training without them, as no cell, has a level but the reference
-  bool hidden = false;       // a test row: not listed, not completed
+  std::string fast_default = {}; // level of who names none, on a GPU (fast_defaults.h); "": none
+  int fast_capability = 0;       // that this level needs of a GPU: 90 is 9.0
+  bool hidden = false;           // a test row: not listed, not completed
   std::optional<Design> design = {};          // of a matrix's steps, whose variants are the levels
   std::vector<DesignContrast> contrasts = {}; // of a design, by index of the level
   bool of_table = true; // false: made of a matrix's keys (model/config/key_variants.h)

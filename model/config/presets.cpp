@@ -182,7 +182,7 @@ std::vector<std::string> preset_choices() {
   return {names.begin(), names.end()};
 }
 
-Result<TrainConfig> resolve(TrainConfig c) {
+Result<TrainConfig> fill_from_preset(TrainConfig c) {
   const Result<const FamilyConfig*> found = family_configs().lookup(c.family);
   if (!found) return found.error();
   const FamilyConfig& family = **found;
@@ -204,14 +204,21 @@ Result<TrainConfig> resolve(TrainConfig c) {
                 fmt::join(names, ", "));
   }
   if (Result<bool> ok = fill_shape(c, family, *preset); !ok) return ok.error();
-  if (Result<bool> ok = check(c); !ok) return ok.error();
   if (Result<bool> ok = check_pattern(c, family); !ok) return ok.error();
-  if (family.check != nullptr)
+  return c;
+}
+
+Result<TrainConfig> resolve(TrainConfig config) {
+  Result<TrainConfig> filled = fill_from_preset(std::move(config));
+  if (!filled) return filled;
+  const TrainConfig& c = *filled;
+  if (Result<bool> ok = check(c); !ok) return ok.error();
+  if (const FamilyConfig& family = family_of(c); family.check != nullptr)
     if (Result<bool> ok = family.check(c); !ok) return ok.error();
   for (const Optimization& row : optimizations().all())
     if (row.needs_always)
       if (Result<bool> ok = check_needs(row, c); !ok) return ok.error();
-  return c;
+  return filled;
 }
 
 Result<TrainConfig> resolve_json(const nlohmann::json& json) {

@@ -55,6 +55,7 @@ Result<NvmlApi> load_nvml(const char* library) {
                 symbols.missing());
   symbols.bind_optional(api.utilization, "nvmlDeviceGetUtilizationRates");
   symbols.bind_optional(api.memory_info, "nvmlDeviceGetMemoryInfo");
+  symbols.bind_optional(api.compute_capability, "nvmlDeviceGetCudaComputeCapability");
   symbols.bind_optional(api.energy, "nvmlDeviceGetTotalEnergyConsumption");
   symbols.bind_optional(api.pcie_throughput, "nvmlDeviceGetPcieThroughput");
   return api;

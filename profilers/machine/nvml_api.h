@@ -49,7 +49,8 @@ struct NvmlApi {
   // May be missing from a library, then null.
   Status (*utilization)(Device, NvmlUtilization*) = nullptr;
   Status (*memory_info)(Device, NvmlMemory*) = nullptr;
-  Status (*energy)(Device, unsigned long long*) = nullptr; // millijoules since the driver loaded
+  Status (*compute_capability)(Device, int*, int*) = nullptr; // major, minor
+  Status (*energy)(Device, unsigned long long*) = nullptr;    // millijoules since the driver loaded
   Status (*pcie_throughput)(Device,
                             int,
                             unsigned*) = nullptr; // KB/s over 20 ms; the call takes that long

@@ -44,11 +44,19 @@ std::int64_t memory_of(const NvmlApi& api, NvmlApi::Device device) {
   return known ? static_cast<std::int64_t>(memory.total) : 0;
 }
 
+int capability_of(const NvmlApi& api, NvmlApi::Device device) {
+  int major = 0, minor = 0;
+  const bool known = api.compute_capability != nullptr &&
+                     api.compute_capability(device, &major, &minor) == NvmlApi::kSuccess;
+  return known ? 10 * major + minor : 0;
+}
+
 GpuInfo read_info(const NvmlApi& api, NvmlApi::Device device) {
   return {text_of([&](char* text, unsigned size) { return api.name(device, text, size); }),
           text_of([&](char* text, unsigned size) { return api.uuid(device, text, size); }),
           text_of([&](char* text, unsigned size) { return api.driver_version(text, size); }),
-          memory_of(api, device)};
+          memory_of(api, device),
+          capability_of(api, device)};
 }
 
 std::string reason(const NvmlApi& api, NvmlApi::Status status) {

@@ -15,6 +15,7 @@ namespace assay {
 struct GpuInfo {
   std::string name, uuid, driver; // "" where the driver does not report it
   std::int64_t memory_bytes = 0;  // 0: unknown
+  int capability = 0;             // compute capability, 90 is 9.0; 0: unknown
 };
 
 // False in a container, where NVML lists processes by numbers of another namespace, or not at all.

@@ -87,6 +87,9 @@ NvmlApi fake_api() {
   api.memory_info = [](NvmlApi::Device, NvmlMemory* memory) {
     return memory->total = 150'754'820'096ULL, 0;
   };
+  api.compute_capability = [](NvmlApi::Device, int* major, int* minor) {
+    return *major = 8, *minor = 9, driver->clock;
+  };
   return api;
 }
 
@@ -232,6 +235,7 @@ TEST_F(NvmlSamplerTest, ListsEveryBoardOrSaysWhyThereIsNone) {
   Result<std::vector<GpuInfo>> gpus = list_gpus(fake_api());
   ASSERT_TRUE(gpus);
   EXPECT_EQ(gpus->front().memory_bytes, 150'754'820'096);
+  EXPECT_EQ(gpus->front().capability, 89);
   EXPECT_EQ(gpus->size(), 2U);
   EXPECT_EQ(driver_.shutdowns, 1);
   driver_.handle = NvmlApi::kNotSupported;

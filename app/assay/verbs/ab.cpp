@@ -9,6 +9,7 @@
 #include <iterator>
 #include <memory>
 
+#include "app/assay/matrix_options.h"
 #include "app/assay/programs.h"
 #include "app/assay/terminal.h"
 #include "app/assay/time_limits.h"
@@ -70,15 +71,14 @@ Plan check_plan(const std::string& text, const std::string& file) {
     return std::move(*result);
   };
   const Matrix matrix = accepted(parse_matrix(text, file));
-  return accepted(
-      make_plan(matrix, {.claims_directory = data_directory("claims"), .command = command_line()}));
+  return accepted(make_plan(matrix, plan_options()));
 }
 
 // Whether a file, edited or not, measures what `plan` does: comments may have been added.
 bool makes_plan(const std::string& text, const std::string& file, const Plan& plan) {
   const Result<Matrix> matrix = parse_matrix(text, file);
   if (!matrix) return false;
-  const Result<Plan> made = make_plan(*matrix, {.claims_directory = data_directory("claims")});
+  const Result<Plan> made = make_plan(*matrix, plan_options());
   return made && made->ledger.spec.hash == plan.ledger.spec.hash;
 }
 

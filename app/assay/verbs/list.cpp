@@ -9,7 +9,7 @@
 #include "app/number_checks.h"
 #include "experiments/report/text_layout.h"
 #include "experiments/report/text_sections.h"
-#include "model/config/optimization.h"
+#include "model/config/fast_defaults.h"
 
 namespace assay::cli {
 
@@ -30,10 +30,18 @@ json optimizations_json() {
                     {"unit", to_string(row.unit)},
                     {"family", row.family},
                     {"needs_ranks", row.needs_ranks},
+                    {"fast_default", row.fast_default},
                     {"levels", levels},
                     {"equality", row.equality}});
   }
   return rows;
+}
+
+std::string mark_of(const Optimization& row, const Level& level) {
+  return &level == &row.levels.front()    ? "(reference) "
+         : level.wrong                    ? "(its gate must reject it) "
+         : level.name == row.fast_default ? "(default on a GPU) "
+                                          : "";
 }
 
 void print_optimizations(TextWriter& out) {
@@ -49,33 +57,44 @@ void print_optimizations(TextWriter& out) {
     if (!row.family.empty()) out.line("models of family " + row.family, 2);
     if (row.needs_ranks) out.line("two ranks or more", 2);
     for (const Level& level : row.levels)
-      out.line((&level == &row.levels.front() ? "(reference) "
-                : level.wrong                 ? "(its gate must reject it) "
-                                              : "") +
-                   level.summary,
-               4,
-               fmt::format("{:<16} ", level.name));
+      out.line(mark_of(row, level) + level.summary, 4, fmt::format("{:<16} ", level.name));
     out.raw("");
   }
 }
 
+// Values that a key has on a GPU where nobody sets it, if they are others than on a CPU.
+json gpu_defaults() {
+  json values = json::object();
+  for (const Optimization& row : optimizations().all()) {
+    if (row.fast_default.empty()) continue;
+    TrainConfig config;
+    row.level(row.fast_default)->apply(config);
+    values[fast_key(row)] = to_json(config).at(fast_key(row));
+  }
+  return values;
+}
+
 json keys_json() {
-  const json defaults = to_json(TrainConfig{});
+  const json defaults = to_json(TrainConfig{}), on_gpu = gpu_defaults();
   json rows = json::array();
   for (const ConfigKey& key : config_keys())
     if (!key.hidden)
       rows.push_back({{"name", key.name},
                       {"type", key.type},
                       {"default", defaults.at(key.name)},
+                      {"default_on_gpu", on_gpu.value(key.name, defaults.at(key.name))},
                       {"summary", key.summary}});
   return rows;
 }
 
 void print_keys(TextWriter& out) {
   for (const json& row : keys_json())
-    out.line(fmt::format("{} (default {}): {}",
+    out.line(fmt::format("{} (default {}{}): {}",
                          row["type"].get<std::string>(),
                          row["default"].dump(),
+                         row["default"] == row["default_on_gpu"]
+                             ? ""
+                             : ", on a GPU " + row["default_on_gpu"].dump(),
                          row["summary"].get<std::string>()),
              0,
              fmt::format("{:<20} ", row["name"].get<std::string>()));

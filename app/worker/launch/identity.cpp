@@ -118,4 +118,10 @@ void open_device(const TrainConfig& config, int board) {
   at::globalContext().lazyInitDevice(at::kCUDA); // the allocator's statistics exist only after it
 }
 
+int compute_capability() {
+  if (!at::cuda::is_available()) return 0;
+  const cudaDeviceProp* has = at::cuda::getDeviceProperties(0);
+  return 10 * has->major + has->minor;
+}
+
 } // namespace assay::worker

@@ -33,4 +33,7 @@ CovariateSampler make_sampler(const TrainConfig& config);
 // Throws bad input, with the cause, when LibTorch cannot use it.
 void open_device(const TrainConfig& config, int board = 0);
 
+// Of GPU 0: 90 is 9.0; 0: there is none.
+int compute_capability();
+
 } // namespace assay::worker

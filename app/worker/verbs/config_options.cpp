@@ -60,4 +60,12 @@ TrainConfig ConfigOptions::apply(TrainConfig config) const {
   return config;
 }
 
+std::set<std::string> ConfigOptions::named() const {
+  std::set<std::string> keys;
+  for (const auto& [key, text] : shortcuts_) keys.insert(key);
+  for (const std::string& assignment : assignments_)
+    keys.insert(assignment.substr(0, assignment.find('=')));
+  return keys;
+}
+
 } // namespace assay::worker

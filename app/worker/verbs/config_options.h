@@ -4,6 +4,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -18,6 +19,7 @@ public:
   // `config` with every given option applied, unresolved. Throws bad input for an unknown key or a
   // wrong value.
   TrainConfig apply(TrainConfig config) const;
+  std::set<std::string> named() const; // the keys of those options
 
 private:
   std::vector<std::pair<std::string, std::string>> shortcuts_; // key, text as given

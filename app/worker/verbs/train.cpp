@@ -21,6 +21,7 @@
 #include "core/result.h"
 #include "core/stopwatch.h"
 #include "core/text.h"
+#include "model/config/fast_defaults.h"
 #include "model/data/loader.h"
 #include "model/layout/segments.h"
 #include "model/training/checkpoint.h"
@@ -64,7 +65,10 @@ public:
       config = checkpoint->meta.config;
     }
     config = options.config.apply(config);
-    if (checkpoint) refuse_other_shape(config, checkpoint->meta.config, options.resume);
+    if (checkpoint)
+      refuse_other_shape(config, checkpoint->meta.config, options.resume);
+    else
+      config = with_defaults(config);
     config_ = value_or_throw(resolve(config));
     if (checkpoint) {
       check_schedule(checkpoint->meta);
@@ -129,6 +133,14 @@ public:
   }
 
 private:
+  // A checkpoint has a value of every key; a new training takes the fast levels that it can have.
+  TrainConfig with_defaults(const TrainConfig& config) const {
+    std::vector<NamedConfig> own{{config, options_.config.named()}};
+    const std::vector<Fallback> fallbacks = take_fast_defaults(own, nullptr, compute_capability());
+    if (!fallbacks.empty()) fmt::print(stderr, "note: {}\n", fallbacks_text(fallbacks));
+    return own.front().config;
+  }
+
   // A schedule that ends elsewhere, or has another peak, gives other rates from here on.
   void check_schedule(const CheckpointMeta& meta) const {
     if (config_.steps < meta.step)

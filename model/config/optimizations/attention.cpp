@@ -14,8 +14,11 @@ bool fits_latent_kernels(const TrainConfig& c) {
          c.rope_dim <= 256 && power_of_two;
 }
 
+constexpr int kCudnnCapability = 90; // as kernels/attention/cudnn_plans.cpp
+
 const Need kLatentLayer{"a layer of latent attention: an M in pattern",
-                        [](const TrainConfig& c) { return has_layer(c, 'M'); }};
+                        [](const TrainConfig& c) { return has_layer(c, 'M'); },
+                        true};
 
 } // namespace
 
@@ -90,7 +93,8 @@ std::vector<Optimization> attention_rows() {
                     return c.mla_inputs != MlaInputs::Fused || c.device == Device::Cpu ||
                            ((c.precision == Precision::Bf16 || c.precision == Precision::Fp8) &&
                             fits_latent_kernels(c));
-                  }}}},
+                  }}},
+       .fast_default = "fused"},
       {.name = "mla_attention",
        .summary = "what computes causal attention: that of latent attention, whose values are "
                   "narrower than its keys, or that of family gpt",
@@ -121,10 +125,13 @@ std::vector<Optimization> attention_rows() {
        .equality = "logits and gradients within rounding; a changed document leaves all others "
                    "bit-equal; documents packed equal documents alone",
        .needs = {{"a layer of latent attention, an M in pattern, or family gpt",
-                  [](const TrainConfig& c) { return has_layer(c, 'M') || has_layer(c, 'A'); }},
+                  [](const TrainConfig& c) { return has_layer(c, 'M') || has_layer(c, 'A'); },
+                  true},
                  {"attention = packed or varlen: mask_dense has a mask, which these kernels do "
                   "not take",
-                  [](const TrainConfig& c) { return c.attention != Attention::MaskDense; }}}},
+                  [](const TrainConfig& c) { return c.attention != Attention::MaskDense; }}},
+       .fast_default = "cudnn",
+       .fast_capability = kCudnnCapability},
       {.name = "nsa_inputs",
        .summary = "rotary positions, compressed blocks, gates and the mix of branches of native "
                   "sparse attention in three kernels forward and two backward",

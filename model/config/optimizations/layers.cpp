@@ -12,7 +12,8 @@ bool fits_kernels(std::int64_t head_dim) {
 }
 
 const Need kDeltaLayer{"a layer of the gated delta rule: a G in pattern",
-                       [](const TrainConfig& c) { return has_layer(c, 'G'); }};
+                       [](const TrainConfig& c) { return has_layer(c, 'G'); },
+                       true};
 
 } // namespace
 
@@ -65,7 +66,8 @@ std::vector<Optimization> layer_rows() {
                     return c.device == Device::Cpu ||
                            ((c.precision == Precision::Bf16 || c.precision == Precision::Fp8) &&
                             c.conv_kernel == 4 && fits_kernels(c.head_dim));
-                  }}}},
+                  }}},
+       .fast_default = "fused"},
       {.name = "gdn_kernel",
        .summary = "the gated delta rule in five CUDA kernels instead of tensor operations",
        .equivalence = Equivalence::Math,
@@ -90,7 +92,8 @@ std::vector<Optimization> layer_rows() {
                     return c.device == Device::Cpu ||
                            ((c.precision == Precision::Bf16 || c.precision == Precision::Fp8) &&
                             c.chunk_size == 64 && fits_kernels(c.head_dim));
-                  }}}},
+                  }}},
+       .fast_default = "fused"},
       {.name = "norms",
        .summary = "residual sum and norm in one pass, and the norm behind the delta rule with "
                   "its gate",
@@ -105,7 +108,8 @@ std::vector<Optimization> layer_rows() {
                    "one CUDA kernel each way; the same sums in tensor operations on a CPU",
                    [](TrainConfig& c) { c.norms = Norms::Fused; },
                    "norms/fused"}},
-       .equality = "logits and gradients within rounding"},
+       .equality = "logits and gradients within rounding",
+       .fast_default = "fused"},
       {.name = "ffn_gate",
        .summary =
            "what the feed-forward computes between its products, SwiGLU or bias and GELU, in "
@@ -125,7 +129,9 @@ std::vector<Optimization> layer_rows() {
        .needs = {{"a feed-forward with SwiGLU or GELU: family nsa's has SiLU alone, an operator",
                   [](const TrainConfig& c) {
                     return family_of(c).form.feed_forward != FeedForward::Silu;
-                  }}}},
+                  },
+                  true}},
+       .fast_default = "fused"},
       {.name = "epilogue",
        .summary =
            "bias, GELU, its gradient and sums of biases' gradients inside the products beside "
@@ -196,7 +202,8 @@ std::vector<Optimization> layer_rows() {
                return c.norms == Norms::Fused &&
                       (c.precision == Precision::Bf16 || c.precision == Precision::Fp8);
              }}},
-       .needs_always = true},
+       .needs_always = true,
+       .fast_default = "bf16"},
   };
 }
 

@@ -61,6 +61,12 @@ std::vector<Optimization> planted_rows() {
              [](TrainConfig& c) { c.planted_wait = PlantedWait::Host; },
              "planted/host"}},
        .equality = "loss and weights bit-equal after several steps",
+       .needs = {{"for level ema update_pass = per_parameter or foreach: one pass has no stage of "
+                  "its own for the average",
+                  [](const TrainConfig& c) {
+                    return c.planted_wait != PlantedWait::Ema ||
+                           c.update_pass != UpdatePass::OnePass;
+                  }}},
        .hidden = true},
   };
 }

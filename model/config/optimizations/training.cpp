@@ -27,7 +27,8 @@ std::vector<Optimization> training_rows() {
                    [](TrainConfig& c) { c.loss_chunk_mib = 64; },
                    "loss_head/chunked_64mib"}},
        .also_compare = {{"chunked", "chunked_64mib"}},
-       .equality = "losses of training and evaluation, and gradients, within rounding"},
+       .equality = "losses of training and evaluation, and gradients, within rounding",
+       .fast_default = "chunked"},
       {.name = "weights16",
        .summary = "16-bit copies of the weights that products take: cast for every use, or kept "
                   "and written by every update",
@@ -47,7 +48,8 @@ std::vector<Optimization> training_rows() {
        .equality = "logits, gradients and losses within rounding; copies equal the rounded "
                    "weights after steps, an evaluation and a load",
        .needs = {{"precision bf16, fp16 or fp8: in fp32 no product takes 16 bits",
-                  [](const TrainConfig& c) { return c.precision != Precision::Fp32; }}}},
+                  [](const TrainConfig& c) { return c.precision != Precision::Fp32; }}},
+       .fast_default = "kept"},
       {.name = "product_choice",
        .summary = "the algorithm of each product in bf16: the library's first proposal, or the "
                   "fastest of eight by timing on the product's own operands",
@@ -132,7 +134,8 @@ std::vector<Optimization> training_rows() {
                    "update_pass/one_pass"}},
        .also_compare = {{"foreach", "one_pass"}},
        .equality = "weights, moments and average within rounding after updates with the same "
-                   "gradients; a skipped update changes no bit of weights and moments"},
+                   "gradients; a skipped update changes no bit of weights and moments",
+       .fast_default = "one_pass"},
       {.name = "grad_scaler",
        .summary = "dynamic loss scaling with device-side unscaling and overflow check",
        .equivalence = Equivalence::Bitwise,

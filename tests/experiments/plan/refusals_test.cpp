@@ -82,11 +82,11 @@ TEST_F(PlanRefusals, ACellThatCouldNeverBeEngagedIsRefused) {
   const std::string gelu = "family = \"gpt\", ffn_gate = \"fused\", weights16 = \"kept\", ";
   EXPECT_EQ(problem(cell("epilogue", gelu + on_gpu)), "");
   EXPECT_THAT(problem(cell("epilogue", on_gpu)), test::names("'epilogue' needs", "family 'gpt'"));
-  EXPECT_THAT(problem(cell("epilogue", "family = \"gpt\", " + on_gpu)),
+  EXPECT_THAT(problem(cell("epilogue", "family = \"gpt\", ffn_gate = \"ops\", " + on_gpu)),
               test::names("needs ffn_gate = fused"));
   EXPECT_THAT(problem(cell("epilogue", gelu + "device = \"cuda\", precision = \"fp16\"")),
               test::names("needs precision = bf16"));
-  EXPECT_THAT(problem(cell("epilogue", "family = \"gpt\", ffn_gate = \"fused\", " + on_gpu)),
+  EXPECT_THAT(problem(cell("epilogue", "family = \"gpt\", weights16 = \"cast\", " + on_gpu)),
               test::names("level all", "weights16 = kept"));
   EXPECT_THAT(problem(cell("ddp_accumulate", "ranks = 2")), test::names("accumulate = 2"));
   EXPECT_EQ(problem(cell("ddp_accumulate", "ranks = 2, accumulate = 2")), "");
