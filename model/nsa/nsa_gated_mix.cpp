@@ -19,28 +19,39 @@ using torch::autograd::AutogradContext;
 using torch::autograd::tensor_list;
 
 // Inputs of the function, in this order, and their gradients.
-enum Input { kCompressed, kSelected, kWindow, kMean, kIn, kInBias, kOut, kOutBias, kInputs };
+enum MixInput {
+  kCompressedOut,
+  kSelectedOut,
+  kWindowOut,
+  kGroupMean,
+  kGateIn,
+  kGateInBias,
+  kGateOut,
+  kGateOutBias,
+  kMixInputs
+};
 
 // --- kernels -------------------------------------------------------------------------------------
 
 nsa::Mix mix_problem(const tensor_list& x, const NsaLayout& layout) {
-  const auto half = [&](Input i) { return static_cast<const bf16*>(x[i].const_data_ptr()); };
-  const auto full = [&](Input i) { return x[i].const_data_ptr<float>(); };
+  const auto half = [&](MixInput i) { return static_cast<const bf16*>(x[i].const_data_ptr()); };
+  const auto full = [&](MixInput i) { return x[i].const_data_ptr<float>(); };
   nsa::Mix p{};
-  p.o_places = half(kCompressed), p.o_selected = half(kSelected), p.o_window = half(kWindow);
-  p.mean = full(kMean), p.in = full(kIn), p.in_bias = full(kInBias);
-  p.out = full(kOut), p.out_bias = full(kOutBias);
+  p.o_places = half(kCompressedOut), p.o_selected = half(kSelectedOut),
+  p.o_window = half(kWindowOut);
+  p.mean = full(kGroupMean), p.in = full(kGateIn), p.in_bias = full(kGateInBias);
+  p.out = full(kGateOut), p.out_bias = full(kGateOutBias);
   p.place = layout.strided_place.const_data_ptr<std::int64_t>();
-  p.tokens = static_cast<int>(x[kSelected].size(0)),
-  p.heads = static_cast<int>(x[kSelected].size(1));
-  p.groups = static_cast<int>(x[kMean].size(1)), p.gate = static_cast<int>(x[kIn].size(0));
+  p.tokens = static_cast<int>(x[kSelectedOut].size(0)),
+  p.heads = static_cast<int>(x[kSelectedOut].size(1));
+  p.groups = static_cast<int>(x[kGroupMean].size(1)), p.gate = static_cast<int>(x[kGateIn].size(0));
   p.stride = static_cast<int>(layout.shape.stride);
   return p;
 }
 
 at::Tensor device_mix(const tensor_list& x, const NsaLayout& layout) {
-  const c10::cuda::CUDAGuard guard(x[kSelected].device());
-  at::Tensor y = at::empty_like(x[kSelected]);
+  const c10::cuda::CUDAGuard guard(x[kSelectedOut].device());
+  at::Tensor y = at::empty_like(x[kSelectedOut]);
   nsa::Mix p = mix_problem(x, layout);
   p.y = bf16_data(y);
   nsa::launch_mix(p, c10::cuda::getCurrentCUDAStream());
@@ -52,24 +63,26 @@ tensor_list
 device_mix_backward(const tensor_list& x, const at::Tensor& grad, const NsaLayout& layout) {
   const c10::cuda::CUDAGuard guard(grad.device());
   const at::Tensor dy = loadable(grad.to(at::kBFloat16));
-  const std::int64_t gate = x[kIn].size(0), width = x[kIn].size(1);
-  tensor_list d(kInputs);
-  for (const Input i : {kCompressed, kSelected, kWindow, kMean}) d[i] = at::empty_like(x[i]);
-  at::Tensor partial = at::empty({nsa::kMixBlocks, gate * nsa::kGateSums + 3}, x[kMean].options());
+  const std::int64_t gate = x[kGateIn].size(0), width = x[kGateIn].size(1);
+  tensor_list d(kMixInputs);
+  for (const MixInput i : {kCompressedOut, kSelectedOut, kWindowOut, kGroupMean})
+    d[i] = at::empty_like(x[i]);
+  at::Tensor partial =
+      at::empty({nsa::kMixBlocks, gate * nsa::kGateSums + 3}, x[kGroupMean].options());
   nsa::MixBackward b{};
   b.forward = mix_problem(x, layout), b.dy = bf16_data(dy);
   b.place_token = layout.strided_token.const_data_ptr<std::int64_t>();
-  b.d_places = bf16_data(d[kCompressed]), b.d_selected = bf16_data(d[kSelected]);
-  b.d_window = bf16_data(d[kWindow]), b.d_mean = d[kMean].data_ptr<float>();
+  b.d_places = bf16_data(d[kCompressedOut]), b.d_selected = bf16_data(d[kSelectedOut]);
+  b.d_window = bf16_data(d[kWindowOut]), b.d_mean = d[kGroupMean].data_ptr<float>();
   b.partial = partial.data_ptr<float>();
   b.places = static_cast<int>(layout.strided_token.size(0));
   nsa::launch_mix_backward(b, c10::cuda::getCurrentCUDAStream());
   check_cuda(cudaGetLastError(), "gates and mix of sparse attention, backward");
   const at::Tensor sum = partial.sum(0);
-  d[kIn] = sum.narrow(0, 0, gate * width).view({gate, width});
-  d[kInBias] = sum.narrow(0, gate * width, gate);
-  d[kOut] = sum.narrow(0, gate * (width + 1), 3 * gate).view({3, gate});
-  d[kOutBias] = sum.narrow(0, gate * (width + 4), 3);
+  d[kGateIn] = sum.narrow(0, 0, gate * width).view({gate, width});
+  d[kGateInBias] = sum.narrow(0, gate * width, gate);
+  d[kGateOut] = sum.narrow(0, gate * (width + 1), 3 * gate).view({3, gate});
+  d[kGateOutBias] = sum.narrow(0, gate * (width + 4), 3);
   return d;
 }
 
@@ -80,10 +93,11 @@ struct GateValues {
   at::Tensor g;               // [T, G, 3]
 
   explicit GateValues(const tensor_list& x) {
-    const at::ScalarType type = wide_type(x[kMean]);
-    const at::Tensor pre = at::matmul(x[kMean].to(type), x[kIn].to(type).t()) + x[kInBias].to(type);
+    const at::ScalarType type = wide_type(x[kGroupMean]);
+    const at::Tensor pre =
+        at::matmul(x[kGroupMean].to(type), x[kGateIn].to(type).t()) + x[kGateInBias].to(type);
     sigmoid = at::sigmoid(pre), hidden = pre * sigmoid;
-    g = (at::matmul(hidden, x[kOut].to(type).t()) + x[kOutBias].to(type)).softmax(-1);
+    g = (at::matmul(hidden, x[kGateOut].to(type).t()) + x[kGateOutBias].to(type)).softmax(-1);
   }
 };
 
@@ -100,14 +114,14 @@ at::Tensor plain_mix(const tensor_list& x, const NsaLayout&) {
         by_group(x[static_cast<std::size_t>(c)], gates.g) * gates.g.narrow(2, c, 1).unsqueeze(3);
     y = c == 0 ? part : y + part;
   }
-  return y.flatten(1, 2).to(x[kSelected].scalar_type());
+  return y.flatten(1, 2).to(x[kSelectedOut].scalar_type());
 }
 
 // The formulas of kernels/nsa_mix.cuh.
 tensor_list plain_mix_backward(const tensor_list& x, const at::Tensor& grad, const NsaLayout&) {
   const GateValues gates(x);
   const at::Tensor dy = by_group(grad, gates.g);
-  tensor_list d(kInputs), d_gates;
+  tensor_list d(kMixInputs), d_gates;
   for (std::int64_t c = 0; c < 3; ++c) {
     const at::Tensor& o = x[static_cast<std::size_t>(c)];
     d_gates.push_back((dy * by_group(o, gates.g)).sum({2, 3}));
@@ -116,14 +130,15 @@ tensor_list plain_mix_backward(const tensor_list& x, const at::Tensor& grad, con
   }
   const at::Tensor d_g = at::stack(d_gates, -1);
   const at::Tensor d_logits = gates.g * (d_g - (gates.g * d_g).sum(-1, true));
-  const at::Tensor d_pre = at::matmul(d_logits, x[kOut].to(d_g.scalar_type())) *
+  const at::Tensor d_pre = at::matmul(d_logits, x[kGateOut].to(d_g.scalar_type())) *
                            (gates.sigmoid + gates.hidden * (1 - gates.sigmoid));
   const auto flat = [](const at::Tensor& a) { return a.flatten(0, 1); };
-  d[kMean] = at::matmul(d_pre, x[kIn].to(d_g.scalar_type())).to(x[kMean].scalar_type());
-  d[kIn] = at::mm(flat(d_pre).t(), flat(x[kMean]).to(d_g.scalar_type()));
-  d[kInBias] = flat(d_pre).sum(0);
-  d[kOut] = at::mm(flat(d_logits).t(), flat(gates.hidden));
-  d[kOutBias] = flat(d_logits).sum(0);
+  d[kGroupMean] =
+      at::matmul(d_pre, x[kGateIn].to(d_g.scalar_type())).to(x[kGroupMean].scalar_type());
+  d[kGateIn] = at::mm(flat(d_pre).t(), flat(x[kGroupMean]).to(d_g.scalar_type()));
+  d[kGateInBias] = flat(d_pre).sum(0);
+  d[kGateOut] = at::mm(flat(d_logits).t(), flat(gates.hidden));
+  d[kGateOutBias] = flat(d_logits).sum(0);
   return d;
 }
 
@@ -154,7 +169,7 @@ struct GatedMix : torch::autograd::Function<GatedMix> {
     const auto& layout = held<NsaLayout>(ctx->saved_data["layout"]);
     const auto run = ctx->saved_data["kernels"].toBool() ? device_mix_backward : plain_mix_backward;
     tensor_list result = run(ctx->get_saved_variables(), grads[0], layout);
-    result.resize(kInputs + 2); // nothing for layout and form
+    result.resize(kMixInputs + 2); // nothing for layout and form
     return result;
   }
 };
