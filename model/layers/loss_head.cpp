@@ -71,7 +71,7 @@ bool takes_kernels(const at::Tensor& x) {
   return x.is_cuda() && x.scalar_type() == at::kBFloat16 && rowwise::loss_width_fits(x.size(1));
 }
 
-void device_chunk(const Problem& p, const Chunk& c, const at::Tensor& padded) {
+void device_chunk(const Problem& p, const Chunk& c, at::Tensor& padded) {
   const std::int64_t rows = c.x.size(0), vocab = p.head.size(0);
   const at::Tensor logits = padded.narrow(0, 0, rows).narrow(1, 0, vocab);
   product_out(logits, c.x, p.head.t(), false, p.timed);

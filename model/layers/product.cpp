@@ -14,49 +14,50 @@ namespace assay {
 
 namespace {
 
-namespace lt = timed_products;
-
 // How a matrix lies in memory, if its rows or its columns are packed and aligned.
-std::optional<lt::Operand> operand_of(const at::Tensor& x) {
+std::optional<timed_products::Operand> operand_of(const at::Tensor& x) {
   const bool rows = x.stride(1) == 1;
   if (!rows && x.stride(0) != 1) return std::nullopt;
-  const lt::Operand operand{x.stride(rows ? 0 : 1), !rows};
+  const timed_products::Operand operand{x.stride(rows ? 0 : 1), !rows};
   const std::int64_t packed = x.size(rows ? 1 : 0);
   const auto address = reinterpret_cast<std::uintptr_t>(x.const_data_ptr());
-  if (operand.stride < packed || operand.stride % 8 != 0 || address % lt::kAlignment != 0)
+  if (operand.stride < packed || operand.stride % 8 != 0 ||
+      address % timed_products::kAlignment != 0)
     return std::nullopt;
   return operand;
 }
 
-std::optional<lt::Shape>
+std::optional<timed_products::Shape>
 timed_shape(const at::Tensor& out, const at::Tensor& a, const at::Tensor& b) {
   const bool types = a.scalar_type() == at::kBFloat16 && b.scalar_type() == at::kBFloat16 &&
                      (out.scalar_type() == at::kBFloat16 || out.scalar_type() == at::kFloat);
   if (!a.is_cuda() || !types || out.numel() == 0 || a.size(1) == 0) return std::nullopt;
-  const std::optional<lt::Operand> left = operand_of(a), right = operand_of(b),
-                                   result = operand_of(out);
+  const std::optional<timed_products::Operand> left = operand_of(a), right = operand_of(b),
+                                               result = operand_of(out);
   if (!left || !right || !result || result->transposed) return std::nullopt;
-  return lt::Shape{a.size(0),
-                   b.size(1),
-                   a.size(1),
-                   *left,
-                   *right,
-                   result->stride,
-                   out.scalar_type() == at::kFloat};
+  return timed_products::Shape{a.size(0),
+                               b.size(1),
+                               a.size(1),
+                               *left,
+                               *right,
+                               result->stride,
+                               out.scalar_type() == at::kFloat};
 }
 
 bool timed_product(const at::Tensor& out, const at::Tensor& a, const at::Tensor& b, bool add) {
-  const std::optional<lt::Shape> shape = timed_shape(out, a, b);
+  const std::optional<timed_products::Shape> shape = timed_shape(out, a, b);
   if (!shape) return false;
   const c10::cuda::CUDAGuard guard(out.device());
   const cublasLtHandle_t handle = at::cuda::getCurrentCUDABlasLtHandle();
-  if (!lt::takes(handle, *shape)) return false;
-  const at::Tensor workspace = at::empty({lt::kWorkspaceBytes}, out.options().dtype(at::kByte));
-  lt::run(handle,
-          *shape,
-          {a.const_data_ptr(), b.const_data_ptr(), out.data_ptr(), workspace.data_ptr()},
-          add,
-          c10::cuda::getCurrentCUDAStream());
+  if (!timed_products::takes(handle, *shape)) return false;
+  const at::Tensor workspace =
+      at::empty({timed_products::kWorkspaceBytes}, out.options().dtype(at::kByte));
+  timed_products::run(
+      handle,
+      *shape,
+      {a.const_data_ptr(), b.const_data_ptr(), out.data_ptr(), workspace.data_ptr()},
+      add,
+      c10::cuda::getCurrentCUDAStream());
   count("product_choice/timed");
   return true;
 }

@@ -117,12 +117,12 @@ bool has(const Fp8Matrix& matrix, Fp8Orders orders) {
 }
 
 // a [M, K] row-major times the transpose of b [N, K] row-major, to [M, N].
-at::Tensor product(const at::Tensor& a,
-                   const at::Tensor& a_scale,
-                   const at::Tensor& b,
-                   const at::Tensor& b_scale,
-                   at::ScalarType out,
-                   bool fast) {
+at::Tensor scaled_product(const at::Tensor& a,
+                          const at::Tensor& a_scale,
+                          const at::Tensor& b,
+                          const at::Tensor& b_scale,
+                          at::ScalarType out,
+                          bool fast) {
   return at::_scaled_mm(a, b.t(), a_scale, b_scale, {}, {}, out, fast);
 }
 
@@ -145,7 +145,7 @@ struct Fp8Linear : torch::autograd::Function<Fp8Linear> {
       context->saved_data["in"] = weight.size(1);
       context->saved_data["type"] = static_cast<std::int64_t>(x.scalar_type());
     }
-    return product(
+    return scaled_product(
                input.by_rows, input.inverse_scale, w.by_rows, w.inverse_scale, at::kBFloat16, true)
         .narrow(0, 0, x.size(0))
         .narrow(1, 0, weight.size(0));
@@ -169,8 +169,10 @@ struct Fp8Linear : torch::autograd::Function<Fp8Linear> {
                        in = context->saved_data["in"].toInt();
     const auto type = static_cast<at::ScalarType>(context->saved_data["type"].toInt());
     const Fp8Matrix dy = gradient(*context, grads[0]);
-    at::Tensor dx = product(dy.by_rows, dy.inverse_scale, saved[2], saved[3], at::kBFloat16, false);
-    at::Tensor dw = product(dy.by_columns, dy.inverse_scale, saved[0], saved[1], at::kFloat, false);
+    at::Tensor dx =
+        scaled_product(dy.by_rows, dy.inverse_scale, saved[2], saved[3], at::kBFloat16, false);
+    at::Tensor dw =
+        scaled_product(dy.by_columns, dy.inverse_scale, saved[0], saved[1], at::kFloat, false);
     return {dx.narrow(0, 0, rows).narrow(1, 0, in).to(type),
             dw.narrow(0, 0, out).narrow(1, 0, in),
             at::Tensor()};
