@@ -57,18 +57,18 @@ Tensors parts(const NsaProjected& p) {
           p.v_win};
 }
 
-struct Run {
+struct Outcome {
   Tensors results, gradients;
 };
 
 // `grads`: of the ten parts, the first one by token.
-Run project(const NsaCase& c, const at::Tensor& product, Tensors grads, at::Device device) {
+Outcome project(const NsaCase& c, const at::Tensor& product, Tensors grads, at::Device device) {
   const NsaLayoutPtr layout = c.layout(device);
   const at::Tensor x = product.detach().clone().requires_grad_();
   const NsaProjected p = nsa_project(x, c.rotary(device), layout, c.sizes(), c.gate);
   EXPECT_EQ(p.at_places, device.is_cuda());
   if (p.at_places) grads[0] = to_places(grads[0], *layout);
-  Run run;
+  Outcome run;
   run.results = parts(p);
   run.gradients = torch::autograd::grad(run.results, {x}, grads);
   for (at::Tensor& result : run.results) result = result.detach();
@@ -100,9 +100,9 @@ TEST_P(NsaInputsGpu, PartsAndTheirGradientsEqualFp64) {
     if (i == 0) half[0] = visible(half[0], c);
     exact.push_back(half.back().to(at::kCPU, at::kDouble));
   }
-  Run expected = project(c, product.to(at::kDouble), exact, at::kCPU);
-  const Run actual = project(c, product.cuda(), half, at::kCUDA),
-            again = project(c, product.cuda(), half, at::kCUDA);
+  Outcome expected = project(c, product.to(at::kDouble), exact, at::kCPU);
+  const Outcome actual = project(c, product.cuda(), half, at::kCUDA),
+                again = project(c, product.cuda(), half, at::kCUDA);
   expected.results[0] = visible(expected.results[0], c);
   for (std::size_t i = 0; i < 10; ++i) {
     EXPECT_LE(relative_rms(actual.results[i].cpu(), expected.results[i]), i == 3 ? 1e-5 : 4e-3)
