@@ -144,12 +144,10 @@ template <int kLeft> __device__ __forceinline__ void copies_wait() {
 __device__ __forceinline__ void block_barrier() {
   asm volatile("bar.sync 0;" ::: "memory");
 }
-// A second barrier, at which some of the block's kThreads only report and go on.
-template <int kThreads> __device__ __forceinline__ void report_wait() {
+// Another barrier of all kThreads. Nobody only arrives: racecheck takes what bar.arrive orders for
+// races.
+template <int kThreads> __device__ __forceinline__ void second_barrier() {
   asm volatile("bar.sync 1, %0;" ::"n"(kThreads) : "memory");
-}
-template <int kThreads> __device__ __forceinline__ void report() {
-  asm volatile("bar.arrive 1, %0;" ::"n"(kThreads) : "memory");
 }
 __device__ __forceinline__ char* shared_memory() {
   extern __shared__ __align__(128) char delta_rule_shared[];

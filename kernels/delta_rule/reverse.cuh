@@ -79,7 +79,7 @@ reverse_warp(float scale, const SegmentPart<D, DV>& of, bf16* memory) {
         left[j / 2][j % 2 * 2 + i] = pack2(-e.x * w[j][2 * i], -e.y * w[j][2 * i + 1]);
       }
     }
-    report_wait<kChainThreads<DV>>(); // the results of the chunk after are stored
+    second_barrier<kChainThreads<DV>>(); // the results of the chunk after are stored
     put_values(memory + M::values, w, at);
     // dS = 2^{gamma_C} dS+ + Q^T (scale 2^gamma dO) - K^T (2^gamma dV)
     s.scale(f.enter[kChunk - 1]);
@@ -136,9 +136,9 @@ reverse_movers(const Gradients& b, const SegmentPart<D, DV>& of, bf16* memory) {
     if (n > begin) next.read(p.decay + of.square(p, n - 1) * kChunk, mover);
     store_state<D, DV>(b.d_states + of.state(p, n), memory + M::state, mover);
     if (n + 1 < end) store(n + 1);
-    report<kChainThreads<DV>>();
     if (M::stages > 2) load(n - (M::stages - 1));
     next.write(factors[(end - n) % 2], mover);
+    second_barrier<kChainThreads<DV>>();
   }
   block_barrier();
   store(begin);

@@ -53,7 +53,7 @@ __device__ __forceinline__ void state_warp(const SegmentPart<D, DV>& of, bf16* m
         mma(u[2 * i], left[k], b[0], b[1]);
         mma(u[2 * i + 1], left[k], b[2], b[3]);
       }
-    report_wait<kChainThreads<DV>>(); // the results of the chunk before are stored
+    second_barrier<kChainThreads<DV>>(); // the results of the chunk before are stored
     put_values(memory + M::values, u, at);
     // S <- 2^{gamma_C} S + K^T (2^{gamma_C - gamma} V')
 #pragma unroll
@@ -113,9 +113,9 @@ state_movers(const Problem& p, const SegmentPart<D, DV>& of, bf16* memory) {
     if (n + 1 < end) next.read(p.decay + of.square(p, n + 1) * kChunk, mover);
     store_state<D, DV>(p.states + of.state(p, n), memory + M::state, mover);
     if (n > begin) store(n - 1);
-    report<kChainThreads<DV>>();
     load(n + M::stages - 1);
     next.write(factors[(n + 1 - begin) % 2], mover);
+    second_barrier<kChainThreads<DV>>();
   }
   block_barrier();
   store(end - 1);

@@ -42,7 +42,9 @@ class Worker:
 
 
 def configuration(results, cell):
-    ledger = next(pathlib.Path(results).glob("*.sqlite"))
+    ledger = pathlib.Path(results) / "ledger.sqlite"
+    if not ledger.exists():
+        sys.exit(f"error: {ledger} does not exist; name a directory of `assay run`")
     row = sqlite3.connect(f"file:{ledger}?mode=ro", uri=True).execute(
         "SELECT v.config_json FROM variant v JOIN cell c ON c.id = v.cell WHERE c.name = ? AND v.role = 'reference'",
         (cell,)).fetchone()

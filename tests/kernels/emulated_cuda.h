@@ -88,7 +88,7 @@ struct Fiber {
 };
 struct Block {
   std::vector<Fiber> fibers;
-  Rendezvous all, reports;
+  Rendezvous all, second;
   std::vector<Rendezvous> warps;
   std::vector<char> shared;
 };
@@ -139,7 +139,7 @@ launch(dim3 grid, unsigned threads, std::size_t shared_bytes, std::function<void
     for (unsigned x = 0; x < grid.x; ++x) {
       block_index = dim3(x, y);
       b.shared.assign(shared_bytes + 128, char(0x7f)); // NaN if read before written
-      b.all = {}, b.all.size = int(threads), b.reports = {};
+      b.all = {}, b.all.size = int(threads), b.second = {};
       b.warps.assign(threads / 32, Rendezvous{});
       for (Rendezvous& w : b.warps) w.size = 32;
       block = &b;

@@ -195,16 +195,9 @@ template <int kLeft> void copies_wait() {
 inline void block_barrier() {
   __syncthreads();
 }
-template <int kThreads> void report_wait() {
-  emu::block->reports.size = kThreads;
-  emu::meet(emu::block->reports, 0, nullptr, 0, nullptr);
-}
-template <int kThreads> void report() {
-  emu::Rendezvous& r = emu::block->reports;
-  r.size = kThreads;
-  if (++r.arrived < r.size) return;
-  r.arrived = 0;
-  ++r.generation;
+template <int kThreads> void second_barrier() {
+  emu::block->second.size = kThreads;
+  emu::meet(emu::block->second, 0, nullptr, 0, nullptr);
 }
 inline char* shared_memory() {
   return emu::shared_memory();
