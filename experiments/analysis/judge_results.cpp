@@ -121,9 +121,13 @@ CellReport report_cell(const CellView& view,
   result.control = compare_control(view, levels);
   for (const VariantPair& pair : pairs_to_compare(view))
     result.comparisons.push_back(compare(view, pair, levels));
-  const CellContext context{
-      why_invalid(view, result), view.spec->sesoi, redo_reason(view, disturbed)};
-  for (Comparison& comparison : result.comparisons) judge(comparison, context);
+  CellContext context{why_invalid(view, result), view.spec->sesoi, redo_reason(view, disturbed)};
+  for (Comparison& comparison : result.comparisons) {
+    judge(comparison, context);
+    const auto says_redo = [&](const Reason& reason) { return reason.text == context.redo->text; };
+    if (context.redo && std::ranges::any_of(comparison.verdict.reasons, says_redo))
+      context.redo.reset(); // the command is about the whole cell
+  }
   result.contrasts = judge_contrasts(view, result.comparisons, context, levels);
   explain_from_traces(result, view, options.traces);
   estimate_roofline(result, view);

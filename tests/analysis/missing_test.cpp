@@ -184,6 +184,19 @@ TEST(Redo, AContendedReportBeginsWithTheNextAction) {
   EXPECT_FALSE(has_reason(first(quiet).verdict, ReasonCode::PairsDisturbed));
 }
 
+// It measures the whole cell again, whichever comparison is in doubt.
+TEST(Redo, ACellNamesItsCommandOnce) {
+  SyntheticCell cell = two_level_cell(-0.1);
+  cell.levels.push_back({.name = "faster", .effect = -0.2});
+  cell.disturbed_share = 0.4;
+  const Report report = judge_results(synthetic_ledger(plan_of(cell)));
+  ASSERT_EQ(report.cells[0].comparisons[1].verdict.validity, Validity::Contended);
+  const std::string text = render_table(report, {});
+  const std::size_t first = text.find("--redo");
+  EXPECT_NE(first, std::string::npos);
+  EXPECT_EQ(text.find("--redo", first + 1), std::string::npos) << text;
+}
+
 // What a run would refuse is not advised, and the reason is given.
 TEST(Redo, OldResultsAreNotAdvisedToBeContinued) {
   synthetic::SyntheticPlan plan = plan_of(two_level_cell(-0.1));
