@@ -55,14 +55,12 @@ struct Candidate {
   std::vector<bool> takes; // by variant
 };
 
-using Candidates = std::vector<Candidate>;
-
 class Chooser {
 public:
   Chooser(const std::vector<NamedConfig>& variants, const Optimization* tested)
       : variants_(variants), tested_(tested) {}
 
-  Candidates taken;
+  std::vector<Candidate> taken;
   std::vector<Fallback> fallbacks;
 
   void choose(int capability) {
@@ -113,11 +111,27 @@ private:
   bool drop_one() {
     for (Candidate& candidate : taken)
       for (std::size_t i = 0; i < variants_.size(); ++i)
-        if (const Need* need = unmet(*candidate.row, i); candidate.takes[i] && need != nullptr)
+        if (const Need* need = candidate.takes[i] ? unmet(*candidate.row, i) : nullptr)
           return drop(candidate, "it needs " + first_part(need->words));
     for (std::size_t i = 0; i < variants_.size(); ++i)
-      if (drop_for_tested(i) || drop_for_set_keys(i)) return true;
+      for (const Optimization* row : rows_in_use(i))
+        if (drop_for(*row, i)) return true;
     return false;
+  }
+
+  // What somebody chose beside the defaults: the row under test, and levels that no training has
+  // without their needs.
+  std::vector<const Optimization*> rows_in_use(std::size_t variant) const {
+    std::vector<const Optimization*> rows;
+    if (tested_ != nullptr) rows.push_back(tested_);
+    const TrainConfig config = config_of(variant);
+    for (const Optimization& row : optimizations().all()) {
+      if (!row.needs_always || &row == tested_) continue;
+      TrainConfig reference = config;
+      row.levels.front().apply(reference);
+      if (!differing_keys(config, reference).empty()) rows.push_back(&row);
+    }
+    return rows;
   }
 
   bool drop(const Candidate& candidate, const std::string& why) {
@@ -126,34 +140,25 @@ private:
     return true;
   }
 
-  const Need*
-  unmet(const Optimization& row, std::size_t variant, const Candidate* without = nullptr) const {
-    const Result<TrainConfig> filled = fill_from_preset(config_of(variant, without));
-    if (!filled) return nullptr; // resolve() will say so
-    const auto found =
-        std::ranges::find_if(row.needs, [&](const Need& need) { return !need.met(*filled); });
-    return found == row.needs.end() ? nullptr : &*found;
+  // The first need of the row that a variant does not meet; nullptr: none.
+  const Need* unmet(const Optimization& row, std::size_t variant) const {
+    for (const Need& need : row.needs)
+      if (!meets(need, config_of(variant))) return &need;
+    return nullptr;
   }
 
-  // What the row under test cannot be measured with.
-  bool drop_for_tested(std::size_t variant) {
-    const Need* need = tested_ == nullptr ? nullptr : unmet(*tested_, variant);
-    if (need == nullptr) return false;
-    for (const Candidate& candidate : taken)
-      if (candidate.takes[variant] && unmet(*tested_, variant, &candidate) != need)
-        return drop(candidate, fmt::format("{} needs {}", tested_->name, first_part(need->words)));
-    return false;
+  static bool meets(const Need& need, const TrainConfig& config) {
+    const Result<TrainConfig> filled = fill_from_preset(config);
+    return !filled || need.met(*filled); // resolve() will say what is wrong with the shape
   }
 
-  // What does not go with keys that somebody set.
-  bool drop_for_set_keys(std::size_t variant) {
-    const Result<TrainConfig> whole = resolve(config_of(variant));
-    if (whole) return false;
-    for (const Candidate& candidate : taken) {
-      if (!candidate.takes[variant]) continue;
-      const Result<TrainConfig> rest = resolve(config_of(variant, &candidate));
-      if (rest || rest.error().message != whole.error().message)
-        return drop(candidate, first_part(whole.error().message));
+  // Whether a candidate stood between the row and one of its needs; it leaves.
+  bool drop_for(const Optimization& row, std::size_t variant) {
+    for (const Need& need : row.needs) {
+      if (meets(need, config_of(variant))) continue;
+      for (const Candidate& candidate : taken)
+        if (candidate.takes[variant] && meets(need, config_of(variant, &candidate)))
+          return drop(candidate, fmt::format("{} needs {}", row.name, first_part(need.words)));
     }
     return false;
   }

@@ -61,11 +61,6 @@ HeadWidth latent_width(const TrainConfig& c) {
   return {width, fmt::format("head_dim {} + rope_dim {} = {}", c.head_dim, c.rope_dim, width)};
 }
 
-Result<bool> check_deltanet(const TrainConfig& c) {
-  return check_mla_attention(
-      c, {{"head_dim", c.head_dim}, {"head_dim + rope_dim", c.head_dim + c.rope_dim}});
-}
-
 } // namespace
 
 // tiny: about 1 M parameters, for CPU verdicts and tests. base: the DeltaNet-MLA 2:1 shape of the
@@ -81,7 +76,7 @@ FamilyConfig deltanet_mla_config() {
       .keys = {{"kv_rank", &TrainConfig::kv_rank}},
       .layers = {{'G', delta_size, delta_cost, delta_layouts},
                  {'M', latent_size, latent_cost, latent_layouts, latent_width}},
-      .check = check_deltanet};
+      .check = check_mla_attention};
 }
 
 } // namespace assay

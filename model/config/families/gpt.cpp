@@ -44,7 +44,7 @@ void positions_of_long_rows(TrainConfig& c, const Preset& preset) {
 Result<bool> check_gpt(const TrainConfig& c) {
   if (c.seq_len > c.positions)
     return fail("key 'positions' ({}) must be at least 'seq_len' ({})", c.positions, c.seq_len);
-  return check_mla_attention(c, {{"head_dim", c.head_dim}});
+  return check_mla_attention(c);
 }
 
 } // namespace

@@ -1,6 +1,7 @@
 // Rows of optimizations(). Softmax attention: documents in a row, latent attention, native sparse
 // attention.
 #include "model/config/family_config.h"
+#include "model/config/mla_attention.h"
 #include "model/config/optimizations/rows.h"
 
 namespace assay {
@@ -129,7 +130,12 @@ std::vector<Optimization> attention_rows() {
                   true},
                  {"attention = packed or varlen: mask_dense has a mask, which these kernels do "
                   "not take",
-                  [](const TrainConfig& c) { return c.attention != Attention::MaskDense; }}},
+                  [](const TrainConfig& c) { return c.attention != Attention::MaskDense; }},
+                 {"for level cudnn bf16, fp16 or fp8, and head_dim and head_dim + rope_dim "
+                  "multiples of 8, at most 128",
+                  [](const TrainConfig& c) {
+                    return c.mla_attention != MlaAttention::Cudnn || fits_cudnn(c);
+                  }}},
        .fast_default = "cudnn",
        .fast_capability = kCudnnCapability},
       {.name = "nsa_inputs",

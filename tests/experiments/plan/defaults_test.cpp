@@ -121,7 +121,7 @@ TEST_F(DefaultsTest, PrecisionsWithoutTheKernelsFallBack) {
           "delta_form", "delta_inputs", "mla_inputs", "mla_attention", "residual", "weights16"));
   EXPECT_THAT(note(fp32),
               test::names("delta_form stays at chunked: it needs on a GPU bf16",
-                          "mla_attention stays at flash_padded: mla_attention = cudnn needs",
+                          "mla_attention stays at flash_padded: it needs for level cudnn bf16",
                           "weights16 stays at cast: it needs precision bf16"));
   EXPECT_THAT(slow_keys(in("fp16")),
               UnorderedElementsAre("delta_form", "delta_inputs", "mla_inputs", "residual"));
@@ -175,6 +175,17 @@ TEST_F(DefaultsTest, TheRowUnderTestComesFirst) {
   EXPECT_THAT(slow_keys(norms, 1), ElementsAre("residual"));
   const Plan stages = plan("optimization = \"planted_stages\"\n");
   EXPECT_THAT(slow_keys(stages), ElementsAre("update_pass"));
+}
+
+// A default whose removal only hides the mistake is not to blame.
+TEST_F(DefaultsTest, AMistakeOfSetKeysIsNamedAsSuch) {
+  const std::string gpt = "set = { family = \"gpt\", weights16 = \"cast\", ";
+  EXPECT_THAT(problem("optimization = \"epilogue\"\n" + gpt + "precision = \"bf16\" }\n"),
+              test::names("needs for level all weights16 = kept"));
+  EXPECT_THAT(problem(kScaler + gpt + "epilogue = \"all\" }\n"),
+              test::names("'epilogue' = all needs for level all weights16 = kept"));
+  EXPECT_THAT(problem(kScaler + "set = { step_graph = \"on\", ranks = 2 }\n"),
+              test::names("'step_graph' = on needs ranks = 1"));
 }
 
 TEST_F(DefaultsTest, AKeyThatAVariantMakesFastIsSlowInTheOthers) {
