@@ -133,7 +133,10 @@ TEST(Claims, TheShippedOnesLoad) {
                           "speed-residual16",
                           "speed-residual16-memory",
                           "speed-fp8",
-                          "speed-fp8-memory"));
+                          "speed-fp8-memory",
+                          "speed-nsa-inputs",
+                          "speed-nsa-step-graph",
+                          "speed-product-choice"));
   EXPECT_THAT(settings,
               ElementsAre("ddp-buckets-default",
                           "ddp-buckets-larger",
