@@ -40,7 +40,7 @@ public:
   LtCall(std::function<std::string()> what, Matrix a, Matrix b, Matrix out);
   void transpose(bool a, bool b);
   template <class T> void set(cublasLtMatmulDescAttributes_t attribute, const T& value) {
-    set_bytes(attribute, &value, sizeof(value));
+    set_bytes(attribute, static_cast<const void*>(&value), sizeof(value));
   }
 
   // At most `most`, those that the heuristics take for the fastest first. None: cuBLASLt has none.
