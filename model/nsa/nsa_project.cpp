@@ -62,7 +62,7 @@ tensor_list device_project(const at::Tensor& given,
   p.block_tokens = layout.block_tokens.const_data_ptr<std::int64_t>();
   p.q = bf16_data(out[kQSel]), p.q_places = bf16_data(out[kQCmp]);
   p.mean = out[kMean].data_ptr<float>();
-  for (int i = 0; i < 4; ++i) p.branch[i] = bf16_data(out[static_cast<std::size_t>(kKSel + i)]);
+  for (std::size_t i = 0; i < 4; ++i) p.branch[i] = bf16_data(out[kKSel + i]);
   p.k_blocks = bf16_data(out[kKBlocks]), p.v_blocks = bf16_data(out[kVBlocks]);
   p.tokens = static_cast<int>(tokens), p.heads = static_cast<int>(sizes.heads);
   p.groups = static_cast<int>(sizes.groups), p.blocks = static_cast<int>(blocks);
