@@ -135,6 +135,8 @@ enum class LaunchState {
   Partial,
   Failed
 }; // Partial: closed with >= half of its rounds
+// Complete or partial: what it measured can be read.
+bool has_results(LaunchState state);
 
 struct Identity { // where and with what a launch ran; launches with another build are never mixed
   std::string build, libtorch, cuda, driver, gpu, gpu_uuid, host, boot, cpu, kernel;

@@ -6,6 +6,10 @@
 
 namespace assay {
 
+bool has_results(LaunchState state) {
+  return state == LaunchState::Complete || state == LaunchState::Partial;
+}
+
 const CellRow& LedgerData::cell(std::int64_t id) const {
   const auto found =
       std::find_if(cells.begin(), cells.end(), [id](const CellRow& row) { return row.id == id; });
@@ -29,8 +33,7 @@ const StepCostRow* LedgerData::cost(std::int64_t variant) const {
 
 bool LedgerData::superseded(std::int64_t launch) const {
   return std::any_of(launches.begin(), launches.end(), [launch](const LaunchRow& row) {
-    return row.repeats == launch &&
-           (row.state == LaunchState::Complete || row.state == LaunchState::Partial);
+    return row.repeats == launch && has_results(row.state);
   });
 }
 

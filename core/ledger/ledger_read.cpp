@@ -438,9 +438,9 @@ void check_repetitions(const LedgerData& data) {
       internal_error("launch {} measures launch {} again, which is another one of the plan",
                      launch.id,
                      launch.repeats);
-    const bool counts =
-        launch.state == LaunchState::Complete || launch.state == LaunchState::Partial;
-    if (launch.kind != LaunchKind::Timed || !counts || data.superseded(launch.id)) continue;
+    if (launch.kind != LaunchKind::Timed || !has_results(launch.state) ||
+        data.superseded(launch.id))
+      continue;
     if (const auto [first, is_new] = counted.try_emplace(place(launch), launch.id); !is_new)
       internal_error("launches {} and {} of one number would both count", first->second, launch.id);
   }

@@ -34,8 +34,7 @@ void add_environment_alarms(Report& report) {
   };
   std::map<std::pair<std::int64_t, std::string>, Found> values; // by cell and field
   for (const LaunchSummary& launch : report.launches) {
-    if (launch.row.state != LaunchState::Complete && launch.row.state != LaunchState::Partial)
-      continue;
+    if (!has_results(launch.row.state)) continue;
     for (const auto& [field, value] : environment_fields(launch.row.identity)) {
       Found& found = values[{launch.row.cell, field}];
       found.all.insert(value.empty() ? "unknown" : value);

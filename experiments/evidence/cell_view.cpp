@@ -43,8 +43,7 @@ void add_launch(CellView& view, const LedgerData& data, const LaunchRow& launch)
 } // namespace
 
 bool is_counted(const LaunchRow& launch) {
-  return launch.kind == LaunchKind::Timed &&
-         (launch.state == LaunchState::Complete || launch.state == LaunchState::Partial);
+  return launch.kind == LaunchKind::Timed && has_results(launch.state);
 }
 
 bool by_token(const CellRow& cell) {

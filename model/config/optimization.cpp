@@ -4,6 +4,7 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 
+#include "core/files/json_difference.h"
 #include "model/config/optimizations/rows.h"
 
 namespace assay {
@@ -60,11 +61,7 @@ const Registry<Optimization>& optimizations() {
 }
 
 std::set<std::string> differing_keys(const TrainConfig& a, const TrainConfig& b) {
-  const nlohmann::json of_a = to_json(a), of_b = to_json(b);
-  std::set<std::string> keys;
-  for (const auto& [key, value] : of_a.items())
-    if (of_b.at(key) != value) keys.insert(key);
-  return keys;
+  return differing_keys(to_json(a), to_json(b));
 }
 
 std::set<std::string> switched_keys(const Optimization& row) {

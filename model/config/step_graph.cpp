@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::array<std::int64_t, 5> kRooms{64, 96, 128, 192, 256}; // documents
 
-// As kernels/nsa_select.h: blocks of a row, and a warp's 96 KiB.
+// As kernels/nsa/select.h: blocks of a row, and a warp's 96 KiB.
 bool fits_selection(const TrainConfig& c) {
   const std::int64_t selection = c.seq_len / c.nsa_select_block + 1;
   return selection <= 2048 && 4 * (c.seq_len / c.nsa_stride + selection) <= 96 << 10;

@@ -4,7 +4,7 @@
 
 #include "core/span.h"
 #include "kernels/cuda_check.h"
-#include "kernels/nsa_inputs.h"
+#include "kernels/nsa/inputs.h"
 #include "model/layers/autocast.h"
 #include "model/layers/autograd_holder.h"
 #include "model/layers/bf16_data.h"
@@ -117,7 +117,7 @@ at::Tensor plain_mix(const tensor_list& x, const NsaLayout&) {
   return y.flatten(1, 2).to(x[kSelectedOut].scalar_type());
 }
 
-// The formulas of kernels/nsa_mix.cuh.
+// The formulas of kernels/nsa/mix.cuh.
 tensor_list plain_mix_backward(const tensor_list& x, const at::Tensor& grad, const NsaLayout&) {
   const GateValues gates(x);
   const at::Tensor dy = by_group(grad, gates.g);

@@ -1,6 +1,6 @@
 // What stands between the products of a layer of native sparse attention and its three branches, by
 // two functions with a backward pass each (`nsa_inputs = fused`). Equations: docs/nsa.md. They
-// compute in fp32 (fp64 for fp64). On a GPU from bf16 they are the kernels of kernels/nsa_inputs.h,
+// compute in fp32 (fp64 for fp64). On a GPU from bf16 they are the kernels of kernels/nsa/inputs.h,
 // which need head width 64, at most 32 hidden units of the gates and what strided_fits() asks for;
 // elsewhere they are the same formulas in tensor operations.
 #pragma once

@@ -4,7 +4,7 @@
 
 #include "core/span.h"
 #include "kernels/cuda_check.h"
-#include "kernels/nsa_inputs.h"
+#include "kernels/nsa/inputs.h"
 #include "model/layers/attention/attention.h"
 #include "model/layers/autocast.h"
 #include "model/layers/autograd_holder.h"

@@ -10,7 +10,7 @@
 #include "core/result.h"
 #include "core/span.h"
 #include "kernels/cuda_check.h"
-#include "kernels/nsa_ranges.h"
+#include "kernels/nsa/ranges.h"
 
 namespace assay {
 

@@ -6,8 +6,8 @@
 #include <torch/csrc/autograd/custom_function.h>
 
 #include "kernels/cuda_check.h"
-#include "kernels/nsa_places.h"
-#include "kernels/nsa_select.h"
+#include "kernels/nsa/places.h"
+#include "kernels/nsa/select.h"
 #include "model/layers/autograd_holder.h"
 #include "model/nsa/selected_attention.h"
 

@@ -10,8 +10,8 @@
 #include "core/result.h"
 #include "core/span.h"
 #include "kernels/cuda_check.h"
-#include "kernels/nsa_ranges.h"
-#include "kernels/selected_attention.h"
+#include "kernels/nsa/ranges.h"
+#include "kernels/nsa/selected_attention.h"
 #include "model/layers/autograd_holder.h"
 #include "model/nsa/selected_attention_reference.h"
 

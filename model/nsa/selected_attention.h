@@ -6,7 +6,7 @@
 
 #include <cstdint>
 
-#include "kernels/selected_problem.h"
+#include "kernels/nsa/selected_problem.h"
 #include "model/layout/batch.h"
 
 namespace assay {

@@ -7,8 +7,8 @@
 
 #include "tests/kernels/kernel_samples.h"
 
-#include "kernels/nsa_inputs.cuh"
-#include "kernels/nsa_mix.cuh"
+#include "kernels/nsa/inputs.cuh"
+#include "kernels/nsa/mix.cuh"
 
 namespace assay::nsa {
 namespace {

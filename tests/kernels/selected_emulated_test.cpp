@@ -7,8 +7,8 @@
 
 #include "tests/kernels/kernel_samples.h"
 
-#include "kernels/nsa_select.cuh"
-#include "kernels/selected_key_gradient.cuh"
+#include "kernels/nsa/select.cuh"
+#include "kernels/nsa/selected_key_gradient.cuh"
 
 namespace assay {
 namespace {

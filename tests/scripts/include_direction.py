@@ -16,7 +16,7 @@ LAYERS = {"model/layers", "model/layers/attention", "model/layers/delta_rule"}
 MODEL = LAYERS | {"model/config", "model/layout", "model/nsa", "model/data", "model/ddp", "model/families",
                   "model/graph", "model/training", "model/gates"}
 VIEWER = {"ui/model", "ui/model/trace", "ui/model/results"}
-KERNELS = {"kernels", "kernels/attention", "kernels/delta_rule", "kernels/fp8",
+KERNELS = {"kernels", "kernels/attention", "kernels/delta_rule", "kernels/fp8", "kernels/nsa", "kernels/products",
            "kernels/rowwise", "kernels/update"}
 ENGINE = {"experiments/plan", "experiments/engine", "experiments/demo"}
 PROFILERS = {"profilers/machine", "profilers/trace", "profilers/cupti"}
@@ -33,6 +33,8 @@ ALLOWED = {
     "kernels/attention": {"core", "kernels"},
     "kernels/delta_rule": {"core", "kernels"},
     "kernels/fp8": {"core", "kernels", "kernels/rowwise"},
+    "kernels/nsa": {"core", "kernels"},
+    "kernels/products": {"core", "kernels"},
     "kernels/rowwise": {"core", "kernels"},
     "kernels/update": {"core", "kernels"},
     "model": set(),

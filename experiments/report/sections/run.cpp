@@ -39,8 +39,7 @@ std::string measured_span(const Report& report) {
   std::size_t counted = 0, others = 0;
   for (const LaunchSummary& launch : report.launches) {
     const LaunchRow& row = launch.row;
-    const bool ended = row.state == LaunchState::Complete || row.state == LaunchState::Partial;
-    counted += ended && !launch.replaced;
+    counted += has_results(row.state) && !launch.replaced;
     others += row.state == LaunchState::Failed || launch.replaced;
     if (!row.started_utc.empty() && (first.empty() || row.started_utc < first))
       first = row.started_utc;

@@ -1,7 +1,7 @@
 // Rows of heads, eight elements (16 bytes) a thread.
 #pragma once
 
-#include "kernels/nsa_places_problem.h"
+#include "kernels/nsa/places_problem.h"
 #include "kernels/vectors.cuh"
 
 namespace assay::nsa_places {

@@ -2,7 +2,7 @@
 // the gates, then all lanes share the group's heads.
 #pragma once
 
-#include "kernels/nsa_inputs.cuh"
+#include "kernels/nsa/inputs.cuh"
 
 namespace assay::nsa {
 

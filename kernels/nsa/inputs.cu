@@ -1,7 +1,7 @@
-#include "kernels/nsa_inputs.h"
+#include "kernels/nsa/inputs.h"
 
-#include "kernels/nsa_inputs.cuh"
-#include "kernels/nsa_mix.cuh"
+#include "kernels/nsa/inputs.cuh"
+#include "kernels/nsa/mix.cuh"
 
 namespace assay::nsa {
 

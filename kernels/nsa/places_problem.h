@@ -1,4 +1,4 @@
-// What moves between tokens and places (kernels/nsa_places.h).
+// What moves between tokens and places (kernels/nsa/places.h).
 #pragma once
 
 #include <cstdint>

@@ -5,7 +5,7 @@
 
 #include <cuda_runtime_api.h>
 
-#include "kernels/nsa_select_problem.h"
+#include "kernels/nsa/select_problem.h"
 
 namespace assay {
 

@@ -4,7 +4,7 @@
 
 #include <cuda_runtime_api.h>
 
-#include "kernels/nsa_places_problem.h"
+#include "kernels/nsa/places_problem.h"
 
 namespace assay {
 

@@ -3,7 +3,7 @@
 
 #include <limits>
 
-#include "kernels/selected_attention.h"
+#include "kernels/nsa/selected_attention.h"
 
 namespace assay {
 

@@ -2,8 +2,8 @@
 // eight columns (16 bytes) a lane, so four rows of 64 columns at a time.
 #pragma once
 
-#include "kernels/nsa_inputs_problem.h"
-#include "kernels/nsa_places.cuh"
+#include "kernels/nsa/inputs_problem.h"
+#include "kernels/nsa/places.cuh"
 #include "kernels/vectors.cuh"
 
 namespace assay::nsa {

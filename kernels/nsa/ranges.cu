@@ -1,4 +1,4 @@
-#include "kernels/nsa_ranges.h"
+#include "kernels/nsa/ranges.h"
 
 #include <climits>
 

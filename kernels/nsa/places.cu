@@ -1,6 +1,6 @@
-#include "kernels/nsa_places.h"
+#include "kernels/nsa/places.h"
 
-#include "kernels/nsa_places.cuh"
+#include "kernels/nsa/places.cuh"
 
 namespace assay {
 

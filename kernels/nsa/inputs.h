@@ -5,7 +5,7 @@
 
 #include <cuda_runtime_api.h>
 
-#include "kernels/nsa_inputs_problem.h"
+#include "kernels/nsa/inputs_problem.h"
 
 namespace assay::nsa {
 

@@ -1,8 +1,8 @@
-#include "kernels/nsa_select.h"
+#include "kernels/nsa/select.h"
 
 #include <algorithm>
 
-#include "kernels/nsa_select.cuh"
+#include "kernels/nsa/select.cuh"
 
 namespace assay {
 

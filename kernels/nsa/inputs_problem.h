@@ -1,4 +1,4 @@
-// What the kernels around the branches of native sparse attention take (kernels/nsa_inputs.h). A
+// What the kernels around the branches of native sparse attention take (kernels/nsa/inputs.h). A
 // row of the product has, with d = 64 columns each,
 //   q of H heads | k_cmp k_sel k_win | v_cmp v_sel v_win, each of G groups
 // bf16 between kernels, fp32 inside. Places are those of model/nsa/nsa_strided.h: query t is the

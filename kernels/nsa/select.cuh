@@ -3,8 +3,8 @@
 // keys.
 #pragma once
 
-#include "kernels/nsa_select_problem.h"
-#include "kernels/selected_fragments.cuh"
+#include "kernels/nsa/select_problem.h"
+#include "kernels/nsa/selected_fragments.cuh"
 
 namespace assay::nsa_select {
 

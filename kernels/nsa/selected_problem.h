@@ -1,4 +1,4 @@
-// What the kernels of selected attention take (kernels/selected_attention.h).
+// What the kernels of selected attention take (kernels/nsa/selected_attention.h).
 #pragma once
 
 #include <cstdint>

@@ -1,9 +1,9 @@
-// What the choice of blocks takes (kernels/nsa_select.h).
+// What the choice of blocks takes (kernels/nsa/select.h).
 #pragma once
 
 #include <cstdint>
 
-#include "kernels/selected_problem.h"
+#include "kernels/nsa/selected_problem.h"
 
 namespace assay {
 
