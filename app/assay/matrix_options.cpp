@@ -49,7 +49,7 @@ void MatrixOptions::add_to(CLI::App& command) {
       ->type_name("TABLE.KEY=VALUE");
 }
 
-Plan MatrixOptions::load(bool needs_data) const {
+Plan MatrixOptions::load(bool needs_data, const std::vector<std::string>& cells) const {
   std::vector<std::string> overrides = overrides_;
   if (!data_.empty()) overrides.push_back("base.data=" + toml_string(data_));
   if (!device_.empty()) overrides.push_back("base.device=" + toml_string(device_));
@@ -57,6 +57,7 @@ Plan MatrixOptions::load(bool needs_data) const {
   const Matrix matrix = value_or_throw(load_matrix(matrix_, overrides));
   PlanOptions options = plan_options();
   options.needs_data = needs_data;
+  options.cells = cells;
   return value_or_throw(make_plan(matrix, options));
 }
 

@@ -17,8 +17,9 @@ class MatrixOptions {
 public:
   void add_to(CLI::App& command);
   // Throws Failure with every problem of matrix, claims and overrides at once.
-  // `needs_data`: a plan that nothing runs may lack training data.
-  Plan load(bool needs_data = true) const;
+  // `needs_data`: a plan that nothing runs may lack training data. `cells`: those that will run;
+  // empty: all.
+  Plan load(bool needs_data = true, const std::vector<std::string>& cells = {}) const;
 
 private:
   std::string matrix_, data_, device_;

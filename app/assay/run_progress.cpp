@@ -74,7 +74,7 @@ std::string progress_text(const RunProgress& p, std::size_t columns) {
 
 // On a terminal a launch's rounds rewrite its line; in a pipe each launch, and each wait, has one.
 void RunProgressLine::show(const RunProgress& progress) {
-  if (!progress.note.empty()) line_.note("note: " + progress.note);
+  if (!progress.note.empty()) note(progress.note);
   const bool waits = progress.waiting.has_value();
   const bool another = progress.launch_number != last_launch_ || waits != waited_;
   if (!another && !line_.terminal()) return;

@@ -17,6 +17,7 @@ class RunProgressLine {
 public:
   explicit RunProgressLine(bool quiet) : line_(quiet) {}
   void show(const RunProgress& progress);
+  void note(const std::string& text) { line_.note("note: " + text); }
 
 private:
   ProgressLine line_;

@@ -38,6 +38,7 @@ private:
       plan_.lacks.push_back(what);
   }
   std::vector<std::vector<Draft>> groups(const MatrixCell& cell, const std::vector<Draft>& all);
+  bool will_run(const MatrixCell& cell) const;
   void write_cell(const MatrixCell& cell,
                   const Optimization& row,
                   const std::string& name,

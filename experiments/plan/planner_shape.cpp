@@ -72,7 +72,7 @@ std::vector<std::vector<Draft>> Planner::groups(const MatrixCell& cell,
   for (const std::vector<std::size_t>& indices : memory_groups(configs(all), limit)) {
     std::vector<Draft> group;
     for (const std::size_t i : indices) group.push_back(all[i]);
-    if (const std::int64_t bytes = group_bytes(configs(group)); bytes > limit)
+    if (const std::int64_t bytes = group_bytes(configs(group)); bytes > limit && will_run(cell))
       problems_.add(
           fmt::format("{}: cell '{}' needs {} for level '{}', its reference and the control; 70 % "
                       "of this {}'s memory is {}. Choose a smaller preset or fewer rows",
@@ -93,6 +93,14 @@ std::vector<std::vector<Draft>> Planner::groups(const MatrixCell& cell,
                     human_bytes(static_cast<double>(group_bytes(configs(all)))),
                     limit_text));
   return result;
+}
+
+// A cell that is split has groups, which are named after it.
+bool Planner::will_run(const MatrixCell& cell) const {
+  return options_.cells.empty() ||
+         std::ranges::any_of(options_.cells, [&](const std::string& name) {
+           return name == cell.name || name.starts_with(cell.name + "/group");
+         });
 }
 
 // Visits of a token cell differ in steps, so that their tokens are alike.

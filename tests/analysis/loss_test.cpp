@@ -297,7 +297,7 @@ TEST(Loss, CurvesAreDrawnWithWordsBesideThem) {
   const Report report = judge_results(ledger_of(cell));
   ASSERT_EQ(report.cells[0].loss_curves.size(), 4u + 3u);
   EXPECT_EQ(report.cells[0].loss_curves.back().loss.size(), 16u) << "as far as it came";
-  const std::string svg = loss_svg(report.cells[0]);
+  const std::string svg = loss_svg(report.cells[0], PlotShape::Narrow);
   for (const char* part : {"aria-label=\"Training loss over 500 optimizer steps",
                            "slow: from ",
                            " over 4 seeds",
@@ -310,7 +310,7 @@ TEST(Loss, CurvesAreDrawnWithWordsBesideThem) {
                            "fast, seed 3"})
     EXPECT_THAT(svg, HasSubstr(part));
   EXPECT_THAT(svg, Not(HasSubstr("nan")));
-  EXPECT_EQ(loss_svg(CellReport()), "");
+  EXPECT_EQ(loss_svg(CellReport(), PlotShape::Wide), "");
   EXPECT_THAT(render_html(report), HasSubstr("training loss</h3>"));
 }
 

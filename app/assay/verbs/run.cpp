@@ -62,6 +62,7 @@ RunSummary run_with_progress(const Plan& plan, const Options& options) {
   if (options.out == "-" || options.out.empty())
     bad_input("--out '{}': results are a directory; name one", options.out);
   RunProgressLine line(options.quiet);
+  for (const std::string& note : plan.notes) line.note(printable(note));
   RunOptions run;
   run.worker_path = program_path("assay-worker");
   run.fork = options.fork;
@@ -248,7 +249,7 @@ void add_run(CLI::App& app, int& exit_code) {
         host; // first, so that the others hear whatever goes wrong from here on
     if (ranks) host.emplace(program_path("assay-worker"));
     try {
-      const Plan plan = options->matrix.load();
+      const Plan plan = options->matrix.load(true, options->cells);
       const RunSummary summary = run_with_progress(plan, *options);
       print_summary(summary, *options, plan.ledger.spec);
       exit_code = summary.outcome == RunSummary::Outcome::Complete ? kOk : kIncomplete;

@@ -92,4 +92,9 @@ std::string section_html(const Section& section, const char* heading) {
       "<{0}>{1}</{0}>\n{2}", heading, html_text(section.title), section_body_html(section));
 }
 
+std::string two_shapes(const std::string& wide, const std::string& narrow) {
+  return "<div class=\"wide has-narrow\">" + wide + "</div><div class=\"narrow\">" + narrow +
+         "</div>\n";
+}
+
 } // namespace assay

@@ -13,5 +13,7 @@ std::string html_text(const std::string& text);
 std::string section_body_html(const Section& section);
 // With its heading, records folded; "" for an empty section.
 std::string section_html(const Section& section, const char* heading = "h2");
+// One of the two is shown, by the width of the page.
+std::string two_shapes(const std::string& wide, const std::string& narrow);
 
 } // namespace assay

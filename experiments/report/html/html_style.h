@@ -45,8 +45,7 @@ svg .c3{stroke:var(--claim);stroke-dasharray:10 3 2 3}svg .c4{stroke:var(--muted
 .key.band{background:var(--band)}.key.claimed{border:1.8px dashed var(--claim)}.key.point{width:10px;height:10px;background:var(--b)}
 .wide svg{min-width:680px}.narrow{display:none}
 @media screen and (max-width:1000px){table.many th.num,table.many td.num{white-space:normal;overflow-wrap:normal}}
-@media screen and (max-width:740px){.wide.has-narrow{display:none}.narrow{display:block}
-.wide:has(svg)::before{content:"Scroll this chart sideways.";color:var(--muted);font-size:13px}}
+@media screen and (max-width:740px){.wide.has-narrow{display:none}.narrow{display:block}}
 @media screen and (max-width:700px){main{padding:16px 14px 40px}dl{grid-template-columns:1fr}dt{margin-top:6px}
 table.cards thead{display:none}table.cards,table.cards tbody,table.cards tr,table.cards td{display:block}
 table.cards tr{border:1px solid var(--line);border-radius:8px;padding:8px 12px;margin:8px 0}

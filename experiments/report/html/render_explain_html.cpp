@@ -22,7 +22,8 @@ std::string explanation_html(const Comparison& comparison) {
   const Waterfall& waterfall = explanation.waterfall;
   std::string out;
   if (waterfall.pairs > 0) {
-    out += "<div class=\"wide\">" + waterfall_svg(waterfall) + "</div>";
+    out += two_shapes(waterfall_svg(waterfall, PlotShape::Wide),
+                      waterfall_svg(waterfall, PlotShape::Narrow));
     out +=
         muted(traced_pairs_text(explanation) +
               ": change of the step's time by stage, from baseline to candidate. Each bar starts "

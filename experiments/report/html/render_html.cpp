@@ -103,12 +103,6 @@ std::vector<ForestRow> launch_rows(const CellReport& cell, const Comparison& com
   return rows;
 }
 
-// One of the two is shown, by the width of the page.
-std::string two_shapes(const std::string& wide, const std::string& narrow) {
-  return "<div class=\"wide has-narrow\">" + wide + "</div><div class=\"narrow\">" + narrow +
-         "</div>\n";
-}
-
 std::string verdict_html(const Verdict& verdict) {
   return fmt::format("<span class=\"verdict {}\">{}</span>",
                      to_string(headline(verdict).tone),
@@ -144,7 +138,7 @@ std::string comparison_card(const Report& report, std::size_t i, std::size_t j) 
                        "<p class=\"muted\">Change of time of each pair, by launch. Line: median "
                        "of the launch; shade: its exact 95 % interval; grey: 95 % interval of "
                        "the A/A control; crosses: excluded pairs; triangles: beyond the axis.</p>",
-                   forest_svg(launch_rows(cell, comparison), ForestShape::Narrow) +
+                   forest_svg(launch_rows(cell, comparison), PlotShape::Narrow) +
                        "<p class=\"muted\">Median change of time of each launch with its exact "
                        "95 % interval; grey: 95 % interval of the A/A control.</p>");
   return out + explanation_html(comparison) + records + "</section>\n";
@@ -159,14 +153,14 @@ std::string loss_card(const CellReport& cell) {
       "{} seeds, {} optimizer steps each; all variants train on the same batches. Thin: one "
       "seed; "
       "thick: their mean. Below: the difference from {} at equal seeds; shaded: the margin of "
-      "{:.4g} and the steps that are judged.</p>\n<div class=\"wide\">{}</div></section>\n",
+      "{:.4g} and the steps that are judged.</p>\n{}</section>\n",
       h(cell.cell.name),
       cell.loss_launches,
       cell.cell.loss_seeds,
       loss_training_steps(cell.cell),
       h(cell.comparisons.empty() ? "the baseline" : cell.comparisons.front().a),
       cell.cell.loss_margin,
-      loss_svg(cell));
+      two_shapes(loss_svg(cell, PlotShape::Wide), loss_svg(cell, PlotShape::Narrow)));
 }
 
 std::string comparisons(const Report& report) {
@@ -195,7 +189,7 @@ std::string effects(const Report& report) {
   const auto rows = forest_rows(report);
   if (rows.empty()) return "";
   return "<h2>Effects on time</h2>\n<div class=\"forest\">" +
-         two_shapes(forest_svg(rows, ForestShape::Wide), forest_svg(rows, ForestShape::Narrow)) +
+         two_shapes(forest_svg(rows, PlotShape::Wide), forest_svg(rows, PlotShape::Narrow)) +
          "</div><p class=\"muted\"><span class=\"key point\"></span>effect with " +
          fmt::format("{:.4g} %", 100 * (1 - report.judged_alpha)) +
          " interval over launches<span class=\"key claimed\"></span>claimed range<span class=\"key "

@@ -63,9 +63,9 @@ constexpr double kTop = 34;
 constexpr ForestLayout kWideForest{980, 290, 770, 34, 17, 30},
     kNarrowForest{360, 4, 356, 76, 60, 22};
 
-std::string forest_texts(const ForestRow& row, ForestShape shape, double y) {
+std::string forest_texts(const ForestRow& row, PlotShape shape, double y) {
   const char* shade = row.control ? "muted" : "name";
-  if (shape == ForestShape::Narrow)
+  if (shape == PlotShape::Narrow)
     return svg_label(shade, 0, y - 43, "start", shortened(row.cell + ": " + row.label, 50)) +
            svg_label("figure", 0, y - 28, "start", row.figure) +
            svg_label("muted small", 0, y - 14, "start", row.detail);
@@ -77,7 +77,7 @@ std::string forest_texts(const ForestRow& row, ForestShape shape, double y) {
 }
 
 std::string
-forest_row(const ForestRow& row, const Axis& axis, ForestShape shape, double band, double y) {
+forest_row(const ForestRow& row, const Axis& axis, PlotShape shape, double band, double y) {
   std::string out = fmt::format("<g><title>{}: {}</title>",
                                 escape_html(row.cell + ": " + row.label),
                                 escape_html(row.figure));
@@ -185,8 +185,8 @@ std::string launch_column(const Comparison& comparison,
 
 } // namespace
 
-std::string forest_svg(const std::vector<ForestRow>& rows, ForestShape shape) {
-  const ForestLayout& layout = shape == ForestShape::Wide ? kWideForest : kNarrowForest;
+std::string forest_svg(const std::vector<ForestRow>& rows, PlotShape shape) {
+  const ForestLayout& layout = shape == PlotShape::Wide ? kWideForest : kNarrowForest;
   Extent extent;
   for (const ForestRow& row : rows) {
     extent.add(std::clamp(change_of(row.point), -kClip, kClip));

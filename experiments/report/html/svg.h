@@ -10,6 +10,9 @@
 
 namespace assay {
 
+// 980 pixels with texts beside the axis, or, for a narrow page, 360 with texts above each mark.
+enum class PlotShape { Wide, Narrow };
+
 struct ForestRow {
   std::string label, cell, detail;  // "mask_dense -> varlen", "varlen", "FASTER"
   std::string figure;               // "-9.34 % [-12.4, -6.1] %"
@@ -20,18 +23,16 @@ struct ForestRow {
   bool control = false; // the A/A row itself
 };
 
-// Texts beside the axis, or, where the page is narrow, above each interval.
-enum class ForestShape { Wide, Narrow };
 // Intervals on one axis, with the claimed range and the A/A band behind each.
-std::string forest_svg(const std::vector<ForestRow>& rows, ForestShape shape);
+std::string forest_svg(const std::vector<ForestRow>& rows, PlotShape shape);
 // Every pair of a comparison, one column per launch, with median and exact interval of each launch.
 std::string pairs_svg(const Comparison& comparison, const std::optional<Interval>& band);
 // Training loss of every variant over optimizer steps: each seed thin, their mean thick; below it
 // the mean difference from the reference at equal seeds, with the margin and the steps that are
 // judged. "" without a curve.
-std::string loss_svg(const CellReport& cell);
+std::string loss_svg(const CellReport& cell, PlotShape shape);
 // Stage by stage from the baseline's step to the candidate's, then the whole of it, traced and
 // timed.
-std::string waterfall_svg(const Waterfall& waterfall);
+std::string waterfall_svg(const Waterfall& waterfall, PlotShape shape);
 
 } // namespace assay

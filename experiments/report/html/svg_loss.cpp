@@ -12,9 +12,22 @@ namespace assay {
 
 namespace {
 
-// Pixels: the picture, the plot of losses, and below it that of differences.
-constexpr double kWidth = 980, kHeight = 500, kLeft = 64, kRight = 964;
-constexpr double kTop = 44, kBottom = 266, kBelowTop = 318, kBelowBottom = 446;
+// Pixels: the picture, the plot of losses, and below it that of differences. The legend is a row
+// from `legend_x`, or a line a variant.
+struct Layout {
+  double width, left, right, legend_x, top;
+  bool legend_row;
+  double bottom() const { return top + 222; }
+  double below_top() const { return bottom() + 52; }
+  double below_bottom() const { return below_top() + 128; }
+  double height() const { return below_bottom() + 54; }
+};
+constexpr double kLegendLine = 18;
+
+Layout layout_of(PlotShape shape, std::size_t variants) {
+  if (shape == PlotShape::Wide) return {980, 64, 964, 250, 44, true};
+  return {360, 50, 352, 4, 30 + kLegendLine * static_cast<double>(variants), false};
+}
 constexpr std::size_t kStyles = 5; // classes c0 … c4
 
 struct Scale {
@@ -41,13 +54,14 @@ std::string polyline(const std::string& css,
 }
 
 std::string axes(const Scale& x, const Scale& y, bool with_sign) {
+  const double left = x.from, right = x.to;
   std::string out;
   for (const double tick : axis_ticks(y.low, y.high)) {
     const double value = std::abs(tick) < 1e-12 ? 0 : tick;
     const bool plain = value == 0 || !with_sign;
-    out += svg_line("grid", kLeft, y.at(tick), kRight, y.at(tick));
+    out += svg_line("grid", left, y.at(tick), right, y.at(tick));
     out += svg_label("muted small",
-                     kLeft - 8,
+                     left - 8,
                      y.at(tick) + 4,
                      "end",
                      plain ? fmt::format("{:.4g}", value) : fmt::format("{:+.4g}", value));
@@ -59,14 +73,17 @@ std::string axes(const Scale& x, const Scale& y, bool with_sign) {
   return out + "\n";
 }
 
-std::string legend(const std::vector<LossBundle>& all) {
+std::string legend(const std::vector<LossBundle>& all, const Layout& layout) {
   std::string out;
-  double x = 250;
+  double x = layout.legend_x, y = layout.legend_row ? 16 : 16 + kLegendLine;
   for (std::size_t i = 0; i < all.size(); ++i) {
     const std::string name = shortened(all[i].variant, 24);
-    out += svg_line(fmt::format("curve c{}", i % kStyles).c_str(), x, 12, x + 30, 12);
-    out += svg_label("name", x + 38, 16, "start", name);
-    x += 62 + 7.6 * static_cast<double>(name.size());
+    out += svg_line(fmt::format("curve c{}", i % kStyles).c_str(), x, y - 4, x + 30, y - 4);
+    out += svg_label("name", x + 38, y, "start", name);
+    if (layout.legend_row)
+      x += 62 + 7.6 * static_cast<double>(name.size());
+    else
+      y += kLegendLine;
   }
   return out + "\n";
 }
@@ -80,8 +97,11 @@ std::vector<std::vector<double>> differences(const std::vector<LossBundle>& all,
   return lines;
 }
 
-std::string
-differences_svg(const CellReport& cell, const std::vector<LossBundle>& all, const Scale& x) {
+std::string differences_svg(const CellReport& cell,
+                            const std::vector<LossBundle>& all,
+                            const Layout& layout,
+                            const Scale& x) {
+  const double top = layout.below_top(), bottom = layout.below_bottom();
   const auto reference = std::find_if(all.begin(), all.end(), [&](const LossBundle& bundle) {
     return !cell.comparisons.empty() && bundle.variant == cell.comparisons.front().a;
   });
@@ -92,13 +112,13 @@ differences_svg(const CellReport& cell, const std::vector<LossBundle>& all, cons
   for (const auto& line : lines)
     for (const double value : line)
       if (std::isfinite(value)) reach = std::max(reach, 1.05 * std::abs(value));
-  const Scale y{-reach, reach, kBelowBottom, kBelowTop};
+  const Scale y{-reach, reach, bottom, top};
   const double judged = first_judged_step(cell.cell);
   std::string out = svg_label(
-      "muted", 4, kBelowTop - 12, "start", "difference from " + shortened(reference->variant, 40));
-  out += svg_rect("band", kLeft, y.at(margin), kRight - kLeft, y.at(-margin) - y.at(margin));
-  out += svg_rect("band", x.at(judged), kBelowTop, kRight - x.at(judged), kBelowBottom - kBelowTop);
-  out += axes(x, y, true) + svg_line("zero", kLeft, y.at(0), kRight, y.at(0)) + "\n";
+      "muted", 4, top - 12, "start", "difference from " + shortened(reference->variant, 40));
+  out += svg_rect("band", x.from, y.at(margin), x.to - x.from, y.at(-margin) - y.at(margin));
+  out += svg_rect("band", x.at(judged), top, x.to - x.at(judged), bottom - top);
+  out += axes(x, y, true) + svg_line("zero", x.from, y.at(0), x.to, y.at(0)) + "\n";
   for (std::size_t i = 0; i < all.size(); ++i)
     out += polyline(fmt::format("c{}", i % kStyles),
                     all[i].variant + " minus " + reference->variant + ", mean of seeds",
@@ -124,19 +144,21 @@ std::string in_words(const std::vector<LossBundle>& all, double steps) {
 
 } // namespace
 
-std::string loss_svg(const CellReport& cell) {
+std::string loss_svg(const CellReport& cell, PlotShape shape) {
   const std::vector<LossBundle> all = loss_bundles(cell.loss_curves);
   if (all.empty()) return "";
   const double end = loss_training_steps(cell.cell);
   const LossRange range = loss_range(all);
-  const Scale x{0, end, kLeft, kRight}, y{range.low, range.high, kBottom, kTop};
+  const Layout layout = layout_of(shape, all.size());
+  const Scale x{0, end, layout.left, layout.right},
+      y{range.low, range.high, layout.bottom(), layout.top};
   std::string out =
       fmt::format("<svg viewBox=\"0 0 {:.0f} {:.0f}\" role=\"img\" aria-label=\"{}\">\n",
-                  kWidth,
-                  kHeight,
+                  layout.width,
+                  layout.height(),
                   escape_html(in_words(all, end)));
-  out += svg_label("muted", 4, 16, "start", "training loss, nats per token") + legend(all);
-  out += axes(x, y, false) + svg_line("zero", kLeft, kBottom, kRight, kBottom);
+  out += svg_label("muted", 4, 16, "start", "training loss, nats per token") + legend(all, layout);
+  out += axes(x, y, false) + svg_line("zero", x.from, y.from, x.to, y.from);
   for (std::size_t i = 0; i < all.size(); ++i)
     for (const LossCurve* seed : all[i].seeds)
       out += polyline(fmt::format("seed c{}", i % kStyles),
@@ -152,9 +174,10 @@ std::string loss_svg(const CellReport& cell) {
                     cell.cell,
                     x,
                     y);
-  out += differences_svg(cell, all, x);
-  const double middle = (kLeft + kRight) / 2;
-  return out + svg_label("muted", middle, kHeight - 8, "middle", "optimizer steps") + "</svg>\n";
+  out += differences_svg(cell, all, layout, x);
+  const double middle = (x.from + x.to) / 2;
+  return out + svg_label("muted", middle, layout.height() - 8, "middle", "optimizer steps") +
+         "</svg>\n";
 }
 
 } // namespace assay

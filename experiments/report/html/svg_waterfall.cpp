@@ -10,17 +10,22 @@ namespace assay {
 
 namespace {
 
-// Pixels.
-constexpr double kWidth = 980, kFrom = 230, kTo = 690, kRow = 30, kTop = 34;
+// Pixels. `middle`: of a row's bar, below the row's top.
+struct Layout {
+  double width, from, to, row, middle;
+};
+constexpr double kTop = 34;
+constexpr Layout kWide{980, 230, 690, 30, 15}, kNarrow{360, 4, 356, 62, 44};
 
 // A linear axis of the change of a step's time, ns.
 struct Axis {
+  double from, to; // pixels
   double low = 0, high = 0;
-  double at(double ns) const { return kFrom + (ns - low) / (high - low) * (kTo - kFrom); }
+  double at(double ns) const { return from + (ns - low) / (high - low) * (to - from); }
 };
 
-Axis axis_of(const Waterfall& waterfall) {
-  Axis axis;
+Axis axis_of(const Waterfall& waterfall, const Layout& layout) {
+  Axis axis{layout.from, layout.to};
   const auto add = [&](double ns) {
     axis.low = std::min(axis.low, ns);
     axis.high = std::max(axis.high, ns);
@@ -49,19 +54,28 @@ struct Bar {
   std::optional<Interval> interval; // of `to`
 };
 
-std::string bar_svg(const Bar& bar, const Axis& axis, double y) {
+std::string texts_svg(const Bar& bar, PlotShape shape, double y) {
+  if (shape == PlotShape::Narrow)
+    return svg_label("name", 0, y - 28, "start", bar.name) +
+           svg_label("muted small", kNarrow.to, y - 28, "end", bar.detail) +
+           svg_label("figure", 0, y - 13, "start", bar.figure);
+  return svg_label("name", kWide.from - 14, y - 1, "end", bar.name) +
+         svg_label("muted small", kWide.from - 14, y + 11, "end", bar.detail) +
+         svg_label("figure", kWide.to + 14, y + 4, "start", bar.figure);
+}
+
+std::string bar_svg(const Bar& bar, const Axis& axis, PlotShape shape, double y) {
   const double left = axis.at(std::min(bar.from, bar.to)),
                right = axis.at(std::max(bar.from, bar.to));
   std::string out = fmt::format("<g><title>{}: {}</title>", escape_html(bar.name), bar.figure);
-  out += svg_label("name", kFrom - 14, y - 1, "end", bar.name);
-  out += svg_label("muted small", kFrom - 14, y + 11, "end", bar.detail);
+  out += texts_svg(bar, shape, y);
   out += svg_rect(bar.css, left, y - 8, right - left, 16);
   if (bar.interval) {
     const double low = axis.at(bar.interval->lower), high = axis.at(bar.interval->upper);
     out += svg_line("whisker", low, y, high, y);
     for (const double end : {low, high}) out += svg_line("whisker", end, y - 4, end, y + 4);
   }
-  return out + svg_label("figure", kTo + 14, y + 4, "start", bar.figure) + "</g>\n";
+  return out + "</g>\n";
 }
 
 std::optional<Interval> shifted(const std::optional<Interval>& interval, double by) {
@@ -118,17 +132,18 @@ std::vector<Bar> bars_of(const Waterfall& waterfall, const TimeScale& scale) {
 
 } // namespace
 
-std::string waterfall_svg(const Waterfall& waterfall) {
+std::string waterfall_svg(const Waterfall& waterfall, PlotShape shape) {
+  const Layout& layout = shape == PlotShape::Wide ? kWide : kNarrow;
   const TimeScale scale = scale_of(waterfall);
-  const Axis axis = axis_of(waterfall);
+  const Axis axis = axis_of(waterfall, layout);
   const std::vector<Bar> bars = bars_of(waterfall, scale);
-  const double bottom = kTop + kRow * static_cast<double>(bars.size());
+  const double bottom = kTop + layout.row * static_cast<double>(bars.size());
   std::string out = fmt::format("<svg viewBox=\"0 0 {:.0f} {:.0f}\" role=\"img\" "
                                 "aria-label=\"Change of the step's time by stage\">\n",
-                                kWidth,
+                                layout.width,
                                 bottom + 30);
-  out += svg_label("muted", kFrom, kTop - 16, "start", "← less time");
-  out += svg_label("muted", kTo, kTop - 16, "end", "more time →");
+  out += svg_label("muted", layout.from, kTop - 16, "start", "← less time");
+  out += svg_label("muted", layout.to, kTop - 16, "end", "more time →");
   for (const double tick : axis_ticks(axis.low / scale.ns, axis.high / scale.ns)) {
     const double x = axis.at(tick * scale.ns);
     out += svg_line("grid", x, kTop - 8, x, bottom);
@@ -139,7 +154,8 @@ std::string waterfall_svg(const Waterfall& waterfall) {
                      std::abs(tick) < 1e-12 ? "0" : fmt::format("{:+.4g} {}", tick, scale.unit));
   }
   for (std::size_t i = 0; i < bars.size(); ++i)
-    out += bar_svg(bars[i], axis, kTop + kRow * (static_cast<double>(i) + 0.5));
+    out +=
+        bar_svg(bars[i], axis, shape, kTop + layout.row * static_cast<double>(i) + layout.middle);
   out += svg_line("zero", axis.at(0), kTop - 8, axis.at(0), bottom);
   return out + "</svg>\n";
 }

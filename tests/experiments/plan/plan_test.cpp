@@ -195,6 +195,12 @@ TEST_F(PlanTest, VariantsThatDoNotFitAreSplit) {
   EXPECT_THAT(split.notes, testing::ElementsAre(HasSubstr("2 groups")));
   options.host_memory_bytes = 1 << 20;
   EXPECT_THAT(make_plan(matrix, options).error().message, HasSubstr("smaller preset"));
+  options.cells = {"varlen/group2"};
+  EXPECT_THAT(make_plan(matrix, options).error().message, HasSubstr("smaller preset"));
+  options.cells = {"another"};
+  EXPECT_EQ(value_or_throw(make_plan(matrix, options)).ledger.spec.hash,
+            value_or_throw(make_plan(matrix, {.host_memory_bytes = 1 << 20, .cells = {"x"}}))
+                .ledger.spec.hash);
 }
 
 // MDE of the median with sd .1 and 6 rounds, 5 launches, power .8, and alpha .05 shared among the
