@@ -36,8 +36,9 @@ fi
 # A command for each file, which a build with ASSAY_UNITY lacks.
 tree=$PWD/build/lint/tree
 cmake --preset release -B "$tree" -DASSAY_UNITY=OFF -Wno-dev --log-level=WARNING >/dev/null
-# Clang cannot read GCC's precompiled header: it gets the header itself.
-sed -E "s#-include [^ ]*cmake_pch\.hxx#-include $PWD/model/torch_pch.h#" "$tree/compile_commands.json" >build/lint/compile_commands.json
+# Clang cannot read GCC's precompiled headers: it gets LibTorch's header itself, and tests include what they use.
+sed -E "s#-include [^ ]*assay_torch_headers[^ ]*cmake_pch\.hxx#-include $PWD/model/torch_pch.h#; s#-include [^ ]*cmake_pch\.hxx##" \
+  "$tree/compile_commands.json" >build/lint/compile_commands.json
 
 # Sources of the build, and for a header the source beside it or the one that checks it alone (tests/headers).
 mapfile -t sources < <(python3 - "$mode" "${files[@]}" <<'PYTHON'
