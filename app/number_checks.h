@@ -74,4 +74,13 @@ inline CLI::Option* one_of(CLI::Option* option, const std::vector<std::string>& 
       ""));
 }
 
+// Of timed launches: a number, or as many as the results ask for.
+inline CLI::Validator launch_count() {
+  return CLI::Validator(
+      [](std::string& text) {
+        return text == "auto" ? std::string() : whole_number(1, 1'000'000)(text);
+      },
+      "");
+}
+
 } // namespace assay

@@ -38,9 +38,11 @@ void MatrixOptions::add_to(CLI::App& command) {
   one_of(command.add_option("--device", device_, "where it runs: same as --set base.device=…"),
          {"cpu", "cuda"});
   command
-      .add_option(
-          "--launches", launches_, "timed launches per cell: same as --set experiment.launches=N")
-      ->check(whole_number(1, 1'000'000));
+      .add_option("--launches",
+                  launches_,
+                  "timed launches per cell, or `auto`: same as --set experiment.launches=N")
+      ->check(launch_count())
+      ->type_name("N|auto");
   command
       .add_option("--set",
                   overrides_,
@@ -53,7 +55,7 @@ Plan MatrixOptions::load(bool needs_data, const std::vector<std::string>& cells)
   std::vector<std::string> overrides = overrides_;
   if (!data_.empty()) overrides.push_back("base.data=" + toml_string(data_));
   if (!device_.empty()) overrides.push_back("base.device=" + toml_string(device_));
-  if (launches_ > 0) overrides.push_back(fmt::format("experiment.launches={}", launches_));
+  if (!launches_.empty()) overrides.push_back(fmt::format("experiment.launches={}", launches_));
   const Matrix matrix = value_or_throw(load_matrix(matrix_, overrides));
   PlanOptions options = plan_options();
   options.needs_data = needs_data;

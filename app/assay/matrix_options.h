@@ -24,7 +24,7 @@ public:
 private:
   std::string matrix_, data_, device_;
   std::vector<std::string> overrides_;
-  int launches_ = 0;
+  std::string launches_;
 };
 
 } // namespace assay::cli

@@ -16,7 +16,7 @@
 
 namespace assay {
 
-inline constexpr int kLedgerSchema = 8;
+inline constexpr int kLedgerSchema = 9;
 
 // Beyond these a visit counts as disturbed, and its pair is left out (docs/statistics.md). Shares.
 struct DisturbanceLimits {
@@ -105,6 +105,9 @@ struct CellRow {
   int loss_steps = 0;      // optimizer steps per visit of them
   double loss_margin = 0;  // nats per token, declared before any data
   bool turns = false;      // every variant runs in a process of its own; else all in one
+  // Launches after which the results decide whether more are run, rising, the last of them
+  // `launches`; empty: `launches` are run.
+  std::vector<int> looks = {};
 };
 
 enum class Role { Reference, Level, Control }; // Control: the reference again (A/A)
@@ -212,16 +215,20 @@ struct EventRow { // a data-dependent decision or a mishap
   std::int64_t launch = 0;
   int round = -1;
   std::string utc, kind, detail; // kind: warmup_end | retired | restarted | stopped | redo |
-                                 // waited | untraced | bad_input
+                                 // waited | untraced | bad_input | look
   std::int64_t variant = 0;      // retired: which one; 0: none
-  std::string cause = {}; // retired: kCauseLoss, kCauseMemory; redo: kCauseDisturbed, kCauseAsked
+  // retired: kCauseLoss, kCauseMemory; redo: kCauseDisturbed, kCauseAsked; look: kCauseDecided,
+  // kCauseOpen
+  std::string cause = {};
 };
 
 // EventRow::cause.
 inline constexpr const char* kCauseLoss = "loss";           // it became NaN or infinite
 inline constexpr const char* kCauseMemory = "memory";       // it ran out
 inline constexpr const char* kCauseDisturbed = "disturbed"; // measured again: by its covariates
-inline constexpr const char* kCauseAsked = "asked"; // measured again: a person named its cell
+inline constexpr const char* kCauseAsked = "asked";     // measured again: a person named its cell
+inline constexpr const char* kCauseDecided = "decided"; // a look: no further launch is run
+inline constexpr const char* kCauseOpen = "open";       // a look: launches follow, if any are left
 
 struct LedgerData {
   SpecRow spec;
@@ -245,7 +252,8 @@ struct LedgerData {
   // Whether a launch measured another again and was more disturbed: the earlier one keeps its
   // place.
   bool set_aside(std::int64_t launch) const;
-  int planned_launches(const CellRow& cell) const; // timed ones
+  // Timed ones; of a cell with looks, up to where it stopped or to its next look.
+  int planned_launches(const CellRow& cell) const;
   // The newest launch of this kind and state in the cell; nullptr if there is none.
   const LaunchRow* latest_launch(std::int64_t cell, LaunchKind kind, LaunchState state) const;
 };

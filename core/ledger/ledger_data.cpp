@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "core/ledger/ledger.h"
+#include "core/ledger/looks.h"
 #include "core/result.h"
 
 namespace assay {
@@ -44,6 +45,7 @@ bool LedgerData::set_aside(std::int64_t launch) const {
 }
 
 int LedgerData::planned_launches(const CellRow& cell) const {
+  if (!cell.looks.empty()) return cell.looks[current_look(*this, cell)];
   return cell.launches > 0 ? cell.launches : spec.launches;
 }
 

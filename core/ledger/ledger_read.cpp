@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <charconv>
 #include <filesystem>
 #include <limits>
 #include <map>
@@ -152,6 +153,19 @@ std::vector<ClaimRow> read_claims(const Database& db, std::int64_t schema) {
   return rows;
 }
 
+// "5,8,12"
+std::vector<int> looks_of(const Database& db, const std::string& text) {
+  std::vector<int> looks;
+  for (const char *at = text.data(), *end = at + text.size(); at < end; ++at) {
+    const auto [next, error] = std::from_chars(at, end, looks.emplace_back());
+    if (error != std::errc() || (next < end && *next != ','))
+      throw Failure(Failure::Kind::BadInput,
+                    ledger_schema::damaged(db.path(), "a cell has no list of looks").message);
+    at = next;
+  }
+  return looks;
+}
+
 std::vector<CellRow> read_cells(const Database& db, std::int64_t schema) {
   std::vector<CellRow> rows;
   Statement s = db.prepare(
@@ -159,7 +173,8 @@ std::vector<CellRow> read_cells(const Database& db, std::int64_t schema) {
       "discard_steps, launches, " +
       since(schema, 2, "traced_rounds", "0") + ", " +
       since(schema, 4, "loss_seeds, loss_rounds, loss_steps, loss_margin", "0, 0, 0, 0.0") + ", " +
-      since(schema, 7, "turns", "0") + " FROM cell ORDER BY id");
+      since(schema, 7, "turns", "0") + ", " + since(schema, 9, "looks", "''") +
+      " FROM cell ORDER BY id");
   while (s.step()) {
     InOrder c(s);
     CellRow row;
@@ -178,6 +193,7 @@ std::vector<CellRow> read_cells(const Database& db, std::int64_t schema) {
     row.loss_steps = c.small();
     row.loss_margin = c.real();
     row.turns = c.integer() != 0;
+    row.looks = looks_of(db, c.text());
     rows.push_back(std::move(row));
   }
   return rows;

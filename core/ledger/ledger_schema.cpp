@@ -56,7 +56,7 @@ CREATE TABLE cell(
   unit TEXT NOT NULL, config_json TEXT NOT NULL, rounds INTEGER NOT NULL, visit_steps INTEGER NOT NULL,
   discard_steps INTEGER NOT NULL, launches INTEGER NOT NULL, traced_rounds INTEGER NOT NULL,
   loss_seeds INTEGER NOT NULL, loss_rounds INTEGER NOT NULL, loss_steps INTEGER NOT NULL, loss_margin REAL NOT NULL,
-  turns INTEGER NOT NULL
+  turns INTEGER NOT NULL, looks TEXT NOT NULL
 ) STRICT;
 CREATE TABLE variant(
   id INTEGER PRIMARY KEY, cell INTEGER NOT NULL REFERENCES cell, name TEXT NOT NULL, level TEXT NOT NULL,

@@ -1,4 +1,6 @@
 // Inserting rows. Values are bound in the order of the columns.
+#include <fmt/ranges.h>
+
 #include <cmath>
 #include <tuple>
 
@@ -159,8 +161,8 @@ void insert_plan(const Database& db, const LedgerData& plan) {
            c.stages,
            text_of(c.source_errors));
   }
-  Statement cell_in = db.prepare(
-      "INSERT INTO cell VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)");
+  Statement cell_in = db.prepare("INSERT INTO cell VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, "
+                                 "?10, ?11, ?12, ?13, ?14, ?15, ?16)");
   for (const CellRow& c : plan.cells)
     insert(cell_in,
            c.id,
@@ -177,7 +179,8 @@ void insert_plan(const Database& db, const LedgerData& plan) {
            c.loss_rounds,
            c.loss_steps,
            c.loss_margin,
-           static_cast<int>(c.turns));
+           static_cast<int>(c.turns),
+           fmt::format("{}", fmt::join(c.looks, ",")));
   Statement variant_in = db.prepare("INSERT INTO variant VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)");
   for (const VariantRow& v : plan.variants)
     insert(variant_in,

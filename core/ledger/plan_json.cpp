@@ -161,6 +161,7 @@ std::string plan_json(const LedgerData& plan) {
                               {"steps", c.loss_steps},
                               {"margin", c.loss_margin}}},
                             {"variants", std::move(variants)}});
+    if (!c.looks.empty()) out["cells"].back()["looks"] = c.looks;
   }
   return out.dump();
 }

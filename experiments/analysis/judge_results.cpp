@@ -5,6 +5,7 @@
 #include <set>
 
 #include "core/ledger/stored_config.h"
+#include "core/statistics/looks.h"
 #include "experiments/analysis/alarms.h"
 #include "experiments/analysis/compare.h"
 #include "experiments/analysis/estimate_roofline.h"
@@ -96,6 +97,13 @@ DisturbedByCell count_disturbed(const LedgerData& data) {
   return counts;
 }
 
+// A cell with looks is judged at the level of its look.
+Levels levels_of(const CellView& view, Levels levels) {
+  if (const std::vector<int>& looks = view.cell->looks; !looks.empty())
+    levels.judged_alpha = look_levels(levels.judged_alpha, looks)[view.look];
+  return levels;
+}
+
 CellReport report_cell(const CellView& view,
                        const Levels& levels,
                        int disturbed,
@@ -110,6 +118,8 @@ CellReport report_cell(const CellView& view,
   }
   result.equivalence = view.equivalence();
   result.planned_launches = view.planned_launches;
+  result.judged_alpha = levels.judged_alpha;
+  result.looks = view.looks;
   std::set<int> indices;
   for (const LaunchRow* launch : view.counted) indices.insert(launch->index);
   result.counted_launches = static_cast<int>(indices.size());
@@ -242,7 +252,8 @@ Report judge_results(const LedgerData& data, const JudgeOptions& options) {
   report.events = data.events;
   DisturbedByCell disturbed = count_disturbed(data);
   for (const CellView& cell : cells)
-    report.cells.push_back(report_cell(cell, levels, disturbed[cell.cell->id], options));
+    report.cells.push_back(
+        report_cell(cell, levels_of(cell, levels), disturbed[cell.cell->id], options));
   for (const ClaimRow& claim : data.claims)
     for (ClaimResult& result : judge_claim_everywhere(data, cells, report, claim))
       report.claims.push_back(std::move(result));

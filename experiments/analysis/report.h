@@ -87,7 +87,9 @@ struct CellReport {
   int launches_set_aside = 0;      // repetitions that were more disturbed; they count nowhere
   int superseded_launches = 0;     // timed ones that were measured again; they count nowhere
   int planned_launches = 0;
-  int loss_launches = 0; // that are complete, of cell.loss_seeds
+  double judged_alpha = 0.05; // the report's; of a cell with looks that of its look
+  LookState looks;            // of cell.looks
+  int loss_launches = 0;      // that are complete, of cell.loss_seeds
   std::vector<LossCurve> loss_curves;
   std::vector<std::string> missing;        // what the plan still owes: "2 of 5 timed launches"
   std::vector<std::string> shape_warnings; // of its variants' shapes

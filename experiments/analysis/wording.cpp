@@ -253,7 +253,9 @@ std::string claim_state_text(const ClaimResult& result) {
 }
 
 std::string interval_level_text(const Report& report) {
-  return fmt::format("{:.4g} %", 100 * (1 - report.judged_alpha));
+  const bool by_look = std::ranges::any_of(
+      report.cells, [](const CellReport& cell) { return !cell.cell.looks.empty(); });
+  return by_look ? "judged" : fmt::format("{:.4g} %", 100 * (1 - report.judged_alpha));
 }
 
 namespace {

@@ -34,7 +34,7 @@ std::string gains_text(ClaimMetric metric, const Interval& gains);
 std::string claimed_range_text(ClaimMetric metric, const Interval& claimed);
 
 // Level of the interval that every verdict of the report reads: "99.44 %".
-std::string interval_level_text(const Report& report);
+std::string interval_level_text(const Report& report); // "judged" where cells differ in it
 
 // "97.1 -> 91.2 ms": A's median time of a unit, and B's by the effect; one unit for both.
 std::string unit_time_text(const Effect& effect);

@@ -76,8 +76,8 @@ private:
                 directory_);
     summary_.nothing_again = nothing_again;
     if (nothing_again) summary_.stopped = "no launch to measure again";
-    std::vector<LaunchTask> tasks = chosen_launches();
-    for (; !tasks.empty() && !nothing_again; tasks = chosen_launches()) {
+    std::vector<LaunchTask> tasks = next_launches();
+    for (; !tasks.empty() && !nothing_again; tasks = next_launches()) {
       if (leave_untraced(tasks.front())) continue;
       summary_.stopped = why_not_start(tasks.front());
       if (!summary_.stopped.empty()) break;
@@ -161,6 +161,31 @@ private:
                   "be measured again; leave out --cell, or give --cell {0} too",
                   name,
                   fmt::join(options_.cells, " --cell "));
+  }
+
+  std::vector<LaunchTask> next_launches() {
+    for (const LookTask& look : looks_to_take(data_))
+      if (const CellRow& cell = data_.cell(look.cell); is_chosen(cell.name)) take_look(cell, look);
+    return chosen_launches();
+  }
+
+  void take_look(const CellRow& cell, const LookTask& look) {
+    if (!options_.decided) internal_error("cell '{}' has looks and nobody to judge it", cell.name);
+    const bool decided = options_.decided(ledger_->read(), cell.id);
+    const std::string detail =
+        fmt::format("{} after {} launches", decided ? "decided" : "open", look.launches);
+    const EventRow event{
+        look.launch, -1, utc_now(), "look", detail, 0, decided ? kCauseDecided : kCauseOpen};
+    ledger_->add({}, {}, {event});
+    data_.events.push_back(event);
+    RunProgress progress;
+    progress.cell = cell.name;
+    progress.note =
+        fmt::format("{}: {}{}",
+                    cell.name,
+                    detail,
+                    decided || look.launches == cell.looks.back() ? "; no further launch" : "");
+    report(progress);
   }
 
   std::vector<LaunchTask> chosen_launches() const {

@@ -44,6 +44,8 @@ struct RunOptions {
   // Printed on stderr by the first SIGINT or SIGTERM: in a round, which is finished, and elsewhere.
   const char* acknowledge_in_round = nullptr;
   const char* acknowledge = nullptr;
+  // Whether a cell with looks needs no further launch; needed where the plan has such cells.
+  std::function<bool(const LedgerData&, std::int64_t cell)> decided;
   std::optional<QuietWait> quiet; // wait before the first launch and after a disturbed one
   bool fork = false; // results of another plan, build or data are set aside, not refused
   std::function<void(const RunProgress&)> progress;

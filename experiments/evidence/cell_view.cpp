@@ -17,6 +17,8 @@ CellView empty_view(const LedgerData& data, const CellRow& cell) {
   view.cell = &cell;
   view.config = std::make_shared<const nlohmann::json>(stored_config(cell.config_json));
   view.planned_launches = data.planned_launches(cell);
+  if (!cell.looks.empty()) view.look = current_look(data, cell);
+  view.looks = look_state(data, cell);
   view.optimization = optimization_of(data, cell);
   return view;
 }

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "core/ledger/ledger.h"
+#include "core/ledger/looks.h"
 #include "experiments/evidence/retirement.h"
 
 namespace assay {
@@ -42,6 +43,8 @@ public:
   std::vector<const VariantRow*> variants; // all
 
   int planned_launches = 0;               // timed ones
+  std::size_t look = 0;                   // of cell->looks: the one whose level verdicts have
+  LookState looks;                        // that the engine took
   std::vector<const LaunchRow*> launches; // all, in ledger order
   // Timed ones that are complete, or partial with half, and that no later attempt replaced.
   std::vector<const LaunchRow*> counted;

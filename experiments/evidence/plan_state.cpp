@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/ledger/looks.h"
 #include "core/ledger/untraced.h"
 #include "core/text.h"
 #include "experiments/evidence/cell_view.h"
@@ -276,6 +277,26 @@ std::vector<LaunchTask> missing_launches(const LedgerData& data, std::int64_t si
                      slot.index,
                      static_cast<int>(attempts),
                      repeated == nullptr ? 0 : repeated->id});
+  }
+  return tasks;
+}
+
+std::vector<LookTask> looks_to_take(const LedgerData& data) {
+  std::vector<LookTask> tasks;
+  for (const CellRow& cell : data.cells) {
+    const LookState state = look_state(data, cell);
+    if (state.decided || state.taken == cell.looks.size()) continue;
+    const int launches = cell.looks[state.taken];
+    std::int64_t last = 0;
+    int done = 0;
+    for (const LaunchRow& launch : data.launches) {
+      if (launch.cell != cell.id || !is_counted(launch) || data.superseded(launch.id) ||
+          redo_is_asked(data, launch))
+        continue;
+      done += launch.index <= launches;
+      if (launch.index == launches) last = launch.id;
+    }
+    if (last != 0 && done == launches) tasks.push_back({cell.id, last, launches});
   }
   return tasks;
 }

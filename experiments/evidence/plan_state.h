@@ -44,6 +44,13 @@ std::string blocked(const LedgerData& data, const CellRow& cell, std::int64_t si
 // `since`, or once by bad input, is given up.
 std::vector<LaunchTask> missing_launches(const LedgerData& data, std::int64_t since = 0);
 
+// A look that is due: the launches before it are there, and none of them is asked for again.
+struct LookTask {
+  std::int64_t cell = 0, launch = 0; // launch: the newest that it waited for
+  int launches = 0;
+};
+std::vector<LookTask> looks_to_take(const LedgerData& data);
+
 // "timed launch 3", "timed launches 1 to 4, 6", "parity launch". The indices count from 1 within
 // cell and kind, which is how people see a launch everywhere.
 std::string numbered_launches_text(LaunchKind kind, const std::set<int>& indices);

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "core/text.h"
+#include "experiments/evidence/effect.h"
 #include "experiments/plan/cell_name.h"
 #include "experiments/plan/key_comparison.h"
 #include "experiments/plan/matrix_pairwise.h"
@@ -19,11 +20,21 @@ namespace {
 
 constexpr std::int64_t kMost = 1'000'000;
 constexpr double kGib = 1024.0 * 1024 * 1024;
+constexpr std::int64_t kMostLooked = 20; // launches of a cell with kAutoLaunches
 constexpr double kLargestAlpha = 0.2, kLowestPower = 0.5;
 
 std::optional<int> small(TomlTable& table, const char* key, std::int64_t lowest = 1) {
   const auto value = table.integer(key, lowest, kMost);
   return value ? std::optional(static_cast<int>(*value)) : std::nullopt;
+}
+
+// A number, or "auto".
+std::optional<int> launches(TomlTable& table) {
+  const toml::node* node = table.node("launches");
+  if (node == nullptr || !node->is_string()) return small(table, "launches");
+  if (node->value<std::string>() == "auto") return kAutoLaunches;
+  table.problems().add(node, table.path() + " launches must be a number or \"auto\"");
+  return std::nullopt;
 }
 
 void read_experiment(TomlTable& root, Matrix& matrix) {
@@ -38,7 +49,9 @@ void read_experiment(TomlTable& root, Matrix& matrix) {
   }
   if (const auto seed = table.integer("seed", 0, std::numeric_limits<std::int64_t>::max()))
     matrix.seed = static_cast<std::uint64_t>(*seed);
-  matrix.launches = small(table, "launches").value_or(matrix.launches);
+  matrix.launches = launches(table).value_or(matrix.launches);
+  if (const auto most = table.integer("max_launches", kFullLaunches, kMostLooked))
+    matrix.max_launches = static_cast<int>(*most);
   if (const auto budget = table.text("budget")) {
     const Result<double> seconds = parse_duration(*budget);
     if (seconds)
@@ -176,7 +189,7 @@ MatrixCell read_cell(const toml::table& raw, const Matrix& matrix, TomlProblems&
   cell.rounds = small(table, "rounds");
   cell.visit_steps = small(table, "visit_steps");
   cell.discard_steps = small(table, "discard_steps", 0);
-  cell.launches = small(table, "launches");
+  cell.launches = launches(table);
   if (const toml::table* own = table.table("quality")) {
     TomlTable quality(*own, table.path() + " quality", problems);
     cell.quality = read_loss(quality, matrix.quality.value_or(LossSettings()));

@@ -64,13 +64,17 @@ struct MatrixCell {
   const std::string& place(std::initializer_list<std::string> keys) const;
 };
 
+// As many launches as the results ask for.
+inline constexpr int kAutoLaunches = 0;
+
 struct Matrix {
   std::string file; // as given
   std::string text; // as read
   std::vector<std::string> overrides;
   std::string name;
   std::uint64_t seed = 1;
-  int launches = 5;                     // timed launches per cell
+  int launches = 5;                     // timed launches per cell, or kAutoLaunches
+  int max_launches = 12;                // of a cell with kAutoLaunches
   std::optional<double> budget_seconds; // wall time after which `run` stops
   std::vector<ConfigValue> base;
   std::vector<MatrixCell> cells;

@@ -164,7 +164,7 @@ void Planner::finish_spec() {
   spec.command = options_.command;
   spec.directory = options_.directory;
   spec.created_utc = utc_now();
-  spec.launches = matrix_.launches;
+  spec.launches = matrix_.launches == kAutoLaunches ? matrix_.max_launches : matrix_.launches;
   spec.alpha = matrix_.alpha;
   spec.power = matrix_.power;
   spec.limits = matrix_.limits;

@@ -44,13 +44,15 @@ Result<Plan> make_plan(const Matrix& matrix, const PlanOptions& options);
 struct CellEstimate {
   std::int64_t cell = 0;
   std::size_t variants = 0;
-  std::int64_t memory_bytes = 0; // replicas and one variant's activations
-  double trace_bytes = 0;        // of its traced launch, roughly
-  int launches = 0, rounds = 0;
+  std::int64_t memory_bytes = 0;      // replicas and one variant's activations
+  double trace_bytes = 0;             // of its traced launch, roughly
+  int launches = 0, rounds = 0;       // launches: at most
+  int least_launches = 0;             // fewer than `launches` where the results decide
   int loss_seeds = 0, loss_steps = 0; // loss launches, and optimizer steps of a variant in each
-  std::optional<double> seconds;      // all its launches; needs a probe
-  std::optional<double> mde;          // of ln(time ratio); needs the launches of a verdict
-  bool mde_from_results = false;      // by the scatter of earlier results of this cell
+  std::optional<double> seconds;      // all its launches, at most; needs a probe
+  std::optional<double> least_seconds;
+  std::optional<double> mde;     // of ln(time ratio); needs the launches of a verdict
+  bool mde_from_results = false; // by the scatter of earlier results of this cell
   // The MDE of each contrast of the cell's design, in that of a pair, for variants that scatter
   // alike and independently.
   std::vector<double> contrast_mde_factors;
@@ -58,7 +60,7 @@ struct CellEstimate {
 
 struct PlanEstimate {
   std::vector<CellEstimate> cells;
-  std::optional<double> seconds;
+  std::optional<double> seconds, least_seconds;
   // sd of a pair's ln(time ratio) that the MDEs of the cells assume: the largest, the smallest.
   double pair_sd = 0, least_pair_sd = 0;
   bool pair_sd_measured = true; // by the probes of all cells without earlier results

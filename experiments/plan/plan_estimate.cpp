@@ -5,6 +5,7 @@
 #include <numbers>
 
 #include "core/ledger/stored_config.h"
+#include "core/statistics/looks.h"
 #include "core/statistics/statistics.h"
 #include "experiments/analysis/report.h"
 #include "experiments/evidence/cell_view.h"
@@ -43,7 +44,8 @@ double loss_seconds(const CellEstimate& e, const CellRow& cell, const ProbeResul
 }
 
 // Parity and memory launches run each variant a few times; a timed launch warms up and runs.
-double cell_seconds(const CellEstimate& e, const CellRow& cell, const ProbeResult& probe) {
+double
+cell_seconds(const CellEstimate& e, int launches, const CellRow& cell, const ProbeResult& probe) {
   const double visit = probe.unit_ns * 1e-9 * cell.visit_steps;
   const double variants = static_cast<double>(e.variants);
   const double timed = kWorkerStartSeconds +
@@ -54,7 +56,7 @@ double cell_seconds(const CellEstimate& e, const CellRow& cell, const ProbeResul
           ? 0
           : kWorkerStartSeconds + (variants - 1) * (probe.build_seconds +
                                                     (kWarmupRounds + cell.traced_rounds) * visit);
-  return e.launches * timed + checks + traced + loss_seconds(e, cell, probe);
+  return launches * timed + checks + traced + loss_seconds(e, cell, probe);
 }
 
 // Of a launch's value, by one pair's scatter: the variance of a median of normal values.
@@ -133,12 +135,13 @@ PlanEstimate estimate(const Plan& plan,
   PlanEstimate result;
   result.judgements = count_judgements(plan.ledger);
   result.judged_alpha = plan.ledger.spec.alpha / result.judgements;
-  double seconds = 0;
-  std::map<int, double> unit_mde; // by launches: of launch values with a variance of 1
+  double seconds = 0, least = 0;
+  std::map<std::pair<int, double>, double> unit_mde; // by launches and level, of a variance of 1
   for (const CellRow& cell : plan.ledger.cells) {
     CellEstimate e;
     e.cell = cell.id;
-    e.launches = plan.ledger.planned_launches(cell);
+    e.least_launches = plan.ledger.planned_launches(cell);
+    e.launches = cell.looks.empty() ? e.least_launches : cell.looks.back();
     e.rounds = cell.rounds;
     e.loss_seeds = cell.loss_seeds;
     e.loss_steps = loss_training_steps(cell);
@@ -157,19 +160,26 @@ PlanEstimate estimate(const Plan& plan,
     const double variance = expected_variance(
         cell, probe == probes.end() ? nullptr : &probe->second, earlier, result, e);
     if (e.launches >= kFullLaunches) {
-      const auto [known, added] = unit_mde.try_emplace(e.launches);
+      // The last look sees the least effect.
+      const double alpha = cell.looks.empty() ? result.judged_alpha
+                                              : look_levels(result.judged_alpha, cell.looks).back();
+      const auto [known, added] = unit_mde.try_emplace({e.launches, alpha});
       if (added)
-        known->second =
-            minimum_detectable_effect(1, e.launches, result.judged_alpha, plan.ledger.spec.power);
+        known->second = minimum_detectable_effect(1, e.launches, alpha, plan.ledger.spec.power);
       e.mde = known->second * std::sqrt(variance);
     }
     if (probe != probes.end()) {
-      e.seconds = cell_seconds(e, cell, probe->second);
+      e.seconds = cell_seconds(e, e.launches, cell, probe->second);
+      e.least_seconds = cell_seconds(e, e.least_launches, cell, probe->second);
       seconds += *e.seconds;
+      least += *e.least_seconds;
     }
     result.cells.push_back(e);
   }
-  if (probes.size() == plan.ledger.cells.size()) result.seconds = seconds;
+  if (probes.size() == plan.ledger.cells.size()) {
+    result.seconds = seconds;
+    result.least_seconds = least;
+  }
   return result;
 }
 

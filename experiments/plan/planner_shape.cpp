@@ -56,6 +56,16 @@ int default_visit_steps(const std::vector<Draft>& group, const CellRow& row) {
   return counted + (discards || counted > 1 ? kDiscard : 0);
 }
 
+// Launches of a cell whose results decide: it looks after the fewest that decide a speed, and then
+// each time some more make the interval noticeably narrower.
+std::vector<int> looks_up_to(int most) {
+  std::vector<int> looks;
+  for (const int launches : {5, 8, 12, 16})
+    if (launches < most) looks.push_back(launches);
+  looks.push_back(most);
+  return looks;
+}
+
 } // namespace
 
 // As many levels beside the reference and its control as fit the memory.
@@ -136,6 +146,10 @@ void Planner::visit_shape(const MatrixCell& cell, const std::vector<Draft>& grou
   row.discard_steps = cell.discard_steps.value_or(
       matrix_.discard_steps.value_or(row.visit_steps == 1 ? 0 : kDiscard));
   row.launches = cell.launches.value_or(matrix_.launches);
+  if (row.launches == kAutoLaunches) {
+    row.looks = looks_up_to(matrix_.max_launches);
+    row.launches = row.looks.back();
+  }
   // Stages of steps with other tokens do not add up to a difference.
   row.traced_rounds = by_token(row) ? 0 : matrix_.traced_rounds;
   if (row.discard_steps >= row.visit_steps)

@@ -177,9 +177,12 @@ void add_ab(CLI::App& app) {
   one_of(command->add_option("--device", options->draft.device, "where it runs (default: cpu)"),
          {"cpu", "cuda"});
   command
-      ->add_option(
-          "--launches", options->draft.launches, "processes; FASTER and SLOWER need 5 (default: 5)")
-      ->check(whole_number(1, 1'000'000));
+      ->add_option("--launches",
+                   options->draft.launches,
+                   "processes; FASTER and SLOWER need 5 (default: 5). `auto`: 5 to 12, as the "
+                   "results ask for")
+      ->check(launch_count())
+      ->type_name("N|auto");
   command->add_option("--set", options->draft.settings, "another training key: seq_len=256");
   command->add_option("--out", options->out, "results directory (default: results/OPTIMIZATION)")
       ->type_name("DIR");

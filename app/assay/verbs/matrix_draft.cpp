@@ -293,7 +293,7 @@ std::string matrix_text(const MatrixDraft& draft) {
                       "launches = {} # processes per cell; FASTER and SLOWER need 5, NO_EFFECT 3\n"
                       "# budget = \"25m\" # stop after this time; the same command continues\n\n",
                       toml_string(row.name),
-                      draft.launches);
+                      draft.launches == "auto" ? toml_string(draft.launches) : draft.launches);
   text += fmt::format(
       "[base] # training keys of every cell; `assay list keys` shows all\n"
       "preset = {} # `assay list presets`\ndevice = {} # cpu or cuda\n{}{}\n\n",

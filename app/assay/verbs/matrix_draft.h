@@ -14,7 +14,7 @@ struct MatrixDraft {
   std::string data;                    // "": left to --data
   std::string preset = "tiny", device = "cpu";
   std::vector<std::string> settings; // "key=value": training keys beside those that it needs
-  int launches = 5;
+  std::string launches = "5";        // or auto
 };
 
 // What the comparison is called: the optimization's name, or the key's.

@@ -163,6 +163,7 @@ json cell_json(const Plan& plan, const CellEstimate& cell) {
   json row = {{"cell", plan.ledger.cell(cell.cell).name},
               {"variants", variants},
               {"launches", cell.launches},
+              {"least_launches", cell.least_launches},
               {"rounds", cell.rounds},
               {"loss_seeds", cell.loss_seeds},
               {"loss_steps", cell.loss_steps},
@@ -170,9 +171,14 @@ json cell_json(const Plan& plan, const CellEstimate& cell) {
               {"trace_bytes", std::round(cell.trace_bytes)},
               {"mde_from_results", cell.mde_from_results}};
   if (cell.seconds) row["seconds"] = *cell.seconds;
+  if (cell.least_seconds) row["least_seconds"] = *cell.least_seconds;
   if (cell.mde) row["mde"] = std::expm1(*cell.mde);
   if (const OptimizationRow* design = design_of(plan, cell.cell)) add_design(row, *design, cell);
   return row;
+}
+
+std::string range_text(int least, int most) {
+  return least == most ? std::to_string(most) : fmt::format("{} to {}", least, most);
 }
 
 TableRows cell_rows(const Plan& plan, const PlanEstimate& estimate) {
@@ -184,7 +190,7 @@ TableRows cell_rows(const Plan& plan, const PlanEstimate& estimate) {
     rows.push_back(
         {plan.ledger.cell(cell.cell).name,
          variants,
-         std::to_string(cell.launches),
+         range_text(cell.least_launches, cell.launches),
          std::to_string(cell.rounds),
          cell.loss_seeds > 0 ? fmt::format("{} x {}", cell.loss_seeds, cell.loss_steps) : "-",
          human_bytes(static_cast<double>(cell.memory_bytes)),
@@ -257,6 +263,9 @@ std::string mde_text(const Plan& plan, const PlanEstimate& estimate, const std::
 }
 
 std::string total_time_text(const PlanEstimate& estimate, const PlanArguments& options) {
+  if (estimate.seconds && *estimate.least_seconds < *estimate.seconds)
+    return fmt::format(
+        "{} to {}", human_seconds(*estimate.least_seconds), human_seconds(*estimate.seconds));
   if (estimate.seconds) return human_seconds(*estimate.seconds);
   return options.no_probe ? "unknown without a probe" : "unknown: the probe failed, see above";
 }
@@ -326,6 +335,7 @@ void add_plan(CLI::App& app, int& exit_code) {
                 {"source_errors", source_errors(plan.ledger)}};
     if (!plan.lacks.empty()) out["spec"] = nullptr;
     if (result.seconds) out["seconds"] = *result.seconds;
+    if (result.least_seconds) out["least_seconds"] = *result.least_seconds;
     print_json(out);
   });
 }

@@ -19,6 +19,7 @@
 #include "core/rank_environment.h"
 #include "core/result.h"
 #include "core/text.h"
+#include "experiments/analysis/looks.h"
 #include "experiments/analysis/report.h"
 #include "experiments/analysis/wording.h"
 #include "experiments/engine/runner.h"
@@ -66,6 +67,7 @@ RunSummary run_with_progress(const Plan& plan, const Options& options) {
   RunOptions run;
   run.worker_path = program_path("assay-worker");
   run.fork = options.fork;
+  run.decided = is_decided;
   run.cells = options.cells;
   run.redo = options.redo;
   if (!options.quiet) {

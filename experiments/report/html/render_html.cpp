@@ -191,7 +191,7 @@ std::string effects(const Report& report) {
   return "<h2>Effects on time</h2>\n<div class=\"forest\">" +
          two_shapes(forest_svg(rows, PlotShape::Wide), forest_svg(rows, PlotShape::Narrow)) +
          "</div><p class=\"muted\"><span class=\"key point\"></span>effect with " +
-         fmt::format("{:.4g} %", 100 * (1 - report.judged_alpha)) +
+         interval_level_text(report) +
          " interval over launches<span class=\"key claimed\"></span>claimed range<span class=\"key "
          "band\"></span>95 % interval of the A/A control</p>\n";
 }

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "core/text.h"
+#include "experiments/analysis/looks.h"
 #include "experiments/analysis/wording.h"
 #include "experiments/report/explain_wording.h"
 #include "experiments/report/sections/list.h"
@@ -135,6 +136,18 @@ std::string few_launches_note(const Report& report) {
                                      "need {}: {}.",
                                      kFullLaunches,
                                      cells);
+}
+
+// Cells whose results decide how many launches they run.
+std::string looks_note(const Report& report) {
+  std::vector<std::string> texts;
+  for (const CellReport& cell : report.cells)
+    if (std::string text = looks_text(cell); !text.empty())
+      texts.push_back(fmt::format("{} {}", cell.cell.name, text));
+  return texts.empty() ? ""
+                       : fmt::format("Launches as the results asked for, alpha spent over the "
+                                     "looks: {}.",
+                                     fmt::join(texts, "; "));
 }
 
 constexpr std::size_t kFindings = 3; // of each kind
@@ -284,7 +297,7 @@ Section verdicts_section(const Report& report) {
     section.notes.push_back("All pairs: the effect of every pair, those that other work disturbed "
                             "included; no verdict reads it.");
   for (const auto& build :
-       {quality_note, few_launches_note, repeated_note, set_aside_note, control_note})
+       {looks_note, quality_note, few_launches_note, repeated_note, set_aside_note, control_note})
     if (std::string note = build(report); !note.empty()) section.notes.push_back(std::move(note));
   return section;
 }

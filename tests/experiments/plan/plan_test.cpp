@@ -203,6 +203,34 @@ TEST_F(PlanTest, VariantsThatDoNotFitAreSplit) {
                 .ledger.spec.hash);
 }
 
+TEST_F(PlanTest, ResultsMayDecideTheNumberOfLaunches) {
+  const std::string data = "base.data=\"" + scratch_.write("corpus.txt", "text") + "\"";
+  const std::string cells = "[[cell]]\noptimization = \"varlen\"\n"
+                            "[[cell]]\noptimization = \"ema_swap\"\nlaunches = 6\n";
+  const auto planned = [&](const std::vector<std::string>& settings) {
+    std::vector<std::string> all{data, "experiment.launches=auto"};
+    all.insert(all.end(), settings.begin(), settings.end());
+    return make_plan(value_or_throw(parse_matrix(kHead + cells, "m.toml", all)), {});
+  };
+  const Plan twelve = value_or_throw(planned({}));
+  EXPECT_THAT(twelve.ledger.cells[0].looks, testing::ElementsAre(5, 8, 12));
+  EXPECT_EQ(twelve.ledger.cells[0].launches, 12);
+  EXPECT_THAT(twelve.ledger.cells[1].looks, testing::IsEmpty());
+  EXPECT_EQ(twelve.ledger.cells[1].launches, 6);
+  const PlanEstimate all = estimate(twelve);
+  EXPECT_EQ(all.cells[0].least_launches, 5);
+  EXPECT_EQ(all.cells[0].launches, 12);
+  const Plan twenty = value_or_throw(planned({"experiment.max_launches=20"}));
+  EXPECT_THAT(twenty.ledger.cells[0].looks, testing::ElementsAre(5, 8, 12, 16, 20));
+  EXPECT_LT(*estimate(twenty).cells[0].mde, *all.cells[0].mde);
+  EXPECT_THAT(value_or_throw(planned({"experiment.max_launches=5"})).ledger.cells[0].looks,
+              testing::ElementsAre(5));
+  EXPECT_THAT(test::failure_of([&] { (void)planned({"experiment.max_launches=21"}); }),
+              test::names("max_launches", "20"));
+  EXPECT_THAT(test::failure_of([&] { (void)planned({"experiment.launches=often"}); }),
+              test::names("launches", "auto"));
+}
+
 // MDE of the median with sd .1 and 6 rounds, 5 launches, power .8, and alpha .05 shared among the
 // plan's 4 verdicts: ncp * sqrt(pi/2/6) * .1 / sqrt(5) with P(|T| > t_{1-.05/8},4) = .8 for the
 // non-central t of 4 degrees of freedom. By scipy.stats.nct: t = 4.314656, ncp = 5.538272.
