@@ -9,6 +9,7 @@
 #include "core/files/toml_text.h"
 #include "core/result.h"
 #include "experiments/plan/matrix.h"
+#include "experiments/plan/toml_reader.h"
 #include "profilers/machine/nvml_sampler.h"
 
 namespace assay::cli {
@@ -51,15 +52,18 @@ void MatrixOptions::add_to(CLI::App& command) {
       ->type_name("TABLE.KEY=VALUE");
 }
 
-Plan MatrixOptions::load(bool needs_data, const std::vector<std::string>& cells) const {
+Plan MatrixOptions::load(const PlanRequest& request) const {
   std::vector<std::string> overrides = overrides_;
   if (!data_.empty()) overrides.push_back("base.data=" + toml_string(data_));
   if (!device_.empty()) overrides.push_back("base.device=" + toml_string(device_));
   if (!launches_.empty()) overrides.push_back(fmt::format("experiment.launches={}", launches_));
-  const Matrix matrix = value_or_throw(load_matrix(matrix_, overrides));
+  overrides.insert(overrides.end(), request.settings.begin(), request.settings.end());
+  if (!text_) text_ = value_or_throw(read_text_file(matrix_));
+  const Matrix matrix =
+      value_or_throw(parse_matrix(*text_, matrix_ == "-" ? "standard input" : matrix_, overrides));
   PlanOptions options = plan_options();
-  options.needs_data = needs_data;
-  options.cells = cells;
+  options.needs_data = request.needs_data;
+  options.cells = request.cells;
   return value_or_throw(make_plan(matrix, options));
 }
 

@@ -3,6 +3,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,16 +14,21 @@ namespace assay::cli {
 // What a plan takes from this machine and this installation.
 PlanOptions plan_options();
 
+struct PlanRequest {
+  bool needs_data = true;                 // a plan that nothing runs may lack training data
+  std::vector<std::string> cells = {};    // that will run; empty: all
+  std::vector<std::string> settings = {}; // "experiment.launches=8", over those of the command line
+};
+
 class MatrixOptions {
 public:
   void add_to(CLI::App& command);
   // Throws Failure with every problem of matrix, claims and overrides at once.
-  // `needs_data`: a plan that nothing runs may lack training data. `cells`: those that will run;
-  // empty: all.
-  Plan load(bool needs_data = true, const std::vector<std::string>& cells = {}) const;
+  Plan load(const PlanRequest& request = {}) const;
 
 private:
   std::string matrix_, data_, device_;
+  mutable std::optional<std::string> text_; // of the matrix, read once: it may be standard input
   std::vector<std::string> overrides_;
   std::string launches_;
 };

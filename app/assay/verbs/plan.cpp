@@ -15,6 +15,7 @@
 
 #include "app/assay/json_output.h"
 #include "app/assay/matrix_options.h"
+#include "app/assay/plan_budget.h"
 #include "app/assay/programs.h"
 #include "app/assay/terminal.h"
 #include "app/assay/verbs.h"
@@ -40,7 +41,8 @@ using nlohmann::json;
 
 struct PlanArguments {
   MatrixOptions matrix;
-  std::string out; // "": no earlier results
+  std::string out;    // "": no earlier results
+  std::string budget; // a duration; "": none
   bool no_probe = false, json = false;
   TerminalOptions terminal;
 };
@@ -294,6 +296,20 @@ void print_plan(const Plan& plan, const PlanEstimate& estimate, const PlanArgume
   fmt::print("{}", out.take());
 }
 
+// Nothing where nobody asks.
+std::optional<BudgetChoice> best_for_budget(const PlanArguments& options,
+                                            const Probes& probes,
+                                            const std::optional<Report>& earlier) {
+  if (options.budget.empty()) return std::nullopt;
+  const double budget = value_or_throw(parse_duration(options.budget));
+  return choose_for_budget(budget, [&](int launches, int rounds) {
+    const Plan plan =
+        options.matrix.load({.settings = {fmt::format("experiment.launches={}", launches),
+                                          fmt::format("measure.rounds={}", rounds)}});
+    return estimate(plan, probes, earlier ? &*earlier : nullptr);
+  });
+}
+
 } // namespace
 
 void add_plan(CLI::App& app, int& exit_code) {
@@ -304,13 +320,18 @@ void add_plan(CLI::App& app, int& exit_code) {
   command->add_option("--out",
                       options->out,
                       "results directory: cells that it has measured take their MDE from there");
+  command->add_option("--budget",
+                      options->budget,
+                      "how many launches and rounds detect the least effect in this time: 10m, 1h");
   command->add_flag("--no-probe",
                     options->no_probe,
                     "do not run the short probe that predicts time; needs no training data");
   command->add_flag("--json", options->json, "print JSON");
   options->terminal.add_to(*command);
   command->callback([options, &exit_code] {
-    const Plan plan = options->matrix.load(!options->no_probe);
+    if (options->no_probe && !options->budget.empty())
+      bad_input("--budget needs the probe, which measures time; leave out --no-probe");
+    const Plan plan = options->matrix.load({.needs_data = !options->no_probe});
     const std::optional<Report> earlier = earlier_results(options->out);
     const std::optional<Probes> probes = options->no_probe ? Probes() : probe(plan);
     if (!probes) {
@@ -319,7 +340,12 @@ void add_plan(CLI::App& app, int& exit_code) {
       return;
     }
     const PlanEstimate result = estimate(plan, *probes, earlier ? &*earlier : nullptr);
-    if (!options->json) return print_plan(plan, result, *options);
+    const std::optional<BudgetChoice> choice = best_for_budget(*options, *probes, earlier);
+    if (!options->json) {
+      print_plan(plan, result, *options);
+      if (choice) print_budget(*choice, options->terminal.style());
+      return;
+    }
     json cells = json::array();
     for (const CellEstimate& cell : result.cells) cells.push_back(cell_json(plan, cell));
     json out = {{"name", plan.ledger.spec.name},
@@ -333,6 +359,7 @@ void add_plan(CLI::App& app, int& exit_code) {
                 {"notes", plan.notes},
                 {"shape_warnings", shape_warnings(plan.ledger)},
                 {"source_errors", source_errors(plan.ledger)}};
+    if (choice) out["budget"] = budget_json(*choice);
     if (!plan.lacks.empty()) out["spec"] = nullptr;
     if (result.seconds) out["seconds"] = *result.seconds;
     if (result.least_seconds) out["least_seconds"] = *result.least_seconds;

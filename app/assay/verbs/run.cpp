@@ -251,7 +251,7 @@ void add_run(CLI::App& app, int& exit_code) {
         host; // first, so that the others hear whatever goes wrong from here on
     if (ranks) host.emplace(program_path("assay-worker"));
     try {
-      const Plan plan = options->matrix.load(true, options->cells);
+      const Plan plan = options->matrix.load({.cells = options->cells});
       const RunSummary summary = run_with_progress(plan, *options);
       print_summary(summary, *options, plan.ledger.spec);
       exit_code = summary.outcome == RunSummary::Outcome::Complete ? kOk : kIncomplete;

@@ -1,0 +1,84 @@
+#include "app/assay/plan_budget.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "core/text.h"
+#include "experiments/analysis/wording.h"
+
+namespace assay::cli {
+
+namespace {
+
+constexpr int kLeastRounds = 6, kMostRounds = 2000;
+
+// Of all cells; nothing where one has none.
+std::optional<double> largest_mde(const PlanEstimate& estimate) {
+  double largest = 0;
+  for (const CellEstimate& cell : estimate.cells) {
+    if (!cell.mde) return std::nullopt;
+    largest = std::max(largest, *cell.mde);
+  }
+  return largest;
+}
+
+// The most rounds with which the plan fits; nothing where it does not with the least.
+std::optional<int> rounds_that_fit(double seconds, int launches, const EstimateOf& estimate_of) {
+  const std::optional<double> least = estimate_of(launches, kLeastRounds).seconds,
+                              most = estimate_of(launches, kMostRounds).seconds;
+  if (!least || !most || *least > seconds) return std::nullopt;
+  if (*most <= seconds) return kMostRounds;
+  const double share = (seconds - *least) / (*most - *least);
+  const int more = static_cast<int>(share * (kMostRounds - kLeastRounds));
+  return kLeastRounds + more / 2 * 2;
+}
+
+} // namespace
+
+BudgetChoice choose_for_budget(double seconds, const EstimateOf& estimate_of) {
+  BudgetChoice best{seconds};
+  for (const int launches : {5, 6, 8, 10, 12, 16, 20}) {
+    const std::optional<int> rounds = rounds_that_fit(seconds, launches, estimate_of);
+    if (!rounds) continue;
+    const PlanEstimate estimate = estimate_of(launches, *rounds);
+    const std::optional<double> mde = largest_mde(estimate);
+    if (mde && estimate.seconds && (best.launches == 0 || *mde < best.mde))
+      best = {seconds, launches, *rounds, *estimate.seconds, *mde};
+  }
+  return best;
+}
+
+nlohmann::json budget_json(const BudgetChoice& choice) {
+  nlohmann::json out = {{"seconds", choice.budget}, {"best", nullptr}};
+  if (choice.launches > 0)
+    out["best"] = {{"launches", choice.launches},
+                   {"rounds", choice.rounds},
+                   {"seconds", choice.seconds},
+                   {"mde", std::expm1(choice.mde)}};
+  return out;
+}
+
+void print_budget(const BudgetChoice& choice, const TableStyle& style) {
+  TextWriter out(style);
+  const std::string budget = human_seconds(choice.budget);
+  if (choice.launches > 0)
+    out.line(fmt::format("budget {0}: with {1} launches of {2} rounds the plan takes {3} and the "
+                         "MDE of its least sensitive cell is {4}: --set experiment.launches={1} "
+                         "--set measure.rounds={2}",
+                         budget,
+                         choice.launches,
+                         choice.rounds,
+                         human_seconds(choice.seconds),
+                         share_text(std::expm1(choice.mde))));
+  else
+    out.line(fmt::format("budget {}: too short for 5 launches of {} rounds; take fewer cells or a "
+                         "smaller preset",
+                         budget,
+                         kLeastRounds));
+  fmt::print("{}", out.take());
+}
+
+} // namespace assay::cli
