@@ -53,6 +53,12 @@ std::vector<Need> step_graph_needs() {
        [](const TrainConfig& c) { return c.attention != Attention::MaskDense; }},
       {"mla_attention other than math: it cuts each batch's documents on the host",
        [](const TrainConfig& c) { return c.mla_attention != MlaAttention::Math; }},
+      {"loss_read = never, and with update_pass other than one_pass clip_read = device: the host "
+       "reads nothing in a graph",
+       [](const TrainConfig& c) {
+         return c.loss_read == LossRead::Never &&
+                (c.update_pass == UpdatePass::OnePass || c.clip_read == ClipRead::Device);
+       }},
       {"no planted wait: the host chooses its length in every step",
        [](const TrainConfig& c) {
          return c.planted_wait == PlantedWait::None && planted_share(c) <= 0;

@@ -7,6 +7,8 @@
 #include <numbers>
 #include <optional>
 
+#include "core/span.h"
+
 namespace assay {
 
 double learning_rate(const TrainConfig& config, std::int64_t step) {
@@ -19,27 +21,41 @@ double learning_rate(const TrainConfig& config, std::int64_t step) {
   return config.lr * (config.min_lr_ratio + (1.0 - config.min_lr_ratio) * cosine);
 }
 
-at::Tensor
-clip_gradients(const std::vector<at::Tensor>& gradients, double max_norm, UpdatePass pass) {
+namespace {
+
+at::Tensor global_norm(const std::vector<at::Tensor>& gradients, UpdatePass pass) {
   // LibTorch's CPU kernel adds squares in few fp32 accumulators, which loses 1e-3 of the norm of a
   // few million elements; its GPU kernel adds in a tree.
   const std::optional<at::ScalarType> type =
       gradients.front().is_cpu() ? std::optional(at::kDouble) : std::nullopt;
-  const auto factor = [&](const at::Tensor& norm) {
-    return (max_norm / (norm + 1e-6)).clamp_max_(1.0);
-  };
-  if (pass != UpdatePass::PerParameter) {
-    const at::Tensor norm = at::stack(at::_foreach_norm(gradients, 2, type)).norm();
-    if (max_norm > 0) at::_foreach_mul_(gradients, factor(norm));
-    return norm;
-  }
+  if (pass != UpdatePass::PerParameter)
+    return at::stack(at::_foreach_norm(gradients, 2, type)).norm();
   std::vector<at::Tensor> norms;
   for (const at::Tensor& gradient : gradients)
     norms.push_back(at::linalg_vector_norm(gradient, 2, {}, false, type));
-  const at::Tensor norm = at::stack(norms).norm();
-  if (max_norm > 0) {
-    const at::Tensor clip = factor(norm);
-    for (const at::Tensor& gradient : gradients) gradient.mul_(clip);
+  return at::stack(norms).norm();
+}
+
+void scale(const std::vector<at::Tensor>& gradients, const at::Tensor& factor, UpdatePass pass) {
+  if (pass != UpdatePass::PerParameter) return at::_foreach_mul_(gradients, factor);
+  for (const at::Tensor& gradient : gradients) gradient.mul_(factor);
+}
+
+} // namespace
+
+at::Tensor clip_gradients(const std::vector<at::Tensor>& gradients,
+                          double max_norm,
+                          UpdatePass pass,
+                          ClipRead read) {
+  at::Tensor norm = global_norm(gradients, pass);
+  if (max_norm <= 0) return norm;
+  const auto factor = [&] { return (max_norm / (norm + 1e-6)).clamp_max_(1.0); };
+  if (read == ClipRead::Host) {
+    const Span span("clip_read/host");
+    if (norm.item<double>() > max_norm) scale(gradients, factor(), pass);
+  } else {
+    const Span span("clip_read/device");
+    scale(gradients, factor(), pass);
   }
   return norm;
 }

@@ -24,9 +24,11 @@ double learning_rate(const TrainConfig& config, std::int64_t step);
 
 // Scales the gradients so that their global norm is at most `max_norm` (0: leaves them) and returns
 // the norm before, a 0-dim tensor on the device. `pass`: one operator per gradient, or per list.
+// `read`: by the host, which waits for the norm and leaves smaller gradients alone, or not.
 at::Tensor clip_gradients(const std::vector<at::Tensor>& gradients,
                           double max_norm,
-                          UpdatePass pass = UpdatePass::Foreach);
+                          UpdatePass pass = UpdatePass::Foreach,
+                          ClipRead read = ClipRead::Device);
 
 class AdamW {
 public:

@@ -166,14 +166,20 @@ at::Tensor Trainer::accumulate(const std::vector<Batch>& micro_batches) {
     const bool averages = sync_ && sync_->averages(i, micro_batches.size());
     const at::Tensor loss =
         backward(micro_batches[i], weight, casts, averages ? sync_.get() : nullptr);
+    if (config_.loss_read == LossRead::MicroBatch) {
+      const Span span("loss_read/micro_batch");
+      (void)loss.item<double>(); // what a print of the loss costs
+    }
     total = total.defined() ? total + loss : loss;
   }
+  if (config_.loss_read == LossRead::Never) count("loss_read/never");
   return total;
 }
 
 at::Tensor Trainer::separate_passes(const std::vector<at::Tensor>& gradients) {
   const at::Tensor found_inf = scaler_.unscale(gradients);
-  const at::Tensor norm = clip_gradients(gradients, config_.grad_clip, config_.update_pass);
+  const at::Tensor norm =
+      clip_gradients(gradients, config_.grad_clip, config_.update_pass, config_.clip_read);
   optimizer_.step(std::nullopt, found_inf);
   if (kept_) kept_->refresh();
   return norm;

@@ -35,6 +35,25 @@ TEST(Clipping, ScalesToTheNormAndLeavesSmallGradients) {
   EXPECT_TRUE(at::equal(small[0], before));
 }
 
+// Read by the host or left on the device: the same gradients, and none is touched below the limit.
+TEST(ClipRead, BothReadingsClipAlike) {
+  for (const UpdatePass pass : {UpdatePass::PerParameter, UpdatePass::Foreach})
+    for (const double limit : {0.5, 1e6}) {
+      std::vector<at::Tensor> host{at::randn({33}), at::randn({7, 5})}, device, before;
+      for (const at::Tensor& gradient : host) {
+        device.push_back(gradient.clone());
+        before.push_back(gradient.clone());
+      }
+      const at::Tensor a = clip_gradients(host, limit, pass, ClipRead::Host),
+                       b = clip_gradients(device, limit, pass, ClipRead::Device);
+      EXPECT_TRUE(at::equal(a, b));
+      for (std::size_t i = 0; i < host.size(); ++i) {
+        EXPECT_TRUE(at::allclose(host[i], device[i], 1e-6, 0)) << limit;
+        EXPECT_EQ(at::equal(host[i], before[i]), limit > 1);
+      }
+    }
+}
+
 // Squares of millions of elements, added in few fp32 accumulators, lose a thousandth of the norm.
 TEST(Clipping, NormOfAHeadIsThatOfDoubleArithmetic) {
   const at::Generator generator = at::make_generator<at::CPUGeneratorImpl>(5);
