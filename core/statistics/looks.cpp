@@ -7,7 +7,7 @@ namespace assay {
 
 namespace {
 
-constexpr int kPanels = 400; // of Simpson's rule, even
+constexpr int kIntervals = 400; // of Simpson's rule, even
 
 double above(double z) { // P(Z > z)
   return std::erfc(z / std::numbers::sqrt2) / 2;
@@ -43,9 +43,9 @@ struct Score {
   Score after(double bound, double step) const {
     Score next;
     next.time = time + step;
-    const double width = 2 * bound / kPanels;
-    for (int i = 0; i <= kPanels; ++i) {
-      const double simpson = i == 0 || i == kPanels ? 1 : i % 2 == 1 ? 4 : 2;
+    const double width = 2 * bound / kIntervals;
+    for (int i = 0; i <= kIntervals; ++i) {
+      const double simpson = i == 0 || i == kIntervals ? 1 : i % 2 == 1 ? 4 : 2;
       next.at.push_back(-bound + i * width);
       next.weighted.push_back(density_at(next.at.back(), step) * simpson * width / 3);
     }

@@ -57,11 +57,25 @@ TEST(LooksSimulation, AllLooksTogetherKeepAlpha) {
   }
 }
 
+CellRow cell_with_looks(std::int64_t id) {
+  CellRow cell;
+  cell.id = id;
+  cell.launches = 12;
+  cell.looks = {5, 8, 12};
+  return cell;
+}
+
 LedgerData with_looks() {
   LedgerData data;
-  data.cells.push_back({.id = 1, .name = "a", .launches = 12, .looks = {5, 8, 12}});
-  for (int index = 1; index <= 12; ++index)
-    data.launches.push_back({.id = index, .cell = 1, .kind = LaunchKind::Timed, .index = index});
+  data.cells.push_back(cell_with_looks(1));
+  for (int index = 1; index <= 12; ++index) {
+    LaunchRow launch;
+    launch.id = index;
+    launch.cell = 1;
+    launch.kind = LaunchKind::Timed;
+    launch.index = index;
+    data.launches.push_back(launch);
+  }
   return data;
 }
 
@@ -71,7 +85,7 @@ EventRow look_after(std::int64_t launch, const char* cause) {
 
 TEST(Looks, PlannedLaunchesReachToTheNextLook) {
   LedgerData data = with_looks();
-  const CellRow& cell = data.cells[0];
+  const CellRow cell = data.cells[0];
   EXPECT_EQ(data.planned_launches(cell), 5);
   data.events.push_back(look_after(5, kCauseOpen));
   EXPECT_EQ(data.planned_launches(cell), 8);
@@ -89,7 +103,7 @@ TEST(Looks, PlannedLaunchesReachToTheNextLook) {
 
 TEST(Looks, EventsOfOtherCellsAndKindsAreNoLooks) {
   LedgerData data = with_looks();
-  data.cells.push_back({.id = 2, .name = "b", .launches = 12, .looks = {5, 8, 12}});
+  data.cells.push_back(cell_with_looks(2));
   data.launches[4].cell = 2;
   data.events.push_back(look_after(5, kCauseDecided));
   data.events.push_back({8, -1, "", "stopped", "", 0, kCauseDecided});
