@@ -25,11 +25,13 @@ std::optional<double> largest_mde(const PlanEstimate& estimate) {
   return largest;
 }
 
-// The most rounds with which the plan fits; nothing where it does not with the least.
+// The most rounds with which the plan fits; nothing where it does not with the least, and 0 where
+// every cell has rounds of its own.
 std::optional<int> rounds_that_fit(double seconds, int launches, const EstimateOf& estimate_of) {
   const std::optional<double> least = estimate_of(launches, kLeastRounds).seconds,
                               most = estimate_of(launches, kMostRounds).seconds;
   if (!least || !most || *least > seconds) return std::nullopt;
+  if (*most == *least) return 0;
   if (*most <= seconds) return kMostRounds;
   const double share = (seconds - *least) / (*most - *least);
   const int more = static_cast<int>(share * (kMostRounds - kLeastRounds));
@@ -43,7 +45,7 @@ BudgetChoice choose_for_budget(double seconds, const EstimateOf& estimate_of) {
   for (const int launches : {5, 6, 8, 10, 12, 16, 20}) {
     const std::optional<int> rounds = rounds_that_fit(seconds, launches, estimate_of);
     if (!rounds) continue;
-    const PlanEstimate estimate = estimate_of(launches, *rounds);
+    const PlanEstimate estimate = estimate_of(launches, std::max(*rounds, kLeastRounds));
     const std::optional<double> mde = largest_mde(estimate);
     if (mde && estimate.seconds && (best.launches == 0 || *mde < best.mde))
       best = {seconds, launches, *rounds, *estimate.seconds, *mde};
@@ -54,25 +56,30 @@ BudgetChoice choose_for_budget(double seconds, const EstimateOf& estimate_of) {
 nlohmann::json budget_json(const BudgetChoice& choice) {
   nlohmann::json out = {{"seconds", choice.budget}, {"best", nullptr}};
   if (choice.launches > 0)
-    out["best"] = {{"launches", choice.launches},
-                   {"rounds", choice.rounds},
-                   {"seconds", choice.seconds},
-                   {"mde", std::expm1(choice.mde)}};
+    out["best"] = {
+        {"launches", choice.launches},
+        {"rounds", choice.rounds == 0 ? nlohmann::json() : nlohmann::json(choice.rounds)},
+        {"seconds", choice.seconds},
+        {"mde", std::expm1(choice.mde)}};
   return out;
 }
 
 void print_budget(const BudgetChoice& choice, const TableStyle& style) {
   TextWriter out(style);
   const std::string budget = human_seconds(choice.budget);
+  const bool own = choice.rounds == 0; // rounds of all cells
   if (choice.launches > 0)
-    out.line(fmt::format("budget {0}: with {1} launches of {2} rounds the plan takes {3} and the "
-                         "MDE of its least sensitive cell is {4}: --set experiment.launches={1} "
-                         "--set measure.rounds={2}",
-                         budget,
-                         choice.launches,
-                         choice.rounds,
-                         human_seconds(choice.seconds),
-                         share_text(std::expm1(choice.mde))));
+    out.line(fmt::format(
+        "budget {}: with {} launches{} the plan takes {} and the MDE of its least sensitive cell "
+        "is {}: --set experiment.launches={}{}",
+        budget,
+        choice.launches,
+        own ? "" : fmt::format(" of {} rounds", choice.rounds),
+        human_seconds(choice.seconds),
+        share_text(std::expm1(choice.mde)),
+        choice.launches,
+        own ? "; every cell has rounds of its own"
+            : fmt::format(" --set measure.rounds={}", choice.rounds)));
   else
     out.line(fmt::format("budget {}: too short for 5 launches of {} rounds; take fewer cells or a "
                          "smaller preset",

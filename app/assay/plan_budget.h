@@ -10,8 +10,9 @@
 namespace assay::cli {
 
 struct BudgetChoice {
-  double budget = 0;            // seconds
-  int launches = 0, rounds = 0; // 0: no plan fits
+  double budget = 0; // seconds
+  int launches = 0;  // 0: no plan fits
+  int rounds = 0;    // 0: every cell has rounds of its own
   double seconds = 0;
   double mde = 0; // of ln(time ratio), the largest of the plan's cells
 };

@@ -7,6 +7,10 @@ namespace assay {
 
 namespace {
 
+// With estimated scatter the looks agree less than normal means do: with looks from 5 launches on,
+// t intervals at the levels of alpha reject 7 to 9 % more often (1.5 million simulated cells each,
+// alpha .05, .01 and .0028, 3 and 5 looks).
+constexpr double kOfAlpha = 0.92;
 constexpr int kIntervals = 400; // of Simpson's rule, even
 
 double above(double z) { // P(Z > z)
@@ -67,11 +71,12 @@ double bound_of(const Score& score, double step, double spent) {
 
 std::vector<double> look_levels(double alpha, const std::vector<int>& looks) {
   std::vector<double> levels;
+  const double to_spend = looks.size() == 1 ? alpha : kOfAlpha * alpha;
   Score score;
   double spent = 0;
   for (const int launches : looks) {
     const double time = static_cast<double>(launches) / looks.back(), step = time - score.time;
-    const double spent_now = alpha * time * time;
+    const double spent_now = to_spend * time * time;
     const double bound = bound_of(score, step, spent_now - spent);
     levels.push_back(2 * above(bound / std::sqrt(time)));
     if (launches != looks.back()) score = score.after(bound, step);

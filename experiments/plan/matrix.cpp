@@ -33,7 +33,10 @@ std::optional<int> launches(TomlTable& table) {
   const toml::node* node = table.node("launches");
   if (node == nullptr || !node->is_string()) return small(table, "launches");
   if (node->value<std::string>() == "auto") return kAutoLaunches;
-  table.problems().add(node, table.path() + " launches must be a number or \"auto\"");
+  table.problems().add(node,
+                       fmt::format("{} launches takes an integer or \"auto\", not {}",
+                                   table.path(),
+                                   printable(toml_to_json(*node).dump())));
   return std::nullopt;
 }
 

@@ -1,5 +1,6 @@
 #include "experiments/plan/toml_reader.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <charconv>
 #include <cmath>
@@ -31,6 +32,8 @@ std::string TomlProblems::place(const toml::node* where) const {
 
 void TomlProblems::add(const toml::node* where, const std::string& message) {
   messages.push_back(place(where) + ": " + message);
+  lines.resize(messages.size());
+  lines.back() = where == nullptr ? 0 : where->source().begin.line;
 }
 
 std::string TomlProblems::suggestion(const std::string& key,
@@ -44,7 +47,13 @@ std::string TomlProblems::suggestion(const std::string& key,
 }
 
 Error TomlProblems::error() const {
-  return Error{fmt::format("{}", fmt::join(messages, "\n"))};
+  std::vector<std::pair<std::uint32_t, std::string>> sorted;
+  for (std::size_t i = 0; i < messages.size(); ++i)
+    sorted.emplace_back(i < lines.size() ? lines[i] : 0, messages[i]);
+  std::ranges::stable_sort(sorted, {}, &std::pair<std::uint32_t, std::string>::first);
+  std::vector<std::string> texts;
+  for (auto& [line, text] : sorted) texts.push_back(std::move(text));
+  return Error{fmt::format("{}", fmt::join(texts, "\n"))};
 }
 
 const toml::node* TomlTable::node(const char* key) {

@@ -37,6 +37,7 @@ namespace assay {
 struct TomlProblems {
   std::string file;
   std::vector<std::string> messages;
+  std::vector<std::uint32_t> lines;                   // of the first messages; 0: none
   std::map<std::string, std::set<std::string>> asked; // keys that were asked for, by table's path
   // Where a key belongs, for suggestions: "seq_len" -> {"base.seq_len"}.
   std::map<std::string, std::vector<std::string>> homes;
@@ -50,7 +51,7 @@ struct TomlProblems {
   // " (did you mean 'base.seq_len'?)": another table's key, or the nearest of `candidates`; else
   // all of them: "; known keys are: max_gib, rounds".
   std::string suggestion(const std::string& key, const std::vector<std::string>& candidates) const;
-  Error error() const; // all messages, one a line
+  Error error() const; // all messages by their lines, one a line
 };
 
 class TomlTable {

@@ -1,5 +1,8 @@
 #include "experiments/report/text_layout.h"
 
+#include <locale.h>
+#include <wchar.h>
+
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -39,11 +42,47 @@ std::size_t end_of_piece(const std::string& text, std::size_t at) {
   return end;
 }
 
+// Bytes and columns of one character.
+struct Character {
+  std::size_t bytes, columns;
+};
+
+// Needs text; a byte that is no UTF-8 counts as a column.
+Character character_at(const std::string& text, std::size_t at) {
+  static const locale_t kUtf8 = ::newlocale(LC_CTYPE_MASK, "C.UTF-8", nullptr);
+  if (static_cast<unsigned char>(text[at]) < 0x80 || kUtf8 == nullptr) return {1, 1};
+  const locale_t before = ::uselocale(kUtf8);
+  wchar_t character = 0;
+  std::mbstate_t state{};
+  const std::size_t bytes = std::mbrtowc(&character, &text[at], text.size() - at, &state);
+  const int columns = bytes > 0 && bytes <= text.size() - at ? ::wcwidth(character) : -1;
+  ::uselocale(before);
+  if (bytes == 0 || bytes > text.size() - at) return {1, 1};
+  return {bytes, columns < 0 ? 1 : static_cast<std::size_t>(columns)};
+}
+
+// Bytes of the characters that fit.
+std::size_t fitting(const std::string& text, std::size_t columns) {
+  std::size_t end = 0, used = 0;
+  while (end < text.size()) {
+    const Character next = character_at(text, end);
+    if (used + next.columns > columns) break;
+    used += next.columns;
+    end += next.bytes;
+  }
+  return end;
+}
+
 } // namespace
 
 std::size_t display_width(const std::string& text) {
-  return static_cast<std::size_t>(
-      std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xC0) != 0x80; }));
+  std::size_t columns = 0;
+  for (std::size_t at = 0; at < text.size();) {
+    const Character next = character_at(text, at);
+    columns += next.columns;
+    at += next.bytes;
+  }
+  return columns;
 }
 
 std::string padded(const std::string& text, std::size_t width, bool right) {
@@ -54,11 +93,7 @@ std::string padded(const std::string& text, std::size_t width, bool right) {
 
 std::string cut_to(const std::string& text, std::size_t width) {
   if (display_width(text) <= width) return text;
-  const std::size_t keep = width > 2 ? width - 2 : 0;
-  std::size_t end = 0;
-  for (std::size_t seen = 0; end < text.size(); ++end)
-    if ((text[end] & 0xC0) != 0x80 && seen++ == keep) break;
-  return text.substr(0, end) + "..";
+  return text.substr(0, fitting(text, width > 2 ? width - 2 : 0)) + "..";
 }
 
 std::vector<std::string> wrap_words(const std::string& text, std::size_t width) {
@@ -69,14 +104,13 @@ std::vector<std::string> wrap_words(const std::string& text, std::size_t width) 
     std::string word = text.substr(at, end - at);
     at = end + 1;
     while (display_width(word) > width) {
-      std::size_t cut = 0;
-      for (std::size_t seen = 0; cut < word.size(); ++cut)
-        if ((word[cut] & 0xC0) != 0x80 && seen++ == width) break;
+      const std::size_t cut = std::max(fitting(word, width), character_at(word, 0).bytes);
       if (!lines.back().empty()) lines.emplace_back();
       lines.back() = word.substr(0, cut);
-      lines.emplace_back();
       word = word.substr(cut);
+      if (!word.empty()) lines.emplace_back();
     }
+    if (word.empty() && !lines.back().empty()) continue;
     if (lines.back().empty())
       lines.back() = word;
     else if (display_width(lines.back()) + 1 + display_width(word) <= width)

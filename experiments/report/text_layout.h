@@ -11,7 +11,7 @@
 
 namespace assay {
 
-// Columns on screen: code points. Names are printable text; double-width letters are not expected.
+// Columns on screen of UTF-8 text: 2 of a wide letter or an emoji, 0 of a mark that joins another.
 std::size_t display_width(const std::string& text);
 std::string padded(const std::string& text, std::size_t width, bool right);
 // At most `width` columns, the end cut off behind "..".

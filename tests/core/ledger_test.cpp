@@ -336,9 +336,10 @@ TEST_F(LedgerTest, DistinctMessages) {
 
 TEST_F(LedgerTest, ANewerSchemaIsRefused) {
   open()->finish();
-  Database(file(), Database::Mode::ReadWrite).execute("PRAGMA user_version = 9");
-  EXPECT_THAT(error(), test::names("schema 9", "newer", fmt::format("({})", kLedgerSchema)));
-  EXPECT_THAT(failure_of([&] { open(); }), test::names("schema 9", "newer"));
+  const std::string newer = std::to_string(kLedgerSchema + 1);
+  Database(file(), Database::Mode::ReadWrite).execute("PRAGMA user_version = " + newer);
+  EXPECT_THAT(error(), test::names("schema " + newer, "newer", fmt::format("({})", kLedgerSchema)));
+  EXPECT_THAT(failure_of([&] { open(); }), test::names("schema " + newer, "newer"));
 }
 
 // Schema 1 had no traced launches: it reads as if none were asked for, and is not written to.

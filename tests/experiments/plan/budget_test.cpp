@@ -56,6 +56,13 @@ TEST(Budget, ScatterOfLaunchesAsksForLaunchesAndTheirCostForRounds) {
   EXPECT_GT(rounds.rounds, launches.rounds);
 }
 
+TEST(Budget, RoundsOfCellsTheirOwnStay) {
+  const EstimateOf fixed = [](int launches, int) { return machine(5, 0.1, 0)(launches, 40); };
+  const BudgetChoice best = choose_for_budget(3600, fixed);
+  EXPECT_EQ(best.launches, 20);
+  EXPECT_EQ(best.rounds, 0);
+}
+
 TEST(Budget, ATimeThatFitsNoPlanIsSaid) {
   const BudgetChoice none = choose_for_budget(30, machine(5, 0.1, 0));
   EXPECT_EQ(none.launches, 0);
