@@ -29,4 +29,11 @@ void TimeLimits::add_to(CLI::App& command) {
       ->check(duration());
 }
 
+std::vector<std::string> TimeLimits::arguments() const {
+  std::vector<std::string> words;
+  if (!stop_after.empty()) words.insert(words.end(), {"--stop-after", stop_after});
+  if (!wait_for_quiet.empty()) words.push_back("--wait-for-quiet=" + wait_for_quiet);
+  return words;
+}
+
 } // namespace assay::cli

@@ -4,6 +4,7 @@
 #include <CLI/CLI.hpp>
 
 #include <string>
+#include <vector>
 
 namespace assay::cli {
 
@@ -12,6 +13,7 @@ struct TimeLimits {
   std::string stop_after, wait_for_quiet;
 
   void add_to(CLI::App& command);
+  std::vector<std::string> arguments() const; // that hand them on to another command
 };
 
 } // namespace assay::cli

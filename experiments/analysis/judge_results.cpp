@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -13,6 +14,7 @@
 #include "experiments/analysis/judge.h"
 #include "experiments/analysis/report.h"
 #include "experiments/analysis/shape_warnings.h"
+#include "experiments/analysis/winner.h"
 #include "experiments/analysis/wording.h"
 #include "experiments/evidence/continuation.h"
 #include "experiments/evidence/plan_state.h"
@@ -234,11 +236,19 @@ int count_loss_tests(const std::vector<CellView>& cells) {
   return static_cast<int>(tests);
 }
 
-} // namespace
-
-int count_judgements(const LedgerData& plan) {
-  return count_judgements(cell_views(plan));
+// Of the results that `assay confirm` left beside these; nothing without them.
+std::optional<Confirmation> read_confirmation(const std::string& results) {
+  const std::string directory = confirmation_directory(results);
+  if (!std::filesystem::exists(directory)) return std::nullopt;
+  const Result<LedgerData> data = read_ledger(directory);
+  if (!data) return std::nullopt; // under way, or of another program
+  const Report fresh = judge_results(*data);
+  if (fresh.cells.size() != 1 || fresh.cells[0].comparisons.size() != 1) return std::nullopt;
+  const Comparison& one = fresh.cells[0].comparisons[0];
+  return Confirmation{fresh.cells[0].cell.name, one.a, one.b, one.effect, one.verdict};
 }
+
+} // namespace
 
 Report judge_results(const LedgerData& data, const JudgeOptions& options) {
   const std::vector<CellView> cells = cell_views(data);
@@ -272,7 +282,12 @@ Report judge_results(const LedgerData& data, const JudgeOptions& options) {
   report.shape_warnings = shape_warnings(data);
   report.source_errors = source_errors(data);
   note_missing(data, report);
+  if (!options.traces.empty()) report.confirmation = read_confirmation(options.traces);
   return report;
+}
+
+int count_judgements(const LedgerData& plan) {
+  return count_judgements(cell_views(plan));
 }
 
 std::string LaunchSummary::state() const {

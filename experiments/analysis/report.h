@@ -134,6 +134,13 @@ struct Clocks {
   bool locked = false; // a clock setting bound them in every visit, by the board's own word
 };
 
+// What fresh launches of one comparison showed (`assay confirm`).
+struct Confirmation {
+  std::string cell, a, b; // names
+  std::optional<Effect> effect;
+  Verdict verdict;
+};
+
 struct Report {
   SpecRow spec;
   int judgements = 1;             // m: verdicts and contrasts that the plan asks for
@@ -148,6 +155,7 @@ struct Report {
   std::vector<std::string> shape_warnings, source_errors;
   std::vector<std::string> missing;
   std::vector<EventRow> events;
+  std::optional<Confirmation> confirmation;
   std::optional<Clocks> clocks; // nothing without a GPU, or where the board does not say
 
   bool complete() const { return missing.empty(); }
@@ -158,8 +166,8 @@ struct Report {
 int count_judgements(const LedgerData& plan);
 
 struct JudgeOptions {
-  // Results directory whose traces explain the differences; "": no trace is read. A claim that
-  // names stages is CONFIRMED by traces only.
+  // Results directory whose traces explain the differences, and whose winner may be confirmed
+  // (winner.h); "": neither is read. A claim that names stages is CONFIRMED by traces only.
   std::string traces;
 };
 

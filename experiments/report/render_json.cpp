@@ -2,6 +2,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/text.h"
+#include "experiments/analysis/winner.h"
 #include "experiments/analysis/wording.h"
 #include "experiments/report/claim_json.h"
 #include "experiments/report/explanation_json.h"
@@ -345,6 +346,22 @@ ordered_json spec_json(const SpecRow& value) {
           {"matrix_toml", text(value.matrix_toml)}};
 }
 
+ordered_json winner_json(const Report& report, const Winner& winner) {
+  const CellReport& cell = report.cells[winner.cell];
+  return {{"cell", text(cell.cell.name)},
+          {"baseline", text(cell.comparisons[winner.comparison].a)},
+          {"candidate", text(cell.comparisons[winner.comparison].b)},
+          {"among", winner.among}};
+}
+
+ordered_json confirmation_json(const Confirmation& value) {
+  return {{"cell", text(value.cell)},
+          {"baseline", text(value.a)},
+          {"candidate", text(value.b)},
+          {"verdict", verdict(value.verdict)},
+          {"effect", maybe(value.effect, effect)}};
+}
+
 } // namespace
 
 int explained_comparisons(const Report& report) {
@@ -363,6 +380,9 @@ std::string render_json(const Report& report) {
                       {"spec", spec_json(report.spec)},
                       {"judgements", report.judgements},
                       {"judged_alpha", report.judged_alpha}};
+  out["winner"] =
+      maybe(winner_of(report), [&](const Winner& winner) { return winner_json(report, winner); });
+  out["confirmation"] = maybe(report.confirmation, confirmation_json);
   const auto add = [&](const char* key, const auto& items, auto convert) {
     ordered_json list = ordered_json::array();
     for (const auto& item : items) list.push_back(convert(item));

@@ -135,12 +135,7 @@ void ab(const AbOptions& options) {
   make_directory(out);
   write_matrix(out, file, text, plan);
   std::vector<std::string> arguments{"run", file, "--out", out};
-  if (!options.limits.stop_after.empty()) {
-    arguments.emplace_back("--stop-after");
-    arguments.push_back(options.limits.stop_after);
-  }
-  if (!options.limits.wait_for_quiet.empty())
-    arguments.push_back("--wait-for-quiet=" + options.limits.wait_for_quiet);
+  for (const std::string& word : options.limits.arguments()) arguments.push_back(word);
   if (options.quiet) arguments.emplace_back("--quiet");
   if (options.json) arguments.emplace_back("--json");
   for (const std::string& word : options.terminal.arguments()) arguments.push_back(word);

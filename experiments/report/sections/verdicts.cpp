@@ -4,6 +4,7 @@
 
 #include "core/text.h"
 #include "experiments/analysis/looks.h"
+#include "experiments/analysis/winner.h"
 #include "experiments/analysis/wording.h"
 #include "experiments/report/explain_wording.h"
 #include "experiments/report/sections/list.h"
@@ -179,13 +180,6 @@ bool is_decided(const Comparison& comparison) {
          needs_details(comparison.verdict);
 }
 
-// Of training time, where that is known: an evaluation is a small part of it.
-double effect_on_training(const Comparison& comparison) {
-  const Estimate& log =
-      comparison.end_to_end ? comparison.end_to_end->log_ratio : comparison.effect->theta;
-  return std::abs(log.value);
-}
-
 // Why the verdict is what it is: the stages that differ, else the first reason that is a cause, not
 // a doubt about the precision.
 std::string main_reason(const Comparison& comparison) {
@@ -240,7 +234,8 @@ std::vector<Finding> worst_problems(std::vector<Finding> found) {
 // the table, is always among them.
 std::vector<Finding> largest_effects(std::vector<Finding> found) {
   std::stable_sort(found.begin(), found.end(), [](const Finding& x, const Finding& y) {
-    return effect_on_training(*x.comparison) > effect_on_training(*y.comparison);
+    return std::abs(effect_on_training(*x.comparison)) >
+           std::abs(effect_on_training(*y.comparison));
   });
   if (found.size() <= kFindings) return found;
   const auto largest =
@@ -267,6 +262,8 @@ Section findings_section(const Report& report) {
        {worst_problems(std::move(problems)), largest_effects(std::move(decided))})
     for (const Finding& finding : list)
       section.rows.push_back({{finding_text(finding)}, finding.cell->cell.name});
+  if (std::string text = winner_text(report); !text.empty())
+    section.notes.push_back(std::move(text));
   return section;
 }
 

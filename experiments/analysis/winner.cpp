@@ -1,0 +1,74 @@
+#include "experiments/analysis/winner.h"
+
+#include <filesystem>
+
+#include "core/text.h"
+#include "experiments/analysis/wording.h"
+
+namespace assay {
+
+namespace {
+
+bool wins(const Comparison& comparison) {
+  return comparison.verdict.validity == Validity::Ok && comparison.verdict.speed == Speed::Faster &&
+         comparison.verdict.quality != Quality::Harmed;
+}
+
+// "-5.91 % [-6.31, -5.52] %, FASTER"
+std::string confirmed_text(const Confirmation& fresh) {
+  if (!fresh.effect) return "not measured in fresh launches yet";
+  return fmt::format("{} in {} fresh launches: {}",
+                     judged_text(fresh.effect->theta),
+                     fresh.effect->launches.size(),
+                     fresh.verdict.speed == Speed::Faster
+                         ? "confirmed"
+                         : "not confirmed (" + verdict_word(fresh.verdict) + ")");
+}
+
+} // namespace
+
+double effect_on_training(const Comparison& comparison) {
+  return comparison.end_to_end ? comparison.end_to_end->log_ratio.value
+                               : comparison.effect->theta.value;
+}
+
+std::optional<Winner> winner_of(const Report& report) {
+  std::optional<Winner> best;
+  int among = 0;
+  double least = 0;
+  for (std::size_t i = 0; i < report.cells.size(); ++i)
+    for (std::size_t j = 0; j < report.cells[i].comparisons.size(); ++j) {
+      const Comparison& comparison = report.cells[i].comparisons[j];
+      among += comparison.effect.has_value();
+      if (!wins(comparison) || effect_on_training(comparison) >= least) continue;
+      least = effect_on_training(comparison);
+      best = Winner{i, j};
+    }
+  if (!best || among < 2) return std::nullopt;
+  best->among = among;
+  return best;
+}
+
+std::string confirmation_directory(const std::string& results) {
+  return (std::filesystem::path(results) / "confirm").string();
+}
+
+std::string winner_text(const Report& report) {
+  const std::optional<Winner> winner = winner_of(report);
+  if (!winner) return "";
+  const CellReport& cell = report.cells[winner->cell];
+  const Comparison& comparison = cell.comparisons[winner->comparison];
+  const std::string what = fmt::format("{}: {} is the best of {} comparisons",
+                                       cell.cell.name,
+                                       comparison_text(comparison),
+                                       winner->among);
+  const std::optional<Confirmation>& fresh = report.confirmation;
+  if (fresh && fresh->cell == cell.cell.name && fresh->a == comparison.a &&
+      fresh->b == comparison.b)
+    return fmt::format(
+        "{}: {} here, {}.", what, effect_text(comparison.effect->theta), confirmed_text(*fresh));
+  return what + ", chosen for its result, and so likely looks better than it is; `assay confirm` "
+                "measures it again in fresh launches.";
+}
+
+} // namespace assay
