@@ -101,6 +101,7 @@ std::vector<std::string> wrap_words(const std::string& text, std::size_t width) 
   std::size_t at = 0;
   while (at < text.size()) {
     const std::size_t end = end_of_piece(text, at);
+    const std::size_t at_word = at;
     std::string word = text.substr(at, end - at);
     at = end + 1;
     while (display_width(word) > width) {
@@ -110,7 +111,7 @@ std::vector<std::string> wrap_words(const std::string& text, std::size_t width) 
       word = word.substr(cut);
       if (!word.empty()) lines.emplace_back();
     }
-    if (word.empty() && !lines.back().empty()) continue;
+    if (word.empty() && end > at_word) continue; // all of it stands in the lines above
     if (lines.back().empty())
       lines.back() = word;
     else if (display_width(lines.back()) + 1 + display_width(word) <= width)

@@ -26,7 +26,7 @@ constexpr double kLegendLine = 18;
 
 Layout layout_of(PlotShape shape, std::size_t variants) {
   if (shape == PlotShape::Wide) return {980, 64, 964, 250, 44, true};
-  return {360, 50, 352, 4, 30 + kLegendLine * static_cast<double>(variants), false};
+  return {360, 50, 340, 4, 30 + kLegendLine * static_cast<double>(variants), false};
 }
 constexpr std::size_t kStyles = 5; // classes c0 … c4
 
