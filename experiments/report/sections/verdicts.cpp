@@ -262,8 +262,6 @@ Section findings_section(const Report& report) {
        {worst_problems(std::move(problems)), largest_effects(std::move(decided))})
     for (const Finding& finding : list)
       section.rows.push_back({{finding_text(finding)}, finding.cell->cell.name});
-  if (std::string text = winner_text(report); !text.empty())
-    section.notes.push_back(std::move(text));
   return section;
 }
 
@@ -293,8 +291,13 @@ Section verdicts_section(const Report& report) {
   if (with_all)
     section.notes.push_back("All pairs: the effect of every pair, those that other work disturbed "
                             "included; no verdict reads it.");
-  for (const auto& build :
-       {looks_note, quality_note, few_launches_note, repeated_note, set_aside_note, control_note})
+  for (const auto& build : {looks_note,
+                            winner_text,
+                            quality_note,
+                            few_launches_note,
+                            repeated_note,
+                            set_aside_note,
+                            control_note})
     if (std::string note = build(report); !note.empty()) section.notes.push_back(std::move(note));
   return section;
 }
