@@ -49,9 +49,9 @@ struct Character {
 
 // Needs text; a byte that is no UTF-8 counts as a column.
 Character character_at(const std::string& text, std::size_t at) {
-  static const locale_t kUtf8 = ::newlocale(LC_CTYPE_MASK, "C.UTF-8", nullptr);
-  if (static_cast<unsigned char>(text[at]) < 0x80 || kUtf8 == nullptr) return {1, 1};
-  const locale_t before = ::uselocale(kUtf8);
+  static const locale_t utf8 = ::newlocale(LC_CTYPE_MASK, "C.UTF-8", nullptr);
+  if (static_cast<unsigned char>(text[at]) < 0x80 || utf8 == nullptr) return {1, 1};
+  const locale_t before = ::uselocale(utf8);
   wchar_t character = 0;
   std::mbstate_t state{};
   const std::size_t bytes = std::mbrtowc(&character, &text[at], text.size() - at, &state);

@@ -204,7 +204,6 @@ TEST(Claims, TheShippedRangesStandInTheirQuotations) {
                                          "grad-scaler-convergence",
                                          "grad-scaler-report-convergence",
                                          "batch-per-rank",
-                                         "value-padding",
                                          "validation-ranks-barrier",
                                          "ladder-cluster",
                                          "hydra-value-shift",
