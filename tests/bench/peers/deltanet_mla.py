@@ -127,9 +127,9 @@ def rotate(x, cos, sin):
     return torch.cat((a * cos - b * sin, a * sin + b * cos), -1).to(x.dtype)
 
 
-def attention_inputs(product, norm, up, cos, sin):
-    batch, tokens, _ = product.shape
-    q, latent, k_rope = product.split((HEADS * (NOPE + ROPE), LATENT, ROPE), -1)
+def attention_inputs(projected, norm, up, cos, sin):
+    batch, tokens, _ = projected.shape
+    q, latent, k_rope = projected.split((HEADS * (NOPE + ROPE), LATENT, ROPE), -1)
     q_nope, q_rope = q.view(batch, tokens, HEADS, -1).split((NOPE, ROPE), -1)
     keys = product(rms_norm(latent, norm), up).view(batch, tokens, HEADS, -1)
     k_nope, v = keys.split((NOPE, VALUE), -1)
