@@ -11,7 +11,7 @@ import re
 import sys
 
 CORE = {"core", "core/files", "core/sqlite", "core/ledger", "core/trace", "core/statistics"}
-REPORTS = {"experiments/evidence", "experiments/attribution", "experiments/analysis"}
+REPORTS = {"experiments/evidence", "experiments/evidence/loss", "experiments/attribution", "experiments/analysis"}
 LAYERS = {"model/layers", "model/layers/attention", "model/layers/delta_rule"}
 MODEL = LAYERS | {"model/config", "model/layout", "model/nsa", "model/data", "model/ddp", "model/families",
                   "model/graph", "model/training", "model/gates"}
@@ -20,7 +20,8 @@ KERNELS = {"kernels", "kernels/attention", "kernels/delta_rule", "kernels/fp8", 
            "kernels/rowwise", "kernels/update"}
 ENGINE = {"experiments/plan", "experiments/engine", "experiments/demo"}
 PROFILERS = {"profilers/machine", "profilers/trace", "profilers/cupti"}
-# Room of the including file -> rooms it may include from, besides itself. The longest matching prefix counts.
+# Room of the including file -> rooms it may include from, besides itself. The longest matching prefix counts, so a folder
+# without a row is a part of the room above it (model/layers/fp8, model/config/optimizations, ui/model/telemetry: both include each other).
 ALLOWED = {
     "core": set(),
     "core/files": {"core", "core/sqlite"},
@@ -39,6 +40,7 @@ ALLOWED = {
     "kernels/update": {"core", "kernels"},
     "model": set(),
     "model/config": CORE,
+    "model/config/families": CORE | {"model/config"},
     "model/layout": CORE | {"model/config"},
     "model/layers": CORE | {"model/config", "model/layout"} | KERNELS,
     "model/layers/attention": CORE | {"model/config", "model/layout", "model/layers"} | KERNELS,
@@ -54,17 +56,19 @@ ALLOWED = {
     "profilers/trace": CORE | {"profilers/machine"},
     "profilers/cupti": CORE | {"profilers/trace"},
     "experiments/evidence": CORE,
+    "experiments/evidence/loss": CORE | {"experiments/evidence"},
     "experiments/attribution": CORE,
-    "experiments/analysis": CORE | {"experiments/evidence", "experiments/attribution", "model/config"},
+    "experiments/analysis": CORE | REPORTS - {"experiments/analysis"} | {"model/config"},
     "experiments/report": CORE | REPORTS,
+    "experiments/report/sections": CORE | REPORTS | {"experiments/report"},
     "experiments/report/html": CORE | REPORTS | {"experiments/report"},
     "experiments/unpaired": CORE | REPORTS | {"experiments/report", "model/config"},
     "experiments/export": CORE | {"experiments/attribution"},
     "experiments/plan": CORE | REPORTS | {"core/protocol", "model/config"},
-    "experiments/engine": CORE | {"core/protocol", "experiments/plan", "experiments/evidence"},
+    "experiments/engine": CORE | {"core/protocol", "experiments/plan", "experiments/evidence", "experiments/evidence/loss"},
     "experiments/demo": CORE,
     "ui/model/trace": CORE | {"experiments/attribution"},
-    "ui/model/results": CORE | REPORTS | {"experiments/report"},
+    "ui/model/results": CORE | REPORTS | {"experiments/report", "experiments/report/sections"},
     "ui/model": CORE | REPORTS | {"ui/model/trace", "ui/model/results"},
     "ui/style": CORE | VIEWER | {"experiments/evidence"},
     "ui/timeline": CORE | VIEWER | {"ui/style"},
@@ -74,8 +78,9 @@ ALLOWED = {
     "app": CORE,  # what programs share
     "app/command_line": CORE | {"app"},
     "app/assay": CORE | REPORTS | ENGINE | {"app", "app/command_line", "experiments/report", "profilers/machine"},
+    "app/assay/verbs/sql": CORE | REPORTS | {"app", "app/assay", "app/command_line", "experiments/report"},
     "app/assay/verbs": CORE | REPORTS | ENGINE | PROFILERS
-    | {"app", "app/assay", "app/command_line", "experiments/report", "experiments/unpaired",
+    | {"app", "app/assay", "app/assay/verbs/sql", "app/command_line", "experiments/report", "experiments/unpaired",
        "experiments/export", "model/config"},
     "app/worker/ranks": CORE | MODEL,
     "app/worker/launch": CORE | MODEL | PROFILERS | {"core/protocol", "app/worker/ranks"},
