@@ -98,6 +98,13 @@ std::string last_reason(const LedgerData& data, const Slot& slot) {
   return reason;
 }
 
+// Failed launches of the slot that ended for the reason which stands for all of them.
+void add_told(const LedgerData& data, const Slot& slot, std::set<std::int64_t>& launches) {
+  const std::string reason = last_reason(data, slot);
+  for (const LaunchRow& launch : data.launches)
+    if (fills(launch, slot) && launch.reason == reason) launches.insert(launch.id);
+}
+
 // A level left this very seed, so the reference has to complete it.
 bool reference_is_asked(const LedgerData& data, const Slot& slot) {
   return std::any_of(data.launches.begin(), data.launches.end(), [&](const LaunchRow& launch) {
@@ -318,6 +325,7 @@ PlanProgress plan_progress(const LedgerData& data, std::int64_t since) {
     if (state == SlotState::GivenUp) {
       ++progress.failed;
       add_owed(data, slot, true, progress);
+      add_told(data, slot, progress.launches_told);
       const std::string what =
           to_repeat(data, slot) == nullptr ? "" : "could not be measured again: ";
       if (slot.kind != LaunchKind::Parity)

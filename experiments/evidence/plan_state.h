@@ -67,13 +67,14 @@ struct OwedLaunches { // of one cell and kind
 std::string owed_text(const OwedLaunches& owed);
 
 struct PlanProgress {
-  int planned = 0;                   // launches of all kinds, cells that are blocked included
-  int done = 0, partial = 0;         // partial ones are in done too
-  int failed = 0;                    // given up
-  int not_run = 0;                   // because their cell is blocked, or for want of disk
-  int untraced = 0;                  // of these for want of disk
-  int missing = 0;                   // still to be made
-  std::vector<std::string> problems; // "varlen timed launches 1 to 3: …"; equal ones once
+  int planned = 0;                      // launches of all kinds, cells that are blocked included
+  int done = 0, partial = 0;            // partial ones are in done too
+  int failed = 0;                       // given up
+  int not_run = 0;                      // because their cell is blocked, or for want of disk
+  int untraced = 0;                     // of these for want of disk
+  int missing = 0;                      // still to be made
+  std::vector<std::string> problems;    // "varlen timed launches 1 to 3: …"; equal ones once
+  std::set<std::int64_t> launches_told; // launches whose own reason is in one of them
   // What the plan owes, in the order of its launches. Launches of a blocked cell are not owed: no
   // run would make them.
   std::vector<OwedLaunches> owed;

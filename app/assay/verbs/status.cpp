@@ -223,14 +223,6 @@ bool made_good(const Report& report, const LaunchSummary& launch) {
   });
 }
 
-// A problem above has given the reason for all launches that it names.
-bool is_problem(const Status& status, const LaunchSummary& launch) {
-  const auto& problems = status.progress.problems;
-  return std::any_of(problems.begin(), problems.end(), [&](const std::string& problem) {
-    return problem.ends_with(": " + launch.row.reason);
-  });
-}
-
 // Launches of one kind that ended for the same reason.
 struct Ended {
   LaunchKind kind;
@@ -269,7 +261,7 @@ void print_ended(const Status& status, TextWriter& out) {
   std::vector<const LaunchSummary*> launches;
   for (const LaunchSummary& launch : status.report.launches)
     if (!launch.row.reason.empty() && !made_good(status.report, launch) &&
-        !is_problem(status, launch))
+        !status.progress.launches_told.contains(launch.row.id))
       launches.push_back(&launch);
   std::stable_sort(launches.begin(), launches.end(), [](const auto* a, const auto* b) {
     return a->row.cell < b->row.cell;
