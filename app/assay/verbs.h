@@ -3,10 +3,21 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <string>
+#include <vector>
 
 #include "app/command_line/program.h" // exit codes
 
+namespace assay {
+class TextWriter;
+}
+
 namespace assay::cli {
+
+// What `assay list` names: optimizations and configuration keys, one of which may have the other's
+// name. print_listed prints what the list says of this name, nothing for another.
+std::vector<std::string> listed_names();
+void print_listed(const std::string& name, TextWriter& out);
 
 void add_init(CLI::App& app);
 void add_ab(CLI::App& app);

@@ -2,17 +2,20 @@
 #include <fmt/ranges.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <memory>
 
 #include "app/assay/glossary.h"
 #include "app/assay/json_output.h"
 #include "app/assay/programs.h"
+#include "app/assay/terminal.h"
 #include "app/assay/verbs.h"
 #include "app/assay/version.h"
 #include "app/command_line/help.h"
 #include "app/command_line/words.h"
 #include "core/result.h"
 #include "core/text.h"
+#include "experiments/report/text_layout.h"
 
 namespace assay::cli {
 
@@ -50,7 +53,9 @@ void print_terms() {
   known.insert(known.end(), {kTermsTopic, kAllTopics});
   for (const Term& term : glossary())
     for (std::string& word : words_of(term)) known.push_back(std::move(word));
-  bad_input("no help about '{}'{}; `assay help all` lists the commands and the words",
+  for (std::string& name : listed_names()) known.push_back(std::move(name));
+  bad_input("no help about '{}'{}; `assay help all` lists the commands and the words, `assay list` "
+            "the optimizations",
             topic,
             did_you_mean(topic, known));
 }
@@ -75,6 +80,12 @@ void print_help(const CLI::App& app, const std::vector<std::string>& topics) {
   }
   const auto first = topics.begin() + (topics.front() == kTermsTopic ? 1 : 0);
   const std::string topic = fmt::format("{}", fmt::join(first, topics.end(), " "));
+  if (const auto names = listed_names(); std::ranges::find(names, topic) != names.end()) {
+    TextWriter out(TerminalOptions{}.style());
+    print_listed(topic, out);
+    fmt::print("{}", out.take());
+    return;
+  }
   const std::vector<const Term*> found = find_terms(topic);
   if (found.empty()) refuse_topic(app, topic);
   if (found.size() == 1) return print_term(*found.front());
@@ -150,7 +161,9 @@ void print_version(bool as_json) {
 
 void add_help(CLI::App& app) {
   CLI::App* command = app.add_subcommand(
-      "help", "help about a command, a word, or all words (`terms`); `all` lists these");
+      "help",
+      "help about a command, an optimization, a key, a word, or all words (`terms`); `all` lists "
+      "commands and words");
   struct Options {
     std::vector<std::string> topics;
     bool manual = false;
@@ -158,7 +171,10 @@ void add_help(CLI::App& app) {
   auto options = std::make_shared<Options>();
   command
       ->add_option(
-          "topic", options->topics, "a command, `terms`, a word of them or a part of it, or `all`")
+          "topic",
+          options->topics,
+          "a command, an optimization or key of `assay list`, `terms`, a word of them or a part of "
+          "it, or `all`")
       ->type_name("TOPIC");
   command->add_flag("--man", options->manual, "print the man page: assay help --man > assay.1");
   command->callback([&app, options] {

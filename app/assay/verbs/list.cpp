@@ -44,20 +44,24 @@ std::string mark_of(const Optimization& row, const Level& level) {
                                           : "";
 }
 
+void print_optimization(const Optimization& row, TextWriter& out) {
+  out.raw(row.name);
+  out.line(row.summary, 2);
+  out.line(fmt::format("unit {}, class {}. Checked: {}",
+                       to_string(row.unit),
+                       to_string(row.equivalence),
+                       row.equality),
+           2);
+  if (!row.family.empty()) out.line("models of family " + row.family, 2);
+  if (row.needs_ranks) out.line("two ranks or more", 2);
+  for (const Level& level : row.levels)
+    out.line(mark_of(row, level) + level.summary, 4, fmt::format("{:<16} ", level.name));
+}
+
 void print_optimizations(TextWriter& out) {
   for (const Optimization& row : optimizations().all()) {
     if (row.hidden) continue;
-    out.raw(row.name);
-    out.line(row.summary, 2);
-    out.line(fmt::format("unit {}, class {}. Checked: {}",
-                         to_string(row.unit),
-                         to_string(row.equivalence),
-                         row.equality),
-             2);
-    if (!row.family.empty()) out.line("models of family " + row.family, 2);
-    if (row.needs_ranks) out.line("two ranks or more", 2);
-    for (const Level& level : row.levels)
-      out.line(mark_of(row, level) + level.summary, 4, fmt::format("{:<16} ", level.name));
+    print_optimization(row, out);
     out.raw("");
   }
 }
@@ -87,17 +91,20 @@ json keys_json() {
   return rows;
 }
 
+void print_key(const json& row, TextWriter& out) {
+  out.line(fmt::format("{} (default {}{}): {}",
+                       row["type"].get<std::string>(),
+                       row["default"].dump(),
+                       row["default"] == row["default_on_gpu"]
+                           ? ""
+                           : ", on a GPU " + row["default_on_gpu"].dump(),
+                       row["summary"].get<std::string>()),
+           0,
+           fmt::format("{:<20} ", row["name"].get<std::string>()));
+}
+
 void print_keys(TextWriter& out) {
-  for (const json& row : keys_json())
-    out.line(fmt::format("{} (default {}{}): {}",
-                         row["type"].get<std::string>(),
-                         row["default"].dump(),
-                         row["default"] == row["default_on_gpu"]
-                             ? ""
-                             : ", on a GPU " + row["default_on_gpu"].dump(),
-                         row["summary"].get<std::string>()),
-             0,
-             fmt::format("{:<20} ", row["name"].get<std::string>()));
+  for (const json& row : keys_json()) print_key(row, out);
 }
 
 json presets_json() {
@@ -137,6 +144,22 @@ void print_presets(TextWriter& out) {
 }
 
 } // namespace
+
+std::vector<std::string> listed_names() {
+  std::vector<std::string> names;
+  for (const Optimization& row : optimizations().all())
+    if (!row.hidden) names.push_back(row.name);
+  for (const ConfigKey& key : config_keys())
+    if (!key.hidden) names.push_back(key.name);
+  return names;
+}
+
+void print_listed(const std::string& name, TextWriter& out) {
+  if (const Optimization* row = optimizations().find(name); row != nullptr && !row->hidden)
+    print_optimization(*row, out);
+  for (const json& key : keys_json())
+    if (key["name"] == name) print_key(key, out);
+}
 
 void add_list(CLI::App& app) {
   CLI::App* command = app.add_subcommand("list", "optimizations, presets and configuration keys");
