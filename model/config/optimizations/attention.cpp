@@ -164,7 +164,8 @@ std::vector<Optimization> attention_rows() {
                     return c.nsa_inputs != NsaInputForm::Fused || c.device == Device::Cpu ||
                            ((c.precision == Precision::Bf16 || c.precision == Precision::Fp8) &&
                             c.head_dim == 64 && c.nsa_gate_dim <= 32);
-                  }}}},
+                  }}},
+       .fast_default = "fused"},
       {.name = "nsa_ranges",
        .summary = "selected blocks of native sparse attention become token ranges, or reach "
                   "the kernel as they are",

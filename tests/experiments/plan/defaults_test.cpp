@@ -215,6 +215,16 @@ TEST_F(DefaultsTest, FollowTheBoardWhereItIsKnown) {
             "capability 9.0, this one has 8.0");
 }
 
+TEST_F(DefaultsTest, AKeyOfAnotherFamilyIsFastInThatFamilyAlone) {
+  const auto inputs = [&](const std::string& keys) {
+    const Plan made = plan(kScaler, "precision = \"bf16\"\n" + keys);
+    EXPECT_EQ(note(made), "") << keys;
+    return json::parse(made.ledger.variants.at(0).config_json).at("nsa_inputs");
+  };
+  EXPECT_EQ(inputs("family = \"nsa\"\n"), "fused");
+  EXPECT_EQ(inputs(""), "ops");
+}
+
 // Results that were planned with slow defaults are not continued with fast ones.
 TEST_F(DefaultsTest, ResultsOfOtherDefaultsAreRefusedByKey) {
   const Plan before = plan(kScaler + "set = { norms = \"ops\", residual = \"fp32\" }\n");
@@ -231,6 +241,7 @@ TEST(FastDefaults, EveryRowThatHasOneSwitchesOneKey) {
     if (!row.fast_default.empty()) keys.push_back(fast_key(row));
   std::vector<std::string> expected;
   for (const auto& [key, value] : kFast.items()) expected.push_back(key);
+  expected.emplace_back("nsa_inputs"); // of another family
   EXPECT_THAT(keys, testing::UnorderedElementsAreArray(expected));
 }
 
