@@ -21,8 +21,8 @@ struct BudgetChoice {
 using EstimateOf = std::function<PlanEstimate(int launches, int rounds)>;
 
 // Of plans that take at most `seconds`, the one whose least sensitive cell detects the least
-// effect. A plan's time is linear in its rounds. Rounds are multiples of 2
-// between 6, below which a launch has no interval of its own, and 2,000.
+// effect. A plan's time is linear in its rounds. Rounds are multiples of 2 between 6, below which a
+// launch has no interval of its own, and 2,000.
 BudgetChoice choose_for_budget(double seconds, const EstimateOf& estimate_of);
 
 nlohmann::json budget_json(const BudgetChoice& choice);

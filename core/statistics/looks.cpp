@@ -7,9 +7,9 @@ namespace assay {
 
 namespace {
 
-// With estimated scatter the looks agree less than normal means do: with looks from 5 launches on,
-// t intervals at the levels of alpha reject 7 to 9 % more often (1.5 million simulated cells each,
-// alpha .05, .01 and .0028, 3 and 5 looks).
+// With estimated scatter the looks agree less than normal means do, so t intervals at the levels of
+// alpha reject more often than alpha; at this share of it they reject at alpha (LooksSimulation in
+// tests/core/looks_test.cpp).
 constexpr double kOfAlpha = 0.92;
 constexpr int kIntervals = 400; // of Simpson's rule, even
 
