@@ -81,21 +81,26 @@ double control_memory_gap(const CellReport& cell) {
   return memory ? std::expm1(memory->noise.value_or(0)) : 0;
 }
 
-// Why the excluded pairs of a comparison matter, or "": a few of many change nothing, and the table
-// has the effect of all pairs beside the verdict.
+// What disturbed the excluded pairs of a comparison and why that matters, or "": a few of many
+// change nothing, and the table has the effect of all pairs beside the verdict.
 std::string
 why_exclusion_matters(const Comparison& comparison, const CellReport& cell, const SpecRow& spec) {
-  if (comparison.pairs.all_excluded() == 0) return "";
-  if (comparison.pairs.contended) return "no verdict";
+  const PairSet& pairs = comparison.pairs;
+  if (pairs.all_excluded() == 0) return "";
+  if (pairs.contended) return "disturbed by other work; no verdict";
+  if (const std::size_t left_out = pairs.launches.size() - pairs.counted_launches(); left_out > 0)
+    return fmt::format("other work disturbed more than half of {}",
+                       left_out == 1 ? "that launch's pairs" : "the pairs of those launches");
   if (cell.disturbed_launches > 0)
-    return fmt::format("{} beyond the limit of {:.0f} % of the rounds",
-                       launch_count_text(static_cast<std::size_t>(cell.disturbed_launches)),
-                       100 * spec.limits.pairs);
+    return fmt::format("other work disturbed more than {:.0f} % of the rounds of {}",
+                       100 * spec.limits.pairs,
+                       launch_count_text(static_cast<std::size_t>(cell.disturbed_launches)));
   if (!comparison.effect || !comparison.effect_all) return "";
   const Speed all = decided_speed(*comparison.effect_all, spec.sesoi);
   return all == decided_speed(*comparison.effect, spec.sesoi)
              ? ""
-             : fmt::format("by all pairs the verdict is {}", to_string(all));
+             : fmt::format("disturbed by other work; by all pairs the verdict is {}",
+                           to_string(all));
 }
 
 void note_cell(const CellReport& cell, const SpecRow& spec, std::vector<Alarm>& alarms) {
@@ -117,7 +122,7 @@ void note_cell(const CellReport& cell, const SpecRow& spec, std::vector<Alarm>& 
   for (const Comparison& comparison : cell.comparisons)
     if (const std::string why = why_exclusion_matters(comparison, cell, spec); !why.empty())
       alarm(AlarmCode::PairsExcluded,
-            fmt::format("{} -> {}: {} (disturbed by other work): {}",
+            fmt::format("{} -> {}: {}: {}",
                         comparison.a,
                         comparison.b,
                         excluded_text(comparison.pairs),

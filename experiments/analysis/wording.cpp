@@ -22,7 +22,7 @@ std::string launch_text(const LaunchRow& launch) {
 }
 
 std::string cores_text(const Identity& identity) {
-  return fmt::format("{} core{}, {} thread{}",
+  return fmt::format("{} core{}, {} compute thread{}",
                      identity.cores,
                      identity.cores == 1 ? "" : "s",
                      identity.threads,
@@ -319,7 +319,7 @@ std::string comparison_text(const Comparison& comparison) {
 
 std::string unit_line(const CellReport& cell, const Comparison& comparison) {
   if (!comparison.effect) return "";
-  return fmt::format("{} per {} (median{})",
+  return fmt::format("{} per {} (medians of its pairs{})",
                      unit_time_text(*comparison.effect),
                      unit_text(cell.cell),
                      cell.cell.turns ? "; each side in a process of its own" : "");

@@ -25,7 +25,7 @@ std::string table_effect_text(const std::optional<Effect>& effect);
 std::string unit_text(const CellRow& cell);          // "train step"
 std::string launch_count_text(std::size_t launches); // "1 launch", "5 launches"
 std::string launch_text(const LaunchRow& launch);    // "timed 3", "timed 3, attempt 2"
-std::string cores_text(const Identity& identity);    // "2 cores, 1 thread"
+std::string cores_text(const Identity& identity);    // "2 cores, 1 compute thread"
 std::string shares_text(const Interval& shares);     // the same of gains themselves
 std::string gain_range_text(double lo, double hi);   // "+10 to +15 %", "+10 % or more"
 // Gains in a claim's metric: shares, or nanoseconds where the metric counts seconds.
@@ -70,7 +70,7 @@ std::string control_launches_text(const CellReport& cell); // of its A/A compari
 std::string control_text(const CellReport& cell);
 // "mask_dense -> varlen": baseline, then candidate
 std::string comparison_text(const Comparison& comparison);
-// "185 -> 170 ms per train step (median)", or "" without a counted pair.
+// "185 -> 170 ms per train step (medians of its pairs)", or "" without a counted pair.
 std::string unit_line(const CellReport& cell, const Comparison& comparison);
 // The effect with disturbed pairs included, or "" where no pair is excluded.
 std::string all_pairs_line(const Comparison& comparison);
