@@ -281,6 +281,15 @@ std::string Corpus::name(std::uint64_t document) const {
   return fmt::format("{} (bytes {} to {})", source.path, range.offset, range.offset + range.size);
 }
 
+std::uint64_t Corpus::bytes(std::uint64_t document) const {
+  const CorpusSource& source = source_of(document);
+  if (source.kind != CorpusSource::Kind::WholeFile)
+    return source.ranges[document - source.first_document].size;
+  std::error_code gone;
+  const std::uintmax_t size = std::filesystem::file_size(source.path, gone);
+  return gone ? 0 : size;
+}
+
 std::optional<std::string> Corpus::read(std::uint64_t document) const {
   const CorpusSource& source = source_of(document);
   std::string text;

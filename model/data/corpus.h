@@ -56,6 +56,9 @@ public:
   // The text of a document, any thread. Nothing for one with a NUL byte beyond what open()
   // looked at.
   std::optional<std::string> read(std::uint64_t document) const;
+  // Bytes of a document as it is stored: of a compressed file the compressed ones, of JSONL those
+  // of its line. 0 where the file is gone.
+  std::uint64_t bytes(std::uint64_t document) const;
   // "dir/file.txt" or "file.jsonl:17"
   std::string name(std::uint64_t document) const;
 

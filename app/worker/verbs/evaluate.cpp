@@ -16,6 +16,7 @@
 #include "core/stopwatch.h"
 #include "core/text.h"
 #include "model/data/loader.h"
+#include "model/data/spread.h"
 #include "model/layout/segments.h"
 
 namespace assay::worker {
@@ -32,8 +33,8 @@ struct EvaluateOptions {
 struct Evaluation {
   EvalResult total;
   std::vector<double> batch_losses; // nats per token
-  std::optional<Interval> interval; // 95 %, of the mean over batches
-  bool repeats = false;             // some text was read twice
+  std::optional<Interval> interval; // 95 %, of the split's mean
+  bool whole = false;               // the batches are all text of the split
 };
 
 // On a terminal alone: nobody reads the progress of an evaluation later.
@@ -49,13 +50,18 @@ void show_progress(ProgressLine& line,
   line.show(text.substr(0, line.columns()), false);
 }
 
+// Batches spread over the split are a sample of it, so their scatter tells how far its mean may be.
+// Where they would overlap, the split is read from its start to its end.
 Evaluation measure(Restored& restored, Split split, std::int64_t batches) {
+  const std::vector<DataPosition> places =
+      spread_positions(restored.source, restored.config, split, batches);
   DataStream stream(restored.source, restored.config, split);
   Evaluation evaluation;
   double nats = 0;
   ProgressLine line;
   const auto start = std::chrono::steady_clock::now();
-  for (std::int64_t i = 0; i < batches; ++i) {
+  for (std::int64_t i = 0; i < batches && !evaluation.whole; ++i) {
+    if (!places.empty()) stream.seek(places[static_cast<std::size_t>(i)]);
     Batch batch = stream.next();
     prepare(batch, restored.config);
     const EvalResult result = restored.trainer->evaluate({batch});
@@ -63,12 +69,11 @@ Evaluation measure(Restored& restored, Split split, std::int64_t batches) {
     nats += result.nats_per_token * static_cast<double>(result.tokens);
     evaluation.total.tokens += result.tokens;
     evaluation.total.bytes += result.bytes;
+    evaluation.whole = places.empty() && stream.position().epoch > 0;
     show_progress(line, i + 1, batches, start);
   }
   evaluation.total.nats_per_token = nats / static_cast<double>(evaluation.total.tokens);
-  const DataPosition end = stream.position();
-  evaluation.repeats = end.epoch > 0 && end != DataPosition{1, 0, 0};
-  if (!evaluation.repeats) evaluation.interval = t_interval(evaluation.batch_losses, 0.05);
+  if (!evaluation.whole) evaluation.interval = t_interval(evaluation.batch_losses, 0.05);
   return evaluation;
 }
 
@@ -81,9 +86,7 @@ std::string interval_text(const Evaluation& evaluation) {
 
 // Why there is no interval.
 std::string interval_note(const Evaluation& evaluation) {
-  if (evaluation.repeats)
-    return "no interval: the split has less text than the batches read, so they repeat it; give "
-           "fewer --batches or more data";
+  if (evaluation.whole) return "no interval: these batches are all text of the split";
   return evaluation.interval ? "" : "no interval: it needs two batches or more";
 }
 
@@ -114,7 +117,7 @@ int evaluate(const EvaluateOptions& options) {
                               {"split", to_string(split)},
                               {"step", restored.step},
                               {"weights", ema ? "ema" : "raw"},
-                              {"batches", options.batches},
+                              {"batches", evaluation.batch_losses.size()},
                               {"tokens", total.tokens},
                               {"bytes", total.bytes},
                               {"nats_per_token", total.nats_per_token},
@@ -129,8 +132,8 @@ int evaluate(const EvaluateOptions& options) {
                bits_per_byte,
                ema ? "EMA" : "raw",
                restored.step,
-               options.batches,
-               options.batches == 1 ? "" : "es",
+               evaluation.batch_losses.size(),
+               evaluation.batch_losses.size() == 1 ? "" : "es",
                options.train_split ? "training" : "held-out",
                restored.config.data,
                total.tokens,
@@ -162,7 +165,10 @@ void add_evaluate(CLI::App& parent, int& exit_code) {
          {"raw", "ema"});
   one_of(command->add_option("--device", options->device, "where it runs")->capture_default_str(),
          {"cpu", "cuda"});
-  command->add_option("--batches", options->batches, "batches to read")
+  command
+      ->add_option("--batches",
+                   options->batches,
+                   "batches to read, spread evenly over the split; at most all of it")
       ->capture_default_str()
       ->check(whole_number(1));
   command->add_flag(
