@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <charconv>
 #include <filesystem>
 #include <limits>
 #include <map>
@@ -15,6 +14,7 @@
 #include "core/ledger/ledger.h"
 #include "core/ledger/ledger_rows.h"
 #include "core/ledger/ledger_schema.h"
+#include "core/ledger/looks.h"
 #include "core/ledger/old_events.h"
 #include "core/ledger/plan_json.h"
 #include "core/lines.h"
@@ -153,19 +153,6 @@ std::vector<ClaimRow> read_claims(const Database& db, std::int64_t schema) {
   return rows;
 }
 
-// "5,8,12"
-std::vector<int> looks_of(const Database& db, const std::string& text) {
-  std::vector<int> looks;
-  for (const char *at = text.data(), *end = at + text.size(); at < end; ++at) {
-    const auto [next, error] = std::from_chars(at, end, looks.emplace_back());
-    if (error != std::errc() || (next < end && *next != ','))
-      throw Failure(Failure::Kind::BadInput,
-                    ledger_schema::damaged(db.path(), "a cell has no list of looks").message);
-    at = next;
-  }
-  return looks;
-}
-
 std::vector<CellRow> read_cells(const Database& db, std::int64_t schema) {
   std::vector<CellRow> rows;
   Statement s = db.prepare(
@@ -193,7 +180,11 @@ std::vector<CellRow> read_cells(const Database& db, std::int64_t schema) {
     row.loss_steps = c.small();
     row.loss_margin = c.real();
     row.turns = c.integer() != 0;
-    row.looks = looks_of(db, c.text());
+    std::optional<std::vector<int>> looks = parse_looks(c.text());
+    if (!looks)
+      throw Failure(Failure::Kind::BadInput,
+                    ledger_schema::damaged(db.path(), "a cell has no list of looks").message);
+    row.looks = *std::move(looks);
     rows.push_back(std::move(row));
   }
   return rows;

@@ -1,5 +1,4 @@
 // Inserting rows. Values are bound in the order of the columns.
-#include <fmt/ranges.h>
 
 #include <cmath>
 #include <tuple>
@@ -7,6 +6,7 @@
 #include "core/ledger/covariates.h"
 #include "core/ledger/ledger_rows.h"
 #include "core/ledger/ledger_schema.h"
+#include "core/ledger/looks.h"
 #include "core/lines.h"
 #include "core/sqlite/database.h"
 
@@ -180,7 +180,7 @@ void insert_plan(const Database& db, const LedgerData& plan) {
            c.loss_steps,
            c.loss_margin,
            static_cast<int>(c.turns),
-           fmt::format("{}", fmt::join(c.looks, ",")));
+           looks_text(c.looks));
   Statement variant_in = db.prepare("INSERT INTO variant VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)");
   for (const VariantRow& v : plan.variants)
     insert(variant_in,

@@ -3,6 +3,10 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
 
 #include "core/ledger/ledger.h"
 
@@ -16,5 +20,9 @@ struct LookState {
 LookState look_state(const LedgerData& data, const CellRow& cell);
 // Of CellRow::looks: the one that stopped the cell, else the next, else the last. Needs looks.
 std::size_t current_look(const LedgerData& data, const CellRow& cell);
+
+// As the ledger stores them: "5,8,12", "" without looks. Nothing where the text is no such list.
+std::string looks_text(const std::vector<int>& looks);
+std::optional<std::vector<int>> parse_looks(std::string_view text);
 
 } // namespace assay

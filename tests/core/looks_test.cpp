@@ -100,6 +100,14 @@ TEST(Looks, PlannedLaunchesReachToTheNextLook) {
   EXPECT_FALSE(look_state(data, cell).decided);
 }
 
+TEST(Looks, AreStoredAsAList) {
+  EXPECT_EQ(looks_text({5, 8, 12}), "5,8,12");
+  EXPECT_EQ(parse_looks("5,8,12"), (std::vector{5, 8, 12}));
+  EXPECT_EQ(parse_looks(""), std::vector<int>{});
+  for (const char* text : {"5,x", "5;8", ",5", "99999999999"})
+    EXPECT_EQ(parse_looks(text), std::nullopt) << text;
+}
+
 TEST(Looks, EventsOfOtherCellsAndKindsAreNoLooks) {
   LedgerData data = with_looks();
   data.cells.push_back(cell_with_looks(2));
