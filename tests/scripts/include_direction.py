@@ -104,7 +104,7 @@ def layer(path: str) -> str:
 def problems(root: pathlib.Path):
     for top in ("app", "core", "experiments", "kernels", "model", "profilers", "ui"):
         for path in sorted((root / top).rglob("*")):
-            if path.suffix not in (".h", ".cpp", ".cu", ".cuh"):
+            if path.suffix not in (".h", ".cpp", ".cu", ".cuh", ".inc"):
                 continue
             name = str(path.relative_to(root))
             for number, line in enumerate(path.read_text().splitlines(), 1):
@@ -112,6 +112,9 @@ def problems(root: pathlib.Path):
                 if not match:
                     continue
                 quote, target = match.groups()
+                ours = (root / target).exists()
+                if (quote == "<") == ours and not IMGUI.match(target):
+                    yield f"{name}:{number}: write an include of ours in quotes, with its path from the root, another as <{target}>"
                 cupti = target.startswith("cupti") and name.startswith(CUPTI_FILES)
                 if LIBTORCH_OR_CUDA.match(target) and name.startswith(LIBTORCH_FREE) and not cupti:
                     yield f"{name}:{number}: LibTorch or CUDA header <{target}> is not allowed in this folder"
@@ -119,7 +122,7 @@ def problems(root: pathlib.Path):
                     yield f"{name}:{number}: LibTorch header <{target}> in a .cu file"
                 if target.startswith("profilers/cupti/cupti_") and not name.startswith(CUPTI_FILES):
                     yield f"{name}:{number}: {target} brings CUPTI's header; use profilers/trace/device_collector.h"
-                if quote == '"' and (root / target).exists() and layer(target) not in ALLOWED[layer(name)] | {layer(name)}:
+                if ours and layer(target) not in ALLOWED[layer(name)] | {layer(name)}:
                     yield f"{name}:{number}: {layer(name)}/ may not include {target}"
                 if IMGUI.match(target) and name.startswith(IMGUI_FREE):
                     yield f"{name}:{number}: Dear ImGui in ui/model, which says what the window shows and draws nothing"
