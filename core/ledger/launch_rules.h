@@ -14,6 +14,9 @@ inline constexpr const char* kStartAnew = "name another directory with --out, or
 
 // Whether a timed launch that was cut off is partial and may count: at least half of the planned
 // rounds, and one.
+// Why a launch ended whose engine is gone.
+inline constexpr const char* kEngineStopped = "the engine was stopped before the launch ended";
+
 constexpr bool enough_rounds(int rounds, int planned) {
   return rounds > 0 && 2 * rounds >= planned;
 }

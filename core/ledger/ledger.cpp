@@ -199,7 +199,7 @@ void Ledger::end_launch(std::int64_t launch,
 }
 
 void Ledger::close_abandoned_launches() {
-  const std::string reason = "the engine was stopped before the launch ended";
+  const std::string reason = kEngineStopped;
   writing(*database_, [&] {
     Transaction transaction(*database_);
     Statement find = database_->prepare(

@@ -119,6 +119,7 @@ void note_cell(const CellReport& cell, const SpecRow& spec, std::vector<Alarm>& 
           fmt::format("two measurements of the baseline's peak memory differ by {}; a smaller "
                       "difference of memory is not shown",
                       share_text(gap)));
+  for (const std::string& why : cell.damaged_traces) alarm(AlarmCode::TraceDamaged, why);
   for (const Comparison& comparison : cell.comparisons)
     if (const std::string why = why_exclusion_matters(comparison, cell, spec); !why.empty())
       alarm(AlarmCode::PairsExcluded,
@@ -178,7 +179,7 @@ void note_failures(Report& report) {
          cell,
          failed.attempts == 1
              ? fmt::format("{} (attempt {}) failed: {}", launches, failed.first, reason)
-             : fmt::format("{} failed in {} attempts: {}", launches, failed.attempts, reason)});
+             : fmt::format("{} attempts of {} failed: {}", failed.attempts, launches, reason)});
   }
 }
 
@@ -204,6 +205,8 @@ std::string_view to_string(AlarmCode code) {
     return "mixed_environment";
   case AlarmCode::LaunchFailed:
     return "launch_failed";
+  case AlarmCode::TraceDamaged:
+    return "trace_damaged";
   }
   return "unknown";
 }

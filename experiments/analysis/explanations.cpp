@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <set>
 
 #include "core/trace/trace_file.h"
 #include "experiments/analysis/wording.h"
@@ -57,13 +58,18 @@ public:
     }
   }
 
+  // Why files that are there cannot be read.
+  const std::set<std::string>& damaged() const { return damaged_; }
+
 private:
   // A report is the same wherever its directory is, so paths in it begin there.
-  Result<Trace> read(int rank, const std::string& variant) const {
+  Result<Trace> read(int rank, const std::string& variant) {
     const std::string name = trace_file_name(launch_, rank, variant);
     const std::string path = directory_ + "/" + name;
     if (!std::filesystem::exists(path))
-      return fail("the files of the traced launch are not in traces/");
+      return fail(
+          "the files of the traced launch are not in traces/; `assay run` into a new directory "
+          "records them");
     Result<Trace> trace = read_trace(path, kTraceAll & ~static_cast<unsigned>(kTraceTelemetry));
     if (trace) {
       trace->path = name;
@@ -72,11 +78,13 @@ private:
     std::string message = trace.error().message;
     for (std::size_t at = 0; (at = message.find(path, at)) != std::string::npos; at += name.size())
       message.replace(at, path.size(), name);
+    damaged_.insert(message);
     return Error{message};
   }
 
   std::string directory_;
   std::int64_t launch_;
+  std::set<std::string> damaged_;
   std::map<std::string, std::unique_ptr<Result<Trace>>> traces_; // of rank 0
   std::map<std::pair<std::string, std::size_t>, std::optional<TracedWait>> waits_;
 };
@@ -126,14 +134,15 @@ std::string why_stages_show_nothing(const Comparison& comparison) {
 
 std::string why_no_trace(const CellView& cell) {
   if (cell.latest(LaunchKind::Traced, LaunchState::Complete) != nullptr)
-    return "the files of the traced launch are not kept";
+    return "the files of the traced launch are not kept; `assay run` into a new directory records "
+           "them";
   if (const LaunchRow* failed = cell.latest(LaunchKind::Traced, LaunchState::Failed))
     return fmt::format("the traced launch failed: {}", failed->reason);
   if (!cell.untraced.empty()) return "no trace was recorded: " + cell.untraced;
   if (cell.cell->traced_rounds > 0) {
     const std::string why_not = why_not_continued(*cell.spec);
     return "no traced launch is complete; " +
-           (why_not.empty() ? "`assay run` on the same directory records it"
+           (why_not.empty() ? "`assay status` names the command that records it"
                             : "these results cannot be continued: " + why_not);
   }
   if (by_token(*cell.cell)) return "cells of unit `token` have no traces";
@@ -187,6 +196,7 @@ void explain_from_traces(CellReport& report, const CellView& cell, const std::st
     else
       comparison.no_explanation = why_no_trace(cell);
   }
+  report.damaged_traces = traces.damaged();
 }
 
 } // namespace assay

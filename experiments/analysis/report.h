@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -93,6 +94,7 @@ struct CellReport {
   std::vector<LossCurve> loss_curves;
   std::vector<std::string> missing;        // what the plan still owes: "2 of 5 timed launches"
   std::vector<std::string> shape_warnings; // of its variants' shapes
+  std::set<std::string> damaged_traces;    // why files that are there cannot be read
 };
 
 enum class AlarmCode {
@@ -105,6 +107,7 @@ enum class AlarmCode {
   SeveralMachines,
   MixedEnvironment,
   LaunchFailed,
+  TraceDamaged, // a file that is there
 };
 // What a reader must know before believing the table.
 struct Alarm {

@@ -262,7 +262,7 @@ TEST_F(TraceEvidence, SaysWhyThereIsNoExplanation) {
   data.launches.back().reason = "no CUPTI";
   EXPECT_THAT(first(explained(data)).no_explanation, HasSubstr("no CUPTI"));
   data.launches.pop_back();
-  EXPECT_THAT(first(explained(data)).no_explanation, HasSubstr("`assay run`"));
+  EXPECT_THAT(first(explained(data)).no_explanation, HasSubstr("`assay status`"));
   data.cells[0].traced_rounds = 0;
   EXPECT_THAT(first(explained(data)).no_explanation, HasSubstr("[trace] rounds"));
 }

@@ -215,9 +215,9 @@ TEST(Redo, OldResultsAreNotAdvisedToBeContinued) {
   data.cells[0].traced_rounds = 3;
   std::erase_if(data.launches,
                 [](const LaunchRow& launch) { return launch.kind == LaunchKind::Traced; });
-  EXPECT_THAT(why_no_trace(data, data.cells[0].id), Not(HasSubstr("assay run")));
+  EXPECT_THAT(why_no_trace(data, data.cells[0].id), Not(HasSubstr("assay status")));
   data.spec.schema = kLedgerSchema;
-  EXPECT_THAT(why_no_trace(data, data.cells[0].id), HasSubstr("assay run"));
+  EXPECT_THAT(why_no_trace(data, data.cells[0].id), HasSubstr("assay status"));
 }
 
 } // namespace

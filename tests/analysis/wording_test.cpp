@@ -263,7 +263,7 @@ TEST(Lines, OfAnIncompleteRunAreCollapsed) {
   const Report report = judge_results(data);
   EXPECT_THAT(
       alarm_lines(report),
-      ElementsAre("one and two: timed launches 1 to 5 failed in 5 attempts: the worker died",
+      ElementsAre("one and two: 5 attempts of timed launches 1 to 5 failed: the worker died",
                   "three: timed launch 6 (attempt 1) failed: no memory"));
   EXPECT_THAT(missing_lines(report),
               ElementsAre("one and two (2 cells): memory launch, 5 of 5 timed launches",

@@ -18,6 +18,7 @@
 #include "app/assay/terminal.h"
 #include "app/assay/verbs.h"
 #include "core/ledger/directory_lock.h"
+#include "core/ledger/launch_rules.h"
 #include "core/ledger/ledger.h"
 #include "core/result.h"
 #include "core/text.h"
@@ -97,11 +98,25 @@ void find_next(Status& status, const LedgerData& data) {
   if (disturbed) status.next_quiet = redo_command(data.spec, kAllCells, status.directory);
 }
 
+// The next run counts a timed launch whose engine is gone, if it has enough rounds.
+void count_abandoned(LedgerData& data) {
+  for (LaunchRow& launch : data.launches) {
+    if (launch.state != LaunchState::Running || launch.kind != LaunchKind::Timed) continue;
+    std::set<int> rounds;
+    for (const VisitRow& visit : data.visits)
+      if (visit.launch == launch.id && !visit.warmup) rounds.insert(visit.round);
+    if (!enough_rounds(static_cast<int>(rounds.size()), launch.rounds_planned)) continue;
+    launch.state = LaunchState::Partial;
+    launch.reason = kEngineStopped;
+  }
+}
+
 Status read_status(const std::string& directory) {
   Status status;
   status.directory = directory;
   status.engine = lock_holder(directory);
-  const LedgerData data = value_or_throw(read_ledger(directory));
+  LedgerData data = value_or_throw(read_ledger(directory));
+  if (status.engine.empty()) count_abandoned(data);
   status.report = judge_results(data);
   status.progress = plan_progress(data);
   keep_what_is_missing(status);
