@@ -13,6 +13,7 @@
 #include "experiments/engine/launch_requests.h"
 #include "experiments/engine/stop_signal.h"
 #include "experiments/evidence/redo.h"
+#include "experiments/plan/trace_size.h"
 
 namespace assay {
 
@@ -23,7 +24,6 @@ namespace {
 
 constexpr double kRoundTimeoutFactor = 50; // times the median round
 constexpr double kExitTimeoutSeconds = 30;
-constexpr int kTracedWarmRounds = 2; // traced and not counted: the tracer's own first use
 
 bool on_gpu(const CellRow& cell) {
   return stored_config(cell.config_json).value("device", "") == "cuda";

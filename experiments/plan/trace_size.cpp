@@ -16,7 +16,6 @@ namespace {
 // (docs/traces.md, "Size"). On a GPU a row of the kernel and one of its API call, on the CPU the
 // operators that compute it, at several depths.
 constexpr double kBytesPerKernelGpu = 200, kBytesPerKernelCpu = 400;
-constexpr int kTracedWarmRounds = 2; // traced too, and not counted
 
 } // namespace
 

@@ -9,6 +9,8 @@
 
 namespace assay {
 
+inline constexpr int kTracedWarmRounds = 2; // traced and not counted: the tracer's own first use
+
 // Bytes of all trace files of a cell's traced launch, every rank; 0 where the cell is not traced.
 // From the kernel launches of a step, so within a factor of two or three.
 double estimated_trace_bytes(const LedgerData& plan, const CellRow& cell);

@@ -9,6 +9,7 @@
 #include "core/text.h"
 #include "experiments/analysis/wording.h"
 #include "experiments/report/claim_json.h"
+#include "experiments/report/section.h"
 #include "experiments/report/text_layout.h"
 
 namespace assay {
@@ -142,13 +143,6 @@ std::string where_measured(const SheetResult& result) {
                      result.machine.empty() ? "" : ", on " + result.machine);
 }
 
-Tone tone_of(ClaimState state) {
-  if (state == ClaimState::Confirmed || state == ClaimState::Consistent) return Tone::Good;
-  if (state == ClaimState::Shortfall) return Tone::Mixed;
-  const bool broken = state == ClaimState::Refuted || state == ClaimState::Opposite;
-  return broken ? Tone::Bad : Tone::Neutral;
-}
-
 void print_result(TextWriter& out, const SheetResult& result) {
   const std::string state = claim_state_text(result.result);
   if (result.superseded)
@@ -221,12 +215,12 @@ std::string testable_summary(const std::vector<SheetEntry>& sheet) {
     settings += entry.claim.metric == kSetting ? 1 : 0;
   }
   const std::size_t others = sheet.size() - testable - settings;
-  return fmt::format("{} can be tested by this build, {} {}, {} about "
-                     "optimizations that this build does not have",
+  return fmt::format("{} can be tested by this build, {} {}, {} cannot be tested, each for the "
+                     "reason beside it",
                      testable,
                      settings,
                      settings == 1 ? "is a recommended setting" : "are recommended settings",
-                     others == 1 ? "1 is" : fmt::format("{} are", others));
+                     others);
 }
 
 ordered_json entry_json(const SheetEntry& entry) {

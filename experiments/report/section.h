@@ -47,6 +47,8 @@ struct Section {
 std::vector<Section> report_sections(const Report& report);
 // What describes the run as a whole: when, where, by which build and command.
 Section run_section(const Report& report);
+// Of a judged claim, wherever it is printed.
+Tone tone_of(ClaimState state);
 // "locked at 1980 MHz", "floating (1410 to 1980 MHz)"; "" where no board gave its clocks.
 std::string clocks_text(const std::optional<Clocks>& clocks);
 // What to read first, with its cause: at most three problems, worst first, then at most three

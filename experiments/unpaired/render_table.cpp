@@ -12,7 +12,6 @@ namespace assay {
 
 namespace {
 
-constexpr std::size_t kBuildLetters = 12; // letters of a build id that people compare
 constexpr double kNsPerSecond = 1e9;
 
 std::string unit_time(const std::vector<double>& logs) {
@@ -86,7 +85,7 @@ private:
 
   static std::string run_text(const UnpairedRun& run) {
     std::vector<std::string> builds;
-    for (const std::string& build : run.builds) builds.push_back(build.substr(0, kBuildLetters));
+    for (const std::string& build : run.builds) builds.push_back(build.substr(0, kShortBuild));
     std::string text = run.directory;
     if (!builds.empty())
       text += fmt::format(", build{} {}", builds.size() == 1 ? "" : "s", fmt::join(builds, ", "));

@@ -9,6 +9,13 @@
 
 namespace assay {
 
+Tone tone_of(ClaimState state) {
+  if (state == ClaimState::Confirmed || state == ClaimState::Consistent) return Tone::Good;
+  if (state == ClaimState::Shortfall) return Tone::Mixed;
+  const bool broken = state == ClaimState::Refuted || state == ClaimState::Opposite;
+  return broken ? Tone::Bad : Tone::Neutral;
+}
+
 namespace {
 
 // Board of a cell's launches, "" on the CPU.
@@ -92,13 +99,6 @@ std::string unmeasured_note(const Report& report) {
 
 std::string cell_of(const Report& report, const ClaimResult& result) {
   return result.cell ? report.cells[*result.cell].cell.name : "";
-}
-
-Tone tone_of(ClaimState state) {
-  if (state == ClaimState::Confirmed || state == ClaimState::Consistent) return Tone::Good;
-  if (state == ClaimState::Shortfall) return Tone::Mixed;
-  const bool broken = state == ClaimState::Refuted || state == ClaimState::Opposite;
-  return broken ? Tone::Bad : Tone::Neutral;
 }
 
 // The result, then the claim in its source's words, then the conditions that the source names.

@@ -9,8 +9,6 @@ namespace assay {
 
 namespace {
 
-constexpr std::size_t kShortBuild = 12; // letters of a build id that people compare
-
 // Each distinct text once, in order.
 void add_once(std::vector<std::string>& texts, std::string text) {
   if (!text.empty() && std::find(texts.begin(), texts.end(), text) == texts.end())

@@ -66,12 +66,17 @@ std::string control_note(const Report& report) {
   }
   if (largest == nullptr) return "";
   const Estimate& theta = largest->control->comparison.effect->theta;
-  return fmt::format("A/A control (baseline against itself): {}; largest difference {} in {}.",
-                     alarms.empty()
-                         ? fmt::format("no alarm in {} cell{}", measured, measured == 1 ? "" : "s")
-                         : fmt::format("ALARM in {}", fmt::join(alarms, ", ")),
-                     at_95_text(theta),
-                     largest->cell.name);
+  const bool near = alarms.empty() && theta.p && *theta.p < 0.05;
+  return fmt::format(
+      "A/A control (baseline against itself): {}; largest difference {} in {}.{}",
+      alarms.empty() ? fmt::format("no alarm in {} cell{}", measured, measured == 1 ? "" : "s")
+                     : fmt::format("ALARM in {}", fmt::join(alarms, ", ")),
+      at_95_text(theta),
+      largest->cell.name,
+      near ? fmt::format(" It excludes 0 with p = {:.2g}; an alarm needs p below {}.",
+                         *theta.p,
+                         kControlAlarmP)
+           : "");
 }
 
 // "2 in ema, 1 in guard": a number of launches by cell, where there are any.
