@@ -102,7 +102,10 @@ Result<bool> check_sqlite_file(const std::string& path, const SqliteMarks& marks
   const auto size = static_cast<std::size_t>(file.gcount());
   if (size == 0) return damaged_file(path, marks, "the file is empty");
   if (std::string_view(header.data(), std::min(size, kMagic.size())) != kMagic.substr(0, size))
-    return fail("{}: not an Assay {} (it is not an SQLite file)", path, marks.kind);
+    return fail(
+        "{}: not an Assay {} (it is not an SQLite file); if it was one, restore it from a copy",
+        path,
+        marks.kind);
   if (size < kHeaderBytes)
     return damaged_file(path, marks, fmt::format("cut off after {} bytes", size));
   if (const std::int64_t id = big_endian(header, 68); id != marks.application_id)

@@ -26,7 +26,7 @@ namespace {
 struct Options {
   std::string directory;
   TimeLimits limits;
-  bool quiet = false;
+  bool quiet = false, json = false;
   TerminalOptions terminal;
 };
 
@@ -56,9 +56,10 @@ int confirm(const Options& options) {
   std::vector<std::string> arguments{"run", file, "--out", out};
   for (const std::string& word : options.limits.arguments()) arguments.push_back(word);
   if (options.quiet) arguments.emplace_back("--quiet");
+  if (options.json) arguments.emplace_back("--json");
   for (const std::string& word : options.terminal.arguments()) arguments.push_back(word);
   const int code = call(program_path("assay"), arguments);
-  if (code != kOk) return code < 0 ? kInternal : code;
+  if (code != kOk || options.json) return code < 0 ? kInternal : code;
   TextWriter text(options.terminal.style());
   text.raw("");
   text.line(winner_text(judge_results(data, {.traces = options.directory})));
@@ -75,6 +76,7 @@ void add_confirm(CLI::App& app, int& exit_code) {
   command->add_option("directory", options->directory, "results directory")->required();
   options->limits.add_to(*command);
   command->add_flag("--quiet", options->quiet, "no progress line and no verdict table");
+  command->add_flag("--json", options->json, "print the summary of the fresh launches as JSON");
   options->terminal.add_to(*command);
   command->callback([options, &exit_code] { exit_code = confirm(*options); });
 }

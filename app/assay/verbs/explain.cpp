@@ -106,7 +106,9 @@ void add_explain(CLI::App& app, int&) {
   command->add_option(
       "--baseline,--a", options->a, "level to compare with (default: the cell's reference level)");
   command->add_option(
-      "--candidate,--b", options->b, "level that is compared (default: the cell's main level)");
+      "--candidate,--b",
+      options->b,
+      "level that is compared (default: the one that answers a claim, else the last)");
   command->add_option("--top", options->top, "kernel and operator rows to show")
       ->check(whole_number(0, 100'000));
   command->add_flag("--json", options->json, "print JSON (docs/report-schema.md)");

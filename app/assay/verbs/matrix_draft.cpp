@@ -22,7 +22,8 @@ namespace {
 
 using Settings = std::vector<std::pair<std::string, std::string>>; // key, TOML value
 
-constexpr std::string_view kLastLine = "\n# A draft as it was written: ";
+constexpr std::string_view kLastLine =
+    "\n# Written by assay, which may replace this file as long as nobody edits it: ";
 
 std::string last_line(const std::string& text) {
   return fmt::format("{}{}\n", kLastLine, content_hash(text));

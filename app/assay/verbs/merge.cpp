@@ -2,6 +2,7 @@
 #include "experiments/engine/merge.h"
 
 #include <cstdio>
+#include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
 
@@ -27,6 +28,11 @@ void add_merge(CLI::App& app, int&) {
   command->add_option("--out", options->out, "new results directory")->required();
   command->add_flag("--json", options->json, "print JSON");
   command->callback([options] {
+    for (std::size_t i = 0; i < options->inputs.size(); ++i)
+      for (std::size_t j = 0; j < i; ++j)
+        if (std::error_code no;
+            std::filesystem::equivalent(options->inputs[i], options->inputs[j], no))
+          bad_input("{} is given twice; name every directory once", options->inputs[i]);
     const MergeSummary summary = value_or_throw(merge_ledgers(options->inputs, options->out));
     if (options->json)
       print_json({{"directory", options->out},

@@ -320,9 +320,11 @@ void add_plan(CLI::App& app, int& exit_code) {
   command->add_option("--out",
                       options->out,
                       "results directory: cells that it has measured take their MDE from there");
-  command->add_option("--budget",
-                      options->budget,
-                      "how many launches and rounds detect the least effect in this time: 10m, 1h");
+  command
+      ->add_option("--budget",
+                   options->budget,
+                   "how many launches and rounds detect the least effect in this time: 10m, 1h")
+      ->type_name("TIME");
   command->add_flag("--no-probe",
                     options->no_probe,
                     "do not run the short probe that predicts time; needs no training data");
