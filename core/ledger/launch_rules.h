@@ -12,11 +12,11 @@ inline constexpr const char* kDataFingerprintMetric = "data/fingerprint";
 inline constexpr const char* kStartAnew = "name another directory with --out, or set the old "
                                           "results aside with `assay run --fork`";
 
-// Whether a timed launch that was cut off is partial and may count: at least half of the planned
-// rounds, and one.
 // Why a launch ended whose engine is gone.
 inline constexpr const char* kEngineStopped = "the engine was stopped before the launch ended";
 
+// Whether a timed launch that was cut off is partial and may count: at least half of the planned
+// rounds, and one.
 constexpr bool enough_rounds(int rounds, int planned) {
   return rounds > 0 && 2 * rounds >= planned;
 }

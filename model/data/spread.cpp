@@ -27,7 +27,7 @@ std::vector<DataPosition> spread_positions(const DataSource& source,
     const auto index =
         static_cast<std::size_t>(std::upper_bound(ends.begin(), ends.end(), at) - ends.begin());
     if (index == ends.size()) return {}; // no text at all
-    const double size = static_cast<double>(corpus.bytes(order[index]));
+    const double start = index == 0 ? 0 : ends[index - 1], size = ends[index] - start;
     if (known != index) {
       const std::optional<std::string> text = corpus.read(order[index]);
       length = text ? source.tokenizer->encode(*text).ids.size() : 0;
@@ -37,7 +37,7 @@ std::vector<DataPosition> spread_positions(const DataSource& source,
       const double batch = static_cast<double>(config.batch_rows * config.seq_len);
       if (positions > 0 && step < batch * bytes / positions) return {};
     }
-    const double share = (at - (ends[index] - size)) / size;
+    const double share = (at - start) / size;
     places.push_back({0, index, static_cast<std::uint64_t>(share * static_cast<double>(length))});
   }
   return places;
