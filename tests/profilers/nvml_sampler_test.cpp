@@ -18,6 +18,9 @@ namespace {
 
 using Status = NvmlApi::Status;
 
+// PID_MAX_LIMIT of Linux: no process has a number from here on, so the fake ones are strangers.
+constexpr unsigned kNoProcess = 1U << 22;
+
 // What the fake driver answers; one per test.
 struct Driver {
   Status init = 0, handle = 0, text = 0, clock = 0, power = 0, temperature = 0, throttle = 0,
@@ -26,7 +29,7 @@ struct Driver {
   std::string name = "NVIDIA H200", uuid = "GPU-1234";
   unsigned sm_mhz = 1980, memory_mhz = 3201, milliwatts = 412'500, degrees = 54;
   unsigned long long throttle_bits = 0x24;
-  std::vector<unsigned> pids{static_cast<unsigned>(::getpid()), 77, 78};
+  std::vector<unsigned> pids{static_cast<unsigned>(::getpid()), kNoProcess, kNoProcess + 1};
   unsigned started_meanwhile = 0; // processes that appear between two list calls
   std::string asked_uuid;
   int shutdowns = 0, list_calls = 0;
@@ -46,7 +49,8 @@ Status list_processes(NvmlApi::Device, unsigned* count, NvmlProcess* list) {
   const unsigned room = *count;
   *count = static_cast<unsigned>(driver->pids.size());
   if (room < *count) {
-    for (unsigned i = 0; i < driver->started_meanwhile; ++i) driver->pids.push_back(9000 + i);
+    for (unsigned i = 0; i < driver->started_meanwhile; ++i)
+      driver->pids.push_back(kNoProcess + 1000 + i);
     return NvmlApi::kInsufficientSize;
   }
   for (unsigned i = 0; i < *count; ++i) list[i] = {driver->pids[i], 1 << 20, ~0U, ~0U};
@@ -180,13 +184,13 @@ TEST_F(NvmlSamplerTest, NamesWithoutAnEndOrWithBadBytesAreMadePrintable) {
 }
 
 TEST_F(NvmlSamplerTest, AGrowingProcessListIsReadAgainAndAnEndlessOneIsAbsent) {
-  for (unsigned pid = 100; pid < 130; ++pid) driver_.pids.push_back(pid);
+  for (unsigned i = 0; i < 30; ++i) driver_.pids.push_back(kNoProcess + 10 + i);
   driver_.started_meanwhile = 3;
   EXPECT_EQ(sample().foreign_processes, 2 + 30 + 3);
   EXPECT_EQ(driver_.list_calls, 2);
 
   driver_.started_meanwhile = 1000; // outgrows every retry
-  for (unsigned pid = 0; pid < 100; ++pid) driver_.pids.push_back(50'000 + pid);
+  for (unsigned i = 0; i < 100; ++i) driver_.pids.push_back(kNoProcess + 100 + i);
   EXPECT_FALSE(sample().foreign_processes);
 }
 
@@ -216,7 +220,8 @@ TEST_F(NvmlSamplerTest, ASiblingIsNoStranger) {
 
 TEST_F(NvmlSamplerTest, InAContainerTheListCountsOnlyIfItShowsThisProcess) {
   EXPECT_EQ(sample(false).foreign_processes, 2);
-  driver_.pids = {77, 78}; // one of them may be this process, under its number outside
+  // One of them may be this process, under its number outside.
+  driver_.pids = {kNoProcess, kNoProcess + 1};
   EXPECT_FALSE(sample(false).foreign_processes);
   driver_.pids.clear();
   EXPECT_FALSE(sample(false).foreign_processes);
