@@ -25,6 +25,7 @@ public:
   void add_to(CLI::App& command);
   // Throws Failure with every problem of matrix, claims and overrides at once.
   Plan load(const PlanRequest& request = {}) const;
+  bool from_standard_input() const { return matrix_ == "-"; }
 
 private:
   std::string matrix_, data_, device_;

@@ -67,7 +67,8 @@ std::string candidates(const std::string& name,
                        const ValueSource& values) {
   for (const char* file : {"FILE", "PATH", "MATRIX", "TRACE"})
     if (name == file) return ":files\n";
-  if (name == "DIR") return ":directories\n";
+  for (const char* directory : {"DIR", "BASELINE", "CANDIDATE"})
+    if (name == directory) return ":directories\n";
   Lines lines(words.back());
   const bool list = name.ends_with(kMore);
   const std::string one = list ? name.substr(0, name.size() - kMore.size()) : name;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <cstdio>
 
 #include "app/command_line/help.h"
@@ -20,14 +21,22 @@ WordWalk walk(const CLI::App& app, int argc, const char* const* argv) {
   return result;
 }
 
+bool takes_names(const CLI::App& command) {
+  return std::ranges::any_of(command.get_options(),
+                             [](const CLI::Option* option) { return option->get_positional(); });
+}
+
 void refuse_unknown(const WordWalk& walk) {
   const std::string& word = walk.unknown();
   if (word.empty()) return;
   if (is_option_word(word))
-    bad_input("unknown option {}{}; `{} --help` lists them",
+    bad_input("unknown option {}{}; `{} --help` lists them{}",
               word,
               did_you_mean(word, option_names(walk.command())),
-              walk.path());
+              walk.path(),
+              takes_names(walk.command()) && !word.starts_with("--")
+                  ? "; to pass a name that begins with '-', write -- before it"
+                  : "");
   bad_input("unknown command '{}'{}; `{} --help` lists them",
             word,
             did_you_mean(word, command_names(walk.command())),

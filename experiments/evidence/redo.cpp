@@ -100,7 +100,8 @@ void use_matrix_of(std::vector<std::string>& words,
                    const std::string& matrix_toml,
                    const std::string& directory,
                    const fs::path& started) {
-  if (directory.empty() || words.size() <= 2 || words[2] == "-") return;
+  const bool from_input = std::find(words.begin(), words.end(), "-") != words.end();
+  if (directory.empty() || words.size() <= 2 || from_input) return;
   std::error_code ignored;
   // A comment may have been added; a run refuses what measures something else.
   const fs::path recorded = started / words[2];
@@ -108,13 +109,20 @@ void use_matrix_of(std::vector<std::string>& words,
       holds_text(recorded, matrix_toml))
     return;
   const fs::path here(directory), above = fs::path(absolute_path(here)).parent_path();
-  for (const fs::path& file : {here / "matrix.toml", // `assay ab` leaves it there
-                               fs::proximate(above / words[2], ignored)})
+  for (const fs::path& file : {here / kKeptMatrix, fs::proximate(above / words[2], ignored)})
     if (holds_text(file, matrix_toml)) {
       words[2] = started.empty() ? file.string() : absolute_path(file);
       return;
     }
   words[2] = "MATRIX";
+}
+
+// Standard input is gone; a run leaves what it read from there beside the ledger.
+std::string
+standard_input(const SpecRow& spec, const std::string& directory, const fs::path& started) {
+  const fs::path kept = fs::path(directory) / kKeptMatrix;
+  if (directory.empty() || !holds_text(kept, spec.matrix_toml)) return "- < MATRIX";
+  return "- < " + shell_word(started.empty() ? kept.string() : absolute_path(kept));
 }
 
 bool contains(const std::vector<std::string>& words, const std::string& word) {
@@ -211,8 +219,8 @@ continue_command(const SpecRow& spec, const std::string& cell, const std::string
   else if (!cell.empty())
     replace_option(words, "--cell", cell);
   std::vector<std::string> quoted;
-  for (const std::string& word : words) // standard input is gone
-    quoted.push_back(word == "-" ? "MATRIX" : shell_word(word));
+  for (const std::string& word : words)
+    quoted.push_back(word == "-" ? standard_input(spec, directory, started) : shell_word(word));
   return (started.empty() ? "" : "cd " + shell_word(started.string()) + " && ") +
          fmt::format("{}", fmt::join(quoted, " "));
 }

@@ -28,10 +28,13 @@ struct DisturbedLaunch {
 std::vector<DisturbedLaunch> disturbed_rounds(const LedgerData& data);
 
 inline constexpr const char* kAllCells = "*"; // no name of a cell
+// In a results directory: the matrix of `assay ab`, and one that `assay run -` has read.
+inline constexpr const char* kKeptMatrix = "matrix.toml";
 
 // The command of a run that continues its results: `cell` alone where the run named cells ("":
 // those that it named), in `directory` where that is known ("": as recorded). With a directory the
-// matrix is a file that reads as the stored one, or the word MATRIX. It begins with `cd` to where
+// matrix is a file that reads as the stored one, or the word MATRIX; one that came from standard
+// input comes from there again. It begins with `cd` to where
 // the run was started, unless that is the current directory, unknown or gone. Merged results have
 // the command of each part; there the first is taken, with DIR for its results.
 std::string continue_command(const SpecRow& spec,

@@ -99,7 +99,8 @@ TEST(Redo, TheCommandIsTheRunsOwn) {
   EXPECT_EQ(redo_command(ran("/opt/A run 'my matrix.toml' --out r --redo 'my cell' --quiet "
                              "--stop-after 9m --wait-for-quiet=4s")),
             "/opt/A run 'my matrix.toml' --out r --redo disturbed");
-  EXPECT_EQ(redo_command(ran("assay run - --out r")), "assay run MATRIX --out r --redo disturbed");
+  EXPECT_EQ(redo_command(ran("assay run - --out r")),
+            "assay run - < MATRIX --out r --redo disturbed");
   const test::Scratch moved; // with the matrix that `assay ab` left beside the ledger
   moved.write("matrix.toml", "");
   const std::string here = moved.path().string();
@@ -138,6 +139,18 @@ TEST(Redo, TheMatrixIsTheFileThatReadsAsWhatWasMeasured) {
   EXPECT_EQ(continue_command(spec, "", path("r")),
             "assay run " + path("r/matrix.toml") + " --out " + path("r"));
   EXPECT_EQ(continue_command(spec), "assay run m.toml --out r"); // as recorded
+}
+
+// A shell can read it again from where a run has left it.
+TEST(Redo, AMatrixFromStandardInputComesFromItAgain) {
+  const test::Scratch scratch;
+  const std::string here = scratch.path().string();
+  SpecRow spec = ran("assay run - --out r", "# mine");
+  EXPECT_EQ(continue_command(spec, "", here), "assay run - < MATRIX --out " + here);
+  const std::string kept = scratch.write("matrix.toml", "# mine");
+  EXPECT_EQ(continue_command(spec, "", here), "assay run - < " + kept + " --out " + here);
+  scratch.write("matrix.toml", "# another's");
+  EXPECT_EQ(continue_command(spec, "", here), "assay run - < MATRIX --out " + here);
 }
 
 // Its matrix and its data may be named relative to there.

@@ -27,6 +27,7 @@
 #include "core/text.h"
 #include "experiments/engine/earlier_results.h"
 #include "experiments/evidence/continuation.h"
+#include "experiments/evidence/redo.h"
 #include "experiments/plan/matrix.h"
 #include "experiments/plan/plan.h"
 
@@ -41,6 +42,14 @@ struct AbOptions {
   bool quiet = false, json = false;
   TerminalOptions terminal;
 };
+
+// "… (the training data, FILE:LINE)": what a person gave is the option.
+std::string of_option(const std::string& problem, const std::string& file) {
+  const std::size_t place = problem.find(", " + file + ":");
+  if (place == std::string::npos) return problem;
+  return problem.substr(0, place) + ", --data" +
+         problem.substr(std::min(problem.find(')', place), problem.size()));
+}
 
 // "FILE:LINE: …" of a file that nobody has seen yet, with the text of the line instead. A problem
 // has one line.
@@ -59,7 +68,7 @@ about_options(const std::string& problems, const std::string& text, const std::s
     const std::string& code = lines[placed ? line - 1 : 0];
     out += placed
                ? fmt::format("in `{}`{}", code.substr(0, code.find(" # ")), std::string(after, end))
-               : problem;
+               : of_option(problem, file);
   }
   return out;
 }
@@ -128,7 +137,7 @@ void write_matrix(const std::filesystem::path& directory,
 void ab(const AbOptions& options) {
   const std::string out =
       plain_path(options.out.empty() ? "results/" + comparison_name(options.draft) : options.out);
-  const std::string file = (std::filesystem::path(out) / "matrix.toml").string();
+  const std::string file = (std::filesystem::path(out) / kKeptMatrix).string();
   const std::string text = matrix_text(options.draft);
   const Plan plan = check_plan(text, file);
   check_results(out, plan);

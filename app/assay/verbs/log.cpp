@@ -30,7 +30,7 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-constexpr std::size_t kDateColumns = 10; // "2026-11-23"
+constexpr std::size_t kDateColumns = 16; // "2026-11-23T14:05"
 
 struct LogOptions {
   std::vector<std::string> directories;
@@ -154,7 +154,7 @@ TableRows wide_table(const std::vector<Entry>& entries) {
   for (const Entry& entry : entries) {
     const std::vector<std::string> found = finding(entry);
     rows.push_back({entry.cell,
-                    entry.date.substr(0, 16),
+                    entry.date.substr(0, kDateColumns),
                     heading(entry),
                     found[0],
                     found[1],

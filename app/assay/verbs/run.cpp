@@ -1,6 +1,7 @@
 // `assay run`: measures a plan; resumes an unfinished one.
 #include <algorithm>
 #include <cstdio>
+#include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -13,6 +14,7 @@
 #include "app/assay/terminal.h"
 #include "app/assay/time_limits.h"
 #include "app/assay/verbs.h"
+#include "core/files/atomic_file.h"
 #include "core/files/shell_text.h"
 #include "core/ledger/ledger.h"
 #include "core/ledger/stored_config.h"
@@ -82,6 +84,19 @@ RunSummary run_with_progress(const Plan& plan, const Options& options) {
   return run_plan(plan, options.out, run);
 }
 
+// Where commands find what came from standard input, which is gone; "" for a file.
+std::string kept_in(const Options& options) {
+  return options.matrix.from_standard_input() ? options.out : "";
+}
+
+// Another file of that name stays.
+void keep_matrix(const SpecRow& spec, const Options& options) {
+  const std::filesystem::path file = std::filesystem::path(options.out) / kKeptMatrix;
+  if (std::error_code ignored;
+      options.matrix.from_standard_input() && !std::filesystem::exists(file, ignored))
+    write_file_atomically(file.string(), spec.matrix_toml);
+}
+
 // Why fewer launches than planned are complete.
 std::string left_out_text(const PlanProgress& p) {
   std::vector<std::string> parts;
@@ -124,7 +139,7 @@ std::string result_line(const RunSummary& summary, const Options& options) {
       summary.nothing_again ? "without --redo " : "");
 }
 
-void print_disturbed(const RunSummary& summary, const SpecRow& spec) {
+void print_disturbed(const RunSummary& summary, const Options& options, const SpecRow& spec) {
   if (summary.disturbed.empty()) return;
   const bool one = summary.disturbed.size() == 1;
   fmt::print(stderr,
@@ -132,10 +147,10 @@ void print_disturbed(const RunSummary& summary, const SpecRow& spec) {
              "a quiet machine:\n  {}\n",
              launch_count_text(summary.disturbed.size()),
              one ? "it" : "them",
-             printable(redo_command(spec)));
+             printable(redo_command(spec, "", kept_in(options))));
 }
 
-void print_set_aside(const RunSummary& summary, const SpecRow& spec) {
+void print_set_aside(const RunSummary& summary, const Options& options, const SpecRow& spec) {
   if (summary.set_aside.empty()) return;
   const bool one = summary.set_aside.size() == 1;
   fmt::print(
@@ -147,7 +162,8 @@ void print_set_aside(const RunSummary& summary, const SpecRow& spec) {
       printable(fmt::format("{}", fmt::join(summary.set_aside, "; "))),
       one ? "" : "es",
       one ? "s" : "",
-      printable(redo_command(spec, "", "", {summary.try_again.begin(), summary.try_again.end()})));
+      printable(redo_command(
+          spec, "", kept_in(options), {summary.try_again.begin(), summary.try_again.end()})));
 }
 
 // A run that a person or a time limit stopped has not come to its verdicts yet.
@@ -182,8 +198,8 @@ void print_summary(const RunSummary& summary, const Options& options, const Spec
                printable(summary.older_results));
   for (const std::string& problem : p.problems)
     fmt::print(stderr, "problem: {}\n", printable(problem));
-  if (!prints_verdicts(summary, options)) print_disturbed(summary, spec); // else they do
-  print_set_aside(summary, spec);
+  if (!prints_verdicts(summary, options)) print_disturbed(summary, options, spec); // else they do
+  print_set_aside(summary, options, spec);
   fmt::print(stderr, "{}\n", printable(result_line(summary, options)));
 }
 
@@ -200,13 +216,16 @@ bool report_names_redo(const LedgerData& data) {
 }
 
 // The verdicts, as `assay report` prints them, and what to type next.
-void print_verdicts(const Options& options) {
+void print_verdicts(const RunSummary& summary, const Options& options, const SpecRow& spec) {
   const std::string& directory = options.out;
   std::vector<std::string> arguments{"report", directory, "--no-files"};
   for (const std::string& word : options.terminal.arguments()) arguments.push_back(word);
   if (call(program_path("assay"), arguments) != kOk) return;
   TextWriter out(options.terminal.style());
   out.raw("");
+  if (summary.gave_up) // a whole line, to be copied
+    out.raw("next, to try again what was given up: " +
+            printable(continue_command(spec, "", kept_in(options))));
   out.line(
       fmt::format("next: assay report {0} (writes report.html), assay explain {0}, assay view {0}",
                   shell_word(directory)));
@@ -253,9 +272,10 @@ void add_run(CLI::App& app, int& exit_code) {
     try {
       const Plan plan = options->matrix.load({.cells = options->cells});
       const RunSummary summary = run_with_progress(plan, *options);
+      keep_matrix(plan.ledger.spec, *options);
       print_summary(summary, *options, plan.ledger.spec);
       exit_code = summary.outcome == RunSummary::Outcome::Complete ? kOk : kIncomplete;
-      if (prints_verdicts(summary, *options)) print_verdicts(*options);
+      if (prints_verdicts(summary, *options)) print_verdicts(summary, *options, plan.ledger.spec);
     } catch (const Failure& failure) {
       if (host)
         host->fail(failure.kind() == Failure::Kind::BadInput ? kBadInput : kInternal,

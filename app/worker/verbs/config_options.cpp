@@ -13,6 +13,7 @@ namespace {
 // What help shows behind the option, and by which completion offers values.
 std::string value_name_of(const ConfigKey& key) {
   if (key.name == "data") return "PATH";
+  if (key.name == "tokenizer") return "FILE";
   if (key.name == "preset") return CLI::detail::join(preset_choices(), "|");
   if (const auto& choices = key_choices(key.name); !choices.empty())
     return CLI::detail::join(choices, "|");

@@ -23,6 +23,8 @@ namespace assay::worker {
 
 namespace {
 
+constexpr std::int64_t kLinesInPipe = 10;
+
 struct EvaluateOptions {
   std::string checkpoint, data, weights;
   std::string device = "cpu";
@@ -37,12 +39,13 @@ struct Evaluation {
   bool whole = false;               // the batches are all text of the split
 };
 
-// On a terminal alone: nobody reads the progress of an evaluation later.
+// In a pipe a plain line for each tenth of the batches.
 void show_progress(ProgressLine& line,
                    std::int64_t done,
                    std::int64_t batches,
                    std::chrono::steady_clock::time_point start) {
-  if (!line.terminal()) return;
+  const bool another_tenth = done * kLinesInPipe / batches != (done - 1) * kLinesInPipe / batches;
+  if (!line.terminal() && !another_tenth) return;
   const double left =
       seconds_since(start) / static_cast<double>(done) * static_cast<double>(batches - done);
   const std::string text =

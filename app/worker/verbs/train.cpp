@@ -81,12 +81,12 @@ public:
     checkpoint_every_ = options.checkpoint_every.value_or(
         checkpoint && checkpoint->meta.checkpoint_every > 0 ? checkpoint->meta.checkpoint_every
                                                             : kCheckpointEvery);
+    if (config_.data.empty())
+      refuse_missing(*options.command, {options.command->get_option("--data")});
+    open_device(config_);       // before anything that takes long
     if (config.vocab_size == 0) // not given: the preset's, or more if the tokenizer has more
       config_.vocab_size =
           std::max(config_.vocab_size, open_tokenizer(config_.tokenizer)->vocab_size());
-    if (config_.data.empty())
-      refuse_missing(*options.command, {options.command->get_option("--data")});
-    open_device(config_);
     set_threads(config_);
     source_ = open_data(config_);
     if (const std::string warning = little_data(source_, config_); !warning.empty())
