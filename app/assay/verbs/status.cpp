@@ -17,6 +17,7 @@
 #include "app/assay/programs.h"
 #include "app/assay/terminal.h"
 #include "app/assay/verbs.h"
+#include "core/ledger/abandoned.h"
 #include "core/ledger/directory_lock.h"
 #include "core/ledger/launch_rules.h"
 #include "core/ledger/ledger.h"
@@ -98,14 +99,12 @@ void find_next(Status& status, const LedgerData& data) {
   if (disturbed) status.next_quiet = redo_command(data.spec, kAllCells, status.directory);
 }
 
-// The next run counts a timed launch whose engine is gone, if it has enough rounds.
+// As the next run does.
 void count_abandoned(LedgerData& data) {
+  const std::vector<AbandonedLaunch> abandoned = abandoned_launches(data);
   for (LaunchRow& launch : data.launches) {
-    if (launch.state != LaunchState::Running || launch.kind != LaunchKind::Timed) continue;
-    std::set<int> rounds;
-    for (const VisitRow& visit : data.visits)
-      if (visit.launch == launch.id && !visit.warmup) rounds.insert(visit.round);
-    if (!enough_rounds(static_cast<int>(rounds.size()), launch.rounds_planned)) continue;
+    const auto found = std::ranges::find(abandoned, launch.id, &AbandonedLaunch::launch);
+    if (found == abandoned.end() || found->state != LaunchState::Partial) continue;
     launch.state = LaunchState::Partial;
     launch.reason = kEngineStopped;
   }
