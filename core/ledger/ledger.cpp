@@ -9,6 +9,7 @@
 
 #include "core/files/output_target.h"
 #include "core/files/temporary_file.h"
+#include "core/ledger/abandoned.h"
 #include "core/ledger/directory_lock.h"
 #include "core/ledger/launch_rules.h"
 #include "core/ledger/ledger_rows.h"
@@ -199,22 +200,14 @@ void Ledger::end_launch(std::int64_t launch,
 }
 
 void Ledger::close_abandoned_launches() {
+  if (database_->integer("SELECT count(*) FROM launch WHERE state = 'running'") == 0) return;
   const std::string reason = kEngineStopped;
+  const std::vector<AbandonedLaunch> abandoned = abandoned_launches(read());
   writing(*database_, [&] {
     Transaction transaction(*database_);
-    Statement find = database_->prepare(
-        "SELECT id, rounds_planned, kind, (SELECT count(DISTINCT round) FROM visit "
-        "WHERE launch = launch.id AND warmup = 0) FROM launch WHERE state = 'running'");
-    std::vector<std::pair<std::int64_t, LaunchState>> closed;
-    while (find.step()) {
-      const bool enough =
-          find.text(2) == to_string(LaunchKind::Timed) &&
-          enough_rounds(static_cast<int>(find.integer(3)), static_cast<int>(find.integer(1)));
-      closed.emplace_back(find.integer(0), enough ? LaunchState::Partial : LaunchState::Failed);
-    }
     Statement update = database_->prepare(
         "UPDATE launch SET state = ?2, reason = ?3, ended_utc = ?4 WHERE id = ?1");
-    for (const auto& [id, state] : closed) {
+    for (const auto& [id, state] : abandoned) {
       update.bind(1, id).bind(2, to_string(state)).bind(3, reason).bind(4, utc_now()).run();
       ledger_rows::insert_events(*database_, {{id, -1, utc_now(), "stopped", reason}});
     }

@@ -10,6 +10,9 @@ class Database;
 namespace assay::ledger_rows {
 
 LedgerData read(const Database& db); // all tables, in one snapshot
+// Its two parts; `schema` is the file's own.
+void read_plan(const Database& db, std::int64_t schema, LedgerData& data);
+void read_measured(const Database& db, std::int64_t schema, LedgerData& data);
 
 // Callers hold a transaction. Ids of cells and variants are kept; those of visits are SQLite's.
 void insert_plan(const Database& db, const LedgerData& plan);

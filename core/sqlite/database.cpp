@@ -4,12 +4,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <fstream>
 #include <limits>
 #include <set>
 #include <utility>
 
 #include "core/system_call.h"
+#include "core/text.h"
 
 namespace assay {
 
@@ -51,7 +53,7 @@ std::string what_to_do(const std::string& path, int code) {
                      owners.empty() ? "another program" : owners);
 }
 
-// SQLite's own words only where they are plain.
+// SQLite's own words stand behind ours, and only where these do not say it all.
 std::string plain_cause(int code, int system, const std::string& message) {
   switch (code & 0xff) {
   case SQLITE_CANTOPEN:
@@ -68,17 +70,35 @@ std::string plain_cause(int code, int system, const std::string& message) {
                : "cannot be written: the file, its directory or the file system is read-only; make "
                  "them writable, or work on a copy";
   case SQLITE_CORRUPT:
-    return "its pages are damaged";
+    return "its pages are not in order";
   case SQLITE_NOTADB:
-    return "its first page is damaged";
+    return "its first page is not in order";
   case SQLITE_NOMEM:
     return "memory is exhausted; end other programs, or ask for less at once";
+  case SQLITE_BUSY:
+  case SQLITE_LOCKED:
+    return "the database is locked";
+  case SQLITE_ERROR:
+    return (message.starts_with("no such") ? "a table or a column is missing"
+                                           : "a statement does not fit its tables") +
+           sqlite_words(message);
+  case SQLITE_CONSTRAINT:
+    return "a row does not fit its table" + sqlite_words(message);
   default:
-    return fmt::format("{} (SQLite error {})", message, code);
+    return fmt::format("SQLite error {}", code) + sqlite_words(message);
   }
 }
 
 } // namespace
+
+std::string sqlite_words(std::string_view words) {
+  if (words.starts_with("***")) // "*** in database main ***", then the fault
+    words.remove_prefix(std::min(words.find('\n'), words.size() - 1) + 1);
+  std::string line(words.substr(0, words.find('\n')));
+  constexpr std::string_view kCut = " ...";
+  if (line.size() > kLongestWords) line = line.substr(0, kLongestWords - kCut.size()) += kCut;
+  return line.empty() ? "" : fmt::format(" (SQLite: {})", printable(line));
+}
 
 DatabaseError::DatabaseError(int code, const std::string& message)
     : Failure(Kind::BadInput, message), code_(code & 0xff) {}

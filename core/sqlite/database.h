@@ -2,6 +2,7 @@
 // DatabaseError that names the file, the cause and, where there is one, the next action.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -15,6 +16,11 @@ struct sqlite3;
 struct sqlite3_stmt;
 
 namespace assay {
+
+// " (SQLite: no such table: event)": SQLite's own words, to stand behind ours. One line of at most
+// kLongestWords bytes, without the line that names the database.
+inline constexpr std::size_t kLongestWords = 120;
+std::string sqlite_words(std::string_view words);
 
 class DatabaseError : public Failure {
 public:

@@ -72,8 +72,8 @@ void sync(const std::string& path, int flags) {
 
 Error damaged_file(const std::string& path, const SqliteMarks& marks, const std::string& cause) {
   std::string line = cause.starts_with(path + ": ") ? cause.substr(path.size() + 2) : cause;
-  std::replace(line.begin(), line.end(), '\n', ' '); // SQLite reports in several lines
-  return fail("{}: this {} is damaged ({}); restore it from a copy, or {}",
+  std::replace(line.begin(), line.end(), '\n', ' '); // of a value in the file
+  return fail("{}: this {} is damaged: {}; restore it from a copy, or {}",
               path,
               marks.kind,
               line,

@@ -160,6 +160,14 @@ std::string why_no_trace(const LedgerData& data, std::int64_t cell) {
   return causes.empty() ? "the plan has no cell" : fmt::format("{}", fmt::join(causes, "; "));
 }
 
+std::vector<std::string> damaged_traces(const std::string& directory) {
+  std::vector<std::string> names;
+  for (const std::string& path : list_traces(directory))
+    if (!read_trace(path))
+      names.push_back("traces/" + std::filesystem::path(path).filename().string());
+  return names;
+}
+
 void apply_stage_clause(ClaimResult& result, const Comparison& comparison) {
   const auto metric = claim_metric(result.claim.metric);
   if (result.state != ClaimState::Confirmed || result.claim.stages.empty() ||

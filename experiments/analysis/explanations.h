@@ -21,6 +21,10 @@ std::string why_no_trace(const LedgerData& data, std::int64_t cell);
 // both empty.
 void explain_from_traces(CellReport& report, const CellView& cell, const std::string& directory);
 
+// The trace files of a results directory that cannot be read, "traces/8.0.varlen.sqlite"; reads
+// all.
+std::vector<std::string> damaged_traces(const std::string& directory);
+
 // A CONFIRMED claim of time that names stages becomes CONSISTENT with the reason, unless a usable
 // explanation puts 70 % of the gain into them. What was not checked confirms nothing.
 void apply_stage_clause(ClaimResult& result, const Comparison& comparison);

@@ -146,6 +146,18 @@ void tag_precision(Comparison& comparison) {
   }
 }
 
+// A reader of the table sees an effect beside one of the other sign.
+void note_turned_sign(Comparison& comparison) {
+  const auto &effect = comparison.effect, &all = comparison.effect_all;
+  if (!effect || !all || effect->theta.value * all->theta.value >= 0) return;
+  comparison.verdict.reasons.push_back(
+      {ReasonCode::ExclusionTurnsSign,
+       fmt::format("without the disturbed pairs the effect has the other sign: {}, and {} with "
+                   "all pairs",
+                   effect_text(effect->theta),
+                   effect_text(all->theta))});
+}
+
 std::optional<double>
 scale_of(ClaimMetric metric, const CellRow& cell, const Comparison& comparison) {
   return gain_scale(metric,
@@ -345,6 +357,7 @@ void judge(Comparison& comparison, const CellContext& context) {
          fmt::format("the loss scaler skipped {} steps of the baseline and {} of the candidate",
                      comparison.pairs.skipped_a,
                      comparison.pairs.skipped_b)});
+  note_turned_sign(comparison);
 }
 
 ClaimResult judge_claim(const ClaimRow& claim, const CellView& cell, const Comparison& comparison) {

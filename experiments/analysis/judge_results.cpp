@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <cmath>
-#include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -12,6 +11,7 @@
 #include "experiments/analysis/estimate_roofline.h"
 #include "experiments/analysis/explanations.h"
 #include "experiments/analysis/judge.h"
+#include "experiments/analysis/partial_launches.h"
 #include "experiments/analysis/report.h"
 #include "experiments/analysis/shape_warnings.h"
 #include "experiments/analysis/winner.h"
@@ -236,18 +236,6 @@ int count_loss_tests(const std::vector<CellView>& cells) {
   return static_cast<int>(tests);
 }
 
-// Of the results that `assay confirm` left beside these; nothing without them.
-std::optional<Confirmation> read_confirmation(const std::string& results) {
-  const std::string directory = confirmation_directory(results);
-  if (!std::filesystem::exists(directory)) return std::nullopt;
-  const Result<LedgerData> data = read_ledger(directory);
-  if (!data) return std::nullopt; // under way, or of another program
-  const Report fresh = judge_results(*data);
-  if (fresh.cells.size() != 1 || fresh.cells[0].comparisons.size() != 1) return std::nullopt;
-  const Comparison& one = fresh.cells[0].comparisons[0];
-  return Confirmation{fresh.cells[0].cell.name, one.a, one.b, one.effect, one.verdict};
-}
-
 } // namespace
 
 Report judge_results(const LedgerData& data, const JudgeOptions& options) {
@@ -277,12 +265,13 @@ Report judge_results(const LedgerData& data, const JudgeOptions& options) {
   std::stable_sort(report.launches.begin(),
                    report.launches.end(),
                    [](const auto& x, const auto& y) { return x.row.id < y.row.id; });
+  count_partial_launches(report);
   report.clocks = clocks_of(cells);
   note_alarms(cells, report);
   report.shape_warnings = shape_warnings(data);
   report.source_errors = source_errors(data);
   note_missing(data, report);
-  if (!options.traces.empty()) report.confirmation = read_confirmation(options.traces);
+  if (!options.traces.empty()) read_confirmation(options.traces, report);
   return report;
 }
 

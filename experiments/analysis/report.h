@@ -73,6 +73,11 @@ struct ControlReport {
   bool alarm = false;    // p < .005 and |effect| above the smallest effect of interest
 };
 
+// Timed launches that ended before their last round, by what became of their rounds.
+struct PartialLaunches {
+  int counted = 0, left_out = 0;
+};
+
 struct CellReport {
   CellRow cell;
   std::string summary, equivalence; // of the optimization
@@ -87,6 +92,7 @@ struct CellReport {
   int disturbed_launches = 0;      // of launches_with_copies: other work exceeded the plan's limit
   int launches_set_aside = 0;      // repetitions that were more disturbed; they count nowhere
   int superseded_launches = 0;     // timed ones that were measured again; they count nowhere
+  PartialLaunches partial;
   int planned_launches = 0;
   double judged_alpha = 0.05; // the report's; of a cell with looks that of its look
   LookState looks;            // of cell.looks
@@ -159,7 +165,8 @@ struct Report {
   std::vector<std::string> missing;
   std::vector<EventRow> events;
   std::optional<Confirmation> confirmation;
-  std::optional<Clocks> clocks; // nothing without a GPU, or where the board does not say
+  std::string confirmation_unread; // why the directory of one shows none, or ""
+  std::optional<Clocks> clocks;    // nothing without a GPU, or where the board does not say
 
   bool complete() const { return missing.empty(); }
 };

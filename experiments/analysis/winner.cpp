@@ -9,6 +9,16 @@ namespace assay {
 
 namespace {
 
+constexpr const char* kConfirmFolder = "confirm";
+
+// A report is the same wherever its directory is.
+std::string below_results(std::string text, const std::string& directory) {
+  const std::string name = kConfirmFolder;
+  for (std::size_t at = 0; (at = text.find(directory, at)) != std::string::npos; at += name.size())
+    text.replace(at, directory.size(), name);
+  return text;
+}
+
 bool wins(const Comparison& comparison) {
   return comparison.verdict.validity == Validity::Ok && comparison.verdict.speed == Speed::Faster &&
          comparison.verdict.quality != Quality::Harmed;
@@ -50,7 +60,30 @@ std::optional<Winner> winner_of(const Report& report) {
 }
 
 std::string confirmation_directory(const std::string& results) {
-  return (std::filesystem::path(results) / "confirm").string();
+  return (std::filesystem::path(results) / kConfirmFolder).string();
+}
+
+void read_confirmation(const std::string& results, Report& report) {
+  const std::string directory = confirmation_directory(results);
+  std::error_code ignored;
+  if (!std::filesystem::exists(std::filesystem::symlink_status(directory, ignored))) return;
+  const Result<LedgerData> data = read_ledger(directory);
+  if (!data) {
+    report.confirmation_unread = below_results(data.error().message, directory);
+    return;
+  }
+  const Report fresh = judge_results(*data);
+  if (fresh.cells.size() != 1 || fresh.cells[0].comparisons.size() != 1) {
+    report.confirmation_unread =
+        fmt::format("{}: has {} cells, and not one comparison alone, so `assay confirm` did not "
+                    "write it; move it away and confirm again",
+                    kConfirmFolder,
+                    fresh.cells.size());
+    return;
+  }
+  const Comparison& one = fresh.cells[0].comparisons[0];
+  report.confirmation =
+      Confirmation{fresh.cells[0].cell.name, one.a, one.b, one.effect, one.verdict};
 }
 
 std::string winner_text(const Report& report) {
@@ -67,8 +100,18 @@ std::string winner_text(const Report& report) {
       fresh->b == comparison.b)
     return fmt::format(
         "{}: {} here, {}.", what, effect_text(comparison.effect->theta), confirmed_text(*fresh));
-  return what + ", chosen for its result, and so likely looks better than it is; `assay confirm` "
-                "measures it again in fresh launches.";
+  const std::string doubt = what + ", chosen for its result, and so likely looks better than it is";
+  if (!report.confirmation_unread.empty())
+    return fmt::format(
+        "{}; its fresh launches cannot be read: {}.", doubt, report.confirmation_unread);
+  if (fresh)
+    return fmt::format("{}; the fresh launches in {}/ are of another comparison, {}: {} -> {}.",
+                       doubt,
+                       kConfirmFolder,
+                       fresh->cell,
+                       fresh->a,
+                       fresh->b);
+  return doubt + "; `assay confirm` measures it again in fresh launches.";
 }
 
 } // namespace assay

@@ -25,6 +25,10 @@ std::optional<Winner> winner_of(const Report& report);
 // The directory below results in which `assay confirm` measures.
 std::string confirmation_directory(const std::string& results);
 
+// Sets `confirmation` of the report of these results, or, where that directory is there and shows
+// none, `confirmation_unread`. Paths in it begin below the results.
+void read_confirmation(const std::string& results, Report& report);
+
 // What a report says about its winner: that it is not confirmed, or what fresh launches showed. ""
 // without a winner.
 std::string winner_text(const Report& report);

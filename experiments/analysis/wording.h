@@ -85,6 +85,10 @@ bool needs_details(const Verdict& verdict);
 bool shows_details(const Comparison& comparison);
 // No launch of it gave a pair yet, and none was given up.
 bool is_unmeasured(const Comparison& comparison);
+// The same, and no gate either: pages leave out its details, for its row in the table says all.
+inline bool is_untouched(const Comparison& comparison) {
+  return is_unmeasured(comparison) && comparison.evidence.gates.empty();
+}
 // A claim that only waits for the first launches of its comparison.
 bool is_unmeasured(const Report& report, const ClaimResult& result);
 // Why a roofline is missing or incomplete, each reason once, with its cells.

@@ -46,6 +46,8 @@ std::string_view to_string(ReasonCode code) {
     return "not_steady";
   case ReasonCode::SkippedSteps:
     return "skipped_steps";
+  case ReasonCode::ExclusionTurnsSign:
+    return "exclusion_turns_sign";
   case ReasonCode::GatesPassed:
     return "gates_passed";
   case ReasonCode::NoGate:

@@ -31,6 +31,7 @@ enum class ReasonCode {
   Tail,
   NotSteady,
   SkippedSteps,
+  ExclusionTurnsSign, // the effect of all pairs has the other sign
   // quality
   GatesPassed,
   NoGate,

@@ -266,6 +266,8 @@ ordered_json cell_json(const CellReport& value) {
                       {"launches_disturbed", value.disturbed_launches},
                       {"launches_measured_again", value.superseded_launches},
                       {"launches_set_aside", value.launches_set_aside},
+                      {"launches_partial_counted", value.partial.counted},
+                      {"launches_partial_left_out", value.partial.left_out},
                       {"loss_launches_counted", value.loss_launches},
                       {"loss_launches_planned", value.cell.loss_seeds},
                       {"loss_curves", loss_curves_json(value)},
@@ -383,6 +385,7 @@ std::string render_json(const Report& report) {
   out["winner"] =
       maybe(winner_of(report), [&](const Winner& winner) { return winner_json(report, winner); });
   out["confirmation"] = maybe(report.confirmation, confirmation_json);
+  out["confirmation_unread"] = text(report.confirmation_unread);
   const auto add = [&](const char* key, const auto& items, auto convert) {
     ordered_json list = ordered_json::array();
     for (const auto& item : items) list.push_back(convert(item));

@@ -78,7 +78,7 @@ std::string render_markdown(const Report& report) {
   out += "\n## Comparisons\n";
   for (std::size_t cell = 0; cell < report.cells.size(); ++cell)
     for (std::size_t i = 0; i < report.cells[cell].comparisons.size(); ++i)
-      out += comparison(report, cell, i);
+      if (!is_untouched(report.cells[cell].comparisons[i])) out += comparison(report, cell, i);
   return out + "\n" + kWordsLine + "\n";
 }
 

@@ -71,23 +71,19 @@ private:
 
   // What is decided or wrong; the rest in one line.
   void print_comparisons() {
-    std::vector<std::string> undecided, unmeasured;
+    std::vector<std::string> undecided;
     for (std::size_t cell = 0; cell < report_.cells.size(); ++cell) {
       const std::string& name = report_.cells[cell].cell.name;
       const auto& comparisons = report_.cells[cell].comparisons;
       for (std::size_t i = 0; i < comparisons.size(); ++i)
         if (is_unmeasured(comparisons[i]) && !view_.verbose && view_.cell.empty())
-          unmeasured.push_back(name + ", " + comparison_text(comparisons[i]));
+          continue; // its row in the table says all
         else if (view_.verbose || !view_.cell.empty() || shows_details(comparisons[i]))
           print_comparison(cell, i);
         else
           undecided.push_back(name + ", " + comparison_text(comparisons[i]));
       for (const Section& section : cell_sections(report_, cell))
         if (is_shown(section.depth)) print_titled(section);
-    }
-    if (!unmeasured.empty()) {
-      out_.raw("");
-      out_.line(fmt::format("Not measured yet: {}.", fmt::join(unmeasured, "; ")));
     }
     if (undecided.empty()) return;
     out_.raw("");

@@ -55,6 +55,28 @@ TEST(Validity, SkippedScalerStepsAreReportedNotAMismatch) {
   EXPECT_EQ(first(report).verdict.quality, Quality::Unknown);
 }
 
+// A launch that other work disturbed is left out and turns the sign of the effect of all pairs.
+TEST(Validity, AnEffectWhoseSignTheDisturbedPairsTurnIsRemarked) {
+  for (const double effect : {-0.05, 0.05}) {
+    LedgerData data = synthetic_ledger(plan_of(two_level_cell(effect)));
+    const auto timed = std::ranges::find(data.launches, LaunchKind::Timed, &LaunchRow::kind);
+    for (VisitRow& visit : data.visits)
+      if (visit.launch == timed->id) visit.covariates.steal_share = 0.5;
+    EXPECT_FALSE(has_reason(first(judge_results(data)).verdict, ReasonCode::ExclusionTurnsSign));
+    for (VisitRow& visit : data.visits)
+      if (visit.launch == timed->id && visit.variant == 2)
+        visit.wall_ns = std::llround(static_cast<double>(visit.wall_ns) * std::exp(-20 * effect));
+    const Report report = judge_results(data);
+    ASSERT_LT(first(report).effect->theta.value * first(report).effect_all->theta.value, 0);
+    EXPECT_TRUE(has_reason(first(report).verdict, ReasonCode::ExclusionTurnsSign));
+    EXPECT_THAT(render_json(report), HasSubstr("\"exclusion_turns_sign\""));
+    EXPECT_THAT(texts(first(report).verdict.reasons),
+                Contains(test::names("other sign",
+                                     effect_text(first(report).effect->theta),
+                                     effect_text(first(report).effect_all->theta))));
+  }
+}
+
 TEST(Launches, TheHeaderCountsWhatTheEffectUses) {
   SyntheticCell cell = two_level_cell(-0.1);
   EXPECT_EQ(launches_text(judge_results(synthetic_ledger(plan_of(cell))).cells[0]),

@@ -3,8 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <set>
 
 #include "experiments/analysis/explanations.h"
+#include "experiments/analysis/partial_launches.h"
 #include "experiments/analysis/report.h"
 #include "experiments/analysis/wording.h"
 #include "experiments/demo/synthetic_ledger.h"
@@ -81,6 +83,57 @@ TEST(Missing, ALaunchThatIsMeasuredAgainIsOwedAndThenCounted) {
   EXPECT_THAT(render_table(report, {}), HasSubstr("--redo"));
   EXPECT_THAT(render_html(report), HasSubstr(line));
   EXPECT_THAT(render_json(report), HasSubstr("\"launches_measured_again\": 1"));
+}
+
+// Launches that ended early count with the rounds that they have, or are left out; both are told.
+TEST(Missing, LaunchesThatEndedEarlyAreCounted) {
+  LedgerData data = synthetic_ledger(plan_of(two_level_cell(-0.1)));
+  EXPECT_EQ(partial_line(judge_results(data).cells[0]), "");
+  const auto cut = [&](int index, int last, LaunchState state) {
+    for (LaunchRow& launch : data.launches) {
+      if (launch.kind != LaunchKind::Timed || launch.index != index) continue;
+      launch.state = state;
+      std::erase_if(data.visits, [&](const VisitRow& visit) {
+        return visit.launch == launch.id && visit.round > last;
+      });
+    }
+  };
+  cut(2, 30, LaunchState::Partial);
+  cut(3, 8, LaunchState::Failed);
+  cut(4, 8, LaunchState::Failed);
+  const Report report = judge_results(data);
+  EXPECT_EQ(report.cells[0].partial.counted, 1);
+  EXPECT_EQ(report.cells[0].partial.left_out, 2);
+  EXPECT_EQ(first(report).pairs.launches.size(), 3u);
+  const std::string line = partial_line(report.cells[0]);
+  EXPECT_THAT(line, test::names("3 timed launches", "1 counts", "2 are left out"));
+  EXPECT_THAT(render_html(report), HasSubstr(line));
+  EXPECT_THAT(render_json(report), HasSubstr("\"launches_partial_left_out\": 2"));
+}
+
+// The table's row says all of it.
+TEST(Missing, ACellThatWasNotMeasuredIsShownOnce) {
+  synthetic::SyntheticPlan plan = plan_of(two_level_cell(-0.1));
+  plan.cells.push_back(two_level_cell(-0.1));
+  plan.cells[1].name = "later";
+  LedgerData data = synthetic_ledger(plan);
+  const std::int64_t cell = data.cells[1].id;
+  std::set<std::int64_t> gone;
+  for (const LaunchRow& launch : data.launches)
+    if (launch.cell == cell) gone.insert(launch.id);
+  const auto of_cell = [&](const auto& row) { return gone.contains(row.launch); };
+  std::erase_if(data.launches, [&](const LaunchRow& row) { return row.cell == cell; });
+  std::erase_if(data.visits, of_cell);
+  std::erase_if(data.metrics, of_cell);
+  std::erase_if(data.gates, of_cell);
+  std::erase_if(data.events, of_cell);
+  const Report report = judge_results(data);
+  ASSERT_TRUE(is_untouched(report.cells[1].comparisons[0]));
+  EXPECT_FALSE(is_untouched(report.cells[0].comparisons[0]));
+  EXPECT_THAT(render_table(report, {}), Not(HasSubstr("Not measured yet: later")));
+  EXPECT_THAT(render_markdown(report), test::names("| later |", "### ema_swap: "));
+  EXPECT_THAT(render_markdown(report), Not(HasSubstr("### later")));
+  EXPECT_THAT(render_html(report), Not(HasSubstr("<h3>later")));
 }
 
 // The command of the run itself, without what it asked for once.

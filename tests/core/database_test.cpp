@@ -45,6 +45,16 @@ TEST(Database, ErrorsNameFileAndCauseAndNoPlaceInTheSource) {
   }
 }
 
+TEST(Database, SQLitesOwnWordsAreOneShortLineInParentheses) {
+  EXPECT_EQ(sqlite_words(""), "");
+  EXPECT_EQ(sqlite_words("*** in database main ***"), "");
+  EXPECT_EQ(sqlite_words("*** in database main ***\nTree 5 page 3: never used\nPage 9: lost"),
+            " (SQLite: Tree 5 page 3: never used)");
+  const std::string cut = sqlite_words(std::string(500, 'x'));
+  EXPECT_EQ(cut.size(), kLongestWords + std::string(" (SQLite: )").size());
+  EXPECT_THAT(cut, testing::EndsWith("x ...)"));
+}
+
 TEST(Database, AFileThatCannotBeOpenedNamesTheCause) {
   const auto message = [] {
     try {

@@ -10,9 +10,11 @@
 #include <filesystem>
 #include <fstream>
 #include <limits>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "core/ledger/abandoned.h"
 #include "core/ledger/directory_lock.h"
 #include "core/ledger/ledger_schema.h"
 #include "core/ledger/plan_json.h"
@@ -288,7 +290,11 @@ TEST_F(LedgerTest, AbandonedLaunchesAreClosed) {
     ledger->commit_round({visit(half, 1, 1), visit(half, 2, 1)}, {});
   }
   const auto ledger = open();
+  std::map<std::int64_t, LaunchState> told; // `assay status` reads the same rule
+  for (const auto& [id, state] : abandoned_launches(ledger->read())) told[id] = state;
   ledger->close_abandoned_launches();
+  for (const LaunchRow& launch : ledger->read().launches)
+    EXPECT_EQ(told.at(launch.id), launch.state);
   const LedgerData data = ledger->read();
   EXPECT_EQ(data.launches.at(0).state, LaunchState::Failed);
   EXPECT_EQ(data.launches.at(1).state, LaunchState::Partial);

@@ -12,6 +12,7 @@
 #include "app/assay/verbs.h"
 #include "app/assay/version.h"
 #include "core/files/output_target.h"
+#include "core/files/shell_text.h"
 #include "core/files/tar_archive.h"
 #include "core/ledger/directory_lock.h"
 #include "core/ledger/ledger.h"
@@ -19,6 +20,7 @@
 #include "core/result.h"
 #include "core/text.h"
 #include "core/trace/trace_file.h"
+#include "experiments/analysis/explanations.h"
 #include "experiments/analysis/report.h"
 #include "experiments/analysis/wording.h"
 #include "experiments/report/render.h"
@@ -140,8 +142,19 @@ void pack(const PackOptions& options) {
       ++files;
     }
   archive.finish();
+  const std::vector<std::string> damaged =
+      options.no_traces ? std::vector<std::string>() : damaged_traces(directory.string());
+  if (!damaged.empty())
+    fmt::print(stderr,
+               "warning: damaged traces, packed as they are: {}; `assay report {}` says what is "
+               "wrong\n",
+               printable(fmt::format("{}", fmt::join(damaged, ", "))),
+               shell_word(directory.string()));
   if (options.json) {
-    print_json({{"out", options.out}, {"files", files}, {"bytes", archive.bytes()}});
+    print_json({{"out", options.out},
+                {"files", files},
+                {"bytes", archive.bytes()},
+                {"damaged_traces", damaged}});
     return;
   }
   fmt::print(is_standard_output(options.out) ? stderr : stdout,

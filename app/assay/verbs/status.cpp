@@ -17,12 +17,15 @@
 #include "app/assay/programs.h"
 #include "app/assay/terminal.h"
 #include "app/assay/verbs.h"
+#include "core/ledger/abandoned.h"
 #include "core/ledger/directory_lock.h"
 #include "core/ledger/launch_rules.h"
 #include "core/ledger/ledger.h"
 #include "core/result.h"
 #include "core/text.h"
+#include "experiments/analysis/explanations.h"
 #include "experiments/analysis/report.h"
+#include "experiments/analysis/winner.h"
 #include "experiments/analysis/wording.h"
 #include "experiments/engine/eta.h"
 #include "experiments/evidence/cell_view.h"
@@ -50,6 +53,7 @@ struct Status {
   std::string why_not_continued; // in their place: why no run continues these results
   std::string engine;            // who runs it now, or ""
   std::optional<double> eta_seconds;
+  std::vector<std::string> damaged; // traces; not read while a run goes on
 
   const LaunchSummary* running() const {
     for (const LaunchSummary& launch : report.launches)
@@ -98,14 +102,12 @@ void find_next(Status& status, const LedgerData& data) {
   if (disturbed) status.next_quiet = redo_command(data.spec, kAllCells, status.directory);
 }
 
-// The next run counts a timed launch whose engine is gone, if it has enough rounds.
+// As the next run does.
 void count_abandoned(LedgerData& data) {
+  const std::vector<AbandonedLaunch> abandoned = abandoned_launches(data);
   for (LaunchRow& launch : data.launches) {
-    if (launch.state != LaunchState::Running || launch.kind != LaunchKind::Timed) continue;
-    std::set<int> rounds;
-    for (const VisitRow& visit : data.visits)
-      if (visit.launch == launch.id && !visit.warmup) rounds.insert(visit.round);
-    if (!enough_rounds(static_cast<int>(rounds.size()), launch.rounds_planned)) continue;
+    const auto found = std::ranges::find(abandoned, launch.id, &AbandonedLaunch::launch);
+    if (found == abandoned.end() || found->state != LaunchState::Partial) continue;
     launch.state = LaunchState::Partial;
     launch.reason = kEngineStopped;
   }
@@ -118,11 +120,13 @@ Status read_status(const std::string& directory) {
   LedgerData data = value_or_throw(read_ledger(directory));
   if (status.engine.empty()) count_abandoned(data);
   status.report = judge_results(data);
+  read_confirmation(directory, status.report);
   status.progress = plan_progress(data);
   keep_what_is_missing(status);
   status.repeats = redo_progress(data);
   if (status.engine.empty()) {
     find_next(status, data);
+    status.damaged = damaged_traces(directory);
     return status;
   }
   Eta eta;
@@ -170,6 +174,8 @@ void print_json_status(const Status& status) {
               {"problems", status.progress.problems},
               {"engine", status.engine},
               {"missing", missing},
+              {"damaged_traces", status.damaged},
+              {"confirmation_unread", status.report.confirmation_unread},
               {"launches", launches}};
   for (const auto& [cell, repeats] : status.repeats)
     out["measured_again"].push_back({{"cell", status.cell_name(cell)},
@@ -319,6 +325,12 @@ void print_status(const Status& status, const TableStyle& style) {
   if (!status.next_quiet.empty())
     out.raw("  next, on a quiet machine: " + printable(status.next_quiet));
   for (const std::string& problem : status.progress.problems) out.line(problem, 2, "problem: ");
+  if (!status.damaged.empty())
+    out.line(fmt::format("{} (`assay report` says what is wrong)", fmt::join(status.damaged, ", ")),
+             2,
+             "damaged traces: ");
+  if (!status.report.confirmation_unread.empty())
+    out.line(status.report.confirmation_unread, 2, "fresh launches cannot be read: ");
   print_ended(status, out);
   fmt::print("{}", out.take());
 }

@@ -171,6 +171,7 @@ std::string comparisons(const Report& report) {
   for (const std::string& note : no_breakdown_notes(report, all))
     out += "<p class=\"muted\">" + h(note) + "</p>\n";
   for (std::size_t i = 0; i < report.cells.size(); ++i) {
+    if (std::ranges::all_of(report.cells[i].comparisons, is_untouched)) continue;
     out += fmt::format("<p class=\"muted intro\">{} ({}, {}): {}. {}</p>\n",
                        h(report.cells[i].cell.name),
                        h(unit_text(report.cells[i].cell)),
@@ -178,7 +179,7 @@ std::string comparisons(const Report& report) {
                        h(report.cells[i].summary),
                        h(control_text(report.cells[i])));
     for (std::size_t j = 0; j < report.cells[i].comparisons.size(); ++j)
-      out += comparison_card(report, i, j);
+      if (!is_untouched(report.cells[i].comparisons[j])) out += comparison_card(report, i, j);
     for (const Section& section : cell_sections(report, i)) out += section_html(section);
     out += loss_card(report.cells[i]);
   }

@@ -4,6 +4,7 @@
 
 #include "core/text.h"
 #include "experiments/analysis/looks.h"
+#include "experiments/analysis/partial_launches.h"
 #include "experiments/analysis/winner.h"
 #include "experiments/analysis/wording.h"
 #include "experiments/report/explain_wording.h"
@@ -315,6 +316,7 @@ Section reasons_section(const ComparisonPlace& place) {
   };
   for (const Reason& reason : comparison.verdict.reasons) add(reason.text);
   add(repeated_line(place.cell()));
+  add(partial_line(place.cell()));
   add(unit_line(place.cell(), comparison));
   add(all_pairs_line(comparison));
   add(end_to_end_line(place.cell(), comparison));

@@ -1,0 +1,25 @@
+#include "core/ledger/abandoned.h"
+
+#include <map>
+#include <set>
+
+#include "core/ledger/launch_rules.h"
+
+namespace assay {
+
+std::vector<AbandonedLaunch> abandoned_launches(const LedgerData& data) {
+  std::map<std::int64_t, std::set<int>> rounds; // timed ones, by launch
+  for (const VisitRow& visit : data.visits)
+    if (!visit.warmup) rounds[visit.launch].insert(visit.round);
+  std::vector<AbandonedLaunch> found;
+  for (const LaunchRow& launch : data.launches) {
+    if (launch.state != LaunchState::Running) continue;
+    const bool counts =
+        launch.kind == LaunchKind::Timed &&
+        enough_rounds(static_cast<int>(rounds[launch.id].size()), launch.rounds_planned);
+    found.push_back({launch.id, counts ? LaunchState::Partial : LaunchState::Failed});
+  }
+  return found;
+}
+
+} // namespace assay
