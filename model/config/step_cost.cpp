@@ -27,7 +27,10 @@ struct Around {
 // Adds up operations of one name and peak.
 class Costs {
 public:
-  explicit Costs(const StepShape& shape) : shape_(shape) {}
+  explicit Costs(const StepShape& shape) : shape_(shape), fp8_(shape.fp8_linears) {}
+
+  // Whether the linears that follow are of the delta rule.
+  void of_delta_rule(bool yes) { fp8_ = shape_.fp8_linears && (yes || !shape_.fp8_delta_alone); }
 
   void add(const std::string& name,
            double flops,
@@ -45,7 +48,7 @@ public:
   // y = x W^T for every token, its gradients, and the casts of W and x; launches of the products
   // are counted by their callers, but for those of a sum that is split.
   void linear(const std::string& name, std::int64_t in, std::int64_t out, const Around& around) {
-    if (shape_.fp8_linears && in % kFp8Multiple == 0) return fp8_linear(name, in, out, around);
+    if (fp8_ && in % kFp8Multiple == 0) return fp8_linear(name, in, out, around);
     plain_linear(name, in, out, around.wide);
   }
   // The same in the compute type, whatever the others run in. `wide`: as Around's.
@@ -67,12 +70,12 @@ public:
   void bias(const std::string& name, std::int64_t out) {
     if (!shape_.form.biases) return;
     if (shape_.epilogue == Epilogue::All) return add("casts", 0, 0, 1); // a product sums it
-    const bool half = shape_.compute_bytes != 4, kept = shape_.kept_weights && !shape_.fp8_linears;
+    const bool half = shape_.compute_bytes != 4, kept = shape_.kept_weights && !fp8_;
     const auto e = static_cast<double>(shape_.compute_bytes);
     add(name,
         0,
         e * static_cast<double>(shape_.tokens * out),
-        kept ? kKeptBiasLaunches : kBiasLaunches + (shape_.fp8_linears ? 1 : 0));
+        kept ? kKeptBiasLaunches : kBiasLaunches + (fp8_ ? 1 : 0));
     // A kept weight's linear sums in fp32.
     if (half) add("casts", 0, 0, kept ? 1 : kCastLaunches);
   }
@@ -122,6 +125,7 @@ private:
   }
 
   const StepShape& shape_;
+  bool fp8_;                     // linears multiply in FP8
   std::int64_t kept_ = 0;        // weights with a copy
   std::int64_t token_casts_ = 0; // to FP8, of a micro-batch
   std::vector<OpCost> ops_, once_;
@@ -149,7 +153,10 @@ void add_layer(Costs& costs, const StepShape& shape, const DeltaShape& layer) {
   costs.linear("projections",
                inner,
                shape.d_model,
-               {.wide = !fused, .x_largest = fused, .dy_largest = fused, .x_written = fused});
+               {.wide = !fused,
+                .x_largest = fused,
+                .dy_largest = fused && !shape.fp8_delta_alone, // by the norm before another layer
+                .x_written = fused});
   // Convolution, SiLU and norm of q, k, v; then norm(o) * silu(gate).
   costs.stream("delta inputs", 3 * lanes, 3 * lanes, e, 0);
   costs.stream("delta gate", 2 * lanes, lanes, e, 0);
@@ -326,7 +333,9 @@ void add_feed_forward(Costs& costs, const StepShape& shape) {
 
 void add_layers(Costs& costs, const StepShape& shape) {
   for (const StepShape::Layer& layer : shape.layers) {
+    costs.of_delta_rule(std::holds_alternative<DeltaShape>(layer));
     std::visit([&](const auto& mixer) { add_layer(costs, shape, mixer); }, layer);
+    costs.of_delta_rule(false);
     add_feed_forward(costs, shape);
     add_norms(costs, shape, 2, 2);
   }

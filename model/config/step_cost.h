@@ -56,12 +56,15 @@ struct StepShape {
   std::int64_t parameters = 0;    // all that the optimizer updates, fp32
   std::int64_t compute_bytes = 2; // of an element in matrix products and attention: 4 or 2
   bool fp8_linears = false;       // all linears but the head multiply in FP8 where `in` % 16 == 0
+  bool fp8_delta_alone = false;   // of them those of the delta rule alone (fp8_layers = delta)
   bool fp8_delayed = false;       // scales of their inputs and gradients come from earlier steps
   std::int64_t loss_chunks = 0;   // of tokens, in which head and loss run; 0: all tokens at once
   bool fused_norms = false;       // norms = fused: what they write for products is in 16 bits
   bool fused_gate = false;        // ffn_gate = fused
   std::int64_t stream_bytes = 4;  // of an element of the residual stream: 4, or 2 (residual = bf16)
   bool kept_weights = false;      // products take 16-bit copies of weights, which the update writes
+  bool split_projections = false; // projections = split
+  bool qkv_copies = false;        // qkv_copies = once or twice
   bool clip_on_host = false;      // gradients are scaled only where their norm exceeds the limit
   UpdatePass update_pass = UpdatePass::Foreach; // one_pass: EMA's bytes are the optimizer's
   bool ema = true;

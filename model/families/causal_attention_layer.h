@@ -5,6 +5,7 @@
 #include <ATen/ATen.h>
 
 #include <string>
+#include <vector>
 
 #include "model/config/train_config.h"
 #include "model/families/family.h"
@@ -21,7 +22,13 @@ public:
   at::Tensor forward(const at::Tensor& x, const Segments& segments, Attention path) const;
 
 private:
+  at::Tensor attended(const at::Tensor& x, const Segments& segments, Attention path) const;
+  at::Tensor joined(const at::Tensor& x) const;             // [T, 3, H, d]
+  std::vector<at::Tensor> split(const at::Tensor& x) const; // q, k and v, each [T, H, d]
+
   std::int64_t heads_, head_dim_, row_length_;
+  Projections projections_;
+  QkvCopies copies_;
   MlaAttention choice_;
   double scale_;
   at::Tensor qkv_proj_, qkv_bias_; // [3*H*D, d_model], [3*H*D]: q, then k, then v

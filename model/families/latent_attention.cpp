@@ -10,6 +10,7 @@
 #include "model/layers/attention/mla_attention.h"
 #include "model/layers/attention/rotary_forms.h"
 #include "model/layers/fp8/fp8_linear.h"
+#include "model/layers/kept_weights.h"
 #include "model/layers/rms_norm.h"
 #include "model/layout/positions.h"
 
@@ -29,7 +30,7 @@ LatentAttention::LatentAttention(ParameterFactory& make,
                                  const TrainConfig& config)
     : heads_(config.heads), head_dim_(config.head_dim), rope_dim_(config.rope_dim),
       kv_rank_(config.kv_rank), row_length_(config.seq_len), inputs_(config.mla_inputs),
-      choice_(config.mla_attention),
+      projections_(config.projections), choice_(config.mla_attention),
       scale_(1.0 / std::sqrt(static_cast<double>(config.head_dim + config.rope_dim))) {
   const std::int64_t d = config.d_model, inner = heads_ * head_dim_;
   q_proj_ =
@@ -55,12 +56,28 @@ LatentAttention::Projected LatentAttention::project(const at::Tensor& x,
           rotate(down[1].unsqueeze(1), rotary)};
 }
 
+// [T, H, D] each. Split: as two products over slices of the matrix, which copies them.
+std::vector<at::Tensor> LatentAttention::keys_and_values(const at::Tensor& latent) const {
+  const std::int64_t tokens = latent.size(0);
+  if (projections_ == Projections::Joined) {
+    count("projections/joined");
+    return apply_linear(latent, kv_up_).view({tokens, heads_, 2 * head_dim_}).chunk(2, 2);
+  }
+  count("projections/split");
+  std::vector<at::Tensor> kv = split_linear(latent, kv_up_, [&](const at::Tensor& w) {
+    const at::Tensor heads = w.view({heads_, 2, head_dim_, kv_rank_});
+    return std::vector{heads.select(1, 0).reshape({heads_ * head_dim_, kv_rank_}),
+                       heads.select(1, 1).reshape({heads_ * head_dim_, kv_rank_})};
+  });
+  for (at::Tensor& part : kv) part = part.view({tokens, heads_, head_dim_});
+  return kv;
+}
+
 LatentHeads LatentAttention::inputs_by_operators(const at::Tensor& x,
                                                  const Segments& segments) const {
   const Span span(span_name(inputs_));
   const Projected p = project(x, segments);
-  const std::vector<at::Tensor> kv =
-      apply_linear(p.latent, kv_up_).view({x.size(0), heads_, 2 * head_dim_}).chunk(2, 2);
+  const std::vector<at::Tensor> kv = keys_and_values(p.latent);
   return {at::cat({p.q_nope, p.q_pe}, 2),
           at::cat({kv[0], p.k_pe.expand({x.size(0), heads_, rope_dim_})}, 2),
           kv[1]};
@@ -69,6 +86,7 @@ LatentHeads LatentAttention::inputs_by_operators(const at::Tensor& x,
 LatentHeads LatentAttention::fused_inputs(const at::Tensor& x, const Segments& segments) const {
   const at::Tensor q = apply_linear(x, q_proj_);
   const NormedLatent normed = norm_latent(apply_linear(x, kv_down_), kv_norm_);
+  count("projections/joined");
   return latent_heads(q, apply_linear(normed.latent, kv_up_), normed.key, *segments.rotary, heads_);
 }
 

@@ -5,6 +5,7 @@
 #include <ATen/ATen.h>
 
 #include <string>
+#include <vector>
 
 #include "model/config/train_config.h"
 #include "model/families/family.h"
@@ -31,11 +32,13 @@ private:
     at::Tensor latent, k_pe; // [T, kv_rank] normalized, [T, 1, R] rotated
   };
   Projected project(const at::Tensor& x, const Segments& segments) const;
+  std::vector<at::Tensor> keys_and_values(const at::Tensor& latent) const;
   LatentHeads inputs_by_operators(const at::Tensor& x, const Segments& segments) const;
   LatentHeads fused_inputs(const at::Tensor& x, const Segments& segments) const;
 
   std::int64_t heads_, head_dim_, rope_dim_, kv_rank_, row_length_;
   MlaInputs inputs_;
+  Projections projections_;
   MlaAttention choice_;
   double scale_;
   at::Tensor q_proj_;   // [H*(D+R), d_model]: per head D without position, then R rotary

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <optional>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -29,7 +30,19 @@ struct Norm {
   at::Tensor bias;   // the same of a layer norm; undefined: an RMS norm
 };
 
+// No linear computes in FP8 while one lives that is `on`.
+class Fp8Off {
+public:
+  explicit Fp8Off(bool on) {
+    if (on) guard_.emplace(nullptr);
+  }
+
+private:
+  std::optional<Fp8Guard> guard_;
+};
+
 struct Block {
+  bool fp8_mixer = true; // false: its linears stay in 16 bits also with precision = fp8
   Norm mixer_norm;
   Mixer mixer;
   Norm ffn_norm;
@@ -54,6 +67,7 @@ Block make_block(ParameterFactory& make,
   const std::int64_t d = config.d_model, hidden = config.ffn_dim;
   const std::int64_t rows = (ffn_matrices(form.feed_forward) - 1) * hidden;
   Block block;
+  block.fp8_mixer = config.fp8_layers == Fp8Layers::All || kind == 'G';
   block.mixer_norm = make_norm(make, prefix + layers.mixer_norm, config);
   block.mixer = layers.make_mixer(make, prefix, kind);
   block.ffn_norm = make_norm(make, prefix + "ffn_norm", config);
@@ -69,7 +83,7 @@ public:
   ResidualModel(ParameterFactory& make, const TrainConfig& config, const ResidualLayers& layers)
       : form_(family_of(config).form), norms_(config.norms), ffn_gate_(config.ffn_gate),
         epilogue_(config.epilogue), residual_(config.residual),
-        loss_chunk_mib_(config.loss_chunk_mib) {
+        fp8_ffn_(config.fp8_layers == Fp8Layers::All), loss_chunk_mib_(config.loss_chunk_mib) {
     const std::int64_t d = config.d_model;
     embedding_ = make.normal("embedding", {config.vocab_size, d}, embedding_std(config));
     if (form_.positions)
@@ -103,13 +117,28 @@ private:
     at::Tensor x = embedded(batch.tokens.view(-1), segments);
     at::Tensor branch; // what the last layer adds to x
     for (const Block& block : blocks_) {
-      const at::Tensor in = next_norm(x, branch, block.mixer_norm, block.mixer.reader);
-      branch = block.mixer.run(in, segments, path);
-      const bool gelu = form_.feed_forward == FeedForward::Gelu; // whose products may be in 16 bits
-      branch = feed_forward(
-          block, next_norm(x, branch, block.ffn_norm, gelu ? at::Tensor() : block.ffn_in));
+      branch = mixed(block, x, branch, segments, path);
+      branch = fed_forward(block, x, branch);
     }
     return next_norm(x, branch, final_norm_, {});
+  }
+
+  // A norm is in the scope of the linear that reads it, for which it may write FP8.
+  at::Tensor mixed(const Block& block,
+                   at::Tensor& x,
+                   const at::Tensor& branch,
+                   const Segments& segments,
+                   Attention path) const {
+    const Fp8Off off(!block.fp8_mixer);
+    return block.mixer.run(
+        next_norm(x, branch, block.mixer_norm, block.mixer.reader), segments, path);
+  }
+
+  at::Tensor fed_forward(const Block& block, at::Tensor& x, const at::Tensor& branch) const {
+    const Fp8Off off(!fp8_ffn_);
+    const bool gelu = form_.feed_forward == FeedForward::Gelu; // whose products may be in 16 bits
+    return feed_forward(block,
+                        next_norm(x, branch, block.ffn_norm, gelu ? at::Tensor() : block.ffn_in));
   }
 
   at::Tensor embedded(const at::Tensor& tokens, const Segments& segments) const {
@@ -172,6 +201,7 @@ private:
   FfnGate ffn_gate_;
   Epilogue epilogue_;
   Residual residual_;
+  bool fp8_ffn_;                // precision = fp8 is the feed-forwards' too
   std::int64_t loss_chunk_mib_; // 0: all logits at once
   at::Tensor embedding_;        // [vocab_size, d_model]
   at::Tensor positions_;        // [positions, d_model]; undefined: the family learns none

@@ -120,6 +120,25 @@ at::Tensor linear16(const at::Tensor& x, const at::Tensor& weight, const at::Ten
   return kept_linear(x, weight, active_kept->of(weight), bias, active_kept->form());
 }
 
+std::vector<at::Tensor> split_linear(const at::Tensor& x,
+                                     const at::Tensor& weight,
+                                     const Cut& cut,
+                                     const at::Tensor& bias) {
+  const std::vector<at::Tensor> weights = cut(weight);
+  const std::vector<at::Tensor> biases =
+      bias.defined() ? cut(bias) : std::vector<at::Tensor>(weights.size());
+  const std::vector<at::Tensor> copies =
+      active_kept != nullptr ? cut(active_kept->of(weight)) : std::vector<at::Tensor>();
+  std::vector<at::Tensor> results;
+  for (std::size_t i = 0; i < weights.size(); ++i) {
+    count(copies.empty() ? kCast : kKept);
+    results.push_back(copies.empty()
+                          ? at::linear(x, weights[i], given(biases[i]))
+                          : kept_linear(x, weights[i], copies[i], biases[i], active_kept->form()));
+  }
+  return results;
+}
+
 at::Tensor kept_linear(const at::Tensor& x,
                        const at::Tensor& weight,
                        const at::Tensor& copy,

@@ -4,6 +4,7 @@
 
 #include <ATen/ATen.h>
 
+#include <functional>
 #include <unordered_map>
 #include <vector>
 
@@ -54,6 +55,14 @@ at::Tensor product_weight(const at::Tensor& weight, at::ScalarType type);
 // x W^T + bias outside of FP8: [T, in], [out, in] and [out], or undefined, give [T, out]. By a kept
 // copy, or at::linear under autocast. Counts as product_weight().
 at::Tensor linear16(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias = {});
+
+// The same with a product for every matrix that `cut` makes of W [out, in], of its kept copy alike
+// and of the bias, whose rows it cuts in the same way (optimization `projections`).
+using Cut = std::function<std::vector<at::Tensor>(const at::Tensor&)>;
+std::vector<at::Tensor> split_linear(const at::Tensor& x,
+                                     const at::Tensor& weight,
+                                     const Cut& cut,
+                                     const at::Tensor& bias = {});
 
 // x W^T + bias in the type of `copy`, which is W rounded: y and dx have that type (dx then x's), dW
 // comes in W's type from the product, without rounding to the copy's, and the bias's gradient in

@@ -182,6 +182,27 @@ TEST(StepCost, Fp8LinearsByHand) {
   EXPECT_TRUE(both);
 }
 
+// In FP8 the delta rule's linears alone: 64 -> 132 and 32 -> 64.
+TEST(StepCost, Fp8OfTheDeltaRuleByHand) {
+  StepShape shape = small_delta();
+  shape.fp8_linears = shape.fp8_delta_alone = true;
+  const std::vector<OpCost> ops = step_cost(shape);
+  EXPECT_EQ(op(ops, "projections").peak, Peak::Fp8);
+  EXPECT_DOUBLE_EQ(op(ops, "projections").bytes,
+                   512 * (64 + 132 + 32 + 64) + 6 * (64 * 132 + 32 * 64));
+  EXPECT_EQ(op(ops, "feed forward").peak, Peak::Compute);
+}
+
+TEST(StepCost, FormsThatWereNotTracedAreNotCounted) {
+  for (const char* setting : {"projections", "qkv_copies"}) {
+    TrainConfig config;
+    config.family = "gpt";
+    EXPECT_TRUE(counts_all_launches(step_shape(value_or_throw(resolve(config)))));
+    ASSERT_TRUE(set_key(config, setting, setting == std::string("projections") ? "split" : "once"));
+    EXPECT_FALSE(counts_all_launches(step_shape(value_or_throw(resolve(config)))));
+  }
+}
+
 // Five products have 45,312 weights: no casts of them and of their gradients, which come in fp32.
 TEST(StepCost, KeptWeightsByHand) {
   const double weights = 64 * 132 + 32 * 64 + 64 * 192 + 96 * 64 + 64 * 256;
