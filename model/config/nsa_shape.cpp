@@ -27,6 +27,10 @@ NsaShape nsa_shape(const TrainConfig& c) {
   return {c.nsa_block, c.nsa_stride, c.nsa_select_block, c.nsa_select_count, c.nsa_window};
 }
 
+bool needs_nsa_operators(const TrainConfig& c) {
+  return c.nsa_form != NsaForm::Batched;
+}
+
 NsaKeys nsa_keys(const NsaShape& shape, std::int64_t length) {
   QueryKeys sum;
   for (std::int64_t t = 0; t < length; ++t) {

@@ -24,6 +24,10 @@ constexpr std::int64_t kNsaForcedBlocks = 3;
 
 NsaShape nsa_shape(const TrainConfig& config);
 
+// Whether a key asks for what only the operators around the branches have, not `nsa_inputs =
+// fused`.
+bool needs_nsa_operators(const TrainConfig& config);
+
 // Keys that a query reads, by branch: means over the queries of one document of `length` tokens.
 // Dense causal attention reads (length + 1) / 2.
 struct NsaKeys {

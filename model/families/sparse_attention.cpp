@@ -20,7 +20,8 @@ SparseAttention::SparseAttention(ParameterFactory& make,
                                  const TrainConfig& config)
     : heads_(config.heads), groups_(config.kv_groups), head_dim_(config.head_dim),
       dense_(config.nsa_attention == NsaAttention::Dense), ranges_(config.nsa_ranges),
-      inputs_(config.nsa_inputs), scale_(1.0 / std::sqrt(static_cast<double>(config.head_dim))) {
+      form_(config.nsa_form), inputs_(config.nsa_inputs),
+      scale_(1.0 / std::sqrt(static_cast<double>(config.head_dim))) {
   const std::int64_t d = config.d_model, inner = heads_ * head_dim_;
   const std::int64_t kv = (dense_ ? 2 : 6) * groups_ * head_dim_;
   qkv_proj_ = make.normal(prefix + "qkv_proj", {inner + kv, d}, matrix_std(d, config));
@@ -63,7 +64,8 @@ SparseAttention::sparse(const at::Tensor& q, const at::Tensor& kv, const Segment
                         .v_win = v[2],
                         .gates = gates(q),
                         .scale = scale_,
-                        .ranges = ranges_},
+                        .ranges = ranges_,
+                        .form = form_},
                        segments.sparse);
 }
 

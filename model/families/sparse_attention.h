@@ -28,6 +28,7 @@ private:
   std::int64_t heads_, groups_, head_dim_;
   bool dense_;
   NsaRanges ranges_;
+  NsaForm form_;
   NsaInputForm inputs_;
   double scale_;
   at::Tensor

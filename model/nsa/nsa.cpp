@@ -11,6 +11,7 @@
 #include "model/layers/attention/chunked_attention.h"
 #include "model/layers/attention/varlen_attention.h"
 #include "model/layers/autograd_holder.h"
+#include "model/nsa/nsa_per_token.h"
 #include "model/nsa/nsa_ranges.h"
 #include "model/nsa/nsa_strided.h"
 #include "model/nsa/selected_attention.h"
@@ -42,6 +43,24 @@ at::Tensor attend(const at::Tensor& q,
   const auto plan =
       std::make_shared<const ChunkedAttention>(ChunkedAttention{chunks, std::move(visible), scale});
   return chunked_attention(q, k, v, plan);
+}
+
+const char* form_counter(NsaForm form) {
+  switch (form) {
+  case NsaForm::PerToken:
+    return "nsa_form/per_token";
+  case NsaForm::Batched:
+    return "nsa_form/batched";
+  case NsaForm::FirstValue:
+    return "nsa_form/first_value";
+  }
+  internal_error("unknown form of sparse attention");
+}
+
+// A known bug: the value of a block's first token stands for the block.
+at::Tensor first_values(const at::Tensor& v, const NsaLayout& layout) {
+  return v.index_select(
+      0, layout.block_tokens.view({layout.compressed_blocks, layout.shape.block}).select(1, 0));
 }
 
 } // namespace
@@ -136,18 +155,22 @@ at::Tensor nsa_attention(const NsaInputs& in, const NsaLayoutPtr& layout) {
     const Span span(name);
     return run();
   };
+  count(form_counter(in.form));
+  const bool loop = in.form == NsaForm::PerToken;
   at::Tensor k_compressed, v_compressed;
   {
     const Span span("nsa/compress");
     k_compressed = nsa_compress(in.k_cmp, layout);
-    v_compressed = nsa_compress(in.v_cmp, layout);
+    v_compressed = in.form == NsaForm::FirstValue ? first_values(in.v_cmp, *layout)
+                                                  : nsa_compress(in.v_cmp, layout);
   }
   // Rotation leaves queries and keys in fp32; the 16-bit kernels want the values' type.
-  const bool fast = strided_fits(in.q, v_compressed, *layout);
+  const bool fast = !loop && strided_fits(in.q, v_compressed, *layout);
   const at::Tensor q = fast ? in.q.to(v_compressed.scalar_type()) : in.q;
   if (fast) k_compressed = k_compressed.to(v_compressed.scalar_type());
   at::Tensor lse;
   const at::Tensor compressed = spanned("nsa/compressed", [&] {
+    if (loop) return nsa_compressed_per_token(q, k_compressed, v_compressed, layout, in.scale);
     if (!fast) return nsa_compressed_attention(q, k_compressed, v_compressed, layout, in.scale);
     const VarlenResult result = strided_attention(q, k_compressed, v_compressed, layout, in.scale);
     lse = result.lse;
@@ -157,16 +180,16 @@ at::Tensor nsa_attention(const NsaInputs& in, const NsaLayoutPtr& layout) {
     return fast ? strided_select(q, k_compressed, lse, *layout, in.scale)
                 : nsa_select_blocks(q, k_compressed, *layout, in.scale);
   });
-  return nsa_mix(
-      {compressed,
-       spanned("nsa/selected",
-               [&] {
-                 return nsa_selected_attention(
-                     q, in.k_sel, in.v_sel, blocks, layout, in.scale, in.ranges);
-               }),
-       spanned("nsa/window",
-               [&] { return nsa_window_attention(q, in.k_win, in.v_win, layout, in.scale); })},
-      in.gates);
+  const at::Tensor selected = spanned("nsa/selected", [&] {
+    return loop
+               ? nsa_selected_per_token(q, in.k_sel, in.v_sel, blocks, layout, in.scale)
+               : nsa_selected_attention(q, in.k_sel, in.v_sel, blocks, layout, in.scale, in.ranges);
+  });
+  const at::Tensor window = spanned("nsa/window", [&] {
+    return (loop ? nsa_window_per_token
+                 : nsa_window_attention)(q, in.k_win, in.v_win, layout, in.scale);
+  });
+  return nsa_mix({compressed, selected, window}, in.gates);
 }
 
 } // namespace assay

@@ -90,10 +90,11 @@ struct NsaInputs {
   at::Tensor gates;               // [T, G, 3]
   double scale = 1;               // of the scores, 1/sqrt(D)
   NsaRanges ranges = NsaRanges::Direct;
+  NsaForm form = NsaForm::Batched;
 };
 
-// All of the above: [T, H, D]. Opens spans "nsa/compress", "nsa/select", "nsa/compressed",
-// "nsa/selected", "nsa/window".
+// All of the above: [T, H, D]. NsaForm::PerToken: the branches of nsa_per_token.h. Opens spans
+// "nsa/compress", "nsa/select", "nsa/compressed", "nsa/selected", "nsa/window".
 at::Tensor nsa_attention(const NsaInputs& in, const NsaLayoutPtr& layout);
 
 } // namespace assay

@@ -2,6 +2,7 @@
 // attention.
 #include "model/config/family_config.h"
 #include "model/config/mla_attention.h"
+#include "model/config/nsa_shape.h"
 #include "model/config/optimizations/rows.h"
 
 namespace assay {
@@ -164,8 +165,38 @@ std::vector<Optimization> attention_rows() {
                     return c.nsa_inputs != NsaInputForm::Fused || c.device == Device::Cpu ||
                            ((c.precision == Precision::Bf16 || c.precision == Precision::Fp8) &&
                             c.head_dim == 64 && c.nsa_gate_dim <= 32);
+                  }},
+                 {"for level fused nsa_form = batched: its kernels have one form",
+                  [](const TrainConfig& c) {
+                    return c.nsa_inputs != NsaInputForm::Fused || !needs_nsa_operators(c);
                   }}},
        .fast_default = "fused"},
+      {.name = "nsa_form",
+       .summary = "the branches of native sparse attention take many queries at a time instead of "
+                  "one token after the other",
+       .equivalence = Equivalence::Math,
+       .unit = Unit::TrainStep,
+       .on_tiny = "pattern=N batch_rows=1",
+       .gates = {Gate::SameFunction, Gate::Documents},
+       .levels = {{"per_token",
+                   "a host loop over tokens: gathered keys and values, one softmax a branch",
+                   [](TrainConfig& c) { c.nsa_form = NsaForm::PerToken; },
+                   "nsa_form/per_token"},
+                  {"batched",
+                   "chunks of queries in one product; on a GPU in 16 bits kernels over all of them",
+                   [](TrainConfig& c) { c.nsa_form = NsaForm::Batched; },
+                   "nsa_form/batched"},
+                  {.name = "first_value",
+                   .summary = "a known bug: the value of a compressed block is that of its first "
+                              "token, not the mean",
+                   .apply = [](TrainConfig& c) { c.nsa_form = NsaForm::FirstValue; },
+                   .span = "nsa_form/first_value",
+                   .wrong = true}},
+       .equality = "logits and gradients within rounding; a changed document leaves all others "
+                   "bit-equal; documents packed equal documents alone",
+       .family = "nsa",
+       .needs = {{"nsa_attention = nsa, or there are no branches",
+                  [](const TrainConfig& c) { return c.nsa_attention == NsaAttention::Nsa; }}}},
       {.name = "nsa_ranges",
        .summary = "selected blocks of native sparse attention become token ranges, or reach "
                   "the kernel as they are",

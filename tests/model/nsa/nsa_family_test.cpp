@@ -60,6 +60,14 @@ TEST(NsaConfig, ImpossibleShapesNameTheKey) {
   EXPECT_NE(message("nsa_window", -1).find("'nsa_window'"), std::string::npos);
   EXPECT_NE(message("rope_dim", 16).find("'rope_dim' (16)"), std::string::npos);
   EXPECT_NE(message("head_dim", 7).find("even"), std::string::npos);
+  TrainConfig form = nsa_config();
+  form.nsa_form = NsaForm::PerToken;
+  EXPECT_TRUE(resolve(form));
+  form.nsa_ranges = NsaRanges::V2a;
+  EXPECT_NE(resolve(form).error().message.find("'nsa_ranges' must be direct"), std::string::npos);
+  form.nsa_ranges = NsaRanges::Direct;
+  form.nsa_inputs = NsaInputForm::Fused;
+  EXPECT_NE(resolve(form).error().message.find("'nsa_inputs' must be ops"), std::string::npos);
   EXPECT_NE(message("kv_rank", 8).find("belongs to family deltanet_mla"), std::string::npos);
   TrainConfig config = nsa_config();
   config.pattern = "NG";

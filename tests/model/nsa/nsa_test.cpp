@@ -75,6 +75,19 @@ TEST_P(NsaOperator, ChunksOfAnyLengthAgree) {
     EXPECT_LE((a[i] - b[i]).abs().max().item<double>(), 1e-12) << i;
 }
 
+// Attention token by token: the same function, and the same gradients.
+TEST_P(NsaOperator, TokenByTokenEqualsTheBatchedForm) {
+  const Case& c = GetParam();
+  const NsaInputs batched = random_nsa_inputs(c.cu.back(), 6, 10);
+  NsaInputs loop = batched;
+  loop.form = NsaForm::PerToken;
+  const NsaLayoutPtr layout = layout_of(c.cu, c.shape);
+  EXPECT_LE(relative_rms(nsa_attention(loop, layout), nsa_attention(batched, layout)), 1e-12);
+  const std::vector<at::Tensor> a = gradients(loop, layout), b = gradients(batched, layout);
+  for (std::size_t i = 0; i < a.size(); ++i)
+    EXPECT_LE((a[i] - b[i]).abs().max().item<double>(), 1e-11) << i;
+}
+
 INSTANTIATE_TEST_SUITE_P(Lengths, NsaOperator, testing::ValuesIn(cases()), [](const auto& row) {
   return std::string(row.param.name) + "_" + std::to_string(row.param.cu.back());
 });
@@ -196,6 +209,11 @@ TEST(Nsa, WrongFormsAreRejected) {
   EXPECT_EQ(leaks(right, one, kSmall), 0);
   const Operator first = assembled(nsa_block_scores, first_value);
   EXPECT_GT(distance_to_loop(first, one, kSmall), 1e-2);
+  const Operator first_token = [](NsaInputs in, const NsaLayoutPtr& layout) {
+    in.form = NsaForm::FirstValue;
+    return nsa_attention(in, layout);
+  };
+  EXPECT_GT(distance_to_loop(first_token, one, kSmall), 1e-2);
   EXPECT_GT(leaks(first, one, kSmall), 0);
   const Operator leaky = assembled(unmasked_scores, nsa_compressed_attention);
   EXPECT_GT(distance_to_loop(leaky, one, kSmall), 1e-2);
