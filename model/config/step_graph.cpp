@@ -4,6 +4,7 @@
 #include <array>
 
 #include "model/config/family_config.h"
+#include "model/config/mla_attention.h"
 
 namespace assay {
 
@@ -50,8 +51,9 @@ std::vector<Need> step_graph_needs() {
          return (c.precision == Precision::Bf16 || c.precision == Precision::Fp8) &&
                 (fits || !layouts_of(c).chunks);
        }},
-      {"attention = packed or varlen: a dense mask is made of each batch",
-       [](const TrainConfig& c) { return c.attention != Attention::MaskDense; }},
+      {"attention = packed or varlen: a dense mask is made of each batch, and without a mask "
+       "documents are cut on the host",
+       packs_segments},
       {"mla_attention other than math: it cuts each batch's documents on the host",
        [](const TrainConfig& c) { return c.mla_attention != MlaAttention::Math; }},
       {"loss_read = never, and with update_pass other than one_pass clip_read = device: the host "

@@ -131,6 +131,16 @@ TEST(Bf16Guard, CountsTheCopiesThatWereMade) {
   }
 }
 
+// The future reaches the past, and nothing else is wrong.
+TEST(Varlen, OnlyCausalityRejectsALevelWithoutTheMask) {
+  TrainConfig reference = small_config(), level = reference;
+  reference.attention = Attention::MaskDense;
+  level.attention = Attention::NoCausalMask;
+  for (const GateResult& gate :
+       run_gates(*optimizations().find("varlen"), reference, level, ragged_batches(reference, 2)))
+    EXPECT_EQ(gate.passed, gate.name != "causality") << gate.name << ": " << gate.detail;
+}
+
 // A broken level must fail its gates: the learning rate differs, the scaler's scale is no power of
 // two.
 TEST(TrainingGates, RejectADifferentUpdate) {

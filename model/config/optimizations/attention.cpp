@@ -45,7 +45,12 @@ std::vector<Optimization> attention_rows() {
                   {"varlen",
                    "the varlen kernel with document ends as cu_seqlens",
                    [](TrainConfig& c) { c.attention = Attention::Varlen; },
-                   "attention/varlen"}},
+                   "attention/varlen"},
+                  {.name = "no_causal_mask",
+                   .summary = "a known bug: every token sees its whole document, the future too",
+                   .apply = [](TrainConfig& c) { c.attention = Attention::NoCausalMask; },
+                   .span = "attention/no_causal_mask",
+                   .wrong = true}},
        .also_compare = {{"packed", "varlen"}},
        .equality = "changing one document leaves every output of the others bit-equal; packed "
                    "= mask_dense and "
@@ -131,7 +136,7 @@ std::vector<Optimization> attention_rows() {
                   true},
                  {"attention = packed or varlen: mask_dense has a mask, which these kernels do "
                   "not take",
-                  [](const TrainConfig& c) { return c.attention != Attention::MaskDense; }},
+                  packs_segments},
                  {"for level cudnn bf16, fp16 or fp8, and head_dim and head_dim + rope_dim "
                   "multiples of 8, at most 128",
                   [](const TrainConfig& c) {
