@@ -24,12 +24,13 @@ std::vector<Need> step_graph_needs() {
   return {
       {"device = cuda: a CPU has no CUDA graphs",
        [](const TrainConfig& c) { return c.device == Device::Cuda; }},
-      {"in family nsa nsa_attention = dense, or nsa_form = batched, nsa_ranges = direct or v2b, "
-       "head_dim 64 or 128 and at most 16 heads in a group, and rows whose blocks fit the kernel "
+      {"in family nsa nsa_attention = dense, or nsa_form = batched, nsa_overlap = product, "
+       "nsa_ranges = direct or v2b, head_dim 64 or 128 and at most 16 heads in a group, and rows "
+       "whose blocks fit the kernel "
        "that selects: the other forms size tensors on the host",
        [](const TrainConfig& c) {
          return !layouts_of(c).blocks ||
-                (c.nsa_form == NsaForm::Batched &&
+                (c.nsa_form == NsaForm::Batched && c.nsa_overlap == NsaOverlap::Product &&
                  (c.nsa_ranges == NsaRanges::Direct || c.nsa_ranges == NsaRanges::V2b) &&
                  (c.head_dim == 64 || c.head_dim == 128) && c.heads / c.kv_groups <= 16 &&
                  fits_selection(c));

@@ -177,8 +177,9 @@ at::Tensor nsa_attention(const NsaInputs& in, const NsaLayoutPtr& layout) {
     return result.out;
   });
   const at::Tensor blocks = spanned("nsa/select", [&] {
-    return fast ? strided_select(q, k_compressed, lse, *layout, in.scale)
-                : nsa_select_blocks(q, k_compressed, *layout, in.scale);
+    return fast && !layout->shape.overlap_pairs
+               ? strided_select(q, k_compressed, lse, *layout, in.scale)
+               : nsa_select_blocks(q, k_compressed, *layout, in.scale);
   });
   const at::Tensor selected = spanned("nsa/selected", [&] {
     return loop

@@ -35,7 +35,8 @@ at::Tensor nsa_block_means_gradient(const at::Tensor& dy, const NsaLayout& layou
 
 // Scores of a chunk's selection blocks: p_cmp M (eq. 9) summed over the heads of each group (eq.
 // 10). q [T, H, D], k_compressed [Nc, G, D], `index`: of the chunk in layout's lists -> [G,
-// queries, blocks of selection_chunks[index]] in the compute type. No gradient.
+// queries, blocks of selection_chunks[index]] in the compute type. No gradient. A product with M,
+// or with shape.overlap_pairs a sum over its cells that are not 0.
 at::Tensor nsa_block_scores(const at::Tensor& q,
                             const at::Tensor& k_compressed,
                             const NsaLayout& layout,

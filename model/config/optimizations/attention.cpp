@@ -171,7 +171,8 @@ std::vector<Optimization> attention_rows() {
                            ((c.precision == Precision::Bf16 || c.precision == Precision::Fp8) &&
                             c.head_dim == 64 && c.nsa_gate_dim <= 32);
                   }},
-                 {"for level fused nsa_form = batched: its kernels have one form",
+                 {"for level fused nsa_form = batched and nsa_overlap = product: its kernels have "
+                  "one form",
                   [](const TrainConfig& c) {
                     return c.nsa_inputs != NsaInputForm::Fused || !needs_nsa_operators(c);
                   }}},
@@ -202,6 +203,33 @@ std::vector<Optimization> attention_rows() {
        .family = "nsa",
        .needs = {{"nsa_attention = nsa, or there are no branches",
                   [](const TrainConfig& c) { return c.nsa_attention == NsaAttention::Nsa; }}}},
+      {.name = "nsa_overlap",
+       .summary = "scores of compressed blocks become those of selection blocks by a product with "
+                  "the dense matrix of their overlap",
+       .equivalence = Equivalence::Math,
+       .unit = Unit::TrainStep,
+       .on_tiny = "pattern=N",
+       .on_cuda = "precision=fp32",
+       .gates = {Gate::SameFunction, Gate::Documents},
+       .levels = {{"scatter",
+                   "pairs of blocks that share tokens in coordinate form: gathered, weighted, and "
+                   "added by index",
+                   [](TrainConfig& c) { c.nsa_overlap = NsaOverlap::Scatter; },
+                   "nsa_overlap/scatter"},
+                  {"product",
+                   "one product with the overlap, mostly zeros",
+                   [](TrainConfig& c) { c.nsa_overlap = NsaOverlap::Product; },
+                   "nsa_overlap/product"}},
+       .equality = "logits and gradients within rounding; a changed document leaves all others "
+                   "bit-equal; documents packed equal documents alone",
+       .family = "nsa",
+       .needs = {{"nsa_attention = nsa, or no block is selected",
+                  [](const TrainConfig& c) { return c.nsa_attention == NsaAttention::Nsa; }},
+                 {"on a GPU precision = fp32: in 16 bits the kernel that selects adds up the "
+                  "scores by itself",
+                  [](const TrainConfig& c) {
+                    return c.device == Device::Cpu || c.precision == Precision::Fp32;
+                  }}}},
       {.name = "nsa_ranges",
        .summary = "selected blocks of native sparse attention become token ranges, or reach "
                   "the kernel as they are",

@@ -41,6 +41,11 @@ TEST_F(PlanRefusals, ACellWithoutWhatItsOptimizationSwitchesIsRefused) {
               test::names("cell 'f':", "'nsa_form' needs nsa_attention"));
   EXPECT_THAT(problem(form + "set = { nsa_ranges = \"v2a\" }\n"),
               test::names("nsa_ranges", "direct"));
+  const std::string overlap = kHead + "[base]\nfamily = \"nsa\"\npreset = \"tiny\"\n[[cell]]\n"
+                                      "name = \"o\"\noptimization = \"nsa_overlap\"\n";
+  EXPECT_EQ(problem(overlap), "");
+  EXPECT_THAT(problem(overlap + "set = { device = \"cuda\", precision = \"bf16\" }\n"),
+              test::names("cell 'o':", "'nsa_overlap' needs", "precision = fp32"));
   const std::string ema = kHead + "[base]\npreset = \"tiny\"\n[[cell]]\nname = \"e\"\n"
                                   "optimization = \"ema_swap\"\n";
   EXPECT_EQ(problem(ema), "");
