@@ -33,7 +33,8 @@ NsaShape nsa_shape(const TrainConfig& c) {
 }
 
 bool needs_nsa_operators(const TrainConfig& c) {
-  return c.nsa_form != NsaForm::Batched || c.nsa_overlap != NsaOverlap::Product;
+  return c.nsa_form != NsaForm::Batched || c.nsa_overlap != NsaOverlap::Product ||
+         c.nsa_stats != NsaStats::Off;
 }
 
 NsaKeys nsa_keys(const NsaShape& shape, std::int64_t length) {

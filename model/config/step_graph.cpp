@@ -57,10 +57,10 @@ std::vector<Need> step_graph_needs() {
        packs_segments},
       {"mla_attention other than math: it cuts each batch's documents on the host",
        [](const TrainConfig& c) { return c.mla_attention != MlaAttention::Math; }},
-      {"loss_read = never, and with update_pass other than one_pass clip_read = device: the host "
-       "reads nothing in a graph",
+      {"loss_read = never, nsa_stats = off, and with update_pass other than one_pass clip_read = "
+       "device: the host reads nothing in a graph",
        [](const TrainConfig& c) {
-         return c.loss_read == LossRead::Never &&
+         return c.loss_read == LossRead::Never && c.nsa_stats == NsaStats::Off &&
                 (c.update_pass == UpdatePass::OnePass || c.clip_read == ClipRead::Device);
        }},
       {"no planted wait: the host chooses its length in every step",

@@ -150,6 +150,14 @@ at::Tensor nsa_mix(const std::array<at::Tensor, 3>& branches, const at::Tensor& 
   return sum.flatten(1, 2).to(branches[0].scalar_type());
 }
 
+NsaStatistics read_nsa_statistics(const at::Tensor& gates, const at::Tensor& blocks) {
+  const at::Tensor counts = blocks.ge(0).sum(-1).to(at::kDouble).mean().view(1);
+  const at::Tensor host =
+      at::cat({gates.detach().to(at::kDouble).flatten(0, 1).mean(0), counts}).to(at::kCPU);
+  const double* values = host.const_data_ptr<double>();
+  return {{values[0], values[1], values[2]}, values[3]};
+}
+
 at::Tensor nsa_attention(const NsaInputs& in, const NsaLayoutPtr& layout) {
   const auto spanned = [](const char* name, const auto& run) {
     const Span span(name);
@@ -190,6 +198,7 @@ at::Tensor nsa_attention(const NsaInputs& in, const NsaLayoutPtr& layout) {
     return (loop ? nsa_window_per_token
                  : nsa_window_attention)(q, in.k_win, in.v_win, layout, in.scale);
   });
+  if (in.read_statistics) (void)read_nsa_statistics(in.gates, blocks);
   return nsa_mix({compressed, selected, window}, in.gates);
 }
 

@@ -84,6 +84,14 @@ at::Tensor nsa_window_attention(const at::Tensor& q,
 // the order compressed, selected, window.
 at::Tensor nsa_mix(const std::array<at::Tensor, 3>& branches, const at::Tensor& gates);
 
+// Means over tokens and groups, read by the host: the gate of each branch, and how many blocks a
+// query selects. Waits for the device. blocks as of nsa_select_blocks.
+struct NsaStatistics {
+  std::array<double, 3> gates{};
+  double selected_blocks = 0;
+};
+NsaStatistics read_nsa_statistics(const at::Tensor& gates, const at::Tensor& blocks);
+
 struct NsaInputs {
   at::Tensor q;                   // [T, H, D], rotated
   at::Tensor k_cmp, k_sel, k_win; // [T, G, D], rotated
@@ -92,6 +100,7 @@ struct NsaInputs {
   double scale = 1;               // of the scores, 1/sqrt(D)
   NsaRanges ranges = NsaRanges::Direct;
   NsaForm form = NsaForm::Batched;
+  bool read_statistics = false; // after the branches, as a print of them does
 };
 
 // All of the above: [T, H, D]. NsaForm::PerToken: the branches of nsa_per_token.h. Opens spans

@@ -171,8 +171,8 @@ std::vector<Optimization> attention_rows() {
                            ((c.precision == Precision::Bf16 || c.precision == Precision::Fp8) &&
                             c.head_dim == 64 && c.nsa_gate_dim <= 32);
                   }},
-                 {"for level fused nsa_form = batched and nsa_overlap = product: its kernels have "
-                  "one form",
+                 {"for level fused nsa_form = batched, nsa_overlap = product and nsa_stats = off: "
+                  "its kernels have one form",
                   [](const TrainConfig& c) {
                     return c.nsa_inputs != NsaInputForm::Fused || !needs_nsa_operators(c);
                   }}},
@@ -230,6 +230,32 @@ std::vector<Optimization> attention_rows() {
                   [](const TrainConfig& c) {
                     return c.device == Device::Cpu || c.precision == Precision::Fp32;
                   }}}},
+      {.name = "nsa_stats",
+       .summary = "steps in which the host reads no statistics of the branches",
+       .equivalence = Equivalence::Bitwise,
+       .unit = Unit::TrainStep,
+       .on_tiny = "batch_rows=1",
+       .gates = {Gate::Training},
+       .levels = {{"every_step",
+                   "the host reads the mean gate of each branch and the mean count of selected "
+                   "blocks, in every layer",
+                   [](TrainConfig& c) { c.nsa_stats = NsaStats::EveryStep; },
+                   "nsa_stats/every_step"},
+                  {"every50",
+                   "the same in every 50th step",
+                   [](TrainConfig& c) { c.nsa_stats = NsaStats::Every50; },
+                   "nsa_stats/every50"},
+                  {"off",
+                   "nothing is read",
+                   [](TrainConfig& c) { c.nsa_stats = NsaStats::Off; },
+                   "nsa_stats/off"}},
+       .equality = "loss and weights bit-equal after several steps, or within the reference's own "
+                   "noise",
+       .family = "nsa",
+       .needs = {{"nsa_attention = nsa, or there are no branches",
+                  [](const TrainConfig& c) { return c.nsa_attention == NsaAttention::Nsa; }},
+                 {"step_graph = off: the host reads nothing in a graph",
+                  [](const TrainConfig& c) { return c.step_graph == StepGraph::Off; }}}},
       {.name = "nsa_ranges",
        .summary = "selected blocks of native sparse attention become token ranges, or reach "
                   "the kernel as they are",

@@ -46,6 +46,11 @@ TEST_F(PlanRefusals, ACellWithoutWhatItsOptimizationSwitchesIsRefused) {
   EXPECT_EQ(problem(overlap), "");
   EXPECT_THAT(problem(overlap + "set = { device = \"cuda\", precision = \"bf16\" }\n"),
               test::names("cell 'o':", "'nsa_overlap' needs", "precision = fp32"));
+  const std::string stats = kHead + "[base]\nfamily = \"nsa\"\npreset = \"tiny\"\n[[cell]]\n"
+                                    "name = \"s\"\noptimization = \"nsa_stats\"\n";
+  EXPECT_EQ(problem(stats), "");
+  EXPECT_THAT(problem(stats + "set = { nsa_attention = \"dense\" }\n"),
+              test::names("cell 's':", "'nsa_stats' needs nsa_attention"));
   const std::string ema = kHead + "[base]\npreset = \"tiny\"\n[[cell]]\nname = \"e\"\n"
                                   "optimization = \"ema_swap\"\n";
   EXPECT_EQ(problem(ema), "");
