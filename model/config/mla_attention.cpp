@@ -42,15 +42,21 @@ Result<bool> check_cudnn(const TrainConfig& c) {
 
 } // namespace
 
+bool packs_segments(const TrainConfig& c) {
+  return c.attention == Attention::Packed || c.attention == Attention::Varlen;
+}
+
 bool fits_cudnn(const TrainConfig& c) {
   return c.precision != Precision::Fp32 && fits_cudnn_widths(c);
 }
 
 Result<bool> check_mla_attention(const TrainConfig& c) {
   if (c.mla_attention == MlaAttention::FlashPadded) return true;
-  if (c.attention == Attention::MaskDense)
-    return fail("key 'mla_attention' must be flash_padded with attention = mask_dense, whose mask "
-                "the other choices do not take: set attention to packed or varlen");
+  if (!packs_segments(c))
+    return fail(
+        "key 'mla_attention' must be flash_padded with attention = {}, whose mask the other "
+        "choices do not take: set attention to packed or varlen",
+        c.attention == Attention::MaskDense ? "mask_dense" : "no_causal_mask");
   if (c.mla_attention == MlaAttention::Math) return true;
   const bool cudnn = c.mla_attention == MlaAttention::Cudnn;
   if (c.device != Device::Cuda)

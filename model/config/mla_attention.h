@@ -8,6 +8,9 @@ namespace assay {
 
 Result<bool> check_mla_attention(const TrainConfig& config);
 
+// Whether attention = packed or varlen, which kernels with cu_seqlens compute.
+bool packs_segments(const TrainConfig& config);
+
 // Whether cuDNN's kernels take precision and widths.
 bool fits_cudnn(const TrainConfig& config);
 

@@ -24,7 +24,17 @@ QueryKeys keys_of(const NsaShape& shape, std::int64_t t) {
 } // namespace
 
 NsaShape nsa_shape(const TrainConfig& c) {
-  return {c.nsa_block, c.nsa_stride, c.nsa_select_block, c.nsa_select_count, c.nsa_window};
+  return {c.nsa_block,
+          c.nsa_stride,
+          c.nsa_select_block,
+          c.nsa_select_count,
+          c.nsa_window,
+          c.nsa_overlap == NsaOverlap::Scatter};
+}
+
+bool needs_nsa_operators(const TrainConfig& c) {
+  return c.nsa_form != NsaForm::Batched || c.nsa_overlap != NsaOverlap::Product ||
+         c.nsa_stats != NsaStats::Off;
 }
 
 NsaKeys nsa_keys(const NsaShape& shape, std::int64_t length) {

@@ -16,6 +16,7 @@ struct NsaShape {
   std::int64_t select_block = 0; // l': tokens of a selected block
   std::int64_t select_count = 0; // n: blocks that a query selects, forced ones included
   std::int64_t window = 0;       // w: tokens of the sliding window, the query's own included
+  bool overlap_pairs = false;    // nsa_overlap = scatter: layouts list the pairs of blocks
 };
 
 // Blocks that are always among the selected: the document's first, the query's own and the one
@@ -23,6 +24,10 @@ struct NsaShape {
 constexpr std::int64_t kNsaForcedBlocks = 3;
 
 NsaShape nsa_shape(const TrainConfig& config);
+
+// Whether a key asks for what only the operators around the branches have, not `nsa_inputs =
+// fused`.
+bool needs_nsa_operators(const TrainConfig& config);
 
 // Keys that a query reads, by branch: means over the queries of one document of `length` tokens.
 // Dense causal attention reads (length + 1) / 2.

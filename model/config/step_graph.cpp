@@ -4,6 +4,7 @@
 #include <array>
 
 #include "model/config/family_config.h"
+#include "model/config/mla_attention.h"
 
 namespace assay {
 
@@ -23,12 +24,14 @@ std::vector<Need> step_graph_needs() {
   return {
       {"device = cuda: a CPU has no CUDA graphs",
        [](const TrainConfig& c) { return c.device == Device::Cuda; }},
-      {"in family nsa nsa_attention = dense, or nsa_ranges = direct or v2b, head_dim 64 or 128 and "
-       "at most 16 heads in a group, and rows whose blocks fit the kernel that selects: the other "
-       "forms size tensors on the host",
+      {"in family nsa nsa_attention = dense, or nsa_form = batched, nsa_overlap = product, "
+       "nsa_ranges = direct or v2b, head_dim 64 or 128 and at most 16 heads in a group, and rows "
+       "whose blocks fit the kernel "
+       "that selects: the other forms size tensors on the host",
        [](const TrainConfig& c) {
          return !layouts_of(c).blocks ||
-                ((c.nsa_ranges == NsaRanges::Direct || c.nsa_ranges == NsaRanges::V2b) &&
+                (c.nsa_form == NsaForm::Batched && c.nsa_overlap == NsaOverlap::Product &&
+                 (c.nsa_ranges == NsaRanges::Direct || c.nsa_ranges == NsaRanges::V2b) &&
                  (c.head_dim == 64 || c.head_dim == 128) && c.heads / c.kv_groups <= 16 &&
                  fits_selection(c));
        }},
@@ -49,14 +52,15 @@ std::vector<Need> step_graph_needs() {
          return (c.precision == Precision::Bf16 || c.precision == Precision::Fp8) &&
                 (fits || !layouts_of(c).chunks);
        }},
-      {"attention = packed or varlen: a dense mask is made of each batch",
-       [](const TrainConfig& c) { return c.attention != Attention::MaskDense; }},
+      {"attention = packed or varlen: a dense mask is made of each batch, and without a mask "
+       "documents are cut on the host",
+       packs_segments},
       {"mla_attention other than math: it cuts each batch's documents on the host",
        [](const TrainConfig& c) { return c.mla_attention != MlaAttention::Math; }},
-      {"loss_read = never, and with update_pass other than one_pass clip_read = device: the host "
-       "reads nothing in a graph",
+      {"loss_read = never, nsa_stats = off, and with update_pass other than one_pass clip_read = "
+       "device: the host reads nothing in a graph",
        [](const TrainConfig& c) {
-         return c.loss_read == LossRead::Never &&
+         return c.loss_read == LossRead::Never && c.nsa_stats == NsaStats::Off &&
                 (c.update_pass == UpdatePass::OnePass || c.clip_read == ClipRead::Device);
        }},
       {"no planted wait: the host chooses its length in every step",

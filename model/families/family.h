@@ -49,7 +49,8 @@ private:
 class Model {
 public:
   virtual ~Model() = default;
-  // Logits [B*T, vocab_size] of a prepared batch. Documents are isolated with Varlen only; the
+  // Logits [B*T, vocab_size] of a prepared batch. Documents are isolated by the paths that
+  // isolates_documents() names; the
   // other paths let the documents of a row see each other, in every layer.
   virtual at::Tensor forward(const Batch& batch, Attention path) const = 0;
   // Mean loss of the batch's tokens, nats, fp32, 0-dim. `gradient`: what the backward pass, if one

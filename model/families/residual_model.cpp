@@ -11,6 +11,7 @@
 #include "model/config/family_config.h"
 #include "model/families/init.h"
 #include "model/layers/add_norm.h"
+#include "model/layers/attention/attention.h"
 #include "model/layers/autocast.h"
 #include "model/layers/fp8/fp8_linear.h"
 #include "model/layers/gelu.h"
@@ -113,7 +114,7 @@ public:
 private:
   // What the head takes: [T, d_model].
   at::Tensor hidden(const Batch& batch, Attention path) const {
-    const Segments& segments = path == Attention::Varlen ? batch.documents : batch.rows;
+    const Segments& segments = isolates_documents(path) ? batch.documents : batch.rows;
     at::Tensor x = embedded(batch.tokens.view(-1), segments);
     at::Tensor branch; // what the last layer adds to x
     for (const Block& block : blocks_) {

@@ -1,5 +1,7 @@
 #include "model/families/sparse_attention.h"
 
+#include <ATen/core/grad_mode.h>
+
 #include <cmath>
 #include <vector>
 
@@ -20,6 +22,7 @@ SparseAttention::SparseAttention(ParameterFactory& make,
                                  const TrainConfig& config)
     : heads_(config.heads), groups_(config.kv_groups), head_dim_(config.head_dim),
       dense_(config.nsa_attention == NsaAttention::Dense), ranges_(config.nsa_ranges),
+      form_(config.nsa_form), stats_(config.nsa_stats), accumulate_(config.accumulate),
       inputs_(config.nsa_inputs), scale_(1.0 / std::sqrt(static_cast<double>(config.head_dim))) {
   const std::int64_t d = config.d_model, inner = heads_ * head_dim_;
   const std::int64_t kv = (dense_ ? 2 : 6) * groups_ * head_dim_;
@@ -44,6 +47,19 @@ at::Tensor SparseAttention::gates(const at::Tensor& q) const {
   return logits.to(wide_type(logits)).softmax(-1);
 }
 
+// A step's last micro-batch reads. Passes without gradients belong to no step.
+bool SparseAttention::reads_statistics() const {
+  if (stats_ == NsaStats::Off) {
+    count("nsa_stats/off");
+    return false;
+  }
+  const bool every_step = stats_ == NsaStats::EveryStep;
+  const std::int64_t period = accumulate_ * (every_step ? 1 : 50);
+  const bool reads = at::GradMode::is_enabled() && ++training_passes_ % period == 0;
+  count(every_step ? "nsa_stats/every_step" : "nsa_stats/every50", reads ? 1 : 0);
+  return reads;
+}
+
 // kv [T, 6, G, D]
 at::Tensor
 SparseAttention::sparse(const at::Tensor& q, const at::Tensor& kv, const Segments& segments) const {
@@ -63,7 +79,9 @@ SparseAttention::sparse(const at::Tensor& q, const at::Tensor& kv, const Segment
                         .v_win = v[2],
                         .gates = gates(q),
                         .scale = scale_,
-                        .ranges = ranges_},
+                        .ranges = ranges_,
+                        .form = form_,
+                        .read_statistics = reads_statistics()},
                        segments.sparse);
 }
 

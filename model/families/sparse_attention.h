@@ -23,11 +23,16 @@ private:
   at::Tensor sparse(const at::Tensor& q, const at::Tensor& kv, const Segments& segments) const;
   at::Tensor
   dense(const at::Tensor& q, const at::Tensor& kv, const Segments& segments, Attention path) const;
+  bool reads_statistics() const;               // in this forward pass of a training
   at::Tensor gates(const at::Tensor& q) const; // [T, H, D] -> [T, G, 3]
 
   std::int64_t heads_, groups_, head_dim_;
   bool dense_;
   NsaRanges ranges_;
+  NsaForm form_;
+  NsaStats stats_;
+  std::int64_t accumulate_;
+  mutable std::int64_t training_passes_ = 0; // counted with nsa_stats other than off
   NsaInputForm inputs_;
   double scale_;
   at::Tensor

@@ -10,6 +10,7 @@
 #include "core/result.h"
 #include "model/ddp/process_group.h"
 #include "model/gates/gate_parts.h"
+#include "model/layers/attention/attention.h"
 #include "model/layers/delta_rule/gated_delta_rule.h"
 #include "model/layout/segments.h"
 #include "model/nsa/nsa.h"
@@ -273,7 +274,7 @@ std::vector<GateResult> varlen_gates(const TrainConfig& given_reference,
   Trainer trainer(level);
   const LogitsFunction logits = [&](const Batch& b) { return trainer.logits(b, level.attention); };
   std::vector<GateResult> gates;
-  if (level.attention == Attention::Varlen) {
+  if (isolates_documents(level.attention)) {
     gates.push_back(isolation_gate(logits, batch, batch.documents, level.vocab_size));
     gates.push_back(per_document_gate(logits, batch, level));
   } else {

@@ -140,6 +140,21 @@ void fill_overlap(NsaLayout& layout, const std::vector<Document>& documents, at:
   layout.overlap = overlap.to(device);
 }
 
+// Of the filled overlap.
+void fill_pairs(NsaLayout& layout) {
+  const at::Tensor by_selection = layout.overlap.cpu().t();
+  const std::vector<at::Tensor> cells = by_selection.nonzero().unbind(1);
+  const at::Device device = layout.overlap.device();
+  layout.pair_selection = cells[0].contiguous().to(device);
+  layout.pair_compressed = cells[1].contiguous().to(device);
+  layout.pair_weight = by_selection.index({cells[0], cells[1]}).to(device);
+  const at::Tensor counts = by_selection.ne(0).sum(1).contiguous();
+  layout.pair_begin.assign(1, 0);
+  for (std::int64_t j = 0; j < layout.selection_blocks; ++j)
+    layout.pair_begin.push_back(layout.pair_begin.back() +
+                                counts.const_data_ptr<std::int64_t>()[j]);
+}
+
 } // namespace
 
 NsaLayout
@@ -172,6 +187,7 @@ make_nsa_layout(const Segments& borders, const NsaShape& shape, std::int64_t que
   layout.window_chunks = make_chunks(n.window_first, n.window_end, query_chunk);
   fill_compressed(layout, documents, device);
   fill_overlap(layout, documents, device);
+  if (shape.overlap_pairs) fill_pairs(layout);
   fill_strided(layout, documents, device);
   return layout;
 }

@@ -41,6 +41,11 @@ struct NsaLayout {
   // 0 <= m < l'/d, 0 <= n < l/d have i = (l'/d) j + m - n. That is the tokens which compressed
   // block i and selection block j share, over d.
   at::Tensor overlap;
+  // With shape.overlap_pairs: M's cells that are not 0, by selection block and then compressed
+  // block, int64 [P] each and fp32 [P]; those of selection block j begin at pair_begin[j], Ns + 1
+  // numbers on the host.
+  at::Tensor pair_compressed, pair_selection, pair_weight;
+  std::vector<std::int64_t> pair_begin;
 
   // Queries are taken in chunks, so that scores are never held for all pairs; of each chunk's
   // queries the widest range of compressed blocks, selection blocks and tokens of the window that

@@ -11,6 +11,7 @@
 #include "model/layers/attention/chunked_attention.h"
 #include "model/layers/attention/varlen_attention.h"
 #include "model/layers/autograd_holder.h"
+#include "model/nsa/nsa_per_token.h"
 #include "model/nsa/nsa_ranges.h"
 #include "model/nsa/nsa_strided.h"
 #include "model/nsa/selected_attention.h"
@@ -42,6 +43,24 @@ at::Tensor attend(const at::Tensor& q,
   const auto plan =
       std::make_shared<const ChunkedAttention>(ChunkedAttention{chunks, std::move(visible), scale});
   return chunked_attention(q, k, v, plan);
+}
+
+const char* form_counter(NsaForm form) {
+  switch (form) {
+  case NsaForm::PerToken:
+    return "nsa_form/per_token";
+  case NsaForm::Batched:
+    return "nsa_form/batched";
+  case NsaForm::FirstValue:
+    return "nsa_form/first_value";
+  }
+  internal_error("unknown form of sparse attention");
+}
+
+// A known bug: the value of a block's first token stands for the block.
+at::Tensor first_values(const at::Tensor& v, const NsaLayout& layout) {
+  return v.index_select(
+      0, layout.block_tokens.view({layout.compressed_blocks, layout.shape.block}).select(1, 0));
 }
 
 } // namespace
@@ -131,42 +150,56 @@ at::Tensor nsa_mix(const std::array<at::Tensor, 3>& branches, const at::Tensor& 
   return sum.flatten(1, 2).to(branches[0].scalar_type());
 }
 
+NsaStatistics read_nsa_statistics(const at::Tensor& gates, const at::Tensor& blocks) {
+  const at::Tensor counts = blocks.ge(0).sum(-1).to(at::kDouble).mean().view(1);
+  const at::Tensor host =
+      at::cat({gates.detach().to(at::kDouble).flatten(0, 1).mean(0), counts}).to(at::kCPU);
+  const double* values = host.const_data_ptr<double>();
+  return {{values[0], values[1], values[2]}, values[3]};
+}
+
 at::Tensor nsa_attention(const NsaInputs& in, const NsaLayoutPtr& layout) {
   const auto spanned = [](const char* name, const auto& run) {
     const Span span(name);
     return run();
   };
+  count(form_counter(in.form));
+  const bool loop = in.form == NsaForm::PerToken;
   at::Tensor k_compressed, v_compressed;
   {
     const Span span("nsa/compress");
     k_compressed = nsa_compress(in.k_cmp, layout);
-    v_compressed = nsa_compress(in.v_cmp, layout);
+    v_compressed = in.form == NsaForm::FirstValue ? first_values(in.v_cmp, *layout)
+                                                  : nsa_compress(in.v_cmp, layout);
   }
   // Rotation leaves queries and keys in fp32; the 16-bit kernels want the values' type.
-  const bool fast = strided_fits(in.q, v_compressed, *layout);
+  const bool fast = !loop && strided_fits(in.q, v_compressed, *layout);
   const at::Tensor q = fast ? in.q.to(v_compressed.scalar_type()) : in.q;
   if (fast) k_compressed = k_compressed.to(v_compressed.scalar_type());
   at::Tensor lse;
   const at::Tensor compressed = spanned("nsa/compressed", [&] {
+    if (loop) return nsa_compressed_per_token(q, k_compressed, v_compressed, layout, in.scale);
     if (!fast) return nsa_compressed_attention(q, k_compressed, v_compressed, layout, in.scale);
     const VarlenResult result = strided_attention(q, k_compressed, v_compressed, layout, in.scale);
     lse = result.lse;
     return result.out;
   });
   const at::Tensor blocks = spanned("nsa/select", [&] {
-    return fast ? strided_select(q, k_compressed, lse, *layout, in.scale)
-                : nsa_select_blocks(q, k_compressed, *layout, in.scale);
+    return fast && !layout->shape.overlap_pairs
+               ? strided_select(q, k_compressed, lse, *layout, in.scale)
+               : nsa_select_blocks(q, k_compressed, *layout, in.scale);
   });
-  return nsa_mix(
-      {compressed,
-       spanned("nsa/selected",
-               [&] {
-                 return nsa_selected_attention(
-                     q, in.k_sel, in.v_sel, blocks, layout, in.scale, in.ranges);
-               }),
-       spanned("nsa/window",
-               [&] { return nsa_window_attention(q, in.k_win, in.v_win, layout, in.scale); })},
-      in.gates);
+  const at::Tensor selected = spanned("nsa/selected", [&] {
+    return loop
+               ? nsa_selected_per_token(q, in.k_sel, in.v_sel, blocks, layout, in.scale)
+               : nsa_selected_attention(q, in.k_sel, in.v_sel, blocks, layout, in.scale, in.ranges);
+  });
+  const at::Tensor window = spanned("nsa/window", [&] {
+    return (loop ? nsa_window_per_token
+                 : nsa_window_attention)(q, in.k_win, in.v_win, layout, in.scale);
+  });
+  if (in.read_statistics) (void)read_nsa_statistics(in.gates, blocks);
+  return nsa_mix({compressed, selected, window}, in.gates);
 }
 
 } // namespace assay

@@ -35,7 +35,8 @@ at::Tensor nsa_block_means_gradient(const at::Tensor& dy, const NsaLayout& layou
 
 // Scores of a chunk's selection blocks: p_cmp M (eq. 9) summed over the heads of each group (eq.
 // 10). q [T, H, D], k_compressed [Nc, G, D], `index`: of the chunk in layout's lists -> [G,
-// queries, blocks of selection_chunks[index]] in the compute type. No gradient.
+// queries, blocks of selection_chunks[index]] in the compute type. No gradient. A product with M,
+// or with shape.overlap_pairs a sum over its cells that are not 0.
 at::Tensor nsa_block_scores(const at::Tensor& q,
                             const at::Tensor& k_compressed,
                             const NsaLayout& layout,
@@ -83,6 +84,14 @@ at::Tensor nsa_window_attention(const at::Tensor& q,
 // the order compressed, selected, window.
 at::Tensor nsa_mix(const std::array<at::Tensor, 3>& branches, const at::Tensor& gates);
 
+// Means over tokens and groups, read by the host: the gate of each branch, and how many blocks a
+// query selects. Waits for the device. blocks as of nsa_select_blocks.
+struct NsaStatistics {
+  std::array<double, 3> gates{};
+  double selected_blocks = 0;
+};
+NsaStatistics read_nsa_statistics(const at::Tensor& gates, const at::Tensor& blocks);
+
 struct NsaInputs {
   at::Tensor q;                   // [T, H, D], rotated
   at::Tensor k_cmp, k_sel, k_win; // [T, G, D], rotated
@@ -90,10 +99,12 @@ struct NsaInputs {
   at::Tensor gates;               // [T, G, 3]
   double scale = 1;               // of the scores, 1/sqrt(D)
   NsaRanges ranges = NsaRanges::Direct;
+  NsaForm form = NsaForm::Batched;
+  bool read_statistics = false; // after the branches, as a print of them does
 };
 
-// All of the above: [T, H, D]. Opens spans "nsa/compress", "nsa/select", "nsa/compressed",
-// "nsa/selected", "nsa/window".
+// All of the above: [T, H, D]. NsaForm::PerToken: the branches of nsa_per_token.h. Opens spans
+// "nsa/compress", "nsa/select", "nsa/compressed", "nsa/selected", "nsa/window".
 at::Tensor nsa_attention(const NsaInputs& in, const NsaLayoutPtr& layout);
 
 } // namespace assay

@@ -4,11 +4,33 @@
 #include <limits>
 #include <vector>
 
+#include "core/span.h"
 #include "model/layers/attention/chunked_attention.h"
 #include "model/layers/autocast.h"
 #include "model/nsa/nsa.h"
 
 namespace assay {
+
+namespace {
+
+// p [G, queries, keys] of the chunk -> [G, queries, blocks]. The cells of compressed blocks that no
+// query of the chunk sees add the 0 of a column behind the others.
+at::Tensor scatter_overlap(const at::Tensor& p,
+                           const NsaLayout& layout,
+                           const QueryChunk& keys,
+                           const QueryChunk& blocks) {
+  count("nsa_overlap/scatter");
+  const std::int64_t first = layout.pair_begin[static_cast<std::size_t>(blocks.key_begin)],
+                     pairs = layout.pair_begin[static_cast<std::size_t>(blocks.key_end)] - first;
+  const auto part = [&](const at::Tensor& x) { return x.narrow(0, first, pairs); };
+  const at::Tensor from = (part(layout.pair_compressed) - keys.key_begin).clamp_max_(keys.keys());
+  const at::Tensor weighted =
+      at::constant_pad_nd(p, {0, 1}).index_select(2, from) * part(layout.pair_weight);
+  return at::zeros({p.size(0), p.size(1), blocks.keys()}, p.options())
+      .index_add_(2, part(layout.pair_selection) - blocks.key_begin, weighted);
+}
+
+} // namespace
 
 at::Tensor nsa_block_scores(const at::Tensor& q,
                             const at::Tensor& k_compressed,
@@ -21,10 +43,13 @@ at::Tensor nsa_block_scores(const at::Tensor& q,
                    &blocks = layout.selection_chunks[index];
   const at::Tensor p =
       chunk_probabilities(q, k_compressed, keys, layout.compressed.visible(keys), scale);
+  const at::Tensor summed = p.sum(1); // M is the same for every head
+  if (layout.shape.overlap_pairs) return scatter_overlap(summed, layout, keys, blocks);
+  count("nsa_overlap/product");
   const at::Tensor overlap = layout.overlap.narrow(0, keys.key_begin, keys.keys())
                                  .narrow(1, blocks.key_begin, blocks.keys())
                                  .to(p.scalar_type());
-  return at::matmul(p.sum(1), overlap); // M is the same for every head: sum first
+  return at::matmul(summed, overlap);
 }
 
 at::Tensor nsa_top_blocks(const at::Tensor& scores, const NsaLayout& layout, std::size_t index) {

@@ -108,6 +108,10 @@ TEST(StepGraph, RefusesByNameWhatACaptureCannotContain) {
   const auto sparse = [](TrainConfig& c) { c.family = "nsa"; };
   EXPECT_EQ(refusal(sparse), "");
   expect(refusal([&](TrainConfig& c) { sparse(c), c.nsa_ranges = NsaRanges::V2a; }), "nsa_ranges");
+  expect(refusal([&](TrainConfig& c) { sparse(c), c.nsa_form = NsaForm::PerToken; }), "nsa_form");
+  expect(refusal([&](TrainConfig& c) { sparse(c), c.nsa_overlap = NsaOverlap::Scatter; }),
+         "nsa_overlap");
+  expect(refusal([&](TrainConfig& c) { sparse(c), c.nsa_stats = NsaStats::Every50; }), "nsa_stats");
   expect(refusal([&](TrainConfig& c) { sparse(c), c.head_dim = 32; }), "head_dim 64 or 128");
   expect(refusal([&](TrainConfig& c) { sparse(c), c.heads = 34; }), "16 heads in a group");
   expect(refusal([&](TrainConfig& c) { sparse(c), c.seq_len = 1 << 17; }), "kernel that selects");

@@ -2,6 +2,7 @@
 // attention.
 #include "model/config/family_config.h"
 #include "model/config/mla_attention.h"
+#include "model/config/nsa_shape.h"
 #include "model/config/optimizations/rows.h"
 
 namespace assay {
@@ -44,7 +45,12 @@ std::vector<Optimization> attention_rows() {
                   {"varlen",
                    "the varlen kernel with document ends as cu_seqlens",
                    [](TrainConfig& c) { c.attention = Attention::Varlen; },
-                   "attention/varlen"}},
+                   "attention/varlen"},
+                  {.name = "no_causal_mask",
+                   .summary = "a known bug: every token sees its whole document, the future too",
+                   .apply = [](TrainConfig& c) { c.attention = Attention::NoCausalMask; },
+                   .span = "attention/no_causal_mask",
+                   .wrong = true}},
        .also_compare = {{"packed", "varlen"}},
        .equality = "changing one document leaves every output of the others bit-equal; packed "
                    "= mask_dense and "
@@ -130,7 +136,7 @@ std::vector<Optimization> attention_rows() {
                   true},
                  {"attention = packed or varlen: mask_dense has a mask, which these kernels do "
                   "not take",
-                  [](const TrainConfig& c) { return c.attention != Attention::MaskDense; }},
+                  packs_segments},
                  {"for level cudnn bf16, fp16 or fp8, and head_dim and head_dim + rope_dim "
                   "multiples of 8, at most 128",
                   [](const TrainConfig& c) {
@@ -215,8 +221,92 @@ std::vector<Optimization> attention_rows() {
                     return c.nsa_inputs != NsaInputForm::Fused || c.device == Device::Cpu ||
                            ((c.precision == Precision::Bf16 || c.precision == Precision::Fp8) &&
                             c.head_dim == 64 && c.nsa_gate_dim <= 32);
+                  }},
+                 {"for level fused nsa_form = batched, nsa_overlap = product and nsa_stats = off: "
+                  "its kernels have one form",
+                  [](const TrainConfig& c) {
+                    return c.nsa_inputs != NsaInputForm::Fused || !needs_nsa_operators(c);
                   }}},
        .fast_default = "fused"},
+      {.name = "nsa_form",
+       .summary = "the branches of native sparse attention take many queries at a time instead of "
+                  "one token after the other",
+       .equivalence = Equivalence::Math,
+       .unit = Unit::TrainStep,
+       .on_tiny = "pattern=N batch_rows=1",
+       .gates = {Gate::SameFunction, Gate::Documents},
+       .levels = {{"per_token",
+                   "a host loop over tokens: gathered keys and values, one softmax a branch",
+                   [](TrainConfig& c) { c.nsa_form = NsaForm::PerToken; },
+                   "nsa_form/per_token"},
+                  {"batched",
+                   "chunks of queries in one product; on a GPU in 16 bits kernels over all of them",
+                   [](TrainConfig& c) { c.nsa_form = NsaForm::Batched; },
+                   "nsa_form/batched"},
+                  {.name = "first_value",
+                   .summary = "a known bug: the value of a compressed block is that of its first "
+                              "token, not the mean",
+                   .apply = [](TrainConfig& c) { c.nsa_form = NsaForm::FirstValue; },
+                   .span = "nsa_form/first_value",
+                   .wrong = true}},
+       .equality = "logits and gradients within rounding; a changed document leaves all others "
+                   "bit-equal; documents packed equal documents alone",
+       .family = "nsa",
+       .needs = {{"nsa_attention = nsa, or there are no branches",
+                  [](const TrainConfig& c) { return c.nsa_attention == NsaAttention::Nsa; }}}},
+      {.name = "nsa_overlap",
+       .summary = "scores of compressed blocks become those of selection blocks by a product with "
+                  "the dense matrix of their overlap",
+       .equivalence = Equivalence::Math,
+       .unit = Unit::TrainStep,
+       .on_tiny = "pattern=N",
+       .on_cuda = "precision=fp32",
+       .gates = {Gate::SameFunction, Gate::Documents},
+       .levels = {{"scatter",
+                   "pairs of blocks that share tokens in coordinate form: gathered, weighted, and "
+                   "added by index",
+                   [](TrainConfig& c) { c.nsa_overlap = NsaOverlap::Scatter; },
+                   "nsa_overlap/scatter"},
+                  {"product",
+                   "one product with the overlap, mostly zeros",
+                   [](TrainConfig& c) { c.nsa_overlap = NsaOverlap::Product; },
+                   "nsa_overlap/product"}},
+       .equality = "logits and gradients within rounding; a changed document leaves all others "
+                   "bit-equal; documents packed equal documents alone",
+       .family = "nsa",
+       .needs = {{"nsa_attention = nsa, or no block is selected",
+                  [](const TrainConfig& c) { return c.nsa_attention == NsaAttention::Nsa; }},
+                 {"on a GPU precision = fp32: in 16 bits the kernel that selects adds up the "
+                  "scores by itself",
+                  [](const TrainConfig& c) {
+                    return c.device == Device::Cpu || c.precision == Precision::Fp32;
+                  }}}},
+      {.name = "nsa_stats",
+       .summary = "steps in which the host reads no statistics of the branches",
+       .equivalence = Equivalence::Bitwise,
+       .unit = Unit::TrainStep,
+       .on_tiny = "batch_rows=1",
+       .gates = {Gate::Training},
+       .levels = {{"every_step",
+                   "the host reads the mean gate of each branch and the mean count of selected "
+                   "blocks, in every layer",
+                   [](TrainConfig& c) { c.nsa_stats = NsaStats::EveryStep; },
+                   "nsa_stats/every_step"},
+                  {"every50",
+                   "the same in every 50th step",
+                   [](TrainConfig& c) { c.nsa_stats = NsaStats::Every50; },
+                   "nsa_stats/every50"},
+                  {"off",
+                   "nothing is read",
+                   [](TrainConfig& c) { c.nsa_stats = NsaStats::Off; },
+                   "nsa_stats/off"}},
+       .equality = "loss and weights bit-equal after several steps, or within the reference's own "
+                   "noise",
+       .family = "nsa",
+       .needs = {{"nsa_attention = nsa, or there are no branches",
+                  [](const TrainConfig& c) { return c.nsa_attention == NsaAttention::Nsa; }},
+                 {"step_graph = off: the host reads nothing in a graph",
+                  [](const TrainConfig& c) { return c.step_graph == StepGraph::Off; }}}},
       {.name = "nsa_ranges",
        .summary = "selected blocks of native sparse attention become token ranges, or reach "
                   "the kernel as they are",

@@ -3,6 +3,7 @@
 #include <ATen/SDPBackend.h>
 
 #include <limits>
+#include <vector>
 
 #include "core/result.h"
 #include "core/span.h"
@@ -51,6 +52,35 @@ at::Tensor dense_mask_attention(const at::Tensor& q,
   return out.transpose(1, 2).reshape({-1, heads, width});
 }
 
+at::Tensor unmasked_attention(const at::Tensor& q,
+                              const at::Tensor& k,
+                              const at::Tensor& v,
+                              const Segments& documents,
+                              double scale) {
+  std::vector<at::Tensor> outputs;
+  for (std::size_t i = 1; i < documents.cu_host.size(); ++i) {
+    const std::int64_t begin = documents.cu_host[i - 1], length = documents.cu_host[i] - begin;
+    const auto part = [&](const at::Tensor& x) { // [1, H, L, D]
+      return x.narrow(0, begin, length).unsqueeze(0).transpose(1, 2);
+    };
+    const at::Tensor out =
+        at::scaled_dot_product_attention(part(q), part(k), part(v), {}, 0.0, false, scale);
+    outputs.push_back(out.transpose(1, 2).squeeze(0));
+  }
+  return at::cat(outputs);
+}
+
+at::Tensor attend_padded(const at::Tensor& q,
+                         const at::Tensor& k,
+                         const at::Tensor& v,
+                         const Segments& segments,
+                         Attention path,
+                         double scale) {
+  if (path == Attention::MaskDense) return dense_mask_attention(q, k, v, segments, scale);
+  if (path == Attention::NoCausalMask) return unmasked_attention(q, k, v, segments, scale);
+  return varlen_attention(q, k, v, segments, scale);
+}
+
 } // namespace
 
 const char* attention_span(Attention path) {
@@ -61,8 +91,14 @@ const char* attention_span(Attention path) {
     return "attention/packed";
   case Attention::Varlen:
     return "attention/varlen";
+  case Attention::NoCausalMask:
+    return "attention/no_causal_mask";
   }
   internal_error("unknown attention path");
+}
+
+bool isolates_documents(Attention path) {
+  return path == Attention::Varlen || path == Attention::NoCausalMask;
 }
 
 at::Tensor causal_attention(const at::Tensor& q,
@@ -74,9 +110,7 @@ at::Tensor causal_attention(const at::Tensor& q,
   const Span span(attention_span(path));
   const std::int64_t width = v.size(2), padding = q.size(2) - width;
   const at::Tensor value = padding > 0 ? at::constant_pad_nd(v, {0, padding}) : v;
-  const at::Tensor out = path == Attention::MaskDense
-                             ? dense_mask_attention(q, k, value, segments, scale)
-                             : varlen_attention(q, k, value, segments, scale);
+  const at::Tensor out = attend_padded(q, k, value, segments, path, scale);
   return padding > 0 ? out.narrow(2, 0, width) : out;
 }
 

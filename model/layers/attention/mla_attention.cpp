@@ -51,7 +51,8 @@ at::Tensor run(const Heads& in,
   const MlaAttention runs = possible(choice, segments, rows);
   const Span span(span_name(runs));
   if (runs == MlaAttention::FlashPadded) return causal_attention(q, k, v, segments, path, scale);
-  if (path == Attention::MaskDense) internal_error("{} takes no dense mask", span_name(runs));
+  if (path == Attention::MaskDense || path == Attention::NoCausalMask)
+    internal_error("{} takes no other mask", span_name(runs));
   const Span path_span(attention_span(path));
   switch (runs) {
   case MlaAttention::Cudnn:

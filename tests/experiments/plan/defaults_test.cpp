@@ -223,6 +223,9 @@ TEST_F(DefaultsTest, AKeyOfAnotherFamilyIsFastInThatFamilyAlone) {
   };
   EXPECT_EQ(inputs("family = \"nsa\"\n"), "fused");
   EXPECT_EQ(inputs(""), "ops");
+  const Plan form =
+      plan("optimization = \"nsa_form\"\n", "precision = \"bf16\"\nfamily = \"nsa\"\n");
+  EXPECT_THAT(note(form), testing::HasSubstr("nsa_inputs stays at ops"));
 }
 
 // Results that were planned with slow defaults are not continued with fast ones.

@@ -34,6 +34,23 @@ TEST_F(PlanRefusals, ACellWithoutWhatItsOptimizationSwitchesIsRefused) {
     EXPECT_THAT(problem(inputs + "set = { " + change + " }\n"),
                 test::names("cell 'i':", "'nsa_inputs' needs", "level fused", "at most 32"))
         << change;
+  const std::string form = kHead + "[base]\nfamily = \"nsa\"\npreset = \"tiny\"\n[[cell]]\n"
+                                   "name = \"f\"\noptimization = \"nsa_form\"\n";
+  EXPECT_EQ(problem(form), "");
+  EXPECT_THAT(problem(form + "set = { nsa_attention = \"dense\" }\n"),
+              test::names("cell 'f':", "'nsa_form' needs nsa_attention"));
+  EXPECT_THAT(problem(form + "set = { nsa_ranges = \"v2a\" }\n"),
+              test::names("nsa_ranges", "direct"));
+  const std::string overlap = kHead + "[base]\nfamily = \"nsa\"\npreset = \"tiny\"\n[[cell]]\n"
+                                      "name = \"o\"\noptimization = \"nsa_overlap\"\n";
+  EXPECT_EQ(problem(overlap), "");
+  EXPECT_THAT(problem(overlap + "set = { device = \"cuda\", precision = \"bf16\" }\n"),
+              test::names("cell 'o':", "'nsa_overlap' needs", "precision = fp32"));
+  const std::string stats = kHead + "[base]\nfamily = \"nsa\"\npreset = \"tiny\"\n[[cell]]\n"
+                                    "name = \"s\"\noptimization = \"nsa_stats\"\n";
+  EXPECT_EQ(problem(stats), "");
+  EXPECT_THAT(problem(stats + "set = { nsa_attention = \"dense\" }\n"),
+              test::names("cell 's':", "'nsa_stats' needs nsa_attention"));
   const std::string ema = kHead + "[base]\npreset = \"tiny\"\n[[cell]]\nname = \"e\"\n"
                                   "optimization = \"ema_swap\"\n";
   EXPECT_EQ(problem(ema), "");

@@ -125,15 +125,19 @@ TEST_P(GpuLevel, PassesItsGatesAndShowsItsSpan) {
     GTEST_SKIP() << resolved.error().message;
   const std::vector<Batch> batches = ragged_batches(reference, 4);
   const std::uint64_t state = global_state_hash();
+  const bool wrong = row.level(level_name)->wrong;
+  bool passed = true;
   for (const GateResult& gate : run_gates(row, reference, level, batches)) {
-    EXPECT_TRUE(gate.passed) << gate.name << ": " << gate.value << " > " << gate.bound << " ("
-                             << gate.detail << ")";
+    passed = passed && gate.passed;
+    EXPECT_TRUE(gate.passed || wrong)
+        << gate.name << ": " << gate.value << " > " << gate.bound << " (" << gate.detail << ")";
     std::printf("    %s %.3g <= %.3g: %s\n",
                 gate.name.c_str(),
                 gate.value,
                 gate.bound,
                 gate.detail.c_str());
   }
+  EXPECT_EQ(passed, !wrong);
   const CodePath seen = record_code_path(row, level, batches);
   EXPECT_EQ(state, global_state_hash());
   const std::string& span = row.level(level_name)->span;

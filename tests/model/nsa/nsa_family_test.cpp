@@ -6,7 +6,9 @@
 #include <nlohmann/json.hpp>
 
 #include "model/config/nsa_shape.h"
+#include "model/gates/code_path.h"
 #include "model/gates/gates.h"
+#include "model/nsa/nsa.h"
 #include "model/training/generate.h"
 #include "tests/model/model_fixture.h"
 
@@ -60,6 +62,14 @@ TEST(NsaConfig, ImpossibleShapesNameTheKey) {
   EXPECT_NE(message("nsa_window", -1).find("'nsa_window'"), std::string::npos);
   EXPECT_NE(message("rope_dim", 16).find("'rope_dim' (16)"), std::string::npos);
   EXPECT_NE(message("head_dim", 7).find("even"), std::string::npos);
+  TrainConfig form = nsa_config();
+  form.nsa_form = NsaForm::PerToken;
+  EXPECT_TRUE(resolve(form));
+  form.nsa_ranges = NsaRanges::V2a;
+  EXPECT_NE(resolve(form).error().message.find("'nsa_ranges' must be direct"), std::string::npos);
+  form.nsa_ranges = NsaRanges::Direct;
+  form.nsa_inputs = NsaInputForm::Fused;
+  EXPECT_NE(resolve(form).error().message.find("'nsa_inputs' must be ops"), std::string::npos);
   EXPECT_NE(message("kv_rank", 8).find("belongs to family deltanet_mla"), std::string::npos);
   TrainConfig config = nsa_config();
   config.pattern = "NG";
@@ -131,6 +141,25 @@ TEST_P(NsaForm, GeneratesDeterministically) {
   const std::vector<std::int64_t> ids = generate(trainer, {1, 2, 3}, sampling);
   EXPECT_EQ(ids, generate(trainer, {1, 2, 3}, sampling));
   EXPECT_EQ(ids.size(), 55U); // longer than seq_len
+}
+
+// Host reads of a step: one a layer, and with every50 none in the first 49.
+TEST(NsaStats, ReadsAsOftenAsTheLevelSays) {
+  const Optimization& row = *optimizations().find("nsa_stats");
+  const auto reads = [&](NsaStats stats, const char* counter) {
+    TrainConfig config = small_nsa();
+    config.nsa_stats = stats;
+    const CodePath seen = record_code_path(row, config, {ragged_batch(config)});
+    return seen.counters.at(counter);
+  };
+  EXPECT_EQ(reads(NsaStats::EveryStep, "nsa_stats/every_step"), 2); // of two layers
+  EXPECT_EQ(reads(NsaStats::Every50, "nsa_stats/every50"), 0);
+  const at::Tensor gates = at::tensor({0.5, 0.25, 0.25, 0.1, 0.2, 0.7}, at::kDouble);
+  const at::Tensor blocks = at::tensor({0, 1, -1, 0, -1, -1}, at::kLong);
+  const NsaStatistics read = read_nsa_statistics(gates.view({1, 2, 3}), blocks.view({1, 2, 3}));
+  EXPECT_NEAR(read.gates[0], 0.3, 1e-12);
+  EXPECT_NEAR(read.gates[2], 0.475, 1e-12);
+  EXPECT_EQ(read.selected_blocks, 1.5);
 }
 
 // Without document isolation the rows are the segments, on every path.

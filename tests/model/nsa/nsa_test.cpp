@@ -2,6 +2,7 @@
 // under changes that must not be seen. Two wrong forms that were trained elsewhere are rejected.
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <functional>
 
 #include "model/gates/gates.h"
@@ -73,6 +74,19 @@ TEST_P(NsaOperator, ChunksOfAnyLengthAgree) {
   const std::vector<at::Tensor> a = gradients(in, whole), b = gradients(in, cut);
   for (std::size_t i = 0; i < a.size(); ++i)
     EXPECT_LE((a[i] - b[i]).abs().max().item<double>(), 1e-12) << i;
+}
+
+// Attention token by token: the same function, and the same gradients.
+TEST_P(NsaOperator, TokenByTokenEqualsTheBatchedForm) {
+  const Case& c = GetParam();
+  const NsaInputs batched = random_nsa_inputs(c.cu.back(), 6, 10);
+  NsaInputs loop = batched;
+  loop.form = NsaForm::PerToken;
+  const NsaLayoutPtr layout = layout_of(c.cu, c.shape);
+  EXPECT_LE(relative_rms(nsa_attention(loop, layout), nsa_attention(batched, layout)), 1e-12);
+  const std::vector<at::Tensor> a = gradients(loop, layout), b = gradients(batched, layout);
+  for (std::size_t i = 0; i < a.size(); ++i)
+    EXPECT_LE((a[i] - b[i]).abs().max().item<double>(), 1e-11) << i;
 }
 
 INSTANTIATE_TEST_SUITE_P(Lengths, NsaOperator, testing::ValuesIn(cases()), [](const auto& row) {
@@ -196,10 +210,48 @@ TEST(Nsa, WrongFormsAreRejected) {
   EXPECT_EQ(leaks(right, one, kSmall), 0);
   const Operator first = assembled(nsa_block_scores, first_value);
   EXPECT_GT(distance_to_loop(first, one, kSmall), 1e-2);
+  const Operator first_token = [](NsaInputs in, const NsaLayoutPtr& layout) {
+    in.form = NsaForm::FirstValue;
+    return nsa_attention(in, layout);
+  };
+  EXPECT_GT(distance_to_loop(first_token, one, kSmall), 1e-2);
   EXPECT_GT(leaks(first, one, kSmall), 0);
   const Operator leaky = assembled(unmasked_scores, nsa_compressed_attention);
   EXPECT_GT(distance_to_loop(leaky, one, kSmall), 1e-2);
   EXPECT_GT(leaks(leaky, one, kSmall), 0);
+}
+
+// As many random cases as 2 s allow, 10,000 at most.
+TEST(Nsa, ScatterChoosesTheBlocksOfTheProduct) {
+  const auto start = std::chrono::steady_clock::now();
+  std::uint64_t seed = 0;
+  for (; seed < 10'000 && std::chrono::steady_clock::now() - start < std::chrono::seconds(2);
+       ++seed) {
+    const at::Generator generator = at::make_generator<at::CPUGeneratorImpl>(seed);
+    const at::Tensor lengths = at::empty({3}, at::kLong).random_(1, 60, generator).cumsum(0);
+    const std::int64_t* ends = lengths.const_data_ptr<std::int64_t>();
+    Cu cu{0};
+    for (int i = 0; i < 3; ++i) cu.push_back(static_cast<std::int32_t>(ends[i]));
+    const NsaShape& shape = seed % 2 == 0 ? kSmall : kLongBlocks;
+    NsaShape pairs = shape;
+    pairs.overlap_pairs = true;
+    const std::int64_t chunk = seed % 3 == 0 ? 17 : kNsaQueryChunk;
+    const NsaLayoutPtr dense = layout_of(cu, shape, chunk), coo = layout_of(cu, pairs, chunk);
+    const NsaInputs in = random_nsa_inputs(cu.back(), 4, seed);
+    const at::Tensor k = nsa_compress(in.k_cmp, dense);
+    for (std::size_t i = 0; i < dense->selection_chunks.size(); ++i)
+      ASSERT_LE((nsa_block_scores(in.q, k, *coo, i, in.scale) -
+                 nsa_block_scores(in.q, k, *dense, i, in.scale))
+                    .abs()
+                    .max()
+                    .item<double>(),
+                1e-12)
+          << seed;
+    ASSERT_TRUE(at::equal(nsa_select_blocks(in.q, k, *coo, in.scale),
+                          nsa_select_blocks(in.q, k, *dense, in.scale)))
+        << seed;
+  }
+  EXPECT_GT(seed, 20U);
 }
 
 TEST(Nsa, OverlapIsTheSharedTokensOverTheStride) {
