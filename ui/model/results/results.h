@@ -43,7 +43,5 @@ struct Results {
 
 // `explained`: also reads the traces, which takes as long as they are large.
 Result<Results> read_results(const std::string& directory, bool explained);
-// The same from rows in memory; no trace is read.
-Results results_of(LedgerData data, const std::string& directory);
 
 } // namespace assay
