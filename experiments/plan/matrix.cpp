@@ -7,7 +7,6 @@
 #include <set>
 
 #include "core/text.h"
-#include "experiments/evidence/effect.h"
 #include "experiments/plan/cell_name.h"
 #include "experiments/plan/key_comparison.h"
 #include "experiments/plan/matrix_pairwise.h"
@@ -20,7 +19,6 @@ namespace {
 
 constexpr std::int64_t kMost = 1'000'000;
 constexpr double kGib = 1024.0 * 1024 * 1024;
-constexpr std::int64_t kMostLooked = 20; // launches of a cell with kAutoLaunches
 constexpr double kLargestAlpha = 0.2, kLowestPower = 0.5;
 
 std::optional<int> small(TomlTable& table, const char* key, std::int64_t lowest = 1) {
