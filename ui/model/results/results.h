@@ -37,7 +37,7 @@ struct Results {
   // `assay export` choose it.
   std::size_t main_row() const;
 
-  // The trace file of A (side 0) or B (side 1) of a row.
+  // The trace file of the baseline (side 0) or the candidate (side 1) of a row.
   TracePath trace_path(std::size_t row, std::size_t side) const;
 };
 
