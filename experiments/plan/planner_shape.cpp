@@ -8,7 +8,7 @@
 #include "experiments/evidence/cell_view.h"
 #include "experiments/evidence/effect.h"
 #include "experiments/evidence/loss/loss.h"
-#include "experiments/plan/key_comparison.h"
+#include "experiments/plan/matrix/key_comparison.h"
 #include "experiments/plan/memory_groups.h"
 #include "experiments/plan/planner.h"
 #include "model/config/key_variants.h"

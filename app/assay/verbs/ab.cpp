@@ -27,7 +27,7 @@
 #include "core/text.h"
 #include "experiments/engine/earlier_results.h"
 #include "experiments/evidence/continuation.h"
-#include "experiments/plan/matrix.h"
+#include "experiments/plan/matrix/matrix.h"
 #include "experiments/plan/plan.h"
 
 namespace assay::cli {

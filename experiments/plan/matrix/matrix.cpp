@@ -1,4 +1,4 @@
-#include "experiments/plan/matrix.h"
+#include "experiments/plan/matrix/matrix.h"
 
 #include <algorithm>
 #include <charconv>
@@ -7,10 +7,10 @@
 #include <set>
 
 #include "core/text.h"
-#include "experiments/plan/cell_name.h"
-#include "experiments/plan/key_comparison.h"
-#include "experiments/plan/matrix_pairwise.h"
-#include "experiments/plan/toml_reader.h"
+#include "experiments/plan/matrix/cell_name.h"
+#include "experiments/plan/matrix/key_comparison.h"
+#include "experiments/plan/matrix/matrix_pairwise.h"
+#include "experiments/plan/matrix/toml_reader.h"
 #include "model/config/train_config.h"
 
 namespace assay {
