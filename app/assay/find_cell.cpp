@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "experiments/plan/cell_name.h"
+#include "experiments/plan/matrix/cell_name.h"
 
 namespace assay::cli {
 

@@ -8,8 +8,8 @@
 #include "app/number_checks.h"
 #include "core/files/toml_text.h"
 #include "core/result.h"
-#include "experiments/plan/matrix.h"
-#include "experiments/plan/toml_reader.h"
+#include "experiments/plan/matrix/matrix.h"
+#include "experiments/plan/matrix/toml_reader.h"
 #include "profilers/machine/nvml_sampler.h"
 
 namespace assay::cli {

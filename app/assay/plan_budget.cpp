@@ -42,7 +42,7 @@ std::optional<int> rounds_that_fit(double seconds, int launches, const EstimateO
 
 BudgetChoice choose_for_budget(double seconds, const EstimateOf& estimate_of) {
   BudgetChoice best{seconds};
-  for (const int launches : {5, 6, 8, 10, 12, 16, 20}) {
+  for (const int launches : {kFullLaunches, 6, 8, 10, 12, 16, kMostLooked}) {
     const std::optional<int> rounds = rounds_that_fit(seconds, launches, estimate_of);
     if (!rounds) continue;
     const PlanEstimate estimate = estimate_of(launches, std::max(*rounds, kLeastRounds));
@@ -81,9 +81,10 @@ void print_budget(const BudgetChoice& choice, const TableStyle& style) {
         own ? "; every cell has rounds of its own"
             : fmt::format(" --set measure.rounds={}", choice.rounds)));
   else
-    out.line(fmt::format("budget {}: too short for 5 launches of {} rounds; take fewer cells or a "
-                         "smaller preset",
+    out.line(fmt::format("budget {}: too short for {} launches of {} rounds; take fewer cells or "
+                         "a smaller preset",
                          budget,
+                         kFullLaunches,
                          kLeastRounds));
   fmt::print("{}", out.take());
 }

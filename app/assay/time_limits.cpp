@@ -1,6 +1,6 @@
 #include "app/assay/time_limits.h"
 
-#include "experiments/plan/matrix.h"
+#include "experiments/plan/matrix/matrix.h"
 
 namespace assay::cli {
 

@@ -102,7 +102,7 @@ struct OperatorRow {
 struct StepRow {
   std::int64_t step = 0; // from 0, over the file
   std::int64_t start = 0, end = 0;
-  int round = 0;       // the launch's round; A and B of one round make a pair
+  int round = 0;       // the launch's round; both variants of one round make a pair
   int position = 0;    // unit within the visit, from 0
   bool counted = true; // false: warm-up rounds and a visit's discarded units
   std::int64_t tokens = 0;

@@ -85,7 +85,8 @@ struct TraceHealth { // of one variant's trace
   double traced_over_timed = 0; // median traced step / median timed step
 };
 
-// Residuals of up to this share of A's unit close; more where the timed interval is wider.
+// Residuals of up to this share of the baseline's unit close; more where the timed interval is
+// wider.
 inline constexpr double kClosureShare = 0.01;
 
 struct Waterfall {
@@ -97,7 +98,7 @@ struct Waterfall {
   double timed_delta_ns = 0;               // its difference
   std::optional<Interval> timed_interval;  // 95 %, in ns
   double residual_ns = 0;                  // timed_delta_ns - sum of stage deltas
-  double residual_share = 0;               // of A's timed unit
+  double residual_share = 0;               // of the baseline's timed unit
   double allowed_share = 0;                // max(1 %, half-width of the timed interval)
   bool closed = false;                     // |residual_share| <= allowed_share
   TraceHealth a, b;
@@ -128,8 +129,8 @@ struct Explanation {
   std::vector<DiffRow> operators; // LibTorch operators by their own time; empty if not recorded
 };
 
-// B against A from two traces of one launch (pairs: same round and position, counted steps). The
-// timed figures are left 0 when `timed` is absent.
+// The candidate against the baseline from two traces of one launch (pairs: same round and position,
+// counted steps). The timed figures are left 0 when `timed` is absent.
 struct TimedDifference {
   double a_ns = 0, delta_ns = 0;
   std::optional<Interval> interval;

@@ -1,4 +1,5 @@
-// The diff of two traces row by row: what ran in A, in B, and how long, a step.
+// The diff of two traces row by row: what ran in the baseline, in the candidate, and how long, a
+// step.
 #pragma once
 
 #include <vector>
@@ -10,7 +11,7 @@ namespace assay {
 
 inline constexpr double kFalseDiscoveryRate = 0.05;
 // A row is the same when its whole interval is within 2 % of A's time in the row, or within
-// 0.1 % of A's step.
+// 0.1 % of the baseline's step.
 inline constexpr double kSameShareOfRow = 0.02, kSameShareOfStep = 0.001;
 
 // Kernels, copies and sets by the device time that they own (tiling.h), largest change first.

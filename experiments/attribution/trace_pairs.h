@@ -12,11 +12,11 @@
 namespace assay {
 
 struct TracePairs {
-  // One entry per round: the indices of its steps in A and in B, pair by pair.
+  // One entry per round: the indices of the baseline's and the candidate's steps, pair by pair.
   std::vector<std::vector<std::pair<std::size_t, std::size_t>>> rounds;
   std::size_t pairs = 0;
 
-  // Round and weight of each step of A (or B) in the mean of its round; round -1: not paired.
+  // Round and weight of each step of a side in the mean of its round; round -1: not paired.
   struct Place {
     int round = -1;
     double weight = 0;

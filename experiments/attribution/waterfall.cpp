@@ -64,7 +64,8 @@ void add_stages(Waterfall& waterfall,
   waterfall.traced_interval = t_interval(total, 0.05);
 }
 
-// residual = timed difference - sum of the stages' differences, as a share of A's timed unit.
+// residual = timed difference - sum of the stages' differences, as a share of the baseline's timed
+// unit.
 void close(Waterfall& waterfall, const TimedDifference& timed) {
   waterfall.timed_a_ns = timed.a_ns;
   waterfall.timed_delta_ns = timed.delta_ns;

@@ -19,7 +19,7 @@
 #include "experiments/evidence/cell_view.h"
 #include "experiments/evidence/continuation.h"
 #include "experiments/evidence/redo.h"
-#include "experiments/plan/cell_name.h"
+#include "experiments/plan/matrix/cell_name.h"
 #include "experiments/plan/trace_size.h"
 
 namespace assay {

@@ -141,11 +141,13 @@ std::optional<Estimate> position_effect(const PairSet& pairs, double judged_alph
   std::vector<double> by_launch;
   for (const LaunchPairs& launch : pairs.launches) {
     if (!launch.counts()) continue;
-    std::vector<double> b_second, a_second;
+    std::vector<double> candidate_second, baseline_second;
     for (const Pair& pair : launch.pairs)
-      if (pair.excluded.empty()) (pair.b_second ? b_second : a_second).push_back(pair.log_ratio);
-    if (b_second.empty() || a_second.empty()) continue;
-    by_launch.push_back((median(std::move(b_second)) - median(std::move(a_second))) / 2);
+      if (pair.excluded.empty())
+        (pair.candidate_second ? candidate_second : baseline_second).push_back(pair.log_ratio);
+    if (candidate_second.empty() || baseline_second.empty()) continue;
+    by_launch.push_back((median(std::move(candidate_second)) - median(std::move(baseline_second))) /
+                        2);
   }
   if (by_launch.empty()) return std::nullopt;
   return estimate(std::move(by_launch), judged_alpha);

@@ -1,6 +1,6 @@
-// Effect: how much longer B takes than A, as theta = ln(time_B / time_A). A launch gives one value
-// (the median over its pairs), launches give the estimate and its t interval. theta < 0: B is
-// faster.
+// Effect: how much longer the candidate takes than the baseline, as theta = ln(candidate /
+// baseline). A launch gives one value (the median over its pairs), launches give the estimate and
+// its t interval. theta < 0: the candidate is faster.
 #pragma once
 
 #include <cstdint>
@@ -44,8 +44,9 @@ struct Effect {
   Estimate theta;      // of the launch medians: the verdict's effect
   Estimate throughput; // of ln(sum b / sum a): rare stalls included
   double hodges_lehmann = 0;
-  // A: median time of a unit over the pairs that count; B: A's by the effect. B's own median may
-  // be on the other side of A's where launches differ in drift or weight.
+  // The baseline's median time of a unit over the pairs that count, and that by the effect. The
+  // candidate's own median may be on the other side of the baseline's where launches differ in
+  // drift or weight.
   double a_ns = 0, b_ns = 0;
   std::optional<LaunchSpread> spread;
   // At judged_alpha and the planned power, from the same s_L and L - 1 degrees of freedom as
@@ -80,7 +81,8 @@ std::optional<Effect> weighted_sum(const std::vector<WeightedEffect>& terms,
 // estimate_effect of the device's busy time; nothing unless every counted pair has it.
 std::optional<Estimate> device_effect(const PairSet& pairs, const EffectOptions& options);
 // How much longer the second visit of a round takes than the first, whatever the variants:
-// (median of d where B came second - median of d where A did) / 2. A health figure.
+// (median of d where the candidate came second - median of d where the baseline did) / 2. A health
+// figure.
 std::optional<Estimate> position_effect(const PairSet& pairs, double judged_alpha);
 
 } // namespace assay

@@ -196,8 +196,8 @@ void judge_quality(Evidence& evidence,
   }
 }
 
-// Whether B's losses of timed launches differ from A's although the control's never differ from the
-// reference's: then it is not rounding in another order.
+// Whether the candidate's losses of timed launches differ from the baseline's although the
+// control's never differ from the reference's: then it is not rounding in another order.
 bool timed_losses_part(const CellView& cell, const VariantRow& a, const VariantRow& b) {
   if (!cell.baseline || !cell.control) return false;
   const auto losses = [&](const LaunchRow& launch, const VariantRow& variant) {

@@ -57,7 +57,7 @@ Pair make_pair(const CellView& cell, int round, const RoundVisits& visits) {
   pair.b_device_ns = device_per_unit(*cell.cell, *visits.b);
   pair.a_delay = visits.a->covariates.run_delay_share;
   pair.b_delay = visits.b->covariates.run_delay_share;
-  pair.b_second = visits.a->position < visits.b->position;
+  pair.candidate_second = visits.a->position < visits.b->position;
   pair.excluded = excluded_why(visits, cell.spec->limits);
   return pair;
 }

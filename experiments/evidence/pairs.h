@@ -16,8 +16,8 @@
 namespace assay {
 
 // The two sides are disturbed unequally: Fisher's exact test of disturbed visits, or a t test of
-// the run delay of B minus that of A, pair by pair, where pairs are excluded and the means are this
-// far apart.
+// the run delay of the candidate minus that of the baseline, pair by pair, where pairs are excluded
+// and the means are this far apart.
 inline constexpr double kArmImbalanceAlpha = 0.01;
 inline constexpr double kDelayGap = 0.01; // of a visit's time
 
@@ -27,7 +27,7 @@ struct Pair {
   double log_ratio = 0;      // ln(b / a)
   std::optional<double> a_device_ns, b_device_ns;
   std::optional<double> a_delay, b_delay; // run delay, a share of the visit
-  bool b_second = false;                  // A's visit came first
+  bool candidate_second = false;          // the baseline's visit came first
   std::string excluded;                   // why, or "" for a pair that counts
 };
 
@@ -50,10 +50,10 @@ struct PairSet {
   std::int64_t pairs = 0, excluded = 0;
   std::int64_t disturbed_a = 0, disturbed_b = 0; // visits beyond a covariate limit
   double imbalance_p = 1;                        // Fisher's exact test of those two
-  std::optional<double> delay_gap;               // mean run delay of B's visits minus A's
-  std::optional<double> delay_p;                 // t test of it over pairs
-  std::int64_t skipped_a = 0, skipped_b = 0;     // optimizer steps the loss scaler skipped
-  std::optional<Reason> contended;               // why there is no verdict
+  std::optional<double> delay_gap; // mean run delay of the candidate's visits minus the baseline's
+  std::optional<double> delay_p;   // t test of it over pairs
+  std::int64_t skipped_a = 0, skipped_b = 0; // optimizer steps the loss scaler skipped
+  std::optional<Reason> contended;           // why there is no verdict
 
   // Of every launch, those that do not count included.
   std::int64_t all_pairs() const;

@@ -38,7 +38,7 @@ enum class ReasonCode {
   ParityNotShown,
   NeedsLossTest, // the class asks for a loss experiment, and the plan has none
   TimedLossesDiffer,
-  LossLost, // NaN or infinite in B only
+  LossLost, // NaN or infinite in the candidate only
   TrainingParts,
   LossTest, // the text contains the loss test's own words (loss_text)
   // claims, beside the codes of the verdict that a claim waits for

@@ -9,9 +9,9 @@ namespace assay {
 
 namespace {
 
-constexpr std::int64_t kSidePids = 1000;        // between the processes of A and of B
-constexpr std::int64_t kSmallPids = 4096;       // real pids below could be taken for a GPU's or B's
-constexpr std::int64_t kMovedPids = 10'000'000; // above Linux's largest pid
+constexpr std::int64_t kSidePids = 1000;  // between the processes of the two sides
+constexpr std::int64_t kSmallPids = 4096; // real pids below could be taken for another process
+constexpr std::int64_t kMovedPids = 10'000'000;   // above Linux's largest pid
 constexpr std::int64_t kOverlapTids = 10'000'000; // between a track and its overlap track
 constexpr std::int64_t kSyncTids = 5'000'000;
 constexpr std::int64_t kCounterPids = 20'000'000;

@@ -24,7 +24,7 @@ namespace assay {
 struct ChromeSide {          // the place of one trace in the document
   std::string prefix;        // "baseline · ", or "" when it is alone
   std::string variant;       // for labels
-  std::int64_t index = 0;    // 0 for A, 1 for B: pids + 1000, flow ids of their own
+  std::int64_t index = 0;    // of the candidate 1: pids + 1000, flow ids of their own
   std::int64_t shift_ns = 0; // added to the file's times
   TimeRange window;          // rows to export, in the file's times
 };
@@ -36,8 +36,8 @@ struct ChromeCounts {
   std::int64_t placed = 0;  // launches that were not recorded, drawn after the call before them
 };
 
-// The document's process for a real one: the same number for A, 1000 more for B; a
-// pid so small that it would meet the number of a GPU is moved out of the way.
+// The document's process for a real one: the same number for the baseline, 1000 more for the
+// candidate; a pid so small that it would meet the number of a GPU is moved out of the way.
 std::int64_t chrome_pid(std::int64_t pid, std::int64_t side);
 
 class ChromeTrace {

@@ -67,7 +67,7 @@ Input open_input(const std::string& path, const std::optional<StepWindow>& windo
 // The first steps begin together and nothing begins before the document's base. Returns the
 // base in UTC nanoseconds.
 std::int64_t align(std::vector<Input>& inputs, bool window) {
-  std::int64_t before = 0; // how far rows reach before A's session start
+  std::int64_t before = 0; // how far rows reach before the baseline's session start
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     ChromeSide& side = inputs[i].side;
     side.index = static_cast<std::int64_t>(i);

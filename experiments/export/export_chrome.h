@@ -23,8 +23,8 @@ struct ExportSummary {
   std::int64_t clamped = 0, moved = 0, placed = 0; // ChromeCounts
 };
 
-// `traces`: one path, or A's and B's. `out`: the file; compressed when it ends in .gz. Throws
-// Failure (bad input) that names the file and the next action.
+// `traces`: one path, or the baseline's and the candidate's. `out`: the file; compressed when it
+// ends in .gz. Throws Failure (bad input) that names the file and the next action.
 ExportSummary export_chrome(const std::vector<std::string>& traces,
                             const std::optional<StepWindow>& steps,
                             const std::string& out);

@@ -10,9 +10,9 @@
 
 namespace assay {
 
-// `traces`: one path, or A's and B's, whose rows follow A's; the column "variant" distinguishes
-// them. `directory` is made if it is missing; files of these names in it are replaced. Throws
-// Failure. The summary's events are rows.
+// `traces`: one path, or the baseline's and the candidate's, whose rows come second; the column
+// "variant" distinguishes them. `directory` is made if it is missing; files of these names in it
+// are replaced. Throws Failure. The summary's events are rows.
 ExportSummary export_csv(const std::vector<std::string>& traces,
                          const std::optional<StepWindow>& steps,
                          const std::string& directory);

@@ -12,7 +12,7 @@
 #include "core/ledger/ledger.h"
 #include "core/protocol/protocol.h"
 #include "core/result.h"
-#include "experiments/plan/matrix.h"
+#include "experiments/plan/matrix/matrix.h"
 
 namespace assay {
 

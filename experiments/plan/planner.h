@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "experiments/plan/drafts.h"
+#include "experiments/plan/matrix/drafts.h"
 #include "experiments/plan/plan.h"
 #include "model/config/optimization.h"
 

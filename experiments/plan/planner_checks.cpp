@@ -4,7 +4,7 @@
 
 #include "core/file_kind.h"
 #include "core/text.h"
-#include "experiments/plan/key_comparison.h"
+#include "experiments/plan/matrix/key_comparison.h"
 #include "experiments/plan/planner.h"
 #include "model/config/key_variants.h"
 

@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "experiments/analysis/claims.h"
-#include "experiments/plan/claims_file.h"
+#include "experiments/plan/claims/claims_file.h"
 #include "experiments/plan/planner.h"
 
 namespace assay {

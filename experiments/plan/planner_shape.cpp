@@ -8,7 +8,7 @@
 #include "experiments/evidence/cell_view.h"
 #include "experiments/evidence/effect.h"
 #include "experiments/evidence/loss/loss.h"
-#include "experiments/plan/key_comparison.h"
+#include "experiments/plan/matrix/key_comparison.h"
 #include "experiments/plan/memory_groups.h"
 #include "experiments/plan/planner.h"
 #include "model/config/key_variants.h"
@@ -56,11 +56,10 @@ int default_visit_steps(const std::vector<Draft>& group, const CellRow& row) {
   return counted + (discards || counted > 1 ? kDiscard : 0);
 }
 
-// Launches of a cell whose results decide: it looks after the fewest that decide a speed, and then
-// each time some more make the interval noticeably narrower.
+// Launches of a cell whose results decide.
 std::vector<int> looks_up_to(int most) {
   std::vector<int> looks;
-  for (const int launches : {5, 8, 12, 16})
+  for (const int launches : kLooks)
     if (launches < most) looks.push_back(launches);
   looks.push_back(most);
   return looks;

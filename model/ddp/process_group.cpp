@@ -85,7 +85,6 @@ void ProcessGroup::announce(const char* operation,
 void ProcessGroup::announce_all_reduce(const char* what, const at::Tensor& tensor) {
   announce("all_reduce", what, tensor.numel(), c10::toString(tensor.scalar_type()));
   if (rehearsing_) return;
-  ++all_reduces_;
   count("ddp/all_reduces");
   count("ddp/all_reduced_bytes", static_cast<std::int64_t>(tensor.nbytes()));
 }

@@ -54,7 +54,6 @@ public:
   c10::intrusive_ptr<c10d::Work> start_all_reduce(at::Tensor& sum, const char* what);
   void broadcast(at::Tensor& tensor, int root, const char* what);
   void barrier(const char* what);
-  std::int64_t all_reduces() const { return all_reduces_; } // issued so far, the reducer's included
 
   // Announces a collective that LibTorch issues by itself.
   void announce(const char* operation, const char* what, std::int64_t elements, const char* dtype);
@@ -82,7 +81,6 @@ private:
   Device device_;
   std::function<void(std::string)> on_issue_;
   c10::intrusive_ptr<c10d::ProcessGroup> group_;
-  std::atomic<std::int64_t> all_reduces_{0};
   std::atomic<bool> rehearsing_{false}, closed_{false};
   mutable std::mutex mutex_; // of rehearsed_
   std::vector<std::string> rehearsed_;

@@ -1,7 +1,6 @@
 #include "model/families/latent_attention.h"
 
 #include <cmath>
-#include <limits>
 #include <vector>
 
 #include "core/span.h"
@@ -41,21 +40,6 @@ LatentAttention::LatentAttention(ParameterFactory& make,
   out_proj_ = make.normal(prefix + "out_proj", {d, inner}, residual_std(inner, config));
 }
 
-LatentAttention::Projected LatentAttention::project(const at::Tensor& x,
-                                                    const Segments& segments) const {
-  const Rotary& rotary = *segments.rotary;
-  const RotaryForm rotate = rotary_form(inputs_);
-  const std::vector<at::Tensor> q = apply_linear(x, q_proj_)
-                                        .view({x.size(0), heads_, head_dim_ + rope_dim_})
-                                        .split_with_sizes({head_dim_, rope_dim_}, 2);
-  const std::vector<at::Tensor> down =
-      apply_linear(x, kv_down_).split_with_sizes({kv_rank_, rope_dim_}, 1);
-  return {q[0],
-          rotate(q[1], rotary),
-          rms_norm(down[0], kv_norm_),
-          rotate(down[1].unsqueeze(1), rotary)};
-}
-
 // [T, H, D] each. Split: as two products over slices of the matrix, which copies them.
 std::vector<at::Tensor> LatentAttention::keys_and_values(const at::Tensor& latent) const {
   const std::int64_t tokens = latent.size(0);
@@ -76,10 +60,18 @@ std::vector<at::Tensor> LatentAttention::keys_and_values(const at::Tensor& laten
 LatentHeads LatentAttention::inputs_by_operators(const at::Tensor& x,
                                                  const Segments& segments) const {
   const Span span(span_name(inputs_));
-  const Projected p = project(x, segments);
-  const std::vector<at::Tensor> kv = keys_and_values(p.latent);
-  return {at::cat({p.q_nope, p.q_pe}, 2),
-          at::cat({kv[0], p.k_pe.expand({x.size(0), heads_, rope_dim_})}, 2),
+  const Rotary& rotary = *segments.rotary;
+  const RotaryForm rotate = rotary_form(inputs_);
+  const std::vector<at::Tensor> q = apply_linear(x, q_proj_)
+                                        .view({x.size(0), heads_, head_dim_ + rope_dim_})
+                                        .split_with_sizes({head_dim_, rope_dim_}, 2);
+  const std::vector<at::Tensor> down =
+      apply_linear(x, kv_down_).split_with_sizes({kv_rank_, rope_dim_}, 1);
+  const at::Tensor q_pe = rotate(q[1], rotary), latent = rms_norm(down[0], kv_norm_),
+                   k_pe = rotate(down[1].unsqueeze(1), rotary);
+  const std::vector<at::Tensor> kv = keys_and_values(latent);
+  return {at::cat({q[0], q_pe}, 2),
+          at::cat({kv[0], k_pe.expand({x.size(0), heads_, rope_dim_})}, 2),
           kv[1]};
 }
 
@@ -98,30 +90,6 @@ LatentAttention::forward(const at::Tensor& x, const Segments& segments, Attentio
   const at::Tensor out =
       mla_attention(in.q, in.k, in.v, segments, path, scale_, choice_, row_length_);
   return apply_linear(out.reshape({x.size(0), heads_ * head_dim_}), out_proj_);
-}
-
-at::Tensor LatentAttention::forward_absorbed(const at::Tensor& x, const Segments& segments) const {
-  const Projected p = project(x, segments);
-  const at::Tensor up = kv_up_.view({heads_, 2 * head_dim_, kv_rank_});
-  const at::Tensor up_key = up.narrow(1, 0, head_dim_),
-                   up_value = up.narrow(1, head_dim_, head_dim_);
-  const at::Tensor q_latent = at::bmm(p.q_nope.transpose(0, 1), up_key); // [H, T, kv_rank]
-  const at::Tensor q_pe = p.q_pe.transpose(0, 1);
-  std::vector<at::Tensor> outputs;
-  for (std::size_t i = 1; i < segments.cu_host.size(); ++i) {
-    const std::int64_t begin = segments.cu_host[i - 1], length = segments.cu_host[i] - begin;
-    const at::Tensor latent = p.latent.narrow(0, begin, length);
-    const at::Tensor k_pe = p.k_pe.narrow(0, begin, length).squeeze(1);
-    const at::Tensor scores = (at::matmul(q_latent.narrow(1, begin, length), latent.t()) +
-                               at::matmul(q_pe.narrow(1, begin, length), k_pe.t())) *
-                              scale_;
-    const at::Tensor above = at::ones({length, length}, x.options().dtype(at::kBool)).triu(1);
-    const at::Tensor weights =
-        scores.masked_fill(above, -std::numeric_limits<double>::infinity()).softmax(-1);
-    outputs.push_back(
-        at::bmm(at::matmul(weights, latent), up_value.transpose(1, 2)).transpose(0, 1));
-  }
-  return apply_linear(at::cat(outputs).reshape({x.size(0), heads_ * head_dim_}), out_proj_);
 }
 
 } // namespace assay

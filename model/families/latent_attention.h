@@ -19,19 +19,10 @@ public:
 
   // Keys and values are expanded from the latent: what training runs. [T, d_model] -> [T, d_model].
   at::Tensor forward(const at::Tensor& x, const Segments& segments, Attention path) const;
-  // The same function with the expansion absorbed into query and output, so that only the latent
-  // and the rotary key are attended: cheap for decoding, 3 times the score work in training. The
-  // parity reference.
-  at::Tensor forward_absorbed(const at::Tensor& x, const Segments& segments) const;
   // Weight of a linear that reads x; apply_linear() alone does.
   const at::Tensor& reader() const { return q_proj_; }
 
 private:
-  struct Projected {
-    at::Tensor q_nope, q_pe; // [T, H, D], [T, H, R] rotated
-    at::Tensor latent, k_pe; // [T, kv_rank] normalized, [T, 1, R] rotated
-  };
-  Projected project(const at::Tensor& x, const Segments& segments) const;
   std::vector<at::Tensor> keys_and_values(const at::Tensor& latent) const;
   LatentHeads inputs_by_operators(const at::Tensor& x, const Segments& segments) const;
   LatentHeads fused_inputs(const at::Tensor& x, const Segments& segments) const;

@@ -245,11 +245,4 @@ at::Tensor selected_attention_tensor_form(const at::Tensor& q,
   return apply(q, k, v, selection, scale, false);
 }
 
-at::Tensor document_starts(const Segments& documents) {
-  std::vector<std::int32_t> starts;
-  for (std::size_t i = 1; i < documents.cu_host.size(); ++i)
-    starts.resize(static_cast<std::size_t>(documents.cu_host[i]), documents.cu_host[i - 1]);
-  return at::tensor(starts, at::kInt).to(documents.cu.device());
-}
-
 } // namespace assay

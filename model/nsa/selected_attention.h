@@ -7,7 +7,6 @@
 #include <cstdint>
 
 #include "kernels/nsa/selected_problem.h"
-#include "model/layout/batch.h"
 
 namespace assay {
 
@@ -45,9 +44,5 @@ at::Tensor selected_attention_tensor_form(const at::Tensor& q,
 // What the kernels load: contiguous and on a 16-byte border, copied where x is not.
 at::Tensor loadable(const at::Tensor& x);
 ElementType element_type(at::ScalarType type);
-
-// int32 [T] on the segments' device, for Selection::document_start. Copies from the host: once a
-// batch.
-at::Tensor document_starts(const Segments& documents);
 
 } // namespace assay

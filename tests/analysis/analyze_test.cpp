@@ -212,8 +212,8 @@ TEST(Exclusion, WhereEveryPairIsDisturbedTheResultWithAllStandsThere) {
   EXPECT_NE(all_pairs_line(comparison), "");
 }
 
-// B keeps its own threads waiting in every second visit; one visit per launch is beyond the limit,
-// too few for a count of visits to tell.
+// The candidate keeps its own threads waiting in every second visit; one visit per launch is beyond
+// the limit, too few for a count of visits to tell.
 TEST(Exclusion, ALevelThatDelaysItselfIsDetectedByItsMeanDelay) {
   LedgerData data = synthetic_ledger(plan_of(two_level_cell(-0.1)));
   for (VisitRow& visit : data.visits)
@@ -247,7 +247,7 @@ TEST(Exclusion, EachCovariateHasItsLimit) {
   EXPECT_EQ(with(&Covariates::foreign_processes, 1), "1 other process on the GPU");
 }
 
-// Launches of unequal speed and size: B's pooled median would be the smaller one.
+// Launches of unequal speed and size: the candidate's pooled median would be the smaller one.
 TEST(EffectOfPairs, UnitTimesAgreeWithTheEffectBesideThem) {
   PairSet pairs;
   const auto add = [&](double a, double b, int rounds) {

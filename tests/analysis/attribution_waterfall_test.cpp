@@ -116,7 +116,7 @@ TEST(Waterfall, ClosesWithinTheLargerOfOnePercentAndTheTimedInterval) {
   Parts faster;
   faster.forward -= 100;
   const Trace a = host_trace("a", {}, 10, 1, 0, 5), b = host_trace("b", faster, 10, 1, 0, 6);
-  const double step = 1380e3; // A's step, ns
+  const double step = 1380e3; // the baseline's step, ns
   const auto waterfall = [&](double delta, std::optional<Interval> interval) {
     return explain(a, b, TimedDifference{step, delta, interval}).waterfall;
   };

@@ -16,7 +16,8 @@ using testing::HasSubstr;
 
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
-// A's loss differs by seed far more than B's does from it, as in real training.
+// The baseline's loss differs by seed far more than the candidate's does from it, as in real
+// training.
 std::vector<SeedLoss> losses(const std::vector<double>& differences) {
   std::vector<SeedLoss> seeds;
   for (std::size_t i = 0; i < differences.size(); ++i) {

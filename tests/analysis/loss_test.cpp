@@ -197,7 +197,7 @@ TEST(Loss, BitwiseEndsWhereTrainingParts) {
   cell.equivalence = "bitwise";
   EXPECT_EQ(quality(cell), Quality::Bitwise) << "equal to the last bit";
   LedgerData skipped = ledger_of(cell);
-  skipped.visits.back().skipped_steps = 1; // of B, in the last loss launch
+  skipped.visits.back().skipped_steps = 1; // of the candidate, in the last loss launch
   const Comparison skips = judged(skipped);
   EXPECT_EQ(skips.verdict.quality, Quality::Equivalent) << "what the losses say";
   EXPECT_EQ(skips.evidence.quality_reason.code, ReasonCode::LossTest);

@@ -56,7 +56,7 @@ std::vector<Scenario> scenarios() {
   add("parity fails", claimed, false, true, "rejected").cells[0].levels[1].gate_passes = false;
   add("not engaged", claimed, false, false, "not engaged").cells[0].levels[1].engaged = false;
   add("contended", claimed, false, false, "disturbed").cells[0].disturbed_share = 0.2;
-  add("NaN in B", claimed, false, true, "harms").cells[0].levels[1].nan_in_launch = 2;
+  add("NaN in the candidate", claimed, false, true, "harms").cells[0].levels[1].nan_in_launch = 2;
   add("control biased", claimed, false, false, "invalid").cells[0].control_effect = 0.15;
   add("two launches", claimed, false, false, "incomplete").cells[0].timed_launches = 2;
   return all;

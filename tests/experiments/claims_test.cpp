@@ -1,4 +1,4 @@
-#include "experiments/plan/claims_file.h"
+#include "experiments/plan/claims/claims_file.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

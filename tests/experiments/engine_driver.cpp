@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "experiments/engine/runner.h"
-#include "experiments/plan/matrix.h"
+#include "experiments/plan/matrix/matrix.h"
 
 int main(int argc, char** argv) {
   using namespace assay;

@@ -178,7 +178,7 @@ TEST_F(LossLaunches, AVariantThatLosesItsLossLeavesThemAlone) {
   EXPECT_EQ(varlen.verdict.quality, Quality::Harmed);
   EXPECT_EQ(varlen.evidence.quality_reason.code, ReasonCode::LossLost);
   EXPECT_THAT(varlen.evidence.quality_reason.text, test::names("nan,", "round 6 of"));
-  EXPECT_EQ(varlen.loss->result.quality, Quality::Harmed) << "A stood at that seed";
+  EXPECT_EQ(varlen.loss->result.quality, Quality::Harmed) << "the baseline stood at that seed";
   EXPECT_EQ(comparison(report, "packed").verdict.quality, Quality::Equivalent);
 }
 

@@ -1,4 +1,4 @@
-#include "experiments/plan/matrix.h"
+#include "experiments/plan/matrix/matrix.h"
 
 #include <fstream>
 #include <gmock/gmock.h>

@@ -5,7 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "experiments/plan/document_checks.h"
+#include "experiments/plan/claims/document_checks.h"
 #include "model/config/nsa_shape.h"
 #include "model/config/train_config.h"
 #include "tests/names.h"

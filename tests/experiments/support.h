@@ -8,7 +8,7 @@
 #include <string>
 
 #include "experiments/engine/runner.h"
-#include "experiments/plan/matrix.h"
+#include "experiments/plan/matrix/matrix.h"
 #include "experiments/plan/plan.h"
 #include "tests/paths.h"
 #include "tests/scratch.h"

@@ -1,5 +1,5 @@
 // Any text as a file of claims.
-#include "experiments/plan/claims_file.h"
+#include "experiments/plan/claims/claims_file.h"
 #include "tests/fuzz/input.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

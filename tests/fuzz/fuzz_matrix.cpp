@@ -1,5 +1,5 @@
 // Any text as a matrix file.
-#include "experiments/plan/matrix.h"
+#include "experiments/plan/matrix/matrix.h"
 #include "tests/fuzz/input.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

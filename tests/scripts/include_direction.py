@@ -18,7 +18,8 @@ MODEL = LAYERS | {"model/config", "model/layout", "model/nsa", "model/data", "mo
 VIEWER = {"ui/model", "ui/model/trace", "ui/model/results"}
 KERNELS = {"kernels", "kernels/attention", "kernels/delta_rule", "kernels/fp8", "kernels/nsa", "kernels/products",
            "kernels/rowwise", "kernels/update"}
-ENGINE = {"experiments/plan", "experiments/engine", "experiments/demo"}
+ENGINE = {"experiments/plan", "experiments/plan/matrix", "experiments/plan/claims", "experiments/engine",
+          "experiments/demo"}
 PROFILERS = {"profilers/machine", "profilers/trace", "profilers/cupti"}
 # Room of the including file -> rooms it may include from, besides itself. The longest matching prefix counts, so a folder
 # without a row is a part of the room above it (model/layers/fp8, model/config/optimizations, ui/model/telemetry: both include each other).
@@ -64,8 +65,10 @@ ALLOWED = {
     "experiments/report/html": CORE | REPORTS | {"experiments/report"},
     "experiments/unpaired": CORE | REPORTS | {"experiments/report", "model/config"},
     "experiments/export": CORE | {"experiments/attribution"},
-    "experiments/plan": CORE | REPORTS | {"core/protocol", "model/config"},
-    "experiments/engine": CORE | {"core/protocol", "experiments/plan", "experiments/evidence", "experiments/evidence/loss"},
+    "experiments/plan/matrix": CORE | {"experiments/evidence", "model/config"},
+    "experiments/plan/claims": CORE | REPORTS | {"experiments/plan/matrix", "model/config"},
+    "experiments/plan": CORE | REPORTS | {"core/protocol", "experiments/plan/matrix", "experiments/plan/claims", "model/config"},
+    "experiments/engine": CORE | {"core/protocol", "experiments/plan", "experiments/plan/matrix", "experiments/evidence", "experiments/evidence/loss"},
     "experiments/demo": CORE,
     "ui/model/trace": CORE | {"experiments/attribution"},
     "ui/model/results": CORE | REPORTS | {"experiments/report", "experiments/report/sections"},

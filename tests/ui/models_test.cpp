@@ -107,7 +107,8 @@ TEST(KernelModel, FiltersByWordsStageAndStatus) {
   ASSERT_EQ(model.rows.size(), 1U);
   EXPECT_EQ(model.rows[0].row->name, kFusedKernel);
   EXPECT_EQ(model.rows[0].row->status, DiffStatus::Added);
-  EXPECT_EQ(kernel_cells(model, model.rows[0])[4], "-"); // no calls in A: absent, not zero
+  EXPECT_EQ(kernel_cells(model, model.rows[0])[4],
+            "-"); // no calls in the baseline: absent, not zero
   workspace.stage = Stage::Optimizer;
   model = kernel_model(workspace);
   ASSERT_TRUE(model.notice);

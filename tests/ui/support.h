@@ -11,6 +11,7 @@
 #include <stdexcept>
 #include <string>
 
+#include "experiments/demo/synthetic_ledger.h"
 #include "tests/ui/small_trace.h"
 #include "ui/model/loader.h"
 #include "ui/model/workspace.h"
@@ -87,12 +88,19 @@ inline const std::string& sample_directory() {
   return path;
 }
 
-// The screen "Compare" of these results, without traces.
-inline Workspace comparing(LedgerData data) {
+// What the viewer reads from a directory with these rows and without traces.
+inline std::shared_ptr<const Results> results_of(const LedgerData& data) {
+  const Directory directory;
+  synthetic::store(data, directory.string());
+  return std::make_shared<const Results>(value_or_throw(read_results(directory.string(), false)));
+}
+
+// The screen "Compare" of these results.
+inline Workspace comparing(const LedgerData& data) {
   Workspace workspace;
   workspace.path = "sample";
   workspace.screen = ScreenId::Compare;
-  workspace.results = std::make_shared<const Results>(results_of(std::move(data), "sample"));
+  workspace.results = results_of(data);
   return workspace;
 }
 

@@ -17,12 +17,13 @@ namespace {
 
 using test::Canvas;
 using test::count_of;
+using test::results_of;
 
 Workspace sample(const SamplePlan& plan = {}) {
   Workspace workspace;
   workspace.path = "sample";
   workspace.screen = ScreenId::Runs;
-  workspace.results = std::make_shared<const Results>(results_of(finished(plan), "sample"));
+  workspace.results = results_of(finished(plan));
   return workspace;
 }
 
@@ -52,7 +53,7 @@ TEST(Viewer, NoticesReplaceTheScreen) {
   workspace.open_error = "sample: no ledger";
   EXPECT_GT(count_of(picture_of(workspace), dark.bad), 20U);
   workspace.open_error.clear();
-  workspace.results = std::make_shared<const Results>(results_of(planned_only(), "sample"));
+  workspace.results = results_of(planned_only());
   EXPECT_EQ(count_of(picture_of(workspace), dark.bad), 0U);
 }
 

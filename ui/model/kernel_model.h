@@ -17,7 +17,7 @@ struct Workspace;
 
 struct KernelRowModel {
   const DiffRow* row = nullptr; // lives as long as the workspace's results
-  double share = 0;             // |difference| / A's step
+  double share = 0;             // |difference| / the baseline's step
   bool matters = true;          // share is at least the slider's
 };
 

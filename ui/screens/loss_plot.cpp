@@ -31,7 +31,7 @@ void plot(const char* name, const LossLine& line, const ImPlotSpec& spec) {
         name, line.step.data(), line.loss.data(), static_cast<int>(line.step.size()), spec);
 }
 
-// A is a circle, B a square, everywhere.
+// The baseline is a circle, the candidate a square, everywhere.
 void plot_end(std::size_t side, const LossLine& line, Color color) {
   if (line.step.empty()) return;
   ImPlotSpec spec;

@@ -1,4 +1,5 @@
-// Every pair of visits: A's and B's time of one unit, joined by a line, in the order of rounds.
+// Every pair of visits: the baseline's and the candidate's time of one unit, joined by a line, in
+// the order of rounds.
 #pragma once
 
 namespace assay {

@@ -1,5 +1,5 @@
-// The waterfall of a comparison: A's step, the stages' differences, B's step, as rows on one time
-// axis.
+// The waterfall of a comparison: the baseline's step, the stages' differences, the candidate's
+// step, as rows on one time axis.
 #pragma once
 
 namespace assay {

@@ -21,7 +21,7 @@ struct Palette {
   Color text, muted, accent;         // text
   Color good, bad, neutral, warning; // text and marks
   Color on_badge;                    // text on a badge filled with one of the four above
-  Color reference, level;            // A and B (Okabe-Ito blue and orange): marks only
+  Color reference, level;            // the two sides (Okabe-Ito blue and orange): marks only
   Color band, claim;                 // A/A band, claimed range: areas behind marks
 
   Color tone(Tone tone) const;

@@ -36,7 +36,7 @@ void BarPainter::interval(const IntervalPicture& picture, ImU32 color, float lin
   draw_->AddLine(ImVec2(x(picture.lo), y(0.5F)), ImVec2(x(picture.hi), y(0.5F)), color, line);
   vertical(picture.lo, 0.22F, 0.78F, color, line);
   vertical(picture.hi, 0.22F, 0.78F, color, line);
-  const float half = size_.y * 0.13F; // B is always a square
+  const float half = size_.y * 0.13F; // the candidate is always a square
   const ImVec2 centre(x(picture.point), y(0.5F));
   const ImVec2 low(centre.x - half, centre.y - half), high(centre.x + half, centre.y + half);
   const bool unclear = picture.lo <= 0 && picture.hi >= 0;

@@ -28,7 +28,7 @@
 #include "experiments/engine/earlier_results.h"
 #include "experiments/evidence/continuation.h"
 #include "experiments/evidence/redo.h"
-#include "experiments/plan/matrix.h"
+#include "experiments/plan/matrix/matrix.h"
 #include "experiments/plan/plan.h"
 
 namespace assay::cli {
@@ -181,10 +181,13 @@ void add_ab(CLI::App& app) {
   one_of(command->add_option("--device", options->draft.device, "where it runs (default: cpu)"),
          {"cpu", "cuda"});
   command
-      ->add_option("--launches",
-                   options->draft.launches,
-                   "processes; FASTER and SLOWER need 5 (default: 5). `auto`: 5 to 12, as the "
-                   "results ask for")
+      ->add_option(
+          "--launches",
+          options->draft.launches,
+          fmt::format("processes; FASTER and SLOWER need {0} (default: {0}). `auto`: {0} to "
+                      "{1}, as the results ask for",
+                      kFullLaunches,
+                      kUsualMostLaunches))
       ->check(launch_count())
       ->type_name("N|auto");
   command->add_option("--set", options->draft.settings, "another training key: seq_len=256");

@@ -1,5 +1,5 @@
 // `assay claims`: what documents claim, and what the named results show.
-#include "experiments/plan/claims_file.h"
+#include "experiments/plan/claims/claims_file.h"
 
 #include <cstdio>
 #include <memory>

@@ -11,7 +11,7 @@
 #include "app/assay/verbs.h"
 #include "core/ledger/ledger.h"
 #include "core/result.h"
-#include "experiments/plan/cell_name.h"
+#include "experiments/plan/matrix/cell_name.h"
 #include "experiments/unpaired/render.h"
 
 namespace assay::cli {

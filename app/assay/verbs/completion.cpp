@@ -17,7 +17,7 @@
 #include "core/files/shell_text.h"
 #include "core/ledger/ledger.h"
 #include "core/ledger/ledger_schema.h"
-#include "experiments/plan/matrix.h"
+#include "experiments/plan/matrix/matrix.h"
 #include "model/config/key_choices.h"
 #include "model/config/optimization.h"
 

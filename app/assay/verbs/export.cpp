@@ -17,7 +17,7 @@
 #include "experiments/evidence/cell_view.h"
 #include "experiments/export/export_chrome.h"
 #include "experiments/export/export_csv.h"
-#include "experiments/plan/cell_name.h"
+#include "experiments/plan/matrix/cell_name.h"
 #include "experiments/report/explain_wording.h"
 
 namespace assay::cli {

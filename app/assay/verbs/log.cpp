@@ -19,7 +19,7 @@
 #include "core/result.h"
 #include "core/text.h"
 #include "experiments/analysis/wording.h"
-#include "experiments/plan/cell_name.h"
+#include "experiments/plan/matrix/cell_name.h"
 #include "experiments/report/text_layout.h"
 #include "experiments/report/text_sections.h"
 

@@ -40,21 +40,21 @@ struct LossCurve {
 // By variant, then seed: of complete loss launches, and what a variant that was retired had before.
 std::vector<LossCurve> loss_curves(const CellView& cell);
 
-// Final losses of B against A over the seeds of the cell's loss launches.
+// Final losses of the candidate against the baseline over the seeds of the cell's loss launches.
 struct LossTest {
   LossQuality result;
   LossRule rule = LossRule::Equivalence;
   int steps = 0;                             // optimizer steps a seed and variant
   std::size_t final_steps = 0;               // of these, the last ones that count
   std::int64_t skipped_a = 0, skipped_b = 0; // steps that the loss scaler skipped
-  std::optional<Estimate> log_ratio;         // ln(final loss of B / of A) by seed, for claims
-  std::optional<Estimate> a_loss;            // final loss of A by seed, nats per token
-  bool parted = false;                       // some visit's loss of B is not A's to the last bit
+  std::optional<Estimate> log_ratio;         // ln(candidate / baseline) by seed, for claims
+  std::optional<Estimate> a_loss;            // final loss of the baseline by seed, nats per token
+  bool parted = false;                       // some visit's losses differ in some bit
   std::string note;                          // what else must be known, or ""
 };
 
 // Nothing where the plan asks for no loss launches. A pair is one seed: launches that are complete
-// and contain both variants, or only B's loss was not finite.
+// and contain both variants, or only the candidate's loss was not finite.
 // `loss_alpha`: of each one-sided test of the final losses.
 std::optional<LossTest> loss_test(const CellView& cell,
                                   const VariantRow& a,

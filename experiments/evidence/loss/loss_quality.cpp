@@ -33,7 +33,8 @@ std::string measured(const LossQuality& result) {
                      result.margin);
 }
 
-// The seeds whose loss is not finite on one side, B's first: they decide before any test.
+// The seeds whose loss is not finite on one side, the candidate's first: they decide before any
+// test.
 bool judge_finite(LossQuality& result) {
   for (const SeedLoss& seed : result.seeds)
     if (std::isfinite(seed.a) && !std::isfinite(seed.b)) {

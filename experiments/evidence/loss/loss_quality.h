@@ -1,4 +1,4 @@
-// The quality side of a row that may change the loss: final losses of A and B at equal seeds
+// The quality side of a row that may change the loss: final losses of both sides at equal seeds
 // against a margin that was declared before any data (docs/statistics.md, "Loss").
 #pragma once
 
@@ -36,10 +36,10 @@ struct LossQuality {
   std::optional<int> seeds_needed; // for EQUIVALENT with probability `power`, true difference 0
 };
 
-// HARMED: some loss of B alone is NaN or infinite, or the whole interval of the mean
+// HARMED: some loss of the candidate alone is NaN or infinite, or the whole interval of the mean
 // difference is at or above +margin. EQUIVALENT: it is inside the margin (its upper end, for
 // non-inferiority). UNKNOWN: all else, and always without a margin, with fewer than kFewestSeeds
-// pairs, or where a loss of A is not finite. `margin` <= 0 counts as none.
+// pairs, or where a loss of the baseline is not finite. `margin` <= 0 counts as none.
 LossQuality judge_loss(std::vector<SeedLoss> seeds,
                        std::optional<double> margin,
                        LossRule rule,

@@ -14,14 +14,13 @@
 #include "model/nsa/nsa_ranges.h"
 #include "model/nsa/nsa_strided.h"
 #include "model/nsa/selected_attention.h"
-#include "tests/model/model_fixture.h"
 #include "tests/model/nsa/selection_fixture.h"
 
 namespace assay {
 namespace {
 
+using testing_model::document_starts;
 using testing_model::make_blocks;
-using testing_model::make_segments;
 using testing_model::plain_positions;
 using testing_model::positions_of;
 using testing_model::selection_cases;
@@ -89,7 +88,7 @@ Problem make_problem(const SelectionCase& how, const Shape& shape, at::ScalarTyp
   const at::Tensor positions = positions_of(kDocuments);
   const at::Tensor blocks =
       make_blocks(how, positions, shape.groups, shape.slots, shape.block_size);
-  const at::Tensor starts = document_starts(make_segments(kDocuments, 1, 16));
+  const at::Tensor starts = document_starts(kDocuments);
   Problem problem;
   problem.q = normal(shape.heads);
   problem.k = normal(shape.groups);

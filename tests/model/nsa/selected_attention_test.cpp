@@ -9,14 +9,13 @@
 #include "model/layers/autocast.h"
 #include "model/nsa/nsa_ranges.h"
 #include "model/nsa/selected_attention.h"
-#include "tests/model/model_fixture.h"
 #include "tests/model/nsa/selection_fixture.h"
 
 namespace assay {
 namespace {
 
+using testing_model::document_starts;
 using testing_model::make_blocks;
-using testing_model::make_segments;
 using testing_model::positions_of;
 using testing_model::selection_cases;
 using testing_model::SelectionCase;
@@ -54,7 +53,7 @@ Selected select_blocks(const SelectionCase& how,
                        std::int64_t block_size) {
   const at::Tensor positions = positions_of(cu);
   const at::Tensor blocks = make_blocks(how, positions, groups, slots, block_size);
-  const at::Tensor starts = document_starts(make_segments(cu, 1, 16));
+  const at::Tensor starts = document_starts(cu);
   return {{blocks.squeeze(0), starts, block_size},
           {ranges_kernel(blocks, block_size, positions).squeeze(0), starts, block_size}};
 }

@@ -76,6 +76,14 @@ inline at::Tensor positions_of(const std::vector<std::int32_t>& cu) {
   return at::tensor(places, at::kInt).unsqueeze(0);
 }
 
+// The first token of every token's document, int32 [T], for Selection::document_start.
+inline at::Tensor document_starts(const std::vector<std::int32_t>& cu) {
+  std::vector<std::int32_t> starts;
+  for (std::size_t i = 1; i < cu.size(); ++i)
+    starts.resize(static_cast<std::size_t>(cu[i]), cu[i - 1]);
+  return at::tensor(starts, at::kInt);
+}
+
 inline at::Tensor plain_positions(std::int64_t rows, std::int64_t tokens) {
   return at::arange(tokens, at::kInt).expand({rows, tokens}).contiguous();
 }

@@ -27,26 +27,18 @@ void build_models(Results& results) {
   results.sections = run_sections(results.report);
 }
 
-Results judged(LedgerData data, const std::string& directory, bool explained) {
-  Results results;
-  results.directory = directory;
-  results.data = std::move(data);
-  results.report = judge_results(results.data, {.traces = explained ? directory : ""});
-  results.explained = explained;
-  build_models(results);
-  return results;
-}
-
 } // namespace
-
-Results results_of(LedgerData data, const std::string& directory) {
-  return judged(std::move(data), directory, false);
-}
 
 Result<Results> read_results(const std::string& directory, bool explained) {
   Result<LedgerData> data = read_ledger(directory);
   if (!data) return data.error();
-  return judged(std::move(*data), directory, explained);
+  Results results;
+  results.directory = directory;
+  results.data = std::move(*data);
+  results.report = judge_results(results.data, {.traces = explained ? directory : ""});
+  results.explained = explained;
+  build_models(results);
+  return results;
 }
 
 std::size_t Results::main_row() const {

@@ -37,13 +37,11 @@ struct Results {
   // `assay export` choose it.
   std::size_t main_row() const;
 
-  // The trace file of A (side 0) or B (side 1) of a row.
+  // The trace file of the baseline (side 0) or the candidate (side 1) of a row.
   TracePath trace_path(std::size_t row, std::size_t side) const;
 };
 
 // `explained`: also reads the traces, which takes as long as they are large.
 Result<Results> read_results(const std::string& directory, bool explained);
-// The same from rows in memory; no trace is read.
-Results results_of(LedgerData data, const std::string& directory);
 
 } // namespace assay

@@ -84,13 +84,6 @@ EventRef event_of(const Track& track, const Box& box) {
   return {track.source, track.lanes[box.lane].event(box.longest)};
 }
 
-double rows_of(const TraceView& view) {
-  double rows = 0;
-  for (const Track& track : view.tracks())
-    rows += static_cast<double>(track.lanes.size()) + kTrackGap;
-  return rows;
-}
-
 std::vector<NameShare> names_in(const TraceView& view, const Track& track, const Box& box) {
   std::unordered_map<NameId, NameShare> names;
   const Lane& lane = track.lanes[box.lane];

@@ -48,9 +48,6 @@ inline constexpr double kTrackGap = 0.3; // rows
 // The longest event of a box.
 EventRef event_of(const Track& track, const Box& box);
 
-// Rows that the tracks of this trace take.
-double rows_of(const TraceView& view);
-
 // Events of one box, by name: the most time first.
 struct NameShare {
   NameId name = 0;

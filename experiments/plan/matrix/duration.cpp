@@ -4,7 +4,7 @@
 #include <iterator>
 
 #include "core/text.h"
-#include "experiments/plan/matrix.h"
+#include "experiments/plan/matrix/matrix.h"
 
 namespace assay {
 

@@ -1,4 +1,4 @@
-#include "experiments/plan/key_comparison.h"
+#include "experiments/plan/matrix/key_comparison.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

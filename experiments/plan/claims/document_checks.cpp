@@ -1,4 +1,4 @@
-#include "experiments/plan/document_checks.h"
+#include "experiments/plan/claims/document_checks.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

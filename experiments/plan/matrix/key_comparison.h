@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "core/result.h"
-#include "experiments/plan/drafts.h"
-#include "experiments/plan/matrix.h"
-#include "experiments/plan/toml_reader.h"
+#include "experiments/plan/matrix/drafts.h"
+#include "experiments/plan/matrix/matrix.h"
+#include "experiments/plan/matrix/toml_reader.h"
 #include "model/config/optimization.h"
 
 namespace assay {

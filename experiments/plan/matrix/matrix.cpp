@@ -1,4 +1,4 @@
-#include "experiments/plan/matrix.h"
+#include "experiments/plan/matrix/matrix.h"
 
 #include <algorithm>
 #include <charconv>
@@ -7,11 +7,10 @@
 #include <set>
 
 #include "core/text.h"
-#include "experiments/evidence/effect.h"
-#include "experiments/plan/cell_name.h"
-#include "experiments/plan/key_comparison.h"
-#include "experiments/plan/matrix_pairwise.h"
-#include "experiments/plan/toml_reader.h"
+#include "experiments/plan/matrix/cell_name.h"
+#include "experiments/plan/matrix/key_comparison.h"
+#include "experiments/plan/matrix/matrix_pairwise.h"
+#include "experiments/plan/matrix/toml_reader.h"
 #include "model/config/train_config.h"
 
 namespace assay {
@@ -20,7 +19,6 @@ namespace {
 
 constexpr std::int64_t kMost = 1'000'000;
 constexpr double kGib = 1024.0 * 1024 * 1024;
-constexpr std::int64_t kMostLooked = 20; // launches of a cell with kAutoLaunches
 constexpr double kLargestAlpha = 0.2, kLowestPower = 0.5;
 
 std::optional<int> small(TomlTable& table, const char* key, std::int64_t lowest = 1) {

@@ -1,4 +1,4 @@
-#include "experiments/plan/drafts.h"
+#include "experiments/plan/matrix/drafts.h"
 
 #include <algorithm>
 #include <string>

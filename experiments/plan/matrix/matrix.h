@@ -1,6 +1,7 @@
 // A matrix file: what a person asks for (docs/matrix.md). Strict TOML; nothing is resolved here.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <initializer_list>
 #include <map>
@@ -13,6 +14,7 @@
 #include "core/ledger/ledger.h"
 #include "core/result.h"
 #include "core/statistics/design.h"
+#include "experiments/evidence/effect.h"
 #include "model/config/optimization.h"
 
 namespace assay {
@@ -64,8 +66,11 @@ struct MatrixCell {
   const std::string& place(std::initializer_list<std::string> keys) const;
 };
 
-// As many launches as the results ask for.
+// As many launches as the results ask for: a cell looks after the fewest that decide a speed, then
+// after each of kLooks that is below its most, each time with a noticeably narrower interval.
 inline constexpr int kAutoLaunches = 0;
+inline constexpr std::array kLooks{kFullLaunches, 8, 12, 16};
+inline constexpr int kUsualMostLaunches = 12, kMostLooked = 20;
 
 struct Matrix {
   std::string file; // as given
@@ -73,9 +78,9 @@ struct Matrix {
   std::vector<std::string> overrides;
   std::string name;
   std::uint64_t seed = 1;
-  int launches = 5;                     // timed launches per cell, or kAutoLaunches
-  int max_launches = 12;                // of a cell with kAutoLaunches
-  std::optional<double> budget_seconds; // wall time after which `run` stops
+  int launches = kFullLaunches;          // timed launches per cell, or kAutoLaunches
+  int max_launches = kUsualMostLaunches; // of a cell with kAutoLaunches
+  std::optional<double> budget_seconds;  // wall time after which `run` stops
   std::vector<ConfigValue> base;
   std::vector<MatrixCell> cells;
   std::optional<double> sesoi; // absent: 1 % on the CPU, 0.5 % on a GPU

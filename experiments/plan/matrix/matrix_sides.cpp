@@ -2,10 +2,10 @@
 #include <cctype>
 
 #include "core/text.h"
-#include "experiments/plan/cell_name.h"
-#include "experiments/plan/key_comparison.h"
-#include "experiments/plan/matrix_pairwise.h"
-#include "experiments/plan/toml_reader.h"
+#include "experiments/plan/matrix/cell_name.h"
+#include "experiments/plan/matrix/key_comparison.h"
+#include "experiments/plan/matrix/matrix_pairwise.h"
+#include "experiments/plan/matrix/toml_reader.h"
 #include "model/config/key_variants.h"
 
 namespace assay {

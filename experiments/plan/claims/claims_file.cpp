@@ -1,4 +1,4 @@
-#include "experiments/plan/claims_file.h"
+#include "experiments/plan/claims/claims_file.h"
 
 #include <algorithm>
 #include <cmath>
@@ -11,9 +11,9 @@
 #include "core/text.h"
 #include "experiments/analysis/claims.h"
 #include "experiments/attribution/attribution.h"
-#include "experiments/plan/document_checks.h"
-#include "experiments/plan/key_comparison.h"
-#include "experiments/plan/toml_reader.h"
+#include "experiments/plan/claims/document_checks.h"
+#include "experiments/plan/matrix/key_comparison.h"
+#include "experiments/plan/matrix/toml_reader.h"
 #include "model/config/optimization.h"
 
 namespace assay {

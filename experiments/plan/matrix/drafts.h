@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "core/result.h"
-#include "experiments/plan/matrix.h"
+#include "experiments/plan/matrix/matrix.h"
 #include "model/config/fast_defaults.h"
 #include "model/config/optimization.h"
 

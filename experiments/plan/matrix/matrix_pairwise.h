@@ -4,8 +4,8 @@
 #include <cstddef>
 #include <vector>
 
-#include "experiments/plan/matrix.h"
-#include "experiments/plan/toml_reader.h"
+#include "experiments/plan/matrix/matrix.h"
+#include "experiments/plan/matrix/toml_reader.h"
 
 namespace assay {
 

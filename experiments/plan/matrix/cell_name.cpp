@@ -1,4 +1,4 @@
-#include "experiments/plan/cell_name.h"
+#include "experiments/plan/matrix/cell_name.h"
 
 #include <fmt/ranges.h>
 #include <utf8.h>

@@ -1,4 +1,4 @@
-#include "experiments/plan/toml_reader.h"
+#include "experiments/plan/matrix/toml_reader.h"
 
 #include <algorithm>
 #include <cerrno>

@@ -1,9 +1,9 @@
-#include "experiments/plan/matrix_pairwise.h"
+#include "experiments/plan/matrix/matrix_pairwise.h"
 
 #include <algorithm>
 
 #include "core/text.h"
-#include "experiments/plan/cell_name.h"
+#include "experiments/plan/matrix/cell_name.h"
 #include "model/config/train_config.h"
 
 namespace assay {
