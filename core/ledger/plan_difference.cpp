@@ -20,18 +20,21 @@ using nlohmann::json;
 // A difference, and in how many cells it is found beyond the first.
 struct Difference {
   std::string where, what;
+  bool asked = false;
   int more = 0;
 };
 
 class Differences {
 public:
-  void add(const std::string& where, const std::string& what) {
+  explicit Differences(const std::set<std::string>& asked) : asked_(asked) {}
+
+  void add(const std::string& where, const std::string& what, const std::string& key = "") {
     for (Difference& known : all_)
       if (known.what == what) {
         known.more += known.where != where && more_[what].insert(where).second;
         return;
       }
-    all_.push_back({where, what});
+    all_.push_back({where, what, asked_.contains(key)});
   }
   // Structured values, whose parts are mostly compared one by one, only on request.
   void
@@ -42,9 +45,12 @@ public:
     };
     for (const std::string& key : differing_keys(there, here))
       if (structured || plain(there, key) || plain(here, key))
-        add(where, difference_text(key, there, "in the results", here, "now"));
+        add(where, difference_text(key, there, "in the results", here, "now"), key);
   }
-  std::string text(std::size_t most) const {
+  std::string text(std::size_t most) {
+    const auto others =
+        std::ranges::stable_partition(all_, [](const Difference& one) { return one.asked; });
+    most = std::max(most, all_.size() - others.size());
     std::vector<std::string> parts;
     for (std::size_t i = 0; i < std::min(most, all_.size()); ++i)
       parts.push_back((all_[i].where.empty() ? "" : all_[i].where + ", ") + all_[i].what +
@@ -63,6 +69,7 @@ private:
                        difference.more == 1 ? "" : "s");
   }
 
+  const std::set<std::string>& asked_;
   std::vector<Difference> all_;
   std::map<std::string, std::set<std::string>> more_; // by what: where else
 };
@@ -135,10 +142,13 @@ void compare_rows(const json& there,
 
 } // namespace
 
-std::string plan_difference(const std::string& there, const std::string& here, std::size_t most) {
+std::string plan_difference(const std::string& there,
+                            const std::string& here,
+                            std::size_t most,
+                            const std::set<std::string>& asked) {
   try {
     const json a = json::parse(there), b = json::parse(here);
-    Differences found;
+    Differences found(asked);
     found.keys("", a, b);
     found.keys("[limits]", a.value("limits", json::object()), b.value("limits", json::object()));
     compare_cells(a, b, found);

@@ -38,9 +38,9 @@ inline constexpr const char* kSetting = "setting";
 // Nothing for a metric that this build cannot measure.
 std::optional<ClaimMetric> claim_metric(const std::string& name);
 
-// Gain in the claim's metric for theta = ln(B / A): throughput 1/ratio - 1, otherwise 1 - ratio
-// (share of time, bytes or loss saved). Falls as theta grows. For UntrainedLoss theta is a loss in
-// nats and stays as it is.
+// Gain in the claim's metric for theta = ln(candidate / baseline): throughput 1/ratio - 1,
+// otherwise 1 - ratio (share of time, bytes or loss saved). Falls as theta grows. For UntrainedLoss
+// theta is a loss in nats and stays as it is.
 double gain_of(ClaimMetric metric, double theta);
 Interval gain_of(ClaimMetric metric, const Interval& theta);
 // Its inverse; needs gain > -1 for throughput, gain < 1 otherwise.

@@ -17,7 +17,7 @@ namespace assay {
 
 namespace {
 
-// Time differs by the verdict's own estimate, in ns of A's unit.
+// Time differs by the verdict's own estimate, in ns of the baseline's unit.
 std::optional<TimedDifference> timed_difference(const Comparison& comparison) {
   if (!comparison.effect) return std::nullopt;
   const Effect& effect = *comparison.effect;

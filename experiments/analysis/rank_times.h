@@ -34,9 +34,9 @@ std::optional<TracedWait> traced_wait(const Trace& trace);
 
 struct Comparison;
 // "exposed communication per step: last 310 us (3.10 %) on rank 1, which the others wait for, to
-// 1.2 ms (12.1 %) on rank 0; …" for A, then B. That the others wait for a rank is printed where the
-// 95 % interval of the difference over rounds excludes 0. Without traces the slowest rank by its
-// own clock; "" where one process trains. ASCII only.
+// 1.2 ms (12.1 %) on rank 0; …" for baseline, then candidate. That the others wait for a rank is
+// printed where the 95 % interval of the difference over rounds excludes 0. Without traces the
+// slowest rank by its own clock; "" where one process trains. ASCII only.
 std::string ranks_text(const Comparison& comparison);
 
 } // namespace assay

@@ -29,7 +29,7 @@ inline constexpr int kReportSchema = 4;
 // interest.
 inline constexpr double kControlAlarmP = 0.005;
 
-// B against A in one cell.
+// Candidate against baseline in one cell.
 struct Comparison {
   std::string a, b; // variant names
   std::int64_t a_id = 0, b_id = 0;

@@ -37,7 +37,7 @@ std::string claimed_range_text(ClaimMetric metric, const Interval& claimed);
 // Level of the interval that every verdict of the report reads: "99.44 %".
 std::string interval_level_text(const Report& report); // "judged" where cells differ in it
 
-// "97.1 -> 91.2 ms": A's median time of a unit, and B's by the effect; one unit for both.
+// "97.1 -> 91.2 ms": the baseline's median time of a unit, and the candidate's by the effect.
 std::string unit_time_text(const Effect& effect);
 // "-20.1 %", "-20.1 % [-21, -19] %" when launches differ, "-" when not measured.
 std::string memory_text(const std::optional<MemoryEffect>& memory);

@@ -10,8 +10,8 @@
 namespace assay {
 
 inline constexpr double kFalseDiscoveryRate = 0.05;
-// A row is the same when its whole interval is within 2 % of A's time in the row, or within
-// 0.1 % of the baseline's step.
+// A row is the same when its whole interval is within 2 % of the baseline's time in the row, or
+// within 0.1 % of the baseline's step.
 inline constexpr double kSameShareOfRow = 0.02, kSameShareOfStep = 0.001;
 
 // Kernels, copies and sets by the device time that they own (tiling.h), largest change first.

@@ -93,6 +93,14 @@ bool lies_as_recorded(const std::vector<std::string>& words,
          plain_path(absolute_path(started / *(out + 1))) == plain_path(absolute_path(directory));
 }
 
+// The word of a run that names its matrix, wherever it stands; what is asked once is taken out.
+std::size_t matrix_word(const std::vector<std::string>& words) {
+  std::size_t i = 2;
+  while (i < words.size() && words[i].starts_with("--"))
+    i += words[i] == "--ascii" || words[i].find('=') != std::string::npos ? 1 : 2;
+  return i;
+}
+
 // The matrix of results that are looked at from another directory, were moved or were merged: the
 // file that reads as what was measured. MATRIX where none is found, for another file of that name
 // would measure something else.
@@ -100,21 +108,22 @@ void use_matrix_of(std::vector<std::string>& words,
                    const std::string& matrix_toml,
                    const std::string& directory,
                    const fs::path& started) {
-  const bool from_input = std::find(words.begin(), words.end(), "-") != words.end();
-  if (directory.empty() || words.size() <= 2 || from_input) return;
+  const std::size_t place = matrix_word(words);
+  if (directory.empty() || place >= words.size() || words[place] == "-") return;
+  std::string& word = words[place];
   std::error_code ignored;
   // A comment may have been added; a run refuses what measures something else.
-  const fs::path recorded = started / words[2];
+  const fs::path recorded = started / word;
   if ((lies_as_recorded(words, directory, started) && fs::is_regular_file(recorded, ignored)) ||
       holds_text(recorded, matrix_toml))
     return;
   const fs::path here(directory), above = fs::path(absolute_path(here)).parent_path();
-  for (const fs::path& file : {here / kKeptMatrix, fs::proximate(above / words[2], ignored)})
+  for (const fs::path& file : {here / kKeptMatrix, fs::proximate(above / word, ignored)})
     if (holds_text(file, matrix_toml)) {
-      words[2] = started.empty() ? file.string() : absolute_path(file);
+      word = started.empty() ? file.string() : absolute_path(file);
       return;
     }
-  words[2] = "MATRIX";
+  word = "MATRIX";
 }
 
 // Standard input is gone; a run leaves what it read from there beside the ledger.

@@ -154,6 +154,9 @@ TEST(Redo, TheCommandIsTheRunsOwn) {
             "/opt/A run 'my matrix.toml' --out r --redo disturbed");
   EXPECT_EQ(redo_command(ran("assay run - --out r")),
             "assay run - < MATRIX --out r --redo disturbed");
+  // The matrix may stand behind the options.
+  EXPECT_EQ(continue_command(ran("assay run --out r --ascii --set a=b m.toml"), "", "moved"),
+            "assay run --out moved --ascii --set a=b MATRIX");
   const test::Scratch moved; // with the matrix that `assay ab` left beside the ledger
   moved.write("matrix.toml", "");
   const std::string here = moved.path().string();

@@ -42,6 +42,21 @@ TEST(PlanDifference, NamesAKeyOnceWithBothValues) {
             "cell 'y', rounds: 6 in the results, 7 now");
 }
 
+// A preset changes many keys; what a person typed is never among those that are only counted.
+TEST(PlanDifference, KeysThatWereAskedForComeFirst) {
+  const auto at = [](int width) {
+    json one = cell("x", width);
+    for (json& variant : one["variants"])
+      variant["config"].update({{"a", width}, {"b", width}, {"c", width}, {"preset", width}});
+    return plan({one});
+  };
+  const json a = at(64), b = at(128);
+  EXPECT_EQ(difference(a, b, 1), "cell 'x', a: 64 in the results, 128 now; 4 more");
+  EXPECT_EQ(plan_difference(a.dump(), b.dump(), 1, {"preset", "seq_len"}),
+            "cell 'x', preset: 64 in the results, 128 now; cell 'x', seq_len: 64 in the results, "
+            "128 now; 3 more");
+}
+
 // A plan stores its launches as a whole, and for each cell.
 TEST(PlanDifference, CountsTheCellsOfADifferenceOfTheWholePlan) {
   json a = plan({cell("x", 64), cell("y", 64)}), b = a;

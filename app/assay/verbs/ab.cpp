@@ -8,6 +8,7 @@
 #include <fstream>
 #include <iterator>
 #include <memory>
+#include <set>
 
 #include "app/assay/matrix_options.h"
 #include "app/assay/programs.h"
@@ -91,14 +92,22 @@ bool makes_plan(const std::string& text, const std::string& file, const Plan& pl
   return made && made->ledger.spec.hash == plan.ledger.spec.hash;
 }
 
+// Keys that the command names.
+std::set<std::string> asked_keys(const MatrixDraft& draft) {
+  std::set<std::string> keys{"preset", "device", "data", "launches", "expect"};
+  for (const std::string& setting : draft.settings)
+    keys.insert(setting.substr(0, setting.find('=')));
+  return keys;
+}
+
 // Nothing is written into a directory whose results this comparison would not continue.
-void check_results(const std::string& directory, const Plan& plan) {
+void check_results(const std::string& directory, const Plan& plan, const MatrixDraft& draft) {
   refuse_directory(directory, plan);
   if (!std::filesystem::exists(std::filesystem::path(directory) / ledger_schema::kFileName)) return;
   const LedgerData there = value_or_throw(read_ledger(directory));
   if (there.spec.hash != plan.ledger.spec.hash) {
     const std::string difference =
-        plan_difference(there.spec.plan_json, plan.ledger.spec.plan_json);
+        plan_difference(there.spec.plan_json, plan.ledger.spec.plan_json, 3, asked_keys(draft));
     bad_input("{}: contains another comparison ('{}', {}): {}; name another results directory with "
               "--out",
               directory,
@@ -140,7 +149,7 @@ void ab(const AbOptions& options) {
   const std::string file = (std::filesystem::path(out) / kKeptMatrix).string();
   const std::string text = matrix_text(options.draft);
   const Plan plan = check_plan(text, file);
-  check_results(out, plan);
+  check_results(out, plan, options.draft);
   make_directory(out);
   write_matrix(out, file, text, plan);
   std::vector<std::string> arguments{"run", file, "--out", out};
