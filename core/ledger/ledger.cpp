@@ -121,7 +121,7 @@ std::unique_ptr<Ledger> Ledger::open(const std::string& directory, const LedgerD
     value_or_throw(ledger_schema::check_version(path, schema));
     if (schema < kLedgerSchema)
       bad_input("{}: was written by an older Assay (schema {}, this build writes {}): it can be "
-                "read, not continued; {}",
+                "read but not continued; {}",
                 directory,
                 schema,
                 kLedgerSchema,
