@@ -131,7 +131,7 @@ TEST(Missing, ACellThatWasNotMeasuredIsShownOnce) {
   ASSERT_TRUE(is_untouched(report.cells[1].comparisons[0]));
   EXPECT_FALSE(is_untouched(report.cells[0].comparisons[0]));
   EXPECT_THAT(render_table(report, {}), Not(HasSubstr("Not measured yet: later")));
-  EXPECT_THAT(render_markdown(report), test::names("| later |", "### ema_swap: "));
+  EXPECT_THAT(render_markdown(report), test::names("| later |", "### ema\\_swap: "));
   EXPECT_THAT(render_markdown(report), Not(HasSubstr("### later")));
   EXPECT_THAT(render_html(report), Not(HasSubstr("<h3>later")));
 }

@@ -1,5 +1,5 @@
 // Products of one input, each for itself or joined, and copies of q, k and v before attention.
-#include <ATen/core/grad_mode.h>
+#include <gtest/gtest.h>
 
 #include "model/gates/code_path.h"
 #include "tests/model/model_fixture.h"
