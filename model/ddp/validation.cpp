@@ -12,6 +12,8 @@ const char* validation_span(ValidationRanks mode) {
     return "validation/rank0";
   case ValidationRanks::Sharded:
     return "validation/sharded";
+  case ValidationRanks::None:
+    return "validation/none";
   case ValidationRanks::SeedBarrier:
     return "validation/seed_barrier";
   }
@@ -34,6 +36,7 @@ void combine_validation(ValidationRanks mode,
                         at::Tensor& loss_sum,
                         std::int64_t& tokens,
                         std::int64_t& bytes) {
+  if (mode == ValidationRanks::None) return;
   if (mode == ValidationRanks::SeedBarrier) {
     if (ranks.rank() == 0) ranks.barrier("validation");
     return;

@@ -21,7 +21,8 @@ std::vector<Batch> validation_share(ValidationRanks mode,
 
 // The collectives after the evaluation. Given: loss times tokens (fp64, 0-dim, on the ranks'
 // device), tokens and bytes of this rank's share; then those of all batches, on every rank. With
-// SeedBarrier rank 0 waits for ever, because the other ranks never come to its barrier.
+// None there is no collective: the other ranks keep their empty share, and nobody tells them more.
+// With SeedBarrier rank 0 waits for ever, because the other ranks never come to its barrier.
 void combine_validation(ValidationRanks mode,
                         ProcessGroup& ranks,
                         at::Tensor& loss_sum,

@@ -50,15 +50,15 @@ double compression_bound(const TrainConfig& config,
 }
 
 // Bit-equality with rank 0, over all ranks.
-GateResult agreement(const at::Tensor& own, Device device, ProcessGroup& ranks) {
+GateResult agreement(const at::Tensor& own, const char* what, Device device, ProcessGroup& ranks) {
   at::Tensor first = own.clone();
-  ranks.broadcast(first, 0, "gate/gradients");
+  ranks.broadcast(first, 0, "gate/agreement");
   const double differing = sum_over_ranks(at::equal(first, own) ? 0 : 1, device, ranks);
   return {"agreement/ranks",
           differing == 0,
           differing,
           0,
-          "ranks whose averaged gradients are not bit-equal to rank 0's"};
+          fmt::format("ranks whose {} are not bit-equal to rank 0's", what)};
 }
 
 std::vector<GateResult> averaged_gradient_gates(TrainConfig level,
@@ -93,7 +93,7 @@ std::vector<GateResult> averaged_gradient_gates(TrainConfig level,
                   kPasses,
                   ranks->size(),
                   noise);
-  return {gate, agreement(actual, level.device, *ranks)};
+  return {gate, agreement(actual, "averaged gradients", level.device, *ranks)};
 }
 
 // Only the last rank's gradients overflow, in the second step: every rank must skip it and halve
@@ -138,7 +138,7 @@ GateResult same_collectives(Trainer& trainer,
   }
   GateResult gate{"agreement/collectives", true, 0, 0, ""};
   const std::string first = broadcast_text(ranks, own, 0, device);
-  gate.detail = fmt::format("every rank issues: {}", first);
+  gate.detail = fmt::format("every rank issues: {}", first.empty() ? "nothing" : first);
   for (int rank = 1; rank < ranks.size(); ++rank) {
     const std::string other = broadcast_text(ranks, own, rank, device);
     if (other == first) continue;
@@ -152,6 +152,30 @@ GateResult same_collectives(Trainer& trainer,
     gate.passed = false;
     ++gate.value;
   }
+  return gate;
+}
+
+// The loss of all batches against one process; with validation_ranks = none the other ranks must
+// know nothing of it.
+GateResult evaluation_gate(const EvalResult& actual,
+                           const EvalResult& expected,
+                           double repeated, // nats per token
+                           bool knows) {
+  GateResult gate{"math/evaluation", false, 0, 0, ""};
+  if (!knows) {
+    gate.passed = !actual.known() && actual.bytes == 0;
+    gate.value = static_cast<double>(actual.tokens);
+    gate.detail = "tokens of an evaluation that this rank reports, which only rank 0 makes";
+    return gate;
+  }
+  const double nats = expected.nats_per_token, noise = std::abs(repeated - nats) / nats;
+  gate.value = std::abs(actual.nats_per_token - nats) / nats;
+  gate.bound = std::max(kEvaluationBound, 2 * noise);
+  gate.passed = gate.value <= gate.bound && actual.tokens == expected.tokens &&
+                actual.bytes == expected.bytes;
+  gate.detail = fmt::format("relative, against one process on all batches; {} of {} tokens",
+                            actual.tokens,
+                            expected.tokens);
   return gate;
 }
 
@@ -180,20 +204,13 @@ std::vector<GateResult> validation_gates(const TrainConfig& level,
   Trainer alone(single);
   alone.load_state_tensors(together.state_tensors());
   const EvalResult expected = alone.evaluate(all), actual = together.evaluate(all);
-  const double nats = expected.nats_per_token;
-  const double noise = std::abs(alone.evaluate(all).nats_per_token - nats) / nats;
-  GateResult loss{"math/evaluation",
-                  false,
-                  std::abs(actual.nats_per_token - nats) / nats,
-                  std::max(kEvaluationBound, 2 * noise),
-                  ""};
-  loss.passed = loss.value <= loss.bound && actual.tokens == expected.tokens &&
-                actual.bytes == expected.bytes;
-  loss.detail = fmt::format("relative, against one process on all {} batches; {} of {} tokens",
-                            all.size(),
-                            actual.tokens,
-                            expected.tokens);
-  return {same, loss};
+  const bool knows = level.validation_ranks != ValidationRanks::None || ranks->rank() == 0;
+  const GateResult loss =
+      evaluation_gate(actual, expected, alone.evaluate(all).nats_per_token, knows);
+  (void)together.step(micro_batches(batches, level.accumulate, kPasses));
+  return {same,
+          loss,
+          agreement(flat(together.weights()), "weights after the next step", level.device, *ranks)};
 }
 
 } // namespace assay

@@ -325,7 +325,7 @@ EvalResult Trainer::evaluate(const std::vector<Batch>& batches) {
     const Span sharing(validation_span(mode));
     combine_validation(mode, *ranks_, total, result.tokens, result.bytes);
   }
-  if (result.tokens > 0)
+  if (result.known())
     result.nats_per_token = total.item<double>() / static_cast<double>(result.tokens);
   return result;
 }

@@ -6,6 +6,7 @@
 #include <ATen/ATen.h>
 
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <string>
 #include <utility>
@@ -42,10 +43,13 @@ struct StepResult {
   bool finite() const; // loss is neither inf nor NaN
 };
 
+// Of no tokens where other ranks evaluate and this one is not told the result.
 struct EvalResult {
-  double nats_per_token = 0;
+  double nats_per_token = std::numeric_limits<double>::quiet_NaN();
   std::int64_t tokens = 0;
   std::int64_t bytes = 0; // of the text that the targets stand for
+
+  bool known() const { return tokens > 0; }
 };
 
 class Trainer {

@@ -89,6 +89,8 @@ TEST(Claims, TheShippedOnesLoad) {
                           "bf16-guard-report",
                           "ddp-accumulate",
                           "batch-per-rank",
+                          "validation-ranks-idle",
+                          "validation-ranks-summary",
                           "value-padding",
                           "ema-swap-memory",
                           "ema-swap-validation-memory",

@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "core/result.h"
+#include "core/stopwatch.h"
 #include "model/ddp/process_group.h"
 #include "model/gates/code_path.h"
 #include "model/gates/gates.h"
@@ -339,6 +340,49 @@ TEST_F(DISABLED_TwoRanks, ShardedEvaluationEqualsRankZeros) {
   EXPECT_NEAR(results[1].nats_per_token, results[0].nats_per_token, 1e-12);
   EXPECT_EQ(results[1].tokens, 3 * 2 * 48);
   EXPECT_EQ(results[0].tokens, results[1].tokens);
+}
+
+// Idle rank-seconds of `none`: an evaluation for each of the other ranks.
+TEST_F(DISABLED_TwoRanks, WithoutABarrierTheOthersAreIdleInTheirNextCollective) {
+  TrainConfig config = two_ranks();
+  config.validation_ranks = ValidationRanks::None;
+  Trainer trainer(config, group());
+  (void)trainer.step(share(config, rank(), 0));
+  const std::vector<Batch> batches(200, stream_batch(config, 0));
+  group()->barrier("test/begin");
+  issued().clear();
+  const auto begin = std::chrono::steady_clock::now();
+  const EvalResult result = trainer.evaluate(batches);
+  const double own = seconds_since(begin);
+  EXPECT_TRUE(issued().empty());
+  group()->barrier("test/next");
+  const double idle = seconds_since(begin) - own;
+
+  EXPECT_EQ(result.known(), rank() == 0);
+  EXPECT_EQ(result.tokens, rank() == 0 ? 200 * 2 * 48 : 0);
+  at::Tensor evaluation = at::full({1}, own, at::kDouble);
+  group()->broadcast(evaluation, 0, "test/evaluation");
+  if (rank() == 1) {
+    const double seconds = evaluation.item<double>();
+    EXPECT_NEAR(idle, seconds, 0.05 * seconds);
+  }
+}
+
+// The other ranks prove that they know nothing, and all that the next step's collectives match.
+TEST_F(DISABLED_TwoRanks, WithoutABarrierRankZeroAloneKnowsTheLoss) {
+  const Optimization& row = *value_or_throw(optimizations().lookup("validation_ranks"));
+  TrainConfig config = two_ranks();
+  config.validation_ranks = ValidationRanks::None;
+  const std::vector<Batch> batches = {stream_batch(config, static_cast<std::size_t>(rank())),
+                                      stream_batch(config, 2 + static_cast<std::size_t>(rank()))};
+  const std::vector<GateResult> gates = run_gates(row, config, config, batches, group());
+  ASSERT_EQ(gates.size(), 3u);
+  EXPECT_EQ(gates[0].name, "agreement/collectives");
+  EXPECT_EQ(gates[0].detail, "every rank issues: nothing");
+  EXPECT_EQ(gates[1].name, "math/evaluation");
+  EXPECT_EQ(gates[1].detail.find("only rank 0") != std::string::npos, rank() == 1);
+  EXPECT_EQ(gates[2].name, "agreement/ranks");
+  for (const GateResult& gate : gates) EXPECT_TRUE(gate.passed) << gate.name << gate.detail;
 }
 
 TEST_F(DISABLED_TwoRanks, AnotherModelIsRefusedByName) {

@@ -52,6 +52,19 @@ TEST(MergeAnswers, AVisitLastsAsLongAsItsSlowestRank) {
   EXPECT_EQ(merged.at("round"), 3);
 }
 
+// validation_ranks = none: rank 0 alone knows the loss, which is then that of all.
+TEST(MergeAnswers, ARankWithoutALossHasNoShareInTheMean) {
+  json silent = visit(1, 1, {1, 1}, 0);
+  silent.erase("loss");
+  const auto loss = [](const std::vector<json>& answers) {
+    return merge_answers(answers).at("visits").at(0).value("loss", json());
+  };
+  const json told = round(visit(100, 90, {40, 60}, 3.5));
+  EXPECT_EQ(loss({told, round(silent), round(silent)}), 3.5);
+  EXPECT_EQ(loss({told, round(silent), round(visit(1, 1, {1, 1}, 4.5))}), 4.0);
+  EXPECT_EQ(loss({round(silent), round(silent)}), json());
+}
+
 TEST(MergeAnswers, NamesTheRankWhoseVisitIsAnother) {
   json other = visit(1, 1, {1, 1}, 1);
   other["skipped_steps"] = 1;

@@ -103,6 +103,23 @@ TEST_F(RankWatchTest, NamesTheRankThatHangsAndNotTheOneThatWaits) {
                     HasSubstr("rank 0 waits in collective 5")));
 }
 
+// validation_ranks = none: rank 1 is in its next collective while rank 0 evaluates for 3 s.
+TEST_F(RankWatchTest, AnEvaluationThatNobodyWaitsForHasALimit) {
+  const WatchOptions two_seconds{
+      .beat = milliseconds(50), .limits = {.hung = seconds(2)}, .first_hung = seconds(2)};
+  const auto begin = Clock::now();
+  Member a(server, 0, two_seconds), b(client, 1, two_seconds);
+  const RankWatchdog::Phase evaluates(a.watch(), "visit of none", true),
+      waits(b.watch(), "visit of none", true);
+  b.watch().issue("barrier visit 0 none");
+  for (Member* member : {&a, &b})
+    EXPECT_THAT(member->finding(seconds(3)),
+                AllOf(HasSubstr("rank 0 hangs in phase 'visit of none'"),
+                      HasSubstr("limit 2.0 s"),
+                      HasSubstr("rank 1 waits in collective 1 ('barrier visit 0 none')")));
+  EXPECT_LT(Clock::now() - begin, seconds(3));
+}
+
 TEST_F(RankWatchTest, TellsTheOthersWhyARankFails) {
   Member a(server, 0), b(client, 1);
   b.watch().fail("out of memory in variant 'x'", 3, "memory");

@@ -238,7 +238,9 @@ json Launch::built() const {
           {"bytes", bytes}};
 }
 
-// Ranks begin together: each has drained its device before it comes to the barrier.
+// Ranks begin together: each has drained its device before it comes to the barrier. They end an
+// evaluation together, after the clock: what a rank does next (its data threads, the next visit)
+// would run beside an evaluation that it does not wait for (validation_ranks = none).
 VisitResult
 Launch::timed_visit(std::size_t variant, const std::vector<UnitData>& units, Tracer* tracer) {
   std::optional<RankWatchdog::Phase> phase;
@@ -252,6 +254,7 @@ Launch::timed_visit(std::size_t variant, const std::vector<UnitData>& units, Tra
   sampler_.begin();
   VisitResult visit =
       run_visit(*replicas_[variant].trainer, evaluation, units, discard_steps_, tracer, barrier);
+  if (evaluation && barrier) barrier();
   for (const auto& [name, times] : fallbacks()) {
     const auto known = before.find(name);
     const std::int64_t own = times - (known == before.end() ? 0 : known->second);
@@ -262,11 +265,11 @@ Launch::timed_visit(std::size_t variant, const std::vector<UnitData>& units, Tra
   return visit;
 }
 
-// "" for a finite loss, else the words of its retirement; in a loss launch with the step that was
-// reached, from 1.
+// "" for a finite loss and for one that another rank knows, else the words of its retirement; in a
+// loss launch with the step that was reached, from 1.
 std::string Launch::why_not_finite(std::size_t variant, const VisitResult& visit, int round) const {
-  if (std::isfinite(visit.loss)) return "";
-  std::string why = fmt::format("loss of variant '{}' is {}", variants_[variant].name, visit.loss);
+  if (!visit.loss || std::isfinite(*visit.loss)) return "";
+  std::string why = fmt::format("loss of variant '{}' is {}", variants_[variant].name, *visit.loss);
   if (kind_ != "loss") return why;
   const auto first = std::find_if(visit.step_losses.begin(),
                                   visit.step_losses.end(),

@@ -48,12 +48,16 @@ private:
   std::vector<at::cuda::CUDAEvent> events_;
 };
 
-// The loss of an evaluation; that of a step waits for the device in `steps`.
-double
+// The loss of an evaluation, where this rank knows it; that of a step waits for the device in
+// `steps`.
+std::optional<double>
 run_unit(Trainer& trainer, bool evaluation, const UnitData& data, std::vector<StepResult>& steps) {
-  if (evaluation) return trainer.evaluate(data).nats_per_token;
+  if (evaluation) {
+    const EvalResult result = trainer.evaluate(data);
+    return result.known() ? std::optional(result.nats_per_token) : std::nullopt;
+  }
   steps.push_back(trainer.step(data));
-  return 0;
+  return std::nullopt;
 }
 
 std::int64_t token_count(const UnitData& unit) {
@@ -91,7 +95,7 @@ VisitResult run_visit(Trainer& trainer,
       planted_before = trainer.planted_wait_ns();
     }
     const std::int64_t unit_start = observer != nullptr ? trace_now() : 0;
-    const double loss = run_unit(trainer, evaluation, units[i], steps);
+    const std::optional<double> loss = run_unit(trainer, evaluation, units[i], steps);
     clock.mark(i + 1);
     if (observer != nullptr)
       observer->unit(

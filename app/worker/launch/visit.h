@@ -20,7 +20,7 @@ struct VisitResult {
   std::optional<std::int64_t> device_ns; // by CUDA events over the counted units
   std::int64_t planted_ns = 0;           // of wall_ns: the wait of planted_spin
   std::int64_t tokens = 0;
-  double loss = 0;                 // of the last unit
+  std::optional<double> loss;      // of the last unit; nothing on a rank that is not told it
   std::vector<double> step_losses; // of every train step in order; empty for evaluations
   std::int64_t skipped_steps = 0;
   std::vector<std::int64_t> sample_ns; // every unit, discarded ones first

@@ -11,12 +11,11 @@ namespace {
 
 using nlohmann::json;
 
-enum class Rule { Highest, Lowest, Sum, Mean };
+enum class Rule { Highest, Lowest, Sum };
 
-json combine(const json& a, const json& b, Rule rule, double share_of_b) {
+json combine(const json& a, const json& b, Rule rule) {
   if (rule == Rule::Highest) return a < b ? b : a;
   if (rule == Rule::Lowest) return b < a ? b : a;
-  if (rule == Rule::Mean) return a.get<double>() + (b.get<double>() - a.get<double>()) * share_of_b;
   if (a.is_number_float() || b.is_number_float()) return a.get<double>() + b.get<double>();
   return a.get<std::int64_t>() + b.get<std::int64_t>();
 }
@@ -28,16 +27,14 @@ void merge_number(json& whole, const json& part, const char* key, Rule rule, std
     internal_error("rank {} and rank 0 disagree on having '{}'", rank, key);
   json& value = whole[key];
   const json& other = part[key];
-  const double share = 1.0 / static_cast<double>(rank + 1);
   if (!value.is_array()) {
-    value = combine(value, other, rule, share);
+    value = combine(value, other, rule);
     return;
   }
   if (value.size() != other.size())
     internal_error(
         "rank {} has {} values of '{}', rank 0 {}", rank, other.size(), key, value.size());
-  for (std::size_t i = 0; i < value.size(); ++i)
-    value[i] = combine(value[i], other[i], rule, share);
+  for (std::size_t i = 0; i < value.size(); ++i) value[i] = combine(value[i], other[i], rule);
 }
 
 void require_same(const json& whole, const json& part, const char* key, std::size_t rank) {
@@ -68,7 +65,18 @@ void merge_visits(json& whole, const json& part, std::size_t rank) {
     for (const char* key : {"wall_ns", "device_ns", "sample_ns"})
       merge_number(whole[i], part[i], key, Rule::Highest, rank);
     merge_number(whole[i], part[i], "tokens", Rule::Sum, rank);
-    merge_number(whole[i], part[i], "loss", Rule::Mean, rank);
+  }
+}
+
+// The mean over the ranks that know their loss: of an evaluation that may be rank 0 alone.
+void merge_losses(json& visits, const std::vector<json>& answers) {
+  for (std::size_t i = 0; i < visits.size(); ++i) {
+    double loss = 0;
+    int known = 0;
+    for (const json& answer : answers)
+      if (const json& visit = answer.at("visits").at(i); visit.contains("loss"))
+        loss += (visit.at("loss").get<double>() - loss) / ++known;
+    if (known > 0) visits[i]["loss"] = loss;
   }
 }
 
@@ -94,9 +102,8 @@ void merge_metrics(json& whole, const json& part) {
     }
     const std::string unit = metric.at("unit");
     json& value = same->at("value");
-    if (unit == "ns" || unit == "bytes")
-      value = combine(value, metric.at("value"), Rule::Highest, 0);
-    if (unit == "records") value = combine(value, metric.at("value"), Rule::Sum, 0);
+    if (unit == "ns" || unit == "bytes") value = combine(value, metric.at("value"), Rule::Highest);
+    if (unit == "records") value = combine(value, metric.at("value"), Rule::Sum);
     if (unit == "bool" && metric.at("value") < value) *same = metric;
   }
 }
@@ -116,6 +123,7 @@ json merge_answers(const std::vector<json>& answers) {
     if (whole.contains("gates")) merge_gates(whole["gates"], part.at("gates"), rank);
     if (whole.contains("metrics")) merge_metrics(whole["metrics"], part.at("metrics"));
   }
+  if (whole.contains("visits")) merge_losses(whole["visits"], answers);
   return whole;
 }
 

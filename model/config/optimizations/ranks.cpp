@@ -112,6 +112,11 @@ std::vector<Optimization> rank_rows() {
                    "every rank evaluates its share; loss sum and token count are all-reduced",
                    [](TrainConfig& c) { c.validation_ranks = ValidationRanks::Sharded; },
                    "validation/sharded"},
+                  {"none",
+                   "rank 0 evaluates alone; nobody waits for it or is told the result, and the "
+                   "others wait in the next collective",
+                   [](TrainConfig& c) { c.validation_ranks = ValidationRanks::None; },
+                   "validation/none"},
                   {.name = "seed_barrier",
                    .summary = "a known bug: the barrier is inside rank 0's branch, which no "
                               "other rank reaches",
@@ -119,8 +124,9 @@ std::vector<Optimization> rank_rows() {
                        [](TrainConfig& c) { c.validation_ranks = ValidationRanks::SeedBarrier; },
                    .span = "validation/seed_barrier",
                    .wrong = true}},
+       .also_compare = {{"rank0", "sharded"}, {"none", "sharded"}},
        .equality = "every rank issues the same collectives; the loss equals that of one "
-                   "process on all batches",
+                   "process on all batches, on every rank that is told it",
        .needs_ranks = true},
   };
 }
