@@ -65,7 +65,7 @@ RunSummary run_with_progress(const Plan& plan, const Options& options) {
   if (options.out == "-" || options.out.empty())
     bad_input("--out '{}': results are a directory; name one", options.out);
   RunProgressLine line(options.quiet);
-  for (const std::string& note : plan.notes) line.note(printable(note));
+  for (const std::string& note : note_texts(plan)) line.note(printable(note));
   RunOptions run;
   run.worker_path = program_path("assay-worker");
   run.fork = options.fork;
