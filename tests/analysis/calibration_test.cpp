@@ -35,9 +35,8 @@ void set_times(LedgerData& data, std::int64_t cell, double mean) {
     const auto launch = indices.find(visit.launch);
     if (launch == indices.end()) continue;
     const Role role = data.variant(visit.variant).role;
-    const double theta = role == Role::Reference
-                             ? 0
-                             : effect_in(launch->second, role == Role::Level ? mean : 0);
+    const double theta =
+        role == Role::Reference ? 0 : effect_in(launch->second, role == Role::Level ? mean : 0);
     visit.wall_ns = std::llround(kUnitNs * visit.steps * std::exp(theta));
   }
   for (const VariantRow& variant : data.variants)

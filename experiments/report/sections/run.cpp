@@ -93,9 +93,7 @@ std::string calibration_line(const Report& report) {
       std::any_of(report.launches.begin(), report.launches.end(), [](const LaunchSummary& launch) {
         return is_counted(launch.row);
       });
-  return timed ? "not calibrated here; `assay calibrate DIR` asks this machine for an effect that "
-                 "is there and for one that is not"
-               : "";
+  return timed ? "not calibrated here: `assay calibrate DIR`" : "";
 }
 
 Section list(const char* id, const char* title, const std::vector<std::string>& items) {
