@@ -44,6 +44,10 @@ constexpr std::array kCommands{
                "  assay run my.toml --data corpus --out results/mine --stop-after 9m\n"
                "  assay run my.toml --data corpus --out results/gpu --device cuda --cell varlen"},
     CommandRow{"confirm", kCompare, "  assay confirm results/mine"},
+    CommandRow{"calibrate",
+               kCompare,
+               "  assay calibrate results/mine\n"
+               "  assay calibrate results/mine --cell varlen"},
     CommandRow{"status", kCompare, "  assay status results/mine"},
     CommandRow{"merge", kCompare, "  assay merge results/board0 results/board1 --out results/both"},
     CommandRow{"clean",

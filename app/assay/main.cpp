@@ -26,6 +26,7 @@ int run(int argc, char** argv) {
   cli::add_plan(app, exit_code);
   cli::add_run(app, exit_code);
   cli::add_confirm(app, exit_code);
+  cli::add_calibrate(app, exit_code);
   cli::add_status(app, exit_code);
   cli::add_merge(app, exit_code);
   cli::add_clean(app);

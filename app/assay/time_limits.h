@@ -1,4 +1,5 @@
-// What `run` and `ab` share: the options that limit how long a run takes and waits.
+// What `run` and the commands that hand over to it share: the options that limit how long a run
+// takes and waits.
 #pragma once
 
 #include <CLI/CLI.hpp>

@@ -183,6 +183,14 @@ void Ledger::add(const std::vector<MetricRow>& metrics,
   });
 }
 
+void Ledger::add(const std::vector<CalibrationRow>& calibrations) {
+  writing(*database_, [&] {
+    Transaction transaction(*database_);
+    ledger_rows::insert_calibrations(*database_, calibrations);
+    transaction.commit();
+  });
+}
+
 void Ledger::end_launch(std::int64_t launch,
                         LaunchState state,
                         const std::string& reason,

@@ -16,7 +16,7 @@
 
 namespace assay {
 
-inline constexpr int kLedgerSchema = 9;
+inline constexpr int kLedgerSchema = 10;
 
 // Beyond these a visit counts as disturbed, and its pair is left out (docs/statistics.md). Shares.
 struct DisturbanceLimits {
@@ -110,6 +110,33 @@ struct CellRow {
   std::vector<int> looks = {};
 };
 
+// A decision of the plan that a person should see: a cell that is split, a default that fell back.
+struct NoteRow {
+  std::string cell, text; // cell: its name as the matrix has it, or "": the whole plan
+};
+
+// What one of a calibration's two comparisons showed: ln(time ratio) with its 95 % interval, and
+// the constants of its verdict.
+struct CalibrationReading {
+  double effect = 0, low = 0, high = 0;
+  std::string validity, speed;
+};
+
+// `assay calibrate` on one machine and device: does it see what is there and nothing else?
+struct CalibrationRow {
+  std::string utc; // when its last launch ended
+  std::string build, host, cpu;
+  int cores = 0;                       // usable ones
+  std::string gpu, device;             // gpu: the board, "": none
+  std::string cell, preset, precision; // what was measured: the reference of this cell
+  double unit_ns = 0;                  // a train step of it
+  int launches = 0;                    // that count, of the comparison that has fewer
+  CalibrationReading aa;               // nothing was planted
+  double planted_share = 0;            // of the step, that was asked for
+  double planted_truth = 0;            // ln(time ratio) of what the wait really did
+  CalibrationReading planted;
+};
+
 enum class Role { Reference, Level, Control }; // Control: the reference again (A/A)
 
 struct VariantRow {
@@ -192,6 +219,8 @@ struct VisitRow {
 inline constexpr const char* kDataEpochMetric = "data/epochs";
 // Metric of a variant whose step is a CUDA graph: the last round in which a step ran without one.
 inline constexpr const char* kLastEagerRoundMetric = "graph/last_eager_round";
+// Metric of a variant with a planted wait: ln(time ratio) of what the wait did to a visit.
+inline constexpr const char* kPlantedMetric = "planted/log_ratio";
 inline constexpr const char* kWorkerBuildMetric = "worker/build"; // its detail: the value
 
 struct MetricRow { // one tagged value: "memory/peak_bytes", "engaged/attention/varlen",
@@ -236,7 +265,9 @@ struct LedgerData {
   std::vector<ClaimRow> claims;
   std::vector<CellRow> cells;
   std::vector<VariantRow> variants;
-  std::vector<StepCostRow> costs; // one a variant; none in ledgers before schema 5
+  std::vector<StepCostRow> costs;           // one a variant; none in ledgers before schema 5
+  std::vector<NoteRow> notes;               // none in ledgers before schema 10
+  std::vector<CalibrationRow> calibrations; // oldest first; none in ledgers before schema 10
   std::vector<LaunchRow> launches;
   std::vector<VisitRow> visits;
   std::vector<MetricRow> metrics;
@@ -269,7 +300,8 @@ class Database;
 // holder's name otherwise.
 class Ledger {
 public:
-  // Opens or creates. A new directory gets `plan` (spec, optimizations, claims, cells, variants);
+  // Opens or creates. A new directory gets `plan` (spec, optimizations, claims, cells, variants,
+  // notes);
   // an existing one must have the same spec hash.
   static std::unique_ptr<Ledger> open(const std::string& directory, const LedgerData& plan);
   ~Ledger();
@@ -281,6 +313,8 @@ public:
   void add(const std::vector<MetricRow>& metrics,
            const std::vector<GateRow>& gates,
            const std::vector<EventRow>& events);
+  // Those that it does not have yet.
+  void add(const std::vector<CalibrationRow>& calibrations);
   // Ends the launch, checkpoints and syncs to disk.
   void end_launch(std::int64_t launch, LaunchState state, const std::string& reason, bool steady);
   // Launches left running by a killed engine become partial (>= half the rounds) or failed, with

@@ -38,6 +38,9 @@ public:
   double real() { return row_.real(column_++); }
   std::optional<double> maybe_real() { return row_.maybe_real(column_++); }
   std::optional<std::int64_t> maybe_integer() { return row_.maybe_integer(column_++); }
+  void read(std::string& value) { value = text(); }
+  void read(int& value) { value = small(); }
+  void read(double& value) { value = real(); }
   void read(std::optional<double>& value) { value = maybe_real(); }
   void read(std::optional<std::int64_t>& value) { value = maybe_integer(); }
 

@@ -1,4 +1,6 @@
-// Reading what a ledger plans: spec, optimizations, claims, cells, variants and their cost.
+// Reading what a ledger plans (spec, optimizations, claims, cells, variants, their cost, notes),
+// and the calibrations of the machines that measured it.
+#include "core/ledger/calibration.h"
 #include "core/ledger/ledger_columns.h"
 #include "core/ledger/ledger_rows.h"
 #include "core/ledger/ledger_schema.h"
@@ -176,6 +178,32 @@ std::vector<StepCostRow> read_costs(const Database& db, std::int64_t schema) {
   return rows;
 }
 
+std::vector<NoteRow> read_notes(const Database& db, std::int64_t schema) {
+  std::vector<NoteRow> rows;
+  if (schema < 10) return rows;
+  Statement s = db.prepare("SELECT cell, text FROM note ORDER BY position");
+  while (s.step()) rows.push_back({s.text(0), s.text(1)});
+  return rows;
+}
+
+std::vector<CalibrationRow> read_calibrations(const Database& db, std::int64_t schema) {
+  std::vector<CalibrationRow> rows;
+  if (schema < 10) return rows;
+  std::string columns;
+  for_each_calibration_field(CalibrationRow(), [&](const char* name, const auto&) {
+    columns += (columns.empty() ? "" : ", ") + std::string(name);
+  });
+  Statement s = db.prepare("SELECT " + columns +
+                           " FROM calibration ORDER BY utc, host, cpu, cores, gpu, device");
+  while (s.step()) {
+    InOrder c(s);
+    CalibrationRow row;
+    for_each_calibration_field(row, [&](const char*, auto& value) { c.read(value); });
+    rows.push_back(std::move(row));
+  }
+  return rows;
+}
+
 } // namespace
 
 void read_plan(const Database& db, std::int64_t schema, LedgerData& data) {
@@ -186,6 +214,8 @@ void read_plan(const Database& db, std::int64_t schema, LedgerData& data) {
   data.cells = read_cells(db, schema);
   data.variants = read_variants(db, schema);
   data.costs = read_costs(db, schema);
+  data.notes = read_notes(db, schema);
+  data.calibrations = read_calibrations(db, schema);
 }
 
 } // namespace assay::ledger_rows

@@ -24,6 +24,7 @@ void update_identity(const Database& db,
 void insert_visits(const Database& db, const std::vector<VisitRow>& rows);
 void insert_metrics(const Database& db, const std::vector<MetricRow>& rows);
 void insert_gates(const Database& db, const std::vector<GateRow>& rows);
+void insert_calibrations(const Database& db, const std::vector<CalibrationRow>& rows);
 void insert_events(const Database& db, const std::vector<EventRow>& rows);
 
 } // namespace assay::ledger_rows

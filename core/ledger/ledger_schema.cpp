@@ -73,6 +73,20 @@ CREATE TABLE operation_cost(
   peak TEXT NOT NULL CHECK (peak IN ('compute', 'fp32', 'fp8')),
   PRIMARY KEY (variant, position)
 ) STRICT, WITHOUT ROWID;
+CREATE TABLE note(
+  position INTEGER PRIMARY KEY, cell TEXT NOT NULL, text TEXT NOT NULL
+) STRICT;
+CREATE TABLE calibration(
+  utc TEXT NOT NULL, build TEXT NOT NULL, host TEXT NOT NULL, cpu TEXT NOT NULL, cores INTEGER NOT NULL,
+  gpu TEXT NOT NULL, device TEXT NOT NULL, cell TEXT NOT NULL, preset TEXT NOT NULL, precision TEXT NOT NULL,
+  unit_ns REAL NOT NULL, launches INTEGER NOT NULL,
+  aa_effect REAL NOT NULL, aa_low REAL NOT NULL, aa_high REAL NOT NULL,
+  aa_validity TEXT NOT NULL, aa_speed TEXT NOT NULL,
+  planted_share REAL NOT NULL, planted_truth REAL NOT NULL,
+  planted_effect REAL NOT NULL, planted_low REAL NOT NULL, planted_high REAL NOT NULL,
+  planted_validity TEXT NOT NULL, planted_speed TEXT NOT NULL,
+  PRIMARY KEY (host, cpu, cores, gpu, device, utc)
+) STRICT;
 CREATE TABLE launch(
   id INTEGER PRIMARY KEY, cell INTEGER NOT NULL REFERENCES cell,
   kind TEXT NOT NULL CHECK (kind IN ('parity', 'timed', 'memory', 'traced', 'loss')),

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <tuple>
 
+#include "core/ledger/calibration.h"
 #include "core/ledger/covariates.h"
 #include "core/ledger/ledger_rows.h"
 #include "core/ledger/ledger_schema.h"
@@ -193,6 +194,27 @@ void insert_plan(const Database& db, const LedgerData& plan) {
            v.environment,
            v.worker);
   insert_costs(db, plan.costs);
+  Statement note_in = db.prepare("INSERT INTO note VALUES (?1, ?2, ?3)");
+  for (std::size_t i = 0; i < plan.notes.size(); ++i)
+    insert(note_in, static_cast<int>(i), plan.notes[i].cell, plan.notes[i].text);
+}
+
+void insert_calibrations(const Database& db, const std::vector<CalibrationRow>& rows) {
+  std::string columns, values;
+  int count = 0;
+  for_each_calibration_field(CalibrationRow(), [&](const char* name, const auto&) {
+    columns += fmt::format("{}{}", count == 0 ? "" : ", ", name);
+    values += fmt::format("{}?{}", count == 0 ? "" : ", ", count + 1);
+    ++count;
+  });
+  Statement in =
+      db.prepare(fmt::format("INSERT OR IGNORE INTO calibration({}) VALUES ({})", columns, values));
+  for (const CalibrationRow& row : rows) {
+    int index = 0;
+    for_each_calibration_field(row,
+                               [&](const char*, const auto& value) { in.bind(++index, value); });
+    in.run();
+  }
 }
 
 std::int64_t insert_launch(const Database& db, const LaunchRow& r) {

@@ -6,6 +6,7 @@
 #include <set>
 #include <tuple>
 
+#include "experiments/analysis/calibration.h"
 #include "experiments/analysis/judge.h"
 #include "experiments/analysis/wording.h"
 #include "experiments/evidence/plan_state.h"
@@ -207,6 +208,8 @@ std::string_view to_string(AlarmCode code) {
     return "launch_failed";
   case AlarmCode::TraceDamaged:
     return "trace_damaged";
+  case AlarmCode::Calibration:
+    return "calibration";
   }
   return "unknown";
 }
@@ -227,6 +230,8 @@ void note_alarms(const std::vector<CellView>& cells, Report& report) {
   note_places(report);
   add_environment_alarms(report);
   note_failures(report);
+  if (report.calibration && calibration_state(*report.calibration) == CalibrationState::Alarm)
+    report.alarms.push_back({AlarmCode::Calibration, 0, calibration_text(*report.calibration)});
 }
 
 } // namespace assay

@@ -8,7 +8,8 @@
 namespace assay {
 
 // Adds to report.alarms: retirements, control alarms, disturbed pairs, launches on several
-// machines, failed launches. Reads the report's cells and launches.
+// machines, failed launches, the machine's calibration. Reads the report's cells, launches and
+// calibration.
 void note_alarms(const std::vector<CellView>& cells, Report& report);
 
 } // namespace assay

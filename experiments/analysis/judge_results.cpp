@@ -7,6 +7,7 @@
 #include "core/ledger/stored_config.h"
 #include "core/statistics/looks.h"
 #include "experiments/analysis/alarms.h"
+#include "experiments/analysis/calibration.h"
 #include "experiments/analysis/compare.h"
 #include "experiments/analysis/estimate_roofline.h"
 #include "experiments/analysis/explanations.h"
@@ -267,6 +268,8 @@ Report judge_results(const LedgerData& data, const JudgeOptions& options) {
                    [](const auto& x, const auto& y) { return x.row.id < y.row.id; });
   count_partial_launches(report);
   report.clocks = clocks_of(cells);
+  report.notes = data.notes;
+  report.calibration = cited_calibration(data);
   note_alarms(cells, report);
   report.shape_warnings = shape_warnings(data);
   report.source_errors = source_errors(data);

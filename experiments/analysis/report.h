@@ -114,11 +114,12 @@ enum class AlarmCode {
   MixedEnvironment,
   LaunchFailed,
   TraceDamaged, // a file that is there
+  Calibration,  // of the machine: it sees what is not there, or misreads what is
 };
 // What a reader must know before believing the table.
 struct Alarm {
   AlarmCode code{};
-  std::int64_t cell = 0; // CellRow::id
+  std::int64_t cell = 0; // CellRow::id; 0: about all of them
   std::string text;      // does not name the cell
 };
 // The constants of docs/report-schema.md: "retired", "control_differs" …
@@ -167,6 +168,8 @@ struct Report {
   std::optional<Confirmation> confirmation;
   std::string confirmation_unread; // why the directory of one shows none, or ""
   std::optional<Clocks> clocks;    // nothing without a GPU, or where the board does not say
+  std::vector<NoteRow> notes;      // of the plan
+  std::optional<CalibrationRow> calibration; // of the machine that measured (calibration.h)
 
   bool complete() const { return missing.empty(); }
 };
@@ -190,6 +193,10 @@ Report judge_results(const LedgerData& data, const JudgeOptions& options = {});
 // claims, launches or notes. `cell` is a name of report.cells. The plan's figures (judgements,
 // alpha) stay those of all cells.
 Report report_of_cell(const Report& report, const std::string& cell);
+
+// Whether a note of the plan is about a cell: a cell that is split has groups, which are named
+// after it.
+bool is_about(const NoteRow& note, const CellRow& cell);
 
 // The claim results that a comparison of a cell bears on, in ledger order.
 std::vector<const ClaimResult*>

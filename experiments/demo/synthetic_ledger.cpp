@@ -379,6 +379,7 @@ void store(const LedgerData& data, const std::string& directory) {
     ledger->commit_round(visits[id], events[id]);
   }
   ledger->add(data.metrics, data.gates, {});
+  ledger->add(data.calibrations);
   ledger->finish();
 }
 

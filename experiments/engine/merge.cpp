@@ -296,6 +296,7 @@ MergeSummary merge(const std::vector<std::string>& inputs, const std::string& ou
       if (data.spec.directory != plan.spec.directory) plan.spec.directory.clear();
     fresh.mark();
     const std::unique_ptr<Ledger> ledger = Ledger::open(fresh.path(), plan);
+    for (const LedgerData& data : all) ledger->add(data.calibrations);
     Written written;
     for (auto& [key, bundle] : kept) write(*ledger, bundle, fresh.path(), written);
     ledger->finish();

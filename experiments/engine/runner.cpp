@@ -45,6 +45,7 @@ public:
     new_logs_ = !fs::exists(log_directory_);
     ledger_ = Ledger::open(directory, plan.ledger);
     make_directory(log_directory_);
+    ledger_->add(options.calibrations);
     ledger_->close_abandoned_launches();
     remove_unfinished_traces();
     data_ = ledger_->read();

@@ -48,6 +48,7 @@ struct RunOptions {
   std::function<bool(const LedgerData&, std::int64_t cell)> decided;
   std::optional<QuietWait> quiet; // wait before the first launch and after a disturbed one
   bool fork = false; // results of another plan, build or data are set aside, not refused
+  std::vector<CalibrationRow> calibrations = {}; // of this machine, for the ledger
   std::function<void(const RunProgress&)> progress;
   double setup_timeout_seconds = 600;      // building, gates, memory, a launch's first round
   double least_round_timeout_seconds = 60; // a round: max(this, 50 x the median round so far)

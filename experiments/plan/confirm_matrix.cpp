@@ -1,6 +1,5 @@
 #include "experiments/plan/confirm_matrix.h"
 
-#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -8,6 +7,7 @@
 #include "core/files/toml_text.h"
 #include "core/ledger/stored_config.h"
 #include "experiments/evidence/cell_view.h"
+#include "experiments/plan/fresh_matrix.h"
 #include "model/config/optimization.h"
 
 namespace assay {
@@ -16,19 +16,10 @@ namespace {
 
 using nlohmann::json;
 
-// Added to both seeds: beyond the numbers of any launch.
-constexpr std::uint64_t kFresh = 1'000'000;
-
-std::string value_text(const json& value) {
-  if (value.is_string()) return toml_string(value.get<std::string>());
-  if (value.is_number_float()) return toml_float(value.get<double>());
-  return value.dump();
-}
-
 std::string set_text(const json& config, const std::set<std::string>& keys) {
   std::vector<std::string> parts;
   for (const std::string& key : keys)
-    parts.push_back(fmt::format("{} = {}", key, value_text(config.at(key))));
+    parts.push_back(fmt::format("{} = {}", key, toml_text(config.at(key))));
   return fmt::format("set = {{ {} }}", fmt::join(parts, ", "));
 }
 
@@ -52,21 +43,6 @@ std::string variant_text(const VariantRow& variant, const std::set<std::string>&
   return fmt::format("{} = {{ {} }}\n", toml_string(variant.name), fmt::join(parts, ", "));
 }
 
-std::string base_text(json config, const std::set<std::string>& left_out, const SpecRow& spec) {
-  config["seed"] = config.at("seed").get<std::uint64_t>() + kFresh;
-  for (const char* key : {"data", "tokenizer"}) {
-    const std::filesystem::path path(config.at(key).get<std::string>());
-    std::error_code ignored;
-    if (const auto from = spec.directory / path;
-        !spec.directory.empty() && std::filesystem::exists(from, ignored))
-      config[key] = from.lexically_normal().string();
-  }
-  std::string text = "[base]\n";
-  for (const auto& [key, value] : config.items())
-    if (!left_out.contains(key)) text += fmt::format("{} = {}\n", key, value_text(value));
-  return text;
-}
-
 } // namespace
 
 std::string confirm_matrix(const LedgerData& data, std::int64_t a_id, std::int64_t b_id) {
@@ -84,22 +60,14 @@ std::string confirm_matrix(const LedgerData& data, std::int64_t a_id, std::int64
     launches = fmt::format("\"auto\"\nmax_launches = {}", cell.looks.back());
   else if (cell.launches > 0)
     launches = std::to_string(cell.launches);
-  std::string text = fmt::format(
-      "# `assay confirm` made this of {}: {}, {} against {}, in fresh launches.\nversion = 1\n\n"
-      "[experiment]\nname = {}\nseed = {}\nlaunches = {}\n\n",
-      printable(spec.name),
-      printable(cell.name),
-      printable(b.name),
-      printable(a.name),
-      toml_string(cell.name),
-      spec.seed + kFresh,
-      launches);
-  text += base_text(config, keys, spec);
-  text += fmt::format("\n[[cell]]\nname = {}\nrounds = {}\nvisit_steps = {}\ndiscard_steps = {}\n",
-                      toml_string(cell.name),
-                      cell.rounds,
-                      cell.visit_steps,
-                      cell.discard_steps);
+  std::string text = fmt::format("# `assay confirm` made this of {}: {}, {} against {}, in fresh "
+                                 "launches.\n{}",
+                                 printable(spec.name),
+                                 printable(cell.name),
+                                 printable(b.name),
+                                 printable(a.name),
+                                 fresh_head(spec, cell.name, launches));
+  text += fresh_base(config, keys, spec) + fresh_cell(cell, cell.name);
   if (by_keys)
     text += fmt::format("expect = {}\nunit = {}\n[cell.variants]\n{}{}",
                         toml_string(row->equivalence),
@@ -111,16 +79,12 @@ std::string confirm_matrix(const LedgerData& data, std::int64_t a_id, std::int64
                         toml_string(cell.optimization),
                         toml_string(a.level),
                         toml_string(b.level));
-  text += fmt::format("\n[measure]\nsesoi = {}\nalpha = {}\npower = {}\ninterleave = {}\n"
-                      "\n[limits]\nsteal = {}\nrun_delay = {}\npairs = {}\n\n[trace]\nrounds = 0\n",
-                      toml_float(spec.sesoi),
-                      toml_float(spec.alpha),
-                      toml_float(spec.power),
-                      toml_string(cell.turns ? "turns" : "auto"),
-                      toml_float(spec.limits.steal),
-                      toml_float(spec.limits.run_delay),
-                      toml_float(spec.limits.pairs));
-  return text;
+  return text +
+         fmt::format("\n[measure]\nsesoi = {}\nalpha = {}\npower = {}\n",
+                     toml_float(spec.sesoi),
+                     toml_float(spec.alpha),
+                     toml_float(spec.power)) +
+         fresh_end(spec, cell);
 }
 
 } // namespace assay

@@ -86,9 +86,7 @@ void Planner::add_cell(const MatrixCell& cell) {
     for (const std::string& problem :
          wrong_variants(cell, all, matrix_.interleave == Interleave::Twin))
       problems_.add(problem);
-  if (!drafted->fallbacks.empty())
-    plan_.notes.push_back(
-        fmt::format("cell '{}': {}", cell.name, fallbacks_text(drafted->fallbacks)));
+  if (!drafted->fallbacks.empty()) note(cell.name, fallbacks_text(drafted->fallbacks));
   check_data(all.front().config, cell);
   const auto split = groups(cell, all);
   if (cell.design && split.size() > 1)
@@ -151,8 +149,7 @@ void Planner::write_cell(const MatrixCell& cell,
   for (const Draft& draft : group)
     add(draft.level->name, draft, &draft == &group.front() ? Role::Reference : Role::Level);
   add(kControlName, group.front(), Role::Control);
-  if (out.launches < kFullLaunches)
-    plan_.notes.push_back(fmt::format("cell '{}': {}", out.name, too_few_text(out.launches)));
+  if (out.launches < kFullLaunches) note(out.name, too_few_text(out.launches));
   ledger.cells.push_back(std::move(out));
 }
 
@@ -172,6 +169,14 @@ void Planner::finish_spec() {
   seal_plan(plan_.ledger);
   plan_.budget_seconds = matrix_.budget_seconds;
   plan_.trace_budget_bytes = matrix_.trace_budget_bytes;
+}
+
+std::vector<std::string> note_texts(const Plan& plan) {
+  std::vector<std::string> texts;
+  for (const NoteRow& note : plan.ledger.notes)
+    texts.push_back(note.cell.empty() ? note.text
+                                      : fmt::format("cell '{}': {}", note.cell, note.text));
+  return texts;
 }
 
 Result<Plan> make_plan(const Matrix& matrix, const PlanOptions& options) {

@@ -30,12 +30,14 @@ struct PlanOptions {
 };
 
 struct Plan {
-  LedgerData ledger; // spec, optimizations, claims, cells, variants; nothing measured
+  LedgerData ledger; // spec, optimizations, claims, cells, variants, notes; nothing measured
   std::optional<double> budget_seconds;
   std::optional<double> trace_budget_bytes; // of all traces in the results directory
-  std::vector<std::string> notes;           // decisions a person should see: split cells
   std::vector<std::string> lacks;           // what a run needs; it will change the plan's hash
 };
+
+// The plan's notes as people read them: "cell 'varlen': split into 2 groups …".
+std::vector<std::string> note_texts(const Plan& plan);
 
 // Every problem is reported at once, one a line.
 Result<Plan> make_plan(const Matrix& matrix, const PlanOptions& options);

@@ -33,6 +33,10 @@ private:
   const Optimization* checked_row(const MatrixCell& cell);
   const Optimization* row_of_variants(const MatrixCell& cell);
   void check_data(const TrainConfig& config, const MatrixCell& cell);
+  // `cell` as the matrix names it; "": about the whole plan.
+  void note(const std::string& cell, const std::string& text) {
+    plan_.ledger.notes.push_back({cell, text});
+  }
   void lacks(const std::string& what) {
     if (std::find(plan_.lacks.begin(), plan_.lacks.end(), what) == plan_.lacks.end())
       plan_.lacks.push_back(what);

@@ -26,10 +26,10 @@ void Planner::add_claims() {
     if (any && plan_.ledger.claims.size() == before) unused.push_back(matrix_.claim_files[i]);
   }
   if (!unused.empty())
-    plan_.notes.push_back(fmt::format("no cell compares what a claim of {} is about: none of {} is "
-                                      "judged",
-                                      fmt::join(unused, " or "),
-                                      unused.size() == 1 ? "its claims" : "their claims"));
+    note("",
+         fmt::format("no cell compares what a claim of {} is about: none of {} is judged",
+                     fmt::join(unused, " or "),
+                     unused.size() == 1 ? "its claims" : "their claims"));
 }
 
 void Planner::add_claim(ClaimRow claim) {
@@ -45,7 +45,7 @@ void Planner::add_key_claim(ClaimRow claim) {
   const KeyClaimFit fit = key_claim_fit(plan_.ledger, claim);
   if (fit.concerned == nullptr) return;
   if (!fit.tested && claim.unmet.empty())
-    plan_.notes.push_back(fmt::format("no cell tests claim '{}': {}", claim.id, fit.miss));
+    note("", fmt::format("no cell tests claim '{}': {}", claim.id, fit.miss));
   claim.optimization = fit.concerned->optimization;
   plan_.ledger.claims.push_back(std::move(claim));
 }

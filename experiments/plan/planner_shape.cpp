@@ -94,13 +94,12 @@ std::vector<std::vector<Draft>> Planner::groups(const MatrixCell& cell,
     result.push_back(std::move(group));
   }
   if (result.size() > 1)
-    plan_.notes.push_back(
-        fmt::format("cell '{}' is split into {} groups, each with its own reference and control: "
-                    "all together they need {}, and {} are to be used",
-                    cell.name,
-                    result.size(),
-                    human_bytes(static_cast<double>(group_bytes(configs(all)))),
-                    limit_text));
+    note(cell.name,
+         fmt::format("split into {} groups, each with its own reference and control: all together "
+                     "they need {}, and {} are to be used",
+                     result.size(),
+                     human_bytes(static_cast<double>(group_bytes(configs(all)))),
+                     limit_text));
   return result;
 }
 
@@ -120,20 +119,18 @@ void Planner::note_other_tokens(const std::vector<Draft>& group, const CellRow& 
     const std::int64_t own = step_tokens(draft.config),
                        other = own * steps_of_equal_tokens(baseline, own, counted);
     if (other != tokens)
-      plan_.notes.push_back(
-          fmt::format("cell '{}': a visit of '{}' counts {} tokens, the baseline's {}",
-                      row.name,
-                      draft.level->name,
-                      other,
-                      tokens));
+      note(row.name,
+           fmt::format("a visit of '{}' counts {} tokens, the baseline's {}",
+                       draft.level->name,
+                       other,
+                       tokens));
   }
 }
 
 bool Planner::takes_turns(const MatrixCell& cell, const std::vector<Draft>& all) {
   const std::string why = why_own_processes(cell, all);
   if (why.empty()) return matrix_.interleave == Interleave::Turns;
-  plan_.notes.push_back(fmt::format(
-      "cell '{}': each variant runs in a process of its own, since {}", cell.name, why));
+  note(cell.name, "each variant runs in a process of its own, since " + why);
   return true;
 }
 
@@ -173,11 +170,11 @@ void Planner::loss_shape(const MatrixCell& cell, const Optimization& optimizatio
       cell.quality || !by_default ? cell.quality : matrix_.quality;
   if (!settings || settings->seeds == 0) return;
   if (by_token(row)) {
-    const std::string why = fmt::format(
-        "cell '{}': no loss launches: after equal steps its variants have trained on other tokens",
-        printable(row.name));
-    return cell.quality ? problems_.add(cell.place({"quality"}) + ": " + why)
-                        : plan_.notes.push_back(why);
+    const std::string why =
+        "no loss launches: after equal steps its variants have trained on other tokens";
+    if (!cell.quality) return note(row.name, why);
+    return problems_.add(
+        fmt::format("{}: cell '{}': {}", cell.place({"quality"}), printable(row.name), why));
   }
   row.loss_seeds = settings->seeds;
   row.loss_rounds = settings->steps / settings->every;
@@ -189,15 +186,16 @@ void Planner::loss_shape(const MatrixCell& cell, const Optimization& optimizatio
                               cell.place({"quality"}),
                               printable(row.name),
                               why));
-  const auto note = [&](const std::string& text) {
-    plan_.notes.push_back(fmt::format("cell '{}': [quality]: {}", row.name, text));
-  };
   if (static_cast<std::size_t>(row.loss_seeds) < kFewestSeeds)
-    note(fmt::format("seeds = {} decides nothing about quality; {} are the fewest that can",
+    note(row.name,
+         fmt::format("[quality]: seeds = {} decides nothing about quality; {} are the fewest that "
+                     "can",
                      row.loss_seeds,
                      kFewestSeeds));
   if (row.loss_margin >= kAbsurdMargin)
-    note(fmt::format("margin = {} nats per token lets nearly any training pass", row.loss_margin));
+    note(row.name,
+         fmt::format("[quality]: margin = {} nats per token lets nearly any training pass",
+                     row.loss_margin));
 }
 
 } // namespace assay

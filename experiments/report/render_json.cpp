@@ -1,7 +1,9 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "core/ledger/calibration.h"
 #include "core/text.h"
+#include "experiments/analysis/calibration.h"
 #include "experiments/analysis/winner.h"
 #include "experiments/analysis/wording.h"
 #include "experiments/report/claim_json.h"
@@ -364,6 +366,18 @@ ordered_json confirmation_json(const Confirmation& value) {
           {"effect", maybe(value.effect, effect)}};
 }
 
+ordered_json calibration_json(const CalibrationRow& row) {
+  ordered_json out = {{"state", to_string(calibration_state(row))},
+                      {"text", text(calibration_text(row))}};
+  for_each_calibration_field(row, [&](const char* name, const auto& value) {
+    if constexpr (std::is_same_v<std::decay_t<decltype(value)>, std::string>)
+      out[name] = text(value);
+    else
+      out[name] = value;
+  });
+  return out;
+}
+
 } // namespace
 
 int explained_comparisons(const Report& report) {
@@ -386,6 +400,7 @@ std::string render_json(const Report& report) {
       maybe(winner_of(report), [&](const Winner& winner) { return winner_json(report, winner); });
   out["confirmation"] = maybe(report.confirmation, confirmation_json);
   out["confirmation_unread"] = text(report.confirmation_unread);
+  out["calibration"] = maybe(report.calibration, calibration_json);
   const auto add = [&](const char* key, const auto& items, auto convert) {
     ordered_json list = ordered_json::array();
     for (const auto& item : items) list.push_back(convert(item));
@@ -400,6 +415,10 @@ std::string render_json(const Report& report) {
     return ordered_json{{"code", to_string(alarm.code)},
                         {"cell", cell_name(report, alarm.cell)},
                         {"text", text(alarm.text)}};
+  });
+  add("notes", report.notes, [](const NoteRow& note) {
+    return ordered_json{{"cell", note.cell.empty() ? ordered_json(nullptr) : text(note.cell)},
+                        {"text", text(note.text)}};
   });
   add("shape_warnings", report.shape_warnings, text);
   add("source_errors", report.source_errors, text);

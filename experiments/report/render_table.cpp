@@ -56,7 +56,7 @@ private:
                           view_.cell.empty() ? "" : ", cell " + view_.cell,
                           summary_text(report_)));
     Section run = run_section(report_);
-    constexpr std::size_t kLabels = 12; // columns of the label and the indent
+    constexpr std::size_t kLabels = 15; // columns of the label and the indent
     if (!view_.verbose)
       fold_commands(run, report_.spec.command, std::max(out_.width(), 2 * kLabels) - kLabels);
     print_section(out_, run);

@@ -73,6 +73,7 @@ inline LedgerData small_plan() {
   plan.costs = {
       {1, 128, true, {{"mm", 3e9, 4e6, 7, Peak::Fp8}, {"norm", 0, 2e6, 1, Peak::Compute}}},
       {2, 128, false, {}}};
+  plan.notes = {{"cell", "split into 2 groups"}, {"", "no cell tests claim 'c2'"}};
   seal_plan(plan);
   return plan;
 }
@@ -96,6 +97,27 @@ inline LaunchRow timed_launch(int index = 1) {
   row.index = index;
   row.rounds_planned = 4;
   row.started_utc = "2026-01-01T00:00:00Z";
+  return row;
+}
+
+inline CalibrationRow calibration(const std::string& host, const std::string& utc) {
+  CalibrationRow row;
+  row.utc = utc;
+  row.build = "b1d0";
+  row.host = host;
+  row.cpu = "cpu";
+  row.cores = 2;
+  row.gpu = "H200";
+  row.device = "cuda";
+  row.cell = "varlen";
+  row.preset = "small";
+  row.precision = "bf16";
+  row.unit_ns = 1.5e6;
+  row.launches = 6;
+  row.aa = {0.001, -0.002, 0.004, "OK", "NO_EFFECT"};
+  row.planted_share = 0.02;
+  row.planted_truth = 0.0198;
+  row.planted = {0.02, 0.017, 0.023, "OK", "SLOWER"};
   return row;
 }
 

@@ -15,6 +15,7 @@
 #include <set>
 
 #include "core/ledger/abandoned.h"
+#include "core/ledger/calibration.h"
 #include "core/ledger/directory_lock.h"
 #include "core/ledger/ledger_schema.h"
 #include "core/ledger/plan_json.h"
@@ -77,6 +78,41 @@ TEST_F(LedgerTest, KeepsThePlan) {
   EXPECT_EQ(data.cost(1)->operations[0].peak, Peak::Fp8);
   EXPECT_FALSE(data.cost(2)->all_kernel_launches);
   EXPECT_EQ(data.cost(3), nullptr);
+  ASSERT_EQ(data.notes.size(), 2u);
+  EXPECT_EQ(data.notes[0].cell, "cell");
+  EXPECT_EQ(data.notes[0].text, "split into 2 groups");
+  EXPECT_EQ(data.notes[1].cell, "");
+  EXPECT_TRUE(data.calibrations.empty());
+}
+
+// Notes and calibrations are no part of the plan: they neither make another one nor change it.
+TEST_F(LedgerTest, NotesAreNoPartOfThePlan) {
+  LedgerData plan = small_plan();
+  plan.notes.clear();
+  seal_plan(plan);
+  EXPECT_EQ(plan.spec.hash, small_plan().spec.hash);
+}
+
+TEST_F(LedgerTest, KeepsEveryCalibrationOnce) {
+  const auto ledger = open();
+  const CalibrationRow late = calibration("host", "2026-02-01T00:00:00Z"),
+                       early = calibration("host", "2026-01-01T00:00:00Z");
+  ledger->add({late, early});
+  ledger->add({early, calibration("other", "2026-01-15T00:00:00Z")});
+  const LedgerData data = ledger->read();
+  ASSERT_EQ(data.calibrations.size(), 3u);
+  EXPECT_EQ(data.calibrations[0].utc, early.utc); // the oldest first
+  EXPECT_EQ(data.calibrations[1].host, "other");
+  const CalibrationRow& row = data.calibrations[2];
+  const auto fields = [](const CalibrationRow& of) {
+    std::string text;
+    for_each_calibration_field(of, [&](const char* name, const auto& value) {
+      text += fmt::format("{}={};", name, value);
+    });
+    return text;
+  };
+  EXPECT_EQ(fields(row), fields(late));
+  EXPECT_THAT(fields(row), test::names("cores=2;", "aa_low=-0.002;", "planted_speed=SLOWER;"));
 }
 
 TEST_F(LedgerTest, KeepsEveryRow) {
@@ -374,6 +410,7 @@ TEST_F(LedgerTest, AnOlderSchemaIsReadAndNotContinued) {
                "ALTER TABLE optimization DROP COLUMN design; "
                "ALTER TABLE launch DROP COLUMN repeats; "
                "ALTER TABLE event DROP COLUMN variant; ALTER TABLE event DROP COLUMN cause; "
+               "DROP TABLE note; DROP TABLE calibration; "
                "PRAGMA user_version = 1");
   nlohmann::json sealed = nlohmann::json::parse(small_plan().spec.plan_json);
   for (const char* key : {"stages", "lints"}) sealed["claims"][0].erase(key);
@@ -396,6 +433,8 @@ TEST_F(LedgerTest, AnOlderSchemaIsReadAndNotContinued) {
   EXPECT_EQ(data->cells.at(0).loss_margin, 0);
   EXPECT_EQ(data->spec.limits.steal, DisturbanceLimits().steal);
   EXPECT_EQ(data->cost(1), nullptr);
+  EXPECT_TRUE(data->notes.empty());
+  EXPECT_TRUE(data->calibrations.empty());
   EXPECT_EQ(data->launches.at(0).repeats, 0);
   EXPECT_EQ(data->events.at(0).variant, 2);
   EXPECT_EQ(data->events.at(0).cause, kCauseLoss);
@@ -418,7 +457,7 @@ TEST(ReleasedLedgers, OpenInThisBuild) {
     for (const EventRow& event : data->events)
       EXPECT_EQ(event.kind == "retired", event.variant != 0) << entry.path() << event.detail;
   }
-  EXPECT_THAT(schemas, testing::IsSupersetOf({1, 2, 3, 4, 5}));
+  EXPECT_THAT(schemas, testing::IsSupersetOf({1, 2, 3, 4, 5, 6, 8, 9}));
 }
 
 TEST_F(LedgerTest, ALockedLedgerSaysWhoAndWhatToDo) {

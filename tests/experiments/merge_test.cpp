@@ -27,10 +27,14 @@ TEST(Merge, JoinsDifferentLaunchesAndKeepsDuplicatesOnce) {
   const Plan plan = small_plan(scratch);
   RunOptions options = fake_options();
   options.cells = {"ema"};
+  CalibrationRow calibration;
+  calibration.host = "a";
+  options.calibrations = {calibration};
   run_plan(plan, scratch / "a", options);
   fs::copy(scratch / "a", scratch / "copy", fs::copy_options::recursive);
   Plan elsewhere = plan;
   elsewhere.ledger.spec.command = "assay run elsewhere";
+  options.calibrations.front().host = "b";
   options.cells = {"guard"};
   run_plan(elsewhere, scratch / "b", options);
   const MergeSummary merged = value_or_throw(
@@ -53,6 +57,9 @@ TEST(Merge, JoinsDifferentLaunchesAndKeepsDuplicatesOnce) {
     EXPECT_EQ(visit.covariates.involuntary_switches, 3);
   }
   EXPECT_EQ(plan_progress(all).missing, 0);
+  ASSERT_EQ(all.calibrations.size(), 2u) << "each once";
+  EXPECT_EQ(all.calibrations[0].host, "a");
+  EXPECT_EQ(all.calibrations[1].host, "b");
   EXPECT_EQ(all.spec.command, plan.ledger.spec.command + "; assay run elsewhere");
 }
 

@@ -10,10 +10,9 @@
 #include <memory>
 #include <set>
 
+#include "app/assay/hand_over.h"
 #include "app/assay/matrix_options.h"
 #include "app/assay/programs.h"
-#include "app/assay/terminal.h"
-#include "app/assay/time_limits.h"
 #include "app/assay/verbs.h"
 #include "app/assay/verbs/matrix_draft.h"
 #include "app/number_checks.h"
@@ -39,9 +38,7 @@ namespace {
 struct AbOptions {
   MatrixDraft draft;
   std::string levels, out;
-  TimeLimits limits;
-  bool quiet = false, json = false;
-  TerminalOptions terminal;
+  HandOver run;
 };
 
 // "… (the training data, FILE:LINE)": what a person gave is the option.
@@ -152,12 +149,8 @@ void ab(const AbOptions& options) {
   check_results(out, plan, options.draft);
   make_directory(out);
   write_matrix(out, file, text, plan);
-  std::vector<std::string> arguments{"run", file, "--out", out};
-  for (const std::string& word : options.limits.arguments()) arguments.push_back(word);
-  if (options.quiet) arguments.emplace_back("--quiet");
-  if (options.json) arguments.emplace_back("--json");
-  for (const std::string& word : options.terminal.arguments()) arguments.push_back(word);
-  if (!options.quiet)
+  const std::vector<std::string> arguments = options.run.arguments(file, out);
+  if (!options.run.quiet)
     fmt::print(stderr,
                "matrix: {}\nassay {}\n",
                printable(file),
@@ -202,10 +195,7 @@ void add_ab(CLI::App& app) {
   command->add_option("--set", options->draft.settings, "another training key: seq_len=256");
   command->add_option("--out", options->out, "results directory (default: results/OPTIMIZATION)")
       ->type_name("DIR");
-  options->limits.add_to(*command);
-  command->add_flag("--quiet", options->quiet, "no progress line and no verdict table");
-  command->add_flag("--json", options->json, "print the summary as JSON");
-  options->terminal.add_to(*command);
+  options->run.add_to(*command);
   command->callback([options] {
     if (!options->levels.empty()) options->draft.levels = CLI::detail::split(options->levels, ',');
     ab(*options);

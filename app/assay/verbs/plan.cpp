@@ -290,7 +290,7 @@ void print_plan(const Plan& plan, const PlanEstimate& estimate, const PlanArgume
                        traces_text(plan, estimate),
                        any_loss ? " Loss: seeds x optimizer steps." : "",
                        mde_text(plan, estimate, options.out)));
-  for (const std::string& note : plan.notes) out.line(note, 0, "note: ");
+  for (const std::string& note : note_texts(plan)) out.line(note, 0, "note: ");
   for (const std::string& what : plan.lacks) out.line("`assay run` needs " + what, 0, "note: ");
   for (const std::string& text : shape_warnings(plan.ledger)) out.line(text, 0, "shape warning: ");
   fmt::print("{}", out.take());
@@ -358,7 +358,7 @@ void add_plan(CLI::App& app, int& exit_code) {
                 {"trace_bytes", std::round(result.trace_bytes)},
                 {"judgements", result.judgements},
                 {"judged_alpha", result.judged_alpha},
-                {"notes", plan.notes},
+                {"notes", note_texts(plan)},
                 {"shape_warnings", shape_warnings(plan.ledger)},
                 {"source_errors", source_errors(plan.ledger)}};
     if (choice) out["budget"] = budget_json(*choice);

@@ -16,6 +16,7 @@
 #include "app/assay/verbs.h"
 #include "core/files/atomic_file.h"
 #include "core/files/shell_text.h"
+#include "core/ledger/calibration_store.h"
 #include "core/ledger/ledger.h"
 #include "core/ledger/stored_config.h"
 #include "core/rank_environment.h"
@@ -29,6 +30,7 @@
 #include "experiments/plan/matrix/matrix.h"
 #include "experiments/report/text_layout.h"
 #include "profilers/machine/busy_sample.h"
+#include "profilers/machine/machine_info.h"
 
 namespace assay::cli {
 
@@ -61,13 +63,26 @@ QuietWait quiet_wait(const Plan& plan, const std::string& limit) {
           value_or_throw(parse_duration(limit))};
 }
 
+// Those of this machine. What cannot be read does not keep a run from measuring.
+std::vector<CalibrationRow> own_calibrations(RunProgressLine& line) {
+  Result<std::vector<CalibrationRow>> rows = read_calibration_store(calibration_store_path());
+  if (!rows) {
+    line.note(printable(rows.error().message));
+    return {};
+  }
+  const std::string host = machine_info().host;
+  std::erase_if(*rows, [&](const CalibrationRow& row) { return row.host != host; });
+  return *std::move(rows);
+}
+
 RunSummary run_with_progress(const Plan& plan, const Options& options) {
   if (options.out == "-" || options.out.empty())
     bad_input("--out '{}': results are a directory; name one", options.out);
   RunProgressLine line(options.quiet);
-  for (const std::string& note : plan.notes) line.note(printable(note));
+  for (const std::string& note : note_texts(plan)) line.note(printable(note));
   RunOptions run;
   run.worker_path = program_path("assay-worker");
+  run.calibrations = own_calibrations(line);
   run.fork = options.fork;
   run.decided = is_decided;
   run.cells = options.cells;

@@ -394,7 +394,7 @@ json Launch::bye() {
   for (std::size_t i = 0; i < planted_.size(); ++i)
     if (!planted_[i].empty())
       metrics.push_back(metric_json(i,
-                                    "planted/log_ratio",
+                                    kPlantedMetric,
                                     "log ratio",
                                     mean(planted_[i]),
                                     "what the planted wait did to a visit, mean over visits"));

@@ -2,7 +2,9 @@
 #include <algorithm>
 
 #include "core/text.h"
+#include "experiments/analysis/calibration.h"
 #include "experiments/analysis/wording.h"
+#include "experiments/evidence/cell_view.h"
 #include "experiments/report/sections/list.h"
 
 namespace assay {
@@ -84,6 +86,16 @@ bool has_measured(const LaunchSummary& launch) {
   return launch.row.state == LaunchState::Complete || launch.rounds + launch.warmup_rounds > 0;
 }
 
+// Nothing before a timed launch counts.
+std::string calibration_line(const Report& report) {
+  if (report.calibration) return calibration_text(*report.calibration);
+  const bool timed =
+      std::any_of(report.launches.begin(), report.launches.end(), [](const LaunchSummary& launch) {
+        return is_counted(launch.row);
+      });
+  return timed ? "not calibrated here: `assay calibrate DIR`" : "";
+}
+
 Section list(const char* id, const char* title, const std::vector<std::string>& items) {
   Section section{.id = id, .title = title};
   for (const std::string& item : items) section.rows.push_back({{item}, ""});
@@ -121,6 +133,7 @@ Section run_section(const Report& report) {
   add("measured", measured_span(report));
   for (const std::string& text : machines) add("machine", text);
   add("clocks", clocks_text(report.clocks));
+  add("calibration", calibration_line(report));
   for (const std::string& text : builds) add("build", text);
   add("command", report.spec.command);
   add("plan",

@@ -42,7 +42,7 @@ protected:
 TEST_F(TurnsTest, EveryVariantHasAProcessWithItsEnvironment) {
   plan("env = { ASSAY_FAKE = \"effect=0.9\" }");
   EXPECT_TRUE(plan_.ledger.cells[0].turns);
-  EXPECT_THAT(plan_.notes, Contains(HasSubstr("a process of its own")));
+  EXPECT_THAT(note_texts(plan_), Contains(HasSubstr("a process of its own")));
   EXPECT_EQ(run().outcome, RunSummary::Outcome::Complete);
   const LedgerData data = ledger();
   EXPECT_EQ(data.variants[1].environment, "ASSAY_FAKE=effect=0.9\n");

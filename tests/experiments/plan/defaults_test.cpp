@@ -54,7 +54,7 @@ protected:
     return test::failure_of([&] { (void)plan(cell); });
   }
   static std::string note(const Plan& plan) {
-    for (const std::string& note : plan.notes)
+    for (const std::string& note : note_texts(plan))
       if (note.find("stays at") != std::string::npos) return note;
     return "";
   }

@@ -46,12 +46,12 @@ TEST_F(PlanTest, RefusesLossLaunchesThatCanShowNothing) {
               test::names("cell 'varlen': [quality]:", "1 of at"));
   EXPECT_EQ(problem_of("steps = 28\nevery = 4\n"), "");
   EXPECT_EQ(problem_of("steps = 4\nevery = 2\nseeds = 0\n"), "");
-  EXPECT_THAT(small_plan(scratch_, cell + "steps = 40\nseeds = 1\n").notes,
+  EXPECT_THAT(note_texts(small_plan(scratch_, cell + "steps = 40\nseeds = 1\n")),
               Contains(HasSubstr("seeds = 1 ")));
   std::string absurd = kHead + "[[cell]]\noptimization = \"varlen\"\n" + kQuality;
-  EXPECT_THAT(small_plan(scratch_, absurd).notes, Not(Contains(HasSubstr("[quality]"))));
+  EXPECT_THAT(note_texts(small_plan(scratch_, absurd)), Not(Contains(HasSubstr("[quality]"))));
   absurd.replace(absurd.find("margin = 0.03"), 13, "margin = 1.50");
-  EXPECT_THAT(small_plan(scratch_, absurd).notes, Contains(HasSubstr("margin = 1.5 ")));
+  EXPECT_THAT(note_texts(small_plan(scratch_, absurd)), Contains(HasSubstr("margin = 1.5 ")));
 }
 
 TEST_F(PlanTest, TheHashHoldsWhatTheLossIsJudgedBy) {

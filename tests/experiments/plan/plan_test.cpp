@@ -128,10 +128,8 @@ TEST_F(PlanTest, AClaimsFileWithoutAClaimOfACellIsOneNote) {
   const auto notes = [&](const std::string& files) {
     const std::string matrix = kHead + "[[cell]]\noptimization = \"varlen\"\n[claims]\nfiles = [",
                       data = "base.data=\"" + scratch_.write("corpus.txt", "text") + "\"";
-    return value_or_throw(
-               make_plan(value_or_throw(parse_matrix(matrix + files + "]\n", "m.toml", {data})),
-                         shipped_claims()))
-        .notes;
+    return note_texts(value_or_throw(make_plan(
+        value_or_throw(parse_matrix(matrix + files + "]\n", "m.toml", {data})), shipped_claims())));
   };
   EXPECT_THAT(notes("\"varlen.toml\", \"ema_swap.toml\", \"nsa_ranges.toml\", \"arithmetic.toml\""),
               testing::ElementsAre(test::names("ema_swap.toml or nsa_ranges.toml", "judged")));
@@ -192,14 +190,14 @@ TEST_F(PlanTest, VariantsThatDoNotFitAreSplit) {
     EXPECT_EQ(variants[0]->role, Role::Reference);
     EXPECT_EQ(variants[2]->role, Role::Control);
   }
-  EXPECT_THAT(split.notes, testing::ElementsAre(HasSubstr("2 groups")));
+  EXPECT_THAT(note_texts(split), testing::ElementsAre(test::names("cell 'varlen'", "2 groups")));
   options.host_memory_bytes = 1 << 20;
   EXPECT_THAT(make_plan(matrix, options).error().message, HasSubstr("smaller preset"));
   options.cells = {"varlen/group2"};
   EXPECT_THAT(make_plan(matrix, options).error().message, HasSubstr("smaller preset"));
   options.cells = {"another"};
   const Plan without = value_or_throw(make_plan(matrix, options));
-  EXPECT_THAT(without.notes, testing::ElementsAre(HasSubstr("2 groups")));
+  EXPECT_THAT(note_texts(without), testing::ElementsAre(HasSubstr("2 groups")));
   EXPECT_EQ(without.ledger.spec.hash, split.ledger.spec.hash) << "the plan has all cells";
 }
 
@@ -258,9 +256,8 @@ TEST_F(PlanTest, EstimatesTimeAndDetectableEffect) {
 
 TEST_F(PlanTest, NotesWhatTooFewLaunchesCannotGive) {
   const auto notes = [&](const std::string& launches) {
-    return small_plan(scratch_,
-                      kHead + "[[cell]]\noptimization = \"varlen\"\nlaunches = " + launches + "\n")
-        .notes;
+    return note_texts(small_plan(
+        scratch_, kHead + "[[cell]]\noptimization = \"varlen\"\nlaunches = " + launches + "\n"));
   };
   EXPECT_THAT(notes("2"), Contains(test::names("2 launches", "never give", "a verdict")));
   EXPECT_THAT(

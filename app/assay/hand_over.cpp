@@ -1,0 +1,47 @@
+#include "app/assay/hand_over.h"
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+#include "app/assay/programs.h"
+#include "app/command_line/program.h"
+#include "core/files/atomic_file.h"
+#include "core/files/shell_text.h"
+#include "core/ledger/directory_lock.h"
+#include "core/result.h"
+
+namespace assay::cli {
+
+void HandOver::add_to(CLI::App& command) {
+  limits.add_to(command);
+  command.add_flag("--quiet", quiet, "no progress line and no verdict table");
+  command.add_flag("--json", json, "print the summary of the run as JSON");
+  terminal.add_to(command);
+}
+
+std::vector<std::string> HandOver::arguments(const std::string& matrix,
+                                             const std::string& out) const {
+  std::vector<std::string> words{"run", matrix, "--out", out};
+  for (const std::string& word : limits.arguments()) words.push_back(word);
+  if (quiet) words.emplace_back("--quiet");
+  if (json) words.emplace_back("--json");
+  for (const std::string& word : terminal.arguments()) words.push_back(word);
+  return words;
+}
+
+int HandOver::measure(const std::string& out,
+                      const std::string& matrix,
+                      const std::string& other) const {
+  const std::string file = (std::filesystem::path(out) / "matrix.toml").string();
+  make_directory(out);
+  std::ifstream old(file, std::ios::binary);
+  const std::string before{std::istreambuf_iterator<char>(old), {}};
+  if (old && before != matrix)
+    bad_input("{}: {}; rename or remove {}", file, other, shell_word(out));
+  if (!old) write_file_atomically(file, matrix);
+  const int code = call(program_path("assay"), arguments(file, out));
+  return code < 0 ? kInternal : code;
+}
+
+} // namespace assay::cli
