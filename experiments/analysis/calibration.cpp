@@ -85,8 +85,21 @@ Result<double> planted_truth(const LedgerData& data, const Comparison& planted) 
   return sum / static_cast<double>(planted.effect->launches.size());
 }
 
-bool covers(const CalibrationReading& reading, double truth) {
-  return Interval{reading.low, reading.high}.contains(truth);
+// Of launches alone, by the t interval: beyond 95 %, where a good machine would be in one of
+// twenty.
+bool excludes(const CalibrationReading& reading, double truth, int launches) {
+  const double df = launches - 1, half = (reading.high - reading.low) / 2;
+  const double wider =
+      student_quantile(1 - kCalibrationAlarm / 2, df) / student_quantile(0.975, df);
+  return std::abs(reading.effect - truth) > wider * half;
+}
+
+bool sees_nothing_there(const CalibrationRow& row) {
+  return excludes(row.aa, 0, row.launches);
+}
+
+bool misreads(const CalibrationRow& row) {
+  return excludes(row.planted, row.planted_truth, row.launches);
 }
 
 // "a planted 2 %"
@@ -133,7 +146,7 @@ std::string_view to_string(CalibrationState state) {
 }
 
 CalibrationState calibration_state(const CalibrationRow& row) {
-  if (!covers(row.aa, 0) || !covers(row.planted, row.planted_truth)) return CalibrationState::Alarm;
+  if (sees_nothing_there(row) || misreads(row)) return CalibrationState::Alarm;
   return decides(row.aa, Speed::NoEffect) && decides(row.planted, Speed::Slower)
              ? CalibrationState::Passed
              : CalibrationState::Undecided;
@@ -175,11 +188,13 @@ std::optional<CalibrationRow> cited_calibration(const LedgerData& data) {
 }
 
 std::string calibration_conclusion(const CalibrationRow& row) {
-  if (!covers(row.aa, 0))
-    return "ALARM: this machine sees a difference where nothing is: the A/A interval excludes 0";
-  if (!covers(row.planted, row.planted_truth))
-    return fmt::format("ALARM: this machine misreads {}: the interval excludes what was planted",
-                       planted_words(row));
+  if (sees_nothing_there(row))
+    return "ALARM: this machine sees a difference where nothing is: the 99.5 % interval of the A/A "
+           "comparison excludes 0";
+  if (misreads(row))
+    return fmt::format(
+        "ALARM: this machine misreads {}: the 99.5 % interval excludes what was planted",
+        planted_words(row));
   if (!decides(row.aa, Speed::NoEffect)) return undecided_text(row.aa, "the A/A comparison");
   if (!decides(row.planted, Speed::Slower))
     return undecided_text(row.planted, "the planted comparison");

@@ -13,10 +13,14 @@ namespace assay {
 inline constexpr const char* kAaCell = "aa";
 inline constexpr const char* kPlantedCell = "planted";
 
+// As of the A/A control of a launch: two such intervals alarm a good machine once in a hundred
+// calibrations.
+inline constexpr double kCalibrationAlarm = 0.005;
+
 enum class CalibrationState {
   Passed,    // NO_EFFECT where nothing is, SLOWER where a wait is planted
-  Undecided, // the intervals contain what is there, but a verdict is missing
-  Alarm,     // a 95 % interval excludes what is there
+  Undecided, // no alarm, but a verdict is missing
+  Alarm,     // an interval at kCalibrationAlarm excludes what is there
 };
 // The constants of docs/report-schema.md: "passed", "undecided", "alarm".
 std::string_view to_string(CalibrationState state);

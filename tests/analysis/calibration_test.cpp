@@ -124,7 +124,10 @@ TEST(Calibration, AnIntervalThatExcludesWhatIsThereIsAnAlarm) {
   EXPECT_EQ(calibration_state(value_or_throw(calibration_row(results(0, 0.023)))),
             CalibrationState::Alarm);
   row.planted.validity = "CONTENDED";
-  row.planted_truth = row.planted.high + 1e-6;
+  // Six launches: t(0.9975, 5) / t(0.975, 5) = 4.773 / 2.571 of the 95 % interval.
+  row.planted_truth = row.planted.effect + 1.85 * (row.planted.high - row.planted.effect);
+  EXPECT_NE(calibration_state(row), CalibrationState::Alarm);
+  row.planted_truth = row.planted.effect + 1.87 * (row.planted.high - row.planted.effect);
   EXPECT_EQ(calibration_state(row), CalibrationState::Alarm);
   EXPECT_THAT(calibration_conclusion(row), testing::StartsWith("ALARM: "));
 }
@@ -196,7 +199,7 @@ TEST(Calibration, NothingMeasuredNeedsNone) {
 TEST(Calibration, AnAlarmOfTheMachineIsOneOfTheReport) {
   LedgerData data = synthetic::synthetic_ledger(synthetic::full_plan());
   data.calibrations = {of_machine("2026-01-01T00:00:00Z")};
-  data.calibrations.front().aa.low = 0.0001;
+  data.calibrations.front().aa = {0.01, 0.009, 0.011, "OK", "SLOWER"};
   const Report report = judge_results(data);
   const Alarm* alarm = find_alarm(report, AlarmCode::Calibration);
   ASSERT_NE(alarm, nullptr);
