@@ -38,7 +38,7 @@ void remove_abandoned(const std::string& target) {
   for (fs::directory_iterator entry(directory_of(target), error), end; !error && entry != end;
        entry.increment(error)) {
     const std::string name = entry->path().filename().string();
-    if (!name.starts_with(prefix) || !name.ends_with(kSuffix)) continue;
+    if (!name.starts_with(prefix) || !is_temporary_name(name)) continue;
     const int fd = ::open(entry->path().c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     if (fd < 0) continue;
     if (::flock(fd, LOCK_EX | LOCK_NB) == 0) {
@@ -57,6 +57,10 @@ bool has_name(int descriptor) {
 }
 
 } // namespace
+
+bool is_temporary_name(const std::string& name) {
+  return name.starts_with('.') && name.ends_with(kSuffix);
+}
 
 TemporaryFile::TemporaryFile(const std::string& target) : target_(target) {
   remove_abandoned(target);

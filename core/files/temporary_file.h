@@ -6,6 +6,9 @@
 
 namespace assay {
 
+// Whether a file of this name is what a TemporaryFile makes: ".<name>.<random>.partial".
+bool is_temporary_name(const std::string& name);
+
 class TemporaryFile {
 public:
   // Creates ".<name>.<random>.partial" in the directory of `target`, and removes those that dead

@@ -139,12 +139,8 @@ Error damaged(const std::string& path, const std::string& cause) {
 }
 
 void check_pages(const Database& db) {
-  Statement pages = db.prepare("PRAGMA integrity_check(1)");
-  if (pages.step() && pages.text(0) != "ok")
-    throw Failure(
-        Failure::Kind::BadInput,
-        damaged(db.path(), "its pages or indexes are not in order" + sqlite_words(pages.text(0)))
-            .message);
+  if (const std::string fault = page_fault(db, true); !fault.empty())
+    throw Failure(Failure::Kind::BadInput, damaged(db.path(), fault).message);
   Statement orphans = db.prepare("PRAGMA foreign_key_check");
   if (orphans.step())
     throw Failure(

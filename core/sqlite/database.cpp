@@ -277,6 +277,13 @@ std::int64_t Database::last_id() const {
   return sqlite3_last_insert_rowid(handle_.get());
 }
 
+std::string page_fault(const Database& db, bool indexes) {
+  Statement pages = db.prepare(indexes ? "PRAGMA integrity_check(1)" : "PRAGMA quick_check(1)");
+  if (!pages.step() || pages.text(0) == "ok") return "";
+  return fmt::format(
+      "its pages{} are not in order{}", indexes ? " or indexes" : "", sqlite_words(pages.text(0)));
+}
+
 Transaction::Transaction(const Database& database, const char* begin) : database_(database) {
   database_.execute(begin);
 }

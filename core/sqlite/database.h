@@ -22,6 +22,11 @@ namespace assay {
 inline constexpr std::size_t kLongestWords = 120;
 std::string sqlite_words(std::string_view words);
 
+class Database;
+// What is wrong with the order of a file's pages, or ""; reads all of them. `indexes`: also whether
+// every index fits its table.
+std::string page_fault(const Database& db, bool indexes);
+
 class DatabaseError : public Failure {
 public:
   DatabaseError(int code, const std::string& message);

@@ -72,6 +72,8 @@ public:
   }
 
   Trace read() {
+    if (const std::string fault = page_fault(db_, false); !fault.empty())
+      internal_error("{}", fault);
     check_tables();
     read_info();
     read_names();

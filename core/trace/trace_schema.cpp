@@ -179,6 +179,11 @@ Error damaged(const std::string& path, const std::string& cause) {
   return damaged_file(path, marks(), cause);
 }
 
+void check_pages(const Database& db) {
+  if (const std::string fault = page_fault(db, false); !fault.empty())
+    throw Failure(Failure::Kind::BadInput, damaged(db.path(), fault).message);
+}
+
 Result<bool> check_file(const std::string& path) {
   std::error_code error;
   if (path.ends_with(kUnfinishedSuffix))

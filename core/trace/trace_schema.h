@@ -5,6 +5,7 @@
 #include <string>
 
 #include "core/result.h"
+#include "core/sqlite/database.h"
 #include "core/sqlite/sqlite_file.h"
 
 namespace assay::trace_schema {
@@ -24,5 +25,8 @@ const SqliteMarks& marks();
 Result<bool> check_file(const std::string& path);
 
 Error damaged(const std::string& path, const std::string& cause);
+
+// Throws Failure where the pages of the open file are not in order; reads all of it.
+void check_pages(const Database& db);
 
 } // namespace assay::trace_schema

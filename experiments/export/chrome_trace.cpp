@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "core/files/json_text.h"
+#include "core/trace/trace_schema.h"
 
 namespace assay {
 
@@ -26,6 +27,11 @@ const char* sync_name(std::int64_t type) {
                                     "Stream Synchronize",
                                     "Context Synchronize"};
   return type > 0 && type < 5 ? kNames[type] : kNames[0];
+}
+
+// Rows that no writer of ours leaves.
+[[noreturn]] void refuse(const Database& database, const std::string& cause) {
+  throw Failure(Failure::Kind::BadInput, trace_schema::damaged(database.path(), cause).message);
 }
 
 } // namespace
@@ -58,15 +64,14 @@ void ChromeTrace::load_names() {
   Statement s = database_.prepare("SELECT id, value FROM StringIds ORDER BY id");
   while (s.step()) {
     const auto id = static_cast<std::size_t>(s.integer(0));
-    if (id != names_.size())
-      internal_error("{}: string {} is missing", database_.path(), names_.size());
+    if (id != names_.size()) refuse(database_, fmt::format("string {} is missing", names_.size()));
     names_.push_back(escape_json(s.text(1)));
   }
 }
 
 const std::string& ChromeTrace::name(std::int64_t id) const {
   if (id < 0 || id >= static_cast<std::int64_t>(names_.size()))
-    internal_error("{}: a row names string {} of {}", database_.path(), id, names_.size());
+    refuse(database_, fmt::format("a row names string {} of {}", id, names_.size()));
   return names_[static_cast<std::size_t>(id)];
 }
 

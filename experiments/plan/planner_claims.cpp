@@ -27,7 +27,7 @@ void Planner::add_claims() {
   }
   if (!unused.empty())
     note("",
-         fmt::format("no cell compares what a claim of {} is about: none of {} is judged",
+         fmt::format("no cell compares what a claim of {} compares: none of {} is judged",
                      fmt::join(unused, " or "),
                      unused.size() == 1 ? "its claims" : "their claims"));
 }

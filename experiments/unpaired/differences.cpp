@@ -159,6 +159,9 @@ std::vector<Cause> possible_causes(const RunOfCell& first, const RunOfCell& seco
   add_environment(causes, a, b);
   if (clocks_differ(*first.clocks, *second.clocks))
     causes.add("clocks", Values{clocks_text(*first.clocks)}, Values{clocks_text(*second.clocks)});
+  causes.add("launches disturbed by other work",
+             std::to_string(first.report->disturbed_launches),
+             std::to_string(second.report->disturbed_launches));
   add_data(causes, a, b);
   const auto seed = [](const CellView& cell) {
     return short_json(with_defaults(*cell.config).at("seed"));

@@ -25,6 +25,7 @@ struct Cause {
 // A cell of a run, with what the whole run says of its clocks.
 struct RunOfCell {
   const CellView* cell;
+  const CellReport* report;
   const std::optional<Clocks>* clocks;
 };
 // Machine, board, driver, LibTorch, threads, clocks, data, seed …, of the launches that count.

@@ -211,12 +211,13 @@ private:
                     : fmt::format("{} in the first, {} in the second", cause.first, cause.second)),
             cell.cell);
     });
-    Section section{.title =
-                        "What differs beside the build: each may be the cause of a difference"};
+    const bool builds = report_.first.builds != report_.second.builds;
+    Section section{.title = fmt::format("What differs{}: each may be the cause of a difference",
+                                         builds ? " beside the build" : "")};
     add_rows(section, causes, compared);
     if (section.rows.empty() && compared > 0)
       section.notes.push_back("nothing that the ledgers record: machine, GPU, driver, threads, "
-                              "clocks, data, seed and LibTorch agree");
+                              "clocks, disturbance, data, seed and LibTorch agree");
     return section;
   }
 

@@ -297,8 +297,8 @@ Result<UnpairedReport> compare_runs(const NamedResults& first, const NamedResult
   for (const CellPair& cells : pairs) {
     UnpairedCell cell = match_cell(cells);
     if (!cell.times.empty())
-      cell.causes =
-          possible_causes({&cells.first, &a.report.clocks}, {&cells.second, &b.report.clocks});
+      cell.causes = possible_causes({&cells.first, &cells.first_report, &a.report.clocks},
+                                    {&cells.second, &cells.second_report, &b.report.clocks});
     report.cells.push_back(std::move(cell));
     report.comparisons +=
         static_cast<int>(report.cells.back().times.size() + report.cells.back().effects.size());

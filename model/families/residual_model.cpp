@@ -68,7 +68,8 @@ Block make_block(ParameterFactory& make,
   const std::int64_t d = config.d_model, hidden = config.ffn_dim;
   const std::int64_t rows = (ffn_matrices(form.feed_forward) - 1) * hidden;
   Block block;
-  block.fp8_mixer = config.fp8_layers == Fp8Layers::All || kind == 'G';
+  block.fp8_mixer =
+      config.fp8_layers == Fp8Layers::All || layer_kind(config, kind).layouts(config).chunks;
   block.mixer_norm = make_norm(make, prefix + layers.mixer_norm, config);
   block.mixer = layers.make_mixer(make, prefix, kind);
   block.ffn_norm = make_norm(make, prefix + "ffn_norm", config);

@@ -119,9 +119,9 @@ TEST(Calibration, WhatTheResultsLackIsNamed) {
 
 TEST(Calibration, AnIntervalThatExcludesWhatIsThereIsAnAlarm) {
   CalibrationRow row = value_or_throw(calibration_row(results(0, 0.02)));
-  EXPECT_EQ(calibration_state(value_or_throw(calibration_row(results(0.002, 0.02)))),
+  EXPECT_EQ(calibration_state(value_or_throw(calibration_row(results(0.005, 0.02)))),
             CalibrationState::Alarm);
-  EXPECT_EQ(calibration_state(value_or_throw(calibration_row(results(0, 0.023)))),
+  EXPECT_EQ(calibration_state(value_or_throw(calibration_row(results(0, 0.026)))),
             CalibrationState::Alarm);
   row.planted.validity = "CONTENDED";
   // Six launches: t(0.9975, 5) / t(0.975, 5) = 4.773 / 2.571 of the 95 % interval.

@@ -14,6 +14,7 @@
 #include "app/assay/json_output.h"
 #include "app/assay/terminal.h"
 #include "app/assay/verbs.h"
+#include "core/files/temporary_file.h"
 #include "core/ledger/directory_lock.h"
 #include "core/ledger/ledger.h"
 #include "core/result.h"
@@ -70,9 +71,8 @@ std::vector<Leftover> temporary_files(const fs::path& directory) {
   for (const fs::path& folder : {directory, directory / "traces"})
     for (const fs::path& path : files_in(folder)) {
       const std::string name = path.filename().string();
-      const bool partial = name.starts_with('.') && name.ends_with(".partial");
       const bool trace = folder != directory && trace_schema::is_unfinished(name);
-      if (trace || (partial && is_abandoned(path)))
+      if (trace || (is_temporary_name(name) && is_abandoned(path)))
         found.push_back({path, bytes_of(path), "left by a process that was killed"});
     }
   return found;

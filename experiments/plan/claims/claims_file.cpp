@@ -270,7 +270,7 @@ void read_sides(TomlTable& table, ClaimRow& claim) {
   if (const toml::node* row = table.node("optimization"))
     table.problems().add(
         row,
-        fmt::format("{} is about sets of keys, which belong to no `optimization`; leave it out",
+        fmt::format("{} compares sets of keys, which belong to no `optimization`; leave it out",
                     table.path()));
   if (from == nullptr || to == nullptr) return; // the missing key is reported already
   if (is_set(from) != is_set(to))

@@ -330,7 +330,7 @@ config_values(const toml::table& table, TomlProblems& problems, std::string_view
     if (Result<bool> ok = set_key(scratch, value.key, value.value); !ok)
       problems.add(&node,
                    problems.homes.contains(value.key) && !to_json(scratch).contains(value.key)
-                       ? fmt::format("'{}' is no key of a training{}",
+                       ? fmt::format("'{}' is not a training key{}",
                                      value.key,
                                      problems.suggestion(value.key, {}))
                        : ok.error().message);

@@ -40,7 +40,7 @@ std::string read_environment(TomlTable& variant) {
     const auto* value = node.as_string();
     if (!named)
       variant.problems().add(&node,
-                             fmt::format("{} env: '{}' is no name of an environment variable",
+                             fmt::format("{} env: '{}' cannot name an environment variable",
                                          variant.path(),
                                          printable(name)));
     else if (value == nullptr || value->get().find('\n') != std::string::npos ||

@@ -211,6 +211,16 @@ TEST(TwoRuns, ConditionsAreCausesAndNoOtherConfiguration) {
       << "a build is what such a comparison is about";
 }
 
+// Other work beside one of the runs may be the whole difference.
+TEST(TwoRuns, DisturbanceIsACause) {
+  const LedgerData first = run_of(1);
+  LedgerData second = run_of(2);
+  for (VisitRow& visit : second.visits)
+    if (visit.launch == second.visits.back().launch) visit.covariates.steal_share = 0.9;
+  const std::vector<Cause> causes = report_of(first, second).cells.at(0).causes;
+  EXPECT_EQ(causes.at(0), (Cause{"launches disturbed by other work", "0", "1"}));
+}
+
 TEST(TwoRuns, AKeyThatOneDoesNotKnowHasItsDefault) {
   EXPECT_EQ(config_difference(R"({"preset":"tiny"})", R"({"preset":"tiny","step_graph":"off"})"),
             "");

@@ -111,7 +111,11 @@ int only_reading(void*, int action, const char* what, const char* value, const c
 // A trace never changes. A ledger may be in use, which takes locks; where none can be taken it is
 // read without changes.
 std::unique_ptr<Database> open_target(const Target& target) {
-  if (target.is_trace) return std::make_unique<Database>(target.path, Database::Mode::Immutable);
+  if (target.is_trace) {
+    auto db = std::make_unique<Database>(target.path, Database::Mode::Immutable);
+    trace_schema::check_pages(*db);
+    return db;
+  }
   try {
     auto db = std::make_unique<Database>(target.path, Database::Mode::ReadOnly);
     ledger_schema::check_pages(*db);
