@@ -16,7 +16,6 @@ namespace assay {
 namespace {
 
 constexpr double kAlike = 1.01; // ratio of step times up to which ranks are equally fast
-constexpr double kEarly = 1.1;  // of traced step times, above which a rank is done early
 
 using ByTime = double (*)(const RankTime&);
 
@@ -26,10 +25,6 @@ double own_clock(const RankTime& time) {
 
 double exposed(const RankTime& time) {
   return time.traced->exposed_ns;
-}
-
-double traced_step(const RankTime& time) {
-  return time.traced->step_ns;
 }
 
 bool all_traced(const RankTimes& times) {
@@ -64,28 +59,17 @@ bool clearly_less(const TracedWait& x, const TracedWait& y) {
   return interval && interval->lower > 0;
 }
 
-// A rank that is done early is idle where no step shows it: until its next collective is over.
-std::string early_text(const RankTimes& times) {
-  const auto [first, last] = extremes(times, traced_step);
-  const double early = traced_step(times[last]) - traced_step(times[first]);
-  if (traced_step(times[last]) <= kEarly * traced_step(times[first])) return "";
-  return fmt::format(
-      " (rank {} is done {} before rank {})", first, human_seconds(early * 1e-9), last);
-}
-
 std::string waits_text(const std::string& variant, const RankTimes& times) {
   const auto [least, most] = extremes(times, exposed);
-  const std::string early = early_text(times);
   if (exposed(times[least]) == exposed(times[most]))
     return fmt::format(
-        "{} {} as on every rank{}", printable(variant), wait_text(times[least], least), early);
+        "{} {} as on every rank", printable(variant), wait_text(times[least], least));
   const bool clear = clearly_less(*times[least].traced, *times[most].traced);
-  return fmt::format("{} {}{} to {}{}",
+  return fmt::format("{} {}{} to {}",
                      printable(variant),
                      wait_text(times[least], least),
                      clear ? ", which the others wait for," : "",
-                     wait_text(times[most], most),
-                     early);
+                     wait_text(times[most], most));
 }
 
 // Ranks leave every collective together, so clocks that agree name no slowest one.

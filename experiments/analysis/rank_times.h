@@ -35,9 +35,8 @@ std::optional<TracedWait> traced_wait(const Trace& trace);
 struct Comparison;
 // "exposed communication per step: last 310 us (3.10 %) on rank 1, which the others wait for, to
 // 1.2 ms (12.1 %) on rank 0; …" for baseline, then candidate. That the others wait for a rank is
-// printed where the 95 % interval of the difference over rounds excludes 0. A rank whose step is
-// much shorter is named: it waits outside of the step. Without traces the
-// slowest rank by its own clock; "" where one process trains. ASCII only.
+// printed where the 95 % interval of the difference over rounds excludes 0. Without
+// traces the slowest rank by its own clock; "" where one process trains. ASCII only.
 std::string ranks_text(const Comparison& comparison);
 
 } // namespace assay

@@ -32,6 +32,15 @@ using testing_model::train;
 using testing_model::Trained;
 using testing_model::with_graph;
 
+// Gives it other memory with the same values; returns the old memory.
+at::Tensor move_first_weight(Trainer& trainer) {
+  const at::NoGradGuard no_grad;
+  at::Tensor weight = trainer.parameters().front().tensor;
+  const at::Tensor old = weight.detach();
+  weight.set_data(old.clone());
+  return old;
+}
+
 TEST_F(StepGraphGpu, MovedWeightsAreCapturedAgain) {
   const TrainConfig off = fused_config();
   const std::vector<Batch> batches = batches_of(off, 10);
@@ -39,12 +48,7 @@ TEST_F(StepGraphGpu, MovedWeightsAreCapturedAgain) {
       rest(batches.begin() + 6, batches.end());
   Trainer eager(off), graph(with_graph(off));
   expect_same_bits(train(graph, first), train(eager, first));
-  const at::Tensor old = graph.parameters().front().tensor.detach();
-  {
-    const at::NoGradGuard no_grad;
-    at::Tensor weight = graph.parameters().front().tensor;
-    weight.set_data(old.clone());
-  }
+  const at::Tensor old = move_first_weight(graph);
   expect_same_bits(train(graph, rest), train(eager, rest));
   EXPECT_EQ(graph.graph_counts()->recaptures, 1);
   EXPECT_EQ(graph.graph_counts()->warm_up_steps, kWarmUp + 1);
@@ -63,12 +67,7 @@ TEST_F(StepGraphGpu, MovedWeightsOfAnUpdateInOnePassAreCapturedAgain) {
       rest(batches.begin() + 6, batches.end());
   Trainer eager(off), graph(with_graph(off));
   expect_same_bits(train(graph, first), train(eager, first));
-  const at::Tensor old = graph.parameters().front().tensor.detach();
-  {
-    const at::NoGradGuard no_grad;
-    at::Tensor weight = graph.parameters().front().tensor;
-    weight.set_data(old.clone());
-  }
+  (void)move_first_weight(graph);
   expect_same_bits(train(graph, rest), train(eager, rest));
   EXPECT_EQ(graph.graph_counts()->recaptures, 1);
 }
