@@ -78,6 +78,20 @@ TEST(Intervals, ABoundBelowZeroKeepsItsSign) {
   EXPECT_EQ(change_text(-1e-6), "+0.00 %") << "an estimate has no side to tell";
 }
 
+// Some bytes more or less read like none, in every launch the same or not.
+TEST(Figures, AMemoryChangeThatRoundsToNoneHasOneForm) {
+  for (const double ratio : {1.0, 1.00002, 0.99998}) {
+    SyntheticCell cell = two_level_cell(-0.1);
+    cell.levels[1].memory_ratio = ratio;
+    const Report report = judge_results(synthetic_ledger(plan_of(cell)));
+    const Section verdicts = report_sections(report).front();
+    EXPECT_EQ(verdicts.columns.at(4).title, "memory");
+    EXPECT_EQ(verdicts.rows.front().texts.at(4), "0 %") << ratio;
+    EXPECT_EQ(memory_text(first(report).memory), "0 %") << ratio;
+  }
+  EXPECT_EQ(memory_change_text(std::nullopt), "-");
+}
+
 // Differences that are all noise add up to noise; that they do not add up is always said.
 TEST(Breakdown, AddsUpOnlyWhereAStageDiffers) {
   Explanation explanation;

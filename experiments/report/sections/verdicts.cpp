@@ -46,7 +46,7 @@ SectionRow row_of(const CellReport& cell, const Comparison& comparison, bool wit
                  cell.cell.name,
                  headline(comparison.verdict).tone};
   if (with_all) row.texts.push_back(all_pairs(comparison));
-  row.texts.push_back(comparison.memory ? effect_text(comparison.memory->log_ratio) : "-");
+  row.texts.push_back(memory_change_text(comparison.memory));
   row.texts.push_back(verdict_word(comparison.verdict));
   return row;
 }
