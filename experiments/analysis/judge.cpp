@@ -201,7 +201,14 @@ void measure_claim(ClaimResult& result,
   const int full = is_memory(metric) ? kProvisionalLaunches
                    : is_loss(metric) ? static_cast<int>(kFewestSeeds)
                                      : kFullLaunches;
-  result.provisional = !repeats && static_cast<int>(measured->by_launch.size()) < full;
+  const auto launches = static_cast<int>(measured->by_launch.size());
+  result.provisional = !repeats && launches < full;
+  if (result.provisional) // unless there is more to say
+    result.reason = {ReasonCode::Provisional,
+                     fmt::format("{} of the {} {} that a final state needs",
+                                 launches,
+                                 full,
+                                 is_loss(metric) ? "seeds" : "launches")};
 }
 
 // Memory and losses do not depend on times, so only the parity side of validity can spoil them.
@@ -247,25 +254,47 @@ double smallest_gain(ClaimMetric metric,
   return loss.margin / mean(of_a);
 }
 
-// Why the rule decides nothing: what the interval contains beside the claim, or instead of it.
-std::string why_claim_undecided(ClaimMetric metric,
-                                const Interval& claimed,
-                                const Interval& measured,
-                                double smallest) {
+// What the interval contains, or excludes, of the claim: why it has this state.
+std::string interval_against_claim(const ClaimDecision& decision,
+                                   ClaimMetric metric,
+                                   const Interval& claimed,
+                                   const Interval& measured,
+                                   double smallest) {
   const double least = least_claimed(claimed, smallest);
   const std::string claim = least == claimed.lower ? claimed_range_text(metric, claimed)
                                                    : gain_text(metric, least) + " or more";
-  if (measured.upper < least)
+  const std::string edge = gain_text(metric, std::min(least, smallest));
+  const auto interval = [&](const std::string& what) {
     return fmt::format(
-        "the judged interval of the gain, {}, excludes the claimed {}, but decides neither for a "
-        "smaller gain nor for none",
-        gains_text(metric, measured),
-        claim);
-  return fmt::format("the judged interval of the gain, {}, reaches the claimed {} and also "
-                     "contains gains of {} or less",
-                     gains_text(metric, measured),
-                     claim,
-                     gain_text(metric, std::min(least, smallest)));
+        "the judged interval of the gain, {}, {}", gains_text(metric, measured), what);
+  };
+  switch (decision.state) {
+  case ClaimState::Opposite:
+    return interval(fmt::format("is below {}", gain_text(metric, -smallest)));
+  case ClaimState::Refuted:
+    return interval(fmt::format("excludes gains of {} or more", edge));
+  case ClaimState::Shortfall:
+    return interval(fmt::format("shows a gain, but excludes the claimed {}", claim));
+  case ClaimState::Consistent:
+    return interval(fmt::format("reaches the claimed {} and also contains smaller gains", claim));
+  case ClaimState::Confirmed:
+    return interval(fmt::format("is above the claimed {}", claim));
+  default:
+    break;
+  }
+  if (measured.upper < least)
+    return interval(fmt::format("excludes the claimed {}, but decides neither for a smaller gain "
+                                "nor for none",
+                                claim));
+  return interval(
+      fmt::format("reaches the claimed {} and also contains gains of {} or less", claim, edge));
+}
+
+// Nothing is to be said of a claim that is simply confirmed.
+Reason why_decided(const ClaimDecision& decision, const std::string& interval) {
+  if (decision.state == ClaimState::Undecided) return {ReasonCode::IntervalUndecided, interval};
+  if (decision.state == ClaimState::Confirmed && !decision.exceeds) return {};
+  return {ReasonCode::IntervalDecides, interval};
 }
 
 // Why a claim of time stays undecided although the rule decides it: the same two rules as for
@@ -393,9 +422,11 @@ ClaimResult judge_claim(const ClaimRow& claim, const CellView& cell, const Compa
     const ClaimDecision decision = decide_claim(claimed, *result.gain_judged, smallest);
     result.state = decision.state;
     result.exceeds = decision.exceeds;
-    if (decision.state == ClaimState::Undecided)
-      result.reason = {ReasonCode::IntervalUndecided,
-                       why_claim_undecided(*metric, claimed, *result.gain_judged, smallest)};
+    if (Reason shown = why_decided(
+            decision,
+            interval_against_claim(decision, *metric, claimed, *result.gain_judged, smallest));
+        !shown.empty())
+      result.reason = std::move(shown);
     if (Reason open = why_time_decides_nothing(result, comparison); !open.empty()) {
       result.state = ClaimState::Undecided;
       result.exceeds = false;
