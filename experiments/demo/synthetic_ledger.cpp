@@ -73,7 +73,8 @@ private:
                   cell.levels[i].name,
                   i == 0 ? Role::Reference : Role::Level,
                   cell);
-    add_variant(id, "control", cell.levels.front().name, Role::Control, cell);
+    add_variant(
+        id, std::string(to_string(Role::Control)), cell.levels.front().name, Role::Control, cell);
     for (int i = 0; i < cell.parity_launches; ++i) add_parity(id, cell, i);
     for (int i = 0; i < cell.timed_launches; ++i) add_timed(id, cell, i);
     for (int i = 0; i < cell.memory_launches; ++i) add_memory(id, cell, i);
