@@ -7,7 +7,7 @@
 #include <functional>
 
 #include "core/statistics/statistics.h"
-#include "experiments/analysis/judge.h"
+#include "experiments/analysis/judging/judge.h"
 #include "experiments/analysis/report.h"
 #include "experiments/analysis/wording.h"
 #include "experiments/demo/synthetic_ledger.h"

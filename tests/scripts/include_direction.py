@@ -60,6 +60,7 @@ ALLOWED = {
     "experiments/evidence/loss": CORE | {"experiments/evidence"},
     "experiments/attribution": CORE,
     "experiments/analysis": CORE | REPORTS - {"experiments/analysis"} | {"model/config"},
+    "experiments/analysis/judging": CORE | REPORTS | {"model/config"},
     "experiments/report": CORE | REPORTS,
     "experiments/report/sections": CORE | REPORTS | {"experiments/report"},
     "experiments/report/html": CORE | REPORTS | {"experiments/report"},

@@ -3,7 +3,7 @@
 
 #include <optional>
 
-#include "experiments/analysis/compare.h"
+#include "experiments/analysis/judging/compare.h"
 #include "experiments/analysis/report.h"
 
 namespace assay {

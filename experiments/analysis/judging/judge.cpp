@@ -1,4 +1,4 @@
-#include "experiments/analysis/judge.h"
+#include "experiments/analysis/judging/judge.h"
 
 #include <algorithm>
 #include <array>

@@ -1,4 +1,4 @@
-#include "experiments/analysis/alarms.h"
+#include "experiments/analysis/judging/alarms.h"
 
 #include <algorithm>
 #include <cmath>
@@ -7,7 +7,7 @@
 #include <tuple>
 
 #include "experiments/analysis/calibration.h"
-#include "experiments/analysis/judge.h"
+#include "experiments/analysis/judging/judge.h"
 #include "experiments/analysis/wording.h"
 #include "experiments/evidence/plan_state.h"
 
