@@ -6,7 +6,7 @@
 #include <memory>
 #include <random>
 
-#include "core/ledger/plan_json.h"
+#include "core/ledger/storage/plan_json.h"
 #include "core/result.h"
 
 namespace assay::synthetic {

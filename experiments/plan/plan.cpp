@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "core/ledger/launch_rules.h"
-#include "core/ledger/plan_json.h"
+#include "core/ledger/storage/plan_json.h"
 #include "core/text.h"
 #include "experiments/analysis/wording.h"
 #include "experiments/evidence/cell_view.h"
