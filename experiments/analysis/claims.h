@@ -72,7 +72,7 @@ struct ClaimResult {
   std::optional<std::size_t> cell, comparison;
   ClaimState state = ClaimState::NotTested;
   bool exceeds = false, provisional = false;
-  Reason reason;              // why it is not decided, or not confirmed
+  Reason reason;              // empty where it is simply confirmed
   std::optional<double> gain; // measured, in the claim's metric
   std::optional<Interval> gain_95, gain_judged;
   bool end_to_end = false; // measured on another unit and converted to the whole step

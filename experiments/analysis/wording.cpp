@@ -158,9 +158,15 @@ std::string unit_time_text(const Effect& effect) {
                      kScales[i].unit);
 }
 
-std::string memory_text(const std::optional<MemoryEffect>& memory) {
+std::string memory_change_text(const std::optional<MemoryEffect>& memory) {
   if (!memory) return "-";
-  std::string value = effect_text(memory->log_ratio);
+  const double share = std::expm1(memory->log_ratio.value);
+  return change_text(rounded(100 * share, decimals_of_three(100 * share)) == 0 ? 0 : share);
+}
+
+std::string memory_text(const std::optional<MemoryEffect>& memory) {
+  std::string value = memory_change_text(memory);
+  if (!memory) return value;
   if (memory->exact || !memory->log_ratio.judged) return value;
   return value + " " + interval_text(memory->log_ratio.judged);
 }

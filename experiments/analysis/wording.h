@@ -39,7 +39,9 @@ std::string interval_level_text(const Report& report); // "judged" where cells d
 
 // "97.1 -> 91.2 ms": the baseline's median time of a unit, and the candidate's by the effect.
 std::string unit_time_text(const Effect& effect);
-// "-20.1 %", "-20.1 % [-21, -19] %" when launches differ, "-" when not measured.
+// "-20.1 %"; "0 %" of every change that rounds to it; "-" when not measured.
+std::string memory_change_text(const std::optional<MemoryEffect>& memory);
+// The same, and "-20.1 % [-21, -19] %" when launches differ, "-" when not measured.
 std::string memory_text(const std::optional<MemoryEffect>& memory);
 std::string mde_text(const std::optional<Effect>& effect); // "0.81 %", or "-"
 

@@ -6,7 +6,7 @@
 #include <memory>
 #include <random>
 
-#include "core/ledger/plan_json.h"
+#include "core/ledger/storage/plan_json.h"
 #include "core/result.h"
 
 namespace assay::synthetic {
@@ -73,7 +73,8 @@ private:
                   cell.levels[i].name,
                   i == 0 ? Role::Reference : Role::Level,
                   cell);
-    add_variant(id, "control", cell.levels.front().name, Role::Control, cell);
+    add_variant(
+        id, std::string(to_string(Role::Control)), cell.levels.front().name, Role::Control, cell);
     for (int i = 0; i < cell.parity_launches; ++i) add_parity(id, cell, i);
     for (int i = 0; i < cell.timed_launches; ++i) add_timed(id, cell, i);
     for (int i = 0; i < cell.memory_launches; ++i) add_memory(id, cell, i);

@@ -84,6 +84,8 @@ std::string_view to_string(ReasonCode code) {
     return "no_interval";
   case ReasonCode::IntervalUndecided:
     return "interval_undecided";
+  case ReasonCode::IntervalDecides:
+    return "interval_decides";
   case ReasonCode::StagesNotChecked:
     return "stages_not_checked";
   case ReasonCode::NoGainInStages:

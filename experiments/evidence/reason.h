@@ -52,6 +52,7 @@ enum class ReasonCode {
   NotMeasured,
   NoInterval,
   IntervalUndecided,
+  IntervalDecides,  // what it excludes, or contains, of the claim
   StagesNotChecked, // no trace shows where the gain is
   NoGainInStages,   // the traced steps show none
   GainElsewhere,    // too little of the gain is in the stages that the claim names

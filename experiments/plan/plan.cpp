@@ -3,11 +3,11 @@
 #include <algorithm>
 
 #include "core/ledger/launch_rules.h"
-#include "core/ledger/plan_json.h"
+#include "core/ledger/storage/plan_json.h"
 #include "core/text.h"
+#include "experiments/analysis/wording.h"
 #include "experiments/evidence/cell_view.h"
 #include "experiments/evidence/effect.h"
-#include "experiments/plan/matrix/cell_name.h"
 #include "experiments/plan/matrix/key_comparison.h"
 #include "experiments/plan/planner.h"
 #include "model/config/key_variants.h"
@@ -21,7 +21,7 @@ constexpr double kSesoiCpu = 0.01, kSesoiGpu = 0.005;
 
 // What fewer timed launches than kFullLaunches cannot give.
 std::string too_few_text(int launches) {
-  const std::string count = fmt::format("{} launch{}", launches, launches == 1 ? "" : "es");
+  const std::string count = launch_count_text(static_cast<std::size_t>(launches));
   if (launches < kProvisionalLaunches)
     return fmt::format("{} can never give a verdict (NO_EFFECT needs {}, FASTER or SLOWER {})",
                        count,
@@ -148,7 +148,7 @@ void Planner::write_cell(const MatrixCell& cell,
   };
   for (const Draft& draft : group)
     add(draft.level->name, draft, &draft == &group.front() ? Role::Reference : Role::Level);
-  add(kControlName, group.front(), Role::Control);
+  add(std::string(to_string(Role::Control)), group.front(), Role::Control);
   if (out.launches < kFullLaunches) note(out.name, too_few_text(out.launches));
   ledger.cells.push_back(std::move(out));
 }

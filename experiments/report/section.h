@@ -51,9 +51,12 @@ Section run_section(const Report& report);
 Tone tone_of(ClaimState state);
 // "locked at 1980 MHz", "floating (1410 to 1980 MHz)"; "" where no board gave its clocks.
 std::string clocks_text(const std::optional<Clocks>& clocks);
-// What to read first, with its cause: at most three problems, worst first, then at most three
-// decided comparisons by their effect on training time, the largest effect of the table among them.
+// What stands out, with its cause: at most three problems, worst first, then at most three decided
+// comparisons by their effect on training time, the largest effect of the table among them. Three
+// come before the table of verdicts, a decided one among them where there is one; the others after.
+// Page and viewer show both; terminal and Markdown give each comparison its details instead.
 Section findings_section(const Report& report);
+Section further_findings_section(const Report& report);
 // The sections of one comparison: what its verdict rests on, the measurements, the parity gates …
 std::vector<Section>
 comparison_sections(const Report& report, std::size_t cell, std::size_t comparison);

@@ -7,7 +7,7 @@
 #include <functional>
 
 #include "core/statistics/statistics.h"
-#include "experiments/analysis/judge.h"
+#include "experiments/analysis/judging/judge.h"
 #include "experiments/analysis/report.h"
 #include "experiments/analysis/wording.h"
 #include "experiments/demo/synthetic_ledger.h"
@@ -329,6 +329,37 @@ TEST(Claims, AnUndecidedOneSaysWhatItReachesAndHolds) {
   ASSERT_EQ(excluded.state, ClaimState::Undecided);
   EXPECT_EQ(excluded.reason.code, ReasonCode::IntervalUndecided);
   EXPECT_THAT(excluded.reason.text, HasSubstr("+80 to +90"));
+}
+
+// A claim that is simply confirmed needs no reason; every other state says what its interval shows.
+TEST(Claims, EveryStateButConfirmedHasItsReason) {
+  const auto judged = [](double effect, double lo, double hi) {
+    SyntheticPlan plan = plan_of(two_level_cell(std::log(effect)));
+    plan.noise = 0.005;
+    LedgerData data = synthetic_ledger(plan);
+    data.claims = {step_time_claim(lo, hi)};
+    return judge_results(data).claims.at(0);
+  };
+  struct Case {
+    double effect, lo, hi;
+    ClaimState state;
+    const char* names;
+  };
+  for (const Case& c : {Case{0.9, 0.20, 0.30, ClaimState::Shortfall, "+20 to +30"},
+                        Case{0.9, 0.10, 0.15, ClaimState::Consistent, "+10 to +15"},
+                        Case{0.9, 0.02, 0.04, ClaimState::Confirmed, "+2 to +4"}, // exceeds
+                        Case{1.0, 0.08, 0.12, ClaimState::Refuted, "+1.00 %"},
+                        Case{1.1, 0.08, 0.12, ClaimState::Opposite, "-1.00 %"}}) {
+    const ClaimResult result = judged(c.effect, c.lo, c.hi);
+    EXPECT_EQ(to_string(result.state), to_string(c.state));
+    EXPECT_EQ(to_string(result.reason.code), "interval_decides") << to_string(c.state);
+    EXPECT_THAT(result.reason.text,
+                AllOf(HasSubstr(c.names),
+                      HasSubstr(gains_text(ClaimMetric::StepTime, *result.gain_judged))));
+  }
+  const ClaimResult confirmed = judged(0.9, 0.05, 0.15);
+  EXPECT_EQ(confirmed.state, ClaimState::Confirmed);
+  EXPECT_TRUE(confirmed.reason.empty()) << confirmed.reason.text;
 }
 
 TEST(Claims, ThroughputIsConvertedAndSeveralVerdictsNarrowAlpha) {

@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/statistics/statistics.h"
-#include "experiments/analysis/judge.h"
+#include "experiments/analysis/judging/judge.h"
 #include "experiments/analysis/report.h"
 #include "experiments/analysis/wording.h"
 #include "experiments/demo/synthetic_ledger.h"

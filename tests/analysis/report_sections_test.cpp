@@ -76,6 +76,20 @@ TEST(Claims, ThoseNotMeasuredYetAreOneLine) {
               Not(testing::Contains(HasSubstr("Not measured"))));
 }
 
+TEST(Claims, TheColumnOfReasonsIsThereWhereOneIs) {
+  SyntheticPlan plan;
+  plan.noise = 0.005;
+  plan.cells = {synthetic::two_level_cell(-0.1)};
+  const auto columns = [&](double lo, double hi) {
+    plan.claims = {synthetic::step_time_claim(lo, hi)};
+    const Section section = claims_section(judge_results(synthetic_ledger(plan)));
+    EXPECT_EQ(section.rows.at(0).texts.size(), section.columns.size());
+    return section.columns.size();
+  };
+  EXPECT_EQ(columns(0.05, 0.15), 5U) << "confirmed";
+  EXPECT_EQ(columns(0.20, 0.30), 6U) << "falls short";
+}
+
 TEST(Sections, RowsOfACellLeaveItsNameOut) {
   SyntheticPlan plan = full_plan();
   plan.cells[0].name = "first";

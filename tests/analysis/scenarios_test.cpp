@@ -6,7 +6,7 @@
 #include <cmath>
 
 #include "core/statistics/statistics.h"
-#include "experiments/analysis/judge.h"
+#include "experiments/analysis/judging/judge.h"
 #include "experiments/analysis/report.h"
 #include "experiments/demo/synthetic_ledger.h"
 #include "tests/synthetic_cells.h"

@@ -78,6 +78,20 @@ TEST(Intervals, ABoundBelowZeroKeepsItsSign) {
   EXPECT_EQ(change_text(-1e-6), "+0.00 %") << "an estimate has no side to tell";
 }
 
+// Some bytes more or less read like none, in every launch the same or not.
+TEST(Figures, AMemoryChangeThatRoundsToNoneHasOneForm) {
+  for (const double ratio : {1.0, 1.00002, 0.99998}) {
+    SyntheticCell cell = two_level_cell(-0.1);
+    cell.levels[1].memory_ratio = ratio;
+    const Report report = judge_results(synthetic_ledger(plan_of(cell)));
+    const Section verdicts = report_sections(report).front();
+    EXPECT_EQ(verdicts.columns.at(4).title, "memory");
+    EXPECT_EQ(verdicts.rows.front().texts.at(4), "0 %") << ratio;
+    EXPECT_EQ(memory_text(first(report).memory), "0 %") << ratio;
+  }
+  EXPECT_EQ(memory_change_text(std::nullopt), "-");
+}
+
 // Differences that are all noise add up to noise; that they do not add up is always said.
 TEST(Breakdown, AddsUpOnlyWhereAStageDiffers) {
   Explanation explanation;
@@ -140,8 +154,40 @@ TEST(Findings, ProblemsFirstThenEffectsOnTraining) {
   EXPECT_THAT(rows_of(findings_section(report)),
               ElementsAre(testing::AllOf(HasSubstr("harmed: "), HasSubstr("nan")),
                           testing::AllOf(HasSubstr("rejected: "), HasSubstr("gate bitwise")),
-                          testing::StartsWith("step: slow -> fast: FASTER"),
-                          testing::AllOf(HasSubstr("FASTER -39"), HasSubstr("of training time"))));
+                          testing::StartsWith("step: slow -> fast: FASTER")));
+  EXPECT_THAT(rows_of(further_findings_section(report)),
+              ElementsAre(testing::AllOf(HasSubstr("FASTER -39"), HasSubstr("of training time"))));
+}
+
+// The page leads with three; a gain is one of them, however many problems there are.
+TEST(Findings, ThreeAreAboveTheTableAndTheOthersBelow) {
+  SyntheticPlan plan;
+  plan.noise = 0.01;
+  for (const double effect : {-0.1, -0.2, -0.3, -0.4}) {
+    for (const bool passes : {true, false}) {
+      plan.cells.push_back(two_level_cell(effect));
+      plan.cells.back().name = fmt::format("{}{:.0f}", passes ? "gain" : "wrong", -10 * effect);
+      plan.cells.back().levels[1].gate_passes = passes;
+    }
+  }
+  const Report report = judge_results(synthetic_ledger(plan));
+  EXPECT_THAT(rows_of(findings_section(report)),
+              ElementsAre(testing::StartsWith("wrong4: "),
+                          testing::StartsWith("wrong3: "),
+                          testing::StartsWith("gain4: ")));
+  const std::vector<std::string> others = rows_of(further_findings_section(report));
+  EXPECT_THAT(others,
+              ElementsAre(testing::StartsWith("wrong2: "),
+                          testing::StartsWith("gain3: "),
+                          testing::StartsWith("gain2: ")));
+  const std::string page = render_html(report);
+  const std::size_t table = page.find("<table");
+  for (const std::string& text : rows_of(findings_section(report)))
+    EXPECT_LT(page.find("<li>" + html_text(text)), table) << text;
+  for (const std::string& text : others) {
+    const std::size_t at = page.find("<li>" + html_text(text));
+    EXPECT_TRUE(at != std::string::npos && at > table) << text;
+  }
 }
 
 // By training time alone the largest effect of the table would be fourth.

@@ -8,7 +8,7 @@
 #include <string>
 
 #include "core/ledger/ledger.h"
-#include "core/ledger/plan_json.h"
+#include "core/ledger/storage/plan_json.h"
 #include "tests/scratch.h"
 
 namespace assay {

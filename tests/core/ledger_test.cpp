@@ -18,7 +18,7 @@
 #include "core/ledger/calibration.h"
 #include "core/ledger/directory_lock.h"
 #include "core/ledger/ledger_schema.h"
-#include "core/ledger/plan_json.h"
+#include "core/ledger/storage/plan_json.h"
 #include "core/sqlite/database.h"
 #include "core/text.h"
 #include "tests/core/ledger_support.h"

@@ -1,4 +1,4 @@
-#include "experiments/analysis/estimate_roofline.h"
+#include "experiments/analysis/judging/estimate_roofline.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -10,7 +10,7 @@ import pathlib
 import re
 import sys
 
-CORE = {"core", "core/files", "core/sqlite", "core/ledger", "core/trace", "core/statistics"}
+CORE = {"core", "core/files", "core/sqlite", "core/ledger", "core/ledger/storage", "core/trace", "core/statistics"}
 REPORTS = {"experiments/evidence", "experiments/evidence/loss", "experiments/attribution", "experiments/analysis"}
 LAYERS = {"model/layers", "model/layers/attention", "model/layers/delta_rule"}
 MODEL = LAYERS | {"model/config", "model/layout", "model/nsa", "model/data", "model/ddp", "model/families",
@@ -29,6 +29,7 @@ ALLOWED = {
     "core/sqlite": {"core"},
     "core/statistics": {"core"},
     "core/ledger": {"core", "core/files", "core/sqlite", "core/statistics"},
+    "core/ledger/storage": {"core", "core/files", "core/ledger", "core/sqlite"},
     "core/trace": {"core", "core/files", "core/sqlite"},
     "core/protocol": {"core", "core/ledger"},
     "kernels": {"core"},
@@ -60,6 +61,7 @@ ALLOWED = {
     "experiments/evidence/loss": CORE | {"experiments/evidence"},
     "experiments/attribution": CORE,
     "experiments/analysis": CORE | REPORTS - {"experiments/analysis"} | {"model/config"},
+    "experiments/analysis/judging": CORE | REPORTS | {"model/config"},
     "experiments/report": CORE | REPORTS,
     "experiments/report/sections": CORE | REPORTS | {"experiments/report"},
     "experiments/report/html": CORE | REPORTS | {"experiments/report"},

@@ -37,7 +37,8 @@ struct Check {
   std::string name;
   bool ok; // false: a feature is missing, with the reason in `text`
   std::string text;
-  const char* mark = "no"; // in front of the name where it is not ok
+  std::vector<std::string> lines = {}; // more of it, one below the other where people read it
+  const char* mark = "no";             // in front of the name where it is not ok
 };
 
 Check check_worker() {
@@ -132,30 +133,32 @@ Check check_noise_level() {
        kQuietSlowest,
        fmt::format("{:g}", kQuietSlowest)}};
   if (noise.run_delay)
-    figures.push_back({percent(*noise.run_delay) + " of the time went to other programs",
+    figures.push_back({"other programs took " + percent(*noise.run_delay),
                        *noise.run_delay,
                        delay_limit,
                        percent(delay_limit)});
   if (noise.worst_steal)
-    figures.push_back({percent(*noise.worst_steal) + " to other virtual machines",
+    figures.push_back({"other virtual machines took " + percent(*noise.worst_steal),
                        *noise.worst_steal,
                        steal_limit,
                        percent(steal_limit)});
-  std::vector<std::string> texts;
+  Check check{"noise",
+              std::ranges::none_of(figures, [](const Figure& figure) { return figure.is_high(); }),
+              fmt::format("{} slices of {:.2g} ms of equal work on one core in {:g} s:",
+                          noise.slices,
+                          noise.median_ms,
+                          kNoiseSeconds)};
   for (const Figure& figure : figures)
-    texts.push_back(fmt::format(
+    check.lines.push_back(fmt::format(
         "{} (limit {}{})", figure.text, figure.as_limit, figure.is_high() ? ", exceeded" : ""));
-  const bool quiet = std::none_of(
-      figures.begin(), figures.end(), [](const Figure& figure) { return figure.is_high(); });
-  return {"noise",
-          quiet,
-          fmt::format("{} slices of {:.2g} ms of the same work on one core in {:g} s: {}{}",
-                      noise.slices,
-                      noise.median_ms,
-                      kNoiseSeconds,
-                      fmt::join(texts, ", "),
-                      quiet ? "" : "; stop other programs, or run with --wait-for-quiet"),
-          "high"};
+  if (!check.ok) check.lines.push_back("stop other programs, or run with --wait-for-quiet");
+  check.mark = "high";
+  return check;
+}
+
+std::string whole_text(const Check& check) {
+  if (check.lines.empty()) return check.text;
+  return fmt::format("{} {}", check.text, fmt::join(check.lines, "; "));
 }
 
 int doctor(bool as_json, const TableStyle& style) {
@@ -180,17 +183,21 @@ int doctor(bool as_json, const TableStyle& style) {
   if (as_json) {
     json rows = json::array();
     for (const Check& check : checks)
-      rows.push_back({{"name", check.name}, {"ok", check.ok}, {"text", check.text}});
+      rows.push_back({{"name", check.name}, {"ok", check.ok}, {"text", whole_text(check)}});
     print_json({{"checks", rows}});
   } else {
     const auto width = static_cast<std::size_t>(style.width);
     const bool beside = width >= kTextColumn + kLeastColumns; // else below the name
-    for (const Check& check : checks)
+    const std::size_t indent = beside ? kTextColumn : kNarrowTextColumn;
+    for (const Check& check : checks) {
       fmt::print("{:<4} {}{}\n",
                  check.ok ? "ok" : check.mark,
                  beside ? fmt::format("{:<14} ", check.name)
                         : check.name + "\n" + std::string(kNarrowTextColumn, ' '),
-                 wrap_text(printable(check.text), width, beside ? kTextColumn : kNarrowTextColumn));
+                 wrap_text(printable(check.text), width, indent));
+      for (const std::string& line : check.lines)
+        fmt::print("{}{}\n", std::string(indent, ' '), wrap_text(line, width, indent));
+    }
   }
   return checks[1].ok ? kOk : kBadInput;
 }

@@ -6,8 +6,6 @@
 
 namespace assay {
 
-inline constexpr const char* kControlName = "control"; // the variant that repeats the baseline
-
 // Why nothing can have this name, or "". Two names that differ look different.
 std::string wrong_name(const std::string& name);
 

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cctype>
 
+#include "core/ledger/ledger.h"
 #include "core/text.h"
 #include "experiments/plan/matrix/cell_name.h"
 #include "experiments/plan/matrix/key_comparison.h"
@@ -15,7 +16,7 @@ namespace {
 constexpr std::size_t kLongestNames = 120; // of all steps together; files of traces have such names
 
 std::string wrong_variant_name(const std::string& name) {
-  return name == kControlName
+  return name == to_string(Role::Control)
              ? fmt::format("cannot be \"{}\", which the report calls the baseline's repetition",
                            name)
              : wrong_cell_name(name);

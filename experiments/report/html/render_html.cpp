@@ -229,7 +229,8 @@ std::string render_html(const Report& report) {
                     report.cells.size());
   out += section_body_html(findings_section(report)) + section_body_html(run_section(report));
   const std::vector<Section> sections = report_sections(report);
-  out += section_body_html(sections.front()) + tone_legend() + effects(report);
+  out += section_body_html(sections.front()) + tone_legend() +
+         section_html(further_findings_section(report)) + effects(report);
   std::string records;
   for (std::size_t i = 1; i < sections.size(); ++i)
     (sections[i].depth == Depth::Record ? records : out) += section_html(sections[i]);

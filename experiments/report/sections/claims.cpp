@@ -134,6 +134,10 @@ Section claims_section(const Report& report) {
                             cell,
                             tone_of(result.state)});
   }
+  if (std::ranges::all_of(section.rows, [](const auto& row) { return row.texts.back().empty(); })) {
+    section.columns.pop_back();
+    for (SectionRow& row : section.rows) row.texts.pop_back();
+  }
   for (const auto& build : {unmeasured_note, others_note})
     if (std::string note = build(report); !note.empty()) section.notes.push_back(std::move(note));
   return section;

@@ -1,6 +1,9 @@
 // The table of all comparisons, and what each verdict rests on in words.
 #include <algorithm>
 #include <cmath>
+#include <iterator>
+#include <span>
+#include <utility>
 
 #include "core/text.h"
 #include "experiments/analysis/looks.h"
@@ -46,7 +49,7 @@ SectionRow row_of(const CellReport& cell, const Comparison& comparison, bool wit
                  cell.cell.name,
                  headline(comparison.verdict).tone};
   if (with_all) row.texts.push_back(all_pairs(comparison));
-  row.texts.push_back(comparison.memory ? effect_text(comparison.memory->log_ratio) : "-");
+  row.texts.push_back(memory_change_text(comparison.memory));
   row.texts.push_back(verdict_word(comparison.verdict));
   return row;
 }
@@ -157,7 +160,7 @@ std::string looks_note(const Report& report) {
                                      fmt::join(texts, "; "));
 }
 
-constexpr std::size_t kFindings = 3; // of each kind
+constexpr std::size_t kFindings = 3; // of each kind, and above the table
 
 struct Finding {
   const CellReport* cell;
@@ -253,9 +256,8 @@ std::vector<Finding> largest_effects(std::vector<Finding> found) {
   return found;
 }
 
-} // namespace
-
-Section findings_section(const Report& report) {
+// Problems, then effects; where there is an effect, one is among the first kFindings.
+std::vector<Finding> findings_of(const Report& report) {
   std::vector<Finding> problems, decided;
   for (const CellReport& cell : report.cells)
     for (const Comparison& comparison : cell.comparisons)
@@ -263,12 +265,32 @@ Section findings_section(const Report& report) {
         problems.push_back({&cell, &comparison});
       else if (is_decided(comparison))
         decided.push_back({&cell, &comparison});
-  Section section{.id = "findings", .title = "Main findings"};
-  for (const std::vector<Finding>& list :
-       {worst_problems(std::move(problems)), largest_effects(std::move(decided))})
-    for (const Finding& finding : list)
-      section.rows.push_back({{finding_text(finding)}, finding.cell->cell.name});
+  std::vector<Finding> findings = worst_problems(std::move(problems));
+  const bool only_problems_first = findings.size() == kFindings;
+  std::ranges::move(largest_effects(std::move(decided)), std::back_inserter(findings));
+  if (only_problems_first && findings.size() > kFindings)
+    std::swap(findings[kFindings - 1], findings[kFindings]);
+  return findings;
+}
+
+Section list_of(Section section, std::span<const Finding> findings) {
+  for (const Finding& finding : findings)
+    section.rows.push_back({{finding_text(finding)}, finding.cell->cell.name});
   return section;
+}
+
+} // namespace
+
+Section findings_section(const Report& report) {
+  const std::vector<Finding> all = findings_of(report);
+  return list_of({.id = "findings", .title = "Main findings"},
+                 std::span(all).first(std::min(all.size(), kFindings)));
+}
+
+Section further_findings_section(const Report& report) {
+  const std::vector<Finding> all = findings_of(report);
+  return list_of({.id = "further_findings", .title = "Further findings"},
+                 std::span(all).subspan(std::min(all.size(), kFindings)));
 }
 
 Section verdicts_section(const Report& report) {

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "core/ledger/looks.h"
-#include "core/ledger/plan_json.h"
+#include "core/ledger/storage/plan_json.h"
 #include "experiments/engine/runner.h"
 #include "tests/experiments/runner_fixture.h"
 #include "tests/names.h"

@@ -85,7 +85,8 @@ std::vector<DetailLine> launch_card(const Results& results, std::size_t launch) 
 }
 
 std::vector<Section> run_sections(const Report& report) {
-  std::vector<Section> sections{findings_section(report), run_section(report)};
+  std::vector<Section> sections{
+      findings_section(report), further_findings_section(report), run_section(report)};
   std::erase_if(sections, [](const Section& section) { return section.empty(); });
   for (Section& section : report_sections(report)) sections.push_back(std::move(section));
   return sections;

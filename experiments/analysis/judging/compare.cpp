@@ -1,4 +1,4 @@
-#include "experiments/analysis/compare.h"
+#include "experiments/analysis/judging/compare.h"
 
 #include <algorithm>
 #include <cmath>

@@ -12,7 +12,7 @@
 
 #include "core/result.h"
 #include "experiments/export/export_chrome.h"
-#include "tests/analysis/export_fixture.h"
+#include "tests/analysis/export/export_fixture.h"
 #include "tests/names.h"
 
 namespace assay::test {

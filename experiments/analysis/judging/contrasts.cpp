@@ -3,7 +3,7 @@
 #include <map>
 
 #include "core/statistics/design.h"
-#include "experiments/analysis/judge.h"
+#include "experiments/analysis/judging/judge.h"
 #include "experiments/analysis/wording.h"
 
 namespace assay {

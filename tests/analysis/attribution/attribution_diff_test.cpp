@@ -7,7 +7,7 @@
 #include "core/trace/kernel_name.h"
 #include "experiments/attribution/attribution.h"
 #include "experiments/attribution/kernel_class.h"
-#include "tests/analysis/trace_builder.h"
+#include "tests/analysis/attribution/trace_builder.h"
 
 namespace assay {
 namespace {

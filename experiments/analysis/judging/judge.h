@@ -3,7 +3,7 @@
 
 #include <optional>
 
-#include "experiments/analysis/compare.h"
+#include "experiments/analysis/judging/compare.h"
 #include "experiments/analysis/report.h"
 
 namespace assay {
@@ -24,6 +24,8 @@ Speed judge_speed(const Estimate& theta, double sesoi);
 Speed decided_speed(const Effect& effect, double sesoi);
 // Why a speed is INCONCLUSIVE, and what would decide it; empty where it is decided.
 std::vector<Reason> why_undecided(const Effect& effect, double sesoi);
+// That its median step and total time have different signs.
+Reason total_time_disagrees(const Effect& effect);
 
 // Fills comparison.verdict except its claim.
 void judge(Comparison& comparison, const CellContext& context);

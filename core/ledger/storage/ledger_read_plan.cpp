@@ -1,10 +1,10 @@
 // Reading what a ledger plans (spec, optimizations, claims, cells, variants, their cost, notes),
 // and the calibrations of the machines that measured it.
 #include "core/ledger/calibration.h"
-#include "core/ledger/ledger_columns.h"
-#include "core/ledger/ledger_rows.h"
 #include "core/ledger/ledger_schema.h"
 #include "core/ledger/looks.h"
+#include "core/ledger/storage/ledger_columns.h"
+#include "core/ledger/storage/ledger_rows.h"
 #include "core/lines.h"
 #include "core/sqlite/database.h"
 

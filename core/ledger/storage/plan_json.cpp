@@ -1,4 +1,4 @@
-#include "core/ledger/plan_json.h"
+#include "core/ledger/storage/plan_json.h"
 
 #include <nlohmann/json.hpp>
 

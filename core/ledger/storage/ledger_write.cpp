@@ -5,9 +5,9 @@
 
 #include "core/ledger/calibration.h"
 #include "core/ledger/covariates.h"
-#include "core/ledger/ledger_rows.h"
 #include "core/ledger/ledger_schema.h"
 #include "core/ledger/looks.h"
+#include "core/ledger/storage/ledger_rows.h"
 #include "core/lines.h"
 #include "core/sqlite/database.h"
 

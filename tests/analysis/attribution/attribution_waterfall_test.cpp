@@ -5,7 +5,7 @@
 #include <random>
 
 #include "experiments/attribution/attribution.h"
-#include "tests/analysis/trace_builder.h"
+#include "tests/analysis/attribution/trace_builder.h"
 
 namespace assay {
 namespace {

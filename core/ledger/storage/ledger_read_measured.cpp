@@ -5,9 +5,9 @@
 #include <unordered_map>
 
 #include "core/ledger/covariates.h"
-#include "core/ledger/ledger_columns.h"
-#include "core/ledger/ledger_rows.h"
 #include "core/ledger/old_events.h"
+#include "core/ledger/storage/ledger_columns.h"
+#include "core/ledger/storage/ledger_rows.h"
 #include "core/sqlite/database.h"
 
 namespace assay::ledger_rows {

@@ -4,7 +4,7 @@
 
 #include "experiments/attribution/attribution.h"
 #include "experiments/attribution/tiling.h"
-#include "tests/analysis/trace_builder.h"
+#include "tests/analysis/attribution/trace_builder.h"
 
 namespace assay {
 namespace {

@@ -1,4 +1,4 @@
-#include "experiments/analysis/alarms.h"
+#include "experiments/analysis/judging/alarms.h"
 
 #include <algorithm>
 #include <cmath>
@@ -7,7 +7,7 @@
 #include <tuple>
 
 #include "experiments/analysis/calibration.h"
-#include "experiments/analysis/judge.h"
+#include "experiments/analysis/judging/judge.h"
 #include "experiments/analysis/wording.h"
 #include "experiments/evidence/plan_state.h"
 
@@ -146,13 +146,12 @@ void note_fallbacks(const CellView& cell, std::vector<Alarm>& alarms) {
       alarms.push_back(
           {AlarmCode::Fallback,
            cell.cell->id,
-           fmt::format("{} did not always run the {} that it names: {:.0f} calls in {} launch{} "
+           fmt::format("{} did not always run the {} that it names: {:.0f} calls in {} "
                        "fell back to the reference, so its times mix the two",
                        variant->name,
                        key,
                        found.first,
-                       found.second,
-                       found.second == 1 ? "" : "es")});
+                       launch_count_text(static_cast<std::size_t>(found.second)))});
   }
 }
 

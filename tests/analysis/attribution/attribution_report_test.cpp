@@ -14,7 +14,7 @@
 #include "experiments/report/explain_wording.h"
 #include "experiments/report/render.h"
 #include "experiments/report/render_explain.h"
-#include "tests/analysis/trace_builder.h"
+#include "tests/analysis/attribution/trace_builder.h"
 #include "tests/names.h"
 #include "tests/synthetic_cells.h"
 

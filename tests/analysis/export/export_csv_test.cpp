@@ -9,7 +9,7 @@
 #include "core/files/json_text.h"
 #include "core/result.h"
 #include "experiments/export/export_csv.h"
-#include "tests/analysis/export_fixture.h"
+#include "tests/analysis/export/export_fixture.h"
 
 namespace assay::test {
 namespace {

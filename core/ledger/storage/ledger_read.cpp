@@ -6,9 +6,9 @@
 #include <filesystem>
 
 #include "core/ledger/ledger.h"
-#include "core/ledger/ledger_rows.h"
 #include "core/ledger/ledger_schema.h"
-#include "core/ledger/plan_json.h"
+#include "core/ledger/storage/ledger_rows.h"
+#include "core/ledger/storage/plan_json.h"
 #include "core/sqlite/database.h"
 
 namespace assay {
