@@ -15,8 +15,9 @@ int run(int argc, char** argv) {
   // Workers inherit it. OpenMP threads that spin long at a barrier while another process uses
   // their core make a step many times slower (docs/decisions.md). A value that the user set stays.
   if (std::getenv("OMP_WAIT_POLICY") == nullptr) ::setenv("GOMP_SPINCOUNT", "1000", 0);
-  CLI::App app("Assay: is this training optimization real, on this machine, for this model?",
-               "assay");
+  CLI::App app(
+      "Assay: is this training optimization real, on this machine, in Assay's own trainer?",
+      "assay");
   use_plain_help(app);
   app.set_version_flag("-V,--version", cli::version_line(), "print version, commit and build");
   app.require_subcommand(1);

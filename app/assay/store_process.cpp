@@ -19,9 +19,9 @@ namespace assay::cli {
 StoreProcess::StoreProcess(const std::string& worker_program) {
   std::array<int, 2> in{}, out{};
   if (::pipe2(in.data(), O_CLOEXEC) != 0 || ::pipe2(out.data(), O_CLOEXEC) != 0)
-    refuse_call("the store of the ranks cannot be started", "pipe", errno);
+    refuse_call("the ranks' TCPStore cannot be started", "pipe", errno);
   pid_ = ::fork();
-  if (pid_ < 0) refuse_call("the store of the ranks cannot be started", "fork", errno);
+  if (pid_ < 0) refuse_call("the ranks' TCPStore cannot be started", "fork", errno);
   if (pid_ == 0) {
     ::setpgid(0, 0); // Ctrl-C is the engine's; its end closes our standard input
     ::dup2(in[0], STDIN_FILENO);
@@ -40,7 +40,7 @@ StoreProcess::StoreProcess(const std::string& worker_program) {
   if (n > 0) return;
   ::close(input_);
   ::waitpid(pid_, nullptr, 0);
-  internal_error("the store of the ranks could not be opened; is MASTER_PORT free on this machine, "
+  internal_error("the ranks' TCPStore could not be opened; is MASTER_PORT free on this machine, "
                  "and does MASTER_ADDR name it?");
 }
 
@@ -54,7 +54,7 @@ StoreProcess::~StoreProcess() {
     const ssize_t n = ::write(input_, end_.data() + sent, end_.size() - sent);
     if (n < 0 && errno == EINTR) continue;
     if (n <= 0) { // no reader is left: without their store the other ranks end
-      fmt::print(stderr, "warning: the store of the ranks is gone: {}\n", std::strerror(errno));
+      fmt::print(stderr, "warning: the ranks' TCPStore is gone: {}\n", std::strerror(errno));
       break;
     }
     sent += static_cast<std::size_t>(n);

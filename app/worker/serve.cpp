@@ -156,7 +156,7 @@ private:
     host_ = std::make_unique<RankLauncher>(size);
     WatchOptions options;
     options.holds_store = host_->holds_store();
-    options.store_owner = "the store of the ranks";
+    options.store_owner = "the ranks' TCPStore";
     options.on_finding = report_finding;
     ranks_ = std::make_unique<RankChannel>(host_->store(), host_->place(), std::move(options));
   }

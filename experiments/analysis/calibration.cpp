@@ -189,8 +189,8 @@ std::optional<CalibrationRow> cited_calibration(const LedgerData& data) {
 
 std::string calibration_conclusion(const CalibrationRow& row) {
   if (sees_nothing_there(row))
-    return "ALARM: this machine sees a difference where nothing is: the 99.5 % interval of the A/A "
-           "comparison excludes 0";
+    return "ALARM: this machine sees a difference where there is none: the 99.5 % interval of the "
+           "A/A comparison excludes 0";
   if (misreads(row))
     return fmt::format(
         "ALARM: this machine misreads {}: the 99.5 % interval excludes what was planted",
@@ -198,7 +198,7 @@ std::string calibration_conclusion(const CalibrationRow& row) {
   if (!decides(row.aa, Speed::NoEffect)) return undecided_text(row.aa, "the A/A comparison");
   if (!decides(row.planted, Speed::Slower))
     return undecided_text(row.planted, "the planted comparison");
-  return fmt::format("this machine finds {} and nothing where nothing is",
+  return fmt::format("this machine finds {}, and no effect where there is none",
                      share_text(row.planted_share));
 }
 

@@ -33,7 +33,7 @@ Result<CalibrationRow> calibration_row(const LedgerData& data);
 // The newest calibration of the one machine and device that measured all timed launches.
 std::optional<CalibrationRow> cited_calibration(const LedgerData& data);
 
-// "this machine finds 2 % and nothing where nothing is", "undecided: …", "ALARM: …"
+// "this machine finds 2 %, and no effect where there is none", "undecided: …", "ALARM: …"
 std::string calibration_conclusion(const CalibrationRow& row);
 // The same with the figures, the launches and the date.
 std::string calibration_text(const CalibrationRow& row);

@@ -3,7 +3,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cstring>
 #include <fstream>
 #include <string>
@@ -19,16 +18,6 @@ constexpr unsigned kMaxClockMhz = 20'000;
 constexpr unsigned kMaxPowerMilliwatts = 20'000'000;
 constexpr unsigned kMaxTemperature = 150;
 constexpr unsigned kMaxProcesses = 65'536;
-
-// nvmlClocksEventReasons: bits that mean the board runs below what was asked for.
-constexpr std::array<std::pair<std::int64_t, const char*>, 6> kThrottleBits{{
-    {0x04, "power cap"},
-    {0x08, "hardware slowdown"},
-    {0x10, "sync boost"},
-    {0x20, "thermal slowdown"},
-    {0x40, "hardware thermal slowdown"},
-    {0x80, "hardware power brake"},
-}};
 
 // Text of an NVML call that fills a buffer; "" if it fails.
 template <class Call> std::string text_of(Call call) {
@@ -183,13 +172,6 @@ Result<std::vector<GpuInfo>> list_gpus() {
   const Result<NvmlApi> api = load_nvml();
   if (!api) return api.error();
   return list_gpus(*api);
-}
-
-std::string describe_throttle_reasons(std::int64_t bits) {
-  std::string text;
-  for (const auto& [bit, name] : kThrottleBits)
-    if ((bits & bit) != 0) text += (text.empty() ? "" : ", ") + std::string(name);
-  return text;
 }
 
 } // namespace assay

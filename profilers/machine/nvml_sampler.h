@@ -53,8 +53,4 @@ private:
 Result<std::vector<GpuInfo>> list_gpus(const NvmlApi& api);
 Result<std::vector<GpuInfo>> list_gpus();
 
-// "thermal slowdown, power cap" for NVML's bits; "" when nothing but idle or an application's own
-// setting is active.
-std::string describe_throttle_reasons(std::int64_t bits);
-
 } // namespace assay

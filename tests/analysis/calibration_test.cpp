@@ -101,8 +101,9 @@ TEST(Calibration, TheRowHasTheFiguresOfItsResults) {
   EXPECT_EQ(row.gpu, "");
   EXPECT_EQ(row.utc, "2026-11-21T00:01:00Z"); // the end of its last launch
   EXPECT_EQ(calibration_state(row), CalibrationState::Passed);
-  EXPECT_THAT(calibration_text(row),
-              test::names("finds 2 % and nothing where nothing is", "+2.02 % planted", row.utc));
+  EXPECT_THAT(
+      calibration_text(row),
+      test::names("finds 2 %, and no effect where there is none", "+2.02 % planted", row.utc));
 }
 
 TEST(Calibration, WhatTheResultsLackIsNamed) {

@@ -8,6 +8,7 @@
 //   "memory",
 //                        "launch" or a number); INDEX counts the launch requests of one kind, from
 //                        1, in the file named by `count=PATH`; "*" stands for any index
+//   die_at_hello=PATH    the first process dies at "hello" and leaves this file
 //   retire=NAME/ROUND    that variant is retired when it is asked for that round
 //   retire_in=KIND       … in launches of this kind alone
 //   steal_in=N           steal of 50 % in the N-th timed launch request (needs count)
@@ -79,6 +80,10 @@ public:
 
 private:
   void hello() {
+    if (const std::string path = settings_["die_at_hello"]; !path.empty() && !std::ifstream(path)) {
+      std::ofstream(path) << "died\n";
+      std::raise(SIGKILL);
+    }
     send(
         {{"event", "hello"},
          {"protocol",

@@ -409,6 +409,16 @@ TEST_F(RunnerTest, AnotherBuildIsRefusedAndForked) {
             ""); // the same plan and build: nothing to set aside
 }
 
+TEST_F(RunnerTest, AWorkerThatDiesAtTheBuildCheckIsAskedAgain) {
+  RunOptions options = fake_options();
+  options.stop_after_seconds = 0.2;
+  run("sleep_us=20000", options);
+  EXPECT_EQ(run("die_at_hello=" + (scratch_ / "died")).outcome, RunSummary::Outcome::Complete);
+  EXPECT_TRUE(fs::exists(scratch_ / "died"));
+  for (const LaunchRow& launch : ledger().launches)
+    EXPECT_THAT(launch.reason, testing::Not(HasSubstr("signal 9"))); // no launch met it
+}
+
 TEST_F(RunnerTest, OtherDataBehindTheSamePathIsRefusedAndForked) {
   RunOptions options = fake_options();
   options.stop_after_seconds = 0.2;

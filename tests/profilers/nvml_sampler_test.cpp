@@ -260,11 +260,5 @@ TEST(NvmlApi, AMissingOrForeignLibraryIsAnErrorThatNamesIt) {
             "libc.so.6 has no nvmlInit_v2; the NVIDIA driver is too old (510 or newer is needed)");
 }
 
-TEST(ThrottleReasons, NamesOnlyBitsThatSlowTheBoard) {
-  EXPECT_EQ(describe_throttle_reasons(0), "");
-  EXPECT_EQ(describe_throttle_reasons(0x1 | 0x2), ""); // idle, application clocks
-  EXPECT_EQ(describe_throttle_reasons(0x24), "power cap, thermal slowdown");
-}
-
 } // namespace
 } // namespace assay

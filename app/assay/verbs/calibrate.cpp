@@ -88,7 +88,8 @@ int calibrate(const CalibrateOptions& options) {
 
 void add_calibrate(CLI::App& app, int& exit_code) {
   CLI::App* command = app.add_subcommand(
-      "calibrate", "does this machine see a planted 2 %, and nothing where nothing is?");
+      "calibrate",
+      "check that this machine finds a planted slow-down of 2 %, and none where there is none");
   auto options = std::make_shared<CalibrateOptions>();
   command->add_option("directory", options->directory, "results directory")->required();
   command->add_option(

@@ -129,10 +129,11 @@ void tag_precision(Comparison& comparison) {
       });
   if (unsteady > 0) {
     verdict.tags.push_back(Tag::NotSteady);
-    verdict.reasons.push_back({ReasonCode::NotSteady,
-                               fmt::format("warm-up hit its cap in {} of {} launches",
-                                           unsteady,
-                                           launches_of(comparison))});
+    verdict.reasons.push_back(
+        {ReasonCode::NotSteady,
+         fmt::format("times were not steady after the warm-up in {} of {} launches",
+                     unsteady,
+                     launches_of(comparison))});
   }
 }
 
