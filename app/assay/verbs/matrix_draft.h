@@ -5,6 +5,8 @@
 #include <utility>
 #include <vector>
 
+#include "core/result.h"
+
 namespace assay::cli {
 
 struct MatrixDraft {
@@ -20,9 +22,9 @@ struct MatrixDraft {
 // What the comparison is called: the optimization's name, or the key's.
 std::string comparison_name(const MatrixDraft& draft);
 
-// TOML with comments. Throws bad input for an unknown optimization, level or key, or a setting
-// without a value.
-std::string matrix_text(const MatrixDraft& draft);
+// TOML with comments. The error has every unknown optimization, level and key, and every setting
+// without a value, one a line.
+Result<std::string> matrix_text(const MatrixDraft& draft);
 
 // Whether the text is a draft as it was written. Its last line has a hash of the others.
 bool is_unedited_draft(const std::string& text);
