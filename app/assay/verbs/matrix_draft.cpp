@@ -317,11 +317,14 @@ Result<std::string> matrix_text(const MatrixDraft& draft) {
           "it.\n";
   text += "# All keys: docs/matrix.md. A line behind # is a default or a suggestion.\n"
           "version = 1\n\n";
-  text += fmt::format("[experiment]\nname = {}\nseed = 1\n"
-                      "launches = {} # processes per cell; FASTER and SLOWER need 5, NO_EFFECT 3\n"
-                      "# budget = \"25m\" # stop after this time; the same command continues\n\n",
-                      toml_string(row.name),
-                      draft.launches == "auto" ? toml_string(draft.launches) : draft.launches);
+  text +=
+      fmt::format("[experiment]\nname = {}\nseed = 1\n"
+                  "launches = {} # processes per cell; FASTER and SLOWER need {}, NO_EFFECT {}\n"
+                  "# budget = \"25m\" # stop after this time; the same command continues\n\n",
+                  toml_string(row.name),
+                  draft.launches == "auto" ? toml_string(draft.launches) : draft.launches,
+                  kFullLaunches,
+                  kProvisionalLaunches);
   text += fmt::format(
       "[base] # training keys of every cell; `assay list keys` shows all\n"
       "preset = {} # `assay list presets`\ndevice = {} # cpu or cuda\n{}{}\n\n",

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/result.h"
+#include "experiments/evidence/effect.h"
 
 namespace assay::cli {
 
@@ -16,7 +17,7 @@ struct MatrixDraft {
   std::string data;                    // "": left to --data
   std::string preset = "tiny", device = "cpu";
   std::vector<std::string> settings; // "key=value": training keys beside those that it needs
-  std::string launches = "5";        // or auto
+  std::string launches = std::to_string(kFullLaunches); // or auto
 };
 
 // What the comparison is called: the optimization's name, or the key's.
