@@ -238,9 +238,9 @@ void print_verdicts(const RunSummary& summary, const Options& options, const Spe
   if (call(program_path("assay"), arguments) != kOk) return;
   TextWriter out(options.terminal.style());
   out.raw("");
-  if (summary.gave_up) // a whole line, to be copied
-    out.raw("next, to try again what was given up: " +
-            printable(continue_command(spec, "", kept_in(options))));
+  if (summary.gave_up)
+    print_command(
+        out, "next, to try again what was given up:", continue_command(spec, "", kept_in(options)));
   out.line(
       fmt::format("next: assay report {0} (writes report.html), assay explain {0}, assay view {0}",
                   shell_word(directory)));

@@ -320,10 +320,9 @@ void print_status(const Status& status, const TableStyle& style) {
                cell.cell.name + ": ");
   if (!status.why_not_continued.empty())
     out.line(status.why_not_continued, 2, "these results cannot be continued: ");
-  // Whole lines, whatever the width: a terminal folds them without changing what is copied.
-  if (!status.next.empty()) out.raw("  next: " + printable(status.next));
+  if (!status.next.empty()) print_command(out, "  next:", status.next);
   if (!status.next_quiet.empty())
-    out.raw("  next, on a quiet machine: " + printable(status.next_quiet));
+    print_command(out, "  next, on a quiet machine:", status.next_quiet);
   for (const std::string& problem : status.progress.problems) out.line(problem, 2, "problem: ");
   if (!status.damaged.empty())
     out.line(fmt::format("{} (`assay report` says what is wrong)", fmt::join(status.damaged, ", ")),
