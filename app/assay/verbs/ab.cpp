@@ -14,6 +14,7 @@
 #include "app/assay/matrix_options.h"
 #include "app/assay/programs.h"
 #include "app/assay/verbs.h"
+#include "app/assay/verbs/gpu_check.h"
 #include "app/assay/verbs/matrix_draft.h"
 #include "app/number_checks.h"
 #include "core/file_kind.h"
@@ -133,6 +134,7 @@ void ab(const AbOptions& options) {
   const std::string text = checked_text(options.draft);
   const Plan plan = check_plan(text, file);
   check_results(out, plan, options.draft);
+  require_gpu(plan, {.directory = out});
   make_directory(out);
   write_matrix(out, file, text, plan);
   const std::vector<std::string> arguments = options.run.arguments(file, out);
