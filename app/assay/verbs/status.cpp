@@ -143,9 +143,12 @@ Status read_status(const std::string& directory) {
   return status;
 }
 
-// "interrupted after round 3 of 36", "failed: the worker was killed".
-std::string why_ended(const std::string& state, const std::string& reason) {
-  return reason.starts_with(state) ? reason : state + ": " + reason;
+// "interrupted after round 3 of 36", "failed: the worker was killed": the reason of a launch that
+// was stopped or set aside says so itself.
+std::string why_ended(const Status& status, const LaunchSummary& launch) {
+  const bool stopped = launch.row.state == LaunchState::Failed && launch.interrupted;
+  const std::string& reason = launch.row.reason;
+  return stopped || launch.set_aside ? reason : status.state_of(launch) + ": " + reason;
 }
 
 void print_json_status(const Status& status) {
@@ -288,7 +291,7 @@ void print_ended(const Status& status, TextWriter& out) {
     return a->row.cell < b->row.cell;
   });
   for (const LaunchSummary* launch : launches) {
-    std::string why = why_ended(status.state_of(*launch), launch->row.reason);
+    std::string why = why_ended(status, *launch);
     auto found = std::find_if(lines.begin(), lines.end(), [&](const Ended& known) {
       return known.kind == launch->row.kind && known.why == why;
     });
