@@ -101,6 +101,7 @@ constexpr std::array kCommands{
                "  assay help run\n"
                "  assay help terms\n"
                "  assay help judged interval\n"
+               "  assay help terms --json\n"
                "  assay help --man > assay.1"},
     CommandRow{"version", kMachine, "  assay version"}};
 

@@ -1,6 +1,9 @@
 // assay: plans, runs and judges experiments. Loads no LibTorch and answers --version in
 // milliseconds; everything that trains runs in assay-worker processes.
+#include <algorithm>
 #include <cstdlib>
+#include <string>
+#include <vector>
 
 #include "app/assay/command_table.h"
 #include "app/assay/verbs.h"
@@ -9,6 +12,12 @@
 #include "app/command_line/parse.h"
 
 namespace {
+
+// Beside the flag the parser reads no other.
+bool asks_for_version_json(const std::vector<std::string>& words) {
+  return words.size() == 2 && std::ranges::count(words, "--json") == 1 &&
+         std::ranges::count(words, "--version") + std::ranges::count(words, "-V") == 1;
+}
 
 int run(int argc, char** argv) {
   using namespace assay;
@@ -19,7 +28,8 @@ int run(int argc, char** argv) {
       "Assay: is this training optimization real, on this machine, in Assay's own trainer?",
       "assay");
   use_plain_help(app);
-  app.set_version_flag("-V,--version", cli::version_line(), "print version, commit and build");
+  app.set_version_flag(
+      "-V,--version", cli::version_line(), "print version, commit and build; as JSON with --json");
   app.require_subcommand(1);
   int exit_code = kOk;
   cli::add_ab(app); // in the order of `assay --help`
@@ -47,6 +57,10 @@ int run(int argc, char** argv) {
   cli::add_help(app);
   cli::add_version(app);
   cli::describe_commands(app);
+  if (asks_for_version_json({argv + 1, argv + argc})) {
+    cli::print_version_json();
+    return kOk;
+  }
   return parse_command_line(app, argc, argv) ? exit_code : kOk;
 }
 

@@ -59,12 +59,11 @@ Plan MatrixOptions::load(const PlanRequest& request) const {
   if (!launches_.empty()) overrides.push_back(fmt::format("experiment.launches={}", launches_));
   overrides.insert(overrides.end(), request.settings.begin(), request.settings.end());
   if (!text_) text_ = value_or_throw(read_text_file(matrix_));
-  const Matrix matrix =
-      value_or_throw(parse_matrix(*text_, matrix_ == "-" ? "standard input" : matrix_, overrides));
   PlanOptions options = plan_options();
   options.needs_data = request.needs_data;
   options.cells = request.cells;
-  return value_or_throw(make_plan(matrix, options));
+  const std::string file = matrix_ == "-" ? "standard input" : matrix_;
+  return value_or_throw(make_plan(MatrixText{*text_, file, overrides}, options));
 }
 
 } // namespace assay::cli

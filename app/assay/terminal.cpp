@@ -10,7 +10,6 @@
 #include "app/number_checks.h"
 #include "core/terminal_width.h"
 #include "core/text.h"
-#include "experiments/report/text_layout.h"
 
 namespace assay::cli {
 
@@ -83,6 +82,13 @@ std::size_t table_width(const TableRows& rows) {
     width += widest + (c > 0 ? 2 : 0);
   }
   return width;
+}
+
+void print_command(TextWriter& out, const std::string& lead, const std::string& command) {
+  const std::string text = printable(command), line = lead + " " + text;
+  if (display_width(line) <= out.width()) return out.raw(line);
+  out.line(lead.substr(lead.find_first_not_of(' ')), lead.find_first_not_of(' '));
+  out.raw(wrap_command(text, out.width()));
 }
 
 Section as_section(const TableRows& rows, const std::vector<bool>& right, std::size_t names) {

@@ -9,6 +9,7 @@
 
 #include "experiments/report/render.h"
 #include "experiments/report/section.h"
+#include "experiments/report/text_layout.h"
 
 namespace assay::cli {
 
@@ -34,6 +35,8 @@ TableStyle terminal_style(bool ascii, int width);
 // not fit the terminal needs another form.
 using TableRows = std::vector<std::vector<std::string>>;
 std::size_t table_width(const TableRows& rows);
+// `lead` and the command on a line, or below it where they do not fit.
+void print_command(TextWriter& out, const std::string& lead, const std::string& command);
 // The same table where it does not fit: print_section() wraps it. The first `names` columns name a
 // row.
 Section as_section(const TableRows& rows, const std::vector<bool>& right, std::size_t names);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
@@ -18,6 +19,10 @@ namespace assay::cli {
 // name. print_listed prints what the list says of this name, nothing for another.
 std::vector<std::string> listed_names();
 void print_listed(const std::string& name, TextWriter& out);
+// The same rows as `assay list --json` has, in its lists; an empty object for another name.
+nlohmann::json listed_json(const std::string& name);
+
+void print_version_json(); // as `assay version --json`
 
 void add_init(CLI::App& app);
 void add_ab(CLI::App& app);

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <cstdlib>
 #include <cstring>
@@ -96,11 +97,21 @@ std::string options_text(const CLI::App& app, std::size_t width) {
   return out;
 }
 
-// A command on several lines that a shell accepts: broken before options and pipes alone.
+bool begins_piece(const std::string& word) {
+  return std::ranges::any_of(std::array{"-", "|", "&&", "<"},
+                             [&](const char* mark) { return word.starts_with(mark); });
+}
+
+bool is_quote_open(const std::string& text) {
+  return std::ranges::count(text, '\'') % 2 != 0;
+}
+
+} // namespace
+
 std::string wrap_command(const std::string& line, std::size_t width) {
   std::vector<std::string> pieces; // an option with its values
   for (const std::string& word : CLI::detail::split(line.substr(line.find_first_not_of(' ')), ' '))
-    if (pieces.empty() || word.starts_with('-') || word.starts_with('|'))
+    if (pieces.empty() || (begins_piece(word) && !is_quote_open(pieces.back())))
       pieces.push_back(word);
     else
       pieces.back() += " " + word;
@@ -116,6 +127,8 @@ std::string wrap_command(const std::string& line, std::size_t width) {
   }
   return out;
 }
+
+namespace {
 
 // A line of examples that is too long for the terminal breaks before the remark about its
 // command.

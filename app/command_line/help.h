@@ -15,6 +15,10 @@ int terminal_columns(int stream, int otherwise);
 // Breaks at words; lines after the first begin with `indent` spaces.
 std::string wrap_text(const std::string& text, std::size_t width, std::size_t indent);
 
+// A command, indented by two columns, on lines that a shell accepts as one: broken before options,
+// pipes, `<` and `&&` alone, so that a longer piece stays whole.
+std::string wrap_command(const std::string& line, std::size_t width);
+
 // "usage: assay run MATRIX --out DIR [OPTIONS]"; `path`: "assay run".
 std::string usage_line(const CLI::App& app, const std::string& path);
 

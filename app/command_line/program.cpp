@@ -102,6 +102,15 @@ void print_note(const std::string& text) {
   std::fputs((for_terminal(printable(text)) + "\n").c_str(), stderr);
 }
 
+void print_note_command(const std::string& command) {
+  const bool terminal = ::isatty(STDERR_FILENO) != 0;
+  const int columns = std::max(terminal_columns(STDERR_FILENO, kUsualColumns), kLeastColumns);
+  const std::string text = "  " + printable(command);
+  std::fputs(
+      ((terminal ? wrap_command(text, static_cast<std::size_t>(columns)) : text) + "\n").c_str(),
+      stderr);
+}
+
 int run_program(const std::function<int()>& body) {
   std::signal(SIGXFSZ, SIG_IGN); // a size limit is an error like a full disk
   open_standard_streams();

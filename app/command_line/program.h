@@ -23,5 +23,7 @@ std::string program_version(const std::string& program, const std::string& versi
 void print_error(const std::string& message, const char* kind = "error");
 // The same of a line that says how a command goes on.
 void print_note(const std::string& text);
+// The command that goes on from there, below such a line: wrap_command() on a terminal, else whole.
+void print_note_command(const std::string& command);
 
 } // namespace assay

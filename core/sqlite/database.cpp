@@ -82,6 +82,10 @@ std::string plain_cause(int code, int system, const std::string& message) {
     return (message.starts_with("no such") ? "a table or a column is missing"
                                            : "a statement does not fit its tables") +
            sqlite_words(message);
+  case SQLITE_TOOBIG:
+    return "a value or a statement is longer than SQLite takes; ask for a part of it, as by "
+           "substr()" +
+           sqlite_words(message);
   case SQLITE_CONSTRAINT:
     return "a row does not fit its table" + sqlite_words(message);
   default:

@@ -69,19 +69,34 @@ Result<Plan> Planner::run() {
   return std::move(plan_);
 }
 
-void Planner::add_cell(const MatrixCell& cell) {
+std::vector<std::string> Planner::wrong_names() {
+  for (MatrixCell cell : matrix_.cells)
+    if (!cell.optimization.empty() && cell.variants.empty() && !cell.design)
+      (void)checked_row(cell);
+  return std::move(problems_.messages);
+}
+
+// Its names are wrong, or what a level makes of it: its data are checked all the same.
+void Planner::refuse_cell(const MatrixCell& cell, const std::string& problems) {
+  problems_.add(problems);
+  if (const auto config = config_of_cell(matrix_.base, cell)) check_data(*config, cell);
+}
+
+void Planner::add_cell(MatrixCell cell) {
+  const std::size_t before = problems_.messages.size();
   const Optimization* row = checked_row(cell);
-  if (row == nullptr) return;
+  if (row == nullptr) return refuse_cell(cell, "");
+  const bool known = problems_.messages.size() == before;
   const Result<Drafts> drafted = drafts(matrix_.base, cell, *row, options_.device_capability);
-  if (!drafted) return problems_.add(drafted.error().message);
+  if (!drafted) return refuse_cell(cell, drafted.error().message);
   const std::vector<Draft>& all = drafted->levels;
-  if (all.size() < 2) {
-    problems_.add(fmt::format("{}: cell '{}' names no level beside the reference '{}'",
-                              cell.place({"levels", "reference"}),
-                              printable(cell.name),
-                              all.front().level->name));
-    return;
-  }
+  if (all.size() < 2)
+    return refuse_cell(cell,
+                       known ? fmt::format("{}: cell '{}' names no level beside the reference '{}'",
+                                           cell.place({"levels", "reference"}),
+                                           printable(cell.name),
+                                           all.front().level->name)
+                             : "");
   if (!row->of_table)
     for (const std::string& problem :
          wrong_variants(cell, all, matrix_.interleave == Interleave::Twin))
@@ -181,6 +196,16 @@ std::vector<std::string> note_texts(const Plan& plan) {
 
 Result<Plan> make_plan(const Matrix& matrix, const PlanOptions& options) {
   return Planner(matrix, options).run();
+}
+
+Result<Plan> make_plan(const MatrixText& from, const PlanOptions& options) {
+  std::vector<std::string> problems;
+  const Result<Matrix> matrix = read_matrix(from, problems);
+  if (!matrix) return matrix.error();
+  if (problems.empty()) return make_plan(*matrix, options);
+  for (std::string& problem : Planner(*matrix, options).wrong_names())
+    problems.push_back(std::move(problem));
+  return fail("{}", fmt::join(problems, "\n"));
 }
 
 } // namespace assay

@@ -41,6 +41,11 @@ std::vector<std::string> note_texts(const Plan& plan);
 
 // Every problem is reported at once, one a line.
 Result<Plan> make_plan(const Matrix& matrix, const PlanOptions& options);
+// The same, with the problems of the text, and then of no more than the names in it.
+Result<Plan> make_plan(const MatrixText& from, const PlanOptions& options);
+
+// What is wrong with training data, or "". `place`: where their path was given, or "".
+std::string wrong_data(const std::string& data, const std::string& place);
 
 // What one cell will take and can see.
 struct CellEstimate {

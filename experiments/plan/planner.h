@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "core/lines.h"
 #include "experiments/plan/matrix/drafts.h"
 #include "experiments/plan/plan.h"
 #include "model/config/optimization.h"
@@ -16,9 +17,10 @@ namespace assay {
 
 struct Problems {
   std::vector<std::string> messages;
-  void add(const std::string& message) {
-    if (std::find(messages.begin(), messages.end(), message) == messages.end())
-      messages.push_back(message);
+  void add(const std::string& message) { // one problem a line
+    for (const std::string& line : lines_of(message))
+      if (std::find(messages.begin(), messages.end(), line) == messages.end())
+        messages.push_back(line);
   }
 };
 
@@ -27,10 +29,16 @@ public:
   Planner(const Matrix& matrix, const PlanOptions& options) : matrix_(matrix), options_(options) {}
 
   Result<Plan> run();
+  // What is wrong with the optimizations and levels that the cells name, where nothing more can be
+  // said of a matrix.
+  std::vector<std::string> wrong_names();
 
 private:
-  void add_cell(const MatrixCell& cell);
-  const Optimization* checked_row(const MatrixCell& cell);
+  void add_cell(MatrixCell cell);
+  void refuse_cell(const MatrixCell& cell, const std::string& problems);
+  // nullptr: unknown. `cell` loses the levels that the row lacks.
+  const Optimization* checked_row(MatrixCell& cell);
+  void check_levels(MatrixCell& cell, const Optimization& row);
   const Optimization* row_of_variants(const MatrixCell& cell);
   void check_data(const TrainConfig& config, const MatrixCell& cell);
   // `cell` as the matrix names it; "": about the whole plan.

@@ -16,11 +16,12 @@ namespace {
 std::string place_of_data(const Matrix& matrix, const MatrixCell& cell) {
   for (const std::vector<ConfigValue>* values : {&cell.set, &matrix.base})
     for (const ConfigValue& value : *values)
-      if (value.key == "data" && value.where.starts_with(matrix.file + ":")) return value.where;
+      if (value.key == "data" && value.in_file) return value.where;
   return "";
 }
 
-// What is wrong with the training data, or "".
+} // namespace
+
 std::string wrong_data(const std::string& data, const std::string& place) {
   if (data.empty()) return "no training data: give --data PATH, or `data` under [base]";
   const std::string path = printable(data),
@@ -36,8 +37,6 @@ std::string wrong_data(const std::string& data, const std::string& place) {
   return "";
 }
 
-} // namespace
-
 // The row that a cell's variants are; nullptr where they make none.
 const Optimization* Planner::row_of_variants(const MatrixCell& cell) {
   Result<Optimization> row = assay::row_of_variants(cell);
@@ -49,7 +48,7 @@ const Optimization* Planner::row_of_variants(const MatrixCell& cell) {
   return &own_rows_.back();
 }
 
-const Optimization* Planner::checked_row(const MatrixCell& cell) {
+const Optimization* Planner::checked_row(MatrixCell& cell) {
   if (!cell.variants.empty() || cell.design) return row_of_variants(cell);
   const Result<const Optimization*> row = optimizations().lookup(cell.optimization);
   if (!row) {
@@ -65,22 +64,28 @@ const Optimization* Planner::checked_row(const MatrixCell& cell) {
                       value.where,
                       value.key,
                       cell.optimization));
+  check_levels(cell, **row);
+  return *row;
+}
+
+void Planner::check_levels(MatrixCell& cell, const Optimization& row) {
   std::vector<std::string> names;
-  for (const Level& level : (*row)->levels) names.push_back(level.name);
-  bool known = true;
-  const auto check_level = [&](const std::string& level, const std::string& key) {
-    if ((*row)->level(level) != nullptr) return;
-    known = false;
+  for (const Level& level : row.levels) names.push_back(level.name);
+  const auto unknown = [&](const std::string& level, const std::string& key) {
+    if (row.level(level) != nullptr) return false;
     problems_.add(fmt::format("{}: unknown level '{}' of optimization '{}'{}; it has: {}",
                               cell.place({key}),
                               printable(level),
                               cell.optimization,
                               did_you_mean(level, names),
                               fmt::join(names, ", ")));
+    return true;
   };
-  if (!cell.reference.empty()) check_level(cell.reference, "reference");
-  for (const std::string& level : cell.levels) check_level(level, "levels/" + level);
-  return known ? *row : nullptr;
+  if (!cell.reference.empty() && unknown(cell.reference, "reference")) cell.reference = "";
+  const bool chosen = !cell.levels.empty();
+  std::erase_if(cell.levels,
+                [&](const std::string& level) { return unknown(level, "levels/" + level); });
+  if (chosen && cell.levels.empty()) cell.levels = {names.front()}; // and not all of the row
 }
 
 void Planner::check_data(const TrainConfig& config, const MatrixCell& cell) {

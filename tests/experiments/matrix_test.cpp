@@ -337,6 +337,8 @@ TEST(Matrix, OverridesAreCheckedLikeTheFile) {
   EXPECT_THAT(problem(kHead + kCell, {"experiment.launches=many"}),
               test::names("--set experiment.launches=many:", "[experiment] launches", "integer"));
   EXPECT_THAT(problem(kHead + kCell, {"cell.rounds=3"}), test::names("'cell'", "table"));
+  EXPECT_THAT(problem(kHead + kCell, {"launches", "cell.rounds=3", "base.seqlen=64"}),
+              test::names("--set launches: ", "--set cell.rounds=3: ", "'seqlen'"));
 }
 
 TEST(Matrix, Durations) {

@@ -2,7 +2,7 @@
 // results directory and hands over to `assay run`.
 #include <fmt/ranges.h>
 
-#include <charconv>
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
@@ -14,6 +14,7 @@
 #include "app/assay/matrix_options.h"
 #include "app/assay/programs.h"
 #include "app/assay/verbs.h"
+#include "app/assay/verbs/gpu_check.h"
 #include "app/assay/verbs/matrix_draft.h"
 #include "app/number_checks.h"
 #include "core/file_kind.h"
@@ -41,44 +42,30 @@ struct AbOptions {
   HandOver run;
 };
 
-// "… (the training data, FILE:LINE)": what a person gave is the option.
-std::string of_option(const std::string& problem, const std::string& file) {
-  const std::size_t place = problem.find(", " + file + ":");
-  if (place == std::string::npos) return problem;
-  return problem.substr(0, place) + ", --data" +
-         problem.substr(std::min(problem.find(')', place), problem.size()));
-}
+constexpr const char* kDataOption = "--data";
 
-// "FILE:LINE: …" of a file that nobody has seen yet, with the text of the line instead. A problem
-// has one line.
-std::string
-about_options(const std::string& problems, const std::string& text, const std::string& file) {
-  const std::vector<std::string> lines = CLI::detail::split(text, '\n');
-  std::string out;
-  for (const std::string& problem : CLI::detail::split(problems, '\n')) {
-    std::size_t line = 0;
-    const char* const end = problem.data() + problem.size();
-    const char* from = problem.data() + std::min(problem.size(), file.size() + 1);
-    const auto [after, error] = std::from_chars(from, end, line);
-    const bool placed =
-        problem.starts_with(file + ":") && error == std::errc() && line > 0 && line <= lines.size();
-    out += out.empty() ? "" : "\n";
-    const std::string& code = lines[placed ? line - 1 : 0];
-    out += placed
-               ? fmt::format("in `{}`{}", code.substr(0, code.find(" # ")), std::string(after, end))
-               : of_option(problem, file);
-  }
-  return out;
+// Nobody has seen the file yet: messages show the text of a line, or the option that it has.
+std::string name_line(const std::vector<std::string>& lines, std::size_t line) {
+  const std::string& code = lines[std::clamp<std::size_t>(line, 1, lines.size()) - 1];
+  if (code.starts_with("data = ")) return kDataOption;
+  return fmt::format("in `{}`", code.substr(0, code.find(" # ")));
 }
 
 // A plan that would be refused leaves no directory behind.
 Plan check_plan(const std::string& text, const std::string& file) {
-  const auto accepted = [&](auto result) {
-    if (!result) bad_input("{}", about_options(result.error().message, text, file));
-    return std::move(*result);
+  const auto name = [lines = CLI::detail::split(text, '\n')](std::size_t line) {
+    return name_line(lines, line);
   };
-  const Matrix matrix = accepted(parse_matrix(text, file));
-  return accepted(make_plan(matrix, plan_options()));
+  return value_or_throw(make_plan(MatrixText{text, file, {}, name}, plan_options()));
+}
+
+// The matrix that the options make. Its mistakes keep the data from being planned with, so these
+// are looked at here.
+std::string checked_text(const MatrixDraft& draft) {
+  Result<std::string> text = matrix_text(draft);
+  if (text) return *std::move(text);
+  const std::string wrong = wrong_data(draft.data, kDataOption);
+  bad_input("{}{}{}", text.error().message, wrong.empty() ? "" : "\n", wrong);
 }
 
 // Whether a file, edited or not, measures what `plan` does: comments may have been added.
@@ -144,9 +131,10 @@ void ab(const AbOptions& options) {
   const std::string out =
       plain_path(options.out.empty() ? "results/" + comparison_name(options.draft) : options.out);
   const std::string file = (std::filesystem::path(out) / kKeptMatrix).string();
-  const std::string text = matrix_text(options.draft);
+  const std::string text = checked_text(options.draft);
   const Plan plan = check_plan(text, file);
   check_results(out, plan, options.draft);
+  require_gpu(plan, {.directory = out});
   make_directory(out);
   write_matrix(out, file, text, plan);
   const std::vector<std::string> arguments = options.run.arguments(file, out);
@@ -169,7 +157,8 @@ void add_ab(CLI::App& app) {
                    options->draft.optimization,
                    "a name of `assay list`, or KEY=BASELINE,CANDIDATE: precision=fp32,bf16")
       ->required();
-  command->add_option("--data", options->draft.data, "directory of text files, text file or JSONL")
+  command
+      ->add_option(kDataOption, options->draft.data, "directory of text files, text file or JSONL")
       ->required();
   command->add_option("--levels",
                       options->levels,

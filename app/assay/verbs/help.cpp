@@ -60,6 +60,59 @@ void print_terms() {
             did_you_mean(topic, known));
 }
 
+json term_json(const Term& term) {
+  json row = {{"term", term.name}, {"meaning", term.meaning}};
+  if (!term.stored.empty()) row["stored"] = term.stored;
+  return row;
+}
+
+// The words that `topic` finds, at least one; several only where it is a part of each.
+std::vector<const Term*> terms_of(const CLI::App& app, const std::string& topic) {
+  const std::vector<const Term*> found = find_terms(topic);
+  if (found.empty()) refuse_topic(app, topic);
+  if (found.size() == 1) return found;
+  std::vector<std::string> names;
+  for (const Term* term : found) names.push_back(term->name);
+  bad_input("several words have a part that begins with '{}': {}; give more of one",
+            topic,
+            fmt::join(names, ", "));
+}
+
+// What the words name beside a command, without the `terms` that may stand before it.
+std::string topic_of(const std::vector<std::string>& topics) {
+  const auto first = topics.begin() + (topics.front() == kTermsTopic ? 1 : 0);
+  return fmt::format("{}", fmt::join(first, topics.end(), " "));
+}
+
+json commands_json(const CLI::App& app) {
+  json rows = json::array();
+  for (const CLI::App* command : commands_of(app))
+    rows.push_back({{"name", command->get_name()}, {"summary", command->get_description()}});
+  return rows;
+}
+
+json terms_json() {
+  json rows = json::array();
+  for (const Term& term : glossary()) rows.push_back(term_json(term));
+  return rows;
+}
+
+json help_json(const CLI::App& app, const std::vector<std::string>& topics) {
+  if (topics.empty()) return {{"commands", commands_json(app)}};
+  if (topics.front() == kTermsTopic && topics.size() == 1) return {{"terms", terms_json()}};
+  if (topics.front() == kAllTopics)
+    return {{"commands", commands_json(app)}, {"terms", terms_json()}};
+  for (const CLI::App* command : commands_of(app))
+    if (command->get_name() == topics.front())
+      bad_input("the help of a command has no JSON; `assay help {}` prints it, and `assay help "
+                "--json` lists the commands",
+                topics.front());
+  const std::string topic = topic_of(topics);
+  if (const auto names = listed_names(); std::ranges::find(names, topic) != names.end())
+    return listed_json(topic);
+  return {{"terms", json::array({term_json(*terms_of(app, topic).front())})}};
+}
+
 void print_help(const CLI::App& app, const std::vector<std::string>& topics) {
   if (topics.empty()) {
     fmt::print("{}",
@@ -78,22 +131,14 @@ void print_help(const CLI::App& app, const std::vector<std::string>& topics) {
     fmt::print("{}", command->help(app.get_name()));
     return;
   }
-  const auto first = topics.begin() + (topics.front() == kTermsTopic ? 1 : 0);
-  const std::string topic = fmt::format("{}", fmt::join(first, topics.end(), " "));
+  const std::string topic = topic_of(topics);
   if (const auto names = listed_names(); std::ranges::find(names, topic) != names.end()) {
     TextWriter out(TerminalOptions{}.style());
     print_listed(topic, out);
     fmt::print("{}", out.take());
     return;
   }
-  const std::vector<const Term*> found = find_terms(topic);
-  if (found.empty()) refuse_topic(app, topic);
-  if (found.size() == 1) return print_term(*found.front());
-  std::vector<std::string> names;
-  for (const Term* term : found) names.push_back(term->name);
-  bad_input("several words have a part that begins with '{}': {}; give more of one",
-            topic,
-            fmt::join(names, ", "));
+  print_term(*terms_of(app, topic).front());
 }
 
 // Sections of the other programs' commands, where these are built.
@@ -166,7 +211,7 @@ void add_help(CLI::App& app) {
       "commands and words");
   struct Options {
     std::vector<std::string> topics;
-    bool manual = false;
+    bool manual = false, json = false;
   };
   auto options = std::make_shared<Options>();
   command
@@ -176,13 +221,21 @@ void add_help(CLI::App& app) {
           "a command, an optimization or key of `assay list`, `terms`, a word of them or a part of "
           "it, or `all`")
       ->type_name("TOPIC");
-  command->add_flag("--man", options->manual, "print the man page: assay help --man > assay.1");
+  CLI::Option* manual =
+      command->add_flag("--man", options->manual, "print the man page: assay help --man > assay.1");
+  command->add_flag("--json", options->json, "print JSON")->excludes(manual);
   command->callback([&app, options] {
     if (options->manual)
       print_manual(app);
+    else if (options->json)
+      print_json(help_json(app, options->topics));
     else
       print_help(app, options->topics);
   });
+}
+
+void print_version_json() {
+  print_version(true);
 }
 
 void add_version(CLI::App& app) {

@@ -19,7 +19,7 @@ namespace {
 void init(const MatrixDraft& draft, const std::string& path, bool as_json) {
   if (as_json && is_standard_output(path))
     bad_input("--json prints on standard output, and so does {}; name a file", path);
-  const std::string text = matrix_text(draft);
+  const std::string text = value_or_throw(matrix_text(draft));
   std::error_code ignored;
   if (!is_standard_output(path) && std::filesystem::exists(path, ignored))
     bad_input("{} exists already and is not replaced; name another file", path);

@@ -17,23 +17,25 @@ namespace {
 
 using nlohmann::json;
 
+json optimization_json(const Optimization& row) {
+  json levels = json::array();
+  for (const Level& level : row.levels)
+    levels.push_back({{"name", level.name}, {"summary", level.summary}, {"wrong", level.wrong}});
+  return {{"name", row.name},
+          {"summary", row.summary},
+          {"equivalence", to_string(row.equivalence)},
+          {"unit", to_string(row.unit)},
+          {"family", row.family},
+          {"needs_ranks", row.needs_ranks},
+          {"fast_default", row.fast_default},
+          {"levels", levels},
+          {"equality", row.equality}};
+}
+
 json optimizations_json() {
   json rows = json::array();
-  for (const Optimization& row : optimizations().all()) {
-    if (row.hidden) continue;
-    json levels = json::array();
-    for (const Level& level : row.levels)
-      levels.push_back({{"name", level.name}, {"summary", level.summary}, {"wrong", level.wrong}});
-    rows.push_back({{"name", row.name},
-                    {"summary", row.summary},
-                    {"equivalence", to_string(row.equivalence)},
-                    {"unit", to_string(row.unit)},
-                    {"family", row.family},
-                    {"needs_ranks", row.needs_ranks},
-                    {"fast_default", row.fast_default},
-                    {"levels", levels},
-                    {"equality", row.equality}});
-  }
+  for (const Optimization& row : optimizations().all())
+    if (!row.hidden) rows.push_back(optimization_json(row));
   return rows;
 }
 
@@ -159,6 +161,15 @@ void print_listed(const std::string& name, TextWriter& out) {
     print_optimization(*row, out);
   for (const json& key : keys_json())
     if (key["name"] == name) print_key(key, out);
+}
+
+nlohmann::json listed_json(const std::string& name) {
+  json out = json::object();
+  if (const Optimization* row = optimizations().find(name); row != nullptr && !row->hidden)
+    out["optimizations"] = json::array({optimization_json(*row)});
+  for (const json& key : keys_json())
+    if (key["name"] == name) out["keys"] = json::array({key});
+  return out;
 }
 
 void add_list(CLI::App& app) {

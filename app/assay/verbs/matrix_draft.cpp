@@ -43,31 +43,42 @@ std::string unquoted(const std::string& value) {
   return quoted ? value.substr(1, value.size() - 2) : value;
 }
 
-// What the parser of matrices would refuse, in the words of the command line. A list is left to it.
-void check_setting(const std::string& assignment,
-                   const std::string& key,
-                   const std::string& value) {
-  if (value.starts_with("[")) return;
+// What is wrong with the options, in the words of the command line.
+struct Mistakes {
+  std::vector<std::string> texts;
+  template <class... Args> void add(fmt::format_string<Args...> format, Args&&... args) {
+    texts.push_back(fmt::format(format, std::forward<Args>(args)...));
+  }
+};
+
+// What the parser of matrices would refuse. A list is left to it.
+bool accepts(const std::string& assignment,
+             const std::string& key,
+             const std::string& value,
+             Mistakes& mistakes) {
+  if (value.starts_with("[")) return true;
   TrainConfig config;
   const Result<bool> done = set_key_text(config, key, unquoted(value));
-  if (done) return;
+  if (done) return true;
   constexpr std::string_view kTable = "base.";
   if (key.starts_with(kTable))
-    bad_input("--set {}: a plain training key is wanted here: --set {}",
-              assignment,
-              assignment.substr(kTable.size()));
-  bad_input("--set {}: {}", assignment, done.error().message);
+    mistakes.add("--set {}: a plain training key is wanted here: --set {}",
+                 assignment,
+                 assignment.substr(kTable.size()));
+  else
+    mistakes.add("--set {}: {}", assignment, done.error().message);
+  return false;
 }
 
-void set(Settings& settings, const std::string& assignment) {
+void set(Settings& settings, const std::string& assignment, Mistakes& mistakes) {
   const std::size_t equals = assignment.find('=');
   if (equals == 0 || equals == std::string::npos || equals + 1 == assignment.size())
-    bad_input("--set {}: write it as key=value, for example seq_len=256; `assay list keys` shows "
-              "all keys",
-              assignment);
+    return mistakes.add("--set {}: write it as key=value, for example seq_len=256; `assay list "
+                        "keys` shows all keys",
+                        assignment);
   const std::string key = assignment.substr(0, equals),
                     value = toml_value(assignment.substr(equals + 1));
-  check_setting(assignment, key, assignment.substr(equals + 1));
+  if (!accepts(assignment, key, assignment.substr(equals + 1), mistakes)) return;
   const auto found = std::find_if(
       settings.begin(), settings.end(), [&](const auto& one) { return one.first == key; });
   if (found != settings.end())
@@ -82,49 +93,53 @@ std::string family_of(const MatrixDraft& draft, const Optimization& row) {
   return row.family.empty() && families.size() == 1 ? families.front() : row.family;
 }
 
-Settings settings_of(const MatrixDraft& draft, const Optimization& row) {
+Settings settings_of(const MatrixDraft& draft, const Optimization& row, Mistakes& mistakes) {
   Settings settings;
   if (const std::string family = family_of(draft, row); !family.empty())
-    set(settings, "family=" + family);
-  if (row.needs_ranks) set(settings, "ranks=2");
+    set(settings, "family=" + family, mistakes);
+  if (row.needs_ranks) set(settings, "ranks=2", mistakes);
   const std::string on_cuda = draft.device == "cuda" ? " " + row.on_cuda : "";
   for (const std::string& one : CLI::detail::split(row.on_tiny + on_cuda, ' '))
-    if (!one.empty()) set(settings, one);
-  for (const std::string& one : draft.settings) set(settings, one);
+    if (!one.empty()) set(settings, one, mistakes);
+  for (const std::string& one : draft.settings) set(settings, one, mistakes);
   return settings;
 }
 
-const Optimization& find_row(const std::string& name) {
-  if (const Optimization* row = optimizations().find(name)) return *row;
+// nullptr, and a mistake, where there is none.
+const Optimization* find_row(const std::string& name, Mistakes& mistakes) {
+  if (const Optimization* row = optimizations().find(name)) return row;
   std::vector<std::string> names;
   for (const Optimization& row : optimizations().all())
     if (!row.hidden) names.push_back(row.name);
-  bad_input(
+  mistakes.add(
       "unknown optimization '{}'{}; `assay list` shows them", name, did_you_mean(name, names));
+  return nullptr;
 }
 
-void check_levels(const MatrixDraft& draft, const Optimization& row) {
+void check_choice(const MatrixDraft& draft, const Optimization& row, Mistakes& mistakes) {
   std::vector<std::string> known;
   for (const Level& level : row.levels) known.push_back(level.name);
-  for (const std::string& level : draft.levels)
-    if (row.level(level) == nullptr)
-      bad_input("{} has no level '{}'{}; it has: {}",
-                row.name,
-                level,
-                did_you_mean(level, known),
-                fmt::join(known, ", "));
   for (auto level = draft.levels.begin(); level != draft.levels.end(); ++level)
     if (std::find(draft.levels.begin(), level, *level) != level)
-      bad_input("--levels names '{}' twice", *level);
+      mistakes.add("--levels names '{}' twice", *level);
+    else if (row.level(*level) == nullptr)
+      mistakes.add("{} has no level '{}'{}; it has: {}",
+                   row.name,
+                   *level,
+                   did_you_mean(*level, known),
+                   fmt::join(known, ", "));
+  if (!draft.expect.empty())
+    mistakes.add("--expect is for values of a key; {} knows what must hold", row.name);
 }
 
-void check_preset(const MatrixDraft& draft, const Settings& settings) {
+void check_preset(const MatrixDraft& draft, const Settings& settings, Mistakes& mistakes) {
   TrainConfig config;
   config.preset = draft.preset;
   for (const auto& [key, value] : settings)
     if (key == "family" || key == "preset")
-      (void)value_or_throw(set_key_text(config, key, unquoted(value)));
-  (void)value_or_throw(resolve(config));
+      (void)value_or_throw(set_key_text(config, key, unquoted(value))); // set() has tried it
+  if (const Result<TrainConfig> resolved = resolve(config); !resolved)
+    mistakes.add("{}", resolved.error().message);
 }
 
 // "levels = […]", as a comment where all are compared. The first of two or more is the baseline.
@@ -174,40 +189,50 @@ std::vector<std::string> levels_of(const Optimization& row, const KeyValues& com
 }
 
 // Values that an optimization promises to be equal are compared by it, with its checks.
-void refuse_values_of_a_row(const std::string& text, const KeyValues& compared) {
+void refuse_values_of_a_row(const std::string& text,
+                            const KeyValues& compared,
+                            Mistakes& mistakes) {
   for (const Optimization& row : optimizations().all()) {
     if (row.hidden || row.equivalence > Equivalence::Math) continue;
     if (const std::vector<std::string> levels = levels_of(row, compared); !levels.empty())
-      bad_input("{0}: these values are levels of optimization {1}, which checks more: "
-                "assay ab {1} --levels {2}",
-                text,
-                row.name,
-                fmt::join(levels, ","));
+      return mistakes.add("{0}: these values are levels of optimization {1}, which checks more: "
+                          "assay ab {1} --levels {2}",
+                          text,
+                          row.name,
+                          fmt::join(levels, ","));
+  }
+}
+
+// Of an unknown key one mistake is enough.
+void check_values(const std::string& text, const KeyValues& compared, Mistakes& mistakes) {
+  std::set<std::string> told;
+  for (auto value = compared.values.begin(); value != compared.values.end(); ++value) {
+    TrainConfig config;
+    if (value->empty())
+      mistakes.add("{}: a value is empty", text);
+    else if (std::find(compared.values.begin(), value, *value) != value)
+      mistakes.add("{}: names {} twice", text, *value);
+    else if (const Result<bool> done = set_key_text(config, compared.key, *value);
+             !done && told.insert(done.error().message).second)
+      mistakes.add("{}: {}", text, done.error().message);
   }
 }
 
 // "precision=fp32,bf16", or nothing where an optimization is named.
-std::optional<KeyValues> key_values(const MatrixDraft& draft) {
+std::optional<KeyValues> key_values(const MatrixDraft& draft, Mistakes& mistakes) {
   const std::string& text = draft.optimization;
   const std::size_t equals = text.find('=');
   if (equals == std::string::npos) return std::nullopt;
   KeyValues result{text.substr(0, equals), CLI::detail::split(text.substr(equals + 1), ',')};
   if (!draft.levels.empty())
-    bad_input("{}: its values are what is compared; --levels is for an optimization", text);
+    mistakes.add("{}: its values are what is compared; --levels is for an optimization", text);
   if (result.values.size() < 2)
-    bad_input("{}: give the baseline and at least one candidate: {}=A,B", text, result.key);
-  for (auto value = result.values.begin(); value != result.values.end(); ++value) {
-    TrainConfig config;
-    if (const Result<bool> done = set_key_text(config, result.key, *value); !done)
-      bad_input("{}: {}", text, done.error().message);
-    if (std::find(result.values.begin(), value, *value) != value)
-      bad_input("{}: names {} twice", text, *value);
-    if (value->empty()) bad_input("{}: a value is empty", text);
-  }
-  refuse_values_of_a_row(text, result);
+    mistakes.add("{}: give the baseline and at least one candidate: {}=A,B", text, result.key);
+  check_values(text, result, mistakes);
+  if (mistakes.texts.empty()) refuse_values_of_a_row(text, result, mistakes);
   for (const std::string& setting : draft.settings)
     if (setting.starts_with(result.key + "="))
-      bad_input("--set {}: {} is what is compared; leave it out", setting, result.key);
+      mistakes.add("--set {}: {} is what is compared; leave it out", setting, result.key);
   return result;
 }
 
@@ -217,9 +242,6 @@ struct CellText {
 };
 
 CellText text_of_levels(const MatrixDraft& draft, const Optimization& row) {
-  check_levels(draft, row);
-  if (!draft.expect.empty())
-    bad_input("--expect is for values of a key; {} knows what must hold", row.name);
   return {fmt::format("optimization = {} # `assay list`\n", toml_string(row.name)) +
               levels_text(draft, row),
           ""};
@@ -275,14 +297,19 @@ std::string comparison_name(const MatrixDraft& draft) {
   return draft.optimization.substr(0, draft.optimization.find('='));
 }
 
-std::string matrix_text(const MatrixDraft& draft) {
-  const std::optional<KeyValues> compared = key_values(draft);
-  const Optimization row =
-      compared ? key_row(compared->key, Equivalence::Objective, unit_of(draft, *compared))
-               : find_row(draft.optimization);
+Result<std::string> matrix_text(const MatrixDraft& draft) {
+  Mistakes mistakes;
+  const std::optional<KeyValues> compared = key_values(draft, mistakes);
+  const Optimization* const known = compared ? nullptr : find_row(draft.optimization, mistakes);
+  if (known != nullptr) check_choice(draft, *known, mistakes);
+  Optimization row{}; // without a name where that is unknown
+  if (known != nullptr) row = *known;
+  if (compared && mistakes.texts.empty())
+    row = key_row(compared->key, Equivalence::Objective, unit_of(draft, *compared));
+  const Settings settings = settings_of(draft, row, mistakes);
+  check_preset(draft, settings, mistakes);
+  if (!mistakes.texts.empty()) return fail("{}", fmt::join(mistakes.texts, "\n"));
   const CellText cell = compared ? text_of_values(draft, *compared) : text_of_levels(draft, row);
-  const Settings settings = settings_of(draft, row);
-  check_preset(draft, settings);
   std::vector<std::string> keys;
   for (const auto& [key, value] : settings) keys.push_back(fmt::format("{} = {}", key, value));
   std::string text = fmt::format("# {}: {}\n", row.name, row.summary);
@@ -290,11 +317,14 @@ std::string matrix_text(const MatrixDraft& draft) {
           "it.\n";
   text += "# All keys: docs/matrix.md. A line behind # is a default or a suggestion.\n"
           "version = 1\n\n";
-  text += fmt::format("[experiment]\nname = {}\nseed = 1\n"
-                      "launches = {} # processes per cell; FASTER and SLOWER need 5, NO_EFFECT 3\n"
-                      "# budget = \"25m\" # stop after this time; the same command continues\n\n",
-                      toml_string(row.name),
-                      draft.launches == "auto" ? toml_string(draft.launches) : draft.launches);
+  text +=
+      fmt::format("[experiment]\nname = {}\nseed = 1\n"
+                  "launches = {} # processes per cell; FASTER and SLOWER need {}, NO_EFFECT {}\n"
+                  "# budget = \"25m\" # stop after this time; the same command continues\n\n",
+                  toml_string(row.name),
+                  draft.launches == "auto" ? toml_string(draft.launches) : draft.launches,
+                  kFullLaunches,
+                  kProvisionalLaunches);
   text += fmt::format(
       "[base] # training keys of every cell; `assay list keys` shows all\n"
       "preset = {} # `assay list presets`\ndevice = {} # cpu or cuda\n{}{}\n\n",

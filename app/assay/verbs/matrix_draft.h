@@ -5,6 +5,9 @@
 #include <utility>
 #include <vector>
 
+#include "core/result.h"
+#include "experiments/evidence/effect.h"
+
 namespace assay::cli {
 
 struct MatrixDraft {
@@ -14,15 +17,15 @@ struct MatrixDraft {
   std::string data;                    // "": left to --data
   std::string preset = "tiny", device = "cpu";
   std::vector<std::string> settings; // "key=value": training keys beside those that it needs
-  std::string launches = "5";        // or auto
+  std::string launches = std::to_string(kFullLaunches); // or auto
 };
 
 // What the comparison is called: the optimization's name, or the key's.
 std::string comparison_name(const MatrixDraft& draft);
 
-// TOML with comments. Throws bad input for an unknown optimization, level or key, or a setting
-// without a value.
-std::string matrix_text(const MatrixDraft& draft);
+// TOML with comments. The error has every unknown optimization, level and key, and every setting
+// without a value, one a line.
+Result<std::string> matrix_text(const MatrixDraft& draft);
 
 // Whether the text is a draft as it was written. Its last line has a hash of the others.
 bool is_unedited_draft(const std::string& text);

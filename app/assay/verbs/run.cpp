@@ -14,6 +14,7 @@
 #include "app/assay/terminal.h"
 #include "app/assay/time_limits.h"
 #include "app/assay/verbs.h"
+#include "app/assay/verbs/gpu_check.h"
 #include "core/files/atomic_file.h"
 #include "core/files/shell_text.h"
 #include "core/ledger/calibration_store.h"
@@ -78,6 +79,10 @@ std::vector<CalibrationRow> own_calibrations(RunProgressLine& line) {
 RunSummary run_with_progress(const Plan& plan, const Options& options) {
   if (options.out == "-" || options.out.empty())
     bad_input("--out '{}': results are a directory; name one", options.out);
+  require_gpu(plan,
+              {.directory = options.out,
+               .cells = options.cells,
+               .anew = options.fork || !options.redo.empty()});
   RunProgressLine line(options.quiet);
   for (const std::string& note : note_texts(plan)) line.note(printable(note));
   RunOptions run;
@@ -238,9 +243,9 @@ void print_verdicts(const RunSummary& summary, const Options& options, const Spe
   if (call(program_path("assay"), arguments) != kOk) return;
   TextWriter out(options.terminal.style());
   out.raw("");
-  if (summary.gave_up) // a whole line, to be copied
-    out.raw("next, to try again what was given up: " +
-            printable(continue_command(spec, "", kept_in(options))));
+  if (summary.gave_up)
+    print_command(
+        out, "next, to try again what was given up:", continue_command(spec, "", kept_in(options)));
   out.line(
       fmt::format("next: assay report {0} (writes report.html), assay explain {0}, assay view {0}",
                   shell_word(directory)));

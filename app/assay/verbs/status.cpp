@@ -143,9 +143,12 @@ Status read_status(const std::string& directory) {
   return status;
 }
 
-// "interrupted after round 3 of 36", "failed: the worker was killed".
-std::string why_ended(const std::string& state, const std::string& reason) {
-  return reason.starts_with(state) ? reason : state + ": " + reason;
+// "interrupted after round 3 of 36", "failed: the worker was killed": the reason of a launch that
+// was stopped or set aside says so itself.
+std::string why_ended(const Status& status, const LaunchSummary& launch) {
+  const bool stopped = launch.row.state == LaunchState::Failed && launch.interrupted;
+  const std::string& reason = launch.row.reason;
+  return stopped || launch.set_aside ? reason : status.state_of(launch) + ": " + reason;
 }
 
 void print_json_status(const Status& status) {
@@ -288,7 +291,7 @@ void print_ended(const Status& status, TextWriter& out) {
     return a->row.cell < b->row.cell;
   });
   for (const LaunchSummary* launch : launches) {
-    std::string why = why_ended(status.state_of(*launch), launch->row.reason);
+    std::string why = why_ended(status, *launch);
     auto found = std::find_if(lines.begin(), lines.end(), [&](const Ended& known) {
       return known.kind == launch->row.kind && known.why == why;
     });
@@ -320,10 +323,9 @@ void print_status(const Status& status, const TableStyle& style) {
                cell.cell.name + ": ");
   if (!status.why_not_continued.empty())
     out.line(status.why_not_continued, 2, "these results cannot be continued: ");
-  // Whole lines, whatever the width: a terminal folds them without changing what is copied.
-  if (!status.next.empty()) out.raw("  next: " + printable(status.next));
+  if (!status.next.empty()) print_command(out, "  next:", status.next);
   if (!status.next_quiet.empty())
-    out.raw("  next, on a quiet machine: " + printable(status.next_quiet));
+    print_command(out, "  next, on a quiet machine:", status.next_quiet);
   for (const std::string& problem : status.progress.problems) out.line(problem, 2, "problem: ");
   if (!status.damaged.empty())
     out.line(fmt::format("{} (`assay report` says what is wrong)", fmt::join(status.damaged, ", ")),

@@ -12,6 +12,7 @@
 
 #include "core/build_id.h"
 #include "core/result.h"
+#include "model/config/no_gpu.h"
 #include "profilers/machine/machine_info.h"
 
 namespace assay::worker {
@@ -107,9 +108,7 @@ CovariateSampler make_sampler(const TrainConfig& config) {
 
 void open_device(const TrainConfig& config, int board) {
   if (config.device != Device::Cuda) return;
-  if (!at::cuda::is_available())
-    bad_input("device 'cuda' was asked for, but LibTorch finds no usable GPU; `assay doctor` gives "
-              "the reason, or use --device cpu");
+  if (!at::cuda::is_available()) bad_input("{}", kNoUsableGpu);
   if (const std::int64_t boards = at::cuda::getNumGPUs(); board >= boards)
     bad_input("a rank needs GPU {} and LibTorch finds {}; start fewer ranks on this machine",
               board,

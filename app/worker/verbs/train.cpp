@@ -122,7 +122,10 @@ public:
       measure_speed(progress, first, start);
       const bool evaluates =
           progress.step % config_.eval_interval == 0 || progress.step == config_.steps;
-      if (evaluates) progress.eval_loss = evaluate_held_out();
+      if (evaluates) {
+        progress.eval_loss = evaluate_held_out();
+        progress.eval_step = progress.step;
+      }
       log.row(progress, evaluates ? progress.eval_loss : std::nullopt);
       line.show(progress, evaluates);
       if (progress.step % checkpoint_every_ == 0 && progress.step != config_.steps)
@@ -203,10 +206,14 @@ private:
                           {"steps", config_.steps},
                           {"loss", nullptr},
                           {"eval_loss", nullptr},
+                          {"eval_step", nullptr},
                           {"tokens_per_second", nullptr}};
     if (stepped) out["loss"] = last.loss;
     if (stepped) out["tokens_per_second"] = last.tokens_per_second;
-    if (last.eval_loss) out["eval_loss"] = *last.eval_loss;
+    if (last.eval_loss) {
+      out["eval_loss"] = *last.eval_loss;
+      out["eval_step"] = last.eval_step;
+    }
     fmt::print("{}\n", out.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
   }
 
@@ -215,12 +222,10 @@ private:
         trainer_->step_index() > first || first == 0 ? save() : last_checkpoint_;
     if (options_.json) print_summary(path, first, last);
     if (trainer_->step_index() < config_.steps) {
-      fmt::print(stderr,
-                 "interrupted at step {} of {}; continue with: assay train --resume {} --out {}\n",
-                 trainer_->step_index(),
-                 config_.steps,
-                 shell_word(path),
-                 shell_word(options_.out));
+      print_note(fmt::format(
+          "interrupted at step {} of {}; to continue:", trainer_->step_index(), config_.steps));
+      print_note_command(fmt::format(
+          "assay train --resume {} --out {}", shell_word(path), shell_word(options_.out)));
       return kIncomplete;
     }
     if (trainer_->step_index() == first)

@@ -1,5 +1,7 @@
 #include "experiments/plan/matrix/drafts.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <string>
 
@@ -40,24 +42,26 @@ std::vector<const Level*> chosen_levels(const MatrixCell& cell, const Optimizati
   return chosen;
 }
 
-// Why the optimization cannot run with this configuration, or "".
-std::string why_unsuitable(const Optimization& row, const TrainConfig& resolved) {
-  if (!row.family.empty() && resolved.family != row.family)
-    return fmt::format("optimization '{}' needs a model of family '{}', not '{}': set `family` and "
-                       "a `preset` of it",
-                       row.name,
-                       row.family,
-                       printable(resolved.family));
+// Why the optimization cannot run with this configuration.
+std::vector<std::string> why_unsuitable(const Optimization& row, const TrainConfig& resolved) {
+  if (!row.family.empty() && resolved.family != row.family) // which has other keys, too
+    return {fmt::format("optimization '{}' needs a model of family '{}', not '{}': set `family` "
+                        "and a `preset` of it",
+                        row.name,
+                        row.family,
+                        printable(resolved.family))};
+  std::vector<std::string> reasons;
   if (row.needs_ranks && resolved.ranks < 2)
-    return fmt::format("optimization '{}' needs several ranks; set `ranks` to 2 or more", row.name);
+    reasons.push_back(
+        fmt::format("optimization '{}' needs several ranks; set `ranks` to 2 or more", row.name));
   for (const Need& need : row.needs)
     if (!need.met(resolved))
-      return fmt::format(
-          "optimization '{}' needs {}; `--set KEY=VALUE` sets it, or [base] or the cell's `set` "
-          "in a matrix",
-          row.name,
-          need.words);
-  return "";
+      reasons.push_back(
+          fmt::format("optimization '{}' needs {}; `--set KEY=VALUE` sets it, or [base] or the "
+                      "cell's `set` in a matrix",
+                      row.name,
+                      need.words));
+  return reasons;
 }
 
 // Of each level, before resolve().
@@ -140,16 +144,17 @@ std::string mistake_of_base(const Compared& compared) {
 }
 
 // What is wrong with the level's configuration, with the place of the key that is to blame.
-Error blamed(const std::string& message, const Compared& compared, const Level& level) {
+std::string blamed(const std::string& message, const Compared& compared, const Level& level) {
   const MatrixCell& cell = compared.cell;
   const ConfigValue* value = blamed_value(compared, level);
   // A mistake of [base] alone is said once, not for every cell.
   if (value != nullptr && mistake_of_base(compared) == message)
-    return fail("{}: {}", value->where, message);
-  return fail("{}: cell '{}': {}",
-              value != nullptr ? value->where : cell.place({"optimization"}),
-              printable(cell.name),
-              message);
+    return fmt::format("{}: {}", value->where, message);
+  return fmt::format("{}: cell '{}': {}",
+                     value != nullptr ? value->where
+                                      : cell.place({"variants/" + level.name, "optimization"}),
+                     printable(cell.name),
+                     message);
 }
 
 } // namespace
@@ -161,15 +166,31 @@ Result<Drafts> drafts(const std::vector<ConfigValue>& base,
   const Result<LevelConfigs> all = level_configs(base, cell, row, capability);
   if (!all) return all.error();
   Drafts result{{}, all->fallbacks};
+  std::vector<std::string> problems;
+  const auto add = [&](const std::string& problem) { // levels share most of theirs
+    if (std::ranges::find(problems, problem) == problems.end()) problems.push_back(problem);
+  };
   for (std::size_t i = 0; i < all->levels.size(); ++i) {
     const Level& level = *all->levels[i];
     Result<TrainConfig> resolved = resolve(all->configs[i].config);
-    if (!resolved) return blamed(resolved.error().message, {base, cell, row, capability}, level);
-    if (const std::string why = why_unsuitable(row, *resolved); !why.empty())
-      return fail("{}: cell '{}': {}", cell.place({"optimization"}), printable(cell.name), why);
+    if (!resolved) {
+      add(blamed(resolved.error().message, {base, cell, row, capability}, level));
+      continue;
+    }
+    for (const std::string& why : why_unsuitable(row, *resolved))
+      add(fmt::format(
+          "{}: cell '{}': {}", cell.place({"optimization"}), printable(cell.name), why));
     result.levels.push_back({&level, *std::move(resolved)});
   }
+  if (!problems.empty()) return fail("{}", fmt::join(problems, "\n"));
   return result;
+}
+
+std::optional<TrainConfig> config_of_cell(const std::vector<ConfigValue>& base,
+                                          const MatrixCell& cell) {
+  Result<NamedConfig> merged = merged_config(base, cell);
+  if (!merged) return std::nullopt;
+  return std::move(merged->config);
 }
 
 } // namespace assay

@@ -104,24 +104,26 @@ Optimization row_for(const MatrixCell& cell, std::vector<Level> levels) {
                  std::move(levels));
 }
 
-// What two steps both set has no value where both are on; "" where there is nothing.
-std::string shared_key(const MatrixCell& cell) {
+// What two steps both set has no value where both are on.
+std::vector<std::string> shared_keys(const MatrixCell& cell) {
+  std::vector<std::string> problems;
   std::map<std::string, std::string> set_by;
   for (const MatrixVariant& step : cell.steps)
     for (const ConfigValue& value : step.set)
       if (const auto [first, added] = set_by.try_emplace(value.key, step.name); !added)
-        return fmt::format("{}: cell '{}': the steps '{}' and '{}' both set '{}'; a variant with "
-                           "both needs one value, so make them one step",
-                           value.where,
-                           printable(cell.name),
-                           printable(first->second),
-                           printable(step.name),
-                           value.key);
-  return "";
+        problems.push_back(
+            fmt::format("{}: cell '{}': the steps '{}' and '{}' both set '{}'; a variant with both "
+                        "needs one value, so make them one step",
+                        value.where,
+                        printable(cell.name),
+                        printable(first->second),
+                        printable(step.name),
+                        value.key));
+  return problems;
 }
 
-Result<Optimization> row_of_design(const MatrixCell& cell) {
-  if (const std::string shared = shared_key(cell); !shared.empty()) return fail("{}", shared);
+// Of a cell without mistakes in its names.
+Optimization row_of_design(const MatrixCell& cell) {
   const DesignPlan plan = plan_design(*cell.design, names_of(cell.steps));
   std::vector<Level> levels;
   for (const DesignVariant& variant : plan.variants) {
@@ -174,26 +176,28 @@ std::vector<Difference> differences_of(const MatrixCell& cell, const std::vector
 } // namespace
 
 Result<Optimization> row_of_variants(const MatrixCell& cell) {
-  const auto refuse = [&](const std::string& key, const std::string& message) {
-    return fail("{}", wrong_key(cell, key, message));
-  };
+  std::vector<std::string> problems;
+  if (cell.design) problems = shared_keys(cell);
   if (optimizations().find(cell.name) != nullptr)
-    return refuse("name", "an optimization has this name; give the comparison another one");
-  if (cell.design) return row_of_design(cell);
+    problems.push_back(
+        wrong_key(cell, "name", "an optimization has this name; give the comparison another one"));
   std::vector<Level> levels;
   for (const MatrixVariant& variant : cell.variants) levels.push_back(level_of(variant));
-  if (!cell.reference.empty()) {
+  if (!cell.design && !cell.reference.empty()) {
     const auto reference = std::ranges::find(levels, cell.reference, &Level::name);
     const std::vector<std::string> names = names_of(cell.variants);
     if (reference == levels.end())
-      return refuse("reference",
-                    fmt::format("no variant is named '{}'{}; it has: {}",
-                                printable(cell.reference),
-                                did_you_mean(cell.reference, names),
-                                fmt::join(names, ", ")));
-    std::rotate(levels.begin(), reference, reference + 1);
+      problems.push_back(wrong_key(cell,
+                                   "reference",
+                                   fmt::format("no variant is named '{}'{}; it has: {}",
+                                               printable(cell.reference),
+                                               did_you_mean(cell.reference, names),
+                                               fmt::join(names, ", "))));
+    else
+      std::rotate(levels.begin(), reference, reference + 1);
   }
-  return row_for(cell, std::move(levels));
+  if (!problems.empty()) return fail("{}", fmt::join(problems, "\n"));
+  return cell.design ? row_of_design(cell) : row_for(cell, std::move(levels));
 }
 
 const MatrixVariant* variant_of(const MatrixCell& cell, const Draft& draft) {

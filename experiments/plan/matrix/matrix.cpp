@@ -325,7 +325,10 @@ config_values(const toml::table& table, TomlProblems& problems, std::string_view
   std::vector<ConfigValue> values;
   for (const auto& [key, node] : table) {
     if (key.str() == skip) continue;
-    ConfigValue value{std::string(key.str()), toml_to_json(node), problems.place(&node)};
+    ConfigValue value{std::string(key.str()),
+                      toml_to_json(node),
+                      problems.place(&node),
+                      node.source().begin.line > 0};
     TrainConfig scratch;
     if (Result<bool> ok = set_key(scratch, value.key, value.value); !ok)
       problems.add(&node,
@@ -339,34 +342,44 @@ config_values(const toml::table& table, TomlProblems& problems, std::string_view
   return values;
 }
 
-Result<Matrix> parse_matrix(const std::string& text,
-                            const std::string& file,
-                            const std::vector<std::string>& overrides) {
-  Result<toml::table> parsed = parse_toml(text, file);
+Result<Matrix> read_matrix(const MatrixText& from, std::vector<std::string>& wrong) {
+  Result<toml::table> parsed = parse_toml(from.text, from.file, from.line_name);
   if (!parsed) return parsed.error();
   TomlProblems problems;
-  for (const std::string& change : overrides) {
+  problems.file = from.file;
+  problems.line_name = from.line_name;
+  for (const std::string& change : from.overrides) {
     const Result<const toml::node*> made = apply_override(*parsed, change);
-    if (!made) return made.error();
-    problems.set_by[*made] = change;
+    if (made)
+      problems.set_by[*made] = change;
+    else
+      problems.add_as_it_is(made.error().message);
   }
-  problems.file = file;
   problems.homes = homes_of_keys();
   TomlTable root(*parsed, "the matrix", problems);
   Matrix matrix;
-  matrix.file = file;
-  matrix.text = text;
-  matrix.overrides = overrides;
+  matrix.file = from.file;
+  matrix.text = from.text;
+  matrix.overrides = from.overrides;
   read_tables(root, matrix);
   if (matrix.cells.size() > kMostCells)
     return fail("{}: asks for {} cells, more than {} cells; divide it among several matrices",
-                file,
+                from.file,
                 matrix.cells.size(),
                 kMostCells);
   if (problems.messages.empty() && matrix.cells.empty())
     problems.add(nullptr,
                  "asks for nothing: give at least one [[cell]], or [matrix] with optimizations");
-  if (!problems.messages.empty()) return problems.error();
+  wrong = problems.sorted();
+  return matrix;
+}
+
+Result<Matrix> parse_matrix(const std::string& text,
+                            const std::string& file,
+                            const std::vector<std::string>& overrides) {
+  std::vector<std::string> problems;
+  Result<Matrix> matrix = read_matrix({text, file, overrides}, problems);
+  if (matrix && !problems.empty()) return fail("{}", fmt::join(problems, "\n"));
   return matrix;
 }
 

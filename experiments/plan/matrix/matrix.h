@@ -2,7 +2,9 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <initializer_list>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -24,6 +26,7 @@ struct ConfigValue {
   std::string key;
   nlohmann::json value;
   std::string where;
+  bool in_file = false; // false: of --set
 };
 
 // Loss launches: each trains every variant from one seed, so that final losses can be compared.
@@ -95,8 +98,19 @@ struct Matrix {
   std::string claims_where;             // FILE:LINE of [claims] files
 };
 
-// `overrides` are "base.seq_len=256", "experiment.launches=3", … applied before anything is
-// checked. All problems are reported at once, each as FILE:LINE.
+struct MatrixText {
+  std::string text, file;
+  // "base.seq_len=256", "experiment.launches=3", … applied before anything is checked.
+  std::vector<std::string> overrides = {};
+  // How messages name a line of the text, from 1; empty: FILE:LINE.
+  std::function<std::string(std::size_t line)> line_name = {};
+};
+
+// What can be read of a matrix, and in `problems` what is wrong, each with its place. The error: it
+// is no TOML, or much too large.
+Result<Matrix> read_matrix(const MatrixText& from, std::vector<std::string>& problems);
+
+// The same; all problems are the error, one a line.
 Result<Matrix> parse_matrix(const std::string& text,
                             const std::string& file,
                             const std::vector<std::string>& overrides = {});

@@ -25,7 +25,7 @@ void raise_toml_assertion() {
 std::string TomlProblems::place(const toml::node* where) const {
   if (where == nullptr) return file;
   const auto line = where->source().begin.line;
-  if (line > 0) return fmt::format("{}:{}", file, line);
+  if (line > 0) return line_name ? line_name(line) : fmt::format("{}:{}", file, line);
   const auto given = set_by.find(where);
   return given == set_by.end() ? "--set" : "--set " + printable(given->second);
 }
@@ -34,6 +34,11 @@ void TomlProblems::add(const toml::node* where, const std::string& message) {
   messages.push_back(place(where) + ": " + message);
   lines.resize(messages.size());
   lines.back() = where == nullptr ? 0 : where->source().begin.line;
+}
+
+void TomlProblems::add_as_it_is(const std::string& message) {
+  messages.push_back(message);
+  lines.resize(messages.size());
 }
 
 std::string TomlProblems::suggestion(const std::string& key,
@@ -46,14 +51,18 @@ std::string TomlProblems::suggestion(const std::string& key,
              : near;
 }
 
-Error TomlProblems::error() const {
-  std::vector<std::pair<std::uint32_t, std::string>> sorted;
+std::vector<std::string> TomlProblems::sorted() const {
+  std::vector<std::pair<std::uint32_t, std::string>> numbered;
   for (std::size_t i = 0; i < messages.size(); ++i)
-    sorted.emplace_back(i < lines.size() ? lines[i] : 0, messages[i]);
-  std::ranges::stable_sort(sorted, {}, &std::pair<std::uint32_t, std::string>::first);
+    numbered.emplace_back(i < lines.size() ? lines[i] : 0, messages[i]);
+  std::ranges::stable_sort(numbered, {}, &std::pair<std::uint32_t, std::string>::first);
   std::vector<std::string> texts;
-  for (auto& [line, text] : sorted) texts.push_back(std::move(text));
-  return Error{fmt::format("{}", fmt::join(texts, "\n"))};
+  for (auto& [line, text] : numbered) texts.push_back(std::move(text));
+  return texts;
+}
+
+Error TomlProblems::error() const {
+  return Error{fmt::format("{}", fmt::join(sorted(), "\n"))};
 }
 
 const toml::node* TomlTable::node(const char* key) {
@@ -302,18 +311,21 @@ std::size_t asserting_line(const std::string& text) {
 
 } // namespace
 
-Result<toml::table> parse_toml(const std::string& text, const std::string& file) {
+Result<toml::table>
+parse_toml(const std::string& text, const std::string& file, const LineName& line_name) {
+  const auto place = [&](std::size_t line) {
+    return line_name ? line_name(line) : fmt::format("{}:{}", file, line);
+  };
   try {
     return toml::parse(text, file);
   } catch (const toml::parse_error& error) {
-    return fail("{}:{}:{}: {}",
-                file,
-                error.source().begin.line,
-                error.source().begin.column,
+    return fail("{}{}: {}",
+                place(error.source().begin.line),
+                line_name ? "" : fmt::format(":{}", error.source().begin.column),
                 printable(plain_cause(std::string(error.description()))));
   } catch (const TomlAssertion&) {
-    return fail(
-        "{}:{}: a name was expected, as in [base] or key = value", file, asserting_line(text));
+    return fail("{}: a name was expected, as in [base] or key = value",
+                place(asserting_line(text)));
   }
 }
 

@@ -3,6 +3,8 @@
 // once.
 #pragma once
 
+#include <cstddef>
+#include <functional>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -34,8 +36,12 @@ struct TomlAssertion {};
 
 namespace assay {
 
+// How messages name a line; empty: FILE:LINE.
+using LineName = std::function<std::string(std::size_t line)>; // from 1
+
 struct TomlProblems {
   std::string file;
+  LineName line_name = {};
   std::vector<std::string> messages;
   std::vector<std::uint32_t> lines;                   // of the first messages; 0: none
   std::map<std::string, std::set<std::string>> asked; // keys that were asked for, by table's path
@@ -46,12 +52,14 @@ struct TomlProblems {
 
   // "FILE:LINE: message"; nodes that came from --set have no line and are named by what was given.
   void add(const toml::node* where, const std::string& message);
+  void add_as_it_is(const std::string& message); // that names its place
   // "FILE:LINE", "--set base.seq_len=3" or, for null, "FILE".
   std::string place(const toml::node* where) const;
   // " (did you mean 'base.seq_len'?)": another table's key, or the nearest of `candidates`; else
   // all of them: "; known keys are: max_gib, rounds".
   std::string suggestion(const std::string& key, const std::vector<std::string>& candidates) const;
-  Error error() const; // all messages by their lines, one a line
+  std::vector<std::string> sorted() const; // the messages by their lines
+  Error error() const;                     // the same, one a line
 };
 
 class TomlTable {
@@ -98,7 +106,8 @@ private:
 nlohmann::json toml_to_json(const toml::node& node);
 
 // The file as a table, or "FILE:LINE: message".
-Result<toml::table> parse_toml(const std::string& text, const std::string& file);
+Result<toml::table>
+parse_toml(const std::string& text, const std::string& file, const LineName& line_name = {});
 // "-": standard input.
 Result<std::string> read_text_file(const std::string& path);
 

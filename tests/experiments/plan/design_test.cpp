@@ -158,6 +158,7 @@ TEST_F(DesignPlanTest, StepsThatCannotBeComparedAreRefused) {
                 test::names("m.toml:14", "step 'x'", "changes nothing")) // its default
         << design;
     EXPECT_THAT(with("lr = 0.01"), test::names("m.toml:14", "'slow' and 'x'", "'lr'")) << design;
+    EXPECT_THAT(with("lr = 0.01, beta1 = 0.7"), test::names("both set 'lr'", "both set 'beta1'"));
   }
 }
 

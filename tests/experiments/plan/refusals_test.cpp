@@ -133,6 +133,34 @@ optimization = "norms"
   EXPECT_THAT(text, HasSubstr("/nowhere/corpus: no such"));
 }
 
+// Of the levels that a cell compares, of its names, and of what does not depend on these.
+TEST_F(PlanRefusals, EveryProblemOfACellAtOnce) {
+  const std::string variants = kHead + "[[cell]]\nname = \"v\"\n[cell.variants]\nbase = {}\n"
+                                       "odd = { set = { rope_dim = 3 } }\n"
+                                       "huge = { set = { preset = \"huge\" } }\n";
+  EXPECT_THAT(problem(variants, {}, "/nowhere"),
+              test::names("m.toml:8: cell 'v': key 'rope_dim'",
+                          "m.toml:9: cell 'v': unknown preset 'huge'",
+                          "/nowhere: no such"));
+  EXPECT_THAT(problem(kHead + "[[cell]]\noptimization = \"varlne\"\n", {}, "/nowhere"),
+              test::names("m.toml:5: unknown opt", "/nowhere: no such"));
+  EXPECT_THAT(problem(kHead + "[[cell]]\noptimization = \"varlen\"\nlevels = [\"vrln\"]\n"
+                              "set = { rope_dim = 3 }\n"),
+              AllOf(test::names("m.toml:6: unknown level 'vrln'", "m.toml:7: cell 'varlen': key"),
+                    Not(HasSubstr("no level beside"))));
+  EXPECT_THAT(problem(kHead + "[[cell]]\nname = \"varlen\"\nreference = \"c\"\n"
+                              "[cell.variants]\na = {}\nb = { set = { lr = 0.1 } }\n"),
+              test::names("m.toml:5: ", "has this name", "m.toml:6: ", "no variant is named 'c'"));
+}
+
+// The text of a matrix and the names in it are looked at together.
+TEST_F(PlanRefusals, UnknownKeysAndNamesAtOnce) {
+  const Result<Plan> plan = make_plan(
+      MatrixText{kHead + "sead = 1\n[[cell]]\noptimization = \"varlne\"\n", "m.toml"}, {});
+  ASSERT_FALSE(plan);
+  EXPECT_THAT(plan.error().message, test::names("m.toml:4: ", "'sead'", "m.toml:6: ", "'varlne'"));
+}
+
 // The line of the key that is wrong, not of the cell that it is in.
 TEST_F(PlanRefusals, AMistakeIsNamedByItsOwnLine) {
   const auto cell = [](const std::string& base, const std::string& text) {

@@ -147,6 +147,7 @@ Statement prepare_query(const Database& db, const std::string& sql) {
   } catch (const DatabaseError& error) {
     const std::string cause = sqlite3_errmsg(db.handle());
     if (error.code() == SQLITE_AUTH) refuse_writing(db, cause);
+    if (error.code() != SQLITE_ERROR) throw; // no mistake of the query's text
     bad_input("{}: {}; `assay sql FILE \"SELECT name, sql FROM sqlite_schema\"` shows the tables",
               db.path(),
               cause);

@@ -227,8 +227,10 @@ void print_table(Statement& rows,
   const std::int64_t most = limit.value_or(kTableRows);
   const Table table = read_table(rows, most);
   if (!print_narrow(table, style)) print_whole(table);
-  if (table.rows.size() == 1) fmt::print("(no rows{})\n", why_empty());
-  if (table.more) fmt::print("... the first {} rows; --limit 0 shows all\n", most);
+  TextWriter out(style);
+  if (table.rows.size() == 1) out.line(fmt::format("(no rows{})", why_empty()));
+  if (table.more) out.line(fmt::format("... the first {} rows; --limit 0 shows all", most));
+  fmt::print("{}", out.take());
 }
 
 } // namespace assay::cli

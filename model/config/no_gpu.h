@@ -1,0 +1,10 @@
+// What a training is told whose device is missing.
+#pragma once
+
+namespace assay {
+
+inline constexpr const char* kNoUsableGpu =
+    "device 'cuda' was asked for, but LibTorch finds no usable GPU; `assay doctor` gives the "
+    "reason, or use --device cpu";
+
+} // namespace assay
