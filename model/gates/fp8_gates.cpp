@@ -104,8 +104,12 @@ fp8_gates(const TrainConfig& reference, const TrainConfig& level, const Batch& b
         return apply_linear(x, weight);
       },
       level);
-  Trainer bf16(reference), fp8(level), truth(in_fp32(reference));
-  if (delayed) see_a_step(fp8, batch);
+  const TrainConfig true_config = in_fp32(reference);
+  Trainer bf16(reference), fp8(level), truth(true_config);
+  const Batch for_bf16 = prepared_for(reference, {batch}).front(),
+              for_fp8 = prepared_for(level, {batch}).front(),
+              for_truth = prepared_for(true_config, {batch}).front();
+  if (delayed) see_a_step(fp8, for_fp8);
   const auto add = [&](const char* name,
                        const at::Tensor& x,
                        const at::Tensor& y,
@@ -117,13 +121,13 @@ fp8_gates(const TrainConfig& reference, const TrainConfig& level, const Batch& b
                            fmt::format("relative RMS against fp32; the reference: {:.2e}", own)));
   };
   add("math/fp8_logits",
-      bf16.logits(batch, reference.attention),
-      fp8.logits(batch, level.attention),
-      truth.logits(batch, reference.attention));
+      bf16.logits(for_bf16, reference.attention),
+      fp8.logits(for_fp8, level.attention),
+      truth.logits(for_truth, reference.attention));
   add("math/fp8_logits_gradients",
-      flat(bf16.gradients(batch)),
-      flat(fp8.gradients(batch)),
-      flat(truth.gradients(batch)));
+      flat(bf16.gradients(for_bf16)),
+      flat(fp8.gradients(for_fp8)),
+      flat(truth.gradients(for_truth)));
   return gates;
 }
 

@@ -16,9 +16,13 @@ namespace assay {
 inline constexpr double kFp32Bound = 1e-5, kHalfBound = 1e-2;
 
 // The truth that 16-bit precision is measured against: `config` in fp32, without what takes 16 bits
-// alone: cuDNN's attention (flash_padded in its place), kept weights, products by cuBLASLt, a
-// stream in bf16.
+// alone: cuDNN's attention (flash_padded in its place), kept weights, products by cuBLASLt or
+// chosen by timing, a stream in bf16, the CUDA graph.
 TrainConfig in_fp32(TrainConfig config);
+
+// Copies of the batches with the layouts that `config` reads. Batches prepared for a level may lack
+// what its reference reads, which would then compute the level's function.
+std::vector<Batch> prepared_for(const TrainConfig& config, std::vector<Batch> batches);
 
 // All values in one row [N].
 at::Tensor flat(const std::vector<at::Tensor>& tensors);

@@ -24,7 +24,14 @@ TrainConfig in_fp32(TrainConfig config) {
   config.epilogue = Epilogue::None;
   config.residual = Residual::Fp32;
   config.fp8_scaling = Fp8Scaling::Current;
+  config.product_choice = ProductChoice::Heuristic;
+  config.step_graph = StepGraph::Off;
   return config;
+}
+
+std::vector<Batch> prepared_for(const TrainConfig& config, std::vector<Batch> batches) {
+  for (Batch& batch : batches) prepare(batch, config);
+  return batches;
 }
 
 at::Tensor flat(const std::vector<at::Tensor>& tensors) {
@@ -99,7 +106,8 @@ constexpr std::size_t kSteps = 4;
 constexpr std::size_t kGraphSteps = 8; // the first three are eager, the others replays
 constexpr double kFp32GradientBound = 1e-4;
 
-Trained train(const TrainConfig& config, const std::vector<Batch>& batches, std::size_t steps) {
+Trained train(const TrainConfig& config, const std::vector<Batch>& given, std::size_t steps) {
+  const std::vector<Batch> batches = prepared_for(config, given);
   Trainer trainer(config);
   std::vector<double> losses;
   for (std::size_t i = 0; i < steps; ++i)
@@ -156,7 +164,8 @@ std::vector<GateResult> scaler_gates(const TrainConfig& given_reference,
 
 std::vector<GateResult> swap_gates(const TrainConfig& reference,
                                    const TrainConfig& level,
-                                   const std::vector<Batch>& batches) {
+                                   const std::vector<Batch>& given) {
+  const std::vector<Batch> batches = prepared_for(reference, given);
   Trainer a(reference), b(level);
   for (std::size_t i = 0; i < kSteps; ++i)
     (void)a.step(micro_batches(batches, reference.accumulate, i));
@@ -164,7 +173,7 @@ std::vector<GateResult> swap_gates(const TrainConfig& reference,
   const at::Tensor weights = flat(b.weights()), average = flat(b.ema_weights());
   const double expected = a.evaluate(batches).nats_per_token,
                repeated = a.evaluate(batches).nats_per_token;
-  const double actual = b.evaluate(batches).nats_per_token;
+  const double actual = b.evaluate(prepared_for(level, given)).nats_per_token;
   const auto bitwise =
       [](const char* name, const at::Tensor& now, const at::Tensor& before, const char* detail) {
         const bool equal = at::equal(now, before);
@@ -192,7 +201,11 @@ std::vector<GateResult> same_function_gates(const TrainConfig& reference,
                                             const std::string& name) {
   if (level.precision == Precision::Fp8 && reference.precision != Precision::Fp8)
     return fp8_gates(reference, level, batch);
-  Trainer a(reference), b(level), truth(in_fp32(reference));
+  const TrainConfig true_config = in_fp32(reference);
+  Trainer a(reference), b(level), truth(true_config);
+  const Batch for_a = prepared_for(reference, {batch}).front(),
+              for_b = prepared_for(level, {batch}).front(),
+              for_truth = prepared_for(true_config, {batch}).front();
   const bool fp32 = reference.precision == Precision::Fp32;
   const auto gate = [&](const std::string& gate_name,
                         const at::Tensor& x,
@@ -207,14 +220,14 @@ std::vector<GateResult> same_function_gates(const TrainConfig& reference,
     return result;
   };
   return {gate(name,
-               a.logits(batch, reference.attention),
-               b.logits(batch, level.attention),
-               truth.logits(batch, reference.attention),
+               a.logits(for_a, reference.attention),
+               b.logits(for_b, level.attention),
+               truth.logits(for_truth, reference.attention),
                kFp32Bound),
           gate(name + "_gradients",
-               flat(a.gradients(batch)),
-               flat(b.gradients(batch)),
-               flat(truth.gradients(batch)),
+               flat(a.gradients(for_a)),
+               flat(b.gradients(for_b)),
+               flat(truth.gradients(for_truth)),
                kFp32GradientBound)};
 }
 

@@ -17,7 +17,8 @@ struct Losses {
   double training, evaluation; // nats per token
 };
 
-Losses losses_of(const TrainConfig& config, const std::vector<Batch>& batches) {
+Losses losses_of(const TrainConfig& config, const std::vector<Batch>& given) {
+  const std::vector<Batch> batches = prepared_for(config, given);
   Trainer trainer(config);
   const double evaluation = trainer.evaluate(batches).nats_per_token; // before a step changes them
   return {trainer.step(micro_batches(batches, config.accumulate, 0)).loss(), evaluation};

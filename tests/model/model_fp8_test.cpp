@@ -3,15 +3,14 @@
 #include <torch/csrc/autograd/custom_function.h>
 
 #include <algorithm>
-#include <map>
 #include <string>
 
-#include "core/span.h"
 #include "model/gates/code_path.h"
 #include "model/gates/gates.h"
 #include "model/layers/fp8/fp8_largest.h"
 #include "model/layers/fp8/fp8_linear.h"
 #include "model/training/trainer.h"
+#include "tests/model/event_counts.h"
 #include "tests/model/model_fixture.h"
 
 namespace assay {
@@ -103,14 +102,6 @@ TEST(Fp8Linear, IsThePlainOneWithoutAGuardOrWhereSizesForbid) {
   EXPECT_TRUE(at::equal(apply_linear(x16, w16), at::linear(x16, w16)));
 }
 
-class Counts : public SpanSink {
-public:
-  void begin(const char*) override {}
-  void end(const char*) override {}
-  void count(const char* name, std::int64_t amount) override { seen[name] += amount; }
-  std::map<std::string, std::int64_t> seen;
-};
-
 // Linears that follow one another and read one input cast it once, and only while it is the same.
 TEST(Fp8Linear, SharesTheCastOfItsInput) {
   const at::Tensor x = random({32, 16}, 8), w = random({16, 16}, 9), v = random({48, 16}, 10);
@@ -121,7 +112,7 @@ TEST(Fp8Linear, SharesTheCastOfItsInput) {
     const Fp8Guard own(&fresh);
     return apply_linear(a, weight);
   };
-  Counts counts;
+  EventCounts counts;
   const SpanSinkGuard counting(counts);
   EXPECT_TRUE(at::equal(apply_linear(x, w), linear(x, w)));
   EXPECT_TRUE(at::equal(apply_linear(x, v), linear(x, v)));
@@ -293,7 +284,7 @@ TEST(Fp8Delayed, AStepCountsItsScalesAndAStateHoldsThem) {
   const TrainConfig config = delayed_config();
   const std::vector<Batch> batches = ragged_batches(config, 2);
   Trainer trainer(config);
-  Counts first, second;
+  EventCounts first, second;
   {
     const SpanSinkGuard counting(first);
     (void)trainer.step({batches[0]});

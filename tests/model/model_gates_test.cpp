@@ -9,6 +9,7 @@
 #include "model/gates/gate_parts.h"
 #include "model/gates/gates.h"
 #include "model/layers/delta_rule/gated_delta_rule.h"
+#include "tests/model/event_counts.h"
 #include "tests/model/model_fixture.h"
 
 namespace assay {
@@ -114,6 +115,39 @@ TEST(Levels, EachHasATruthInFp32) {
     ++checked;
   }
   EXPECT_GT(checked, 50U);
+}
+
+// A cell may have the graph and timed products in its base, whatever its row.
+TEST(Levels, TheTruthInFp32HasNeitherGraphNorTimedProducts) {
+  for (const char* family : {"deltanet_mla", "nsa", "gpt"}) {
+    TrainConfig config;
+    config.family = family;
+    config.preset = std::string_view(family) == "gpt" ? "gpt2" : "base";
+    config.device = Device::Cuda;
+    config.precision = Precision::Bf16;
+    config.weights16 = Weights16::Kept;
+    config.step_graph = StepGraph::On;
+    config.product_choice = ProductChoice::Timed;
+    const TrainConfig truth = in_fp32(config);
+    EXPECT_TRUE(resolve(truth)) << family;
+    EXPECT_EQ(truth.step_graph, StepGraph::Off) << family;
+    EXPECT_EQ(truth.product_choice, ProductChoice::Heuristic) << family;
+  }
+}
+
+// Layouts decide how the overlap of blocks is summed. Batches come as the level needs them.
+TEST(Gates, TheReferenceComputesItsOwnFunction) {
+  const Optimization& row = *optimizations().find("nsa_overlap");
+  const TrainConfig reference = with_level(small_config_for(row), *row.level("scatter")),
+                    level = with_level(small_config_for(row), *row.level("product"));
+  EventCounts events;
+  {
+    const SpanSinkGuard counting(events);
+    for (const GateResult& gate : run_gates(row, reference, level, ragged_batches(level, 4)))
+      EXPECT_TRUE(gate.passed) << gate.name;
+  }
+  EXPECT_GT(events.seen["nsa_overlap/scatter"], 0);
+  EXPECT_GT(events.seen["nsa_overlap/product"], 0);
 }
 
 INSTANTIATE_TEST_SUITE_P(All, EveryLevel, testing::ValuesIn(all_levels()), level_name);

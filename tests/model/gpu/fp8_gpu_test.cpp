@@ -8,18 +8,16 @@
 #include <array>
 #include <cmath>
 #include <limits>
-#include <map>
-#include <mutex>
 #include <string>
 #include <vector>
 
-#include "core/span.h"
 #include "kernels/cuda_check.h"
 #include "model/gates/gates.h"
 #include "model/layers/add_norm.h"
 #include "model/layers/autocast.h"
 #include "model/layers/fp8/fp8_linear.h"
 #include "model/layers/swiglu.h"
+#include "tests/model/event_counts.h"
 #include "tests/model/gpu/no_wait.h"
 #include "tests/model/model_fixture.h"
 
@@ -31,20 +29,6 @@ using testing_model::ragged_batches;
 using testing_model::small_config;
 
 constexpr at::ScalarType kFormats[] = {at::kFloat8_e4m3fn, at::kFloat8_e5m2};
-
-class Counts : public SpanSink {
-public:
-  void begin(const char*) override {}
-  void end(const char*) override {}
-  void count(const char* name, std::int64_t amount) override {
-    const std::lock_guard lock(mutex_); // autograd has a thread of its own
-    seen[name] += amount;
-  }
-  std::map<std::string, std::int64_t> seen;
-
-private:
-  std::mutex mutex_;
-};
 
 class Fp8Gpu : public testing::Test {
 protected:
@@ -176,7 +160,7 @@ TEST_F(Fp8Gpu, KernelsHandOnTheLargestValue) {
   for (const bool layer : {false, true})
     for (const at::ScalarType stream : {at::kFloat, at::kBFloat16}) {
       const at::Tensor bias = layer ? scale + 1 : at::Tensor();
-      const auto run = [&](bool known, Counts& counts) {
+      const auto run = [&](bool known, EventCounts& counts) {
         const SpanSinkGuard counting(counts);
         const auto hand = [&](const at::Tensor& a) { return known ? a : a * 1; };
         const at::Tensor leaf = x.to(stream).detach().requires_grad_(),
@@ -192,7 +176,7 @@ TEST_F(Fp8Gpu, KernelsHandOnTheLargestValue) {
         apply_linear(hand(gated), a).backward(dy);
         return std::vector<at::Tensor>{leaf.grad(), added.grad(), a.grad(), b.grad()};
       };
-      Counts known, unknown;
+      EventCounts known, unknown;
       const auto with = run(true, known), without = run(false, unknown);
       for (std::size_t i = 0; i < with.size(); ++i)
         EXPECT_TRUE(at::equal(with[i], without[i])) << i;
@@ -234,7 +218,7 @@ TEST_F(Fp8Gpu, KernelsThatWriteFp8ChangeNoBit) {
                    w_gate = tensor(512, 512).to(at::kFloat),
                    scale = at::rand({512}, at::TensorOptions().device(at::kCUDA)),
                    head = at::rand({64}, at::TensorOptions().device(at::kCUDA));
-  const auto run = [&](bool written, Counts& counts) {
+  const auto run = [&](bool written, EventCounts& counts) {
     const SpanSinkGuard counting(counts);
     const at::Tensor a = w_in.clone().requires_grad_(), b = w_out.clone().requires_grad_(),
                      c = w_gate.clone().requires_grad_(), none;
@@ -258,7 +242,7 @@ TEST_F(Fp8Gpu, KernelsThatWriteFp8ChangeNoBit) {
     for (const auto& [name, state] : histories.state()) result.push_back(state);
     return result;
   };
-  Counts with_counts, without_counts;
+  EventCounts with_counts, without_counts;
   const auto with = run(true, with_counts), without = run(false, without_counts);
   for (std::size_t i = 0; i < with.size(); ++i) EXPECT_TRUE(at::equal(with[i], without[i])) << i;
   EXPECT_EQ(with_counts.seen["fp8/input_written"], 2 * 3);
