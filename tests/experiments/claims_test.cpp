@@ -139,7 +139,9 @@ TEST(Claims, TheShippedOnesLoad) {
                           "speed-fp8-memory",
                           "speed-nsa-inputs",
                           "speed-nsa-step-graph",
-                          "speed-product-choice"));
+                          "speed-product-choice",
+                          "speed-product-choice-6",
+                          "speed-nsa-product-choice"));
   EXPECT_THAT(settings,
               ElementsAre("ddp-buckets-default",
                           "ddp-buckets-larger",
