@@ -56,11 +56,12 @@ std::vector<std::size_t> Schedule::order(
 std::vector<std::size_t>
 Schedule::build_order(std::string_view cell, int launch, std::size_t variants) const {
   std::vector<std::size_t> order = permutation(key(fmt::format("build\n{}", cell)), variants);
-  if (variants > 0)
-    std::rotate(order.begin(),
-                order.begin() +
-                    static_cast<std::ptrdiff_t>(static_cast<std::size_t>(launch) % variants),
-                order.end());
+  if (variants == 0) return order;
+  const auto number = static_cast<std::size_t>(launch);
+  std::rotate(
+      order.begin(), order.begin() + static_cast<std::ptrdiff_t>(number % variants), order.end());
+  const std::size_t earlier_turns = number == 0 ? 0 : (number - 1) / variants;
+  if (earlier_turns % 2 == 1) std::reverse(order.begin(), order.end());
   return order;
 }
 

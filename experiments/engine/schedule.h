@@ -32,7 +32,8 @@ struct Schedule {
   order(std::string_view cell, int launch, int attempt, int round, std::size_t variants) const;
   // The order in which a launch builds its replicas: a random order of the cell, turned by one
   // place from launch to launch, so that over n launches each of n variants is built first, second
-  // … once.
+  // … once. The next n launches have these orders backwards, so that over 2n launches each is built
+  // before each other one as often as behind it.
   std::vector<std::size_t>
   build_order(std::string_view cell, int launch, std::size_t variants) const;
   // Seed of a launch, for what its worker draws.

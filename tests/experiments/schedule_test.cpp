@@ -89,7 +89,24 @@ TEST(Schedule, BuildOrdersAreBalancedOverLaunches) {
     EXPECT_EQ(seen.size(), variants * variants);
   }
   EXPECT_EQ(schedule.build_order("cell", 1, 5), schedule.build_order("cell", 1, 5));
-  EXPECT_EQ(schedule.build_order("cell", 1, 5), schedule.build_order("cell", 6, 5));
+  EXPECT_EQ(schedule.build_order("cell", 1, 5), schedule.build_order("cell", 11, 5));
+}
+
+// Over twice as many each is built before each other one as often as behind it.
+TEST(Schedule, BuildOrdersPreferNoSide) {
+  const Schedule schedule{"spec", 7};
+  for (const std::size_t variants : {2u, 3u, 5u}) {
+    std::map<std::pair<std::size_t, std::size_t>, std::size_t> before; // first, second: launches
+    for (int launch = 1; launch <= 2 * static_cast<int>(variants); ++launch) {
+      const auto order = schedule.build_order("cell", launch, variants);
+      for (std::size_t place = 0; place < variants; ++place)
+        for (std::size_t later = place + 1; later < variants; ++later)
+          ++before[{order[place], order[later]}];
+    }
+    EXPECT_EQ(before.size(), variants * (variants - 1));
+    for (const auto& [pair, launches] : before)
+      EXPECT_EQ(launches, variants) << pair.first << " before " << pair.second;
+  }
 }
 
 } // namespace
