@@ -1,4 +1,7 @@
 #include <algorithm>
+#include <set>
+#include <string>
+#include <vector>
 
 #include "core/files/shell_text.h"
 #include "core/text.h"
@@ -72,6 +75,7 @@ private:
   // What is decided or wrong; the rest in one line.
   void print_comparisons() {
     std::vector<std::string> undecided;
+    std::set<std::string> undecided_cells;
     for (std::size_t cell = 0; cell < report_.cells.size(); ++cell) {
       const std::string& name = report_.cells[cell].cell.name;
       const auto& comparisons = report_.cells[cell].comparisons;
@@ -81,15 +85,18 @@ private:
         else if (view_.verbose || !view_.cell.empty() || shows_details(comparisons[i]))
           print_comparison(cell, i);
         else
-          undecided.push_back(name + ", " + comparison_text(comparisons[i]));
+          undecided.push_back(name + ", " + comparison_text(comparisons[i])),
+              undecided_cells.insert(name);
       for (const Section& section : cell_sections(report_, cell))
         if (is_shown(section.depth)) print_titled(section);
     }
     if (undecided.empty()) return;
     out_.raw("");
-    out_.line(fmt::format("Undecided: {}. `assay report {} --cell NAME` shows why.",
-                          fmt::join(undecided, "; "),
-                          view_.directory));
+    out_.line(
+        fmt::format("Undecided: {}. `assay report {} --cell {}` shows why.",
+                    fmt::join(undecided, "; "),
+                    view_.directory,
+                    undecided_cells.size() == 1 ? shell_word(*undecided_cells.begin()) : "NAME"));
   }
 
   void print_comparison(std::size_t cell, std::size_t index) {

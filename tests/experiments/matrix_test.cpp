@@ -63,6 +63,14 @@ files = ["x.toml"]
   EXPECT_EQ(matrix.claim_files, std::vector<std::string>{"x.toml"});
 }
 
+TEST(Matrix, ATableOfClaimsWithoutFilesAsksForNone) {
+  const std::string cell = "version = 1\n[experiment]\nname = \"e\"\n[[cell]]\n"
+                           "optimization = \"varlen\"\n";
+  for (const char* claims : {"", "[claims]\n", "[claims]\nfiles = []\n"})
+    EXPECT_TRUE(value_or_throw(parse_matrix(cell + claims, "m.toml")).claim_files.empty())
+        << claims;
+}
+
 TEST(Matrix, ErrorRatesThatDecideNothingAreRefused) {
   const auto measure = [](const std::string& line) {
     return problem(kHead + "[[cell]]\noptimization = \"ema_swap\"\n[measure]\n" + line + "\n");

@@ -93,9 +93,7 @@ std::optional<Probes> probe(const Plan& plan) {
       fmt::print(stderr, "warning: {}\n", result.warning);
   // Perhaps a plan for another machine: what does not need the device is still printed.
   for (const std::string& failure : probes.failures)
-    fmt::print(stderr,
-               "note: {}; its time is unknown and its MDE assumes a scatter\n",
-               printable(failure));
+    fmt::print(stderr, "note: {}; its time is unknown\n", printable(failure));
   if (probes.skipped > 0)
     fmt::print(stderr,
                "note: {} more cell{} on cuda not timed, for the same reason\n",

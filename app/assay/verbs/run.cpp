@@ -235,6 +235,12 @@ bool report_names_redo(const LedgerData& data) {
   });
 }
 
+bool has_trace(const LedgerData& data) {
+  return std::any_of(data.launches.begin(), data.launches.end(), [](const LaunchRow& launch) {
+    return launch.kind == LaunchKind::Traced && launch.state == LaunchState::Complete;
+  });
+}
+
 // The verdicts, as `assay report` prints them, and what to type next.
 void print_verdicts(const RunSummary& summary, const Options& options, const SpecRow& spec) {
   const std::string& directory = options.out;
@@ -246,11 +252,11 @@ void print_verdicts(const RunSummary& summary, const Options& options, const Spe
   if (summary.gave_up)
     print_command(
         out, "next, to try again what was given up:", continue_command(spec, "", kept_in(options)));
-  out.line(
-      fmt::format("next: assay report {0} (writes report.html), assay explain {0}, assay view {0}",
-                  shell_word(directory)));
-  fmt::print("{}", out.take());
   const LedgerData data = value_or_throw(read_ledger(directory));
+  out.line(fmt::format("next: assay report {0} (writes report.html){1}, assay view {0}",
+                       shell_word(directory),
+                       has_trace(data) ? ", assay explain " + shell_word(directory) : ""));
+  fmt::print("{}", out.take());
   const auto launches = disturbed_rounds(data);
   const auto beyond =
       std::count_if(launches.begin(), launches.end(), [](const auto& one) { return one.beyond; });

@@ -32,7 +32,7 @@ namespace {
   bad_input("{}: the ledger cannot be written: the disk is full, or a size limit is reached. {}ree "
             "space and run the same command again ({})",
             draft ? path.parent_path().string() : directory,
-            draft ? "F" : "Rounds that were committed are kept; f",
+            draft ? "F" : "Rounds that were committed before, if any, are kept; f",
             error.what());
 }
 

@@ -262,7 +262,6 @@ void read_claims(TomlTable& root, Matrix& matrix) {
   const toml::table* raw = root.table("claims");
   if (raw == nullptr) return;
   TomlTable table(*raw, "[claims]", root.problems());
-  table.required("files");
   matrix.claim_files = table.texts("files");
   if (const toml::node* files = table.node("files"); files != nullptr)
     matrix.claims_where = root.problems().place(files);
