@@ -20,13 +20,15 @@ setup-dev:  ## setup, the tools of `make check` and `make fuzz` (clang 16, pre-c
 	@cmake/setup.sh dev
 	@pre-commit install
 
-# A first build takes eight source files at a time (ASSAY_UNITY), until build/ is removed.
+# A first build takes eight source files at a time, until build/ is removed; -DASSAY_UNITY=OFF changes over (CONTRIBUTING.md).
+configure = cmake --preset release -Wno-dev --log-level=WARNING $(if $(wildcard build/CMakeCache.txt),,-DASSAY_UNITY=ON)
+
 programs: setup  ## compile assay, assay-worker and assay-view into build/bin, nothing else
-	@cmake --preset release -Wno-dev --log-level=WARNING $(if $(wildcard build/CMakeCache.txt),,-DASSAY_UNITY=ON)
+	@$(configure)
 	@cmake --build --preset programs
 
 build: setup  ## compile everything, tests and benchmarks too
-	@cmake --preset release -Wno-dev --log-level=WARNING
+	@$(configure)
 	@cmake --build --preset release
 
 quickstart:  ## build the programs, run quickstart.toml on LibTorch's own headers, print the verdicts
@@ -98,7 +100,7 @@ check:  ## formatting, direction of includes, the documents, repeated code: seco
 lint: build  ## clang-tidy over what changed since the last release (BASE=COMMIT: since that commit)
 	@cmake/lint.sh $(BASE)
 
-check-all: check build sanitize  ## before a release: sanitizers, clang-tidy over the whole tree, ThreadSanitizer, ten minutes of each fuzzer
+check-all: check test test-slow sanitize  ## before a release: slow tests, sanitizers, clang-tidy over the whole tree, ten minutes of each fuzzer
 	@cmake/lint.sh --all
 	@$(MAKE) --no-print-directory tsan
 	@$(MAKE) --no-print-directory fuzz SECONDS=600

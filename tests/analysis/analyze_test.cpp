@@ -15,7 +15,7 @@
 #include "tests/synthetic_cells.h"
 
 namespace assay {
-namespace {
+namespace analyze_test {
 
 using synthetic::step_time_claim;
 using synthetic::synthetic_ledger;
@@ -482,5 +482,5 @@ TEST(Verdicts, UnsteadyLaunchesAreTagged) {
   EXPECT_EQ(first(report).verdict.validity, Validity::Ok);
 }
 
-} // namespace
+} // namespace analyze_test
 } // namespace assay

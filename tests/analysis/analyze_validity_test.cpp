@@ -19,7 +19,7 @@
 #include "tests/synthetic_cells.h"
 
 namespace assay {
-namespace {
+namespace analyze_validity_test {
 
 using synthetic::step_time_claim;
 using synthetic::synthetic_ledger;
@@ -343,5 +343,5 @@ TEST(Validity, ALaunchThatIsLeftOutIsNoNumberOfPairs) {
   EXPECT_EQ(control_launches_text(report.cells[0]), "5 of 5 launches"); // it was not disturbed
 }
 
-} // namespace
+} // namespace analyze_validity_test
 } // namespace assay

@@ -14,7 +14,7 @@
 #include "tests/synthetic_cells.h"
 
 namespace assay {
-namespace {
+namespace calibration_test {
 
 using synthetic::SyntheticCell;
 using synthetic::SyntheticPlan;
@@ -231,5 +231,5 @@ TEST(PlanNotes, AreShownWithTheirCell) {
   EXPECT_EQ(report_of_cell(report, "ema_swap/evaluation").notes.size(), 1u);
 }
 
-} // namespace
+} // namespace calibration_test
 } // namespace assay

@@ -13,7 +13,7 @@
 #include "tests/synthetic_cells.h"
 
 namespace assay {
-namespace {
+namespace claim_sheet_test {
 
 using nlohmann::json;
 using synthetic::step_time_claim;
@@ -246,5 +246,5 @@ TEST(Warnings, EveryReportShowsThem) {
   EXPECT_EQ(json::parse(render_json(report))["source_errors"][0], report.source_errors[0]);
 }
 
-} // namespace
+} // namespace claim_sheet_test
 } // namespace assay

@@ -13,7 +13,7 @@
 #include "tests/synthetic_cells.h"
 
 namespace assay {
-namespace {
+namespace claims_test {
 
 constexpr double kNoEnd = std::numeric_limits<double>::infinity();
 
@@ -260,5 +260,5 @@ TEST(KeyClaims, NeedExactlyTheirKeysAndValues) {
       << other.reason.text;
 }
 
-} // namespace
+} // namespace claims_test
 } // namespace assay

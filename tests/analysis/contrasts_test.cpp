@@ -15,7 +15,7 @@
 #include "tests/synthetic_design.h"
 
 namespace assay {
-namespace {
+namespace contrasts_test {
 
 using synthetic::design_cell;
 using synthetic::synthetic_ledger;
@@ -355,5 +355,5 @@ TEST(ContrastSimulation, NoInteractionIsSeldomCalledOne) {
   EXPECT_NEAR(outside_95, 0.05 * kLedgers, kLedgers * binomial_margin(0.05, kLedgers));
 }
 
-} // namespace
+} // namespace contrasts_test
 } // namespace assay

@@ -11,7 +11,7 @@
 #include "tests/synthetic_cells.h"
 
 namespace assay {
-namespace {
+namespace error_rates_test {
 
 using synthetic::synthetic_ledger;
 using synthetic::SyntheticPlan;
@@ -112,5 +112,5 @@ TEST(Control, SeesABiasAboutAsOftenAsAVerdictShowsIt) {
   EXPECT_NEAR(t_test_power(0.02, 0.01, 8, kControlAlarmP), 0.886, 0.001);
 }
 
-} // namespace
+} // namespace error_rates_test
 } // namespace assay

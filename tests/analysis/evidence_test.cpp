@@ -13,7 +13,7 @@
 
 // What a verdict rests on besides times: gates, spans, work, losses and memory.
 namespace assay {
-namespace {
+namespace evidence_test {
 
 using synthetic::step_time_claim;
 using synthetic::synthetic_ledger;
@@ -226,5 +226,5 @@ TEST(Memory, LaunchesThatDifferGiveAnInterval) {
   EXPECT_GT(first(judge_results(data)).memory->log_ratio.at_95->half_width(), 0.001);
 }
 
-} // namespace
+} // namespace evidence_test
 } // namespace assay

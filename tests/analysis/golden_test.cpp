@@ -16,7 +16,7 @@
 #include "tests/synthetic_design.h"
 
 namespace assay {
-namespace {
+namespace golden_test {
 
 using synthetic::SyntheticCell;
 using synthetic::SyntheticPlan;
@@ -158,5 +158,5 @@ TEST(Golden, ExplainNarrow) {
                     golden_report(), {0, 0}, 10, {.width = 60, .unicode = true, .color = false}));
 }
 
-} // namespace
+} // namespace golden_test
 } // namespace assay

@@ -8,7 +8,7 @@
 #include "tests/synthetic_cells.h"
 
 namespace assay {
-namespace {
+namespace looks_test {
 
 using namespace synthetic;
 using testing::HasSubstr;
@@ -104,5 +104,5 @@ TEST(CellLooksSimulation, FalseVerdictsAndPowerOverAllLooks) {
   EXPECT_LT(some, 11 * kCells) << "a clear effect stops early";
 }
 
-} // namespace
+} // namespace looks_test
 } // namespace assay

@@ -10,7 +10,7 @@
 #include "tests/names.h"
 
 namespace assay {
-namespace {
+namespace loss_quality_test {
 
 using testing::HasSubstr;
 
@@ -120,5 +120,5 @@ TEST(LossQualitySimulation, ErrorRates) {
   EXPECT_GE(rates(0.006, 10, 52).harmed, 0.95);
 }
 
-} // namespace
+} // namespace loss_quality_test
 } // namespace assay

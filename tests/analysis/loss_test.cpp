@@ -16,7 +16,7 @@
 #include "tests/synthetic_cells.h"
 
 namespace assay {
-namespace {
+namespace loss_cases_test {
 
 using synthetic::synthetic_ledger;
 using synthetic::SyntheticCell;
@@ -333,5 +333,5 @@ TEST(Loss, EveryReportShowsIt) {
   EXPECT_EQ(json["cells"][0]["loss_curves"][0]["loss"].size(), 50u);
 }
 
-} // namespace
+} // namespace loss_cases_test
 } // namespace assay

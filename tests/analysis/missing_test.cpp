@@ -20,7 +20,7 @@
 #include "tests/synthetic_cells.h"
 
 namespace assay {
-namespace {
+namespace missing_test {
 
 using synthetic::synthetic_ledger;
 using synthetic::SyntheticCell;
@@ -289,5 +289,5 @@ TEST(Redo, OldResultsAreNotAdvisedToBeContinued) {
   EXPECT_THAT(why_no_trace(data, data.cells[0].id), HasSubstr("assay status"));
 }
 
-} // namespace
+} // namespace missing_test
 } // namespace assay

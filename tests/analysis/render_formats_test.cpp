@@ -13,7 +13,7 @@
 #include "tests/synthetic_cells.h"
 
 namespace assay {
-namespace {
+namespace render_formats_test {
 
 using synthetic::full_plan;
 using synthetic::synthetic_ledger;
@@ -209,5 +209,5 @@ TEST(Renderers, ArePureFunctionsOfTheLedger) {
   EXPECT_EQ(render_json(judge_results(data)), render_json(judge_results(data)));
 }
 
-} // namespace
+} // namespace render_formats_test
 } // namespace assay

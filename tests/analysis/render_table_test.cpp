@@ -16,7 +16,7 @@
 #include "tests/synthetic_cells.h"
 
 namespace assay {
-namespace {
+namespace render_table_test {
 
 using synthetic::full_plan;
 using synthetic::synthetic_ledger;
@@ -201,5 +201,5 @@ TEST(RenderTable, ControlCharactersInNamesDoNotReachTheTerminal) {
   EXPECT_THAT(render_table(judge_results(data), {}), Not(HasSubstr("\x1b")));
 }
 
-} // namespace
+} // namespace render_table_test
 } // namespace assay

@@ -11,7 +11,7 @@
 #include "tests/synthetic_cells.h"
 
 namespace assay {
-namespace {
+namespace report_sections_test {
 
 using synthetic::full_plan;
 using synthetic::synthetic_ledger;
@@ -110,5 +110,5 @@ TEST(Sections, RowsOfACellLeaveItsNameOut) {
   }
 }
 
-} // namespace
+} // namespace report_sections_test
 } // namespace assay

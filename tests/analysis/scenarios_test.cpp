@@ -12,7 +12,7 @@
 #include "tests/synthetic_cells.h"
 
 namespace assay {
-namespace {
+namespace scenarios_test {
 
 using synthetic::step_time_claim;
 using synthetic::synthetic_ledger;
@@ -133,5 +133,5 @@ TEST(SimulatedEffect, IntervalCoversAPlantedEffectAndTheMdeIsSeen) {
   EXPECT_NEAR(seen, 0.8 * kExperiments, margin(0.2, kExperiments) * kExperiments);
 }
 
-} // namespace
+} // namespace scenarios_test
 } // namespace assay

@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 namespace assay {
-namespace {
+namespace text_layout_test {
 
 using testing::ElementsAre;
 
@@ -27,5 +27,5 @@ TEST(TextLayout, LinesOfWideLettersFit) {
   EXPECT_THAT(wrap_words("\u6e2c\u8a66", 1), ElementsAre("\u6e2c", "\u8a66"));
 }
 
-} // namespace
+} // namespace text_layout_test
 } // namespace assay

@@ -8,7 +8,7 @@
 #include "tests/paths.h"
 
 namespace assay {
-namespace {
+namespace verdict_test {
 
 constexpr int kValidities = 6, kSpeeds = 4, kQualities = 4, kClaims = 8;
 
@@ -141,5 +141,5 @@ TEST(Headline, TagsAreAppendedToValidVerdictsOnly) {
   EXPECT_EQ(headline(verdict).text, "no verdict: the machine was disturbed");
 }
 
-} // namespace
+} // namespace verdict_test
 } // namespace assay

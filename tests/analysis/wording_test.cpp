@@ -20,7 +20,7 @@
 #include "tests/synthetic_cells.h"
 
 namespace assay {
-namespace {
+namespace wording_test {
 
 using synthetic::synthetic_ledger;
 using synthetic::SyntheticCell;
@@ -434,5 +434,5 @@ TEST(Report, EndsWithTheWayToItsWords) {
   EXPECT_THAT(render_html(report), test::names("Words: ", "`assay help terms`"));
 }
 
-} // namespace
+} // namespace wording_test
 } // namespace assay

@@ -13,7 +13,7 @@
 #include "tests/names.h"
 
 namespace assay {
-namespace {
+namespace calibration_store_test {
 
 class CalibrationStoreTest : public testing::Test {
 protected:
@@ -75,5 +75,5 @@ TEST_F(CalibrationStoreTest, LiesInTheHomeOfData) {
   if (before != nullptr) ::setenv("XDG_DATA_HOME", kept.c_str(), 1);
 }
 
-} // namespace
+} // namespace calibration_store_test
 } // namespace assay

@@ -11,7 +11,7 @@
 #include "tests/names.h"
 
 namespace assay {
-namespace {
+namespace database_test {
 
 using testing::HasSubstr;
 
@@ -103,5 +103,5 @@ TEST(Database, ReadOnlyMeansReadOnly) {
   EXPECT_THROW(Database("/nowhere/x.sqlite", Database::Mode::ReadOnly), DatabaseError);
 }
 
-} // namespace
+} // namespace database_test
 } // namespace assay

@@ -9,7 +9,7 @@
 #include <map>
 
 namespace assay {
-namespace {
+namespace design_test {
 
 using testing::ElementsAre;
 using Names = std::vector<std::string>;
@@ -143,5 +143,5 @@ TEST(Design, AStepHasNoNameOfAnotherVariant) {
   for (const char* name : {"amp", "all of it", "base 2"}) EXPECT_EQ(wrong_step_name(name), "");
 }
 
-} // namespace
+} // namespace design_test
 } // namespace assay

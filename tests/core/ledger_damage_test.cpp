@@ -10,7 +10,7 @@
 #include "tests/names.h"
 
 namespace assay {
-namespace {
+namespace ledger_damage_test {
 
 using testing::AnyOf;
 using testing::HasSubstr;
@@ -122,5 +122,5 @@ TEST_F(LedgerDamageTest, ARowOfALaunchThatIsNotThereIsDamage) {
   EXPECT_THAT(error(), test::names("metric", "row of launch"));
 }
 
-} // namespace
+} // namespace ledger_damage_test
 } // namespace assay

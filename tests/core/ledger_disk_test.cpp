@@ -15,7 +15,7 @@
 #include "tests/names.h"
 
 namespace assay {
-namespace {
+namespace ledger_disk_test {
 
 using testing::HasSubstr;
 namespace fs = std::filesystem;
@@ -165,5 +165,5 @@ TEST_F(MountedLedgerTest, AChangedPlanOnAReadOnlyFileSystemIsNamedWhereItLies) {
   EXPECT_THAT(data.error().message, testing::Not(HasSubstr("assay-ledger-")));
 }
 
-} // namespace
+} // namespace ledger_disk_test
 } // namespace assay

@@ -26,7 +26,7 @@
 #include "tests/paths.h"
 
 namespace assay {
-namespace {
+namespace ledger_test {
 
 using testing::HasSubstr;
 namespace fs = std::filesystem;
@@ -490,5 +490,5 @@ TEST_F(LedgerTest, OddLockFilesAreNamedAndLinksNotFollowed) {
   EXPECT_EQ(fs::file_size(scratch_ / "mine.txt"), 4u);
 }
 
-} // namespace
+} // namespace ledger_test
 } // namespace assay

@@ -10,7 +10,7 @@
 #include "core/statistics/statistics.h"
 
 namespace assay {
-namespace {
+namespace looks_test {
 
 using testing::ElementsAre;
 
@@ -118,5 +118,5 @@ TEST(Looks, EventsOfOtherCellsAndKindsAreNoLooks) {
   EXPECT_EQ(look_state(data, data.cells[1]).taken, 1u);
 }
 
-} // namespace
+} // namespace looks_test
 } // namespace assay

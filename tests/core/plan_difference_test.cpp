@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 
 namespace assay {
-namespace {
+namespace plan_difference_test {
 
 using nlohmann::json;
 using testing::HasSubstr;
@@ -95,5 +95,5 @@ TEST(PlanDifference, APlanThatCannotBeReadHasNone) {
   EXPECT_EQ(plan_difference("[1]", "{\"cells\": 3}"), "");
 }
 
-} // namespace
+} // namespace plan_difference_test
 } // namespace assay

@@ -10,7 +10,7 @@
 #include "core/files/toml_text.h"
 
 namespace assay {
-namespace {
+namespace quoted_text_test {
 
 constexpr const char* kOdd[] = {"",
                                 "plain",
@@ -67,5 +67,5 @@ TEST(TomlString, EscapesWhatABasicStringCannotContain) {
   EXPECT_EQ(toml_float(std::numeric_limits<double>::quiet_NaN()), "nan");
 }
 
-} // namespace
+} // namespace quoted_text_test
 } // namespace assay

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 namespace assay {
-namespace {
+namespace roofline_test {
 
 // 1 PFLOP/s, 100 TFLOP/s in fp32, 2 PFLOP/s in FP8, 4 TB/s, 5 us a launch.
 constexpr MeasuredPeaks kPeaks{1e15, 1e14, 2e15, 4e12, 5e-6};
@@ -60,5 +60,5 @@ TEST(Roofline, Utilization) {
   EXPECT_NEAR(model_flops_utilization(6 * 124e6 * 178e3, 1, 312e12), 0.4245, 1e-4);
 }
 
-} // namespace
+} // namespace roofline_test
 } // namespace assay

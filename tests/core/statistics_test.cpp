@@ -9,7 +9,7 @@
 #include "tests/core/scipy_vectors.h"
 
 namespace assay {
-namespace {
+namespace statistics_test {
 
 using nlohmann::json;
 using test::expect_near;
@@ -158,5 +158,5 @@ TEST(Statistics, DegenerateInputs) {
   EXPECT_EQ(quantile({7.0}, 0.3), 7.0);
 }
 
-} // namespace
+} // namespace statistics_test
 } // namespace assay

@@ -3,7 +3,7 @@
 #include "core/text.h"
 
 namespace assay {
-namespace {
+namespace suggestion_test {
 
 TEST(Suggestion, IsAtMostTwoEditsAway) {
   EXPECT_EQ(closest("reprot", {"run", "report"}), "report"); // neighbours swapped are one edit
@@ -28,5 +28,5 @@ TEST(Suggestion, MayBeAPrefixOrHaveOne) {
   EXPECT_EQ(closest("screen.kernel", {"kernel", "screen.kernels"}), "screen.kernels");
 }
 
-} // namespace
+} // namespace suggestion_test
 } // namespace assay

@@ -11,7 +11,7 @@
 #include "tests/scratch.h"
 
 namespace assay {
-namespace {
+namespace temporary_file_test {
 
 namespace fs = std::filesystem;
 
@@ -68,5 +68,5 @@ TEST(TemporaryFile, ADirectoryThatIsNotThereIsAnError) {
   EXPECT_EQ(file.error(), ENOENT);
 }
 
-} // namespace
+} // namespace temporary_file_test
 } // namespace assay

@@ -9,7 +9,7 @@
 #include "tests/core/scipy_vectors.h"
 
 namespace assay {
-namespace {
+namespace tost_test {
 
 using nlohmann::json;
 using test::expect_near;
@@ -86,5 +86,5 @@ TEST(TostSimulation, NoDifferencePassesAsOftenAsPlanned) {
   }
 }
 
-} // namespace
+} // namespace tost_test
 } // namespace assay

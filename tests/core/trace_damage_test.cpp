@@ -12,7 +12,7 @@
 #include "tests/core/trace_support.h"
 
 namespace assay {
-namespace {
+namespace trace_damage_test {
 
 using testing::HasSubstr;
 using namespace test;
@@ -130,5 +130,5 @@ TEST(TraceDamage, RandomBytesNeverCrashTheReader) {
   EXPECT_GT(traces, 100); // … and not always the same
 }
 
-} // namespace
+} // namespace trace_damage_test
 } // namespace assay

@@ -13,7 +13,7 @@
 #include "tests/core/trace_support.h"
 
 namespace assay {
-namespace {
+namespace trace_file_test {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
@@ -371,5 +371,5 @@ TEST(TraceFile, FileNames) {
                           directory / "traces/10.0.a.sqlite"));
 }
 
-} // namespace
+} // namespace trace_file_test
 } // namespace assay

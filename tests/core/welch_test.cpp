@@ -9,7 +9,7 @@
 #include "tests/core/scipy_vectors.h"
 
 namespace assay {
-namespace {
+namespace welch_test {
 
 using nlohmann::json;
 using test::expect_near;
@@ -82,5 +82,5 @@ TEST(WelchSimulation, CoversAsDocumented) {
   EXPECT_NEAR(coverage(8, 1, 5, 4, 0.05 / 18), 0.9945, margin(0.0055));
 }
 
-} // namespace
+} // namespace welch_test
 } // namespace assay

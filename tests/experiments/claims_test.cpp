@@ -15,7 +15,7 @@
 #include "tests/paths.h"
 
 namespace assay {
-namespace {
+namespace claims_test {
 
 using testing::AllOf;
 using testing::AnyOf;
@@ -479,5 +479,5 @@ TEST(KeyClaims, MistakesNameTheirLine) {
   EXPECT_EQ(problem(rows + "unmet = \"another number of tokens\"\n"), "");
 }
 
-} // namespace
+} // namespace claims_test
 } // namespace assay

@@ -13,7 +13,7 @@
 #include "tests/experiments/support.h"
 
 namespace assay::test {
-namespace {
+namespace demo_test {
 
 using testing::HasSubstr;
 
@@ -160,5 +160,5 @@ TEST_F(DemoTest, NeverWritesOverAnything) {
   EXPECT_THROW(write_demo(file), Failure);
 }
 
-} // namespace
+} // namespace demo_test
 } // namespace assay::test

@@ -21,7 +21,7 @@
 #include "tests/paths.h"
 
 namespace assay {
-namespace {
+namespace family_config_test {
 
 TrainConfig preset(const FamilyConfig& family, const Preset& row) {
   TrainConfig config;
@@ -320,5 +320,5 @@ TEST(OnePlace, NothingElseAsksForANameOfAFamilyLayerOrOptimization) {
   EXPECT_GT(files, 15);
 }
 
-} // namespace
+} // namespace family_config_test
 } // namespace assay

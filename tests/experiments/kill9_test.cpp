@@ -18,7 +18,7 @@
 #include "tests/paths.h"
 
 namespace assay {
-namespace {
+namespace kill9_test {
 
 using namespace test;
 namespace fs = std::filesystem;
@@ -200,5 +200,5 @@ TEST_F(Kill9, WorkersAtRandomInstants) {
   EXPECT_GE(killed, kInstants);
 }
 
-} // namespace
+} // namespace kill9_test
 } // namespace assay

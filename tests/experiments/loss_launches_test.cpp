@@ -13,7 +13,7 @@
 #include "tests/names.h"
 
 namespace assay::test {
-namespace {
+namespace loss_launches_test {
 
 using testing::AllOf;
 using testing::Contains;
@@ -207,5 +207,5 @@ TEST_F(LossLaunches, ALostReferenceBlocksThemAndNothingElse) {
   EXPECT_THAT(texts(varlen.verdict.reasons), Contains(test::names("nan,", "round 6 of")));
 }
 
-} // namespace
+} // namespace loss_launches_test
 } // namespace assay::test

@@ -11,7 +11,7 @@
 #include "tests/paths.h"
 
 namespace assay {
-namespace {
+namespace matrix_test {
 
 using testing::HasSubstr;
 
@@ -470,5 +470,5 @@ TEST(Matrix, LimitsAndBytesThatAreNoText) {
               HasSubstr("rename the file"));
 }
 
-} // namespace
+} // namespace matrix_test
 } // namespace assay

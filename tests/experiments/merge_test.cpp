@@ -16,7 +16,7 @@
 #include "tests/names.h"
 
 namespace assay {
-namespace {
+namespace merge_test {
 
 using testing::HasSubstr;
 using namespace test;
@@ -300,5 +300,5 @@ TEST(Merge, RepeatsFollowTheirLaunches) {
   EXPECT_EQ(repeats, 2);
 }
 
-} // namespace
+} // namespace merge_test
 } // namespace assay

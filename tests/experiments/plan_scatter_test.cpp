@@ -9,7 +9,7 @@
 #include "tests/experiments/runner_fixture.h"
 
 namespace assay {
-namespace {
+namespace plan_scatter_test {
 
 using namespace test;
 
@@ -80,5 +80,5 @@ TEST(PlanScatter, TheProbeSendsItOrNull) {
   EXPECT_EQ(value_or_throw(parse_probe(answer)).pair_sd, 0.04);
 }
 
-} // namespace
+} // namespace plan_scatter_test
 } // namespace assay

@@ -9,7 +9,7 @@
 #include "tests/names.h"
 
 namespace assay {
-namespace {
+namespace protocol_test {
 
 using nlohmann::json;
 using testing::HasSubstr;
@@ -142,5 +142,5 @@ TEST(Protocol, AnotherVersionIsRefused) {
               test::names("protocol 3", "engine 4"));
 }
 
-} // namespace
+} // namespace protocol_test
 } // namespace assay

@@ -12,7 +12,7 @@
 #include "tests/names.h"
 
 namespace assay {
-namespace {
+namespace quiet_wait_test {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
@@ -165,5 +165,5 @@ TEST_F(RunnerTest, ASignalEndsTheWait) {
   EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(20));
 }
 
-} // namespace
+} // namespace quiet_wait_test
 } // namespace assay

@@ -15,7 +15,7 @@
 #include "tests/names.h"
 
 namespace assay {
-namespace {
+namespace redo_test {
 
 using testing::HasSubstr;
 using namespace test;
@@ -302,5 +302,5 @@ TEST_F(RunnerTest, ARedoThatWasInterruptedGoesOnByItself) {
               test::names("--redo nope:", "ema, guard;", "`disturbed`"));
 }
 
-} // namespace
+} // namespace redo_test
 } // namespace assay

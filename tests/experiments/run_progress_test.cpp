@@ -5,7 +5,7 @@
 #include "experiments/report/text_layout.h"
 
 namespace assay::cli {
-namespace {
+namespace run_progress_test {
 
 RunProgress progress() {
   RunProgress p;
@@ -71,5 +71,5 @@ TEST(ProgressText, LessThanASecondIsNotSaid) {
             "[=====               ] 12/40  varlen timed launch 3  round 7/40");
 }
 
-} // namespace
+} // namespace run_progress_test
 } // namespace assay::cli

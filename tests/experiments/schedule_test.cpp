@@ -7,7 +7,7 @@
 #include <set>
 
 namespace assay {
-namespace {
+namespace schedule_test {
 
 constexpr int kDraws = 24000;
 
@@ -109,5 +109,5 @@ TEST(Schedule, BuildOrdersPreferNoSide) {
   }
 }
 
-} // namespace
+} // namespace schedule_test
 } // namespace assay

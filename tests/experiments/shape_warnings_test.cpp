@@ -11,7 +11,7 @@
 #include "tests/names.h"
 
 namespace assay {
-namespace {
+namespace shape_warnings_test {
 
 using nlohmann::json;
 using testing::AllOf;
@@ -262,5 +262,5 @@ TEST(DocumentChecks, RangesThatDoNotMeet) {
   EXPECT_THAT(product(8.01), says("not 8.01"));
 }
 
-} // namespace
+} // namespace shape_warnings_test
 } // namespace assay

@@ -14,7 +14,7 @@
 #include "tests/synthetic_cells.h"
 
 namespace assay {
-namespace {
+namespace speed_test {
 
 using synthetic::synthetic_ledger;
 using synthetic::SyntheticCell;
@@ -239,5 +239,5 @@ TEST(Speed, AConfigurationOfAnotherBuildIsNamed) {
   }
 }
 
-} // namespace
+} // namespace speed_test
 } // namespace assay

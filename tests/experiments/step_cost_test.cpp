@@ -7,7 +7,7 @@
 #include "model/config/nsa_shape.h"
 
 namespace assay {
-namespace {
+namespace step_cost_test {
 
 const OpCost& op(const std::vector<OpCost>& ops, const std::string& name) {
   for (const OpCost& cost : ops)
@@ -488,5 +488,5 @@ TEST(StepCost, OfAConfiguration) {
   EXPECT_LT(products, 6 * 1.25 * without_embedding * static_cast<double>(shape.tokens));
 }
 
-} // namespace
+} // namespace step_cost_test
 } // namespace assay

@@ -8,7 +8,7 @@
 #include "tests/experiments/runner_fixture.h"
 
 namespace assay {
-namespace {
+namespace trace_budget_test {
 
 using testing::Contains;
 using testing::Field;
@@ -60,5 +60,5 @@ TEST_F(RunnerTest, WithoutABudgetEveryCellIsTraced) {
   EXPECT_THAT(launches(LaunchKind::Traced, "guard"), SizeIs(1));
 }
 
-} // namespace
+} // namespace trace_budget_test
 } // namespace assay

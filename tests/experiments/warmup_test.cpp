@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 namespace assay {
-namespace {
+namespace warmup_test {
 
 std::vector<VisitRow> round_of(double ns) {
   VisitRow a, b;
@@ -53,5 +53,5 @@ TEST(WarmUp, OneSlowRoundDoesNotMoveTheRobustMean) {
   EXPECT_EQ(run(WarmUp(false), time), std::pair(10, WarmUp::State::Steady));
 }
 
-} // namespace
+} // namespace warmup_test
 } // namespace assay

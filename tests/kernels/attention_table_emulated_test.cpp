@@ -9,7 +9,7 @@
 #include "kernels/attention/table.cuh"
 
 namespace assay::cudnn_plans {
-namespace {
+namespace attention_table_emulated_test {
 
 constexpr std::int64_t kUnwritten = -77;
 
@@ -67,5 +67,5 @@ TEST(AttentionTable, OffsetsHave64Bits) {
   EXPECT_EQ(offsets[2], std::int64_t{2'100'000'000} * 1152);
 }
 
-} // namespace
+} // namespace attention_table_emulated_test
 } // namespace assay::cudnn_plans

@@ -7,7 +7,7 @@
 #include "kernels/delta_rule/inputs_backward.cuh"
 
 namespace assay::delta_rule {
-namespace {
+namespace delta_inputs_emulated_test {
 
 using namespace test;
 
@@ -210,5 +210,5 @@ TEST(DeltaInputsEmulated, AnotherSegmentChangesNoBit) {
   }
 }
 
-} // namespace
+} // namespace delta_inputs_emulated_test
 } // namespace assay::delta_rule

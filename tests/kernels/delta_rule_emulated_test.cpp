@@ -16,7 +16,7 @@
 #include "tests/kernels/delta_rule_reference.h"
 
 namespace assay::delta_rule {
-namespace {
+namespace delta_rule_emulated_test {
 
 constexpr bf16 kNan = 0x7fc0;
 
@@ -176,5 +176,5 @@ TEST(DeltaRuleEmulated, ALaterTokenChangesNoBitOfAnEarlierOutput) {
   }
 }
 
-} // namespace
+} // namespace delta_rule_emulated_test
 } // namespace assay::delta_rule

@@ -60,7 +60,7 @@ void swiglu_backward(SwiGluBackward p);
 } // namespace assay::rowwise
 
 namespace assay::fp8 {
-namespace {
+namespace fp8_emulated_test {
 
 using Codes = std::vector<unsigned char>;
 
@@ -440,5 +440,5 @@ TEST(Fp8Emulated, HistoryKeepsTheLargestOfItsSteps) {
   EXPECT_EQ(slots[1].largest, 1);
 }
 
-} // namespace
+} // namespace fp8_emulated_test
 } // namespace assay::fp8

@@ -8,7 +8,7 @@
 #include "kernels/attention/norm.cuh"
 
 namespace assay::latent {
-namespace {
+namespace latent_emulated_test {
 
 using namespace test;
 
@@ -210,5 +210,5 @@ TEST(LatentEmulated, AnotherTokenChangesNoBit) {
   }
 }
 
-} // namespace
+} // namespace latent_emulated_test
 } // namespace assay::latent

@@ -11,7 +11,7 @@
 #include "kernels/rowwise/loss.cuh"
 
 namespace assay::rowwise {
-namespace {
+namespace loss_emulated_test {
 
 constexpr bf16 kNan = 0x7fc0;
 constexpr std::size_t kWidth = 40;
@@ -173,5 +173,5 @@ TEST(LossEmulated, NotFiniteStaysVisible) {
   }
 }
 
-} // namespace
+} // namespace loss_emulated_test
 } // namespace assay::rowwise

@@ -10,7 +10,7 @@
 #include "core/result.h"
 #include "tests/kernels/fake_cublaslt.h"
 
-namespace {
+namespace lt_products_test {
 
 using assay::bf16;
 using namespace assay::lt_products;
@@ -150,4 +150,4 @@ TEST_F(LtProducts, AFailureNamesTheCallTheShapeAndTheReason) {
               testing::AllOf(HasSubstr("cublasLtMatmul failed"), HasSubstr("11 x 16 over 8")));
 }
 
-} // namespace
+} // namespace lt_products_test

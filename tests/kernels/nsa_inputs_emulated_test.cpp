@@ -11,7 +11,7 @@
 #include "kernels/nsa/mix.cuh"
 
 namespace assay::nsa {
-namespace {
+namespace nsa_inputs_emulated_test {
 
 using namespace test;
 
@@ -363,5 +363,5 @@ TEST(NsaInputsEmulated, RowsMoveToPlacesAndBack) {
   }
 }
 
-} // namespace
+} // namespace nsa_inputs_emulated_test
 } // namespace assay::nsa

@@ -12,7 +12,7 @@
 #include "kernels/rowwise/swiglu.cuh"
 
 namespace assay::rowwise {
-namespace {
+namespace rowwise_emulated_test {
 
 using namespace test;
 
@@ -316,5 +316,5 @@ TEST(RowwiseEmulated, PartsOfAColumnSumFillTheDeviceAndHaveRows) {
   EXPECT_EQ(column_sum_parts(1 << 20, 1 << 20), 1);
 }
 
-} // namespace
+} // namespace rowwise_emulated_test
 } // namespace assay::rowwise

@@ -11,7 +11,7 @@
 #include "kernels/nsa/selected_key_gradient.cuh"
 
 namespace assay {
-namespace {
+namespace selected_emulated_test {
 
 using namespace test;
 
@@ -258,5 +258,5 @@ TEST(SelectedEmulated, TheBestBlocksAreChosen) {
   check_select<128>({8, 8, 32, 3}, 9, 1);
 }
 
-} // namespace
+} // namespace selected_emulated_test
 } // namespace assay

@@ -9,7 +9,7 @@
 #include "core/result.h"
 #include "tests/kernels/fake_cublaslt.h"
 
-namespace {
+namespace timed_products_test {
 
 using assay::bf16;
 using namespace assay::timed_products;
@@ -126,4 +126,4 @@ TEST_F(TimedProducts, WithoutAnAlgorithmAreRefused) {
   EXPECT_THROW(run(nullptr, shape, {}, false, nullptr), assay::Failure);
 }
 
-} // namespace
+} // namespace timed_products_test

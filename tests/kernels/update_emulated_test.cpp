@@ -12,7 +12,7 @@
 #include "kernels/update/update.cuh"
 
 namespace assay::update {
-namespace {
+namespace update_emulated_test {
 
 constexpr Rule kRule{.9, .95, 1e-8, 1.0, .01};
 constexpr float kRate = 2e-3F;
@@ -264,5 +264,5 @@ TEST(UpdateEmulated, RepeatsItselfBitForBit) {
     EXPECT_EQ(a.parameters[i].weight, b.parameters[i].weight) << i;
 }
 
-} // namespace
+} // namespace update_emulated_test
 } // namespace assay::update

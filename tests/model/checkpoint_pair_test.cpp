@@ -18,7 +18,7 @@
 #include "tests/paths.h"
 
 namespace assay {
-namespace {
+namespace checkpoint_pair_test {
 
 NamedTensors sample_tensors(double shift = 0) {
   at::Tensor special = at::arange(4, at::kFloat);
@@ -300,5 +300,5 @@ TEST_F(CheckpointErrorTest, AnyFlippedBitIsFound) {
   }
 }
 
-} // namespace
+} // namespace checkpoint_pair_test
 } // namespace assay

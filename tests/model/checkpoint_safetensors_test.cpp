@@ -7,7 +7,7 @@
 #include "tests/model/data/data_fixture.h"
 
 namespace assay {
-namespace {
+namespace checkpoint_safetensors_test {
 
 std::string length_word(std::uint64_t value) {
   std::string word;
@@ -136,5 +136,5 @@ TEST_F(SafetensorsTest, RandomFlipsNeverCrash) {
   EXPECT_GT(refused, 900);
 }
 
-} // namespace
+} // namespace checkpoint_safetensors_test
 } // namespace assay

@@ -30,7 +30,7 @@
 #include "tests/scratch.h"
 
 namespace assay {
-namespace {
+namespace ddp_test {
 
 using testing_model::ragged_batch;
 using testing_model::small_config;
@@ -464,5 +464,5 @@ TEST_F(DISABLED_TwoRanks, CompressionRoundsWithinItsBound) {
   EXPECT_LT(bf16, 1e-2);
 }
 
-} // namespace
+} // namespace ddp_test
 } // namespace assay

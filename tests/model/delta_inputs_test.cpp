@@ -8,7 +8,7 @@
 #include "tests/model/delta_inputs_fixture.h"
 
 namespace assay {
-namespace {
+namespace delta_inputs_test {
 
 using namespace testing_model;
 using Tensors = std::vector<at::Tensor>;
@@ -133,5 +133,5 @@ TEST(DeltaInputs, FusedKeepsTheTypeOfItsInput) {
   EXPECT_LE(relative_rms(half.g, exact[3]), 1e-2);
 }
 
-} // namespace
+} // namespace delta_inputs_test
 } // namespace assay

@@ -10,7 +10,7 @@
 #include "tests/model/data/data_fixture.h"
 
 namespace assay {
-namespace {
+namespace family_training_test {
 
 // The text stream that `assay train` reads by default, and a checkpoint on disk between two halves.
 class FamilyTraining : public DataTest, public testing::WithParamInterface<std::string> {};
@@ -71,5 +71,5 @@ INSTANTIATE_TEST_SUITE_P(All,
                          testing::ValuesIn(family_names()),
                          [](const auto& family) { return family.param; });
 
-} // namespace
+} // namespace family_training_test
 } // namespace assay

@@ -13,7 +13,7 @@
 #include "tests/paths.h"
 
 namespace assay {
-namespace {
+namespace kernel_count_test {
 
 using nlohmann::json;
 
@@ -121,5 +121,5 @@ TEST(KernelCounts, FamilyGpt) {
   expect_counts("step without layers, tied head and positions", count(dense).minus(layer(dense)));
 }
 
-} // namespace
+} // namespace kernel_count_test
 } // namespace assay

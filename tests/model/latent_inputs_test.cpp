@@ -8,7 +8,7 @@
 #include "tests/model/latent_inputs_fixture.h"
 
 namespace assay {
-namespace {
+namespace latent_inputs_test {
 
 using namespace testing_model;
 using Tensors = std::vector<at::Tensor>;
@@ -138,5 +138,5 @@ TEST_F(LatentInputs, FusedKeepsTheTypeOfItsInput) {
   }
 }
 
-} // namespace
+} // namespace latent_inputs_test
 } // namespace assay

@@ -14,7 +14,7 @@
 #include "tests/model/model_fixture.h"
 
 namespace assay {
-namespace {
+namespace mla_attention_test {
 
 using testing::HasSubstr;
 using testing_model::make_segments;
@@ -179,5 +179,5 @@ TEST(MlaAttention, RefusesByNameWhatAChoiceCannotRunWith) {
               HasSubstr("up to 128, not 128 and 136"));
 }
 
-} // namespace
+} // namespace mla_attention_test
 } // namespace assay

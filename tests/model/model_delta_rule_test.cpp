@@ -9,7 +9,7 @@
 #include "tests/model/model_fixture.h"
 
 namespace assay {
-namespace {
+namespace model_delta_rule_test {
 
 using testing_model::DeltaInputs;
 using testing_model::make_segments;
@@ -169,5 +169,5 @@ TEST(DeltaRuleForms, TwoTokensByHand) {
   }
 }
 
-} // namespace
+} // namespace model_delta_rule_test
 } // namespace assay

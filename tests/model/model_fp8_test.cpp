@@ -14,7 +14,7 @@
 #include "tests/model/model_fixture.h"
 
 namespace assay {
-namespace {
+namespace model_fp8_test {
 
 using testing_model::ragged_batches;
 using testing_model::small_config;
@@ -407,5 +407,5 @@ TEST(Fp8Training, StaysNearBf16) {
     EXPECT_TRUE(gate.passed) << gate.name << " " << gate.detail;
 }
 
-} // namespace
+} // namespace model_fp8_test
 } // namespace assay

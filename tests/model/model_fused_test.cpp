@@ -12,7 +12,7 @@
 #include "model/layers/swiglu.h"
 
 namespace assay {
-namespace {
+namespace model_fused_test {
 
 using Tensors = std::vector<at::Tensor>;
 using Function = std::function<Tensors(const Tensors&)>;
@@ -174,5 +174,5 @@ TEST(Fused, BiasGeluOf16BitsRoundsWhatItReturnsAlone) {
     EXPECT_LE(relative_rms(actual[i], expected[i]), 5e-3) << i; // seeds are rounded as well
 }
 
-} // namespace
+} // namespace model_fused_test
 } // namespace assay

@@ -13,7 +13,7 @@
 #include "tests/model/model_fixture.h"
 
 namespace assay {
-namespace {
+namespace model_gates_test {
 
 using testing_model::ragged_batch;
 using testing_model::ragged_batches;
@@ -368,5 +368,5 @@ TEST(CompareTrainings, EqualTrainingsNeedOneRepetition) {
   EXPECT_EQ(asked, 1U);
 }
 
-} // namespace
+} // namespace model_gates_test
 } // namespace assay

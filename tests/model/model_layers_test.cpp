@@ -16,7 +16,7 @@
 #include "tests/model/model_fixture.h"
 
 namespace assay {
-namespace {
+namespace model_layers_test {
 
 using testing_model::make_segments;
 using testing_model::plain_attention;
@@ -181,5 +181,5 @@ TEST(LatentAttention, EqualsItsAbsorbedForm) {
             1e-10);
 }
 
-} // namespace
+} // namespace model_layers_test
 } // namespace assay

@@ -10,7 +10,7 @@
 #include "tests/model/model_fixture.h"
 
 namespace assay {
-namespace {
+namespace model_loss_head_test {
 
 using testing_model::ragged_batches;
 using testing_model::small_config;
@@ -162,5 +162,5 @@ TEST(LossHead, ChunksKeepTheirBudget) {
   EXPECT_EQ(loss_chunk_tokens(32768, 50304, 64, 2), 640);
 }
 
-} // namespace
+} // namespace model_loss_head_test
 } // namespace assay

@@ -8,7 +8,7 @@
 #include "tests/model/model_fixture.h"
 
 namespace assay {
-namespace {
+namespace model_optimizer_test {
 
 using testing_model::ragged_batch;
 using testing_model::ragged_batches;
@@ -213,5 +213,5 @@ TEST_P(EmaSwapMethod, TrainingIsUntouchedByEvaluation) {
   EXPECT_EQ(with.evaluate(batches).nats_per_token, without.evaluate(batches).nats_per_token);
 }
 
-} // namespace
+} // namespace model_optimizer_test
 } // namespace assay

@@ -12,7 +12,7 @@
 #include "tests/model/model_fixture.h"
 
 namespace assay {
-namespace {
+namespace model_trainer_test {
 
 using testing_model::ragged_batch;
 using testing_model::ragged_batches;
@@ -291,5 +291,5 @@ TEST(PlantedSpin, LengthensTheStepByItsShare) {
   EXPECT_LT(ratios[25], 4.5);
 }
 
-} // namespace
+} // namespace model_trainer_test
 } // namespace assay

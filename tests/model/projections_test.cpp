@@ -5,7 +5,7 @@
 #include "tests/model/model_fixture.h"
 
 namespace assay {
-namespace {
+namespace projections_test {
 
 using namespace testing_model;
 
@@ -87,5 +87,5 @@ TEST(Fp8Layers, DeltaLeavesTheOthersIn16Bits) {
   EXPECT_LT(trainer.step({batches[0]}).loss(), before - 0.3);
 }
 
-} // namespace
+} // namespace projections_test
 } // namespace assay

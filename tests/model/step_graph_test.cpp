@@ -9,7 +9,7 @@
 #include "tests/model/model_fixture.h"
 
 namespace assay {
-namespace {
+namespace step_graph_test {
 
 using testing_model::ragged_batch;
 using testing_model::random_batch;
@@ -206,5 +206,5 @@ TEST(NodeSpans, APlaceInTheChainGivesTheOpenSpans) {
   EXPECT_TRUE(outer.seen.ends_with("+after-after"));
 }
 
-} // namespace
+} // namespace step_graph_test
 } // namespace assay

@@ -16,7 +16,7 @@
 #include "tests/model/model_fixture.h"
 
 namespace assay {
-namespace {
+namespace update_pass_test {
 
 using testing_model::ragged_batch;
 using testing_model::ragged_batches;
@@ -332,5 +332,5 @@ TEST(KeptWeights, NeedProductsIn16Bits) {
   EXPECT_TRUE(resolve(config));
 }
 
-} // namespace
+} // namespace update_pass_test
 } // namespace assay

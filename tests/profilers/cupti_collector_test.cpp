@@ -14,7 +14,7 @@
 #include "tests/scratch.h"
 
 namespace assay {
-namespace {
+namespace cupti_collector_test {
 
 using test::FakeCupti;
 using test::kernel;
@@ -227,5 +227,5 @@ TEST(CuptiApi, AMissingLibraryIsNamed) {
             std::string::npos);
 }
 
-} // namespace
+} // namespace cupti_collector_test
 } // namespace assay

@@ -15,7 +15,7 @@
 #include "profilers/machine/covariate_sampler.h"
 
 namespace assay {
-namespace {
+namespace host_sampler_test {
 
 namespace fs = std::filesystem;
 
@@ -167,5 +167,5 @@ TEST(CovariateSampler, APairCostsLessThanTwoHundredMicrosecondsAndLeavesGpuField
   EXPECT_FALSE(seen.foreign_processes);
 }
 
-} // namespace
+} // namespace host_sampler_test
 } // namespace assay

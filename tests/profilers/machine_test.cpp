@@ -10,7 +10,7 @@
 #include "profilers/machine/noise_check.h"
 
 namespace assay {
-namespace {
+namespace machine_test {
 
 namespace fs = std::filesystem;
 
@@ -79,5 +79,5 @@ TEST(NoiseCheck, RunsForTheGivenTimeInSlicesOfAboutAMillisecond) {
   EXPECT_GE(check.slowest, 1);
 }
 
-} // namespace
+} // namespace machine_test
 } // namespace assay

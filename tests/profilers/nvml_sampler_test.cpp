@@ -14,7 +14,7 @@
 #include "profilers/machine/covariate_sampler.h"
 
 namespace assay {
-namespace {
+namespace nvml_sampler_test {
 
 using Status = NvmlApi::Status;
 
@@ -260,5 +260,5 @@ TEST(NvmlApi, AMissingOrForeignLibraryIsAnErrorThatNamesIt) {
             "libc.so.6 has no nvmlInit_v2; the NVIDIA driver is too old (510 or newer is needed)");
 }
 
-} // namespace
+} // namespace nvml_sampler_test
 } // namespace assay

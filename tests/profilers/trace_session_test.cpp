@@ -20,7 +20,7 @@
 #include "tests/scratch.h"
 
 namespace assay {
-namespace {
+namespace trace_session_test {
 
 using testing::HasSubstr;
 
@@ -296,5 +296,5 @@ TEST(Telemetry, HostMetersReadCannedFiles) {
               m.metric.name == "CPU package power [W]");
 }
 
-} // namespace
+} // namespace trace_session_test
 } // namespace assay

@@ -6,7 +6,7 @@
 #include "core/result.h"
 
 namespace assay::worker {
-namespace {
+namespace merge_answers_test {
 
 using nlohmann::json;
 using testing::HasSubstr;
@@ -150,5 +150,5 @@ TEST(MergeAnswers, MetricsGoByTheirUnit) {
                                            {"rank/1/step_ns", 12}}));
 }
 
-} // namespace
+} // namespace merge_answers_test
 } // namespace assay::worker

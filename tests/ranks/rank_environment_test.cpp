@@ -6,7 +6,7 @@
 #include <map>
 
 namespace assay {
-namespace {
+namespace rank_environment_test {
 
 using testing::HasSubstr;
 using Variables = std::map<std::string, std::string>;
@@ -84,5 +84,5 @@ TEST(RankEnvironment, NamesTheVariableThatIsWrong) {
   EXPECT_THAT(error(with(kSlurm, "MASTER_PORT", "99999")), HasSubstr("MASTER_PORT='99999'"));
 }
 
-} // namespace
+} // namespace rank_environment_test
 } // namespace assay

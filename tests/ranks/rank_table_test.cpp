@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 namespace assay {
-namespace {
+namespace rank_table_test {
 
 using std::chrono::milliseconds;
 using testing::AllOf;
@@ -149,5 +149,5 @@ TEST(RankStatus, SurvivesItsText) {
   EXPECT_EQ(read.cause, "loss");
 }
 
-} // namespace
+} // namespace rank_table_test
 } // namespace assay

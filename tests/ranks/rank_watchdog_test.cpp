@@ -11,7 +11,7 @@
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
 namespace assay {
-namespace {
+namespace rank_watchdog_test {
 
 using std::chrono::milliseconds;
 using std::chrono::seconds;
@@ -136,5 +136,5 @@ TEST_F(RankWatchTest, NoticesThatTheStoreIsGone) {
   EXPECT_THAT(b.finding(seconds(5)), HasSubstr("rank 0, which holds the store, is gone"));
 }
 
-} // namespace
+} // namespace rank_watchdog_test
 } // namespace assay

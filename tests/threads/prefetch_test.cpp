@@ -11,7 +11,7 @@
 #include "tests/scratch.h"
 
 namespace assay {
-namespace {
+namespace prefetch_test {
 
 class PrefetchThreads : public testing::Test {
 protected:
@@ -62,5 +62,5 @@ TEST_F(PrefetchThreads, TellTheirWaitToAnotherThread) {
   reader.join();
 }
 
-} // namespace
+} // namespace prefetch_test
 } // namespace assay

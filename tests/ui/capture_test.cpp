@@ -12,7 +12,7 @@
 #include <random>
 
 namespace assay {
-namespace {
+namespace capture_test {
 
 namespace fs = std::filesystem;
 
@@ -108,5 +108,5 @@ TEST(Png, AnUnwritablePathIsAnErrorThatNamesIt) {
             "or choose another place");
 }
 
-} // namespace
+} // namespace capture_test
 } // namespace assay

@@ -15,7 +15,7 @@
 #include "ui/window/script.h"
 
 namespace assay {
-namespace {
+namespace gaps_test {
 
 using test::Canvas;
 using test::opened;
@@ -236,5 +236,5 @@ TEST(Gaps, WithoutADeviceThereIsNothingToList) {
   EXPECT_EQ(gap_words(workspace), "Reading the idle gaps …");
 }
 
-} // namespace
+} // namespace gaps_test
 } // namespace assay

@@ -11,7 +11,7 @@
 #include "ui/model/trace/layout.h"
 
 namespace assay {
-namespace {
+namespace lane_test {
 
 Lane random_lane(std::mt19937_64& random, std::size_t count) {
   Lane lane;
@@ -193,5 +193,5 @@ TEST(Lane, ThePyramidIsSmallBesideItsEvents) {
   EXPECT_LT(static_cast<double>(lane.bytes()) / 100'000, 24 * 1.15);
 }
 
-} // namespace
+} // namespace lane_test
 } // namespace assay

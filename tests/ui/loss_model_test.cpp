@@ -16,7 +16,7 @@
 #include "ui/window/script.h"
 
 namespace assay {
-namespace {
+namespace loss_model_test {
 
 using synthetic::synthetic_ledger;
 using synthetic::SyntheticCell;
@@ -173,5 +173,5 @@ TEST(LossPane, SurvivesRandomCommandsAtEverySize) {
   }
 }
 
-} // namespace
+} // namespace loss_model_test
 } // namespace assay

@@ -16,7 +16,7 @@
 #include "ui/screens/screens.h"
 
 namespace assay {
-namespace {
+namespace models_test {
 
 using test::opened;
 using test::sample_directory;
@@ -221,5 +221,5 @@ TEST(TimeWords, HaveThreeDigitsAndOneUnit) {
   EXPECT_EQ(signed_in_unit(1, time_unit(5e9)), "0");
 }
 
-} // namespace
+} // namespace models_test
 } // namespace assay

@@ -14,7 +14,7 @@
 #include "ui/window/script.h"
 
 namespace assay {
-namespace {
+namespace roofline_pane_test {
 
 using synthetic::SyntheticCell;
 using synthetic::SyntheticPlan;
@@ -129,5 +129,5 @@ TEST(RooflinePane, IsReachedByKeyAndClickAndDrawnInBothThemes) {
     }
 }
 
-} // namespace
+} // namespace roofline_pane_test
 } // namespace assay

@@ -15,7 +15,7 @@
 #include "tests/ui/support.h"
 
 namespace assay {
-namespace {
+namespace screens_test {
 
 namespace fs = std::filesystem;
 using test::Canvas;
@@ -175,5 +175,5 @@ TEST(Loader, AnswersOnItsOwnThreadAndDropsOldAnswers) {
   EXPECT_EQ(woken.load(), 3); // the first path's error, verdicts, explanations
 }
 
-} // namespace
+} // namespace screens_test
 } // namespace assay

@@ -17,7 +17,7 @@
 #include "ui/window/commands.h"
 
 namespace assay {
-namespace {
+namespace sections_test {
 
 using nlohmann::ordered_json;
 using synthetic::SyntheticCell;
@@ -182,5 +182,5 @@ TEST(Sections, TheScreenRunsDrawsEveryOne) {
   EXPECT_EQ(window_model(workspace)["model"]["section"], "launches");
 }
 
-} // namespace
+} // namespace sections_test
 } // namespace assay

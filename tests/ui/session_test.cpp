@@ -14,7 +14,7 @@
 #include "ui/window/script.h"
 
 namespace assay {
-namespace {
+namespace session_test {
 
 using test::Canvas;
 using test::opened;
@@ -161,5 +161,5 @@ TEST(Settings, ComeBackAsTheyWereSaved) {
   EXPECT_EQ(other.theme, ThemeKind::Dark);
 }
 
-} // namespace
+} // namespace session_test
 } // namespace assay

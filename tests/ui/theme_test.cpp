@@ -11,7 +11,7 @@
 #include "ui/window/commands.h"
 
 namespace assay {
-namespace {
+namespace theme_test {
 
 class PaletteTest : public testing::TestWithParam<ThemeKind> {};
 
@@ -157,5 +157,5 @@ TEST(Commands, EscapeClosesWhatIsOnTopFirst) {
   EXPECT_FALSE(workspace.stage);
 }
 
-} // namespace
+} // namespace theme_test
 } // namespace assay

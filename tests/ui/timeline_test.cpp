@@ -16,7 +16,7 @@
 #include "ui/timeline/telemetry_strip.h"
 
 namespace assay {
-namespace {
+namespace timeline_test {
 
 namespace fs = std::filesystem;
 
@@ -312,5 +312,5 @@ TEST(Timeline, ATraceWithoutStepsIsShownWhole) {
   EXPECT_EQ(timeline_model(workspace).sides[0].step, "no steps were recorded");
 }
 
-} // namespace
+} // namespace timeline_test
 } // namespace assay

@@ -13,7 +13,7 @@
 #include "ui/model/results/model_json.h"
 
 namespace assay {
-namespace {
+namespace verdict_model_test {
 
 const Section& section(const VerdictRowModel& row, const std::string& title) {
   for (const Section& candidate : row.details)
@@ -203,5 +203,5 @@ TEST(ModelJson, HoldsTheScreen) {
   EXPECT_TRUE(json["notice"].is_null());
 }
 
-} // namespace
+} // namespace verdict_model_test
 } // namespace assay

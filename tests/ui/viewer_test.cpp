@@ -13,7 +13,7 @@
 #include "ui/window/commands.h"
 
 namespace assay {
-namespace {
+namespace viewer_test {
 
 using test::Canvas;
 using test::count_of;
@@ -140,5 +140,5 @@ TEST(Offscreen, ASizeThatCannotBeDrawnIsAnError) {
       << backend.error().message;
 }
 
-} // namespace
+} // namespace viewer_test
 } // namespace assay

@@ -10,7 +10,7 @@
 #include "tests/analysis/attribution/trace_builder.h"
 
 namespace assay {
-namespace {
+namespace attribution_diff_test {
 
 using synthetic::kMicro;
 using synthetic::TraceBuilder;
@@ -224,5 +224,5 @@ TEST(KernelClass, ShortNames) {
   for (const auto& [name, expected] : cases) EXPECT_EQ(short_kernel_name(name), expected) << name;
 }
 
-} // namespace
+} // namespace attribution_diff_test
 } // namespace assay

@@ -19,7 +19,7 @@
 #include "tests/synthetic_cells.h"
 
 namespace assay {
-namespace {
+namespace attribution_report_test {
 
 using synthetic::kAutograd;
 using synthetic::kMain;
@@ -134,7 +134,7 @@ protected:
   std::filesystem::path directory_;
 };
 
-const Comparison& first(const Report& report) {
+const Comparison& first_comparison(const Report& report) {
   return report.cells.at(0).comparisons.at(0);
 }
 
@@ -142,8 +142,8 @@ TEST_F(TraceEvidence, ExplainsAndCloses) {
   const LedgerData data = ledger("forward,backward");
   write_traces(data);
   const Report report = explained(data);
-  ASSERT_TRUE(first(report).explanation) << first(report).no_explanation;
-  const Explanation& explanation = *first(report).explanation;
+  ASSERT_TRUE(first_comparison(report).explanation) << first_comparison(report).no_explanation;
+  const Explanation& explanation = *first_comparison(report).explanation;
   EXPECT_EQ(explanation.a, "slow");
   EXPECT_EQ(explanation.b, "fast");
   EXPECT_EQ(explanation.cell, "ema_swap");
@@ -164,8 +164,8 @@ TEST_F(TraceEvidence, AClaimWhoseGainSitsElsewhereIsNotConfirmed) {
   EXPECT_EQ(report.claims[0].state, ClaimState::Consistent);
   EXPECT_EQ(report.claims[0].reason.code, ReasonCode::GainElsewhere);
   EXPECT_THAT(report.claims[0].reason.text, StartsWith("60 % "));
-  EXPECT_EQ(first(report).verdict.claim, ClaimState::Consistent);
-  EXPECT_EQ(headline(first(report).verdict).text, "faster, consistent with the claim");
+  EXPECT_EQ(first_comparison(report).verdict.claim, ClaimState::Consistent);
+  EXPECT_EQ(headline(first_comparison(report).verdict).text, "faster, consistent with the claim");
 }
 
 TEST_F(TraceEvidence, TheClauseNeedsSeventyPercent) {
@@ -204,12 +204,12 @@ TEST_F(TraceEvidence, ADifferenceThatTheTracesDoNotShowConfirmsNothing) {
     apply_stage_clause(claim, comparison);
     return claim.state;
   };
-  ASSERT_EQ(state(first(report)), ClaimState::Confirmed);
-  Comparison apart = first(report);
+  ASSERT_EQ(state(first_comparison(report)), ClaimState::Confirmed);
+  Comparison apart = first_comparison(report);
   apart.explanation->waterfall.timed_a_ns = 1;
   apart.explanation->waterfall.closed = false;
   EXPECT_EQ(state(apart), ClaimState::Consistent) << "the parts do not add up";
-  Comparison scattered = first(report);
+  Comparison scattered = first_comparison(report);
   scattered.explanation->waterfall.traced_interval = Interval{-2e9, 1};
   EXPECT_EQ(state(scattered), ClaimState::Consistent) << "not significant";
 }
@@ -222,7 +222,7 @@ TEST_F(TraceEvidence, ClaimsThatNameNoStageOrSpeakOfMemoryAreLeftAlone) {
   data.claims[0].metric = "peak_memory";
   Report report = explained(data);
   report.claims[0].state = ClaimState::Confirmed;
-  apply_stage_clause(report.claims[0], first(report));
+  apply_stage_clause(report.claims[0], first_comparison(report));
   EXPECT_EQ(report.claims[0].state, ClaimState::Confirmed);
 }
 
@@ -237,7 +237,7 @@ TEST_F(TraceEvidence, AClauseThatWasNotCheckedConfirmsNothing) {
   data.cells[0].traced_rounds = 0;
   const Report none = explained(data);
   EXPECT_EQ(none.claims[0].state, ClaimState::Consistent) << "[trace] rounds = 0";
-  EXPECT_EQ(first(none).verdict.claim, ClaimState::Consistent);
+  EXPECT_EQ(first_comparison(none).verdict.claim, ClaimState::Consistent);
 }
 
 TEST_F(TraceEvidence, AFailedAuditChecksNoClaimAndSaysSo) {
@@ -248,8 +248,8 @@ TEST_F(TraceEvidence, AFailedAuditChecksNoClaimAndSaysSo) {
   EXPECT_EQ(report.claims[0].state, ClaimState::Consistent);
   EXPECT_EQ(report.claims[0].reason.code, ReasonCode::StagesNotChecked);
   EXPECT_THAT(report.claims[0].reason.text, HasSubstr("lost_records 3"));
-  EXPECT_THAT(where_text(*first(report).explanation), HasSubstr("not usable"));
-  for (const DiffRow& row : first(report).explanation->operators)
+  EXPECT_THAT(where_text(*first_comparison(report).explanation), HasSubstr("not usable"));
+  for (const DiffRow& row : first_comparison(report).explanation->operators)
     EXPECT_EQ(row.status, DiffStatus::Unclear);
 }
 
@@ -286,7 +286,7 @@ TEST_F(TraceEvidence, EveryRendererShowsIt) {
   const Report report = explained(data);
   TableStyle ascii;
   ascii.unicode = false;
-  const std::string where = where_text(*first(report).explanation);
+  const std::string where = where_text(*first_comparison(report).explanation);
   EXPECT_THAT(where, HasSubstr("forward -"));
   EXPECT_THAT(where, HasSubstr("(60 %), backward"));
   EXPECT_THAT(where, HasSubstr("(40 %); "));
@@ -354,20 +354,20 @@ TEST_F(TraceEvidence, SeveralRanksShowWhoWaitsForWhom) {
       "exposed communication per step: slow 500 us (5.00 %) on rank 1, which the others wait for, "
       "to "
       "2.00 ms (20.0 %) on rank 0; fast 1.00 ms (12.5 %) on rank 0 as on every rank";
-  EXPECT_EQ(ranks_text(first(report)), waits);
+  EXPECT_EQ(ranks_text(first_comparison(report)), waits);
   EXPECT_THAT(render_table(report, ascii), HasSubstr(waits));
   EXPECT_THAT(render_explain_table(report, {0, 0}, 10, ascii), HasSubstr(waits));
   EXPECT_THAT(render_explain_summary(report, {{0, 0}}, ascii), HasSubstr(waits));
   EXPECT_THAT(render_markdown(report), test::names("exposed communication", "slow 500 us"));
   EXPECT_THAT(render_html(report), test::names("exposed communication", "slow 500 us"));
-  Comparison noisy = first(report); // rank 0 waits longer in one round only
+  Comparison noisy = first_comparison(report); // rank 0 waits longer in one round only
   for (std::size_t i = 0; i < 10; ++i)
     noisy.a_ranks[0].traced->by_round[i] = i == 0 ? 15.5e6 : 0.5e6;
   EXPECT_THAT(ranks_text(noisy), test::names("500 us (5.00", "on rank 1", "2.00 ms (20.0"));
   const auto json = nlohmann::json::parse(render_json(report));
   EXPECT_NEAR(
       json["cells"][0]["comparisons"][0]["ranks"][1]["baseline"]["traced"]["exposed_ns"], 5e5, 1);
-  for (const StageDelta& stage : first(report).explanation->waterfall.stages)
+  for (const StageDelta& stage : first_comparison(report).explanation->waterfall.stages)
     if (stage.stage == Stage::ExposedComm) {
       EXPECT_NEAR(stage.delta_ns, -1e6, 1);
     }
@@ -475,5 +475,5 @@ TEST(ExplainText, MainComparisonIsTheClaimedOneElseTheLastLevel) {
   EXPECT_EQ(main_comparison(report, 0), 0u);
 }
 
-} // namespace
+} // namespace attribution_report_test
 } // namespace assay

@@ -7,7 +7,7 @@
 #include "tests/analysis/attribution/trace_builder.h"
 
 namespace assay {
-namespace {
+namespace attribution_tiling_test {
 
 using synthetic::kAutograd;
 using synthetic::kMicro;
@@ -317,5 +317,5 @@ TEST(TileDevice, AnyKernelsTileWithoutHolesOrOverlap) {
   }
 }
 
-} // namespace
+} // namespace attribution_tiling_test
 } // namespace assay

@@ -8,7 +8,7 @@
 #include "tests/analysis/attribution/trace_builder.h"
 
 namespace assay {
-namespace {
+namespace attribution_waterfall_test {
 
 using synthetic::kMicro;
 using synthetic::TraceBuilder;
@@ -209,5 +209,5 @@ TEST(Waterfall, StageIntervalsCoverAtTheirRate) {
   EXPECT_LE(covered, 588);
 }
 
-} // namespace
+} // namespace attribution_waterfall_test
 } // namespace assay

@@ -16,7 +16,7 @@
 #include "tests/names.h"
 
 namespace assay::test {
-namespace {
+namespace export_chrome_test {
 
 using nlohmann::json;
 using nlohmann::ordered_json;
@@ -409,5 +409,5 @@ TEST_F(ExportChrome, NamesTheFileThatCannotBeMadeOrRead) {
   EXPECT_THROW(export_chrome({dir_ / "text.sqlite"}, {}, dir_ / "t.json"), Failure);
 }
 
-} // namespace
+} // namespace export_chrome_test
 } // namespace assay::test

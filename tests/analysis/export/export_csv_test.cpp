@@ -12,7 +12,7 @@
 #include "tests/analysis/export/export_fixture.h"
 
 namespace assay::test {
-namespace {
+namespace export_csv_test {
 
 using testing::HasSubstr;
 
@@ -124,5 +124,5 @@ TEST(JsonText, EveryByteStringBecomesValidJson) {
   EXPECT_EQ(escape_json("\"\\\n"), "\\\"\\\\\\u000a");
 }
 
-} // namespace
+} // namespace export_csv_test
 } // namespace assay::test

@@ -6,7 +6,7 @@
 #include "tests/analysis/unpaired/two_runs.h"
 
 namespace assay {
-namespace {
+namespace unpaired_simulation_test {
 
 constexpr int kReplicates = 250;
 
@@ -56,5 +56,5 @@ TEST(TwoRunsSimulation, DriftRuinsTimesAndLeavesPairedEffects) {
   EXPECT_NEAR(drifted.effects, 0.956, margin(0.05));
 }
 
-} // namespace
+} // namespace unpaired_simulation_test
 } // namespace assay

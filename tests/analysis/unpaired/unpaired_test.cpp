@@ -11,7 +11,7 @@
 #include "tests/names.h"
 
 namespace assay {
-namespace {
+namespace unpaired_test {
 
 using test::compared;
 using test::run_of;
@@ -287,5 +287,5 @@ TEST(TwoRuns, JsonHasFiguresAndCells) {
   EXPECT_TRUE(to_json(report_of(first, second), "none")["cells"].empty());
 }
 
-} // namespace
+} // namespace unpaired_test
 } // namespace assay

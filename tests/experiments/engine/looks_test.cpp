@@ -9,7 +9,7 @@
 #include "tests/names.h"
 
 namespace assay {
-namespace {
+namespace looks_test {
 
 using namespace test;
 using testing::ElementsAre;
@@ -78,5 +78,5 @@ TEST_F(LooksTest, OtherCellsDoNotLook) {
   EXPECT_THAT(failure_of([&] { run("", options); }), test::names("nobody to judge"));
 }
 
-} // namespace
+} // namespace looks_test
 } // namespace assay

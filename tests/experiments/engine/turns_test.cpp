@@ -12,7 +12,7 @@
 #include "tests/names.h"
 
 namespace assay {
-namespace {
+namespace turns_test {
 
 using namespace test;
 using testing::Contains;
@@ -120,5 +120,5 @@ TEST_F(TurnsTest, AnOptimizationTakesTurnsOnRequestAndItsGatesDoNot) {
               launch.kind == LaunchKind::Parity);
 }
 
-} // namespace
+} // namespace turns_test
 } // namespace assay

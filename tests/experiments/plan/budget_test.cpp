@@ -9,7 +9,7 @@
 #include "core/statistics/statistics.h"
 
 namespace assay::cli {
-namespace {
+namespace budget_test {
 
 // A launch costs `start` seconds and a round .1; pairs scatter by `pair_sd` within launches, and
 // launches by `launch_sd`.
@@ -69,5 +69,5 @@ TEST(Budget, ATimeThatFitsNoPlanIsSaid) {
   EXPECT_TRUE(budget_json(none)["best"].is_null());
 }
 
-} // namespace
+} // namespace budget_test
 } // namespace assay::cli

@@ -12,7 +12,7 @@
 #include "tests/names.h"
 
 namespace assay::test {
-namespace {
+namespace calibration_matrix_test {
 
 using testing::UnorderedElementsAre;
 
@@ -79,5 +79,5 @@ TEST_F(CalibrationMatrixTest, ResultsThatNothingCanTrainAreRefused) {
               names("small", "`seed`"));
 }
 
-} // namespace
+} // namespace calibration_matrix_test
 } // namespace assay::test

@@ -9,7 +9,7 @@
 #include "tests/names.h"
 
 namespace assay {
-namespace {
+namespace defaults_test {
 
 using nlohmann::json;
 using testing::ElementsAre;
@@ -248,5 +248,5 @@ TEST(FastDefaults, EveryRowThatHasOneSwitchesOneKey) {
   EXPECT_THAT(keys, testing::UnorderedElementsAreArray(expected));
 }
 
-} // namespace
+} // namespace defaults_test
 } // namespace assay

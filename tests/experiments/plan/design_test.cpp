@@ -9,7 +9,7 @@
 #include "tests/names.h"
 
 namespace assay {
-namespace {
+namespace design_test {
 
 using testing::ElementsAre;
 using testing::Pair;
@@ -171,5 +171,5 @@ TEST_F(DesignPlanTest, VariantsThatDoNotFitTogetherAreRefused) {
               test::names("m.toml:9", "factorial", "8 variants", "memory"));
 }
 
-} // namespace
+} // namespace design_test
 } // namespace assay

@@ -8,7 +8,7 @@
 #include "tests/names.h"
 
 namespace assay {
-namespace {
+namespace loss_plan_test {
 
 using test::kHead;
 using test::PlanTest;
@@ -84,5 +84,5 @@ TEST_F(PlanTest, EstimatesTheTimeOfLossLaunches) {
   EXPECT_NEAR(*with.seconds - *without.seconds, 5 * (1.2 + 3 * (0.1 + 40 * 0.02)), 1e-9);
 }
 
-} // namespace
+} // namespace loss_plan_test
 } // namespace assay

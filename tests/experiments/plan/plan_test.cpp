@@ -14,7 +14,7 @@
 #include "tests/paths.h"
 
 namespace assay {
-namespace {
+namespace plan_test {
 
 using test::kHead;
 using test::PlanTest;
@@ -298,5 +298,5 @@ TEST_F(PlanTest, QuickstartPlans) {
   }
 }
 
-} // namespace
+} // namespace plan_test
 } // namespace assay

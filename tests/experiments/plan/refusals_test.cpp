@@ -6,7 +6,7 @@
 #include "tests/names.h"
 
 namespace assay {
-namespace {
+namespace refusals_test {
 
 using test::kHead;
 using testing::AllOf;
@@ -219,5 +219,5 @@ TEST_F(PlanRefusals, CellsThatMakeNoSense) {
               HasSubstr("'ddp_static_graph' and 'ddp_find_unused'"));
 }
 
-} // namespace
+} // namespace refusals_test
 } // namespace assay

@@ -11,7 +11,7 @@
 #include "tests/names.h"
 
 namespace assay {
-namespace {
+namespace variants_test {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
@@ -225,5 +225,5 @@ TEST(KeyVariants, NothingIsPromisedOfThem) {
   EXPECT_TRUE(equivalence_named("statistical"));
 }
 
-} // namespace
+} // namespace variants_test
 } // namespace assay

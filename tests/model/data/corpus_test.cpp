@@ -11,7 +11,7 @@
 #include "tests/model/data/data_fixture.h"
 
 namespace assay {
-namespace {
+namespace corpus_test {
 
 using CorpusTest = DataTest;
 
@@ -265,5 +265,5 @@ TEST_F(CorpusErrorTest, FileChangedDuringUse) {
                   {path("a.jsonl"), "was changed"});
 }
 
-} // namespace
+} // namespace corpus_test
 } // namespace assay

@@ -13,7 +13,7 @@
 #include "tests/model/data/data_fixture.h"
 
 namespace assay {
-namespace {
+namespace loader_test {
 
 using namespace std::chrono_literals;
 
@@ -299,5 +299,5 @@ TEST_F(LoaderTest, DestructionNeverHangs) {
   }
 }
 
-} // namespace
+} // namespace loader_test
 } // namespace assay

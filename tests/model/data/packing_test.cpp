@@ -10,7 +10,7 @@
 #include "tests/model/data/data_fixture.h"
 
 namespace assay {
-namespace {
+namespace packing_test {
 
 using Documents = std::vector<std::vector<std::int32_t>>; // ids with the end of document
 
@@ -154,5 +154,5 @@ TEST(Shuffle, OrderIsPinned) {
             (std::vector<std::uint64_t>{4, 2, 0, 5, 6, 1, 7, 3}));
 }
 
-} // namespace
+} // namespace packing_test
 } // namespace assay

@@ -11,7 +11,7 @@
 #include "tests/model/data/data_fixture.h"
 
 namespace assay {
-namespace {
+namespace spread_test {
 
 class SpreadTest : public DataTest {
 protected:
@@ -85,5 +85,5 @@ TEST_F(SpreadTest, TheIntervalOfAFewBatchesContainsTheMeanOfAll) {
   EXPECT_LE(first, 30) << "the first batches are a few documents, which is why none begins there";
 }
 
-} // namespace
+} // namespace spread_test
 } // namespace assay

@@ -9,7 +9,7 @@
 #include "tests/model/data/data_fixture.h"
 
 namespace assay {
-namespace {
+namespace tokenizer_test {
 
 using TokenizerTest = DataTest;
 
@@ -124,5 +124,5 @@ TEST_F(TokenizerTest, OpenErrors) {
   }
 }
 
-} // namespace
+} // namespace tokenizer_test
 } // namespace assay

@@ -9,7 +9,7 @@
 #include "tests/model/model_fixture.h"
 
 namespace assay {
-namespace {
+namespace gpt_family_test {
 
 using namespace testing_model;
 
@@ -272,5 +272,5 @@ INSTANTIATE_TEST_SUITE_P(All, GptLevel, testing::ValuesIn(gpt_row_levels()), [](
   return at.param.row->name + "_" + at.param.level->name;
 });
 
-} // namespace
+} // namespace gpt_family_test
 } // namespace assay

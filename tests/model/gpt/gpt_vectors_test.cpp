@@ -4,7 +4,7 @@
 #include "tests/model/gpt/gpt_fixture.h"
 
 namespace assay {
-namespace {
+namespace gpt_vectors_test {
 
 using namespace testing_model;
 
@@ -72,5 +72,5 @@ TEST(GptVectors, AllFusedFormsTogetherAreThoseOfPyTorch) {
   expect_vectors(config, Attention::Packed);
 }
 
-} // namespace
+} // namespace gpt_vectors_test
 } // namespace assay

@@ -16,7 +16,7 @@
 #include "tests/model/model_fixture.h"
 
 namespace assay {
-namespace {
+namespace joined_attention_test {
 
 using testing::HasSubstr;
 using testing_model::cut;
@@ -138,5 +138,5 @@ TEST(JoinedAttention, GptRefusesByNameWhatAChoiceCannotRunWith) {
   EXPECT_EQ(refusal(MlaAttention::Efficient, odd), "");
 }
 
-} // namespace
+} // namespace joined_attention_test
 } // namespace assay

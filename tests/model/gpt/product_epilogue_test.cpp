@@ -16,7 +16,7 @@
 #include "tests/model/gpt/gpt_fixture.h"
 
 namespace assay {
-namespace {
+namespace product_epilogue_test {
 
 using testing::HasSubstr;
 using testing_model::small_config_for;
@@ -167,5 +167,5 @@ TEST(ProductEpilogue, ALevelIsRefusedByName) {
   EXPECT_EQ(refusal("gelu_bias", [](TrainConfig& c) { c.weights16 = Weights16::Cast; }), "");
 }
 
-} // namespace
+} // namespace product_epilogue_test
 } // namespace assay

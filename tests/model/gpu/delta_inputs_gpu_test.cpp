@@ -8,7 +8,7 @@
 #include "tests/model/delta_inputs_fixture.h"
 
 namespace assay {
-namespace {
+namespace delta_inputs_gpu_test {
 
 using namespace testing_model;
 using Tensors = std::vector<at::Tensor>;
@@ -96,5 +96,5 @@ INSTANTIATE_TEST_SUITE_P(Cases,
                                          Case{{0, 2048, 2100, 4096}, 12, 64},
                                          Case{{0, 7, 25000}, 2, 64}));
 
-} // namespace
+} // namespace delta_inputs_gpu_test
 } // namespace assay

@@ -10,7 +10,7 @@
 #include "tests/model/model_fixture.h"
 
 namespace assay {
-namespace {
+namespace delta_rule_gpu_test {
 
 struct Case {
   std::vector<std::int32_t> cu;
@@ -163,5 +163,5 @@ TEST(DeltaRuleGpuSegments, ALaterTokenChangesNoBitOfAnEarlierOutput) {
   }
 }
 
-} // namespace
+} // namespace delta_rule_gpu_test
 } // namespace assay

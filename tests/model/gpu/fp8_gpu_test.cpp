@@ -22,7 +22,7 @@
 #include "tests/model/model_fixture.h"
 
 namespace assay {
-namespace {
+namespace fp8_gpu_test {
 
 using testing_model::expect_no_wait;
 using testing_model::ragged_batches;
@@ -287,5 +287,5 @@ TEST_F(Fp8Gpu, AStepDoesNotWaitForTheDevice) {
   expect_no_wait(config, ragged_batches(config, 1));
 }
 
-} // namespace
+} // namespace fp8_gpu_test
 } // namespace assay

@@ -11,7 +11,7 @@
 #include "tests/model/model_fixture.h"
 
 namespace assay {
-namespace {
+namespace gpt_gpu_test {
 
 using namespace testing_model;
 
@@ -131,5 +131,5 @@ TEST_F(GptGpu, TheStepIsOneGraph) {
     for (const Epilogue epilogue : kEpilogues) expect_one_graph(fastest(path, epilogue));
 }
 
-} // namespace
+} // namespace gpt_gpu_test
 } // namespace assay

@@ -10,7 +10,7 @@
 #include "tests/model/latent_inputs_fixture.h"
 
 namespace assay {
-namespace {
+namespace latent_inputs_gpu_test {
 
 using namespace testing_model;
 using Tensors = std::vector<at::Tensor>;
@@ -177,5 +177,5 @@ TEST_F(LatentOwnershipGpu, ModelsOfTwoPresetsPassTheGatesInBf16) {
   }
 }
 
-} // namespace
+} // namespace latent_inputs_gpu_test
 } // namespace assay

@@ -17,7 +17,7 @@
 #include "model/training/peak_memory.h"
 
 namespace assay {
-namespace {
+namespace loss_head_gpu_test {
 
 struct Case {
   std::int64_t tokens, width, vocab, mib;
@@ -134,5 +134,5 @@ TEST(LossHeadMemory, NothingWaitsForTheDevice) {
   c10::cuda::device_synchronize();
 }
 
-} // namespace
+} // namespace loss_head_gpu_test
 } // namespace assay

@@ -18,7 +18,7 @@
 #include "tests/model/model_fixture.h"
 
 namespace assay {
-namespace {
+namespace mla_attention_gpu_test {
 
 using testing_model::AttentionGpu, testing_model::Cu, testing_model::Tensors;
 using testing_model::cut, testing_model::plain_attention, testing_model::segments;
@@ -239,5 +239,5 @@ TEST_F(MlaAttentionGpu, MoreThan256DocumentsFallBackAndSayIt) {
   EXPECT_EQ(seen.counters.count("kernel/flash_varlen"), 1U);
 }
 
-} // namespace
+} // namespace mla_attention_gpu_test
 } // namespace assay

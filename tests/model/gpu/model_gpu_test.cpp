@@ -22,7 +22,7 @@
 #include "tests/model/nsa/nsa_fixture.h"
 
 namespace assay {
-namespace {
+namespace model_gpu_test {
 
 using testing_model::expect_no_wait;
 using testing_model::ragged_batches;
@@ -226,5 +226,5 @@ TEST_F(Gpu, PeaksAreMeasured) {
   EXPECT_EQ(global_state_hash(), state) << "measuring draws no random numbers";
 }
 
-} // namespace
+} // namespace model_gpu_test
 } // namespace assay

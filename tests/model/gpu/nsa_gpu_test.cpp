@@ -17,7 +17,7 @@
 #include "tests/model/nsa/selection_fixture.h"
 
 namespace assay {
-namespace {
+namespace nsa_gpu_test {
 
 using testing_model::document_starts;
 using testing_model::make_blocks;
@@ -297,5 +297,5 @@ TEST_F(NsaGpu, TheWindowInSixteenBitsEqualsFp32) {
     EXPECT_LE(relative_rms(actual[i], expected[i]), 1e-2) << i;
 }
 
-} // namespace
+} // namespace nsa_gpu_test
 } // namespace assay

@@ -12,7 +12,7 @@
 #include "tests/model/nsa/nsa_inputs_fixture.h"
 
 namespace assay {
-namespace {
+namespace nsa_inputs_gpu_test {
 
 using namespace testing_model;
 using Tensors = std::vector<at::Tensor>;
@@ -195,5 +195,5 @@ TEST_F(NsaModelsGpu, ModelsOfTwoPresetsPassTheGatesInBf16) {
   }
 }
 
-} // namespace
+} // namespace nsa_inputs_gpu_test
 } // namespace assay

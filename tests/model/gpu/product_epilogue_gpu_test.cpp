@@ -18,7 +18,7 @@
 #include "tests/model/model_fixture.h"
 
 namespace assay {
-namespace {
+namespace product_epilogue_gpu_test {
 
 using Tensors = std::vector<at::Tensor>;
 
@@ -247,5 +247,5 @@ TEST_F(ProductEpilogueGpu, TheModelRunsEachLevel) {
   }
 }
 
-} // namespace
+} // namespace product_epilogue_gpu_test
 } // namespace assay

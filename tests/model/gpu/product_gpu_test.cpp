@@ -11,7 +11,7 @@
 #include "model/gates/gates.h"
 
 namespace assay {
-namespace {
+namespace product_gpu_test {
 
 at::TensorOptions on_gpu(at::ScalarType type) {
   return at::TensorOptions().device(at::kCUDA).dtype(type);
@@ -89,5 +89,5 @@ TEST_F(ProductGpu, TimedRunsInsideACapture) {
   EXPECT_LT(relative_rms(y, exact(x, w.t())), 4e-3);
 }
 
-} // namespace
+} // namespace product_gpu_test
 } // namespace assay

@@ -17,7 +17,7 @@
 #include "model/layers/swiglu.h"
 
 namespace assay {
-namespace {
+namespace rowwise_gpu_test {
 
 using Tensors = std::vector<at::Tensor>;
 using Function = std::function<Tensors(const Tensors&)>;
@@ -258,5 +258,5 @@ TEST(RowwiseGpu, ColumnSumReadsItsBytesAtTheSpeedOfACopy) {
   }
 }
 
-} // namespace
+} // namespace rowwise_gpu_test
 } // namespace assay

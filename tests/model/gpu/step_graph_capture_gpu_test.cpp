@@ -20,7 +20,7 @@
 #include "tests/model/gpu/step_graph_gpu.h"
 
 namespace assay {
-namespace {
+namespace step_graph_capture_gpu_test {
 
 using testing_model::batch_of;
 using testing_model::batches_of;
@@ -233,5 +233,5 @@ TEST_F(StepGraphGpu, AReplayDoesNotWaitForTheDevice) {
   c10::cuda::device_synchronize();
 }
 
-} // namespace
+} // namespace step_graph_capture_gpu_test
 } // namespace assay

@@ -11,7 +11,7 @@
 #include "tests/model/gpu/step_graph_gpu.h"
 
 namespace assay {
-namespace {
+namespace step_graph_gpu_test {
 
 using testing_model::batches_of;
 using testing_model::expect_same_bits;
@@ -225,5 +225,5 @@ TEST_F(StepGraphGpu, SeveralVariantsInOneProcess) {
                    a_expected);
 }
 
-} // namespace
+} // namespace step_graph_gpu_test
 } // namespace assay

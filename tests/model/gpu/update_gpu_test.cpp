@@ -21,7 +21,7 @@
 #include "tests/model/model_fixture.h"
 
 namespace assay {
-namespace {
+namespace update_gpu_test {
 
 using testing_model::ragged_batches;
 using testing_model::small_config;
@@ -321,5 +321,5 @@ TEST_F(UpdateGpu, CopiesAreTheWeightsInUse) {
       }
 }
 
-} // namespace
+} // namespace update_gpu_test
 } // namespace assay

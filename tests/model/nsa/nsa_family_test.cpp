@@ -13,7 +13,7 @@
 #include "tests/model/model_fixture.h"
 
 namespace assay {
-namespace {
+namespace nsa_family_test {
 
 using testing_model::ragged_batch;
 using testing_model::small_nsa;
@@ -213,5 +213,5 @@ TEST(Nsa, ShortDocumentsAttendDensely) {
   EXPECT_LE(relative_rms(a.logits(batch), b.logits(batch)), 1e-5);
 }
 
-} // namespace
+} // namespace nsa_family_test
 } // namespace assay

@@ -7,7 +7,7 @@
 #include "tests/model/nsa/nsa_inputs_fixture.h"
 
 namespace assay {
-namespace {
+namespace nsa_inputs_test {
 
 using namespace testing_model;
 using Tensors = std::vector<at::Tensor>;
@@ -52,5 +52,5 @@ TEST(NsaFusedInputs, KeepTheTypeOfTheProduct) {
   EXPECT_LE(relative_rms(half, exact), 0.2); // a near choice of blocks may turn
 }
 
-} // namespace
+} // namespace nsa_inputs_test
 } // namespace assay

@@ -6,7 +6,7 @@
 #include "tests/model/nsa/selection_fixture.h"
 
 namespace assay {
-namespace {
+namespace nsa_ranges_test {
 
 using testing_model::make_blocks;
 using testing_model::plain_positions;
@@ -104,5 +104,5 @@ TEST(NsaRangesForms, RefuseOtherShapesAndTypes) {
   }
 }
 
-} // namespace
+} // namespace nsa_ranges_test
 } // namespace assay

@@ -11,7 +11,7 @@
 #include "tests/model/nsa/nsa_fixture.h"
 
 namespace assay {
-namespace {
+namespace nsa_test {
 
 using testing_model::kNsaGroups;
 using testing_model::nsa_loop;
@@ -350,5 +350,5 @@ TEST(Nsa, KeysOfTheCostModelAreThoseThatAreRead) {
   }
 }
 
-} // namespace
+} // namespace nsa_test
 } // namespace assay

@@ -12,7 +12,7 @@
 #include "tests/model/nsa/selection_fixture.h"
 
 namespace assay {
-namespace {
+namespace selected_attention_test {
 
 using testing_model::document_starts;
 using testing_model::make_blocks;
@@ -206,5 +206,5 @@ TEST(SelectedAttention, RefusesWhatDoesNotFit) {
   EXPECT_THROW((void)run(in.q, wrong), Failure);
 }
 
-} // namespace
+} // namespace selected_attention_test
 } // namespace assay

@@ -15,7 +15,7 @@
 #include "tests/scratch.h"
 
 namespace assay {
-namespace {
+namespace cuda_graph_test {
 
 constexpr int kNodes = 400, kVisits = 5;
 
@@ -74,5 +74,5 @@ TEST(CudaGraph, EveryNodeOfEveryReplayIsRecorded) {
   EXPECT_EQ(first_nodes.size(), 1u); // the same graph each time
 }
 
-} // namespace
+} // namespace cuda_graph_test
 } // namespace assay
