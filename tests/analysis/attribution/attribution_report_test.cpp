@@ -255,16 +255,17 @@ TEST_F(TraceEvidence, AFailedAuditChecksNoClaimAndSaysSo) {
 
 TEST_F(TraceEvidence, SaysWhyThereIsNoExplanation) {
   LedgerData data = ledger("");
-  EXPECT_THAT(first(explained(data)).no_explanation, HasSubstr("traced launch"));
+  EXPECT_THAT(first_comparison(explained(data)).no_explanation, HasSubstr("traced launch"));
   std::ofstream(path("slow")) << "this is no database, only some text that is long enough";
-  EXPECT_THAT(first(explained(data)).no_explanation, HasSubstr("traces/77.0.slow.sqlite"));
+  EXPECT_THAT(first_comparison(explained(data)).no_explanation,
+              HasSubstr("traces/77.0.slow.sqlite"));
   data.launches.back().state = LaunchState::Failed;
   data.launches.back().reason = "no CUPTI";
-  EXPECT_THAT(first(explained(data)).no_explanation, HasSubstr("no CUPTI"));
+  EXPECT_THAT(first_comparison(explained(data)).no_explanation, HasSubstr("no CUPTI"));
   data.launches.pop_back();
-  EXPECT_THAT(first(explained(data)).no_explanation, HasSubstr("`assay status`"));
+  EXPECT_THAT(first_comparison(explained(data)).no_explanation, HasSubstr("`assay status`"));
   data.cells[0].traced_rounds = 0;
-  EXPECT_THAT(first(explained(data)).no_explanation, HasSubstr("[trace] rounds"));
+  EXPECT_THAT(first_comparison(explained(data)).no_explanation, HasSubstr("[trace] rounds"));
 }
 
 TEST_F(TraceEvidence, TheLatestCompleteTracedLaunchCounts) {
@@ -274,10 +275,10 @@ TEST_F(TraceEvidence, TheLatestCompleteTracedLaunchCounts) {
   later.id = 78;
   later.state = LaunchState::Failed;
   data.launches.push_back(later);
-  EXPECT_TRUE(first(explained(data)).explanation);
+  EXPECT_TRUE(first_comparison(explained(data)).explanation);
   data.launches.back().state = LaunchState::Complete; // its files are missing
-  EXPECT_FALSE(first(explained(data)).explanation);
-  EXPECT_THAT(first(explained(data)).no_explanation, HasSubstr("traced launch"));
+  EXPECT_FALSE(first_comparison(explained(data)).explanation);
+  EXPECT_THAT(first_comparison(explained(data)).no_explanation, HasSubstr("traced launch"));
 }
 
 TEST_F(TraceEvidence, EveryRendererShowsIt) {
@@ -327,7 +328,7 @@ TEST_F(TraceEvidence, SeveralRanksShowWhoWaitsForWhom) {
           data.metrics.push_back({launch.id, variants.at(name), path, "ns", value, ""});
   };
   tell(10e6, 10.05e6); // within 1 %
-  EXPECT_EQ(ranks_text(first(judge_results(data))),
+  EXPECT_EQ(ranks_text(first_comparison(judge_results(data))),
             "slowest rank by its own clock: slow (all alike, 10.1 ms); fast (all alike, 10.1 ms)");
   tell(10e6, 12e6);
   TableStyle ascii;
@@ -336,13 +337,13 @@ TEST_F(TraceEvidence, SeveralRanksShowWhoWaitsForWhom) {
   const std::string clock =
       "slowest rank by its own clock: slow rank 1 (12.0 ms; rank 0: 10.0 ms); fast "
       "rank 1 (12.0 ms; rank 0: 10.0 ms)";
-  EXPECT_EQ(ranks_text(first(judge_results(data))), clock);
+  EXPECT_EQ(ranks_text(first_comparison(judge_results(data))), clock);
   EXPECT_THAT(render_table(judge_results(data), ascii), HasSubstr(clock));
 
   const std::int64_t ms = 1'000'000;
   write_trace(path("slow"), "slow", 4 * ms, 6 * ms, true, 2 * ms);
   write_trace(path("fast"), "fast", 4 * ms, 4 * ms, true, ms);
-  EXPECT_EQ(ranks_text(first(explained(data))),
+  EXPECT_EQ(ranks_text(first_comparison(explained(data))),
             clock + "; exposed communication is unknown: no usable trace of rank 1");
   const auto other = [&](const char* name) {
     return (directory_ / trace_file_name(77, 1, name)).string();
