@@ -42,14 +42,15 @@ struct StepGraphs::Entry {
 
 namespace {
 
-// Documents of every micro-batch that a new graph has room for. Nothing: too many. 0: rows,
-// whatever they contain.
-std::optional<std::int64_t> room_for(const std::vector<Batch>& micro_batches, Attention path) {
+// Documents of every micro-batch that a new graph has room for: those of these batches, and of the
+// `expected` ones. Nothing: too many. 0: rows, whatever they contain.
+std::optional<std::int64_t>
+room_for(const std::vector<Batch>& micro_batches, Attention path, std::int64_t expected) {
   if (path != Attention::Varlen) return 0;
   std::int64_t most = 0;
-  for (const Batch& batch : micro_batches)
-    most = std::max(most, static_cast<std::int64_t>(batch.documents.cu_host.size()) - 1);
-  return graph_room(most);
+  for (const Batch& batch : micro_batches) most = std::max(most, batch.documents.count());
+  const std::optional<std::int64_t> room = graph_room(most);
+  return room ? std::max(room, document_room(expected)) : room;
 }
 
 void require_valid_capture() {
@@ -85,7 +86,7 @@ bool StepGraphs::moved(const Entry& entry) const {
 StepGraphs::Entry* StepGraphs::entry_for(const std::vector<Batch>& micro_batches) {
   for (const std::unique_ptr<Entry>& entry : entries_)
     if (entry->fits(micro_batches)) return entry.get();
-  const std::optional<std::int64_t> room = room_for(micro_batches, path_);
+  const std::optional<std::int64_t> room = room_for(micro_batches, path_, expected_documents_);
   const bool taken = std::any_of(entries_.begin(), entries_.end(), [&](const auto& entry) {
     return room && entry->documents == *room;
   });

@@ -46,6 +46,8 @@ public:
   StepGraphs(const TrainConfig& config, std::vector<at::Tensor> fixed, Body body);
   ~StepGraphs();
 
+  // Graphs made from here on have room for batches of so many documents, as far as a graph has.
+  void expect_documents(std::int64_t of_a_batch) { expected_documents_ = of_a_batch; }
   // One step. Counts "graph/replay", or "graph/warm_up_step" or "graph/eager_step" where none runs,
   // and "graph/recapture".
   StepOutputs step(const std::vector<Batch>& micro_batches);
@@ -63,6 +65,7 @@ private:
   std::vector<const void*> addresses() const;
 
   Attention path_;
+  std::int64_t expected_documents_ = 0;
   std::vector<at::Tensor> fixed_;
   Body body_;
   GraphCounts counts_;

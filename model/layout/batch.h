@@ -25,6 +25,8 @@ struct Segments {
   std::shared_ptr<const NsaLayout> sparse;
   at::Tensor positions;   // int64 [T], from 0 in each segment
   at::Tensor causal_mask; // fp32 [L, L], 0 and -inf, where all segments have one length L
+
+  std::int64_t count() const { return static_cast<std::int64_t>(cu_host.size()) - 1; }
 };
 
 struct Batch {

@@ -27,10 +27,6 @@ std::shared_ptr<ChunkLayout> slim(const ChunkLayout& layout) {
   return result;
 }
 
-std::int64_t segment_count(const Segments& segments) {
-  return static_cast<std::int64_t>(segments.cu_host.size()) - 1;
-}
-
 } // namespace
 
 void fill_buffer(const at::Tensor& to, const at::Tensor& from, std::int64_t rest) {
@@ -83,7 +79,7 @@ bool StaticBatch::same_tokens(const Batch& batch) const {
 bool StaticBatch::fits(const Batch& batch) const {
   if (!same_tokens(batch)) return false;
   if (!varlen_) return batch.rows.cu_host == batch_.rows.cu_host;
-  return segment_count(batch.documents) <= documents_ &&
+  return batch.documents.count() <= documents_ &&
          batch.documents.max_len <= batch_.documents.max_len;
 }
 

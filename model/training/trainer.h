@@ -68,6 +68,10 @@ public:
   // Steps after which one shows all that later ones do; with step_graph = on the next is the
   // capture.
   std::int64_t warm_up_steps() const { return graphs_ ? StepGraphs::kWarmUpSteps : 1; }
+  // Of batches to come: a graph with room for them all is captured once. Nothing without graphs.
+  void expect_documents(std::int64_t of_a_batch) {
+    if (graphs_) graphs_->expect_documents(of_a_batch);
+  }
   // Of step_graph = on; null: no graphs.
   const GraphCounts* graph_counts() const { return graphs_ ? &graphs_->counts() : nullptr; }
   // Of each captured graph: which spans its nodes belong to.

@@ -31,6 +31,7 @@ using nlohmann::json;
 
 constexpr std::size_t kFewestProbes = 4, kMostProbes = 40; // visits of a probe
 constexpr std::chrono::seconds kProbeTime{3};
+constexpr int kBatchesAhead = 64; // a launch of 4 rounds of 4 steps and its warm-up draw about 40
 constexpr int kEvaluationWarmSteps =
     8; // train steps before evaluations are timed: the EMA leaves the weights
 
@@ -54,6 +55,14 @@ std::vector<std::size_t> asked_order(const json& message, std::size_t count) {
   if (sorted != in_order(count))
     bad_input("build_order has to name each of {} variants once", count);
   return order;
+}
+
+// Of the first training batches, in the fullest.
+std::int64_t most_documents(const DataSource& source, const TrainConfig& config) {
+  DataStream data(source, config, Split::Train);
+  std::int64_t most = 0;
+  for (int i = 0; i < kBatchesAhead; ++i) most = std::max(most, data.next().documents.count());
+  return most;
 }
 
 VisitRow visit_row(std::size_t position, const VisitResult& visit, const Covariates& covariates) {
@@ -115,6 +124,20 @@ Launch::Launch(const json& message,
   build_replicas();
 }
 
+// A graph of the step gets room for all batches of the launch, because one that needs another graph
+// runs steps without any.
+std::unique_ptr<Trainer> Launch::make_trainer(std::size_t variant) {
+  const TrainConfig& config = variants_[variant].config;
+  auto trainer = std::make_unique<Trainer>(config, group());
+  if (config.step_graph == StepGraph::On && config.attention == Attention::Varlen) {
+    const auto [known, first] =
+        documents_ahead_.try_emplace(train_data_.size() == 1 ? 0 : variant, std::int64_t{0});
+    if (first) known->second = most_documents(source_, config);
+    trainer->expect_documents(known->second);
+  }
+  return trainer;
+}
+
 void Launch::build_replicas() {
   const auto start = std::chrono::steady_clock::now();
   replicas_.resize(variants_.size());
@@ -124,7 +147,7 @@ void Launch::build_replicas() {
     for (const std::size_t i : build_order_) {
       guard_memory(i, variants_[i].name, [&] {
         const std::int64_t before = current_bytes(variants_[i].config.device);
-        replicas_[i].trainer = std::make_unique<Trainer>(variants_[i].config, group());
+        replicas_[i].trainer = make_trainer(i);
         replicas_[i].bytes = current_bytes(variants_[i].config.device) - before;
       });
     }

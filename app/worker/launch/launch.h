@@ -62,6 +62,7 @@ private:
   void start_tracer(const nlohmann::json& trace);
   void describe_graphs();
   void build_replicas();
+  std::unique_ptr<Trainer> make_trainer(std::size_t variant);
   void warm_evaluation_replicas();
   // The streams that a variant's steps draw from: with unit "token" its own, for a step takes other
   // batches; else that of all.
@@ -103,6 +104,7 @@ private:
   std::uint64_t seed_ = 0;
   std::unique_ptr<DataStream> held_out_data_;
   std::vector<std::unique_ptr<DataStream>> train_data_; // one, or one a variant
+  std::map<std::size_t, std::int64_t> documents_ahead_; // by stream, of its fullest batch
   std::vector<Replica> replicas_;
   std::vector<std::size_t> build_order_;
   double build_seconds_ = 0;

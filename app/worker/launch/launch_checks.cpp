@@ -114,15 +114,15 @@ json Launch::memory() {
       guard_memory(i, spec.name, [&] {
         PeakMemory peak(
             spec.config.device); // counts from here on, so the replica is built after it
-        Trainer trainer(spec.config, group());
-        for (std::int64_t step = 0; step < trainer.warm_up_steps(); ++step)
-          (void)trainer.step(first[i]);
-        (void)run_visit(trainer, unit_ == "evaluation", units[i], 0);
+        const std::unique_ptr<Trainer> trainer = make_trainer(i);
+        for (std::int64_t step = 0; step < trainer->warm_up_steps(); ++step)
+          (void)trainer->step(first[i]);
+        (void)run_visit(*trainer, unit_ == "evaluation", units[i], 0);
         peak.restart();
-        (void)run_visit(trainer, unit_ == "evaluation", units[i], 0);
+        (void)run_visit(*trainer, unit_ == "evaluation", units[i], 0);
         if (!counted) return;
         // A replay allocates nothing: it writes to the graphs' own memory.
-        const std::int64_t graphs = trainer.graph_counts() ? graph_pool_bytes() : 0;
+        const std::int64_t graphs = trainer->graph_counts() ? graph_pool_bytes() : 0;
         metrics.push_back(metric_json(
             i, "memory/peak_bytes", "bytes", static_cast<double>(peak.peak_bytes() + graphs)));
         metrics.push_back(

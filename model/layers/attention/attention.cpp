@@ -37,7 +37,7 @@ at::Tensor dense_mask_attention(const at::Tensor& q,
                                 const Segments& rows,
                                 double scale) {
   const std::int64_t heads = q.size(1), width = q.size(2);
-  const auto count_rows = static_cast<std::int64_t>(rows.cu_host.size()) - 1;
+  const std::int64_t count_rows = rows.count();
   const auto as_rows = [&](const at::Tensor& x) {
     return x.reshape({count_rows, -1, heads, width}).transpose(1, 2); // [B, H, L, D]
   };

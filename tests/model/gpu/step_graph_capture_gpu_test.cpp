@@ -146,6 +146,20 @@ TEST_F(StepGraphGpu, AGraphForEverySizeOfDocuments) {
   EXPECT_EQ(graph.graph_counts()->eager_steps, 0);
 }
 
+// 86 documents need another graph than 7, unless so many are expected.
+TEST_F(StepGraphGpu, OneGraphForTheDocumentsThatAreExpected) {
+  const TrainConfig off = fused_config("GG", Attention::Varlen);
+  std::vector<Batch> batches = batches_of(off, kWarmUp + 1);
+  batches.push_back(batch_of(off, 50, 3));
+  const Trained eager = train(off, batches);
+  Trainer graph(with_graph(off));
+  graph.expect_documents(86);
+  expect_same_bits(train(graph, batches), eager);
+  EXPECT_EQ(graph.graph_counts()->warm_up_steps, kWarmUp);
+  EXPECT_EQ(graph.graph_counts()->replays, 2);
+  EXPECT_EQ(graph.graph_counts()->eager_steps, 0);
+}
+
 TEST_F(StepGraphGpu, ReplaysNeitherAllocateNorKeepMemory) {
   const TrainConfig on = with_graph(fused_config("GGM", Attention::Varlen));
   const std::vector<Batch> batches = batches_of(on, 16);
