@@ -60,11 +60,12 @@ std::vector<std::string> values_of(const json& needed) {
   return values;
 }
 
-std::vector<Unmet> unmet(const ClaimRow& claim, const CellRow& cell, const std::string& gpu) {
+std::vector<Unmet>
+unmet(const ClaimRow& claim, const std::string& config_json, const std::string& gpu) {
   if (claim.requires_json.empty()) return {};
   const json needs = json::parse(claim.requires_json, nullptr, false);
   if (!needs.is_object()) return {{"the claim's conditions cannot be read", {}}};
-  const json config = stored_config(cell.config_json);
+  const json config = stored_config(config_json);
   const bool not_run = gpu.empty() && config.value("device", "") == "cuda";
   std::vector<Unmet> result;
   const auto add = [&](const std::string& key, const json& needed, std::string reason) {
@@ -211,9 +212,11 @@ bool applies(const ClaimResult& result) {
   return result.state != ClaimState::NotTested && result.state != ClaimState::ConditionsNotMet;
 }
 
-std::string unmet_conditions(const ClaimRow& claim, const CellRow& cell, const std::string& gpu) {
+std::string unmet_conditions(const ClaimRow& claim,
+                             const std::string& config_json,
+                             const std::string& gpu) {
   std::string text;
-  for (const Unmet& condition : unmet(claim, cell, gpu))
+  for (const Unmet& condition : unmet(claim, config_json, gpu))
     text += (text.empty() ? "" : "; ") + condition.reason;
   return text;
 }
@@ -270,9 +273,9 @@ KeyClaimFit key_claim_fit(const LedgerData& plan, const ClaimRow& claim) {
 }
 
 std::vector<ClaimNeed>
-unmet_needs(const ClaimRow& claim, const CellRow& cell, const std::string& gpu) {
+unmet_needs(const ClaimRow& claim, const std::string& config_json, const std::string& gpu) {
   std::vector<ClaimNeed> needs;
-  for (Unmet& condition : unmet(claim, cell, gpu))
+  for (Unmet& condition : unmet(claim, config_json, gpu))
     if (!condition.need.key.empty()) needs.push_back(std::move(condition.need));
   return needs;
 }

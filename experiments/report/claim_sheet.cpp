@@ -79,11 +79,11 @@ std::vector<std::string> changed_keys(const ClaimRow& then, const ClaimRow& now)
 // Another comparison, another measure, or a cell that no longer meets the conditions.
 bool is_superseded(const std::vector<std::string>& changed,
                    const ClaimRow& now,
-                   const CellRow& cell,
+                   const std::string& config_json,
                    const std::string& gpu) {
   return std::any_of(changed.begin(), changed.end(), [&](const std::string& key) {
     const bool other = key == "optimization" || key == "from" || key == "to" || key == "metric";
-    return other || (key == "requires" && !unmet_conditions(now, cell, gpu).empty());
+    return other || (key == "requires" && !unmet_conditions(now, config_json, gpu).empty());
   });
 }
 
@@ -269,15 +269,18 @@ std::vector<SheetEntry> claim_sheet(const std::vector<ClaimRow>& known,
     for (const ClaimResult& result : source.report.claims) {
       SheetEntry& entry = entry_of(sheet, result.claim);
       if (!result.cell) continue;
-      const CellRow& cell = source.report.cells[*result.cell].cell;
+      const CellReport& cell = source.report.cells[*result.cell];
+      const std::string& name = cell.cell.name;
       SheetResult row{result,
                       source.directory,
-                      cell.name,
-                      machine_of(source.report, cell.name),
+                      name,
+                      machine_of(source.report, name),
                       changed_keys(result.claim, entry.claim),
                       false};
-      row.superseded =
-          is_superseded(row.changed, entry.claim, cell, board_of(source.report, cell.name));
+      row.superseded = is_superseded(row.changed,
+                                     entry.claim,
+                                     cell.comparisons[*result.comparison].a_config_json,
+                                     board_of(source.report, name));
       entry.results.push_back(std::move(row));
     }
   for (SheetEntry& entry : sheet) entry.untested = why_untested(entry, sources);

@@ -174,6 +174,20 @@ TEST_F(ModelClaims, ALossThatStays) {
   EXPECT_EQ(claimed_text(stays.claim), "98 % or more of an untrained model's loss");
 }
 
+// Of a design's later steps the baseline is another than the cell's.
+TEST_F(ModelClaims, ConditionsAreThoseOfTheBaseline) {
+  ClaimRow claim = synthetic::step_time_claim(0.05, 0.15);
+  claim.requires_json = R"({"attention":"varlen"})";
+  data_.claims = {claim};
+  for (VariantRow& variant : data_.variants)
+    if (variant.role == Role::Reference) variant.config_json = R"({"attention":"varlen"})";
+  EXPECT_NE(judge_results(data_).claims.at(0).state, ClaimState::ConditionsNotMet);
+  for (VariantRow& variant : data_.variants) variant.config_json = R"({"attention":"packed"})";
+  const ClaimResult other = judge_results(data_).claims.at(0);
+  EXPECT_EQ(other.state, ClaimState::ConditionsNotMet);
+  EXPECT_EQ(other.reason.text, "attention is packed, the claim needs varlen");
+}
+
 TEST_F(ModelClaims, ASettingIsNeverJudged) {
   for (const double effect : {0.9, 1.0, 1.1}) {
     for (VisitRow& visit : data_.visits)
@@ -189,28 +203,29 @@ TEST(ClaimConditions, NamesWhatIsUnmet) {
   ClaimRow claim;
   CellRow cell;
   cell.config_json = R"({"device":"cpu","precision":"fp32","seq_len":512})";
-  EXPECT_EQ(unmet_conditions(claim, cell, ""), "");
+  EXPECT_EQ(unmet_conditions(claim, cell.config_json, ""), "");
   claim.requires_json = R"({"device":"cuda","precision":["bf16","fp16"]})";
-  EXPECT_EQ(unmet_conditions(claim, cell, ""),
+  EXPECT_EQ(unmet_conditions(claim, cell.config_json, ""),
             "device is cpu, the claim needs cuda; precision is fp32, the claim needs "
             "bf16 or fp16");
   claim.requires_json = R"({"precision":["fp32"],"seq_len":{"min":512,"max":1024},"device":"cpu"})";
-  EXPECT_EQ(unmet_conditions(claim, cell, ""), "");
+  EXPECT_EQ(unmet_conditions(claim, cell.config_json, ""), "");
   claim.requires_json = R"({"seq_len":{"min":1024}})";
-  EXPECT_NE(unmet_conditions(claim, cell, ""), "");
+  EXPECT_NE(unmet_conditions(claim, cell.config_json, ""), "");
   claim.requires_json = R"({"gpu":"H100"})";
-  EXPECT_EQ(unmet_conditions(claim, cell, ""), "the claim needs a H100 board, this is no GPU");
-  EXPECT_EQ(unmet_conditions(claim, cell, "NVIDIA H100 80GB"), "");
+  EXPECT_EQ(unmet_conditions(claim, cell.config_json, ""),
+            "the claim needs a H100 board, this is no GPU");
+  EXPECT_EQ(unmet_conditions(claim, cell.config_json, "NVIDIA H100 80GB"), "");
   CellRow not_run = cell;
   not_run.config_json = R"({"device":"cuda"})";
-  EXPECT_EQ(unmet_conditions(claim, not_run, ""), "") << "its board is not known yet";
-  EXPECT_EQ(unmet_conditions(claim, not_run, "NVIDIA H200"),
+  EXPECT_EQ(unmet_conditions(claim, not_run.config_json, ""), "") << "its board is not known yet";
+  EXPECT_EQ(unmet_conditions(claim, not_run.config_json, "NVIDIA H200"),
             "the claim needs a H100 board, this is NVIDIA H200");
   claim.requires_json = R"({"fp8":true})";
-  EXPECT_EQ(unmet_conditions(claim, cell, ""),
+  EXPECT_EQ(unmet_conditions(claim, cell.config_json, ""),
             "the claim needs fp8 true, the cell has no such key");
   claim.requires_json = "{broken";
-  EXPECT_EQ(unmet_conditions(claim, cell, ""), "the claim's conditions cannot be read");
+  EXPECT_EQ(unmet_conditions(claim, cell.config_json, ""), "the claim's conditions cannot be read");
 }
 
 // Cell "keys": fast takes 10 % less than slow with bf16 for fp32.

@@ -33,6 +33,7 @@ Comparison compare(const CellView& cell, const VariantPair& variants, const Leve
   result.a = a->name;
   result.b = b->name;
   result.a_id = a->id;
+  result.a_config_json = a->config_json;
   result.b_id = b->id;
   result.against_reference = against_reference;
   result.pairs = collect_pairs(cell, *a, *b);

@@ -210,7 +210,7 @@ ClaimResult judge_claim(const ClaimRow& claim, const CellView& cell, const Compa
   } else if (!scale_of(*metric, *cell.cell, comparison)) {
     result.reason = {ReasonCode::UnknownModelSize,
                      "the size of the model is not known from the cell's configuration"};
-  } else if (const std::string unmet = unmet_conditions(claim, *cell.cell, cell.gpu);
+  } else if (const std::string unmet = unmet_conditions(claim, comparison.a_config_json, cell.gpu);
              !unmet.empty()) {
     result.state = ClaimState::ConditionsNotMet;
     result.reason = {ReasonCode::ConditionsNotMet, unmet};

@@ -39,8 +39,10 @@ std::vector<std::string> missing_needs(const Report& report) {
   std::vector<ClaimNeed> needs;
   for (const ClaimResult& result : report.claims) {
     if (result.state != ClaimState::ConditionsNotMet || !result.cell) continue;
-    const CellRow& cell = report.cells[*result.cell].cell;
-    for (const ClaimNeed& need : unmet_needs(result.claim, cell, gpu_of(report, cell.name)))
+    const CellReport& cell = report.cells[*result.cell];
+    const Comparison& tested = cell.comparisons[*result.comparison];
+    for (const ClaimNeed& need :
+         unmet_needs(result.claim, tested.a_config_json, gpu_of(report, cell.cell.name)))
       add_need(needs, need);
   }
   std::vector<std::string> texts;

@@ -281,7 +281,7 @@ TEST_F(PlanTest, GpuMatricesOfClaimsPlanEightLaunches) {
                 shipped_claims()));
   ASSERT_EQ(plan.ledger.claims.size(), 4u);
   for (const ClaimRow& claim : plan.ledger.claims)
-    EXPECT_EQ(unmet_conditions(claim, plan.ledger.cells.at(0), ""), "") << claim.id;
+    EXPECT_EQ(unmet_conditions(claim, plan.ledger.cells.at(0).config_json, ""), "") << claim.id;
 }
 
 TEST_F(PlanTest, QuickstartPlans) {
