@@ -224,6 +224,8 @@ TEST(Matrix, AWrongTypeNamesItsLine) {
   EXPECT_THAT(problem(kHead + "cell = 3\n"), HasSubstr("m.toml:4"));
   EXPECT_THAT(problem(kHead + "budget = \"soon\"\n" + kCell),
               test::names("m.toml:4:", "[experiment] budget: 'soon'"));
+  EXPECT_THAT(problem(kHead + "budget = 0\n" + kCell),
+              test::names("m.toml:4:", "[experiment] budget", "\"10m\""));
 }
 
 TEST(Matrix, ReportsEveryProblemAtOnce) {
@@ -237,7 +239,8 @@ TEST(Matrix, ReportsEveryProblemAtOnce) {
 TEST(Matrix, SyntaxErrorsVersionsAndEmptiness) {
   EXPECT_THAT(problem("version = \n"), HasSubstr("m.toml:1:"));
   EXPECT_THAT(problem("[experiment]\nname = \"t\"\n" + kCell), test::names("lacks", "'version'"));
-  EXPECT_THAT(problem("version = 2\n[experiment]\nname = \"t\"\n" + kCell), HasSubstr("m.toml:1:"));
+  EXPECT_THAT(problem("version = 2\n[experiment]\nname = \"t\"\n" + kCell),
+              test::names("m.toml:1:", "takes 1, not 2"));
   EXPECT_THAT(problem(kHead), HasSubstr("asks for nothing"));
   EXPECT_THAT(problem("version = 1\n" + kCell), test::names("lacks", "'experiment'"));
 }
@@ -335,7 +338,7 @@ TEST(Matrix, OverridesAreCheckedLikeTheFile) {
   const Matrix matrix = value_or_throw(parse_matrix(
       kHead + kCell,
       "m.toml",
-      {"base.seq_len=64", "base.precision=bf16", "experiment.launches=9", "measure.sesoi=2%"}));
+      {"base.seq_len=64", "base.precision=bf16", "experiment.launches=9", "measure.sesoi=2 %"}));
   EXPECT_EQ(matrix.launches, 9);
   EXPECT_DOUBLE_EQ(*matrix.sesoi, 0.02);
   ASSERT_EQ(matrix.base.size(), 2u);

@@ -74,10 +74,13 @@ void require_traces(const Report& report,
   bad_input("{}: no trace to explain: {}", directory, why);
 }
 
-void explain(const ExplainOptions& options) {
-  if (options.cell.empty() && !(options.a.empty() && options.b.empty()))
-    bad_input("--baseline and --candidate are levels of one cell: add --cell NAME");
+void explain(ExplainOptions options) {
   const LedgerData data = value_or_throw(read_ledger(options.directory));
+  if (options.cell.empty() && !(options.a.empty() && options.b.empty())) {
+    if (data.cells.size() != 1)
+      bad_input("--baseline and --candidate are levels of one cell: add --cell NAME");
+    options.cell = data.cells.front().name;
+  }
   const Report report = judge_results(data, {.traces = options.directory});
   const bool one = !options.cell.empty();
   const std::vector<ComparisonIndex> which =

@@ -41,7 +41,7 @@ void print_topics(const CLI::App& app) {
         "{}\n  {}\n", title, wrap_text(fmt::format("{}", fmt::join(topics, ", ")), width, 2));
   };
   print("commands", command_names(app));
-  print("words (`assay help terms` explains all of them)", names);
+  print("words (all: `assay help terms`)", names);
 }
 
 void print_terms() {

@@ -159,7 +159,7 @@ void pack(const PackOptions& options) {
   }
   fmt::print(is_standard_output(options.out) ? stderr : stdout,
              "{}: {} files, {}{}\n",
-             printable(options.out),
+             is_standard_output(options.out) ? "standard output" : printable(options.out),
              files,
              human_bytes(static_cast<double>(archive.bytes())),
              options.out.ends_with(".tar") ? "" : " before compression");

@@ -53,7 +53,7 @@ void read_experiment(TomlTable& root, Matrix& matrix) {
   matrix.launches = launches(table).value_or(matrix.launches);
   if (const auto most = table.integer("max_launches", kFullLaunches, kMostLooked))
     matrix.max_launches = static_cast<int>(*most);
-  if (const auto budget = table.text("budget")) {
+  if (const auto budget = table.text("budget", "a duration as \"10m\"")) {
     const Result<double> seconds = parse_duration(*budget);
     if (seconds)
       matrix.budget_seconds = *seconds;

@@ -5,8 +5,10 @@
 #include <charconv>
 #include <cmath>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <iostream>
+#include <set>
 #include <sstream>
 
 #include "core/file_kind.h"
@@ -96,11 +98,11 @@ void TomlTable::no_tables(const toml::node& node, const char* key) {
                         value_text(node)));
 }
 
-std::optional<std::string> TomlTable::text(const char* key) {
+std::optional<std::string> TomlTable::text(const char* key, const char* wanted) {
   const toml::node* found = node(key);
   if (found == nullptr) return std::nullopt;
   if (const auto* value = found->as_string()) return value->get();
-  wrong_type(*found, key, "a string");
+  wrong_type(*found, key, wanted);
   return std::nullopt;
 }
 
@@ -111,7 +113,10 @@ TomlTable::integer(const char* key, std::int64_t lowest, std::int64_t highest) {
   if (const auto* value = found->as_integer();
       value != nullptr && value->get() >= lowest && value->get() <= highest)
     return value->get();
-  wrong_type(*found, key, fmt::format("an integer from {} to {}", lowest, highest));
+  wrong_type(*found,
+             key,
+             lowest == highest ? fmt::format("{}", lowest)
+                               : fmt::format("an integer from {} to {}", lowest, highest));
   return std::nullopt;
 }
 
@@ -124,7 +129,8 @@ std::optional<double> TomlTable::share(const char* key, const ShareBounds& bound
   } else if (const auto* words = found->as_string()) {
     const std::string& digits = words->get();
     const auto [end, code] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
-    value = code == std::errc() && std::string_view(end) == "%" ? value / 100 : 0;
+    const std::string_view unit = end;
+    value = code == std::errc() && (unit == "%" || unit == " %") ? value / 100 : 0;
   }
   if (value > bounds.lowest &&
       (value < bounds.highest || (bounds.highest_too && value == bounds.highest)))
@@ -329,6 +335,20 @@ parse_toml(const std::string& text, const std::string& file, const LineName& lin
   }
 }
 
+namespace {
+
+// ", name a file in it, as dir/a.toml", or "" for what is no directory.
+std::string file_in_it(const std::string& path) {
+  std::error_code error;
+  std::set<std::string> files;
+  for (const auto& entry : std::filesystem::directory_iterator(path, error))
+    if (entry.path().extension() == ".toml") files.insert(entry.path().string());
+  if (error) return "";
+  return files.empty() ? ", name a file" : ", name a file in it, as " + printable(*files.begin());
+}
+
+} // namespace
+
 Result<std::string> read_text_file(const std::string& path) {
   std::ostringstream text;
   if (path == "-") {
@@ -336,7 +356,7 @@ Result<std::string> read_text_file(const std::string& path) {
     return text.str();
   }
   if (const std::string why = why_no_plain_file(path); !why.empty())
-    return fail("{}: {}; `-` reads standard input", path, why);
+    return fail("{}: {}{}; `-` reads standard input", path, why, file_in_it(path));
   std::ifstream file(path, std::ios::binary);
   if (!file) return fail("{}: cannot be read: {}", path, system_cause(errno));
   text << file.rdbuf();

@@ -68,7 +68,7 @@ public:
   TomlTable(const toml::table& table, std::string path, TomlProblems& problems)
       : table_(table), path_(std::move(path)), problems_(problems) {}
 
-  std::optional<std::string> text(const char* key);
+  std::optional<std::string> text(const char* key, const char* wanted = "a string");
   std::optional<std::int64_t> integer(const char* key, std::int64_t lowest, std::int64_t highest);
   // 0.01 or "1%", strictly between two bounds, or at most `highest` where it counts too.
   struct ShareBounds {
