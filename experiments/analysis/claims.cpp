@@ -212,9 +212,8 @@ bool applies(const ClaimResult& result) {
   return result.state != ClaimState::NotTested && result.state != ClaimState::ConditionsNotMet;
 }
 
-std::string unmet_conditions(const ClaimRow& claim,
-                             const std::string& config_json,
-                             const std::string& gpu) {
+std::string
+unmet_conditions(const ClaimRow& claim, const std::string& config_json, const std::string& gpu) {
   std::string text;
   for (const Unmet& condition : unmet(claim, config_json, gpu))
     text += (text.empty() ? "" : "; ") + condition.reason;

@@ -83,12 +83,12 @@ bool applies(const ClaimResult& result);
 
 inline constexpr const char* kBoardKey = "gpu"; // of `requires`: a part of the board's name
 
-// What of `requires_json` a configuration, that of a comparison's baseline, does not meet ("precision is fp32, the claim needs bf16"), or
-// "". Keys are TrainConfig keys, or kBoardKey, which a CUDA cell that has not run does not fail;
-// values are scalars, lists of scalars, or {"min":…, "max":…}.
-std::string unmet_conditions(const ClaimRow& claim,
-                             const std::string& config_json,
-                             const std::string& gpu);
+// What of `requires_json` a configuration, that of a comparison's baseline, does not meet
+// ("precision is fp32, the claim needs bf16"), or "". Keys are TrainConfig keys, or kBoardKey,
+// which a CUDA cell that has not run does not fail; values are scalars, lists of scalars, or
+// {"min":…, "max":…}.
+std::string
+unmet_conditions(const ClaimRow& claim, const std::string& config_json, const std::string& gpu);
 // What it needs instead: the key of each unmet condition, and the values that would meet it.
 struct ClaimNeed {
   std::string key;
