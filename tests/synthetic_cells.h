@@ -35,6 +35,12 @@ inline ClaimRow step_time_claim(double lo, double hi) {
 }
 
 // Two cells, a claim, disturbed pairs, device times: something for every part of a report.
+// With configurations that a trainer takes, so that a report advises to measure again.
+inline SyntheticPlan of_a_trainer(SyntheticPlan plan) {
+  for (SyntheticCell& cell : plan.cells) cell.config_json.replace(0, 1, R"({"seed":1,)");
+  return plan;
+}
+
 inline SyntheticPlan full_plan() {
   SyntheticPlan plan;
   plan.noise = 0.02;

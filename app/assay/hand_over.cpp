@@ -9,6 +9,7 @@
 #include "core/files/atomic_file.h"
 #include "core/files/shell_text.h"
 #include "core/ledger/directory_lock.h"
+#include "core/ledger/ledger_schema.h"
 #include "core/result.h"
 
 namespace assay::cli {
@@ -20,10 +21,16 @@ void HandOver::add_to(CLI::App& command) {
   terminal.add_to(command);
 }
 
+void HandOver::add_data_to(CLI::App& command) {
+  command.add_option(
+      "--data", data, "training data, if they are no longer where the plan has them");
+}
+
 std::vector<std::string> HandOver::arguments(const std::string& matrix,
                                              const std::string& out) const {
   std::vector<std::string> words{"run", matrix, "--out", out};
   for (const std::string& word : limits.arguments()) words.push_back(word);
+  if (!data.empty()) words.insert(words.end(), {"--data", data});
   if (quiet) words.emplace_back("--quiet");
   if (json) words.emplace_back("--json");
   for (const std::string& word : terminal.arguments()) words.push_back(word);
@@ -41,6 +48,12 @@ int HandOver::measure(const std::string& out,
     bad_input("{}: {}; rename or remove {}", file, other, shell_word(out));
   if (!old) write_file_atomically(file, matrix);
   const int code = call(program_path("assay"), arguments(file, out));
+  std::error_code none;
+  if (!old &&
+      !std::filesystem::exists(std::filesystem::path(out) / ledger_schema::kFileName, none)) {
+    std::filesystem::remove(file, none);
+    std::filesystem::remove(out, none); // if nothing else is in it
+  }
   return code < 0 ? kInternal : code;
 }
 

@@ -4,8 +4,6 @@
 
 namespace assay::cli {
 
-namespace {
-
 CLI::Validator duration() {
   return CLI::Validator(
       [](const std::string& text) -> std::string {
@@ -14,8 +12,6 @@ CLI::Validator duration() {
       },
       "");
 }
-
-} // namespace
 
 void TimeLimits::add_to(CLI::App& command) {
   command

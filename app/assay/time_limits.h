@@ -9,6 +9,8 @@
 
 namespace assay::cli {
 
+CLI::Validator duration(); // 90s, 9m, 1h30m
+
 // Durations as the user wrote them ("9m"), checked; "" where the option is not given.
 struct TimeLimits {
   std::string stop_after, wait_for_quiet;

@@ -179,7 +179,10 @@ void add_options(CLI::App& app, Options& options) {
   one_of(app.add_option("--screen", options.screen, "the screen to begin with"), names);
   app.add_option(
          "--screenshot", options.screenshot, "draw into this PNG file and exit; needs no display")
-      ->type_name("FILE");
+      ->type_name("FILE")
+      ->check([](const std::string& file) {
+        return file.ends_with(".png") ? "" : "give a name that ends in .png, not '" + file + "'";
+      });
   app.add_option(
          "--dump-model", options.dump_model, "write the screen's data into this JSON file and exit")
       ->type_name("FILE");

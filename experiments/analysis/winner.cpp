@@ -1,7 +1,9 @@
 #include "experiments/analysis/winner.h"
 
 #include <filesystem>
+#include <nlohmann/json.hpp>
 
+#include "core/ledger/stored_config.h"
 #include "core/text.h"
 #include "experiments/analysis/wording.h"
 
@@ -111,7 +113,8 @@ std::string winner_text(const Report& report) {
                        fresh->cell,
                        fresh->a,
                        fresh->b);
-  return doubt + "; `assay confirm` measures it again in fresh launches.";
+  const bool can_run = stored_config(cell.cell.config_json).contains("seed"); // a demo cannot
+  return doubt + (can_run ? "; `assay confirm` measures it again in fresh launches." : ".");
 }
 
 } // namespace assay

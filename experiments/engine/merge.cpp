@@ -15,10 +15,12 @@
 #include <utility>
 
 #include "core/files/atomic_file.h"
+#include "core/files/output_target.h"
 #include "core/files/rename_new.h"
 #include "core/ledger/directory_lock.h"
 #include "core/ledger/ledger.h"
 #include "core/ledger/ledger_schema.h"
+#include "core/system_call.h"
 #include "experiments/engine/data_fingerprint.h"
 #include "experiments/evidence/cell_view.h"
 #include "experiments/evidence/continuation.h"
@@ -92,11 +94,23 @@ std::map<std::string, fs::path> traces_of(const Bundle& bundle) {
   return result;
 }
 
+// The library reports a full disk as an error of the device.
+void copy_to(const fs::path& file, const fs::path& target) {
+  std::error_code error, unknown;
+  fs::copy_file(file, target, error);
+  if (!error) return;
+  const bool full =
+      error == std::errc::io_error &&
+      fs::space(target.parent_path(), unknown).available < fs::file_size(file, unknown);
+  const int code = full ? ENOSPC : error.value();
+  bad_input("cannot write {}: {}; {}", target.string(), system_cause(code), write_remedy(code));
+}
+
 void copy_traces(const Bundle& bundle, std::int64_t launch, const std::string& output) {
   const fs::path to = fs::path(output) / "traces";
   for (const auto& [name, file] : traces_of(bundle)) {
     fs::create_directories(to);
-    fs::copy_file(file, to / fmt::format("{}.{}", launch, name));
+    copy_to(file, to / fmt::format("{}.{}", launch, name));
   }
 }
 

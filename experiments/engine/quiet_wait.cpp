@@ -16,6 +16,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+constexpr double kLateSeconds = 0.05; // that a sample may end after the limit
+
 // In short pieces, so that Ctrl-C ends it.
 void pause(double seconds, const std::function<bool()>& stopped) {
   const auto start = Clock::now();
@@ -54,7 +56,7 @@ QuietResult wait_for_quiet(const QuietWait& options,
       waiting(cause, result.seconds);
     }
     const double spare = options.limit_seconds - result.seconds - longest;
-    if (stopped() || (spare < 0 && in_a_row < kQuietSamples)) {
+    if (stopped() || (spare < -kLateSeconds && in_a_row < kQuietSamples)) {
       result.quiet = !stopped() && result.first.empty();
       break;
     }

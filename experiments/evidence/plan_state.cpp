@@ -98,6 +98,11 @@ std::string last_reason(const LedgerData& data, const Slot& slot) {
   return reason;
 }
 
+std::string one_line(std::string words) { // a library's may have several
+  std::ranges::replace(words, '\n', ' ');
+  return words;
+}
+
 // Failed launches of the slot that ended for the reason which stands for all of them.
 void add_told(const LedgerData& data, const Slot& slot, std::set<std::int64_t>& launches) {
   const std::string reason = last_reason(data, slot);
@@ -258,7 +263,7 @@ excluded_variants(const LedgerData& data, std::int64_t cell, LaunchKind kind) {
 std::string blocked(const LedgerData& data, const CellRow& cell, std::int64_t since) {
   if (const Slot parity{&cell, LaunchKind::Parity, 1};
       slot_state(data, parity, since) == SlotState::GivenUp)
-    return "its parity launch failed: " + last_reason(data, parity);
+    return "its parity launch failed: " + one_line(last_reason(data, parity));
   const auto excluded = excluded_variants(data, cell.id);
   bool any_level = false;
   for (const VariantRow* variant : variants_of(data, cell.id)) {

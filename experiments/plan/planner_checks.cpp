@@ -30,7 +30,10 @@ std::string wrong_data(const std::string& data, const std::string& place) {
   if (const std::string why = why_unreachable(data); !why.empty())
     return fmt::format("{}: {} ({})", path, why, of);
   if (!std::filesystem::exists(data, ignored))
-    return fmt::format("{}: no such file or directory ({})", path, of);
+    return fmt::format("{}: no such file or directory ({}){}",
+                       path,
+                       of,
+                       place.starts_with("--") ? "" : "; name others with --data");
   if (const std::string why = why_no_plain_file(data);
       !why.empty() && !std::filesystem::is_directory(data, ignored))
     return fmt::format("{}: {}; training data are files or a directory", path, why);

@@ -5,6 +5,6 @@ namespace assay {
 
 inline constexpr const char* kNoUsableGpu =
     "device 'cuda' was asked for, but LibTorch finds no usable GPU; `assay doctor` gives the "
-    "reason, or use --device cpu";
+    "reason; `run`, `ab` and `train` also take --device cpu";
 
 } // namespace assay

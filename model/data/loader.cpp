@@ -57,10 +57,11 @@ std::string little_data(const DataSource& source, const TrainConfig& config) {
   const std::uint64_t positions = distinct_positions(source, Split::Train, batch);
   if (positions >= batch) return "";
   return fmt::format(
-      "the training documents of {} have {} tokens, and a batch takes {}: every batch "
+      "the training documents of {} have {} token{}, and a batch takes {}: every batch "
       "repeats them, so the loss does not measure learning; give more text",
       config.data,
       positions,
+      positions == 1 ? "" : "s",
       batch);
 }
 

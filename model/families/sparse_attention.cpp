@@ -23,7 +23,8 @@ SparseAttention::SparseAttention(ParameterFactory& make,
     : heads_(config.heads), groups_(config.kv_groups), head_dim_(config.head_dim),
       dense_(config.nsa_attention == NsaAttention::Dense), ranges_(config.nsa_ranges),
       form_(config.nsa_form), stats_(config.nsa_stats), accumulate_(config.accumulate),
-      inputs_(config.nsa_inputs), scale_(1.0 / std::sqrt(static_cast<double>(config.head_dim))) {
+      inputs_(config.nsa_inputs), gqa_(config.gqa),
+      scale_(1.0 / std::sqrt(static_cast<double>(config.head_dim))) {
   const std::int64_t d = config.d_model, inner = heads_ * head_dim_;
   const std::int64_t kv = (dense_ ? 2 : 6) * groups_ * head_dim_;
   qkv_proj_ = make.normal(prefix + "qkv_proj", {inner + kv, d}, matrix_std(d, config));
@@ -85,17 +86,19 @@ SparseAttention::sparse(const at::Tensor& q, const at::Tensor& kv, const Segment
                        segments.sparse);
 }
 
-// kv [T, 2, G, D]. Keys and values are repeated for every head of their group.
+// kv [T, 2, G, D]
 at::Tensor SparseAttention::dense(const at::Tensor& q,
                                   const at::Tensor& kv,
                                   const Segments& segments,
                                   Attention path) const {
   const Rotary& rotary = *segments.rotary;
-  const auto repeated = [&](const at::Tensor& x) {
-    return x.repeat_interleave(heads_ / groups_, 1);
+  const bool shared = gqa_ == Gqa::Shared;
+  count(shared ? "gqa/shared" : "gqa/repeat");
+  const auto for_heads = [&](const at::Tensor& x) {
+    return shared ? x : x.repeat_interleave(heads_ / groups_, 1);
   };
   const at::Tensor k = apply_rope(kv.select(1, 0), rotary.cos, rotary.sin);
-  return causal_attention(q, repeated(k), repeated(kv.select(1, 1)), segments, path, scale_);
+  return causal_attention(q, for_heads(k), for_heads(kv.select(1, 1)), segments, path, scale_);
 }
 
 at::Tensor

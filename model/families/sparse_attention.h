@@ -34,6 +34,7 @@ private:
   std::int64_t accumulate_;
   mutable std::int64_t training_passes_ = 0; // counted with nsa_stats other than off
   NsaInputForm inputs_;
+  Gqa gqa_;
   double scale_;
   at::Tensor
       qkv_proj_; // [H*D + 6*G*D, d_model]: q, then k of the branches, then v of the branches,

@@ -26,6 +26,7 @@ TrainConfig in_fp32(TrainConfig config) {
   config.fp8_scaling = Fp8Scaling::Current;
   config.product_choice = ProductChoice::Heuristic;
   config.step_graph = StepGraph::Off;
+  if (config.device == Device::Cuda) config.gqa = Gqa::Repeat;
   return config;
 }
 

@@ -168,6 +168,21 @@ Result<Described> read_json(const std::string& path) {
   return fail("checkpoint '{}' cannot be used: {}", path, cause);
 }
 
+// Of a checkpoint that cannot be used: the error, and the one before it in its directory, by name.
+Error with_older(const Error& error, const std::string& json) {
+  const fs::path directory = fs::path(json).parent_path();
+  std::string older;
+  std::error_code ignored;
+  for (fs::directory_iterator it(directory.empty() ? "." : directory, ignored), end;
+       !ignored && it != end;
+       it.increment(ignored)) {
+    const std::string path = (directory / it->path().filename()).string();
+    if (it->path().extension() == kJson && path < json && path > older && read_json(path))
+      older = path;
+  }
+  return older.empty() ? error : fail("{}; an older checkpoint is '{}'", error.message, older);
+}
+
 // The JSON of the highest step in a directory. Names are ours (checkpoint-<step>.json,
 // zero-padded), so text order is step order; a JSON under another name counts after them.
 Result<std::string> newest_in(const std::string& directory) {
@@ -180,7 +195,8 @@ Result<std::string> newest_in(const std::string& directory) {
       continue;
     const Result<Described> described = read_json(path);
     if (!described) {
-      if (it->path().filename().native().starts_with("checkpoint-")) return described.error();
+      if (it->path().filename().native().starts_with("checkpoint-"))
+        return with_older(described.error(), path);
       continue;
     }
     if (described->meta.step > best_step) {
@@ -338,7 +354,7 @@ Result<Checkpoint> load_checkpoint(const std::string& path) {
   if (!described) return described.error();
   const std::string file = (fs::path(*json).parent_path() / described->tensors.name).string();
   Result<NamedTensors> tensors = read_tensors(file, described->tensors);
-  if (!tensors) return tensors.error();
+  if (!tensors) return with_older(tensors.error(), *json);
   return Checkpoint{described->meta, std::move(*tensors), plain_path(*json)};
 }
 

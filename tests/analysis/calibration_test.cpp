@@ -160,7 +160,7 @@ std::string header_line(const Report& report) {
 }
 
 TEST(Calibration, AReportCitesTheNewestOfItsMachine) {
-  LedgerData data = synthetic::synthetic_ledger(synthetic::full_plan());
+  LedgerData data = synthetic::synthetic_ledger(synthetic::of_a_trainer(synthetic::full_plan()));
   const Report before = judge_results(data);
   EXPECT_FALSE(before.calibration);
   EXPECT_THAT(header_line(before), test::names("not calibrated here", "`assay calibrate DIR`"));

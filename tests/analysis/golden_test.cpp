@@ -82,7 +82,7 @@ Report golden_report() {
   elsewhere.id = "claim-2";
   elsewhere.requires_json = R"({"device":"cuda","preset":"base"})";
   plan.claims = {synthetic::step_time_claim(0.08, 0.12), elsewhere};
-  Report report = judge_results(synthetic::synthetic_ledger(plan));
+  Report report = judge_results(synthetic::synthetic_ledger(synthetic::of_a_trainer(plan)));
   report.cells[0].comparisons[0].explanation = explanation();
   return report;
 }
@@ -107,7 +107,7 @@ Report ladder_report() {
   plan.cells.push_back(
       synthetic::design_cell(Design::Factorial, {{"clip", 0.03}, {"fuse", -0.2}}, 0.05));
   plan.cells.back().name = plan.cells.back().optimization = "both";
-  return judge_results(synthetic::synthetic_ledger(plan));
+  return judge_results(synthetic::synthetic_ledger(synthetic::of_a_trainer(plan)));
 }
 
 void expect_golden(const std::string& name, const std::string& text) {

@@ -2,6 +2,7 @@
 // of damage.
 #include "model/training/checkpoint.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <sys/mount.h>
 #include <sys/resource.h>
@@ -10,6 +11,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <functional>
 #include <limits>
 #include <nlohmann/json.hpp>
@@ -272,6 +274,20 @@ TEST_F(CheckpointErrorTest, MismatchingTensors) {
   save("b", 300, 1);
   std::filesystem::rename(path("b.safetensors"), path("a.b.safetensors"));
   expect_mentions(load_error(path("a")), {"a.b.safetensors", "CRC-32"});
+}
+
+TEST_F(CheckpointErrorTest, TheOneBeforeItIsNamed) {
+  std::filesystem::create_directory(path("run"));
+  for (const std::int64_t step : {10, 20, 30})
+    save(fmt::format("run/checkpoint-{:08}", step), step);
+  const std::string newest = path("run/checkpoint-00000030");
+  std::filesystem::resize_file(newest + ".safetensors", 100);
+  expect_mentions(load_error(path("run")),
+                  {"truncated", "'" + path("run/checkpoint-00000020.json")});
+  write("run/checkpoint-00000030.json", "{");
+  expect_mentions(load_error(path("run")), {"damaged", "'" + path("run/checkpoint-00000020.json")});
+  std::filesystem::resize_file(tensors_, 100);
+  EXPECT_EQ(load_error(json_).find("older"), std::string::npos);
 }
 
 TEST_F(CheckpointErrorTest, TruncatedJsonIsOneError) {

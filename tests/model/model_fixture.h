@@ -88,6 +88,7 @@ inline TrainConfig small_config_for(const Optimization& row) {
     config.weights16 = Weights16::Kept;
     config.precision = Precision::Bf16;
   }
+  if (row.name == "gqa") config = small_nsa(NsaAttention::Dense);
   if (row.name == "product_choice") config.weights16 = Weights16::Kept;
   if (row.name == "weights16" || row.name == "residual16" || row.name == "product_choice")
     config.precision = Precision::Bf16;

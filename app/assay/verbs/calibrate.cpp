@@ -94,6 +94,7 @@ void add_calibrate(CLI::App& app, int& exit_code) {
   command->add_option("directory", options->directory, "results directory")->required();
   command->add_option(
       "--cell", options->cell, "whose reference configuration is measured (default: the first)");
+  options->run.add_data_to(*command);
   options->run.add_to(*command);
   command->callback([options, &exit_code] { exit_code = calibrate(*options); });
 }

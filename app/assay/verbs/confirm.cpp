@@ -47,6 +47,7 @@ void add_confirm(CLI::App& app, int& exit_code) {
       "confirm", "measure the best of several comparisons again, in fresh launches");
   auto options = std::make_shared<ConfirmOptions>();
   command->add_option("directory", options->directory, "results directory")->required();
+  options->run.add_data_to(*command);
   options->run.add_to(*command);
   command->callback([options, &exit_code] { exit_code = confirm(*options); });
 }

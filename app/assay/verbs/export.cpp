@@ -11,6 +11,7 @@
 #include "core/files/output_target.h"
 #include "core/ledger/ledger.h"
 #include "core/result.h"
+#include "core/sqlite/sqlite_file.h"
 #include "core/text.h"
 #include "core/trace/trace_file.h"
 #include "experiments/analysis/explanations.h"
@@ -185,6 +186,18 @@ void print_summary_json(const ExportOptions& options,
               {"launches_not_recorded", summary.placed}});
 }
 
+// A file that is there is replaced only where its name is that of an export. SQLite files and what
+// is no file have errors of their own.
+void keep_other_files(const std::string& out) {
+  std::error_code none;
+  if (out.ends_with(".json") || out.ends_with(".json.gz") ||
+      !std::filesystem::is_regular_file(out, none) || is_sqlite_file(out))
+    return;
+  bad_input("-o {}: this file is there, and its name is not that of an export; choose another "
+            "name, or one that ends in .json or .json.gz",
+            out);
+}
+
 void export_traces(const ExportOptions& options) {
   if (options.sources.size() > 2 || options.variants.size() > 2)
     bad_input("at most two traces can be exported side by side; export the others separately");
@@ -192,6 +205,7 @@ void export_traces(const ExportOptions& options) {
     bad_input("--format csv writes several files; name a directory instead of -o {}", options.out);
   if (options.json && is_standard_output(options.out))
     bad_input("--json prints on standard output, and so does -o {}; name a file", options.out);
+  if (options.format == "chrome") keep_other_files(options.out);
   const std::optional<StepWindow> steps = parse_steps(options.steps);
   const std::vector<std::string> traces = find_traces(options);
   const ExportSummary summary = options.format == "csv" ? export_csv(traces, steps, options.out)

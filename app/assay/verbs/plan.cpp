@@ -18,6 +18,7 @@
 #include "app/assay/plan_budget.h"
 #include "app/assay/programs.h"
 #include "app/assay/terminal.h"
+#include "app/assay/time_limits.h"
 #include "app/assay/verbs.h"
 #include "core/ledger/ledger_schema.h"
 #include "core/result.h"
@@ -267,7 +268,8 @@ std::string total_time_text(const PlanEstimate& estimate, const PlanArguments& o
     return fmt::format(
         "{} to {}", human_seconds(*estimate.least_seconds), human_seconds(*estimate.seconds));
   if (estimate.seconds) return human_seconds(*estimate.seconds);
-  return options.no_probe ? "unknown without a probe" : "unknown: the probe failed, see above";
+  return options.no_probe ? "unknown without a probe"
+                          : "unknown: the probe failed; a note on stderr says why";
 }
 
 void print_plan(const Plan& plan, const PlanEstimate& estimate, const PlanArguments& options) {
@@ -322,7 +324,8 @@ void add_plan(CLI::App& app, int& exit_code) {
       ->add_option("--budget",
                    options->budget,
                    "how many launches and rounds detect the least effect in this time: 10m, 1h")
-      ->type_name("TIME");
+      ->type_name("TIME")
+      ->check(duration());
   command->add_flag("--no-probe",
                     options->no_probe,
                     "do not run the short probe that predicts time; needs no training data");

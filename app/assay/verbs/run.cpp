@@ -148,13 +148,16 @@ std::string result_line(const RunSummary& summary, const Options& options) {
                        options.out);
   const std::string given_up = p.failed == 0 ? "" : fmt::format(", {} given up", p.failed);
   return fmt::format(
-      "incomplete: {} of {} launches in {}{}{}{}; {}run the same command {}to resume",
+      "incomplete: {} of {} launches in {}{}{}{}{}; {}run the same command {}to resume",
       p.done,
       p.planned,
       options.out,
       p.not_run > 0 ? ", " + left_out_text(p) : "",
       given_up,
       summary.stopped.empty() || p.failed > 0 ? "" : " (" + summary.stopped + ")",
+      options.redo.empty() || summary.nothing_again
+          ? ""
+          : "; an earlier launch counts until it is measured again",
       p.failed == 0 ? "" : "correct what the problems name, then ",
       summary.nothing_again ? "without --redo " : "");
 }
@@ -195,8 +198,8 @@ bool prints_verdicts(const RunSummary& summary, const Options& options) {
 
 void print_summary(const RunSummary& summary, const Options& options, const SpecRow& spec) {
   const PlanProgress& p = summary.progress;
-  const bool complete = summary.outcome == RunSummary::Outcome::Complete;
   if (options.json) {
+    const bool complete = summary.outcome == RunSummary::Outcome::Complete && p.missing == 0;
     print_json({{"complete", complete},
                 {"directory", options.out},
                 {"planned", p.planned},

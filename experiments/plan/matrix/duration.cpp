@@ -40,7 +40,8 @@ Result<double> parse_duration(const std::string& text) {
     seconds += number * unit->seconds;
     at = next == end ? end : next + 1;
   }
-  if (!(seconds > 0)) return no_duration(text);
+  if (!(seconds > 0))
+    return text.empty() ? no_duration(text) : fail("'{}' is not above 0", printable(text));
   if (seconds > kMostSeconds)
     return fail("'{}' is more than a year (8760h), the longest duration", printable(text));
   return seconds;

@@ -1,6 +1,8 @@
 // The run as a whole: when, where and with what it was measured, its launches, what went wrong.
 #include <algorithm>
+#include <nlohmann/json.hpp>
 
+#include "core/ledger/stored_config.h"
 #include "core/text.h"
 #include "experiments/analysis/calibration.h"
 #include "experiments/analysis/wording.h"
@@ -86,9 +88,14 @@ bool has_measured(const LaunchSummary& launch) {
   return launch.row.state == LaunchState::Complete || launch.rounds + launch.warmup_rounds > 0;
 }
 
-// Nothing before a timed launch counts.
+// Nothing before a timed launch counts, and a demo, whose configurations no trainer takes, cannot
+// be calibrated.
 std::string calibration_line(const Report& report) {
   if (report.calibration) return calibration_text(*report.calibration);
+  if (std::none_of(report.cells.begin(), report.cells.end(), [](const CellReport& cell) {
+        return stored_config(cell.cell.config_json).contains("seed");
+      }))
+    return "";
   const bool timed =
       std::any_of(report.launches.begin(), report.launches.end(), [](const LaunchSummary& launch) {
         return is_counted(launch.row);

@@ -195,6 +195,40 @@ std::vector<Optimization> attention_rows() {
        .family = "gpt",
        .needs = {{"projections = joined: of products of their own there is nothing to copy",
                   [](const TrainConfig& c) { return c.projections == Projections::Joined; }}}},
+      {.name = "gqa",
+       .summary = "heads of a group read the same keys and values, instead of a copy for each head",
+       .equivalence = Equivalence::Math,
+       .unit = Unit::TrainStep,
+       .on_tiny = "nsa_attention=dense",
+       .on_cuda = "precision=bf16",
+       .gates = {Gate::SameFunction, Gate::Documents},
+       .levels = {{"repeat",
+                   "keys and values repeated for every head",
+                   [](TrainConfig& c) { c.gqa = Gqa::Repeat; },
+                   "gqa/repeat"},
+                  {"shared",
+                   "the kernel finds the group of a head",
+                   [](TrainConfig& c) { c.gqa = Gqa::Shared; },
+                   "gqa/shared"}},
+       .equality = "logits and gradients within rounding; a changed document leaves all others "
+                   "bit-equal; documents packed equal documents alone",
+       .family = "nsa",
+       .needs = {{"nsa_attention = dense: sparse attention shares them anyway",
+                  [](const TrainConfig& c) { return c.nsa_attention == NsaAttention::Dense; }},
+                 {"kv_groups below heads, or every head has its own",
+                  [](const TrainConfig& c) { return c.kv_groups < c.heads; }},
+                 {"for level shared attention = packed or varlen",
+                  [](const TrainConfig& c) {
+                    return c.gqa == Gqa::Repeat || c.attention == Attention::Packed ||
+                           c.attention == Attention::Varlen;
+                  }},
+                 {"for level shared on a GPU precision other than fp32, whose kernel needs as many "
+                  "keys as heads",
+                  [](const TrainConfig& c) {
+                    return c.gqa == Gqa::Repeat || c.device == Device::Cpu ||
+                           c.precision != Precision::Fp32;
+                  }}},
+       .needs_always = true},
       {.name = "nsa_inputs",
        .summary = "rotary positions, compressed blocks, gates and the mix of branches of native "
                   "sparse attention in three kernels forward and two backward",

@@ -31,24 +31,49 @@ struct VarlenCall {
   bool efficient = false;           // on CUDA, whatever the dtype
 };
 
-// One segment of [T, H, D] as the [1, H, L, D] view that the CPU kernel takes.
-at::Tensor segment(const at::Tensor& x, const VarlenCall& call, std::size_t i) {
-  return x.narrow(0, call.cu_host[i], call.cu_host[i + 1] - call.cu_host[i])
-      .unsqueeze(0)
-      .transpose(1, 2);
+// Heads of q and of k as the CPU kernel takes them: groups that share keys, and heads of one.
+struct HeadGroups {
+  std::int64_t groups, heads;
+};
+
+HeadGroups head_groups(const at::Tensor& q, const at::Tensor& k) {
+  const std::int64_t groups = k.size(1) == q.size(1) ? 1 : k.size(1);
+  return {groups, q.size(1) / groups};
 }
 
+// One segment of [T, heads, D] as a view [groups, heads of a group, L, D]. A key that a group
+// shares is there for each of its heads, without a copy.
+at::Tensor
+segment(const at::Tensor& x, const HeadGroups& by, const VarlenCall& call, std::size_t i) {
+  const at::Tensor tokens = x.narrow(0, call.cu_host[i], call.cu_host[i + 1] - call.cu_host[i]);
+  return tokens.unflatten(1, {by.groups, -1})
+      .permute({1, 2, 0, 3})
+      .expand({by.groups, by.heads, -1, -1});
+}
+
+// [groups, heads of a group, L, D] -> [L, heads, D]
 at::Tensor tokens_first(const at::Tensor& x) {
-  return x.transpose(1, 2).squeeze(0);
+  return x.permute({2, 0, 1, 3}).flatten(1, 2);
+}
+
+// A gradient in the heads of `of` [T, heads, D]: where heads shared one, their sum.
+at::Tensor summed(const at::Tensor& grad, const HeadGroups& by, const at::Tensor& of) {
+  return of.size(1) == by.groups * by.heads ? grad : grad.sum(1, true);
 }
 
 tensor_list
 cpu_forward(const VarlenCall& call, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) {
   const std::size_t segments = call.cu_host.size() - 1;
+  const HeadGroups by = head_groups(q, k);
   tensor_list outputs, kept(1);
   for (std::size_t i = 0; i < segments; ++i) {
-    auto [out, lse] = at::_scaled_dot_product_flash_attention_for_cpu(
-        segment(q, call, i), segment(k, call, i), segment(v, call, i), 0.0, true, {}, call.scale);
+    auto [out, lse] = at::_scaled_dot_product_flash_attention_for_cpu(segment(q, by, call, i),
+                                                                      segment(k, by, call, i),
+                                                                      segment(v, by, call, i),
+                                                                      0.0,
+                                                                      true,
+                                                                      {},
+                                                                      call.scale);
     outputs.push_back(tokens_first(out));
     kept.push_back(lse);
   }
@@ -63,22 +88,23 @@ tensor_list cpu_backward(const VarlenCall& call,
                          const at::Tensor& k,
                          const at::Tensor& v,
                          const tensor_list& kept) {
+  const HeadGroups by = head_groups(q, k);
   tensor_list dq, dk, dv;
   for (std::size_t i = 0; i + 1 < call.cu_host.size(); ++i) {
     auto [gq, gk, gv] =
-        at::_scaled_dot_product_flash_attention_for_cpu_backward(segment(grad, call, i),
-                                                                 segment(q, call, i),
-                                                                 segment(k, call, i),
-                                                                 segment(v, call, i),
-                                                                 segment(kept[0], call, i),
+        at::_scaled_dot_product_flash_attention_for_cpu_backward(segment(grad, by, call, i),
+                                                                 segment(q, by, call, i),
+                                                                 segment(k, by, call, i),
+                                                                 segment(v, by, call, i),
+                                                                 segment(kept[0], by, call, i),
                                                                  kept[i + 1],
                                                                  0.0,
                                                                  true,
                                                                  {},
                                                                  call.scale);
     dq.push_back(tokens_first(gq));
-    dk.push_back(tokens_first(gk));
-    dv.push_back(tokens_first(gv));
+    dk.push_back(tokens_first(summed(gk, by, k)));
+    dv.push_back(tokens_first(summed(gv, by, v)));
   }
   return {at::cat(dq), at::cat(dk), at::cat(dv)};
 }

@@ -10,8 +10,9 @@
 namespace assay {
 
 // q, k, v [T, H, D] of one width -> [T, H, D]; causal inside each segment. CUDA bf16/fp16: flash
-// attention with cu_seqlens, k and v may have fewer heads, [T, G, D], shared by H/G of q's; CUDA
-// fp32: memory-efficient attention with cu_seqlens; CPU: the CPU flash kernel, segment by segment.
+// attention with cu_seqlens; CUDA fp32: memory-efficient attention with cu_seqlens; CPU: the CPU
+// flash kernel, segment by segment. k and v may have fewer heads, [T, G, D], shared by H/G of q's,
+// except in fp32 on CUDA.
 at::Tensor varlen_attention(const at::Tensor& q,
                             const at::Tensor& k,
                             const at::Tensor& v,

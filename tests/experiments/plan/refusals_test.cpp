@@ -46,6 +46,16 @@ TEST_F(PlanRefusals, ACellWithoutWhatItsOptimizationSwitchesIsRefused) {
   EXPECT_EQ(problem(overlap), "");
   EXPECT_THAT(problem(overlap + "set = { device = \"cuda\", precision = \"bf16\" }\n"),
               test::names("cell 'o':", "'nsa_overlap' needs", "precision = fp32"));
+  const std::string gqa = kHead + "[base]\nfamily = \"nsa\"\npreset = \"tiny\"\n[[cell]]\n"
+                                  "name = \"g\"\noptimization = \"gqa\"\n";
+  EXPECT_EQ(problem(gqa + "set = { nsa_attention = \"dense\" }\n"), "");
+  EXPECT_THAT(problem(gqa), test::names("cell 'g':", "'gqa' needs nsa_attention = dense"));
+  for (const auto& [change, needed] :
+       {std::pair{"kv_groups = 4", "kv_groups below heads"},
+        {"attention = \"mask_dense\"", "attention = packed or varlen"},
+        {"device = \"cuda\"", "precision other than fp32"}})
+    EXPECT_THAT(problem(gqa + "set = { nsa_attention = \"dense\", " + change + " }\n"),
+                test::names("cell 'g':", "'gqa'", "needs", needed));
   const std::string stats = kHead + "[base]\nfamily = \"nsa\"\npreset = \"tiny\"\n[[cell]]\n"
                                     "name = \"s\"\noptimization = \"nsa_stats\"\n";
   EXPECT_EQ(problem(stats), "");
