@@ -110,6 +110,11 @@ std::string escape_html(std::string_view text) {
   return result;
 }
 
+std::string one_line(std::string text) {
+  std::replace(text.begin(), text.end(), '\n', ' ');
+  return text;
+}
+
 std::string printable(std::string_view text) {
   std::string result;
   for (auto at = text.begin(); at != text.end();) {

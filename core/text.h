@@ -21,6 +21,9 @@ std::string escape_html(std::string_view text);
 // separators, marks of direction; line feed and tab stay): safe for terminals and JSON.
 std::string printable(std::string_view text);
 
+// With spaces for line feeds: a library's error may have several lines.
+std::string one_line(std::string text);
+
 // "2026-11-21T02:31:14Z"
 std::string utc_now();
 

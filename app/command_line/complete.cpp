@@ -42,7 +42,7 @@ std::string before_last_comma(const std::string& text) {
 }
 
 // "CELL" stands for a name, "disturbed" is a word to type.
-bool is_placeholder(const std::string& name) {
+bool stands_for_a_name(const std::string& name) {
   return std::none_of(
       name.begin(), name.end(), [](unsigned char c) { return std::islower(c) != 0; });
 }
@@ -76,7 +76,7 @@ std::string candidates(const std::string& name,
   const std::vector<std::string> taken = CLI::detail::split(earlier, ',');
   for (const std::string& part : CLI::detail::split(one, '|')) {
     std::vector<std::string> known = values(part, words);
-    if (known.empty() && part != one && !is_placeholder(part)) known = {part};
+    if (known.empty() && part != one && !stands_for_a_name(part)) known = {part};
     for (const std::string& value : known)
       if (std::find(taken.begin(), taken.end(), value) == taken.end())
         lines.add(fmt::format("{}{}{}", before, earlier, value));

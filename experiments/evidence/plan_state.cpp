@@ -98,11 +98,6 @@ std::string last_reason(const LedgerData& data, const Slot& slot) {
   return reason;
 }
 
-std::string one_line(std::string words) { // a library's may have several
-  std::ranges::replace(words, '\n', ' ');
-  return words;
-}
-
 // Failed launches of the slot that ended for the reason which stands for all of them.
 void add_told(const LedgerData& data, const Slot& slot, std::set<std::int64_t>& launches) {
   const std::string reason = last_reason(data, slot);

@@ -147,8 +147,7 @@ Status read_status(const std::string& directory) {
 // was stopped or set aside says so itself.
 std::string why_ended(const Status& status, const LaunchSummary& launch) {
   const bool stopped = launch.row.state == LaunchState::Failed && launch.interrupted;
-  std::string reason = launch.row.reason;
-  std::ranges::replace(reason, '\n', ' '); // a library's words may have several lines
+  const std::string reason = one_line(launch.row.reason);
   return stopped || launch.set_aside ? reason : status.state_of(launch) + ": " + reason;
 }
 
