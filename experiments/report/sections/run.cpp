@@ -60,7 +60,7 @@ std::string measured_span(const Report& report) {
 }
 
 // "A=1\nB=2\n" as "A=1, B=2".
-std::string one_line(const std::string& lines) {
+std::string variables_text(const std::string& lines) {
   std::string out;
   for (const char c : lines)
     if (c != '\n')
@@ -224,7 +224,7 @@ Section environment_section(const Report& report) {
     add("GPU", id.gpu_uuid);
     add("kernel", id.kernel);
     add("boot", id.boot);
-    add("variables", one_line(id.environment));
+    add("variables", variables_text(id.environment));
   }
   return section;
 }
