@@ -22,11 +22,28 @@ std::string limit_remedy(int error) {
   }
 }
 
+namespace {
+
+std::string remedy_of(int error) {
+  switch (error) {
+  case ENOENT:
+    return "check its name";
+  case ENAMETOOLONG:
+    return "choose a shorter one";
+  case EACCES:
+  case EPERM:
+    return "change its permissions";
+  case ELOOP:
+    return "a link in it leads back to itself: name the place that it is to lead to";
+  default:
+    return limit_remedy(error);
+  }
+}
+
+} // namespace
+
 std::string system_cause(int error) {
-  const std::string remedy =
-      error == EACCES || error == EPERM ? "change its permissions"
-      : error == ELOOP ? "a link in it leads back to itself: name the place that it is to lead to"
-                       : limit_remedy(error);
+  const std::string remedy = remedy_of(error);
   return std::strerror(error) + (remedy.empty() ? "" : "; " + remedy);
 }
 

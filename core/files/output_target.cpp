@@ -1,7 +1,6 @@
 #include "core/files/output_target.h"
 
 #include <cerrno>
-#include <cstring>
 #include <filesystem>
 
 #include "core/file_kind.h"
@@ -22,7 +21,7 @@ fs::path follow(const std::string& path) {
   fs::path target = path;
   std::error_code error;
   for (int links = 0; fs::is_symlink(target, error); ++links) {
-    if (links == kMostLinks) bad_input("cannot write {}: {}", path, std::strerror(ELOOP));
+    if (links == kMostLinks) bad_input("cannot write {}: {}", path, system_cause(ELOOP));
     const fs::path next = fs::read_symlink(target, error);
     if (error) bad_input("cannot write {}: {}", path, error.message());
     target = next.is_absolute() ? next : target.parent_path() / next;

@@ -4,10 +4,10 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
 #include <fstream>
 
 #include "core/result.h"
+#include "core/system_call.h"
 
 namespace assay {
 
@@ -78,7 +78,7 @@ void TarArchive::add_file(const std::string& name, const std::string& path) {
   struct stat status {};
   std::ifstream in(path, std::ios::binary);
   if (!in || ::stat(path.c_str(), &status) != 0)
-    bad_input("cannot read {}: {}", path, std::strerror(errno));
+    bad_input("cannot read {}: {}", path, system_cause(errno));
   const auto size = static_cast<std::uint64_t>(status.st_size);
   file_.write(header_of(name, size, status.st_mtime));
   std::string piece;

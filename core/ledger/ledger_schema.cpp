@@ -1,12 +1,14 @@
 #include "core/ledger/ledger_schema.h"
 
 #include <filesystem>
+#include <set>
 
 #include "core/file_kind.h"
 #include "core/files/shell_text.h"
 #include "core/ledger/ledger.h"
 #include "core/sqlite/database.h"
 #include "core/sqlite/sqlite_file.h"
+#include "core/text.h"
 
 namespace assay::ledger_schema {
 
@@ -132,6 +134,16 @@ namespace {
 constexpr SqliteMarks kMarks{
     kLedgerApplicationId, kLedgerSchema, "ledger", "run again into another directory"};
 
+// ", as DIR" with the first results directory in `directory`, or "".
+std::string results_in(const std::string& directory) {
+  std::set<std::string> found;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(directory, error))
+    if (std::error_code none; std::filesystem::exists(entry.path() / kFileName, none))
+      found.insert(entry.path().string());
+  return found.empty() ? "" : ", as " + printable(*found.begin());
+}
+
 } // namespace
 
 Error damaged(const std::string& path, const std::string& cause) {
@@ -174,7 +186,11 @@ Result<bool> check_file(const std::string& path) {
                 shell_word(directory));
   if (!std::filesystem::exists(path, error))
     return fail(
-        "{}: contains no {}, so it is not a results directory of Assay", directory, kFileName);
+        "{}: contains no {}, so it is not a results directory of Assay; name one that `assay run "
+        "MATRIX --out DIR` made{}",
+        directory,
+        kFileName,
+        results_in(directory));
   return check_sqlite_file(path, kMarks);
 }
 

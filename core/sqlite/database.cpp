@@ -79,6 +79,8 @@ std::string plain_cause(int code, int system, const std::string& message) {
   case SQLITE_LOCKED:
     return "the database is locked";
   case SQLITE_ERROR:
+    if (message == "not authorized")
+      return "a function in the statement is not allowed: only those that read are";
     return (message.starts_with("no such") ? "a table or a column is missing"
                                            : "a statement does not fit its tables") +
            sqlite_words(message);

@@ -7,7 +7,6 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <filesystem>
 #include <map>
 #include <set>
@@ -150,7 +149,9 @@ std::string commands_of(const std::vector<LedgerData>& all) {
 }
 
 Result<std::vector<LedgerData>> read_inputs(const std::vector<std::string>& inputs) {
-  if (inputs.size() < 2) return fail("merge needs at least two results directories");
+  if (inputs.size() < 2)
+    return fail("merge needs at least two results directories of the same plan: "
+                "`assay merge results/a results/b --out results/both`");
   std::vector<LedgerData> all;
   std::string build, build_from;
   std::map<std::string, std::pair<std::string, std::string>> seen; // data: fingerprint, directory
@@ -246,7 +247,7 @@ public:
     const fs::path parent = target.parent_path().empty() ? fs::path(".") : target.parent_path();
     std::string name = (parent / ("." + target.filename().string() + ".merge-XXXXXX")).string();
     if (::mkdtemp(name.data()) == nullptr)
-      bad_input("{}: nothing can be made beside it: {}", target.string(), std::strerror(errno));
+      bad_input("{}: nothing can be made beside it: {}", target.string(), system_cause(errno));
     path_ = name;
     ::chmod(path_.c_str(), 0755);
   }
@@ -265,7 +266,7 @@ public:
   void place() {
     fs::remove(path_ / ledger_schema::kUnfinishedName);
     if (const int error = rename_new(path_, target_); error != 0)
-      bad_input("{}: cannot be made: {}", target_.string(), std::strerror(error));
+      bad_input("{}: cannot be made: {}", target_.string(), system_cause(error));
     placed_ = true;
   }
 

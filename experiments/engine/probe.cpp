@@ -71,7 +71,7 @@ PlanProbes probe_plan(const Plan& plan,
       starting(cell);
       const fs::path log = fs::path(log_directory) / fmt::format("probe-{}.log", cell.id);
       const Result<ProbeResult> measured = probe_cell(options, cell, request, log.string());
-      if (!measured) probes.failures.push_back(measured.error().message);
+      if (!measured) probes.failures.push_back({measured.error().message, gpu});
       (measured ? timed_on_gpu : failed_on_gpu) |= gpu;
       probe = known.emplace(reference, measured ? std::optional(*measured) : std::nullopt).first;
     }

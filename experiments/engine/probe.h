@@ -15,9 +15,14 @@
 
 namespace assay {
 
+struct ProbeFailure {
+  std::string text; // "cell 'a': …"
+  bool on_gpu = false;
+};
+
 struct PlanProbes {
   std::map<std::int64_t, ProbeResult> by_cell; // those that could be timed
-  std::vector<std::string> failures;           // "cell 'a': …"
+  std::vector<ProbeFailure> failures;
   int skipped = 0; // cells on a GPU after one that failed there while none had been timed
 };
 

@@ -1,10 +1,12 @@
 #include "experiments/export/export_csv.h"
 
 #include <filesystem>
+#include <fstream>
 #include <utility>
 
 #include "core/files/csv_text.h"
 #include "core/files/output_file.h"
+#include "core/result.h"
 #include "core/trace/trace_file.h"
 #include "experiments/attribution/attribution.h"
 #include "experiments/attribution/stage_timeline.h"
@@ -13,10 +15,22 @@ namespace assay {
 
 namespace {
 
+// A file that is there is replaced only where it begins as this table does.
+std::string own_path(const std::string& directory, const char* name, const char* columns) {
+  const std::string path = (std::filesystem::path(directory) / name).string();
+  std::ifstream there(path);
+  std::string line;
+  if (std::getline(there, line) && line != fmt::format("{}\r", columns))
+    bad_input("{}: this file is there and was not exported with these columns; choose another "
+              "directory with --out",
+              path);
+  return path;
+}
+
 class Table {
 public:
   Table(const std::string& directory, const char* name, const char* columns)
-      : file_((std::filesystem::path(directory) / name).string()) {
+      : file_(own_path(directory, name, columns)) {
     text_ = fmt::format("{}\r\n", columns);
   }
 

@@ -12,6 +12,7 @@
 
 #include "core/file_kind.h"
 #include "core/result.h"
+#include "core/system_call.h"
 
 namespace assay {
 namespace {
@@ -151,7 +152,7 @@ std::size_t InputFile::read_at(std::uint64_t offset, void* out, std::size_t size
                                 size - done,
                                 static_cast<off_t>(offset + done));
     if (got < 0 && errno == EINTR) continue;
-    if (got < 0) bad_input("'{}' cannot be read: {}", path_, std::strerror(errno));
+    if (got < 0) bad_input("'{}' cannot be read: {}", path_, system_cause(errno));
     if (got == 0) break;
     done += static_cast<std::size_t>(got);
   }

@@ -128,6 +128,8 @@ void print_help(const CLI::App& app, const std::vector<std::string>& topics) {
       arguments.emplace_back("--help");
       exec_program(program_path("assay"), arguments);
     }
+    if (topics.size() > 1)
+      bad_input("help tells of one command at a time: '{}' follows '{}'", topics[1], topics[0]);
     fmt::print("{}", command->help(app.get_name()));
     return;
   }

@@ -1,4 +1,5 @@
 // `assay list`: the optimizations, presets and configuration keys of this build.
+#include <algorithm>
 #include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -10,6 +11,7 @@
 #include "experiments/report/text_layout.h"
 #include "experiments/report/text_sections.h"
 #include "model/config/fast_defaults.h"
+#include "model/config/key_bounds.h"
 
 namespace assay::cli {
 
@@ -93,10 +95,17 @@ json keys_json() {
   return rows;
 }
 
+bool preset_fills(const std::string& key) {
+  const auto& bounds = integer_bounds();
+  return std::any_of(bounds.begin(), bounds.end(), [&](const KeyBounds& b) {
+    return b.name == key && b.initial < b.least;
+  });
+}
+
 void print_key(const json& row, TextWriter& out) {
   out.line(fmt::format("{} (default {}{}): {}",
                        row["type"].get<std::string>(),
-                       row["default"].dump(),
+                       preset_fills(row["name"]) ? "the preset's" : row["default"].dump(),
                        row["default"] == row["default_on_gpu"]
                            ? ""
                            : ", on a GPU " + row["default_on_gpu"].dump(),

@@ -43,9 +43,10 @@ void refuse_unfinished(const fs::path& directory) {
   const fs::path log = directory / (std::string(ledger_schema::kFileName) + "-wal");
   if (fs::file_size(log, none) > 0 && !none)
     bad_input("{}: its run was killed, and part of the ledger is still in {}; continue the run "
-              "with the same command, then pack",
+              "with the command that `assay status {}` names, then pack",
               directory.string(),
-              log.filename().string());
+              log.filename().string(),
+              shell_word(directory.string()));
 }
 
 std::int64_t modified(const fs::path& path) {

@@ -20,6 +20,7 @@
 #include "app/assay/terminal.h"
 #include "app/assay/time_limits.h"
 #include "app/assay/verbs.h"
+#include "app/command_line/program.h"
 #include "core/ledger/ledger_schema.h"
 #include "core/result.h"
 #include "core/text.h"
@@ -32,6 +33,7 @@
 #include "experiments/evidence/plan_state.h"
 #include "experiments/report/text_layout.h"
 #include "experiments/report/text_sections.h"
+#include "profilers/machine/nvml_sampler.h"
 
 namespace assay::cli {
 
@@ -77,8 +79,15 @@ private:
 
 using Probes = std::map<std::int64_t, ProbeResult>;
 
-// Short worker launches, for the time of a unit on this machine. Nothing after Ctrl-C.
-std::optional<Probes> probe(const Plan& plan) {
+// A plan for a machine with a GPU, made on one without: what does not need the GPU is printed.
+bool is_for_another_machine(const ProbeFailure& failure) {
+  const auto gpus = list_gpus();
+  return failure.on_gpu && (!gpus || gpus->empty());
+}
+
+// Short worker launches, for the time of a unit on this machine. Nothing after Ctrl-C. A cell that
+// cannot run here is an error, since `assay run` would end by it, and leaves kBadInput.
+std::optional<Probes> probe(const Plan& plan, int& exit_code) {
   const StopSignal signals;
   const TemporaryDirectory logs;
   RunOptions options;
@@ -92,9 +101,11 @@ std::optional<Probes> probe(const Plan& plan) {
   for (const auto& [cell, result] : probes.by_cell)
     if (!result.warning.empty() && warnings.insert(result.warning).second)
       fmt::print(stderr, "warning: {}\n", result.warning);
-  // Perhaps a plan for another machine: what does not need the device is still printed.
-  for (const std::string& failure : probes.failures)
-    fmt::print(stderr, "note: {}; its time is unknown\n", printable(failure));
+  for (const ProbeFailure& failure : probes.failures) {
+    const bool elsewhere = is_for_another_machine(failure);
+    if (!elsewhere) exit_code = kBadInput;
+    print_error(failure.text + "; its time is unknown", elsewhere ? "note" : "error");
+  }
   if (probes.skipped > 0)
     fmt::print(stderr,
                "note: {} more cell{} on cuda not timed, for the same reason\n",
@@ -268,8 +279,7 @@ std::string total_time_text(const PlanEstimate& estimate, const PlanArguments& o
     return fmt::format(
         "{} to {}", human_seconds(*estimate.least_seconds), human_seconds(*estimate.seconds));
   if (estimate.seconds) return human_seconds(*estimate.seconds);
-  return options.no_probe ? "unknown without a probe"
-                          : "unknown: the probe failed; a note on stderr says why";
+  return options.no_probe ? "unknown without a probe" : "unknown: the probe failed, as stderr says";
 }
 
 void print_plan(const Plan& plan, const PlanEstimate& estimate, const PlanArguments& options) {
@@ -336,7 +346,7 @@ void add_plan(CLI::App& app, int& exit_code) {
       bad_input("--budget needs the probe, which measures time; leave out --no-probe");
     const Plan plan = options->matrix.load({.needs_data = !options->no_probe});
     const std::optional<Report> earlier = earlier_results(options->out);
-    const std::optional<Probes> probes = options->no_probe ? Probes() : probe(plan);
+    const std::optional<Probes> probes = options->no_probe ? Probes() : probe(plan, exit_code);
     if (!probes) {
       fmt::print(stderr, "interrupted; --no-probe prints the plan without timing anything\n");
       exit_code = kIncomplete;

@@ -91,8 +91,8 @@ Files update_files(const ReportOptions& options,
     write_files(out, report, data);
   } catch (const Failure& failure) {
     throw Failure(failure.kind(),
-                  fmt::format("{}; the report files were not written: --out DIR writes them "
-                              "elsewhere, --no-files only prints the verdicts",
+                  fmt::format("{}; or --out DIR writes the report files elsewhere, and --no-files "
+                              "only prints the verdicts",
                               failure.what()));
   }
   return Files::Written;

@@ -11,6 +11,7 @@
 
 #include "core/files/atomic_file.h"
 #include "core/result.h"
+#include "core/system_call.h"
 #include "core/text.h"
 
 namespace assay::worker {
@@ -62,7 +63,7 @@ TrainLog::TrainLog(const std::string& path, std::int64_t first) : path_(path) {
   const std::string kept = first > 0 ? rows_up_to(path, first) : "";
   write_file_atomically(path, kept.empty() ? kHeader : kept);
   file_.reset(std::fopen(path.c_str(), "a"));
-  if (file_ == nullptr) bad_input("cannot write {}: {}", path, std::strerror(errno));
+  if (file_ == nullptr) bad_input("cannot write {}: {}", path, system_cause(errno));
 }
 
 void TrainLog::row(const TrainProgress& p, std::optional<double> eval_loss) {
