@@ -1,5 +1,7 @@
 #include "core/files/shell_text.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 namespace assay {
@@ -19,6 +21,10 @@ std::string shell_word(std::string_view text) {
   std::string word = "'";
   for (const char c : text) word += c == '\'' ? "'\\''" : std::string(1, c);
   return word + "'";
+}
+
+std::string shell_path(std::string_view path) {
+  return shell_word(path.starts_with('-') ? fmt::format("./{}", path) : std::string(path));
 }
 
 std::vector<std::string> shell_words(std::string_view line) {

@@ -10,6 +10,9 @@ namespace assay {
 // The text as one word: itself where no character means anything to a shell, else in single quotes.
 std::string shell_word(std::string_view text);
 
+// The same of a path that is an argument: "./-d" for one that would be read as an option.
+std::string shell_path(std::string_view path);
+
 // The words of a line that shell_word() made, separated by spaces.
 std::vector<std::string> shell_words(std::string_view line);
 

@@ -219,6 +219,8 @@ struct VisitRow {
 inline constexpr const char* kDataEpochMetric = "data/epochs";
 // Metric of a variant whose step is a CUDA graph: the last round in which a step ran without one.
 inline constexpr const char* kLastEagerRoundMetric = "graph/last_eager_round";
+// Metric of a variant that times its loader: what the loop waited for it, ns a step.
+inline constexpr const char* kDataWaitMetric = "data/wait_ns";
 // Metric of a variant with a planted wait: ln(time ratio) of what the wait did to a visit.
 inline constexpr const char* kPlantedMetric = "planted/log_ratio";
 inline constexpr const char* kWorkerBuildMetric = "worker/build"; // its detail: the value

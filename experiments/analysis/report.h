@@ -15,6 +15,7 @@
 #include "experiments/analysis/rank_times.h"
 #include "experiments/analysis/speed.h"
 #include "experiments/attribution/attribution.h"
+#include "experiments/evidence/data_wait.h"
 #include "experiments/evidence/effect.h"
 #include "experiments/evidence/evidence.h"
 #include "experiments/evidence/loss/loss.h"
@@ -41,6 +42,7 @@ struct Comparison {
   std::optional<Estimate> device;   // by CUDA events, a second column
   std::optional<Estimate> position; // second visit against first, a health figure
   std::optional<EndToEnd> end_to_end;
+  std::optional<DataWait> data_wait; // of cells that time their loader
   std::optional<MemoryEffect> memory;
   std::optional<LossTest> loss; // nothing where the plan has no loss launches
   Evidence evidence;

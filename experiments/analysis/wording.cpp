@@ -339,6 +339,13 @@ std::string all_pairs_line(const Comparison& comparison) {
                      judged_text(comparison.effect_all->theta));
 }
 
+std::string data_wait_line(const Comparison& comparison) {
+  if (!comparison.data_wait) return "";
+  return fmt::format("waits for the loader: {} -> {} a step (mean, warm-up included)",
+                     human_seconds(comparison.data_wait->a_ns * 1e-9),
+                     human_seconds(comparison.data_wait->b_ns * 1e-9));
+}
+
 std::string end_to_end_line(const CellReport& cell, const Comparison& comparison) {
   if (!comparison.end_to_end) return "";
   const EndToEnd& value = *comparison.end_to_end;

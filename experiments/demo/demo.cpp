@@ -124,22 +124,22 @@ ClaimRow claim(const char* id, const char* optimization, const char* from, const
 }
 
 std::vector<ClaimRow> demo_claims() {
-  ClaimRow throughput = claim("varlen-throughput", "varlen", "mask_dense", "varlen");
+  ClaimRow throughput = claim("demo-varlen", "varlen", "mask_dense", "varlen");
   throughput.lo = 0.10;
   throughput.hi = 0.15;
   throughput.stages = "forward,backward";
-  ClaimRow memory = claim("ema-memory", "ema_swap", "clone_copy", "pointer_swap");
+  ClaimRow memory = claim("demo-ema", "ema_swap", "clone_copy", "pointer_swap");
   memory.metric = "peak_memory";
   memory.lo = memory.hi = 0.60;
-  ClaimRow scaler = claim("scaler-speed", "grad_scaler", "off", "on");
+  ClaimRow scaler = claim("demo-scaler", "grad_scaler", "off", "on");
   scaler.lo = 0.10;
   scaler.hi = 0.20;
-  ClaimRow guard = claim("guard-overhead", "bf16_guard", "off", "on");
+  ClaimRow guard = claim("demo-guard", "bf16_guard", "off", "on");
   guard.lo = 0.05;
   guard.hi = 0.10;
   guard.conditions = "preset small";
   guard.requires_json = R"({"preset":["small"]})";
-  ClaimRow graphs = claim("graphs-two-nodes", "cuda_graphs", "off", "on");
+  ClaimRow graphs = claim("demo-graphs", "cuda_graphs", "off", "on");
   graphs.lo = 0.05;
   graphs.hi = 0.30;
   graphs.unmet = "needs two nodes";

@@ -16,6 +16,9 @@ namespace assay {
 class Eta {
 public:
   void read(const LedgerData& data) {
+    for (const CellRow& cell : data.cells)
+      if (cell.rounds > 0)
+        traced_rounds_[cell.id] = static_cast<double>(cell.traced_rounds) / cell.rounds;
     for (const LaunchRow& launch : data.launches)
       if (launch.state == LaunchState::Complete)
         if (const auto seconds = seconds_between(launch.started_utc, launch.ended_utc))
@@ -45,13 +48,16 @@ public:
   }
 
   // The median of the cell's launches of this kind, of two the shorter; else that of all launches
-  // of this kind; before the first traced one, that of timed ones, which have more rounds. A mean
-  // would follow a machine that was suspended or whose clock was set.
+  // of this kind; before the first traced one, that of timed ones, by rounds where it has more of
+  // them. A mean would follow a machine that was suspended or whose clock was set.
   std::optional<double> expected(LaunchTask task) const {
     const std::optional<double> known = typical(task);
     if (known || task.kind != LaunchKind::Traced) return known;
     task.kind = LaunchKind::Timed;
-    return typical(task);
+    const std::optional<double> timed = typical(task);
+    const auto more = traced_rounds_.find(task.cell);
+    if (!timed || more == traced_rounds_.end()) return timed;
+    return *timed * std::max(1.0, more->second);
   }
 
 private:
@@ -69,6 +75,7 @@ private:
   }
 
   std::map<std::pair<std::int64_t, LaunchKind>, std::vector<double>> seen_;
+  std::map<std::int64_t, double> traced_rounds_; // by cell: for one of a timed launch
 };
 
 } // namespace assay

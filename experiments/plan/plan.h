@@ -60,6 +60,8 @@ struct CellEstimate {
   std::optional<double> least_seconds;
   std::optional<double> mde;     // of ln(time ratio); needs the launches of a verdict
   bool mde_from_results = false; // by the scatter of earlier results of this cell
+  double pair_sd = 0;            // else: of a pair's ln(time ratio),
+  bool pair_sd_measured = false; // shown by the probe, or assumed
   // The MDE of each contrast of the cell's design, in that of a pair, for variants that scatter
   // alike and independently.
   std::vector<double> contrast_mde_factors;

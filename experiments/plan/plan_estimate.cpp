@@ -102,6 +102,8 @@ double expected_variance(const CellRow& cell,
   const bool gpu = config_of(cell.config_json).device == Device::Cuda;
   const bool measured = probe != nullptr && probe->pair_sd.has_value();
   const double pair_sd = measured ? *probe->pair_sd : gpu ? kPairSdGpu : kPairSdCpu;
+  e.pair_sd = pair_sd;
+  e.pair_sd_measured = measured;
   plan.pair_sd_measured = plan.pair_sd_measured && measured;
   plan.least_pair_sd = plan.pair_sd > 0 ? std::min(plan.least_pair_sd, pair_sd) : pair_sd;
   plan.pair_sd = std::max(plan.pair_sd, pair_sd);

@@ -22,6 +22,9 @@ constexpr int kRoundsCpu = 40, kRoundsGpu = 60;
 // Units of a visit. A train step on the CPU passes all it uses through the caches, so none has to
 // be discarded; an evaluation, and whatever follows another process, runs on what that left there.
 constexpr int kCountedGpu = 4, kCountedInTurnCpu = 2, kDiscard = 1, kFewestStepsGpu = 4;
+// What a loader does between two visits (it ends the documents that it began) is free: few steps of
+// a visit would make it faster than it is.
+constexpr int kCountedPipeline = 8;
 constexpr int kMostStepsInCommon = 16;
 constexpr double kAbsurdMargin = 1; // nats per token: e times the perplexity counts as none
 
@@ -52,6 +55,7 @@ int default_visit_steps(const std::vector<Draft>& group, const CellRow& row) {
   const bool gpu = group.front().config.device == Device::Cuda;
   const bool discards = gpu || row.turns || row.unit == "evaluation";
   int counted = gpu ? kCountedGpu : row.turns ? kCountedInTurnCpu : 1;
+  if (row.unit == to_string(Unit::PipelineStep)) counted = std::max(counted, kCountedPipeline);
   if (by_token(row)) counted = steps_in_common(group, counted);
   return counted + (discards || counted > 1 ? kDiscard : 0);
 }

@@ -90,6 +90,10 @@ ordered_json loss_json(const LossTest& value) {
   return out;
 }
 
+ordered_json data_wait_json(const DataWait& value) {
+  return {{"baseline_ns", number(value.a_ns)}, {"candidate_ns", number(value.b_ns)}};
+}
+
 ordered_json end_to_end_json(const EndToEnd& value) {
   return {{"step_ns", number(value.step_ns)},
           {"every", value.every},
@@ -176,6 +180,7 @@ ordered_json comparison_json(const Comparison& value) {
           {"device_time", maybe(value.device, estimate_json)},
           {"position", maybe(value.position, estimate_json)},
           {"end_to_end", maybe(value.end_to_end, end_to_end_json)},
+          {"data_wait", maybe(value.data_wait, data_wait_json)},
           {"memory", maybe(value.memory, memory)},
           {"loss", maybe(value.loss, loss_json)},
           {"pairs", pairs(value.pairs)},

@@ -20,6 +20,8 @@ const std::set<std::string> kProcessKeys{"data",
                                          "tokenizer",
                                          "tokenizer_threads"};
 const std::set<std::string> kSameKeys{"data", "device", "seed", "tokenizer"};
+const std::set<std::string> kLoaderKeys{
+    "data_source", "planted_document_ms", "prefetch_batches", "tokenizer_threads"};
 const std::set<std::string> kBatchKeys{"accumulate", "batch_rows", "eval_batches", "seq_len"};
 const std::set<std::string> kModelKeys{"chunk_size",
                                        "conv_kernel",
@@ -76,7 +78,7 @@ Result<Equivalence> equivalence_named(const std::string& name) {
 }
 
 Result<Unit> unit_named(const std::string& name) {
-  return named(name, {Unit::TrainStep, Unit::Evaluation, Unit::Token});
+  return named(name, {Unit::TrainStep, Unit::Evaluation, Unit::Token, Unit::PipelineStep});
 }
 
 std::set<std::string> process_keys(const std::set<std::string>& keys) {
@@ -85,6 +87,10 @@ std::set<std::string> process_keys(const std::set<std::string>& keys) {
 
 std::set<std::string> same_keys(const std::set<std::string>& keys) {
   return common(keys, kSameKeys);
+}
+
+std::set<std::string> loader_keys(const std::set<std::string>& keys) {
+  return common(keys, kLoaderKeys);
 }
 
 std::set<std::string> batch_keys(const std::set<std::string>& keys) {

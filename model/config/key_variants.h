@@ -18,7 +18,7 @@ namespace assay {
 Optimization
 key_row(std::string name, Equivalence expect, Unit unit, std::vector<Level> variants = {});
 
-// "statistical" or "objective"; "train_step", "evaluation" or "token".
+// "statistical" or "objective"; a unit by its name: "token".
 Result<Equivalence> equivalence_named(const std::string& name);
 Result<Unit> unit_named(const std::string& name);
 
@@ -26,6 +26,9 @@ Result<Unit> unit_named(const std::string& name);
 std::set<std::string> process_keys(const std::set<std::string>& keys);
 // Of those, the ones that no comparison can vary: they decide what is trained on, and where.
 std::set<std::string> same_keys(const std::set<std::string>& keys);
+// Of `keys`, those of the loader, which only unit "pipeline_step" times. A variant of it has a
+// loader of its own, so that they differ within a process.
+std::set<std::string> loader_keys(const std::set<std::string>& keys);
 // Of `keys`, those that decide which tokens a step or an evaluation takes.
 std::set<std::string> batch_keys(const std::set<std::string>& keys);
 // Of `keys`, those that decide a model's parameters or what its layers need of a batch.

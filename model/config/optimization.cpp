@@ -38,7 +38,8 @@ std::ptrdiff_t place(const Optimization& row) {
 
 std::vector<Optimization> rows_of_all_files() {
   std::vector<Optimization> rows;
-  for (auto* rows_of_file : {attention_rows, layer_rows, training_rows, rank_rows, planted_rows})
+  for (auto* rows_of_file :
+       {attention_rows, layer_rows, training_rows, data_rows, rank_rows, planted_rows})
     for (Optimization& row : rows_of_file()) rows.push_back(std::move(row));
   for (const std::string_view name : kListedFirst)
     if (std::ranges::find(rows, name, &Optimization::name) == rows.end())
@@ -81,7 +82,7 @@ std::string_view to_string(Equivalence value) {
 }
 
 std::string_view to_string(Unit value) {
-  constexpr std::string_view kNames[] = {"train_step", "evaluation", "token"};
+  constexpr std::string_view kNames[] = {"train_step", "evaluation", "token", "pipeline_step"};
   return kNames[static_cast<int>(value)];
 }
 

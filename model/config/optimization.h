@@ -18,8 +18,9 @@
 namespace assay {
 
 enum class Equivalence { Bitwise, Math, Statistical, Objective };
-// What a verdict is about: the time of a step, of an evaluation, or of a step's tokens, each.
-enum class Unit { TrainStep, Evaluation, Token };
+// What a verdict is about: the time of a step, of an evaluation, of a step's tokens, each, or of a
+// step with its loader: batches taken from the queue and copied to the device while the clock runs.
+enum class Unit { TrainStep, Evaluation, Token, PipelineStep };
 
 // What a row's levels are held to before they are timed (model/gates/gates.cpp,
 // model/gates/ddp_gates.cpp).
@@ -37,6 +38,7 @@ enum class Gate {
   NsaRanges,    // logits and gradients, ranges, isolation
   Gradients,    // of several ranks against one process, and a shared overflow
   Validation,   // of several ranks against one process, and the same collectives
+  Batches,      // tokens, targets and borders of the batches that the loader gives
   Finite,       // losses of several steps: nothing else is promised
 };
 

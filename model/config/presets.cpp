@@ -105,7 +105,7 @@ Result<bool> check_numbers(const TrainConfig& c) {
   for (const KeyBounds& bounds : integer_bounds())
     if (Result<bool> ok = check_bounds(bounds, values.at(bounds.name).get<std::int64_t>()); !ok)
       return ok;
-  const std::array<Fraction, 12> fractions{
+  const std::array<Fraction, 13> fractions{
       {{"lr", c.lr, 0, true},
        {"ema_decay", c.ema_decay, 0, false, 1, true},
        {"beta1", c.beta1, 0, false, 1, true},
@@ -117,7 +117,8 @@ Result<bool> check_numbers(const TrainConfig& c) {
        {"init_scale", c.init_scale, 0, true},
        {"planted_spin", c.planted_spin, 0, false, 10},
        {"planted_spin_more", c.planted_spin_more, 0, false, 10},
-       {"planted_spin_less", c.planted_spin_less, 0, false, 10}}};
+       {"planted_spin_less", c.planted_spin_less, 0, false, 10},
+       {"planted_document_ms", c.planted_document_ms, 0, false, 1000}}};
   for (const Fraction& fraction : fractions)
     if (Result<bool> ok = check_fraction(fraction); !ok) return ok;
   return true;

@@ -2,13 +2,19 @@
 
 #include <fmt/format.h>
 
+#include <chrono>
+#include <cmath>
 #include <utility>
 
 #include "core/result.h"
+#include "core/span.h"
+#include "model/data/seeded_random.h"
 #include "model/layout/segments.h"
 
 namespace assay {
 namespace {
+
+constexpr int kSyntheticBatches = 16;
 
 at::Tensor
 copy_matrix(const std::vector<std::int64_t>& values, std::int64_t rows, std::int64_t columns) {
@@ -24,7 +30,58 @@ PrefetchOptions prefetch_options(const TrainConfig& config, Split split) {
               config.batch_rows,
               config.seq_len);
   }
-  return {split, config.seed, config.tokenizer_threads, static_cast<std::uint64_t>(tokens)};
+  return {split,
+          config.seed,
+          config.tokenizer_threads,
+          static_cast<std::uint64_t>(tokens),
+          std::chrono::nanoseconds(std::llround(config.planted_document_ms * 1e6))};
+}
+
+// Names live as long as the program: a sink keeps them.
+const char* threads_counter(std::int64_t threads) {
+  switch (threads) {
+  case 1:
+    return "data/threads_1";
+  case 2:
+    return "data/threads_2";
+  case 4:
+    return "data/threads_4";
+  case 8:
+    return "data/threads_8";
+  default:
+    return "data/threads";
+  }
+}
+
+const char* ahead_counter(std::int64_t batches) {
+  switch (batches) {
+  case 1:
+    return "data/ahead_1";
+  case 4:
+    return "data/ahead_4";
+  case 16:
+    return "data/ahead_16";
+  default:
+    return "data/ahead";
+  }
+}
+
+// What tells the levels of the loader's rows apart.
+std::vector<const char*> counters_of(const TrainConfig& config, bool synthetic) {
+  return {threads_counter(config.tokenizer_threads),
+          ahead_counter(config.prefetch_batches),
+          synthetic ? "data/synthetic" : "data/text",
+          config.planted_document_ms > 0 ? "data/planted_sleep" : "data/no_sleep"};
+}
+
+// Random tokens between the batch's borders; a target is the token that follows in the batch.
+void make_synthetic(Batch& batch, std::int64_t vocab, SeededRandom& random) {
+  std::vector<std::int64_t> ids(static_cast<std::size_t>(batch.token_count()) + 1);
+  for (std::int64_t& id : ids)
+    id = static_cast<std::int64_t>(random.below(static_cast<std::uint64_t>(vocab)));
+  const std::int64_t rows = batch.tokens.size(0), columns = batch.tokens.size(1);
+  batch.tokens = at::from_blob(ids.data(), {rows, columns}, at::kLong).clone();
+  batch.targets = at::from_blob(ids.data() + 1, {rows, columns}, at::kLong).clone();
 }
 
 // Positions that the split's documents give before they repeat, at least up to `enough`.
@@ -68,9 +125,23 @@ std::string little_data(const DataSource& source, const TrainConfig& config) {
 DataStream::DataStream(DataSource source, const TrainConfig& config, Split split)
     : source_(std::move(source)), rows_(config.batch_rows), seq_len_(config.seq_len),
       prefetch_(source_.corpus, source_.tokenizer, prefetch_options(config, split)),
-      packer_(rows_, seq_len_, [this] { return prefetch_.next(); }) {}
+      packer_(rows_, seq_len_, [this] { return prefetch_.next(); }) {
+  const bool synthetic = config.data_source == TokenSource::Synthetic && split == Split::Train;
+  counters_ = counters_of(config, synthetic);
+  if (!synthetic) return;
+  SeededRandom random(config.seed);
+  std::vector<Batch> batches;
+  for (int i = 0; i < kSyntheticBatches; ++i) {
+    batches.push_back(next());
+    make_synthetic(batches.back(), source_.tokenizer->vocab_size(), random);
+  }
+  synthetic_ = std::move(batches);
+  prefetch_.pause();
+}
 
 Batch DataStream::next() {
+  for (const char* name : counters_) count(name);
+  if (!synthetic_.empty()) return synthetic_[served_++ % synthetic_.size()];
   PackedBatch packed = packer_.next();
   std::vector<std::int32_t> row_ends(static_cast<std::size_t>(rows_ + 1));
   for (std::int64_t row = 0; row <= rows_; ++row) {
@@ -85,7 +156,19 @@ Batch DataStream::next() {
   return batch;
 }
 
+DataPosition DataStream::position() const {
+  return synthetic_.empty() ? packer_.position() : DataPosition{0, 0, served_};
+}
+
+void DataStream::resume() {
+  if (synthetic_.empty()) prefetch_.resume();
+}
+
 void DataStream::seek(const DataPosition& position) {
+  if (!synthetic_.empty()) {
+    served_ = position.offset;
+    return;
+  }
   prefetch_.seek(position);
   packer_.seek(position);
 }

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "model/config/train_config.h"
 #include "model/data/corpus.h"
@@ -45,13 +46,14 @@ public:
   // of a tokenizing thread is thrown by the call that reaches its document.
   Batch next();
 
-  DataPosition position() const { return packer_.position(); }
+  // Of synthetic tokens: offset is the batches handed out.
+  DataPosition position() const;
   void seek(const DataPosition& position);
 
   // Returns once every thread is idle. While paused, next() serves what is ready and throws instead
   // of waiting.
   void pause() { prefetch_.pause(); }
-  void resume() { prefetch_.resume(); }
+  void resume();
 
   std::int64_t wait_ns() const { return prefetch_.wait_ns(); }
   const DataSource& source() const { return source_; }
@@ -62,6 +64,9 @@ private:
   std::int64_t seq_len_;
   Prefetch prefetch_;
   Packer packer_;
+  std::vector<const char*> counters_; // that show how the batches are made
+  std::vector<Batch> synthetic_;      // served in a circle; empty: text
+  std::uint64_t served_ = 0;          // of them
 };
 
 } // namespace assay

@@ -77,6 +77,7 @@ DocumentPtr Prefetch::tokenize(const Work& work) const {
   auto document = std::make_shared<TokenizedDocument>();
   document->start = work.start;
   document->after = work.after;
+  if (options_.planted_wait.count() > 0) std::this_thread::sleep_for(options_.planted_wait);
   if (const std::optional<std::string> text = corpus_->read(work.document)) {
     document->encoding = tokenizer_->encode(*text);
     document->encoding.ids.push_back(tokenizer_->end_of_document());

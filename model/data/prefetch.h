@@ -2,6 +2,7 @@
 // order whatever N is.
 #pragma once
 
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
@@ -22,6 +23,7 @@ struct PrefetchOptions {
   std::uint64_t seed = 1;
   std::int64_t threads = 1;
   std::uint64_t max_tokens = 1; // no document is begun while this many finished tokens wait
+  std::chrono::nanoseconds planted_wait{0}; // slept for each document
 };
 
 class Prefetch {

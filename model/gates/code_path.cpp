@@ -79,7 +79,8 @@ double run_unit(Trainer& trainer, Unit unit, const std::vector<Batch>& batches) 
 CodePath record_code_path(const Optimization& optimization,
                           const TrainConfig& config,
                           const std::vector<Batch>& batches,
-                          const std::shared_ptr<ProcessGroup>& ranks) {
+                          const std::shared_ptr<ProcessGroup>& ranks,
+                          const std::function<void()>& load) {
   Trainer trainer(config, ranks);
   for (std::int64_t i = 0; i < trainer.warm_up_steps(); ++i)
     (void)trainer.step(micro_batches(batches, config.accumulate, 0));
@@ -92,6 +93,7 @@ CodePath record_code_path(const Optimization& optimization,
     const SpanSinkGuard spans(recorder);
     const OperatorGuard operators(recorder);
     (void)run_unit(trainer, optimization.unit, batches);
+    if (load) load();
   }
   return recorder.take();
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -24,13 +25,15 @@ struct CodePath {
       operators; // by operator ("aten::mm"): calls, backward included
 };
 
+// `load` (may be empty) is observed as well, after the unit: it takes a batch from the loader.
 // Builds a trainer of `config`, runs its warm-up steps unobserved, then one unit of the
 // optimization observed: with step_graph = on the step that is captured and replayed. RankChannel:
 // collective; a level that is known to wait for ever only rehearses its collectives.
 CodePath record_code_path(const Optimization& optimization,
                           const TrainConfig& config,
                           const std::vector<Batch>& batches,
-                          const std::shared_ptr<ProcessGroup>& ranks = nullptr);
+                          const std::shared_ptr<ProcessGroup>& ranks = nullptr,
+                          const std::function<void()>& load = {});
 
 // One unit: an optimizer step over config().accumulate of the batches, or an evaluation over all of
 // them. Returns the loss.

@@ -330,7 +330,8 @@ std::vector<GateResult> run_gate(Gate gate,
                                  const TrainConfig& reference,
                                  const TrainConfig& level,
                                  const std::vector<Batch>& batches,
-                                 const std::shared_ptr<ProcessGroup>& ranks) {
+                                 const std::shared_ptr<ProcessGroup>& ranks,
+                                 const std::vector<Batch>& of_reference) {
   switch (gate) {
   case Gate::Training:
     return training_gates(reference, level, batches, "");
@@ -358,19 +359,41 @@ std::vector<GateResult> run_gate(Gate gate,
     return gradient_gates(level, batches, ranks);
   case Gate::Validation:
     return validation_gates(level, batches, ranks);
+  case Gate::Batches:
+    return {batches_gate(of_reference.empty() ? batches : of_reference, batches)};
   case Gate::Finite:
     return {finite_gate(level, batches)};
   }
   internal_error("unknown gate");
 }
 
+bool same_batch(const Batch& a, const Batch& b) {
+  return at::equal(a.tokens, b.tokens) && at::equal(a.targets, b.targets) &&
+         a.rows.cu_host == b.rows.cu_host && a.documents.cu_host == b.documents.cu_host &&
+         a.bytes == b.bytes;
+}
+
 } // namespace
+
+GateResult batches_gate(const std::vector<Batch>& of_reference, const std::vector<Batch>& batches) {
+  const std::size_t common = std::min(of_reference.size(), batches.size());
+  std::size_t differ = std::max(of_reference.size(), batches.size()) - common;
+  for (std::size_t i = 0; i < common; ++i)
+    if (!same_batch(of_reference[i], batches[i])) ++differ;
+  return {
+      "bitwise/batches",
+      differ == 0,
+      static_cast<double>(differ),
+      0,
+      fmt::format("{} of {} batches differ in tokens, targets or borders", differ, batches.size())};
+}
 
 std::vector<GateResult> run_gates(const Optimization& optimization,
                                   const TrainConfig& given_reference,
                                   const TrainConfig& given_level,
                                   const std::vector<Batch>& batches,
-                                  const std::shared_ptr<ProcessGroup>& ranks) {
+                                  const std::shared_ptr<ProcessGroup>& ranks,
+                                  const std::vector<Batch>& of_reference) {
   if (batches.empty()) internal_error("gates need at least one batch");
   if (optimization.gates.empty())
     internal_error("optimization '{}' names no gate in model/config/optimizations/",
@@ -383,7 +406,7 @@ std::vector<GateResult> run_gates(const Optimization& optimization,
     reference.ranks = level.ranks = 1; // what these rows switch stays on its rank
   std::vector<GateResult> results;
   for (const Gate gate : optimization.gates)
-    for (GateResult& result : run_gate(gate, reference, level, batches, ranks))
+    for (GateResult& result : run_gate(gate, reference, level, batches, ranks, of_reference))
       results.push_back(std::move(result));
   return results;
 }

@@ -29,12 +29,17 @@ struct GateResult {
 
 // All gates of `level` against `reference` for this row. Both configs are resolved, the batches
 // prepared. Rows that need ranks: collective, every rank with batches of its own. The other rows
-// are judged on each rank alone.
+// are judged on each rank alone. `of_reference`: what the reference's loader gave for `batches`;
+// empty: the same.
 std::vector<GateResult> run_gates(const Optimization& optimization,
                                   const TrainConfig& reference,
                                   const TrainConfig& level,
                                   const std::vector<Batch>& batches,
-                                  const std::shared_ptr<ProcessGroup>& ranks = nullptr);
+                                  const std::shared_ptr<ProcessGroup>& ranks = nullptr,
+                                  const std::vector<Batch>& of_reference = {});
+
+// Gate::Batches: how many of the level's batches differ in tokens, targets or borders.
+GateResult batches_gate(const std::vector<Batch>& of_reference, const std::vector<Batch>& batches);
 
 // Gate::Loss (model/gates/loss_gates.cpp).
 std::vector<GateResult> loss_gates(const TrainConfig& reference,

@@ -69,6 +69,10 @@ TEST(PlanScatter, TheProbesScatterReplacesTheAssumedOne) {
   EXPECT_NEAR(*partly.cells[0].mde, 0.3 * assumed, 1e-9);
   EXPECT_NEAR(*partly.cells[1].mde, assumed, 1e-9);
   EXPECT_FALSE(partly.pair_sd_measured);
+  EXPECT_TRUE(partly.cells[0].pair_sd_measured);
+  EXPECT_EQ(partly.cells[0].pair_sd, 0.03);
+  EXPECT_FALSE(partly.cells[1].pair_sd_measured);
+  EXPECT_EQ(partly.cells[1].pair_sd, kPairSdCpu);
 }
 
 TEST(PlanScatter, TheProbeSendsItOrNull) {

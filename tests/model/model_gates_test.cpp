@@ -28,7 +28,8 @@ struct RowLevel {
 std::vector<RowLevel> all_levels() {
   std::vector<RowLevel> all;
   for (const Optimization& row : optimizations().all()) {
-    if (row.needs_ranks) continue; // ddp_test.cpp
+    if (row.needs_ranks) continue;                // ddp_test.cpp
+    if (row.unit == Unit::PipelineStep) continue; // data/loader_rows_test.cpp
     // A GPU alone: gpu/step_graph_gpu_test.cpp, gpu/model_gpu_test.cpp.
     if (row.name == "step_graph" || row.name == "product_choice") continue;
     for (const Level& level : row.levels) all.push_back({&row, &level});

@@ -6,6 +6,7 @@
 #include "app/assay/find_cell.h"
 #include "app/assay/hand_over.h"
 #include "app/assay/verbs.h"
+#include "app/command_line/program.h"
 #include "core/files/shell_text.h"
 #include "core/ledger/calibration_store.h"
 #include "core/ledger/directory_lock.h"
@@ -63,8 +64,11 @@ int calibrate(const CalibrateOptions& options) {
   if (code != kOk) return code;
   const LedgerData measured = value_or_throw(read_ledger(out));
   const Result<CalibrationRow> row = calibration_row(measured);
-  if (!row)
-    bad_input("{}: {}; to calibrate anew, remove {}", out, row.error().message, shell_word(out));
+  if (!row) {
+    print_error(fmt::format(
+        "{}: {}; to calibrate anew, remove {}", out, row.error().message, shell_path(out)));
+    return kIncomplete;
+  }
   store_calibration(store, *row);
   cite(out, measured, *row);
   const bool cited = cite(options.directory, data, *row);

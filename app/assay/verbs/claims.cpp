@@ -18,7 +18,7 @@ namespace {
 
 struct ClaimsOptions {
   std::vector<std::string> directories;
-  bool json = false;
+  bool all = false, json = false;
   TerminalOptions terminal;
 };
 
@@ -30,11 +30,20 @@ void print_claims(const ClaimsOptions& options) {
   const std::vector<ClaimRow> known = value_or_throw(load_claims(data_directory("claims")));
   std::vector<SheetSource> sources;
   for (const std::string& directory : options.directories) sources.push_back(source_of(directory));
-  const std::vector<SheetEntry> sheet = claim_sheet(known, sources);
-  if (options.json)
+  std::vector<SheetEntry> sheet = claim_sheet(known, sources);
+  if (options.json) {
     fmt::print("{}", render_claims_json(sheet));
-  else
-    fmt::print("{}", render_claims_table(sheet, options.terminal.style()));
+    return;
+  }
+  std::size_t without = 0; // a result, where results are asked for
+  if (!sources.empty() && !options.all)
+    without = std::erase_if(sheet, [](const SheetEntry& entry) { return entry.results.empty(); });
+  if (!sheet.empty()) fmt::print("{}", render_claims_table(sheet, options.terminal.style()));
+  if (without > 0)
+    fmt::print("{}{} claim{} without a result here: --all lists them, with the reasons\n",
+               sheet.empty() ? "" : "\n",
+               without,
+               without == 1 ? "" : "s");
 }
 
 } // namespace
@@ -46,6 +55,7 @@ void add_claims(CLI::App& app, int&) {
   command->add_option("results",
                       options->directories,
                       "results directories (default: none, which lists the claims alone)");
+  command->add_flag("--all", options->all, "also claims without a result in these directories");
   command->add_flag("--json", options->json, "print JSON (docs/report-schema.md)");
   options->terminal.add_to(*command);
   command->callback([options] { print_claims(*options); });

@@ -39,7 +39,7 @@ void demo(const std::string& directory, bool as_json) {
       "  assay sql {1} --name cuda_gpu_kern_sum\n"
       "  assay export {0} --cell varlen --variant mask_dense,varlen --steps 5-7 -o demo.json.gz\n"
       "  assay view {0}\n",
-      printable(shell_word(directory)),
+      printable(shell_path(directory)),
       printable(shell_word(made.traces.front())));
 }
 

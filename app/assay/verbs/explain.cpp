@@ -94,7 +94,7 @@ void explain(ExplainOptions options) {
   else
     fmt::print("{}\nmore: assay explain {} --cell NAME\n",
                render_explain_summary(report, which, style),
-               printable(shell_word(options.directory)));
+               printable(shell_path(options.directory)));
 }
 
 } // namespace

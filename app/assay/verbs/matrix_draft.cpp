@@ -203,6 +203,13 @@ void refuse_values_of_a_row(const std::string& text,
   }
 }
 
+std::vector<std::string> names_of_levels(const Optimization& row) {
+  std::vector<std::string> names;
+  for (const Level& level : row.levels)
+    if (!level.wrong) names.push_back(level.name);
+  return names;
+}
+
 // Of an unknown key one mistake is enough.
 void check_values(const std::string& text, const KeyValues& compared, Mistakes& mistakes) {
   std::set<std::string> told;
@@ -228,6 +235,15 @@ std::optional<KeyValues> key_values(const MatrixDraft& draft, Mistakes& mistakes
     mistakes.add("{}: its values are what is compared; --levels is for an optimization", text);
   if (result.values.size() < 2)
     mistakes.add("{}: give the baseline and at least one candidate: {}=A,B", text, result.key);
+  const Optimization* row = optimizations().find(result.key);
+  if (TrainConfig scratch; row != nullptr && !to_json(scratch).contains(result.key)) {
+    mistakes.add("{0}: {1} is an optimization, not a key: assay ab {1}, or assay ab {1} --levels "
+                 "{2}",
+                 text,
+                 result.key,
+                 fmt::join(names_of_levels(*row), ","));
+    return result;
+  }
   check_values(text, result, mistakes);
   if (mistakes.texts.empty()) refuse_values_of_a_row(text, result, mistakes);
   for (const std::string& setting : draft.settings)
@@ -264,6 +280,7 @@ Unit unit_of(const MatrixDraft& draft, const KeyValues& compared) {
     if (first) keys.merge(differing_keys(*first, *resolved));
     if (!first) first = *resolved;
   }
+  if (!loader_keys(keys).empty()) return Unit::PipelineStep;
   return batch_keys(keys).empty() ? Unit::TrainStep : Unit::Token;
 }
 
@@ -279,7 +296,9 @@ CellText text_of_values(const MatrixDraft& draft, const KeyValues& compared) {
         "{} = {{ set = {{ {} = {} }} }}\n", toml_string(value), compared.key, toml_value(value));
   return {fmt::format("reference = {} # the baseline\n", toml_string(compared.values.front())) +
               expect +
-              (unit == Unit::Token ? "unit = \"token\" # a step takes other tokens\n" : ""),
+              (unit == Unit::Token          ? "unit = \"token\" # a step takes other tokens\n"
+               : unit == Unit::PipelineStep ? "unit = \"pipeline_step\" # with its loader\n"
+                                            : ""),
           variants};
 }
 
@@ -289,6 +308,11 @@ std::string threads_line(const MatrixDraft& draft, const Settings& settings) {
       settings.begin(), settings.end(), [](const auto& one) { return one.first == "threads"; });
   if (draft.device != "cpu" || given) return "";
   return "threads = 1 # per rank; the other cores are left to the system; 0: every core\n";
+}
+
+// An optimization of the key's name has its own cell.
+std::string cell_of_values(const std::string& key) {
+  return optimizations().find(key) == nullptr ? key : key + "_values";
 }
 
 } // namespace
@@ -305,7 +329,7 @@ Result<std::string> matrix_text(const MatrixDraft& draft) {
   Optimization row{}; // without a name where that is unknown
   if (known != nullptr) row = *known;
   if (compared && mistakes.texts.empty())
-    row = key_row(compared->key, Equivalence::Objective, unit_of(draft, *compared));
+    row = key_row(cell_of_values(compared->key), Equivalence::Objective, unit_of(draft, *compared));
   const Settings settings = settings_of(draft, row, mistakes);
   check_preset(draft, settings, mistakes);
   if (!mistakes.texts.empty()) return fail("{}", fmt::join(mistakes.texts, "\n"));

@@ -182,6 +182,10 @@ json cell_json(const Plan& plan, const CellEstimate& cell) {
               {"memory_bytes", cell.memory_bytes},
               {"trace_bytes", std::round(cell.trace_bytes)},
               {"mde_from_results", cell.mde_from_results}};
+  if (!cell.mde_from_results) {
+    row["pair_sd"] = cell.pair_sd;
+    row["pair_sd_measured"] = cell.pair_sd_measured;
+  }
   if (cell.seconds) row["seconds"] = *cell.seconds;
   if (cell.least_seconds) row["least_seconds"] = *cell.least_seconds;
   if (cell.mde) row["mde"] = std::expm1(*cell.mde);
@@ -232,23 +236,37 @@ void print_cells(TextWriter& out, TableRows rows, bool any_loss) {
   for (const std::vector<std::string>& row : variants) out.line(row[0] + ": " + row[1], 2);
 }
 
-// "the probe having shown that pairs scatter by 3.1 % (sd)"
-std::string scatter_text(const PlanEstimate& estimate, const std::string& directory) {
-  const auto from_results =
-      std::count_if(estimate.cells.begin(), estimate.cells.end(), [](const CellEstimate& cell) {
-        return cell.mde_from_results;
-      });
-  std::string results = fmt::format("as launches and pairs scatter in {}", directory);
-  if (from_results == std::ssize(estimate.cells)) return results;
-  std::string pairs = fmt::format("{} that pairs scatter by {}{:.2g} % (sd)",
-                                  estimate.pair_sd_measured ? "the probe having shown" : "assuming",
-                                  estimate.least_pair_sd < estimate.pair_sd
-                                      ? fmt::format("{:.2g} to ", estimate.least_pair_sd * 100)
-                                      : "",
-                                  estimate.pair_sd * 100);
-  if (from_results == 0) return pairs;
+// "3.1 %", "1.2 to 3.1 %"
+std::string range_of(const std::vector<double>& shares) {
+  const auto [low, high] = std::minmax_element(shares.begin(), shares.end());
   return fmt::format(
-      "{} of {} cells {}; the others {}", from_results, estimate.cells.size(), results, pairs);
+      "{}{:.2g} %", *low < *high ? fmt::format("{:.2g} to ", *low * 100) : "", *high * 100);
+}
+
+// "the probe having shown that pairs scatter by 3.1 % (sd)", and where several things are known of
+// the cells each with their number.
+std::string scatter_text(const PlanEstimate& estimate, const std::string& directory) {
+  std::vector<double> shown, assumed;
+  std::size_t from_results = 0;
+  for (const CellEstimate& cell : estimate.cells)
+    if (cell.mde_from_results)
+      ++from_results;
+    else
+      (cell.pair_sd_measured ? shown : assumed).push_back(cell.pair_sd);
+  std::vector<std::string> texts;
+  const auto add = [&](std::size_t cells, const std::string& text) {
+    const bool all = cells == estimate.cells.size();
+    texts.push_back(all ? text
+                        : fmt::format("{} of {} cells {}", cells, estimate.cells.size(), text));
+  };
+  if (from_results > 0)
+    add(from_results, fmt::format("as launches and pairs scatter in {}", directory));
+  if (!shown.empty())
+    add(shown.size(),
+        fmt::format("the probe having shown that pairs scatter by {} (sd)", range_of(shown)));
+  if (!assumed.empty())
+    add(assumed.size(), fmt::format("assuming that pairs scatter by {} (sd)", range_of(assumed)));
+  return fmt::format("{}", fmt::join(texts, "; "));
 }
 
 std::string traces_text(const Plan& plan, const PlanEstimate& estimate) {

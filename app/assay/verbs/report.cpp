@@ -105,7 +105,7 @@ std::string files_line(const ReportOptions& options, const std::string& out, Fil
                        out);
   return fmt::format("report files: {}/report.html, .md, .json, .csv   window: assay view {}",
                      out,
-                     shell_word(options.directory));
+                     shell_path(options.directory));
 }
 
 // What the report says in the words of the recorded command, where that names other places.
@@ -130,7 +130,7 @@ void report(const ReportOptions& options) {
   else
     fmt::print("{}",
                render_table(
-                   report, style, {options.cell, options.verbose, shell_word(options.directory)}));
+                   report, style, {options.cell, options.verbose, shell_path(options.directory)}));
   const Files files = update_files(options, directory, report, data);
   const std::string line = files_line(options, directory, files);
   if (options.json && files == Files::Unchanged) fmt::print(stderr, "{}\n", line);

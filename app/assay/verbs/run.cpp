@@ -257,8 +257,8 @@ void print_verdicts(const RunSummary& summary, const Options& options, const Spe
         out, "next, to try again what was given up:", continue_command(spec, "", kept_in(options)));
   const LedgerData data = value_or_throw(read_ledger(directory));
   out.line(fmt::format("next: assay report {0} (writes report.html){1}, assay view {0}",
-                       shell_word(directory),
-                       has_trace(data) ? ", assay explain " + shell_word(directory) : ""));
+                       shell_path(directory),
+                       has_trace(data) ? ", assay explain " + shell_path(directory) : ""));
   fmt::print("{}", out.take());
   const auto launches = disturbed_rounds(data);
   const auto beyond =

@@ -12,6 +12,7 @@
 #include <random>
 
 #include "app/worker/launch/guard_memory.h"
+#include "app/worker/launch/step_data.h"
 #include "core/fallback.h"
 #include "core/ledger/launch_rules.h"
 #include "core/protocol/visit_json.h"
@@ -29,8 +30,10 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::size_t kFewestProbes = 4, kMostProbes = 40; // visits of a probe
-constexpr std::chrono::seconds kProbeTime{3};
+// Visits of a probe. The first warm up; as many after them show how pairs scatter, and are waited
+// for longer than others.
+constexpr std::size_t kFewestProbes = 4, kProbesOfScatter = 2 * kFewestProbes, kMostProbes = 40;
+constexpr std::chrono::seconds kProbeTime{3}, kScatterTime{15};
 constexpr int kBatchesAhead = 64; // a launch of 4 rounds of 4 steps and its warm-up draw about 40
 constexpr int kEvaluationWarmSteps =
     8; // train steps before evaluations are timed: the EMA leaves the weights
@@ -117,7 +120,12 @@ Launch::Launch(const json& message,
                      ? asked_order(message.at("build_order"), variants_.size())
                      : permutation(variants_.size(), seed_);
   source_ = open_data(reference());
-  for (std::size_t i = 0; i < (unit_ == "token" ? variants_.size() : 1); ++i)
+  const bool own_streams =
+      unit_ == "token" || times_loader() ||
+      std::any_of(variants_.begin(), variants_.end(), [&](const VariantSpec& spec) {
+        return !loader_keys(differing_keys(reference(), spec.config)).empty();
+      });
+  for (std::size_t i = 0; i < (own_streams ? variants_.size() : 1); ++i)
     train_data_.push_back(std::make_unique<DataStream>(source_, variants_[i].config, Split::Train));
   held_out_data_ = std::make_unique<DataStream>(source_, reference(), Split::HeldOut);
   if (kind_ == "traced") start_tracer(message.at("trace")); // before the first CUDA context
@@ -143,6 +151,8 @@ void Launch::build_replicas() {
   replicas_.resize(variants_.size());
   own_step_ns_.resize(variants_.size());
   planted_.resize(variants_.size());
+  steps_.resize(variants_.size());
+  data_wait_ns_.resize(variants_.size());
   if (kind_ == "timed" || kind_ == "traced" || kind_ == "loss" || kind_ == "probe") {
     for (const std::size_t i : build_order_) {
       guard_memory(i, variants_[i].name, [&] {
@@ -166,7 +176,7 @@ void Launch::warm_evaluation_replicas() {
     pause_data();
     for (const std::size_t i : build_order_) {
       guard_memory(i, variants_[i].name, [&] {
-        const VisitResult visit = run_visit(*replicas_[i].trainer, false, {data[i]}, 0);
+        const VisitResult visit = run_visit(*replicas_[i].trainer, false, prepared({data[i]}), 0);
         if (step >= kEvaluationWarmSteps / 2) step_ns.push_back(static_cast<double>(visit.wall_ns));
       });
     }
@@ -192,17 +202,9 @@ void Launch::resume_data() {
 // The micro-batches of a step. Of N ranks, rank r takes batches r, N + r, 2N + r … of the stream.
 UnitData Launch::next_train_data(std::size_t variant) {
   const TrainConfig& config = variants_[variant].config;
-  const int ranks = ranks_ == nullptr ? 1 : ranks_->place().size;
-  const int own = ranks_ == nullptr ? 0 : ranks_->place().rank;
-  UnitData data;
-  for (std::int64_t i = 0; i < config.accumulate; ++i)
-    for (int rank = 0; rank < ranks; ++rank) {
-      Batch batch = train_data(variant).next();
-      if (rank != own) continue;
-      prepare(batch, config);
-      data.push_back(std::move(batch));
-    }
-  return data;
+  const RankShare share =
+      ranks_ == nullptr ? RankShare{} : RankShare{ranks_->place().rank, ranks_->place().size};
+  return next_batches(train_data(variant), config, config.accumulate, share);
 }
 
 UnitData Launch::next_unit_data(std::size_t variant) {
@@ -226,6 +228,22 @@ std::vector<UnitData> Launch::next_units(std::size_t variant) {
   std::vector<UnitData> units;
   for (int i = 0; i < visit_steps(variant); ++i) units.push_back(next_unit_data(variant));
   return units;
+}
+
+// By variant; nothing where a visit draws them itself.
+std::vector<std::vector<UnitData>> Launch::units_of_round() {
+  if (times_loader()) return std::vector<std::vector<UnitData>>(variants_.size());
+  return for_every_variant([&](std::size_t i) { return next_units(i); });
+}
+
+UnitSource Launch::unit_source(std::size_t variant, const std::vector<UnitData>& units) {
+  if (!times_loader()) return prepared(units);
+  const auto draw = [this, variant](std::size_t i) -> const UnitData& {
+    if (i == 0) train_data(variant).resume();
+    drawn_ = next_train_data(variant);
+    return drawn_;
+  };
+  return {static_cast<std::size_t>(visit_steps_), draw};
 }
 
 // The same tokens as the variant's model needs them: other layers want other layouts.
@@ -264,8 +282,7 @@ json Launch::built() const {
 // Ranks begin together: each has drained its device before it comes to the barrier. They end an
 // evaluation together, after the clock: what a rank does next (its data threads, the next visit)
 // would run beside an evaluation that it does not wait for (validation_ranks = none).
-VisitResult
-Launch::timed_visit(std::size_t variant, const std::vector<UnitData>& units, Tracer* tracer) {
+VisitResult Launch::timed_visit(std::size_t variant, const UnitSource& units, Tracer* tracer) {
   std::optional<RankWatchdog::Phase> phase;
   std::function<void()> barrier;
   if (ranks_ != nullptr) {
@@ -274,9 +291,15 @@ Launch::timed_visit(std::size_t variant, const std::vector<UnitData>& units, Tra
   }
   const bool evaluation = unit_ == "evaluation";
   const std::map<std::string, std::int64_t> before = fallbacks();
+  const std::int64_t waited = train_data(variant).wait_ns();
   sampler_.begin();
   VisitResult visit =
       run_visit(*replicas_[variant].trainer, evaluation, units, discard_steps_, tracer, barrier);
+  if (times_loader()) {
+    train_data(variant).pause();
+    steps_[variant] += std::ssize(visit.sample_ns);
+    data_wait_ns_[variant] += train_data(variant).wait_ns() - waited;
+  }
   if (evaluation && barrier) barrier();
   for (const auto& [name, times] : fallbacks()) {
     const auto known = before.find(name);
@@ -305,7 +328,7 @@ std::string Launch::why_not_finite(std::size_t variant, const VisitResult& visit
 
 // One variant's visit of a round, with what the machine did meanwhile.
 std::pair<VisitResult, Covariates> Launch::observed_visit(std::size_t variant,
-                                                          const std::vector<UnitData>& units,
+                                                          const UnitSource& units,
                                                           int round,
                                                           const std::string& tracing) {
   const std::string& name = variants_[variant].name;
@@ -334,8 +357,8 @@ std::pair<VisitResult, Covariates> Launch::observed_visit(std::size_t variant,
 // Every variant of the round is visited before one is retired: when several lose their loss, the
 // first of them is, the reference before the levels, which are then not to blame.
 json Launch::round(const json& message) {
-  resume_data(); // the round before may have held them
-  const auto units = for_every_variant([&](std::size_t i) { return next_units(i); });
+  if (!times_loader()) resume_data(); // the round before may have held them
+  const auto units = units_of_round();
   pause_data();
   json visits = json::array();
   std::map<std::size_t, std::string> not_finite; // by variant
@@ -347,7 +370,8 @@ json Launch::round(const json& message) {
     const auto variant = order[position].get<std::size_t>();
     if (variant >= replicas_.size())
       bad_input("round names variant {}, the launch has {}", variant, replicas_.size());
-    const auto [visit, covariates] = observed_visit(variant, units[variant], number, tracing);
+    const auto [visit, covariates] =
+        observed_visit(variant, unit_source(variant, units[variant]), number, tracing);
     if (std::string why = why_not_finite(variant, visit, number); !why.empty())
       not_finite.emplace(variant, std::move(why));
     if (ranks_ != nullptr)
@@ -359,21 +383,24 @@ json Launch::round(const json& message) {
   }
   if (!not_finite.empty())
     throw Retired{not_finite.begin()->first, kCauseLoss, not_finite.begin()->second};
-  if (!message.value("hold", false)) resume_data(); // else another process is timed
+  if (!message.value("hold", false) && !times_loader())
+    resume_data(); // else another process is timed
   return {{"event", "round"}, {"round", number}, {"visits", visits}};
 }
 
 json Launch::probe() {
   const auto start = std::chrono::steady_clock::now();
   const auto goes_on = [&](std::size_t visits) {
-    return visits < kFewestProbes ||
-           (visits < kMostProbes && std::chrono::steady_clock::now() - start < kProbeTime);
+    const auto elapsed = std::chrono::steady_clock::now() - start;
+    return visits < kFewestProbes || (visits < kProbesOfScatter && elapsed < kScatterTime) ||
+           (visits < kMostProbes && elapsed < kProbeTime);
   };
   std::vector<double> unit_ns;
   while (goes_on(unit_ns.size())) {
-    const std::vector<UnitData> units(static_cast<std::size_t>(visit_steps_), next_unit_data(0));
-    const VisitResult visit =
-        run_visit(*replicas_.front().trainer, unit_ == "evaluation", units, discard_steps_);
+    std::vector<UnitData> units;
+    if (!times_loader()) units.assign(static_cast<std::size_t>(visit_steps_), next_unit_data(0));
+    const VisitResult visit = run_visit(
+        *replicas_.front().trainer, unit_ == "evaluation", unit_source(0, units), discard_steps_);
     unit_ns.push_back(static_cast<double>(visit.wall_ns) / visit.steps);
   }
   std::vector<double> steps; // the first visits warm up
@@ -414,6 +441,14 @@ json Launch::bye() {
                                     "ns",
                                     median(own_step_ns_[i]),
                                     "median over this rank's visits, warm-up included"));
+  for (std::size_t i = 0; i < steps_.size(); ++i)
+    if (steps_[i] > 0)
+      metrics.push_back(
+          metric_json(i,
+                      kDataWaitMetric,
+                      "ns",
+                      static_cast<double>(data_wait_ns_[i]) / static_cast<double>(steps_[i]),
+                      "mean a step, that the loop waited for the loader; warm-up included"));
   for (std::size_t i = 0; i < planted_.size(); ++i)
     if (!planted_[i].empty())
       metrics.push_back(metric_json(i,

@@ -64,8 +64,11 @@ private:
   void build_replicas();
   std::unique_ptr<Trainer> make_trainer(std::size_t variant);
   void warm_evaluation_replicas();
-  // The streams that a variant's steps draw from: with unit "token" its own, for a step takes other
-  // batches; else that of all.
+  // With unit "pipeline_step" the loader works while the clock runs, and only then: each variant's
+  // from where its last visit left it.
+  bool times_loader() const { return unit_ == "pipeline_step"; }
+  // The streams that a variant's steps draw from: with unit "token" or "pipeline_step" its own, for
+  // a step takes other batches, or the loader differs; else that of all.
   DataStream& train_data(std::size_t variant) const;
   void pause_data();
   void resume_data();
@@ -74,6 +77,8 @@ private:
   UnitData next_unit_data(std::size_t variant);
   int visit_steps(std::size_t variant) const;
   std::vector<UnitData> next_units(std::size_t variant);
+  std::vector<std::vector<UnitData>> units_of_round();
+  UnitSource unit_source(std::size_t variant, const std::vector<UnitData>& units);
   // By variant: what `draw` gives for it, in the layouts that its model needs. Variants that share
   // a stream take the same tokens, drawn once.
   template <class Draw> auto for_every_variant(Draw draw) {
@@ -86,9 +91,9 @@ private:
   }
   void lay_out(std::size_t variant, std::vector<Batch>& batches) const;
   void lay_out(std::size_t variant, std::vector<UnitData>& units) const;
-  VisitResult timed_visit(std::size_t variant, const std::vector<UnitData>& units, Tracer* tracer);
+  VisitResult timed_visit(std::size_t variant, const UnitSource& units, Tracer* tracer);
   std::pair<VisitResult, Covariates> observed_visit(std::size_t variant,
-                                                    const std::vector<UnitData>& units,
+                                                    const UnitSource& units,
                                                     int round,
                                                     const std::string& tracing);
   std::string why_not_finite(std::size_t variant, const VisitResult& visit, int round) const;
@@ -115,8 +120,10 @@ private:
   DataSource source_;
   std::unique_ptr<Tracer> tracer_; // of a traced launch
   RankChannel* ranks_;
-  std::vector<std::vector<double>> own_step_ns_; // of several ranks: by variant, one a visit
-  std::vector<std::vector<double>> planted_;     // by variant: ln(visit / visit without its wait)
+  std::vector<std::vector<double>> own_step_ns_;   // of several ranks: by variant, one a visit
+  UnitData drawn_;                                 // by the visit that times the loader
+  std::vector<std::int64_t> steps_, data_wait_ns_; // the same, by variant
+  std::vector<std::vector<double>> planted_;       // by variant: ln(visit / visit without its wait)
   // Of visits, by variant and name (core/fallback.h).
   std::map<std::size_t, std::map<std::string, std::int64_t>> fallbacks_;
 };

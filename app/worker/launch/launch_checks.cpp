@@ -74,7 +74,7 @@ json Launch::parity() {
     guard_memory(i, spec.name, [&] {
       if (spec.role == "level") {
         for (const GateResult& gate :
-             run_gates(optimization_, reference(), spec.config, batches, group()))
+             run_gates(optimization_, reference(), spec.config, batches, group(), drawn.front()))
           gates.push_back({{"variant", i},
                            {"name", gate.name},
                            {"passed", gate.passed},
@@ -82,7 +82,10 @@ json Launch::parity() {
                            {"bound", gate.bound},
                            {"detail", gate.detail}});
       }
-      const CodePath seen = record_code_path(optimization_, spec.config, batches, group());
+      const auto load = [&] {
+        if (times_loader()) (void)train_data(i).next();
+      };
+      const CodePath seen = record_code_path(optimization_, spec.config, batches, group(), load);
       for (const auto& [name, count] : seen.spans)
         metrics.push_back(metric_json(i, "engaged/" + name, "spans", static_cast<double>(count)));
       for (const auto& [name, count] : seen.counters) {
@@ -117,9 +120,9 @@ json Launch::memory() {
         const std::unique_ptr<Trainer> trainer = make_trainer(i);
         for (std::int64_t step = 0; step < trainer->warm_up_steps(); ++step)
           (void)trainer->step(first[i]);
-        (void)run_visit(*trainer, unit_ == "evaluation", units[i], 0);
+        (void)run_visit(*trainer, unit_ == "evaluation", prepared(units[i]), 0);
         peak.restart();
-        (void)run_visit(*trainer, unit_ == "evaluation", units[i], 0);
+        (void)run_visit(*trainer, unit_ == "evaluation", prepared(units[i]), 0);
         if (!counted) return;
         // A replay allocates nothing: it writes to the graphs' own memory.
         const std::int64_t graphs = trainer->graph_counts() ? graph_pool_bytes() : 0;

@@ -68,18 +68,22 @@ std::int64_t token_count(const UnitData& unit) {
 
 } // namespace
 
+UnitSource prepared(const std::vector<UnitData>& units) {
+  return {units.size(), [&units](std::size_t i) -> const UnitData& { return units[i]; }};
+}
+
 VisitResult run_visit(Trainer& trainer,
                       bool evaluation,
-                      const std::vector<UnitData>& units,
+                      const UnitSource& units,
                       int discard,
                       UnitObserver* observer,
                       const std::function<void()>& barrier) {
   const bool cuda = trainer.config().device == Device::Cuda;
-  VisitClock clock(cuda, units.size());
+  VisitClock clock(cuda, units.count);
   VisitResult result;
   const std::int64_t skipped_before = trainer.skipped_steps();
   std::vector<StepResult> steps;
-  steps.reserve(units.size());
+  steps.reserve(units.count);
   clock.drain();
   if (barrier) {
     barrier();
@@ -88,18 +92,19 @@ VisitResult run_visit(Trainer& trainer,
   std::int64_t start = now_ns();
   std::int64_t planted_before = trainer.planted_wait_ns();
   clock.mark(0);
-  for (std::size_t i = 0; i < units.size(); ++i) {
+  for (std::size_t i = 0; i < units.count; ++i) {
+    const bool counted = i >= static_cast<std::size_t>(discard);
     if (i == static_cast<std::size_t>(discard) && i > 0) {
       clock.drain();
       start = now_ns();
       planted_before = trainer.planted_wait_ns();
     }
     const std::int64_t unit_start = observer != nullptr ? trace_now() : 0;
-    const std::optional<double> loss = run_unit(trainer, evaluation, units[i], steps);
+    const UnitData& unit = units.take(i);
+    const std::optional<double> loss = run_unit(trainer, evaluation, unit, steps);
     clock.mark(i + 1);
-    if (observer != nullptr)
-      observer->unit(
-          unit_start, trace_now(), i >= static_cast<std::size_t>(discard), token_count(units[i]));
+    if (observer != nullptr) observer->unit(unit_start, trace_now(), counted, token_count(unit));
+    if (counted) result.tokens += token_count(unit);
     if (evaluation) result.loss = loss;
   }
   clock.drain();
@@ -108,13 +113,9 @@ VisitResult run_visit(Trainer& trainer,
   for (const StepResult& step : steps) result.step_losses.push_back(step.loss());
   if (!evaluation) result.loss = result.step_losses.back();
   result.skipped_steps = trainer.skipped_steps() - skipped_before;
-  result.steps = static_cast<int>(units.size()) - discard;
-  if (cuda) result.device_ns = clock.between(static_cast<std::size_t>(discard), units.size());
-  for (std::size_t i = 0; i < units.size(); ++i) {
-    result.sample_ns.push_back(clock.between(i, i + 1));
-    if (i < static_cast<std::size_t>(discard)) continue;
-    result.tokens += token_count(units[i]);
-  }
+  result.steps = static_cast<int>(units.count) - discard;
+  if (cuda) result.device_ns = clock.between(static_cast<std::size_t>(discard), units.count);
+  for (std::size_t i = 0; i < units.count; ++i) result.sample_ns.push_back(clock.between(i, i + 1));
   return result;
 }
 

@@ -26,6 +26,14 @@ struct VisitResult {
   std::vector<std::int64_t> sample_ns; // every unit, discarded ones first
 };
 
+// The units of a visit, in order: prepared before it, or drawn while its clock runs.
+struct UnitSource {
+  std::size_t count = 0;
+  std::function<const UnitData&(std::size_t)> take; // called once for each, in order
+};
+
+UnitSource prepared(const std::vector<UnitData>& units); // which outlive it
+
 // Told of every unit of a traced visit: host clock of all traces (trace_now()), on the calling
 // thread.
 class UnitObserver {
@@ -34,11 +42,11 @@ public:
   virtual void unit(std::int64_t start, std::int64_t end, bool counted, std::int64_t tokens) = 0;
 };
 
-// Runs units.size() units; the first `discard` are stored in sample_ns and not counted. `barrier`
+// Runs units.count units; the first `discard` are stored in sample_ns and not counted. `barrier`
 // (may be empty) is called with the device drained, before the clock starts.
 VisitResult run_visit(Trainer& trainer,
                       bool evaluation,
-                      const std::vector<UnitData>& units,
+                      const UnitSource& units,
                       int discard,
                       UnitObserver* observer = nullptr,
                       const std::function<void()>& barrier = {});

@@ -13,6 +13,7 @@
 #include "app/command_line/program.h"
 #include "app/number_checks.h"
 #include "app/worker/launch/identity.h"
+#include "app/worker/launch/step_data.h"
 #include "app/worker/verbs/config_options.h"
 #include "app/worker/verbs/train_checks.h"
 #include "app/worker/verbs/train_output.h"
@@ -23,7 +24,6 @@
 #include "core/text.h"
 #include "model/config/fast_defaults.h"
 #include "model/data/loader.h"
-#include "model/layout/segments.h"
 #include "model/training/checkpoint.h"
 #include "model/training/optimizer.h"
 #include "model/training/trainer.h"
@@ -44,15 +44,6 @@ struct TrainOptions {
   bool json = false;
   const CLI::App* command = nullptr; // whose usage messages show
 };
-
-std::vector<Batch> next_batches(DataStream& stream, const TrainConfig& config, std::int64_t count) {
-  std::vector<Batch> batches;
-  for (std::int64_t i = 0; i < count; ++i) {
-    batches.push_back(stream.next());
-    prepare(batches.back(), config);
-  }
-  return batches;
-}
 
 class TrainRun {
 public:

@@ -47,6 +47,7 @@ Comparison compare(const CellView& cell, const VariantPair& variants, const Leve
     result.end_to_end = end_to_end(cell, result.pairs, *result.effect, judged_alpha);
   options.with_excluded = true;
   result.effect_all = estimate_effect(result.pairs, options);
+  result.data_wait = data_wait(cell, *a, *b);
   result.memory = memory_effect(cell, *a, *b, judged_alpha);
   result.evidence = gather_evidence(cell, *a, *b);
   if (b->role == Role::Control) return result;

@@ -37,6 +37,19 @@ Level level_of(const MatrixVariant& variant) {
   return level;
 }
 
+bool times_loader(const MatrixCell& cell) {
+  const Optimization* row = optimizations().find(cell.optimization);
+  return (row != nullptr ? row->unit : cell.unit.value_or(Unit::TrainStep)) == Unit::PipelineStep;
+}
+
+// Of `keys`, those that variants of the cell cannot have within one process.
+std::set<std::string> keys_of_process(const MatrixCell& cell, const std::set<std::string>& keys) {
+  std::set<std::string> found = process_keys(keys);
+  if (times_loader(cell))
+    for (const std::string& key : loader_keys(keys)) found.erase(key);
+  return found;
+}
+
 bool same_process(const MatrixVariant* a, const MatrixVariant* b) {
   return a == nullptr || b == nullptr ||
          (a->environment == b->environment && a->worker == b->worker);
@@ -208,7 +221,8 @@ const MatrixVariant* variant_of(const MatrixCell& cell, const Draft& draft) {
 std::string why_own_processes(const MatrixCell& cell, const std::vector<Draft>& all) {
   const Draft& baseline = all.front();
   for (auto draft = all.begin() + 1; draft != all.end(); ++draft) {
-    const std::set<std::string> keys = process_keys(differing_keys(baseline.config, draft->config));
+    const std::set<std::string> keys =
+        keys_of_process(cell, differing_keys(baseline.config, draft->config));
     if (!keys.empty())
       return fmt::format("'{}' has another {}", draft->level->name, fmt::join(keys, " and "));
     if (!same_process(variant_of(cell, baseline), variant_of(cell, *draft)))
@@ -240,7 +254,7 @@ wrong_variants(const MatrixCell& cell, const std::vector<Draft>& all, bool twin)
                                        "key, or `env` or `worker`",
                                        difference.from->level->name));
     const std::set<std::string> same = same_keys(keys);
-    std::set<std::string> one = process_keys(keys);
+    std::set<std::string> one = keys_of_process(cell, keys);
     for (const std::string& key : same) one.erase(key);
     if (!same.empty())
       refuse(fmt::format("{} cannot differ within a comparison; measure two matrices instead",
@@ -249,6 +263,12 @@ wrong_variants(const MatrixCell& cell, const std::vector<Draft>& all, bool twin)
       refuse(fmt::format("{} cannot differ within a process; leave out interleave = \"twin\"",
                          own_process ? "environment and worker"
                                      : fmt::format("{}", fmt::join(one, " and "))));
+    if (const std::set<std::string> loader = loader_keys(keys);
+        !loader.empty() && !times_loader(cell))
+      refuse(fmt::format("{} {} of the loader, which works beside a training step; "
+                         "unit = \"pipeline_step\" times both",
+                         fmt::join(loader, " and "),
+                         loader.size() == 1 ? "is a key" : "are keys"));
     std::set<std::string> work = batch_keys(keys);
     if (keys.contains("ranks")) work.insert("ranks");
     if (!work.empty() && cell.unit.value_or(Unit::TrainStep) != Unit::Token)

@@ -68,6 +68,19 @@ std::vector<Optimization> planted_rows() {
                            c.update_pass != UpdatePass::OnePass;
                   }}},
        .hidden = true},
+      {.name = "planted_loader",
+       .summary = "test row: the loader sleeps 2 ms for each document",
+       .equivalence = Equivalence::Bitwise,
+       .unit = Unit::PipelineStep,
+       .gates = {Gate::Batches},
+       .levels =
+           {{"off", "no sleep", [](TrainConfig& c) { c.planted_document_ms = 0; }, "data/no_sleep"},
+            {"slow",
+             "2 ms a document",
+             [](TrainConfig& c) { c.planted_document_ms = 2; },
+             "data/planted_sleep"}},
+       .equality = "tokens, targets and borders of the batches equal",
+       .hidden = true},
   };
 }
 

@@ -15,6 +15,7 @@ inline bool has_layer(const TrainConfig& c, char letter) {
 std::vector<Optimization> attention_rows();
 std::vector<Optimization> layer_rows();
 std::vector<Optimization> training_rows();
+std::vector<Optimization> data_rows();
 std::vector<Optimization> rank_rows();
 std::vector<Optimization> planted_rows();
 

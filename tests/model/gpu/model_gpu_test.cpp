@@ -96,8 +96,9 @@ class GpuLevel : public testing::TestWithParam<std::tuple<std::string, std::stri
 std::vector<std::tuple<std::string, std::string, int>> all_levels() {
   std::vector<std::tuple<std::string, std::string, int>> all;
   for (const Optimization& row : optimizations().all()) {
-    if (row.needs_ranks) continue;          // one process here
-    if (row.name == "step_graph") continue; // step_graph_gpu_test.cpp
+    if (row.needs_ranks) continue;                // one process here
+    if (row.unit == Unit::PipelineStep) continue; // data/loader_rows_test.cpp
+    if (row.name == "step_graph") continue;       // step_graph_gpu_test.cpp
     for (const Level& level : row.levels)
       for (const Precision precision : {Precision::Fp32, Precision::Bf16})
         all.emplace_back(row.name, level.name, static_cast<int>(precision));

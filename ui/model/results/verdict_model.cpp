@@ -19,7 +19,8 @@ double percent(double log_ratio) {
 bool is_drawn(const ClaimResult& result, const CellRow& cell) {
   const std::optional<ClaimMetric> metric = claim_metric(result.claim.metric);
   return metric && is_share_of_time(*metric) && std::isfinite(result.claim.hi) &&
-         (cell.unit == "train_step" || *metric == ClaimMetric::UnitTime);
+         (cell.unit == "train_step" || cell.unit == "pipeline_step" ||
+          *metric == ClaimMetric::UnitTime);
 }
 
 // The claimed range as a change of time, of the first claim that applies and has one.

@@ -92,9 +92,11 @@ int only_reading(void*, int action, const char* what, const char* value, const c
   switch (action) {
   case SQLITE_SELECT:
   case SQLITE_READ:
-  case SQLITE_FUNCTION:
   case SQLITE_RECURSIVE:
     return SQLITE_OK;
+  case SQLITE_FUNCTION: // that one prints and takes addresses in memory
+    return value != nullptr && std::string_view(value) == "fts3_tokenizer" ? SQLITE_DENY
+                                                                           : SQLITE_OK;
   case SQLITE_PRAGMA: {
     const std::string_view pragma = what == nullptr ? "" : what;
     for (const char* allowed :

@@ -1,0 +1,58 @@
+// Rows of optimizations(). The loader: what reads and tokenizes text ahead of the training step.
+#include "model/config/optimizations/rows.h"
+
+namespace assay {
+
+std::vector<Optimization> data_rows() {
+  return {
+      {.name = "tokenizer_threads",
+       .summary = "documents are read and tokenized by several threads; their order stays",
+       .equivalence = Equivalence::Bitwise,
+       .unit = Unit::PipelineStep,
+       .gates = {Gate::Batches},
+       .levels =
+           {{"one", "1 thread", [](TrainConfig& c) { c.tokenizer_threads = 1; }, "data/threads_1"},
+            {"two",
+             "2 threads",
+             [](TrainConfig& c) { c.tokenizer_threads = 2; },
+             "data/threads_2"},
+            {"four",
+             "4 threads",
+             [](TrainConfig& c) { c.tokenizer_threads = 4; },
+             "data/threads_4"},
+            {"eight",
+             "8 threads",
+             [](TrainConfig& c) { c.tokenizer_threads = 8; },
+             "data/threads_8"}},
+       .equality = "tokens, targets and borders of the batches equal"},
+      {.name = "prefetch",
+       .summary = "the loader runs this many batches ahead of the training step",
+       .equivalence = Equivalence::Bitwise,
+       .unit = Unit::PipelineStep,
+       .gates = {Gate::Batches},
+       .levels =
+           {{"one", "1 batch", [](TrainConfig& c) { c.prefetch_batches = 1; }, "data/ahead_1"},
+            {"four", "4 batches", [](TrainConfig& c) { c.prefetch_batches = 4; }, "data/ahead_4"},
+            {"sixteen",
+             "16 batches",
+             [](TrainConfig& c) { c.prefetch_batches = 16; },
+             "data/ahead_16"}},
+       .equality = "tokens, targets and borders of the batches equal"},
+      {.name = "data_source",
+       .summary = "random tokens made beforehand stand for text, so that nothing is loaded",
+       .equivalence = Equivalence::Objective,
+       .unit = Unit::PipelineStep,
+       .gates = {Gate::Finite},
+       .levels = {{"real",
+                   "the training text",
+                   [](TrainConfig& c) { c.data_source = TokenSource::Real; },
+                   "data/text"},
+                  {"synthetic",
+                   "random tokens between the borders of its first 16 batches",
+                   [](TrainConfig& c) { c.data_source = TokenSource::Synthetic; },
+                   "data/synthetic"}},
+       .equality = "finite losses of a short training; random tokens teach nothing"},
+  };
+}
+
+} // namespace assay
