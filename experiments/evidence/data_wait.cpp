@@ -21,8 +21,7 @@ std::optional<double> wait_of(const CellView& cell, const VariantRow& variant) {
 
 } // namespace
 
-std::optional<DataWait>
-data_wait(const CellView& cell, const VariantRow& a, const VariantRow& b) {
+std::optional<DataWait> data_wait(const CellView& cell, const VariantRow& a, const VariantRow& b) {
   const std::optional<double> of_a = wait_of(cell, a), of_b = wait_of(cell, b);
   if (!of_a || !of_b) return std::nullopt;
   return DataWait{*of_a, *of_b};

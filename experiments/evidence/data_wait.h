@@ -12,7 +12,6 @@ struct DataWait {
 };
 
 // nullopt where one of the two was not measured.
-std::optional<DataWait>
-data_wait(const CellView& cell, const VariantRow& a, const VariantRow& b);
+std::optional<DataWait> data_wait(const CellView& cell, const VariantRow& a, const VariantRow& b);
 
 } // namespace assay

@@ -11,6 +11,7 @@
 #include "core/result.h"
 #include "experiments/analysis/report.h"
 #include "experiments/report/claim_sheet.h"
+#include "experiments/report/text_layout.h"
 
 namespace assay::cli {
 
@@ -39,11 +40,13 @@ void print_claims(const ClaimsOptions& options) {
   if (!sources.empty() && !options.all)
     without = std::erase_if(sheet, [](const SheetEntry& entry) { return entry.results.empty(); });
   if (!sheet.empty()) fmt::print("{}", render_claims_table(sheet, options.terminal.style()));
-  if (without > 0)
-    fmt::print("{}{} claim{} without a result here: --all lists them, with the reasons\n",
-               sheet.empty() ? "" : "\n",
-               without,
-               without == 1 ? "" : "s");
+  if (without == 0) return;
+  TextWriter out(options.terminal.style());
+  if (!sheet.empty()) out.raw("");
+  out.line(fmt::format("{} claim{} without a result here: --all lists them, with the reasons",
+                       without,
+                       without == 1 ? "" : "s"));
+  fmt::print("{}", out.take());
 }
 
 } // namespace

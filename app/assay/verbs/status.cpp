@@ -131,23 +131,15 @@ Status read_status(const std::string& directory) {
   }
   Eta eta;
   eta.read(data);
-  std::vector<LaunchTask> after = missing_launches(data);
-  std::optional<double> of_running = 0;
+  double current = 0; // the running launch's share that is done
   if (const LaunchSummary* running = status.running()) {
-    const LaunchTask task{running->row.cell, running->row.kind};
-    const double elapsed = seconds_between(running->row.started_utc, utc_now()).value_or(0);
+    current = seconds_between(running->row.started_utc, utc_now()).value_or(0);
     const int done = running->rounds + running->warmup_rounds,
               all = running->row.rounds_planned + running->warmup_rounds;
-    eta.assume(task, elapsed, done, all);
-    of_running = eta.expected(task);
-    if (of_running) of_running = std::max(0.0, *of_running - elapsed);
-    if (done > 0) of_running = elapsed * (all - done) / done;
-    const auto own = std::find_if(after.begin(), after.end(), [&](const LaunchTask& one) {
-      return one.cell == task.cell && one.kind == task.kind;
-    });
-    if (own != after.end()) after.erase(own);
+    eta.assume({running->row.cell, running->row.kind}, current, done, all);
   }
-  status.eta_seconds = eta.left(after, of_running);
+  if (const auto left = eta.left(missing_launches(data), 0.0))
+    status.eta_seconds = std::max(0.0, *left - current);
   return status;
 }
 

@@ -12,10 +12,7 @@ std::vector<Optimization> data_rows() {
        .gates = {Gate::Batches},
        .levels =
            {{"one", "1 thread", [](TrainConfig& c) { c.tokenizer_threads = 1; }, "data/threads_1"},
-            {"two",
-             "2 threads",
-             [](TrainConfig& c) { c.tokenizer_threads = 2; },
-             "data/threads_2"},
+            {"two", "2 threads", [](TrainConfig& c) { c.tokenizer_threads = 2; }, "data/threads_2"},
             {"four",
              "4 threads",
              [](TrainConfig& c) { c.tokenizer_threads = 4; },

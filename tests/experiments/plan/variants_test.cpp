@@ -90,8 +90,8 @@ TEST_F(VariantsTest, MistakesOfTheFileNameTheirLine) {
               test::names("m.toml:8", "`levels`"));
   EXPECT_THAT(problem("name = \"n\"\nexpect = \"math\"\n" + two),
               test::names("m.toml:8", "'math'", "statistical, objective"));
-  EXPECT_THAT(problem("name = \"n\"\nunit = \"pipeline_step\"\n" + two),
-              test::names("m.toml:8", "train_step, evaluation, token"));
+  EXPECT_THAT(problem("name = \"n\"\nunit = \"visit\"\n" + two),
+              test::names("m.toml:8", "train_step, evaluation, token, pipeline_step"));
   EXPECT_THAT(problem("name = \"n\"\nunit = \"token\"\nquality = { margin = 0.1 }\n" + two),
               test::names("m.toml:9", "other tokens"));
   EXPECT_THAT(problem("name = \"n\"\nreference = \"c\"\n" + two),
@@ -133,6 +133,11 @@ TEST_F(VariantsTest, WhatOneProcessCannotCompareIsRefused) {
   EXPECT_EQ(with("seq_len = 64, batch_rows = 1", "unit = \"token\"\n"), "");
   EXPECT_THAT(with("precision = \"fp32\""), test::names("'b'", "baseline 'a'")); // its default
   EXPECT_EQ(with("ffn_dim = 96"), "");
+  EXPECT_THAT(with("prefetch_batches = 2"),
+              test::names("m.toml:10", "'b'", "prefetch_batches", "unit = \"pipeline_step\""));
+  EXPECT_EQ(with("prefetch_batches = 2", "unit = \"pipeline_step\"\n"), "");
+  EXPECT_THAT(with("batch_rows = 1", "unit = \"pipeline_step\"\n"),
+              test::names("batch_rows", "unit = \"token\""));
   EXPECT_THAT(problem("name = \"varlen\"\n[cell.variants]\na = {}\nb = { set = { lr = 0.1 } }\n"),
               test::names("m.toml:7", "varlen"));
 }

@@ -1,5 +1,5 @@
-// Rows of the loader (unit pipeline_step): equal batches, the counter that shows a level, and what a
-// slow document costs.
+// Rows of the loader (unit pipeline_step): equal batches, the counter that shows a level, and what
+// a slow document costs.
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -129,7 +129,8 @@ TEST_F(LoaderRows, ThreadsDivideTheTimeOfASlowDocument) {
     DataStream stream(open_data(config_), config_, Split::Train);
     std::uint64_t documents = 0;
     const auto start = std::chrono::steady_clock::now();
-    for (int i = 0; i < 40; ++i) documents += static_cast<std::uint64_t>(stream.next().documents.count());
+    for (int i = 0; i < 40; ++i)
+      documents += static_cast<std::uint64_t>(stream.next().documents.count());
     const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
     // Documents that rows cut are counted twice at most.
     const double least = 0.002 * static_cast<double>(documents - 80) / static_cast<double>(threads);
