@@ -20,8 +20,10 @@
 #include "core/result.h"
 #include "core/text.h"
 #include "core/trace/trace_file.h"
+#include "experiments/analysis/calibration.h"
 #include "experiments/analysis/explanations.h"
 #include "experiments/analysis/report.h"
+#include "experiments/analysis/winner.h"
 #include "experiments/analysis/wording.h"
 #include "experiments/report/render.h"
 
@@ -82,6 +84,21 @@ int add_pages(TarArchive& archive,
   return files;
 }
 
+// Ledgers of `assay confirm` and `assay calibrate`, which reports of the directory read or cite.
+// Returns their number.
+int add_ledgers_below(TarArchive& archive, const std::string& root, const std::string& directory) {
+  int files = 0;
+  for (const fs::path below :
+       {confirmation_directory(directory), calibration_directory(directory)}) {
+    const fs::path ledger = below / ledger_schema::kFileName;
+    if (std::error_code none; !fs::is_regular_file(ledger, none)) continue;
+    refuse_unfinished(below);
+    archive.add_file(root + (below.filename() / ledger.filename()).string(), ledger.string());
+    ++files;
+  }
+  return files;
+}
+
 // "measured by, with": one paragraph for each machine and build.
 std::string about(const LedgerData& data) {
   std::string text = fmt::format("{} (spec {})\nplanned {} with: {}\n\n",
@@ -136,6 +153,7 @@ void pack(const PackOptions& options) {
   archive.add(root + "matrix.toml", data.spec.matrix_toml, modified(ledger));
   archive.add_file(root + ledger_schema::kFileName, ledger.string());
   std::int64_t files = 3;
+  files += add_ledgers_below(archive, root, directory.string());
   files += add_pages(archive, root, directory, data);
   if (!options.no_traces)
     for (const std::string& trace : list_traces(directory.string())) {
