@@ -341,9 +341,12 @@ std::string all_pairs_line(const Comparison& comparison) {
 
 std::string data_wait_line(const Comparison& comparison) {
   if (!comparison.data_wait) return "";
-  return fmt::format("waits for the loader: {} -> {} a step (mean, warm-up included)",
-                     human_seconds(comparison.data_wait->a_ns * 1e-9),
-                     human_seconds(comparison.data_wait->b_ns * 1e-9));
+  const auto wait = [](double ns) {
+    return ns > 0 ? human_seconds(ns * 1e-9) + " a step" : std::string("never");
+  };
+  return fmt::format("waits for the loader: {} -> {} (blocked, mean, warm-up included)",
+                     wait(comparison.data_wait->a_ns),
+                     wait(comparison.data_wait->b_ns));
 }
 
 std::string end_to_end_line(const CellReport& cell, const Comparison& comparison) {

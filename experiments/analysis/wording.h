@@ -78,7 +78,7 @@ std::string unit_line(const CellReport& cell, const Comparison& comparison);
 // The effect with disturbed pairs included, or "" where no pair is excluded.
 std::string all_pairs_line(const Comparison& comparison);
 // "end to end -0.02 % […] of training time: …", or "".
-// "waits for the loader: 12.3 ms -> 7.89 us a step (mean, warm-up included)", or ""
+// "waits for the loader: 12.3 ms a step -> never (blocked, mean, warm-up included)", or ""
 std::string data_wait_line(const Comparison& comparison);
 std::string end_to_end_line(const CellReport& cell, const Comparison& comparison);
 // The loss test in words where the verdict's reasons do not contain it, or "".

@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <nlohmann/json.hpp>
+
+#include "core/ledger/stored_config.h"
 
 namespace assay {
 
@@ -168,6 +171,14 @@ const char* quality_without_parity(Validity validity) {
   }
 }
 
+// Random tokens: what is learned of them says nothing about the text.
+bool one_trains_on_other_data(const VariantRow& a, const VariantRow& b) {
+  const auto source = [](const VariantRow& variant) {
+    return stored_config(variant.config_json).value("data_source", "real");
+  };
+  return source(a) != source(b);
+}
+
 void judge_quality(Evidence& evidence,
                    const std::string& equivalence,
                    const VariantRow& a,
@@ -177,10 +188,12 @@ void judge_quality(Evidence& evidence,
     return has_gate(evidence, variant, "bitwise/") || has_gate(evidence, variant, "math/");
   };
   if (equivalence != "bitwise" && equivalence != "math") {
-    evidence.quality_reason = {
-        ReasonCode::NeedsLossTest,
-        fmt::format("class {}: effect on the loss not tested (add [quality] to the matrix)",
-                    equivalence.empty() ? "unknown" : equivalence)};
+    evidence.quality_reason = {ReasonCode::NeedsLossTest,
+                               fmt::format("class {}: effect on the loss not tested ({})",
+                                           equivalence.empty() ? "unknown" : equivalence,
+                                           one_trains_on_other_data(a, b)
+                                               ? "one side trains on random tokens"
+                                               : "add [quality] to the matrix")};
   } else if (evidence.validity != Validity::Ok) {
     evidence.quality_reason = {ReasonCode::ParityNotShown,
                                quality_without_parity(evidence.validity)};

@@ -147,7 +147,7 @@ void Planner::write_cell(const MatrixCell& cell,
   out.config_json = to_json(group.front().config).dump();
   visit_shape(cell, group, out);
   if (by_token(out)) note_other_tokens(group, out);
-  loss_shape(cell, row, out);
+  loss_shape(cell, row, group, out);
   const auto add = [&](const std::string& variant, const Draft& draft, Role role) {
     const auto id = static_cast<std::int64_t>(ledger.variants.size()) + 1;
     const MatrixVariant* described = variant_of(cell, draft);

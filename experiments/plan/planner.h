@@ -58,7 +58,10 @@ private:
   void visit_shape(const MatrixCell& cell, const std::vector<Draft>& group, CellRow& row);
   bool takes_turns(const MatrixCell& cell, const std::vector<Draft>& all);
   void note_other_tokens(const std::vector<Draft>& group, const CellRow& row);
-  void loss_shape(const MatrixCell& cell, const Optimization& optimization, CellRow& row);
+  void loss_shape(const MatrixCell& cell,
+                  const Optimization& optimization,
+                  const std::vector<Draft>& group,
+                  CellRow& row);
   void add_claims();
   void add_claim(ClaimRow claim);
   void add_key_claim(ClaimRow claim);

@@ -60,6 +60,15 @@ int default_visit_steps(const std::vector<Draft>& group, const CellRow& row) {
   return counted + (discards || counted > 1 ? kDiscard : 0);
 }
 
+// Why the losses of a cell's variants say nothing about each other, or "".
+std::string why_no_loss(const CellRow& row, const std::vector<Draft>& group) {
+  if (by_token(row)) return "after equal steps its variants have trained on other tokens";
+  const bool same = std::ranges::all_of(group, [&](const Draft& draft) {
+    return draft.config.data_source == group.front().config.data_source;
+  });
+  return same ? "" : "a loss on random tokens says nothing about the text";
+}
+
 // Launches of a cell whose results decide.
 std::vector<int> looks_up_to(int most) {
   std::vector<int> looks;
@@ -133,8 +142,10 @@ void Planner::note_other_tokens(const std::vector<Draft>& group, const CellRow& 
 
 bool Planner::takes_turns(const MatrixCell& cell, const std::vector<Draft>& all) {
   const std::string why = why_own_processes(cell, all);
-  if (why.empty()) return matrix_.interleave == Interleave::Turns;
-  note(cell.name, "each variant runs in a process of its own, since " + why);
+  if (why.empty() && matrix_.interleave != Interleave::Turns) return false;
+  note(cell.name,
+       "each variant runs in a process of its own, since " +
+           (why.empty() ? "[measure] interleave = \"turns\" asks for it" : why));
   return true;
 }
 
@@ -168,17 +179,18 @@ void Planner::visit_shape(const MatrixCell& cell, const std::vector<Draft>& grou
 }
 
 // Levels that are equal bit by bit lose the same, so such a cell trains for it only if it asks.
-void Planner::loss_shape(const MatrixCell& cell, const Optimization& optimization, CellRow& row) {
+void Planner::loss_shape(const MatrixCell& cell,
+                         const Optimization& optimization,
+                         const std::vector<Draft>& group,
+                         CellRow& row) {
   const bool by_default = optimization.equivalence != Equivalence::Bitwise;
   const std::optional<LossSettings>& settings =
       cell.quality || !by_default ? cell.quality : matrix_.quality;
   if (!settings || settings->seeds == 0) return;
-  if (by_token(row)) {
-    const std::string why =
-        "no loss launches: after equal steps its variants have trained on other tokens";
-    if (!cell.quality) return note(row.name, why);
-    return problems_.add(
-        fmt::format("{}: cell '{}': {}", cell.place({"quality"}), printable(row.name), why));
+  if (const std::string why = why_no_loss(row, group); !why.empty()) {
+    if (!cell.quality) return note(row.name, "no loss launches: " + why);
+    return problems_.add(fmt::format(
+        "{}: cell '{}': no loss launches: {}", cell.place({"quality"}), printable(row.name), why));
   }
   row.loss_seeds = settings->seeds;
   row.loss_rounds = settings->steps / settings->every;

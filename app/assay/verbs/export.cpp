@@ -205,6 +205,9 @@ void export_traces(const ExportOptions& options) {
     bad_input("--format csv writes several files; name a directory instead of -o {}", options.out);
   if (options.json && is_standard_output(options.out))
     bad_input("--json prints on standard output, and so does -o {}; name a file", options.out);
+  if (options.format == "chrome" && options.out.ends_with(".csv"))
+    bad_input("-o {}: this would be Chrome JSON; tables are --format csv -o DIRECTORY",
+              options.out);
   if (options.format == "chrome") keep_other_files(options.out);
   const std::optional<StepWindow> steps = parse_steps(options.steps);
   const std::vector<std::string> traces = find_traces(options);

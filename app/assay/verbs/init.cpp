@@ -9,6 +9,7 @@
 #include "app/number_checks.h"
 #include "core/files/output_file.h"
 #include "core/files/output_target.h"
+#include "core/files/shell_text.h"
 #include "core/result.h"
 #include "core/text.h"
 
@@ -28,10 +29,11 @@ void init(const MatrixDraft& draft, const std::string& path, bool as_json) {
   file.finish();
   if (as_json) return print_json({{"out", path}, {"optimization", draft.optimization}});
   if (!is_standard_output(path))
-    fmt::print("{0}: a matrix for {1}\nnext: assay plan {0}{2}\n",
+    fmt::print("{0}: a matrix for {1}\nnext: assay plan {3}{2}\n",
                printable(path),
                draft.optimization,
-               draft.data.empty() ? " --data PATH" : "");
+               draft.data.empty() ? " --data PATH" : "",
+               printable(shell_path(path)));
 }
 
 } // namespace

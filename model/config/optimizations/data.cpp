@@ -3,6 +3,15 @@
 
 namespace assay {
 
+namespace {
+
+Need loads_text() {
+  return {"data_source = real: nothing is loaded otherwise",
+          [](const TrainConfig& c) { return c.data_source == TokenSource::Real; }};
+}
+
+} // namespace
+
 std::vector<Optimization> data_rows() {
   return {
       {.name = "tokenizer_threads",
@@ -21,7 +30,8 @@ std::vector<Optimization> data_rows() {
              "8 threads",
              [](TrainConfig& c) { c.tokenizer_threads = 8; },
              "data/threads_8"}},
-       .equality = "tokens, targets and borders of the batches equal"},
+       .equality = "tokens, targets and borders of the batches equal",
+       .needs = {loads_text()}},
       {.name = "prefetch",
        .summary = "the loader runs this many batches ahead of the training step",
        .equivalence = Equivalence::Bitwise,
@@ -34,7 +44,8 @@ std::vector<Optimization> data_rows() {
              "16 batches",
              [](TrainConfig& c) { c.prefetch_batches = 16; },
              "data/ahead_16"}},
-       .equality = "tokens, targets and borders of the batches equal"},
+       .equality = "tokens, targets and borders of the batches equal",
+       .needs = {loads_text()}},
       {.name = "data_source",
        .summary = "random tokens made beforehand stand for text, so that nothing is loaded",
        .equivalence = Equivalence::Objective,
