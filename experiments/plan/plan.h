@@ -70,8 +70,7 @@ struct CellEstimate {
 struct PlanEstimate {
   std::vector<CellEstimate> cells;
   std::optional<double> seconds, least_seconds;
-  // sd of a pair's ln(time ratio) that the MDEs of the cells assume: the largest, the smallest.
-  double pair_sd = 0, least_pair_sd = 0;
+  double pair_sd = 0;           // the largest that the MDE of a cell assumes
   bool pair_sd_measured = true; // by the probes of all cells without earlier results
   double trace_bytes = 0;       // of all traced launches, roughly
   int judgements = 1;      // verdicts that the plan asks for: the level of the MDE is alpha / these

@@ -105,7 +105,6 @@ double expected_variance(const CellRow& cell,
   e.pair_sd = pair_sd;
   e.pair_sd_measured = measured;
   plan.pair_sd_measured = plan.pair_sd_measured && measured;
-  plan.least_pair_sd = plan.pair_sd > 0 ? std::min(plan.least_pair_sd, pair_sd) : pair_sd;
   plan.pair_sd = std::max(plan.pair_sd, pair_sd);
   return variance_of_pairs(pair_sd, cell.rounds);
 }

@@ -48,7 +48,7 @@ void refuse_unfinished(const fs::path& directory) {
               "with the command that `assay status {}` names, then pack",
               directory.string(),
               log.filename().string(),
-              shell_word(directory.string()));
+              shell_path(directory.string()));
 }
 
 std::int64_t modified(const fs::path& path) {
@@ -168,7 +168,7 @@ void pack(const PackOptions& options) {
                "warning: damaged traces, packed as they are: {}; `assay report {}` says what is "
                "wrong\n",
                printable(fmt::format("{}", fmt::join(damaged, ", "))),
-               shell_word(directory.string()));
+               shell_path(directory.string()));
   if (options.json) {
     print_json({{"out", options.out},
                 {"files", files},

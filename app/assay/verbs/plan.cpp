@@ -79,10 +79,10 @@ private:
 
 using Probes = std::map<std::int64_t, ProbeResult>;
 
-// A plan for a machine with a GPU, made on one without: what does not need the GPU is printed.
-bool is_for_another_machine(const ProbeFailure& failure) {
+// A plan for a machine with a GPU may be made here: what does not need the GPU is printed.
+bool has_no_gpu() {
   const auto gpus = list_gpus();
-  return failure.on_gpu && (!gpus || gpus->empty());
+  return !gpus || gpus->empty();
 }
 
 // Short worker launches, for the time of a unit on this machine. Nothing after Ctrl-C. A cell that
@@ -102,7 +102,7 @@ std::optional<Probes> probe(const Plan& plan, int& exit_code) {
     if (!result.warning.empty() && warnings.insert(result.warning).second)
       fmt::print(stderr, "warning: {}\n", result.warning);
   for (const ProbeFailure& failure : probes.failures) {
-    const bool elsewhere = is_for_another_machine(failure);
+    const bool elsewhere = failure.on_gpu && has_no_gpu();
     if (!elsewhere) exit_code = kBadInput;
     print_error(failure.text + "; its time is unknown", elsewhere ? "note" : "error");
   }
