@@ -38,11 +38,12 @@ std::vector<Term> read_page() {
 
 constexpr std::size_t kLeastPart = 2; // letters of a word that find it
 
-// In small letters, and "95 %" as "95%".
+// In small letters, "95 %" as "95%" and keys as words.
 std::string comparable(std::string text) {
   std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) {
     return static_cast<char>(std::tolower(c));
   });
+  std::ranges::replace(text, '_', ' ');
   for (std::size_t at; (at = text.find(" %")) != std::string::npos;) text.erase(at, 1);
   return text;
 }
