@@ -1,9 +1,12 @@
 #include "model/layout/chunk_layout.h"
 
 #include <algorithm>
+#include <map>
+#include <utility>
 
 #include "core/result.h"
 #include "model/layout/positions.h"
+#include "model/layout/upload.h"
 
 namespace assay {
 
@@ -25,10 +28,6 @@ std::vector<Range> ranges_of(const std::vector<std::int32_t>& cu) {
   return ranges;
 }
 
-at::Tensor to_tensor(const std::vector<std::int64_t>& values) {
-  return at::tensor(values, at::TensorOptions().dtype(at::kLong));
-}
-
 // Longest first.
 std::vector<Range> sorted(std::vector<Range> ranges) {
   std::stable_sort(ranges.begin(), ranges.end(), [](const Range& a, const Range& b) {
@@ -37,84 +36,110 @@ std::vector<Range> sorted(std::vector<Range> ranges) {
   return ranges;
 }
 
-// The chunks, segment after segment.
-void fill_spans(ChunkLayout& layout, const std::vector<Range>& ranges) {
-  std::vector<std::int32_t> spans, first{0};
-  for (const Range& range : ranges) {
-    for (std::int64_t at = 0; at < range.length; at += layout.chunk) {
-      spans.push_back(static_cast<std::int32_t>(range.begin + at));
-      spans.push_back(static_cast<std::int32_t>(std::min(layout.chunk, range.length - at)));
-    }
-    first.push_back(static_cast<std::int32_t>(spans.size() / 2));
-  }
-  layout.spans = at::tensor(spans, at::TensorOptions().dtype(at::kInt)).view({-1, 2});
-  layout.segment_chunks = at::tensor(first, at::TensorOptions().dtype(at::kInt));
+// First token and tokens of the chunk of `range` that begins `at` tokens in it.
+Range chunk_of(const Range& range, std::int64_t at, std::int64_t chunk) {
+  return {range.begin + at, std::min(chunk, range.length - at)};
 }
 
-void fill_chunks(ChunkLayout& layout, const std::vector<Range>& ranges) {
-  const std::int64_t chunk = layout.chunk, heads = layout.heads;
-  std::vector<std::int64_t> gather, scatter(static_cast<std::size_t>(layout.tokens * heads));
-  std::vector<std::uint8_t> dead;
-  bool any_dead = false;
-  for (std::int64_t first = 0; first < ranges.front().length; first += chunk) {
-    std::int64_t in_step = 0;
-    for (const Range& range : ranges) {
-      if (range.length <= first) break;
-      ++in_step;
-      for (std::int64_t h = 0; h < heads; ++h) {
-        for (std::int64_t c = 0; c < chunk; ++c) {
-          const bool alive = first + c < range.length;
-          const std::int64_t row = (range.begin + first + (alive ? c : 0)) * heads + h;
-          if (alive)
-            scatter[static_cast<std::size_t>(row)] = static_cast<std::int64_t>(gather.size());
-          gather.push_back(row);
-          dead.push_back(alive ? 0 : 1);
-          any_dead |= !alive;
-        }
-      }
-    }
-    layout.step_chunks.push_back(in_step);
-    layout.chunks += in_step;
+at::Tensor to_tensor(const std::vector<Range>& spans) { // int32 [N, 2]
+  std::vector<std::int32_t> values;
+  for (const Range& span : spans) {
+    values.push_back(static_cast<std::int32_t>(span.begin));
+    values.push_back(static_cast<std::int32_t>(span.length));
   }
-  layout.gather = to_tensor(gather);
-  layout.scatter = to_tensor(scatter);
+  return at::tensor(values, at::TensorOptions().dtype(at::kInt)).view({-1, 2});
+}
+
+at::Tensor to_tensor(const std::vector<std::int32_t>& values) {
+  return at::tensor(values, at::TensorOptions().dtype(at::kInt));
+}
+
+// The chunks, segment after segment, and step after step.
+struct Chunks {
+  std::vector<Range> spans, stepwise;
+  std::vector<std::int32_t> first{0}; // [segments+1] into `spans`
+  std::vector<std::int32_t> slot;     // of `spans`: its place in `stepwise`
+  std::vector<std::int64_t> step_chunks;
+  bool any_dead = false;
+};
+
+Chunks chunks_of(const std::vector<std::int32_t>& cu, std::int64_t chunk) {
+  Chunks all;
+  const std::vector<Range> ranges = ranges_of(cu), longest_first = sorted(ranges);
+  for (const Range& range : ranges) {
+    for (std::int64_t at = 0; at < range.length; at += chunk)
+      all.spans.push_back(chunk_of(range, at, chunk));
+    all.first.push_back(static_cast<std::int32_t>(all.spans.size()));
+  }
+  for (std::int64_t at = 0; at < longest_first.front().length; at += chunk) {
+    const std::size_t before = all.stepwise.size();
+    for (const Range& range : longest_first) {
+      if (range.length <= at) break;
+      all.stepwise.push_back(chunk_of(range, at, chunk));
+      all.any_dead |= all.stepwise.back().length < chunk;
+    }
+    all.step_chunks.push_back(static_cast<std::int64_t>(all.stepwise.size() - before));
+  }
+  std::map<std::int64_t, std::int32_t> slot_at; // by first token, as `spans` are ordered
+  for (const Range& span : all.stepwise)
+    slot_at.emplace(span.begin, static_cast<std::int32_t>(slot_at.size()));
+  for (const auto& [begin, slot] : slot_at) all.slot.push_back(slot);
+  return all;
+}
+
+// What the operator forms read, computed on the device: the tables are long and the chunks few.
+void fill_slots(ChunkLayout& layout,
+                const at::Tensor& stepwise,
+                const at::Tensor& slot,
+                bool any_dead) {
+  const at::TensorOptions index = stepwise.options().dtype(at::kLong);
+  const std::int64_t chunk = layout.chunk, heads = layout.heads;
+  const at::Tensor head = at::arange(heads, index), place = at::arange(chunk, index).unsqueeze(0);
+  const at::Tensor begin = stepwise.select(1, 0).to(at::kLong).unsqueeze(1),
+                   alive = place.lt(stepwise.select(1, 1).unsqueeze(1)); // [N, C]
+  const at::Tensor token = begin + place * alive;
+  layout.gather = (token.unsqueeze(1) * heads + head.view({1, heads, 1})).flatten();
   if (any_dead)
-    layout.dead = at::tensor(dead, at::TensorOptions().dtype(at::kByte))
-                      .to(at::kBool)
-                      .view({layout.chunks * heads, chunk, 1});
-  layout.above = at::ones({chunk, chunk}, at::TensorOptions().dtype(at::kBool)).triu(1);
+    layout.dead = alive.logical_not()
+                      .unsqueeze(1)
+                      .expand({-1, heads, -1})
+                      .reshape({layout.chunks * heads, chunk, 1});
+  const at::Tensor all = at::arange(layout.tokens, stepwise.options()),
+                   first = layout.spans.select(1, 0).contiguous();
+  const at::Tensor span = at::searchsorted(first, all, /*out_int32=*/true, /*right=*/true) - 1;
+  const at::Tensor row = slot.index_select(0, span).to(at::kLong).unsqueeze(1) * heads + head;
+  layout.scatter = (row * chunk + (all - first.index_select(0, span)).unsqueeze(1)).flatten();
 }
 
 at::Tensor make_taps(const at::Tensor& position, std::int64_t kernel) {
   std::vector<at::Tensor> taps;
   for (std::int64_t j = 1; j < kernel; ++j)
     taps.push_back(position.ge(j).to(at::kFloat).unsqueeze(1));
-  return taps.empty() ? at::empty({0, position.size(0), 1}) : at::stack(taps);
+  const at::TensorOptions options = position.options().dtype(at::kFloat);
+  return taps.empty() ? at::empty({0, position.size(0), 1}, options) : at::stack(taps);
 }
 
 } // namespace
 
-ChunkLayout make_chunk_layout(const std::vector<std::int32_t>& cu,
-                              const TrainConfig& config,
-                              at::Device device) {
+ChunkLayout make_chunk_layout(const Segments& segments, const TrainConfig& config) {
+  const at::Device device = segments.cu.device();
+  const auto on_device = [&](const auto& values) {
+    return upload(to_tensor(values), device, config.batch_copy);
+  };
   ChunkLayout layout;
-  layout.tokens = cu.back();
+  layout.tokens = segments.cu_host.back();
   layout.heads = config.heads;
   layout.chunk = config.chunk_size;
-  const std::vector<Range> ranges = sorted(ranges_of(cu));
-  fill_chunks(layout, ranges);
-  fill_spans(layout, ranges);
-  layout.position = segment_positions(cu).to(at::kInt);
+  Chunks chunks = chunks_of(segments.cu_host, layout.chunk);
+  layout.chunks = static_cast<std::int64_t>(chunks.spans.size());
+  layout.step_chunks = std::move(chunks.step_chunks);
+  layout.spans = on_device(chunks.spans);
+  layout.segment_chunks = on_device(chunks.first);
+  fill_slots(layout, on_device(chunks.stepwise), on_device(chunks.slot), chunks.any_dead);
+  layout.above =
+      at::ones({layout.chunk, layout.chunk}, segments.cu.options().dtype(at::kBool)).triu(1);
+  layout.position = segment_positions(segments).to(at::kInt);
   layout.taps = make_taps(layout.position, config.conv_kernel);
-  for (at::Tensor* tensor : {&layout.gather,
-                             &layout.scatter,
-                             &layout.dead,
-                             &layout.spans,
-                             &layout.segment_chunks,
-                             &layout.above,
-                             &layout.position,
-                             &layout.taps})
-    if (tensor->defined()) *tensor = tensor->to(device);
   return layout;
 }
 

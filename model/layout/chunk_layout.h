@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "model/config/train_config.h"
+#include "model/layout/batch.h"
 
 namespace assay {
 
@@ -29,9 +30,7 @@ struct ChunkLayout {
       taps; // fp32 [conv_kernel-1, T, 1]: taps[j-1][t] = 1 where token t-j lies in the segment of t
 };
 
-// The layout of segments that end at `cu` (cumulative, from 0), on `device`.
-ChunkLayout make_chunk_layout(const std::vector<std::int32_t>& cu,
-                              const TrainConfig& config,
-                              at::Device device);
+// On the device of `segments.cu`.
+ChunkLayout make_chunk_layout(const Segments& segments, const TrainConfig& config);
 
 } // namespace assay

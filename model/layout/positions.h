@@ -6,16 +6,18 @@
 #include <cstdint>
 #include <vector>
 
+#include "model/layout/batch.h"
+
 namespace assay {
 
-// T tokens of segments that end at `cu` (cumulative, from 0).
-at::Tensor segment_positions(const std::vector<std::int32_t>& cu); // int64 [T], from 0
+// T tokens of segments; results lie on the device of `segments.cu`.
+at::Tensor segment_positions(const Segments& segments); // int64 [T], from 0 in each segment
 
 struct Rotary {
   at::Tensor cos, sin; // fp32 [T, 1, dim/2], position 0 at each segment's start
   at::Tensor turn;     // the same as complex numbers, cos + i sin
 };
-Rotary make_rotary(const std::vector<std::int32_t>& cu, std::int64_t dim, at::Device device);
+Rotary make_rotary(const Segments& segments, std::int64_t dim);
 
 // fp32 [L, L], 0 and -inf; undefined unless all segments have one length L: a dense mask exists
 // only where the segments are the rows of a rectangle.

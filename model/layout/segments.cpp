@@ -6,10 +6,12 @@
 #include <utility>
 
 #include "core/result.h"
+#include "core/span.h"
 #include "model/config/family_config.h"
 #include "model/layout/chunk_layout.h"
 #include "model/layout/nsa_layout.h"
 #include "model/layout/positions.h"
+#include "model/layout/upload.h"
 
 namespace assay {
 
@@ -19,20 +21,19 @@ void prepare_segments(Segments& segments,
                       const Layouts& layouts,
                       const TrainConfig& config,
                       at::Device device) {
-  segments = segments_of(std::move(segments.cu_host), device);
-  const std::vector<std::int32_t>& cu = segments.cu_host;
+  segments = segments_of(std::move(segments.cu_host), device, config.batch_copy);
   if (layouts.chunks)
-    segments.chunks = std::make_shared<const ChunkLayout>(make_chunk_layout(cu, config, device));
+    segments.chunks = std::make_shared<const ChunkLayout>(make_chunk_layout(segments, config));
   if (layouts.rotary)
-    segments.rotary = std::make_shared<const Rotary>(make_rotary(cu, config.rope_dim, device));
+    segments.rotary = std::make_shared<const Rotary>(make_rotary(segments, config.rope_dim));
   if (layouts.positions) {
     if (segments.max_len > config.positions)
       internal_error("a segment has {} tokens, the table of positions {} rows",
                      segments.max_len,
                      config.positions);
-    segments.positions = segment_positions(cu).to(device);
+    segments.positions = segment_positions(segments);
   }
-  if (layouts.causal_mask) segments.causal_mask = make_causal_mask(cu, device);
+  if (layouts.causal_mask) segments.causal_mask = make_causal_mask(segments.cu_host, device);
   if (layouts.blocks)
     segments.sparse = std::make_shared<const NsaLayout>(make_nsa_layout(
         segments, *layouts.blocks, device.is_cuda() ? kNsaQueryChunkCuda : kNsaQueryChunk));
@@ -48,9 +49,9 @@ void check_ends(const std::vector<std::int32_t>& cu, std::int64_t tokens) {
 
 } // namespace
 
-Segments segments_of(std::vector<std::int32_t> cu_host, at::Device device) {
+Segments segments_of(std::vector<std::int32_t> cu_host, at::Device device, BatchCopy copy) {
   Segments segments;
-  segments.cu = at::tensor(cu_host, at::TensorOptions().dtype(at::kInt)).to(device);
+  segments.cu = upload(at::tensor(cu_host, at::TensorOptions().dtype(at::kInt)), device, copy);
   for (std::size_t i = 1; i < cu_host.size(); ++i)
     segments.max_len = std::max<std::int64_t>(segments.max_len, cu_host[i] - cu_host[i - 1]);
   segments.cu_host = std::move(cu_host);
@@ -69,8 +70,10 @@ void prepare(Batch& batch, const TrainConfig& config) {
     for (std::int64_t row = 0; row <= batch.tokens.size(0); ++row)
       batch.rows.cu_host.push_back(static_cast<std::int32_t>(row * batch.tokens.size(1)));
   }
-  batch.tokens = batch.tokens.to(device);
-  batch.targets = batch.targets.to(device);
+  batch.tokens = upload(batch.tokens, device, config.batch_copy);
+  batch.targets = upload(batch.targets, device, config.batch_copy);
+  if (device.is_cuda())
+    count(config.batch_copy == BatchCopy::Pinned ? "data/copy_pinned" : "data/copy_pageable");
   const Layouts layouts = layouts_of(config);
   for (Segments* segments : {&batch.documents, &batch.rows}) {
     check_ends(segments->cu_host, batch.tokens.numel());

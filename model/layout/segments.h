@@ -17,7 +17,9 @@ namespace assay {
 void prepare(Batch& batch, const TrainConfig& config);
 
 // Borders without layouts, `cu` on `device`. cu_host: cumulative ends, from 0.
-Segments segments_of(std::vector<std::int32_t> cu_host, at::Device device);
+Segments segments_of(std::vector<std::int32_t> cu_host,
+                     at::Device device,
+                     BatchCopy copy = BatchCopy::Pageable);
 
 // An unprepared CPU batch of [B, T] tokens whose documents end at `cu_documents`; row ends are
 // added as borders.

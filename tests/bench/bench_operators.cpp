@@ -130,7 +130,7 @@ void delta_rule(int repeats, const DeltaShape& s) {
   config.heads = s.heads, config.head_dim = s.width;
   config.chunk_size = 64, config.conv_kernel = 4;
   Segments segments = segments_of(ends, at::kCUDA);
-  segments.chunks = std::make_shared<const ChunkLayout>(make_chunk_layout(ends, config, at::kCUDA));
+  segments.chunks = std::make_shared<const ChunkLayout>(make_chunk_layout(segments, config));
   const auto unit = [&] {
     const at::Tensor x = normal({tokens, s.heads_k, s.width});
     return leaf(x / x.norm(2, {2}, true));

@@ -37,8 +37,7 @@ delta_input_sample(std::int64_t tokens, std::int64_t heads, std::int64_t width) 
 inline Segments delta_input_segments(std::vector<std::int32_t> cu, at::Device device) {
   TrainConfig config = small_config();
   Segments segments = segments_of(std::move(cu), device);
-  segments.chunks =
-      std::make_shared<const ChunkLayout>(make_chunk_layout(segments.cu_host, config, device));
+  segments.chunks = std::make_shared<const ChunkLayout>(make_chunk_layout(segments, config));
   return segments;
 }
 

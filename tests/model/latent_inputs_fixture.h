@@ -46,7 +46,7 @@ inline LatentSample latent_sample(std::int64_t tokens, const LatentSizes& s) {
 inline Rotary latent_rotary(const std::vector<std::int32_t>& cu,
                             const LatentSizes& shape,
                             at::Device device = at::kCPU) {
-  return make_rotary(cu, shape.rope, device);
+  return make_rotary(segments_of(cu, device), shape.rope);
 }
 
 // As the operators of model/families/latent_attention.cpp, with a given rotation.

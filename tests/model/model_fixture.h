@@ -155,10 +155,9 @@ make_segments(std::vector<std::int32_t> cu, std::int64_t heads, std::int64_t chu
   config.heads = heads;
   config.chunk_size = chunk;
   Segments segments = segments_of(std::move(cu), at::kCPU);
-  const std::vector<std::int32_t>& ends = segments.cu_host;
-  segments.chunks = std::make_shared<const ChunkLayout>(make_chunk_layout(ends, config, at::kCPU));
-  segments.rotary = std::make_shared<const Rotary>(make_rotary(ends, config.rope_dim, at::kCPU));
-  segments.causal_mask = make_causal_mask(ends, at::kCPU);
+  segments.chunks = std::make_shared<const ChunkLayout>(make_chunk_layout(segments, config));
+  segments.rotary = std::make_shared<const Rotary>(make_rotary(segments, config.rope_dim));
+  segments.causal_mask = make_causal_mask(segments.cu_host, at::kCPU);
   return segments;
 }
 

@@ -83,7 +83,7 @@ json Launch::parity() {
                            {"detail", gate.detail}});
       }
       const auto load = [&] {
-        if (times_loader()) (void)train_data(i).next();
+        if (times_loader()) (void)next_train_data(i);
       };
       const CodePath seen = record_code_path(optimization_, spec.config, batches, group(), load);
       for (const auto& [name, count] : seen.spans)

@@ -48,7 +48,7 @@ Segments segments_for(const Case& c, at::Device device) {
   config.conv_kernel = 4;
   config.rope_dim = 8;
   Segments segments = segments_of(c.cu, device);
-  segments.chunks = std::make_shared<const ChunkLayout>(make_chunk_layout(c.cu, config, device));
+  segments.chunks = std::make_shared<const ChunkLayout>(make_chunk_layout(segments, config));
   return segments;
 }
 

@@ -24,7 +24,9 @@ struct NsaCase {
     return std::make_shared<const NsaLayout>(
         make_nsa_layout(segments_of(cu, device), shape, kNsaQueryChunk));
   }
-  Rotary rotary(at::Device device = at::kCPU) const { return make_rotary(cu, width, device); }
+  Rotary rotary(at::Device device = at::kCPU) const {
+    return make_rotary(segments_of(cu, device), width);
+  }
 };
 
 inline at::Tensor seeded_normal(at::IntArrayRef sizes, std::uint64_t seed) {

@@ -1,0 +1,14 @@
+// How a batch reaches its device.
+#pragma once
+
+#include <ATen/ATen.h>
+
+#include "model/config/train_config.h"
+
+namespace assay {
+
+// `host` on `device`; itself where it is there already. Pinned: the copy is queued on the current
+// stream, behind the step that runs, and the host goes on. Pageable: the host waits for the stream.
+at::Tensor upload(const at::Tensor& host, at::Device device, BatchCopy copy);
+
+} // namespace assay

@@ -1,0 +1,106 @@
+// What a batch brings to the GPU: the same layouts as on a CPU, however its tables are copied.
+#include <ATen/cuda/CUDAContext.h>
+#include <c10/cuda/CUDAFunctions.h>
+#include <c10/cuda/CUDAStream.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/span.h"
+#include "kernels/cuda_check.h"
+#include "kernels/spin.h"
+#include "model/layout/chunk_layout.h"
+#include "model/layout/positions.h"
+#include "model/layout/segments.h"
+#include "tests/model/model_fixture.h"
+
+namespace assay {
+namespace layout_gpu_test {
+
+class CopyCounters : public SpanSink {
+public:
+  void begin(const char*) override {}
+  void end(const char*) override {}
+  void count(const char* name, std::int64_t) override { seen.insert(name); }
+  std::set<std::string> seen;
+};
+
+struct LayoutGpu : testing::Test {
+  void SetUp() override {
+    if (!at::cuda::is_available()) GTEST_SKIP() << "no CUDA device";
+    config = testing_model::small_config();
+  }
+  Batch batch() const {
+    const at::Tensor tokens = at::arange(config.batch_rows * config.seq_len).remainder(61);
+    const at::Tensor rows = tokens.view({config.batch_rows, config.seq_len});
+    return make_batch(rows, rows.clone(), {0, 7, 30, 31, 80});
+  }
+  Batch prepared(Device device, BatchCopy copy = BatchCopy::Pinned) {
+    config.device = device;
+    config.batch_copy = copy;
+    Batch result = batch();
+    prepare(result, config);
+    return result;
+  }
+  TrainConfig config;
+};
+
+std::vector<at::Tensor> tables(const Batch& batch) {
+  std::vector<at::Tensor> all{batch.tokens, batch.targets};
+  for (const Segments* s : {&batch.documents, &batch.rows})
+    for (const at::Tensor& table : {s->cu,
+                                    s->chunks->gather,
+                                    s->chunks->scatter,
+                                    s->chunks->spans,
+                                    s->chunks->segment_chunks,
+                                    s->chunks->position,
+                                    s->chunks->taps,
+                                    s->rotary->cos,
+                                    s->rotary->sin,
+                                    at::view_as_real(s->rotary->turn)})
+      all.push_back(table);
+  return all;
+}
+
+TEST_F(LayoutGpu, TablesAreThoseOfACpuHoweverTheyAreCopied) {
+  const std::vector<at::Tensor> expected = tables(prepared(Device::Cpu));
+  for (const BatchCopy copy : {BatchCopy::Pageable, BatchCopy::Pinned}) {
+    const std::vector<at::Tensor> seen = tables(prepared(Device::Cuda, copy));
+    ASSERT_EQ(seen.size(), expected.size());
+    for (std::size_t i = 0; i < seen.size(); ++i)
+      EXPECT_TRUE(at::equal(seen[i].cpu(), expected[i]))
+          << static_cast<int>(copy) << ", table " << i;
+  }
+}
+
+TEST_F(LayoutGpu, ALevelOfBatchCopyShowsItsCounter) {
+  for (const auto& [copy, counter] : {std::pair{BatchCopy::Pageable, "data/copy_pageable"},
+                                      std::pair{BatchCopy::Pinned, "data/copy_pinned"}}) {
+    CopyCounters counters;
+    const SpanSinkGuard guard(counters);
+    (void)prepared(Device::Cuda, copy);
+    EXPECT_EQ(counters.seen, std::set<std::string>{counter});
+  }
+}
+
+// A kernel of 300 ms runs: pinned, the host goes on behind it.
+TEST_F(LayoutGpu, AStepThatRunsKeepsTheHostFromNoPinnedCopy) {
+  (void)prepared(Device::Cuda); // buffers and angles are there
+  for (const BatchCopy copy : {BatchCopy::Pageable, BatchCopy::Pinned}) {
+    c10::cuda::device_synchronize();
+    launch_spin(300'000'000, c10::cuda::getCurrentCUDAStream().stream());
+    ASSAY_CUDA(cudaGetLastError());
+    const auto begin = std::chrono::steady_clock::now();
+    (void)prepared(Device::Cuda, copy);
+    const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
+    EXPECT_EQ(seconds.count() < 0.15, copy == BatchCopy::Pinned) << seconds.count();
+    c10::cuda::device_synchronize();
+  }
+}
+
+} // namespace layout_gpu_test
+} // namespace assay
