@@ -34,13 +34,6 @@ namespace {
 constexpr double kNsPerSecond = 1e9;
 constexpr double kAsMultiple = 1; // gains of throughput that are printed as multiples: x2 and more
 
-// "a", "a and b", "a, b and c"
-std::string list_text(const std::vector<std::string>& parts) {
-  if (parts.size() < 2) return parts.empty() ? "" : parts.front();
-  const std::vector<std::string> first(parts.begin(), parts.end() - 1);
-  return fmt::format("{} and {}", fmt::join(first, ", "), parts.back());
-}
-
 // Never "-0.00".
 double rounded(double percent, int places) {
   const double scale = std::pow(10, places);
@@ -391,85 +384,6 @@ std::string loss_note(const Comparison& comparison) {
   return in_reasons ? "" : loss_text(*comparison.loss);
 }
 
-namespace {
-
-// "update_pass (per_parameter)": the cell, and which of its variants, unless it is all of them.
-std::string cell_and_variants(const CellReport& cell, const std::string& unknown) {
-  std::vector<std::string> names;
-  for (const VariantSpeed& speed : cell.speed)
-    if (speed.unknown == unknown) names.push_back(speed.variant);
-  if (names.size() == cell.speed.size()) return cell.cell.name;
-  return fmt::format("{} ({})", cell.cell.name, fmt::join(names, ", "));
-}
-
-} // namespace
-
-std::vector<std::string> speed_notes(const Report& report) {
-  struct Unknown {
-    std::string what, why;
-    std::vector<std::string> cells;
-  };
-  std::vector<Unknown> all;
-  const auto add = [&](const char* what, const std::string& why, const std::string& cell) {
-    if (why.empty()) return;
-    auto found = std::find_if(all.begin(), all.end(), [&](const Unknown& known) {
-      return known.what == what && known.why == why;
-    });
-    if (found == all.end()) found = all.insert(all.end(), {what, why, {}});
-    if (found->cells.empty() || found->cells.back() != cell) found->cells.push_back(cell);
-  };
-  for (const CellReport& cell : report.cells) {
-    add("Throughput and roofline", cell.no_speed, cell.cell.name);
-    for (const VariantSpeed& speed : cell.speed)
-      add(speed.peaks ? "Bottleneck" : "MFU and bottleneck",
-          speed.unknown,
-          cell_and_variants(cell, speed.unknown));
-  }
-  std::vector<std::string> notes;
-  for (const auto& [what, why, cells] : all)
-    notes.push_back(fmt::format("{} unknown in {}: {}", what, fmt::join(cells, ", "), why));
-  return notes;
-}
-
-std::string alarm_text(const Report& report, const Alarm& alarm) {
-  for (const CellReport& cell : report.cells)
-    if (cell.cell.id == alarm.cell) return cell.cell.name + ": " + alarm.text;
-  return alarm.text;
-}
-
-std::vector<std::string> missing_lines(const Report& report) {
-  std::vector<std::pair<std::vector<std::string>, std::vector<std::string>>> owed; // what, by whom
-  for (const CellReport& cell : report.cells) {
-    if (cell.missing.empty()) continue;
-    auto found = std::find_if(
-        owed.begin(), owed.end(), [&](const auto& known) { return known.first == cell.missing; });
-    if (found == owed.end()) found = owed.insert(owed.end(), {cell.missing, {}});
-    found->second.push_back(cell.cell.name);
-  }
-  std::vector<std::string> lines;
-  for (const auto& [what, cells] : owed)
-    lines.push_back(fmt::format("{}{}: {}",
-                                list_text(cells),
-                                cells.size() == 1 ? "" : fmt::format(" ({} cells)", cells.size()),
-                                fmt::join(what, ", ")));
-  return lines;
-}
-
-std::vector<std::string> alarm_lines(const Report& report) {
-  std::vector<std::pair<std::string, std::vector<std::string>>> lines; // text, names of cells
-  for (const Alarm& alarm : report.alarms) {
-    auto found = std::find_if(
-        lines.begin(), lines.end(), [&](const auto& known) { return known.first == alarm.text; });
-    if (found == lines.end()) found = lines.insert(lines.end(), {alarm.text, {}});
-    for (const CellReport& cell : report.cells)
-      if (cell.cell.id == alarm.cell) found->second.push_back(cell.cell.name);
-  }
-  std::vector<std::string> texts;
-  for (const auto& [text, cells] : lines)
-    texts.push_back(cells.empty() ? text : list_text(cells) + ": " + text);
-  return texts;
-}
-
 std::string repeated_line(const CellReport& cell) {
   std::vector<std::string> parts;
   if (const int count = cell.superseded_launches; count > 0)
@@ -484,33 +398,6 @@ std::string repeated_line(const CellReport& cell) {
                                 count == 1 ? " was" : "s were",
                                 count == 1 ? " enters the verdict" : "es enter the verdict"));
   return fmt::format("{}", fmt::join(parts, "; "));
-}
-
-std::string summary_text(const Report& report) {
-  std::map<std::string, int> counts;
-  int total = 0;
-  for (const CellReport& cell : report.cells)
-    for (const Comparison& comparison : cell.comparisons) {
-      ++counts[verdict_word(comparison.verdict)];
-      ++total;
-    }
-  std::string text = fmt::format("{} comparison{}", total, total == 1 ? "" : "s");
-  const char* separator = ": ";
-  for (const char* word : {"FASTER",
-                           "SLOWER",
-                           "NO_EFFECT",
-                           "INCONCLUSIVE",
-                           "HARMED",
-                           "PARITY_FAILED",
-                           "NOT_ENGAGED",
-                           "INVALID",
-                           "CONTENDED",
-                           "INCOMPLETE"})
-    if (const auto found = counts.find(word); found != counts.end()) {
-      text += fmt::format("{}{} {}", separator, found->second, word);
-      separator = ", ";
-    }
-  return text;
 }
 
 } // namespace assay

@@ -60,11 +60,6 @@ std::string measured_text(const ClaimResult& result);
 std::string claim_state_text(const ClaimResult& result);
 // "other work disturbed 4 of 5 launches"
 std::string disturbed_text(int disturbed, int launches);
-// What the plan still owes, one line for all cells that owe the same: "norms and rotary (2 cells):
-// parity launch, 8 of 8 timed launches".
-std::vector<std::string> missing_lines(const Report& report);
-// Alarms that several cells share take one line: "norms, rotary: timed launch 1 (attempt 1) …".
-std::vector<std::string> alarm_lines(const Report& report);
 // "5 of 5 launches"; "9 launches of 3 planned, 8 usable" where merging added or disturbances took
 // some; "5 of 5 launches, 3 or 5 usable (depends on the comparison)".
 std::string launches_text(const CellReport& cell);
@@ -77,9 +72,9 @@ std::string comparison_text(const Comparison& comparison);
 std::string unit_line(const CellReport& cell, const Comparison& comparison);
 // The effect with disturbed pairs included, or "" where no pair is excluded.
 std::string all_pairs_line(const Comparison& comparison);
-// "end to end -0.02 % […] of training time: …", or "".
 // "waits for the loader: 12.3 ms a step -> never (blocked, mean, warm-up included)", or ""
 std::string data_wait_line(const Comparison& comparison);
+// "end to end -0.02 % […] of training time: …", or "".
 std::string end_to_end_line(const CellReport& cell, const Comparison& comparison);
 // The loss test in words where the verdict's reasons do not contain it, or "".
 std::string loss_note(const Comparison& comparison);
@@ -95,10 +90,6 @@ inline bool is_untouched(const Comparison& comparison) {
 }
 // A claim that only waits for the first launches of its comparison.
 bool is_unmeasured(const Report& report, const ClaimResult& result);
-// Why a roofline is missing or incomplete, each reason once, with its cells.
-std::vector<std::string> speed_notes(const Report& report);
-// "ema_swap: 3 of 60 pairs …"
-std::string alarm_text(const Report& report, const Alarm& alarm);
 // "2 timed launches were measured again; …", or ""
 std::string repeated_line(const CellReport& cell);
 // Headings of a report.
@@ -106,7 +97,5 @@ inline constexpr const char* kShapeWarnings = "Shape warnings";
 inline constexpr const char* kSourceErrors = "Arithmetic errors in the claims' sources";
 // The last line of a report.
 inline constexpr const char* kWordsLine = "Words: `assay help terms`";
-// One sentence for the top of a report: how many comparisons are faster, slower, …
-std::string summary_text(const Report& report);
 
 } // namespace assay

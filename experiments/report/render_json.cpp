@@ -4,6 +4,7 @@
 #include "core/ledger/calibration.h"
 #include "core/text.h"
 #include "experiments/analysis/calibration.h"
+#include "experiments/analysis/report_lines.h"
 #include "experiments/analysis/winner.h"
 #include "experiments/analysis/wording.h"
 #include "experiments/report/claim_json.h"

@@ -1,5 +1,6 @@
 #include "core/files/markdown_text.h"
 #include "core/text.h"
+#include "experiments/analysis/report_lines.h"
 #include "experiments/analysis/wording.h"
 #include "experiments/report/render.h"
 #include "experiments/report/section.h"

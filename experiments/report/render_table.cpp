@@ -5,6 +5,7 @@
 
 #include "core/files/shell_text.h"
 #include "core/text.h"
+#include "experiments/analysis/report_lines.h"
 #include "experiments/analysis/wording.h"
 #include "experiments/report/render.h"
 #include "experiments/report/section.h"

@@ -10,6 +10,7 @@
 #include "core/statistics/statistics.h"
 #include "experiments/analysis/judging/judge.h"
 #include "experiments/analysis/report.h"
+#include "experiments/analysis/report_lines.h"
 #include "experiments/analysis/wording.h"
 #include "experiments/demo/synthetic_ledger.h"
 #include "experiments/report/render.h"

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "experiments/analysis/report_lines.h"
 #include "experiments/analysis/wording.h"
 #include "experiments/report/sections/list.h"
 #include "tests/names.h"

@@ -1,4 +1,5 @@
 // What people read: figures with their intervals, what comes first, and notes that appear once.
+#include "experiments/analysis/report_lines.h"
 #include "experiments/analysis/wording.h"
 
 #include <gmock/gmock.h>

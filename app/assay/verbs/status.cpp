@@ -25,6 +25,7 @@
 #include "core/text.h"
 #include "experiments/analysis/explanations.h"
 #include "experiments/analysis/report.h"
+#include "experiments/analysis/report_lines.h"
 #include "experiments/analysis/winner.h"
 #include "experiments/analysis/wording.h"
 #include "experiments/engine/eta.h"

@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "core/text.h"
+#include "experiments/analysis/report_lines.h"
 #include "experiments/analysis/wording.h"
 #include "experiments/evidence/loss/loss.h"
 #include "experiments/report/html/html_section.h"

@@ -3,6 +3,7 @@
 #include <functional>
 
 #include "core/text.h"
+#include "experiments/analysis/report_lines.h"
 #include "experiments/analysis/wording.h"
 #include "experiments/report/sections/list.h"
 

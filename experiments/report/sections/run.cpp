@@ -5,6 +5,7 @@
 #include "core/ledger/stored_config.h"
 #include "core/text.h"
 #include "experiments/analysis/calibration.h"
+#include "experiments/analysis/report_lines.h"
 #include "experiments/analysis/wording.h"
 #include "experiments/evidence/cell_view.h"
 #include "experiments/report/sections/list.h"

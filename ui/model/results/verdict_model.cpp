@@ -5,6 +5,7 @@
 
 #include "core/text.h"
 #include "experiments/analysis/report.h"
+#include "experiments/analysis/report_lines.h"
 #include "experiments/analysis/wording.h"
 #include "experiments/report/sections/list.h"
 
