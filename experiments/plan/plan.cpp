@@ -64,9 +64,23 @@ StepCostRow cost_row(std::int64_t variant, const TrainConfig& resolved) {
 Result<Plan> Planner::run() {
   for (const MatrixCell& cell : matrix_.cells) add_cell(cell);
   add_claims();
+  note_unused_keys();
   if (!problems_.messages.empty()) return fail("{}", fmt::join(problems_.messages, "\n"));
   finish_spec();
   return std::move(plan_);
+}
+
+// Keys of [base] that every cell's optimization switches.
+void Planner::note_unused_keys() {
+  const auto switches = [](const MatrixCell& cell, const std::string& key) {
+    const Optimization* row = optimizations().find(cell.optimization);
+    return row != nullptr && switched_keys(*row).contains(key);
+  };
+  for (const ConfigValue& value : matrix_.base)
+    if (!matrix_.cells.empty() && std::ranges::all_of(matrix_.cells, [&](const MatrixCell& cell) {
+          return switches(cell, value.key);
+        }))
+      note("", fmt::format("no cell uses base.{}: its optimization switches it", value.key));
 }
 
 std::vector<std::string> Planner::wrong_names() {

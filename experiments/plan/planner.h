@@ -35,6 +35,7 @@ public:
 
 private:
   void add_cell(MatrixCell cell);
+  void note_unused_keys();
   void refuse_cell(const MatrixCell& cell, const std::string& problems);
   // nullptr: unknown. `cell` loses the levels that the row lacks.
   const Optimization* checked_row(MatrixCell& cell);

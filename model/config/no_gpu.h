@@ -4,7 +4,7 @@
 namespace assay {
 
 inline constexpr const char* kNoUsableGpu =
-    "device 'cuda' was asked for, but LibTorch finds no usable GPU; `assay doctor` gives the "
-    "reason; `run`, `ab` and `train` also take --device cpu";
+    "device = cuda needs a GPU, and LibTorch finds none that it can use; `assay doctor` gives the "
+    "reason; `run`, `ab` and `train` take --device cpu for what a CPU can run";
 
 } // namespace assay

@@ -169,7 +169,9 @@ void add_ab(CLI::App& app) {
                              "class of the change between values of a key (default: objective)"),
          {"statistical", "objective"});
   command->add_option("--preset", options->draft.preset, "model shape (default: tiny)");
-  one_of(command->add_option("--device", options->draft.device, "where it runs (default: cpu)"),
+  one_of(command->add_option("--device",
+                             options->draft.device,
+                             "where it runs (default: cpu, or cuda for what needs a GPU)"),
          {"cpu", "cuda"});
   command
       ->add_option(

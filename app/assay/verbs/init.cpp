@@ -55,7 +55,9 @@ void add_init(CLI::App& app) {
                       "what to compare: a name of `assay list` (default: varlen)");
   command->add_option("--data", options->draft.data, "training data");
   command->add_option("--preset", options->draft.preset, "model shape (default: tiny)");
-  one_of(command->add_option("--device", options->draft.device, "where it runs (default: cpu)"),
+  one_of(command->add_option("--device",
+                             options->draft.device,
+                             "where it runs (default: cpu, or cuda for what needs a GPU)"),
          {"cpu", "cuda"});
   command->add_flag("--json", options->json, "print the summary as JSON");
   command->callback([options] { init(options->draft, options->path, options->json); });

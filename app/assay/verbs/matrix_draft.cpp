@@ -94,14 +94,21 @@ std::string family_of(const MatrixDraft& draft, const Optimization& row) {
   return row.family.empty() && families.size() == 1 ? families.front() : row.family;
 }
 
+constexpr std::string_view kOnCuda = "device=cuda"; // in `on_tiny` of what a GPU alone can run
+
+std::string device_of(const MatrixDraft& draft, const Optimization& row) {
+  if (!draft.device.empty()) return draft.device;
+  return row.on_tiny.starts_with(kOnCuda) ? "cuda" : "cpu";
+}
+
 Settings settings_of(const MatrixDraft& draft, const Optimization& row, Mistakes& mistakes) {
   Settings settings;
   if (const std::string family = family_of(draft, row); !family.empty())
     set(settings, "family=" + family, mistakes);
   if (row.needs_ranks) set(settings, "ranks=2", mistakes);
-  const std::string on_cuda = draft.device == "cuda" ? " " + row.on_cuda : "";
+  const std::string on_cuda = device_of(draft, row) == "cuda" ? " " + row.on_cuda : "";
   for (const std::string& one : CLI::detail::split(row.on_tiny + on_cuda, ' '))
-    if (!one.empty()) set(settings, one, mistakes);
+    if (!one.empty() && one != kOnCuda) set(settings, one, mistakes);
   for (const std::string& one : draft.settings) set(settings, one, mistakes);
   return settings;
 }
@@ -120,6 +127,8 @@ const Optimization* find_row(const std::string& name, Mistakes& mistakes) {
 void check_choice(const MatrixDraft& draft, const Optimization& row, Mistakes& mistakes) {
   std::vector<std::string> known;
   for (const Level& level : row.levels) known.push_back(level.name);
+  if (draft.device == "cpu" && row.on_tiny.starts_with(kOnCuda))
+    mistakes.add("optimization '{}' runs on a GPU alone; leave out --device cpu", row.name);
   for (auto level = draft.levels.begin(); level != draft.levels.end(); ++level)
     if (std::find(draft.levels.begin(), level, *level) != level)
       mistakes.add("--levels names '{}' twice", *level);
@@ -189,12 +198,13 @@ std::vector<std::string> levels_of(const Optimization& row, const KeyValues& com
   return levels;
 }
 
-// Values that an optimization promises to be equal are compared by it, with its checks.
+// Values that an optimization promises to be equal, or whose loader it counts, are compared by it.
 void refuse_values_of_a_row(const std::string& text,
                             const KeyValues& compared,
                             Mistakes& mistakes) {
   for (const Optimization& row : optimizations().all()) {
-    if (row.hidden || row.equivalence > Equivalence::Math) continue;
+    if (row.hidden) continue;
+    if (row.equivalence > Equivalence::Math && row.unit != Unit::PipelineStep) continue;
     if (const std::vector<std::string> levels = levels_of(row, compared); !levels.empty())
       return mistakes.add("{0}: these values are levels of optimization {1}, which checks more: "
                           "assay ab {1} --levels {2}",
@@ -304,10 +314,10 @@ CellText text_of_values(const MatrixDraft& draft, const KeyValues& compared) {
 }
 
 // A CPU run on every core would wait for whatever else the system does.
-std::string threads_line(const MatrixDraft& draft, const Settings& settings) {
+std::string threads_line(const std::string& device, const Settings& settings) {
   const bool given = std::any_of(
       settings.begin(), settings.end(), [](const auto& one) { return one.first == "threads"; });
-  if (draft.device != "cpu" || given) return "";
+  if (device != "cpu" || given) return "";
   return "threads = 1 # per rank; the other cores are left to the system; 0: every core\n";
 }
 
@@ -334,6 +344,7 @@ Result<std::string> matrix_text(const MatrixDraft& draft) {
   const Settings settings = settings_of(draft, row, mistakes);
   check_preset(draft, settings, mistakes);
   if (!mistakes.texts.empty()) return fail("{}", fmt::join(mistakes.texts, "\n"));
+  const std::string device = device_of(draft, row);
   const CellText cell = compared ? text_of_values(draft, *compared) : text_of_levels(draft, row);
   std::vector<std::string> keys;
   for (const auto& [key, value] : settings) keys.push_back(fmt::format("{} = {}", key, value));
@@ -354,8 +365,8 @@ Result<std::string> matrix_text(const MatrixDraft& draft) {
       "[base] # training keys of every cell; `assay list keys` shows all\n"
       "preset = {} # `assay list presets`\ndevice = {} # cpu or cuda\n{}{}\n\n",
       toml_string(draft.preset),
-      toml_string(draft.device),
-      threads_line(draft, settings),
+      toml_string(device),
+      threads_line(device, settings),
       draft.data.empty()
           ? "# data = \"corpus\" # directory of text files, text file or JSONL; or --data"
           : "data = " + toml_string(draft.data));

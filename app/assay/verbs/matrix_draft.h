@@ -15,7 +15,8 @@ struct MatrixDraft {
   std::vector<std::string> levels;     // empty: all
   std::string expect;                  // of a key's values; "": objective
   std::string data;                    // "": left to --data
-  std::string preset = "tiny", device = "cpu";
+  std::string preset = "tiny";
+  std::string device;                // "": what the optimization needs, else cpu
   std::vector<std::string> settings; // "key=value": training keys beside those that it needs
   std::string launches = std::to_string(kFullLaunches); // or auto
 };

@@ -48,7 +48,10 @@ bool traces_gone(const Report& report, const LedgerData& data) {
 // may hold any number; files of earlier builds have no count.
 int explained_before(const std::string& out) {
   std::ifstream file(out + "/report.json", std::ios::binary);
-  if (!file) return std::filesystem::exists(out + "/report.html") ? kUnknownCount : 0;
+  std::error_code absent; // of a size: such a page holds nothing either
+  const auto page = std::filesystem::file_size(out + "/report.html", absent);
+  if (!file) return !absent && page > 0 ? kUnknownCount : 0;
+  if (file.peek() == std::ifstream::traits_type::eof()) return 0;
   const auto old = nlohmann::json::parse(file, nullptr, false);
   if (!old.is_object() || !old.contains("cells")) return kUnknownCount;
   if (old.contains("explained") && old["explained"].is_number_integer())
@@ -100,9 +103,10 @@ Files update_files(const ReportOptions& options,
 
 std::string files_line(const ReportOptions& options, const std::string& out, Files files) {
   if (files == Files::Unchanged)
-    return fmt::format("note: the report files in {} are unchanged: they contain breakdowns of "
-                       "comparisons whose traces are gone. --out DIR writes new files elsewhere.",
-                       out);
+    return fmt::format(
+        "note: the report files in {} are unchanged: they contain breakdowns of "
+        "comparisons whose traces cannot be read any more. --out DIR writes new files elsewhere.",
+        out);
   return fmt::format("report files: {}/report.html, .md, .json, .csv   window: assay view {}",
                      out,
                      shell_path(options.directory));

@@ -132,6 +132,7 @@ std::unique_ptr<Ledger> Ledger::open(const std::string& directory, const LedgerD
   } catch (const DatabaseError& error) {
     if (error.is_damaged())
       throw Failure(Failure::Kind::BadInput, ledger_schema::damaged(path, error.what()).message);
+    if (error.is_full()) raise_full(directory, error);
     throw;
   }
   return ledger;

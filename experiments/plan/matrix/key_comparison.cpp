@@ -231,6 +231,22 @@ std::string why_own_processes(const MatrixCell& cell, const std::vector<Draft>& 
   return "";
 }
 
+// Why the keys, all of the loader, change nothing that runs; "" where one of them does.
+std::string idle_loader(const Difference& difference, const std::set<std::string>& keys) {
+  const TrainConfig &from = difference.from->config, &to = difference.to->config;
+  std::set<std::string> idle;
+  std::vector<std::string> reasons;
+  if (from.data_source == TokenSource::Synthetic && to.data_source == TokenSource::Synthetic) {
+    idle = {"planted_document_ms", "prefetch_batches", "tokenizer_threads"};
+    reasons.emplace_back("nothing is loaded where data_source = synthetic");
+  }
+  if (from.device == Device::Cpu && keys.contains("batch_copy")) {
+    idle.insert("batch_copy");
+    reasons.emplace_back("a CPU copies no batch");
+  }
+  return std::ranges::includes(idle, keys) ? fmt::format("{}", fmt::join(reasons, ", ")) : "";
+}
+
 std::vector<std::string>
 wrong_variants(const MatrixCell& cell, const std::vector<Draft>& all, bool twin) {
   std::vector<std::string> problems;
@@ -269,6 +285,11 @@ wrong_variants(const MatrixCell& cell, const std::vector<Draft>& all, bool twin)
                          "unit = \"pipeline_step\" times both",
                          fmt::join(loader, " and "),
                          loader.size() == 1 ? "is a key" : "are keys"));
+    if (const std::string why = keys.empty() ? "" : idle_loader(difference, keys); !why.empty())
+      refuse(fmt::format("{} {} nothing: {}",
+                         fmt::join(keys, " and "),
+                         keys.size() == 1 ? "changes" : "change",
+                         why));
     std::set<std::string> work = batch_keys(keys);
     if (keys.contains("ranks")) work.insert("ranks");
     if (!work.empty() && cell.unit.value_or(Unit::TrainStep) != Unit::Token)

@@ -136,6 +136,12 @@ TEST_F(VariantsTest, WhatOneProcessCannotCompareIsRefused) {
   EXPECT_THAT(with("prefetch_batches = 2"),
               test::names("m.toml:10", "'b'", "prefetch_batches", "unit = \"pipeline_step\""));
   EXPECT_EQ(with("prefetch_batches = 2", "unit = \"pipeline_step\"\n"), "");
+  const std::string synthetic = "unit = \"pipeline_step\"\nset = { data_source = \"synthetic\" }\n";
+  EXPECT_THAT(with("prefetch_batches = 2", synthetic),
+              test::names("m.toml:12", "'b'", "prefetch_batches", "data_source = synthetic"));
+  EXPECT_EQ(with("prefetch_batches = 2, lr = 0.1", synthetic), "");
+  EXPECT_THAT(with("batch_copy = \"pageable\"", "unit = \"pipeline_step\"\n"),
+              test::names("m.toml:11", "'b'", "batch_copy", "CPU"));
   EXPECT_THAT(with("batch_rows = 1", "unit = \"pipeline_step\"\n"),
               test::names("batch_rows", "unit = \"token\""));
   EXPECT_THAT(problem("name = \"varlen\"\n[cell.variants]\na = {}\nb = { set = { lr = 0.1 } }\n"),
