@@ -19,6 +19,7 @@
 #include "app/worker/verbs/train_output.h"
 #include "app/worker/worker.h"
 #include "core/files/shell_text.h"
+#include "core/ledger/directory_lock.h"
 #include "core/result.h"
 #include "core/stopwatch.h"
 #include "core/text.h"
@@ -49,6 +50,7 @@ class TrainRun {
 public:
   explicit TrainRun(const TrainOptions& options) : options_(options) {
     options_.out = output_directory(options.out, options.resume);
+    if (std::filesystem::exists(options_.out)) own_directory();
     TrainConfig config;
     std::optional<Checkpoint> checkpoint;
     if (!options.resume.empty()) {
@@ -88,6 +90,7 @@ public:
     std::error_code error;
     std::filesystem::create_directories(options_.out, error);
     if (error) bad_input("cannot make {}: {}; choose another --out", options_.out, error.message());
+    if (lock_ < 0) own_directory();
   }
 
   int run() {
@@ -127,6 +130,12 @@ public:
   }
 
 private:
+  // Two trainings would overwrite each other. What one left that has just ended is looked at again.
+  void own_directory() {
+    lock_ = lock_directory(options_.out);
+    options_.out = output_directory(options_.out, options_.resume);
+  }
+
   // A checkpoint has a value of every key; a new training takes the fast levels that it can have.
   TrainConfig with_defaults(const TrainConfig& config) const {
     std::vector<NamedConfig> own{{config, options_.config.named()}};
@@ -268,6 +277,7 @@ private:
   }
 
   TrainOptions options_;
+  int lock_ = -1; // of the output directory, until the process ends
   TrainConfig config_;
   std::int64_t checkpoint_every_ = kCheckpointEvery;
   std::string last_checkpoint_; // "": none yet
