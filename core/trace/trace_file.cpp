@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cctype>
 #include <charconv>
+#include <cstdint>
 #include <filesystem>
 #include <tuple>
 
@@ -27,6 +28,13 @@ std::int64_t take_number(std::string_view& name) {
   return value;
 }
 
+// 32-bit FNV-1a: names that look alike without their odd characters stay apart.
+std::uint32_t fnv1a(std::string_view text) {
+  std::uint32_t hash = 2166136261U;
+  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 16777619U;
+  return hash;
+}
+
 } // namespace
 
 std::string trace_file_name(std::int64_t launch, int rank, std::string_view variant) {
@@ -36,6 +44,7 @@ std::string trace_file_name(std::int64_t launch, int rank, std::string_view vari
                      std::string_view("_-+=.").find(c) != std::string_view::npos;
     name += fit ? c : '_';
   }
+  if (name != variant) name += fmt::format("-{:08x}", fnv1a(variant));
   return fmt::format("{}/{}.{}.{}{}", kFolder, launch, rank, name, kSuffix);
 }
 

@@ -358,7 +358,8 @@ TEST(TraceFile, ADirectoryThatCannotBeMadeIsNamed) {
 
 TEST(TraceFile, FileNames) {
   EXPECT_EQ(trace_file_name(12, 0, "varlen"), "traces/12.0.varlen.sqlite");
-  EXPECT_EQ(trace_file_name(3, 1, "a/b c\n"), "traces/3.1.a_b_c_.sqlite");
+  EXPECT_EQ(trace_file_name(3, 1, "a/b"), "traces/3.1.a_b-3a8e75c1.sqlite");
+  EXPECT_NE(trace_file_name(3, 1, "\u00e9"), trace_file_name(3, 1, "\u00fc"));
   const TraceDirectory directory;
   EXPECT_THAT(list_traces(directory / "none"), IsEmpty());
   for (const char* name : {"10.0.a", "2.1.a", "2.0.b", "2.0.a"})

@@ -392,8 +392,10 @@ TEST_F(RunnerTest, AStoppedLaunchNamesItsRoundOfThoseThatCount) {
 
 TEST_F(RunnerTest, AnotherBuildIsRefusedAndForked) {
   RunOptions options = fake_options();
-  options.stop_after_seconds = 0.2;
-  run("sleep_us=20000", options);
+  options.progress = [](const RunProgress& progress) {
+    if (progress.task.kind == LaunchKind::Timed && progress.round == 1) ::raise(SIGTERM);
+  };
+  run("", options);
   const std::string message = failure_of([&] { run("build=fake-2"); });
   EXPECT_THAT(message, test::names("by build fake-1", "is build fake-2"));
   EXPECT_THAT(message, HasSubstr("--fork"));

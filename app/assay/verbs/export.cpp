@@ -98,6 +98,9 @@ std::vector<std::string> choose_variants(const LedgerData& data,
 }
 
 std::vector<std::string> find_traces(const ExportOptions& options) {
+  if (options.variants.size() == 2 && options.variants[0] == options.variants[1])
+    bad_input("--variant names '{}' twice; give one, or two that differ",
+              printable(options.variants[0]));
   std::error_code error;
   if (!std::filesystem::is_directory(options.sources.front(), error)) {
     if (!options.cell.empty() || !options.variants.empty())

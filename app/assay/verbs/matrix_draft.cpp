@@ -16,6 +16,7 @@
 #include "model/config/key_choices.h"
 #include "model/config/key_variants.h"
 #include "model/config/optimization.h"
+#include "model/config/train_config.h"
 
 namespace assay::cli {
 
@@ -113,14 +114,21 @@ Settings settings_of(const MatrixDraft& draft, const Optimization& row, Mistakes
   return settings;
 }
 
+bool is_training_key(const std::string& name) {
+  return to_json(TrainConfig{}).contains(name);
+}
+
 // nullptr, and a mistake, where there is none.
 const Optimization* find_row(const std::string& name, Mistakes& mistakes) {
   if (const Optimization* row = optimizations().find(name)) return row;
   std::vector<std::string> names;
   for (const Optimization& row : optimizations().all())
     if (!row.hidden) names.push_back(row.name);
-  mistakes.add(
-      "unknown optimization '{}'{}; `assay list` shows them", name, did_you_mean(name, names));
+  if (is_training_key(name))
+    mistakes.add("{0} is a training key; compare values of it: assay ab {0}=A,B", name);
+  else
+    mistakes.add(
+        "unknown optimization '{}'{}; `assay list` shows them", name, did_you_mean(name, names));
   return nullptr;
 }
 

@@ -55,14 +55,16 @@ std::string unseen_in(const std::string& name) {
 
 std::string wrong_name(const std::string& name) {
   if (name.empty() || !utf8::is_valid(name))
-    return fmt::format("takes one line of UTF-8 text, not \"{}\"", printable(name));
+    return fmt::format("takes one line of UTF-8 text, not \"{}\"", one_line(printable(name)));
   if (const std::string unseen = unseen_in(name); !unseen.empty())
     return fmt::format("takes one line of visible characters, but \"{}\" contains {}, which does "
                        "not show in print",
-                       printable(name),
+                       one_line(printable(name)),
                        unseen);
   if (name.front() == ' ' || name.back() == ' ' || name.find("  ") != std::string::npos)
     return fmt::format("takes single spaces between words, not \"{}\"", name);
+  if (name.size() > kLongestName)
+    return fmt::format("takes at most {} bytes, not {}", kLongestName, name.size());
   return "";
 }
 

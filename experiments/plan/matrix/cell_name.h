@@ -1,10 +1,13 @@
 // What a cell may be called. A name is one line of every table, and is typed after --cell.
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <vector>
 
 namespace assay {
+
+inline constexpr std::size_t kLongestName = 120; // bytes; files of traces have such names
 
 // Why nothing can have this name, or "". Two names that differ look different.
 std::string wrong_name(const std::string& name);

@@ -224,7 +224,8 @@ std::string why_own_processes(const MatrixCell& cell, const std::vector<Draft>& 
     const std::set<std::string> keys =
         keys_of_process(cell, differing_keys(baseline.config, draft->config));
     if (!keys.empty())
-      return fmt::format("'{}' has another {}", draft->level->name, fmt::join(keys, " and "));
+      return fmt::format(
+          "'{}' sets another value of {}", draft->level->name, fmt::join(keys, " and "));
     if (!same_process(variant_of(cell, baseline), variant_of(cell, *draft)))
       return fmt::format("'{}' has another environment or worker", draft->level->name);
   }

@@ -172,8 +172,10 @@ std::map<std::string, std::string> places_of(const toml::table& raw, TomlProblem
 
 MatrixCell read_cell(const toml::table& raw, const Matrix& matrix, TomlProblems& problems) {
   const std::string name = raw["name"].value_or(std::string());
-  TomlTable table(
-      raw, name.empty() ? "[[cell]]" : fmt::format("[[cell]] '{}'", printable(name)), problems);
+  TomlTable table(raw,
+                  name.empty() ? "[[cell]]"
+                               : fmt::format("[[cell]] '{}'", one_line(printable(name))),
+                  problems);
   MatrixCell cell;
   cell.where = problems.place(&raw);
   cell.places = places_of(raw, problems);

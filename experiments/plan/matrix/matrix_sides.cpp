@@ -13,8 +13,6 @@ namespace assay {
 
 namespace {
 
-constexpr std::size_t kLongestNames = 120; // of all steps together; files of traces have such names
-
 std::string wrong_variant_name(const std::string& name) {
   return name == to_string(Role::Control)
              ? fmt::format("cannot be \"{}\", which the report calls the baseline's repetition",
@@ -150,12 +148,12 @@ void read_design(TomlTable& table, MatrixCell& cell) {
                     steps));
   std::size_t length = 0;
   for (const MatrixVariant& step : cell.steps) length += step.name.size() + 1;
-  if (length > kLongestNames)
+  if (length > kLongestName)
     add("steps",
         fmt::format("steps: their names make one of {} characters, that of the whole stack; {} are "
                     "the most",
                     length,
-                    kLongestNames));
+                    kLongestName));
 }
 
 } // namespace
