@@ -17,7 +17,7 @@ std::size_t launches_of(const Comparison& comparison) {
 std::string too_few_launches(const Comparison& comparison) {
   const std::size_t launches = launches_of(comparison);
   const std::string count =
-      fmt::format("{} timed launch{}; a verdict needs {}, FASTER or SLOWER {}",
+      fmt::format("{} usable timed launch{}; a verdict needs {}, FASTER or SLOWER {}",
                   launches,
                   launches == 1 ? "" : "es",
                   kProvisionalLaunches,
