@@ -58,7 +58,6 @@ public:
       config = checkpoint->meta.config;
     }
     config = options.config.apply(config);
-    open_device(config); // first of all: what a missing GPU could not run matters to nobody
     if (checkpoint)
       refuse_other_shape(config, checkpoint->meta.config, options.resume);
     else
@@ -77,6 +76,7 @@ public:
                                                             : kCheckpointEvery);
     if (config_.data.empty())
       refuse_missing(*options.command, {options.command->get_option("--data")});
+    open_device(config_);       // before anything that takes long
     if (config.vocab_size == 0) // not given: the preset's, or more if the tokenizer has more
       config_.vocab_size =
           std::max(config_.vocab_size, open_tokenizer(config_.tokenizer)->vocab_size());

@@ -10,7 +10,6 @@
 #include "experiments/analysis/partial_launches.h"
 #include "experiments/analysis/winner.h"
 #include "experiments/analysis/wording.h"
-#include "experiments/evidence/effect.h"
 #include "experiments/report/explain_wording.h"
 #include "experiments/report/sections/list.h"
 
@@ -337,12 +336,7 @@ Section reasons_section(const ComparisonPlace& place) {
   const auto add = [&](const std::string& text) {
     if (!text.empty()) section.rows.push_back({{text}, place.cell().cell.name});
   };
-  // A plan of too few launches has a note of its own, which says the same.
-  const bool planned_few = place.cell().planned_launches < kProvisionalLaunches;
-  for (const Reason& reason : comparison.verdict.reasons)
-    if (!planned_few || reason.code != ReasonCode::TooFewLaunches ||
-        !comparison.evidence.retired.empty())
-      add(reason.text);
+  for (const Reason& reason : comparison.verdict.reasons) add(reason.text);
   for (const NoteRow& note : place.report.notes)
     if (is_about(note, place.cell().cell)) add(note.text);
   add(repeated_line(place.cell()));
