@@ -97,9 +97,13 @@ std::string family_of(const MatrixDraft& draft, const Optimization& row) {
 
 constexpr std::string_view kOnCuda = "device=cuda"; // in `on_tiny` of what a GPU alone can run
 
+bool needs_gpu(const Optimization& row) {
+  return row.on_tiny.starts_with(kOnCuda);
+}
+
 std::string device_of(const MatrixDraft& draft, const Optimization& row) {
   if (!draft.device.empty()) return draft.device;
-  return row.on_tiny.starts_with(kOnCuda) ? "cuda" : "cpu";
+  return needs_gpu(row) ? "cuda" : "cpu";
 }
 
 Settings settings_of(const MatrixDraft& draft, const Optimization& row, Mistakes& mistakes) {
@@ -135,7 +139,7 @@ const Optimization* find_row(const std::string& name, Mistakes& mistakes) {
 void check_choice(const MatrixDraft& draft, const Optimization& row, Mistakes& mistakes) {
   std::vector<std::string> known;
   for (const Level& level : row.levels) known.push_back(level.name);
-  if (draft.device == "cpu" && row.on_tiny.starts_with(kOnCuda))
+  if (draft.device == "cpu" && needs_gpu(row))
     mistakes.add("optimization '{}' runs on a GPU alone; leave out --device cpu", row.name);
   for (auto level = draft.levels.begin(); level != draft.levels.end(); ++level)
     if (std::find(draft.levels.begin(), level, *level) != level)

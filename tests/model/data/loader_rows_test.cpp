@@ -3,25 +3,16 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
-#include <map>
 #include <string>
 
-#include "core/span.h"
 #include "model/config/optimization.h"
 #include "model/data/loader.h"
 #include "model/gates/gates.h"
 #include "tests/model/data/data_fixture.h"
+#include "tests/model/event_counts.h"
 
 namespace assay {
 namespace loader_rows_test {
-
-class Counters : public SpanSink {
-public:
-  void begin(const char*) override {}
-  void end(const char*) override {}
-  void count(const char* name, std::int64_t amount) override { seen[name] += amount; }
-  std::map<std::string, std::int64_t> seen;
-};
 
 class LoaderRows : public DataTest {
 protected:
@@ -85,7 +76,7 @@ TEST_F(LoaderRows, AnotherOrderATokenOrABorderIsSeen) {
 TEST_F(LoaderRows, EveryLevelShowsItsOwnCounter) {
   for (const Optimization* row : rows())
     for (const Level& level : row->levels) {
-      Counters counters;
+      EventCounts counters;
       {
         const TrainConfig config = with(level);
         DataStream stream(open_data(config), config, Split::Train);

@@ -5,29 +5,21 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
-#include <set>
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "core/span.h"
 #include "kernels/cuda_check.h"
 #include "kernels/spin.h"
 #include "model/layout/chunk_layout.h"
 #include "model/layout/positions.h"
 #include "model/layout/segments.h"
+#include "tests/model/event_counts.h"
 #include "tests/model/model_fixture.h"
 
 namespace assay {
 namespace layout_gpu_test {
-
-class CopyCounters : public SpanSink {
-public:
-  void begin(const char*) override {}
-  void end(const char*) override {}
-  void count(const char* name, std::int64_t) override { seen.insert(name); }
-  std::set<std::string> seen;
-};
 
 struct LayoutGpu : testing::Test {
   void SetUp() override {
@@ -80,10 +72,10 @@ TEST_F(LayoutGpu, TablesAreThoseOfACpuHoweverTheyAreCopied) {
 TEST_F(LayoutGpu, ALevelOfBatchCopyShowsItsCounter) {
   for (const auto& [copy, counter] : {std::pair{BatchCopy::Pageable, "data/copy_pageable"},
                                       std::pair{BatchCopy::Pinned, "data/copy_pinned"}}) {
-    CopyCounters counters;
-    const SpanSinkGuard guard(counters);
+    EventCounts counts;
+    const SpanSinkGuard guard(counts);
     (void)prepared(Device::Cuda, copy);
-    EXPECT_EQ(counters.seen, std::set<std::string>{counter});
+    EXPECT_EQ(counts.seen, (std::map<std::string, std::int64_t>{{counter, 1}}));
   }
 }
 
