@@ -5,11 +5,9 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
-#include <chrono>
 #include <map>
 #include <set>
 
-#include "core/sqlite/database.h"
 #include "experiments/engine/data_fingerprint.h"
 #include "experiments/engine/schedule.h"
 #include "tests/experiments/runner_fixture.h"
@@ -269,125 +267,6 @@ TEST_F(RunnerTest, ARefusedFirstLaunchLeavesNothingBehind) {
   EXPECT_NE(failure_of([&] { run("bad_input=parity/2/launch"); }), "");
   EXPECT_EQ(launches(LaunchKind::Parity, "ema").at(0).state, LaunchState::Complete);
   EXPECT_EQ(run().outcome, RunSummary::Outcome::Complete);
-}
-
-TEST_F(RunnerTest, StopAfterEndsAfterARoundAndResumes) {
-  RunOptions options = fake_options();
-  options.stop_after_seconds = 0.3;
-  const RunSummary first = run("sleep_us=20000", options);
-  EXPECT_EQ(first.outcome, RunSummary::Outcome::Incomplete);
-  EXPECT_THAT(first.stopped, HasSubstr("time limit"));
-  EXPECT_GT(first.progress.missing, 0);
-  // A slow machine may reach the limit between two launches.
-  if (const LaunchRow last = ledger().launches.back(); last.state != LaunchState::Complete) {
-    EXPECT_THAT(last.reason, HasSubstr("time limit"));
-  }
-  const RunSummary second = run();
-  EXPECT_EQ(second.outcome, RunSummary::Outcome::Complete);
-  EXPECT_EQ(second.progress.done, kLaunches);
-  EXPECT_EQ(second.progress.failed, 0);
-}
-
-// Gates can take minutes, and half of them are worth nothing.
-TEST_F(RunnerTest, GatesEndAtTheLimit) {
-  RunOptions options = fake_options();
-  options.stop_after_seconds = 0.5;
-  const RunSummary first = run("hang=parity/1/parity", options);
-  EXPECT_THAT(first.stopped, HasSubstr("time limit"));
-  EXPECT_EQ(ledger().launches.back().kind, LaunchKind::Parity);
-  EXPECT_THAT(ledger().launches.back().reason, HasSubstr("time limit"));
-  EXPECT_EQ(run().outcome, RunSummary::Outcome::Complete);
-}
-
-TEST_F(RunnerTest, ALaunchThatTheLimitWouldCutDoesNotBegin) {
-  using Clock = std::chrono::steady_clock;
-  RunOptions options = fake_options();
-  options.cells = {plan_.ledger.cells[0].name};
-  std::map<int, double> begins; // of timed launches, seconds from the start of the run
-  const auto start = Clock::now();
-  options.progress = [&](const RunProgress& progress) {
-    if (progress.task.kind == LaunchKind::Timed)
-      begins.emplace(progress.task.index,
-                     std::chrono::duration<double>(Clock::now() - start).count());
-  };
-  run("sleep_us=20000", options);
-  ASSERT_EQ(begins.size(), 2u);
-  fs::remove_all(scratch_ / "r");
-  // Enough for the first timed launch, and for half of the second.
-  options.progress = {};
-  options.stop_after_seconds = 1.5 * begins[2] - 0.5 * begins[1];
-  const RunSummary summary = run("sleep_us=20000", options);
-  EXPECT_THAT(summary.stopped, HasSubstr("next launch"));
-  EXPECT_EQ(launches(LaunchKind::Timed, options.cells[0]).size(), 1u);
-  EXPECT_EQ(ledger().launches.back().state, LaunchState::Complete);
-}
-
-// A traced launch that no run has seen takes as long as timed ones, by the ledger's own times.
-TEST_F(RunnerTest, DurationsOfEarlierRunsCountToo) {
-  RunOptions options = fake_options();
-  options.progress = [](const RunProgress& progress) {
-    if (progress.task.kind == LaunchKind::Traced) ::raise(SIGTERM);
-  };
-  run("", options);
-  ASSERT_EQ(launches(LaunchKind::Timed, plan_.ledger.cells[1].name).size(), 2u);
-  Database(scratch_ / "r/ledger.sqlite", Database::Mode::ReadWrite)
-      .execute("UPDATE launch SET started_utc = '2026-11-21T23:59:30Z', "
-               "ended_utc = '2026-11-22T00:00:40Z' WHERE kind = 'timed'");
-  Database(scratch_ / "r/ledger.sqlite", Database::Mode::ReadWrite)
-      .execute("UPDATE launch SET state = 'failed' WHERE kind = 'timed' AND position = 2");
-  options = fake_options();
-  options.stop_after_seconds = 60;
-  const RunSummary summary = run("", options); // the first launch begins, whatever the clock said
-  EXPECT_THAT(summary.stopped, HasSubstr("next launch"));
-  EXPECT_EQ(ledger().launches.back().state, LaunchState::Complete);
-  EXPECT_EQ(run().outcome, RunSummary::Outcome::Complete);
-}
-
-// Eight hours of a suspended machine are in one launch. Those after it are of the usual length.
-TEST_F(RunnerTest, OneLongLaunchDoesNotStopTheOthers) {
-  RunOptions options = fake_options();
-  options.cells = {plan_.ledger.cells[0].name};
-  options.progress = [](const RunProgress& progress) {
-    if (progress.task.kind == LaunchKind::Timed && progress.task.index == 2) ::raise(SIGTERM);
-  };
-  run("", options);
-  ASSERT_EQ(launches(LaunchKind::Timed, options.cells[0]).size(), 2u);
-  Database(scratch_ / "r/ledger.sqlite", Database::Mode::ReadWrite)
-      .execute("UPDATE launch SET started_utc = '2026-11-21T16:00:00Z', "
-               "ended_utc = '2026-11-22T00:00:00Z' WHERE kind = 'timed'");
-  options.progress = {};
-  options.stop_after_seconds = 60;
-  EXPECT_EQ(run("", options).outcome, RunSummary::Outcome::Complete);
-}
-
-TEST_F(RunnerTest, TheBudgetIsTheDefaultLimit) {
-  plan_.budget_seconds = 0.2;
-  EXPECT_EQ(run("sleep_us=20000").outcome, RunSummary::Outcome::Incomplete);
-}
-
-TEST_F(RunnerTest, ASignalStopsAfterTheRound) {
-  RunOptions options = fake_options();
-  options.progress = [](const RunProgress& progress) {
-    if (progress.task.kind == LaunchKind::Timed && progress.warmup_round == 3) ::raise(SIGTERM);
-  };
-  const RunSummary summary = run("", options);
-  EXPECT_EQ(summary.outcome, RunSummary::Outcome::Incomplete);
-  EXPECT_EQ(summary.stopped, "interrupted");
-  const LedgerData data = ledger();
-  EXPECT_EQ(data.launches.back().state, LaunchState::Failed);
-  EXPECT_EQ(rounds_of(data, data.launches.back().id).size(), 3u);
-  EXPECT_EQ(data.events.back().kind, "stopped");
-  EXPECT_EQ(data.launches.back().reason, "interrupted after warm-up round 3");
-}
-
-TEST_F(RunnerTest, AStoppedLaunchNamesItsRoundOfThoseThatCount) {
-  RunOptions options = fake_options();
-  options.progress = [](const RunProgress& progress) {
-    if (progress.task.kind == LaunchKind::Timed && progress.round == 2) ::raise(SIGTERM);
-  };
-  run("", options);
-  EXPECT_EQ(ledger().launches.back().reason,
-            fmt::format("interrupted after round 2 of {}", plan_.ledger.cells[0].rounds));
 }
 
 TEST_F(RunnerTest, AnotherBuildIsRefusedAndForked) {
