@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/files/atomic_file.h"
+#include "core/files/json_text.h"
 #include "core/ledger/calibration.h"
 
 namespace assay {
@@ -60,7 +61,7 @@ Result<std::vector<CalibrationRow>> read_calibration_store(const std::string& pa
     return fail("{}: cannot be read as the calibrations of this machine; move it away and run "
                 "`assay calibrate DIR` again ({})",
                 path,
-                error.what());
+                json_fault(error));
   }
   return rows;
 }

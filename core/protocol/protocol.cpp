@@ -3,6 +3,7 @@
 #include <limits>
 #include <set>
 
+#include "core/files/json_text.h"
 #include "core/protocol/visit_json.h"
 #include "core/text.h"
 
@@ -18,8 +19,10 @@ template <class T, class Body> Result<T> parse(const json& event, const char* wh
     return body();
   } catch (const json::exception& error) {
     const std::string text = event.dump(-1, ' ', false, json::error_handler_t::replace);
-    return fail(
-        "the worker's {} breaks the protocol ({}): {}", what, error.what(), text.substr(0, 200));
+    return fail("the worker's {} breaks the protocol ({}): {}",
+                what,
+                json_fault(error),
+                text.substr(0, 200));
   } catch (const Failure& error) {
     return Error{error.what()};
   }

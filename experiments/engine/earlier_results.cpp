@@ -12,6 +12,7 @@
 #include "experiments/engine/data_fingerprint.h"
 #include "experiments/engine/launch_requests.h"
 #include "experiments/evidence/continuation.h"
+#include "experiments/evidence/redo.h"
 
 namespace assay {
 
@@ -60,8 +61,9 @@ void refuse_foreign_files(const std::string& directory) {
   if (fs::exists(fs::path(directory) / ledger_schema::kFileName, error)) return;
   for (const fs::directory_entry& entry : fs::directory_iterator(directory, error)) {
     const std::string name = entry.path().filename().string();
-    const bool ours = name == "logs" || name == "traces" || name.starts_with("matrix.toml") ||
+    const bool ours = name == "logs" || name == "traces" || name.starts_with(kKeptMatrix) ||
                       name.starts_with("ledger.") ||
+                      name.starts_with("." + std::string(kKeptMatrix)) || // another `assay ab`
                       name.starts_with("." + std::string(ledger_schema::kFileName)); // of a kill
     if (!ours)
       bad_input("{}: contains {} and no results; name a new or empty directory with --out",

@@ -16,6 +16,7 @@
 #include <map>
 #include <sstream>
 
+#include "core/files/json_text.h"
 #include "core/lines.h"
 #include "core/protocol/protocol.h"
 #include "core/result.h"
@@ -270,7 +271,8 @@ WorkerReply WorkerProcess::ask(const json& request,
       try {
         return interpret(event, expected);
       } catch (const json::exception& error) {
-        return failed(fmt::format("the worker's event breaks the protocol ({})", error.what()));
+        return failed(
+            fmt::format("the worker's event breaks the protocol ({})", json_fault(error)));
       }
     }
   }

@@ -200,11 +200,15 @@ void Planner::finish_spec() {
   plan_.trace_budget_bytes = matrix_.trace_budget_bytes;
 }
 
-std::vector<std::string> note_texts(const Plan& plan) {
+std::vector<std::string> note_texts(const Plan& plan, const std::vector<std::string>& cells) {
   std::vector<std::string> texts;
-  for (const NoteRow& note : plan.ledger.notes)
+  for (const NoteRow& note : plan.ledger.notes) {
+    const bool chosen =
+        cells.empty() || note.cell.empty() || std::ranges::find(cells, note.cell) != cells.end();
+    if (!chosen) continue;
     texts.push_back(note.cell.empty() ? note.text
                                       : fmt::format("cell '{}': {}", note.cell, note.text));
+  }
   return texts;
 }
 

@@ -36,8 +36,9 @@ struct Plan {
   std::vector<std::string> lacks;           // what a run needs; it will change the plan's hash
 };
 
-// The plan's notes as people read them: "cell 'varlen': split into 2 groups …".
-std::vector<std::string> note_texts(const Plan& plan);
+// The plan's notes as people read them: "cell 'varlen': split into 2 groups …". Those of `cells`
+// and of the whole plan; empty: all.
+std::vector<std::string> note_texts(const Plan& plan, const std::vector<std::string>& cells = {});
 
 // Every problem is reported at once, one a line.
 Result<Plan> make_plan(const Matrix& matrix, const PlanOptions& options);

@@ -9,6 +9,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "core/files/json_text.h"
 #include "core/result.h"
 #include "core/system_call.h"
 #include "core/text.h"
@@ -172,9 +173,8 @@ std::string parse_record(const std::string& line, const std::string& where) {
       return record["text"].get<std::string>();
     }
   } catch (const nlohmann::json::exception& error) {
-    bad_input("{}: malformed JSON ({}); every line must be one object with a \"text\" field",
-              where,
-              printable(error.what()));
+    bad_input(
+        "{}: {}; every line must be one object with a \"text\" field", where, json_fault(error));
   }
   bad_input("{}: the record has no \"text\" field that is a string; every line must be like "
             "{{\"text\": \"…\"}}",

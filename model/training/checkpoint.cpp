@@ -12,6 +12,7 @@
 #include <sstream>
 
 #include "core/files/atomic_file.h"
+#include "core/files/json_text.h"
 #include "core/text.h"
 #include "model/data/text_file.h"
 #include "model/training/safetensors.h"
@@ -163,7 +164,7 @@ Result<Described> read_json(const std::string& path) {
     if (described) return described;
     cause = described.error().message;
   } catch (const nlohmann::json::exception& error) {
-    cause = "it is damaged or truncated (" + printable(error.what()) + ")";
+    cause = "it is damaged or truncated: " + json_fault(error);
   }
   return fail("checkpoint '{}' cannot be used: {}", path, cause);
 }

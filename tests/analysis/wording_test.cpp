@@ -224,6 +224,13 @@ TEST(Findings, OfEqualProblemsTheLargestEffectIsFirst) {
                           testing::StartsWith("step2: ")));
 }
 
+TEST(Findings, SayWhyAPlanHasNoVerdictYet) {
+  SyntheticCell cell = two_level_cell(-0.1);
+  cell.timed_launches = 2;
+  EXPECT_THAT(rows_of(findings_section(judge_results(synthetic_ledger(plan_of(cell))))),
+              ElementsAre(test::names("INCOMPLETE", "2 usable timed launches; a verdict needs")));
+}
+
 TEST(Findings, AHarmIsNotProvisional) {
   SyntheticCell cell = two_level_cell(-0.1);
   cell.levels[1].nan_in_launch = 4;

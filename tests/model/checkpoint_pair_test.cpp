@@ -264,7 +264,9 @@ TEST_F(CheckpointErrorTest, JsonOfAnotherKind) {
   edit([](auto& json) { json["rng"] = "00", json["tensors"]["file"] = "../a.safetensors"; });
   expect_mentions(load_error(json_), {json_, "does not name a file"});
   edit([](auto& json) { json.erase("step"); });
-  expect_mentions(load_error(json_), {json_, "damaged or truncated"});
+  expect_mentions(load_error(json_), {json_, "damaged or truncated: key 'step' not found"});
+  std::ofstream(json_) << "{\"step\": ";
+  expect_mentions(load_error(json_), {json_, "damaged or truncated: malformed JSON at byte 10"});
 }
 
 TEST_F(CheckpointErrorTest, MismatchingTensors) {

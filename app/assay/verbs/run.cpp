@@ -5,6 +5,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <utility>
 
 #include "app/assay/json_output.h"
 #include "app/assay/matrix_options.h"
@@ -84,7 +85,6 @@ RunSummary run_with_progress(const Plan& plan, const Options& options) {
                .cells = options.cells,
                .anew = options.fork || !options.redo.empty()});
   RunProgressLine line(options.quiet);
-  for (const std::string& note : note_texts(plan)) line.note(printable(note));
   RunOptions run;
   run.worker_path = program_path("assay-worker");
   run.calibrations = own_calibrations(line);
@@ -100,7 +100,11 @@ RunSummary run_with_progress(const Plan& plan, const Options& options) {
     run.stop_after_seconds = value_or_throw(parse_duration(options.limits.stop_after));
   if (!options.limits.wait_for_quiet.empty())
     run.quiet = quiet_wait(plan, options.limits.wait_for_quiet);
-  run.progress = [&line](const RunProgress& progress) { line.show(progress); };
+  std::vector<std::string> notes = note_texts(plan, options.cells);
+  run.progress = [&](const RunProgress& progress) { // nothing refuses the run any more
+    for (const std::string& note : std::exchange(notes, {})) line.note(printable(note));
+    line.show(progress);
+  };
   return run_plan(plan, options.out, run);
 }
 

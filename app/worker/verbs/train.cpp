@@ -76,7 +76,8 @@ public:
                                                             : kCheckpointEvery);
     if (config_.data.empty())
       refuse_missing(*options.command, {options.command->get_option("--data")});
-    open_device(config_);       // before anything that takes long
+    open_device(config_); // before anything that takes long
+    if (!fallbacks_.empty()) print_note(fallbacks_text(fallbacks_));
     if (config.vocab_size == 0) // not given: the preset's, or more if the tokenizer has more
       config_.vocab_size =
           std::max(config_.vocab_size, open_tokenizer(config_.tokenizer)->vocab_size());
@@ -137,10 +138,9 @@ private:
   }
 
   // A checkpoint has a value of every key; a new training takes the fast levels that it can have.
-  TrainConfig with_defaults(const TrainConfig& config) const {
+  TrainConfig with_defaults(const TrainConfig& config) {
     std::vector<NamedConfig> own{{config, options_.config.named()}};
-    const std::vector<Fallback> fallbacks = take_fast_defaults(own, nullptr, compute_capability());
-    if (!fallbacks.empty()) fmt::print(stderr, "note: {}\n", fallbacks_text(fallbacks));
+    fallbacks_ = take_fast_defaults(own, nullptr, compute_capability());
     return own.front().config;
   }
 
@@ -277,7 +277,8 @@ private:
   }
 
   TrainOptions options_;
-  int lock_ = -1; // of the output directory, until the process ends
+  std::vector<Fallback> fallbacks_; // defaults that this training cannot have
+  int lock_ = -1;                   // of the output directory, until the process ends
   TrainConfig config_;
   std::int64_t checkpoint_every_ = kCheckpointEvery;
   std::string last_checkpoint_; // "": none yet

@@ -181,7 +181,7 @@ std::string changed_plan(const LedgerData& data) {
           first_change(json::parse(data.spec.plan_json), json::parse(plan_json(data)), Place());
     if (change.empty()) change = changed_cell_config(data);
   } catch (const json::exception& error) {
-    change = fmt::format("it cannot be read ({})", printable(error.what()));
+    change = fmt::format("it cannot be read: {}", json_fault(error));
   }
   if (change.empty()) return "";
   return fmt::format("the plan in this ledger was changed after it was made: {}", change);

@@ -15,11 +15,12 @@ std::size_t launches_of(const Comparison& comparison) {
 }
 
 std::string too_few_launches(const Comparison& comparison) {
-  const std::size_t launches = launches_of(comparison);
+  const std::size_t launches = launches_of(comparison), measured = comparison.pairs.launches.size();
   const std::string count =
-      fmt::format("{} usable timed launch{}; a verdict needs {}, FASTER or SLOWER {}",
+      fmt::format("{} usable timed launch{}{}; a verdict needs {}, FASTER or SLOWER {}",
                   launches,
                   launches == 1 ? "" : "es",
+                  measured > launches ? fmt::format(" of {}", measured) : "",
                   kProvisionalLaunches,
                   kFullLaunches);
   const std::string& retired = comparison.evidence.retired;

@@ -189,10 +189,14 @@ bool is_decided(const Comparison& comparison) {
          needs_details(comparison.verdict);
 }
 
+bool is_problem(const Comparison& comparison) {
+  return problem_rank(comparison.verdict) > 0 || !is_decided(comparison);
+}
+
 // Why the verdict is what it is: the stages that differ, else the first reason that is a cause, not
 // a doubt about the precision.
 std::string main_reason(const Comparison& comparison) {
-  const bool problem = problem_rank(comparison.verdict) > 0;
+  const bool problem = is_problem(comparison);
   // Where the parts do not add up, the breakdown stays with the details of the comparison.
   if (!problem && comparison.explanation && comparison.explanation->waterfall.unusable.empty())
     return comparison.explanation->waterfall.closed ? where_text(*comparison.explanation) : "";
@@ -208,7 +212,7 @@ std::string finding_text(const Finding& finding) {
                                  finding.cell->cell.name,
                                  comparison_text(comparison),
                                  verdict_word(comparison.verdict));
-  if (problem_rank(comparison.verdict) == 0) {
+  if (!is_problem(comparison)) {
     if (comparison.verdict.quality == Quality::Unknown) text += ", quality unproven,";
     text += " " + effect_text(comparison.effect->theta);
     if (comparison.end_to_end)
@@ -256,15 +260,19 @@ std::vector<Finding> largest_effects(std::vector<Finding> found) {
   return found;
 }
 
-// Problems, then effects; where there is an effect, one is among the first kFindings.
+// Problems, then effects; where there is an effect, one is among the first kFindings. Where there
+// is neither, what keeps the plan from its verdicts.
 std::vector<Finding> findings_of(const Report& report) {
-  std::vector<Finding> problems, decided;
+  std::vector<Finding> problems, decided, incomplete;
   for (const CellReport& cell : report.cells)
     for (const Comparison& comparison : cell.comparisons)
       if (problem_rank(comparison.verdict) > 0)
         problems.push_back({&cell, &comparison});
       else if (is_decided(comparison))
         decided.push_back({&cell, &comparison});
+      else if (comparison.verdict.validity == Validity::Incomplete && !is_untouched(comparison))
+        incomplete.push_back({&cell, &comparison});
+  if (problems.empty() && decided.empty()) return incomplete;
   std::vector<Finding> findings = worst_problems(std::move(problems));
   const bool only_problems_first = findings.size() == kFindings;
   std::ranges::move(largest_effects(std::move(decided)), std::back_inserter(findings));
