@@ -4,6 +4,7 @@
 
 #include <charconv>
 #include <cmath>
+#include <nlohmann/json.hpp>
 
 #include "core/text.h"
 
@@ -61,15 +62,6 @@ std::string escape_json(std::string_view text) {
     }
   }
   return printable(marked);
-}
-
-std::string json_fault(const nlohmann::json::exception& error) {
-  if (const auto* parse = dynamic_cast<const nlohmann::json::parse_error*>(&error))
-    return fmt::format("malformed JSON at byte {}", parse->byte);
-  const std::string_view text =
-      error.what(); // "[json.exception.out_of_range.403] key 'x' not found"
-  const std::size_t end = text.find("] ");
-  return printable(text.substr(end == std::string_view::npos ? 0 : end + 2));
 }
 
 std::string short_json(const nlohmann::json& value) {

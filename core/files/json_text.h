@@ -2,7 +2,7 @@
 #pragma once
 
 #include <cstdint>
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
 
@@ -16,9 +16,6 @@ void append_microseconds(std::string& out, std::int64_t ns);
 // The inside of a JSON string: quotes, backslashes and control bytes escaped, bytes that are not
 // UTF-8 replaced by U+FFFD.
 std::string escape_json(std::string_view text);
-// What is wrong with JSON that was read, for a message: "malformed JSON at byte 12", "key 'x' not
-// found".
-std::string json_fault(const nlohmann::json::exception& error);
 // A value in a message: safe to print, "…" after 60 bytes.
 std::string short_json(const nlohmann::json& value);
 

@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/files/atomic_file.h"
-#include "core/files/json_text.h"
+#include "core/json_fault.h"
 #include "core/ledger/calibration.h"
 
 namespace assay {

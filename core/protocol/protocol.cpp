@@ -3,7 +3,7 @@
 #include <limits>
 #include <set>
 
-#include "core/files/json_text.h"
+#include "core/json_fault.h"
 #include "core/protocol/visit_json.h"
 #include "core/text.h"
 

@@ -16,7 +16,7 @@
 #include <map>
 #include <sstream>
 
-#include "core/files/json_text.h"
+#include "core/json_fault.h"
 #include "core/lines.h"
 #include "core/protocol/protocol.h"
 #include "core/result.h"

@@ -9,7 +9,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
-#include "core/files/json_text.h"
+#include "core/json_fault.h"
 #include "core/result.h"
 #include "core/system_call.h"
 #include "core/text.h"

@@ -12,7 +12,7 @@
 #include <sstream>
 
 #include "core/files/atomic_file.h"
-#include "core/files/json_text.h"
+#include "core/json_fault.h"
 #include "core/text.h"
 #include "model/data/text_file.h"
 #include "model/training/safetensors.h"

@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/files/json_text.h"
+#include "core/json_fault.h"
 #include "core/lines.h"
 #include "core/text.h"
 
