@@ -4,6 +4,7 @@
 
 #include "core/result.h"
 #include "model/layout/segments.h"
+#include "model/layout/upload.h"
 
 namespace assay {
 
@@ -63,9 +64,16 @@ TokenNumbers number_tokens(const std::vector<Document>& documents, const NsaShap
   return n;
 }
 
-at::Tensor to_tensor(const Numbers& values, at::Device device) {
-  return at::tensor(values, at::TensorOptions().dtype(at::kLong)).to(device);
-}
+// Where the tables go, and how.
+struct Target {
+  at::Device device;
+  BatchCopy copy;
+
+  at::Tensor put(const at::Tensor& host) const { return upload(host, device, copy); }
+  at::Tensor put(const Numbers& values) const {
+    return put(at::tensor(values, at::TensorOptions().dtype(at::kLong)));
+  }
+};
 
 // Chunks of queries over keys whose intervals begin at `first` and end at `end`: both never
 // decrease from query to query.
@@ -84,7 +92,9 @@ make_chunks(const Numbers& first, const Numbers& end, std::int64_t query_chunk) 
   return chunks;
 }
 
-void fill_compressed(NsaLayout& layout, const std::vector<Document>& documents, at::Device device) {
+void fill_compressed(NsaLayout& layout,
+                     const std::vector<Document>& documents,
+                     const Target& target) {
   const NsaShape& shape = layout.shape;
   const std::int64_t covers = shape.block / shape.stride, none = layout.compressed_blocks;
   Numbers tokens;
@@ -99,11 +109,11 @@ void fill_compressed(NsaLayout& layout, const std::vector<Document>& documents, 
       }
     }
   }
-  layout.block_tokens = to_tensor(tokens, device);
-  layout.token_blocks = to_tensor(held, device).view({covers, layout.tokens});
+  layout.block_tokens = target.put(tokens);
+  layout.token_blocks = target.put(held).view({covers, layout.tokens});
 }
 
-void fill_strided(NsaLayout& layout, const std::vector<Document>& documents, at::Device device) {
+void fill_strided(NsaLayout& layout, const std::vector<Document>& documents, const Target& target) {
   const NsaShape& shape = layout.shape;
   std::vector<std::int32_t> borders{0};
   Numbers tokens, places(static_cast<std::size_t>(layout.tokens), -1);
@@ -118,15 +128,15 @@ void fill_strided(NsaLayout& layout, const std::vector<Document>& documents, at:
     borders.push_back(
         static_cast<std::int32_t>(document.compressed_first + document.compressed_count));
   }
-  layout.compressed_documents = segments_of(std::move(borders), device);
-  layout.strided_token = to_tensor(tokens, device);
-  layout.strided_place = to_tensor(places, device);
+  layout.compressed_documents = segments_of(std::move(borders), target.device, target.copy);
+  layout.strided_token = target.put(tokens);
+  layout.strided_place = target.put(places);
 }
 
-void fill_overlap(NsaLayout& layout, const std::vector<Document>& documents, at::Device device) {
+// Of the layout's shape, on the host.
+at::Tensor make_overlap(const NsaLayout& layout, const std::vector<Document>& documents) {
   const NsaShape& shape = layout.shape;
-  const at::Tensor overlap =
-      at::zeros({layout.compressed_blocks, layout.selection_blocks}, at::kFloat);
+  at::Tensor overlap = at::zeros({layout.compressed_blocks, layout.selection_blocks}, at::kFloat);
   auto cells = overlap.accessor<float, 2>();
   const std::int64_t ratio = shape.select_block / shape.stride, span = shape.block / shape.stride;
   for (const Document& document : documents)
@@ -137,17 +147,15 @@ void fill_overlap(NsaLayout& layout, const std::vector<Document>& documents, at:
           if (i >= 0 && i < document.compressed_count)
             cells[document.compressed_first + i][document.selection_first + j] += 1.0F;
         }
-  layout.overlap = overlap.to(device);
+  return overlap;
 }
 
-// Of the filled overlap.
-void fill_pairs(NsaLayout& layout) {
-  const at::Tensor by_selection = layout.overlap.cpu().t();
+void fill_pairs(NsaLayout& layout, const at::Tensor& overlap, const Target& target) {
+  const at::Tensor by_selection = overlap.t();
   const std::vector<at::Tensor> cells = by_selection.nonzero().unbind(1);
-  const at::Device device = layout.overlap.device();
-  layout.pair_selection = cells[0].contiguous().to(device);
-  layout.pair_compressed = cells[1].contiguous().to(device);
-  layout.pair_weight = by_selection.index({cells[0], cells[1]}).to(device);
+  layout.pair_selection = target.put(cells[0].contiguous());
+  layout.pair_compressed = target.put(cells[1].contiguous());
+  layout.pair_weight = target.put(by_selection.index({cells[0], cells[1]}));
   const at::Tensor counts = by_selection.ne(0).sum(1).contiguous();
   layout.pair_begin.assign(1, 0);
   for (std::int64_t j = 0; j < layout.selection_blocks; ++j)
@@ -157,12 +165,14 @@ void fill_pairs(NsaLayout& layout) {
 
 } // namespace
 
-NsaLayout
-make_nsa_layout(const Segments& borders, const NsaShape& shape, std::int64_t query_chunk) {
+NsaLayout make_nsa_layout(const Segments& borders,
+                          const NsaShape& shape,
+                          std::int64_t query_chunk,
+                          BatchCopy copy) {
   const std::vector<std::int32_t>& cu = borders.cu_host;
   if (cu.size() < 2 || cu.front() != 0)
     internal_error("sparse attention needs cumulative document ends that begin at 0");
-  const at::Device device = borders.cu.device();
+  const Target target{borders.cu.device(), copy};
   const std::vector<Document> documents = documents_of(cu, shape);
   const TokenNumbers n = number_tokens(documents, shape);
   NsaLayout layout;
@@ -173,11 +183,11 @@ make_nsa_layout(const Segments& borders, const NsaShape& shape, std::int64_t que
   layout.tokens = cu.back();
   layout.compressed_blocks = documents.back().compressed_first + documents.back().compressed_count;
   layout.selection_blocks = documents.back().selection_first + documents.back().selection_count;
-  layout.document_start = to_tensor(n.start, device).to(at::kInt);
-  layout.position = to_tensor(n.position, device).to(at::kInt);
-  layout.token_block = to_tensor(n.block, device);
+  layout.document_start = target.put(n.start).to(at::kInt);
+  layout.position = target.put(n.position).to(at::kInt);
+  layout.token_block = target.put(n.block);
   const auto intervals = [&](const Numbers& first, const Numbers& end) {
-    return Intervals{to_tensor(first, device), to_tensor(end, device)};
+    return Intervals{target.put(first), target.put(end)};
   };
   layout.compressed = intervals(n.compressed_first, n.compressed_end);
   layout.selection = intervals(n.selection_first, n.selection_end);
@@ -185,10 +195,11 @@ make_nsa_layout(const Segments& borders, const NsaShape& shape, std::int64_t que
   layout.compressed_chunks = make_chunks(n.compressed_first, n.compressed_end, query_chunk);
   layout.selection_chunks = make_chunks(n.selection_first, n.selection_end, query_chunk);
   layout.window_chunks = make_chunks(n.window_first, n.window_end, query_chunk);
-  fill_compressed(layout, documents, device);
-  fill_overlap(layout, documents, device);
-  if (shape.overlap_pairs) fill_pairs(layout);
-  fill_strided(layout, documents, device);
+  fill_compressed(layout, documents, target);
+  const at::Tensor overlap = make_overlap(layout, documents);
+  layout.overlap = target.put(overlap);
+  if (shape.overlap_pairs) fill_pairs(layout, overlap, target);
+  fill_strided(layout, documents, target);
   return layout;
 }
 

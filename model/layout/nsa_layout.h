@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "model/config/nsa_shape.h"
+#include "model/config/train_config.h"
 #include "model/layout/batch.h"
 #include "model/layout/query_chunk.h"
 
@@ -58,6 +59,9 @@ inline constexpr std::int64_t kNsaQueryChunk = 512;
 inline constexpr std::int64_t kNsaQueryChunkCuda = 2048;
 
 // Of the documents in `borders` (its layouts are not read), on the device of its `cu`.
-NsaLayout make_nsa_layout(const Segments& borders, const NsaShape& shape, std::int64_t query_chunk);
+NsaLayout make_nsa_layout(const Segments& borders,
+                          const NsaShape& shape,
+                          std::int64_t query_chunk,
+                          BatchCopy copy = BatchCopy::Pageable);
 
 } // namespace assay

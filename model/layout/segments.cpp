@@ -35,8 +35,11 @@ void prepare_segments(Segments& segments,
   }
   if (layouts.causal_mask) segments.causal_mask = make_causal_mask(segments.cu_host, device);
   if (layouts.blocks)
-    segments.sparse = std::make_shared<const NsaLayout>(make_nsa_layout(
-        segments, *layouts.blocks, device.is_cuda() ? kNsaQueryChunkCuda : kNsaQueryChunk));
+    segments.sparse = std::make_shared<const NsaLayout>(
+        make_nsa_layout(segments,
+                        *layouts.blocks,
+                        device.is_cuda() ? kNsaQueryChunkCuda : kNsaQueryChunk,
+                        config.batch_copy));
 }
 
 void check_ends(const std::vector<std::int32_t>& cu, std::int64_t tokens) {

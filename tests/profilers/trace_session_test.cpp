@@ -240,6 +240,28 @@ TEST(TraceAudit, AReplayWithoutARecordOfANodeFailsIt) {
   EXPECT_EQ(graph_nodes({}), std::pair(true, -1.0));
 }
 
+TEST(TraceAudit, AStepMayLack5PercentOr50MicrosecondsOfItsSpans) {
+  const auto passes = [](std::int64_t step_us, std::int64_t covered_us) {
+    TraceAudit audit;
+    TraceBatch batch;
+    StepRow step;
+    step.start = 1000, step.end = step.start + step_us * 1000;
+    batch.steps.push_back(step);
+    RangeRow span;
+    span.start = step.start, span.end = span.start + covered_us * 1000;
+    batch.ranges.push_back(span);
+    audit.see(batch);
+    audit.end_visit();
+    for (const AuditRow& row : audit.rows({}))
+      if (row.check == "step_coverage") return row.passed;
+    return false;
+  };
+  EXPECT_TRUE(passes(10'000, 9'600));
+  EXPECT_FALSE(passes(10'000, 9'400));
+  EXPECT_TRUE(passes(250, 210)); // one graph replay of a long step
+  EXPECT_FALSE(passes(250, 190));
+}
+
 TEST(TraceAudit, ClockStepsFailIt) {
   AuditInputs inputs;
   inputs.clock_steps = 1;

@@ -13,6 +13,7 @@
 #include "kernels/cuda_check.h"
 #include "kernels/spin.h"
 #include "model/layout/chunk_layout.h"
+#include "model/layout/nsa_layout.h"
 #include "model/layout/positions.h"
 #include "model/layout/segments.h"
 #include "tests/model/event_counts.h"
@@ -21,10 +22,49 @@
 namespace assay {
 namespace layout_gpu_test {
 
-struct LayoutGpu : testing::Test {
+std::vector<at::Tensor> chunk_tables(const Segments& s) {
+  return {s.cu,
+          s.chunks->gather,
+          s.chunks->scatter,
+          s.chunks->spans,
+          s.chunks->segment_chunks,
+          s.chunks->position,
+          s.chunks->taps,
+          s.rotary->cos,
+          s.rotary->sin,
+          at::view_as_real(s.rotary->turn)};
+}
+
+std::vector<at::Tensor> block_tables(const Segments& s) {
+  const NsaLayout& layout = *s.sparse;
+  return {layout.document_start,
+          layout.position,
+          layout.token_block,
+          layout.compressed.first,
+          layout.compressed.end,
+          layout.selection.first,
+          layout.window.end,
+          layout.compressed_documents.cu,
+          layout.strided_token,
+          layout.strided_place,
+          layout.block_tokens,
+          layout.token_blocks,
+          layout.overlap};
+}
+
+std::vector<at::Tensor> tables(const Batch& batch) {
+  std::vector<at::Tensor> all{batch.tokens, batch.targets};
+  for (const Segments* s : {&batch.documents, &batch.rows})
+    for (const at::Tensor& table : s->sparse ? block_tables(*s) : chunk_tables(*s))
+      all.push_back(table);
+  return all;
+}
+
+struct LayoutGpu : testing::TestWithParam<const char*> { // a family
   void SetUp() override {
     if (!at::cuda::is_available()) GTEST_SKIP() << "no CUDA device";
-    config = testing_model::small_config();
+    const bool sparse = GetParam() == std::string("nsa");
+    config = sparse ? testing_model::small_nsa() : testing_model::small_config();
   }
   Batch batch() const {
     const at::Tensor tokens = at::arange(config.batch_rows * config.seq_len).remainder(61);
@@ -41,24 +81,7 @@ struct LayoutGpu : testing::Test {
   TrainConfig config;
 };
 
-std::vector<at::Tensor> tables(const Batch& batch) {
-  std::vector<at::Tensor> all{batch.tokens, batch.targets};
-  for (const Segments* s : {&batch.documents, &batch.rows})
-    for (const at::Tensor& table : {s->cu,
-                                    s->chunks->gather,
-                                    s->chunks->scatter,
-                                    s->chunks->spans,
-                                    s->chunks->segment_chunks,
-                                    s->chunks->position,
-                                    s->chunks->taps,
-                                    s->rotary->cos,
-                                    s->rotary->sin,
-                                    at::view_as_real(s->rotary->turn)})
-      all.push_back(table);
-  return all;
-}
-
-TEST_F(LayoutGpu, TablesAreThoseOfACpuHoweverTheyAreCopied) {
+TEST_P(LayoutGpu, TablesAreThoseOfACpuHoweverTheyAreCopied) {
   const std::vector<at::Tensor> expected = tables(prepared(Device::Cpu));
   for (const BatchCopy copy : {BatchCopy::Pageable, BatchCopy::Pinned}) {
     const std::vector<at::Tensor> seen = tables(prepared(Device::Cuda, copy));
@@ -69,7 +92,7 @@ TEST_F(LayoutGpu, TablesAreThoseOfACpuHoweverTheyAreCopied) {
   }
 }
 
-TEST_F(LayoutGpu, ALevelOfBatchCopyShowsItsCounter) {
+TEST_P(LayoutGpu, ALevelOfBatchCopyShowsItsCounter) {
   for (const auto& [copy, counter] : {std::pair{BatchCopy::Pageable, "data/copy_pageable"},
                                       std::pair{BatchCopy::Pinned, "data/copy_pinned"}}) {
     EventCounts counts;
@@ -80,7 +103,7 @@ TEST_F(LayoutGpu, ALevelOfBatchCopyShowsItsCounter) {
 }
 
 // A kernel of 300 ms runs: pinned, the host goes on behind it.
-TEST_F(LayoutGpu, AStepThatRunsKeepsTheHostFromNoPinnedCopy) {
+TEST_P(LayoutGpu, AStepThatRunsKeepsTheHostFromNoPinnedCopy) {
   (void)prepared(Device::Cuda); // buffers and angles are there
   for (const BatchCopy copy : {BatchCopy::Pageable, BatchCopy::Pinned}) {
     c10::cuda::device_synchronize();
@@ -93,6 +116,8 @@ TEST_F(LayoutGpu, AStepThatRunsKeepsTheHostFromNoPinnedCopy) {
     c10::cuda::device_synchronize();
   }
 }
+
+INSTANTIATE_TEST_SUITE_P(Families, LayoutGpu, testing::Values("deltanet_mla", "nsa"));
 
 } // namespace layout_gpu_test
 } // namespace assay
