@@ -94,7 +94,9 @@ struct CellReport {
   int launches_with_copies = 0;    // the same with every copy that a merge brought
   int disturbed_launches = 0;      // of launches_with_copies: other work exceeded the plan's limit
   int launches_set_aside = 0;      // repetitions that were more disturbed; they count nowhere
-  int superseded_launches = 0;     // timed ones that were measured again; they count nowhere
+  int superseded_launches = 0;     // timed ones that were measured again
+  int replaced_attempts = 0;       // theirs, which count nowhere
+  bool redone_by_name = false;     // `--redo` named the cell, whose result may have been known
   PartialLaunches partial;
   int planned_launches = 0;
   double judged_alpha = 0.05; // the report's; of a cell with looks that of its look
@@ -154,6 +156,12 @@ struct Confirmation {
   Verdict verdict;
 };
 
+// The best of several comparisons (winner.h).
+struct Winner {
+  std::size_t cell = 0, comparison = 0; // of Report::cells
+  int among = 0;                        // comparisons of the plan that were measured
+};
+
 struct Report {
   SpecRow spec;
   int judgements = 1;             // m: verdicts and contrasts that the plan asks for
@@ -168,6 +176,7 @@ struct Report {
   std::vector<std::string> shape_warnings, source_errors;
   std::vector<std::string> missing;
   std::vector<EventRow> events;
+  std::optional<Winner> winner;
   std::optional<Confirmation> confirmation;
   std::string confirmation_unread; // why the directory of one shows none, or ""
   std::optional<Clocks> clocks;    // nothing without a GPU, or where the board does not say

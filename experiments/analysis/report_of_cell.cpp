@@ -39,6 +39,8 @@ Report report_of_cell(const Report& report, const std::string& cell) {
   const CellReport& kept = report.cells[index];
   Report one = report;
   one.cells = {kept};
+  if (one.winner && one.winner->cell != index) one.winner.reset();
+  if (one.winner) one.winner->cell = 0;
   one.claims = claims_about(report, index, kept.cell.optimization);
   std::erase_if(one.launches,
                 [&](const LaunchSummary& launch) { return launch.row.cell != kept.cell.id; });

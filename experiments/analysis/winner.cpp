@@ -28,7 +28,6 @@ bool wins(const Comparison& comparison) {
 
 // "-5.91 % [-6.31, -5.52] %, FASTER"
 std::string confirmed_text(const Confirmation& fresh) {
-  if (!fresh.effect) return "not measured in fresh launches yet";
   return fmt::format("{} in {} fresh launches: {}",
                      judged_text(fresh.effect->theta),
                      fresh.effect->launches.size(),
@@ -89,7 +88,7 @@ void read_confirmation(const std::string& results, Report& report) {
 }
 
 std::string winner_text(const Report& report) {
-  const std::optional<Winner> winner = winner_of(report);
+  const std::optional<Winner>& winner = report.winner;
   if (!winner) return "";
   const CellReport& cell = report.cells[winner->cell];
   const Comparison& comparison = cell.comparisons[winner->comparison];
@@ -98,14 +97,17 @@ std::string winner_text(const Report& report) {
                                        comparison_text(comparison),
                                        winner->among);
   const std::optional<Confirmation>& fresh = report.confirmation;
-  if (fresh && fresh->cell == cell.cell.name && fresh->a == comparison.a &&
-      fresh->b == comparison.b)
+  const bool same = fresh && fresh->cell == cell.cell.name && fresh->a == comparison.a &&
+                    fresh->b == comparison.b;
+  if (same && fresh->effect)
     return fmt::format(
         "{}: {} here, {}.", what, effect_text(comparison.effect->theta), confirmed_text(*fresh));
   const std::string doubt = what + ", chosen for its result, and so likely looks better than it is";
   if (!report.confirmation_unread.empty())
     return fmt::format(
         "{}; its fresh launches cannot be read: {}.", doubt, report.confirmation_unread);
+  if (same)
+    return doubt + "; its fresh launches are not complete: `assay confirm` continues them.";
   if (fresh)
     return fmt::format("{}; the fresh launches in {}/ are of another comparison, {}: {} -> {}.",
                        doubt,

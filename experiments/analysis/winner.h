@@ -10,11 +10,6 @@
 
 namespace assay {
 
-struct Winner {
-  std::size_t cell = 0, comparison = 0; // of Report::cells
-  int among = 0;                        // comparisons that were measured
-};
-
 // ln of the change of training time: of an evaluation end to end, else of its unit.
 double effect_on_training(const Comparison& comparison);
 

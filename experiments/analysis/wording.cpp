@@ -388,10 +388,13 @@ std::string repeated_line(const CellReport& cell) {
   std::vector<std::string> parts;
   if (const int count = cell.superseded_launches; count > 0)
     parts.push_back(
-        fmt::format("{} timed launch{} measured again; the earlier attempt{} not enter the verdict",
+        fmt::format("{} timed launch{} measured again; {} earlier attempt{} not enter the verdict",
                     count,
                     count == 1 ? " was" : "es were",
-                    count == 1 ? " does" : "s do"));
+                    cell.replaced_attempts,
+                    cell.replaced_attempts == 1 ? " does" : "s do"));
+  if (cell.redone_by_name)
+    parts.push_back("the cell was named for it: if its result was known, the new one is biased");
   if (const int count = cell.launches_set_aside; count > 0)
     parts.push_back(fmt::format("{} repetition{} disturbed and set aside; the earlier launch{}",
                                 count,

@@ -33,10 +33,15 @@ void add_variant(CellView& view, const VariantRow& variant) {
 void add_launch(CellView& view, const LedgerData& data, const LaunchRow& launch) {
   view.launches.push_back(&launch);
   if (is_counted(launch)) {
-    if (data.superseded(launch.id))
+    if (data.superseded(launch.id)) {
       view.superseded.insert(launch.index);
-    else
+      ++view.replaced;
+      view.redone_by_name |= std::ranges::any_of(data.events, [&](const EventRow& event) {
+        return event.launch == launch.id && event.kind == "redo" && event.cause == kCauseAsked;
+      });
+    } else {
       view.counted.push_back(&launch);
+    }
   }
   if (data.set_aside(launch.id)) ++view.set_aside;
   if (view.gpu.empty()) view.gpu = launch.identity.gpu;

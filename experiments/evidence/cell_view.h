@@ -50,6 +50,8 @@ public:
   std::vector<const LaunchRow*> counted;
   int set_aside = 0;                 // repetitions that were more disturbed; they count nowhere
   std::set<int> superseded;          // indices of timed ones that a later attempt replaced
+  int replaced = 0;                  // these attempts; an index may have several
+  bool redone_by_name = false;       // of them one because `--redo` named the cell
   std::vector<const GateRow*> gates; // of parity launches
   std::vector<RetiredVariant> retirements; // in the order in which they happened
   std::string untraced;                    // why its traced launch was left out, or ""

@@ -273,6 +273,8 @@ ordered_json cell_json(const CellReport& value) {
                       {"judged_alpha", value.judged_alpha},
                       {"launches_disturbed", value.disturbed_launches},
                       {"launches_measured_again", value.superseded_launches},
+                      {"attempts_replaced", value.replaced_attempts},
+                      {"redone_by_name", value.redone_by_name},
                       {"launches_set_aside", value.launches_set_aside},
                       {"launches_partial_counted", value.partial.counted},
                       {"launches_partial_left_out", value.partial.left_out},
@@ -403,7 +405,7 @@ std::string render_json(const Report& report) {
                       {"judgements", report.judgements},
                       {"judged_alpha", report.judged_alpha}};
   out["winner"] =
-      maybe(winner_of(report), [&](const Winner& winner) { return winner_json(report, winner); });
+      maybe(report.winner, [&](const Winner& winner) { return winner_json(report, winner); });
   out["confirmation"] = maybe(report.confirmation, confirmation_json);
   out["confirmation_unread"] = text(report.confirmation_unread);
   out["calibration"] = maybe(report.calibration, calibration_json);

@@ -200,6 +200,16 @@ TEST(Exclusion, TooManyOrByArmIsContended) {
   EXPECT_NE(all_pairs_line(first(by_arm)), "") << "both figures are printed";
 }
 
+// A plan of two launches can give no other verdict, however undisturbed they were.
+TEST(Exclusion, TooFewLaunchesAreIncompleteAlsoWhereTheyWereDisturbed) {
+  SyntheticCell cell = two_level_cell(-0.1);
+  cell.disturbed_share = 0.2;
+  cell.timed_launches = 2;
+  const Comparison comparison = first(judge_results(synthetic_ledger(plan_of(cell))));
+  EXPECT_TRUE(comparison.pairs.contended);
+  EXPECT_EQ(comparison.verdict.validity, Validity::Incomplete);
+}
+
 TEST(Exclusion, WhereEveryPairIsDisturbedTheResultWithAllStandsThere) {
   LedgerData data = synthetic_ledger(plan_of(two_level_cell(-0.1)));
   for (VisitRow& visit : data.visits) visit.covariates.steal_share = 0.5;

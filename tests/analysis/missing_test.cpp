@@ -80,9 +80,22 @@ TEST(Missing, ALaunchThatIsMeasuredAgainIsOwedAndThenCounted) {
   EXPECT_EQ(report.cells[0].superseded_launches, 1);
   const std::string line = repeated_line(report.cells[0]);
   EXPECT_THAT(line, HasSubstr("1 timed launch"));
+  EXPECT_FALSE(report.cells[0].redone_by_name);
   EXPECT_THAT(render_table(report, {}), HasSubstr("--redo"));
   EXPECT_THAT(render_html(report), HasSubstr(line));
   EXPECT_THAT(render_json(report), HasSubstr("\"launches_measured_again\": 1"));
+  // A second time, since a person named the cell: of one launch two attempts count nowhere.
+  redo.launch = again.id;
+  redo.cause = kCauseAsked;
+  data.events.push_back(redo);
+  again.repeats = again.id;
+  again.id = 1001, again.attempt = 2;
+  data.launches.push_back(again);
+  const CellReport cell = judge_results(data).cells[0];
+  EXPECT_EQ(cell.superseded_launches, 1);
+  EXPECT_EQ(cell.replaced_attempts, 2);
+  EXPECT_TRUE(cell.redone_by_name);
+  EXPECT_THAT(repeated_line(cell), HasSubstr("2 earlier attempts"));
 }
 
 // Launches that ended early count with the rounds that they have, or are left out; both are told.

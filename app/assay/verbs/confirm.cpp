@@ -23,7 +23,7 @@ struct ConfirmOptions {
 int confirm(const ConfirmOptions& options) {
   const LedgerData data = value_or_throw(read_ledger(options.directory));
   const Report report = judge_results(data);
-  const std::optional<Winner> winner = winner_of(report);
+  const std::optional<Winner>& winner = report.winner;
   if (!winner)
     bad_input("{}: nothing to confirm: no comparison is FASTER, or none was chosen among several",
               options.directory);

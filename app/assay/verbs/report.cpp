@@ -6,6 +6,7 @@
 #include <limits>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <utility>
 
 #include "app/assay/find_cell.h"
@@ -112,14 +113,14 @@ std::string files_line(const ReportOptions& options, const std::string& out, Fil
                      shell_path(options.directory));
 }
 
-// What the report says in the words of the recorded command, where that names other places.
+// The command, where the recorded one, in whose words the report speaks, names other places.
 std::string redo_from_here(const ReportOptions& options, const LedgerData& data) {
   if (redo_events(data, {{kCauseDisturbed}, {}}).empty() || !why_not_continued(data.spec).empty())
     return "";
   const std::string command = redo_command(data.spec, kAllCells, options.directory);
   return command == recorded_redo_command(data.spec, kAllCells)
              ? ""
-             : "to measure disturbed launches again from here: " + printable(command);
+             : command;
 }
 
 void report(const ReportOptions& options) {
@@ -128,6 +129,13 @@ void report(const ReportOptions& options) {
   if (!options.cell.empty()) find_cell(report, options.cell);
   const std::string directory = options.out.empty() ? options.directory : options.out;
   const TableStyle style = options.terminal.style();
+  Files files = Files::NotAsked; // written first: whoever reads the text may leave early
+  std::optional<Failure> failed;
+  try {
+    files = update_files(options, directory, report, data);
+  } catch (const Failure& failure) {
+    failed = failure;
+  }
   if (options.json)
     fmt::print("{}\n",
                render_json(options.cell.empty() ? report : report_of_cell(report, options.cell)));
@@ -135,13 +143,14 @@ void report(const ReportOptions& options) {
     fmt::print("{}",
                render_table(
                    report, style, {options.cell, options.verbose, shell_path(options.directory)}));
-  const Files files = update_files(options, directory, report, data);
+  if (failed) throw *failed;
   const std::string line = files_line(options, directory, files);
   if (options.json && files == Files::Unchanged) fmt::print(stderr, "{}\n", line);
   if (options.json || files == Files::NotAsked) return;
   TextWriter out(style);
   out.raw("");
-  if (const std::string redo = redo_from_here(options, data); !redo.empty()) out.line(redo);
+  if (const std::string redo = redo_from_here(options, data); !redo.empty())
+    print_command(out, "to measure disturbed launches again from here:", redo);
   out.line(line);
   fmt::print("{}", out.take());
 }

@@ -38,8 +38,9 @@ void judge_validity(Comparison& comparison, const CellContext& context) {
     return set(evidence.validity, evidence.reason);
   if (context.invalid) return set(Validity::Invalid, *context.invalid);
   if (evidence.validity == Validity::Incomplete) return set(Validity::Incomplete, evidence.reason);
-  if (launches_of(comparison) < static_cast<std::size_t>(kProvisionalLaunches) &&
-      !comparison.pairs.contended)
+  const auto least = static_cast<std::size_t>(kProvisionalLaunches);
+  const bool disturbed = comparison.pairs.contended && comparison.pairs.launches.size() >= least;
+  if (launches_of(comparison) < least && !disturbed)
     return set(Validity::Incomplete, {ReasonCode::TooFewLaunches, too_few_launches(comparison)});
   if (comparison.pairs.contended) {
     const bool by_others = comparison.pairs.contended->code == ReasonCode::PairsDisturbed;

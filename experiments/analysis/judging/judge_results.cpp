@@ -127,6 +127,8 @@ CellReport report_cell(const CellView& view,
   for (const LaunchRow* launch : view.counted) indices.insert(launch->index);
   result.counted_launches = static_cast<int>(indices.size());
   result.superseded_launches = static_cast<int>(view.superseded.size());
+  result.replaced_attempts = view.replaced;
+  result.redone_by_name = view.redone_by_name;
   result.launches_set_aside = view.set_aside;
   result.launches_with_copies = static_cast<int>(view.counted.size());
   result.loss_launches = view.complete_indices(LaunchKind::Loss);
@@ -274,6 +276,7 @@ Report judge_results(const LedgerData& data, const JudgeOptions& options) {
   report.shape_warnings = shape_warnings(data);
   report.source_errors = source_errors(data);
   note_missing(data, report);
+  report.winner = winner_of(report);
   if (!options.traces.empty()) read_confirmation(options.traces, report);
   return report;
 }
