@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 
 #include "core/result.h"
 
@@ -40,12 +41,14 @@ void AtomicFile::commit() {
 void AtomicFile::give_up(const char* action, int error) {
   file_.reset();
   const bool full = error == ENOSPC || error == EDQUOT || error == EFBIG;
-  bad_input("'{}' could not be {}: {}; {}",
+  std::error_code ignored;
+  const bool had = std::filesystem::exists(path_, ignored);
+  bad_input("'{}' could not be {}: {}; {}{}",
             path_,
             action,
             std::strerror(error),
-            full ? "free space or choose another place (the previous file is unchanged)"
-                 : "choose a directory that can be written");
+            full ? "free space or choose another place" : "choose a directory that can be written",
+            full && had ? " (the previous file is unchanged)" : "");
 }
 
 void write_file_atomically(const std::string& path, std::string_view content) {

@@ -1,13 +1,18 @@
 #include "core/files/temporary_file.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <optional>
 
 #include "core/files/atomic_file.h"
+#include "core/result.h"
+#include "tests/names.h"
 #include "tests/scratch.h"
 
 namespace assay {
@@ -66,6 +71,33 @@ TEST(TemporaryFile, SweepsWhatDeadWritersLeft) {
 TEST(TemporaryFile, ADirectoryThatIsNotThereIsAnError) {
   const TemporaryFile file("/nonexistent/x");
   EXPECT_EQ(file.error(), ENOENT);
+}
+
+std::string message_beyond_limit(const std::string& target) {
+  rlimit before{};
+  getrlimit(RLIMIT_FSIZE, &before);
+  const auto handler = std::signal(SIGXFSZ, SIG_IGN);
+  const rlimit limit{4, before.rlim_max}; // bytes
+  setrlimit(RLIMIT_FSIZE, &limit);
+  std::string message;
+  try {
+    write_file_atomically(target, "longer than the limit");
+  } catch (const Failure& failure) {
+    message = failure.what();
+  }
+  setrlimit(RLIMIT_FSIZE, &before);
+  std::signal(SIGXFSZ, handler);
+  return message;
+}
+
+TEST(AtomicFile, APreviousFileIsNamedWhereThereIsOne) {
+  const test::Scratch scratch;
+  const std::string old = scratch.write("old.txt", "old");
+  EXPECT_THAT(message_beyond_limit(old), test::names("old.txt", "previous file is unchanged"));
+  EXPECT_EQ(text_of(old), "old");
+  const std::string message = message_beyond_limit(scratch / "new.txt");
+  EXPECT_THAT(message, test::names("new.txt", "free space"));
+  EXPECT_THAT(message, testing::Not(testing::HasSubstr("previous")));
 }
 
 } // namespace temporary_file_test
