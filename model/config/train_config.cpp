@@ -161,7 +161,9 @@ Result<bool> assign(T& target, std::string_view key, const nlohmann::json& value
       return fail("key '{}' takes a finite number, not {}", key, value.get<double>());
     target = value.get<double>();
   } else if constexpr (std::is_integral_v<T>) {
-    if (!is_whole(value) || (std::is_unsigned_v<T> && value.get<double>() < 0)) return wrong();
+    if (!is_whole(value)) return wrong();
+    if constexpr (std::is_unsigned_v<T>)
+      if (value.get<double>() < 0) return beyond_bound(key, false, 0, value_text(value));
     if (!fits<T>(value)) return outside(key, value);
     if constexpr (std::is_signed_v<T>)
       if (Result<bool> ok = check_bounds(bounds_of(key), value.get<T>()); !ok) return ok;

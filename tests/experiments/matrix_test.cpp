@@ -135,6 +135,7 @@ TEST(Matrix, IntegersBeyondTheirBoundsAreRefusedWithTheirLine) {
   EXPECT_EQ(base("seq_len = nan"), "m.toml:5: key 'seq_len' takes a whole number, not nan");
   EXPECT_EQ(base("threads = 100000"), "m.toml:5: key 'threads' must be at most 1024, not 100000");
   EXPECT_EQ(base("warmup_steps = -3"), "m.toml:5: key 'warmup_steps' must be at least 0, not -3");
+  EXPECT_EQ(base("seed = -1"), "m.toml:5: key 'seed' must be at least 0, not -1");
   EXPECT_EQ(base("ranks = 1000000"), "m.toml:5: key 'ranks' must be at most 1024, not 1000000");
   EXPECT_EQ(problem(kHead + kCell + "set = { batch_rows = -1 }\n"),
             "m.toml:6: key 'batch_rows' must be at least 1, not -1");
@@ -290,7 +291,7 @@ TEST(Matrix, QualityMistakes) {
               test::names("m.toml:6: [[cell]] quality:", "seeds = 4", "`margin`"));
   EXPECT_THAT(problem(kHead + kCell + "quality = false\n"), HasSubstr("m.toml:6"));
   EXPECT_THAT(problem(kHead + kCell, {"quality.seeds=8"}),
-              test::names("--set: [quality]:", "seeds = 8", "`margin`"));
+              test::names("--set quality.seeds=8: [quality]:", "seeds = 8", "`margin`"));
   EXPECT_EQ(problem(kHead + kCell + "[quality]\nseeds = 0\n"), "");
 }
 

@@ -28,8 +28,10 @@ std::string TomlProblems::place(const toml::node* where) const {
   if (where == nullptr) return file;
   const auto line = where->source().begin.line;
   if (line > 0) return line_name ? line_name(line) : fmt::format("{}:{}", file, line);
-  const auto given = set_by.find(where);
-  return given == set_by.end() ? "--set" : "--set " + printable(given->second);
+  if (const auto given = set_by.find(where); given != set_by.end())
+    return "--set " + printable(given->second);
+  const toml::table* made = where->as_table(); // for what was set in it
+  return made == nullptr || made->empty() ? "--set" : place(&made->begin()->second);
 }
 
 void TomlProblems::add(const toml::node* where, const std::string& message) {
