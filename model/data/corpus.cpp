@@ -9,6 +9,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "core/file_kind.h"
 #include "core/json_fault.h"
 #include "core/result.h"
 #include "core/system_call.h"
@@ -204,6 +205,8 @@ Corpus Corpus::open(const std::string& path) {
   constexpr std::string_view kWhat =
       "a directory of text files, a text file, or JSONL with a \"text\" field";
   if (path.empty()) bad_input("no data given: set `data` to {}", kWhat);
+  if (const std::string why = why_unreachable(path); !why.empty())
+    bad_input("data '{}': {}", path, why);
   std::error_code error;
   const fs::file_status status = fs::status(path, error);
   if (!fs::exists(status)) bad_input("data '{}' does not exist: give {}", path, kWhat);

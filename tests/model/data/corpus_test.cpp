@@ -188,6 +188,9 @@ TEST_F(CorpusErrorTest, MissingAndEmpty) {
   expect_mentions(open_error(path("nowhere")),
                   {path("nowhere"), "does not exist", "give a directory"});
   expect_mentions(open_error(path()), {path(), "contains no file"});
+  std::filesystem::create_symlink("loop", path("loop"));
+  expect_mentions(open_error(path("loop")), {path("loop"), "symbolic links"});
+  std::filesystem::remove(path("loop"));
   write("a.txt", "");
   write("b.bin", std::string_view("\0", 1));
   expect_mentions(open_error(path()),
