@@ -50,6 +50,9 @@ class TrainRun {
 public:
   explicit TrainRun(const TrainOptions& options) : options_(options) {
     options_.out = output_directory(options.out, options.resume);
+    // A training that goes on is named before what it has written so far.
+    if (!lock_holder(options_.out).empty()) lock_ = lock_directory(options_.out);
+    refuse_other_training(options_.out, options_.resume);
     if (std::filesystem::exists(options_.out)) own_directory();
     TrainConfig config;
     std::optional<Checkpoint> checkpoint;
@@ -133,8 +136,8 @@ public:
 private:
   // Two trainings would overwrite each other. What one left that has just ended is looked at again.
   void own_directory() {
-    lock_ = lock_directory(options_.out);
-    options_.out = output_directory(options_.out, options_.resume);
+    if (lock_ < 0) lock_ = lock_directory(options_.out);
+    refuse_other_training(options_.out, options_.resume);
   }
 
   // A checkpoint has a value of every key; a new training takes the fast levels that it can have.

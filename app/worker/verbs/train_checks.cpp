@@ -17,6 +17,8 @@ namespace assay::worker {
 
 namespace {
 
+namespace fs = std::filesystem;
+
 constexpr const char* kDefaultOut = "runs/train";
 
 // Keys that the tensors of a checkpoint follow.
@@ -32,11 +34,10 @@ std::vector<std::string> tensor_keys(const TrainConfig& trained) {
 }
 
 // What an earlier training left in a directory: "train.csv, checkpoint-500.json", or "".
-std::string earlier_training(const std::filesystem::path& directory) {
+std::string earlier_training(const fs::path& directory) {
   std::vector<std::string> names;
   std::error_code error;
-  for (std::filesystem::directory_iterator it(directory, error), end; !error && it != end;
-       it.increment(error)) {
+  for (fs::directory_iterator it(directory, error), end; !error && it != end; it.increment(error)) {
     const std::string name = it->path().filename().string();
     if (name == "train.csv" || (name.starts_with("checkpoint-") && name.ends_with(".json")))
       names.push_back(name);
@@ -47,16 +48,23 @@ std::string earlier_training(const std::filesystem::path& directory) {
 }
 
 // Checkpoints have zero-padded steps in their names, so that text order is step order.
-std::string later_checkpoint(const std::filesystem::path& checkpoint) {
+std::string later_checkpoint(const fs::path& checkpoint) {
   std::string latest = checkpoint.filename().string();
   std::error_code error;
-  for (std::filesystem::directory_iterator it(checkpoint.parent_path(), error), end;
-       !error && it != end;
+  for (fs::directory_iterator it(checkpoint.parent_path(), error), end; !error && it != end;
        it.increment(error)) {
     const std::string name = it->path().filename().string();
     if (name.starts_with("checkpoint-") && name.ends_with(".json")) latest = std::max(latest, name);
   }
   return latest == checkpoint.filename() ? "" : latest;
+}
+
+// Of a checkpoint, which may be named by its directory.
+fs::path directory_of(const std::string& checkpoint) {
+  std::error_code error;
+  if (fs::is_directory(checkpoint, error)) return checkpoint;
+  const fs::path parent = fs::path(checkpoint).parent_path();
+  return parent.empty() ? "." : parent;
 }
 
 } // namespace
@@ -77,13 +85,16 @@ void refuse_other_shape(const TrainConfig& given,
 }
 
 std::string output_directory(const std::string& named, const std::string& resume) {
-  namespace fs = std::filesystem;
+  if (!named.empty()) return named;
+  return resume.empty() ? kDefaultOut : directory_of(resume).string();
+}
+
+void refuse_other_training(const std::string& out, const std::string& resume) {
   std::error_code error;
-  fs::path source = resume;
-  if (!fs::is_directory(source, error)) source = source.parent_path();
-  if (source.empty()) source = ".";
-  std::string out = !named.empty() ? named : resume.empty() ? kDefaultOut : source.string();
-  if (!resume.empty() && (named.empty() || fs::equivalent(source, out, error))) {
+  if (fs::exists(out, error) && !fs::is_directory(out, error))
+    bad_input("{}: is no directory; choose another --out", out);
+  const fs::path source = directory_of(resume);
+  if (!resume.empty() && fs::equivalent(source, out, error)) {
     const std::string later = fs::is_directory(resume, error)
                                   ? ""
                                   : later_checkpoint(source / fs::path(resume).filename());
@@ -95,7 +106,7 @@ std::string output_directory(const std::string& named, const std::string& resume
           later,
           resume,
           shell_word(out));
-    return out;
+    return;
   }
   if (const std::string found = earlier_training(out); !found.empty())
     bad_input("{} contains an earlier training ({}): {}choose another --out",
@@ -104,7 +115,6 @@ std::string output_directory(const std::string& named, const std::string& resume
               found.starts_with("checkpoint-")
                   ? fmt::format("continue it by --resume {}, or ", shell_word(out))
                   : "");
-  return out;
 }
 
 std::string changed_keys(const TrainConfig& given, const TrainConfig& trained) {

@@ -1,5 +1,5 @@
 // What `assay train` refuses before it trains: to mix its files with those of another training, and
-// to go on with a model of another shape. Both throw bad input. And what it only names.
+// to go on with a model of another shape. These throw bad input. And what it only names.
 #pragma once
 
 #include <string>
@@ -9,8 +9,12 @@
 namespace assay::worker {
 
 // Where a training writes: `named`, or the directory of the checkpoint `resume` ("": none), or
-// runs/train. It must not hold another training, nor checkpoints that come after `resume`.
+// runs/train.
 std::string output_directory(const std::string& named, const std::string& resume);
+
+// `out` must be a directory or nothing yet, and hold no other training, nor checkpoints that come
+// after `resume`.
+void refuse_other_training(const std::string& out, const std::string& resume);
 
 // `given` must have every key that the tensors follow as `trained`, the configuration of checkpoint
 // `at`, has it.
