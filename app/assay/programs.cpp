@@ -75,12 +75,10 @@ std::string data_directory(const std::string& name) {
 
 std::string command_line() {
   std::ifstream file("/proc/self/cmdline", std::ios::binary);
-  std::string line, argument;
-  while (std::getline(file, argument, '\0')) {
-    if (line.empty()) argument = fs::path(argument).filename().string();
-    line += (line.empty() ? "" : " ") + shell_word(argument);
-  }
-  return line;
+  std::vector<std::string> words;
+  for (std::string word; std::getline(file, word, '\0');)
+    words.push_back(words.empty() ? fs::path(word).filename().string() : word);
+  return shell_line(words);
 }
 
 void exec_program(const std::string& program, const std::vector<std::string>& arguments) {

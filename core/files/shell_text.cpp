@@ -23,6 +23,12 @@ std::string shell_word(std::string_view text) {
   return word + "'";
 }
 
+std::string shell_line(const std::vector<std::string>& words) {
+  std::string line;
+  for (const std::string& word : words) line += (line.empty() ? "" : " ") + shell_word(word);
+  return line;
+}
+
 std::string shell_path(std::string_view path) {
   return shell_word(path.starts_with('-') ? fmt::format("./{}", path) : std::string(path));
 }

@@ -10,6 +10,9 @@ namespace assay {
 // The text as one word: itself where no character means anything to a shell, else in single quotes.
 std::string shell_word(std::string_view text);
 
+// The words of a command line, separated by spaces; shell_words() reads them back.
+std::string shell_line(const std::vector<std::string>& words);
+
 // The same of a path that is an argument: "./-d" for one that would be read as an option.
 std::string shell_path(std::string_view path);
 

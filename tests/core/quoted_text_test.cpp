@@ -47,6 +47,7 @@ TEST(ShellWords, ReadsBackWhatShellWordWrote) {
   for (const char* text : kOdd) {
     const std::vector<std::string> words{"assay", text, "--out"};
     EXPECT_EQ(shell_words("assay " + shell_word(text) + " --out"), words);
+    EXPECT_EQ(shell_words(shell_line(words)), words);
   }
 }
 

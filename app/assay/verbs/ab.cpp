@@ -1,7 +1,5 @@
 // `assay ab`: one comparison, measured without a matrix file. It writes the matrix into the
 // results directory and hands over to `assay run`.
-#include <fmt/ranges.h>
-
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
@@ -44,17 +42,20 @@ struct AbOptions {
 
 constexpr const char* kDataOption = "--data";
 
-// Nobody has seen the file yet: messages show the text of a line, or the option that it has.
-std::string name_line(const std::vector<std::string>& lines, std::size_t line) {
-  const std::string& code = lines[std::clamp<std::size_t>(line, 1, lines.size()) - 1];
-  if (code.starts_with("data = ")) return kDataOption;
-  return fmt::format("in `{}`", code.substr(0, code.find(" # ")));
+// Nobody has seen the file yet: messages name the option that made a line, or the argument.
+std::string name_line(const std::string& line, const MatrixDraft& draft) {
+  const std::string key = line.substr(0, line.find(" = "));
+  if (key == "set" && !draft.settings.empty())
+    return draft.settings.size() == 1 ? "--set " + printable(draft.settings.front()) : "--set";
+  if ((key == "levels" || key == "reference") && !draft.levels.empty()) return "--levels";
+  const std::set<std::string> options{"data", "preset", "device", "launches"};
+  return options.contains(key) ? "--" + key : printable(draft.optimization);
 }
 
 // A plan that would be refused leaves no directory behind.
-Plan check_plan(const std::string& text, const std::string& file) {
-  const auto name = [lines = CLI::detail::split(text, '\n')](std::size_t line) {
-    return name_line(lines, line);
+Plan check_plan(const std::string& text, const std::string& file, const MatrixDraft& draft) {
+  const auto name = [&, lines = CLI::detail::split(text, '\n')](std::size_t line) {
+    return name_line(lines[std::clamp<std::size_t>(line, 1, lines.size()) - 1], draft);
   };
   return value_or_throw(make_plan(MatrixText{text, file, {}, name}, plan_options()));
 }
@@ -132,17 +133,14 @@ void ab(const AbOptions& options) {
       plain_path(options.out.empty() ? "results/" + comparison_name(options.draft) : options.out);
   const std::string file = (std::filesystem::path(out) / kKeptMatrix).string();
   const std::string text = checked_text(options.draft);
-  const Plan plan = check_plan(text, file);
+  const Plan plan = check_plan(text, file, options.draft);
   check_results(out, plan, options.draft);
   require_gpu(plan, {.directory = out});
   make_directory(out);
   write_matrix(out, file, text, plan);
   const std::vector<std::string> arguments = options.run.arguments(file, out);
   if (!options.run.quiet)
-    fmt::print(stderr,
-               "matrix: {}\nassay {}\n",
-               printable(file),
-               printable(fmt::format("{}", fmt::join(arguments, " "))));
+    fmt::print(stderr, "matrix: {}\nassay {}\n", printable(file), printable(shell_line(arguments)));
   exec_program(program_path("assay"), arguments);
 }
 
