@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <utility>
 
@@ -18,10 +19,8 @@ namespace fs = std::filesystem;
 
 namespace {
 
-Result<ProbeResult> probe_cell(const RunOptions& options,
-                               const CellRow& cell,
-                               const LaunchRequest& request,
-                               const std::string& log) {
+Result<ProbeResult>
+probe_cell(const RunOptions& options, const LaunchRequest& request, const std::string& log) {
   const WorkerProcess::Seconds timeout(options.setup_timeout_seconds);
   const auto started = start_worker(options, request.variants.front(), log);
   WorkerProcess& worker = *started;
@@ -31,17 +30,24 @@ Result<ProbeResult> probe_cell(const RunOptions& options,
   std::string warning;
   if (reply.kind == WorkerReply::Kind::Answer) {
     const Result<Built> built = parse_built(reply.event);
-    if (!built) return fail("cell '{}': {}", cell.name, built.error().message);
+    if (!built) return built.error();
     warning = built->warning;
     reply = worker.ask(plain_request("probe"), "probe", timeout);
   }
   if (reply.kind == WorkerReply::Kind::Retired)
-    return fail("cell '{}': {}", cell.name, printable(reply.event.value("reason", "retired")));
-  if (reply.kind != WorkerReply::Kind::Answer)
-    return fail("cell '{}': {}", cell.name, reply.message);
+    return fail("{}", printable(reply.event.value("reason", "retired")));
+  if (reply.kind != WorkerReply::Kind::Answer) return fail("{}", reply.message);
   Result<ProbeResult> result = parse_probe(reply.event);
   if (result) result->warning = warning;
   return result;
+}
+
+void add_failure(std::vector<ProbeFailure>& all, const std::string& cell, ProbeFailure failure) {
+  auto known = std::ranges::find_if(all, [&](const ProbeFailure& one) {
+    return one.text == failure.text && one.on_gpu == failure.on_gpu;
+  });
+  if (known == all.end()) known = all.insert(all.end(), std::move(failure));
+  known->cells.push_back(cell);
 }
 
 } // namespace
@@ -70,8 +76,8 @@ PlanProbes probe_plan(const Plan& plan,
     if (probe == known.end()) {
       starting(cell);
       const fs::path log = fs::path(log_directory) / fmt::format("probe-{}.log", cell.id);
-      const Result<ProbeResult> measured = probe_cell(options, cell, request, log.string());
-      if (!measured) probes.failures.push_back({measured.error().message, gpu});
+      const Result<ProbeResult> measured = probe_cell(options, request, log.string());
+      if (!measured) add_failure(probes.failures, cell.name, {{}, measured.error().message, gpu});
       (measured ? timed_on_gpu : failed_on_gpu) |= gpu;
       probe = known.emplace(reference, measured ? std::optional(*measured) : std::nullopt).first;
     }

@@ -16,13 +16,14 @@
 namespace assay {
 
 struct ProbeFailure {
-  std::string text; // "cell 'a': …"
+  std::vector<std::string> cells; // that it is about
+  std::string text;
   bool on_gpu = false;
 };
 
 struct PlanProbes {
   std::map<std::int64_t, ProbeResult> by_cell; // those that could be timed
-  std::vector<ProbeFailure> failures;
+  std::vector<ProbeFailure> failures;          // each cause once
   int skipped = 0; // cells on a GPU after one that failed there while none had been timed
 };
 

@@ -25,7 +25,7 @@ struct PlanOptions {
   std::int64_t host_memory_bytes = 0;   // 0: ask the machine
   std::int64_t device_memory_bytes = 0; // of the GPU; 0: unknown, cells on it are not split
   int device_capability = 0;            // of the GPU, 90 is 9.0; 0: unknown, any level runs on it
-  bool needs_data = true;               // false: nothing is run, so training data may be left out
+  bool needs_data = true;               // false: nothing is run, so training data may be absent
   std::vector<std::string> cells = {};  // that will run, which must fit the memory; empty: all
 };
 

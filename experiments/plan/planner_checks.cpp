@@ -26,14 +26,18 @@ std::string wrong_data(const std::string& data, const std::string& place) {
   if (data.empty()) return "no training data: give --data PATH, or `data` under [base]";
   const std::string path = printable(data),
                     of = "the training data" + (place.empty() ? "" : ", " + place);
+  const bool in_file = !place.empty() && !place.starts_with("--");
   std::error_code ignored;
   if (const std::string why = why_unreachable(data); !why.empty())
     return fmt::format("{}: {} ({})", path, why, of);
   if (!std::filesystem::exists(data, ignored))
-    return fmt::format("{}: no such file or directory ({}){}",
+    return fmt::format("{}: no such file or directory ({}){}{}",
                        path,
                        of,
-                       place.starts_with("--") ? "" : "; name others with --data");
+                       place.starts_with("--") ? "" : "; name others with --data",
+                       in_file && std::filesystem::path(data).is_relative()
+                           ? "; a relative path is read from the current directory"
+                           : "");
   if (const std::string why = why_no_plain_file(data);
       !why.empty() && !std::filesystem::is_directory(data, ignored))
     return fmt::format("{}: {}; training data are files or a directory", path, why);
@@ -92,13 +96,15 @@ void Planner::check_levels(MatrixCell& cell, const Optimization& row) {
 }
 
 void Planner::check_data(const TrainConfig& config, const MatrixCell& cell) {
+  std::error_code ignored;
   const std::string wrong = wrong_data(config.data, place_of_data(matrix_, cell));
-  if (config.data.empty() && !options_.needs_data)
-    lacks("training data: --data PATH");
+  const bool absent =
+      why_unreachable(config.data).empty() && !std::filesystem::exists(config.data, ignored);
+  if (absent && !options_.needs_data)
+    lacks(config.data.empty() ? "training data: --data PATH" : "its training data: " + wrong);
   else if (!wrong.empty())
     problems_.add(wrong);
-  if (std::error_code ignored;
-      config.tokenizer != "bytes" && !std::filesystem::exists(config.tokenizer, ignored)) {
+  if (config.tokenizer != "bytes" && !std::filesystem::exists(config.tokenizer, ignored)) {
     const std::string remedy =
         "make it with `assay tokenizer train`, or --set base.tokenizer=bytes";
     if (options_.needs_data)

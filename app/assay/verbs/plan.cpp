@@ -50,12 +50,28 @@ struct PlanArguments {
   TerminalOptions terminal;
 };
 
+void note_nothing_taken(const std::string& directory, const std::string& why) {
+  print_error(fmt::format("--out {}: {}, so the MDE takes nothing from it", directory, why),
+              "note");
+}
+
 // Of the directory that `run --out` will continue, or that measured the same cells before.
 std::optional<Report> earlier_results(const std::string& directory) {
   if (directory.empty()) return std::nullopt;
   const fs::path ledger = fs::path(directory) / ledger_schema::kFileName;
-  if (std::error_code ignored; !fs::exists(ledger, ignored)) return std::nullopt;
-  return judge_results(value_or_throw(read_ledger(directory)));
+  std::error_code ignored;
+  if (fs::exists(ledger, ignored)) return judge_results(value_or_throw(read_ledger(directory)));
+  const bool there = fs::exists(directory, ignored);
+  note_nothing_taken(directory, there ? "it contains no results" : "there is no such directory");
+  return std::nullopt;
+}
+
+// Where nothing of earlier results could be used, whoever named them hears it.
+void note_unused_results(const std::string& directory, const PlanEstimate& estimate) {
+  if (std::ranges::none_of(estimate.cells, &CellEstimate::mde_from_results))
+    note_nothing_taken(directory,
+                       fmt::format("it has measured no cell of this plan in {} launches or more",
+                                   kProvisionalLaunches));
 }
 
 // For the logs of the probe; removed with this object.
@@ -104,7 +120,11 @@ std::optional<Probes> probe(const Plan& plan, int& exit_code) {
   for (const ProbeFailure& failure : probes.failures) {
     const bool elsewhere = failure.on_gpu && has_no_gpu();
     if (!elsewhere) exit_code = kBadInput;
-    print_error(failure.text + "; its time is unknown", elsewhere ? "note" : "error");
+    print_error(fmt::format("the time of cell{} '{}' is unknown: {}",
+                            failure.cells.size() == 1 ? "" : "s",
+                            fmt::join(failure.cells, "', '"),
+                            failure.text),
+                elsewhere ? "note" : "error");
   }
   if (probes.skipped > 0)
     fmt::print(stderr,
@@ -371,6 +391,7 @@ void add_plan(CLI::App& app, int& exit_code) {
       return;
     }
     const PlanEstimate result = estimate(plan, *probes, earlier ? &*earlier : nullptr);
+    if (earlier) note_unused_results(options->out, result);
     const std::optional<BudgetChoice> choice = best_for_budget(*options, *probes, earlier);
     if (!options->json) {
       print_plan(plan, result, *options);
