@@ -146,12 +146,12 @@ void report(const ReportOptions& options) {
   if (failed) throw *failed;
   const std::string line = files_line(options, directory, files);
   if (options.json && files == Files::Unchanged) fmt::print(stderr, "{}\n", line);
-  if (options.json || files == Files::NotAsked) return;
+  if (options.json) return;
+  const std::string redo = redo_from_here(options, data);
   TextWriter out(style);
-  out.raw("");
-  if (const std::string redo = redo_from_here(options, data); !redo.empty())
-    print_command(out, "to measure disturbed launches again from here:", redo);
-  out.line(line);
+  if (files != Files::NotAsked || !redo.empty()) out.raw("");
+  if (!redo.empty()) print_command(out, "to measure disturbed launches again from here:", redo);
+  if (files != Files::NotAsked) out.line(line);
   fmt::print("{}", out.take());
 }
 
