@@ -7,8 +7,11 @@
 #include <cmath>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <regex>
 
 #include "experiments/analysis/wording.h"
+#include "experiments/report/html/svg.h"
+#include "experiments/report/html/svg_marks.h"
 #include "tests/paths.h"
 #include "tests/synthetic_cells.h"
 
@@ -167,6 +170,27 @@ TEST(RenderHtml, IsSelfContained) {
     EXPECT_THAT(html, HasSubstr(part));
   for (const char* not_a_number : {">nan", "\"nan", " nan", ">inf", "\"inf"})
     EXPECT_THAT(html, Not(HasSubstr(not_a_number)));
+}
+
+TEST(RenderHtml, LabelsStayInsideTheirPicture) {
+  const std::string level = "phase_1+phase_2+phase_3";
+  const ForestRow row{.label = "phase_1+phase_2 → " + level,
+                      .cell = "a_cell_whose_name_is_wider_than_the_room_beside_its_axis_has",
+                      .point = -0.4,
+                      .interval = Interval{-0.7, 0.7}};
+  const std::string wide = forest_svg({row}, PlotShape::Wide);
+  EXPECT_THAT(wide, HasSubstr(level + "</text>")) << "the axis makes room";
+  EXPECT_THAT(wide, HasSubstr("…<title>" + row.cell + "</title></text>"));
+  const std::string narrow = forest_svg({row}, PlotShape::Narrow);
+  EXPECT_THAT(narrow, HasSubstr("…<title>" + row.cell + ": " + row.label + "</title></text>"));
+  const std::regex tick("x=\"([0-9.]+)\" y=\"[0-9.]+\" text-anchor=\"middle\">([^<]+)<");
+  const auto ticks = std::sregex_iterator(narrow.begin(), narrow.end(), tick);
+  ASSERT_NE(ticks, std::sregex_iterator());
+  for (auto one = ticks; one != std::sregex_iterator(); ++one) {
+    const double x = std::stod((*one)[1]), half = text_width("small", (*one)[2]) / 2;
+    EXPECT_GE(x - half, -0.1) << (*one)[2];
+    EXPECT_LE(x + half, 360.1) << (*one)[2];
+  }
 }
 
 TEST(RenderMarkdown, ColumnsSurviveNames) {

@@ -22,7 +22,7 @@ td.num,th.num{text-align:right;white-space:nowrap;min-width:0}
 .wide{overflow-x:auto}
 .card{background:var(--card);border:1px solid var(--line);border-radius:8px;padding:14px 16px;margin:14px 0}
 .card header{display:flex;gap:12px;align-items:baseline;flex-wrap:wrap}
-.verdict{font-weight:700}.good{color:var(--good)}.mixed{color:var(--mixed)}.bad{color:var(--bad)}.neutral{color:var(--neutral)}
+.verdict{font-weight:700;overflow-wrap:break-word}.good{color:var(--good)}.mixed{color:var(--mixed)}.bad{color:var(--bad)}.neutral{color:var(--neutral)}
 .tag{font-size:12px;border:1px solid var(--line);border-radius:4px;padding:0 6px;color:var(--muted);white-space:nowrap}
 ul{margin:6px 0;padding-left:20px}li{overflow-wrap:anywhere}
 dl{display:grid;grid-template-columns:max-content 1fr;gap:2px 16px;margin:8px 0}dt{color:var(--muted)}dd{margin:0;overflow-wrap:anywhere}

@@ -62,31 +62,47 @@ struct ForestLayout {
 constexpr double kTop = 34;
 constexpr ForestLayout kWideForest{980, 290, 770, 34, 17, 30},
     kNarrowForest{360, 4, 356, 76, 60, 22};
+constexpr double kLabelGap = 14, kMostForLabels = 420;
 
-std::string forest_texts(const ForestRow& row, PlotShape shape, double y) {
-  const char* shade = row.control ? "muted" : "name";
-  if (shape == PlotShape::Narrow)
-    return svg_label(shade, 0, y - 43, "start", shortened(row.cell + ": " + row.label, 50)) +
-           svg_label("figure", 0, y - 28, "start", row.figure) +
-           svg_label("muted small", 0, y - 14, "start", row.detail);
-  const double left = kWideForest.from - 14, right = kWideForest.to + 12;
-  return svg_label(shade, left, y - 1, "end", shortened(row.label, 40)) +
-         svg_label("muted small", left, y + 12, "end", shortened(row.cell, 44)) +
-         svg_label("figure", right, y - 2, "start", row.figure) +
-         svg_label("muted small", right, y + 11, "start", row.detail);
+const char* label_css(const ForestRow& row) {
+  return row.control ? "muted" : "name";
+}
+
+// The wide plot gives long labels room from its axis.
+ForestLayout forest_layout(const std::vector<ForestRow>& rows, PlotShape shape) {
+  if (shape == PlotShape::Narrow) return kNarrowForest;
+  ForestLayout layout = kWideForest;
+  for (const ForestRow& row : rows)
+    layout.from = std::max(layout.from, text_width(label_css(row), row.label) + kLabelGap);
+  layout.from = std::min(layout.from, kMostForLabels);
+  return layout;
 }
 
 std::string
-forest_row(const ForestRow& row, const Axis& axis, PlotShape shape, double band, double y) {
+forest_texts(const ForestRow& row, const ForestLayout& layout, PlotShape shape, double y) {
+  const char* shade = label_css(row);
+  if (shape == PlotShape::Narrow)
+    return svg_label(shade, 0, y - 43, "start", row.cell + ": " + row.label, layout.width) +
+           svg_label("figure", 0, y - 28, "start", row.figure, layout.width) +
+           svg_label("muted small", 0, y - 14, "start", row.detail, layout.width);
+  const double left = layout.from - kLabelGap, right = layout.to + 12;
+  return svg_label(shade, left, y - 1, "end", row.label, left) +
+         svg_label("muted small", left, y + 12, "end", row.cell, left) +
+         svg_label("figure", right, y - 2, "start", row.figure, layout.width - right) +
+         svg_label("muted small", right, y + 11, "start", row.detail, layout.width - right);
+}
+
+std::string forest_row(
+    const ForestRow& row, const Axis& axis, const ForestLayout& layout, PlotShape shape, double y) {
   std::string out = fmt::format("<g><title>{}: {}</title>",
                                 escape_html(row.cell + ": " + row.label),
                                 escape_html(row.figure));
-  out += forest_texts(row, shape, y);
+  out += forest_texts(row, layout, shape, y);
   const auto span = [&](const char* css, const Interval& log, double height) {
     const double from = axis.at(change_of(log.lower));
     out += svg_rect(css, from, y - height / 2, axis.at(change_of(log.upper)) - from, height);
   };
-  if (row.band && !row.control) span("band", *row.band, band);
+  if (row.band && !row.control) span("band", *row.band, layout.band);
   if (row.claimed) span("claimed", *row.claimed, 18);
   const char* css = row.control ? "control" : "b";
   if (row.interval) {
@@ -174,19 +190,21 @@ std::string launch_column(const Comparison& comparison,
                      (from + to) / 2,
                      kBottom + 30,
                      "middle",
-                     fmt::format("{} · {} pairs", change_text(change_of(one.theta)), one.pairs));
+                     fmt::format("{} · {} pairs", change_text(change_of(one.theta)), one.pairs),
+                     to - from);
   }
   return out + svg_label("muted",
                          (from + to) / 2,
                          kBottom + 16,
                          "middle",
-                         fmt::format("launch {}", launch.index));
+                         fmt::format("launch {}", launch.index),
+                         to - from);
 }
 
 } // namespace
 
 std::string forest_svg(const std::vector<ForestRow>& rows, PlotShape shape) {
-  const ForestLayout& layout = shape == PlotShape::Wide ? kWideForest : kNarrowForest;
+  const ForestLayout layout = forest_layout(rows, shape);
   Extent extent;
   for (const ForestRow& row : rows) {
     extent.add(std::clamp(change_of(row.point), -kClip, kClip));
@@ -203,14 +221,11 @@ std::string forest_svg(const std::vector<ForestRow>& rows, PlotShape shape) {
   out += svg_label("muted", layout.to, kTop - 16, "end", "more time →");
   for (const double tick : axis.ticks()) {
     out += svg_line("grid", axis.at(tick), kTop - 8, axis.at(tick), bottom);
-    out += svg_label("muted small", axis.at(tick), bottom + 16, "middle", tick_text(tick));
+    out += svg_tick_label(axis.at(tick), bottom + 16, tick_text(tick), layout.width);
   }
   for (std::size_t i = 0; i < rows.size(); ++i)
-    out += forest_row(rows[i],
-                      axis,
-                      shape,
-                      layout.band,
-                      kTop + layout.row * static_cast<double>(i) + layout.middle);
+    out += forest_row(
+        rows[i], axis, layout, shape, kTop + layout.row * static_cast<double>(i) + layout.middle);
   out += svg_line("zero", axis.at(0), kTop - 8, axis.at(0), bottom);
   return out + "</svg>\n";
 }

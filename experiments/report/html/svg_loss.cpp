@@ -12,21 +12,35 @@ namespace assay {
 
 namespace {
 
-// Pixels: the picture, the plot of losses, and below it that of differences. The legend is a row
-// from `legend_x`, or a line a variant.
+struct Place {
+  double x, y;
+};
+
+// Pixels: the picture, the plot of losses, and below it that of differences.
 struct Layout {
-  double width, left, right, legend_x, top;
-  bool legend_row;
+  double width, left, right, top;
+  std::vector<Place> legend; // by variant
   double bottom() const { return top + 222; }
   double below_top() const { return bottom() + 52; }
   double below_bottom() const { return below_top() + 128; }
   double height() const { return below_bottom() + 54; }
 };
-constexpr double kLegendLine = 18;
+constexpr double kLegendLine = 18, kLegendName = 200;
 
-Layout layout_of(PlotShape shape, std::size_t variants) {
-  if (shape == PlotShape::Wide) return {980, 64, 964, 250, 44, true};
-  return {360, 50, 340, 4, 30 + kLegendLine * static_cast<double>(variants), false};
+// Beside the title as many variants in a line as fit; a line for each where the page is narrow.
+Layout layout_of(PlotShape shape, const std::vector<LossBundle>& all) {
+  const bool wide = shape == PlotShape::Wide;
+  Layout layout = wide ? Layout{980, 64, 964, 28, {}} : Layout{360, 50, 340, 14, {}};
+  Place place = wide ? Place{250, 16} : Place{4, 16 + kLegendLine};
+  for (const LossBundle& bundle : all) {
+    const double name = std::min(text_width("name", bundle.variant), kLegendName);
+    if (!layout.legend.empty() && (!wide || place.x + 38 + name > layout.width))
+      place = {wide ? 250.0 : 4.0, place.y + kLegendLine};
+    layout.legend.push_back(place);
+    place.x += 62 + name;
+  }
+  layout.top += place.y;
+  return layout;
 }
 constexpr std::size_t kStyles = 5; // classes c0 … c4
 
@@ -53,7 +67,7 @@ std::string polyline(const std::string& css,
                      escape_html(title));
 }
 
-std::string axes(const Scale& x, const Scale& y, bool with_sign) {
+std::string axes(const Scale& x, const Scale& y, double width, bool with_sign) {
   const double left = x.from, right = x.to;
   std::string out;
   for (const double tick : axis_ticks(y.low, y.high)) {
@@ -68,22 +82,17 @@ std::string axes(const Scale& x, const Scale& y, bool with_sign) {
   }
   for (const double tick : axis_ticks(x.low, x.high)) {
     out += svg_line("grid", x.at(tick), y.from, x.at(tick), y.from + 5);
-    out += svg_label("muted small", x.at(tick), y.from + 19, "middle", fmt::format("{:.6g}", tick));
+    out += svg_tick_label(x.at(tick), y.from + 19, fmt::format("{:.6g}", tick), width);
   }
   return out + "\n";
 }
 
 std::string legend(const std::vector<LossBundle>& all, const Layout& layout) {
   std::string out;
-  double x = layout.legend_x, y = layout.legend_row ? 16 : 16 + kLegendLine;
   for (std::size_t i = 0; i < all.size(); ++i) {
-    const std::string name = shortened(all[i].variant, 24);
+    const auto [x, y] = layout.legend[i];
     out += svg_line(fmt::format("curve c{}", i % kStyles).c_str(), x, y - 4, x + 30, y - 4);
-    out += svg_label("name", x + 38, y, "start", name);
-    if (layout.legend_row)
-      x += 62 + 7.6 * static_cast<double>(name.size());
-    else
-      y += kLegendLine;
+    out += svg_label("name", x + 38, y, "start", all[i].variant, kLegendName);
   }
   return out + "\n";
 }
@@ -115,10 +124,10 @@ std::string differences_svg(const CellReport& cell,
   const Scale y{-reach, reach, bottom, top};
   const double judged = first_judged_step(cell.cell);
   std::string out = svg_label(
-      "muted", 4, top - 12, "start", "difference from " + shortened(reference->variant, 40));
+      "muted", 4, top - 12, "start", "difference from " + reference->variant, layout.width - 4);
   out += svg_rect("band", x.from, y.at(margin), x.to - x.from, y.at(-margin) - y.at(margin));
   out += svg_rect("band", x.at(judged), top, x.to - x.at(judged), bottom - top);
-  out += axes(x, y, true) + svg_line("zero", x.from, y.at(0), x.to, y.at(0)) + "\n";
+  out += axes(x, y, layout.width, true) + svg_line("zero", x.from, y.at(0), x.to, y.at(0)) + "\n";
   for (std::size_t i = 0; i < all.size(); ++i)
     out += polyline(fmt::format("c{}", i % kStyles),
                     all[i].variant + " minus " + reference->variant + ", mean of seeds",
@@ -149,7 +158,7 @@ std::string loss_svg(const CellReport& cell, PlotShape shape) {
   if (all.empty()) return "";
   const double end = loss_training_steps(cell.cell);
   const LossRange range = loss_range(all);
-  const Layout layout = layout_of(shape, all.size());
+  const Layout layout = layout_of(shape, all);
   const Scale x{0, end, layout.left, layout.right},
       y{range.low, range.high, layout.bottom(), layout.top};
   std::string out =
@@ -158,7 +167,7 @@ std::string loss_svg(const CellReport& cell, PlotShape shape) {
                   layout.height(),
                   escape_html(in_words(all, end)));
   out += svg_label("muted", 4, 16, "start", "training loss, nats per token") + legend(all, layout);
-  out += axes(x, y, false) + svg_line("zero", x.from, y.from, x.to, y.from);
+  out += axes(x, y, layout.width, false) + svg_line("zero", x.from, y.from, x.to, y.from);
   for (std::size_t i = 0; i < all.size(); ++i)
     for (const LossCurve* seed : all[i].seeds)
       out += polyline(fmt::format("seed c{}", i % kStyles),

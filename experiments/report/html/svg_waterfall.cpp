@@ -147,11 +147,11 @@ std::string waterfall_svg(const Waterfall& waterfall, PlotShape shape) {
   for (const double tick : axis_ticks(axis.low / scale.ns, axis.high / scale.ns)) {
     const double x = axis.at(tick * scale.ns);
     out += svg_line("grid", x, kTop - 8, x, bottom);
-    out += svg_label("muted small",
-                     x,
-                     bottom + 16,
-                     "middle",
-                     std::abs(tick) < 1e-12 ? "0" : fmt::format("{:+.4g} {}", tick, scale.unit));
+    out +=
+        svg_tick_label(x,
+                       bottom + 16,
+                       std::abs(tick) < 1e-12 ? "0" : fmt::format("{:+.4g} {}", tick, scale.unit),
+                       layout.width);
   }
   for (std::size_t i = 0; i < bars.size(); ++i)
     out +=
