@@ -17,6 +17,10 @@ namespace assay {
 
 namespace {
 
+constexpr const char* kNoFiles =
+    "the files of the traced launch are not in traces/; `assay run` into a new directory records "
+    "them";
+
 // Time differs by the verdict's own estimate, in ns of the baseline's unit.
 std::optional<TimedDifference> timed_difference(const Comparison& comparison) {
   if (!comparison.effect) return std::nullopt;
@@ -66,10 +70,7 @@ private:
   Result<Trace> read(int rank, const std::string& variant) {
     const std::string name = trace_file_name(launch_, rank, variant);
     const std::string path = directory_ + "/" + name;
-    if (!std::filesystem::exists(path))
-      return fail(
-          "the files of the traced launch are not in traces/; `assay run` into a new directory "
-          "records them");
+    if (!std::filesystem::exists(path)) return fail(kNoFiles);
     Result<Trace> trace = read_trace(path, kTraceAll & ~static_cast<unsigned>(kTraceTelemetry));
     if (trace) {
       trace->path = name;
@@ -133,9 +134,7 @@ std::string why_stages_show_nothing(const Comparison& comparison) {
 } // namespace
 
 std::string why_no_trace(const CellView& cell) {
-  if (cell.latest(LaunchKind::Traced, LaunchState::Complete) != nullptr)
-    return "the files of the traced launch are not kept; `assay run` into a new directory records "
-           "them";
+  if (cell.latest(LaunchKind::Traced, LaunchState::Complete) != nullptr) return kNoFiles;
   if (const LaunchRow* failed = cell.latest(LaunchKind::Traced, LaunchState::Failed))
     return fmt::format("the traced launch failed: {}", failed->reason);
   if (!cell.untraced.empty()) return "no trace was recorded: " + cell.untraced;
