@@ -322,11 +322,6 @@ void print_status(const Status& status, const TableStyle& style) {
       out.line(disturbed_text(cell.disturbed_launches, cell.launches_with_copies),
                2,
                cell.cell.name + ": ");
-  if (!status.why_not_continued.empty())
-    out.line(status.why_not_continued, 2, "these results cannot be continued: ");
-  if (!status.next.empty()) print_command(out, "  next:", status.next);
-  if (!status.next_quiet.empty())
-    print_command(out, "  next, on a quiet machine:", status.next_quiet);
   for (const std::string& problem : status.progress.problems) out.line(problem, 2, "problem: ");
   if (!status.damaged.empty())
     out.line(fmt::format("{} (`assay report` says what is wrong)", fmt::join(status.damaged, ", ")),
@@ -335,6 +330,11 @@ void print_status(const Status& status, const TableStyle& style) {
   if (!status.report.confirmation_unread.empty())
     out.line(status.report.confirmation_unread, 2, "fresh launches cannot be read: ");
   print_ended(status, out);
+  if (!status.why_not_continued.empty())
+    out.line(status.why_not_continued, 2, "these results cannot be continued: ");
+  if (!status.next.empty()) print_command(out, "  next:", status.next);
+  if (!status.next_quiet.empty())
+    print_command(out, "  next, on a quiet machine:", status.next_quiet);
   fmt::print("{}", out.take());
 }
 
