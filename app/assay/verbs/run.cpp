@@ -169,28 +169,26 @@ std::string result_line(const RunSummary& summary, const Options& options) {
 void print_disturbed(const RunSummary& summary, const Options& options, const SpecRow& spec) {
   if (summary.disturbed.empty()) return;
   const bool one = summary.disturbed.size() == 1;
-  fmt::print(stderr,
-             "other work disturbed {} of this run, which can cost the verdict; measure {} again on "
-             "a quiet machine:\n  {}\n",
-             launch_count_text(summary.disturbed.size()),
-             one ? "it" : "them",
-             printable(redo_command(spec, "", kept_in(options))));
+  print_note(
+      fmt::format("other work disturbed {} of this run, which can cost the verdict; measure {} "
+                  "again on a quiet machine:",
+                  launch_count_text(summary.disturbed.size()),
+                  one ? "it" : "them"));
+  print_note_command(redo_command(spec, "", kept_in(options)));
 }
 
 void print_set_aside(const RunSummary& summary, const Options& options, const SpecRow& spec) {
   if (summary.set_aside.empty()) return;
   const bool one = summary.set_aside.size() == 1;
-  fmt::print(
-      stderr,
-      "other work disturbed {} repetition{} ({}), so the earlier launch{} still count{}; to "
-      "try again on a quiet machine:\n  {}\n",
-      summary.set_aside.size(),
-      one ? "" : "s",
-      printable(fmt::format("{}", fmt::join(summary.set_aside, "; "))),
-      one ? "" : "es",
-      one ? "s" : "",
-      printable(redo_command(
-          spec, "", kept_in(options), {summary.try_again.begin(), summary.try_again.end()})));
+  print_note(fmt::format("other work disturbed {} repetition{} ({}), so the earlier launch{} still "
+                         "count{}; to try again on a quiet machine:",
+                         summary.set_aside.size(),
+                         one ? "" : "s",
+                         fmt::join(summary.set_aside, "; "),
+                         one ? "" : "es",
+                         one ? "s" : ""));
+  print_note_command(redo_command(
+      spec, "", kept_in(options), {summary.try_again.begin(), summary.try_again.end()}));
 }
 
 // A run that a person or a time limit stopped has not come to its verdicts yet.
@@ -220,14 +218,11 @@ void print_summary(const RunSummary& summary, const Options& options, const Spec
     return;
   }
   if (!summary.older_results.empty())
-    fmt::print(stderr,
-               "older results of another plan or build are now in {}\n",
-               printable(summary.older_results));
-  for (const std::string& problem : p.problems)
-    fmt::print(stderr, "problem: {}\n", printable(problem));
+    print_note("older results of another plan or build are now in " + summary.older_results);
+  for (const std::string& problem : p.problems) print_note("problem: " + problem);
   if (!prints_verdicts(summary, options)) print_disturbed(summary, options, spec); // else they do
   print_set_aside(summary, options, spec);
-  fmt::print(stderr, "{}\n", printable(result_line(summary, options)));
+  print_note(result_line(summary, options));
 }
 
 // Whether the first reason of a verdict contains the command that measures the launches again.
@@ -263,14 +258,16 @@ void print_verdicts(const RunSummary& summary, const Options& options, const Spe
   out.line(fmt::format("next: assay report {0} (writes report.html){1}, assay view {0}",
                        shell_path(directory),
                        has_trace(data) ? ", assay explain " + shell_path(directory) : ""));
-  fmt::print("{}", out.take());
   const auto launches = disturbed_rounds(data);
   const auto beyond =
       std::count_if(launches.begin(), launches.end(), [](const auto& one) { return one.beyond; });
   if (beyond > 0 && !report_names_redo(data))
-    fmt::print("next, on a quiet machine, since {}: {}\n",
-               disturbed_text(static_cast<int>(beyond), static_cast<int>(launches.size())),
-               printable(redo_command(data.spec, "", directory)));
+    print_command(
+        out,
+        fmt::format("next, on a quiet machine, since {}:",
+                    disturbed_text(static_cast<int>(beyond), static_cast<int>(launches.size()))),
+        redo_command(data.spec, "", directory));
+  fmt::print("{}", out.take());
 }
 
 } // namespace
