@@ -121,33 +121,33 @@ Words cell_names(const Words& words) {
   return names;
 }
 
-// That of `--cell`, else the only one, else the only one with a trace.
-const CellRow* chosen_cell(const LedgerData& data, const Words& words) {
+// That of `--cell`, else those with a trace, else all.
+std::vector<const CellRow*> chosen_cells(const LedgerData& data, const Words& words) {
   std::string name;
   for (std::size_t i = 0; i < words.size(); ++i) {
     if (words[i] == "--cell" && i + 1 < words.size()) name = words[i + 1];
     if (words[i].starts_with("--cell=")) name = words[i].substr(words[i].find('=') + 1);
   }
-  std::vector<const CellRow*> traced;
+  std::vector<const CellRow*> named, traced, all;
   for (const CellRow& cell : data.cells) {
-    if (cell.name == name) return &cell;
+    all.push_back(&cell);
+    if (cell.name == name) named.push_back(&cell);
     if (data.latest_launch(cell.id, LaunchKind::Traced, LaunchState::Complete) != nullptr)
       traced.push_back(&cell);
   }
-  if (!name.empty()) return nullptr;
-  if (data.cells.size() == 1) return &data.cells.front();
-  return traced.size() == 1 ? traced.front() : nullptr;
+  return !name.empty() ? named : !traced.empty() ? traced : all;
 }
 
-// Of the optimization, or of the cell of the results directory, that the words name.
+// Of the optimization, or of the cells of the results directory, that the words name.
 Words level_names(const Words& words) {
   Words names;
   for (const std::string& word : words) {
     if (is_results(word)) {
       if (const Result<LedgerData> data = read_ledger(word))
-        if (const CellRow* cell = chosen_cell(*data, words))
+        for (const CellRow* cell : chosen_cells(*data, words))
           for (const VariantRow& variant : data->variants)
-            if (variant.cell == cell->id && variant.role != Role::Control)
+            if (variant.cell == cell->id && variant.role != Role::Control &&
+                std::find(names.begin(), names.end(), variant.name) == names.end())
               names.push_back(variant.name);
     } else if (const Optimization* row = optimizations().find(word); row != nullptr) {
       if (words.front() == "ab")
