@@ -7,6 +7,7 @@
 
 #include "app/assay/json_output.h"
 #include "app/assay/verbs.h"
+#include "app/command_line/program.h"
 #include "app/number_checks.h"
 #include "core/files/output_target.h"
 #include "core/ledger/ledger.h"
@@ -189,6 +190,23 @@ void print_summary_json(const ExportOptions& options,
               {"launches_not_recorded", summary.placed}});
 }
 
+// Two files may be of anything; those of a results directory are of one cell.
+void note_different_cells(const std::vector<std::string>& paths) {
+  if (paths.size() != 2) return;
+  std::vector<std::string> cells, places;
+  for (const std::string& path : paths) {
+    const Trace trace = value_or_throw(read_trace(path, kTraceSteps));
+    cells.push_back(fmt::format("{} (unit {})", trace.value("cell"), trace.value("unit")));
+    if (trace.value("cell").empty()) return;
+    places.push_back(fmt::format("{} is of {}", path, cells.back()));
+  }
+  if (cells[0] != cells[1])
+    print_note(
+        fmt::format("note: the traces are of different cells, so their difference is not the "
+                    "effect of a level: {}",
+                    fmt::join(places, ", ")));
+}
+
 // A file that is there is replaced only where its name is that of an export. SQLite files and what
 // is no file have errors of their own.
 void keep_other_files(const std::string& out) {
@@ -220,6 +238,7 @@ void export_traces(const ExportOptions& options) {
     print_summary_json(options, traces, summary);
   else
     print_summary(options, traces, summary);
+  note_different_cells(traces);
 }
 
 } // namespace
