@@ -223,9 +223,9 @@ std::string gain_text(const ClaimResult& result) {
       text += " " + bracket(*interval);
   } else { // a gain is less of it
     text = change_text(std::abs(gain)) + (gain < 0 ? " more" : " less");
+    std::erase(text, '+');
     if (interval)
       text += " " + bracket(gain < 0 ? Interval{-interval->upper, -interval->lower} : *interval);
-    std::erase(text, '+');
   }
   return text + (result.end_to_end ? " end to end" : "");
 }

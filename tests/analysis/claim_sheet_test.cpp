@@ -195,7 +195,7 @@ TEST(ClaimSheet, WhatIsMeasuredIsToldInTheClaimsDirection) {
   EXPECT_EQ(measured_text(result), "measured 6.81 % less");
   result.gain = -0.0066;
   result.gain_judged = Interval{-0.01, 0.002};
-  EXPECT_EQ(measured_text(result), "measured 0.66 % more [-0.20, 1.00] %");
+  EXPECT_EQ(measured_text(result), "measured 0.66 % more [-0.20, +1.00] %");
   result.gain = 0;
   result.gain_judged.reset();
   EXPECT_EQ(measured_text(result), "measured 0 % less");
