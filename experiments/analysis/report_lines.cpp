@@ -28,6 +28,34 @@ std::string cell_and_variants(const CellReport& cell, const std::string& unknown
   return fmt::format("{} ({})", cell.cell.name, fmt::join(names, ", "));
 }
 
+// What an alarm is about.
+struct AlarmPlace {
+  std::string cell;
+  std::vector<std::string> comparisons; // none: the cell
+};
+
+// Takes the comparison that the text begins with from it.
+AlarmPlace place_of(const CellReport& cell, std::string& text) {
+  for (const Comparison& comparison : cell.comparisons) {
+    const std::string name = comparison_text(comparison);
+    if (!text.starts_with(name + ": ")) continue;
+    text.erase(0, name.size() + 2);
+    return {cell.cell.name, {name}};
+  }
+  return {cell.cell.name, {}};
+}
+
+// "ema: a -> b" of one comparison, else "ema (a -> b, a -> c) and norms".
+std::string places_text(const std::vector<AlarmPlace>& places) {
+  if (places.size() == 1 && places.front().comparisons.size() == 1)
+    return places.front().cell + ": " + places.front().comparisons.front();
+  std::vector<std::string> texts;
+  for (const auto& [cell, comparisons] : places)
+    texts.push_back(
+        comparisons.empty() ? cell : fmt::format("{} ({})", cell, fmt::join(comparisons, ", ")));
+  return list_text(texts);
+}
+
 } // namespace
 
 std::vector<std::string> speed_notes(const Report& report) {
@@ -82,17 +110,29 @@ std::vector<std::string> missing_lines(const Report& report) {
 }
 
 std::vector<std::string> alarm_lines(const Report& report) {
-  std::vector<std::pair<std::string, std::vector<std::string>>> lines; // text, names of cells
+  struct Line {
+    std::string text;
+    std::vector<AlarmPlace> places;
+  };
+  std::vector<Line> lines;
   for (const Alarm& alarm : report.alarms) {
-    auto found = std::find_if(
-        lines.begin(), lines.end(), [&](const auto& known) { return known.first == alarm.text; });
-    if (found == lines.end()) found = lines.insert(lines.end(), {alarm.text, {}});
+    AlarmPlace place;
+    std::string text = alarm.text;
     for (const CellReport& cell : report.cells)
-      if (cell.cell.id == alarm.cell) found->second.push_back(cell.cell.name);
+      if (cell.cell.id == alarm.cell) place = place_of(cell, text);
+    auto found = std::ranges::find(lines, text, &Line::text);
+    if (found == lines.end()) found = lines.insert(lines.end(), {text, {}});
+    if (place.cell.empty()) continue;
+    if (!found->places.empty() && found->places.back().cell == place.cell)
+      found->places.back().comparisons.insert(found->places.back().comparisons.end(),
+                                              place.comparisons.begin(),
+                                              place.comparisons.end());
+    else
+      found->places.push_back(std::move(place));
   }
   std::vector<std::string> texts;
-  for (const auto& [text, cells] : lines)
-    texts.push_back(cells.empty() ? text : list_text(cells) + ": " + text);
+  for (const auto& [text, places] : lines)
+    texts.push_back(places.empty() ? text : places_text(places) + ": " + text);
   return texts;
 }
 

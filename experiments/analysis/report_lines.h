@@ -13,7 +13,8 @@ std::string summary_text(const Report& report);
 // What the plan still owes, one line for all cells that owe the same: "norms and rotary (2 cells):
 // parity launch, 8 of 8 timed launches".
 std::vector<std::string> missing_lines(const Report& report);
-// Alarms that several cells share take one line: "norms, rotary: timed launch 1 (attempt 1) …".
+// Alarms that several cells or comparisons share take one line: "norms and rotary: timed launch 1
+// (attempt 1) …", "ema (a -> b, a -> c): 1 of 32 pairs is excluded …".
 std::vector<std::string> alarm_lines(const Report& report);
 // Why a roofline is missing or incomplete, each reason once, with its cells.
 std::vector<std::string> speed_notes(const Report& report);

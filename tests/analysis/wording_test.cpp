@@ -224,6 +224,18 @@ TEST(Findings, OfEqualProblemsTheLargestEffectIsFirst) {
                           testing::StartsWith("step2: ")));
 }
 
+TEST(Findings, SayAReasonThatSeveralHaveOnce) {
+  SyntheticPlan plan;
+  for (const char* name : {"one", "two"}) {
+    plan.cells.push_back(two_level_cell(-0.1));
+    plan.cells.back().name = name;
+    plan.cells.back().levels[1].gate_passes = false;
+  }
+  const std::vector<std::string> rows =
+      rows_of(findings_section(judge_results(synthetic_ledger(plan))));
+  EXPECT_THAT(rows, ElementsAre(HasSubstr("gate bitwise"), testing::EndsWith("; as above")));
+}
+
 TEST(Findings, SayWhyAPlanHasNoVerdictYet) {
   SyntheticCell cell = two_level_cell(-0.1);
   cell.timed_launches = 2;
@@ -324,6 +336,29 @@ TEST(Lines, OfAnIncompleteRunAreCollapsed) {
                           "three: memory launch"));
   EXPECT_EQ(count(render_table(report, {.width = 200}), "the worker died"), 1u);
   EXPECT_THAT(render_html(report), test::names("missing in 3", "of 3 cells"));
+}
+
+TEST(Lines, OfAlarmsNameTheComparisonsThatShareThem) {
+  Report report;
+  for (const char* name : {"one", "two"}) {
+    CellReport& cell = report.cells.emplace_back();
+    cell.cell.id = static_cast<std::int64_t>(report.cells.size());
+    cell.cell.name = name;
+    for (const char* candidate : {"b", "c"}) {
+      Comparison& comparison = cell.comparisons.emplace_back();
+      comparison.a = "a";
+      comparison.b = candidate;
+    }
+  }
+  const auto alarm = [&](std::int64_t cell, const char* text) {
+    report.alarms.push_back({AlarmCode::PairsExcluded, cell, text});
+  };
+  alarm(1, "a -> b: 1 pair");
+  alarm(1, "a -> c: 1 pair");
+  alarm(2, "a -> c: 1 pair");
+  alarm(2, "a -> b: 2 pairs");
+  EXPECT_THAT(alarm_lines(report),
+              ElementsAre("one (a -> b, a -> c) and two (a -> c): 1 pair", "two: a -> b: 2 pairs"));
 }
 
 TEST(Lines, NumberLaunchesWithinTheirCell) {

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 #include <iterator>
+#include <set>
 #include <span>
 #include <utility>
 
@@ -206,6 +207,7 @@ std::string main_reason(const Comparison& comparison) {
   return "";
 }
 
+// Without the reason.
 std::string finding_text(const Finding& finding) {
   const Comparison& comparison = *finding.comparison;
   std::string text = fmt::format("{}: {}: {}",
@@ -220,8 +222,7 @@ std::string finding_text(const Finding& finding) {
                           unit_text(finding.cell->cell),
                           effect_text(comparison.end_to_end->log_ratio));
   }
-  const std::string reason = main_reason(comparison);
-  return reason.empty() ? text : text + "; " + reason;
+  return text;
 }
 
 double effect_on_unit(const Comparison& comparison) {
@@ -281,9 +282,15 @@ std::vector<Finding> findings_of(const Report& report) {
   return findings;
 }
 
+// A reason that several have is said of the first.
 Section list_of(Section section, std::span<const Finding> findings) {
-  for (const Finding& finding : findings)
-    section.rows.push_back({{finding_text(finding)}, finding.cell->cell.name});
+  std::set<std::string> said;
+  for (const Finding& finding : findings) {
+    std::string text = finding_text(finding);
+    if (const std::string reason = main_reason(*finding.comparison); !reason.empty())
+      text += "; " + (said.insert(reason).second ? reason : "as above");
+    section.rows.push_back({{std::move(text)}, finding.cell->cell.name});
+  }
   return section;
 }
 
