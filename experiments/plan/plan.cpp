@@ -115,7 +115,7 @@ void Planner::add_cell(MatrixCell cell) {
     for (const std::string& problem :
          wrong_variants(cell, all, matrix_.interleave == Interleave::Twin))
       problems_.add(problem);
-  if (!drafted->fallbacks.empty()) note(cell.name, fallbacks_text(drafted->fallbacks));
+  for (const Fallback& fallback : drafted->fallbacks) note(cell.name, fallback_text(fallback));
   check_data(all.front().config, cell);
   const auto split = groups(cell, all);
   if (cell.design && split.size() > 1)
@@ -201,14 +201,22 @@ void Planner::finish_spec() {
 }
 
 std::vector<std::string> note_texts(const Plan& plan, const std::vector<std::string>& cells) {
-  std::vector<std::string> texts;
+  std::vector<std::pair<std::string, std::vector<std::string>>> notes; // text, names of cells
   for (const NoteRow& note : plan.ledger.notes) {
     const bool chosen =
         cells.empty() || note.cell.empty() || std::ranges::find(cells, note.cell) != cells.end();
     if (!chosen) continue;
-    texts.push_back(note.cell.empty() ? note.text
-                                      : fmt::format("cell '{}': {}", note.cell, note.text));
+    auto found = std::ranges::find(notes, note.text, [](const auto& known) { return known.first; });
+    if (found == notes.end()) found = notes.insert(notes.end(), {note.text, {}});
+    if (!note.cell.empty()) found->second.push_back(note.cell);
   }
+  std::vector<std::string> texts;
+  for (const auto& [text, names] : notes)
+    texts.push_back(names.empty() ? text
+                                  : fmt::format("cell{} '{}': {}",
+                                                names.size() == 1 ? "" : "s",
+                                                fmt::join(names, "', '"),
+                                                text));
   return texts;
 }
 

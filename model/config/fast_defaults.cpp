@@ -49,6 +49,15 @@ std::string first_part(const std::string& text) {
   return text.substr(0, text.find(": "));
 }
 
+// "it needs norms = fused"; of one level "cudnn needs bf16, fp16 or fp8".
+std::string needs_text(const Need& need) {
+  constexpr std::string_view kOfLevel = "for level ";
+  const std::string words = first_part(need.words);
+  if (!words.starts_with(kOfLevel)) return "it needs " + words;
+  const std::size_t end = words.find(' ', kOfLevel.size());
+  return words.substr(kOfLevel.size(), end - kOfLevel.size()) + " needs" + words.substr(end);
+}
+
 // A row whose fast level was considered, and the variants that would take it.
 struct Candidate {
   const Optimization* row;
@@ -112,7 +121,7 @@ private:
     for (Candidate& candidate : taken)
       for (std::size_t i = 0; i < variants_.size(); ++i)
         if (const Need* need = candidate.takes[i] ? unmet(*candidate.row, i) : nullptr)
-          return drop(candidate, "it needs " + first_part(need->words));
+          return drop(candidate, needs_text(*need));
     for (std::size_t i = 0; i < variants_.size(); ++i)
       for (const Optimization* row : rows_in_use(i))
         if (drop_for(*row, i)) return true;
@@ -182,11 +191,14 @@ take_fast_defaults(std::vector<NamedConfig>& variants, const Optimization* teste
   return std::move(chooser.fallbacks);
 }
 
+std::string fallback_text(const Fallback& fallback) {
+  return fmt::format("{} stays at {}: {}", fallback.key, fallback.value, fallback.why);
+}
+
 std::string fallbacks_text(const std::vector<Fallback>& fallbacks) {
   std::vector<std::string> texts;
-  for (const Fallback& fallback : fallbacks)
-    texts.push_back(fmt::format("{} stays at {}: {}", fallback.key, fallback.value, fallback.why));
-  return fmt::format("{}", fmt::join(texts, "; "));
+  for (const Fallback& fallback : fallbacks) texts.push_back(fallback_text(fallback));
+  return fmt::format("{}", fmt::join(texts, "\n"));
 }
 
 } // namespace assay

@@ -37,7 +37,9 @@ take_fast_defaults(std::vector<NamedConfig>& variants, const Optimization* teste
 // The only key that a row with a `fast_default` switches.
 const std::string& fast_key(const Optimization& row);
 
-// "norms stays at ops: it needs …; residual stays at fp32: …"
+// "norms stays at ops: it needs …"
+std::string fallback_text(const Fallback& fallback);
+// One a line.
 std::string fallbacks_text(const std::vector<Fallback>& fallbacks);
 
 } // namespace assay

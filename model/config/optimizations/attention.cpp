@@ -94,8 +94,8 @@ std::vector<Optimization> attention_rows() {
                     return c.mla_inputs != MlaInputs::RotaryComplex ||
                            (c.head_dim % 2 == 0 && c.kv_rank % 2 == 0);
                   }},
-                 {"for level fused on a GPU bf16 or fp8, head_dim and kv_rank multiples of 8, "
-                  "kv_rank at most 1024, and rope_dim a power of two from 8 to 256",
+                 {"for level fused bf16 or fp8, head_dim and kv_rank multiples of 8, kv_rank at "
+                  "most 1024, and rope_dim a power of two from 8 to 256 on a GPU",
                   [](const TrainConfig& c) {
                     return c.mla_inputs != MlaInputs::Fused || c.device == Device::Cpu ||
                            ((c.precision == Precision::Bf16 || c.precision == Precision::Fp8) &&
@@ -250,7 +250,7 @@ std::vector<Optimization> attention_rows() {
        .family = "nsa",
        .needs = {{"nsa_attention = nsa, or there are no branches",
                   [](const TrainConfig& c) { return c.nsa_attention == NsaAttention::Nsa; }},
-                 {"for level fused on a GPU bf16 or fp8, head_dim 64 and nsa_gate_dim at most 32",
+                 {"for level fused bf16 or fp8, head_dim 64 and nsa_gate_dim at most 32 on a GPU",
                   [](const TrainConfig& c) {
                     return c.nsa_inputs != NsaInputForm::Fused || c.device == Device::Cpu ||
                            ((c.precision == Precision::Bf16 || c.precision == Precision::Fp8) &&

@@ -61,7 +61,7 @@ std::vector<Optimization> layer_rows() {
                    "bit-equal; documents packed equal documents alone",
        .family = "deltanet_mla",
        .needs = {kDeltaLayer,
-                 {"on a GPU bf16 or fp8, conv_kernel 4 and head_dim 32, 64 or 128",
+                 {"bf16 or fp8, conv_kernel 4 and head_dim 32, 64 or 128 on a GPU",
                   [](const TrainConfig& c) {
                     return c.device == Device::Cpu ||
                            ((c.precision == Precision::Bf16 || c.precision == Precision::Fp8) &&
@@ -87,7 +87,7 @@ std::vector<Optimization> layer_rows() {
                    "bit-equal; the rule equals the recurrence",
        .family = "deltanet_mla",
        .needs = {kDeltaLayer,
-                 {"on a GPU bf16 or fp8, chunk_size 64 and head_dim 32, 64 or 128",
+                 {"bf16 or fp8, chunk_size 64 and head_dim 32, 64 or 128 on a GPU",
                   [](const TrainConfig& c) {
                     return c.device == Device::Cpu ||
                            ((c.precision == Precision::Bf16 || c.precision == Precision::Fp8) &&

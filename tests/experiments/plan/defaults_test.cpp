@@ -1,7 +1,9 @@
 // Keys that nobody set: fast on a GPU, where every variant of the cell can have it.
+#include <fmt/ranges.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "model/config/fast_defaults.h"
@@ -54,9 +56,10 @@ protected:
     return test::failure_of([&] { (void)plan(cell); });
   }
   static std::string note(const Plan& plan) {
-    for (const std::string& note : note_texts(plan))
-      if (note.find("stays at") != std::string::npos) return note;
-    return "";
+    std::vector<std::string> notes = note_texts(plan);
+    std::erase_if(notes,
+                  [](const std::string& note) { return note.find("stays at") == note.npos; });
+    return fmt::format("{}", fmt::join(notes, "\n"));
   }
 
   test::Scratch scratch_;
@@ -120,9 +123,10 @@ TEST_F(DefaultsTest, PrecisionsWithoutTheKernelsFallBack) {
       UnorderedElementsAre(
           "delta_form", "delta_inputs", "mla_inputs", "mla_attention", "residual", "weights16"));
   EXPECT_THAT(note(fp32),
-              test::names("delta_form stays at chunked: it needs on a GPU bf16",
-                          "mla_attention stays at flash_padded: it needs for level cudnn bf16",
+              test::names("delta_form stays at chunked: it needs bf16",
+                          "mla_attention stays at flash_padded: cudnn needs bf16",
                           "weights16 stays at cast: it needs precision bf16"));
+  EXPECT_EQ(std::ranges::count(note(fp32), '\n'), 5) << "one note for each key";
   EXPECT_THAT(slow_keys(in("fp16")),
               UnorderedElementsAre("delta_form", "delta_inputs", "mla_inputs", "residual"));
   EXPECT_THAT(slow_keys(in("fp8")), IsEmpty());

@@ -266,6 +266,15 @@ TEST_F(PlanTest, NotesWhatTooFewLaunchesCannotGive) {
   EXPECT_THAT(notes("5"), Not(Contains(HasSubstr("can never"))));
 }
 
+TEST_F(PlanTest, CellsThatShareANoteAreNamedInOne) {
+  const std::string cell = "[[cell]]\noptimization = \"varlen\"\nlaunches = 2\nname = ";
+  const Plan plan = small_plan(scratch_, kHead + cell + "\"one\"\n" + cell + "\"two\"\n");
+  EXPECT_THAT(note_texts(plan),
+              testing::ElementsAre(testing::StartsWith("cells 'one', 'two': 2 ")));
+  EXPECT_THAT(note_texts(plan, {"two"}),
+              testing::ElementsAre(testing::StartsWith("cell 'two': 2 ")));
+}
+
 // What the shipped GPU matrices plan: claims that their cells can test, eight launches.
 TEST_F(PlanTest, GpuMatricesOfClaimsPlanEightLaunches) {
   const std::string data = "base.data=\"" + scratch_.write("corpus.txt", "text") + "\"";
