@@ -40,7 +40,9 @@ std::string progress_text(const TrainProgress& p, std::size_t columns) {
   const std::string start = fmt::format("step {}/{}  loss {:.4f}", p.step, p.steps, p.loss);
   const std::string eval_step = p.eval_step == p.step ? "" : fmt::format(" (step {})", p.eval_step);
   const std::string eval =
-      p.eval_loss ? fmt::format("  eval loss {:.4f}{}", *p.eval_loss, eval_step) : "";
+      p.eval_loss
+          ? fmt::format("  {}eval loss {:.4f}{}", p.averaged ? "EMA " : "", *p.eval_loss, eval_step)
+          : "";
   const std::string speed = fmt::format("  {:.0f} tokens/s", p.tokens_per_second);
   const std::string norm = fmt::format("  grad norm {:.3f}", p.grad_norm);
   const std::string left = p.seconds_left < 1 ? "" : "  ETA " + human_seconds(p.seconds_left);

@@ -18,6 +18,7 @@ struct TrainProgress {
   double loss = 0;                 // nats per token
   std::optional<double> eval_loss; // of the last evaluation, nats per token
   std::int64_t eval_step = 0;      // at which that was
+  bool averaged = false;           // the evaluation reads the EMA weights
   double grad_norm = 0;
   double lr = 0;
   double tokens_per_second = 0;
