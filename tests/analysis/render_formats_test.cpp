@@ -174,10 +174,11 @@ TEST(RenderHtml, IsSelfContained) {
 
 TEST(RenderHtml, LabelsStayInsideTheirPicture) {
   const std::string level = "phase_1+phase_2+phase_3";
-  const ForestRow row{.label = "phase_1+phase_2 → " + level,
-                      .cell = "a_cell_whose_name_is_wider_than_the_room_beside_its_axis_has",
-                      .point = -0.4,
-                      .interval = Interval{-0.7, 0.7}};
+  ForestRow row;
+  row.label = "phase_1+phase_2 → " + level;
+  row.cell = "a_cell_whose_name_is_wider_than_the_room_beside_its_axis_has";
+  row.point = -0.4;
+  row.interval = Interval{-0.7, 0.7};
   const std::string wide = forest_svg({row}, PlotShape::Wide);
   EXPECT_THAT(wide, HasSubstr(level + "</text>")) << "the axis makes room";
   EXPECT_THAT(wide, HasSubstr("…<title>" + row.cell + "</title></text>"));

@@ -106,6 +106,7 @@ public:
     TrainProgressLine line;
     TrainProgress progress;
     progress.steps = config_.steps;
+    progress.averaged = config_.ema_decay > 0;
     const auto start = std::chrono::steady_clock::now();
     while (trainer_->step_index() < config_.steps && interrupted == 0) {
       const StepResult result = trainer_->step(next_batches(*stream_, config_, config_.accumulate));
