@@ -41,7 +41,7 @@ void MatrixOptions::add_to(CLI::App& command) {
   command
       .add_option("--launches",
                   launches_,
-                  "timed launches per cell, or `auto`: same as --set experiment.launches=N")
+                  "timed launches per cell without its own, or `auto`: as --set experiment.launches=N")
       ->check(launch_count())
       ->type_name("N|auto");
   command

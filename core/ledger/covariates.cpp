@@ -1,20 +1,35 @@
 #include "core/ledger/covariates.h"
 
-#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <array>
+#include <utility>
+#include <vector>
 
 namespace assay {
 
 namespace {
 
-// NVML clocksEventReasons: HW slowdown, HW thermal slowdown, HW power brake. The software power cap
-// is not among them: a variant that draws more power runs into it, which is its effect.
-constexpr std::int64_t kHardwareThrottle = 0x8 | 0x40 | 0x80;
+// NVML clocksEventReasons. The software power cap is not among them: a variant that draws more
+// power runs into it, which is its effect.
+constexpr std::array<std::pair<std::int64_t, const char*>, 3> kHardwareThrottle{{
+    {0x8, "slowdown"},
+    {0x40, "thermal slowdown"},
+    {0x80, "power brake"},
+}};
+
+std::string throttle_text(std::int64_t reasons) {
+  std::vector<const char*> names;
+  for (const auto& [bit, name] : kHardwareThrottle)
+    if ((reasons & bit) != 0) names.push_back(name);
+  return names.empty() ? "" : fmt::format("hardware throttle ({})", fmt::join(names, ", "));
+}
 
 } // namespace
 
 std::string disturbance(const Covariates& c, const DisturbanceLimits& limits) {
-  if (c.throttle_reasons && (*c.throttle_reasons & kHardwareThrottle) != 0)
-    return fmt::format("hardware throttle {:#x}", *c.throttle_reasons);
+  if (const std::string throttle = throttle_text(c.throttle_reasons.value_or(0)); !throttle.empty())
+    return throttle;
   if (c.foreign_processes && *c.foreign_processes > 0)
     return fmt::format("{} other process{} on the GPU",
                        *c.foreign_processes,

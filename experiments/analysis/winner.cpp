@@ -106,8 +106,7 @@ std::string winner_text(const Report& report) {
   if (!report.confirmation_unread.empty())
     return fmt::format(
         "{}; its fresh launches cannot be read: {}.", doubt, report.confirmation_unread);
-  if (same)
-    return doubt + "; its fresh launches are not complete: `assay confirm` continues them.";
+  if (same) return doubt + "; its fresh launches are not complete: `assay confirm` continues them.";
   if (fresh)
     return fmt::format("{}; the fresh launches in {}/ are of another comparison, {}: {} -> {}.",
                        doubt,

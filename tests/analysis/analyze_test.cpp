@@ -253,7 +253,7 @@ TEST(Exclusion, EachCovariateHasItsLimit) {
   EXPECT_EQ(with(&Covariates::run_delay_share, 0.20), "");
   EXPECT_EQ(with(&Covariates::run_delay_share, 0.21), "threads wait 21 % of the time for a core");
   EXPECT_EQ(with(&Covariates::throttle_reasons, 0x4), "") << "the software power cap is an effect";
-  EXPECT_EQ(with(&Covariates::throttle_reasons, 0x8), "hardware throttle 0x8");
+  EXPECT_EQ(with(&Covariates::throttle_reasons, 0x8), "hardware throttle (slowdown)");
   EXPECT_EQ(with(&Covariates::foreign_processes, 1), "1 other process on the GPU");
 }
 

@@ -118,9 +118,7 @@ std::string redo_from_here(const ReportOptions& options, const LedgerData& data)
   if (redo_events(data, {{kCauseDisturbed}, {}}).empty() || !why_not_continued(data.spec).empty())
     return "";
   const std::string command = redo_command(data.spec, kAllCells, options.directory);
-  return command == recorded_redo_command(data.spec, kAllCells)
-             ? ""
-             : command;
+  return command == recorded_redo_command(data.spec, kAllCells) ? "" : command;
 }
 
 void report(const ReportOptions& options) {

@@ -25,7 +25,7 @@ constexpr std::array<int, 95> kAdvance = {
 
 // The text, or as much of its begin as `room` pixels hold, with an ellipsis.
 std::string fitted(const char* css, const std::string& text, double room) {
-  const std::string clean = printable(text);
+  std::string clean = printable(text);
   if (text_width(css, clean) <= room) return clean;
   std::size_t end = clean.size();
   do --end;
