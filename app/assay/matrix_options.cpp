@@ -39,9 +39,10 @@ void MatrixOptions::add_to(CLI::App& command) {
   one_of(command.add_option("--device", device_, "where it runs: same as --set base.device=…"),
          {"cpu", "cuda"});
   command
-      .add_option("--launches",
-                  launches_,
-                  "timed launches per cell without its own, or `auto`: as --set experiment.launches=N")
+      .add_option(
+          "--launches",
+          launches_,
+          "timed launches per cell without its own, or `auto`: as --set experiment.launches=N")
       ->check(launch_count())
       ->type_name("N|auto");
   command
