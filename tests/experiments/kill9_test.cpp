@@ -184,7 +184,7 @@ TEST_F(Kill9, WorkersAtRandomInstants) {
   for (int trial = 0; killed < kInstants && trial < kInstants; ++trial) {
     const pid_t engine = start_engine(matrix_, data_, results_);
     int status = 0;
-    // Rarely enough that a launch gets two tries in between.
+    // Rarely enough that on a quiet machine a launch gets two tries in between.
     while (::waitpid(engine, &status, WNOHANG) == 0) {
       std::this_thread::sleep_for(
           microseconds(std::uniform_int_distribution(60'000, 160'000)(random)));
@@ -193,7 +193,8 @@ TEST_F(Kill9, WorkersAtRandomInstants) {
       if (fs::exists(results_ + "/ledger.sqlite")) check(results_);
     }
     EXPECT_TRUE(WIFEXITED(status)) << status;
-    EXPECT_EQ(WEXITSTATUS(status), 0);
+    // 6: on a busy one a launch was killed in both, and the next run tries it again.
+    EXPECT_TRUE(WEXITSTATUS(status) == 0 || WEXITSTATUS(status) == 6) << WEXITSTATUS(status);
     finish_and_check(check(results_));
     fs::remove_all(results_);
   }
