@@ -59,7 +59,7 @@ private:
   std::vector<Work> work_;                                    // of this visit
   std::vector<std::pair<std::uint32_t, std::int64_t>> calls_; // correlation, start; of this visit
   std::vector<std::pair<std::int64_t, std::int64_t>> roots_, steps_; // spans, steps; of this visit
-  std::int64_t step_count_ = 0, step_wall_ns_ = 0, covered_ns_ = 0, overhead_ns_ = 0;
+  std::int64_t step_wall_ns_ = 0, covered_ns_ = 0, overhead_ns_ = 0;
 };
 
 } // namespace assay

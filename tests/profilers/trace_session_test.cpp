@@ -240,7 +240,7 @@ TEST(TraceAudit, AReplayWithoutARecordOfANodeFailsIt) {
   EXPECT_EQ(graph_nodes({}), std::pair(true, -1.0));
 }
 
-TEST(TraceAudit, AStepMayLack5PercentOr50MicrosecondsOfItsSpans) {
+TEST(TraceAudit, AStepMayLack5PercentOfItsSpans) {
   const auto passes = [](std::int64_t step_us, std::int64_t covered_us) {
     TraceAudit audit;
     TraceBatch batch;
@@ -258,8 +258,6 @@ TEST(TraceAudit, AStepMayLack5PercentOr50MicrosecondsOfItsSpans) {
   };
   EXPECT_TRUE(passes(10'000, 9'600));
   EXPECT_FALSE(passes(10'000, 9'400));
-  EXPECT_TRUE(passes(250, 210)); // one graph replay of a long step
-  EXPECT_FALSE(passes(250, 190));
 }
 
 TEST(TraceAudit, ClockStepsFailIt) {
