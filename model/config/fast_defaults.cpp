@@ -33,11 +33,6 @@ const std::map<const Optimization*, std::string>& keys_by_row() {
   return keys;
 }
 
-TrainConfig with_fast_level(TrainConfig config, const Optimization& row) {
-  row.level(row.fast_default)->apply(config);
-  return config;
-}
-
 bool has_part(const Optimization& row, const TrainConfig& filled) {
   if (!row.family.empty() && row.family != filled.family) return false;
   return std::ranges::all_of(row.needs,
@@ -51,11 +46,7 @@ std::string first_part(const std::string& text) {
 
 // "it needs norms = fused"; of one level "cudnn needs bf16, fp16 or fp8".
 std::string needs_text(const Need& need) {
-  constexpr std::string_view kOfLevel = "for level ";
-  const std::string words = first_part(need.words);
-  if (!words.starts_with(kOfLevel)) return "it needs " + words;
-  const std::size_t end = words.find(' ', kOfLevel.size());
-  return words.substr(kOfLevel.size(), end - kOfLevel.size()) + " needs" + words.substr(end);
+  return fmt::format("{} needs {}", need.level.empty() ? "it" : need.level, first_part(need.words));
 }
 
 // A row whose fast level was considered, and the variants that would take it.
@@ -93,7 +84,7 @@ private:
     Candidate candidate{&row, {}};
     for (const auto& [config, named] : variants_) {
       const bool set = named.contains(key);
-      if (set && differing_keys(config, with_fast_level(config, row)).empty()) return;
+      if (set && has_level(config, *row.level(row.fast_default))) return;
       const Result<TrainConfig> filled = fill_from_preset(config);
       candidate.takes.push_back(!set && filled && has_part(row, *filled));
     }
@@ -136,9 +127,7 @@ private:
     const TrainConfig config = config_of(variant);
     for (const Optimization& row : optimizations().all()) {
       if (!row.needs_always || &row == tested_) continue;
-      TrainConfig reference = config;
-      row.levels.front().apply(reference);
-      if (!differing_keys(config, reference).empty()) rows.push_back(&row);
+      if (!has_level(config, row.levels.front())) rows.push_back(&row);
     }
     return rows;
   }
@@ -152,22 +141,26 @@ private:
   // The first need of the row that a variant does not meet; nullptr: none.
   const Need* unmet(const Optimization& row, std::size_t variant) const {
     for (const Need& need : row.needs)
-      if (!meets(need, config_of(variant))) return &need;
+      if (!is_met(row, need, config_of(variant))) return &need;
     return nullptr;
   }
 
-  static bool meets(const Need& need, const TrainConfig& config) {
+  static bool is_met(const Optimization& row, const Need& need, const TrainConfig& config) {
     const Result<TrainConfig> filled = fill_from_preset(config);
-    return !filled || need.met(*filled); // resolve() will say what is wrong with the shape
+    return !filled || meets(*filled, row, need); // resolve() will say what is wrong with the shape
   }
 
   // Whether a candidate stood between the row and one of its needs; it leaves.
   bool drop_for(const Optimization& row, std::size_t variant) {
     for (const Need& need : row.needs) {
-      if (meets(need, config_of(variant))) continue;
+      if (is_met(row, need, config_of(variant))) continue;
       for (const Candidate& candidate : taken)
-        if (candidate.takes[variant] && meets(need, config_of(variant, &candidate)))
-          return drop(candidate, fmt::format("{} needs {}", row.name, first_part(need.words)));
+        if (candidate.takes[variant] && is_met(row, need, config_of(variant, &candidate)))
+          return drop(candidate,
+                      fmt::format("{}{} needs {}",
+                                  row.name,
+                                  need.level.empty() ? "" : " = " + need.level,
+                                  first_part(need.words)));
     }
     return false;
   }

@@ -76,6 +76,21 @@ std::set<std::string> switched_keys(const Optimization& row) {
   return keys;
 }
 
+bool has_level(const TrainConfig& config, const Level& level) {
+  TrainConfig with = config;
+  level.apply(with);
+  return differing_keys(config, with).empty();
+}
+
+bool meets(const TrainConfig& config, const Optimization& row, const Need& need) {
+  if (need.level.empty()) return need.met(config);
+  const Level* level = row.level(need.level);
+  if (level == nullptr)
+    internal_error(
+        "optimization '{}' has no level '{}', which needs {}", row.name, need.level, need.words);
+  return !has_level(config, *level) || need.met(config);
+}
+
 std::string_view to_string(Equivalence value) {
   constexpr std::string_view kNames[] = {"bitwise", "math", "statistical", "objective"};
   return kNames[static_cast<int>(value)];

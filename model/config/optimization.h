@@ -52,11 +52,12 @@ struct Level {
   std::set<std::string> keys = {}; // that a matrix gives it; of a row of the table: switched_keys()
 };
 
-// What a configuration must have for a row to switch anything in it.
+// What a configuration must have for a row to switch anything in it, or for one of its levels.
 struct Need {
-  std::string words; // "nsa_attention = nsa"
+  std::string words; // "nsa_attention = nsa"; behind a colon, why
   std::function<bool(const TrainConfig&)> met;
-  bool of_model = false; // unmet, the model has no part that the row could make faster
+  bool of_model = false;  // unmet, the model has no part that the row could make faster
+  std::string level = {}; // only this level needs it, and has no training without it
 };
 
 struct Optimization {
@@ -77,7 +78,8 @@ struct Optimization {
   std::string family = {};      // only its models have what the row switches; "": every family
   bool needs_ranks = false;     // only several ranks have what the row switches
   std::vector<Need> needs = {}; // whatever else
-  bool needs_always = false; // no training without them, as no cell, has a level but the reference
+  // No training has a level but the reference without the needs of all levels; else no cell has.
+  bool needs_always = false;
   std::string fast_default = {}; // level of who names none, on a GPU (fast_defaults.h); "": none
   int fast_capability = 0;       // that this level needs of a GPU: 90 is 9.0
   bool hidden = false;           // a test row: not listed, not completed
@@ -94,6 +96,11 @@ std::set<std::string> differing_keys(const TrainConfig& a, const TrainConfig& b)
 
 // Keys that the row's levels set.
 std::set<std::string> switched_keys(const Optimization& row);
+
+bool has_level(const TrainConfig& config, const Level& level);
+
+// True for a need of a level that the configuration has not.
+bool meets(const TrainConfig& config, const Optimization& row, const Need& need);
 
 std::string_view to_string(Equivalence value);
 std::string_view to_string(Unit value);

@@ -142,15 +142,24 @@ Result<bool> check(const TrainConfig& c) {
 }
 
 // Of a configuration with any level but the reference.
+// "key 'mla_inputs' = fused": what the row's levels set.
+std::string setting_text(const TrainConfig& c, const Optimization& row) {
+  const nlohmann::json values = to_json(c);
+  std::vector<std::string> settings;
+  for (const std::string& key : switched_keys(row)) {
+    const nlohmann::json& value = values.at(key);
+    settings.push_back(fmt::format(
+        "key '{}' = {}", key, value.is_string() ? value.get<std::string>() : value.dump()));
+  }
+  return fmt::format("{}", fmt::join(settings, ", "));
+}
+
 Result<bool> check_needs(const Optimization& row, const TrainConfig& c) {
-  TrainConfig reference = c;
-  row.levels.front().apply(reference);
-  const nlohmann::json has = to_json(c), slow = to_json(reference);
-  for (const auto& [key, value] : has.items())
-    if (value != slow.at(key))
-      for (const Need& need : row.needs)
-        if (!need.met(c))
-          return fail("key '{}' = {} needs {}", key, value.get<std::string>(), need.words);
+  if (!row.family.empty() && row.family != c.family) return true;
+  const bool all = row.needs_always && !has_level(c, row.levels.front());
+  for (const Need& need : row.needs)
+    if ((all || !need.level.empty()) && !meets(c, row, need))
+      return fail("{} needs {}", setting_text(c, row), need.words);
   return true;
 }
 
@@ -217,8 +226,7 @@ Result<TrainConfig> resolve(TrainConfig config) {
   if (const FamilyConfig& family = family_of(c); family.check != nullptr)
     if (Result<bool> ok = family.check(c); !ok) return ok.error();
   for (const Optimization& row : optimizations().all())
-    if (row.needs_always)
-      if (Result<bool> ok = check_needs(row, c); !ok) return ok.error();
+    if (Result<bool> ok = check_needs(row, c); !ok) return ok.error();
   return filled;
 }
 

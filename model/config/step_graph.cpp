@@ -5,6 +5,7 @@
 
 #include "model/config/family_config.h"
 #include "model/config/mla_attention.h"
+#include "model/config/optimizations/rows.h"
 
 namespace assay {
 
@@ -49,8 +50,7 @@ std::vector<Need> step_graph_needs() {
        [](const TrainConfig& c) {
          const bool fits = c.chunk_size == 64 && c.conv_kernel == 4 &&
                            (c.head_dim == 32 || c.head_dim == 64 || c.head_dim == 128);
-         return (c.precision == Precision::Bf16 || c.precision == Precision::Fp8) &&
-                (fits || !layouts_of(c).chunks);
+         return in_bf16_or_fp8(c) && (fits || !layouts_of(c).chunks);
        }},
       {"attention = packed or varlen: a dense mask is made of each batch, and without a mask "
        "documents are cut on the host",

@@ -88,19 +88,21 @@ std::vector<Optimization> attention_rows() {
        .equality = "logits and gradients within rounding; a changed document leaves all others "
                    "bit-equal; documents packed equal documents alone",
        .family = "deltanet_mla",
-       .needs = {kLatentLayer,
-                 {"for level rotary_complex an even head_dim and an even kv_rank",
-                  [](const TrainConfig& c) {
-                    return c.mla_inputs != MlaInputs::RotaryComplex ||
-                           (c.head_dim % 2 == 0 && c.kv_rank % 2 == 0);
-                  }},
-                 {"for level fused bf16 or fp8, head_dim and kv_rank multiples of 8, kv_rank at "
-                  "most 1024, and rope_dim a power of two from 8 to 256 on a GPU",
-                  [](const TrainConfig& c) {
-                    return c.mla_inputs != MlaInputs::Fused || c.device == Device::Cpu ||
-                           ((c.precision == Precision::Bf16 || c.precision == Precision::Fp8) &&
-                            fits_latent_kernels(c));
-                  }}},
+       .needs =
+           {kLatentLayer,
+            {.words = "an even head_dim and an even kv_rank",
+             .met = [](const TrainConfig& c) { return c.head_dim % 2 == 0 && c.kv_rank % 2 == 0; },
+             .level = "rotary_complex"},
+            {.words = "projections = joined: its kernel reads keys and values from one product",
+             .met = [](const TrainConfig& c) { return c.projections == Projections::Joined; },
+             .level = "fused"},
+            {.words = "bf16 or fp8, head_dim and kv_rank multiples of 8, kv_rank at most 1024, "
+                      "and rope_dim a power of two from 8 to 256 on a GPU",
+             .met =
+                 [](const TrainConfig& c) {
+                   return c.device == Device::Cpu || (in_bf16_or_fp8(c) && fits_latent_kernels(c));
+                 },
+             .level = "fused"}},
        .fast_default = "fused"},
       {.name = "mla_attention",
        .summary = "what computes causal attention: that of latent attention, whose values are "
@@ -137,11 +139,11 @@ std::vector<Optimization> attention_rows() {
                  {"attention = packed or varlen: mask_dense has a mask, which these kernels do "
                   "not take",
                   packs_segments},
-                 {"for level cudnn bf16, fp16 or fp8, and head_dim and head_dim + rope_dim "
-                  "multiples of 8, at most 128",
-                  [](const TrainConfig& c) {
-                    return c.mla_attention != MlaAttention::Cudnn || fits_cudnn(c);
-                  }}},
+                 {.words =
+                      "bf16, fp16 or fp8, and head_dim and head_dim + rope_dim multiples of 8, "
+                      "at most 128",
+                  .met = fits_cudnn,
+                  .level = "cudnn"}},
        .fast_default = "cudnn",
        .fast_capability = kCudnnCapability},
       {.name = "projections",
@@ -162,16 +164,9 @@ std::vector<Optimization> attention_rows() {
        .needs = {{"a layer of latent attention, an M in pattern, or family gpt",
                   [](const TrainConfig& c) { return has_layer(c, 'M') || has_layer(c, 'A'); },
                   true},
-                 {"for level split precision fp32, bf16 or fp16: FP8 casts whole weights",
-                  [](const TrainConfig& c) {
-                    return c.projections != Projections::Split || c.precision != Precision::Fp8;
-                  }},
-                 {"for level split in latent attention mla_inputs other than fused, whose kernel "
-                  "reads one product",
-                  [](const TrainConfig& c) {
-                    return c.projections != Projections::Split ||
-                           c.mla_inputs != MlaInputs::Fused || !has_layer(c, 'M');
-                  }}}},
+                 {.words = "precision fp32, bf16 or fp16: FP8 casts whole weights",
+                  .met = [](const TrainConfig& c) { return c.precision != Precision::Fp8; },
+                  .level = "split"}}},
       {.name = "qkv_copies",
        .summary = "q, k and v reach attention as slices of their product, without copies that make "
                   "them contiguous",
@@ -217,17 +212,16 @@ std::vector<Optimization> attention_rows() {
                   [](const TrainConfig& c) { return c.nsa_attention == NsaAttention::Dense; }},
                  {"kv_groups below heads, or every head has its own",
                   [](const TrainConfig& c) { return c.kv_groups < c.heads; }},
-                 {"for level shared attention = packed or varlen",
-                  [](const TrainConfig& c) {
-                    return c.gqa == Gqa::Repeat || c.attention == Attention::Packed ||
-                           c.attention == Attention::Varlen;
-                  }},
-                 {"for level shared on a GPU precision other than fp32, whose kernel needs as many "
-                  "keys as heads",
-                  [](const TrainConfig& c) {
-                    return c.gqa == Gqa::Repeat || c.device == Device::Cpu ||
-                           c.precision != Precision::Fp32;
-                  }}},
+                 {.words = "attention = packed or varlen",
+                  .met = packs_segments,
+                  .level = "shared"},
+                 {.words = "on a GPU precision other than fp32, whose kernel needs as many keys as "
+                           "heads",
+                  .met =
+                      [](const TrainConfig& c) {
+                        return c.device == Device::Cpu || c.precision != Precision::Fp32;
+                      },
+                  .level = "shared"}},
        .needs_always = true},
       {.name = "nsa_inputs",
        .summary = "rotary positions, compressed blocks, gates and the mix of branches of native "
@@ -250,17 +244,17 @@ std::vector<Optimization> attention_rows() {
        .family = "nsa",
        .needs = {{"nsa_attention = nsa, or there are no branches",
                   [](const TrainConfig& c) { return c.nsa_attention == NsaAttention::Nsa; }},
-                 {"for level fused bf16 or fp8, head_dim 64 and nsa_gate_dim at most 32 on a GPU",
-                  [](const TrainConfig& c) {
-                    return c.nsa_inputs != NsaInputForm::Fused || c.device == Device::Cpu ||
-                           ((c.precision == Precision::Bf16 || c.precision == Precision::Fp8) &&
-                            c.head_dim == 64 && c.nsa_gate_dim <= 32);
-                  }},
-                 {"for level fused nsa_form = batched, nsa_overlap = product and nsa_stats = off: "
-                  "its kernels have one form",
-                  [](const TrainConfig& c) {
-                    return c.nsa_inputs != NsaInputForm::Fused || !needs_nsa_operators(c);
-                  }}},
+                 {.words = "bf16 or fp8, head_dim 64 and nsa_gate_dim at most 32 on a GPU",
+                  .met =
+                      [](const TrainConfig& c) {
+                        return c.device == Device::Cpu ||
+                               (in_bf16_or_fp8(c) && c.head_dim == 64 && c.nsa_gate_dim <= 32);
+                      },
+                  .level = "fused"},
+                 {.words = "nsa_form = batched, nsa_overlap = product and nsa_stats = off: its "
+                           "kernels have one form",
+                  .met = [](const TrainConfig& c) { return !needs_nsa_operators(c); },
+                  .level = "fused"}},
        .fast_default = "fused"},
       {.name = "nsa_form",
        .summary = "the branches of native sparse attention take many queries at a time instead of "

@@ -64,8 +64,7 @@ std::vector<Optimization> layer_rows() {
                  {"bf16 or fp8, conv_kernel 4 and head_dim 32, 64 or 128 on a GPU",
                   [](const TrainConfig& c) {
                     return c.device == Device::Cpu ||
-                           ((c.precision == Precision::Bf16 || c.precision == Precision::Fp8) &&
-                            c.conv_kernel == 4 && fits_kernels(c.head_dim));
+                           (in_bf16_or_fp8(c) && c.conv_kernel == 4 && fits_kernels(c.head_dim));
                   }}},
        .fast_default = "fused"},
       {.name = "gdn_kernel",
@@ -90,8 +89,7 @@ std::vector<Optimization> layer_rows() {
                  {"bf16 or fp8, chunk_size 64 and head_dim 32, 64 or 128 on a GPU",
                   [](const TrainConfig& c) {
                     return c.device == Device::Cpu ||
-                           ((c.precision == Precision::Bf16 || c.precision == Precision::Fp8) &&
-                            c.chunk_size == 64 && fits_kernels(c.head_dim));
+                           (in_bf16_or_fp8(c) && c.chunk_size == 64 && fits_kernels(c.head_dim));
                   }}},
        .fast_default = "fused"},
       {.name = "norms",
@@ -172,10 +170,9 @@ std::vector<Optimization> layer_rows() {
                     return c.precision == Precision::Bf16 ||
                            (c.device == Device::Cpu && c.precision == Precision::Fp32);
                   }},
-                 {"for level all weights16 = kept, whose sums of biases' gradients it replaces",
-                  [](const TrainConfig& c) {
-                    return c.epilogue != Epilogue::All || c.weights16 == Weights16::Kept;
-                  }}},
+                 {.words = "weights16 = kept, whose sums of biases' gradients it replaces",
+                  .met = [](const TrainConfig& c) { return c.weights16 == Weights16::Kept; },
+                  .level = "all"}},
        .needs_always = true},
       {.name = "residual16",
        .summary = "the residual stream and its gradient in 16 bits between the norms, which add "
@@ -198,10 +195,7 @@ std::vector<Optimization> layer_rows() {
        .needs =
            {{"norms = fused and precision = bf16 or fp8: the fused norms alone add to a 16-bit "
              "stream in fp32",
-             [](const TrainConfig& c) {
-               return c.norms == Norms::Fused &&
-                      (c.precision == Precision::Bf16 || c.precision == Precision::Fp8);
-             }}},
+             [](const TrainConfig& c) { return c.norms == Norms::Fused && in_bf16_or_fp8(c); }}},
        .needs_always = true,
        .fast_default = "bf16"},
   };

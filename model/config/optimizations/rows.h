@@ -12,6 +12,10 @@ inline bool has_layer(const TrainConfig& c, char letter) {
   return c.pattern.find(letter) != std::string::npos;
 }
 
+inline bool in_bf16_or_fp8(const TrainConfig& c) {
+  return c.precision == Precision::Bf16 || c.precision == Precision::Fp8;
+}
+
 std::vector<Optimization> attention_rows();
 std::vector<Optimization> layer_rows();
 std::vector<Optimization> training_rows();

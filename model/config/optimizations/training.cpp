@@ -71,8 +71,7 @@ std::vector<Optimization> training_rows() {
                   [](const TrainConfig& c) { return c.device == Device::Cuda; }},
                  {"precision bf16 or fp8, and weights16 = kept, whose products it chooses for",
                   [](const TrainConfig& c) {
-                    return (c.precision == Precision::Bf16 || c.precision == Precision::Fp8) &&
-                           c.weights16 == Weights16::Kept;
+                    return in_bf16_or_fp8(c) && c.weights16 == Weights16::Kept;
                   }}}},
       {.name = "fp8",
        .summary = "products of all linears but the head in 8-bit floats, with one scale per tensor "

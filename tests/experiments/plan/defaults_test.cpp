@@ -113,6 +113,18 @@ TEST_F(DefaultsTest, ANeedOfAnotherKeyIsFollowed) {
   EXPECT_THAT(slow_keys(kScaler + "set = { step_graph = \"on\" }\n"), IsEmpty());
 }
 
+// The fused kernel reads keys and values from one product: with it, split would train joined.
+TEST_F(DefaultsTest, AFusedKernelDoesNotReplaceWhatSomebodySet) {
+  const Plan made = plan(kScaler + "set = { projections = \"split\" }\n");
+  EXPECT_THAT(slow_keys(made), ElementsAre("mla_inputs"));
+  EXPECT_EQ(note(made),
+            "cell 'grad_scaler': mla_inputs stays at ops: fused needs projections = joined");
+  EXPECT_THAT(problem(kScaler + "set = { projections = \"split\", mla_inputs = \"fused\" }\n"),
+              test::names("m.toml:10: cell 'grad_scaler'",
+                          "'mla_inputs' = fused needs projections = joined"));
+  EXPECT_THAT(slow_keys("optimization = \"projections\"\n"), ElementsAre("mla_inputs"));
+}
+
 TEST_F(DefaultsTest, PrecisionsWithoutTheKernelsFallBack) {
   const auto in = [&](const std::string& precision) {
     return plan(kScaler, "precision = \"" + precision + "\"\n");

@@ -47,7 +47,7 @@ inline TrainConfig gpt_for(const Optimization& row) {
 inline bool gpt_has(const Optimization& row, const Level& level, TrainConfig config) {
   level.apply(config);
   bool has = static_cast<bool>(resolve(config));
-  for (const Need& need : row.needs) has = has && need.met(config);
+  for (const Need& need : row.needs) has = has && meets(config, row, need);
   return has;
 }
 

@@ -107,8 +107,7 @@ std::vector<std::tuple<std::string, std::string, int>> all_levels() {
 }
 
 bool meets_needs(const TrainConfig& config, const Optimization& row) {
-  return std::all_of(
-      row.needs.begin(), row.needs.end(), [&](const Need& need) { return need.met(config); });
+  return std::ranges::all_of(row.needs, [&](const Need& need) { return meets(config, row, need); });
 }
 
 TEST_P(GpuLevel, PassesItsGatesAndShowsItsSpan) {
