@@ -124,8 +124,9 @@ enum class AlarmCode {
 // What a reader must know before believing the table.
 struct Alarm {
   AlarmCode code{};
-  std::int64_t cell = 0; // CellRow::id; 0: about all of them
-  std::string text;      // does not name the cell
+  std::int64_t cell = 0;       // CellRow::id; 0: about all of them
+  std::string comparison = {}; // "a -> b" of the cell that it is about; "": the whole cell
+  std::string text;            // names neither
 };
 // The constants of docs/report-schema.md: "retired", "control_differs" …
 std::string_view to_string(AlarmCode code);
@@ -205,10 +206,6 @@ Report judge_results(const LedgerData& data, const JudgeOptions& options = {});
 // claims, launches or notes. `cell` is a name of report.cells. The plan's figures (judgements,
 // alpha) stay those of all cells.
 Report report_of_cell(const Report& report, const std::string& cell);
-
-// Whether a note of the plan is about a cell: a cell that is split has groups, which are named
-// after it.
-bool is_about(const NoteRow& note, const CellRow& cell);
 
 // The claim results that a comparison of a cell bears on, in ledger order.
 std::vector<const ClaimResult*>

@@ -30,19 +30,17 @@ std::string cell_and_variants(const CellReport& cell, const std::string& unknown
 
 // What an alarm is about.
 struct AlarmPlace {
-  std::string cell;
+  std::string cell;                     // "": all of them
   std::vector<std::string> comparisons; // none: the cell
 };
 
-// Takes the comparison that the text begins with from it.
-AlarmPlace place_of(const CellReport& cell, std::string& text) {
-  for (const Comparison& comparison : cell.comparisons) {
-    const std::string name = comparison_text(comparison);
-    if (!text.starts_with(name + ": ")) continue;
-    text.erase(0, name.size() + 2);
-    return {cell.cell.name, {name}};
-  }
-  return {cell.cell.name, {}};
+AlarmPlace place_of(const Report& report, const Alarm& alarm) {
+  for (const CellReport& cell : report.cells)
+    if (cell.cell.id == alarm.cell)
+      return {cell.cell.name,
+              alarm.comparison.empty() ? std::vector<std::string>()
+                                       : std::vector{alarm.comparison}};
+  return {};
 }
 
 // "ema: a -> b" of one comparison, else "ema (a -> b, a -> c) and norms".
@@ -86,9 +84,8 @@ std::vector<std::string> speed_notes(const Report& report) {
 }
 
 std::string alarm_text(const Report& report, const Alarm& alarm) {
-  for (const CellReport& cell : report.cells)
-    if (cell.cell.id == alarm.cell) return cell.cell.name + ": " + alarm.text;
-  return alarm.text;
+  const AlarmPlace place = place_of(report, alarm);
+  return place.cell.empty() ? alarm.text : places_text({place}) + ": " + alarm.text;
 }
 
 std::vector<std::string> missing_lines(const Report& report) {
@@ -116,12 +113,9 @@ std::vector<std::string> alarm_lines(const Report& report) {
   };
   std::vector<Line> lines;
   for (const Alarm& alarm : report.alarms) {
-    AlarmPlace place;
-    std::string text = alarm.text;
-    for (const CellReport& cell : report.cells)
-      if (cell.cell.id == alarm.cell) place = place_of(cell, text);
-    auto found = std::ranges::find(lines, text, &Line::text);
-    if (found == lines.end()) found = lines.insert(lines.end(), {text, {}});
+    AlarmPlace place = place_of(report, alarm);
+    auto found = std::ranges::find(lines, alarm.text, &Line::text);
+    if (found == lines.end()) found = lines.insert(lines.end(), {alarm.text, {}});
     if (place.cell.empty()) continue;
     if (!found->places.empty() && found->places.back().cell == place.cell)
       found->places.back().comparisons.insert(found->places.back().comparisons.end(),

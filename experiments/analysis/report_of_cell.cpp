@@ -29,11 +29,6 @@ claims_about(const Report& report, std::size_t cell, const std::string& optimiza
 
 } // namespace
 
-bool is_about(const NoteRow& note, const CellRow& cell) {
-  return !note.cell.empty() &&
-         (cell.name == note.cell || cell.name.starts_with(note.cell + "/group"));
-}
-
 Report report_of_cell(const Report& report, const std::string& cell) {
   const std::size_t index = index_of(report, cell);
   const CellReport& kept = report.cells[index];
@@ -47,7 +42,7 @@ Report report_of_cell(const Report& report, const std::string& cell) {
   std::erase_if(one.alarms,
                 [&](const Alarm& alarm) { return alarm.cell != 0 && alarm.cell != kept.cell.id; });
   std::erase_if(one.notes, [&](const NoteRow& note) {
-    return !note.cell.empty() && !is_about(note, kept.cell);
+    return !note.cell.empty() && !is_of_cell(kept.cell.name, note.cell);
   });
   std::set<std::int64_t> others; // launches
   for (const LaunchSummary& launch : report.launches)

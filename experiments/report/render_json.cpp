@@ -420,9 +420,11 @@ std::string render_json(const Report& report) {
   });
   add("launches", report.launches, launch_json);
   add("alarms", report.alarms, [&](const Alarm& alarm) {
-    return ordered_json{{"code", to_string(alarm.code)},
-                        {"cell", cell_name(report, alarm.cell)},
-                        {"text", text(alarm.text)}};
+    return ordered_json{
+        {"code", to_string(alarm.code)},
+        {"cell", cell_name(report, alarm.cell)},
+        {"comparison", alarm.comparison.empty() ? ordered_json(nullptr) : text(alarm.comparison)},
+        {"text", text(alarm.text)}};
   });
   add("notes", report.notes, [](const NoteRow& note) {
     return ordered_json{{"cell", note.cell.empty() ? ordered_json(nullptr) : text(note.cell)},

@@ -350,13 +350,13 @@ TEST(Lines, OfAlarmsNameTheComparisonsThatShareThem) {
       comparison.b = candidate;
     }
   }
-  const auto alarm = [&](std::int64_t cell, const char* text) {
-    report.alarms.push_back({AlarmCode::PairsExcluded, cell, text});
+  const auto alarm = [&](std::int64_t cell, const char* comparison, const char* text) {
+    report.alarms.push_back({AlarmCode::PairsExcluded, cell, comparison, text});
   };
-  alarm(1, "a -> b: 1 pair");
-  alarm(1, "a -> c: 1 pair");
-  alarm(2, "a -> c: 1 pair");
-  alarm(2, "a -> b: 2 pairs");
+  alarm(1, "a -> b", "1 pair");
+  alarm(1, "a -> c", "1 pair");
+  alarm(2, "a -> c", "1 pair");
+  alarm(2, "a -> b", "2 pairs");
   EXPECT_THAT(alarm_lines(report),
               ElementsAre("one (a -> b, a -> c) and two (a -> c): 1 pair", "two: a -> b: 2 pairs"));
 }

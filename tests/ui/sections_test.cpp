@@ -48,7 +48,7 @@ Report full_report(const LedgerData& data) {
   report.cells[0].contrasts = {
       {.row = {"a x b", "interaction", {}}, .reason = {ReasonCode::TooFewLaunches, "too few"}},
       {.row = {"a", "main_effect", {}}}};
-  report.alarms = {{AlarmCode::Fallback, report.cells[0].cell.id, "an alarm"}};
+  report.alarms = {{AlarmCode::Fallback, report.cells[0].cell.id, {}, "an alarm"}};
   report.missing = {"a launch"};
   report.cells[0].missing = {"a launch"};
   for (Comparison& comparison : report.cells[0].comparisons)

@@ -47,6 +47,7 @@ void add_environment_alarms(Report& report) {
       report.alarms.push_back(
           {AlarmCode::MixedEnvironment,
            place.first,
+           {},
            fmt::format("launches ran with different {}: {}; {}",
                        place.second,
                        fmt::join(found.all, ", "),
@@ -68,6 +69,7 @@ void note_places(Report& report) {
       report.alarms.push_back(
           {AlarmCode::SeveralMachines,
            cell,
+           {},
            fmt::format("launches ran on {} host{} and {} board{}; each pair comes from one of "
                        "them, but the interval mixes them",
                        place.first.size(),
@@ -105,8 +107,8 @@ why_exclusion_matters(const Comparison& comparison, const CellReport& cell, cons
 }
 
 void note_cell(const CellReport& cell, const SpecRow& spec, std::vector<Alarm>& alarms) {
-  const auto alarm = [&](AlarmCode code, std::string text) {
-    alarms.push_back({code, cell.cell.id, std::move(text)});
+  const auto alarm = [&](AlarmCode code, std::string text, std::string comparison = {}) {
+    alarms.push_back({code, cell.cell.id, std::move(comparison), std::move(text)});
   };
   if (cell.control && cell.control->alarm) {
     const Estimate& theta = cell.control->comparison.effect->theta;
@@ -124,11 +126,8 @@ void note_cell(const CellReport& cell, const SpecRow& spec, std::vector<Alarm>& 
   for (const Comparison& comparison : cell.comparisons)
     if (const std::string why = why_exclusion_matters(comparison, cell, spec); !why.empty())
       alarm(AlarmCode::PairsExcluded,
-            fmt::format("{} -> {}: {}: {}",
-                        comparison.a,
-                        comparison.b,
-                        excluded_text(comparison.pairs),
-                        why));
+            fmt::format("{}: {}", excluded_text(comparison.pairs), why),
+            comparison_text(comparison));
 }
 
 // Metrics "fallback/<key>" of every kind of launch, added up by variant.
@@ -146,6 +145,7 @@ void note_fallbacks(const CellView& cell, std::vector<Alarm>& alarms) {
       alarms.push_back(
           {AlarmCode::Fallback,
            cell.cell->id,
+           {},
            fmt::format("{} did not always run the {} that it names: {:.0f} calls in {} "
                        "fell back to the reference, so its times mix the two",
                        variant->name,
@@ -177,6 +177,7 @@ void note_failures(Report& report) {
     report.alarms.push_back(
         {AlarmCode::LaunchFailed,
          cell,
+         {},
          failed.attempts == 1
              ? fmt::format("{} (attempt {}) failed: {}", launches, failed.first, reason)
              : fmt::format("{} attempts of {} failed: {}", failed.attempts, launches, reason)});
@@ -219,18 +220,19 @@ void note_alarms(const std::vector<CellView>& cells, Report& report) {
       if (const RetiredVariant* retired = cell.retired(*variant))
         report.alarms.push_back({AlarmCode::Retired,
                                  cell.cell->id,
+                                 {},
                                  fmt::format("{} retired: {}", variant->name, retired->text)});
   for (const CellView& cell : cells)
     if (!cell.untraced.empty())
       report.alarms.push_back(
-          {AlarmCode::Untraced, cell.cell->id, fmt::format("no trace: {}", cell.untraced)});
+          {AlarmCode::Untraced, cell.cell->id, {}, fmt::format("no trace: {}", cell.untraced)});
   for (const CellView& cell : cells) note_fallbacks(cell, report.alarms);
   for (const CellReport& cell : report.cells) note_cell(cell, report.spec, report.alarms);
   note_places(report);
   add_environment_alarms(report);
   note_failures(report);
   if (report.calibration && calibration_state(*report.calibration) == CalibrationState::Alarm)
-    report.alarms.push_back({AlarmCode::Calibration, 0, calibration_text(*report.calibration)});
+    report.alarms.push_back({AlarmCode::Calibration, 0, {}, calibration_text(*report.calibration)});
 }
 
 } // namespace assay

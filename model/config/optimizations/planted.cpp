@@ -61,12 +61,10 @@ std::vector<Optimization> planted_rows() {
              [](TrainConfig& c) { c.planted_wait = PlantedWait::Host; },
              "planted/host"}},
        .equality = "loss and weights bit-equal after several steps",
-       .needs = {{"for level ema update_pass = per_parameter or foreach: one pass has no stage of "
-                  "its own for the average",
-                  [](const TrainConfig& c) {
-                    return c.planted_wait != PlantedWait::Ema ||
-                           c.update_pass != UpdatePass::OnePass;
-                  }}},
+       .needs = {{.words = "update_pass = per_parameter or foreach: one pass has no stage of its "
+                           "own for the average",
+                  .met = [](const TrainConfig& c) { return c.update_pass != UpdatePass::OnePass; },
+                  .level = "ema"}},
        .hidden = true},
       {.name = "planted_loader",
        .summary = "test row: the loader sleeps 2 ms for each document",
@@ -76,7 +74,7 @@ std::vector<Optimization> planted_rows() {
        .levels =
            {{"off", "no sleep", [](TrainConfig& c) { c.planted_document_ms = 0; }, "data/no_sleep"},
             {"slow",
-             "2 ms a document",
+             "2 ms per document",
              [](TrainConfig& c) { c.planted_document_ms = 2; },
              "data/planted_sleep"}},
        .equality = "tokens, targets and borders of the batches equal",
