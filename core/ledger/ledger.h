@@ -334,6 +334,11 @@ private:
   int lock_fd_ = -1;
 };
 
+// "varlen/group1": a cell of the matrix that is split has groups as cells. `group` counts from 1.
+std::string group_name(std::string_view cell, std::size_t group);
+// Whether `name` is the matrix's cell, or one of its groups.
+bool is_of_cell(std::string_view name, std::string_view cell);
+
 std::string_view to_string(Role role);
 std::string_view to_string(LaunchKind kind);
 std::string_view to_string(LaunchState state);

@@ -1,4 +1,6 @@
 // Look-ups in rows that were read, and the words of their enumerations.
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "core/ledger/ledger.h"
@@ -55,6 +57,14 @@ LedgerData::latest_launch(std::int64_t cell, LaunchKind kind, LaunchState state)
     return row.cell == cell && row.kind == kind && row.state == state;
   });
   return found == launches.rend() ? nullptr : &*found;
+}
+
+std::string group_name(std::string_view cell, std::size_t group) {
+  return fmt::format("{}/group{}", cell, group);
+}
+
+bool is_of_cell(std::string_view name, std::string_view cell) {
+  return name == cell || name.starts_with(fmt::format("{}/group", cell));
 }
 
 std::string_view to_string(Role role) {

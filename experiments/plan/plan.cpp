@@ -23,10 +23,11 @@ constexpr double kSesoiCpu = 0.01, kSesoiGpu = 0.005;
 std::string too_few_text(int launches) {
   const std::string count = launch_count_text(static_cast<std::size_t>(launches));
   if (launches < kProvisionalLaunches)
-    return fmt::format("{} can never give a verdict (NO_EFFECT needs {}, FASTER or SLOWER {})",
-                       count,
-                       kProvisionalLaunches,
-                       kFullLaunches);
+    return fmt::format(
+        "{} can never give a verdict on the time (NO_EFFECT needs {}, FASTER or SLOWER {})",
+        count,
+        kProvisionalLaunches,
+        kFullLaunches);
   return fmt::format("{} can never give FASTER or SLOWER ({} needed); NO_EFFECT needs {}",
                      count,
                      kFullLaunches,
@@ -128,10 +129,7 @@ void Planner::add_cell(MatrixCell cell) {
         all.size(),
         split.size()));
   for (std::size_t i = 0; i < split.size(); ++i)
-    write_cell(cell,
-               *row,
-               split.size() == 1 ? cell.name : fmt::format("{}/group{}", cell.name, i + 1),
-               split[i]);
+    write_cell(cell, *row, split.size() == 1 ? cell.name : group_name(cell.name, i + 1), split[i]);
 }
 
 void Planner::write_cell(const MatrixCell& cell,
@@ -178,7 +176,6 @@ void Planner::write_cell(const MatrixCell& cell,
   for (const Draft& draft : group)
     add(draft.level->name, draft, &draft == &group.front() ? Role::Reference : Role::Level);
   add(std::string(to_string(Role::Control)), group.front(), Role::Control);
-  if (out.launches < kFullLaunches) note(out.name, too_few_text(out.launches));
   ledger.cells.push_back(std::move(out));
 }
 
@@ -201,11 +198,15 @@ void Planner::finish_spec() {
 }
 
 std::vector<std::string> note_texts(const Plan& plan, const std::vector<std::string>& cells) {
+  std::vector<NoteRow> all = plan.ledger.notes;
+  for (const CellRow& cell : plan.ledger.cells) // of a result the report says so itself
+    if (cell.launches < kFullLaunches) all.push_back({cell.name, too_few_text(cell.launches)});
   std::vector<std::pair<std::string, std::vector<std::string>>> notes; // text, names of cells
-  for (const NoteRow& note : plan.ledger.notes) {
-    const bool chosen =
-        cells.empty() || note.cell.empty() || std::ranges::find(cells, note.cell) != cells.end();
-    if (!chosen) continue;
+  for (const NoteRow& note : all) {
+    const bool chosen = std::ranges::any_of(cells, [&](const std::string& cell) {
+      return is_of_cell(cell, note.cell) || is_of_cell(note.cell, cell);
+    });
+    if (!cells.empty() && !note.cell.empty() && !chosen) continue;
     auto found = std::ranges::find(notes, note.text, [](const auto& known) { return known.first; });
     if (found == notes.end()) found = notes.insert(notes.end(), {note.text, {}});
     if (!note.cell.empty()) found->second.push_back(note.cell);

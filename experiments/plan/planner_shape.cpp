@@ -116,12 +116,10 @@ std::vector<std::vector<Draft>> Planner::groups(const MatrixCell& cell,
   return result;
 }
 
-// A cell that is split has groups, which are named after it.
 bool Planner::will_run(const MatrixCell& cell) const {
   return options_.cells.empty() ||
-         std::ranges::any_of(options_.cells, [&](const std::string& name) {
-           return name == cell.name || name.starts_with(cell.name + "/group");
-         });
+         std::ranges::any_of(options_.cells,
+                             [&](const std::string& name) { return is_of_cell(name, cell.name); });
 }
 
 // Visits of a token cell differ in steps, so that their tokens are alike.

@@ -28,6 +28,7 @@
 #include "experiments/analysis/report.h"
 #include "experiments/analysis/wording.h"
 #include "experiments/engine/runner.h"
+#include "experiments/evidence/effect.h"
 #include "experiments/evidence/redo.h"
 #include "experiments/plan/matrix/matrix.h"
 #include "experiments/report/text_layout.h"
@@ -258,6 +259,10 @@ void print_verdicts(const RunSummary& summary, const Options& options, const Spe
   out.line(fmt::format("next: assay report {0} (writes report.html){1}, assay view {0}",
                        shell_path(directory),
                        has_trace(data) ? ", assay explain " + shell_path(directory) : ""));
+  if (std::ranges::any_of(data.cells, [](const CellRow& c) { return c.launches < kFullLaunches; }))
+    out.line(fmt::format("next, for verdicts: measure at least {0} launches of each cell into "
+                         "another directory, with --launches {0} and another --out",
+                         kFullLaunches));
   const auto launches = disturbed_rounds(data);
   const auto beyond =
       std::count_if(launches.begin(), launches.end(), [](const auto& one) { return one.beyond; });

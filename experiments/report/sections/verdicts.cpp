@@ -353,7 +353,7 @@ Section reasons_section(const ComparisonPlace& place) {
   };
   for (const Reason& reason : comparison.verdict.reasons) add(reason.text);
   for (const NoteRow& note : place.report.notes)
-    if (is_about(note, place.cell().cell)) add(note.text);
+    if (is_of_cell(place.cell().cell.name, note.cell)) add(note.text);
   add(repeated_line(place.cell()));
   add(partial_line(place.cell()));
   add(unit_line(place.cell(), comparison));
