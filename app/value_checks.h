@@ -62,6 +62,18 @@ inline CLI::Validator number_in(double least, double most) {
       "");
 }
 
+// A path that a matrix or a checkpoint can contain.
+inline CLI::Validator utf8_path() {
+  return CLI::Validator(
+      [](const std::string& path) {
+        return is_utf8(path) ? std::string()
+                             : fmt::format("takes UTF-8 text, not '{}': rename the file or "
+                                           "directory",
+                                           escaped(path));
+      },
+      "");
+}
+
 // One of these words. They become the name of the option's value, by which completion offers them.
 inline CLI::Option* one_of(CLI::Option* option, const std::vector<std::string>& words) {
   option->type_name(fmt::format("{}", fmt::join(words, "|")));

@@ -110,6 +110,18 @@ std::string escape_html(std::string_view text) {
   return result;
 }
 
+bool is_utf8(std::string_view text) {
+  return utf8::is_valid(text.begin(), text.end());
+}
+
+std::string escaped(std::string_view text) {
+  std::string result;
+  for (const char c : text)
+    result += c >= 0x20 && c < 0x7f ? std::string(1, c)
+                                    : fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
+  return result;
+}
+
 std::string one_line(std::string text) {
   std::replace(text.begin(), text.end(), '\n', ' ');
   return text;

@@ -21,6 +21,11 @@ std::string escape_html(std::string_view text);
 // separators, marks of direction; line feed and tab stay): safe for terminals and JSON.
 std::string printable(std::string_view text);
 
+bool is_utf8(std::string_view text);
+
+// Every byte that is not printable ASCII as \xNN.
+std::string escaped(std::string_view text);
+
 // With spaces for line feeds: a library's error may have several lines.
 std::string one_line(std::string text);
 

@@ -5,7 +5,7 @@
 #include <filesystem>
 
 #include "app/assay/programs.h"
-#include "app/number_checks.h"
+#include "app/value_checks.h"
 #include "core/files/toml_text.h"
 #include "core/result.h"
 #include "experiments/plan/matrix/matrix.h"
@@ -35,7 +35,8 @@ PlanOptions plan_options() {
 void MatrixOptions::add_to(CLI::App& command) {
   command.add_option("matrix", matrix_, "matrix file (docs/matrix.md), or - for standard input")
       ->required();
-  command.add_option("--data", data_, "training data: same as --set base.data=PATH");
+  command.add_option("--data", data_, "training data: same as --set base.data=PATH")
+      ->check(utf8_path());
   one_of(command.add_option("--device", device_, "where it runs: same as --set base.device=…"),
          {"cpu", "cuda"});
   command

@@ -7,7 +7,7 @@
 #include <cstring>
 
 #include "app/command_line/help.h"
-#include "app/number_checks.h"
+#include "app/value_checks.h"
 #include "core/terminal_width.h"
 #include "core/text.h"
 

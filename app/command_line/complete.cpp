@@ -67,7 +67,7 @@ std::string candidates(const std::string& name,
                        const ValueSource& values) {
   for (const char* file : {"FILE", "PATH", "MATRIX", "TRACE"})
     if (name == file) return ":files\n";
-  for (const char* directory : {"DIR", "BASELINE", "CANDIDATE"})
+  for (const char* directory : {"DIR", "FIRST", "SECOND"})
     if (name == directory) return ":directories\n";
   Lines lines(words.back());
   const bool list = name.ends_with(kMore);

@@ -12,7 +12,7 @@
 #include "app/command_line/help.h"
 #include "app/command_line/parse.h"
 #include "app/command_line/program.h"
-#include "app/number_checks.h"
+#include "app/value_checks.h"
 #include "core/files/output_file.h"
 #include "core/files/shell_text.h"
 #include "core/result.h"

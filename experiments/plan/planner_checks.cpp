@@ -14,7 +14,10 @@ namespace {
 
 // Where the matrix gives the path of the training data, or "".
 std::string place_of_data(const Matrix& matrix, const MatrixCell& cell) {
-  for (const std::vector<ConfigValue>* values : {&cell.set, &matrix.base})
+  std::vector<const std::vector<ConfigValue>*> places;
+  for (const MatrixVariant& variant : cell.variants) places.push_back(&variant.set);
+  places.insert(places.end(), {&cell.set, &matrix.base});
+  for (const std::vector<ConfigValue>* values : places)
     for (const ConfigValue& value : *values)
       if (value.key == "data" && value.in_file) return value.where;
   return "";

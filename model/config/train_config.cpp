@@ -58,21 +58,6 @@ template <class Config, class Visit> void for_each_key(Config& c, Visit visit) {
 #include "model/config/train_keys.inc"
 }
 
-bool is_utf8(const std::string& text) {
-  using nlohmann::json;
-  const std::string valid = json(text).dump(-1, ' ', false, json::error_handler_t::ignore);
-  return json::parse(valid).get<std::string>() == text;
-}
-
-// Every byte that is not printable ASCII as \xNN.
-std::string escaped(std::string_view text) {
-  std::string result;
-  for (const char c : text)
-    result += c >= 0x20 && c < 0x7f ? std::string(1, c)
-                                    : fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
-  return result;
-}
-
 template <class T> std::string type_name() {
   if constexpr (std::is_enum_v<T>) return fmt::format("one of {}", fmt::join(enum_names<T>(), "|"));
   if constexpr (std::is_same_v<T, bool>) return "bool";

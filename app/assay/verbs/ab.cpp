@@ -14,7 +14,7 @@
 #include "app/assay/verbs.h"
 #include "app/assay/verbs/gpu_check.h"
 #include "app/assay/verbs/matrix_draft.h"
-#include "app/number_checks.h"
+#include "app/value_checks.h"
 #include "core/file_kind.h"
 #include "core/files/atomic_file.h"
 #include "core/files/shell_text.h"
@@ -157,6 +157,7 @@ void add_ab(CLI::App& app) {
       ->required();
   command
       ->add_option(kDataOption, options->draft.data, "directory of text files, text file or JSONL")
+      ->check(utf8_path())
       ->required();
   command->add_option("--levels",
                       options->levels,

@@ -13,7 +13,7 @@
 #include "app/command_line/assignments.h"
 #include "app/command_line/complete.h"
 #include "app/command_line/words.h"
-#include "app/number_checks.h"
+#include "app/value_checks.h"
 #include "core/files/shell_text.h"
 #include "core/ledger/ledger.h"
 #include "core/ledger/ledger_schema.h"

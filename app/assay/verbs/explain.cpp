@@ -6,7 +6,7 @@
 #include "app/assay/find_cell.h"
 #include "app/assay/terminal.h"
 #include "app/assay/verbs.h"
-#include "app/number_checks.h"
+#include "app/value_checks.h"
 #include "core/files/shell_text.h"
 #include "core/ledger/ledger.h"
 #include "core/result.h"

@@ -8,7 +8,7 @@
 #include "app/assay/json_output.h"
 #include "app/assay/verbs.h"
 #include "app/command_line/program.h"
-#include "app/number_checks.h"
+#include "app/value_checks.h"
 #include "core/files/output_target.h"
 #include "core/ledger/ledger.h"
 #include "core/result.h"

@@ -129,7 +129,7 @@ void print_help(const CLI::App& app, const std::vector<std::string>& topics) {
       exec_program(program_path("assay"), arguments);
     }
     if (topics.size() > 1)
-      bad_input("help tells of one command at a time: '{}' follows '{}'", topics[1], topics[0]);
+      bad_input("help describes one command at a time, not '{}' and '{}'", topics[0], topics[1]);
     fmt::print("{}", command->help(app.get_name()));
     return;
   }

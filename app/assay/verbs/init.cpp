@@ -6,7 +6,7 @@
 #include "app/assay/json_output.h"
 #include "app/assay/verbs.h"
 #include "app/assay/verbs/matrix_draft.h"
-#include "app/number_checks.h"
+#include "app/value_checks.h"
 #include "core/files/output_file.h"
 #include "core/files/output_target.h"
 #include "core/files/shell_text.h"
@@ -53,7 +53,7 @@ void add_init(CLI::App& app) {
   command->add_option("--optimization",
                       options->draft.optimization,
                       "what to compare: a name of `assay list` (default: varlen)");
-  command->add_option("--data", options->draft.data, "training data");
+  command->add_option("--data", options->draft.data, "training data")->check(utf8_path());
   command->add_option("--preset", options->draft.preset, "model shape (default: tiny)");
   one_of(command->add_option("--device",
                              options->draft.device,

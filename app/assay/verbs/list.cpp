@@ -7,7 +7,7 @@
 #include "app/assay/json_output.h"
 #include "app/assay/terminal.h"
 #include "app/assay/verbs.h"
-#include "app/number_checks.h"
+#include "app/value_checks.h"
 #include "experiments/report/text_layout.h"
 #include "experiments/report/text_sections.h"
 #include "model/config/fast_defaults.h"

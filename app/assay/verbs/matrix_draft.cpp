@@ -129,7 +129,8 @@ const Optimization* find_row(const std::string& name, Mistakes& mistakes) {
   for (const Optimization& row : optimizations().all())
     if (!row.hidden) names.push_back(row.name);
   if (is_training_key(name))
-    mistakes.add("{0} is a training key; compare values of it: assay ab {0}=A,B", name);
+    mistakes.add("{0} is a training key; compare values of it: assay ab {0}=BASELINE,CANDIDATE",
+                 name);
   else
     mistakes.add(
         "unknown optimization '{}'{}; `assay list` shows them", name, did_you_mean(name, names));
@@ -257,7 +258,9 @@ std::optional<KeyValues> key_values(const MatrixDraft& draft, Mistakes& mistakes
   if (!draft.levels.empty())
     mistakes.add("{}: its values are what is compared; --levels is for an optimization", text);
   if (result.values.size() < 2)
-    mistakes.add("{}: give the baseline and at least one candidate: {}=A,B", text, result.key);
+    mistakes.add("{}: give the baseline and at least one candidate: {}=BASELINE,CANDIDATE",
+                 text,
+                 result.key);
   const Optimization* row = optimizations().find(result.key);
   if (TrainConfig scratch; row != nullptr && !to_json(scratch).contains(result.key)) {
     mistakes.add("{0}: {1} is an optimization, not a key: assay ab {1}, or assay ab {1} --levels "

@@ -317,7 +317,8 @@ std::string total_time_text(const PlanEstimate& estimate, const PlanArguments& o
     return fmt::format(
         "{} to {}", human_seconds(*estimate.least_seconds), human_seconds(*estimate.seconds));
   if (estimate.seconds) return human_seconds(*estimate.seconds);
-  return options.no_probe ? "unknown without a probe" : "unknown: the probe failed, as stderr says";
+  return options.no_probe ? "unknown without a probe"
+                          : "unknown: the probe failed (see the message above)";
 }
 
 void print_plan(const Plan& plan, const PlanEstimate& estimate, const PlanArguments& options) {

@@ -2,7 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "app/number_checks.h"
+#include "app/value_checks.h"
 #include "core/result.h"
 #include "model/config/key_choices.h"
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "app/command_line/progress_line.h"
-#include "app/number_checks.h"
+#include "app/value_checks.h"
 #include "app/worker/verbs/restored.h"
 #include "app/worker/worker.h"
 #include "core/statistics/statistics.h"

@@ -5,7 +5,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
-#include "app/number_checks.h"
+#include "app/value_checks.h"
 #include "app/worker/verbs/restored.h"
 #include "app/worker/worker.h"
 #include "core/text.h"

@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <regex>
 
-#include "app/number_checks.h"
+#include "app/value_checks.h"
 #include "app/worker/worker.h"
 #include "core/result.h"
 #include "core/text.h"

@@ -11,7 +11,7 @@
 
 #include "app/command_line/parse.h"
 #include "app/command_line/program.h"
-#include "app/number_checks.h"
+#include "app/value_checks.h"
 #include "app/worker/launch/identity.h"
 #include "app/worker/launch/step_data.h"
 #include "app/worker/verbs/config_options.h"

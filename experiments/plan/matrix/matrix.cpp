@@ -201,20 +201,11 @@ MatrixCell read_cell(const toml::table& raw, const Matrix& matrix, TomlProblems&
   return cell;
 }
 
-bool is_utf8(const std::string& text) {
-  try {
-    (void)nlohmann::json(text).dump();
-    return true;
-  } catch (const nlohmann::json::type_error&) {
-    return false;
-  }
-}
-
 // Sets a dotted key in the table, making tables on the way. The node that it made.
 Result<const toml::node*> apply_override(toml::table& root, const std::string& text) {
   if (!is_utf8(text))
     return fail("--set {}: is not valid UTF-8; {}",
-                printable(text),
+                escaped(text),
                 text.starts_with("base.data=") || text.starts_with("base.tokenizer=")
                     ? "rename the file, or link to it under another name"
                     : "write it in UTF-8");

@@ -15,7 +15,7 @@
 #include "app/assay/verbs/sql/sql_output.h"
 #include "app/assay/verbs/sql/sql_queries.h"
 #include "app/command_line/parse.h"
-#include "app/number_checks.h"
+#include "app/value_checks.h"
 #include "core/ledger/ledger.h"
 #include "core/ledger/ledger_schema.h"
 #include "core/sqlite/database.h"
