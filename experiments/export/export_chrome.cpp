@@ -96,12 +96,13 @@ std::string header(const Trace& trace, std::int64_t base_utc_ns) {
   for (const char* key : {"cupti_version", "cuda_runtime_version", "cuda_driver_version"})
     text += fmt::format("  \"{}\": {},\n", key, number_or_null(trace, key));
   // HTA finds the rank by a pattern that needs the blank after the colon.
-  text +=
-      fmt::format("  \"distributedInfo\": {{\"backend\": \"nccl\", \"rank\": {}, "
-                  "\"world_size\": {}, \"pg_count\": 0, \"pg_config\": [], "
-                  "\"nccl_version\": \"\"}},\n",
-                  rank == "null" ? "0" : rank,
-                  trace.value("world_size").empty() ? "1" : number_or_null(trace, "world_size"));
+  const bool alone = trace.value("world_size").empty();
+  text += fmt::format("  \"distributedInfo\": {{\"backend\": \"{}\", \"rank\": {}, "
+                      "\"world_size\": {}, \"pg_count\": 0, \"pg_config\": [], "
+                      "\"nccl_version\": \"\"}},\n",
+                      alone ? "" : "nccl",
+                      rank == "null" ? "0" : rank,
+                      alone ? "1" : number_or_null(trace, "world_size"));
   text += "  \"displayTimeUnit\": \"ms\",\n";
   text += fmt::format("  \"baseTimeNanoseconds\": {},\n", base_utc_ns);
   return text + "  \"traceEvents\": [";
