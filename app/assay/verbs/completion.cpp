@@ -181,15 +181,34 @@ Words topics(const CLI::App& app, const Words& words) {
   return names;
 }
 
+// "precision=fp32,bf16" for `ab` and `init`: a key, then each value once.
+Words key_comparisons(const std::string& typed) {
+  const std::size_t equals = typed.find('='), comma = typed.rfind(',');
+  Words found = assignments(config_keys(), key_choices, "", typed);
+  if (equals == std::string::npos || comma == std::string::npos) return found;
+  const std::string earlier = typed.substr(0, comma + 1);
+  const Words taken = CLI::detail::split(typed.substr(equals + 1, comma - equals - 1), ',');
+  for (std::string& one : found) {
+    const std::string value = one.substr(equals + 1);
+    const bool again = std::find(taken.begin(), taken.end(), value) != taken.end();
+    one = again ? "" : earlier + value;
+  }
+  std::erase(found, "");
+  return found;
+}
+
 Words values_of(const CLI::App& app, const std::string& name, const Words& words) {
   Words values;
   if (name == "CELL") return cell_names(words);
   if (name == "LEVEL") return level_names(words);
   if (name == "PRESET") return preset_choices();
   if (name == "TOPIC") return topics(app, words);
-  if (name == "OPTIMIZATION")
+  if (name == "OPTIMIZATION") {
     for (const Optimization& row : optimizations().all())
       if (!row.hidden) values.push_back(row.name);
+    const Words keys = key_comparisons(words.back());
+    values.insert(values.end(), keys.begin(), keys.end());
+  }
   if (name == "NAME") // of `sql --name`
     for (const NamedQuery& query : named_queries()) values.emplace_back(query.name);
   if (name == "KEY=VALUE") return assignments(config_keys(), key_choices, "", words.back());
