@@ -170,18 +170,6 @@ std::string unpadded(const std::string& text) {
                                     : text.substr(first, text.find_last_not_of(' ') + 1 - first);
 }
 
-// The folder that all results are in, with a slash, or "".
-std::string common_folder(const std::vector<Entry>& entries) {
-  std::string folder = entries.front().directory;
-  for (const Entry& entry : entries)
-    while (!folder.empty() && (entry.directory == folder || !entry.directory.starts_with(folder))) {
-      const std::size_t slash =
-          folder.size() < 2 ? std::string::npos : folder.rfind('/', folder.size() - 2);
-      folder.resize(slash == std::string::npos ? 0 : slash + 1);
-    }
-  return folder;
-}
-
 // Directories in the order in which they appear, each once.
 std::vector<std::string> directories_of(const std::vector<Entry>& entries) {
   std::vector<std::string> found;
@@ -195,7 +183,6 @@ std::vector<std::string> directories_of(const std::vector<Entry>& entries) {
 // rows share. Where a directory does not fit either, it has a number.
 void print_groups(TextWriter& out, const std::vector<Entry>& entries) {
   const std::vector<std::string> directories = directories_of(entries);
-  const std::string folder = common_folder(entries);
   const std::array<std::string, 3> heads{"effect", "interval", "verdict"};
   std::array<std::size_t, 3> widest{}; // the tables are aligned
   for (std::size_t i = 0; i < heads.size(); ++i) widest[i] = display_width(heads[i]);
@@ -203,14 +190,13 @@ void print_groups(TextWriter& out, const std::vector<Entry>& entries) {
   for (const Entry& entry : entries) {
     for (std::size_t i = 0; i < widest.size(); ++i)
       widest[i] = std::max(widest[i], display_width(finding(entry)[i]));
-    longest = std::max(longest, display_width(entry.directory) - folder.size());
+    longest = std::max(longest, display_width(entry.directory));
   }
   const std::size_t rest = std::accumulate(widest.begin(), widest.end(), kDateColumns + 10);
   const bool numbered = rest + longest > out.width();
   const auto place = [&](const std::string& directory) {
     const auto at = std::find(directories.begin(), directories.end(), directory);
-    return numbered ? std::to_string(at - directories.begin() + 1)
-                    : directory.substr(folder.size());
+    return numbered ? std::to_string(at - directories.begin() + 1) : directory;
   };
   for (auto first = entries.begin(); first != entries.end();) {
     const auto last = std::find_if(first, entries.end(), [&](const Entry& entry) {
@@ -237,12 +223,10 @@ void print_groups(TextWriter& out, const std::vector<Entry>& entries) {
     }
     first = last;
   }
+  if (!numbered) return;
   out.raw("");
-  if (numbered)
-    for (const std::string& directory : directories)
-      out.line(directory, 0, place(directory) + ": ");
-  else if (!folder.empty())
-    out.line("directories are in " + folder);
+  for (const std::string& directory : directories)
+    out.line(directory, 0, place(directory) + ": ");
 }
 
 int print_log(const LogOptions& options) {
