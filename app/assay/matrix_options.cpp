@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "app/assay/programs.h"
+#include "app/command_line/assignments.h"
 #include "app/value_checks.h"
 #include "core/files/toml_text.h"
 #include "core/result.h"
@@ -55,6 +56,7 @@ void MatrixOptions::add_to(CLI::App& command) {
 }
 
 Plan MatrixOptions::load(const PlanRequest& request) const {
+  if (const std::string twice = why_set_twice(overrides_); !twice.empty()) bad_input("{}", twice);
   std::vector<std::string> overrides = overrides_;
   if (!data_.empty()) overrides.push_back("base.data=" + toml_string(data_));
   if (!device_.empty()) overrides.push_back("base.device=" + toml_string(device_));

@@ -1,6 +1,9 @@
-// "key=" and "key=value" of training keys, for completion of `--set`.
+// "key=" and "key=value" of `--set`: completion, and what is wrong with several.
 #pragma once
 
+#include <fmt/format.h>
+
+#include <map>
 #include <string>
 #include <vector>
 
@@ -27,6 +30,18 @@ std::vector<std::string> assignments(const Keys& keys,
     }
   }
   return found;
+}
+
+// What is wrong where one key has two values, or "".
+inline std::string why_set_twice(const std::vector<std::string>& settings) {
+  std::map<std::string, std::string> first; // by key
+  for (const std::string& setting : settings) {
+    const std::string key = setting.substr(0, setting.find('='));
+    if (const auto [earlier, is_new] = first.emplace(key, setting); !is_new)
+      return fmt::format(
+          "--set {}: {} is set already, by --set {}; keep one", setting, key, earlier->second);
+  }
+  return "";
 }
 
 } // namespace assay

@@ -225,8 +225,7 @@ void print_groups(TextWriter& out, const std::vector<Entry>& entries) {
   }
   if (!numbered) return;
   out.raw("");
-  for (const std::string& directory : directories)
-    out.line(directory, 0, place(directory) + ": ");
+  for (const std::string& directory : directories) out.line(directory, 0, place(directory) + ": ");
 }
 
 int print_log(const LogOptions& options) {

@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "app/command_line/assignments.h"
 #include "core/files/toml_text.h"
 #include "core/result.h"
 #include "core/text.h"
@@ -115,6 +116,8 @@ Settings settings_of(const MatrixDraft& draft, const Optimization& row, Mistakes
   for (const std::string& one : CLI::detail::split(row.on_tiny + on_cuda, ' '))
     if (!one.empty() && one != kOnCuda) set(settings, one, mistakes);
   for (const std::string& one : draft.settings) set(settings, one, mistakes);
+  if (const std::string twice = why_set_twice(draft.settings); !twice.empty())
+    mistakes.add("{}", twice);
   return settings;
 }
 

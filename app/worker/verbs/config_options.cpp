@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "app/command_line/assignments.h"
 #include "app/value_checks.h"
 #include "core/result.h"
 #include "model/config/key_choices.h"
@@ -51,6 +52,7 @@ TrainConfig ConfigOptions::apply(TrainConfig config) const {
       message.erase(0, start.size());
     bad_input("--{}: {}", key, message);
   }
+  if (const std::string twice = why_set_twice(assignments_); !twice.empty()) bad_input("{}", twice);
   for (const std::string& assignment : assignments_) {
     const std::size_t equals = assignment.find('=');
     if (equals == std::string::npos) bad_input("--set takes key=value, not '{}'", assignment);
