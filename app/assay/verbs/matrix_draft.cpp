@@ -11,6 +11,7 @@
 #include <optional>
 
 #include "app/command_line/assignments.h"
+#include "app/command_line/help.h"
 #include "core/files/toml_text.h"
 #include "core/result.h"
 #include "core/text.h"
@@ -24,6 +25,19 @@ namespace assay::cli {
 namespace {
 
 using Settings = std::vector<std::pair<std::string, std::string>>; // key, TOML value
+
+constexpr std::size_t kColumns = 100; // of a comment
+
+std::string comment_lines(const std::string& text) {
+  return "# " + CLI::detail::find_and_replace(wrap_text(text, kColumns - 2, 0), "\n", "\n# ") +
+         "\n";
+}
+
+// The remark stands behind the line, or above one that has no room for it.
+std::string with_remark(const std::string& line, const std::string& remark) {
+  const std::string whole = line + " # " + remark;
+  return whole.size() > kColumns ? comment_lines(remark) + line + "\n" : whole + "\n";
+}
 
 constexpr std::string_view kLastLine =
     "\n# Written by assay, which may replace this file as long as nobody edits it: ";
@@ -366,7 +380,7 @@ Result<std::string> matrix_text(const MatrixDraft& draft) {
   const CellText cell = compared ? text_of_values(draft, *compared) : text_of_levels(draft, row);
   std::vector<std::string> keys;
   for (const auto& [key, value] : settings) keys.push_back(fmt::format("{} = {}", key, value));
-  std::string text = fmt::format("# {}: {}\n", row.name, row.summary);
+  std::string text = comment_lines(fmt::format("{}: {}", row.name, row.summary));
   text += "# `assay plan FILE` shows what this file measures, `assay run FILE --out DIR` measures "
           "it.\n";
   text += "# All keys: docs/matrix.md. A line behind # is a default or a suggestion.\n"
@@ -392,8 +406,8 @@ Result<std::string> matrix_text(const MatrixDraft& draft) {
                       toml_string(row.name));
   text += cell.keys;
   if (!keys.empty())
-    text +=
-        fmt::format("set = {{ {} }} # training keys of this cell alone\n", fmt::join(keys, ", "));
+    text += with_remark(fmt::format("set = {{ {} }}", fmt::join(keys, ", ")),
+                        "training keys of this cell alone");
   text += "# rounds = 40 # timed rounds per launch\n" + cell.tables;
   text +=
       "\n[measure]\n"
