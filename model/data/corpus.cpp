@@ -309,9 +309,11 @@ std::optional<std::string> Corpus::read(std::uint64_t document) const {
 
 std::vector<std::uint64_t> Corpus::documents(Split split) const {
   if (documents_ < 2) {
-    bad_input("data '{}' has a single document, and the held-out split needs one of its own: add "
+    const std::string skipped = skipped_.text();
+    bad_input("data '{}' has a single document{}, and the held-out split needs one of its own: add "
               "documents",
-              path_);
+              path_,
+              skipped.empty() ? "" : ", " + skipped);
   }
   std::uint64_t held_out = 0;
   std::uint64_t lowest = 0;  // the document that is held out when the rule finds none

@@ -205,6 +205,9 @@ TEST_F(CorpusErrorTest, SingleDocument) {
     expect_mentions(bad_input_message([&] { (void)corpus.documents(split); }),
                     {path("a.jsonl"), "a single document", "add documents"});
   }
+  write("b.bin", std::string_view("\0", 1));
+  expect_mentions(bad_input_message([&] { (void)Corpus::open(path()).documents(Split::Train); }),
+                  {"a single document", "1 file skipped (1 binary)", "add documents"});
 }
 
 TEST_F(CorpusErrorTest, JsonlIsCheckedOnOpenAndOnRead) {
