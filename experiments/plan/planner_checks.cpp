@@ -44,6 +44,8 @@ std::string wrong_data(const std::string& data, const std::string& place) {
   if (const std::string why = why_no_plain_file(data);
       !why.empty() && !std::filesystem::is_directory(data, ignored))
     return fmt::format("{}: {}; training data are files or a directory", path, why);
+  if (std::filesystem::is_empty(data, ignored))
+    return fmt::format("{}: is empty ({}); put text into it, or name others with --data", path, of);
   return "";
 }
 
@@ -102,7 +104,8 @@ void Planner::check_data(const TrainConfig& config, const MatrixCell& cell) {
   std::error_code ignored;
   const std::string wrong = wrong_data(config.data, place_of_data(matrix_, cell));
   const bool absent =
-      why_unreachable(config.data).empty() && !std::filesystem::exists(config.data, ignored);
+      why_unreachable(config.data).empty() && (!std::filesystem::exists(config.data, ignored) ||
+                                               std::filesystem::is_empty(config.data, ignored));
   if (absent && !options_.needs_data)
     lacks(config.data.empty() ? "training data: --data PATH" : "its training data: " + wrong);
   else if (!wrong.empty())

@@ -213,6 +213,14 @@ TEST_F(PlanRefusals, MissingData) {
   EXPECT_EQ(shown.ledger.cells.size(), 2u);
 }
 
+TEST_F(PlanRefusals, EmptyData) {
+  const std::string file = scratch_.write("zero.txt", "");
+  EXPECT_THAT(problem(test::kSmallMatrix, {}, file), test::names(file, "is empty"));
+  PlanOptions options;
+  options.needs_data = false;
+  EXPECT_EQ(problem(test::kSmallMatrix, options, file), "");
+}
+
 TEST_F(PlanRefusals, CellsThatMakeNoSense) {
   const std::string cell = "[[cell]]\noptimization = \"ema_swap\"\n";
   EXPECT_THAT(problem(kHead + cell + cell), test::names("two cells", "'ema_swap'"));
