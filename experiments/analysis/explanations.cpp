@@ -167,6 +167,22 @@ std::vector<std::string> damaged_traces(const std::string& directory) {
   return names;
 }
 
+std::vector<std::string> missing_traces(const std::string& directory, const LedgerData& data) {
+  std::vector<std::string> names;
+  for (const CellView& view : cell_views(data)) {
+    const LaunchRow* launch = view.latest(LaunchKind::Traced, LaunchState::Complete);
+    if (launch == nullptr) continue;
+    const std::string built = " " + launch->build_order + " ";
+    for (const VariantRow* variant : view.variants) {
+      if (variant == view.control || built.find(" " + variant->name + " ") == std::string::npos)
+        continue;
+      const std::string name = trace_file_name(launch->id, 0, variant->name);
+      if (!std::filesystem::exists(directory + "/" + name)) names.push_back(name);
+    }
+  }
+  return names;
+}
+
 void apply_stage_clause(ClaimResult& result, const Comparison& comparison) {
   const auto metric = claim_metric(result.claim.metric);
   if (result.state != ClaimState::Confirmed || result.claim.stages.empty() ||

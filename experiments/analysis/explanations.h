@@ -24,6 +24,9 @@ void explain_from_traces(CellReport& report, const CellView& cell, const std::st
 // The trace files of a results directory that cannot be read, "traces/8.0.varlen.sqlite"; reads
 // all.
 std::vector<std::string> damaged_traces(const std::string& directory);
+// Those of rank 0 that complete traced launches wrote and that are not there; reads none. Another
+// rank may have run on another machine.
+std::vector<std::string> missing_traces(const std::string& directory, const LedgerData& data);
 
 // A CONFIRMED claim of time that names stages becomes CONSISTENT with the reason, unless a usable
 // explanation puts 70 % of the gain into them. What was not checked confirms nothing.

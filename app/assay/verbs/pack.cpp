@@ -11,6 +11,7 @@
 #include "app/assay/programs.h"
 #include "app/assay/verbs.h"
 #include "app/assay/version.h"
+#include "app/command_line/program.h"
 #include "core/files/output_target.h"
 #include "core/files/shell_text.h"
 #include "core/files/tar_archive.h"
@@ -169,11 +170,21 @@ void pack(const PackOptions& options) {
                "wrong\n",
                printable(fmt::format("{}", fmt::join(damaged, ", "))),
                shell_path(directory.string()));
+  const std::vector<std::string> missing =
+      options.no_traces ? std::vector<std::string>() : missing_traces(directory.string(), data);
+  if (!missing.empty())
+    print_error(fmt::format("{} of the traces that the ledger names {} not in {}/traces, and so "
+                            "not in the archive",
+                            missing.size(),
+                            missing.size() == 1 ? "is" : "are",
+                            shell_path(directory.string())),
+                "note");
   if (options.json) {
     print_json({{"out", options.out},
                 {"files", files},
                 {"bytes", archive.bytes()},
-                {"damaged_traces", damaged}});
+                {"damaged_traces", damaged},
+                {"missing_traces", missing}});
     return;
   }
   fmt::print(is_standard_output(options.out) ? stderr : stdout,
