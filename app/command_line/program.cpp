@@ -23,6 +23,17 @@ namespace {
 
 constexpr std::size_t kMessageIndent = 2; // of the lines after the first
 
+const char* volatile last_words = nullptr;
+volatile std::sig_atomic_t begins_line = 0; // after a terminal's progress line and its "^C"
+
+// Async-signal-safe calls only. The signal comes again when this returns, to its default action.
+void say_and_end(int signal) {
+  if (begins_line != 0) (void)!::write(STDERR_FILENO, "\n", 1);
+  (void)!::write(STDERR_FILENO, last_words, std::strlen(last_words));
+  (void)!::write(STDERR_FILENO, "\n", 1);
+  (void)std::raise(signal);
+}
+
 // A closed stream's number would go to the next file that is opened, a ledger for instance, and
 // messages into it. Its replacement refuses what is wrong with a closed one, except messages.
 void open_standard_streams() {
@@ -109,6 +120,16 @@ void print_note_command(const std::string& command) {
   std::fputs(
       ((terminal ? wrap_command(text, static_cast<std::size_t>(columns)) : text) + "\n").c_str(),
       stderr);
+}
+
+void say_when_interrupted(const char* text) {
+  last_words = text;
+  begins_line = ::isatty(STDERR_FILENO);
+  struct sigaction action {};
+  action.sa_handler = say_and_end;
+  action.sa_flags = static_cast<int>(SA_RESETHAND);
+  sigaction(SIGINT, &action, nullptr);
+  sigaction(SIGTERM, &action, nullptr);
 }
 
 int run_program(const std::function<int()>& body) {

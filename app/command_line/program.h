@@ -26,4 +26,8 @@ void print_note(const std::string& text);
 // The command that goes on from there, below such a line: wrap_command() on a terminal, else whole.
 void print_note_command(const std::string& command);
 
+// From here on SIGINT and SIGTERM print `text` as a line on stderr, then end the program as they do
+// otherwise. For commands that keep nothing of what they began. The text is kept as a pointer.
+void say_when_interrupted(const char* text);
+
 } // namespace assay

@@ -8,6 +8,7 @@
 #include <optional>
 #include <vector>
 
+#include "app/command_line/program.h"
 #include "app/command_line/progress_line.h"
 #include "app/value_checks.h"
 #include "app/worker/verbs/restored.h"
@@ -99,6 +100,7 @@ nlohmann::json interval_json(const Evaluation& evaluation) {
 }
 
 int evaluate(const EvaluateOptions& options) {
+  say_when_interrupted("interrupted: no loss to print; fewer --batches take less time");
   Restored restored = restore_model({.checkpoint = options.checkpoint,
                                      .device = options.device,
                                      .open_data = true,

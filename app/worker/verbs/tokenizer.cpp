@@ -6,7 +6,12 @@
 #include <nlohmann/json.hpp>
 #include <regex>
 
+<<<<<<< HEAD
 #include "app/value_checks.h"
+=======
+#include "app/command_line/program.h"
+#include "app/number_checks.h"
+>>>>>>> aa591f7d (Say at Ctrl-C that evaluate and tokenizer train keep nothing)
 #include "app/worker/worker.h"
 #include "core/result.h"
 #include "core/text.h"
@@ -41,6 +46,7 @@ TrainedTokenizer train_or_refuse(const Corpus& corpus,
 }
 
 int train(const TokenizerOptions& options) {
+  say_when_interrupted("interrupted: no model was written; a smaller --sample-mb takes less time");
   TokenizerTraining training = options.training;
   training.sample_bytes = static_cast<std::uint64_t>(options.sample_mb * 1e6);
   training.progress = [](std::string_view line) { fmt::print(stderr, "{}\n", line); };
