@@ -6,12 +6,8 @@
 #include <nlohmann/json.hpp>
 #include <regex>
 
-<<<<<<< HEAD
-#include "app/value_checks.h"
-=======
 #include "app/command_line/program.h"
-#include "app/number_checks.h"
->>>>>>> aa591f7d (Say at Ctrl-C that evaluate and tokenizer train keep nothing)
+#include "app/value_checks.h"
 #include "app/worker/worker.h"
 #include "core/result.h"
 #include "core/text.h"
