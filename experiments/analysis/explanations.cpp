@@ -177,7 +177,7 @@ std::vector<std::string> missing_traces(const std::string& directory, const Ledg
       if (variant == view.control || built.find(" " + variant->name + " ") == std::string::npos)
         continue;
       const std::string name = trace_file_name(launch->id, 0, variant->name);
-      if (!std::filesystem::exists(directory + "/" + name)) names.push_back(name);
+      if (!std::filesystem::exists(std::filesystem::path(directory) / name)) names.push_back(name);
     }
   }
   return names;

@@ -97,7 +97,7 @@ TEST(LossModel, TheLevelOfItsIntervalIsThatOfTheTest) {
     variant.cell = second.id;
     data.variants.push_back(variant);
   }
-  EXPECT_EQ(test::comparing(std::move(data)).loss()->interval_level, "95 %");
+  EXPECT_EQ(test::comparing(data).loss()->interval_level, "95 %");
 }
 
 TEST(LossModel, ALostLossIsHarmWithoutAnInterval) {
@@ -116,7 +116,7 @@ TEST(LossModel, ALostLossIsHarmWithoutAnInterval) {
 TEST(LossModel, PlannedButNotTrainedYetSaysSo) {
   LedgerData data = trained(0);
   std::erase_if(data.launches, [](const auto& row) { return row.kind == LaunchKind::Loss; });
-  Workspace workspace = test::comparing(std::move(data));
+  Workspace workspace = test::comparing(data);
   ASSERT_NE(workspace.loss(), nullptr);
   EXPECT_EQ(workspace.loss()->why_none, "No loss launch is complete yet: 0 of 4 seeds.");
   EXPECT_EQ(workspace.loss()->badge, "UNKNOWN");
