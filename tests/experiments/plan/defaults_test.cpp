@@ -197,9 +197,9 @@ TEST_F(DefaultsTest, TheRowUnderTestComesFirst) {
 TEST_F(DefaultsTest, AMistakeOfSetKeysIsNamedAsSuch) {
   const std::string gpt = "set = { family = \"gpt\", weights16 = \"cast\", ";
   EXPECT_THAT(problem("optimization = \"epilogue\"\n" + gpt + "precision = \"bf16\" }\n"),
-              test::names("needs for level all weights16 = kept"));
+              test::names("needs weights16 = kept"));
   EXPECT_THAT(problem(kScaler + gpt + "epilogue = \"all\" }\n"),
-              test::names("'epilogue' = all needs for level all weights16 = kept"));
+              test::names("'epilogue' = all needs weights16 = kept"));
   EXPECT_THAT(problem(kScaler + "set = { step_graph = \"on\", ranks = 2 }\n"),
               test::names("'step_graph' = on needs ranks = 1"));
 }

@@ -32,7 +32,7 @@ TEST_F(PlanRefusals, ACellWithoutWhatItsOptimizationSwitchesIsRefused) {
                              "precision = \"bf16\", head_dim = 128",
                              "precision = \"bf16\", nsa_gate_dim = 33"})
     EXPECT_THAT(problem(inputs + "set = { " + change + " }\n"),
-                test::names("cell 'i':", "'nsa_inputs' needs", "level fused", "at most 32"))
+                test::names("cell 'i':", "'nsa_inputs' = fused needs", "at most 32"))
         << change;
   const std::string form = kHead + "[base]\nfamily = \"nsa\"\npreset = \"tiny\"\n[[cell]]\n"
                                    "name = \"f\"\noptimization = \"nsa_form\"\n";
@@ -73,12 +73,11 @@ TEST_F(PlanRefusals, ACellWithoutWhatItsOptimizationSwitchesIsRefused) {
                              "precision = \"bf16\", rope_dim = 24",
                              "precision = \"bf16\", kv_rank = 1032",
                              "precision = \"bf16\", head_dim = 36"})
-    EXPECT_THAT(
-        problem(mla + "set = { " + change + " }\n"),
-        test::names("cell 'm':", "'mla_inputs' needs", "level fused", "most 1024", "8 to 256"))
+    EXPECT_THAT(problem(mla + "set = { " + change + " }\n"),
+                test::names("cell 'm':", "'mla_inputs' = fused needs", "most 1024", "8 to 256"))
         << change;
   EXPECT_THAT(problem(mla + "set = { device = \"cpu\", kv_rank = 33 }\n"),
-              test::names("level rotary_complex", "even head_dim", "even kv_rank"));
+              test::names("'mla_inputs' = rotary_complex needs", "even head_dim", "even kv_rank"));
   EXPECT_THAT(problem(mla + "set = { precision = \"bf16\", pattern = \"GG\" }\n"),
               HasSubstr("M in pattern"));
 }
@@ -114,7 +113,7 @@ TEST_F(PlanRefusals, ACellThatCouldNeverBeEngagedIsRefused) {
   EXPECT_THAT(problem(cell("epilogue", gelu + "device = \"cuda\", precision = \"fp16\"")),
               test::names("needs precision = bf16"));
   EXPECT_THAT(problem(cell("epilogue", "family = \"gpt\", weights16 = \"cast\", " + on_gpu)),
-              test::names("level all", "weights16 = kept"));
+              test::names("'epilogue' = all needs weights16 = kept"));
   EXPECT_THAT(problem(cell("ddp_accumulate", "ranks = 2")), test::names("accumulate = 2"));
   EXPECT_EQ(problem(cell("ddp_accumulate", "ranks = 2, accumulate = 2")), "");
 }
