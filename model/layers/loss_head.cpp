@@ -1,5 +1,6 @@
 #include "model/layers/loss_head.h"
 
+#include <ATen/cuda/CUDAContextLight.h>
 #include <c10/core/DeviceGuard.h>
 #include <c10/cuda/CUDAStream.h>
 #include <torch/csrc/autograd/custom_function.h>
@@ -9,6 +10,7 @@
 #include "core/result.h"
 #include "core/span.h"
 #include "kernels/cuda_check.h"
+#include "kernels/products/sum_product.h"
 #include "kernels/rowwise/rowwise.h"
 #include "model/config/loss_chunk.h"
 #include "model/layers/autocast.h"
@@ -71,6 +73,23 @@ bool takes_kernels(const at::Tensor& x) {
   return x.is_cuda() && x.scalar_type() == at::kBFloat16 && rowwise::loss_width_fits(x.size(1));
 }
 
+// d_head = logits^T x, or added to it: a sum in fp32.
+void add_head_gradient(const Problem& p, const Chunk& c, const at::Tensor& logits) {
+  const sum_product::Problem product{.left = bf16_data(logits),
+                                     .right = bf16_data(c.x),
+                                     .out = p.d_head.data_ptr<float>(),
+                                     .rows = logits.size(1),
+                                     .columns = c.x.size(1),
+                                     .inner = logits.size(0),
+                                     .left_stride = logits.stride(0),
+                                     .add = !c.first};
+  const cudaDeviceProp& device = *at::cuda::getCurrentDeviceProperties();
+  if (!sum_product::takes(product, 10 * device.major + device.minor))
+    return product_out(p.d_head, logits.t(), c.x, !c.first, p.timed);
+  sum_product::launch(product, device.multiProcessorCount, c10::cuda::getCurrentCUDAStream());
+  count("loss_head/sum_product");
+}
+
 void device_chunk(const Problem& p, const Chunk& c, at::Tensor& padded) {
   const std::int64_t rows = c.x.size(0), vocab = p.head.size(0);
   const at::Tensor logits = padded.narrow(0, 0, rows).narrow(1, 0, vocab);
@@ -86,7 +105,7 @@ void device_chunk(const Problem& p, const Chunk& c, at::Tensor& padded) {
   check_cuda(cudaGetLastError(), "cross entropy of a chunk");
   if (!p.gradients()) return;
   product_out(c.d_x, logits, p.head, false, p.timed);
-  product_out(p.d_head, logits.t(), c.x, !c.first, p.timed); // a sum in fp32
+  add_head_gradient(p, c, logits);
 }
 
 // --- Anywhere ------------------------------------------------------------------------------------
