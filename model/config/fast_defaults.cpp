@@ -39,14 +39,9 @@ bool has_part(const Optimization& row, const TrainConfig& filled) {
                              [&](const Need& need) { return !need.of_model || need.met(filled); });
 }
 
-// Of a need or an error, what comes before its explanation.
-std::string first_part(const std::string& text) {
-  return text.substr(0, text.find(": "));
-}
-
 // "it needs norms = fused"; of one level "cudnn needs bf16, fp16 or fp8".
 std::string needs_text(const Need& need) {
-  return fmt::format("{} needs {}", need.level.empty() ? "it" : need.level, first_part(need.words));
+  return fmt::format("{} needs {}", need.level.empty() ? "it" : need.level, need.words.what);
 }
 
 // A row whose fast level was considered, and the variants that would take it.
@@ -160,7 +155,7 @@ private:
                       fmt::format("{}{} needs {}",
                                   row.name,
                                   need.level.empty() ? "" : " = " + need.level,
-                                  first_part(need.words)));
+                                  need.words.what));
     }
     return false;
   }

@@ -86,8 +86,10 @@ bool meets(const TrainConfig& config, const Optimization& row, const Need& need)
   if (need.level.empty()) return need.met(config);
   const Level* level = row.level(need.level);
   if (level == nullptr)
-    internal_error(
-        "optimization '{}' has no level '{}', which needs {}", row.name, need.level, need.words);
+    internal_error("optimization '{}' has no level '{}', which needs {}",
+                   row.name,
+                   need.level,
+                   need.words.what);
   return !has_level(config, *level) || need.met(config);
 }
 

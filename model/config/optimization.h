@@ -52,9 +52,17 @@ struct Level {
   std::set<std::string> keys = {}; // that a matrix gives it; of a row of the table: switched_keys()
 };
 
+// "norms = fused", and why.
+struct NeedWords {
+  NeedWords(const char* words, const char* reason = "") : what(words), why(reason) {}
+  std::string text() const { return why.empty() ? what : what + ": " + why; }
+
+  std::string what, why;
+};
+
 // What a configuration must have for a row to switch anything in it, or for one of its levels.
 struct Need {
-  std::string words; // "nsa_attention = nsa"; behind a colon, why
+  NeedWords words;
   std::function<bool(const TrainConfig&)> met;
   bool of_model = false;  // unmet, the model has no part that the row could make faster
   std::string level = {}; // only this level needs it, and has no training without it

@@ -159,7 +159,7 @@ Result<bool> check_needs(const Optimization& row, const TrainConfig& c) {
   const bool all = row.needs_always && !has_level(c, row.levels.front());
   for (const Need& need : row.needs)
     if ((all || !need.level.empty()) && !meets(c, row, need))
-      return fail("{} needs {}", setting_text(c, row), need.words);
+      return fail("{} needs {}", setting_text(c, row), need.words.text());
   return true;
 }
 

@@ -23,12 +23,12 @@ bool fits_selection(const TrainConfig& c) {
 
 std::vector<Need> step_graph_needs() {
   return {
-      {"device = cuda: a CPU has no CUDA graphs",
+      {{"device = cuda", "a CPU has no CUDA graphs"},
        [](const TrainConfig& c) { return c.device == Device::Cuda; }},
-      {"in family nsa nsa_attention = dense, or nsa_form = batched, nsa_overlap = product, "
-       "nsa_ranges = direct or v2b, head_dim 64 or 128 and at most 16 heads in a group, and rows "
-       "whose blocks fit the kernel "
-       "that selects: the other forms size tensors on the host",
+      {{"in family nsa nsa_attention = dense, or nsa_form = batched, nsa_overlap = product, "
+        "nsa_ranges = direct or v2b, head_dim 64 or 128 and at most 16 heads in a group, and rows "
+        "whose blocks fit the kernel that selects",
+        "the other forms size tensors on the host"},
        [](const TrainConfig& c) {
          return !layouts_of(c).blocks ||
                 (c.nsa_form == NsaForm::Batched && c.nsa_overlap == NsaOverlap::Product &&
@@ -36,34 +36,36 @@ std::vector<Need> step_graph_needs() {
                  (c.head_dim == 64 || c.head_dim == 128) && c.heads / c.kv_groups <= 16 &&
                  fits_selection(c));
        }},
-      {"ranks = 1: collectives of several ranks are not captured",
+      {{"ranks = 1", "collectives of several ranks are not captured"},
        [](const TrainConfig& c) { return c.ranks == 1; }},
-      {"delta_form = fused and delta_inputs = fused: the operator forms gather by each batch's "
-       "documents, and a triangular solve cannot be captured",
+      {{"delta_form = fused and delta_inputs = fused",
+        "the operator forms gather by each batch's documents, and a triangular solve cannot be "
+        "captured"},
        [](const TrainConfig& c) {
          return !layouts_of(c).chunks ||
                 (c.delta_form == DeltaForm::Fused && c.delta_inputs == DeltaInputs::Fused);
        }},
-      {"precision = bf16 or fp8, and in layers of the delta rule chunk_size = 64, conv_kernel = 4 "
-       "and "
-       "head_dim 32, 64 or 128: what its kernels take",
+      {{"precision = bf16 or fp8, and in layers of the delta rule chunk_size = 64, conv_kernel = 4 "
+        "and head_dim 32, 64 or 128",
+        "what its kernels take"},
        [](const TrainConfig& c) {
          const bool fits = c.chunk_size == 64 && c.conv_kernel == 4 &&
                            (c.head_dim == 32 || c.head_dim == 64 || c.head_dim == 128);
          return in_bf16_or_fp8(c) && (fits || !layouts_of(c).chunks);
        }},
-      {"attention = packed or varlen: a dense mask is made of each batch, and without a mask "
-       "documents are cut on the host",
+      {{"attention = packed or varlen",
+        "a dense mask is made of each batch, and without a mask documents are cut on the host"},
        packs_segments},
-      {"mla_attention other than math: it cuts each batch's documents on the host",
+      {{"mla_attention other than math", "it cuts each batch's documents on the host"},
        [](const TrainConfig& c) { return c.mla_attention != MlaAttention::Math; }},
-      {"loss_read = never, nsa_stats = off, and with update_pass other than one_pass clip_read = "
-       "device: the host reads nothing in a graph",
+      {{"loss_read = never, nsa_stats = off, and with update_pass other than one_pass clip_read = "
+        "device",
+        "the host reads nothing in a graph"},
        [](const TrainConfig& c) {
          return c.loss_read == LossRead::Never && c.nsa_stats == NsaStats::Off &&
                 (c.update_pass == UpdatePass::OnePass || c.clip_read == ClipRead::Device);
        }},
-      {"no planted wait: the host chooses its length in every step",
+      {{"no planted wait", "the host chooses its length in every step"},
        [](const TrainConfig& c) {
          return c.planted_wait == PlantedWait::None && planted_share(c) <= 0;
        }},

@@ -60,7 +60,7 @@ std::vector<std::string> why_unsuitable(const Optimization& row, const TrainConf
           fmt::format("optimization '{}' needs {}; `--set KEY=VALUE` sets it, or [base] or the "
                       "cell's `set` in a matrix",
                       row.name,
-                      need.words));
+                      need.words.text()));
   return reasons;
 }
 

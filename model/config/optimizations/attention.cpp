@@ -18,7 +18,7 @@ bool fits_latent_kernels(const TrainConfig& c) {
 
 constexpr int kCudnnCapability = 90; // as kernels/attention/cudnn_plans.cpp
 
-const Need kLatentLayer{"a layer of latent attention: an M in pattern",
+const Need kLatentLayer{{"a layer of latent attention", "an M in pattern"},
                         [](const TrainConfig& c) { return has_layer(c, 'M'); },
                         true};
 
@@ -55,10 +55,9 @@ std::vector<Optimization> attention_rows() {
        .equality = "changing one document leaves every output of the others bit-equal; packed "
                    "= mask_dense and "
                    "varlen = one forward per document within 1e-5",
-       .needs =
-           {{"a layer of attention over all tokens: an M in pattern, or nsa_attention = dense, "
-             "or family gpt",
-             [](const TrainConfig& c) { return layouts_of(c).causal_mask; }}}},
+       .needs = {{{"a layer of attention over all tokens",
+                   "an M in pattern, or nsa_attention = dense, or family gpt"},
+                  [](const TrainConfig& c) { return layouts_of(c).causal_mask; }}}},
       {.name = "mla_inputs",
        .summary = "rotary positions, latent norm and concatenations of latent attention in two "
                   "kernels each way",
@@ -93,7 +92,7 @@ std::vector<Optimization> attention_rows() {
             {.words = "an even head_dim and an even kv_rank",
              .met = [](const TrainConfig& c) { return c.head_dim % 2 == 0 && c.kv_rank % 2 == 0; },
              .level = "rotary_complex"},
-            {.words = "projections = joined: its kernel reads keys and values from one product",
+            {.words = {"projections = joined", "its kernel reads keys and values from one product"},
              .met = [](const TrainConfig& c) { return c.projections == Projections::Joined; },
              .level = "fused"},
             {.words = "bf16 or fp8, head_dim and kv_rank multiples of 8, kv_rank at most 1024, "
@@ -136,8 +135,8 @@ std::vector<Optimization> attention_rows() {
        .needs = {{"a layer of latent attention, an M in pattern, or family gpt",
                   [](const TrainConfig& c) { return has_layer(c, 'M') || has_layer(c, 'A'); },
                   true},
-                 {"attention = packed or varlen: mask_dense has a mask, which these kernels do "
-                  "not take",
+                 {{"attention = packed or varlen",
+                   "mask_dense has a mask, which these kernels do not take"},
                   packs_segments},
                  {.words =
                       "bf16, fp16 or fp8, and head_dim and head_dim + rope_dim multiples of 8, "
@@ -164,7 +163,7 @@ std::vector<Optimization> attention_rows() {
        .needs = {{"a layer of latent attention, an M in pattern, or family gpt",
                   [](const TrainConfig& c) { return has_layer(c, 'M') || has_layer(c, 'A'); },
                   true},
-                 {.words = "precision fp32, bf16 or fp16: FP8 casts whole weights",
+                 {.words = {"precision fp32, bf16 or fp16", "FP8 casts whole weights"},
                   .met = [](const TrainConfig& c) { return c.precision != Precision::Fp8; },
                   .level = "split"}}},
       {.name = "qkv_copies",
@@ -188,7 +187,7 @@ std::vector<Optimization> attention_rows() {
        .also_compare = {{"once", "none"}},
        .equality = "logits and gradients within rounding",
        .family = "gpt",
-       .needs = {{"projections = joined: of products of their own there is nothing to copy",
+       .needs = {{{"projections = joined", "of products of their own there is nothing to copy"},
                   [](const TrainConfig& c) { return c.projections == Projections::Joined; }}}},
       {.name = "gqa",
        .summary = "heads of a group read the same keys and values, instead of a copy for each head",
@@ -208,7 +207,7 @@ std::vector<Optimization> attention_rows() {
        .equality = "logits and gradients within rounding; a changed document leaves all others "
                    "bit-equal; documents packed equal documents alone",
        .family = "nsa",
-       .needs = {{"nsa_attention = dense: sparse attention shares them anyway",
+       .needs = {{{"nsa_attention = dense", "sparse attention shares them anyway"},
                   [](const TrainConfig& c) { return c.nsa_attention == NsaAttention::Dense; }},
                  {"kv_groups below heads, or every head has its own",
                   [](const TrainConfig& c) { return c.kv_groups < c.heads; }},
@@ -251,8 +250,8 @@ std::vector<Optimization> attention_rows() {
                                (in_bf16_or_fp8(c) && c.head_dim == 64 && c.nsa_gate_dim <= 32);
                       },
                   .level = "fused"},
-                 {.words = "nsa_form = batched, nsa_overlap = product and nsa_stats = off: its "
-                           "kernels have one form",
+                 {.words = {"nsa_form = batched, nsa_overlap = product and nsa_stats = off",
+                            "its kernels have one form"},
                   .met = [](const TrainConfig& c) { return !needs_nsa_operators(c); },
                   .level = "fused"}},
        .fast_default = "fused"},
@@ -304,8 +303,8 @@ std::vector<Optimization> attention_rows() {
        .family = "nsa",
        .needs = {{"nsa_attention = nsa, or no block is selected",
                   [](const TrainConfig& c) { return c.nsa_attention == NsaAttention::Nsa; }},
-                 {"on a GPU precision = fp32: in 16 bits the kernel that selects adds up the "
-                  "scores by itself",
+                 {{"on a GPU precision = fp32",
+                   "in 16 bits the kernel that selects adds up the scores by itself"},
                   [](const TrainConfig& c) {
                     return c.device == Device::Cpu || c.precision == Precision::Fp32;
                   }}}},
@@ -333,7 +332,7 @@ std::vector<Optimization> attention_rows() {
        .family = "nsa",
        .needs = {{"nsa_attention = nsa, or there are no branches",
                   [](const TrainConfig& c) { return c.nsa_attention == NsaAttention::Nsa; }},
-                 {"step_graph = off: the host reads nothing in a graph",
+                 {{"step_graph = off", "the host reads nothing in a graph"},
                   [](const TrainConfig& c) { return c.step_graph == StepGraph::Off; }}}},
       {.name = "nsa_ranges",
        .summary = "selected blocks of native sparse attention become token ranges, or reach "

@@ -6,7 +6,7 @@ namespace assay {
 namespace {
 
 Need loads_text() {
-  return {"data_source = real: nothing is loaded otherwise",
+  return {{"data_source = real", "nothing is loaded otherwise"},
           [](const TrainConfig& c) { return c.data_source == TokenSource::Real; }};
 }
 
@@ -61,7 +61,7 @@ std::vector<Optimization> data_rows() {
                    [](TrainConfig& c) { c.batch_copy = BatchCopy::Pinned; },
                    "data/copy_pinned"}},
        .equality = "tokens, targets and borders of the batches equal",
-       .needs = {{"device = cuda: a CPU copies no batch",
+       .needs = {{{"device = cuda", "a CPU copies no batch"},
                   [](const TrainConfig& c) { return c.device == Device::Cuda; }}}},
       {.name = "data_source",
        .summary = "random tokens made beforehand stand for text, so that nothing is loaded",

@@ -11,7 +11,7 @@ bool fits_kernels(std::int64_t head_dim) {
   return head_dim == 32 || head_dim == 64 || head_dim == 128;
 }
 
-const Need kDeltaLayer{"a layer of the gated delta rule: a G in pattern",
+const Need kDeltaLayer{{"a layer of the gated delta rule", "a G in pattern"},
                        [](const TrainConfig& c) { return has_layer(c, 'G'); },
                        true};
 
@@ -36,10 +36,11 @@ std::vector<Optimization> layer_rows() {
        .equality = "loss and weights bit-equal after several steps",
        .family = "deltanet_mla",
        .needs = {kDeltaLayer,
-                 {"bf16_delta_inputs = true: without it the delta rule takes q, k, v as they are, "
-                  "in every precision, and neither level casts",
+                 {{"bf16_delta_inputs = true",
+                   "without it the delta rule takes q, k, v as they are, in every precision, and "
+                   "neither level casts"},
                   [](const TrainConfig& c) { return c.bf16_delta_inputs; }},
-                 {"delta_inputs = ops: the fused form writes 16 bits, so no cast is left",
+                 {{"delta_inputs = ops", "the fused form writes 16 bits, so no cast is left"},
                   [](const TrainConfig& c) { return c.delta_inputs == DeltaInputs::Ops; }}}},
       {.name = "delta_inputs",
        .summary = "short convolution, SiLU, L2 norm, decay and rate before the gated delta "
@@ -124,7 +125,8 @@ std::vector<Optimization> layer_rows() {
                    [](TrainConfig& c) { c.ffn_gate = FfnGate::Fused; },
                    "ffn_gate/fused"}},
        .equality = "logits and gradients within rounding",
-       .needs = {{"a feed-forward with SwiGLU or GELU: family nsa's has SiLU alone, an operator",
+       .needs = {{{"a feed-forward with SwiGLU or GELU",
+                   "family nsa's has SiLU alone, an operator"},
                   [](const TrainConfig& c) {
                     return family_of(c).form.feed_forward != FeedForward::Silu;
                   },
@@ -192,10 +194,11 @@ std::vector<Optimization> layer_rows() {
                    "residual16/bf16"}},
        .equality = "logits and gradients within twice the reference's own distance from fp32, or "
                    "1e-2",
-       .needs =
-           {{"norms = fused and precision = bf16 or fp8: the fused norms alone add to a 16-bit "
-             "stream in fp32",
-             [](const TrainConfig& c) { return c.norms == Norms::Fused && in_bf16_or_fp8(c); }}},
+       .needs = {{{"norms = fused and precision = bf16 or fp8",
+                   "the fused norms alone add to a 16-bit stream in fp32"},
+                  [](const TrainConfig& c) {
+                    return c.norms == Norms::Fused && in_bf16_or_fp8(c);
+                  }}},
        .needs_always = true,
        .fast_default = "bf16"},
   };

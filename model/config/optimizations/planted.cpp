@@ -61,8 +61,8 @@ std::vector<Optimization> planted_rows() {
              [](TrainConfig& c) { c.planted_wait = PlantedWait::Host; },
              "planted/host"}},
        .equality = "loss and weights bit-equal after several steps",
-       .needs = {{.words = "update_pass = per_parameter or foreach: one pass has no stage of its "
-                           "own for the average",
+       .needs = {{.words = {"update_pass = per_parameter or foreach",
+                            "one pass has no stage of its own for the average"},
                   .met = [](const TrainConfig& c) { return c.update_pass != UpdatePass::OnePass; },
                   .level = "ema"}},
        .hidden = true},

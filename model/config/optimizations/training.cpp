@@ -47,7 +47,7 @@ std::vector<Optimization> training_rows() {
                    "weights16/kept"}},
        .equality = "logits, gradients and losses within rounding; copies equal the rounded "
                    "weights after steps, an evaluation and a load",
-       .needs = {{"precision bf16, fp16 or fp8: in fp32 no product takes 16 bits",
+       .needs = {{{"precision bf16, fp16 or fp8", "in fp32 no product takes 16 bits"},
                   [](const TrainConfig& c) { return c.precision != Precision::Fp32; }}},
        .fast_default = "kept"},
       {.name = "product_choice",
@@ -67,7 +67,7 @@ std::vector<Optimization> training_rows() {
                    [](TrainConfig& c) { c.product_choice = ProductChoice::Timed; },
                    "product_choice/timed"}},
        .equality = "logits, gradients and losses within rounding",
-       .needs = {{"device = cuda: a CPU's products have one algorithm",
+       .needs = {{{"device = cuda", "a CPU's products have one algorithm"},
                   [](const TrainConfig& c) { return c.device == Device::Cuda; }},
                  {"precision bf16 or fp8, and weights16 = kept, whose products it chooses for",
                   [](const TrainConfig& c) {
@@ -105,8 +105,9 @@ std::vector<Optimization> training_rows() {
        .also_compare = {{"fp8", "fp8_delayed"}},
        .equality = "linears within 5e-2 of fp64, their gradients within 8e-2; logits and gradients "
                    "within 32 times the reference's own distance from fp32, at most 0.5",
-       .needs = {{"d_model, ffn_dim, heads * head_dim and, in latent attention, kv_rank multiples "
-                  "of 16: other linears stay in 16 bits",
+       .needs = {{{"d_model, ffn_dim, heads * head_dim and, in latent attention, kv_rank multiples "
+                   "of 16",
+                   "other linears stay in 16 bits"},
                   [](const TrainConfig& c) {
                     return c.d_model % 16 == 0 && c.ffn_dim % 16 == 0 &&
                            c.heads * c.head_dim % 16 == 0 &&
@@ -153,7 +154,8 @@ std::vector<Optimization> training_rows() {
                    "clip_read/device"}},
        .equality = "weights, moments and average within rounding after updates with the same "
                    "gradients",
-       .needs = {{"update_pass = foreach or per_parameter: one pass clips by itself, on the device",
+       .needs = {{{"update_pass = foreach or per_parameter",
+                   "one pass clips by itself, on the device"},
                   [](const TrainConfig& c) { return c.update_pass != UpdatePass::OnePass; }},
                  {"grad_clip above 0, or nothing is clipped",
                   [](const TrainConfig& c) { return c.grad_clip > 0; }}}},
@@ -172,7 +174,7 @@ std::vector<Optimization> training_rows() {
                    "loss_read/never"}},
        .equality = "loss and weights bit-equal after several steps, or within the reference's own "
                    "noise",
-       .needs = {{"step_graph = off: the host reads nothing in a graph",
+       .needs = {{{"step_graph = off", "the host reads nothing in a graph"},
                   [](const TrainConfig& c) { return c.step_graph == StepGraph::Off; }}}},
       {.name = "grad_scaler",
        .summary = "dynamic loss scaling with device-side unscaling and overflow check",
