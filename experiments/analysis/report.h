@@ -25,7 +25,7 @@
 
 namespace assay {
 
-inline constexpr int kReportSchema = 4;
+inline constexpr int kReportSchema = 5;
 // A/A: the control's effect makes a cell INVALID when p is below this and the effect is of
 // interest.
 inline constexpr double kControlAlarmP = 0.005;

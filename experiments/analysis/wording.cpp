@@ -335,7 +335,7 @@ std::string all_pairs_line(const Comparison& comparison) {
 std::string data_wait_line(const Comparison& comparison) {
   if (!comparison.data_wait) return "";
   const auto wait = [](double ns) {
-    return ns > 0 ? human_seconds(ns * 1e-9) + " a step" : std::string("never");
+    return ns > 0 ? human_seconds(ns * 1e-9) + " per step" : std::string("never");
   };
   return fmt::format("waits for the loader: {} -> {} (blocked, mean, warm-up included)",
                      wait(comparison.data_wait->a_ns),

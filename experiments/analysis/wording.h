@@ -72,7 +72,7 @@ std::string comparison_text(const Comparison& comparison);
 std::string unit_line(const CellReport& cell, const Comparison& comparison);
 // The effect with disturbed pairs included, or "" where no pair is excluded.
 std::string all_pairs_line(const Comparison& comparison);
-// "waits for the loader: 12.3 ms a step -> never (blocked, mean, warm-up included)", or ""
+// "waits for the loader: 12.3 ms per step -> never (blocked, mean, warm-up included)", or ""
 std::string data_wait_line(const Comparison& comparison);
 // "end to end -0.02 % […] of training time: …", or "".
 std::string end_to_end_line(const CellReport& cell, const Comparison& comparison);

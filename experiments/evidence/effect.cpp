@@ -69,9 +69,9 @@ Effect effect_of_launches(std::vector<LaunchEffect> launches, const EffectOption
   }
   effect.launches = std::move(launches);
   effect.theta = estimate(std::move(medians), options.judged_alpha);
-  effect.throughput = estimate(std::move(sums), options.judged_alpha);
+  effect.total_time = estimate(std::move(sums), options.judged_alpha);
   effect.hodges_lehmann = mean(locations);
-  effect.tail = signs_and_intervals_disagree(effect.theta, effect.throughput);
+  effect.tail = signs_and_intervals_disagree(effect.theta, effect.total_time);
   add_precision(effect, options);
   return effect;
 }

@@ -42,7 +42,7 @@ struct LaunchEffect {
 struct Effect {
   std::vector<LaunchEffect> launches;
   Estimate theta;      // of the launch medians: the verdict's effect
-  Estimate throughput; // of ln(sum b / sum a): rare stalls included
+  Estimate total_time; // of ln(sum b / sum a): rare stalls included
   double hodges_lehmann = 0;
   // The baseline's median time of a unit over the pairs that count, and that by the effect. The
   // candidate's own median may be on the other side of the baseline's where launches differ in

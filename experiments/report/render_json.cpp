@@ -65,7 +65,7 @@ ordered_json effect(const Effect& value) {
   ordered_json launches = ordered_json::array();
   for (const LaunchEffect& launch : value.launches) launches.push_back(launch_effect(launch));
   return {{"time", estimate_json(value.theta)},
-          {"throughput", estimate_json(value.throughput)},
+          {"total_time", estimate_json(value.total_time)},
           {"hodges_lehmann", number(value.hodges_lehmann)},
           {"baseline_unit_ns", number(value.a_ns)},
           {"candidate_unit_ns", number(value.b_ns)},

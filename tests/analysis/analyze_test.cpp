@@ -52,7 +52,7 @@ TEST(Effect, ByHand) {
   const Report report = judge_results(data);
   const Effect& effect = *first(report).effect;
   EXPECT_NEAR(effect.theta.value, (std::log(.88) + std::log(.90)) / 2, 1e-9);
-  EXPECT_NEAR(effect.throughput.value, std::log(.85), 1e-9);
+  EXPECT_NEAR(effect.total_time.value, std::log(.85), 1e-9);
   EXPECT_NEAR(effect.a_ns, 1e9, 1);
   EXPECT_EQ(effect.launches.size(), 5u);
   EXPECT_EQ(effect.launches[0].pairs, 40u);
@@ -137,11 +137,11 @@ TEST(Effect, ALaunchOfWhichLittleIsLeftDoesNotCount) {
 
 TEST(Effect, NoSingleOutlierIsDropped) {
   LedgerData data = synthetic_ledger(plan_of(two_level_cell(0)));
-  const double before = first(judge_results(data)).effect->throughput.value;
+  const double before = first(judge_results(data)).effect->total_time.value;
   for (VisitRow& visit : data.visits)
     if (visit.variant == 2 && visit.round == 20) visit.wall_ns *= 40;
   const Comparison after = first(judge_results(data));
-  EXPECT_GT(after.effect->throughput.value, before + 0.4);
+  EXPECT_GT(after.effect->total_time.value, before + 0.4);
   EXPECT_EQ(after.pairs.excluded, 0);
 }
 
@@ -182,7 +182,7 @@ TEST(Exclusion, DisturbedPairsGoAndTheAllDataResultStays) {
   const Comparison comparison = first(judge_results(data));
   EXPECT_GT(comparison.pairs.excluded, 3);
   EXPECT_EQ(comparison.verdict.validity, Validity::Ok);
-  EXPECT_LT(comparison.effect->throughput.value, comparison.effect_all->throughput.value - 0.02);
+  EXPECT_LT(comparison.effect->total_time.value, comparison.effect_all->total_time.value - 0.02);
 }
 
 TEST(Exclusion, TooManyOrByArmIsContended) {
@@ -445,13 +445,13 @@ TEST(Verdicts, SpeedRule) {
 
 TEST(Verdicts, FasterNeedsFiveLaunchesAndTotalTime) {
   Effect effect;
-  effect.theta.value = effect.throughput.value = -0.1;
+  effect.theta.value = effect.total_time.value = -0.1;
   effect.theta.judged = Interval{-0.12, -0.08};
   effect.launches.resize(4);
   EXPECT_EQ(decided_speed(effect, 0.01), Speed::Inconclusive);
   effect.launches.resize(5);
   EXPECT_EQ(decided_speed(effect, 0.01), Speed::Faster);
-  effect.throughput.value = 0.02;
+  effect.total_time.value = 0.02;
   EXPECT_EQ(decided_speed(effect, 0.01), Speed::Inconclusive);
   effect.theta.judged = Interval{-0.004, 0.004};
   effect.launches.resize(3);

@@ -85,7 +85,7 @@ TEST(Contrasts, AreSumsOfMediansLaunchByLaunch) {
   EXPECT_NEAR(found.effect->theta.at_95->upper, t_interval(sums, 0.05)->upper, 1e-6);
   EXPECT_NEAR(found.effect->theta.judged->upper, t_interval(sums, 0.01)->upper, 1e-6);
   // By total time a round weighs as long as it lasts: 1, 2 and 3.
-  EXPECT_NEAR(found.effect->throughput.by_launch[0],
+  EXPECT_NEAR(found.effect->total_time.by_launch[0],
               std::log((0.5 + 2 * 0.6 + 3 * 0.7) / (0.9 + 2 * 0.5 + 3 * 0.2)),
               1e-6);
   // base -> amp, amp -> amp+norm, base -> norm, base -> amp+norm, and the interaction.

@@ -21,7 +21,7 @@ import sys
 
 LEAST_VALID = 0.9
 KINDS = ("aa", "planted")
-SCHEMA = 4  # of report.json
+SCHEMA = 5  # of report.json
 PLANTED = ("SELECT metric.launch, metric.value FROM metric JOIN variant ON variant.id = metric.variant "
            "WHERE metric.path = 'planted/log_ratio' AND variant.name = ?")
 

@@ -56,7 +56,7 @@ bool has_full_launches(const Effect& effect) {
 
 // Tokens per second are total time.
 bool total_time_agrees(const Effect& effect) {
-  return effect.theta.value * effect.throughput.value > 0;
+  return effect.theta.value * effect.total_time.value > 0;
 }
 
 // Why the interval of an effect decides nothing, and what would.
@@ -122,7 +122,7 @@ void tag_precision(Comparison& comparison) {
     if (!said)
       verdict.reasons.push_back({ReasonCode::Tail,
                                  fmt::format("rare long steps turn the sign: by total time {}",
-                                             effect_text(comparison.effect->throughput))});
+                                             effect_text(comparison.effect->total_time))});
   }
   const auto& launches = comparison.pairs.launches;
   const auto unsteady =
@@ -186,7 +186,7 @@ Reason total_time_disagrees(const Effect& effect) {
   return {ReasonCode::TotalTimeDisagrees,
           fmt::format("the median step and total time disagree{}: by total time {}",
                       effect.tail ? ", since rare long steps turn the sign" : "",
-                      judged_text(effect.throughput))};
+                      judged_text(effect.total_time))};
 }
 
 void judge(Comparison& comparison, const CellContext& context) {

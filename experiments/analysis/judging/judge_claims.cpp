@@ -163,7 +163,7 @@ Reason why_time_decides_nothing(const ClaimResult& result, const Comparison& com
                         launches,
                         to_string(result.state),
                         kFullLaunches)};
-  const double by_total = gain_of(*metric, comparison.effect->throughput.value);
+  const double by_total = gain_of(*metric, comparison.effect->total_time.value);
   const Interval& gain = *result.gain_judged;
   if ((gain.lower > 0 && by_total <= 0) || (gain.upper < 0 && by_total >= 0))
     return total_time_disagrees(*comparison.effect);

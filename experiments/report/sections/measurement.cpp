@@ -72,7 +72,7 @@ Section measurement_section(const ComparisonPlace& place) {
     add("effect",
         at_95_text(effect.theta) +
             (launches > 1 ? " over " + launch_count_text(launches) : std::string()));
-    add("by total time", at_95_text(effect.throughput));
+    add("by total time", at_95_text(effect.total_time));
     add("smallest detectable effect", mde_text(comparison.effect));
   }
   if (comparison.device) add("by CUDA events", at_95_text(*comparison.device));

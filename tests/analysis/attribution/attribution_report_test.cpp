@@ -428,7 +428,7 @@ TEST(ExplainJson, Golden) {
   explanation.kernels = {row, row};
   report.cells[0].comparisons = {comparison};
   const auto expected = nlohmann::json::parse(R"json({
-    "schema_version": 4,
+    "schema_version": 5,
     "comparisons": [{
       "cell": "varlen", "baseline": "mask_dense", "candidate": "varlen",
       "headline": "incomplete", "time": null,

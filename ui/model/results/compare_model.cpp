@@ -23,7 +23,7 @@ void add_effect(CompareModel& model, const char* label, const Estimate& estimate
 void add_effects(CompareModel& model, const Comparison& comparison, const VerdictRowModel& row) {
   if (comparison.effect) {
     model.effects.push_back({"time of a unit", row.effect, row.interval});
-    add_effect(model, "with rare stalls (sum)", comparison.effect->throughput);
+    add_effect(model, "with rare stalls (sum)", comparison.effect->total_time);
   }
   if (comparison.device) add_effect(model, "by CUDA events", *comparison.device);
   if (comparison.end_to_end) add_effect(model, "end to end", comparison.end_to_end->log_ratio);
