@@ -14,7 +14,6 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr const char* kFolder = "traces";
 constexpr std::string_view kSuffix = ".sqlite";
 
 // The number before the next '.', which is taken off; -1 when there is none.
@@ -45,14 +44,14 @@ std::string trace_file_name(std::int64_t launch, int rank, std::string_view vari
     name += fit ? c : '_';
   }
   if (name != variant) name += fmt::format("-{:08x}", fnv1a(variant));
-  return fmt::format("{}/{}.{}.{}{}", kFolder, launch, rank, name, kSuffix);
+  return fmt::format("{}/{}.{}.{}{}", kTraceFolder, launch, rank, name, kSuffix);
 }
 
 std::vector<std::string> list_traces(const std::string& directory) {
   std::vector<std::tuple<std::int64_t, std::int64_t, std::string, std::string>> found;
   std::error_code none; // a directory without traces has none
   for (const fs::directory_entry& entry :
-       fs::directory_iterator(fs::path(directory) / kFolder, none)) {
+       fs::directory_iterator(fs::path(directory) / kTraceFolder, none)) {
     const std::string name = entry.path().filename().string();
     if (!name.ends_with(kSuffix)) continue;
     std::string_view rest = name;

@@ -17,6 +17,8 @@ namespace assay {
 
 inline constexpr int kTraceSchema = 1;
 
+inline constexpr const char* kTraceFolder = "traces"; // of a results directory
+
 // The file's name inside a results directory: "traces/12.0.varlen.sqlite". Characters of the
 // variant's name that a file name should not have become '_', and a hash of the name follows.
 std::string trace_file_name(std::int64_t launch, int rank, std::string_view variant);

@@ -344,7 +344,7 @@ Demo write_demo(const std::string& directory) {
     demo.cells.push_back(fmt::format("{:<14} {}", one.cell.name, one.shows));
   for (const std::string& trace : write_traces(staged.path(), data))
     demo.traces.push_back(
-        (std::filesystem::path(directory) / "traces" / std::filesystem::path(trace).filename())
+        (std::filesystem::path(directory) / kTraceFolder / std::filesystem::path(trace).filename())
             .string());
   staged.place(ledger_schema::kFileName);
   return demo;

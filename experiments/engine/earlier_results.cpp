@@ -9,6 +9,7 @@
 #include "core/ledger/directory_lock.h"
 #include "core/ledger/ledger_schema.h"
 #include "core/ledger/stored_config.h"
+#include "core/trace/trace_file.h"
 #include "experiments/engine/data_fingerprint.h"
 #include "experiments/engine/launch_requests.h"
 #include "experiments/evidence/continuation.h"
@@ -61,7 +62,7 @@ void refuse_foreign_files(const std::string& directory) {
   if (fs::exists(fs::path(directory) / ledger_schema::kFileName, error)) return;
   for (const fs::directory_entry& entry : fs::directory_iterator(directory, error)) {
     const std::string name = entry.path().filename().string();
-    const bool ours = name == "logs" || name == "traces" || name.starts_with(kKeptMatrix) ||
+    const bool ours = name == "logs" || name == kTraceFolder || name.starts_with(kKeptMatrix) ||
                       name.starts_with("ledger.") ||
                       name.starts_with("." + std::string(kKeptMatrix)) || // another `assay ab`
                       name.starts_with("." + std::string(ledger_schema::kFileName)); // of a kill

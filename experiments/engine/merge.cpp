@@ -20,6 +20,7 @@
 #include "core/ledger/ledger.h"
 #include "core/ledger/ledger_schema.h"
 #include "core/system_call.h"
+#include "core/trace/trace_file.h"
 #include "experiments/engine/data_fingerprint.h"
 #include "experiments/evidence/cell_view.h"
 #include "experiments/evidence/continuation.h"
@@ -82,7 +83,7 @@ bundles(const LedgerData& data, const std::string& directory, std::size_t input)
 // Complete files of traces/<launch>.<rank>.<variant>.sqlite, by what follows the launch's number.
 std::map<std::string, fs::path> traces_of(const Bundle& bundle) {
   std::map<std::string, fs::path> result;
-  const fs::path directory = fs::path(bundle.directory) / "traces";
+  const fs::path directory = fs::path(bundle.directory) / kTraceFolder;
   if (bundle.launch.kind != LaunchKind::Traced || !fs::is_directory(directory)) return result;
   const std::string prefix = fmt::format("{}.", bundle.launch.id);
   for (const fs::directory_entry& entry : fs::directory_iterator(directory)) {
@@ -106,7 +107,7 @@ void copy_to(const fs::path& file, const fs::path& target) {
 }
 
 void copy_traces(const Bundle& bundle, std::int64_t launch, const std::string& output) {
-  const fs::path to = fs::path(output) / "traces";
+  const fs::path to = fs::path(output) / kTraceFolder;
   for (const auto& [name, file] : traces_of(bundle)) {
     fs::create_directories(to);
     copy_to(file, to / fmt::format("{}.{}", launch, name));

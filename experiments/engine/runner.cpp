@@ -11,6 +11,7 @@
 #include "core/ledger/ledger_schema.h"
 #include "core/stopwatch.h"
 #include "core/text.h"
+#include "core/trace/trace_file.h"
 #include "core/trace/trace_schema.h"
 #include "experiments/engine/earlier_results.h"
 #include "experiments/engine/eta.h"
@@ -111,7 +112,7 @@ private:
   void remove_unfinished_traces() const {
     std::error_code ignored; // there may be no traces
     std::vector<fs::path> unfinished;
-    for (const auto& entry : fs::directory_iterator(fs::path(directory_) / "traces", ignored))
+    for (const auto& entry : fs::directory_iterator(fs::path(directory_) / kTraceFolder, ignored))
       if (trace_schema::is_unfinished(entry.path().filename().string()))
         unfinished.push_back(entry.path());
     for (const fs::path& path : unfinished) fs::remove(path, ignored);

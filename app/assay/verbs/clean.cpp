@@ -68,7 +68,7 @@ std::vector<fs::path> files_in(const fs::path& directory) {
 // What killed writers left: ".NAME.RANDOM.partial", and traces under the name they had meanwhile.
 std::vector<Leftover> temporary_files(const fs::path& directory) {
   std::vector<Leftover> found;
-  for (const fs::path& folder : {directory, directory / "traces"})
+  for (const fs::path& folder : {directory, directory / kTraceFolder})
     for (const fs::path& path : files_in(folder)) {
       const std::string name = path.filename().string();
       const bool trace = folder != directory && trace_schema::is_unfinished(name);
