@@ -50,7 +50,7 @@ _assay() {
         case "$current" in
           \'*) line="${line//\'/\'\\\'\'}" ;;
           \"*) line="$(sed 's/[\\"$`]/\\&/g' <<< "$line")" ;;
-          *) printf -v line %q "$line" ;;
+          *) printf -v line %q "$line"; line="${line//\\,/,}" ;;
         esac
         COMPREPLY+=("${line#"$cut"}") ;;
     esac

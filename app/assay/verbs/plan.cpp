@@ -67,11 +67,21 @@ std::optional<Report> earlier_results(const std::string& directory) {
 }
 
 // Where nothing of earlier results could be used, whoever named them hears it.
-void note_unused_results(const std::string& directory, const PlanEstimate& estimate) {
-  if (std::ranges::none_of(estimate.cells, &CellEstimate::mde_from_results))
-    note_nothing_taken(directory,
-                       fmt::format("it has measured no cell of this plan in {} launches or more",
-                                   kProvisionalLaunches));
+void note_unused_results(const std::string& directory,
+                         const Report& earlier,
+                         const Plan& plan,
+                         const PlanEstimate& estimate) {
+  if (std::ranges::any_of(estimate.cells, &CellEstimate::mde_from_results)) return;
+  const bool same_names = std::ranges::any_of(earlier.cells, [&](const CellReport& found) {
+    return std::ranges::find(plan.ledger.cells, found.cell.name, &CellRow::name) !=
+           plan.ledger.cells.end();
+  });
+  const std::string difference =
+      same_names ? plan_difference(earlier.spec.plan_json, plan.ledger.spec.plan_json) : "";
+  note_nothing_taken(directory,
+                     fmt::format("it has measured no cell of this plan in {} launches or more{}",
+                                 kProvisionalLaunches,
+                                 difference.empty() ? "" : " (" + difference + ")"));
 }
 
 // For the logs of the probe; removed with this object.
@@ -392,7 +402,7 @@ void add_plan(CLI::App& app, int& exit_code) {
       return;
     }
     const PlanEstimate result = estimate(plan, *probes, earlier ? &*earlier : nullptr);
-    if (earlier) note_unused_results(options->out, result);
+    if (earlier) note_unused_results(options->out, *earlier, plan, result);
     const std::optional<BudgetChoice> choice = best_for_budget(*options, *probes, earlier);
     if (!options->json) {
       print_plan(plan, result, *options);
