@@ -22,8 +22,7 @@ void HandOver::add_to(CLI::App& command) {
 }
 
 void HandOver::add_data_to(CLI::App& command) {
-  command.add_option(
-      "--data", data, "training data, if they are no longer where the plan has them");
+  command.add_option("--data", data, "training data, if they were moved since the plan was made");
 }
 
 std::vector<std::string> HandOver::arguments(const std::string& matrix,

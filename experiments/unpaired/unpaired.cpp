@@ -259,12 +259,14 @@ std::string nothing_text(const Run& first, const Run& second, const UnpairedRepo
   for (const UnpairedCell& cell : report.cells)
     for (const std::string& text : cell.not_comparable)
       if (++reasons == 1) why = fmt::format("cell '{}', {}", printable(cell.cell), printable(text));
-  return fmt::format("nothing in {} and {} can be compared: {}{}; measure the same cells with the "
-                     "same training keys in both",
-                     first.directory,
-                     second.directory,
-                     why,
-                     reasons > 1 ? fmt::format(" (and {} more)", reasons - 1) : "");
+  return fmt::format(
+      "nothing in {} and {} can be compared: {}{}; measure the same cells with the "
+      "same training keys in both",
+      first.directory,
+      second.directory,
+      why,
+      reasons > 1 ? fmt::format(" (and {} more reason{})", reasons - 1, reasons == 2 ? "" : "s")
+                  : "");
 }
 
 } // namespace

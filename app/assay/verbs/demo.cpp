@@ -47,7 +47,7 @@ void demo(const std::string& directory, bool as_json) {
 
 void add_demo(CLI::App& app, int&) {
   CLI::App* command =
-      app.add_subcommand("demo", "write made-up results that show every verdict, traces included");
+      app.add_subcommand("demo", "write made-up results with most verdicts, and their traces");
   struct Options {
     std::string directory;
     bool json = false;

@@ -448,7 +448,7 @@ json Launch::bye() {
                       kDataWaitMetric,
                       "ns",
                       static_cast<double>(data_wait_ns_[i]) / static_cast<double>(steps_[i]),
-                      "mean a step, that the loop waited for the loader; warm-up included"));
+                      "mean per step that the loop waited for the loader, warm-up included"));
   for (std::size_t i = 0; i < planted_.size(); ++i)
     if (!planted_[i].empty())
       metrics.push_back(metric_json(i,

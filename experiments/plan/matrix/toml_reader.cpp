@@ -284,7 +284,7 @@ std::string plain_cause(const std::string& description) {
     const std::size_t name = std::min(description.find('\'', at), description.size());
     const std::size_t end = description.find('\'', name + 1);
     const std::string quoted = description.substr(name, end - name + 1); // "" for a part of a.b.c
-    return fmt::format("{} is there a second time; keep one of the two",
+    return fmt::format("{} is written twice; keep one of them",
                        quoted.empty() ? "a name before a dot" : quoted);
   }
   constexpr std::string_view kWhile = "Error while parsing ";
