@@ -261,7 +261,7 @@ void print_verdicts(const RunSummary& summary, const Options& options, const Spe
                        has_trace(data) ? ", assay explain " + shell_path(directory) : ""));
   if (std::ranges::any_of(data.cells, [](const CellRow& c) { return c.launches < kFullLaunches; }))
     out.line(fmt::format("next, for verdicts: measure at least {0} launches of each cell into "
-                         "another directory, with --launches {0} and another --out",
+                         "another directory, with --launches {0} (or auto) and another --out",
                          kFullLaunches));
   const auto launches = disturbed_rounds(data);
   const auto beyond =
