@@ -22,6 +22,7 @@
 #include "app/assay/verbs.h"
 #include "app/command_line/program.h"
 #include "core/ledger/ledger_schema.h"
+#include "core/ledger/plan_difference.h"
 #include "core/result.h"
 #include "core/text.h"
 #include "experiments/analysis/report.h"

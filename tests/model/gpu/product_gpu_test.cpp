@@ -8,7 +8,9 @@
 #include <gtest/gtest.h>
 
 #include "core/fallback.h"
+#include "kernels/products/sum_product.h"
 #include "model/gates/gates.h"
+#include "model/layers/bf16_data.h"
 
 namespace assay {
 namespace product_gpu_test {
@@ -87,6 +89,46 @@ TEST_F(ProductGpu, TimedRunsInsideACapture) {
   graph.replay();
   c10::cuda::device_synchronize();
   EXPECT_LT(relative_rms(y, exact(x, w.t())), 4e-3);
+}
+
+// Rows, columns and inner steps that end within a tile, and more tiles than blocks.
+TEST(SumProductGpu, EqualsDoublesAndRepeatsItself) {
+  if (!at::cuda::is_available()) GTEST_SKIP() << "no CUDA device";
+  const cudaDeviceProp& device = *at::cuda::getCurrentDeviceProperties();
+  struct Case {
+    std::int64_t rows, columns, inner, stride;
+  };
+  for (const auto& [rows, columns, inner, stride] : {Case{61, 32, 96, 64},
+                                                     Case{200, 72, 1, 208},
+                                                     Case{504, 384, 100, 512},
+                                                     Case{50257, 768, 640, 50264}}) {
+    const at::Tensor left = normal({inner, stride}).narrow(1, 0, rows),
+                     right = normal({inner, columns}),
+                     before = at::randn({rows, columns}, on_gpu(at::kFloat));
+    const auto sum = [&](bool add) {
+      at::Tensor out = before.clone();
+      const sum_product::Problem problem{.left = bf16_data(left),
+                                         .right = bf16_data(right),
+                                         .out = out.data_ptr<float>(),
+                                         .rows = rows,
+                                         .columns = columns,
+                                         .inner = inner,
+                                         .left_stride = stride,
+                                         .add = add};
+      if (!sum_product::takes(problem, 10 * device.major + device.minor)) return at::Tensor();
+      sum_product::launch(problem, device.multiProcessorCount, c10::cuda::getCurrentCUDAStream());
+      return out;
+    };
+    if (!sum(true).defined()) GTEST_SKIP() << "not of compute capability 9.0";
+    const at::Tensor product = exact(left.t(), right);
+    for (const bool add : {false, true}) {
+      const at::Tensor first = sum(add);
+      EXPECT_LE(relative_rms(first, add ? product + before.to(at::kDouble) : product), 1e-5)
+          << rows << ' ' << add;
+      for (int i = 0; i < 200; ++i)
+        ASSERT_TRUE(at::equal(sum(add), first)) << rows << ' ' << add << ' ' << i;
+    }
+  }
 }
 
 } // namespace product_gpu_test
