@@ -65,7 +65,7 @@ struct Need {
   NeedWords words;
   std::function<bool(const TrainConfig&)> met;
   bool of_model = false;  // unmet, the model has no part that the row could make faster
-  std::string level = {}; // only this level needs it, and has no training without it
+  std::string level = {}; // only this level needs it; "": whatever level
 };
 
 struct Optimization {

@@ -155,8 +155,8 @@ std::string setting_text(const TrainConfig& c, const Optimization& row) {
 }
 
 Result<bool> check_needs(const Optimization& row, const TrainConfig& c) {
-  if (!row.family.empty() && row.family != c.family) return true;
-  const bool all = row.needs_always && !has_level(c, row.levels.front());
+  if (!row.needs_always) return true;
+  const bool all = !has_level(c, row.levels.front());
   for (const Need& need : row.needs)
     if ((all || !need.level.empty()) && !meets(c, row, need))
       return fail("{} needs {}", setting_text(c, row), need.words.text());

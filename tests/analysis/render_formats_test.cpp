@@ -91,7 +91,7 @@ TEST(Renderers, TheEffectWithAllPairsIsAlwaysThere) {
 TEST(RenderJson, ParsesAndCarriesTheFigures) {
   const Report report = judge_results(synthetic_ledger(full_plan()));
   const auto json = nlohmann::json::parse(render_json(report));
-  EXPECT_EQ(json["schema_version"], 4);
+  EXPECT_EQ(json["schema_version"], 5);
   EXPECT_EQ(json["complete"], true);
   const auto& comparison = json["cells"][0]["comparisons"][0];
   EXPECT_EQ(comparison["verdict"]["speed"], "FASTER");

@@ -201,9 +201,9 @@ TEST(Matrix, AMistakeInTomlSaysWhatToWrite) {
   EXPECT_THAT(of_line("data = corpus\n"), test::names("m.toml:3:8:", "in quotes"));
   EXPECT_THAT(of_line("data = \"corpus\n"), HasSubstr("closing quote"));
   EXPECT_THAT(of_line("lr = 1\nlr = 2\n"), HasSubstr("m.toml:4:"));
-  EXPECT_THAT(of_line("a = 1\na.b = 2\n"), test::names("second time"));
-  EXPECT_THAT(of_line("lr = 1\nlr = 2\n"), test::names("'lr'", "second time"));
-  EXPECT_THAT(of_line("[base]\n"), test::names("'base'", "second time"));
+  EXPECT_THAT(of_line("a = 1\na.b = 2\n"), test::names("written twice"));
+  EXPECT_THAT(of_line("lr = 1\nlr = 2\n"), test::names("'lr'", "written twice"));
+  EXPECT_THAT(of_line("[base]\n"), test::names("'base'", "written twice"));
   EXPECT_THAT(of_line("seq_len: 3\n"), HasSubstr("followed by ="));
   EXPECT_THAT(of_line("seq_len =\n"), HasSubstr("value is missing"));
   EXPECT_THAT(of_line("[cell\n"), HasSubstr("closing bracket"));

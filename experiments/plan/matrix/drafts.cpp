@@ -55,10 +55,11 @@ std::vector<std::string> why_unsuitable(const Optimization& row, const TrainConf
     reasons.push_back(
         fmt::format("optimization '{}' needs several ranks; set `ranks` to 2 or more", row.name));
   for (const Need& need : row.needs)
-    if (need.level.empty() && !need.met(resolved)) // those of a level are resolve()'s
+    if (!meets(resolved, row, need))
       reasons.push_back(
-          fmt::format("optimization '{}' needs {}; `--set KEY=VALUE` sets it, or [base] or the "
+          fmt::format("{}optimization '{}' needs {}; `--set KEY=VALUE` sets it, or [base] or the "
                       "cell's `set` in a matrix",
+                      need.level.empty() ? "" : fmt::format("level '{}' of ", need.level),
                       row.name,
                       need.words.text()));
   return reasons;

@@ -1,6 +1,7 @@
 // Family `deltanet_mla`: gated DeltaNet (G) and multi-head latent attention (M) in a pattern.
 #include <fmt/format.h>
 
+#include "core/result.h"
 #include "model/config/family_config.h"
 #include "model/config/mla_attention.h"
 
@@ -61,6 +62,15 @@ HeadWidth latent_width(const TrainConfig& c) {
   return {width, fmt::format("head_dim {} + rope_dim {} = {}", c.head_dim, c.rope_dim, width)};
 }
 
+// Or it would train joined, without a word.
+Result<bool> check_deltanet_mla(const TrainConfig& c) {
+  if (c.mla_inputs == MlaInputs::Fused && c.projections == Projections::Split &&
+      c.pattern.find('M') != std::string::npos)
+    return fail("key 'mla_inputs' = fused needs projections = joined: its kernel reads keys and "
+                "values from one product");
+  return check_mla_attention(c);
+}
+
 } // namespace
 
 // tiny: about 1 M parameters, for CPU verdicts and tests. base: the DeltaNet-MLA 2:1 shape of the
@@ -76,7 +86,7 @@ FamilyConfig deltanet_mla_config() {
       .keys = {{"kv_rank", &TrainConfig::kv_rank}},
       .layers = {{'G', delta_size, delta_cost, delta_layouts},
                  {'M', latent_size, latent_cost, latent_layouts, latent_width}},
-      .check = check_mla_attention};
+      .check = check_deltanet_mla};
 }
 
 } // namespace assay

@@ -31,8 +31,9 @@ TEST_F(PlanRefusals, ACellWithoutWhatItsOptimizationSwitchesIsRefused) {
   for (const char* change : {"precision = \"fp16\"",
                              "precision = \"bf16\", head_dim = 128",
                              "precision = \"bf16\", nsa_gate_dim = 33"})
-    EXPECT_THAT(problem(inputs + "set = { " + change + " }\n"),
-                test::names("cell 'i':", "'nsa_inputs' = fused needs", "at most 32"))
+    EXPECT_THAT(
+        problem(inputs + "set = { " + change + " }\n"),
+        test::names("cell 'i':", "level 'fused' of optimization 'nsa_inputs' needs", "at most 32"))
         << change;
   const std::string form = kHead + "[base]\nfamily = \"nsa\"\npreset = \"tiny\"\n[[cell]]\n"
                                    "name = \"f\"\noptimization = \"nsa_form\"\n";
@@ -74,10 +75,13 @@ TEST_F(PlanRefusals, ACellWithoutWhatItsOptimizationSwitchesIsRefused) {
                              "precision = \"bf16\", kv_rank = 1032",
                              "precision = \"bf16\", head_dim = 36"})
     EXPECT_THAT(problem(mla + "set = { " + change + " }\n"),
-                test::names("cell 'm':", "'mla_inputs' = fused needs", "most 1024", "8 to 256"))
+                test::names("cell 'm':",
+                            "level 'fused' of optimization 'mla_inputs' needs",
+                            "most 1024",
+                            "8 to 256"))
         << change;
   EXPECT_THAT(problem(mla + "set = { device = \"cpu\", kv_rank = 33 }\n"),
-              test::names("'mla_inputs' = rotary_complex needs", "even head_dim", "even kv_rank"));
+              test::names("level 'rotary_complex' of", "even head_dim", "even kv_rank"));
   EXPECT_THAT(problem(mla + "set = { precision = \"bf16\", pattern = \"GG\" }\n"),
               HasSubstr("M in pattern"));
 }
