@@ -194,8 +194,8 @@ __global__ void __launch_bounds__(3 * kGroup, 1)
       begin_barrier(&shared.full[i], 1), begin_barrier(&shared.empty[i], 1);
     for (int i = 0; i < kBuffers; ++i)
       begin_barrier(&shared.ready[0][i], 1), begin_barrier(&shared.ready[1][i], 1);
-    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
-    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+    show_barriers();
+    show_copies();
   }
   __syncthreads();
   const int group = static_cast<int>(threadIdx.x) / kGroup;
