@@ -114,16 +114,13 @@ private:
     return false;
   }
 
-  // What somebody chose beside the defaults: the row under test, and levels that no training has
-  // without their needs.
+  // What somebody chose beside the defaults: the row under test, and whatever is switched.
   std::vector<const Optimization*> rows_in_use(std::size_t variant) const {
     std::vector<const Optimization*> rows;
     if (tested_ != nullptr) rows.push_back(tested_);
     const TrainConfig config = config_of(variant);
-    for (const Optimization& row : optimizations().all()) {
-      if (!row.needs_always || &row == tested_) continue;
-      if (!has_level(config, row.levels.front())) rows.push_back(&row);
-    }
+    for (const Optimization& row : optimizations().all())
+      if (&row != tested_ && !has_level(config, row.levels.front())) rows.push_back(&row);
     return rows;
   }
 
@@ -145,9 +142,11 @@ private:
     return !filled || meets(*filled, row, need); // resolve() will say what is wrong with the shape
   }
 
-  // Whether a candidate stood between the row and one of its needs; it leaves.
+  // Whether a candidate stood between the row and one of its needs; it leaves. Of a row that is not
+  // under test only what no training has without.
   bool drop_for(const Optimization& row, std::size_t variant) {
     for (const Need& need : row.needs) {
+      if (&row != tested_ && !need.always) continue;
       if (is_met(row, need, config_of(variant))) continue;
       for (const Candidate& candidate : taken)
         if (candidate.takes[variant] && is_met(row, need, config_of(variant, &candidate)))

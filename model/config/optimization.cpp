@@ -50,6 +50,11 @@ std::vector<Optimization> rows_of_all_files() {
 
 } // namespace
 
+std::vector<Need> always(std::vector<Need> needs) {
+  for (Need& need : needs) need.always = true;
+  return needs;
+}
+
 const Level* Optimization::level(std::string_view level_name) const {
   for (const Level& row : levels)
     if (row.name == level_name) return &row;

@@ -66,7 +66,11 @@ struct Need {
   std::function<bool(const TrainConfig&)> met;
   bool of_model = false;  // unmet, the model has no part that the row could make faster
   std::string level = {}; // only this level needs it; "": whatever level
+  // Not even `assay train` has the level, or any but the reference, without it; else no cell has.
+  bool always = false;
 };
+
+std::vector<Need> always(std::vector<Need> needs);
 
 struct Optimization {
   std::string name;
@@ -82,12 +86,10 @@ struct Optimization {
   // Comparisons beyond "each level against the reference": {from, to} level names. With a design,
   // all comparisons.
   std::vector<std::pair<std::string, std::string>> also_compare = {};
-  std::string equality;         // what the parity gate proves, in one line
-  std::string family = {};      // only its models have what the row switches; "": every family
-  bool needs_ranks = false;     // only several ranks have what the row switches
-  std::vector<Need> needs = {}; // whatever else
-  // No training has a level but the reference without the needs of all levels; else no cell has.
-  bool needs_always = false;
+  std::string equality;          // what the parity gate proves, in one line
+  std::string family = {};       // only its models have what the row switches; "": every family
+  bool needs_ranks = false;      // only several ranks have what the row switches
+  std::vector<Need> needs = {};  // whatever else
   std::string fast_default = {}; // level of who names none, on a GPU (fast_defaults.h); "": none
   int fast_capability = 0;       // that this level needs of a GPU: 90 is 9.0
   bool hidden = false;           // a test row: not listed, not completed

@@ -141,7 +141,6 @@ Result<bool> check(const TrainConfig& c) {
   return true;
 }
 
-// Of a configuration with any level but the reference.
 // "key 'mla_inputs' = fused": what the row's levels set.
 std::string setting_text(const TrainConfig& c, const Optimization& row) {
   const nlohmann::json values = to_json(c);
@@ -155,10 +154,9 @@ std::string setting_text(const TrainConfig& c, const Optimization& row) {
 }
 
 Result<bool> check_needs(const Optimization& row, const TrainConfig& c) {
-  if (!row.needs_always) return true;
-  const bool all = !has_level(c, row.levels.front());
+  const bool switched = !has_level(c, row.levels.front());
   for (const Need& need : row.needs)
-    if ((all || !need.level.empty()) && !meets(c, row, need))
+    if (need.always && (switched || !need.level.empty()) && !meets(c, row, need))
       return fail("{} needs {}", setting_text(c, row), need.words.text());
   return true;
 }

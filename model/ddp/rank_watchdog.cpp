@@ -8,6 +8,8 @@
 #include <exception>
 #include <utility>
 
+#include "core/statistics/statistics.h"
+
 namespace assay {
 
 namespace {
@@ -112,11 +114,9 @@ milliseconds RankWatchdog::limit_of_phase() const {
   if (!limited_) return milliseconds(0);
   const auto found = durations_.find(phase_);
   if (found == durations_.end() || found->second.size() < kPhasesNeeded) return options_.first_hung;
-  std::vector<double> sorted(found->second.begin(), found->second.end());
-  const auto middle = sorted.begin() + static_cast<std::ptrdiff_t>(sorted.size() / 2);
-  std::nth_element(sorted.begin(), middle, sorted.end());
+  const double usual = median({found->second.begin(), found->second.end()});
   return std::max(options_.limits.hung,
-                  milliseconds(static_cast<std::int64_t>(kHungMedians * *middle)));
+                  milliseconds(static_cast<std::int64_t>(kHungMedians * usual)));
 }
 
 RankStatus RankWatchdog::take_status(Clock::time_point now) {

@@ -62,15 +62,6 @@ HeadWidth latent_width(const TrainConfig& c) {
   return {width, fmt::format("head_dim {} + rope_dim {} = {}", c.head_dim, c.rope_dim, width)};
 }
 
-// Or it would train joined, without a word.
-Result<bool> check_deltanet_mla(const TrainConfig& c) {
-  if (c.mla_inputs == MlaInputs::Fused && c.projections == Projections::Split &&
-      c.pattern.find('M') != std::string::npos)
-    return fail("key 'mla_inputs' = fused needs projections = joined: its kernel reads keys and "
-                "values from one product");
-  return check_mla_attention(c);
-}
-
 } // namespace
 
 // tiny: about 1 M parameters, for CPU verdicts and tests. base: the DeltaNet-MLA 2:1 shape of the
@@ -86,7 +77,7 @@ FamilyConfig deltanet_mla_config() {
       .keys = {{"kv_rank", &TrainConfig::kv_rank}},
       .layers = {{'G', delta_size, delta_cost, delta_layouts},
                  {'M', latent_size, latent_cost, latent_layouts, latent_width}},
-      .check = check_deltanet_mla};
+      .check = check_mla_attention};
 }
 
 } // namespace assay

@@ -71,9 +71,6 @@ Result<bool> check_nsa(const TrainConfig& c) {
         "always selected), not {}",
         kNsaForcedBlocks,
         c.nsa_select_count);
-  if (c.nsa_inputs == NsaInputForm::Fused && needs_nsa_operators(c))
-    return fail("key 'nsa_inputs' = fused needs nsa_form = batched, nsa_overlap = product and "
-                "nsa_stats = off: its kernels have one form");
   if (c.nsa_form == NsaForm::PerToken && c.nsa_ranges != NsaRanges::Direct)
     return fail("key 'nsa_ranges' must be direct with nsa_form = per_token, which gathers the "
                 "tokens of blocks by itself");

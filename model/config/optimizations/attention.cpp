@@ -93,8 +93,12 @@ std::vector<Optimization> attention_rows() {
              .met = [](const TrainConfig& c) { return c.head_dim % 2 == 0 && c.kv_rank % 2 == 0; },
              .level = "rotary_complex"},
             {.words = {"projections = joined", "its kernel reads keys and values from one product"},
-             .met = [](const TrainConfig& c) { return c.projections == Projections::Joined; },
-             .level = "fused"},
+             .met =
+                 [](const TrainConfig& c) {
+                   return c.projections == Projections::Joined || !has_layer(c, 'M');
+                 },
+             .level = "fused",
+             .always = true},
             {.words = "bf16 or fp8, head_dim and kv_rank multiples of 8, kv_rank at most 1024, "
                       "and rope_dim a power of two from 8 to 256 on a GPU",
              .met =
@@ -207,21 +211,19 @@ std::vector<Optimization> attention_rows() {
        .equality = "logits and gradients within rounding; a changed document leaves all others "
                    "bit-equal; documents packed equal documents alone",
        .family = "nsa",
-       .needs = {{{"nsa_attention = dense", "sparse attention shares them anyway"},
-                  [](const TrainConfig& c) { return c.nsa_attention == NsaAttention::Dense; }},
-                 {"kv_groups below heads, or every head has its own",
-                  [](const TrainConfig& c) { return c.kv_groups < c.heads; }},
-                 {.words = "attention = packed or varlen",
-                  .met = packs_segments,
-                  .level = "shared"},
-                 {.words = "on a GPU precision other than fp32, whose kernel needs as many keys as "
-                           "heads",
-                  .met =
-                      [](const TrainConfig& c) {
-                        return c.device == Device::Cpu || c.precision != Precision::Fp32;
-                      },
-                  .level = "shared"}},
-       .needs_always = true},
+       .needs = always(
+           {{{"nsa_attention = dense", "sparse attention shares them anyway"},
+             [](const TrainConfig& c) { return c.nsa_attention == NsaAttention::Dense; }},
+            {"kv_groups below heads, or every head has its own",
+             [](const TrainConfig& c) { return c.kv_groups < c.heads; }},
+            {.words = "attention = packed or varlen", .met = packs_segments, .level = "shared"},
+            {.words = "on a GPU precision other than fp32, whose kernel needs as many keys as "
+                      "heads",
+             .met =
+                 [](const TrainConfig& c) {
+                   return c.device == Device::Cpu || c.precision != Precision::Fp32;
+                 },
+             .level = "shared"}})},
       {.name = "nsa_inputs",
        .summary = "rotary positions, compressed blocks, gates and the mix of branches of native "
                   "sparse attention in three kernels forward and two backward",
@@ -253,7 +255,8 @@ std::vector<Optimization> attention_rows() {
                  {.words = {"nsa_form = batched, nsa_overlap = product and nsa_stats = off",
                             "its kernels have one form"},
                   .met = [](const TrainConfig& c) { return !needs_nsa_operators(c); },
-                  .level = "fused"}},
+                  .level = "fused",
+                  .always = true}},
        .fast_default = "fused"},
       {.name = "nsa_form",
        .summary = "the branches of native sparse attention take many queries at a time instead of "

@@ -161,21 +161,20 @@ std::vector<Optimization> layer_rows() {
        .also_compare = {{"gelu", "gelu_bias"}, {"gelu_bias", "all"}},
        .equality = "logits and gradients within rounding",
        .family = "gpt",
-       .needs = {{"family gpt, whose feed-forward has GELU and biases",
-                  [](const TrainConfig& c) {
-                    return family_of(c).form.feed_forward == FeedForward::Gelu;
-                  }},
-                 {"ffn_gate = fused, whose kernels its levels replace",
-                  [](const TrainConfig& c) { return c.ffn_gate == FfnGate::Fused; }},
-                 {"precision = bf16, on a CPU bf16 or fp32",
-                  [](const TrainConfig& c) {
-                    return c.precision == Precision::Bf16 ||
-                           (c.device == Device::Cpu && c.precision == Precision::Fp32);
-                  }},
-                 {.words = "weights16 = kept, whose sums of biases' gradients it replaces",
-                  .met = [](const TrainConfig& c) { return c.weights16 == Weights16::Kept; },
-                  .level = "all"}},
-       .needs_always = true},
+       .needs = always({{"family gpt, whose feed-forward has GELU and biases",
+                         [](const TrainConfig& c) {
+                           return family_of(c).form.feed_forward == FeedForward::Gelu;
+                         }},
+                        {"ffn_gate = fused, whose kernels its levels replace",
+                         [](const TrainConfig& c) { return c.ffn_gate == FfnGate::Fused; }},
+                        {"precision = bf16, on a CPU bf16 or fp32",
+                         [](const TrainConfig& c) {
+                           return c.precision == Precision::Bf16 ||
+                                  (c.device == Device::Cpu && c.precision == Precision::Fp32);
+                         }},
+                        {.words = "weights16 = kept, whose sums of biases' gradients it replaces",
+                         .met = [](const TrainConfig& c) { return c.weights16 == Weights16::Kept; },
+                         .level = "all"}})},
       {.name = "residual16",
        .summary = "the residual stream and its gradient in 16 bits between the norms, which add "
                   "and norm in fp32",
@@ -194,12 +193,10 @@ std::vector<Optimization> layer_rows() {
                    "residual16/bf16"}},
        .equality = "logits and gradients within twice the reference's own distance from fp32, or "
                    "1e-2",
-       .needs = {{{"norms = fused and precision = bf16 or fp8",
-                   "the fused norms alone add to a 16-bit stream in fp32"},
-                  [](const TrainConfig& c) {
-                    return c.norms == Norms::Fused && in_bf16_or_fp8(c);
-                  }}},
-       .needs_always = true,
+       .needs = always(
+           {{{"norms = fused and precision = bf16 or fp8",
+              "the fused norms alone add to a 16-bit stream in fp32"},
+             [](const TrainConfig& c) { return c.norms == Norms::Fused && in_bf16_or_fp8(c); }}}),
        .fast_default = "bf16"},
   };
 }

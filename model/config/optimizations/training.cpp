@@ -209,8 +209,7 @@ std::vector<Optimization> training_rows() {
                    "graph/replay"}},
        .equality = "loss and weights bit-equal after several steps, or within the reference's "
                    "own noise",
-       .needs = step_graph_needs(),
-       .needs_always = true},
+       .needs = always(step_graph_needs())},
       {.name = "ema_swap",
        .summary = "evaluation on the EMA weights without a second copy of the model",
        .equivalence = Equivalence::Bitwise,
