@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <filesystem>
+#include <map>
 
 #include "app/assay/programs.h"
 #include "app/command_line/assignments.h"
@@ -56,11 +57,17 @@ void MatrixOptions::add_to(CLI::App& command) {
 }
 
 Plan MatrixOptions::load(const PlanRequest& request) const {
-  if (const std::string twice = why_set_twice(overrides_); !twice.empty()) bad_input("{}", twice);
   std::vector<std::string> overrides = overrides_;
-  if (!data_.empty()) overrides.push_back("base.data=" + toml_string(data_));
-  if (!device_.empty()) overrides.push_back("base.device=" + toml_string(device_));
-  if (!launches_.empty()) overrides.push_back(fmt::format("experiment.launches={}", launches_));
+  std::map<std::string, std::string> set_by;
+  const auto shorten = [&](const char* option, const std::string& key, const std::string& value) {
+    overrides.push_back(fmt::format("{}={}", key, value));
+    set_by.emplace(key, option);
+  };
+  if (!data_.empty()) shorten("--data", "base.data", toml_string(data_));
+  if (!device_.empty()) shorten("--device", "base.device", toml_string(device_));
+  if (!launches_.empty()) shorten("--launches", "experiment.launches", launches_);
+  if (const std::string twice = why_set_twice(overrides_, set_by); !twice.empty())
+    bad_input("{}", twice);
   overrides.insert(overrides.end(), request.settings.begin(), request.settings.end());
   if (!text_) text_ = value_or_throw(read_text_file(matrix_));
   PlanOptions options = plan_options();

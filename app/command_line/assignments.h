@@ -32,14 +32,15 @@ std::vector<std::string> assignments(const Keys& keys,
   return found;
 }
 
-// What is wrong where one key has two values, or "".
-inline std::string why_set_twice(const std::vector<std::string>& settings) {
-  std::map<std::string, std::string> first; // by key
+// What is wrong where one key has two values, or "". `set_by`: options of their own that set a key,
+// by key: "--data".
+inline std::string why_set_twice(const std::vector<std::string>& settings,
+                                 std::map<std::string, std::string> set_by = {}) {
   for (const std::string& setting : settings) {
     const std::string key = setting.substr(0, setting.find('='));
-    if (const auto [earlier, is_new] = first.emplace(key, setting); !is_new)
+    if (const auto [earlier, is_new] = set_by.emplace(key, "--set " + setting); !is_new)
       return fmt::format(
-          "--set {}: {} is set already, by --set {}; keep one", setting, key, earlier->second);
+          "--set {}: {} is set already, by {}; keep one", setting, key, earlier->second);
   }
   return "";
 }

@@ -97,13 +97,12 @@ std::string where_text(const Explanation& explanation) {
   }
   if (text.empty()) text = "no stage differs";
   if (waterfall.timed_a_ns <= 0 || !says_closure(waterfall)) return "where: " + text;
-  return fmt::format("where: {}; {}",
-                     text,
-                     waterfall.closed
-                         ? std::string("the parts add up to the timed difference")
-                         : fmt::format("the parts do not add up to the timed difference (off by {} "
-                                       "of a step): do not trust this breakdown",
-                                       share_text(std::abs(waterfall.residual_share))));
+  if (waterfall.closed)
+    return fmt::format("where: {}; the parts add up to the timed difference", text);
+  return fmt::format("where: do not trust this breakdown: its parts do not add up to the timed "
+                     "difference (off by {} of a step): {}",
+                     share_text(std::abs(waterfall.residual_share)),
+                     text);
 }
 
 std::string traced_pairs_text(const Explanation& explanation) {

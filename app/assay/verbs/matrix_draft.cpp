@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cctype>
 #include <cstdlib>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
 
@@ -130,7 +131,12 @@ Settings settings_of(const MatrixDraft& draft, const Optimization& row, Mistakes
   for (const std::string& one : CLI::detail::split(row.on_tiny + on_cuda, ' '))
     if (!one.empty() && one != kOnCuda) set(settings, one, mistakes);
   for (const std::string& one : draft.settings) set(settings, one, mistakes);
-  if (const std::string twice = why_set_twice(draft.settings); !twice.empty())
+  std::map<std::string, std::string> set_by;
+  const MatrixDraft unset;
+  if (draft.data != unset.data) set_by.emplace("data", "--data");
+  if (draft.preset != unset.preset) set_by.emplace("preset", "--preset");
+  if (draft.device != unset.device) set_by.emplace("device", "--device");
+  if (const std::string twice = why_set_twice(draft.settings, set_by); !twice.empty())
     mistakes.add("{}", twice);
   return settings;
 }

@@ -1,5 +1,6 @@
 #include "app/worker/verbs/config_options.h"
 
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "app/command_line/assignments.h"
@@ -44,7 +45,9 @@ void ConfigOptions::add_to(CLI::App& command) {
 }
 
 TrainConfig ConfigOptions::apply(TrainConfig config) const {
+  std::map<std::string, std::string> set_by;
   for (const auto& [key, text] : shortcuts_) {
+    set_by.emplace(key, "--" + key);
     const Result<bool> set = set_key_text(config, key, text);
     if (set) continue;
     std::string message = set.error().message; // "key 'steps' takes …"
@@ -52,7 +55,8 @@ TrainConfig ConfigOptions::apply(TrainConfig config) const {
       message.erase(0, start.size());
     bad_input("--{}: {}", key, message);
   }
-  if (const std::string twice = why_set_twice(assignments_); !twice.empty()) bad_input("{}", twice);
+  if (const std::string twice = why_set_twice(assignments_, set_by); !twice.empty())
+    bad_input("{}", twice);
   for (const std::string& assignment : assignments_) {
     const std::size_t equals = assignment.find('=');
     if (equals == std::string::npos) bad_input("--set takes key=value, not '{}'", assignment);
