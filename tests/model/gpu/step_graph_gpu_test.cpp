@@ -39,18 +39,19 @@ TEST_F(StepGraphGpu, ReplaysHaveTheBitsOfEagerSteps) {
   }
 }
 
-void expect_as_near_as_eager_runs(const TrainConfig& off) {
+// `least`: how far apart runs may be that none of a few eager runs shows.
+void expect_as_near_as_eager_runs(const TrainConfig& off, double least = 1e-12) {
   const std::vector<Batch> batches = batches_of(off, 8);
   const Trained eager = train(off, batches);
   double own = 0;
   for (int i = 0; i < 4; ++i)
     own = std::max(own, relative_rms(train(off, batches).state, eager.state));
-  const double bound = std::max(2 * own, 1e-12);
-  // A rounding that chooses another block takes a few runs far away; a wrong graph is always far.
-  Trained graph = train(with_graph(off), batches);
-  for (int i = 0; i < 3 && relative_rms(graph.state, eager.state) > bound; ++i)
-    graph = train(with_graph(off), batches);
+  const double bound = std::max(2 * own, least);
+  const Trained graph = train(with_graph(off), batches);
   EXPECT_LE(relative_rms(graph.state, eager.state), bound) << own;
+  std::vector<Batch> kept = batches; // by a graph whose last replay takes the batch before
+  kept.back() = kept[kept.size() - 2];
+  EXPECT_GT(relative_rms(train(off, kept).state, eager.state), 10 * bound);
   for (std::size_t i = 0; i < eager.losses.size(); ++i)
     EXPECT_NEAR(graph.losses[i], eager.losses[i], 2e-3 * eager.losses[i]) << i;
 }
@@ -96,7 +97,8 @@ TEST_F(StepGraphGpu, WithSparseAttentionReplaysDifferNoMoreThanEagerRunsDo) {
       off.steps = 40;
       off.warmup_steps = 20;
       off = value_or_throw(resolve(off));
-      expect_as_near_as_eager_runs(off);
+      // A rounding that chooses another block takes a run further away: 4.4e-6 was seen.
+      expect_as_near_as_eager_runs(off, 2e-5);
       Trainer trainer(with_graph(off));
       (void)train(trainer, batches_of(off, 6));
       EXPECT_EQ(trainer.graph_counts()->replays, 6 - kWarmUp);
