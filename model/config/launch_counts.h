@@ -17,6 +17,7 @@ inline constexpr std::int64_t kGatedNormLaunches = 3 + 6;
 inline constexpr std::int64_t kFusedRuleLaunches = 3 + 2;
 inline constexpr std::int64_t kLatentLaunches = 26 + 55, kFeedForwardLaunches = 5 + 8;
 inline constexpr std::int64_t kFusedGateLaunches = 1 + 1; // beside two products
+inline constexpr std::int64_t kSiluLaunches = 1 + 1;      // beside two products, from their code
 // Beside two products, from their code; fused with the sum of the bias's gradient.
 inline constexpr std::int64_t kGeluLaunches = 1 + 1, kFusedGeluLaunches = 1 + 2;
 // Of them those of its inputs as operators, of which two rotations are 7 + 8 each.
@@ -40,6 +41,10 @@ inline constexpr std::int64_t kEfficientLaunches = 1 + 2;
 // Flash attention of one width; q, k and v are views of one product, whose gradient joins theirs
 // (cuDNN writes them joined).
 inline constexpr std::int64_t kFlashLaunches = 1 + 3, kJoinLaunches = 1;
+// Sparse attention in 16 bits beside the products of its layer, and its dense twin: counted in the
+// traces of docs/results/h200/launch-counts (4096 tokens).
+inline constexpr std::int64_t kSparseLaunches = 151, kFusedSparseLaunches = 35;
+inline constexpr std::int64_t kRepeatedKeysLaunches = 52, kSharedKeysLaunches = 50;
 // A norm, fused or not: a kernel, and backward another and the sum of its weight's gradient. The
 // sum of the stream before it, where it is not fused.
 inline constexpr std::int64_t kNormLaunches = 1 + 2, kSumLaunches = 1 + 1;
@@ -48,21 +53,23 @@ inline constexpr std::int64_t kProductLaunches = 1 + 2; // of a linear that noth
 // kept weights in bf16 two kernels.
 inline constexpr std::int64_t kBiasLaunches = 1, kKeptBiasLaunches = 2;
 // cuBLAS splits the sum over tokens of a weight's gradient in 16 bits: a fill and a last sum beside
-// the product. All products of a chunk of the head take fills: 78 memsets of 13 chunks in a trace.
-inline constexpr std::int64_t kSplitLaunches = 2, kChunkFills = 6;
+// the product. So it does with a gradient of a chunk of the head. Which sums it splits depends on
+// shapes and library: at 16,384 tokens these are within 3 % of a step's launches, at 4096
+// within 15.
+inline constexpr std::int64_t kSplitLaunches = 2;
 // A gather, and its gradient: a fill and a kernel for few tokens, else tokens are sorted and
 // segments of them added up (LibTorch's embedding_dense_backward).
 inline constexpr std::int64_t kFewTokens = 3072, kFewEmbeddingLaunches = 1 + 2,
-                              kEmbeddingLaunches = 1 + 16;
+                              kEmbeddingLaunches = 1 + 30;
 inline constexpr std::int64_t kStreamCasts =
     1 + 1; // of the embedding, where the stream is narrower
 inline constexpr std::int64_t kHeadLaunches = 2 + 4, kLossLaunches = 3 + 6;
 inline constexpr std::int64_t kCastLaunches = 1 + 1; // of a weight, or of an input
 // The loss in chunks, from its code (model/layers/loss_head.cpp): a chunk in 16 bits is three
-// products and a kernel, in fp32 tensor operations; once count, factor, mean and the check of the
-// gradient that comes; casts of weight, input and its gradient.
-inline constexpr std::int64_t kChunkLaunches = 4, kPlainChunkLaunches = 24,
-                              kChunkedLossLaunches = 9;
+// products, a kernel and a split, in fp32 tensor operations; once count, factor, mean and the check
+// of the gradient that comes; casts of weight, input and its gradient.
+inline constexpr std::int64_t kChunkLaunches = 4 + kSplitLaunches, kPlainChunkLaunches = 24,
+                              kChunkedLossLaunches = 11;
 // Update: one pass over all parameters is a launch for every kPassElements of them (LibTorch's
 // multi-tensor kernels: 320 blocks of 65,536 elements); norm, clip and AdamW on two groups.
 inline constexpr std::int64_t kPassElements = std::int64_t{320} * 65536, kUpdatePasses = 4;

@@ -300,7 +300,9 @@ std::int64_t gate_launches(const StepShape& shape) {
   const bool gelu = shape.form.feed_forward == FeedForward::Gelu;
   if (shape.fused_gate)
     return 2 * kProductLaunches + (gelu ? kFusedGeluLaunches : kFusedGateLaunches);
-  return gelu ? 2 * kProductLaunches + kGeluLaunches : kFeedForwardLaunches;
+  if (gelu) return 2 * kProductLaunches + kGeluLaunches;
+  return shape.form.feed_forward == FeedForward::Silu ? 2 * kProductLaunches + kSiluLaunches
+                                                      : kFeedForwardLaunches;
 }
 
 void add_feed_forward(Costs& costs, const StepShape& shape) {
@@ -357,8 +359,7 @@ void add_chunked_head(Costs& costs, const StepShape& shape) {
   costs.add("loss",
             0,
             2 * tokens * n * e,
-            ((half ? kChunkLaunches + kChunkFills : kPlainChunkLaunches) - kProductLaunches) *
-                    shape.loss_chunks +
+            ((half ? kChunkLaunches : kPlainChunkLaunches) - kProductLaunches) * shape.loss_chunks +
                 kChunkedLossLaunches);
   if (!half) return;
   const bool kept = shape.kept_weights, wide = !shape.fused_norms;

@@ -80,9 +80,9 @@ struct StepShape {
 // and dy and writes dx.
 std::vector<OpCost> step_cost(const StepShape& shape);
 
-// Of a resolved configuration of any family. The launches of family `nsa`, and of
-// mla_attention = math, lack those of their attention, those of products that sum (epilogue =
-// gelu_bias or all) lack what cuBLASLt launches for the sum: take them from a trace.
+// Of a resolved configuration of any family. The launches of family `nsa` in fp32 or in a form of
+// operators, and of mla_attention = math, lack those of their attention, those of products that sum
+// (epilogue = gelu_bias or all) lack what cuBLASLt launches for the sum: take them from a trace.
 // `longest_segment`: tokens of the longest document of a row; 0: the whole row. Attention is costed
 // over causal rows: documents that do not see each other read fewer keys, a dense mask makes the
 // kernel read twice as many.

@@ -1,12 +1,13 @@
 // The kernel launches that model/config/step_cost.cpp claims were counted once, in traces of a GPU.
-// This holds the operators that each layer calls on a CPU beside them: whoever changes a layer sees
-// its figure fail here instead of a roofline that is silently wrong.
+// The first tests hold the operators that each layer calls on a CPU beside them: whoever changes a
+// layer sees its figure fail here instead of a roofline that is silently wrong.
 #include <gtest/gtest.h>
 
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "model/config/fast_defaults.h"
 #include "model/config/step_cost.h"
 #include "model/gates/code_path.h"
 #include "tests/model/model_fixture.h"
@@ -119,6 +120,53 @@ TEST(KernelCounts, FamilyGpt) {
   fused.norms = Norms::Fused;
   expect_counts("A, fused norms", layer(fused));
   expect_counts("step without layers, tied head and positions", count(dense).minus(layer(dense)));
+}
+
+// A step of 8 rows of 2048 tokens (gpt: of 1024) in bf16 with the defaults of a GPU, but the graph.
+TrainConfig on_gpu(const std::string& family, const std::string& pattern) {
+  TrainConfig config = tiny(family, pattern);
+  config.device = Device::Cuda;
+  config.precision = Precision::Bf16;
+  config.preset = family == "gpt" ? "gpt2" : "base";
+  config.vocab_size = 50304;
+  config.seq_len = family == "gpt" ? 1024 : 2048;
+  config.batch_rows = 8;
+  config.step_graph = StepGraph::Off;
+  return config;
+}
+
+std::int64_t launches_of(const TrainConfig& config, const std::set<std::string>& named) {
+  std::vector<NamedConfig> variants{{config, named}};
+  (void)take_fast_defaults(variants, nullptr, 90);
+  const StepShape shape = step_shape(value_or_throw(resolve(variants.front().config)));
+  EXPECT_TRUE(counts_all_launches(shape));
+  return total_kernels(step_cost(shape));
+}
+
+// As counted on an NVIDIA H200: docs/results/README.md, "h200/launch-counts". Which sums cuBLAS
+// splits follows the shapes, so a claim is no exact count.
+TEST(KernelCounts, OfStepsOnAGpuAreNearThoseCounted) {
+  const auto expect =
+      [](const TrainConfig& config, std::set<std::string> named, std::int64_t counted) {
+        named.merge(std::set<std::string>{"step_graph"});
+        const auto claimed = static_cast<double>(launches_of(config, named));
+        EXPECT_NEAR(claimed / static_cast<double>(counted), 1, .035)
+            << config.family << " " << config.pattern << ": " << claimed << " for " << counted;
+      };
+  expect(on_gpu("deltanet_mla", "G"), {}, 135);
+  expect(on_gpu("deltanet_mla", "GG"), {}, 177);
+  expect(on_gpu("deltanet_mla", "GM"), {}, 191);
+  expect(on_gpu("nsa", "N"), {}, 160);
+  expect(on_gpu("nsa", "NN"), {}, 227);
+  expect(on_gpu("nsa", "N"), {"nsa_inputs"}, 275); // operators
+  expect(on_gpu("nsa", "NN"), {"nsa_inputs"}, 457);
+  TrainConfig dense = on_gpu("nsa", "N");
+  dense.nsa_attention = NsaAttention::Dense;
+  expect(dense, {"nsa_inputs"}, 177);
+  dense.gqa = Gqa::Shared;
+  expect(dense, {"nsa_inputs"}, 175);
+  expect(on_gpu("gpt", "A"), {}, 151);
+  expect(on_gpu("gpt", "AA"), {}, 193);
 }
 
 } // namespace kernel_count_test

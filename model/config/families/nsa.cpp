@@ -3,6 +3,7 @@
 
 #include "core/result.h"
 #include "model/config/family_config.h"
+#include "model/config/launch_counts.h"
 
 namespace assay {
 
@@ -23,6 +24,16 @@ LayerSize sparse_size(const TrainConfig& c) {
   return size;
 }
 
+// Kernels in 16 bits. Operators in fp32, and those that only operators have, follow the rows.
+std::int64_t sparse_launches(const TrainConfig& c) {
+  using namespace launch_counts;
+  if (c.precision == Precision::Fp32) return 0;
+  if (c.nsa_attention == NsaAttention::Dense)
+    return c.gqa == Gqa::Shared ? kSharedKeysLaunches : kRepeatedKeysLaunches;
+  if (needs_nsa_operators(c)) return 0;
+  return c.nsa_inputs == NsaInputForm::Fused ? kFusedSparseLaunches : kSparseLaunches;
+}
+
 // Heads of their own keys, or groups that share them; sparse, or dense over causal rows.
 StepShape::Layer sparse_cost(const TrainConfig& c, std::int64_t) {
   GroupedShape shape;
@@ -30,6 +41,7 @@ StepShape::Layer sparse_cost(const TrainConfig& c, std::int64_t) {
   shape.groups = c.kv_groups;
   shape.head_dim = c.head_dim;
   shape.keys = static_cast<double>(c.seq_len + 1) / 2;
+  shape.launches = sparse_launches(c);
   if (c.nsa_attention == NsaAttention::Dense) return shape;
   const NsaKeys keys = nsa_keys(nsa_shape(c), c.seq_len);
   shape.branches = 3;
