@@ -92,7 +92,7 @@ std::string winner_text(const Report& report) {
   if (!winner) return "";
   const CellReport& cell = report.cells[winner->cell];
   const Comparison& comparison = cell.comparisons[winner->comparison];
-  const std::string what = fmt::format("{}: {} is the best of {} comparisons",
+  const std::string what = fmt::format("{}: {} shortens training most of {} comparisons",
                                        cell.cell.name,
                                        comparison_text(comparison),
                                        winner->among);
@@ -102,7 +102,7 @@ std::string winner_text(const Report& report) {
   if (same && fresh->effect)
     return fmt::format(
         "{}: {} here, {}.", what, effect_text(comparison.effect->theta), confirmed_text(*fresh));
-  const std::string doubt = what + ", chosen for its result, and so likely looks better than it is";
+  const std::string doubt = what + "; chosen for its result, it likely looks better than it is";
   if (!report.confirmation_unread.empty())
     return fmt::format(
         "{}; its fresh launches cannot be read: {}.", doubt, report.confirmation_unread);

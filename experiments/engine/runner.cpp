@@ -381,12 +381,14 @@ private:
   void note_trouble(RunProgress progress, const LaunchOutcome& outcome) {
     if (data_.set_aside(outcome.row.id)) return; // note_disturbed() told it
     std::string note = outcome.row.reason;
+    std::map<std::int64_t, std::vector<std::string>> failed; // gates, by variant
     for (const GateRow& gate : outcome.gates)
-      if (!gate.passed)
-        note += fmt::format("{}{} does not pass {} and is not timed",
-                            note.empty() ? "" : "; ",
-                            data_.variant(gate.variant).name,
-                            gate.name);
+      if (!gate.passed) failed[gate.variant].push_back(gate.name);
+    for (const auto& [variant, gates] : failed)
+      note += fmt::format("{}{} does not pass {} and is not timed",
+                          note.empty() ? "" : "; ",
+                          data_.variant(variant).name,
+                          fmt::join(gates, ", "));
     if (note.empty()) return;
     const bool shared = std::any_of( // other cells meet the same input
         outcome.events.begin(),

@@ -242,7 +242,7 @@ excluded_variants(const LedgerData& data, std::int64_t cell, LaunchKind kind) {
   for (const GateRow& gate : data.gates)
     if (!gate.passed && gate.variant != 0 && of_cell(gate.launch))
       excluded.emplace(gate.variant,
-                       fmt::format("gate {} failed: {} (allowed {}): {}",
+                       fmt::format("gate {} failed: {:.6g} (allowed {:.6g}): {}",
                                    gate.name,
                                    gate.value,
                                    gate.bound,

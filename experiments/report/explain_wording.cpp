@@ -99,9 +99,15 @@ std::string where_text(const Explanation& explanation) {
   if (waterfall.timed_a_ns <= 0 || !says_closure(waterfall)) return "where: " + text;
   if (waterfall.closed)
     return fmt::format("where: {}; the parts add up to the timed difference", text);
+  const bool noise =
+      waterfall.traced_interval && waterfall.traced_interval->contains(waterfall.timed_delta_ns);
   return fmt::format("where: do not trust this breakdown: its parts do not add up to the timed "
-                     "difference (off by {} of a step): {}",
+                     "difference (off by {} of a step{}): {}",
                      share_text(std::abs(waterfall.residual_share)),
+                     noise ? fmt::format(", within the noise of {} pairs of traced steps; more "
+                                         "[trace] rounds lower it",
+                                         waterfall.pairs)
+                           : "",
                      text);
 }
 

@@ -44,6 +44,14 @@ ComparisonIndex find_comparison(const Report& report, const ExplainOptions& opti
         fmt::format("--baseline {} --candidate {}", comparisons[i].a, comparisons[i].b));
   }
   if (options.a.empty() && options.b.empty()) return {cell, *main};
+  for (const std::string& level : {options.a, options.b})
+    if (!level.empty() && std::ranges::none_of(comparisons, [&](const Comparison& one) {
+          return one.a == level || one.b == level;
+        }))
+      bad_input("cell '{}' compares no level '{}'; it has: {}",
+                printable(options.cell),
+                printable(level),
+                printable(fmt::format("{}", fmt::join(known, ", "))));
   bad_input("cell '{}' does not compare '{}' with {}; it has: {}",
             printable(options.cell),
             printable(candidate),
@@ -92,9 +100,11 @@ void explain(ExplainOptions options) {
   else if (one)
     fmt::print("{}", render_explain_table(report, which.front(), options.top, style));
   else
-    fmt::print("{}\nmore: assay explain {} --cell NAME\n",
+    fmt::print("{}\nmore: assay explain {} --cell {}\n",
                render_explain_summary(report, which, style),
-               printable(shell_path(options.directory)));
+               printable(shell_path(options.directory)),
+               report.cells.size() == 1 ? printable(shell_word(report.cells.front().cell.name))
+                                        : "NAME");
 }
 
 } // namespace
@@ -107,9 +117,9 @@ void add_explain(CLI::App& app, int&) {
   command->add_option(
       "--cell", options->cell, "explain this cell in full (default: all, in short)");
   command->add_option(
-      "--baseline,--a", options->a, "level to compare with (default: the cell's reference level)");
+      "--baseline", options->a, "level to compare with (default: the cell's reference level)");
   command->add_option(
-      "--candidate,--b",
+      "--candidate",
       options->b,
       "level that is compared (default: the one that answers a claim, else the last)");
   command->add_option("--top", options->top, "kernel and operator rows to show")

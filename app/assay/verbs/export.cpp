@@ -149,7 +149,7 @@ void print_summary(const ExportOptions& options,
   std::FILE* to = is_standard_output(options.out) ? stderr : stdout;
   fmt::print(to,
              "{}: {} {} from {} of {}, {}{}\n",
-             printable(options.out),
+             is_standard_output(options.out) ? "standard output" : printable(options.out),
              summary.events,
              options.format == "csv" ? "rows" : "events",
              fmt::format("{} step{}", summary.steps, summary.steps == 1 ? "" : "s"),
@@ -171,7 +171,7 @@ void print_summary(const ExportOptions& options,
                "{} launches were not recorded (libraries make them through the driver); marks "
                "named 'launch (not recorded)' show them after the preceding call\n",
                summary.placed);
-  if (options.format == "chrome")
+  if (options.format == "chrome" && !is_standard_output(options.out))
     fmt::print(to, "open it in https://ui.perfetto.dev or chrome://tracing\n");
 }
 

@@ -415,12 +415,14 @@ Result<std::string> matrix_text(const MatrixDraft& draft) {
     text += with_remark(fmt::format("set = {{ {} }}", fmt::join(keys, ", ")),
                         "training keys of this cell alone");
   text += "# rounds = 40 # timed rounds per launch\n" + cell.tables;
+  text += "\n[measure]\n"
+          "# sesoi = \"1%\" # smallest effect of interest: below it a difference counts as none\n"
+          "# alpha = 0.05 # how often a verdict may be false\n\n";
+  if (row.unit != Unit::Token) // such a cell has no traces
+    text += "[trace]\n"
+            "rounds = 10 # traced rounds, by which `assay explain` finds the difference; 0: "
+            "none\n\n";
   text +=
-      "\n[measure]\n"
-      "# sesoi = \"1%\" # smallest effect of interest: below it a difference counts as none\n"
-      "# alpha = 0.05 # how often a verdict may be false\n\n"
-      "[trace]\n"
-      "rounds = 10 # traced rounds, by which `assay explain` finds the difference; 0: none\n\n"
       "# [quality] # compare final losses too\n"
       "# seeds = 4\n# steps = 500\n# margin = 0.02 # nats per token that count as no difference\n";
   return text + last_line(text);

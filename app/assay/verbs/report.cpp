@@ -95,9 +95,11 @@ Files update_files(const ReportOptions& options,
     write_files(out, report, data);
   } catch (const Failure& failure) {
     throw Failure(failure.kind(),
-                  fmt::format("{}; or --out DIR writes the report files elsewhere, and --no-files "
-                              "only prints the verdicts",
-                              failure.what()));
+                  fmt::format("{}; {}--no-files only prints the verdicts",
+                              failure.what(),
+                              options.out.empty()
+                                  ? "or --out DIR writes the report files elsewhere, and "
+                                  : ""));
   }
   return Files::Written;
 }

@@ -143,7 +143,8 @@ std::string result_line(const RunSummary& summary, const Options& options) {
                            ? "counts yet"
                            : "was disturbed beyond the limit");
   if (summary.outcome == RunSummary::Outcome::Complete && options.cells.empty() && p.not_run > 0)
-    return fmt::format("complete: {} launches ({}) in {}", p.done, left_out_text(p), options.out);
+    return fmt::format(
+        "complete: {} ({}) in {}", launch_count_text(p.done), left_out_text(p), options.out);
   if (summary.outcome == RunSummary::Outcome::Complete && options.cells.empty())
     return fmt::format("complete: {} of {} launches in {}", p.done, p.planned, options.out);
   if (summary.outcome == RunSummary::Outcome::Complete)
@@ -163,7 +164,10 @@ std::string result_line(const RunSummary& summary, const Options& options) {
       options.redo.empty() || summary.nothing_again
           ? ""
           : "; an earlier launch counts until it is measured again",
-      p.failed == 0 ? "" : "correct what the problems name, then ",
+      p.failed == 0 ? ""
+      : p.done == 0
+          ? "correct what the problems name, then (another matrix or --data: with --fork) "
+          : "correct what the problems name, then ",
       summary.nothing_again ? "without --redo " : "");
 }
 
@@ -259,7 +263,9 @@ void print_verdicts(const RunSummary& summary, const Options& options, const Spe
   out.line(fmt::format("next: assay report {0} (writes report.html){1}, assay view {0}",
                        shell_path(directory),
                        has_trace(data) ? ", assay explain " + shell_path(directory) : ""));
-  if (std::ranges::any_of(data.cells, [](const CellRow& c) { return c.launches < kFullLaunches; }))
+  if (std::ranges::any_of(data.cells, [&](const CellRow& cell) {
+        return cell.launches < kFullLaunches && blocked(data, cell).empty();
+      }))
     out.line(fmt::format("next, for verdicts: measure at least {0} launches of each cell into "
                          "another directory, with --launches {0} (or auto) and another --out",
                          kFullLaunches));

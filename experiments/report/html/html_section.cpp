@@ -8,7 +8,7 @@ namespace {
 
 // In the row's tone where the column is toned.
 std::string cell_text(const Section& section, const SectionRow& row, std::size_t column) {
-  std::string text = html_text(row.texts[column]);
+  std::string text = html_prose(row.texts[column]);
   if (!section.columns[column].toned || text.empty()) return text;
   return fmt::format("<span class=\"verdict {}\">{}</span>", to_string(row.tone), text);
 }
@@ -50,13 +50,14 @@ std::string labels(const Section& section) {
   std::string out = "<dl>";
   for (const SectionRow& row : section.rows)
     out +=
-        fmt::format("<dt>{}</dt><dd>{}</dd>", cell_text(section, row, 0), html_text(row.texts[1]));
+        fmt::format("<dt>{}</dt><dd>{}</dd>", cell_text(section, row, 0), html_prose(row.texts[1]));
   return out + "</dl>\n";
 }
 
 std::string list(const Section& section) {
   std::string out = "<ul>";
-  for (const SectionRow& row : section.rows) out += "<li>" + html_text(row.texts.front()) + "</li>";
+  for (const SectionRow& row : section.rows)
+    out += "<li>" + html_prose(row.texts.front()) + "</li>";
   return out + "</ul>\n";
 }
 
@@ -70,6 +71,18 @@ std::string html_text(const std::string& text) {
   return out;
 }
 
+std::string html_prose(const std::string& text) {
+  std::string out = html_text(text);
+  for (std::size_t at = 0; (at = out.find('`', at)) != std::string::npos;) {
+    const std::size_t end = out.find('`', at + 1);
+    if (end == std::string::npos) break;
+    out.replace(end, 1, "</code>");
+    out.replace(at, 1, "<code>");
+    at = end;
+  }
+  return out;
+}
+
 std::string section_body_html(const Section& section) {
   std::string out;
   if (!section.rows.empty())
@@ -77,7 +90,7 @@ std::string section_body_html(const Section& section) {
           : section.has_titles()  ? table(section)
                                   : labels(section);
   for (const std::string& note : section.notes)
-    out += "<p class=\"muted\">" + html_text(note) + "</p>\n";
+    out += "<p class=\"muted\">" + html_prose(note) + "</p>\n";
   return out;
 }
 

@@ -9,6 +9,8 @@ namespace assay {
 
 // Escaped, with "->" as an arrow.
 std::string html_text(const std::string& text);
+// The same with what stands between backticks as code; not for SVG.
+std::string html_prose(const std::string& text);
 // Table, list of labels or plain list, with its notes; without a heading.
 std::string section_body_html(const Section& section);
 // With its heading, records folded; "" for an empty section.

@@ -11,7 +11,7 @@ namespace {
 constexpr std::size_t kRowsOnPage = 25;
 
 std::string muted(const std::string& text) {
-  return "<p class=\"muted\">" + html_text(text) + "</p>\n";
+  return "<p class=\"muted\">" + html_prose(text) + "</p>\n";
 }
 
 } // namespace

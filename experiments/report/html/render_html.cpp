@@ -16,7 +16,7 @@ namespace assay {
 namespace {
 
 std::string h(const std::string& text) {
-  return html_text(text);
+  return html_prose(text);
 }
 
 std::optional<Interval> band_of(const CellReport& cell) {

@@ -73,7 +73,11 @@ Target find_target(const std::string& given) {
 
 std::string query_text(const SqlOptions& options, const Target& target) {
   if (options.query == "-") return {std::istreambuf_iterator<char>(std::cin), {}};
-  if (options.name.empty()) return options.query;
+  if (options.name.empty()) {
+    if (find_query(options.query) != nullptr)
+      bad_input("'{0}' is the name of a query: --name {0}", options.query);
+    return options.query;
+  }
   const NamedQuery* query = find_query(options.name);
   if (query == nullptr) {
     std::vector<std::string> names;
