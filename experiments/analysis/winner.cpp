@@ -92,7 +92,7 @@ std::string winner_text(const Report& report) {
   if (!winner) return "";
   const CellReport& cell = report.cells[winner->cell];
   const Comparison& comparison = cell.comparisons[winner->comparison];
-  const std::string what = fmt::format("{}: {} shortens training most of {} comparisons",
+  const std::string what = fmt::format("{}: {} shortens training the most among {} comparisons",
                                        cell.cell.name,
                                        comparison_text(comparison),
                                        winner->among);

@@ -474,7 +474,7 @@ TEST(Report, EndsWithTheWayToItsWords) {
   const Report report = judge_results(synthetic_ledger(plan_of(two_level_cell(-0.1))));
   EXPECT_THAT(render_table(report, {}), testing::EndsWith("\nWords: `assay help terms`\n"));
   EXPECT_THAT(render_markdown(report), testing::EndsWith("\nWords: `assay help terms`\n"));
-  EXPECT_THAT(render_html(report), test::names("Words: ", "`assay help terms`"));
+  EXPECT_THAT(render_html(report), test::names("Words: ", "<code>assay help terms</code>"));
 }
 
 } // namespace wording_test

@@ -127,7 +127,7 @@ TEST(StepCost, ChunkedLossByHand) {
   EXPECT_DOUBLE_EQ(op(chunked, "head").bytes,
                    3.0 * 2 * 128 * (64 + 256) + (6.0 * 2 + 5 * 4) * 64 * 256);
   EXPECT_DOUBLE_EQ(op(chunked, "loss").bytes, 2.0 * 128 * 256 * 2);
-  EXPECT_EQ(op(chunked, "head").kernels + op(chunked, "loss").kernels, 3 * (4 + 6) + 9);
+  EXPECT_EQ(op(chunked, "head").kernels + op(chunked, "loss").kernels, 3 * (4 + 2) + 11);
   EXPECT_EQ(op(whole, "casts").kernels - op(chunked, "casts").kernels, 1);
   TrainConfig config;
   config.preset = "base";

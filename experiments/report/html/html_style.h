@@ -26,7 +26,7 @@ td.num,th.num{text-align:right;white-space:nowrap;min-width:0}
 .tag{font-size:12px;border:1px solid var(--line);border-radius:4px;padding:0 6px;color:var(--muted);white-space:nowrap}
 ul{margin:6px 0;padding-left:20px}li{overflow-wrap:anywhere}
 dl{display:grid;grid-template-columns:max-content 1fr;gap:2px 16px;margin:8px 0}dt{color:var(--muted)}dd{margin:0;overflow-wrap:anywhere}
-pre,code{font-family:ui-monospace,"DejaVu Sans Mono",monospace;font-size:13px}
+p{overflow-wrap:break-word}pre,code{font-family:ui-monospace,"DejaVu Sans Mono",monospace;font-size:13px}
 pre{background:var(--card);border:1px solid var(--line);border-radius:6px;padding:10px 12px;overflow-x:auto;margin:6px 0}
 details{margin:8px 0}summary{cursor:pointer;color:var(--muted)}
 svg{width:100%;height:auto;display:block;margin-top:8px}
