@@ -131,8 +131,10 @@ TEST(Speed, EveryNeededPeakIsAsked) {
 }
 
 // Launches of sparse attention are not known by arithmetic, so neither is what binds.
-TEST(Speed, SparseAttentionNeedsATraceToBind) {
-  LedgerData data = ledger(base_config("nsa"));
+TEST(Speed, OperatorsOfSparseAttentionNeedATraceToBind) {
+  TrainConfig config = base_config("nsa");
+  config.nsa_stats = NsaStats::Every50;
+  LedgerData data = ledger(config);
   add_peaks(data);
   Report report = judge_results(data);
   const VariantSpeed untraced = report.cells.at(0).speed.at(0);
