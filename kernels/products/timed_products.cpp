@@ -23,12 +23,13 @@ constexpr int kTimedRuns = 3; // of each, after one that is not
 constexpr float kMargin = 0.01F;
 
 std::string text_of(const Shape& s) {
-  return fmt::format("a product of {} x {} over {}{}{}",
+  return fmt::format("a product of {} x {} over {}{}{}{}",
                      s.rows,
                      s.columns,
                      s.inner,
                      s.left.transposed ? ", left transposed" : "",
-                     s.right.transposed ? ", right transposed" : "");
+                     s.right.transposed ? ", right transposed" : "",
+                     s.biased ? ", biased" : "");
 }
 
 // cuBLASLt is told the transpose: out^T = right^T left^T, with `right` as its A and `left` as its
@@ -43,6 +44,7 @@ LtCall call_of(const Shape& s) {
               operand(s.left, s.rows, s.inner),
               {s.wide ? CUDA_R_32F : CUDA_R_16BF, s.columns, s.rows, s.out_stride});
   call.transpose(s.right.transposed, s.left.transposed);
+  if (s.biased) call.set(CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BIAS);
   return call;
 }
 
@@ -133,6 +135,7 @@ void run(cublasLtHandle_t handle,
          bool add,
          cudaStream_t stream) {
   LtCall call = call_of(shape);
+  if (shape.biased) call.set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, pointers.bias);
   const auto run_with = [&](const LtAlgorithm& algorithm) {
     call.run(handle,
              {pointers.right, pointers.left, pointers.out, pointers.workspace},

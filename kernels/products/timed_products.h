@@ -1,6 +1,7 @@
-// Matrix products by cuBLASLt in bf16 whose algorithm is chosen by timing: out = left right, or
-// out += left right. The first product of a shape runs each of the algorithms that the heuristics
-// propose on its own operands and keeps the fastest until the process ends.
+// Matrix products by cuBLASLt in bf16 whose algorithm is chosen by timing: out = left right, with a
+// bias for each column or without, or out += left right. The first product of a shape runs each of
+// the algorithms that the heuristics propose on its own operands and keeps the fastest until the
+// process ends.
 #pragma once
 
 #include <cublasLt.h>
@@ -24,7 +25,8 @@ struct Shape {
   std::int64_t rows = 0, columns = 0, inner = 0;
   Operand left, right;
   std::int64_t out_stride = 0;
-  bool wide = false; // out in fp32
+  bool wide = false;   // out in fp32
+  bool biased = false; // each row of out takes a bias, [columns] in bf16, before it is rounded
   auto operator<=>(const Shape&) const = default;
 };
 
@@ -36,6 +38,7 @@ struct Pointers {
   const void* right = nullptr;
   void* out = nullptr;
   void* workspace = nullptr; // kWorkspaceBytes
+  const void* bias = nullptr;
 };
 
 // Whether cuBLASLt has an algorithm for the shape on the current device. From any thread.

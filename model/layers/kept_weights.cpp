@@ -40,7 +40,7 @@ struct KeptLinear : torch::autograd::Function<KeptLinear> {
     context->saved_data["bias"] = bias.has_value();
     context->saved_data["products_sum"] = products_sum;
     context->saved_data["products_timed"] = products_timed;
-    return bias ? at::addmm(bias->to(copy.scalar_type()), operand, copy.t())
+    return bias ? biased_product(bias->to(copy.scalar_type()), operand, copy.t(), products_timed)
                 : product(operand, copy.t(), copy.scalar_type(), products_timed);
   }
 

@@ -44,20 +44,28 @@ timed_shape(const at::Tensor& out, const at::Tensor& a, const at::Tensor& b) {
                                out.scalar_type() == at::kFloat};
 }
 
-bool timed_product(const at::Tensor& out, const at::Tensor& a, const at::Tensor& b, bool add) {
-  const std::optional<timed_products::Shape> shape = timed_shape(out, a, b);
+bool timed_product(const at::Tensor& out,
+                   const at::Tensor& a,
+                   const at::Tensor& b,
+                   bool add,
+                   const at::Tensor& bias = {}) {
+  std::optional<timed_products::Shape> shape = timed_shape(out, a, b);
   if (!shape) return false;
+  shape->biased = bias.defined();
   const c10::cuda::CUDAGuard guard(out.device());
   const cublasLtHandle_t handle = at::cuda::getCurrentCUDABlasLtHandle();
   if (!timed_products::takes(handle, *shape)) return false;
   const at::Tensor workspace =
       at::empty({timed_products::kWorkspaceBytes}, out.options().dtype(at::kByte));
-  timed_products::run(
-      handle,
-      *shape,
-      {a.const_data_ptr(), b.const_data_ptr(), out.data_ptr(), workspace.data_ptr()},
-      add,
-      c10::cuda::getCurrentCUDAStream());
+  timed_products::run(handle,
+                      *shape,
+                      {a.const_data_ptr(),
+                       b.const_data_ptr(),
+                       out.data_ptr(),
+                       workspace.data_ptr(),
+                       bias.defined() ? bias.const_data_ptr() : nullptr},
+                      add,
+                      c10::cuda::getCurrentCUDAStream());
   count("product_choice/timed");
   return true;
 }
@@ -78,6 +86,16 @@ void product_out(
     add ? at::addmm_out(result, out, a, b) : at::mm_out(result, a, b);
   else
     add ? at::addmm_out(result, out, a, b, type) : at::mm_out(result, a, b, type);
+}
+
+at::Tensor
+biased_product(const at::Tensor& bias, const at::Tensor& a, const at::Tensor& b, bool timed) {
+  if (timed) {
+    const at::Tensor out = at::empty({a.size(0), b.size(1)}, a.options());
+    if (timed_product(out, a, b, false, bias)) return out;
+  }
+  count_choice(timed);
+  return at::addmm(bias, a, b);
 }
 
 at::Tensor product(const at::Tensor& a, const at::Tensor& b, at::ScalarType type, bool timed) {

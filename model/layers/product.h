@@ -18,6 +18,10 @@ struct ProductForm {
 // (core/fallback.h).
 at::Tensor product(const at::Tensor& a, const at::Tensor& b, at::ScalarType type, bool timed);
 
+// a b + bias, [N], all of one type of 16 bits, rounded once.
+at::Tensor
+biased_product(const at::Tensor& bias, const at::Tensor& a, const at::Tensor& b, bool timed);
+
 // out = a b; with `add` out += a b. `out` [M, N] has one of those types and rows one after another.
 void product_out(
     const at::Tensor& out, const at::Tensor& a, const at::Tensor& b, bool add, bool timed);

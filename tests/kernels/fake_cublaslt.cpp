@@ -203,6 +203,7 @@ cublasStatus_t CUBLASWINAPI cublasLtMatmul(cublasLtHandle_t,
                           at_aux = i + j * static_cast<std::uint64_t>(aux_ld);
       double x = 0;
       for (std::uint64_t k = 0; k < a.width(); ++k) x += a.at(i, k) * b.at(k, j);
+      if (epilogue == CUBLASLT_EPILOGUE_BIAS) x += value(static_cast<const bf16*>(bias)[i]);
       if (epilogue == CUBLASLT_EPILOGUE_GELU_AUX_BIAS) {
         x += value(static_cast<const bf16*>(bias)[i]);
         aux[at_aux] = rounded(x);

@@ -45,11 +45,21 @@ protected:
     answers.ms = {{1, 5.F}, {2, 3.F}, {3, 4.F}};
   }
   void multiply(bool add = false) {
-    const Shape shape{
-        kRows, kColumns, kInner, left.operand(), right.operand(), kOutStride, is_wide};
+    const Shape shape{kRows,
+                      kColumns,
+                      kInner,
+                      left.operand(),
+                      right.operand(),
+                      kOutStride,
+                      is_wide,
+                      !bias.empty()};
     EXPECT_TRUE(takes(nullptr, shape));
     void* const out = is_wide ? static_cast<void*>(wide.data()) : narrow.data();
-    run(nullptr, shape, {left.memory.data(), right.memory.data(), out, &answers}, add, nullptr);
+    run(nullptr,
+        shape,
+        {left.memory.data(), right.memory.data(), out, &answers, bias.data()},
+        add,
+        nullptr);
   }
   double result(std::int64_t i, std::int64_t j) const {
     const auto at = static_cast<std::size_t>(i * kOutStride + j);
@@ -63,6 +73,7 @@ protected:
 
   Stored left{kRows, kInner, false}, right{kInner, kColumns, false};
   bool is_wide = false;
+  std::vector<bf16> bias; // empty: none
   std::vector<float> wide = std::vector<float>(kRows * kOutStride);
   std::vector<bf16> narrow = std::vector<bf16>(kRows * kOutStride);
 };
@@ -78,6 +89,18 @@ TEST_F(TimedProducts, MultiplyOperandsOfAnyOrientationAndStride) {
           for (std::int64_t j = 0; j < kColumns; ++j)
             expect_near(result(i, j), expected(i, j), "product");
       }
+}
+
+TEST_F(TimedProducts, AddABiasToEveryRow) {
+  multiply(); // the choice of a product without one is another
+  bias = normal(kColumns);
+  multiply();
+  EXPECT_EQ(answers.asked, 2);
+  for (std::int64_t i = 0; i < kRows; ++i)
+    for (std::int64_t j = 0; j < kColumns; ++j)
+      expect_near(result(i, j),
+                  expected(i, j) + value(bias[static_cast<std::size_t>(j)]),
+                  "biased product");
 }
 
 TEST_F(TimedProducts, AddToWhatIsThere) {

@@ -143,8 +143,10 @@ std::string result_line(const RunSummary& summary, const Options& options) {
                            ? "counts yet"
                            : "was disturbed beyond the limit");
   if (summary.outcome == RunSummary::Outcome::Complete && options.cells.empty() && p.not_run > 0)
-    return fmt::format(
-        "complete: {} ({}) in {}", launch_count_text(p.done), left_out_text(p), options.out);
+    return fmt::format("complete: {} ({}) in {}",
+                       launch_count_text(static_cast<std::size_t>(p.done)),
+                       left_out_text(p),
+                       options.out);
   if (summary.outcome == RunSummary::Outcome::Complete && options.cells.empty())
     return fmt::format("complete: {} of {} launches in {}", p.done, p.planned, options.out);
   if (summary.outcome == RunSummary::Outcome::Complete)

@@ -65,6 +65,14 @@ TEST_F(ProductGpu, TimedWritesPartsOfWiderRowsAndAddsInFp32) {
   EXPECT_EQ(fallback_count(), before);
 }
 
+TEST_F(ProductGpu, TimedAddsABiasBeforeItRounds) {
+  const at::Tensor x = normal({1000, 328}), w = normal({1544, 328}), bias = 100 * normal({1544});
+  const at::Tensor truth = exact(x, w.t()) + bias;
+  for (const bool timed : {false, true, true})
+    EXPECT_LT(relative_rms(biased_product(bias, x, w.t(), timed), truth), 2e-3) << timed;
+  EXPECT_EQ(fallback_count(), before);
+}
+
 TEST_F(ProductGpu, TimedRepeatsItsBits) {
   const at::Tensor x = normal({2048, 768}), w = normal({3096, 768});
   const at::Tensor first = product(x, w.t(), at::kBFloat16, true);
