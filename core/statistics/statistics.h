@@ -22,6 +22,9 @@ struct Interval {
 double mean(const std::vector<double>& values);      // needs 1 value
 double sample_sd(const std::vector<double>& values); // divisor n - 1; needs 2 values
 
+// Intervals that no verdict reads are of 95 %.
+inline constexpr double kShownAlpha = 0.05;
+
 // Linear interpolation between order statistics (Hyndman and Fan, type 7). Needs 1 value,
 // 0 <= p <= 1.
 double quantile(std::vector<double> values, double p);

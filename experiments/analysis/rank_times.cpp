@@ -55,7 +55,7 @@ bool clearly_less(const TracedWait& x, const TracedWait& y) {
   std::vector<double> differences;
   for (std::size_t i = 0; i < std::min(x.by_round.size(), y.by_round.size()); ++i)
     differences.push_back(y.by_round[i] - x.by_round[i]);
-  const auto interval = t_interval(differences, 0.05);
+  const auto interval = t_interval(differences, kShownAlpha);
   return interval && interval->lower > 0;
 }
 

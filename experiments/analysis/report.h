@@ -71,9 +71,13 @@ struct Contrast {
   Reason reason = {}; // why it is undecided
 };
 
+// What keeps the A/A control of a cell from an alarm.
+enum class NoAlarm { FewLaunches, Chance, SmallEffect };
+
 struct ControlReport {
   Comparison comparison; // control against reference; its verdict is not used
-  bool alarm = false;    // p < .005 and |effect| above the smallest effect of interest
+  bool alarm = false; // three launches, p < .005 and |effect| above the smallest effect of interest
+  std::optional<NoAlarm> no_alarm = {}; // the first of these that is not so; an effect is there
 };
 
 // Timed launches that ended before their last round, by what became of their rounds.

@@ -132,7 +132,7 @@ make_row(const RowKey& key, const Sides& sides, std::vector<Tested>& tested, std
   std::vector<double> deltas(sides.a.ns.size());
   for (std::size_t i = 0; i < deltas.size(); ++i) deltas[i] = sides.b.ns[i] - sides.a.ns[i];
   row.delta_ns = mean(deltas);
-  row.interval = t_interval(deltas, 0.05);
+  row.interval = t_interval(deltas, kShownAlpha);
   if (row.calls_a == 0 && row.a_ns == 0)
     row.status = DiffStatus::Added;
   else if (row.calls_b == 0 && row.b_ns == 0)

@@ -55,13 +55,13 @@ void add_stages(Waterfall& waterfall,
     row.b_ns = mean(of_b);
     if (row.a_ns == 0 && row.b_ns == 0) continue;
     row.delta_ns = mean(deltas);
-    row.interval = t_interval(deltas, 0.05);
+    row.interval = t_interval(deltas, kShownAlpha);
     row.clear = row.interval && !row.interval->contains(0);
     waterfall.a_ns += row.a_ns;
     waterfall.b_ns += row.b_ns;
     waterfall.stages.push_back(row);
   }
-  waterfall.traced_interval = t_interval(total, 0.05);
+  waterfall.traced_interval = t_interval(total, kShownAlpha);
 }
 
 // residual = timed difference - sum of the stages' differences, as a share of the baseline's timed

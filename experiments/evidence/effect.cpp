@@ -16,7 +16,7 @@ LaunchEffect launch_effect(const LaunchPairs& launch, bool with_excluded) {
   effect.pairs = ratios.size();
   if (ratios.empty()) return effect;
   effect.theta = median(ratios);
-  effect.interval = median_interval(ratios, 0.05);
+  effect.interval = median_interval(ratios, kShownAlpha);
   effect.error = median_standard_error(ratios);
   effect.hodges_lehmann = hodges_lehmann(ratios);
   double a = 0, b = 0;
@@ -81,7 +81,7 @@ Effect effect_of_launches(std::vector<LaunchEffect> launches, const EffectOption
 Estimate estimate(std::vector<double> by_launch, double judged_alpha) {
   Estimate result;
   result.value = mean(by_launch);
-  result.at_95 = t_interval(by_launch, 0.05);
+  result.at_95 = t_interval(by_launch, kShownAlpha);
   result.judged = t_interval(by_launch, judged_alpha);
   result.p = t_test_p(by_launch);
   result.by_launch = std::move(by_launch);

@@ -258,7 +258,7 @@ excluded_variants(const LedgerData& data, std::int64_t cell, LaunchKind kind) {
 std::string blocked(const LedgerData& data, const CellRow& cell, std::int64_t since) {
   if (const Slot parity{&cell, LaunchKind::Parity, 1};
       slot_state(data, parity, since) == SlotState::GivenUp)
-    return "its parity launch failed: " + one_line(last_reason(data, parity));
+    return "the parity launch failed: " + one_line(last_reason(data, parity));
   const auto excluded = excluded_variants(data, cell.id);
   bool any_level = false;
   for (const VariantRow* variant : variants_of(data, cell.id)) {

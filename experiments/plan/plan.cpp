@@ -117,6 +117,10 @@ void Planner::add_cell(MatrixCell cell) {
          wrong_variants(cell, all, matrix_.interleave == Interleave::Twin))
       problems_.add(problem);
   for (const Fallback& fallback : drafted->fallbacks) note(cell.name, fallback_text(fallback));
+  if (std::ranges::any_of(all, [](const Draft& draft) {
+        return draft.config.device == Device::Cpu && draft.config.precision == Precision::Fp8;
+      }))
+    note(cell.name, "a CPU emulates FP8: its time tells nothing about FP8 on a GPU");
   check_data(all.front().config, cell);
   const auto split = groups(cell, all);
   if (cell.design && split.size() > 1)

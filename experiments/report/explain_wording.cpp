@@ -99,15 +99,17 @@ std::string where_text(const Explanation& explanation) {
   if (waterfall.timed_a_ns <= 0 || !says_closure(waterfall)) return "where: " + text;
   if (waterfall.closed)
     return fmt::format("where: {}; the parts add up to the timed difference", text);
-  const bool noise =
-      waterfall.traced_interval && waterfall.traced_interval->contains(waterfall.timed_delta_ns);
+  const std::string off = share_text(std::abs(waterfall.residual_share));
+  if (waterfall.traced_interval && waterfall.traced_interval->contains(waterfall.timed_delta_ns))
+    return fmt::format("where: too few traced steps to trust this breakdown: its parts miss the "
+                       "timed difference by {} of a step, within the noise of {} pairs; more "
+                       "[trace] rounds narrow it: {}",
+                       off,
+                       waterfall.pairs,
+                       text);
   return fmt::format("where: do not trust this breakdown: its parts do not add up to the timed "
-                     "difference (off by {} of a step{}): {}",
-                     share_text(std::abs(waterfall.residual_share)),
-                     noise ? fmt::format(", within the noise of {} pairs of traced steps; more "
-                                         "[trace] rounds lower it",
-                                         waterfall.pairs)
-                           : "",
+                     "difference (off by {} of a step): {}",
+                     off,
                      text);
 }
 

@@ -7,6 +7,7 @@
 #include "app/assay/verbs.h"
 #include "app/assay/verbs/matrix_draft.h"
 #include "app/value_checks.h"
+#include "core/file_kind.h"
 #include "core/files/output_file.h"
 #include "core/files/output_target.h"
 #include "core/files/shell_text.h"
@@ -17,9 +18,17 @@ namespace assay::cli {
 
 namespace {
 
+bool is_missing(const std::string& data) {
+  std::error_code ignored;
+  return !data.empty() && !std::filesystem::exists(data, ignored);
+}
+
 void init(const MatrixDraft& draft, const std::string& path, bool as_json) {
   if (as_json && is_standard_output(path))
     bad_input("--json prints on standard output, and so does {}; name a file", path);
+  if (path.empty()) bad_input("the file to write has no name; name one, or - for standard output");
+  if (const std::string why = why_unreachable(draft.data); !draft.data.empty() && !why.empty())
+    bad_input("--data {}: {}", draft.data, why);
   const std::string text = value_or_throw(matrix_text(draft));
   std::error_code ignored;
   if (!is_standard_output(path) && std::filesystem::exists(path, ignored))
@@ -29,11 +38,14 @@ void init(const MatrixDraft& draft, const std::string& path, bool as_json) {
   file.finish();
   if (as_json) return print_json({{"out", path}, {"optimization", draft.optimization}});
   if (!is_standard_output(path))
-    fmt::print("{0}: a matrix for {1}\nnext: assay plan {3}{2}\n",
+    fmt::print("{0}: a matrix for {1}\n{4}next: assay plan {3}{2}\n",
                printable(path),
                draft.optimization,
                draft.data.empty() ? " --data PATH" : "",
-               printable(shell_path(path)));
+               printable(shell_path(path)),
+               is_missing(draft.data)
+                   ? fmt::format("note: there is no {} here yet\n", printable(draft.data))
+                   : "");
 }
 
 } // namespace

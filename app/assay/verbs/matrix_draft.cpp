@@ -41,7 +41,7 @@ std::string with_remark(const std::string& line, const std::string& remark) {
 }
 
 constexpr std::string_view kLastLine =
-    "\n# Written by assay, which may replace this file as long as nobody edits it: ";
+    "\n# Written by assay; `assay ab` may replace this file as long as nobody edits it: ";
 
 std::string last_line(const std::string& text) {
   return fmt::format("{}{}\n", kLastLine, content_hash(text));

@@ -250,6 +250,16 @@ bool has_trace(const LedgerData& data) {
   });
 }
 
+// "; [[cell]] ema, guard: without `launches`", where --launches does not reach them.
+std::string cells_with_own_launches(const LedgerData& data) {
+  std::vector<std::string> names;
+  for (const CellRow& cell : data.cells)
+    if (cell.launches < kFullLaunches && cell.launches != data.spec.launches)
+      names.push_back(cell.name);
+  return names.empty() ? ""
+                       : fmt::format("; [[cell]] {}: without `launches`", fmt::join(names, ", "));
+}
+
 // The verdicts, as `assay report` prints them, and what to type next.
 void print_verdicts(const RunSummary& summary, const Options& options, const SpecRow& spec) {
   const std::string& directory = options.out;
@@ -269,8 +279,9 @@ void print_verdicts(const RunSummary& summary, const Options& options, const Spe
         return cell.launches < kFullLaunches && blocked(data, cell).empty();
       }))
     out.line(fmt::format("next, for verdicts: measure at least {0} launches of each cell into "
-                         "another directory, with --launches {0} (or auto) and another --out",
-                         kFullLaunches));
+                         "another directory, with --launches {0} (or auto{1}) and another --out",
+                         kFullLaunches,
+                         cells_with_own_launches(data)));
   const auto launches = disturbed_rounds(data);
   const auto beyond =
       std::count_if(launches.begin(), launches.end(), [](const auto& one) { return one.beyond; });

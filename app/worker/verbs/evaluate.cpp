@@ -77,7 +77,7 @@ Evaluation measure(Restored& restored, Split split, std::int64_t batches) {
     show_progress(line, i + 1, batches, start);
   }
   evaluation.total.nats_per_token = nats / static_cast<double>(evaluation.total.tokens);
-  if (!evaluation.whole) evaluation.interval = t_interval(evaluation.batch_losses, 0.05);
+  if (!evaluation.whole) evaluation.interval = t_interval(evaluation.batch_losses, kShownAlpha);
   return evaluation;
 }
 

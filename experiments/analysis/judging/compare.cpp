@@ -57,14 +57,26 @@ Comparison compare(const CellView& cell, const VariantPair& variants, const Leve
   return result;
 }
 
+namespace {
+
+std::optional<NoAlarm> why_no_alarm(const Effect& effect, double sesoi) {
+  if (effect.launches.size() < static_cast<std::size_t>(kProvisionalLaunches))
+    return NoAlarm::FewLaunches;
+  if (*effect.theta.p >= kControlAlarmP) return NoAlarm::Chance;
+  if (std::abs(std::expm1(effect.theta.value)) <= sesoi) return NoAlarm::SmallEffect;
+  return std::nullopt;
+}
+
+} // namespace
+
 std::optional<ControlReport> compare_control(const CellView& cell, const Levels& levels) {
   if (!cell.baseline || !cell.control) return std::nullopt;
   ControlReport control;
   control.comparison = compare(cell, {cell.baseline, cell.control, true}, levels);
-  if (const auto& effect = control.comparison.effect;
-      effect && effect->launches.size() >= static_cast<std::size_t>(kProvisionalLaunches))
-    control.alarm = *effect->theta.p < kControlAlarmP &&
-                    std::abs(std::expm1(effect->theta.value)) > cell.spec->sesoi;
+  if (const auto& effect = control.comparison.effect) {
+    control.no_alarm = why_no_alarm(*effect, cell.spec->sesoi);
+    control.alarm = !control.no_alarm;
+  }
   return control;
 }
 

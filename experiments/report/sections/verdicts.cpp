@@ -55,6 +55,24 @@ SectionRow row_of(const CellReport& cell, const Comparison& comparison, bool wit
   return row;
 }
 
+// What the difference lacks, where its 95 % interval excludes 0.
+std::string no_alarm_text(const Report& report, const CellReport& cell) {
+  const Estimate& theta = cell.control->comparison.effect->theta;
+  if (!cell.control->no_alarm || !theta.p || *theta.p >= kShownAlpha) return "";
+  const std::string start =
+      fmt::format(" It excludes 0 with p = {:.2g}; an alarm needs ", *theta.p);
+  switch (*cell.control->no_alarm) {
+  case NoAlarm::FewLaunches:
+    return fmt::format("{}{} launches.", start, kProvisionalLaunches);
+  case NoAlarm::Chance:
+    return fmt::format("{}p below {}.", start, kControlAlarmP);
+  case NoAlarm::SmallEffect:
+    return fmt::format(
+        "{}more than the smallest effect of interest, {}.", start, share_text(report.spec.sesoi));
+  }
+  internal_error("unknown reason for no alarm");
+}
+
 // "A/A control (baseline against itself): no alarm in 5 cells, largest difference -0.72 % in x".
 std::string control_note(const Report& report) {
   std::vector<std::string> alarms;
@@ -71,17 +89,13 @@ std::string control_note(const Report& report) {
   }
   if (largest == nullptr) return "";
   const Estimate& theta = largest->control->comparison.effect->theta;
-  const bool near = alarms.empty() && theta.p && *theta.p < 0.05;
-  return fmt::format(
-      "A/A control (baseline against itself): {}; largest difference {} in {}.{}",
-      alarms.empty() ? fmt::format("no alarm in {} cell{}", measured, measured == 1 ? "" : "s")
-                     : fmt::format("ALARM in {}", fmt::join(alarms, ", ")),
-      at_95_text(theta),
-      largest->cell.name,
-      near ? fmt::format(" It excludes 0 with p = {:.2g}; an alarm needs p below {}.",
-                         *theta.p,
-                         kControlAlarmP)
-           : "");
+  return fmt::format("A/A control (baseline against itself): {}; largest difference {} in {}.{}",
+                     alarms.empty()
+                         ? fmt::format("no alarm in {} cell{}", measured, measured == 1 ? "" : "s")
+                         : fmt::format("ALARM in {}", fmt::join(alarms, ", ")),
+                     at_95_text(theta),
+                     largest->cell.name,
+                     alarms.empty() ? no_alarm_text(report, *largest) : "");
 }
 
 // "2 in ema, 1 in guard": a number of launches by cell, where there are any.
