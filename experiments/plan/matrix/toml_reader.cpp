@@ -213,11 +213,16 @@ void TomlTable::no_other_keys() {
   for (const auto& [key, value] : table_) {
     const std::string name(key.str());
     if (known_.contains(name)) continue;
-    problems_.add(&value,
-                  fmt::format("unknown key '{}' in {}{}",
-                              printable(name),
-                              path_,
-                              problems_.suggestion(name, candidates)));
+    const auto home = problems_.homes.find(name);
+    const bool trains = home != problems_.homes.end() && home->second.front() == "base." + name;
+    problems_.add(
+        &value,
+        fmt::format("unknown key '{}' in {}{}",
+                    printable(name),
+                    path_,
+                    trains && known_.contains("set")
+                        ? fmt::format(": a training key stands in set = {{ {} = … }}", name)
+                        : problems_.suggestion(name, candidates)));
   }
 }
 
