@@ -42,7 +42,7 @@ inline constexpr std::int64_t kEfficientLaunches = 1 + 2;
 // (cuDNN writes them joined).
 inline constexpr std::int64_t kFlashLaunches = 1 + 3, kJoinLaunches = 1;
 // Sparse attention in 16 bits beside the products of its layer, and its dense twin: counted in the
-// traces of docs/results/h200/launch-counts (4096 tokens).
+// traces of docs/results/h200/launch-counts-small, where cuBLAS splits no sum of a layer.
 inline constexpr std::int64_t kSparseLaunches = 151, kFusedSparseLaunches = 35;
 inline constexpr std::int64_t kRepeatedKeysLaunches = 52, kSharedKeysLaunches = 50;
 // A norm, fused or not: a kernel, and backward another and the sum of its weight's gradient. The
@@ -54,8 +54,7 @@ inline constexpr std::int64_t kProductLaunches = 1 + 2; // of a linear that noth
 inline constexpr std::int64_t kBiasLaunches = 1, kKeptBiasLaunches = 2;
 // cuBLAS splits the sum over tokens of a weight's gradient in 16 bits: a fill and a last sum beside
 // the product. So it does with a gradient of a chunk of the head. Which sums it splits depends on
-// shapes and library: at 16,384 tokens these are within 3 % of a step's launches, at 4096
-// within 15.
+// shapes and library: docs/results/README.md, "h200/launch-counts".
 inline constexpr std::int64_t kSplitLaunches = 2;
 // A gather, and its gradient: a fill and a kernel for few tokens, else tokens are sorted and
 // segments of them added up (LibTorch's embedding_dense_backward).
