@@ -27,7 +27,7 @@ void init(const MatrixDraft& draft, const std::string& path, bool as_json) {
   if (as_json && is_standard_output(path))
     bad_input("--json prints on standard output, and so does {}; name a file", path);
   if (path.empty()) bad_input("the file to write has no name; name one, or - for standard output");
-  if (const std::string why = why_unreachable(draft.data); !draft.data.empty() && !why.empty())
+  if (const std::string why = why_unreachable(draft.data); !why.empty())
     bad_input("--data {}: {}", draft.data, why);
   const std::string text = value_or_throw(matrix_text(draft));
   std::error_code ignored;
