@@ -4,7 +4,7 @@
 #include <array>
 #include <string_view>
 
-#include "app/assay/terminal.h"
+#include "app/assay/output/terminal.h"
 #include "core/result.h"
 
 namespace assay::cli {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "app/assay/terminal.h"
+#include "app/assay/output/terminal.h"
 #include "app/assay/time_limits.h"
 
 namespace assay::cli {

@@ -10,8 +10,8 @@
 #include "experiments/evidence/effect.h"
 #include "experiments/plan/matrix/key_comparison.h"
 #include "experiments/plan/planner.h"
+#include "model/config/cost/step_cost.h"
 #include "model/config/key_variants.h"
-#include "model/config/step_cost.h"
 
 namespace assay {
 

@@ -4,7 +4,7 @@
 #pragma once
 
 #include "kernels/nsa/select_problem.h"
-#include "kernels/nsa/selected_fragments.cuh"
+#include "kernels/nsa/selected_attention/selected_fragments.cuh"
 
 namespace assay::nsa_select {
 

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "kernels/nsa/selected_problem.h"
+#include "kernels/nsa/selected_attention/selected_problem.h"
 
 namespace assay {
 

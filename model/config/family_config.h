@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "core/registry.h"
+#include "model/config/cost/step_cost.h"
 #include "model/config/model_form.h"
 #include "model/config/nsa_shape.h"
-#include "model/config/step_cost.h"
 #include "model/config/train_config.h"
 
 namespace assay {

@@ -11,7 +11,7 @@
 #include "core/span.h"
 #include "kernels/cuda_check.h"
 #include "kernels/nsa/ranges.h"
-#include "kernels/nsa/selected_attention.h"
+#include "kernels/nsa/selected_attention/selected_attention.h"
 #include "model/layers/autograd_holder.h"
 #include "model/nsa/selected_attention_reference.h"
 

@@ -1,4 +1,4 @@
-#include "app/assay/run_progress.h"
+#include "app/assay/output/run_progress.h"
 
 #include <gtest/gtest.h>
 

@@ -11,7 +11,7 @@
 #include "experiments/analysis/wording.h"
 #include "experiments/demo/synthetic_ledger.h"
 #include "experiments/report/render.h"
-#include "model/config/step_cost.h"
+#include "model/config/cost/step_cost.h"
 #include "tests/synthetic_cells.h"
 
 namespace assay {

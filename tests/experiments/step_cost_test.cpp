@@ -1,4 +1,4 @@
-#include "model/config/step_cost.h"
+#include "model/config/cost/step_cost.h"
 
 #include <gtest/gtest.h>
 

@@ -8,7 +8,7 @@
 #include "tests/kernels/kernel_samples.h"
 
 #include "kernels/nsa/select.cuh"
-#include "kernels/nsa/selected_key_gradient.cuh"
+#include "kernels/nsa/selected_attention/selected_key_gradient.cuh"
 
 namespace assay {
 namespace selected_emulated_test {

@@ -1,14 +1,14 @@
-// The kernel launches that model/config/step_cost.cpp claims were counted once, in traces of a GPU.
-// The first tests hold the operators that each layer calls on a CPU beside them: whoever changes a
-// layer sees its figure fail here instead of a roofline that is silently wrong.
+// The kernel launches that model/config/cost/step_cost.cpp claims were counted once, in traces of a
+// GPU. The first tests hold the operators that each layer calls on a CPU beside them: whoever
+// changes a layer sees its figure fail here instead of a roofline that is silently wrong.
 #include <gtest/gtest.h>
 
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "model/config/cost/step_cost.h"
 #include "model/config/fast_defaults.h"
-#include "model/config/step_cost.h"
 #include "model/gates/code_path.h"
 #include "tests/model/model_fixture.h"
 #include "tests/paths.h"
@@ -72,7 +72,7 @@ void expect_counts(const std::string& what, const Counts& counts) {
   const json now{{"operators", counts.operators}, {"kernel_launches", counts.launches}};
   EXPECT_EQ(now, expected.value(what, json()))
       << what << " calls other operators, or claims other launches. Count its kernel launches in "
-      << "a trace of a GPU, write them into model/config/step_cost.cpp, and both figures into "
+      << "a trace of a GPU, write them into model/config/cost/step_cost.cpp, and both figures into "
       << "tests/model/kernel_counts.json";
 }
 

@@ -4,8 +4,8 @@
 #include <cstdio>
 #include <memory>
 
+#include "app/assay/output/terminal.h"
 #include "app/assay/programs.h"
-#include "app/assay/terminal.h"
 #include "app/assay/verbs.h"
 #include "core/ledger/ledger.h"
 #include "core/result.h"

@@ -11,8 +11,8 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "app/assay/json_output.h"
-#include "app/assay/terminal.h"
+#include "app/assay/output/json_output.h"
+#include "app/assay/output/terminal.h"
 #include "app/assay/verbs.h"
 #include "core/files/temporary_file.h"
 #include "core/ledger/directory_lock.h"

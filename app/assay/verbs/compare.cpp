@@ -6,8 +6,8 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
-#include "app/assay/json_output.h"
-#include "app/assay/terminal.h"
+#include "app/assay/output/json_output.h"
+#include "app/assay/output/terminal.h"
 #include "app/assay/verbs.h"
 #include "core/ledger/ledger.h"
 #include "core/result.h"

@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <memory>
 
-#include "app/assay/glossary.h"
+#include "app/assay/output/glossary.h"
 #include "app/assay/programs.h"
 #include "app/assay/verbs.h"
 #include "app/assay/verbs/sql/sql_queries.h"

@@ -5,7 +5,7 @@
 #include <cstdio>
 #include <memory>
 
-#include "app/assay/json_output.h"
+#include "app/assay/output/json_output.h"
 #include "app/assay/verbs.h"
 #include "core/files/shell_text.h"
 #include "core/result.h"

@@ -10,9 +10,9 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "app/assay/json_output.h"
+#include "app/assay/output/json_output.h"
+#include "app/assay/output/terminal.h"
 #include "app/assay/programs.h"
-#include "app/assay/terminal.h"
 #include "app/assay/verbs.h"
 #include "app/command_line/help.h"
 #include "core/ledger/ledger.h"

@@ -4,7 +4,7 @@
 #include <memory>
 
 #include "app/assay/find_cell.h"
-#include "app/assay/terminal.h"
+#include "app/assay/output/terminal.h"
 #include "app/assay/verbs.h"
 #include "app/value_checks.h"
 #include "core/files/shell_text.h"

@@ -5,7 +5,7 @@
 #include <filesystem>
 #include <memory>
 
-#include "app/assay/json_output.h"
+#include "app/assay/output/json_output.h"
 #include "app/assay/verbs.h"
 #include "app/command_line/program.h"
 #include "app/value_checks.h"

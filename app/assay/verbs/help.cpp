@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <memory>
 
-#include "app/assay/glossary.h"
-#include "app/assay/json_output.h"
+#include "app/assay/output/glossary.h"
+#include "app/assay/output/json_output.h"
+#include "app/assay/output/terminal.h"
 #include "app/assay/programs.h"
-#include "app/assay/terminal.h"
 #include "app/assay/verbs.h"
 #include "app/assay/version.h"
 #include "app/command_line/help.h"

@@ -3,7 +3,7 @@
 #include <filesystem>
 #include <memory>
 
-#include "app/assay/json_output.h"
+#include "app/assay/output/json_output.h"
 #include "app/assay/verbs.h"
 #include "app/assay/verbs/matrix_draft.h"
 #include "app/value_checks.h"

@@ -4,8 +4,8 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
-#include "app/assay/json_output.h"
-#include "app/assay/terminal.h"
+#include "app/assay/output/json_output.h"
+#include "app/assay/output/terminal.h"
 #include "app/assay/verbs.h"
 #include "app/value_checks.h"
 #include "experiments/report/text_layout.h"

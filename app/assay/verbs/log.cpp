@@ -10,8 +10,8 @@
 #include <numeric>
 #include <tuple>
 
-#include "app/assay/json_output.h"
-#include "app/assay/terminal.h"
+#include "app/assay/output/json_output.h"
+#include "app/assay/output/terminal.h"
 #include "app/assay/verbs.h"
 #include "core/file_kind.h"
 #include "core/ledger/ledger.h"

@@ -6,7 +6,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
-#include "app/assay/json_output.h"
+#include "app/assay/output/json_output.h"
 #include "app/assay/verbs.h"
 #include "core/result.h"
 #include "core/text.h"

@@ -7,7 +7,7 @@
 #include <memory>
 #include <set>
 
-#include "app/assay/json_output.h"
+#include "app/assay/output/json_output.h"
 #include "app/assay/programs.h"
 #include "app/assay/verbs.h"
 #include "app/assay/version.h"

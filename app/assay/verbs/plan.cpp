@@ -13,11 +13,11 @@
 #include <set>
 #include <vector>
 
-#include "app/assay/json_output.h"
 #include "app/assay/matrix_options.h"
+#include "app/assay/output/json_output.h"
+#include "app/assay/output/terminal.h"
 #include "app/assay/plan_budget.h"
 #include "app/assay/programs.h"
-#include "app/assay/terminal.h"
 #include "app/assay/time_limits.h"
 #include "app/assay/verbs.h"
 #include "app/command_line/program.h"

@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "app/assay/find_cell.h"
-#include "app/assay/terminal.h"
+#include "app/assay/output/terminal.h"
 #include "app/assay/verbs.h"
 #include "core/files/output_file.h"
 #include "core/files/shell_text.h"

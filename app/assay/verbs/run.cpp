@@ -7,12 +7,12 @@
 #include <optional>
 #include <utility>
 
-#include "app/assay/json_output.h"
 #include "app/assay/matrix_options.h"
+#include "app/assay/output/json_output.h"
+#include "app/assay/output/run_progress.h"
+#include "app/assay/output/terminal.h"
 #include "app/assay/programs.h"
-#include "app/assay/run_progress.h"
 #include "app/assay/store_process.h"
-#include "app/assay/terminal.h"
 #include "app/assay/time_limits.h"
 #include "app/assay/verbs.h"
 #include "app/assay/verbs/gpu_check.h"

@@ -13,9 +13,9 @@
 #include <utility>
 #include <vector>
 
-#include "app/assay/json_output.h"
+#include "app/assay/output/json_output.h"
+#include "app/assay/output/terminal.h"
 #include "app/assay/programs.h"
-#include "app/assay/terminal.h"
 #include "app/assay/verbs.h"
 #include "core/ledger/abandoned.h"
 #include "core/ledger/directory_lock.h"

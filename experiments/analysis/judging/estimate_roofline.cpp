@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "core/ledger/stored_config.h"
+#include "model/config/cost/step_cost.h"
 #include "model/config/key_variants.h"
-#include "model/config/step_cost.h"
 #include "model/config/train_config.h"
 
 namespace assay {

@@ -1,5 +1,5 @@
 // Roofline: joins what a report measured with the cost of the step by its shape
-// (model/config/step_cost.h) and the peaks of the device on which it ran.
+// (model/config/cost/step_cost.h) and the peaks of the device on which it ran.
 #pragma once
 
 #include "experiments/analysis/report.h"

@@ -2,8 +2,8 @@
 #include <fmt/format.h>
 
 #include "core/result.h"
+#include "model/config/cost/launch_counts.h"
 #include "model/config/family_config.h"
-#include "model/config/launch_counts.h"
 
 namespace assay {
 

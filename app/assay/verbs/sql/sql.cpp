@@ -9,8 +9,8 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
-#include "app/assay/json_output.h"
-#include "app/assay/terminal.h"
+#include "app/assay/output/json_output.h"
+#include "app/assay/output/terminal.h"
 #include "app/assay/verbs.h"
 #include "app/assay/verbs/sql/sql_output.h"
 #include "app/assay/verbs/sql/sql_queries.h"

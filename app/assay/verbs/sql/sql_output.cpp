@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-#include "app/assay/json_output.h"
+#include "app/assay/output/json_output.h"
 #include "core/files/csv_text.h"
 #include "core/text.h"
 #include "experiments/report/text_layout.h"

@@ -6,7 +6,7 @@
 #include <optional>
 #include <string>
 
-#include "app/assay/terminal.h"
+#include "app/assay/output/terminal.h"
 #include "core/sqlite/database.h"
 
 namespace assay::cli {

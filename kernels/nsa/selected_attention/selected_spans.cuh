@@ -3,7 +3,7 @@
 
 #include <limits>
 
-#include "kernels/nsa/selected_attention.h"
+#include "kernels/nsa/selected_attention/selected_attention.h"
 
 namespace assay {
 

@@ -1,4 +1,4 @@
-#include "app/assay/json_output.h"
+#include "app/assay/output/json_output.h"
 
 #include <fmt/format.h>
 

@@ -1,9 +1,9 @@
-#include "model/config/step_cost.h"
+#include "model/config/cost/step_cost.h"
 
 #include <algorithm>
 
 #include "core/result.h"
-#include "model/config/launch_counts.h"
+#include "model/config/cost/launch_counts.h"
 
 namespace assay {
 

@@ -1,4 +1,4 @@
-#include "app/assay/glossary.h"
+#include "app/assay/output/glossary.h"
 
 #include <algorithm>
 #include <cctype>

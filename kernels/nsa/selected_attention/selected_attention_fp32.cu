@@ -1,8 +1,8 @@
 // Selected attention in fp32 with plain multiply-adds: one thread block per query and group, a warp
 // per four heads, a lane one key of a tile of 32. Its gradients of keys and values are added one by
 // one: this path carries parity, not speed.
-#include "kernels/nsa/selected_fp32.h"
-#include "kernels/nsa/selected_spans.cuh"
+#include "kernels/nsa/selected_attention/selected_fp32.h"
+#include "kernels/nsa/selected_attention/selected_spans.cuh"
 
 namespace assay {
 

@@ -1,9 +1,9 @@
 // The shape of a configuration's step, from its family's layers.
 #include <algorithm>
 
+#include "model/config/cost/step_cost.h"
 #include "model/config/family_config.h"
 #include "model/config/loss_chunk.h"
-#include "model/config/step_cost.h"
 
 namespace assay {
 

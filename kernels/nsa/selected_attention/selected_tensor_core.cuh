@@ -1,8 +1,8 @@
 // What the fp16 and bf16 kernels of selected attention share: a warp's place, its rows, dispatch.
 #pragma once
 
-#include "kernels/nsa/selected_fragments.cuh"
-#include "kernels/nsa/selected_spans.cuh"
+#include "kernels/nsa/selected_attention/selected_fragments.cuh"
+#include "kernels/nsa/selected_attention/selected_spans.cuh"
 
 namespace assay {
 

@@ -1,4 +1,4 @@
-#include "app/assay/terminal.h"
+#include "app/assay/output/terminal.h"
 
 #include <unistd.h>
 

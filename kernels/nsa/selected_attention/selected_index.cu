@@ -1,6 +1,6 @@
 // The inverse of a selection: for every key block the queries that selected it.
-#include "kernels/nsa/selected_attention.h"
-#include "kernels/nsa/selected_tensor_core.cuh"
+#include "kernels/nsa/selected_attention/selected_attention.h"
+#include "kernels/nsa/selected_attention/selected_tensor_core.cuh"
 
 namespace assay {
 

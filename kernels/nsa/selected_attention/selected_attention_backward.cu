@@ -4,9 +4,9 @@
 // dQ goes query by query over its keys, like the forward. dK and dV go key block by key block over
 // the queries that selected it (an inverse index, selected_key_gradient.cuh): a query costs 4 h d
 // bytes there, where adding to its keys' gradients one by one would cost 8 l' d bytes of atomics.
-#include "kernels/nsa/selected_attention.h"
-#include "kernels/nsa/selected_key_gradient.cuh"
-#include "kernels/nsa/selected_tensor_core.cuh"
+#include "kernels/nsa/selected_attention/selected_attention.h"
+#include "kernels/nsa/selected_attention/selected_key_gradient.cuh"
+#include "kernels/nsa/selected_attention/selected_tensor_core.cuh"
 
 namespace assay {
 

@@ -4,8 +4,8 @@
 // for all warps, kStages - 1 tiles ahead. The sums are those of selected_attention_backward.cu.
 #pragma once
 
-#include "kernels/nsa/selected_fragments.cuh"
-#include "kernels/nsa/selected_problem.h"
+#include "kernels/nsa/selected_attention/selected_fragments.cuh"
+#include "kernels/nsa/selected_attention/selected_problem.h"
 
 namespace assay {
 

@@ -2,7 +2,7 @@
 // not keep fp32's precision).
 #pragma once
 
-#include "kernels/nsa/selected_attention.h"
+#include "kernels/nsa/selected_attention/selected_attention.h"
 
 namespace assay {
 

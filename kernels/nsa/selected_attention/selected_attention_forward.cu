@@ -1,8 +1,8 @@
 // Forward of selected attention. A warp walks the tokens that its query selected with an online
 // softmax in fp32 (arXiv 2205.14135, algorithm 1) for all heads of the group at once.
-#include "kernels/nsa/selected_attention.h"
-#include "kernels/nsa/selected_fp32.h"
-#include "kernels/nsa/selected_tensor_core.cuh"
+#include "kernels/nsa/selected_attention/selected_attention.h"
+#include "kernels/nsa/selected_attention/selected_fp32.h"
+#include "kernels/nsa/selected_attention/selected_tensor_core.cuh"
 
 namespace assay {
 

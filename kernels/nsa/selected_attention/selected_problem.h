@@ -1,4 +1,5 @@
-// What the kernels of selected attention take (kernels/nsa/selected_attention.h).
+// What the kernels of selected attention take
+// (kernels/nsa/selected_attention/selected_attention.h).
 #pragma once
 
 #include <cstdint>
