@@ -171,8 +171,9 @@ Result<bool> check_file(const std::string& path) {
   std::error_code error;
   const std::string directory = std::filesystem::path(path).parent_path().string();
   if (std::filesystem::exists(directory, error) && !std::filesystem::is_directory(directory, error))
-    return fail("{}: is a file; name the results directory{}",
+    return fail("{}: is {}; name the results directory{}",
                 directory,
+                std::filesystem::is_regular_file(directory, error) ? "a file" : "no directory",
                 std::filesystem::path(directory).filename() == kFileName
                     ? fmt::format(" with it, {}",
                                   std::filesystem::absolute(directory).parent_path().string())

@@ -60,9 +60,10 @@ public:
   }
 
 private:
-  // Only cells repeat a difference: of another cell, or of the plan as a whole.
+  // Only cells repeat a difference: of another cell, or of the plan as a whole, which one cell says
+  // once more.
   static std::string more_cells(const Difference& difference) {
-    if (difference.more == 0) return "";
+    if (difference.more == 0 || (difference.where.empty() && difference.more == 1)) return "";
     return fmt::format(" (also in {}{} cell{})",
                        difference.more,
                        difference.where.empty() ? "" : " more",

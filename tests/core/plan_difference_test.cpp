@@ -64,6 +64,8 @@ TEST(PlanDifference, CountsTheCellsOfADifferenceOfTheWholePlan) {
     for (json& of_cell : (*one)["cells"]) of_cell["launches"] = one == &a ? 5 : 3;
   b["launches"] = 3;
   EXPECT_EQ(difference(a, b), "launches: 5 in the results, 3 now (also in 2 cells)");
+  for (json* one : {&a, &b}) (*one)["cells"].erase(1);
+  EXPECT_EQ(difference(a, b), "launches: 5 in the results, 3 now");
 }
 
 TEST(PlanDifference, NamesWhatOneSideLacks) {

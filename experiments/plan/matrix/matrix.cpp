@@ -42,7 +42,7 @@ void read_experiment(TomlTable& root, Matrix& matrix) {
   const toml::table* raw = root.table("experiment");
   if (raw == nullptr) return;
   TomlTable table(*raw, "[experiment]", root.problems());
-  table.required("name");
+  table.required("name", "name = \"NAME\"");
   if (const auto name = table.text("name")) {
     matrix.name = *name;
     if (const std::string wrong = wrong_name(*name); !wrong.empty())
@@ -262,7 +262,8 @@ void read_claims(TomlTable& root, Matrix& matrix) {
 }
 
 void read_tables(TomlTable& root, Matrix& matrix) {
-  for (const char* key : {"version", "experiment"}) root.required(key);
+  root.required("version", "version = 1");
+  root.required("experiment", "[experiment] and below it name = \"NAME\"");
   root.integer("version", 1, 1);
   read_experiment(root, matrix);
   if (const toml::table* base = root.table("base"))
@@ -335,6 +336,8 @@ config_values(const toml::table& table, TomlProblems& problems, std::string_view
 }
 
 Result<Matrix> read_matrix(const MatrixText& from, std::vector<std::string>& wrong) {
+  if (from.text.find_first_not_of(" \t\r\n") == std::string::npos)
+    return fail("{}: is empty; `assay init` writes a matrix to begin with", from.file);
   Result<toml::table> parsed = parse_toml(from.text, from.file, from.line_name);
   if (!parsed) return parsed.error();
   TomlProblems problems;

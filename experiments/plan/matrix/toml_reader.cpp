@@ -203,9 +203,10 @@ std::vector<const toml::table*> TomlTable::tables(const char* key) {
   return result;
 }
 
-void TomlTable::required(const char* key) {
-  if (!table_.contains(key))
-    problems_.add(&table_, fmt::format("{} lacks the key '{}'", path_, key));
+void TomlTable::required(const char* key, const char* example) {
+  if (table_.contains(key)) return;
+  const std::string write = *example == '\0' ? "" : fmt::format("; write {}", example);
+  problems_.add(&table_, fmt::format("{} lacks the key '{}'{}", path_, key, write));
 }
 
 void TomlTable::no_other_keys() {
@@ -266,7 +267,7 @@ constexpr PlainCause kPlainCauses[] = {
     {"expected 'false', saw", "false is written in small letters"},
     {"leading zeroes are prohibited", "a number begins with no 0"},
     {"expected value, saw", "a value is missing behind the ="},
-    {"encountered end-of-file", "the file ends before it is closed: a bracket or quote is missing"},
+    {"encountered end-of-file", "the file ends here: a value, a bracket or a quote is missing"},
     {"expected ']', saw", "the header of a table lacks its closing bracket: write [name]"},
     {"expected comma or closing ']'", "values in [ ] are separated by commas"},
     {"key or closing '}'", "a table in { } is closed on its own line"},

@@ -86,8 +86,8 @@ public:
   const toml::node* node(const char* key); // present or null; marks the key as known
   bool has(const char* key) const { return table_.contains(key); }
 
-  void required(const char* key);
-  void no_other_keys(); // reports what was never asked for
+  void required(const char* key, const char* example = ""); // the line to write, if it is one
+  void no_other_keys();                                     // reports what was never asked for
   const toml::table& raw() const { return table_; }
   const std::string& path() const { return path_; }
   TomlProblems& problems() { return problems_; }
