@@ -17,9 +17,10 @@
 #include "experiments/attribution/attribution.h"
 #include "experiments/evidence/data_wait.h"
 #include "experiments/evidence/effect.h"
+#include "experiments/evidence/end_to_end.h"
 #include "experiments/evidence/evidence.h"
 #include "experiments/evidence/loss/loss.h"
-#include "experiments/evidence/memory_and_share.h"
+#include "experiments/evidence/memory/memory_effect.h"
 #include "experiments/evidence/pairs.h"
 #include "experiments/evidence/verdict.h"
 

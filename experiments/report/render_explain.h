@@ -16,6 +16,11 @@ std::string render_explain_table(const Report& report,
                                  const ComparisonIndex& which,
                                  std::size_t top,
                                  const TableStyle& style);
+// What the bytes at the comparison's peak of memory are; `top` modules.
+std::string render_explain_memory(const Report& report,
+                                  const ComparisonIndex& which,
+                                  std::size_t top,
+                                  const TableStyle& style);
 // Several, two lines each; those without traces in one line per reason.
 std::string render_explain_summary(const Report& report,
                                    const std::vector<ComparisonIndex>& which,

@@ -73,6 +73,33 @@ std::string render_explain_table(const Report& report,
   return out.take();
 }
 
+std::string render_explain_memory(const Report& report,
+                                  const ComparisonIndex& which,
+                                  std::size_t top,
+                                  const TableStyle& style) {
+  const CellReport& cell = report.cells[which.first];
+  const Comparison& comparison = cell.comparisons[which.second];
+  TextWriter out(style);
+  out.line(fmt::format("{}: {}", cell.cell.name, comparison_text(comparison)));
+  if (!comparison.memory || comparison.memory->parts.empty()) {
+    out.line(comparison.memory ? "peak memory " + memory_text(comparison.memory) +
+                                     "; this ledger does not say what its bytes are"
+                               : "peak memory was not measured",
+             2);
+    return out.take();
+  }
+  const MemoryEffect& memory = *comparison.memory;
+  out.line(fmt::format("peak memory {} -> {} ({})",
+                       human_bytes(memory.a_bytes),
+                       human_bytes(memory.b_bytes),
+                       memory_text(memory)),
+           2);
+  const Section phases = memory_phases_section(memory);
+  print_titled(out, phases);
+  print_titled(out, memory_modules_section(memory, top));
+  return out.take();
+}
+
 std::string render_explain_summary(const Report& report,
                                    const std::vector<ComparisonIndex>& which,
                                    const TableStyle& style) {

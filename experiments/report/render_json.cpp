@@ -77,12 +77,19 @@ ordered_json effect(const Effect& value) {
 }
 
 ordered_json memory(const MemoryEffect& value) {
+  ordered_json parts = ordered_json::array();
+  for (const MemoryPartEffect& part : value.parts)
+    parts.push_back({{"phase", text(part.phase)},
+                     {"module", text(part.module)},
+                     {"baseline_bytes", number(part.a_bytes)},
+                     {"candidate_bytes", number(part.b_bytes)}});
   return {{"launches", value.launches},
           {"baseline_bytes", number(value.a_bytes)},
           {"candidate_bytes", number(value.b_bytes)},
           {"exact", value.exact},
           {"noise", maybe(value.noise, number)},
-          {"bytes", estimate_json(value.log_ratio)}};
+          {"bytes", estimate_json(value.log_ratio)},
+          {"parts", parts}};
 }
 
 ordered_json loss_json(const LossTest& value) {

@@ -75,6 +75,13 @@ Section stages_section(const Explanation& explanation);
 Section kernels_section(const Explanation& explanation, std::size_t top);
 Section operators_section(const Explanation& explanation, std::size_t top);
 
+// What the bytes at the peak are, by phase of the step and by module (the `top` largest rows);
+// empty where the ledger does not say.
+Section memory_phases_section(const MemoryEffect& memory);
+Section memory_modules_section(const MemoryEffect& memory, std::size_t top);
+// "saved for backward -1.20 GiB, gradients +64.0 MiB": the largest causes of the difference, or "".
+std::string memory_cause_text(const MemoryEffect& memory);
+
 std::string_view to_string(Depth value); // "main", "detail", "record"
 nlohmann::ordered_json to_json(const Section& section);
 

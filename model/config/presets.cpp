@@ -105,7 +105,7 @@ Result<bool> check_numbers(const TrainConfig& c) {
   for (const KeyBounds& bounds : integer_bounds())
     if (Result<bool> ok = check_bounds(bounds, values.at(bounds.name).get<std::int64_t>()); !ok)
       return ok;
-  const std::array<Fraction, 13> fractions{
+  const std::array<Fraction, 14> fractions{
       {{"lr", c.lr, 0, true},
        {"ema_decay", c.ema_decay, 0, false, 1, true},
        {"beta1", c.beta1, 0, false, 1, true},
@@ -118,7 +118,8 @@ Result<bool> check_numbers(const TrainConfig& c) {
        {"planted_spin", c.planted_spin, 0, false, 10},
        {"planted_spin_more", c.planted_spin_more, 0, false, 10},
        {"planted_spin_less", c.planted_spin_less, 0, false, 10},
-       {"planted_document_ms", c.planted_document_ms, 0, false, 1000}}};
+       {"planted_document_ms", c.planted_document_ms, 0, false, 1000},
+       {"planted_mib", c.planted_mib, 0, false, 65'536}}};
   for (const Fraction& fraction : fractions)
     if (Result<bool> ok = check_fraction(fraction); !ok) return ok;
   return true;

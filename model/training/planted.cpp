@@ -64,7 +64,8 @@ class Planted final : public StepHooks {
 public:
   explicit Planted(const TrainConfig& config)
       : stage_(config.planted_wait), share_(planted_share(config)),
-        cuda_(config.device == Device::Cuda) {}
+        cuda_(config.device == Device::Cuda),
+        bytes_(std::llround(config.planted_mib * double{1 << 20})) {}
 
   void begin() override {
     if (share_ <= 0) return;
@@ -74,7 +75,14 @@ public:
       begin_ = Clock::now();
   }
 
+  void before_forward() override {
+    if (bytes_ == 0) return;
+    const Span span("planted/memory");
+    kept_ = at::empty({bytes_}, at::TensorOptions(cuda_ ? at::kCUDA : at::kCPU).dtype(at::kByte));
+  }
+
   void after(PlantedWait stage) override {
+    if (stage == PlantedWait::Optimizer) kept_.reset();
     if (stage != stage_) return;
     const Span span(span_name(stage));
     if (stage == PlantedWait::Host)
@@ -124,6 +132,8 @@ private:
   PlantedWait stage_;
   double share_;
   bool cuda_;
+  std::int64_t bytes_; // of kept_, in the middle of a step
+  at::Tensor kept_;
   Clock::time_point begin_;
   at::cuda::CUDAEvent begin_event_;
   std::deque<std::pair<at::cuda::CUDAEvent, at::cuda::CUDAEvent>> pending_; // of unfinished steps
@@ -134,7 +144,8 @@ private:
 } // namespace
 
 std::unique_ptr<StepHooks> planted_hooks(const TrainConfig& config) {
-  if (planted_share(config) <= 0 && config.planted_wait == PlantedWait::None) return nullptr;
+  const bool waits = planted_share(config) > 0 || config.planted_wait != PlantedWait::None;
+  if (!waits && config.planted_mib <= 0) return nullptr;
   return std::make_unique<Planted>(config);
 }
 

@@ -1,5 +1,5 @@
 // What the tests of the engine and of attribution plant into a training step: a busy wait of a
-// share of the step, or 1 ms more in one stage.
+// share of the step, 1 ms more in one stage, or memory.
 #pragma once
 
 #include <cstdint>
@@ -21,6 +21,7 @@ public:
   StepHooks& operator=(const StepHooks&) = delete;
 
   virtual void begin() = 0;                  // of the step
+  virtual void before_forward() = 0;         // inside the forward span
   virtual void after(PlantedWait stage) = 0; // before the stage's span closes
   virtual void end() = 0;                    // of the step
   // What the waits at the ends of all steps took so far: measured on the CPU, asked for on a GPU.

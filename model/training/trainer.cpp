@@ -129,6 +129,7 @@ Trainer::backward(const Batch& batch, double weight, Fp8Casts& casts, GradientSy
   if (sync != nullptr) sync->before_forward();
   {
     const Span span("forward");
+    if (hooks_) hooks_->before_forward();
     const AutocastGuard autocast(torch_device(config_.device).type(),
                                  compute_type(config_.precision));
     const KeptGuard kept(kept_.get());
@@ -346,6 +347,15 @@ NamedTensors Trainer::state_tensors() const {
   for (const NamedTensors& part : {optimizer_.state(), ema_.state(), scaler_.state(), fp8_state()})
     state.insert(state.end(), part.begin(), part.end());
   return state;
+}
+
+NamedTensors Trainer::lasting_tensors() const {
+  NamedTensors all = state_tensors();
+  for (const Parameter& parameter : built_.parameters)
+    if (kept_)
+      if (at::Tensor copy = kept_->find(parameter.tensor); copy.defined())
+        all.emplace_back("weights16." + parameter.name, std::move(copy));
+  return all;
 }
 
 void Trainer::load_state_tensors(const NamedTensors& tensors) {

@@ -109,6 +109,8 @@ public:
   // scales that the state lacks because it was saved without keep their values (the EMA then starts
   // from the loaded weights).
   void load_state_tensors(const NamedTensors& tensors);
+  // The same, and the kept 16-bit copies: "weights16.NAME".
+  NamedTensors lasting_tensors() const;
   std::string rng_state() const; // raw bytes
   void set_rng_state(const std::string& state);
   // Of planted_spin, over all steps so far.

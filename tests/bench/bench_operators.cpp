@@ -24,10 +24,10 @@
 #include "model/layers/loss_head.h"
 #include "model/layout/chunk_layout.h"
 #include "model/layout/segments.h"
+#include "model/memory/peak_memory.h"
 #include "model/nsa/nsa.h"
 #include "model/nsa/nsa_strided.h"
 #include "model/nsa/selected_attention.h"
-#include "model/training/peak_memory.h"
 #include "tests/bench/device_time.h"
 
 namespace assay {

@@ -6,9 +6,9 @@
 #include <cmath>
 
 #include "model/gates/gates.h"
+#include "model/memory/peak_memory.h"
 #include "model/training/generate.h"
 #include "model/training/global_state.h"
-#include "model/training/peak_memory.h"
 #include "tests/model/model_fixture.h"
 
 namespace assay {

@@ -11,10 +11,10 @@ import re
 import sys
 
 CORE = {"core", "core/files", "core/sqlite", "core/ledger", "core/ledger/storage", "core/trace", "core/statistics"}
-REPORTS = {"experiments/evidence", "experiments/evidence/loss", "experiments/attribution", "experiments/analysis"}
+REPORTS = {"experiments/evidence", "experiments/evidence/loss", "experiments/evidence/memory", "experiments/attribution", "experiments/analysis"}
 LAYERS = {"model/layers", "model/layers/attention", "model/layers/delta_rule"}
 MODEL = LAYERS | {"model/config", "model/layout", "model/nsa", "model/data", "model/ddp", "model/families",
-                  "model/graph", "model/training", "model/gates"}
+                  "model/graph", "model/memory", "model/training", "model/gates"}
 VIEWER = {"ui/model", "ui/model/trace", "ui/model/results"}
 KERNELS = {"kernels", "kernels/attention", "kernels/delta_rule", "kernels/fp8", "kernels/nsa", "kernels/products",
            "kernels/rowwise", "kernels/update"}
@@ -51,6 +51,7 @@ ALLOWED = {
     "model/data": CORE | {"model/config", "model/layout"},
     "model/families": CORE | LAYERS | {"model/config", "model/layout", "model/nsa"},
     "model/ddp": CORE | {"model/config", "model/layout", "model/data", "model/families"},
+    "model/memory": CORE | {"model/config"},
     "model/graph": CORE | {"kernels", "model/config", "model/layout"},
     "model/training": CORE | MODEL - {"model/gates", "model/training"} | KERNELS,
     "model/gates": CORE | MODEL - {"model/gates"},
@@ -59,6 +60,7 @@ ALLOWED = {
     "profilers/cupti": CORE | {"profilers/trace"},
     "experiments/evidence": CORE,
     "experiments/evidence/loss": CORE | {"experiments/evidence"},
+    "experiments/evidence/memory": CORE | {"experiments/evidence"},
     "experiments/attribution": CORE,
     "experiments/analysis": CORE | REPORTS - {"experiments/analysis"} | {"model/config"},
     "experiments/analysis/judging": CORE | REPORTS | {"model/config"},

@@ -22,7 +22,7 @@ namespace {
 
 struct ExplainOptions {
   std::string directory, cell, a, b;
-  bool json = false;
+  bool json = false, memory = false;
   TerminalOptions terminal;
   std::size_t top = 10;
 };
@@ -82,6 +82,16 @@ void require_traces(const Report& report,
   bad_input("{}: no trace to explain: {}", directory, why);
 }
 
+void explain_memory(const Report& report,
+                    const std::vector<ComparisonIndex>& which,
+                    const ExplainOptions& options,
+                    const TableStyle& style) {
+  for (const ComparisonIndex& one : which)
+    fmt::print("{}{}",
+               one == which.front() ? "" : "\n",
+               render_explain_memory(report, one, options.top, style));
+}
+
 void explain(ExplainOptions options) {
   const LedgerData data = value_or_throw(read_ledger(options.directory));
   if (options.cell.empty() && !(options.a.empty() && options.b.empty())) {
@@ -93,8 +103,9 @@ void explain(ExplainOptions options) {
   const bool one = !options.cell.empty();
   const std::vector<ComparisonIndex> which =
       one ? std::vector{find_comparison(report, options)} : main_comparisons(report);
-  require_traces(report, which, options.directory);
   const TableStyle style = options.terminal.style();
+  if (options.memory) return explain_memory(report, which, options, style);
+  require_traces(report, which, options.directory);
   if (options.json)
     fmt::print("{}", render_explain_json(report, which, options.top));
   else if (one)
@@ -124,7 +135,10 @@ void add_explain(CLI::App& app, int&) {
       "level that is compared (default: the one that answers a claim, else the last)");
   command->add_option("--top", options->top, "kernel and operator rows to show")
       ->check(whole_number(0, 100'000));
-  command->add_flag("--json", options->json, "print JSON (docs/report-schema.md)");
+  CLI::Option* memory = command->add_flag(
+      "--memory", options->memory, "what the bytes at the peak of memory are; needs no traces");
+  command->add_flag("--json", options->json, "print JSON (docs/report-schema.md)")
+      ->excludes(memory);
   options->terminal.add_to(*command);
   command->callback([options] { explain(*options); });
 }

@@ -20,8 +20,8 @@
 #include "core/stopwatch.h"
 #include "model/config/key_variants.h"
 #include "model/layout/segments.h"
+#include "model/memory/peak_memory.h"
 #include "model/training/global_state.h"
-#include "model/training/peak_memory.h"
 #include "model/training/planted.h"
 
 namespace assay::worker {

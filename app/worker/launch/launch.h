@@ -54,6 +54,8 @@ public:
 
 private:
   std::string data_warning() const;
+  nlohmann::json
+  measure_memory(std::size_t variant, const UnitData& first, const std::vector<UnitData>& units);
   struct Replica {
     std::unique_ptr<Trainer> trainer;
     std::int64_t bytes = 0;

@@ -3,13 +3,15 @@
 
 #include "app/worker/launch/guard_memory.h"
 #include "app/worker/launch/launch.h"
+#include "core/ledger/memory_parts.h"
 #include "core/protocol/visit_json.h"
 #include "core/statistics/roofline.h"
 #include "model/gates/gates.h"
 #include "model/graph/graph_room.h"
 #include "model/layout/segments.h"
+#include "model/memory/allocation_log.h"
+#include "model/memory/peak_memory.h"
 #include "model/training/device_peaks.h"
-#include "model/training/peak_memory.h"
 
 namespace assay::worker {
 
@@ -40,6 +42,15 @@ bool shows_a_level(const Optimization& optimization, const std::string& counter)
   return std::any_of(optimization.levels.begin(),
                      optimization.levels.end(),
                      [&](const Level& level) { return level.span == counter; });
+}
+
+// Where the bytes at the peak come from: "memory/at_peak/PHASE/MODULE".
+void add_parts(json& metrics, std::size_t variant, const std::vector<MemoryPart>& parts) {
+  for (const MemoryPart& part : parts)
+    metrics.push_back(metric_json(variant,
+                                  memory_part_metric(part.phase, part.module),
+                                  "bytes",
+                                  static_cast<double>(part.bytes)));
 }
 
 } // namespace
@@ -112,27 +123,39 @@ json Launch::memory() {
   const auto first = for_every_variant([&](std::size_t i) { return next_train_data(i); });
   const auto units = for_every_variant([&](std::size_t i) { return next_units(i); });
   for (const bool counted : {false, true})
-    for (std::size_t i = 0; i < variants_.size(); ++i) {
-      const VariantSpec& spec = variants_[i];
-      guard_memory(i, spec.name, [&] {
-        PeakMemory peak(
-            spec.config.device); // counts from here on, so the replica is built after it
-        const std::unique_ptr<Trainer> trainer = make_trainer(i);
-        for (std::int64_t step = 0; step < trainer->warm_up_steps(); ++step)
-          (void)trainer->step(first[i]);
-        (void)run_visit(*trainer, unit_ == "evaluation", prepared(units[i]), 0);
-        peak.restart();
-        (void)run_visit(*trainer, unit_ == "evaluation", prepared(units[i]), 0);
-        if (!counted) return;
-        // A replay allocates nothing: it writes to the graphs' own memory.
-        const std::int64_t graphs = trainer->graph_counts() ? graph_pool_bytes() : 0;
-        metrics.push_back(metric_json(
-            i, "memory/peak_bytes", "bytes", static_cast<double>(peak.peak_bytes() + graphs)));
-        metrics.push_back(
-            metric_json(i, "memory/start_bytes", "bytes", static_cast<double>(peak.start_bytes())));
+    for (std::size_t i = 0; i < variants_.size(); ++i)
+      guard_memory(i, variants_[i].name, [&] {
+        json measured = measure_memory(i, first[i], units[i]);
+        if (counted) metrics.insert(metrics.end(), measured.begin(), measured.end());
       });
-    }
   return {{"event", "memory"}, {"metrics", metrics}};
+}
+
+// The replica is built after what counts its bytes.
+json Launch::measure_memory(std::size_t variant,
+                            const UnitData& first,
+                            const std::vector<UnitData>& units) {
+  const TrainConfig& config = variants_[variant].config;
+  AllocationLog log(std::ssize(config.pattern));
+  const SpanSinkGuard spans(log);
+  PeakMemory peak(config.device, &log);
+  const std::unique_ptr<Trainer> trainer = make_trainer(variant);
+  for (const Parameter& parameter : trainer->parameters())
+    log.watch(parameter.name, parameter.tensor);
+  for (std::int64_t step = 0; step < trainer->warm_up_steps(); ++step) (void)trainer->step(first);
+  (void)run_visit(*trainer, unit_ == "evaluation", prepared(units), 0);
+  peak.restart();
+  log.restart();
+  (void)run_visit(*trainer, unit_ == "evaluation", prepared(units), 0);
+  // A replay allocates nothing: it writes to the graphs' own memory.
+  const std::int64_t graphs = trainer->graph_counts() ? graph_pool_bytes() : 0;
+  json metrics = json::array();
+  metrics.push_back(metric_json(
+      variant, "memory/peak_bytes", "bytes", static_cast<double>(peak.peak_bytes() + graphs)));
+  metrics.push_back(
+      metric_json(variant, "memory/start_bytes", "bytes", static_cast<double>(peak.start_bytes())));
+  add_parts(metrics, variant, log.parts(trainer->lasting_tensors(), graphs));
+  return metrics;
 }
 
 } // namespace assay::worker

@@ -49,6 +49,7 @@ struct ComparisonPlace {
 
 Section reasons_section(const ComparisonPlace& place);
 Section measurement_section(const ComparisonPlace& place);
+Section memory_parts_section(const ComparisonPlace& place);
 Section comparison_claims_section(const ComparisonPlace& place);
 Section gates_section(const ComparisonPlace& place);
 Section excluded_pairs_section(const ComparisonPlace& place);
@@ -60,6 +61,7 @@ inline constexpr std::array kCellSections{cell_roofline_section};
 
 inline constexpr std::array kComparisonSections{reasons_section,
                                                 measurement_section,
+                                                memory_parts_section,
                                                 comparison_claims_section,
                                                 gates_section,
                                                 excluded_pairs_section};

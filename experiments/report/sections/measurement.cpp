@@ -12,12 +12,14 @@ namespace {
 std::string memory_line(const Comparison& comparison) {
   if (!comparison.memory) return "not measured";
   const MemoryEffect& memory = *comparison.memory;
-  return fmt::format("{} -> {} ({}{}, {})",
+  const std::string cause = memory_cause_text(memory);
+  return fmt::format("{} -> {} ({}{}, {}){}",
                      human_bytes(memory.a_bytes),
                      human_bytes(memory.b_bytes),
                      memory_text(memory),
                      memory.exact ? ", the same in every launch" : "",
-                     launch_count_text(static_cast<std::size_t>(memory.launches)));
+                     launch_count_text(static_cast<std::size_t>(memory.launches)),
+                     cause.empty() ? "" : ": " + cause);
 }
 
 std::string pairs_line(const Comparison& comparison) {

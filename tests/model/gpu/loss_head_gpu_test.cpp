@@ -14,7 +14,7 @@
 #include "model/gates/gates.h"
 #include "model/layers/autocast.h"
 #include "model/layers/loss_head.h"
-#include "model/training/peak_memory.h"
+#include "model/memory/peak_memory.h"
 
 namespace assay {
 namespace loss_head_gpu_test {

@@ -13,13 +13,16 @@ namespace assay {
 // LibTorch's CPU tensors share memory with everything else; only differences count.
 std::int64_t current_bytes(Device device);
 
+class AllocationLog;
+
 // Watches one device. CPU: LibTorch reports only allocations made by this thread while an object of
 // this class lives, so make it before the trainer whose memory is asked for; objects do not nest.
 // CUDA: LibTorch counts whole blocks, and up to 1 MiB of a block that is used again stays unsplit,
 // so blocks that nobody uses are given back first: the figure does not hang on what ran before.
 class PeakMemory {
 public:
-  explicit PeakMemory(Device device);
+  // `log`, or null, is told of every allocation and must live longer.
+  explicit PeakMemory(Device device, AllocationLog* log = nullptr);
   ~PeakMemory();
   PeakMemory(const PeakMemory&) = delete;
   PeakMemory& operator=(const PeakMemory&) = delete;

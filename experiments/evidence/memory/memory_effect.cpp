@@ -1,9 +1,8 @@
-#include "experiments/evidence/memory_and_share.h"
+#include "experiments/evidence/memory/memory_effect.h"
 
 #include <algorithm>
 #include <cmath>
 #include <map>
-#include <nlohmann/json.hpp>
 
 namespace assay {
 
@@ -19,30 +18,6 @@ std::map<std::int64_t, double> peak_bytes(const CellView& cell, const VariantRow
       if (metric->variant == variant.id && metric->path == "memory/peak_bytes" && metric->value > 0)
         by_launch[launch->id] = metric->value;
   return by_launch;
-}
-
-// Train-step time by timed launch of the cell.
-std::map<std::int64_t, double> step_times(const CellView& cell) {
-  std::map<std::int64_t, double> by_launch;
-  for (const LaunchRow* launch : cell.counted)
-    for (const MetricRow* metric : cell.metrics(launch->id))
-      if (metric->path == "time/step_ns" && metric->value > 0)
-        by_launch[launch->id] = metric->value;
-  return by_launch;
-}
-
-// nullopt: no such number.
-std::optional<double> config_number(const CellView& cell, const char* key) {
-  const auto found = cell.config->find(key);
-  if (found == cell.config->end() || !found->is_number()) return std::nullopt;
-  return found->get<double>();
-}
-
-double median_a_ns(const LaunchPairs& launch) {
-  std::vector<double> times;
-  for (const Pair& pair : launch.pairs)
-    if (pair.excluded.empty()) times.push_back(pair.a_ns);
-  return median(std::move(times));
 }
 
 // How far the reference is from itself, in launches that compare it.
@@ -87,33 +62,8 @@ memory_effect(const CellView& cell, const VariantRow& a, const VariantRow& b, do
   else if (effect.launches == 1 && effect.noise)
     effect.log_ratio.at_95 = effect.log_ratio.judged =
         Interval{value - *effect.noise, value + *effect.noise};
+  effect.parts = memory_parts(cell, a, b);
   return effect;
-}
-
-std::optional<EndToEnd>
-end_to_end(const CellView& cell, const PairSet& pairs, const Effect& effect, double judged_alpha) {
-  if (cell.cell->unit != "evaluation") return std::nullopt;
-  const auto every = config_number(cell, "eval_interval");
-  const auto steps = step_times(cell);
-  if (!every || *every <= 0 || steps.empty()) return std::nullopt;
-  EndToEnd result;
-  result.every = *every;
-  std::vector<double> all;
-  for (const auto& [launch, value] : steps) all.push_back(value);
-  result.step_ns = median(std::move(all));
-  std::vector<double> ratios;
-  for (const LaunchEffect& launch : effect.launches) {
-    const auto from = std::find_if(pairs.launches.begin(),
-                                   pairs.launches.end(),
-                                   [&](const LaunchPairs& x) { return x.launch == launch.launch; });
-    const double a_ns = median_a_ns(*from);
-    const auto own = steps.find(launch.launch);
-    const double step = own == steps.end() ? result.step_ns : own->second;
-    const double more = a_ns * std::expm1(launch.theta);
-    ratios.push_back(std::log1p(more / (result.every * step + a_ns)));
-  }
-  result.log_ratio = estimate(std::move(ratios), judged_alpha);
-  return result;
 }
 
 } // namespace assay

@@ -1,0 +1,28 @@
+// Metrics of a memory launch that say what the bytes at a variant's peak are, one a phase and
+// module (model/memory/allocation_log.h).
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+
+namespace assay {
+
+inline constexpr std::string_view kMemoryPartPrefix = "memory/at_peak/";
+
+// "memory/at_peak/saved_for_backward/layers.3.feed_forward"
+inline std::string memory_part_metric(const std::string& phase, const std::string& module) {
+  return std::string(kMemoryPartPrefix) + phase + "/" + module;
+}
+
+// Phase and module; none for another metric.
+inline std::optional<std::pair<std::string, std::string>> memory_part_of(std::string_view path) {
+  if (!path.starts_with(kMemoryPartPrefix)) return std::nullopt;
+  path.remove_prefix(kMemoryPartPrefix.size());
+  const std::size_t slash = path.find('/');
+  if (slash == std::string_view::npos) return std::nullopt;
+  return std::pair(std::string(path.substr(0, slash)), std::string(path.substr(slash + 1)));
+}
+
+} // namespace assay

@@ -1,0 +1,124 @@
+// What the bytes at the peak of a comparison's sides are: by phase of the step, and by module.
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+
+#include "core/text.h"
+#include "experiments/report/sections/list.h"
+
+namespace assay {
+
+namespace {
+
+struct PhaseWords {
+  std::string_view phase, words;
+};
+constexpr PhaseWords kPhaseWords[] = {{"weights", "weights"},
+                                      {"weights16", "16-bit copies of weights"},
+                                      {"optimizer", "optimizer state"},
+                                      {"ema", "EMA"},
+                                      {"gradients", "gradients"},
+                                      {"saved_for_backward", "saved for backward"},
+                                      {"forward", "freed in the forward pass"},
+                                      {"backward", "freed in the backward pass"},
+                                      {"update", "freed in the update"},
+                                      {"ema_swap", "EMA swap"},
+                                      {"evaluation", "evaluation"},
+                                      {"graph_rest", "rest of the CUDA graph's memory"},
+                                      {"earlier", "in use before the variant"},
+                                      {"other", "other"}};
+
+std::string words_of(const std::string& phase) {
+  const auto* found = std::ranges::find(kPhaseWords, phase, &PhaseWords::phase);
+  return found == std::end(kPhaseWords) ? printable(phase) : std::string(found->words);
+}
+
+std::string difference_text(double bytes) {
+  if (bytes == 0) return "0";
+  return (bytes > 0 ? "+" : "-") + human_bytes(std::abs(bytes));
+}
+
+SectionRow row_of(std::vector<std::string> names, const MemoryPartEffect& part) {
+  names.insert(
+      names.end(),
+      {human_bytes(part.a_bytes), human_bytes(part.b_bytes), difference_text(part.difference())});
+  return {std::move(names)};
+}
+
+// The parts are read from the allocations, the peak from the allocator.
+std::string sum_note(const MemoryEffect& memory) {
+  constexpr double kShown = 0.01; // of the peak
+  MemoryPartEffect sum;
+  for (const MemoryPartEffect& part : memory.parts) {
+    sum.a_bytes += part.a_bytes;
+    sum.b_bytes += part.b_bytes;
+  }
+  const double off = std::max(std::abs(sum.a_bytes / memory.a_bytes - 1),
+                              std::abs(sum.b_bytes / memory.b_bytes - 1));
+  return off > kShown ? fmt::format("the parts differ from the allocator's peak by up to {:.1f} %",
+                                    100 * off)
+                      : "";
+}
+
+} // namespace
+
+Section memory_phases_section(const MemoryEffect& memory) {
+  Section section{
+      .id = "memory_phases",
+      .title = "Memory at the peak, by phase",
+      .depth = Depth::Record,
+      .columns = {{"what"}, {"baseline", true}, {"candidate", true}, {"difference", true}}};
+  for (const MemoryPartEffect& part : by_phase(memory.parts))
+    section.rows.push_back(row_of({words_of(part.phase)}, part));
+  if (std::string note = sum_note(memory); !section.rows.empty() && !note.empty())
+    section.notes.push_back(std::move(note));
+  return section;
+}
+
+Section memory_modules_section(const MemoryEffect& memory, std::size_t top) {
+  const std::vector<MemoryPartEffect> parts = by_module(memory.parts);
+  Section section{
+      .id = "memory_modules",
+      .title = top < parts.size()
+                   ? fmt::format("Memory at the peak, by module over all layers, {} of {}",
+                                 top,
+                                 parts.size())
+                   : "Memory at the peak, by module over all layers",
+      .depth = Depth::Record,
+      .columns = {
+          {"module"}, {"what"}, {"baseline", true}, {"candidate", true}, {"difference", true}}};
+  section.names = 2;
+  for (std::size_t i = 0; i < std::min(top, parts.size()); ++i)
+    section.rows.push_back(row_of(
+        {parts[i].module.empty() ? "-" : printable(parts[i].module), words_of(parts[i].phase)},
+        parts[i]));
+  return section;
+}
+
+Section memory_parts_section(const ComparisonPlace& place) {
+  const std::optional<MemoryEffect>& memory = place.comparison().memory;
+  Section section = memory ? memory_phases_section(*memory) : Section{};
+  for (SectionRow& row : section.rows) row.cell = place.cell().cell.name;
+  return section;
+}
+
+std::string memory_cause_text(const MemoryEffect& memory) {
+  constexpr std::size_t kMost = 2;
+  constexpr double kSmallest = 0.1; // of the whole difference
+  std::vector<MemoryPartEffect> parts = by_phase(memory.parts);
+  std::ranges::stable_sort(parts, std::greater(), [](const MemoryPartEffect& part) {
+    return std::abs(part.difference());
+  });
+  const double whole = std::abs(memory.b_bytes - memory.a_bytes);
+  std::vector<std::string> texts;
+  for (const MemoryPartEffect& part : parts)
+    if (texts.size() < kMost && part.difference() != 0 &&
+        std::abs(part.difference()) >= kSmallest * whole)
+      texts.push_back(
+          fmt::format("{} {}", words_of(part.phase), difference_text(part.difference())));
+  return fmt::format("{}", fmt::join(texts, ", "));
+}
+
+} // namespace assay

@@ -1,0 +1,245 @@
+#include "model/memory/allocation_log.h"
+
+#include <ATen/SequenceNumber.h>
+#include <torch/csrc/autograd/function.h>
+
+#include <algorithm>
+#include <string_view>
+
+namespace assay {
+
+namespace {
+
+constexpr std::string_view kForward = "forward", kBackward = "backward", kUpdate = "optimizer",
+                           kEvaluate = "evaluate", kHead = "head", kFeedForward = "feed_forward";
+
+// Spans around those of the model's modules.
+bool is_outer(std::string_view span) {
+  return span == "step" || span == kForward || span == kEvaluate ||
+         span.starts_with("validation_ranks/");
+}
+
+const void* storage_of(const at::Tensor& tensor) {
+  return tensor.defined() && tensor.has_storage() ? tensor.storage().data() : nullptr;
+}
+
+constexpr std::string_view kLayers = "layers.";
+
+// Of a tensor that lasts, by its name in Trainer::lasting_tensors(): its phase, and the parameter.
+std::pair<std::string, std::string> owner(const std::string& name) {
+  constexpr std::pair<std::string_view, const char*> kOwners[] = {
+      {"model.", "weights"},
+      {"weights16.", "weights16"},
+      {"optimizer.exp_avg_sq.", "optimizer"},
+      {"optimizer.exp_avg.", "optimizer"},
+      {"ema.", "ema"}};
+  for (const auto& [prefix, phase] : kOwners)
+    if (name.starts_with(prefix)) return {phase, name.substr(prefix.size())};
+  return {"other", name.substr(0, name.find('.'))};
+}
+
+} // namespace
+
+void AllocationLog::begin_at(std::int64_t bytes) {
+  const std::lock_guard lock(mutex_);
+  earlier_bytes_ = bytes;
+}
+
+void AllocationLog::watch(const std::string& name, const at::Tensor& parameter) {
+  const std::lock_guard lock(mutex_);
+  parameters_.emplace_back(name, parameter);
+}
+
+void AllocationLog::allocated(const void* address, std::int64_t bytes, bool captured) {
+  const std::lock_guard lock(mutex_);
+  ++clock_;
+  if (bytes >= 0) {
+    if (std::this_thread::get_id() == thread_) in_module_.push_back(all_.size());
+    live_[address] = all_.size();
+    all_.push_back({.address = address,
+                    .bytes = bytes,
+                    .origin = origin(),
+                    .born = clock_,
+                    .captured = captured});
+    return;
+  }
+  const auto found = live_.find(address);
+  if (found == live_.end()) { // older than the log
+    earlier_freed_.emplace_back(clock_, -bytes);
+    return;
+  }
+  all_[found->second].died = clock_;
+  live_.erase(found);
+}
+
+void AllocationLog::restart() {
+  const std::lock_guard lock(mutex_);
+  restarted_ = clock_;
+}
+
+// The first of the open spans below the stages of a step; "norms" of "norms/fused", whose slash
+// names a form. "" outside of a module.
+std::string AllocationLog::module_span() const {
+  const auto first = std::ranges::find_if_not(open_, is_outer);
+  if (first == open_.end()) return "";
+  const std::string_view span = *first;
+  return std::string(span.substr(0, span.find('/')));
+}
+
+std::string AllocationLog::module() const {
+  std::string name = module_span();
+  if (name == "loss_head") name = kHead;
+  if (layers_done_ >= layers_ || name == kHead)
+    return name.empty() || name == "norms" ? std::string(kHead) : name;
+  if (name == "planted") return name;
+  if (name.empty() && layers_done_ == 0 && !seen_module_) return "embedding";
+  return "layers." + std::to_string(layers_done_) + "." + (name.empty() ? "residual" : name);
+}
+
+// A node of autograd has the number that it got in the forward pass.
+std::string AllocationLog::module_of_backward() const {
+  const auto node = torch::autograd::get_current_node();
+  if (!node) return "";
+  const auto after = std::upper_bound(marks_.begin(),
+                                      marks_.end(),
+                                      node->sequence_nr(),
+                                      [](auto number, auto& mark) { return number < mark.first; });
+  return after == marks_.begin() || after == marks_.end() ? "" : std::prev(after)->second;
+}
+
+AllocationLog::Origin AllocationLog::origin() const {
+  const auto is_open = [this](std::string_view span) {
+    return std::ranges::find(open_, span) != open_.end();
+  };
+  if (is_open(kForward)) return {"forward", module()};
+  if (is_open(kBackward)) return {"backward", module_of_backward()};
+  if (is_open(kUpdate)) return {"update", ""};
+  if (!is_open(kEvaluate)) return {"other", ""};
+  if (module_span() == "ema") return {"ema_swap", ""};
+  return {"evaluation", module()};
+}
+
+// From here on autograd's nodes belong to the module of the open spans.
+void AllocationLog::mark() {
+  if (std::ranges::find(open_, kForward) != open_.end())
+    marks_.emplace_back(at::sequence_number::peek(), module());
+}
+
+void AllocationLog::close_module() {
+  ++clock_;
+  for (const std::size_t i : in_module_) all_[i].module_end = clock_;
+  in_module_.clear();
+}
+
+// "layers.3.delta.in_proj" -> "layers.3.gated_deltanet", as its span is called; "embedding" as it
+// is.
+std::string AllocationLog::module_of_parameter(const std::string& name) const {
+  if (!name.starts_with(kLayers))
+    return name.substr(0, name.find('.')).find("norm") == std::string::npos ? name : "head";
+  const std::size_t dot = name.find('.', kLayers.size());
+  const std::string layer = name.substr(0, dot), rest = name.substr(dot + 1);
+  if (rest.find('.') == std::string::npos)
+    return layer + (rest.find("norm") == std::string::npos ? ".feed_forward" : ".norms");
+  const auto mixer = mixers_.find(layer);
+  return layer + "." + (mixer == mixers_.end() ? rest.substr(0, rest.find('.')) : mixer->second);
+}
+
+// The parameters' gradients are complete before the update begins.
+void AllocationLog::find_gradients() {
+  for (const auto& [name, parameter] : parameters_) {
+    const auto found = live_.find(storage_of(parameter.grad()));
+    if (found != live_.end()) all_[found->second].origin = {"gradients", module_of_parameter(name)};
+  }
+}
+
+void AllocationLog::start_layers() {
+  close_module();
+  layers_done_ = 0;
+  seen_module_ = false;
+}
+
+void AllocationLog::begin(const char* name) {
+  if (std::this_thread::get_id() != thread_) return;
+  const std::lock_guard lock(mutex_);
+  if (name == kForward || name == kEvaluate) start_layers();
+  if (name == kForward) marks_.clear();
+  if (name == kUpdate) find_gradients();
+  open_.push_back(name);
+  if (const std::string span = module_span(); !span.empty() && span != "planted") {
+    seen_module_ = true;
+    if (span != "norms" && span != kFeedForward && layers_done_ < layers_)
+      mixers_.try_emplace(std::string(kLayers) + std::to_string(layers_done_), span);
+  }
+  mark();
+}
+
+void AllocationLog::end(const char* name) {
+  if (std::this_thread::get_id() != thread_) return;
+  const std::lock_guard lock(mutex_);
+  open_.pop_back();
+  if (module_span().empty()) close_module();
+  if (name == kFeedForward) ++layers_done_;
+  if (name == kHead && std::ranges::find(open_, kEvaluate) != open_.end()) start_layers();
+  mark();
+}
+
+// The highest moment from the tick `from` on: of allocations in a graph's memory, or of the others.
+AllocationLog::Moment AllocationLog::highest(bool captured, std::size_t from) const {
+  std::map<std::size_t, std::int64_t> changes; // by clock
+  for (const Allocation& one : all_) {
+    if (one.captured != captured) continue;
+    changes[one.born] += one.bytes;
+    if (one.died != kNever) changes[one.died] -= one.bytes;
+  }
+  if (!captured)
+    for (const auto& [clock, bytes] : earlier_freed_) changes[clock] -= bytes;
+  std::int64_t now = captured ? 0 : earlier_bytes_;
+  Moment best{from, now};
+  for (const auto& [clock, change] : changes) {
+    now += change;
+    if (clock <= from) best.bytes = now;
+    if (clock > from && now > best.bytes) best = {clock, now};
+  }
+  return best;
+}
+
+std::string AllocationLog::phase_at(const Allocation& allocation) const {
+  const bool kept = allocation.died > allocation.module_end;
+  return allocation.origin.phase == "forward" && kept ? "saved_for_backward"
+                                                      : allocation.origin.phase;
+}
+
+std::vector<MemoryPart> AllocationLog::parts(const NamedTensors& owners,
+                                             std::int64_t graph_bytes) const {
+  const std::lock_guard lock(mutex_);
+  std::map<const void*, Origin> lasting;
+  for (const auto& [name, tensor] : owners) {
+    const auto [phase, parameter] = owner(name);
+    if (tensor.defined())
+      lasting.try_emplace(storage_of(tensor), Origin{phase, module_of_parameter(parameter)});
+  }
+  std::map<Origin, std::int64_t> sums;
+  const auto add = [&](const Moment& moment, bool captured) {
+    std::int64_t known = 0;
+    for (const Allocation& one : all_) {
+      if (one.captured != captured || one.born > moment.clock || one.died <= moment.clock) continue;
+      const auto found = one.died == kNever ? lasting.find(one.address) : lasting.end();
+      sums[found == lasting.end() ? Origin{phase_at(one), one.origin.module} : found->second] +=
+          one.bytes;
+      known += one.bytes;
+    }
+    return known;
+  };
+  const Moment moment = highest(false, restarted_);
+  sums[{"earlier", ""}] += moment.bytes - add(moment, false);
+  if (graph_bytes > 0) sums[{"graph_rest", ""}] += graph_bytes - add(highest(true, 0), true);
+  std::vector<MemoryPart> parts;
+  for (const auto& [origin, bytes] : sums)
+    if (bytes != 0) parts.push_back({origin.phase, origin.module, bytes});
+  std::stable_sort(parts.begin(), parts.end(), [](const MemoryPart& a, const MemoryPart& b) {
+    return a.bytes > b.bytes;
+  });
+  return parts;
+}
+
+} // namespace assay
