@@ -175,6 +175,7 @@ LedgerData demo_ledger(const std::vector<Shown>& shown) {
   plan.name = "demo";
   plan.seed = 7;
   plan.rounds = 30;
+  plan.memory_parts = true;
   plan.noise = 0.008;
   plan.launch_sd = 0.0015;
   plan.identity.cuda = "13.0";

@@ -5,7 +5,9 @@
 #include <map>
 #include <memory>
 #include <random>
+#include <tuple>
 
+#include "core/ledger/memory_parts.h"
 #include "core/ledger/storage/plan_json.h"
 #include "core/result.h"
 
@@ -170,12 +172,30 @@ private:
 
   void add_memory(std::int64_t cell_id, const SyntheticCell& cell, int index) {
     const std::int64_t launch = add_launch(cell_id, LaunchKind::Memory, index, true);
-    for (std::size_t i = 0; i < variants_.size(); ++i)
-      add_metric(
-          launch,
-          variants_[i].id,
-          "memory/peak_bytes",
-          std::floor(kReferenceBytes * (i < cell.levels.size() ? cell.levels[i].memory_ratio : 1)));
+    for (std::size_t i = 0; i < variants_.size(); ++i) {
+      const double bytes =
+          std::floor(kReferenceBytes * (i < cell.levels.size() ? cell.levels[i].memory_ratio : 1));
+      add_metric(launch, variants_[i].id, "memory/peak_bytes", bytes);
+      if (plan_.memory_parts) add_memory_parts(launch, variants_[i].id, cell, bytes);
+    }
+  }
+
+  // A third of the reference lasts; the rest differs from level to level.
+  void add_memory_parts(std::int64_t launch,
+                        std::int64_t variant,
+                        const SyntheticCell& cell,
+                        double bytes) {
+    const double weights = std::floor(kReferenceBytes / 12);
+    const bool evaluates = cell.unit == "evaluation";
+    const std::vector<std::tuple<const char*, const char*, double>> parts{
+        {"weights", "layers.0.feed_forward", weights},
+        {"optimizer", "layers.0.feed_forward", 2 * weights},
+        {"ema", "layers.0.feed_forward", weights},
+        {evaluates ? "ema_swap" : "saved_for_backward",
+         evaluates ? "" : "layers.0.feed_forward",
+         bytes - 4 * weights}};
+    for (const auto& [phase, module, part] : parts)
+      add_metric(launch, variant, memory_part_metric(phase, module), part);
   }
 
   void add_failed_attempt(std::int64_t cell_id, const SyntheticCell& cell, int index) {

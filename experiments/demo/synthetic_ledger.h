@@ -63,6 +63,7 @@ struct SyntheticPlan {
   double launch_sd = 0.0; // sd of a variant's own contrast by launch
   double tail_share = 0.02, tail_size = 0.5;
   double sesoi = 0.01;
+  bool memory_parts = false; // memory launches say what the bytes are
   std::vector<SyntheticCell> cells;
   std::vector<ClaimRow> claims;
   Identity identity = synthetic_identity();

@@ -101,14 +101,15 @@ std::string where_text(const Explanation& explanation) {
     return fmt::format("where: {}; the parts add up to the timed difference", text);
   const std::string off = share_text(std::abs(waterfall.residual_share));
   if (waterfall.traced_interval && waterfall.traced_interval->contains(waterfall.timed_delta_ns))
-    return fmt::format("where: too few traced steps to trust this breakdown: its parts miss the "
-                       "timed difference by {} of a step, within the noise of {} pairs; more "
-                       "[trace] rounds narrow it: {}",
-                       off,
-                       waterfall.pairs,
-                       text);
+    return fmt::format(
+        "where: too few traced steps to trust this breakdown: its parts miss the "
+        "timed difference by {} of the baseline's time, within the noise of {} pairs; more "
+        "[trace] rounds narrow it: {}",
+        off,
+        waterfall.pairs,
+        text);
   return fmt::format("where: do not trust this breakdown: its parts do not add up to the timed "
-                     "difference (off by {} of a step): {}",
+                     "difference (off by {} of the baseline's time): {}",
                      off,
                      text);
 }

@@ -21,6 +21,8 @@ std::string render_explain_memory(const Report& report,
                                   const ComparisonIndex& which,
                                   std::size_t top,
                                   const TableStyle& style);
+// {"schema_version", "comparisons": [{…, "memory"}]}, `memory` as in report.json.
+std::string render_memory_json(const Report& report, const std::vector<ComparisonIndex>& which);
 // Several, two lines each; those without traces in one line per reason.
 std::string render_explain_summary(const Report& report,
                                    const std::vector<ComparisonIndex>& which,

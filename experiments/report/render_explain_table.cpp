@@ -82,9 +82,15 @@ std::string render_explain_memory(const Report& report,
   TextWriter out(style);
   out.line(fmt::format("{}: {}", cell.cell.name, comparison_text(comparison)));
   if (!comparison.memory || comparison.memory->parts.empty()) {
-    out.line(comparison.memory ? "peak memory " + memory_text(comparison.memory) +
-                                     "; this ledger does not say what its bytes are"
-                               : "peak memory was not measured",
+    const std::string peak = comparison.memory
+                                 ? fmt::format("peak memory {} -> {} ({})",
+                                               human_bytes(comparison.memory->a_bytes),
+                                               human_bytes(comparison.memory->b_bytes),
+                                               memory_text(comparison.memory))
+                                 : "peak memory was not measured";
+    out.line(comparison.memory ? peak + "; the build that measured it did not record what its "
+                                        "bytes are: measure again to see it"
+                               : peak,
              2);
     return out.take();
   }

@@ -11,6 +11,7 @@
 #include "experiments/report/explanation_json.h"
 #include "experiments/report/loss_json.h"
 #include "experiments/report/render.h"
+#include "experiments/report/render_explain.h"
 #include "experiments/report/section.h"
 
 namespace assay {
@@ -89,6 +90,8 @@ ordered_json memory(const MemoryEffect& value) {
           {"exact", value.exact},
           {"noise", maybe(value.noise, number)},
           {"bytes", estimate_json(value.log_ratio)},
+          {"baseline_highest_in", text(value.a_moment)},
+          {"candidate_highest_in", text(value.b_moment)},
           {"parts", parts}};
 }
 
@@ -401,6 +404,19 @@ int explained_comparisons(const Report& report) {
     for (const Comparison& comparison : cell.comparisons)
       count += comparison.explanation.has_value();
   return count;
+}
+
+std::string render_memory_json(const Report& report, const std::vector<ComparisonIndex>& which) {
+  ordered_json comparisons = ordered_json::array();
+  for (const auto& [cell, index] : which) {
+    const Comparison& comparison = report.cells[cell].comparisons[index];
+    comparisons.push_back({{"cell", text(report.cells[cell].cell.name)},
+                           {"baseline", text(comparison.a)},
+                           {"candidate", text(comparison.b)},
+                           {"memory", maybe(comparison.memory, memory)}});
+  }
+  return ordered_json{{"schema_version", kReportSchema}, {"comparisons", comparisons}}.dump(2) +
+         "\n";
 }
 
 std::string render_json(const Report& report) {

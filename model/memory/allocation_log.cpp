@@ -203,6 +203,17 @@ AllocationLog::Moment AllocationLog::highest(bool captured, std::size_t from) co
   return best;
 }
 
+std::string AllocationLog::highest_in(std::int64_t graph_bytes) const {
+  const std::lock_guard lock(mutex_);
+  const Moment moment = graph_bytes > 0 ? highest(true, 0) : highest(false, restarted_);
+  for (const Allocation& one : all_)
+    if (one.born == moment.clock && one.captured == (graph_bytes > 0)) {
+      const std::string& phase = one.origin.phase;
+      return (phase == "gradients" ? "backward" : phase) + "/" + one.origin.module;
+    }
+  return "";
+}
+
 std::string AllocationLog::phase_at(const Allocation& allocation) const {
   const bool kept = allocation.died > allocation.module_end;
   return allocation.origin.phase == "forward" && kept ? "saved_for_backward"

@@ -58,6 +58,9 @@ public:
   // `graph_bytes`: of the memory of CUDA graphs, whose parts are those of the highest moment while
   // one was captured; replays allocate nothing.
   std::vector<MemoryPart> parts(const NamedTensors& owners, std::int64_t graph_bytes) const;
+  // Where that moment is, as "backward/layers.1.gated_deltanet": what was allocated at it, in a
+  // graph's memory if there is one. "" where nothing was allocated since the restart.
+  std::string highest_in(std::int64_t graph_bytes) const;
 
 private:
   static constexpr std::size_t kNever = std::numeric_limits<std::size_t>::max();

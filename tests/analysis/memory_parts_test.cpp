@@ -85,7 +85,7 @@ TEST(MemoryParts, LayersAreSummedAndTheLargestDifferenceComesFirst) {
               ElementsAre("weights | 60.0 MiB | 60.0 MiB | 0",
                           "gradients | 20.0 MiB | 18.0 MiB | -2.0 MiB",
                           "saved for backward | 20.0 MiB | 84.0 MiB | +64.0 MiB",
-                          "freed in the backward pass | 0 B | 2.0 MiB | +2.0 MiB"));
+                          "temporary, backward pass | 0 B | 2.0 MiB | +2.0 MiB"));
   EXPECT_EQ(memory_cause_text(memory_of(report)), "saved for backward +64.0 MiB");
 }
 

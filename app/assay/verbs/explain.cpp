@@ -52,10 +52,10 @@ ComparisonIndex find_comparison(const Report& report, const ExplainOptions& opti
                 printable(options.cell),
                 printable(level),
                 printable(fmt::format("{}", fmt::join(known, ", "))));
-  bad_input("cell '{}' does not compare '{}' with {}; it has: {}",
+  bad_input("cell '{}' has no comparison --baseline {} --candidate {}; it has: {}",
             printable(options.cell),
+            options.a.empty() ? "(the reference)" : printable(options.a),
             printable(candidate),
-            options.a.empty() ? "its baseline" : "'" + printable(options.a) + "'",
             printable(fmt::format("{}", fmt::join(known, ", "))));
 }
 
@@ -79,17 +79,24 @@ void require_traces(const Report& report,
   std::string why = cells.empty() ? "the plan has no comparison" : "";
   for (const auto& [reason, names] : cells)
     why += fmt::format("{}{}: {}", why.empty() ? "" : "; ", fmt::join(names, ", "), reason);
-  bad_input("{}: no trace to explain: {}", directory, why);
+  bad_input("{}: no trace to explain: {}; --memory needs none", directory, why);
 }
 
 void explain_memory(const Report& report,
                     const std::vector<ComparisonIndex>& which,
                     const ExplainOptions& options,
                     const TableStyle& style) {
+  if (options.json) {
+    fmt::print("{}", render_memory_json(report, which));
+    return;
+  }
   for (const ComparisonIndex& one : which)
     fmt::print("{}{}",
                one == which.front() ? "" : "\n",
                render_explain_memory(report, one, options.top, style));
+  if (options.cell.empty())
+    fmt::print("\nother levels: assay explain {} --memory --cell NAME --candidate LEVEL\n",
+               printable(shell_path(options.directory)));
 }
 
 void explain(ExplainOptions options) {
@@ -135,10 +142,9 @@ void add_explain(CLI::App& app, int&) {
       "level that is compared (default: the one that answers a claim, else the last)");
   command->add_option("--top", options->top, "kernel and operator rows to show")
       ->check(whole_number(0, 100'000));
-  CLI::Option* memory = command->add_flag(
+  command->add_flag(
       "--memory", options->memory, "what the bytes at the peak of memory are; needs no traces");
-  command->add_flag("--json", options->json, "print JSON (docs/report-schema.md)")
-      ->excludes(memory);
+  command->add_flag("--json", options->json, "print JSON (docs/report-schema.md)");
   options->terminal.add_to(*command);
   command->callback([options] { explain(*options); });
 }

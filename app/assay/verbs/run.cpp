@@ -305,15 +305,18 @@ void add_run(CLI::App& app, int& exit_code) {
   command->add_option("--cell",
                       options->cells,
                       "only this cell; may be repeated. `assay merge` joins such results");
-  command
-      ->add_option("--redo",
-                   options->redo,
-                   "measure again: a cell, or `disturbed` for the launches that other work "
-                   "disturbed; the earlier rows stay in the ledger")
-      ->type_name("CELL|disturbed");
+  CLI::Option* redo =
+      command
+          ->add_option("--redo",
+                       options->redo,
+                       "measure again: a cell, or `disturbed` for the launches that other work "
+                       "disturbed; the earlier rows stay in the ledger")
+          ->type_name("CELL|disturbed");
   options->limits.add_to(*command);
-  command->add_flag(
-      "--fork", options->fork, "set results of another plan or build aside and start anew");
+  command
+      ->add_flag(
+          "--fork", options->fork, "set results of another plan or build aside and start anew")
+      ->excludes(redo);
   command->add_flag("--quiet", options->quiet, "no progress line and no verdict table");
   command->add_flag("--json", options->json, "print the summary as JSON");
   options->terminal.add_to(*command);

@@ -150,8 +150,11 @@ json Launch::measure_memory(std::size_t variant,
   // A replay allocates nothing: it writes to the graphs' own memory.
   const std::int64_t graphs = trainer->graph_counts() ? graph_pool_bytes() : 0;
   json metrics = json::array();
-  metrics.push_back(metric_json(
-      variant, "memory/peak_bytes", "bytes", static_cast<double>(peak.peak_bytes() + graphs)));
+  metrics.push_back(metric_json(variant,
+                                "memory/peak_bytes",
+                                "bytes",
+                                static_cast<double>(peak.peak_bytes() + graphs),
+                                log.highest_in(graphs)));
   metrics.push_back(
       metric_json(variant, "memory/start_bytes", "bytes", static_cast<double>(peak.start_bytes())));
   add_parts(metrics, variant, log.parts(trainer->lasting_tensors(), graphs));

@@ -20,6 +20,15 @@ std::map<std::int64_t, double> peak_bytes(const CellView& cell, const VariantRow
   return by_launch;
 }
 
+std::string moment_of(const CellView& cell, const VariantRow& variant) {
+  std::string moment;
+  for (const LaunchRow* launch : cell.complete(LaunchKind::Memory))
+    for (const MetricRow* metric : cell.metrics(launch->id))
+      if (metric->variant == variant.id && metric->path == "memory/peak_bytes")
+        moment = metric->detail;
+  return moment;
+}
+
 // How far the reference is from itself, in launches that compare it.
 std::optional<double> memory_noise(const CellView& cell) {
   if (!cell.baseline || !cell.control) return std::nullopt;
@@ -63,6 +72,8 @@ memory_effect(const CellView& cell, const VariantRow& a, const VariantRow& b, do
     effect.log_ratio.at_95 = effect.log_ratio.judged =
         Interval{value - *effect.noise, value + *effect.noise};
   effect.parts = memory_parts(cell, a, b);
+  effect.a_moment = moment_of(cell, a);
+  effect.b_moment = moment_of(cell, b);
   return effect;
 }
 

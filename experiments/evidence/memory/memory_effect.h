@@ -2,6 +2,7 @@
 #pragma once
 
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "core/ledger/ledger.h"
@@ -20,6 +21,8 @@ struct MemoryEffect {
   // The allocator's figure repeats: the control needed its reference's bytes in every launch (or
   // three launches without controls agree), and all launches gave the same ratio.
   bool exact = false;
+  // Where the highest moment is, of the newest launch: "backward/layers.1.gated_deltanet", or "".
+  std::string a_moment = {}, b_moment = {};
   std::vector<MemoryPartEffect> parts = {}; // what the bytes are; empty in older ledgers
 };
 // Interval of log_ratio: itself if exact; of one launch, the noise on both sides, none without it;

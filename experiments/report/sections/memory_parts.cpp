@@ -21,18 +21,41 @@ constexpr PhaseWords kPhaseWords[] = {{"weights", "weights"},
                                       {"ema", "EMA"},
                                       {"gradients", "gradients"},
                                       {"saved_for_backward", "saved for backward"},
-                                      {"forward", "freed in the forward pass"},
-                                      {"backward", "freed in the backward pass"},
-                                      {"update", "freed in the update"},
+                                      {"forward", "temporary, forward pass"},
+                                      {"backward", "temporary, backward pass"},
+                                      {"update", "temporary, update"},
                                       {"ema_swap", "EMA swap"},
                                       {"evaluation", "evaluation"},
                                       {"graph_rest", "rest of the CUDA graph's memory"},
-                                      {"earlier", "in use before the variant"},
+                                      {"earlier", "in use before (libraries, batches)"},
                                       {"other", "other"}};
 
 std::string words_of(const std::string& phase) {
   const auto* found = std::ranges::find(kPhaseWords, phase, &PhaseWords::phase);
   return found == std::end(kPhaseWords) ? printable(phase) : std::string(found->words);
+}
+
+// "backward/layers.1.norms" -> "in the backward pass of layers.1.norms"
+std::string moment_words(const std::string& moment) {
+  if (moment.empty()) return "before the first allocation of a step";
+  const std::size_t slash = std::min(moment.find('/'), moment.size());
+  const std::string phase = moment.substr(0, slash),
+                    module = moment.substr(slash).empty() ? "" : moment.substr(slash + 1);
+  const std::string what = phase == "forward" || phase == "backward" ? "the " + phase + " pass"
+                           : phase == "update"                       ? "the update"
+                                                                     : words_of(phase);
+  return "in " + what + (module.empty() ? "" : " of " + printable(module));
+}
+
+// Parts of two moments are not the same allocations.
+std::string moment_note(const MemoryEffect& memory) {
+  if (memory.a_moment.empty() && memory.b_moment.empty()) return "";
+  if (memory.a_moment == memory.b_moment)
+    return fmt::format("memory is highest {}", moment_words(memory.a_moment));
+  return fmt::format("memory is highest at different moments: of the baseline {}, of the candidate "
+                     "{}; so a part may differ because it is gone by then, or not there yet",
+                     moment_words(memory.a_moment),
+                     moment_words(memory.b_moment));
 }
 
 std::string difference_text(double bytes) {
@@ -72,8 +95,9 @@ Section memory_phases_section(const MemoryEffect& memory) {
       .columns = {{"what"}, {"baseline", true}, {"candidate", true}, {"difference", true}}};
   for (const MemoryPartEffect& part : by_phase(memory.parts))
     section.rows.push_back(row_of({words_of(part.phase)}, part));
-  if (std::string note = sum_note(memory); !section.rows.empty() && !note.empty())
-    section.notes.push_back(std::move(note));
+  if (section.rows.empty()) return section;
+  for (std::string note : {moment_note(memory), sum_note(memory)})
+    if (!note.empty()) section.notes.push_back(std::move(note));
   return section;
 }
 

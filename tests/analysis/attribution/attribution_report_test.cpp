@@ -435,7 +435,7 @@ TEST(ExplainJson, Golden) {
       "explanation": {
         "traced_as": "device", "pairs": 30, "baseline_ns": 1e7, "candidate_ns": 8e6,
         "interval_95": [-2.5e6, -1.5e6], "unusable": "",
-        "where_text": "where: too few traced steps to trust this breakdown: its parts miss the timed difference by 5 % of a step, within the noise of 30 pairs; more [trace] rounds narrow it: forward -2.000 ms (100 %)",
+        "where_text": "where: too few traced steps to trust this breakdown: its parts miss the timed difference by 5 % of the baseline's time, within the noise of 30 pairs; more [trace] rounds narrow it: forward -2.000 ms (100 %)",
         "stages": [{"stage": "forward", "baseline_ns": 1e7, "candidate_ns": 8e6, "delta_ns": -2e6,
                     "interval_95": [-2.5e6, -1.5e6], "clear": true}],
         "closure": {"closed": false, "timed_baseline_ns": 1e7, "timed_delta_ns": -1.5e6,
