@@ -9,6 +9,25 @@
 
 namespace assay {
 
+// In the order of a step, with the words that people read.
+struct MemoryPhase {
+  std::string_view name, words;
+};
+inline constexpr MemoryPhase kMemoryPhases[] = {{"weights", "weights"},
+                                                {"weights16", "16-bit copies of weights"},
+                                                {"optimizer", "optimizer state"},
+                                                {"ema", "EMA"},
+                                                {"gradients", "gradients"},
+                                                {"saved_for_backward", "saved for backward"},
+                                                {"forward", "temporary, forward pass"},
+                                                {"backward", "temporary, backward pass"},
+                                                {"update", "temporary, update"},
+                                                {"ema_swap", "EMA swap"},
+                                                {"evaluation", "evaluation"},
+                                                {"graph_rest", "rest of the CUDA graph's memory"},
+                                                {"earlier", "in use before (libraries, batches)"},
+                                                {"other", "other"}};
+
 inline constexpr std::string_view kMemoryPartPrefix = "memory/at_peak/";
 
 // "memory/at_peak/saved_for_backward/layers.3.feed_forward"

@@ -81,27 +81,21 @@ std::string render_explain_memory(const Report& report,
   const Comparison& comparison = cell.comparisons[which.second];
   TextWriter out(style);
   out.line(fmt::format("{}: {}", cell.cell.name, comparison_text(comparison)));
-  if (!comparison.memory || comparison.memory->parts.empty()) {
-    const std::string peak = comparison.memory
-                                 ? fmt::format("peak memory {} -> {} ({})",
-                                               human_bytes(comparison.memory->a_bytes),
-                                               human_bytes(comparison.memory->b_bytes),
-                                               memory_text(comparison.memory))
-                                 : "peak memory was not measured";
-    out.line(comparison.memory ? peak + "; the build that measured it did not record what its "
-                                        "bytes are: measure again to see it"
-                               : peak,
-             2);
+  if (!comparison.memory) {
+    out.line("peak memory was not measured", 2);
     return out.take();
   }
   const MemoryEffect& memory = *comparison.memory;
-  out.line(fmt::format("peak memory {} -> {} ({})",
+  out.line(fmt::format("peak memory {} -> {} ({}){}",
                        human_bytes(memory.a_bytes),
                        human_bytes(memory.b_bytes),
-                       memory_text(memory)),
+                       memory_text(memory),
+                       memory.parts.empty()
+                           ? "; the build that measured it did not record what its bytes are: "
+                             "measure again to see it"
+                           : ""),
            2);
-  const Section phases = memory_phases_section(memory);
-  print_titled(out, phases);
+  print_titled(out, memory_phases_section(memory));
   print_titled(out, memory_modules_section(memory, top));
   return out.take();
 }

@@ -1,9 +1,8 @@
 #include "experiments/evidence/memory/memory_parts.h"
 
 #include <algorithm>
-#include <array>
-#include <cctype>
 #include <cmath>
+#include <iterator>
 #include <map>
 #include <string_view>
 #include <utility>
@@ -18,23 +17,8 @@ namespace {
 using Name = std::pair<std::string, std::string>; // phase, module
 using Parts = std::map<Name, double>;
 
-constexpr std::array<std::string_view, 14> kPhases{"weights",
-                                                   "weights16",
-                                                   "optimizer",
-                                                   "ema",
-                                                   "gradients",
-                                                   "saved_for_backward",
-                                                   "forward",
-                                                   "backward",
-                                                   "update",
-                                                   "ema_swap",
-                                                   "evaluation",
-                                                   "graph_rest",
-                                                   "earlier",
-                                                   "other"};
-
-std::size_t order(const std::string& phase) {
-  return static_cast<std::size_t>(std::ranges::find(kPhases, phase) - kPhases.begin());
+auto order(const std::string& phase) {
+  return std::ranges::find(kMemoryPhases, phase, &MemoryPhase::name) - std::begin(kMemoryPhases);
 }
 
 std::map<std::int64_t, Parts> parts_by_launch(const CellView& cell, const VariantRow& variant) {
@@ -51,9 +35,7 @@ std::map<std::int64_t, Parts> parts_by_launch(const CellView& cell, const Varian
 std::string without_layer(const std::string& module) {
   constexpr std::string_view kLayers = "layers.";
   if (!module.starts_with(kLayers)) return module;
-  std::size_t end = kLayers.size();
-  while (end < module.size() && std::isdigit(static_cast<unsigned char>(module[end])) != 0) ++end;
-  return end < module.size() && module[end] == '.' ? module.substr(end + 1) : "norms";
+  return module.substr(module.find('.', kLayers.size()) + 1);
 }
 
 template <class NameOf>

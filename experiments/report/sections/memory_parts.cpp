@@ -5,6 +5,7 @@
 #include <cmath>
 #include <functional>
 
+#include "core/ledger/memory_parts.h"
 #include "core/text.h"
 #include "experiments/report/sections/list.h"
 
@@ -12,27 +13,9 @@ namespace assay {
 
 namespace {
 
-struct PhaseWords {
-  std::string_view phase, words;
-};
-constexpr PhaseWords kPhaseWords[] = {{"weights", "weights"},
-                                      {"weights16", "16-bit copies of weights"},
-                                      {"optimizer", "optimizer state"},
-                                      {"ema", "EMA"},
-                                      {"gradients", "gradients"},
-                                      {"saved_for_backward", "saved for backward"},
-                                      {"forward", "temporary, forward pass"},
-                                      {"backward", "temporary, backward pass"},
-                                      {"update", "temporary, update"},
-                                      {"ema_swap", "EMA swap"},
-                                      {"evaluation", "evaluation"},
-                                      {"graph_rest", "rest of the CUDA graph's memory"},
-                                      {"earlier", "in use before (libraries, batches)"},
-                                      {"other", "other"}};
-
 std::string words_of(const std::string& phase) {
-  const auto* found = std::ranges::find(kPhaseWords, phase, &PhaseWords::phase);
-  return found == std::end(kPhaseWords) ? printable(phase) : std::string(found->words);
+  const auto* found = std::ranges::find(kMemoryPhases, phase, &MemoryPhase::name);
+  return found == std::end(kMemoryPhases) ? printable(phase) : std::string(found->words);
 }
 
 // "backward/layers.1.norms" -> "in the backward pass of layers.1.norms"
