@@ -9,6 +9,7 @@
 #include "core/ledger/directory_lock.h"
 #include "core/ledger/ledger_schema.h"
 #include "core/ledger/stored_config.h"
+#include "core/text.h"
 #include "core/trace/trace_file.h"
 #include "experiments/engine/data_fingerprint.h"
 #include "experiments/engine/launch_requests.h"
@@ -67,9 +68,9 @@ void refuse_foreign_files(const std::string& directory) {
                       name.starts_with("." + std::string(kKeptMatrix)) || // another `assay ab`
                       name.starts_with("." + std::string(ledger_schema::kFileName)); // of a kill
     if (!ours)
-      bad_input("{}: contains {} and no results; name a new or empty directory with --out",
+      bad_input("{}: contains '{}' and no results; name a new or empty directory with --out",
                 directory,
-                name);
+                printable(name));
   }
 }
 

@@ -190,10 +190,11 @@ std::string excluded_text(const PairSet& pairs) {
                        pairs.pairs,
                        pairs.excluded == 1 ? "is" : "are");
   if (left_out > 0)
-    text += fmt::format("{}{} of {} launches {} left out",
+    text += fmt::format("{}{} of {} launch{} {} left out",
                         text.empty() ? "" : " and ",
                         left_out,
                         pairs.launches.size(),
+                        pairs.launches.size() == 1 ? "" : "es",
                         left_out == 1 ? "is" : "are");
   return text;
 }

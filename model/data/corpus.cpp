@@ -193,7 +193,7 @@ std::string SkippedFiles::text() const {
   const std::pair<const char*, std::uint64_t> kinds[] = {{"binary", binary},
                                                          {"empty", empty},
                                                          {"unreadable", unreadable},
-                                                         {"pipes or devices", special}};
+                                                         {"not a regular file", special}};
   for (const auto& [name, count] : kinds)
     if (count > 0) parts.push_back(fmt::format("{} {}", count, name));
   if (parts.empty()) return "";

@@ -1,6 +1,7 @@
 #include "model/graph/step_graphs.h"
 
 #include <ATen/cuda/CUDAGraph.h>
+#include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAFunctions.h>
 #include <c10/cuda/CUDAGraphsC10Utils.h>
 
@@ -121,6 +122,9 @@ void StepGraphs::forget_graph(Entry& entry) {
 
 void StepGraphs::capture(Entry& entry) {
   c10::cuda::device_synchronize();
+  // A graph takes its memory anew: what the warm-up steps and earlier graphs left is of no use to
+  // it.
+  c10::cuda::CUDACachingAllocator::emptyCache();
   std::vector<NodeRun> runs;
   auto graph = capture_graph(*room_, [&] {
     NodeSpans spans([this] { return node_count(graph_of(room_->stream())); });

@@ -120,10 +120,11 @@ Covariates HostSampler::end() {
     result.voluntary_switches = now->voluntary - begin_switches_->voluntary;
     result.involuntary_switches = now->involuntary - begin_switches_->involuntary;
   }
-  // Within one tick nothing is known about steal.
+  // Within one tick nothing is known about steal. The kernel counts a tick when it is full, so most
+  // of the first one may have been stolen before this visit: only what follows is certain.
   const std::optional<CpuTime> cpu = read_cpu_time();
   if (cpu && begin_cpu_ && cpu->total > begin_cpu_->total && cpu->steal >= begin_cpu_->steal)
-    result.steal_share = static_cast<double>(cpu->steal - begin_cpu_->steal) /
+    result.steal_share = static_cast<double>(std::max(0LL, cpu->steal - begin_cpu_->steal - 1)) /
                          static_cast<double>(cpu->total - begin_cpu_->total);
   result.load1 = read_load();
   return result;

@@ -40,15 +40,23 @@ protected:
   fs::path root_;
 };
 
-TEST_F(FakeProc, StealIsItsShareOfAllTicksWithoutGuestTime) {
+TEST_F(FakeProc, StealIsItsShareOfAllTicksLessOneWithoutGuestTime) {
   HostSampler host = sampler();
   host.begin();
   put("stat",
       "cpu  140 0 60 820 10 5 5 60 55 0\n"); // 40 + 10 + 20 + 30 ticks; guest is inside user
   const Covariates seen = host.end();
   ASSERT_TRUE(seen.steal_share);
-  EXPECT_DOUBLE_EQ(*seen.steal_share, 0.30);
+  EXPECT_DOUBLE_EQ(*seen.steal_share, 0.29);
   EXPECT_DOUBLE_EQ(seen.load1.value(), 1.25);
+}
+
+// A visit of a few milliseconds lasts a few ticks; one that was nearly full before it is no sign.
+TEST_F(FakeProc, OneTickOfStealIsNotCertainlyOfThisVisit) {
+  HostSampler host = sampler();
+  host.begin();
+  put("stat", "cpu  102 0 50 800 10 5 5 31 20 0\n"); // 2 + 1 ticks
+  EXPECT_DOUBLE_EQ(host.end().steal_share.value(), 0);
 }
 
 TEST_F(FakeProc, StealIsUnknownWithinOneTickOrWhenCountersRunBackwards) {

@@ -214,7 +214,7 @@ void keep_other_files(const std::string& out) {
   if (out.ends_with(".json") || out.ends_with(".json.gz") ||
       !std::filesystem::is_regular_file(out, none) || is_sqlite_file(out))
     return;
-  bad_input("-o {}: this file is there, and its name is not that of an export; choose another "
+  bad_input("--out {}: this file is there, and its name is not that of an export; choose another "
             "name, or one that ends in .json or .json.gz",
             out);
 }
@@ -227,7 +227,7 @@ void export_traces(const ExportOptions& options) {
   if (options.json && is_standard_output(options.out))
     bad_input("--json prints on standard output, and so does -o {}; name a file", options.out);
   if (options.format == "chrome" && options.out.ends_with(".csv"))
-    bad_input("-o {}: this would be Chrome JSON; tables are --format csv -o DIRECTORY",
+    bad_input("--out {}: this would be Chrome JSON; tables are --format csv -o DIRECTORY",
               options.out);
   if (options.format == "chrome") keep_other_files(options.out);
   const std::optional<StepWindow> steps = parse_steps(options.steps);

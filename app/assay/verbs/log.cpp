@@ -68,8 +68,11 @@ std::vector<std::string> results_in(const std::vector<std::string>& named, Unrea
       continue;
     }
     if (!fs::is_directory(directory, error)) {
-      if (named.size() == 1 || !fs::exists(directory, error))
-        unread.add(directory + ": no such directory");
+      const bool there = fs::exists(directory, error);
+      if (named.size() == 1 || !there)
+        unread.add(fmt::format("{}: {}; name a directory that `assay run` made",
+                               directory,
+                               there ? "no directory" : "no such directory"));
       continue; // a file beside results, from results/*
     }
     if (holds_ledger(directory)) {

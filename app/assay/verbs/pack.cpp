@@ -134,18 +134,28 @@ std::string about(const LedgerData& data) {
                      version_line());
 }
 
-void pack(const PackOptions& options) {
+// Named by nobody, so it replaces nothing.
+std::string default_archive(const fs::path& directory) {
+  std::string name = fs::weakly_canonical(directory).filename().string() + ".tar.gz";
+  std::error_code none;
+  if (fs::exists(name, none)) bad_input("{} is there already; name the file with --out", name);
+  return name;
+}
+
+void pack(PackOptions options) {
   const fs::path directory = fs::path(plain_path(options.directory));
   const LedgerData data = value_or_throw(read_ledger(directory.string()));
+  if (options.out.empty()) options.out = default_archive(directory);
   if (options.json && is_standard_output(options.out))
-    bad_input("--json prints on standard output, and so does -o {}; name a file", options.out);
+    bad_input("--json prints on standard output, and so does --out {}; name a file", options.out);
   if (!is_standard_output(options.out) && !options.out.ends_with(".tar.gz") &&
       !options.out.ends_with(".tgz") && !options.out.ends_with(".tar"))
-    bad_input("-o {}: give a name that ends in .tar.gz, .tgz or .tar", options.out);
+    bad_input("--out {}: give a name that ends in .tar.gz, .tgz or .tar", options.out);
   if (is_standard_output(options.out) && ::isatty(STDOUT_FILENO) != 0)
-    bad_input("-o {} would print an archive on the terminal; name a file, or send it on: … | ssh "
-              "HOST 'cat > mine.tar.gz'",
-              options.out);
+    bad_input(
+        "--out {} would print an archive on the terminal; name a file, or send it on: … | ssh "
+        "HOST 'cat > mine.tar.gz'",
+        options.out);
   refuse_unfinished(directory);
   const std::string root = fs::weakly_canonical(directory).filename().string() + "/";
   const fs::path ledger = directory / ledger_schema::kFileName;
@@ -205,9 +215,9 @@ void add_pack(CLI::App& app) {
   command
       ->add_option("-o,--out",
                    options->out,
-                   "file ending in .tar.gz, .tgz or .tar, or - for a .tar.gz on standard output")
-      ->type_name("FILE")
-      ->required();
+                   "file ending in .tar.gz, .tgz or .tar, or - for a .tar.gz on standard output "
+                   "(default: the directory's name with .tar.gz, here)")
+      ->type_name("FILE");
   command->add_flag("--no-traces", options->no_traces, "leave out the traces, which are large");
   command->add_flag("--json", options->json, "print JSON");
   command->callback([options] { pack(*options); });

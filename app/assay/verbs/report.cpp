@@ -162,13 +162,13 @@ void add_report(CLI::App& app, int&) {
       app.add_subcommand("report", "print the verdicts; write report.html, .md, .json and .csv");
   auto options = std::make_shared<ReportOptions>();
   command->add_option("directory", options->directory, "results directory")->required();
-  command->add_option(
+  CLI::Option* out = command->add_option(
       "--out", options->out, "directory of the report files (default: the results directory)");
   command->add_option(
       "--cell", options->cell, "show this cell only, in detail; the files have all cells");
   command->add_flag("--verbose", options->verbose, "show every comparison and record in detail");
   command->add_flag("--json", options->json, "print the report as JSON instead of the table");
-  command->add_flag("--no-files", options->no_files, "print only, write no files");
+  command->add_flag("--no-files", options->no_files, "print only, write no files")->excludes(out);
   options->terminal.add_to(*command);
   command->callback([options] { report(*options); });
 }

@@ -150,10 +150,11 @@ std::string result_line(const RunSummary& summary, const Options& options) {
   if (summary.outcome == RunSummary::Outcome::Complete && options.cells.empty())
     return fmt::format("complete: {} of {} launches in {}", p.done, p.planned, options.out);
   if (summary.outcome == RunSummary::Outcome::Complete)
-    return fmt::format("chosen cells complete: {} of {} launches of all cells in {}",
-                       p.done,
-                       p.planned,
-                       options.out);
+    return fmt::format(
+        "the chosen cells are complete; of all cells, {} of {} launches are done in {}",
+        p.done,
+        p.planned,
+        options.out);
   const std::string given_up = p.failed == 0 ? "" : fmt::format(", {} given up", p.failed);
   return fmt::format(
       "incomplete: {} of {} launches in {}{}{}{}{}; {}run the same command {}to resume",

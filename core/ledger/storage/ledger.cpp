@@ -95,14 +95,16 @@ void check_same_plan(const Database& db, const std::string& directory, const Spe
                   ledger_schema::damaged(db.path(), "it contains no plan").message);
   if (s.text(0) == spec.hash) return;
   const std::string difference = plan_difference(s.text(2), spec.plan_json);
-  bad_input("{} contains another plan ('{}', {}) than this one ('{}', {}): {}; {}",
-            directory,
-            s.text(1),
-            s.text(0),
-            spec.name,
-            spec.hash,
-            difference.empty() ? "its matrix, overrides or claims differ" : difference,
-            kStartAnew);
+  bad_input(
+      "{} contains another plan ('{}', {}) than this one ('{}', {}): {}. A plan is fixed before "
+      "its first result, so that no result chooses what is measured; {}",
+      directory,
+      s.text(1),
+      s.text(0),
+      spec.name,
+      spec.hash,
+      difference.empty() ? "its matrix, overrides or claims differ" : difference,
+      kStartAnew);
 }
 
 } // namespace

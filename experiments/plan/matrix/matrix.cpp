@@ -183,7 +183,7 @@ MatrixCell read_cell(const toml::table& raw, const Matrix& matrix, TomlProblems&
   cell.name = table.text("name").value_or(cell.optimization);
   cell.reference = table.text("reference").value_or("");
   cell.levels = table.texts("levels");
-  if (table.has("levels") && cell.levels.empty())
+  if (const toml::array* levels = raw["levels"].as_array(); levels != nullptr && levels->empty())
     problems.add(table.node("levels"),
                  table.path() + " levels names no level; leave it out to compare all");
   read_key_comparison(table, cell);

@@ -32,6 +32,7 @@ details{margin:8px 0}summary{cursor:pointer;color:var(--muted)}
 svg{width:100%;height:auto;display:block;margin-top:8px}
 svg text{fill:var(--ink);font:13px system-ui,"Segoe UI",Roboto,"DejaVu Sans",sans-serif;font-variant-numeric:tabular-nums}
 svg text.muted{fill:var(--muted)}svg text.small{font-size:11.5px}
+.narrow svg text{paint-order:stroke;stroke:var(--paper);stroke-width:4px;stroke-linejoin:round}.card .narrow svg text{stroke:var(--card)}
 svg .grid{stroke:var(--line);stroke-width:1}svg .zero{stroke:var(--ink);stroke-width:1.6}
 svg .band{fill:var(--band)}svg .claimed{fill:none;stroke:var(--claim);stroke-width:1.8;stroke-dasharray:5 3}
 svg line.b{stroke:var(--b);stroke-width:2.2}svg rect.b{fill:var(--b)}

@@ -153,10 +153,11 @@ std::string waterfall_svg(const Waterfall& waterfall, PlotShape shape) {
                        std::abs(tick) < 1e-12 ? "0" : fmt::format("{:+.4g} {}", tick, scale.unit),
                        layout.width);
   }
+  // Below the texts, which a narrow page writes across it.
+  out += svg_line("zero", axis.at(0), kTop - 8, axis.at(0), bottom);
   for (std::size_t i = 0; i < bars.size(); ++i)
     out +=
         bar_svg(bars[i], axis, shape, kTop + layout.row * static_cast<double>(i) + layout.middle);
-  out += svg_line("zero", axis.at(0), kTop - 8, axis.at(0), bottom);
   return out + "</svg>\n";
 }
 

@@ -17,7 +17,7 @@ std::string memory_line(const Comparison& comparison) {
                      human_bytes(memory.a_bytes),
                      human_bytes(memory.b_bytes),
                      memory_text(memory),
-                     memory.exact ? ", the same in every launch" : "",
+                     memory.exact && memory.launches > 1 ? ", the same in every launch" : "",
                      launch_count_text(static_cast<std::size_t>(memory.launches)),
                      cause.empty() ? "" : ": " + cause);
 }

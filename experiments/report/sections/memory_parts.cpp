@@ -46,6 +46,12 @@ std::string difference_text(double bytes) {
   return (bytes > 0 ? "+" : "-") + human_bytes(std::abs(bytes));
 }
 
+// Bytes that no digit of the peak shows are in the JSON only.
+bool is_shown(const MemoryPartEffect& part, const MemoryEffect& memory) {
+  constexpr double kLeast = 1e-5; // of the peak
+  return std::max(part.a_bytes, part.b_bytes) >= kLeast * std::max(memory.a_bytes, memory.b_bytes);
+}
+
 SectionRow row_of(std::vector<std::string> names, const MemoryPartEffect& part) {
   names.insert(
       names.end(),
@@ -77,7 +83,7 @@ Section memory_phases_section(const MemoryEffect& memory) {
       .depth = Depth::Record,
       .columns = {{"what"}, {"baseline", true}, {"candidate", true}, {"difference", true}}};
   for (const MemoryPartEffect& part : by_phase(memory.parts))
-    section.rows.push_back(row_of({words_of(part.phase)}, part));
+    if (is_shown(part, memory)) section.rows.push_back(row_of({words_of(part.phase)}, part));
   if (section.rows.empty()) return section;
   for (std::string note : {moment_note(memory), sum_note(memory)})
     if (!note.empty()) section.notes.push_back(std::move(note));
@@ -85,7 +91,8 @@ Section memory_phases_section(const MemoryEffect& memory) {
 }
 
 Section memory_modules_section(const MemoryEffect& memory, std::size_t top) {
-  const std::vector<MemoryPartEffect> parts = by_module(memory.parts);
+  std::vector<MemoryPartEffect> parts = by_module(memory.parts);
+  std::erase_if(parts, [&](const MemoryPartEffect& part) { return !is_shown(part, memory); });
   Section section{
       .id = "memory_modules",
       .title = top < parts.size()

@@ -260,7 +260,8 @@ TEST_F(CorpusErrorTest, PipesAndDevicesAreRefusedAtOnce) {
   ASSERT_EQ(::mkfifo(path("pipe").c_str(), 0600), 0);
   expect_mentions(open_error(path("pipe")), {path("pipe"), "it is a pipe"});
   expect_mentions(open_error("/dev/null"), {"/dev/null", "it is a device"});
-  expect_mentions(open_error(path()), {"contains no text", "1 file skipped (1 pipes or devices)"});
+  expect_mentions(open_error(path()),
+                  {"contains no text", "1 file skipped (1 not a regular file)"});
 }
 
 TEST_F(CorpusErrorTest, FileChangedDuringUse) {
