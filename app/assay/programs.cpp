@@ -153,4 +153,13 @@ void add_programs(CLI::App& app) {
   forward("tokenizer", "assay-worker", true, "train a SentencePiece model on a corpus");
 }
 
+std::string installed_worker_build() {
+  if (!find_program("assay-worker")) return "";
+  try {
+    return worker_identity().value("build", "");
+  } catch (const std::exception&) {
+    return "";
+  }
+}
+
 } // namespace assay::cli

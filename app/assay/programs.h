@@ -31,5 +31,7 @@ std::string capture(const std::string& program, const std::vector<std::string>& 
 // The worker's own description (build, libtorch, cuda, gpu …); throws Failure when it is not
 // built or does not start.
 nlohmann::json worker_identity();
+// Of that worker; "" where there is none, or it does not start.
+std::string installed_worker_build();
 
 } // namespace assay::cli

@@ -123,7 +123,8 @@ void write_wanted_picture(Workspace& workspace, Surface& window) {
 void show_window(Workspace& workspace, const Options& options) {
   std::error_code error;
   if (!options.path.empty() && !std::filesystem::exists(options.path, error))
-    bad_input("{}: no such file or directory", printable(options.path));
+    bad_input("{}: no such file or directory; name a results directory or a trace of one",
+              printable(options.path));
   const UiContext context;
   const std::string title = options.path.empty() ? "Assay" : "Assay - " + printable(options.path);
   const auto window = GlfwBackend::create(title, options.width, options.height);

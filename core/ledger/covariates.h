@@ -22,6 +22,7 @@ void for_each_covariate(AnyCovariates&& c, const Field& field) {
   field("temperature_c", c.temperature_c);
   field("throttle_reasons", c.throttle_reasons);
   field("foreign_processes", c.foreign_processes);
+  field("energy_j", c.energy_j); // since schema 11
 }
 
 // What disturbed a visit ("steal 12 %"), or "". By covariates alone, never by a time.

@@ -16,7 +16,7 @@
 
 namespace assay {
 
-inline constexpr int kLedgerSchema = 10;
+inline constexpr int kLedgerSchema = 11;
 
 // Beyond these a visit counts as disturbed, and its pair is left out (docs/statistics.md). Shares.
 struct DisturbanceLimits {
@@ -87,6 +87,7 @@ struct ClaimRow { // copied from experiments/claims at plan time
                              // to meet it
   std::string stages;        // stages that the document names, "forward,backward"; "": none
   std::vector<std::string> source_errors = {}; // arithmetic faults of its document, a sentence each
+  std::string of = {}; // phases of memory that peak_memory is about, "weights,ema"; "": all bytes
 };
 
 struct CellRow {
@@ -104,7 +105,10 @@ struct CellRow {
   int loss_rounds = 0;     // visits of each variant in one of them
   int loss_steps = 0;      // optimizer steps per visit of them
   double loss_margin = 0;  // nats per token, declared before any data
+  double loss_target = 0;  // nats per token whose reaching is timed, likewise; 0: none
+  int energy_rounds = 0;   // counted rounds of the energy launch; 0: there is none
   bool turns = false;      // every variant runs in a process of its own; else all in one
+  bool apart = false;      // of turns: each process ends before the next one starts
   // Launches after which the results decide whether more are run, rising, the last of them
   // `launches`; empty: `launches` are run.
   std::vector<int> looks = {};
@@ -157,8 +161,10 @@ struct StepCostRow {
   std::vector<OpCost> operations;
 };
 
-// Loss: trains from one seed; its index is the seed's number.
-enum class LaunchKind { Parity, Timed, Memory, Traced, Loss };
+// Loss: trains from one seed; its index is the seed's number. Energy: visits of kEnergySeconds, in
+// which counters of energy mean something.
+enum class LaunchKind { Parity, Timed, Memory, Traced, Loss, Energy };
+inline constexpr double kEnergySeconds = 5;
 enum class LaunchState {
   Running,
   Complete,
@@ -199,6 +205,9 @@ struct Covariates {
   std::optional<double> sm_clock_mhz, memory_clock_mhz, power_w, temperature_c;
   std::optional<std::int64_t> throttle_reasons;  // NVML bits
   std::optional<std::int64_t> foreign_processes; // other processes on the GPU
+  // What the visit's device drew, discarded units included: the GPU's board, or all CPU packages.
+  // Counters move every 20 to 100 ms, so it means little for a short visit.
+  std::optional<double> energy_j;
 };
 
 struct VisitRow {
@@ -246,7 +255,7 @@ struct EventRow { // a data-dependent decision or a mishap
   std::int64_t launch = 0;
   int round = -1;
   std::string utc, kind, detail; // kind: warmup_end | retired | restarted | stopped | redo |
-                                 // waited | untraced | bad_input | look
+                                 // waited | untraced | bad_input | look | no_energy
   std::int64_t variant = 0;      // retired: which one; 0: none
   // retired: kCauseLoss, kCauseMemory; redo: kCauseDisturbed, kCauseAsked; look: kCauseDecided,
   // kCauseOpen

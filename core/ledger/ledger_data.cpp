@@ -73,7 +73,7 @@ std::string_view to_string(Role role) {
 }
 
 std::string_view to_string(LaunchKind kind) {
-  constexpr std::string_view kNames[] = {"parity", "timed", "memory", "traced", "loss"};
+  constexpr std::string_view kNames[] = {"parity", "timed", "memory", "traced", "loss", "energy"};
   return kNames[static_cast<int>(kind)];
 }
 

@@ -51,14 +51,14 @@ CREATE TABLE claim(
   from_level TEXT NOT NULL, to_level TEXT NOT NULL, text TEXT NOT NULL, source TEXT NOT NULL,
   metric TEXT NOT NULL, lo REAL NOT NULL, hi REAL NOT NULL,
   conditions TEXT NOT NULL, unmet TEXT NOT NULL, requires_json TEXT NOT NULL, stages TEXT NOT NULL,
-  lints TEXT NOT NULL
+  lints TEXT NOT NULL, phases TEXT NOT NULL
 ) STRICT;
 CREATE TABLE cell(
   id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, optimization TEXT NOT NULL REFERENCES optimization,
   unit TEXT NOT NULL, config_json TEXT NOT NULL, rounds INTEGER NOT NULL, visit_steps INTEGER NOT NULL,
   discard_steps INTEGER NOT NULL, launches INTEGER NOT NULL, traced_rounds INTEGER NOT NULL,
   loss_seeds INTEGER NOT NULL, loss_rounds INTEGER NOT NULL, loss_steps INTEGER NOT NULL, loss_margin REAL NOT NULL,
-  turns INTEGER NOT NULL, looks TEXT NOT NULL
+  turns INTEGER NOT NULL, looks TEXT NOT NULL, loss_target REAL NOT NULL, energy_rounds INTEGER NOT NULL
 ) STRICT;
 CREATE TABLE variant(
   id INTEGER PRIMARY KEY, cell INTEGER NOT NULL REFERENCES cell, name TEXT NOT NULL, level TEXT NOT NULL,
@@ -91,7 +91,7 @@ CREATE TABLE calibration(
 ) STRICT;
 CREATE TABLE launch(
   id INTEGER PRIMARY KEY, cell INTEGER NOT NULL REFERENCES cell,
-  kind TEXT NOT NULL CHECK (kind IN ('parity', 'timed', 'memory', 'traced', 'loss')),
+  kind TEXT NOT NULL CHECK (kind IN ('parity', 'timed', 'memory', 'traced', 'loss', 'energy')),
   position INTEGER NOT NULL, attempt INTEGER NOT NULL,
   state TEXT NOT NULL CHECK (state IN ('running', 'complete', 'partial', 'failed')),
   reason TEXT NOT NULL, started_utc TEXT NOT NULL, ended_utc TEXT NOT NULL,
@@ -107,7 +107,7 @@ CREATE TABLE visit(
   wall_ns INTEGER NOT NULL, device_ns INTEGER, tokens INTEGER NOT NULL, loss REAL, skipped_steps INTEGER NOT NULL,
   steal_share REAL, run_delay_share REAL, load1 REAL, voluntary_switches INTEGER, involuntary_switches INTEGER,
   sm_clock_mhz REAL, memory_clock_mhz REAL, power_w REAL, temperature_c REAL,
-  throttle_reasons INTEGER, foreign_processes INTEGER,
+  throttle_reasons INTEGER, foreign_processes INTEGER, energy_j REAL,
   UNIQUE (launch, round, variant)
 ) STRICT;
 CREATE TABLE sample(

@@ -18,8 +18,10 @@
 #include "experiments/evidence/data_wait.h"
 #include "experiments/evidence/effect.h"
 #include "experiments/evidence/end_to_end.h"
+#include "experiments/evidence/energy.h"
 #include "experiments/evidence/evidence.h"
 #include "experiments/evidence/loss/loss.h"
+#include "experiments/evidence/loss/time_to_loss.h"
 #include "experiments/evidence/memory/memory_effect.h"
 #include "experiments/evidence/pairs.h"
 #include "experiments/evidence/verdict.h"
@@ -45,7 +47,9 @@ struct Comparison {
   std::optional<EndToEnd> end_to_end;
   std::optional<DataWait> data_wait; // of cells that time their loader
   std::optional<MemoryEffect> memory;
-  std::optional<LossTest> loss; // nothing where the plan has no loss launches
+  std::optional<EnergyEffect> energy; // nothing where the plan has no energy launch, or no counter
+  std::optional<LossTest> loss;       // nothing where the plan has no loss launches
+  std::optional<TimeToLoss> time_to_loss; // nothing where it declares no target
   Evidence evidence;
   Verdict verdict;
   std::optional<Explanation> explanation; // where the difference is, from traces
@@ -108,6 +112,7 @@ struct CellReport {
   LookState looks;            // of cell.looks
   int loss_launches = 0;      // that are complete, of cell.loss_seeds
   std::vector<LossCurve> loss_curves;
+  std::string no_energy;                   // why its energy launch has no figure, or ""
   std::vector<std::string> missing;        // what the plan still owes: "2 of 5 timed launches"
   std::vector<std::string> shape_warnings; // of its variants' shapes
   std::set<std::string> damaged_traces;    // why files that are there cannot be read
@@ -160,6 +165,7 @@ struct Confirmation {
   std::string cell, a, b; // names
   std::optional<Effect> effect;
   Verdict verdict;
+  bool complete = true; // no launch is missing
 };
 
 // The best of several comparisons (winner.h).

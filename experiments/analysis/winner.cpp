@@ -83,8 +83,8 @@ void read_confirmation(const std::string& results, Report& report) {
     return;
   }
   const Comparison& one = fresh.cells[0].comparisons[0];
-  report.confirmation =
-      Confirmation{fresh.cells[0].cell.name, one.a, one.b, one.effect, one.verdict};
+  report.confirmation = Confirmation{
+      fresh.cells[0].cell.name, one.a, one.b, one.effect, one.verdict, fresh.complete()};
 }
 
 std::string winner_text(const Report& report) {
@@ -99,7 +99,7 @@ std::string winner_text(const Report& report) {
   const std::optional<Confirmation>& fresh = report.confirmation;
   const bool same = fresh && fresh->cell == cell.cell.name && fresh->a == comparison.a &&
                     fresh->b == comparison.b;
-  if (same && fresh->effect)
+  if (same && fresh->effect && fresh->complete)
     return fmt::format(
         "{}: {} here, {}.", what, effect_text(comparison.effect->theta), confirmed_text(*fresh));
   const std::string doubt = what + "; chosen for its result, it likely looks better than it is";

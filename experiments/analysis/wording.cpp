@@ -7,6 +7,7 @@
 #include <set>
 #include <utility>
 
+#include "core/ledger/memory_parts.h"
 #include "core/text.h"
 
 namespace assay {
@@ -176,6 +177,19 @@ std::string verdict_word(const Verdict& verdict) {
                                                       : to_string(verdict.validity));
 }
 
+namespace {
+
+// "weights,ema" -> "weights, EMA"
+std::string phases_text(const std::string& phases) {
+  std::string text;
+  for (const MemoryPhase& phase : kMemoryPhases)
+    if (("," + phases + ",").find(fmt::format(",{},", phase.name)) != std::string::npos)
+      text += fmt::format("{}{}", text.empty() ? "" : ", ", phase.words);
+  return text;
+}
+
+} // namespace
+
 std::string claimed_text(const ClaimRow& claim) {
   if (claim.metric == kSetting) return "a recommended setting, no gain claimed";
   const auto metric = claim_metric(claim.metric);
@@ -184,6 +198,7 @@ std::string claimed_text(const ClaimRow& claim) {
   bool less = true;
   for (const ClaimMetricRow& row : claim_metrics())
     if (row.name == claim.metric) quantity = row.words, less = !row.more;
+  if (!claim.of.empty()) quantity += " in " + phases_text(claim.of);
   if (claim.lo < 0 && claim.hi <= 0 && less) // a bounded cost
     return fmt::format("at most {:.3g} % more {}", -100 * claim.lo, quantity);
   const std::string what = (less ? "less " : "") + quantity;
@@ -321,7 +336,9 @@ std::string unit_line(const CellReport& cell, const Comparison& comparison) {
   return fmt::format("{} per {} (medians of its pairs{})",
                      unit_time_text(*comparison.effect),
                      unit_text(cell.cell),
-                     cell.cell.turns ? "; each side in a process of its own" : "");
+                     cell.cell.apart   ? "; each side in a process of its own, one after the other"
+                     : cell.cell.turns ? "; each side in a process of its own"
+                                       : "");
 }
 
 std::string all_pairs_line(const Comparison& comparison) {

@@ -27,7 +27,7 @@ LaunchVariant participant(const VariantRow& v) {
   return {v.id, v.name, v.level, v.role, v.config_json, v.environment, v.worker};
 }
 
-// The variants of a launch. Only times and memory are measured against a second copy of the
+// The variants of a launch. Only times, memory and energy are measured against a second copy of the
 // reference.
 std::vector<LaunchVariant> participants(const LedgerData& data, const LaunchTask& task) {
   const auto excluded = excluded_variants(data, task.cell, task.kind);
@@ -35,7 +35,7 @@ std::vector<LaunchVariant> participants(const LedgerData& data, const LaunchTask
   for (const VariantRow* v : variants_of(data, task.cell)) {
     if (excluded.contains(v->id)) continue;
     if (v->role == Role::Control && task.kind != LaunchKind::Timed &&
-        task.kind != LaunchKind::Memory)
+        task.kind != LaunchKind::Memory && task.kind != LaunchKind::Energy)
       continue;
     LaunchVariant& added = result.emplace_back(participant(*v));
     added.config_json = launch_config(v->config_json, data.cell(task.cell), task);
@@ -69,6 +69,7 @@ launch_request_of(const LedgerData& data, const Schedule& schedule, const Launch
     request.visit_steps = cell.loss_steps;
     request.discard_steps = 0;
   }
+  if (task.kind == LaunchKind::Energy) request.kind = to_string(LaunchKind::Timed); // to a worker
   request.variants = participants(data, task);
   request.build_order = schedule.build_order(cell.name, task.index, request.variants.size());
   return request;

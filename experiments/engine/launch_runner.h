@@ -69,6 +69,7 @@ private:
     std::unique_ptr<WorkerProcess> worker = nullptr;
   };
 
+  void lengthen_visits();
   void split();
   Process& process_of(std::size_t variant);
   const Process& named_process();
@@ -76,6 +77,14 @@ private:
   std::string owner_text(const Process& process) const;
   void start(Process& process);
   void converse();
+  bool has_rounds() const;
+  void check(Process& process); // its gates, or its memory
+  void one_after_the_other();
+  void all_rounds_of(Process& process,
+                     std::vector<RoundKind>& kinds,
+                     std::vector<std::vector<VisitRow>>& rounds);
+  std::vector<EventRow>
+  warm_up(WarmUp& warmup, RoundKind kind, const std::vector<VisitRow>& visits, int round);
   nlohmann::json
   ask(Process& process, const nlohmann::json& request, const char* event, double timeout);
   void greet(Process& process);
@@ -108,9 +117,10 @@ private:
   std::vector<Process> processes_;
   LaunchOutcome outcome_;
   bool built_ = false;   // data and device are open: bad input from here on is this cell's alone
-  int timed_rounds_ = 0; // counted ones, of a timed, a traced or a loss launch
-  int traced_warm_rounds_ = 0;
-  int warmup_round_ = 0; // the one that the worker runs, from 1; 0: none
+  int timed_rounds_ = 0; // counted ones, of any kind of launch that has them
+  int warm_rounds_ = 0, traced_warm_rounds_ = 0;
+  bool energy_unread_ = false; // no visit of a round has its energy
+  int warmup_round_ = 0;       // the one that the worker runs, from 1; 0: none
   std::vector<double> round_seconds_;
 };
 

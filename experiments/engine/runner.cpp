@@ -212,11 +212,14 @@ private:
                             (present > 0 && estimated > 0 ? present / estimated : 1);
     if (present + expected <= *trace_budget_) return false;
     untraced_.insert(task.cell);
-    note_untraced(task,
-                  fmt::format("traces take {}, this launch about {}, and [trace] max_gib allows {}",
-                              human_bytes(present),
-                              human_bytes(expected),
-                              human_bytes(*trace_budget_)));
+    note_untraced(
+        task,
+        fmt::format(
+            "traces take {}, this launch about {}, and [trace] max_gib allows {}; raise it and "
+            "run again to record it",
+            human_bytes(present),
+            human_bytes(expected),
+            human_bytes(*trace_budget_)));
     return true;
   }
 
@@ -374,6 +377,7 @@ private:
     progress.rounds = task.kind == LaunchKind::Timed    ? cell.rounds
                       : task.kind == LaunchKind::Loss   ? cell.loss_rounds
                       : task.kind == LaunchKind::Traced ? cell.traced_rounds
+                      : task.kind == LaunchKind::Energy ? cell.energy_rounds
                                                         : 0;
     return progress;
   }

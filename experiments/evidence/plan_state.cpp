@@ -37,6 +37,8 @@ std::vector<Slot> all_slots(const LedgerData& data) {
   add_by_index(
       data, LaunchKind::Loss, [](const CellRow& c) { return c.loss_seeds; }, slots);
   for (const CellRow& cell : data.cells)
+    if (cell.energy_rounds > 0) slots.push_back({&cell, LaunchKind::Energy, 1});
+  for (const CellRow& cell : data.cells)
     if (cell.traced_rounds > 0) slots.push_back({&cell, LaunchKind::Traced, 1});
   return slots;
 }
@@ -349,7 +351,8 @@ PlanProgress plan_progress(const LedgerData& data, std::int64_t since) {
 
 std::string numbered_launches_text(LaunchKind kind, const std::set<int>& indices) {
   const bool single = kind == LaunchKind::Parity || kind == LaunchKind::Memory ||
-                      kind == LaunchKind::Traced; // where there is one, as a rule
+                      kind == LaunchKind::Traced || // where there is one, as a rule
+                      kind == LaunchKind::Energy;
   if (indices.empty() || (single && indices == std::set{1}))
     return fmt::format("{} launch", to_string(kind));
   std::vector<std::string> parts;

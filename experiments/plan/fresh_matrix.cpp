@@ -64,7 +64,9 @@ std::string fresh_cell(const CellRow& cell, const std::string& name) {
 std::string fresh_end(const SpecRow& spec, const CellRow& cell) {
   return fmt::format("interleave = {}\n\n[limits]\nsteal = {}\nrun_delay = {}\npairs = {}\n\n"
                      "[trace]\nrounds = 0\n",
-                     toml_string(cell.turns ? "turns" : "auto"),
+                     toml_string(cell.apart   ? "launches"
+                                 : cell.turns ? "turns"
+                                              : "auto"),
                      toml_float(spec.limits.steal),
                      toml_float(spec.limits.run_delay),
                      toml_float(spec.limits.pairs));

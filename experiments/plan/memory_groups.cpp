@@ -25,6 +25,11 @@ std::int64_t group_bytes(const std::vector<TrainConfig>& group) {
   return bytes + activations;
 }
 
+std::int64_t alone_bytes(const TrainConfig& config) {
+  const ModelSize size = model_size(config);
+  return size.state_bytes + size.activation_bytes;
+}
+
 std::vector<std::vector<std::size_t>> memory_groups(const std::vector<TrainConfig>& levels,
                                                     std::int64_t limit) {
   std::vector<std::vector<std::size_t>> groups;

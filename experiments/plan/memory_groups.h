@@ -13,6 +13,9 @@ namespace assay {
 // turns.
 std::int64_t group_bytes(const std::vector<TrainConfig>& group);
 
+// Of one variant in a process of its own.
+std::int64_t alone_bytes(const TrainConfig& config);
+
 // Indices of `levels` (the first is the reference) in groups; each starts with the reference and
 // contains as many levels as fit `limit` bytes. A group of one level may exceed it: the caller
 // checks.

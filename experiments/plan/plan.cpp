@@ -155,7 +155,7 @@ void Planner::write_cell(const MatrixCell& cell,
   const bool gpu = group.front().config.device == Device::Cuda;
   any_gpu_ = any_gpu_ || gpu;
   CellRow out;
-  out.turns = takes_turns(cell, group);
+  take_turns(cell, group, out);
   out.id = static_cast<std::int64_t>(ledger.cells.size()) + 1;
   out.name = name;
   out.optimization = row.name;

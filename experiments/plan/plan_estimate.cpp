@@ -56,7 +56,13 @@ cell_seconds(const CellEstimate& e, int launches, const CellRow& cell, const Pro
           ? 0
           : kWorkerStartSeconds + (variants - 1) * (probe.build_seconds +
                                                     (kWarmupRounds + cell.traced_rounds) * visit);
-  return launches * timed + checks + traced + loss_seconds(e, cell, probe);
+  const double energy =
+      cell.energy_rounds == 0
+          ? 0
+          : kWorkerStartSeconds +
+                variants * (probe.build_seconds +
+                            (1 + cell.energy_rounds) * std::max(kEnergySeconds, visit));
+  return launches * timed + checks + traced + energy + loss_seconds(e, cell, probe);
 }
 
 // Of a launch's value, by one pair's scatter: the variance of a median of normal values.

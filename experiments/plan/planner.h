@@ -57,7 +57,11 @@ private:
                   const std::string& name,
                   const std::vector<Draft>& group);
   void visit_shape(const MatrixCell& cell, const std::vector<Draft>& group, CellRow& row);
-  bool takes_turns(const MatrixCell& cell, const std::vector<Draft>& all);
+  void take_turns(const MatrixCell& cell, const std::vector<Draft>& all, CellRow& row);
+  bool are_too_large(const std::vector<Draft>& all) const;
+  std::int64_t memory_limit(bool gpu) const;
+  // `what` of the cell takes more than the limit.
+  void refuse_size(const MatrixCell& cell, const std::string& what, std::int64_t bytes, bool gpu);
   void note_other_tokens(const std::vector<Draft>& group, const CellRow& row);
   void loss_shape(const MatrixCell& cell,
                   const Optimization& optimization,

@@ -80,30 +80,48 @@ std::vector<int> looks_up_to(int most) {
 
 } // namespace
 
+// Bytes that replicas may take; 0: not known.
+std::int64_t Planner::memory_limit(bool gpu) const {
+  const std::int64_t memory = gpu                               ? options_.device_memory_bytes
+                              : options_.host_memory_bytes != 0 ? options_.host_memory_bytes
+                                                                : host_memory();
+  return static_cast<std::int64_t>(kMemoryShare * static_cast<double>(memory));
+}
+
+// Whether some level, the reference and its control do not fit the memory together, and each of
+// them alone does.
+bool Planner::are_too_large(const std::vector<Draft>& all) const {
+  const std::int64_t limit = memory_limit(all.front().config.device == Device::Cuda);
+  if (limit == 0 || matrix_.interleave != Interleave::Auto) return false;
+  const bool pair = std::ranges::any_of(all, [&](const Draft& draft) {
+    return &draft != &all.front() && group_bytes({all.front().config, draft.config}) > limit;
+  });
+  return pair && std::ranges::all_of(
+                     all, [&](const Draft& draft) { return alone_bytes(draft.config) <= limit; });
+}
+
 // As many levels beside the reference and its control as fit the memory.
 std::vector<std::vector<Draft>> Planner::groups(const MatrixCell& cell,
                                                 const std::vector<Draft>& all) {
   const bool gpu = all.front().config.device == Device::Cuda;
-  const std::int64_t memory = gpu                               ? options_.device_memory_bytes
-                              : options_.host_memory_bytes != 0 ? options_.host_memory_bytes
-                                                                : host_memory();
-  if (memory == 0) return {all};
-  const auto limit = static_cast<std::int64_t>(kMemoryShare * static_cast<double>(memory));
+  const std::int64_t limit = memory_limit(gpu);
+  if (limit == 0 || matrix_.interleave == Interleave::Launches || are_too_large(all)) {
+    for (const Draft& draft : all)
+      if (const std::int64_t bytes = alone_bytes(draft.config); bytes > limit && limit > 0)
+        refuse_size(cell, fmt::format("level '{}' alone", draft.level->name), bytes, gpu);
+    return {all};
+  }
   const std::string limit_text = human_bytes(static_cast<double>(limit));
   std::vector<std::vector<Draft>> result;
   for (const std::vector<std::size_t>& indices : memory_groups(configs(all), limit)) {
     std::vector<Draft> group;
     for (const std::size_t i : indices) group.push_back(all[i]);
-    if (const std::int64_t bytes = group_bytes(configs(group)); bytes > limit && will_run(cell))
-      problems_.add(
-          fmt::format("{}: cell '{}' needs {} for level '{}', its reference and the control; 70 % "
-                      "of this {}'s memory is {}. Choose a smaller preset or fewer rows",
-                      cell.where,
-                      printable(cell.name),
-                      human_bytes(static_cast<double>(bytes)),
-                      group.back().level->name,
-                      gpu ? "GPU" : "machine",
-                      limit_text));
+    if (const std::int64_t bytes = group_bytes(configs(group)); bytes > limit)
+      refuse_size(
+          cell,
+          fmt::format("level '{}', its reference and the control", group.back().level->name),
+          bytes,
+          gpu);
     result.push_back(std::move(group));
   }
   if (result.size() > 1)
@@ -114,6 +132,22 @@ std::vector<std::vector<Draft>> Planner::groups(const MatrixCell& cell,
                      human_bytes(static_cast<double>(group_bytes(configs(all)))),
                      limit_text));
   return result;
+}
+
+void Planner::refuse_size(const MatrixCell& cell,
+                          const std::string& what,
+                          std::int64_t bytes,
+                          bool gpu) {
+  if (!will_run(cell)) return;
+  problems_.add(
+      fmt::format("{}: cell '{}' needs {} for {}; 70 % of this {}'s memory is {}. Choose a "
+                  "smaller preset or fewer rows",
+                  cell.where,
+                  printable(cell.name),
+                  human_bytes(static_cast<double>(bytes)),
+                  what,
+                  gpu ? "GPU" : "machine",
+                  human_bytes(static_cast<double>(memory_limit(gpu)))));
 }
 
 bool Planner::will_run(const MatrixCell& cell) const {
@@ -138,13 +172,23 @@ void Planner::note_other_tokens(const std::vector<Draft>& group, const CellRow& 
   }
 }
 
-bool Planner::takes_turns(const MatrixCell& cell, const std::vector<Draft>& all) {
-  const std::string why = why_own_processes(cell, all);
-  if (why.empty() && matrix_.interleave != Interleave::Turns) return false;
+void Planner::take_turns(const MatrixCell& cell, const std::vector<Draft>& all, CellRow& row) {
+  const bool large = are_too_large(all);
+  row.apart = large || matrix_.interleave == Interleave::Launches;
+  std::string why = why_own_processes(cell, all);
+  row.turns = row.apart || !why.empty() || matrix_.interleave == Interleave::Turns;
+  if (!row.turns) return;
+  if (large)
+    why = "a level, its baseline and the control do not fit the memory together";
+  else if (row.apart || why.empty())
+    why =
+        fmt::format("[measure] interleave = \"{}\" asks for it", row.apart ? "launches" : "turns");
   note(cell.name,
-       "each variant runs in a process of its own, since " +
-           (why.empty() ? "[measure] interleave = \"turns\" asks for it" : why));
-  return true;
+       fmt::format("each variant runs in a process of its own{}, since {}",
+                   row.apart ? ", one process after the other, so that intervals contain what "
+                               "drifts meanwhile"
+                             : "",
+                   why));
 }
 
 void Planner::visit_shape(const MatrixCell& cell, const std::vector<Draft>& group, CellRow& row) {
@@ -161,6 +205,11 @@ void Planner::visit_shape(const MatrixCell& cell, const std::vector<Draft>& grou
   }
   // Stages of steps with other tokens do not add up to a difference.
   row.traced_rounds = by_token(row) ? 0 : matrix_.traced_rounds;
+  row.energy_rounds = matrix_.energy_rounds;
+  if (row.energy_rounds > 0 && group.front().config.ranks > 1) {
+    row.energy_rounds = 0;
+    note(row.name, "no energy launch: several ranks are not measured");
+  }
   if (row.discard_steps >= row.visit_steps)
     problems_.add(
         fmt::format("{}: cell '{}': discard_steps = {} leaves nothing of visit_steps = {}",
@@ -194,6 +243,7 @@ void Planner::loss_shape(const MatrixCell& cell,
   row.loss_rounds = settings->steps / settings->every;
   row.loss_steps = settings->every;
   row.loss_margin = settings->margin;
+  row.loss_target = settings->target;
   if (const std::string why = why_no_loss_counts(row); !why.empty())
     problems_.add(fmt::format("{}: cell '{}': [quality]: {}; raise `steps`, or lower `every` or "
                               "warmup_steps",

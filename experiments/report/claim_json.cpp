@@ -29,6 +29,7 @@ ordered_json claim_json(const ClaimResult& result, const std::string& cell) {
           {"text", printable(claim.text)},
           {"source", printable(claim.source)},
           {"metric", printable(claim.metric)},
+          {"of", printable(claim.of)},
           {"claimed", interval({claim.lo, claim.hi})},
           {"conditions", printable(claim.conditions)},
           {"stages", printable(claim.stages)},

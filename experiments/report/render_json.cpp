@@ -95,6 +95,29 @@ ordered_json memory(const MemoryEffect& value) {
           {"parts", parts}};
 }
 
+ordered_json energy_json(const EnergyEffect& value) {
+  return {{"rounds", value.log_ratio.by_launch.size()},
+          {"seconds", number(value.seconds)},
+          {"baseline_j", number(value.a_j)},
+          {"candidate_j", number(value.b_j)},
+          {"energy", estimate_json(value.log_ratio)}};
+}
+
+ordered_json time_to_loss_json(const TimeToLoss& value) {
+  const bool timed = value.time.has_value(), reached = value.steps.has_value();
+  const auto known = [](bool is, double x) { return is ? number(x) : ordered_json(nullptr); };
+  return {{"target", number(value.target)},
+          {"seeds", value.seeds},
+          {"baseline_reached", value.a_reached},
+          {"candidate_reached", value.b_reached},
+          {"baseline_steps", known(reached, value.a_steps)},
+          {"candidate_steps", known(reached, value.b_steps)},
+          {"steps", maybe(value.steps, estimate_json)},
+          {"baseline_seconds", known(timed, value.a_seconds)},
+          {"candidate_seconds", known(timed, value.b_seconds)},
+          {"time", maybe(value.time, estimate_json)}};
+}
+
 ordered_json loss_json(const LossTest& value) {
   ordered_json out = loss_test_json(value);
   out["log_ratio"] = maybe(value.log_ratio, estimate_json);
@@ -193,7 +216,9 @@ ordered_json comparison_json(const Comparison& value) {
           {"end_to_end", maybe(value.end_to_end, end_to_end_json)},
           {"data_wait", maybe(value.data_wait, data_wait_json)},
           {"memory", maybe(value.memory, memory)},
+          {"energy", maybe(value.energy, energy_json)},
           {"loss", maybe(value.loss, loss_json)},
+          {"time_to_loss", maybe(value.time_to_loss, time_to_loss_json)},
           {"pairs", pairs(value.pairs)},
           {"evidence", evidence(value.evidence, value)},
           {"explanation", explanation_json(value, kEveryRow)},
@@ -272,6 +297,7 @@ ordered_json cell_json(const CellReport& value) {
                       {"equivalence", text(value.equivalence)},
                       {"unit", text(value.cell.unit)},
                       {"turns", value.cell.turns},
+                      {"apart", value.cell.apart},
                       {"rounds", value.cell.rounds},
                       {"visit_steps", value.cell.visit_steps},
                       {"discard_steps", value.cell.discard_steps},

@@ -26,11 +26,18 @@ void wait_for(const c10::cuda::CUDAStream& waiting, const c10::cuda::CUDAStream&
   event.block(waiting);
 }
 
+// Libraries keep a workspace for every stream that they were called on (cuBLAS 32 MiB and more), so
+// all rooms of a process use one.
+c10::cuda::CUDAStream stream_of_graphs() {
+  static const c10::cuda::CUDAStream stream = c10::cuda::getStreamFromPool();
+  return stream;
+}
+
 } // namespace
 
 // `pool_` holds the pool's device memory alone. The host allocator refuses a pool whose last graph
 // is gone, so the room holds the pinned memory of the pool too.
-GraphRoom::GraphRoom() : stream_(c10::cuda::getStreamFromPool()) {
+GraphRoom::GraphRoom() : stream_(stream_of_graphs()) {
   at::HostAllocator& host = *at::getHostAllocator(at::kCUDA);
   host.begin_allocate_to_pool(pool(), [](c10::Stream) { return false; });
   host.end_allocate_to_pool(pool());

@@ -9,6 +9,7 @@
 #include "core/ledger/ledger.h"
 #include "profilers/machine/host_sampler.h"
 #include "profilers/machine/nvml_sampler.h"
+#include "profilers/machine/package_energy.h"
 
 namespace assay {
 
@@ -17,12 +18,14 @@ public:
   CovariateSampler() = default; // host only
   explicit CovariateSampler(NvmlSampler gpu) : gpu_(std::move(gpu)) {}
 
-  void begin() { host_.begin(); }
+  void begin();
   Covariates end(); // GPU values are those of this moment: the board still has the visit's clocks
 
 private:
   HostSampler host_;
   std::optional<NvmlSampler> gpu_;
+  PackageEnergy packages_;                  // read without a GPU
+  std::optional<double> gpu_energy_j_ = {}; // at begin()
 };
 
 } // namespace assay

@@ -149,6 +149,15 @@ void NvmlSampler::sample(Covariates& into) {
   into.foreign_processes = count_foreign_processes();
 }
 
+std::optional<double> NvmlSampler::energy_j() const {
+  unsigned long long millijoules = 0;
+  const NvmlApi& nvml = session_->api;
+  if (nvml.energy == nullptr || nvml.energy(device_, &millijoules) != NvmlApi::kSuccess ||
+      millijoules == 0)
+    return std::nullopt;
+  return static_cast<double>(millijoules) / 1000;
+}
+
 Result<std::vector<GpuInfo>> list_gpus(const NvmlApi& api) {
   const NvmlApi::Status started = api.init();
   if (started != NvmlApi::kSuccess)

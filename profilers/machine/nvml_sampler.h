@@ -35,6 +35,8 @@ public:
   // The GPU fields of Covariates; a value that the board does not report, or that cannot be true,
   // is absent.
   void sample(Covariates& into);
+  // What the board drew since the driver was loaded; absent where it has no counter.
+  std::optional<double> energy_j() const;
 
 private:
   struct Session; // nvmlInit … nvmlShutdown

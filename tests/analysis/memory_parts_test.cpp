@@ -1,6 +1,8 @@
 // What the bytes at the peak are: read from memory launches, summed, and said.
 #include <gmock/gmock.h>
 
+#include <cmath>
+
 #include "core/ledger/memory_parts.h"
 #include "experiments/analysis/report.h"
 #include "experiments/demo/synthetic_ledger.h"
@@ -106,6 +108,45 @@ TEST(MemoryParts, OlderLedgersHaveNone) {
   const Report report = judge_results(synthetic::synthetic_ledger(plan));
   EXPECT_TRUE(memory_phases_section(memory_of(report)).empty());
   EXPECT_EQ(memory_cause_text(memory_of(report)), "");
+}
+
+TEST(MemoryParts, AClaimMayBeAboutSomePhases) {
+  const Report report = judge_results(ledger_with_parts());
+  // 60 and 20 MiB of the baseline, 60 and 84 of the candidate.
+  const auto effect = effect_in_phases(memory_of(report), "weights,saved_for_backward");
+  ASSERT_TRUE(effect);
+  EXPECT_NEAR(effect->value, std::log(144.0 / 80), 1e-12);
+  ASSERT_TRUE(effect->judged); // exact, as the peak is
+  EXPECT_NEAR(effect->judged->lower, effect->value, 1e-12);
+  EXPECT_FALSE(effect_in_phases(memory_of(report), "ema")); // the baseline has none
+  EXPECT_FALSE(effect_in_phases(MemoryEffect{}, "weights"));
+}
+
+TEST(MemoryParts, JudgesAClaimByThePhasesThatItNames) {
+  LedgerData data = ledger_with_parts();
+  ClaimRow claim{.id = "gradients",
+                 .optimization = "ema_swap",
+                 .from = "slow",
+                 .to = "fast",
+                 .text = "10 % less",
+                 .source = "a test",
+                 .metric = "peak_memory",
+                 .lo = 0.10,
+                 .hi = 0.10,
+                 .conditions = "",
+                 .unmet = "",
+                 .requires_json = "{}",
+                 .stages = ""};
+  claim.of = "gradients"; // 20 -> 18 MiB
+  data.claims = {claim};
+  const Report report = judge_results(data);
+  ASSERT_EQ(report.claims.size(), 1u);
+  EXPECT_NEAR(report.claims[0].gain.value(), 0.10, 1e-9);
+  data.claims[0].of = "ema";
+  const ClaimResult none = judge_results(data).claims[0];
+  EXPECT_FALSE(none.gain);
+  EXPECT_EQ(none.state, ClaimState::Undecided);
+  EXPECT_EQ(none.reason.code, ReasonCode::NotMeasured);
 }
 
 } // namespace memory_parts_test

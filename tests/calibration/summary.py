@@ -8,11 +8,14 @@
 What a planted wait really did to each launch stands in its ledger (metric planted/log_ratio): a system that interrupts the
 wait makes it longer than the 2 % asked for. An estimate is held against that.
 
+Of detections (LEAST_FOUND) counts the runs that found what was planted, and the seconds that they took.
+
 Exit 1 when, of the valid runs of a kind, the 95 % interval covers the truth so seldom, or an A/A run gets a verdict so
 often, that a correct engine does so in less than 1 of 1000 calibrations, when the 99 % interval of the mean of all
 launch effects less what was planted in them does not contain 0, or when fewer than nine of ten runs are valid.
 """
 import collections
+import datetime
 import json
 import math
 import pathlib
@@ -20,7 +23,9 @@ import sqlite3
 import sys
 
 LEAST_VALID = 0.9
-KINDS = ("aa", "planted")
+NOTHING_PLANTED = ("aa", "turns")
+LEAST_FOUND = {"detect1": 0.85, "detect2": 0.95}  # of all runs, the share that has to end as SLOWER
+MOST_SECONDS = 360  # of one of these
 SCHEMA = 5  # of report.json
 PLANTED = ("SELECT metric.launch, metric.value FROM metric JOIN variant ON variant.id = metric.variant "
            "WHERE metric.path = 'planted/log_ratio' AND variant.name = ?")
@@ -45,9 +50,12 @@ class Run:
         self.effect, self.all_pairs = comparison["effect"], comparison["effect_all_pairs"]
         self.excluded = comparison["pairs"]["excluded"]
         self.pairs = comparison["pairs"]["total"]
-        self.truths = self.planted(comparison["candidate"]) if self.kind == "planted" else {}  # ln(time ratio) by launch
+        self.truths = self.planted(comparison["candidate"]) if self.kind not in NOTHING_PLANTED else {}  # ln(time ratio) by launch
         launches = [launch["launch_id"] for launch in self.effect["launches"]] if self.effect else []
         self.truth = math.fsum(self.truth_of(launch) for launch in launches) / max(1, len(launches))
+        times = [datetime.datetime.fromisoformat(launch[key].replace("Z", "+00:00"))
+                 for launch in report["launches"] for key in ("started_utc", "ended_utc") if launch[key]]
+        self.seconds = (max(times) - min(times)).total_seconds() if times else 0
         self.control = (cell.get("control") or {}).get("effect")
 
     def planted(self, variant):
@@ -55,7 +63,7 @@ class Run:
             return dict(ledger.execute(PLANTED, (variant,)))
 
     def truth_of(self, launch):
-        return 0.0 if self.kind == "aa" else self.truths[launch]
+        return 0.0 if self.kind in NOTHING_PLANTED else self.truths[launch]
 
     def valid(self):
         return self.validity == "OK" and self.effect is not None
@@ -135,7 +143,12 @@ def summary(kind, runs):
     if len(valid) < LEAST_VALID * len(runs):
         print("  too few valid runs to judge: is the machine quiet?")
         ok = False
-    if kind == "aa":
+    if kind in LEAST_FOUND:
+        found = sum(run.speed == "SLOWER" for run in valid)
+        longest = max(run.seconds for run in runs)
+        print("  found in %d of %d runs, the longest of %.0f s" % (found, len(runs), longest))
+        ok = found >= LEAST_FOUND[kind] * len(runs) and longest <= MOST_SECONDS
+    if kind in NOTHING_PLANTED:
         undecided = sum(run.speed not in ("FASTER", "SLOWER") for run in valid)
         ok = ok and undecided >= least_plausible(len(valid), 0.95)
     print("  " + ("as it should be" if ok else "NOT as it should be"))
@@ -147,5 +160,6 @@ if sys.argv[1] == "--one":
     sys.exit(0)
 all_runs = [Run(path) for path in sys.argv[1:]]
 print("\n".join(line(run) for run in all_runs))
-good = [summary(kind, [run for run in all_runs if run.kind == kind]) for kind in KINDS]
+kinds = dict.fromkeys(run.kind for run in all_runs)
+good = [summary(kind, [run for run in all_runs if run.kind == kind]) for kind in kinds]
 sys.exit(0 if all(good) else 1)

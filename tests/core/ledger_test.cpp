@@ -138,7 +138,7 @@ TEST_F(LedgerTest, KeepsEveryRow) {
   full.device_ns = 900;
   full.loss = 2.5;
   full.skipped_steps = 1;
-  full.covariates = {0.1, 0.2, 0.3, 4, 5, 6.0, 7.0, 8.0, 9.0, 10, 11};
+  full.covariates = {0.1, 0.2, 0.3, 4, 5, 6.0, 7.0, 8.0, 9.0, 10, 11, 12.0};
   VisitRow bare = visit(id, 2, 0);
   bare.position = 1;
   ledger->commit_round({full, bare}, {{id, 0, "t", "warmup_end", "steady"}});

@@ -280,6 +280,18 @@ TEST(Claims, ReadsEveryField) {
   EXPECT_EQ(claims[0].stages, "forward,host_to_device");
 }
 
+TEST(Claims, APeakMayBeOfSomePhasesOfMemory) {
+  const test::Scratch scratch;
+  const std::string text = kClaim + "of = [\"weights\", \"ema\"]\n";
+  const auto claims = value_or_throw(load_claim_files({scratch.write("c.toml", text)}));
+  EXPECT_EQ(claims.at(0).of, "weights,ema");
+  EXPECT_THAT(claimed_text(claims[0]), HasSubstr("peak memory in weights, EMA"));
+  EXPECT_THAT(problem(kClaim + "of = [\"weigths\"]\n"),
+              test::names("of", "weigths", "did you mean 'weights'"));
+  EXPECT_THAT(problem(changed("peak_memory", "step_time") + "of = [\"weights\"]\n"),
+              test::names("of", "peak_memory", "step_time"));
+}
+
 TEST(Claims, ASettingClaimsNoGain) {
   std::string setting = kClaim;
   for (const char* line :

@@ -13,6 +13,8 @@
 //   retire_in=KIND       … in launches of this kind alone
 //   steal_in=N           steal of 50 % in the N-th timed launch request (needs count)
 //   steal_every=N        … in every N-th of its rounds alone
+//   watts=X              what visits draw; without it their energy is not known
+//   lives=PATH           "begin" at each launch and "end" at its end, appended to this file
 //   harm=X               loss of levels beyond the reference's, nats per token
 // Losses of a loss launch fall with the step and differ by 1 from seed to seed.
 #include <unistd.h>
@@ -66,6 +68,7 @@ public:
       if (op == "probe")
         send({{"event", "probe"}, {"unit_ns", 1e6}, {"bytes", 1000}, {"build_seconds", 0.5}});
       if (op == "finish") {
+        live("end");
         send({{"event", "bye"},
               {"metrics",
                json::array({{{"variant", nullptr},
@@ -107,6 +110,7 @@ private:
   void launch(const json& request) {
     kind_ = request.at("kind");
     launch_ = request;
+    live("begin");
     if (settings_.count("count")) {
       const std::string path = settings_["count"] + "." + kind_;
       std::ifstream(path) >> index_;
@@ -151,10 +155,17 @@ private:
            {"skipped_steps", 0},
            {"sample_ns", json::array({ns})},
            {"covariates", {{"steal_share", steal(round)}, {"involuntary_switches", 3}}}});
+      if (settings_.count("watts"))
+        visits.back()["covariates"]["energy_j"] =
+            std::stod(settings_["watts"]) * 1e-9 * static_cast<double>(ns);
     }
     if (settings_.count("sleep_us"))
       std::this_thread::sleep_for(std::chrono::microseconds(std::stoi(settings_["sleep_us"])));
     send({{"event", "round"}, {"round", round}, {"visits", visits}});
+  }
+
+  void live(const char* word) {
+    if (settings_.count("lives")) std::ofstream(settings_["lives"], std::ios::app) << word << '\n';
   }
 
   double steal(int round) {

@@ -113,10 +113,10 @@ TEST(Protocol, AVisitSurvivesTheWire) {
   row.loss = 0.5;
   row.skipped_steps = 1;
   row.sample_ns = {2, 3};
-  row.covariates = {0.1, 0.2, 0.3, 4, 5, 6.0, 7.0, 8.0, 9.0, 10, 11};
+  row.covariates = {0.1, 0.2, 0.3, 4, 5, 6.0, 7.0, 8.0, 9.0, 10, 11, 12.0};
   const json sent = visit_to_json(1, row);
   EXPECT_EQ(sent.at("variant"), 1);
-  EXPECT_EQ(sent.at("covariates").size(), 11u);
+  EXPECT_EQ(sent.at("covariates").size(), 12u);
   const VisitRow read = visit_from_json(sent);
   EXPECT_EQ(visit_to_json(1, read), sent);
   EXPECT_EQ(read.device_ns, 4);

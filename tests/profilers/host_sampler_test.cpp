@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "profilers/machine/covariate_sampler.h"
+#include "profilers/machine/package_energy.h"
 
 namespace assay {
 namespace host_sampler_test {
@@ -122,6 +123,37 @@ TEST_F(FakeProc, DamagedTextIsAbsent) {
     EXPECT_FALSE(seen.load1);
     EXPECT_FALSE(seen.run_delay_share);
   }
+}
+
+class PackageEnergyTest : public FakeProc {
+protected:
+  void put_counter(int package, const std::string& microjoules) const {
+    put("intel-rapl:" + std::to_string(package) + "/energy_uj", microjoules);
+  }
+};
+
+TEST_F(PackageEnergyTest, SumsPackagesAndSurvivesACounterThatStartsAgain) {
+  for (const int package : {0, 1}) {
+    put_counter(package, "900000");
+    put("intel-rapl:" + std::to_string(package) + "/max_energy_range_uj", "1000000");
+  }
+  PackageEnergy energy(root_.string());
+  energy.begin();
+  put_counter(0, "950000");
+  put_counter(1, "200000"); // + 1 J - 0.7 J
+  EXPECT_DOUBLE_EQ(energy.end().value(), 0.35);
+}
+
+TEST_F(PackageEnergyTest, IsUnknownWithoutACounterThatCanBeRead) {
+  PackageEnergy none((root_ / "nothing").string());
+  none.begin();
+  EXPECT_FALSE(none.end());
+  put_counter(0, "900000");
+  put_counter(1, "900000");
+  PackageEnergy one(root_.string());
+  one.begin();
+  put_counter(1, "");
+  EXPECT_FALSE(one.end());
 }
 
 TEST(HostSampler, CountsARealWaitAsASwitchAndSpinningThreadsAsRunDelay) {

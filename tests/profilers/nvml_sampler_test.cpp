@@ -28,7 +28,7 @@ struct Driver {
   unsigned count = 2;
   std::string name = "NVIDIA H200", uuid = "GPU-1234";
   unsigned sm_mhz = 1980, memory_mhz = 3201, milliwatts = 412'500, degrees = 54;
-  unsigned long long throttle_bits = 0x24;
+  unsigned long long throttle_bits = 0x24, millijoules = 5'000'000'000;
   std::vector<unsigned> pids{static_cast<unsigned>(::getpid()), kNoProcess, kNoProcess + 1};
   unsigned started_meanwhile = 0; // processes that appear between two list calls
   std::string asked_uuid;
@@ -90,6 +90,9 @@ NvmlApi fake_api() {
   api.processes = list_processes;
   api.memory_info = [](NvmlApi::Device, NvmlMemory* memory) {
     return memory->total = 150'754'820'096ULL, 0;
+  };
+  api.energy = [](NvmlApi::Device, unsigned long long* value) {
+    return *value = driver->millijoules, driver->power;
   };
   api.compute_capability = [](NvmlApi::Device, int* major, int* minor) {
     return *major = 8, *minor = 9, driver->clock;
@@ -234,6 +237,19 @@ TEST_F(NvmlSamplerTest, TheCombinedSamplerFillsHostAndGpuFields) {
   sampler.begin();
   const Covariates seen = sampler.end();
   EXPECT_TRUE(seen.load1 && seen.voluntary_switches && seen.sm_clock_mhz);
+}
+
+TEST_F(NvmlSamplerTest, EnergyIsWhatTheBoardDrewMeanwhile) {
+  const auto visit = [&](unsigned long long more) {
+    CovariateSampler sampler(*NvmlSampler::open("", fake_api()));
+    sampler.begin();
+    driver_.millijoules += more;
+    return sampler.end().energy_j;
+  };
+  EXPECT_EQ(visit(2'500'000), 2500);
+  EXPECT_FALSE(visit(-1'000'000'000ULL)); // the driver was loaded again
+  driver_.power = NvmlApi::kNotSupported;
+  EXPECT_FALSE(visit(2'500'000));
 }
 
 TEST_F(NvmlSamplerTest, ListsEveryBoardOrSaysWhyThereIsNone) {

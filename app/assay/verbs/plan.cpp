@@ -304,8 +304,9 @@ std::string traces_text(const Plan& plan, const PlanEstimate& estimate) {
   if (estimate.trace_bytes == 0) return "";
   std::string text = " Traces about " + human_bytes(estimate.trace_bytes);
   if (plan.trace_budget_bytes && estimate.trace_bytes > *plan.trace_budget_bytes)
-    text += fmt::format(", more than [trace] max_gib ({}): the last cells get none",
-                        human_bytes(*plan.trace_budget_bytes));
+    text +=
+        fmt::format(", more than [trace] max_gib ({}): cells whose trace would exceed it get none",
+                    human_bytes(*plan.trace_budget_bytes));
   return text + ".";
 }
 

@@ -11,6 +11,7 @@
 
 #include "app/assay/find_cell.h"
 #include "app/assay/output/terminal.h"
+#include "app/assay/programs.h"
 #include "app/assay/verbs.h"
 #include "core/files/output_file.h"
 #include "core/files/shell_text.h"
@@ -117,10 +118,10 @@ std::string files_line(const ReportOptions& options, const std::string& out, Fil
 
 // The command, where the recorded one, in whose words the report speaks, names other places.
 std::string redo_from_here(const ReportOptions& options, const LedgerData& data) {
-  if (redo_events(data, {{kCauseDisturbed}, {}}).empty() || !why_not_continued(data.spec).empty())
-    return "";
+  if (redo_events(data, {{kCauseDisturbed}, {}}).empty()) return "";
   const std::string command = redo_command(data.spec, kAllCells, options.directory);
-  return command == recorded_redo_command(data.spec, kAllCells) ? "" : command;
+  if (command == recorded_redo_command(data.spec, kAllCells)) return "";
+  return why_not_continued(data, installed_worker_build()).empty() ? command : "";
 }
 
 void report(const ReportOptions& options) {

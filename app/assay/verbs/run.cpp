@@ -233,29 +233,23 @@ void print_summary(const RunSummary& summary, const Options& options, const Spec
   print_note(result_line(summary, options));
 }
 
-// Whether the first reason of a verdict contains the command that measures the launches again.
-bool report_names_redo(const LedgerData& data) {
-  const Report report = judge_results(data);
-  return std::any_of(report.cells.begin(), report.cells.end(), [](const CellReport& cell) {
-    return cell.disturbed_launches > 0 &&
-           std::any_of(cell.comparisons.begin(), cell.comparisons.end(), [](const auto& one) {
-             return one.verdict.validity == Validity::Contended &&
-                    one.verdict.reasons.front().code == ReasonCode::PairsDisturbed;
-           });
-  });
-}
-
 bool has_trace(const LedgerData& data) {
   return std::any_of(data.launches.begin(), data.launches.end(), [](const LaunchRow& launch) {
     return launch.kind == LaunchKind::Traced && launch.state == LaunchState::Complete;
   });
 }
 
+bool is_asked(const Options& options, const CellRow& cell) {
+  return options.cells.empty() ||
+         std::ranges::find(options.cells, cell.name) != options.cells.end();
+}
+
 // "; [[cell]] ema, guard: without `launches`", where --launches does not reach them.
-std::string cells_with_own_launches(const LedgerData& data) {
+std::string cells_with_own_launches(const LedgerData& data, const Options& options) {
   std::vector<std::string> names;
   for (const CellRow& cell : data.cells)
-    if (cell.launches < kFullLaunches && cell.launches != data.spec.launches)
+    if (is_asked(options, cell) && cell.launches < kFullLaunches &&
+        cell.launches != data.spec.launches)
       names.push_back(cell.name);
   return names.empty() ? ""
                        : fmt::format("; [[cell]] {}: without `launches`", fmt::join(names, ", "));
@@ -277,16 +271,17 @@ void print_verdicts(const RunSummary& summary, const Options& options, const Spe
                        shell_path(directory),
                        has_trace(data) ? ", assay explain " + shell_path(directory) : ""));
   if (std::ranges::any_of(data.cells, [&](const CellRow& cell) {
-        return cell.launches < kFullLaunches && blocked(data, cell).empty();
+        return is_asked(options, cell) && cell.launches < kFullLaunches &&
+               blocked(data, cell).empty();
       }))
     out.line(fmt::format("next, for verdicts: measure at least {0} launches of each cell into "
                          "another directory, with --launches {0} (or auto{1}) and another --out",
                          kFullLaunches,
-                         cells_with_own_launches(data)));
+                         cells_with_own_launches(data, options)));
   const auto launches = disturbed_rounds(data);
   const auto beyond =
       std::count_if(launches.begin(), launches.end(), [](const auto& one) { return one.beyond; });
-  if (beyond > 0 && !report_names_redo(data))
+  if (beyond > 0)
     print_command(
         out,
         fmt::format("next, on a quiet machine, since {}:",

@@ -17,12 +17,14 @@
 #include "app/assay/output/terminal.h"
 #include "app/assay/programs.h"
 #include "app/assay/verbs.h"
+#include "core/files/shell_text.h"
 #include "core/ledger/abandoned.h"
 #include "core/ledger/directory_lock.h"
 #include "core/ledger/launch_rules.h"
 #include "core/ledger/ledger.h"
 #include "core/result.h"
 #include "core/text.h"
+#include "experiments/analysis/calibration.h"
 #include "experiments/analysis/explanations.h"
 #include "experiments/analysis/report.h"
 #include "experiments/analysis/report_lines.h"
@@ -83,23 +85,30 @@ void keep_what_is_missing(Status& status) {
   }
 }
 
-// Of the worker beside this program; "" where there is none, or it does not start.
-std::string worker_build() {
-  if (!find_program("assay-worker")) return "";
-  try {
-    return worker_identity().value("build", "");
-  } catch (const std::exception&) {
-    return "";
-  }
+// Launches below other results are run by a verb of its own, which does more than measure.
+std::string command_of_parent(const std::string& directory, const LedgerData& data) {
+  const std::filesystem::path whole = std::filesystem::absolute(directory).lexically_normal();
+  const std::filesystem::path here = whole.has_filename() ? whole : whole.parent_path();
+  const std::string parent = std::filesystem::proximate(here.parent_path()).string();
+  if (here == std::filesystem::absolute(confirmation_directory(parent)).lexically_normal())
+    return "assay confirm " + shell_path(parent);
+  if (here == std::filesystem::absolute(calibration_directory(parent)).lexically_normal())
+    return fmt::format(
+        "assay calibrate {} --cell {}", shell_path(parent), shell_word(data.spec.name));
+  return "";
 }
 
 void find_next(Status& status, const LedgerData& data) {
   const bool owes = !status.progress.complete();
   const bool disturbed = !redo_events(data, {{kCauseDisturbed}, {}}).empty();
   if (!owes && !disturbed) return;
-  status.why_not_continued = why_not_continued(data, worker_build());
+  status.why_not_continued = why_not_continued(data, installed_worker_build());
   if (!status.why_not_continued.empty()) return;
-  if (owes) status.next = continue_command(data.spec, kAllCells, status.directory);
+  const std::string parents = command_of_parent(status.directory, data);
+  if (owes)
+    status.next = !parents.empty() && !data.launches.empty()
+                      ? parents
+                      : continue_command(data.spec, kAllCells, status.directory);
   if (disturbed) status.next_quiet = redo_command(data.spec, kAllCells, status.directory);
 }
 
@@ -331,7 +340,9 @@ void print_status(const Status& status, const TableStyle& style) {
     out.line(status.report.confirmation_unread, 2, "fresh launches cannot be read: ");
   print_ended(status, out);
   if (!status.why_not_continued.empty())
-    out.line(status.why_not_continued, 2, "these results cannot be continued: ");
+    out.line(status.why_not_continued + "; bring that build back, or " + kStartAnew,
+             2,
+             "these results cannot be continued: ");
   if (!status.next.empty()) print_command(out, "  next:", status.next);
   if (!status.next_quiet.empty())
     print_command(out, "  next, on a quiet machine:", status.next_quiet);

@@ -1,6 +1,7 @@
 // Reading what a ledger measured: launches, visits, metrics, gates and events.
 #include <limits>
 #include <map>
+#include <string_view>
 #include <tuple>
 #include <unordered_map>
 
@@ -32,7 +33,8 @@ std::vector<LaunchRow> read_launches(const Database& db, std::int64_t schema) {
                           LaunchKind::Timed,
                           LaunchKind::Memory,
                           LaunchKind::Traced,
-                          LaunchKind::Loss});
+                          LaunchKind::Loss,
+                          LaunchKind::Energy});
     row.index = c.small();
     row.attempt = c.small();
     row.state = from_text(
@@ -69,12 +71,13 @@ std::vector<LaunchRow> read_launches(const Database& db, std::int64_t schema) {
   return rows;
 }
 
-std::vector<VisitRow> read_visits(const Database& db) {
+std::vector<VisitRow> read_visits(const Database& db, std::int64_t schema) {
   std::vector<VisitRow> rows;
   std::unordered_map<std::int64_t, std::size_t> place;
   std::string covariates;
   for_each_covariate(Covariates(), [&](const char* name, const auto&) {
-    covariates += fmt::format(", {}", name);
+    const bool absent = name == std::string_view("energy_j") && schema < 11;
+    covariates += fmt::format(", {}", absent ? "NULL" : name);
   });
   Statement s = db.prepare(fmt::format("SELECT id, launch, variant, round, position, warmup, "
                                        "steps, wall_ns, device_ns, tokens, loss, skipped_steps{} "
@@ -184,7 +187,7 @@ void check_repetitions(const LedgerData& data) {
 void read_measured(const Database& db, std::int64_t schema, LedgerData& data) {
   data.launches = read_launches(db, schema);
   check_repetitions(data);
-  data.visits = read_visits(db);
+  data.visits = read_visits(db, schema);
   data.metrics = read_metrics(db);
   data.gates = read_gates(db);
   data.events = read_events(db, schema);

@@ -82,8 +82,8 @@ std::vector<ClaimRow> read_claims(const Database& db, std::int64_t schema) {
   Statement s = db.prepare(
       "SELECT id, optimization, from_level, to_level, text, source, metric, lo, hi, conditions, "
       "unmet, requires_json, " +
-      since(schema, 2, "stages", "''") + ", " + since(schema, 3, "lints", "''") +
-      " FROM claim ORDER BY position");
+      since(schema, 2, "stages", "''") + ", " + since(schema, 3, "lints", "''") + ", " +
+      since(schema, 11, "phases", "''") + " FROM claim ORDER BY position");
   while (s.step()) {
     InOrder c(s);
     ClaimRow row;
@@ -101,6 +101,7 @@ std::vector<ClaimRow> read_claims(const Database& db, std::int64_t schema) {
     row.requires_json = c.text();
     row.stages = c.text();
     row.source_errors = lines_of(c.text());
+    row.of = c.text();
     rows.push_back(std::move(row));
   }
   return rows;
@@ -113,8 +114,8 @@ std::vector<CellRow> read_cells(const Database& db, std::int64_t schema) {
       "discard_steps, launches, " +
       since(schema, 2, "traced_rounds", "0") + ", " +
       since(schema, 4, "loss_seeds, loss_rounds, loss_steps, loss_margin", "0, 0, 0, 0.0") + ", " +
-      since(schema, 7, "turns", "0") + ", " + since(schema, 9, "looks", "''") +
-      " FROM cell ORDER BY id");
+      since(schema, 7, "turns", "0") + ", " + since(schema, 9, "looks", "''") + ", " +
+      since(schema, 11, "loss_target, energy_rounds", "0.0, 0") + " FROM cell ORDER BY id");
   while (s.step()) {
     InOrder c(s);
     CellRow row;
@@ -132,12 +133,16 @@ std::vector<CellRow> read_cells(const Database& db, std::int64_t schema) {
     row.loss_rounds = c.small();
     row.loss_steps = c.small();
     row.loss_margin = c.real();
-    row.turns = c.integer() != 0;
+    const std::int64_t turns = c.integer(); // 2 since schema 11
+    row.turns = turns != 0;
+    row.apart = turns == 2;
     std::optional<std::vector<int>> looks = parse_looks(c.text());
     if (!looks)
       throw Failure(Failure::Kind::BadInput,
                     ledger_schema::damaged(db.path(), "a cell has no list of looks").message);
     row.looks = *std::move(looks);
+    row.loss_target = c.real();
+    row.energy_rounds = c.small();
     rows.push_back(std::move(row));
   }
   return rows;

@@ -142,7 +142,7 @@ void insert_plan(const Database& db, const LedgerData& plan) {
          s.directory);
   insert_optimizations(db, plan.optimizations);
   Statement claim_in = db.prepare("INSERT INTO claim VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, "
-                                  "?10, ?11, ?12, ?13, ?14, ?15)");
+                                  "?10, ?11, ?12, ?13, ?14, ?15, ?16)");
   for (std::size_t i = 0; i < plan.claims.size(); ++i) {
     const ClaimRow& c = plan.claims[i];
     insert(claim_in,
@@ -160,10 +160,11 @@ void insert_plan(const Database& db, const LedgerData& plan) {
            c.unmet,
            c.requires_json,
            c.stages,
-           text_of(c.source_errors));
+           text_of(c.source_errors),
+           c.of);
   }
   Statement cell_in = db.prepare("INSERT INTO cell VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, "
-                                 "?10, ?11, ?12, ?13, ?14, ?15, ?16)");
+                                 "?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18)");
   for (const CellRow& c : plan.cells)
     insert(cell_in,
            c.id,
@@ -180,8 +181,10 @@ void insert_plan(const Database& db, const LedgerData& plan) {
            c.loss_rounds,
            c.loss_steps,
            c.loss_margin,
-           static_cast<int>(c.turns),
-           looks_text(c.looks));
+           c.apart ? 2 : static_cast<int>(c.turns),
+           looks_text(c.looks),
+           c.loss_target,
+           c.energy_rounds);
   Statement variant_in = db.prepare("INSERT INTO variant VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)");
   for (const VariantRow& v : plan.variants)
     insert(variant_in,

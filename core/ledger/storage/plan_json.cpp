@@ -42,19 +42,21 @@ json optimization_json(const OptimizationRow& o) {
 }
 
 json claim_json(const ClaimRow& c) {
-  return {{"id", c.id},
-          {"optimization", c.optimization},
-          {"from", c.from},
-          {"to", c.to},
-          {"text", c.text},
-          {"source", c.source},
-          {"metric", c.metric},
-          {"gain", {c.lo, c.hi}},
-          {"conditions", c.conditions},
-          {"unmet", c.unmet},
-          {"lints", text_of(c.source_errors)},
-          {"stages", c.stages},
-          {"requires", parsed(c.requires_json)}};
+  json out = {{"id", c.id},
+              {"optimization", c.optimization},
+              {"from", c.from},
+              {"to", c.to},
+              {"text", c.text},
+              {"source", c.source},
+              {"metric", c.metric},
+              {"gain", {c.lo, c.hi}},
+              {"conditions", c.conditions},
+              {"unmet", c.unmet},
+              {"lints", text_of(c.source_errors)},
+              {"stages", c.stages},
+              {"requires", parsed(c.requires_json)}};
+  if (!c.of.empty()) out["of"] = c.of; // plans of older ledgers keep their hash
+  return out;
 }
 
 // "loss.margin of cell 'x'": keys down to the value, and the rows that they belong to.
@@ -162,7 +164,11 @@ std::string plan_json(const LedgerData& plan) {
                               {"steps", c.loss_steps},
                               {"margin", c.loss_margin}}},
                             {"variants", std::move(variants)}});
+    // Only where they are asked for: plans of older ledgers keep their hash.
     if (!c.looks.empty()) out["cells"].back()["looks"] = c.looks;
+    if (c.apart) out["cells"].back()["apart"] = true;
+    if (c.loss_target > 0) out["cells"].back()["loss"]["target"] = c.loss_target;
+    if (c.energy_rounds > 0) out["cells"].back()["energy_rounds"] = c.energy_rounds;
   }
   return out.dump();
 }

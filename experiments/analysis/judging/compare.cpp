@@ -49,9 +49,11 @@ Comparison compare(const CellView& cell, const VariantPair& variants, const Leve
   result.effect_all = estimate_effect(result.pairs, options);
   result.data_wait = data_wait(cell, *a, *b);
   result.memory = memory_effect(cell, *a, *b, judged_alpha);
+  result.energy = energy_effect(cell, *a, *b, judged_alpha);
   result.evidence = gather_evidence(cell, *a, *b);
   if (b->role == Role::Control) return result;
   result.loss = loss_test(cell, *a, *b, judged_alpha, levels.loss_alpha);
+  result.time_to_loss = time_to_loss(cell, *a, *b, result.effect, judged_alpha);
   if (cell.optimization)
     judge_by_training(result.evidence, result.pairs, result.loss, cell.equivalence());
   return result;

@@ -28,7 +28,11 @@ void measure_claim(ClaimResult& result,
   const bool of_unit =
       metric == ClaimMetric::UnitTime || metric == ClaimMetric::SecondsPerParameter;
   const Estimate* measured = nullptr;
-  if (is_memory(metric)) {
+  std::optional<Estimate> of_phases;
+  if (is_memory(metric) && comparison.memory && !result.claim.of.empty()) {
+    of_phases = effect_in_phases(*comparison.memory, result.claim.of);
+    if (of_phases) measured = &*of_phases;
+  } else if (is_memory(metric)) {
     if (comparison.memory) measured = &comparison.memory->log_ratio;
   } else if (metric == ClaimMetric::UntrainedLoss) {
     if (comparison.loss && comparison.loss->a_loss) measured = &*comparison.loss->a_loss;
@@ -86,6 +90,8 @@ why_no_interval(const ClaimResult& result, ClaimMetric metric, const Comparison&
     return {ReasonCode::LossTest, loss_text(*comparison.loss)};
   }
   if (result.gain_judged) return {};
+  if (!result.gain && comparison.memory && !result.claim.of.empty())
+    return {ReasonCode::NotMeasured, "the ledger does not say what the bytes at the peak are"};
   if (!result.gain) return {ReasonCode::NotMeasured, "not measured yet"};
   return {ReasonCode::NoInterval,
           is_memory(metric) ? "one memory launch without a control gives no interval"

@@ -132,6 +132,7 @@ CellReport report_cell(const CellView& view,
   result.launches_set_aside = view.set_aside;
   result.launches_with_copies = static_cast<int>(view.counted.size());
   result.loss_launches = view.complete_indices(LaunchKind::Loss);
+  result.no_energy = why_no_energy(view);
   result.loss_curves = loss_curves(view);
   result.control = compare_control(view, levels);
   for (const VariantPair& pair : pairs_to_compare(view))

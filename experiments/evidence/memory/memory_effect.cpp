@@ -77,4 +77,25 @@ memory_effect(const CellView& cell, const VariantRow& a, const VariantRow& b, do
   return effect;
 }
 
+std::optional<Estimate> effect_in_phases(const MemoryEffect& memory, const std::string& phases) {
+  double a = 0, b = 0;
+  for (const MemoryPartEffect& part : memory.parts)
+    if (("," + phases + ",").find("," + part.phase + ",") != std::string::npos) {
+      a += part.a_bytes;
+      b += part.b_bytes;
+    }
+  if (a <= 0 || b <= 0) return std::nullopt;
+  Estimate estimate = memory.log_ratio;
+  estimate.value = std::log(b / a);
+  const auto moved = [&](std::optional<Interval>& interval) {
+    if (!interval) return;
+    const double scale = memory.a_bytes / a, middle = memory.log_ratio.value;
+    interval = Interval{estimate.value + scale * (interval->lower - middle),
+                        estimate.value + scale * (interval->upper - middle)};
+  };
+  moved(estimate.judged);
+  moved(estimate.at_95);
+  return estimate;
+}
+
 } // namespace assay

@@ -30,4 +30,9 @@ struct MemoryEffect {
 std::optional<MemoryEffect>
 memory_effect(const CellView& cell, const VariantRow& a, const VariantRow& b, double judged_alpha);
 
+// The same of the bytes at the peak in `phases` ("weights,ema") alone; nothing where the ledger
+// does not say what the bytes are, or none of them are the baseline's. An interval that is the
+// noise of the peak stays as wide in bytes.
+std::optional<Estimate> effect_in_phases(const MemoryEffect& memory, const std::string& phases);
+
 } // namespace assay

@@ -8,6 +8,7 @@
 #include <map>
 #include <optional>
 
+#include "core/ledger/memory_parts.h"
 #include "core/text.h"
 #include "experiments/analysis/claims.h"
 #include "experiments/attribution/attribution.h"
@@ -98,6 +99,28 @@ void ignore_keys(TomlTable& table) {
   for (const auto& [key, value] : table.raw()) table.node(std::string(key.str()).c_str());
 }
 
+// The phases of memory that the claim is about.
+void read_phases(TomlTable& table, ClaimRow& claim) {
+  const std::vector<std::string> phases = table.texts("of");
+  if (!table.has("of")) return;
+  std::vector<std::string> known;
+  for (const MemoryPhase& phase : kMemoryPhases) known.emplace_back(phase.name);
+  for (const std::string& phase : phases)
+    if (std::ranges::find(known, phase) == known.end())
+      table.problems().add(table.node("of"),
+                           fmt::format("{} of: '{}' is no phase of memory{}; phases are {}",
+                                       table.path(),
+                                       printable(phase),
+                                       did_you_mean(phase, known),
+                                       fmt::join(known, ", ")));
+  if (claim.metric != "peak_memory")
+    table.problems().add(table.node("of"),
+                         fmt::format("{} of belongs to metric \"peak_memory\", not \"{}\"",
+                                     table.path(),
+                                     claim.metric));
+  claim.of = fmt::format("{}", fmt::join(phases, ","));
+}
+
 void read_metric(TomlTable& table, ClaimRow& claim) {
   for (const char* key : {"metric", "gain", "direction"}) table.required(key);
   claim.metric = table.text("metric").value_or("");
@@ -114,6 +137,7 @@ void read_metric(TomlTable& table, ClaimRow& claim) {
                                      table.path(),
                                      claim.metric));
   read_gain(table, claim);
+  read_phases(table, claim);
 }
 
 // kind = "setting": what a source recommends without a gain that could be tested.

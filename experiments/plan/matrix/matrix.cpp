@@ -86,13 +86,14 @@ void read_measure(TomlTable& root, Matrix& matrix) {
   matrix.visit_steps = small(table, "visit_steps");
   matrix.discard_steps = small(table, "discard_steps", 0);
   if (const auto mode = table.text("interleave")) {
-    const std::vector<std::string> modes{"auto", "twin", "turns"};
+    const std::vector<std::string> modes{"auto", "twin", "turns", "launches"};
     const auto found = std::ranges::find(modes, *mode);
     if (found == modes.end())
-      root.problems().add(table.node("interleave"),
-                          fmt::format("[measure] interleave takes auto, twin or turns, not '{}'{}",
-                                      printable(*mode),
-                                      did_you_mean(*mode, modes)));
+      root.problems().add(
+          table.node("interleave"),
+          fmt::format("[measure] interleave takes auto, twin, turns or launches, not '{}'{}",
+                      printable(*mode),
+                      did_you_mean(*mode, modes)));
     else
       matrix.interleave = static_cast<Interleave>(found - modes.begin());
   }
@@ -106,6 +107,14 @@ void read_limits(TomlTable& root, Matrix& matrix) {
   matrix.limits.steal = table.share("steal").value_or(matrix.limits.steal);
   matrix.limits.run_delay = table.share("run_delay").value_or(matrix.limits.run_delay);
   matrix.limits.pairs = table.share("pairs").value_or(matrix.limits.pairs);
+  table.no_other_keys();
+}
+
+void read_energy(TomlTable& root, Matrix& matrix) {
+  const toml::table* raw = root.table("energy");
+  if (raw == nullptr) return;
+  TomlTable table(*raw, "[energy]", root.problems());
+  matrix.energy_rounds = small(table, "rounds", 0).value_or(kEnergyRounds);
   table.no_other_keys();
 }
 
@@ -124,6 +133,7 @@ LossSettings read_loss(TomlTable& table, LossSettings settings) {
   settings.steps = small(table, "steps").value_or(settings.steps);
   settings.every = small(table, "every").value_or(settings.every);
   settings.margin = table.positive("margin").value_or(settings.margin);
+  settings.target = table.positive("target").value_or(settings.target);
   const auto add = [&](const std::string& message) {
     table.problems().add(&table.raw(), table.path() + ": " + message);
   };
@@ -275,14 +285,15 @@ void read_tables(TomlTable& root, Matrix& matrix) {
   read_measure(root, matrix);
   read_limits(root, matrix);
   read_trace(root, matrix);
+  read_energy(root, matrix);
   read_claims(root, matrix);
   root.no_other_keys();
 }
 
 // The keys that the readers above ask for, by table: "[measure]".
 std::map<std::string, std::set<std::string>> asked_keys() {
-  const toml::table tables =
-      toml::parse("[experiment]\n[measure]\n[limits]\n[trace]\n[quality]\n[claims]\n[matrix]\n");
+  const toml::table tables = toml::parse(
+      "[experiment]\n[measure]\n[limits]\n[trace]\n[energy]\n[quality]\n[claims]\n[matrix]\n");
   TomlProblems problems;
   TomlTable root(tables, "the matrix", problems);
   Matrix nothing;

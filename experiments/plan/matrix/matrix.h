@@ -35,6 +35,7 @@ struct LossSettings {
   int steps = 500;   // optimizer steps a seed and variant
   int every = 10;    // steps a visit; divides `steps`
   double margin = 0; // nats per token that count as no difference; above 0 where seeds are
+  double target = 0; // nats per token whose reaching is timed; 0: none
 };
 
 // A side of a comparison that the file describes itself, or a step of a design.
@@ -46,8 +47,9 @@ struct MatrixVariant {
   std::string environment = {}, worker = {};
 };
 
-// How variants take turns: all in one process, each in a process of its own, or what they need.
-enum class Interleave { Auto, Twin, Turns };
+// How variants take turns: all in one process, each in a process of its own step by step or one
+// process after the other, or what they need.
+enum class Interleave { Auto, Twin, Turns, Launches };
 
 struct MatrixCell {
   std::string name, optimization;
@@ -74,6 +76,7 @@ struct MatrixCell {
 inline constexpr int kAutoLaunches = 0;
 inline constexpr std::array kLooks{kFullLaunches, 8, 12, 16};
 inline constexpr int kUsualMostLaunches = 12, kMostLooked = 20;
+inline constexpr int kEnergyRounds = 6; // of [energy] without `rounds`
 
 struct Matrix {
   std::string file; // as given
@@ -94,6 +97,7 @@ struct Matrix {
   int traced_rounds = 10;                                // [trace]: 0 leaves traced launches out
   std::optional<double> trace_budget_bytes;              // [trace] max_gib; absent: no limit
   std::optional<LossSettings> quality;                   // of cells that may differ in a bit
+  int energy_rounds = 0;                                 // [energy]: 0 leaves energy launches out
   std::vector<std::string> claim_files; // [claims] files, as written; empty: no claims
   std::string claims_where;             // FILE:LINE of [claims] files
 };

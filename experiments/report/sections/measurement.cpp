@@ -1,5 +1,7 @@
 // The figures of one comparison beside its effect, its parity gates and its excluded pairs.
 #include <algorithm>
+#include <utility>
+#include <vector>
 
 #include "core/text.h"
 #include "experiments/analysis/wording.h"
@@ -20,6 +22,56 @@ std::string memory_line(const Comparison& comparison) {
                      memory.exact && memory.launches > 1 ? ", the same in every launch" : "",
                      launch_count_text(static_cast<std::size_t>(memory.launches)),
                      cause.empty() ? "" : ": " + cause);
+}
+
+std::string joules_text(double joules) {
+  constexpr std::pair<double, const char*> kUnits[] = {{1e3, "kJ"}, {1, "J"}, {1e-3, "mJ"}};
+  for (const auto& [size, unit] : kUnits)
+    if (joules >= size) return fmt::format("{:.3g} {}", joules / size, unit);
+  return fmt::format("{:.3g} uJ", joules * 1e6);
+}
+
+std::string energy_line(const CellReport& cell, const Comparison& comparison) {
+  if (!comparison.energy) return cell.no_energy;
+  const EnergyEffect& energy = *comparison.energy;
+  const std::size_t rounds = energy.log_ratio.by_launch.size();
+  return fmt::format("{} -> {} per {} ({}; {} round{} of one launch, visits of {:.3g} s or more)",
+                     joules_text(energy.a_j),
+                     joules_text(energy.b_j),
+                     unit_text(cell.cell),
+                     at_95_text(energy.log_ratio),
+                     rounds,
+                     rounds == 1 ? "" : "s",
+                     energy.seconds);
+}
+
+// "steps to loss 6.5", "time to loss 6.5": label and text of each that is known.
+std::vector<std::pair<std::string, std::string>> to_loss_lines(const Comparison& comparison) {
+  if (!comparison.time_to_loss) return {};
+  const TimeToLoss& to = *comparison.time_to_loss;
+  const std::string label = fmt::format("to loss {:.4g}", to.target);
+  if (to.seeds == 0) return {{label, "no loss launch is complete"}};
+  if (!to.steps)
+    return {{label,
+             fmt::format("reached by the baseline in {} and by the candidate in {} of {} seeds; "
+                         "steps are compared where both reach it in all",
+                         to.a_reached,
+                         to.b_reached,
+                         to.seeds)}};
+  std::vector<std::pair<std::string, std::string>> lines{
+      {"steps " + label,
+       fmt::format("{:.4g} -> {:.4g} ({} over {} seeds)",
+                   to.a_steps,
+                   to.b_steps,
+                   at_95_text(*to.steps),
+                   to.seeds)}};
+  if (to.time)
+    lines.emplace_back("time " + label,
+                       fmt::format("{} -> {} ({})",
+                                   human_seconds(to.a_seconds),
+                                   human_seconds(to.b_seconds),
+                                   at_95_text(*to.time)));
+  return lines;
 }
 
 std::string pairs_line(const Comparison& comparison) {
@@ -86,7 +138,9 @@ Section measurement_section(const ComparisonPlace& place) {
   if (comparison.position)
     add("order effect", "running second changes the time by " + at_95_text(*comparison.position));
   add("peak memory", memory_line(comparison));
+  add("energy", energy_line(place.cell(), comparison));
   add("quality", quality_line(comparison));
+  for (const auto& [label, text] : to_loss_lines(comparison)) add(label.c_str(), text);
   add("code path", comparison.evidence.engaged);
   add("ran", comparison.evidence.ran);
   return section;

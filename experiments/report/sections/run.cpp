@@ -72,7 +72,7 @@ std::string variables_text(const std::string& lines) {
 }
 
 std::string rounds_text(const LaunchSummary& launch) {
-  if (launch.row.kind == LaunchKind::Timed)
+  if (launch.row.kind == LaunchKind::Timed || launch.row.kind == LaunchKind::Energy)
     return fmt::format(
         "{} of {} + {} warm-up", launch.rounds, launch.row.rounds_planned, launch.warmup_rounds);
   return launch.row.kind == LaunchKind::Loss ? std::to_string(launch.rounds) : "-";
@@ -157,7 +157,10 @@ Section alarms_section(const Report& report) {
 }
 
 Section missing_section(const Report& report) {
-  return list("missing", "Missing", missing_lines(report));
+  Section section = list("missing", "Missing", missing_lines(report));
+  if (!section.rows.empty())
+    section.notes.emplace_back("`assay status` gives the command that continues.");
+  return section;
 }
 
 Section shape_warnings_section(const Report& report) {

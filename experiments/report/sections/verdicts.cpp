@@ -213,8 +213,9 @@ bool is_problem(const Comparison& comparison) {
 std::string main_reason(const Comparison& comparison) {
   const bool problem = is_problem(comparison);
   // Where the parts do not add up, the breakdown stays with the details of the comparison.
-  if (!problem && comparison.explanation && comparison.explanation->waterfall.unusable.empty())
-    return comparison.explanation->waterfall.closed ? where_text(*comparison.explanation) : "";
+  if (!problem && comparison.explanation && comparison.explanation->waterfall.unusable.empty() &&
+      comparison.explanation->waterfall.closed)
+    return where_text(*comparison.explanation);
   for (const Reason& reason : comparison.verdict.reasons)
     if (reason.code != ReasonCode::NotSteady && reason.code != ReasonCode::Provisional)
       return reason.text;

@@ -120,5 +120,59 @@ TEST_F(TurnsTest, AnOptimizationTakesTurnsOnRequestAndItsGatesDoNot) {
               launch.kind == LaunchKind::Parity);
 }
 
+// One process after the other: a launch has as many at a time as the log of their lives shows.
+TEST_F(TurnsTest, InLaunchesAProcessEndsBeforeTheNextBegins) {
+  plan_ = small_plan(scratch_,
+                     "version = 1\n[experiment]\nname = \"t\"\nlaunches = 3\n[measure]\n"
+                     "interleave = \"launches\"\n[energy]\nrounds = 2\n[base]\npreset = \"tiny\"\n"
+                     "[[cell]]\nname = \"own\"\nrounds = 6\n[cell.variants]\na = {}\n"
+                     "b = { env = { ASSAY_FAKE = \"effect=0.9;watts=300;lives=" +
+                         (scratch_ / "lives") + "\" } }\n");
+  EXPECT_TRUE(plan_.ledger.cells[0].turns && plan_.ledger.cells[0].apart);
+  EXPECT_THAT(note_texts(plan_), Contains(HasSubstr("one process after the other")));
+  EXPECT_EQ(run("watts=300;lives=" + (scratch_ / "lives")).outcome, RunSummary::Outcome::Complete);
+  std::ifstream lives(scratch_ / "lives");
+  int alive = 0, most = 0;
+  for (std::string word; lives >> word;) most = std::max(most, alive += word == "begin" ? 1 : -1);
+  EXPECT_EQ(most, 1);
+  const LedgerData data = ledger();
+  EXPECT_TRUE(data.cells[0].apart);
+  const Schedule schedule{data.spec.hash, data.spec.seed};
+  for (const LaunchRow& launch : data.launches) {
+    if (launch.kind != LaunchKind::Timed) continue;
+    const auto rounds = rounds_of(data, launch.id);
+    ASSERT_EQ(rounds.size(), 16u); // 10 of warm-up
+    const auto order = schedule.order("own", launch.index, launch.attempt, 0, 3);
+    for (const auto& [round, visits] : rounds) {
+      ASSERT_EQ(visits.size(), 3u);
+      for (const VisitRow* visit : visits) {
+        EXPECT_EQ(visit->variant,
+                  data.variants[order[static_cast<std::size_t>(visit->position)]].id);
+        EXPECT_EQ(visit->warmup, round < 10);
+      }
+    }
+  }
+  const Report report = judge_results(data);
+  ASSERT_TRUE(report.cells[0].comparisons[0].effect);
+  EXPECT_NEAR(report.cells[0].comparisons[0].effect->theta.value, std::log(0.9), 0.002);
+  EXPECT_TRUE(report.cells[0].comparisons[0].energy);
+}
+
+// What is stored is whole: a launch that is stopped leaves no round.
+TEST_F(TurnsTest, AProcessThatFailsInLaunchesLeavesNoRounds) {
+  plan_ = small_plan(scratch_,
+                     "version = 1\n[experiment]\nname = \"t\"\nlaunches = 1\n[measure]\n"
+                     "interleave = \"launches\"\n[base]\npreset = \"tiny\"\n[[cell]]\n"
+                     "name = \"own\"\nrounds = 6\n[cell.variants]\na = {}\n"
+                     "b = { env = { ASSAY_FAKE = \"die=timed/*/12\" } }\n");
+  EXPECT_EQ(run().outcome, RunSummary::Outcome::Incomplete);
+  for (const LaunchRow& launch : ledger().launches)
+    if (launch.kind == LaunchKind::Timed) {
+      EXPECT_EQ(launch.state, LaunchState::Failed);
+      EXPECT_THAT(launch.reason, HasSubstr("variant 'b'"));
+      EXPECT_TRUE(rounds_of(ledger(), launch.id).empty());
+    }
+}
+
 } // namespace turns_test
 } // namespace assay

@@ -41,6 +41,12 @@ at::Tensor move_first_weight(Trainer& trainer) {
   return old;
 }
 
+// Another stream would cost another workspace of cuBLAS, which nobody gives back.
+TEST_F(StepGraphGpu, RoomsOneAfterTheOtherUseOneStream) {
+  const auto first = GraphRoom::shared()->stream(), second = GraphRoom::shared()->stream();
+  EXPECT_EQ(first, second);
+}
+
 TEST_F(StepGraphGpu, MovedWeightsAreCapturedAgain) {
   const TrainConfig off = fused_config();
   const std::vector<Batch> batches = batches_of(off, 10);

@@ -1,0 +1,127 @@
+#include "experiments/evidence/loss/time_to_loss.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <numeric>
+#include <utility>
+#include <vector>
+
+#include "core/statistics/welch.h"
+#include "experiments/evidence/loss/loss.h"
+
+namespace assay {
+
+namespace {
+
+constexpr double kReportedAlpha = 0.05;
+
+// By seed; of a variant whose training broke off, what it had: it did not reach a later loss.
+std::map<std::uint64_t, std::vector<double>> curves_of(const CellView& cell,
+                                                       const std::string& variant) {
+  std::map<std::uint64_t, std::vector<double>> by_seed;
+  for (LossCurve& curve : loss_curves(cell))
+    if (curve.variant == variant) by_seed[curve.seed] = std::move(curve.loss);
+  return by_seed;
+}
+
+double mean_of_exp(const std::vector<double>& logs) {
+  double sum = 0;
+  for (const double value : logs) sum += std::exp(value);
+  return sum / static_cast<double>(logs.size());
+}
+
+// Of an optimizer step by launch: what is timed is the step or, of unit "token", a token of it.
+// Nothing where the cell times an evaluation.
+std::optional<std::vector<double>>
+step_times(const CellView& cell, const VariantRow& a, const VariantRow& b, const Effect& effect) {
+  if (cell.cell->unit == "evaluation") return std::nullopt;
+  double more_tokens = 0;
+  if (by_token(*cell.cell)) {
+    const StepCostRow *of_a = cell.cost(a.id), *of_b = cell.cost(b.id);
+    if (of_a == nullptr || of_b == nullptr) return std::nullopt;
+    more_tokens = std::log(static_cast<double>(of_b->tokens) / static_cast<double>(of_a->tokens));
+  }
+  std::vector<double> ratios = effect.theta.by_launch;
+  for (double& ratio : ratios) ratio += more_tokens;
+  return ratios;
+}
+
+double step_ns_of(const CellView& cell, const VariantRow& a, const Effect& effect) {
+  const StepCostRow* cost = cell.cost(a.id);
+  return by_token(*cell.cell) && cost != nullptr ? effect.a_ns * static_cast<double>(cost->tokens)
+                                                 : effect.a_ns;
+}
+
+void add_time(TimeToLoss& result,
+              const std::vector<double>& step_times,
+              double step_ns,
+              double judged_alpha) {
+  result.a_seconds = result.a_steps * step_ns * 1e-9;
+  Estimate time;
+  time.value = result.steps->value + mean(step_times);
+  result.b_seconds = result.a_seconds * std::exp(time.value);
+  std::vector<double> negative = result.steps->by_launch; // the sum of two means as a difference
+  for (double& value : negative) value = -value;
+  if (const auto sum = mean_difference(negative, step_times)) {
+    time.judged = sum->interval(judged_alpha);
+    time.at_95 = sum->interval(kReportedAlpha);
+  }
+  result.time = std::move(time);
+}
+
+} // namespace
+
+std::optional<double>
+steps_to_loss(const std::vector<double>& curve, int steps_a_visit, double target) {
+  const std::size_t window = final_visits(curve.size());
+  double before = 0;
+  for (std::size_t end = window; window > 0 && end <= curve.size(); ++end) {
+    const auto first = curve.begin() + static_cast<std::ptrdiff_t>(end - window);
+    const double now = std::accumulate(first, first + static_cast<std::ptrdiff_t>(window), 0.0) /
+                       static_cast<double>(window);
+    if (now <= target) {
+      const double part = end == window ? 1 : (before - target) / (before - now);
+      return steps_a_visit * (static_cast<double>(end) - 1 + part);
+    }
+    before = now;
+  }
+  return std::nullopt;
+}
+
+std::optional<TimeToLoss> time_to_loss(const CellView& cell,
+                                       const VariantRow& a,
+                                       const VariantRow& b,
+                                       const std::optional<Effect>& effect,
+                                       double judged_alpha) {
+  if (cell.cell->loss_target <= 0 || cell.cell->loss_seeds == 0) return std::nullopt;
+  TimeToLoss result;
+  result.target = cell.cell->loss_target;
+  const auto of_a = curves_of(cell, a.name), of_b = curves_of(cell, b.name);
+  std::vector<double> logs_a, logs_b;
+  for (const auto& [seed, curve] : of_a) {
+    const auto other = of_b.find(seed);
+    if (other == of_b.end()) continue;
+    ++result.seeds;
+    const auto in_a = steps_to_loss(curve, cell.cell->loss_steps, result.target),
+               in_b = steps_to_loss(other->second, cell.cell->loss_steps, result.target);
+    result.a_reached += in_a.has_value();
+    result.b_reached += in_b.has_value();
+    if (!in_a || !in_b) continue;
+    logs_a.push_back(std::log(*in_a));
+    logs_b.push_back(std::log(*in_b));
+  }
+  // A mean over those seeds that reached it would flatter who reached it less often.
+  if (result.seeds == 0 || std::ssize(logs_a) < result.seeds) return result;
+  std::vector<double> ratios;
+  for (std::size_t i = 0; i < logs_a.size(); ++i) ratios.push_back(logs_b[i] - logs_a[i]);
+  result.a_steps = mean_of_exp(logs_a);
+  result.b_steps = mean_of_exp(logs_b);
+  result.steps = estimate(std::move(ratios), judged_alpha);
+  if (!effect) return result;
+  if (const auto times = step_times(cell, a, b, *effect))
+    add_time(result, *times, step_ns_of(cell, a, *effect), judged_alpha);
+  return result;
+}
+
+} // namespace assay

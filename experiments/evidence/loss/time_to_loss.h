@@ -1,0 +1,35 @@
+// Optimizer steps and seconds until a training reaches a loss that the plan declares, paired by
+// seed (docs/statistics.md, "Steps and time to a loss").
+#pragma once
+
+#include <optional>
+
+#include "core/ledger/ledger.h"
+#include "experiments/evidence/cell_view.h"
+#include "experiments/evidence/effect.h"
+
+namespace assay {
+
+struct TimeToLoss {
+  double target = 0;                   // nats per token
+  int seeds = 0;                       // that both sides completed
+  int a_reached = 0, b_reached = 0;    // of these
+  double a_steps = 0, b_steps = 0;     // means over seeds; 0 where a seed did not reach it
+  std::optional<Estimate> steps;       // ln(candidate / baseline) by seed, where all did
+  double a_seconds = 0, b_seconds = 0; // 0 where steps or the time of a step are not known
+  std::optional<Estimate> time;        // of the seconds: steps by seed and step time by launch
+};
+
+// Steps after which the mean loss of the last visits, as many as a final loss has, is at or below
+// `target`, by linear interpolation between visits. Nothing: not reached.
+std::optional<double>
+steps_to_loss(const std::vector<double>& curve, int steps_a_visit, double target);
+
+// Nothing where the plan declares no target. `effect`: of the time of a unit, or none.
+std::optional<TimeToLoss> time_to_loss(const CellView& cell,
+                                       const VariantRow& a,
+                                       const VariantRow& b,
+                                       const std::optional<Effect>& effect,
+                                       double judged_alpha);
+
+} // namespace assay

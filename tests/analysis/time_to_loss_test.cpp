@@ -1,0 +1,80 @@
+// Steps and time to a declared loss: arithmetic of a curve, pairs by seed, and what is not said.
+#include <gmock/gmock.h>
+
+#include <cmath>
+
+#include "experiments/analysis/report.h"
+#include "experiments/demo/synthetic_ledger.h"
+#include "experiments/evidence/loss/time_to_loss.h"
+
+namespace assay {
+namespace time_to_loss_test {
+
+using synthetic::SyntheticCell;
+using synthetic::SyntheticPlan;
+
+TEST(StepsToLoss, InterpolatesBetweenTheMeansOfTheLastVisits) {
+  const std::vector<double> curve{8, 7, 6, 5, 4, 3}; // means of three: 7, 6, 5, 4
+  EXPECT_DOUBLE_EQ(steps_to_loss(curve, 10, 7).value(), 30);
+  EXPECT_DOUBLE_EQ(steps_to_loss(curve, 10, 5.5).value(), 45);
+  EXPECT_DOUBLE_EQ(steps_to_loss(curve, 10, 9).value(), 30); // it is there from the first mean on
+  EXPECT_FALSE(steps_to_loss(curve, 10, 3.9));
+  EXPECT_FALSE(steps_to_loss({}, 10, 3.9));
+}
+
+// The baseline falls by 0.1 a visit from 9, the candidate twice as fast; the candidate's step takes
+// 20 % more time.
+LedgerData ledger_of(double target, double candidate_slope = 0.2) {
+  SyntheticCell cell;
+  cell.equivalence = "objective";
+  cell.levels = {{.name = "slow"}, {.name = "fast", .effect = std::log(1.2)}};
+  cell.loss_seeds = 4;
+  SyntheticPlan plan;
+  plan.noise = 0.001;
+  plan.tail_share = 0;
+  plan.cells = {cell};
+  LedgerData data = synthetic::synthetic_ledger(plan);
+  data.cells[0].loss_target = target;
+  for (VisitRow& visit : data.visits) {
+    const auto launch = std::find_if(data.launches.begin(), data.launches.end(), [&](auto& row) {
+      return row.id == visit.launch;
+    });
+    if (launch->kind != LaunchKind::Loss) continue;
+    const bool fast = data.variant(visit.variant).level == "fast";
+    visit.loss = 9 - (fast ? candidate_slope : 0.1) * (visit.round + 1) + 0.001 * launch->index;
+  }
+  return data;
+}
+
+const TimeToLoss& of(const Report& report) {
+  return *report.cells.at(0).comparisons.at(0).time_to_loss;
+}
+
+TEST(TimeToLoss, PairsSeedsAndMultipliesByTheTimeOfAStep) {
+  const Report report = judge_results(ledger_of(8));
+  const TimeToLoss& to = of(report);
+  EXPECT_EQ(to.seeds, 4);
+  ASSERT_TRUE(to.steps && to.time);
+  // Means of three visits: 9 - 0.1 (n - 1) and 9 - 0.2 (n - 1), so 11 and 6 visits but for the
+  // thousandths of the seeds.
+  EXPECT_NEAR(to.steps->value, std::log(6.0 / 11), 0.005);
+  EXPECT_NEAR(to.time->value, std::log(1.2 * 6 / 11), 0.01);
+  EXPECT_LT(to.time->at_95->lower, to.time->value);
+  EXPECT_NEAR(to.b_seconds / to.a_seconds, 1.2 * 6 / 11, 0.01);
+  EXPECT_GT(to.a_seconds, 0);
+}
+
+TEST(TimeToLoss, GivesNoFigureWhereASeedDoesNotReachIt) {
+  const Report report = judge_results(ledger_of(8, 0.0));
+  EXPECT_EQ(of(report).a_reached, 4);
+  EXPECT_EQ(of(report).b_reached, 0);
+  EXPECT_FALSE(of(report).steps);
+  EXPECT_FALSE(of(report).time);
+}
+
+TEST(TimeToLoss, IsAbsentWithoutATarget) {
+  EXPECT_FALSE(judge_results(ledger_of(0)).cells.at(0).comparisons.at(0).time_to_loss);
+}
+
+} // namespace time_to_loss_test
+} // namespace assay
