@@ -549,7 +549,8 @@ void LaunchRunner::set_aside() {
 // With at least half of its rounds a timed launch counts as partial, else it is to be run again. A
 // repetition that ended early takes no launch's place: a person could choose by when he stops it.
 void LaunchRunner::close(const End& end) {
-  const bool enough = task_.kind == LaunchKind::Timed && task_.repeats == 0 &&
+  const bool stored = !cell_.apart || processes_.size() == 1; // processes apart store at the end
+  const bool enough = stored && task_.kind == LaunchKind::Timed && task_.repeats == 0 &&
                       enough_rounds(timed_rounds_, cell_.rounds);
   if (end.why == End::Why::Stopped)
     add_event({outcome_.row.id, timed_rounds_, utc_now(), "stopped", end.reason});

@@ -164,7 +164,7 @@ TEST_F(TurnsTest, AProcessThatFailsInLaunchesLeavesNoRounds) {
                      "version = 1\n[experiment]\nname = \"t\"\nlaunches = 1\n[measure]\n"
                      "interleave = \"launches\"\n[base]\npreset = \"tiny\"\n[[cell]]\n"
                      "name = \"own\"\nrounds = 6\n[cell.variants]\na = {}\n"
-                     "b = { env = { ASSAY_FAKE = \"die=timed/*/12\" } }\n");
+                     "b = { env = { ASSAY_FAKE = \"die=timed/*/15\" } }\n");
   EXPECT_EQ(run().outcome, RunSummary::Outcome::Incomplete);
   for (const LaunchRow& launch : ledger().launches)
     if (launch.kind == LaunchKind::Timed) {
