@@ -206,7 +206,7 @@ struct Covariates {
   std::optional<std::int64_t> throttle_reasons;  // NVML bits
   std::optional<std::int64_t> foreign_processes; // other processes on the GPU
   // What the visit's device drew, discarded units included: the GPU's board, or all CPU packages.
-  // Counters move every 20 to 100 ms, so it means little for a short visit.
+  // Counters move about every 100 ms, so it means little for a short visit.
   std::optional<double> energy_j;
 };
 

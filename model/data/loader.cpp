@@ -160,6 +160,15 @@ DataPosition DataStream::position() const {
   return synthetic_.empty() ? packer_.position() : DataPosition{0, 0, served_};
 }
 
+void DataStream::set_shape(std::int64_t batch_rows, std::int64_t seq_len) {
+  if (batch_rows < 1 || seq_len < 1)
+    bad_input("batch_rows ({}) and seq_len ({}) must be positive", batch_rows, seq_len);
+  if (!synthetic_.empty()) bad_input("synthetic tokens keep their rows and length");
+  rows_ = batch_rows;
+  seq_len_ = seq_len;
+  packer_.set_shape(rows_, seq_len_);
+}
+
 void DataStream::resume() {
   if (synthetic_.empty()) prefetch_.resume();
 }

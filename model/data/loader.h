@@ -50,6 +50,11 @@ public:
   DataPosition position() const;
   void seek(const DataPosition& position);
 
+  // Rows and length of the batches that follow. No token is lost or handed out twice, as would be
+  // where another stream takes the place of this one: threads keep what they have read. Throws bad
+  // input for a shape without tokens, and for synthetic tokens, whose batches are made beforehand.
+  void set_shape(std::int64_t batch_rows, std::int64_t seq_len);
+
   // Returns once every thread is idle. While paused, next() serves what is ready and throws instead
   // of waiting.
   void pause() { prefetch_.pause(); }

@@ -39,6 +39,11 @@ PackedBatch Packer::next() {
   return batch;
 }
 
+void Packer::set_shape(std::int64_t rows, std::int64_t seq_len) {
+  rows_ = rows;
+  seq_len_ = seq_len;
+}
+
 // Appends one segment of at most `room` positions and returns its length, which is at least 1.
 std::int64_t Packer::fill(PackedBatch& batch, std::int64_t room) {
   if (current_ == nullptr) {

@@ -53,6 +53,8 @@ public:
   Packer(std::int64_t rows, std::int64_t seq_len, Source source);
 
   PackedBatch next();
+  // Of the batches that follow, from the position that was reached.
+  void set_shape(std::int64_t rows, std::int64_t seq_len);
   DataPosition position() const { return position_; }
   // The source must continue with the document at `position`.
   void seek(const DataPosition& position);

@@ -15,11 +15,12 @@ using synthetic::SyntheticPlan;
 
 TEST(StepsToLoss, InterpolatesBetweenTheMeansOfTheLastVisits) {
   const std::vector<double> curve{8, 7, 6, 5, 4, 3}; // means of three: 7, 6, 5, 4
-  EXPECT_DOUBLE_EQ(steps_to_loss(curve, 10, 7).value(), 30);
-  EXPECT_DOUBLE_EQ(steps_to_loss(curve, 10, 5.5).value(), 45);
-  EXPECT_DOUBLE_EQ(steps_to_loss(curve, 10, 9).value(), 30); // it is there from the first mean on
-  EXPECT_FALSE(steps_to_loss(curve, 10, 3.9));
-  EXPECT_FALSE(steps_to_loss({}, 10, 3.9));
+  EXPECT_DOUBLE_EQ(steps_to_loss(curve, 3, 10, 7).value(), 30);
+  EXPECT_DOUBLE_EQ(steps_to_loss(curve, 3, 10, 5.5).value(), 45);
+  EXPECT_DOUBLE_EQ(steps_to_loss(curve, 3, 10, 9).value(),
+                   30); // it is there from the first mean on
+  EXPECT_FALSE(steps_to_loss(curve, 3, 10, 3.9));
+  EXPECT_FALSE(steps_to_loss({}, 3, 10, 3.9));
 }
 
 // The baseline falls by 0.1 a visit from 9, the candidate twice as fast; the candidate's step takes

@@ -210,6 +210,7 @@ json cell_json(const Plan& plan, const CellEstimate& cell) {
               {"rounds", cell.rounds},
               {"loss_seeds", cell.loss_seeds},
               {"loss_steps", cell.loss_steps},
+              {"energy_rounds", plan.ledger.cell(cell.cell).energy_rounds},
               {"memory_bytes", cell.memory_bytes},
               {"trace_bytes", std::round(cell.trace_bytes)},
               {"mde_from_results", cell.mde_from_results}};
@@ -333,6 +334,14 @@ std::string total_time_text(const PlanEstimate& estimate, const PlanArguments& o
                           : "unknown: the probe failed (see the message above)";
 }
 
+std::string energy_text(const Plan& plan) {
+  int rounds = 0;
+  for (const CellRow& cell : plan.ledger.cells) rounds = std::max(rounds, cell.energy_rounds);
+  if (rounds == 0) return "";
+  return fmt::format(
+      " Energy: {} rounds of visits of {:.0f} s or more in each cell.", rounds, kEnergySeconds);
+}
+
 void print_plan(const Plan& plan, const PlanEstimate& estimate, const PlanArguments& options) {
   TextWriter out(options.terminal.style());
   out.line(
@@ -346,10 +355,11 @@ void print_plan(const Plan& plan, const PlanEstimate& estimate, const PlanArgume
   for (const CellEstimate& cell : estimate.cells)
     if (const OptimizationRow* design = design_of(plan, cell.cell))
       out.line(plan.ledger.cell(cell.cell).name + ": " + design_text(*design, cell), 2);
-  out.line(fmt::format("total time {}.{}{}{}",
+  out.line(fmt::format("total time {}.{}{}{}{}",
                        total_time_text(estimate, options),
                        traces_text(plan, estimate),
                        any_loss ? " Loss: seeds x optimizer steps." : "",
+                       energy_text(plan),
                        mde_text(plan, estimate, options.out)));
   for (const std::string& note : note_texts(plan)) out.line(note, 0, "note: ");
   for (const std::string& what : plan.lacks) out.line("`assay run` needs " + what, 0, "note: ");

@@ -107,8 +107,9 @@ VisitResult run_visit(Trainer& trainer,
     if (counted) result.tokens += token_count(unit);
     if (evaluation) result.loss = loss;
   }
+  const std::int64_t launched = now_ns();
   clock.drain();
-  result.wall_ns = now_ns() - start;
+  result.wall_ns = (trainer.config().planted_early_clock ? launched : now_ns()) - start;
   result.planted_ns = trainer.planted_wait_ns() - planted_before;
   for (const StepResult& step : steps) result.step_losses.push_back(step.loss());
   if (!evaluation) result.loss = result.step_losses.back();

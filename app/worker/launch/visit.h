@@ -16,7 +16,8 @@ using UnitData = std::vector<Batch>;
 
 struct VisitResult {
   int steps = 0;
-  std::int64_t wall_ns = 0; // counted units together, host clock, device drained at both ends
+  std::int64_t wall_ns = 0; // counted units together, host clock, device drained at both ends,
+                            // but with planted_early_clock
   std::optional<std::int64_t> device_ns; // by CUDA events over the counted units
   std::int64_t planted_ns = 0;           // of wall_ns: the wait of planted_spin
   std::int64_t tokens = 0;

@@ -31,33 +31,9 @@ double mean_of_exp(const std::vector<double>& logs) {
   return sum / static_cast<double>(logs.size());
 }
 
-// Of an optimizer step by launch: what is timed is the step or, of unit "token", a token of it.
-// Nothing where the cell times an evaluation.
-std::optional<std::vector<double>>
-step_times(const CellView& cell, const VariantRow& a, const VariantRow& b, const Effect& effect) {
-  if (cell.cell->unit == "evaluation") return std::nullopt;
-  double more_tokens = 0;
-  if (by_token(*cell.cell)) {
-    const StepCostRow *of_a = cell.cost(a.id), *of_b = cell.cost(b.id);
-    if (of_a == nullptr || of_b == nullptr) return std::nullopt;
-    more_tokens = std::log(static_cast<double>(of_b->tokens) / static_cast<double>(of_a->tokens));
-  }
-  std::vector<double> ratios = effect.theta.by_launch;
-  for (double& ratio : ratios) ratio += more_tokens;
-  return ratios;
-}
-
-double step_ns_of(const CellView& cell, const VariantRow& a, const Effect& effect) {
-  const StepCostRow* cost = cell.cost(a.id);
-  return by_token(*cell.cell) && cost != nullptr ? effect.a_ns * static_cast<double>(cost->tokens)
-                                                 : effect.a_ns;
-}
-
-void add_time(TimeToLoss& result,
-              const std::vector<double>& step_times,
-              double step_ns,
-              double judged_alpha) {
-  result.a_seconds = result.a_steps * step_ns * 1e-9;
+void add_time(TimeToLoss& result, const Effect& step, double judged_alpha) {
+  const std::vector<double>& step_times = step.theta.by_launch;
+  result.a_seconds = result.a_steps * step.a_ns * 1e-9;
   Estimate time;
   time.value = result.steps->value + mean(step_times);
   result.b_seconds = result.a_seconds * std::exp(time.value);
@@ -72,9 +48,10 @@ void add_time(TimeToLoss& result,
 
 } // namespace
 
-std::optional<double>
-steps_to_loss(const std::vector<double>& curve, int steps_a_visit, double target) {
-  const std::size_t window = final_visits(curve.size());
+std::optional<double> steps_to_loss(const std::vector<double>& curve,
+                                    std::size_t window,
+                                    int steps_a_visit,
+                                    double target) {
   double before = 0;
   for (std::size_t end = window; window > 0 && end <= curve.size(); ++end) {
     const auto first = curve.begin() + static_cast<std::ptrdiff_t>(end - window);
@@ -103,8 +80,13 @@ std::optional<TimeToLoss> time_to_loss(const CellView& cell,
     const auto other = of_b.find(seed);
     if (other == of_b.end()) continue;
     ++result.seeds;
-    const auto in_a = steps_to_loss(curve, cell.cell->loss_steps, result.target),
-               in_b = steps_to_loss(other->second, cell.cell->loss_steps, result.target);
+    const auto steps = [&](const std::vector<double>& losses) {
+      return steps_to_loss(losses,
+                           final_visits(static_cast<std::size_t>(cell.cell->loss_rounds)),
+                           cell.cell->loss_steps,
+                           result.target);
+    };
+    const std::optional<double> in_a = steps(curve), in_b = steps(other->second);
     result.a_reached += in_a.has_value();
     result.b_reached += in_b.has_value();
     if (!in_a || !in_b) continue;
@@ -118,9 +100,8 @@ std::optional<TimeToLoss> time_to_loss(const CellView& cell,
   result.a_steps = mean_of_exp(logs_a);
   result.b_steps = mean_of_exp(logs_b);
   result.steps = estimate(std::move(ratios), judged_alpha);
-  if (!effect) return result;
-  if (const auto times = step_times(cell, a, b, *effect))
-    add_time(result, *times, step_ns_of(cell, a, *effect), judged_alpha);
+  const bool step_is_timed = cell.cell->unit != "evaluation"; // of unit token nothing trains
+  if (effect && step_is_timed) add_time(result, *effect, judged_alpha);
   return result;
 }
 

@@ -2,7 +2,9 @@
 // seed (docs/statistics.md, "Steps and time to a loss").
 #pragma once
 
+#include <cstddef>
 #include <optional>
+#include <vector>
 
 #include "core/ledger/ledger.h"
 #include "experiments/evidence/cell_view.h"
@@ -20,10 +22,12 @@ struct TimeToLoss {
   std::optional<Estimate> time;        // of the seconds: steps by seed and step time by launch
 };
 
-// Steps after which the mean loss of the last visits, as many as a final loss has, is at or below
-// `target`, by linear interpolation between visits. Nothing: not reached.
-std::optional<double>
-steps_to_loss(const std::vector<double>& curve, int steps_a_visit, double target);
+// Steps after which the mean loss of the last `window` visits is at or below `target`, by linear
+// interpolation between visits. Nothing: not reached.
+std::optional<double> steps_to_loss(const std::vector<double>& curve,
+                                    std::size_t window,
+                                    int steps_a_visit,
+                                    double target);
 
 // Nothing where the plan declares no target. `effect`: of the time of a unit, or none.
 std::optional<TimeToLoss> time_to_loss(const CellView& cell,

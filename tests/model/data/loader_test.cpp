@@ -9,6 +9,7 @@
 #include <set>
 #include <thread>
 
+#include "core/result.h"
 #include "model/data/seeded_random.h"
 #include "tests/model/data/data_fixture.h"
 
@@ -138,6 +139,76 @@ TEST_F(LoaderTest, SeekResumesExactly) {
     for (std::size_t i = at; i < std::min<std::size_t>(at + 4, 120); ++i)
       expect_same(resumed.next(), batches[i]);
   }
+}
+
+// Tokens and targets of `batches` batches, one after the other.
+std::vector<std::int64_t> take(DataStream& stream, int batches) {
+  std::vector<std::int64_t> values;
+  for (int i = 0; i < batches; ++i) {
+    const Batch batch = stream.next();
+    for (const at::Tensor& part : {batch.tokens, batch.targets}) {
+      const at::Tensor flat = part.flatten();
+      values.insert(values.end(),
+                    flat.data_ptr<std::int64_t>(),
+                    flat.data_ptr<std::int64_t>() + flat.numel());
+    }
+  }
+  return values;
+}
+
+std::vector<std::int64_t> tokens_of(DataStream& stream, int batches) {
+  std::vector<std::int64_t> tokens;
+  for (int i = 0; i < batches; ++i) {
+    const at::Tensor flat = stream.next().tokens.flatten();
+    tokens.insert(
+        tokens.end(), flat.data_ptr<std::int64_t>(), flat.data_ptr<std::int64_t>() + flat.numel());
+  }
+  return tokens;
+}
+
+// Phases of 64, 128 and 256 positions, 256 tokens a batch in each.
+TEST_F(LoaderTest, AnotherShapeLosesAndRepeatsNothing) {
+  DataStream whole = open(), phases = open();
+  const std::vector<std::int64_t> expected = tokens_of(whole, 12);
+  std::vector<std::int64_t> seen = tokens_of(phases, 4);
+  for (const std::int64_t seq_len : {128, 256}) {
+    phases.set_shape(256 / seq_len, seq_len);
+    const std::vector<std::int64_t> more = tokens_of(phases, 4);
+    seen.insert(seen.end(), more.begin(), more.end());
+  }
+  EXPECT_EQ(seen, expected);
+  // A new stream for each phase hands out the first tokens three times, and the rest never.
+  std::vector<std::int64_t> recreated;
+  for (const std::int64_t seq_len : {64, 128, 256}) {
+    config_.seq_len = seq_len;
+    config_.batch_rows = 256 / seq_len;
+    DataStream another = open();
+    const std::vector<std::int64_t> more = tokens_of(another, 4);
+    EXPECT_TRUE(std::equal(more.begin(), more.end(), expected.begin()));
+    recreated.insert(recreated.end(), more.begin(), more.end());
+  }
+  EXPECT_NE(recreated, expected);
+}
+
+TEST_F(LoaderTest, AStreamResumesExactlyAcrossAChangeOfShape) {
+  DataStream stream = open();
+  take(stream, 3);
+  stream.set_shape(2, 128);
+  take(stream, 2);
+  const DataPosition position = stream.position();
+  const std::vector<std::int64_t> expected = take(stream, 3);
+  DataStream other = open(); // of the first shape
+  other.set_shape(2, 128);
+  other.seek(position);
+  EXPECT_EQ(take(other, 3), expected);
+}
+
+TEST_F(LoaderTest, AShapeWithoutTokensIsRefused) {
+  DataStream stream = open();
+  EXPECT_THROW(stream.set_shape(0, 64), Failure);
+  config_.data_source = TokenSource::Synthetic;
+  DataStream synthetic = open();
+  EXPECT_THROW(synthetic.set_shape(2, 64), Failure);
 }
 
 TEST_F(LoaderTest, SplitsShareNoDocument) {
