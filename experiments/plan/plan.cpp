@@ -126,7 +126,8 @@ void Planner::add_cell(MatrixCell cell) {
   if (cell.design && split.size() > 1)
     return problems_.add(fmt::format(
         "{}: cell '{}': a {} measures all {} variants in one round, and they do not fit the memory "
-        "together ({} groups would); take fewer steps, a smaller preset or fewer rows",
+        "together ({} groups would); take fewer steps, a smaller preset, fewer rows, or "
+        "[measure] interleave = \"launches\"",
         cell.place({"design"}),
         printable(cell.name),
         to_string(*cell.design),

@@ -201,6 +201,26 @@ TEST_F(PlanTest, VariantsThatDoNotFitAreSplit) {
   EXPECT_EQ(without.ledger.spec.hash, split.ledger.spec.hash) << "the plan has all cells";
 }
 
+// A level, the reference and the control need more than there is, each alone less.
+TEST_F(PlanTest, VariantsThatFitAloneRunOneAfterTheOther) {
+  const std::string data = "base.data=\"" + scratch_.write("corpus.txt", "text") + "\"";
+  const std::string text = kHead + "[[cell]]\noptimization = \"varlen\"\nlevels = [\"varlen\"]\n";
+  const Matrix matrix = value_or_throw(parse_matrix(text, "m.toml", {data}));
+  const Plan whole = value_or_throw(make_plan(matrix, {}));
+  EXPECT_FALSE(whole.ledger.cells[0].apart);
+  const std::int64_t all = estimate(whole).cells[0].memory_bytes;
+  PlanOptions options;
+  options.host_memory_bytes = static_cast<std::int64_t>(static_cast<double>(all) / 0.7) - 1000;
+  const Plan apart = value_or_throw(make_plan(matrix, options));
+  ASSERT_EQ(apart.ledger.cells.size(), 1u);
+  EXPECT_TRUE(apart.ledger.cells[0].apart && apart.ledger.cells[0].turns);
+  EXPECT_THAT(note_texts(apart),
+              testing::ElementsAre(test::names("one process after the other", "do not fit")));
+  const Matrix twin =
+      value_or_throw(parse_matrix(text, "m.toml", {data, "measure.interleave=twin"}));
+  EXPECT_THAT(make_plan(twin, options).error().message, HasSubstr("smaller preset"));
+}
+
 TEST_F(PlanTest, ResultsMayDecideTheNumberOfLaunches) {
   const std::string data = "base.data=\"" + scratch_.write("corpus.txt", "text") + "\"";
   const std::string cells = "[[cell]]\noptimization = \"varlen\"\n"
