@@ -2,6 +2,7 @@
 // module (model/memory/allocation_log.h).
 #pragma once
 
+#include <algorithm>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -33,6 +34,16 @@ inline constexpr std::string_view kMemoryPartPrefix = "memory/at_peak/";
 // "memory/at_peak/saved_for_backward/layers.3.feed_forward"
 inline std::string memory_part_metric(const std::string& phase, const std::string& module) {
   return std::string(kMemoryPartPrefix) + phase + "/" + module;
+}
+
+// Whether a list of phases, "weights,ema", has this one.
+inline bool has_phase(std::string_view phases, std::string_view phase) {
+  while (!phases.empty()) {
+    const std::size_t end = std::min(phases.find(','), phases.size());
+    if (phases.substr(0, end) == phase) return true;
+    phases.remove_prefix(std::min(end + 1, phases.size()));
+  }
+  return false;
 }
 
 // Phase and module; none for another metric.

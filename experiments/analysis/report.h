@@ -18,7 +18,7 @@
 #include "experiments/evidence/data_wait.h"
 #include "experiments/evidence/effect.h"
 #include "experiments/evidence/end_to_end.h"
-#include "experiments/evidence/energy.h"
+#include "experiments/evidence/energy/energy.h"
 #include "experiments/evidence/evidence.h"
 #include "experiments/evidence/loss/loss.h"
 #include "experiments/evidence/loss/time_to_loss.h"

@@ -183,7 +183,7 @@ namespace {
 std::string phases_text(const std::string& phases) {
   std::string text;
   for (const MemoryPhase& phase : kMemoryPhases)
-    if (("," + phases + ",").find(fmt::format(",{},", phase.name)) != std::string::npos)
+    if (has_phase(phases, phase.name))
       text += fmt::format("{}{}", text.empty() ? "" : ", ", phase.words);
   return text;
 }

@@ -11,7 +11,7 @@ import re
 import sys
 
 CORE = {"core", "core/files", "core/sqlite", "core/ledger", "core/ledger/storage", "core/trace", "core/statistics"}
-REPORTS = {"experiments/evidence", "experiments/evidence/loss", "experiments/evidence/memory", "experiments/attribution", "experiments/analysis"}
+REPORTS = {"experiments/evidence", "experiments/evidence/loss", "experiments/evidence/memory", "experiments/evidence/energy", "experiments/attribution", "experiments/analysis"}
 LAYERS = {"model/layers", "model/layers/attention", "model/layers/delta_rule"}
 MODEL = LAYERS | {"model/config", "model/layout", "model/nsa", "model/data", "model/ddp", "model/families",
                   "model/graph", "model/memory", "model/training", "model/gates"}
@@ -61,6 +61,7 @@ ALLOWED = {
     "experiments/evidence": CORE,
     "experiments/evidence/loss": CORE | {"experiments/evidence"},
     "experiments/evidence/memory": CORE | {"experiments/evidence"},
+    "experiments/evidence/energy": CORE | {"experiments/evidence"},
     "experiments/attribution": CORE,
     "experiments/analysis": CORE | REPORTS - {"experiments/analysis"} | {"model/config"},
     "experiments/analysis/judging": CORE | REPORTS | {"model/config"},

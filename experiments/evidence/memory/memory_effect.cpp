@@ -4,6 +4,8 @@
 #include <cmath>
 #include <map>
 
+#include "core/ledger/memory_parts.h"
+
 namespace assay {
 
 namespace {
@@ -80,7 +82,7 @@ memory_effect(const CellView& cell, const VariantRow& a, const VariantRow& b, do
 std::optional<Estimate> effect_in_phases(const MemoryEffect& memory, const std::string& phases) {
   double a = 0, b = 0;
   for (const MemoryPartEffect& part : memory.parts)
-    if (("," + phases + ",").find("," + part.phase + ",") != std::string::npos) {
+    if (has_phase(phases, part.phase)) {
       a += part.a_bytes;
       b += part.b_bytes;
     }

@@ -156,24 +156,14 @@ std::vector<std::int64_t> take(DataStream& stream, int batches) {
   return values;
 }
 
-std::vector<std::int64_t> tokens_of(DataStream& stream, int batches) {
-  std::vector<std::int64_t> tokens;
-  for (int i = 0; i < batches; ++i) {
-    const at::Tensor flat = stream.next().tokens.flatten();
-    tokens.insert(
-        tokens.end(), flat.data_ptr<std::int64_t>(), flat.data_ptr<std::int64_t>() + flat.numel());
-  }
-  return tokens;
-}
-
 // Phases of 64, 128 and 256 positions, 256 tokens a batch in each.
 TEST_F(LoaderTest, AnotherShapeLosesAndRepeatsNothing) {
   DataStream whole = open(), phases = open();
-  const std::vector<std::int64_t> expected = tokens_of(whole, 12);
-  std::vector<std::int64_t> seen = tokens_of(phases, 4);
+  const std::vector<std::int64_t> expected = take(whole, 12);
+  std::vector<std::int64_t> seen = take(phases, 4);
   for (const std::int64_t seq_len : {128, 256}) {
     phases.set_shape(256 / seq_len, seq_len);
-    const std::vector<std::int64_t> more = tokens_of(phases, 4);
+    const std::vector<std::int64_t> more = take(phases, 4);
     seen.insert(seen.end(), more.begin(), more.end());
   }
   EXPECT_EQ(seen, expected);
@@ -183,7 +173,7 @@ TEST_F(LoaderTest, AnotherShapeLosesAndRepeatsNothing) {
     config_.seq_len = seq_len;
     config_.batch_rows = 256 / seq_len;
     DataStream another = open();
-    const std::vector<std::int64_t> more = tokens_of(another, 4);
+    const std::vector<std::int64_t> more = take(another, 4);
     EXPECT_TRUE(std::equal(more.begin(), more.end(), expected.begin()));
     recreated.insert(recreated.end(), more.begin(), more.end());
   }

@@ -1,4 +1,4 @@
-#include "experiments/evidence/energy.h"
+#include "experiments/evidence/energy/energy.h"
 
 #include <algorithm>
 #include <cmath>
