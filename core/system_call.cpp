@@ -17,6 +17,8 @@ std::string limit_remedy(int error) {
     return "raise the limit of processes in this shell (`ulimit -u`), or end other programs";
   case ENOMEM:
     return "free some memory: end other programs";
+  case EFBIG:
+    return "raise the limit of a file's size in this shell (`ulimit -f`)";
   default:
     return "";
   }

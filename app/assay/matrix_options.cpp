@@ -73,8 +73,7 @@ Plan MatrixOptions::load(const PlanRequest& request) const {
   PlanOptions options = plan_options();
   options.needs_data = request.needs_data;
   options.cells = request.cells;
-  const std::string file = matrix_ == "-" ? "standard input" : matrix_;
-  return value_or_throw(make_plan(MatrixText{*text_, file, overrides}, options));
+  return value_or_throw(make_plan(MatrixText{*text_, text_file_name(matrix_), overrides}, options));
 }
 
 } // namespace assay::cli

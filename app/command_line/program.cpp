@@ -14,6 +14,7 @@
 #include "app/command_line/help.h"
 #include "core/build_id.h"
 #include "core/result.h"
+#include "core/system_call.h"
 #include "core/terminal_width.h"
 #include "core/text.h"
 
@@ -63,9 +64,10 @@ std::string for_terminal(const std::string& text) {
 // A reader that closed the pipe needs no message.
 int refuse_output(int error, int exit_code) {
   if (error == EPIPE) return exit_code;
-  print_error(fmt::format("cannot write the output: {}{}",
-                          std::strerror(error),
-                          error == ENOSPC ? "; free some space, or send it elsewhere" : ""));
+  print_error(fmt::format("cannot write the output: {}",
+                          error == ENOSPC
+                              ? "No space left on device; free some space, or send it elsewhere"
+                              : system_cause(error)));
   return kBadInput;
 }
 

@@ -50,7 +50,6 @@ std::string write_remedy(int error) {
   switch (error) {
   case ENOSPC:
   case EDQUOT:
-  case EFBIG:
     return "free some space or choose another place";
   case ENOENT:
   case ENOTDIR:

@@ -152,6 +152,11 @@ CalibrationState calibration_state(const CalibrationRow& row) {
              : CalibrationState::Undecided;
 }
 
+bool is_calibration(const Report& report) {
+  return report.cells.size() == 2 && report.cells[0].cell.name == kAaCell &&
+         report.cells[1].cell.name == kPlantedCell;
+}
+
 Result<CalibrationRow> calibration_row(const LedgerData& data) {
   const Report report = judge_results(data);
   const Result<const Comparison*> aa = measured_comparison(report, kAaCell);

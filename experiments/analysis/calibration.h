@@ -27,6 +27,9 @@ std::string_view to_string(CalibrationState state);
 
 CalibrationState calibration_state(const CalibrationRow& row);
 
+// Whether a report is of that matrix.
+bool is_calibration(const Report& report);
+
 // From the results of that matrix. The error says what is missing.
 Result<CalibrationRow> calibration_row(const LedgerData& data);
 

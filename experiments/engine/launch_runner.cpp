@@ -151,8 +151,8 @@ json LaunchRunner::ask(Process& process, const json& request, const char* event,
   // A round is finished after the first signal and after the limit; gates and memory, which can
   // take a minute, are cut off.
   const bool in_round = op == "round" || op == "finish", cut = op == "parity" || op == "memory";
-  StopSignal::acknowledge_with(in_round ? context_.options.acknowledge_in_round
-                                        : context_.options.acknowledge);
+  StopSignal::acknowledge_with(in_round && has_rounds() ? context_.options.acknowledge_in_round
+                                                        : context_.options.acknowledge);
   WorkerReply reply = process.worker->ask(request, event, WorkerProcess::Seconds(timeout), [&] {
     return cut ? !context_.stopped().empty() : StopSignal::count() >= (in_round ? 2 : 1);
   });

@@ -60,7 +60,7 @@ LedgerData results(double aa, double planted) {
     cell.optimization = name; // of its own, so that each has its levels
     cell.levels = {{.name = "off"}, {.name = level}};
     cell.timed_launches = 6;
-    cell.config_json = R"({"device":"cpu","precision":"fp32","preset":"tiny"})";
+    cell.config_json = R"({"device":"cpu","precision":"fp32","preset":"tiny","seed":1})";
     plan.cells.push_back(cell);
   }
   LedgerData data = synthetic_ledger(plan);
@@ -165,6 +165,7 @@ TEST(Calibration, AReportCitesTheNewestOfItsMachine) {
   EXPECT_FALSE(before.calibration);
   EXPECT_THAT(header_line(before), test::names("not calibrated here", "`assay calibrate DIR`"));
   EXPECT_TRUE(nlohmann::json::parse(render_json(before)).at("calibration").is_null());
+  EXPECT_EQ(header_line(judge_results(results(0, 0.02))), ""); // it is being calibrated
   CalibrationRow elsewhere = of_machine("2026-05-01T00:00:00Z"),
                  on_gpu = of_machine("2026-06-01T00:00:00Z");
   elsewhere.host = "another";

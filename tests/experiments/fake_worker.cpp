@@ -1,6 +1,7 @@
 // A worker without a model: speaks the protocol and answers with computed times, so that the engine
 // is tested in milliseconds. Its behaviour stands in ASSAY_FAKE as "key=value;…":
 //   build=ID             its build id                    sleep_us=N   real time a round takes
+//   finish_ms=N          real time that the end of a launch takes
 //   data=TEXT            fingerprint of the data that it reads
 //   effect=X             step time of levels, as a factor of the reference's
 //   fail_gate=NAME       that variant's gate does not pass
@@ -68,6 +69,8 @@ public:
       if (op == "probe")
         send({{"event", "probe"}, {"unit_ns", 1e6}, {"bytes", 1000}, {"build_seconds", 0.5}});
       if (op == "finish") {
+        if (settings_.count("finish_ms"))
+          std::this_thread::sleep_for(std::chrono::milliseconds(std::stoi(settings_["finish_ms"])));
         live("end");
         send({{"event", "bye"},
               {"metrics",

@@ -208,9 +208,38 @@ TEST(Matrix, AMistakeInTomlSaysWhatToWrite) {
   EXPECT_THAT(of_line("seq_len =\n"), HasSubstr("value is missing"));
   EXPECT_THAT(of_line("[cell\n"), HasSubstr("closing bracket"));
   EXPECT_THAT(of_line("x = True\n"), HasSubstr("small letters"));
-  for (const char* line : {"a = 1 2\n", "a = [1 2]\n", "a = 2024-13-45\n", "a = \"\\q\"\n"}) {
+  EXPECT_THAT(of_line("a = { b = 1 c = 2 }\n"), HasSubstr("commas"));
+  EXPECT_THAT(of_line("a = { b = 1, }\n"), HasSubstr("no comma"));
+  EXPECT_THAT(of_line("a = { b c }\n"), HasSubstr("followed by ="));
+  EXPECT_THAT(of_line("a = 0o9\n"), HasSubstr("0 to 7"));
+  EXPECT_THAT(of_line("a = 0xg\n"), HasSubstr("a to f"));
+  EXPECT_THAT(of_line("a = 0b2\n"), HasSubstr("0 and 1"));
+  EXPECT_THAT(of_line("a = inff\n"), HasSubstr("inf stands alone"));
+  EXPECT_THAT(of_line("a = 1e\n"), HasSubstr("1e-3"));
+  EXPECT_THAT(of_line("a = 1__0\n"), HasSubstr("underscore"));
+  EXPECT_THAT(of_line("a = truely\n"), HasSubstr("stand alone"));
+  EXPECT_THAT(of_line("a = \"\\q\"\n"), HasSubstr("backslash"));
+  for (const char* line : {"a = 1 2\n",
+                           "a = [1 2]\n",
+                           "a = [1, , 2]\n",
+                           "a = 2024-13-45\n",
+                           "a = 25:00:00\n",
+                           "a = \"\\q\"\n",
+                           "a = \"\\ud800\"\n",
+                           "a = 'b\n",
+                           "= 3\n",
+                           "a.. = 3\n",
+                           "a = 1.\n",
+                           "a = .5\n",
+                           "a = +-1\n",
+                           "[a]]\n",
+                           "[]\n",
+                           "a = tru\n",
+                           "a = 0x\n",
+                           "a = {,}\n"}) {
     EXPECT_THAT(of_line(line), HasSubstr("m.toml:3:")) << line;
-    EXPECT_THAT(of_line(line), testing::Not(HasSubstr("Error while"))) << line;
+    for (const char* parsers : {"Error while", "parsing", "saw ", "expected "})
+      EXPECT_THAT(of_line(line), testing::Not(HasSubstr(parsers))) << line;
   }
 }
 

@@ -46,6 +46,26 @@ TEST_F(RunnerTest, ASignalEndsALaunchThatIsBeingBuiltAtOnce) {
   EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(20));
 }
 
+// The end of a launch of gates is waited for, but no round is.
+TEST_F(RunnerTest, ASignalAtTheEndOfALaunchWithoutRoundsSpeaksOfNone) {
+  std::thread person([] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(700));
+    ::kill(::getpid(), SIGTERM);
+  });
+  RunOptions options = fake_options();
+  options.acknowledge_in_round = "after this round\n";
+  options.acknowledge = "at once\n";
+  testing::internal::CaptureStderr();
+  const RunSummary summary = run("finish_ms=2000", options);
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "at once\n");
+  person.join();
+  EXPECT_EQ(summary.outcome, RunSummary::Outcome::Incomplete);
+  const std::vector<LaunchRow> kept = ledger().launches;
+  ASSERT_EQ(kept.size(), 1u);
+  EXPECT_EQ(kept[0].kind, LaunchKind::Parity);
+  EXPECT_EQ(kept[0].state, LaunchState::Complete);
+}
+
 TEST_F(RunnerTest, UnfinishedTracesOfKilledLaunchesAreRemoved) {
   fs::create_directories(scratch_ / "r/traces");
   scratch_.write("r/traces/3.0.a.sqlite.part", "x");

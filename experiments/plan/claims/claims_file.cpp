@@ -466,11 +466,12 @@ claims_path(const std::string& file, const std::string& matrix_file, const std::
   if (fs::is_regular_file(own, ignored)) return own.string();
   if (!directory.empty() && fs::is_regular_file(shipped, ignored)) return shipped.string();
   const bool one_place = directory.empty() || fs::path(file).is_absolute();
-  return fail("claims file '{}' was found {}{}{}; give the path relative to the matrix file",
+  return fail("claims file '{}' was found {}{}{}; give the path relative to the {}",
               printable(file),
               one_place ? "not at " : "neither at ",
               printable(own.string()),
-              one_place ? "" : " nor at " + printable(shipped.string()));
+              one_place ? "" : " nor at " + printable(shipped.string()),
+              matrix_file == kStandardInput ? "current directory" : "matrix file");
 }
 
 Result<std::vector<ClaimRow>> load_claims(const std::string& directory) {

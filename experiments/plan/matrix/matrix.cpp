@@ -399,7 +399,7 @@ std::vector<std::string> matrix_settings() {
 Result<Matrix> load_matrix(const std::string& path, const std::vector<std::string>& overrides) {
   const Result<std::string> text = read_text_file(path);
   if (!text) return text.error();
-  return parse_matrix(*text, path == "-" ? "standard input" : path, overrides);
+  return parse_matrix(*text, text_file_name(path), overrides);
 }
 
 } // namespace assay

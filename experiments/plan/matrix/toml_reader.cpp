@@ -276,15 +276,30 @@ constexpr PlainCause kPlainCauses[] = {
     {"expected keys, tables", "a name was expected, as in [base] or key = value"},
     {"expected a comment or whitespace, saw",
      "something follows that belongs on a line of its own"},
-    {"expected decimal digit, saw", "a number needs digits before and after its point, as in 0.5"},
     {"not representable in 64 bits", "the number is too large"},
     {"could not be interpreted as a value", "the number is too large or too small for 64 bits"},
-    {"exceeded maximum nested", "more than 256 brackets inside each other"}};
+    {"exceeded maximum nested", "more than 256 brackets inside each other"},
+    {"saw closing '}' (dangling comma)", "no comma stands before the closing }"},
+    {"expected comma or closing '}'", "entries in { } are separated by commas"},
+    {"bare key starting", "a name was expected, as in [base] or key = value"},
+    {"underscores", "an underscore stands between two digits of a number"},
+    {"escape", "in quotes, a backslash begins an escape: write \\\\ for a backslash"},
+    // The rest of what can be wrong, by what is read.
+    {"parsing inline table", "entries in { } are written as key = value, separated by commas"},
+    {"parsing array", "values in [ ] are separated by commas"},
+    {"parsing octal", "digits 0 to 7 stand behind 0o"},
+    {"parsing hexadecimal integer", "digits 0 to 9 and a to f stand behind 0x"},
+    {"parsing binary", "digits 0 and 1 stand behind 0b"},
+    {"floating-point", "a number is written as 64, 0.5 or 1e-3; inf stands alone"},
+    {"parsing decimal", "a number is written as 64, 0.5 or 1e-3"},
+    {"parsing boolean", "true and false stand alone"},
+    {"parsing date", "a date is no value here; text is written in quotes, \"like this\""},
+    {"parsing time", "a time is no value here; text is written in quotes, \"like this\""},
+    {"string: ", "text is written in quotes, \"like this\""},
+    {"unicode", "in quotes, a backslash begins an escape: write \\\\ for a backslash"},
+    {"parsing", "this line is not TOML: write [name] or key = value"}};
 
-// "in a table header: expected ']', found the end of the line", or plainer words.
 std::string plain_cause(const std::string& description) {
-  for (const PlainCause& cause : kPlainCauses)
-    if (description.find(cause.says) != std::string::npos) return std::string(cause.means);
   constexpr std::string_view kTwice = "cannot redefine existing ";
   if (const std::size_t at = description.find(kTwice); at != std::string::npos) {
     const std::size_t name = std::min(description.find('\'', at), description.size());
@@ -293,9 +308,9 @@ std::string plain_cause(const std::string& description) {
     return fmt::format("{} is written twice; keep one of them",
                        quoted.empty() ? "a name before a dot" : quoted);
   }
-  constexpr std::string_view kWhile = "Error while parsing ";
-  return description.starts_with(kWhile) ? "in a " + description.substr(kWhile.size())
-                                         : description;
+  for (const PlainCause& cause : kPlainCauses)
+    if (description.find(cause.says) != std::string::npos) return std::string(cause.means);
+  return description;
 }
 
 bool asserts(const std::string& text) {
@@ -370,6 +385,10 @@ Result<std::string> read_text_file(const std::string& path) {
   text << file.rdbuf();
   if (file.bad()) return fail("{}: cannot be read: {}", path, system_cause(errno));
   return text.str();
+}
+
+std::string text_file_name(const std::string& path) {
+  return path == "-" ? std::string(kStandardInput) : path;
 }
 
 } // namespace assay

@@ -111,4 +111,8 @@ parse_toml(const std::string& text, const std::string& file, const LineName& lin
 // "-": standard input.
 Result<std::string> read_text_file(const std::string& path);
 
+// How messages name the file at a path: "standard input" for "-".
+inline constexpr std::string_view kStandardInput = "standard input";
+std::string text_file_name(const std::string& path);
+
 } // namespace assay

@@ -89,11 +89,12 @@ bool has_measured(const LaunchSummary& launch) {
   return launch.row.state == LaunchState::Complete || launch.rounds + launch.warmup_rounds > 0;
 }
 
-// Nothing before a timed launch counts, and a demo, whose configurations no trainer takes, cannot
-// be calibrated.
+// Nothing before a timed launch counts; a demo, whose configurations no trainer takes, cannot be
+// calibrated, and a calibration needs none.
 std::string calibration_line(const Report& report) {
   if (report.calibration) return calibration_text(*report.calibration);
-  if (std::none_of(report.cells.begin(), report.cells.end(), [](const CellReport& cell) {
+  if (is_calibration(report) ||
+      std::none_of(report.cells.begin(), report.cells.end(), [](const CellReport& cell) {
         return stored_config(cell.cell.config_json).contains("seed");
       }))
     return "";

@@ -360,7 +360,7 @@ TEST_F(ExportChrome, AFailedExportLeavesTheOldFileAndNoOther) {
       FAIL() << name;
     } catch (const Failure& failure) {
       EXPECT_THAT(failure.what(), HasSubstr("cannot write"));
-      EXPECT_THAT(failure.what(), HasSubstr("free some space"));
+      EXPECT_THAT(failure.what(), HasSubstr("limit of a file's size"));
     }
     for (const auto& entry : std::filesystem::directory_iterator(dir_ / ""))
       EXPECT_NE(entry.path().extension(), ".partial") << entry.path();
