@@ -12,6 +12,7 @@
 #include "core/trace/trace_file.h"
 #include "experiments/analysis/wording.h"
 #include "experiments/evidence/continuation.h"
+#include "experiments/evidence/plan_state.h"
 
 namespace assay {
 
@@ -133,11 +134,13 @@ std::string why_stages_show_nothing(const Comparison& comparison) {
 
 } // namespace
 
-std::string why_no_trace(const CellView& cell) {
+std::string why_no_trace(const LedgerData& data, const CellView& cell) {
   if (cell.latest(LaunchKind::Traced, LaunchState::Complete) != nullptr) return kNoFiles;
   if (const LaunchRow* failed = cell.latest(LaunchKind::Traced, LaunchState::Failed))
     return fmt::format("the traced launch failed: {}", failed->reason);
   if (!cell.untraced.empty()) return "no trace was recorded: " + cell.untraced;
+  if (const std::string why = blocked(data, *cell.cell); !why.empty())
+    return "no trace was recorded: " + why;
   if (cell.cell->traced_rounds > 0) {
     const std::string why_not = why_not_continued(*cell.spec);
     return "no traced launch is complete; " +
@@ -152,7 +155,7 @@ std::string why_no_trace(const CellView& cell) {
 std::string why_no_trace(const LedgerData& data, std::int64_t cell) {
   std::map<std::string, std::vector<std::string>> cells; // by cause
   for (const CellView& view : cell_views(data))
-    if (cell == 0 || view.cell->id == cell) cells[why_no_trace(view)].push_back(view.cell->name);
+    if (cell == 0 || view.cell->id == cell) cells[why_no_trace(data, view)].push_back(view.cell->name);
   std::vector<std::string> causes;
   for (const auto& [why, names] : cells)
     causes.push_back(fmt::format("{}: {}", fmt::join(names, ", "), why));
@@ -209,7 +212,10 @@ void apply_stage_clause(ClaimResult& result, const Comparison& comparison) {
                                  100 * kNamedStagesShare)};
 }
 
-void explain_from_traces(CellReport& report, const CellView& cell, const std::string& directory) {
+void explain_from_traces(CellReport& report,
+                         const LedgerData& data,
+                         const CellView& cell,
+                         const std::string& directory) {
   if (directory.empty()) return;
   const LaunchRow* launch = cell.latest(LaunchKind::Traced, LaunchState::Complete);
   LaunchTraces traces(directory, launch ? launch->id : 0);
@@ -217,7 +223,7 @@ void explain_from_traces(CellReport& report, const CellView& cell, const std::st
     if (launch)
       attach(comparison, report.cell, traces);
     else
-      comparison.no_explanation = why_no_trace(cell);
+      comparison.no_explanation = why_no_trace(data, cell);
   }
   report.damaged_traces = traces.damaged();
 }

@@ -12,14 +12,17 @@ namespace assay {
 inline constexpr double kNamedStagesShare = 0.70;
 
 // Why a cell has no trace here, and how to get one.
-std::string why_no_trace(const CellView& cell);
+std::string why_no_trace(const LedgerData& data, const CellView& cell);
 // "varlen: …" of this cell; of 0, of every cell: "varlen, ema: …; nsa: …".
 std::string why_no_trace(const LedgerData& data, std::int64_t cell);
 
 // Fills `explanation`, or `no_explanation` with the reason, of every comparison, from the latest
 // complete traced launch of the cell. Reads the trace files of the results directory; "" leaves
 // both empty.
-void explain_from_traces(CellReport& report, const CellView& cell, const std::string& directory);
+void explain_from_traces(CellReport& report,
+                         const LedgerData& data,
+                         const CellView& cell,
+                         const std::string& directory);
 
 // The trace files of a results directory that cannot be read, "traces/8.0.varlen.sqlite"; reads
 // all.

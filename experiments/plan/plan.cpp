@@ -120,7 +120,7 @@ void Planner::add_cell(MatrixCell cell) {
   if (std::ranges::any_of(all, [](const Draft& draft) {
         return draft.config.device == Device::Cpu && draft.config.precision == Precision::Fp8;
       }))
-    note(cell.name, "a CPU emulates FP8: its time tells nothing about FP8 on a GPU");
+    note(cell.name, "a CPU emulates FP8, so its times do not apply to a GPU");
   check_data(all.front().config, cell);
   const auto split = groups(cell, all);
   if (cell.design && split.size() > 1)

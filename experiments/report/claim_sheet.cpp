@@ -56,9 +56,18 @@ SheetEntry& entry_of(std::vector<SheetEntry>& sheet, const ClaimRow& claim) {
   return sheet.back();
 }
 
-// What is not in `then`, the claim that a run was planned with, as it is in `now`, as a claims file
+// `ema_memory` of older ledgers is the share of these phases.
+ClaimRow spelled_as_today(ClaimRow claim) {
+  if (claim.metric != "ema_memory") return claim;
+  claim.metric = "peak_memory";
+  claim.of = "weights,ema,ema_swap";
+  return claim;
+}
+
+// What is not in `planned`, the claim of a run, as it is in `now`, as a claims file
 // spells it. Errors of the source and `unmet` are about the build.
-std::vector<std::string> changed_keys(const ClaimRow& then, const ClaimRow& now) {
+std::vector<std::string> changed_keys(const ClaimRow& planned, const ClaimRow& now) {
+  const ClaimRow then = spelled_as_today(planned);
   std::vector<std::string> keys;
   const auto differs = [&](const char* key, bool different) {
     if (different) keys.emplace_back(key);
@@ -67,6 +76,7 @@ std::vector<std::string> changed_keys(const ClaimRow& then, const ClaimRow& now)
   differs("from", then.from != now.from);
   differs("to", then.to != now.to);
   differs("metric", then.metric != now.metric);
+  differs("of", then.of != now.of);
   differs("gain", then.lo != now.lo || then.hi != now.hi);
   differs("requires", then.requires_json != now.requires_json);
   differs("stages", then.stages != now.stages);
@@ -82,7 +92,8 @@ bool is_superseded(const std::vector<std::string>& changed,
                    const std::string& config_json,
                    const std::string& gpu) {
   return std::any_of(changed.begin(), changed.end(), [&](const std::string& key) {
-    const bool other = key == "optimization" || key == "from" || key == "to" || key == "metric";
+    const bool other =
+        key == "optimization" || key == "from" || key == "to" || key == "metric" || key == "of";
     return other || (key == "requires" && !unmet_conditions(now, config_json, gpu).empty());
   });
 }

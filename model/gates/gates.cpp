@@ -280,6 +280,18 @@ std::vector<GateResult> nsa_ranges_gates(const TrainConfig& given_reference,
   return gates;
 }
 
+// Two levels let documents see each other, and are the same function. Where the cell's reference
+// isolates documents, each of them is compared with the other.
+TrainConfig of_same_function(const TrainConfig& reference, const TrainConfig& level) {
+  if (!isolates_documents(reference.attention)) return reference;
+  TrainConfig other = level;
+  other.attention =
+      level.attention == Attention::MaskDense ? Attention::Packed : Attention::MaskDense;
+  if (other.attention == Attention::MaskDense) // the one product that takes a mask
+    other.mla_attention = MlaAttention::FlashPadded;
+  return other;
+}
+
 std::vector<GateResult> varlen_gates(const TrainConfig& given_reference,
                                      const TrainConfig& given_level,
                                      const std::vector<Batch>& batches) {
@@ -292,7 +304,8 @@ std::vector<GateResult> varlen_gates(const TrainConfig& given_reference,
     gates.push_back(isolation_gate(logits, batch, batch.documents, level.vocab_size));
     gates.push_back(per_document_gate(logits, batch, level));
   } else {
-    gates = same_function_gates(reference, level, batch, "math/packed");
+    gates =
+        same_function_gates(of_same_function(reference, level), level, batch, "math/packed");
     if (batch.rows.cu_host.size() > 2) {
       gates.push_back(isolation_gate(logits, batch, batch.rows, level.vocab_size));
       gates.back().name = "isolation/rows";

@@ -300,6 +300,11 @@ TEST(Redo, OldResultsAreNotAdvisedToBeContinued) {
   EXPECT_THAT(why_no_trace(data, data.cells[0].id), Not(HasSubstr("assay status")));
   data.spec.schema = kLedgerSchema;
   EXPECT_THAT(why_no_trace(data, data.cells[0].id), HasSubstr("assay status"));
+  for (const VariantRow& variant : data.variants)
+    if (variant.cell == data.cells[0].id && variant.role == Role::Level)
+      data.gates.push_back({data.launches.at(0).id, variant.id, "math/weights", false, 1, 0, ""});
+  EXPECT_THAT(why_no_trace(data, data.cells[0].id),
+              test::names("no trace was recorded", "no level beside the baseline"));
 }
 
 } // namespace missing_test

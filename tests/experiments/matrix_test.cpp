@@ -208,16 +208,23 @@ TEST(Matrix, AMistakeInTomlSaysWhatToWrite) {
   EXPECT_THAT(of_line("seq_len =\n"), HasSubstr("value is missing"));
   EXPECT_THAT(of_line("[cell\n"), HasSubstr("closing bracket"));
   EXPECT_THAT(of_line("x = True\n"), HasSubstr("small letters"));
+  EXPECT_THAT(of_line("x = FALSE\n"), HasSubstr("small letters"));
+  for (const char* word : {"tiny", "fp32", "ten", "fast", "10m", "1%", "base", "inf10"})
+    EXPECT_THAT(of_line(fmt::format("x = {}\n", word)), HasSubstr("in quotes")) << word;
+  EXPECT_THAT(of_line("[cell]\n[cell]\n"), test::names("m.toml:4:", "double brackets"));
+  EXPECT_THAT(of_line("set = {\n  b = 1\n}\n"), test::names("on one line", "[name]"));
+  for (const char* more : {"x = 1,000\n", "x = \"a\",\n", "x = 1 // note\n"})
+    EXPECT_THAT(of_line(more), HasSubstr("begins with #")) << more;
   EXPECT_THAT(of_line("a = { b = 1 c = 2 }\n"), HasSubstr("commas"));
-  EXPECT_THAT(of_line("a = { b = 1, }\n"), HasSubstr("no comma"));
+  EXPECT_THAT(of_line("a = { b = 1, }\n"), HasSubstr("remove the comma"));
   EXPECT_THAT(of_line("a = { b c }\n"), HasSubstr("followed by ="));
-  EXPECT_THAT(of_line("a = 0o9\n"), HasSubstr("0 to 7"));
-  EXPECT_THAT(of_line("a = 0xg\n"), HasSubstr("a to f"));
-  EXPECT_THAT(of_line("a = 0b2\n"), HasSubstr("0 and 1"));
-  EXPECT_THAT(of_line("a = inff\n"), HasSubstr("inf stands alone"));
+  EXPECT_THAT(of_line("a = 0o9\n"), HasSubstr("after 0o"));
+  EXPECT_THAT(of_line("a = 0xg\n"), HasSubstr("after 0x"));
+  EXPECT_THAT(of_line("a = 0b2\n"), HasSubstr("after 0b"));
+  EXPECT_THAT(of_line("a = inff\n"), HasSubstr("in quotes"));
   EXPECT_THAT(of_line("a = 1e\n"), HasSubstr("1e-3"));
   EXPECT_THAT(of_line("a = 1__0\n"), HasSubstr("underscore"));
-  EXPECT_THAT(of_line("a = truely\n"), HasSubstr("stand alone"));
+  EXPECT_THAT(of_line("a = truely\n"), HasSubstr("in quotes"));
   EXPECT_THAT(of_line("a = \"\\q\"\n"), HasSubstr("backslash"));
   for (const char* line : {"a = 1 2\n",
                            "a = [1 2]\n",

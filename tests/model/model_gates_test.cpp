@@ -230,6 +230,21 @@ TEST(FiniteGate, RejectsATrainingWhoseLossIsLost) {
   EXPECT_GT(fails[0].value, 0);
 }
 
+// Whichever level is the baseline.
+TEST(VarlenGates, EveryLevelPassesAgainstEveryOther) {
+  const Optimization& row = *value_or_throw(optimizations().lookup("varlen"));
+  const TrainConfig config = small_config();
+  for (const Level& from : row.levels)
+    for (const Level& to : row.levels) {
+      TrainConfig reference = config, level = config;
+      from.apply(reference), to.apply(level);
+      if (&from == &to || from.wrong || to.wrong || !resolve(reference) || !resolve(level))
+        continue;
+      for (const GateResult& gate : run_gates(row, reference, level, ragged_batches(reference, 2)))
+        EXPECT_TRUE(gate.passed) << from.name << " to " << to.name << ": " << gate.name;
+    }
+}
+
 TEST(VarlenGates, RejectALevelThatDoesNotIsolate) {
   const TrainConfig config = small_config();
   Trainer trainer(config);

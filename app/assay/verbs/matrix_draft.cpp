@@ -175,7 +175,7 @@ void check_choice(const MatrixDraft& draft, const Optimization& row, Mistakes& m
                    did_you_mean(*level, known),
                    fmt::join(known, ", "));
   if (!draft.expect.empty())
-    mistakes.add("--expect is for values of a key; {} knows what must hold", row.name);
+    mistakes.add("--expect is for values of a key; {} has gates of its own", row.name);
 }
 
 void check_preset(const MatrixDraft& draft, const Settings& settings, Mistakes& mistakes) {

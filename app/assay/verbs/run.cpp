@@ -5,6 +5,8 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
+#include <string>
 #include <utility>
 
 #include "app/assay/matrix_options.h"
@@ -244,12 +246,22 @@ bool is_asked(const Options& options, const CellRow& cell) {
          std::ranges::find(options.cells, cell.name) != options.cells.end();
 }
 
+// Names of the matrix's cells that have `launches` of their own.
+std::set<std::string> cells_with_launches(const std::string& matrix_toml) {
+  std::set<std::string> names;
+  const Result<Matrix> matrix = parse_matrix(matrix_toml, "the stored matrix", {});
+  if (matrix)
+    for (const MatrixCell& cell : matrix->cells)
+      if (cell.launches) names.insert(cell.name);
+  return names;
+}
+
 // "; [[cell]] ema, guard: without `launches`", where --launches does not reach them.
 std::string cells_with_own_launches(const LedgerData& data, const Options& options) {
+  const std::set<std::string> own = cells_with_launches(data.spec.matrix_toml);
   std::vector<std::string> names;
   for (const CellRow& cell : data.cells)
-    if (is_asked(options, cell) && cell.launches < kFullLaunches &&
-        cell.launches != data.spec.launches)
+    if (is_asked(options, cell) && cell.launches < kFullLaunches && own.contains(cell.name))
       names.push_back(cell.name);
   return names.empty() ? ""
                        : fmt::format("; [[cell]] {}: without `launches`", fmt::join(names, ", "));

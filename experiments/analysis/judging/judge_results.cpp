@@ -107,7 +107,8 @@ Levels levels_of(const CellView& view, Levels levels) {
   return levels;
 }
 
-CellReport report_cell(const CellView& view,
+CellReport report_cell(const LedgerData& data,
+                       const CellView& view,
                        const Levels& levels,
                        int disturbed,
                        const JudgeOptions& options) {
@@ -145,7 +146,7 @@ CellReport report_cell(const CellView& view,
       context.redo.reset(); // the command is about the whole cell
   }
   result.contrasts = judge_contrasts(view, result.comparisons, context, levels);
-  explain_from_traces(result, view, options.traces);
+  explain_from_traces(result, data, view, options.traces);
   estimate_roofline(result, view);
   return result;
 }
@@ -255,7 +256,7 @@ Report judge_results(const LedgerData& data, const JudgeOptions& options) {
   DisturbedByCell disturbed = count_disturbed(data);
   for (const CellView& cell : cells)
     report.cells.push_back(
-        report_cell(cell, levels_of(cell, levels), disturbed[cell.cell->id], options));
+        report_cell(data, cell, levels_of(cell, levels), disturbed[cell.cell->id], options));
   for (const ClaimRow& claim : data.claims)
     for (ClaimResult& result : judge_claim_everywhere(data, cells, report, claim))
       report.claims.push_back(std::move(result));

@@ -222,7 +222,7 @@ void TomlTable::no_other_keys() {
                     printable(name),
                     path_,
                     trains && known_.contains("set")
-                        ? fmt::format(": a training key stands in set = {{ {} = … }}", name)
+                        ? fmt::format(": write a training key in set = {{ {} = … }}", name)
                         : problems_.suggestion(name, candidates)));
   }
 }
@@ -257,54 +257,63 @@ namespace {
 struct PlainCause {
   std::string_view says, means;
 };
+constexpr std::string_view kQuotes = "text is written in quotes, \"like this\"",
+                           kNumber = "a number is written as 64, 0.5 or 1e-3; any other value is "
+                                     "written in quotes, as in \"10m\"",
+                           kName = "a name was expected, as in [base] or key = value",
+                           kBackslash = "in quotes, a backslash begins an escape: write \\\\ for a "
+                                        "backslash";
 constexpr PlainCause kPlainCauses[] = {
     {"could not determine value type",
-     "no value of TOML: text is written in quotes, \"like this\"; else a number, true, false, [a, "
-     "b]"},
+     "text is written in quotes, \"like this\"; other values are numbers, true, false and [a, b]"},
     {"control characters other than TAB",
      "the text lacks its closing quote, or contains a control character that is not visible"},
-    {"expected 'true', saw", "true is written in small letters"},
-    {"expected 'false', saw", "false is written in small letters"},
-    {"leading zeroes are prohibited", "a number begins with no 0"},
-    {"expected value, saw", "a value is missing behind the ="},
+    {"expected 'true', saw 'T'", "true is written in small letters"},
+    {"expected 'false', saw 'F'", "false is written in small letters"},
+    {"leading zeroes are prohibited", "a number does not begin with 0"},
+    {"expected value, saw", "a value is missing after the ="},
     {"encountered end-of-file", "the file ends here: a value, a bracket or a quote is missing"},
     {"expected ']', saw", "the header of a table lacks its closing bracket: write [name]"},
     {"expected comma or closing ']'", "values in [ ] are separated by commas"},
-    {"key or closing '}'", "a table in { } is closed on its own line"},
+    {"key or closing '}'",
+     "a table in { } is written on one line; for several lines write it as a table [name]"},
     {"invalid utf-8", "the file is not UTF-8; save it as UTF-8"},
     {"expected '=', saw", "a key is followed by =, as in seq_len = 256"},
-    {"expected keys, tables", "a name was expected, as in [base] or key = value"},
+    {"expected keys, tables", kName},
     {"expected a comment or whitespace, saw",
-     "something follows that belongs on a line of its own"},
+     "only a comment, which begins with #, may follow on this line"},
     {"not representable in 64 bits", "the number is too large"},
     {"could not be interpreted as a value", "the number is too large or too small for 64 bits"},
     {"exceeded maximum nested", "more than 256 brackets inside each other"},
-    {"saw closing '}' (dangling comma)", "no comma stands before the closing }"},
+    {"saw closing '}' (dangling comma)", "remove the comma before the closing }"},
     {"expected comma or closing '}'", "entries in { } are separated by commas"},
-    {"bare key starting", "a name was expected, as in [base] or key = value"},
-    {"underscores", "an underscore stands between two digits of a number"},
-    {"escape", "in quotes, a backslash begins an escape: write \\\\ for a backslash"},
+    {"bare key starting", kName},
+    {"underscores", "an underscore in a number needs a digit on both sides"},
+    {"escape", kBackslash},
     // The rest of what can be wrong, by what is read.
     {"parsing inline table", "entries in { } are written as key = value, separated by commas"},
     {"parsing array", "values in [ ] are separated by commas"},
-    {"parsing octal", "digits 0 to 7 stand behind 0o"},
-    {"parsing hexadecimal integer", "digits 0 to 9 and a to f stand behind 0x"},
-    {"parsing binary", "digits 0 and 1 stand behind 0b"},
-    {"floating-point", "a number is written as 64, 0.5 or 1e-3; inf stands alone"},
-    {"parsing decimal", "a number is written as 64, 0.5 or 1e-3"},
-    {"parsing boolean", "true and false stand alone"},
-    {"parsing date", "a date is no value here; text is written in quotes, \"like this\""},
-    {"parsing time", "a time is no value here; text is written in quotes, \"like this\""},
-    {"string: ", "text is written in quotes, \"like this\""},
-    {"unicode", "in quotes, a backslash begins an escape: write \\\\ for a backslash"},
+    {"parsing octal", "write digits 0 to 7 after 0o"},
+    {"parsing hexadecimal integer", "write digits 0 to 9 and a to f after 0x"},
+    {"parsing binary", "write digits 0 and 1 after 0b"},
+    {"floating-point", kNumber},
+    {"parsing decimal", kNumber},
+    {"parsing boolean", kQuotes},
+    {"parsing date", kQuotes},
+    {"parsing time", kQuotes},
+    {"string: ", kQuotes},
+    {"unicode", kBackslash},
     {"parsing", "this line is not TOML: write [name] or key = value"}};
 
 std::string plain_cause(const std::string& description) {
+  static const std::set<std::string> kArrays{"'cell'", "'claim'", "'check'"};
   constexpr std::string_view kTwice = "cannot redefine existing ";
   if (const std::size_t at = description.find(kTwice); at != std::string::npos) {
     const std::size_t name = std::min(description.find('\'', at), description.size());
     const std::size_t end = description.find('\'', name + 1);
     const std::string quoted = description.substr(name, end - name + 1); // "" for a part of a.b.c
+    if (kArrays.contains(quoted))
+      return fmt::format("for more than one of {}, write each header in double brackets", quoted);
     return fmt::format("{} is written twice; keep one of them",
                        quoted.empty() ? "a name before a dot" : quoted);
   }
