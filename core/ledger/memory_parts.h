@@ -33,7 +33,8 @@ inline constexpr std::string_view kMemoryPartPrefix = "memory/at_peak/";
 
 // "memory/at_peak/saved_for_backward/layers.3.feed_forward"
 inline std::string memory_part_metric(const std::string& phase, const std::string& module) {
-  return std::string(kMemoryPartPrefix) + phase + "/" + module;
+  std::string path(kMemoryPartPrefix);
+  return path.append(phase).append("/").append(module);
 }
 
 // Whether a list of phases, "weights,ema", has this one.
