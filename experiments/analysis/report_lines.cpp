@@ -80,6 +80,14 @@ std::vector<std::string> speed_notes(const Report& report) {
   std::vector<std::string> notes;
   for (const auto& [what, why, cells] : all)
     notes.push_back(fmt::format("{} unknown in {}: {}", what, fmt::join(cells, ", "), why));
+  for (const CellReport& cell : report.cells)
+    for (const VariantSpeed& speed : cell.speed)
+      if (speed.padding_share > 0)
+        notes.push_back(
+            fmt::format("Padding is {} of the positions of {}, {}; it counts as no token",
+                        share_text(speed.padding_share),
+                        cell.cell.name,
+                        speed.variant));
   return notes;
 }
 

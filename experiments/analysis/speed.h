@@ -13,6 +13,7 @@ struct VariantSpeed {
   std::string variant;                 // its name; "": the train step beside the cell's unit
   double step_seconds = 0;             // median wall time of a train step
   double tokens_per_second = 0;        // of all ranks together
+  double padding_share = 0;            // of the positions of a step, 0..1: they are no tokens
   double flops = 0;                    // model FLOPs of a step, by arithmetic on the shape
   std::optional<std::int64_t> kernels; // device operations of a step
   bool kernels_traced = false;         // counted in a trace; false: by arithmetic

@@ -265,6 +265,7 @@ ordered_json speed_json(const VariantSpeed& value) {
   return {
       {"variant", text(value.variant)},
       {"tokens_per_second", number(value.tokens_per_second)},
+      {"padding_share", number(value.padding_share)},
       {"step_seconds", number(value.step_seconds)},
       {"busy_seconds", maybe(value.busy_seconds, number)},
       {"model_flops", number(value.flops)},

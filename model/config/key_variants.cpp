@@ -22,7 +22,8 @@ const std::set<std::string> kProcessKeys{"data",
 const std::set<std::string> kSameKeys{"data", "device", "seed", "tokenizer"};
 const std::set<std::string> kLoaderKeys{
     "batch_copy", "data_source", "planted_document_ms", "prefetch_batches", "tokenizer_threads"};
-const std::set<std::string> kBatchKeys{"accumulate", "batch_rows", "eval_batches", "seq_len"};
+const std::set<std::string> kBatchKeys{
+    "accumulate", "batch_rows", "eval_batches", "packing", "seq_len"};
 const std::set<std::string> kModelKeys{"chunk_size",
                                        "conv_kernel",
                                        "d_model",

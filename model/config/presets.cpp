@@ -133,6 +133,9 @@ Result<bool> check(const TrainConfig& c) {
     return fail(
         "key 'weights16' = kept needs products in 16 bits: set 'precision' to bf16, fp16 or "
         "fp8, or 'weights16' to cast");
+  if (c.packing == Packing::Padded && (c.accumulate > 1 || c.ranks > 1))
+    return fail("key 'packing' = padded needs 'accumulate' = 1 and 'ranks' = 1: batches with "
+                "unequal numbers of tokens would have equal weight");
   if (c.fp8_scaling == Fp8Scaling::Delayed && (c.precision != Precision::Fp8 || c.ranks > 1))
     return fail("key 'fp8_scaling' = delayed needs 'precision' = fp8 and 'ranks' = 1: other "
                 "precisions have no scales, and ranks would not share theirs");

@@ -75,13 +75,15 @@ std::vector<const char*> counters_of(const TrainConfig& config, bool synthetic) 
 }
 
 // Random tokens between the batch's borders; a target is the token that follows in the batch.
+// Padding stays.
 void make_synthetic(Batch& batch, std::int64_t vocab, SeededRandom& random) {
-  std::vector<std::int64_t> ids(static_cast<std::size_t>(batch.token_count()) + 1);
+  std::vector<std::int64_t> ids(static_cast<std::size_t>(batch.tokens.numel()) + 1);
   for (std::int64_t& id : ids)
     id = static_cast<std::int64_t>(random.below(static_cast<std::uint64_t>(vocab)));
   const std::int64_t rows = batch.tokens.size(0), columns = batch.tokens.size(1);
   batch.tokens = at::from_blob(ids.data(), {rows, columns}, at::kLong).clone();
-  batch.targets = at::from_blob(ids.data() + 1, {rows, columns}, at::kLong).clone();
+  batch.targets = at::from_blob(ids.data() + 1, {rows, columns}, at::kLong)
+                      .masked_fill(batch.targets.lt(0), kNoTarget);
 }
 
 // Positions that the split's documents give before they repeat, at least up to `enough`.
@@ -125,7 +127,11 @@ std::string little_data(const DataSource& source, const TrainConfig& config) {
 DataStream::DataStream(DataSource source, const TrainConfig& config, Split split)
     : source_(std::move(source)), rows_(config.batch_rows), seq_len_(config.seq_len),
       prefetch_(source_.corpus, source_.tokenizer, prefetch_options(config, split)),
-      packer_(rows_, seq_len_, [this] { return prefetch_.next(); }) {
+      packer_(
+          rows_,
+          seq_len_,
+          [this] { return prefetch_.next(); },
+          config.packing == Packing::Padded && split == Split::Train) {
   const bool synthetic = config.data_source == TokenSource::Synthetic && split == Split::Train;
   counters_ = counters_of(config, synthetic);
   if (!synthetic) return;
@@ -153,6 +159,7 @@ Batch DataStream::next() {
   batch.rows = segments_of(std::move(row_ends), at::kCPU);
   batch.documents = segments_of(std::move(packed.cu_documents), at::kCPU);
   batch.bytes = packed.bytes;
+  batch.padding = packed.padding;
   return batch;
 }
 

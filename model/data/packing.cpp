@@ -17,8 +17,21 @@ shuffled(std::vector<std::uint64_t> documents, std::uint64_t seed, std::uint64_t
   return documents;
 }
 
-Packer::Packer(std::int64_t rows, std::int64_t seq_len, Source source)
-    : rows_(rows), seq_len_(seq_len), source_(std::move(source)) {
+namespace {
+
+void pad(PackedBatch& batch, std::int64_t positions) {
+  if (positions == 0) return;
+  const std::size_t size = batch.tokens.size() + static_cast<std::size_t>(positions);
+  batch.tokens.resize(size, kPaddingToken);
+  batch.targets.resize(size, kNoTarget);
+  batch.cu_documents.push_back(static_cast<std::int32_t>(size));
+  batch.padding += positions;
+}
+
+} // namespace
+
+Packer::Packer(std::int64_t rows, std::int64_t seq_len, Source source, bool padded)
+    : rows_(rows), seq_len_(seq_len), source_(std::move(source)), padded_(padded) {
   if (rows <= 0 || seq_len <= 0)
     bad_input("batch_rows ({}) and seq_len ({}) must be positive", rows, seq_len);
 }
@@ -34,7 +47,10 @@ PackedBatch Packer::next() {
   batch.targets.reserve(static_cast<std::size_t>(rows_ * seq_len_));
   batch.cu_documents.push_back(0);
   for (std::int64_t row = 0; row < rows_; ++row) {
-    for (std::int64_t room = seq_len_; room > 0;) room -= fill(batch, room);
+    if (padded_)
+      pad(batch, seq_len_ - fill(batch, seq_len_));
+    else
+      for (std::int64_t room = seq_len_; room > 0;) room -= fill(batch, room);
   }
   return batch;
 }

@@ -1,5 +1,5 @@
-// Packing: documents, in a seeded order, laid end to end into rows without padding. Plain vectors,
-// no LibTorch.
+// Packing: documents, in a seeded order, laid end to end into rows without padding; or, to measure
+// what that saves, a row for each document and padding behind it. Plain vectors, no LibTorch.
 #pragma once
 
 #include <cstdint>
@@ -35,10 +35,14 @@ struct TokenizedDocument {
   std::uint64_t positions() const { return encoding.ids.empty() ? 0 : encoding.ids.size() - 1; }
 };
 
+inline constexpr std::int64_t kPaddingToken = 0;
+inline constexpr std::int64_t kNoTarget = -100; // the loss ignores it
+
 // B rows of T positions.
 struct PackedBatch {
   std::vector<std::int64_t> tokens;  // [B*T]
-  std::vector<std::int64_t> targets; // [B*T] the next token of the same document
+  std::vector<std::int64_t> targets; // [B*T] the next token of the same document, or kNoTarget
+  std::int64_t padding = 0;          // positions without a target
   std::vector<std::int32_t>
       cu_documents;       // cumulative ends, from 0 to B*T; a row's end is always one of them
   std::int64_t bytes = 0; // text bytes of the targets
@@ -50,7 +54,9 @@ using DocumentPtr = std::shared_ptr<const TokenizedDocument>;
 class Packer {
 public:
   using Source = std::function<DocumentPtr()>; // the next document in order; never null
-  Packer(std::int64_t rows, std::int64_t seq_len, Source source);
+  // `padded`: a row begins with the next document, or with what is left of one that is longer than
+  // a row; behind its end it has padding, a segment of its own.
+  Packer(std::int64_t rows, std::int64_t seq_len, Source source, bool padded = false);
 
   PackedBatch next();
   // Of the batches that follow, from the position that was reached.
@@ -65,6 +71,7 @@ private:
   std::int64_t rows_;
   std::int64_t seq_len_;
   Source source_;
+  bool padded_;
   DocumentPtr current_;
   DataPosition position_;
 };

@@ -140,7 +140,7 @@ GateResult
 delta_rule_gate(const DeltaFunction& form, const Batch& batch, const TrainConfig& config) {
   const at::NoGradGuard no_grad;
   const at::Generator generator = at::make_generator<at::CPUGeneratorImpl>(config.seed);
-  const std::int64_t tokens = batch.token_count(), heads = config.heads, width = config.head_dim;
+  const std::int64_t tokens = batch.tokens.numel(), heads = config.heads, width = config.head_dim;
   const at::Device device = torch_device(config.device);
   const auto normal = [&](at::IntArrayRef shape) {
     return at::empty(shape).normal_(0, 1, generator).to(device);

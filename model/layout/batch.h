@@ -1,4 +1,4 @@
-// Batch: packed documents as the trainer takes them, with the borders that document isolation
+// Batch: documents in rows as the trainer takes them, with the borders that document isolation
 // needs.
 #pragma once
 
@@ -31,12 +31,13 @@ struct Segments {
 
 struct Batch {
   at::Tensor tokens;  // int64 [B, T]
-  at::Tensor targets; // int64 [B, T]; every position has one: the next token of its own document
+  at::Tensor targets; // int64 [B, T]: the next token of the same document; -100 in padding
   Segments rows;      // every row is one segment
   Segments documents; // every document (or its part within a row) is one segment
-  std::int64_t bytes = 0; // of the target text, for bits per byte
+  std::int64_t bytes = 0;   // of the target text, for bits per byte
+  std::int64_t padding = 0; // positions without a target
 
-  std::int64_t token_count() const { return tokens.numel(); }
+  std::int64_t token_count() const { return tokens.numel() - padding; } // that have a loss
 };
 
 } // namespace assay

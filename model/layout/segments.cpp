@@ -17,6 +17,18 @@ namespace assay {
 
 namespace {
 
+const char* counter_of(BatchCopy copy) {
+  switch (copy) {
+  case BatchCopy::Pageable:
+    return "data/copy_pageable";
+  case BatchCopy::Pinned:
+    return "data/copy_pinned";
+  case BatchCopy::OwnStream:
+    return "data/copy_own_stream";
+  }
+  return "";
+}
+
 void prepare_segments(Segments& segments,
                       const Layouts& layouts,
                       const TrainConfig& config,
@@ -75,8 +87,7 @@ void prepare(Batch& batch, const TrainConfig& config) {
   }
   batch.tokens = upload(batch.tokens, device, config.batch_copy);
   batch.targets = upload(batch.targets, device, config.batch_copy);
-  if (device.is_cuda())
-    count(config.batch_copy == BatchCopy::Pinned ? "data/copy_pinned" : "data/copy_pageable");
+  if (device.is_cuda()) count(counter_of(config.batch_copy));
   const Layouts layouts = layouts_of(config);
   for (Segments* segments : {&batch.documents, &batch.rows}) {
     check_ends(segments->cu_host, batch.tokens.numel());

@@ -49,7 +49,7 @@ StaticBatch::StaticBatch(const Batch& like, Attention path, std::int64_t documen
   }
   const Segments& from = like.documents;
   Segments& to = batch_.documents;
-  const std::int64_t tokens = like.token_count();
+  const std::int64_t tokens = like.tokens.numel();
   to.cu = buffer(from.cu, documents + 1);
   to.max_len = like.tokens.size(1);
   if (from.chunks) {
@@ -89,7 +89,7 @@ void StaticBatch::load(const Batch& batch) {
   batch_.targets.copy_(batch.targets);
   if (!varlen_) return;
   const Segments& from = batch.documents;
-  fill_buffer(batch_.documents.cu, from.cu, batch.token_count());
+  fill_buffer(batch_.documents.cu, from.cu, batch.tokens.numel());
   if (from.chunks) {
     fill_buffer(spans_, from.chunks->spans, 0);
     fill_buffer(segment_chunks_, from.chunks->segment_chunks, from.chunks->chunks);

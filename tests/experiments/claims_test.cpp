@@ -142,7 +142,12 @@ TEST(Claims, TheShippedOnesLoad) {
                           "speed-nsa-step-graph",
                           "speed-product-choice",
                           "speed-product-choice-6",
-                          "speed-nsa-product-choice"));
+                          "speed-nsa-product-choice",
+                          "varlen-throughput",
+                          "varlen-pytorch",
+                          "varlen-report",
+                          "varlen-report-check",
+                          "varlen-phase-2"));
   EXPECT_THAT(settings,
               ElementsAre("ddp-buckets-default",
                           "ddp-buckets-larger",

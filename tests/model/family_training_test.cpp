@@ -66,6 +66,46 @@ TEST_P(FamilyTraining, TinyLearnsFromTextAndResumesBitExactly) {
             resumed->evaluate({batches[0]}).nats_per_token);
 }
 
+// Of a padded batch the documents alone have a loss: what stands in the padding changes no bit of
+// loss, gradient or evaluation, and the loss is the mean over the documents' tokens.
+TEST_P(FamilyTraining, PaddingIsNeitherTrainedNorCounted) {
+  TrainConfig config;
+  config.family = GetParam();
+  config.packing = Packing::Padded;
+  for (int i = 0; i < 30; ++i)
+    (void)write(std::to_string(i) + ".txt",
+                std::string(static_cast<std::size_t>(5 + 11 * i), static_cast<char>('a' + i % 3)));
+  config.data = path();
+  config = value_or_throw(resolve(config));
+  DataStream stream(open_data(config), config, Split::Train);
+  Batch batch = stream.next(), other = batch;
+  ASSERT_GT(batch.padding, 0);
+  other.tokens = at::where(batch.targets.lt(0), at::full({}, 7, at::kLong), batch.tokens);
+  ASSERT_FALSE(at::equal(other.tokens, batch.tokens));
+  prepare(batch, config), prepare(other, config);
+  Trainer trainer(config);
+  const EvalResult evaluated = trainer.evaluate({batch});
+  EXPECT_EQ(evaluated.tokens, batch.token_count());
+  EXPECT_EQ(evaluated.nats_per_token, trainer.evaluate({other}).nats_per_token);
+  const std::vector<at::Tensor> gradients = trainer.averaged_gradients({batch});
+  const std::vector<at::Tensor> of_other = trainer.averaged_gradients({other});
+  for (std::size_t i = 0; i < gradients.size(); ++i)
+    EXPECT_TRUE(at::equal(gradients[i], of_other[i])) << trainer.parameters()[i].name;
+
+  double sum = 0; // of the documents, each alone in a batch
+  for (std::size_t s = 0; s + 1 < batch.documents.cu_host.size(); ++s) {
+    const std::int64_t begin = batch.documents.cu_host[s], end = batch.documents.cu_host[s + 1];
+    const auto part = [&](const at::Tensor& all) {
+      return all.flatten().slice(0, begin, end).view({1, -1});
+    };
+    if (part(batch.targets).lt(0).any().item<bool>()) continue;
+    Batch alone = make_batch(part(batch.tokens), part(batch.targets), {});
+    prepare(alone, config);
+    sum += trainer.evaluate({alone}).nats_per_token * static_cast<double>(end - begin);
+  }
+  EXPECT_NEAR(sum / static_cast<double>(batch.token_count()), evaluated.nats_per_token, 1e-5);
+}
+
 INSTANTIATE_TEST_SUITE_P(All,
                          FamilyTraining,
                          testing::ValuesIn(family_names()),

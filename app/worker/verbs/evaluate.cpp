@@ -59,7 +59,9 @@ void show_progress(ProgressLine& line,
 Evaluation measure(Restored& restored, Split split, std::int64_t batches) {
   const std::vector<DataPosition> places =
       spread_positions(restored.source, restored.config, split, batches);
-  DataStream stream(restored.source, restored.config, split);
+  TrainConfig config = restored.config;
+  config.packing = Packing::Packed; // of either split
+  DataStream stream(restored.source, config, split);
   Evaluation evaluation;
   double nats = 0;
   ProgressLine line;

@@ -107,9 +107,12 @@ public:
     TrainProgress progress;
     progress.steps = config_.steps;
     progress.averaged = config_.ema_decay > 0;
+    std::int64_t tokens = 0;
     const auto start = std::chrono::steady_clock::now();
     while (trainer_->step_index() < config_.steps && interrupted == 0) {
-      const StepResult result = trainer_->step(next_batches(*stream_, config_, config_.accumulate));
+      const std::vector<Batch> batches = next_batches(*stream_, config_, config_.accumulate);
+      const StepResult result = trainer_->step(batches);
+      for (const Batch& batch : batches) tokens += batch.token_count();
       progress.step = trainer_->step_index();
       progress.loss = result.loss();
       if (!std::isfinite(progress.loss)) {
@@ -118,7 +121,7 @@ public:
       }
       progress.grad_norm = result.grad_norm();
       progress.lr = result.lr;
-      measure_speed(progress, first, start);
+      measure_speed(progress, first, tokens, start);
       const bool evaluates =
           progress.step % config_.eval_interval == 0 || progress.step == config_.steps;
       if (evaluates) {
@@ -192,12 +195,11 @@ private:
 
   void measure_speed(TrainProgress& progress,
                      std::int64_t first,
+                     std::int64_t tokens,
                      std::chrono::steady_clock::time_point start) const {
     const double elapsed = seconds_since(start);
     const auto done = static_cast<double>(progress.step - first);
-    progress.tokens_per_second =
-        done * static_cast<double>(config_.seq_len * config_.batch_rows * config_.accumulate) /
-        elapsed;
+    progress.tokens_per_second = static_cast<double>(tokens) / elapsed;
     progress.seconds_left = elapsed / done * static_cast<double>(config_.steps - progress.step);
   }
 

@@ -89,6 +89,19 @@ void add_bound(VariantSpeed& speed, const std::vector<OpCost>& ops, bool cuda) {
     speed.unknown = "the step takes more than twice its time at the peaks; a trace shows why";
 }
 
+// Tokens that a step of the counted launches had, out of `positions`.
+double tokens_a_step(const CellView& cell, const VariantRow& variant, std::int64_t positions) {
+  double tokens = 0, steps = 0;
+  if (const json config = stored_config(variant.config_json);
+      config.value("packing", "") == "padded")
+    for (const LaunchRow* launch : cell.counted)
+      for (const VisitRow* visit : cell.visits(launch->id, variant.id)) {
+        tokens += static_cast<double>(visit->tokens);
+        steps += visit->steps;
+      }
+  return steps > 0 ? tokens / steps : static_cast<double>(positions);
+}
+
 // `seconds` of a step, or of a token where the cell is about those; > 0.
 Result<VariantSpeed> speed_of(const CellView& cell,
                               const VariantRow& variant,
@@ -97,12 +110,13 @@ Result<VariantSpeed> speed_of(const CellView& cell,
   const StepCostRow* stored = cell.cost(variant.id);
   const Result<StepCostRow> cost = stored ? Result(*stored) : computed_cost(variant);
   if (!cost) return cost.error();
-  const double step_seconds =
-      by_token(*cell.cell) ? seconds * static_cast<double>(cost->tokens) : seconds;
+  const double tokens = tokens_a_step(cell, variant, cost->tokens);
+  const double step_seconds = by_token(*cell.cell) ? seconds * tokens : seconds;
   const bool cuda = on_gpu(cell);
   VariantSpeed speed;
   speed.step_seconds = step_seconds;
-  speed.tokens_per_second = static_cast<double>(cost->tokens) / step_seconds;
+  speed.tokens_per_second = tokens / step_seconds;
+  speed.padding_share = 1 - tokens / static_cast<double>(cost->tokens);
   speed.flops = total_flops(cost->operations);
   speed.kernels_traced = traced.has_value();
   if (traced) {

@@ -223,7 +223,7 @@ TEST(KeyVariants, EveryKeyOfItsListsIsAKey) {
   std::set<std::string> all;
   for (const ConfigKey& key : config_keys()) all.insert(key.name);
   EXPECT_EQ(process_keys(all).size(), 8u);
-  EXPECT_EQ(batch_keys(all).size(), 4u);
+  EXPECT_EQ(batch_keys(all).size(), 5u);
   EXPECT_EQ(model_keys(all).size(), 19u);
 }
 

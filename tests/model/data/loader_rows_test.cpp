@@ -113,6 +113,19 @@ TEST_F(LoaderRows, SyntheticTokensStandBetweenTheBordersOfTheText) {
   EXPECT_EQ(held_out.position(), DataPosition{});
 }
 
+TEST_F(LoaderRows, TrainingBatchesArePaddedAndHeldOutOnesAreNot) {
+  config_.packing = Packing::Padded;
+  for (const TokenSource source : {TokenSource::Real, TokenSource::Synthetic}) {
+    config_.data_source = source;
+    const Batch batch = batches_of(config_, 1).front();
+    EXPECT_EQ(batch.padding, batch.targets.lt(0).sum().item<std::int64_t>());
+    EXPECT_GT(batch.padding, 0);
+    EXPECT_EQ(batch.token_count(), 2 * 64 - batch.padding);
+  }
+  DataStream held_out(open_data(config_), config_, Split::HeldOut);
+  EXPECT_EQ(held_out.next().padding, 0);
+}
+
 // Documents take 2 ms each and the reader none: N threads give one each 2 ms / N, and never sooner.
 TEST_F(LoaderRows, ThreadsDivideTheTimeOfASlowDocument) {
   config_.planted_document_ms = 2;

@@ -87,6 +87,49 @@ TEST(Packing, EqualsBruteForceOverRandomCorpora) {
   }
 }
 
+// Without its padding, a padded stream is the same stream; a document begins a row, and goes on in
+// the next one alone where it is longer.
+TEST(Packing, PaddedRowsHoldOneDocumentAndTheSameTokens) {
+  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+    const Documents documents = random_documents(seed, 5);
+    constexpr std::int64_t kRows = 3, kLength = 17;
+    Packer packer(kRows, kLength, repeat(documents), true);
+    std::vector<std::int64_t> tokens, targets;
+    std::int64_t bytes = 0;
+    for (int b = 0; b < 8; ++b) {
+      const PackedBatch batch = packer.next();
+      ASSERT_EQ(batch.tokens.size(), kRows * kLength);
+      std::int64_t padding = 0;
+      bool padded = false;
+      for (std::size_t i = 0; i < batch.tokens.size(); ++i) {
+        const bool begins = i % kLength == 0;
+        const bool border =
+            std::ranges::count(batch.cu_documents, static_cast<std::int32_t>(i)) > 0;
+        if (begins) padded = false;
+        if (batch.targets[i] != kNoTarget) {
+          EXPECT_FALSE(padded) << "behind the padding";
+          EXPECT_EQ(border, begins);
+          tokens.push_back(batch.tokens[i]);
+          targets.push_back(batch.targets[i]);
+          continue;
+        }
+        EXPECT_EQ(border, !padded) << "padding is one segment";
+        EXPECT_EQ(batch.tokens[i], kPaddingToken);
+        padded = true;
+        ++padding;
+      }
+      EXPECT_EQ(batch.padding, padding);
+      bytes += batch.bytes;
+    }
+    Packer end_to_end(1, static_cast<std::int64_t>(tokens.size()), repeat(documents));
+    const PackedBatch all = end_to_end.next();
+    EXPECT_EQ(tokens, all.tokens) << "seed " << seed;
+    EXPECT_EQ(targets, all.targets) << "seed " << seed;
+    EXPECT_EQ(bytes, all.bytes);
+    EXPECT_EQ(packer.position(), end_to_end.position());
+  }
+}
+
 TEST(Packing, PositionResumesExactlyAfterEveryBatch) {
   const Documents documents = random_documents(4, 9);
   Packer whole(2, 11, repeat(documents));

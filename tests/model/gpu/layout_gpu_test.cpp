@@ -1,12 +1,14 @@
 // What a batch brings to the GPU: the same layouts as on a CPU, however its tables are copied.
 #include <ATen/cuda/CUDAContext.h>
 #include <c10/cuda/CUDAFunctions.h>
+#include <c10/cuda/CUDAGuard.h>
 #include <c10/cuda/CUDAStream.h>
 #include <gtest/gtest.h>
 
 #include <chrono>
 #include <map>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -16,6 +18,7 @@
 #include "model/layout/nsa_layout.h"
 #include "model/layout/positions.h"
 #include "model/layout/segments.h"
+#include "model/layout/upload.h"
 #include "tests/model/event_counts.h"
 #include "tests/model/model_fixture.h"
 
@@ -83,7 +86,7 @@ struct LayoutGpu : testing::TestWithParam<const char*> { // a family
 
 TEST_P(LayoutGpu, TablesAreThoseOfACpuHoweverTheyAreCopied) {
   const std::vector<at::Tensor> expected = tables(prepared(Device::Cpu));
-  for (const BatchCopy copy : {BatchCopy::Pageable, BatchCopy::Pinned}) {
+  for (const BatchCopy copy : {BatchCopy::Pageable, BatchCopy::Pinned, BatchCopy::OwnStream}) {
     const std::vector<at::Tensor> seen = tables(prepared(Device::Cuda, copy));
     ASSERT_EQ(seen.size(), expected.size());
     for (std::size_t i = 0; i < seen.size(); ++i)
@@ -94,7 +97,8 @@ TEST_P(LayoutGpu, TablesAreThoseOfACpuHoweverTheyAreCopied) {
 
 TEST_P(LayoutGpu, ALevelOfBatchCopyShowsItsCounter) {
   for (const auto& [copy, counter] : {std::pair{BatchCopy::Pageable, "data/copy_pageable"},
-                                      std::pair{BatchCopy::Pinned, "data/copy_pinned"}}) {
+                                      std::pair{BatchCopy::Pinned, "data/copy_pinned"},
+                                      std::pair{BatchCopy::OwnStream, "data/copy_own_stream"}}) {
     EventCounts counts;
     const SpanSinkGuard guard(counts);
     (void)prepared(Device::Cuda, copy);
@@ -102,18 +106,44 @@ TEST_P(LayoutGpu, ALevelOfBatchCopyShowsItsCounter) {
   }
 }
 
-// A kernel of 300 ms runs: pinned, the host goes on behind it.
+// A kernel of 300 ms runs: from pinned memory, the host goes on behind it.
 TEST_P(LayoutGpu, AStepThatRunsKeepsTheHostFromNoPinnedCopy) {
   (void)prepared(Device::Cuda); // buffers and angles are there
-  for (const BatchCopy copy : {BatchCopy::Pageable, BatchCopy::Pinned}) {
+  for (const BatchCopy copy : {BatchCopy::Pageable, BatchCopy::Pinned, BatchCopy::OwnStream}) {
     c10::cuda::device_synchronize();
     launch_spin(300'000'000, c10::cuda::getCurrentCUDAStream().stream());
     ASSAY_CUDA(cudaGetLastError());
     const auto begin = std::chrono::steady_clock::now();
     (void)prepared(Device::Cuda, copy);
     const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
-    EXPECT_EQ(seconds.count() < 0.15, copy == BatchCopy::Pinned) << seconds.count();
+    EXPECT_EQ(seconds.count() < 0.15, copy != BatchCopy::Pageable) << seconds.count();
     c10::cuda::device_synchronize();
+  }
+}
+
+// On its own stream a batch is on the device before that kernel ends; what reads it on the step's
+// stream comes behind both.
+TEST_P(LayoutGpu, ACopyOnItsOwnStreamIsDoneBesideTheStep) {
+  const at::Tensor host = at::arange(1 << 16);
+  const auto device = torch_device(Device::Cuda);
+  for (const BatchCopy copy : {BatchCopy::Pinned, BatchCopy::OwnStream}) {
+    c10::cuda::device_synchronize();
+    const c10::cuda::CUDAStream step = c10::cuda::getCurrentCUDAStream();
+    launch_spin(300'000'000, step.stream());
+    const at::Tensor copied = upload(host, device, copy);
+    const c10::cuda::CUDAStream other = c10::cuda::getStreamFromPool();
+    at::Tensor sum; // by a stream that does not wait for the step's
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    {
+      const c10::cuda::CUDAStreamGuard guard(other);
+      sum = copied.sum();
+      other.synchronize();
+    }
+    EXPECT_FALSE(step.query()) << "the kernel still runs";
+    EXPECT_EQ(sum.cpu().item<std::int64_t>() == host.sum().item<std::int64_t>(),
+              copy == BatchCopy::OwnStream);
+    c10::cuda::device_synchronize();
+    EXPECT_TRUE(at::equal(copied.cpu(), host));
   }
 }
 
