@@ -155,7 +155,8 @@ std::string why_no_trace(const LedgerData& data, const CellView& cell) {
 std::string why_no_trace(const LedgerData& data, std::int64_t cell) {
   std::map<std::string, std::vector<std::string>> cells; // by cause
   for (const CellView& view : cell_views(data))
-    if (cell == 0 || view.cell->id == cell) cells[why_no_trace(data, view)].push_back(view.cell->name);
+    if (cell == 0 || view.cell->id == cell)
+      cells[why_no_trace(data, view)].push_back(view.cell->name);
   std::vector<std::string> causes;
   for (const auto& [why, names] : cells)
     causes.push_back(fmt::format("{}: {}", fmt::join(names, ", "), why));

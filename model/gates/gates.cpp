@@ -304,8 +304,7 @@ std::vector<GateResult> varlen_gates(const TrainConfig& given_reference,
     gates.push_back(isolation_gate(logits, batch, batch.documents, level.vocab_size));
     gates.push_back(per_document_gate(logits, batch, level));
   } else {
-    gates =
-        same_function_gates(of_same_function(reference, level), level, batch, "math/packed");
+    gates = same_function_gates(of_same_function(reference, level), level, batch, "math/packed");
     if (batch.rows.cu_host.size() > 2) {
       gates.push_back(isolation_gate(logits, batch, batch.rows, level.vocab_size));
       gates.back().name = "isolation/rows";

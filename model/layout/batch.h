@@ -30,10 +30,10 @@ struct Segments {
 };
 
 struct Batch {
-  at::Tensor tokens;  // int64 [B, T]
-  at::Tensor targets; // int64 [B, T]: the next token of the same document; -100 in padding
-  Segments rows;      // every row is one segment
-  Segments documents; // every document (or its part within a row) is one segment
+  at::Tensor tokens;        // int64 [B, T]
+  at::Tensor targets;       // int64 [B, T]: the next token of the same document; -100 in padding
+  Segments rows;            // every row is one segment
+  Segments documents;       // every document (or its part within a row) is one segment
   std::int64_t bytes = 0;   // of the target text, for bits per byte
   std::int64_t padding = 0; // positions without a target
 

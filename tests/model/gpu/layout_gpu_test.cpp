@@ -124,15 +124,23 @@ TEST_P(LayoutGpu, AStepThatRunsKeepsTheHostFromNoPinnedCopy) {
 // On its own stream a batch is on the device before that kernel ends; what reads it on the step's
 // stream comes behind both.
 TEST_P(LayoutGpu, ACopyOnItsOwnStreamIsDoneBesideTheStep) {
-  const at::Tensor host = at::arange(1 << 16);
+  const at::Tensor host = at::arange(1 << 16), zeros = at::zeros_like(host);
   const auto device = torch_device(Device::Cuda);
+  const c10::cuda::CUDAStream other =
+      c10::cuda::getStreamFromPool(); // does not wait for the step's
   for (const BatchCopy copy : {BatchCopy::Pinned, BatchCopy::OwnStream}) {
+    // Afterwards the memory that is needed is there, since allocating waits, and holds zeros.
+    for (int i = 0; i < 2; ++i) {
+      const at::Tensor copied = upload(zeros, device, copy);
+      c10::cuda::device_synchronize();
+      const c10::cuda::CUDAStreamGuard guard(other);
+      (void)copied.sum();
+    }
     c10::cuda::device_synchronize();
     const c10::cuda::CUDAStream step = c10::cuda::getCurrentCUDAStream();
     launch_spin(300'000'000, step.stream());
     const at::Tensor copied = upload(host, device, copy);
-    const c10::cuda::CUDAStream other = c10::cuda::getStreamFromPool();
-    at::Tensor sum; // by a stream that does not wait for the step's
+    at::Tensor sum;
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
     {
       const c10::cuda::CUDAStreamGuard guard(other);
