@@ -72,6 +72,7 @@ unmet(const ClaimRow& claim, const std::string& config_json, const std::string& 
     result.push_back({std::move(reason), {key, values_of(needed)}});
   };
   for (const auto& [key, needed] : needs.items()) {
+    if (key == kPaddingKey) continue;
     if (key == kBoardKey) {
       if (!not_run && !accepts_gpu(needed, gpu))
         add(key,
@@ -218,6 +219,18 @@ unmet_conditions(const ClaimRow& claim, const std::string& config_json, const st
   for (const Unmet& condition : unmet(claim, config_json, gpu))
     text += (text.empty() ? "" : "; ") + condition.reason;
   return text;
+}
+
+std::string unmet_padding(const ClaimRow& claim, double padding_share) {
+  const json needs = json::parse(claim.requires_json, nullptr, false);
+  if (!needs.is_object() || !needs.contains(kPaddingKey)) return "";
+  const json& range = needs[kPaddingKey];
+  if (in_range(padding_share, range)) return "";
+  return fmt::format("{:.3g} % of the baseline's positions are padding, the claim needs {:.3g} to "
+                     "{:.3g} %",
+                     100 * padding_share,
+                     100 * range.value("min", 0.0),
+                     100 * range.value("max", 1.0));
 }
 
 bool names_keys(const ClaimRow& claim) {

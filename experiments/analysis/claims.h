@@ -82,6 +82,9 @@ struct ClaimResult {
 bool applies(const ClaimResult& result);
 
 inline constexpr const char* kBoardKey = "gpu"; // of `requires`: a part of the board's name
+// Of `requires`: {"min":…, "max":…}, the share of padding in the baseline's rows, which only a
+// result shows.
+inline constexpr const char* kPaddingKey = "padding_share";
 
 // What of `requires_json` a configuration, that of a comparison's baseline, does not meet
 // ("precision is fp32, the claim needs bf16"), or "". Keys are TrainConfig keys, or kBoardKey,
@@ -89,6 +92,8 @@ inline constexpr const char* kBoardKey = "gpu"; // of `requires`: a part of the 
 // {"min":…, "max":…}.
 std::string
 unmet_conditions(const ClaimRow& claim, const std::string& config_json, const std::string& gpu);
+// "55.4 % of the baseline's positions are padding, the claim needs 5 to 15 %", or "".
+std::string unmet_padding(const ClaimRow& claim, double padding_share);
 // What it needs instead: the key of each unmet condition, and the values that would meet it.
 struct ClaimNeed {
   std::string key;

@@ -6,10 +6,14 @@
 
 namespace assay {
 
+std::string token_count_text(double tokens) {
+  if (tokens >= 999.5e3) return three_digits(tokens / 1e6) + " M tokens";
+  if (tokens >= 999.5) return three_digits(tokens / 1e3) + " K tokens";
+  return three_digits(tokens) + " tokens";
+}
+
 std::string token_rate_text(double tokens_per_second) {
-  if (tokens_per_second >= 999.5e3) return three_digits(tokens_per_second / 1e6) + " M tokens/s";
-  if (tokens_per_second >= 999.5) return three_digits(tokens_per_second / 1e3) + " K tokens/s";
-  return three_digits(tokens_per_second) + " tokens/s";
+  return token_count_text(tokens_per_second) + "/s";
 }
 
 std::string utilization_text(const VariantSpeed& speed) {

@@ -25,6 +25,8 @@ struct VariantSpeed {
 };
 
 inline constexpr const char* kUnknownText = "unknown"; // in place of a figure
+// "1.32 M tokens"
+std::string token_count_text(double tokens);
 // "271 K tokens/s"
 std::string token_rate_text(double tokens_per_second);
 // Words for a table: "12.3 %", "4.51 ms", "kernels"; "unknown" where it is.

@@ -405,7 +405,7 @@ std::string repeated_line(const CellReport& cell) {
   std::vector<std::string> parts;
   if (const int count = cell.superseded_launches; count > 0)
     parts.push_back(
-        fmt::format("{} timed launch{} measured again; {} earlier attempt{} not enter the verdict",
+        fmt::format("{} timed launch{} measured again; {} other attempt{} not enter the verdict",
                     count,
                     count == 1 ? " was" : "es were",
                     cell.replaced_attempts,

@@ -11,15 +11,27 @@ using nlohmann::json;
 
 namespace {
 
+// Steps of a variant between two losses: the baseline's, or as many as take the same tokens.
+int loss_steps(const LedgerData& data, const CellRow& cell, const VariantRow& variant) {
+  if (!by_token(cell)) return cell.loss_steps;
+  const StepCostRow *baseline = data.cost(variants_of(data, cell.id).front()->id),
+                    *own = data.cost(variant.id);
+  return baseline == nullptr || own == nullptr
+             ? cell.loss_steps
+             : steps_of_equal_tokens(baseline->tokens, own->tokens, cell.loss_steps);
+}
+
 // Timed and loss launches have initial weights and documents of their own, so that an interval over
 // launches includes the variation of data. A loss launch ends with its schedule, so that its last
 // losses are those of a finished training.
 std::string
-launch_config(const std::string& config_json, const CellRow& cell, const LaunchTask& task) {
-  if (task.kind != LaunchKind::Timed && task.kind != LaunchKind::Loss) return config_json;
-  json config = stored_config(config_json);
+launch_config(const LedgerData& data, const VariantRow& variant, const LaunchTask& task) {
+  if (task.kind != LaunchKind::Timed && task.kind != LaunchKind::Loss) return variant.config_json;
+  const CellRow& cell = data.cell(task.cell);
+  json config = stored_config(variant.config_json);
   config["seed"] = launch_seed(config.at("seed").get<std::uint64_t>(), task.index);
-  if (task.kind == LaunchKind::Loss) config["steps"] = loss_training_steps(cell);
+  if (task.kind == LaunchKind::Loss)
+    config["steps"] = cell.loss_rounds * loss_steps(data, cell, variant);
   return config.dump();
 }
 
@@ -38,7 +50,7 @@ std::vector<LaunchVariant> participants(const LedgerData& data, const LaunchTask
         task.kind != LaunchKind::Memory && task.kind != LaunchKind::Energy)
       continue;
     LaunchVariant& added = result.emplace_back(participant(*v));
-    added.config_json = launch_config(v->config_json, data.cell(task.cell), task);
+    added.config_json = launch_config(data, *v, task);
   }
   return result;
 }
@@ -65,7 +77,7 @@ launch_request_of(const LedgerData& data, const Schedule& schedule, const Launch
   LaunchRequest request = request_of_cell(data, cell, to_string(task.kind));
   request.seed = schedule.launch_seed(cell.name, request.kind, task.index, task.attempt);
   if (task.kind == LaunchKind::Loss) { // it trains, whatever the cell times
-    request.unit = "train_step";
+    if (!by_token(cell)) request.unit = "train_step";
     request.visit_steps = cell.loss_steps;
     request.discard_steps = 0;
   }

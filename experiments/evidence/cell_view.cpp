@@ -42,7 +42,9 @@ void add_launch(CellView& view, const LedgerData& data, const LaunchRow& launch)
     } else {
       view.counted.push_back(&launch);
     }
-  }
+  } else if (launch.kind == LaunchKind::Timed && launch.repeats != 0 &&
+             launch.state != LaunchState::Running)
+    ++view.replaced; // a repetition that gave nothing
   if (data.set_aside(launch.id)) ++view.set_aside;
   if (view.gpu.empty()) view.gpu = launch.identity.gpu;
 }

@@ -60,9 +60,39 @@ int default_visit_steps(const std::vector<Draft>& group, const CellRow& row) {
   return counted + (discards || counted > 1 ? kDiscard : 0);
 }
 
+// Why variants that take other tokens in a step cannot train on the same tokens between two losses,
+// or "".
+std::string why_no_equal_tokens(const std::vector<Draft>& group, const LossSettings& settings) {
+  const TrainConfig& baseline = group.front().config;
+  const std::int64_t tokens = step_tokens(baseline) * settings.every;
+  for (const Draft& draft : group) {
+    const TrainConfig& own = draft.config;
+    if (own.packing != baseline.packing)
+      return "rows with padding have fewer tokens, and how many depends on the text";
+    if (tokens % step_tokens(own) != 0)
+      return fmt::format("{} steps of '{}' take {} tokens, which is no whole number of steps of "
+                         "'{}'; change [quality] every",
+                         settings.every,
+                         group.front().level->name,
+                         tokens,
+                         draft.level->name);
+    const std::int64_t visits = settings.steps / settings.every,
+                       warm = own.warmup_steps * step_tokens(own);
+    if (warm > tokens * (visits -
+                         static_cast<std::int64_t>(final_visits(static_cast<std::size_t>(visits)))))
+      return fmt::format("'{}' is still in its {} warm-up steps when losses are judged; set fewer "
+                         "for it, or raise [quality] steps",
+                         draft.level->name,
+                         own.warmup_steps);
+  }
+  return "";
+}
+
 // Why the losses of a cell's variants say nothing about each other, or "".
-std::string why_no_loss(const CellRow& row, const std::vector<Draft>& group) {
-  if (by_token(row)) return "after equal steps its variants have trained on other tokens";
+std::string
+why_no_loss(const CellRow& row, const std::vector<Draft>& group, const LossSettings& settings) {
+  if (by_token(row))
+    if (std::string why = why_no_equal_tokens(group, settings); !why.empty()) return why;
   const bool same = std::ranges::all_of(group, [&](const Draft& draft) {
     return draft.config.data_source == group.front().config.data_source;
   });
@@ -234,7 +264,7 @@ void Planner::loss_shape(const MatrixCell& cell,
   const std::optional<LossSettings>& settings =
       cell.quality || !by_default ? cell.quality : matrix_.quality;
   if (!settings || settings->seeds == 0) return;
-  if (const std::string why = why_no_loss(row, group); !why.empty()) {
+  if (const std::string why = why_no_loss(row, group, *settings); !why.empty()) {
     if (!cell.quality) return note(row.name, "no loss launches: " + why);
     return problems_.add(fmt::format(
         "{}: cell '{}': no loss launches: {}", cell.place({"quality"}), printable(row.name), why));

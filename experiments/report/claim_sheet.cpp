@@ -86,11 +86,13 @@ std::vector<std::string> changed_keys(const ClaimRow& planned, const ClaimRow& n
   return keys;
 }
 
-// Another comparison, another measure, or a cell that no longer meets the conditions.
+// No run can test it by now; another comparison, another measure, or a cell that no longer meets
+// the conditions.
 bool is_superseded(const std::vector<std::string>& changed,
                    const ClaimRow& now,
                    const std::string& config_json,
                    const std::string& gpu) {
+  if (!now.unmet.empty()) return true;
   return std::any_of(changed.begin(), changed.end(), [&](const std::string& key) {
     const bool other =
         key == "optimization" || key == "from" || key == "to" || key == "metric" || key == "of";

@@ -107,6 +107,8 @@ ordered_json time_to_loss_json(const TimeToLoss& value) {
   const bool timed = value.time.has_value(), reached = value.steps.has_value();
   const auto known = [](bool is, double x) { return is ? number(x) : ordered_json(nullptr); };
   return {{"target", number(value.target)},
+          {"tokens_per_step",
+           value.tokens_per_step > 0 ? ordered_json(value.tokens_per_step) : ordered_json(nullptr)},
           {"seeds", value.seeds},
           {"baseline_reached", value.a_reached},
           {"candidate_reached", value.b_reached},

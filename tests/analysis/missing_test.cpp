@@ -95,7 +95,11 @@ TEST(Missing, ALaunchThatIsMeasuredAgainIsOwedAndThenCounted) {
   EXPECT_EQ(cell.superseded_launches, 1);
   EXPECT_EQ(cell.replaced_attempts, 2);
   EXPECT_TRUE(cell.redone_by_name);
-  EXPECT_THAT(repeated_line(cell), HasSubstr("2 earlier attempts"));
+  EXPECT_THAT(repeated_line(cell), HasSubstr("2 other attempts"));
+  again.id = 1002, again.attempt = 3;
+  again.state = LaunchState::Failed;
+  data.launches.push_back(again);
+  EXPECT_EQ(judge_results(data).cells[0].replaced_attempts, 3);
 }
 
 // Launches that ended early count with the rounds that they have, or are left out; both are told.

@@ -6,6 +6,8 @@
 #include "experiments/analysis/report.h"
 #include "experiments/demo/synthetic_ledger.h"
 #include "experiments/evidence/loss/time_to_loss.h"
+#include "experiments/report/render.h"
+#include "tests/names.h"
 
 namespace assay {
 namespace time_to_loss_test {
@@ -63,6 +65,23 @@ TEST(TimeToLoss, PairsSeedsAndMultipliesByTheTimeOfAStep) {
   EXPECT_LT(to.time->at_95->lower, to.time->value);
   EXPECT_NEAR(to.b_seconds / to.a_seconds, 1.2 * 6 / 11, 0.01);
   EXPECT_GT(to.a_seconds, 0);
+}
+
+// Steps are the baseline's, and a unit is a token: 1000 of them in such a step.
+TEST(TimeToLoss, OfUnitTokenCountsTokens) {
+  LedgerData data = ledger_of(8);
+  const double a_seconds = of(judge_results(data)).a_seconds; // a step takes its unit time
+  data.cells[0].unit = "token";
+  for (VisitRow& visit : data.visits) visit.tokens = 1000 * visit.steps;
+  for (const VariantRow& variant : data.variants) {
+    StepCostRow cost;
+    cost.variant = variant.id, cost.tokens = 1000;
+    data.costs.push_back(cost);
+  }
+  const Report report = judge_results(data);
+  EXPECT_EQ(of(report).tokens_per_step, 1000);
+  EXPECT_NEAR(of(report).a_seconds, a_seconds, 1e-9);
+  EXPECT_THAT(render_json(report), test::names("tokens to loss 8", "K tokens"));
 }
 
 TEST(TimeToLoss, GivesNoFigureWhereASeedDoesNotReachIt) {

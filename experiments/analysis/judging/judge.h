@@ -40,7 +40,11 @@ std::vector<Contrast> judge_contrasts(const CellView& cell,
 
 // `claim` against one comparison, whose verdict and explanation are final; the clause on named
 // stages included.
-ClaimResult judge_claim(const ClaimRow& claim, const CellView& cell, const Comparison& comparison);
+// `padding_share`: of the positions of the baseline's steps.
+ClaimResult judge_claim(const ClaimRow& claim,
+                        const CellView& cell,
+                        const Comparison& comparison,
+                        double padding_share);
 
 // Gives every comparison's verdict the claim that it answers. Several claims may be about one
 // comparison: the verdict carries the least favourable of those that were judged, so that one kept

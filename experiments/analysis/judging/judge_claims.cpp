@@ -199,7 +199,10 @@ void adopt_claim(Verdict& verdict, const ClaimResult& result, bool first) {
 
 } // namespace
 
-ClaimResult judge_claim(const ClaimRow& claim, const CellView& cell, const Comparison& comparison) {
+ClaimResult judge_claim(const ClaimRow& claim,
+                        const CellView& cell,
+                        const Comparison& comparison,
+                        double padding_share) {
   const double sesoi = cell.spec->sesoi;
   ClaimResult result;
   result.claim = claim;
@@ -220,6 +223,9 @@ ClaimResult judge_claim(const ClaimRow& claim, const CellView& cell, const Compa
              !unmet.empty()) {
     result.state = ClaimState::ConditionsNotMet;
     result.reason = {ReasonCode::ConditionsNotMet, unmet};
+  } else if (const std::string other = unmet_padding(claim, padding_share); !other.empty()) {
+    result.state = ClaimState::ConditionsNotMet;
+    result.reason = {ReasonCode::ConditionsNotMet, other};
   } else if (Reason why = why_not_judged(comparison, *metric); !why.empty()) {
     result.state = ClaimState::Undecided;
     result.reason = std::move(why);

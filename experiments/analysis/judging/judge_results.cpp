@@ -164,6 +164,11 @@ std::string no_cell_text(const LedgerData& data, const ClaimRow& claim) {
   return "no cell of the matrix compares these sets of keys" + (miss.empty() ? "" : "; " + miss);
 }
 
+double padding_of(const CellReport& cell, const std::string& variant) {
+  const auto found = std::ranges::find(cell.speed, variant, &VariantSpeed::variant);
+  return found == cell.speed.end() ? 0 : found->padding_share;
+}
+
 std::vector<ClaimResult> judge_claim_everywhere(const LedgerData& data,
                                                 const std::vector<CellView>& cells,
                                                 const Report& report,
@@ -173,7 +178,9 @@ std::vector<ClaimResult> judge_claim_everywhere(const LedgerData& data,
     const std::vector<VariantPair> pairs = pairs_to_compare(cells[i]);
     for (std::size_t j = 0; j < pairs.size(); ++j) {
       if (!answers(claim, cells[i], pairs[j])) continue;
-      ClaimResult result = judge_claim(claim, cells[i], report.cells[i].comparisons[j]);
+      const Comparison& comparison = report.cells[i].comparisons[j];
+      ClaimResult result =
+          judge_claim(claim, cells[i], comparison, padding_of(report.cells[i], comparison.a));
       result.cell = i;
       result.comparison = j;
       results.push_back(std::move(result));

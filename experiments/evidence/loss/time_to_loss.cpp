@@ -33,7 +33,8 @@ double mean_of_exp(const std::vector<double>& logs) {
 
 void add_time(TimeToLoss& result, const Effect& step, double judged_alpha) {
   const std::vector<double>& step_times = step.theta.by_launch;
-  result.a_seconds = result.a_steps * step.a_ns * 1e-9;
+  const auto units = static_cast<double>(std::max<std::int64_t>(result.tokens_per_step, 1));
+  result.a_seconds = result.a_steps * units * step.a_ns * 1e-9; // a_ns: of a step, or of a token
   Estimate time;
   time.value = result.steps->value + mean(step_times);
   result.b_seconds = result.a_seconds * std::exp(time.value);
@@ -74,6 +75,9 @@ std::optional<TimeToLoss> time_to_loss(const CellView& cell,
   if (cell.cell->loss_target <= 0 || cell.cell->loss_seeds == 0) return std::nullopt;
   TimeToLoss result;
   result.target = cell.cell->loss_target;
+  if (by_token(*cell.cell))
+    if (const StepCostRow* cost = cell.cost(cell.baseline->id))
+      result.tokens_per_step = cost->tokens;
   const auto of_a = curves_of(cell, a.name), of_b = curves_of(cell, b.name);
   std::vector<double> logs_a, logs_b;
   for (const auto& [seed, curve] : of_a) {
@@ -100,7 +104,8 @@ std::optional<TimeToLoss> time_to_loss(const CellView& cell,
   result.a_steps = mean_of_exp(logs_a);
   result.b_steps = mean_of_exp(logs_b);
   result.steps = estimate(std::move(ratios), judged_alpha);
-  const bool step_is_timed = cell.cell->unit != "evaluation"; // of unit token nothing trains
+  const bool step_is_timed =
+      cell.cell->unit != "evaluation" && (!by_token(*cell.cell) || result.tokens_per_step > 0);
   if (effect && step_is_timed) add_time(result, *effect, judged_alpha);
   return result;
 }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <vector>
 
@@ -13,7 +14,10 @@
 namespace assay {
 
 struct TimeToLoss {
-  double target = 0;                   // nats per token
+  double target = 0; // nats per token
+  // Where a step of each side takes other tokens: those of a step of the baseline, which steps then
+  // count. 0: both take the same, or they are not known.
+  std::int64_t tokens_per_step = 0;
   int seeds = 0;                       // that both sides completed
   int a_reached = 0, b_reached = 0;    // of these
   double a_steps = 0, b_steps = 0;     // means over seeds; 0 where a seed did not reach it

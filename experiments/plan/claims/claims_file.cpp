@@ -181,12 +181,23 @@ Result<bool> check_value(const std::string& key, const json& value) {
     if (value.is_string() && !value.get<std::string>().empty()) return true;
     return fail("gpu takes a part of the board's name, for example \"PCI\"");
   }
+  if (key == kPaddingKey) {
+    const auto share = [&](const char* end) {
+      return value.is_object() && value.contains(end) && value[end].is_number()
+                 ? value[end].get<double>()
+                 : -1;
+    };
+    if (value.is_object() && value.size() == 2 && share("min") >= 0 &&
+        share("min") <= share("max") && share("max") <= 1)
+      return true;
+    return fail("padding_share takes {{ min = 0.05, max = 0.15 }}, shares from 0 to 1");
+  }
   TrainConfig scratch;
   return set_key(scratch, key, value);
 }
 
-// `requires` takes TrainConfig keys, and parts of the board's name; a value, or an array of allowed
-// values.
+// `requires` takes TrainConfig keys, parts of the board's name and the share of padding; a value,
+// or an array of allowed values.
 void read_requires(TomlTable& table, ClaimRow& claim) {
   json wanted = json::object();
   if (const toml::table* needs = table.table("requires")) {

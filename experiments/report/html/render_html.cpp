@@ -151,7 +151,7 @@ std::string loss_card(const CellReport& cell) {
   return fmt::format(
       "<section class=\"card\"><header><h3>{}: training loss</h3></header>\n<p class=\"muted\">{} "
       "of "
-      "{} seeds, {} optimizer steps each; all variants train on the same batches. Thin: one "
+      "{} seeds, {} optimizer steps each{}; all variants train on the same {}. Thin: one "
       "seed; "
       "thick: their mean. Below: the difference from {} at equal seeds; shaded: the margin of "
       "{:.4g} and the steps that are judged.</p>\n{}</section>\n",
@@ -159,6 +159,8 @@ std::string loss_card(const CellReport& cell) {
       cell.loss_launches,
       cell.cell.loss_seeds,
       loss_training_steps(cell.cell),
+      by_token(cell.cell) ? " of the baseline, and as many tokens of the others" : "",
+      by_token(cell.cell) ? "text" : "batches",
       h(cell.comparisons.empty() ? "the baseline" : cell.comparisons.front().a),
       cell.cell.loss_margin,
       two_shapes(loss_svg(cell, PlotShape::Wide), loss_svg(cell, PlotShape::Narrow)));

@@ -58,11 +58,15 @@ std::vector<std::pair<std::string, std::string>> to_loss_lines(const Comparison&
                          to.a_reached,
                          to.b_reached,
                          to.seeds)}};
+  const auto tokens = static_cast<double>(to.tokens_per_step);
+  const auto amount = [&](double steps) {
+    return tokens > 0 ? token_count_text(steps * tokens) : fmt::format("{:.4g}", steps);
+  };
   std::vector<std::pair<std::string, std::string>> lines{
-      {"steps " + label,
-       fmt::format("{:.4g} -> {:.4g} ({} over {} seeds)",
-                   to.a_steps,
-                   to.b_steps,
+      {(tokens > 0 ? "tokens " : "steps ") + label,
+       fmt::format("{} -> {} ({} over {} seeds)",
+                   amount(to.a_steps),
+                   amount(to.b_steps),
                    at_95_text(*to.steps),
                    to.seeds)}};
   if (to.time)

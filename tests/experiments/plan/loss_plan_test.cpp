@@ -2,8 +2,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <nlohmann/json.hpp>
 #include <set>
 
+#include "experiments/engine/launch_requests.h"
 #include "tests/experiments/plan/plan_fixture.h"
 #include "tests/names.h"
 
@@ -33,6 +35,38 @@ TEST_F(PlanTest, LossLaunchesOfRowsThatMayDiffer) {
   EXPECT_EQ(asked.ledger.cells.at(1).loss_seeds, 6);
   EXPECT_DOUBLE_EQ(asked.ledger.cells.at(1).loss_margin, 0.03);
   EXPECT_EQ(small_plan(scratch_, kHead + cells).ledger.cells.at(0).loss_seeds, 0);
+}
+
+// Between two losses every variant trains on the same tokens, by steps of its own.
+TEST_F(PlanTest, LossLaunchesOfUnitTokenHaveEqualTokens) {
+  const auto of = [&](const std::string& two) {
+    return kHead + "[[cell]]\nname = \"batch\"\nunit = \"token\"\n[cell.variants]\n" +
+           "one = { set = { batch_rows = 1, warmup_steps = 4 } }\ntwo = { set = { " + two +
+           " } }\n" + kQuality;
+  };
+  const Plan plan = small_plan(scratch_, of("batch_rows = 2, warmup_steps = 2"));
+  const LedgerData& ledger = plan.ledger;
+  EXPECT_EQ(ledger.cells.at(0).loss_seeds, 5);
+  const LaunchRequest request =
+      launch_request_of(ledger, Schedule{"abc", 1}, {ledger.cells.at(0).id, LaunchKind::Loss, 1});
+  EXPECT_EQ(request.unit, "token");
+  EXPECT_EQ(request.visit_steps, 4); // the baseline's
+  ASSERT_EQ(request.variants.size(), 2u);
+  const auto steps = [&](std::size_t i) {
+    return nlohmann::json::parse(request.variants.at(i).config_json).at("steps").get<int>();
+  };
+  EXPECT_EQ(steps(0), 40);
+  EXPECT_EQ(steps(1), 20);
+  EXPECT_EQ(request_of_variant(ledger, request, 1).visit_steps, 2);
+  const auto note_of = [&](const std::string& two) {
+    return testing::PrintToString(note_texts(small_plan(scratch_, of(two))));
+  };
+  EXPECT_THAT(note_of("batch_rows = 3, warmup_steps = 1"),
+              test::names("no loss launches", "'two'", "every"));
+  EXPECT_THAT(note_of("batch_rows = 2, warmup_steps = 20"),
+              test::names("no loss launches", "20 warm-up"));
+  EXPECT_THAT(note_of("batch_rows = 1, packing = \"padded\""),
+              test::names("no loss launches", "padding"));
 }
 
 TEST_F(PlanTest, RefusesLossLaunchesThatCanShowNothing) {

@@ -126,14 +126,15 @@ TEST_F(PlanTest, ClaimsAreThoseThatTheMatrixAsksFor) {
 // A file of checks alone has no claim that a cell could bear on.
 TEST_F(PlanTest, AClaimsFileWithoutAClaimOfACellIsOneNote) {
   const auto notes = [&](const std::string& files) {
-    const std::string matrix = kHead + "[[cell]]\noptimization = \"varlen\"\n[claims]\nfiles = [",
+    const std::string matrix = kHead + "[[cell]]\noptimization = \"ema_swap\"\n[claims]\nfiles = [",
                       data = "base.data=\"" + scratch_.write("corpus.txt", "text") + "\"";
     return note_texts(value_or_throw(make_plan(
         value_or_throw(parse_matrix(matrix + files + "]\n", "m.toml", {data})), shipped_claims())));
   };
-  EXPECT_THAT(notes("\"varlen.toml\", \"ema_swap.toml\", \"nsa_ranges.toml\", \"arithmetic.toml\""),
-              testing::ElementsAre(test::names("ema_swap.toml or nsa_ranges.toml", "judged")));
-  EXPECT_THAT(notes("\"varlen.toml\", \"arithmetic.toml\""), testing::IsEmpty());
+  EXPECT_THAT(
+      notes("\"ema_swap.toml\", \"bf16_guard.toml\", \"nsa_ranges.toml\", \"arithmetic.toml\""),
+      testing::ElementsAre(test::names("bf16_guard.toml or nsa_ranges.toml", "judged")));
+  EXPECT_THAT(notes("\"ema_swap.toml\", \"arithmetic.toml\""), testing::IsEmpty());
 }
 
 TEST_F(PlanTest, OwnClaimsLieBesideTheMatrix) {

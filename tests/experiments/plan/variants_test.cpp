@@ -92,8 +92,10 @@ TEST_F(VariantsTest, MistakesOfTheFileNameTheirLine) {
               test::names("m.toml:8", "'math'", "statistical, objective"));
   EXPECT_THAT(problem("name = \"n\"\nunit = \"visit\"\n" + two),
               test::names("m.toml:8", "train_step, evaluation, token, pipeline_step"));
-  EXPECT_THAT(problem("name = \"n\"\nunit = \"token\"\nquality = { margin = 0.1 }\n" + two),
-              test::names("m.toml:9", "other tokens"));
+  EXPECT_THAT(problem("name = \"n\"\nunit = \"token\"\nquality = { margin = 0.1, every = 1 }\n"
+                      "[cell.variants]\na = { set = { batch_rows = 2 } }\n"
+                      "b = { set = { batch_rows = 3 } }\n"),
+              test::names("m.toml:9", "1 steps of 'a'", "'b'", "every"));
   EXPECT_THAT(problem("name = \"n\"\nreference = \"c\"\n" + two),
               test::names("m.toml:8", "'c'", "a, b"));
   EXPECT_THAT(problem("optimization = \"varlen\"\nexpect = \"math\"\n"),
