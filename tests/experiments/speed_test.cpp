@@ -73,6 +73,38 @@ TEST(Speed, RanksAddUpTheirTokens) {
   EXPECT_DOUBLE_EQ(speed.flops, total_flops(step_cost(step_shape(config)))); // of each rank
 }
 
+// Three of four positions of "slow" are padding: its tokens per second are those with a loss, and a
+// claim that names a share of padding is judged where it is that.
+TEST(Speed, PaddingIsNoTokenAndAConditionOfClaims) {
+  TrainConfig config = base_config();
+  config.packing = Packing::Padded;
+  LedgerData data = ledger(config);
+  data.cells[0].unit = "token";
+  for (VariantRow& variant : data.variants)
+    if (variant.level == "fast") variant.config_json = to_json(base_config()).dump();
+  for (VisitRow& visit : data.visits)
+    visit.tokens = visit.steps * (data.variant(visit.variant).level == "fast" ? 32768 : 8192);
+  ClaimRow claim = synthetic::step_time_claim(3, 4); // 4 x the tokens in 0.9 of the time
+  claim.metric = "throughput";
+  const auto state = [&](const char* needs) {
+    claim.requires_json = needs;
+    data.claims = {claim};
+    return judge_results(data).claims.at(0);
+  };
+  const Report report = judge_results(data);
+  const auto& speeds = report.cells.at(0).speed;
+  ASSERT_EQ(speeds.size(), 2u);
+  EXPECT_DOUBLE_EQ(speeds[0].padding_share, 0.75);
+  EXPECT_DOUBLE_EQ(speeds[1].padding_share, 0);
+  EXPECT_NEAR(speeds[0].step_seconds, kStepSeconds, 0.05 * kStepSeconds);
+  EXPECT_NEAR(speeds[0].tokens_per_second, 8192 / speeds[0].step_seconds, 1e-6);
+  EXPECT_THAT(speed_notes(report), testing::Contains(HasSubstr("Padding is 75 %")));
+  EXPECT_EQ(state(R"({"padding_share":{"min":0.7,"max":0.8}})").state, ClaimState::Confirmed);
+  const ClaimResult other = state(R"({"padding_share":{"min":0.05,"max":0.15}})");
+  EXPECT_EQ(other.state, ClaimState::ConditionsNotMet);
+  EXPECT_THAT(other.reason.text, HasSubstr("75 % of the baseline's positions"));
+}
+
 TEST(Speed, EachVariantByItsOwnStepTime) {
   const TrainConfig config = base_config();
   LedgerData data = ledger(config);

@@ -223,15 +223,15 @@ ClaimResult judge_claim(const ClaimRow& claim,
              !unmet.empty()) {
     result.state = ClaimState::ConditionsNotMet;
     result.reason = {ReasonCode::ConditionsNotMet, unmet};
-  } else if (const std::string other = unmet_padding(claim, padding_share); !other.empty()) {
-    result.state = ClaimState::ConditionsNotMet;
-    result.reason = {ReasonCode::ConditionsNotMet, other};
   } else if (Reason why = why_not_judged(comparison, *metric); !why.empty()) {
     result.state = ClaimState::Undecided;
     result.reason = std::move(why);
   } else if (Reason none = why_no_interval(result, *metric, comparison); !none.empty()) {
     result.state = ClaimState::Undecided;
     result.reason = std::move(none);
+  } else if (const std::string other = unmet_padding(claim, padding_share); !other.empty()) {
+    result.state = ClaimState::ConditionsNotMet;
+    result.reason = {ReasonCode::ConditionsNotMet, other};
   } else {
     const Interval claimed{claim.lo, claim.hi};
     const double smallest = smallest_gain(*metric, claim, *cell.cell, comparison, sesoi);
