@@ -1,5 +1,6 @@
 #include "core/ledger/abandoned.h"
 
+#include <algorithm>
 #include <map>
 #include <set>
 
@@ -20,6 +21,16 @@ std::vector<AbandonedLaunch> abandoned_launches(const LedgerData& data) {
     found.push_back({launch.id, counts ? LaunchState::Partial : LaunchState::Failed});
   }
   return found;
+}
+
+void count_abandoned_launches(LedgerData& data) {
+  const std::vector<AbandonedLaunch> abandoned = abandoned_launches(data);
+  for (LaunchRow& launch : data.launches) {
+    const auto found = std::ranges::find(abandoned, launch.id, &AbandonedLaunch::launch);
+    if (found == abandoned.end() || found->state != LaunchState::Partial) continue;
+    launch.state = LaunchState::Partial;
+    launch.reason = kEngineStopped;
+  }
 }
 
 } // namespace assay

@@ -18,4 +18,8 @@ struct AbandonedLaunch {
 // All that are running: no engine may hold the directory.
 std::vector<AbandonedLaunch> abandoned_launches(const LedgerData& data);
 
+// Those with enough rounds are partial, as the next run makes them, so that nobody who reads the
+// ledger counts otherwise. The others stay.
+void count_abandoned_launches(LedgerData& data);
+
 } // namespace assay

@@ -212,6 +212,8 @@ struct JudgeOptions {
 // returns is finished; nothing may change a verdict afterwards. Succeeds on every ledger,
 // unfinished and empty ones included.
 Report judge_results(const LedgerData& data, const JudgeOptions& options = {});
+// Of the positions of the variant's steps; 0 where it was not measured.
+double padding_share_of(const CellReport& cell, const std::string& variant);
 
 // What the report contains about one cell, and about the whole run: no other cell's rows, alarms,
 // claims, launches or notes. `cell` is a name of report.cells. The plan's figures (judgements,

@@ -91,12 +91,14 @@ std::vector<std::string> changed_keys(const ClaimRow& planned, const ClaimRow& n
 bool is_superseded(const std::vector<std::string>& changed,
                    const ClaimRow& now,
                    const std::string& config_json,
-                   const std::string& gpu) {
+                   const std::string& gpu,
+                   double padding_share) {
   if (!now.unmet.empty()) return true;
   return std::any_of(changed.begin(), changed.end(), [&](const std::string& key) {
     const bool other =
         key == "optimization" || key == "from" || key == "to" || key == "metric" || key == "of";
-    return other || (key == "requires" && !unmet_conditions(now, config_json, gpu).empty());
+    return other || (key == "requires" && (!unmet_conditions(now, config_json, gpu).empty() ||
+                                           !unmet_padding(now, padding_share).empty()));
   });
 }
 
@@ -283,6 +285,7 @@ std::vector<SheetEntry> claim_sheet(const std::vector<ClaimRow>& known,
       SheetEntry& entry = entry_of(sheet, result.claim);
       if (!result.cell) continue;
       const CellReport& cell = source.report.cells[*result.cell];
+      const Comparison& comparison = cell.comparisons[*result.comparison];
       const std::string& name = cell.cell.name;
       SheetResult row{result,
                       source.directory,
@@ -292,8 +295,9 @@ std::vector<SheetEntry> claim_sheet(const std::vector<ClaimRow>& known,
                       false};
       row.superseded = is_superseded(row.changed,
                                      entry.claim,
-                                     cell.comparisons[*result.comparison].a_config_json,
-                                     board_of(source.report, name));
+                                     comparison.a_config_json,
+                                     board_of(source.report, name),
+                                     padding_share_of(cell, comparison.a));
       entry.results.push_back(std::move(row));
     }
   for (SheetEntry& entry : sheet) entry.untested = why_untested(entry, sources);

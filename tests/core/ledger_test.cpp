@@ -356,7 +356,7 @@ TEST_F(LedgerTest, ReadsAfterKill9) {
   const auto before = fs::file_size(file());
   EXPECT_EQ(value_or_throw(read_ledger(directory_)).visits.size(), 20u);
   EXPECT_EQ(fs::file_size(file()), before);
-  EXPECT_EQ(value_or_throw(read_ledger(directory_)).launches.at(0).state, LaunchState::Running);
+  EXPECT_EQ(value_or_throw(read_ledger(directory_)).launches.at(0).state, LaunchState::Partial);
 }
 
 TEST_F(LedgerTest, DistinctMessages) {

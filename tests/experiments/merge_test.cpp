@@ -63,6 +63,33 @@ TEST(Merge, JoinsDifferentLaunchesAndKeepsDuplicatesOnce) {
   EXPECT_EQ(all.spec.command, plan.ledger.spec.command + "; assay run elsewhere");
 }
 
+// A run that was killed in a launch with enough rounds has measured it, as the next run makes it;
+// every reader counts it so.
+TEST(Merge, RefusesALaunchThatAKilledRunMeasuredToo) {
+  const Scratch scratch;
+  const Plan plan = small_plan(scratch);
+  RunOptions options = fake_options();
+  options.cells = {"ema"};
+  run_plan(plan, scratch / "a", options);
+  run_plan(plan, scratch / "b", options);
+  Database(scratch / "b/ledger.sqlite", Database::Mode::ReadWrite)
+      .execute("UPDATE launch SET started_utc = '2099-01-01T00:00:00Z', state = 'running', "
+               "ended_utc = '' WHERE kind = 'timed'");
+  const LedgerData killed = value_or_throw(read_ledger(scratch / "b"));
+  for (const LaunchRow& launch : killed.launches)
+    EXPECT_EQ(launch.state,
+              launch.kind == LaunchKind::Timed ? LaunchState::Partial : LaunchState::Complete);
+  const Result<MergeSummary> merged =
+      merge_ledgers({scratch / "a", scratch / "b"}, scratch / "all");
+  ASSERT_FALSE(merged);
+  EXPECT_THAT(merged.error().message, HasSubstr("measured twice"));
+  EXPECT_FALSE(fs::exists(scratch / "all"));
+  const int lock = lock_directory(scratch / "b"); // somebody writes it: the launch may go on
+  for (const LaunchRow& launch : value_or_throw(read_ledger(scratch / "b")).launches)
+    EXPECT_EQ(launch.state == LaunchState::Running, launch.kind == LaunchKind::Timed);
+  ::close(lock);
+}
+
 // Two boards tried the same launch: merged, its attempts are told apart.
 TEST(Merge, CountsTheAttemptsOfALaunchAnew) {
   const Scratch scratch;

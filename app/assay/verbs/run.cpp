@@ -169,10 +169,7 @@ std::string result_line(const RunSummary& summary, const Options& options) {
       options.redo.empty() || summary.nothing_again
           ? ""
           : "; an earlier launch counts until it is measured again",
-      p.failed == 0 ? ""
-      : p.done == 0
-          ? "correct what the problems name, then (another matrix or --data: with --fork) "
-          : "correct what the problems name, then ",
+      p.failed == 0 ? "" : "correct what the problems name, then ",
       summary.nothing_again ? "without --redo " : "");
 }
 

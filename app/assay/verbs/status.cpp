@@ -18,7 +18,6 @@
 #include "app/assay/programs.h"
 #include "app/assay/verbs.h"
 #include "core/files/shell_text.h"
-#include "core/ledger/abandoned.h"
 #include "core/ledger/directory_lock.h"
 #include "core/ledger/launch_rules.h"
 #include "core/ledger/ledger.h"
@@ -112,23 +111,11 @@ void find_next(Status& status, const LedgerData& data) {
   if (disturbed) status.next_quiet = redo_command(data.spec, kAllCells, status.directory);
 }
 
-// As the next run does.
-void count_abandoned(LedgerData& data) {
-  const std::vector<AbandonedLaunch> abandoned = abandoned_launches(data);
-  for (LaunchRow& launch : data.launches) {
-    const auto found = std::ranges::find(abandoned, launch.id, &AbandonedLaunch::launch);
-    if (found == abandoned.end() || found->state != LaunchState::Partial) continue;
-    launch.state = LaunchState::Partial;
-    launch.reason = kEngineStopped;
-  }
-}
-
 Status read_status(const std::string& directory) {
   Status status;
   status.directory = directory;
   status.engine = lock_holder(directory);
   LedgerData data = value_or_throw(read_ledger(directory));
-  if (status.engine.empty()) count_abandoned(data);
   status.report = judge_results(data);
   read_confirmation(directory, status.report);
   status.progress = plan_progress(data);

@@ -92,7 +92,7 @@ std::string output_directory(const std::string& named, const std::string& resume
 void refuse_other_training(const std::string& out, const std::string& resume) {
   std::error_code error;
   if (fs::exists(out, error) && !fs::is_directory(out, error))
-    bad_input("{}: is no directory; choose another --out", out);
+    bad_input("{}: not a directory; choose another --out", out);
   const fs::path source = directory_of(resume);
   if (!resume.empty() && fs::equivalent(source, out, error)) {
     const std::string later = fs::is_directory(resume, error)

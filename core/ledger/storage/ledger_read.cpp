@@ -5,6 +5,8 @@
 
 #include <filesystem>
 
+#include "core/ledger/abandoned.h"
+#include "core/ledger/directory_lock.h"
 #include "core/ledger/ledger.h"
 #include "core/ledger/ledger_schema.h"
 #include "core/ledger/storage/ledger_rows.h"
@@ -104,7 +106,9 @@ Result<LedgerData> read_ledger(const std::string& directory) {
                 directory);
   if (Result<bool> ok = ledger_schema::check_file(path); !ok) return ok.error();
   try {
-    return read_anywhere(path);
+    LedgerData data = read_anywhere(path);
+    if (lock_holder(directory).empty()) count_abandoned_launches(data);
+    return data;
   } catch (const DatabaseError& error) {
     const bool lacks = error.code() == SQLITE_ERROR; // a table or a column
     if (error.is_damaged() || lacks) return ledger_schema::damaged(path, error.what());

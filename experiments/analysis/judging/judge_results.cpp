@@ -164,11 +164,6 @@ std::string no_cell_text(const LedgerData& data, const ClaimRow& claim) {
   return "no cell of the matrix compares these sets of keys" + (miss.empty() ? "" : "; " + miss);
 }
 
-double padding_of(const CellReport& cell, const std::string& variant) {
-  const auto found = std::ranges::find(cell.speed, variant, &VariantSpeed::variant);
-  return found == cell.speed.end() ? 0 : found->padding_share;
-}
-
 std::vector<ClaimResult> judge_claim_everywhere(const LedgerData& data,
                                                 const std::vector<CellView>& cells,
                                                 const Report& report,
@@ -180,7 +175,7 @@ std::vector<ClaimResult> judge_claim_everywhere(const LedgerData& data,
       if (!answers(claim, cells[i], pairs[j])) continue;
       const Comparison& comparison = report.cells[i].comparisons[j];
       ClaimResult result =
-          judge_claim(claim, cells[i], comparison, padding_of(report.cells[i], comparison.a));
+          judge_claim(claim, cells[i], comparison, padding_share_of(report.cells[i], comparison.a));
       result.cell = i;
       result.comparison = j;
       results.push_back(std::move(result));
@@ -249,6 +244,11 @@ int count_loss_tests(const std::vector<CellView>& cells) {
 }
 
 } // namespace
+
+double padding_share_of(const CellReport& cell, const std::string& variant) {
+  const auto found = std::ranges::find(cell.speed, variant, &VariantSpeed::variant);
+  return found == cell.speed.end() ? 0 : found->padding_share;
+}
 
 Report judge_results(const LedgerData& data, const JudgeOptions& options) {
   const std::vector<CellView> cells = cell_views(data);
