@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iostream>
+#include <iterator>
 #include <set>
 #include <sstream>
 
@@ -305,14 +306,15 @@ constexpr PlainCause kPlainCauses[] = {
     {"unicode", kBackslash},
     {"parsing", "this line is not TOML: write [name] or key = value"}};
 
+constexpr std::string_view kArraysOfTables[] = {"'cell'", "'claim'", "'check'"};
+
 std::string plain_cause(const std::string& description) {
-  static const std::set<std::string> kArrays{"'cell'", "'claim'", "'check'"};
   constexpr std::string_view kTwice = "cannot redefine existing ";
   if (const std::size_t at = description.find(kTwice); at != std::string::npos) {
     const std::size_t name = std::min(description.find('\'', at), description.size());
     const std::size_t end = description.find('\'', name + 1);
     const std::string quoted = description.substr(name, end - name + 1); // "" for a part of a.b.c
-    if (kArrays.contains(quoted))
+    if (std::ranges::find(kArraysOfTables, quoted) != std::end(kArraysOfTables))
       return fmt::format("for more than one of {}, write each header in double brackets", quoted);
     return fmt::format("{} is written twice; keep one of them",
                        quoted.empty() ? "a name before a dot" : quoted);
