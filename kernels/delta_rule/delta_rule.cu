@@ -26,7 +26,7 @@ void launch(Kernel kernel,
 
 template <int D> void forward(const Problem& p, cudaStream_t stream) {
   constexpr int kPart = kValuePart<D>;
-  launch(prepare<D>, p.chunks * p.heads, kThreads, prepare_bytes<D>(), p, stream);
+  launch(prepare<D>, p.chunks * p.heads, kThreads, prepare_bytes(), p, stream);
   launch(state<D, kPart>,
          p.segments * p.heads * (D / kPart),
          kChainThreads<kPart>,
@@ -36,15 +36,31 @@ template <int D> void forward(const Problem& p, cudaStream_t stream) {
   launch(output<D>, p.chunks * p.heads, kThreads, output_bytes<D>(), p, stream);
 }
 
-template <int D> void backward(const Gradients& b, cudaStream_t stream) {
+template <int D, bool kAlone>
+void launch_reverse(const Gradients& b, int blocks, cudaStream_t stream) {
   constexpr int kPart = kValuePart<D>;
-  const Problem& p = b.problem;
-  launch(reverse<D, kPart>,
-         p.segments * p.heads * (D / kPart),
+  launch(reverse<D, kPart, kAlone>,
+         blocks,
          kChainThreads<kPart>,
-         ReverseMemory<D, kPart>::bytes,
+         ReverseMemory<D, kPart, kAlone>::bytes,
          b,
          stream);
+}
+
+bool is_alone(int blocks) { // whether every block can have an SM
+  int device = 0, processors = 0;
+  cudaGetDevice(&device);
+  cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device);
+  return blocks <= processors;
+}
+
+template <int D> void backward(const Gradients& b, cudaStream_t stream) {
+  const Problem& p = b.problem;
+  const int blocks = p.segments * p.heads * (D / kValuePart<D>);
+  if (D == 64 && is_alone(blocks))
+    launch_reverse<64, true>(b, blocks, stream);
+  else
+    launch_reverse<D, false>(b, blocks, stream);
   launch(gradients<D>, p.chunks * p.heads_k, kThreads, gradients_bytes<D>(), b, stream);
 }
 

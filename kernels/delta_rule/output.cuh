@@ -1,36 +1,43 @@
-// A chunk and head per block: P = scale (Q K^T * L), O = scale 2^gamma Q S + P V'.
+// A chunk and head per block: P = scale (Q K^T * L), O = scale 2^gamma Q S + P V'. The last chunk
+// comes first: its state was written last and may still be in the L2 cache.
 #pragma once
 
 #include "kernels/delta_rule/chunk.cuh"
 
 namespace assay::delta_rule {
 
+// V' of width 128 takes the place of K, so that three blocks share an SM.
+template <int D> constexpr bool kUpdateOverKey = D == 128;
 template <int D> constexpr int output_bytes() {
-  return (3 * kChunk + D) * (D + kPad) * 2 + kChunk * 8;
+  return ((kUpdateOverKey<D> ? 2 : 3) * kChunk + D) * (D + kPad) * 2 + kChunk * 8;
 }
 
-template <int D> __global__ void __launch_bounds__(kThreads) output(Problem p) {
+template <int D>
+__global__ void __launch_bounds__(kThreads, kUpdateOverKey<D> ? 3 : 1) output(Problem p) {
   constexpr int kStride = D + kPad;
   bf16* sq = reinterpret_cast<bf16*>(shared_memory());
-  bf16 *sk = sq + kChunk * kStride, *su = sk + kChunk * kStride, *ss = su + kChunk * kStride;
+  bf16 *sk = sq + kChunk * kStride, *su = kUpdateOverKey<D> ? sk : sk + kChunk * kStride,
+       *ss = su + kChunk * kStride;
   float2* sd = reinterpret_cast<float2*>(ss + D * kStride);
   const Lane at;
-  const int n = block_index() / p.heads, head = block_index() % p.heads;
+  const int n = p.chunks - 1 - block_index() / p.heads, head = block_index() % p.heads;
   const int2 chunk = p.chunk[n];
   if (chunk.y == 0) return; // room of a table that the batch leaves empty
   const int key_head = head / (p.heads / p.heads_k);
-  const std::int64_t keys = (static_cast<std::int64_t>(chunk.x) * p.heads_k + key_head) * D,
+  const std::int64_t place = static_cast<std::int64_t>(n) * p.heads + head,
+                     keys = (static_cast<std::int64_t>(chunk.x) * p.heads_k + key_head) * D,
                      values = (static_cast<std::int64_t>(chunk.x) * p.heads + head) * D;
   load_rows<kChunk, D>(sq, kStride, p.q + keys, static_cast<std::int64_t>(p.heads_k) * D, chunk.y);
   load_rows<kChunk, D>(sk, kStride, p.k + keys, static_cast<std::int64_t>(p.heads_k) * D, chunk.y);
   if (thread_index() < 32)
-    copy16(sd + 2 * thread_index(),
-           p.decay + static_cast<std::int64_t>(blockIdx.x) * kChunk + 2 * thread_index(),
-           true);
+    copy16(sd + 2 * thread_index(), p.decay + place * kChunk + 2 * thread_index(), true);
   copies_commit();
-  load_rows<kChunk, D>(
-      su, kStride, p.update + values, static_cast<std::int64_t>(p.heads) * D, chunk.y);
-  load_rows<D, D>(ss, kStride, p.states + static_cast<std::int64_t>(blockIdx.x) * D * D, D, D);
+  const auto load_update = [&] {
+    load_rows<kChunk, D>(
+        su, kStride, p.update + values, static_cast<std::int64_t>(p.heads) * D, chunk.y);
+  };
+  if (!kUpdateOverKey<D>) load_update();
+  load_rows<D, D>(ss, kStride, p.states + place * D * D, D, D);
   copies_commit();
   copies_wait<1>();
   __syncthreads();
@@ -66,7 +73,7 @@ template <int D> __global__ void __launch_bounds__(kThreads) output(Problem p) {
           pack2(element(scores[nt][2], g1, h0, column <= row + 8),
                 element(scores[nt][3], g1, h1, column + 1 <= row + 8));
     }
-  bf16* pairs = p.scores + (static_cast<std::int64_t>(blockIdx.x) * kChunk + row) * kChunk;
+  bf16* pairs = p.scores + (place * kChunk + row) * kChunk;
 #pragma unroll
   for (int k = 0; k < 4; ++k)
     if (k <= at.warp)
@@ -78,7 +85,14 @@ template <int D> __global__ void __launch_bounds__(kThreads) output(Problem p) {
         *reinterpret_cast<uint2*>(pairs + 8 * i * kChunk + 16 * k + (odd ? 6 : 0) + 2 * at.c) =
             odd ? make_uint2(other, right) : make_uint2(left, other);
       }
-  copies_wait<0>();
+  if (kUpdateOverKey<D>) {
+    __syncthreads(); // K is read
+    load_update();
+    copies_commit();
+    copies_wait<1>(); // the state is there
+  } else {
+    copies_wait<0>();
+  }
   __syncthreads();
   float o[D / 8][4] = {};
 #pragma unroll
@@ -96,6 +110,10 @@ template <int D> __global__ void __launch_bounds__(kThreads) output(Problem p) {
   const float e0 = p.scale * exp2_fast(g0), e1 = p.scale * exp2_fast(g1);
 #pragma unroll
   for (int j = 0; j < D / 8; ++j) o[j][0] *= e0, o[j][1] *= e0, o[j][2] *= e1, o[j][3] *= e1;
+  if (kUpdateOverKey<D>) {
+    copies_wait<0>();
+    __syncthreads();
+  }
 #pragma unroll
   for (int k = 0; k < 4; ++k)
     if (k <= at.warp) {

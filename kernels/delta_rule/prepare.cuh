@@ -6,10 +6,9 @@
 namespace assay::delta_rule {
 
 constexpr int kASide = 72; // fp32 row stride of A and T
-// K and then T lie in one place, so it has room for the wider of the two.
-template <int D> constexpr int kWider = D > kChunk ? D : kChunk;
-template <int D> constexpr int prepare_bytes() {
-  return kChunk * (kWider<D> + kPad) * 2 + kChunk * kASide * 4 + kChunk * 8;
+// K and then A lie in one place: A in fp32 is the wider of the two. T behind it.
+constexpr int prepare_bytes() {
+  return kChunk * (kASide * 4 + (kChunk + kPad) * 2 + 8);
 }
 
 // Inverse of I + A: 16 x 16 blocks on the diagonal by substitution, the others by tf32 products.
@@ -100,11 +99,11 @@ __device__ __forceinline__ void invert(float* a, bf16* t, int t_stride, const La
 
 template <int D> __global__ void __launch_bounds__(kThreads) prepare(Problem p) {
   constexpr int kStride = D + kPad, kTStride = kChunk + kPad;
-  char* memory = shared_memory();
-  bf16* sk = reinterpret_cast<bf16*>(memory);
-  float* sa = reinterpret_cast<float*>(memory + kChunk * (kWider<D> + kPad) * 2);
-  float2* sd = reinterpret_cast<float2*>(sa + kChunk * kASide);
-  bf16* st = sk; // takes K's place once A is there
+  static_assert(kStride * 2 <= kASide * 4);
+  bf16* sk = reinterpret_cast<bf16*>(shared_memory());
+  float* sa = reinterpret_cast<float*>(sk); // takes K's place
+  bf16* st = reinterpret_cast<bf16*>(sa + kChunk * kASide);
+  float2* sd = reinterpret_cast<float2*>(st + kChunk * kTStride);
   const Lane at;
   const int n = block_index() / p.heads, head = block_index() % p.heads;
   const int2 chunk = p.chunk[n];
@@ -157,6 +156,7 @@ template <int D> __global__ void __launch_bounds__(kThreads) prepare(Problem p) 
         mma(kk[2 * j + 1], a, b[2], b[3]);
       }
   }
+  __syncthreads(); // K is read: its place is free
 #pragma unroll
   for (int nt = 0; nt < 8; ++nt)
     if (nt / 2 <= at.warp) {
@@ -171,7 +171,7 @@ template <int D> __global__ void __launch_bounds__(kThreads) prepare(Problem p) 
       to[4 * kASide] = make_float2(element(kk[nt][2], lower, g0, column < row + 8),
                                    element(kk[nt][3], lower, g1, column + 1 < row + 8));
     }
-  __syncthreads(); // K is read: its place is free
+  __syncwarp(); // a warp's rows of A are there
   for (int i = thread_index(); i < kChunk * 8; i += kThreads)
     if (i % 8 / 2 < i / 8 / 16) // blocks left of the diagonal of T transposed
       *reinterpret_cast<uint4*>(st + i / 8 * kTStride + i % 8 * 8) = make_uint4(0, 0, 0, 0);

@@ -12,14 +12,14 @@ template <int D, int DV> struct ReverseStage { // elements of bf16
                        scores = inverse + kChunk * (kChunk + kPad),
                        all = scores + kChunk * (kChunk + kPad);
 };
-// Two blocks of width 64 share an SM.
-template <int D, int DV>
-using ReverseMemory = ChainMemory<D, DV, ReverseStage<D, DV>::all, D == 64 ? 2 : 3>;
+// Two blocks of width 64 share an SM, but for kAlone: a launch of at most a block for each SM.
+template <int D, int DV, bool kAlone>
+using ReverseMemory = ChainMemory<D, DV, ReverseStage<D, DV>::all, D == 64 && !kAlone ? 2 : 3>;
 
-template <int D, int DV>
+template <int D, int DV, bool kAlone>
 __device__ __forceinline__ void
 reverse_warp(float scale, const SegmentPart<D, DV>& of, bf16* memory) {
-  using M = ReverseMemory<D, DV>;
+  using M = ReverseMemory<D, DV, kAlone>;
   using Stage = ReverseStage<D, DV>;
   const Lane at;
   StateRows<D> s;
@@ -90,10 +90,10 @@ reverse_warp(float scale, const SegmentPart<D, DV>& of, bf16* memory) {
   block_barrier();
 }
 
-template <int D, int DV>
+template <int D, int DV, bool kAlone>
 __device__ __forceinline__ void
 reverse_movers(const Gradients& b, const SegmentPart<D, DV>& of, bf16* memory) {
-  using M = ReverseMemory<D, DV>;
+  using M = ReverseMemory<D, DV, kAlone>;
   using Stage = ReverseStage<D, DV>;
   const Problem& p = b.problem;
   const int mover = thread_index() - 2 * DV, begin = of.span.begin, end = of.span.end;
@@ -124,35 +124,38 @@ reverse_movers(const Gradients& b, const SegmentPart<D, DV>& of, bf16* memory) {
     store_values<DV>(b.dv + of.values(p, chunk), value_stride, memory + M::values, chunk.y, mover);
   };
   Factors* factors = reinterpret_cast<Factors*>(memory + M::factors);
-  FactorReader next;
+  const auto decay = [&](int n) { return p.decay + of.square(p, n) * kChunk; };
+  FactorReader next, later; // read a chunk before they are written
 #pragma unroll
   for (int i = 0; i + 1 < M::stages; ++i) load(end - 1 - i);
-  next.read(p.decay + of.square(p, end - 1) * kChunk, mover);
+  next.read(decay(end - 1), mover);
   next.write(factors[0], mover);
+  if (end - 1 > begin) next.read(decay(end - 2), mover);
   for (int n = end; n-- > begin;) {
     copies_wait<M::stages - 2>();
     block_barrier();
     if (M::stages == 2) load(n - 1); // needed soon: before the results of the chunk after
-    if (n > begin) next.read(p.decay + of.square(p, n - 1) * kChunk, mover);
+    if (n > begin + 1) later.read(decay(n - 2), mover);
     store_state<D, DV>(b.d_states + of.state(p, n), memory + M::state, mover);
     if (n + 1 < end) store(n + 1);
-    if (M::stages > 2) load(n - (M::stages - 1));
-    next.write(factors[(end - n) % 2], mover);
     second_barrier<kChainThreads<DV>>();
+    if (M::stages > 2) load(n - (M::stages - 1)); // after what the other warps wait for
+    next.write(factors[(end - n) % 2], mover);
+    next = later;
   }
   block_barrier();
   store(begin);
 }
 
-template <int D, int DV>
-__global__ void __launch_bounds__(kChainThreads<DV>, 3 - D / 64) reverse(Gradients b) {
+template <int D, int DV, bool kAlone>
+__global__ void __launch_bounds__(kChainThreads<DV>, kAlone ? 1 : 3 - D / 64) reverse(Gradients b) {
   const SegmentPart<D, DV> of(b.problem);
   if (of.span.begin == of.span.end) return;
   bf16* memory = reinterpret_cast<bf16*>(shared_memory());
   if (thread_index() < 2 * DV)
-    reverse_warp<D, DV>(b.problem.scale, of, memory);
+    reverse_warp<D, DV, kAlone>(b.problem.scale, of, memory);
   else
-    reverse_movers<D, DV>(b, of, memory);
+    reverse_movers<D, DV, kAlone>(b, of, memory);
 }
 
 } // namespace assay::delta_rule

@@ -102,20 +102,23 @@ state_movers(const Problem& p, const SegmentPart<D, DV>& of, bf16* memory) {
         p.update + of.values(p, chunk), value_stride, memory + M::values, chunk.y, mover);
   };
   Factors* factors = reinterpret_cast<Factors*>(memory + M::factors);
-  FactorReader next;
+  const auto decay = [&](int n) { return p.decay + of.square(p, n) * kChunk; };
+  FactorReader next, later; // read a chunk before they are written
 #pragma unroll
   for (int i = 0; i + 1 < M::stages; ++i) load(begin + i);
-  next.read(p.decay + of.square(p, begin) * kChunk, mover);
+  next.read(decay(begin), mover);
   next.write(factors[0], mover);
+  if (begin + 1 < end) next.read(decay(begin + 1), mover);
   for (int n = begin; n < end; ++n) {
     copies_wait<M::stages - 2>();
     block_barrier();
-    if (n + 1 < end) next.read(p.decay + of.square(p, n + 1) * kChunk, mover);
+    if (n + 2 < end) later.read(decay(n + 2), mover);
     store_state<D, DV>(p.states + of.state(p, n), memory + M::state, mover);
     if (n > begin) store(n - 1);
-    load(n + M::stages - 1);
-    next.write(factors[(n + 1 - begin) % 2], mover);
     second_barrier<kChainThreads<DV>>();
+    load(n + M::stages - 1); // after what the other warps wait for
+    next.write(factors[(n + 1 - begin) % 2], mover);
+    next = later;
   }
   block_barrier();
   store(end - 1);

@@ -26,7 +26,7 @@ struct Result {
   bool operator==(const Result&) const = default;
 };
 
-template <int D> Result run(const Inputs& in) {
+template <int D, bool kAlone = false> Result run(const Inputs& in) {
   constexpr int kPart = kValuePart<D>;
   const Shape& s = in.shape;
   const int chunks = static_cast<int>(in.chunk.size()) / 2;
@@ -69,13 +69,13 @@ template <int D> Result run(const Inputs& in) {
   const auto blocks = [](int count) { return dim3(static_cast<unsigned>(count)); };
   const dim3 chunk_heads = blocks(chunks * s.heads), chunk_keys = blocks(chunks * s.heads_k);
   const dim3 segment_heads = blocks(p.segments * s.heads * (D / kPart));
-  emu::launch(chunk_heads, kThreads, prepare_bytes<D>(), [&] { prepare<D>(p); });
+  emu::launch(chunk_heads, kThreads, prepare_bytes(), [&] { prepare<D>(p); });
   emu::launch(segment_heads, kChainThreads<kPart>, StateMemory<D, kPart>::bytes, [&] {
     state<D, kPart>(p);
   });
   emu::launch(chunk_heads, kThreads, output_bytes<D>(), [&] { output<D>(p); });
-  emu::launch(segment_heads, kChainThreads<kPart>, ReverseMemory<D, kPart>::bytes, [&] {
-    reverse<D, kPart>(b);
+  emu::launch(segment_heads, kChainThreads<kPart>, ReverseMemory<D, kPart, kAlone>::bytes, [&] {
+    reverse<D, kPart, kAlone>(b);
   });
   emu::launch(chunk_keys, kThreads, gradients_bytes<D>(), [&] { gradients<D>(b); });
   for (const float2& d : decay) r.gamma.push_back(d.x);
@@ -91,6 +91,8 @@ template <int D> void check(const Shape& shape, double decay, unsigned seed, dou
   emu::order.seed(12345);
   EXPECT_TRUE(seen == run<D>(in))
       << "another order of threads gives other bits: a barrier is missing";
+  const bool alike = seen == run<D, true>(in);
+  EXPECT_TRUE(alike) << "a block alone on its SM gives other bits";
   const auto half = [](const std::vector<double>& e, const std::vector<bf16>& x) {
     return distance(e, [&](std::size_t i) { return static_cast<double>(float_of(x[i])); });
   };
