@@ -9,6 +9,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <nlohmann/json.hpp>
 
 #include "core/ledger/ledger_schema.h"
@@ -34,29 +35,50 @@ std::string host_name() {
   return name.data();
 }
 
+// Somebody may have edited the file.
+std::string text_of(const nlohmann::json& holder, const char* key, const char* otherwise) {
+  const auto found = holder.find(key);
+  return found != holder.end() && found->is_string() ? printable(found->get<std::string>())
+                                                     : otherwise;
+}
+
 // The holder writes its name after it has the lock, so that an unreadable name means "just now".
-std::string read_holder(const std::string& path) {
-  std::ifstream file(path);
-  const nlohmann::json holder = nlohmann::json::parse(file, nullptr, false);
+std::string holder_text(const nlohmann::json& holder) {
   if (!holder.is_object()) return "another process";
-  const auto text = [&](const char* key) { // somebody may have edited the file
-    const auto found = holder.find(key);
-    return found != holder.end() && found->is_string() ? printable(found->get<std::string>()) : "?";
-  };
   const auto pid = holder.find("pid");
   return fmt::format("process {} ({}) on {}",
                      pid != holder.end() && pid->is_number_integer() ? pid->dump() : "?",
-                     text("command"),
-                     text("host"));
+                     text_of(holder, "command", "?"),
+                     text_of(holder, "host", "?"));
 }
 
-void write_holder(int fd) {
-  const nlohmann::json holder = {
-      {"pid", ::getpid()}, {"host", host_name()}, {"command", own_command()}};
+std::string activity_text(const nlohmann::json& holder) {
+  return holder.is_object() ? text_of(holder, "activity", "") : "";
+}
+
+nlohmann::json read_holder(const std::string& path) {
+  std::ifstream file(path);
+  return nlohmann::json::parse(file, nullptr, false);
+}
+
+void write_holder(int fd, const std::string& activity) {
+  nlohmann::json holder = {{"pid", ::getpid()}, {"host", host_name()}, {"command", own_command()}};
+  if (!activity.empty()) holder["activity"] = activity;
   const std::string text =
       holder.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
   // The name is a courtesy: where the disk is full the lock itself still works.
   if (::ftruncate(fd, 0) == 0) (void)!::pwrite(fd, text.data(), text.size(), 0);
+}
+
+// What `read` makes of the holder's words, or "" when nobody has the lock.
+std::string of_holder(const std::string& directory,
+                      const std::function<std::string(const nlohmann::json&)>& read) {
+  const std::string path = (std::filesystem::path(directory) / ledger_schema::kLockName).string();
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return "";
+  const bool held = ::flock(fd, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+  ::close(fd);
+  return held ? read(read_holder(path)) : "";
 }
 
 } // namespace
@@ -78,22 +100,26 @@ int lock_directory(const std::string& directory) {
               path,
               std::strerror(errno));
   if (::flock(fd, LOCK_EX | LOCK_NB) == 0) {
-    write_holder(fd);
+    write_holder(fd, "");
     return fd;
   }
   const int error = errno;
   ::close(fd);
   if (error != EWOULDBLOCK) bad_input("{}: cannot be locked ({})", path, std::strerror(error));
-  bad_input("{} is in use by {}; wait for it or stop it", directory, read_holder(path));
+  bad_input(
+      "{} is in use by {}; wait for it or stop it", directory, holder_text(read_holder(path)));
+}
+
+void tell_activity(int lock, const std::string& activity) {
+  write_holder(lock, activity);
 }
 
 std::string lock_holder(const std::string& directory) {
-  const std::string path = (std::filesystem::path(directory) / ledger_schema::kLockName).string();
-  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return "";
-  const bool held = ::flock(fd, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
-  ::close(fd);
-  return held ? read_holder(path) : "";
+  return of_holder(directory, holder_text);
+}
+
+std::string lock_holder_activity(const std::string& directory) {
+  return of_holder(directory, activity_text);
 }
 
 } // namespace assay

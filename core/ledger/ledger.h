@@ -334,6 +334,8 @@ public:
   // Leaves WAL mode so that the directory can be copied and opened read-only. Called once, at the
   // end of a run.
   void finish();
+  // What the engine does between launches, for whoever asks the directory's lock; "": nothing.
+  void tell_activity(const std::string& activity);
 
   LedgerData read() const;
 

@@ -205,7 +205,9 @@ int count_judgements(const LedgerData& plan);
 struct JudgeOptions {
   // Results directory whose traces explain the differences, and whose winner may be confirmed
   // (winner.h); "": neither is read. A claim that names stages is CONFIRMED by traces only.
-  std::string traces;
+  std::string traces = {};
+  // Results directory that commands in reasons name; "": the one of the recorded command.
+  std::string run_again_in = {};
 };
 
 // The one way to a report: effects, evidence, verdicts, explanations, roofline and claims. What it

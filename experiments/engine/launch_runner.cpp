@@ -269,9 +269,10 @@ void LaunchRunner::finish(Process& process) {
       ask(process, plain_request("finish"), "bye", context_.options.setup_timeout_seconds);
   context_.ledger.add(
       require(parse_metrics(bye, outcome_.row.id, process.request.variants), End::failed), {}, {});
-  if (const std::string how = process.worker->finish(WorkerProcess::Seconds(kExitTimeoutSeconds));
-      !how.empty())
-    throw End::failed("the worker " + how + " at its end");
+  const std::string how = process.worker->finish(WorkerProcess::Seconds(kExitTimeoutSeconds));
+  if (how.empty()) return;
+  if (StopSignal::count() > 1) throw End::stopped("interrupted"); // finish() has killed the worker
+  throw End::failed("the worker " + how + " at its end");
 }
 
 void LaunchRunner::add_event(const EventRow& event) {

@@ -280,7 +280,14 @@ private:
         [&](const std::string& cause, double seconds) {
           progress.waiting = WaitProgress{cause, seconds, options_.quiet->limit_seconds};
           report(progress);
+          ledger_->tell_activity(
+              fmt::format("waiting for a quiet machine, at most {}, before {} {}: {}",
+                          human_seconds(options_.quiet->limit_seconds),
+                          progress.cell,
+                          numbered_launches_text(task.kind, {task.index}),
+                          cause));
         });
+    if (progress.waiting) ledger_->tell_activity("");
     progress.waiting.reset();
     if (!result.quiet && why_stop().empty())
       progress.note = result.detail() + "; measuring all the same";

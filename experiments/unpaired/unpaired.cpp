@@ -18,7 +18,8 @@ namespace {
 // A run with everything that its cells are asked for.
 struct Run {
   explicit Run(const NamedResults& results)
-      : directory(results.directory), report(judge_results(results.data)),
+      : directory(results.directory),
+        report(judge_results(results.data, {.run_again_in = results.directory})),
         cells(cell_views(results.data)) {}
 
   const CellView* cell(const std::string& name) const {

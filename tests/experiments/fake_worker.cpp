@@ -2,6 +2,7 @@
 // is tested in milliseconds. Its behaviour stands in ASSAY_FAKE as "key=value;…":
 //   build=ID             its build id                    sleep_us=N   real time a round takes
 //   finish_ms=N          real time that the end of a launch takes
+//   exit_ms=N            … from its last answer to its exit
 //   data=TEXT            fingerprint of the data that it reads
 //   effect=X             step time of levels, as a factor of the reference's
 //   fail_gate=NAME       that variant's gate does not pass
@@ -79,6 +80,8 @@ public:
                              {"unit", "ns"},
                              {"value", 1e6},
                              {"detail", ""}}})}});
+        if (settings_.count("exit_ms"))
+          std::this_thread::sleep_for(std::chrono::milliseconds(std::stoi(settings_["exit_ms"])));
         std::exit(0);
       }
     }

@@ -2,10 +2,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <filesystem>
 #include <map>
+#include <thread>
 
 #include "core/sqlite/database.h"
 #include "experiments/engine/runner.h"
@@ -138,6 +140,26 @@ TEST_F(RunnerTest, AStoppedLaunchNamesItsRoundOfThoseThatCount) {
   run("", options);
   EXPECT_EQ(ledger().launches.back().reason,
             fmt::format("interrupted after round 2 of {}", plan_.ledger.cells[0].rounds));
+}
+
+// The second signal comes when the worker has answered and not yet exited.
+TEST_F(RunnerTest, ASecondSignalAtTheEndOfALaunchIsNotTheWorkersFault) {
+  const int rounds = plan_.ledger.cells[0].rounds;
+  RunOptions options = fake_options();
+  std::thread second;
+  options.progress = [&](const RunProgress& progress) {
+    if (progress.task.kind != LaunchKind::Timed || progress.round != rounds || second.joinable())
+      return;
+    ::raise(SIGTERM);
+    second = std::thread([] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(300));
+      ::kill(::getpid(), SIGTERM);
+    });
+  };
+  const RunSummary summary = run("exit_ms=2000", options);
+  second.join();
+  EXPECT_EQ(summary.outcome, RunSummary::Outcome::Incomplete);
+  EXPECT_THAT(ledger().launches.back().reason, HasSubstr("interrupted"));
 }
 
 } // namespace runner_limits_test

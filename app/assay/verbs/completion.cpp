@@ -157,8 +157,9 @@ Words level_names(const Words& words) {
   return names;
 }
 
-// What `help` explains: commands, `terms`, and terms. Of a term of several words the next one, but
-// the whole rest for a word that contains spaces, since quotes are open there.
+// What `help` explains: commands, `terms`, optimizations, keys, and terms. Of a term of several
+// words the next one, but the whole rest for a word that contains spaces, since quotes are open
+// there.
 Words topics(const CLI::App& app, const Words& words) {
   auto first = words.begin() + 1;
   const bool only_terms = words.size() > 2 && *first == kTermsTopic;
@@ -169,6 +170,9 @@ Words topics(const CLI::App& app, const Words& words) {
   if (before.empty() && !only_terms) {
     names = command_names(app);
     names.insert(names.end(), {kTermsTopic, kAllTopics});
+    for (const Optimization& row : optimizations().all()) names.push_back(row.name);
+    for (const ConfigKey& key : config_keys())
+      if (!key.hidden) names.push_back(key.name);
   }
   const bool quoted = words.back().find(' ') != std::string::npos;
   for (const Term& term : glossary())

@@ -40,7 +40,7 @@ void demo(const std::string& directory, bool as_json) {
       "  assay export {0} --cell varlen --variant mask_dense,varlen --steps 5-7 -o demo.json.gz\n"
       "  assay view {0}\n",
       printable(shell_path(directory)),
-      printable(shell_word(made.traces.front())));
+      printable(shell_path(made.traces.front())));
 }
 
 } // namespace

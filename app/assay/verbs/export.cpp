@@ -27,10 +27,14 @@ namespace assay::cli {
 namespace {
 
 struct ExportOptions {
-  std::vector<std::string> sources, variants;
-  std::string format = "chrome", out, cell, variant, steps;
+  std::vector<std::string> sources;
+  std::string format = "chrome", out, cell, variant, steps; // variant: "A" or "A,B"
   bool json = false;
 };
+
+[[noreturn]] void too_many_traces() {
+  bad_input("at most two traces can be exported side by side; export the others separately");
+}
 
 const LaunchRow* complete_trace(const LedgerData& data, const CellRow& cell) {
   const LaunchRow* launch = traced_launch(data, cell.id);
@@ -72,13 +76,32 @@ const CellRow& cell_to_export(const LedgerData& data, const ExportOptions& optio
   return *found;
 }
 
+// "A", or "A,B" at a comma that has a variant's name on both sides, else at every comma: a name may
+// contain some.
+std::vector<std::string> split_variants(const std::string& text,
+                                        const std::vector<std::string>& known) {
+  const auto is_known = [&](const std::string& name) {
+    return std::ranges::count(known, name) > 0;
+  };
+  if (text.empty()) return {};
+  if (is_known(text)) return {text};
+  for (std::size_t comma = text.find(','); comma != std::string::npos;
+       comma = text.find(',', comma + 1))
+    if (is_known(text.substr(0, comma)) && is_known(text.substr(comma + 1)))
+      return {text.substr(0, comma), text.substr(comma + 1)};
+  return CLI::detail::split(text, ',');
+}
+
 // The variants that the user named, else those of the comparison that the cell is about.
-std::vector<std::string> choose_variants(const LedgerData& data,
-                                         const CellRow& cell,
-                                         const std::vector<std::string>& named) {
+std::vector<std::string>
+choose_variants(const LedgerData& data, const CellRow& cell, const std::string& text) {
   std::vector<std::string> known;
   for (const VariantRow& variant : data.variants)
     if (variant.cell == cell.id && variant.role != Role::Control) known.push_back(variant.name);
+  const std::vector<std::string> named = split_variants(text, known);
+  if (named.size() > 2) too_many_traces();
+  if (named.size() == 2 && named[0] == named[1])
+    bad_input("--variant names '{}' twice; give one, or two that differ", printable(named[0]));
   for (const std::string& name : named)
     if (std::find(known.begin(), known.end(), name) == known.end())
       bad_input("cell '{}' has no variant '{}'{}; it has: {}",
@@ -99,12 +122,9 @@ std::vector<std::string> choose_variants(const LedgerData& data,
 }
 
 std::vector<std::string> find_traces(const ExportOptions& options) {
-  if (options.variants.size() == 2 && options.variants[0] == options.variants[1])
-    bad_input("--variant names '{}' twice; give one, or two that differ",
-              printable(options.variants[0]));
   std::error_code error;
   if (!std::filesystem::is_directory(options.sources.front(), error)) {
-    if (!options.cell.empty() || !options.variants.empty())
+    if (!options.cell.empty() || !options.variant.empty())
       bad_input("--cell and --variant choose from a results directory; {} is a file",
                 options.sources.front());
     return options.sources;
@@ -115,7 +135,7 @@ std::vector<std::string> find_traces(const ExportOptions& options) {
   const CellRow& cell = cell_to_export(data, options);
   const std::int64_t launch = complete_trace(data, cell)->id;
   std::vector<std::string> paths;
-  for (const std::string& variant : choose_variants(data, cell, options.variants))
+  for (const std::string& variant : choose_variants(data, cell, options.variant))
     paths.push_back(
         (std::filesystem::path(options.sources.front()) / trace_file_name(launch, 0, variant))
             .string());
@@ -220,8 +240,7 @@ void keep_other_files(const std::string& out) {
 }
 
 void export_traces(const ExportOptions& options) {
-  if (options.sources.size() > 2 || options.variants.size() > 2)
-    bad_input("at most two traces can be exported side by side; export the others separately");
+  if (options.sources.size() > 2) too_many_traces();
   if (options.format == "csv" && is_standard_output(options.out))
     bad_input("--format csv writes several files; name a directory instead of -o {}", options.out);
   if (options.json && is_standard_output(options.out))
@@ -270,11 +289,7 @@ void add_export(CLI::App& app, int&) {
       "compares)");
   command->add_option("--steps", options->steps, "only these steps: 4 or 3-5 (default: all rows)");
   command->add_flag("--json", options->json, "print the summary as JSON");
-  command->callback([options] {
-    options->variants = CLI::detail::split(options->variant, ',');
-    if (options->variant.empty()) options->variants.clear();
-    export_traces(*options);
-  });
+  command->callback([options] { export_traces(*options); });
 }
 
 } // namespace assay::cli

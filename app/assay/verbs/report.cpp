@@ -111,8 +111,8 @@ std::string files_line(const ReportOptions& options, const std::string& out, Fil
         "note: the report files in {} are unchanged: they contain breakdowns of "
         "comparisons whose traces cannot be read any more. --out DIR writes new files elsewhere.",
         out);
-  return fmt::format("report files: {}/report.html, .md, .json, .csv   window: assay view {}",
-                     out,
+  return fmt::format("report files: {}, .md, .json, .csv   window: assay view {}",
+                     shell_path(out + "/report.html"),
                      shell_path(options.directory));
 }
 

@@ -54,6 +54,7 @@ struct Status {
   std::string next, next_quiet;
   std::string why_not_continued; // in their place: why no run continues these results
   std::string engine;            // who runs it now, or ""
+  std::string activity;          // … what it does between launches, or ""
   std::optional<double> eta_seconds;
   std::vector<std::string> damaged; // traces; not read while a run goes on
 
@@ -115,6 +116,7 @@ Status read_status(const std::string& directory) {
   Status status;
   status.directory = directory;
   status.engine = lock_holder(directory);
+  status.activity = lock_holder_activity(directory);
   LedgerData data = value_or_throw(read_ledger(directory));
   status.report = judge_results(data);
   read_confirmation(directory, status.report);
@@ -186,6 +188,7 @@ void print_json_status(const Status& status) {
   if (!status.next_quiet.empty()) out["redo"] = status.next_quiet;
   if (!status.why_not_continued.empty()) out["cannot_continue"] = status.why_not_continued;
   if (status.eta_seconds) out["eta_seconds"] = *status.eta_seconds;
+  if (!status.activity.empty()) out["activity"] = status.activity;
   if (const LaunchSummary* running = status.running()) out["running"] = launch_json(*running);
   print_json(out);
 }
@@ -208,11 +211,12 @@ std::string running_text(const LaunchSummary& launch) {
 void print_running(const Status& status, TextWriter& out) {
   const LaunchSummary* running = status.running();
   const bool known = status.eta_seconds.value_or(0) >= 1;
-  out.line(
-      fmt::format("running: {}{}",
-                  running == nullptr ? std::string("between launches") : running_text(*running),
-                  known ? ", about " + human_seconds(*status.eta_seconds) + " left" : ""),
-      2);
+  out.line(fmt::format("running: {}{}",
+                       running != nullptr        ? running_text(*running)
+                       : status.activity.empty() ? std::string("between launches")
+                                                 : status.activity,
+                       known ? ", about " + human_seconds(*status.eta_seconds) + " left" : ""),
+           2);
   out.line("by " + status.engine, 2);
 }
 

@@ -226,6 +226,10 @@ void Ledger::close_abandoned_launches() {
   });
 }
 
+void Ledger::tell_activity(const std::string& activity) {
+  assay::tell_activity(lock_fd_, activity);
+}
+
 void Ledger::finish() {
   try {
     writing(*database_, [&] {

@@ -82,14 +82,19 @@ std::vector<std::string> shape_warnings_of(const CellView& view) {
 }
 
 // The next action where other work spoiled launches.
-std::optional<Reason> redo_reason(const CellView& view, int disturbed) {
+std::optional<Reason>
+redo_reason(const CellView& view, int disturbed, const std::string& directory) {
   if (disturbed == 0) return std::nullopt;
   const std::string why_not = why_not_continued(*view.spec);
+  const auto command = [&] {
+    return directory.empty() ? recorded_redo_command(*view.spec, view.cell->name)
+                             : redo_command(*view.spec, view.cell->name, directory);
+  };
   return Reason{ReasonCode::PairsDisturbed,
                 "other work disturbed launches; " +
-                    (why_not.empty() ? "to measure them again on a quiet machine: `" +
-                                           recorded_redo_command(*view.spec, view.cell->name) + "`"
-                                     : "these results cannot be continued: " + why_not)};
+                    (why_not.empty()
+                         ? "to measure them again on a quiet machine: `" + command() + "`"
+                         : "these results cannot be continued: " + why_not)};
 }
 
 using DisturbedByCell = std::map<std::int64_t, int>;
@@ -138,7 +143,9 @@ CellReport report_cell(const LedgerData& data,
   result.control = compare_control(view, levels);
   for (const VariantPair& pair : pairs_to_compare(view))
     result.comparisons.push_back(compare(view, pair, levels));
-  CellContext context{why_invalid(view, result), view.spec->sesoi, redo_reason(view, disturbed)};
+  CellContext context{why_invalid(view, result),
+                      view.spec->sesoi,
+                      redo_reason(view, disturbed, options.run_again_in)};
   for (Comparison& comparison : result.comparisons) {
     judge(comparison, context);
     const auto says_redo = [&](const Reason& reason) { return reason.text == context.redo->text; };
