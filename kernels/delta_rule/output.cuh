@@ -73,6 +73,11 @@ __global__ void __launch_bounds__(kThreads, kUpdateOverKey<D> ? 3 : 1) output(Pr
           pack2(element(scores[nt][2], g1, h0, column <= row + 8),
                 element(scores[nt][3], g1, h1, column + 1 <= row + 8));
     }
+  if (kUpdateOverKey<D>) {
+    __syncthreads(); // K is read
+    load_update();
+    copies_commit();
+  }
   bf16* pairs = p.scores + (place * kChunk + row) * kChunk;
 #pragma unroll
   for (int k = 0; k < 4; ++k)
@@ -85,14 +90,7 @@ __global__ void __launch_bounds__(kThreads, kUpdateOverKey<D> ? 3 : 1) output(Pr
         *reinterpret_cast<uint2*>(pairs + 8 * i * kChunk + 16 * k + (odd ? 6 : 0) + 2 * at.c) =
             odd ? make_uint2(other, right) : make_uint2(left, other);
       }
-  if (kUpdateOverKey<D>) {
-    __syncthreads(); // K is read
-    load_update();
-    copies_commit();
-    copies_wait<1>(); // the state is there
-  } else {
-    copies_wait<0>();
-  }
+  copies_wait<kUpdateOverKey<D> ? 1 : 0>(); // the state is there
   __syncthreads();
   float o[D / 8][4] = {};
 #pragma unroll

@@ -172,15 +172,13 @@ template <int D> __global__ void __launch_bounds__(kThreads) prepare(Problem p) 
                                    element(kk[nt][3], lower, g1, column + 1 < row + 8));
     }
   __syncwarp(); // a warp's rows of A are there
-  for (int i = thread_index(); i < kChunk * 8; i += kThreads)
-    if (i % 8 / 2 < i / 8 / 16) // blocks left of the diagonal of T transposed
-      *reinterpret_cast<uint4*>(st + i / 8 * kTStride + i % 8 * 8) = make_uint4(0, 0, 0, 0);
   invert(sa, st, kTStride, at);
   __syncthreads();
   const std::int64_t place = static_cast<std::int64_t>(blockIdx.x) * kChunk;
   for (int i = thread_index(); i < kChunk * 8; i += kThreads)
-    *reinterpret_cast<uint4*>(p.inverse + place * kChunk + i * 8) =
-        *reinterpret_cast<const uint4*>(st + i / 8 * kTStride + i % 8 * 8);
+    if (i % 8 / 2 >= i / 8 / 16) // no block left of the diagonal is read
+      *reinterpret_cast<uint4*>(p.inverse + place * kChunk + i * 8) =
+          *reinterpret_cast<const uint4*>(st + i / 8 * kTStride + i % 8 * 8);
   if (thread_index() < kChunk) p.decay[place + thread_index()] = sd[thread_index()];
 }
 

@@ -38,7 +38,7 @@ struct Problem {
   const int2* chunk;
   const int* first; // [segments + 1]: first chunk of each segment; longest segment first is fastest
   float2* decay;    // [N, heads, 64], written: gamma, beta
-  bf16* inverse;    // [N, heads, 64, 64], written: T transposed
+  bf16* inverse;    // [N, heads, 64, 64], written on and above the diagonal's blocks: T transposed
   bf16* scores;     // [N, heads, 64, 64], written on and below the diagonal's blocks: P
   bf16* update;     // [T, heads, D], written: V'
   bf16* states;     // [N, heads, D, D], written: S entering, transposed: values by keys

@@ -32,6 +32,7 @@ reverse_warp(float scale, const SegmentPart<D, DV>& of, bf16* memory) {
     // dV' = 2^{gamma_C - gamma} K dS+ + P^T dO
     float u[8][4] = {};
     s.times_rows(u, stage + Stage::key, at);
+    s.scale(f.enter[kChunk - 1]);
 #pragma unroll
     for (int j = 0; j < 8; ++j) {
       const float2 leave = *reinterpret_cast<const float2*>(f.leave + 8 * j + 2 * at.c);
@@ -82,7 +83,6 @@ reverse_warp(float scale, const SegmentPart<D, DV>& of, bf16* memory) {
     second_barrier<kChainThreads<DV>>(); // the results of the chunk after are stored
     put_values(memory + M::values, w, at);
     // dS = 2^{gamma_C} dS+ + Q^T (scale 2^gamma dO) - K^T (2^gamma dV)
-    s.scale(f.enter[kChunk - 1]);
     s.add(d_out, stage + Stage::query, at);
     s.add(left, stage + Stage::key, at);
     s.round(memory + M::state, at);

@@ -24,9 +24,18 @@ __device__ __forceinline__ void state_warp(const SegmentPart<D, DV>& of, bf16* m
     const int turn = n - of.span.begin;
     const bf16* stage = memory + turn % M::stages * M::stage;
     const Factors& f = reinterpret_cast<const Factors*>(memory + M::factors)[turn % 2];
+    float2 enter[8], rate[8], leave[8]; // of this lane's tokens, read while the products run
+#pragma unroll
+    for (int j = 0; j < 8; ++j) {
+      const int token = 8 * j + 2 * at.c;
+      enter[j] = *reinterpret_cast<const float2*>(f.enter + token);
+      rate[j] = *reinterpret_cast<const float2*>(f.rate + token);
+      leave[j] = *reinterpret_cast<const float2*>(f.leave + token);
+    }
     // R = beta (V - 2^gamma K S)
     float x[8][4] = {};
     s.times_rows(x, stage + Stage::key, at);
+    s.scale(f.enter[kChunk - 1]);
     std::uint32_t left[4][4];
 #pragma unroll
     for (int t = 0; t < 4; ++t) {
@@ -34,12 +43,10 @@ __device__ __forceinline__ void state_warp(const SegmentPart<D, DV>& of, bf16* m
       load_a_t(v, stage + Stage::value, M::value_stride, 16 * at.warp, 16 * t, at.lane);
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
-        const int token = 16 * t + i / 2 * 8 + 2 * at.c;
-        const float2 e = *reinterpret_cast<const float2*>(f.enter + token),
-                     beta = *reinterpret_cast<const float2*>(f.rate + token), value = unpack2(v[i]);
-        const float(&ks)[4] = x[2 * t + i / 2];
-        left[t][i] = pack2(beta.x * (value.x - e.x * ks[i % 2 * 2]),
-                           beta.y * (value.y - e.y * ks[i % 2 * 2 + 1]));
+        const int j = 2 * t + i / 2;
+        const float2 e = enter[j], beta = rate[j], value = unpack2(v[i]);
+        left[t][i] = pack2(beta.x * (value.x - e.x * x[j][i % 2 * 2]),
+                           beta.y * (value.y - e.y * x[j][i % 2 * 2 + 1]));
       }
     }
     // V' = T R
@@ -58,11 +65,9 @@ __device__ __forceinline__ void state_warp(const SegmentPart<D, DV>& of, bf16* m
     // S <- 2^{gamma_C} S + K^T (2^{gamma_C - gamma} V')
 #pragma unroll
     for (int j = 0; j < 8; ++j) {
-      const float2 leave = *reinterpret_cast<const float2*>(f.leave + 8 * j + 2 * at.c);
-      left[j / 2][j % 2 * 2] = pack2(leave.x * u[j][0], leave.y * u[j][1]);
-      left[j / 2][j % 2 * 2 + 1] = pack2(leave.x * u[j][2], leave.y * u[j][3]);
+      left[j / 2][j % 2 * 2] = pack2(leave[j].x * u[j][0], leave[j].y * u[j][1]);
+      left[j / 2][j % 2 * 2 + 1] = pack2(leave[j].x * u[j][2], leave[j].y * u[j][3]);
     }
-    s.scale(f.enter[kChunk - 1]);
     s.add(left, stage + Stage::key, at);
     s.round(memory + M::state, at);
   }
