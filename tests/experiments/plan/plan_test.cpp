@@ -324,7 +324,7 @@ TEST_F(PlanTest, QuickstartPlans) {
         value_or_throw(load_matrix(test::source_dir() + "/experiments/matrices/quickstart.toml",
                                    {data, std::string("base.device=") + device})),
         options));
-    EXPECT_EQ(plan.ledger.cells.size(), 5u);
+    EXPECT_EQ(plan.ledger.cells.size(), 3u);
     EXPECT_EQ(plan.ledger.claims.size(), 0u) << "none holds for a model of this size";
     for (const CellRow& cell : plan.ledger.cells) EXPECT_EQ(cell.loss_seeds, 0) << "minutes more";
   }
