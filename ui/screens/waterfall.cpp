@@ -13,6 +13,12 @@
 namespace assay {
 namespace {
 
+// Where a row's words stand: behind its bar, or in a line below where the window is too narrow.
+struct Words {
+  bool below;
+  float x;
+};
+
 struct Axis {
   double low, high;
   float left, width;
@@ -74,28 +80,30 @@ void draw_row(Workspace& workspace,
               const WaterfallModel& model,
               std::size_t index,
               const Axis& axis,
-              float words_at) {
+              const Words& place) {
   const Palette& colors = palette(workspace.theme);
   const WaterfallBar& bar = model.bars[index];
-  const float em = ImGui::GetFontSize(), height = em * 1.75F;
+  const float em = ImGui::GetFontSize(), line = em * 1.75F;
+  const float height = place.below ? line + em * 1.2F : line;
   const ImVec2 corner = ImGui::GetCursorScreenPos();
   const float width = ImGui::GetContentRegionAvail().x;
   ImDrawList* const draw = ImGui::GetWindowDrawList();
   ImGui::PushID(static_cast<int>(index));
   if (bar.stage)
     mark_target(
-        workspace, fmt::format("waterfall.{}", bar.label), corner.x + em, corner.y + height / 2);
+        workspace, fmt::format("waterfall.{}", bar.label), corner.x + em, corner.y + line / 2);
   const bool clicked = ImGui::InvisibleButton("row", ImVec2(width, height));
   const bool selected = bar.stage && workspace.stage == bar.stage;
   if (selected || (bar.stage && ImGui::IsItemHovered()))
     draw->AddRectFilled(
         corner, ImVec2(corner.x + width, corner.y + height), to_u32(colors.selected));
-  const float text_y = corner.y + (height - em) / 2;
+  const float text_y = corner.y + (line - em) / 2;
   draw->AddText(ImVec2(corner.x + em * 0.3F, text_y), to_u32(colors.text), bar.label.c_str());
-  draw_bar(bar, axis, corner, height, colors, index == 0, model.low_ns > 0);
+  draw_bar(bar, axis, corner, line, colors, index == 0, model.low_ns > 0);
   const std::string words = words_of(bar);
-  draw->AddText(
-      ImVec2(words_at, text_y), to_u32(bar.clear ? colors.text : colors.muted), words.c_str());
+  draw->AddText(ImVec2(place.x, place.below ? text_y + em * 1.2F : text_y),
+                to_u32(bar.clear ? colors.text : colors.muted),
+                words.c_str());
   if (clicked && bar.stage) {
     workspace.stage = bar.stage;
     workspace.timeline.align = Align::StepStart;
@@ -116,13 +124,15 @@ void draw_waterfall(Workspace& workspace, const WaterfallModel& model) {
     words = std::max(words, ImGui::CalcTextSize(words_of(bar).c_str()).x);
   }
   const float left = ImGui::GetCursorScreenPos().x, width = ImGui::GetContentRegionAvail().x;
+  const float beside = width - labels - words - 2 * em; // what is left for bars
+  const Words place = beside < 4 * em ? Words{true, left + em * 1.3F}
+                                      : Words{false, left + width - words - em * 0.3F};
   const Axis axis{model.low_ns,
                   model.high_ns,
                   left + labels + em,
-                  std::max(2 * em, width - labels - words - 2 * em)};
+                  place.below ? std::max(2 * em, width - labels - 1.5F * em) : beside};
   if (!model.warning.empty()) text_wrapped(colors.warning, "! " + model.warning);
-  for (std::size_t i = 0; i < model.bars.size(); ++i)
-    draw_row(workspace, model, i, axis, left + width - words - em * 0.3F);
+  for (std::size_t i = 0; i < model.bars.size(); ++i) draw_row(workspace, model, i, axis, place);
   for (const std::string& note : model.notes) text_wrapped(colors.muted, note);
 }
 
