@@ -98,7 +98,7 @@ choose_variants(const LedgerData& data, const CellRow& cell, const std::string& 
   std::vector<std::string> known;
   for (const VariantRow& variant : data.variants)
     if (variant.cell == cell.id && variant.role != Role::Control) known.push_back(variant.name);
-  const std::vector<std::string> named = split_variants(text, known);
+  std::vector<std::string> named = split_variants(text, known);
   if (named.size() > 2) too_many_traces();
   if (named.size() == 2 && named[0] == named[1])
     bad_input("--variant names '{}' twice; give one, or two that differ", printable(named[0]));
