@@ -308,8 +308,10 @@ MergeSummary merge(const std::vector<std::string>& inputs, const std::string& ou
     LedgerData plan = all.front();
     plan.launches.clear();
     plan.spec.command = commands_of(all);
-    for (const LedgerData& data : all)
+    for (const LedgerData& data : all) {
       if (data.spec.directory != plan.spec.directory) plan.spec.directory.clear();
+      plan.spec.created_utc = std::min(plan.spec.created_utc, data.spec.created_utc);
+    }
     fresh.mark();
     const std::unique_ptr<Ledger> ledger = Ledger::open(fresh.path(), plan);
     for (const LedgerData& data : all) ledger->add(data.calibrations);

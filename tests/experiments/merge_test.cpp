@@ -34,6 +34,7 @@ TEST(Merge, JoinsDifferentLaunchesAndKeepsDuplicatesOnce) {
   fs::copy(scratch / "a", scratch / "copy", fs::copy_options::recursive);
   Plan elsewhere = plan;
   elsewhere.ledger.spec.command = "assay run elsewhere";
+  elsewhere.ledger.spec.created_utc = "2020-01-02T00:00:00Z";
   options.calibrations.front().host = "b";
   options.cells = {"guard"};
   run_plan(elsewhere, scratch / "b", options);
@@ -61,6 +62,7 @@ TEST(Merge, JoinsDifferentLaunchesAndKeepsDuplicatesOnce) {
   EXPECT_EQ(all.calibrations[0].host, "a");
   EXPECT_EQ(all.calibrations[1].host, "b");
   EXPECT_EQ(all.spec.command, plan.ledger.spec.command + "; assay run elsewhere");
+  EXPECT_EQ(all.spec.created_utc, "2020-01-02T00:00:00Z") << "fixed when the first part was";
 }
 
 // A run that was killed in a launch with enough rounds has measured it, as the next run makes it;

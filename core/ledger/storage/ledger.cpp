@@ -25,14 +25,27 @@ namespace fs = std::filesystem;
 
 namespace {
 
-[[noreturn]] void raise_full(const std::string& directory, const DatabaseError& error) {
+// The directory that the user named. Merge and demo write into one beside or inside it, which they
+// rename: ".NAME.merge-AbC", ".demo-AbC".
+std::string asked_directory(const std::string& directory) {
   const fs::path path(directory);
-  const bool draft =
-      path.filename().string().starts_with("."); // merge and demo rename it when done
-  bad_input("{}: the ledger cannot be written: the disk is full, or a size limit is reached. {}ree "
-            "space and run the same command again ({})",
-            draft ? path.parent_path().string() : directory,
-            draft ? "F" : "Rounds that were committed before, if any, are kept; f",
+  const std::string name = path.filename().string();
+  if (name.starts_with(".demo-")) return path.parent_path().string();
+  const std::size_t tag = name.rfind(".merge-");
+  if (!name.starts_with(".") || tag == 0 || tag == std::string::npos) return directory;
+  return (path.parent_path() / name.substr(1, tag - 1)).lexically_normal().string();
+}
+
+[[noreturn]] void raise_full(const std::string& directory, const DatabaseError& error) {
+  const std::string asked = asked_directory(directory);
+  if (asked != directory)
+    bad_input("{}: the ledger cannot be written: the disk is full, or a size limit is reached. "
+              "Free space and run the same command again",
+              asked);
+  bad_input("{}: the ledger cannot be written: the disk is full, or a size limit is reached. "
+            "Rounds that were committed before, if any, are kept; free space and run the same "
+            "command again ({})",
+            directory,
             error.what());
 }
 
@@ -62,7 +75,7 @@ void create_file(const std::string& directory, const std::string& path, const Le
   TemporaryFile fresh(path);
   if (fresh.error() != 0)
     bad_input("{}: no ledger can be made in it: {}; {}",
-              directory,
+              asked_directory(directory),
               std::strerror(fresh.error()),
               write_remedy(fresh.error()));
   try {
@@ -80,9 +93,8 @@ void create_file(const std::string& directory, const std::string& path, const Le
   } catch (const DatabaseError& error) {
     if (!error.is_full()) throw;
     bad_input("{}: no ledger can be made in it: the disk is full, or a size limit is reached. "
-              "Free space, or choose another directory ({})",
-              directory,
-              error.what());
+              "Free space, or choose another directory",
+              asked_directory(directory));
   }
   if (const int error = fresh.place(true); error != 0)
     bad_input("{}: {}; {}", path, std::strerror(error), write_remedy(error));

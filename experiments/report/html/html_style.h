@@ -53,9 +53,9 @@ table.cards tr{border:1px solid var(--line);border-radius:8px;padding:8px 12px;m
 table.cards td{border:0;padding:1px 0;display:grid;grid-template-columns:10em 1fr;text-align:left;white-space:normal;min-width:0}
 table.cards td::before{content:attr(data-title);color:var(--muted)}table.cards td:empty{display:none}
 table.cards td.name{display:block;font-weight:600}table.cards td.name::before{display:none}}
-@media print{.card{break-inside:avoid}body{font-size:11px}main{max-width:none;padding:0}h2{margin:18px 0 6px}h2,h3,header,.intro{break-after:avoid}
+@media print{body{font-size:11px}main{max-width:none;padding:0}h2{margin:18px 0 6px}h2,h3,header,.intro{break-after:avoid}
 svg,tr,li,p{break-inside:avoid}details:not([open]),.records:not(:has(details[open])){display:none}
-.forest svg{max-height:none}.card svg{max-height:2in}.card{padding:8px 10px;margin:8px 0}
+.forest svg{max-height:none}.card svg{max-height:1.2in}.card{padding:8px 10px;margin:8px 0}
 .wide{overflow:visible}.wide svg{min-width:0}td,th{padding:3px 8px 3px 0;min-width:4em}
 td.num,th.num{white-space:normal;overflow-wrap:normal}td.name{min-width:6em}}
 )css";
