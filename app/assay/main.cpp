@@ -53,7 +53,7 @@ int run(int argc, char** argv) {
   cli::add_programs(app);
   cli::add_doctor(app, exit_code);
   cli::add_list(app);
-  cli::add_completion(app);
+  cli::add_completion(app, {argv + 1, argv + argc});
   cli::add_help(app);
   cli::add_version(app);
   cli::describe_commands(app);

@@ -44,7 +44,7 @@ void add_merge(CLI::App& app, int& exit_code);
 void add_clean(CLI::App& app);
 void add_claims(CLI::App& app, int& exit_code);
 void add_doctor(CLI::App& app, int& exit_code);
-void add_completion(CLI::App& app);
+void add_completion(CLI::App& app, const std::vector<std::string>& command_line);
 void add_help(CLI::App& app);
 void add_version(CLI::App& app);
 // train, evaluate, generate, tokenizer and view: started as assay-worker or assay-view with the

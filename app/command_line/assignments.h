@@ -32,6 +32,15 @@ std::vector<std::string> assignments(const Keys& keys,
   return found;
 }
 
+// What is wrong with "base.KEY=VALUE" where no matrix with its tables is, or "".
+inline std::string why_not_plain(const std::string& setting) {
+  const std::string table = "base.";
+  if (!setting.starts_with(table)) return "";
+  return fmt::format("--set {}: a plain training key is wanted here: --set {}",
+                     setting,
+                     setting.substr(table.size()));
+}
+
 // What is wrong where one key has two values, or "". `set_by`: options of their own that set a key,
 // by key: "--data".
 inline std::string why_set_twice(const std::vector<std::string>& settings,

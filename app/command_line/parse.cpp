@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <sstream>
 
 #include "app/command_line/help.h"
 #include "app/command_line/words.h"
@@ -176,8 +177,13 @@ bool parse_command_line(CLI::App& app, int argc, const char* const* argv) {
   try {
     app.parse(argc, argv);
     return true;
+  } catch (const CLI::CallForVersion& asked) {
+    fmt::print("{}\n", asked.what()); // a stream would forget why it cannot write
+    return false;
   } catch (const CLI::Success& asked) {
-    app.exit(asked);
+    std::ostringstream text;
+    app.exit(asked, text, text);
+    fmt::print("{}", text.str());
     return false;
   } catch (const CLI::ParseError& error) {
     refuse_unknown(words);

@@ -246,7 +246,7 @@ void complete(const CLI::App& app, Words words) {
 
 } // namespace
 
-void add_completion(CLI::App& app) {
+void add_completion(CLI::App& app, const std::vector<std::string>& command_line) {
   CLI::App* command =
       app.add_subcommand("completion", "print a completion script for bash, zsh or fish");
   auto shell = std::make_shared<std::string>("bash");
@@ -258,7 +258,9 @@ void add_completion(CLI::App& app) {
   CLI::App* hidden = app.add_subcommand("complete", "what a shell may offer")->group("");
   hidden->prefix_command();
   hidden->set_help_flag();
-  hidden->callback([&app, hidden] { complete(app, hidden->remaining()); });
+  // As they were typed: the parser would keep a `--` for itself.
+  const Words words(command_line.begin() + (command_line.empty() ? 0 : 1), command_line.end());
+  hidden->callback([&app, words] { complete(app, words); });
 }
 
 } // namespace assay::cli

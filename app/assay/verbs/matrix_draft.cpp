@@ -78,11 +78,8 @@ bool accepts(const std::string& assignment,
   TrainConfig config;
   const Result<bool> done = set_key_text(config, key, unquoted(value));
   if (done) return true;
-  constexpr std::string_view kTable = "base.";
-  if (key.starts_with(kTable))
-    mistakes.add("--set {}: a plain training key is wanted here: --set {}",
-                 assignment,
-                 assignment.substr(kTable.size()));
+  if (const std::string why = why_not_plain(assignment); !why.empty())
+    mistakes.add("{}", why);
   else
     mistakes.add("--set {}: {}", assignment, done.error().message);
   return false;

@@ -60,6 +60,7 @@ TrainConfig ConfigOptions::apply(TrainConfig config) const {
   for (const std::string& assignment : assignments_) {
     const std::size_t equals = assignment.find('=');
     if (equals == std::string::npos) bad_input("--set takes key=value, not '{}'", assignment);
+    if (const std::string why = why_not_plain(assignment); !why.empty()) bad_input("{}", why);
     const Result<bool> set =
         set_key_text(config, assignment.substr(0, equals), assignment.substr(equals + 1));
     if (!set) bad_input("--set {}: {}", assignment, set.error().message);

@@ -155,9 +155,10 @@ void read_quality(TomlTable& root, Matrix& matrix) {
   matrix.quality = read_loss(table, {});
 }
 
-// A level is compared once.
-void check_names(TomlTable& table, const MatrixCell& cell) {
-  if (const std::string wrong = wrong_cell_name(cell.name); !wrong.empty())
+// A cell without a name of its own has its optimization's, which the planner knows or refuses. A
+// level is compared once.
+void check_names(TomlTable& table, const MatrixCell& cell, bool named) {
+  if (const std::string wrong = wrong_cell_name(cell.name); named && !wrong.empty())
     table.problems().add(table.node("name"), fmt::format("{} name {}", table.path(), wrong));
   std::set<std::string> seen;
   for (const std::string& level : cell.levels)
@@ -189,15 +190,20 @@ MatrixCell read_cell(const toml::table& raw, const Matrix& matrix, TomlProblems&
   MatrixCell cell;
   cell.where = problems.place(&raw);
   cell.places = places_of(raw, problems);
-  cell.optimization = table.text("optimization").value_or("");
-  cell.name = table.text("name").value_or(cell.optimization);
+  const std::optional<std::string> optimization = table.text("optimization"),
+                                   own_name = table.text("name");
+  if (optimization && optimization->empty())
+    problems.add(table.node("optimization"),
+                 table.path() + " optimization takes a name of `assay list`, not \"\"");
+  cell.optimization = optimization.value_or("");
+  cell.name = own_name.value_or(cell.optimization);
   cell.reference = table.text("reference").value_or("");
   cell.levels = table.texts("levels");
   if (const toml::array* levels = raw["levels"].as_array(); levels != nullptr && levels->empty())
     problems.add(table.node("levels"),
                  table.path() + " levels names no level; leave it out to compare all");
   read_key_comparison(table, cell);
-  if (table.has("name") || table.has("optimization")) check_names(table, cell);
+  check_names(table, cell, own_name.has_value());
   if (const toml::table* set = table.table("set")) cell.set = config_values(*set, problems);
   cell.rounds = small(table, "rounds");
   cell.visit_steps = small(table, "visit_steps");

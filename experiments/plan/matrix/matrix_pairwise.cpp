@@ -60,8 +60,13 @@ std::size_t count_cells(std::size_t names, const std::vector<Axis>& axes) {
 std::vector<Point> named_points(TomlTable& table, const std::vector<std::string>& names) {
   std::vector<Point> points;
   const toml::node* array = table.node("optimizations");
-  for (std::size_t i = 0; i < names.size(); ++i)
-    points.push_back({names[i], {}, table.problems().place(array->as_array()->get(i))});
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    const toml::node* node = array->as_array()->get(i);
+    if (names[i].empty())
+      table.problems().add(node, "[matrix] optimizations takes names of `assay list`, not \"\"");
+    else
+      points.push_back({names[i], {}, table.problems().place(node)});
+  }
   return points;
 }
 

@@ -161,6 +161,18 @@ TEST(MatrixMistakes, AWrongTypeNamesItsLine) {
               test::names("m.toml:4:", "[experiment] budget", "\"10m\""));
 }
 
+// A cell takes its optimization's name where it has none; what is wrong with that is said once.
+TEST(MatrixMistakes, AWrongOptimizationIsOneMistake) {
+  const auto cell = [](const std::string& line) { return problem(kHead + "[[cell]]\n" + line); };
+  EXPECT_EQ(cell("optimization = \"\"\n"),
+            "m.toml:5: [[cell]] optimization takes a name of `assay list`, not \"\"");
+  EXPECT_EQ(cell("optimization = 5\n"), "m.toml:5: [[cell]] optimization takes a string, not 5");
+  EXPECT_EQ(cell("name = 5\noptimization = \"varlen\"\n"),
+            "m.toml:5: [[cell]] name takes a string, not 5");
+  EXPECT_EQ(problem(kHead + "[matrix]\noptimizations = [\"\", \"varlen\"]\n"),
+            "m.toml:5: [matrix] optimizations takes names of `assay list`, not \"\"");
+}
+
 TEST(MatrixMistakes, ReportsEveryProblemAtOnce) {
   const std::string text =
       problem(kHead + "launches = -1\n[base]\nnope = 1\n" + kCell + "rounds = 0\n");
