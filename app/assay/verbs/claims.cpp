@@ -6,6 +6,7 @@
 
 #include "app/assay/output/terminal.h"
 #include "app/assay/programs.h"
+#include "app/assay/results_directories.h"
 #include "app/assay/verbs.h"
 #include "core/ledger/ledger.h"
 #include "core/result.h"
@@ -29,8 +30,10 @@ SheetSource source_of(const std::string& directory) {
 
 void print_claims(const ClaimsOptions& options) {
   const std::vector<ClaimRow> known = value_or_throw(load_claims(data_directory("claims")));
+  std::vector<std::string> directories;
+  for (const std::string& directory : options.directories) add_once(directories, directory);
   std::vector<SheetSource> sources;
-  for (const std::string& directory : options.directories) sources.push_back(source_of(directory));
+  for (const std::string& directory : directories) sources.push_back(source_of(directory));
   std::vector<SheetEntry> sheet = claim_sheet(known, sources);
   if (options.json) {
     fmt::print("{}", render_claims_json(sheet));

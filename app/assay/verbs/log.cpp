@@ -12,6 +12,7 @@
 
 #include "app/assay/output/json_output.h"
 #include "app/assay/output/terminal.h"
+#include "app/assay/results_directories.h"
 #include "app/assay/verbs.h"
 #include "core/file_kind.h"
 #include "core/ledger/ledger.h"
@@ -76,11 +77,11 @@ std::vector<std::string> results_in(const std::vector<std::string>& named, Unrea
       continue; // a file beside results, from results/*
     }
     if (holds_ledger(directory)) {
-      found.push_back(directory);
+      add_once(found, directory);
       continue;
     }
     for (const fs::directory_entry& inner : fs::directory_iterator(directory, error))
-      if (holds_ledger(inner.path())) found.push_back(inner.path().string());
+      if (holds_ledger(inner.path())) add_once(found, inner.path().string());
   }
   if (found.empty() && !unread.any)
     bad_input("no results directory among {}: none contains {}",
