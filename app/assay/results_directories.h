@@ -9,13 +9,15 @@
 
 namespace assay::cli {
 
-// Each once, however often it is named: `results/* results/varlen`.
-inline void add_once(std::vector<std::string>& directories, const std::string& directory) {
+// Each once, however often it is named: `results/* results/varlen`. False: it is there already.
+inline bool add_once(std::vector<std::string>& directories, const std::string& directory) {
   const auto is_same = [&](const std::string& earlier) {
     std::error_code ignored;
     return earlier == directory || std::filesystem::equivalent(earlier, directory, ignored);
   };
-  if (std::ranges::none_of(directories, is_same)) directories.push_back(directory);
+  if (std::ranges::any_of(directories, is_same)) return false;
+  directories.push_back(directory);
+  return true;
 }
 
 } // namespace assay::cli

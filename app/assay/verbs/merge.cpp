@@ -2,11 +2,11 @@
 #include "experiments/engine/merge.h"
 
 #include <cstdio>
-#include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
 
 #include "app/assay/output/json_output.h"
+#include "app/assay/results_directories.h"
 #include "app/assay/verbs.h"
 #include "core/result.h"
 #include "core/text.h"
@@ -28,11 +28,10 @@ void add_merge(CLI::App& app, int&) {
   command->add_option("--out", options->out, "new results directory")->required();
   command->add_flag("--json", options->json, "print JSON");
   command->callback([options] {
-    for (std::size_t i = 0; i < options->inputs.size(); ++i)
-      for (std::size_t j = 0; j < i; ++j)
-        if (std::error_code no;
-            std::filesystem::equivalent(options->inputs[i], options->inputs[j], no))
-          bad_input("{} is given twice; name every directory once", options->inputs[i]);
+    std::vector<std::string> inputs;
+    for (const std::string& input : options->inputs)
+      if (!add_once(inputs, input))
+        bad_input("{} is given twice; name every directory once", input);
     const MergeSummary summary = value_or_throw(merge_ledgers(options->inputs, options->out));
     if (options->json)
       print_json({{"directory", options->out},

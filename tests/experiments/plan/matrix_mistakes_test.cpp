@@ -6,7 +6,7 @@
 #include <random>
 
 #include "experiments/plan/matrix/matrix.h"
-#include "tests/experiments/matrix_text.h"
+#include "tests/experiments/plan/matrix_text.h"
 #include "tests/names.h"
 #include "tests/paths.h"
 

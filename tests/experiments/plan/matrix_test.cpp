@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 #include <map>
 
-#include "tests/experiments/matrix_text.h"
+#include "tests/experiments/plan/matrix_text.h"
 #include "tests/names.h"
 #include "tests/paths.h"
 
