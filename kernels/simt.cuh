@@ -149,6 +149,18 @@ __device__ __forceinline__ void block_barrier() {
 template <int kThreads> __device__ __forceinline__ void second_barrier() {
   asm volatile("bar.sync 1, %0;" ::"n"(kThreads) : "memory");
 }
+// Programmatic dependent launch: a kernel launched so starts when every block of the kernel before
+// lets it or has ended. It reads what that kernel writes only after it has waited for its end.
+__device__ __forceinline__ void wait_for_kernel_before() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+__device__ __forceinline__ void let_kernel_after_start() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
 __device__ __forceinline__ char* shared_memory() {
   extern __shared__ __align__(128) char delta_rule_shared[];
   return delta_rule_shared;

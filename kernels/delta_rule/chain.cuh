@@ -12,6 +12,9 @@ namespace assay::delta_rule {
 template <int D> constexpr int kValuePart = D == 64 ? 64 : 32;
 constexpr int kMovers = 64; // threads
 template <int DV> constexpr int kChainThreads = 2 * DV + kMovers;
+// With how many chunks to go the kernel after may start: its start is hidden then. Earlier it would
+// only wait, and look slow in a trace.
+constexpr int kChunksLeft = 4;
 
 // Chunks of one segment follow one another: no look-up on the way.
 struct Span {

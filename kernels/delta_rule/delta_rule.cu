@@ -1,5 +1,7 @@
 #include "kernels/delta_rule/delta_rule.h"
 
+#include <algorithm>
+
 #include "kernels/delta_rule/gradients.cuh"
 #include "kernels/delta_rule/output.cuh"
 #include "kernels/delta_rule/prepare.cuh"
@@ -9,59 +11,72 @@
 namespace assay::delta_rule {
 namespace {
 
-template <class Kernel, class Argument>
-void launch(Kernel kernel,
-            int blocks,
-            int threads,
-            int shared_bytes,
-            const Argument& argument,
-            cudaStream_t stream) {
+int of_device(cudaDeviceAttr attribute) {
+  int device = 0, value = 0;
+  cudaGetDevice(&device);
+  cudaDeviceGetAttribute(&value, attribute, device);
+  return value;
+}
+
+int processors() {
+  return of_device(cudaDevAttrMultiProcessorCount);
+}
+
+struct Launch {
+  int blocks, threads, shared_bytes;
+  cudaStream_t stream;
+  bool before_end = false; // as soon as the kernel before lets it (simt.cuh), on Hopper and later
+};
+
+template <class... Parameters, class... Arguments>
+void launch(void (*kernel)(Parameters...), const Launch& of, const Arguments&... arguments) {
   // Per device and kernel; a call costs less than a microsecond.
-  cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes);
-  kernel<<<static_cast<unsigned>(blocks),
-           static_cast<unsigned>(threads),
-           static_cast<std::size_t>(shared_bytes),
-           stream>>>(argument);
+  cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, of.shared_bytes);
+  cudaLaunchAttribute early{};
+  early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  early.val.programmaticStreamSerializationAllowed = 1;
+  cudaLaunchConfig_t config{};
+  config.gridDim = static_cast<unsigned>(of.blocks);
+  config.blockDim = static_cast<unsigned>(of.threads);
+  config.dynamicSmemBytes = static_cast<std::size_t>(of.shared_bytes);
+  config.stream = of.stream;
+  config.attrs = &early;
+  config.numAttrs = of.before_end && of_device(cudaDevAttrComputeCapabilityMajor) >= 9 ? 1 : 0;
+  cudaLaunchKernelEx(&config, kernel, arguments...);
+}
+
+// Chains that can have an SM each must not share one, also where some SMs are free before others.
+int chain_bytes(int blocks, int bytes) {
+  if (blocks > processors()) return bytes;
+  return std::max(bytes, of_device(cudaDevAttrMaxSharedMemoryPerMultiprocessor) / 2);
 }
 
 template <int D> void forward(const Problem& p, cudaStream_t stream) {
   constexpr int kPart = kValuePart<D>;
-  launch(prepare<D>, p.chunks * p.heads, kThreads, prepare_bytes(), p, stream);
-  launch(state<D, kPart>,
-         p.segments * p.heads * (D / kPart),
-         kChainThreads<kPart>,
-         StateMemory<D, kPart>::bytes,
-         p,
-         stream);
-  launch(output<D>, p.chunks * p.heads, kThreads, output_bytes<D>(), p, stream);
+  const int squares = p.chunks * p.heads, chains = p.segments * p.heads * (D / kPart);
+  const int state_bytes = chain_bytes(chains, StateMemory<D, kPart>::bytes);
+  launch(prepare<D>, {squares, kThreads, prepare_bytes(), stream}, p);
+  launch(state<D, kPart>, {chains, kChainThreads<kPart>, state_bytes, stream, true}, p);
+  // Two blocks fit beside a chain.
+  launch(output<D>, {squares, kThreads, output_bytes<D>(), stream, true}, p, 2 * processors());
 }
 
 template <int D, bool kAlone>
-void launch_reverse(const Gradients& b, int blocks, cudaStream_t stream) {
+void launch_reverse(const Gradients& b, int chains, cudaStream_t stream) {
   constexpr int kPart = kValuePart<D>;
   launch(reverse<D, kPart, kAlone>,
-         blocks,
-         kChainThreads<kPart>,
-         ReverseMemory<D, kPart, kAlone>::bytes,
-         b,
-         stream);
-}
-
-bool is_alone(int blocks) { // whether every block can have an SM
-  int device = 0, processors = 0;
-  cudaGetDevice(&device);
-  cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device);
-  return blocks <= processors;
+         {chains, kChainThreads<kPart>, ReverseMemory<D, kPart, kAlone>::bytes, stream},
+         b);
 }
 
 template <int D> void backward(const Gradients& b, cudaStream_t stream) {
   const Problem& p = b.problem;
-  const int blocks = p.segments * p.heads * (D / kValuePart<D>);
-  if (D == 64 && is_alone(blocks))
-    launch_reverse<64, true>(b, blocks, stream);
+  const int chains = p.segments * p.heads * (D / kValuePart<D>);
+  if (D == 64 && chains <= processors())
+    launch_reverse<64, true>(b, chains, stream);
   else
-    launch_reverse<D, false>(b, blocks, stream);
-  launch(gradients<D>, p.chunks * p.heads_k, kThreads, gradients_bytes<D>(), b, stream);
+    launch_reverse<D, false>(b, chains, stream);
+  launch(gradients<D>, {p.chunks * p.heads_k, kThreads, gradients_bytes<D>(), stream, true}, b);
 }
 
 } // namespace

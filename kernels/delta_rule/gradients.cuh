@@ -255,6 +255,7 @@ __global__ void __launch_bounds__(kThreads, D == 128 ? 2 : 3) gradients(Gradient
   const std::int64_t keys = (static_cast<std::int64_t>(chunk.x) * p.heads_k + key_head) * D,
                      key_stride = static_cast<std::int64_t>(p.heads_k) * D,
                      value_stride = static_cast<std::int64_t>(p.heads) * D;
+  wait_for_kernel_before();
   for (int head = key_head * group; head < (key_head + 1) * group; ++head) {
     const bool first = head == key_head * group;
     const std::int64_t values = (static_cast<std::int64_t>(chunk.x) * p.heads + head) * D,

@@ -1,5 +1,6 @@
 // A chunk and head per block: P = scale (Q K^T * L), O = scale 2^gamma Q S + P V'. The last chunk
-// comes first: its state was written last and may still be in the L2 cache.
+// comes first: its state was written last and may still be in the L2 cache. The first blocks start
+// before the states are complete: they form P, and wait then.
 #pragma once
 
 #include "kernels/delta_rule/chunk.cuh"
@@ -13,7 +14,8 @@ template <int D> constexpr int output_bytes() {
 }
 
 template <int D>
-__global__ void __launch_bounds__(kThreads, kUpdateOverKey<D> ? 3 : 1) output(Problem p) {
+__global__ void __launch_bounds__(kThreads, kUpdateOverKey<D> ? 3 : 1)
+    output(Problem p, int early_blocks) {
   constexpr int kStride = D + kPad;
   bf16* sq = reinterpret_cast<bf16*>(shared_memory());
   bf16 *sk = sq + kChunk * kStride, *su = kUpdateOverKey<D> ? sk : sk + kChunk * kStride,
@@ -36,10 +38,19 @@ __global__ void __launch_bounds__(kThreads, kUpdateOverKey<D> ? 3 : 1) output(Pr
     load_rows<kChunk, D>(
         su, kStride, p.update + values, static_cast<std::int64_t>(p.heads) * D, chunk.y);
   };
-  if (!kUpdateOverKey<D>) load_update();
-  load_rows<D, D>(ss, kStride, p.states + place * D * D, D, D);
-  copies_commit();
-  copies_wait<1>();
+  const auto load_results = [&] {
+    wait_for_kernel_before();
+    if (!kUpdateOverKey<D>) load_update();
+    load_rows<D, D>(ss, kStride, p.states + place * D * D, D, D);
+    copies_commit();
+  };
+  const bool early = block_index() < early_blocks;
+  if (early) {
+    copies_wait<0>();
+  } else {
+    load_results();
+    copies_wait<1>();
+  }
   __syncthreads();
 
   const int row = 16 * at.warp + at.r;
@@ -73,6 +84,7 @@ __global__ void __launch_bounds__(kThreads, kUpdateOverKey<D> ? 3 : 1) output(Pr
           pack2(element(scores[nt][2], g1, h0, column <= row + 8),
                 element(scores[nt][3], g1, h1, column + 1 <= row + 8));
     }
+  if (early) load_results();
   if (kUpdateOverKey<D>) {
     __syncthreads(); // K is read
     load_update();

@@ -173,6 +173,7 @@ template <int D> __global__ void __launch_bounds__(kThreads) prepare(Problem p) 
     }
   __syncwarp(); // a warp's rows of A are there
   invert(sa, st, kTStride, at);
+  let_kernel_after_start(); // which loads K and V meanwhile
   __syncthreads();
   const std::int64_t place = static_cast<std::int64_t>(blockIdx.x) * kChunk;
   for (int i = thread_index(); i < kChunk * 8; i += kThreads)

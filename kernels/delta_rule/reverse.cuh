@@ -142,6 +142,7 @@ reverse_movers(const Gradients& b, const SegmentPart<D, DV>& of, bf16* memory) {
     if (M::stages > 2) load(n - (M::stages - 1)); // after what the other warps wait for
     next.write(factors[(end - n) % 2], mover);
     next = later;
+    if (n < begin + kChunksLeft) let_kernel_after_start();
   }
   block_barrier();
   store(begin);

@@ -82,9 +82,10 @@ state_movers(const Problem& p, const SegmentPart<D, DV>& of, bf16* memory) {
   const int mover = thread_index() - 2 * DV, begin = of.span.begin, end = of.span.end;
   const std::int64_t key_stride = static_cast<std::int64_t>(p.heads_k) * D,
                      value_stride = static_cast<std::int64_t>(p.heads) * D;
-  const auto load = [&](int n) {
+  const auto place = [&](int n) { return memory + (n - begin) % M::stages * M::stage; };
+  const auto load_inputs = [&](int n) {
     if (n < end) {
-      bf16* to = memory + (n - begin) % M::stages * M::stage;
+      bf16* to = place(n);
       const int2 chunk = of.span.chunk(n);
       load_rows<kChunk, D, kMovers>(
           to + Stage::key, M::key_stride, p.k + of.keys(p, chunk), key_stride, chunk.y, mover);
@@ -94,11 +95,14 @@ state_movers(const Problem& p, const SegmentPart<D, DV>& of, bf16* memory) {
                                      value_stride,
                                      chunk.y,
                                      mover);
-      load_triangle<true>(to + Stage::inverse,
+    }
+  };
+  const auto load_prepared = [&](int n) {
+    if (n < end)
+      load_triangle<true>(place(n) + Stage::inverse,
                           M::pair_stride,
                           p.inverse + of.square(p, n) * kChunk * kChunk,
                           mover);
-    }
     copies_commit();
   };
   const auto store = [&](int n) {
@@ -110,7 +114,10 @@ state_movers(const Problem& p, const SegmentPart<D, DV>& of, bf16* memory) {
   const auto decay = [&](int n) { return p.decay + of.square(p, n) * kChunk; };
   FactorReader next, later; // read a chunk before they are written
 #pragma unroll
-  for (int i = 0; i + 1 < M::stages; ++i) load(begin + i);
+  for (int i = 0; i + 1 < M::stages; ++i) load_inputs(begin + i);
+  wait_for_kernel_before();
+#pragma unroll
+  for (int i = 0; i + 1 < M::stages; ++i) load_prepared(begin + i);
   next.read(decay(begin), mover);
   next.write(factors[0], mover);
   if (begin + 1 < end) next.read(decay(begin + 1), mover);
@@ -121,9 +128,11 @@ state_movers(const Problem& p, const SegmentPart<D, DV>& of, bf16* memory) {
     store_state<D, DV>(p.states + of.state(p, n), memory + M::state, mover);
     if (n > begin) store(n - 1);
     second_barrier<kChainThreads<DV>>();
-    load(n + M::stages - 1); // after what the other warps wait for
+    load_inputs(n + M::stages - 1); // after what the other warps wait for
+    load_prepared(n + M::stages - 1);
     next.write(factors[(n + 1 - begin) % 2], mover);
     next = later;
+    if (n + kChunksLeft >= end) let_kernel_after_start();
   }
   block_barrier();
   store(end - 1);
