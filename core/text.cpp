@@ -167,6 +167,18 @@ std::string plain_path(const std::string& path) {
   return result.empty() ? "." : result.string();
 }
 
+std::string paths_within(std::string text, const std::string& directory) {
+  if (directory.empty()) return text;
+  const std::string start = directory.ends_with('/') ? directory : directory + "/";
+  for (std::size_t at = 0; (at = text.find(start, at)) != std::string::npos;) {
+    if (at == 0 || std::string_view(" '\"(").find(text[at - 1]) != std::string_view::npos)
+      text.erase(at, start.size());
+    else
+      at += start.size(); // inside another path
+  }
+  return text;
+}
+
 std::string content_hash(std::string_view bytes) {
   std::uint64_t hash = 0xcbf29ce484222325ULL;
   for (const char c : bytes) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3ULL;

@@ -39,6 +39,10 @@ std::optional<double> seconds_between(const std::string& from, const std::string
 // stays, for what it leads to depends on links.
 std::string plain_path(const std::string& path);
 
+// The text with the paths inside `directory` written from there: "failed: r/logs/a" is "failed:
+// logs/a" within "r".
+std::string paths_within(std::string text, const std::string& directory);
+
 // 16 hex digits of FNV-1a 64: names content, not a defence against an adversary.
 std::string content_hash(std::string_view bytes);
 

@@ -15,13 +15,11 @@ namespace {
 
 constexpr int kLeastRounds = 6, kMostRounds = 2000;
 
-// Of all cells; nothing where one has none.
+// Of the cells that have one; nothing where none has.
 std::optional<double> largest_mde(const PlanEstimate& estimate) {
-  double largest = 0;
-  for (const CellEstimate& cell : estimate.cells) {
-    if (!cell.mde) return std::nullopt;
-    largest = std::max(largest, *cell.mde);
-  }
+  std::optional<double> largest;
+  for (const CellEstimate& cell : estimate.cells)
+    if (cell.mde) largest = std::max(largest.value_or(0), *cell.mde);
   return largest;
 }
 
@@ -47,8 +45,9 @@ BudgetChoice choose_for_budget(double seconds, const EstimateOf& estimate_of) {
     if (!rounds) continue;
     const PlanEstimate estimate = estimate_of(launches, std::max(*rounds, kLeastRounds));
     const std::optional<double> mde = largest_mde(estimate);
+    best.fits = true;
     if (mde && estimate.seconds && (best.launches == 0 || *mde < best.mde))
-      best = {seconds, launches, *rounds, *estimate.seconds, *mde};
+      best = {seconds, launches, true, *rounds, *estimate.seconds, *mde};
   }
   return best;
 }
@@ -80,6 +79,12 @@ void print_budget(const BudgetChoice& choice, const TableStyle& style) {
         choice.launches,
         own ? "; every cell has rounds of its own"
             : fmt::format(" --set measure.rounds={}", choice.rounds)));
+  else if (choice.fits)
+    out.line(
+        fmt::format("budget {}: long enough, but no cell can give a verdict: a verdict needs {} "
+                    "launches, and each cell has fewer of its own",
+                    budget,
+                    kFullLaunches));
   else
     out.line(fmt::format("budget {}: too short for {} launches of {} rounds; take fewer cells or "
                          "a smaller preset",

@@ -6,6 +6,7 @@
 
 #include <array>
 #include <cerrno>
+#include <csignal>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
@@ -44,6 +45,8 @@ int wait_for(pid_t child) {
   int status = 0;
   while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
   }
+  if (WIFSIGNALED(status) && WTERMSIG(status) == SIGPIPE)
+    ::raise(SIGPIPE); // it wrote where we write: nobody reads any more
   return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 

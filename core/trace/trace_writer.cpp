@@ -64,10 +64,10 @@ struct TraceWriter::Impl {
       throw DatabaseError(
           error.code(),
           fmt::format("{}: the trace cannot be written{}; the unfinished file was removed. Free "
-                      "space or choose another results directory with --out ({})",
+                      "space or choose another results directory with --out{}",
                       path,
                       error.is_full() ? ": the disk is full, or a size limit is reached" : "",
-                      error.what()));
+                      error.is_full() ? "" : fmt::format(" ({})", error.what())));
     }
   }
 };

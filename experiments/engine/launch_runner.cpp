@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <limits>
+#include <utility>
 
 #include "core/ledger/covariates.h"
 #include "core/ledger/launch_rules.h"
@@ -306,7 +307,9 @@ void LaunchRunner::set_aside() {
 
 // With at least half of its rounds a timed launch counts as partial, else it is to be run again. A
 // repetition that ended early takes no launch's place: a person could choose by when he stops it.
-void LaunchRunner::close(const End& end) {
+void LaunchRunner::close(End end) {
+  // Results may move: what the ledger keeps names no place of this machine.
+  end.reason = paths_within(std::move(end.reason), context_.results_directory);
   const bool stored = !cell_.apart || processes_.size() == 1; // processes apart store at the end
   const bool enough = stored && task_.kind == LaunchKind::Timed && task_.repeats == 0 &&
                       enough_rounds(timed_rounds_, cell_.rounds);

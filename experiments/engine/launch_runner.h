@@ -105,7 +105,7 @@ private:
   void finish(Process& process);
   bool is_more_disturbed() const;
   void set_aside();
-  void close(const End& end);
+  void close(End end);
   void add_event(const EventRow& event);
   double round_timeout() const;
   int rounds_wanted() const;

@@ -6,18 +6,32 @@
 
 namespace assay {
 
+namespace {
+
+std::vector<std::uint64_t>
+first_order(const DataSource& source, const TrainConfig& config, Split split) {
+  return shuffled(source.corpus->documents(split), config.seed, 0);
+}
+
+} // namespace
+
+std::vector<double>
+document_ends(const DataSource& source, const TrainConfig& config, Split split) {
+  std::vector<double> ends;
+  double all = 0;
+  for (const std::uint64_t document : first_order(source, config, split))
+    ends.push_back(all += static_cast<double>(source.corpus->bytes(document)));
+  return ends;
+}
+
 std::vector<DataPosition> spread_positions(const DataSource& source,
                                            const TrainConfig& config,
                                            Split split,
                                            std::int64_t batches) {
   const Corpus& corpus = *source.corpus;
-  const std::vector<std::uint64_t> order = shuffled(corpus.documents(split), config.seed, 0);
-  std::vector<double> ends; // of each document, in bytes
-  double all = 0;
-  for (const std::uint64_t document : order)
-    ends.push_back(all += static_cast<double>(corpus.bytes(document)));
-
-  const double step = all / static_cast<double>(batches);
+  const std::vector<std::uint64_t> order = first_order(source, config, split);
+  const std::vector<double> ends = document_ends(source, config, split);
+  const double step = (ends.empty() ? 0 : ends.back()) / static_cast<double>(batches);
   std::vector<DataPosition> places;
   double bytes = 0, positions = 0; // of the documents that are met, each time
   std::optional<std::size_t> known;

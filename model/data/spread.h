@@ -8,6 +8,10 @@
 
 namespace assay {
 
+// Bytes of a split's text up to the end of each document, as they are stored, in the order of
+// epoch 0. Needs a resolved config (seed).
+std::vector<double> document_ends(const DataSource& source, const TrainConfig& config, Split split);
+
 // Where `batches` batches begin: systematic sampling, batch i at (i + 1/2) / batches of the split's
 // bytes as they are stored, in the order of epoch 0. A place inside a document is the token of the
 // same share. Empty where places would be closer to each other than a batch is long: then reading

@@ -8,6 +8,7 @@
 
 #include "core/files/shell_text.h"
 #include "core/files/toml_text.h"
+#include "core/text.h"
 
 namespace assay {
 namespace quoted_text_test {
@@ -66,6 +67,15 @@ TEST(TomlString, EscapesWhatABasicStringCannotContain) {
   EXPECT_EQ(toml_float(-0.25), "-0.25");
   EXPECT_EQ(toml_float(1e300), "1e+300");
   EXPECT_EQ(toml_float(std::numeric_limits<double>::quiet_NaN()), "nan");
+}
+
+TEST(PathsWithin, PathsInsideADirectoryAreWrittenFromThere) {
+  EXPECT_EQ(paths_within("a/r/logs/x: full (see a/r/traces/y, 'a/r/z')", "a/r"),
+            "logs/x: full (see traces/y, 'z')");
+  EXPECT_EQ(paths_within("/b/a/r/logs/x and a/rest/y", "a/r"), "/b/a/r/logs/x and a/rest/y");
+  EXPECT_EQ(paths_within("./logs/x and ../x", "."), "logs/x and ../x");
+  EXPECT_EQ(paths_within("r/logs/x", "r/"), "logs/x");
+  EXPECT_EQ(paths_within("/x", ""), "/x");
 }
 
 } // namespace quoted_text_test

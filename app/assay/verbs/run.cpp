@@ -264,12 +264,17 @@ std::string cells_with_own_launches(const LedgerData& data, const Options& optio
                        : fmt::format("; [[cell]] {}: without `launches`", fmt::join(names, ", "));
 }
 
-// The verdicts, as `assay report` prints them, and what to type next.
-void print_verdicts(const RunSummary& summary, const Options& options, const SpecRow& spec) {
+// The verdicts, as `assay report` prints them, and what to type next. Returns the exit code of a
+// report that could not be printed, else `code`.
+int print_verdicts(int code,
+                   const RunSummary& summary,
+                   const Options& options,
+                   const SpecRow& spec) {
   const std::string& directory = options.out;
   std::vector<std::string> arguments{"report", directory, "--no-files"};
   for (const std::string& word : options.terminal.arguments()) arguments.push_back(word);
-  if (call(program_path("assay"), arguments) != kOk) return;
+  if (const int failed = call(program_path("assay"), arguments); failed != kOk)
+    return failed < 0 ? kInternal : failed;
   TextWriter out(options.terminal.style());
   out.raw("");
   if (summary.gave_up)
@@ -297,6 +302,7 @@ void print_verdicts(const RunSummary& summary, const Options& options, const Spe
                     disturbed_text(static_cast<int>(beyond), static_cast<int>(launches.size()))),
         redo_command(data.spec, "", directory));
   fmt::print("{}", out.take());
+  return code;
 }
 
 } // namespace
@@ -337,7 +343,8 @@ void add_run(CLI::App& app, int& exit_code) {
       keep_matrix(plan.ledger.spec, *options);
       print_summary(summary, *options, plan.ledger.spec);
       exit_code = summary.outcome == RunSummary::Outcome::Complete ? kOk : kIncomplete;
-      if (prints_verdicts(summary, *options)) print_verdicts(summary, *options, plan.ledger.spec);
+      if (prints_verdicts(summary, *options))
+        exit_code = print_verdicts(exit_code, summary, *options, plan.ledger.spec);
     } catch (const Failure& failure) {
       if (host)
         host->fail(failure.kind() == Failure::Kind::BadInput ? kBadInput : kInternal,

@@ -1,6 +1,8 @@
 // `assay evaluate`: loss of a checkpoint on held-out text.
+#include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <cstdint>
 #include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -24,7 +26,7 @@ namespace assay::worker {
 
 namespace {
 
-constexpr std::int64_t kLinesInPipe = 10;
+constexpr int kLinesInPipe = 10;
 
 struct EvaluateOptions {
   std::string checkpoint, data, weights;
@@ -40,19 +42,41 @@ struct Evaluation {
   bool whole = false;               // the batches are all text of the split
 };
 
-// In a pipe a plain line for each tenth of the batches.
-void show_progress(ProgressLine& line,
-                   std::int64_t done,
-                   std::int64_t batches,
-                   std::chrono::steady_clock::time_point start) {
-  const bool another_tenth = done * kLinesInPipe / batches != (done - 1) * kLinesInPipe / batches;
-  if (!line.terminal() && !another_tenth) return;
-  const double left =
-      seconds_since(start) / static_cast<double>(done) * static_cast<double>(batches - done);
-  const std::string text =
-      fmt::format("batch {}/{}{}", done, batches, left < 1 ? "" : "  ETA " + human_seconds(left));
-  line.show(text.substr(0, line.columns()), false);
-}
+// In a pipe a plain line for each tenth of the work.
+class EvaluationProgress {
+public:
+  // `ends`: of the documents, where the split is read to its end; how many batches that takes is
+  // not known before.
+  EvaluationProgress(std::int64_t batches, std::vector<double> ends)
+      : batches_(batches), ends_(std::move(ends)) {}
+
+  void show(std::int64_t done, const DataPosition& position) {
+    const double asked = static_cast<double>(done) / static_cast<double>(batches_),
+                 share = std::max(asked, read(position));
+    const int parts = static_cast<int>(share * kLinesInPipe);
+    if (!line_.terminal() && parts == parts_) return;
+    parts_ = parts;
+    const double left = share > 0 ? seconds_since(start_) / share * (1 - share) : 0;
+    const std::string of = ends_.empty() ? fmt::format("/{}", batches_)
+                                         : fmt::format(", {:.0f} % of the split", 100 * share);
+    const std::string text =
+        fmt::format("batch {}{}{}", done, of, left < 1 ? "" : "  ETA " + human_seconds(left));
+    line_.show(text.substr(0, line_.columns()), false);
+  }
+
+private:
+  // The share of the split before the document at `position`.
+  double read(const DataPosition& position) const {
+    if (ends_.empty() || position.document == 0) return 0;
+    return ends_[std::min<std::size_t>(position.document, ends_.size()) - 1] / ends_.back();
+  }
+
+  std::int64_t batches_;
+  std::vector<double> ends_;
+  ProgressLine line_;
+  int parts_ = 0;
+  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+};
 
 // Batches spread over the split are a sample of it, so their scatter tells how far its mean may be.
 // Where they would overlap, the split is read from its start to its end.
@@ -64,8 +88,10 @@ Evaluation measure(Restored& restored, Split split, std::int64_t batches) {
   DataStream stream(restored.source, config, split);
   Evaluation evaluation;
   double nats = 0;
-  ProgressLine line;
-  const auto start = std::chrono::steady_clock::now();
+  EvaluationProgress progress(batches,
+                              places.empty()
+                                  ? document_ends(restored.source, restored.config, split)
+                                  : std::vector<double>{});
   for (std::int64_t i = 0; i < batches && !evaluation.whole; ++i) {
     if (!places.empty()) stream.seek(places[static_cast<std::size_t>(i)]);
     Batch batch = stream.next();
@@ -76,7 +102,7 @@ Evaluation measure(Restored& restored, Split split, std::int64_t batches) {
     evaluation.total.tokens += result.tokens;
     evaluation.total.bytes += result.bytes;
     evaluation.whole = places.empty() && stream.position().epoch > 0;
-    show_progress(line, i + 1, batches, start);
+    progress.show(i + 1, evaluation.whole ? DataPosition{0, UINT64_MAX, 0} : stream.position());
   }
   evaluation.total.nats_per_token = nats / static_cast<double>(evaluation.total.tokens);
   if (!evaluation.whole) evaluation.interval = t_interval(evaluation.batch_losses, kShownAlpha);

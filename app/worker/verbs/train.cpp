@@ -53,7 +53,6 @@ public:
     // A training that goes on is named before what it has written so far.
     if (!lock_holder(options_.out).empty()) lock_ = lock_directory(options_.out);
     refuse_other_training(options_.out, options_.resume);
-    if (std::filesystem::exists(options_.out)) own_directory();
     TrainConfig config;
     std::optional<Checkpoint> checkpoint;
     if (!options.resume.empty()) {
@@ -89,6 +88,7 @@ public:
     if (const std::string warning = little_data(source_, config_); !warning.empty())
       print_error(warning, "warning");
     stream_ = std::make_unique<DataStream>(source_, config_, Split::Train);
+    if (std::filesystem::exists(options_.out)) own_directory(); // a mistake before leaves no lock
     trainer_ = std::make_unique<Trainer>(config_);
     if (checkpoint) restore(*checkpoint);
     std::error_code error;
