@@ -85,9 +85,11 @@ std::string of_holder(const std::string& directory,
 
 void make_directory(const std::string& directory) {
   std::error_code error;
+  if (std::filesystem::exists(directory, error) && !std::filesystem::is_directory(directory, error))
+    bad_input("{}: not a directory; choose another one with --out", directory);
   std::filesystem::create_directories(directory, error);
   if (error)
-    bad_input("{}: cannot be created ({}); choose another results directory with --out",
+    bad_input("{}: cannot be created ({}); choose another directory with --out",
               directory,
               error.message());
 }

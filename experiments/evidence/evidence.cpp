@@ -193,7 +193,8 @@ void judge_quality(Evidence& evidence,
                                            equivalence.empty() ? "unknown" : equivalence,
                                            one_trains_on_other_data(a, b)
                                                ? "one side trains on random tokens"
-                                               : "add [quality] to the matrix")};
+                                               : "the plan has no loss launches; "
+                                                 "[quality] asks for them")};
   } else if (evidence.validity != Validity::Ok) {
     evidence.quality_reason = {ReasonCode::ParityNotShown,
                                quality_without_parity(evidence.validity)};

@@ -1,4 +1,4 @@
-// What the five kernels share: a thread's place in its fragments, and loads.
+// What the kernels share: a thread's place in its fragments, and loads.
 #pragma once
 
 #include "kernels/delta_rule/problem.h"

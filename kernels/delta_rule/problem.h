@@ -16,6 +16,9 @@
 //   dg: sums of dgamma from the end;   dbeta = dV.V' / beta^2 (a row)
 // Rows beyond a segment's end are zero with beta = 0 and g = 0: they change nothing. No chunk holds
 // tokens of two segments, so another segment's values change no bit.
+// A chunk's S -> S+ is affine, S+ = M S + B. So few and long chains are cut into pieces: first each
+// piece alone, side by side, from zero (which gives its B) and from unit states (its M), then the
+// states that enter them, then the pieces as they are, side by side again; dS+ the same backwards.
 #pragma once
 
 #include "kernels/bf16.h"
@@ -46,6 +49,11 @@ struct Problem {
   int heads_k, heads; // heads is a multiple of heads_k
   int chunks, segments;
   float scale; // of the scores; 1 / sqrt(D)
+  // Of every segment, equal by chunks; room for what they do to a state, B and M, and for the
+  // states that enter them, transposed like all states; both only where there are several.
+  int pieces = 1;
+  float* effects = nullptr; // [segments, heads, pieces, 2, D, D]
+  float* starts = nullptr;  // [segments, heads, pieces, D, D]
 };
 
 struct Gradients {

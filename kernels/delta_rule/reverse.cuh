@@ -16,14 +16,15 @@ template <int D, int DV> struct ReverseStage { // elements of bf16
 template <int D, int DV, bool kAlone>
 using ReverseMemory = ChainMemory<D, DV, ReverseStage<D, DV>::all, D == 64 && !kAlone ? 2 : 3>;
 
-template <int D, int DV, bool kAlone>
+template <bool kAlone, int D, int DV, Chain kChain>
 __device__ __forceinline__ void
-reverse_warp(float scale, const SegmentPart<D, DV>& of, bf16* memory) {
+reverse_warp(const Problem& p, const SegmentPart<D, DV, kChain>& of, bf16* memory) {
   using M = ReverseMemory<D, DV, kAlone>;
   using Stage = ReverseStage<D, DV>;
   const Lane at;
   StateRows<D> s;
-  s.put(memory + M::state, at);
+  of.begin(p, s, at);
+  if (kChain != Chain::Effect) s.put(memory + M::state, at);
   for (int n = of.span.end; n-- > of.span.begin;) {
     block_barrier();
     const int turn = of.span.end - 1 - n;
@@ -76,23 +77,29 @@ reverse_warp(float scale, const SegmentPart<D, DV>& of, bf16* memory) {
       for (int i = 0; i < 2; ++i) {
         std::uint32_t& d = d_out[j / 2][j % 2 * 2 + i];
         const float2 o = unpack2(d);
-        d = pack2(scale * e.x * o.x, scale * e.y * o.y);
+        d = pack2(p.scale * e.x * o.x, p.scale * e.y * o.y);
         left[j / 2][j % 2 * 2 + i] = pack2(-e.x * w[j][2 * i], -e.y * w[j][2 * i + 1]);
       }
     }
-    second_barrier<kChainThreads<DV>>(); // the results of the chunk after are stored
-    put_values(memory + M::values, w, at);
+    if (kChain != Chain::Effect) {
+      second_barrier<kChainThreads<DV>>(); // the results of the chunk after are stored
+      put_values(memory + M::values, w, at);
+    }
     // dS = 2^{gamma_C} dS+ + Q^T (scale 2^gamma dO) - K^T (2^gamma dV)
     s.add(d_out, stage + Stage::query, at);
     s.add(left, stage + Stage::key, at);
-    s.round(memory + M::state, at);
+    s.round();
+    if (kChain != Chain::Effect) s.put(memory + M::state, at);
   }
-  block_barrier();
+  if (kChain == Chain::Effect)
+    of.end(p, s, at);
+  else
+    block_barrier();
 }
 
-template <int D, int DV, bool kAlone>
+template <bool kAlone, int D, int DV, Chain kChain>
 __device__ __forceinline__ void
-reverse_movers(const Gradients& b, const SegmentPart<D, DV>& of, bf16* memory) {
+reverse_movers(const Gradients& b, const SegmentPart<D, DV, kChain>& of, bf16* memory) {
   using M = ReverseMemory<D, DV, kAlone>;
   using Stage = ReverseStage<D, DV>;
   const Problem& p = b.problem;
@@ -112,7 +119,7 @@ reverse_movers(const Gradients& b, const SegmentPart<D, DV>& of, bf16* memory) {
                                      M::value_stride,
                                      b.d_out + of.values(p, chunk),
                                      value_stride,
-                                     chunk.y,
+                                     of.of_units ? 0 : chunk.y,
                                      mover);
       load_triangle<true>(to + Stage::inverse, M::pair_stride, p.inverse + pairs, mover);
       load_triangle<false>(to + Stage::scores, M::pair_stride, p.scores + pairs, mover);
@@ -136,27 +143,30 @@ reverse_movers(const Gradients& b, const SegmentPart<D, DV>& of, bf16* memory) {
     block_barrier();
     if (M::stages == 2) load(n - 1); // needed soon: before the results of the chunk after
     if (n > begin + 1) later.read(decay(n - 2), mover);
-    store_state<D, DV>(b.d_states + of.state(p, n), memory + M::state, mover);
-    if (n + 1 < end) store(n + 1);
-    second_barrier<kChainThreads<DV>>();
+    if (kChain != Chain::Effect) {
+      store_state<D, DV>(b.d_states + of.state(p, n), memory + M::state, mover);
+      if (n + 1 < end) store(n + 1);
+      second_barrier<kChainThreads<DV>>();
+    }
     if (M::stages > 2) load(n - (M::stages - 1)); // after what the other warps wait for
     next.write(factors[(end - n) % 2], mover);
     next = later;
-    if (n < begin + kChunksLeft) let_kernel_after_start();
+    if (kChain != Chain::Effect && n < begin + kChunksLeft) let_kernel_after_start();
   }
+  if (kChain == Chain::Effect) return;
   block_barrier();
   store(begin);
 }
 
-template <int D, int DV, bool kAlone>
+template <int D, int DV, bool kAlone, Chain kChain>
 __global__ void __launch_bounds__(kChainThreads<DV>, kAlone ? 1 : 3 - D / 64) reverse(Gradients b) {
-  const SegmentPart<D, DV> of(b.problem);
+  const SegmentPart<D, DV, kChain> of(b.problem, Needed::ButTheFirst);
   if (of.span.begin == of.span.end) return;
   bf16* memory = reinterpret_cast<bf16*>(shared_memory());
   if (thread_index() < 2 * DV)
-    reverse_warp<D, DV, kAlone>(b.problem.scale, of, memory);
+    reverse_warp<kAlone>(b.problem, of, memory);
   else
-    reverse_movers<D, DV, kAlone>(b, of, memory);
+    reverse_movers<kAlone>(b, of, memory);
 }
 
 } // namespace assay::delta_rule

@@ -12,13 +12,15 @@ template <int D, int DV> struct StateStage { // elements of bf16
 };
 template <int D, int DV> using StateMemory = ChainMemory<D, DV, StateStage<D, DV>::all, 3>;
 
-template <int D, int DV>
-__device__ __forceinline__ void state_warp(const SegmentPart<D, DV>& of, bf16* memory) {
+template <int D, int DV, Chain kChain>
+__device__ __forceinline__ void
+state_warp(const Problem& p, const SegmentPart<D, DV, kChain>& of, bf16* memory) {
   using M = StateMemory<D, DV>;
   using Stage = StateStage<D, DV>;
   const Lane at;
   StateRows<D> s;
-  s.put(memory + M::state, at);
+  of.begin(p, s, at);
+  if (kChain != Chain::Effect) s.put(memory + M::state, at);
   for (int n = of.span.begin; n < of.span.end; ++n) {
     block_barrier();
     const int turn = n - of.span.begin;
@@ -60,8 +62,10 @@ __device__ __forceinline__ void state_warp(const SegmentPart<D, DV>& of, bf16* m
         mma(u[2 * i], left[k], b[0], b[1]);
         mma(u[2 * i + 1], left[k], b[2], b[3]);
       }
-    second_barrier<kChainThreads<DV>>(); // the results of the chunk before are stored
-    put_values(memory + M::values, u, at);
+    if (kChain != Chain::Effect) {
+      second_barrier<kChainThreads<DV>>(); // the results of the chunk before are stored
+      put_values(memory + M::values, u, at);
+    }
     // S <- 2^{gamma_C} S + K^T (2^{gamma_C - gamma} V')
 #pragma unroll
     for (int j = 0; j < 8; ++j) {
@@ -69,14 +73,18 @@ __device__ __forceinline__ void state_warp(const SegmentPart<D, DV>& of, bf16* m
       left[j / 2][j % 2 * 2 + 1] = pack2(leave[j].x * u[j][2], leave[j].y * u[j][3]);
     }
     s.add(left, stage + Stage::key, at);
-    s.round(memory + M::state, at);
+    s.round();
+    if (kChain != Chain::Effect) s.put(memory + M::state, at);
   }
-  block_barrier();
+  if (kChain == Chain::Effect)
+    of.end(p, s, at);
+  else
+    block_barrier();
 }
 
-template <int D, int DV>
+template <int D, int DV, Chain kChain>
 __device__ __forceinline__ void
-state_movers(const Problem& p, const SegmentPart<D, DV>& of, bf16* memory) {
+state_movers(const Problem& p, const SegmentPart<D, DV, kChain>& of, bf16* memory) {
   using M = StateMemory<D, DV>;
   using Stage = StateStage<D, DV>;
   const int mover = thread_index() - 2 * DV, begin = of.span.begin, end = of.span.end;
@@ -93,7 +101,7 @@ state_movers(const Problem& p, const SegmentPart<D, DV>& of, bf16* memory) {
                                      M::value_stride,
                                      p.v + of.values(p, chunk),
                                      value_stride,
-                                     chunk.y,
+                                     of.of_units ? 0 : chunk.y,
                                      mover);
     }
   };
@@ -125,28 +133,31 @@ state_movers(const Problem& p, const SegmentPart<D, DV>& of, bf16* memory) {
     copies_wait<M::stages - 2>();
     block_barrier();
     if (n + 2 < end) later.read(decay(n + 2), mover);
-    store_state<D, DV>(p.states + of.state(p, n), memory + M::state, mover);
-    if (n > begin) store(n - 1);
-    second_barrier<kChainThreads<DV>>();
+    if (kChain != Chain::Effect) {
+      store_state<D, DV>(p.states + of.state(p, n), memory + M::state, mover);
+      if (n > begin) store(n - 1);
+      second_barrier<kChainThreads<DV>>();
+    }
     load_inputs(n + M::stages - 1); // after what the other warps wait for
     load_prepared(n + M::stages - 1);
     next.write(factors[(n + 1 - begin) % 2], mover);
     next = later;
-    if (n + kChunksLeft >= end) let_kernel_after_start();
+    if (kChain != Chain::Effect && n + kChunksLeft >= end) let_kernel_after_start();
   }
+  if (kChain == Chain::Effect) return;
   block_barrier();
   store(end - 1);
 }
 
-template <int D, int DV>
+template <int D, int DV, Chain kChain>
 __global__ void __launch_bounds__(kChainThreads<DV>, 3 - D / 64) state(Problem p) {
-  const SegmentPart<D, DV> of(p);
+  const SegmentPart<D, DV, kChain> of(p);
   if (of.span.begin == of.span.end) return;
   bf16* memory = reinterpret_cast<bf16*>(shared_memory());
   if (thread_index() < 2 * DV)
-    state_warp<D, DV>(of, memory);
+    state_warp(p, of, memory);
   else
-    state_movers<D, DV>(p, of, memory);
+    state_movers(p, of, memory);
 }
 
 } // namespace assay::delta_rule

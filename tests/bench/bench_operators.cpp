@@ -209,8 +209,9 @@ const std::map<std::string, std::function<void(int)>> kOperators{
     {"loss_head", loss_head},
     {"delta_rule",
      [](int repeats) {
-       for (const DeltaShape& shape :
-            {DeltaShape{8, 2048, 12, 12, 64}, DeltaShape{1, 8192, 16, 32, 128}})
+       for (const DeltaShape& shape : {DeltaShape{8, 2048, 12, 12, 64},
+                                       DeltaShape{1, 8192, 16, 32, 128},
+                                       DeltaShape{1, 32768, 12, 12, 64}})
          delta_rule(repeats, shape);
      }},
     {"nsa",

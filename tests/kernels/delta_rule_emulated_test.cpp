@@ -12,6 +12,7 @@
 #include "kernels/delta_rule/output.cuh"
 #include "kernels/delta_rule/prepare.cuh"
 #include "kernels/delta_rule/reverse.cuh"
+#include "kernels/delta_rule/starts.cuh"
 #include "kernels/delta_rule/state.cuh"
 #include "tests/kernels/delta_rule_reference.h"
 
@@ -26,7 +27,7 @@ struct Result {
   bool operator==(const Result&) const = default;
 };
 
-template <int D, bool kAlone = false> Result run(const Inputs& in) {
+template <int D, bool kAlone = false> Result run(const Inputs& in, int pieces = 1) {
   constexpr int kPart = kValuePart<D>;
   const Shape& s = in.shape;
   const int chunks = static_cast<int>(in.chunk.size()) / 2;
@@ -40,6 +41,9 @@ template <int D, bool kAlone = false> Result run(const Inputs& in) {
   r.states.assign(squares * D * D, kNan), r.d_states = r.states;
   r.dg.assign(tokens * heads, std::numeric_limits<float>::quiet_NaN()), r.d_beta = r.dg;
   std::vector<float2> decay(squares * kChunk);
+  const std::size_t chains = (in.first.size() - 1) * heads * static_cast<std::size_t>(pieces);
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  std::vector<float> effects(2 * chains * D * D, nan), starts_of(chains * D * D, nan);
   const Problem p{.q = in.q.data(),
                   .k = in.k.data(),
                   .v = in.v.data(),
@@ -57,7 +61,10 @@ template <int D, bool kAlone = false> Result run(const Inputs& in) {
                   .heads = s.heads,
                   .chunks = chunks,
                   .segments = static_cast<int>(in.first.size()) - 1,
-                  .scale = 1 / std::sqrt(static_cast<float>(D))};
+                  .scale = 1 / std::sqrt(static_cast<float>(D)),
+                  .pieces = pieces,
+                  .effects = effects.data(),
+                  .starts = starts_of.data()};
   const Gradients b{.problem = p,
                     .d_out = in.d_out.data(),
                     .d_states = r.d_states.data(),
@@ -68,14 +75,30 @@ template <int D, bool kAlone = false> Result run(const Inputs& in) {
                     .d_beta = r.d_beta.data()};
   const auto blocks = [](int count) { return dim3(static_cast<unsigned>(count)); };
   const dim3 chunk_heads = blocks(chunks * s.heads), chunk_keys = blocks(chunks * s.heads_k);
-  const dim3 segment_heads = blocks(p.segments * s.heads * (D / kPart));
+  const int all = p.segments * s.heads * (D / kPart);
+  const dim3 segment_heads = blocks(all * pieces), each_effect = blocks(2 * all * (pieces - 1)),
+             start_rows = blocks(p.segments * s.heads * (D / kStartRows));
   emu::launch(chunk_heads, kThreads, prepare_bytes(), [&] { prepare<D>(p); });
+  if (pieces > 1) {
+    emu::launch(each_effect, kChainThreads<kPart>, StateMemory<D, kPart>::bytes, [&] {
+      state<D, kPart, Chain::Effect>(p);
+    });
+    emu::launch(start_rows, kThreads, starts_bytes<D>(), [&] { starts<D>(p, false); });
+  }
   emu::launch(segment_heads, kChainThreads<kPart>, StateMemory<D, kPart>::bytes, [&] {
-    state<D, kPart>(p);
+    pieces > 1 ? state<D, kPart, Chain::Piece>(p) : state<D, kPart, Chain::Whole>(p);
   });
   emu::launch(chunk_heads, kThreads, output_bytes<D>(), [&] { output<D>(p, kAlone ? 0 : 5); });
+  if (pieces > 1) {
+    effects.assign(effects.size(), nan), starts_of.assign(starts_of.size(), nan);
+    emu::launch(each_effect, kChainThreads<kPart>, ReverseMemory<D, kPart, false>::bytes, [&] {
+      reverse<D, kPart, false, Chain::Effect>(b);
+    });
+    emu::launch(start_rows, kThreads, starts_bytes<D>(), [&] { starts<D>(p, true); });
+  }
   emu::launch(segment_heads, kChainThreads<kPart>, ReverseMemory<D, kPart, kAlone>::bytes, [&] {
-    reverse<D, kPart, kAlone>(b);
+    pieces > 1 ? reverse<D, kPart, kAlone, Chain::Piece>(b)
+               : reverse<D, kPart, kAlone, Chain::Whole>(b);
   });
   emu::launch(chunk_keys, kThreads, gradients_bytes<D>(), [&] { gradients<D>(b); });
   for (const float2& d : decay) r.gamma.push_back(d.x);
@@ -83,15 +106,16 @@ template <int D, bool kAlone = false> Result run(const Inputs& in) {
 }
 
 // `limit`: largest relative RMS of the output; what rounding of bf16 inputs leaves.
-template <int D> void check(const Shape& shape, double decay, unsigned seed, double limit = 5e-3) {
+template <int D>
+void check(const Shape& shape, double decay, unsigned seed, double limit = 5e-3, int pieces = 1) {
   const Inputs in = make_inputs(shape, seed, decay);
   const Reference expected = reference(in, true);
   emu::order.seed(1);
-  const Result seen = run<D>(in);
+  const Result seen = run<D>(in, pieces);
   emu::order.seed(12345);
-  EXPECT_TRUE(seen == run<D>(in))
+  EXPECT_TRUE(seen == run<D>(in, pieces))
       << "another order of threads gives other bits: a barrier is missing";
-  const bool alike = seen == run<D, true>(in);
+  const bool alike = seen == run<D, true>(in, pieces);
   EXPECT_TRUE(alike) << "a block alone on its SM, or outputs that start late, give other bits";
   const auto half = [](const std::vector<double>& e, const std::vector<bf16>& x) {
     return distance(e, [&](std::size_t i) { return static_cast<double>(float_of(x[i])); });
@@ -124,6 +148,16 @@ TEST(DeltaRuleEmulated, TwoKeyHeadsOfTwoValueHeadsEach) {
 }
 TEST(DeltaRuleEmulated, Width128WithTwoValueHeadsAKey) {
   check<128>({{70, 7}, 1, 2, 128}, 0.05, 5);
+}
+
+// Pieces of one chunk, of several, of none, and a segment that another is longer than.
+TEST(DeltaRuleEmulated, Pieces) {
+  check<64>({{330, 64, 65}, 1, 1, 64}, 0.05, 10, 5e-3, 3);
+  check<64>({{400}, 1, 1, 64, 2.F}, 0.01, 11, 8e-3, 5); // a state that lives through all pieces
+  check<32>({{200, 1}, 2, 4, 32}, 0.05, 12, 5e-3, 4);
+}
+TEST(DeltaRuleEmulated, PiecesOfWidth128) {
+  check<128>({{200}, 1, 2, 128}, 0.05, 13, 5e-3, 3);
 }
 
 // What another segment or a later token holds changes no bit.

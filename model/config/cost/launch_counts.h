@@ -11,7 +11,8 @@ namespace assay::launch_counts {
 inline constexpr std::int64_t kDeltaLaunches = 58 + 105, kScanLaunches = 3 + 3;
 // Of them those of its inputs as operators, of the norm behind the rule with its gate, and of two
 // products; the others are the rule's. Fused: of the inputs a kernel each way, the gate's gradient
-// and two sums, of the norm a kernel each way and a sum, of the rule its five kernels.
+// and two sums, of the norm a kernel each way and a sum, of the rule its five kernels
+// (nine where the device cuts few long chains into pieces, which the plan does not know).
 inline constexpr std::int64_t kInputLaunches = 20 + 34, kFusedInputLaunches = 1 + 4;
 inline constexpr std::int64_t kGatedNormLaunches = 3 + 6;
 inline constexpr std::int64_t kFusedRuleLaunches = 3 + 2;

@@ -1,4 +1,4 @@
-// The algebra of kernels/delta_rule/problem.h: by its five kernels on a GPU in bf16, and in tensor
+// The algebra of kernels/delta_rule/problem.h: by its kernels on a GPU in bf16, and in tensor
 // operations over all chunks at once elsewhere. Unlike the chunked form it needs neither U, W nor a
 // gradient of the inverse, and keeps gamma, T, V' and the states; the kernels keep P too.
 #include <c10/cuda/CUDAGuard.h>
@@ -65,6 +65,20 @@ delta_rule::Problem problem_of(const Inputs& in, Kept& kept, const ChunkLayout& 
   return p;
 }
 
+// Room for what pieces of chains do to a state.
+struct Pieces {
+  at::Tensor effects, starts;
+
+  explicit Pieces(delta_rule::Problem& p, const Inputs& in) {
+    const std::int64_t width = in.v.size(2);
+    p.pieces = delta_rule::best_pieces(p, static_cast<int>(width));
+    if (p.pieces == 1) return;
+    effects = at::empty({p.segments, p.heads, p.pieces, 2, width, width}, in.g.options());
+    starts = at::empty({p.segments, p.heads, p.pieces, width, width}, in.g.options());
+    p.effects = effects.data_ptr<float>(), p.starts = starts.data_ptr<float>();
+  }
+};
+
 std::tuple<at::Tensor, Kept> device_forward(const Inputs& in, const ChunkLayout& layout) {
   const c10::cuda::CUDAGuard guard(in.q.device());
   const std::int64_t heads = in.v.size(1), width = in.v.size(2), chunk = layout.chunk;
@@ -77,6 +91,7 @@ std::tuple<at::Tensor, Kept> device_forward(const Inputs& in, const ChunkLayout&
   at::Tensor out = at::empty_like(in.v);
   delta_rule::Problem p = problem_of(in, kept, layout);
   p.out = bf16_data(out);
+  const Pieces pieces(p, in);
   delta_rule::launch_forward(p, static_cast<int>(width), c10::cuda::getCurrentCUDAStream());
   check_cuda(cudaGetLastError(), "gated delta rule, forward");
   return {out, kept};
@@ -94,6 +109,7 @@ device_backward(const Inputs& in, Kept& kept, const at::Tensor& grad, const Chun
                   at::empty_like(in.beta)};
   delta_rule::Gradients b{};
   b.problem = problem_of(in, kept, layout);
+  const Pieces pieces(b.problem, in);
   b.d_out = bf16_data(d_out), b.d_states = bf16_data(d_states);
   b.dq = bf16_data(d.q), b.dk = bf16_data(d.k), b.dv = bf16_data(d.v);
   b.dg = d.g.data_ptr<float>(), b.d_beta = d.beta.data_ptr<float>();

@@ -99,7 +99,10 @@ INSTANTIATE_TEST_SUITE_P(Cases,
                                          Case{{0, 130, 137, 437}, 2, 128, 0.05},
                                          Case{{0, 130, 137, 437}, 6, 128, 0.05, 3},
                                          Case{{0, 70, 200}, 4, 64, 0.3, 2},
-                                         Case{{0, 2048, 4096}, 12, 64, 0.05}));
+                                         Case{{0, 2048, 4096}, 12, 64, 0.05},
+                                         Case{{0, 3500}, 1, 64, 0.01}, // in pieces
+                                         Case{{0, 3100}, 1, 128, 0.01},
+                                         Case{{0, 3100}, 2, 32, 0.01, 2}));
 
 // Shapes that fill the board, many times: a race shows itself seldom.
 TEST(DeltaRuleGpuShapes, RepeatThemselvesBitForBit) {
@@ -112,6 +115,7 @@ TEST(DeltaRuleGpuShapes, RepeatThemselvesBitForBit) {
   for (const Case& c : {Case{rows(6, 2048), 12, 64, 0.05},
                         Case{rows(16, 2048), 12, 64, 0.05},
                         Case{rows(1, 8192), 32, 128, 0.05, 2},
+                        Case{rows(1, 32768), 12, 64, 0.05},
                         Case{rows(4, 2048), 8, 32, 0.05}}) {
     const Tensors in = inputs(c, at::kCUDA);
     const Segments segments = segments_for(c, at::kCUDA);
