@@ -157,7 +157,7 @@ TEST(DeltaRuleEmulated, Pieces) {
   check<32>({{200, 1}, 2, 4, 32}, 0.05, 12, 5e-3, 4);
 }
 TEST(DeltaRuleEmulated, PiecesOfWidth128) {
-  check<128>({{200}, 1, 2, 128}, 0.05, 13, 5e-3, 3);
+  check<128>({{200}, 1, 2, 128}, 0.01, 13, 5e-3, 3);
 }
 
 // What another segment or a later token holds changes no bit.
