@@ -7,7 +7,9 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "app/assay/find_cell.h"
 #include "app/assay/output/terminal.h"
@@ -46,9 +48,22 @@ bool traces_gone(const Report& report, const LedgerData& data) {
   });
 }
 
-// Comparisons with a breakdown in the report files that are there. A page without its report.json
-// may hold any number; files of earlier builds have no count.
-int explained_before(const std::string& out) {
+// What a report.json says of the launches that it is made of.
+std::vector<std::string> launches_of(const nlohmann::json& report) {
+  std::vector<std::string> launches;
+  if (report.contains("launches") && report["launches"].is_array())
+    for (const auto& launch : report["launches"])
+      if (launch.is_object())
+        launches.push_back(fmt::format("{} {} {}",
+                                       launch.value("id", nlohmann::json()).dump(),
+                                       launch.value("started_utc", nlohmann::json()).dump(),
+                                       launch.value("state", nlohmann::json()).dump()));
+  return launches;
+}
+
+// Comparisons with a breakdown in the report files that are there, if they are of these launches. A
+// page without its report.json may hold any number; files of earlier builds have no count.
+int explained_before(const std::string& out, const Report& report) {
   std::ifstream file(out + "/report.json", std::ios::binary);
   std::error_code absent; // of a size: such a page holds nothing either
   const auto page = std::filesystem::file_size(out + "/report.html", absent);
@@ -56,6 +71,7 @@ int explained_before(const std::string& out) {
   if (file.peek() == std::ifstream::traits_type::eof()) return 0;
   const auto old = nlohmann::json::parse(file, nullptr, false);
   if (!old.is_object() || !old.contains("cells")) return kUnknownCount;
+  if (launches_of(old) != launches_of(nlohmann::json::parse(render_json(report)))) return 0;
   if (old.contains("explained") && old["explained"].is_number_integer())
     return old["explained"].get<int>();
   int count = 0;
@@ -68,9 +84,9 @@ int explained_before(const std::string& out) {
 }
 
 // Traces are large and not always kept. Without them the ledger alone gives no breakdown, so files
-// that contain one stay as they are.
+// of the same launches that contain one stay as they are.
 bool would_lose_explanations(const std::string& out, const Report& report, const LedgerData& data) {
-  return traces_gone(report, data) && explained_before(out) > explained_comparisons(report);
+  return traces_gone(report, data) && explained_before(out, report) > explained_comparisons(report);
 }
 
 // All or, where the disk is full or nobody may write there, none.

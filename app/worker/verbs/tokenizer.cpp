@@ -2,6 +2,7 @@
 #include "model/data/tokenizer.h"
 
 #include <cstdio>
+#include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <regex>
@@ -9,6 +10,7 @@
 #include "app/command_line/program.h"
 #include "app/value_checks.h"
 #include "app/worker/worker.h"
+#include "core/files/output_target.h"
 #include "core/result.h"
 #include "core/text.h"
 
@@ -41,7 +43,16 @@ TrainedTokenizer train_or_refuse(const Corpus& corpus,
   }
 }
 
+// Before anything that takes long.
+void refuse_out(const std::string& out) {
+  const std::filesystem::path target = output_target(out);
+  std::error_code none;
+  if (std::filesystem::exists(target, none) && target.extension() != ".model")
+    bad_input("{}: exists, and is no .model: not replaced; choose another --out", out);
+}
+
 int train(const TokenizerOptions& options) {
+  refuse_out(options.out);
   say_when_interrupted("interrupted: no model was written; a smaller --sample-mb takes less time");
   TokenizerTraining training = options.training;
   training.sample_bytes = static_cast<std::uint64_t>(options.sample_mb * 1e6);
@@ -60,11 +71,12 @@ int train(const TokenizerOptions& options) {
                    .dump(2));
     return 0;
   }
-  fmt::print("{}: {} pieces from {} of {} documents\n",
+  fmt::print("{}: {} pieces from {} of {} document{}\n",
              options.out,
              result.vocab_size,
              human_bytes(static_cast<double>(result.sample_bytes)),
-             result.sample_documents);
+             result.sample_documents,
+             result.sample_documents == 1 ? "" : "s");
   return 0;
 }
 
