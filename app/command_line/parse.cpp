@@ -60,6 +60,13 @@ void refuse_empty_value(const WordWalk& walk) {
     bad_input("{}: the value behind = is missing", word);
 }
 
+void refuse_empty_name(const WordWalk& walk) {
+  if (const CLI::Option* option = walk.empty_name())
+    bad_input("{} is empty: a variable of the shell may be unset; {}",
+              value_name(*option),
+              usage_line(walk.command(), walk.path()));
+}
+
 std::string shown_name(const CLI::Option& option) {
   return option.get_positional() ? value_name(option) : option.get_name();
 }
@@ -173,6 +180,7 @@ bool parse_command_line(CLI::App& app, int argc, const char* const* argv) {
   if (words.unknown().empty()) {
     refuse_flag_with_value(words);
     refuse_empty_value(words);
+    refuse_empty_name(words);
   }
   try {
     app.parse(argc, argv);

@@ -87,6 +87,7 @@ void WordWalk::take(const std::string& word) {
   } else if (!command_names(*command_).empty()) {
     if (unknown_.empty()) unknown_ = word;
   } else {
+    if (word.empty() && empty_name_ == nullptr) empty_name_ = next_positional();
     ++positionals_;
   }
 }

@@ -30,13 +30,15 @@ public:
   const std::string& flag_with_value() const { return flag_with_value_; }
   // The first "--out=" of an option that takes a value, or "".
   const std::string& empty_value() const { return empty_value_; }
+  // The first positional argument given as "", or nullptr.
+  const CLI::Option* empty_name() const { return empty_name_; }
 
 private:
   void take_option(const std::string& word);
 
   const CLI::App* command_;
   std::string path_, unknown_, flag_with_value_, empty_value_;
-  const CLI::Option* awaiting_ = nullptr;
+  const CLI::Option *awaiting_ = nullptr, *empty_name_ = nullptr;
   std::size_t positionals_ = 0;
   bool options_ended_ = false;
 };

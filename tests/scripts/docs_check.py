@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Checks of the Markdown that people write: links, shape, and the tables of folders.
 
-usage: docs_check.py SOURCE_DIR links    every relative link and anchor resolves
+usage: docs_check.py SOURCE_DIR links    every relative link, anchor and `path` of a room resolves
        docs_check.py SOURCE_DIR style    lines of at most 100 columns, table cells of at most 200 characters
        docs_check.py SOURCE_DIR folders  README tables name what exists, every file beside one, and every folder with sources
 """
@@ -17,7 +17,9 @@ GENERATED = re.compile(r"(docs/results|tests)/.+/")  # `assay report` wrote thes
 LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")
 SOURCES = {".h", ".cpp", ".cu", ".cuh", ".py", ".sh", ".toml", ".test", ".cmake"}
 COMPILED = {".h", ".cpp", ".cu", ".cuh"}
+HISTORY = ("CHANGELOG.md", "docs/decisions.md")  # may name what is no more
 ROOMS = ("app", "cmake", "core", "experiments", "kernels", "model", "profilers", "tests", "ui")
+PATH = re.compile(rf"`((?:{'|'.join(ROOMS)}|docs)/[\w./*-]+)`")
 
 
 def pages(root: pathlib.Path):
@@ -53,9 +55,17 @@ def anchors(path: pathlib.Path) -> set:
     return found
 
 
+def names_file(root: pathlib.Path, page: pathlib.Path, path: str) -> bool:
+    """From the root or the page, with or without its ending; NAME stands for any."""
+    return "NAME" in path or any(any(folder.glob(end)) for folder in (root, page.parent) for end in (path, path + ".*"))
+
+
 def links(root: pathlib.Path):
     for path, name in pages(root):
         for number, line in prose(path.read_text()):
+            if name not in HISTORY:
+                yield from (f"{name}:{number}: `{source}`: no such file"
+                            for source in PATH.findall(line) if not names_file(root, path, source))
             for target in LINK.findall(re.sub(r"`[^`]*`", "", line)):
                 if re.match(r"[a-z]+:", target):
                     continue

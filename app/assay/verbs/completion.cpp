@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <memory>
+#include <ranges>
 
 #include "app/assay/output/glossary.h"
 #include "app/assay/programs.h"
@@ -109,7 +110,7 @@ bool is_results(const std::string& word) {
 Words cell_names(const Words& words) {
   std::error_code ignored;
   Words names;
-  for (const std::string& word : words) {
+  for (const std::string& word : words | std::views::drop(1)) { // behind the verb
     if (is_results(word)) {
       if (const Result<LedgerData> data = read_ledger(word))
         for (const CellRow& cell : data->cells) names.push_back(cell.name);
@@ -141,7 +142,7 @@ std::vector<const CellRow*> chosen_cells(const LedgerData& data, const Words& wo
 // Of the optimization, or of the cells of the results directory, that the words name.
 Words level_names(const Words& words) {
   Words names;
-  for (const std::string& word : words) {
+  for (const std::string& word : words | std::views::drop(1)) { // behind the verb
     if (is_results(word)) {
       if (const Result<LedgerData> data = read_ledger(word))
         for (const CellRow* cell : chosen_cells(*data, words))
