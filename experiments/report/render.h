@@ -29,7 +29,7 @@ std::string render_html(const Report& report);     // one self-contained page, n
 // Comparisons whose difference the traces break down.
 int explained_comparisons(const Report& report);
 // Tidy, one row per visit of every launch, RFC 4180.
-std::string render_csv(const LedgerData& data);
+std::string render_csv(const Report& report, const LedgerData& data);
 
 // What `assay report` writes.
 struct ReportFile {
@@ -40,7 +40,7 @@ inline constexpr std::array<ReportFile, 4> kReportFiles{{
     {"report.html", [](const Report& report, const LedgerData&) { return render_html(report); }},
     {"report.md", [](const Report& report, const LedgerData&) { return render_markdown(report); }},
     {"report.json", [](const Report& report, const LedgerData&) { return render_json(report); }},
-    {"report.csv", [](const Report&, const LedgerData& data) { return render_csv(data); }},
+    {"report.csv", render_csv},
 }};
 
 } // namespace assay

@@ -53,13 +53,14 @@ std::string visit_fields(const CellRow& cell, const VisitRow& visit) {
   return text + "," + csv_field(disturbance(c));
 }
 
-std::string launch_fields(const LaunchRow& launch) {
+std::string launch_fields(const LaunchSummary& summary) {
+  const LaunchRow& launch = summary.row;
   return fmt::format("{},{},{},{},{},{},{},{}",
                      launch.id,
                      launch.index,
                      launch.attempt,
                      to_string(launch.kind),
-                     to_string(launch.state),
+                     summary.state(),
                      csv_field(launch.identity.host),
                      csv_field(launch.identity.gpu),
                      csv_field(launch.identity.build));
@@ -78,14 +79,15 @@ std::string variant_fields(const LedgerData& data, const VariantRow& variant) {
 
 } // namespace
 
-std::string render_csv(const LedgerData& data) {
+std::string render_csv(const Report& report, const LedgerData& data) {
   std::unordered_map<std::int64_t, std::string> variants, launches;
   std::unordered_map<std::int64_t, const CellRow*> cells; // by variant
   for (const VariantRow& variant : data.variants) {
     variants[variant.id] = variant_fields(data, variant);
     cells[variant.id] = &data.cell(variant.cell);
   }
-  for (const LaunchRow& launch : data.launches) launches[launch.id] = launch_fields(launch);
+  for (const LaunchSummary& launch : report.launches)
+    launches[launch.row.id] = launch_fields(launch);
   std::string out = kHeader;
   for (const VisitRow& visit : data.visits)
     out += fmt::format("{},{},{}\r\n",

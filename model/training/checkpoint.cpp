@@ -207,8 +207,9 @@ Result<std::string> newest_in(const std::string& directory) {
   }
   if (error) return fail("'{}' cannot be listed: {}", directory, error.message());
   if (best.empty())
-    return fail("'{}' contains no checkpoint: give the directory that `assay train` wrote to",
-                directory);
+    return fail(
+        "'{}' contains no checkpoint: give a directory in which `assay train` has saved one",
+        directory);
   return best;
 }
 

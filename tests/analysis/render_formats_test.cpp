@@ -117,7 +117,7 @@ TEST(RenderJson, NonFiniteAndBrokenTextStayValid) {
 TEST(RenderCsv, OneRowPerVisitAndQuotedNames) {
   LedgerData data = synthetic_ledger(full_plan());
   data.cells[0].name = "a,\"b\"";
-  const std::string csv = render_csv(data);
+  const std::string csv = render_csv(judge_results(data), data);
   EXPECT_EQ(static_cast<std::size_t>(std::count(csv.begin(), csv.end(), '\n')),
             data.visits.size() + 1);
   EXPECT_THAT(csv, HasSubstr("\r\n\"a,\"\"b\"\"\",ema_swap,"));
@@ -223,7 +223,7 @@ TEST(Renderers, SucceedAtEveryStageOfALedger) {
     EXPECT_THAT(render_html(report), HasSubstr("</html>"));
     EXPECT_TRUE(nlohmann::json::accept(render_json(report)));
     EXPECT_FALSE(render_markdown(report).empty());
-    EXPECT_FALSE(render_csv(stage).empty());
+    EXPECT_FALSE(render_csv(report, stage).empty());
     EXPECT_EQ(report.complete(), stage.cells.empty());
   }
 }

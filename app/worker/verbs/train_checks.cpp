@@ -114,7 +114,7 @@ void refuse_other_training(const std::string& out, const std::string& resume) {
               found,
               found.starts_with("checkpoint-")
                   ? fmt::format("continue it by --resume {}, or ", shell_word(out))
-                  : "");
+                  : "it has no checkpoint to go on from; remove it, or ");
 }
 
 std::string changed_keys(const TrainConfig& given, const TrainConfig& trained) {
