@@ -11,8 +11,8 @@ namespace assay::cli {
 
 struct BudgetChoice {
   double budget = 0; // seconds
-  int launches = 0;  // 0: none; then
-  bool fits = false; // a plan does, but no cell of it can give a verdict
+  int launches = 0;  // 0: no plan fits, or none that fits can give a verdict
+  bool fits = false; // a plan does
   int rounds = 0;    // 0: every cell has rounds of its own
   double seconds = 0;
   double mde = 0; // of ln(time ratio), the largest of the cells that can give a verdict
