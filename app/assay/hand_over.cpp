@@ -4,8 +4,7 @@
 #include <fstream>
 #include <iterator>
 
-#include "app/assay/programs.h"
-#include "app/command_line/program.h"
+#include "app/assay/verbs.h"
 #include "core/files/atomic_file.h"
 #include "core/files/shell_text.h"
 #include "core/ledger/directory_lock.h"
@@ -13,6 +12,18 @@
 #include "core/result.h"
 
 namespace assay::cli {
+
+namespace {
+
+void remove_without_ledger(const std::string& directory, const std::string& matrix) {
+  std::error_code none;
+  if (std::filesystem::exists(std::filesystem::path(directory) / ledger_schema::kFileName, none))
+    return;
+  std::filesystem::remove(matrix, none);
+  std::filesystem::remove(directory, none); // if nothing else is in it
+}
+
+} // namespace
 
 void HandOver::add_to(CLI::App& command) {
   limits.add_to(command);
@@ -46,14 +57,14 @@ int HandOver::measure(const std::string& out,
   if (old && before != matrix)
     bad_input("{}: {}; rename or remove {}", file, other, shell_word(out));
   if (!old) write_file_atomically(file, matrix);
-  const int code = call(program_path("assay"), arguments(file, out));
-  std::error_code none;
-  if (!old &&
-      !std::filesystem::exists(std::filesystem::path(out) / ledger_schema::kFileName, none)) {
-    std::filesystem::remove(file, none);
-    std::filesystem::remove(out, none); // if nothing else is in it
+  try {
+    const int code = run_matrix(arguments(file, out));
+    if (!old) remove_without_ledger(out, file);
+    return code;
+  } catch (...) {
+    if (!old) remove_without_ledger(out, file);
+    throw;
   }
-  return code < 0 ? kInternal : code;
 }
 
 } // namespace assay::cli

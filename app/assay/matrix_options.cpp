@@ -73,6 +73,7 @@ Plan MatrixOptions::load(const PlanRequest& request) const {
   PlanOptions options = plan_options();
   options.needs_data = request.needs_data;
   options.cells = request.cells;
+  if (!request.command.empty()) options.command = request.command;
   return value_or_throw(make_plan(MatrixText{*text_, text_file_name(matrix_), overrides}, options));
 }
 

@@ -18,6 +18,7 @@ struct PlanRequest {
   bool needs_data = true;                 // a plan that nothing runs may lack training data
   std::vector<std::string> cells = {};    // that will run; empty: all
   std::vector<std::string> settings = {}; // "experiment.launches=8", over those of the command line
+  std::string command = {};               // that the plan keeps; empty: this process's own
 };
 
 class MatrixOptions {

@@ -29,6 +29,9 @@ void add_ab(CLI::App& app);
 void add_list(CLI::App& app);
 void add_plan(CLI::App& app, int& exit_code);
 void add_run(CLI::App& app, int& exit_code);
+// What `assay` does with these words, of which the first is "run"; in this process, so that signals
+// reach it as they do there. Returns the exit code or throws Failure.
+int run_matrix(std::vector<std::string> words);
 void add_confirm(CLI::App& app, int& exit_code);
 void add_calibrate(CLI::App& app, int& exit_code);
 void add_status(CLI::App& app, int& exit_code);

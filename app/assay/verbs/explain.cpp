@@ -94,9 +94,14 @@ void explain_memory(const Report& report,
     fmt::print("{}{}",
                one == which.front() ? "" : "\n",
                render_explain_memory(report, one, options.top, style));
-  if (options.cell.empty())
-    fmt::print("\nother levels: assay explain {} --memory --cell NAME --candidate LEVEL\n",
-               printable(shell_path(options.directory)));
+  if (!options.cell.empty()) return;
+  TextWriter out(style);
+  out.raw("");
+  print_command(out,
+                "other levels:",
+                fmt::format("assay explain {} --memory --cell NAME --candidate LEVEL",
+                            shell_path(options.directory)));
+  fmt::print("{}", out.take());
 }
 
 void explain(ExplainOptions options) {

@@ -43,6 +43,7 @@ namespace {
 
 struct Options {
   MatrixOptions matrix;
+  std::string command; // that the plan keeps; empty: this process's own
   std::string out;
   std::vector<std::string> cells, redo;
   TimeLimits limits;
@@ -305,9 +306,31 @@ int print_verdicts(int code,
   return code;
 }
 
-} // namespace
+int run(const Options& options) {
+  const auto ranks = value_or_throw(read_rank_environment());
+  if (ranks && ranks->rank > 0) exec_program(program_path("assay-worker"), {"follow"});
+  std::optional<StoreProcess>
+      host; // first, so that the others hear whatever goes wrong from here on
+  if (ranks) host.emplace(program_path("assay-worker"));
+  try {
+    const Plan plan = options.matrix.load({.cells = options.cells, .command = options.command});
+    const RunSummary summary = run_with_progress(plan, options);
+    keep_matrix(plan.ledger.spec, options);
+    print_summary(summary, options, plan.ledger.spec);
+    const int code = summary.outcome == RunSummary::Outcome::Complete ? kOk : kIncomplete;
+    if (!prints_verdicts(summary, options)) return code;
+    return print_verdicts(code, summary, options, plan.ledger.spec);
+  } catch (const Failure& failure) {
+    if (host)
+      host->fail(failure.kind() == Failure::Kind::BadInput ? kBadInput : kInternal, failure.what());
+    throw;
+  } catch (const std::exception& error) {
+    if (host) host->fail(kInternal, error.what());
+    throw;
+  }
+}
 
-void add_run(CLI::App& app, int& exit_code) {
+void add_run_of(CLI::App& app, int& exit_code, const std::string& command_line) {
   CLI::App* command = app.add_subcommand(
       "run", "run an experiment matrix; resumes an unfinished results directory");
   auto options = std::make_shared<Options>();
@@ -331,30 +354,23 @@ void add_run(CLI::App& app, int& exit_code) {
   command->add_flag("--quiet", options->quiet, "no progress line and no verdict table");
   command->add_flag("--json", options->json, "print the summary as JSON");
   options->terminal.add_to(*command);
-  command->callback([options, &exit_code] {
-    const auto ranks = value_or_throw(read_rank_environment());
-    if (ranks && ranks->rank > 0) exec_program(program_path("assay-worker"), {"follow"});
-    std::optional<StoreProcess>
-        host; // first, so that the others hear whatever goes wrong from here on
-    if (ranks) host.emplace(program_path("assay-worker"));
-    try {
-      const Plan plan = options->matrix.load({.cells = options->cells});
-      const RunSummary summary = run_with_progress(plan, *options);
-      keep_matrix(plan.ledger.spec, *options);
-      print_summary(summary, *options, plan.ledger.spec);
-      exit_code = summary.outcome == RunSummary::Outcome::Complete ? kOk : kIncomplete;
-      if (prints_verdicts(summary, *options))
-        exit_code = print_verdicts(exit_code, summary, *options, plan.ledger.spec);
-    } catch (const Failure& failure) {
-      if (host)
-        host->fail(failure.kind() == Failure::Kind::BadInput ? kBadInput : kInternal,
-                   failure.what());
-      throw;
-    } catch (const std::exception& error) {
-      if (host) host->fail(kInternal, error.what());
-      throw;
-    }
-  });
+  options->command = command_line;
+  command->callback([options, &exit_code] { exit_code = run(*options); });
+}
+
+} // namespace
+
+void add_run(CLI::App& app, int& exit_code) {
+  add_run_of(app, exit_code, "");
+}
+
+int run_matrix(std::vector<std::string> words) {
+  CLI::App app;
+  int exit_code = kOk;
+  add_run_of(app, exit_code, "assay " + shell_line(words));
+  std::ranges::reverse(words); // as the parser takes them
+  app.parse(std::move(words));
+  return exit_code;
 }
 
 } // namespace assay::cli

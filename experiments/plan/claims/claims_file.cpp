@@ -476,12 +476,17 @@ claims_path(const std::string& file, const std::string& matrix_file, const std::
   std::error_code ignored;
   if (fs::is_regular_file(own, ignored)) return own.string();
   if (!directory.empty() && fs::is_regular_file(shipped, ignored)) return shipped.string();
-  const bool one_place = directory.empty() || fs::path(file).is_absolute();
-  return fail("claims file '{}' was found {}{}{}; give the path relative to the {}",
+  if (file.empty()) return fail("[claims] files takes names of files, not \"\"");
+  if (fs::is_directory(own, ignored))
+    return fail("claims file '{}' is a directory; name the files in it", printable(file));
+  if (fs::path(file).is_absolute())
+    return fail("claims file '{}' does not exist, or is no regular file; correct its path",
+                printable(file));
+  return fail("claims file '{}' is {}{}{}; give the path relative to the {}",
               printable(file),
-              one_place ? "not at " : "neither at ",
+              directory.empty() ? "not " : "neither ",
               printable(own.string()),
-              one_place ? "" : " nor at " + printable(shipped.string()),
+              directory.empty() ? "" : " nor " + printable(shipped.string()),
               matrix_file == kStandardInput ? "current directory" : "matrix file");
 }
 

@@ -42,6 +42,9 @@ std::vector<Axis> read_axes(TomlTable& table) {
       const json as_json = toml_to_json(value);
       if (Result<bool> ok = set_key(scratch, axis.key, as_json); !ok)
         table.problems().add(&value, ok.error().message);
+      if (std::ranges::find(axis.values, as_json, &ConfigValue::value) != axis.values.end())
+        table.problems().add(
+            &value, fmt::format("[matrix] axes: '{}' has {} twice", axis.key, as_json.dump()));
       axis.values.push_back({axis.key, as_json, table.problems().place(&value)});
     }
     axes.push_back(std::move(axis));
@@ -64,6 +67,9 @@ std::vector<Point> named_points(TomlTable& table, const std::vector<std::string>
     const toml::node* node = array->as_array()->get(i);
     if (names[i].empty())
       table.problems().add(node, "[matrix] optimizations takes names of `assay list`, not \"\"");
+    else if (std::ranges::find(points, names[i], &Point::optimization) != points.end())
+      table.problems().add(
+          node, fmt::format("[matrix] optimizations has '{}' twice", printable(names[i])));
     else
       points.push_back({names[i], {}, table.problems().place(node)});
   }
@@ -103,6 +109,14 @@ void exclude(TomlTable& table, std::vector<Point>& points) {
   }
 }
 
+std::string cell_name(const Point& point) {
+  std::string name = point.optimization;
+  for (const ConfigValue& v : point.values)
+    name += fmt::format(
+        "/{}={}", v.key, v.value.is_string() ? v.value.get<std::string>() : v.value.dump());
+  return name;
+}
+
 void include(TomlTable& table, std::vector<Point>& points) {
   for (const toml::table* entry : table.tables("include")) {
     const auto name = (*entry)["optimization"].value<std::string>();
@@ -110,15 +124,12 @@ void include(TomlTable& table, std::vector<Point>& points) {
     points.push_back({name.value_or(""),
                       config_values(*entry, table.problems(), "optimization"),
                       table.problems().place(name ? entry->get("optimization") : entry)});
+    const std::string added = cell_name(points.back());
+    if (std::ranges::count(points, added, cell_name) > 1)
+      table.problems().add(
+          entry,
+          fmt::format("[matrix] include: there is a cell '{}' without it", printable(added)));
   }
-}
-
-std::string cell_name(const Point& point) {
-  std::string name = point.optimization;
-  for (const ConfigValue& v : point.values)
-    name += fmt::format(
-        "/{}={}", v.key, v.value.is_string() ? v.value.get<std::string>() : v.value.dump());
-  return name;
 }
 
 } // namespace

@@ -202,6 +202,12 @@ TEST(Matrix, PairwiseMistakes) {
               test::names("m.toml:7: [matrix] exclude", "{\"seq_len\":2}", "no cell"));
   EXPECT_THAT(problem(start + "include = [{ seq_len = 2 }]\n"),
               HasSubstr("needs an `optimization`"));
+  EXPECT_THAT(problem(start + "axes = { seq_len = [64, 128, 64] }\n"),
+              test::names("m.toml:6: [matrix] axes: 'seq_len' has 64 twice"));
+  EXPECT_THAT(problem(kHead + "[matrix]\noptimizations = [\"varlen\", \"varlen\"]\n"),
+              test::names("m.toml:5: [matrix] optimizations has 'varlen' twice"));
+  EXPECT_THAT(problem(start + "include = [{ optimization = \"varlen\" }]\n"),
+              test::names("m.toml:6: [matrix] include: there is a cell 'varlen' without it"));
 }
 
 TEST(Matrix, OverridesAreCheckedLikeTheFile) {
