@@ -230,6 +230,8 @@ inline constexpr const char* kDataEpochMetric = "data/epochs";
 inline constexpr const char* kLastEagerRoundMetric = "graph/last_eager_round";
 // Metric of a variant that times its loader: what the loop waited for it, ns a step.
 inline constexpr const char* kDataWaitMetric = "data/wait_ns";
+// The same of tokens that its loader handed out a second time, a step.
+inline constexpr const char* kTokensTwiceMetric = "data/tokens_twice";
 // Metric of a variant with a planted wait: ln(time ratio) of what the wait did to a visit.
 inline constexpr const char* kPlantedMetric = "planted/log_ratio";
 inline constexpr const char* kWorkerBuildMetric = "worker/build"; // its detail: the value

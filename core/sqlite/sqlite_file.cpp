@@ -93,7 +93,8 @@ Result<bool> check_schema(const std::string& path, const SqliteMarks& marks, std
 
 Result<bool> check_sqlite_file(const std::string& path, const SqliteMarks& marks) {
   if (const std::string why = why_no_plain_file(path); !why.empty())
-    return fail("{}: {}", path, why);
+    return fail(
+        "{}: {}, no Assay {}; restore it from a copy, or {}", path, why, marks.kind, marks.remedy);
   errno = 0;
   std::ifstream file(path, std::ios::binary);
   if (!file) return fail("{}: cannot be opened for reading: {}", path, system_cause(errno));

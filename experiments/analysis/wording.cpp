@@ -359,6 +359,15 @@ std::string data_wait_line(const Comparison& comparison) {
                      wait(comparison.data_wait->b_ns));
 }
 
+std::string tokens_twice_line(const Comparison& comparison) {
+  if (!comparison.data_wait) return "";
+  const DataWait& value = *comparison.data_wait;
+  if (value.a_twice == 0 && value.b_twice == 0) return "";
+  return fmt::format("tokens handed out twice by the loader: {:.3g} -> {:.3g} per step",
+                     value.a_twice,
+                     value.b_twice);
+}
+
 std::string end_to_end_line(const CellReport& cell, const Comparison& comparison) {
   if (!comparison.end_to_end) return "";
   const EndToEnd& value = *comparison.end_to_end;

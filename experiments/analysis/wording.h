@@ -74,6 +74,7 @@ std::string unit_line(const CellReport& cell, const Comparison& comparison);
 std::string all_pairs_line(const Comparison& comparison);
 // "waits for the loader: 12.3 ms per step -> never (blocked, mean, warm-up included)", or ""
 std::string data_wait_line(const Comparison& comparison);
+std::string tokens_twice_line(const Comparison& comparison);
 // "end to end -0.02 % […] of training time: …", or "".
 std::string end_to_end_line(const CellReport& cell, const Comparison& comparison);
 // The loss test in words where the verdict's reasons do not contain it, or "".

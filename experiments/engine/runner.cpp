@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <set>
 
+#include "core/files/shell_text.h"
 #include "core/ledger/covariates.h"
 #include "core/ledger/directory_lock.h"
 #include "core/ledger/launch_rules.h"
@@ -159,10 +160,10 @@ private:
       require_cell("--redo", name, names, kCauseDisturbed);
     for (const std::string& name : options_.redo)
       if (name != kCauseDisturbed && !is_chosen(name))
-        bad_input("--redo {0} --cell {1}: cell '{0}' is not among the chosen ones, so it would not "
-                  "be measured again; leave out --cell, or give --cell {0} too",
-                  name,
-                  fmt::join(options_.cells, " --cell "));
+        bad_input("--redo {}: not among the cells of --cell, so it would not be measured again; "
+                  "leave out --cell, or give --cell {} too",
+                  shell_word(name),
+                  shell_word(name));
   }
 
   std::vector<LaunchTask> next_launches() {

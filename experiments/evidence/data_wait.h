@@ -1,4 +1,4 @@
-// How long the training loop waited for its loader (unit "pipeline_step").
+// What a step's loader cost and did (unit "pipeline_step").
 #pragma once
 
 #include <optional>
@@ -7,11 +7,13 @@
 
 namespace assay {
 
+// A step: medians over launches of the means over a launch's steps.
 struct DataWait {
-  double a_ns = 0, b_ns = 0; // a step: median over launches of the mean over a launch's steps
+  double a_ns = 0, b_ns = 0;       // that the training loop waited for its loader
+  double a_twice = 0, b_twice = 0; // tokens handed out a second time; 0 in older ledgers
 };
 
-// nullopt where one of the two was not measured.
+// nullopt where one of the two waits was not measured.
 std::optional<DataWait> data_wait(const CellView& cell, const VariantRow& a, const VariantRow& b);
 
 } // namespace assay

@@ -37,7 +37,7 @@ std::string wrong_data(const std::string& data, const std::string& place) {
     return fmt::format("{}: no such file or directory ({}){}{}",
                        path,
                        of,
-                       place.starts_with("--") ? "" : "; name others with --data",
+                       place.starts_with("--") ? "; correct its path" : "; name others with --data",
                        in_file && std::filesystem::path(data).is_relative()
                            ? "; a relative path is read from the current directory"
                            : "");

@@ -127,7 +127,10 @@ ordered_json loss_json(const LossTest& value) {
 }
 
 ordered_json data_wait_json(const DataWait& value) {
-  return {{"baseline_ns", number(value.a_ns)}, {"candidate_ns", number(value.b_ns)}};
+  return {{"baseline_ns", number(value.a_ns)},
+          {"candidate_ns", number(value.b_ns)},
+          {"baseline_tokens_twice", number(value.a_twice)},
+          {"candidate_tokens_twice", number(value.b_twice)}};
 }
 
 ordered_json end_to_end_json(const EndToEnd& value) {

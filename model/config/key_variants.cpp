@@ -20,10 +20,14 @@ const std::set<std::string> kProcessKeys{"data",
                                          "tokenizer",
                                          "tokenizer_threads"};
 const std::set<std::string> kSameKeys{"data", "device", "seed", "tokenizer"};
-const std::set<std::string> kLoaderKeys{
-    "batch_copy", "data_source", "planted_document_ms", "prefetch_batches", "tokenizer_threads"};
+const std::set<std::string> kLoaderKeys{"batch_copy",
+                                        "data_source",
+                                        "loader_reshape",
+                                        "planted_document_ms",
+                                        "prefetch_batches",
+                                        "tokenizer_threads"};
 const std::set<std::string> kBatchKeys{
-    "accumulate", "batch_rows", "eval_batches", "packing", "seq_len"};
+    "accumulate", "batch_rows", "eval_batches", "packing", "phase_batches", "seq_len"};
 const std::set<std::string> kModelKeys{"chunk_size",
                                        "conv_kernel",
                                        "d_model",

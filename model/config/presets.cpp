@@ -136,6 +136,10 @@ Result<bool> check(const TrainConfig& c) {
   if (c.packing == Packing::Padded && (c.accumulate > 1 || c.ranks > 1))
     return fail("key 'packing' = padded needs 'accumulate' = 1 and 'ranks' = 1: batches with "
                 "unequal numbers of tokens would have equal weight");
+  if (c.phase_batches > 0 && (c.data_source == TokenSource::Synthetic || c.seq_len % 4 != 0))
+    return fail("key 'phase_batches' needs 'data_source' = real and a 'seq_len' that 4 divides: "
+                "synthetic batches keep their shape, and the rows of a phase have a quarter, half "
+                "and all of seq_len");
   if (c.fp8_scaling == Fp8Scaling::Delayed && (c.precision != Precision::Fp8 || c.ranks > 1))
     return fail("key 'fp8_scaling' = delayed needs 'precision' = fp8 and 'ranks' = 1: other "
                 "precisions have no scales, and ranks would not share theirs");

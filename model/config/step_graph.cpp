@@ -65,6 +65,8 @@ std::vector<Need> step_graph_needs() {
          return c.loss_read == LossRead::Never && c.nsa_stats == NsaStats::Off &&
                 (c.update_pass == UpdatePass::OnePass || c.clip_read == ClipRead::Device);
        }},
+      {{"phase_batches = 0", "a graph has the shapes of one phase"},
+       [](const TrainConfig& c) { return c.phase_batches == 0; }},
       {{"no planted wait", "the host chooses its length in every step"},
        [](const TrainConfig& c) {
          return c.planted_wait == PlantedWait::None && planted_share(c) <= 0;

@@ -66,6 +66,12 @@ const char* ahead_counter(std::int64_t batches) {
   }
 }
 
+std::unique_ptr<Prefetch>
+loader_of(const DataSource& source, const TrainConfig& config, Split split) {
+  return std::make_unique<Prefetch>(
+      source.corpus, source.tokenizer, prefetch_options(config, split));
+}
+
 // What tells the levels of the loader's rows apart.
 std::vector<const char*> counters_of(const TrainConfig& config, bool synthetic) {
   return {threads_counter(config.tokenizer_threads),
@@ -125,12 +131,12 @@ std::string little_data(const DataSource& source, const TrainConfig& config) {
 }
 
 DataStream::DataStream(DataSource source, const TrainConfig& config, Split split)
-    : source_(std::move(source)), rows_(config.batch_rows), seq_len_(config.seq_len),
-      prefetch_(source_.corpus, source_.tokenizer, prefetch_options(config, split)),
+    : config_(config), split_(split), source_(std::move(source)), rows_(config.batch_rows),
+      seq_len_(config.seq_len), prefetch_(loader_of(source_, config, split)),
       packer_(
           rows_,
           seq_len_,
-          [this] { return prefetch_.next(); },
+          [this] { return prefetch_->next(); },
           config.packing == Packing::Padded && split == Split::Train) {
   const bool synthetic = config.data_source == TokenSource::Synthetic && split == Split::Train;
   counters_ = counters_of(config, synthetic);
@@ -142,12 +148,13 @@ DataStream::DataStream(DataSource source, const TrainConfig& config, Split split
     make_synthetic(batches.back(), source_.tokenizer->vocab_size(), random);
   }
   synthetic_ = std::move(batches);
-  prefetch_.pause();
+  prefetch_->pause();
 }
 
 Batch DataStream::next() {
   for (const char* name : counters_) count(name);
   if (!synthetic_.empty()) return synthetic_[served_++ % synthetic_.size()];
+  if (config_.phase_batches > 0 && split_ == Split::Train) enter_phase();
   PackedBatch packed = packer_.next();
   std::vector<std::int32_t> row_ends(static_cast<std::size_t>(rows_ + 1));
   for (std::int64_t row = 0; row <= rows_; ++row) {
@@ -163,8 +170,42 @@ Batch DataStream::next() {
   return batch;
 }
 
+// Before each batch, so that a stream that seeks into a phase has its shape too.
+void DataStream::enter_phase() {
+  const auto length = static_cast<std::uint64_t>(config_.phase_batches);
+  const bool resize = config_.loader_reshape == LoaderReshape::Resize;
+  if (batches_ % length == 0) {
+    count(resize ? "data/resized" : "data/recreated");
+    if (!resize && batches_ > 0) make_anew();
+  }
+  const std::int64_t parts = std::int64_t{4} >> (batches_ / length % 3);
+  if (seq_len_ != config_.seq_len / parts)
+    set_shape(config_.batch_rows * parts, config_.seq_len / parts);
+  ++batches_;
+}
+
+// As a training loop does that opens its data for each phase and skips the documents it has seen.
+void DataStream::make_anew() {
+  const auto start = std::chrono::steady_clock::now();
+  DataPosition position = packer_.position();
+  repeated_ += static_cast<std::int64_t>(std::exchange(position.offset, 0));
+  earlier_wait_ns_ += prefetch_->wait_ns();
+  source_ = open_data(config_);
+  prefetch_ = loader_of(source_, config_, split_);
+  prefetch_->seek(position);
+  packer_.seek(position);
+  earlier_wait_ns_ += std::chrono::nanoseconds(std::chrono::steady_clock::now() - start).count();
+}
+
+std::int64_t DataStream::wait_ns() const {
+  return earlier_wait_ns_ + prefetch_->wait_ns();
+}
+
 DataPosition DataStream::position() const {
-  return synthetic_.empty() ? packer_.position() : DataPosition{0, 0, served_};
+  if (!synthetic_.empty()) return {0, 0, served_};
+  DataPosition position = packer_.position();
+  position.batch = batches_;
+  return position;
 }
 
 void DataStream::set_shape(std::int64_t batch_rows, std::int64_t seq_len) {
@@ -177,7 +218,7 @@ void DataStream::set_shape(std::int64_t batch_rows, std::int64_t seq_len) {
 }
 
 void DataStream::resume() {
-  if (synthetic_.empty()) prefetch_.resume();
+  if (synthetic_.empty()) prefetch_->resume();
 }
 
 void DataStream::seek(const DataPosition& position) {
@@ -185,8 +226,10 @@ void DataStream::seek(const DataPosition& position) {
     served_ = position.offset;
     return;
   }
-  prefetch_.seek(position);
-  packer_.seek(position);
+  batches_ = position.batch;
+  const DataPosition text{position.epoch, position.document, position.offset};
+  prefetch_->seek(text);
+  packer_.seek(text);
 }
 
 } // namespace assay

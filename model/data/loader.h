@@ -53,22 +53,33 @@ public:
   // Rows and length of the batches that follow. No token is lost or handed out twice, as would be
   // where another stream takes the place of this one: threads keep what they have read. Throws bad
   // input for a shape without tokens, and for synthetic tokens, whose batches are made beforehand.
+  // With config.phase_batches next() does it by itself.
   void set_shape(std::int64_t batch_rows, std::int64_t seq_len);
 
   // Returns once every thread is idle. While paused, next() serves what is ready and throws instead
   // of waiting.
-  void pause() { prefetch_.pause(); }
+  void pause() { prefetch_->pause(); }
   void resume();
 
-  std::int64_t wait_ns() const { return prefetch_.wait_ns(); }
+  std::int64_t wait_ns() const; // for text, and for loaders made anew between phases
+  // Positions handed out a second time, by loaders that begin their document again.
+  std::int64_t repeated() const { return repeated_; }
   const DataSource& source() const { return source_; }
 
 private:
+  void enter_phase();
+  void make_anew();
+
+  const TrainConfig config_;
+  const Split split_;
   DataSource source_;
   std::int64_t rows_;
   std::int64_t seq_len_;
-  Prefetch prefetch_;
+  std::unique_ptr<Prefetch> prefetch_;
   Packer packer_;
+  std::uint64_t batches_ = 0;        // handed out, where phases change the shape
+  std::int64_t earlier_wait_ns_ = 0; // of loaders before this one, and to make it
+  std::int64_t repeated_ = 0;
   std::vector<const char*> counters_; // that show how the batches are made
   std::vector<Batch> synthetic_;      // served in a circle; empty: text
   std::uint64_t served_ = 0;          // of them

@@ -16,6 +16,7 @@ struct DataPosition {
   std::uint64_t epoch = 0;
   std::uint64_t document = 0; // index into the epoch's shuffled order
   std::uint64_t offset = 0;   // positions of that document already handed out
+  std::uint64_t batch = 0;    // batches handed out, where phases change their shape; else 0
 
   bool operator==(const DataPosition&) const = default;
 };

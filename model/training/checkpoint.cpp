@@ -105,7 +105,8 @@ nlohmann::json describe(const CheckpointMeta& meta, const TensorFile& tensors) {
           {"data",
            {{"epoch", meta.data.epoch},
             {"document", meta.data.document},
-            {"offset", meta.data.offset}}},
+            {"offset", meta.data.offset},
+            {"batch", meta.data.batch}}},
           {"rng", to_hex(meta.rng)},
           {"tokenizer", meta.tokenizer},
           {"corpus", meta.corpus},
@@ -136,7 +137,8 @@ Result<Described> parse_fields(const nlohmann::json& json) {
   const nlohmann::json& data = json.at("data");
   meta.data = {data.at("epoch").get<std::uint64_t>(),
                data.at("document").get<std::uint64_t>(),
-               data.at("offset").get<std::uint64_t>()};
+               data.at("offset").get<std::uint64_t>(),
+               data.value("batch", std::uint64_t{0})};
   const std::optional<std::string> rng = from_hex(json.at("rng").get<std::string>());
   if (!rng) return fail("its random state is not hexadecimal");
   meta.rng = *rng;

@@ -181,7 +181,6 @@ TEST(Claims, TheShippedOnesNameRowsThatExistOrArePlanned) {
                                       "kv_product",
                                       "ladder",
                                       "layer_pattern",
-                                      "loader_reshape",
                                       "loader_workers",
                                       "moe_router",
                                       "routing",

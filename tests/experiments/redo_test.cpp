@@ -293,7 +293,8 @@ TEST_F(RunnerTest, ARedoOfACellThatIsNotChosenIsRefusedBeforeItIsAskedFor) {
   RunOptions options = fake_options();
   options.redo = {"ema"};
   options.cells = {"guard"};
-  EXPECT_THAT(failure_of([&] { run("", options); }), test::names("--redo ema", "--cell guard"));
+  EXPECT_THAT(failure_of([&] { run("", options); }),
+              test::names("--redo ema", "give --cell ema too"));
   EXPECT_TRUE(redo_progress(ledger()).empty());
   EXPECT_TRUE(plan_progress(ledger()).complete());
   options.redo = {"disturbed"};

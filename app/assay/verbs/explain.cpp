@@ -40,8 +40,9 @@ ComparisonIndex find_comparison(const Report& report, const ExplainOptions& opti
     const bool a =
         options.a.empty() ? comparisons[i].against_reference : comparisons[i].a == options.a;
     if (a && comparisons[i].b == candidate) return {cell, i};
-    known.push_back(
-        fmt::format("--baseline {} --candidate {}", comparisons[i].a, comparisons[i].b));
+    known.push_back(fmt::format("--baseline {} --candidate {}",
+                                shell_word(comparisons[i].a),
+                                shell_word(comparisons[i].b)));
   }
   if (options.a.empty() && options.b.empty()) return {cell, *main};
   for (const std::string& level : {options.a, options.b})

@@ -153,6 +153,7 @@ void Launch::build_replicas() {
   planted_.resize(variants_.size());
   steps_.resize(variants_.size());
   data_wait_ns_.resize(variants_.size());
+  tokens_twice_.resize(variants_.size());
   if (kind_ == "timed" || kind_ == "traced" || kind_ == "loss" || kind_ == "probe") {
     for (const std::size_t i : build_order_) {
       guard_memory(i, variants_[i].name, [&] {
@@ -291,7 +292,7 @@ VisitResult Launch::timed_visit(std::size_t variant, const UnitSource& units, Tr
   }
   const bool evaluation = unit_ == "evaluation";
   const std::map<std::string, std::int64_t> before = fallbacks();
-  const std::int64_t waited = train_data(variant).wait_ns();
+  const std::int64_t waited = train_data(variant).wait_ns(), twice = train_data(variant).repeated();
   sampler_.begin();
   VisitResult visit =
       run_visit(*replicas_[variant].trainer, evaluation, units, discard_steps_, tracer, barrier);
@@ -299,6 +300,7 @@ VisitResult Launch::timed_visit(std::size_t variant, const UnitSource& units, Tr
     train_data(variant).pause();
     steps_[variant] += std::ssize(visit.sample_ns);
     data_wait_ns_[variant] += train_data(variant).wait_ns() - waited;
+    tokens_twice_[variant] += train_data(variant).repeated() - twice;
   }
   if (evaluation && barrier) barrier();
   for (const auto& [name, times] : fallbacks()) {
@@ -441,14 +443,24 @@ json Launch::bye() {
                                     "ns",
                                     median(own_step_ns_[i]),
                                     "median over this rank's visits, warm-up included"));
-  for (std::size_t i = 0; i < steps_.size(); ++i)
-    if (steps_[i] > 0)
-      metrics.push_back(
-          metric_json(i,
-                      kDataWaitMetric,
-                      "ns",
-                      static_cast<double>(data_wait_ns_[i]) / static_cast<double>(steps_[i]),
-                      "mean per step that the loop waited for the loader, warm-up included"));
+  for (std::size_t i = 0; i < steps_.size(); ++i) {
+    if (steps_[i] == 0) continue;
+    const auto a_step = [&](std::int64_t sum) {
+      return static_cast<double>(sum) / static_cast<double>(steps_[i]);
+    };
+    metrics.push_back(
+        metric_json(i,
+                    kDataWaitMetric,
+                    "ns",
+                    a_step(data_wait_ns_[i]),
+                    "mean per step that the loop waited for the loader, warm-up included"));
+    metrics.push_back(
+        metric_json(i,
+                    kTokensTwiceMetric,
+                    "tokens",
+                    a_step(tokens_twice_[i]),
+                    "mean per step that the loader handed out a second time, warm-up included"));
+  }
   for (std::size_t i = 0; i < planted_.size(); ++i)
     if (!planted_[i].empty())
       metrics.push_back(metric_json(i,

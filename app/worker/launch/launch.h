@@ -122,10 +122,10 @@ private:
   DataSource source_;
   std::unique_ptr<Tracer> tracer_; // of a traced launch
   RankChannel* ranks_;
-  std::vector<std::vector<double>> own_step_ns_;   // of several ranks: by variant, one a visit
-  UnitData drawn_;                                 // by the visit that times the loader
-  std::vector<std::int64_t> steps_, data_wait_ns_; // the same, by variant
-  std::vector<std::vector<double>> planted_;       // by variant: ln(visit / visit without its wait)
+  std::vector<std::vector<double>> own_step_ns_; // of several ranks: by variant, one a visit
+  UnitData drawn_;                               // by the visit that times the loader
+  std::vector<std::int64_t> steps_, data_wait_ns_, tokens_twice_; // the same, by variant
+  std::vector<std::vector<double>> planted_; // by variant: ln(visit / visit without its wait)
   // Of visits, by variant and name (core/fallback.h).
   std::map<std::size_t, std::map<std::string, std::int64_t>> fallbacks_;
 };

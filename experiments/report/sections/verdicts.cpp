@@ -375,6 +375,7 @@ Section reasons_section(const ComparisonPlace& place) {
   add(all_pairs_line(comparison));
   add(end_to_end_line(place.cell(), comparison));
   add(data_wait_line(comparison));
+  add(tokens_twice_line(comparison));
   add(loss_note(comparison));
   if (comparison.explanation) add(where_text(*comparison.explanation));
   add(ranks_text(comparison));

@@ -193,6 +193,62 @@ TEST_F(LoaderTest, AStreamResumesExactlyAcrossAChangeOfShape) {
   EXPECT_EQ(take(other, 3), expected);
 }
 
+TEST_F(LoaderTest, PhasesThatResizeAreOneStream) {
+  DataStream whole = open(); // 4 x 64
+  const std::vector<std::int64_t> expected = take(whole, 14);
+  config_.batch_rows = 1;
+  config_.seq_len = 256;
+  config_.phase_batches = 2;
+  DataStream phases = open();
+  EXPECT_EQ(take(phases, 14), expected);
+  EXPECT_EQ(phases.repeated(), 0);
+  DataStream shapes = open();
+  for (const std::int64_t seq_len : {64, 64, 128, 128, 256, 256, 64, 64})
+    EXPECT_EQ(shapes.next().tokens.sizes(), (at::IntArrayRef{256 / seq_len, seq_len}));
+}
+
+// A loader made anew goes on with the first token of the document that the last one was in.
+TEST_F(LoaderTest, PhasesThatRecreateTheLoaderHandOutTokensTwice) {
+  DataStream reference = open(); // 4 x 64
+  config_.batch_rows = 1;
+  config_.seq_len = 256;
+  config_.phase_batches = 2;
+  config_.loader_reshape = LoaderReshape::Recreate;
+  DataStream phases = open();
+  std::int64_t twice = 0;
+  for (int phase = 0; phase < 9; ++phase) {
+    DataPosition border = reference.position();
+    twice += static_cast<std::int64_t>(border.offset);
+    border.offset = 0;
+    reference.seek(border);
+    EXPECT_EQ(take(phases, 2), take(reference, 2)) << phase;
+    EXPECT_EQ(phases.repeated(), twice) << phase;
+  }
+  EXPECT_GT(twice, 100);
+}
+
+TEST_F(LoaderTest, AStreamResumesExactlyInEveryPhase) {
+  config_.batch_rows = 1;
+  config_.seq_len = 256;
+  config_.phase_batches = 2;
+  for (const LoaderReshape level : {LoaderReshape::Resize, LoaderReshape::Recreate}) {
+    config_.loader_reshape = level;
+    DataStream whole = open();
+    std::vector<DataPosition> positions;
+    std::vector<Batch> batches;
+    for (int i = 0; i < 14; ++i) {
+      positions.push_back(whole.position());
+      batches.push_back(whole.next());
+    }
+    for (std::size_t at = 0; at < 12; ++at) {
+      DataStream resumed = open();
+      resumed.seek(positions[at]);
+      EXPECT_EQ(resumed.position(), positions[at]);
+      for (std::size_t i = at; i < 14; ++i) expect_same(resumed.next(), batches[i]);
+    }
+  }
+}
+
 TEST_F(LoaderTest, AShapeWithoutTokensIsRefused) {
   DataStream stream = open();
   EXPECT_THROW(stream.set_shape(0, 64), Failure);
