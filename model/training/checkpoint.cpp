@@ -4,15 +4,18 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cerrno>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <optional>
-#include <sstream>
 
+#include "core/file_kind.h"
 #include "core/files/atomic_file.h"
 #include "core/json_fault.h"
+#include "core/system_call.h"
 #include "core/text.h"
 #include "model/data/text_file.h"
 #include "model/training/safetensors.h"
@@ -156,13 +159,19 @@ Result<Described> parse_fields(const nlohmann::json& json) {
 }
 
 Result<Described> read_json(const std::string& path) {
+  if (const std::string why = why_no_plain_file(path); !why.empty())
+    return fail("checkpoint '{}' cannot be read: {}", path, why);
+  errno = 0;
   std::ifstream file(path, std::ios::binary);
-  std::ostringstream text;
-  if (!file || !(text << file.rdbuf()))
-    return fail("checkpoint '{}' cannot be read: check the path", path);
+  if (!file)
+    return fail("checkpoint '{}' cannot be read: {}; check the path", path, system_cause(errno));
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  if (text.empty())
+    return fail("checkpoint '{}' cannot be used: it is damaged or truncated: the file is empty",
+                path);
   std::string cause;
   try {
-    Result<Described> described = parse_fields(nlohmann::json::parse(text.str()));
+    Result<Described> described = parse_fields(nlohmann::json::parse(text));
     if (described) return described;
     cause = described.error().message;
   } catch (const nlohmann::json::exception& error) {

@@ -266,6 +266,8 @@ TEST_F(CheckpointErrorTest, JsonOfAnotherKind) {
   expect_mentions(load_error(json_), {json_, "damaged or truncated: key 'step' not found"});
   std::ofstream(json_) << "{\"step\": ";
   expect_mentions(load_error(json_), {json_, "damaged or truncated: malformed JSON at byte 10"});
+  std::ofstream(json_, std::ios::trunc).flush();
+  expect_mentions(load_error(json_), {json_, "damaged or truncated: the file is empty"});
 }
 
 TEST_F(CheckpointErrorTest, MismatchingTensors) {

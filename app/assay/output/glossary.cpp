@@ -73,33 +73,30 @@ std::vector<std::string> words_of(const Term& term) {
   return words;
 }
 
-std::vector<const Term*> find_terms(const std::string& word) {
-  const auto rows = [](const auto& matches) {
-    std::vector<const Term*> found;
-    for (const Term& term : glossary())
-      if (matches(term)) found.push_back(&term);
-    return found;
-  };
+const Term* exact_term(const std::string& word) {
   const std::string wanted = comparable(word);
-  if (const auto whole = rows([&](const Term& term) { return comparable(term.name) == wanted; });
-      !whole.empty())
-    return whole;
-  const auto any_word = [](const Term& term, const auto& matches) {
-    const std::vector<std::string> words = words_of(term);
-    return std::any_of(words.begin(), words.end(), matches);
-  };
+  for (const Term& term : glossary())
+    if (comparable(term.name) == wanted) return &term;
   for (const std::string& form : singulars(wanted))
-    if (const auto exact = rows([&](const Term& term) {
-          return any_word(term, [&](const std::string& name) { return comparable(name) == form; });
-        });
-        !exact.empty())
-      return {exact.front()};
+    for (const Term& term : glossary())
+      for (const std::string& name : words_of(term))
+        if (comparable(name) == form) return &term;
+  return nullptr;
+}
+
+std::vector<const Term*> find_terms(const std::string& word) {
+  if (const Term* exact = exact_term(word)) return {exact};
+  const std::string wanted = comparable(word);
   if (wanted.size() < kLeastPart) return {};
-  return rows([&](const Term& term) {
-    return any_word(term, [&](const std::string& name) {
-      return (" " + comparable(name)).find(" " + wanted) != std::string::npos;
-    });
-  });
+  std::vector<const Term*> found;
+  for (const Term& term : glossary()) {
+    const std::vector<std::string> words = words_of(term);
+    if (std::ranges::any_of(words, [&](const std::string& name) {
+          return (" " + comparable(name)).find(" " + wanted) != std::string::npos;
+        }))
+      found.push_back(&term);
+  }
+  return found;
 }
 
 const std::vector<Term>& glossary() {

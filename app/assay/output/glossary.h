@@ -24,5 +24,7 @@ std::vector<std::string> words_of(const Term& term);
 // The rows that have the word, in any case and also in the plural; else those of which one word
 // begins so: "95" finds "95 % interval", "interval" two rows.
 std::vector<const Term*> find_terms(const std::string& word);
+// The row that has the word itself, as find_terms finds it; null where it is only a part, or none.
+const Term* exact_term(const std::string& word);
 
 } // namespace assay::cli

@@ -78,6 +78,23 @@ std::vector<const Term*> terms_of(const CLI::App& app, const std::string& topic)
             fmt::join(names, ", "));
 }
 
+// A word of the glossary that several words are, though the first is a command: "train step".
+const Term* term_of_several(const std::vector<std::string>& topics) {
+  return topics.size() > 1 ? exact_term(fmt::format("{}", fmt::join(topics, " "))) : nullptr;
+}
+
+[[noreturn]] void refuse_second_topic(const std::vector<std::string>& topics) {
+  bad_input("help describes one command at a time, not '{}' and '{}'", topics[0], topics[1]);
+}
+
+// Below a command or key that is a word of the glossary too.
+void print_as_word(const std::string& topic) {
+  const Term* term = exact_term(topic);
+  if (term == nullptr) return;
+  fmt::print("\nas a word: ");
+  print_term(*term);
+}
+
 // What the words name beside a command, without the `terms` that may stand before it.
 std::string topic_of(const std::vector<std::string>& topics) {
   const auto first = topics.begin() + (topics.front() == kTermsTopic ? 1 : 0);
@@ -100,7 +117,9 @@ json terms_json() {
 json help_json(const CLI::App& app, const std::vector<std::string>& topics) {
   if (topics.empty()) return {{"commands", commands_json(app)}};
   if (topics.front() == kTermsTopic && topics.size() == 1) return {{"terms", terms_json()}};
-  if (topics.front() == kAllTopics)
+  if (const Term* term = term_of_several(topics))
+    return {{"terms", json::array({term_json(*term)})}};
+  if (topics.front() == kAllTopics && topics.size() == 1)
     return {{"commands", commands_json(app)}, {"terms", terms_json()}};
   for (const CLI::App* command : commands_of(app))
     if (command->get_name() == topics.front())
@@ -108,8 +127,11 @@ json help_json(const CLI::App& app, const std::vector<std::string>& topics) {
                 "--json` lists the commands",
                 topics.front());
   const std::string topic = topic_of(topics);
-  if (const auto names = listed_names(); std::ranges::find(names, topic) != names.end())
-    return listed_json(topic);
+  if (const auto names = listed_names(); std::ranges::find(names, topic) != names.end()) {
+    json listed = listed_json(topic);
+    if (const Term* term = exact_term(topic)) listed["terms"] = json::array({term_json(*term)});
+    return listed;
+  }
   return {{"terms", json::array({term_json(*terms_of(app, topic).front())})}};
 }
 
@@ -120,17 +142,19 @@ void print_help(const CLI::App& app, const std::vector<std::string>& topics) {
     return;
   }
   if (topics.front() == kTermsTopic && topics.size() == 1) return print_terms();
-  if (topics.front() == kAllTopics) return print_topics(app);
+  if (const Term* term = term_of_several(topics)) return print_term(*term);
+  if (topics.front() == kAllTopics && topics.size() == 1) return print_topics(app);
   for (const CLI::App* command : commands_of(app)) {
     if (command->get_name() != topics.front()) continue;
+    // `tokenizer` alone has commands of its own.
+    if (topics.size() > (command->get_name() == "tokenizer" ? 2 : 1)) refuse_second_topic(topics);
     if (command->get_prefix_command()) {
       std::vector<std::string> arguments = topics;
       arguments.emplace_back("--help");
       exec_program(program_path("assay"), arguments);
     }
-    if (topics.size() > 1)
-      bad_input("help describes one command at a time, not '{}' and '{}'", topics[0], topics[1]);
     fmt::print("{}", command->help(app.get_name()));
+    print_as_word(topics.front());
     return;
   }
   const std::string topic = topic_of(topics);
@@ -138,6 +162,7 @@ void print_help(const CLI::App& app, const std::vector<std::string>& topics) {
     TextWriter out(TerminalOptions{}.style());
     print_listed(topic, out);
     fmt::print("{}", out.take());
+    print_as_word(topic);
     return;
   }
   print_term(*terms_of(app, topic).front());

@@ -67,7 +67,8 @@ public:
     config_ = value_or_throw(resolve(config));
     if (checkpoint) {
       check_schedule(checkpoint->meta);
-      if (const std::string keys = changed_keys(config_, checkpoint->meta.config); !keys.empty())
+      const std::string keys = changed_keys(config_, checkpoint->meta.config);
+      if (!keys.empty() && checkpoint->meta.step < config_.steps)
         print_error(fmt::format("other keys than {} was trained with: {}; it goes on with them",
                                 options.resume,
                                 keys),
