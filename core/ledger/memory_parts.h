@@ -30,6 +30,10 @@ inline constexpr MemoryPhase kMemoryPhases[] = {{"weights", "weights"},
                                                 {"other", "other"}};
 
 inline constexpr std::string_view kMemoryPartPrefix = "memory/at_peak/";
+// Bytes over the step that has the peak: its value is the highest, its detail a JSON object
+// {"ns": […], "bytes": […], "stages": [["forward", from, to], …]} of whole nanoseconds from the
+// step's begin.
+inline constexpr std::string_view kMemoryCurveMetric = "memory/curve";
 
 // "memory/at_peak/saved_for_backward/layers.3.feed_forward"
 inline std::string memory_part_metric(const std::string& phase, const std::string& module) {

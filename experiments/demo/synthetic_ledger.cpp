@@ -4,6 +4,7 @@
 #include <cmath>
 #include <map>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <random>
 #include <tuple>
 
@@ -196,6 +197,25 @@ private:
          bytes - 4 * weights}};
     for (const auto& [phase, module, part] : parts)
       add_metric(launch, variant, memory_part_metric(phase, module), part);
+    add_memory_curve(launch, variant, bytes, 4 * weights);
+  }
+
+  // What does not last grows through the forward pass and shrinks through the backward pass.
+  void add_memory_curve(std::int64_t launch, std::int64_t variant, double bytes, double lasting) {
+    constexpr std::int64_t kSteps = 20, kNs = 1'000'000;
+    nlohmann::json ns = nlohmann::json::array(), used = nlohmann::json::array();
+    for (std::int64_t i = 0; i <= 2 * kSteps; ++i) {
+      const double share = 1 - std::abs(static_cast<double>(i - kSteps)) / kSteps;
+      ns.push_back(i * kNs);
+      used.push_back(std::llround(lasting + share * (bytes - lasting)));
+    }
+    add_metric(launch, variant, std::string(kMemoryCurveMetric), bytes);
+    data_.metrics.back().detail = nlohmann::json{{"ns", ns},
+                                                 {"bytes", used},
+                                                 {"stages",
+                                                  {{"forward", 0, kSteps * kNs},
+                                                   {"backward", kSteps * kNs, 2 * kSteps * kNs}}}}
+                                      .dump();
   }
 
   void add_failed_attempt(std::int64_t cell_id, const SyntheticCell& cell, int index) {

@@ -4,6 +4,9 @@
 #include <torch/csrc/autograd/function.h>
 
 #include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <set>
 #include <string_view>
 
 namespace assay {
@@ -17,6 +20,32 @@ constexpr std::string_view kForward = "forward", kBackward = "backward", kUpdate
 bool is_outer(std::string_view span) {
   return span == "step" || span == kForward || span == kEvaluate ||
          span.starts_with("validation_ranks/");
+}
+
+std::int64_t now_ns() {
+  return std::chrono::steady_clock::now().time_since_epoch() / std::chrono::nanoseconds(1);
+}
+
+// At most kMostPoints, with the lowest and the highest of each stretch of time.
+void thin_out(MemoryCurve& curve) {
+  const std::size_t count = curve.ns.size();
+  constexpr std::size_t kStretches = MemoryCurve::kMostPoints / 2;
+  if (count <= MemoryCurve::kMostPoints) return;
+  MemoryCurve thin{{}, {}, std::move(curve.stages)};
+  const double length = static_cast<double>(curve.ns.back() + 1) / kStretches;
+  for (std::size_t i = 0; i < count;) {
+    const auto stretch = std::floor(static_cast<double>(curve.ns[i]) / length);
+    std::size_t low = i, high = i;
+    for (; i < count && std::floor(static_cast<double>(curve.ns[i]) / length) == stretch; ++i) {
+      if (curve.bytes[i] < curve.bytes[low]) low = i;
+      if (curve.bytes[i] > curve.bytes[high]) high = i;
+    }
+    for (const std::size_t kept : std::set{low, high}) {
+      thin.ns.push_back(curve.ns[kept]);
+      thin.bytes.push_back(curve.bytes[kept]);
+    }
+  }
+  curve = std::move(thin);
 }
 
 const void* storage_of(const at::Tensor& tensor) {
@@ -52,7 +81,7 @@ void AllocationLog::watch(const std::string& name, const at::Tensor& parameter) 
 
 void AllocationLog::allocated(const void* address, std::int64_t bytes, bool captured) {
   const std::lock_guard lock(mutex_);
-  ++clock_;
+  tick();
   if (bytes >= 0) {
     if (std::this_thread::get_id() == thread_) in_module_.push_back(all_.size());
     live_[address] = all_.size();
@@ -125,8 +154,13 @@ void AllocationLog::mark() {
     marks_.emplace_back(at::sequence_number::peek(), module());
 }
 
-void AllocationLog::close_module() {
+void AllocationLog::tick() {
   ++clock_;
+  tick_ns_.push_back(now_ns());
+}
+
+void AllocationLog::close_module() {
+  tick();
   for (const std::size_t i : in_module_) all_[i].module_end = clock_;
   in_module_.clear();
 }
@@ -165,6 +199,8 @@ void AllocationLog::begin(const char* name) {
   if (name == kForward) marks_.clear();
   if (name == kUpdate) find_gradients();
   open_.push_back(name);
+  if (open_.size() <= 2)
+    outer_open_.push_back({name, open_.size() - 1, clock_, clock_, now_ns(), 0});
   if (const std::string span = module_span(); !span.empty() && span != "planted") {
     seen_module_ = true;
     if (span != "norms" && span != kFeedForward && layers_done_ < layers_)
@@ -177,30 +213,70 @@ void AllocationLog::end(const char* name) {
   if (std::this_thread::get_id() != thread_) return;
   const std::lock_guard lock(mutex_);
   open_.pop_back();
+  if (open_.size() < outer_open_.size()) {
+    outer_.push_back(outer_open_.back());
+    outer_open_.pop_back();
+    outer_.back().to = clock_;
+    outer_.back().to_ns = now_ns();
+  }
   if (module_span().empty()) close_module();
   if (name == kFeedForward) ++layers_done_;
   if (name == kHead && std::ranges::find(open_, kEvaluate) != open_.end()) start_layers();
   mark();
 }
 
-// The highest moment from the tick `from` on: of allocations in a graph's memory, or of the others.
-AllocationLog::Moment AllocationLog::highest(bool captured, std::size_t from) const {
-  std::map<std::size_t, std::int64_t> changes; // by clock
+// Of allocations in a graph's memory, or of the others.
+std::map<std::size_t, std::int64_t> AllocationLog::changes(bool captured) const {
+  std::map<std::size_t, std::int64_t> by_tick;
   for (const Allocation& one : all_) {
     if (one.captured != captured) continue;
-    changes[one.born] += one.bytes;
-    if (one.died != kNever) changes[one.died] -= one.bytes;
+    by_tick[one.born] += one.bytes;
+    if (one.died != kNever) by_tick[one.died] -= one.bytes;
   }
   if (!captured)
-    for (const auto& [clock, bytes] : earlier_freed_) changes[clock] -= bytes;
+    for (const auto& [clock, bytes] : earlier_freed_) by_tick[clock] -= bytes;
+  return by_tick;
+}
+
+// The highest moment from the tick `from` on.
+AllocationLog::Moment AllocationLog::highest(bool captured, std::size_t from) const {
   std::int64_t now = captured ? 0 : earlier_bytes_;
   Moment best{from, now};
-  for (const auto& [clock, change] : changes) {
+  for (const auto& [clock, change] : changes(captured)) {
     now += change;
     if (clock <= from) best.bytes = now;
     if (clock > from && now > best.bytes) best = {clock, now};
   }
   return best;
+}
+
+MemoryCurve AllocationLog::curve(std::int64_t graph_bytes) const {
+  const std::lock_guard lock(mutex_);
+  const bool captured = graph_bytes > 0;
+  const Moment top = captured ? highest(true, 0) : highest(false, restarted_);
+  const auto step = std::ranges::find_if(outer_, [&](const OuterSpan& span) {
+    return span.depth == 0 && span.from < top.clock && top.clock <= span.to;
+  });
+  if (step == outer_.end()) return {};
+  // What is in use beside the graph, and the rest of its memory.
+  std::int64_t now =
+      captured ? highest(false, restarted_).bytes + graph_bytes - top.bytes : earlier_bytes_;
+  MemoryCurve curve{{0}, {now}, {}};
+  for (const auto& [clock, change] : changes(captured)) {
+    if (clock > step->to) break;
+    now += change;
+    if (clock <= step->from) {
+      curve.bytes.front() = now;
+      continue;
+    }
+    curve.ns.push_back(tick_ns_[clock - 1] - step->from_ns);
+    curve.bytes.push_back(now);
+  }
+  for (const OuterSpan& span : outer_)
+    if (span.depth == 1 && span.from >= step->from && span.to <= step->to)
+      curve.stages.push_back({span.name, span.from_ns - step->from_ns, span.to_ns - step->from_ns});
+  thin_out(curve);
+  return curve;
 }
 
 std::string AllocationLog::highest_in(std::int64_t graph_bytes) const {

@@ -33,6 +33,18 @@ struct MemoryPart {
   bool operator==(const MemoryPart&) const = default;
 };
 
+// Bytes in use over the step that has the highest moment; times from its begin.
+struct MemoryCurve {
+  struct Stage {
+    std::string name; // "forward"
+    std::int64_t from_ns = 0, to_ns = 0;
+  };
+  std::vector<std::int64_t> ns, bytes; // as many; at most kMostPoints
+  std::vector<Stage> stages;           // the spans directly below the step's, in order
+
+  static constexpr std::size_t kMostPoints = 512;
+};
+
 using NamedTensors = std::vector<std::pair<std::string, at::Tensor>>;
 
 // A sink of spans, to be installed by SpanSinkGuard on the thread that trains, and told of
@@ -62,6 +74,10 @@ public:
   // graph's memory if there is one. "" where nothing was allocated since the restart.
   std::string highest_in(std::int64_t graph_bytes) const;
 
+  // Its highest point is the moment of parts(). With `graph_bytes` it is of the step whose kernels
+  // were captured, since replays allocate nothing. Empty where the moment is in no step.
+  MemoryCurve curve(std::int64_t graph_bytes) const;
+
 private:
   static constexpr std::size_t kNever = std::numeric_limits<std::size_t>::max();
   struct Origin {
@@ -79,6 +95,11 @@ private:
     std::size_t clock = 0;
     std::int64_t bytes = 0;
   };
+  struct OuterSpan { // a step, or directly below one
+    const char* name;
+    std::size_t depth, from, to; // ticks
+    std::int64_t from_ns, to_ns;
+  };
 
   Origin origin() const;
   std::string module_span() const;
@@ -86,9 +107,11 @@ private:
   std::string module_of_backward() const;
   std::string module_of_parameter(const std::string& name) const;
   void mark();
+  void tick();
   void close_module();
   void start_layers();
   void find_gradients();
+  std::map<std::size_t, std::int64_t> changes(bool captured) const; // bytes by tick
   Moment highest(bool captured, std::size_t from) const;
   std::string phase_at(const Allocation& allocation) const;
 
@@ -101,7 +124,9 @@ private:
   std::int64_t earlier_bytes_ = 0;
   std::size_t clock_ = 0, restarted_ = 0; // a tick an allocation, free or end of a module
   std::vector<std::pair<std::size_t, std::int64_t>> earlier_freed_; // clock, bytes
+  std::vector<std::int64_t> tick_ns_;                               // of tick 1, 2 …
   std::vector<const char*> open_;                                   // spans of thread_
+  std::vector<OuterSpan> outer_, outer_open_;                       // ended, and open
   std::int64_t layers_done_ = 0;
   std::map<std::string, std::string> mixers_; // by layer: the span of its first module
   bool seen_module_ = false;                  // in this forward pass

@@ -10,6 +10,7 @@ namespace assay {
 std::vector<ComparePane> compare_panes(const Workspace& workspace) {
   std::vector<ComparePane> panes{ComparePane::Stages};
   if (workspace.speed() != nullptr) panes.push_back(ComparePane::Speed);
+  if (workspace.memory() != nullptr) panes.push_back(ComparePane::Memory);
   if (workspace.loss() != nullptr) panes.push_back(ComparePane::Loss);
   return panes;
 }
@@ -22,7 +23,10 @@ ComparePane shown_pane(const Workspace& workspace) {
   if (workspace.pane && has(*workspace.pane)) return *workspace.pane;
   const CellReport* cell = workspace.cell();
   const bool traced = cell == nullptr || cell->cell.traced_rounds > 0;
-  return traced ? ComparePane::Stages : panes.back();
+  if (traced) return ComparePane::Stages;
+  for (const ComparePane pane : {ComparePane::Loss, ComparePane::Speed})
+    if (has(pane)) return pane;
+  return panes.back();
 }
 
 void next_pane(Workspace& workspace) {
@@ -32,12 +36,13 @@ void next_pane(Workspace& workspace) {
 }
 
 std::string_view to_string(ComparePane pane) {
-  constexpr std::array<std::string_view, 3> kNames{"stages", "speed", "loss"};
+  constexpr std::array<std::string_view, 4> kNames{"stages", "speed", "memory", "loss"};
   return kNames[static_cast<std::size_t>(pane)];
 }
 
 std::string_view title_of(ComparePane pane) {
-  constexpr std::array<std::string_view, 3> kTitles{"Where in the step", "Speed", "Training loss"};
+  constexpr std::array<std::string_view, 4> kTitles{
+      "Where in the step", "Speed", "Memory", "Training loss"};
   return kTitles[static_cast<std::size_t>(pane)];
 }
 

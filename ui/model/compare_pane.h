@@ -8,11 +8,11 @@ namespace assay {
 
 struct Workspace;
 
-enum class ComparePane { Stages, Speed, Loss };
+enum class ComparePane { Stages, Speed, Memory, Loss };
 
 std::vector<ComparePane> compare_panes(const Workspace& workspace); // that this comparison has
 // The chosen one if the comparison has it; else stages, or, of a cell that was planned without
-// traces, what there is instead: losses, speed.
+// traces, what there is instead: losses, speed, memory.
 ComparePane shown_pane(const Workspace& workspace);
 void next_pane(Workspace& workspace);
 

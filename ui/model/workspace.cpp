@@ -73,6 +73,11 @@ const LossModel* Workspace::loss() const {
   return &*results->losses[row];
 }
 
+const MemoryModel* Workspace::memory() const {
+  if (!results || row >= results->memories.size() || !results->memories[row]) return nullptr;
+  return &*results->memories[row];
+}
+
 const Section* Workspace::speed() const {
   if (!results || row >= results->speeds.size() || !results->speeds[row]) return nullptr;
   return &*results->speeds[row];

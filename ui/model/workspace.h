@@ -117,6 +117,7 @@ struct Workspace {
   const Explanation* explanation() const;
   const LossModel* loss() const; // of the selected comparison, or null
   const Section* speed() const;  // throughput and roofline
+  const MemoryModel* memory() const;
 };
 
 // Starts to load a results directory, its ledger, or a single trace file.

@@ -6,6 +6,7 @@
 #include "ui/model/results/compare_model.h"
 #include "ui/screens/details_panel.h"
 #include "ui/screens/loss_plot.h"
+#include "ui/screens/memory_plot.h"
 #include "ui/screens/pair_plot.h"
 #include "ui/screens/screens.h"
 #include "ui/screens/section_table.h"
@@ -80,6 +81,8 @@ void draw_where(Workspace& workspace, const CompareModel& model, const Palette& 
   draw_panes(workspace, shown, colors);
   if (shown == ComparePane::Loss)
     draw_loss(*workspace.loss(), colors);
+  else if (shown == ComparePane::Memory)
+    draw_memory(*workspace.memory(), colors);
   else if (shown == ComparePane::Speed)
     draw_section(*workspace.speed(), colors);
   else if (model.waterfall)
@@ -101,6 +104,9 @@ TextTable compare_table(const Workspace& workspace) {
   if (const Section* speed = workspace.speed())
     for (const SectionRow& row : speed->rows)
       table.push_back({row.texts[0], "baseline " + row.texts[1] + ", candidate " + row.texts[2]});
+  if (const MemoryModel* memory = workspace.memory())
+    for (const MemorySide& side : memory->sides)
+      if (!side.words.empty()) table.push_back({"memory of " + side.variant, side.words});
   if (const LossModel* loss = workspace.loss()) table.push_back({"training loss", loss->words});
   return table;
 }

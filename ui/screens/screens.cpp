@@ -23,6 +23,8 @@ ordered_json compare_json(const Workspace& workspace) {
   model["speed"] =
       workspace.speed() == nullptr ? ordered_json(nullptr) : to_json(*workspace.speed());
   model["loss"] = workspace.loss() == nullptr ? ordered_json(nullptr) : to_json(*workspace.loss());
+  model["memory"] =
+      workspace.memory() == nullptr ? ordered_json(nullptr) : to_json(*workspace.memory());
   return model;
 }
 
@@ -88,8 +90,8 @@ const std::vector<Screen>& screens() {
        compare_table,
        "The verdict of one comparison, its effects with intervals, and the waterfall: the "
        "difference by stage of the step. A click on a stage shows it in both traces; Enter lists "
-       "its kernels. C changes the right side to speed or to training losses, if the results "
-       "contain them."},
+       "its kernels. C changes the right side to speed, to training losses or to the memory over a "
+       "step, if the results contain them."},
       {ScreenId::Timeline,
        "timeline",
        "Timeline",

@@ -53,6 +53,19 @@ void add_parts(json& metrics, std::size_t variant, const std::vector<MemoryPart>
                                   static_cast<double>(part.bytes)));
 }
 
+void add_curve(json& metrics, std::size_t variant, const MemoryCurve& curve) {
+  if (curve.bytes.empty()) return;
+  json stages = json::array();
+  for (const MemoryCurve::Stage& stage : curve.stages)
+    stages.push_back({stage.name, stage.from_ns, stage.to_ns});
+  const json detail = {{"ns", curve.ns}, {"bytes", curve.bytes}, {"stages", stages}};
+  metrics.push_back(metric_json(variant,
+                                std::string(kMemoryCurveMetric),
+                                "bytes",
+                                static_cast<double>(std::ranges::max(curve.bytes)),
+                                detail.dump()));
+}
+
 } // namespace
 
 // Batches whose rows hold several documents, as far as the corpus has such: isolation cannot be
@@ -158,6 +171,7 @@ json Launch::measure_memory(std::size_t variant,
   metrics.push_back(
       metric_json(variant, "memory/start_bytes", "bytes", static_cast<double>(peak.start_bytes())));
   add_parts(metrics, variant, log.parts(trainer->lasting_tensors(), graphs));
+  add_curve(metrics, variant, log.curve(graphs));
   return metrics;
 }
 

@@ -74,6 +74,8 @@ memory_effect(const CellView& cell, const VariantRow& a, const VariantRow& b, do
     effect.log_ratio.at_95 = effect.log_ratio.judged =
         Interval{value - *effect.noise, value + *effect.noise};
   effect.parts = memory_parts(cell, a, b);
+  effect.a_curve = step_memory(cell, a);
+  effect.b_curve = step_memory(cell, b);
   effect.a_moment = moment_of(cell, a);
   effect.b_moment = moment_of(cell, b);
   return effect;

@@ -9,6 +9,7 @@
 #include "experiments/evidence/cell_view.h"
 #include "experiments/evidence/effect.h"
 #include "experiments/evidence/memory/memory_parts.h"
+#include "experiments/evidence/memory/step_memory.h"
 
 namespace assay {
 
@@ -24,6 +25,8 @@ struct MemoryEffect {
   // Where the highest moment is, of the newest launch: "backward/layers.1.gated_deltanet", or "".
   std::string a_moment = {}, b_moment = {};
   std::vector<MemoryPartEffect> parts = {}; // what the bytes are; empty in older ledgers
+  // Over a step, of the newest launch; nothing in older ledgers.
+  std::optional<StepMemory> a_curve = {}, b_curve = {};
 };
 // Interval of log_ratio: itself if exact; of one launch, the noise on both sides, none without it;
 // of several the t interval.

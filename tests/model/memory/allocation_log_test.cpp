@@ -1,6 +1,7 @@
 // What the bytes at the peak of memory are: by hand, and of whole trainers on the CPU.
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <numeric>
 
 #include "model/memory/allocation_log.h"
@@ -95,6 +96,63 @@ TEST(AllocationLog, DividesTheMemoryOfAGraph) {
                                    MemoryPart{"graph_rest", "", 4}));
 }
 
+TEST(AllocationLog, TheCurveIsOfTheStepThatHasTheHighestMoment) {
+  AllocationLog log(1);
+  log.begin_at(1000);
+  for (const std::int64_t bytes : {90, 10, 30, 20}) {
+    log.begin("step");
+    log.begin("forward");
+    log.allocated(place(0), bytes, false);
+    log.end("forward");
+    log.begin("backward");
+    log.allocated(place(0), -bytes, false);
+    log.end("backward");
+    log.end("step");
+    if (bytes == 90) log.restart();
+  }
+  const MemoryCurve curve = log.curve(0);
+  EXPECT_THAT(curve.bytes, testing::ElementsAre(1000, 1030, 1000));
+  ASSERT_EQ(curve.ns.size(), 3U);
+  EXPECT_EQ(curve.ns[0], 0);
+  EXPECT_LE(curve.ns[1], curve.ns[2]);
+  ASSERT_EQ(curve.stages.size(), 2U);
+  EXPECT_EQ(curve.stages[0].name, "forward");
+  EXPECT_EQ(curve.stages[1].name, "backward");
+  EXPECT_LE(curve.stages[0].from_ns, curve.ns[1]);
+  EXPECT_GE(curve.stages[0].to_ns, curve.ns[1]);
+  EXPECT_LE(curve.stages[0].to_ns, curve.stages[1].from_ns);
+}
+
+TEST(AllocationLog, TheCurveOfAGraphIsOfItsCapture) {
+  AllocationLog log(1);
+  log.begin_at(100);
+  log.begin("step");
+  log.allocated(place(0), 60, true);
+  log.allocated(place(0), -60, true);
+  log.end("step");
+  log.restart();
+  EXPECT_THAT(log.curve(64).bytes, testing::ElementsAre(104, 164, 104)); // 4 of it are a rest
+  EXPECT_THAT(log.curve(0).bytes, testing::IsEmpty()); // nothing was allocated after the restart
+}
+
+TEST(AllocationLog, ALongCurveKeepsItsExtremes) {
+  AllocationLog log(1);
+  log.restart();
+  log.begin("step");
+  for (int i = 0; i < 5000; ++i) {
+    const std::int64_t bytes = i == 3333 ? 700 : 1 + i % 7;
+    log.allocated(place(i % 8), bytes, false);
+    log.allocated(place(i % 8), -bytes, false);
+  }
+  log.end("step");
+  const MemoryCurve curve = log.curve(0);
+  EXPECT_LE(curve.ns.size(), MemoryCurve::kMostPoints);
+  EXPECT_GT(curve.ns.size(), 2U);
+  EXPECT_EQ(*std::ranges::max_element(curve.bytes), 700);
+  EXPECT_EQ(*std::ranges::min_element(curve.bytes), 0);
+  EXPECT_TRUE(std::ranges::is_sorted(curve.ns));
+}
+
 // A document ends in the middle of the first row.
 Batch batch_of(const TrainConfig& config) {
   return random_batch(config, 1, {static_cast<std::int32_t>(config.seq_len / 2)});
@@ -103,6 +161,7 @@ Batch batch_of(const TrainConfig& config) {
 struct Measured {
   std::int64_t peak = 0;
   std::vector<MemoryPart> parts;
+  MemoryCurve curve;
 };
 
 Measured measure(const TrainConfig& config) {
@@ -117,7 +176,7 @@ Measured measure(const TrainConfig& config) {
   memory.restart();
   log.restart();
   (void)trainer.step({batch});
-  return {memory.peak_bytes(), log.parts(trainer.lasting_tensors(), 0)};
+  return {memory.peak_bytes(), log.parts(trainer.lasting_tensors(), 0), log.curve(0)};
 }
 
 TEST(AllocationLog, PartsOfATrainerSumToItsPeak) {
@@ -125,6 +184,10 @@ TEST(AllocationLog, PartsOfATrainerSumToItsPeak) {
   config.ema_decay = 0.9;
   const Measured measured = measure(config);
   EXPECT_EQ(sum(measured.parts), measured.peak);
+  EXPECT_EQ(*std::ranges::max_element(measured.curve.bytes), measured.peak);
+  std::vector<std::string> stages;
+  for (const MemoryCurve::Stage& stage : measured.curve.stages) stages.push_back(stage.name);
+  EXPECT_THAT(stages, testing::IsSupersetOf({"forward", "backward", "optimizer"}));
   const std::int64_t weights = 4 * model_size(config).parameters;
   const auto near = [&](std::int64_t bytes) {
     return testing::AllOf(testing::Ge(bytes), testing::Le(bytes + bytes / 20));

@@ -15,11 +15,13 @@ void build_models(Results& results) {
   results.places.clear();
   results.losses.clear();
   results.speeds.clear();
+  results.memories.clear();
   for (std::size_t cell = 0; cell < results.report.cells.size(); ++cell)
     for (std::size_t i = 0; i < results.report.cells[cell].comparisons.size(); ++i) {
       const CellReport& of = results.report.cells[cell];
       results.places.push_back({cell, i});
       results.losses.push_back(loss_model(of, of.comparisons[i]));
+      results.memories.push_back(memory_model(of.comparisons[i]));
       Section speed = comparison_roofline(of, of.comparisons[i]);
       results.speeds.push_back(speed.empty() ? std::nullopt : std::optional(std::move(speed)));
     }

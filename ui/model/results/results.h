@@ -10,6 +10,7 @@
 #include "experiments/analysis/report.h"
 #include "experiments/report/section.h"
 #include "ui/model/results/loss_model.h"
+#include "ui/model/results/memory_model.h"
 #include "ui/model/results/verdict_model.h"
 
 namespace assay {
@@ -27,11 +28,12 @@ struct Results {
   struct Place {
     std::size_t cell = 0, comparison = 0;
   };
-  std::vector<Place> places;                    // of each row, in `report`
-  std::vector<std::optional<LossModel>> losses; // of each row; nothing without loss launches
-  std::vector<std::optional<Section>> speeds;   // of each row: throughput and roofline
-  std::vector<Section> sections;                // of the run, in reading order
-  bool explained = false;                       // traces were read too
+  std::vector<Place> places;                        // of each row, in `report`
+  std::vector<std::optional<LossModel>> losses;     // of each row; nothing without loss launches
+  std::vector<std::optional<Section>> speeds;       // of each row: throughput and roofline
+  std::vector<std::optional<MemoryModel>> memories; // of each row; nothing in older ledgers
+  std::vector<Section> sections;                    // of the run, in reading order
+  bool explained = false;                           // traces were read too
 
   // The row to begin with: the comparison that the first cell is about, as `assay explain` and
   // `assay export` choose it.
