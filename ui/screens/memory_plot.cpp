@@ -21,16 +21,18 @@ constexpr float kHeight = 13; // em
 void plot_stages(const MemoryModel& model, const Palette& colors) {
   const MemorySide& side = model.sides[model.sides[0].ms.empty() ? 1 : 0];
   std::vector<double> begins;
-  double free_from = 0; // in pixels: names that would lie over each other are left out
+  // In pixels: names that would lie over each other, or beyond the plot, are left out.
+  double free_from = 0;
+  const double right = ImPlot::PlotToPixels(model.ms, model.used).x;
   for (const StepMemory::Stage& stage : side.stages) {
     begins.push_back(stage.from_ms);
-    const double x = ImPlot::PlotToPixels(stage.from_ms, model.gib).x;
+    const double x = ImPlot::PlotToPixels(stage.from_ms, model.used).x;
     const std::string name = printable(stage.name);
     const ImVec2 size = ImGui::CalcTextSize(name.c_str());
-    if (x < free_from) continue;
+    if (x < free_from || x + size.x > right) continue;
     ImPlot::PlotText(name.c_str(),
                      stage.from_ms,
-                     model.gib,
+                     model.used,
                      ImVec2(size.x / 2 + ImGui::GetFontSize() / 4, size.y / 2));
     free_from = x + size.x + ImGui::GetFontSize() / 2;
   }
@@ -44,9 +46,9 @@ void plot_curves(const MemoryModel& model, const Palette& colors) {
   const float em = ImGui::GetFontSize();
   const float width = std::max(1.0F, ImGui::GetContentRegionAvail().x - em);
   if (!ImPlot::BeginPlot("##memory", ImVec2(width, kHeight * em), kStill)) return;
-  ImPlot::SetupAxes("ms from the begin of the step", "GiB", 0, 0);
+  ImPlot::SetupAxes("ms from the begin of the step", model.unit.c_str(), 0, 0);
   ImPlot::SetupAxisLimits(ImAxis_X1, 0, model.ms, ImPlotCond_Always);
-  ImPlot::SetupAxisLimits(ImAxis_Y1, 0, model.gib, ImPlotCond_Always);
+  ImPlot::SetupAxisLimits(ImAxis_Y1, 0, model.used, ImPlotCond_Always);
   plot_stages(model, colors);
   const Color ink[] = {colors.reference, colors.level};
   const float weight[] = {em / 4, em / 8}; // wide: the baseline shows under the candidate
@@ -58,7 +60,7 @@ void plot_curves(const MemoryModel& model, const Palette& colors) {
     line.LineWeight = std::max(1.0F, weight[side]);
     line.Flags = ImPlotStairsFlags_None;
     ImPlot::PlotStairs(
-        side_word(side), of.ms.data(), of.gib.data(), static_cast<int>(of.ms.size()), line);
+        side_word(side), of.ms.data(), of.used.data(), static_cast<int>(of.ms.size()), line);
   }
   ImPlot::EndPlot();
 }

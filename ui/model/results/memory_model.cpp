@@ -14,7 +14,8 @@ namespace {
 using nlohmann::ordered_json;
 
 constexpr std::size_t kModules = 8; // rows of the table
-constexpr double kGib = 1 << 30;
+constexpr double kMib = 1 << 20, kGib = 1 << 30;
+constexpr double kRoom = 1.2; // above the highest point, for the stages' names
 
 std::string stage_at(const StepMemory& curve, double ms) {
   for (const StepMemory::Stage& stage : curve.stages)
@@ -22,12 +23,13 @@ std::string stage_at(const StepMemory& curve, double ms) {
   return "";
 }
 
-MemorySide side_of(const std::string& variant, const std::optional<StepMemory>& curve) {
+MemorySide
+side_of(const std::string& variant, const std::optional<StepMemory>& curve, double unit) {
   MemorySide side;
   side.variant = printable(variant);
   if (!curve) return side;
   side.ms = curve->ms;
-  for (const double bytes : curve->bytes) side.gib.push_back(bytes / kGib);
+  for (const double bytes : curve->bytes) side.used.push_back(bytes / unit);
   side.stages = curve->stages;
   const auto top = std::ranges::max_element(curve->bytes) - curve->bytes.begin();
   const double at = curve->ms[static_cast<std::size_t>(top)];
@@ -45,7 +47,7 @@ ordered_json to_json(const MemorySide& side) {
   return {{"variant", side.variant},
           {"words", side.words},
           {"ms", side.ms},
-          {"gib", side.gib},
+          {"used", side.used},
           {"stages", stages}};
 }
 
@@ -55,11 +57,15 @@ std::optional<MemoryModel> memory_model(const Comparison& comparison) {
   if (!comparison.memory || comparison.memory->parts.empty()) return std::nullopt;
   const MemoryEffect& memory = *comparison.memory;
   MemoryModel model;
-  model.sides = {side_of(comparison.a, memory.a_curve), side_of(comparison.b, memory.b_curve)};
+  const bool large = std::max(memory.a_bytes, memory.b_bytes) >= kGib;
+  const double unit = large ? kGib : kMib;
+  model.unit = large ? "GiB" : "MiB";
+  model.sides = {side_of(comparison.a, memory.a_curve, unit),
+                 side_of(comparison.b, memory.b_curve, unit)};
   for (const MemorySide& side : model.sides)
     if (!side.ms.empty()) {
       model.ms = std::max(model.ms, side.ms.back());
-      model.gib = std::max(model.gib, 1.05 * std::ranges::max(side.gib));
+      model.used = std::max(model.used, kRoom * std::ranges::max(side.used));
     }
   if (!memory.a_curve && !memory.b_curve)
     model.why_no_curve = "An older Assay wrote these results, without the bytes over a step.";
@@ -71,6 +77,7 @@ std::optional<MemoryModel> memory_model(const Comparison& comparison) {
 ordered_json to_json(const MemoryModel& model) {
   return {{"baseline", to_json(model.sides[0])},
           {"candidate", to_json(model.sides[1])},
+          {"unit", model.unit},
           {"why_no_curve", model.why_no_curve},
           {"phases", to_json(model.phases)},
           {"modules", to_json(model.modules)}};
