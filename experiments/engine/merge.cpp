@@ -240,6 +240,18 @@ void refuse_launches_measured_twice(const std::vector<LedgerData>& all,
             fmt::join(places, "; "));
 }
 
+// The same for what is measured once a cell and refuses nothing: the first counts. Returns how many
+// are left out. Parity launches stay, since each proves its own machine.
+int leave_out_second_samples(std::map<std::string, Bundle>& kept) {
+  std::set<std::tuple<std::int64_t, LaunchKind, int>> seen;
+  return static_cast<int>(std::erase_if(kept, [&](const auto& entry) {
+    const LaunchRow& launch = entry.second.launch;
+    const bool once = launch.kind == LaunchKind::Memory || launch.kind == LaunchKind::Energy;
+    return once && launch.state == LaunchState::Complete &&
+           !seen.insert({launch.cell, launch.kind, launch.index}).second;
+  }));
+}
+
 // A new directory beside the target, which takes its place when it is whole. What a killed merge
 // leaves is hidden and marked, so that no command takes it for results.
 class FreshDirectory {
@@ -303,6 +315,7 @@ MergeSummary merge(const std::vector<std::string>& inputs, const std::string& ou
     }
   }
   refuse_launches_measured_twice(all, kept);
+  summary.duplicates += leave_out_second_samples(kept);
   FreshDirectory fresh(target);
   {
     LedgerData plan = all.front();

@@ -134,6 +134,31 @@ TEST(Merge, RefusesALaunchThatWasMeasuredTwice) {
   EXPECT_FALSE(fs::exists(scratch / "out"));
 }
 
+// One seed measured twice is one sample of memory, too; each parity launch proves its own machine.
+TEST(Merge, CountsAMemoryLaunchOnce) {
+  const Scratch scratch;
+  const Plan plan = small_plan(scratch);
+  RunOptions options = fake_options();
+  options.cells = {"ema"};
+  run_plan(plan, scratch / "a", options);
+  options.progress = [](const RunProgress& progress) {
+    if (progress.task.kind == LaunchKind::Timed && progress.round == 1) ::raise(SIGTERM);
+  };
+  run_plan(plan, scratch / "stopped", options);
+  Database(scratch / "stopped/ledger.sqlite", Database::Mode::ReadWrite)
+      .execute("UPDATE launch SET started_utc = '2099-01-01T00:00:00Z'");
+  const MergeSummary merged =
+      value_or_throw(merge_ledgers({scratch / "stopped", scratch / "a"}, scratch / "all"));
+  EXPECT_EQ(merged.duplicates, 1);
+  const LedgerData all = value_or_throw(read_ledger(scratch / "all"));
+  std::map<LaunchKind, int> found;
+  for (const LaunchRow& launch : all.launches) ++found[launch.kind];
+  EXPECT_EQ(found[LaunchKind::Memory], 1);
+  EXPECT_EQ(found[LaunchKind::Parity], 2);
+  const auto memory = std::ranges::find(all.launches, LaunchKind::Memory, &LaunchRow::kind);
+  EXPECT_NE(memory->started_utc, "2099-01-01T00:00:00Z");
+}
+
 // What the second run repeats was never finished by the first one, or gave its place to a
 // repetition.
 TEST(Merge, TakesALaunchThatCountsOnce) {

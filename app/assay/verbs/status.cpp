@@ -240,10 +240,13 @@ bool same_launch(const LaunchRow& a, const LaunchRow& b) {
   return a.cell == b.cell && a.kind == b.kind && a.index == b.index;
 }
 
-// A later attempt of the same launch counts.
+// A later attempt of the same launch counts; after a merge it may be an earlier one, of another
+// run. A repetition that failed is told: it was asked for.
 bool made_good(const Report& report, const LaunchSummary& launch) {
+  const bool by_any = launch.row.state == LaunchState::Failed && launch.row.repeats == 0;
   return std::any_of(report.launches.begin(), report.launches.end(), [&](const auto& other) {
-    return same_launch(other.row, launch.row) && other.row.attempt > launch.row.attempt &&
+    return same_launch(other.row, launch.row) &&
+           (by_any || other.row.attempt > launch.row.attempt) &&
            (other.row.state == LaunchState::Complete || is_counted(other.row));
   });
 }
