@@ -254,13 +254,19 @@ int leave_out_second_samples(std::map<std::string, Bundle>& kept) {
 
 // A new directory beside the target, which takes its place when it is whole. What a killed merge
 // leaves is hidden and marked, so that no command takes it for results.
+// Parents that it had to make stay, empty, where a merge fails.
 class FreshDirectory {
 public:
   explicit FreshDirectory(const fs::path& target) : target_(target) {
     const fs::path parent = target.parent_path().empty() ? fs::path(".") : target.parent_path();
+    std::error_code error;
+    fs::create_directories(parent, error);
     std::string name = (parent / ("." + target.filename().string() + ".merge-XXXXXX")).string();
-    if (::mkdtemp(name.data()) == nullptr)
-      bad_input("{}: nothing can be made beside it: {}", target.string(), system_cause(errno));
+    if (error || ::mkdtemp(name.data()) == nullptr)
+      bad_input("{}: its folder {} cannot be written: {}; name another one with --out",
+                target.string(),
+                parent.string(),
+                system_cause(error ? error.value() : errno));
     path_ = name;
     ::chmod(path_.c_str(), 0755);
   }

@@ -50,7 +50,7 @@ void RankChannel::push(const std::string& queue, const json& message) {
 }
 
 json RankChannel::pop(const std::string& queue) {
-  return json::parse(messages_->queuePop(queue, true));
+  return json::parse(next_message(*messages_, queue));
 }
 
 void RankChannel::post(const json& request) {

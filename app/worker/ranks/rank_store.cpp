@@ -94,4 +94,16 @@ StorePtr wait_for_rank_0(const RankEnvironment& environment) {
   }
 }
 
+// LibTorch's store forgets no client that it has woken for a queue: the next message there wakes it
+// again, whatever it waits for by then, and that queue is empty.
+std::vector<std::uint8_t> next_message(c10d::Store& store, const std::string& queue) {
+  for (;;) {
+    try {
+      return store.queuePop(queue, true);
+    } catch (const c10::DistQueueEmptyError&) {
+      continue;
+    }
+  }
+}
+
 } // namespace assay::worker

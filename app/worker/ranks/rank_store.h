@@ -3,8 +3,10 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <string>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
+#include <vector>
 
 #include "core/rank_environment.h"
 
@@ -28,5 +30,8 @@ StorePtr connect_store(const std::string& address, int port);
 // job may start minutes apart, and rank 0 may have failed before it opened its store. Throws bad
 // input when rank 0 never comes.
 StorePtr wait_for_rank_0(const RankEnvironment& environment);
+
+// Waits for the next message of a queue, as long as the store's timeout.
+std::vector<std::uint8_t> next_message(c10d::Store& store, const std::string& queue);
 
 } // namespace assay::worker

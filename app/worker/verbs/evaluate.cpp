@@ -45,34 +45,30 @@ struct Evaluation {
 // In a pipe a plain line for each tenth of the work.
 class EvaluationProgress {
 public:
-  // `ends`: of the documents, where the split is read to its end; how many batches that takes is
-  // not known before.
-  EvaluationProgress(std::int64_t batches, std::vector<double> ends)
-      : batches_(batches), ends_(std::move(ends)) {}
+  // `split_bytes`: text of the split, where it is read to its end; how many batches that takes is
+  // not known before. Else 0.
+  EvaluationProgress(std::int64_t batches, double split_bytes)
+      : batches_(batches), split_bytes_(split_bytes) {}
 
-  void show(std::int64_t done, const DataPosition& position) {
-    const double asked = static_cast<double>(done) / static_cast<double>(batches_),
-                 share = std::max(asked, read(position));
+  // `read_bytes`: text of the batches so far.
+  void show(std::int64_t done, double read_bytes) {
+    const double share = split_bytes_ > 0
+                             ? std::min(1.0, read_bytes / split_bytes_)
+                             : static_cast<double>(done) / static_cast<double>(batches_);
     const int parts = static_cast<int>(share * kLinesInPipe);
     if (!line_.terminal() && parts == parts_) return;
     parts_ = parts;
     const double left = share > 0 ? seconds_since(start_) / share * (1 - share) : 0;
-    const std::string of = ends_.empty() ? fmt::format("/{}", batches_)
-                                         : fmt::format(", {:.0f} % of the split", 100 * share);
+    const std::string of = split_bytes_ == 0 ? fmt::format("/{}", batches_)
+                                             : fmt::format(", {:.0f} % of the split", 100 * share);
     const std::string text =
         fmt::format("batch {}{}{}", done, of, left < 1 ? "" : "  ETA " + human_seconds(left));
     line_.show(text.substr(0, line_.columns()), false);
   }
 
 private:
-  // The share of the split before the document at `position`.
-  double read(const DataPosition& position) const {
-    if (ends_.empty() || position.document == 0) return 0;
-    return ends_[std::min<std::size_t>(position.document, ends_.size()) - 1] / ends_.back();
-  }
-
   std::int64_t batches_;
-  std::vector<double> ends_;
+  double split_bytes_;
   ProgressLine line_;
   int parts_ = 0;
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
@@ -88,10 +84,12 @@ Evaluation measure(Restored& restored, Split split, std::int64_t batches) {
   DataStream stream(restored.source, config, split);
   Evaluation evaluation;
   double nats = 0;
-  EvaluationProgress progress(batches,
-                              places.empty()
-                                  ? document_ends(restored.source, restored.config, split)
-                                  : std::vector<double>{});
+  double split_bytes = 0;
+  if (places.empty()) {
+    const std::vector<double> ends = document_ends(restored.source, restored.config, split);
+    if (!ends.empty()) split_bytes = ends.back();
+  }
+  EvaluationProgress progress(batches, split_bytes);
   for (std::int64_t i = 0; i < batches && !evaluation.whole; ++i) {
     if (!places.empty()) stream.seek(places[static_cast<std::size_t>(i)]);
     Batch batch = stream.next();
@@ -102,7 +100,8 @@ Evaluation measure(Restored& restored, Split split, std::int64_t batches) {
     evaluation.total.tokens += result.tokens;
     evaluation.total.bytes += result.bytes;
     evaluation.whole = places.empty() && stream.position().epoch > 0;
-    progress.show(i + 1, evaluation.whole ? DataPosition{0, UINT64_MAX, 0} : stream.position());
+    progress.show(i + 1,
+                  evaluation.whole ? split_bytes : static_cast<double>(evaluation.total.bytes));
   }
   evaluation.total.nats_per_token = nats / static_cast<double>(evaluation.total.tokens);
   if (!evaluation.whole) evaluation.interval = t_interval(evaluation.batch_losses, kShownAlpha);

@@ -19,7 +19,7 @@ namespace {
 
 constexpr std::int64_t kMost = 1'000'000;
 constexpr double kGib = 1024.0 * 1024 * 1024;
-constexpr double kLargestAlpha = 0.2, kLowestPower = 0.5;
+constexpr double kLowestAlpha = 0.0001, kLargestAlpha = 0.2, kLowestPower = 0.5;
 
 std::optional<int> small(TomlTable& table, const char* key, std::int64_t lowest = 1) {
   const auto value = table.integer(key, lowest, kMost);
@@ -70,7 +70,8 @@ void read_measure(TomlTable& root, Matrix& matrix) {
   matrix.sesoi = table.share("sesoi");
   matrix.alpha = table
                      .share("alpha",
-                            {.highest = kLargestAlpha,
+                            {.lowest = kLowestAlpha,
+                             .highest = kLargestAlpha,
                              .highest_too = true,
                              .example = "0.05, or \"5%\"",
                              .meaning = ": it is how often a verdict may be false"})
@@ -334,7 +335,7 @@ std::vector<ConfigValue>
 config_values(const toml::table& table, TomlProblems& problems, std::string_view skip) {
   std::vector<ConfigValue> values;
   for (const auto& [key, node] : table) {
-    if (key.str() == skip) continue;
+    if (!skip.empty() && key.str() == skip) continue;
     ConfigValue value{std::string(key.str()),
                       toml_to_json(node),
                       problems.place(&node),

@@ -8,6 +8,7 @@
 #include "experiments/plan/matrix/matrix_pairwise.h"
 #include "experiments/plan/matrix/toml_reader.h"
 #include "model/config/key_variants.h"
+#include "model/config/train_config.h"
 
 namespace assay {
 
@@ -52,8 +53,24 @@ std::string read_environment(TomlTable& variant) {
   return environment;
 }
 
-// What only a variant has: the environment and the program of its own process.
+// `ranks = 2` stands for set = { ranks = 2 }: the processes of a variant are named beside its
+// program.
+void read_ranks(TomlTable& table, MatrixVariant& variant) {
+  const toml::node* node = table.node("ranks");
+  if (node == nullptr) return;
+  const nlohmann::json value = toml_to_json(*node);
+  TrainConfig scratch;
+  if (const Result<bool> ok = set_key(scratch, "ranks", value); !ok)
+    table.problems().add(node, fmt::format("{}: {}", table.path(), ok.error().message));
+  else if (std::ranges::find(variant.set, "ranks", &ConfigValue::key) != variant.set.end())
+    table.problems().add(node, table.path() + " has ranks twice: in its set, too");
+  else
+    variant.set.push_back({"ranks", value, table.problems().place(node)});
+}
+
+// What only a variant has: the environment, the ranks and the program of its own process.
 void read_process(TomlTable& table, MatrixVariant& variant) {
+  read_ranks(table, variant);
   variant.environment = read_environment(table);
   const std::optional<std::string> worker = table.text("worker");
   if (worker && worker->empty())

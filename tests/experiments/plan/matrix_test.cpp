@@ -73,11 +73,19 @@ TEST(Matrix, ErrorRatesThatDecideNothingAreRefused) {
   EXPECT_THAT(measure("alpha = 0.9"), HasSubstr("[measure] alpha"));
   EXPECT_THAT(measure("power = 0.5"), HasSubstr("[measure] power"));
   EXPECT_THAT(measure("power = 1.0"), HasSubstr("[measure] power"));
-  for (const char* alpha : {"0", "0.0", "0.9999", "nan", "1"}) // both bounds, whichever is broken
+  for (const char* alpha :
+       {"0", "0.0", "1e-18", "0.9999", "nan", "1"}) // both bounds, whichever is broken
     EXPECT_THAT(measure(fmt::format("alpha = {}", alpha)),
-                test::names("a share above 0 and at most 0.2",
+                test::names("a share above 0.0001 and at most 0.2",
                             fmt::format(", not {}", std::string(alpha) == "0.0" ? "0" : alpha)));
   EXPECT_THAT(measure("power = 0.5"), HasSubstr("a share above 0.5 and below 1"));
+}
+
+TEST(Matrix, AnEmptyKeyIsUnknownEverywhere) {
+  EXPECT_THAT(problem(kHead + "[base]\n\"\" = 1\n[[cell]]\noptimization = \"ema_swap\"\n"),
+              test::names("m.toml:5:", "unknown key ''"));
+  EXPECT_THAT(problem(kHead + "[[cell]]\noptimization = \"ema_swap\"\nset = { \"\" = 3 }\n"),
+              test::names("m.toml:6:", "unknown key ''"));
 }
 
 TEST(Matrix, NamesThatATableCannotShowAndLevelsTwiceAreRefused) {

@@ -69,6 +69,25 @@ TEST_F(VariantsTest, TheReferenceComesFirst) {
   EXPECT_EQ(plan(matrix).ledger.optimizations[0].equivalence, "statistical");
 }
 
+TEST_F(VariantsTest, RanksStandBesideTheSetOrInIt) {
+  const auto made = [&](const std::string& two) {
+    return kHead +
+           "[[cell]]\nname = \"scale\"\nunit = \"token\"\nset = { threads = 1 }\n"
+           "[cell.variants]\none = { }\ntwo = { " +
+           two + " }\n";
+  };
+  const Plan beside = plan(made("ranks = 2")), within = plan(made("set = { ranks = 2 }"));
+  EXPECT_EQ(nlohmann::json::parse(beside.ledger.variants[1].config_json)["ranks"], 2);
+  EXPECT_EQ(beside.ledger.spec.hash, within.ledger.spec.hash);
+  const auto wrong = [&](const std::string& two) {
+    const Result<Matrix> matrix = parse_matrix(made(two), "m.toml", {data()});
+    return matrix ? "" : matrix.error().message;
+  };
+  EXPECT_THAT(wrong("ranks = 0"), test::names("m.toml:12", "variant 'two'", "'ranks'"));
+  EXPECT_THAT(wrong("ranks = \"2\""), test::names("m.toml:12", "variant 'two'", "'ranks'"));
+  EXPECT_THAT(wrong("ranks = 2, set = { ranks = 3 }"), test::names("m.toml:12", "ranks twice"));
+}
+
 // What a variant leaves out is as the cell has it.
 TEST_F(VariantsTest, AVariantGoesOverTheCell) {
   const Plan made = plan(kHead + "[[cell]]\nname = \"clip\"\nunit = \"evaluation\"\n"
