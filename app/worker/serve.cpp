@@ -83,7 +83,7 @@ private:
   json launch(const json& request, RankChannel* ranks) {
     const TrainConfig config = first_config(request);
     open_device(config, ranks == nullptr ? 0 : ranks->place().local_rank);
-    set_threads(config);
+    set_process(config);
     if (ranks != nullptr) ranks->open_group(config.device);
     launch_ = std::make_unique<Launch>(request,
                                        make_sampler(config),

@@ -19,8 +19,8 @@ const std::vector<ShapeKey>& common_shape_keys() {
 }
 
 const Registry<FamilyConfig>& family_configs() {
-  static const Registry<FamilyConfig> registry("model family",
-                                               {deltanet_mla_config(), nsa_config(), gpt_config()});
+  static const Registry<FamilyConfig> registry(
+      "model family", {deltanet_mla_config(), nsa_config(), gpt_config(), rwmba_config()});
   return registry;
 }
 
@@ -45,6 +45,7 @@ Layouts layouts_of(const TrainConfig& config) {
   for (const char letter : config.pattern) {
     const Layouts own = layer_kind(config, letter).layouts(config);
     all.chunks |= own.chunks;
+    all.delta_rule |= own.delta_rule;
     all.rotary |= own.rotary;
     all.positions |= own.positions;
     all.causal_mask |= own.causal_mask;

@@ -48,7 +48,8 @@ struct HeadWidth {
 // What a layer reads of a batch beside its tokens (model/layout/). It must not depend on a key that
 // an optimization switches: the levels of a row share their batches.
 struct Layouts {
-  bool chunks = false;      // of the gated delta rule, and taps of the short convolution
+  bool chunks = false;      // of linear recurrences, and taps of the short convolution
+  bool delta_rule = false;  // the chunks are those of the gated delta rule
   bool rotary = false;      // rotary angles
   bool positions = false;   // places of tokens in their segments
   bool causal_mask = false; // of rows, for attention by a dense mask
@@ -83,6 +84,7 @@ const Registry<FamilyConfig>& family_configs();
 FamilyConfig deltanet_mla_config();
 FamilyConfig nsa_config();
 FamilyConfig gpt_config();
+FamilyConfig rwmba_config();
 
 // The first half of resolve(): a whole shape, whose sizes are not checked yet.
 Result<TrainConfig> fill_from_preset(TrainConfig config);

@@ -133,6 +133,10 @@ Result<bool> check(const TrainConfig& c) {
     return fail(
         "key 'weights16' = kept needs products in 16 bits: set 'precision' to bf16, fp16 or "
         "fp8, or 'weights16' to cast");
+  if (c.tf32 && (c.device != Device::Cuda || c.precision != Precision::Fp32))
+    return fail(
+        "key 'tf32' = true needs 'device' = cuda and 'precision' = fp32: other products are "
+        "on a CPU or in 16 bits");
   if (c.packing == Packing::Padded && (c.accumulate > 1 || c.ranks > 1))
     return fail("key 'packing' = padded needs 'accumulate' = 1 and 'ranks' = 1: batches with "
                 "unequal numbers of tokens would have equal weight");

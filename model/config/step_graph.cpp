@@ -38,11 +38,13 @@ std::vector<Need> step_graph_needs() {
        }},
       {{"ranks = 1", "collectives of several ranks are not captured"},
        [](const TrainConfig& c) { return c.ranks == 1; }},
+      {{"no layer of family rwmba", "its scans gather by each batch's documents"},
+       [](const TrainConfig& c) { return !layouts_of(c).chunks || layouts_of(c).delta_rule; }},
       {{"delta_form = fused and delta_inputs = fused",
         "the operator forms gather by each batch's documents, and a triangular solve cannot be "
         "captured"},
        [](const TrainConfig& c) {
-         return !layouts_of(c).chunks ||
+         return !layouts_of(c).delta_rule ||
                 (c.delta_form == DeltaForm::Fused && c.delta_inputs == DeltaInputs::Fused);
        }},
       {{"precision = bf16 or fp8, and in layers of the delta rule chunk_size = 64, conv_kernel = 4 "
@@ -51,7 +53,7 @@ std::vector<Need> step_graph_needs() {
        [](const TrainConfig& c) {
          const bool fits = c.chunk_size == 64 && c.conv_kernel == 4 &&
                            (c.head_dim == 32 || c.head_dim == 64 || c.head_dim == 128);
-         return in_bf16_or_fp8(c) && (fits || !layouts_of(c).chunks);
+         return in_bf16_or_fp8(c) && (fits || !layouts_of(c).delta_rule);
        }},
       {{"attention = packed or varlen",
         "a dense mask is made of each batch, and without a mask documents are cut on the host"},

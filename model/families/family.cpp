@@ -5,6 +5,7 @@
 #include "model/families/deltanet_mla.h"
 #include "model/families/gpt.h"
 #include "model/families/nsa.h"
+#include "model/families/rwmba.h"
 
 namespace assay {
 
@@ -45,7 +46,10 @@ const Registry<ModelFamily>& model_families() {
         "causal attention layers in the form of GPT-2: layer norms, biases, GELU, learned "
         "positions, "
         "tied head",
-        build_gpt}});
+        build_gpt},
+       {"rwmba",
+        "RWKV-6 and Mamba-2 layers side by side, with gated fusion, or one of them",
+        build_rwmba}});
   return registry;
 }
 

@@ -12,22 +12,6 @@
 
 namespace assay {
 
-namespace {
-
-// The inverse softplus of steps drawn log-uniformly from [0.001, 0.1], and log of decay rates from
-// [1, 16]: the ranges of Mamba-2 (arXiv 2405.21060), which Gated DeltaNet keeps.
-at::Tensor initial_dt_bias(std::int64_t heads, at::Generator generator) {
-  const at::Tensor dt =
-      at::empty({heads}).uniform_(std::log(1e-3), std::log(1e-1), generator).exp_();
-  return dt + at::log(-at::expm1(-dt));
-}
-
-at::Tensor initial_a_log(std::int64_t heads, at::Generator generator) {
-  return at::empty({heads}).uniform_(1.0, 16.0, generator).log_();
-}
-
-} // namespace
-
 GatedDeltaNet::GatedDeltaNet(ParameterFactory& make,
                              const std::string& prefix,
                              const TrainConfig& config)

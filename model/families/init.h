@@ -1,5 +1,7 @@
-// Standard deviations of initial matrices.
+// Initial values that families share.
 #pragma once
+
+#include <ATen/ATen.h>
 
 #include <cmath>
 #include <cstdint>
@@ -25,6 +27,18 @@ inline double matrix_std(std::int64_t fan_in, const TrainConfig& config) {
 // (GPT-2).
 inline double residual_std(std::int64_t fan_in, const TrainConfig& config) {
   return matrix_std(fan_in, config) / std::sqrt(2.0 * static_cast<double>(config.pattern.size()));
+}
+
+// The inverse softplus of steps drawn log-uniformly from [0.001, 0.1], and log of decay rates from
+// [1, 16]: the ranges of Mamba-2 (arXiv 2405.21060), which Gated DeltaNet keeps.
+inline at::Tensor initial_dt_bias(std::int64_t heads, at::Generator generator) {
+  const at::Tensor dt =
+      at::empty({heads}).uniform_(std::log(1e-3), std::log(1e-1), generator).exp_();
+  return dt + at::log(-at::expm1(-dt));
+}
+
+inline at::Tensor initial_a_log(std::int64_t heads, at::Generator generator) {
+  return at::empty({heads}).uniform_(1.0, 16.0, generator).log_();
 }
 
 } // namespace assay

@@ -69,7 +69,7 @@ Block make_block(ParameterFactory& make,
   const std::int64_t rows = (ffn_matrices(form.feed_forward) - 1) * hidden;
   Block block;
   block.fp8_mixer =
-      config.fp8_layers == Fp8Layers::All || layer_kind(config, kind).layouts(config).chunks;
+      config.fp8_layers == Fp8Layers::All || layer_kind(config, kind).layouts(config).delta_rule;
   block.mixer_norm = make_norm(make, prefix + layers.mixer_norm, config);
   block.mixer = layers.make_mixer(make, prefix, kind);
   block.ffn_norm = make_norm(make, prefix + "ffn_norm", config);

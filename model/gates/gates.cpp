@@ -8,6 +8,7 @@
 #include <cmath>
 
 #include "core/result.h"
+#include "model/config/family_config.h"
 #include "model/ddp/process_group.h"
 #include "model/gates/gate_parts.h"
 #include "model/layers/attention/attention.h"
@@ -311,7 +312,7 @@ std::vector<GateResult> varlen_gates(const TrainConfig& given_reference,
     }
   }
   gates.push_back(causality_gate(logits, batch, level.vocab_size));
-  if (batch.documents.chunks != nullptr) // a family with layers of the gated delta rule
+  if (layouts_of(level).delta_rule)
     gates.push_back(delta_rule_gate(delta_rule_of(level.delta_form), batch, level));
   if (given_level.precision == Precision::Fp8)
     for (GateResult& gate : gates) gate.detail += "; in bf16, since FP8 scales whole tensors";

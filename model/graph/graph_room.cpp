@@ -11,7 +11,7 @@ namespace assay {
 namespace {
 
 std::mutex room_mutex;
-std::weak_ptr<GraphRoom> room;
+std::weak_ptr<GraphRoom> shared_room;
 
 template <class Size> std::int64_t sum_of_segments(c10::MempoolId_t pool, Size size) {
   std::int64_t bytes = 0;
@@ -49,8 +49,8 @@ GraphRoom::~GraphRoom() {
 
 std::shared_ptr<GraphRoom> GraphRoom::shared() {
   const std::lock_guard lock(room_mutex);
-  std::shared_ptr<GraphRoom> there = room.lock();
-  if (!there) room = there = std::shared_ptr<GraphRoom>(new GraphRoom);
+  std::shared_ptr<GraphRoom> there = shared_room.lock();
+  if (!there) shared_room = there = std::shared_ptr<GraphRoom>(new GraphRoom);
   return there;
 }
 
@@ -66,7 +66,7 @@ std::int64_t graph_pool_bytes() {
   std::shared_ptr<GraphRoom> there;
   {
     const std::lock_guard lock(room_mutex);
-    there = room.lock();
+    there = shared_room.lock();
   }
   return there ? there->reserved_bytes() : 0;
 }

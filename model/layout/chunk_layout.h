@@ -1,4 +1,5 @@
-// How the gated delta rule and its short convolution read the segments of a batch.
+// How recurrences over chunks (the gated delta rule, RWKV-6, Mamba-2) and their short convolution
+// read the segments of a batch.
 #pragma once
 
 #include <ATen/ATen.h>

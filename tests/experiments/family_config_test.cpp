@@ -16,6 +16,7 @@
 
 #include "model/config/key_bounds.h"
 #include "model/config/key_choices.h"
+#include "model/config/key_variants.h"
 #include "model/config/optimization.h"
 #include "model/config/step_graph.h"
 #include "tests/paths.h"
@@ -62,6 +63,32 @@ TEST(FamilyConfig, LayoutsAreThoseOfThePatternsLayers) {
   EXPECT_EQ(layouts_of(sparse).blocks->window, 32);
   sparse.nsa_attention = NsaAttention::Dense;
   EXPECT_FALSE(layouts_of(sparse).blocks);
+}
+
+// Variants that differ in such a key get batches of their own: a shape of the model, or a choice
+// that decides which layouts its layers read.
+TEST(FamilyConfig, KeysOfShapesAndLayoutsAreTheModels) {
+  const auto is_model_key = [](const std::string& key) { return model_keys({key}).contains(key); };
+  for (const FamilyConfig& family : family_configs().all()) {
+    for (const auto* keys : {&common_shape_keys(), &family.keys})
+      for (const ShapeKey& key : *keys)
+        EXPECT_TRUE(is_model_key(key.name) || !key.in_tensors) << key.name;
+    const TrainConfig config = preset(family, family.presets.front());
+    const Layouts before = layouts_of(config);
+    for (const ConfigKey& key : config_keys())
+      for (const std::string& choice : key_choices(key.name)) {
+        TrainConfig other = config;
+        ASSERT_TRUE(set_key(other, key.name, nlohmann::json(choice)));
+        const Layouts after = layouts_of(other);
+        const bool pairs = before.blocks && after.blocks &&
+                           before.blocks->overlap_pairs != after.blocks->overlap_pairs;
+        if (pairs || before.blocks.has_value() != after.blocks.has_value() ||
+            before.chunks != after.chunks || before.rotary != after.rotary ||
+            before.positions != after.positions || before.causal_mask != after.causal_mask) {
+          EXPECT_TRUE(is_model_key(key.name)) << key.name;
+        }
+      }
+  }
 }
 
 // The levels of a row share their batches, so what a batch is prepared with may not hang on a

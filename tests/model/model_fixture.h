@@ -78,11 +78,33 @@ inline TrainConfig small_gpt() {
   return value_or_throw(resolve(config));
 }
 
+// Two layers of family `rwmba`, documents as in ragged_batch().
+inline TrainConfig small_rwmba() {
+  TrainConfig config;
+  config.family = "rwmba";
+  config.pattern = "PP";
+  config.d_model = 32;
+  config.heads = 2;
+  config.head_dim = 16;
+  config.state_dim = 8;
+  config.mix_rank = 8;
+  config.ffn_dim = 64;
+  config.vocab_size = 61;
+  config.chunk_size = 16;
+  config.seq_len = 48;
+  config.batch_rows = 2;
+  config.steps = 100;
+  config.warmup_steps = 2;
+  config.lr = 3e-3;
+  return value_or_throw(resolve(config));
+}
+
 // A model that has what the row switches.
 inline TrainConfig small_config_for(const Optimization& row) {
-  TrainConfig config = row.family == "nsa"   ? small_nsa()
-                       : row.family == "gpt" ? small_gpt()
-                                             : small_config();
+  TrainConfig config = row.family == "nsa"     ? small_nsa()
+                       : row.family == "gpt"   ? small_gpt()
+                       : row.family == "rwmba" ? small_rwmba()
+                                               : small_config();
   if (row.name == "epilogue") {
     config.ffn_gate = FfnGate::Fused;
     config.weights16 = Weights16::Kept;

@@ -12,7 +12,7 @@ import sys
 
 CORE = {"core", "core/files", "core/sqlite", "core/ledger", "core/ledger/storage", "core/trace", "core/statistics"}
 REPORTS = {"experiments/evidence", "experiments/evidence/loss", "experiments/evidence/memory", "experiments/evidence/energy", "experiments/attribution", "experiments/analysis"}
-LAYERS = {"model/layers", "model/layers/attention", "model/layers/delta_rule"}
+LAYERS = {"model/layers", "model/layers/attention", "model/layers/delta_rule", "model/layers/scan"}
 MODEL = LAYERS | {"model/config", "model/layout", "model/nsa", "model/data", "model/ddp", "model/families",
                   "model/graph", "model/memory", "model/training", "model/gates"}
 VIEWER = {"ui/model", "ui/model/trace", "ui/model/results"}
@@ -47,6 +47,7 @@ ALLOWED = {
     "model/layers": CORE | {"model/config", "model/layout"} | KERNELS,
     "model/layers/attention": CORE | {"model/config", "model/layout", "model/layers"} | KERNELS,
     "model/layers/delta_rule": CORE | {"model/config", "model/layout", "model/layers"} | KERNELS,
+    "model/layers/scan": CORE | {"model/config", "model/layout", "model/layers"},
     "model/nsa": CORE | LAYERS | {"model/config", "model/layout"} | KERNELS,
     "model/data": CORE | {"model/config", "model/layout"},
     "model/families": CORE | LAYERS | {"model/config", "model/layout", "model/nsa"},

@@ -13,9 +13,9 @@ namespace assay::worker {
 // The linker's build id of this program: equal sources, flags and libraries give equal ids.
 std::string build_id();
 
-// Sets LibTorch's thread counts for the process; called once, before any operator runs. "Every
-// core" (threads = 0) is shared out among the ranks.
-void set_threads(const TrainConfig& config);
+// Sets what LibTorch has once a process, thread counts and TF32; called before any operator runs.
+// "Every core" (threads = 0) is shared out among the ranks.
+void set_process(const TrainConfig& config);
 
 // CUDA and GPU fields stay "" without a usable GPU.
 Identity identity();

@@ -20,7 +20,7 @@ Restored restore_model(const RestoreOptions& options) {
   config.mla_attention = MlaAttention::FlashPadded; // on every device, and without plans
   restored.config = value_or_throw(resolve(config));
   open_device(restored.config);
-  set_threads(restored.config);
+  set_process(restored.config);
   if (!options.open_data)
     restored.source.tokenizer = open_tokenizer(config.tokenizer);
   else

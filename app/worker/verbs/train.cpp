@@ -84,7 +84,7 @@ public:
     if (config.vocab_size == 0) // not given: the preset's, or more if the tokenizer has more
       config_.vocab_size =
           std::max(config_.vocab_size, open_tokenizer(config_.tokenizer)->vocab_size());
-    set_threads(config_);
+    set_process(config_);
     source_ = open_data(config_);
     if (const std::string warning = little_data(source_, config_); !warning.empty())
       print_error(warning, "warning");

@@ -296,6 +296,55 @@ void add_gelu_epilogue(Costs& costs, const StepShape& shape) {
   if (half) costs.add("casts", 0, 0, summed ? kCastLaunches : 1);
 }
 
+// A scan in chunks, a token and head, forward: a pair of tokens costs a product over keys and one
+// over values, of which a triangular mask keeps (C + 1) / 2 a token; the state is read and written.
+double scan_flops(std::int64_t keys, std::int64_t values, std::int64_t chunk) {
+  const auto k = static_cast<double>(keys), v = static_cast<double>(values),
+             pairs = static_cast<double>(chunk + 1) / 2;
+  return 2 * (pairs * (k + v) + 2 * k * v);
+}
+
+void add_rwkv(Costs& costs, const StepShape& shape, const ScanShape& layer) {
+  const std::int64_t inner = layer.heads * layer.head_dim;
+  const auto tokens = static_cast<double>(shape.tokens), lanes = static_cast<double>(inner),
+             width = static_cast<double>(shape.d_model), heads = static_cast<double>(layer.heads);
+  for (int i = 0; i < 4; ++i)
+    costs.linear("projections", shape.d_model, inner, {.wide = true}); // r k v g
+  costs.linear("projections", inner, shape.d_model, {.wide = true});
+  costs.linear("mixes", shape.d_model, 5 * layer.mix_rank, {.wide = true});
+  costs.add(
+      "mixes", kTraining * 2 * tokens * 5 * static_cast<double>(layer.mix_rank) * width, 0, 0);
+  costs.linear("mixes", shape.d_model, layer.mix_rank, {.wide = true});
+  costs.linear("mixes", layer.mix_rank, inner, {.wide = true});
+  costs.stream("mixes", 2 * width, 5 * width, kWide, 0);
+  costs.stream("scan gate", 2 * lanes, lanes, kWide, 0);
+  costs.add("scan",
+            kTraining * tokens * heads * scan_flops(layer.head_dim, layer.head_dim, layer.chunk),
+            kTraining * tokens * 5 * lanes * kWide, // r k v w | o
+            0,
+            Peak::Fp32);
+}
+
+void add_mamba(Costs& costs, const StepShape& shape, const ScanShape& layer) {
+  const std::int64_t inner = layer.heads * layer.value_dim, states = 2 * layer.state_dim;
+  const auto tokens = static_cast<double>(shape.tokens), lanes = static_cast<double>(inner),
+             shared = static_cast<double>(states), heads = static_cast<double>(layer.heads);
+  costs.linear("projections", shape.d_model, 2 * inner + states + layer.heads, {.wide = true});
+  costs.linear("projections", inner, shape.d_model, {.wide = true});
+  costs.stream("scan inputs", lanes + shared, lanes + shared, kWide, 0);
+  costs.stream("scan gate", 2 * lanes, lanes, kWide, 0);
+  costs.add("scan",
+            kTraining * tokens * heads * scan_flops(layer.state_dim, layer.value_dim, layer.chunk),
+            kTraining * tokens * (2 * lanes + shared + heads) * kWide, // x b c a | y
+            0,
+            Peak::Fp32);
+}
+
+void add_layer(Costs& costs, const StepShape& shape, const ScanShape& layer) {
+  if (layer.mix_rank > 0) add_rwkv(costs, shape, layer);
+  if (layer.state_dim > 0) add_mamba(costs, shape, layer);
+}
+
 std::int64_t gate_launches(const StepShape& shape) {
   const bool gelu = shape.form.feed_forward == FeedForward::Gelu;
   if (shape.fused_gate)

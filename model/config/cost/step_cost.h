@@ -48,6 +48,15 @@ struct CausalShape {
   bool documents = false; // they are the segments, not the rows
 };
 
+// RWKV-6 (mix_rank > 0), Mamba-2 (state_dim > 0), or both side by side, in chunks.
+struct ScanShape {
+  std::int64_t heads = 0, chunk = 0;
+  std::int64_t head_dim = 0; // of RWKV-6
+  std::int64_t mix_rank = 0;
+  std::int64_t value_dim = 0; // of a head of Mamba-2
+  std::int64_t state_dim = 0;
+};
+
 struct StepShape {
   std::int64_t tokens = 0; // of a micro-batch
   std::int64_t micro_batches = 1;
@@ -71,7 +80,7 @@ struct StepShape {
   // step_graph = on: what the host launches in a step, whose kernels are nodes of one graph; 0:
   // off.
   std::int64_t graph_launches = 0;
-  using Layer = std::variant<DeltaShape, LatentShape, GroupedShape, CausalShape>;
+  using Layer = std::variant<DeltaShape, LatentShape, GroupedShape, CausalShape, ScanShape>;
   std::vector<Layer> layers;
 };
 
@@ -80,7 +89,8 @@ struct StepShape {
 // and dy and writes dx.
 std::vector<OpCost> step_cost(const StepShape& shape);
 
-// Of a resolved configuration of any family. The launches of family `nsa` in fp32 or in a form of
+// Of a resolved configuration of any family. The launches of family `rwmba` lack those of its
+// layers; the launches of family `nsa` in fp32 or in a form of
 // operators, and of mla_attention = math, lack those of their attention, those of products that sum
 // (epilogue = gelu_bias or all) lack what cuBLASLt launches for the sum: take them from a trace.
 // `longest_segment`: tokens of the longest document of a row; 0: the whole row. Attention is costed

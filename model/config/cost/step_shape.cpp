@@ -77,7 +77,8 @@ bool counts_all_launches(const StepShape& shape) {
     const auto* grouped = std::get_if<GroupedShape>(&layer);
     const auto* latent = std::get_if<LatentShape>(&layer);
     const auto* causal = std::get_if<CausalShape>(&layer);
-    return (grouped != nullptr && grouped->launches == 0) ||
+    return std::holds_alternative<ScanShape>(layer) || // not traced
+           (grouped != nullptr && grouped->launches == 0) ||
            (latent != nullptr && latent->attention == MlaAttention::Math) ||
            (causal != nullptr && causal->attention == MlaAttention::Math);
   });

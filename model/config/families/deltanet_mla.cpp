@@ -28,7 +28,7 @@ StepShape::Layer delta_cost(const TrainConfig& c, std::int64_t longest_segment) 
 }
 
 Layouts delta_layouts(const TrainConfig&) {
-  return {.chunks = true};
+  return {.chunks = true, .delta_rule = true};
 }
 
 LayerSize latent_size(const TrainConfig& c) {

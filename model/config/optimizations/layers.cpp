@@ -93,6 +93,24 @@ std::vector<Optimization> layer_rows() {
                            (in_bf16_or_fp8(c) && c.chunk_size == 64 && fits_kernels(c.head_dim));
                   }}},
        .fast_default = "fused"},
+      {.name = "scan_form",
+       .summary = "the recurrences of RWKV-6 and Mamba-2 over chunks of tokens instead of token by "
+                  "token",
+       .equivalence = Equivalence::Math,
+       .unit = Unit::TrainStep,
+       .gates = {Gate::SameFunction, Gate::Documents},
+       .levels = {{"loop",
+                   "an operator or two a token, through autograd",
+                   [](TrainConfig& c) { c.scan_form = ScanForm::Loop; },
+                   "scan/loop"},
+                  {"chunked",
+                   "matrix products over all chunks and a scan over chunks, with a hand-written "
+                   "backward",
+                   [](TrainConfig& c) { c.scan_form = ScanForm::Chunked; },
+                   "scan/chunked"}},
+       .equality = "logits and gradients within rounding; a changed document leaves all others "
+                   "bit-equal; documents packed equal documents alone",
+       .family = "rwmba"},
       {.name = "norms",
        .summary = "residual sum and norm in one pass, and the norm behind the delta rule with "
                   "its gate",

@@ -7,7 +7,7 @@
 
 namespace assay {
 
-// A letter of TrainConfig::pattern: G, M, N or A.
+// A letter of TrainConfig::pattern: G, M, N, A, P, R or S.
 inline bool has_layer(const TrainConfig& c, char letter) {
   return c.pattern.find(letter) != std::string::npos;
 }

@@ -54,7 +54,7 @@ bool takes_kernels(const at::Tensor& projected, const DeltaInputWeights& w) {
 
 // `projected` as the kernels read it, rows at multiples of 8 bytes: a copy with wider rows where
 // they are not.
-at::Tensor readable(const at::Tensor& projected) {
+at::Tensor readable_rows(const at::Tensor& projected) {
   const bool fits = projected.stride(1) == 1 && projected.stride(0) % 4 == 0 &&
                     reinterpret_cast<std::uintptr_t>(projected.const_data_ptr()) % 8 == 0;
   return fits ? projected : at::constant_pad_nd(projected, {0, (8 - projected.size(1) % 8) % 8});
@@ -74,7 +74,7 @@ delta_rule::RuleInputs problem_of(const at::Tensor& rows,
   return p;
 }
 
-// `rows`: readable(projected).
+// `rows`: readable_rows(projected).
 DeltaRuleInputs device_forward(const at::Tensor& rows,
                                const DeltaInputWeights& w,
                                const ChunkLayout& layout,
@@ -212,7 +212,7 @@ struct FusedDeltaInputs : torch::autograd::Function<FusedDeltaInputs> {
     const DeltaInputWeights w{conv, a_log, dt_bias};
     const Sizes size = sizes_of(projected, a_log);
     const bool device = takes_kernels(projected, w);
-    const at::Tensor rows = device ? readable(projected) : projected;
+    const at::Tensor rows = device ? readable_rows(projected) : projected;
     const DeltaRuleInputs out =
         device ? device_forward(rows, w, *layout, size) : plain_forward(rows, w, *layout, size);
     ctx->save_for_backward({rows, conv, a_log, dt_bias});

@@ -13,9 +13,9 @@
 #include "core/span.h"
 #include "model/layers/autocast.h"
 #include "model/layers/autograd_holder.h"
-#include "model/layers/delta_rule/chunk_rows.h"
 #include "model/layers/delta_rule/gated_delta_rule.h"
 #include "model/layout/chunk_layout.h"
+#include "model/layout/chunk_rows.h"
 
 namespace assay {
 

@@ -17,8 +17,8 @@
 #include "model/layers/autocast.h"
 #include "model/layers/autograd_holder.h"
 #include "model/layers/bf16_data.h"
-#include "model/layers/delta_rule/chunk_rows.h"
 #include "model/layers/delta_rule/gated_delta_rule.h"
+#include "model/layout/chunk_rows.h"
 #include "model/layout/segments.h"
 
 namespace assay {

@@ -58,7 +58,7 @@ cast_on_cpu(const at::Tensor& x, at::ScalarType format, Fp8Orders orders, const 
 }
 
 // As the kernels read it: rows of fp32 or bf16, any distance apart.
-at::Tensor readable(const at::Tensor& x) {
+at::Tensor readable_input(const at::Tensor& x) {
   const bool fits = x.scalar_type() == at::kFloat || x.scalar_type() == at::kBFloat16;
   const at::Tensor values = fits ? x : x.to(at::kFloat);
   const bool rows = values.stride(1) == 1 && values.stride(0) >= values.size(1);
@@ -72,7 +72,7 @@ at::Tensor zero_slot(const at::Device& device) {
 Fp8Matrix
 cast_on_cuda(const at::Tensor& x, at::ScalarType format, Fp8Orders orders, const Fp8Scale& scale) {
   const c10::cuda::CUDAGuard guard(x.device());
-  const at::Tensor given = readable(x);
+  const at::Tensor given = readable_input(x);
   const std::int64_t rows = fp8_padded(x.size(0)), columns = fp8_padded(x.size(1));
   Fp8Matrix result;
   const at::TensorOptions bytes = x.options().dtype(format);

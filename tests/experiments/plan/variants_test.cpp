@@ -243,9 +243,9 @@ TEST_F(VariantsTest, ClaimsAboutTheirKeysJoinThePlan) {
 TEST(KeyVariants, EveryKeyOfItsListsIsAKey) {
   std::set<std::string> all;
   for (const ConfigKey& key : config_keys()) all.insert(key.name);
-  EXPECT_EQ(process_keys(all).size(), 8u);
+  EXPECT_EQ(process_keys(all).size(), 9u);
   EXPECT_EQ(batch_keys(all).size(), 6u);
-  EXPECT_EQ(model_keys(all).size(), 19u);
+  EXPECT_EQ(model_keys(all).size(), 23u);
 }
 
 // A gate before an update would call another learning rate equal.

@@ -1,0 +1,41 @@
+// RWKV-6's time mixing (arXiv 2404.05892, section 4.2, "Finch"). Per head, with state S [K, V] = 0
+// at each segment's start:
+//   o_t = (S + (u * k_t) v_t^T)^T r_t;  S <- e^{w_t} S + k_t v_t^T     (e^{w_t} scales rows of S)
+#pragma once
+
+#include <ATen/ATen.h>
+
+#include "model/config/train_config.h"
+#include "model/layout/batch.h"
+
+namespace assay {
+
+// r, k and w (log decay of a channel, <= 0) [T, H, K], v [T, H, V], u [H, K] -> [T, H, V] in v's
+// dtype. Computes in fp64 when r is fp64, else in fp32, whatever autocast is.
+
+// The recurrence, token by token, through plain autograd: the reference.
+at::Tensor rwkv6_loop(const at::Tensor& r,
+                      const at::Tensor& k,
+                      const at::Tensor& v,
+                      const at::Tensor& w,
+                      const at::Tensor& u,
+                      const Segments& segments);
+
+// Chunks of layout.chunk tokens, a power of two, with a hand-written backward: matrix products over
+// all chunks at once, and a scan over the chunks of a segment. Needs segments.chunks.
+at::Tensor rwkv6_chunked(const at::Tensor& r,
+                         const at::Tensor& k,
+                         const at::Tensor& v,
+                         const at::Tensor& w,
+                         const at::Tensor& u,
+                         const Segments& segments);
+
+using Rwkv6 = at::Tensor (*)(const at::Tensor& r,
+                             const at::Tensor& k,
+                             const at::Tensor& v,
+                             const at::Tensor& w,
+                             const at::Tensor& u,
+                             const Segments& segments);
+Rwkv6 rwkv6_of(ScanForm form);
+
+} // namespace assay
