@@ -245,27 +245,10 @@ TEST(Gpt, StaticBatchesTakePositions) {
   EXPECT_TRUE(at::equal(rows.batch().rows.positions, first.rows.positions));
 }
 
-class GptLevel : public testing::TestWithParam<GptRowLevel> {};
+class GptLevel : public testing::TestWithParam<RowLevel> {};
 
 TEST_P(GptLevel, PassesItsGatesAndShowsItsOwnSpan) {
-  const auto& [row, level] = GetParam();
-  if (!gpt_has(*row, *level, gpt_for(*row))) GTEST_SKIP() << "the level needs a GPU";
-  TrainConfig reference = gpt_for(*row), changed = reference;
-  row->levels.front().apply(reference);
-  level->apply(changed);
-  const std::vector<Batch> batches = ragged_batches(reference, 4);
-  bool passed = true;
-  for (const GateResult& gate : run_gates(*row, reference, changed, batches)) {
-    passed = passed && gate.passed;
-    EXPECT_TRUE(gate.passed || level->wrong)
-        << gate.name << ": " << gate.value << " > " << gate.bound << " (" << gate.detail << ")";
-  }
-  EXPECT_EQ(passed, !level->wrong);
-  const CodePath seen = record_code_path(*row, changed, batches);
-  for (const Level& other : row->levels) {
-    const bool shown = seen.spans.count(other.span) > 0 || seen.counters.count(other.span) > 0;
-    EXPECT_EQ(shown, other.span == level->span) << other.span;
-  }
+  expect_level(GetParam(), gpt_for(*GetParam().row));
 }
 
 INSTANTIATE_TEST_SUITE_P(All, GptLevel, testing::ValuesIn(gpt_row_levels()), [](const auto& at) {

@@ -15,40 +15,19 @@
 #include "model/families/family.h"
 #include "model/layout/segments.h"
 #include "tests/model/model_fixture.h"
+#include "tests/model/row_levels.h"
 #include "tests/paths.h"
 
 namespace assay::testing_model {
 
-struct GptRowLevel {
-  const Optimization* row;
-  const Level* level;
-};
-
-// Of rows that have something to switch in this family and one process.
-inline std::vector<GptRowLevel> gpt_row_levels() {
-  std::vector<GptRowLevel> all;
-  for (const Optimization& row : optimizations().all())
-    if ((row.family.empty() || row.family == "gpt") && !row.needs_ranks && !row.hidden &&
-        row.unit != Unit::PipelineStep) // data/loader_rows_test.cpp
-      for (const Level& level : row.levels) all.push_back({&row, &level});
-  return all;
+inline std::vector<RowLevel> gpt_row_levels() {
+  return row_levels("gpt");
 }
 
-// A model that has what the row switches.
 inline TrainConfig gpt_for(const Optimization& row) {
-  if (row.family == "gpt") return small_config_for(row);
-  TrainConfig config = small_gpt();
-  if (row.name == "weights16" || row.name == "residual16") config.precision = Precision::Bf16;
-  if (row.name == "residual16") config.norms = Norms::Fused;
+  TrainConfig config = config_for(row, "gpt", small_gpt());
   if (row.name == "mla_attention") config.head_dim = 64; // a width of cuDNN's own tests
   return config;
-}
-
-inline bool gpt_has(const Optimization& row, const Level& level, TrainConfig config) {
-  level.apply(config);
-  bool has = static_cast<bool>(resolve(config));
-  for (const Need& need : row.needs) has = has && meets(config, row, need);
-  return has;
 }
 
 // Of make_gpt2_vectors.py.

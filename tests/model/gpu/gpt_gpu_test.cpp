@@ -45,7 +45,7 @@ TEST_F(GptGpu, LogitsAndGradientsEqualTheCpus) {
     }
 }
 
-class GptGpuLevel : public testing::TestWithParam<std::tuple<GptRowLevel, Precision>> {};
+class GptGpuLevel : public testing::TestWithParam<std::tuple<RowLevel, Precision>> {};
 
 TEST_P(GptGpuLevel, PassesItsGatesAndShowsItsSpan) {
   if (!at::cuda::is_available()) GTEST_SKIP() << "no CUDA device";
@@ -53,7 +53,7 @@ TEST_P(GptGpuLevel, PassesItsGatesAndShowsItsSpan) {
   TrainConfig base = gpt_for(*at.row);
   base.device = Device::Cuda;
   base.precision = precision;
-  if (!gpt_has(*at.row, *at.level, base)) GTEST_SKIP() << "the row needs another configuration";
+  if (!has_needs(at, base)) GTEST_SKIP() << "the row needs another configuration";
   TrainConfig reference = base, level = base;
   at.row->levels.front().apply(reference);
   at.level->apply(level);

@@ -8,6 +8,7 @@
 #include "model/gates/gates.h"
 #include "model/training/trainer.h"
 #include "tests/model/model_fixture.h"
+#include "tests/model/row_levels.h"
 
 namespace assay {
 namespace rwmba_family_test {
@@ -105,6 +106,19 @@ TEST(Rwmba, OneBatchIsLearnedByHeart) {
   for (int i = 0; i < 300 && (i == 0 || loss >= 0.1); ++i) loss = trainer.step({batch}).loss();
   EXPECT_LT(loss, 0.1);
 }
+
+class RwmbaLevel : public testing::TestWithParam<RowLevel> {};
+
+TEST_P(RwmbaLevel, PassesItsGatesAndShowsItsOwnSpan) {
+  expect_level(GetParam(), config_for(*GetParam().row, "rwmba", small_rwmba()));
+}
+
+INSTANTIATE_TEST_SUITE_P(All,
+                         RwmbaLevel,
+                         testing::ValuesIn(row_levels("rwmba")),
+                         [](const auto& at) {
+                           return at.param.row->name + "_" + at.param.level->name;
+                         });
 
 } // namespace rwmba_family_test
 } // namespace assay
