@@ -15,10 +15,19 @@ std::vector<TrainConfig> pick(const std::vector<TrainConfig>& levels,
 
 } // namespace
 
+ModelSize size_in_memory(const TrainConfig& config) {
+  ModelSize size = model_size(config);
+  if (config.device != Device::Cpu) return size;
+  constexpr std::int64_t kMost = std::int64_t{1} << 58; // sums of a few stay within 64 bits
+  for (std::int64_t* bytes : {&size.state_bytes, &size.activation_bytes})
+    *bytes = *bytes < kMost / config.ranks ? *bytes * config.ranks : kMost;
+  return size;
+}
+
 std::int64_t group_bytes(const std::vector<TrainConfig>& group) {
-  std::int64_t bytes = model_size(group.front()).state_bytes, activations = 0;
+  std::int64_t bytes = size_in_memory(group.front()).state_bytes, activations = 0;
   for (const TrainConfig& config : group) {
-    const ModelSize size = model_size(config);
+    const ModelSize size = size_in_memory(config);
     bytes += size.state_bytes;
     activations = std::max(activations, size.activation_bytes);
   }
@@ -26,7 +35,7 @@ std::int64_t group_bytes(const std::vector<TrainConfig>& group) {
 }
 
 std::int64_t alone_bytes(const TrainConfig& config) {
-  const ModelSize size = model_size(config);
+  const ModelSize size = size_in_memory(config);
   return size.state_bytes + size.activation_bytes;
 }
 

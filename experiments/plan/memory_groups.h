@@ -8,6 +8,10 @@
 
 namespace assay {
 
+// Of all ranks that share a memory: those of a CPU; a GPU holds one. Counts of parameters are one
+// rank's.
+ModelSize size_in_memory(const TrainConfig& config);
+
 // Bytes of a group of replicas: weights, gradients, optimizer and EMA of each, the control's second
 // copy of the reference (the first config), and the activations of the largest, since visits take
 // turns.

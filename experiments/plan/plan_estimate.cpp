@@ -11,6 +11,7 @@
 #include "experiments/evidence/cell_view.h"
 #include "experiments/evidence/loss/loss.h"
 #include "experiments/evidence/plan_state.h"
+#include "experiments/plan/memory_groups.h"
 #include "experiments/plan/plan.h"
 #include "experiments/plan/trace_size.h"
 #include "model/config/train_config.h"
@@ -155,7 +156,7 @@ PlanEstimate estimate(const Plan& plan,
     e.contrast_mde_factors = contrast_mde_factors(plan.ledger, cell);
     std::int64_t activations = 0;
     for (const VariantRow* variant : variants_of(plan.ledger, cell.id)) {
-      const ModelSize size = model_size(config_of(variant->config_json));
+      const ModelSize size = size_in_memory(config_of(variant->config_json));
       ++e.variants;
       e.memory_bytes += size.state_bytes;
       activations = std::max(activations, size.activation_bytes);

@@ -174,6 +174,21 @@ TEST_F(PlanTest, TheGpuHasItsOwnDefaults) {
 
 // Three varlen variants and the control of `tiny` take about 4 x 20 MB: room for three replicas
 // splits the two levels.
+// Ranks on a CPU share its memory.
+TEST_F(PlanTest, MemoryCountsTheRanksOfACpu) {
+  const auto bytes = [&](const std::string& ranks) {
+    const std::string data = "base.data=\"" + scratch_.write("corpus.txt", "text") + "\"";
+    const Plan made = value_or_throw(
+        make_plan(value_or_throw(parse_matrix(
+                      kHead + "[[cell]]\noptimization = \"ema_swap\"\nset = { " + ranks + " }\n",
+                      "m.toml",
+                      {data})),
+                  {}));
+    return estimate(made).cells[0].memory_bytes;
+  };
+  EXPECT_EQ(bytes("ranks = 3"), 3 * bytes("ranks = 1"));
+}
+
 TEST_F(PlanTest, VariantsThatDoNotFitAreSplit) {
   const std::string data = "base.data=\"" + scratch_.write("corpus.txt", "text") + "\"";
   const Matrix matrix = value_or_throw(
