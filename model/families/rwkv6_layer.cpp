@@ -71,9 +71,8 @@ at::Tensor Rwkv6Layer::forward(const at::Tensor& x, const Segments& segments) co
                                          heads(decay),
                                          bonus_,
                                          segments);
-  const at::Tensor ones = at::ones({head_dim_}, norm_.options());
   const at::Tensor normed =
-      layer_norm(out, ones, at::zeros_like(ones)).flatten(1) * norm_ + norm_bias_;
+      layer_norm(out, at::Tensor(), at::Tensor()).flatten(1) * norm_ + norm_bias_;
   const at::Tensor gated = normed * at::silu(apply_linear(in[3], gate_));
   return apply_linear(gated, out_proj_);
 }

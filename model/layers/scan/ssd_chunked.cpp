@@ -38,10 +38,6 @@ HeadDecays head_decays(const at::Tensor& a, const at::Tensor& above) {
               .exp_()};
 }
 
-at::Tensor read_by_heads(const at::Tensor& x, std::int64_t heads) {
-  return x.size(1) == heads ? x : x.repeat_interleave(heads / x.size(1), 1);
-}
-
 // The sum over the heads of each group.
 at::Tensor of_groups(const at::Tensor& x, std::int64_t groups) {
   return x.size(1) == groups ? x : x.view({x.size(0), groups, -1, x.size(2)}).sum(2);
@@ -57,10 +53,10 @@ struct ChunkedSsd : torch::autograd::Function<ChunkedSsd> {
     const Span span("scan/chunked");
     const AutocastGuard full_precision(x.device().type(), at::kFloat);
     const at::ScalarType type = wide_type(x);
-    const std::int64_t heads = x.size(1);
+    const std::int64_t shared = x.size(1) / b.size(1); // heads of a group
     const at::Tensor input = to_chunks(x, *layout, type);
-    const at::Tensor write = to_masked_chunks(read_by_heads(b, heads), *layout, type);
-    const at::Tensor read = to_chunks(read_by_heads(c, heads), *layout, type);
+    const at::Tensor write = to_masked_chunks(b.repeat_interleave(shared, 1), *layout, type);
+    const at::Tensor read = to_chunks(c.repeat_interleave(shared, 1), *layout, type);
     const at::Tensor decay = to_masked_chunks(a.unsqueeze(2), *layout, type);
     const HeadDecays d = head_decays(decay, layout->above);
     const at::Tensor scores = at::bmm(read, write.transpose(1, 2)).mul_(d.pairs);

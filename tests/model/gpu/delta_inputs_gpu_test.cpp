@@ -5,7 +5,7 @@
 #include <ATen/cuda/CUDAContext.h>
 
 #include "model/gates/gates.h"
-#include "tests/model/delta_inputs_fixture.h"
+#include "tests/model/delta_rule/delta_inputs_fixture.h"
 
 namespace assay {
 namespace delta_inputs_gpu_test {
