@@ -66,6 +66,12 @@ __device__ __forceinline__ std::uint32_t max2(std::uint32_t a, std::uint32_t b) 
   asm("max.bf16x2 %0, %1, %2;" : "=r"(c) : "r"(a), "r"(b));
   return c;
 }
+// Products of two pairs of bf16, rounded once.
+__device__ __forceinline__ std::uint32_t mul2(std::uint32_t a, std::uint32_t b) {
+  std::uint32_t c;
+  asm("fma.rn.bf16x2 %0, %1, %2, %3;" : "=r"(c) : "r"(a), "r"(b), "r"(0x80008000U));
+  return c;
+}
 __device__ __forceinline__ float reciprocal(float x) {
   float y;
   asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
@@ -134,6 +140,25 @@ store16(void* to, std::uint32_t a, std::uint32_t b, std::uint32_t c, std::uint32
   asm volatile("st.global.v4.b32 [%0], {%1, %2, %3, %4};" ::"l"(to), "r"(a), "r"(b), "r"(c), "r"(d)
                : "memory");
 }
+// The same where `exists`, and 8 bytes; without a branch.
+__device__ __forceinline__ void store16_if(void* to, uint4 x, bool exists) {
+  asm volatile(
+      "{.reg .pred p; setp.ne.s32 p, %5, 0; @p st.global.v4.b32 [%0], {%1, %2, %3, %4};}" ::"l"(to),
+      "r"(x.x),
+      "r"(x.y),
+      "r"(x.z),
+      "r"(x.w),
+      "r"(static_cast<int>(exists))
+      : "memory");
+}
+__device__ __forceinline__ void store8_if(void* to, std::uint32_t a, std::uint32_t b, bool exists) {
+  asm volatile(
+      "{.reg .pred p; setp.ne.s32 p, %3, 0; @p st.global.v2.b32 [%0], {%1, %2};}" ::"l"(to),
+      "r"(a),
+      "r"(b),
+      "r"(static_cast<int>(exists))
+      : "memory");
+}
 __device__ __forceinline__ void copies_commit() {
   asm volatile("cp.async.commit_group;" ::: "memory");
 }
@@ -148,6 +173,14 @@ __device__ __forceinline__ void block_barrier() {
 // races.
 template <int kThreads> __device__ __forceinline__ void second_barrier() {
   asm volatile("bar.sync 1, %0;" ::"n"(kThreads) : "memory");
+}
+// Two warps meet at one of two barriers (`which`: 0 or 1); a number in a register would reserve
+// all.
+__device__ __forceinline__ void pair_barrier(int which) {
+  if (which == 0)
+    asm volatile("bar.sync 1, 64;" ::: "memory");
+  else
+    asm volatile("bar.sync 2, 64;" ::: "memory");
 }
 // Programmatic dependent launch: a kernel launched so starts when every block of the kernel before
 // lets it or has ended. It reads what that kernel writes only after it has waited for its end.

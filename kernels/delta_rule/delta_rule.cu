@@ -8,46 +8,13 @@
 #include "kernels/delta_rule/reverse.cuh"
 #include "kernels/delta_rule/starts.cuh"
 #include "kernels/delta_rule/state.cuh"
+#include "kernels/launch.cuh"
 
 namespace assay::delta_rule {
 namespace {
 
-int of_device(cudaDeviceAttr attribute) {
-  int device = 0, value = 0;
-  cudaGetDevice(&device);
-  cudaDeviceGetAttribute(&value, attribute, device);
-  return value;
-}
-
-int processors() {
-  return of_device(cudaDevAttrMultiProcessorCount);
-}
-
 // Each chunk is passed twice, so two pieces gain nothing. A start costs as much as a few chunks.
 constexpr int kLeastPieces = 3, kLeastPiece = 16; // chunks
-
-struct Launch {
-  int blocks, threads, shared_bytes;
-  cudaStream_t stream;
-  bool before_end = false; // as soon as the kernel before lets it (simt.cuh), on Hopper and later
-};
-
-template <class... Parameters, class... Arguments>
-void launch(void (*kernel)(Parameters...), const Launch& of, const Arguments&... arguments) {
-  // Per device and kernel; a call costs less than a microsecond.
-  cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, of.shared_bytes);
-  cudaLaunchAttribute early{};
-  early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-  early.val.programmaticStreamSerializationAllowed = 1;
-  cudaLaunchConfig_t config{};
-  config.gridDim = static_cast<unsigned>(of.blocks);
-  config.blockDim = static_cast<unsigned>(of.threads);
-  config.dynamicSmemBytes = static_cast<std::size_t>(of.shared_bytes);
-  config.stream = of.stream;
-  config.attrs = &early;
-  config.numAttrs = of.before_end && of_device(cudaDevAttrComputeCapabilityMajor) >= 9 ? 1 : 0;
-  cudaLaunchKernelEx(&config, kernel, arguments...);
-}
 
 // Chains that can have an SM each must not share one, also where some SMs are free before others.
 int chain_bytes(int blocks, int bytes) {

@@ -117,18 +117,12 @@ void check(const Shape& shape, double decay, unsigned seed, double limit = 5e-3,
       << "another order of threads gives other bits: a barrier is missing";
   const bool alike = seen == run<D, true>(in, pieces);
   EXPECT_TRUE(alike) << "a block alone on its SM, or outputs that start late, give other bits";
-  const auto half = [](const std::vector<double>& e, const std::vector<bf16>& x) {
-    return distance(e, [&](std::size_t i) { return static_cast<double>(float_of(x[i])); });
-  };
-  const auto full = [](const std::vector<double>& e, const std::vector<float>& x) {
-    return distance(e, [&](std::size_t i) { return static_cast<double>(x[i]); });
-  };
-  EXPECT_LE(half(expected.out, seen.out), limit);
-  EXPECT_LE(half(expected.dq, seen.dq), 8e-3);
-  EXPECT_LE(half(expected.dk, seen.dk), 8e-3);
-  EXPECT_LE(half(expected.dv, seen.dv), 8e-3);
-  EXPECT_LE(full(expected.dg, seen.dg), 2e-2);
-  EXPECT_LE(full(expected.d_beta, seen.d_beta), 2e-2);
+  EXPECT_LE(distance(expected.out, seen.out), limit);
+  EXPECT_LE(distance(expected.dq, seen.dq), 8e-3);
+  EXPECT_LE(distance(expected.dk, seen.dk), 8e-3);
+  EXPECT_LE(distance(expected.dv, seen.dv), 8e-3);
+  EXPECT_LE(distance(expected.dg, seen.dg), 2e-2);
+  EXPECT_LE(distance(expected.d_beta, seen.d_beta), 2e-2);
 }
 
 TEST(DeltaRuleEmulated, Width32) {

@@ -1,14 +1,14 @@
 // The gated delta rule in fp64 for tests of its kernels: random inputs, the recurrence token by
-// token and its exact reverse, and a distance.
+// token and its exact reverse.
 #pragma once
 
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
-#include <cstdio>
-#include <cstring>
 #include <random>
 #include <vector>
+
+#include "tests/kernels/packed_chunks.h"
 
 namespace assay::delta_rule {
 
@@ -23,17 +23,7 @@ struct Shape {
   }
 };
 
-inline std::uint16_t half_of(float x) {
-  std::uint32_t u;
-  std::memcpy(&u, &x, 4);
-  return std::uint16_t((u + 0x7fffu + ((u >> 16) & 1u)) >> 16);
-}
-inline float float_of(std::uint16_t h) {
-  const std::uint32_t u = std::uint32_t(h) << 16;
-  float x;
-  std::memcpy(&x, &u, 4);
-  return x;
-}
+using test::cut, test::distance, test::float_of, test::half_of;
 
 struct Inputs {
   Shape shape;
@@ -41,26 +31,6 @@ struct Inputs {
   std::vector<float> g, beta;
   std::vector<int> chunk, first; // pairs; segments longest first
 };
-
-inline void cut(Inputs& in, int size) {
-  struct Range {
-    int begin, length;
-  };
-  std::vector<Range> ranges;
-  int begin = 0;
-  for (int l : in.shape.lengths) ranges.push_back({begin, l}), begin += l;
-  std::stable_sort(ranges.begin(), ranges.end(), [](const Range& a, const Range& b) {
-    return a.length > b.length;
-  });
-  in.first = {0};
-  for (const Range& r : ranges) {
-    for (int i = 0; i < r.length; i += size) {
-      in.chunk.push_back(r.begin + i);
-      in.chunk.push_back(std::min(size, r.length - i));
-    }
-    in.first.push_back(int(in.chunk.size()) / 2);
-  }
-}
 
 // `decay`: scale of -softplus(normal), the log decay.
 inline Inputs make_inputs(const Shape& shape, unsigned seed, double decay) {
@@ -91,7 +61,8 @@ inline Inputs make_inputs(const Shape& shape, unsigned seed, double decay) {
     in.g.push_back(float(-decay * std::log1p(std::exp(normal(rng)))));
     in.beta.push_back(1 / (1 + std::exp(-normal(rng))));
   }
-  cut(in, 64);
+  const test::ChunkLists lists = cut(shape.lengths, 64);
+  in.chunk = lists.chunk, in.first = lists.first;
   return in;
 }
 
@@ -169,16 +140,6 @@ inline Reference reference(const Inputs& in, bool with_gradients) {
     }
   }
   return r;
-}
-
-template <class Actual> double distance(const std::vector<double>& expected, const Actual& actual) {
-  double x = 0, y = 0;
-  for (std::size_t i = 0; i < expected.size(); ++i) {
-    const double a = actual(i);
-    if (!(std::abs(a) < 1e30)) return INFINITY;
-    x += (a - expected[i]) * (a - expected[i]), y += expected[i] * expected[i];
-  }
-  return std::sqrt(x / (y > 0 ? y : 1));
 }
 
 } // namespace assay::delta_rule

@@ -88,7 +88,7 @@ struct Fiber {
 };
 struct Block {
   std::vector<Fiber> fibers;
-  Rendezvous all, second;
+  Rendezvous all, second, pairs[2];
   std::vector<Rendezvous> warps;
   std::vector<char> shared;
 };
@@ -140,6 +140,7 @@ launch(dim3 grid, unsigned threads, std::size_t shared_bytes, std::function<void
       block_index = dim3(x, y);
       b.shared.assign(shared_bytes + 128, char(0x7f)); // NaN if read before written
       b.all = {}, b.all.size = int(threads), b.second = {};
+      b.pairs[0] = b.pairs[1] = {};
       b.warps.assign(threads / 32, Rendezvous{});
       for (Rendezvous& w : b.warps) w.size = 32;
       block = &b;

@@ -94,6 +94,11 @@ inline std::uint32_t max2(std::uint32_t a, std::uint32_t b) { // a NaN loses, as
   return pack2(std::fmax(x.x, y.x), std::fmax(x.y, y.y));
 }
 
+inline std::uint32_t mul2(std::uint32_t a, std::uint32_t b) {
+  const float2 x = unpack2(a), y = unpack2(b);
+  return pack2(x.x * y.x, x.y * y.y);
+}
+
 inline void load_matrices(std::uint32_t (&d)[4], const void* row, bool transposed) {
   const void* rows[32];
   emu::warp_gather(row, rows);
@@ -181,6 +186,13 @@ inline void store16(void* to, std::uint32_t a, std::uint32_t b, std::uint32_t c,
   const std::uint32_t words[4] = {a, b, c, d};
   std::memcpy(to, words, 16);
 }
+inline void store16_if(void* to, uint4 x, bool exists) {
+  if (exists) std::memcpy(to, &x, 16);
+}
+inline void store8_if(void* to, std::uint32_t a, std::uint32_t b, bool exists) {
+  const std::uint32_t words[2] = {a, b};
+  if (exists) std::memcpy(to, words, 8);
+}
 inline void copies_commit() {
   emu::self->groups.push_back(std::move(emu::self->open));
   emu::self->open.clear();
@@ -198,6 +210,10 @@ inline void block_barrier() {
 template <int kThreads> void second_barrier() {
   emu::block->second.size = kThreads;
   emu::meet(emu::block->second, 0, nullptr, 0, nullptr);
+}
+inline void pair_barrier(int which) {
+  emu::block->pairs[which].size = 64;
+  emu::meet(emu::block->pairs[which], 0, nullptr, 0, nullptr);
 }
 inline void wait_for_kernel_before() {}
 inline void let_kernel_after_start() {}
