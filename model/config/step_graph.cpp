@@ -38,8 +38,10 @@ std::vector<Need> step_graph_needs() {
        }},
       {{"ranks = 1", "collectives of several ranks are not captured"},
        [](const TrainConfig& c) { return c.ranks == 1; }},
-      {{"no layer of family rwmba", "its scans gather by each batch's documents"},
-       [](const TrainConfig& c) { return !layouts_of(c).chunks || layouts_of(c).delta_rule; }},
+      {{"in family rwmba scan_form = fused", "the other forms gather by each batch's documents"},
+       [](const TrainConfig& c) {
+         return !layouts_of(c).chunks || layouts_of(c).delta_rule || c.scan_form == ScanForm::Fused;
+       }},
       {{"delta_form = fused and delta_inputs = fused",
         "the operator forms gather by each batch's documents, and a triangular solve cannot be "
         "captured"},

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "core/result.h"
+#include "model/config/family_config.h"
 #include "model/layout/positions.h"
 #include "model/layout/upload.h"
 
@@ -140,6 +141,7 @@ ChunkLayout make_chunk_layout(const Segments& segments, const TrainConfig& confi
       at::ones({layout.chunk, layout.chunk}, segments.cu.options().dtype(at::kBool)).triu(1);
   layout.position = segment_positions(segments).to(at::kInt);
   layout.taps = make_taps(layout.position, config.conv_kernel);
+  layout.always_taps = !layouts_of(config).delta_rule;
   return layout;
 }
 

@@ -29,6 +29,7 @@ struct ChunkLayout {
   at::Tensor position;                   // int32 [T]: place in the segment, from 0
   at::Tensor
       taps; // fp32 [conv_kernel-1, T, 1]: taps[j-1][t] = 1 where token t-j lies in the segment of t
+  bool always_taps = false; // layers read taps in their fused forms too
 };
 
 // On the device of `segments.cu`.

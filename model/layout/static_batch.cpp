@@ -24,6 +24,8 @@ std::shared_ptr<ChunkLayout> slim(const ChunkLayout& layout) {
   result->chunks = layout.chunks;
   result->spans = layout.spans, result->segment_chunks = layout.segment_chunks;
   result->position = layout.position;
+  result->always_taps = layout.always_taps;
+  if (layout.always_taps) result->taps = layout.taps;
   return result;
 }
 
@@ -60,6 +62,7 @@ StaticBatch::StaticBatch(const Batch& like, Attention path, std::int64_t documen
     layout->spans = spans_ = buffer(layout->spans, layout->chunks + 1);
     layout->segment_chunks = segment_chunks_ = buffer(layout->segment_chunks, documents + 1);
     layout->position = position_ = at::zeros_like(layout->position);
+    if (layout->always_taps) layout->taps = taps_ = at::zeros_like(layout->taps);
     to.chunks = layout;
   }
   if (from.rotary) {
@@ -94,6 +97,7 @@ void StaticBatch::load(const Batch& batch) {
     fill_buffer(spans_, from.chunks->spans, 0);
     fill_buffer(segment_chunks_, from.chunks->segment_chunks, from.chunks->chunks);
     position_.copy_(from.chunks->position);
+    if (taps_.defined()) taps_.copy_(from.chunks->taps);
   }
   if (from.rotary) {
     cos_.copy_(from.rotary->cos), sin_.copy_(from.rotary->sin);

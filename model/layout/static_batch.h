@@ -11,7 +11,7 @@
 namespace assay {
 
 // For layers in their fused forms on a GPU: what operator forms read of a ChunkLayout (gather,
-// scatter, dead, above, taps) or of an NsaLayout stays undefined.
+// scatter, dead, above, and taps unless always_taps) or of an NsaLayout stays undefined.
 //
 // Packed: the rows' layout is that of `like`, and every batch must have the same rows. Varlen: room
 // for `documents` of them. Documents that a batch lacks are empty segments behind its last token,
@@ -34,7 +34,7 @@ private:
   std::int64_t documents_;
   Batch batch_;
   // Varlen; undefined: no layer reads it
-  at::Tensor spans_, segment_chunks_, position_, cos_, sin_, turn_, positions_;
+  at::Tensor spans_, segment_chunks_, position_, taps_, cos_, sin_, turn_, positions_;
   std::shared_ptr<NsaLayout> sparse_;
 };
 

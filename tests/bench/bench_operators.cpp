@@ -1,6 +1,6 @@
 // Operators that libraries of kernels have too, at the shapes of tests/bench/peers/operators.py:
-// the loss head, the gated delta rule, and NSA's compressed and selected branch. Each is compared
-// with its slow form, then timed: one line of JSON per form and pass.
+// the loss head, the gated delta rule, RWKV-6, Mamba-2's SSD, and NSA's compressed and selected
+// branch. Each is compared with its slow form, then timed: one line of JSON per form and pass.
 #include <ATen/ATen.h>
 #include <ATen/cuda/CUDAContext.h>
 #include <CLI/CLI.hpp>
@@ -22,6 +22,8 @@
 #include "model/layers/delta_rule/gated_delta_rule.h"
 #include "model/layers/kept_weights.h"
 #include "model/layers/loss_head.h"
+#include "model/layers/scan/rwkv6.h"
+#include "model/layers/scan/ssd.h"
 #include "model/layout/chunk_layout.h"
 #include "model/layout/segments.h"
 #include "model/memory/peak_memory.h"
@@ -116,6 +118,17 @@ void loss_head(int repeats) {
   }
 }
 
+Segments row_segments(std::int64_t rows, std::int64_t tokens, std::int64_t heads) {
+  std::vector<std::int32_t> ends{0};
+  for (std::int64_t row = 1; row <= rows; ++row)
+    ends.push_back(static_cast<std::int32_t>(row * tokens));
+  TrainConfig config;
+  config.heads = heads, config.chunk_size = 64, config.conv_kernel = 4;
+  Segments segments = segments_of(ends, at::kCUDA);
+  segments.chunks = std::make_shared<const ChunkLayout>(make_chunk_layout(segments, config));
+  return segments;
+}
+
 struct DeltaShape {
   std::int64_t rows, tokens, heads_k, heads, width;
 };
@@ -123,14 +136,7 @@ struct DeltaShape {
 // The slow form takes q and k repeated to as many heads as v has.
 void delta_rule(int repeats, const DeltaShape& s) {
   const std::int64_t tokens = s.rows * s.tokens;
-  std::vector<std::int32_t> ends{0};
-  for (std::int64_t row = 1; row <= s.rows; ++row)
-    ends.push_back(static_cast<std::int32_t>(row * s.tokens));
-  TrainConfig config;
-  config.heads = s.heads, config.head_dim = s.width;
-  config.chunk_size = 64, config.conv_kernel = 4;
-  Segments segments = segments_of(ends, at::kCUDA);
-  segments.chunks = std::make_shared<const ChunkLayout>(make_chunk_layout(segments, config));
+  const Segments segments = row_segments(s.rows, s.tokens, s.heads);
   const auto unit = [&] {
     const at::Tensor x = normal({tokens, s.heads_k, s.width});
     return leaf(x / x.norm(2, {2}, true));
@@ -159,6 +165,67 @@ void delta_rule(int repeats, const DeltaShape& s) {
            return Results{fused()};
          }));
   report(repeats, "delta_rule", shape, "fused", "forward+backward", [&] { return both(fused); });
+}
+
+struct ScanSize {
+  std::int64_t rows, tokens, heads;
+};
+constexpr ScanSize kScans[] = {{64, 64, 4}, {8, 2048, 12}, {16, 2048, 12}, {1, 32768, 12}};
+
+void report_scan(int repeats,
+                 const char* operation,
+                 const ScanSize& s,
+                 const Results& in,
+                 const std::function<at::Tensor()>& fused,
+                 const std::function<at::Tensor()>& slow) {
+  const at::Tensor d_out = normal({s.rows * s.tokens, s.heads, 64});
+  const auto both = [&](const std::function<at::Tensor()>& scan) {
+    const at::Tensor out = scan();
+    Results all = torch::autograd::grad({out}, in, {d_out});
+    all.push_back(out.detach());
+    return all;
+  };
+  check(operation, both(fused), both(slow));
+  const std::string shape = fmt::format("{} x {}, {} heads, d 64, bf16", s.rows, s.tokens, s.heads);
+  report(repeats, operation, shape, "fused", "forward", without_gradient([&] {
+           return Results{fused()};
+         }));
+  report(repeats, operation, shape, "fused", "forward+backward", [&] { return both(fused); });
+}
+
+void rwkv6(int repeats) {
+  for (const ScanSize& s : kScans) {
+    const Segments segments = row_segments(s.rows, s.tokens, s.heads);
+    const auto values = [&] { return normal({s.rows * s.tokens, s.heads, 64}); };
+    const at::Tensor r = leaf(values()), k = leaf(values()), v = leaf(values()),
+                     w = leaf(-(values() - 3).exp()),
+                     u = leaf(normal({s.heads, 64}).to(at::kFloat));
+    report_scan(
+        repeats,
+        "rwkv6",
+        s,
+        {r, k, v, w, u},
+        [&] { return rwkv6_fused(r, k, v, w, u, segments); },
+        [&] { return rwkv6_chunked(r, k, v, w, u, segments); });
+  }
+}
+
+// b and c are shared by all heads, N 64.
+void ssd(int repeats) {
+  for (const ScanSize& s : kScans) {
+    const Segments segments = row_segments(s.rows, s.tokens, s.heads);
+    const std::int64_t tokens = s.rows * s.tokens;
+    const at::Tensor x = leaf(normal({tokens, s.heads, 64})),
+                     a = leaf(-(normal({tokens, s.heads}).to(at::kFloat) - 3).exp()),
+                     b = leaf(normal({tokens, 1, 64})), c = leaf(normal({tokens, 1, 64}));
+    report_scan(
+        repeats,
+        "ssd",
+        s,
+        {x, a, b, c},
+        [&] { return ssd_fused(x, a, b, c, segments); },
+        [&] { return ssd_chunked(x, a, b, c, segments); });
+  }
 }
 
 // Compressed (blocks of 64 without overlap) and selected branch with their gates, the choice of
@@ -218,6 +285,8 @@ const std::map<std::string, std::function<void(int)>> kOperators{
      [](int repeats) {
        for (const std::int64_t tokens : {8192, 32768}) nsa(repeats, tokens);
      }},
+    {"rwkv6", rwkv6},
+    {"ssd", ssd},
 };
 
 } // namespace

@@ -6,13 +6,13 @@
 #   BIN        directory with bench_operators
 #   OUT        new directory for results and logs
 #   PYTHON     interpreter with torch, liger_kernel and fla (default: python3)
-# OPERATORS="loss_head delta_rule nsa" in the environment chooses some of them (default: all).
+# OPERATORS="loss_head delta_rule" in the environment chooses some of them (default: all).
 #
 # A peer that cannot be run is named and is an error: no ratio without it.
 set -euo pipefail
 die() { printf 'error: %s\n' "$*" >&2; exit 2; }
 [ $# -ge 2 ] || { sed -n '2,9s/^# \?//p' "$0" >&2; exit 2; }
-bin=$1 out=$2 python=${3:-python3} operators=${OPERATORS:-loss_head delta_rule nsa}
+bin=$1 out=$2 python=${3:-python3} operators=${OPERATORS:-loss_head delta_rule nsa rwkv6 ssd}
 here=$(realpath "$(dirname "$0")")
 [ ! -e "$out" ] || die "$out exists; name a new directory"
 [ -x "$bin/bench_operators" ] || die "no program $bin/bench_operators; make build makes it"
@@ -23,8 +23,8 @@ needs torch torch
 for operator in $operators; do
   case $operator in
     loss_head) needs liger_kernel liger-kernel ;;
-    delta_rule | nsa) needs fla fla-core; needs einops einops ;;
-    *) die "no operator '$operator'; OPERATORS are loss_head, delta_rule and nsa" ;;
+    delta_rule | nsa | rwkv6 | ssd) needs fla fla-core; needs einops einops ;;
+    *) die "no operator '$operator'; OPERATORS are loss_head, delta_rule, nsa, rwkv6 and ssd" ;;
   esac
 done
 mkdir -p "$out"

@@ -17,7 +17,7 @@ MODEL = LAYERS | {"model/config", "model/layout", "model/nsa", "model/data", "mo
                   "model/graph", "model/memory", "model/training", "model/gates"}
 VIEWER = {"ui/model", "ui/model/trace", "ui/model/results"}
 KERNELS = {"kernels", "kernels/attention", "kernels/delta_rule", "kernels/fp8", "kernels/nsa", "kernels/products",
-           "kernels/rowwise", "kernels/update"}
+           "kernels/rowwise", "kernels/scan", "kernels/update"}
 ENGINE = {"experiments/plan", "experiments/plan/matrix", "experiments/plan/claims", "experiments/engine",
           "experiments/demo"}
 PROFILERS = {"profilers/machine", "profilers/trace", "profilers/cupti"}
@@ -39,6 +39,7 @@ ALLOWED = {
     "kernels/nsa": {"core", "kernels"},
     "kernels/products": {"core", "kernels"},
     "kernels/rowwise": {"core", "kernels"},
+    "kernels/scan": {"core", "kernels"},
     "kernels/update": {"core", "kernels"},
     "model": set(),
     "model/config": CORE,
@@ -47,7 +48,7 @@ ALLOWED = {
     "model/layers": CORE | {"model/config", "model/layout"} | KERNELS,
     "model/layers/attention": CORE | {"model/config", "model/layout", "model/layers"} | KERNELS,
     "model/layers/delta_rule": CORE | {"model/config", "model/layout", "model/layers"} | KERNELS,
-    "model/layers/scan": CORE | {"model/config", "model/layout", "model/layers"},
+    "model/layers/scan": CORE | {"model/config", "model/layout", "model/layers"} | KERNELS,
     "model/nsa": CORE | LAYERS | {"model/config", "model/layout"} | KERNELS,
     "model/data": CORE | {"model/config", "model/layout"},
     "model/families": CORE | LAYERS | {"model/config", "model/layout", "model/nsa"},

@@ -11,6 +11,15 @@ bool fits_kernels(std::int64_t head_dim) {
   return head_dim == 32 || head_dim == 64 || head_dim == 128;
 }
 
+// As kernels/scan/scan.h.
+bool fits_scan_kernels(const TrainConfig& c) {
+  const bool rwkv = has_layer(c, 'P') || has_layer(c, 'R'),
+             mamba = has_layer(c, 'P') || has_layer(c, 'S');
+  return c.device == Device::Cuda && in_bf16_or_fp8(c) && c.chunk_size == 64 &&
+         (!rwkv || c.head_dim == 64) &&
+         (!mamba || (c.head_dim % 32 == 0 && (c.state_dim == 64 || c.state_dim == 128)));
+}
+
 const Need kDeltaLayer{{"a layer of the gated delta rule", "a G in pattern"},
                        [](const TrainConfig& c) { return has_layer(c, 'G'); },
                        true};
@@ -107,10 +116,20 @@ std::vector<Optimization> layer_rows() {
                    "matrix products over all chunks and a scan over chunks, with a hand-written "
                    "backward",
                    [](TrainConfig& c) { c.scan_form = ScanForm::Chunked; },
-                   "scan/chunked"}},
+                   "scan/chunked"},
+                  {"fused",
+                   "own kernels on a GPU: 16-bit operands, fp32 sums, no gathered copies",
+                   [](TrainConfig& c) { c.scan_form = ScanForm::Fused; },
+                   "scan/fused"}},
        .equality = "logits and gradients within rounding; a changed document leaves all others "
                    "bit-equal; documents packed equal documents alone",
-       .family = "rwmba"},
+       .family = "rwmba",
+       .needs = {{.words = "a GPU, bf16 or fp8, and chunk_size 64; with RWKV-6 head_dim 64, with "
+                           "Mamba-2 head_dim a multiple of 32 and state_dim 64 or 128",
+                  .met = fits_scan_kernels,
+                  .level = "fused",
+                  .always = true}},
+       .fast_default = "fused"},
       {.name = "norms",
        .summary = "residual sum and norm in one pass, and the norm behind the delta rule with "
                   "its gate",

@@ -11,7 +11,7 @@
 namespace assay {
 
 // r, k and w (log decay of a channel, <= 0) [T, H, K], v [T, H, V], u [H, K] -> [T, H, V] in v's
-// dtype. Computes in fp64 when r is fp64, else in fp32, whatever autocast is.
+// dtype. `loop` and `chunked` compute in fp64 when r is fp64, else in fp32, whatever autocast is.
 
 // The recurrence, token by token, through plain autograd: the reference.
 at::Tensor rwkv6_loop(const at::Tensor& r,
@@ -29,6 +29,15 @@ at::Tensor rwkv6_chunked(const at::Tensor& r,
                          const at::Tensor& w,
                          const at::Tensor& u,
                          const Segments& segments);
+
+// The kernels of kernels/scan: r, k, v and w rounded to bf16, sums in fp32. A GPU, chunks of 64
+// tokens, K = V = 64; anything else throws an internal error. Needs segments.chunks.
+at::Tensor rwkv6_fused(const at::Tensor& r,
+                       const at::Tensor& k,
+                       const at::Tensor& v,
+                       const at::Tensor& w,
+                       const at::Tensor& u,
+                       const Segments& segments);
 
 using Rwkv6 = at::Tensor (*)(const at::Tensor& r,
                              const at::Tensor& k,

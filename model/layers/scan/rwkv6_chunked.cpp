@@ -11,6 +11,7 @@
 #include "core/span.h"
 #include "model/layers/autocast.h"
 #include "model/layers/autograd_holder.h"
+#include "model/layers/input_types.h"
 #include "model/layers/scan/chunk_scan.h"
 #include "model/layers/scan/rwkv6.h"
 #include "model/layout/chunk_rows.h"
@@ -118,10 +119,7 @@ struct ChunkedRwkv6 : torch::autograd::Function<ChunkedRwkv6> {
     if (layout->step_chunks.size() > 1) out.baddbmm_(read * d.from_start, states);
     ctx->save_for_backward({read, key, value, decay, bonus, scores, states});
     ctx->saved_data["layout"] = hold(layout);
-    const auto keep_type = [ctx](const char* name, const at::Tensor& input) {
-      ctx->saved_data[name] = static_cast<std::int64_t>(input.scalar_type());
-    };
-    keep_type("r", r), keep_type("k", k), keep_type("v", v), keep_type("w", w), keep_type("u", u);
+    ctx->saved_data["types"] = types_of({r, k, v, w, u});
     return to_tokens(out, *layout, v.scalar_type());
   }
 
@@ -133,9 +131,6 @@ struct ChunkedRwkv6 : torch::autograd::Function<ChunkedRwkv6> {
     const at::Tensor &read = saved[0], &key = saved[1], &value = saved[2], &decay = saved[3],
                      &bonus = saved[4], &scores = saved[5], &states = saved[6];
     const ChannelDecays d = channel_decays(decay);
-    const auto type_of = [ctx](const char* name) {
-      return static_cast<at::ScalarType>(ctx->saved_data[name].toInt());
-    };
     const at::Tensor d_out = to_masked_chunks(grads[0], layout, read.scalar_type());
     const at::Tensor leaving = leaving_gradients(
         layout, d.whole, at::bmm((read * d.from_start).transpose(1, 2), d_out)); // D
@@ -162,12 +157,13 @@ struct ChunkedRwkv6 : torch::autograd::Function<ChunkedRwkv6> {
     d_key.addcmul_(own * bonus, read);
     const at::Tensor d_bonus =
         (own * read * key).sum(1).view({layout.chunks, layout.heads, read.size(2)}).sum(0);
-    return {to_tokens(d_read, layout, type_of("r")),
-            to_tokens(d_key, layout, type_of("k")),
-            to_tokens(d_value, layout, type_of("v")),
-            to_tokens(d_decay, layout, type_of("w")),
-            d_bonus.to(type_of("u")),
-            at::Tensor()};
+    const at::ScalarType type = read.scalar_type();
+    return of_types({to_tokens(d_read, layout, type),
+                     to_tokens(d_key, layout, type),
+                     to_tokens(d_value, layout, type),
+                     to_tokens(d_decay, layout, type),
+                     d_bonus},
+                    ctx->saved_data["types"]);
   }
 
   static void add_pairs(std::int64_t m,

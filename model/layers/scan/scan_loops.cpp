@@ -1,6 +1,7 @@
 // The recurrences of ssd.h and rwkv6.h, token by token.
 #include <vector>
 
+#include "core/result.h"
 #include "core/span.h"
 #include "model/layers/autocast.h"
 #include "model/layers/scan/rwkv6.h"
@@ -56,11 +57,27 @@ at::Tensor rwkv6_loop(const at::Tensor& r,
 }
 
 Ssd ssd_of(ScanForm form) {
-  return form == ScanForm::Loop ? ssd_loop : ssd_chunked;
+  switch (form) {
+  case ScanForm::Loop:
+    return ssd_loop;
+  case ScanForm::Chunked:
+    return ssd_chunked;
+  case ScanForm::Fused:
+    return ssd_fused;
+  }
+  internal_error("no such form of a scan");
 }
 
 Rwkv6 rwkv6_of(ScanForm form) {
-  return form == ScanForm::Loop ? rwkv6_loop : rwkv6_chunked;
+  switch (form) {
+  case ScanForm::Loop:
+    return rwkv6_loop;
+  case ScanForm::Chunked:
+    return rwkv6_chunked;
+  case ScanForm::Fused:
+    return rwkv6_fused;
+  }
+  internal_error("no such form of a scan");
 }
 
 } // namespace assay

@@ -11,8 +11,8 @@
 namespace assay {
 
 // x [T, H, P], a (log decay, <= 0) [T, H], b and c [T, G, N], G divides H: head h reads group
-// h / (H / G) -> [T, H, P] in x's dtype. Computes in fp64 when x is fp64, else in fp32, whatever
-// autocast is.
+// h / (H / G) -> [T, H, P] in x's dtype. `loop` and `chunked` compute in fp64 when x is fp64, else
+// in fp32, whatever autocast is.
 
 // The recurrence, token by token, through plain autograd: the reference.
 at::Tensor ssd_loop(const at::Tensor& x,
@@ -28,6 +28,15 @@ at::Tensor ssd_chunked(const at::Tensor& x,
                        const at::Tensor& b,
                        const at::Tensor& c,
                        const Segments& segments);
+
+// The kernels of kernels/scan: x, b and c rounded to bf16, sums in fp32. A GPU, chunks of 64
+// tokens, P a multiple of 64, N 64 or 128; anything else throws an internal error. Needs
+// segments.chunks.
+at::Tensor ssd_fused(const at::Tensor& x,
+                     const at::Tensor& a,
+                     const at::Tensor& b,
+                     const at::Tensor& c,
+                     const Segments& segments);
 
 using Ssd = at::Tensor (*)(const at::Tensor& x,
                            const at::Tensor& a,

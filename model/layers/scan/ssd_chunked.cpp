@@ -9,6 +9,7 @@
 #include "core/span.h"
 #include "model/layers/autocast.h"
 #include "model/layers/autograd_holder.h"
+#include "model/layers/input_types.h"
 #include "model/layers/scan/chunk_scan.h"
 #include "model/layers/scan/ssd.h"
 #include "model/layout/chunk_rows.h"
@@ -67,10 +68,7 @@ struct ChunkedSsd : torch::autograd::Function<ChunkedSsd> {
     ctx->save_for_backward({input, write, read, decay, scores, states});
     ctx->saved_data["layout"] = hold(layout);
     ctx->saved_data["groups"] = b.size(1);
-    ctx->saved_data["x"] = static_cast<std::int64_t>(x.scalar_type());
-    ctx->saved_data["a"] = static_cast<std::int64_t>(a.scalar_type());
-    ctx->saved_data["b"] = static_cast<std::int64_t>(b.scalar_type());
-    ctx->saved_data["c"] = static_cast<std::int64_t>(c.scalar_type());
+    ctx->saved_data["types"] = types_of({x, a, b, c});
     return to_tokens(out, *layout, x.scalar_type());
   }
 
@@ -82,9 +80,6 @@ struct ChunkedSsd : torch::autograd::Function<ChunkedSsd> {
                      &states = saved[5];
     const HeadDecays d = head_decays(saved[3], layout.above);
     const std::int64_t last = layout.chunk - 1, groups = ctx->saved_data["groups"].toInt();
-    const auto type_of = [ctx](const char* name) {
-      return static_cast<at::ScalarType>(ctx->saved_data[name].toInt());
-    };
     const at::Tensor d_out = to_masked_chunks(grads[0], layout, input.scalar_type());
     const at::Tensor leaving = leaving_gradients(
         layout, d.whole, at::bmm((read * d.from_start).transpose(1, 2), d_out)); // D
@@ -108,11 +103,12 @@ struct ChunkedSsd : torch::autograd::Function<ChunkedSsd> {
         .add_(written.sum(1, true))
         .addcmul_(d.whole, (states * leaving).sum({1, 2}).view({-1, 1, 1}));
     const at::Tensor d_decay = d_gamma.flip(1).cumsum(1).flip(1);
-    return {to_tokens(d_input, layout, type_of("x")),
-            to_tokens(d_decay, layout, type_of("a")).squeeze(2),
-            of_groups(to_tokens(d_write, layout, type_of("b")), groups),
-            of_groups(to_tokens(d_read, layout, type_of("c")), groups),
-            at::Tensor()};
+    const at::ScalarType type = input.scalar_type();
+    return of_types({to_tokens(d_input, layout, type),
+                     to_tokens(d_decay, layout, type).squeeze(2),
+                     of_groups(to_tokens(d_write, layout, type), groups),
+                     of_groups(to_tokens(d_read, layout, type), groups)},
+                    ctx->saved_data["types"]);
   }
 };
 

@@ -7,6 +7,8 @@ usage: operators.py [OPERATOR...]
   loss_head   product and cross entropy, forward and backward: torch.compile, and Liger's fused kernels
   delta_rule  FLA's gated delta rule
   nsa         FLA's NSA with its compressed and selected branch, compared with dense attention first
+  rwkv6       FLA's RWKV-6
+  ssd         FLA's simple_gla, forward: its backward is refused on Hopper, where Triton compiles it wrongly
 
 Prints one line of JSON per form and pass, in ms: device_ms, the sum of the kernels' own times, mean of ten calls; user_ms,
 by the host's clock, median of 30 means of ten calls that follow each other. extra_mib is memory beside inputs and results.
@@ -106,7 +108,32 @@ def nsa():
                     lambda: fla_nsa.nsa(q, k, v, gates), (q, k, v), weights)
 
 
-OPERATORS = {"delta_rule": delta_rule, "loss_head": loss_head, "nsa": nsa}
+SCANS = ((64, 64, 4), (8, 2048, 12), (16, 2048, 12), (1, 32768, 12))
+
+
+def rwkv6():
+    from fla.ops.rwkv6 import chunk_rwkv6
+
+    for rows, tokens, heads in SCANS:
+        r, k, v = (normal(rows, tokens, heads, 64).requires_grad_() for _ in range(3))
+        w, u = (-torch.exp(normal(rows, tokens, heads, 64) - 3)).requires_grad_(), normal(heads, 64).requires_grad_()
+        both_passes("rwkv6", f"{rows} x {tokens}, {heads} heads, d 64, bf16", "fla", lambda: chunk_rwkv6(r, k, v, w, u)[0],
+                    (r, k, v, w, u), normal(rows, tokens, heads, 64))
+
+
+def ssd():
+    from fla.ops.simple_gla import chunk_simple_gla
+
+    for rows, tokens, heads in SCANS:
+        # c, b of every head: what heads share has to be expanded for it.
+        c, b, x = (normal(rows, tokens, heads, 64) for _ in range(3))
+        a = -torch.exp(normal(rows, tokens, heads).float() - 3)
+        with torch.no_grad():
+            report("ssd", f"{rows} x {tokens}, {heads} heads, d 64, bf16", "fla", "forward",
+                   lambda: chunk_simple_gla(c, b, x, a)[0])
+
+
+OPERATORS = {"delta_rule": delta_rule, "loss_head": loss_head, "nsa": nsa, "rwkv6": rwkv6, "ssd": ssd}
 
 
 def main():

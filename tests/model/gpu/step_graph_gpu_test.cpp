@@ -106,6 +106,30 @@ TEST_F(StepGraphGpu, WithSparseAttentionReplaysDifferNoMoreThanEagerRunsDo) {
     }
 }
 
+// Taps of each batch's documents are copied into the graph's.
+TEST_F(StepGraphGpu, WithScansReplaysDifferNoMoreThanEagerRunsDo) {
+  for (const Attention path : {Attention::Packed, Attention::Varlen}) {
+    TrainConfig off;
+    off.family = "rwmba";
+    off.preset = "tiny";
+    off.pattern = "PRS";
+    off.head_dim = 64;
+    off.state_dim = 64;
+    off.device = Device::Cuda;
+    off.precision = Precision::Bf16;
+    off.attention = path;
+    off.scan_form = ScanForm::Fused;
+    off.loss_chunk_mib = 64;
+    off.steps = 40;
+    off.warmup_steps = 20;
+    off = value_or_throw(resolve(off));
+    expect_as_near_as_eager_runs(off);
+    Trainer trainer(with_graph(off));
+    (void)train(trainer, batches_of(off, 6));
+    EXPECT_EQ(trainer.graph_counts()->replays, 6 - kWarmUp);
+  }
+}
+
 // Scales are found, and weights cast, inside the graph: no step has another's.
 TEST_F(StepGraphGpu, ReplaysInFp8HaveTheBitsOfEagerSteps) {
   if (at::cuda::getCurrentDeviceProperties()->major < 9) GTEST_SKIP() << "no FP8 products";
