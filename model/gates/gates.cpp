@@ -319,23 +319,36 @@ std::vector<GateResult> varlen_gates(const TrainConfig& given_reference,
   return gates;
 }
 
-// Of the level's whole model with documents as segments, whatever its attention is.
+// Of a whole model with documents as segments, whatever its attention is.
+LogitsFunction packed_logits(Trainer& trainer) {
+  return [&trainer](const Batch& batch) { return trainer.logits(batch, Attention::Varlen); };
+}
+
 std::vector<GateResult>
-document_gates(const TrainConfig& given_level, const Batch& batch, bool alone) {
-  const TrainConfig level = without_fp8(given_level);
+document_gates(const LogitsFunction& logits, const Batch& batch, std::int64_t vocab) {
+  return {isolation_gate(logits, batch, batch.documents, vocab),
+          causality_gate(logits, batch, vocab)};
+}
+
+std::vector<GateResult>
+packing_gates(const TrainConfig& reference, const TrainConfig& given_level, const Batch& batch) {
+  const TrainConfig level = without_fp8(given_level), true_config = in_fp32(reference);
   Trainer trainer(level);
-  const LogitsFunction logits = [&](const Batch& b) {
-    return trainer.logits(b, Attention::Varlen);
-  };
-  std::vector<GateResult> gates{isolation_gate(logits, batch, batch.documents, level.vocab_size),
-                                causality_gate(logits, batch, level.vocab_size)};
-  if (alone) gates.push_back(per_document_gate(logits, batch, level));
+  const LogitsFunction logits = packed_logits(trainer);
+  std::vector<GateResult> gates = document_gates(logits, batch, level.vocab_size);
+  gates.push_back(per_document_gate(logits, batch, level, [&](const Batch&) {
+    Trainer truth(true_config);
+    return packed_logits(truth)(prepared_for(true_config, {batch}).front());
+  }));
   return gates;
 }
 
-std::vector<GateResult> delta_rule_gates(const TrainConfig& level, const Batch& batch) {
-  std::vector<GateResult> gates = document_gates(level, batch, false);
-  gates.insert(gates.begin(), delta_rule_gate(delta_rule_of(level.delta_form), batch, level));
+std::vector<GateResult> delta_rule_gates(const TrainConfig& given_level, const Batch& batch) {
+  const TrainConfig level = without_fp8(given_level);
+  Trainer trainer(level);
+  std::vector<GateResult> gates = document_gates(packed_logits(trainer), batch, level.vocab_size);
+  gates.insert(gates.begin(),
+               delta_rule_gate(delta_rule_of(given_level.delta_form), batch, given_level));
   return gates;
 }
 
@@ -365,7 +378,7 @@ std::vector<GateResult> run_gate(Gate gate,
   case Gate::DeltaRule:
     return delta_rule_gates(level, batches.front());
   case Gate::Documents:
-    return document_gates(level, batches.front(), true);
+    return packing_gates(reference, level, batches.front());
   case Gate::NsaRanges:
     return nsa_ranges_gates(reference, level, batches);
   case Gate::Gradients:

@@ -82,9 +82,13 @@ GateResult isolation_gate(const LogitsFunction& logits,
 // Changes single tokens; every earlier output of the whole row must stay bit-equal, and a later one
 // must change.
 GateResult causality_gate(const LogitsFunction& logits, const Batch& batch, std::int64_t vocab);
-// Packed documents against each document alone.
-GateResult
-per_document_gate(const LogitsFunction& logits, const Batch& batch, const TrainConfig& config);
+// Packed documents against each document alone, whose products round otherwise. In 16-bit precision
+// they may be as far apart as rounding takes the packed logits from fp32, where `exact` gives
+// those.
+GateResult per_document_gate(const LogitsFunction& logits,
+                             const Batch& batch,
+                             const TrainConfig& config,
+                             const LogitsFunction& exact = {});
 // A form of the gated delta rule against the recurrence, on random inputs over the batch's
 // documents.
 GateResult

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "model/config/key_variants.h"
 #include "model/gates/gate_parts.h"
@@ -254,6 +255,27 @@ TEST(VarlenGates, RejectALevelThatDoesNotIsolate) {
   EXPECT_FALSE(gate.passed);
   EXPECT_GT(gate.value, 0);
   EXPECT_FALSE(per_document_gate(packed, batch, config).passed);
+}
+
+// Documents alone are 2 % off; rounding explains that if it alone takes the logits as far from
+// fp32.
+TEST(VarlenGates, DocumentsAloneMayDifferAsMuchAsRoundingDoes) {
+  TrainConfig config = small_config();
+  config.precision = Precision::Bf16;
+  const Batch batch = ragged_batch(config);
+  const at::Tensor packed = at::randn({batch.tokens.numel(), 8});
+  const auto passes = [&](const LogitsFunction& exact) {
+    std::int64_t begin = 0;
+    const auto logits = [&](const Batch& b) {
+      const std::int64_t tokens = b.tokens.numel();
+      if (tokens == packed.size(0)) return packed;
+      return packed.narrow(0, std::exchange(begin, begin + tokens), tokens) * 1.02;
+    };
+    return per_document_gate(logits, batch, config, exact).passed;
+  };
+  EXPECT_FALSE(passes({}));
+  EXPECT_FALSE(passes([&](const Batch&) { return packed * 1.015; }));
+  EXPECT_TRUE(passes([&](const Batch&) { return packed * 1.03; }));
 }
 
 // Borders one token late, as when cu_seqlens are taken from the row before the shift.
