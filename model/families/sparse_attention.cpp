@@ -48,7 +48,8 @@ at::Tensor SparseAttention::gates(const at::Tensor& q) const {
   return logits.to(wide_type(logits)).softmax(-1);
 }
 
-// A step's last micro-batch reads. Passes without gradients belong to no step.
+// A step's last micro-batch reads: of every step, or of the first of 50. Passes without gradients
+// belong to no step.
 bool SparseAttention::reads_statistics() const {
   if (stats_ == NsaStats::Off) {
     count("nsa_stats/off");
@@ -56,7 +57,8 @@ bool SparseAttention::reads_statistics() const {
   }
   const bool every_step = stats_ == NsaStats::EveryStep;
   const std::int64_t period = accumulate_ * (every_step ? 1 : 50);
-  const bool reads = at::GradMode::is_enabled() && ++training_passes_ % period == 0;
+  const bool reads =
+      at::GradMode::is_enabled() && ++training_passes_ % period == accumulate_ % period;
   count(every_step ? "nsa_stats/every_step" : "nsa_stats/every50", reads ? 1 : 0);
   return reads;
 }

@@ -323,7 +323,7 @@ std::vector<Optimization> attention_rows() {
                    [](TrainConfig& c) { c.nsa_stats = NsaStats::EveryStep; },
                    "nsa_stats/every_step"},
                   {"every50",
-                   "the same in every 50th step",
+                   "the same in one step of 50, beginning with the first",
                    [](TrainConfig& c) { c.nsa_stats = NsaStats::Every50; },
                    "nsa_stats/every50"},
                   {"off",

@@ -10,6 +10,7 @@
 #include "model/gates/gates.h"
 #include "model/nsa/nsa.h"
 #include "model/training/generate.h"
+#include "tests/model/event_counts.h"
 #include "tests/model/model_fixture.h"
 
 namespace assay {
@@ -144,7 +145,7 @@ TEST_P(NsaForm, GeneratesDeterministically) {
   EXPECT_EQ(ids.size(), 55U); // longer than seq_len
 }
 
-// Host reads of a step: one a layer, and with every50 none in the first 49.
+// Host reads: one a layer and step; with every50 of the first step and the 51st.
 TEST(NsaStats, ReadsAsOftenAsTheLevelSays) {
   const Optimization& row = *optimizations().find("nsa_stats");
   const auto reads = [&](NsaStats stats, const char* counter) {
@@ -154,7 +155,19 @@ TEST(NsaStats, ReadsAsOftenAsTheLevelSays) {
     return seen.counters.at(counter);
   };
   EXPECT_EQ(reads(NsaStats::EveryStep, "nsa_stats/every_step"), 2); // of two layers
-  EXPECT_EQ(reads(NsaStats::Every50, "nsa_stats/every50"), 0);
+  EXPECT_EQ(reads(NsaStats::Every50, "nsa_stats/every50"), 2);      // engaged in a gate's one step
+  TrainConfig config = small_nsa();
+  config.nsa_stats = NsaStats::Every50;
+  const Batch batch = ragged_batch(config);
+  Trainer trainer(config);
+  std::vector<int> read_in;
+  for (int step = 0; step < 52; ++step) {
+    EventCounts counts;
+    const SpanSinkGuard counting(counts);
+    (void)trainer.step({batch});
+    if (counts.seen["nsa_stats/every50"] > 0) read_in.push_back(step);
+  }
+  EXPECT_EQ(read_in, (std::vector<int>{0, 50}));
   const at::Tensor gates = at::tensor({0.5, 0.25, 0.25, 0.1, 0.2, 0.7}, at::kDouble);
   const at::Tensor blocks = at::tensor({0, 1, -1, 0, -1, -1}, at::kLong);
   const NsaStatistics read = read_nsa_statistics(gates.view({1, 2, 3}), blocks.view({1, 2, 3}));
