@@ -45,6 +45,7 @@ struct Comparison {
   std::optional<Estimate> device;   // by CUDA events, a second column
   std::optional<Estimate> position; // second visit against first, a health figure
   std::optional<EndToEnd> end_to_end;
+  double times_ranks = 0; // b's ranks over a's where tokens are timed and these differ; else 0
   std::optional<DataWait> data_wait; // of cells that time their loader
   std::optional<MemoryEffect> memory;
   std::optional<EnergyEffect> energy; // nothing where the plan has no energy launch, or no counter

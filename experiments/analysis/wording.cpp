@@ -349,6 +349,23 @@ std::string all_pairs_line(const Comparison& comparison) {
                      judged_text(comparison.effect_all->theta));
 }
 
+double scaling_efficiency(const Comparison& comparison, double log_ratio) {
+  return std::exp(-log_ratio) / comparison.times_ranks;
+}
+
+std::string scaling_line(const Comparison& comparison) {
+  if (comparison.times_ranks == 0 || !comparison.effect) return "";
+  const Estimate& theta = comparison.effect->theta;
+  const auto share = [&](double log_ratio) { return scaling_efficiency(comparison, log_ratio); };
+  return fmt::format("efficiency of {:.3g} times the ranks: {}{} of perfect scaling",
+                     comparison.times_ranks,
+                     share_text(share(theta.value)),
+                     theta.judged ? fmt::format(" [{:.1f}, {:.1f}] %",
+                                                100 * share(theta.judged->upper),
+                                                100 * share(theta.judged->lower))
+                                  : no_interval(theta));
+}
+
 std::string data_wait_line(const Comparison& comparison) {
   if (!comparison.data_wait) return "";
   const auto wait = [](double ns) {

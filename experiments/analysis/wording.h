@@ -72,6 +72,10 @@ std::string comparison_text(const Comparison& comparison);
 std::string unit_line(const CellReport& cell, const Comparison& comparison);
 // The effect with disturbed pairs included, or "" where no pair is excluded.
 std::string all_pairs_line(const Comparison& comparison);
+// How much of the time of a token more ranks save, 1 for perfect scaling; needs times_ranks.
+double scaling_efficiency(const Comparison& comparison, double log_ratio);
+// "efficiency of 2 times the ranks: 89.3 % [88.5, 90.2] % of perfect scaling", or "".
+std::string scaling_line(const Comparison& comparison);
 // "waits for the loader: 12.3 ms per step -> never (blocked, mean, warm-up included)", or ""
 std::string data_wait_line(const Comparison& comparison);
 std::string tokens_twice_line(const Comparison& comparison);

@@ -8,6 +8,7 @@
 #include "experiments/analysis/winner.h"
 #include "experiments/analysis/wording.h"
 #include "experiments/report/claim_json.h"
+#include "experiments/report/effect_json.h"
 #include "experiments/report/explanation_json.h"
 #include "experiments/report/loss_json.h"
 #include "experiments/report/render.h"
@@ -19,125 +20,6 @@ namespace assay {
 namespace {
 
 using nlohmann::ordered_json;
-
-ordered_json number(double value) {
-  return value;
-} // dump() writes null for NaN and infinity
-ordered_json text(const std::string& value) {
-  return printable(value);
-}
-
-template <class T, class F> ordered_json maybe(const std::optional<T>& value, F convert) {
-  return value ? convert(*value) : ordered_json(nullptr);
-}
-
-ordered_json interval(const Interval& value) {
-  return ordered_json::array({number(value.lower), number(value.upper)});
-}
-
-ordered_json estimate_json(const Estimate& value) {
-  return {{"log_ratio", number(value.value)},
-          {"interval_95", maybe(value.at_95, interval)},
-          {"interval_judged", maybe(value.judged, interval)},
-          {"p", maybe(value.p, number)},
-          {"by_launch", value.by_launch},
-          {"change_text", effect_text(value)},
-          {"interval_text", interval_text(value.at_95)}};
-}
-
-ordered_json launch_effect(const LaunchEffect& value) {
-  return {{"launch_id", value.launch},
-          {"launch_index", value.index},
-          {"pairs", value.pairs},
-          {"log_ratio", number(value.theta)},
-          {"interval_95", maybe(value.interval, interval)},
-          {"standard_error", maybe(value.error, number)},
-          {"hodges_lehmann", number(value.hodges_lehmann)},
-          {"sum_log_ratio", number(value.sum_ratio)}};
-}
-
-ordered_json spread(const LaunchSpread& value) {
-  return {{"total_variance", value.total_variance},
-          {"within_variance", value.within_variance},
-          {"between_variance", value.between_variance}};
-}
-
-ordered_json effect(const Effect& value) {
-  ordered_json launches = ordered_json::array();
-  for (const LaunchEffect& launch : value.launches) launches.push_back(launch_effect(launch));
-  return {{"time", estimate_json(value.theta)},
-          {"total_time", estimate_json(value.total_time)},
-          {"hodges_lehmann", number(value.hodges_lehmann)},
-          {"baseline_unit_ns", number(value.a_ns)},
-          {"candidate_unit_ns", number(value.b_ns)},
-          {"launch_spread", maybe(value.spread, spread)},
-          {"minimum_detectable_effect", maybe(value.mde, number)},
-          {"launches_for_sesoi",
-           maybe(value.launches_for_sesoi, [](int x) { return ordered_json(x); })},
-          {"launches", launches}};
-}
-
-ordered_json memory(const MemoryEffect& value) {
-  ordered_json parts = ordered_json::array();
-  for (const MemoryPartEffect& part : value.parts)
-    parts.push_back({{"phase", text(part.phase)},
-                     {"module", text(part.module)},
-                     {"baseline_bytes", number(part.a_bytes)},
-                     {"candidate_bytes", number(part.b_bytes)}});
-  return {{"launches", value.launches},
-          {"baseline_bytes", number(value.a_bytes)},
-          {"candidate_bytes", number(value.b_bytes)},
-          {"exact", value.exact},
-          {"noise", maybe(value.noise, number)},
-          {"bytes", estimate_json(value.log_ratio)},
-          {"baseline_highest_in", text(value.a_moment)},
-          {"candidate_highest_in", text(value.b_moment)},
-          {"parts", parts}};
-}
-
-ordered_json energy_json(const EnergyEffect& value) {
-  return {{"rounds", value.log_ratio.by_launch.size()},
-          {"seconds", number(value.seconds)},
-          {"baseline_j", number(value.a_j)},
-          {"candidate_j", number(value.b_j)},
-          {"energy", estimate_json(value.log_ratio)}};
-}
-
-ordered_json time_to_loss_json(const TimeToLoss& value) {
-  const bool timed = value.time.has_value(), reached = value.steps.has_value();
-  const auto known = [](bool is, double x) { return is ? number(x) : ordered_json(nullptr); };
-  return {{"target", number(value.target)},
-          {"tokens_per_step",
-           value.tokens_per_step > 0 ? ordered_json(value.tokens_per_step) : ordered_json(nullptr)},
-          {"seeds", value.seeds},
-          {"baseline_reached", value.a_reached},
-          {"candidate_reached", value.b_reached},
-          {"baseline_steps", known(reached, value.a_steps)},
-          {"candidate_steps", known(reached, value.b_steps)},
-          {"steps", maybe(value.steps, estimate_json)},
-          {"baseline_seconds", known(timed, value.a_seconds)},
-          {"candidate_seconds", known(timed, value.b_seconds)},
-          {"time", maybe(value.time, estimate_json)}};
-}
-
-ordered_json loss_json(const LossTest& value) {
-  ordered_json out = loss_test_json(value);
-  out["log_ratio"] = maybe(value.log_ratio, estimate_json);
-  return out;
-}
-
-ordered_json data_wait_json(const DataWait& value) {
-  return {{"baseline_ns", number(value.a_ns)},
-          {"candidate_ns", number(value.b_ns)},
-          {"baseline_tokens_twice", number(value.a_twice)},
-          {"candidate_tokens_twice", number(value.b_twice)}};
-}
-
-ordered_json end_to_end_json(const EndToEnd& value) {
-  return {{"step_ns", number(value.step_ns)},
-          {"every", value.every},
-          {"time", estimate_json(value.log_ratio)}};
-}
 
 ordered_json pairs(const PairSet& value) {
   ordered_json excluded = ordered_json::array(), left_out = ordered_json::array();
@@ -161,7 +43,7 @@ ordered_json pairs(const PairSet& value) {
           {"excluded", value.excluded},
           {"disturbed_baseline", value.disturbed_a},
           {"disturbed_candidate", value.disturbed_b},
-          {"imbalance_p", number(value.imbalance_p)},
+          {"imbalance_p", number_json(value.imbalance_p)},
           {"skipped_steps_baseline", value.skipped_a},
           {"skipped_steps_candidate", value.skipped_b},
           {"excluded_pairs", excluded},
@@ -172,19 +54,19 @@ ordered_json evidence(const Evidence& value, const Comparison& comparison) {
   ordered_json gates = ordered_json::array();
   for (const GateRow& gate : value.gates)
     gates.push_back({{"variant",
-                      text(gate.variant == comparison.a_id   ? comparison.a
-                           : gate.variant == comparison.b_id ? comparison.b
-                                                             : "")},
-                     {"name", text(gate.name)},
+                      text_json(gate.variant == comparison.a_id   ? comparison.a
+                                : gate.variant == comparison.b_id ? comparison.b
+                                                                  : "")},
+                     {"name", text_json(gate.name)},
                      {"passed", gate.passed},
-                     {"value", number(gate.value)},
-                     {"bound", number(gate.bound)},
-                     {"detail", text(gate.detail)}});
-  return {{"engaged", text(value.engaged)},
-          {"ran", text(value.ran)},
+                     {"value", number_json(gate.value)},
+                     {"bound", number_json(gate.bound)},
+                     {"detail", text_json(gate.detail)}});
+  return {{"engaged", text_json(value.engaged)},
+          {"ran", text_json(value.ran)},
           {"same_work", value.same_work},
-          {"same_work_proof", text(value.same_work_proof)},
-          {"quality_reason", text(value.quality_reason.text)},
+          {"same_work_proof", text_json(value.same_work_proof)},
+          {"quality_reason", text_json(value.quality_reason.text)},
           {"quality_reason_code", to_string(value.quality_reason.code)},
           {"gates", gates}};
 }
@@ -194,7 +76,7 @@ ordered_json verdict(const Verdict& value) {
                codes = ordered_json::array();
   for (const Tag tag : value.tags) tags.push_back(to_string(tag));
   for (const Reason& reason : value.reasons) {
-    reasons.push_back(text(reason.text));
+    reasons.push_back(text_json(reason.text));
     codes.push_back(to_string(reason.code));
   }
   const Headline head = headline(value);
@@ -210,39 +92,40 @@ ordered_json verdict(const Verdict& value) {
 }
 
 ordered_json comparison_json(const Comparison& value) {
-  return {{"baseline", text(value.a)},
-          {"candidate", text(value.b)},
+  return {{"baseline", text_json(value.a)},
+          {"candidate", text_json(value.b)},
           {"against_reference", value.against_reference},
           {"verdict", verdict(value.verdict)},
-          {"effect", maybe(value.effect, effect)},
-          {"effect_all_pairs", maybe(value.effect_all, effect)},
-          {"device_time", maybe(value.device, estimate_json)},
-          {"position", maybe(value.position, estimate_json)},
-          {"end_to_end", maybe(value.end_to_end, end_to_end_json)},
-          {"data_wait", maybe(value.data_wait, data_wait_json)},
-          {"memory", maybe(value.memory, memory)},
-          {"energy", maybe(value.energy, energy_json)},
-          {"loss", maybe(value.loss, loss_json)},
-          {"time_to_loss", maybe(value.time_to_loss, time_to_loss_json)},
+          {"effect", or_null(value.effect, effect_json)},
+          {"effect_all_pairs", or_null(value.effect_all, effect_json)},
+          {"device_time", or_null(value.device, estimate_json)},
+          {"position", or_null(value.position, estimate_json)},
+          {"end_to_end", or_null(value.end_to_end, end_to_end_json)},
+          {"scaling", scaling_json(value)},
+          {"data_wait", or_null(value.data_wait, data_wait_json)},
+          {"memory", or_null(value.memory, memory_json)},
+          {"energy", or_null(value.energy, energy_json)},
+          {"loss", or_null(value.loss, loss_json)},
+          {"time_to_loss", or_null(value.time_to_loss, time_to_loss_json)},
           {"pairs", pairs(value.pairs)},
           {"evidence", evidence(value.evidence, value)},
           {"explanation", explanation_json(value, kEveryRow)},
-          {"no_explanation", text(value.no_explanation)},
+          {"no_explanation", text_json(value.no_explanation)},
           {"ranks", ranks_json(value)}};
 }
 
 ordered_json contrast_json(const Contrast& value) {
   ordered_json terms = ordered_json::array();
   for (const ContrastTerm& term : value.row.terms)
-    terms.push_back({{"baseline", text(term.from)},
-                     {"candidate", text(term.to)},
-                     {"weight", number(term.weight)}});
-  ordered_json out = {{"name", text(value.row.name)},
-                      {"kind", text(value.row.kind)},
+    terms.push_back({{"baseline", text_json(term.from)},
+                     {"candidate", text_json(term.to)},
+                     {"weight", number_json(term.weight)}});
+  ordered_json out = {{"name", text_json(value.row.name)},
+                      {"kind", text_json(value.row.kind)},
                       {"state", to_string(value.state)},
-                      {"reason", text(value.reason.text)},
+                      {"reason", text_json(value.reason.text)},
                       {"reason_code", to_string(value.reason.code)},
-                      {"effect", maybe(value.effect, effect)},
+                      {"effect", or_null(value.effect, effect_json)},
                       {"terms", terms}};
   if (value.effect)
     for (const char* key : {"baseline_unit_ns", "candidate_unit_ns", "launch_spread"})
@@ -251,57 +134,57 @@ ordered_json contrast_json(const Contrast& value) {
 }
 
 ordered_json peaks_json(const MeasuredPeaks& value) {
-  return {{"compute_flops_per_second", number(value.flops_per_second)},
-          {"fp32_flops_per_second", number(value.fp32_flops_per_second)},
+  return {{"compute_flops_per_second", number_json(value.flops_per_second)},
+          {"fp32_flops_per_second", number_json(value.fp32_flops_per_second)},
           {"fp8_flops_per_second",
-           value.fp8_flops_per_second > 0 ? number(value.fp8_flops_per_second) : nullptr},
-          {"bytes_per_second", number(value.bytes_per_second)},
-          {"launch_seconds", number(value.launch_seconds)}};
+           value.fp8_flops_per_second > 0 ? number_json(value.fp8_flops_per_second) : nullptr},
+          {"bytes_per_second", number_json(value.bytes_per_second)},
+          {"launch_seconds", number_json(value.launch_seconds)}};
 }
 
 ordered_json roofline_json(const Roofline& value) {
-  return {{"seconds", number(value.seconds)},
-          {"compute_seconds", number(value.compute_seconds)},
-          {"bytes_seconds", number(value.bytes_seconds)},
-          {"launch_seconds", number(value.launch_seconds)}};
+  return {{"seconds", number_json(value.seconds)},
+          {"compute_seconds", number_json(value.compute_seconds)},
+          {"bytes_seconds", number_json(value.bytes_seconds)},
+          {"launch_seconds", number_json(value.launch_seconds)}};
 }
 
 ordered_json speed_json(const VariantSpeed& value) {
   return {
-      {"variant", text(value.variant)},
-      {"tokens_per_second", number(value.tokens_per_second)},
-      {"padding_share", number(value.padding_share)},
-      {"step_seconds", number(value.step_seconds)},
-      {"busy_seconds", maybe(value.busy_seconds, number)},
-      {"model_flops", number(value.flops)},
+      {"variant", text_json(value.variant)},
+      {"tokens_per_second", number_json(value.tokens_per_second)},
+      {"padding_share", number_json(value.padding_share)},
+      {"step_seconds", number_json(value.step_seconds)},
+      {"busy_seconds", or_null(value.busy_seconds, number_json)},
+      {"model_flops", number_json(value.flops)},
       {"mfu",
-       maybe(value.peaks,
-             [&](const MeasuredPeaks& peaks) {
-               return number(model_flops_utilization(
-                   value.flops, value.step_seconds, peaks.flops_per_second));
-             })},
-      {"kernel_launches", maybe(value.kernels, [](std::int64_t x) { return ordered_json(x); })},
+       or_null(value.peaks,
+               [&](const MeasuredPeaks& peaks) {
+                 return number_json(model_flops_utilization(
+                     value.flops, value.step_seconds, peaks.flops_per_second));
+               })},
+      {"kernel_launches", or_null(value.kernels, [](std::int64_t x) { return ordered_json(x); })},
       {"kernel_launches_traced", value.kernels_traced},
-      {"peaks", maybe(value.peaks, peaks_json)},
-      {"at_measured_peaks", maybe(value.roofline, roofline_json)},
-      {"limited_by", maybe(value.bound, [](Bottleneck x) { return ordered_json(to_string(x)); })},
-      {"unknown", text(value.unknown)}};
+      {"peaks", or_null(value.peaks, peaks_json)},
+      {"at_measured_peaks", or_null(value.roofline, roofline_json)},
+      {"limited_by", or_null(value.bound, [](Bottleneck x) { return ordered_json(to_string(x)); })},
+      {"unknown", text_json(value.unknown)}};
 }
 
 ordered_json cell_json(const CellReport& value) {
   ordered_json comparisons = ordered_json::array(), missing = ordered_json::array();
   for (const Comparison& comparison : value.comparisons)
     comparisons.push_back(comparison_json(comparison));
-  for (const std::string& item : value.missing) missing.push_back(text(item));
+  for (const std::string& item : value.missing) missing.push_back(text_json(item));
   ordered_json contrasts = ordered_json::array();
   for (const Contrast& contrast : value.contrasts) contrasts.push_back(contrast_json(contrast));
   ordered_json speeds = ordered_json::array();
   for (const VariantSpeed& speed : value.speed) speeds.push_back(speed_json(speed));
-  ordered_json out = {{"name", text(value.cell.name)},
-                      {"optimization", text(value.cell.optimization)},
-                      {"summary", text(value.summary)},
-                      {"equivalence", text(value.equivalence)},
-                      {"unit", text(value.cell.unit)},
+  ordered_json out = {{"name", text_json(value.cell.name)},
+                      {"optimization", text_json(value.cell.optimization)},
+                      {"summary", text_json(value.summary)},
+                      {"equivalence", text_json(value.equivalence)},
+                      {"unit", text_json(value.cell.unit)},
                       {"turns", value.cell.turns},
                       {"apart", value.cell.apart},
                       {"rounds", value.cell.rounds},
@@ -325,14 +208,14 @@ ordered_json cell_json(const CellReport& value) {
                       {"loss_curves", loss_curves_json(value)},
                       {"control", nullptr},
                       {"comparisons", comparisons},
-                      {"design", text(value.design)},
+                      {"design", text_json(value.design)},
                       {"contrasts", contrasts},
                       {"speed", speeds},
                       {"missing", missing}};
   if (out["config"].is_discarded()) out["config"] = nullptr;
   if (value.control)
     out["control"] = {{"alarm", value.control->alarm},
-                      {"effect", maybe(value.control->comparison.effect, effect)},
+                      {"effect", or_null(value.control->comparison.effect, effect_json)},
                       {"pairs", pairs(value.control->comparison.pairs)}};
   return out;
 }
@@ -348,38 +231,38 @@ void add_comparison_sections(ordered_json& cells, const Report& report) {
 
 ordered_json cell_name(const Report& report, std::int64_t id) {
   for (const CellReport& cell : report.cells)
-    if (cell.cell.id == id) return text(cell.cell.name);
+    if (cell.cell.id == id) return text_json(cell.cell.name);
   return nullptr;
 }
 
 ordered_json identity(const Identity& value) {
-  return {{"build", text(value.build)},
-          {"libtorch", text(value.libtorch)},
-          {"cuda", text(value.cuda)},
-          {"driver", text(value.driver)},
-          {"gpu", text(value.gpu)},
-          {"gpu_uuid", text(value.gpu_uuid)},
-          {"host", text(value.host)},
-          {"boot", text(value.boot)},
-          {"cpu", text(value.cpu)},
-          {"kernel", text(value.kernel)},
+  return {{"build", text_json(value.build)},
+          {"libtorch", text_json(value.libtorch)},
+          {"cuda", text_json(value.cuda)},
+          {"driver", text_json(value.driver)},
+          {"gpu", text_json(value.gpu)},
+          {"gpu_uuid", text_json(value.gpu_uuid)},
+          {"host", text_json(value.host)},
+          {"boot", text_json(value.boot)},
+          {"cpu", text_json(value.cpu)},
+          {"kernel", text_json(value.kernel)},
           {"cores", value.cores},
           {"threads", value.threads},
-          {"environment", text(value.environment)}};
+          {"environment", text_json(value.environment)}};
 }
 
 ordered_json launch_json(const LaunchSummary& value) {
   const LaunchRow& row = value.row;
   return {{"id", row.id},
-          {"cell", text(value.cell)},
+          {"cell", text_json(value.cell)},
           {"kind", to_string(row.kind)},
           {"index", row.index},
           {"attempt", row.attempt},
           {"state", value.state()},
-          {"reason", text(row.reason)},
-          {"started_utc", text(row.started_utc)},
-          {"ended_utc", text(row.ended_utc)},
-          {"build_order", text(row.build_order)},
+          {"reason", text_json(row.reason)},
+          {"started_utc", text_json(row.started_utc)},
+          {"ended_utc", text_json(row.ended_utc)},
+          {"build_order", text_json(row.build_order)},
           {"rounds", value.rounds},
           {"warmup_rounds", value.warmup_rounds},
           {"rounds_planned", row.rounds_planned},
@@ -388,40 +271,40 @@ ordered_json launch_json(const LaunchSummary& value) {
 }
 
 ordered_json spec_json(const SpecRow& value) {
-  return {{"hash", text(value.hash)},
-          {"name", text(value.name)},
+  return {{"hash", text_json(value.hash)},
+          {"name", text_json(value.name)},
           {"seed", value.seed},
-          {"command", text(value.command)},
-          {"created_utc", text(value.created_utc)},
+          {"command", text_json(value.command)},
+          {"created_utc", text_json(value.created_utc)},
           {"launches", value.launches},
           {"alpha", value.alpha},
           {"sesoi", value.sesoi},
           {"power", value.power},
-          {"matrix_toml", text(value.matrix_toml)}};
+          {"matrix_toml", text_json(value.matrix_toml)}};
 }
 
 ordered_json winner_json(const Report& report, const Winner& winner) {
   const CellReport& cell = report.cells[winner.cell];
-  return {{"cell", text(cell.cell.name)},
-          {"baseline", text(cell.comparisons[winner.comparison].a)},
-          {"candidate", text(cell.comparisons[winner.comparison].b)},
+  return {{"cell", text_json(cell.cell.name)},
+          {"baseline", text_json(cell.comparisons[winner.comparison].a)},
+          {"candidate", text_json(cell.comparisons[winner.comparison].b)},
           {"among", winner.among}};
 }
 
 ordered_json confirmation_json(const Confirmation& value) {
-  return {{"cell", text(value.cell)},
-          {"baseline", text(value.a)},
-          {"candidate", text(value.b)},
+  return {{"cell", text_json(value.cell)},
+          {"baseline", text_json(value.a)},
+          {"candidate", text_json(value.b)},
           {"verdict", verdict(value.verdict)},
-          {"effect", maybe(value.effect, effect)}};
+          {"effect", or_null(value.effect, effect_json)}};
 }
 
 ordered_json calibration_json(const CalibrationRow& row) {
   ordered_json out = {{"state", to_string(calibration_state(row))},
-                      {"text", text(calibration_text(row))}};
+                      {"text", text_json(calibration_text(row))}};
   for_each_calibration_field(row, [&](const char* name, const auto& value) {
     if constexpr (std::is_same_v<std::decay_t<decltype(value)>, std::string>)
-      out[name] = text(value);
+      out[name] = text_json(value);
     else
       out[name] = value;
   });
@@ -442,10 +325,10 @@ std::string render_memory_json(const Report& report, const std::vector<Compariso
   ordered_json comparisons = ordered_json::array();
   for (const auto& [cell, index] : which) {
     const Comparison& comparison = report.cells[cell].comparisons[index];
-    comparisons.push_back({{"cell", text(report.cells[cell].cell.name)},
-                           {"baseline", text(comparison.a)},
-                           {"candidate", text(comparison.b)},
-                           {"memory", maybe(comparison.memory, memory)}});
+    comparisons.push_back({{"cell", text_json(report.cells[cell].cell.name)},
+                           {"baseline", text_json(comparison.a)},
+                           {"candidate", text_json(comparison.b)},
+                           {"memory", or_null(comparison.memory, memory_json)}});
   }
   return ordered_json{{"schema_version", kReportSchema}, {"comparisons", comparisons}}.dump(2) +
          "\n";
@@ -460,10 +343,10 @@ std::string render_json(const Report& report) {
                       {"judgements", report.judgements},
                       {"judged_alpha", report.judged_alpha}};
   out["winner"] =
-      maybe(report.winner, [&](const Winner& winner) { return winner_json(report, winner); });
-  out["confirmation"] = maybe(report.confirmation, confirmation_json);
-  out["confirmation_unread"] = text(report.confirmation_unread);
-  out["calibration"] = maybe(report.calibration, calibration_json);
+      or_null(report.winner, [&](const Winner& winner) { return winner_json(report, winner); });
+  out["confirmation"] = or_null(report.confirmation, confirmation_json);
+  out["confirmation_unread"] = text_json(report.confirmation_unread);
+  out["calibration"] = or_null(report.calibration, calibration_json);
   const auto add = [&](const char* key, const auto& items, auto convert) {
     ordered_json list = ordered_json::array();
     for (const auto& item : items) list.push_back(convert(item));
@@ -478,16 +361,17 @@ std::string render_json(const Report& report) {
     return ordered_json{
         {"code", to_string(alarm.code)},
         {"cell", cell_name(report, alarm.cell)},
-        {"comparison", alarm.comparison.empty() ? ordered_json(nullptr) : text(alarm.comparison)},
-        {"text", text(alarm.text)}};
+        {"comparison",
+         alarm.comparison.empty() ? ordered_json(nullptr) : text_json(alarm.comparison)},
+        {"text", text_json(alarm.text)}};
   });
   add("notes", report.notes, [](const NoteRow& note) {
-    return ordered_json{{"cell", note.cell.empty() ? ordered_json(nullptr) : text(note.cell)},
-                        {"text", text(note.text)}};
+    return ordered_json{{"cell", note.cell.empty() ? ordered_json(nullptr) : text_json(note.cell)},
+                        {"text", text_json(note.text)}};
   });
-  add("shape_warnings", report.shape_warnings, text);
-  add("source_errors", report.source_errors, text);
-  add("missing", report.missing, text);
+  add("shape_warnings", report.shape_warnings, text_json);
+  add("source_errors", report.source_errors, text_json);
+  add("missing", report.missing, text_json);
   std::map<std::int64_t, int> indices;
   for (const LaunchSummary& launch : report.launches) indices[launch.row.id] = launch.row.index;
   add("events", report.events, [&](const EventRow& event) {
@@ -497,9 +381,9 @@ std::string render_json(const Report& report) {
         {"launch_index",
          index == indices.end() ? ordered_json(nullptr) : ordered_json(index->second)},
         {"round", event.round},
-        {"utc", text(event.utc)},
-        {"kind", text(event.kind)},
-        {"detail", text(event.detail)}};
+        {"utc", text_json(event.utc)},
+        {"kind", text_json(event.kind)},
+        {"detail", text_json(event.detail)}};
   });
   add_comparison_sections(out["cells"], report);
   out["run"] = to_json(run_section(report));

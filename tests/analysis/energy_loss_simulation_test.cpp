@@ -68,6 +68,33 @@ Rates energy_rates(double truth, double outliers, std::uint64_t seed) {
   return rates;
 }
 
+// 60 J in a visit of 8 units, of which 6 count and take 1500 tokens: 7.5 J a unit, 30 mJ a token.
+TEST(Energy, IsToldOfAUnitAndOfAToken) {
+  SyntheticCell cell = synthetic::two_level_cell(0);
+  cell.timed_launches = 1;
+  SyntheticPlan plan;
+  plan.launches = 1;
+  plan.rounds = 6;
+  plan.cells = {cell};
+  LedgerData data = synthetic_ledger(plan);
+  for (LaunchRow& launch : data.launches)
+    if (launch.kind == LaunchKind::Timed) launch.kind = LaunchKind::Energy;
+  for (VisitRow& visit : data.visits) {
+    visit.covariates.energy_j = 60;
+    visit.steps = 6, visit.tokens = 1500;
+    visit.sample_ns.assign(8, 1'000'000);
+  }
+  const auto drawn = [&] {
+    const std::vector<CellView> views = cell_views(data);
+    return energy_effect(views.at(0), *views.at(0).baseline, *views.at(0).levels.at(0), 0.05)
+        .value();
+  };
+  EXPECT_NEAR(drawn().a_j, 7.5, 1e-9);
+  EXPECT_NEAR(drawn().a_token_j, 0.03, 1e-9);
+  for (VisitRow& visit : data.visits) visit.tokens = 0;
+  EXPECT_EQ(drawn().b_token_j, 0) << "unknown";
+}
+
 TEST(EnergySimulation, IntervalsCoverAndKeepTheirLevel) {
   for (const double truth : {0.0, -0.08}) {
     const Rates rates = energy_rates(truth, 0, 91);

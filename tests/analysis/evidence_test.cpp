@@ -2,12 +2,15 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <nlohmann/json.hpp>
 
 #include "core/ledger/ledger.h"
+#include "core/ledger/stored_config.h"
 #include "experiments/analysis/judging/judge.h"
 #include "experiments/analysis/report.h"
 #include "experiments/analysis/wording.h"
 #include "experiments/demo/synthetic_ledger.h"
+#include "experiments/report/render.h"
 #include "tests/analysis/synthetic_report.h"
 #include "tests/synthetic_cells.h"
 
@@ -90,6 +93,30 @@ TEST(Evidence, TheTimeOfATokenIsComparedWhereStepsTakeOtherTokens) {
   EXPECT_NEAR(comparison.effect->theta.value, std::log(0.8), 1e-12);
   EXPECT_NEAR(comparison.effect->a_ns, 60'000, 1e-6);
   EXPECT_NEAR(comparison.effect->b_ns, 48'000, 1e-6);
+}
+
+// Two ranks that need 0.56 times the time of a token do 1 / (2 * 0.56) of what two should.
+TEST(Evidence, EfficiencyIsToldWhereRanksDifferAndTokensAreTimed) {
+  SyntheticPlan plan = plan_of(two_level_cell(std::log(0.56)));
+  plan.noise = 0.001;
+  LedgerData data = synthetic_ledger(plan);
+  EXPECT_EQ(first(judge_results(data)).times_ranks, 0);
+  data.cells[0].unit = "token";
+  EXPECT_EQ(first(judge_results(data)).times_ranks, 0) << "as many ranks on both sides";
+  for (VariantRow& variant : data.variants) {
+    nlohmann::json config = stored_config(variant.config_json);
+    config["ranks"] = variant.id == 2 ? 2 : 1;
+    variant.config_json = config.dump();
+  }
+  const Report report = judge_results(data);
+  EXPECT_EQ(first(report).times_ranks, 2);
+  EXPECT_NEAR(scaling_efficiency(first(report), std::log(0.56)), 0.893, 1e-3);
+  const nlohmann::json json = nlohmann::json::parse(render_json(report));
+  const nlohmann::json& scaling = json["cells"][0]["comparisons"][0]["scaling"];
+  EXPECT_EQ(scaling["times_ranks"], 2);
+  EXPECT_NEAR(scaling["efficiency"], 0.893, 0.005);
+  EXPECT_LT(scaling["interval"][0], scaling["efficiency"]);
+  EXPECT_GT(scaling["interval"][1], scaling["efficiency"]);
 }
 
 TEST(Evidence, IdenticalWorkIsANoOpWithProof) {

@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "core/ledger/stored_config.h"
 
 namespace assay {
 
@@ -26,6 +29,18 @@ std::vector<VariantPair> pairs_to_compare(const CellView& cell) {
   return result;
 }
 
+namespace {
+
+double times_ranks(const CellView& cell, const VariantRow& a, const VariantRow& b) {
+  if (cell.cell->unit != "token") return 0;
+  const auto ranks = [](const VariantRow& variant) {
+    return stored_config(variant.config_json).value("ranks", 1.0);
+  };
+  return ranks(a) == ranks(b) ? 0 : ranks(b) / ranks(a);
+}
+
+} // namespace
+
 Comparison compare(const CellView& cell, const VariantPair& variants, const Levels& levels) {
   const double judged_alpha = levels.judged_alpha;
   const auto& [a, b, against_reference] = variants;
@@ -47,6 +62,7 @@ Comparison compare(const CellView& cell, const VariantPair& variants, const Leve
     result.end_to_end = end_to_end(cell, result.pairs, *result.effect, judged_alpha);
   options.with_excluded = true;
   result.effect_all = estimate_effect(result.pairs, options);
+  result.times_ranks = times_ranks(cell, *a, *b);
   result.data_wait = data_wait(cell, *a, *b);
   result.memory = memory_effect(cell, *a, *b, judged_alpha);
   result.energy = energy_effect(cell, *a, *b, judged_alpha);

@@ -24,11 +24,22 @@ visits_by_round(const CellView& cell, std::int64_t launch, const VariantRow& var
   return by_round;
 }
 
-// The counter also saw the units that the clock discards.
-double joules_a_unit(const CellRow& cell, const VisitRow& visit) {
+// Of the units that count: the counter also saw those that the clock discards.
+double joules(const VisitRow& visit) {
   const double all = std::max<double>(static_cast<double>(visit.sample_ns.size()), visit.steps);
-  return *visit.covariates.energy_j * visit.steps / all / units_of(cell, visit);
+  return *visit.covariates.energy_j * visit.steps / all;
 }
+
+// Medians over the visits of one side.
+struct Drawn {
+  std::vector<double> unit, token;
+
+  void add(const CellRow& cell, const VisitRow& visit) {
+    unit.push_back(joules(visit) / units_of(cell, visit));
+    if (visit.tokens > 0) token.push_back(joules(visit) / static_cast<double>(visit.tokens));
+  }
+  double per_token() { return token.empty() ? 0 : median(std::move(token)); }
+};
 
 } // namespace
 
@@ -38,20 +49,23 @@ energy_effect(const CellView& cell, const VariantRow& a, const VariantRow& b, do
   if (launch == nullptr) return std::nullopt;
   const auto of_a = visits_by_round(cell, launch->id, a),
              of_b = visits_by_round(cell, launch->id, b);
-  std::vector<double> in_a, in_b, ratios;
+  Drawn in_a, in_b;
+  std::vector<double> ratios;
   double shortest_ns = std::numeric_limits<double>::infinity();
   for (const auto& [round, visit] : of_a) {
     const auto other = of_b.find(round);
     if (other == of_b.end()) continue;
-    in_a.push_back(joules_a_unit(*cell.cell, *visit));
-    in_b.push_back(joules_a_unit(*cell.cell, *other->second));
-    ratios.push_back(std::log(in_b.back() / in_a.back()));
+    in_a.add(*cell.cell, *visit);
+    in_b.add(*cell.cell, *other->second);
+    ratios.push_back(std::log(in_b.unit.back() / in_a.unit.back()));
     for (const VisitRow* one : {visit, other->second})
       shortest_ns = std::min(shortest_ns, static_cast<double>(one->wall_ns));
   }
   if (ratios.empty()) return std::nullopt;
-  return EnergyEffect{median(std::move(in_a)),
-                      median(std::move(in_b)),
+  return EnergyEffect{median(std::move(in_a.unit)),
+                      median(std::move(in_b.unit)),
+                      in_a.per_token(),
+                      in_b.per_token(),
                       shortest_ns * 1e-9,
                       estimate(std::move(ratios), judged_alpha)};
 }

@@ -13,7 +13,8 @@ namespace assay {
 
 struct EnergyEffect {
   double a_j = 0, b_j = 0; // medians, joules a unit: a train step, an evaluation, a token
-  double seconds = 0;      // the shortest visit of both sides
+  double a_token_j = 0, b_token_j = 0; // medians, joules a token that enters a loss; 0: unknown
+  double seconds = 0;                  // the shortest visit of both sides
   // ln(joules_B / joules_A) by pair of one launch: its intervals are over rounds, not launches.
   Estimate log_ratio;
 };

@@ -35,10 +35,15 @@ std::string energy_line(const CellReport& cell, const Comparison& comparison) {
   if (!comparison.energy) return cell.no_energy;
   const EnergyEffect& energy = *comparison.energy;
   const std::size_t rounds = energy.log_ratio.by_launch.size();
-  return fmt::format("{} -> {} per {} ({}; {} round{} of one launch, visits of {:.3g} s or more)",
+  const bool by_token = cell.cell.unit != "token" && energy.a_token_j > 0 && energy.b_token_j > 0;
+  return fmt::format("{} -> {} per {}{} ({}; {} round{} of one launch, visits of {:.3g} s or more)",
                      joules_text(energy.a_j),
                      joules_text(energy.b_j),
                      unit_text(cell.cell),
+                     by_token ? fmt::format(", {} -> {} per token",
+                                            joules_text(energy.a_token_j),
+                                            joules_text(energy.b_token_j))
+                              : "",
                      at_95_text(energy.log_ratio),
                      rounds,
                      rounds == 1 ? "" : "s",

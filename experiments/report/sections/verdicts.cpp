@@ -374,6 +374,7 @@ Section reasons_section(const ComparisonPlace& place) {
   add(unit_line(place.cell(), comparison));
   add(all_pairs_line(comparison));
   add(end_to_end_line(place.cell(), comparison));
+  add(scaling_line(comparison));
   add(data_wait_line(comparison));
   add(tokens_twice_line(comparison));
   add(loss_note(comparison));
