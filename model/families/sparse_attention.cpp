@@ -59,7 +59,8 @@ bool SparseAttention::reads_statistics() const {
   const std::int64_t period = accumulate_ * (every_step ? 1 : 50);
   const bool reads =
       at::GradMode::is_enabled() && ++training_passes_ % period == accumulate_ % period;
-  count(every_step ? "nsa_stats/every_step" : "nsa_stats/every50", reads ? 1 : 0);
+  count(every_step ? "nsa_stats/every_step" : "nsa_stats/every50");
+  if (reads) count("nsa_stats/read");
   return reads;
 }
 
