@@ -21,14 +21,16 @@ setup-dev:  ## setup, the tools of `make check` and `make fuzz` (clang 16, pre-c
 	@pre-commit install
 
 # A first build takes eight source files at a time, until build/ is removed; -DASSAY_UNITY=OFF changes over (CONTRIBUTING.md).
-configure = cmake --preset release -Wno-dev --log-level=WARNING $(if $(wildcard build/CMakeCache.txt),,-DASSAY_UNITY=ON)
+# The programs alone are built for the GPU at hand, until `make build` builds for all.
+first = $(if $(wildcard build/CMakeCache.txt),,-DASSAY_UNITY=ON $(1))
+configure = cmake --preset release -Wno-dev --log-level=WARNING
 
 programs: setup  ## compile assay, assay-worker and assay-view into build/bin, nothing else
-	@$(configure)
+	@$(configure) $(call first,-DASSAY_ALL_GPUS=OFF)
 	@cmake --build --preset programs
 
 build: setup  ## compile everything, tests and benchmarks too
-	@$(configure)
+	@$(configure) $(call first) -DASSAY_ALL_GPUS=ON
 	@cmake --build --preset release
 
 quickstart:  ## build the programs, run quickstart.toml on LibTorch's own headers, print the verdicts
