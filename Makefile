@@ -34,7 +34,7 @@ build: setup  ## compile everything, tests and benchmarks too
 	@cmake --build --preset release
 
 quickstart:  ## build the programs, run quickstart.toml on LibTorch's own headers, print the verdicts
-	@printf '%s\n' 'This installs what is missing (2 GB of downloads, once), compiles the three programs (12 to 17 minutes' \
+	@printf '%s\n' 'This installs what is missing (2 GB of downloads, once), compiles the three programs (9 to 17 minutes' \
 	  'on 2 cores the first time, seconds when nothing changed) and runs a first experiment (2 to 4 minutes, best on a quiet machine).'
 	@$(MAKE) --no-print-directory programs
 	@$(ASSAY) run experiments/matrices/quickstart.toml --data build/corpus --out $(RESULTS) --fork
