@@ -15,9 +15,9 @@ bool fits_kernels(std::int64_t head_dim) {
 bool fits_scan_kernels(const TrainConfig& c) {
   const bool rwkv = has_layer(c, 'P') || has_layer(c, 'R'),
              mamba = has_layer(c, 'P') || has_layer(c, 'S');
-  return c.device == Device::Cuda && in_bf16_or_fp8(c) && c.chunk_size == 64 &&
-         (!rwkv || c.head_dim == 64) &&
-         (!mamba || (c.head_dim % 32 == 0 && (c.state_dim == 64 || c.state_dim == 128)));
+  return c.device == Device::Cpu ||
+         (in_bf16_or_fp8(c) && c.chunk_size == 64 && (!rwkv || c.head_dim == 64) &&
+          (!mamba || (c.head_dim % 32 == 0 && (c.state_dim == 64 || c.state_dim == 128))));
 }
 
 const Need kDeltaLayer{{"a layer of the gated delta rule", "a G in pattern"},
@@ -107,6 +107,7 @@ std::vector<Optimization> layer_rows() {
                   "token",
        .equivalence = Equivalence::Math,
        .unit = Unit::TrainStep,
+       .on_cuda = "precision=bf16 head_dim=64 state_dim=64",
        .gates = {Gate::SameFunction, Gate::Documents},
        .levels = {{"loop",
                    "an operator or two a token, through autograd",
@@ -118,14 +119,15 @@ std::vector<Optimization> layer_rows() {
                    [](TrainConfig& c) { c.scan_form = ScanForm::Chunked; },
                    "scan/chunked"},
                   {"fused",
-                   "own kernels on a GPU: 16-bit operands, fp32 sums, no gathered copies",
+                   "own kernels: 16-bit operands, fp32 sums, no gathered copies; the chunks on a "
+                   "CPU",
                    [](TrainConfig& c) { c.scan_form = ScanForm::Fused; },
                    "scan/fused"}},
        .equality = "logits and gradients within rounding; a changed document leaves all others "
                    "bit-equal; documents packed equal documents alone",
        .family = "rwmba",
-       .needs = {{.words = "a GPU, bf16 or fp8, and chunk_size 64; with RWKV-6 head_dim 64, with "
-                           "Mamba-2 head_dim a multiple of 32 and state_dim 64 or 128",
+       .needs = {{.words = "bf16 or fp8 and chunk_size 64; with RWKV-6 head_dim 64, with Mamba-2 "
+                           "head_dim a multiple of 32 and state_dim 64 or 128, on a GPU",
                   .met = fits_scan_kernels,
                   .level = "fused",
                   .always = true}},

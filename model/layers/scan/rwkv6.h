@@ -30,8 +30,16 @@ at::Tensor rwkv6_chunked(const at::Tensor& r,
                          const at::Tensor& u,
                          const Segments& segments);
 
-// The kernels of kernels/scan: r, k, v and w rounded to bf16, sums in fp32. A GPU, chunks of 64
-// tokens, K = V = 64; anything else throws an internal error. Needs segments.chunks.
+// The same without a span of its own, for whichever form runs it.
+at::Tensor rwkv6_in_operators(const at::Tensor& r,
+                              const at::Tensor& k,
+                              const at::Tensor& v,
+                              const at::Tensor& w,
+                              const at::Tensor& u,
+                              const Segments& segments);
+
+// The kernels of kernels/scan on a GPU: r, k, v and w rounded to bf16, sums in fp32; chunks of 64
+// tokens and K = V = 64, else an internal error. On a CPU the chunk form. Needs segments.chunks.
 at::Tensor rwkv6_fused(const at::Tensor& r,
                        const at::Tensor& k,
                        const at::Tensor& v,

@@ -102,7 +102,6 @@ struct ChunkedRwkv6 : torch::autograd::Function<ChunkedRwkv6> {
                             const at::Tensor& w,
                             const at::Tensor& u,
                             const LayoutPtr& layout) {
-    const Span span("scan/chunked");
     const AutocastGuard full_precision(r.device().type(), at::kFloat);
     const at::ScalarType type = wide_type(r);
     const at::Tensor read = to_chunks(r, *layout, type);
@@ -192,6 +191,16 @@ at::Tensor rwkv6_chunked(const at::Tensor& r,
                          const at::Tensor& w,
                          const at::Tensor& u,
                          const Segments& segments) {
+  const Span span("scan/chunked");
+  return rwkv6_in_operators(r, k, v, w, u, segments);
+}
+
+at::Tensor rwkv6_in_operators(const at::Tensor& r,
+                              const at::Tensor& k,
+                              const at::Tensor& v,
+                              const at::Tensor& w,
+                              const at::Tensor& u,
+                              const Segments& segments) {
   if (segments.chunks == nullptr) internal_error("the chunked scan needs a prepared batch");
   const std::int64_t chunk = segments.chunks->chunk;
   if ((chunk & (chunk - 1)) != 0) internal_error("chunks of {} tokens, no power of two", chunk);

@@ -47,7 +47,6 @@ struct FusedRwkv6 : torch::autograd::Function<FusedRwkv6> {
                             const at::Tensor& w,
                             const at::Tensor& u,
                             const LayoutPtr& layout) {
-    const Span span("scan/fused");
     const AutocastGuard full_precision(r.device().type(), at::kFloat);
     const c10::cuda::CUDAGuard guard(r.device());
     tensor_list in;
@@ -97,16 +96,18 @@ at::Tensor rwkv6_fused(const at::Tensor& r,
                        const at::Tensor& w,
                        const at::Tensor& u,
                        const Segments& segments) {
+  const Span span("scan/fused");
+  if (!r.is_cuda()) return rwkv6_in_operators(r, k, v, w, u, segments);
   if (segments.chunks == nullptr) internal_error("the fused scan needs a prepared batch");
-  if (!r.is_cuda() || segments.chunks->chunk != scan::kChunk || r.size(2) != scan::kWidth ||
+  if (segments.chunks->chunk != scan::kChunk || r.size(2) != scan::kWidth ||
       v.size(2) != scan::kWidth)
-    internal_error("the kernels of RWKV-6 take chunks of {0} tokens and heads of {1} on a GPU, not "
-                   "chunks of {2} and heads of {3} on {4}",
-                   scan::kChunk,
-                   scan::kWidth,
-                   segments.chunks->chunk,
-                   r.size(2),
-                   r.device().str());
+    internal_error(
+        "the kernels of RWKV-6 take chunks of {0} tokens and heads of {1}, not chunks of "
+        "{2} and heads of {3}",
+        scan::kChunk,
+        scan::kWidth,
+        segments.chunks->chunk,
+        r.size(2));
   return FusedRwkv6::apply(r, k, v, w, u, segments.chunks);
 }
 

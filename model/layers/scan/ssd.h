@@ -29,9 +29,16 @@ at::Tensor ssd_chunked(const at::Tensor& x,
                        const at::Tensor& c,
                        const Segments& segments);
 
-// The kernels of kernels/scan: x, b and c rounded to bf16, sums in fp32. A GPU, chunks of 64
-// tokens, P a multiple of 64, N 64 or 128; anything else throws an internal error. Needs
-// segments.chunks.
+// The same without a span of its own, for whichever form runs it.
+at::Tensor ssd_in_operators(const at::Tensor& x,
+                            const at::Tensor& a,
+                            const at::Tensor& b,
+                            const at::Tensor& c,
+                            const Segments& segments);
+
+// The kernels of kernels/scan on a GPU: x, b and c rounded to bf16, sums in fp32; chunks of 64
+// tokens, P a multiple of 64 and N 64 or 128, else an internal error. On a CPU the chunk form.
+// Needs segments.chunks.
 at::Tensor ssd_fused(const at::Tensor& x,
                      const at::Tensor& a,
                      const at::Tensor& b,

@@ -51,7 +51,6 @@ struct ChunkedSsd : torch::autograd::Function<ChunkedSsd> {
                             const at::Tensor& b,
                             const at::Tensor& c,
                             const LayoutPtr& layout) {
-    const Span span("scan/chunked");
     const AutocastGuard full_precision(x.device().type(), at::kFloat);
     const at::ScalarType type = wide_type(x);
     const std::int64_t shared = x.size(1) / b.size(1); // heads of a group
@@ -119,6 +118,15 @@ at::Tensor ssd_chunked(const at::Tensor& x,
                        const at::Tensor& b,
                        const at::Tensor& c,
                        const Segments& segments) {
+  const Span span("scan/chunked");
+  return ssd_in_operators(x, a, b, c, segments);
+}
+
+at::Tensor ssd_in_operators(const at::Tensor& x,
+                            const at::Tensor& a,
+                            const at::Tensor& b,
+                            const at::Tensor& c,
+                            const Segments& segments) {
   if (segments.chunks == nullptr) internal_error("the chunked scan needs a prepared batch");
   return ChunkedSsd::apply(x, a, b, c, segments.chunks);
 }

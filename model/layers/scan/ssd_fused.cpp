@@ -51,7 +51,6 @@ struct FusedSsd : torch::autograd::Function<FusedSsd> {
                             const at::Tensor& b,
                             const at::Tensor& c,
                             const LayoutPtr& layout) {
-    const Span span("scan/fused");
     const AutocastGuard full_precision(x.device().type(), at::kFloat);
     const c10::cuda::CUDAGuard guard(x.device());
     const std::int64_t parts = x.size(2) / scan::kWidth;
@@ -106,18 +105,18 @@ at::Tensor ssd_fused(const at::Tensor& x,
                      const at::Tensor& b,
                      const at::Tensor& c,
                      const Segments& segments) {
+  const Span span("scan/fused");
+  if (!x.is_cuda()) return ssd_in_operators(x, a, b, c, segments);
   if (segments.chunks == nullptr) internal_error("the fused scan needs a prepared batch");
-  if (!x.is_cuda() || segments.chunks->chunk != scan::kChunk || x.size(2) % scan::kWidth != 0 ||
+  if (segments.chunks->chunk != scan::kChunk || x.size(2) % scan::kWidth != 0 ||
       !scan::state_fits(b.size(2)))
     internal_error("the kernels of SSD take chunks of {0} tokens, values in multiples of {1} and "
-                   "states of 64 or 128 on a GPU, not chunks of {2}, {3} values and states of {4} "
-                   "on {5}",
+                   "states of 64 or 128, not chunks of {2}, {3} values and states of {4}",
                    scan::kChunk,
                    scan::kWidth,
                    segments.chunks->chunk,
                    x.size(2),
-                   b.size(2),
-                   x.device().str());
+                   b.size(2));
   return FusedSsd::apply(x, a, b, c, segments.chunks);
 }
 
