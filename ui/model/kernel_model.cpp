@@ -104,7 +104,7 @@ KernelModel kernel_model(const Workspace& workspace) {
   model.has_operators = !explanation->operators.empty();
   const bool operators = workspace.kernels.operators || !model.has_kernels;
   const std::vector<DiffRow>& rows = operators ? explanation->operators : explanation->kernels;
-  model.title = operators ? "operators by their own time" : "kernels by device time";
+  model.title = operators ? "operators by self time" : "kernels by device time";
   model.warning = printable(explanation->waterfall.unusable);
   model.all = rows.size();
   for (const DiffRow& row : rows) {

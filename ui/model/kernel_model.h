@@ -22,7 +22,7 @@ struct KernelRowModel {
 };
 
 struct KernelModel {
-  std::string title; // "kernels by device time", "operators by their own time"
+  std::string title; // "kernels by device time", "operators by self time"
   std::string a, b;
   std::vector<KernelRowModel> rows;
   std::size_t all = 0; // before filters
