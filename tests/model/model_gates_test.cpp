@@ -268,8 +268,9 @@ TEST(VarlenGates, DocumentsAloneMayDifferAsMuchAsRoundingDoes) {
     std::int64_t begin = 0;
     const auto logits = [&](const Batch& b) {
       const std::int64_t tokens = b.tokens.numel();
-      if (tokens == packed.size(0)) return packed;
-      return packed.narrow(0, std::exchange(begin, begin + tokens), tokens) * 1.02;
+      return tokens == packed.size(0)
+                 ? packed
+                 : packed.narrow(0, std::exchange(begin, begin + tokens), tokens) * 1.02;
     };
     return per_document_gate(logits, batch, config, exact).passed;
   };

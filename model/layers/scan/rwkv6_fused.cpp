@@ -47,8 +47,8 @@ struct FusedRwkv6 : torch::autograd::Function<FusedRwkv6> {
                             const at::Tensor& w,
                             const at::Tensor& u,
                             const LayoutPtr& layout) {
-    const AutocastGuard full_precision(r.device().type(), at::kFloat);
     const c10::cuda::CUDAGuard guard(r.device());
+    const AutocastGuard full_precision(r.device().type(), at::kFloat);
     tensor_list in;
     for (const at::Tensor* x : {&r, &k, &v, &w}) in.push_back(x->to(at::kBFloat16).contiguous());
     in.push_back(u.to(at::kFloat).contiguous());

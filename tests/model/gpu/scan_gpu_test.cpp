@@ -72,21 +72,21 @@ Inputs ssd_inputs(const Case& c) {
           values()};
 }
 
-const Scan rwkv_loop = [](const Results& x, const Segments& s) {
+at::Tensor rwkv_loop(const Results& x, const Segments& s) {
   return rwkv6_loop(x[0], x[1], x[2], x[3], x[4], s);
-};
-const Scan rwkv_chunked = [](const Results& x, const Segments& s) {
+}
+at::Tensor rwkv_chunked(const Results& x, const Segments& s) {
   return rwkv6_chunked(x[0], x[1], x[2], x[3], x[4], s);
-};
-const Scan rwkv_fused = [](const Results& x, const Segments& s) {
+}
+at::Tensor rwkv_fused(const Results& x, const Segments& s) {
   return rwkv6_fused(x[0], x[1], x[2], x[3], x[4], s);
-};
-const Scan ssd_by_chunks = [](const Results& x, const Segments& s) {
+}
+at::Tensor ssd_by_chunks(const Results& x, const Segments& s) {
   return ssd_chunked(x[0], x[1], x[2], x[3], s);
-};
-const Scan ssd_by_kernels = [](const Results& x, const Segments& s) {
+}
+at::Tensor ssd_by_kernels(const Results& x, const Segments& s) {
   return ssd_fused(x[0], x[1], x[2], x[3], s);
-};
+}
 
 // Output, then the gradients of all inputs.
 Results run(const Scan& scan, const Inputs& in, const Segments& segments) {
