@@ -37,9 +37,8 @@ struct Rates {
   }
 };
 
-// One launch of 6 rounds. Board and room warm up over it, which moves both sides alike; a visit
-// scatters by 0.5 %, and `outliers` of them draw up to 10 % more.
-Rates energy_rates(double truth, double outliers, std::uint64_t seed) {
+// One energy launch of 6 rounds, whose joules are still to be set.
+LedgerData energy_ledger(double truth) {
   SyntheticCell cell = synthetic::two_level_cell(truth);
   cell.timed_launches = 1;
   SyntheticPlan plan;
@@ -49,6 +48,13 @@ Rates energy_rates(double truth, double outliers, std::uint64_t seed) {
   LedgerData data = synthetic_ledger(plan);
   for (LaunchRow& launch : data.launches)
     if (launch.kind == LaunchKind::Timed) launch.kind = LaunchKind::Energy;
+  return data;
+}
+
+// One launch of 6 rounds. Board and room warm up over it, which moves both sides alike; a visit
+// scatters by 0.5 %, and `outliers` of them draw up to 10 % more.
+Rates energy_rates(double truth, double outliers, std::uint64_t seed) {
+  LedgerData data = energy_ledger(truth);
   std::mt19937_64 random(seed);
   std::normal_distribution<double> noise(0, 0.005);
   std::uniform_real_distribution<double> more(0, 0.1);
@@ -70,15 +76,7 @@ Rates energy_rates(double truth, double outliers, std::uint64_t seed) {
 
 // 60 J in a visit of 8 units, of which 6 count and take 1500 tokens: 7.5 J a unit, 30 mJ a token.
 TEST(Energy, IsToldOfAUnitAndOfAToken) {
-  SyntheticCell cell = synthetic::two_level_cell(0);
-  cell.timed_launches = 1;
-  SyntheticPlan plan;
-  plan.launches = 1;
-  plan.rounds = 6;
-  plan.cells = {cell};
-  LedgerData data = synthetic_ledger(plan);
-  for (LaunchRow& launch : data.launches)
-    if (launch.kind == LaunchKind::Timed) launch.kind = LaunchKind::Energy;
+  LedgerData data = energy_ledger(0);
   for (VisitRow& visit : data.visits) {
     visit.covariates.energy_j = 60;
     visit.steps = 6, visit.tokens = 1500;

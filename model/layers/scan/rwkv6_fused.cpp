@@ -12,7 +12,7 @@
 #include "model/layers/autocast.h"
 #include "model/layers/autograd_holder.h"
 #include "model/layers/bf16_data.h"
-#include "model/layers/input_types.h"
+#include "model/layers/scan/input_types.h"
 #include "model/layers/scan/rwkv6.h"
 #include "model/layers/scan/scan_kernels.h"
 #include "model/layout/segments.h"

@@ -9,8 +9,8 @@
 #include "core/span.h"
 #include "model/layers/autocast.h"
 #include "model/layers/autograd_holder.h"
-#include "model/layers/input_types.h"
 #include "model/layers/scan/chunk_scan.h"
+#include "model/layers/scan/input_types.h"
 #include "model/layers/scan/ssd.h"
 #include "model/layout/chunk_rows.h"
 
