@@ -13,7 +13,7 @@ namespace assay {
 // r, k and w (log decay of a channel, <= 0) [T, H, K], v [T, H, V], u [H, K] -> [T, H, V] in v's
 // dtype. `loop` and `chunked` compute in fp64 when r is fp64, else in fp32, whatever autocast is.
 
-// The recurrence, token by token, through plain autograd: the reference.
+// The recurrence, one token of every segment at a time, through plain autograd: the reference.
 at::Tensor rwkv6_loop(const at::Tensor& r,
                       const at::Tensor& k,
                       const at::Tensor& v,

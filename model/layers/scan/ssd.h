@@ -14,7 +14,7 @@ namespace assay {
 // h / (H / G) -> [T, H, P] in x's dtype. `loop` and `chunked` compute in fp64 when x is fp64, else
 // in fp32, whatever autocast is.
 
-// The recurrence, token by token, through plain autograd: the reference.
+// The recurrence, one token of every segment at a time, through plain autograd: the reference.
 at::Tensor ssd_loop(const at::Tensor& x,
                     const at::Tensor& a,
                     const at::Tensor& b,

@@ -101,6 +101,7 @@ class StepGraphGpu : public testing::Test {
 protected:
   void SetUp() override {
     ASSERT_TRUE(at::cuda::is_available()) << "these tests need a CUDA device";
+    at::globalContext().lazyInitDevice(at::kCUDA); // streams exist only afterwards
   }
 };
 
