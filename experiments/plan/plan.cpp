@@ -121,6 +121,12 @@ void Planner::add_cell(MatrixCell cell) {
         return draft.config.device == Device::Cpu && draft.config.precision == Precision::Fp8;
       }))
     note(cell.name, "a CPU emulates FP8, so its times do not apply to a GPU");
+  for (const Draft& draft : all)
+    if (draft.config.device == Device::Cpu && !draft.level->on_cpu.empty())
+      note(cell.name,
+           fmt::format("level '{}' runs the code of '{}' on a CPU; its kernels need a GPU",
+                       draft.level->name,
+                       draft.level->on_cpu));
   check_data(all.front().config, cell);
   const auto split = groups(cell, all);
   if (cell.design && split.size() > 1)

@@ -50,6 +50,7 @@ struct Level {
   bool wrong = false; // a known bug, shown by its gate's rejection: never part of a cell that does
                       // not name it
   std::set<std::string> keys = {}; // that a matrix gives it; of a row of the table: switched_keys()
+  std::string on_cpu = "";         // the level whose code it runs on a CPU; "" when it has its own
 };
 
 // "norms = fused", and why.

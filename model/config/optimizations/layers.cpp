@@ -110,7 +110,7 @@ std::vector<Optimization> layer_rows() {
        .on_cuda = "precision=bf16 head_dim=64 state_dim=64",
        .gates = {Gate::SameFunction, Gate::Documents},
        .levels = {{"loop",
-                   "an operator or two a token, through autograd",
+                   "one token of every segment at a time, through autograd",
                    [](TrainConfig& c) { c.scan_form = ScanForm::Loop; },
                    "scan/loop"},
                   {"chunked",
@@ -118,11 +118,12 @@ std::vector<Optimization> layer_rows() {
                    "backward",
                    [](TrainConfig& c) { c.scan_form = ScanForm::Chunked; },
                    "scan/chunked"},
-                  {"fused",
-                   "own kernels: 16-bit operands, fp32 sums, no gathered copies; the chunks on a "
-                   "CPU",
-                   [](TrainConfig& c) { c.scan_form = ScanForm::Fused; },
-                   "scan/fused"}},
+                  {.name = "fused",
+                   .summary = "own kernels: 16-bit operands, fp32 sums, no gathered copies; the "
+                              "chunks on a CPU",
+                   .apply = [](TrainConfig& c) { c.scan_form = ScanForm::Fused; },
+                   .span = "scan/fused",
+                   .on_cpu = "chunked"}},
        .equality = "logits and gradients within rounding; a changed document leaves all others "
                    "bit-equal; documents packed equal documents alone",
        .family = "rwmba",

@@ -137,6 +137,20 @@ TEST_F(PlanTest, AClaimsFileWithoutAClaimOfACellIsOneNote) {
   EXPECT_THAT(notes("\"ema_swap.toml\", \"arithmetic.toml\""), testing::IsEmpty());
 }
 
+// `fused` runs the chunks on a CPU: a reader shall not take its time for that of the kernels.
+TEST_F(PlanTest, ALevelThatRunsTheCodeOfAnotherOnACpuIsOneNote) {
+  const auto notes = [&](const std::string& device) {
+    const std::string matrix =
+        kHead + "[[cell]]\noptimization = \"scan_form\"\nset = { device = \"" + device +
+        "\", precision = \"bf16\", head_dim = 64, family = \"rwmba\", preset = \"chars\" }\n";
+    const std::string data = "base.data=\"" + scratch_.write("corpus.txt", "text") + "\"";
+    return note_texts(
+        value_or_throw(make_plan(value_or_throw(parse_matrix(matrix, "m.toml", {data})), {})));
+  };
+  EXPECT_THAT(notes("cpu"), testing::Contains(test::names("'fused'", "'chunked'")).Times(1));
+  EXPECT_THAT(notes("cuda"), testing::Not(testing::Contains(test::names("'fused'"))));
+}
+
 TEST_F(PlanTest, OwnClaimsLieBesideTheMatrix) {
   const std::string own =
       "[[claim]]\nid = \"own\"\nkind = \"setting\"\noptimization = \"ema_swap\"\nfrom = "
