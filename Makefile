@@ -25,17 +25,17 @@ setup-dev:  ## setup, the tools of `make check` and `make fuzz` (clang 16, pre-c
 first = $(if $(wildcard build/CMakeCache.txt),,-DASSAY_UNITY=ON $(1))
 configure = cmake --preset release -Wno-dev --log-level=WARNING
 
-programs: setup  ## compile assay, assay-worker and assay-view into build/bin, nothing else
+programs: setup  ## compile assay, assay-worker and assay-view into build/bin, nothing else; CUDA code for this machine's GPUs
 	@$(configure) $(call first,-DASSAY_ALL_GPUS=OFF)
 	@cmake --build --preset programs
 
-build: setup  ## compile everything, tests and benchmarks too
+build: setup  ## compile everything, tests and benchmarks too; CUDA code for every supported GPU
 	@$(configure) $(call first) -DASSAY_ALL_GPUS=ON
 	@cmake --build --preset release
 
 quickstart:  ## build the programs, run quickstart.toml on LibTorch's own headers, print the verdicts
-	@printf '%s\n' 'This installs what is missing (2 GB of downloads, once), compiles the three programs (9 to 17 minutes' \
-	  'on 2 cores the first time, seconds when nothing changed) and runs a first experiment (2 to 4 minutes, best on a quiet machine).'
+	@printf '%s\n' 'This installs what is missing (2 GB of downloads, once), compiles the three programs for this machine (9 to' \
+	  '17 minutes on 2 cores the first time, seconds when nothing changed) and runs a first experiment (2 to 4 minutes, best on a quiet machine).'
 	@$(MAKE) --no-print-directory programs
 	@$(ASSAY) run experiments/matrices/quickstart.toml --data build/corpus --out $(RESULTS) --fork
 	@$(ASSAY) report $(RESULTS) >/dev/null # writes report.html; `run` printed the table

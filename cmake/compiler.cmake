@@ -19,18 +19,13 @@ endif()
 if(NOT ASSAY_VIEWER_ONLY)
   set(CMAKE_CUDA_COMPILER "${ASSAY_NVCC}")
   set(CMAKE_CUDA_STANDARD 17)
-  # All: machine code for Ampere, Hopper and Blackwell; PTX of the newest for what follows. Else for a first build that ends soon:
-  # machine code for the GPU of this machine, and where it has none PTX, which any GPU's driver compiles when it loads it.
+  # All: machine code for Ampere, Hopper and Blackwell; PTX of the newest for what follows. Else a first build that ends soon.
   option(ASSAY_ALL_GPUS "machine code for every GPU that is supported" ON)
   if(ASSAY_ALL_GPUS)
     set(CMAKE_CUDA_ARCHITECTURES "80-real;90-real;100-real;100-virtual")
   else()
-    execute_process(COMMAND nvidia-smi -L OUTPUT_VARIABLE gpus ERROR_QUIET RESULT_VARIABLE failed)
-    if(failed OR NOT gpus MATCHES "GPU 0")
-      set(CMAKE_CUDA_ARCHITECTURES 80-virtual)
-    else()
-      set(CMAKE_CUDA_ARCHITECTURES native)
-    endif()
+    include("${CMAKE_CURRENT_LIST_DIR}/gpu_architectures.cmake")
+    assay_gpu_architectures(CMAKE_CUDA_ARCHITECTURES "${ASSAY_NVCC}")
   endif()
   set(CMAKE_CUDA_FLAGS_RELEASE "-O2 -lineinfo")
   set(CMAKE_CUDA_RUNTIME_LIBRARY None)  # assay::cudart names the one that LibTorch loads
