@@ -23,7 +23,11 @@ needs torch torch
 for operator in $operators; do
   case $operator in
     loss_head) needs liger_kernel liger-kernel ;;
-    delta_rule | nsa | rwkv6 | ssd) needs fla fla-core; needs einops einops ;;
+    delta_rule | nsa | rwkv6) needs fla fla-core; needs einops einops ;;
+    ssd)
+      needs fla fla-core; needs einops einops
+      "$python" -c 'import importlib.util as i; exit(i.find_spec("mamba_ssm") is None)' ||
+        die "$python finds no mamba_ssm, which ssd is compared with: unpack its source from PyPI on PYTHONPATH, unbuilt" ;;
     *) die "no operator '$operator'; OPERATORS are loss_head, delta_rule, nsa, rwkv6 and ssd" ;;
   esac
 done

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Operators of Assay by their best public kernels, for tests/bench/gpu_operators.sh; bench_operators times ours. Needs a
-CUDA device, torch, triton and `pip install --no-deps liger-kernel fla-core einops packaging`.
+CUDA device, torch, triton and `pip install --no-deps liger-kernel fla-core einops packaging`; ssd also the source of
+mamba_ssm on PYTHONPATH, whose CUDA extensions need not be built.
 
 usage: operators.py [OPERATOR...]
 
@@ -8,14 +9,18 @@ usage: operators.py [OPERATOR...]
   delta_rule  FLA's gated delta rule
   nsa         FLA's NSA with its compressed and selected branch, compared with dense attention first
   rwkv6       FLA's RWKV-6
-  ssd         FLA's simple_gla, forward: its backward is refused on Hopper, where Triton compiles it wrongly
+  ssd         FLA's simple_gla, forward: its backward is refused on Hopper, where Triton compiles it wrongly; and
+              mamba_ssm's kernels with chunks of 256, which also multiply by the step sizes
 
 Prints one line of JSON per form and pass, in ms: device_ms, the sum of the kernels' own times, mean of ten calls; user_ms,
 by the host's clock, median of 30 means of ten calls that follow each other. extra_mib is memory beside inputs and results.
 """
 import argparse
+import importlib.util
 import json
 import statistics
+import sys
+import types
 
 import peer
 import torch
@@ -122,16 +127,35 @@ def rwkv6():
                     (r, k, v, w, u), normal(rows, tokens, heads, 64))
 
 
+def mamba_scan():
+    """Of mamba_ssm's Triton kernels alone: its __init__ imports CUDA extensions too."""
+    place = importlib.util.find_spec("mamba_ssm")
+    if place is None:
+        sys.exit("error: no module mamba_ssm, which ssd is compared with; unpack its source from PyPI on PYTHONPATH")
+    package = types.ModuleType("mamba_ssm")
+    package.__path__ = list(place.submodule_search_locations)
+    sys.modules["mamba_ssm"] = package
+    from mamba_ssm.ops.triton.ssd_combined import mamba_chunk_scan_combined
+
+    return mamba_chunk_scan_combined
+
+
 def ssd():
     from fla.ops.simple_gla import chunk_simple_gla
 
+    scan = mamba_scan()
     for rows, tokens, heads in SCANS:
+        shape = f"{rows} x {tokens}, {heads} heads, d 64, bf16"
         # c, b of every head: what heads share has to be expanded for it.
         c, b, x = (normal(rows, tokens, heads, 64) for _ in range(3))
         a = -torch.exp(normal(rows, tokens, heads).float() - 3)
         with torch.no_grad():
-            report("ssd", f"{rows} x {tokens}, {heads} heads, d 64, bf16", "fla", "forward",
-                   lambda: chunk_simple_gla(c, b, x, a)[0])
+            report("ssd", shape, "fla", "forward", lambda: chunk_simple_gla(c, b, x, a)[0])
+        c, b = (normal(rows, tokens, 1, 64).requires_grad_() for _ in range(2))
+        step, decay = (-a).requires_grad_(), torch.full((heads,), -1.0, device="cuda", requires_grad=True)
+        x = x.requires_grad_()
+        both_passes("ssd", shape, "mamba_ssm", lambda: scan(x, step, decay, b, c, 256), (x, step, decay, b, c),
+                    normal(rows, tokens, heads, 64))
 
 
 OPERATORS = {"delta_rule": delta_rule, "loss_head": loss_head, "nsa": nsa, "rwkv6": rwkv6, "ssd": ssd}
