@@ -62,6 +62,7 @@ struct LayerKind {
   StepShape::Layer (*cost)(const TrainConfig&, std::int64_t longest_segment);
   Layouts (*layouts)(const TrainConfig&);
   HeadWidth (*head_width)(const TrainConfig&) = nullptr; // null: no attention kernel
+  bool carries = false; // it can go on from the tokens before a piece (model/layout/carry.h)
 };
 
 struct FamilyConfig {

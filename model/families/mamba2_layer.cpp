@@ -11,9 +11,24 @@
 #include "model/layers/fp8/fp8_linear.h"
 #include "model/layers/rms_norm.h"
 #include "model/layers/scan/ssd.h"
+#include "model/layout/carry.h"
 #include "model/layout/chunk_layout.h"
 
 namespace assay {
+
+namespace {
+
+// Slots of a Carry.
+constexpr int kConvolved = 0, kMambaState = 1;
+
+// Of the rows behind the first kernel-1 of `joined`, which they read.
+at::Tensor convolved_piece(const at::Tensor& joined, const at::Tensor& weight) {
+  const std::int64_t before = weight.size(1) - 1;
+  const at::Tensor taps = at::ones({before, joined.size(0), 1}, joined.options().dtype(at::kFloat));
+  return short_conv(joined, weight, taps).narrow(0, before, joined.size(0) - before);
+}
+
+} // namespace
 
 Mamba2Layer::Mamba2Layer(ParameterFactory& make,
                          const std::string& prefix,
@@ -39,16 +54,21 @@ at::Tensor Mamba2Layer::forward(const at::Tensor& x, const Segments& segments) c
   const std::int64_t tokens = x.size(0), inner = heads_ * head_dim_;
   const std::vector<at::Tensor> parts =
       apply_linear(x, in_proj_).split_with_sizes({inner, inner + 2 * state_dim_, heads_}, 1);
-  const std::vector<at::Tensor> in = short_conv(parts[1], conv_, segments.chunks->taps)
-                                         .split_with_sizes({inner, state_dim_, state_dim_}, 1);
+  const at::Tensor convolved =
+      segments.carry ? convolved_piece(segments.carry->with_rows_before(
+                                           this, kConvolved, parts[1], conv_.size(1) - 1),
+                                       conv_)
+                     : short_conv(parts[1], conv_, segments.chunks->taps);
+  const std::vector<at::Tensor> in = convolved.split_with_sizes({inner, state_dim_, state_dim_}, 1);
   const at::Tensor step = at::softplus(parts[2] + dt_bias_); // [T, H]
   const at::Tensor values = in[0].reshape({tokens, heads_, head_dim_});
-  const at::Tensor out = ssd_of(form_)(values * step.unsqueeze(2),
-                                       -step * a_log_.exp(),
-                                       in[1].unsqueeze(1),
-                                       in[2].unsqueeze(1),
-                                       segments) +
-                         values * skip_.unsqueeze(1);
+  const at::Tensor scaled = values * step.unsqueeze(2), decay = -step * a_log_.exp(),
+                   write = in[1].unsqueeze(1), read = in[2].unsqueeze(1);
+  const at::Tensor scanned =
+      segments.carry
+          ? ssd_piece(scaled, decay, write, read, segments.carry->slot(this, kMambaState))
+          : ssd_of(form_)(scaled, decay, write, read, segments);
+  const at::Tensor out = scanned + values * skip_.unsqueeze(1);
   return apply_linear(rms_norm(out.reshape({tokens, inner}) * at::silu(parts[0]), norm_),
                       out_proj_);
 }

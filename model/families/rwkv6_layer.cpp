@@ -6,6 +6,7 @@
 #include "model/layers/fp8/fp8_linear.h"
 #include "model/layers/layer_norm.h"
 #include "model/layers/scan/rwkv6.h"
+#include "model/layout/carry.h"
 #include "model/layout/chunk_layout.h"
 
 namespace assay {
@@ -13,6 +14,9 @@ namespace assay {
 namespace {
 
 constexpr std::int64_t kMixed = 5; // r, k, v, g, w
+
+// Slots of a Carry.
+constexpr int kTokenBefore = 0, kRwkvState = 1;
 
 // The token before each one, 0 at a segment's start.
 at::Tensor token_before(const at::Tensor& x, const Segments& segments) {
@@ -52,7 +56,11 @@ Rwkv6Layer::Rwkv6Layer(ParameterFactory& make, const std::string& prefix, const 
 }
 
 at::Tensor Rwkv6Layer::mixed(const at::Tensor& x, const Segments& segments) const {
-  const at::Tensor change = token_before(x, segments) - x;
+  const at::Tensor before =
+      segments.carry
+          ? segments.carry->with_rows_before(this, kTokenBefore, x, 1).narrow(0, 0, x.size(0))
+          : token_before(x, segments);
+  const at::Tensor change = before - x;
   const at::Tensor low = apply_linear(x + change * mix_[0], mix_down_).tanh();
   const at::Tensor data =
       at::bmm(low.view({x.size(0), kMixed, rank_}).transpose(0, 1), mix_up_.transpose(1, 2));
@@ -65,12 +73,12 @@ at::Tensor Rwkv6Layer::forward(const at::Tensor& x, const Segments& segments) co
   const auto heads = [&](const at::Tensor& y) { return y.view({x.size(0), heads_, head_dim_}); };
   const at::Tensor low = apply_linear(in[4], decay_down_).tanh();
   const at::Tensor decay = -(decay_ + apply_linear(low, decay_up_)).exp();
-  const at::Tensor out = rwkv6_of(form_)(heads(apply_linear(in[0], r_)),
-                                         heads(apply_linear(in[1], k_)),
-                                         heads(apply_linear(in[2], v_)),
-                                         heads(decay),
-                                         bonus_,
-                                         segments);
+  const at::Tensor r = heads(apply_linear(in[0], r_)), k = heads(apply_linear(in[1], k_)),
+                   v = heads(apply_linear(in[2], v_));
+  const at::Tensor out =
+      segments.carry
+          ? rwkv6_piece(r, k, v, heads(decay), bonus_, segments.carry->slot(this, kRwkvState))
+          : rwkv6_of(form_)(r, k, v, heads(decay), bonus_, segments);
   const at::Tensor normed =
       layer_norm(out, at::Tensor(), at::Tensor()).flatten(1) * norm_ + norm_bias_;
   const at::Tensor gated = normed * at::silu(apply_linear(in[3], gate_));

@@ -12,6 +12,7 @@ namespace assay {
 
 struct ChunkLayout; // model/layout/chunk_layout.h: chunks of the gated delta rule
 struct Rotary;      // model/layout/positions.h: rotary angles
+class Carry;        // model/layout/carry.h: one sequence in pieces
 struct NsaLayout;   // model/layout/nsa_layout.h: blocks of native sparse attention
 
 // Consecutive spans of the flattened [B*T] token axis that may not see each other.
@@ -23,7 +24,9 @@ struct Segments {
   std::shared_ptr<const ChunkLayout> chunks;
   std::shared_ptr<const Rotary> rotary;
   std::shared_ptr<const NsaLayout> sparse;
-  at::Tensor positions;   // int64 [T], from 0 in each segment
+  at::Tensor positions; // int64 [T], from 0 in each segment
+  // One segment that goes on where the piece before it ended; null: each begins anew.
+  std::shared_ptr<Carry> carry = nullptr;
   at::Tensor causal_mask; // fp32 [L, L], 0 and -inf, where all segments have one length L
 
   std::int64_t count() const { return static_cast<std::int64_t>(cu_host.size()) - 1; }

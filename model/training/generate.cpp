@@ -5,8 +5,12 @@
 
 #include <algorithm>
 #include <limits>
+#include <memory>
+#include <utility>
 
 #include "core/result.h"
+#include "model/config/family_config.h"
+#include "model/layout/carry.h"
 #include "model/layout/segments.h"
 
 namespace assay {
@@ -24,6 +28,41 @@ sample(const at::Tensor& logits, const Sampling& sampling, const at::Generator& 
   return at::multinomial(scaled.softmax(0), 1, false, generator).item<std::int64_t>();
 }
 
+bool carries_state(const TrainConfig& config) {
+  return std::ranges::all_of(config.pattern,
+                             [&](char letter) { return family_of(config).layer(letter)->carries; });
+}
+
+// What a model expects behind a context that grows.
+class NextToken {
+public:
+  NextToken(const Trainer& trainer, std::vector<std::int64_t> context)
+      : trainer_(trainer), context_(std::move(context)),
+        carry_(carries_state(trainer.config()) ? std::make_shared<Carry>() : nullptr) {}
+
+  void append(std::int64_t id) { context_.push_back(id); }
+
+  // fp32 [vocab_size] on the CPU.
+  at::Tensor logits() {
+    const TrainConfig& config = trainer_.config();
+    const std::int64_t size = std::ssize(context_),
+                       length = carry_ ? size - read_ : std::min(size, config.seq_len);
+    read_ = size;
+    const std::vector<std::int64_t> piece(context_.end() - length, context_.end());
+    const at::Tensor tokens = at::tensor(piece, at::kLong).unsqueeze(0);
+    Batch batch = make_batch(tokens, tokens, {});
+    prepare(batch, config);
+    batch.documents.carry = carry_;
+    return trainer_.logits(batch)[length - 1].to(at::kCPU, at::kFloat);
+  }
+
+private:
+  const Trainer& trainer_;
+  std::vector<std::int64_t> context_;
+  std::shared_ptr<Carry> carry_; // null: layers see the tokens of a call alone
+  std::int64_t read_ = 0;        // of the context, by `carry_`
+};
+
 } // namespace
 
 std::vector<std::int64_t>
@@ -36,18 +75,12 @@ generate(Trainer& trainer, const std::vector<std::int64_t>& prompt, const Sampli
   const at::NoGradGuard no_grad;
   const at::Generator generator = at::make_generator<at::CPUGeneratorImpl>(sampling.seed);
   const auto averaged = trainer.use_ema();
-  std::vector<std::int64_t> context = prompt, made;
+  NextToken next(trainer, prompt);
+  std::vector<std::int64_t> made;
   for (std::int64_t i = 0; i < sampling.max_tokens; ++i) {
-    const auto length =
-        std::min<std::int64_t>(static_cast<std::int64_t>(context.size()), config.seq_len);
-    const std::vector<std::int64_t> window(context.end() - length, context.end());
-    const at::Tensor tokens = at::tensor(window, at::kLong).unsqueeze(0);
-    Batch batch = make_batch(tokens, tokens, {});
-    prepare(batch, config);
-    const at::Tensor last = trainer.logits(batch)[length - 1].to(at::kCPU, at::kFloat);
-    const std::int64_t id = sample(last, sampling, generator);
+    const std::int64_t id = sample(next.logits(), sampling, generator);
     if (id == sampling.stop_token) break;
-    context.push_back(id);
+    next.append(id);
     made.push_back(id);
   }
   return made;

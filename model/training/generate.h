@@ -16,8 +16,9 @@ struct Sampling {
   std::int64_t stop_token = -1; // ends the text and is not returned; -1: none
 };
 
-// The new ids. The whole context of at most config().seq_len tokens is recomputed for each token
-// (no cache). Throws bad input on an empty prompt or an id outside the vocabulary.
+// The new ids. Where every layer carries a state (family rwmba) each token is read once, and the
+// context has no limit; else the last config().seq_len tokens are computed again for each token.
+// Throws bad input on an empty prompt or an id outside the vocabulary.
 std::vector<std::int64_t>
 generate(Trainer& trainer, const std::vector<std::int64_t>& prompt, const Sampling& sampling);
 

@@ -21,6 +21,15 @@ at::Tensor rwkv6_loop(const at::Tensor& r,
                       const at::Tensor& u,
                       const Segments& segments);
 
+// The same for one segment that goes on from `state` [1, H, K, V] (undefined: 0), which then is the
+// one behind it.
+at::Tensor rwkv6_piece(const at::Tensor& r,
+                       const at::Tensor& k,
+                       const at::Tensor& v,
+                       const at::Tensor& w,
+                       const at::Tensor& u,
+                       at::Tensor& state);
+
 // Chunks of layout.chunk tokens, a power of two, with a hand-written backward: matrix products over
 // all chunks at once, and a scan over the chunks of a segment. Needs segments.chunks.
 at::Tensor rwkv6_chunked(const at::Tensor& r,

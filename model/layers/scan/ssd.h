@@ -21,6 +21,14 @@ at::Tensor ssd_loop(const at::Tensor& x,
                     const at::Tensor& c,
                     const Segments& segments);
 
+// The same for one segment that goes on from `state` [1, H, N, P] (undefined: 0), which then is the
+// one behind it.
+at::Tensor ssd_piece(const at::Tensor& x,
+                     const at::Tensor& a,
+                     const at::Tensor& b,
+                     const at::Tensor& c,
+                     at::Tensor& state);
+
 // Chunks of layout.chunk tokens with a hand-written backward: matrix products over all chunks at
 // once, and a scan over the chunks of a segment. Needs segments.chunks.
 at::Tensor ssd_chunked(const at::Tensor& x,

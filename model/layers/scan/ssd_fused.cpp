@@ -56,7 +56,7 @@ struct FusedSsd : torch::autograd::Function<FusedSsd> {
     const std::int64_t parts = x.size(2) / scan::kWidth;
     const auto narrow = [](const at::Tensor& y) { return y.to(at::kBFloat16).contiguous(); };
     tensor_list in{narrow(x).view({x.size(0), -1, scan::kWidth}),
-                   a.to(at::kFloat).repeat_interleave(parts, 1).contiguous(),
+                   (parts == 1 ? a : a.repeat_interleave(parts, 1)).to(at::kFloat).contiguous(),
                    narrow(b),
                    narrow(c)};
     at::Tensor out = at::empty_like(in[0]), decay = ssd_decay_room(in, *layout);
