@@ -105,9 +105,11 @@ Result<bool> check_numbers(const TrainConfig& c) {
   for (const KeyBounds& bounds : integer_bounds())
     if (Result<bool> ok = check_bounds(bounds, values.at(bounds.name).get<std::int64_t>()); !ok)
       return ok;
-  const std::array<Fraction, 14> fractions{
+  const std::array<Fraction, 16> fractions{
       {{"lr", c.lr, 0, true},
        {"ema_decay", c.ema_decay, 0, false, 1, true},
+       {"muon_lr", c.muon_lr, 0, true},
+       {"muon_momentum", c.muon_momentum, 0, false, 1, true},
        {"beta1", c.beta1, 0, false, 1, true},
        {"beta2", c.beta2, 0, false, 1, true},
        {"min_lr_ratio", c.min_lr_ratio, 0, false, 1},

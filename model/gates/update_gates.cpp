@@ -15,24 +15,33 @@ namespace {
 constexpr std::size_t kUpdates = 4,
                       kSkipped = 2;   // the update that meets an inf, where one is tried
 constexpr double kChangeBound = 1e-3; // of the sum of updates, which weights round
+constexpr double kMuon16Bound = 3e-2; // the same where Muon's products round to 16 bits
 constexpr double kStateBound = 1e-5;  // of moments, average and norm
 constexpr double kLossBound = 1e-5;   // as a share of the loss
 
-at::Tensor flat_with(const NamedTensors& tensors, const std::string& prefix) {
+double change_bound(const TrainConfig& config) {
+  const bool rounds =
+      config.optimizer == OptimizerKind::Muon && config.precision != Precision::Fp32;
+  return rounds ? kMuon16Bound : kChangeBound;
+}
+
+// Of names that begin with one of the prefixes.
+template <class... Prefixes>
+at::Tensor flat_with(const NamedTensors& tensors, const Prefixes&... prefixes) {
   std::vector<at::Tensor> parts;
   for (const auto& [name, tensor] : tensors)
-    if (name.starts_with(prefix)) parts.push_back(tensor.reshape(-1).to(at::kFloat));
+    if ((name.starts_with(prefixes) || ...)) parts.push_back(tensor.reshape(-1).to(at::kFloat));
   return parts.empty() ? at::Tensor() : at::cat(parts); // a copy
 }
 
 struct State {
-  at::Tensor weights, first, second; // flat; moments
+  at::Tensor weights, first, second; // flat; moments, Muon's momentum among the first
   at::Tensor average;                // flat; undefined without one
   double steps;                      // updates made
 
   explicit State(const Trainer& trainer)
       : weights(flat_with(trainer.state_tensors(), "model.")),
-        first(flat_with(trainer.state_tensors(), "optimizer.exp_avg.")),
+        first(flat_with(trainer.state_tensors(), "optimizer.exp_avg.", "optimizer.momentum.")),
         second(flat_with(trainer.state_tensors(), "optimizer.exp_avg_sq.")),
         average(flat_with(trainer.state_tensors(), "ema.")),
         steps(flat_with(trainer.state_tensors(), "optimizer.step").item<double>()) {}
@@ -105,7 +114,7 @@ std::vector<GateResult> skip_gates(TrainConfig reference, TrainConfig level) {
   GateResult rest = near("math/after_skip",
                          b.last.weights - b.first.weights,
                          a.last.weights - a.first.weights,
-                         kChangeBound);
+                         change_bound(level));
   rest.detail += ", of which one is skipped";
   return {skipped, rest};
 }
@@ -157,7 +166,7 @@ std::vector<GateResult> update_gates(const TrainConfig& given_reference,
       near("math/weights",
            b.last.weights - b.first.weights,
            a.last.weights - a.first.weights,
-           kChangeBound),
+           change_bound(level)),
       near("math/first_moment", b.last.first, a.last.first, kStateBound),
       near("math/second_moment", b.last.second, a.last.second, kStateBound),
       near("math/norm", b.norms, a.norms, kStateBound)};

@@ -61,6 +61,7 @@ std::pair<std::string, std::string> owner(const std::string& name) {
       {"weights16.", "weights16"},
       {"optimizer.exp_avg_sq.", "optimizer"},
       {"optimizer.exp_avg.", "optimizer"},
+      {"optimizer.momentum.", "optimizer"},
       {"ema.", "ema"}};
   for (const auto& [prefix, phase] : kOwners)
     if (name.starts_with(prefix)) return {phase, name.substr(prefix.size())};

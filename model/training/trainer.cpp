@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <iterator>
 #include <optional>
 #include <unordered_map>
 
@@ -69,6 +70,13 @@ const char* level_span(UpdatePass pass) {
   internal_error("unknown update pass");
 }
 
+std::vector<Parameter> of_adamw(const std::vector<Parameter>& parameters,
+                                const TrainConfig& config) {
+  std::vector<Parameter> kept = parameters;
+  if (config.optimizer == OptimizerKind::Muon) std::erase_if(kept, is_of_muon);
+  return kept;
+}
+
 } // namespace
 
 double StepResult::loss() const {
@@ -83,7 +91,10 @@ bool StepResult::finite() const {
 
 Trainer::Trainer(const TrainConfig& resolved, std::shared_ptr<ProcessGroup> ranks)
     : config_(resolved), generator_(at::make_generator<at::CPUGeneratorImpl>(resolved.seed)),
-      built_(build(config_, generator_)), optimizer_(built_.parameters, config_),
+      built_(build(config_, generator_)), optimizer_(of_adamw(built_.parameters, config_), config_),
+      muon_(config_.optimizer == OptimizerKind::Muon
+                ? std::make_unique<Muon>(built_.parameters, config_)
+                : nullptr),
       scaler_(config_, torch_device(config_.device)), kept_(make_kept_weights(config_)),
       fp8_weights_(config_.precision == Precision::Fp8 ? std::make_unique<Fp8Weights>() : nullptr),
       fp8_history_(make_fp8_history(config_, built_.parameters)),
@@ -182,6 +193,7 @@ at::Tensor Trainer::separate_passes(const std::vector<at::Tensor>& gradients) {
   const at::Tensor norm =
       clip_gradients(gradients, config_.grad_clip, config_.update_pass, config_.clip_read);
   optimizer_.step(std::nullopt, found_inf);
+  if (muon_) muon_->step(optimizer_.lr(), found_inf);
   if (kept_) kept_->refresh();
   return norm;
 }
@@ -250,7 +262,7 @@ StepOutputs Trainer::run_step(const std::vector<Batch>& micro_batches) {
 std::unique_ptr<StepGraphs> Trainer::make_graphs() {
   std::vector<at::Tensor> fixed;
   for (const Parameter& parameter : built_.parameters) fixed.push_back(parameter.tensor);
-  for (const NamedTensors& part : {optimizer_.state(), ema_.state(), scaler_.state(), fp8_state()})
+  for (const NamedTensors& part : {optimizer_state(), ema_.state(), scaler_.state(), fp8_state()})
     for (const auto& [name, tensor] : part) fixed.push_back(tensor);
   return std::make_unique<StepGraphs>(
       config_, std::move(fixed), [this](const std::vector<Batch>& micro_batches) {
@@ -338,13 +350,19 @@ NamedTensors Trainer::weights() const {
   return weights;
 }
 
+NamedTensors Trainer::optimizer_state() const {
+  NamedTensors state = optimizer_.state();
+  if (muon_) std::ranges::copy(muon_->state(), std::back_inserter(state));
+  return state;
+}
+
 NamedTensors Trainer::fp8_state() const {
   return fp8_history_ ? fp8_history_->state() : NamedTensors();
 }
 
 NamedTensors Trainer::state_tensors() const {
   NamedTensors state = weights();
-  for (const NamedTensors& part : {optimizer_.state(), ema_.state(), scaler_.state(), fp8_state()})
+  for (const NamedTensors& part : {optimizer_state(), ema_.state(), scaler_.state(), fp8_state()})
     state.insert(state.end(), part.begin(), part.end());
   return state;
 }

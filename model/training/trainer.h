@@ -19,6 +19,7 @@
 #include "model/layout/batch.h"
 #include "model/training/ema.h"
 #include "model/training/loss_scaler.h"
+#include "model/training/muon.h"
 #include "model/training/one_pass.h"
 #include "model/training/optimizer.h"
 #include "model/training/planted.h"
@@ -138,12 +139,14 @@ private:
   }
   std::vector<at::Tensor> take_gradients();
   std::vector<at::Tensor> unscaled_gradients();
+  NamedTensors optimizer_state() const;
   NamedTensors fp8_state() const;
 
   TrainConfig config_;
   at::Generator generator_;
   BuiltModel built_;
   AdamW optimizer_;
+  std::unique_ptr<Muon> muon_; // null: AdamW updates all parameters
   LossScaler scaler_;
   std::unique_ptr<KeptWeights> kept_;         // null: products cast their weights
   std::unique_ptr<Fp8Weights> fp8_weights_;   // null: no FP8

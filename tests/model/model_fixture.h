@@ -114,6 +114,7 @@ inline TrainConfig small_config_for(const Optimization& row) {
   if (row.name == "product_choice") config.weights16 = Weights16::Kept;
   if (row.name == "weights16" || row.name == "residual16" || row.name == "product_choice")
     config.precision = Precision::Bf16;
+  if (row.name == "muon_form") config.optimizer = OptimizerKind::Muon;
   if (row.name == "residual16") config.norms = Norms::Fused;
   return config;
 }

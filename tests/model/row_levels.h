@@ -33,6 +33,7 @@ config_for(const Optimization& row, const std::string& family, const TrainConfig
   TrainConfig config = small;
   if (row.name == "weights16" || row.name == "residual16") config.precision = Precision::Bf16;
   if (row.name == "residual16") config.norms = Norms::Fused;
+  if (row.name == "muon_form") config.optimizer = OptimizerKind::Muon;
   return config;
 }
 

@@ -3,133 +3,15 @@
 #include <algorithm>
 
 #include "core/result.h"
-#include "model/config/cost/launch_counts.h"
+#include "model/config/cost/costs.h"
 
 namespace assay {
 
-using namespace launch_counts;
+using namespace step_costs;
 
 namespace {
 
-constexpr double kTraining = 3; // forward, and twice as much backward
-constexpr double kWide = 4;     // bytes of an element in fp32
-
-// What writes x, and y's gradient, of a linear.
-struct Around {
-  bool wide = false;       // x is in fp32
-  bool shared = false;     // x is the last linear's, whose cast to FP8 serves both
-  bool x_largest = false;  // a kernel that finds the largest value writes x
-  bool dy_largest = false; // and y's gradient
-  bool x_written = false;  // with delayed scales it writes x in FP8, instead of 16 bits
-  bool dy_written = false; // and y's gradient
-};
-
-// Adds up operations of one name and peak.
-class Costs {
-public:
-  explicit Costs(const StepShape& shape) : shape_(shape), fp8_(shape.fp8_linears) {}
-
-  // Whether the linears that follow are of the delta rule.
-  void of_delta_rule(bool yes) { fp8_ = shape_.fp8_linears && (yes || !shape_.fp8_delta_alone); }
-
-  void add(const std::string& name,
-           double flops,
-           double bytes,
-           std::int64_t launches,
-           Peak peak = Peak::Compute) {
-    auto op = std::find_if(ops_.begin(), ops_.end(), [&](const OpCost& x) {
-      return x.name == name && x.peak == peak;
-    });
-    if (op == ops_.end()) op = ops_.insert(op, {name, 0, 0, 0, peak});
-    op->flops += flops;
-    op->bytes += bytes;
-    op->kernels += launches;
-  }
-  // y = x W^T for every token, its gradients, and the casts of W and x; launches of the products
-  // are counted by their callers, but for those of a sum that is split.
-  void linear(const std::string& name, std::int64_t in, std::int64_t out, const Around& around) {
-    if (fp8_ && in % kFp8Multiple == 0) return fp8_linear(name, in, out, around);
-    plain_linear(name, in, out, around.wide);
-  }
-  // The same in the compute type, whatever the others run in. `wide`: as Around's.
-  void plain_linear(const std::string& name, std::int64_t in, std::int64_t out, bool wide) {
-    const auto tokens = static_cast<double>(shape_.tokens), k = static_cast<double>(in),
-               n = static_cast<double>(out), e = static_cast<double>(shape_.compute_bytes);
-    add(name, kTraining * 2 * tokens * k * n, kTraining * e * (tokens * (k + n) + k * n), 0);
-    if (shape_.compute_bytes == 4) return;
-    // Forward 4 -> e bytes of a weight, backward e -> 4 of its gradient; the input likewise.
-    const bool kept = shape_.kept_weights;
-    add("casts",
-        0,
-        2 * (4 + e) * ((kept ? 0 : k * n) + (wide ? tokens * k : 0)),
-        kCastLaunches * ((kept ? 0 : 1) + (wide ? 1 : 0)));
-    add(name, 0, kept ? (4 - e) * k * n : 0, kSplitLaunches); // a kept weight's gradient is fp32
-    keep(in * out);
-  }
-  // The bias of a linear: its gradient reads that of every result.
-  void bias(const std::string& name, std::int64_t out) {
-    if (!shape_.form.biases) return;
-    if (shape_.epilogue == Epilogue::All) return add("casts", 0, 0, 1); // a product sums it
-    const bool half = shape_.compute_bytes != 4, kept = shape_.kept_weights && !fp8_;
-    const auto e = static_cast<double>(shape_.compute_bytes);
-    add(name,
-        0,
-        e * static_cast<double>(shape_.tokens * out),
-        kept ? kKeptBiasLaunches : kBiasLaunches + (fp8_ ? 1 : 0));
-    // A kept weight's linear sums in fp32.
-    if (half) add("casts", 0, 0, kept ? 1 : kCastLaunches);
-  }
-  // A weight that has a copy.
-  void keep(std::int64_t weight) {
-    if (shape_.kept_weights) kept_ += weight;
-  }
-  std::int64_t kept() const { return kept_; }
-  // An operation that reads `in` and writes `out` elements a token, forward.
-  void stream(const std::string& name, double in, double out, double bytes, std::int64_t launches) {
-    add(name, 0, kTraining * static_cast<double>(shape_.tokens) * (in + out) * bytes, launches);
-  }
-  std::vector<OpCost> take() { return std::move(ops_); }
-  // Once an optimizer step, whatever the number of micro-batches: casts of weights to FP8, and the
-  // fills of all casts.
-  std::vector<OpCost> take_once() {
-    const std::int64_t casts = shape_.micro_batches * token_casts_,
-                       fills = shape_.fp8_delayed
-                                   ? 1
-                                   : (casts + kFp8CastsPerFill - 1) / kFp8CastsPerFill;
-    if (casts > 0) once_.push_back({"casts", 0, 0, fills + kFp8WeightLaunches});
-    return std::move(once_);
-  }
-
-private:
-  // Operands of 1 byte, results of 2 (y, dx) and 4 (dW).
-  void
-  fp8_linear(const std::string& name, std::int64_t in, std::int64_t out, const Around& around) {
-    const auto tokens = static_cast<double>(shape_.tokens), k = static_cast<double>(in),
-               n = static_cast<double>(out);
-    const double forward = tokens * k + k * n + 2 * tokens * n,
-                 input = tokens * n + k * n + 2 * tokens * k, weight = tokens * (n + k) + 4 * k * n;
-    add(name, kTraining * 2 * tokens * k * n, forward + input + weight, 0, Peak::Fp8);
-    cast(tokens * n, 2, around.dy_largest, around.dy_written);
-    if (!around.shared) cast(tokens * k, around.wide ? 4 : 2, around.x_largest, around.x_written);
-    if (around.wide) add("casts", 0, (2 + 4) * tokens * k, 1); // dx
-    once_.push_back({"casts", 0, (2 * 4 + 2) * k * n, 0, Peak::Compute});
-  }
-  // Elements of `bytes`, read for the largest value unless it is known, and read again; written in
-  // both orders. With delayed scales read once, and not where the kernel before writes both orders,
-  // which have the bytes of 16 bits.
-  void cast(double elements, double bytes, bool known, bool written) {
-    ++token_casts_;
-    if (shape_.fp8_delayed && written) return;
-    const int reads = known || shape_.fp8_delayed ? 1 : 2;
-    add("casts", 0, (reads * bytes + 2) * elements, reads);
-  }
-
-  const StepShape& shape_;
-  bool fp8_;                     // linears multiply in FP8
-  std::int64_t kept_ = 0;        // weights with a copy
-  std::int64_t token_casts_ = 0; // to FP8, of a micro-batch
-  std::vector<OpCost> ops_, once_;
-};
+constexpr double kMuonSteps = 5;
 
 // Of a layer, but for what cuBLAS splits.
 std::int64_t delta_launches(const StepShape& shape, const DeltaShape& layer) {
@@ -448,8 +330,27 @@ void add_ends(Costs& costs, const StepShape& shape) {
   costs.add("loss", 0, 3 * static_cast<double>(shape.tokens) * vocabulary * e, kLossLaunches);
 }
 
-// `kept`: weights with a 16-bit copy.
-void add_update(Costs& costs, const StepShape& shape, double kept) {
+// Five steps of X <- a X + (b A + c A A) X, A = X X^T, on matrices of n by m elements, m <= n;
+// momentum, gradient and weight are read, momentum and weight written. Returns the elements.
+double add_muon(Costs& costs, const StepShape& shape, const std::vector<Matrix>& matrices) {
+  double elements = 0;
+  for (const auto& [in, out] : matrices) {
+    const auto n = static_cast<double>(std::max(in, out)),
+               m = static_cast<double>(std::min(in, out)),
+               e = static_cast<double>(shape.compute_bytes);
+    costs.add("muon",
+              kMuonSteps * (4 * n * m * m + 2 * m * m * m),
+              kMuonSteps * e * (4 * n * m + 5 * m * m) + 5 * kWide * n * m,
+              0);
+    elements += n * m;
+  }
+  return elements;
+}
+
+// `micro`: the operations of layers and ends.
+void add_update(Costs& costs, const StepShape& shape, const Costs& micro) {
+  const auto kept = static_cast<double>(micro.kept());
+  const double of_muon = shape.muon ? add_muon(costs, shape, micro.matrices()) : 0;
   const auto parameters = static_cast<double>(shape.parameters);
   const std::int64_t pass = (shape.parameters + kPassElements - 1) / kPassElements;
   if (shape.update_pass == UpdatePass::OnePass) {
@@ -460,7 +361,8 @@ void add_update(Costs& costs, const StepShape& shape, double kept) {
   const bool operators = shape.update_pass == UpdatePass::PerParameter;
   costs.add("optimizer",
             0,
-            (kClipBytes + (operators ? kOperatorBytes : kAdamWBytes)) * parameters,
+            kClipBytes * parameters +
+                (operators ? kOperatorBytes : kAdamWBytes) * (parameters - of_muon),
             kUpdateLaunches + kUpdatePasses * pass);
   if (kept > 0) costs.add("optimizer", 0, kCopyBytes * kept, pass);
   if (shape.ema) costs.add("ema", 0, kEmaBytes * parameters, pass);
@@ -485,7 +387,7 @@ std::vector<OpCost> step_cost(const StepShape& shape) {
         op.name, repeats * op.flops, repeats * op.bytes, shape.micro_batches * op.kernels, op.peak);
   for (const OpCost& op : micro.take_once())
     step.add(op.name, op.flops, op.bytes, op.kernels, op.peak);
-  add_update(step, shape, static_cast<double>(micro.kept()));
+  add_update(step, shape, micro);
   std::vector<OpCost> ops = step.take();
   if (shape.graph_launches > 0) take_launches(ops, shape);
   return ops;

@@ -75,6 +75,7 @@ struct StepShape {
   bool untraced_form = false;     // projections = split or qkv_copies: launches are not counted
   bool clip_on_host = false;      // gradients are scaled only where their norm exceeds the limit
   UpdatePass update_pass = UpdatePass::Foreach; // one_pass: EMA's bytes are the optimizer's
+  bool muon = false;                            // updates the matrices of layers
   bool ema = true;
   Epilogue epilogue = Epilogue::None; // where GELU is; none without it
   // step_graph = on: what the host launches in a step, whose kernels are nodes of one graph; 0:
@@ -92,7 +93,8 @@ std::vector<OpCost> step_cost(const StepShape& shape);
 // Of a resolved configuration of any family. The launches of family `rwmba` lack those of its
 // layers; the launches of family `nsa` in fp32 or in a form of
 // operators, and of mla_attention = math, lack those of their attention, those of products that sum
-// (epilogue = gelu_bias or all) lack what cuBLASLt launches for the sum: take them from a trace.
+// (epilogue = gelu_bias or all) lack what cuBLASLt launches for the sum, those of optimizer = muon
+// lack Muon's: take them from a trace.
 // `longest_segment`: tokens of the longest document of a row; 0: the whole row. Attention is costed
 // over causal rows: documents that do not see each other read fewer keys, a dense mask makes the
 // kernel read twice as many.

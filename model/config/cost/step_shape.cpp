@@ -58,6 +58,7 @@ StepShape step_shape(const TrainConfig& c, std::int64_t longest_segment) {
   shape.stream_bytes = c.residual == Residual::Bf16 ? 2 : 4;
   shape.kept_weights = c.weights16 == Weights16::Kept;
   shape.update_pass = c.update_pass;
+  shape.muon = c.optimizer == OptimizerKind::Muon;
   shape.untraced_form = c.projections == Projections::Split || c.qkv_copies != QkvCopies::None;
   shape.clip_on_host = c.clip_read == ClipRead::Host && c.update_pass != UpdatePass::OnePass;
   shape.ema = c.ema_decay > 0;
@@ -70,7 +71,7 @@ StepShape step_shape(const TrainConfig& c, std::int64_t longest_segment) {
 bool counts_all_launches(const StepShape& shape) {
   if (shape.update_pass == UpdatePass::PerParameter) return false; // they follow its tensors
   if (shape.clip_on_host) return false;                            // launches follow the norm
-  if (shape.untraced_form) return false;
+  if (shape.untraced_form || shape.muon) return false;
   // What cuBLASLt launches for a sum was not traced.
   if (shape.epilogue == Epilogue::GeluBias || shape.epilogue == Epilogue::All) return false;
   return std::none_of(shape.layers.begin(), shape.layers.end(), [](const StepShape::Layer& layer) {

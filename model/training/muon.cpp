@@ -1,0 +1,108 @@
+#include "model/training/muon.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/span.h"
+
+namespace assay {
+
+namespace {
+
+constexpr int kSteps = 5;
+constexpr double kA = 3.4445, kB = -4.7750, kC = 2.0315; // of the source
+constexpr double kEps = 1e-7;
+
+std::int64_t rows_of(const at::Tensor& weight) {
+  return weight.size(-2);
+}
+std::int64_t columns_of(const at::Tensor& weight) {
+  return weight.size(-1);
+}
+
+} // namespace
+
+bool is_of_muon(const Parameter& parameter) {
+  return parameter.decay && parameter.tensor.dim() >= 2 && parameter.name.starts_with("layers.");
+}
+
+at::Tensor newton_schulz(const at::Tensor& matrices, at::ScalarType type) {
+  const bool tall = rows_of(matrices) > columns_of(matrices);
+  const at::Tensor size = at::linalg_vector_norm(matrices, 2, {-2, -1}, true) + kEps;
+  at::Tensor x = (matrices / size).to(type);
+  if (tall) x = x.transpose(-2, -1);
+  x = x.reshape({-1, rows_of(x), columns_of(x)});
+  for (int step = 0; step < kSteps; ++step) {
+    const at::Tensor a = at::bmm(x, x.transpose(1, 2));
+    x = at::baddbmm(x, at::baddbmm(a, a, a, kB, kC), x, kA);
+  }
+  if (tall) x = x.transpose(1, 2);
+  return x.reshape(matrices.sizes());
+}
+
+Muon::Muon(const std::vector<Parameter>& parameters, const TrainConfig& config)
+    : momentum_(config.muon_momentum), decay_(config.weight_decay),
+      lr_factor_(config.muon_lr / config.lr),
+      type_(config.precision == Precision::Fp32 ? at::kFloat : at::kBFloat16),
+      batched_(config.muon_form == MuonForm::Batched) {
+  for (const Parameter& parameter : parameters) {
+    if (!is_of_muon(parameter)) continue;
+    const std::int64_t rows = rows_of(parameter.tensor), columns = columns_of(parameter.tensor);
+    auto group = std::ranges::find_if(groups_, [&](const Group& one) {
+      return batched_ && one.rows == rows && one.columns == columns;
+    });
+    if (group == groups_.end())
+      group = groups_.insert(group, {{}, {}, rows, columns});
+    group->weights.push_back(parameter.tensor);
+    group->momentum.push_back(at::zeros_like(parameter.tensor));
+    state_.emplace_back("optimizer.momentum." + parameter.name, group->momentum.back());
+  }
+}
+
+void Muon::step(const at::Tensor& lr, const at::Tensor& found_inf) const {
+  const at::NoGradGuard no_grad;
+  const Span span(batched_ ? "muon/batched" : "muon/per_matrix");
+  const at::Tensor rate = lr * lr_factor_;
+  for (const Group& group : groups_) update(group, rate, found_inf);
+}
+
+// Of matrices [count, rows, columns].
+at::Tensor Muon::orthogonal(const at::Tensor& matrices) const {
+  if (batched_) return newton_schulz(matrices, type_);
+  std::vector<at::Tensor> each;
+  for (const at::Tensor& matrix : matrices.unbind()) each.push_back(newton_schulz(matrix, type_));
+  return at::stack(each);
+}
+
+void Muon::update(const Group& group, const at::Tensor& rate, const at::Tensor& found_inf) const {
+  std::vector<at::Tensor> gradients, before;
+  for (const at::Tensor& weight : group.weights) gradients.push_back(weight.grad());
+  const bool may_skip = found_inf.defined();
+  if (may_skip)
+    for (const std::vector<at::Tensor>& changed : {group.weights, group.momentum})
+      for (const at::Tensor& tensor : changed) before.push_back(tensor.detach().clone());
+  at::_foreach_lerp_(group.momentum, gradients, 1 - momentum_);
+  std::vector<at::Tensor> looked_ahead;
+  for (const at::Tensor& one : at::_foreach_lerp(gradients, group.momentum, momentum_))
+    looked_ahead.push_back(one.reshape({-1, group.rows, group.columns}));
+  const double ratio = static_cast<double>(group.rows) / static_cast<double>(group.columns);
+  const at::Tensor updates = orthogonal(at::cat(looked_ahead))
+                                 .to(group.weights.front().scalar_type())
+                                 .mul_(rate * -std::sqrt(std::max(1.0, ratio)));
+  if (decay_ > 0) at::_foreach_mul_(group.weights, 1 - rate * decay_);
+  std::int64_t first = 0;
+  for (std::size_t i = 0; i < group.weights.size(); ++i) {
+    const std::int64_t count = looked_ahead[i].size(0);
+    group.weights[i].add_(updates.narrow(0, first, count).view_as(group.weights[i]));
+    first += count;
+  }
+  if (!may_skip) return;
+  const at::Tensor skip = found_inf.gt(0);
+  for (std::size_t i = 0; i < before.size(); ++i) {
+    const at::Tensor& changed =
+        i < group.weights.size() ? group.weights[i] : group.momentum[i - group.weights.size()];
+    changed.copy_(at::where(skip, before[i], changed));
+  }
+}
+
+} // namespace assay
