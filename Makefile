@@ -68,7 +68,7 @@ gpu-bench: build  ## training steps against PyTorch on one GPU, in turns (PEER=�
 	@for peer in $(or $(PEER),deltanet_mla gpt2); do PEER=$$peer tests/bench/gpu.sh build/bin $(or $(OUT),results/gpu-bench)/$$peer \
 	  $(or $(CORPUS),build/corpus) $(or $(TOKENIZER),tok.model) $(PYTHON) || exit; done
 
-gpu-operators: build  ## loss head, delta rule and NSA against torch.compile, Liger and FLA on one GPU, in turns (PYTHON=…, OUT=…)
+gpu-operators: build  ## operators against torch.compile, Liger, FLA and mamba_ssm on one GPU, in turns (PYTHON=…, OUT=…)
 	@tests/bench/gpu_operators.sh build/bin $(or $(OUT),results/gpu-operators) $(PYTHON)
 
 test-interop: build  ## exported traces in HolisticTraceAnalysis and nsys-ai (Python environments of their own)

@@ -165,4 +165,21 @@ std::string summary_text(const Report& report) {
   return text;
 }
 
+std::vector<std::string> note_lines(const std::vector<NoteRow>& notes) {
+  std::vector<std::pair<std::string, std::vector<std::string>>> shared; // text, names of cells
+  for (const NoteRow& note : notes) {
+    auto found = std::ranges::find(shared, note.text, [](const auto& one) { return one.first; });
+    if (found == shared.end()) found = shared.insert(shared.end(), {note.text, {}});
+    if (!note.cell.empty()) found->second.push_back(note.cell);
+  }
+  std::vector<std::string> lines;
+  for (const auto& [text, cells] : shared)
+    lines.push_back(cells.empty() ? text
+                                  : fmt::format("cell{} '{}': {}",
+                                                cells.size() == 1 ? "" : "s",
+                                                fmt::join(cells, "', '"),
+                                                text));
+  return lines;
+}
+
 } // namespace assay

@@ -18,6 +18,9 @@ std::vector<std::string> missing_lines(const Report& report);
 std::vector<std::string> alarm_lines(const Report& report);
 // Why a roofline is missing or incomplete, each reason once, with its cells.
 std::vector<std::string> speed_notes(const Report& report);
+
+// Notes of a plan, those that cells share once: "cells 'a', 'b': delta_form stays at chunked: …".
+std::vector<std::string> note_lines(const std::vector<NoteRow>& notes);
 // "ema_swap: 3 of 60 pairs …"
 std::string alarm_text(const Report& report, const Alarm& alarm);
 

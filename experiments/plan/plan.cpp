@@ -5,6 +5,7 @@
 #include "core/ledger/launch_rules.h"
 #include "core/ledger/storage/plan_json.h"
 #include "core/text.h"
+#include "experiments/analysis/report_lines.h"
 #include "experiments/analysis/wording.h"
 #include "experiments/evidence/cell_view.h"
 #include "experiments/evidence/effect.h"
@@ -58,6 +59,26 @@ OptimizationRow copy_row(const Optimization& row) {
 StepCostRow cost_row(std::int64_t variant, const TrainConfig& resolved) {
   const StepShape shape = step_shape(resolved);
   return {variant, step_tokens(resolved), counts_all_launches(shape), step_cost(shape)};
+}
+
+// What a reader could take for the kernels' time: variants that differ in a level which on a CPU
+// runs the code of another one.
+std::vector<std::string> borrowed_on_cpu(const std::vector<Draft>& drafts) {
+  std::vector<std::string> texts;
+  for (const Optimization& row : optimizations().all())
+    for (const Level& level : row.levels) {
+      const auto has = [&](const Draft& draft) {
+        return draft.config.device == Device::Cpu && has_level(draft.config, level) &&
+               (row.family.empty() || row.family == draft.config.family);
+      };
+      if (!level.on_cpu.empty() && std::ranges::any_of(drafts, has) &&
+          !std::ranges::all_of(drafts, has))
+        texts.push_back(fmt::format("{} = {} runs the code of {} on a CPU; its kernels need a GPU",
+                                    row.name,
+                                    level.name,
+                                    level.on_cpu));
+    }
+  return texts;
 }
 
 } // namespace
@@ -121,12 +142,7 @@ void Planner::add_cell(MatrixCell cell) {
         return draft.config.device == Device::Cpu && draft.config.precision == Precision::Fp8;
       }))
     note(cell.name, "a CPU emulates FP8, so its times do not apply to a GPU");
-  for (const Draft& draft : all)
-    if (draft.config.device == Device::Cpu && !draft.level->on_cpu.empty())
-      note(cell.name,
-           fmt::format("level '{}' runs the code of '{}' on a CPU; its kernels need a GPU",
-                       draft.level->name,
-                       draft.level->on_cpu));
+  for (const std::string& text : borrowed_on_cpu(all)) note(cell.name, text);
   check_data(all.front().config, cell);
   const auto split = groups(cell, all);
   if (cell.design && split.size() > 1)
@@ -212,24 +228,13 @@ std::vector<std::string> note_texts(const Plan& plan, const std::vector<std::str
   std::vector<NoteRow> all = plan.ledger.notes;
   for (const CellRow& cell : plan.ledger.cells) // of a result the report says so itself
     if (cell.launches < kFullLaunches) all.push_back({cell.name, too_few_text(cell.launches)});
-  std::vector<std::pair<std::string, std::vector<std::string>>> notes; // text, names of cells
-  for (const NoteRow& note : all) {
-    const bool chosen = std::ranges::any_of(cells, [&](const std::string& cell) {
-      return is_of_cell(cell, note.cell) || is_of_cell(note.cell, cell);
-    });
-    if (!cells.empty() && !note.cell.empty() && !chosen) continue;
-    auto found = std::ranges::find(notes, note.text, [](const auto& known) { return known.first; });
-    if (found == notes.end()) found = notes.insert(notes.end(), {note.text, {}});
-    if (!note.cell.empty()) found->second.push_back(note.cell);
-  }
-  std::vector<std::string> texts;
-  for (const auto& [text, names] : notes)
-    texts.push_back(names.empty() ? text
-                                  : fmt::format("cell{} '{}': {}",
-                                                names.size() == 1 ? "" : "s",
-                                                fmt::join(names, "', '"),
-                                                text));
-  return texts;
+  std::erase_if(all, [&](const NoteRow& note) {
+    return !cells.empty() && !note.cell.empty() &&
+           std::ranges::none_of(cells, [&](const std::string& cell) {
+             return is_of_cell(cell, note.cell) || is_of_cell(note.cell, cell);
+           });
+  });
+  return note_lines(all);
 }
 
 Result<Plan> make_plan(const Matrix& matrix, const PlanOptions& options) {

@@ -197,6 +197,8 @@ TEST(Exclusion, TooManyOrByArmIsContended) {
   const Report by_arm = judge_results(synthetic_ledger(plan_of(cell)));
   EXPECT_EQ(first(by_arm).verdict.validity, Validity::Contended);
   EXPECT_TRUE(has_reason(first(by_arm).verdict, ReasonCode::ArmsDisturbed));
+  EXPECT_THAT(first(by_arm).verdict.reasons.front().text, HasSubstr("--redo " + cell.name))
+      << "no launch is disturbed beyond the limit: `--redo disturbed` would measure none again";
   EXPECT_NE(all_pairs_line(first(by_arm)), "") << "both figures are printed";
 }
 

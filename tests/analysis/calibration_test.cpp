@@ -9,6 +9,7 @@
 
 #include "experiments/report/render.h"
 #include "experiments/report/section.h"
+#include "experiments/report/sections/list.h"
 #include "tests/analysis/synthetic_report.h"
 #include "tests/names.h"
 #include "tests/synthetic_cells.h"
@@ -210,25 +211,22 @@ TEST(Calibration, AnAlarmOfTheMachineIsOneOfTheReport) {
   EXPECT_EQ(nlohmann::json::parse(render_json(report)).at("calibration").at("state"), "alarm");
 }
 
-// Notes of the plan: with the details of their cell, and nowhere with another one's.
-TEST(PlanNotes, AreShownWithTheirCell) {
+// Notes of the plan: once, with their cells.
+TEST(PlanNotes, AreShownOnceWithTheirCells) {
   LedgerData data = synthetic::synthetic_ledger(synthetic::full_plan());
-  data.notes = {{"ema_swap", "its norms fell back"}, {"", "no cell tests claim 'c'"}};
+  data.notes = {{"ema_swap", "its norms fell back"},
+                {"varlen", "its norms fell back"},
+                {"", "no cell tests claim 'c'"}};
   data.cells.at(0).name = "ema_swap/group2"; // a cell that was split
   const Report report = judge_results(data);
-  const auto reasons = [&](std::size_t cell) {
-    std::vector<std::string> texts;
-    for (const Section& section : comparison_sections(report, cell, 0))
-      for (const SectionRow& row : section.rows)
-        if (section.id == "reasons") texts.push_back(row.texts.front());
-    return texts;
-  };
-  EXPECT_THAT(reasons(0), testing::Contains("its norms fell back"));
-  EXPECT_THAT(reasons(1), testing::Not(testing::Contains("its norms fell back")));
+  const Section section = plan_notes_section(report);
+  ASSERT_EQ(section.rows.size(), 1u);
+  EXPECT_THAT(section.rows[0].texts.front(),
+              test::names("'ema_swap', 'varlen'", "its norms fell back"));
   const nlohmann::json notes = nlohmann::json::parse(render_json(report)).at("notes");
-  ASSERT_EQ(notes.size(), 2u);
+  ASSERT_EQ(notes.size(), 3u);
   EXPECT_EQ(notes[0].at("cell"), "ema_swap");
-  EXPECT_TRUE(notes[1].at("cell").is_null());
+  EXPECT_TRUE(notes[2].at("cell").is_null());
   EXPECT_EQ(report_of_cell(report, "ema_swap/evaluation").notes.size(), 1u);
 }
 

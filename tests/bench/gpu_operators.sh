@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Operators of Assay against public kernels (torch.compile, Liger, FLA) on one GPU, in turns A B B A of whole processes (A:
-# bench_operators, B: peers/operators.py). Prints time on the device, time as a caller sees it, and memory, of both sides.
+# Operators of Assay against public kernels (torch.compile, Liger, FLA, mamba_ssm) on one GPU, in turns A B B A of whole processes
+# (A: bench_operators, B: peers/operators.py). Prints time on the device, time as a caller sees it, and memory, of both sides.
 #
 # usage: gpu_operators.sh BIN OUT [PYTHON]
 #   BIN        directory with bench_operators
 #   OUT        new directory for results and logs
-#   PYTHON     interpreter with torch, liger_kernel and fla (default: python3)
+#   PYTHON     interpreter with torch, liger_kernel, fla and mamba_ssm (default: python3)
 # OPERATORS="loss_head delta_rule" in the environment chooses some of them (default: all).
 #
 # A peer that cannot be run is named and is an error: no ratio without it.

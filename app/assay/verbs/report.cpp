@@ -136,7 +136,7 @@ std::string files_line(const ReportOptions& options, const std::string& out, Fil
 std::string redo_from_here(const ReportOptions& options, const LedgerData& data) {
   if (redo_events(data, {{kCauseDisturbed}, {}}).empty()) return "";
   const std::string command = redo_command(data.spec, kAllCells, options.directory);
-  if (command == recorded_redo_command(data.spec, kAllCells)) return "";
+  if (command == recorded_redo_command(data.spec, kAllCells, kCauseDisturbed)) return "";
   return why_not_continued(data, installed_worker_build()).empty() ? command : "";
 }
 

@@ -144,7 +144,8 @@ std::string result_line(const RunSummary& summary, const Options& options) {
                        std::find(options.redo.begin(), options.redo.end(), kCauseDisturbed) ==
                                options.redo.end()
                            ? "counts yet"
-                           : "was disturbed beyond the limit");
+                           : "was disturbed beyond the limit; --redo with a cell's "
+                             "name measures all of its launches");
   if (summary.outcome == RunSummary::Outcome::Complete && options.cells.empty() && p.not_run > 0)
     return fmt::format("complete: {} ({}) in {}",
                        launch_count_text(static_cast<std::size_t>(p.done)),

@@ -44,7 +44,8 @@ void judge_validity(Comparison& comparison, const CellContext& context) {
     return set(Validity::Incomplete, {ReasonCode::TooFewLaunches, too_few_launches(comparison)});
   if (comparison.pairs.contended) {
     const bool by_others = comparison.pairs.contended->code == ReasonCode::PairsDisturbed;
-    if (by_others && context.redo) verdict.reasons.push_back(*context.redo);
+    const std::optional<Reason>& next = by_others ? context.redo : context.redo_cell;
+    if (next) verdict.reasons.push_back(*next);
     return set(Validity::Contended, *comparison.pairs.contended);
   }
   verdict.validity = Validity::Ok;

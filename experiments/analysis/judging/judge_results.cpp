@@ -81,20 +81,33 @@ std::vector<std::string> shape_warnings_of(const CellView& view) {
   return all;
 }
 
+// "to measure `what` again on a quiet machine: `…`", or why not.
+std::string redo_text(const CellView& view,
+                      const std::string& directory,
+                      const std::string& what,
+                      const std::string& again) {
+  if (const std::string why_not = why_not_continued(*view.spec); !why_not.empty())
+    return "these results cannot be continued: " + why_not;
+  return fmt::format("to measure {} again on a quiet machine: `{}`",
+                     what,
+                     directory.empty()
+                         ? recorded_redo_command(*view.spec, view.cell->name, again)
+                         : redo_command(*view.spec, view.cell->name, directory, {again}));
+}
+
 // The next action where other work spoiled launches.
 std::optional<Reason>
 redo_reason(const CellView& view, int disturbed, const std::string& directory) {
   if (disturbed == 0) return std::nullopt;
-  const std::string why_not = why_not_continued(*view.spec);
-  const auto command = [&] {
-    return directory.empty() ? recorded_redo_command(*view.spec, view.cell->name)
-                             : redo_command(*view.spec, view.cell->name, directory);
-  };
   return Reason{ReasonCode::PairsDisturbed,
                 "other work disturbed launches; " +
-                    (why_not.empty()
-                         ? "to measure them again on a quiet machine: `" + command() + "`"
-                         : "these results cannot be continued: " + why_not)};
+                    redo_text(view, directory, "them", kCauseDisturbed)};
+}
+
+// The same where it disturbed one side more, and no launch beyond the limit: only the cell's name
+// chooses its launches.
+Reason redo_cell_reason(const CellView& view, const std::string& directory) {
+  return {ReasonCode::ArmsDisturbed, redo_text(view, directory, "the cell", view.cell->name)};
 }
 
 using DisturbedByCell = std::map<std::int64_t, int>;
@@ -145,12 +158,15 @@ CellReport report_cell(const LedgerData& data,
     result.comparisons.push_back(compare(view, pair, levels));
   CellContext context{why_invalid(view, result),
                       view.spec->sesoi,
-                      redo_reason(view, disturbed, options.run_again_in)};
+                      redo_reason(view, disturbed, options.run_again_in),
+                      redo_cell_reason(view, options.run_again_in)};
   for (Comparison& comparison : result.comparisons) {
     judge(comparison, context);
-    const auto says_redo = [&](const Reason& reason) { return reason.text == context.redo->text; };
-    if (context.redo && std::ranges::any_of(comparison.verdict.reasons, says_redo))
-      context.redo.reset(); // the command is about the whole cell
+    for (std::optional<Reason>* redo : {&context.redo, &context.redo_cell})
+      if (*redo && std::ranges::any_of(comparison.verdict.reasons, [&](const Reason& reason) {
+            return reason.text == (*redo)->text;
+          }))
+        redo->reset(); // the command is about the whole cell
   }
   result.contrasts = judge_contrasts(view, result.comparisons, context, levels);
   explain_from_traces(result, data, view, options.traces);

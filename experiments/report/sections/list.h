@@ -17,6 +17,7 @@ Section ranks_section(const Report& report);
 Section control_section(const Report& report);
 Section alarms_section(const Report& report);
 Section missing_section(const Report& report);
+Section plan_notes_section(const Report& report);
 Section shape_warnings_section(const Report& report);
 Section claim_errors_section(const Report& report);
 Section launches_section(const Report& report);
@@ -28,6 +29,7 @@ inline constexpr std::array kReportSections{verdicts_section,
                                             claims_section,
                                             alarms_section,
                                             missing_section,
+                                            plan_notes_section,
                                             shape_warnings_section,
                                             roofline_section,
                                             memory_section,

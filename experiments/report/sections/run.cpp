@@ -1,6 +1,8 @@
 // The run as a whole: when, where and with what it was measured, its launches, what went wrong.
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <set>
+#include <tuple>
 
 #include "core/ledger/stored_config.h"
 #include "core/text.h"
@@ -36,13 +38,17 @@ std::string build_text(const Identity& id) {
   return text;
 }
 
-// "2026-01-28T10:11:12Z to 2026-01-28T10:52:00Z, 40 launches, beside 1 attempt that does not count"
+// "2026-01-28T10:11:12Z to 2026-01-28T10:52:00Z, 40 launches, beside 1 attempt that does not
+// count". Of merged results each machine has parity launches of its own; those of one cell are one
+// launch.
 std::string measured_span(const Report& report) {
   std::string first, last;
-  std::size_t counted = 0, others = 0;
+  std::set<std::tuple<std::string, LaunchKind, int>> counted;
+  std::size_t others = 0;
   for (const LaunchSummary& launch : report.launches) {
     const LaunchRow& row = launch.row;
-    counted += has_results(row.state) && !launch.replaced;
+    if (has_results(row.state) && !launch.replaced)
+      counted.insert({launch.cell, row.kind, row.index});
     others += row.state == LaunchState::Failed || launch.replaced;
     if (!row.started_utc.empty() && (first.empty() || row.started_utc < first))
       first = row.started_utc;
@@ -52,7 +58,7 @@ std::string measured_span(const Report& report) {
   return fmt::format("{}{}, {}{}",
                      first,
                      last == first ? "" : " to " + last,
-                     launch_count_text(counted),
+                     launch_count_text(counted.size()),
                      others == 0 ? ""
                                  : fmt::format(", beside {} attempt{} that {} not count",
                                                others,
@@ -162,6 +168,12 @@ Section missing_section(const Report& report) {
   if (!section.rows.empty())
     section.notes.emplace_back("`assay status` gives the command that continues.");
   return section;
+}
+
+Section plan_notes_section(const Report& report) {
+  std::vector<NoteRow> of_cells = report.notes; // the others are about the plan as a file
+  std::erase_if(of_cells, [](const NoteRow& note) { return note.cell.empty(); });
+  return list("plan_notes", "Notes of the plan", note_lines(of_cells));
 }
 
 Section shape_warnings_section(const Report& report) {

@@ -367,8 +367,6 @@ Section reasons_section(const ComparisonPlace& place) {
     if (!text.empty()) section.rows.push_back({{text}, place.cell().cell.name});
   };
   for (const Reason& reason : comparison.verdict.reasons) add(reason.text);
-  for (const NoteRow& note : place.report.notes)
-    if (is_of_cell(place.cell().cell.name, note.cell)) add(note.text);
   add(repeated_line(place.cell()));
   add(partial_line(place.cell()));
   add(unit_line(place.cell(), comparison));

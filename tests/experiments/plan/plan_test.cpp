@@ -147,8 +147,9 @@ TEST_F(PlanTest, ALevelThatRunsTheCodeOfAnotherOnACpuIsOneNote) {
     return note_texts(
         value_or_throw(make_plan(value_or_throw(parse_matrix(matrix, "m.toml", {data})), {})));
   };
-  EXPECT_THAT(notes("cpu"), testing::Contains(test::names("'fused'", "'chunked'")).Times(1));
-  EXPECT_THAT(notes("cuda"), testing::Not(testing::Contains(test::names("'fused'"))));
+  const auto note = test::names("scan_form = fused", "chunked on a CPU");
+  EXPECT_THAT(notes("cpu"), testing::Contains(note).Times(1));
+  EXPECT_THAT(notes("cuda"), testing::Not(testing::Contains(note)));
 }
 
 TEST_F(PlanTest, OwnClaimsLieBesideTheMatrix) {
