@@ -139,9 +139,9 @@ Result<bool> check(const TrainConfig& c) {
     return fail(
         "key 'tf32' = true needs 'device' = cuda and 'precision' = fp32: other products are "
         "on a CPU or in 16 bits");
-  if (c.packing == Packing::Padded && (c.accumulate > 1 || c.ranks > 1))
-    return fail("key 'packing' = padded needs 'accumulate' = 1 and 'ranks' = 1: batches with "
-                "unequal numbers of tokens would have equal weight");
+  if (c.packing != Packing::Packed && (c.accumulate > 1 || c.ranks > 1))
+    return fail("key 'packing' = padded or best_fit needs 'accumulate' = 1 and 'ranks' = 1: "
+                "batches with unequal numbers of tokens would have equal weight");
   if (c.phase_batches > 0 && (c.data_source == TokenSource::Synthetic || c.seq_len % 4 != 0))
     return fail("key 'phase_batches' needs 'data_source' = real and a 'seq_len' that 4 divides: "
                 "synthetic batches keep their shape, and the rows of a phase have a quarter, half "

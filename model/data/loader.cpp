@@ -137,7 +137,7 @@ DataStream::DataStream(DataSource source, const TrainConfig& config, Split split
           rows_,
           seq_len_,
           [this] { return prefetch_->next(); },
-          config.packing == Packing::Padded && split == Split::Train) {
+          split == Split::Train ? config.packing : Packing::Packed) {
   const bool synthetic = config.data_source == TokenSource::Synthetic && split == Split::Train;
   counters_ = counters_of(config, synthetic);
   if (!synthetic) return;

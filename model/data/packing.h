@@ -1,5 +1,6 @@
-// Packing: documents, in a seeded order, laid end to end into rows without padding; or, to measure
-// what that saves, a row for each document and padding behind it. Plain vectors, no LibTorch.
+// Packing: documents, in a seeded order, laid end to end into rows without padding; each into the
+// fullest row that takes it whole, with padding at the ends of rows; or, to measure what that
+// saves, a row for each document and padding behind it. Plain vectors, no LibTorch.
 #pragma once
 
 #include <cstdint>
@@ -7,6 +8,7 @@
 #include <memory>
 #include <vector>
 
+#include "model/config/train_config.h"
 #include "model/data/tokenizer.h"
 
 namespace assay {
@@ -55,9 +57,11 @@ using DocumentPtr = std::shared_ptr<const TokenizedDocument>;
 class Packer {
 public:
   using Source = std::function<DocumentPtr()>; // the next document in order; never null
-  // `padded`: a row begins with the next document, or with what is left of one that is longer than
-  // a row; behind its end it has padding, a segment of its own.
-  Packer(std::int64_t rows, std::int64_t seq_len, Source source, bool padded = false);
+  // Padded: a row begins with the next document, or with what is left of one that is longer than a
+  // row. BestFit: the next document, or part of one that is longer than a row, goes into the row
+  // with the least room that takes it whole; the first that none takes begins the next batch.
+  // Padding at a row's end is a segment of its own.
+  Packer(std::int64_t rows, std::int64_t seq_len, Source source, Packing packing = Packing::Packed);
 
   PackedBatch next();
   // Of the batches that follow, from the position that was reached.
@@ -67,12 +71,15 @@ public:
   void seek(const DataPosition& position);
 
 private:
+  void open_document();
+  std::uint64_t left() const { return current_->positions() - position_.offset; }
   std::int64_t fill(PackedBatch& batch, std::int64_t room);
+  PackedBatch best_fit();
 
   std::int64_t rows_;
   std::int64_t seq_len_;
   Source source_;
-  bool padded_;
+  Packing packing_;
   DocumentPtr current_;
   DataPosition position_;
 };

@@ -93,7 +93,7 @@ void add_bound(VariantSpeed& speed, const std::vector<OpCost>& ops, bool cuda) {
 double tokens_a_step(const CellView& cell, const VariantRow& variant, std::int64_t positions) {
   double tokens = 0, steps = 0;
   if (const json config = stored_config(variant.config_json);
-      config.value("packing", "") == "padded")
+      config.value("packing", "packed") != "packed")
     for (const LaunchRow* launch : cell.counted)
       for (const VisitRow* visit : cell.visits(launch->id, variant.id)) {
         tokens += static_cast<double>(visit->tokens);

@@ -93,7 +93,7 @@ TEST(Packing, PaddedRowsHoldOneDocumentAndTheSameTokens) {
   for (std::uint64_t seed = 1; seed <= 20; ++seed) {
     const Documents documents = random_documents(seed, 5);
     constexpr std::int64_t kRows = 3, kLength = 17;
-    Packer packer(kRows, kLength, repeat(documents), true);
+    Packer packer(kRows, kLength, repeat(documents), Packing::Padded);
     std::vector<std::int64_t> tokens, targets;
     std::int64_t bytes = 0;
     for (int b = 0; b < 8; ++b) {
@@ -130,19 +130,65 @@ TEST(Packing, PaddedRowsHoldOneDocumentAndTheSameTokens) {
   }
 }
 
+// By the rule of packing.h alone: where each part of a document lies.
+TEST(Packing, BestFitPutsWholeDocumentsIntoTheFullestRowThatTakesThem) {
+  for (std::uint64_t seed = 1; seed <= 40; ++seed) {
+    const Documents documents = random_documents(seed, 7);
+    constexpr std::int64_t kRows = 3, kLength = 25;
+    Packer packer(kRows, kLength, repeat(documents), Packing::BestFit);
+    std::size_t document = 0, offset = 0;
+    for (int b = 0; b < 8; ++b) {
+      std::vector<std::vector<std::int64_t>> rows(kRows); // ids of the tokens
+      std::int64_t placed = 0;
+      for (;;) {
+        const auto& ids = documents[document % documents.size()];
+        const std::size_t part = std::min<std::size_t>(ids.size() - 1 - offset, kLength);
+        std::vector<std::int64_t>* best = nullptr;
+        for (auto& row : rows)
+          if (row.size() + part <= kLength && (best == nullptr || row.size() > best->size()))
+            best = &row;
+        if (best == nullptr) break;
+        for (std::size_t i = 0; i < part; ++i) best->push_back(ids[offset + i]);
+        placed += static_cast<std::int64_t>(part);
+        offset += part;
+        if (offset == ids.size() - 1) ++document, offset = 0;
+      }
+      const PackedBatch batch = packer.next();
+      ASSERT_EQ(batch.tokens.size(), kRows * kLength);
+      EXPECT_EQ(batch.padding, kRows * kLength - placed);
+      for (std::int64_t row = 0; row < kRows; ++row)
+        for (std::int64_t i = 0; i < kLength; ++i) {
+          const auto& want = rows[static_cast<std::size_t>(row)];
+          const auto at = static_cast<std::size_t>(row * kLength + i);
+          const bool pads = i >= std::ssize(want);
+          ASSERT_EQ(batch.tokens[at], pads ? kPaddingToken : want[static_cast<std::size_t>(i)]);
+          ASSERT_EQ(batch.targets[at] == kNoTarget, pads);
+          if (pads) continue;
+          EXPECT_EQ(batch.targets[at], batch.tokens[at] + 1) << "ids count up";
+        }
+      for (std::int64_t row = 0; row <= kRows; ++row)
+        EXPECT_EQ(std::ranges::count(batch.cu_documents, static_cast<std::int32_t>(row * kLength)),
+                  1);
+      EXPECT_TRUE(std::ranges::is_sorted(batch.cu_documents, std::ranges::less_equal{}));
+    }
+  }
+}
+
 TEST(Packing, PositionResumesExactlyAfterEveryBatch) {
   const Documents documents = random_documents(4, 9);
-  Packer whole(2, 11, repeat(documents));
-  for (int b = 0; b < 40; ++b) {
-    const DataPosition position = whole.position();
-    Packer resumed(2, 11, repeat(documents, position));
-    resumed.seek(position);
-    const PackedBatch expected = whole.next();
-    const PackedBatch batch = resumed.next();
-    ASSERT_EQ(batch.tokens, expected.tokens) << b;
-    ASSERT_EQ(batch.targets, expected.targets) << b;
-    ASSERT_EQ(batch.cu_documents, expected.cu_documents) << b;
-    ASSERT_EQ(resumed.position(), whole.position()) << b;
+  for (const Packing packing : {Packing::Packed, Packing::Padded, Packing::BestFit}) {
+    Packer whole(2, 11, repeat(documents), packing);
+    for (int b = 0; b < 40; ++b) {
+      const DataPosition position = whole.position();
+      Packer resumed(2, 11, repeat(documents, position), packing);
+      resumed.seek(position);
+      const PackedBatch expected = whole.next();
+      const PackedBatch batch = resumed.next();
+      ASSERT_EQ(batch.tokens, expected.tokens) << b;
+      ASSERT_EQ(batch.targets, expected.targets) << b;
+      ASSERT_EQ(batch.cu_documents, expected.cu_documents) << b;
+      ASSERT_EQ(resumed.position(), whole.position()) << b;
+    }
   }
 }
 
