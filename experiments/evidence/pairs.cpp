@@ -109,8 +109,8 @@ bool arms_differ(const PairSet& set) {
 
 std::string arms_text(const PairSet& set) {
   std::string text =
-      fmt::format("the two sides are disturbed unequally: {} visits of the baseline, {} of the "
-                  "candidate in {} pairs (p = {:.2g})",
+      fmt::format("the two sides are disturbed unequally: visits of the baseline {}, of the "
+                  "candidate {}, in {} pairs (p = {:.2g})",
                   set.disturbed_a,
                   set.disturbed_b,
                   set.pairs,

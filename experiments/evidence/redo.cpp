@@ -243,9 +243,11 @@ std::string redo_command(const SpecRow& spec,
   return command;
 }
 
-std::string recorded_redo_command(SpecRow spec, const std::string& cell, const std::string& again) {
+std::string recorded_redo_command(SpecRow spec,
+                                  const std::string& cell,
+                                  const std::vector<std::string>& again) {
   spec.directory.clear();
-  return redo_command(spec, cell, "", {again});
+  return redo_command(spec, cell, "", again);
 }
 
 std::vector<EventRow> redo_events(const LedgerData& data, const RedoSelection& selection) {

@@ -48,7 +48,8 @@ std::string redo_command(const SpecRow& spec,
 
 // The same in the words of the recorded command alone, so that a report has the same bytes wherever
 // its results lie.
-std::string recorded_redo_command(SpecRow spec, const std::string& cell, const std::string& again);
+std::string
+recorded_redo_command(SpecRow spec, const std::string& cell, const std::vector<std::string>& again);
 
 struct RedoSelection {
   std::vector<std::string> what;  // names of cells, or "disturbed"

@@ -16,7 +16,8 @@ public:
 
   // The `count` rows of x [T, D] before each piece, in front of it: [count + T, D], rows of zeros
   // before the sequence. The slot then holds the last rows.
-  at::Tensor with_rows_before(const void* layer, int number, const at::Tensor& x, std::int64_t count) {
+  at::Tensor
+  with_rows_before(const void* layer, int number, const at::Tensor& x, std::int64_t count) {
     at::Tensor& before = slot(layer, number);
     if (!before.defined()) before = at::zeros({count, x.size(1)}, x.options());
     const at::Tensor joined = at::cat({before, x});

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "core/span.h"
+#include "model/training/skipped_update.h"
 
 namespace assay {
 
@@ -51,8 +52,7 @@ Muon::Muon(const std::vector<Parameter>& parameters, const TrainConfig& config)
     auto group = std::ranges::find_if(groups_, [&](const Group& one) {
       return batched_ && one.rows == rows && one.columns == columns;
     });
-    if (group == groups_.end())
-      group = groups_.insert(group, {{}, {}, rows, columns});
+    if (group == groups_.end()) group = groups_.insert(group, {{}, {}, rows, columns});
     group->weights.push_back(parameter.tensor);
     group->momentum.push_back(at::zeros_like(parameter.tensor));
     state_.emplace_back("optimizer.momentum." + parameter.name, group->momentum.back());
@@ -75,12 +75,9 @@ at::Tensor Muon::orthogonal(const at::Tensor& matrices) const {
 }
 
 void Muon::update(const Group& group, const at::Tensor& rate, const at::Tensor& found_inf) const {
-  std::vector<at::Tensor> gradients, before;
+  const SkippedUpdate weights(group.weights, found_inf), momentum(group.momentum, found_inf);
+  std::vector<at::Tensor> gradients;
   for (const at::Tensor& weight : group.weights) gradients.push_back(weight.grad());
-  const bool may_skip = found_inf.defined();
-  if (may_skip)
-    for (const std::vector<at::Tensor>& changed : {group.weights, group.momentum})
-      for (const at::Tensor& tensor : changed) before.push_back(tensor.detach().clone());
   at::_foreach_lerp_(group.momentum, gradients, 1 - momentum_);
   std::vector<at::Tensor> looked_ahead;
   for (const at::Tensor& one : at::_foreach_lerp(gradients, group.momentum, momentum_))
@@ -96,13 +93,8 @@ void Muon::update(const Group& group, const at::Tensor& rate, const at::Tensor& 
     group.weights[i].add_(updates.narrow(0, first, count).view_as(group.weights[i]));
     first += count;
   }
-  if (!may_skip) return;
-  const at::Tensor skip = found_inf.gt(0);
-  for (std::size_t i = 0; i < before.size(); ++i) {
-    const at::Tensor& changed =
-        i < group.weights.size() ? group.weights[i] : group.momentum[i - group.weights.size()];
-    changed.copy_(at::where(skip, before[i], changed));
-  }
+  weights.put_back();
+  momentum.put_back();
 }
 
 } // namespace assay

@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "core/span.h"
+#include "model/training/skipped_update.h"
 
 namespace assay {
 
@@ -128,9 +129,7 @@ void AdamW::update_by_operators(const Group& group, const at::Tensor& found_inf)
                    keep = (1 - lr_.to(at::kDouble) * group.decay).to(type);
   for (std::size_t i = 0; i < group.weights.size(); ++i) {
     const std::vector<at::Tensor> changed{group.weights[i], group.exp_avg[i], group.exp_avg_sq[i]};
-    std::vector<at::Tensor> before;
-    if (found_inf.defined())
-      for (const at::Tensor& tensor : changed) before.push_back(tensor.detach().clone());
+    const SkippedUpdate skipped(changed, found_inf);
     const at::Tensor &weight = changed[0], &first = changed[1], &second = changed[2];
     const at::Tensor& gradient = weight.grad();
     if (group.decay > 0) weight.mul_(keep);
@@ -138,8 +137,7 @@ void AdamW::update_by_operators(const Group& group, const at::Tensor& found_inf)
     second.mul_(beta2_).addcmul_(gradient, gradient, 1 - beta2_);
     const at::Tensor size = second.sqrt().mul_(root).add_(eps_);
     weight.sub_(first.div(size).mul_(rate));
-    for (std::size_t j = 0; j < before.size(); ++j)
-      changed[j].copy_(at::where(found_inf.gt(0), before[j], changed[j]));
+    skipped.put_back();
   }
 }
 

@@ -141,7 +141,8 @@ TEST(Muon, ASkippedUpdateChangesNoBit) {
   for (const Parameter& p : trainer.parameters()) gradients.push_back(at::ones_like(p.tensor));
   (void)trainer.update_with(gradients);
   NamedTensors before;
-  for (const auto& [name, tensor] : trainer.state_tensors()) before.emplace_back(name, tensor.clone());
+  for (const auto& [name, tensor] : trainer.state_tensors())
+    before.emplace_back(name, tensor.clone());
   gradients.front().view(-1)[0].fill_(std::numeric_limits<double>::infinity());
   (void)trainer.update_with(gradients);
   const NamedTensors after = trainer.state_tensors();

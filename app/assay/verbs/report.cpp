@@ -132,11 +132,23 @@ std::string files_line(const ReportOptions& options, const std::string& out, Fil
                      shell_path(options.directory));
 }
 
+bool is_disturbed_unequally(const CellReport& cell) {
+  return std::ranges::any_of(cell.comparisons, [](const Comparison& comparison) {
+    return comparison.verdict.validity == Validity::Contended &&
+           comparison.pairs.contended->code == ReasonCode::ArmsDisturbed;
+  });
+}
+
 // The command, where the recorded one, in whose words the report speaks, names other places.
-std::string redo_from_here(const ReportOptions& options, const LedgerData& data) {
-  if (redo_events(data, {{kCauseDisturbed}, {}}).empty()) return "";
-  const std::string command = redo_command(data.spec, kAllCells, options.directory);
-  if (command == recorded_redo_command(data.spec, kAllCells, kCauseDisturbed)) return "";
+std::string
+redo_from_here(const ReportOptions& options, const LedgerData& data, const Report& report) {
+  std::vector<std::string> again;
+  if (!redo_events(data, {{kCauseDisturbed}, {}}).empty()) again.push_back(kCauseDisturbed);
+  for (const CellReport& cell : report.cells)
+    if (is_disturbed_unequally(cell)) again.push_back(cell.cell.name);
+  if (again.empty()) return "";
+  const std::string command = redo_command(data.spec, kAllCells, options.directory, again);
+  if (command == recorded_redo_command(data.spec, kAllCells, again)) return "";
   return why_not_continued(data, installed_worker_build()).empty() ? command : "";
 }
 
@@ -164,7 +176,7 @@ void report(const ReportOptions& options) {
   const std::string line = files_line(options, directory, files);
   if (options.json && files == Files::Unchanged) fmt::print(stderr, "{}\n", line);
   if (options.json) return;
-  const std::string redo = redo_from_here(options, data);
+  const std::string redo = redo_from_here(options, data, report);
   TextWriter out(style);
   if (files != Files::NotAsked || !redo.empty()) out.raw("");
   if (!redo.empty()) print_command(out, "to measure disturbed launches again from here:", redo);

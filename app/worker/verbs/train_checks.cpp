@@ -23,7 +23,7 @@ constexpr const char* kDefaultOut = "runs/train";
 
 // Keys that the tensors of a checkpoint follow.
 std::vector<std::string> tensor_keys(const TrainConfig& trained) {
-  std::vector<std::string> keys{"family", "preset", "pattern", "conv_kernel"};
+  std::vector<std::string> keys{"family", "preset", "pattern", "conv_kernel", "optimizer"};
   const auto add = [&](const std::vector<ShapeKey>& rows) {
     for (const ShapeKey& key : rows)
       if (key.in_tensors) keys.emplace_back(key.name);

@@ -91,7 +91,7 @@ std::string redo_text(const CellView& view,
   return fmt::format("to measure {} again on a quiet machine: `{}`",
                      what,
                      directory.empty()
-                         ? recorded_redo_command(*view.spec, view.cell->name, again)
+                         ? recorded_redo_command(*view.spec, view.cell->name, {again})
                          : redo_command(*view.spec, view.cell->name, directory, {again}));
 }
 
