@@ -34,8 +34,9 @@ TokenSteps steps_of(const std::vector<std::int32_t>& cu, at::Device device) {
     const std::size_t before = tokens.size();
     for (const std::size_t segment : longest_first) {
       if (length(segment) <= t) break;
-      places[static_cast<std::size_t>(cu[segment] + t)] = std::ssize(tokens);
-      tokens.push_back(cu[segment] + t);
+      const std::int32_t token = cu[segment] + t;
+      places[static_cast<std::size_t>(token)] = std::ssize(tokens);
+      tokens.push_back(token);
     }
     steps.sizes.push_back(static_cast<std::int64_t>(tokens.size() - before));
   }
