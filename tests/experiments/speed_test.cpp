@@ -83,7 +83,9 @@ TEST(Speed, PaddingIsNoTokenAndAConditionOfClaims) {
   for (VariantRow& variant : data.variants)
     if (variant.level == "fast") variant.config_json = to_json(base_config()).dump();
   for (VisitRow& visit : data.visits)
-    visit.tokens = visit.steps * (data.variant(visit.variant).level == "fast" ? 32768 : 8192);
+    visit.tokens = visit.steps * (data.variant(visit.variant).level == "fast" ? 32768
+                                  : visit.warmup                              ? 30000
+                                                                              : 8192);
   ClaimRow claim = synthetic::step_time_claim(3, 4); // 4 x the tokens in 0.9 of the time
   claim.metric = "throughput";
   const auto state = [&](const char* needs) {

@@ -89,13 +89,14 @@ void add_bound(VariantSpeed& speed, const std::vector<OpCost>& ops, bool cuda) {
     speed.unknown = "the step takes more than twice its time at the peaks; a trace shows why";
 }
 
-// Tokens that a step of the counted launches had, out of `positions`.
+// Tokens that a timed step of the counted launches had, out of `positions`.
 double tokens_a_step(const CellView& cell, const VariantRow& variant, std::int64_t positions) {
   double tokens = 0, steps = 0;
   if (const json config = stored_config(variant.config_json);
       config.value("packing", "packed") != "packed")
     for (const LaunchRow* launch : cell.counted)
       for (const VisitRow* visit : cell.visits(launch->id, variant.id)) {
+        if (visit->warmup) continue;
         tokens += static_cast<double>(visit->tokens);
         steps += visit->steps;
       }

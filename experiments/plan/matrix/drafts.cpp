@@ -57,8 +57,8 @@ std::vector<std::string> why_unsuitable(const Optimization& row, const TrainConf
   for (const Need& need : row.needs)
     if (!meets(resolved, row, need))
       reasons.push_back(
-          fmt::format("{}optimization '{}' needs {}; `--set KEY=VALUE` sets it, or [base] or the "
-                      "cell's `set` in a matrix",
+          fmt::format("{}optimization '{}' needs {}; [base] or the cell's `set` in a matrix sets "
+                      "it, in `plan` and `run` also `--set base.KEY=VALUE`, else `--set KEY=VALUE`",
                       need.level.empty() ? "" : fmt::format("level '{}' of ", need.level),
                       row.name,
                       need.words.text()));
