@@ -37,8 +37,8 @@ inline constexpr double kControlAlarmP = 0.005;
 struct Comparison {
   std::string a, b; // variant names
   std::int64_t a_id = 0, b_id = 0;
-  std::string a_config_json;     // stored configuration of a
-  bool against_reference = true; // false: a pair of the row's without the baseline
+  std::string a_config_json, b_config_json; // stored configurations
+  bool against_reference = true;            // false: a pair of the row's without the baseline
   PairSet pairs;
   std::optional<Effect> effect;     // pairs that were not disturbed
   std::optional<Effect> effect_all; // every pair

@@ -22,12 +22,12 @@ std::string launch_text(const LaunchRow& launch) {
   return text;
 }
 
-std::string cores_text(const Identity& identity) {
-  return fmt::format("{} core{}, {} compute thread{}",
-                     identity.cores,
-                     identity.cores == 1 ? "" : "s",
-                     identity.threads,
-                     identity.threads == 1 ? "" : "s");
+std::string cores_text(int cores) {
+  return fmt::format("{} core{}", cores, cores == 1 ? "" : "s");
+}
+
+std::string threads_text(int threads) {
+  return fmt::format("{} compute thread{}", threads, threads == 1 ? "" : "s");
 }
 
 namespace {

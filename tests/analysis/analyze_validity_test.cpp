@@ -246,10 +246,23 @@ TEST(Alarms, AnInterruptedLaunchIsNoFailure) {
   EXPECT_THAT(judge_results(data).alarms, Not(failed));
 }
 
-std::string clocks_row(const LedgerData& data) {
+std::string run_row(const LedgerData& data, const std::string& label) {
   for (const SectionRow& row : run_section(judge_results(data)).rows)
-    if (row.texts.at(0) == "clocks") return row.texts.at(1);
+    if (row.texts.at(0) == label) return row.texts.at(1);
   return "";
+}
+
+std::string clocks_row(const LedgerData& data) {
+  return run_row(data, "clocks");
+}
+
+// The identity of a launch has the threads of one of its processes.
+TEST(Machine, ThreadsAreNamedWhereNoVariantHasItsOwn) {
+  LedgerData data = synthetic_ledger(plan_of(two_level_cell(-0.1)));
+  EXPECT_THAT(run_row(data, "machine"), HasSubstr(", 2 compute threads, "));
+  for (VariantRow& variant : data.variants)
+    variant.config_json = variant.role == Role::Level ? R"({"threads":2})" : R"({"threads":1})";
+  EXPECT_THAT(run_row(data, "machine"), HasSubstr(", compute threads by variant, "));
 }
 
 TEST(Clocks, AreLockedByTheBoardsWordAlone) {

@@ -112,13 +112,14 @@ std::string about(const LedgerData& data) {
     const Identity& id = launch.identity;
     if (id.build.empty() || launch.state == LaunchState::Failed) continue;
     machines.insert(
-        fmt::format("measured on {}: {}{}, kernel {}, {}\n"
+        fmt::format("measured on {}: {}{}, kernel {}, {}, {}\n"
                     "with LibTorch {}{}, worker build {}\n",
                     printable(id.host),
                     printable(id.cpu),
                     id.gpu.empty() ? "" : ", " + printable(id.gpu) + ", driver " + id.driver,
                     printable(id.kernel),
-                    cores_text(id),
+                    cores_text(id.cores),
+                    threads_text(id.threads),
                     id.libtorch,
                     id.cuda.empty() ? "" : ", CUDA " + id.cuda,
                     id.build));

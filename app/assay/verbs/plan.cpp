@@ -317,7 +317,7 @@ std::string mde_text(const Plan& plan, const PlanEstimate& estimate, const std::
         return cell.mde.has_value();
       }))
     return "";
-  return fmt::format(" MDE: smallest effect that this plan would detect ({:.0f} % power, alpha = "
+  return fmt::format(" MDE: smallest effect that this plan would detect ({:.4g} % power, alpha = "
                      "{:.4g}{}), {}.",
                      plan.ledger.spec.power * 100,
                      plan.ledger.spec.alpha,

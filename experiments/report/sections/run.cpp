@@ -26,9 +26,24 @@ bool is_known(const Identity& id) {
   return !id.build.empty() || !id.host.empty();
 }
 
-std::string machine_text(const Identity& id) {
-  return fmt::format(
-      "{}: {}, {}, {}", id.host, id.cpu, cores_text(id), id.gpu.empty() ? "no GPU" : id.gpu);
+// An identity has the threads of one process of its launch.
+bool threads_vary(const Report& report) {
+  const auto threads = [](const std::string& config_json) {
+    return stored_config(config_json).value("threads", nlohmann::json());
+  };
+  for (const CellReport& cell : report.cells)
+    for (const Comparison& pair : cell.comparisons)
+      if (threads(pair.a_config_json) != threads(pair.b_config_json)) return true;
+  return false;
+}
+
+std::string machine_text(const Report& report, const Identity& id) {
+  return fmt::format("{}: {}, {}, {}, {}",
+                     id.host,
+                     id.cpu,
+                     cores_text(id.cores),
+                     threads_vary(report) ? "compute threads by variant" : threads_text(id.threads),
+                     id.gpu.empty() ? "no GPU" : id.gpu);
 }
 
 std::string build_text(const Identity& id) {
@@ -142,7 +157,7 @@ Section run_section(const Report& report) {
       std::any_of(report.launches.begin(), report.launches.end(), has_measured);
   for (const LaunchSummary& launch : report.launches) {
     if (!is_known(launch.row.identity) || (any_measured && !has_measured(launch))) continue;
-    add_once(machines, machine_text(launch.row.identity));
+    add_once(machines, machine_text(report, launch.row.identity));
     add_once(builds, build_text(launch.row.identity));
   }
   add("measured", measured_span(report));
@@ -236,7 +251,7 @@ Section environment_section(const Report& report) {
     const std::size_t known = seen.size();
     add_once(seen, id.build + id.host + id.boot + id.gpu_uuid + id.kernel + id.environment);
     if (!is_known(id) || seen.size() == known) continue;
-    add("machine", machine_text(id));
+    add("machine", machine_text(report, id));
     add("build", id.build);
     add("GPU", id.gpu_uuid);
     add("kernel", id.kernel);
