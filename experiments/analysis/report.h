@@ -37,8 +37,8 @@ inline constexpr double kControlAlarmP = 0.005;
 struct Comparison {
   std::string a, b; // variant names
   std::int64_t a_id = 0, b_id = 0;
-  std::string a_config_json, b_config_json; // stored configurations
-  bool against_reference = true;            // false: a pair of the row's without the baseline
+  std::string a_config_json;     // stored configuration of a
+  bool against_reference = true; // false: a pair of the row's without the baseline
   PairSet pairs;
   std::optional<Effect> effect;     // pairs that were not disturbed
   std::optional<Effect> effect_all; // every pair
@@ -194,6 +194,7 @@ struct Report {
   std::string confirmation_unread; // why the directory of one shows none, or ""
   std::optional<Clocks> clocks;    // nothing without a GPU, or where the board does not say
   std::vector<NoteRow> notes;      // of the plan
+  bool threads_vary = false;       // variants of a cell set their own
   std::optional<CalibrationRow> calibration; // of the machine that measured (calibration.h)
 
   bool complete() const { return missing.empty(); }

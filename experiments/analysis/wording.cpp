@@ -22,12 +22,12 @@ std::string launch_text(const LaunchRow& launch) {
   return text;
 }
 
-std::string cores_text(int cores) {
-  return fmt::format("{} core{}", cores, cores == 1 ? "" : "s");
-}
-
-std::string threads_text(int threads) {
-  return fmt::format("{} compute thread{}", threads, threads == 1 ? "" : "s");
+std::string cores_text(const Identity& identity, bool threads_vary) {
+  const std::string threads =
+      threads_vary
+          ? "compute threads by variant"
+          : fmt::format("{} compute thread{}", identity.threads, identity.threads == 1 ? "" : "s");
+  return fmt::format("{} core{}, {}", identity.cores, identity.cores == 1 ? "" : "s", threads);
 }
 
 namespace {

@@ -26,10 +26,10 @@ std::string unit_text(const CellRow& cell);          // "train step"
 std::string launch_count_text(std::size_t launches); // "1 launch", "5 launches"
 std::string launch_text(const LaunchRow& launch);    // "timed 3", "timed 3, attempt 2"
 inline constexpr std::size_t kShortBuild = 12;       // letters of a build id that people compare
-std::string cores_text(int cores);                   // "2 cores"
-std::string threads_text(int threads);               // "1 compute thread"
-std::string shares_text(const Interval& shares);     // the same of gains themselves
-std::string gain_range_text(double lo, double hi);   // "+10 to +15 %", "+10 % or more"
+// "2 cores, 1 compute thread", or "2 cores, compute threads by variant".
+std::string cores_text(const Identity& identity, bool threads_vary);
+std::string shares_text(const Interval& shares);   // the same of gains themselves
+std::string gain_range_text(double lo, double hi); // "+10 to +15 %", "+10 % or more"
 // Gains in a claim's metric: shares, or nanoseconds where the metric counts seconds.
 std::string gain_text(ClaimMetric metric, double gain);
 std::string gains_text(ClaimMetric metric, const Interval& gains);

@@ -18,6 +18,7 @@
 #include "core/ledger/directory_lock.h"
 #include "core/ledger/ledger.h"
 #include "core/ledger/ledger_schema.h"
+#include "core/ledger/stored_config.h"
 #include "core/result.h"
 #include "core/text.h"
 #include "core/trace/trace_file.h"
@@ -112,14 +113,13 @@ std::string about(const LedgerData& data) {
     const Identity& id = launch.identity;
     if (id.build.empty() || launch.state == LaunchState::Failed) continue;
     machines.insert(
-        fmt::format("measured on {}: {}{}, kernel {}, {}, {}\n"
+        fmt::format("measured on {}: {}{}, kernel {}, {}\n"
                     "with LibTorch {}{}, worker build {}\n",
                     printable(id.host),
                     printable(id.cpu),
                     id.gpu.empty() ? "" : ", " + printable(id.gpu) + ", driver " + id.driver,
                     printable(id.kernel),
-                    cores_text(id.cores),
-                    threads_text(id.threads),
+                    cores_text(id, threads_vary(data)),
                     id.libtorch,
                     id.cuda.empty() ? "" : ", CUDA " + id.cuda,
                     id.build));

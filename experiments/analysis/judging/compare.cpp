@@ -50,7 +50,6 @@ Comparison compare(const CellView& cell, const VariantPair& variants, const Leve
   result.a_id = a->id;
   result.a_config_json = a->config_json;
   result.b_id = b->id;
-  result.b_config_json = b->config_json;
   result.against_reference = against_reference;
   result.pairs = collect_pairs(cell, *a, *b);
   result.a_ranks = rank_times(cell, *a);

@@ -13,7 +13,7 @@ struct CellContext {
   std::optional<Reason> invalid; // why nothing in the cell can be believed
   double sesoi = 0.01;
   std::optional<Reason> redo = std::nullopt;      // what to do about launches that were disturbed
-  std::optional<Reason> redo_cell = std::nullopt; // the same where none was, but one side more
+  std::optional<Reason> redo_cell = std::nullopt; // the same where one side was disturbed more
 };
 
 // Speed alone: inside +-sesoi NO_EFFECT, else by the side of 0 of the whole judged interval,

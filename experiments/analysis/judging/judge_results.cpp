@@ -104,8 +104,8 @@ redo_reason(const CellView& view, int disturbed, const std::string& directory) {
                     redo_text(view, directory, "them", kCauseDisturbed)};
 }
 
-// The same where it disturbed one side more, and no launch beyond the limit: only the cell's name
-// chooses its launches.
+// The same where it disturbed one side more: the cell's name chooses all of its launches, those
+// within the limit too.
 Reason redo_cell_reason(const CellView& view, const std::string& directory) {
   return {ReasonCode::ArmsDisturbed, redo_text(view, directory, "the cell", view.cell->name)};
 }
@@ -303,6 +303,7 @@ Report judge_results(const LedgerData& data, const JudgeOptions& options) {
   count_partial_launches(report);
   report.clocks = clocks_of(cells);
   report.notes = data.notes;
+  report.threads_vary = threads_vary(data);
   report.calibration = cited_calibration(data);
   note_alarms(cells, report);
   report.shape_warnings = shape_warnings(data);

@@ -26,23 +26,11 @@ bool is_known(const Identity& id) {
   return !id.build.empty() || !id.host.empty();
 }
 
-// An identity has the threads of one process of its launch.
-bool threads_vary(const Report& report) {
-  const auto threads = [](const std::string& config_json) {
-    return stored_config(config_json).value("threads", nlohmann::json());
-  };
-  for (const CellReport& cell : report.cells)
-    for (const Comparison& pair : cell.comparisons)
-      if (threads(pair.a_config_json) != threads(pair.b_config_json)) return true;
-  return false;
-}
-
 std::string machine_text(const Report& report, const Identity& id) {
-  return fmt::format("{}: {}, {}, {}, {}",
+  return fmt::format("{}: {}, {}, {}",
                      id.host,
                      id.cpu,
-                     cores_text(id.cores),
-                     threads_vary(report) ? "compute threads by variant" : threads_text(id.threads),
+                     cores_text(id, report.threads_vary),
                      id.gpu.empty() ? "no GPU" : id.gpu);
 }
 
