@@ -155,6 +155,21 @@ TEST(Evidence, QualityByClassAndGate) {
   EXPECT_EQ(quality("bitwise", "isolation/documents"), Quality::Unknown);
 }
 
+// That a skipped update changes no bit says nothing about the others.
+TEST(Evidence, ABitwiseGateOfAPartDoesNotOutweighAMeasuredDifference) {
+  SyntheticCell cell = two_level_cell(-0.1);
+  cell.equivalence = "math";
+  cell.levels[1].gate = "bitwise/skipped";
+  LedgerData data = synthetic_ledger(plan_of(cell));
+  EXPECT_EQ(first(judge_results(data)).verdict.quality, Quality::Bitwise);
+  GateRow weights = *std::ranges::find(data.gates, "bitwise/skipped", &GateRow::name);
+  weights.name = "math/weights";
+  data.gates.push_back(weights);
+  EXPECT_EQ(first(judge_results(data)).verdict.quality, Quality::Bitwise) << "no difference";
+  data.gates.back().value = 3e-7;
+  EXPECT_EQ(first(judge_results(data)).verdict.quality, Quality::Equivalent);
+}
+
 TEST(Evidence, NanOnlyInBHarms) {
   SyntheticCell cell = two_level_cell(-0.1);
   cell.levels[1].nan_in_launch = 1;
