@@ -22,6 +22,11 @@ namespace {
 
 constexpr double kExitTimeoutSeconds = 30;
 
+bool has_any_results(const LedgerData& data) {
+  return std::ranges::any_of(data.launches,
+                             [](const LaunchRow& launch) { return has_results(launch.state); });
+}
+
 } // namespace
 
 LaunchRunner::LaunchRunner(LaunchContext& context, const LaunchTask& task)
@@ -161,7 +166,8 @@ json LaunchRunner::ask(Process& process, const json& request, const char* event,
   case WorkerReply::Kind::Answer:
     return std::move(reply.event);
   case WorkerReply::Kind::BadInput:
-    if (!built_) throw End::bad_input(reply.message);
+    // Beside results, other cells may have data that can be read.
+    if (!built_ && !has_any_results(context_.data)) throw End::bad_input(reply.message);
     add_event({outcome_.row.id, timed_rounds_, utc_now(), "bad_input", reply.message});
     throw End::failed(reply.message);
   case WorkerReply::Kind::GivenUp:
