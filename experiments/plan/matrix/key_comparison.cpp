@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <set>
 
@@ -232,18 +233,40 @@ std::string why_own_processes(const MatrixCell& cell, const std::vector<Draft>& 
   return "";
 }
 
-// Why the keys, all of the loader, change nothing that runs; "" where one of them does.
-std::string idle_loader(const Difference& difference, const std::set<std::string>& keys) {
-  const TrainConfig &from = difference.from->config, &to = difference.to->config;
+// Keys that change nothing where both sides meet a condition.
+struct IdleKeys {
+  std::set<std::string> keys;
+  bool (*idle)(const TrainConfig&);
+  const char* reason;
+};
+
+const std::array<IdleKeys, 5> kIdleKeys{
+    {{{"planted_document_ms", "prefetch_batches", "tokenizer_threads"},
+      [](const TrainConfig& c) { return c.data_source == TokenSource::Synthetic; },
+      "nothing is loaded where data_source = synthetic"},
+     {{"batch_copy"},
+      [](const TrainConfig& c) { return c.device == Device::Cpu; },
+      "a CPU copies no batch"},
+     {{"muon_form", "muon_lr", "muon_momentum"},
+      [](const TrainConfig& c) { return c.optimizer != OptimizerKind::Muon; },
+      "optimizer is not muon"},
+     {{"init_scale", "scale_growth_interval"},
+      [](const TrainConfig& c) { return c.grad_scaler == GradScaler::Off; },
+      "grad_scaler is off"},
+     {{"fp8_layers", "fp8_scaling"},
+      [](const TrainConfig& c) { return c.precision != Precision::Fp8; },
+      "precision is not fp8"}}};
+
+// Why none of the keys changes anything that runs; "" where one of them does.
+std::string why_idle(const Difference& difference, const std::set<std::string>& keys) {
   std::set<std::string> idle;
   std::vector<std::string> reasons;
-  if (from.data_source == TokenSource::Synthetic && to.data_source == TokenSource::Synthetic) {
-    idle = {"planted_document_ms", "prefetch_batches", "tokenizer_threads"};
-    reasons.emplace_back("nothing is loaded where data_source = synthetic");
-  }
-  if (from.device == Device::Cpu && keys.contains("batch_copy")) {
-    idle.insert("batch_copy");
-    reasons.emplace_back("a CPU copies no batch");
+  for (const IdleKeys& row : kIdleKeys) {
+    if (!row.idle(difference.from->config) || !row.idle(difference.to->config)) continue;
+    if (std::ranges::none_of(row.keys, [&](const std::string& key) { return keys.contains(key); }))
+      continue;
+    idle.insert(row.keys.begin(), row.keys.end());
+    reasons.emplace_back(row.reason);
   }
   return std::ranges::includes(idle, keys) ? fmt::format("{}", fmt::join(reasons, ", ")) : "";
 }
@@ -286,7 +309,7 @@ wrong_variants(const MatrixCell& cell, const std::vector<Draft>& all, bool twin)
                          "unit = \"pipeline_step\" times both",
                          fmt::join(loader, " and "),
                          loader.size() == 1 ? "is a key" : "are keys"));
-    if (const std::string why = keys.empty() ? "" : idle_loader(difference, keys); !why.empty())
+    if (const std::string why = keys.empty() ? "" : why_idle(difference, keys); !why.empty())
       refuse(fmt::format("{} {} nothing: {}",
                          fmt::join(keys, " and "),
                          keys.size() == 1 ? "changes" : "change",
