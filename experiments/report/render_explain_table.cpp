@@ -18,11 +18,14 @@ void print_headline(TextWriter& out,
                        comparison_text(comparison),
                        headline(comparison.verdict).text));
   if (comparison.effect)
-    out.line(fmt::format("{} {}, timed: {} (interval of the verdict: {})",
-                         unit_text(cell.cell),
-                         unit_time_text(*comparison.effect),
-                         judged_text(comparison.effect->theta),
-                         interval_level_text(report)),
+    out.line(fmt::format(
+                 "{} {}, timed: {}{}",
+                 unit_text(cell.cell),
+                 unit_time_text(*comparison.effect),
+                 judged_text(comparison.effect->theta),
+                 comparison.effect->launches.size() < 2
+                     ? "" // it has no interval
+                     : fmt::format(" (interval of the verdict: {})", interval_level_text(report))),
              2);
 }
 

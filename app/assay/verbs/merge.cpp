@@ -10,6 +10,7 @@
 #include "app/assay/verbs.h"
 #include "core/result.h"
 #include "core/text.h"
+#include "experiments/analysis/wording.h"
 
 namespace assay::cli {
 
@@ -38,10 +39,11 @@ void add_merge(CLI::App& app, int&) {
                   {"launches", summary.launches},
                   {"duplicates", summary.duplicates}});
     else
-      fmt::print("{}: {} launches, {} duplicates left out\n",
+      fmt::print("{}: {}, {} duplicate{} left out\n",
                  printable(options->out),
-                 summary.launches,
-                 summary.duplicates);
+                 launch_count_text(static_cast<std::size_t>(summary.launches)),
+                 summary.duplicates,
+                 summary.duplicates == 1 ? "" : "s");
   });
 }
 

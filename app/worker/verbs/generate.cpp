@@ -63,7 +63,10 @@ void add_generate(CLI::App& parent, int& exit_code) {
       ->type_name("PATH")
       ->required();
   command->add_option("--prompt", options->prompt, "text to continue (default: a new line)");
-  command->add_option("--tokens", options->tokens, "tokens to add")
+  command
+      ->add_option("--tokens",
+                   options->tokens,
+                   "tokens to add at most; the text ends where the model ends its document")
       ->capture_default_str()
       ->check(whole_number(1));
   command->add_option("--temperature", options->temperature, "0: always the likeliest token")
