@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <cstdio>
+#include <new>
+#include <string>
 
 #include "app/command_line/assignments.h"
 #include "app/command_line/complete.h"
@@ -10,8 +12,10 @@
 #include "app/command_line/parse.h"
 #include "app/command_line/program.h"
 #include "app/worker/launch/identity.h"
+#include "app/worker/launch/out_of_memory.h"
 #include "app/worker/ranks/rank_launcher.h"
 #include "app/worker/worker.h"
+#include "core/result.h"
 #include "model/config/key_choices.h"
 #include "model/config/train_config.h"
 
@@ -54,8 +58,22 @@ int run(int argc, char** argv) {
   return parse_command_line(app, argc, argv) ? exit_code : kOk;
 }
 
+constexpr const char* kSmaller = "lower batch_rows or seq_len, or take a smaller preset";
+
+int run_in_memory(int argc, char** argv) {
+  try {
+    return run(argc, argv);
+  } catch (const std::bad_alloc&) {
+    assay::bad_input("out of memory; {}", kSmaller);
+  } catch (const c10::Error& error) {
+    const std::string text = assay::worker::out_of_memory_text(error);
+    if (text.empty()) throw;
+    assay::bad_input("out of memory: {}; {}", text, kSmaller);
+  }
+}
+
 } // namespace
 
 int main(int argc, char** argv) {
-  return assay::run_program([&] { return run(argc, argv); });
+  return assay::run_program([&] { return run_in_memory(argc, argv); });
 }

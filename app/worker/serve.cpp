@@ -14,6 +14,7 @@
 
 #include "app/worker/launch/identity.h"
 #include "app/worker/launch/launch.h"
+#include "app/worker/launch/out_of_memory.h"
 #include "app/worker/ranks/rank_channel.h"
 #include "app/worker/ranks/rank_launcher.h"
 #include "app/worker/worker.h"
@@ -194,8 +195,10 @@ std::optional<int> serve_line(EngineSession& session, const std::string& line) {
     const bool bad = failure.kind() == Failure::Kind::BadInput;
     return report(session, bad ? "bad_input" : "internal", failure.what(), false);
   } catch (const std::bad_alloc&) {
-    return report(session, "out_of_memory", "the worker ran out of memory", false);
+    return report(session, "out_of_memory", "no more was there", false);
   } catch (const c10::Error& error) {
+    if (const std::string text = out_of_memory_text(error); !text.empty())
+      return report(session, "out_of_memory", text, false);
     return report(session, "internal", error.what_without_backtrace(), true);
   } catch (const std::exception& error) {
     return report(session, "internal", error.what(), true);

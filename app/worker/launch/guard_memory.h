@@ -8,6 +8,7 @@
 #include <string>
 
 #include "app/worker/launch/launch.h"
+#include "app/worker/launch/out_of_memory.h"
 
 namespace assay::worker {
 
@@ -18,13 +19,9 @@ template <class Body> auto guard_memory(std::size_t variant, const std::string& 
   } catch (const std::bad_alloc&) {
     throw Retired{variant, kCauseMemory, "out of memory in variant '" + name + "'"};
   } catch (const c10::Error& error) {
-    const std::string text = error.what_without_backtrace();
-    if (text.find("can't allocate memory") == std::string::npos &&
-        text.find("out of memory") == std::string::npos)
-      throw;
-    throw Retired{variant,
-                  kCauseMemory,
-                  "out of memory in variant '" + name + "': " + text.substr(0, text.find('\n'))};
+    const std::string text = out_of_memory_text(error);
+    if (text.empty()) throw;
+    throw Retired{variant, kCauseMemory, "out of memory in variant '" + name + "': " + text};
   }
 }
 

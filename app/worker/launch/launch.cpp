@@ -250,7 +250,9 @@ UnitSource Launch::unit_source(std::size_t variant, const std::vector<UnitData>&
 // The same tokens as the variant's model needs them: other layers want other layouts.
 void Launch::lay_out(std::size_t variant, std::vector<Batch>& batches) const {
   if (!variants_[variant].own_layouts) return;
-  for (Batch& batch : batches) prepare(batch, variants_[variant].config);
+  guard_memory(variant, variants_[variant].name, [&] {
+    for (Batch& batch : batches) prepare(batch, variants_[variant].config);
+  });
 }
 
 void Launch::lay_out(std::size_t variant, std::vector<UnitData>& units) const {

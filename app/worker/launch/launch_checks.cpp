@@ -90,7 +90,9 @@ std::vector<Batch> Launch::parity_batches(std::size_t variant) {
 
 json Launch::parity() {
   json gates = json::array(), metrics = json::array();
-  const auto drawn = for_every_variant([&](std::size_t i) { return parity_batches(i); });
+  const auto drawn = for_every_variant([&](std::size_t i) {
+    return guard_memory(i, variants_[i].name, [&] { return parity_batches(i); });
+  });
   for (std::size_t i = 0; i < variants_.size(); ++i) {
     const VariantSpec& spec = variants_[i];
     const std::vector<Batch>& batches = drawn[i];
