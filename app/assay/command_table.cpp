@@ -90,6 +90,10 @@ constexpr std::array kCommands{
     CommandRow{"generate", kTrainer, ""},
     CommandRow{"tokenizer", kTrainer, ""},
     CommandRow{"doctor", kMachine, "  assay doctor"},
+    CommandRow{"top",
+               kMachine,
+               "  assay top\n"
+               "  assay top --once --interval 1"},
     CommandRow{"list", kMachine, "  assay list\n  assay list presets\n  assay list keys --json"},
     CommandRow{"completion",
                kMachine,

@@ -52,6 +52,7 @@ int run(int argc, char** argv) {
   cli::add_demo(app, exit_code);
   cli::add_programs(app);
   cli::add_doctor(app, exit_code);
+  cli::add_top(app);
   cli::add_list(app);
   cli::add_completion(app, {argv + 1, argv + argc});
   cli::add_help(app);

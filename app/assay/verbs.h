@@ -47,6 +47,7 @@ void add_merge(CLI::App& app, int& exit_code);
 void add_clean(CLI::App& app);
 void add_claims(CLI::App& app, int& exit_code);
 void add_doctor(CLI::App& app, int& exit_code);
+void add_top(CLI::App& app);
 void add_completion(CLI::App& app, const std::vector<std::string>& command_line);
 void add_help(CLI::App& app);
 void add_version(CLI::App& app);

@@ -3,6 +3,9 @@
 #include <dlfcn.h>
 
 #include <string>
+#include <utility>
+
+#include "core/text.h"
 
 namespace assay {
 namespace {
@@ -58,7 +61,22 @@ Result<NvmlApi> load_nvml(const char* library) {
   symbols.bind_optional(api.compute_capability, "nvmlDeviceGetCudaComputeCapability");
   symbols.bind_optional(api.energy, "nvmlDeviceGetTotalEnergyConsumption");
   symbols.bind_optional(api.pcie_throughput, "nvmlDeviceGetPcieThroughput");
+  symbols.bind_optional(api.field_values, "nvmlDeviceGetFieldValues");
   return api;
+}
+
+std::string nvml_reason(const NvmlApi& api, NvmlApi::Status status) {
+  const char* const text = api.error_string(status);
+  return fmt::format("NVML error {}: {}", status, text == nullptr ? "?" : printable(text));
+}
+
+Result<std::shared_ptr<const NvmlApi>> start_nvml(NvmlApi api) {
+  if (const NvmlApi::Status started = api.init(); started != NvmlApi::kSuccess)
+    return fail("the NVIDIA driver does not start: {}", nvml_reason(api, started));
+  return std::shared_ptr<const NvmlApi>(new NvmlApi(std::move(api)), [](const NvmlApi* used) {
+    used->shutdown();
+    delete used;
+  });
 }
 
 } // namespace assay

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 
 #include "core/result.h"
 
@@ -24,12 +25,27 @@ struct NvmlMemory { // nvmlMemory_t, bytes
   unsigned long long total, free, used;
 };
 
+struct NvmlFieldValue { // nvmlFieldValue_t
+  unsigned field, scope;
+  long long timestamp, latency_us;
+  int type, status; // nvmlValueType_t, nvmlReturn_t
+  union {
+    double real;
+    unsigned number;
+    unsigned long long count;
+  } value;
+};
+
 struct NvmlApi {
   using Status = int; // nvmlReturn_t
   using Device = void*;
   static constexpr Status kSuccess = 0, kNotSupported = 3, kInsufficientSize = 7;
   static constexpr int kSmClock = 1, kMemoryClock = 2; // nvmlClockType_t
   static constexpr int kGpuTemperature = 0;            // nvmlTemperatureSensors_t
+  // NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_TX and _RX, running totals in KiB; all links together.
+  static constexpr unsigned kNvlinkSent = 138, kNvlinkReceived = 139, kAllLinks = ~0U;
+  // NVML_FI_DEV_POWER_INSTANT in milliwatts; NVML_POWER_SCOPE_MODULE is board and CPU in one.
+  static constexpr unsigned kPowerInstant = 186, kModule = 1;
 
   Status (*init)() = nullptr;
   Status (*shutdown)() = nullptr;
@@ -54,11 +70,18 @@ struct NvmlApi {
   Status (*pcie_throughput)(Device,
                             int,
                             unsigned*) = nullptr; // KB/s over 20 ms; the call takes that long
+  Status (*field_values)(Device, int, NvmlFieldValue*) = nullptr; // as many as the int says
 
   std::shared_ptr<void> library; // keeps the functions loaded
 };
 
 // Loads the driver's library. The error names what is missing: no driver, or a driver too old.
 Result<NvmlApi> load_nvml(const char* library = "libnvidia-ml.so.1");
+
+// "NVML error 4: Insufficient Permissions"
+std::string nvml_reason(const NvmlApi& api, NvmlApi::Status status);
+
+// The functions between nvmlInit and nvmlShutdown, which comes with the last owner.
+Result<std::shared_ptr<const NvmlApi>> start_nvml(NvmlApi api);
 
 } // namespace assay

@@ -48,11 +48,6 @@ GpuInfo read_info(const NvmlApi& api, NvmlApi::Device device) {
           capability_of(api, device)};
 }
 
-std::string reason(const NvmlApi& api, NvmlApi::Status status) {
-  const char* const text = api.error_string(status);
-  return fmt::format("NVML error {}: {}", status, text == nullptr ? "?" : printable(text));
-}
-
 // Processes that take turns with this one have its parent, and wait while this one is timed.
 bool is_sibling(unsigned pid) {
   std::ifstream file(fmt::format("/proc/{}/status", pid));
@@ -69,27 +64,16 @@ bool in_initial_pid_namespace() {
   return size > 0 && std::string_view(link) == "pid:[4026531836]"; // PROC_PID_INIT_INO of Linux
 }
 
-struct NvmlSampler::Session {
-  explicit Session(NvmlApi functions) : api(std::move(functions)), status(api.init()) {}
-  ~Session() {
-    if (status == NvmlApi::kSuccess) api.shutdown();
-  }
-  Session(const Session&) = delete;
-  Session& operator=(const Session&) = delete;
-  NvmlApi api;
-  NvmlApi::Status status;
-};
-
 Result<NvmlSampler> NvmlSampler::open(const std::string& uuid, NvmlApi api, bool own_pid_visible) {
+  Result<std::shared_ptr<const NvmlApi>> started = start_nvml(std::move(api));
+  if (!started) return started.error();
   NvmlSampler sampler;
-  sampler.session_ = std::make_shared<Session>(std::move(api));
-  const NvmlApi& nvml = sampler.session_->api;
-  if (sampler.session_->status != NvmlApi::kSuccess)
-    return fail("the NVIDIA driver does not start: {}", reason(nvml, sampler.session_->status));
+  sampler.nvml_ = std::move(*started);
+  const NvmlApi& nvml = *sampler.nvml_;
   const NvmlApi::Status found = uuid.empty() ? nvml.device_by_index(0, &sampler.device_)
                                              : nvml.device_by_uuid(uuid.c_str(), &sampler.device_);
   if (found != NvmlApi::kSuccess)
-    return fail("NVML finds no GPU {}: {}", uuid.empty() ? "0" : uuid, reason(nvml, found));
+    return fail("NVML finds no GPU {}: {}", uuid.empty() ? "0" : uuid, nvml_reason(nvml, found));
   sampler.info_ = read_info(nvml, sampler.device_);
   sampler.processes_.resize(16);
   sampler.own_pid_visible_ = own_pid_visible;
@@ -104,7 +88,7 @@ Result<NvmlSampler> NvmlSampler::open(const std::string& uuid) {
 
 std::optional<double> NvmlSampler::read_clock(int domain) const {
   unsigned mhz = 0;
-  if (session_->api.clock(device_, domain, &mhz) != NvmlApi::kSuccess) return std::nullopt;
+  if (nvml_->clock(device_, domain, &mhz) != NvmlApi::kSuccess) return std::nullopt;
   if (mhz == 0 || mhz > kMaxClockMhz) return std::nullopt;
   return mhz;
 }
@@ -114,7 +98,7 @@ std::optional<std::int64_t> NvmlSampler::count_foreign_processes() {
   unsigned count = 0;
   for (int attempt = 0; attempt < 3 && status == NvmlApi::kInsufficientSize; ++attempt) {
     count = static_cast<unsigned>(processes_.size());
-    status = session_->api.processes(device_, &count, processes_.data());
+    status = nvml_->processes(device_, &count, processes_.data());
     if (status != NvmlApi::kInsufficientSize) break;
     if (count > kMaxProcesses) return std::nullopt;
     processes_.resize(
@@ -134,7 +118,7 @@ std::optional<std::int64_t> NvmlSampler::count_foreign_processes() {
 }
 
 void NvmlSampler::sample(Covariates& into) {
-  const NvmlApi& nvml = session_->api;
+  const NvmlApi& nvml = *nvml_;
   into.sm_clock_mhz = read_clock(NvmlApi::kSmClock);
   into.memory_clock_mhz = read_clock(NvmlApi::kMemoryClock);
   unsigned value = 0;
@@ -151,7 +135,7 @@ void NvmlSampler::sample(Covariates& into) {
 
 std::optional<double> NvmlSampler::energy_j() const {
   unsigned long long millijoules = 0;
-  const NvmlApi& nvml = session_->api;
+  const NvmlApi& nvml = *nvml_;
   if (nvml.energy == nullptr || nvml.energy(device_, &millijoules) != NvmlApi::kSuccess ||
       millijoules == 0)
     return std::nullopt;
@@ -159,19 +143,17 @@ std::optional<double> NvmlSampler::energy_j() const {
 }
 
 Result<std::vector<GpuInfo>> list_gpus(const NvmlApi& api) {
-  const NvmlApi::Status started = api.init();
-  if (started != NvmlApi::kSuccess)
-    return fail("the NVIDIA driver does not start: {}", reason(api, started));
-  const std::shared_ptr<void> guard(nullptr, [&](void*) { api.shutdown(); });
+  const Result<std::shared_ptr<const NvmlApi>> nvml = start_nvml(api);
+  if (!nvml) return nvml.error();
   unsigned count = 0;
   if (const NvmlApi::Status counted = api.device_count(&count); counted != NvmlApi::kSuccess)
-    return fail("NVML cannot count GPUs: {}", reason(api, counted));
+    return fail("NVML cannot count GPUs: {}", nvml_reason(api, counted));
   std::vector<GpuInfo> gpus;
   for (unsigned index = 0; index < count; ++index) {
     NvmlApi::Device device = nullptr;
     const NvmlApi::Status found = api.device_by_index(index, &device);
     if (found != NvmlApi::kSuccess)
-      return fail("NVML cannot open GPU {} of {}: {}", index, count, reason(api, found));
+      return fail("NVML cannot open GPU {} of {}: {}", index, count, nvml_reason(api, found));
     gpus.push_back(read_info(api, device));
   }
   return gpus;

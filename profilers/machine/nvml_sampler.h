@@ -39,12 +39,10 @@ public:
   std::optional<double> energy_j() const;
 
 private:
-  struct Session; // nvmlInit … nvmlShutdown
-
   std::optional<double> read_clock(int domain) const;
   std::optional<std::int64_t> count_foreign_processes();
 
-  std::shared_ptr<Session> session_;
+  std::shared_ptr<const NvmlApi> nvml_;
   NvmlApi::Device device_ = nullptr;
   GpuInfo info_;
   std::vector<NvmlProcess> processes_; // room for the list, kept between samples

@@ -2,6 +2,7 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <cstring>
 #include <filesystem>
 #include <memory>
 #include <utility>
@@ -156,6 +157,29 @@ TelemetryMeter file_meter(std::string name, const std::string& path, int column,
           }};
 }
 
+// A line of /proc/meminfo in MiB.
+std::optional<double> memory_line(const std::string& text, const char* label) {
+  const std::size_t at = text.find(label);
+  if (at == std::string::npos) return std::nullopt;
+  std::string_view rest = std::string_view(text).substr(at + std::strlen(label));
+  const std::optional<long long> kib = take_count(rest);
+  if (!kib) return std::nullopt;
+  return static_cast<double>(*kib) / 1024;
+}
+
+// What all processes use of main memory. Caches that the kernel would give back do not count.
+TelemetryMeter memory_meter(const std::string& path) {
+  std::string name = "Machine memory used [MiB]";
+  if (!read_whole_file(path)) return refused(std::move(name), path);
+  return {{std::move(name), "HOST", "ok"}, [=]() -> std::optional<double> {
+            const std::string text = read_whole_file(path).value_or("");
+            const auto total = memory_line(text, "MemTotal:");
+            const auto available = memory_line(text, "MemAvailable:");
+            if (!total || !available) return std::nullopt;
+            return *total - *available;
+          }};
+}
+
 } // namespace
 
 std::vector<TelemetryMeter> nvml_meters(const NvmlApi& api, NvmlApi::Device device) {
@@ -228,6 +252,33 @@ std::vector<TelemetryMeter> nvml_meters(const NvmlApi& api, NvmlApi::Device devi
         number([f = api.pcie_throughput, device, c = counter](unsigned* raw) {
           return f(device, c, raw);
         }));
+  const auto field = [f = api.field_values, device](unsigned id, unsigned scope) {
+    return [f, device, id, scope](NvmlFieldValue& raw) {
+      raw = NvmlFieldValue{};
+      raw.field = id;
+      raw.scope = scope;
+      const NvmlApi::Status status = f(device, 1, &raw);
+      return status == NvmlApi::kSuccess ? raw.status : status;
+    };
+  };
+  add("Module power [W]",
+      api.field_values != nullptr,
+      [read = field(NvmlApi::kPowerInstant, NvmlApi::kModule)](double& v) {
+        NvmlFieldValue raw{};
+        const NvmlApi::Status status = read(raw);
+        v = raw.value.number / 1000.0;
+        return status;
+      });
+  for (const auto& [name, id] : {std::pair("NVLink sent [KiB/s]", NvmlApi::kNvlinkSent),
+                                 std::pair("NVLink received [KiB/s]", NvmlApi::kNvlinkReceived)}) {
+    add(name, api.field_values != nullptr, [read = field(id, NvmlApi::kAllLinks)](double& v) {
+      NvmlFieldValue raw{};
+      const NvmlApi::Status status = read(raw);
+      v = static_cast<double>(raw.value.count);
+      return status;
+    });
+    meters.back() = growth(std::move(meters.back()), 1);
+  }
   return meters;
 }
 
@@ -237,18 +288,16 @@ std::vector<TelemetryMeter> gpu_meters(const std::string& uuid) {
   };
   Result<NvmlApi> loaded = load_nvml();
   if (!loaded) return none(loaded.error().message);
-  const auto api = std::shared_ptr<NvmlApi>(new NvmlApi(std::move(*loaded)), [](NvmlApi* used) {
-    used->shutdown();
-    delete used;
-  });
-  if (api->init() != NvmlApi::kSuccess) return none("the NVIDIA driver does not start");
+  const Result<std::shared_ptr<const NvmlApi>> started = start_nvml(std::move(*loaded));
+  if (!started) return none(started.error().message);
+  const std::shared_ptr<const NvmlApi>& api = *started;
   NvmlApi::Device device = nullptr;
   const NvmlApi::Status found =
       uuid.empty() ? api->device_by_index(0, &device) : api->device_by_uuid(uuid.c_str(), &device);
   if (found != NvmlApi::kSuccess) return none("NVML finds no GPU " + uuid);
   std::vector<TelemetryMeter> meters = nvml_meters(*api, device);
   for (TelemetryMeter& meter : meters)
-    if (meter.read) meter.read = [api, read = std::move(meter.read)] { return read(); };
+    if (meter.read) meter.read = [api = api, read = std::move(meter.read)] { return read(); };
   return meters;
 }
 
@@ -272,6 +321,7 @@ std::vector<TelemetryMeter> host_meters(const std::string& proc, const std::stri
                               proc + "/self/statm",
                               1,
                               1048576.0 / static_cast<double>(::sysconf(_SC_PAGE_SIZE))));
+  meters.push_back(memory_meter(proc + "/meminfo"));
   meters.push_back(growth(
       file_meter("CPU package power [W]", sys + "/class/powercap/intel-rapl:0/energy_uj", 0, 1),
       1e6));

@@ -20,7 +20,7 @@ KERNELS = {"kernels", "kernels/attention", "kernels/delta_rule", "kernels/fp8", 
            "kernels/rowwise", "kernels/scan", "kernels/update"}
 ENGINE = {"experiments/plan", "experiments/plan/matrix", "experiments/plan/claims", "experiments/engine",
           "experiments/demo"}
-PROFILERS = {"profilers/machine", "profilers/trace", "profilers/cupti"}
+PROFILERS = {"profilers/machine", "profilers/trace", "profilers/cupti", "profilers/monitor"}
 # Room of the including file -> rooms it may include from, besides itself. The longest matching prefix counts, so a folder
 # without a row is a part of the room above it (model/layers/fp8, model/config/optimizations, ui/model/telemetry: both include each other).
 ALLOWED = {
@@ -60,6 +60,7 @@ ALLOWED = {
     "profilers/machine": CORE,
     "profilers/trace": CORE | {"profilers/machine"},
     "profilers/cupti": CORE | {"profilers/trace"},
+    "profilers/monitor": CORE | {"profilers/machine", "profilers/trace"},
     "experiments/evidence": CORE,
     "experiments/evidence/loss": CORE | {"experiments/evidence"},
     "experiments/evidence/memory": CORE | {"experiments/evidence"},

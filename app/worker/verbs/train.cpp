@@ -16,6 +16,7 @@
 #include "app/worker/launch/step_data.h"
 #include "app/worker/verbs/config_options.h"
 #include "app/worker/verbs/train_checks.h"
+#include "app/worker/verbs/train_monitor.h"
 #include "app/worker/verbs/train_output.h"
 #include "app/worker/worker.h"
 #include "core/files/shell_text.h"
@@ -28,6 +29,7 @@
 #include "model/training/checkpoint.h"
 #include "model/training/optimizer.h"
 #include "model/training/trainer.h"
+#include "profilers/monitor/train_rows.h"
 
 namespace assay::worker {
 
@@ -42,6 +44,7 @@ struct TrainOptions {
   std::string out; // "": the default of output_directory()
   std::string resume;
   std::optional<std::int64_t> checkpoint_every;
+  double monitor_seconds = 1; // between readings of the machine; 0: none
   bool json = false;
   const CLI::App* command = nullptr; // whose usage messages show
 };
@@ -103,7 +106,11 @@ public:
     std::signal(SIGTERM, [](int) { interrupted = 1; });
     const std::int64_t first = trainer_->step_index();
     print_start(first);
-    TrainLog log(options_.out + "/train.csv", first);
+    TrainLog log(options_.out + "/" + kTrainLogName, first);
+    std::unique_ptr<TrainMonitor> monitor;
+    if (options_.monitor_seconds > 0)
+      monitor = std::make_unique<TrainMonitor>(
+          options_.out, first, options_.monitor_seconds, monitored_board());
     TrainProgressLine line;
     TrainProgress progress;
     progress.steps = config_.steps;
@@ -111,7 +118,9 @@ public:
     std::int64_t tokens = 0;
     const auto start = std::chrono::steady_clock::now();
     while (trainer_->step_index() < config_.steps && interrupted == 0) {
+      const auto step_start = std::chrono::steady_clock::now();
       const std::vector<Batch> batches = next_batches(*stream_, config_, config_.accumulate);
+      const double waited = seconds_since(step_start);
       const StepResult result = trainer_->step(batches);
       for (const Batch& batch : batches) tokens += batch.token_count();
       progress.step = trainer_->step_index();
@@ -122,7 +131,13 @@ public:
       }
       progress.grad_norm = result.grad_norm();
       progress.lr = result.lr;
+      progress.data_wait = waited / seconds_since(step_start); // the loss has waited for the step
+      if (config_.grad_scaler == GradScaler::Dynamic) {
+        progress.loss_scale = trainer_->scaler().current_scale();
+        progress.skipped_steps = trainer_->skipped_steps();
+      }
       measure_speed(progress, first, tokens, start);
+      if (monitor) progress.machine = monitor->take(progress.step);
       const bool evaluates =
           progress.step % config_.eval_interval == 0 || progress.step == config_.steps;
       if (evaluates) {
@@ -183,6 +198,11 @@ private:
                     source_.corpus->size(),
                     skipped.empty() ? "" : ", " + skipped,
                     config_.device == Device::Cuda ? identity().gpu : identity().cpu));
+  }
+
+  std::optional<std::string> monitored_board() const {
+    if (config_.device != Device::Cuda) return std::nullopt;
+    return identity().gpu_uuid;
   }
 
   [[noreturn]] void refuse_loss(const TrainProgress& progress) const {
@@ -319,6 +339,13 @@ void add_train(CLI::App& parent, int& exit_code) {
                    fmt::format("steps between checkpoints (default: {}, or the resumed training's)",
                                kCheckpointEvery))
       ->check(whole_number(1));
+  command
+      ->add_option("--monitor",
+                   options->monitor_seconds,
+                   "seconds between the readings of the machine in monitor.csv (default: 1; 0: "
+                   "none)")
+      ->type_name("SECONDS")
+      ->check(at_least(0));
   command->add_flag("--json", options->json, "print a summary as JSON");
   command->footer("examples\n"
                   "  assay train --data corpus --preset tiny --steps 200 --out runs/tiny\n"

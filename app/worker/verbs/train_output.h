@@ -23,10 +23,14 @@ struct TrainProgress {
   double lr = 0;
   double tokens_per_second = 0;
   double seconds_left = 0;
+  double data_wait = 0;                      // share of the step's time that waited for its batches
+  std::optional<double> loss_scale;          // where the scaler is on
+  std::optional<std::int64_t> skipped_steps; // by the scaler, since the training began
+  std::string machine;                       // in a few words (short_text()), or ""
 };
 
-// At most `columns` wide: what does not fit is left out, the gradient norm first, then speed, time
-// left and evaluation.
+// At most `columns` wide: what does not fit is left out, the gradient norm first, then the machine,
+// the scaler, the perplexity, the wait for data, the speed, the time left and the evaluation.
 std::string progress_text(const TrainProgress& progress, std::size_t columns);
 
 // One line that is rewritten on a terminal; in a pipe every 25th step, and every evaluation, as a

@@ -1,0 +1,195 @@
+// The monitor: processes from canned files of /proc and from the real one, with planted work and
+// memory; boards on canned driver answers; words; the last row of a training's log.
+#include <gmock/gmock.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <thread>
+#include <vector>
+
+#include "profilers/monitor/boards.h"
+#include "profilers/monitor/meter_values.h"
+#include "profilers/monitor/process_table.h"
+#include "profilers/monitor/train_rows.h"
+#include "tests/scratch.h"
+
+namespace assay {
+namespace monitor_test {
+
+namespace fs = std::filesystem;
+using testing::DoubleNear;
+using testing::ElementsAre;
+using testing::Optional;
+using testing::Pair;
+
+void write(const fs::path& file, const std::string& text) {
+  fs::create_directories(file.parent_path());
+  std::ofstream(file) << text;
+}
+
+// User and system ticks, and pages of main memory; process 7 began at tick 50.
+std::string stat_line(long long user, long long system, long long pages) {
+  return "7 (two (words) x) S 1 7 7 0 -1 4194560 9 9 9 9 " + std::to_string(user) + " " +
+         std::to_string(system) + " 0 0 20 0 2 0 50 999 " + std::to_string(pages) + " 1 1\n";
+}
+
+TEST(ProcessTable, ReadsNamesMemoryAndTheTimeSinceTheReadingBefore) {
+  const test::Scratch scratch;
+  const fs::path proc = scratch.path();
+  write(proc / "7" / "stat", stat_line(100, 20, 30));
+  write(proc / "7" / "cmdline", std::string("assay\0run\0m.toml\0", 17));
+  write(proc / "9" / "stat", "9 (kworker) I 2 0 0 0 -1 1 0 0 0 0 5 5 0 0 20 0 1 0 3 0 0 1 1\n");
+  write(proc / "self" / "stat", stat_line(1, 1, 1));
+  ProcessTable table(proc.string());
+  std::vector<ProcessUse> processes = table.read();
+  ASSERT_EQ(processes.size(), 1U) << "neither the kernel's thread nor what is no number";
+  EXPECT_EQ(processes[0].name, "two (words) x");
+  EXPECT_EQ(processes[0].command, "assay run m.toml");
+  EXPECT_EQ(processes[0].resident_bytes, 30 * ::sysconf(_SC_PAGE_SIZE));
+  EXPECT_EQ(processes[0].cores, std::nullopt);
+  const auto start = std::chrono::steady_clock::now();
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  write(proc / "7" / "stat", stat_line(101, 22, 30));
+  processes = table.read();
+  const double seconds =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  const double cores = 3.0 / static_cast<double>(::sysconf(_SC_CLK_TCK)) / seconds;
+  EXPECT_THAT(processes.at(0).cores, Optional(DoubleNear(cores, 0.2 * cores)));
+  std::string again = stat_line(400, 22, 30);
+  again.replace(again.find(" 50 "), 4, " 60 ");
+  write(proc / "7" / "stat", again);
+  EXPECT_EQ(table.read().at(0).cores, std::nullopt) << "another process with that number";
+}
+
+ProcessUse own(ProcessTable& table) {
+  for (ProcessUse& use : table.read())
+    if (use.pid == ::getpid()) return use;
+  throw std::runtime_error("this process is not in the table");
+}
+
+TEST(ProcessTable, SeesPlantedWorkInCoresAndPlantedMemoryInMemory) {
+  ProcessTable table;
+  const std::int64_t before = own(table).resident_bytes;
+  const auto start = std::chrono::steady_clock::now();
+  while (std::chrono::steady_clock::now() - start < std::chrono::milliseconds(300)) {
+  }
+  const ProcessUse worked = own(table);
+  EXPECT_GT(worked.cores.value(), 0.2); // other tests may share the core
+  EXPECT_LT(worked.resident_bytes - before, 50'000'000);
+  const std::vector<char> planted(500'000'000, 1);
+  const ProcessUse filled = own(table);
+  EXPECT_NEAR(static_cast<double>(filled.resident_bytes - worked.resident_bytes), 5e8, 3e7);
+  EXPECT_EQ(planted.back(), 1);
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  own(table);
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  EXPECT_LT(own(table).cores.value(), 0.1);
+}
+
+TEST(HostMeters, SeePlantedWorkAndPlantedMemoryEachInItsOwn) {
+  const std::vector<TelemetryMeter> meters = host_meters();
+  MeterValues values(metrics_of(meters));
+  read_meters(meters, values);
+  const double before = values.value("Machine memory used [MiB]").value();
+  const std::vector<char> planted(500'000'000, 1);
+  const auto start = std::chrono::steady_clock::now();
+  while (std::chrono::steady_clock::now() - start < std::chrono::milliseconds(300)) {
+  }
+  read_meters(meters, values);
+  EXPECT_EQ(planted.back(), 1);
+  // Other programs come and go meanwhile.
+  EXPECT_NEAR(values.value("Machine memory used [MiB]").value() - before, 477, 200);
+  EXPECT_GT(values.value("CPU busy [%]").value(), 0);
+}
+
+TEST(ProcessTable, FindsAnOpenFileByItsName) {
+  const test::Scratch scratch;
+  const fs::path file = fs::canonical(scratch.path()) / kTrainLogName;
+  EXPECT_EQ(open_file_of(::getpid(), kTrainLogName), "");
+  std::ofstream open(file);
+  EXPECT_EQ(open_file_of(::getpid(), kTrainLogName), file.string());
+  EXPECT_EQ(open_file_of(-1, kTrainLogName), "");
+}
+
+TEST(TrainRows, TheLastWholeRowCounts) {
+  const test::Scratch scratch;
+  const std::string path = (fs::path(scratch.path()) / kTrainLogName).string();
+  EXPECT_EQ(last_train_row(path), std::nullopt);
+  write(path, "step,loss,eval_loss,data_wait\n");
+  EXPECT_EQ(last_train_row(path), std::nullopt);
+  write(path, "step,loss,eval_loss,data_wait\n1,2.5,,0.25\n2,2.0,2.1,0.5\n3,1.");
+  const std::optional<TrainRow> row = last_train_row(path);
+  ASSERT_TRUE(row);
+  EXPECT_THAT(
+      *row,
+      ElementsAre(
+          Pair("data_wait", 0.5), Pair("eval_loss", 2.1), Pair("loss", 2.0), Pair("step", 2)));
+  EXPECT_EQ(train_row_text(*row), "step 2, loss 2.0000, perplexity 7.389, 50.0 % waits for data");
+  write(path, "step,loss,eval_loss,data_wait\n1,2.5,,0.25\n");
+  EXPECT_FALSE(last_train_row(path).value().contains("eval_loss"));
+}
+
+TEST(MeterValues, WordsLeaveOutWhatHasNoValue) {
+  MeterValues values({{"GPU busy [%]", "NVML", "ok"},
+                      {"Power [W]", "NVML", "not permitted"},
+                      {"Throttle reasons [bits]", "NVML", "ok"},
+                      {"CPU busy [%]", "HOST", "ok"},
+                      {"Resident memory [MiB]", "HOST", "ok"}});
+  EXPECT_EQ(board_text(values) + short_text(values), "");
+  values.set(3, 97);
+  values.set(4, 512);
+  EXPECT_EQ(short_text(values), "CPU 97 % 512 MiB");
+  values.set(0, 98);
+  values.set(2, 0x1 | 0x4 | 0x40);
+  EXPECT_EQ(short_text(values), "GPU 98 %");
+  EXPECT_EQ(board_text(values),
+            "98 % busy, slowed by software power cap, hardware thermal slowdown");
+  values.clear();
+  EXPECT_EQ(host_text(values), "");
+}
+
+TEST(Boards, HaveTheirMetersAndTheMemoryOfTheirProcesses) {
+  NvmlApi api;
+  api.init = [] { return 0; };
+  api.shutdown = [] { return 0; };
+  api.error_string = [](NvmlApi::Status) { return "Not Supported"; };
+  api.driver_version = [](char* text, unsigned) { return text[0] = '5', 0; };
+  api.name = [](NvmlApi::Device, char* text, unsigned) { return text[0] = 'H', 0; };
+  api.uuid = [](NvmlApi::Device, char* text, unsigned) { return text[0] = 'U', 0; };
+  api.device_count = [](unsigned* count) { return *count = 2, 0; };
+  api.device_by_index = [](unsigned index, NvmlApi::Device* device) {
+    *device = reinterpret_cast<NvmlApi::Device>(std::uintptr_t{index} + 1);
+    return 0;
+  };
+  api.power = [](NvmlApi::Device device, unsigned* value) {
+    return *value = static_cast<unsigned>(reinterpret_cast<std::uintptr_t>(device)) * 1000, 0;
+  };
+  api.field_values = [](NvmlApi::Device, int, NvmlFieldValue* field) {
+    field->status = field->field == NvmlApi::kPowerInstant ? 0 : NvmlApi::kNotSupported;
+    field->value.number = 900'000;
+    return 0;
+  };
+  api.processes = [](NvmlApi::Device device, unsigned* count, NvmlProcess* list) {
+    const unsigned room = std::exchange(*count, 20);
+    if (room < 20) return NvmlApi::kInsufficientSize;
+    for (unsigned i = 0; i < 20; ++i)
+      list[i] = {100 + i / 2, reinterpret_cast<std::uintptr_t>(device) << 20, ~0U, ~0U};
+    return NvmlApi::kSuccess;
+  };
+  const Result<std::vector<Board>> boards = open_boards(api);
+  ASSERT_TRUE(boards);
+  ASSERT_EQ(boards->size(), 2U);
+  MeterValues values(metrics_of((*boards)[1].meters));
+  read_meters((*boards)[1].meters, values);
+  EXPECT_EQ(values.value("Power [W]"), 2);
+  EXPECT_EQ(values.value("Module power [W]"), 900);
+  EXPECT_EQ(values.value("NVLink sent [KiB/s]"), std::nullopt);
+  const std::map<int, std::int64_t> memory = (*boards)[1].memory_of_processes();
+  EXPECT_EQ(memory.size(), 10U);
+  EXPECT_EQ(memory.at(109), 2 * (2 << 20)) << "two contexts of one process";
+}
+
+} // namespace monitor_test
+} // namespace assay
