@@ -32,6 +32,13 @@ inline CLI::Validator at_least(double least, bool above = false) {
       "");
 }
 
+// Seconds between readings: 0 for none, or a tenth and more.
+inline CLI::Validator seconds_or_none() {
+  return CLI::Validator(
+      [](const std::string& text) -> std::string { return text == "0" ? "" : at_least(0.1)(text); },
+      "");
+}
+
 // A whole number from `least` to `most`.
 inline CLI::Validator whole_number(std::int64_t least, std::int64_t most = 1'000'000'000) {
   return CLI::Validator(

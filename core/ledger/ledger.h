@@ -16,7 +16,7 @@
 
 namespace assay {
 
-inline constexpr int kLedgerSchema = 11;
+inline constexpr int kLedgerSchema = 12;
 
 // Beyond these a visit counts as disturbed, and its pair is left out (docs/statistics.md). Shares.
 struct DisturbanceLimits {
@@ -253,6 +253,20 @@ struct GateRow { // one parity check of a variant against the reference
   std::string detail;
 };
 
+// A meter of the machine that a run reads beside its launches.
+struct MeterRow {
+  std::string board;  // UUID of the GPU, "" of the host
+  std::string name;   // with its unit: "Power [W]"
+  std::string source; // "NVML", "HOST"
+  std::string status; // "ok", or why it cannot be read
+};
+
+struct MeterReading {
+  std::int64_t time_ns = 0; // CLOCK_REALTIME
+  std::size_t meter = 0;    // index into the run's meters
+  double value = 0;
+};
+
 struct EventRow { // a data-dependent decision or a mishap
   std::int64_t launch = 0;
   int round = -1;
@@ -328,6 +342,10 @@ public:
            const std::vector<EventRow>& events);
   // Those that it does not have yet.
   void add(const std::vector<CalibrationRow>& calibrations);
+  // Of the launch that runs. `meters`: the run's, which the readings count.
+  void add(std::int64_t launch,
+           const std::vector<MeterRow>& meters,
+           const std::vector<MeterReading>& readings);
   // Ends the launch, checkpoints and syncs to disk.
   void end_launch(std::int64_t launch, LaunchState state, const std::string& reason, bool steady);
   // Launches left running by a killed engine become partial (>= half the rounds) or failed, with

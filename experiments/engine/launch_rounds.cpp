@@ -75,6 +75,7 @@ void LaunchRunner::one_round(int round, WarmUp& warmup) {
   const std::vector<VisitRow> visits = visits_of_round(round, kind);
   const std::vector<EventRow> events = warm_up(warmup, kind, visits, round);
   context_.ledger.commit_round(visits, events);
+  store_readings();
   outcome_.events.insert(outcome_.events.end(), events.begin(), events.end());
   count_round(kind, visits);
   context_.on_round({timed_rounds_,

@@ -101,6 +101,7 @@ LaunchOutcome LaunchRunner::run() {
     if (is_more_disturbed()) {
       set_aside();
     } else {
+      store_readings();
       outcome_.row.state = LaunchState::Complete;
       context_.ledger.end_launch(outcome_.row.id, LaunchState::Complete, "", outcome_.row.steady);
     }
@@ -282,6 +283,11 @@ void LaunchRunner::finish(Process& process) {
   throw End::failed("the worker " + how + " at its end");
 }
 
+void LaunchRunner::store_readings() {
+  if (const std::optional<RunMonitor>& monitor = context_.options.monitor)
+    context_.ledger.add(outcome_.row.id, monitor->meters, monitor->take());
+}
+
 void LaunchRunner::add_event(const EventRow& event) {
   context_.ledger.add({}, {}, {event});
   outcome_.events.push_back(event);
@@ -321,6 +327,7 @@ void LaunchRunner::close(End end) {
                       enough_rounds(timed_rounds_, cell_.rounds);
   if (end.why == End::Why::Stopped)
     add_event({outcome_.row.id, timed_rounds_, utc_now(), "stopped", end.reason});
+  store_readings();
   outcome_.row.state = enough ? LaunchState::Partial : LaunchState::Failed;
   outcome_.row.reason = end.reason;
   context_.ledger.end_launch(outcome_.row.id, outcome_.row.state, end.reason, outcome_.row.steady);

@@ -106,6 +106,7 @@ private:
   bool is_more_disturbed() const;
   void set_aside();
   void close(End end);
+  void store_readings();
   void add_event(const EventRow& event);
   double round_timeout() const;
   int rounds_wanted() const;

@@ -35,6 +35,12 @@ struct RunProgress {
   std::string note; // something a person should read: a failure, a retired variant
 };
 
+// What reads the machine beside a run: its readings are stored with the launch that runs.
+struct RunMonitor {
+  std::vector<MeterRow> meters;
+  std::function<std::vector<MeterReading>()> take; // what was read since the last call
+};
+
 struct RunOptions {
   std::string worker_path;
   std::vector<std::string> worker_arguments{"engine"};
@@ -49,6 +55,7 @@ struct RunOptions {
   std::optional<QuietWait> quiet; // wait before the first launch and after a disturbed one
   bool fork = false; // results of another plan, build or data are set aside, not refused
   std::vector<CalibrationRow> calibrations = {}; // of this machine, for the ledger
+  std::optional<RunMonitor> monitor = {};
   std::function<void(const RunProgress&)> progress;
   double setup_timeout_seconds = 600;      // building, gates, memory, a launch's first round
   double least_round_timeout_seconds = 60; // a round: max(this, 50 x the median round so far)

@@ -301,7 +301,7 @@ std::vector<TelemetryMeter> gpu_meters(const std::string& uuid) {
   return meters;
 }
 
-std::vector<TelemetryMeter> host_meters(const std::string& proc, const std::string& sys) {
+std::vector<TelemetryMeter> machine_meters(const std::string& proc, const std::string& sys) {
   std::vector<TelemetryMeter> meters;
   const std::string path = proc + "/stat";
   const std::optional<std::string> text = read_whole_file(path);
@@ -315,16 +315,25 @@ std::vector<TelemetryMeter> host_meters(const std::string& proc, const std::stri
       meters.push_back(core_meter(
           stat, fmt::format("cpu{}", core), fmt::format("CPU {} busy [%]", core), false));
   }
-  meters.push_back(
-      growth(file_meter("Run delay of the main thread [%]", proc + "/self/schedstat", 1, 1), 1e7));
-  meters.push_back(file_meter("Resident memory [MiB]",
-                              proc + "/self/statm",
-                              1,
-                              1048576.0 / static_cast<double>(::sysconf(_SC_PAGE_SIZE))));
   meters.push_back(memory_meter(proc + "/meminfo"));
   meters.push_back(growth(
       file_meter("CPU package power [W]", sys + "/class/powercap/intel-rapl:0/energy_uj", 0, 1),
       1e6));
+  return meters;
+}
+
+std::vector<TelemetryMeter> process_meters(const std::string& proc) {
+  return {
+      growth(file_meter("Run delay of the main thread [%]", proc + "/self/schedstat", 1, 1), 1e7),
+      file_meter("Resident memory [MiB]",
+                 proc + "/self/statm",
+                 1,
+                 1048576.0 / static_cast<double>(::sysconf(_SC_PAGE_SIZE)))};
+}
+
+std::vector<TelemetryMeter> host_meters(const std::string& proc, const std::string& sys) {
+  std::vector<TelemetryMeter> meters = machine_meters(proc, sys);
+  for (TelemetryMeter& meter : process_meters(proc)) meters.push_back(std::move(meter));
   return meters;
 }
 

@@ -28,8 +28,13 @@ std::vector<TelemetryMeter> nvml_meters(const NvmlApi& api, NvmlApi::Device devi
 // The same for the board with this UUID ("" the first) through the driver's own library; where
 // there is none, one meter whose status gives the reason.
 std::vector<TelemetryMeter> gpu_meters(const std::string& uuid);
-// Busy share of every core, steal, run delay and resident memory of this process, and the package's
-// energy (RAPL) where it is readable. Other roots: canned files in tests.
+// Busy share of every core, steal, memory, and the package's power (RAPL) where it is readable.
+// Other roots: canned files in tests.
+std::vector<TelemetryMeter> machine_meters(const std::string& proc = "/proc",
+                                           const std::string& sys = "/sys");
+// Run delay and resident memory of this process.
+std::vector<TelemetryMeter> process_meters(const std::string& proc = "/proc");
+// Both.
 std::vector<TelemetryMeter> host_meters(const std::string& proc = "/proc",
                                         const std::string& sys = "/sys");
 

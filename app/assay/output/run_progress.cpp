@@ -73,7 +73,7 @@ std::string progress_text(const RunProgress& p, std::size_t columns) {
 }
 
 // On a terminal a launch's rounds rewrite its line; in a pipe each launch, and each wait, has one.
-void RunProgressLine::show(const RunProgress& progress) {
+void RunProgressLine::show(const RunProgress& progress, const std::string& machine) {
   if (!progress.note.empty()) note(progress.note);
   const bool waits = progress.waiting.has_value();
   const bool another = progress.launch_number != last_launch_ || waits != waited_;
@@ -81,9 +81,13 @@ void RunProgressLine::show(const RunProgress& progress) {
   last_launch_ = progress.launch_number;
   waited_ = waits;
   const bool whole = line_.terminal() || waits;
-  line_.show(whole ? progress_text(progress, line_.columns())
-                   : launch(progress) + place(progress) + eta(progress),
-             another);
+  std::string text = whole ? progress_text(progress, line_.columns())
+                           : launch(progress) + place(progress) + eta(progress);
+  const std::string beside = "  " + machine;
+  if (line_.terminal() && !machine.empty() &&
+      display_width(text) + display_width(beside) <= line_.columns())
+    text += beside;
+  line_.show(text, another);
 }
 
 } // namespace assay::cli

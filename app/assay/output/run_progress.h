@@ -16,7 +16,8 @@ std::string progress_text(const RunProgress& progress, std::size_t columns);
 class RunProgressLine {
 public:
   explicit RunProgressLine(bool quiet) : line_(quiet) {}
-  void show(const RunProgress& progress);
+  // `machine`: what it does now, in a few words, or ""; shown on a terminal that has room for it.
+  void show(const RunProgress& progress, const std::string& machine = "");
   void note(const std::string& text) { line_.note("note: " + text); }
 
 private:

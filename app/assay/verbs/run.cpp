@@ -18,6 +18,7 @@
 #include "app/assay/time_limits.h"
 #include "app/assay/verbs.h"
 #include "app/assay/verbs/gpu_check.h"
+#include "app/value_checks.h"
 #include "core/files/atomic_file.h"
 #include "core/files/shell_text.h"
 #include "core/ledger/calibration_store.h"
@@ -36,6 +37,7 @@
 #include "experiments/report/text_layout.h"
 #include "profilers/machine/busy_sample.h"
 #include "profilers/machine/machine_info.h"
+#include "profilers/monitor/machine_monitor.h"
 
 namespace assay::cli {
 
@@ -47,6 +49,7 @@ struct Options {
   std::string out;
   std::vector<std::string> cells, redo;
   TimeLimits limits;
+  double monitor_seconds = 5; // between readings of the machine; 0: none
   bool fork = false, quiet = false, json = false;
   TerminalOptions terminal; // of the verdict table
 };
@@ -105,9 +108,14 @@ RunSummary run_with_progress(const Plan& plan, const Options& options) {
   if (!options.limits.wait_for_quiet.empty())
     run.quiet = quiet_wait(plan, options.limits.wait_for_quiet);
   std::vector<std::string> notes = note_texts(plan, options.cells);
+  std::optional<MachineMonitor> monitor;
+  if (options.monitor_seconds > 0) {
+    monitor.emplace(options.monitor_seconds);
+    run.monitor = {monitor->meters(), [&] { return monitor->take(); }};
+  }
   run.progress = [&](const RunProgress& progress) { // nothing refuses the run any more
     for (const std::string& note : std::exchange(notes, {})) line.note(printable(note));
-    line.show(progress);
+    line.show(progress, monitor ? monitor->text() : "");
   };
   return run_plan(plan, options.out, run);
 }
@@ -352,6 +360,13 @@ void add_run_of(CLI::App& app, int& exit_code, const std::string& command_line) 
       ->add_flag(
           "--fork", options->fork, "set results of another plan or build aside and start anew")
       ->excludes(redo);
+  command
+      ->add_option("--monitor",
+                   options->monitor_seconds,
+                   "seconds between the readings of the machine that the ledger keeps (default: 5; "
+                   "0: none)")
+      ->type_name("SECONDS")
+      ->check(seconds_or_none());
   command->add_flag("--quiet", options->quiet, "no progress line and no verdict table");
   command->add_flag("--json", options->json, "print the summary as JSON");
   options->terminal.add_to(*command);

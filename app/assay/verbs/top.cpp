@@ -50,7 +50,7 @@ struct Process {
 
 class Machine {
 public:
-  Machine() : info_(machine_info()), host_(host_meters()), host_values_(metrics_of(host_)) {
+  Machine() : info_(machine_info()), host_(machine_meters()), host_values_(metrics_of(host_)) {
     Result<std::vector<Board>> boards = open_boards();
     if (!boards)
       no_board_ = boards.error().message;

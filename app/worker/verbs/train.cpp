@@ -345,7 +345,7 @@ void add_train(CLI::App& parent, int& exit_code) {
                    "seconds between the readings of the machine in monitor.csv (default: 1; 0: "
                    "none)")
       ->type_name("SECONDS")
-      ->check(at_least(0));
+      ->check(seconds_or_none());
   command->add_flag("--json", options->json, "print a summary as JSON");
   command->footer("examples\n"
                   "  assay train --data corpus --preset tiny --steps 200 --out runs/tiny\n"

@@ -206,6 +206,17 @@ void Ledger::add(const std::vector<CalibrationRow>& calibrations) {
   });
 }
 
+void Ledger::add(std::int64_t launch,
+                 const std::vector<MeterRow>& meters,
+                 const std::vector<MeterReading>& readings) {
+  if (readings.empty()) return;
+  writing(*database_, [&] {
+    Transaction transaction(*database_);
+    ledger_rows::insert_readings(*database_, launch, meters, readings);
+    transaction.commit();
+  });
+}
+
 void Ledger::end_launch(std::int64_t launch,
                         LaunchState state,
                         const std::string& reason,

@@ -25,6 +25,10 @@ void insert_visits(const Database& db, const std::vector<VisitRow>& rows);
 void insert_metrics(const Database& db, const std::vector<MetricRow>& rows);
 void insert_gates(const Database& db, const std::vector<GateRow>& rows);
 void insert_calibrations(const Database& db, const std::vector<CalibrationRow>& rows);
+void insert_readings(const Database& db,
+                     std::int64_t launch,
+                     const std::vector<MeterRow>& meters,
+                     const std::vector<MeterReading>& readings);
 void insert_events(const Database& db, const std::vector<EventRow>& rows);
 
 } // namespace assay::ledger_rows

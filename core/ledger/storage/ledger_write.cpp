@@ -202,6 +202,25 @@ void insert_plan(const Database& db, const LedgerData& plan) {
     insert(note_in, static_cast<int>(i), plan.notes[i].cell, plan.notes[i].text);
 }
 
+void insert_readings(const Database& db,
+                     std::int64_t launch,
+                     const std::vector<MeterRow>& meters,
+                     const std::vector<MeterReading>& readings) {
+  Statement meter_in =
+      db.prepare("INSERT INTO meter(board, name, source, status) VALUES (?1, ?2, ?3, ?4) "
+                 "ON CONFLICT (board, name) DO UPDATE SET status = excluded.status "
+                 "WHERE status <> excluded.status");
+  for (const MeterRow& meter : meters)
+    insert(meter_in, meter.board, meter.name, meter.source, meter.status);
+  Statement reading_in =
+      db.prepare("INSERT OR REPLACE INTO reading SELECT ?1, ?2, id, ?3 FROM meter "
+                 "WHERE board = ?4 AND name = ?5");
+  for (const MeterReading& reading : readings) {
+    const MeterRow& meter = meters.at(reading.meter);
+    insert(reading_in, launch, reading.time_ns, reading.value, meter.board, meter.name);
+  }
+}
+
 void insert_calibrations(const Database& db, const std::vector<CalibrationRow>& rows) {
   std::string columns, values;
   int count = 0;
