@@ -42,7 +42,7 @@ std::string board_text(const MeterValues& values);
 // "CPU 97 % busy, 5.1 GiB of memory used, steal 2 %, package 45 W"
 std::string host_text(const MeterValues& values);
 // For a progress line, of the board, or of the host where no board has values:
-// "GPU 98 % 19.7 GiB 1605 MHz 688 W 61 C", "CPU 97 % 512 MiB".
+// "GPU 98 % 19.7 GiB 1605 MHz 688 W 61 C", "CPU 97 % 512.0 MiB".
 std::string short_text(const MeterValues& values);
 
 } // namespace assay

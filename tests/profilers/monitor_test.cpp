@@ -6,6 +6,7 @@
 #include <chrono>
 #include <filesystem>
 #include <fstream>
+#include <memory>
 #include <thread>
 #include <vector>
 
@@ -63,6 +64,18 @@ TEST(ProcessTable, ReadsNamesMemoryAndTheTimeSinceTheReadingBefore) {
   EXPECT_EQ(table.read().at(0).cores, std::nullopt) << "another process with that number";
 }
 
+// Memory that is really there: a compiler may leave out what nobody reads.
+class Planted {
+public:
+  explicit Planted(std::size_t bytes) : memory_(new char[bytes]) {
+    volatile char* const first = memory_.get();
+    for (std::size_t i = 0; i < bytes; i += 4096) first[i] = 1;
+  }
+
+private:
+  std::unique_ptr<char[]> memory_;
+};
+
 ProcessUse own(ProcessTable& table) {
   for (ProcessUse& use : table.read())
     if (use.pid == ::getpid()) return use;
@@ -78,30 +91,28 @@ TEST(ProcessTable, SeesPlantedWorkInCoresAndPlantedMemoryInMemory) {
   const ProcessUse worked = own(table);
   EXPECT_GT(worked.cores.value(), 0.2); // other tests may share the core
   EXPECT_LT(worked.resident_bytes - before, 50'000'000);
-  const std::vector<char> planted(500'000'000, 1);
+  const Planted planted(500'000'000);
   const ProcessUse filled = own(table);
   EXPECT_NEAR(static_cast<double>(filled.resident_bytes - worked.resident_bytes), 5e8, 3e7);
-  EXPECT_EQ(planted.back(), 1);
   std::this_thread::sleep_for(std::chrono::milliseconds(300));
   own(table);
   std::this_thread::sleep_for(std::chrono::milliseconds(300));
   EXPECT_LT(own(table).cores.value(), 0.1);
 }
 
-TEST(HostMeters, SeePlantedWorkAndPlantedMemoryEachInItsOwn) {
-  const std::vector<TelemetryMeter> meters = host_meters();
+// The machine's memory: Telemetry.HostMetersReadCannedFiles. A kernel hands out pages that were
+// freed a moment ago without counting them as used.
+TEST(MachineMeters, SeePlantedWork) {
+  const std::vector<TelemetryMeter> meters = machine_meters();
   MeterValues values(metrics_of(meters));
   read_meters(meters, values);
-  const double before = values.value("Machine memory used [MiB]").value();
-  const std::vector<char> planted(500'000'000, 1);
   const auto start = std::chrono::steady_clock::now();
   while (std::chrono::steady_clock::now() - start < std::chrono::milliseconds(300)) {
   }
   read_meters(meters, values);
-  EXPECT_EQ(planted.back(), 1);
-  // Other programs come and go meanwhile.
-  EXPECT_NEAR(values.value("Machine memory used [MiB]").value() - before, 477, 200);
-  EXPECT_GT(values.value("CPU busy [%]").value(), 0);
+  const double cores = static_cast<double>(std::thread::hardware_concurrency());
+  EXPECT_GT(values.value("CPU busy [%]").value(), 100 / cores / 2);
+  EXPECT_GT(values.value("Machine memory used [MiB]").value(), 0);
 }
 
 TEST(ProcessTable, FindsAnOpenFileByItsName) {
@@ -140,7 +151,7 @@ TEST(MeterValues, WordsLeaveOutWhatHasNoValue) {
   EXPECT_EQ(board_text(values) + short_text(values), "");
   values.set(3, 97);
   values.set(4, 512);
-  EXPECT_EQ(short_text(values), "CPU 97 % 512 MiB");
+  EXPECT_EQ(short_text(values), "CPU 97 % 512.0 MiB");
   values.set(0, 98);
   values.set(2, 0x1 | 0x4 | 0x40);
   EXPECT_EQ(short_text(values), "GPU 98 %");

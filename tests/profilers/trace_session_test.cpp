@@ -294,6 +294,7 @@ TEST(Telemetry, HostMetersReadCannedFiles) {
   write("stat", "cpu 100 0 0 900 0 0 0 0\ncpu0 100 0 0 900 0 0 0 0\n");
   write("self/schedstat", "5 77 9\n");
   write("self/statm", "100 50 1 1 0 1 0\n");
+  write("meminfo", "MemTotal:  4096 kB\nMemFree:  512 kB\nMemAvailable:  1024 kB\n");
   std::vector<TelemetryMeter> meters = host_meters(root.string(), root.string());
   const auto value = [&](const std::string& wanted) -> std::optional<double> {
     for (TelemetryMeter& m : meters)
@@ -311,6 +312,7 @@ TEST(Telemetry, HostMetersReadCannedFiles) {
   write("self/schedstat", "5 7 9\n");
   EXPECT_EQ(value("Run delay of the main thread [%]"), std::nullopt) << "the total began anew";
   EXPECT_NEAR(*value("Resident memory [MiB]"), 50 * 4096.0 / 1048576, 1e-9);
+  EXPECT_EQ(value("Machine memory used [MiB]"), 3);
   for (const TelemetryMeter& m : meters)
     EXPECT_EQ(m.metric.status.starts_with("not permitted"),
               m.metric.name == "CPU package power [W]");
