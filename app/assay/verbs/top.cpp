@@ -88,6 +88,14 @@ public:
         {"pid", "cores", "memory", "GPU memory", "what it does"}};
     for (const Process& process : processes_) rows.push_back(row(process));
     out.columns(rows, {true, true, true, true, false}, 2);
+    bool any = false;
+    for (const Process& process : processes_) {
+      if (!process.row) continue;
+      if (!std::exchange(any, true)) out.raw("\nTrainings");
+      out.line(train_row_text(*process.row),
+               2,
+               fmt::format("{} {}: ", process.use.pid, printable(plain_path(process.training))));
+    }
     return out.take();
   }
 
@@ -181,8 +189,7 @@ private:
     const std::string command =
         process.use.command.empty() ? process.use.name : process.use.command;
     if (process.training.empty()) return command;
-    const std::string name = "train " + plain_path(process.training);
-    return process.row ? name + ": " + train_row_text(*process.row) : name;
+    return "train " + plain_path(process.training);
   }
 
   static json meters_json(const MeterValues& values) {
