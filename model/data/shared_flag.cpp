@@ -7,10 +7,12 @@
 // over its pointer to virtual functions, which nothing calls.
 #include <cstring>
 
+// NOLINTBEGIN(readability-identifier-naming): the name of the libraries
 extern "C" {
 extern char FLAGS_minloglevel[64];
 alignas(16) __attribute__((visibility("default"))) char FLAGS_minloglevel[64] = {};
 }
+// NOLINTEND(readability-identifier-naming)
 
 namespace assay {
 

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <unistd.h>
 
+#include <array>
 #include <chrono>
 #include <filesystem>
 #include <fstream>
@@ -170,12 +171,12 @@ TEST(Boards, HaveTheirMetersAndTheMemoryOfTheirProcesses) {
   api.name = [](NvmlApi::Device, char* text, unsigned) { return text[0] = 'H', 0; };
   api.uuid = [](NvmlApi::Device, char* text, unsigned) { return text[0] = 'U', 0; };
   api.device_count = [](unsigned* count) { return *count = 2, 0; };
+  static std::array<unsigned, 2> numbers{1, 2}; // of the boards, which devices point to
   api.device_by_index = [](unsigned index, NvmlApi::Device* device) {
-    *device = reinterpret_cast<NvmlApi::Device>(std::uintptr_t{index} + 1);
-    return 0;
+    return *device = &numbers.at(index), 0;
   };
   api.power = [](NvmlApi::Device device, unsigned* value) {
-    return *value = static_cast<unsigned>(reinterpret_cast<std::uintptr_t>(device)) * 1000, 0;
+    return *value = *static_cast<unsigned*>(device) * 1000, 0;
   };
   api.field_values = [](NvmlApi::Device, int, NvmlFieldValue* field) {
     field->status = field->field == NvmlApi::kPowerInstant ? 0 : NvmlApi::kNotSupported;
@@ -186,7 +187,7 @@ TEST(Boards, HaveTheirMetersAndTheMemoryOfTheirProcesses) {
     const unsigned room = std::exchange(*count, 20);
     if (room < 20) return NvmlApi::kInsufficientSize;
     for (unsigned i = 0; i < 20; ++i)
-      list[i] = {100 + i / 2, reinterpret_cast<std::uintptr_t>(device) << 20, ~0U, ~0U};
+      list[i] = {100 + i / 2, std::size_t{*static_cast<unsigned*>(device)} << 20, ~0U, ~0U};
     return NvmlApi::kSuccess;
   };
   const Result<std::vector<Board>> boards = open_boards(api);

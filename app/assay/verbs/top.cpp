@@ -186,9 +186,8 @@ private:
   }
 
   static std::string what(const Process& process) {
-    const std::string command =
-        process.use.command.empty() ? process.use.name : process.use.command;
-    if (process.training.empty()) return command;
+    if (process.training.empty())
+      return process.use.command.empty() ? process.use.name : process.use.command;
     return "train " + plain_path(process.training);
   }
 
