@@ -2,6 +2,7 @@
 
 #include <dlfcn.h>
 
+#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -68,6 +69,20 @@ Result<NvmlApi> load_nvml(const char* library) {
 std::string nvml_reason(const NvmlApi& api, NvmlApi::Status status) {
   const char* const text = api.error_string(status);
   return fmt::format("NVML error {}: {}", status, text == nullptr ? "?" : printable(text));
+}
+
+std::optional<unsigned>
+list_processes(const NvmlApi& api, NvmlApi::Device device, std::vector<NvmlProcess>& list) {
+  constexpr int kAttempts = 3; // more may start meanwhile
+  constexpr unsigned kMaxProcesses = 65'536, kRoom = 8;
+  for (int attempt = 0; attempt < kAttempts; ++attempt) {
+    auto count = static_cast<unsigned>(list.size());
+    const NvmlApi::Status status = api.processes(device, &count, list.data());
+    if (status == NvmlApi::kSuccess && count <= list.size()) return count;
+    if (status != NvmlApi::kInsufficientSize || count > kMaxProcesses) return std::nullopt;
+    list.resize(std::max<std::size_t>(count + kRoom, list.size()));
+  }
+  return std::nullopt;
 }
 
 Result<std::shared_ptr<const NvmlApi>> start_nvml(NvmlApi api) {

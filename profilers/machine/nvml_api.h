@@ -5,7 +5,9 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "core/result.h"
 
@@ -80,6 +82,11 @@ Result<NvmlApi> load_nvml(const char* library = "libnvidia-ml.so.1");
 
 // "NVML error 4: Insufficient Permissions"
 std::string nvml_reason(const NvmlApi& api, NvmlApi::Status status);
+
+// How many processes compute on the board, listed in the first places of `list`, which grows as it
+// has to. Nothing where the driver does not say.
+std::optional<unsigned>
+list_processes(const NvmlApi& api, NvmlApi::Device device, std::vector<NvmlProcess>& list);
 
 // The functions between nvmlInit and nvmlShutdown, which comes with the last owner.
 Result<std::shared_ptr<const NvmlApi>> start_nvml(NvmlApi api);

@@ -17,7 +17,6 @@ namespace {
 constexpr unsigned kMaxClockMhz = 20'000;
 constexpr unsigned kMaxPowerMilliwatts = 20'000'000;
 constexpr unsigned kMaxTemperature = 150;
-constexpr unsigned kMaxProcesses = 65'536;
 
 // Text of an NVML call that fills a buffer; "" if it fails.
 template <class Call> std::string text_of(Call call) {
@@ -94,18 +93,9 @@ std::optional<double> NvmlSampler::read_clock(int domain) const {
 }
 
 std::optional<std::int64_t> NvmlSampler::count_foreign_processes() {
-  NvmlApi::Status status = NvmlApi::kInsufficientSize;
-  unsigned count = 0;
-  for (int attempt = 0; attempt < 3 && status == NvmlApi::kInsufficientSize; ++attempt) {
-    count = static_cast<unsigned>(processes_.size());
-    status = nvml_->processes(device_, &count, processes_.data());
-    if (status != NvmlApi::kInsufficientSize) break;
-    if (count > kMaxProcesses) return std::nullopt;
-    processes_.resize(
-        std::max<std::size_t>(count + 8, processes_.size())); // more may start meanwhile
-  }
-  if (status != NvmlApi::kSuccess || count > processes_.size()) return std::nullopt;
-  const auto end = processes_.begin() + count;
+  const std::optional<unsigned> count = list_processes(*nvml_, device_, processes_);
+  if (!count) return std::nullopt;
+  const auto end = processes_.begin() + *count;
   const auto own = std::count_if(processes_.begin(), end, [](const NvmlProcess& process) {
     return process.pid == static_cast<unsigned>(::getpid());
   });

@@ -7,26 +7,14 @@ namespace assay {
 
 namespace {
 
-constexpr unsigned kRoom = 16; // for processes, at first
-constexpr int kAttempts = 3;   // more may start while their number is asked
-
 std::map<int, std::int64_t> memory_of_processes(const NvmlApi& api, NvmlApi::Device device) {
-  std::vector<NvmlProcess> processes(kRoom);
-  for (int attempt = 0; attempt < kAttempts; ++attempt) {
-    auto count = static_cast<unsigned>(processes.size());
-    const NvmlApi::Status status = api.processes(device, &count, processes.data());
-    if (status == NvmlApi::kInsufficientSize) {
-      processes.resize(count + kRoom);
-      continue;
-    }
-    if (status != NvmlApi::kSuccess || count > processes.size()) return {};
-    std::map<int, std::int64_t> bytes;
-    for (unsigned i = 0; i < count; ++i)
-      bytes[static_cast<int>(processes[i].pid)] +=
-          static_cast<std::int64_t>(processes[i].used_gpu_memory);
-    return bytes;
-  }
-  return {};
+  std::vector<NvmlProcess> processes(16);
+  std::map<int, std::int64_t> bytes;
+  const unsigned count = list_processes(api, device, processes).value_or(0);
+  for (unsigned i = 0; i < count; ++i)
+    bytes[static_cast<int>(processes[i].pid)] +=
+        static_cast<std::int64_t>(processes[i].used_gpu_memory);
+  return bytes;
 }
 
 } // namespace

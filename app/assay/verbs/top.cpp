@@ -62,7 +62,6 @@ public:
 
   // Shares and rates are of the time since the call before.
   void read() {
-    time_ = std::time(nullptr);
     read_meters(host_, host_values_);
     for (std::size_t i = 0; i < boards_.size(); ++i)
       read_meters(boards_[i].meters, board_values_[i]);
@@ -108,7 +107,7 @@ public:
                         {"memory_bytes", boards_[i].info.memory_bytes},
                         {"meters", meters_json(board_values_[i])}});
     for (const Process& process : processes_) processes.push_back(process_json(process));
-    return {{"time_utc", utc_time()},
+    return {{"time_utc", utc_now()},
             {"host", info_.host},
             {"cpu", info_.cpu},
             {"cores", info_.usable_cores},
@@ -119,20 +118,13 @@ public:
   }
 
 private:
-  std::string time_as(const std::tm& parts, const char* form) const {
-    char text[32] = {};
-    std::strftime(text, sizeof text, form, &parts);
+  static std::string local_time() {
+    const std::time_t now = std::time(nullptr);
+    std::tm parts{};
+    ::localtime_r(&now, &parts);
+    char text[16] = {};
+    std::strftime(text, sizeof text, "%H:%M:%S", &parts);
     return text;
-  }
-  std::string local_time() const {
-    std::tm parts{};
-    ::localtime_r(&time_, &parts);
-    return time_as(parts, "%H:%M:%S");
-  }
-  std::string utc_time() const {
-    std::tm parts{};
-    ::gmtime_r(&time_, &parts);
-    return time_as(parts, "%Y-%m-%dT%H:%M:%SZ");
   }
 
   // "cores 98 96 4 0 %", where there are several.
@@ -226,7 +218,6 @@ private:
   std::vector<MeterValues> board_values_;
   std::string no_board_; // why there is no board, or ""
   ProcessTable table_;
-  std::time_t time_ = 0;
   std::vector<Process> processes_;
 };
 

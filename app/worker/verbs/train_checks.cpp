@@ -12,6 +12,7 @@
 #include "core/files/shell_text.h"
 #include "core/result.h"
 #include "model/config/family_config.h"
+#include "profilers/monitor/train_rows.h"
 
 namespace assay::worker {
 
@@ -39,7 +40,7 @@ std::string earlier_training(const fs::path& directory) {
   std::error_code error;
   for (fs::directory_iterator it(directory, error), end; !error && it != end; it.increment(error)) {
     const std::string name = it->path().filename().string();
-    if (name == "train.csv" || (name.starts_with("checkpoint-") && name.ends_with(".json")))
+    if (name == kTrainLogName || (name.starts_with("checkpoint-") && name.ends_with(".json")))
       names.push_back(name);
   }
   std::sort(names.begin(), names.end());
