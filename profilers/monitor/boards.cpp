@@ -31,7 +31,7 @@ Result<std::vector<Board>> open_boards(const NvmlApi& functions) {
     if (const NvmlApi::Status found = api->device_by_index(index, &device);
         found != NvmlApi::kSuccess)
       return fail("NVML cannot open GPU {}: {}", index, nvml_reason(*api, found));
-    boards.push_back({(*gpus)[index], nvml_meters(*api, device), [api, device] {
+    boards.push_back({(*gpus)[index], nvml_meters(api, device), [api, device] {
                         return memory_of_processes(*api, device);
                       }});
   }

@@ -180,9 +180,8 @@ TelemetryMeter memory_meter(const std::string& path) {
           }};
 }
 
-} // namespace
-
-std::vector<TelemetryMeter> nvml_meters(const NvmlApi& api, NvmlApi::Device device) {
+// Their functions are called while NVML is open.
+std::vector<TelemetryMeter> meters_of(const NvmlApi& api, NvmlApi::Device device) {
   std::vector<TelemetryMeter> meters;
   const auto add = [&](const char* name, bool known, auto read) {
     meters.push_back(nvml_meter(api, name, known, read));
@@ -282,6 +281,16 @@ std::vector<TelemetryMeter> nvml_meters(const NvmlApi& api, NvmlApi::Device devi
   return meters;
 }
 
+} // namespace
+
+std::vector<TelemetryMeter> nvml_meters(const std::shared_ptr<const NvmlApi>& api,
+                                        NvmlApi::Device device) {
+  std::vector<TelemetryMeter> meters = meters_of(*api, device);
+  for (TelemetryMeter& meter : meters)
+    if (meter.read) meter.read = [api, read = std::move(meter.read)] { return read(); };
+  return meters;
+}
+
 std::vector<TelemetryMeter> gpu_meters(const std::string& uuid) {
   const auto none = [](const std::string& reason) {
     return std::vector<TelemetryMeter>{{{"GPU", "NVML", "not supported: " + reason}, {}}};
@@ -295,10 +304,7 @@ std::vector<TelemetryMeter> gpu_meters(const std::string& uuid) {
   const NvmlApi::Status found =
       uuid.empty() ? api->device_by_index(0, &device) : api->device_by_uuid(uuid.c_str(), &device);
   if (found != NvmlApi::kSuccess) return none("NVML finds no GPU " + uuid);
-  std::vector<TelemetryMeter> meters = nvml_meters(*api, device);
-  for (TelemetryMeter& meter : meters)
-    if (meter.read) meter.read = [api = api, read = std::move(meter.read)] { return read(); };
-  return meters;
+  return nvml_meters(api, device);
 }
 
 std::vector<TelemetryMeter> machine_meters(const std::string& proc, const std::string& sys) {

@@ -6,6 +6,7 @@
 #include <condition_variable>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -23,8 +24,10 @@ struct TelemetryMeter {
 };
 
 // Utilisation, memory, clocks, power, energy, temperature, throttle reasons and PCIe traffic of a
-// board. Each meter is tried once; what NVML answers to a failing try becomes its status.
-std::vector<TelemetryMeter> nvml_meters(const NvmlApi& api, NvmlApi::Device device);
+// board. Each meter is tried once; what NVML answers to a failing try becomes its status. A meter
+// that can be read keeps NVML open.
+std::vector<TelemetryMeter> nvml_meters(const std::shared_ptr<const NvmlApi>& api,
+                                        NvmlApi::Device device);
 // The same for the board with this UUID ("" the first) through the driver's own library; where
 // there is none, one meter whose status gives the reason.
 std::vector<TelemetryMeter> gpu_meters(const std::string& uuid);

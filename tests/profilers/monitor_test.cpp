@@ -164,8 +164,9 @@ TEST(MeterValues, WordsLeaveOutWhatHasNoValue) {
 
 TEST(Boards, HaveTheirMetersAndTheMemoryOfTheirProcesses) {
   NvmlApi api;
-  api.init = [] { return 0; };
-  api.shutdown = [] { return 0; };
+  static int users = 0;
+  api.init = [] { return ++users, 0; };
+  api.shutdown = [] { return --users, 0; };
   api.error_string = [](NvmlApi::Status) { return "Not Supported"; };
   api.driver_version = [](char* text, unsigned) { return text[0] = '5', 0; };
   api.name = [](NvmlApi::Device, char* text, unsigned) { return text[0] = 'H', 0; };
@@ -176,6 +177,7 @@ TEST(Boards, HaveTheirMetersAndTheMemoryOfTheirProcesses) {
     return *device = &numbers.at(index), 0;
   };
   api.power = [](NvmlApi::Device device, unsigned* value) {
+    if (users == 0) return NvmlApi::kNotSupported; // a driver's library would be gone
     return *value = *static_cast<unsigned*>(device) * 1000, 0;
   };
   api.field_values = [](NvmlApi::Device, int, NvmlFieldValue* field) {
@@ -190,7 +192,7 @@ TEST(Boards, HaveTheirMetersAndTheMemoryOfTheirProcesses) {
       list[i] = {100 + i / 2, std::size_t{*static_cast<unsigned*>(device)} << 20, ~0U, ~0U};
     return NvmlApi::kSuccess;
   };
-  const Result<std::vector<Board>> boards = open_boards(api);
+  Result<std::vector<Board>> boards = open_boards(api);
   ASSERT_TRUE(boards);
   ASSERT_EQ(boards->size(), 2U);
   MeterValues values(metrics_of((*boards)[1].meters));
@@ -201,6 +203,13 @@ TEST(Boards, HaveTheirMetersAndTheMemoryOfTheirProcesses) {
   const std::map<int, std::int64_t> memory = (*boards)[1].memory_of_processes();
   EXPECT_EQ(memory.size(), 10U);
   EXPECT_EQ(memory.at(109), 2 * (2 << 20)) << "two contexts of one process";
+  std::vector<TelemetryMeter> meters = std::move((*boards)[0].meters);
+  boards->clear();
+  MeterValues outlived(metrics_of(meters));
+  read_meters(meters, outlived);
+  EXPECT_EQ(outlived.value("Power [W]"), 1) << "meters keep NVML open without their board";
+  meters.clear();
+  EXPECT_EQ(users, 0);
 }
 
 } // namespace monitor_test

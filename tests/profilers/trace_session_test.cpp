@@ -272,7 +272,8 @@ TEST(Telemetry, WhatTheMachineRefusesHasAStatusAndNoMeter) {
   api.error_string = [](NvmlApi::Status) { return "Insufficient Permissions"; };
   api.utilization = [](NvmlApi::Device, NvmlUtilization* u) { return *u = {42, 7}, 0; };
   api.power = [](NvmlApi::Device, unsigned*) { return 4; };
-  const std::vector<TelemetryMeter> meters = nvml_meters(api, nullptr);
+  const std::vector<TelemetryMeter> meters =
+      nvml_meters(std::make_shared<const NvmlApi>(api), nullptr);
   const auto meter = [&](const std::string& name) {
     for (const TelemetryMeter& m : meters)
       if (m.metric.name == name) return m;
