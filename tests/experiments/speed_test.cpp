@@ -136,6 +136,32 @@ TEST(Speed, EachVariantByItsOwnStepTime) {
   EXPECT_EQ(utilization_text(speeds[0]), fmt::format("{:.3g} %", mfu));
 }
 
+// Each number format has a peak of its own. Older ledgers have that of the reference alone, which
+// says nothing of another format.
+TEST(Speed, EachVariantByThePeaksOfItsNumberFormat) {
+  LedgerData data = ledger(base_config("deltanet_mla", Precision::Fp32));
+  for (VariantRow& variant : data.variants)
+    if (variant.level == "fast") variant.config_json = to_json(base_config()).dump();
+  add_peaks(data);
+  for (const VariantSpeed& speed : judge_results(data).cells.at(0).speed) {
+    EXPECT_FALSE(speed.peaks) << speed.variant;
+    EXPECT_NE(speed.unknown, "") << speed.variant;
+  }
+  const std::vector<MetricRow> shared = data.metrics;
+  for (const VariantRow& variant : data.variants)
+    for (MetricRow metric : shared) {
+      metric.variant = variant.id;
+      if (metric.path == kComputePeakMetric && variant.level != "fast") metric.value = 50e12;
+      data.metrics.push_back(metric);
+    }
+  const Report report = judge_results(data);
+  const auto& speeds = report.cells.at(0).speed;
+  ASSERT_EQ(speeds.size(), 2u);
+  ASSERT_TRUE(speeds[0].peaks && speeds[1].peaks);
+  EXPECT_DOUBLE_EQ(speeds[0].peaks->flops_per_second, 50e12);
+  EXPECT_DOUBLE_EQ(speeds[1].peaks->flops_per_second, 700e12);
+}
+
 TEST(Speed, WithoutPeaksNothingIsMadeUp) {
   for (const Device device : {Device::Cpu, Device::Cuda}) {
     const Report report = judge_results(ledger(base_config(

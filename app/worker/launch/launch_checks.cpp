@@ -1,5 +1,6 @@
 // The untimed launches: parity (gates, what engaged, peaks of the device) and memory.
 #include <algorithm>
+#include <map>
 
 #include "app/worker/launch/guard_memory.h"
 #include "app/worker/launch/launch.h"
@@ -23,12 +24,11 @@ constexpr std::size_t kParityUnits = 4; // optimizer steps that a bitwise gate c
 // Looked at for rows of several documents: batches at least, and tokens.
 constexpr std::int64_t kParityDraws = 400, kParityTokens = std::int64_t{1} << 22;
 
-// Of the device, for the roofline. A CPU has none: its operators are no launches.
-void add_peaks(json& metrics, const TrainConfig& config) {
-  if (config.device != Device::Cuda) return;
-  const MeasuredPeaks peaks = measure_peaks(config.precision);
+// Of the device in the number format of a variant, for its roofline. A CPU has none: its operators
+// are no launches.
+void add_peaks(json& metrics, std::size_t variant, const MeasuredPeaks& peaks) {
   const auto add = [&](const char* path, const char* unit, double value) {
-    if (value > 0) metrics.push_back(metric_json(nullptr, path, unit, value));
+    if (value > 0) metrics.push_back(metric_json(variant, path, unit, value));
   };
   add(kComputePeakMetric, "FLOP/s", peaks.flops_per_second);
   add(kFp32PeakMetric, "FLOP/s", peaks.fp32_flops_per_second);
@@ -123,10 +123,14 @@ json Launch::parity() {
         metrics.push_back(metric_json(i, "ops/" + name, "calls", static_cast<double>(count)));
     });
   }
-  const auto fp8 = std::find_if(variants_.begin(), variants_.end(), [](const VariantSpec& spec) {
-    return spec.config.precision == Precision::Fp8; // its products have a peak of their own
-  });
-  add_peaks(metrics, fp8 == variants_.end() ? reference() : fp8->config);
+  std::map<Precision, MeasuredPeaks> peaks;
+  for (std::size_t i = 0; i < variants_.size(); ++i) {
+    const TrainConfig& config = variants_[i].config;
+    if (config.device != Device::Cuda || variants_[i].role == "control") continue;
+    if (!peaks.contains(config.precision))
+      peaks[config.precision] = measure_peaks(config.precision);
+    add_peaks(metrics, i, peaks[config.precision]);
+  }
   return {{"event", "parity"}, {"gates", gates}, {"metrics", metrics}};
 }
 

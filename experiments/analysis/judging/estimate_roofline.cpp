@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <set>
+#include <string>
 #include <utility>
 
 #include "core/ledger/stored_config.h"
@@ -35,14 +37,31 @@ std::optional<Traced> traced_side(const Comparison& comparison, bool a) {
   return Traced{std::llround(calls), busy_ns * 1e-9};
 }
 
+// Whether all variants multiply in one type of number: FP8's other products are in bf16.
+bool one_compute_type(const CellView& cell) {
+  std::set<std::pair<std::string, bool>> types;
+  for (const VariantRow* variant : cell.variants) {
+    const json config = stored_config(variant->config_json);
+    const std::string precision = config.value("precision", "");
+    types.emplace(precision == "fp8" ? "bf16" : precision, config.value("tf32", false));
+  }
+  return types.size() <= 1;
+}
+
 // Of the cell's newest complete parity launch. Nothing unless all that a step needs are there.
-std::optional<MeasuredPeaks> peaks_of(const CellView& cell, bool fp8) {
+// Older ledgers have those of the reference for all variants.
+std::optional<MeasuredPeaks> peaks_of(const CellView& cell, std::int64_t variant, bool fp8) {
   const LaunchRow* launch = cell.latest(LaunchKind::Parity, LaunchState::Complete);
   if (launch == nullptr) return std::nullopt;
+  const bool of_all = one_compute_type(cell);
   const auto value = [&](const char* path) {
-    for (const MetricRow* metric : cell.metrics(launch->id))
-      if (metric->path == path) return metric->value;
-    return 0.0;
+    double shared = 0;
+    for (const MetricRow* metric : cell.metrics(launch->id)) {
+      if (metric->path != path) continue;
+      if (metric->variant == variant) return metric->value;
+      if (metric->variant == 0 && of_all && shared == 0) shared = metric->value;
+    }
+    return shared;
   };
   const MeasuredPeaks peaks{value(kComputePeakMetric),
                             value(kFp32PeakMetric),
@@ -129,7 +148,7 @@ Result<VariantSpeed> speed_of(const CellView& cell,
   const bool fp8 = std::any_of(cost->operations.begin(),
                                cost->operations.end(),
                                [](const OpCost& op) { return op.peak == Peak::Fp8; });
-  speed.peaks = peaks_of(cell, fp8);
+  speed.peaks = peaks_of(cell, variant.id, fp8);
   add_bound(speed, cost->operations, cuda);
   return speed;
 }
