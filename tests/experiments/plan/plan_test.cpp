@@ -3,6 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -344,6 +347,31 @@ TEST_F(PlanTest, GpuMatricesOfClaimsPlanEightLaunches) {
   ASSERT_EQ(plan.ledger.claims.size(), 4u);
   for (const ClaimRow& claim : plan.ledger.claims)
     EXPECT_EQ(unmet_conditions(claim, plan.ledger.cells.at(0).config_json, ""), "") << claim.id;
+}
+
+// All of them can be planned, and models have an id for every piece of the vocabulary that their
+// first lines train.
+TEST_F(PlanTest, ShippedMatricesPlan) {
+  const std::string data = "base.data=\"" + scratch_.write("corpus.txt", "text") + "\"",
+                    vocabulary = scratch_.write("tok.model", ""), name = "\"tok.model\"";
+  int with_vocabulary = 0;
+  for (const auto& file :
+       std::filesystem::directory_iterator(test::source_dir() + "/experiments/matrices")) {
+    std::ifstream stream(file.path());
+    std::string text((std::istreambuf_iterator<char>(stream)), {});
+    for (std::size_t at = text.find(name); at != std::string::npos; at = text.find(name))
+      text.replace(at, name.size(), "\"" + vocabulary + "\"");
+    const Result<Plan> plan =
+        make_plan(value_or_throw(parse_matrix(text, file.path(), {data})), shipped_claims());
+    ASSERT_TRUE(plan) << file.path() << ": " << plan.error().message;
+    for (const VariantRow& variant : plan->ledger.variants) {
+      const auto config = nlohmann::json::parse(variant.config_json);
+      if (!config.at("tokenizer").get<std::string>().ends_with("tok.model")) continue;
+      ++with_vocabulary;
+      EXPECT_GE(config.at("vocab_size"), 16384) << file.path() << " " << variant.name;
+    }
+  }
+  EXPECT_GT(with_vocabulary, 50);
 }
 
 TEST_F(PlanTest, QuickstartPlans) {
