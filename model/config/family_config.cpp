@@ -20,7 +20,8 @@ const std::vector<ShapeKey>& common_shape_keys() {
 
 const Registry<FamilyConfig>& family_configs() {
   static const Registry<FamilyConfig> registry(
-      "model family", {deltanet_mla_config(), nsa_config(), gpt_config(), rwmba_config()});
+      "model family",
+      {deltanet_mla_config(), nsa_config(), gpt_config(), rwmba_config(), hydra_config()});
   return registry;
 }
 
@@ -38,6 +39,11 @@ const LayerKind& layer_kind(const TrainConfig& config, char letter) {
   const LayerKind* kind = family_of(config).layer(letter);
   if (kind == nullptr) internal_error("family {} has no layer '{}'", config.family, letter);
   return *kind;
+}
+
+double feed_forward_passes(const TrainConfig& config, std::size_t layer) {
+  const auto passes = family_of(config).feed_forward_passes;
+  return passes == nullptr ? 1 : passes(config, layer);
 }
 
 Layouts layouts_of(const TrainConfig& config) {

@@ -15,7 +15,7 @@
 
 namespace assay {
 
-// A key that a preset fills where it is 0.
+// A key that a preset fills where it is 0. Families may share one that not all have.
 struct ShapeKey {
   const char* name;
   std::int64_t TrainConfig::*value;
@@ -68,13 +68,17 @@ struct LayerKind {
 struct FamilyConfig {
   std::string name;
   std::vector<Preset> presets;
-  std::vector<ShapeKey> keys; // that no other family has
+  std::vector<ShapeKey> keys; // beside the common ones
   std::vector<LayerKind> layers;
   ModelForm form = {};
   // Fills what follows from a key that was given, before the preset fills the rest; null: nothing.
   void (*prepare)(TrainConfig&, const Preset&) = nullptr;
   // What must hold between the keys of a filled configuration; null: nothing.
   Result<bool> (*check)(const TrainConfig&) = nullptr;
+  // How often a token passes through the feed-forward of layer `index`, mean; null: once.
+  double (*feed_forward_passes)(const TrainConfig&, std::size_t index) = nullptr;
+  // Parameters that choose tokens, of all layers; null: none.
+  std::int64_t (*router_parameters)(const TrainConfig&) = nullptr;
 
   const LayerKind* layer(char letter) const;
 };
@@ -86,6 +90,7 @@ FamilyConfig deltanet_mla_config();
 FamilyConfig nsa_config();
 FamilyConfig gpt_config();
 FamilyConfig rwmba_config();
+FamilyConfig hydra_config();
 
 // The first half of resolve(): a whole shape, whose sizes are not checked yet.
 Result<TrainConfig> fill_from_preset(TrainConfig config);
@@ -93,6 +98,7 @@ Result<TrainConfig> fill_from_preset(TrainConfig config);
 // Of a resolved configuration.
 const FamilyConfig& family_of(const TrainConfig& config);
 const LayerKind& layer_kind(const TrainConfig& config, char letter);
-Layouts layouts_of(const TrainConfig& config); // of all its layers
+Layouts layouts_of(const TrainConfig& config);                            // of all its layers
+double feed_forward_passes(const TrainConfig& config, std::size_t layer); // 1 in most families
 
 } // namespace assay

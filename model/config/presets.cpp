@@ -23,19 +23,22 @@ template <class T> void fill(T& value, const T& preset_value) {
   if (value == T{}) value = preset_value;
 }
 
-Result<bool> refuse_other_families_keys(const TrainConfig& c) {
-  for (const FamilyConfig& other : family_configs().all()) {
-    if (other.name == c.family) continue;
+bool has_key(const FamilyConfig& family, const ShapeKey& key) {
+  return std::ranges::any_of(family.keys,
+                             [&](const ShapeKey& own) { return own.value == key.value; });
+}
+
+Result<bool> refuse_other_families_keys(const TrainConfig& c, const FamilyConfig& family) {
+  for (const FamilyConfig& other : family_configs().all())
     for (const ShapeKey& key : other.keys)
-      if (c.*key.value != 0)
+      if (!has_key(family, key) && c.*key.value != 0)
         return fail(
             "key '{}' belongs to family {}, not {}: remove it", key.name, other.name, c.family);
-  }
   return true;
 }
 
 Result<bool> fill_shape(TrainConfig& c, const FamilyConfig& family, const Preset& preset) {
-  if (Result<bool> ok = refuse_other_families_keys(c); !ok) return ok;
+  if (Result<bool> ok = refuse_other_families_keys(c, family); !ok) return ok;
   if (family.prepare != nullptr) family.prepare(c, preset);
   fill(c.pattern, preset.pattern);
   fill(c.lr, preset.lr);

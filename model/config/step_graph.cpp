@@ -42,6 +42,8 @@ std::vector<Need> step_graph_needs() {
        [](const TrainConfig& c) {
          return !layouts_of(c).chunks || layouts_of(c).delta_rule || c.scan_form == ScanForm::Fused;
        }},
+      {{"in family hydra routing = masked", "the host reads how many tokens are taken"},
+       [](const TrainConfig& c) { return !has_layer(c, 'C') || c.routing == Routing::Masked; }},
       {{"delta_form = fused and delta_inputs = fused",
         "the operator forms gather by each batch's documents, and a triangular solve cannot be "
         "captured"},

@@ -4,6 +4,7 @@
 
 #include "model/families/deltanet_mla.h"
 #include "model/families/gpt.h"
+#include "model/families/hydra.h"
 #include "model/families/nsa.h"
 #include "model/families/rwmba.h"
 
@@ -49,7 +50,11 @@ const Registry<ModelFamily>& model_families() {
         build_gpt},
        {"rwmba",
         "RWKV-6 and Mamba-2 layers side by side, with gated fusion, or one of them",
-        build_rwmba}});
+        build_rwmba},
+       {"hydra",
+        "compressed convolutional attention, and feed-forwards that are applied several times to "
+        "some of the tokens",
+        build_hydra}});
   return registry;
 }
 

@@ -3,6 +3,7 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 
@@ -24,9 +25,11 @@ inline double matrix_std(std::int64_t fan_in, const TrainConfig& config) {
 }
 
 // Matrices that write into the residual stream are smaller by the root of the number of such writes
-// (GPT-2).
+// (GPT-2): two a layer, one more for every other pass of its feed-forward.
 inline double residual_std(std::int64_t fan_in, const TrainConfig& config) {
-  return matrix_std(fan_in, config) / std::sqrt(2.0 * static_cast<double>(config.pattern.size()));
+  const std::int64_t passes = std::max<std::int64_t>(config.recursions, 1);
+  return matrix_std(fan_in, config) /
+         std::sqrt(static_cast<double>(1 + passes) * static_cast<double>(config.pattern.size()));
 }
 
 // The inverse softplus of steps drawn log-uniformly from [0.001, 0.1], and log of decay rates from

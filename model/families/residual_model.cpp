@@ -10,6 +10,7 @@
 #include "core/span.h"
 #include "model/config/family_config.h"
 #include "model/families/init.h"
+#include "model/families/token_routing.h"
 #include "model/layers/add_norm.h"
 #include "model/layers/attention/attention.h"
 #include "model/layers/autocast.h"
@@ -49,6 +50,7 @@ struct Block {
   Norm ffn_norm;
   at::Tensor ffn_in, ffn_in_bias;   // as FeedForward defines; biases are undefined where the
   at::Tensor ffn_out, ffn_out_bias; // family has none. [d_model, ffn_dim], [d_model]
+  TokenRouting routing;             // how often, and for which tokens, the feed-forward is applied
 };
 
 Norm make_norm(ParameterFactory& make, const std::string& name, const TrainConfig& config) {
@@ -60,10 +62,11 @@ Norm make_norm(ParameterFactory& make, const std::string& name, const TrainConfi
 
 // Parameters are drawn in the order of these lines.
 Block make_block(ParameterFactory& make,
-                 const std::string& prefix,
-                 char kind,
+                 std::size_t index,
                  const TrainConfig& config,
                  const ResidualLayers& layers) {
+  const std::string prefix = fmt::format("layers.{}.", index);
+  const char kind = config.pattern[index];
   const ModelForm& form = family_of(config).form;
   const std::int64_t d = config.d_model, hidden = config.ffn_dim;
   const std::int64_t rows = (ffn_matrices(form.feed_forward) - 1) * hidden;
@@ -77,6 +80,7 @@ Block make_block(ParameterFactory& make,
   if (form.biases) block.ffn_in_bias = make.zeros(prefix + "ffn_in_bias", {rows});
   block.ffn_out = make.normal(prefix + "ffn_out", {d, hidden}, residual_std(hidden, config));
   if (form.biases) block.ffn_out_bias = make.zeros(prefix + "ffn_out_bias", {d});
+  if (config.recursions > 0) block.routing = TokenRouting(make, prefix, index, config);
   return block;
 }
 
@@ -91,8 +95,7 @@ public:
     if (form_.positions)
       positions_ = make.normal("positions", {config.positions, d}, embedding_std(config));
     for (std::size_t i = 0; i < config.pattern.size(); ++i)
-      blocks_.push_back(
-          make_block(make, fmt::format("layers.{}.", i), config.pattern[i], config, layers));
+      blocks_.push_back(make_block(make, i, config, layers));
     final_norm_ = make_norm(make, "final_norm", config);
     head_ = form_.tied_head ? embedding_
                             : make.normal("head", {config.vocab_size, d}, matrix_std(d, config));
@@ -120,7 +123,7 @@ private:
     at::Tensor branch; // what the last layer adds to x
     for (const Block& block : blocks_) {
       branch = mixed(block, x, branch, segments, path);
-      branch = fed_forward(block, x, branch);
+      branch = fed_forward(block, x, branch, segments);
     }
     return next_norm(x, branch, final_norm_, {});
   }
@@ -136,11 +139,29 @@ private:
         next_norm(x, branch, block.mixer_norm, block.mixer.reader), segments, path);
   }
 
-  at::Tensor fed_forward(const Block& block, at::Tensor& x, const at::Tensor& branch) const {
+  at::Tensor fed_forward(const Block& block,
+                         at::Tensor& x,
+                         at::Tensor branch,
+                         const Segments& segments) const {
     const Fp8Off off(!fp8_ffn_);
+    if (block.routing.chooses()) return routed(block, x, std::move(branch), segments);
     const bool gelu = form_.feed_forward == FeedForward::Gelu; // whose products may be in 16 bits
     return feed_forward(block,
                         next_norm(x, branch, block.ffn_norm, gelu ? at::Tensor() : block.ffn_in));
+  }
+
+  // All passes but for the last one's sum.
+  at::Tensor
+  routed(const Block& block, at::Tensor& x, at::Tensor branch, const Segments& segments) const {
+    at::Tensor depths;
+    for (std::int64_t pass = 0; pass < block.routing.passes(); ++pass) {
+      const at::Tensor normed = next_norm(x, branch, block.ffn_norm, {});
+      if (pass == 0) depths = block.routing.depths(normed);
+      branch = block.routing.run(normed, depths, pass, segments, [&](const at::Tensor& rows) {
+        return feed_forward(block, rows);
+      });
+    }
+    return branch;
   }
 
   at::Tensor embedded(const at::Tensor& tokens, const Segments& segments) const {

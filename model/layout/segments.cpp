@@ -39,7 +39,7 @@ void prepare_segments(Segments& segments,
   if (layouts.rotary)
     segments.rotary = std::make_shared<const Rotary>(make_rotary(segments, config.rope_dim));
   if (layouts.positions) {
-    if (segments.max_len > config.positions)
+    if (config.positions > 0 && segments.max_len > config.positions)
       internal_error("a segment has {} tokens, the table of positions {} rows",
                      segments.max_len,
                      config.positions);

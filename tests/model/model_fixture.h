@@ -99,11 +99,34 @@ inline TrainConfig small_rwmba() {
   return value_or_throw(resolve(config));
 }
 
+// Three layers of family `hydra`, the second with three quarters of the tokens; documents as in
+// ragged_batch().
+inline TrainConfig small_hydra() {
+  TrainConfig config;
+  config.family = "hydra";
+  config.pattern = "CCC";
+  config.d_model = 32;
+  config.heads = 4;
+  config.head_dim = 8;
+  config.kv_groups = 2;
+  config.recursions = 3;
+  config.mod_percent = 75;
+  config.ffn_dim = 48;
+  config.vocab_size = 61;
+  config.seq_len = 48;
+  config.batch_rows = 2;
+  config.steps = 100;
+  config.warmup_steps = 2;
+  config.lr = 3e-3;
+  return value_or_throw(resolve(config));
+}
+
 // A model that has what the row switches.
 inline TrainConfig small_config_for(const Optimization& row) {
   TrainConfig config = row.family == "nsa"     ? small_nsa()
                        : row.family == "gpt"   ? small_gpt()
                        : row.family == "rwmba" ? small_rwmba()
+                       : row.family == "hydra" ? small_hydra()
                                                : small_config();
   if (row.name == "epilogue") {
     config.ffn_gate = FfnGate::Fused;

@@ -85,6 +85,13 @@ public:
     // A kept weight's linear sums in fp32.
     if (half) add("casts", 0, 0, kept ? 1 : kCastLaunches);
   }
+  // What another one has added up, of other numbers of tokens.
+  void take_all_of(Costs& other) {
+    for (const OpCost& op : other.ops_) add(op.name, op.flops, op.bytes, op.kernels, op.peak);
+    matrices_.insert(matrices_.end(), other.matrices_.begin(), other.matrices_.end());
+    once_.insert(once_.end(), other.once_.begin(), other.once_.end());
+    kept_ += other.kept_, token_casts_ += other.token_casts_;
+  }
   // A weight that has a copy.
   void keep(std::int64_t weight) {
     if (shape_.kept_weights) kept_ += weight;

@@ -11,12 +11,15 @@ ModelSize model_size(const TrainConfig& c) {
   std::int64_t token_floats = 3 * c.vocab_size;                  // logits and their gradient
   const std::int64_t ffn = ffn_matrices(form.feed_forward);
   const std::int64_t ffn_biases = form.biases ? (ffn - 1) * c.ffn_dim + c.d_model : 0;
-  for (const char letter : c.pattern) {
-    const LayerKind& kind = layer_kind(c, letter);
+  if (family_of(c).router_parameters != nullptr) vector += family_of(c).router_parameters(c);
+  for (std::size_t i = 0; i < c.pattern.size(); ++i) {
+    const LayerKind& kind = layer_kind(c, c.pattern[i]);
     const LayerSize layer = kind.size(c);
     matrix += layer.matrix + ffn * c.d_model * c.ffn_dim;
     vector += layer.vector + 2 * norm + ffn_biases;
-    token_floats += layer.token_floats + 4 * c.d_model + 4 * c.ffn_dim;
+    token_floats += layer.token_floats +
+                    static_cast<std::int64_t>(feed_forward_passes(c, i) *
+                                              static_cast<double>(4 * c.d_model + 4 * c.ffn_dim));
     if (kind.layouts(c).causal_mask && c.attention == Attention::MaskDense)
       token_floats += c.heads * c.seq_len; // score matrix
   }

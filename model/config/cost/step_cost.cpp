@@ -1,6 +1,7 @@
 #include "model/config/cost/step_cost.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "core/result.h"
 #include "model/config/cost/costs.h"
@@ -120,6 +121,15 @@ void add_layer(Costs& costs, const StepShape& shape, const GroupedShape& layer) 
   costs.linear("projections", shape.d_model, first, {.wide = !fused, .x_largest = fused});
   costs.linear("projections", inner, shape.d_model, {.wide = true, .dy_largest = fused});
   costs.stream("rotary", lanes + branches * keys, lanes + branches * keys, e, 0);
+  if (layer.taps > 0) {
+    // A product of `taps` tokens each: heads alone, then all heads, of q and of k.
+    const double width = static_cast<double>(layer.head_dim),
+                 taps = static_cast<double>(layer.taps);
+    costs.add("convolutions",
+              kTraining * 2 * tokens * taps * (lanes * (width + lanes) + keys * (width + keys)),
+              kTraining * tokens * 2 * (taps + 1) * (lanes + keys) * e,
+              0);
+  }
   // q and k d wide, v d wide: 2 H (dk + dv) per key. A score that only selects takes 2 H dk,
   // forward alone: no gradient passes through the choice.
   costs.add("attention",
@@ -264,13 +274,30 @@ void add_feed_forward(Costs& costs, const StepShape& shape) {
                gate_launches(shape));
 }
 
+// A feed-forward that is applied `passes` times, of which every one has a norm and a sum. Its
+// weights are counted as if all tokens came at once.
+void add_repeated_feed_forward(Costs& costs, const StepShape& shape, double passes) {
+  StepShape repeated = shape;
+  repeated.tokens = std::llround(passes * static_cast<double>(shape.tokens));
+  Costs of_tokens(repeated);
+  add_feed_forward(of_tokens, repeated);
+  add_norms(of_tokens, repeated, 1, 1);
+  costs.take_all_of(of_tokens);
+}
+
 void add_layers(Costs& costs, const StepShape& shape) {
-  for (const StepShape::Layer& layer : shape.layers) {
+  for (std::size_t i = 0; i < shape.layers.size(); ++i) {
+    const StepShape::Layer& layer = shape.layers[i];
     costs.of_delta_rule(std::holds_alternative<DeltaShape>(layer));
     std::visit([&](const auto& mixer) { add_layer(costs, shape, mixer); }, layer);
     costs.of_delta_rule(false);
-    add_feed_forward(costs, shape);
-    add_norms(costs, shape, 2, 2);
+    if (shape.feed_forward_passes.empty()) {
+      add_feed_forward(costs, shape);
+      add_norms(costs, shape, 2, 2);
+    } else {
+      add_norms(costs, shape, 1, 1);
+      add_repeated_feed_forward(costs, shape, shape.feed_forward_passes[i]);
+    }
   }
 }
 

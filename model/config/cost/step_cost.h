@@ -33,6 +33,7 @@ struct LatentShape {
 // Attention of `heads` query heads over `groups` key and value heads.
 struct GroupedShape {
   std::int64_t heads = 0, groups = 0, head_dim = 0;
+  std::int64_t taps = 0;     // of two convolutions of q and of k, within heads and of all; 0: none
   std::int64_t branches = 1; // each with keys and values of its own: NSA 3, its dense twin 1
   std::int64_t gate_dim = 0; // hidden width of the MLP that mixes the branches, a group; 0: none
   double keys = 0;           // that a query reads in all branches, mean
@@ -83,6 +84,8 @@ struct StepShape {
   std::int64_t graph_launches = 0;
   using Layer = std::variant<DeltaShape, LatentShape, GroupedShape, CausalShape, ScanShape>;
   std::vector<Layer> layers;
+  // Of a layer: how often a token passes through its feed-forward, mean. Empty: once everywhere.
+  std::vector<double> feed_forward_passes;
 };
 
 // Operations of the whole step, forward, backward and update, layers of a kind together. FLOPs of
@@ -91,13 +94,13 @@ struct StepShape {
 std::vector<OpCost> step_cost(const StepShape& shape);
 
 // Of a resolved configuration of any family. The launches of family `rwmba` lack those of its
-// layers; the launches of family `nsa` in fp32 or in a form of
-// operators, and of mla_attention = math, lack those of their attention, those of products that sum
-// (epilogue = gelu_bias or all) lack what cuBLASLt launches for the sum, those of optimizer = muon
-// lack Muon's: take them from a trace.
-// `longest_segment`: tokens of the longest document of a row; 0: the whole row. Attention is costed
-// over causal rows: documents that do not see each other read fewer keys, a dense mask makes the
-// kernel read twice as many.
+// layers, those of family `hydra` its attention's, convolutions' and routing's; the launches of
+// family `nsa` in fp32 or in a form of operators, and of mla_attention = math, lack those of their
+// attention, those of products that sum (epilogue = gelu_bias or all) lack what cuBLASLt launches
+// for the sum, those of optimizer = muon lack Muon's: take them from a trace. `longest_segment`:
+// tokens of the longest document of a row; 0: the whole row. Attention is costed over causal rows:
+// documents that do not see each other read fewer keys, a dense mask makes the kernel read twice as
+// many.
 StepShape step_shape(const TrainConfig& config, std::int64_t longest_segment = 0);
 
 // Whether the operations' launches are all of the step's.

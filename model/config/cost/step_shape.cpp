@@ -65,6 +65,9 @@ StepShape step_shape(const TrainConfig& c, std::int64_t longest_segment) {
   if (c.step_graph == StepGraph::On) shape.graph_launches = graph_launches(c);
   for (const char letter : c.pattern)
     shape.layers.push_back(layer_kind(c, letter).cost(c, segment));
+  if (family_of(c).feed_forward_passes != nullptr)
+    for (std::size_t i = 0; i < c.pattern.size(); ++i)
+      shape.feed_forward_passes.push_back(feed_forward_passes(c, i));
   return shape;
 }
 

@@ -56,7 +56,7 @@ std::vector<Optimization> attention_rows() {
                    "= mask_dense and "
                    "varlen = one forward per document within 1e-5",
        .needs = {{{"a layer of attention over all tokens",
-                   "an M in pattern, or nsa_attention = dense, or family gpt"},
+                   "an M in pattern, or nsa_attention = dense, or family gpt or hydra"},
                   [](const TrainConfig& c) { return layouts_of(c).causal_mask; }}}},
       {.name = "mla_inputs",
        .summary = "rotary positions, latent norm and concatenations of latent attention in two "
@@ -150,8 +150,8 @@ std::vector<Optimization> attention_rows() {
        .fast_default = "cudnn",
        .fast_capability = kCudnnCapability},
       {.name = "projections",
-       .summary = "one product where several read the same input: q, k and v of family gpt, keys "
-                  "and values of latent attention",
+       .summary = "one product where several read the same input: q, k and v of families gpt and "
+                  "hydra, keys and values of latent attention",
        .equivalence = Equivalence::Math,
        .unit = Unit::TrainStep,
        .gates = {Gate::SameFunction},
@@ -164,8 +164,10 @@ std::vector<Optimization> attention_rows() {
                    [](TrainConfig& c) { c.projections = Projections::Joined; },
                    "projections/joined"}},
        .equality = "logits and gradients within rounding",
-       .needs = {{"a layer of latent attention, an M in pattern, or family gpt",
-                  [](const TrainConfig& c) { return has_layer(c, 'M') || has_layer(c, 'A'); },
+       .needs = {{"a layer of latent attention, an M in pattern, or family gpt or hydra",
+                  [](const TrainConfig& c) {
+                    return has_layer(c, 'M') || has_layer(c, 'A') || has_layer(c, 'C');
+                  },
                   true},
                  {.words = {"precision fp32, bf16 or fp16", "FP8 casts whole weights"},
                   .met = [](const TrainConfig& c) { return c.precision != Precision::Fp8; },
@@ -212,8 +214,12 @@ std::vector<Optimization> attention_rows() {
                    "bit-equal; documents packed equal documents alone",
        .family = "nsa",
        .needs = always(
-           {{{"nsa_attention = dense", "sparse attention shares them anyway"},
-             [](const TrainConfig& c) { return c.nsa_attention == NsaAttention::Dense; }},
+           {{{"nsa_attention = dense in family nsa, or family hydra",
+              "sparse attention shares them anyway, and other families have no groups"},
+             [](const TrainConfig& c) {
+               return (has_layer(c, 'N') && c.nsa_attention == NsaAttention::Dense) ||
+                      has_layer(c, 'C');
+             }},
             {"kv_groups below heads, or every head has its own",
              [](const TrainConfig& c) { return c.kv_groups < c.heads; }},
             {.words = "attention = packed or varlen", .met = packs_segments, .level = "shared"},

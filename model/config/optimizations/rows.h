@@ -7,7 +7,7 @@
 
 namespace assay {
 
-// A letter of TrainConfig::pattern: G, M, N, A, P, R or S.
+// A letter of TrainConfig::pattern: G, M, N, A, P, R, S or C.
 inline bool has_layer(const TrainConfig& c, char letter) {
   return c.pattern.find(letter) != std::string::npos;
 }
