@@ -98,7 +98,12 @@ Result<TrainConfig> fill_from_preset(TrainConfig config);
 // Of a resolved configuration.
 const FamilyConfig& family_of(const TrainConfig& config);
 const LayerKind& layer_kind(const TrainConfig& config, char letter);
-Layouts layouts_of(const TrainConfig& config);                            // of all its layers
+Layouts layouts_of(const TrainConfig& config); // of all its layers
+// Whether a layer keeps its input alone for the backward pass (recompute_every).
+inline bool is_recomputed(const TrainConfig& config, std::size_t layer) {
+  return config.recompute_every > 0 &&
+         layer % static_cast<std::size_t>(config.recompute_every) == 0;
+}
 double feed_forward_passes(const TrainConfig& config, std::size_t layer); // 1 in most families
 
 } // namespace assay

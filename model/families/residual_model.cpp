@@ -1,5 +1,6 @@
 #include "model/families/residual_model.h"
 
+#include <ATen/core/grad_mode.h>
 #include <fmt/format.h>
 
 #include <optional>
@@ -19,6 +20,7 @@
 #include "model/layers/gelu_feed_forward.h"
 #include "model/layers/kept_weights.h"
 #include "model/layers/layer_norm.h"
+#include "model/layers/recompute.h"
 #include "model/layers/rms_norm.h"
 #include "model/layers/swiglu.h"
 #include "model/layout/segments.h"
@@ -44,7 +46,8 @@ private:
 };
 
 struct Block {
-  bool fp8_mixer = true; // false: its linears stay in 16 bits also with precision = fp8
+  bool recomputed = false; // keeps its input alone for the backward pass
+  bool fp8_mixer = true;   // false: its linears stay in 16 bits also with precision = fp8
   Norm mixer_norm;
   Mixer mixer;
   Norm ffn_norm;
@@ -71,6 +74,7 @@ Block make_block(ParameterFactory& make,
   const std::int64_t d = config.d_model, hidden = config.ffn_dim;
   const std::int64_t rows = (ffn_matrices(form.feed_forward) - 1) * hidden;
   Block block;
+  block.recomputed = is_recomputed(config, index);
   block.fp8_mixer =
       config.fp8_layers == Fp8Layers::All || layer_kind(config, kind).layouts(config).delta_rule;
   block.mixer_norm = make_norm(make, prefix + layers.mixer_norm, config);
@@ -89,7 +93,8 @@ public:
   ResidualModel(ParameterFactory& make, const TrainConfig& config, const ResidualLayers& layers)
       : form_(family_of(config).form), norms_(config.norms), ffn_gate_(config.ffn_gate),
         epilogue_(config.epilogue), residual_(config.residual),
-        fp8_ffn_(config.fp8_layers == Fp8Layers::All), loss_chunk_mib_(config.loss_chunk_mib) {
+        fp8_ffn_(config.fp8_layers == Fp8Layers::All), loss_chunk_mib_(config.loss_chunk_mib),
+        recompute_every_(config.recompute_every) {
     const std::int64_t d = config.d_model;
     embedding_ = make.normal("embedding", {config.vocab_size, d}, embedding_std(config));
     if (form_.positions)
@@ -121,11 +126,39 @@ private:
     const Segments& segments = isolates_documents(path) ? batch.documents : batch.rows;
     at::Tensor x = embedded(batch.tokens.view(-1), segments);
     at::Tensor branch; // what the last layer adds to x
+    count_recompute();
     for (const Block& block : blocks_) {
-      branch = mixed(block, x, branch, segments, path);
-      branch = fed_forward(block, x, branch, segments);
+      if (block.recomputed && at::GradMode::is_enabled())
+        std::tie(x, branch) = recomputed(body_of(block, segments, path), {x, branch});
+      else
+        std::tie(x, branch) = passed(block, {x, branch}, segments, path);
     }
     return next_norm(x, branch, final_norm_, {});
+  }
+
+  Stream passed(const Block& block, Stream stream, const Segments& segments, Attention path) const {
+    auto& [x, branch] = stream;
+    branch = mixed(block, x, branch, segments, path);
+    branch = fed_forward(block, x, branch, segments);
+    return stream;
+  }
+
+  // With segments of its own: it runs again when the batch may be gone.
+  std::shared_ptr<const StreamBody>
+  body_of(const Block& block, const Segments& segments, Attention path) const {
+    return std::make_shared<const StreamBody>(
+        [this, &block, segments, path](const at::Tensor& x, const at::Tensor& branch) {
+          return passed(block, {x, branch}, segments, path);
+        });
+  }
+
+  void count_recompute() const {
+    if (!at::GradMode::is_enabled()) return;
+    count(recompute_every_ == 0   ? "recompute/none"
+          : recompute_every_ == 1 ? "recompute/every_1"
+          : recompute_every_ == 2 ? "recompute/every_2"
+          : recompute_every_ == 4 ? "recompute/every_4"
+                                  : "recompute/every_other");
   }
 
   // A norm is in the scope of the linear that reads it, for which it may write FP8.
@@ -153,6 +186,7 @@ private:
   // All passes but for the last one's sum.
   at::Tensor
   routed(const Block& block, at::Tensor& x, at::Tensor branch, const Segments& segments) const {
+    const Span span("feed_forward");
     at::Tensor depths;
     for (std::int64_t pass = 0; pass < block.routing.passes(); ++pass) {
       const at::Tensor normed = next_norm(x, branch, block.ffn_norm, {});
@@ -226,8 +260,9 @@ private:
   Residual residual_;
   bool fp8_ffn_;                // precision = fp8 is the feed-forwards' too
   std::int64_t loss_chunk_mib_; // 0: all logits at once
-  at::Tensor embedding_;        // [vocab_size, d_model]
-  at::Tensor positions_;        // [positions, d_model]; undefined: the family learns none
+  std::int64_t recompute_every_;
+  at::Tensor embedding_; // [vocab_size, d_model]
+  at::Tensor positions_; // [positions, d_model]; undefined: the family learns none
   std::vector<Block> blocks_;
   Norm final_norm_;
   at::Tensor head_; // [vocab_size, d_model]; the embedding itself where it is tied

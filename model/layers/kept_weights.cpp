@@ -98,6 +98,10 @@ KeptGuard::~KeptGuard() {
   active_kept = outer_;
 }
 
+KeptWeights* kept_weights_of_thread() {
+  return active_kept;
+}
+
 bool products_timed() {
   return active_kept != nullptr && active_kept->form().timed;
 }

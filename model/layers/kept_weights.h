@@ -45,6 +45,8 @@ private:
   KeptWeights* outer_;
 };
 
+KeptWeights* kept_weights_of_thread(); // of the innermost guard; null: products cast
+
 // Whether the products on this thread choose their algorithm by timing.
 bool products_timed();
 

@@ -14,7 +14,8 @@ namespace assay {
 namespace {
 
 constexpr std::string_view kForward = "forward", kBackward = "backward", kUpdate = "optimizer",
-                           kEvaluate = "evaluate", kHead = "head", kFeedForward = "feed_forward";
+                           kEvaluate = "evaluate", kHead = "head", kFeedForward = "feed_forward",
+                           kRecompute = "recompute/again";
 
 // Spans around those of the model's modules.
 bool is_outer(std::string_view span) {
@@ -137,11 +138,13 @@ std::string AllocationLog::module_of_backward() const {
   return after == marks_.begin() || after == marks_.end() ? "" : std::prev(after)->second;
 }
 
+bool AllocationLog::is_open(std::string_view span) const {
+  return std::ranges::find(open_, span) != open_.end();
+}
+
 AllocationLog::Origin AllocationLog::origin() const {
-  const auto is_open = [this](std::string_view span) {
-    return std::ranges::find(open_, span) != open_.end();
-  };
   if (is_open(kForward)) return {"forward", module()};
+  if (is_open(kRecompute)) return {"backward", "recompute"};
   if (is_open(kBackward)) return {"backward", module_of_backward()};
   if (is_open(kUpdate)) return {"update", ""};
   if (!is_open(kEvaluate)) return {"other", ""};
@@ -151,8 +154,7 @@ AllocationLog::Origin AllocationLog::origin() const {
 
 // From here on autograd's nodes belong to the module of the open spans.
 void AllocationLog::mark() {
-  if (std::ranges::find(open_, kForward) != open_.end())
-    marks_.emplace_back(at::sequence_number::peek(), module());
+  if (is_open(kForward)) marks_.emplace_back(at::sequence_number::peek(), module());
 }
 
 void AllocationLog::tick() {
@@ -221,8 +223,8 @@ void AllocationLog::end(const char* name) {
     outer_.back().to_ns = now_ns();
   }
   if (module_span().empty()) close_module();
-  if (name == kFeedForward) ++layers_done_;
-  if (name == kHead && std::ranges::find(open_, kEvaluate) != open_.end()) start_layers();
+  if (name == kFeedForward && !is_open(kFeedForward)) ++layers_done_; // one may hold several
+  if (name == kHead && is_open(kEvaluate)) start_layers();
   mark();
 }
 

@@ -10,6 +10,7 @@
 #include <map>
 #include <mutex>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <tuple>
 #include <unordered_map>
@@ -101,6 +102,7 @@ private:
     std::int64_t from_ns, to_ns;
   };
 
+  bool is_open(std::string_view span) const;
   Origin origin() const;
   std::string module_span() const;
   std::string module() const;

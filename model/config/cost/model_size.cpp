@@ -1,5 +1,7 @@
 // Parameters and bytes of a resolved configuration, by arithmetic on the shapes of docs/model.md.
 // What a step costs: step_cost.h.
+#include <algorithm>
+
 #include "model/config/family_config.h"
 
 namespace assay {
@@ -9,6 +11,7 @@ ModelSize model_size(const TrainConfig& c) {
   const std::int64_t norm = form.layer_norm ? 2 * c.d_model : c.d_model;
   std::int64_t matrix = c.d_model * c.vocab_size, vector = norm; // head | final norm
   std::int64_t token_floats = 3 * c.vocab_size;                  // logits and their gradient
+  std::int64_t recomputed = 0;
   const std::int64_t ffn = ffn_matrices(form.feed_forward);
   const std::int64_t ffn_biases = form.biases ? (ffn - 1) * c.ffn_dim + c.d_model : 0;
   if (family_of(c).router_parameters != nullptr) vector += family_of(c).router_parameters(c);
@@ -17,12 +20,20 @@ ModelSize model_size(const TrainConfig& c) {
     const LayerSize layer = kind.size(c);
     matrix += layer.matrix + ffn * c.d_model * c.ffn_dim;
     vector += layer.vector + 2 * norm + ffn_biases;
-    token_floats += layer.token_floats +
-                    static_cast<std::int64_t>(feed_forward_passes(c, i) *
-                                              static_cast<double>(4 * c.d_model + 4 * c.ffn_dim));
+    const std::int64_t kept =
+        layer.token_floats +
+        static_cast<std::int64_t>(feed_forward_passes(c, i) *
+                                  static_cast<double>(4 * c.d_model + 4 * c.ffn_dim));
+    if (is_recomputed(c, i)) {
+      token_floats += 2 * c.d_model;
+      recomputed = std::max(recomputed, kept); // a layer at a time
+    } else {
+      token_floats += kept;
+    }
     if (kind.layouts(c).causal_mask && c.attention == Attention::MaskDense)
       token_floats += c.heads * c.seq_len; // score matrix
   }
+  token_floats += recomputed;
   const std::int64_t tokens = c.seq_len * c.batch_rows;
   ModelSize size;
   size.parameters = matrix + vector;

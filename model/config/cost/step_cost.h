@@ -73,8 +73,9 @@ struct StepShape {
   bool fused_gate = false;        // ffn_gate = fused
   std::int64_t stream_bytes = 4;  // of an element of the residual stream: 4, or 2 (residual = bf16)
   bool kept_weights = false;      // products take 16-bit copies of weights, which the update writes
-  bool untraced_form = false;     // projections = split or qkv_copies: launches are not counted
-  bool clip_on_host = false;      // gradients are scaled only where their norm exceeds the limit
+  bool untraced_form = false; // projections = split, qkv_copies or recompute_every: launches are
+                              // not counted
+  bool clip_on_host = false;  // gradients are scaled only where their norm exceeds the limit
   UpdatePass update_pass = UpdatePass::Foreach; // one_pass: EMA's bytes are the optimizer's
   bool muon = false;                            // updates the matrices of layers
   bool ema = true;

@@ -59,7 +59,8 @@ StepShape step_shape(const TrainConfig& c, std::int64_t longest_segment) {
   shape.kept_weights = c.weights16 == Weights16::Kept;
   shape.update_pass = c.update_pass;
   shape.muon = c.optimizer == OptimizerKind::Muon;
-  shape.untraced_form = c.projections == Projections::Split || c.qkv_copies != QkvCopies::None;
+  shape.untraced_form = c.projections == Projections::Split || c.qkv_copies != QkvCopies::None ||
+                        c.recompute_every > 0;
   shape.clip_on_host = c.clip_read == ClipRead::Host && c.update_pass != UpdatePass::OnePass;
   shape.ema = c.ema_decay > 0;
   if (c.step_graph == StepGraph::On) shape.graph_launches = graph_launches(c);

@@ -29,6 +29,38 @@ std::vector<Optimization> training_rows() {
        .also_compare = {{"chunked", "chunked_64mib"}},
        .equality = "losses of training and evaluation, and gradients, within rounding",
        .fast_default = "chunked"},
+      {.name = "recompute",
+       .summary = "activation checkpointing: layers keep their input alone and compute the rest "
+                  "again in the backward pass; less memory for more time",
+       .equivalence = Equivalence::Math,
+       .unit = Unit::TrainStep,
+       .gates = {Gate::SameFunction},
+       .levels = {{"none",
+                   "all layers keep what their backward pass needs",
+                   [](TrainConfig& c) { c.recompute_every = 0; },
+                   "recompute/none"},
+                  {"every_4",
+                   "every fourth layer keeps its input alone, the first among them",
+                   [](TrainConfig& c) { c.recompute_every = 4; },
+                   "recompute/every_4"},
+                  {"every_2",
+                   "every second layer",
+                   [](TrainConfig& c) { c.recompute_every = 2; },
+                   "recompute/every_2"},
+                  {"every_1",
+                   "all layers",
+                   [](TrainConfig& c) { c.recompute_every = 1; },
+                   "recompute/every_1"}},
+       .also_compare = {{"every_4", "every_2"}, {"every_2", "every_1"}},
+       .equality = "logits and gradients within rounding",
+       .needs =
+           always({{{"precision other than fp8, ranks = 1 and step_graph = off",
+                     "casts to FP8 and averages over ranks happen once a pass, and no graph of "
+                     "a pass in a pass was tried"},
+                    [](const TrainConfig& c) {
+                      return c.precision != Precision::Fp8 && c.ranks == 1 &&
+                             c.step_graph == StepGraph::Off;
+                    }}})},
       {.name = "weights16",
        .summary = "16-bit copies of the weights that products take: cast for every use, or kept "
                   "and written by every update",

@@ -105,9 +105,9 @@ TEST(HydraAttention, IsTheLoopOverNumbers) {
           inside[t][h] += at::matmul(one[t - j][h], w[name + "_heads"][h].narrow(0, j * d, d));
     for (std::int64_t t = 0; t < 14; ++t)
       for (std::int64_t j = 0; j <= std::min(2, segments.positions[t].item<int>()); ++j)
-        all[t] += at::matmul(inside[t - j].flatten(),
-                             w[name][0].narrow(0, j * count * d, count * d))
-                      .view({count, d});
+        all[t] +=
+            at::matmul(inside[t - j].flatten(), w[name][0].narrow(0, j * count * d, count * d))
+                .view({count, d});
     return all;
   };
   const auto unit = [](const at::Tensor& one) {
@@ -135,7 +135,8 @@ TEST(HydraAttention, IsTheLoopOverNumbers) {
   at::Tensor value = v.clone();
   for (std::int64_t t = 0; t < 14; ++t)
     for (std::int64_t c = groups * d / 2; c < groups * d; ++c)
-      value[t][c] = segments.positions[t].item<int>() > 0 ? v[t - 1][c] : at::zeros({}, at::kDouble);
+      value[t][c] =
+          segments.positions[t].item<int>() > 0 ? v[t - 1][c] : at::zeros({}, at::kDouble);
   value = value.view({14, groups, d});
   at::Tensor out = at::zeros({14, heads, d}, at::kDouble);
   for (std::int64_t t = 0; t < 14; ++t) {
@@ -228,8 +229,8 @@ TEST(HydraAttention, GradientsAreCentralDifferences) {
   const std::vector<Parameter> parameters = in_doubles(make.take(), 5);
   const Segments segments = hydra_segments({0, 5, 6, 14}, config.head_dim);
   const at::Tensor x = normal({14, config.d_model}, 5), by = normal({14, config.d_model}, 6);
-  expect_gradients(
-      parameters, [&] { return (layer.forward(x, segments, Attention::Varlen) * by).sum(); });
+  expect_gradients(parameters,
+                   [&] { return (layer.forward(x, segments, Attention::Varlen) * by).sum(); });
 }
 
 // The routers learn from the loss: through weights, not through the choice.
