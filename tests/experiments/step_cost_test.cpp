@@ -184,6 +184,23 @@ TEST(StepCost, Fp8LinearsByHand) {
   EXPECT_TRUE(both);
 }
 
+// Tiny `hydra`: four layers with two passes, of which the middle ones take 75 % of the tokens.
+// Attention has convolutions of three taps, of heads and of all channels.
+TEST(StepCost, RoutedFeedForwardsByHand) {
+  TrainConfig config;
+  config.family = "hydra";
+  const double tokens = 256, product = 6 * tokens * 3 * 128 * 384;
+  for (const auto& [routing, passes] : {std::pair("masked", 8.0), std::pair("compacted", 7.0)}) {
+    ASSERT_TRUE(set_key(config, "routing", routing));
+    const StepShape shape = step_shape(value_or_throw(resolve(config)));
+    const std::vector<OpCost> ops = step_cost(shape);
+    EXPECT_DOUBLE_EQ(op(ops, "feed forward").flops, passes * product) << routing;
+    EXPECT_DOUBLE_EQ(op(ops, "convolutions").flops,
+                     4 * 6 * tokens * 3 * (64 * (16 + 64) + 32 * (16 + 32)));
+    EXPECT_FALSE(counts_all_launches(shape));
+  }
+}
+
 // In FP8 the delta rule's linears alone: 64 -> 132 and 32 -> 64.
 TEST(StepCost, Fp8OfTheDeltaRuleByHand) {
   StepShape shape = small_delta();
@@ -196,11 +213,13 @@ TEST(StepCost, Fp8OfTheDeltaRuleByHand) {
 }
 
 TEST(StepCost, FormsThatWereNotTracedAreNotCounted) {
-  for (const char* setting : {"projections", "qkv_copies"}) {
+  const std::pair<const char*, nlohmann::json> settings[] = {
+      {"projections", "split"}, {"qkv_copies", "once"}, {"recompute_every", 1}};
+  for (const auto& [setting, value] : settings) {
     TrainConfig config;
     config.family = "gpt";
     EXPECT_TRUE(counts_all_launches(step_shape(value_or_throw(resolve(config)))));
-    ASSERT_TRUE(set_key(config, setting, setting == std::string("projections") ? "split" : "once"));
+    ASSERT_TRUE(set_key(config, setting, value));
     EXPECT_FALSE(counts_all_launches(step_shape(value_or_throw(resolve(config)))));
   }
 }

@@ -240,7 +240,7 @@ struct IdleKeys {
   const char* reason;
 };
 
-const std::array<IdleKeys, 5> kIdleKeys{
+const std::array<IdleKeys, 7> kIdleKeys{
     {{{"planted_document_ms", "prefetch_batches", "tokenizer_threads"},
       [](const TrainConfig& c) { return c.data_source == TokenSource::Synthetic; },
       "nothing is loaded where data_source = synthetic"},
@@ -255,7 +255,13 @@ const std::array<IdleKeys, 5> kIdleKeys{
       "grad_scaler is off"},
      {{"fp8_layers", "fp8_scaling"},
       [](const TrainConfig& c) { return c.precision != Precision::Fp8; },
-      "precision is not fp8"}}};
+      "precision is not fp8"},
+     {{"qk_conv", "routing", "value_shift"},
+      [](const TrainConfig& c) { return c.family != "hydra"; },
+      "the family is not hydra"},
+     {{"routing"},
+      [](const TrainConfig& c) { return c.recursions <= 1 && c.mod_percent >= 100; },
+      "every token takes one pass"}}};
 
 // Why none of the keys changes anything that runs; "" where one of them does.
 std::string why_idle(const Difference& difference, const std::set<std::string>& keys) {

@@ -33,12 +33,12 @@ struct LatentShape {
 // Attention of `heads` query heads over `groups` key and value heads.
 struct GroupedShape {
   std::int64_t heads = 0, groups = 0, head_dim = 0;
-  std::int64_t taps = 0;     // of two convolutions of q and of k, within heads and of all; 0: none
   std::int64_t branches = 1; // each with keys and values of its own: NSA 3, its dense twin 1
   std::int64_t gate_dim = 0; // hidden width of the MLP that mixes the branches, a group; 0: none
   double keys = 0;           // that a query reads in all branches, mean
   double scored_keys = 0; // whose scores are computed once more, to select: NSA's compressed ones
   std::int64_t launches = 0; // of the attention itself, forward and backward; 0: not counted
+  std::int64_t taps = 0;     // of two convolutions of q and of k, within heads and of all; 0: none
 };
 
 // Causal attention whose heads have keys and values of their own, from one product of q, k and v.
