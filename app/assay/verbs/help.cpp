@@ -146,8 +146,9 @@ void print_help(const CLI::App& app, const std::vector<std::string>& topics) {
   if (topics.front() == kAllTopics && topics.size() == 1) return print_topics(app);
   for (const CLI::App* command : commands_of(app)) {
     if (command->get_name() != topics.front()) continue;
-    // `tokenizer` alone has commands of its own.
-    if (topics.size() > (command->get_name() == "tokenizer" ? 2 : 1)) refuse_second_topic(topics);
+    const std::string& name = command->get_name();
+    const bool has_commands = name == "tokenizer" || name == "needle"; // of its own
+    if (topics.size() > (has_commands ? 2 : 1)) refuse_second_topic(topics);
     if (command->get_prefix_command()) {
       std::vector<std::string> arguments = topics;
       arguments.emplace_back("--help");
