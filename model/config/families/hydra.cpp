@@ -2,8 +2,8 @@
 // several times and to some of the tokens.
 #include <fmt/format.h>
 
-#include "core/result.h"
 #include "model/config/family_config.h"
+#include "model/config/grouped_heads.h"
 #include "model/config/hydra_shape.h"
 
 namespace assay {
@@ -39,11 +39,6 @@ HeadWidth compressed_width(const TrainConfig& c) {
   return {c.head_dim, fmt::format("head_dim {}", c.head_dim)};
 }
 
-// Whole heads are rotated, so that a head width that is given sets the rotary width too.
-void rotate_whole_heads(TrainConfig& c, const Preset&) {
-  if (c.rope_dim == 0) c.rope_dim = c.head_dim;
-}
-
 // Of masked routing all that are computed; of compacted routing at most: depths are the model's.
 double hydra_passes(const TrainConfig& c, std::size_t layer) {
   const auto passes = static_cast<double>(c.recursions);
@@ -56,16 +51,6 @@ std::int64_t hydra_routers(const TrainConfig& c) {
   for (std::size_t i = 0; i < c.pattern.size(); ++i)
     routers += (c.recursions > 1 ? c.d_model + 1 : 0) + (has_mod(c, i) ? c.d_model : 0);
   return routers;
-}
-
-Result<bool> check_hydra(const TrainConfig& c) {
-  if (c.heads % c.kv_groups != 0)
-    return fail("key 'kv_groups' ({}) must divide 'heads' ({})", c.kv_groups, c.heads);
-  if (c.rope_dim != c.head_dim)
-    return fail("key 'rope_dim' ({}) must equal 'head_dim' ({}) in family hydra: leave it out",
-                c.rope_dim,
-                c.head_dim);
-  return true;
 }
 
 } // namespace
@@ -86,7 +71,7 @@ FamilyConfig hydra_config() {
       .layers = {{'C', compressed_size, compressed_cost, compressed_layouts, compressed_width}},
       .form = {.feed_forward = FeedForward::SwiGlu, .tied_head = true, .matrix_std = 0.02},
       .prepare = rotate_whole_heads,
-      .check = check_hydra,
+      .check = check_grouped_heads,
       .feed_forward_passes = hydra_passes,
       .router_parameters = hydra_routers};
 }

@@ -4,6 +4,7 @@
 #include "core/result.h"
 #include "model/config/cost/launch_counts.h"
 #include "model/config/family_config.h"
+#include "model/config/grouped_heads.h"
 
 namespace assay {
 
@@ -60,18 +61,8 @@ HeadWidth sparse_width(const TrainConfig& c) {
   return {c.head_dim, fmt::format("head_dim {}", c.head_dim)};
 }
 
-// NSA rotates whole heads, so that a head width that is given sets the rotary width too.
-void rotate_whole_heads(TrainConfig& c, const Preset&) {
-  if (c.rope_dim == 0) c.rope_dim = c.head_dim;
-}
-
 Result<bool> check_nsa(const TrainConfig& c) {
-  if (c.heads % c.kv_groups != 0)
-    return fail("key 'kv_groups' ({}) must divide 'heads' ({})", c.kv_groups, c.heads);
-  if (c.rope_dim != c.head_dim)
-    return fail("key 'rope_dim' ({}) must equal 'head_dim' ({}) in family nsa: leave it out",
-                c.rope_dim,
-                c.head_dim);
+  if (Result<bool> ok = check_grouped_heads(c); !ok) return ok;
   if (c.nsa_block % c.nsa_stride != 0 || c.nsa_select_block % c.nsa_stride != 0)
     return fail("key 'nsa_stride' ({}) must divide 'nsa_block' ({}) and 'nsa_select_block' ({})",
                 c.nsa_stride,
