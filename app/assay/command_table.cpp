@@ -89,6 +89,7 @@ constexpr std::array kCommands{
     CommandRow{"evaluate", kTrainer, ""},
     CommandRow{"generate", kTrainer, ""},
     CommandRow{"tokenizer", kTrainer, ""},
+    CommandRow{"diagnose", kTrainer, ""},
     CommandRow{"needle", kTrainer, ""},
     CommandRow{"doctor", kMachine, "  assay doctor"},
     CommandRow{"top",

@@ -154,6 +154,7 @@ void add_programs(CLI::App& app) {
   forward("evaluate", "assay-worker", true, "loss of a checkpoint on held-out text");
   forward("generate", "assay-worker", true, "sample text from a checkpoint");
   forward("tokenizer", "assay-worker", true, "train a SentencePiece model on a corpus");
+  forward("diagnose", "assay-worker", true, "are the parts of a checkpoint's model alive");
   forward("needle", "assay-worker", true, "what a checkpoint finds of facts hidden in long texts");
 }
 

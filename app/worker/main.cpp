@@ -50,6 +50,7 @@ int run(int argc, char** argv) {
   worker::add_evaluate(app, exit_code);
   worker::add_generate(app, exit_code);
   worker::add_tokenizer(app, exit_code);
+  worker::add_diagnose(app, exit_code);
   worker::add_needle(app, exit_code);
   const auto values = [](const std::string& name, const std::vector<std::string>& words) {
     return name == "KEY=VALUE" ? assignments(config_keys(), key_choices, "", words.back())

@@ -18,6 +18,7 @@ void add_train(CLI::App& parent, int& exit_code);
 void add_evaluate(CLI::App& parent, int& exit_code);
 void add_generate(CLI::App& parent, int& exit_code);
 void add_tokenizer(CLI::App& parent, int& exit_code);
+void add_diagnose(CLI::App& parent, int& exit_code);
 void add_needle(CLI::App& parent, int& exit_code);
 
 } // namespace assay::worker

@@ -9,6 +9,7 @@
 #include "model/families/init.h"
 #include "model/layers/delta_rule/short_conv.h"
 #include "model/layers/fp8/fp8_linear.h"
+#include "model/layers/probe.h"
 #include "model/layers/rms_norm.h"
 #include "model/layers/scan/ssd.h"
 #include "model/layout/carry.h"
@@ -68,6 +69,8 @@ at::Tensor Mamba2Layer::forward(const at::Tensor& x, const Segments& segments) c
       segments.carry
           ? ssd_piece(scaled, decay, write, read, segments.carry->slot(this, kMambaState))
           : ssd_of(form_)(scaled, decay, write, read, segments);
+  if (Probe* const probe = active_probe(); probe != nullptr && segments.carry)
+    probe->state("mamba", segments.carry->slot(this, kMambaState));
   const at::Tensor out = scanned + values * skip_.unsqueeze(1);
   return apply_linear(rms_norm(out.reshape({tokens, inner}) * at::silu(parts[0]), norm_),
                       out_proj_);

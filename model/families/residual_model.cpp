@@ -20,6 +20,7 @@
 #include "model/layers/gelu_feed_forward.h"
 #include "model/layers/kept_weights.h"
 #include "model/layers/layer_norm.h"
+#include "model/layers/probe.h"
 #include "model/layers/recompute.h"
 #include "model/layers/rms_norm.h"
 #include "model/layers/swiglu.h"
@@ -46,6 +47,7 @@ private:
 };
 
 struct Block {
+  std::size_t index = 0;   // of the layer
   bool recomputed = false; // keeps its input alone for the backward pass
   bool fp8_mixer = true;   // false: its linears stay in 16 bits also with precision = fp8
   Norm mixer_norm;
@@ -74,6 +76,7 @@ Block make_block(ParameterFactory& make,
   const std::int64_t d = config.d_model, hidden = config.ffn_dim;
   const std::int64_t rows = (ffn_matrices(form.feed_forward) - 1) * hidden;
   Block block;
+  block.index = index;
   block.recomputed = is_recomputed(config, index);
   block.fp8_mixer =
       config.fp8_layers == Fp8Layers::All || layer_kind(config, kind).layouts(config).delta_rule;
@@ -138,8 +141,15 @@ private:
 
   Stream passed(const Block& block, Stream stream, const Segments& segments, Attention path) const {
     auto& [x, branch] = stream;
+    Probe* const probe = active_probe();
+    if (probe != nullptr) {
+      probe->layer(block.index);
+      probe->activation("stream", branch.defined() ? x + branch : x);
+    }
     branch = mixed(block, x, branch, segments, path);
+    if (probe != nullptr) probe->activation("mixer", branch);
     branch = fed_forward(block, x, branch, segments);
+    if (probe != nullptr) probe->activation("feed_forward", branch);
     return stream;
   }
 

@@ -5,6 +5,7 @@
 #include "model/families/init.h"
 #include "model/layers/fp8/fp8_linear.h"
 #include "model/layers/layer_norm.h"
+#include "model/layers/probe.h"
 #include "model/layers/scan/rwkv6.h"
 #include "model/layout/carry.h"
 #include "model/layout/chunk_layout.h"
@@ -79,6 +80,8 @@ at::Tensor Rwkv6Layer::forward(const at::Tensor& x, const Segments& segments) co
       segments.carry
           ? rwkv6_piece(r, k, v, heads(decay), bonus_, segments.carry->slot(this, kRwkvState))
           : rwkv6_of(form_)(r, k, v, heads(decay), bonus_, segments);
+  if (Probe* const probe = active_probe(); probe != nullptr && segments.carry)
+    probe->state("rwkv", segments.carry->slot(this, kRwkvState));
   const at::Tensor normed =
       layer_norm(out, at::Tensor(), at::Tensor()).flatten(1) * norm_ + norm_bias_;
   const at::Tensor gated = normed * at::silu(apply_linear(in[3], gate_));

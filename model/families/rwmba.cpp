@@ -5,6 +5,7 @@
 #include "model/families/mamba2_layer.h"
 #include "model/families/residual_model.h"
 #include "model/families/rwkv6_layer.h"
+#include "model/layers/probe.h"
 #include "model/layers/rms_norm.h"
 
 namespace assay {
@@ -22,8 +23,13 @@ public:
         mamba_gain_(make.add(prefix + "mamba_gain", at::full({config.d_model}, 0.3), false)) {}
 
   at::Tensor forward(const at::Tensor& x, const Segments& segments) const {
-    return rwkv_gain_ * rms_norm(rwkv_.forward(x, segments), rwkv_norm_) +
-           mamba_gain_ * rms_norm(mamba_.forward(x, segments), mamba_norm_);
+    const at::Tensor rwkv = rwkv_gain_ * rms_norm(rwkv_.forward(x, segments), rwkv_norm_),
+                     mamba = mamba_gain_ * rms_norm(mamba_.forward(x, segments), mamba_norm_);
+    if (Probe* const probe = active_probe()) {
+      probe->activation("rwkv", rwkv);
+      probe->activation("mamba", mamba);
+    }
+    return rwkv + mamba;
   }
 
 private:
