@@ -113,7 +113,7 @@ nlohmann::json describe(const CheckpointMeta& meta, const TensorFile& tensors) {
           {"rng", to_hex(meta.rng)},
           {"tokenizer", meta.tokenizer},
           {"corpus", meta.corpus},
-          {"recompute_every", meta.recompute_every},
+          {"checkpoint_every", meta.checkpoint_every},
           {"tensors", {{"file", tensors.name}, {"size", tensors.size}, {"crc32", tensors.crc32}}},
           {"config", to_json(meta.config)}};
 }
@@ -147,7 +147,7 @@ Result<Described> parse_fields(const nlohmann::json& json) {
   meta.rng = *rng;
   meta.tokenizer = json.at("tokenizer").get<std::string>();
   meta.corpus = json.at("corpus").get<std::string>();
-  meta.recompute_every = json.value("recompute_every", std::int64_t{0});
+  meta.checkpoint_every = json.value("checkpoint_every", std::int64_t{0});
   const nlohmann::json& tensors = json.at("tensors");
   described.tensors = {tensors.at("file").get<std::string>(),
                        tensors.at("size").get<std::uint64_t>(),

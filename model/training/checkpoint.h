@@ -24,7 +24,7 @@ struct CheckpointMeta {
   std::string rng;       // raw bytes of the generator's state
   std::string tokenizer; // Tokenizer::fingerprint()
   std::string corpus;    // Corpus::fingerprint(): resuming the position needs the same documents
-  std::int64_t recompute_every = 0; // steps between checkpoints of `assay train`; 0: not given
+  std::int64_t checkpoint_every = 0; // steps between checkpoints of `assay train`; 0: not given
 };
 
 // Names are free, and written in this order. fp64, fp32, bf16, fp16, int64, int32, uint8, bool; any
