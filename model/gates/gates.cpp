@@ -293,6 +293,23 @@ TrainConfig of_same_function(const TrainConfig& reference, const TrainConfig& le
   return other;
 }
 
+// The choice of the largest scores looks at later tokens (docs/hydra.md): the order of everything
+// else is proved without it.
+GateResult order_gate(const LogitsFunction& logits,
+                      const TrainConfig& level,
+                      const Batch& batch,
+                      Attention path) {
+  if (level.mod_percent == 0 || level.mod_percent == 100)
+    return causality_gate(logits, batch, level.vocab_size);
+  TrainConfig causal = level;
+  causal.mod_percent = 100;
+  const Trainer trainer(causal);
+  GateResult gate = causality_gate(
+      [&](const Batch& b) { return trainer.logits(b, path); }, batch, level.vocab_size);
+  gate.detail += "; with mod_percent = 100, since the largest scores are found by looking ahead";
+  return gate;
+}
+
 std::vector<GateResult> varlen_gates(const TrainConfig& given_reference,
                                      const TrainConfig& given_level,
                                      const std::vector<Batch>& batches) {
@@ -311,7 +328,7 @@ std::vector<GateResult> varlen_gates(const TrainConfig& given_reference,
       gates.back().name = "isolation/rows";
     }
   }
-  gates.push_back(causality_gate(logits, batch, level.vocab_size));
+  gates.push_back(order_gate(logits, level, batch, level.attention));
   if (layouts_of(level).delta_rule)
     gates.push_back(delta_rule_gate(delta_rule_of(level.delta_form), batch, level));
   if (given_level.precision == Precision::Fp8)
@@ -325,9 +342,9 @@ LogitsFunction packed_logits(Trainer& trainer) {
 }
 
 std::vector<GateResult>
-document_gates(const LogitsFunction& logits, const Batch& batch, std::int64_t vocab) {
-  return {isolation_gate(logits, batch, batch.documents, vocab),
-          causality_gate(logits, batch, vocab)};
+document_gates(const LogitsFunction& logits, const Batch& batch, const TrainConfig& level) {
+  return {isolation_gate(logits, batch, batch.documents, level.vocab_size),
+          order_gate(logits, level, batch, Attention::Varlen)};
 }
 
 std::vector<GateResult>
@@ -335,7 +352,7 @@ packing_gates(const TrainConfig& reference, const TrainConfig& given_level, cons
   const TrainConfig level = without_fp8(given_level), true_config = in_fp32(reference);
   Trainer trainer(level);
   const LogitsFunction logits = packed_logits(trainer);
-  std::vector<GateResult> gates = document_gates(logits, batch, level.vocab_size);
+  std::vector<GateResult> gates = document_gates(logits, batch, level);
   gates.push_back(per_document_gate(logits, batch, level, [&](const Batch&) {
     Trainer truth(true_config);
     return packed_logits(truth)(prepared_for(true_config, {batch}).front());
@@ -346,7 +363,7 @@ packing_gates(const TrainConfig& reference, const TrainConfig& given_level, cons
 std::vector<GateResult> delta_rule_gates(const TrainConfig& given_level, const Batch& batch) {
   const TrainConfig level = without_fp8(given_level);
   Trainer trainer(level);
-  std::vector<GateResult> gates = document_gates(packed_logits(trainer), batch, level.vocab_size);
+  std::vector<GateResult> gates = document_gates(packed_logits(trainer), batch, level);
   gates.insert(gates.begin(),
                delta_rule_gate(delta_rule_of(given_level.delta_form), batch, given_level));
   return gates;

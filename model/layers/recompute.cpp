@@ -3,6 +3,8 @@
 #include <torch/csrc/autograd/autograd.h>
 #include <torch/csrc/autograd/custom_function.h>
 
+#include <optional>
+
 #include "core/span.h"
 #include "model/layers/autocast.h"
 #include "model/layers/autograd_holder.h"
@@ -29,12 +31,13 @@ at::Tensor as_leaf(const at::Tensor& x) {
 struct Recompute : torch::autograd::Function<Recompute> {
   static variable_list forward(AutogradContext* context,
                                const at::Tensor& x,
-                               const at::Tensor& branch,
+                               const std::optional<at::Tensor>& branch,
                                const std::shared_ptr<const Part>& part) {
     context->saved_data["part"] = hold(part);
-    context->save_for_backward({x, branch});
-    const auto [sum, next] = (*part->body)(x, branch);
-    return {sum, next};
+    const at::Tensor next = branch.value_or(at::Tensor());
+    context->save_for_backward({x, next});
+    const Stream out = (*part->body)(x, next);
+    return {out.first, out.second};
   }
 
   static variable_list backward(AutogradContext* context, const variable_list& grads) {
@@ -63,7 +66,8 @@ Stream recomputed(const std::shared_ptr<const StreamBody>& body, const Stream& i
                                   ? at::autocast::get_autocast_dtype(device)
                                   : at::kFloat;
   const auto part = std::make_shared<const Part>(Part{body, type, kept_weights_of_thread()});
-  const variable_list out = Recompute::apply(in.first, in.second, part);
+  const variable_list out = Recompute::apply(
+      in.first, in.second.defined() ? std::optional(in.second) : std::nullopt, part);
   return {out[0], out[1]};
 }
 

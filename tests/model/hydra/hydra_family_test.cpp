@@ -61,7 +61,9 @@ TEST(HydraConfig, ImpossibleShapesNameTheKey) {
   };
   EXPECT_NE(message("kv_groups", 3).find("'kv_groups' (3) must divide 'heads' (4)"),
             std::string::npos);
-  EXPECT_NE(message("mod_percent", 101).find("'mod_percent'"), std::string::npos);
+  EXPECT_NE(
+      message("rope_dim", 8).find("'rope_dim' (8) must equal 'head_dim' (16) in family hydra"),
+      std::string::npos);
   EXPECT_NE(message("nsa_block", 8).find("belongs to family nsa"), std::string::npos);
 }
 
