@@ -138,22 +138,13 @@ void add_diagnose(CLI::App& parent, int& exit_code) {
   CLI::App* command = parent.add_subcommand(
       "diagnose", "gradients, spread and states of the parts of a checkpoint's model");
   auto options = std::make_shared<DiagnoseOptions>();
-  command
-      ->add_option(
-          "checkpoint", options->checkpoint, "checkpoint, or directory whose newest is taken")
-      ->type_name("PATH")
-      ->required();
-  command
-      ->add_option("--data",
-                   options->data,
-                   "directory of text files, text file or JSONL (default: the checkpoint's)")
-      ->type_name("PATH");
+  add_checkpoint(*command, options->checkpoint);
+  add_other_data(*command, options->data);
   command
       ->add_option("--batches", options->batches, "training batches, spread evenly over the split")
       ->capture_default_str()
       ->check(whole_number(1, 10'000));
-  one_of(command->add_option("--device", options->device, "where it runs")->capture_default_str(),
-         {"cpu", "cuda"});
+  add_device(*command, options->device);
   command->add_flag("--json", options->json, "print JSON");
   command->footer("examples\n  assay diagnose runs/rwmba --batches 8");
   command->callback([options, &exit_code] { exit_code = diagnose_checkpoint(*options); });

@@ -181,22 +181,13 @@ void add_evaluate(CLI::App& parent, int& exit_code) {
   CLI::App* command = parent.add_subcommand(
       "evaluate", "nats/token and bits/byte of a checkpoint on held-out documents");
   auto options = std::make_shared<EvaluateOptions>();
-  command
-      ->add_option(
-          "checkpoint", options->checkpoint, "checkpoint, or directory whose newest is taken")
-      ->type_name("PATH")
-      ->required();
-  command
-      ->add_option("--data",
-                   options->data,
-                   "directory of text files, text file or JSONL (default: the checkpoint's)")
-      ->type_name("PATH");
+  add_checkpoint(*command, options->checkpoint);
+  add_other_data(*command, options->data);
   one_of(command->add_option("--weights",
                              options->weights,
                              "which weights (default: ema where the checkpoint has an average)"),
          {"raw", "ema"});
-  one_of(command->add_option("--device", options->device, "where it runs")->capture_default_str(),
-         {"cpu", "cuda"});
+  add_device(*command, options->device);
   command
       ->add_option("--batches",
                    options->batches,

@@ -57,11 +57,7 @@ int generate_text(const GenerateOptions& options) {
 void add_generate(CLI::App& parent, int& exit_code) {
   CLI::App* command = parent.add_subcommand("generate", "sample text from a checkpoint");
   auto options = std::make_shared<GenerateOptions>();
-  command
-      ->add_option(
-          "checkpoint", options->checkpoint, "checkpoint, or directory whose newest is taken")
-      ->type_name("PATH")
-      ->required();
+  add_checkpoint(*command, options->checkpoint);
   command->add_option("--prompt", options->prompt, "text to continue (default: a new line)");
   command
       ->add_option("--tokens",
@@ -77,8 +73,7 @@ void add_generate(CLI::App& parent, int& exit_code) {
       ->check(whole_number(0));
   command->add_option("--seed", options->seed, "seed of the random choice of tokens")
       ->capture_default_str();
-  one_of(command->add_option("--device", options->device, "where it runs")->capture_default_str(),
-         {"cpu", "cuda"});
+  add_device(*command, options->device);
   command->add_flag("--json", options->json, "print JSON");
   command->footer(
       "examples\n  assay generate runs/tiny --prompt \"Once upon a time\" --tokens 100");

@@ -272,11 +272,7 @@ void add_test(CLI::App& group, int& exit_code) {
   CLI::App* command = group.add_subcommand(
       "test", "which share of hidden facts a checkpoint finds, by length of the text and depth");
   auto options = std::make_shared<TestOptions>();
-  command
-      ->add_option(
-          "checkpoint", options->checkpoint, "checkpoint, or directory whose newest is taken")
-      ->type_name("PATH")
-      ->required();
+  add_checkpoint(*command, options->checkpoint);
   command
       ->add_option("--lengths",
                    options->lengths,
@@ -296,8 +292,7 @@ void add_test(CLI::App& group, int& exit_code) {
       ->check(whole_number(1, 1'000'000));
   command->add_option("--seed", options->plan.seed, "seed of the texts; not that of the training's")
       ->capture_default_str();
-  one_of(command->add_option("--device", options->device, "where it runs")->capture_default_str(),
-         {"cpu", "cuda"});
+  add_device(*command, options->device);
   command->add_flag("--json", options->json, "print JSON");
   command->footer("examples\n  assay needle test runs/facts --lengths 64,128,256,512");
   command->callback([options, &exit_code] { exit_code = test(*options); });

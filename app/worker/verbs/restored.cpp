@@ -1,5 +1,6 @@
 #include "app/worker/verbs/restored.h"
 
+#include "app/value_checks.h"
 #include "app/worker/launch/identity.h"
 #include "core/result.h"
 #include "model/training/checkpoint.h"
@@ -30,6 +31,24 @@ Restored restore_model(const RestoreOptions& options) {
   restored.trainer = std::make_unique<Trainer>(restored.config);
   restored.trainer->load_state_tensors(checkpoint.tensors);
   return restored;
+}
+
+void add_checkpoint(CLI::App& command, std::string& checkpoint) {
+  command.add_option("checkpoint", checkpoint, "checkpoint, or directory whose newest is taken")
+      ->type_name("PATH")
+      ->required();
+}
+
+void add_other_data(CLI::App& command, std::string& data) {
+  command
+      .add_option(
+          "--data", data, "directory of text files, text file or JSONL (default: the checkpoint's)")
+      ->type_name("PATH");
+}
+
+void add_device(CLI::App& command, std::string& device) {
+  one_of(command.add_option("--device", device, "where it runs")->capture_default_str(),
+         {"cpu", "cuda"});
 }
 
 } // namespace assay::worker

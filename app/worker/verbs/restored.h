@@ -1,6 +1,8 @@
 // A model read back from a checkpoint, for commands that do not train.
 #pragma once
 
+#include <CLI/CLI.hpp>
+
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -30,5 +32,11 @@ struct RestoreOptions {
 // raw weights its config().ema_decay is 0, so that nothing is averaged. Throws bad input for a
 // damaged checkpoint, another tokenizer, or EMA weights that the checkpoint lacks.
 Restored restore_model(const RestoreOptions& options);
+
+// Options that these commands share: the checkpoint, `--data` for other text than its own, and
+// `--device`.
+void add_checkpoint(CLI::App& command, std::string& checkpoint);
+void add_other_data(CLI::App& command, std::string& data);
+void add_device(CLI::App& command, std::string& device);
 
 } // namespace assay::worker
