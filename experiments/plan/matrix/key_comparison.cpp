@@ -257,7 +257,7 @@ const std::array<IdleKeys, 7> kIdleKeys{
       [](const TrainConfig& c) { return c.precision != Precision::Fp8; },
       "precision is not fp8"},
      {{"qk_conv", "routing", "value_shift"},
-      [](const TrainConfig& c) { return c.family != "hydra"; },
+      [](const TrainConfig& c) { return c.recursions == 0; }, // of other families
       "the family is not hydra"},
      {{"routing"},
       [](const TrainConfig& c) { return c.recursions <= 1 && c.mod_percent >= 100; },
