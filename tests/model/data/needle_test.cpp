@@ -85,7 +85,7 @@ NeedleReader window_reader(std::size_t window) {
     std::vector<bool> right;
     for (const NeedleQuestion& question : questions) {
       const std::size_t from = question.text.size() - std::min(window, question.text.size());
-      const Found& fact = facts_of(question.text).at(asked(question));
+      const Found fact = facts_of(question.text).at(asked(question));
       right.push_back(fact.place >= from);
     }
     return right;
