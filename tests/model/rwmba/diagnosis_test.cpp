@@ -97,7 +97,7 @@ TEST(Diagnosis, AZeroedBranchIsCollapsedAndNoOther) {
   EXPECT_EQ(rows, 2 * 4); // rwkv, mamba, mixer, feed_forward
 }
 
-// Behind one token the state is k v: the entropy is that of k's squares, the same for all values.
+// Of a model without carried states there are none.
 TEST(Diagnosis, StatesOfEachLayerLieBetweenOneChannelAndAll) {
   const TrainConfig config = small_rwmba();
   Trainer trainer(config);
