@@ -52,7 +52,10 @@ Result<bool> fill_shape(TrainConfig& c, const FamilyConfig& family, const Preset
                    keys.size());
   for (std::size_t i = 0; i < keys.size(); ++i) {
     if (preset.values[i] == 0 && c.*keys[i].value != 0)
-      return fail("key '{}' means nothing in family {}: remove it", keys[i].name, family.name);
+      return fail("key '{}' means nothing in preset {} of family {}: remove it",
+                  keys[i].name,
+                  preset.name,
+                  family.name);
     if (preset.values[i] == 0) continue;
     fill(c.*keys[i].value, preset.values[i]);
     if (c.*keys[i].value <= 0)
@@ -108,11 +111,12 @@ Result<bool> check_numbers(const TrainConfig& c) {
   for (const KeyBounds& bounds : integer_bounds())
     if (Result<bool> ok = check_bounds(bounds, values.at(bounds.name).get<std::int64_t>()); !ok)
       return ok;
-  const std::array<Fraction, 16> fractions{
+  const std::array<Fraction, 17> fractions{
       {{"lr", c.lr, 0, true},
        {"ema_decay", c.ema_decay, 0, false, 1, true},
        {"muon_lr", c.muon_lr, 0, true},
        {"muon_momentum", c.muon_momentum, 0, false, 1, true},
+       {"balance_rate", c.balance_rate, 0, false, 1},
        {"beta1", c.beta1, 0, false, 1, true},
        {"beta2", c.beta2, 0, false, 1, true},
        {"min_lr_ratio", c.min_lr_ratio, 0, false, 1},

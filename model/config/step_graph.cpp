@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "model/config/expert_shape.h"
 #include "model/config/family_config.h"
 #include "model/config/mla_attention.h"
 #include "model/config/optimizations/rows.h"
@@ -44,6 +45,10 @@ std::vector<Need> step_graph_needs() {
        }},
       {{"in family hydra routing = masked", "the host reads how many tokens are taken"},
        [](const TrainConfig& c) { return !has_layer(c, 'C') || c.routing == Routing::Masked; }},
+      {{"with experts expert_form = grouped", "the host reads which tokens an expert takes"},
+       [](const TrainConfig& c) {
+         return !has_experts(c) || c.expert_form == ExpertForm::Grouped;
+       }},
       {{"delta_form = fused and delta_inputs = fused",
         "the operator forms gather by each batch's documents, and a triangular solve cannot be "
         "captured"},

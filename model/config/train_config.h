@@ -62,6 +62,7 @@ std::vector<std::string> preset_names(std::string_view family);
 // Needs a resolved config.
 struct ModelSize {
   std::int64_t parameters = 0;
+  std::int64_t active_parameters = 0; // that one token uses: without the experts it does not take
   std::int64_t state_bytes = 0;
   std::int64_t activation_bytes = 0; // rough, for planning: per micro-batch
 };

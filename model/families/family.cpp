@@ -28,6 +28,13 @@ at::Tensor ParameterFactory::zeros(const std::string& name, at::IntArrayRef shap
   return add(name, at::zeros(shape), false);
 }
 
+at::Tensor ParameterFactory::balance(const std::string& name, std::int64_t experts) {
+  const at::Tensor bias =
+      at::zeros({experts}, at::TensorOptions().device(device_)).requires_grad_();
+  balances_.push_back({name, bias, false});
+  return bias;
+}
+
 at::Tensor ParameterFactory::add(const std::string& name, const at::Tensor& values, bool decay) {
   const at::Tensor tensor = values.to(device_).contiguous().requires_grad_();
   parameters_.push_back({name, tensor, decay});

@@ -40,10 +40,14 @@ public:
   at::Generator& generator() { return generator_; }
   std::vector<Parameter> take() { return std::move(parameters_); }
 
+  // A router's bias [experts], 0 at first, which no gradient of the loss changes (BuiltModel).
+  at::Tensor balance(const std::string& name, std::int64_t experts);
+  std::vector<Parameter> take_balances() { return std::move(balances_); }
+
 private:
   at::Generator generator_;
   at::Device device_;
-  std::vector<Parameter> parameters_;
+  std::vector<Parameter> parameters_, balances_;
 };
 
 class Model {
@@ -62,6 +66,9 @@ public:
 struct BuiltModel {
   std::unique_ptr<Model> model;
   std::vector<Parameter> parameters; // in the order of docs/model.md
+  // Biases of routers, no part of the loss: a backward pass leaves in their gradients how many more
+  // tokens than the mean an expert took (model/training/expert_balance.h).
+  std::vector<Parameter> balances;
 };
 
 struct ModelFamily {

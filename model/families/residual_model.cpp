@@ -11,7 +11,8 @@
 #include "core/span.h"
 #include "model/config/family_config.h"
 #include "model/families/init.h"
-#include "model/families/token_routing.h"
+#include "model/families/routing/experts.h"
+#include "model/families/routing/token_routing.h"
 #include "model/layers/add_norm.h"
 #include "model/layers/attention/attention.h"
 #include "model/layers/autocast.h"
@@ -55,6 +56,7 @@ struct Block {
   Norm ffn_norm;
   at::Tensor ffn_in, ffn_in_bias;   // as FeedForward defines; biases are undefined where the
   at::Tensor ffn_out, ffn_out_bias; // family has none. [d_model, ffn_dim], [d_model]
+  Experts experts;                  // what is added to it; none in most models
   TokenRouting routing;             // how often, and for which tokens, the feed-forward is applied
 };
 
@@ -87,6 +89,7 @@ Block make_block(ParameterFactory& make,
   if (form.biases) block.ffn_in_bias = make.zeros(prefix + "ffn_in_bias", {rows});
   block.ffn_out = make.normal(prefix + "ffn_out", {d, hidden}, residual_std(hidden, config));
   if (form.biases) block.ffn_out_bias = make.zeros(prefix + "ffn_out_bias", {d});
+  if (config.experts > 0) block.experts = Experts(make, prefix, config);
   if (config.recursions > 0) block.routing = TokenRouting(make, prefix, index, config);
   return block;
 }
@@ -188,6 +191,10 @@ private:
                          const Segments& segments) const {
     const Fp8Off off(!fp8_ffn_);
     if (block.routing.chooses()) return routed(block, x, std::move(branch), segments);
+    if (block.experts.defined()) {
+      const at::Tensor normed = next_norm(x, branch, block.ffn_norm, {});
+      return feed_forward(block, normed) + block.experts.run(normed);
+    }
     const bool gelu = form_.feed_forward == FeedForward::Gelu; // whose products may be in 16 bits
     return feed_forward(block,
                         next_norm(x, branch, block.ffn_norm, gelu ? at::Tensor() : block.ffn_in));
@@ -287,6 +294,7 @@ BuiltModel build_residual_model(const TrainConfig& config,
   BuiltModel built;
   built.model = std::make_unique<ResidualModel>(make, config, layers);
   built.parameters = make.take();
+  built.balances = make.take_balances();
   return built;
 }
 

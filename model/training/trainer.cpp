@@ -77,6 +77,13 @@ std::vector<Parameter> of_adamw(const std::vector<Parameter>& parameters,
   return kept;
 }
 
+// All that a backward pass leaves a gradient in.
+std::vector<Parameter> all_of(const BuiltModel& built) {
+  std::vector<Parameter> all = built.parameters;
+  all.insert(all.end(), built.balances.begin(), built.balances.end());
+  return all;
+}
+
 } // namespace
 
 double StepResult::loss() const {
@@ -92,6 +99,7 @@ bool StepResult::finite() const {
 Trainer::Trainer(const TrainConfig& resolved, std::shared_ptr<ProcessGroup> ranks)
     : config_(resolved), generator_(at::make_generator<at::CPUGeneratorImpl>(resolved.seed)),
       built_(build(config_, generator_)), optimizer_(of_adamw(built_.parameters, config_), config_),
+      balance_(built_.balances, config_),
       muon_(config_.optimizer == OptimizerKind::Muon
                 ? std::make_unique<Muon>(built_.parameters, config_)
                 : nullptr),
@@ -107,7 +115,7 @@ Trainer::Trainer(const TrainConfig& resolved, std::shared_ptr<ProcessGroup> rank
               "others, or under torchrun with as many processes",
               config_.ranks,
               size == 1 ? "no other processes" : std::to_string(size) + " processes");
-  if (size > 1) sync_ = std::make_unique<GradientSync>(built_.parameters, config_, ranks_);
+  if (size > 1) sync_ = std::make_unique<GradientSync>(all_of(built_), config_, ranks_);
   if (config_.step_graph == StepGraph::On) graphs_ = make_graphs();
 }
 
@@ -243,6 +251,7 @@ at::Tensor Trainer::update() {
 // What follows the backward passes of a step; returns the gradient norm.
 at::Tensor Trainer::finish() {
   at::Tensor grad_norm = update();
+  balance_.step();
   after(PlantedWait::Host);
   for (const Parameter& parameter : built_.parameters) parameter.tensor.mutable_grad().reset();
   if (config_.update_pass != UpdatePass::OnePass) ema_.update();
@@ -262,7 +271,8 @@ StepOutputs Trainer::run_step(const std::vector<Batch>& micro_batches) {
 std::unique_ptr<StepGraphs> Trainer::make_graphs() {
   std::vector<at::Tensor> fixed;
   for (const Parameter& parameter : built_.parameters) fixed.push_back(parameter.tensor);
-  for (const NamedTensors& part : {optimizer_state(), ema_.state(), scaler_.state(), fp8_state()})
+  for (const NamedTensors& part :
+       {optimizer_state(), balance_.state(), ema_.state(), scaler_.state(), fp8_state()})
     for (const auto& [name, tensor] : part) fixed.push_back(tensor);
   return std::make_unique<StepGraphs>(
       config_, std::move(fixed), [this](const std::vector<Batch>& micro_batches) {
@@ -301,6 +311,7 @@ StepResult Trainer::update_with(const std::vector<at::Tensor>& gradients) {
 std::vector<at::Tensor> Trainer::unscaled_gradients() {
   std::vector<at::Tensor> gradients = take_gradients();
   for (const Parameter& parameter : built_.parameters) parameter.tensor.mutable_grad().reset();
+  balance_.clear();
   const double inverse = 1.0 / scaler_.current_scale();
   for (at::Tensor& gradient : gradients) gradient.mul_(inverse);
   if (fp8_history_) fp8_history_->discard();
@@ -362,7 +373,8 @@ NamedTensors Trainer::fp8_state() const {
 
 NamedTensors Trainer::state_tensors() const {
   NamedTensors state = weights();
-  for (const NamedTensors& part : {optimizer_state(), ema_.state(), scaler_.state(), fp8_state()})
+  for (const NamedTensors& part :
+       {balance_.state(), optimizer_state(), ema_.state(), scaler_.state(), fp8_state()})
     state.insert(state.end(), part.begin(), part.end());
   return state;
 }

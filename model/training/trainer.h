@@ -18,6 +18,7 @@
 #include "model/layers/kept_weights.h"
 #include "model/layout/batch.h"
 #include "model/training/ema.h"
+#include "model/training/expert_balance.h"
 #include "model/training/loss_scaler.h"
 #include "model/training/muon.h"
 #include "model/training/one_pass.h"
@@ -146,6 +147,7 @@ private:
   at::Generator generator_;
   BuiltModel built_;
   AdamW optimizer_;
+  ExpertBalance balance_;
   std::unique_ptr<Muon> muon_; // null: AdamW updates all parameters
   LossScaler scaler_;
   std::unique_ptr<KeptWeights> kept_;         // null: products cast their weights

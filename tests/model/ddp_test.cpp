@@ -252,6 +252,25 @@ TEST_F(DISABLED_TwoRanks, WeightsAndAverageStayBitEqual) {
             1e-5);
 }
 
+// The load of an expert is that of all ranks and micro-batches.
+TEST_F(DISABLED_TwoRanks, BiasesOfExpertsAreThoseOfOneProcess) {
+  TrainConfig config = two_ranks(testing_model::small_moe());
+  config.balance_rate = 0.25;
+  config.accumulate = 2;
+  Trainer together(config, group()), single(alone(config));
+  (void)together.step(share(config, rank(), 0));
+  (void)single.step({concatenated(config, 0)});
+  const NamedTensors expected = single.state_tensors();
+  int biases = 0;
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    if (!expected[i].first.ends_with("router_bias")) continue;
+    EXPECT_TRUE(at::equal(together.state_tensors()[i].second, expected[i].second));
+    EXPECT_GT(expected[i].second.abs().max().item<double>(), 0);
+    ++biases;
+  }
+  EXPECT_EQ(biases, 3);
+}
+
 // Rank 1's gradients of the second step overflow (a hook turns them to inf before they enter their
 // bucket): inf is in everyone's sum, so both ranks skip that step and halve the same scale.
 TEST_F(DISABLED_TwoRanks, AnOverflowOfOneRankIsSkippedByAll) {

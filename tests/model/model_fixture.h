@@ -37,6 +37,16 @@ inline TrainConfig small_config() {
   return value_or_throw(resolve(config));
 }
 
+// The same with four experts a layer, of which a token takes two.
+inline TrainConfig small_moe() {
+  TrainConfig config = small_config();
+  config.preset = "moe-tiny";
+  config.experts = 4;
+  config.experts_taken = 2;
+  config.expert_dim = 24;
+  return value_or_throw(resolve(config));
+}
+
 // Two layers of native sparse attention, documents of several blocks; head width and selected
 // blocks are the smallest that the CUDA kernels take.
 inline TrainConfig small_nsa(NsaAttention attention = NsaAttention::Nsa) {
@@ -133,6 +143,7 @@ inline TrainConfig small_config_for(const Optimization& row) {
     config.weights16 = Weights16::Kept;
     config.precision = Precision::Bf16;
   }
+  if (row.name == "moe_router") config = small_moe();
   if (row.name == "gqa") config = small_nsa(NsaAttention::Dense);
   if (row.name == "product_choice") config.weights16 = Weights16::Kept;
   if (row.name == "weights16" || row.name == "residual16" || row.name == "product_choice")

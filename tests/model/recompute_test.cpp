@@ -14,7 +14,7 @@ using namespace testing_model;
 
 std::vector<TrainConfig> all_families() {
   std::vector<TrainConfig> all{
-      small_config(), small_nsa(), small_gpt(), small_rwmba(), small_hydra()};
+      small_config(), small_nsa(), small_gpt(), small_rwmba(), small_hydra(), small_moe()};
   for (TrainConfig& config : all) config.pattern += config.pattern; // four layers and more
   all.push_back(all[0]);
   all.back().precision = Precision::Bf16;

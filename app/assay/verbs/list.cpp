@@ -129,6 +129,7 @@ json presets_json() {
       rows.push_back({{"family", family},
                       {"name", name},
                       {"parameters", model_size(config).parameters},
+                      {"active_parameters", model_size(config).active_parameters},
                       {"state_bytes", model_size(config).state_bytes},
                       {"config", to_json(config)}});
     }
@@ -137,13 +138,20 @@ json presets_json() {
 }
 
 void print_presets(TextWriter& out) {
-  std::vector<std::vector<std::string>> rows{
-      {"family", "preset", "parameters", "width", "heads", "rows x tokens", "layers"}};
+  std::vector<std::vector<std::string>> rows{{"family",
+                                              "preset",
+                                              "parameters",
+                                              "of a token",
+                                              "width",
+                                              "heads",
+                                              "rows x tokens",
+                                              "layers"}};
   for (const json& row : presets_json()) {
     const json& c = row["config"];
     rows.push_back({row["family"].get<std::string>(),
                     row["name"].get<std::string>(),
                     row["parameters"].dump(),
+                    row["active_parameters"].dump(),
                     c["d_model"].dump(),
                     c["heads"].dump() + " of " + c["head_dim"].dump(),
                     c["batch_rows"].dump() + " x " + c["seq_len"].dump(),

@@ -261,7 +261,10 @@ const std::array<IdleKeys, 7> kIdleKeys{
       "the family is not hydra"},
      {{"routing"},
       [](const TrainConfig& c) { return c.recursions <= 1 && c.mod_percent >= 100; },
-      "every token takes one pass"}}};
+      "every token takes one pass"},
+     {{"balance_rate", "expert_form"},
+      [](const TrainConfig& c) { return c.experts == 0; },
+      "the model has no mixture of experts"}}};
 
 // Why none of the keys changes anything that runs; "" where one of them does.
 std::string why_idle(const Difference& difference, const std::set<std::string>& keys) {

@@ -72,6 +72,18 @@ public:
     add(name, 0, kept ? (4 - e) * k * n : 0, kSplitLaunches); // a kept weight's gradient is fp32
     keep(in * out);
   }
+  // The weights of `count` linears in one parameter, whose products others count.
+  void stacked_weights(std::int64_t count, std::int64_t in, std::int64_t out) {
+    matrices_.insert(matrices_.end(), static_cast<std::size_t>(count), {in, out});
+    if (shape_.compute_bytes == 4) return;
+    const auto all = static_cast<double>(count * in * out),
+               e = static_cast<double>(shape_.compute_bytes);
+    add("casts",
+        0,
+        (shape_.kept_weights ? 1 : 2) * (4 + e) * all, // kept: of the gradient alone
+        0);
+    keep(count * in * out);
+  }
   // The bias of a linear: its gradient reads that of every result.
   void bias(const std::string& name, std::int64_t out) {
     if (!shape_.form.biases) return;

@@ -2,6 +2,7 @@
 // What a step costs: step_cost.h.
 #include <algorithm>
 
+#include "model/config/expert_shape.h"
 #include "model/config/family_config.h"
 
 namespace assay {
@@ -18,12 +19,13 @@ ModelSize model_size(const TrainConfig& c) {
   for (std::size_t i = 0; i < c.pattern.size(); ++i) {
     const LayerKind& kind = layer_kind(c, c.pattern[i]);
     const LayerSize layer = kind.size(c);
-    matrix += layer.matrix + ffn * c.d_model * c.ffn_dim;
+    matrix += layer.matrix + ffn * c.d_model * c.ffn_dim + expert_parameters(c);
     vector += layer.vector + 2 * norm + ffn_biases;
     const std::int64_t kept =
         layer.token_floats +
         static_cast<std::int64_t>(feed_forward_passes(c, i) *
-                                  static_cast<double>(4 * c.d_model + 4 * c.ffn_dim));
+                                  static_cast<double>(4 * c.d_model + 4 * c.ffn_dim)) +
+        c.experts + c.experts_taken * (2 * c.d_model + 4 * c.expert_dim);
     if (is_recomputed(c, i)) {
       token_floats += 2 * c.d_model;
       recomputed = std::max(recomputed, kept); // a layer at a time
@@ -39,6 +41,9 @@ ModelSize model_size(const TrainConfig& c) {
   size.parameters = matrix + vector;
   if (!form.tied_head) size.parameters += c.vocab_size * c.d_model; // embedding
   if (form.positions) size.parameters += c.positions * c.d_model;
+  const std::int64_t idle = c.experts - c.experts_taken; // of a layer, by one token
+  size.active_parameters = size.parameters - static_cast<std::int64_t>(c.pattern.size()) * idle *
+                                                 3 * c.d_model * c.expert_dim;
   size.state_bytes = size.parameters * 4 * (c.ema_decay > 0 ? 5 : 4);
   if (c.weights16 == Weights16::Kept) size.state_bytes += matrix * 2;
   constexpr std::int64_t kMost = std::int64_t{1} << 58; // sums of a few stay within 64 bits

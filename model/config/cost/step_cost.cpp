@@ -274,6 +274,28 @@ void add_feed_forward(Costs& costs, const StepShape& shape) {
                gate_launches(shape));
 }
 
+// A router in fp32, and of every token the experts that it takes. A micro-batch reads all of them.
+void add_experts(Costs& costs, const StepShape& shape) {
+  if (shape.experts == 0) return;
+  const auto tokens = static_cast<double>(shape.tokens), width = static_cast<double>(shape.d_model),
+             hidden = static_cast<double>(shape.expert_dim),
+             experts = static_cast<double>(shape.experts),
+             e = static_cast<double>(shape.compute_bytes),
+             rows = tokens * static_cast<double>(shape.experts_taken);
+  costs.add("router",
+            kTraining * 2 * tokens * width * experts,
+            kTraining * kWide * tokens * (width + experts),
+            0,
+            Peak::Fp32);
+  // Of a row x, gate and value, their product, and y.
+  costs.add("experts",
+            kTraining * 2 * rows * 3 * width * hidden,
+            kTraining * e * (rows * (2 * width + 6 * hidden) + experts * 3 * width * hidden),
+            0);
+  costs.stacked_weights(shape.experts, shape.d_model, 2 * shape.expert_dim);
+  costs.stacked_weights(shape.experts, shape.expert_dim, shape.d_model);
+}
+
 // A feed-forward that is applied `passes` times, of which every one has a norm and a sum. Its
 // weights are counted as if all tokens came at once.
 void add_repeated_feed_forward(Costs& costs, const StepShape& shape, double passes) {
@@ -293,6 +315,7 @@ void add_layers(Costs& costs, const StepShape& shape) {
     costs.of_delta_rule(false);
     if (shape.feed_forward_passes.empty()) {
       add_feed_forward(costs, shape);
+      add_experts(costs, shape);
       add_norms(costs, shape, 2, 2);
     } else {
       add_norms(costs, shape, 1, 1);

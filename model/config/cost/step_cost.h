@@ -62,6 +62,7 @@ struct StepShape {
   std::int64_t tokens = 0; // of a micro-batch
   std::int64_t micro_batches = 1;
   std::int64_t d_model = 0, vocab_size = 0, ffn_dim = 0;
+  std::int64_t experts = 0, experts_taken = 0, expert_dim = 0; // beside each feed-forward; 0: none
   ModelForm form;
   std::int64_t parameters = 0;    // all that the optimizer updates, fp32
   std::int64_t compute_bytes = 2; // of an element in matrix products and attention: 4 or 2
@@ -98,10 +99,10 @@ std::vector<OpCost> step_cost(const StepShape& shape);
 // layers, those of family `hydra` its attention's, convolutions' and routing's; the launches of
 // family `nsa` in fp32 or in a form of operators, and of mla_attention = math, lack those of their
 // attention, those of products that sum (epilogue = gelu_bias or all) lack what cuBLASLt launches
-// for the sum, those of optimizer = muon lack Muon's: take them from a trace. `longest_segment`:
-// tokens of the longest document of a row; 0: the whole row. Attention is costed over causal rows:
-// documents that do not see each other read fewer keys, a dense mask makes the kernel read twice as
-// many.
+// for the sum, those of optimizer = muon lack Muon's, those of a mixture of experts its routers'
+// and experts': take them from a trace. `longest_segment`: tokens of the longest document of a row;
+// 0: the whole row. Attention is costed over causal rows: documents that do not see each other read
+// fewer keys, a dense mask makes the kernel read twice as many.
 StepShape step_shape(const TrainConfig& config, std::int64_t longest_segment = 0);
 
 // Whether the operations' launches are all of the step's.

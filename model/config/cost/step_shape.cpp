@@ -41,6 +41,9 @@ StepShape step_shape(const TrainConfig& c, std::int64_t longest_segment) {
   shape.d_model = c.d_model;
   shape.vocab_size = c.vocab_size;
   shape.ffn_dim = c.ffn_dim;
+  shape.experts = c.experts;
+  shape.experts_taken = c.experts_taken;
+  shape.expert_dim = c.expert_dim;
   shape.parameters = model_size(c).parameters;
   shape.form = family_of(c).form;
   shape.compute_bytes = c.precision == Precision::Fp32 ? 4 : 2;
@@ -75,7 +78,7 @@ StepShape step_shape(const TrainConfig& c, std::int64_t longest_segment) {
 bool counts_all_launches(const StepShape& shape) {
   if (shape.update_pass == UpdatePass::PerParameter) return false; // they follow its tensors
   if (shape.clip_on_host) return false;                            // launches follow the norm
-  if (shape.untraced_form || shape.muon) return false;
+  if (shape.untraced_form || shape.muon || shape.experts > 0) return false;
   // What cuBLASLt launches for a sum was not traced.
   if (shape.epilogue == Epilogue::GeluBias || shape.epilogue == Epilogue::All) return false;
   return std::none_of(shape.layers.begin(), shape.layers.end(), [](const StepShape::Layer& layer) {

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "core/result.h"
+#include "model/config/expert_shape.h"
 #include "model/config/family_config.h"
 #include "model/config/mla_attention.h"
 
@@ -62,22 +63,45 @@ HeadWidth latent_width(const TrainConfig& c) {
   return {width, fmt::format("head_dim {} + rope_dim {} = {}", c.head_dim, c.rope_dim, width)};
 }
 
+Result<bool> check_deltanet_mla(const TrainConfig& c) {
+  if (Result<bool> ok = check_experts(c); !ok) return ok;
+  return check_mla_attention(c);
+}
+
+std::int64_t routers(const TrainConfig& c) {
+  return static_cast<std::int64_t>(c.pattern.size()) * c.experts * c.d_model;
+}
+
 } // namespace
 
 // tiny: about 1 M parameters, for CPU verdicts and tests. base: the DeltaNet-MLA 2:1 shape of the
 // published PyTorch + FLA comparison (12 layers, width 768, 12 heads of 64, latent 256 + rotary 32,
-// SwiGLU 2048).
+// SwiGLU 2048). moe-1b: the production model of the source that plans one, as far as it says: about
+// 1 B parameters, of which a token uses a quarter, and 32 experts in every layer at width 1024; it
+// does not give the other widths.
 FamilyConfig deltanet_mla_config() {
-  return {
-      .name = "deltanet_mla",
-      // d_model heads head_dim rope_dim ffn_dim vocab_size seq_len batch_rows | kv_rank
-      .presets = {{"tiny", "GGM", 4e-3, {160, 5, 32, 16, 320, 256, 128, 2, 64}},
-                  {"small", "GGMGGM", 1e-3, {512, 8, 64, 32, 1408, 8192, 512, 8, 128}},
-                  {"base", "GGMGGMGGMGGM", 6e-4, {768, 12, 64, 32, 2048, 50304, 2048, 16, 256}}},
-      .keys = {{"kv_rank", &TrainConfig::kv_rank}},
-      .layers = {{'G', delta_size, delta_cost, delta_layouts},
-                 {'M', latent_size, latent_cost, latent_layouts, latent_width}},
-      .check = check_mla_attention};
+  return {.name = "deltanet_mla",
+          // d_model heads head_dim rope_dim ffn_dim vocab_size seq_len batch_rows |
+          // kv_rank experts experts_taken expert_dim
+          .presets = {{"tiny", "GGM", 4e-3, {160, 5, 32, 16, 320, 256, 128, 2, 64, 0, 0, 0}},
+                      {"small", "GGMGGM", 1e-3, {512, 8, 64, 32, 1408, 8192, 512, 8, 128, 0, 0, 0}},
+                      {"base",
+                       "GGMGGMGGMGGM",
+                       6e-4,
+                       {768, 12, 64, 32, 2048, 50304, 2048, 16, 256, 0, 0, 0}},
+                      {"moe-tiny", "GGM", 4e-3, {128, 4, 32, 16, 96, 256, 128, 2, 64, 8, 2, 96}},
+                      {"moe-1b",
+                       "GGMGGMGGMGGM",
+                       4e-4,
+                       {1024, 16, 64, 32, 704, 50304, 2048, 8, 256, 32, 2, 704}}},
+          .keys = {{"kv_rank", &TrainConfig::kv_rank},
+                   {"experts", &TrainConfig::experts},
+                   {"experts_taken", &TrainConfig::experts_taken, false},
+                   {"expert_dim", &TrainConfig::expert_dim}},
+          .layers = {{'G', delta_size, delta_cost, delta_layouts},
+                     {'M', latent_size, latent_cost, latent_layouts, latent_width}},
+          .check = check_deltanet_mla,
+          .router_parameters = routers};
 }
 
 } // namespace assay

@@ -1,4 +1,5 @@
 // Rows of optimizations(). The delta rule and what stands between the large products.
+#include "model/config/expert_shape.h"
 #include "model/config/family_config.h"
 #include "model/config/optimizations/rows.h"
 
@@ -155,6 +156,28 @@ std::vector<Optimization> layer_rows() {
                   [](const TrainConfig& c) {
                     return c.recursions > 1 || (c.mod_percent < 100 && c.pattern.size() > 2);
                   }}}},
+      {.name = "moe_router",
+       .summary = "all experts of a mixture in one product of groups, instead of one expert after "
+                  "the other",
+       .equivalence = Equivalence::Math,
+       .unit = Unit::TrainStep,
+       .on_cuda = "precision=bf16",
+       .gates = {Gate::SameFunction, Gate::Documents},
+       .levels = {{"loop",
+                   "the host asks which tokens take an expert, and gathers and adds them",
+                   [](TrainConfig& c) { c.expert_form = ExpertForm::Loop; },
+                   "experts/loop"},
+                  {"grouped",
+                   "tokens sorted by expert, three products of groups; on a CPU, and in fp32, a "
+                   "product for each group",
+                   [](TrainConfig& c) { c.expert_form = ExpertForm::Grouped; },
+                   "experts/grouped"}},
+       .equality = "logits and gradients within rounding; a changed document leaves all others "
+                   "bit-equal; documents packed equal documents alone",
+       .family = "deltanet_mla",
+       .needs = {{{"a mixture of experts, as preset moe-tiny has", "other models have no router"},
+                  has_experts,
+                  true}}},
       {.name = "qk_conv",
        .summary = "the convolutions of queries and keys of family hydra as one product of all taps",
        .equivalence = Equivalence::Math,

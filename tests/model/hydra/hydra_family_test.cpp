@@ -3,14 +3,14 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <functional>
 #include <map>
 #include <nlohmann/json.hpp>
 
 #include "model/families/compressed_attention.h"
-#include "model/families/token_routing.h"
+#include "model/families/routing/token_routing.h"
 #include "model/layers/attention/token_conv.h"
 #include "model/training/trainer.h"
+#include "tests/model/central_differences.h"
 #include "tests/model/model_fixture.h"
 #include "tests/model/row_levels.h"
 
@@ -195,33 +195,6 @@ TEST(HydraRouting, DepthWeighsAndEndsThePasses) {
     EXPECT_TRUE(at::equal(run(2), at::tensor({0., 0., 5., 10.}, at::kDouble)));
     EXPECT_EQ(computed, form == Routing::Masked ? 12 : 10);
   }
-}
-
-// Gradients of a function of parameters against central differences, three entries of each.
-void expect_gradients(const std::vector<Parameter>& parameters,
-                      const std::function<at::Tensor()>& sum) {
-  for (const Parameter& p : parameters) p.tensor.mutable_grad() = at::Tensor();
-  sum().backward();
-  constexpr double kStep = 1e-5;
-  for (const Parameter& p : parameters) {
-    const at::NoGradGuard no_grad;
-    const at::Tensor values = p.tensor.view(-1), gradient = p.tensor.grad().view(-1);
-    for (std::int64_t at : {std::int64_t{0}, values.numel() / 2, values.numel() - 1}) {
-      const double value = values[at].item<double>();
-      values[at] = value + kStep;
-      const double above = sum().item<double>();
-      values[at] = value - kStep;
-      const double below = sum().item<double>();
-      values[at] = value;
-      EXPECT_NEAR(gradient[at].item<double>(), (above - below) / (2 * kStep), 1e-6) << p.name;
-    }
-  }
-}
-
-std::vector<Parameter> in_doubles(std::vector<Parameter> parameters, double factor) {
-  const at::NoGradGuard no_grad;
-  for (Parameter& p : parameters) p.tensor.set_data(p.tensor.to(at::kDouble) * factor);
-  return parameters;
 }
 
 TEST(HydraAttention, GradientsAreCentralDifferences) {

@@ -1,4 +1,4 @@
-#include "model/families/token_routing.h"
+#include "model/families/routing/token_routing.h"
 
 #include <algorithm>
 

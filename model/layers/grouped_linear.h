@@ -1,0 +1,21 @@
+// Linears of several groups of rows, each with a weight of its own, as one product: LibTorch's
+// _grouped_mm, whose kernel reads the groups' borders on the device.
+#pragma once
+
+#include <ATen/ATen.h>
+
+namespace assay {
+
+// y_r = x_r W_g^T for the rows r of group g: x [R, in], weight [G, out, in], and `ends` [G], int32
+// on x's device: the first row behind each group, the last one R. Groups may be empty. y [R, out]
+// and dx have the type of `copy`, which is the weight rounded (dx then x's); dW is rounded to it
+// and returned in the weight's type.
+//
+// On a GPU in 16 bits one kernel a product, without a wait, which needs in and out to be multiples
+// of 8. Elsewhere a product for each group, whose borders the host reads.
+at::Tensor grouped_linear(const at::Tensor& x,
+                          const at::Tensor& weight,
+                          const at::Tensor& copy,
+                          const at::Tensor& ends);
+
+} // namespace assay
