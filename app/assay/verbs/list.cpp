@@ -8,6 +8,7 @@
 #include "app/assay/output/terminal.h"
 #include "app/assay/verbs.h"
 #include "app/value_checks.h"
+#include "experiments/plan/claims/source_rows.h"
 #include "experiments/report/text_layout.h"
 #include "experiments/report/text_sections.h"
 #include "model/config/fast_defaults.h"
@@ -162,6 +163,42 @@ void print_presets(TextWriter& out) {
   print_section(out, as_section(rows, right, 2), 0);
 }
 
+// "optimization, math"
+std::string class_of(const SourceRow& row) {
+  const std::string answer = to_string(row.answer);
+  if (row.answer != SourceRow::Answer::Optimization) return answer;
+  const Optimization& switched = *value_or_throw(optimizations().lookup(row.by));
+  return fmt::format("{}, {}", answer, to_string(switched.equivalence));
+}
+
+json source_rows_json() {
+  json rows = json::array();
+  for (const SourceRow& row : source_rows())
+    rows.push_back({{"id", row.id},
+                    {"what", row.what},
+                    {"class", class_of(row)},
+                    {"by", row.by},
+                    {"missing", row.answer == SourceRow::Answer::Missing},
+                    {"claims", row.claims}});
+  return rows;
+}
+
+void print_source_rows(TextWriter& out) {
+  std::vector<std::vector<std::string>> rows{{"row", "what", "class", "claims", "answered by"}};
+  for (const SourceRow& row : source_rows())
+    rows.push_back({row.id,
+                    row.what,
+                    class_of(row),
+                    row.claims.empty() ? "-" : fmt::format("{}", fmt::join(row.claims, ", ")),
+                    row.by});
+  print_section(out, as_section(rows, std::vector<bool>(5, false), 1), 0);
+  const auto missing = std::ranges::count_if(
+      source_rows(), [](const SourceRow& row) { return row.answer == SourceRow::Answer::Missing; });
+  out.raw("");
+  out.line(
+      fmt::format("{} rows, {} of them missing, whole or in part", source_rows().size(), missing));
+}
+
 } // namespace
 
 std::vector<std::string> listed_names() {
@@ -193,15 +230,25 @@ void add_list(CLI::App& app) {
   CLI::App* command = app.add_subcommand("list", "optimizations, presets and configuration keys");
   struct Options {
     std::string what = "optimizations";
-    bool json = false;
+    bool json = false, all = false;
     TerminalOptions terminal;
   };
   auto options = std::make_shared<Options>();
   one_of(command->add_option("what", options->what, "what to list (default: optimizations)"),
          {"optimizations", "presets", "keys"});
+  command->add_flag("--all",
+                    options->all,
+                    "what the documents behind the claims propose, and how it is answered");
   command->add_flag("--json", options->json, "print JSON");
   options->terminal.add_to(*command);
   command->callback([options] {
+    TextWriter out(options->terminal.style());
+    if (options->all) {
+      if (options->json) return print_json({{"rows", source_rows_json()}});
+      print_source_rows(out);
+      fmt::print("{}", out.take());
+      return;
+    }
     const bool rows = options->what == "optimizations", presets = options->what == "presets";
     if (options->json) {
       print_json({{options->what,
@@ -210,7 +257,6 @@ void add_list(CLI::App& app) {
                              : keys_json()}});
       return;
     }
-    TextWriter out(options->terminal.style());
     if (rows)
       print_optimizations(out);
     else if (presets)

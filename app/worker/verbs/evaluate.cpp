@@ -121,9 +121,23 @@ std::string interval_note(const Evaluation& evaluation) {
   return evaluation.interval ? "" : "no interval: it needs two batches or more";
 }
 
-nlohmann::json interval_json(const Evaluation& evaluation) {
-  if (!evaluation.interval) return nullptr;
-  return {evaluation.interval->lower, evaluation.interval->upper};
+nlohmann::json interval_json(const std::optional<Interval>& interval) {
+  if (!interval) return nullptr;
+  return {interval->lower, interval->upper};
+}
+
+// e to the mean loss: among how many equally likely tokens the model would be as unsure.
+std::optional<Interval> perplexity_interval(const std::optional<Interval>& nats) {
+  if (!nats) return std::nullopt;
+  return Interval{std::exp(nats->lower), std::exp(nats->upper)};
+}
+
+std::string perplexity_text(const Evaluation& evaluation) {
+  const std::optional<Interval> interval = perplexity_interval(evaluation.interval);
+  return fmt::format("perplexity {:.4g}{}",
+                     std::exp(evaluation.total.nats_per_token),
+                     interval ? fmt::format(" [{:.4g}, {:.4g}]", interval->lower, interval->upper)
+                              : "");
 }
 
 int evaluate(const EvaluateOptions& options) {
@@ -142,34 +156,39 @@ int evaluate(const EvaluateOptions& options) {
   const double bits_per_byte = nats / std::numbers::ln2 / static_cast<double>(total.bytes);
   const bool ema = restored.config.ema_decay > 0;
   if (options.json) {
-    fmt::print("{}\n",
-               nlohmann::json{{"schema_version", 1},
-                              {"checkpoint", options.checkpoint},
-                              {"data", restored.config.data},
-                              {"split", to_string(split)},
-                              {"step", restored.step},
-                              {"weights", ema ? "ema" : "raw"},
-                              {"batches", evaluation.batch_losses.size()},
-                              {"tokens", total.tokens},
-                              {"bytes", total.bytes},
-                              {"nats_per_token", total.nats_per_token},
-                              {"interval_95", interval_json(evaluation)},
-                              {"bits_per_byte", bits_per_byte}}
-                   .dump(2));
+    fmt::print(
+        "{}\n",
+        nlohmann::json{{"schema_version", 1},
+                       {"checkpoint", options.checkpoint},
+                       {"data", restored.config.data},
+                       {"split", to_string(split)},
+                       {"step", restored.step},
+                       {"weights", ema ? "ema" : "raw"},
+                       {"batches", evaluation.batch_losses.size()},
+                       {"tokens", total.tokens},
+                       {"bytes", total.bytes},
+                       {"nats_per_token", total.nats_per_token},
+                       {"interval_95", interval_json(evaluation.interval)},
+                       {"perplexity", std::exp(total.nats_per_token)},
+                       {"perplexity_95", interval_json(perplexity_interval(evaluation.interval))},
+                       {"bits_per_byte", bits_per_byte}}
+            .dump(2));
   } else {
-    fmt::print("{:.4f} nats/token{}; {:.4f} bits/byte\n{} weights of step {}; {} batch{} of the {} "
-               "documents of {}: {} tokens, {} bytes\n",
-               total.nats_per_token,
-               interval_text(evaluation),
-               bits_per_byte,
-               ema ? "EMA" : "raw",
-               restored.step,
-               evaluation.batch_losses.size(),
-               evaluation.batch_losses.size() == 1 ? "" : "es",
-               options.train_split ? "training" : "held-out",
-               restored.config.data,
-               total.tokens,
-               total.bytes);
+    fmt::print(
+        "{:.4f} nats/token{}; {}; {:.4f} bits/byte\n{} weights of step {}; {} batch{} of the {} "
+        "documents of {}: {} tokens, {} bytes\n",
+        total.nats_per_token,
+        interval_text(evaluation),
+        perplexity_text(evaluation),
+        bits_per_byte,
+        ema ? "EMA" : "raw",
+        restored.step,
+        evaluation.batch_losses.size(),
+        evaluation.batch_losses.size() == 1 ? "" : "es",
+        options.train_split ? "training" : "held-out",
+        restored.config.data,
+        total.tokens,
+        total.bytes);
     if (const std::string note = interval_note(evaluation); !note.empty()) fmt::print("{}\n", note);
   }
   return std::isfinite(total.nats_per_token) ? 0 : 1;
@@ -179,7 +198,7 @@ int evaluate(const EvaluateOptions& options) {
 
 void add_evaluate(CLI::App& parent, int& exit_code) {
   CLI::App* command = parent.add_subcommand(
-      "evaluate", "nats/token and bits/byte of a checkpoint on held-out documents");
+      "evaluate", "nats/token, perplexity and bits/byte of a checkpoint on held-out documents");
   auto options = std::make_shared<EvaluateOptions>();
   add_checkpoint(*command, options->checkpoint);
   add_other_data(*command, options->data);
