@@ -39,6 +39,7 @@ enum class Gate {
   Gradients,    // of several ranks against one process, and a shared overflow
   Validation,   // of several ranks against one process, and the same collectives
   Batches,      // tokens, targets and borders of the batches that the loader gives
+  Int8,         // linears against fp64, logits and the loss of an evaluation
   Finite,       // losses of several steps: nothing else is promised
 };
 

@@ -7,7 +7,7 @@
 #include "model/families/init.h"
 #include "model/layers/attention/mla_attention.h"
 #include "model/layers/fp8/fp8_linear.h"
-#include "model/layers/kept_weights.h"
+#include "model/layers/linear/kept_weights.h"
 
 namespace assay {
 

@@ -8,7 +8,7 @@
 #include "model/layers/attention/attention.h"
 #include "model/layers/attention/token_conv.h"
 #include "model/layers/fp8/fp8_linear.h"
-#include "model/layers/kept_weights.h"
+#include "model/layers/linear/kept_weights.h"
 #include "model/layers/rms_norm.h"
 #include "model/layout/positions.h"
 

@@ -9,7 +9,7 @@
 #include "model/layers/attention/mla_attention.h"
 #include "model/layers/attention/rotary_forms.h"
 #include "model/layers/fp8/fp8_linear.h"
-#include "model/layers/kept_weights.h"
+#include "model/layers/linear/kept_weights.h"
 #include "model/layers/rms_norm.h"
 #include "model/layout/positions.h"
 

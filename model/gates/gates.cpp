@@ -404,6 +404,8 @@ std::vector<GateResult> run_gate(Gate gate,
     return validation_gates(level, batches, ranks);
   case Gate::Batches:
     return {batches_gate(of_reference.empty() ? batches : of_reference, batches)};
+  case Gate::Int8:
+    return int8_gates(reference, level, batches);
   case Gate::Finite:
     return {finite_gate(level, batches)};
   }

@@ -6,9 +6,9 @@
 #include "core/result.h"
 #include "core/span.h"
 #include "model/layers/autocast.h"
-#include "model/layers/column_sum.h"
-#include "model/layers/kept_weights.h"
-#include "model/layers/lt_product.h"
+#include "model/layers/linear/column_sum.h"
+#include "model/layers/linear/kept_weights.h"
+#include "model/layers/linear/lt_product.h"
 
 namespace assay {
 

@@ -15,8 +15,8 @@
 #include "model/config/loss_chunk.h"
 #include "model/layers/autocast.h"
 #include "model/layers/bf16_data.h"
-#include "model/layers/kept_weights.h"
-#include "model/layers/product.h"
+#include "model/layers/linear/kept_weights.h"
+#include "model/layers/linear/product.h"
 
 namespace assay {
 

@@ -8,7 +8,7 @@
 #include "core/span.h"
 #include "model/layers/autocast.h"
 #include "model/layers/autograd_holder.h"
-#include "model/layers/kept_weights.h"
+#include "model/layers/linear/kept_weights.h"
 
 namespace assay {
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "model/config/train_config.h"
-#include "model/layers/kept_weights.h"
+#include "model/layers/linear/kept_weights.h"
 #include "model/training/optimizer.h"
 
 namespace assay {

@@ -17,6 +17,7 @@
 #include "model/ddp/validation.h"
 #include "model/layers/autocast.h"
 #include "model/layers/fp8/fp8_linear.h"
+#include "model/layers/linear/int8_linear.h"
 #include "model/layout/segments.h"
 
 namespace assay {
@@ -106,6 +107,7 @@ Trainer::Trainer(const TrainConfig& resolved, std::shared_ptr<ProcessGroup> rank
       scaler_(config_, torch_device(config_.device)), kept_(make_kept_weights(config_)),
       fp8_weights_(config_.precision == Precision::Fp8 ? std::make_unique<Fp8Weights>() : nullptr),
       fp8_history_(make_fp8_history(config_, built_.parameters)),
+      int8_(config_.eval_linears == EvalLinears::Int8 ? std::make_unique<Int8Weights>() : nullptr),
       ema_(built_.parameters, config_, kept_.get()), hooks_(planted_hooks(config_)),
       ranks_(std::move(ranks)) {
   if (config_.precision == Precision::Fp8) require_fp8(torch_device(config_.device));
@@ -128,7 +130,18 @@ template <class Run> at::Tensor Trainer::without_gradients(Run run) const {
   const KeptGuard kept(kept_.get());
   Fp8Casts casts; // the weights may be the EMA's
   const Fp8Guard fp8(config_.precision == Precision::Fp8 ? &casts : nullptr);
+  const Int8Guard int8(int8_.get());
+  if (!int8_) count("int8/off");
   return run(*built_.model);
+}
+
+void Trainer::weights_changed() const {
+  if (int8_) int8_->clear();
+}
+
+std::unique_ptr<Ema::Scope> Trainer::use_ema() {
+  weights_changed();
+  return std::make_unique<Ema::Scope>(ema_);
 }
 
 at::Tensor Trainer::logits(const Batch& batch, Attention path) const {
@@ -283,6 +296,7 @@ std::unique_ptr<StepGraphs> Trainer::make_graphs() {
 StepResult Trainer::step(const std::vector<Batch>& micro_batches) {
   const Span span("step");
   if (hooks_) hooks_->begin();
+  weights_changed();
   StepResult result;
   result.lr = learning_rate(config_, step_index_);
   if (graphs_)
@@ -300,6 +314,7 @@ StepResult Trainer::step(const std::vector<Batch>& micro_batches) {
 StepResult Trainer::update_with(const std::vector<at::Tensor>& gradients) {
   for (std::size_t i = 0; i < gradients.size(); ++i)
     built_.parameters[i].tensor.mutable_grad() = gradients[i].clone(); // clipping writes it
+  weights_changed();
   StepResult result;
   result.lr = learning_rate(config_, step_index_);
   if (graphs_) optimizer_.set_lr(result.lr);
@@ -337,6 +352,7 @@ EvalResult Trainer::evaluate(const std::vector<Batch>& batches) {
   at::Tensor total =
       at::zeros({}, at::TensorOptions().device(torch_device(config_.device)).dtype(at::kDouble));
   if (!share.empty()) {
+    weights_changed();
     const Ema::Scope averaged(ema_);
     const at::NoGradGuard no_grad;
     for (const Batch& batch : share) {
@@ -344,6 +360,7 @@ EvalResult Trainer::evaluate(const std::vector<Batch>& batches) {
       result.tokens += batch.token_count();
       result.bytes += batch.bytes;
     }
+    weights_changed();
   }
   if (sync_) {
     const Span sharing(validation_span(mode));
@@ -403,6 +420,7 @@ void Trainer::load_state_tensors(const NamedTensors& tensors) {
       bad_input("tensor '{}' of the state has another shape than the model's", name);
     target.copy_(found->second);
   }
+  weights_changed();
   if (kept_) kept_->refresh();
   if (fp8_history_) fp8_history_->loaded();
 }

@@ -15,7 +15,7 @@
 #include "model/config/train_config.h"
 #include "model/families/family.h"
 #include "model/graph/step_graphs.h"
-#include "model/layers/kept_weights.h"
+#include "model/layers/linear/kept_weights.h"
 #include "model/layout/batch.h"
 #include "model/training/ema.h"
 #include "model/training/expert_balance.h"
@@ -30,6 +30,7 @@ namespace assay {
 class Fp8Casts;
 class Fp8Histories;
 class Fp8Weights;
+class Int8Weights;
 class GradientSync;
 class ProcessGroup;
 
@@ -102,7 +103,7 @@ public:
   NamedTensors weights() const; // share storage with the model
   NamedTensors ema_weights() const { return ema_.state(); }
   // The parameters hold the EMA weights while the result lives.
-  std::unique_ptr<Ema::Scope> use_ema() { return std::make_unique<Ema::Scope>(ema_); }
+  std::unique_ptr<Ema::Scope> use_ema();
 
   // "model.*", "optimizer.*", "ema.*", "scaler.*", "fp8.*": all that a resumed run needs beside
   // step_index and rng_state. The tensors share storage with the trainer.
@@ -127,6 +128,7 @@ public:
 
 private:
   template <class Run> at::Tensor without_gradients(Run run) const;
+  void weights_changed() const; // or will: what was made of them is made again
   at::Tensor backward(const Batch& batch, double weight, Fp8Casts& casts, GradientSync* sync);
   at::Tensor accumulate(const std::vector<Batch>& micro_batches);
   at::Tensor finish();
@@ -153,6 +155,7 @@ private:
   std::unique_ptr<KeptWeights> kept_;         // null: products cast their weights
   std::unique_ptr<Fp8Weights> fp8_weights_;   // null: no FP8
   std::unique_ptr<Fp8Histories> fp8_history_; // null: fp8_scaling = current
+  std::unique_ptr<Int8Weights> int8_;         // null: evaluations run as training does
   Ema ema_;
   OnePass pass_;
   std::unique_ptr<StepHooks> hooks_;    // null: nothing is planted

@@ -20,7 +20,7 @@
 #include "core/result.h"
 #include "model/gates/gates.h"
 #include "model/layers/delta_rule/gated_delta_rule.h"
-#include "model/layers/kept_weights.h"
+#include "model/layers/linear/kept_weights.h"
 #include "model/layers/loss_head.h"
 #include "model/layers/scan/rwkv6.h"
 #include "model/layers/scan/ssd.h"

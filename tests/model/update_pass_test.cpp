@@ -10,7 +10,7 @@
 
 #include "model/gates/gates.h"
 #include "model/layers/autocast.h"
-#include "model/layers/kept_weights.h"
+#include "model/layers/linear/kept_weights.h"
 #include "model/training/one_pass.h"
 #include "model/training/trainer.h"
 #include "tests/model/model_fixture.h"

@@ -29,7 +29,7 @@ namespace {
 constexpr int kLinesInPipe = 10;
 
 struct EvaluateOptions {
-  std::string checkpoint, data, weights;
+  std::string checkpoint, data, weights, linears;
   std::string device = "cpu";
   std::int64_t batches = 16;
   bool train_split = false, json = false;
@@ -40,6 +40,14 @@ struct Evaluation {
   std::vector<double> batch_losses; // nats per token
   std::optional<Interval> interval; // 95 %, of the split's mean
   bool whole = false;               // the batches are all text of the split
+  double seconds = 0;               // of the model alone, without reading
+  std::string linears;              // value of eval_linears
+
+  double tokens_per_second() const { return static_cast<double>(total.tokens) / seconds; }
+  double bits_per_byte() const {
+    return total.nats_per_token * static_cast<double>(total.tokens) / std::numbers::ln2 /
+           static_cast<double>(total.bytes);
+  }
 };
 
 // In a pipe a plain line for each tenth of the work.
@@ -83,6 +91,7 @@ Evaluation measure(Restored& restored, Split split, std::int64_t batches) {
   config.packing = Packing::Packed; // of either split
   DataStream stream(restored.source, config, split);
   Evaluation evaluation;
+  evaluation.linears = to_json(restored.config).at("eval_linears").get<std::string>();
   double nats = 0;
   double split_bytes = 0;
   if (places.empty()) {
@@ -94,7 +103,9 @@ Evaluation measure(Restored& restored, Split split, std::int64_t batches) {
     if (!places.empty()) stream.seek(places[static_cast<std::size_t>(i)]);
     Batch batch = stream.next();
     prepare(batch, restored.config);
-    const EvalResult result = restored.trainer->evaluate({batch});
+    const auto start = std::chrono::steady_clock::now();
+    const EvalResult result = restored.trainer->evaluate({batch}); // waits for the device
+    evaluation.seconds += seconds_since(start);
     evaluation.batch_losses.push_back(result.nats_per_token);
     nats += result.nats_per_token * static_cast<double>(result.tokens);
     evaluation.total.tokens += result.tokens;
@@ -140,58 +151,94 @@ std::string perplexity_text(const Evaluation& evaluation) {
                               : "");
 }
 
+Restored restore(const EvaluateOptions& options, const std::string& linears) {
+  return restore_model({.checkpoint = options.checkpoint,
+                        .device = options.device,
+                        .open_data = true,
+                        .data = options.data,
+                        .weights = options.weights == "raw"   ? Weights::Raw
+                                   : options.weights == "ema" ? Weights::Ema
+                                                              : Weights::Default,
+                        .linears = linears});
+}
+
+nlohmann::json figures(const Evaluation& evaluation) {
+  const double nats = evaluation.total.nats_per_token;
+  return {{"linears", evaluation.linears},
+          {"nats_per_token", nats},
+          {"interval_95", interval_json(evaluation.interval)},
+          {"perplexity", std::exp(nats)},
+          {"perplexity_95", interval_json(perplexity_interval(evaluation.interval))},
+          {"bits_per_byte", evaluation.bits_per_byte()},
+          {"tokens_per_second", evaluation.tokens_per_second()}};
+}
+
+// The figures of the first evaluation; of several also those of each.
+nlohmann::json evaluation_json(const EvaluateOptions& options,
+                               const Restored& restored,
+                               Split split,
+                               const std::vector<Evaluation>& evaluations) {
+  const EvalResult& total = evaluations.front().total;
+  nlohmann::json out{{"schema_version", 1},
+                     {"checkpoint", options.checkpoint},
+                     {"data", restored.config.data},
+                     {"split", to_string(split)},
+                     {"step", restored.step},
+                     {"weights", restored.config.ema_decay > 0 ? "ema" : "raw"},
+                     {"batches", evaluations.front().batch_losses.size()},
+                     {"tokens", total.tokens},
+                     {"bytes", total.bytes}};
+  out.update(figures(evaluations.front()));
+  if (evaluations.size() > 1)
+    for (const Evaluation& evaluation : evaluations)
+      out["evaluations"].push_back(figures(evaluation));
+  return out;
+}
+
+void print_evaluations(const std::vector<Evaluation>& evaluations) {
+  const bool several = evaluations.size() > 1;
+  for (const Evaluation& evaluation : evaluations)
+    fmt::print("{}{:.4f} nats/token{}; {}; {:.4f} bits/byte; {:.0f} tokens/s\n",
+               several ? fmt::format("{:<6}", evaluation.linears) : "",
+               evaluation.total.nats_per_token,
+               interval_text(evaluation),
+               perplexity_text(evaluation),
+               evaluation.bits_per_byte(),
+               evaluation.tokens_per_second());
+}
+
 int evaluate(const EvaluateOptions& options) {
   say_when_interrupted("interrupted: no loss to print; fewer --batches take less time");
-  Restored restored = restore_model({.checkpoint = options.checkpoint,
-                                     .device = options.device,
-                                     .open_data = true,
-                                     .data = options.data,
-                                     .weights = options.weights == "raw"   ? Weights::Raw
-                                                : options.weights == "ema" ? Weights::Ema
-                                                                           : Weights::Default});
   const Split split = options.train_split ? Split::Train : Split::HeldOut;
-  const Evaluation evaluation = measure(restored, split, options.batches);
-  const EvalResult& total = evaluation.total;
-  const double nats = total.nats_per_token * static_cast<double>(total.tokens);
-  const double bits_per_byte = nats / std::numbers::ln2 / static_cast<double>(total.bytes);
-  const bool ema = restored.config.ema_decay > 0;
-  if (options.json) {
-    fmt::print(
-        "{}\n",
-        nlohmann::json{{"schema_version", 1},
-                       {"checkpoint", options.checkpoint},
-                       {"data", restored.config.data},
-                       {"split", to_string(split)},
-                       {"step", restored.step},
-                       {"weights", ema ? "ema" : "raw"},
-                       {"batches", evaluation.batch_losses.size()},
-                       {"tokens", total.tokens},
-                       {"bytes", total.bytes},
-                       {"nats_per_token", total.nats_per_token},
-                       {"interval_95", interval_json(evaluation.interval)},
-                       {"perplexity", std::exp(total.nats_per_token)},
-                       {"perplexity_95", interval_json(perplexity_interval(evaluation.interval))},
-                       {"bits_per_byte", bits_per_byte}}
-            .dump(2));
-  } else {
-    fmt::print(
-        "{:.4f} nats/token{}; {}; {:.4f} bits/byte\n{} weights of step {}; {} batch{} of the {} "
-        "documents of {}: {} tokens, {} bytes\n",
-        total.nats_per_token,
-        interval_text(evaluation),
-        perplexity_text(evaluation),
-        bits_per_byte,
-        ema ? "EMA" : "raw",
-        restored.step,
-        evaluation.batch_losses.size(),
-        evaluation.batch_losses.size() == 1 ? "" : "es",
-        options.train_split ? "training" : "held-out",
-        restored.config.data,
-        total.tokens,
-        total.bytes);
-    if (const std::string note = interval_note(evaluation); !note.empty()) fmt::print("{}\n", note);
+  const bool both = options.linears == "both";
+  Restored restored = restore(options, both ? "full" : options.linears);
+  std::vector<Evaluation> evaluations{measure(restored, split, options.batches)};
+  if (both) {
+    Restored int8 = restore(options, "int8");
+    evaluations.push_back(measure(int8, split, options.batches));
   }
-  return std::isfinite(total.nats_per_token) ? 0 : 1;
+  const Evaluation& first = evaluations.front();
+  if (options.json) {
+    fmt::print("{}\n", evaluation_json(options, restored, split, evaluations).dump(2));
+  } else {
+    print_evaluations(evaluations);
+    fmt::print("{} weights of step {}; {} batch{} of the {} documents of {}: {} tokens, {} bytes\n",
+               restored.config.ema_decay > 0 ? "EMA" : "raw",
+               restored.step,
+               first.batch_losses.size(),
+               first.batch_losses.size() == 1 ? "" : "es",
+               options.train_split ? "training" : "held-out",
+               restored.config.data,
+               first.total.tokens,
+               first.total.bytes);
+    if (const std::string note = interval_note(first); !note.empty()) fmt::print("{}\n", note);
+  }
+  return std::ranges::all_of(evaluations,
+                             [](const Evaluation& evaluation) {
+                               return std::isfinite(evaluation.total.nats_per_token);
+                             })
+             ? 0
+             : 1;
 }
 
 } // namespace
@@ -207,6 +254,7 @@ void add_evaluate(CLI::App& parent, int& exit_code) {
                              "which weights (default: ema where the checkpoint has an average)"),
          {"raw", "ema"});
   add_device(*command, options->device);
+  one_of(add_linears(*command, options->linears), {"full", "int8", "both"});
   command
       ->add_option("--batches",
                    options->batches,
@@ -216,7 +264,8 @@ void add_evaluate(CLI::App& parent, int& exit_code) {
   command->add_flag(
       "--train-split", options->train_split, "read training documents instead of held-out ones");
   command->add_flag("--json", options->json, "print JSON");
-  command->footer("examples\n  assay evaluate runs/tiny --data corpus");
+  command->footer("examples\n  assay evaluate runs/tiny --data corpus\n  assay evaluate runs/tiny "
+                  "--linears both");
   command->callback([options, &exit_code] { exit_code = evaluate(*options); });
 }
 

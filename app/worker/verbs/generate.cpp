@@ -15,7 +15,7 @@ namespace assay::worker {
 namespace {
 
 struct GenerateOptions {
-  std::string checkpoint, prompt = "\n", device = "cpu";
+  std::string checkpoint, prompt = "\n", device = "cpu", linears;
   std::int64_t tokens = 200, top_k = 40;
   double temperature = 0.8;
   std::uint64_t seed = 1;
@@ -23,7 +23,8 @@ struct GenerateOptions {
 };
 
 int generate_text(const GenerateOptions& options) {
-  Restored restored = restore_model({.checkpoint = options.checkpoint, .device = options.device});
+  Restored restored = restore_model(
+      {.checkpoint = options.checkpoint, .device = options.device, .linears = options.linears});
   const Tokenizer& tokenizer = *restored.source.tokenizer;
   std::vector<std::int64_t> prompt;
   for (const std::int32_t id : tokenizer.encode(options.prompt).ids) prompt.push_back(id);
@@ -74,6 +75,7 @@ void add_generate(CLI::App& parent, int& exit_code) {
   command->add_option("--seed", options->seed, "seed of the random choice of tokens")
       ->capture_default_str();
   add_device(*command, options->device);
+  one_of(add_linears(*command, options->linears), {"full", "int8"});
   command->add_flag("--json", options->json, "print JSON");
   command->footer(
       "examples\n  assay generate runs/tiny --prompt \"Once upon a time\" --tokens 100");

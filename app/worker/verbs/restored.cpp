@@ -18,6 +18,8 @@ Restored restore_model(const RestoreOptions& options) {
   if (options.weights == Weights::Ema && config.ema_decay == 0)
     bad_input("{} was trained without an EMA (ema_decay = 0); leave --weights out", path);
   if (options.weights == Weights::Raw) config.ema_decay = 0;
+  if (!options.linears.empty())
+    value_or_throw(set_key_text(config, "eval_linears", options.linears));
   config.mla_attention = MlaAttention::FlashPadded; // on every device, and without plans
   restored.config = value_or_throw(resolve(config));
   open_device(restored.config);
@@ -49,6 +51,14 @@ void add_other_data(CLI::App& command, std::string& data) {
 void add_device(CLI::App& command, std::string& device) {
   one_of(command.add_option("--device", device, "where it runs")->capture_default_str(),
          {"cpu", "cuda"});
+}
+
+CLI::Option* add_linears(CLI::App& command, std::string& linears) {
+  return command.add_option(
+      "--linears",
+      linears,
+      "linears of layers: full, as in training, or int8, in 8-bit integers (default: the "
+      "checkpoint's)");
 }
 
 } // namespace assay::worker

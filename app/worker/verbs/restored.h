@@ -26,6 +26,7 @@ struct RestoreOptions {
   bool open_data = false; // else the tokenizer alone
   std::string data = {};  // "": the checkpoint's
   Weights weights = Weights::Default;
+  std::string linears = {}; // value of eval_linears; "": the checkpoint's
 };
 
 // Its mla_attention is flash_padded, whatever the training took, since the others need a GPU. With
@@ -33,10 +34,12 @@ struct RestoreOptions {
 // damaged checkpoint, another tokenizer, or EMA weights that the checkpoint lacks.
 Restored restore_model(const RestoreOptions& options);
 
-// Options that these commands share: the checkpoint, `--data` for other text than its own, and
-// `--device`.
+// Options that these commands share: the checkpoint, `--data` for other text than its own,
+// `--device`, and `--linears`.
 void add_checkpoint(CLI::App& command, std::string& checkpoint);
 void add_other_data(CLI::App& command, std::string& data);
 void add_device(CLI::App& command, std::string& device);
+// Values of eval_linears; the default is the checkpoint's.
+CLI::Option* add_linears(CLI::App& command, std::string& linears);
 
 } // namespace assay::worker

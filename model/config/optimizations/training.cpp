@@ -266,6 +266,23 @@ std::vector<Optimization> training_rows() {
        .equality = "loss and weights bit-equal after several steps, or within the reference's "
                    "own noise",
        .needs = always(step_graph_needs())},
+      {.name = "int8",
+       .summary = "linears of layers in 8-bit integers during an evaluation, weights by output and "
+                  "inputs by token",
+       .equivalence = Equivalence::Math,
+       .unit = Unit::Evaluation,
+       .on_tiny = "eval_batches=1 batch_rows=1",
+       .gates = {Gate::Int8},
+       .levels = {{"full",
+                   "linears as in training",
+                   [](TrainConfig& c) { c.eval_linears = EvalLinears::Full; },
+                   "int8/off"},
+                  {"int8",
+                   "products of integers, exact in 32 bits; the head as in training",
+                   [](TrainConfig& c) { c.eval_linears = EvalLinears::Int8; },
+                   "int8/linear"}},
+       .equality = "a linear within 2.5 % of fp64, logits within 10 % and the loss of an "
+                   "evaluation within 2 % of the reference's"},
       {.name = "ema_swap",
        .summary = "evaluation on the EMA weights without a second copy of the model",
        .equivalence = Equivalence::Bitwise,

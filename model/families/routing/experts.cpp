@@ -9,8 +9,8 @@
 #include "core/span.h"
 #include "model/families/init.h"
 #include "model/layers/autocast.h"
-#include "model/layers/grouped_linear.h"
-#include "model/layers/kept_weights.h"
+#include "model/layers/linear/grouped_linear.h"
+#include "model/layers/linear/kept_weights.h"
 #include "model/layers/swiglu.h"
 
 namespace assay {

@@ -12,7 +12,8 @@
 #include "kernels/cuda_check.h"
 #include "kernels/fp8/cast.h"
 #include "model/layers/fp8/fp8_largest.h"
-#include "model/layers/kept_weights.h"
+#include "model/layers/linear/int8_linear.h"
+#include "model/layers/linear/kept_weights.h"
 
 namespace assay {
 
@@ -272,6 +273,8 @@ void require_fp8(const at::Device& device) {
 }
 
 at::Tensor apply_linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias) {
+  if (Int8Weights* const int8 = int8_weights_of_thread(); int8 != nullptr)
+    return int8_linear(x, weight, bias, *int8);
   if (active_fp8 == nullptr) count("fp8/off");
   if (active_fp8 == nullptr || weight.size(1) % kFp8Multiple != 0) return linear16(x, weight, bias);
   count("fp8/linear");

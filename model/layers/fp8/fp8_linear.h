@@ -96,7 +96,8 @@ void require_fp8(const at::Device& device);
 
 // x W^T + bias: [T, in], [out, in] and [out], or undefined, give [T, out]. In FP8 the result is
 // bf16 and `in` must divide by 16; where it does not, and without a guard, this is linear16().
-// Counts "fp8/linear", and "fp8/current" or "fp8/delayed"; without a guard "fp8/off".
+// While an Int8Guard lives it is int8_linear(). Counts "fp8/linear", and "fp8/current" or
+// "fp8/delayed"; without a guard "fp8/off".
 at::Tensor apply_linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias = {});
 
 } // namespace assay

@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "model/gates/gates.h"
-#include "model/layers/grouped_linear.h"
+#include "model/layers/linear/grouped_linear.h"
 #include "model/training/trainer.h"
 #include "tests/model/gpu/no_wait.h"
 #include "tests/model/model_fixture.h"

@@ -13,8 +13,8 @@
 #include "model/gates/gates.h"
 #include "model/layers/autocast.h"
 #include "model/layers/gelu_feed_forward.h"
-#include "model/layers/kept_weights.h"
-#include "model/layers/lt_product.h"
+#include "model/layers/linear/kept_weights.h"
+#include "model/layers/linear/lt_product.h"
 #include "tests/model/model_fixture.h"
 
 namespace assay {

@@ -1,5 +1,5 @@
 // Products whose algorithm is timed, on a GPU.
-#include "model/layers/product.h"
+#include "model/layers/linear/product.h"
 
 #include <ATen/cuda/CUDAContext.h>
 #include <ATen/cuda/CUDAGraph.h>

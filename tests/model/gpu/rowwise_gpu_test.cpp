@@ -12,8 +12,8 @@
 #include "model/gates/gates.h"
 #include "model/layers/add_norm.h"
 #include "model/layers/autocast.h"
-#include "model/layers/column_sum.h"
 #include "model/layers/gelu.h"
+#include "model/layers/linear/column_sum.h"
 #include "model/layers/swiglu.h"
 
 namespace assay {

@@ -16,7 +16,7 @@
 #include "kernels/cuda_check.h"
 #include "kernels/spin.h"
 #include "model/gates/gates.h"
-#include "model/layers/kept_weights.h"
+#include "model/layers/linear/kept_weights.h"
 #include "model/training/one_pass.h"
 #include "tests/model/model_fixture.h"
 

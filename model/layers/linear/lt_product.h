@@ -4,7 +4,7 @@
 
 #include <ATen/ATen.h>
 
-#include "model/layers/kept_weights.h"
+#include "model/layers/linear/kept_weights.h"
 
 namespace assay {
 

@@ -1,4 +1,4 @@
-#include "model/layers/column_sum.h"
+#include "model/layers/linear/column_sum.h"
 
 #include <c10/cuda/CUDAGuard.h>
 #include <c10/cuda/CUDAStream.h>

@@ -1,4 +1,4 @@
-#include "model/layers/grouped_linear.h"
+#include "model/layers/linear/grouped_linear.h"
 
 #include <torch/csrc/autograd/custom_function.h>
 

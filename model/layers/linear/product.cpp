@@ -1,4 +1,4 @@
-#include "model/layers/product.h"
+#include "model/layers/linear/product.h"
 
 #include <ATen/cuda/CUDAContextLight.h>
 #include <c10/cuda/CUDAGuard.h>

@@ -1,4 +1,4 @@
-#include "model/layers/lt_product.h"
+#include "model/layers/linear/lt_product.h"
 
 #include <ATen/cuda/CUDAContextLight.h>
 #include <c10/cuda/CUDAGuard.h>

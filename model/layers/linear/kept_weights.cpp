@@ -1,4 +1,4 @@
-#include "model/layers/kept_weights.h"
+#include "model/layers/linear/kept_weights.h"
 
 #include <ATen/core/grad_mode.h>
 #include <torch/csrc/autograd/custom_function.h>
@@ -7,8 +7,8 @@
 
 #include "core/fallback.h"
 #include "core/span.h"
-#include "model/layers/column_sum.h"
-#include "model/layers/lt_product.h"
+#include "model/layers/linear/column_sum.h"
+#include "model/layers/linear/lt_product.h"
 
 namespace assay {
 

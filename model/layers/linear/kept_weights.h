@@ -8,7 +8,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "model/layers/product.h"
+#include "model/layers/linear/product.h"
 
 namespace assay {
 
