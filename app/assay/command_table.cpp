@@ -91,6 +91,7 @@ constexpr std::array kCommands{
     CommandRow{"tokenizer", kTrainer, ""},
     CommandRow{"diagnose", kTrainer, ""},
     CommandRow{"needle", kTrainer, ""},
+    CommandRow{"answer", kTrainer, ""},
     CommandRow{"doctor", kMachine, "  assay doctor"},
     CommandRow{"top",
                kMachine,

@@ -156,6 +156,7 @@ void add_programs(CLI::App& app) {
   forward("tokenizer", "assay-worker", true, "train a SentencePiece model on a corpus");
   forward("diagnose", "assay-worker", true, "are the parts of a checkpoint's model alive");
   forward("needle", "assay-worker", true, "what a checkpoint finds of facts hidden in long texts");
+  forward("answer", "assay-worker", true, "answers to questions over long texts, scored");
 }
 
 std::string installed_worker_build() {

@@ -52,6 +52,7 @@ int run(int argc, char** argv) {
   worker::add_tokenizer(app, exit_code);
   worker::add_diagnose(app, exit_code);
   worker::add_needle(app, exit_code);
+  worker::add_answer(app, exit_code);
   const auto values = [](const std::string& name, const std::vector<std::string>& words) {
     return name == "KEY=VALUE" ? assignments(config_keys(), key_choices, "", words.back())
                                : std::vector<std::string>();

@@ -20,5 +20,6 @@ void add_generate(CLI::App& parent, int& exit_code);
 void add_tokenizer(CLI::App& parent, int& exit_code);
 void add_diagnose(CLI::App& parent, int& exit_code);
 void add_needle(CLI::App& parent, int& exit_code);
+void add_answer(CLI::App& parent, int& exit_code);
 
 } // namespace assay::worker

@@ -28,11 +28,6 @@ sample(const at::Tensor& logits, const Sampling& sampling, const at::Generator& 
   return at::multinomial(scaled.softmax(0), 1, false, generator).item<std::int64_t>();
 }
 
-bool carries_state(const TrainConfig& config) {
-  return std::ranges::all_of(config.pattern,
-                             [&](char letter) { return family_of(config).layer(letter)->carries; });
-}
-
 // What a model expects behind a context that grows.
 class NextToken {
 public:
@@ -44,19 +39,23 @@ public:
 
   // fp32 [vocab_size] on the CPU.
   at::Tensor logits() {
-    const TrainConfig& config = trainer_.config();
-    const std::int64_t size = std::ssize(context_),
-                       length = carry_ ? size - read_ : std::min(size, config.seq_len);
-    read_ = size;
-    const std::vector<std::int64_t> piece(context_.end() - length, context_.end());
-    const at::Tensor tokens = at::tensor(piece, at::kLong).unsqueeze(0);
-    Batch batch = make_batch(tokens, tokens, {});
-    prepare(batch, config);
-    batch.documents.carry = carry_;
-    return trainer_.logits(batch)[length - 1].to(at::kCPU, at::kFloat);
+    const std::int64_t size = std::ssize(context_), most = trainer_.config().seq_len;
+    if (!carry_) return read(size - std::min(size, most), size);
+    for (; size - read_ > most; read_ += most) (void)read(read_, read_ + most);
+    return read(std::exchange(read_, size), size);
   }
 
 private:
+  // Behind the token before `end`, of a piece that begins at `begin`.
+  at::Tensor read(std::int64_t begin, std::int64_t end) const {
+    const std::vector<std::int64_t> piece(context_.begin() + begin, context_.begin() + end);
+    const at::Tensor tokens = at::tensor(piece, at::kLong).unsqueeze(0);
+    Batch batch = make_batch(tokens, tokens, {});
+    prepare(batch, trainer_.config());
+    batch.documents.carry = carry_;
+    return trainer_.logits(batch)[end - begin - 1].to(at::kCPU, at::kFloat);
+  }
+
   const Trainer& trainer_;
   std::vector<std::int64_t> context_;
   std::shared_ptr<Carry> carry_; // null: layers see the tokens of a call alone
@@ -64,6 +63,11 @@ private:
 };
 
 } // namespace
+
+bool carries_state(const TrainConfig& config) {
+  return std::ranges::all_of(config.pattern,
+                             [&](char letter) { return family_of(config).layer(letter)->carries; });
+}
 
 std::vector<std::int64_t>
 generate(Trainer& trainer, const std::vector<std::int64_t>& prompt, const Sampling& sampling) {

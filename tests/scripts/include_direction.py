@@ -13,7 +13,7 @@ import sys
 CORE = {"core", "core/files", "core/sqlite", "core/ledger", "core/ledger/storage", "core/trace", "core/statistics"}
 REPORTS = {"experiments/evidence", "experiments/evidence/loss", "experiments/evidence/memory", "experiments/evidence/energy", "experiments/attribution", "experiments/analysis"}
 LAYERS = {"model/layers", "model/layers/attention", "model/layers/delta_rule", "model/layers/scan"}
-MODEL = LAYERS | {"model/config", "model/layout", "model/nsa", "model/data", "model/ddp", "model/families",
+MODEL = LAYERS | {"model/config", "model/layout", "model/nsa", "model/data", "model/long_text", "model/ddp", "model/families",
                   "model/graph", "model/memory", "model/training", "model/gates"}
 VIEWER = {"ui/model", "ui/model/trace", "ui/model/results"}
 KERNELS = {"kernels", "kernels/attention", "kernels/delta_rule", "kernels/fp8", "kernels/nsa", "kernels/products",
@@ -51,6 +51,7 @@ ALLOWED = {
     "model/layers/scan": CORE | {"model/config", "model/layout", "model/layers"} | KERNELS,
     "model/nsa": CORE | LAYERS | {"model/config", "model/layout"} | KERNELS,
     "model/data": CORE | {"model/config", "model/layout"},
+    "model/long_text": CORE,
     "model/families": CORE | LAYERS | {"model/config", "model/layout", "model/nsa"},
     "model/ddp": CORE | {"model/config", "model/layout", "model/data", "model/families"},
     "model/memory": CORE | {"model/config"},

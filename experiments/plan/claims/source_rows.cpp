@@ -273,8 +273,8 @@ std::vector<SourceRow> rwmba_rows() {
       {"M3", "variance of activations", Command, "assay diagnose", {}},
       {"M4", "entropy of states", Command, "assay diagnose", {}},
       {"L1", "hidden facts, by length and depth", Command, "assay needle", {}},
-      {"L2", "LongBench", Missing, "its scorers are not built yet", {}},
-      {"L3", "InfiniteBench", Missing, "its scorers are not built yet", {}},
+      {"L2", "LongBench", Command, "assay answer", {}},
+      {"L3", "InfiniteBench", Command, "assay answer", {}},
   };
 }
 
