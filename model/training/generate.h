@@ -20,8 +20,9 @@ struct Sampling {
 bool carries_state(const TrainConfig& config);
 
 // The new ids. Where the model carries its state each token is read once, seq_len tokens at a time
-// at most, so that memory does not grow with the context, which has no limit; else the last config().seq_len tokens are computed again for each token.
-// Throws bad input on an empty prompt or an id outside the vocabulary.
+// at most, so that memory does not grow with the context, which has no limit; else the last
+// config().seq_len tokens are computed again for each token. Throws bad input on an empty prompt or
+// an id outside the vocabulary.
 std::vector<std::int64_t>
 generate(Trainer& trainer, const std::vector<std::int64_t>& prompt, const Sampling& sampling);
 

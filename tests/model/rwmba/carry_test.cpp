@@ -101,20 +101,29 @@ TEST(CarriedStates, AreThoseOfOneLoop) {
 }
 
 // The likeliest tokens, computed again from the whole context each time; each token is read once.
-TEST(CarriedGeneration, WritesWhatTheWholeContextDoes) {
+void expect_as_of_the_whole_context(std::int64_t prompt_tokens, std::int64_t new_tokens) {
   Trainer trainer(config_of("RSP"));
-  std::vector<std::int64_t> context = text(9, trainer.config().vocab_size);
+  std::vector<std::int64_t> context = text(prompt_tokens, trainer.config().vocab_size);
   const std::vector<std::int64_t> prompt = context;
-  const Sampling sampling{.max_tokens = 70, .temperature = 0};
+  const Sampling sampling{.max_tokens = new_tokens, .temperature = 0};
   const std::vector<std::int64_t> made = generate(trainer, prompt, sampling);
-  ASSERT_EQ(made.size(), 70u);
-  EXPECT_GT(std::ssize(prompt) + 70, trainer.config().seq_len);
+  ASSERT_EQ(std::ssize(made), new_tokens);
+  EXPECT_GT(prompt_tokens + new_tokens, trainer.config().seq_len);
   const auto averaged = trainer.use_ema();
   for (const std::int64_t id : made) {
     const at::Tensor logits = trainer.logits(batch_of(context, trainer.config()));
     EXPECT_EQ(logits[-1].argmax().item<std::int64_t>(), id);
     context.push_back(id);
   }
+}
+
+TEST(CarriedGeneration, WritesWhatTheWholeContextDoes) {
+  expect_as_of_the_whole_context(9, 70);
+}
+
+// A long prompt is read in pieces of seq_len tokens.
+TEST(CarriedGeneration, ReadsALongPromptInPieces) {
+  expect_as_of_the_whole_context(2 * 48 + 5, 12);
 }
 
 } // namespace carry_test
