@@ -62,9 +62,10 @@ struct Gathered : torch::autograd::Function<Gathered> {
   }
 };
 
+// Without a gradient, also where no rounding makes it another tensor.
 at::Tensor rounded(const at::Tensor& weight, at::ScalarType type) {
   const at::NoGradGuard no_grad;
-  return product_weight(weight, type);
+  return product_weight(weight, type).detach();
 }
 
 } // namespace
