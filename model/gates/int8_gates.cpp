@@ -17,9 +17,9 @@ namespace {
 // is off by 4 / 127 / sqrt(12) = 0.9 % of a deviation, of both operands 1.3 %. The bound leaves
 // room for larger values and for 16 bits. In the model errors add up over layers, and the loss
 // moves by less than the logits.
-constexpr double kLinearBound = 2.5e-2, kLogitsBound = 0.1, kLossBound = 0.02;
+constexpr double kInt8LinearBound = 2.5e-2, kInt8LogitsBound = 0.1, kInt8LossBound = 0.02;
 
-constexpr std::int64_t kTokens = 512;
+constexpr std::int64_t kInt8Tokens = 512;
 
 double linear_off(const TrainConfig& level) {
   const at::Generator generator = at::make_generator<at::CPUGeneratorImpl>(level.seed);
@@ -29,7 +29,7 @@ double linear_off(const TrainConfig& level) {
   double off = 0;
   for (const auto& [in, out] :
        {std::pair(level.d_model, level.ffn_dim), std::pair(level.ffn_dim, level.d_model)}) {
-    const at::Tensor x = normal(kTokens, in), weight = normal(out, in);
+    const at::Tensor x = normal(kInt8Tokens, in), weight = normal(out, in);
     Int8Weights weights;
     const at::Tensor expected = at::matmul(x.to(at::kDouble), weight.to(at::kDouble).t());
     off = std::max(off, relative_rms(int8_linear(x, weight, {}, weights), expected));
@@ -56,16 +56,16 @@ std::vector<GateResult> int8_gates(const TrainConfig& reference,
   return {
       within("math/int8_linear",
              linear,
-             kLinearBound,
+             kInt8LinearBound,
              fmt::format("relative RMS of linears between {} and {} on {} random tokens, against "
                          "fp64",
                          level.d_model,
                          level.ffn_dim,
-                         kTokens)),
-      within("math/int8_logits", logits, kLogitsBound, "relative RMS against the reference"),
+                         kInt8Tokens)),
+      within("math/int8_logits", logits, kInt8LogitsBound, "relative RMS against the reference"),
       within("math/evaluation_loss",
              std::abs(b - a) / a,
-             kLossBound,
+             kInt8LossBound,
              fmt::format("{:.6f} nats per token; the reference: {:.6f}", b, a))};
 }
 

@@ -2,6 +2,7 @@
 // is tested in milliseconds. Its behaviour stands in ASSAY_FAKE as "key=value;…":
 //   build=ID             its build id                    sleep_us=N   real time a round takes
 //   finish_ms=N          real time that the end of a launch takes
+//   finish_signal=1      it begins with a SIGTERM to the engine
 //   exit_ms=N            … from its last answer to its exit
 //   data=TEXT            fingerprint of the data that it reads
 //   effect=X             step time of levels, as a factor of the reference's
@@ -70,6 +71,7 @@ public:
       if (op == "probe")
         send({{"event", "probe"}, {"unit_ns", 1e6}, {"bytes", 1000}, {"build_seconds", 0.5}});
       if (op == "finish") {
+        if (settings_.count("finish_signal")) ::kill(::getppid(), SIGTERM);
         if (settings_.count("finish_ms"))
           std::this_thread::sleep_for(std::chrono::milliseconds(std::stoi(settings_["finish_ms"])));
         live("end");

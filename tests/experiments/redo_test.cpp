@@ -48,17 +48,12 @@ TEST_F(RunnerTest, ASignalEndsALaunchThatIsBeingBuiltAtOnce) {
 
 // The end of a launch of gates is waited for, but no round is.
 TEST_F(RunnerTest, ASignalAtTheEndOfALaunchWithoutRoundsSpeaksOfNone) {
-  std::thread person([] {
-    std::this_thread::sleep_for(std::chrono::milliseconds(700));
-    ::kill(::getpid(), SIGTERM);
-  });
   RunOptions options = fake_options();
   options.acknowledge_in_round = "after this round\n";
   options.acknowledge = "at once\n";
   testing::internal::CaptureStderr();
-  const RunSummary summary = run("finish_ms=2000", options);
+  const RunSummary summary = run("finish_signal=1;finish_ms=300", options);
   EXPECT_EQ(testing::internal::GetCapturedStderr(), "at once\n");
-  person.join();
   EXPECT_EQ(summary.outcome, RunSummary::Outcome::Incomplete);
   const std::vector<LaunchRow> kept = ledger().launches;
   ASSERT_EQ(kept.size(), 1u);

@@ -240,7 +240,7 @@ struct IdleKeys {
   const char* reason;
 };
 
-const std::array<IdleKeys, 7> kIdleKeys{
+const std::array<IdleKeys, 8> kIdleKeys{
     {{{"planted_document_ms", "prefetch_batches", "tokenizer_threads"},
       [](const TrainConfig& c) { return c.data_source == TokenSource::Synthetic; },
       "nothing is loaded where data_source = synthetic"},
