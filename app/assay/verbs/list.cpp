@@ -183,15 +183,31 @@ json source_rows_json() {
   return rows;
 }
 
+// "optimization validation_ranks (math)", "missing: why"
+std::string answer_text(const SourceRow& row) {
+  switch (row.answer) {
+  case SourceRow::Answer::Optimization:
+    return fmt::format("optimization {} ({})",
+                       row.by,
+                       to_string(value_or_throw(optimizations().lookup(row.by))->equivalence));
+  case SourceRow::Answer::Variants:
+    return "variants of experiments/matrices/" + row.by;
+  case SourceRow::Answer::Command:
+    return row.by;
+  case SourceRow::Answer::Arithmetic:
+  case SourceRow::Answer::Missing:
+    return fmt::format("{}: {}", to_string(row.answer), row.by);
+  }
+  internal_error("unknown answer");
+}
+
 void print_source_rows(TextWriter& out) {
-  std::vector<std::vector<std::string>> rows{{"row", "what", "class", "claims", "answered by"}};
-  for (const SourceRow& row : source_rows())
-    rows.push_back({row.id,
-                    row.what,
-                    class_of(row),
-                    row.claims.empty() ? "-" : fmt::format("{}", fmt::join(row.claims, ", ")),
-                    row.by});
-  print_section(out, as_section(rows, std::vector<bool>(5, false), 1), 0);
+  constexpr int kIds = 5;
+  for (const SourceRow& row : source_rows()) {
+    out.line(row.what, 0, fmt::format("{:<{}}", row.id, kIds));
+    out.line(answer_text(row), kIds);
+    if (!row.claims.empty()) out.line(fmt::format("claims {}", fmt::join(row.claims, ", ")), kIds);
+  }
   const auto missing = std::ranges::count_if(
       source_rows(), [](const SourceRow& row) { return row.answer == SourceRow::Answer::Missing; });
   out.raw("");
