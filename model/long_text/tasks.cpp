@@ -161,7 +161,8 @@ RightOption right_option(const LongQuestion& question) {
   if (given.size() > 1) return {given[0], given[1]};
   const auto found = std::ranges::find(question.options, given.at(0));
   const auto place = static_cast<std::size_t>(found - question.options.begin());
-  return {given[0], place < kLetters.size() ? std::string(1, kLetters[place]) : std::string()};
+  const bool has_letter = found != question.options.end() && place < kLetters.size();
+  return {given[0], has_letter ? std::string(1, kLetters[place]) : std::string()};
 }
 
 // What stands behind the first of the phrases that the answer has, if it has one.

@@ -210,8 +210,9 @@ TEST(ExpertBalance, APlantedSkewIsBalanced) {
     EXPECT_FALSE(made.balances.front().tensor.grad().defined());
   }
   EXPECT_GT(spreads.front(), 0.5);
-  EXPECT_LT(spreads.back(), 0.1);
-  EXPECT_LT(*std::max_element(spreads.end() - 50, spreads.end()), 0.15);
+  double last = 0; // mean of 50 steps
+  for (auto spread = spreads.end() - 50; spread != spreads.end(); ++spread) last += *spread / 50;
+  EXPECT_LT(last, 0.1);
 }
 
 at::Tensor first_bias(const Trainer& trainer) {
