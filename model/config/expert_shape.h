@@ -22,6 +22,13 @@ inline Result<bool> check_experts(const TrainConfig& c) {
   if (c.experts_taken > c.experts)
     return fail(
         "key 'experts_taken' ({}) must be at most 'experts' ({})", c.experts_taken, c.experts);
+  // Sizes of the largest models that the other keys allow stay within 64 bits.
+  constexpr std::int64_t kMostHidden = std::int64_t{1} << 28;
+  if (c.experts * c.expert_dim > kMostHidden)
+    return fail("key 'experts' ({}) times 'expert_dim' ({}) must be at most {}",
+                c.experts,
+                c.expert_dim,
+                kMostHidden);
   return true;
 }
 
