@@ -110,6 +110,16 @@ std::string family_of(const MatrixDraft& draft, const Optimization& row) {
 
 constexpr std::string_view kOnCuda = "device=cuda"; // in `on_tiny` of what a GPU alone can run
 
+constexpr std::string_view kPreset = "preset="; // in `on_tiny` of what `tiny` has not
+
+// Where nobody chose one, the preset that has what the row switches.
+std::string preset_of(const MatrixDraft& draft, const Optimization& row) {
+  if (draft.preset != MatrixDraft().preset) return draft.preset;
+  for (const std::string& one : CLI::detail::split(row.on_tiny, ' '))
+    if (one.starts_with(kPreset)) return one.substr(kPreset.size());
+  return draft.preset;
+}
+
 bool needs_gpu(const Optimization& row) {
   return row.on_tiny.starts_with(kOnCuda);
 }
@@ -126,7 +136,7 @@ Settings settings_of(const MatrixDraft& draft, const Optimization& row, Mistakes
   if (row.needs_ranks) set(settings, "ranks=2", mistakes);
   const std::string on_cuda = device_of(draft, row) == "cuda" ? " " + row.on_cuda : "";
   for (const std::string& one : CLI::detail::split(row.on_tiny + on_cuda, ' '))
-    if (!one.empty() && one != kOnCuda) set(settings, one, mistakes);
+    if (!one.empty() && one != kOnCuda && !one.starts_with(kPreset)) set(settings, one, mistakes);
   for (const std::string& one : draft.settings) set(settings, one, mistakes);
   std::map<std::string, std::string> set_by;
   const MatrixDraft unset;
@@ -367,10 +377,12 @@ std::string comparison_name(const MatrixDraft& draft) {
   return draft.optimization.substr(0, draft.optimization.find('='));
 }
 
-Result<std::string> matrix_text(const MatrixDraft& draft) {
+Result<std::string> matrix_text(const MatrixDraft& given) {
   Mistakes mistakes;
-  const std::optional<KeyValues> compared = key_values(draft, mistakes);
-  const Optimization* const known = compared ? nullptr : find_row(draft.optimization, mistakes);
+  const std::optional<KeyValues> compared = key_values(given, mistakes);
+  const Optimization* const known = compared ? nullptr : find_row(given.optimization, mistakes);
+  MatrixDraft draft = given;
+  if (known != nullptr) draft.preset = preset_of(given, *known);
   if (known != nullptr) check_choice(draft, *known, mistakes);
   Optimization row{}; // without a name where that is unknown
   if (known != nullptr) row = *known;

@@ -161,6 +161,7 @@ std::vector<Optimization> layer_rows() {
                   "the other",
        .equivalence = Equivalence::Math,
        .unit = Unit::TrainStep,
+       .on_tiny = "preset=moe-tiny",
        .on_cuda = "precision=bf16",
        .gates = {Gate::SameFunction, Gate::Documents},
        .levels = {{"loop",
