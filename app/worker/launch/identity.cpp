@@ -51,7 +51,7 @@ void set_process(const TrainConfig& config) {
   const MachineInfo machine = machine_info();
   const int share = std::max(1, machine.usable_cores / static_cast<int>(config.ranks));
   at::set_num_threads(config.threads > 0 ? static_cast<int>(config.threads) : share);
-  at::set_num_interop_threads(1);
+  if (at::get_num_interop_threads() != 1) at::set_num_interop_threads(1); // once in a process
   at::globalContext().setAllowTF32CuBLAS(config.tf32);
 }
 
