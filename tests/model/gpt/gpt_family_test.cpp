@@ -53,7 +53,7 @@ TEST(GptConfig, ImpossibleShapesNameTheKey) {
   };
   EXPECT_NE(message("seq_len", 65).find("'positions' (64) must be at least 'seq_len' (65)"),
             std::string::npos);
-  EXPECT_NE(message("rope_dim", 16).find("'rope_dim' means nothing in family gpt"),
+  EXPECT_NE(message("rope_dim", 16).find("'rope_dim' means nothing in preset tiny of family gpt"),
             std::string::npos);
   EXPECT_NE(message("kv_rank", 8).find("belongs to family deltanet_mla"), std::string::npos);
   TrainConfig other;
