@@ -51,9 +51,9 @@ std::vector<std::vector<std::size_t>> common_lengths(const Words& a, const Words
   return table;
 }
 
-// Places in `a` of one longest common subsequence. Where two are as long, packages choose
-// differently: `drop_a` drops a word of `a` where that leaves a longer one than dropping one of
-// `b`, else where it leaves one as long.
+// Places in `a` of one longest common subsequence. Where several are as long, packages choose
+// differently: the last word of `a` is dropped where that leaves more in common than dropping that
+// of `b` does, or without `only_longer` as much.
 std::vector<std::size_t> common_places(const Words& a, const Words& b, bool only_longer) {
   const auto table = common_lengths(a, b);
   std::vector<std::size_t> places;
@@ -205,17 +205,6 @@ private:
 };
 
 } // namespace
-
-std::vector<std::string> split_at_spaces(std::string_view text) {
-  Words parts(1);
-  for (const char c : text) {
-    if (c == ' ')
-      parts.emplace_back();
-    else
-      parts.back() += c;
-  }
-  return parts;
-}
 
 std::vector<std::string> words_of(std::string_view text) {
   Words words;

@@ -28,8 +28,7 @@ double rouge_lsum(std::string_view answer, std::string_view reference);
 // difflib with its rule for popular characters, as `fuzzywuzzy` 0.18 rounds it.
 double matching_ratio(std::string_view a, std::string_view b);
 
-// At single spaces, or at any run of white space.
-std::vector<std::string> split_at_spaces(std::string_view text);
+// At any run of white space.
 std::vector<std::string> words_of(std::string_view text);
 
 } // namespace assay

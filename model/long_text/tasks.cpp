@@ -315,7 +315,7 @@ const char* to_string(LongSuite suite) {
   return suite == LongSuite::LongBench ? "LongBench" : "InfiniteBench";
 }
 
-// Lengths of answers as the benchmarks set them. Four tasks of LongBench cut Chinese into words
+// Lengths of answers as the benchmarks set them. Three tasks of LongBench cut Chinese into words
 // with a dictionary (multifieldqa_zh, dureader, vcsum) and are left out.
 const std::vector<LongTask>& long_tasks() {
   using enum LongSuite;
@@ -366,8 +366,7 @@ Result<const LongTask*> find_long_task(std::string_view name) {
               fmt::join(names, ", "));
 }
 
-Result<LongQuestion> read_long_question(const std::string& line, std::string_view task) {
-  const json row = json::parse(line, nullptr, false);
+Result<LongQuestion> read_long_question(const json& row, std::string_view task) {
   if (!row.is_object()) return fail("it is no JSON object");
   const auto text = [&](const char* name) {
     const auto found = row.find(name);

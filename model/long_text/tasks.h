@@ -39,7 +39,7 @@ struct LongQuestion {
 
 // A line of either benchmark. The task is `dataset` or `task` of the line, else `task`, that of the
 // file's name. The error names what is missing.
-Result<LongQuestion> read_long_question(const std::string& line, std::string_view task);
+Result<LongQuestion> read_long_question(const nlohmann::json& line, std::string_view task);
 
 // What a model reads: context, question, and the options with their letters.
 std::string prompt_of(const LongQuestion& question);

@@ -42,7 +42,6 @@ struct AnswerOptions {
 struct Asked {
   LongQuestion question;
   std::string answer;
-  std::string file;
   json line;
 };
 
@@ -70,9 +69,10 @@ std::vector<Asked> read_file(const std::string& path, const AnswerOptions& optio
   for (int number = 1; std::getline(file, text); ++number) {
     if (text.find_first_not_of(" \t\r") == std::string::npos) continue;
     if (options.most > 0 && std::ssize(all) == options.most) break;
-    const Result<LongQuestion> question = read_long_question(text, name);
+    json line = json::parse(text, nullptr, false);
+    const Result<LongQuestion> question = read_long_question(line, name);
     if (!question) bad_input("{}:{}: {}", path, number, question.error().message);
-    Asked asked{*question, "", path, json::parse(text)};
+    Asked asked{*question, "", std::move(line)};
     if (options.checkpoint.empty()) {
       const auto answer = given_answer(asked.line);
       if (!answer)

@@ -20,10 +20,6 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-// Of fewer rows a CPU's product adds in another order: a token must not depend on how many others
-// its expert has.
-constexpr std::int64_t kFewRows = 8;
-
 // The weights as they are; what the bias gets as its gradient is the experts' load less its mean.
 struct LoadAsGradient : torch::autograd::Function<LoadAsGradient> {
   static at::Tensor forward(AutogradContext* context,

@@ -12,9 +12,6 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-// Of fewer rows, MKL adds in another order: a row must not depend on how many others its group has.
-constexpr std::int64_t kFewRows = 8;
-
 bool one_kernel(const at::Tensor& x) {
   return x.is_cuda() && (x.scalar_type() == at::kBFloat16 || x.scalar_type() == at::kHalf);
 }

@@ -4,7 +4,13 @@
 
 #include <ATen/ATen.h>
 
+#include <cstdint>
+
 namespace assay {
+
+// A CPU's product of fewer rows adds in another order. Who gathers rows for a product fills up to
+// so many, since a token must not depend on how many others stand beside it.
+inline constexpr std::int64_t kFewRows = 8;
 
 // y_r = x_r W_g^T for the rows r of group g: x [R, in], weight [G, out, in], and `ends` [G], int32
 // on x's device: the first row behind each group, the last one R. Groups may be empty. y [R, out]
