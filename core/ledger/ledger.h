@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -267,6 +268,11 @@ struct MeterReading {
   double value = 0;
 };
 
+struct Meters {
+  std::vector<MeterRow> meters;
+  std::map<std::int64_t, std::vector<MeterReading>> readings; // of each launch, by time
+};
+
 struct EventRow { // a data-dependent decision or a mishap
   std::int64_t launch = 0;
   int round = -1;
@@ -320,6 +326,8 @@ struct LedgerData {
 // after kill -9, and on a read-only file system. Errors: no such ledger, not a ledger, a newer
 // schema (names it), damaged.
 Result<LedgerData> read_ledger(const std::string& directory);
+// What the machine's meters read; nothing in ledgers before schema 12.
+Result<Meters> read_meters(const std::string& directory);
 
 class Database;
 

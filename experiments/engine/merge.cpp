@@ -42,8 +42,12 @@ struct Bundle {
   std::vector<MetricRow> metrics;
   std::vector<GateRow> gates;
   std::vector<EventRow> events;
+  std::vector<MeterRow> meters; // that the readings count
+  std::vector<MeterReading> readings;
 
-  std::size_t rows() const { return visits.size() + metrics.size() + gates.size() + events.size(); }
+  std::size_t rows() const {
+    return visits.size() + metrics.size() + gates.size() + events.size() + readings.size();
+  }
 };
 
 std::string launch_key(const Bundle& b) {
@@ -71,8 +75,11 @@ bundles(const LedgerData& data, const std::string& directory, std::size_t input)
   for (const MetricRow& row : data.metrics) by_launch[row.launch].metrics.push_back(row);
   for (const GateRow& row : data.gates) by_launch[row.launch].gates.push_back(row);
   for (const EventRow& row : data.events) by_launch[row.launch].events.push_back(row);
+  Meters meters = value_or_throw(read_meters(directory));
   std::vector<Bundle> result;
   for (auto& [id, bundle] : by_launch) {
+    bundle.readings = std::move(meters.readings[id]);
+    if (!bundle.readings.empty()) bundle.meters = meters.meters;
     bundle.directory = directory;
     bundle.known_as = {{input, id}};
     result.push_back(std::move(bundle));
@@ -139,6 +146,7 @@ void write(Ledger& ledger, Bundle& bundle, const std::string& output, Written& w
   for (EventRow& row : bundle.events) row.launch = id;
   ledger.commit_round(bundle.visits, {});
   ledger.add(bundle.metrics, bundle.gates, bundle.events);
+  ledger.add(id, bundle.meters, bundle.readings);
   copy_traces(bundle, id, output);
 }
 

@@ -65,6 +65,46 @@ TEST(Merge, JoinsDifferentLaunchesAndKeepsDuplicatesOnce) {
   EXPECT_EQ(all.spec.created_utc, "2020-01-02T00:00:00Z") << "fixed when the first part was";
 }
 
+TEST(Merge, ReadingsFollowTheirLaunches) {
+  const Scratch scratch;
+  const Plan plan = small_plan(scratch);
+  RunOptions options = fake_options();
+  for (const auto& [cell, name] : {std::pair("ema", "a"), std::pair("guard", "b")}) {
+    options.cells = {cell};
+    run_plan(plan, scratch / name, options);
+  }
+  const LaunchRow read = value_or_throw(read_ledger(scratch / "b")).launches.back();
+  {
+    const auto ledger = Ledger::open(scratch / "b", plan.ledger);
+    ledger->add(read.id, {{"", "Load", "HOST", "ok"}}, {{5, 0, 1.5}, {7, 0, 2.5}});
+    ledger->finish();
+  }
+  (void)value_or_throw(merge_ledgers({scratch / "a", scratch / "b"}, scratch / "all"));
+  Meters found = value_or_throw(read_meters(scratch / "all"));
+  ASSERT_EQ(found.readings.size(), 1u);
+  const auto& [id, readings] = *found.readings.begin();
+  const LedgerData all = value_or_throw(read_ledger(scratch / "all"));
+  const auto launch = std::find_if(all.launches.begin(),
+                                   all.launches.end(),
+                                   [&, id = id](const LaunchRow& l) { return l.id == id; });
+  EXPECT_EQ(launch->cell, read.cell);
+  EXPECT_EQ(launch->kind, read.kind);
+  EXPECT_EQ(launch->index, read.index);
+  ASSERT_EQ(readings.size(), 2u);
+  EXPECT_EQ(found.meters.at(readings[1].meter).name, "Load");
+  EXPECT_EQ(readings[1].time_ns, 7);
+  EXPECT_EQ(readings[1].value, 2.5);
+  // Of two copies that one which has them, whatever the order: an older build dropped them.
+  fs::copy(scratch / "all", scratch / "poor", fs::copy_options::recursive);
+  Database(scratch / "poor/ledger.sqlite", Database::Mode::ReadWrite)
+      .execute("DELETE FROM reading");
+  for (const auto& [first, second] : {std::pair("all", "poor"), std::pair("poor", "all")}) {
+    const std::string out = scratch / ("of_" + std::string(first));
+    (void)value_or_throw(merge_ledgers({scratch / first, scratch / second}, out));
+    EXPECT_EQ(value_or_throw(read_meters(out)).readings.size(), 1u) << first;
+  }
+}
+
 // A run that was killed in a launch with enough rounds has measured it, as the next run makes it;
 // every reader counts it so.
 TEST(Merge, RefusesALaunchThatAKilledRunMeasuredToo) {

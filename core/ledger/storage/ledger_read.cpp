@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <filesystem>
+#include <utility>
 
 #include "core/ledger/abandoned.h"
 #include "core/ledger/directory_lock.h"
@@ -53,30 +54,55 @@ private:
   std::filesystem::path directory_;
 };
 
-LedgerData read_file(const std::string& path, Database::Mode mode) {
+// `read` takes the open database.
+template <class Read> auto read_file(const std::string& path, Database::Mode mode, Read read) {
   const Database db(path, mode);
   ledger_schema::check_pages(db);
-  return ledger_rows::read(db);
+  return read(db);
 }
 
 // A finished ledger is a plain file. One in WAL mode needs a shared-memory file beside it; where
 // the directory is read-only it is read in place, or, with a WAL, from a private copy.
-LedgerData read_anywhere(const std::string& path) {
+template <class Read> auto read_anywhere(const std::string& path, Read read) {
   try {
-    return read_file(path, Database::Mode::ReadOnly);
+    return read_file(path, Database::Mode::ReadOnly, read);
   } catch (const DatabaseError& error) {
     if (!error.is_read_only()) throw;
   }
   std::error_code ignored;
   const auto wal = std::filesystem::file_size(path + "-wal", ignored);
-  if (ignored || wal == 0) return read_file(path, Database::Mode::Immutable);
+  if (ignored || wal == 0) return read_file(path, Database::Mode::Immutable, read);
   const PrivateCopy copy(path);
   try {
-    return read_file(copy.path(), Database::Mode::ReadWrite);
+    return read_file(copy.path(), Database::Mode::ReadWrite, read);
   } catch (const DatabaseError& error) {
     throw DatabaseError(error.code(), copy.about(error.what(), path));
   } catch (const Failure& failure) {
     throw Failure(failure.kind(), copy.about(failure.what(), path));
+  }
+}
+
+// What `read` makes of the ledger of a results directory, whose faults are errors.
+template <class Read>
+auto read_directory(const std::string& directory, Read read)
+    -> Result<decltype(read(std::declval<const Database&>()))> {
+  const std::string path = (std::filesystem::path(directory) / ledger_schema::kFileName).string();
+  std::error_code ignored;
+  if (std::filesystem::exists(std::filesystem::path(directory) / ledger_schema::kUnfinishedName,
+                              ignored))
+    return fail("{}: is what a merge that did not end has left; remove it and merge again",
+                directory);
+  if (Result<bool> ok = ledger_schema::check_file(path); !ok) return ok.error();
+  try {
+    return read_anywhere(path, read);
+  } catch (const DatabaseError& error) {
+    const bool lacks = error.code() == SQLITE_ERROR; // a table or a column
+    if (error.is_damaged() || lacks) return ledger_schema::damaged(path, error.what());
+    return Error{error.what()};
+  } catch (const Failure& error) {
+    if (error.kind() == Failure::Kind::Internal)
+      return ledger_schema::damaged(path, error.what()); // rows that no writer of ours leaves
+    return Error{error.what()};
   }
 }
 
@@ -98,26 +124,15 @@ LedgerData ledger_rows::read(const Database& db) {
 }
 
 Result<LedgerData> read_ledger(const std::string& directory) {
-  const std::string path = (std::filesystem::path(directory) / ledger_schema::kFileName).string();
-  std::error_code ignored;
-  if (std::filesystem::exists(std::filesystem::path(directory) / ledger_schema::kUnfinishedName,
-                              ignored))
-    return fail("{}: is what a merge that did not end has left; remove it and merge again",
-                directory);
-  if (Result<bool> ok = ledger_schema::check_file(path); !ok) return ok.error();
-  try {
-    LedgerData data = read_anywhere(path);
+  return read_directory(directory, [&](const Database& db) {
+    LedgerData data = ledger_rows::read(db);
     if (lock_holder(directory).empty()) count_abandoned_launches(data);
     return data;
-  } catch (const DatabaseError& error) {
-    const bool lacks = error.code() == SQLITE_ERROR; // a table or a column
-    if (error.is_damaged() || lacks) return ledger_schema::damaged(path, error.what());
-    return Error{error.what()};
-  } catch (const Failure& error) {
-    if (error.kind() == Failure::Kind::Internal)
-      return ledger_schema::damaged(path, error.what()); // rows that no writer of ours leaves
-    return Error{error.what()};
-  }
+  });
+}
+
+Result<Meters> read_meters(const std::string& directory) {
+  return read_directory(directory, [](const Database& db) { return ledger_rows::read_meters(db); });
 }
 
 } // namespace assay

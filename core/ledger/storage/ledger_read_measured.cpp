@@ -6,6 +6,7 @@
 #include <unordered_map>
 
 #include "core/ledger/covariates.h"
+#include "core/ledger/ledger_schema.h"
 #include "core/ledger/old_events.h"
 #include "core/ledger/storage/ledger_columns.h"
 #include "core/ledger/storage/ledger_rows.h"
@@ -192,6 +193,29 @@ void read_measured(const Database& db, std::int64_t schema, LedgerData& data) {
   data.gates = read_gates(db);
   data.events = read_events(db, schema);
   if (schema < 5) name_retired_variants(data);
+}
+
+Meters read_meters(const Database& db) {
+  const Transaction snapshot(db, "BEGIN");
+  const std::int64_t schema = db.integer("PRAGMA user_version");
+  value_or_throw(ledger_schema::check_version(db.path(), schema));
+  Meters found;
+  if (schema < 12) return found;
+  std::map<std::int64_t, std::size_t> places; // of meters, by id
+  Statement meters = db.prepare("SELECT id, board, name, source, status FROM meter ORDER BY id");
+  while (meters.step()) {
+    places.emplace(meters.integer(0), found.meters.size());
+    found.meters.push_back({meters.text(1), meters.text(2), meters.text(3), meters.text(4)});
+  }
+  Statement readings = db.prepare(
+      "SELECT launch, time_ns, meter, value FROM reading ORDER BY launch, time_ns, meter");
+  while (readings.step()) {
+    const auto place = places.find(readings.integer(2));
+    if (place == places.end()) internal_error("{}: a reading belongs to no meter", db.path());
+    found.readings[readings.integer(0)].push_back(
+        {readings.integer(1), place->second, readings.real(3)});
+  }
+  return found;
 }
 
 } // namespace assay::ledger_rows

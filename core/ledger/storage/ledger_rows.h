@@ -9,7 +9,8 @@ class Database;
 
 namespace assay::ledger_rows {
 
-LedgerData read(const Database& db); // all tables, in one snapshot
+LedgerData read(const Database& db); // all tables but meters and readings, in one snapshot
+Meters read_meters(const Database& db);
 // Its two parts; `schema` is the file's own.
 void read_plan(const Database& db, std::int64_t schema, LedgerData& data);
 void read_measured(const Database& db, std::int64_t schema, LedgerData& data);
