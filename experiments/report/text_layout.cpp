@@ -7,6 +7,7 @@
 #include <array>
 #include <cstring>
 
+#include "core/result.h"
 #include "core/terminal_width.h"
 #include "core/text.h"
 
@@ -144,9 +145,12 @@ void TextWriter::columns(const std::vector<std::vector<std::string>>& rows,
                          const std::vector<bool>& right,
                          std::size_t indent) {
   std::vector<std::size_t> widths(right.size());
-  for (const std::vector<std::string>& row : rows)
+  for (const std::vector<std::string>& row : rows) {
+    if (row.size() > right.size())
+      internal_error("{} columns with {} alignments", row.size(), right.size());
     for (std::size_t i = 0; i < row.size(); ++i)
       widths[i] = std::max(widths[i], display_width(plain(printable(row[i]))));
+  }
   for (std::size_t r = 0; r < rows.size(); ++r) {
     std::string text(indent, ' ');
     std::size_t used = indent;

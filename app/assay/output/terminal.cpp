@@ -8,6 +8,7 @@
 
 #include "app/command_line/help.h"
 #include "app/value_checks.h"
+#include "core/result.h"
 #include "core/terminal_width.h"
 #include "core/text.h"
 
@@ -92,6 +93,8 @@ void print_command(TextWriter& out, const std::string& lead, const std::string& 
 }
 
 Section as_section(const TableRows& rows, const std::vector<bool>& right, std::size_t names) {
+  if (rows.front().size() != right.size())
+    internal_error("{} columns with {} alignments", rows.front().size(), right.size());
   Section section{.names = names};
   for (std::size_t i = 0; i < rows.front().size(); ++i)
     section.columns.push_back({rows.front()[i], right[i]});

@@ -158,7 +158,7 @@ void print_presets(TextWriter& out) {
                     c["batch_rows"].dump() + " x " + c["seq_len"].dump(),
                     c["pattern"].get<std::string>()});
   }
-  const std::vector<bool> right{false, false, true, true, true, true, false};
+  const std::vector<bool> right{false, false, true, true, true, true, true, false};
   if (table_width(rows) <= out.width()) return out.columns(rows, right, 0);
   print_section(out, as_section(rows, right, 2), 0);
 }
