@@ -30,12 +30,12 @@ const std::set<std::string> kLoaderKeys{"batch_copy",
 const std::set<std::string> kBatchKeys{
     "accumulate", "batch_rows", "eval_batches", "packing", "phase_batches", "seq_len"};
 const std::set<std::string> kModelKeys{
-    "chunk_size",    "conv_kernel",  "d_model",     "expert_dim",       "experts",
-    "experts_taken", "family",       "ffn_dim",     "head_dim",         "heads",
-    "kv_groups",     "kv_rank",      "mix_rank",    "mod_percent",      "nsa_attention",
-    "nsa_block",     "nsa_gate_dim", "nsa_overlap", "nsa_select_block", "nsa_select_count",
-    "nsa_stride",    "nsa_window",   "pattern",     "positions",        "recursions",
-    "rope_dim",      "state_dim",    "value_shift", "vocab_size"};
+    "chunk_size",       "conv_kernel", "d_model",      "expert_dim",  "experts",
+    "experts_taken",    "family",      "ffn_dim",      "head_dim",    "heads",
+    "kv_groups",        "kv_rank",     "mix_rank",     "mod_percent", "mup_width",
+    "nsa_attention",    "nsa_block",   "nsa_gate_dim", "nsa_overlap", "nsa_select_block",
+    "nsa_select_count", "nsa_stride",  "nsa_window",   "pattern",     "positions",
+    "recursions",       "rope_dim",    "state_dim",    "value_shift", "vocab_size"};
 
 std::set<std::string> common(const std::set<std::string>& a, const std::set<std::string>& b) {
   std::set<std::string> both;

@@ -23,6 +23,7 @@ struct ModelForm {
   bool biases = false;     // of every linear but the head; Gelu needs them
   bool tied_head = false;  // the head's weight is the embedding
   bool positions = false;  // the embedding adds a learned vector a position
+  bool mup = false;        // what every matrix of a layer reads grows with d_model
   double matrix_std = 0;   // of initial matrices; 0: half of 1/sqrt(fan_in), 0.1 in the embedding
 };
 

@@ -13,6 +13,7 @@
 #include "model/config/family_config.h"
 #include "model/config/key_bounds.h"
 #include "model/config/key_choices.h"
+#include "model/config/mup.h"
 #include "model/config/optimization.h"
 
 namespace assay {
@@ -242,6 +243,7 @@ Result<TrainConfig> resolve(TrainConfig config) {
   if (!filled) return filled;
   const TrainConfig& c = *filled;
   if (Result<bool> ok = check(c); !ok) return ok.error();
+  if (Result<bool> ok = check_mup(c); !ok) return ok.error();
   if (const FamilyConfig& family = family_of(c); family.check != nullptr)
     if (Result<bool> ok = family.check(c); !ok) return ok.error();
   for (const Optimization& row : optimizations().all())

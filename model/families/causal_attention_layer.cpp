@@ -5,13 +5,18 @@
 
 #include "core/span.h"
 #include "model/families/init.h"
+#include "model/layers/attention/math_attention.h"
 #include "model/layers/attention/mla_attention.h"
 #include "model/layers/fp8/fp8_linear.h"
 #include "model/layers/linear/kept_weights.h"
+#include "model/layout/carry.h"
 
 namespace assay {
 
 namespace {
+
+// Slots of a Carry.
+constexpr int kKeyRows = 0, kValueRows = 1;
 
 // Contiguous, asked for once or twice. Counts the copies that were really made.
 std::vector<at::Tensor> copied(std::vector<at::Tensor> parts, QkvCopies copies) {
@@ -51,6 +56,13 @@ CausalAttentionLayer::forward(const at::Tensor& x, const Segments& segments, Att
 at::Tensor CausalAttentionLayer::attended(const at::Tensor& x,
                                           const Segments& segments,
                                           Attention path) const {
+  if (segments.carry) {
+    const std::vector<at::Tensor> parts = joined(x).unbind(1);
+    return carried_attention(parts[0],
+                             segments.carry->appended(this, kKeyRows, parts[1]),
+                             segments.carry->appended(this, kValueRows, parts[2]),
+                             scale_);
+  }
   if (projections_ == Projections::Joined && copies_ == QkvCopies::None) {
     count("projections/joined");
     count("qkv_copies/none");

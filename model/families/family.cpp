@@ -10,6 +10,10 @@
 
 namespace assay {
 
+bool is_matrix_of_layer(const Parameter& parameter) {
+  return parameter.decay && parameter.tensor.dim() >= 2 && parameter.name.starts_with("layers.");
+}
+
 at::Tensor
 ParameterFactory::normal(const std::string& name, at::IntArrayRef shape, double std_dev) {
   return add(name, at::empty(shape).normal_(0.0, std_dev, generator_), true);

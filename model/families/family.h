@@ -22,6 +22,9 @@ struct Parameter {
   bool decay = false; // weight decay applies (matrices)
 };
 
+// Or a stack of matrices: neither embedding nor head.
+bool is_matrix_of_layer(const Parameter& parameter);
+
 // Makes parameters in order: drawn on the CPU from the trainer's own generator, so that every
 // device starts from the same values, then moved.
 class ParameterFactory {
@@ -67,7 +70,7 @@ struct BuiltModel {
   std::unique_ptr<Model> model;
   std::vector<Parameter> parameters; // in the order of docs/model.md
   // Biases of routers, no part of the loss: a backward pass leaves in their gradients how many more
-  // tokens than the mean an expert took (model/training/expert_balance.h).
+  // tokens than the mean an expert took (model/training/update/expert_balance.h).
   std::vector<Parameter> balances;
 };
 

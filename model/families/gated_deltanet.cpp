@@ -7,10 +7,20 @@
 #include "model/layers/add_norm.h"
 #include "model/layers/delta_rule/delta_inputs.h"
 #include "model/layers/delta_rule/gated_delta_rule.h"
+#include "model/layers/delta_rule/short_conv.h"
 #include "model/layers/fp8/fp8_linear.h"
+#include "model/layers/probe.h"
 #include "model/layers/rms_norm.h"
+#include "model/layout/carry.h"
 
 namespace assay {
+
+namespace {
+
+// Slots of a Carry.
+constexpr int kDeltaConvolved = 0, kDeltaState = 1;
+
+} // namespace
 
 GatedDeltaNet::GatedDeltaNet(ParameterFactory& make,
                              const std::string& prefix,
@@ -47,16 +57,31 @@ at::Tensor GatedDeltaNet::guard_cast(const at::Tensor& x) const {
   return y;
 }
 
+DeltaRuleInputs GatedDeltaNet::rule_inputs(const at::Tensor& projected,
+                                           const Segments& segments) const {
+  const DeltaInputWeights weights{conv_, a_log_, dt_bias_};
+  if (segments.carry) {
+    const at::Tensor joined = segments.carry->with_rows_before(
+        this, kDeltaConvolved, projected.narrow(1, 0, conv_.size(0)), conv_.size(1) - 1);
+    return delta_inputs_of(short_conv_piece(joined, conv_), projected, weights);
+  }
+  return inputs_ == DeltaInputs::Fused ? delta_inputs_fused(projected, weights, segments)
+                                       : delta_inputs_ops(projected, weights, segments);
+}
+
 at::Tensor GatedDeltaNet::forward(const at::Tensor& x, const Segments& segments) const {
   const Span span("gated_deltanet");
   const at::Tensor projected = apply_linear(x, in_proj_);
-  const DeltaInputWeights weights{conv_, a_log_, dt_bias_};
-  const DeltaRuleInputs in = inputs_ == DeltaInputs::Fused
-                                 ? delta_inputs_fused(projected, weights, segments)
-                                 : delta_inputs_ops(projected, weights, segments);
-  const DeltaRule rule = delta_rule_of(form_);
-  const at::Tensor out =
-      rule(guard_cast(in.q), guard_cast(in.k), guard_cast(in.v), in.g, in.beta, segments);
+  const DeltaRuleInputs in = rule_inputs(projected, segments);
+  const at::Tensor q = guard_cast(in.q), k = guard_cast(in.k), v = guard_cast(in.v);
+  at::Tensor out;
+  if (segments.carry) {
+    at::Tensor& state = segments.carry->slot(this, kDeltaState);
+    out = gated_delta_rule_piece(q, k, v, in.g, in.beta, state);
+    if (Probe* const probe = active_probe(); probe != nullptr) probe->state("delta", state);
+  } else {
+    out = delta_rule_of(form_)(q, k, v, in.g, in.beta, segments);
+  }
   const at::Tensor gated = norms_ == Norms::Fused ? gated_norm(out, in.gate, norm_, out_proj_)
                                                   : rms_norm(out, norm_) * at::silu(in.gate);
   return apply_linear(gated.reshape({x.size(0), heads_ * head_dim_}), out_proj_);

@@ -9,6 +9,7 @@
 
 #include "model/config/train_config.h"
 #include "model/families/family.h"
+#include "model/layers/delta_rule/delta_inputs.h"
 
 namespace assay {
 
@@ -21,6 +22,7 @@ public:
   const at::Tensor& reader() const { return in_proj_; }
 
 private:
+  DeltaRuleInputs rule_inputs(const at::Tensor& projected, const Segments& segments) const;
   at::Tensor guard_cast(const at::Tensor& x) const;
 
   std::int64_t heads_, head_dim_;

@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #include "model/config/family_config.h"
+#include "model/config/mup.h"
 #include "model/config/train_config.h"
 
 namespace assay {
@@ -22,6 +23,11 @@ inline double embedding_std(const TrainConfig& config) {
 inline double matrix_std(std::int64_t fan_in, const TrainConfig& config) {
   const double std = family_of(config).form.matrix_std;
   return std > 0 ? std : 0.5 / std::sqrt(static_cast<double>(fan_in));
+}
+
+// Of what reads d_model and does not grow with it: head and routers.
+inline double head_std(const TrainConfig& config) {
+  return matrix_std(config.d_model, config) / std::sqrt(mup_ratio(config));
 }
 
 // Matrices that write into the residual stream are smaller by the root of the number of such writes

@@ -6,16 +6,21 @@
 #include "core/span.h"
 #include "model/families/init.h"
 #include "model/layers/attention/attention.h"
+#include "model/layers/attention/math_attention.h"
 #include "model/layers/attention/mla_attention.h"
 #include "model/layers/attention/rotary_forms.h"
 #include "model/layers/fp8/fp8_linear.h"
 #include "model/layers/linear/kept_weights.h"
 #include "model/layers/rms_norm.h"
+#include "model/layout/carry.h"
 #include "model/layout/positions.h"
 
 namespace assay {
 
 namespace {
+
+// Slots of a Carry.
+constexpr int kLatentKeys = 0, kLatentValues = 1;
 
 const char* span_name(MlaInputs inputs) {
   if (inputs == MlaInputs::RotaryTranspose) return "mla_inputs/rotary_transpose";
@@ -88,7 +93,12 @@ LatentAttention::forward(const at::Tensor& x, const Segments& segments, Attentio
   const LatentHeads in =
       inputs_ == MlaInputs::Fused ? fused_inputs(x, segments) : inputs_by_operators(x, segments);
   const at::Tensor out =
-      mla_attention(in.q, in.k, in.v, segments, path, scale_, choice_, row_length_);
+      segments.carry
+          ? carried_attention(in.q,
+                              segments.carry->appended(this, kLatentKeys, in.k),
+                              segments.carry->appended(this, kLatentValues, in.v),
+                              scale_)
+          : mla_attention(in.q, in.k, in.v, segments, path, scale_, choice_, row_length_);
   return apply_linear(out.reshape({x.size(0), heads_ * head_dim_}), out_proj_);
 }
 

@@ -22,13 +22,6 @@ namespace {
 // Slots of a Carry.
 constexpr int kConvolved = 0, kMambaState = 1;
 
-// Of the rows behind the first kernel-1 of `joined`, which they read.
-at::Tensor convolved_piece(const at::Tensor& joined, const at::Tensor& weight) {
-  const std::int64_t before = weight.size(1) - 1;
-  const at::Tensor taps = at::ones({before, joined.size(0), 1}, joined.options().dtype(at::kFloat));
-  return short_conv(joined, weight, taps).narrow(0, before, joined.size(0) - before);
-}
-
 } // namespace
 
 Mamba2Layer::Mamba2Layer(ParameterFactory& make,
@@ -56,9 +49,9 @@ at::Tensor Mamba2Layer::forward(const at::Tensor& x, const Segments& segments) c
   const std::vector<at::Tensor> parts =
       apply_linear(x, in_proj_).split_with_sizes({inner, inner + 2 * state_dim_, heads_}, 1);
   const at::Tensor convolved =
-      segments.carry ? convolved_piece(segments.carry->with_rows_before(
-                                           this, kConvolved, parts[1], conv_.size(1) - 1),
-                                       conv_)
+      segments.carry ? short_conv_piece(segments.carry->with_rows_before(
+                                            this, kConvolved, parts[1], conv_.size(1) - 1),
+                                        conv_)
                      : short_conv(parts[1], conv_, segments.chunks->taps);
   const std::vector<at::Tensor> in = convolved.split_with_sizes({inner, state_dim_, state_dim_}, 1);
   const at::Tensor step = at::softplus(parts[2] + dt_bias_); // [T, H]

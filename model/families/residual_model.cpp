@@ -109,7 +109,7 @@ public:
       blocks_.push_back(make_block(make, i, config, layers));
     final_norm_ = make_norm(make, "final_norm", config);
     head_ = form_.tied_head ? embedding_
-                            : make.normal("head", {config.vocab_size, d}, matrix_std(d, config));
+                            : make.normal("head", {config.vocab_size, d}, head_std(config));
   }
 
   at::Tensor forward(const Batch& batch, Attention path) const override {

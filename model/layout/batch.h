@@ -24,10 +24,11 @@ struct Segments {
   std::shared_ptr<const ChunkLayout> chunks;
   std::shared_ptr<const Rotary> rotary;
   std::shared_ptr<const NsaLayout> sparse;
-  at::Tensor positions; // int64 [T], from 0 in each segment
+  at::Tensor positions; // int64 [T], from first_position in each segment
   // One segment that goes on where the piece before it ended; null: each begins anew.
   std::shared_ptr<Carry> carry = nullptr;
-  at::Tensor causal_mask; // fp32 [L, L], 0 and -inf, where all segments have one length L
+  std::int64_t first_position = 0; // of every segment: tokens in the pieces before it
+  at::Tensor causal_mask;          // fp32 [L, L], 0 and -inf, where all segments have one length L
 
   std::int64_t count() const { return static_cast<std::int64_t>(cu_host.size()) - 1; }
 };

@@ -45,11 +45,12 @@ at::Tensor segment_positions(const Segments& segments) {
   const at::Tensor token = at::arange(segments.cu_host.back(), segments.cu.options());
   const at::Tensor segment =
       at::searchsorted(segments.cu, token, /*out_int32=*/true, /*right=*/true) - 1;
-  return (token - segments.cu.index_select(0, segment)).to(at::kLong);
+  return (token - segments.cu.index_select(0, segment)).to(at::kLong) + segments.first_position;
 }
 
 Rotary make_rotary(const Segments& segments, std::int64_t dim) {
-  const Rotary table = rotary_table(segments.max_len, dim, segments.cu.device());
+  const Rotary table =
+      rotary_table(segments.first_position + segments.max_len, dim, segments.cu.device());
   const at::Tensor places = segment_positions(segments);
   return {table.cos.index_select(0, places),
           table.sin.index_select(0, places),

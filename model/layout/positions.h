@@ -11,10 +11,11 @@
 namespace assay {
 
 // T tokens of segments; results lie on the device of `segments.cu`.
-at::Tensor segment_positions(const Segments& segments); // int64 [T], from 0 in each segment
+// int64 [T], from segments.first_position in each segment
+at::Tensor segment_positions(const Segments& segments);
 
 struct Rotary {
-  at::Tensor cos, sin; // fp32 [T, 1, dim/2], position 0 at each segment's start
+  at::Tensor cos, sin; // fp32 [T, 1, dim/2], at segment_positions()
   at::Tensor turn;     // the same as complex numbers, cos + i sin
 };
 Rotary make_rotary(const Segments& segments, std::int64_t dim);

@@ -33,16 +33,19 @@ void prepare_segments(Segments& segments,
                       const Layouts& layouts,
                       const TrainConfig& config,
                       at::Device device) {
-  segments = segments_of(std::move(segments.cu_host), device, config.batch_copy);
+  Segments made = segments_of(std::move(segments.cu_host), device, config.batch_copy);
+  made.carry = std::move(segments.carry);
+  made.first_position = segments.first_position;
+  segments = std::move(made);
   if (layouts.chunks)
     segments.chunks = std::make_shared<const ChunkLayout>(make_chunk_layout(segments, config));
   if (layouts.rotary)
     segments.rotary = std::make_shared<const Rotary>(make_rotary(segments, config.rope_dim));
   if (layouts.positions) {
-    if (config.positions > 0 && segments.max_len > config.positions)
-      internal_error("a segment has {} tokens, the table of positions {} rows",
-                     segments.max_len,
-                     config.positions);
+    const std::int64_t end = segments.first_position + segments.max_len;
+    if (config.positions > 0 && end > config.positions)
+      internal_error(
+          "a segment ends at token {}, the table of positions has {} rows", end, config.positions);
     segments.positions = segment_positions(segments);
   }
   if (layouts.causal_mask) segments.causal_mask = make_causal_mask(segments.cu_host, device);

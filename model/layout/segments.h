@@ -13,7 +13,7 @@
 namespace assay {
 
 // Puts the batch on the config's device and fills what layouts_of(config) names of its segments,
-// and max_len. Needs a resolved config.
+// and max_len; carry and first_position are the caller's. Needs a resolved config.
 void prepare(Batch& batch, const TrainConfig& config);
 
 // Borders without layouts, `cu` on `device`. cu_host: cumulative ends, from 0.

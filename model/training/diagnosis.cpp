@@ -7,10 +7,10 @@
 #include <utility>
 
 #include "core/result.h"
-#include "model/config/family_config.h"
 #include "model/layers/probe.h"
 #include "model/layout/carry.h"
 #include "model/layout/segments.h"
+#include "model/training/generate.h"
 
 namespace assay {
 
@@ -86,8 +86,8 @@ Batch first_document(const Batch& batch, const TrainConfig& config) {
     return all.flatten().slice(0, 0, end).view({1, -1}).to(at::kCPU);
   };
   Batch alone = make_batch(part(batch.tokens), part(batch.targets), {});
-  prepare(alone, config);
   alone.documents.carry = std::make_shared<Carry>();
+  prepare(alone, config);
   return alone;
 }
 
@@ -140,8 +140,6 @@ Diagnosis diagnose(Trainer& trainer, const std::vector<Batch>& batches) {
   Diagnosis diagnosis;
   diagnosis.gradients = gradients_of(trainer, batches);
   const TrainConfig& config = trainer.config();
-  const bool carries = std::ranges::all_of(
-      config.pattern, [&](char letter) { return layer_kind(config, letter).carries; });
   Listener listener;
   {
     const ProbeGuard listening(listener);
@@ -152,7 +150,7 @@ Diagnosis diagnose(Trainer& trainer, const std::vector<Batch>& batches) {
                                  spread.variance.value(),
                                  spread.of_stream.value(),
                                  spread.of_stream.value() < kCollapsed});
-  if (!carries) return diagnosis;
+  if (context_limit(config) == 0) return diagnosis;
   Listener of_states;
   {
     const ProbeGuard listening(of_states);

@@ -31,7 +31,7 @@ struct StateEntropy {
 struct Diagnosis {
   std::vector<ComponentGradient> gradients;
   std::vector<ModuleSpread> spreads;
-  std::vector<StateEntropy> states; // empty where no layer carries a state (model/layout/carry.h)
+  std::vector<StateEntropy> states; // of recurrent layers; empty where there are none
 };
 
 // Of prepared batches, on the current weights. Gradients are of the mean loss of all batches, the

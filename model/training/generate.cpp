@@ -31,16 +31,22 @@ sample(const at::Tensor& logits, const Sampling& sampling, const at::Generator& 
 // What a model expects behind a context that grows.
 class NextToken {
 public:
-  NextToken(const Trainer& trainer, std::vector<std::int64_t> context)
-      : trainer_(trainer), context_(std::move(context)),
-        carry_(carries_state(trainer.config()) ? std::make_shared<Carry>() : nullptr) {}
+  // Carries a context of up to `limit` tokens; a longer one is computed again, its last `window`
+  // tokens, for each token.
+  NextToken(const Trainer& trainer,
+            std::vector<std::int64_t> context,
+            std::int64_t limit,
+            std::int64_t window)
+      : trainer_(trainer), context_(std::move(context)), limit_(limit), window_(window),
+        carry_(std::make_shared<Carry>()) {}
 
   void append(std::int64_t id) { context_.push_back(id); }
 
   // fp32 [vocab_size] on the CPU.
   at::Tensor logits() {
     const std::int64_t size = std::ssize(context_), most = trainer_.config().seq_len;
-    if (!carry_) return read(size - std::min(size, most), size);
+    if (size > limit_) carry_.reset();
+    if (!carry_) return read(size - std::min(size, window_), size);
     for (; size - read_ > most; read_ += most) (void)read(read_, read_ + most);
     return read(std::exchange(read_, size), size);
   }
@@ -51,22 +57,43 @@ private:
     const std::vector<std::int64_t> piece(context_.begin() + begin, context_.begin() + end);
     const at::Tensor tokens = at::tensor(piece, at::kLong).unsqueeze(0);
     Batch batch = make_batch(tokens, tokens, {});
-    prepare(batch, trainer_.config());
     batch.documents.carry = carry_;
+    batch.documents.first_position = carry_ ? begin : 0;
+    prepare(batch, trainer_.config());
     return trainer_.logits(batch)[end - begin - 1].to(at::kCPU, at::kFloat);
   }
 
   const Trainer& trainer_;
   std::vector<std::int64_t> context_;
+  std::int64_t limit_, window_;
   std::shared_ptr<Carry> carry_; // null: layers see the tokens of a call alone
   std::int64_t read_ = 0;        // of the context, by `carry_`
 };
 
 } // namespace
 
-bool carries_state(const TrainConfig& config) {
-  return std::ranges::all_of(config.pattern,
-                             [&](char letter) { return family_of(config).layer(letter)->carries; });
+std::int64_t context_limit(const TrainConfig& config) {
+  bool attends = false;
+  for (const char letter : config.pattern) {
+    const LayerKind& kind = layer_kind(config, letter);
+    if (!kind.carries) return 0;
+    attends = attends || kind.head_width != nullptr;
+  }
+  return attends ? config.seq_len : std::numeric_limits<std::int64_t>::max();
+}
+
+std::int64_t context_limit(const TrainConfig& config, std::int64_t asked) {
+  const std::int64_t limit = context_limit(config);
+  if (asked == 0 || limit == std::numeric_limits<std::int64_t>::max()) return limit;
+  if (limit == 0 && asked <= config.seq_len) return 0;
+  if (limit == 0)
+    bad_input("family {} reads seq_len ({}) tokens at most: its layers carry nothing from piece to "
+              "piece; leave --context out",
+              config.family,
+              config.seq_len);
+  if (config.positions > 0 && asked > config.positions)
+    bad_input("--context {}: the model's table of positions has {} rows", asked, config.positions);
+  return asked;
 }
 
 std::vector<std::int64_t>
@@ -79,7 +106,8 @@ generate(Trainer& trainer, const std::vector<std::int64_t>& prompt, const Sampli
   const at::NoGradGuard no_grad;
   const at::Generator generator = at::make_generator<at::CPUGeneratorImpl>(sampling.seed);
   const auto averaged = trainer.use_ema();
-  NextToken next(trainer, prompt);
+  const std::int64_t limit = context_limit(config, sampling.context);
+  NextToken next(trainer, prompt, limit, sampling.context > 0 ? sampling.context : config.seq_len);
   std::vector<std::int64_t> made;
   for (std::int64_t i = 0; i < sampling.max_tokens; ++i) {
     const std::int64_t id = sample(next.logits(), sampling, generator);

@@ -13,16 +13,20 @@ struct Sampling {
   double temperature = 1.0; // 0: always the likeliest token
   std::int64_t top_k = 0;   // sample among the k likeliest; 0: all
   std::uint64_t seed = 1;
+  std::int64_t context = 0;     // tokens that attention may see; 0: seq_len
   std::int64_t stop_token = -1; // ends the text and is not returned; -1: none
 };
 
-// Whether every layer carries a state behind the tokens that it has read (family rwmba).
-bool carries_state(const TrainConfig& config);
+// Tokens of a context that layers carry (states, keys and values), so that each token is read once:
+// without end where all are recurrent, seq_len where some attend, since training showed them no
+// longer distance; 0 where a layer carries nothing, as in families nsa and hydra.
+std::int64_t context_limit(const TrainConfig& config);
+// The same where a person asked for more (0: did not). Throws bad input where it cannot be had.
+std::int64_t context_limit(const TrainConfig& config, std::int64_t asked);
 
-// The new ids. Where the model carries its state each token is read once, seq_len tokens at a time
-// at most, so that memory does not grow with the context, which has no limit; else the last
-// config().seq_len tokens are computed again for each token. Throws bad input on an empty prompt or
-// an id outside the vocabulary.
+// The new ids. Within the limit the context is read once, seq_len tokens at a time at most; behind
+// it the last tokens, seq_len or those asked for, are computed again for each token. Throws bad
+// input on an empty prompt, an id outside the vocabulary, or a context that cannot be had.
 std::vector<std::int64_t>
 generate(Trainer& trainer, const std::vector<std::int64_t>& prompt, const Sampling& sampling);
 

@@ -74,7 +74,7 @@ const char* level_span(UpdatePass pass) {
 std::vector<Parameter> of_adamw(const std::vector<Parameter>& parameters,
                                 const TrainConfig& config) {
   std::vector<Parameter> kept = parameters;
-  if (config.optimizer == OptimizerKind::Muon) std::erase_if(kept, is_of_muon);
+  if (config.optimizer == OptimizerKind::Muon) std::erase_if(kept, is_matrix_of_layer);
   return kept;
 }
 

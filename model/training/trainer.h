@@ -17,13 +17,13 @@
 #include "model/graph/step_graphs.h"
 #include "model/layers/linear/kept_weights.h"
 #include "model/layout/batch.h"
-#include "model/training/ema.h"
-#include "model/training/expert_balance.h"
-#include "model/training/loss_scaler.h"
-#include "model/training/muon.h"
-#include "model/training/one_pass.h"
-#include "model/training/optimizer.h"
 #include "model/training/planted.h"
+#include "model/training/update/ema.h"
+#include "model/training/update/expert_balance.h"
+#include "model/training/update/loss_scaler.h"
+#include "model/training/update/muon.h"
+#include "model/training/update/one_pass.h"
+#include "model/training/update/optimizer.h"
 
 namespace assay {
 

@@ -7,8 +7,8 @@
 
 #include "model/families/routing/experts.h"
 #include "model/gates/gates.h"
-#include "model/training/expert_balance.h"
 #include "model/training/trainer.h"
+#include "model/training/update/expert_balance.h"
 #include "tests/model/central_differences.h"
 #include "tests/model/model_fixture.h"
 #include "tests/model/row_levels.h"
@@ -273,7 +273,7 @@ TEST(Experts, MuonTakesTheirMatrices) {
   int stacks = 0;
   for (const Parameter& p : trainer.parameters()) {
     if (p.tensor.dim() != 3) continue;
-    EXPECT_TRUE(is_of_muon(p)) << p.name;
+    EXPECT_TRUE(is_matrix_of_layer(p)) << p.name;
     ++stacks;
   }
   EXPECT_EQ(stacks, 6);

@@ -35,7 +35,8 @@ constexpr std::int64_t kFoundAt = 16'384, kF1At = 100'000; // bytes
 struct AnswerOptions {
   std::vector<std::string> files;
   std::string checkpoint, device = "cpu", after, out;
-  std::int64_t most = 0; // questions of a file; 0: all
+  std::int64_t most = 0;    // questions of a file; 0: all
+  std::int64_t context = 0; // tokens that attention sees; 0: seq_len
   bool ungated = false, json = false;
 };
 
@@ -152,12 +153,12 @@ struct Prompt {
   bool cut = false;
 };
 
-Prompt prompt_tokens(const Restored& restored, const LongQuestion& question) {
+Prompt prompt_tokens(const Restored& restored, const LongQuestion& question, std::int64_t context) {
   const Encoding encoding = restored.source.tokenizer->encode(prompt_of(question));
   Prompt prompt{{encoding.ids.begin(), encoding.ids.end()}};
-  if (carries_state(restored.config)) return prompt;
-  const std::int64_t room =
-      std::max<std::int64_t>(2, restored.config.seq_len - question.task->new_tokens);
+  const std::int64_t limit =
+      std::max(context_limit(restored.config, context), restored.config.seq_len);
+  const std::int64_t room = std::max<std::int64_t>(2, limit - question.task->new_tokens);
   if (std::ssize(prompt.ids) <= room) return prompt;
   prompt.ids.erase(prompt.ids.begin() + room / 2, prompt.ids.end() - (room - room / 2));
   prompt.cut = true;
@@ -173,13 +174,14 @@ std::vector<bool> answer_all(const AnswerOptions& options, std::vector<Asked>& a
   ProgressLine line;
   for (std::size_t i = 0; i < asked.size(); ++i) {
     if (line.terminal()) line.show(fmt::format("question {}/{}", i + 1, asked.size()), false);
-    const Prompt prompt = prompt_tokens(restored, asked[i].question);
+    const Prompt prompt = prompt_tokens(restored, asked[i].question, options.context);
     cut.push_back(prompt.cut);
     const std::vector<std::int64_t> ids =
         generate(*restored.trainer,
                  prompt.ids,
                  {.max_tokens = asked[i].question.task->new_tokens,
                   .temperature = 0,
+                  .context = options.context,
                   .stop_token = tokenizer.end_of_document()});
     asked[i].answer = tokenizer.decode({ids.begin(), ids.end()});
   }
@@ -300,6 +302,11 @@ void add_answer(CLI::App& parent, int& exit_code) {
                    "`pred`)")
       ->type_name("PATH");
   add_device(*command, options->device);
+  command
+      ->add_option("--context",
+                   options->context,
+                   "tokens that attention sees (default: seq_len of the training)")
+      ->check(whole_number(1));
   command
       ->add_option("--after",
                    options->after,

@@ -16,7 +16,7 @@ namespace {
 
 struct GenerateOptions {
   std::string checkpoint, prompt = "\n", device = "cpu", linears;
-  std::int64_t tokens = 200, top_k = 40;
+  std::int64_t tokens = 200, top_k = 40, context = 0;
   double temperature = 0.8;
   std::uint64_t seed = 1;
   bool json = false;
@@ -35,6 +35,7 @@ int generate_text(const GenerateOptions& options) {
                                                   .temperature = options.temperature,
                                                   .top_k = options.top_k,
                                                   .seed = options.seed,
+                                                  .context = options.context,
                                                   .stop_token = tokenizer.end_of_document()});
   std::vector<std::int32_t> text_ids;
   for (const std::int64_t id : ids) text_ids.push_back(static_cast<std::int32_t>(id));
@@ -65,6 +66,11 @@ void add_generate(CLI::App& parent, int& exit_code) {
                    options->tokens,
                    "tokens to add at most; the text ends where the model ends its document")
       ->capture_default_str()
+      ->check(whole_number(1));
+  command
+      ->add_option("--context",
+                   options->context,
+                   "tokens that attention sees (default: seq_len of the training)")
       ->check(whole_number(1));
   command->add_option("--temperature", options->temperature, "0: always the likeliest token")
       ->capture_default_str()

@@ -27,8 +27,8 @@
 #include "model/config/fast_defaults.h"
 #include "model/data/loader.h"
 #include "model/training/checkpoint.h"
-#include "model/training/optimizer.h"
 #include "model/training/trainer.h"
+#include "model/training/update/optimizer.h"
 #include "profilers/monitor/train_rows.h"
 
 namespace assay::worker {

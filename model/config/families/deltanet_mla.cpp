@@ -98,8 +98,9 @@ FamilyConfig deltanet_mla_config() {
                    {"experts", &TrainConfig::experts},
                    {"experts_taken", &TrainConfig::experts_taken, false},
                    {"expert_dim", &TrainConfig::expert_dim}},
-          .layers = {{'G', delta_size, delta_cost, delta_layouts},
-                     {'M', latent_size, latent_cost, latent_layouts, latent_width}},
+          .layers = {{'G', delta_size, delta_cost, delta_layouts, nullptr, true},
+                     {'M', latent_size, latent_cost, latent_layouts, latent_width, true}},
+          .form = {.mup = true},
           .check = check_deltanet_mla,
           .router_parameters = routers};
 }

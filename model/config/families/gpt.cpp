@@ -60,7 +60,7 @@ FamilyConfig gpt_config() {
                   {"small", "AAAAAA", 1e-3, {512, 8, 64, 0, 2048, 8192, 512, 8, 512}},
                   {"gpt2", "AAAAAAAAAAAA", 6e-4, {768, 12, 64, 0, 3072, 50304, 1024, 32, 1024}}},
       .keys = {{"positions", &TrainConfig::positions}},
-      .layers = {{'A', attention_size, attention_cost, attention_layouts, attention_width}},
+      .layers = {{'A', attention_size, attention_cost, attention_layouts, attention_width, true}},
       .form = {.feed_forward = FeedForward::Gelu,
                .layer_norm = true,
                .biases = true,

@@ -69,8 +69,7 @@ at::Tensor rounded(const at::Tensor& weight, at::ScalarType type) {
 Experts::Experts(ParameterFactory& make, const std::string& prefix, const TrainConfig& config)
     : taken_(config.experts_taken), form_(config.expert_form), gate_(config.ffn_gate) {
   const std::int64_t d = config.d_model, hidden = config.expert_dim, count = config.experts;
-  const at::Tensor drawn =
-      at::empty({count, d}).normal_(0, matrix_std(d, config), make.generator());
+  const at::Tensor drawn = at::empty({count, d}).normal_(0, head_std(config), make.generator());
   router_ = make.add(prefix + "router", drawn, false);
   in_ = make.normal(prefix + "experts_in", {count, 2 * hidden, d}, matrix_std(d, config));
   out_ = make.normal(prefix + "experts_out", {count, d, hidden}, residual_std(hidden, config));

@@ -16,4 +16,9 @@ at::Tensor math_attention(const at::Tensor& q,
                           const Segments& segments,
                           double scale);
 
+// The same for the last T of N tokens of one segment: q [T, H, Dqk], k [N, H, Dqk], v [N, H, Dv] ->
+// [T, H, Dv]. It holds 2^26 scores at a time, or those of one query, H * N.
+at::Tensor
+carried_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, double scale);
+
 } // namespace assay

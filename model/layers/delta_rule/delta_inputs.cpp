@@ -237,6 +237,28 @@ struct FusedDeltaInputs : torch::autograd::Function<FusedDeltaInputs> {
   }
 };
 
+// Columns of `projected` for q, k and v together, gate, decay, rate.
+std::vector<at::Tensor> columns_of(const at::Tensor& projected, const Sizes& size) {
+  return projected.split_with_sizes({3 * size.inner, size.inner, size.heads, size.heads}, 1);
+}
+
+DeltaRuleInputs from_columns(const at::Tensor& convolved,
+                             const std::vector<at::Tensor>& columns,
+                             const DeltaInputWeights& weights,
+                             const Sizes& size) {
+  const auto [tokens, heads, width, inner] = size;
+  const std::vector<at::Tensor> qkv = convolved.split_with_sizes({2 * inner, inner}, 1);
+  const std::vector<at::Tensor> qk =
+      l2_norm(qkv[0].reshape({tokens, 2 * heads, width})).chunk(2, 1);
+  const at::ScalarType type = wide_type(columns[2]);
+  return {qk[0],
+          qk[1],
+          qkv[1].reshape({tokens, heads, width}),
+          -weights.a_log.exp() * at::softplus(columns[2].to(type) + weights.dt_bias),
+          columns[3].to(type).sigmoid(),
+          columns[1].view({tokens, heads, width})};
+}
+
 } // namespace
 
 DeltaRuleInputs delta_inputs_ops(const at::Tensor& projected,
@@ -244,20 +266,16 @@ DeltaRuleInputs delta_inputs_ops(const at::Tensor& projected,
                                  const Segments& segments) {
   const Span span("delta_inputs/ops");
   const ChunkLayout& layout = layout_of(segments);
-  const auto [tokens, heads, width, inner] = sizes_of(projected, weights.a_log);
-  const std::vector<at::Tensor> parts =
-      projected.split_with_sizes({3 * inner, inner, heads, heads}, 1);
-  const at::Tensor mixed = short_conv(parts[0], weights.conv, layout.taps);
-  const std::vector<at::Tensor> qkv = mixed.split_with_sizes({2 * inner, inner}, 1);
-  const std::vector<at::Tensor> qk =
-      l2_norm(qkv[0].reshape({tokens, 2 * heads, width})).chunk(2, 1);
-  const at::ScalarType type = wide_type(projected);
-  return {qk[0],
-          qk[1],
-          qkv[1].reshape({tokens, heads, width}),
-          -weights.a_log.exp() * at::softplus(parts[2].to(type) + weights.dt_bias),
-          parts[3].to(type).sigmoid(),
-          parts[1].view({tokens, heads, width})};
+  const Sizes size = sizes_of(projected, weights.a_log);
+  const std::vector<at::Tensor> columns = columns_of(projected, size);
+  return from_columns(short_conv(columns[0], weights.conv, layout.taps), columns, weights, size);
+}
+
+DeltaRuleInputs delta_inputs_of(const at::Tensor& convolved,
+                                const at::Tensor& projected,
+                                const DeltaInputWeights& weights) {
+  const Sizes size = sizes_of(projected, weights.a_log);
+  return from_columns(convolved, columns_of(projected, size), weights, size);
 }
 
 DeltaRuleInputs delta_inputs_fused(const at::Tensor& projected,

@@ -28,6 +28,11 @@ DeltaRuleInputs delta_inputs_ops(const at::Tensor& projected,
                                  const DeltaInputWeights& weights,
                                  const Segments& segments);
 
+// The same from convolved [T, 3*H*D]: q, k, v behind their convolution.
+DeltaRuleInputs delta_inputs_of(const at::Tensor& convolved,
+                                const at::Tensor& projected,
+                                const DeltaInputWeights& weights);
+
 // One function with one backward pass, which keeps `projected` alone and computes the rest again.
 // On a GPU from bf16 one kernel each way, with four taps, D 32, 64 or 128 and up to 64 heads;
 // tensor operations elsewhere.

@@ -45,6 +45,15 @@ at::Tensor gated_delta_rule_fused(const at::Tensor& q,
                                   const at::Tensor& beta,
                                   const Segments& segments);
 
+// The next T tokens of one segment from the state [H, K, V] behind the tokens before, which it
+// moves on; undefined: at the segment's start. Chunks of 64 tokens, without a gradient.
+at::Tensor gated_delta_rule_piece(const at::Tensor& q,
+                                  const at::Tensor& k,
+                                  const at::Tensor& v,
+                                  const at::Tensor& g,
+                                  const at::Tensor& beta,
+                                  at::Tensor& state);
+
 using DeltaRule = at::Tensor (*)(const at::Tensor& q,
                                  const at::Tensor& k,
                                  const at::Tensor& v,

@@ -70,4 +70,10 @@ at::Tensor short_conv(const at::Tensor& x, const at::Tensor& weight, const at::T
   return ShortConv::apply(x, weight, taps);
 }
 
+at::Tensor short_conv_piece(const at::Tensor& joined, const at::Tensor& weight) {
+  const std::int64_t before = weight.size(1) - 1;
+  const at::Tensor taps = at::ones({before, joined.size(0), 1}, joined.options().dtype(at::kFloat));
+  return short_conv(joined, weight, taps).narrow(0, before, joined.size(0) - before);
+}
+
 } // namespace assay

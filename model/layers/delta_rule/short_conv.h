@@ -11,6 +11,10 @@ namespace assay {
 // (fp64 for fp64).
 at::Tensor short_conv(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& taps);
 
+// Of the rows of `joined` [kernel-1 + T, C] behind the first kernel-1, which are those before a
+// piece of a sequence (Carry::with_rows_before): [T, C].
+at::Tensor short_conv_piece(const at::Tensor& joined, const at::Tensor& weight);
+
 // Its sums before SiLU, and their gradients, for functions with a backward of their own: x and
 // d_sum in the type that is computed in.
 at::Tensor tap_sums(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& taps);

@@ -245,7 +245,7 @@ TEST(KeyVariants, EveryKeyOfItsListsIsAKey) {
   for (const ConfigKey& key : config_keys()) all.insert(key.name);
   EXPECT_EQ(process_keys(all).size(), 9u);
   EXPECT_EQ(batch_keys(all).size(), 6u);
-  EXPECT_EQ(model_keys(all).size(), 29u);
+  EXPECT_EQ(model_keys(all).size(), 30u);
 }
 
 // A gate before an update would call another learning rate equal.

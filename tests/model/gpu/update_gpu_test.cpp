@@ -17,7 +17,7 @@
 #include "kernels/spin.h"
 #include "model/gates/gates.h"
 #include "model/layers/linear/kept_weights.h"
-#include "model/training/one_pass.h"
+#include "model/training/update/one_pass.h"
 #include "tests/model/model_fixture.h"
 
 namespace assay {

@@ -97,7 +97,7 @@ TEST(Diagnosis, AZeroedBranchIsCollapsedAndNoOther) {
   EXPECT_EQ(rows, 2 * 4); // rwkv, mamba, mixer, feed_forward
 }
 
-// Of a model without carried states there are none.
+// Of attention there are none.
 TEST(Diagnosis, StatesOfEachLayerLieBetweenOneChannelAndAll) {
   const TrainConfig config = small_rwmba();
   Trainer trainer(config);
@@ -109,9 +109,23 @@ TEST(Diagnosis, StatesOfEachLayerLieBetweenOneChannelAndAll) {
     EXPECT_GT(row.nats, 0) << row.module;
     EXPECT_LT(row.nats, row.most) << row.module;
   }
-  const TrainConfig other = small_config();
-  Trainer without(other);
-  EXPECT_TRUE(diagnose(without, ragged_batches(other, 1)).states.empty());
+  const TrainConfig attends = testing_model::small_gpt();
+  Trainer without(attends);
+  EXPECT_TRUE(diagnose(without, ragged_batches(attends, 1)).states.empty());
+}
+
+TEST(Diagnosis, StatesOfTheDeltaRuleAreThoseOfItsRecurrence) {
+  const TrainConfig config = small_config(); // G, M, G
+  Trainer trainer(config);
+  const Diagnosis diagnosis = diagnose(trainer, ragged_batches(config, 2));
+  ASSERT_EQ(diagnosis.states.size(), 2U);
+  EXPECT_EQ(diagnosis.states[0].module, "layers.0.delta");
+  EXPECT_EQ(diagnosis.states[1].module, "layers.2.delta");
+  for (const StateEntropy& row : diagnosis.states) {
+    EXPECT_NEAR(row.most, std::log(config.head_dim), 1e-12);
+    EXPECT_GE(row.nats, 0) << row.module;
+    EXPECT_LT(row.nats, row.most) << row.module;
+  }
 }
 
 } // namespace diagnosis_test

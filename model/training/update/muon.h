@@ -3,7 +3,8 @@
 // Per matrix W [rows, columns] with gradient G and learning rate eta:
 //   M <- mu M + (1 - mu) G;  U = mu M + (1 - mu) G
 //   W <- (1 - eta * weight_decay) W - eta sqrt(max(1, rows / columns)) NewtonSchulz(U)
-// with mu = muon_momentum; eta is muon_lr times the schedule's share of lr.
+// with mu = muon_momentum; eta is muon_lr times the schedule's share of lr. AdamW updates all that
+// is no matrix of a layer, embedding and head too.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -13,12 +14,9 @@
 
 #include "model/config/train_config.h"
 #include "model/families/family.h"
-#include "model/training/optimizer.h"
+#include "model/training/update/optimizer.h"
 
 namespace assay {
-
-// A matrix of a layer, or a stack of them: AdamW updates all else, embedding and head too.
-bool is_of_muon(const Parameter& parameter);
 
 // Five steps of the quintic Newton-Schulz iteration X <- a X + (b A + c A A) X, A = X X^T, from
 // X = U / |U|_F, on every matrix of [..., rows, columns]: its singular values end between about 0.5
@@ -27,7 +25,7 @@ at::Tensor newton_schulz(const at::Tensor& matrices, at::ScalarType type);
 
 class Muon {
 public:
-  // Of those of `parameters` that are is_of_muon().
+  // Of those of `parameters` that are is_matrix_of_layer().
   Muon(const std::vector<Parameter>& parameters, const TrainConfig& config);
 
   // One update from the parameters' gradients. `lr`: AdamW's, on the device; `found_inf` (fp32, 1

@@ -1,4 +1,4 @@
-#include "model/training/loss_scaler.h"
+#include "model/training/update/loss_scaler.h"
 
 #include <ATen/core/grad_mode.h>
 

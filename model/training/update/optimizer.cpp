@@ -1,4 +1,4 @@
-#include "model/training/optimizer.h"
+#include "model/training/update/optimizer.h"
 
 #include <ATen/core/grad_mode.h>
 
@@ -8,7 +8,8 @@
 #include <optional>
 
 #include "core/span.h"
-#include "model/training/skipped_update.h"
+#include "model/config/mup.h"
+#include "model/training/update/skipped_update.h"
 
 namespace assay {
 
@@ -42,6 +43,12 @@ void scale(const std::vector<at::Tensor>& gradients, const at::Tensor& factor, U
   for (const at::Tensor& gradient : gradients) gradient.mul_(factor);
 }
 
+double lr_share(const Parameter& parameter, const TrainConfig& config) {
+  const bool reads_width = is_matrix_of_layer(parameter) || parameter.name == "head" ||
+                           parameter.name.ends_with(".router");
+  return reads_width ? 1 / mup_ratio(config) : 1;
+}
+
 } // namespace
 
 at::Tensor clip_gradients(const std::vector<at::Tensor>& gradients,
@@ -67,16 +74,33 @@ AdamW::AdamW(const std::vector<Parameter>& parameters, const TrainConfig& config
   const auto options = parameters.front().tensor.options().requires_grad(false).dtype(at::kFloat);
   lr_ = at::zeros({}, options);
   steps_ = at::zeros({}, options);
-  groups_.resize(2);
-  groups_[0].decay = config.weight_decay;
   for (const Parameter& parameter : parameters) {
-    Group& group = groups_[parameter.decay ? 0 : 1];
+    Group& group = group_of(parameter, config);
     group.weights.push_back(parameter.tensor);
     group.names.push_back(parameter.name);
     group.order.push_back(static_cast<std::size_t>(&parameter - parameters.data()));
     group.exp_avg.push_back(at::zeros_like(parameter.tensor));
     group.exp_avg_sq.push_back(at::zeros_like(parameter.tensor));
   }
+}
+
+// Parameters of one learning rate and decay: those of the first parameter in front.
+AdamW::Group& AdamW::group_of(const Parameter& parameter, const TrainConfig& config) {
+  const double share = lr_share(parameter, config);
+  // Decoupled decay shrinks a weight by lr * decay, which is to be the same at every width.
+  const double decay = parameter.decay ? config.weight_decay / share : 0;
+  const auto same = [&](const Group& group) {
+    return group.decay == decay && group.lr_share == share;
+  };
+  if (const auto found = std::ranges::find_if(groups_, same); found != groups_.end()) return *found;
+  Group& group = groups_.emplace_back();
+  group.decay = decay;
+  group.lr_share = share;
+  return group;
+}
+
+at::Tensor AdamW::lr_of(const Group& group) const {
+  return group.lr_share == 1 ? lr_ : lr_ * group.lr_share;
 }
 
 void AdamW::set_lr(double lr) {
@@ -89,7 +113,6 @@ void AdamW::step(std::optional<double> lr, const at::Tensor& found_inf) {
   if (lr) set_lr(*lr);
   steps_.add_(1);
   for (const Group& group : groups_) {
-    if (group.weights.empty()) continue;
     if (per_parameter_)
       update_by_operators(group, found_inf);
     else
@@ -110,7 +133,7 @@ void AdamW::update(const Group& group, const at::Tensor& found_inf) const {
                     group.exp_avg_sq,
                     {},
                     steps,
-                    lr_,
+                    lr_of(group),
                     beta1_,
                     beta2_,
                     group.decay,
@@ -123,10 +146,10 @@ void AdamW::update(const Group& group, const at::Tensor& found_inf) const {
 
 void AdamW::update_by_operators(const Group& group, const at::Tensor& found_inf) const {
   const at::ScalarType type = group.weights.front().scalar_type();
-  const at::Tensor steps = steps_.to(at::kDouble);
-  const at::Tensor rate = (lr_ / (1 - at::pow(beta1_, steps))).to(type),
+  const at::Tensor steps = steps_.to(at::kDouble), lr = lr_of(group);
+  const at::Tensor rate = (lr / (1 - at::pow(beta1_, steps))).to(type),
                    root = (1 - at::pow(beta2_, steps)).rsqrt().to(type),
-                   keep = (1 - lr_.to(at::kDouble) * group.decay).to(type);
+                   keep = (1 - lr.to(at::kDouble) * group.decay).to(type);
   for (std::size_t i = 0; i < group.weights.size(); ++i) {
     const std::vector<at::Tensor> changed{group.weights[i], group.exp_avg[i], group.exp_avg_sq[i]};
     const SkippedUpdate skipped(changed, found_inf);

@@ -44,7 +44,8 @@ public:
     double decay = 0;
   };
   // What an update that takes the place of step() reads and writes: of each parameter in their
-  // order, the learning rate, and the number of updates made.
+  // order, the learning rate, and the number of updates made. Not with mup_width, where parameters
+  // have learning rates of their own.
   std::vector<Moments> moments() const;
   const at::Tensor& lr() const { return lr_; }
   const at::Tensor& steps() const { return steps_; }
@@ -59,7 +60,10 @@ private:
     std::vector<std::string> names;
     std::vector<std::size_t> order; // of the parameters
     double decay = 0;
+    double lr_share = 1; // of lr_
   };
+  Group& group_of(const Parameter& parameter, const TrainConfig& config);
+  at::Tensor lr_of(const Group& group) const;
   void update(const Group& group, const at::Tensor& found_inf) const;
   void update_by_operators(const Group& group, const at::Tensor& found_inf) const;
 

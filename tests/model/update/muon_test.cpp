@@ -57,7 +57,7 @@ TEST(NewtonSchulz, TakesAStackAsItsMatricesAndNothingFromNothing) {
 
 TEST(Muon, TakesTheMatricesOfLayersStackedOnesToo) {
   const auto takes = [](const std::string& name, at::IntArrayRef shape, bool decay) {
-    return is_of_muon({name, at::zeros(shape), decay});
+    return is_matrix_of_layer({name, at::zeros(shape), decay});
   };
   EXPECT_TRUE(takes("layers.0.ffn_in", {8, 4}, true));
   EXPECT_TRUE(takes("layers.0.experts", {6, 8, 4}, true));
@@ -84,7 +84,7 @@ TEST(Muon, AnUpdateIsThatOfItsFormulas) {
     const double rate = config.muon_lr * learning_rate(config, step) / config.lr;
     for (std::size_t i = 0; i < expected.size(); ++i) {
       const at::Tensor g = gradients[i].to(at::kDouble);
-      if (!is_of_muon(trainer.parameters()[i])) continue;
+      if (!is_matrix_of_layer(trainer.parameters()[i])) continue;
       momentum[i] = config.muon_momentum * momentum[i] + (1 - config.muon_momentum) * g;
       const at::Tensor ahead = config.muon_momentum * momentum[i] + (1 - config.muon_momentum) * g;
       const double ratio = static_cast<double>(g.size(0)) / static_cast<double>(g.size(1));
@@ -95,7 +95,7 @@ TEST(Muon, AnUpdateIsThatOfItsFormulas) {
   std::int64_t matrices = 0;
   for (std::size_t i = 0; i < expected.size(); ++i) {
     const Parameter& p = trainer.parameters()[i];
-    if (!is_of_muon(p)) continue;
+    if (!is_matrix_of_layer(p)) continue;
     ++matrices;
     EXPECT_LT((p.tensor.detach() - expected[i]).abs().max().item<double>(), 1e-5) << p.name;
     EXPECT_TRUE(at::allclose(
@@ -117,7 +117,7 @@ TEST(Muon, WhatItLeavesIsUpdatedAsByAdamW) {
   }
   for (std::size_t i = 0; i < a.parameters().size(); ++i)
     EXPECT_EQ(at::equal(a.parameters()[i].tensor, b.parameters()[i].tensor),
-              !is_of_muon(a.parameters()[i]))
+              !is_matrix_of_layer(a.parameters()[i]))
         << a.parameters()[i].name;
 }
 

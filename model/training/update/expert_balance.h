@@ -10,7 +10,7 @@
 
 #include "model/config/train_config.h"
 #include "model/families/family.h"
-#include "model/training/optimizer.h"
+#include "model/training/update/optimizer.h"
 
 namespace assay {
 

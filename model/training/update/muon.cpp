@@ -1,10 +1,10 @@
-#include "model/training/muon.h"
+#include "model/training/update/muon.h"
 
 #include <algorithm>
 #include <cmath>
 
 #include "core/span.h"
-#include "model/training/skipped_update.h"
+#include "model/training/update/skipped_update.h"
 
 namespace assay {
 
@@ -22,10 +22,6 @@ std::int64_t columns_of(const at::Tensor& weight) {
 }
 
 } // namespace
-
-bool is_of_muon(const Parameter& parameter) {
-  return parameter.decay && parameter.tensor.dim() >= 2 && parameter.name.starts_with("layers.");
-}
 
 at::Tensor newton_schulz(const at::Tensor& matrices, at::ScalarType type) {
   const bool tall = rows_of(matrices) > columns_of(matrices);
@@ -47,7 +43,7 @@ Muon::Muon(const std::vector<Parameter>& parameters, const TrainConfig& config)
       type_(config.precision == Precision::Fp32 ? at::kFloat : at::kBFloat16),
       batched_(config.muon_form == MuonForm::Batched) {
   for (const Parameter& parameter : parameters) {
-    if (!is_of_muon(parameter)) continue;
+    if (!is_matrix_of_layer(parameter)) continue;
     const std::int64_t rows = rows_of(parameter.tensor), columns = columns_of(parameter.tensor);
     auto group = std::ranges::find_if(groups_, [&](const Group& one) {
       return batched_ && one.rows == rows && one.columns == columns;

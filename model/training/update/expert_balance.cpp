@@ -1,4 +1,4 @@
-#include "model/training/expert_balance.h"
+#include "model/training/update/expert_balance.h"
 
 #include <ATen/core/grad_mode.h>
 

@@ -11,8 +11,8 @@
 #include "model/gates/gates.h"
 #include "model/layers/autocast.h"
 #include "model/layers/linear/kept_weights.h"
-#include "model/training/one_pass.h"
 #include "model/training/trainer.h"
+#include "model/training/update/one_pass.h"
 #include "tests/model/model_fixture.h"
 
 namespace assay {

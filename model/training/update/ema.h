@@ -8,7 +8,7 @@
 
 #include "model/config/train_config.h"
 #include "model/layers/linear/kept_weights.h"
-#include "model/training/optimizer.h"
+#include "model/training/update/optimizer.h"
 
 namespace assay {
 

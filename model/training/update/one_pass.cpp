@@ -1,4 +1,4 @@
-#include "model/training/one_pass.h"
+#include "model/training/update/one_pass.h"
 
 #include <ATen/Parallel.h>
 #include <ATen/core/grad_mode.h>

@@ -1,4 +1,4 @@
-#include "model/training/ema.h"
+#include "model/training/update/ema.h"
 
 #include <ATen/core/grad_mode.h>
 #include <c10/cuda/CUDAStream.h>
