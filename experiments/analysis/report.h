@@ -20,6 +20,7 @@
 #include "experiments/evidence/end_to_end.h"
 #include "experiments/evidence/energy/energy.h"
 #include "experiments/evidence/evidence.h"
+#include "experiments/evidence/first_step.h"
 #include "experiments/evidence/loss/loss.h"
 #include "experiments/evidence/loss/time_to_loss.h"
 #include "experiments/evidence/memory/memory_effect.h"
@@ -47,6 +48,7 @@ struct Comparison {
   std::optional<EndToEnd> end_to_end;
   double times_ranks = 0; // b's ranks over a's where tokens are timed and these differ; else 0
   std::optional<DataWait> data_wait; // of cells that time their loader
+  std::optional<FirstStep> a_first, b_first;
   std::optional<MemoryEffect> memory;
   std::optional<EnergyEffect> energy; // nothing where the plan has no energy launch, or no counter
   std::optional<LossTest> loss;       // nothing where the plan has no loss launches

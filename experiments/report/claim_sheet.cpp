@@ -151,13 +151,6 @@ std::string needs_text(const ClaimRow& claim) {
   return text;
 }
 
-std::string where_measured(const SheetResult& result) {
-  return fmt::format("{}, cell {}{}",
-                     result.directory,
-                     result.cell,
-                     result.machine.empty() ? "" : ", on " + result.machine);
-}
-
 void print_result(TextWriter& out, const SheetResult& result) {
   const std::string state = claim_state_text(result.result);
   if (result.superseded)
@@ -187,55 +180,6 @@ void print_entry(TextWriter& out, const SheetEntry& entry) {
     out.line("a run needs: " + needs, kIndent);
   if (!is_tested(entry)) out.line("NOT_TESTED: " + entry.untested, kIndent);
   for (const SheetResult& result : entry.results) print_result(out, result);
-}
-
-// "7 claims: 1 CONFIRMED, 6 NOT_TESTED"; a claim with several results counts once for each state.
-std::string summary(const std::vector<SheetEntry>& sheet) {
-  std::map<ClaimState, int> counts;
-  for (const SheetEntry& entry : sheet) {
-    std::map<ClaimState, int> own;
-    for (const SheetResult& result : entry.results)
-      if (!result.superseded) own[result.result.state] = 1;
-    if (own.empty()) own[ClaimState::NotTested] = 1;
-    for (const auto& [state, count] : own) counts[state] += count;
-  }
-  std::string text = fmt::format("{} claim{}", sheet.size(), sheet.size() == 1 ? "" : "s");
-  const char* separator = ": ";
-  for (const auto& [state, count] : counts) {
-    text += fmt::format("{}{} {}", separator, count, to_string(state));
-    separator = ", ";
-  }
-  int counted = 0;
-  for (const auto& [state, count] : counts) counted += count;
-  if (counted > static_cast<int>(sheet.size())) text += " (a claim counts in each of its states)";
-  std::size_t others = 0;
-  for (const SheetEntry& entry : sheet)
-    others += static_cast<std::size_t>(
-        std::count_if(entry.results.begin(), entry.results.end(), [](const SheetResult& result) {
-          return !result.changed.empty();
-        }));
-  if (others > 0)
-    text += fmt::format("; {} result{} judged with another version of {} claim",
-                        others,
-                        others == 1 ? "" : "s",
-                        others == 1 ? "its" : "their");
-  return text;
-}
-
-// What can be tested at all: "12 can be tested by this build, 5 are recommended settings, …".
-std::string testable_summary(const std::vector<SheetEntry>& sheet) {
-  std::size_t testable = 0, settings = 0;
-  for (const SheetEntry& entry : sheet) {
-    testable += is_testable(entry.claim) ? 1 : 0;
-    settings += entry.claim.metric == kSetting ? 1 : 0;
-  }
-  const std::size_t others = sheet.size() - testable - settings;
-  return fmt::format("{} can be tested by this build, {} {}, {} cannot be tested, each for the "
-                     "reason beside it",
-                     testable,
-                     settings,
-                     settings == 1 ? "is a recommended setting" : "are recommended settings",
-                     others);
 }
 
 ordered_json entry_json(const SheetEntry& entry) {
@@ -276,6 +220,68 @@ ordered_json entry_json(const SheetEntry& entry) {
 
 } // namespace
 
+std::string where_measured(const SheetResult& result) {
+  return fmt::format("{}, cell {}{}",
+                     result.directory,
+                     result.cell,
+                     result.machine.empty() ? "" : ", on " + result.machine);
+}
+
+std::vector<std::string> distinct_source_errors(const std::vector<SheetEntry>& sheet) {
+  std::vector<std::string> errors;
+  for (const SheetEntry& entry : sheet)
+    for (const std::string& line : entry.claim.source_errors)
+      if (std::find(errors.begin(), errors.end(), line) == errors.end()) errors.push_back(line);
+  return errors;
+}
+
+std::string claims_summary(const std::vector<SheetEntry>& sheet) {
+  std::map<ClaimState, int> counts;
+  for (const SheetEntry& entry : sheet) {
+    std::map<ClaimState, int> own;
+    for (const SheetResult& result : entry.results)
+      if (!result.superseded) own[result.result.state] = 1;
+    if (own.empty()) own[ClaimState::NotTested] = 1;
+    for (const auto& [state, count] : own) counts[state] += count;
+  }
+  std::string text = fmt::format("{} claim{}", sheet.size(), sheet.size() == 1 ? "" : "s");
+  const char* separator = ": ";
+  for (const auto& [state, count] : counts) {
+    text += fmt::format("{}{} {}", separator, count, to_string(state));
+    separator = ", ";
+  }
+  int counted = 0;
+  for (const auto& [state, count] : counts) counted += count;
+  if (counted > static_cast<int>(sheet.size())) text += " (a claim counts in each of its states)";
+  std::size_t others = 0;
+  for (const SheetEntry& entry : sheet)
+    others += static_cast<std::size_t>(
+        std::count_if(entry.results.begin(), entry.results.end(), [](const SheetResult& result) {
+          return !result.changed.empty();
+        }));
+  if (others > 0)
+    text += fmt::format("; {} result{} judged with another version of {} claim",
+                        others,
+                        others == 1 ? "" : "s",
+                        others == 1 ? "its" : "their");
+  return text;
+}
+
+std::string testable_summary(const std::vector<SheetEntry>& sheet) {
+  std::size_t testable = 0, settings = 0;
+  for (const SheetEntry& entry : sheet) {
+    testable += is_testable(entry.claim) ? 1 : 0;
+    settings += entry.claim.metric == kSetting ? 1 : 0;
+  }
+  const std::size_t others = sheet.size() - testable - settings;
+  return fmt::format("{} can be tested by this build, {} {}, {} cannot be tested, each for the "
+                     "reason beside it",
+                     testable,
+                     settings,
+                     settings == 1 ? "is a recommended setting" : "are recommended settings",
+                     others);
+}
+
 std::vector<SheetEntry> claim_sheet(const std::vector<ClaimRow>& known,
                                     const std::vector<SheetSource>& sources) {
   std::vector<SheetEntry> sheet;
@@ -307,13 +313,10 @@ std::vector<SheetEntry> claim_sheet(const std::vector<ClaimRow>& known,
 
 std::string render_claims_table(const std::vector<SheetEntry>& sheet, const TableStyle& style) {
   TextWriter out(style);
-  out.line(summary(sheet));
+  out.line(claims_summary(sheet));
   out.line(testable_summary(sheet));
   for (const SheetEntry& entry : sheet) print_entry(out, entry);
-  std::vector<std::string> errors;
-  for (const SheetEntry& entry : sheet)
-    for (const std::string& line : entry.claim.source_errors)
-      if (std::find(errors.begin(), errors.end(), line) == errors.end()) errors.push_back(line);
+  const std::vector<std::string> errors = distinct_source_errors(sheet);
   if (errors.empty()) return out.take();
   out.raw("");
   out.line(kSourceErrors);
@@ -325,7 +328,7 @@ std::string render_claims_json(const std::vector<SheetEntry>& sheet) {
   ordered_json claims = ordered_json::array();
   for (const SheetEntry& entry : sheet) claims.push_back(entry_json(entry));
   const ordered_json out = {
-      {"schema_version", kReportSchema}, {"summary", summary(sheet)}, {"claims", claims}};
+      {"schema_version", kReportSchema}, {"summary", claims_summary(sheet)}, {"claims", claims}};
   return out.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n";
 }
 

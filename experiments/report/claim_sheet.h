@@ -36,7 +36,19 @@ struct SheetEntry {
 std::vector<SheetEntry> claim_sheet(const std::vector<ClaimRow>& known,
                                     const std::vector<SheetSource>& sources);
 
+// "7 claims: 1 CONFIRMED, 6 NOT_TESTED"; a claim with several results counts once for each state.
+std::string claims_summary(const std::vector<SheetEntry>& sheet);
+// What can be tested at all: "12 can be tested by this build, 5 are recommended settings, …".
+std::string testable_summary(const std::vector<SheetEntry>& sheet);
+
+// Each arithmetic error of the claims' sources once.
+std::vector<std::string> distinct_source_errors(const std::vector<SheetEntry>& sheet);
+// "results/mine, cell varlen, on NVIDIA H200"
+std::string where_measured(const SheetResult& result);
+
 std::string render_claims_table(const std::vector<SheetEntry>& sheet, const TableStyle& style);
+// A page: the counts of each document that claims, and a table of its claims.
+std::string render_claims_markdown(const std::vector<SheetEntry>& sheet);
 std::string render_claims_json(const std::vector<SheetEntry>& sheet);
 
 } // namespace assay

@@ -141,6 +141,12 @@ ordered_json data_wait_json(const DataWait& value) {
           {"candidate_tokens_twice", number_json(value.b_twice)}};
 }
 
+ordered_json first_step_json(const FirstStep& value) {
+  return {{"ns", number_json(value.ns)},
+          {"times", number_json(value.times)},
+          {"launches", value.launches}};
+}
+
 ordered_json end_to_end_json(const EndToEnd& value) {
   return {{"step_ns", number_json(value.step_ns)},
           {"every", value.every},

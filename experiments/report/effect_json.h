@@ -26,6 +26,7 @@ nlohmann::ordered_json scaling_json(const Comparison& comparison); // or null
 nlohmann::ordered_json time_to_loss_json(const TimeToLoss& value);
 nlohmann::ordered_json loss_json(const LossTest& value);
 nlohmann::ordered_json data_wait_json(const DataWait& value);
+nlohmann::ordered_json first_step_json(const FirstStep& value);
 nlohmann::ordered_json end_to_end_json(const EndToEnd& value);
 
 } // namespace assay

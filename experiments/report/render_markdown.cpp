@@ -2,6 +2,7 @@
 #include "core/text.h"
 #include "experiments/analysis/report_lines.h"
 #include "experiments/analysis/wording.h"
+#include "experiments/report/markdown_table.h"
 #include "experiments/report/render.h"
 #include "experiments/report/section.h"
 
@@ -11,28 +12,6 @@ namespace {
 
 std::string md(const std::string& text) {
   return markdown_cell(text);
-}
-
-std::string cells(const std::vector<std::string>& texts) {
-  std::string out = "|";
-  for (const std::string& text : texts) out += " " + text + " |";
-  return out + "\n";
-}
-
-std::string table(const Section& section) {
-  std::vector<std::string> titles, rules;
-  for (const SectionColumn& column : section.columns) {
-    titles.push_back(md(column.title));
-    rules.push_back(column.number ? "---:" : "---");
-  }
-  std::string out = cells(titles) + cells(rules);
-  for (const SectionRow& row : section.rows) {
-    std::vector<std::string> texts;
-    for (std::size_t i = 0; i < row.texts.size(); ++i)
-      texts.push_back(section.columns[i].toned ? "**" + md(row.texts[i]) + "**" : md(row.texts[i]));
-    out += cells(texts);
-  }
-  return out;
 }
 
 std::string items(const Section& section) {
@@ -48,7 +27,7 @@ std::string items(const Section& section) {
 // A table with titles, else a list; then the notes.
 std::string body(const Section& section) {
   std::string out;
-  if (!section.rows.empty()) out = section.has_titles() ? table(section) : items(section);
+  if (!section.rows.empty()) out = section.has_titles() ? markdown_table(section) : items(section);
   for (const std::string& note : section.notes) out += (out.empty() ? "" : "\n") + md(note) + "\n";
   return out;
 }

@@ -2,7 +2,9 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "core/ledger/ledger.h"
 #include "core/ledger/stored_config.h"
@@ -266,6 +268,42 @@ TEST(Memory, LaunchesThatDifferGiveAnInterval) {
       metric.value *= 1 + 0.01 * static_cast<double>(metric.launch % 3);
   EXPECT_FALSE(first(judge_results(data)).memory->exact);
   EXPECT_GT(first(judge_results(data)).memory->log_ratio.at_95->half_width(), 0.001);
+}
+
+// A first step of 40 times a step of 10 ms, of the side that runs first; each visit drops its
+// first.
+TEST(Evidence, TheFirstStepOfALaunchIsPrintedAndCountsNowhere) {
+  LedgerData data = synthetic_ledger(plan_of(two_level_cell(-0.1)));
+  for (VisitRow& visit : data.visits) visit.sample_ns.clear();
+  const Report without = judge_results(data);
+  EXPECT_FALSE(first(without).a_first || first(without).b_first);
+  std::map<std::pair<std::int64_t, std::int64_t>, VisitRow*> firsts;
+  for (VisitRow& visit : data.visits) {
+    const std::int64_t ns = 10'000'000 * visit.variant;
+    visit.steps = 2;
+    visit.sample_ns = {9 * ns, ns, ns};
+    VisitRow*& row = firsts[{visit.launch, visit.variant}];
+    if (row == nullptr || visit.round < row->round) row = &visit;
+  }
+  std::set<std::int64_t> a_first, b_first; // launches
+  for (auto& [place, visit] : firsts) {
+    if (visit->position != 0) continue;
+    visit->sample_ns[0] = 400'000'000 * visit->variant;
+    if (visit->variant == 1) a_first.insert(visit->launch);
+    if (visit->variant == 2) b_first.insert(visit->launch);
+  }
+  const Report report = judge_results(data);
+  ASSERT_TRUE(first(report).a_first && first(report).b_first);
+  EXPECT_EQ(first(report).a_first->times, 40);
+  EXPECT_EQ(first(report).a_first->ns, 400e6);
+  EXPECT_EQ(first(report).b_first->ns, 800e6);
+  EXPECT_EQ(static_cast<std::size_t>(first(report).a_first->launches), a_first.size());
+  EXPECT_EQ(static_cast<std::size_t>(first(report).b_first->launches), b_first.size());
+  EXPECT_EQ(first(report).effect->theta.value, first(without).effect->theta.value);
+  EXPECT_THAT(render_table(report, {.width = 200}, {.cell = "", .verbose = true}),
+              HasSubstr("baseline 400 ms, 40.0 times the median; candidate 800 ms, 40.0"));
+  for (CellRow& cell : data.cells) cell.unit = "evaluation";
+  EXPECT_FALSE(first(judge_results(data)).a_first);
 }
 
 } // namespace evidence_test

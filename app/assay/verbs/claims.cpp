@@ -20,7 +20,7 @@ namespace {
 
 struct ClaimsOptions {
   std::vector<std::string> directories;
-  bool all = false, json = false;
+  bool all = false, json = false, markdown = false;
   TerminalOptions terminal;
 };
 
@@ -37,6 +37,10 @@ void print_claims(const ClaimsOptions& options) {
   std::vector<SheetEntry> sheet = claim_sheet(known, sources);
   if (options.json) {
     fmt::print("{}", render_claims_json(sheet));
+    return;
+  }
+  if (options.markdown) {
+    fmt::print("{}", render_claims_markdown(sheet));
     return;
   }
   std::size_t without = 0; // a result, where results are asked for
@@ -62,7 +66,10 @@ void add_claims(CLI::App& app, int&) {
                       options->directories,
                       "results directories (default: none, which lists the claims alone)");
   command->add_flag("--all", options->all, "also claims without a result in these directories");
-  command->add_flag("--json", options->json, "print JSON (docs/report-schema.md)");
+  CLI::Option* json =
+      command->add_flag("--json", options->json, "print JSON (docs/report-schema.md)");
+  command->add_flag("--markdown", options->markdown, "print a page of all claims, by document")
+      ->excludes(json);
   options->terminal.add_to(*command);
   command->callback([options] { print_claims(*options); });
 }

@@ -64,6 +64,8 @@ Comparison compare(const CellView& cell, const VariantPair& variants, const Leve
   result.effect_all = estimate_effect(result.pairs, options);
   result.times_ranks = times_ranks(cell, *a, *b);
   result.data_wait = data_wait(cell, *a, *b);
+  result.a_first = first_step(cell, *a);
+  result.b_first = first_step(cell, *b);
   result.memory = memory_effect(cell, *a, *b, judged_alpha);
   result.energy = energy_effect(cell, *a, *b, judged_alpha);
   result.evidence = gather_evidence(cell, *a, *b);

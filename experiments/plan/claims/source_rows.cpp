@@ -91,8 +91,8 @@ std::vector<SourceRow> deltanet_rows() {
        {}},
       {"B16",
        "muP and the grouping of its parameters",
-       Missing,
-       "no muP: every width has the preset's learning rate",
+       Arithmetic,
+       "the trainer groups its parameters once, when it is built: no step pays for it",
        {}},
       {"B17",
        "search for the phase of a step",
@@ -188,11 +188,7 @@ std::vector<SourceRow> deltanet_rows() {
        Command,
        "assay claims: its arithmetic checks",
        {}},
-      {"E16",
-       "timeouts of collectives",
-       Missing,
-       "the documents' figures of timeouts are not checked",
-       {}},
+      {"E16", "timeouts of collectives", Command, "assay claims: its arithmetic checks", {}},
   };
 }
 
@@ -255,11 +251,7 @@ std::vector<SourceRow> hydra_rows() {
        Missing,
        "masked routing makes no wait, but was not captured on a GPU yet",
        {}},
-      {"H11",
-       "cost of the first call",
-       Missing,
-       "every step of a warm-up is stored; its ratio to the median is not printed",
-       {}},
+      {"H11", "cost of the first call", Command, "assay report: first step, under Measurement", {}},
       {"H12", "random tokens against text", Optimization, "data_source", {"hydra-synthetic"}},
       {"H13", "short convolutions of q and k", Optimization, "qk_conv", {}},
   };

@@ -93,6 +93,21 @@ std::string pairs_line(const Comparison& comparison) {
   return text;
 }
 
+std::string first_step_line(const Comparison& comparison) {
+  std::string text;
+  const auto add = [&](const char* side, const std::optional<FirstStep>& first) {
+    if (first)
+      text += fmt::format("{}{} {}, {} times the median",
+                          text.empty() ? "" : "; ",
+                          side,
+                          human_seconds(first->ns / 1e9),
+                          three_digits(first->times));
+  };
+  add("baseline", comparison.a_first);
+  add("candidate", comparison.b_first);
+  return text.empty() ? "" : text + " (of launches in which it ran first; counted nowhere)";
+}
+
 // A reason that the verdict's list already has is not told again.
 std::string quality_line(const Comparison& comparison) {
   const std::string word(to_string(comparison.verdict.quality));
@@ -146,6 +161,7 @@ Section measurement_section(const ComparisonPlace& place) {
   }
   if (comparison.position)
     add("order effect", "running second changes the time by " + at_95_text(*comparison.position));
+  add("first step", first_step_line(comparison));
   add("peak memory", memory_line(comparison));
   add("energy", energy_line(place.cell(), comparison));
   add("quality", quality_line(comparison));
