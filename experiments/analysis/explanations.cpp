@@ -11,8 +11,8 @@
 
 #include "core/trace/trace_file.h"
 #include "experiments/analysis/wording.h"
-#include "experiments/evidence/continuation.h"
-#include "experiments/evidence/plan_state.h"
+#include "experiments/evidence/owed/continuation.h"
+#include "experiments/evidence/owed/plan_state.h"
 
 namespace assay {
 

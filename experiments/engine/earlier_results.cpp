@@ -13,8 +13,8 @@
 #include "core/trace/trace_file.h"
 #include "experiments/engine/data_fingerprint.h"
 #include "experiments/engine/launch_requests.h"
-#include "experiments/evidence/continuation.h"
-#include "experiments/evidence/redo.h"
+#include "experiments/evidence/owed/continuation.h"
+#include "experiments/evidence/owed/redo.h"
 
 namespace assay {
 

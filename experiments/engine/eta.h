@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "core/text.h"
-#include "experiments/evidence/plan_state.h"
+#include "experiments/evidence/owed/plan_state.h"
 
 namespace assay {
 

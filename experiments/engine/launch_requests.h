@@ -10,7 +10,7 @@
 #include "experiments/engine/runner.h"
 #include "experiments/engine/schedule.h"
 #include "experiments/engine/worker_process.h"
-#include "experiments/evidence/plan_state.h"
+#include "experiments/evidence/owed/plan_state.h"
 
 namespace assay {
 

@@ -12,7 +12,7 @@
 #include "experiments/engine/launch_end.h"
 #include "experiments/engine/launch_requests.h"
 #include "experiments/engine/stop_signal.h"
-#include "experiments/evidence/redo.h"
+#include "experiments/evidence/owed/redo.h"
 
 namespace assay {
 

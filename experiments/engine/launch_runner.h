@@ -14,7 +14,7 @@
 #include "experiments/engine/schedule.h"
 #include "experiments/engine/warmup.h"
 #include "experiments/engine/worker_process.h"
-#include "experiments/evidence/plan_state.h"
+#include "experiments/evidence/owed/plan_state.h"
 
 namespace assay {
 

@@ -23,8 +23,8 @@
 #include "core/trace/trace_file.h"
 #include "experiments/engine/data_fingerprint.h"
 #include "experiments/evidence/cell_view.h"
-#include "experiments/evidence/continuation.h"
-#include "experiments/evidence/plan_state.h"
+#include "experiments/evidence/owed/continuation.h"
+#include "experiments/evidence/owed/plan_state.h"
 
 namespace assay {
 

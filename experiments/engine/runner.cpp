@@ -19,8 +19,8 @@
 #include "experiments/engine/launch_runner.h"
 #include "experiments/engine/stop_signal.h"
 #include "experiments/evidence/cell_view.h"
-#include "experiments/evidence/continuation.h"
-#include "experiments/evidence/redo.h"
+#include "experiments/evidence/owed/continuation.h"
+#include "experiments/evidence/owed/redo.h"
 #include "experiments/plan/matrix/cell_name.h"
 #include "experiments/plan/trace_size.h"
 

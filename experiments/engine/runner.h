@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "experiments/engine/quiet_wait.h"
-#include "experiments/evidence/plan_state.h"
+#include "experiments/evidence/owed/plan_state.h"
 #include "experiments/plan/plan.h"
 
 namespace assay {

@@ -10,7 +10,7 @@
 #include "experiments/analysis/report.h"
 #include "experiments/evidence/cell_view.h"
 #include "experiments/evidence/loss/loss.h"
-#include "experiments/evidence/plan_state.h"
+#include "experiments/evidence/owed/plan_state.h"
 #include "experiments/plan/memory_groups.h"
 #include "experiments/plan/plan.h"
 #include "experiments/plan/trace_size.h"

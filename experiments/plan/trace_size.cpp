@@ -6,7 +6,7 @@
 #include "core/ledger/stored_config.h"
 #include "core/statistics/roofline.h"
 #include "core/trace/trace_file.h"
-#include "experiments/evidence/plan_state.h"
+#include "experiments/evidence/owed/plan_state.h"
 
 namespace assay {
 

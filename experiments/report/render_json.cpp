@@ -7,7 +7,7 @@
 #include "experiments/analysis/report_lines.h"
 #include "experiments/analysis/winner.h"
 #include "experiments/analysis/wording.h"
-#include "experiments/report/claim_json.h"
+#include "experiments/report/claims/claim_json.h"
 #include "experiments/report/effect_json.h"
 #include "experiments/report/explanation_json.h"
 #include "experiments/report/loss_json.h"

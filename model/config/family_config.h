@@ -10,7 +10,7 @@
 #include "core/registry.h"
 #include "model/config/cost/step_cost.h"
 #include "model/config/model_form.h"
-#include "model/config/nsa_shape.h"
+#include "model/config/shapes/nsa_shape.h"
 #include "model/config/train_config.h"
 
 namespace assay {

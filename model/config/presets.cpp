@@ -13,8 +13,8 @@
 #include "model/config/family_config.h"
 #include "model/config/key_bounds.h"
 #include "model/config/key_choices.h"
-#include "model/config/mup.h"
 #include "model/config/optimization.h"
+#include "model/config/shapes/mup.h"
 
 namespace assay {
 

@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <array>
 
-#include "model/config/expert_shape.h"
 #include "model/config/family_config.h"
 #include "model/config/mla_attention.h"
 #include "model/config/optimizations/rows.h"
+#include "model/config/shapes/expert_shape.h"
 
 namespace assay {
 

@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "core/span.h"
-#include "model/config/hydra_shape.h"
+#include "model/config/shapes/hydra_shape.h"
 #include "model/families/init.h"
 #include "model/layers/attention/attention.h"
 #include "model/layers/attention/token_conv.h"

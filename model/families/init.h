@@ -8,7 +8,7 @@
 #include <cstdint>
 
 #include "model/config/family_config.h"
-#include "model/config/mup.h"
+#include "model/config/shapes/mup.h"
 #include "model/config/train_config.h"
 
 namespace assay {

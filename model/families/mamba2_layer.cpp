@@ -5,7 +5,7 @@
 
 #include "core/result.h"
 #include "core/span.h"
-#include "model/config/rwmba_shape.h"
+#include "model/config/shapes/rwmba_shape.h"
 #include "model/families/init.h"
 #include "model/layers/delta_rule/short_conv.h"
 #include "model/layers/fp8/fp8_linear.h"

@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "model/config/nsa_shape.h"
+#include "model/config/shapes/nsa_shape.h"
 #include "model/config/train_config.h"
 #include "model/layout/batch.h"
 #include "model/layout/query_chunk.h"

@@ -1,4 +1,4 @@
-#include "experiments/report/claim_sheet.h"
+#include "experiments/report/claims/claim_sheet.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

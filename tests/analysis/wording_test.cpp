@@ -10,7 +10,7 @@
 
 #include "core/text.h"
 #include "experiments/evidence/loss/loss_quality.h"
-#include "experiments/evidence/plan_state.h"
+#include "experiments/evidence/owed/plan_state.h"
 #include "experiments/report/explain_wording.h"
 #include "experiments/report/html/html_section.h"
 #include "experiments/report/render.h"

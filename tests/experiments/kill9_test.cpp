@@ -13,7 +13,7 @@
 #include <set>
 #include <thread>
 
-#include "experiments/evidence/plan_state.h"
+#include "experiments/evidence/owed/plan_state.h"
 #include "tests/experiments/support.h"
 #include "tests/paths.h"
 

@@ -10,7 +10,7 @@
 
 #include "experiments/analysis/report.h"
 #include "experiments/engine/runner.h"
-#include "experiments/evidence/redo.h"
+#include "experiments/evidence/owed/redo.h"
 #include "tests/experiments/runner_fixture.h"
 #include "tests/names.h"
 

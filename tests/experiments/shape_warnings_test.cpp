@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "experiments/plan/claims/document_checks.h"
-#include "model/config/nsa_shape.h"
+#include "model/config/shapes/nsa_shape.h"
 #include "model/config/train_config.h"
 #include "tests/names.h"
 

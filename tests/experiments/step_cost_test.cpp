@@ -4,7 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "model/config/nsa_shape.h"
+#include "model/config/shapes/nsa_shape.h"
 
 namespace assay {
 namespace step_cost_test {

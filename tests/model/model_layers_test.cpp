@@ -12,7 +12,7 @@
 #include "model/layers/attention/attention.h"
 #include "model/layers/delta_rule/short_conv.h"
 #include "model/layers/rms_norm.h"
-#include "tests/model/attention_fixture.h"
+#include "tests/model/attention/attention_fixture.h"
 #include "tests/model/model_fixture.h"
 
 namespace assay {

@@ -6,7 +6,7 @@
 
 #include "core/ledger/ledger.h"
 #include "core/text.h"
-#include "experiments/evidence/plan_state.h"
+#include "experiments/evidence/owed/plan_state.h"
 #include "experiments/report/text_layout.h"
 
 namespace assay::cli {

@@ -25,8 +25,8 @@
 #include "core/result.h"
 #include "core/text.h"
 #include "experiments/engine/earlier_results.h"
-#include "experiments/evidence/continuation.h"
-#include "experiments/evidence/redo.h"
+#include "experiments/evidence/owed/continuation.h"
+#include "experiments/evidence/owed/redo.h"
 #include "experiments/plan/matrix/matrix.h"
 #include "experiments/plan/plan.h"
 

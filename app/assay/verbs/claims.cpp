@@ -11,7 +11,7 @@
 #include "core/ledger/ledger.h"
 #include "core/result.h"
 #include "experiments/analysis/report.h"
-#include "experiments/report/claim_sheet.h"
+#include "experiments/report/claims/claim_sheet.h"
 #include "experiments/report/text_layout.h"
 
 namespace assay::cli {

@@ -8,7 +8,7 @@
 #include "core/ledger/ledger_schema.h"
 #include "core/ledger/stored_config.h"
 #include "core/result.h"
-#include "experiments/evidence/plan_state.h"
+#include "experiments/evidence/owed/plan_state.h"
 #include "model/config/no_gpu.h"
 
 namespace assay::cli {

@@ -31,7 +31,7 @@
 #include "experiments/engine/probe.h"
 #include "experiments/engine/stop_signal.h"
 #include "experiments/evidence/cell_view.h"
-#include "experiments/evidence/plan_state.h"
+#include "experiments/evidence/owed/plan_state.h"
 #include "experiments/report/text_layout.h"
 #include "experiments/report/text_sections.h"
 #include "profilers/machine/nvml_sampler.h"

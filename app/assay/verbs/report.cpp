@@ -22,8 +22,8 @@
 #include "core/result.h"
 #include "core/text.h"
 #include "experiments/analysis/report.h"
-#include "experiments/evidence/continuation.h"
-#include "experiments/evidence/redo.h"
+#include "experiments/evidence/owed/continuation.h"
+#include "experiments/evidence/owed/redo.h"
 #include "experiments/report/render.h"
 #include "experiments/report/text_layout.h"
 

@@ -32,7 +32,7 @@
 #include "experiments/analysis/wording.h"
 #include "experiments/engine/runner.h"
 #include "experiments/evidence/effect.h"
-#include "experiments/evidence/redo.h"
+#include "experiments/evidence/owed/redo.h"
 #include "experiments/plan/matrix/matrix.h"
 #include "experiments/report/text_layout.h"
 #include "profilers/machine/busy_sample.h"

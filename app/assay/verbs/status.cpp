@@ -31,9 +31,9 @@
 #include "experiments/analysis/wording.h"
 #include "experiments/engine/eta.h"
 #include "experiments/evidence/cell_view.h"
-#include "experiments/evidence/continuation.h"
-#include "experiments/evidence/plan_state.h"
-#include "experiments/evidence/redo.h"
+#include "experiments/evidence/owed/continuation.h"
+#include "experiments/evidence/owed/plan_state.h"
+#include "experiments/evidence/owed/redo.h"
 #include "experiments/report/text_layout.h"
 
 namespace assay::cli {

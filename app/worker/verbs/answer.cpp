@@ -302,11 +302,7 @@ void add_answer(CLI::App& parent, int& exit_code) {
                    "`pred`)")
       ->type_name("PATH");
   add_device(*command, options->device);
-  command
-      ->add_option("--context",
-                   options->context,
-                   "tokens that attention sees (default: seq_len of the training)")
-      ->check(whole_number(1));
+  add_context(*command, options->context);
   command
       ->add_option("--after",
                    options->after,

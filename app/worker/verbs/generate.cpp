@@ -67,11 +67,7 @@ void add_generate(CLI::App& parent, int& exit_code) {
                    "tokens to add at most; the text ends where the model ends its document")
       ->capture_default_str()
       ->check(whole_number(1));
-  command
-      ->add_option("--context",
-                   options->context,
-                   "tokens that attention sees (default: seq_len of the training)")
-      ->check(whole_number(1));
+  add_context(*command, options->context);
   command->add_option("--temperature", options->temperature, "0: always the likeliest token")
       ->capture_default_str()
       ->check(at_least(0));

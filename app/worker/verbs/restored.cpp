@@ -48,6 +48,13 @@ void add_other_data(CLI::App& command, std::string& data) {
       ->type_name("PATH");
 }
 
+void add_context(CLI::App& command, std::int64_t& context) {
+  command
+      .add_option(
+          "--context", context, "tokens that attention sees (default: seq_len of the training)")
+      ->check(whole_number(1));
+}
+
 void add_device(CLI::App& command, std::string& device) {
   one_of(command.add_option("--device", device, "where it runs")->capture_default_str(),
          {"cpu", "cuda"});

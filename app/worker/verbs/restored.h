@@ -39,6 +39,8 @@ Restored restore_model(const RestoreOptions& options);
 void add_checkpoint(CLI::App& command, std::string& checkpoint);
 void add_other_data(CLI::App& command, std::string& data);
 void add_device(CLI::App& command, std::string& device);
+// --context: tokens that attention sees; 0: not given.
+void add_context(CLI::App& command, std::int64_t& context);
 // Values of eval_linears; the default is the checkpoint's.
 CLI::Option* add_linears(CLI::App& command, std::string& linears);
 

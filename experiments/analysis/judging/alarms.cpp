@@ -9,7 +9,7 @@
 #include "experiments/analysis/calibration.h"
 #include "experiments/analysis/judging/judge.h"
 #include "experiments/analysis/wording.h"
-#include "experiments/evidence/plan_state.h"
+#include "experiments/evidence/owed/plan_state.h"
 
 namespace assay {
 

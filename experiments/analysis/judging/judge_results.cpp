@@ -17,9 +17,9 @@
 #include "experiments/analysis/shape_warnings.h"
 #include "experiments/analysis/winner.h"
 #include "experiments/analysis/wording.h"
-#include "experiments/evidence/continuation.h"
-#include "experiments/evidence/plan_state.h"
-#include "experiments/evidence/redo.h"
+#include "experiments/evidence/owed/continuation.h"
+#include "experiments/evidence/owed/plan_state.h"
+#include "experiments/evidence/owed/redo.h"
 
 namespace assay {
 

@@ -92,7 +92,7 @@ std::vector<SourceRow> deltanet_rows() {
       {"B16",
        "muP and the grouping of its parameters",
        Arithmetic,
-       "the trainer groups its parameters once, when it is built: no step pays for it",
+       "the trainer groups its parameters once, when it is built",
        {}},
       {"B17",
        "search for the phase of a step",

@@ -2,8 +2,8 @@
 // What a step costs: step_cost.h.
 #include <algorithm>
 
-#include "model/config/expert_shape.h"
 #include "model/config/family_config.h"
+#include "model/config/shapes/expert_shape.h"
 
 namespace assay {
 

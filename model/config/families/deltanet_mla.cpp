@@ -2,9 +2,9 @@
 #include <fmt/format.h>
 
 #include "core/result.h"
-#include "model/config/expert_shape.h"
 #include "model/config/family_config.h"
 #include "model/config/mla_attention.h"
+#include "model/config/shapes/expert_shape.h"
 
 namespace assay {
 

@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 
 #include "model/config/family_config.h"
-#include "model/config/grouped_heads.h"
-#include "model/config/hydra_shape.h"
+#include "model/config/shapes/grouped_heads.h"
+#include "model/config/shapes/hydra_shape.h"
 
 namespace assay {
 

@@ -4,7 +4,7 @@
 #include "core/result.h"
 #include "model/config/cost/launch_counts.h"
 #include "model/config/family_config.h"
-#include "model/config/grouped_heads.h"
+#include "model/config/shapes/grouped_heads.h"
 
 namespace assay {
 

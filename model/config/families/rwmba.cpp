@@ -1,7 +1,7 @@
 // Family `rwmba`: RWKV-6 and Mamba-2 side by side (P), RWKV-6 (R) or Mamba-2 (S) alone.
 #include "core/result.h"
 #include "model/config/family_config.h"
-#include "model/config/rwmba_shape.h"
+#include "model/config/shapes/rwmba_shape.h"
 
 namespace assay {
 

@@ -2,8 +2,8 @@
 // attention.
 #include "model/config/family_config.h"
 #include "model/config/mla_attention.h"
-#include "model/config/nsa_shape.h"
 #include "model/config/optimizations/rows.h"
+#include "model/config/shapes/nsa_shape.h"
 
 namespace assay {
 

@@ -1,7 +1,7 @@
 // Rows of optimizations(). The delta rule and what stands between the large products.
-#include "model/config/expert_shape.h"
 #include "model/config/family_config.h"
 #include "model/config/optimizations/rows.h"
+#include "model/config/shapes/expert_shape.h"
 
 namespace assay {
 

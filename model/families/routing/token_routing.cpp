@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "core/span.h"
-#include "model/config/hydra_shape.h"
+#include "model/config/shapes/hydra_shape.h"
 #include "model/families/init.h"
 #include "model/layers/autocast.h"
 

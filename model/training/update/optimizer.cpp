@@ -8,7 +8,7 @@
 #include <optional>
 
 #include "core/span.h"
-#include "model/config/mup.h"
+#include "model/config/shapes/mup.h"
 #include "model/training/update/skipped_update.h"
 
 namespace assay {

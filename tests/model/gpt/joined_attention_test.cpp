@@ -11,7 +11,7 @@
 #include "kernels/attention/cudnn_plans.h"
 #include "model/gates/gates.h"
 #include "model/layers/attention/mla_attention.h"
-#include "tests/model/attention_fixture.h"
+#include "tests/model/attention/attention_fixture.h"
 #include "tests/model/gpt/gpt_fixture.h"
 #include "tests/model/model_fixture.h"
 

@@ -11,7 +11,7 @@
 
 #include "model/gates/gates.h"
 #include "model/training/trainer.h"
-#include "tests/model/attention_fixture.h"
+#include "tests/model/attention/attention_fixture.h"
 #include "tests/model/model_fixture.h"
 
 namespace assay::testing_model {

@@ -7,7 +7,7 @@
 
 #include "model/gates/code_path.h"
 #include "model/gates/gates.h"
-#include "tests/model/latent_inputs_fixture.h"
+#include "tests/model/attention/latent_inputs_fixture.h"
 
 namespace assay {
 namespace latent_inputs_gpu_test {

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "model/config/nsa_shape.h"
+#include "model/config/shapes/nsa_shape.h"
 #include "model/gates/code_path.h"
 #include "model/gates/gates.h"
 #include "model/nsa/nsa.h"

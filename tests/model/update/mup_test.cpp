@@ -4,7 +4,7 @@
 #include <cmath>
 #include <map>
 
-#include "model/config/mup.h"
+#include "model/config/shapes/mup.h"
 #include "model/training/diagnosis.h"
 #include "model/training/trainer.h"
 #include "tests/model/model_fixture.h"

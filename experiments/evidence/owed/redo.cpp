@@ -1,4 +1,4 @@
-#include "experiments/evidence/redo.h"
+#include "experiments/evidence/owed/redo.h"
 
 #include <algorithm>
 #include <filesystem>

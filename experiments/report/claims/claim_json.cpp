@@ -1,4 +1,4 @@
-#include "experiments/report/claim_json.h"
+#include "experiments/report/claims/claim_json.h"
 
 #include <nlohmann/json.hpp>
 

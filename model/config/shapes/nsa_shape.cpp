@@ -1,4 +1,4 @@
-#include "model/config/nsa_shape.h"
+#include "model/config/shapes/nsa_shape.h"
 
 #include <algorithm>
 

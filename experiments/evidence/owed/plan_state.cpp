@@ -1,4 +1,4 @@
-#include "experiments/evidence/plan_state.h"
+#include "experiments/evidence/owed/plan_state.h"
 
 #include <algorithm>
 
@@ -6,7 +6,7 @@
 #include "core/ledger/untraced.h"
 #include "core/text.h"
 #include "experiments/evidence/cell_view.h"
-#include "experiments/evidence/redo.h"
+#include "experiments/evidence/owed/redo.h"
 
 namespace assay {
 

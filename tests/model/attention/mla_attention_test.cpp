@@ -10,7 +10,7 @@
 #include "model/gates/gates.h"
 #include "model/layers/attention/cudnn_attention.h"
 #include "model/layers/attention/mla_attention.h"
-#include "tests/model/attention_fixture.h"
+#include "tests/model/attention/attention_fixture.h"
 #include "tests/model/model_fixture.h"
 
 namespace assay {

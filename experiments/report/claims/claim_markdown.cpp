@@ -7,7 +7,7 @@
 
 #include "core/files/markdown_text.h"
 #include "experiments/analysis/wording.h"
-#include "experiments/report/claim_sheet.h"
+#include "experiments/report/claims/claim_sheet.h"
 #include "experiments/report/markdown_table.h"
 
 namespace assay {

@@ -1,4 +1,4 @@
-#include "experiments/report/claim_sheet.h"
+#include "experiments/report/claims/claim_sheet.h"
 
 #include <algorithm>
 #include <map>
@@ -8,7 +8,7 @@
 
 #include "core/text.h"
 #include "experiments/analysis/wording.h"
-#include "experiments/report/claim_json.h"
+#include "experiments/report/claims/claim_json.h"
 #include "experiments/report/section.h"
 #include "experiments/report/text_layout.h"
 

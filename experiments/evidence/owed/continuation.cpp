@@ -1,4 +1,4 @@
-#include "experiments/evidence/continuation.h"
+#include "experiments/evidence/owed/continuation.h"
 
 namespace assay {
 

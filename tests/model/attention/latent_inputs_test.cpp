@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "model/gates/gates.h"
-#include "tests/model/latent_inputs_fixture.h"
+#include "tests/model/attention/latent_inputs_fixture.h"
 
 namespace assay {
 namespace latent_inputs_test {
