@@ -122,7 +122,7 @@ std::string line_of_code(std::string_view text) {
   std::string rest = without_leading_newlines(text);
   while (true) {
     const std::size_t end = rest.find('\n');
-    const std::string line = rest.substr(0, end);
+    std::string line = rest.substr(0, end);
     if (line.find_first_of("`#") == std::string::npos && line.find("//") == std::string::npos)
       return line;
     if (end == std::string::npos) return {};
@@ -361,8 +361,8 @@ Result<const LongTask*> find_long_task(std::string_view name) {
   if (name == "multifieldqa_zh" || name == "dureader" || name == "vcsum")
     return fail("task '{}' needs a dictionary of Chinese words, which Assay has not", name);
   return fail("unknown task '{}'{}; tasks are {}",
-              printable(std::string(name)),
-              did_you_mean(std::string(name), names),
+              printable(name),
+              did_you_mean(name, names),
               fmt::join(names, ", "));
 }
 

@@ -165,7 +165,7 @@ void print_presets(TextWriter& out) {
 
 // "optimization, math"
 std::string class_of(const SourceRow& row) {
-  const std::string answer = to_string(row.answer);
+  std::string answer = to_string(row.answer);
   if (row.answer != SourceRow::Answer::Optimization) return answer;
   const Optimization& switched = *value_or_throw(optimizations().lookup(row.by));
   return fmt::format("{}, {}", answer, to_string(switched.equivalence));
