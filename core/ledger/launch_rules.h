@@ -9,8 +9,8 @@ namespace assay {
 inline constexpr const char* kDataFingerprintMetric = "data/fingerprint";
 
 // What to do where results cannot be continued and are to be kept.
-inline constexpr const char* kStartAnew = "name another results directory, or move the old one "
-                                          "away (`assay run --fork` does)";
+inline constexpr const char* kStartAnew = "move the old results away, or name another directory "
+                                          "(`assay run` has --fork and --out for that)";
 
 // Why a launch ended whose engine is gone.
 inline constexpr const char* kEngineStopped = "the engine was stopped before the launch ended";

@@ -1,6 +1,7 @@
 #include "experiments/analysis/rank_times.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <map>
@@ -146,6 +147,31 @@ std::string ranks_text(const Comparison& comparison) {
     text += fmt::format("; exposed communication is unknown: no usable trace of rank {}",
                         all_traced(a) ? untraced(b) : untraced(a));
   return text;
+}
+
+std::string collectives_text(const Comparison& comparison) {
+  if (!comparison.explanation) return "";
+  std::map<std::string, std::pair<double, double>> calls; // a kernel may run in several stages
+  for (const DiffRow& row : comparison.explanation->kernels)
+    if (row.kernel_class == "nccl") {
+      std::string_view name = row.short_name;
+      for (const std::string_view prefix : {"ncclDevKernel_", "ncclKernel_"})
+        if (name.starts_with(prefix)) name.remove_prefix(prefix.size());
+      calls[std::string(name)].first += row.calls_a;
+      calls[std::string(name)].second += row.calls_b;
+    }
+  if (calls.empty()) return "";
+  const auto side = [&](const std::string& variant, double std::pair<double, double>::*of) {
+    std::vector<std::string> ran;
+    for (const auto& [name, count] : calls)
+      if (count.*of > 0) ran.push_back(fmt::format("{:.4g} x {}", count.*of, printable(name)));
+    return fmt::format("{} {}",
+                       printable(variant),
+                       ran.empty() ? "none" : fmt::format("{}", fmt::join(ran, ", ")));
+  };
+  return fmt::format("collectives a step, by their kernels: {}; {}",
+                     side(comparison.a, &std::pair<double, double>::first),
+                     side(comparison.b, &std::pair<double, double>::second));
 }
 
 } // namespace assay

@@ -39,4 +39,8 @@ struct Comparison;
 // traces the slowest rank by its own clock; "" where one process trains. ASCII only.
 std::string ranks_text(const Comparison& comparison);
 
+// "collectives a step, by their kernels: ring 14 x AllReduce_Sum_f32_RING_LL; tree 14 x …": which
+// algorithm NCCL ran, from the traces of rank 0. "" without such kernels.
+std::string collectives_text(const Comparison& comparison);
+
 } // namespace assay

@@ -168,7 +168,9 @@ struct Confirmation {
   std::string cell, a, b; // names
   std::optional<Effect> effect;
   Verdict verdict;
-  bool complete = true; // no launch is missing
+  bool complete = true;         // no launch is missing
+  int measured_launches = 0;    // timed ones; those of `effect` count
+  std::string build, first_utc; // which worker measured, and when it began
 };
 
 // The best of several comparisons (winner.h).

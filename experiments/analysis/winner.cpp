@@ -1,5 +1,6 @@
 #include "experiments/analysis/winner.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
@@ -26,14 +27,29 @@ bool wins(const Comparison& comparison) {
          comparison.verdict.quality != Quality::Harmed;
 }
 
-// "-5.91 % [-6.31, -5.52] %, FASTER"
-std::string confirmed_text(const Confirmation& fresh) {
-  return fmt::format("{} in {} fresh launches: {}",
-                     judged_text(fresh.effect->theta),
-                     fresh.effect->launches.size(),
-                     fresh.verdict.speed == Speed::Faster
-                         ? "confirmed"
-                         : "not confirmed (" + verdict_word(fresh.verdict) + ")");
+const LaunchRow* first_launch(const Report& report) {
+  for (const LaunchSummary& launch : report.launches)
+    if (!launch.row.identity.build.empty()) return &launch.row;
+  return nullptr;
+}
+
+// "-5.91 % [-6.31, -5.52] % in 5 fresh launches: confirmed"
+std::string confirmed_text(const Confirmation& fresh, const std::string& first_build) {
+  const auto counted = static_cast<int>(fresh.effect->launches.size());
+  return fmt::format(
+      "{} in {}{} fresh launches{}: {}",
+      judged_text(fresh.effect->theta),
+      counted,
+      counted == fresh.measured_launches ? "" : fmt::format(" of {}", fresh.measured_launches),
+      fresh.build == first_build ? ""
+                                 : fmt::format(" of another build ({:.{}}, not {:.{}}; {})",
+                                               fresh.build,
+                                               kShortBuild,
+                                               first_build,
+                                               kShortBuild,
+                                               fresh.first_utc.substr(0, 10)),
+      fresh.verdict.speed == Speed::Faster ? "confirmed"
+                                           : "not confirmed (" + verdict_word(fresh.verdict) + ")");
 }
 
 } // namespace
@@ -83,8 +99,19 @@ void read_confirmation(const std::string& results, Report& report) {
     return;
   }
   const Comparison& one = fresh.cells[0].comparisons[0];
-  report.confirmation = Confirmation{
-      fresh.cells[0].cell.name, one.a, one.b, one.effect, one.verdict, fresh.complete()};
+  Confirmation& found = report.confirmation.emplace();
+  found.cell = fresh.cells[0].cell.name;
+  found.a = one.a, found.b = one.b;
+  found.effect = one.effect;
+  found.verdict = one.verdict;
+  found.complete = fresh.complete();
+  found.measured_launches =
+      static_cast<int>(std::ranges::count_if(fresh.launches, [](const LaunchSummary& launch) {
+        return launch.row.kind == LaunchKind::Timed && launch.rounds > 0 && !launch.replaced &&
+               !launch.set_aside;
+      }));
+  if (const LaunchRow* launch = first_launch(fresh))
+    found.build = launch->identity.build, found.first_utc = launch->started_utc;
 }
 
 std::string winner_text(const Report& report) {
@@ -99,9 +126,13 @@ std::string winner_text(const Report& report) {
   const std::optional<Confirmation>& fresh = report.confirmation;
   const bool same = fresh && fresh->cell == cell.cell.name && fresh->a == comparison.a &&
                     fresh->b == comparison.b;
-  if (same && fresh->effect && fresh->complete)
-    return fmt::format(
-        "{}: {} here, {}.", what, effect_text(comparison.effect->theta), confirmed_text(*fresh));
+  if (same && fresh->effect && fresh->complete) {
+    const LaunchRow* launch = first_launch(report);
+    return fmt::format("{}: {} here, {}.",
+                       what,
+                       effect_text(comparison.effect->theta),
+                       confirmed_text(*fresh, launch == nullptr ? "" : launch->identity.build));
+  }
   const std::string doubt = what + "; chosen for its result, it likely looks better than it is";
   if (!report.confirmation_unread.empty())
     return fmt::format(

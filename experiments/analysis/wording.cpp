@@ -59,6 +59,7 @@ std::string bracket(const Interval& shares) {
 
 // An interval over launches needs two of them.
 std::string no_interval(const Estimate& log) {
+  if (log.by_launch.empty()) return " (no interval)";
   return fmt::format(" ({}, no interval)", launch_count_text(log.by_launch.size()));
 }
 

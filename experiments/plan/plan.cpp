@@ -190,6 +190,7 @@ void Planner::write_cell(const MatrixCell& cell,
   const auto add = [&](const std::string& variant, const Draft& draft, Role role) {
     const auto id = static_cast<std::int64_t>(ledger.variants.size()) + 1;
     const MatrixVariant* described = variant_of(cell, draft);
+    if (described != nullptr && role != Role::Control) check_worker(cell, *described);
     ledger.variants.push_back({id,
                                out.id,
                                variant,

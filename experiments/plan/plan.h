@@ -45,8 +45,14 @@ Result<Plan> make_plan(const Matrix& matrix, const PlanOptions& options);
 // The same, with the problems of the text, and then of no more than the names in it.
 Result<Plan> make_plan(const MatrixText& from, const PlanOptions& options);
 
-// What is wrong with training data, or "". `place`: where their path was given, or "".
-std::string wrong_data(const std::string& data, const std::string& place);
+// Where a key's value was given: "m.toml:12", "--data", or "" where nobody gave it. `of_cell`: for
+// one cell alone, which an option of the command line does not change.
+struct GivenAt {
+  std::string where;
+  bool of_cell = false;
+};
+// What is wrong with training data, or "".
+std::string wrong_data(const std::string& data, const GivenAt& given);
 
 // What one cell will take and can see.
 struct CellEstimate {

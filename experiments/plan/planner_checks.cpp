@@ -12,40 +12,46 @@ namespace assay {
 
 namespace {
 
-// Where the matrix gives the path of the training data, or "".
-std::string place_of_data(const Matrix& matrix, const MatrixCell& cell) {
-  std::vector<const std::vector<ConfigValue>*> places;
-  for (const MatrixVariant& variant : cell.variants) places.push_back(&variant.set);
-  places.insert(places.end(), {&cell.set, &matrix.base});
-  for (const std::vector<ConfigValue>* values : places)
-    for (const ConfigValue& value : *values)
-      if (value.key == "data" && value.in_file) return value.where;
-  return "";
+// Where the matrix gives `key`, in its text.
+GivenAt given_at(const Matrix& matrix, const MatrixCell& cell, std::string_view key) {
+  const auto of = [&](const std::vector<ConfigValue>& values) {
+    const auto found = std::ranges::find_if(
+        values, [&](const ConfigValue& value) { return value.key == key && value.in_file; });
+    return found == values.end() ? std::string() : found->where;
+  };
+  for (const MatrixVariant& variant : cell.variants)
+    if (const std::string where = of(variant.set); !where.empty()) return {where, true};
+  if (const std::string where = of(cell.set); !where.empty()) return {where, true};
+  return {of(matrix.base)};
 }
 
 } // namespace
 
-std::string wrong_data(const std::string& data, const std::string& place) {
+std::string wrong_data(const std::string& data, const GivenAt& given) {
   if (data.empty()) return "no training data: give --data PATH, or `data` under [base]";
+  const bool of_option = given.where.starts_with("--");
   const std::string path = printable(data),
-                    of = "the training data" + (place.empty() ? "" : ", " + place);
-  const bool in_file = !place.empty() && !place.starts_with("--");
+                    of = "the training data" + (given.where.empty() ? "" : ", " + given.where),
+                    others = of_option       ? "correct its path"
+                             : given.of_cell ? "correct its path there"
+                                             : "name others with --data";
   std::error_code ignored;
   if (const std::string why = why_unreachable(data); !why.empty())
     return fmt::format("{}: {} ({})", path, why, of);
   if (!std::filesystem::exists(data, ignored))
-    return fmt::format("{}: no such file or directory ({}){}{}",
+    return fmt::format("{}: no such file or directory ({}); {}{}",
                        path,
                        of,
-                       place.starts_with("--") ? "; correct its path" : "; name others with --data",
-                       in_file && std::filesystem::path(data).is_relative()
+                       others,
+                       !of_option && !given.where.empty() &&
+                               std::filesystem::path(data).is_relative()
                            ? "; a relative path is read from the current directory"
                            : "");
   if (const std::string why = why_no_plain_file(data);
       !why.empty() && !std::filesystem::is_directory(data, ignored))
     return fmt::format("{}: {}; training data are files or a directory", path, why);
   if (std::filesystem::is_empty(data, ignored))
-    return fmt::format("{}: is empty ({}); put text into it, or name others with --data", path, of);
+    return fmt::format("{}: is empty ({}); put text into it, or {}", path, of, others);
   return "";
 }
 
@@ -102,23 +108,42 @@ void Planner::check_levels(MatrixCell& cell, const Optimization& row) {
 
 void Planner::check_data(const TrainConfig& config, const MatrixCell& cell) {
   std::error_code ignored;
-  const std::string wrong = wrong_data(config.data, place_of_data(matrix_, cell));
+  const std::string wrong = wrong_data(config.data, given_at(matrix_, cell, "data"));
   const bool absent =
       why_unreachable(config.data).empty() && (!std::filesystem::exists(config.data, ignored) ||
                                                std::filesystem::is_empty(config.data, ignored));
-  if (absent && !options_.needs_data)
+  if (absent && !(options_.needs_data && will_run(cell)))
     lacks(config.data.empty() ? "training data: --data PATH" : "its training data: " + wrong);
   else if (!wrong.empty())
     problems_.add(wrong);
+  // A cell that does not run needs it too: its vocabulary is of the plan.
   if (config.tokenizer != "bytes" && !std::filesystem::exists(config.tokenizer, ignored)) {
-    const std::string remedy =
-        "make it with `assay tokenizer train`, or --set base.tokenizer=bytes";
+    const GivenAt given = given_at(matrix_, cell, "tokenizer");
+    const std::string at = given.where.empty() ? "" : ", " + given.where,
+                      bytes =
+                          given.of_cell ? "write \"bytes\" there" : "--set base.tokenizer=bytes",
+                      remedy = "make it with `assay tokenizer train`, or " + bytes;
     if (options_.needs_data)
-      problems_.add(
-          fmt::format("{}: no such file (the tokenizer): {}", printable(config.tokenizer), remedy));
+      problems_.add(fmt::format(
+          "{}: no such file (the tokenizer{}): {}", printable(config.tokenizer), at, remedy));
     else
       lacks(fmt::format("the tokenizer {}: {}", printable(config.tokenizer), remedy));
   }
+}
+
+void Planner::check_worker(const MatrixCell& cell, const MatrixVariant& variant) {
+  std::error_code ignored;
+  if (variant.worker.empty() || std::filesystem::exists(variant.worker, ignored)) return;
+  if (options_.needs_data && will_run(cell))
+    problems_.add(fmt::format("{}: cell '{}': variant '{}': {}: no such file (its `worker`); build "
+                              "it, or correct the path",
+                              cell.place({"variants"}),
+                              printable(cell.name),
+                              printable(variant.name),
+                              printable(variant.worker)));
+  else
+    lacks(fmt::format(
+        "the worker of variant '{}', {}", printable(variant.name), printable(variant.worker)));
 }
 
 } // namespace assay

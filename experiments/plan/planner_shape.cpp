@@ -2,6 +2,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "core/ledger/launch_rules.h"
 #include "core/text.h"
@@ -280,6 +281,17 @@ void Planner::loss_shape(const MatrixCell& cell,
                               cell.place({"quality"}),
                               printable(row.name),
                               why));
+  const auto vocabulary = static_cast<double>(group.front().config.vocab_size);
+  if (vocabulary > 0 && row.loss_target >= std::log(vocabulary))
+    problems_.add(
+        fmt::format("{}: cell '{}': [quality]: target = {} nats per token is reached "
+                    "without any training: a guess among {} tokens loses {:.4g}; choose a "
+                    "lower one",
+                    cell.place({"quality"}),
+                    printable(row.name),
+                    row.loss_target,
+                    vocabulary,
+                    std::log(vocabulary)));
   if (static_cast<std::size_t>(row.loss_seeds) < kFewestSeeds)
     note(row.name,
          fmt::format("[quality]: seeds = {} decides nothing about quality; {} are the fewest that "

@@ -120,6 +120,8 @@ ordered_json time_to_loss_json(const TimeToLoss& value) {
           {"seeds", value.seeds},
           {"baseline_reached", value.a_reached},
           {"candidate_reached", value.b_reached},
+          {"baseline_at_once", value.a_at_once},
+          {"candidate_at_once", value.b_at_once},
           {"baseline_steps", known(reached, value.a_steps)},
           {"candidate_steps", known(reached, value.b_steps)},
           {"steps", or_null(value.steps, estimate_json)},

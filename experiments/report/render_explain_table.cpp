@@ -30,7 +30,8 @@ void print_headline(TextWriter& out,
 }
 
 void print_ranks(TextWriter& out, const Comparison& comparison) {
-  if (const std::string text = ranks_text(comparison); !text.empty()) out.line(text, 2);
+  for (const std::string& text : {ranks_text(comparison), collectives_text(comparison)})
+    if (!text.empty()) out.line(text, 2);
 }
 
 void print_titled(TextWriter& out, const Section& section) {

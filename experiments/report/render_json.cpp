@@ -299,7 +299,10 @@ ordered_json confirmation_json(const Confirmation& value) {
           {"baseline", text_json(value.a)},
           {"candidate", text_json(value.b)},
           {"verdict", verdict(value.verdict)},
-          {"effect", or_null(value.effect, effect_json)}};
+          {"effect", or_null(value.effect, effect_json)},
+          {"measured_launches", value.measured_launches},
+          {"build", text_json(value.build)},
+          {"first_utc", text_json(value.first_utc)}};
 }
 
 ordered_json calibration_json(const CalibrationRow& row) {

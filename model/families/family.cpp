@@ -1,5 +1,8 @@
 #include "model/families/family.h"
 
+#include <ATen/CPUGeneratorImpl.h>
+
+#include <algorithm>
 #include <utility>
 
 #include "model/families/deltanet_mla.h"
@@ -7,6 +10,7 @@
 #include "model/families/hydra.h"
 #include "model/families/nsa.h"
 #include "model/families/rwmba.h"
+#include "model/layout/parallel.h"
 
 namespace assay {
 
@@ -14,9 +18,35 @@ bool is_matrix_of_layer(const Parameter& parameter) {
   return parameter.decay && parameter.tensor.dim() >= 2 && parameter.name.starts_with("layers.");
 }
 
+namespace {
+
+// Numbers that one generator draws one after the other.
+constexpr std::int64_t kDrawnAtOnce = 1 << 20;
+
+// A large matrix is drawn in blocks on all cores, each from a generator of its own, so that the
+// values are the same on any number of cores.
+at::Tensor drawn_normal(at::IntArrayRef shape, double std_dev, at::Generator& generator) {
+  at::Tensor values = at::empty(shape);
+  if (values.numel() <= kDrawnAtOnce) return values.normal_(0.0, std_dev, generator);
+  const at::Tensor flat = values.view(-1);
+  const std::uint64_t seed = at::check_generator<at::CPUGeneratorImpl>(generator)->random64();
+  const std::int64_t blocks = (flat.numel() + kDrawnAtOnce - 1) / kDrawnAtOnce;
+  in_parallel(blocks, 1, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t block = begin; block < end; ++block) {
+      const std::int64_t from = block * kDrawnAtOnce;
+      flat.slice(0, from, std::min(flat.numel(), from + kDrawnAtOnce))
+          .normal_(
+              0.0, std_dev, at::make_generator<at::CPUGeneratorImpl>(seed + std::uint64_t(block)));
+    }
+  });
+  return values;
+}
+
+} // namespace
+
 at::Tensor
 ParameterFactory::normal(const std::string& name, at::IntArrayRef shape, double std_dev) {
-  return add(name, at::empty(shape).normal_(0.0, std_dev, generator_), true);
+  return add(name, drawn_normal(shape, std_dev, generator_), true);
 }
 
 at::Tensor

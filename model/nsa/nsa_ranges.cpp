@@ -1,6 +1,5 @@
 #include "model/nsa/nsa_ranges.h"
 
-#include <ATen/Parallel.h>
 #include <c10/cuda/CUDAGuard.h>
 #include <c10/cuda/CUDAStream.h>
 
@@ -11,6 +10,7 @@
 #include "core/span.h"
 #include "kernels/cuda_check.h"
 #include "kernels/nsa/ranges.h"
+#include "model/layout/parallel.h"
 
 namespace assay {
 
@@ -64,16 +64,14 @@ void merge_rows_on_cpu(const at::Tensor& blocks,
   const auto* ids = blocks.const_data_ptr<std::int64_t>();
   const auto* places = positions.defined() ? positions.const_data_ptr<std::int32_t>() : nullptr;
   auto* ranges = out.mutable_data_ptr<std::int32_t>();
-  at::parallel_for(
-      0, blocks.size(0) * tokens * groups, 64, [&](std::int64_t begin, std::int64_t end) {
-        std::vector<std::int64_t> row;
-        for (std::int64_t unit = begin; unit < end; ++unit) {
-          const std::int64_t query = unit / groups;
-          row.assign(ids + unit * n, ids + (unit + 1) * n);
-          merge_row(
-              row, block_size, places ? places[query] : query % tokens, ranges + unit * n * 2);
-        }
-      });
+  in_parallel(blocks.size(0) * tokens * groups, 64, [&](std::int64_t begin, std::int64_t end) {
+    std::vector<std::int64_t> row;
+    for (std::int64_t unit = begin; unit < end; ++unit) {
+      const std::int64_t query = unit / groups;
+      row.assign(ids + unit * n, ids + (unit + 1) * n);
+      merge_row(row, block_size, places ? places[query] : query % tokens, ranges + unit * n * 2);
+    }
+  });
 }
 
 void launch(const at::Tensor& blocks,

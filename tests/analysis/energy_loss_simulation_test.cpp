@@ -135,7 +135,7 @@ double true_ratio(double longer) {
   const auto steps = [](const Side& side) {
     std::vector<double> curve(kVisits);
     for (std::size_t visit = 0; visit < kVisits; ++visit) curve[visit] = side.loss(visit);
-    return steps_to_loss(curve, final_visits(kVisits), 5, kTarget).value();
+    return steps_to_loss(curve, final_visits(kVisits), 5, kTarget).value().steps;
   };
   double sum = 0;
   for (int seed = 0; seed < kSeeds; ++seed) {

@@ -17,10 +17,13 @@ using synthetic::SyntheticPlan;
 
 TEST(StepsToLoss, InterpolatesBetweenTheMeansOfTheLastVisits) {
   const std::vector<double> curve{8, 7, 6, 5, 4, 3}; // means of three: 7, 6, 5, 4
-  EXPECT_DOUBLE_EQ(steps_to_loss(curve, 3, 10, 7).value(), 30);
-  EXPECT_DOUBLE_EQ(steps_to_loss(curve, 3, 10, 5.5).value(), 45);
-  EXPECT_DOUBLE_EQ(steps_to_loss(curve, 3, 10, 9).value(),
-                   30); // it is there from the first mean on
+  EXPECT_DOUBLE_EQ(steps_to_loss(curve, 3, 10, 6.9).value().steps, 31);
+  EXPECT_DOUBLE_EQ(steps_to_loss(curve, 3, 10, 5.5).value().steps, 45);
+  EXPECT_FALSE(steps_to_loss(curve, 3, 10, 6.9).value().at_once);
+  for (const double target : {7., 9.}) { // there from the first mean on: at most its steps
+    EXPECT_DOUBLE_EQ(steps_to_loss(curve, 3, 10, target).value().steps, 30);
+    EXPECT_TRUE(steps_to_loss(curve, 3, 10, target).value().at_once);
+  }
   EXPECT_FALSE(steps_to_loss(curve, 3, 10, 3.9));
   EXPECT_FALSE(steps_to_loss({}, 3, 10, 3.9));
 }
@@ -90,6 +93,21 @@ TEST(TimeToLoss, GivesNoFigureWhereASeedDoesNotReachIt) {
   EXPECT_EQ(of(report).b_reached, 0);
   EXPECT_FALSE(of(report).steps);
   EXPECT_FALSE(of(report).time);
+}
+
+// The first means are 8.8 and 8.6 and the thousandths of the seeds: both sides, one, neither.
+TEST(TimeToLoss, GivesNoFigureWhereTheFirstMeanIsThereAlready) {
+  for (const auto& [target, a, b] : {std::tuple(8.9, 4, 4), {8.7, 0, 4}, {8.5, 0, 0}}) {
+    const Report report = judge_results(ledger_of(target));
+    const TimeToLoss& to = of(report);
+    EXPECT_EQ(to.a_reached + to.b_reached, 8);
+    EXPECT_EQ(to.a_at_once, a);
+    EXPECT_EQ(to.b_at_once, b);
+    EXPECT_EQ(to.steps.has_value(), a + b == 0) << target;
+    EXPECT_EQ(to.time.has_value(), a + b == 0);
+    if (b == 0) continue;
+    EXPECT_THAT(render_json(report), test::names("first 30 steps", "lower target"));
+  }
 }
 
 TEST(TimeToLoss, IsAbsentWithoutATarget) {

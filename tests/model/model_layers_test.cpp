@@ -1,5 +1,6 @@
 // Short convolution, norms, rotary angles, attention paths and latent attention against plain
 // references.
+#include <ATen/Parallel.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -179,6 +180,26 @@ TEST(LatentAttention, EqualsItsAbsorbedForm) {
   EXPECT_LE(relative_rms(layer.forward(x, segments, Attention::Varlen),
                          absorbed_attention(parameters, x, segments, config)),
             1e-10);
+}
+
+// Of three blocks and a rest: the same values on one core and on two, none of them a copy of
+// another block, with the mean and deviation that were asked for.
+TEST(InitialValues, OfALargeMatrixDoNotDependOnTheCores) {
+  const auto drawn = [](int threads) {
+    const int before = at::get_num_threads();
+    at::set_num_threads(threads);
+    ParameterFactory make(at::make_generator<at::CPUGeneratorImpl>(5), at::kCPU);
+    make.normal("w", {1700, 2000}, 0.02);
+    at::set_num_threads(before);
+    return make.take().front().tensor.detach().view(-1);
+  };
+  const at::Tensor one = drawn(1), two = drawn(2);
+  EXPECT_TRUE(one.equal(two));
+  const std::int64_t block = 1 << 20;
+  EXPECT_FALSE(one.slice(0, 0, block).equal(one.slice(0, block, 2 * block)));
+  EXPECT_NEAR(one.mean().item<double>(), 0, 5 * 0.02 / std::sqrt(1700 * 2000));
+  EXPECT_NEAR(one.std().item<double>(), 0.02, 1e-4);
+  EXPECT_NEAR(one.slice(0, 3 * block, one.numel()).std().item<double>(), 0.02, 3e-4);
 }
 
 } // namespace model_layers_test

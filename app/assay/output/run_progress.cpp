@@ -75,6 +75,7 @@ std::string progress_text(const RunProgress& p, std::size_t columns) {
 // On a terminal a launch's rounds rewrite its line; in a pipe each launch, and each wait, has one.
 void RunProgressLine::show(const RunProgress& progress, const std::string& machine) {
   if (!progress.note.empty()) note(progress.note);
+  if (progress.launches == 0) return; // the note is all
   const bool waits = progress.waiting.has_value();
   const bool another = progress.launch_number != last_launch_ || waits != waited_;
   if (!another && !line_.terminal()) return;

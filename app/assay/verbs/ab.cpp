@@ -65,7 +65,7 @@ Plan check_plan(const std::string& text, const std::string& file, const MatrixDr
 std::string checked_text(const MatrixDraft& draft) {
   Result<std::string> text = matrix_text(draft);
   if (text) return *std::move(text);
-  const std::string wrong = wrong_data(draft.data, kDataOption);
+  const std::string wrong = wrong_data(draft.data, {kDataOption});
   bad_input("{}{}{}", text.error().message, wrong.empty() ? "" : "\n", wrong);
 }
 

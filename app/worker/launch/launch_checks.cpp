@@ -73,11 +73,20 @@ void add_curve(json& metrics, std::size_t variant, const MemoryCurve& curve) {
 std::vector<Batch> Launch::parity_batches(std::size_t variant) {
   const std::size_t ranks = ranks_ == nullptr ? 1 : static_cast<std::size_t>(ranks_->place().size);
   const std::size_t own = ranks_ == nullptr ? 0 : static_cast<std::size_t>(ranks_->place().rank);
+  // A loader that is made anew begins the document under way again: one that is longer than a phase
+  // keeps it at its place. The same shapes come from one that goes on.
+  std::unique_ptr<DataStream> going_on;
+  if (TrainConfig config = variants_[variant].config;
+      config.loader_reshape == LoaderReshape::Recreate && config.phase_batches > 0) {
+    config.loader_reshape = LoaderReshape::Resize;
+    going_on = std::make_unique<DataStream>(source_, config, Split::Train);
+  }
+  DataStream& data = going_on ? *going_on : train_data(variant);
   std::vector<Batch> batches;
   std::size_t taken = 0;
   std::int64_t tokens = 0;
   for (std::int64_t drawn = 0; taken < ranks * kParityUnits; ++drawn) {
-    Batch batch = train_data(variant).next();
+    Batch batch = data.next();
     const bool several = batch.documents.cu_host.size() > batch.rows.cu_host.size();
     tokens += batch.token_count();
     if (!several && (drawn < kParityDraws || tokens < kParityTokens)) continue;

@@ -49,18 +49,19 @@ void add_time(TimeToLoss& result, const Effect& step, double judged_alpha) {
 
 } // namespace
 
-std::optional<double> steps_to_loss(const std::vector<double>& curve,
-                                    std::size_t window,
-                                    int steps_a_visit,
-                                    double target) {
+std::optional<StepsToLoss> steps_to_loss(const std::vector<double>& curve,
+                                         std::size_t window,
+                                         int steps_a_visit,
+                                         double target) {
   double before = 0;
   for (std::size_t end = window; window > 0 && end <= curve.size(); ++end) {
     const auto first = curve.begin() + static_cast<std::ptrdiff_t>(end - window);
     const double now = std::accumulate(first, first + static_cast<std::ptrdiff_t>(window), 0.0) /
                        static_cast<double>(window);
     if (now <= target) {
-      const double part = end == window ? 1 : (before - target) / (before - now);
-      return steps_a_visit * (static_cast<double>(end) - 1 + part);
+      const bool at_once = end == window;
+      const double part = at_once ? 1 : (before - target) / (before - now);
+      return StepsToLoss{steps_a_visit * (static_cast<double>(end) - 1 + part), at_once};
     }
     before = now;
   }
@@ -79,26 +80,28 @@ std::optional<TimeToLoss> time_to_loss(const CellView& cell,
     if (const StepCostRow* cost = cell.cost(cell.baseline->id))
       result.tokens_per_step = cost->tokens;
   const auto of_a = curves_of(cell, a.name), of_b = curves_of(cell, b.name);
+  const std::size_t window = final_visits(static_cast<std::size_t>(cell.cell->loss_rounds));
+  const auto steps = [&](const std::vector<double>& losses) {
+    return steps_to_loss(losses, window, cell.cell->loss_steps, result.target);
+  };
+  result.first_steps = static_cast<double>(window) * cell.cell->loss_steps;
   std::vector<double> logs_a, logs_b;
   for (const auto& [seed, curve] : of_a) {
     const auto other = of_b.find(seed);
     if (other == of_b.end()) continue;
     ++result.seeds;
-    const auto steps = [&](const std::vector<double>& losses) {
-      return steps_to_loss(losses,
-                           final_visits(static_cast<std::size_t>(cell.cell->loss_rounds)),
-                           cell.cell->loss_steps,
-                           result.target);
-    };
-    const std::optional<double> in_a = steps(curve), in_b = steps(other->second);
+    const std::optional<StepsToLoss> in_a = steps(curve), in_b = steps(other->second);
     result.a_reached += in_a.has_value();
     result.b_reached += in_b.has_value();
+    result.a_at_once += in_a && in_a->at_once;
+    result.b_at_once += in_b && in_b->at_once;
     if (!in_a || !in_b) continue;
-    logs_a.push_back(std::log(*in_a));
-    logs_b.push_back(std::log(*in_b));
+    logs_a.push_back(std::log(in_a->steps));
+    logs_b.push_back(std::log(in_b->steps));
   }
   // A mean over those seeds that reached it would flatter who reached it less often.
   if (result.seeds == 0 || std::ssize(logs_a) < result.seeds) return result;
+  if (result.a_at_once + result.b_at_once > 0) return result;
   std::vector<double> ratios;
   for (std::size_t i = 0; i < logs_a.size(); ++i) ratios.push_back(logs_b[i] - logs_a[i]);
   result.a_steps = mean_of_exp(logs_a);

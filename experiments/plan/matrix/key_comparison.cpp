@@ -227,8 +227,12 @@ std::string why_own_processes(const MatrixCell& cell, const std::vector<Draft>& 
     if (!keys.empty())
       return fmt::format(
           "'{}' sets another value of {}", draft->level->name, fmt::join(keys, " and "));
-    if (!same_process(variant_of(cell, baseline), variant_of(cell, *draft)))
-      return fmt::format("'{}' has another environment or worker", draft->level->name);
+    const MatrixVariant *a = variant_of(cell, baseline), *b = variant_of(cell, *draft);
+    if (!same_process(a, b))
+      return fmt::format("'{}' {} than '{}'",
+                         draft->level->name,
+                         a->worker != b->worker ? "runs another worker" : "has another environment",
+                         baseline.level->name);
   }
   return "";
 }

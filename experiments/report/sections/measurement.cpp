@@ -56,6 +56,15 @@ std::vector<std::pair<std::string, std::string>> to_loss_lines(const Comparison&
   const TimeToLoss& to = *comparison.time_to_loss;
   const std::string label = fmt::format("to loss {:.4g}", to.target);
   if (to.seeds == 0) return {{label, "no loss launch is complete"}};
+  if (to.a_at_once + to.b_at_once > 0)
+    return {{label,
+             fmt::format("reached within the first {:.4g} steps, which one mean covers, by the "
+                         "baseline in {} and by the candidate in {} of {} seeds: no steps are "
+                         "compared; declare a lower target",
+                         to.first_steps,
+                         to.a_at_once,
+                         to.b_at_once,
+                         to.seeds)}};
   if (!to.steps)
     return {{label,
              fmt::format("reached by the baseline in {} and by the candidate in {} of {} seeds; "
@@ -69,14 +78,14 @@ std::vector<std::pair<std::string, std::string>> to_loss_lines(const Comparison&
   };
   std::vector<std::pair<std::string, std::string>> lines{
       {(tokens > 0 ? "tokens " : "steps ") + label,
-       fmt::format("{} -> {} ({} over {} seeds)",
+       fmt::format("{} -> {}, {} over {} seeds",
                    amount(to.a_steps),
                    amount(to.b_steps),
                    at_95_text(*to.steps),
                    to.seeds)}};
   if (to.time)
     lines.emplace_back("time " + label,
-                       fmt::format("{} -> {} ({})",
+                       fmt::format("{} -> {}, {}",
                                    human_seconds(to.a_seconds),
                                    human_seconds(to.b_seconds),
                                    at_95_text(*to.time)));

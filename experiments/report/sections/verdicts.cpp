@@ -378,6 +378,7 @@ Section reasons_section(const ComparisonPlace& place) {
   add(loss_note(comparison));
   if (comparison.explanation) add(where_text(*comparison.explanation));
   add(ranks_text(comparison));
+  add(collectives_text(comparison));
   return section;
 }
 

@@ -1,6 +1,5 @@
 #include "model/training/update/one_pass.h"
 
-#include <ATen/Parallel.h>
 #include <ATen/core/grad_mode.h>
 #include <c10/cuda/CUDAGuard.h>
 #include <c10/cuda/CUDAStream.h>
@@ -13,6 +12,7 @@
 #include "kernels/cuda_check.h"
 #include "kernels/update/adamw.h"
 #include "kernels/update/update.h"
+#include "model/layout/parallel.h"
 
 namespace assay {
 
@@ -26,6 +26,8 @@ struct Range { // of one parameter
   const PassParameter* parameter;
   std::int64_t begin, end;
 };
+
+constexpr std::int64_t kRangesOfAThread = 8; // fewer take less time than another thread's start
 
 std::vector<Range> ranges_of(const std::vector<PassParameter>& parameters) {
   std::vector<Range> ranges;
@@ -53,12 +55,13 @@ template <class T> Sum sum_of(const Range& range, T inverse) {
 
 template <class T> Sum sum_of(const std::vector<Range>& ranges, T inverse) {
   std::vector<Sum> parts(ranges.size());
-  at::parallel_for(0, static_cast<std::int64_t>(ranges.size()), 1, [&](auto begin, auto end) {
-    for (auto i = begin; i < end; ++i) {
-      const auto at = static_cast<std::size_t>(i);
-      parts[at] = sum_of(ranges[at], inverse);
-    }
-  });
+  in_parallel(
+      static_cast<std::int64_t>(ranges.size()), kRangesOfAThread, [&](auto begin, auto end) {
+        for (auto i = begin; i < end; ++i) {
+          const auto at = static_cast<std::size_t>(i);
+          parts[at] = sum_of(ranges[at], inverse);
+        }
+      });
   Sum sum; // in a fixed order, whatever the threads
   for (const Sum& part : parts) sum.squares += part.squares, sum.found |= part.found;
   return sum;
@@ -111,14 +114,15 @@ at::Tensor on_cpu(const std::vector<PassParameter>& parameters, const PassScalar
                        T(0),
                        static_cast<T>(update::corrected_rate(lr, s.beta1, steps)),
                        static_cast<T>(update::corrected_root(s.beta2, steps))};
-  at::parallel_for(0, static_cast<std::int64_t>(ranges.size()), 1, [&](auto begin, auto end) {
-    for (auto i = begin; i < end; ++i) {
-      const Range& range = ranges[static_cast<std::size_t>(i)];
-      update::Step<T> own = step;
-      own.decay = static_cast<T>(lr * range.parameter->decay);
-      update_range(range, own, skip);
-    }
-  });
+  in_parallel(
+      static_cast<std::int64_t>(ranges.size()), kRangesOfAThread, [&](auto begin, auto end) {
+        for (auto i = begin; i < end; ++i) {
+          const Range& range = ranges[static_cast<std::size_t>(i)];
+          update::Step<T> own = step;
+          own.decay = static_cast<T>(lr * range.parameter->decay);
+          update_range(range, own, skip);
+        }
+      });
   return at::scalar_tensor(static_cast<double>(norm), parameters.front().weight.options());
 }
 

@@ -46,14 +46,27 @@ TrainConfig gpu_moe(ExpertForm form) {
   return value_or_throw(resolve(config));
 }
 
-TEST(ExpertsGpu, LoopAndGroupedAreOneFunction) {
-  const TrainConfig config = gpu_moe(ExpertForm::Loop);
-  Trainer loop(config), grouped(gpu_moe(ExpertForm::Grouped));
+void expect_one_function(TrainConfig config, double logits_bound, double gradient_bound) {
+  config.expert_form = ExpertForm::Loop;
+  Trainer loop(config);
+  config.expert_form = ExpertForm::Grouped;
+  Trainer grouped(config);
   const Batch batch = ragged_batch(config);
-  EXPECT_LE(relative_rms(grouped.logits(batch), loop.logits(batch)), 2e-2);
+  EXPECT_LE(relative_rms(grouped.logits(batch), loop.logits(batch)), logits_bound);
   const auto a = loop.gradients(batch), b = grouped.gradients(batch);
   for (std::size_t i = 0; i < a.size(); ++i)
-    EXPECT_LE(relative_rms(b[i], a[i]), 1e-1) << loop.parameters()[i].name;
+    EXPECT_LE(relative_rms(b[i], a[i]), gradient_bound) << loop.parameters()[i].name;
+}
+
+// In bf16 only one layer: the input of the next one's router is rounded otherwise, and a token
+// whose experts are nearly equal then goes elsewhere.
+TEST(ExpertsGpu, LoopAndGroupedAreOneFunction) {
+  TrainConfig config = gpu_moe(ExpertForm::Loop);
+  config.precision = Precision::Fp32;
+  expect_one_function(value_or_throw(resolve(config)), 1e-4, 1e-3);
+  config.precision = Precision::Bf16;
+  config.pattern = "G";
+  expect_one_function(value_or_throw(resolve(config)), 2e-2, 5e-2);
 }
 
 TEST(ExpertsGpu, AGroupedStepDoesNotWait) {

@@ -104,24 +104,31 @@ FROM TARGET_INFO_GPU_METRICS LEFT JOIN GPU_METRICS USING (typeId, metricId)
 GROUP BY metricId ORDER BY source, metricName)sql";
 
 // Times include the operators that an operator calls. Pass: of autograd's own functions, and of
-// whatever runs while a thread is in the span "backward", as `assay explain` has it.
+// whatever runs while a thread is in the span "backward", the backward pass, as `assay explain` has
+// it; of whatever else runs in a span "forward", or in a trace without such spans, the forward
+// pass.
 constexpr const char* kOperators = R"sql(
 WITH domain AS (
   SELECT domainId, min(text) AS domain FROM NVTX_EVENTS WHERE eventType = 75 GROUP BY domainId),
 passes AS MATERIALIZED (
-  SELECT e.start AS begins, e.end AS ends
+  SELECT e.start AS begins, e.end AS ends, coalesce(e.text, value) AS pass
   FROM NVTX_EVENTS e LEFT JOIN StringIds ON id = textId LEFT JOIN domain USING (domainId)
-  WHERE eventType = 59 AND coalesce(e.text, value) = 'backward' AND e.end > e.start
+  WHERE eventType = 59 AND coalesce(e.text, value) IN ('forward', 'backward') AND e.end > e.start
     AND coalesce(domain, '') IN ('', 'assay')),
 operators AS (
   SELECT start, end, nameId,
-         backward OR EXISTS(SELECT 1 FROM passes WHERE start >= begins AND start < ends) AS backward
+         CASE WHEN backward OR EXISTS(SELECT 1 FROM passes WHERE pass = 'backward'
+                                      AND start >= begins AND start < ends) THEN 'backward'
+              WHEN EXISTS(SELECT 1 FROM passes WHERE pass = 'forward'
+                          AND start >= begins AND start < ends)
+                   OR NOT EXISTS(SELECT 1 FROM passes WHERE pass = 'forward') THEN 'forward'
+              ELSE 'update' END AS pass
   FROM ASSAY_OPERATOR)
 SELECT count(*) AS "Calls", sum(end - start) AS "Total Time (ns)",
        round(avg(end - start), 1) AS "Avg (ns)", min(end - start) AS "Min (ns)",
-       max(end - start) AS "Max (ns)", iif(backward, 'backward', 'forward') AS "Pass", value AS "Name"
+       max(end - start) AS "Max (ns)", pass AS "Pass", value AS "Name"
 FROM operators JOIN StringIds ON id = nameId
-WHERE start <> 0 AND end <> 0 GROUP BY nameId, backward ORDER BY 2 DESC, value)sql";
+WHERE start <> 0 AND end <> 0 GROUP BY nameId, pass ORDER BY 2 DESC, value)sql";
 
 // Uses assay_kernel_start. Kernel time: sum over the kernels that start in the step, overlaps
 // counted twice.
