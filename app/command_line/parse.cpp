@@ -27,9 +27,22 @@ bool takes_names(const CLI::App& command) {
                              [](const CLI::Option* option) { return option->get_positional(); });
 }
 
+// An option of commands that stands before any of them.
+bool is_of_commands(const CLI::App& app, const std::string& word) {
+  const std::string name = word.substr(0, word.find('='));
+  return std::ranges::any_of(app.get_subcommands({}), [&](const CLI::App* command) {
+    const std::vector<std::string> names = option_names(*command);
+    return std::ranges::find(names, name) != names.end();
+  });
+}
+
 void refuse_unknown(const WordWalk& walk) {
   const std::string& word = walk.unknown();
   if (word.empty()) return;
+  if (is_option_word(word) && walk.command().get_parent() == nullptr &&
+      is_of_commands(walk.command(), word))
+    bad_input(
+        "{0} is an option of a command, and stands behind it: {1} COMMAND {0}", word, walk.path());
   if (is_option_word(word))
     bad_input("unknown option {}{}; `{} --help` lists them{}",
               word,

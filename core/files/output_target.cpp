@@ -46,8 +46,16 @@ bool is_standard_output(const std::string& path) {
   return path == "-" || path == "/dev/stdout";
 }
 
+void refuse_standard_output(const std::string& directory) {
+  if (is_standard_output(directory))
+    bad_input("'{}' stands for standard output, and this is a directory of files; name one",
+              directory);
+}
+
 std::string write_remedy(int error) {
   switch (error) {
+  case ELOOP:
+    return "a link in it leads back to itself: choose another place";
   case ENOSPC:
   case EDQUOT:
     return "free some space or choose another place";

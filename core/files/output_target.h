@@ -13,6 +13,9 @@ std::string output_target(const std::string& path);
 // "-" and "/dev/stdout": written as it comes, never under another name first.
 bool is_standard_output(const std::string& path);
 
+// Throws bad input where a directory of files is named so.
+void refuse_standard_output(const std::string& directory);
+
 // What to do about the errno with which a file could not be written.
 std::string write_remedy(int error);
 

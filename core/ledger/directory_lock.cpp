@@ -12,6 +12,7 @@
 #include <functional>
 #include <nlohmann/json.hpp>
 
+#include "core/files/output_target.h"
 #include "core/ledger/ledger_schema.h"
 #include "core/result.h"
 #include "core/text.h"
@@ -84,6 +85,7 @@ std::string of_holder(const std::string& directory,
 } // namespace
 
 void make_directory(const std::string& directory) {
+  refuse_standard_output(directory);
   std::error_code error;
   if (std::filesystem::exists(directory, error) && !std::filesystem::is_directory(directory, error))
     bad_input("{}: not a directory; choose another one with --out", directory);

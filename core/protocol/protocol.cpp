@@ -135,7 +135,8 @@ Result<Retirement> parse_retired(const json& event) {
 Result<ProbeResult> parse_probe(const json& event) {
   return parse<ProbeResult>(event, "answer to probe", [&] {
     ProbeResult probe{event.at("unit_ns").get<double>(),
-                      event.at("bytes").get<std::int64_t>(),
+                      event.value("replica_bytes", std::int64_t{0}),
+                      event.value("step_bytes", std::int64_t{0}),
                       event.at("build_seconds").get<double>(),
                       std::nullopt};
     if (const auto sd = event.find("pair_sd"); sd != event.end() && sd->is_number())

@@ -61,7 +61,8 @@ struct Retirement { // a variant must leave the launch
 
 struct ProbeResult {
   double unit_ns = 0;                 // one unit of the reference
-  std::int64_t bytes = 0;             // in use after building it
+  std::int64_t replica_bytes = 0;     // that it holds between steps
+  std::int64_t step_bytes = 0;        // above these, at the peak of its steps; 0: not told
   double build_seconds = 0;           // one replica
   std::optional<double> pair_sd = {}; // of ln(time of a visit / time of the one before)
   std::string warning = {};           // of the worker, about the data, or ""

@@ -358,7 +358,7 @@ Result<MergeSummary> merge_ledgers(const std::vector<std::string>& inputs,
   try {
     return merge(inputs, output);
   } catch (const fs::filesystem_error& error) {
-    return fail("{}: {}", error.path1().string(), error.code().message());
+    return fail("{}: {}", error.path1().string(), system_cause(error.code().value()));
   } catch (const Failure& failure) {
     if (failure.kind() != Failure::Kind::BadInput) throw;
     return Error{failure.what()};

@@ -11,6 +11,7 @@
 #include "core/ledger/launch_rules.h"
 #include "core/ledger/ledger_schema.h"
 #include "core/stopwatch.h"
+#include "core/system_call.h"
 #include "core/text.h"
 #include "core/trace/trace_file.h"
 #include "core/trace/trace_schema.h"
@@ -440,7 +441,7 @@ RunSummary run_plan(const Plan& plan, const std::string& directory, const RunOpt
   try {
     return Runner(plan, directory, options).run();
   } catch (const fs::filesystem_error& error) {
-    bad_input("{}: {}", error.path1().string(), error.code().message());
+    bad_input("{}: {}", error.path1().string(), system_cause(error.code().value()));
   }
 }
 

@@ -58,7 +58,8 @@ std::string wrong_data(const std::string& data, const GivenAt& given);
 struct CellEstimate {
   std::int64_t cell = 0;
   std::size_t variants = 0;
-  std::int64_t memory_bytes = 0;      // replicas and one variant's activations
+  std::int64_t memory_bytes = 0;      // replicas, and the step of the variant that needs most
+  bool memory_measured = false;       // by the probe, of the baseline; else by arithmetic alone
   double trace_bytes = 0;             // of its traced launch, roughly
   int launches = 0, rounds = 0;       // launches: at most
   int least_launches = 0;             // fewer than `launches` where the results decide

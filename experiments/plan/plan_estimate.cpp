@@ -135,6 +135,30 @@ std::vector<double> contrast_mde_factors(const LedgerData& plan, const CellRow& 
   return factors;
 }
 
+// A probe measures the baseline; by arithmetic the other variants need so many times as much.
+void add_memory(const LedgerData& ledger,
+                const CellRow& cell,
+                const ProbeResult* probe,
+                CellEstimate& e) {
+  double state = 0, step = 0;
+  std::optional<ModelSize> baseline;
+  for (const VariantRow* variant : variants_of(ledger, cell.id)) {
+    const ModelSize size = size_in_memory(config_of(variant->config_json));
+    if (!baseline) baseline = size;
+    ++e.variants;
+    state += static_cast<double>(size.state_bytes);
+    step = std::max(step, static_cast<double>(size.activation_bytes));
+  }
+  e.memory_measured =
+      baseline && probe != nullptr && probe->replica_bytes > 0 && probe->step_bytes > 0;
+  if (e.memory_measured) {
+    state *= static_cast<double>(probe->replica_bytes) / static_cast<double>(baseline->state_bytes);
+    step *=
+        static_cast<double>(probe->step_bytes) / static_cast<double>(baseline->activation_bytes);
+  }
+  e.memory_bytes = std::llround(state + step);
+}
+
 } // namespace
 
 PlanEstimate estimate(const Plan& plan,
@@ -154,17 +178,10 @@ PlanEstimate estimate(const Plan& plan,
     e.loss_seeds = cell.loss_seeds;
     e.loss_steps = loss_training_steps(cell);
     e.contrast_mde_factors = contrast_mde_factors(plan.ledger, cell);
-    std::int64_t activations = 0;
-    for (const VariantRow* variant : variants_of(plan.ledger, cell.id)) {
-      const ModelSize size = size_in_memory(config_of(variant->config_json));
-      ++e.variants;
-      e.memory_bytes += size.state_bytes;
-      activations = std::max(activations, size.activation_bytes);
-    }
-    e.memory_bytes += activations;
+    const auto probe = probes.find(cell.id);
+    add_memory(plan.ledger, cell, probe == probes.end() ? nullptr : &probe->second, e);
     e.trace_bytes = estimated_trace_bytes(plan.ledger, cell);
     result.trace_bytes += e.trace_bytes;
-    const auto probe = probes.find(cell.id);
     const double variance = expected_variance(
         cell, probe == probes.end() ? nullptr : &probe->second, earlier, result, e);
     if (e.launches >= kFullLaunches) {

@@ -69,7 +69,10 @@ public:
       if (op == "parity") parity();
       if (op == "memory") memory();
       if (op == "probe")
-        send({{"event", "probe"}, {"unit_ns", 1e6}, {"bytes", 1000}, {"build_seconds", 0.5}});
+        send({{"event", "probe"},
+              {"unit_ns", 1e6},
+              {"replica_bytes", 1000},
+              {"build_seconds", 0.5}});
       if (op == "finish") {
         if (settings_.count("finish_signal")) ::kill(::getppid(), SIGTERM);
         if (settings_.count("finish_ms"))

@@ -351,5 +351,23 @@ TEST(OnePlace, NothingElseAsksForANameOfAFamilyLayerOrOptimization) {
   EXPECT_GT(files, 15);
 }
 
+// 16-bit activations take half, and chunks bound what logits take.
+TEST(ActivationBytes, FollowThePrecisionAndTheLossHead) {
+  const auto bytes = [](Precision precision, std::int64_t chunk_mib) {
+    TrainConfig config;
+    config.preset = "base";
+    config.precision = precision;
+    config.loss_chunk_mib = chunk_mib;
+    return model_size(value_or_throw(resolve(config))).activation_bytes;
+  };
+  TrainConfig base;
+  base.preset = "base";
+  base = value_or_throw(resolve(base));
+  const std::int64_t logits = 12 * base.vocab_size * base.seq_len * base.batch_rows;
+  EXPECT_EQ(bytes(Precision::Fp32, 0) - logits, 2 * (bytes(Precision::Bf16, 0) - logits));
+  EXPECT_EQ(bytes(Precision::Bf16, 0) - bytes(Precision::Bf16, 1), logits - 3 * (1 << 20));
+  EXPECT_EQ(bytes(Precision::Bf16, 1 << 20), bytes(Precision::Bf16, 0)) << "more than all logits";
+}
+
 } // namespace family_config_test
 } // namespace assay

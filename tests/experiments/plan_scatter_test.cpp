@@ -58,13 +58,13 @@ TEST(PlanScatter, TheProbesScatterReplacesTheAssumedOne) {
   const Scratch scratch;
   const Plan plan = small_plan(scratch);
   const double assumed = *estimate(plan).cells[0].mde;
-  const ProbeResult calm{20e6, 1000, 0.1, 0.03}, rough{20e6, 1000, 0.1, 0.25};
+  const ProbeResult calm{20e6, 0, 0, 0.1, 0.03}, rough{20e6, 0, 0, 0.1, 0.25};
   const PlanEstimate probed = estimate(plan, {{1, calm}, {2, rough}});
   EXPECT_NEAR(*probed.cells[0].mde, 0.3 * assumed, 1e-9);
   EXPECT_NEAR(*probed.cells[1].mde, 2.5 * assumed, 1e-9);
   EXPECT_EQ(probed.pair_sd, 0.25) << "the largest of the cells";
   EXPECT_TRUE(probed.pair_sd_measured);
-  const ProbeResult too_short{20e6, 1000, 0.1};
+  const ProbeResult too_short{20e6, 0, 0, 0.1};
   const PlanEstimate partly = estimate(plan, {{1, calm}, {2, too_short}});
   EXPECT_NEAR(*partly.cells[0].mde, 0.3 * assumed, 1e-9);
   EXPECT_NEAR(*partly.cells[1].mde, assumed, 1e-9);
@@ -75,8 +75,23 @@ TEST(PlanScatter, TheProbesScatterReplacesTheAssumedOne) {
   EXPECT_EQ(partly.cells[1].pair_sd, kPairSdCpu);
 }
 
+// A cell of four replicas alike: four times what the probe's holds, and one step.
+TEST(PlanMemory, IsTheProbesWhereItToldIt) {
+  const Scratch scratch;
+  const Plan plan = small_plan(scratch);
+  const PlanEstimate assumed = estimate(plan),
+                     probed = estimate(plan, {{1, {20e6, 5'000'000, 700'000, 0.1}}});
+  ASSERT_EQ(probed.cells[0].variants, 4u);
+  EXPECT_FALSE(assumed.cells[0].memory_measured);
+  EXPECT_TRUE(probed.cells[0].memory_measured);
+  EXPECT_FALSE(probed.cells[1].memory_measured);
+  EXPECT_EQ(probed.cells[0].memory_bytes, 20'700'000);
+  EXPECT_EQ(probed.cells[1].memory_bytes, assumed.cells[1].memory_bytes);
+}
+
 TEST(PlanScatter, TheProbeSendsItOrNull) {
-  nlohmann::json answer = {{"unit_ns", 2e6}, {"bytes", 3}, {"build_seconds", 0.5}};
+  nlohmann::json answer = {
+      {"unit_ns", 2e6}, {"replica_bytes", 3}, {"step_bytes", 2}, {"build_seconds", 0.5}};
   EXPECT_EQ(value_or_throw(parse_probe(answer)).pair_sd, std::nullopt);
   answer["pair_sd"] = nullptr;
   EXPECT_EQ(value_or_throw(parse_probe(answer)).pair_sd, std::nullopt);

@@ -7,6 +7,7 @@
 
 #include "app/assay/output/json_output.h"
 #include "app/assay/verbs.h"
+#include "core/files/output_target.h"
 #include "core/files/shell_text.h"
 #include "core/result.h"
 #include "core/text.h"
@@ -16,6 +17,7 @@ namespace assay::cli {
 namespace {
 
 void demo(const std::string& directory, bool as_json) {
+  refuse_standard_output(directory);
   const Demo made = write_demo(directory);
   if (as_json) {
     print_json({{"directory", directory},

@@ -212,6 +212,7 @@ json cell_json(const Plan& plan, const CellEstimate& cell) {
               {"loss_steps", cell.loss_steps},
               {"energy_rounds", plan.ledger.cell(cell.cell).energy_rounds},
               {"memory_bytes", cell.memory_bytes},
+              {"memory_measured", cell.memory_measured},
               {"trace_bytes", std::round(cell.trace_bytes)},
               {"mde_from_results", cell.mde_from_results}};
   if (!cell.mde_from_results) {
@@ -311,6 +312,14 @@ std::string traces_text(const Plan& plan, const PlanEstimate& estimate) {
   return text + ".";
 }
 
+std::string memory_text(const PlanEstimate& estimate) {
+  const auto measured = std::ranges::count_if(estimate.cells, &CellEstimate::memory_measured);
+  if (measured == 0) return " Memory by arithmetic on the shapes, which is rough.";
+  return fmt::format(
+      " Memory{} by the probe of the baseline, and by arithmetic for other variants.",
+      measured == std::ssize(estimate.cells) ? "" : fmt::format(" of {} cells", measured));
+}
+
 // What the column MDE is; "" where no cell has one.
 std::string mde_text(const Plan& plan, const PlanEstimate& estimate, const std::string& directory) {
   if (std::none_of(estimate.cells.begin(), estimate.cells.end(), [](const CellEstimate& cell) {
@@ -355,8 +364,9 @@ void print_plan(const Plan& plan, const PlanEstimate& estimate, const PlanArgume
   for (const CellEstimate& cell : estimate.cells)
     if (const OptimizationRow* design = design_of(plan, cell.cell))
       out.line(plan.ledger.cell(cell.cell).name + ": " + design_text(*design, cell), 2);
-  out.line(fmt::format("total time {}.{}{}{}{}",
+  out.line(fmt::format("total time {}.{}{}{}{}{}",
                        total_time_text(estimate, options),
+                       memory_text(estimate),
                        traces_text(plan, estimate),
                        any_loss ? " Loss: seeds x optimizer steps." : "",
                        energy_text(plan),

@@ -20,6 +20,7 @@
 #include "app/assay/verbs/gpu_check.h"
 #include "app/value_checks.h"
 #include "core/files/atomic_file.h"
+#include "core/files/output_target.h"
 #include "core/files/shell_text.h"
 #include "core/ledger/calibration_store.h"
 #include "core/ledger/ledger.h"
@@ -85,8 +86,7 @@ std::vector<CalibrationRow> own_calibrations(RunProgressLine& line) {
 }
 
 RunSummary run_with_progress(const Plan& plan, const Options& options) {
-  if (options.out == "-" || options.out.empty())
-    bad_input("--out '{}': results are a directory; name one", options.out);
+  refuse_standard_output(options.out);
   require_gpu(plan,
               {.directory = options.out,
                .cells = options.cells,

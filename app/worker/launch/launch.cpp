@@ -399,6 +399,7 @@ json Launch::probe() {
     return visits < kFewestProbes || (visits < kProbesOfScatter && elapsed < kScatterTime) ||
            (visits < kMostProbes && elapsed < kProbeTime);
   };
+  const PeakMemory memory(reference().device);
   std::vector<double> unit_ns;
   while (goes_on(unit_ns.size())) {
     std::vector<UnitData> units;
@@ -414,7 +415,8 @@ json Launch::probe() {
   return {{"event", "probe"},
           {"pair_sd", std::move(sd)},
           {"unit_ns", median(unit_ns)},
-          {"bytes", current_bytes(reference().device)},
+          {"replica_bytes", replicas_.front().bytes},
+          {"step_bytes", memory.peak_bytes() - memory.start_bytes()},
           {"build_seconds", build_seconds_}};
 }
 

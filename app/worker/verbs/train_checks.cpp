@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/files/json_difference.h"
+#include "core/files/output_target.h"
 #include "core/files/shell_text.h"
 #include "core/result.h"
 #include "model/config/family_config.h"
@@ -91,6 +92,7 @@ std::string output_directory(const std::string& named, const std::string& resume
 }
 
 void refuse_other_training(const std::string& out, const std::string& resume) {
+  refuse_standard_output(out);
   std::error_code error;
   if (fs::exists(out, error) && !fs::is_directory(out, error))
     bad_input("{}: not a directory; choose another --out", out);

@@ -11,7 +11,7 @@ ModelSize model_size(const TrainConfig& c) {
   const ModelForm& form = family_of(c).form;
   const std::int64_t norm = form.layer_norm ? 2 * c.d_model : c.d_model;
   std::int64_t matrix = c.d_model * c.vocab_size, vector = norm; // head | final norm
-  std::int64_t token_floats = 3 * c.vocab_size;                  // logits and their gradient
+  std::int64_t token_floats = 0;
   std::int64_t recomputed = 0;
   const std::int64_t ffn = ffn_matrices(form.feed_forward);
   const std::int64_t ffn_biases = form.biases ? (ffn - 1) * c.ffn_dim + c.d_model : 0;
@@ -47,7 +47,14 @@ ModelSize model_size(const TrainConfig& c) {
   size.state_bytes = size.parameters * 4 * (c.ema_decay > 0 ? 5 : 4);
   if (c.weights16 == Weights16::Kept) size.state_bytes += matrix * 2;
   constexpr std::int64_t kMost = std::int64_t{1} << 58; // sums of a few stay within 64 bits
-  size.activation_bytes = token_floats < kMost / 4 / tokens ? tokens * token_floats * 4 : kMost;
+  const auto of_tokens = [&](std::int64_t bytes) {
+    return bytes < kMost / tokens ? tokens * bytes : kMost;
+  };
+  const std::int64_t logits = of_tokens(3 * 4 * c.vocab_size), // they, and their gradient
+      chunk = 3 * (c.loss_chunk_mib << 20);
+  size.activation_bytes = of_tokens(token_floats * (c.precision == Precision::Fp32 ? 4 : 2)) +
+                          (c.loss_chunk_mib == 0 ? logits : std::min(logits, chunk));
+  size.activation_bytes = std::min(size.activation_bytes, kMost);
   return size;
 }
 

@@ -110,7 +110,7 @@ TEST_F(PlanTest, TheHashHoldsWhatTheLossIsJudgedBy) {
 // Three variants without the control, five seeds: 5 (1.2 + 3 (.1 + 40 x .02)) s more.
 TEST_F(PlanTest, EstimatesTheTimeOfLossLaunches) {
   const std::string cell = kHead + "[[cell]]\noptimization = \"varlen\"\n";
-  const ProbeResult probe{20e6, 1000, 0.1};
+  const ProbeResult probe{20e6, 0, 0, 0.1};
   const PlanEstimate with = estimate(small_plan(scratch_, cell + kQuality), {{1, probe}});
   const PlanEstimate without = estimate(small_plan(scratch_, cell), {{1, probe}});
   EXPECT_EQ(with.cells[0].loss_seeds, 5);

@@ -298,7 +298,7 @@ TEST_F(PlanTest, EstimatesTimeAndDetectableEffect) {
   EXPECT_EQ(none.judgements, 4);
   EXPECT_DOUBLE_EQ(none.judged_alpha, 0.05 / 4);
   EXPECT_DOUBLE_EQ(none.judged_alpha, judge_results(plan.ledger).judged_alpha);
-  const ProbeResult probe{20e6, 1000, 0.1};
+  const ProbeResult probe{20e6, 0, 0, 0.1};
   const PlanEstimate probed = estimate(plan, {{1, probe}, {2, probe}});
   // cell 1: 2 launches x (1.2 + 4 (.1 + 18 x .04)) + 2.4 + 4 (.2 + 12 x .04), and a traced launch
   // without the control: 1.2 + 3 (.1 + 15 x .04)
