@@ -38,7 +38,7 @@ void HandOver::add_data_to(CLI::App& command) {
 
 std::vector<std::string> HandOver::arguments(const std::string& matrix,
                                              const std::string& out) const {
-  std::vector<std::string> words{"run", matrix, "--out", out};
+  std::vector<std::string> words{"run", path_argument(matrix), "--out", path_argument(out)};
   for (const std::string& word : limits.arguments()) words.push_back(word);
   if (!data.empty()) words.insert(words.end(), {"--data", data});
   if (quiet) words.emplace_back("--quiet");

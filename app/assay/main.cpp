@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "app/assay/command_table.h"
+#include "app/assay/programs.h"
 #include "app/assay/verbs.h"
 #include "app/assay/version.h"
 #include "app/command_line/help.h"
@@ -24,6 +25,7 @@ int run(int argc, char** argv) {
   // Workers inherit it. OpenMP threads that spin long at a barrier while another process uses
   // their core make a step many times slower (docs/decisions.md). A value that the user set stays.
   if (std::getenv("OMP_WAIT_POLICY") == nullptr) ::setenv("GOMP_SPINCOUNT", "1000", 0);
+  cli::forward_to_program({argv + 1, argv + argc});
   CLI::App app(
       "Assay: is this training optimization real, on this machine, in Assay's own trainer?",
       "assay");

@@ -41,6 +41,20 @@ void replace_process(const std::string& program, const std::vector<std::string>&
   ::execv(program.c_str(), argument_vector(all).data());
 }
 
+struct Forwarded {
+  const char *verb, *program, *summary;
+  bool with_verb; // the program has several
+};
+constexpr std::array<Forwarded, 8> kForwarded{
+    {{"view", "assay-view", "open a results directory in the viewer", false},
+     {"train", "assay-worker", "train a model alone, with checkpoints", true},
+     {"evaluate", "assay-worker", "loss of a checkpoint on held-out text", true},
+     {"generate", "assay-worker", "sample text from a checkpoint", true},
+     {"tokenizer", "assay-worker", "train a SentencePiece model on a corpus", true},
+     {"diagnose", "assay-worker", "are the parts of a checkpoint's model alive", true},
+     {"needle", "assay-worker", "what a checkpoint finds of facts hidden in long texts", true},
+     {"answer", "assay-worker", "answers to questions over long texts, scored", true}}};
+
 int wait_for(pid_t child) {
   int status = 0;
   while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
@@ -136,27 +150,18 @@ nlohmann::json worker_identity() {
 }
 
 void add_programs(CLI::App& app) {
-  const auto forward = [&app](const std::string& verb,
-                              const std::string& program,
-                              bool pass_verb,
-                              const std::string& summary) {
-    CLI::App* command = app.add_subcommand(verb, summary);
+  for (const Forwarded& row : kForwarded) {
+    CLI::App* command = app.add_subcommand(row.verb, row.summary);
     command->prefix_command();
     command->set_help_flag(); // the program itself answers --help
-    command->callback([command, verb, program, pass_verb] {
-      std::vector<std::string> arguments = command->remaining();
-      if (pass_verb) arguments.insert(arguments.begin(), verb);
-      exec_program(program_path(program), arguments);
-    });
-  };
-  forward("view", "assay-view", false, "open a results directory in the viewer");
-  forward("train", "assay-worker", true, "train a model alone, with checkpoints");
-  forward("evaluate", "assay-worker", true, "loss of a checkpoint on held-out text");
-  forward("generate", "assay-worker", true, "sample text from a checkpoint");
-  forward("tokenizer", "assay-worker", true, "train a SentencePiece model on a corpus");
-  forward("diagnose", "assay-worker", true, "are the parts of a checkpoint's model alive");
-  forward("needle", "assay-worker", true, "what a checkpoint finds of facts hidden in long texts");
-  forward("answer", "assay-worker", true, "answers to questions over long texts, scored");
+  }
+}
+
+void forward_to_program(const std::vector<std::string>& words) {
+  if (words.empty()) return;
+  for (const Forwarded& row : kForwarded)
+    if (words.front() == row.verb)
+      exec_program(program_path(row.program), {words.begin() + !row.with_verb, words.end()});
 }
 
 std::string installed_worker_build() {

@@ -20,6 +20,10 @@ std::string command_line();
 [[noreturn]] void exec_program(const std::string& program,
                                const std::vector<std::string>& arguments);
 
+// Replaces this process where the first word is a verb of another program ("train", "view"): that
+// one reads the rest as it was typed, "--" included, which a parser here would drop.
+void forward_to_program(const std::vector<std::string>& words);
+
 // Runs a program on this one's terminal and returns its exit code; -1 when it did not start or was
 // killed.
 int call(const std::string& program, const std::vector<std::string>& arguments);

@@ -71,6 +71,9 @@ void refuse_flag_with_value(const WordWalk& walk) {
 void refuse_empty_value(const WordWalk& walk) {
   if (const std::string& word = walk.empty_value(); !word.empty())
     bad_input("{}: the value behind = is missing", word);
+  if (const CLI::Option* option = walk.without_value())
+    bad_input("the value of {} is missing: a variable of the shell may be unset",
+              option->get_name());
 }
 
 void refuse_empty_name(const WordWalk& walk) {

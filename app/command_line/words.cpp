@@ -75,7 +75,10 @@ std::string value_name(const CLI::Option& option) {
 
 void WordWalk::take(const std::string& word) {
   if (forwarded()) return;
-  if (std::exchange(awaiting_, nullptr) != nullptr) return; // its value, whatever it looks like
+  if (const CLI::Option* option = std::exchange(awaiting_, nullptr)) { // its value
+    if ((word.empty() || word == "--") && without_value_ == nullptr) without_value_ = option;
+    return;
+  }
   if (word == "--") {
     options_ended_ = true;
   } else if (is_option_word(word) && !options_ended_) {

@@ -30,6 +30,8 @@ public:
   const std::string& flag_with_value() const { return flag_with_value_; }
   // The first "--out=" of an option that takes a value, or "".
   const std::string& empty_value() const { return empty_value_; }
+  // The first option whose value is "" or "--", or nullptr.
+  const CLI::Option* without_value() const { return without_value_; }
   // The first positional argument given as "", or nullptr.
   const CLI::Option* empty_name() const { return empty_name_; }
 
@@ -38,7 +40,7 @@ private:
 
   const CLI::App* command_;
   std::string path_, unknown_, flag_with_value_, empty_value_;
-  const CLI::Option *awaiting_ = nullptr, *empty_name_ = nullptr;
+  const CLI::Option *awaiting_ = nullptr, *empty_name_ = nullptr, *without_value_ = nullptr;
   std::size_t positionals_ = 0;
   bool options_ended_ = false;
 };

@@ -29,8 +29,12 @@ std::string shell_line(const std::vector<std::string>& words) {
   return line;
 }
 
+std::string path_argument(std::string_view path) {
+  return path.starts_with('-') ? fmt::format("./{}", path) : std::string(path);
+}
+
 std::string shell_path(std::string_view path) {
-  return shell_word(path.starts_with('-') ? fmt::format("./{}", path) : std::string(path));
+  return shell_word(path_argument(path));
 }
 
 std::vector<std::string> shell_words(std::string_view line) {

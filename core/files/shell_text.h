@@ -13,7 +13,10 @@ std::string shell_word(std::string_view text);
 // The words of a command line, separated by spaces; shell_words() reads them back.
 std::string shell_line(const std::vector<std::string>& words);
 
-// The same of a path that is an argument: "./-d" for one that would be read as an option.
+// A path as an argument of a program, in no shell: "./-d" for one that would be read as an option.
+std::string path_argument(std::string_view path);
+
+// The same as one word of a shell.
 std::string shell_path(std::string_view path);
 
 // The words of a line that shell_word() made, separated by spaces.

@@ -6,6 +6,7 @@
 #include <iterator>
 
 #include "core/text.h"
+#include "model/config/family_config.h"
 
 namespace assay {
 
@@ -29,13 +30,27 @@ const std::set<std::string> kLoaderKeys{"batch_copy",
                                         "tokenizer_threads"};
 const std::set<std::string> kBatchKeys{
     "accumulate", "batch_rows", "eval_batches", "packing", "phase_batches", "seq_len"};
-const std::set<std::string> kModelKeys{
-    "chunk_size",       "conv_kernel", "d_model",      "expert_dim",  "experts",
-    "experts_taken",    "family",      "ffn_dim",      "head_dim",    "heads",
-    "kv_groups",        "kv_rank",     "mix_rank",     "mod_percent", "mup_width",
-    "nsa_attention",    "nsa_block",   "nsa_gate_dim", "nsa_overlap", "nsa_select_block",
-    "nsa_select_count", "nsa_stride",  "nsa_window",   "pattern",     "positions",
-    "recursions",       "rope_dim",    "state_dim",    "value_shift", "vocab_size"};
+// Shapes of every family, and what else makes a model another one.
+const std::set<std::string>& all_model_keys() {
+  static const std::set<std::string> keys = [] {
+    std::set<std::string> names{"chunk_size",
+                                "conv_kernel",
+                                "family",
+                                "mup_width",
+                                "nsa_attention",
+                                "nsa_overlap",
+                                "pattern",
+                                "value_shift"};
+    const auto add = [&](const std::vector<ShapeKey>& shapes) {
+      for (const ShapeKey& shape : shapes)
+        if (!kBatchKeys.contains(shape.name)) names.insert(shape.name);
+    };
+    add(common_shape_keys());
+    for (const FamilyConfig& family : family_configs().all()) add(family.keys);
+    return names;
+  }();
+  return keys;
+}
 
 std::set<std::string> common(const std::set<std::string>& a, const std::set<std::string>& b) {
   std::set<std::string> both;
@@ -96,7 +111,7 @@ std::int64_t step_tokens(const TrainConfig& config) {
 }
 
 std::set<std::string> model_keys(const std::set<std::string>& keys) {
-  return common(keys, kModelKeys);
+  return common(keys, all_model_keys());
 }
 
 } // namespace assay

@@ -69,7 +69,8 @@ int add_pages(TarArchive& archive,
   const bool current = fs::exists(page, error) &&
                        fs::last_write_time(page, error) >= fs::last_write_time(ledger, error);
   const bool writable = ::access(directory.c_str(), W_OK) == 0;
-  if (!current && writable) capture(program_path("assay"), {"report", directory.string()});
+  if (!current && writable)
+    capture(program_path("assay"), {"report", path_argument(directory.string())});
   int files = 0;
   const Report report =
       current || writable ? Report{} : judge_results(data, {.traces = directory.string()});

@@ -281,7 +281,7 @@ int print_verdicts(int code,
                    const Options& options,
                    const SpecRow& spec) {
   const std::string& directory = options.out;
-  std::vector<std::string> arguments{"report", directory, "--no-files"};
+  std::vector<std::string> arguments{"report", path_argument(directory), "--no-files"};
   for (const std::string& word : options.terminal.arguments()) arguments.push_back(word);
   if (const int failed = call(program_path("assay"), arguments); failed != kOk)
     return failed < 0 ? kInternal : failed;
