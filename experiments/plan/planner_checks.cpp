@@ -120,8 +120,9 @@ void Planner::check_data(const TrainConfig& config, const MatrixCell& cell) {
   if (config.tokenizer != "bytes" && !std::filesystem::exists(config.tokenizer, ignored)) {
     const GivenAt given = given_at(matrix_, cell, "tokenizer");
     const std::string at = given.where.empty() ? "" : ", " + given.where,
-                      bytes =
-                          given.of_cell ? "write \"bytes\" there" : "--set base.tokenizer=bytes",
+                      bytes = given.of_cell
+                                  ? "write \"bytes\" there"
+                                  : "choose bytes (`run` and `plan`: --set base.tokenizer=bytes)",
                       remedy = "make it with `assay tokenizer train`, or " + bytes;
     if (options_.needs_data)
       problems_.add(fmt::format(

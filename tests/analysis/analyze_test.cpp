@@ -445,7 +445,7 @@ TEST(Verdicts, SpeedRule) {
   EXPECT_EQ(judge_speed(Estimate{}, 0.01), Speed::Inconclusive);
 }
 
-TEST(Verdicts, FasterNeedsFiveLaunchesAndTotalTime) {
+TEST(Verdicts, FasterNeedsFiveLaunchesAndTotalTimeAndNoEffectThree) {
   Effect effect;
   effect.theta.value = effect.total_time.value = -0.1;
   effect.theta.judged = Interval{-0.12, -0.08};
@@ -458,6 +458,8 @@ TEST(Verdicts, FasterNeedsFiveLaunchesAndTotalTime) {
   effect.theta.judged = Interval{-0.004, 0.004};
   effect.launches.resize(3);
   EXPECT_EQ(decided_speed(effect, 0.01), Speed::NoEffect);
+  effect.launches.resize(2);
+  EXPECT_EQ(decided_speed(effect, 0.01), Speed::Inconclusive);
 }
 
 TEST(Verdicts, UnfinishedLedgersSayWhatIsMissing) {

@@ -124,7 +124,7 @@ Files update_files(const ReportOptions& options,
 std::string files_line(const ReportOptions& options, const std::string& out, Files files) {
   if (files == Files::Unchanged)
     return fmt::format(
-        "note: the report files in {} are unchanged: they contain breakdowns of "
+        "note: the report files in {} are unchanged: they may contain breakdowns of "
         "comparisons whose traces cannot be read any more. --out DIR writes new files elsewhere.",
         out);
   return fmt::format("report files: {}, .md, .json, .csv   window: assay view {}",

@@ -164,6 +164,7 @@ Speed judge_speed(const Estimate& theta, double sesoi) {
 }
 
 Speed decided_speed(const Effect& effect, double sesoi) {
+  if (effect.launches.size() < kProvisionalLaunches) return Speed::Inconclusive;
   return why_undecided(effect, sesoi).empty() ? judge_speed(effect.theta, sesoi)
                                               : Speed::Inconclusive;
 }

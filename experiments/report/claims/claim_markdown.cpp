@@ -80,7 +80,9 @@ std::string render_claims_markdown(const std::vector<SheetEntry>& sheet) {
     if (own.empty()) documents.push_back(document_of(entry));
     own.push_back(entry);
   }
-  std::string out = fmt::format("# Claims and what was measured\n\n{}. {}.\n",
+  std::string out = fmt::format("# Claims and what was measured\n\n{}. {}.\n\nOf the "
+                                "results of a claim in one state this page has the one with the "
+                                "narrowest interval; `assay claims DIR...` prints all.\n",
                                 markdown_cell(claims_summary(sheet)),
                                 markdown_cell(testable_summary(sheet)));
   for (const std::string& document : documents) {

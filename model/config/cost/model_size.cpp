@@ -50,7 +50,8 @@ ModelSize model_size(const TrainConfig& c) {
   const auto of_tokens = [&](std::int64_t bytes) {
     return bytes < kMost / tokens ? tokens * bytes : kMost;
   };
-  const std::int64_t logits = of_tokens(3 * 4 * c.vocab_size), // they, and their gradient
+  const std::int64_t logits =
+                         of_tokens(std::int64_t{12} * c.vocab_size), // they, and their gradient
       chunk = 3 * (c.loss_chunk_mib << 20);
   size.activation_bytes = of_tokens(token_floats * (c.precision == Precision::Fp32 ? 4 : 2)) +
                           (c.loss_chunk_mib == 0 ? logits : std::min(logits, chunk));
