@@ -61,7 +61,7 @@ struct Retirement { // a variant must leave the launch
 
 struct ProbeResult {
   double unit_ns = 0;                 // one unit of the reference
-  std::int64_t replica_bytes = 0;     // that it holds between steps
+  std::int64_t replica_bytes = 0;     // that it holds between steps; of ranks the most of one
   std::int64_t step_bytes = 0;        // above these, at the peak of its steps; 0: not told
   double build_seconds = 0;           // one replica
   std::optional<double> pair_sd = {}; // of ln(time of a visit / time of the one before)

@@ -141,10 +141,11 @@ void add_memory(const LedgerData& ledger,
                 const ProbeResult* probe,
                 CellEstimate& e) {
   double state = 0, step = 0;
-  std::optional<ModelSize> baseline;
+  std::optional<ModelSize> baseline; // of one rank, as the probe tells it
   for (const VariantRow* variant : variants_of(ledger, cell.id)) {
-    const ModelSize size = size_in_memory(config_of(variant->config_json));
-    if (!baseline) baseline = size;
+    const TrainConfig config = config_of(variant->config_json);
+    const ModelSize size = size_in_memory(config);
+    if (!baseline) baseline = model_size(config);
     ++e.variants;
     state += static_cast<double>(size.state_bytes);
     step = std::max(step, static_cast<double>(size.activation_bytes));

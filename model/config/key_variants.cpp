@@ -29,7 +29,7 @@ const std::set<std::string> kLoaderKeys{"batch_copy",
                                         "prefetch_batches",
                                         "tokenizer_threads"};
 const std::set<std::string> kBatchKeys{
-    "accumulate", "batch_rows", "eval_batches", "packing", "phase_batches", "seq_len"};
+    "accumulate", "batch_rows", "eval_batches", "packing", "phase_batches", "ranks", "seq_len"};
 // Shapes of every family, and what else makes a model another one.
 const std::set<std::string>& all_model_keys() {
   static const std::set<std::string> keys = [] {

@@ -88,6 +88,15 @@ TEST(MergeAnswers, SumsBytesInUseAndTakesTheLongestBuild) {
   EXPECT_EQ(merged.at("bytes"), json::array({21, 41}));
 }
 
+TEST(MergeAnswers, AProbesMemoryIsThatOfTheRankThatNeedsMost) {
+  const auto probe = [](int replica, int step) {
+    return json{{"event", "probe"}, {"replica_bytes", replica}, {"step_bytes", step}};
+  };
+  const json merged = merge_answers({probe(10, 7), probe(12, 5)});
+  EXPECT_EQ(merged.at("replica_bytes"), 12);
+  EXPECT_EQ(merged.at("step_bytes"), 7);
+}
+
 TEST(MergeAnswers, RanksThatReadOtherDataAreRefused) {
   const auto built = [](const char* data) {
     return json{{"event", "built"}, {"build_order", {"a"}}, {"data", data}};

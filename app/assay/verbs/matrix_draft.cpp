@@ -337,7 +337,7 @@ Unit unit_of(const MatrixDraft& draft, const KeyValues& compared) {
     if (!first) first = *resolved;
   }
   if (!loader_keys(keys).empty()) return Unit::PipelineStep;
-  return batch_keys(keys).empty() && !keys.contains("ranks") ? Unit::TrainStep : Unit::Token;
+  return batch_keys(keys).empty() ? Unit::TrainStep : Unit::Token;
 }
 
 CellText text_of_values(const MatrixDraft& draft, const KeyValues& compared) {

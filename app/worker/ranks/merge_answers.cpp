@@ -116,7 +116,7 @@ json merge_answers(const std::vector<json>& answers) {
     const json& part = answers[rank];
     for (const char* key : {"event", "round", "build_order"}) require_same(whole, part, key, rank);
     require_same_data(whole, part, rank);
-    for (const char* key : {"seconds", "unit_ns", "build_seconds"})
+    for (const char* key : {"seconds", "unit_ns", "build_seconds", "replica_bytes", "step_bytes"})
       merge_number(whole, part, key, Rule::Highest, rank);
     merge_number(whole, part, "bytes", Rule::Sum, rank);
     if (whole.contains("visits")) merge_visits(whole["visits"], part.at("visits"), rank);

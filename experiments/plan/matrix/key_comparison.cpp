@@ -327,9 +327,8 @@ wrong_variants(const MatrixCell& cell, const std::vector<Draft>& all, bool twin)
                          fmt::join(keys, " and "),
                          keys.size() == 1 ? "changes" : "change",
                          why));
-    std::set<std::string> work = batch_keys(keys);
-    if (keys.contains("ranks")) work.insert("ranks");
-    if (!work.empty() && cell.unit.value_or(Unit::TrainStep) != Unit::Token)
+    if (const std::set<std::string> work = batch_keys(keys);
+        !work.empty() && cell.unit.value_or(Unit::TrainStep) != Unit::Token)
       refuse(
           fmt::format("another {} gives a step other tokens, so that times of steps say nothing; "
                       "unit = \"token\" compares times per token",

@@ -244,7 +244,7 @@ TEST(KeyVariants, EveryKeyOfItsListsIsAKey) {
   std::set<std::string> all;
   for (const ConfigKey& key : config_keys()) all.insert(key.name);
   EXPECT_EQ(process_keys(all).size(), 9u);
-  EXPECT_EQ(batch_keys(all).size(), 6u);
+  EXPECT_EQ(batch_keys(all).size(), 7u);
   EXPECT_EQ(model_keys(all).size(), 30u);
 }
 
