@@ -9,6 +9,15 @@
 
 namespace assay {
 
+void set_threads(int threads) {
+  at::set_num_threads(threads);
+  static const bool once = [threads] {
+    at::set_num_interop_threads(threads);
+    return true;
+  }();
+  static_cast<void>(once);
+}
+
 void in_parallel(std::int64_t count,
                  std::int64_t grain,
                  const std::function<void(std::int64_t begin, std::int64_t end)>& work) {

@@ -4,7 +4,10 @@
 
 #include <ATen/Parallel.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <barrier>
+#include <cstdlib>
 #include <mutex>
 #include <numeric>
 #include <set>
@@ -57,6 +60,22 @@ TEST(InParallel, TakesAsManyThreadsAsLibTorchHas) {
     EXPECT_EQ(seen.size(), static_cast<std::size_t>(count));
     EXPECT_TRUE(seen.contains(std::this_thread::get_id()));
   }
+}
+
+// Four parts that wait for each other, in a process of its own: on fewer threads it never ends.
+TEST(InParallel, RunsOnAllThreadsThatTheProcessWasGiven) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(
+      {
+        set_threads(4);
+        set_threads(4);
+        std::barrier all(4);
+        alarm(60);
+        in_parallel(4, 1, [&](std::int64_t, std::int64_t) { all.arrive_and_wait(); });
+        std::_Exit(0);
+      },
+      testing::ExitedWithCode(0),
+      "");
 }
 
 TEST(InParallel, ThrowsWhatAPartThrewAfterAllHaveEnded) {

@@ -13,6 +13,7 @@
 #include "core/build_id.h"
 #include "core/result.h"
 #include "model/config/no_gpu.h"
+#include "model/layout/parallel.h"
 #include "profilers/machine/machine_info.h"
 
 namespace assay::worker {
@@ -50,8 +51,7 @@ std::string build_id() {
 void set_process(const TrainConfig& config) {
   const MachineInfo machine = machine_info();
   const int share = std::max(1, machine.usable_cores / static_cast<int>(config.ranks));
-  at::set_num_threads(config.threads > 0 ? static_cast<int>(config.threads) : share);
-  if (at::get_num_interop_threads() != 1) at::set_num_interop_threads(1); // once in a process
+  set_threads(config.threads > 0 ? static_cast<int>(config.threads) : share);
   at::globalContext().setAllowTF32CuBLAS(config.tf32);
 }
 
