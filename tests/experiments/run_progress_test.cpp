@@ -52,6 +52,19 @@ TEST(ProgressText, IsNeverWiderAndNeverCutsAUnit) {
     }
 }
 
+TEST(ProgressLine, InAPipeEachAttemptAtALaunchHasALine) {
+  testing::internal::CaptureStderr();
+  RunProgressLine line(/*quiet=*/false);
+  RunProgress p = progress();
+  for (const int attempt : {0, 0, 1, 1}) {
+    p.task.attempt = attempt;
+    line.show(p);
+  }
+  EXPECT_EQ(testing::internal::GetCapturedStderr(),
+            "12/40  varlen timed launch 3  round 7/40  ETA 1m 23s\n"
+            "12/40  varlen timed launch 3 (attempt 2)  round 7/40  ETA 1m 23s\n");
+}
+
 TEST(ProgressText, OfAWaitTheLaunchGoesFirstThenTheCause) {
   RunProgress p = progress();
   p.cell = "update_pass";

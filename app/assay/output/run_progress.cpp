@@ -77,9 +77,11 @@ void RunProgressLine::show(const RunProgress& progress, const std::string& machi
   if (!progress.note.empty()) note(progress.note);
   if (progress.launches == 0) return; // the note is all
   const bool waits = progress.waiting.has_value();
-  const bool another = progress.launch_number != last_launch_ || waits != waited_;
+  const bool another = progress.launch_number != last_launch_ ||
+                       progress.task.attempt != last_attempt_ || waits != waited_;
   if (!another && !line_.terminal()) return;
   last_launch_ = progress.launch_number;
+  last_attempt_ = progress.task.attempt;
   waited_ = waits;
   const bool whole = line_.terminal() || waits;
   std::string text = whole ? progress_text(progress, line_.columns())

@@ -23,6 +23,7 @@ public:
 private:
   ProgressLine line_;
   int last_launch_ = -1;
+  int last_attempt_ = -1;
   bool waited_ = false; // the last thing shown was a wait
 };
 
