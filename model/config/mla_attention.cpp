@@ -53,10 +53,11 @@ bool fits_cudnn(const TrainConfig& c) {
 Result<bool> check_mla_attention(const TrainConfig& c) {
   if (c.mla_attention == MlaAttention::FlashPadded) return true;
   if (!packs_segments(c))
-    return fail(
-        "key 'mla_attention' must be flash_padded with attention = {}, whose mask the other "
-        "choices do not take: set attention to packed or varlen",
-        c.attention == Attention::MaskDense ? "mask_dense" : "no_causal_mask");
+    return fail("key 'mla_attention' must be flash_padded with attention = {}, which the other "
+                "choices do not compute: set attention to packed or varlen",
+                c.attention == Attention::MaskDense      ? "mask_dense"
+                : c.attention == Attention::NoCausalMask ? "no_causal_mask"
+                                                         : "shifted_borders");
   if (c.mla_attention == MlaAttention::Math) return true;
   const bool cudnn = c.mla_attention == MlaAttention::Cudnn;
   if (c.device != Device::Cuda)

@@ -53,6 +53,8 @@ const char* form_counter(NsaForm form) {
     return "nsa_form/batched";
   case NsaForm::FirstValue:
     return "nsa_form/first_value";
+  case NsaForm::FutureScores:
+    return "nsa_form/future_scores";
   }
   internal_error("unknown form of sparse attention");
 }
@@ -185,9 +187,10 @@ at::Tensor nsa_attention(const NsaInputs& in, const NsaLayoutPtr& layout) {
     return result.out;
   });
   const at::Tensor blocks = spanned("nsa/select", [&] {
-    return fast && !layout->shape.overlap_pairs
+    const bool causal = in.form != NsaForm::FutureScores;
+    return fast && causal && !layout->shape.overlap_pairs
                ? strided_select(q, k_compressed, lse, *layout, in.scale)
-               : nsa_select_blocks(q, k_compressed, *layout, in.scale);
+               : nsa_select_blocks(q, k_compressed, *layout, in.scale, causal);
   });
   const at::Tensor selected = spanned("nsa/selected", [&] {
     return loop

@@ -36,12 +36,14 @@ at::Tensor nsa_block_means_gradient(const at::Tensor& dy, const NsaLayout& layou
 // Scores of a chunk's selection blocks: p_cmp M (eq. 9) summed over the heads of each group (eq.
 // 10). q [T, H, D], k_compressed [Nc, G, D], `index`: of the chunk in layout's lists -> [G,
 // queries, blocks of selection_chunks[index]] in the compute type. No gradient. A product with M,
-// or with shape.overlap_pairs a sum over its cells that are not 0.
+// or with shape.overlap_pairs a sum over its cells that are not 0. Not `causal`: a known bug,
+// blocks that end after the query take part in the softmax.
 at::Tensor nsa_block_scores(const at::Tensor& q,
                             const at::Tensor& k_compressed,
                             const NsaLayout& layout,
                             std::size_t index,
-                            double scale);
+                            double scale,
+                            bool causal = true);
 
 // The n best of the blocks that begin at or before each query (eq. 11): the document's first block,
 // the query's own and the one before are always among them, and of equal scores the earlier block
@@ -53,7 +55,8 @@ at::Tensor nsa_top_blocks(const at::Tensor& scores, const NsaLayout& layout, std
 at::Tensor nsa_select_blocks(const at::Tensor& q,
                              const at::Tensor& k_compressed,
                              const NsaLayout& layout,
-                             double scale);
+                             double scale,
+                             bool causal = true);
 
 // The three branches: [T, H, D]. A query before the end of its document's first compressed block
 // sees none; its compressed output is 0.

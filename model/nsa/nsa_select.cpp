@@ -36,13 +36,16 @@ at::Tensor nsa_block_scores(const at::Tensor& q,
                             const at::Tensor& k_compressed,
                             const NsaLayout& layout,
                             std::size_t index,
-                            double scale) {
+                            double scale,
+                            bool causal) {
   const at::NoGradGuard no_grad;
   const AutocastGuard full_precision(q.device().type(), at::kFloat);
   const QueryChunk &keys = layout.compressed_chunks[index],
                    &blocks = layout.selection_chunks[index];
-  const at::Tensor p =
-      chunk_probabilities(q, k_compressed, keys, layout.compressed.visible(keys), scale);
+  const at::Tensor visible =
+      causal ? layout.compressed.visible(keys)
+             : at::ones({1, keys.queries(), keys.keys()}, q.options().dtype(at::kBool));
+  const at::Tensor p = chunk_probabilities(q, k_compressed, keys, visible, scale);
   const at::Tensor summed = p.sum(1); // M is the same for every head
   if (layout.shape.overlap_pairs) return scatter_overlap(summed, layout, keys, blocks);
   count("nsa_overlap/product");
@@ -75,10 +78,12 @@ at::Tensor nsa_top_blocks(const at::Tensor& scores, const NsaLayout& layout, std
 at::Tensor nsa_select_blocks(const at::Tensor& q,
                              const at::Tensor& k_compressed,
                              const NsaLayout& layout,
-                             double scale) {
+                             double scale,
+                             bool causal) {
   std::vector<at::Tensor> parts;
   for (std::size_t i = 0; i < layout.selection_chunks.size(); ++i)
-    parts.push_back(nsa_top_blocks(nsa_block_scores(q, k_compressed, layout, i, scale), layout, i));
+    parts.push_back(
+        nsa_top_blocks(nsa_block_scores(q, k_compressed, layout, i, scale, causal), layout, i));
   return at::cat(parts);
 }
 

@@ -4,6 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <map>
+#include <set>
+#include <string>
 #include <utility>
 
 #include "model/config/key_variants.h"
@@ -175,6 +178,32 @@ TEST(Varlen, OnlyCausalityRejectsALevelWithoutTheMask) {
   for (const GateResult& gate :
        run_gates(*optimizations().find("varlen"), reference, level, ragged_batches(reference, 2)))
     EXPECT_EQ(gate.passed, gate.name != "causality") << gate.name << ": " << gate.detail;
+}
+
+// A document's first token is in the document before it, a row's in the row before: there it sees
+// later places than its own.
+TEST(Varlen, GatesRejectShiftedBorders) {
+  TrainConfig reference = small_config(), level = reference;
+  reference.attention = Attention::Varlen;
+  level.attention = Attention::ShiftedBorders;
+  std::set<std::string> failed;
+  for (const GateResult& gate :
+       run_gates(*optimizations().find("varlen"), reference, level, ragged_batches(reference, 2)))
+    if (!gate.passed) failed.insert(gate.name);
+  EXPECT_EQ(failed,
+            (std::set<std::string>{"causality", "isolation/documents", "math/per_document"}));
+}
+
+TEST(GdnKernel, RejectsAnEraseBeforeTheDecay) {
+  TrainConfig reference = small_config(), level = reference;
+  reference.delta_form = DeltaForm::Chunked;
+  level.delta_form = DeltaForm::UndecayedErase;
+  std::map<std::string, bool> passed;
+  for (const GateResult& gate : run_gates(
+           *optimizations().find("gdn_kernel"), reference, level, ragged_batches(reference, 2)))
+    passed[gate.name] = gate.passed;
+  EXPECT_FALSE(passed.at("math/delta_rule"));
+  EXPECT_FALSE(passed.at("math/logits"));
 }
 
 // A broken level must fail its gates: the learning rate differs, the scaler's scale is no power of

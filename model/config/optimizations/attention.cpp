@@ -50,6 +50,11 @@ std::vector<Optimization> attention_rows() {
                    .summary = "a known bug: every token sees its whole document, the future too",
                    .apply = [](TrainConfig& c) { c.attention = Attention::NoCausalMask; },
                    .span = "attention/no_causal_mask",
+                   .wrong = true},
+                  {.name = "shifted_borders",
+                   .summary = "a known bug: the borders in cu_seqlens lie one token late",
+                   .apply = [](TrainConfig& c) { c.attention = Attention::ShiftedBorders; },
+                   .span = "attention/shifted_borders",
                    .wrong = true}},
        .also_compare = {{"packed", "varlen"}},
        .equality = "changing one document leaves every output of the others bit-equal; packed "
@@ -284,6 +289,12 @@ std::vector<Optimization> attention_rows() {
                               "token, not the mean",
                    .apply = [](TrainConfig& c) { c.nsa_form = NsaForm::FirstValue; },
                    .span = "nsa_form/first_value",
+                   .wrong = true},
+                  {.name = "future_scores",
+                   .summary = "a known bug: blocks behind a query take part in the scores by which "
+                              "it selects",
+                   .apply = [](TrainConfig& c) { c.nsa_form = NsaForm::FutureScores; },
+                   .span = "nsa_form/future_scores",
                    .wrong = true}},
        .equality = "logits and gradients within rounding; a changed document leaves all others "
                    "bit-equal; documents packed equal documents alone",

@@ -92,7 +92,12 @@ std::vector<Optimization> layer_rows() {
                    "own kernels: 16-bit operands, fp32 sums, no gathered copies; tensor "
                    "operations of the same algebra on a CPU",
                    [](TrainConfig& c) { c.delta_form = DeltaForm::Fused; },
-                   "delta_rule/fused"}},
+                   "delta_rule/fused"},
+                  {.name = "undecayed_erase",
+                   .summary = "a known bug: what is erased is read before the state decays",
+                   .apply = [](TrainConfig& c) { c.delta_form = DeltaForm::UndecayedErase; },
+                   .span = "delta_rule/undecayed_erase",
+                   .wrong = true}},
        .equality = "logits and gradients within rounding; a changed document leaves all others "
                    "bit-equal; the rule equals the recurrence",
        .family = "deltanet_mla",

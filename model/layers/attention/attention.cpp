@@ -2,7 +2,9 @@
 
 #include <ATen/SDPBackend.h>
 
+#include <algorithm>
 #include <limits>
+#include <utility>
 #include <vector>
 
 #include "core/result.h"
@@ -70,6 +72,13 @@ at::Tensor unmasked_attention(const at::Tensor& q,
   return at::cat(outputs);
 }
 
+// As they would be if each document but the last had one token more.
+Segments shifted(const Segments& documents) {
+  std::vector<std::int32_t> ends = documents.cu_host;
+  for (std::size_t i = 1; i + 1 < ends.size(); ++i) ends[i] = std::min(ends[i] + 1, ends.back());
+  return segments_of(std::move(ends), documents.cu.device());
+}
+
 at::Tensor attend_padded(const at::Tensor& q,
                          const at::Tensor& k,
                          const at::Tensor& v,
@@ -78,6 +87,7 @@ at::Tensor attend_padded(const at::Tensor& q,
                          double scale) {
   if (path == Attention::MaskDense) return dense_mask_attention(q, k, v, segments, scale);
   if (path == Attention::NoCausalMask) return unmasked_attention(q, k, v, segments, scale);
+  if (path == Attention::ShiftedBorders) return varlen_attention(q, k, v, shifted(segments), scale);
   return varlen_attention(q, k, v, segments, scale);
 }
 
@@ -93,12 +103,14 @@ const char* attention_span(Attention path) {
     return "attention/varlen";
   case Attention::NoCausalMask:
     return "attention/no_causal_mask";
+  case Attention::ShiftedBorders:
+    return "attention/shifted_borders";
   }
   internal_error("unknown attention path");
 }
 
 bool isolates_documents(Attention path) {
-  return path == Attention::Varlen || path == Attention::NoCausalMask;
+  return path != Attention::MaskDense && path != Attention::Packed;
 }
 
 at::Tensor causal_attention(const at::Tensor& q,

@@ -18,8 +18,9 @@ bool isolates_documents(Attention path);
 // q, k [T, H, Dqk], v [T, H, Dv <= Dqk] -> [T, H, Dv]; softmax(q k^T scale) v, every token sees
 // itself and what comes before it in its segment. `segments` are the rows for MaskDense (dense -inf
 // mask through SDPA) and Packed, the documents for Varlen; the latter two run the varlen kernel
-// with segments.cu, and take k and v of fewer heads as varlen_attention() does. NoCausalMask is a
-// known bug: documents, and each token sees all of its own. V is padded to Dqk, which the flash
+// with segments.cu, and take k and v of fewer heads as varlen_attention() does. Two are
+// known bugs: NoCausalMask, where each token sees all of its document, and ShiftedBorders, where
+// the varlen kernel has the documents' borders one token late. V is padded to Dqk, which the flash
 // kernels need. Opens span "attention/<path>" and counts "kernel/<name>" of what ran.
 at::Tensor causal_attention(const at::Tensor& q,
                             const at::Tensor& k,

@@ -51,7 +51,7 @@ at::Tensor run(const Heads& in,
   const MlaAttention runs = possible(choice, segments, rows);
   const Span span(span_name(runs));
   if (runs == MlaAttention::FlashPadded) return causal_attention(q, k, v, segments, path, scale);
-  if (path == Attention::MaskDense || path == Attention::NoCausalMask)
+  if (path != Attention::Packed && path != Attention::Varlen)
     internal_error("{} takes no other mask", span_name(runs));
   const Span path_span(attention_span(path));
   switch (runs) {

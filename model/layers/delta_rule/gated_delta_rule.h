@@ -60,6 +60,6 @@ using DeltaRule = at::Tensor (*)(const at::Tensor& q,
                                  const at::Tensor& g,
                                  const at::Tensor& beta,
                                  const Segments& segments);
-DeltaRule delta_rule_of(DeltaForm form);
+DeltaRule delta_rule_of(DeltaForm form); // UndecayedErase: a known bug of the recurrence
 
 } // namespace assay

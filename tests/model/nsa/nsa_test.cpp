@@ -191,24 +191,29 @@ at::Tensor first_value(const at::Tensor& q,
   return v_compressed[0].repeat_interleave(q.size(1) / v_compressed.size(1), 0).expand_as(q);
 }
 
+at::Tensor masked_scores(const at::Tensor& q,
+                         const at::Tensor& k_compressed,
+                         const NsaLayout& layout,
+                         std::size_t index,
+                         double scale) {
+  return nsa_block_scores(q, k_compressed, layout, index, scale);
+}
+
 // Blocks that end after the query take part in the softmax behind the selection scores.
 at::Tensor unmasked_scores(const at::Tensor& q,
                            const at::Tensor& k_compressed,
                            const NsaLayout& layout,
                            std::size_t index,
                            double scale) {
-  const QueryChunk& keys = layout.compressed_chunks[index];
-  const at::Tensor all = at::ones({1, keys.queries(), keys.keys()}, at::kBool);
-  return at::matmul(chunk_probabilities(q, k_compressed, keys, all, scale).sum(1),
-                    layout.overlap.to(q.scalar_type()));
+  return nsa_block_scores(q, k_compressed, layout, index, scale, /*causal=*/false);
 }
 
 TEST(Nsa, WrongFormsAreRejected) {
   const Cu one{0, 130};
-  const Operator right = assembled(nsa_block_scores, nsa_compressed_attention);
+  const Operator right = assembled(masked_scores, nsa_compressed_attention);
   EXPECT_LE(distance_to_loop(right, one, kSmall), 1e-10);
   EXPECT_EQ(leaks(right, one, kSmall), 0);
-  const Operator first = assembled(nsa_block_scores, first_value);
+  const Operator first = assembled(masked_scores, first_value);
   EXPECT_GT(distance_to_loop(first, one, kSmall), 1e-2);
   const Operator first_token = [](NsaInputs in, const NsaLayoutPtr& layout) {
     in.form = NsaForm::FirstValue;
@@ -219,6 +224,12 @@ TEST(Nsa, WrongFormsAreRejected) {
   const Operator leaky = assembled(unmasked_scores, nsa_compressed_attention);
   EXPECT_GT(distance_to_loop(leaky, one, kSmall), 1e-2);
   EXPECT_GT(leaks(leaky, one, kSmall), 0);
+  const Operator level = [](NsaInputs in, const NsaLayoutPtr& layout) {
+    in.form = NsaForm::FutureScores;
+    return nsa_attention(in, layout);
+  };
+  EXPECT_GT(distance_to_loop(level, one, kSmall), 1e-2);
+  EXPECT_GT(leaks(level, one, kSmall), 0);
 }
 
 // As many random cases as 2 s allow, 10,000 at most.
