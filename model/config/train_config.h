@@ -3,6 +3,7 @@
 // validation, `--set`, documentation and the checkpoint all derive from that table.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
@@ -58,13 +59,18 @@ double planted_share(const TrainConfig& config);
 std::vector<std::string> family_names();
 std::vector<std::string> preset_names(std::string_view family);
 
-// Trainable parameters and the bytes that weights, gradients, AdamW moments and EMA take (fp32).
-// Needs a resolved config.
+// Trainable parameters, and the memory of a trainer, for planning. Needs a resolved config.
 struct ModelSize {
   std::int64_t parameters = 0;
   std::int64_t active_parameters = 0; // that one token uses: without the experts it does not take
+  // Between steps: weights, the optimizer's moments, EMA (fp32) and 16-bit copies.
   std::int64_t state_bytes = 0;
-  std::int64_t activation_bytes = 0; // rough, for planning: per micro-batch
+  // In a step: gradients (fp32), with roughly what the backward pass of a micro-batch keeps, then
+  // with the products of a batched Muon.
+  std::int64_t gradient_bytes = 0, activation_bytes = 0, update_bytes = 0;
+  std::int64_t step_bytes() const {
+    return gradient_bytes + std::max(activation_bytes, update_bytes);
+  }
 };
 ModelSize model_size(const TrainConfig& config);
 

@@ -369,5 +369,21 @@ TEST(ActivationBytes, FollowThePrecisionAndTheLossHead) {
   EXPECT_EQ(bytes(Precision::Bf16, 1 << 20), bytes(Precision::Bf16, 0)) << "more than all logits";
 }
 
+// Measured on an H200 (docs/results/h200/moe): 13.74 GiB between steps, and 9.60 more at the peak.
+TEST(StateBytes, OfMuonAreWhatAGpuMeasured) {
+  TrainConfig config;
+  config.preset = "moe-1b";
+  config.precision = Precision::Bf16;
+  config.batch_rows = 4;
+  config.weights16 = Weights16::Kept;
+  config.optimizer = OptimizerKind::Muon;
+  config.muon_form = MuonForm::Batched;
+  const ModelSize size = model_size(value_or_throw(resolve(config)));
+  constexpr double kGiB = 1 << 30;
+  EXPECT_NEAR(static_cast<double>(size.state_bytes) / kGiB, 13.74, 0.02 * 13.74);
+  EXPECT_NEAR(
+      static_cast<double>(size.gradient_bytes + size.update_bytes) / kGiB, 9.60, 0.03 * 9.60);
+}
+
 } // namespace family_config_test
 } // namespace assay

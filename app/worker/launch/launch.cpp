@@ -399,7 +399,9 @@ json Launch::probe() {
     return visits < kFewestProbes || (visits < kProbesOfScatter && elapsed < kScatterTime) ||
            (visits < kMostProbes && elapsed < kProbeTime);
   };
-  const PeakMemory memory(reference().device);
+  const Device device = reference().device;
+  const PeakMemory memory(device);
+  const std::int64_t built = current_bytes(device);
   std::vector<double> unit_ns;
   while (goes_on(unit_ns.size())) {
     std::vector<UnitData> units;
@@ -411,12 +413,13 @@ json Launch::probe() {
   std::vector<double> steps; // the first visits warm up
   for (std::size_t i = kFewestProbes; i < unit_ns.size(); ++i)
     steps.push_back(std::log(unit_ns[i] / unit_ns[i - 1]));
+  const std::int64_t kept = current_bytes(device) - built; // what the first step makes and keeps
   json sd = steps.size() < kFewestProbes ? json() : json(1.4826 * mad(steps));
   return {{"event", "probe"},
           {"pair_sd", std::move(sd)},
           {"unit_ns", median(unit_ns)},
-          {"replica_bytes", replicas_.front().bytes},
-          {"step_bytes", memory.peak_bytes() - memory.start_bytes()},
+          {"replica_bytes", replicas_.front().bytes + kept},
+          {"step_bytes", memory.peak_bytes() - memory.start_bytes() - kept},
           {"build_seconds", build_seconds_}};
 }
 

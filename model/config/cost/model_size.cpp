@@ -7,6 +7,19 @@
 
 namespace assay {
 
+namespace {
+
+// Newton-Schulz of the most matrices of one shape at once, those of the feed-forwards. Of each
+// number the momentum in 4 bytes, two copies in 2, and two squares of the matrices, smaller than
+// they.
+std::int64_t muon_bytes(const TrainConfig& c, std::int64_t ffn_matrices) {
+  const std::int64_t of_layer =
+      c.d_model * std::max((ffn_matrices - 1) * c.ffn_dim, 2 * c.experts * c.expert_dim);
+  return 11 * static_cast<std::int64_t>(c.pattern.size()) * of_layer;
+}
+
+} // namespace
+
 ModelSize model_size(const TrainConfig& c) {
   const ModelForm& form = family_of(c).form;
   const std::int64_t norm = form.layer_norm ? 2 * c.d_model : c.d_model;
@@ -44,7 +57,10 @@ ModelSize model_size(const TrainConfig& c) {
   const std::int64_t idle = c.experts - c.experts_taken; // of a layer, by one token
   size.active_parameters = size.parameters - static_cast<std::int64_t>(c.pattern.size()) * idle *
                                                  3 * c.d_model * c.expert_dim;
-  size.state_bytes = size.parameters * 4 * (c.ema_decay > 0 ? 5 : 4);
+  const std::int64_t by_muon =
+      c.optimizer == OptimizerKind::Muon ? matrix - c.d_model * c.vocab_size : 0;
+  size.state_bytes =
+      4 * (size.parameters * (c.ema_decay > 0 ? 4 : 3) - by_muon); // of Muon one moment
   if (c.weights16 == Weights16::Kept) size.state_bytes += matrix * 2;
   constexpr std::int64_t kMost = std::int64_t{1} << 58; // sums of a few stay within 64 bits
   const auto of_tokens = [&](std::int64_t bytes) {
@@ -53,9 +69,11 @@ ModelSize model_size(const TrainConfig& c) {
   const std::int64_t logits =
                          of_tokens(std::int64_t{12} * c.vocab_size), // they, and their gradient
       chunk = 3 * (c.loss_chunk_mib << 20);
+  size.gradient_bytes = 4 * size.parameters;
   size.activation_bytes = of_tokens(token_floats * (c.precision == Precision::Fp32 ? 4 : 2)) +
                           (c.loss_chunk_mib == 0 ? logits : std::min(logits, chunk));
   size.activation_bytes = std::min(size.activation_bytes, kMost);
+  if (c.muon_form == MuonForm::Batched && by_muon > 0) size.update_bytes = muon_bytes(c, ffn);
   return size;
 }
 

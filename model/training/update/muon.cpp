@@ -70,22 +70,26 @@ at::Tensor Muon::orthogonal(const at::Tensor& matrices) const {
   return at::stack(each);
 }
 
-void Muon::update(const Group& group, const at::Tensor& rate, const at::Tensor& found_inf) const {
-  const SkippedUpdate weights(group.weights, found_inf), momentum(group.momentum, found_inf);
-  std::vector<at::Tensor> gradients;
+// Nesterov's momenta of all weights, one after the other.
+at::Tensor Muon::looked_ahead(const Group& group) const {
+  std::vector<at::Tensor> gradients, ahead;
   for (const at::Tensor& weight : group.weights) gradients.push_back(weight.grad());
   at::_foreach_lerp_(group.momentum, gradients, 1 - momentum_);
-  std::vector<at::Tensor> looked_ahead;
   for (const at::Tensor& one : at::_foreach_lerp(gradients, group.momentum, momentum_))
-    looked_ahead.push_back(one.reshape({-1, group.rows, group.columns}));
+    ahead.push_back(one.reshape({-1, group.rows, group.columns}));
+  return at::cat(ahead);
+}
+
+void Muon::update(const Group& group, const at::Tensor& rate, const at::Tensor& found_inf) const {
+  const SkippedUpdate weights(group.weights, found_inf), momentum(group.momentum, found_inf);
   const double ratio = static_cast<double>(group.rows) / static_cast<double>(group.columns);
-  const at::Tensor updates = orthogonal(at::cat(looked_ahead))
+  const at::Tensor updates = orthogonal(looked_ahead(group))
                                  .to(group.weights.front().scalar_type())
                                  .mul_(rate * -std::sqrt(std::max(1.0, ratio)));
   if (decay_ > 0) at::_foreach_mul_(group.weights, 1 - rate * decay_);
   std::int64_t first = 0;
   for (std::size_t i = 0; i < group.weights.size(); ++i) {
-    const std::int64_t count = looked_ahead[i].size(0);
+    const std::int64_t count = group.weights[i].numel() / (group.rows * group.columns);
     group.weights[i].add_(updates.narrow(0, first, count).view_as(group.weights[i]));
     first += count;
   }

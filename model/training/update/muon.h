@@ -41,6 +41,7 @@ private:
     std::vector<at::Tensor> weights, momentum;
     std::int64_t rows = 0, columns = 0;
   };
+  at::Tensor looked_ahead(const Group& group) const;
   void update(const Group& group, const at::Tensor& rate, const at::Tensor& found_inf) const;
   at::Tensor orthogonal(const at::Tensor& matrices) const;
 
