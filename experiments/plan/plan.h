@@ -70,6 +70,7 @@ struct CellEstimate {
   bool mde_from_results = false; // by the scatter of earlier results of this cell
   double pair_sd = 0;            // else: of a pair's ln(time ratio),
   bool pair_sd_measured = false; // shown by the probe, or assumed
+  double process_sd = 0;         // and of a launch's, between processes; 0: all variants share one
   // The MDE of each contrast of the cell's design, in that of a pair, for variants that scatter
   // alike and independently.
   std::vector<double> contrast_mde_factors;
@@ -88,6 +89,11 @@ struct PlanEstimate {
 // sd of a pair's ln(time ratio) assumed before anything is measured: one-step visits on a small
 // shared CPU .10, GPU-bound visits .01.
 inline constexpr double kPairSdCpu = 0.10, kPairSdGpu = 0.01;
+
+// sd that variants in processes of their own add to a launch's ln(time ratio), assumed: in turns,
+// and one after the other, where the machine drifts meanwhile (docs/statistics.md).
+inline constexpr double kTurnsSdCpu = 0.013, kTurnsSdGpu = 0.006;
+inline constexpr double kApartSdCpu = 0.08, kApartSdGpu = 0.01;
 
 // `earlier`: results whose scatter gives the MDE of cells that are planned again, of the same name
 // and configuration; nullptr: none.

@@ -96,6 +96,11 @@ std::optional<double> variance_of_results(const Report* earlier, const CellRow& 
   return widest;
 }
 
+double process_sd(const CellRow& cell, bool gpu) {
+  if (cell.apart) return gpu ? kApartSdGpu : kApartSdCpu;
+  return !cell.turns ? 0 : gpu ? kTurnsSdGpu : kTurnsSdCpu;
+}
+
 // The variance of a launch's value that the cell's MDE assumes, and where it is from.
 double expected_variance(const CellRow& cell,
                          const ProbeResult* probe,
@@ -113,7 +118,8 @@ double expected_variance(const CellRow& cell,
   e.pair_sd_measured = measured;
   plan.pair_sd_measured = plan.pair_sd_measured && measured;
   plan.pair_sd = std::max(plan.pair_sd, pair_sd);
-  return variance_of_pairs(pair_sd, cell.rounds);
+  e.process_sd = process_sd(cell, gpu);
+  return variance_of_pairs(pair_sd, cell.rounds) + e.process_sd * e.process_sd;
 }
 
 // Of the medians of two pairs' log ratios, where visits scatter alike, normally and independently:
@@ -135,29 +141,36 @@ std::vector<double> contrast_mde_factors(const LedgerData& plan, const CellRow& 
   return factors;
 }
 
-// A probe measures the baseline; by arithmetic the other variants need so many times as much.
+// A probe measures the baseline; by arithmetic the other variants' states and activations need so
+// many times as much. All that live at once count, and the step of one.
 void add_memory(const LedgerData& ledger,
                 const CellRow& cell,
                 const ProbeResult* probe,
                 CellEstimate& e) {
-  double state = 0, step = 0;
-  std::optional<ModelSize> baseline; // of one rank, as the probe tells it
+  e.memory_measured = probe != nullptr && probe->replica_bytes > 0 && probe->step_bytes > 0;
+  double state_ratio = 1, gradient_ratio = 1, activation_ratio = 1, states = 0, step = 0;
   for (const VariantRow* variant : variants_of(ledger, cell.id)) {
     const TrainConfig config = config_of(variant->config_json);
-    const ModelSize size = size_in_memory(config);
-    if (!baseline) baseline = model_size(config);
+    if (e.memory_measured && e.variants == 0) {
+      const ModelSize one = model_size(config); // of one rank, as the probe tells it
+      state_ratio =
+          static_cast<double>(probe->replica_bytes) / static_cast<double>(one.state_bytes);
+      const double gradients = static_cast<double>(one.gradient_bytes),
+                   above = static_cast<double>(probe->step_bytes);
+      gradient_ratio = std::min(1.0, above / gradients);
+      activation_ratio =
+          std::max(0.0, above - gradients) / static_cast<double>(one.activation_bytes);
+    }
+    ModelSize size = size_in_memory(config);
+    size.gradient_bytes = std::llround(gradient_ratio * static_cast<double>(size.gradient_bytes));
+    size.activation_bytes =
+        std::llround(activation_ratio * static_cast<double>(size.activation_bytes));
     ++e.variants;
-    state += static_cast<double>(size.state_bytes);
-    step = std::max(step, static_cast<double>(size.activation_bytes));
+    const double state = state_ratio * static_cast<double>(size.state_bytes);
+    states = cell.apart ? std::max(states, state) : states + state;
+    step = std::max(step, static_cast<double>(size.step_bytes()));
   }
-  e.memory_measured =
-      baseline && probe != nullptr && probe->replica_bytes > 0 && probe->step_bytes > 0;
-  if (e.memory_measured) {
-    state *= static_cast<double>(probe->replica_bytes) / static_cast<double>(baseline->state_bytes);
-    step *=
-        static_cast<double>(probe->step_bytes) / static_cast<double>(baseline->activation_bytes);
-  }
-  e.memory_bytes = std::llround(state + step);
+  e.memory_bytes = std::llround(states + step);
 }
 
 } // namespace

@@ -2,10 +2,18 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <map>
 #include <nlohmann/json.hpp>
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
 
+#include "core/ledger/stored_config.h"
 #include "core/protocol/protocol.h"
+#include "core/statistics/statistics.h"
 #include "experiments/analysis/report.h"
+#include "model/config/train_config.h"
 #include "tests/experiments/runner_fixture.h"
 
 namespace assay {
@@ -79,14 +87,68 @@ TEST(PlanScatter, TheProbesScatterReplacesTheAssumedOne) {
 TEST(PlanMemory, IsTheProbesWhereItToldIt) {
   const Scratch scratch;
   const Plan plan = small_plan(scratch);
+  const std::int64_t gradients =
+      model_size(value_or_throw(config_from_json(stored_config(plan.ledger.cells[0].config_json))))
+          .gradient_bytes;
   const PlanEstimate assumed = estimate(plan),
-                     probed = estimate(plan, {{1, {20e6, 5'000'000, 700'000, 0.1}}});
+                     probed = estimate(plan, {{1, {20e6, 5'000'000, gradients + 700'000, 0.1}}}),
+                     below = estimate(plan, {{1, {20e6, 5'000'000, gradients / 2, 0.1}}});
   ASSERT_EQ(probed.cells[0].variants, 4u);
   EXPECT_FALSE(assumed.cells[0].memory_measured);
   EXPECT_TRUE(probed.cells[0].memory_measured);
   EXPECT_FALSE(probed.cells[1].memory_measured);
-  EXPECT_EQ(probed.cells[0].memory_bytes, 20'700'000);
+  EXPECT_EQ(probed.cells[0].memory_bytes, gradients + 20'700'000);
+  EXPECT_EQ(below.cells[0].memory_bytes, gradients / 2 + 20'000'000);
   EXPECT_EQ(probed.cells[1].memory_bytes, assumed.cells[1].memory_bytes);
+}
+
+Plan with_interleave(const Scratch& scratch, const std::string& interleave) {
+  std::string matrix = with_launches(kFullLaunches);
+  matrix.insert(matrix.find("[trace]"), "[measure]\ninterleave = \"" + interleave + "\"\n");
+  return small_plan(scratch, matrix);
+}
+
+// What processes scatter adds to what pairs explain, and a plan with both still sees its MDE.
+TEST(PlanScatter, ProcessesOfTheirOwnScatterMore) {
+  const Scratch scratch;
+  const double one = *estimate(with_interleave(scratch, "twin")).cells[0].mde;
+  for (const auto& [interleave, sd] :
+       {std::pair{"turns", kTurnsSdCpu}, std::pair{"launches", kApartSdCpu}}) {
+    const Plan plan = with_interleave(scratch, interleave);
+    const PlanEstimate result = estimate(plan);
+    const CellEstimate& cell = result.cells[0];
+    EXPECT_EQ(cell.process_sd, sd) << interleave;
+    const double alpha = result.judged_alpha, unit = minimum_detectable_effect(1, 5, alpha, 0.8);
+    EXPECT_NEAR(std::pow(*cell.mde / unit, 2), std::pow(one / unit, 2) + sd * sd, 1e-9);
+
+    std::mt19937_64 random(11);
+    std::normal_distribution<double> normal;
+    constexpr int kExperiments = 2000;
+    int seen = 0;
+    for (int i = 0; i < kExperiments; ++i) {
+      std::vector<double> launches;
+      for (int launch = 0; launch < 5; ++launch) {
+        std::vector<double> pairs;
+        for (int round = 0; round < cell.rounds; ++round)
+          pairs.push_back(kPairSdCpu * normal(random));
+        launches.push_back(*cell.mde + sd * normal(random) + median(pairs));
+      }
+      seen += t_interval(launches, alpha)->lower > 0;
+    }
+    EXPECT_GE(seen, 0.8 * kExperiments) << interleave;
+    EXPECT_LE(seen, 0.9 * kExperiments) << interleave;
+  }
+}
+
+// One process after the other: the largest of them; else all that live at once.
+TEST(PlanMemory, CountsProcessesThatLiveAtOnce) {
+  const Scratch scratch;
+  const std::map<std::int64_t, ProbeResult> probe{{1, {20e6, 5'000'000, 1'000'000'000, 0.1}}};
+  const auto bytes = [&](const char* interleave) {
+    return estimate(with_interleave(scratch, interleave), probe).cells[0].memory_bytes;
+  };
+  EXPECT_EQ(bytes("turns"), 1'020'000'000);
+  EXPECT_EQ(bytes("launches"), 1'005'000'000);
 }
 
 TEST(PlanScatter, TheProbeSendsItOrNull) {

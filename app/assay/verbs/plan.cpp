@@ -218,6 +218,7 @@ json cell_json(const Plan& plan, const CellEstimate& cell) {
   if (!cell.mde_from_results) {
     row["pair_sd"] = cell.pair_sd;
     row["pair_sd_measured"] = cell.pair_sd_measured;
+    row["process_sd"] = cell.process_sd;
   }
   if (cell.seconds) row["seconds"] = *cell.seconds;
   if (cell.least_seconds) row["least_seconds"] = *cell.least_seconds;
@@ -279,13 +280,15 @@ std::string range_of(const std::vector<double>& shares) {
 // "the probe having shown that pairs scatter by 3.1 % (sd)", and where several things are known of
 // the cells each with their number.
 std::string scatter_text(const PlanEstimate& estimate, const std::string& directory) {
-  std::vector<double> shown, assumed;
+  std::vector<double> shown, assumed, between;
   std::size_t from_results = 0;
-  for (const CellEstimate& cell : estimate.cells)
+  for (const CellEstimate& cell : estimate.cells) {
     if (cell.mde_from_results)
       ++from_results;
     else
       (cell.pair_sd_measured ? shown : assumed).push_back(cell.pair_sd);
+    if (cell.process_sd > 0) between.push_back(cell.process_sd);
+  }
   std::vector<std::string> texts;
   const auto add = [&](std::size_t cells, const std::string& text) {
     const bool all = cells == estimate.cells.size();
@@ -299,6 +302,9 @@ std::string scatter_text(const PlanEstimate& estimate, const std::string& direct
         fmt::format("the probe having shown that pairs scatter by {} (sd)", range_of(shown)));
   if (!assumed.empty())
     add(assumed.size(), fmt::format("assuming that pairs scatter by {} (sd)", range_of(assumed)));
+  if (!between.empty())
+    add(between.size(),
+        fmt::format("assuming that processes of their own scatter by {} (sd)", range_of(between)));
   return fmt::format("{}", fmt::join(texts, "; "));
 }
 
