@@ -5,6 +5,7 @@
 
 #include "core/text.h"
 #include "experiments/analysis/wording.h"
+#include "experiments/report/sections/lines.h"
 #include "experiments/report/sections/list.h"
 
 namespace assay {
@@ -31,6 +32,8 @@ std::string joules_text(double joules) {
   return fmt::format("{:.3g} uJ", joules * 1e6);
 }
 
+} // namespace
+
 std::string energy_line(const CellReport& cell, const Comparison& comparison) {
   if (!comparison.energy) return cell.no_energy;
   const EnergyEffect& energy = *comparison.energy;
@@ -50,7 +53,6 @@ std::string energy_line(const CellReport& cell, const Comparison& comparison) {
                      energy.seconds);
 }
 
-// "steps to loss 6.5", "time to loss 6.5": label and text of each that is known.
 std::vector<std::pair<std::string, std::string>> to_loss_lines(const Comparison& comparison) {
   if (!comparison.time_to_loss) return {};
   const TimeToLoss& to = *comparison.time_to_loss;
@@ -91,6 +93,8 @@ std::vector<std::pair<std::string, std::string>> to_loss_lines(const Comparison&
                                    at_95_text(*to.time)));
   return lines;
 }
+
+namespace {
 
 std::string pairs_line(const Comparison& comparison) {
   const PairSet& pairs = comparison.pairs;

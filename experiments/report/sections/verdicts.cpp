@@ -12,6 +12,7 @@
 #include "experiments/analysis/winner.h"
 #include "experiments/analysis/wording.h"
 #include "experiments/report/explain_wording.h"
+#include "experiments/report/sections/lines.h"
 #include "experiments/report/sections/list.h"
 
 namespace assay {
@@ -376,6 +377,8 @@ Section reasons_section(const ComparisonPlace& place) {
   add(data_wait_line(comparison));
   add(tokens_twice_line(comparison));
   add(loss_note(comparison));
+  if (comparison.energy) add("energy: " + energy_line(place.cell(), comparison));
+  for (const auto& [label, text] : to_loss_lines(comparison)) add(label + ": " + text);
   if (comparison.explanation) add(where_text(*comparison.explanation));
   add(ranks_text(comparison));
   add(collectives_text(comparison));
