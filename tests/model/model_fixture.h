@@ -145,6 +145,10 @@ inline TrainConfig small_config_for(const Optimization& row) {
   }
   if (row.name == "moe_router") config = small_moe();
   if (row.name == "gqa") config = small_nsa(NsaAttention::Dense);
+  if (row.name == "nsa_form") { // a block to choose beside the three that every query has
+    config.nsa_select_block = 4;
+    config.nsa_select_count = 4;
+  }
   if (row.name == "product_choice") config.weights16 = Weights16::Kept;
   if (row.name == "weights16" || row.name == "residual16" || row.name == "product_choice")
     config.precision = Precision::Bf16;

@@ -378,7 +378,8 @@ Section reasons_section(const ComparisonPlace& place) {
   add(tokens_twice_line(comparison));
   add(loss_note(comparison));
   if (comparison.energy) add("energy: " + energy_line(place.cell(), comparison));
-  for (const auto& [label, text] : to_loss_lines(comparison)) add(label + ": " + text);
+  for (const auto& [label, text] : to_loss_lines(comparison))
+    add(fmt::format("{}: {}", label, text));
   if (comparison.explanation) add(where_text(*comparison.explanation));
   add(ranks_text(comparison));
   add(collectives_text(comparison));
