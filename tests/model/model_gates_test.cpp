@@ -369,32 +369,11 @@ TEST(VarlenGates, RejectAFunctionThatSeesTheFuture) {
   EXPECT_FALSE(causality_gate(blind, batch, config.vocab_size).passed);
 }
 
-// The erase term taken from the state before its decay: a known wrong fallback of this rule.
-at::Tensor undecayed_erase(const at::Tensor& q,
-                           const at::Tensor& k,
-                           const at::Tensor& v,
-                           const at::Tensor& g,
-                           const at::Tensor& beta,
-                           const Segments& segments) {
-  std::vector<at::Tensor> outputs;
-  for (std::size_t i = 1; i < segments.cu_host.size(); ++i) {
-    at::Tensor state = at::zeros({q.size(1), q.size(2), v.size(2)}, q.options());
-    for (std::int64_t t = segments.cu_host[i - 1]; t < segments.cu_host[i]; ++t) {
-      const at::Tensor kt = k[t].unsqueeze(2);
-      const at::Tensor update =
-          beta[t].view({-1, 1, 1}) * (v[t].unsqueeze(1) - at::bmm(kt.transpose(1, 2), state));
-      state = state * g[t].exp().view({-1, 1, 1}) + at::bmm(kt, update);
-      outputs.push_back(at::bmm(q[t].unsqueeze(1), state).squeeze(1));
-    }
-  }
-  return at::stack(outputs) / std::sqrt(static_cast<double>(q.size(2)));
-}
-
 TEST(DeltaRuleGate, AcceptsTheChunkFormAndRejectsTheUndecayedEraseTerm) {
   const TrainConfig config = small_config();
   const Batch batch = ragged_batch(config);
   EXPECT_TRUE(delta_rule_gate(gated_delta_rule_chunked, batch, config).passed);
-  const GateResult gate = delta_rule_gate(undecayed_erase, batch, config);
+  const GateResult gate = delta_rule_gate(delta_rule_of(DeltaForm::UndecayedErase), batch, config);
   EXPECT_FALSE(gate.passed);
   EXPECT_GT(gate.value, 1e-3);
 }
