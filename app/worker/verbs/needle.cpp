@@ -29,7 +29,7 @@ constexpr double kUsableShare = 0.8;
 
 struct MakeOptions {
   std::string out;
-  std::int64_t facts = 8, bytes = 256, documents = 20'000;
+  std::int64_t facts = 8, bytes = 256, shortest = 0, documents = 20'000;
   std::uint64_t seed = 1;
   bool json = false;
 };
@@ -45,9 +45,14 @@ struct TestOptions {
 int make(const MakeOptions& options) {
   say_when_interrupted("interrupted: no text was written; fewer --documents take less time");
   SeededRandom random(options.seed);
+  const std::int64_t shortest = options.shortest == 0 ? options.bytes : options.shortest;
+  if (shortest > options.bytes)
+    bad_input("--shortest {} is more than --bytes {}", shortest, options.bytes);
+  const auto lengths = static_cast<std::uint64_t>(options.bytes - shortest + 1);
   std::string lines;
   for (std::int64_t i = 0; i < options.documents; ++i) {
-    const std::string text = needle_document(random, options.facts, options.bytes);
+    const std::int64_t bytes = shortest + static_cast<std::int64_t>(random.below(lengths));
+    const std::string text = needle_document(random, options.facts, bytes);
     lines += nlohmann::json{{"text", text}}.dump() + "\n";
   }
   write_file_atomically(options.out, lines);
@@ -58,13 +63,15 @@ int make(const MakeOptions& options) {
                               {"documents", options.documents},
                               {"facts", options.facts},
                               {"bytes", options.bytes},
+                              {"shortest", shortest},
                               {"seed", options.seed}}
                    .dump(2));
   else
-    fmt::print("{}: {} document{} of {} bytes, {} fact{} each\n",
+    fmt::print("{}: {} document{} of {}{} bytes, {} fact{} each\n",
                options.out,
                options.documents,
                options.documents == 1 ? "" : "s",
+               shortest == options.bytes ? "" : fmt::format("{} to ", shortest),
                options.bytes,
                options.facts,
                options.facts == 1 ? "" : "s");
@@ -256,6 +263,13 @@ void add_make(CLI::App& group, int& exit_code) {
       ->check(whole_number(1, 100));
   command->add_option("--bytes", options->bytes, "bytes of a document at most")
       ->capture_default_str()
+      ->check(whole_number(1, 1'000'000));
+  command
+      ->add_option("--shortest",
+                   options->shortest,
+                   "bytes of the shortest document; lengths from it to --bytes are equally likely "
+                   "(default: all have --bytes)")
+      ->type_name("N")
       ->check(whole_number(1, 1'000'000));
   command->add_option("--documents", options->documents, "how many")
       ->capture_default_str()
