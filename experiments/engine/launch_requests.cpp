@@ -11,14 +11,9 @@ using nlohmann::json;
 
 namespace {
 
-// Steps of a variant between two losses: the baseline's, or as many as take the same tokens.
 int loss_steps(const LedgerData& data, const CellRow& cell, const VariantRow& variant) {
-  if (!by_token(cell)) return cell.loss_steps;
-  const StepCostRow *baseline = data.cost(variants_of(data, cell.id).front()->id),
-                    *own = data.cost(variant.id);
-  return baseline == nullptr || own == nullptr
-             ? cell.loss_steps
-             : steps_of_equal_tokens(baseline->tokens, own->tokens, cell.loss_steps);
+  const StepCostRow* baseline = data.cost(variants_of(data, cell.id).front()->id);
+  return loss_visit_steps(cell, baseline, data.cost(variant.id));
 }
 
 // Timed and loss launches have initial weights and documents of their own, so that an interval over

@@ -187,7 +187,16 @@ bool one_trains_on_other_data(const VariantRow& a, const VariantRow& b) {
   return source(a) != source(b);
 }
 
+// Of unit "token" a plan may leave them out, with a note.
+std::string why_no_loss_launch(const CellRow& cell, const VariantRow& a, const VariantRow& b) {
+  if (one_trains_on_other_data(a, b)) return "one side trains on random tokens";
+  return by_token(cell) ? "the plan has no loss launches; [quality] asks for them, or a note of "
+                          "`assay plan` gives the reason"
+                        : "the plan has no loss launches; [quality] asks for them";
+}
+
 void judge_quality(Evidence& evidence,
+                   const CellView& cell,
                    const std::string& equivalence,
                    const VariantRow& a,
                    const VariantRow& b) {
@@ -201,10 +210,7 @@ void judge_quality(Evidence& evidence,
     evidence.quality_reason = {ReasonCode::NeedsLossTest,
                                fmt::format("class {}: effect on the loss not tested ({})",
                                            equivalence.empty() ? "unknown" : equivalence,
-                                           one_trains_on_other_data(a, b)
-                                               ? "one side trains on random tokens"
-                                               : "the plan has no loss launches; "
-                                                 "[quality] asks for them")};
+                                           why_no_loss_launch(*cell.cell, a, b))};
   } else if (evidence.validity != Validity::Ok) {
     evidence.quality_reason = {ReasonCode::ParityNotShown,
                                quality_without_parity(evidence.validity)};
@@ -288,7 +294,7 @@ Evidence gather_evidence(const CellView& cell, const VariantRow& a, const Varian
   evidence.retired = retired_text(cell, b);
   if (evidence.retired.empty()) evidence.retired = retired_text(cell, a);
   const std::string equivalence = cell.equivalence();
-  judge_quality(evidence, equivalence, a, b);
+  judge_quality(evidence, cell, equivalence, a, b);
   if (equivalence == "bitwise" && evidence.quality != Quality::Unknown &&
       timed_losses_part(cell, a, b)) {
     evidence.quality = Quality::Unknown;

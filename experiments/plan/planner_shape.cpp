@@ -77,14 +77,6 @@ std::string why_no_equal_tokens(const std::vector<Draft>& group, const LossSetti
                          group.front().level->name,
                          tokens,
                          draft.level->name);
-    const std::int64_t visits = settings.steps / settings.every,
-                       warm = own.warmup_steps * step_tokens(own);
-    if (warm > tokens * (visits -
-                         static_cast<std::int64_t>(final_visits(static_cast<std::size_t>(visits)))))
-      return fmt::format("'{}' is still in its {} warm-up steps when losses are judged; set fewer "
-                         "for it, or raise [quality] steps",
-                         draft.level->name,
-                         own.warmup_steps);
   }
   return "";
 }
@@ -98,6 +90,22 @@ why_no_loss(const CellRow& row, const std::vector<Draft>& group, const LossSetti
     return draft.config.data_source == group.front().config.data_source;
   });
   return same ? "" : "a loss on random tokens says nothing about the text";
+}
+
+// The one whose warm-up ends last in visits of loss launches.
+RateWarmUp longest_warm_up(const std::vector<Draft>& group, const CellRow& row) {
+  const TrainConfig& baseline = group.front().config;
+  RateWarmUp longest{"", baseline.warmup_steps, row.loss_steps};
+  for (const Draft& draft : group) {
+    const TrainConfig& own = draft.config;
+    const int steps =
+        by_token(row)
+            ? steps_of_equal_tokens(step_tokens(baseline), step_tokens(own), row.loss_steps)
+            : row.loss_steps;
+    const RateWarmUp its{draft.level->name, own.warmup_steps, steps};
+    if (its.visits() > longest.visits()) longest = its;
+  }
+  return longest;
 }
 
 // Launches of a cell whose results decide.
@@ -275,7 +283,7 @@ void Planner::loss_shape(const MatrixCell& cell,
   row.loss_steps = settings->every;
   row.loss_margin = settings->margin;
   row.loss_target = settings->target;
-  if (const std::string why = why_no_loss_counts(row); !why.empty())
+  if (const std::string why = why_no_loss_counts(row, longest_warm_up(group, row)); !why.empty())
     problems_.add(fmt::format("{}: cell '{}': [quality]: {}; raise `steps`, or lower `every` or "
                               "warmup_steps",
                               cell.place({"quality"}),

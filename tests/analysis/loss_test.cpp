@@ -158,20 +158,17 @@ TEST(Loss, GatesDecideBitwiseAndMathRowsUnlessTrainingIsHarmed) {
 TEST(Loss, JudgedVisitsComeAfterTheFirstAndTheWarmUp) {
   CellRow cell;
   cell.loss_rounds = 3;
-  cell.loss_steps = 1;
-  EXPECT_EQ(first_judged_visit(cell), 1u) << "the first loss precedes every update";
-  EXPECT_EQ(why_no_loss_counts(cell), "");
+  EXPECT_EQ(first_judged_visit(cell, {}), 1u) << "the first loss precedes every update";
+  EXPECT_EQ(why_no_loss_counts(cell, {}), "");
   cell.loss_rounds = 1;
-  EXPECT_EQ(first_judged_visit(cell), 1u) << "none";
-  EXPECT_THAT(why_no_loss_counts(cell), test::names("0 of at", "least 2"));
-  cell.config_json = R"({"warmup_steps":20})";
+  EXPECT_EQ(first_judged_visit(cell, {}), 1u) << "none";
+  EXPECT_THAT(why_no_loss_counts(cell, {}), test::names("0 of at", "least 2"));
   cell.loss_rounds = 50;
-  cell.loss_steps = 10;
-  EXPECT_EQ(first_judged_visit(cell), 47u);
-  cell.loss_rounds = 4;
-  cell.loss_steps = 9; // the visit from step 18 on is half warm-up
-  EXPECT_EQ(first_judged_visit(cell), 3u);
-  EXPECT_NE(why_no_loss_counts(cell), "");
+  EXPECT_EQ(first_judged_visit(cell, {"", 20, 10}), 47u);
+  cell.loss_rounds = 4; // the visit from step 18 on is half warm-up
+  EXPECT_EQ(first_judged_visit(cell, {"", 20, 9}), 3u);
+  EXPECT_THAT(why_no_loss_counts(cell, {"two", 20, 9}),
+              test::names("1 of at", "visits of 9 steps", "20 warm-up", "36 of 'two'"));
 }
 
 TEST(Loss, LossesThatShowNothingProveNothing) {
@@ -182,6 +179,11 @@ TEST(Loss, LossesThatShowNothingProveNothing) {
   EXPECT_TRUE(has_reason(warm.verdict, ReasonCode::LossTest));
   EXPECT_THAT(texts(warm.verdict.reasons), Contains(test::names("warm-up steps", "of 500")));
   EXPECT_EQ(claimed(cell, 0, INFINITY).state, ClaimState::Undecided);
+  LedgerData longer = ledger_of(loss_cell(0.001, 0.002));
+  const auto candidate = std::ranges::find(longer.variants, Role::Level, &VariantRow::role);
+  candidate->config_json = R"({"warmup_steps":500})";
+  EXPECT_THAT(texts(judged(longer).verdict.reasons),
+              Contains(test::names("500 warm-up steps", "of '" + candidate->name + "'")));
   cell = loss_cell(0, 0);
   const Comparison equal = judged(ledger_of(cell));
   EXPECT_EQ(equal.verdict.quality, Quality::Unknown);

@@ -14,15 +14,15 @@ namespace assay {
 
 namespace {
 
-// An integer of the cell's configuration; 0 in a ledger of another maker that lacks it.
-std::uint64_t configured(const CellRow& cell, const char* key) {
-  const nlohmann::json config = stored_config(cell.config_json);
+// An integer of a configuration; 0 in a ledger of another maker that lacks it.
+std::uint64_t configured(const std::string& config_json, const char* key) {
+  const nlohmann::json config = stored_config(config_json);
   if (!config.contains(key) || !config[key].is_number_integer()) return 0;
   return config[key].get<std::uint64_t>();
 }
 
 std::uint64_t seed_of(const CellView& cell, int index) {
-  return launch_seed(configured(*cell.cell, "seed"), index);
+  return launch_seed(configured(cell.cell->config_json, "seed"), index);
 }
 
 // A variant's retirements from loss launches.
@@ -51,9 +51,8 @@ std::vector<double> losses(const std::vector<const VisitRow*>& visits) {
 }
 
 // The mean over the judged visits; of the last one where there is none, and nothing reads it.
-double final_loss(const CellRow& cell, const std::vector<double>& losses) {
-  const auto first =
-      static_cast<std::ptrdiff_t>(std::min(first_judged_visit(cell), losses.size() - 1));
+double final_loss(std::size_t first_judged, const std::vector<double>& losses) {
+  const auto first = static_cast<std::ptrdiff_t>(std::min(first_judged, losses.size() - 1));
   return mean(std::vector<double>(losses.begin() + first, losses.end()));
 }
 
@@ -66,10 +65,11 @@ struct FinalLoss {
 // By launch index, of complete launches that hold all of the variant's visits.
 std::map<int, FinalLoss> final_losses(const CellView& cell, const VariantRow& variant) {
   std::map<int, FinalLoss> by_index;
+  const std::size_t first = first_judged_visit(*cell.cell, longest_warm_up(cell));
   for (const LaunchRow* launch : cell.complete(LaunchKind::Loss)) {
     const auto& own = cell.visits(launch->id, variant.id);
     if (!own.empty() && own.size() == static_cast<std::size_t>(cell.cell->loss_rounds))
-      by_index[launch->index] = {launch->id, final_loss(*cell.cell, losses(own)), losses(own)};
+      by_index[launch->index] = {launch->id, final_loss(first, losses(own)), losses(own)};
   }
   return by_index;
 }
@@ -167,24 +167,49 @@ int loss_training_steps(const CellRow& cell) {
   return cell.loss_rounds * cell.loss_steps;
 }
 
-std::size_t first_judged_visit(const CellRow& cell) {
-  const auto visits = static_cast<std::size_t>(cell.loss_rounds);
-  const auto steps = static_cast<std::size_t>(std::max(1, cell.loss_steps));
-  const std::size_t warm = (configured(cell, "warmup_steps") + steps - 1) / steps;
-  return std::min(visits, std::max({visits - final_visits(visits), warm, std::size_t{1}}));
+int loss_visit_steps(const CellRow& cell, const StepCostRow* baseline, const StepCostRow* own) {
+  if (!by_token(cell) || baseline == nullptr || own == nullptr) return cell.loss_steps;
+  return steps_of_equal_tokens(baseline->tokens, own->tokens, cell.loss_steps);
 }
 
-std::string why_no_loss_counts(const CellRow& cell) {
-  const std::size_t judged = static_cast<std::size_t>(cell.loss_rounds) - first_judged_visit(cell);
+std::size_t RateWarmUp::visits() const {
+  const int each = std::max(1, visit_steps);
+  return static_cast<std::size_t>((steps + each - 1) / each);
+}
+
+std::size_t first_judged_visit(const CellRow& cell, const RateWarmUp& longest) {
+  const auto visits = static_cast<std::size_t>(cell.loss_rounds);
+  return std::min(visits,
+                  std::max({visits - final_visits(visits), longest.visits(), std::size_t{1}}));
+}
+
+std::string why_no_loss_counts(const CellRow& cell, const RateWarmUp& longest) {
+  const std::size_t judged =
+      static_cast<std::size_t>(cell.loss_rounds) - first_judged_visit(cell, longest);
   if (judged >= kFewestJudgedVisits) return "";
   return fmt::format("{} of at least {} visits of {} step{} begin after the first visit and the {} "
-                     "warm-up steps of a training of {}: earlier losses show nothing",
+                     "warm-up steps of a training of {}{}: earlier losses show nothing",
                      judged,
                      kFewestJudgedVisits,
-                     cell.loss_steps,
-                     cell.loss_steps == 1 ? "" : "s",
-                     configured(cell, "warmup_steps"),
-                     loss_training_steps(cell));
+                     longest.visit_steps,
+                     longest.visit_steps == 1 ? "" : "s",
+                     longest.steps,
+                     cell.loss_rounds * longest.visit_steps,
+                     longest.variant.empty() ? "" : fmt::format(" of '{}'", longest.variant));
+}
+
+RateWarmUp longest_warm_up(const CellView& cell) {
+  RateWarmUp longest{"",
+                     static_cast<std::int64_t>(configured(cell.cell->config_json, "warmup_steps")),
+                     cell.cell->loss_steps};
+  for (const VariantRow* variant : cell.variants) {
+    const RateWarmUp own{
+        variant->name,
+        static_cast<std::int64_t>(configured(variant->config_json, "warmup_steps")),
+        loss_visit_steps(*cell.cell, cell.cost(cell.baseline->id), cell.cost(variant->id))};
+    if (own.visits() > longest.visits()) longest = own;
+  }
+  return longest;
 }
 
 std::vector<LossCurve> loss_curves(const CellView& cell) {
@@ -214,11 +239,13 @@ std::optional<LossTest> loss_test(const CellView& view,
   const std::string equivalence = view.equivalence();
   if (equivalence == "objective") test.rule = LossRule::NonInferiority;
   test.steps = loss_training_steps(cell);
-  test.final_steps = (static_cast<std::size_t>(cell.loss_rounds) - first_judged_visit(cell)) *
-                     static_cast<std::size_t>(cell.loss_steps);
+  const RateWarmUp warm_up = longest_warm_up(view);
+  test.final_steps =
+      (static_cast<std::size_t>(cell.loss_rounds) - first_judged_visit(cell, warm_up)) *
+      static_cast<std::size_t>(cell.loss_steps);
   SeedLosses losses = seed_losses(view, a, b);
   test.parted = losses.parted;
-  const std::string uncounted = why_no_loss_counts(cell);
+  const std::string uncounted = why_no_loss_counts(cell, warm_up);
   if (!uncounted.empty()) losses.seeds.clear(); // harm by a lost loss is known from its retirement
   test.result = judge_loss(
       std::move(losses.seeds), cell.loss_margin, test.rule, view.spec->power, loss_alpha);

@@ -18,6 +18,9 @@ namespace assay {
 
 // Optimizer steps of a variant in a loss launch.
 int loss_training_steps(const CellRow& cell);
+// Steps of a variant between two losses: the baseline's, or in a cell of unit "token" as many as
+// take the same tokens. nullptr: a cost that an old ledger lacks.
+int loss_visit_steps(const CellRow& cell, const StepCostRow* baseline, const StepCostRow* own);
 // The final loss is the mean over the last 5 % of the visits, at least 3 of them.
 inline constexpr double kFinalShare = 0.05;
 inline constexpr std::size_t kFewestFinalVisits = 3;
@@ -26,10 +29,20 @@ final_visits(std::size_t visits); // how many of so many count; never more than 
 // Of these, visits that begin within the learning rate's warm-up, and the first, whose loss
 // precedes every update, show nothing of an optimization and are not judged.
 inline constexpr std::size_t kFewestJudgedVisits = 2;
-std::size_t
-first_judged_visit(const CellRow& cell); // counted from 0; cell.loss_rounds: there is none
+// The warm-up of a variant's learning rate, in its own steps.
+struct RateWarmUp {
+  std::string variant; // "": the baseline
+  std::int64_t steps = 0;
+  int visit_steps = 1; // between two losses
+
+  std::size_t visits() const; // that begin within it
+};
+// Counted from 0; cell.loss_rounds: there is none. `longest`: warm-up of the cell's variants.
+std::size_t first_judged_visit(const CellRow& cell, const RateWarmUp& longest);
 // Why the cell's loss launches can decide nothing ("training ends within …"), or "".
-std::string why_no_loss_counts(const CellRow& cell);
+std::string why_no_loss_counts(const CellRow& cell, const RateWarmUp& longest);
+// Of the variants that take part, the one whose warm-up ends last, in visits.
+RateWarmUp longest_warm_up(const CellView& cell);
 
 struct LossCurve {
   std::string variant;
@@ -52,6 +65,11 @@ struct LossTest {
   bool parted = false;                       // some visit's losses differ in some bit
   std::string note;                          // what else must be known, or ""
 };
+
+// The optimizer step from which on losses count as final.
+inline double first_judged_step(const LossTest& test) {
+  return test.steps - static_cast<double>(test.final_steps);
+}
 
 // Nothing where the plan asks for no loss launches. A pair is one seed: launches that are complete
 // and contain both variants, or only the candidate's loss was not finite.

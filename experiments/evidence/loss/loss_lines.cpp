@@ -60,8 +60,4 @@ double step_of_visit(const CellRow& cell, std::size_t visit) {
   return (static_cast<double>(visit) + 0.5) * cell.loss_steps;
 }
 
-double first_judged_step(const CellRow& cell) {
-  return static_cast<double>(first_judged_visit(cell)) * cell.loss_steps;
-}
-
 } // namespace assay

@@ -30,7 +30,5 @@ std::vector<double> loss_difference(const LossBundle& variant, const LossBundle&
 
 // The optimizer step of a visit's loss: the middle of the steps it is a mean over.
 double step_of_visit(const CellRow& cell, std::size_t visit);
-// The optimizer step from which on losses count as final.
-double first_judged_step(const CellRow& cell);
 
 } // namespace assay

@@ -122,7 +122,8 @@ std::string differences_svg(const CellReport& cell,
     for (const double value : line)
       if (std::isfinite(value)) reach = std::max(reach, 1.05 * std::abs(value));
   const Scale y{-reach, reach, bottom, top};
-  const double judged = first_judged_step(cell.cell);
+  const std::optional<LossTest>& test = cell.comparisons.front().loss;
+  const double judged = test ? first_judged_step(*test) : x.high;
   std::string out = svg_label(
       "muted", 4, top - 12, "start", "difference from " + reference->variant, layout.width - 4);
   out += svg_rect("band", x.from, y.at(margin), x.to - x.from, y.at(-margin) - y.at(margin));

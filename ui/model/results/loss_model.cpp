@@ -73,7 +73,7 @@ std::optional<LossModel> loss_model(const CellReport& cell, const Comparison& co
   model.tone = tone_of(test.result.quality);
   model.words = printable(loss_text(test));
   model.steps = test.steps;
-  model.judged_from = first_judged_step(cell.cell);
+  model.judged_from = first_judged_step(test);
   model.margin = test.result.margin;
   model.rule = test.rule;
   if (test.result.test) {
