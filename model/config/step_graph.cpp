@@ -43,8 +43,8 @@ std::vector<Need> step_graph_needs() {
        [](const TrainConfig& c) {
          return !layouts_of(c).chunks || layouts_of(c).delta_rule || c.scan_form == ScanForm::Fused;
        }},
-      {{"in family hydra routing = masked", "the host reads how many tokens are taken"},
-       [](const TrainConfig& c) { return !has_layer(c, 'C') || c.routing == Routing::Masked; }},
+      {{"in family hydra routing other than compacted", "the host reads how many tokens are taken"},
+       [](const TrainConfig& c) { return !has_layer(c, 'C') || c.routing != Routing::Compacted; }},
       {{"with experts expert_form = grouped", "the host reads which tokens an expert takes"},
        [](const TrainConfig& c) {
          return !has_experts(c) || c.expert_form == ExpertForm::Grouped;

@@ -20,6 +20,7 @@
 #include "model/layers/gelu.h"
 #include "model/layers/gelu_feed_forward.h"
 #include "model/layers/layer_norm.h"
+#include "model/layers/linear/grouped_linear.h"
 #include "model/layers/linear/kept_weights.h"
 #include "model/layers/probe.h"
 #include "model/layers/recompute.h"
@@ -208,9 +209,10 @@ private:
     for (std::int64_t pass = 0; pass < block.routing.passes(); ++pass) {
       const at::Tensor normed = next_norm(x, branch, block.ffn_norm, {});
       if (pass == 0) depths = block.routing.depths(normed);
-      branch = block.routing.run(normed, depths, pass, segments, [&](const at::Tensor& rows) {
-        return feed_forward(block, rows);
-      });
+      branch = block.routing.run(
+          normed, depths, pass, segments, [&](const at::Tensor& rows, const at::Tensor& end) {
+            return end.defined() ? feed_forward(block, rows, end) : feed_forward(block, rows);
+          });
     }
     return branch;
   }
@@ -249,6 +251,16 @@ private:
       if (const at::Tensor y = gelu_feed_forward(x, weights, epilogue_); y.defined()) return y;
     }
     return apply_linear(activated(block, x), block.ffn_out, block.ffn_out_bias);
+  }
+
+  // Of the first end[0] rows, outside of FP8 and of 8-bit integers: as first_rows_linear().
+  at::Tensor feed_forward(const Block& block, const at::Tensor& x, const at::Tensor& end) const {
+    const Span span("feed_forward");
+    const at::Tensor in = first_rows_linear(x, block.ffn_in, end);
+    if (ffn_gate_ == FfnGate::Fused) return first_rows_linear(fused_swiglu(in), block.ffn_out, end);
+    const Span gate("ffn_gate/ops");
+    const std::vector<at::Tensor> halves = in.chunk(2, 1);
+    return first_rows_linear(at::silu(halves[0]) * halves[1], block.ffn_out, end);
   }
 
   at::Tensor activated(const Block& block, const at::Tensor& x) const {

@@ -23,6 +23,8 @@ std::vector<TrainConfig> all_families() {
   all.push_back(all[4]);
   all.back().precision = Precision::Bf16;
   all.back().routing = Routing::Compacted;
+  all.push_back(all.back());
+  all.back().routing = Routing::Static;
   return all;
 }
 

@@ -39,10 +39,10 @@ HeadWidth compressed_width(const TrainConfig& c) {
   return {c.head_dim, fmt::format("head_dim {}", c.head_dim)};
 }
 
-// Of masked routing all that are computed; of compacted routing at most: depths are the model's.
+// Of masked routing all that are computed; of the other forms at most: depths are the model's.
 double hydra_passes(const TrainConfig& c, std::size_t layer) {
   const auto passes = static_cast<double>(c.recursions);
-  const bool some = has_mod(c, layer) && c.routing == Routing::Compacted;
+  const bool some = has_mod(c, layer) && c.routing != Routing::Masked;
   return some ? passes * static_cast<double>(c.mod_percent) / 100 : passes;
 }
 

@@ -152,7 +152,12 @@ std::vector<Optimization> layer_rows() {
                   {"compacted",
                    "the taken tokens alone; the host waits for their number",
                    [](TrainConfig& c) { c.routing = Routing::Compacted; },
-                   "routing/compacted"}},
+                   "routing/compacted"},
+                  {"static",
+                   "tensors of all tokens, the taken ones in front, whose number stays on the "
+                   "device: products compute these alone",
+                   [](TrainConfig& c) { c.routing = Routing::Static; },
+                   "routing/static"}},
        .equality = "logits and gradients within rounding; a changed document leaves all others "
                    "bit-equal; documents packed equal documents alone",
        .family = "hydra",

@@ -8,6 +8,7 @@
 
 #include "core/span.h"
 #include "model/families/init.h"
+#include "model/families/routing/gathered.h"
 #include "model/layers/autocast.h"
 #include "model/layers/linear/grouped_linear.h"
 #include "model/layers/linear/kept_weights.h"
@@ -35,34 +36,6 @@ struct LoadAsGradient : torch::autograd::Function<LoadAsGradient> {
     return {grads[0], context->get_saved_variables()[0], at::Tensor()};
   }
 };
-
-// x[index / copies], where `place` is the place of each copy of a row in `index`: the gradient is a
-// sum in the copies' order, without atomics.
-struct Gathered : torch::autograd::Function<Gathered> {
-  static at::Tensor forward(AutogradContext* context,
-                            const at::Tensor& x,
-                            const at::Tensor& index,
-                            const at::Tensor& place,
-                            std::int64_t copies) {
-    context->save_for_backward({place});
-    context->saved_data["copies"] = copies;
-    return x.index_select(0, copies == 1 ? index : index.div(copies, "floor"));
-  }
-  static variable_list backward(AutogradContext* context, const variable_list& grads) {
-    const std::int64_t copies = context->saved_data["copies"].toInt();
-    const at::Tensor back = grads[0].index_select(0, context->get_saved_variables()[0]);
-    return {copies == 1 ? back : back.view({-1, copies, back.size(1)}).sum(1),
-            at::Tensor(),
-            at::Tensor(),
-            at::Tensor()};
-  }
-};
-
-// Without a gradient, also where no rounding makes it another tensor.
-at::Tensor rounded(const at::Tensor& weight, at::ScalarType type) {
-  const at::NoGradGuard no_grad;
-  return product_weight(weight, type).detach();
-}
 
 } // namespace
 
@@ -105,8 +78,8 @@ at::Tensor Experts::one_by_one(const at::Tensor& rows, const Choice& choice) con
   const Span span("experts/loop");
   const at::ScalarType type = product_type(rows);
   const std::vector<at::Tensor> in = in_.unbind(), out = out_.unbind(),
-                                in16 = rounded(in_, type).unbind(),
-                                out16 = rounded(out_, type).unbind();
+                                in16 = rounded_weight(in_, type).unbind(),
+                                out16 = rounded_weight(out_, type).unbind();
   at::Tensor sum = at::zeros(rows.sizes(), rows.options().dtype(type));
   for (std::size_t e = 0; e < in.size(); ++e) {
     const at::Tensor hit = choice.experts.eq(static_cast<std::int64_t>(e));
@@ -129,17 +102,15 @@ at::Tensor Experts::grouped(const at::Tensor& rows, const Choice& choice) const 
   const at::ScalarType type = product_type(rows);
   const at::Tensor of_copy = choice.experts.flatten(); // a token has taken_ copies
   const at::Tensor order = of_copy.argsort(/*stable=*/true, 0, /*descending=*/false),
-                   place = at::empty_like(order).scatter_(
-                       0, order, at::arange(order.size(0), order.options()));
+                   place = inverse_of(order);
   const at::Tensor ends = at::zeros({in_.size(0)}, of_copy.options())
                               .scatter_add_(0, of_copy, at::ones_like(of_copy))
                               .cumsum(0)
                               .to(at::kInt);
-  const at::Tensor x = Gathered::apply(rows, order, place, taken_);
-  const at::Tensor hidden = gated(grouped_linear(x, in_, rounded(in_, type), ends));
-  const at::Tensor y = grouped_linear(hidden, out_, rounded(out_, type), ends);
-  const at::Tensor of_token =
-      Gathered::apply(y, place, order, std::int64_t{1}).view({-1, taken_, rows.size(1)});
+  const at::Tensor x = gathered(rows, order, place, taken_);
+  const at::Tensor hidden = gated(grouped_linear(x, in_, rounded_weight(in_, type), ends));
+  const at::Tensor y = grouped_linear(hidden, out_, rounded_weight(out_, type), ends);
+  const at::Tensor of_token = gathered(y, place, order).view({-1, taken_, rows.size(1)});
   return (of_token * choice.weights.unsqueeze(2).to(type)).sum(1);
 }
 

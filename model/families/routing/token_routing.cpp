@@ -5,6 +5,7 @@
 #include "core/span.h"
 #include "model/config/shapes/hydra_shape.h"
 #include "model/families/init.h"
+#include "model/families/routing/gathered.h"
 #include "model/layers/autocast.h"
 
 namespace assay {
@@ -21,6 +22,32 @@ at::Tensor taken_tokens(const at::Tensor& weights) {
   const at::Tensor taken = weights.detach().nonzero().squeeze(1);
   count("routing/taken", taken.size(0));
   return taken.size(0) > 0 ? taken : at::zeros({1}, taken.options());
+}
+
+const char* span_of(Routing form) {
+  switch (form) {
+  case Routing::Masked:
+    return "routing/masked";
+  case Routing::Compacted:
+    return "routing/compacted";
+  case Routing::Static:
+    break;
+  }
+  return "routing/static";
+}
+
+// Rows whose weight is not 0, in their order, then the others, which are not computed: 0. What
+// products leave behind the computed rows enters neither the result nor a gradient.
+at::Tensor taken_first(const at::Tensor& rows,
+                       const at::Tensor& weights,
+                       const TokenRouting::FeedForwardOfRows& feed_forward) {
+  const at::Tensor left = weights.detach().eq(0);
+  const at::Tensor order = left.to(at::kByte).argsort(/*stable=*/true, 0, /*descending=*/false),
+                   place = inverse_of(order);
+  const at::Tensor unused = left.index_select(0, order).unsqueeze(1);
+  const at::Tensor end = left.logical_not().sum(0, /*keepdim=*/true, at::kInt);
+  const at::Tensor x = gathered(rows, order, place).masked_fill(unused, 0);
+  return gathered(feed_forward(x, end).masked_fill(unused, 0), place, order);
 }
 
 } // namespace
@@ -78,31 +105,31 @@ at::Tensor TokenRouting::weights(const at::Tensor& normed,
   return weight;
 }
 
-at::Tensor
-TokenRouting::run(const at::Tensor& normed,
-                  const at::Tensor& depths,
-                  std::int64_t pass,
-                  const Segments& segments,
-                  const std::function<at::Tensor(const at::Tensor&)>& feed_forward) const {
-  const bool compacted = form_ == Routing::Compacted;
-  const Span span(compacted ? "routing/compacted" : "routing/masked");
+at::Tensor TokenRouting::run(const at::Tensor& normed,
+                             const at::Tensor& depths,
+                             std::int64_t pass,
+                             const Segments& segments,
+                             const FeedForwardOfRows& feed_forward) const {
+  const Span span(span_of(form_));
   const std::int64_t tokens = normed.size(0);
   count("routing/offered", tokens);
   const at::Tensor weight = weights(normed, depths, pass, segments);
   if (!weight.defined()) {
     count("routing/taken", tokens);
-    return feed_forward(normed);
+    return feed_forward(normed, {});
   }
   const auto weighted = [](const at::Tensor& y, const at::Tensor& by) {
     return y * by.unsqueeze(1).to(y.scalar_type());
   };
-  if (!compacted) {
+  if (form_ == Routing::Static) return weighted(taken_first(normed, weight, feed_forward), weight);
+  if (form_ == Routing::Masked) {
     count("routing/taken", tokens);
-    return weighted(feed_forward(normed), weight);
+    return weighted(feed_forward(normed, {}), weight);
   }
-  const at::Tensor taken = taken_tokens(weight);
+  const at::Tensor taken = taken_tokens(weight),
+                   end = at::full({1}, taken.size(0), taken.options().dtype(at::kInt));
   const at::Tensor y =
-      weighted(feed_forward(normed.index_select(0, taken)), weight.index_select(0, taken));
+      weighted(feed_forward(normed.index_select(0, taken), end), weight.index_select(0, taken));
   return at::zeros({tokens, y.size(1)}, y.options()).index_copy(0, taken, y);
 }
 

@@ -30,13 +30,19 @@ public:
   // undefined with one pass.
   at::Tensor depths(const at::Tensor& normed) const;
 
-  // What `feed_forward` [n, D] -> [n, D] makes of the rows that pass number `pass` takes, times
-  // their weights; 0 in the others: [T, D]. Counts "routing/offered" and "routing/taken", tokens.
+  // What a feed-forward [n, D] -> [n, D] makes of rows: of all of them, or of the first end[0]
+  // alone, where `end`, int32 [1] on their device, is defined; what it returns for the others is
+  // not used.
+  using FeedForwardOfRows =
+      std::function<at::Tensor(const at::Tensor& rows, const at::Tensor& end)>;
+
+  // What it makes of the rows that pass number `pass` takes, times their weights; 0 in the others:
+  // [T, D]. Counts tokens, "routing/offered" and where the host knows it "routing/taken".
   at::Tensor run(const at::Tensor& normed,
                  const at::Tensor& depths,
                  std::int64_t pass,
                  const Segments& segments,
-                 const std::function<at::Tensor(const at::Tensor&)>& feed_forward) const;
+                 const FeedForwardOfRows& feed_forward) const;
 
 private:
   at::Tensor weights(const at::Tensor& normed,

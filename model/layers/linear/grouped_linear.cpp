@@ -1,9 +1,13 @@
 #include "model/layers/linear/grouped_linear.h"
 
+#include <ATen/core/grad_mode.h>
 #include <torch/csrc/autograd/custom_function.h>
 
 #include <cstdint>
 #include <vector>
+
+#include "model/layers/autocast.h"
+#include "model/layers/linear/kept_weights.h"
 
 namespace assay {
 
@@ -95,6 +99,16 @@ at::Tensor grouped_linear(const at::Tensor& x,
                           const at::Tensor& copy,
                           const at::Tensor& ends) {
   return GroupedLinear::apply(x, weight, copy, ends);
+}
+
+at::Tensor rounded_weight(const at::Tensor& weight, at::ScalarType type) {
+  const at::NoGradGuard no_grad;
+  return product_weight(weight, type).detach();
+}
+
+at::Tensor first_rows_linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& end) {
+  const at::Tensor copy = rounded_weight(weight, product_type(x));
+  return grouped_linear(x, weight.unsqueeze(0), copy.unsqueeze(0), end);
 }
 
 } // namespace assay

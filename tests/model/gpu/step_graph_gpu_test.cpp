@@ -14,6 +14,7 @@ namespace assay {
 namespace step_graph_gpu_test {
 
 using testing_model::batches_of;
+using testing_model::expect_as_near_as_eager_runs;
 using testing_model::expect_same_bits;
 using testing_model::flat;
 using testing_model::fused_config;
@@ -37,23 +38,6 @@ TEST_F(StepGraphGpu, ReplaysHaveTheBitsOfEagerSteps) {
     for (std::size_t i = 1; i < eager.rates.size(); ++i)
       EXPECT_NE(eager.rates[i], eager.rates[i - 1]) << "a rate kept by the graph would not show";
   }
-}
-
-// `least`: how far apart runs may be that none of a few eager runs shows.
-void expect_as_near_as_eager_runs(const TrainConfig& off, double least = 1e-12) {
-  const std::vector<Batch> batches = batches_of(off, 8);
-  const Trained eager = train(off, batches);
-  double own = 0;
-  for (int i = 0; i < 4; ++i)
-    own = std::max(own, relative_rms(train(off, batches).state, eager.state));
-  const double bound = std::max(2 * own, least);
-  const Trained graph = train(with_graph(off), batches);
-  EXPECT_LE(relative_rms(graph.state, eager.state), bound) << own;
-  std::vector<Batch> kept = batches; // by a graph whose last replay takes the batch before
-  kept.back() = kept[kept.size() - 2];
-  EXPECT_GT(relative_rms(train(off, kept).state, eager.state), 3 * bound);
-  for (std::size_t i = 0; i < eager.losses.size(); ++i)
-    EXPECT_NEAR(graph.losses[i], eager.losses[i], 2e-3 * eager.losses[i]) << i;
 }
 
 // Attention's gradient is added up by atomics: eager runs differ from each other as well.
