@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
-#include <set>
 #include <string_view>
 #include <utility>
 
@@ -15,27 +14,26 @@ namespace assay {
 
 namespace {
 
-constexpr std::int64_t kFactBytes = 6;     // "ab=47 "
-constexpr std::int64_t kQuestionBytes = 6; // "?ab=47"
-constexpr std::int64_t kMostFacts = 100;
-constexpr std::uint64_t kLetters = 26, kValues = 100;
+constexpr std::int64_t kFactBytes = 5;     // "K=47 "
+constexpr std::int64_t kQuestionBytes = 5; // "?K=47"
+constexpr std::uint64_t kValues = 100;
 constexpr std::string_view kWords[] = {
     "stone", "river", "cloud",  "green", "house",  "light", "over",  "under", "slow",  "bird",
     "field", "north", "summer", "walk",  "window", "paper", "small", "deep",  "quiet", "road",
     "wood",  "salt",  "hill",   "rain",  "garden", "bread", "open",  "table", "voice", "wind"};
 
 struct Fact {
-  std::string key, value; // "ab", "47"
+  char key = 0;      // 'K'
+  std::string value; // "47"
 };
 
 std::vector<Fact> draw_facts(SeededRandom& random, std::int64_t count) {
-  std::set<std::string> keys;
+  std::string keys(kMostNeedleFacts, 'A');
+  std::iota(keys.begin(), keys.end(), 'A');
   std::vector<Fact> facts;
-  while (std::ssize(facts) < count) {
-    std::string key;
-    for (int i = 0; i < 2; ++i) key += static_cast<char>('a' + random.below(kLetters));
-    if (!keys.insert(key).second) continue;
-    facts.push_back({key, fmt::format("{:02}", random.below(kValues))});
+  for (std::size_t i = 0; std::ssize(facts) < count; ++i) {
+    std::swap(keys[i], keys[i + random.below(keys.size() - i)]);
+    facts.push_back({keys[i], fmt::format("{:02}", random.below(kValues))});
   }
   return facts;
 }
@@ -69,9 +67,20 @@ std::string haystack(SeededRandom& random,
   return std::accumulate(items.begin(), items.end(), std::string());
 }
 
+// So many of them, with their answers: all facts in random order, again and again.
+std::string questions(SeededRandom& random, std::vector<Fact>& facts, std::int64_t count) {
+  std::string text;
+  for (std::int64_t i = 0; i < count; ++i) {
+    const std::size_t next = static_cast<std::size_t>(i) % facts.size();
+    std::swap(facts[next], facts[next + random.below(facts.size() - next)]);
+    text += fmt::format("?{}={}", facts[next].key, facts[next].value);
+  }
+  return text;
+}
+
 void check_size(std::int64_t facts, std::int64_t bytes) {
-  if (facts < 1 || facts > kMostFacts)
-    bad_input("a text holds 1 to {} facts, not {}", kMostFacts, facts);
+  if (facts < 1 || facts > kMostNeedleFacts)
+    bad_input("a text holds 1 to {} facts, not {}", kMostNeedleFacts, facts);
   if (const std::int64_t least = least_needle_bytes(facts); bytes < least)
     bad_input("a text with {} fact{} and a question has {} bytes or more, not {}",
               facts,
@@ -98,16 +107,24 @@ std::string needle_document(SeededRandom& random, std::int64_t facts, std::int64
   check_size(facts, bytes);
   std::vector<Fact> drawn = draw_facts(random, facts);
   const std::int64_t room = bytes - least_needle_bytes(facts) + kQuestionBytes,
-                     questions = std::min(facts, room / kQuestionBytes);
-  std::string text = haystack(random, drawn, bytes - questions * kQuestionBytes, std::nullopt);
-  for (std::int64_t i = 0; i < questions; ++i) {
-    std::swap(
-        drawn[static_cast<std::size_t>(i)],
-        drawn[static_cast<std::size_t>(i) + random.below(static_cast<std::uint64_t>(facts - i))]);
-    const Fact& fact = drawn[static_cast<std::size_t>(i)];
-    text += fmt::format("?{}={}", fact.key, fact.value);
-  }
-  return text;
+                     asked = std::min(facts, room / kQuestionBytes);
+  const std::string text = haystack(random, drawn, bytes - asked * kQuestionBytes, std::nullopt);
+  return text + questions(random, drawn, asked);
+}
+
+std::string needle_lesson(SeededRandom& random, std::int64_t facts, std::int64_t bytes) {
+  check_size(facts, bytes);
+  const auto below = [&](std::int64_t limit) {
+    return static_cast<std::int64_t>(random.below(static_cast<std::uint64_t>(limit)));
+  };
+  const std::int64_t some = 1 + below(facts);
+  std::vector<Fact> drawn = draw_facts(random, some);
+  const std::int64_t room = bytes - kFactBytes * some,
+                     asked = std::min(some + below(2 * some + 1), room / kQuestionBytes);
+  const bool filled = below(2) == 1;
+  const std::int64_t words = filled ? below(room - asked * kQuestionBytes + 1) : 0;
+  const std::string text = haystack(random, drawn, kFactBytes * some + words, std::nullopt);
+  return text + questions(random, drawn, asked);
 }
 
 double NeedleMap::mean(std::size_t length) const {

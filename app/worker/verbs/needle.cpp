@@ -29,9 +29,9 @@ constexpr double kUsableShare = 0.8;
 
 struct MakeOptions {
   std::string out;
-  std::int64_t facts = 8, bytes = 256, shortest = 0, documents = 20'000;
+  std::int64_t facts = 8, bytes = 256, documents = 20'000;
   std::uint64_t seed = 1;
-  bool json = false;
+  bool mixed = false, json = false;
 };
 
 struct TestOptions {
@@ -45,14 +45,10 @@ struct TestOptions {
 int make(const MakeOptions& options) {
   say_when_interrupted("interrupted: no text was written; fewer --documents take less time");
   SeededRandom random(options.seed);
-  const std::int64_t shortest = options.shortest == 0 ? options.bytes : options.shortest;
-  if (shortest > options.bytes)
-    bad_input("--shortest {} is more than --bytes {}", shortest, options.bytes);
-  const auto lengths = static_cast<std::uint64_t>(options.bytes - shortest + 1);
   std::string lines;
   for (std::int64_t i = 0; i < options.documents; ++i) {
-    const std::int64_t bytes = shortest + static_cast<std::int64_t>(random.below(lengths));
-    const std::string text = needle_document(random, options.facts, bytes);
+    const std::string text = options.mixed ? needle_lesson(random, options.facts, options.bytes)
+                                           : needle_document(random, options.facts, options.bytes);
     lines += nlohmann::json{{"text", text}}.dump() + "\n";
   }
   write_file_atomically(options.out, lines);
@@ -63,16 +59,17 @@ int make(const MakeOptions& options) {
                               {"documents", options.documents},
                               {"facts", options.facts},
                               {"bytes", options.bytes},
-                              {"shortest", shortest},
+                              {"mixed", options.mixed},
                               {"seed", options.seed}}
                    .dump(2));
   else
-    fmt::print("{}: {} document{} of {}{} bytes, {} fact{} each\n",
+    fmt::print("{}: {} document{} of {}{} bytes, {}{} fact{} each\n",
                options.out,
                options.documents,
                options.documents == 1 ? "" : "s",
-               shortest == options.bytes ? "" : fmt::format("{} to ", shortest),
+               options.mixed ? "up to " : "",
                options.bytes,
+               options.mixed && options.facts > 1 ? "1 to " : "",
                options.facts,
                options.facts == 1 ? "" : "s");
   return 0;
@@ -260,25 +257,25 @@ void add_make(CLI::App& group, int& exit_code) {
   command->add_option("--out", options->out, "JSONL file to write")->type_name("FILE")->required();
   command->add_option("--facts", options->facts, "facts in a document")
       ->capture_default_str()
-      ->check(whole_number(1, 100));
+      ->check(whole_number(1, kMostNeedleFacts));
   command->add_option("--bytes", options->bytes, "bytes of a document at most")
       ->capture_default_str()
       ->check(whole_number(1, 1'000'000));
-  command
-      ->add_option("--shortest",
-                   options->shortest,
-                   "bytes of the shortest document; lengths from it to --bytes are equally likely "
-                   "(default: all have --bytes)")
-      ->type_name("N")
-      ->check(whole_number(1, 1'000'000));
+  command->add_flag(
+      "--mixed",
+      options->mixed,
+      "easy ones too, for a model to learn from: 1 to --facts facts, asked up to three "
+      "times, and every second time no filler");
   command->add_option("--documents", options->documents, "how many")
       ->capture_default_str()
       ->check(whole_number(1, 10'000'000));
   command->add_option("--seed", options->seed, "seed of facts and filler")->capture_default_str();
   command->add_flag("--json", options->json, "print JSON");
   command->footer("examples\n"
-                  "  assay needle make --out facts.jsonl\n"
-                  "  assay train --data facts.jsonl --out runs/facts --set seq_len=256");
+                  "  assay needle make --mixed --bytes 240 --documents 80000 --out facts.jsonl\n"
+                  "  assay train --data facts.jsonl --set pattern=G --set seq_len=256 \\\n"
+                  "    --set batch_rows=8 --set packing=best_fit --steps 2500 --out runs/facts\n"
+                  "  assay needle test runs/facts");
   command->callback([options, &exit_code] { exit_code = make(*options); });
 }
 
@@ -300,7 +297,7 @@ void add_test(CLI::App& group, int& exit_code) {
       ->check(whole_number(1, 1000));
   command->add_option("--facts", options->plan.facts, "facts in a text, one of which is asked for")
       ->capture_default_str()
-      ->check(whole_number(1, 100));
+      ->check(whole_number(1, kMostNeedleFacts));
   command->add_option("--examples", options->plan.examples, "texts for each length and depth")
       ->capture_default_str()
       ->check(whole_number(1, 1'000'000));

@@ -21,21 +21,33 @@ struct Found {
 std::map<std::string, Found> facts_of(const std::string& text) {
   std::map<std::string, Found> found;
   for (std::size_t at = text.find('='); at != std::string::npos; at = text.find('=', at + 1)) {
-    if (at >= 3 && text[at - 3] == '?') continue;
+    if (at >= 2 && text[at - 2] == '?') continue;
     const bool fresh =
-        found.emplace(text.substr(at - 2, 2), Found{text.substr(at + 1, 2), at - 2}).second;
+        found.emplace(text.substr(at - 1, 1), Found{text.substr(at + 1, 2), at - 1}).second;
     EXPECT_TRUE(fresh) << text;
   }
   return found;
 }
 
+// How often a text asks for each of its facts, with its value.
+std::map<std::string, int> questions_of(const std::string& text) {
+  const auto facts = facts_of(text);
+  std::map<std::string, int> counts;
+  for (std::size_t at = text.find('?'); at != std::string::npos; at = text.find('?', at + 1)) {
+    const std::string key = text.substr(at + 1, 1);
+    EXPECT_EQ(text.substr(at + 3, 2), facts.at(key).value) << text;
+    ++counts[key];
+  }
+  return counts;
+}
+
 std::string asked(const NeedleQuestion& question) {
-  return question.text.substr(question.text.size() - 3, 2);
+  return question.text.substr(question.text.size() - 2, 1);
 }
 
 TEST(Needle, AQuestionHasItsLengthItsFactsAndTheAskedOneAtItsDepth) {
   SeededRandom random(1);
-  for (const std::int64_t bytes : {54, 60, 61, 256, 1000})
+  for (const std::int64_t bytes : {45, 60, 61, 256, 1000})
     for (const double depth : {0.0, 0.5, 1.0}) {
       const NeedleQuestion question = needle_question(random, 8, bytes, depth);
       EXPECT_EQ(std::ssize(question.text) + 2, bytes);
@@ -54,27 +66,45 @@ TEST(Needle, AQuestionHasItsLengthItsFactsAndTheAskedOneAtItsDepth) {
 
 TEST(Needle, ADocumentAsksForEachFactOnceWhereThereIsRoom) {
   SeededRandom random(1);
-  for (const auto& [bytes, questions] : {std::pair(256, 8), std::pair(60, 2), std::pair(54, 1)}) {
+  for (const auto& [bytes, questions] : {std::pair(256, 8), std::pair(60, 4), std::pair(45, 1)}) {
     const std::string text = needle_document(random, 8, bytes);
     EXPECT_LE(std::ssize(text), bytes);
-    EXPECT_GT(std::ssize(text), bytes - 6);
-    const auto facts = facts_of(text);
-    std::map<std::string, int> counts;
-    for (std::size_t at = text.find('?'); at != std::string::npos; at = text.find('?', at + 1)) {
-      const std::string key = text.substr(at + 1, 2);
-      EXPECT_EQ(text.substr(at + 4, 2), facts.at(key).value) << text;
-      EXPECT_EQ(++counts[key], 1);
-    }
+    EXPECT_GT(std::ssize(text), bytes - 5);
+    EXPECT_EQ(facts_of(text).size(), 8U);
+    const std::map<std::string, int> counts = questions_of(text);
+    for (const auto& [key, count] : counts) EXPECT_EQ(count, 1) << text;
     EXPECT_EQ(std::ssize(counts), questions);
   }
+}
+
+TEST(Needle, LessonsHaveAnyNumberOfFactsAskedOnceToThreeTimes) {
+  SeededRandom random(1);
+  std::map<std::size_t, int> facts;
+  std::map<int, int> times;
+  int without_filler = 0;
+  for (int i = 0; i < 800; ++i) {
+    const std::string text = needle_lesson(random, 4, 120);
+    EXPECT_LE(std::ssize(text), 120);
+    const auto found = facts_of(text);
+    const std::map<std::string, int> asked = questions_of(text);
+    ++facts[found.size()];
+    EXPECT_EQ(asked.size(), found.size()) << "there is room for all";
+    int questions = 0;
+    for (const auto& [key, count] : asked) ++times[count], questions += count;
+    without_filler += std::ssize(text) == 5 * (std::ssize(found) + questions);
+  }
+  for (const std::size_t count : {1U, 2U, 3U, 4U}) EXPECT_NEAR(facts[count], 200, 50) << count;
+  EXPECT_NEAR(without_filler, 400, 60);
+  EXPECT_EQ(times.begin()->first, 1);
+  EXPECT_EQ(times.rbegin()->first, 3);
 }
 
 TEST(Needle, SeedsRepeatAndImpossibleSizesAreRefused) {
   SeededRandom a(3), b(3);
   EXPECT_EQ(needle_document(a, 8, 256), needle_document(b, 8, 256));
-  EXPECT_THROW((void)needle_document(a, 8, 53), Failure);
+  EXPECT_THROW((void)needle_document(a, 8, 44), Failure);
   EXPECT_THROW((void)needle_document(a, 0, 256), Failure);
-  EXPECT_THROW((void)needle_question(a, 101, 9999, 0), Failure);
+  EXPECT_THROW((void)needle_question(a, 27, 9999, 0), Failure);
 }
 
 const NeedlePlan kPlan{{64, 128, 256, 512}, {0, 0.25, 0.5, 0.75, 1}, 4, 100, 1};
