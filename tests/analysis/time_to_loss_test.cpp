@@ -85,6 +85,14 @@ TEST(TimeToLoss, OfUnitTokenCountsTokens) {
   EXPECT_EQ(of(report).tokens_per_step, 1000);
   EXPECT_NEAR(of(report).a_seconds, a_seconds, 1e-9);
   EXPECT_THAT(render_json(report), test::names("tokens to loss 8", "K tokens"));
+  // Of a comparison whose baseline is not the cell's: in its own steps, here of 2000 tokens.
+  data.costs[1].tokens = 2000;
+  const CellView view = cell_views(data).front();
+  ASSERT_EQ(view.levels[0]->id, data.costs[1].variant);
+  const TimeToLoss turned =
+      time_to_loss(view, *view.levels[0], *view.baseline, std::nullopt, 0.05).value();
+  EXPECT_EQ(turned.tokens_per_step, 2000);
+  EXPECT_NEAR(turned.a_steps, of(report).b_steps / 2, 1e-9);
 }
 
 TEST(TimeToLoss, GivesNoFigureWhereASeedDoesNotReachIt) {

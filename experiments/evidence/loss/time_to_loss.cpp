@@ -76,15 +76,15 @@ std::optional<TimeToLoss> time_to_loss(const CellView& cell,
   if (cell.cell->loss_target <= 0 || cell.cell->loss_seeds == 0) return std::nullopt;
   TimeToLoss result;
   result.target = cell.cell->loss_target;
-  if (by_token(*cell.cell))
-    if (const StepCostRow* cost = cell.cost(cell.baseline->id))
-      result.tokens_per_step = cost->tokens;
+  const StepCostRow* cost = cell.cost(a.id);
+  if (by_token(*cell.cell) && cost != nullptr) result.tokens_per_step = cost->tokens;
+  const int visit_steps = loss_visit_steps(*cell.cell, cell.cost(cell.baseline->id), cost);
   const auto of_a = curves_of(cell, a.name), of_b = curves_of(cell, b.name);
   const std::size_t window = final_visits(static_cast<std::size_t>(cell.cell->loss_rounds));
   const auto steps = [&](const std::vector<double>& losses) {
-    return steps_to_loss(losses, window, cell.cell->loss_steps, result.target);
+    return steps_to_loss(losses, window, visit_steps, result.target);
   };
-  result.first_steps = static_cast<double>(window) * cell.cell->loss_steps;
+  result.first_steps = static_cast<double>(window) * visit_steps;
   std::vector<double> logs_a, logs_b;
   for (const auto& [seed, curve] : of_a) {
     const auto other = of_b.find(seed);
