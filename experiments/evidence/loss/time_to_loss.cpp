@@ -85,7 +85,7 @@ std::optional<TimeToLoss> time_to_loss(const CellView& cell,
     return steps_to_loss(losses, window, visit_steps, result.target);
   };
   result.first_steps = static_cast<double>(window) * visit_steps;
-  std::vector<double> logs_a, logs_b;
+  std::vector<double> logs_a, ratios;
   for (const auto& [seed, curve] : of_a) {
     const auto other = of_b.find(seed);
     if (other == of_b.end()) continue;
@@ -97,16 +97,14 @@ std::optional<TimeToLoss> time_to_loss(const CellView& cell,
     result.b_at_once += in_b && in_b->at_once;
     if (!in_a || !in_b) continue;
     logs_a.push_back(std::log(in_a->steps));
-    logs_b.push_back(std::log(in_b->steps));
+    ratios.push_back(std::log(in_b->steps / in_a->steps));
   }
   // A mean over those seeds that reached it would flatter who reached it less often.
   if (result.seeds == 0 || std::ssize(logs_a) < result.seeds) return result;
   if (result.a_at_once + result.b_at_once > 0) return result;
-  std::vector<double> ratios;
-  for (std::size_t i = 0; i < logs_a.size(); ++i) ratios.push_back(logs_b[i] - logs_a[i]);
-  result.a_steps = mean_of_exp(logs_a);
-  result.b_steps = mean_of_exp(logs_b);
   result.steps = estimate(std::move(ratios), judged_alpha);
+  result.a_steps = mean_of_exp(logs_a);
+  result.b_steps = result.a_steps * std::exp(result.steps->value);
   const bool step_is_timed =
       cell.cell->unit != "evaluation" && (!by_token(*cell.cell) || result.tokens_per_step > 0);
   if (effect && step_is_timed) add_time(result, *effect, judged_alpha);

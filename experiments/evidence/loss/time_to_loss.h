@@ -22,7 +22,8 @@ struct TimeToLoss {
   int a_reached = 0, b_reached = 0;    // of these
   int a_at_once = 0, b_at_once = 0;    // of those that reached it: by their first mean, so at most
   double first_steps = 0;              // after so many steps, and nothing more is known of them
-  double a_steps = 0, b_steps = 0;     // means over seeds; 0 where they are not known of one
+  double a_steps = 0;                  // mean over seeds; 0 where they are not known of one
+  double b_steps = 0;                  // a_steps times the ratio that `steps` estimates
   std::optional<Estimate> steps;       // ln(candidate / baseline) by seed, where all are known
   double a_seconds = 0, b_seconds = 0; // 0 where steps or the time of a step are not known
   std::optional<Estimate> time;        // of the seconds: steps by seed and step time by launch
