@@ -27,6 +27,7 @@ constexpr int kLeastCapability = 89;
 constexpr std::int64_t kSlots = 256;
 
 thread_local Fp8Casts* active_fp8 = nullptr;
+thread_local bool left_out = false; // a guard around the innermost one is not null
 
 double largest(at::ScalarType format) {
   return format == at::kFloat8_e4m3fn ? 448.0 : 57344.0;
@@ -252,13 +253,15 @@ at::Tensor fp8_delayed_slot(const at::Tensor& weight, Fp8Of of) {
   return fits ? active_fp8->scale(weight, of).slot : at::Tensor();
 }
 
-Fp8Guard::Fp8Guard(Fp8Casts* casts) : outer_(active_fp8) {
+Fp8Guard::Fp8Guard(Fp8Casts* casts) : outer_(active_fp8), outer_left_out_(left_out) {
+  left_out = casts == nullptr && (outer_ != nullptr || outer_left_out_);
   active_fp8 = casts;
 }
 
 Fp8Guard::~Fp8Guard() {
   if (active_fp8 != nullptr) active_fp8->forget_input();
   active_fp8 = outer_;
+  left_out = outer_left_out_;
 }
 
 void require_fp8(const at::Device& device) {
@@ -275,7 +278,7 @@ void require_fp8(const at::Device& device) {
 at::Tensor apply_linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias) {
   if (Int8Weights* const int8 = int8_weights_of_thread(); int8 != nullptr)
     return int8_linear(x, weight, bias, *int8);
-  if (active_fp8 == nullptr) count("fp8/off");
+  if (active_fp8 == nullptr) count(left_out ? "fp8/left_out" : "fp8/off");
   if (active_fp8 == nullptr || weight.size(1) % kFp8Multiple != 0) return linear16(x, weight, bias);
   count("fp8/linear");
   count(active_fp8->delayed() ? "fp8/delayed" : "fp8/current");

@@ -75,7 +75,8 @@ private:
   std::int64_t used_ = 0;
 };
 
-// apply_linear() below computes in FP8 while one lives on this thread; null: it does not.
+// apply_linear() below computes in FP8 while one lives on this thread; null: it does not, inside
+// another one by request (fp8_layers).
 class Fp8Guard {
 public:
   explicit Fp8Guard(Fp8Casts* casts);
@@ -85,6 +86,7 @@ public:
 
 private:
   Fp8Casts* outer_;
+  bool outer_left_out_;
 };
 
 // The slot of what the linear with that weight reads, for a kernel that writes it in FP8 by rows
@@ -97,7 +99,7 @@ void require_fp8(const at::Device& device);
 // x W^T + bias: [T, in], [out, in] and [out], or undefined, give [T, out]. In FP8 the result is
 // bf16 and `in` must divide by 16; where it does not, and without a guard, this is linear16().
 // While an Int8Guard lives it is int8_linear(). Counts "fp8/linear", and "fp8/current" or
-// "fp8/delayed"; without a guard "fp8/off".
+// "fp8/delayed"; without a guard "fp8/off", and inside one that is null "fp8/left_out".
 at::Tensor apply_linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias = {});
 
 } // namespace assay
