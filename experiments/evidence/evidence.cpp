@@ -197,9 +197,9 @@ std::string why_no_loss_launch(const CellRow& cell, const VariantRow& a, const V
 
 void judge_quality(Evidence& evidence,
                    const CellView& cell,
-                   const std::string& equivalence,
                    const VariantRow& a,
                    const VariantRow& b) {
+  const std::string equivalence = cell.equivalence();
   const auto is_bitwise = [&](const VariantRow& variant) {
     return has_gate(evidence, variant, "bitwise/") && !measured_a_difference(evidence, variant);
   };
@@ -294,7 +294,7 @@ Evidence gather_evidence(const CellView& cell, const VariantRow& a, const Varian
   evidence.retired = retired_text(cell, b);
   if (evidence.retired.empty()) evidence.retired = retired_text(cell, a);
   const std::string equivalence = cell.equivalence();
-  judge_quality(evidence, cell, equivalence, a, b);
+  judge_quality(evidence, cell, a, b);
   if (equivalence == "bitwise" && evidence.quality != Quality::Unknown &&
       timed_losses_part(cell, a, b)) {
     evidence.quality = Quality::Unknown;

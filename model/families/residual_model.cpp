@@ -257,10 +257,8 @@ private:
   at::Tensor feed_forward(const Block& block, const at::Tensor& x, const at::Tensor& end) const {
     const Span span("feed_forward");
     const at::Tensor in = first_rows_linear(x, block.ffn_in, end);
-    if (ffn_gate_ == FfnGate::Fused) return first_rows_linear(fused_swiglu(in), block.ffn_out, end);
-    const Span gate("ffn_gate/ops");
-    const std::vector<at::Tensor> halves = in.chunk(2, 1);
-    return first_rows_linear(at::silu(halves[0]) * halves[1], block.ffn_out, end);
+    const at::Tensor gated = ffn_gate_ == FfnGate::Fused ? fused_swiglu(in) : swiglu(in);
+    return first_rows_linear(gated, block.ffn_out, end);
   }
 
   at::Tensor activated(const Block& block, const at::Tensor& x) const {
@@ -269,6 +267,10 @@ private:
     if (form_.feed_forward == FeedForward::Silu) return at::silu(in);
     if (ffn_gate_ == FfnGate::Fused && block.ffn_in_bias.defined()) return fused_swiglu(in);
     if (ffn_gate_ == FfnGate::Fused) return fused_swiglu(in, block.ffn_in, block.ffn_out);
+    return swiglu(in);
+  }
+
+  static at::Tensor swiglu(const at::Tensor& in) {
     const Span gate("ffn_gate/ops");
     const std::vector<at::Tensor> halves = in.chunk(2, 1);
     return at::silu(halves[0]) * halves[1];

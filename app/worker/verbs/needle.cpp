@@ -271,12 +271,13 @@ void add_make(CLI::App& group, int& exit_code) {
       ->check(whole_number(1, 10'000'000));
   command->add_option("--seed", options->seed, "seed of facts and filler")->capture_default_str();
   command->add_flag("--json", options->json, "print JSON");
-  command->footer("examples\n"
-                  "  assay needle make --mixed --bytes 240 --documents 80000 --out facts.jsonl\n"
-                  "  assay train --data facts.jsonl --steps 4000 --set pattern=G --set d_model=64 \\\n"
-                  "    --set heads=2 --set head_dim=32 --set ffn_dim=128 --set seq_len=256 \\\n"
-                  "    --set batch_rows=8 --set packing=best_fit --out runs/facts\n"
-                  "  assay needle test runs/facts");
+  command->footer(
+      "examples\n"
+      "  assay needle make --mixed --bytes 240 --documents 80000 --out facts.jsonl\n"
+      "  assay train --data facts.jsonl --steps 4000 --set pattern=G --set d_model=64 \\\n"
+      "    --set heads=2 --set head_dim=32 --set ffn_dim=128 --set seq_len=256 \\\n"
+      "    --set batch_rows=8 --set packing=best_fit --out runs/facts\n"
+      "  assay needle test runs/facts");
   command->callback([options, &exit_code] { exit_code = make(*options); });
 }
 

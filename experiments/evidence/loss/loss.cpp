@@ -63,13 +63,13 @@ struct FinalLoss {
 };
 
 // By launch index, of complete launches that hold all of the variant's visits.
-std::map<int, FinalLoss> final_losses(const CellView& cell, const VariantRow& variant) {
+std::map<int, FinalLoss>
+final_losses(const CellView& cell, const VariantRow& variant, std::size_t first_judged) {
   std::map<int, FinalLoss> by_index;
-  const std::size_t first = first_judged_visit(*cell.cell, longest_warm_up(cell));
   for (const LaunchRow* launch : cell.complete(LaunchKind::Loss)) {
     const auto& own = cell.visits(launch->id, variant.id);
     if (!own.empty() && own.size() == static_cast<std::size_t>(cell.cell->loss_rounds))
-      by_index[launch->index] = {launch->id, final_loss(first, losses(own)), losses(own)};
+      by_index[launch->index] = {launch->id, final_loss(first_judged, losses(own)), losses(own)};
   }
   return by_index;
 }
@@ -79,9 +79,12 @@ struct SeedLosses {
   bool parted = false;
 };
 
-SeedLosses seed_losses(const CellView& cell, const VariantRow& a, const VariantRow& b) {
-  const auto of_a = final_losses(cell, a);
-  const auto of_b = final_losses(cell, b);
+SeedLosses seed_losses(const CellView& cell,
+                       const VariantRow& a,
+                       const VariantRow& b,
+                       std::size_t first_judged) {
+  const auto of_a = final_losses(cell, a, first_judged);
+  const auto of_b = final_losses(cell, b, first_judged);
   std::set<int> lost;
   for (const Fall& fall : falls(cell, b))
     if (fall.retirement->cause == RetirementCause::Loss) lost.insert(fall.launch->index);
@@ -240,10 +243,10 @@ std::optional<LossTest> loss_test(const CellView& view,
   if (equivalence == "objective") test.rule = LossRule::NonInferiority;
   test.steps = loss_training_steps(cell);
   const RateWarmUp warm_up = longest_warm_up(view);
-  test.final_steps =
-      (static_cast<std::size_t>(cell.loss_rounds) - first_judged_visit(cell, warm_up)) *
-      static_cast<std::size_t>(cell.loss_steps);
-  SeedLosses losses = seed_losses(view, a, b);
+  const std::size_t first_judged = first_judged_visit(cell, warm_up);
+  test.final_steps = (static_cast<std::size_t>(cell.loss_rounds) - first_judged) *
+                     static_cast<std::size_t>(cell.loss_steps);
+  SeedLosses losses = seed_losses(view, a, b, first_judged);
   test.parted = losses.parted;
   const std::string uncounted = why_no_loss_counts(cell, warm_up);
   if (!uncounted.empty()) losses.seeds.clear(); // harm by a lost loss is known from its retirement

@@ -1,6 +1,5 @@
 #include "model/families/routing/experts.h"
 
-#include <ATen/core/grad_mode.h>
 #include <torch/csrc/autograd/custom_function.h>
 
 #include <algorithm>
