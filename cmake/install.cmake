@@ -6,6 +6,9 @@ if(NOT ASSAY_VIEWER_ONLY)
   set_target_properties(assay-worker PROPERTIES INSTALL_RPATH_USE_LINK_PATH ON)
 endif()
 install(TARGETS ${programs} RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}")
+if(NOT ASSAY_VIEWER_ONLY)
+  install(TARGETS assay-parquet LIBRARY DESTINATION "${CMAKE_INSTALL_BINDIR}") # beside the worker that loads it
+endif()
 install(DIRECTORY experiments/matrices experiments/claims DESTINATION "${CMAKE_INSTALL_DATADIR}/assay")
 install(FILES LICENSE README.md DESTINATION "${CMAKE_INSTALL_DOCDIR}")
 

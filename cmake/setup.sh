@@ -92,6 +92,8 @@ else
   libtorch=$fetched
   fetch cudnn-frontend-1.32.0 cmake/cudnn-frontend-wheel.txt "${platforms[@]}"
   frontend=$fetched
+  fetch arrow-26.0.1 cmake/arrow-wheel.txt "${platforms[@]}"
+  arrow=$fetched/pyarrow
   nvcc=
   for candidate in "${CUDACXX:-}" "$(command -v nvcc || true)" /usr/local/cuda/bin/nvcc; do
     if [ -x "$candidate" ] && "$candidate" --version | grep -q 'release 13\.0'; then nvcc=$candidate; break; fi
@@ -114,6 +116,7 @@ else
     printf 'set(ASSAY_IMGUI_DIR "%s")\n' "$(realpath "$imgui")"
     printf 'set(ASSAY_LIBTORCH_DIR "%s")\n' "$libtorch"
     printf 'set(ASSAY_CUDNN_FRONTEND_DIR "%s")\n' "$frontend"
+    printf 'set(ASSAY_ARROW_DIR "%s")\n' "$arrow"
     printf 'set(ASSAY_NVCC "%s")\n' "$nvcc"
   } >"$out.new"
 fi

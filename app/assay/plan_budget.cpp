@@ -40,7 +40,7 @@ std::optional<int> rounds_that_fit(double seconds, int launches, const EstimateO
 
 BudgetChoice choose_for_budget(double seconds, const EstimateOf& estimate_of) {
   BudgetChoice best{seconds};
-  for (const int launches : {kFullLaunches, 6, 8, 10, 12, 16, kMostLooked}) {
+  for (int launches = kFullLaunches; launches <= kMostLooked; ++launches) {
     const std::optional<int> rounds = rounds_that_fit(seconds, launches, estimate_of);
     if (!rounds) continue;
     const PlanEstimate estimate = estimate_of(launches, std::max(*rounds, kLeastRounds));

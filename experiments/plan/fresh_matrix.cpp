@@ -40,7 +40,8 @@ std::string fresh_base(json config, const std::set<std::string>& left_out, const
           printable(spec.name),
           key);
   config["seed"] = config.at("seed").get<std::uint64_t>() + kFresh;
-  for (const char* key : {"data", "tokenizer"}) {
+  for (const char* key : {"data", "package", "tokenizer"}) {
+    if (config.value(key, "").empty()) continue;
     const std::filesystem::path path(config.at(key).get<std::string>());
     std::error_code ignored;
     if (const auto from = spec.directory / path;

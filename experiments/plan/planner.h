@@ -42,6 +42,11 @@ private:
   void check_levels(MatrixCell& cell, const Optimization& row);
   const Optimization* row_of_variants(const MatrixCell& cell);
   void check_data(const TrainConfig& config, const MatrixCell& cell);
+  // A file that a key names.
+  void check_file(const MatrixCell& cell,
+                  const std::string& key,
+                  const std::string& path,
+                  const std::string& remedy);
   void check_worker(const MatrixCell& cell, const MatrixVariant& variant);
   // `cell` as the matrix names it; "": about the whole plan.
   void note(const std::string& cell, const std::string& text) {

@@ -117,19 +117,34 @@ void Planner::check_data(const TrainConfig& config, const MatrixCell& cell) {
   else if (!wrong.empty())
     problems_.add(wrong);
   // A cell that does not run needs it too: its vocabulary is of the plan.
-  if (config.tokenizer != "bytes" && !std::filesystem::exists(config.tokenizer, ignored)) {
-    const GivenAt given = given_at(matrix_, cell, "tokenizer");
-    const std::string at = given.where.empty() ? "" : ", " + given.where,
-                      bytes = given.of_cell
-                                  ? "write \"bytes\" there"
-                                  : "choose bytes (`run` and `plan`: --set base.tokenizer=bytes)",
-                      remedy = "make it with `assay tokenizer train`, or " + bytes;
-    if (options_.needs_data)
-      problems_.add(fmt::format(
-          "{}: no such file (the tokenizer{}): {}", printable(config.tokenizer), at, remedy));
-    else
-      lacks(fmt::format("the tokenizer {}: {}", printable(config.tokenizer), remedy));
-  }
+  if (config.tokenizer != "bytes")
+    check_file(
+        cell,
+        "tokenizer",
+        config.tokenizer,
+        "make it with `assay tokenizer train`, or " +
+            std::string(given_at(matrix_, cell, "tokenizer").of_cell
+                            ? "write \"bytes\" there"
+                            : "choose bytes (`run` and `plan`: --set base.tokenizer=bytes)"));
+  if (!config.package.empty())
+    check_file(cell, "package", config.package, "make it with experiments/packages/compile.py");
+}
+
+void Planner::check_file(const MatrixCell& cell,
+                         const std::string& key,
+                         const std::string& path,
+                         const std::string& remedy) {
+  std::error_code ignored;
+  if (std::filesystem::exists(path, ignored)) return;
+  const std::string where = given_at(matrix_, cell, key).where;
+  if (options_.needs_data)
+    problems_.add(fmt::format("{}: no such file (the {}{}): {}",
+                              printable(path),
+                              key,
+                              where.empty() ? "" : ", " + where,
+                              remedy));
+  else
+    lacks(fmt::format("the {} {}: {}", key, printable(path), remedy));
 }
 
 void Planner::check_worker(const MatrixCell& cell, const MatrixVariant& variant) {

@@ -40,6 +40,7 @@ enum class Gate {
   Validation,   // of several ranks against one process, and the same collectives
   Batches,      // tokens, targets and borders of the batches that the loader gives
   Int8,         // linears against fp64, logits and the loss of an evaluation
+  Compiled,     // logits, and the loss of an evaluation after a step
   Finite,       // losses of several steps: nothing else is promised
 };
 

@@ -14,6 +14,7 @@
 #include "core/result.h"
 #include "core/system_call.h"
 #include "core/text.h"
+#include "model/data/parquet/parquet_texts.h"
 #include "model/data/seeded_random.h"
 
 namespace assay {
@@ -203,7 +204,7 @@ std::string SkippedFiles::text() const {
 
 Corpus Corpus::open(const std::string& path) {
   constexpr std::string_view kWhat =
-      "a directory of text files, a text file, or JSONL with a \"text\" field";
+      "a directory of text files, a text file, or JSONL or Parquet with a \"text\" field";
   if (path.empty()) bad_input("no data given: set `data` to {}", kWhat);
   if (const std::string why = why_unreachable(path); !why.empty())
     bad_input("data '{}': {}", path, why);
@@ -234,6 +235,7 @@ Corpus Corpus::open(const std::string& path) {
 }
 
 void Corpus::add_file(const std::string& path, bool only_source) {
+  if (path.ends_with(".parquet")) return add_parquet(path);
   auto file = std::make_shared<TextFile>(path);
   std::string begin;
   const Look look = look_at(*file, begin);
@@ -253,14 +255,37 @@ void Corpus::add_file(const std::string& path, bool only_source) {
     }
     source.file = file;
   }
-  const std::string relative = fs::path(path).lexically_relative(path_).generic_string();
-  fingerprint_ = content_hash(fmt::format(
-      "{}|{}|{}|{}|{}", fingerprint_, relative, file->stored_bytes(), count, content_hash(begin)));
-  sources_.push_back(std::move(source));
-  documents_ += count;
+  add_source(std::move(source), count, file->stored_bytes(), begin);
   // A file of the wrong shape is refused when it is opened; later lines are checked when they are
   // read.
   if (sources_.back().kind == CorpusSource::Kind::Jsonl) (void)read(documents_ - count);
+}
+
+void Corpus::add_parquet(const std::string& path) {
+  if (!spool_) spool_ = std::make_shared<TextSpool>();
+  CorpusSource source{path, CorpusSource::Kind::Rows, documents_, nullptr, {}};
+  for (const ParquetText& text : decode_parquet(path, *spool_))
+    source.ranges.push_back({text.offset, text.size, text.row});
+  const std::uint64_t count = source.ranges.size();
+  if (count == 0) {
+    ++skipped_.empty;
+    return;
+  }
+  const InputFile file(path);
+  std::string begin(kSniff, '\0');
+  begin.resize(file.read_at(0, begin.data(), begin.size()));
+  add_source(std::move(source), count, file.size(), begin);
+}
+
+void Corpus::add_source(CorpusSource source,
+                        std::uint64_t count,
+                        std::uint64_t stored_bytes,
+                        const std::string& begin) {
+  const std::string relative = fs::path(source.path).lexically_relative(path_).generic_string();
+  fingerprint_ = content_hash(fmt::format(
+      "{}|{}|{}|{}|{}", fingerprint_, relative, stored_bytes, count, content_hash(begin)));
+  sources_.push_back(std::move(source));
+  documents_ += count;
 }
 
 const CorpusSource& Corpus::source_of(std::uint64_t document) const {
@@ -279,8 +304,7 @@ std::string Corpus::name(std::uint64_t document) const {
   const CorpusSource& source = source_of(document);
   if (source.kind == CorpusSource::Kind::WholeFile) return source.path;
   const TextRange& range = source.ranges[document - source.first_document];
-  if (source.kind == CorpusSource::Kind::Jsonl)
-    return fmt::format("{}:{}", source.path, range.line);
+  if (range.line > 0) return fmt::format("{}:{}", source.path, range.line);
   return fmt::format("{} (bytes {} to {})", source.path, range.offset, range.offset + range.size);
 }
 
@@ -300,7 +324,8 @@ std::optional<std::string> Corpus::read(std::uint64_t document) const {
     text = TextFile(source.path).read_all();
   } else {
     const TextRange& range = source.ranges[document - source.first_document];
-    text = source.file->read(range.offset, range.size);
+    text = source.kind == CorpusSource::Kind::Rows ? spool_->read(range.offset, range.size)
+                                                   : source.file->read(range.offset, range.size);
     if (source.kind == CorpusSource::Kind::Jsonl) text = parse_record(text, name(document));
   }
   if (text.find('\0') != std::string::npos) return std::nullopt;

@@ -1,6 +1,6 @@
-// Corpus: the documents of a directory of text files, of one text file, or of JSONL. Opening lists
-// and indexes; the text of a document is read when it is asked for, so a corpus may be larger than
-// memory.
+// Corpus: the documents of a directory of text files, of one text file, of JSONL or of Parquet.
+// Opening lists and indexes; the text of a document is read when it is asked for, so a corpus may
+// be larger than memory.
 #pragma once
 
 #include <cstdint>
@@ -17,20 +17,22 @@ namespace assay {
 enum class Split { Train, HeldOut };
 std::string_view to_string(Split split);
 
+class TextSpool; // model/data/parquet/parquet_texts.h
+
 // The place of a document inside a file of many.
 struct TextRange {
   std::uint64_t offset = 0;
   std::uint32_t size = 0;
-  std::uint32_t line = 0; // 1-based, for messages; 0: not a line
+  std::uint32_t line = 0; // or row, 1-based, for messages; 0: neither
 };
 
 struct CorpusSource {
-  enum class Kind { WholeFile, Jsonl, Pieces };
+  enum class Kind { WholeFile, Jsonl, Pieces, Rows };
   std::string path;
   Kind kind = Kind::WholeFile;
   std::uint64_t first_document = 0;     // index in the corpus of its first document
   std::shared_ptr<const TextFile> file; // kept open for Jsonl and Pieces; null for WholeFile
-  std::vector<TextRange> ranges;        // of Jsonl and Pieces
+  std::vector<TextRange> ranges;        // of all but WholeFile; of Rows in the spool
 };
 
 // Files of a corpus that give no document.
@@ -48,7 +50,7 @@ struct SkippedFiles {
 class Corpus {
 public:
   // Throws bad input: missing path, a path that cannot be read or is a pipe or device, malformed
-  // JSONL, or no text at all. In a directory such files are skipped and counted.
+  // JSONL, damaged Parquet, or no text at all. In a directory such files are skipped and counted.
   static Corpus open(const std::string& path);
 
   // Number of documents; a document found to be binary only when it is read still counts.
@@ -74,6 +76,11 @@ public:
 
 private:
   void add_file(const std::string& path, bool only_source);
+  void add_parquet(const std::string& path);
+  void add_source(CorpusSource source,
+                  std::uint64_t count,
+                  std::uint64_t stored_bytes,
+                  const std::string& begin);
   const CorpusSource& source_of(std::uint64_t document) const;
 
   std::string path_;
@@ -81,6 +88,7 @@ private:
   std::uint64_t documents_ = 0;
   SkippedFiles skipped_;
   std::string fingerprint_;
+  std::shared_ptr<TextSpool> spool_; // of all Parquet files; null: none
 };
 
 } // namespace assay

@@ -406,6 +406,8 @@ std::vector<GateResult> run_gate(Gate gate,
     return {batches_gate(of_reference.empty() ? batches : of_reference, batches)};
   case Gate::Int8:
     return int8_gates(reference, level, batches);
+  case Gate::Compiled:
+    return compiled_gates(reference, level, batches);
   case Gate::Finite:
     return {finite_gate(level, batches)};
   }

@@ -46,10 +46,15 @@ std::vector<GateResult> loss_gates(const TrainConfig& reference,
                                    const TrainConfig& level,
                                    const std::vector<Batch>& batches);
 
-// Gate::Update and Gate::Copies (model/gates/update_gates.cpp).
+// Gate::Compiled (model/gates/compiled_gates.cpp) and Gate::Int8 (model/gates/int8_gates.cpp).
+std::vector<GateResult> compiled_gates(const TrainConfig& reference,
+                                       const TrainConfig& level,
+                                       const std::vector<Batch>& batches);
 std::vector<GateResult> int8_gates(const TrainConfig& reference,
                                    const TrainConfig& level,
                                    const std::vector<Batch>& batches);
+
+// Gate::Update and Gate::Copies (model/gates/update_gates.cpp).
 std::vector<GateResult> update_gates(const TrainConfig& reference, const TrainConfig& level);
 std::vector<GateResult> copies_gates(const TrainConfig& reference,
                                      const TrainConfig& level,

@@ -19,6 +19,7 @@
 #include "model/layers/fp8/fp8_linear.h"
 #include "model/layers/linear/int8_linear.h"
 #include "model/layout/segments.h"
+#include "model/training/compiled_model.h"
 
 namespace assay {
 
@@ -108,6 +109,9 @@ Trainer::Trainer(const TrainConfig& resolved, std::shared_ptr<ProcessGroup> rank
       fp8_weights_(config_.precision == Precision::Fp8 ? std::make_unique<Fp8Weights>() : nullptr),
       fp8_history_(make_fp8_history(config_, built_.parameters)),
       int8_(config_.eval_linears == EvalLinears::Int8 ? std::make_unique<Int8Weights>() : nullptr),
+      compiled_(config_.eval_forward == EvalForward::Compiled
+                    ? std::make_unique<CompiledModel>(config_, built_.parameters)
+                    : nullptr),
       ema_(built_.parameters, config_, kept_.get()), hooks_(planted_hooks(config_)),
       ranks_(std::move(ranks)) {
   if (config_.precision == Precision::Fp8) require_fp8(torch_device(config_.device));
@@ -148,7 +152,14 @@ at::Tensor Trainer::logits(const Batch& batch, Attention path) const {
   return without_gradients([&](const Model& model) { return model.forward(batch, path); });
 }
 
+at::Tensor Trainer::compiled_logits(const Batch& batch) const {
+  if (!compiled_) internal_error("no package was given");
+  return compiled_->logits(batch, built_.parameters);
+}
+
 at::Tensor Trainer::loss(const Batch& batch) const {
+  if (compiled_) return logits_loss(compiled_logits(batch), batch.targets.flatten());
+  count("eval_forward/eager");
   return without_gradients(
       [&](const Model& model) { return model.loss(batch, Attention::Varlen, {}); });
 }

@@ -31,6 +31,7 @@ class Fp8Casts;
 class Fp8Histories;
 class Fp8Weights;
 class Int8Weights;
+class CompiledModel;
 class GradientSync;
 class ProcessGroup;
 
@@ -90,6 +91,8 @@ public:
   at::Tensor logits(const Batch& batch) const { return logits(batch, Attention::Varlen); }
   // … or by the given path, as training sees them.
   at::Tensor logits(const Batch& batch, Attention path) const;
+  // Of the package, with eval_forward = compiled.
+  at::Tensor compiled_logits(const Batch& batch) const;
   // Mean loss of the batch, nats per token, of the current weights, documents isolated: fp32,
   // 0-dim.
   at::Tensor loss(const Batch& batch) const;
@@ -156,6 +159,7 @@ private:
   std::unique_ptr<Fp8Weights> fp8_weights_;   // null: no FP8
   std::unique_ptr<Fp8Histories> fp8_history_; // null: fp8_scaling = current
   std::unique_ptr<Int8Weights> int8_;         // null: evaluations run as training does
+  std::unique_ptr<CompiledModel> compiled_;   // null: evaluations run operator by operator
   Ema ema_;
   OnePass pass_;
   std::unique_ptr<StepHooks> hooks_;    // null: nothing is planted

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Do the tools that people already use read our traces and checkpoints, and do they find the numbers that we find?
+# Do the tools that people already use read our traces and checkpoints, and do they find the numbers that we find? Do we
+# read the files and the compiled models that they write?
 #
 #   tests/interop/run.sh BIN_DIR [DIR…]     traces below DIR; default: a fresh demo, and the committed traces of an H200
 #
@@ -37,5 +38,10 @@ if [ -x "$bin/tests_model" ]; then # a checkpoint of ours, opened by Python's sa
   PATH=$environment/bin:$PATH "$bin/tests_model" --gtest_filter='*OpensWithPythonsSafetensors' >"$log" 2>&1 && ! grep -q SKIPPED "$log" ||
     { cat "$log" >&2; echo "error: Python's safetensors does not open our checkpoint" >&2; exit 1; }
   echo "checkpoint: opened by safetensors $("$environment/bin/python" -c 'import safetensors; print(safetensors.__version__)')"
+fi
+if [ -x "$bin/assay-worker" ]; then
+  folder() { sed -n "s/set($1 \"\(.*\)\")/\1/p" "$root/build/dependencies.cmake"; }
+  PYTHONPATH=$(folder ASSAY_LIBTORCH_DIR):$(dirname "$(folder ASSAY_ARROW_DIR)") \
+    "$environment/bin/python" "$here/check_files.py" "$bin/assay" "$work" "$root"
 fi
 "$environment/bin/python" "$here/check_traces.py" "$bin/assay" "$work" "${traces[@]}"

@@ -16,6 +16,7 @@
 #include "core/text.h"
 #include "model/data/spread.h"
 #include "model/layout/segments.h"
+#include "model/training/copy_census.h"
 
 namespace assay::worker {
 
@@ -26,8 +27,10 @@ using nlohmann::json;
 struct DiagnoseOptions {
   std::string checkpoint, data, device = "cpu";
   std::int64_t batches = 4;
-  bool json = false;
+  bool copies = false, json = false;
 };
+
+constexpr std::size_t kShownCopies = 20;
 
 // Training batches, spread over the split.
 std::vector<Batch> draw(const Restored& restored, std::int64_t count) {
@@ -117,6 +120,82 @@ void print(const Restored& restored, const Diagnosis& diagnosis, std::int64_t ba
                collapsed == 1 ? "it adds" : "they add");
 }
 
+json copies_json(const DiagnoseOptions& options,
+                 const Restored& restored,
+                 const std::vector<StepCopy>& copies) {
+  json rows = json::array();
+  for (const StepCopy& row : copies)
+    rows.push_back({{"stage", row.stage},
+                    {"caller", row.caller},
+                    {"asked_by", row.asked_by},
+                    {"shape", row.shape},
+                    {"from", row.from},
+                    {"to", row.to},
+                    {"calls", row.calls},
+                    {"bytes", row.bytes}});
+  return {{"schema_version", 1},
+          {"checkpoint", options.checkpoint},
+          {"step", restored.step},
+          {"copies", rows}};
+}
+
+// "linear > to"; the operator that asked, below the outermost one.
+std::string caller_text(const StepCopy& row) {
+  const auto plain = [](const std::string& name) {
+    const std::size_t last = name.find_last_of(": ");
+    return last == std::string::npos ? name : name.substr(last + 1);
+  };
+  if (row.caller.empty()) return "";
+  return row.caller == row.asked_by ? plain(row.caller)
+                                    : plain(row.caller) + " > " + plain(row.asked_by);
+}
+
+void print_copies(const std::vector<StepCopy>& copies) {
+  std::int64_t bytes = 0, calls = 0;
+  for (const StepCopy& row : copies) {
+    bytes += row.bytes;
+    calls += row.calls;
+  }
+  fmt::print("copies of one training step: {} in {} calls, read and written\n\n{:>11}{:>7}  {:<23}"
+             "{:<34}{:<22}{}\n",
+             human_bytes(static_cast<double>(bytes)),
+             calls,
+             "bytes",
+             "calls",
+             "stage",
+             "called by",
+             "types",
+             "shape");
+  std::int64_t others = bytes, other_calls = calls;
+  for (std::size_t i = 0; i < std::min(copies.size(), kShownCopies); ++i) {
+    const StepCopy& row = copies[i];
+    others -= row.bytes;
+    other_calls -= row.calls;
+    fmt::print("{:>11}{:>7}  {:<23}{:<34}{:<22}{}\n",
+               human_bytes(static_cast<double>(row.bytes)),
+               row.calls,
+               row.stage,
+               caller_text(row),
+               row.from == row.to ? row.from : row.from + " > " + row.to,
+               row.shape);
+  }
+  if (copies.size() > kShownCopies)
+    fmt::print("{:>11}{:>7}  {} others; --json shows all\n",
+               human_bytes(static_cast<double>(others)),
+               other_calls,
+               copies.size() - kShownCopies);
+}
+
+int show_copies(const DiagnoseOptions& options, const Restored& restored) {
+  const std::vector<StepCopy> copies =
+      copies_of_step(*restored.trainer, draw(restored, restored.config.accumulate));
+  if (options.json)
+    fmt::print("{}\n", copies_json(options, restored, copies).dump(2));
+  else
+    print_copies(copies);
+  return 0;
+}
+
 int diagnose_checkpoint(const DiagnoseOptions& options) {
   say_when_interrupted("interrupted: no diagnosis to print; fewer --batches take less time");
   const Restored restored = restore_model({.checkpoint = options.checkpoint,
@@ -124,6 +203,7 @@ int diagnose_checkpoint(const DiagnoseOptions& options) {
                                            .open_data = true,
                                            .data = options.data,
                                            .weights = Weights::Raw});
+  if (options.copies) return show_copies(options, restored);
   const Diagnosis diagnosis = diagnose(*restored.trainer, draw(restored, options.batches));
   if (options.json)
     fmt::print("{}\n", to_json(options, restored, diagnosis).dump(2));
@@ -145,8 +225,12 @@ void add_diagnose(CLI::App& parent, int& exit_code) {
       ->capture_default_str()
       ->check(whole_number(1, 10'000));
   add_device(*command, options->device);
+  command->add_flag("--copies",
+                    options->copies,
+                    "instead: what one training step copies, by caller, types and shape");
   command->add_flag("--json", options->json, "print JSON");
-  command->footer("examples\n  assay diagnose runs/rwmba --batches 8");
+  command->footer("examples\n  assay diagnose runs/rwmba --batches 8\n"
+                  "  assay diagnose runs/rwmba --copies");
   command->callback([options, &exit_code] { exit_code = diagnose_checkpoint(*options); });
 }
 

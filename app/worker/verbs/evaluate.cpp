@@ -29,7 +29,7 @@ namespace {
 constexpr int kLinesInPipe = 10;
 
 struct EvaluateOptions {
-  std::string checkpoint, data, weights, linears;
+  std::string checkpoint, data, weights, linears, package;
   std::string device = "cpu";
   std::int64_t batches = 16;
   bool train_split = false, json = false;
@@ -42,6 +42,7 @@ struct Evaluation {
   bool whole = false;               // the batches are all text of the split
   double seconds = 0;               // of the model alone, without reading
   std::string linears;              // value of eval_linears
+  double unigram_nats = 0;          // entropy of the targets, as draws of single tokens
 
   double tokens_per_second() const { return static_cast<double>(total.tokens) / seconds; }
   double bits_per_byte() const {
@@ -82,6 +83,26 @@ private:
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 };
 
+// How often each token was a target.
+class TokenCounts {
+public:
+  explicit TokenCounts(std::int64_t vocabulary) : counts_(at::zeros({vocabulary}, at::kLong)) {}
+
+  void add(const at::Tensor& targets) {
+    const at::Tensor flat = targets.to(at::kCPU).flatten();
+    counts_ += at::bincount(flat.index({flat >= 0}), {}, counts_.numel()); // padding is -100
+  }
+
+  // Nats per token: what the best model that sees no context needs for these tokens.
+  double entropy() const {
+    const at::Tensor count = counts_.to(at::kDouble), share = count / count.sum();
+    return -at::xlogy(share, share).sum().item<double>();
+  }
+
+private:
+  at::Tensor counts_;
+};
+
 // Batches spread over the split are a sample of it, so their scatter tells how far its mean may be.
 // Where they would overlap, the split is read from its start to its end.
 Evaluation measure(Restored& restored, Split split, std::int64_t batches) {
@@ -94,6 +115,7 @@ Evaluation measure(Restored& restored, Split split, std::int64_t batches) {
   evaluation.linears = to_json(restored.config).at("eval_linears").get<std::string>();
   double nats = 0;
   double split_bytes = 0;
+  TokenCounts tokens(config.vocab_size);
   if (places.empty()) {
     const std::vector<double> ends = document_ends(restored.source, restored.config, split);
     if (!ends.empty()) split_bytes = ends.back();
@@ -102,6 +124,7 @@ Evaluation measure(Restored& restored, Split split, std::int64_t batches) {
   for (std::int64_t i = 0; i < batches && !evaluation.whole; ++i) {
     if (!places.empty()) stream.seek(places[static_cast<std::size_t>(i)]);
     Batch batch = stream.next();
+    tokens.add(batch.targets);
     prepare(batch, restored.config);
     const auto start = std::chrono::steady_clock::now();
     const EvalResult result = restored.trainer->evaluate({batch}); // waits for the device
@@ -115,6 +138,7 @@ Evaluation measure(Restored& restored, Split split, std::int64_t batches) {
                   evaluation.whole ? split_bytes : static_cast<double>(evaluation.total.bytes));
   }
   evaluation.total.nats_per_token = nats / static_cast<double>(evaluation.total.tokens);
+  evaluation.unigram_nats = tokens.entropy();
   if (!evaluation.whole) evaluation.interval = t_interval(evaluation.batch_losses, kShownAlpha);
   return evaluation;
 }
@@ -159,7 +183,8 @@ Restored restore(const EvaluateOptions& options, const std::string& linears) {
                         .weights = options.weights == "raw"   ? Weights::Raw
                                    : options.weights == "ema" ? Weights::Ema
                                                               : Weights::Default,
-                        .linears = linears});
+                        .linears = linears,
+                        .package = options.package});
 }
 
 nlohmann::json figures(const Evaluation& evaluation) {
@@ -187,7 +212,8 @@ nlohmann::json evaluation_json(const EvaluateOptions& options,
                      {"weights", restored.config.ema_decay > 0 ? "ema" : "raw"},
                      {"batches", evaluations.front().batch_losses.size()},
                      {"tokens", total.tokens},
-                     {"bytes", total.bytes}};
+                     {"bytes", total.bytes},
+                     {"unigram_nats_per_token", evaluations.front().unigram_nats}};
   out.update(figures(evaluations.front()));
   if (evaluations.size() > 1)
     for (const Evaluation& evaluation : evaluations)
@@ -231,6 +257,8 @@ int evaluate(const EvaluateOptions& options) {
                restored.config.data,
                first.total.tokens,
                first.total.bytes);
+    fmt::print("without context: {:.4f} nats/token, the entropy of these tokens one by one\n",
+               first.unigram_nats);
     if (const std::string note = interval_note(first); !note.empty()) fmt::print("{}\n", note);
   }
   return std::ranges::all_of(evaluations,
@@ -255,6 +283,11 @@ void add_evaluate(CLI::App& parent, int& exit_code) {
          {"raw", "ema"});
   add_device(*command, options->device);
   one_of(add_linears(*command, options->linears), {"full", "int8", "both"});
+  command
+      ->add_option("--package",
+                   options->package,
+                   "the model compiled ahead of time, a file of experiments/packages/compile.py")
+      ->type_name("FILE");
   command
       ->add_option("--batches",
                    options->batches,

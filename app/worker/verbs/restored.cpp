@@ -20,6 +20,8 @@ Restored restore_model(const RestoreOptions& options) {
   if (options.weights == Weights::Raw) config.ema_decay = 0;
   if (!options.linears.empty())
     value_or_throw(set_key_text(config, "eval_linears", options.linears));
+  config.package = options.package;
+  config.eval_forward = options.package.empty() ? EvalForward::Eager : EvalForward::Compiled;
   config.mla_attention = MlaAttention::FlashPadded; // on every device, and without plans
   restored.config = value_or_throw(resolve(config));
   open_device(restored.config);

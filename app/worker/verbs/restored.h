@@ -27,6 +27,7 @@ struct RestoreOptions {
   std::string data = {};  // "": the checkpoint's
   Weights weights = Weights::Default;
   std::string linears = {}; // value of eval_linears; "": the checkpoint's
+  std::string package = {}; // a compiled model that evaluates; "": none
 };
 
 // Its mla_attention is flash_padded, whatever the training took, since the others need a GPU. With

@@ -23,6 +23,7 @@ Result<NamedConfig> merged_config(const Values& base, const MatrixCell& cell) {
       merged.named.insert(value.key);
     }
   config.data = plain_path(config.data); // how a path is written is no part of the plan
+  if (!config.package.empty()) config.package = plain_path(config.package);
   if (config.tokenizer != "bytes") {
     config.tokenizer = plain_path(config.tokenizer);
     if (config.tokenizer == "bytes") config.tokenizer = "./bytes"; // a file of this name

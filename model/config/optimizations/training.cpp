@@ -287,6 +287,32 @@ std::vector<Optimization> training_rows() {
                    "int8/linear"}},
        .equality = "a linear within 2.5 % of fp64, logits within 10 % and the loss of an "
                    "evaluation within 2 % of the reference's"},
+      {.name = "compile",
+       .summary =
+           "the forward pass of an evaluation, compiled ahead of time from a Python model of "
+           "the same weights (AOTInductor)",
+       .equivalence = Equivalence::Math,
+       .unit = Unit::Evaluation,
+       .on_tiny = "eval_batches=1 batch_rows=1",
+       .gates = {Gate::Compiled},
+       .levels = {{"eager",
+                   "operator by operator, as in training",
+                   [](TrainConfig& c) { c.eval_forward = EvalForward::Eager; },
+                   "eval_forward/eager"},
+                  {"compiled",
+                   "one graph, whose operators between products are joined into loops",
+                   [](TrainConfig& c) { c.eval_forward = EvalForward::Compiled; },
+                   "eval_forward/compiled"}},
+       .equality = "logits, and the loss of an evaluation after a step, within rounding",
+       .needs = always(
+           {{{"package = FILE", "experiments/packages/compile.py makes it from a checkpoint"},
+             [](const TrainConfig& c) { return !c.package.empty(); }},
+            {{"device = cpu, precision = fp32 and eval_linears = full",
+              "that is what a package is compiled for"},
+             [](const TrainConfig& c) {
+               return c.device == Device::Cpu && c.precision == Precision::Fp32 &&
+                      c.eval_linears == EvalLinears::Full;
+             }}})},
       {.name = "ema_swap",
        .summary = "evaluation on the EMA weights without a second copy of the model",
        .equivalence = Equivalence::Bitwise,

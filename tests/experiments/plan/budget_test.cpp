@@ -40,7 +40,7 @@ TEST(Budget, IsKeptAndUsed) {
 TEST(Budget, TheLeastEffectIsDetected) {
   const EstimateOf of = machine(5, 0.1, 0.002);
   const BudgetChoice best = choose_for_budget(600, of);
-  for (const int launches : {5, 6, 8, 10, 12, 16, 20})
+  for (int launches = 5; launches <= 20; ++launches)
     for (int rounds = 6; rounds <= 2000; rounds += 2) {
       const PlanEstimate other = of(launches, rounds);
       if (*other.seconds > 600) break;
@@ -61,6 +61,7 @@ TEST(Budget, RoundsOfCellsTheirOwnStay) {
   const BudgetChoice best = choose_for_budget(3600, fixed);
   EXPECT_EQ(best.launches, 20);
   EXPECT_EQ(best.rounds, 0);
+  EXPECT_EQ(choose_for_budget(20 + 14.5 * 9, fixed).launches, 14);
 }
 
 TEST(Budget, ATimeThatFitsNoPlanIsSaid) {

@@ -353,14 +353,18 @@ TEST_F(PlanTest, GpuMatricesOfClaimsPlanEightLaunches) {
 // first lines train.
 TEST_F(PlanTest, ShippedMatricesPlan) {
   const std::string data = "base.data=\"" + scratch_.write("corpus.txt", "text") + "\"",
-                    vocabulary = scratch_.write("tok.model", ""), name = "\"tok.model\"";
+                    vocabulary = scratch_.write("tok.model", "");
+  std::map<std::string, std::string> files{{"\"tok.model\"", vocabulary}}; // that they need
+  for (const std::string package : {"gpt.pt2", "rwmba.pt2"})
+    files["\"results/" + package + "\""] = scratch_.write(package, "");
   int with_vocabulary = 0;
   for (const auto& file :
        std::filesystem::directory_iterator(test::source_dir() + "/experiments/matrices")) {
     std::ifstream stream(file.path());
     std::string text((std::istreambuf_iterator<char>(stream)), {});
-    for (std::size_t at = text.find(name); at != std::string::npos; at = text.find(name))
-      text.replace(at, name.size(), "\"" + vocabulary + "\"");
+    for (const auto& [name, path] : files)
+      for (std::size_t at = text.find(name); at != std::string::npos; at = text.find(name))
+        text.replace(at, name.size(), "\"" + path + "\"");
     const Result<Plan> plan =
         make_plan(value_or_throw(parse_matrix(text, file.path(), {data})), shipped_claims());
     ASSERT_TRUE(plan) << file.path() << ": " << plan.error().message;

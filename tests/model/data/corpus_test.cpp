@@ -9,6 +9,7 @@
 
 #include "model/data/seeded_random.h"
 #include "tests/model/data/data_fixture.h"
+#include "tests/paths.h"
 
 namespace assay {
 namespace corpus_test {
@@ -270,6 +271,63 @@ TEST_F(CorpusErrorTest, FileChangedDuringUse) {
   write("a.jsonl", "{\"text\": \"one\"}\n");
   expect_mentions(bad_input_message([&] { (void)corpus.read(0); }),
                   {path("a.jsonl"), "was changed"});
+}
+
+class ParquetTest : public CorpusTest {
+protected:
+  static std::string file(const std::string& name) {
+    return test::source_dir() + "/tests/model/data/parquet/" + name;
+  }
+};
+
+TEST_F(ParquetTest, RowsWithTextAreDocuments) {
+  const Corpus corpus = Corpus::open(file("texts.parquet"));
+  EXPECT_EQ(texts(corpus), (std::vector<std::string>{"first", "second é", "third", "third"}));
+  EXPECT_EQ(corpus.name(1), file("texts.parquet") + ":4");
+  EXPECT_EQ(corpus.bytes(1), 9U);
+  const Corpus plain = Corpus::open(file("plain.parquet"));
+  ASSERT_EQ(plain.size(), 3000U);
+  for (const std::uint64_t i : {0U, 63U, 64U, 1024U, 2999U})
+    EXPECT_EQ(plain.read(i), fmt::format("text {} {}", i, std::string(i % 50, 'x')));
+}
+
+// Beside other files, two of them, each with its own documents.
+TEST_F(ParquetTest, FilesOfADirectory) {
+  std::filesystem::copy(file("texts.parquet"), path("b.parquet"));
+  std::filesystem::copy(file("texts.parquet"), path("d.parquet"));
+  write("a.txt", "one");
+  write("c.jsonl", "{\"text\": \"two\"}\n");
+  const Corpus corpus = Corpus::open(path());
+  EXPECT_EQ(texts(corpus),
+            (std::vector<std::string>{"one",
+                                      "first",
+                                      "second é",
+                                      "third",
+                                      "third",
+                                      "two",
+                                      "first",
+                                      "second é",
+                                      "third",
+                                      "third"}));
+  write("d.parquet", "none");
+  expect_mentions(bad_input_message([&] { (void)Corpus::open(path()); }),
+                  {"d.parquet: cannot be read as Parquet"});
+}
+
+TEST_F(ParquetTest, WhatCannotBeReadIsNamed) {
+  expect_mentions(bad_input_message([&] { (void)Corpus::open(file("other.parquet")); }),
+                  {"no column `text`", "content, text.more"});
+  std::string whole;
+  {
+    std::ifstream in(file("plain.parquet"), std::ios::binary);
+    whole.assign(std::istreambuf_iterator<char>(in), {});
+  }
+  const std::string cut = write("cut.parquet", whole.substr(0, whole.size() / 2));
+  expect_mentions(bad_input_message([&] { (void)Corpus::open(cut); }), {"cut.parquet: cannot"});
+  for (std::size_t at = whole.size() / 8; at < whole.size() / 4; ++at) whole[at] ^= 0x5a;
+  const std::string damaged = write("damaged.parquet", whole);
+  expect_mentions(bad_input_message([&] { (void)Corpus::open(damaged); }),
+                  {"damaged.parquet: cannot"});
 }
 
 } // namespace corpus_test
