@@ -58,6 +58,11 @@ def check_package():
     for weights, expected in own.items():
         found = loss("--weights", weights, "--package", "gpt.pt2")
         assert abs(found - expected) < 1e-5 * expected, (weights, found, expected)
+    run(assay, "ab", "compile", "--data", "texts.jsonl", "--launches", 3, "--out", "ab", "--set", "family=gpt", "--set",
+        "package=gpt.pt2", "--set", "batch_rows=2", "--set", "threads=1", "--quiet")
+    [cell] = json.loads(run(assay, "report", "ab", "--no-files", "--json"))["cells"]
+    [compared] = cell["comparisons"]
+    assert compared["verdict"]["quality"] == "EQUIVALENT", compared["verdict"]  # its gates passed, and it engaged
     for other in ({"batch_rows": 3}, {"family": "rwmba"}, {"ffn_dim": 64}):
         keys = {"family": "gpt", "eval_forward": "compiled", "package": "gpt.pt2"} | other
         settings = [part for key, value in keys.items() for part in ("--set", f"{key}={value}")]
