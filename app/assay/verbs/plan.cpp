@@ -35,6 +35,7 @@
 #include "experiments/report/text_layout.h"
 #include "experiments/report/text_sections.h"
 #include "profilers/machine/nvml_sampler.h"
+#include "profilers/machine/package_energy.h"
 
 namespace assay::cli {
 
@@ -349,12 +350,25 @@ std::string total_time_text(const PlanEstimate& estimate, const PlanArguments& o
                           : "unknown: the probe failed (see the message above)";
 }
 
+bool on_cpu_alone(const Plan& plan) {
+  return std::ranges::all_of(plan.ledger.variants, [](const VariantRow& variant) {
+    return nlohmann::json::parse(variant.config_json).value("device", "") == "cpu";
+  });
+}
+
 std::string energy_text(const Plan& plan) {
   int rounds = 0;
   for (const CellRow& cell : plan.ledger.cells) rounds = std::max(rounds, cell.energy_rounds);
   if (rounds == 0) return "";
+  PackageEnergy packages;
+  packages.begin();
+  const bool readable = !on_cpu_alone(plan) || packages.end().has_value();
   return fmt::format(
-      " Energy: {} rounds of visits of {:.0f} s or more in each cell.", rounds, kEnergySeconds);
+      " Energy: {} rounds of visits of {:.0f} s or more in each cell.{}",
+      rounds,
+      kEnergySeconds,
+      readable ? ""
+               : " This machine's kernel gives no energy of its CPU: it will stay unknown here.");
 }
 
 void print_plan(const Plan& plan, const PlanEstimate& estimate, const PlanArguments& options) {

@@ -74,6 +74,18 @@ std::string no_alarm_text(const Report& report, const CellReport& cell) {
   internal_error("unknown reason for no alarm");
 }
 
+// Of cells whose energy launch gave no figure.
+std::string energy_note(const Report& report) {
+  std::vector<std::string> cells;
+  std::string why;
+  for (const CellReport& cell : report.cells) {
+    if (cell.no_energy.empty()) continue;
+    cells.push_back(cell.cell.name);
+    why = cell.no_energy;
+  }
+  return cells.empty() ? "" : fmt::format("Energy of {}: {}.", fmt::join(cells, ", "), why);
+}
+
 // "A/A control (baseline against itself): no alarm in 5 cells, largest difference -0.72 % in x".
 std::string control_note(const Report& report) {
   std::vector<std::string> alarms;
@@ -356,6 +368,7 @@ Section verdicts_section(const Report& report) {
                             few_launches_note,
                             repeated_note,
                             set_aside_note,
+                            energy_note,
                             control_note})
     if (std::string note = build(report); !note.empty()) section.notes.push_back(std::move(note));
   return section;

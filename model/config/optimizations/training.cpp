@@ -293,7 +293,7 @@ std::vector<Optimization> training_rows() {
            "the same weights (AOTInductor)",
        .equivalence = Equivalence::Math,
        .unit = Unit::Evaluation,
-       .on_tiny = "eval_batches=1 batch_rows=1",
+       .on_tiny = "family=gpt package=model.pt2 eval_batches=1",
        .gates = {Gate::Compiled},
        .levels = {{"eager",
                    "operator by operator, as in training",
